@@ -247,7 +247,7 @@ pub(crate) struct RunArgs {
     /// The hosts of a real network, for --world nic.
     #[arg(long, value_name = "HOSTS.toml")]
     pub(crate) hosts: Option<PathBuf>,
-    /// Which of them this machine is.
+    /// The name of this machine in the hosts file.
     #[arg(long, value_name = "NAME", requires = "hosts")]
     pub(crate) host: Option<String>,
     #[command(flatten)]
@@ -358,9 +358,9 @@ impl World {
 /// On or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Switch {
-    /// Yes.
+    /// The setting is on.
     On,
-    /// No.
+    /// The setting is off.
     Off,
 }
 

@@ -75,13 +75,13 @@ pub(crate) enum Command {
     },
     /// Measures throughput between two processes, each with a device of its own.
     Perf {
-        /// Which end.
+        /// The end of the link to run.
         #[command(subcommand)]
         what: Perf,
     },
     /// Measures round trips between two processes, each with a device of its own.
     Ping {
-        /// Which end.
+        /// The end of the link to run.
         #[command(subcommand)]
         what: Ping,
     },

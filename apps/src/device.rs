@@ -12,7 +12,7 @@ pub(crate) fn named(text: &str) -> Result<DeviceName, Failure> {
     text.parse::<DeviceName>().map_err(wrong)
 }
 
-/// The device of that name, as DPDK knows it.
+/// The device of that name, under the name that DPDK has for it.
 ///
 /// # Errors
 /// [`Failure::CommandLine`] when it names no device, or one that is not there.

@@ -46,7 +46,7 @@ pub(crate) struct Setting {
 pub(crate) struct Input {
     /// The file's role in the run: matrix, topology, scenario.
     pub(crate) role: &'static str,
-    /// As the user named it.
+    /// The path as the user named it.
     pub(crate) path: String,
     /// Length.
     pub(crate) bytes: u64,

@@ -2,7 +2,7 @@
 //! renamed. What a long run writes while it goes on is beside its place under the name with
 //! `.part` behind it, for every user to read; a run that is killed leaves that.
 //!
-//! Knows nothing of what is in the files.
+//! Nothing here depends on what is in the files.
 
 use std::fmt;
 use std::fs::{self, File};

@@ -11,7 +11,7 @@ use crate::table::plain;
 /// Runs with the same place on every axis but that of chance.
 struct Group<'a> {
     name: String,
-    /// Its place on the axes along which runs are not compared: the work that is done.
+    /// The group's place on the axes along which runs are not compared: the work that is done.
     work: String,
     runs: Vec<&'a Value>,
     rank: Option<usize>,

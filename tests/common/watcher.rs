@@ -28,7 +28,7 @@ struct Watcher {
 }
 
 impl Log {
-    /// Has every flow of `draft` a window of one BDP for good, whose telemetry is kept.
+    /// Gives every flow of `draft` a fixed window of one BDP, and keeps its telemetry.
     pub fn watch(&self, draft: &mut Draft) {
         let log = self.clone();
         draft.settings.cc = CcKind::Custom;

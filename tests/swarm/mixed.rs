@@ -60,7 +60,7 @@ pub(crate) fn check(seed: u64, number: u64) -> Result<Option<Done>, String> {
     if !audit.ok {
         return Err(format!("the audit found {:?}", audit.findings));
     }
-    // Where a transport does not finish under such delays, the books balance all the same.
+    // Where a transport does not finish under such delays, the audit holds nevertheless.
     if !spent {
         plan.draft.threads = 2 + usize::try_from(number % 2).unwrap();
         let (again, _) = run_within_budget(&plan, Duration::MAX)?;

@@ -37,9 +37,9 @@ pub(super) struct Run {
 /// What testpmd does with frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// It makes and sends them.
+    /// testpmd makes and sends frames.
     Generate,
-    /// It forwards them between two devices.
+    /// testpmd forwards frames between two devices.
     Forward,
 }
 

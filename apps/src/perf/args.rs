@@ -7,7 +7,7 @@ use transport::{Bytes, Duration, Rate};
 
 use crate::args::{PolicyArgs, Switch};
 
-/// Which end of a measurement of throughput.
+/// The end of a measurement of throughput that a process is.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Perf {
     /// Waits for clients, one after the other; the same server answers `headrace ping`.
@@ -16,7 +16,7 @@ pub(crate) enum Perf {
     Client(StreamArgs),
 }
 
-/// Which end of a measurement of round trips.
+/// The end of a measurement of round trips that a process is.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Ping {
     /// Waits for clients, one after the other; the same server as of `headrace perf`.

@@ -83,7 +83,7 @@ fn client(
     Ok(if outcome.findings.is_empty() { Exit::Finished } else { Exit::Unfinished })
 }
 
-/// Refuses to start DPDK where it would end in a riddle.
+/// Refuses to start DPDK where it would fail with an obscure message.
 #[cfg(feature = "dpdk")]
 fn check_environment(console: &mut Console<'_>) -> Result<(), Failure> {
     use crate::doctor::{self, FitWorld};

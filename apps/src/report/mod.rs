@@ -53,7 +53,7 @@ struct Numbers {
 #[derive(Serialize, Deserialize)]
 struct Run {
     variant: String,
-    /// Without what depends on the machine.
+    /// The summary without what depends on the machine.
     summary: Value,
 }
 

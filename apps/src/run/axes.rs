@@ -14,7 +14,7 @@ use crate::args::{RunArgs, Seeds};
 
 /// One run that a command line asks for.
 pub(super) struct Choice {
-    /// Its place on the axis of each flag with several values.
+    /// The run's place on the axis of each flag with several values.
     pub(super) parts: Vec<AxisPoint>,
     /// The command line with one value for each flag.
     pub(super) args: RunArgs,

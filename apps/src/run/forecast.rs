@@ -62,7 +62,7 @@ fn refusal(plans: &[&Plan], forecast: &Forecast, room: Option<u64>) -> Option<St
     ))
 }
 
-/// As the units of `run.memory` count.
+/// Bytes of a megabyte, as `run.memory` counts.
 const MB: u64 = 1_000_000;
 
 #[cfg(test)]

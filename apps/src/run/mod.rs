@@ -112,7 +112,7 @@ fn log(experiment: &Experiment) {
     }
 }
 
-/// Refuses to start DPDK where it would end in a riddle.
+/// Refuses to start DPDK where it would fail with an obscure message.
 fn check_environment(experiment: &Experiment, console: &mut Console<'_>) -> Result<(), Failure> {
     let world = experiment.world;
     let needed = match (world, &experiment.real) {

@@ -1,7 +1,7 @@
 //! Starts the flows of a matrix when they are due and keeps the record of each.
 //!
 //! Both worlds use it: the driver posts what [`Conductor::next_order`] says and reports what the
-//! endpoints say. It knows no endpoint and no clock. A flow longer than one message may be is
+//! endpoints say. It has neither endpoint nor clock. A flow longer than one message may be is
 //! carried by several messages in a row; lines of a `.cm` file that are messages on one connection
 //! share one transport flow.
 
@@ -20,7 +20,7 @@ use crate::workload::{FlowIndex, Matrix, Triggers};
 pub struct Order {
     /// The line of the matrix, for the report back.
     pub flow: FlowIndex,
-    /// Which transport flow carries it, dense from 0.
+    /// The transport flow that carries it, dense from 0.
     pub connection: u32,
     /// The sender.
     pub src: HostId,
@@ -201,8 +201,8 @@ impl<'a> Conductor<'a> {
         self.counts.ordered == self.counts.acked + self.counts.failed && self.next_start().is_none()
     }
 
-    /// Host `host` is gone for good: flows from and to it have failed, also those that are not due
-    /// yet. O(flows).
+    /// Host `host` is gone and does not come back: flows from and to it have failed, also those
+    /// that are not due yet. O(flows).
     pub fn on_gone(&mut self, host: HostId) {
         if !self.gone.insert(host) {
             return;
@@ -240,7 +240,7 @@ impl<'a> Conductor<'a> {
         self.pokes.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Another host has seen this. Flows that it starts here are due at once, or after their
+    /// Handles an event of another host. Flows that it starts here are due at once, or after their
     /// trigger's delay.
     pub fn on_poke(&mut self, poke: Poke, now: Instant) {
         let flow = FlowIndex(poke.flow);

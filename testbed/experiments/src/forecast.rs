@@ -53,7 +53,7 @@ const ADDED_PERCENT: u64 = 25;
 /// The approximate cost of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forecast {
-    /// Link traversals.
+    /// Link traversals of segments and acknowledgements.
     pub hops: u64,
     /// Time on one thread of a core that has nothing else to do.
     pub time: Duration,

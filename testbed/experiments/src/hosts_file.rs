@@ -40,10 +40,10 @@ pub struct HostsFile {
     pub udp_port: Option<u16>,
 }
 
-/// One host.
+/// One host of a real network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostEntry {
-    /// Unique.
+    /// The name of the host, unique in the file.
     pub name: String,
     /// The address of the host's device, unique.
     pub ip: IpAddr,

@@ -182,7 +182,7 @@ impl Calendar {
         Self::new(self.shift)
     }
 
-    /// Adds a flight.
+    /// Adds a flight. O(1).
     #[inline]
     pub(super) fn push(&mut self, flight: Flight) {
         let slot = flight.at.as_ps() >> self.shift;

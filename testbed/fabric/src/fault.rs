@@ -189,9 +189,9 @@ struct ActiveFault {
 /// The rest of a block of packets.
 #[derive(Clone, Copy, Debug, Default)]
 struct Block {
-    /// Packets to come.
+    /// Packets of the block that are still to come.
     left: u32,
-    /// Which of them are lost; the next is bit 0.
+    /// Those of the coming packets that are lost, a bit each; the next is bit 0.
     lost: u64,
 }
 

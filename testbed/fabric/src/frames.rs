@@ -45,7 +45,7 @@ pub trait Frames {
         None
     }
 
-    /// From now on two packets with this handle travel; each will end or be delivered.
+    /// A second packet with this handle starts to travel; each of the two will end or be delivered.
     fn duplicate(&mut self, packet: &Packet);
 
     /// A packet has reached its end inside the network: it was lost, or a program consumed it.

@@ -1,6 +1,6 @@
 //! A packet of the emulated network: 16 bytes by value, in queues and in events alike.
 //!
-//! The bytes of a packet stay with the driver, which knows them by [`Packet::handle`]; the fabric
+//! The bytes of a packet stay with the driver, which finds them by [`Packet::handle`]; the fabric
 //! edits only what is here, and the driver applies the edits (CE, trimming, corruption) to its own
 //! copy when the packet comes out. Lengths are bytes on the wire.
 
@@ -58,7 +58,7 @@ impl Flags {
         Self((class as u8) << Self::CLASS_AT)
     }
 
-    /// These flags and the flag `other`; the class stays.
+    /// These flags with `other` set; the class stays.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         debug_assert!(other.0 & Self::CLASS == 0, "a flag, not a class");

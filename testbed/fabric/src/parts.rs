@@ -32,7 +32,8 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// At most `count` parts of a network whose hosts have traffic of `weights`, at least one.
+    /// Divides a network whose hosts have traffic of `weights` into at most `count` parts, at least
+    /// one.
     pub fn new(blueprint: &Blueprint, weights: &[u64], count: usize) -> Self {
         let count = u32::try_from(count).unwrap_or(u32::MAX).clamp(1, blueprint.hosts.max(1));
         let below = blueprint.switches.iter().map(|switch| switch.hosts);

@@ -25,8 +25,8 @@ pub struct Port<Q> {
     starts_at: Instant,
     /// Picoseconds a byte takes where that is a whole number, else 0.
     ps_per_byte: u64,
-    /// From the last bit sent to the packet being at the far end's queue: propagation plus the far
-    /// switch's traversal.
+    /// Time from the last bit sent to the packet being at the far end's queue: propagation plus the
+    /// far switch's traversal.
     delay: Duration,
     /// Packets in `qdisc`.
     waiting: u32,
@@ -134,7 +134,7 @@ impl<Q: Qdisc> Port<Q> {
         self.data_bytes
     }
 
-    /// Reads the first bytes of the discipline, for a caller that wants its memory in a cache.
+    /// Reads the first bytes of the discipline, for a caller that needs its memory in a cache.
     #[inline]
     pub(crate) fn touch(&self) -> Discriminant<Q> {
         std::mem::discriminant(&self.qdisc)

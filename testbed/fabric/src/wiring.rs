@@ -16,7 +16,7 @@ pub(super) struct Wiring {
     pub(super) target: Vec<u32>,
 }
 
-/// In the place of a target: there is none.
+/// Stands for a missing target.
 const NONE: u32 = u32::MAX;
 
 impl Wiring {

@@ -18,7 +18,7 @@ use transport_dpdk::{Captured, TapReader};
 /// A worker whose frames are captured.
 #[derive(Debug)]
 pub(crate) struct TappedWorker {
-    /// As the file calls it.
+    /// The name in the file.
     pub(crate) name: String,
     pub(crate) description: String,
     /// bit/s.

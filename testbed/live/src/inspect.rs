@@ -12,7 +12,7 @@ use crate::dpdk_error::DpdkError;
 pub struct Inspected {
     /// The device's effective configuration, one line.
     pub configuration: String,
-    /// The wishes that the device does not fulfil, a line each: software does them, or they are
+    /// The requests that the device does not fulfil, a line each: software does them, or they are
     /// left out.
     pub lost: Vec<String>,
 }

@@ -20,7 +20,7 @@ mod sender;
 
 /// The host whose endpoint is tested.
 const HERE: HostId = HostId(1);
-/// Its peer, played by the test.
+/// The peer of [`HERE`], played by the test.
 const PEER: HostId = HostId(0);
 /// A host that has no flow with either.
 const STRANGER: HostId = HostId(9);

@@ -24,7 +24,7 @@ pub struct Capture {
     pub snap: u32,
     /// One frame of so many of each host, at least 1.
     pub every: u32,
-    /// Only this host's.
+    /// Only frames of this host; `None` captures those of all hosts.
     pub host: Option<HostId>,
 }
 

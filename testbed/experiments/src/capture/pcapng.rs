@@ -18,7 +18,7 @@ pub struct Writer<W> {
 /// The description of an interface.
 #[derive(Clone, Debug, Default)]
 pub struct Interface<'a> {
-    /// As `tshark -T fields -e frame.interface_name` shows it.
+    /// The name that `tshark -T fields -e frame.interface_name` shows.
     pub name: &'a str,
     /// A description for human readers.
     pub description: &'a str,
@@ -28,12 +28,12 @@ pub struct Interface<'a> {
     pub snap: u32,
 }
 
-/// Which way a packet went.
+/// The direction of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
-    /// The frame went to the host.
+    /// The packet went to the host.
     Received = 1,
-    /// From the host.
+    /// The packet left the host.
     Sent = 2,
 }
 
@@ -44,7 +44,7 @@ pub struct Packet<'a> {
     pub interface: u32,
     /// Nanoseconds.
     pub at_ns: u64,
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
     /// Bytes that it had.
     pub len: u32,

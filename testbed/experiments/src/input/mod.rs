@@ -1,7 +1,8 @@
 //! Parts shared by all readers of a user's text: the diagnostic, the line tokenizer, spelled
 //! quantities, and the suggestion of the nearest known name.
 //!
-//! Nothing here knows a file format. No reader that uses these parts panics, whatever the bytes.
+//! Nothing here depends on a file format. No reader that uses these parts panics, whatever the
+//! bytes.
 
 pub mod nearest;
 pub(crate) mod table;

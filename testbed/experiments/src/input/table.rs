@@ -1,7 +1,7 @@
-//! Tables of a TOML file with places: every value knows its line and column, every unknown key is
-//! an error.
+//! Tables of a TOML file with places: every value has its line and column, every unknown key is an
+//! error.
 //!
-//! A thin layer over the `toml` crate's spanned values. It knows nothing of what a file contains.
+//! A thin layer over the `toml` crate's spanned values. It does not depend on what a file contains.
 
 use std::io::Read as _;
 use std::path::Path;

@@ -151,7 +151,7 @@ impl<'a> TextLine<'a> {
         }
     }
 
-    /// As [`TextLine::integer`] for values that fit 32 bits.
+    /// [`TextLine::integer`] for values that fit 32 bits.
     ///
     /// # Errors
     /// As [`TextLine::integer`].

@@ -81,7 +81,7 @@ pub fn utilisation(plan: &Plan, stats: &Stats, completion_us: Option<f64>) -> Op
 pub struct DcSimResult {
     /// Delay between a SIM and its DATA.
     pub rtt_max_us: f64,
-    /// From a SIM's departure to its SIM-ACK, of those in time.
+    /// Times from a SIM's departure to its SIM-ACK, for SIM-ACKs in time.
     pub sim_rtt_us: SpanResult,
     /// SIMs, by what became of them.
     pub sims: Sims,

@@ -97,7 +97,7 @@ struct FlowLine {
     /// Whether it goes to another datacentre; left out where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     inter: Option<bool>,
-    /// Its collective; left out where it is of none.
+    /// The collective of the flow; left out where the flow is of none.
     #[serde(skip_serializing_if = "Option::is_none")]
     coll: Option<u32>,
     /// Controller and balancer; left out where all flows have the same.
@@ -192,7 +192,7 @@ pub fn write_series(samples: &[Sample], out: &mut impl Write) -> io::Result<()> 
 }
 
 impl FlowRecord {
-    /// From the start to the last acknowledgement at the sender; `None` until then.
+    /// Time from the start to the last acknowledgement at the sender; `None` until then.
     #[must_use]
     pub fn fct(&self) -> Option<Duration> {
         let done = self.acked_at < Instant::FAR_FUTURE && self.delivered_at < Instant::FAR_FUTURE;

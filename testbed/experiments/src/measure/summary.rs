@@ -127,9 +127,9 @@ pub struct HostSeen {
     pub name: String,
     /// The host's device: its kind, and its offloads.
     pub device: String,
-    /// Least base RTT that it measured to a peer that it sends to.
+    /// Least base RTT that the host measured to a peer that it sends to.
     pub base_rtt_min_us: Option<f64>,
-    /// Greatest of them.
+    /// Greatest base RTT that the host measured to a peer that it sends to.
     pub base_rtt_max_us: Option<f64>,
     /// How far its clock may be off the first host's.
     pub clock_error_us: f64,

@@ -146,7 +146,7 @@ impl Family {
         found
     }
 
-    /// These keys with their values.
+    /// The keys of the members whose names are `wanted`, with their values.
     fn values(&self, draft: &Draft, wanted: impl Fn(&str) -> bool) -> Vec<(String, String)> {
         let value = |name: String| {
             let value = (self.show)(draft, name.strip_prefix(self.prefix)?)?;

@@ -25,9 +25,9 @@ pub enum Stamping {
     /// All, where some flow's controller reads it.
     #[default]
     Auto,
-    /// None.
+    /// No switch.
     Off,
-    /// These; packets of all flows have room for it.
+    /// The switches of this list; packets of all flows have room for telemetry.
     At(Vec<Switches>),
 }
 

@@ -18,7 +18,7 @@ const RECEIPT_MAX: u64 = 48;
 /// Epochs from a decision to its cells at most, as schedulers keep them.
 const LEAD_MAX: u64 = 4096;
 
-/// What hosts may know of their pods; `None` where pods have no scheduler.
+/// The facts of their pods that hosts get; `None` where pods have no scheduler.
 pub(super) fn facts(draft: &Draft, topology: &FatTreeSpec) -> Option<PodFacts> {
     let switches: u32 = (0..topology.levels()).map(|tier| topology.switches(tier)).sum();
     let narrow = |count: u32| u16::try_from(count).unwrap_or(u16::MAX);

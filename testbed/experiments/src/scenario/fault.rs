@@ -32,7 +32,7 @@ pub struct FaultSpec {
     pub kind: FaultKind,
     /// The links with the fault, in both directions unless a port's direction is named.
     pub links: LinkSelector,
-    /// From this time on.
+    /// Start of the fault.
     pub from: Duration,
     /// Until this time, later than `from`; `None` for ever.
     pub until: Option<Duration>,

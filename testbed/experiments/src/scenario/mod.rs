@@ -25,8 +25,7 @@
 //!
 //! Reading is strict: an unknown key is an error with the nearest known one, and every error has
 //! its line and column. Paths are relative to the scenario's file. Names of policies and settings
-//! are kept with their places for those who know them; topologies, workloads and faults are checked
-//! here.
+//! are kept with their places for later checks; topologies, workloads and faults are checked here.
 
 pub mod fault;
 pub mod figure;

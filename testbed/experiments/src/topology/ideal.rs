@@ -14,9 +14,9 @@ use super::fat_tree::FatTree;
 /// One flow of a traffic matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
-    /// From this host,
+    /// The sender.
     pub src: HostId,
-    /// to that one.
+    /// The receiver.
     pub dst: HostId,
     /// All its bytes on the wire.
     pub wire_bytes: u64,

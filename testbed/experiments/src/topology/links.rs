@@ -36,9 +36,9 @@ pub enum LinkSelector {
     Switch {
         /// The switch's tier.
         tier: SwitchTier,
-        /// Which of the tier, from 0 across the network.
+        /// Number of the switch in its tier, from 0 across the network.
         switch: u32,
-        /// Which of its ports.
+        /// The ports of the switch.
         ports: Ports,
     },
 }
@@ -52,9 +52,9 @@ pub enum Ports {
     Up,
     /// All links that go down.
     Down,
-    /// This one of those that go up, from 0.
+    /// The link up of this number, from 0.
     UpPort(u32),
-    /// This one of those that go down, from 0.
+    /// The link down of this number, from 0.
     DownPort(u32),
 }
 

@@ -19,7 +19,7 @@ use crate::workload::matrix::SwitchTier;
 pub struct ProgramSpec {
     /// The program that the switches run.
     pub program: ProgramKind,
-    /// Which ones.
+    /// The switches that run it.
     pub switches: Switches,
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Taken {
     pub(super) hdr: Header,
     /// The extensions that it names.
     pub(super) ext: Ext,
-    /// As sent.
+    /// Payload bytes, as sent.
     pub(super) payload_len: u16,
     pub(super) class: TrafficClass,
     pub(super) ecn: Ecn,

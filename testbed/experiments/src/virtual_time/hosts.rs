@@ -30,7 +30,7 @@ struct Host {
     endpoint: Endpoint,
     /// The clock that the endpoint sees; all else of a host is by network time.
     clock: HostClock,
-    /// When its endpoint wants to be called; [`Instant::FAR_FUTURE`] when it does not. Calling
+    /// When its endpoint has to be called; [`Instant::FAR_FUTURE`] when it does not. Calling
     /// earlier is allowed, calling later is not.
     timer: Instant,
     /// Flows of the matrix to order, by time.
@@ -176,7 +176,7 @@ impl<'a> Hosts<'a> {
         self.active = active;
     }
 
-    /// When `host` has something to do of its own accord.
+    /// When `host` has something to do without an arrival.
     #[inline]
     fn next_own(&self, host: HostId, network: &Network) -> Instant {
         let state = &self.hosts[self.index_of(host)];

@@ -39,9 +39,9 @@ pub(super) struct Kept {
 
 /// One poll of an endpoint for packets.
 struct Pass {
-    /// No data.
+    /// Whether data may not be taken.
     control_only: bool,
-    /// Packets at most.
+    /// Most packets to take.
     room: usize,
 }
 
@@ -72,7 +72,7 @@ impl<'a> Nics<'a> {
         }
     }
 
-    /// Moves what a host may send into its NIC. Returns when its endpoint wants to be called.
+    /// Moves what a host may send into its NIC. Returns when its endpoint has to be called.
     #[inline]
     pub(super) fn transmit(
         &mut self,

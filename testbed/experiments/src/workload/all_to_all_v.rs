@@ -25,9 +25,9 @@ pub struct AllToAllV {
 /// The source of sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sizes {
-    /// Uniform between these bounds, both included and in this order.
+    /// Sizes uniform between these bounds, both included and in this order.
     Uniform(Bytes, Bytes),
-    /// From a distribution.
+    /// Sizes drawn from a distribution.
     Cdf(Cdf),
 }
 

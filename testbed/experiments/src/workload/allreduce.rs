@@ -32,9 +32,9 @@ pub struct Allreduce {
     pub groups: Option<u32>,
     /// Hosts of a group in each datacentre, at least 1.
     pub ranks: u32,
-    /// How often.
+    /// Number of iterations.
     pub iterations: u32,
-    /// From the end of one to the beginning of the next, at each host.
+    /// Time from the end of one iteration to the beginning of the next, at each host.
     pub compute: Duration,
     /// The border between the datacentres.
     pub border: Border,
@@ -90,10 +90,10 @@ impl Allreduce {
     }
 }
 
-/// As many as the training job of the paper's last figure has.
+/// Groups of the training job of the paper's last figure.
 const GROUPS: u32 = 8;
 
-/// Which host receives from which in a step, and how much.
+/// A step: the neighbour that each host receives from, and how much.
 #[derive(Clone, Copy)]
 struct Step {
     across: bool,

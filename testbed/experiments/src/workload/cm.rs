@@ -125,7 +125,7 @@ struct Reader {
     body: bool,
 }
 
-/// Which kinds of warning there has been, so that a long file warns once.
+/// The kinds of warning given so far, so that a long file warns once.
 #[derive(Debug, Default)]
 struct Warned {
     start: bool,
@@ -454,7 +454,7 @@ const FAILURE_WORDS: [&str; 3] = ["switch_type", "switch_id", "link_id"];
 /// Beyond this a start time is probably in the wrong unit.
 const START_EXPECTED_MAX: Duration = Duration::from_s(1);
 
-/// Which words of [`FLOW_WORDS`] a line has had, one bit each.
+/// The words of [`FLOW_WORDS`] that a line has had, one bit each.
 #[derive(Default)]
 struct Seen(u16);
 

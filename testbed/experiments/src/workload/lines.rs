@@ -30,7 +30,7 @@ impl LineMap {
         }
     }
 
-    /// As [`LineMap::line`] for an index.
+    /// [`LineMap::line`] of an index.
     pub(super) fn line_at(&self, place: usize) -> u32 {
         u32::try_from(place).map_or(0, |place| self.line(place))
     }

@@ -126,9 +126,10 @@ pub enum TriggerKind {
 pub struct LinkFailure {
     /// Tier of the switch.
     pub tier: SwitchTier,
-    /// Which switch of the tier, from 0 across the whole network.
+    /// Number of the switch in its tier, from 0 across the whole network.
     pub switch: u32,
-    /// Which uplink of that switch, from 0; of a switch without links up, which downlink.
+    /// Number of the uplink at that switch, from 0; at a switch without links up, number of the
+    /// downlink.
     pub link: u32,
 }
 
@@ -184,7 +185,7 @@ impl Matrix {
         self.push_delayed_trigger(kind, Duration::ZERO)
     }
 
-    /// As [`Matrix::push_trigger`], with a delay.
+    /// [`Matrix::push_trigger`] with a delay.
     pub fn push_delayed_trigger(
         &mut self,
         kind: TriggerKind,
@@ -268,8 +269,7 @@ impl TriggerIndex {
         self.0.get() as usize - 1
     }
 
-    /// Holds a trigger's name until the reader knows its place; read back by
-    /// [`TriggerIndex::name`].
+    /// Holds a trigger's name until its place is found; read back by [`TriggerIndex::name`].
     pub(super) const fn unresolved(name: NonZeroU32) -> Self {
         Self(name)
     }

@@ -23,7 +23,7 @@ pub struct PairsTwoDc {
     pub border: Border,
 }
 
-/// As many as there are links between the paper's datacentres.
+/// Number of the links between the paper's datacentres.
 const COUNT: u32 = 8;
 
 impl PairsTwoDc {

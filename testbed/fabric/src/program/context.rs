@@ -274,7 +274,7 @@ impl Context<'_> {
 }
 
 impl Agenda {
-    /// No turns.
+    /// An agenda without turns.
     pub(super) const fn new() -> Self {
         Self { turns: BinaryHeap::new(), leaving: Vec::new(), wake_at: Instant::FAR_FUTURE }
     }

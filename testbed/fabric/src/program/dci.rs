@@ -92,9 +92,9 @@ pub struct Dci {
 struct Link {
     /// The packet that it was given last and has not sent yet.
     given: Option<u32>,
-    /// When its link is free after that.
+    /// When the link is free after `given`.
     free_at: Instant,
-    /// Its entry in `Dci::turns`; [`Instant::FAR_FUTURE`] without one.
+    /// The instant under which the link is in `Dci::turns`; [`Instant::FAR_FUTURE`] when it is not.
     filed: Instant,
 }
 
@@ -208,7 +208,7 @@ impl Dci {
         clear(packet, ext, cx);
     }
 
-    /// Sends a note in the name of `from`, the receiver, which the sender's flow knows.
+    /// Sends a note in the name of `from`, the receiver that the sender's flow has as its peer.
     fn note(&mut self, segment: &TxSegment, ext: &Ext, from: HostId, cx: &mut Context<'_>) {
         let Some(note) = cx.make(segment, ext, from) else { return };
         match cx.route(&note) {

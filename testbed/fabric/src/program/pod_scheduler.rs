@@ -92,7 +92,7 @@ pub struct PodCounters {
 }
 
 impl PodCounters {
-    /// These counters and those of other pods.
+    /// The sums of these counters and those of other pods.
     #[must_use]
     pub const fn with(mut self, other: &Self) -> Self {
         self.epochs += other.epochs;

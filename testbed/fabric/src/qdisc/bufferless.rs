@@ -13,7 +13,7 @@ use crate::packet::Packet;
 use transport::params::NoParams;
 use transport::registry::Registered;
 
-/// No queue.
+/// A port's discipline without a queue.
 #[derive(Clone, Debug)]
 pub struct Bufferless {
     /// When the link has sent all packets that have left.

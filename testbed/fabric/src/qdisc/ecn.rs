@@ -53,7 +53,7 @@ impl Red {
         Self { kmin: params.kmin.0, kmax: params.kmax.0 }
     }
 
-    /// Dequeues from `classes`, with a mark if chance wants it.
+    /// Dequeues from `classes`, and by chance marks the packet.
     ///
     /// The departing packet is not part of the queue it is judged by: fig. 4 of the paper reads the
     /// mark as what the packet leaves behind, and the reference simulator removes it first too. The
@@ -73,7 +73,8 @@ impl Red {
         Some(Dequeued { packet, marked })
     }
 
-    /// In integers, so that a result never depends on a float's last bit; draws only in between.
+    /// Whether chance marks a packet with `queue` bytes behind it. In integers, so that a result
+    /// never depends on a float's last bit; draws only between Kmin and Kmax.
     fn wants_mark(self, queue: u64, rng: &mut Rng) -> bool {
         queue > self.kmax
             || rng.below(self.kmax.saturating_sub(self.kmin)) < queue.saturating_sub(self.kmin)

@@ -121,7 +121,8 @@ impl<Q: Qdisc> Phantom<Q> {
         (self.empty_at.max(now) + time).min(now + self.size)
     }
 
-    /// In integers, as RED does; draws only between the thresholds.
+    /// Whether chance marks a packet at this `occupancy`. In integers, as RED does; draws only
+    /// between the thresholds.
     #[inline]
     fn wants_mark(&self, occupancy: Duration, rng: &mut Rng) -> bool {
         let above = occupancy.saturating_sub(self.kmin);

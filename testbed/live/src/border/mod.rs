@@ -7,7 +7,7 @@
 //!
 //! Frames between known hosts go through the program that also runs in `sim` and `vdev`; other
 //! frames, such as those that ask for addresses, are passed on as they are. A distance can be
-//! emulated outwards. What only switches inside the site know reaches hosts where those switches
+//! emulated outwards. Telemetry of switches inside the site reaches hosts where those switches
 //! write it. One thread polls all devices.
 
 mod bridge;

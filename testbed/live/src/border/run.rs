@@ -80,7 +80,7 @@ pub enum BorderError {
     /// The machine is not fit.
     #[error(transparent)]
     Dpdk(DpdkError),
-    /// No chance from the kernel.
+    /// The kernel gave no random bytes.
     #[error("/dev/urandom: {0}")]
     Chance(#[from] std::io::Error),
     /// An error in the user's input.

@@ -31,9 +31,9 @@ struct Mirror {
 /// The peer's end of the link.
 #[derive(Debug)]
 pub(super) enum FarEnd {
-    /// At the other side.
+    /// The same thread polls the far end of the link, over `end`.
     Link { end: LinkEnd, burst: Box<MbufBurst> },
-    /// At the worker's own device.
+    /// The far end is shown frames at the worker's own device.
     Mirror,
 }
 

@@ -1,6 +1,7 @@
 //! The policies' share of a segment's cost: controller and balancer called alone, warm.
 //!
-//! They are a part of the core's stage, which cannot be taken apart from outside while it runs.
+//! Controller and balancer are a part of the core's stage, which cannot be taken apart from outside
+//! while it runs.
 
 use std::hint::black_box;
 

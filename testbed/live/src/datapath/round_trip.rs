@@ -110,7 +110,7 @@ impl Bench {
         }))
     }
 
-    /// A number that goes to and fro.
+    /// A number that goes back and forth.
     fn line(&self, [near, far]: [usize; 2], count: u64) -> Result<Trips, BenchError> {
         let lines = Arc::new([CacheLine::default(), CacheLine::default()]);
         let shared = Arc::clone(&lines);
@@ -134,7 +134,7 @@ impl Bench {
         Ok(sorted(trips))
     }
 
-    /// One mbuf that goes to and fro.
+    /// One mbuf that goes back and forth.
     fn device(&self, [near, far]: [usize; 2], count: u64) -> Result<Trips, BenchError> {
         let (mut one, mut two) = self.ports()?;
         let pool = self.pool(BUFFERS_ROOM)?;

@@ -42,7 +42,7 @@ pub(super) enum Say {
     Idle(Standing),
     /// Goes to all others: they are to report again once they are idle.
     Ask,
-    /// Goes to all others: a host is gone for good, and its flows fail.
+    /// Goes to all others: a host is gone and does not come back, and its flows fail.
     Lost { host: u32, reason: String },
     /// Goes to the first host: the user wants the run to end.
     Stop,
@@ -96,8 +96,8 @@ pub(super) enum RoundPart {
     Measure(MeasurePart),
     Armed,
     Synced,
-    Report(Box<HostReport>),
-    /// In the place of the part of a host that is gone.
+    Report(Box<Report>),
+    /// Stands for the part of a host that is gone.
     Lost {
         reason: String,
     },

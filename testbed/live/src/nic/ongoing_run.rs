@@ -8,8 +8,8 @@
 //! second answers add up to the same counts as the first (Mattern's four counters).
 //!
 //! A host other than the first that fails during the run is lost: its flows fail at their other
-//! ends, the rest goes on, and only words of hosts that know of all losses count. Without the first
-//! host no host could find the end of the run, so the others end, too.
+//! ends, the rest goes on, and only reports of hosts that have been notified of all losses count.
+//! Without the first host no host could find the end of the run, so the others end, too.
 
 use experiments::conductor::{FlowCounts, Poke};
 use experiments::plan::{Plan, RunError};
@@ -37,21 +37,21 @@ pub(super) struct OngoingRun<'a, 'm> {
     lost: u64,
     /// Questions of the first host: received, or sent by it.
     asked: u64,
-    /// At the first host: flows acknowledged and delivered, as answers to the last question but one
-    /// added up.
+    /// Flows acknowledged and delivered, as answers to the last question but one added up (first
+    /// host only).
     counted: Option<(u64, u64)>,
     /// The standing that this host reported last.
     said: Option<Standing>,
-    /// At the first host, for each host: pokes passed on to it, and the standing that it reported
-    /// last.
+    /// For each host: pokes passed on to it, and the standing that it reported last (first host
+    /// only).
     others: Vec<(u64, Option<Standing>)>,
     stop_said: bool,
 }
 
-/// Between two looks at whether it is over.
+/// Time between two looks at whether the run is over.
 const LOOK_EVERY: Duration = Duration::from_ms(1);
 
-/// Between two looks at the watch.
+/// Time between two looks at the watch.
 const WATCH_EVERY: Duration = Duration::from_ms(20);
 
 /// How long the last acknowledgements are waited for when all is over.
@@ -194,7 +194,7 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
     }
 
     /// Looks whether this host is idle, and the first host whether all are; `ends` when it is time
-    /// to end all the same.
+    /// to end in any case.
     fn look(&mut self, ends: bool) -> Result<Option<bool>, RunError> {
         let conductor = self.control.conductor();
         let FlowCounts { acked, delivered, .. } = conductor.counts();

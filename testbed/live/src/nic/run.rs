@@ -62,7 +62,7 @@ pub struct RealNetwork {
 /// Real time after which a device that takes nothing counts as stuck.
 const STUCK_AFTER: Duration = Duration::from_s(1);
 
-/// From the last round to the start: longer than it takes to reach all hosts.
+/// Time from the last round to the start: longer than it takes to reach all hosts.
 const START_IN: Duration = Duration::from_ms(100);
 
 /// The shortest timeout, in longest echoes: what delays polls once, delays them again.
@@ -144,7 +144,7 @@ fn hello(plan: &Plan, network: &RealNetwork) -> Hello {
     }
 }
 
-/// This host at the meeting.
+/// This host's view of the meeting.
 struct Attendance<'n> {
     network: &'n RealNetwork,
     clock: DilatedClock,
@@ -216,7 +216,7 @@ impl Attendance<'_> {
         Ok(Outcome { adapted, unwritten, ..outcome })
     }
 
-    /// From an open device to a plan that fits the network.
+    /// Brings an open device to a plan that fits the network.
     fn warm_up(&mut self, plan: &Plan, desk: &mut Desk) -> Result<Fitted, RunError> {
         let (network, own) = (&self.network.hosts, self.network.own);
         let (meeting, watch) = (&mut *self.meeting, &mut *self.watch);

@@ -38,7 +38,7 @@ pub struct Outcome {
     pub took: Duration,
     /// Messages to the server that were acknowledged here.
     pub sent: Totals,
-    /// From the server: delivered here.
+    /// Messages of the server that were delivered here.
     pub received: Totals,
     /// Messages that the server has delivered and counted.
     pub server_received: Totals,

@@ -108,7 +108,7 @@ pub(super) enum Note {
 }
 
 impl Tag {
-    /// As a message carries it; never 0.
+    /// The packed number that a message carries, never 0.
     pub(super) fn pack(self) -> u64 {
         let kind = self.kind as u64 + 1;
         kind << 44 | u64::from(self.session & 0xFFF) << 32 | u64::from(self.number)

@@ -218,7 +218,7 @@ impl Server<'_> {
                 return Ok(());
             }
             if session.peer != from {
-                // A stranger whose MAC is not known gets no answer, and asks again.
+                // A host whose MAC is not known gets no answer, and asks again.
                 let reason = format!("host {} has a session; one at a time", session.peer);
                 self.refuse(from, number, true, reason);
                 return Ok(());

@@ -69,7 +69,7 @@ impl Session {
         sender.post(&self.slots, &mut host.waiting, room, now)
     }
 
-    /// Completions that the application takes at `now`: none while it thinks.
+    /// Completions that the application takes at `now`: none between two looks.
     pub(super) fn appetite(&mut self, now: Instant) -> usize {
         if self.terms.think_us == 0 {
             return COMPLETIONS;

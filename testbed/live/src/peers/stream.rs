@@ -2,7 +2,7 @@
 //! other.
 //!
 //! Messages are numbered from 0. Number n goes over flow n mod flows and carries the bytes of slot
-//! n mod slots, which both ends know; a region holds them, so that devices can read them where
+//! n mod slots, which both ends compute; a region holds them, so that devices can read them where
 //! they lie. What is verified is every byte; nothing is copied for it.
 
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! The terms of a session: what the client wants, and the endpoint that both sides make of it.
+//! The terms of a session: what the client asks for, and the endpoint that both sides make of it.
 //!
 //! Settings are those of `headrace run`, by the same names. Paths have no topology here: rate and
 //! base RTT are given, or guessed by the device. The network is taken not to trim unless the
@@ -14,7 +14,7 @@ use transport::{Bytes, Config, Duration, Rate};
 
 use super::protocol::Job;
 
-/// The terms of a session, as its client wants them.
+/// The terms of a session, as its client asks for them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Terms {
     /// The purpose of the session.
@@ -135,8 +135,8 @@ impl Terms {
         Ok(Config::new(settings)?)
     }
 
-    /// With flows that survive a silence of as long, unless the user has set another: no shorter
-    /// than what the client of the session survives.
+    /// These terms with flows that survive `silence`, which is no shorter than what the client of
+    /// the session survives, unless the user has set another.
     pub(super) fn surviving(&self, silence: Duration) -> Self {
         let key = "loss.give_up";
         let mut terms = self.clone();

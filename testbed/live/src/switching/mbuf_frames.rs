@@ -130,7 +130,7 @@ pub(crate) fn describe(mbuf: &Mbuf, host: HostId, addressing: &Addressing) -> Op
         TrafficClass::Trimmed => (narrow(len), Flags::of(TrafficClass::Control)),
         class => (narrow(len), Flags::of(class)),
     };
-    // A host that names another as the sender is not believed.
+    // A packet that names another host as its sender is dropped.
     (route.src == host).then(|| Packet {
         handle: 0,
         dst: route.dst,

@@ -41,7 +41,7 @@ pub(super) const PMDS: [(&str, Pmd); 4] = [
 /// Packets that a link holds in each direction.
 const DEPTH: u16 = 512;
 
-/// Least data bytes of a buffer: the AF_PACKET driver wants a whole frame slot of the kernel, 2048.
+/// Least data bytes of a buffer: the AF_PACKET driver needs a whole frame slot of the kernel, 2048.
 const ROOM_MIN: u16 = 2048;
 
 /// Buffers for copies of duplicated, trimmed and corrupted packets.

@@ -207,7 +207,7 @@ impl HostSetup<'_> {
 
 impl Pollers {
     /// Spreads `hosts` over `threads` threads of `eal`, each on its core when `cores` names one.
-    /// They wait for the clock; this waits for them.
+    /// The threads wait for the clock; this call waits for the threads.
     pub(crate) fn start(
         eal: &Eal,
         hosts: Vec<Host>,

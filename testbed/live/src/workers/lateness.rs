@@ -31,7 +31,8 @@ pub(crate) struct Gaps {
 }
 
 impl Gaps {
-    /// No polls yet; gaps above half of `base_rtt`, that of the shortest loop, will be late.
+    /// Gaps before the first poll; gaps above half of `base_rtt`, that of the shortest loop, will
+    /// be late.
     pub(crate) fn new(base_rtt: Duration) -> Self {
         Self {
             last: None,

@@ -206,7 +206,7 @@ fn run(one: &mut End, two: &mut End) {
     run_with_losses(one, two, |_| false);
 }
 
-/// As [`run`], but those of the frames of `one` do not arrive whose number, from 0, `is_lost`.
+/// [`run`] with loss: frames of `one` whose number, from 0, `is_lost` do not arrive.
 fn run_with_losses(one: &mut End, two: &mut End, is_lost: impl Fn(u64) -> bool) {
     let (started, mut carried) = (one.worker.poll_once().now, 0);
     while one.sent() == 0 {

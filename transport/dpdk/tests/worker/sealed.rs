@@ -72,7 +72,7 @@ fn damage_is_never_delivered_and_goes_by_the_name_of_bad_tag() {
 }
 
 /// Runs messages between two hosts with a host on the path that sends what `meddler` makes of each
-/// frame, before and after it. They arrive once and intact all the same, and nothing else does.
+/// frame, before and after it. They still arrive once and intact, and nothing else does.
 fn beside(meddler: Meddler) -> Rig {
     let shape = sealed(Sizes::ample(), Payloads::Encrypted);
     let mut rig = Rig::new(&shape, 9, Weather::default());

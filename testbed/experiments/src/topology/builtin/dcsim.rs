@@ -7,7 +7,7 @@ use super::Network;
 use super::shapes::{tier, with_oversubscription};
 use crate::topology::{FatTreeSpec, TierSpec};
 
-/// The tree.
+/// The fat tree of DCsim's paper.
 pub(super) const NETWORKS: &[Network] = &[Network {
     name: "dcsim",
     parameters: &[],

@@ -3,7 +3,7 @@
 use super::parameters::{GBPS_DEFAULT, Kind, optional, required};
 use super::{Network, shapes};
 
-/// The family.
+/// Dumbbells of any number of hosts a side.
 pub(super) const NETWORKS: &[Network] = &[Network {
     name: "dumbbell",
     parameters: &[

@@ -3,7 +3,7 @@
 use super::parameters::{GBPS_DEFAULT, Kind, optional, required};
 use super::{Network, shapes};
 
-/// The family.
+/// Leaf-spine networks of any number of leaves and spines.
 pub(super) const NETWORKS: &[Network] = &[Network {
     name: "leaf-spine",
     parameters: &[

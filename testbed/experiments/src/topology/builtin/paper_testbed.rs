@@ -3,7 +3,7 @@
 use super::Network;
 use super::shapes::leaf_spine;
 
-/// The testbed.
+/// The testbed of SMaRTT's paper.
 pub(super) const NETWORKS: &[Network] = &[Network {
     name: "paper-testbed",
     parameters: &[],

@@ -41,7 +41,7 @@ pub(super) struct Limits {
     pub(super) packet_max: u64,
 }
 
-/// After so many RTT_D without a credit a queue has a small allowance all the same.
+/// After so many RTT_D without a credit a queue still gets a small allowance.
 const PATIENCE: u64 = 10;
 
 /// Why a packet has no place.
@@ -85,7 +85,7 @@ struct Queue {
     /// The number of its entry in the heap of its port; others are old.
     entry: u64,
     emptied_at: Instant,
-    /// It stands in the list of queues that were empty.
+    /// Whether the queue is in the list of queues that were empty.
     listed: bool,
 }
 
@@ -108,7 +108,7 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    /// No queue at any of `ports` ports.
+    /// Queues for `ports` ports, all empty.
     pub(super) fn new(limits: Limits, ports: usize) -> Self {
         Self {
             limits,

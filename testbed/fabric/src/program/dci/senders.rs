@@ -1,5 +1,5 @@
-//! The flows of a site that send to others, as its border switch knows them: where notes about a
-//! flow go, when the last one went, and how many flows send to the same host.
+//! The flows of a site that send to others, as far as its border switch has seen them: where notes
+//! about a flow go, when the last one went, and how many flows send to the same host.
 //!
 //! Learnt from packets that name the sender's flow: those that open it, and answers to it. Bounded:
 //! flows beyond the bound get no notes until others have been silent for long.
@@ -27,7 +27,7 @@ struct Sender {
 #[derive(Clone, Debug)]
 pub(super) struct Senders {
     flows: BTreeMap<u64, Sender>,
-    /// By host of another site: the flows that send to it. One entry a flow at most.
+    /// The flows that send to each host of another site. One entry a flow at most.
     to: BTreeMap<u32, Count>,
     gap: Duration,
     /// Flows to a host are counted over such spans.
@@ -50,14 +50,14 @@ struct Count {
 pub(super) struct Due {
     /// The sender.
     pub(super) host: HostId,
-    /// Its flow.
+    /// The sender's flow.
     pub(super) flow: FlowId,
     /// Flows of the site to the same host, this one included.
     pub(super) sharers: u16,
 }
 
 impl Senders {
-    /// None; notes about one flow are `gap` apart, a flow that is silent for `idle` may be
+    /// No senders. Notes about one flow are `gap` apart, a flow that is silent for `idle` may be
     /// forgotten, and flows to a host are counted over `span`.
     pub(super) const fn new(gap: Duration, idle: Duration, span: Duration) -> Self {
         let swept_at = Instant::ZERO;

@@ -96,7 +96,7 @@ pub(super) enum RoundPart {
     Measure(MeasurePart),
     Armed,
     Synced,
-    Report(Box<Report>),
+    Report(Box<HostReport>),
     /// Stands for the part of a host that is gone.
     Lost {
         reason: String,

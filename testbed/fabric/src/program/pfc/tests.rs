@@ -3,10 +3,11 @@
 use proptest::prelude::*;
 use transport::rng::mix;
 use transport::wire::class::TrafficClass;
-use transport::{HostId, Rng};
+use transport::{Duration, HostId, Rng};
 
 use super::super::{AnyProgram, ProgramKind};
 use super::*;
+use crate::calendar::Flight;
 use crate::wiring::ports_back;
 use crate::{Blueprint, Flags, Network, NoFrames, Node, Output, Packet, QdiscParams, leaf_spine};
 

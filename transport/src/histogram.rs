@@ -1,9 +1,9 @@
 //! Histograms of fixed size: how often values of about a length occurred.
 //!
-//! With `BITS` of 3 an octave has eight buckets. Values below 2^BITS have a bucket each; above, the
-//! highest bit of a value and the `BITS` below it name its bucket, so a bucket is at most a 2^BITSth
-//! of its values wide. Values beyond the last bucket are counted in it. Nothing here allocates
-//! but [`Spans`], once.
+//! With `BITS` of 3 an octave has eight buckets. Values below 8 have a bucket each; above, the
+//! highest bit of a value and the three below it name its bucket, so a bucket is at most an eighth
+//! of its values wide. Values beyond the last bucket are counted in it. Nothing allocates but
+//! [`Spans`], once.
 
 use alloc::boxed::Box;
 

@@ -191,7 +191,7 @@ struct ActiveFault {
 struct Block {
     /// Packets of the block that are still to come.
     left: u32,
-    /// Those of the coming packets that are lost, a bit each; the next is bit 0.
+    /// Which of the coming packets are lost, a bit each; the next is bit 0.
     lost: u64,
 }
 

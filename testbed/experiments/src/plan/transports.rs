@@ -470,7 +470,7 @@ pub const TRANSPORTS: &[Transport] = &[
         lb: LbKind::Spray,
         sched: SchedKind::DcSim,
         trim: false,
-        //= dcsim#2.3: SIMs, SIM-ACKs and DATA-ACKs of 64 bytes, and as much around the payload of DATA.
+        //= dcsim#2.3: SIMs, SIM-ACKs and DATA-ACKs of 64 bytes, and as much around DATA's payload.
         set: &[
             DCSIM,
             &[("switch.dcsim.bucket", "12"), ("wire.data_overhead", "64"), ("wire.control", "64")],

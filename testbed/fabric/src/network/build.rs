@@ -151,7 +151,7 @@ pub(super) fn lookahead(blueprint: &Blueprint) -> Duration {
     Duration::from_ps(least.as_ps() / slot * slot)
 }
 
-/// A calendar for windows of one instant: with shorter slots there is less to look through for each.
+/// A calendar for windows of one instant: shorter slots leave less to look through for each.
 pub(super) fn calendar_of_instants(lookahead: Duration) -> Calendar {
     Calendar::new(slot(lookahead).min(SLOT_OF_INSTANTS).ilog2())
 }

@@ -31,7 +31,7 @@ struct Mirror {
 /// The peer's end of the link.
 #[derive(Debug)]
 pub(super) enum FarEnd {
-    /// The same thread polls the far end of the link, over `end`.
+    /// The far end of the link is `end`, polled by the worker's own thread.
     Link { end: LinkEnd, burst: Box<MbufBurst> },
     /// The far end is shown frames at the worker's own device.
     Mirror,

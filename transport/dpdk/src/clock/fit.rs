@@ -209,7 +209,7 @@ impl Linear {
         self.at_ps.saturating_add(span)
     }
 
-    /// The same line through another of its points.
+    /// This line through another of its points.
     fn from(&self, ticks: u64) -> Self {
         Self { ticks, at_ps: self.at(ticks), mult: self.mult }
     }

@@ -14,6 +14,7 @@ const TOP: &[&str] = &[
     "build.rs",
     "Makefile",
     "README.md",
+    "CITATION.cff",
     "LICENSE",
     "clippy.toml",
     "rustfmt.toml",

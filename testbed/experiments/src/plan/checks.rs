@@ -71,3 +71,54 @@ pub(super) fn check_routing(draft: &Draft) -> Result<(), RunError> {
     let expected = "no program in switches that take the way that a packet names";
     Err(InputError::new(found, expected).at("switch.program", 0, 0).help("leave it out").into())
 }
+
+/// Payload is padded where the octets around it are accounted, too.
+pub(super) fn check_sizes(draft: &Draft) -> Result<(), RunError> {
+    let sizes = &draft.settings.accounted;
+    if sizes.data_min == 0 || sizes.data_overhead.is_some() {
+        return Ok(());
+    }
+    let expected = "0, where the headers around payload count as they are";
+    let error = InputError::new(sizes.data_min.to_string(), expected).at("wire.data_min", 0, 0);
+    Err(error.help("set wire.data_overhead, too").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::plan::{Draft, Origin, Plan};
+    use crate::topology::by_name;
+    use crate::workload::{FlowSpec, Matrix};
+    use transport::{Bytes, HostId};
+
+    fn refusal(transport: &str, set: &[(&str, &str)]) -> String {
+        let mut draft = Draft::default();
+        draft.set_transport(transport, Origin::Default).unwrap();
+        for (key, value) in set {
+            draft.set(key, value, Origin::Set).unwrap();
+        }
+        let mut matrix = Matrix { nodes: 4, ..Matrix::default() };
+        matrix.push_flow(FlowSpec::new(HostId(0), HostId(1), Bytes(1000)));
+        let network = if transport == "zeropod" { "zeropod:8" } else { "leaf-spine:4,4,4" };
+        let plan = Plan::new(&draft, matrix, &by_name(network).unwrap());
+        plan.map_or_else(|error| error.to_string(), |_| String::new())
+    }
+
+    #[test]
+    fn ways_that_packets_name_need_hosts_that_name_them_and_switches_that_take_them() {
+        let explicit = ("switch.routing", "explicit");
+        let said = refusal("smartt", &[explicit]);
+        assert!(said.contains("switch.routing") && said.contains("--transport zeropod"), "{said}");
+        let said = refusal("zeropod", &[("switch.program", "dci@tor:0")]);
+        assert!(said.contains("switch.program") && said.contains("`dci`"), "{said}");
+        assert_eq!(refusal("zeropod", &[]), "");
+        assert_eq!(refusal("smartt", &[("switch.program", "dci@tor:0")]), "");
+    }
+
+    #[test]
+    fn payload_is_padded_only_where_what_is_around_it_is_accounted() {
+        let padded = ("wire.data_min", "512");
+        let said = refusal("smartt", &[padded]);
+        assert!(said.contains("wire.data_min") && said.contains("wire.data_overhead"), "{said}");
+        assert_eq!(refusal("smartt", &[padded, ("wire.data_overhead", "40")]), "");
+    }
+}

@@ -101,7 +101,7 @@ impl Plan {
         }));
         checks::check_queues(draft, topology, config.packet_max())?;
         checks::check_marks(draft)?;
-        checks::check_routing(draft)?;
+        checks::check_sizes(draft)?;
         if draft.switch.queue.is_none() {
             let least = blueprint(draft, &tree, &fabric)?.least_buffer();
             fabric.buffer = fabric.buffer.max(Some(least));
@@ -132,6 +132,7 @@ impl Plan {
         mlcc::check(&draft, &config, &matrix, &tree)?;
         telemetry::check(&draft, &config, &matrix, topology)?;
         zeropod::check(&draft, &config, &fabric, topology)?;
+        checks::check_routing(&draft)?;
         let (seed, limit) = (draft.seed, draft.limit);
         let measured_rtts = BTreeMap::new();
         Ok(Self { matrix, tree, fabric, settings, draft, seed, limit, base_rtts, measured_rtts })

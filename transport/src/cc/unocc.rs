@@ -152,7 +152,7 @@ impl Scale {
         };
         // DEVIATION(uno#alg1): line 9 asks for a delay of zero. One packet of another flow in
         // front is no queue, and clocks have a grain.
-        let slack = (path.line_rate.time_for(path.mtu) * 2)
+        let slack = times(path.line_rate.time_for(path.mtu), params.empty_packets)
             .max(params.empty_delay)
             .max(times(path.base_rtt, params.empty_rtts));
         Self {
@@ -203,7 +203,7 @@ impl UnoCc {
     }
 
     fn set(&mut self, cwnd: f64) {
-        self.cwnd = self.bounds.clamp(cwnd);
+        self.cwnd = cwnd.clamp(f64::from(self.params.window_min), self.bounds.most());
     }
 
     /// One acknowledgement's share of the additive increase.
@@ -223,6 +223,10 @@ impl UnoCc {
         }
         let period = match self.params.epoch {
             Epoch::Intra => self.params.intra_rtt,
+            // DEVIATION(uno#4.1.1): a flow below one switch has a shorter RTT than the datacentre,
+            // and alpha adds a part of a BDP in each. Its epochs are as short, or it would gain more
+            // often than it gives way, and take several times the share of others.
+            Epoch::Least => self.params.intra_rtt.min(path.base_rtt),
             Epoch::Rtt => {
                 let (intra, base) = (self.params.intra_rtt.as_ps(), path.base_rtt.as_ps().max(1));
                 ack.rtt.mul_ratio(intra, base)
@@ -290,15 +294,17 @@ impl UnoCc {
         let acked = done.acked * share.min(1.0);
         let expected =
             if self.params.qa_in_flight { self.cwnd.min(done.in_flight) } else { self.cwnd };
+        // A flow of a packet an RTT or less has RTTs without an acknowledgement.
+        let tells = expected > 1.0 || self.params.window_min >= 1.0;
         //= uno#alg1
         // Line 19.
-        if acked < expected * f64::from(self.params.qa_factor) {
+        if tells && acked < expected * f64::from(self.params.qa_factor) {
             let acked = match self.params.qa_measure {
                 QaMeasure::Bytes => acked,
                 QaMeasure::Rate => acked.max(self.at.in_a_period(&done)).min(self.cwnd),
             };
             self.former = 0.0;
-            self.adapt(acked, ack.now);
+            self.adapt(acked.max(1.0), ack.now);
         }
     }
 
@@ -358,8 +364,9 @@ impl UnoCc {
             self.reduced_at = loss.now;
             self.reduced_min = self.cwnd * (1.0 - f64::from(self.params.loss_max));
         }
+        // Losses leave a packet; marks alone bring a window below one.
         let reduced = self.cwnd - self.bounds.packets(loss.bytes);
-        self.set(reduced.max(self.reduced_min.min(self.cwnd)));
+        self.set(reduced.max(self.reduced_min.max(1.0).min(self.cwnd)));
     }
 }
 

@@ -51,6 +51,7 @@ impl UnoCc {
         let span_ps = Bytes(now.since(done.from).as_ps()).as_f64();
         let due_ps = Bytes(self.at.qa_period.as_ps()).as_f64() * burst / self.cwnd;
         burst >= BURST_MIN
+            && burst <= self.cwnd * f64::from(self.params.qa_early_burst)
             && span_ps >= due_ps
             && done.acked < burst * f64::from(self.params.qa_factor)
     }

@@ -7,9 +7,12 @@ use crate::time::Duration;
 
 words! {
     /// How long an epoch is.
-    pub enum Epoch: "intra or rtt" {
+    pub enum Epoch: "intra, least or rtt" {
         /// One RTT inside a datacentre, for every flow.
         Intra = "intra",
+        /// One RTT inside a datacentre, or the base RTT of a path that is shorter: flows below one
+        /// switch give way as often as they gain.
+        Least = "least",
         /// The RTT just measured, scaled down by the ratio of the flow's base RTT to that of a flow
         /// inside a datacentre.
         Rtt = "rtt",
@@ -61,7 +64,8 @@ words! {
 params! {
     /// Settings of [`UnoCc`](super::UnoCc). The defaults are the paper's. Where the paper gives
     /// none or can be read in two ways, they are the better ones in its own experiments
-    /// (docs/RESULTS.md), and the comment says so. The profile `uno-paper` has exactly the paper's.
+    /// (docs/RESULTS.md), and the comment says so. The profile `uno-paper` is the paper's letter,
+    /// `uno-mended` has beside it what the letter lacks.
     pub struct UnoCcParams {
         /// RTT inside a datacentre: sets the epoch and K, alike for every flow.
         //= uno#5.1
@@ -76,18 +80,19 @@ params! {
         /// the average jumps, the more alike they cut.
         ewma_gain: f32 = 0.125, in 0.0..=1.0;
         /// How long an epoch is.
-        epoch: Epoch = Epoch::Intra;
+        epoch: Epoch = Epoch::Least;
         /// How the gentle reduction behaves while only phantom queues are congested. Compounded, it
         /// vanishes after a few epochs without a real queue, and shares stay as they are; the
         /// simulator behind the paper's figures scales it once.
         gentle: Gentle = Gentle::Flat;
         /// MD_scale: the factor of the gentle reduction, algorithm 1 line 10.
         md_scale: f32 = 0.3, in 0.0..=1.0;
-        /// Queueing delay up to which queues count as empty; never less than two packets take. The
-        /// paper compares with zero, which no measurement is.
+        /// Queueing delay up to which queues count as empty. The paper compares with zero, which no
+        /// measurement is.
         empty_delay: Duration = Duration::from_us(1), in Duration::ZERO..=Duration::from_s(1);
-        /// Queueing delay up to which queues count as empty, in base RTTs; the larger of this and
-        /// `empty_delay` counts.
+        /// The same, in packets of the line rate; the largest of the three counts.
+        empty_packets: f32 = 2.0, in 0.0..=64.0;
+        /// The same, in base RTTs.
         empty_rtts: f32 = 0.0, in 0.0..=1.0;
         /// The effect of a marked epoch when E falls: decrease or increase.
         on_ecn_falling: OnEcnFalling = OnEcnFalling::Decrease;
@@ -111,6 +116,10 @@ params! {
         /// waits, and lost packets of a message shorter than its path are then sent again as fast
         /// as before. A little less than 1, so that queues drain.
         qa_early: f32 = 0.95, in 0.0..=1.0;
+        /// The longest burst for which QuickAdapt acts early, in windows. A flow with a full window
+        /// has packets on its path for all of an RTT, which shows its share. Cut early and grown
+        /// back at once, ten of them lose again what they share, and some starve.
+        qa_early_burst: f32 = 0.95, in 0.0..=1.0;
         /// The effect of a lost segment: reduce or ignore.
         on_loss: OnLoss = OnLoss::Reduce;
         /// Largest part of a window that the losses of one window's packets take off it; 1 is no
@@ -126,6 +135,10 @@ params! {
         pacing: bool = true;
         /// Initial window in BDPs: line rate at once, as in the simulator.
         initial: f32 = 1.0, in 0.0..=64.0;
+        /// Smallest window in packets. One packet is in flight at least; a smaller window paces it.
+        /// With 1, as in the simulator, 64 near flows send one and a half times what a port carries
+        /// when marks ask all of them to send less, and far flows give way.
+        window_min: f32 = 0.05, in 0.001..=1.0;
         /// Largest window in BDPs, as in the simulator.
         window_max: f32 = 1.0, in 0.01..=64.0;
     }
@@ -135,10 +148,33 @@ params! {
 pub type Profile = (&'static str, &'static [(&'static str, &'static str)]);
 
 impl UnoCcParams {
-    /// The algorithm as the paper writes it, and as the simulator behind its figures runs it.
+    /// The algorithm as the paper prints it; with what the letter lacks; and as the simulator behind
+    /// its figures runs it.
     pub const PROFILES: &'static [Profile] = &[
         (
             "uno-paper",
+            &[
+                ("ewma_gain", "0.5"),
+                ("epoch", "intra"),
+                ("gentle", "compound"),
+                ("md_scale", "0.3"),
+                ("on_ecn_falling", "decrease"),
+                ("qa_scaling", "1"),
+                ("qa_rtts", "1"),
+                ("qa_measure", "bytes"),
+                ("qa_early", "0"),
+                ("qa_in_flight", "off"),
+                ("empty_delay", "0ns"),
+                ("empty_packets", "0"),
+                ("empty_rtts", "0"),
+                ("on_loss", "ignore"),
+                ("loss_max", "1"),
+                ("fast_increase", "0"),
+                ("window_min", "1"),
+            ],
+        ),
+        (
+            "uno-mended",
             &[
                 ("ewma_gain", "0.5"),
                 ("epoch", "intra"),
@@ -153,6 +189,7 @@ impl UnoCcParams {
                 ("empty_rtts", "0"),
                 ("loss_max", "1"),
                 ("fast_increase", "0"),
+                ("window_min", "1"),
             ],
         ),
         (
@@ -174,6 +211,7 @@ impl UnoCcParams {
                 ("on_loss", "ignore"),
                 ("loss_max", "1"),
                 ("fast_increase", "0"),
+                ("window_min", "1"),
             ],
         ),
     ];

@@ -272,7 +272,7 @@ fn a_window_is_paced_over_a_base_rtt() {
 }
 
 #[test]
-fn every_profile_sets_what_it_says_and_the_default_is_the_papers_but_for_seven_settings() {
+fn every_profile_sets_what_it_says_and_the_default_departs_from_the_paper_in_named_settings() {
     let of = |profile: &Profile| {
         let mut params = UnoCcParams::default();
         for (key, value) in profile.1 {
@@ -280,21 +280,77 @@ fn every_profile_sets_what_it_says_and_the_default_is_the_papers_but_for_seven_s
         }
         params
     };
-    let [paper, artifact] = UnoCcParams::PROFILES else { panic!("two profiles") };
+    let [paper, mended, artifact] = UnoCcParams::PROFILES else { panic!("three profiles") };
     let default = UnoCcParams::default();
+    let UnoCcParams { qa_in_flight, on_loss, empty_packets, .. } = default;
+    // What the letter lacks, and nothing else.
+    assert_eq!(UnoCcParams { qa_in_flight, on_loss, empty_packets, ..of(paper) }, of(mended));
+    let letter = of(paper);
+    assert_eq!((letter.qa_in_flight, letter.on_loss), (false, OnLoss::Ignore));
+    assert_eq!((letter.empty_packets, letter.empty_delay), (0.0, Duration::ZERO));
     let UnoCcParams { empty_delay, ewma_gain, gentle, qa_measure, .. } = default;
-    let UnoCcParams { qa_early, fast_increase, loss_max, .. } = default;
-    let ours = UnoCcParams { empty_delay, ewma_gain, gentle, qa_measure, ..of(paper) };
-    let ours = UnoCcParams { qa_early, fast_increase, loss_max, ..ours };
+    let UnoCcParams { qa_early, fast_increase, loss_max, epoch, window_min, .. } = default;
+    let ours = UnoCcParams { empty_delay, ewma_gain, gentle, qa_measure, ..of(mended) };
+    let ours = UnoCcParams { qa_early, fast_increase, loss_max, epoch, window_min, ..ours };
     assert_eq!(ours, default);
-    assert_eq!((of(paper).ewma_gain, of(paper).gentle), (0.5, Gentle::Compound));
-    assert_eq!((of(paper).qa_measure, of(paper).fast_increase), (QaMeasure::Bytes, 0.0));
-    assert_eq!((of(paper).qa_early, default.qa_early), (0.0, 0.95));
-    assert_eq!((of(paper).loss_max, default.loss_max), (1.0, 0.25));
+    assert_eq!((letter.ewma_gain, letter.gentle), (0.5, Gentle::Compound));
+    assert_eq!((letter.qa_measure, letter.fast_increase), (QaMeasure::Bytes, 0.0));
+    assert_eq!((letter.qa_early, letter.loss_max, letter.window_min), (0.0, 1.0, 1.0));
+    assert_eq!((letter.epoch, default.epoch), (Epoch::Intra, Epoch::Least));
     let artifact = of(artifact);
     assert_eq!((artifact.gentle, artifact.md_scale), (Gentle::Flat, 0.35));
     assert_eq!((artifact.qa_scaling, artifact.on_loss), (0.96, OnLoss::Ignore));
     assert_eq!((artifact.fast_increase, artifact.qa_early), (0.0, 0.0));
+}
+
+#[test]
+fn without_slack_any_delay_is_a_queue() {
+    // One packet of another flow in front: a queue to the letter, and none with two of slack.
+    for (packets, scale) in [("0", 1.0), ("2", 0.3)] {
+        let slack = [("empty_packets", packets), ("empty_delay", "0ns"), ("quick_adapt", "off")];
+        let mut flow = Driver::new(NEAR, &slack);
+        flow.acks(NEAR.base_rtt + PACKET * 2, PACKET, PACKET, true);
+        assert!((flow.cc.md_scale - scale).abs() < 1e-6, "{packets}: {}", flow.cc.md_scale);
+    }
+}
+
+#[test]
+fn a_flow_below_one_switch_gives_way_in_each_of_its_own_round_trips() {
+    let rack = Path { base_rtt: Duration::from_us(4), ..NEAR };
+    for (epoch, path, count) in
+        [("least", rack, 400), ("intra", rack, 100), ("least", NEAR, 100), ("least", FAR, 100)]
+    {
+        let mut flow = Driver::new(path, &[("quick_adapt", "off"), ("epoch", epoch)]);
+        flow.acks(path.base_rtt * 2, PACKET, NO_QUEUE, false);
+        let (mut ended, mut before) = (0, flow.cc.epoch);
+        for _ in 0..5000 {
+            flow.acks(PACKET, PACKET, NO_QUEUE, false);
+            ended += u32::from(flow.cc.epoch != before);
+            before = flow.cc.epoch;
+        }
+        assert!(
+            (count - count / 50..=count + 1).contains(&ended),
+            "{ended} in {epoch} of {path:?}"
+        );
+    }
+}
+
+#[test]
+fn a_window_below_a_packet_is_a_pacing_rate() {
+    let settings = [("window_min", "0.1"), ("k", "1"), ("gentle", "flat")];
+    let mut flow = Driver::new(NEAR, &settings);
+    flow.acks(NEAR.base_rtt * 60, NEAR.base_rtt, QUEUE, true);
+    assert!((flow.cc.cwnd - 0.1).abs() < 0.01, "{}", flow.cc.cwnd);
+    let window = flow.cc.window();
+    // A tenth of a packet of 50 that a base RTT holds at 100 Gb/s.
+    let rate = window.pacing.unwrap().as_bps();
+    assert_eq!((window.cwnd, rate / 1_000_000), (MTU, 200));
+    // An RTT without an acknowledgement is no starvation, and unmarked packets let it grow.
+    flow.acks(NEAR.base_rtt * 300, NEAR.base_rtt * 10, NO_QUEUE, false);
+    assert!(flow.cc.cwnd > 0.5, "{}", flow.cc.cwnd);
+    let mut whole = Driver::new(NEAR, &[("window_min", "1"), ("k", "1"), ("gentle", "flat")]);
+    whole.acks(NEAR.base_rtt * 60, NEAR.base_rtt, QUEUE, true);
+    assert_eq!(whole.cc.cwnd, 1.0);
 }
 
 #[test]
@@ -476,6 +532,21 @@ fn a_burst_most_of_which_arrived_or_that_is_not_over_is_no_reason_to_adapt_early
     }
     lose_of_the_burst(&mut short);
     assert_eq!(short.cc.cwnd, 4999.0);
+}
+
+#[test]
+fn a_flow_with_a_full_window_waits_for_its_round_trip() {
+    for (most, cut) in [("0.95", false), ("1", true)] {
+        let mut flow = Driver::new(FAR, &[("alpha", "0"), ("qa_early_burst", most)]);
+        for _ in 0..101 {
+            flow.now += PACKET * 4;
+            flow.ack(FAR.base_rtt, false, FAR.bdp());
+        }
+        // All of an RTT has passed, and the acknowledgement that ends QuickAdapt's is late.
+        flow.now += FAR.base_rtt;
+        lose_of_the_burst(&mut flow);
+        assert_eq!(flow.cc.cwnd < 4999.0, cut, "{most}: {}", flow.cc.cwnd);
+    }
 }
 
 #[test]

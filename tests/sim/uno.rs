@@ -157,6 +157,18 @@ fn uno_is_ahead_of_what_it_is_compared_with_inside_and_across_and_auto_is_not_be
 }
 
 #[test]
+fn auto_is_behind_neither_of_its_parts_where_near_and_far_flows_share_a_port() {
+    let pairs = [129, 145, 161, 177, 1, 17, 33, 49].map(|src| (src, 240));
+    let completion = |transport| {
+        let flows = flows_of(&pairs, 30_000_000);
+        let outcome = run(&[("transport", transport)], flows, "two-dc:8,8,214.5us");
+        outcome.summary.fct_us.max.unwrap()
+    };
+    let [auto, near, far] = ["auto", "smartt", "uno"].map(completion);
+    assert!(auto < 1.02 * near.min(far), "{auto}, {near} {far}");
+}
+
+#[test]
 fn bursts_that_overflow_the_links_between_sites_fit_when_they_are_sent_again() {
     // 64 hosts send 1 MB each over eight links at once: a timeout of 2.24 ms, an RTT and 0.6 ms of
     // the links, or all that and another timeout.

@@ -224,8 +224,8 @@ impl UnoCc {
         let period = match self.params.epoch {
             Epoch::Intra => self.params.intra_rtt,
             // DEVIATION(uno#4.1.1): a flow below one switch has a shorter RTT than the datacentre,
-            // and alpha adds a part of a BDP in each. Its epochs are as short, or it would gain more
-            // often than it gives way, and take several times the share of others.
+            // and alpha adds a part of a BDP in each. Its epochs are as short, or it would gain
+            // more often than it gives way, and take several times the share of others.
             Epoch::Least => self.params.intra_rtt.min(path.base_rtt),
             Epoch::Rtt => {
                 let (intra, base) = (self.params.intra_rtt.as_ps(), path.base_rtt.as_ps().max(1));

@@ -43,12 +43,8 @@ const TIMEOUTS_ACROSS: Settings = &[("loss.rto", "1.25"), ("loss.rto_min", "414u
 /// Marks from a quarter to three quarters of a queue.
 const RED: Settings = &[("switch.kmin", "0.25"), ("switch.kmax", "0.75")];
 
-/// A phantom queue beside each queue, as large as the longest BDP.
-const PHANTOM: Settings = &[
-    ("switch.phantom.drain", "0.96"),
-    ("switch.phantom.kmin", "0.005"),
-    ("switch.phantom.kmax", "0.2"),
-];
+/// Marks by a phantom queue beside each queue, as large as the longest BDP.
+const PHANTOM: Settings = &[("switch.phantom.kmin", "0.005"), ("switch.phantom.kmax", "0.2")];
 
 /// DCsim's hosts and switches. Its hosts say when a segment leaves, so the window is one that never
 /// holds it back; nothing but its timer says that a segment is lost, which a scheduler's own least
@@ -223,12 +219,16 @@ pub const TRANSPORTS: &[Transport] = &[
             TIMEOUTS_ACROSS,
             RED,
             PHANTOM,
-            &[("switch.qdisc", "phantom"), ("lb.reroute", "mixed")],
+            &[
+                ("switch.qdisc", "phantom"),
+                ("switch.phantom.drain", "0.96"),
+                ("lb.reroute", "mixed"),
+            ],
         ],
     },
     Transport {
         name: "uno-paper",
-        about: "UnoCC to the letter of Uno's paper, which takes a flow with little to send for starved",
+        about: "Uno to the letter of its paper, which cuts flows that have little to send",
         cc: CcKind::UnoCc,
         lb: LbKind::Subflow,
         sched: SchedKind::RoundRobin,
@@ -345,7 +345,8 @@ pub const TRANSPORTS: &[Transport] = &[
     },
     // A host uses SMaRTT to its neighbours and Uno to the other datacentre at once. SMaRTT's target
     // must not follow the longest path of the network, which is Uno's. Where switches trim, only
-    // marks limit the bytes that UnoCC has in flight (docs/RESULTS.md).
+    // marks limit the bytes that UnoCC has in flight (docs/RESULTS.md). SMaRTT fills a link, so a
+    // slower phantom queue stays full, and keeps a queue that is no reason for UnoCC to give way.
     Transport {
         name: "auto",
         about: "SMaRTT over REPS inside a datacentre, UnoCC over UnoLB across, by the base RTT",
@@ -362,7 +363,9 @@ pub const TRANSPORTS: &[Transport] = &[
                 ("far.lb", "subflow"),
                 ("cc.smartt.target_of", "path"),
                 ("cc.unocc.on_loss", "ignore"),
+                ("cc.unocc.empty_delay", "15us"),
                 ("switch.qdisc", "phantom-trim"),
+                ("switch.phantom.drain", "1"),
             ],
         ],
     },

@@ -90,9 +90,10 @@ params! {
         /// Queueing delay up to which queues count as empty. The paper compares with zero, which no
         /// measurement is.
         empty_delay: Duration = Duration::from_us(1), in Duration::ZERO..=Duration::from_s(1);
-        /// The same, in packets of the line rate; the largest of the three counts.
+        /// Queueing delay up to which queues count as empty, in packets at the line rate; the
+        /// largest of this, `empty_delay` and `empty_rtts` counts.
         empty_packets: f32 = 2.0, in 0.0..=64.0;
-        /// The same, in base RTTs.
+        /// Queueing delay up to which queues count as empty, in base RTTs.
         empty_rtts: f32 = 0.0, in 0.0..=1.0;
         /// The effect of a marked epoch when E falls: decrease or increase.
         on_ecn_falling: OnEcnFalling = OnEcnFalling::Decrease;
@@ -148,8 +149,8 @@ params! {
 pub type Profile = (&'static str, &'static [(&'static str, &'static str)]);
 
 impl UnoCcParams {
-    /// The algorithm as the paper prints it; with what the letter lacks; and as the simulator behind
-    /// its figures runs it.
+    /// The algorithm as the paper prints it; with what the letter lacks; and as the simulator
+    /// behind its figures runs it.
     pub const PROFILES: &'static [Profile] = &[
         (
             "uno-paper",

@@ -70,9 +70,9 @@ struct Digits(u64);
 const BASES: [usize; 5] =
     [CcKind::NAMES.len(), LbKind::NAMES.len(), QDISCS + 1, SCHEDULERS, 2 * GENERATORS.len()];
 
-/// Schedulers that have a digit: all but pHost, which has half of the cases of its like, credit,
-/// and pFabric, which has half of those whose switches would be without buffers.
-const SCHEDULERS: usize = SchedKind::NAMES.len() - 2;
+/// Schedulers that have a digit: all but pHost and dcPIM, which have two thirds of the cases of
+/// their like, credit, and pFabric, which has half of those whose switches would be without buffers.
+const SCHEDULERS: usize = SchedKind::NAMES.len() - 3;
 const _: () =
     assert!(matches!(SchedKind::ALL[SCHEDULERS], SchedKind::Phost), "digits go before it");
 
@@ -178,8 +178,8 @@ impl Case {
             self.set("switch.qdisc", if bufferless { plain } else { name });
         }
         let sched = SchedKind::NAMES[digits.next(SCHEDULERS)];
-        let tokens = sched == "credit" && rng.fork("tokens", 1).chance(0.5);
-        let sched = if tokens { "phost" } else { sched };
+        let like_credit = pick(&mut rng.fork("tokens", 1), &["credit", "phost", "dcpim"]);
+        let sched = if sched == "credit" { like_credit } else { sched };
         let sched = if ranks { "pfabric" } else { sched };
         self.set("sched", if stays_out(sched) { "round-robin" } else { sched });
         let trim = pick(rng, &["on", "off"]);
@@ -220,6 +220,19 @@ impl Case {
         self.set("sched.phost.timeout", pick(rng, &["1", "1.1", "1.1", "8"]));
         self.set("sched.phost.life", pick(rng, &[1, 8, 8, 64]));
         self.set("sched.phost.ack_every", pick(rng, &[1, 16, 64]));
+    }
+
+    /// From one channel to many, matched in one round or several, with and without early ones.
+    fn matching_settings(&mut self, rng: &mut Rng) {
+        self.set("sched.dcpim.channels", pick(rng, &[1, 4, 4, 7]));
+        self.set("sched.dcpim.rounds", pick(rng, &[1, 4, 4, 6]));
+        self.set("sched.dcpim.by_size", pick(rng, &[0, 1, 2]));
+        self.set("sched.dcpim.slack", pick(rng, &["1", "1.3", "3"]));
+        self.set("sched.dcpim.early", pick(rng, &["off", "windows", "tokens"]));
+        self.set("sched.dcpim.short", pick(rng, &["0", "0", "1", "4"]));
+        self.set("sched.dcpim.window", pick(rng, &["0.01", "1", "1", "4"]));
+        self.set("sched.dcpim.life", pick(rng, &[1, 8, 8, 64]));
+        self.set("sched.dcpim.ack_every", pick(rng, &[1, 16, 64]));
     }
 
     /// Draws from one packet of each small class and one token to many, over switches that know the
@@ -286,6 +299,8 @@ impl Case {
             self.credit_settings(rng);
         } else if self.draft().settings.sched == SchedKind::Phost {
             self.token_settings(&mut rng.fork("tokens", 0));
+        } else if self.draft().settings.sched == SchedKind::DcPim {
+            self.matching_settings(&mut rng.fork("matching", 0));
         }
         let mut own = rng.fork("code", 0);
         if own.chance(0.4) {

@@ -542,9 +542,10 @@ fn with_a_link_alone() -> impl Iterator<Item = &'static SchedKind> {
 }
 
 /// Schedulers that send a lost segment again as soon as it is known to be lost: with DCsim its
-/// probe has to be answered first, with pHost a token has to come.
+/// probe has to be answered first, with pHost and dcPIM a token has to come.
 fn with_own_retransmissions() -> impl Iterator<Item = &'static SchedKind> {
-    let waits = |kind: &SchedKind| matches!(kind, SchedKind::DcSim | SchedKind::Phost);
+    let waits =
+        |kind: &SchedKind| matches!(kind, SchedKind::DcSim | SchedKind::Phost | SchedKind::DcPim);
     with_a_link_alone().filter(move |kind| !waits(kind))
 }
 

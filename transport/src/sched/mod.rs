@@ -159,6 +159,7 @@ registry! {
         "dcsim" => dcsim::DcSim,
         "zeropod" => zeropod::Zeropod,
         "phost" => phost::Phost,
+        "dcpim" => dcpim::DcPim,
         "pfabric" => pfabric::Pfabric,
     }
     fn on_open(&mut self, flow: FlowId, peer: HostId, path: &Path, label: Label);

@@ -12,7 +12,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::least::Least;
-use super::tokens::{Issuer, Spender};
+use super::tokens::{First, Issuer, Spender, Terms};
 use super::{
     Answers, Arrival, Backlog, Label, Protocol, Receiving, SchedSetup, Scheduling, Sending, Turn,
 };
@@ -22,7 +22,7 @@ use crate::registry::Registered;
 use crate::segment::{Burst, TxSegment};
 use crate::time::{Duration, Instant};
 use crate::timer::{TimerHandle, Wheel};
-use crate::units::{Bytes, FlowId, HostId};
+use crate::units::{FlowId, HostId};
 use crate::wire::{Body, Header, data};
 
 params! {
@@ -39,56 +39,6 @@ params! {
         life: u16 = 8, in 1..=4096;
         /// Segments that one acknowledgement answers.
         ack_every: u16 = 16, in 1..=64;
-    }
-}
-
-/// Windows, timeouts and lives of tokens, for one host.
-#[derive(Clone, Copy, Debug)]
-struct Terms {
-    /// Segments of a BDP, the last one whole.
-    bdp: u32,
-    /// Time that a full segment takes on the host's line.
-    packet_time: Duration,
-    /// How long a token lives.
-    life: Duration,
-    /// Round trip of an idle path.
-    base_rtt: Duration,
-}
-
-impl Terms {
-    /// The terms where a round trip without the time to send packets takes `rtt`.
-    fn new(setup: &SchedSetup<'_>, rtt: Option<Duration>, life: u16) -> Self {
-        let packet_time = setup.line_rate.time_for(setup.mtu);
-        let rtt = rtt.unwrap_or(setup.base_rtt);
-        let bdp = setup.line_rate.bytes_in(rtt).0.div_ceil(setup.mtu.0.max(1));
-        Self {
-            bdp: u32::try_from(bdp).unwrap_or(u32::MAX).max(1),
-            packet_time,
-            life: packet_time * u64::from(life),
-            base_rtt: setup.base_rtt,
-        }
-    }
-
-    /// `bdps` BDPs in segments, at least one.
-    fn window(&self, bdps: f32) -> u32 {
-        let segments = Bytes(self.bdp.into()).scaled(f64::from(bdps)).0;
-        u32::try_from(segments).unwrap_or(u32::MAX).clamp(1, 1 << 14)
-    }
-
-    /// How long `segments` take on the host's line, times `factor`.
-    fn time(&self, segments: u32, factor: f32) -> Duration {
-        (self.packet_time * u64::from(segments)).scaled(f64::from(factor))
-    }
-
-    /// How segments are acknowledged.
-    fn answers(&self, segments: u16) -> Answers {
-        Answers::Every { segments, delay: self.base_rtt }
-    }
-
-    /// The least timeout of a segment: its acknowledgement may wait a round trip, and both may
-    /// stand in queues.
-    fn rto_min(&self) -> Duration {
-        self.base_rtt * 6
     }
 }
 
@@ -126,7 +76,7 @@ impl Phost {
             terms,
             window,
             ack_every: params.ack_every,
-            spender: Spender::new(setup, window, terms.life),
+            spender: Spender::new(setup, First::AtMost(window), terms.life),
             issuer: Issuer::new(setup, terms.time(terms.bdp, params.timeout)),
             wanting: Least::new(flows),
             silences: Box::new(Wheel::new(TIMER_TICK, flows)),

@@ -1,7 +1,7 @@
-//! Tokens from receivers, each good for one segment: those of pHost.
+//! Tokens from receivers, each good for one segment: those of pHost and dcPIM.
 //!
 //! Source: \[phost\] sec. 3 and, for facts, the public dcPIM simulator. Which flow gets tokens, and
-//! at which rate, is said in `phost.rs`; here is what a token is worth at both ends.
+//! at which rate, is said in `phost.rs` and `dcpim.rs`; here is what a token is worth at both ends.
 //!
 //! ```text
 //!   sender (spender.rs)                            receiver (issuer.rs)
@@ -22,11 +22,13 @@
 
 mod issuer;
 mod spender;
+mod terms;
 #[cfg(test)]
 mod tests;
 
 pub(super) use issuer::Issuer;
-pub(super) use spender::Spender;
+pub(super) use spender::{First, Spender};
+pub(super) use terms::Terms;
 
 use crate::units::Credit;
 

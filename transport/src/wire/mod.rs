@@ -19,6 +19,7 @@ pub mod class;
 mod coded;
 pub mod credit;
 pub mod data;
+pub mod dcpim;
 #[cfg(test)]
 mod doc_tests;
 pub mod ext;

@@ -533,6 +533,15 @@ pub const TRANSPORTS: &[Transport] = &[
         set: &[TOKENS],
     },
     Transport {
+        name: "dcpim",
+        about: "dcPIM: senders and receivers matched in rounds, tokens over their channels, sprayed",
+        cc: CcKind::Fixed,
+        lb: LbKind::Spray,
+        sched: SchedKind::DcPim,
+        trim: false,
+        set: &[TOKENS],
+    },
+    Transport {
         name: "pfabric",
         about: "pFabric: a BDP at line rate, the least left first at hosts and switches, sprayed",
         cc: CcKind::Fixed,

@@ -164,6 +164,29 @@ impl Issuer {
         u64::from(need.needs) << 32 | u64::from(need.tie)
     }
 
+    /// Segments of the flow at `index` that want tokens, those that have some among them.
+    pub(in crate::sched) fn needs(&self, index: usize) -> u32 {
+        self.needs[index].needs
+    }
+
+    /// Tokens that the flow at `index` wants beyond those that it has, or when it will want some
+    /// because it was silent.
+    pub(in crate::sched) fn wants(&self, index: usize, now: Instant) -> Result<u32, Instant> {
+        let need = &self.needs[index];
+        if need.left > 0 {
+            return Ok(need.left);
+        }
+        match self.ready_at(index, 0) {
+            Some(at) if at > now => Err(at),
+            _ => Ok(need.needs),
+        }
+    }
+
+    /// The name that the flow at `index` has at its sender.
+    pub(in crate::sched) fn src_flow(&self, index: usize) -> FlowId {
+        self.needs[index].src_flow
+    }
+
     /// When the flow at `index` may get a token, with at most `window` of them outstanding; `None`
     /// when it needs none.
     pub(in crate::sched) fn ready_at(&self, index: usize, window: u32) -> Option<Instant> {

@@ -146,6 +146,28 @@ impl Account {
     }
 }
 
+/// The segments that a flow may send without a token when it begins, or begins again after it was
+/// idle: tokens that it gives itself, which die as tokens do.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sched) enum First {
+    /// The first ones, so many at most.
+    //= phost#3
+    AtMost(u32),
+    /// All of a flow that has no more than so many, none of a longer one.
+    //= dcpim#3
+    Short(u32),
+}
+
+impl First {
+    fn of(self, waiting: u32) -> u32 {
+        match self {
+            Self::AtMost(most) => waiting.min(most),
+            Self::Short(most) if waiting <= most => waiting,
+            Self::Short(_) => 0,
+        }
+    }
+}
+
 /// Lets flows use their tokens: the most urgent flow first, of one priority that with the least
 /// left.
 #[derive(Clone, Debug)]
@@ -155,10 +177,7 @@ pub(in crate::sched) struct Spender {
     /// Flows that may send, by priority and what they have left.
     ready: Least,
     asking: Asking,
-    /// Segments that a flow may send without a token when it begins, or begins again after it was
-    /// idle: tokens that it gives itself, which die as tokens do.
-    //= phost#3
-    unscheduled: u32,
+    first: First,
     /// How long a token lives.
     life: Duration,
     packet_time: Duration,
@@ -169,15 +188,14 @@ pub(in crate::sched) struct Spender {
 }
 
 impl Spender {
-    /// A spender without flows. A flow begins with up to `unscheduled` segments; a token lives for
-    /// `life`.
-    pub(in crate::sched) fn new(setup: &SchedSetup<'_>, unscheduled: u32, life: Duration) -> Self {
+    /// A spender without flows. A flow begins with segments as `first` says; a token lives for `life`.
+    pub(in crate::sched) fn new(setup: &SchedSetup<'_>, first: First, life: Duration) -> Self {
         let flows = setup.tx_flows_max as usize;
         Self {
             accounts: vec![VACANT; flows],
             ready: Least::new(flows),
             asking: Asking::new(setup),
-            unscheduled,
+            first,
             life,
             packet_time: setup.line_rate.time_for(setup.mtu),
             evs: setup.control_evs,
@@ -207,7 +225,7 @@ impl Spender {
     }
 
     pub(in crate::sched) fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant) {
-        let (unscheduled, life, packet_time) = (self.unscheduled, self.life, self.packet_time);
+        let (first, life, packet_time) = (self.first, self.life, self.packet_time);
         let Some(account) = self.account(flow) else {
             return self.ready.remove(flow.index());
         };
@@ -216,7 +234,7 @@ impl Spender {
             account.idle = true;
         } else if account.waiting > 0 && account.idle {
             account.idle = false;
-            account.free = account.waiting.min(unscheduled);
+            account.free = first.of(account.waiting);
             account.free_until = now + packet_time * u64::from(account.free) + life;
         }
         self.review(flow, now);
@@ -251,6 +269,12 @@ impl Spender {
             }
             self.review(flow, now);
         }
+    }
+
+    /// Whether a flow is here that goes to `peer`.
+    pub(in crate::sched) fn has(&self, flow: FlowId, peer: HostId) -> bool {
+        let account = self.accounts.get(flow.index());
+        account.is_some_and(|account| account.id == flow && account.peer == peer)
     }
 
     pub(in crate::sched) fn holds(&self, flow: FlowId) -> bool {

@@ -47,6 +47,10 @@ struct Sender {
 
 impl Sender {
     fn new(unscheduled: u32) -> Self {
+        Self::with_first(First::AtMost(unscheduled))
+    }
+
+    fn with_first(unscheduled: First) -> Self {
         let setup = config();
         let half = Spender::new(&setup.sched_setup(HostId(0), Rng::new(1)), unscheduled, LIFE);
         Self { half, backlogs: [Backlog::default(); FLOWS as usize] }
@@ -176,6 +180,16 @@ fn at_most_the_first_window_goes_without_tokens_and_the_rest_asks() {
     (backlog.segments, backlog.in_flight) = (16, Bytes(9 * 4096));
     sender.half.on_backlog(flow(0), &sender.backlogs[0], at(2));
     assert_eq!(sender.send_all(at(2)).len(), 0);
+}
+
+#[test]
+fn where_short_flows_alone_go_without_tokens_a_longer_one_has_none() {
+    for (segments, sent) in [(WINDOW, WINDOW as usize), (WINDOW + 1, 0)] {
+        let mut sender = Sender::with_first(First::Short(WINDOW));
+        sender.open(0, segments.into(), at(1));
+        assert_eq!(sender.send_all(at(1)).len(), sent);
+        assert_eq!(sender.requests().len(), usize::from(sent == 0));
+    }
 }
 
 #[test]

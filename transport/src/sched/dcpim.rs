@@ -1,0 +1,387 @@
+//! dcPIM: hosts match senders and receivers in rounds, and each receiver sends tokens over the
+//! channels that it has been matched to.
+//!
+//! Source: \[dcpim\] sec. 3, and for constants and what is early the public dcPIM simulator. A host
+//! has k channels in each direction, each a k-th of its link. An epoch of r rounds matches while
+//! the channels of the epoch before carry segments:
+//!
+//! ```text
+//!   receiver (receiver.rs)                 source (source.rs)
+//!   round begins: owed segments
+//!     --request: channels, shortest flow-->
+//!                                          half a round later: gives its channels, in the first
+//!     <--grant: some of them-------------- round to the shortest flows, later at random
+//!   round ends: takes grants likewise
+//!     --accept-------------------------->
+//!   epoch ends: tokens at the rate of the channels, each for one segment (tokens.rs)
+//! ```
+//!
+//! Flows of no more than a BDP leave at once and without tokens. Channels of the next epoch that
+//! neither end needs in this one are used early. It decides no path and infers no loss.
+// DEVIATION(dcpim#3): the paper gives tokens and blind flows priorities in the network; here hosts
+// alone prefer the flow with the least left, and switches have control above data.
+
+mod places;
+mod receiver;
+mod source;
+mod stages;
+#[cfg(test)]
+mod tests;
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+
+use super::tokens::{First, Spender, Terms};
+use super::{
+    Answers, Arrival, Backlog, Label, Protocol, Receiving, SchedSetup, Scheduling, Sending, Turn,
+};
+use crate::params::{params, words};
+use crate::path::{NetworkFacts, Path};
+use crate::registry::Registered;
+use crate::segment::{Burst, PayloadRef, TxSegment};
+use crate::time::{Duration, Instant};
+use crate::units::{EntropyValue, FlowId, HostId};
+use crate::wire::dcpim::{Offer, Step};
+use crate::wire::{Body, Header, Note, data};
+use receiver::Receiver;
+use source::Source;
+use stages::Stages;
+
+words! {
+    /// How channels are used before their epoch begins.
+    pub enum Early: "off, windows or tokens" {
+        /// Not at all.
+        Off = "off",
+        /// A window of tokens, and another after each timeout, as in the public simulator.
+        Windows = "windows",
+        /// As in their epoch.
+        Tokens = "tokens",
+    }
+}
+
+params! {
+    /// Settings of [`DcPim`].
+    pub struct DcPimParams {
+        /// Round trip of which a round and a BDP are made; auto: that of the network's longest
+        /// path, without the time to send packets.
+        rtt: Option<Duration> = None;
+        /// Channels of a host in each direction, k.
+        channels: u16 = 4, in 1..=64;
+        /// Rounds of an epoch, r.
+        rounds: u16 = 4, in 1..=16;
+        /// Length of a round in round trips, beta.
+        slack: f32 = 1.3, in 1.0..=16.0;
+        /// Rounds of an epoch, from its first, in which the shortest flow goes first.
+        by_size: u16 = 1, in 0..=16;
+        /// Whether channels that are not needed in this epoch carry segments of the next.
+        early: Early = Early::Windows;
+        /// Flows that leave at once, in BDPs.
+        short: f32 = 1.0, in 0.0..=16.0;
+        /// Tokens that may be outstanding over all channels, in BDPs.
+        window: f32 = 1.0, in 0.01..=16.0;
+        /// Silence after which tokens are taken for dead, in the time that a BDP takes to send.
+        timeout: f32 = 1.1, in 1.0..=64.0;
+        /// How long a token lives at the sender, in the time that a full segment takes to send.
+        life: u16 = 8, in 1..=4096;
+        /// Segments that one acknowledgement answers.
+        ack_every: u16 = 16, in 1..=64;
+    }
+}
+
+/// The constants of the matching at one host.
+#[derive(Clone, Copy, Debug)]
+struct Matching {
+    channels: u8,
+    rounds: u8,
+    by_size: u8,
+    early: Early,
+    /// Segments that a channel carries in an epoch.
+    per_channel: u64,
+}
+
+impl Matching {
+    /// Whether the shortest flow goes first in a round, counted from 0 in its epoch.
+    fn by_size(&self, in_epoch: u64) -> bool {
+        in_epoch < self.by_size.into()
+    }
+
+    /// Channels that may be used early where `used` are taken.
+    fn room_early(&self, used: u8) -> u8 {
+        match self.early {
+            Early::Off => 0,
+            Early::Windows | Early::Tokens => self.channels.saturating_sub(used),
+        }
+    }
+}
+
+/// Messages of the matching that wait to leave.
+#[derive(Clone, Debug)]
+struct Outbox {
+    messages: VecDeque<(HostId, Offer)>,
+    /// The stage in which those leave that are put in now.
+    stage: u64,
+}
+
+impl Outbox {
+    fn new(capacity: usize) -> Self {
+        Self { messages: VecDeque::with_capacity(capacity), stage: 0 }
+    }
+
+    /// A message more, if there is room: each may be lost anyway.
+    fn put(&mut self, to: HostId, offer: Offer) {
+        if self.messages.len() < self.messages.capacity() {
+            #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
+            let stage = self.stage as u32;
+            self.messages.push_back((to, Offer { stage, ..offer }));
+        }
+    }
+
+    /// The next step after `offer`, for so many channels.
+    fn answer(&mut self, to: HostId, offer: &Offer, step: Step, (channels, early): (u8, u8)) {
+        self.put(to, Offer { step, channels, early, ..*offer });
+    }
+}
+
+/// The scheduler of one host.
+#[derive(Clone, Debug)]
+pub struct DcPim {
+    terms: Terms,
+    ack_every: u16,
+    stages: Stages,
+    /// The next stage to go through.
+    next_stage: u64,
+    /// When that begins.
+    next_at: Instant,
+    spender: Spender,
+    source: Source,
+    receiver: Box<Receiver>,
+    outbox: Outbox,
+    /// Paths that messages take in turn.
+    evs: [EntropyValue; 8],
+    sent: usize,
+}
+
+/// Messages that wait to leave at most, beside one for each source.
+const OUTBOX_MIN: usize = 256;
+
+impl DcPim {
+    /// A scheduler without flows.
+    #[must_use]
+    pub fn new(setup: &SchedSetup<'_>) -> Self {
+        let params = &setup.params.dcpim;
+        let terms = Terms::new(setup, params.rtt, params.life);
+        let rtt = params.rtt.unwrap_or(setup.base_rtt);
+        //= dcpim#3
+        let stages = Stages::new(rtt.scaled(f64::from(params.slack)), params.rounds.into());
+        let packets = stages.epoch().as_ps() / terms.packet_time.as_ps().max(1);
+        let small = |value: u16| u8::try_from(value).unwrap_or(u8::MAX);
+        let matching = Matching {
+            channels: small(params.channels),
+            rounds: small(params.rounds),
+            by_size: small(params.by_size),
+            early: params.early,
+            per_channel: (packets / u64::from(params.channels)).max(1),
+        };
+        let first = Terms::within(setup, rtt, params.short);
+        let tokens = (terms.window(params.window), terms.time(terms.bdp, params.timeout));
+        Self {
+            terms,
+            ack_every: params.ack_every,
+            stages,
+            next_stage: 0,
+            next_at: Instant::ZERO,
+            spender: Spender::new(setup, First::Short(first), terms.life),
+            source: Source::new(setup, matching),
+            receiver: Box::new(Receiver::new(setup, matching, terms, tokens)),
+            outbox: Outbox::new(setup.rx_flows_max as usize + OUTBOX_MIN),
+            evs: setup.control_evs,
+            sent: 0,
+        }
+    }
+
+    /// Goes through all stages that have begun by `now`. Bounded: after two epochs in which nothing
+    /// was called, what was matched before is over.
+    fn advance(&mut self, now: Instant) {
+        if now < self.next_at {
+            return;
+        }
+        let stage = self.stages.at(now);
+        self.next_stage = self.next_stage.max(stage.saturating_sub(2 * self.stages.of_epoch()));
+        while self.next_stage <= stage {
+            let at = self.next_stage;
+            self.next_stage += 1;
+            self.outbox.stage = stage;
+            self.go_through(at, at + 1 >= stage);
+        }
+        self.next_at = self.stages.start(self.next_stage);
+    }
+
+    /// One stage; in one that is over, no source is asked.
+    fn go_through(&mut self, stage: u64, lasts: bool) {
+        let round = stage / 2;
+        if stage % 2 == 1 {
+            return self.source.grant(&self.stages, stage, &mut self.outbox);
+        }
+        self.receiver.accept(&self.stages, stage, &mut self.outbox);
+        if self.stages.in_epoch(round) == 0 {
+            self.receiver.begin(self.stages.epoch_of(round), self.stages.start(stage));
+        }
+        if lasts {
+            self.receiver.ask(&self.stages, stage, &mut self.outbox);
+        }
+    }
+
+    /// When the next stage is that has something to do.
+    fn stage_at(&self) -> Option<Instant> {
+        let grants = self.source.waits().then_some(self.next_stage | 1);
+        let rounds = self.receiver.rounds_from().map(|from| {
+            let next = self.next_stage.max(self.stages.at(from));
+            next + next % 2
+        });
+        [grants, rounds].into_iter().flatten().min().map(|stage| self.stages.start(stage))
+    }
+
+    /// Takes in a message of the matching. False when it answers nothing.
+    fn on_offer(&mut self, from: HostId, offer: &Offer, now: Instant) -> bool {
+        let round = Stages::near(offer.round, self.stages.at(now) / 2);
+        let epoch = self.stages.epoch_of(round);
+        let known = match offer.step {
+            Step::Request | Step::Accept => self.spender.has(offer.flow, from),
+            Step::Grant => self.receiver.on_grant(from, offer, epoch, self.stages.in_epoch(round)),
+            Step::Return => self.receiver.on_return(from, offer, epoch),
+        };
+        if !known {
+            return false;
+        }
+        self.stages.follow(offer.stage, now);
+        self.next_at = self.stages.start(self.next_stage);
+        self.advance(now);
+        match offer.step {
+            Step::Request if !self.source.on_request(from, *offer, round, epoch) => {
+                // Its host is behind, and follows.
+                self.outbox.answer(from, offer, Step::Return, (0, 0));
+            }
+            Step::Accept => self.source.on_accept(from, offer, round, &mut self.outbox),
+            _ => {}
+        }
+        true
+    }
+}
+
+impl Registered for DcPim {
+    const ABOUT: &'static str =
+        "senders and receivers matched in rounds, tokens over the channels matched, as dcPIM";
+    type Params = DcPimParams;
+    fn resolve(params: &mut DcPimParams, facts: &NetworkFacts) {
+        params.rtt = params.rtt.or(facts.propagation_rtt);
+    }
+}
+
+impl Scheduling for DcPim {
+    fn build(setup: &SchedSetup<'_>) -> Self {
+        Self::new(setup)
+    }
+
+    fn data_overhead() -> u16 {
+        data::DEMAND_LEN
+    }
+}
+
+impl Sending for DcPim {
+    fn on_open(&mut self, flow: FlowId, peer: HostId, _path: &Path, label: Label) {
+        self.spender.on_open(flow, peer, label);
+    }
+
+    fn on_reopened(&mut self, flow: FlowId) {
+        self.spender.on_reopened(flow);
+    }
+
+    fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant) {
+        self.spender.on_backlog(flow, backlog, now);
+    }
+
+    fn next_turn(&mut self, now: Instant, _until: Instant) -> Option<Turn> {
+        self.spender.next_turn(now)
+    }
+
+    fn on_sent(
+        &mut self,
+        flow: FlowId,
+        segment: &mut TxSegment,
+        backlog: impl FnOnce() -> Backlog,
+        now: Instant,
+    ) {
+        self.spender.on_sent(flow, segment, &backlog(), now);
+    }
+
+    fn holds(&self, flow: FlowId) -> bool {
+        self.spender.holds(flow)
+    }
+
+    fn rto_min(&self) -> Duration {
+        self.terms.rto_min()
+    }
+}
+
+impl Receiving for DcPim {
+    fn on_arrival(&mut self, flow: FlowId, arrival: &Arrival<'_>, now: Instant) {
+        self.advance(now);
+        self.receiver.issuer.on_arrival(flow, arrival);
+        self.receiver.review(flow, arrival.from, now);
+    }
+
+    fn on_forgotten(&mut self, flow: FlowId) {
+        self.receiver.on_forgotten(flow);
+    }
+
+    fn answers(&self) -> Answers {
+        self.terms.answers(self.ack_every)
+    }
+}
+
+impl Protocol for DcPim {
+    fn on_control(&mut self, flow: FlowId, from: HostId, hdr: &Header, now: Instant) -> bool {
+        match hdr.body {
+            Body::Credit(credit) => self.spender.on_credit(flow, credit.upto, now),
+            Body::Request(request) => {
+                self.advance(now);
+                let taken = self.receiver.issuer.on_request(flow, from, &request, hdr.ev);
+                self.receiver.review(flow, from, now);
+                taken
+            }
+            _ => false,
+        }
+    }
+
+    fn on_host_control(&mut self, from: HostId, _: &Header, note: &Note, at: Instant) -> bool {
+        self.advance(at);
+        Offer::of(note).is_some_and(|offer| self.on_offer(from, &offer, at))
+    }
+
+    fn poll_control(&mut self, _now: Instant, _until: Instant, out: &mut Burst<TxSegment>) {
+        self.receiver.issuer.poll_control(out);
+        self.spender.poll_control(out);
+        while out.room() > 0 {
+            let Some((peer, offer)) = self.outbox.messages.pop_front() else { return };
+            let ev = self.evs[self.sent % self.evs.len()];
+            self.sent = self.sent.wrapping_add(1);
+            let hdr = Header::new(ev, FlowId::UNKNOWN, Body::Note(offer.note()));
+            out.push(TxSegment { hdr, payload: PayloadRef::NONE, peer });
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let timers = [self.stage_at(), self.receiver.poll_timeout(), self.spender.poll_timeout()];
+        timers.into_iter().flatten().min()
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.advance(now);
+        self.receiver.issue(now);
+        self.spender.handle_timeout(now);
+    }
+
+    fn next_given_up(&mut self) -> Option<FlowId> {
+        self.spender.next_given_up()
+    }
+}

@@ -1,0 +1,177 @@
+//! The sending half of the matching: a host with segments for others gives its channels to those
+//! that ask for them.
+//!
+//! Of one epoch at most k channels are given: a grant keeps its channels until the next round, and
+//! an acceptance that comes later gets what is left.
+
+use alloc::vec::Vec;
+
+use super::stages::Stages;
+use super::{Matching, Outbox};
+use crate::rng::Rng;
+use crate::sched::SchedSetup;
+use crate::units::HostId;
+use crate::wire::dcpim::{Offer, Step};
+
+/// A request that waits for the next round of grants.
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    from: HostId,
+    offer: Offer,
+    /// Its round, in full.
+    round: u64,
+    /// Decides between requests for as many segments, and all of later rounds.
+    tie: u32,
+}
+
+/// A grant that no acceptance has used.
+#[derive(Clone, Copy, Debug)]
+struct Granted {
+    to: HostId,
+    /// The round of its request.
+    round: u64,
+    /// The random number that its acceptance repeats.
+    nonce: u32,
+    /// The stage in which it was given.
+    stage: u64,
+    channels: u8,
+    early: u8,
+}
+
+/// The channels of one host as a source.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    matching: Matching,
+    heard: Vec<Heard>,
+    granted: Vec<Granted>,
+    /// The stage of the last grants: those of others are not kept any more.
+    stage: u64,
+    /// The epoch that is being matched.
+    epoch: u64,
+    /// Channels given in it, early ones among them.
+    given: u8,
+    given_early: u8,
+    /// Channels given in the epoch before, whose segments leave now.
+    busy: u8,
+    rng: Rng,
+}
+
+/// Requests of a round that are heard at most.
+const HEARD_MAX: usize = 4096;
+
+impl Source {
+    pub(super) fn new(setup: &SchedSetup<'_>, matching: Matching) -> Self {
+        let most = (setup.tx_flows_max as usize).min(HEARD_MAX);
+        let rounds = usize::from(matching.rounds);
+        Self {
+            matching,
+            heard: Vec::with_capacity(most),
+            granted: Vec::with_capacity(rounds * usize::from(matching.channels)),
+            stage: 0,
+            epoch: 0,
+            given: 0,
+            given_early: 0,
+            busy: 0,
+            rng: setup.rng.fork("dcpim.source", setup.host.0.into()),
+        }
+    }
+
+    /// Whether requests wait for a stage.
+    pub(super) fn waits(&self) -> bool {
+        !self.heard.is_empty()
+    }
+
+    /// Takes in a request for channels of an epoch that is not over; false when it is.
+    pub(super) fn on_request(
+        &mut self,
+        from: HostId,
+        offer: Offer,
+        round: u64,
+        epoch: u64,
+    ) -> bool {
+        if epoch < self.epoch {
+            return false;
+        }
+        if self.heard.len() < self.heard.capacity() {
+            self.heard.push(Heard { from, offer, round, tie: self.rng.next_u32() });
+        }
+        true
+    }
+
+    /// Begins `epoch`, unless it has begun.
+    fn begin(&mut self, epoch: u64) {
+        if epoch > self.epoch {
+            self.busy = if epoch == self.epoch + 1 { self.given } else { 0 };
+            (self.epoch, self.given, self.given_early) = (epoch, 0, 0);
+            self.granted.clear();
+        }
+    }
+
+    /// Gives channels to those that have asked: an odd stage, in which acceptances of the last
+    /// epoch have come.
+    pub(super) fn grant(&mut self, stages: &Stages, stage: u64, out: &mut Outbox) {
+        let round = stage / 2;
+        self.begin(stages.epoch_of(round));
+        self.stage = stage;
+        let epoch = self.epoch;
+        self.heard.retain(|heard| stages.epoch_of(heard.round) == epoch);
+        let by_size = self.matching.by_size(stages.in_epoch(round));
+        self.heard
+            .sort_unstable_by_key(|heard| (if by_size { heard.offer.left } else { 0 }, heard.tie));
+        let mut room = self.matching.channels - self.given;
+        let busy = self.busy + self.given_early;
+        let mut room_early = self.matching.room_early(busy);
+        for &Heard { from, offer, round, .. } in &self.heard {
+            let twice = |other: &Granted| (other.to, other.round) == (from, round);
+            if self.granted.iter().any(twice) {
+                continue;
+            }
+            let channels = offer.channels.min(room);
+            if channels == 0 || self.granted.len() == self.granted.capacity() {
+                break;
+            }
+            let early = offer.early.min(channels).min(room_early);
+            (room, room_early) = (room - channels, room_early - early);
+            let nonce = self.rng.next_u32();
+            self.granted.push(Granted { to: from, round, nonce, stage, channels, early });
+            let offer = Offer { granted: nonce, ..offer };
+            out.answer(from, &offer, Step::Grant, (channels, early));
+        }
+        self.heard.clear();
+    }
+
+    /// A receiver takes what it was granted. Whatever others have been given instead by now goes
+    /// back.
+    pub(super) fn on_accept(&mut self, from: HostId, offer: &Offer, round: u64, out: &mut Outbox) {
+        let of_it = |granted: &Granted| {
+            (granted.to, granted.round, granted.nonce) == (from, round, offer.granted)
+        };
+        let Some(at) = self.granted.iter().position(of_it) else {
+            return out.answer(from, offer, Step::Return, (offer.channels, offer.early));
+        };
+        let granted = self.granted.swap_remove(at);
+        // A grant of the last round has its channels; others share what that round has left.
+        let (mut held, mut held_early) = (0, 0);
+        if granted.stage != self.stage {
+            for other in self.granted.iter().filter(|other| other.stage == self.stage) {
+                (held, held_early) = (held + other.channels, held_early + other.early);
+            }
+        }
+        let most = self.matching.channels;
+        let room = most.saturating_sub(self.given + held);
+        let room_early = self.matching.room_early(self.busy + self.given_early + held_early);
+        let channels = offer.channels.min(granted.channels).min(room);
+        let early = offer.early.min(granted.early).min(room_early).min(channels);
+        (self.given, self.given_early) = (self.given + channels, self.given_early + early);
+        let back = (offer.channels - channels, offer.early - early);
+        if back != (0, 0) {
+            out.answer(from, offer, Step::Return, (back.0.max(back.1), back.1));
+        }
+    }
+
+    /// Channels given in the epoch that is being matched, and in the one before.
+    #[cfg(test)]
+    pub(super) const fn given(&self) -> (u64, u8, u8) {
+        (self.epoch, self.given, self.busy)
+    }
+}

@@ -1,0 +1,61 @@
+//! Windows, timeouts and lives of tokens.
+
+use crate::sched::{Answers, SchedSetup};
+use crate::time::Duration;
+use crate::units::Bytes;
+
+/// Windows, timeouts and lives of tokens, for one host.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sched) struct Terms {
+    /// Segments of a BDP, the last one whole.
+    pub(in crate::sched) bdp: u32,
+    /// Time that a full segment takes on the host's line.
+    pub(in crate::sched) packet_time: Duration,
+    /// How long a token lives.
+    pub(in crate::sched) life: Duration,
+    /// Round trip of an idle path.
+    pub(in crate::sched) base_rtt: Duration,
+}
+
+impl Terms {
+    /// The terms where a round trip without the time to send packets takes `rtt`.
+    pub(in crate::sched) fn new(setup: &SchedSetup<'_>, rtt: Option<Duration>, life: u16) -> Self {
+        let packet_time = setup.line_rate.time_for(setup.mtu);
+        let rtt = rtt.unwrap_or(setup.base_rtt);
+        let bdp = setup.line_rate.bytes_in(rtt).0.div_ceil(setup.mtu.0.max(1));
+        Self {
+            bdp: u32::try_from(bdp).unwrap_or(u32::MAX).max(1),
+            packet_time,
+            life: packet_time * u64::from(life),
+            base_rtt: setup.base_rtt,
+        }
+    }
+
+    /// `bdps` BDPs in segments, at least one.
+    pub(in crate::sched) fn window(&self, bdps: f32) -> u32 {
+        let segments = Bytes(self.bdp.into()).scaled(f64::from(bdps)).0;
+        u32::try_from(segments).unwrap_or(u32::MAX).clamp(1, 1 << 14)
+    }
+
+    /// Segments that fit into `bdps` BDPs of the line over a round trip of `rtt`.
+    pub(in crate::sched) fn within(setup: &SchedSetup<'_>, rtt: Duration, bdps: f32) -> u32 {
+        let bytes = setup.line_rate.bytes_in(rtt).scaled(f64::from(bdps)).0;
+        u32::try_from(bytes / setup.mtu.0.max(1)).unwrap_or(u32::MAX)
+    }
+
+    /// How long `segments` take on the host's line, times `factor`.
+    pub(in crate::sched) fn time(&self, segments: u32, factor: f32) -> Duration {
+        (self.packet_time * u64::from(segments)).scaled(f64::from(factor))
+    }
+
+    /// How segments are acknowledged.
+    pub(in crate::sched) fn answers(&self, segments: u16) -> Answers {
+        Answers::Every { segments, delay: self.base_rtt }
+    }
+
+    /// The least timeout of a segment: its acknowledgement may wait a round trip, and both may
+    /// stand in queues.
+    pub(in crate::sched) fn rto_min(&self) -> Duration {
+        self.base_rtt * 6
+    }
+}

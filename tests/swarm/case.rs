@@ -71,7 +71,8 @@ const BASES: [usize; 5] =
     [CcKind::NAMES.len(), LbKind::NAMES.len(), QDISCS + 1, SCHEDULERS, 2 * GENERATORS.len()];
 
 /// Schedulers that have a digit: all but pHost and dcPIM, which have two thirds of the cases of
-/// their like, credit, and pFabric, which has half of those whose switches would be without buffers.
+/// their like, credit, and pFabric, which has half of those whose switches would be without
+/// buffers.
 const SCHEDULERS: usize = SchedKind::NAMES.len() - 3;
 const _: () =
     assert!(matches!(SchedKind::ALL[SCHEDULERS], SchedKind::Phost), "digits go before it");

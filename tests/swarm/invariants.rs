@@ -79,8 +79,8 @@ fn budget(plan: &Plan) -> Budget {
     };
     let near = plan.settings.cc;
     let packets = packets * factor(near).max(factor(plan.settings.far.cc.unwrap_or(near)));
-    // Where a link is far slower than the hosts' lines, pHost and dcPIM take tokens on their way for
-    // dead and give them again, timeout by timeout.
+    // Where a link is far slower than the hosts' lines, pHost and dcPIM take tokens on their way
+    // for dead and give them again, timeout by timeout.
     let tokens = matches!(plan.settings.sched, SchedKind::Phost | SchedKind::DcPim);
     let again = if tokens { 4 } else { 1 };
     let packets = packets * again;

@@ -41,7 +41,7 @@ use crate::registry::Registered;
 use crate::segment::{Burst, PayloadRef, TxSegment};
 use crate::time::{Duration, Instant};
 use crate::units::{EntropyValue, FlowId, HostId};
-use crate::wire::dcpim::{Offer, Step};
+use crate::wire::dcpim::{MatchStep, Offer};
 use crate::wire::{Body, Header, Note, data};
 use receiver::Receiver;
 use source::Source;
@@ -137,7 +137,7 @@ impl Outbox {
     }
 
     /// The next step after `offer`, for so many channels.
-    fn answer(&mut self, to: HostId, offer: &Offer, step: Step, (channels, early): (u8, u8)) {
+    fn answer(&mut self, to: HostId, offer: &Offer, step: MatchStep, (channels, early): (u8, u8)) {
         self.put(to, Offer { step, channels, early, ..*offer });
     }
 }
@@ -246,9 +246,11 @@ impl DcPim {
         let round = Stages::near(offer.round, self.stages.at(now) / 2);
         let epoch = self.stages.epoch_of(round);
         let known = match offer.step {
-            Step::Request | Step::Accept => self.spender.has(offer.flow, from),
-            Step::Grant => self.receiver.on_grant(from, offer, epoch, self.stages.in_epoch(round)),
-            Step::Return => self.receiver.on_return(from, offer, epoch),
+            MatchStep::Request | MatchStep::Accept => self.spender.has(offer.flow, from),
+            MatchStep::Grant => {
+                self.receiver.on_grant(from, offer, epoch, self.stages.in_epoch(round))
+            }
+            MatchStep::Return => self.receiver.on_return(from, offer, epoch),
         };
         if !known {
             return false;
@@ -257,11 +259,11 @@ impl DcPim {
         self.next_at = self.stages.start(self.next_stage);
         self.advance(now);
         match offer.step {
-            Step::Request if !self.source.on_request(from, *offer, round, epoch) => {
+            MatchStep::Request if !self.source.on_request(from, *offer, round, epoch) => {
                 // Its host is behind, and follows.
-                self.outbox.answer(from, offer, Step::Return, (0, 0));
+                self.outbox.answer(from, offer, MatchStep::Return, (0, 0));
             }
-            Step::Accept => self.source.on_accept(from, offer, round, &mut self.outbox),
+            MatchStep::Accept => self.source.on_accept(from, offer, round, &mut self.outbox),
             _ => {}
         }
         true

@@ -1,7 +1,8 @@
-//! What hosts of dcPIM say to each other while they match: requests, grants, acceptances, returns.
+//! What hosts of dcPIM say to each other while they match: requests, grants, acceptances, and
+//! returns.
 //!
-//! Source: the public dcPIM simulator, see \[dcpim\]. All four are NOTEs of class Control for a host.
-//! An answer repeats what names its request, so a request needs no record of its own.
+//! Source: the public dcPIM simulator, see \[dcpim\]. All four are NOTEs of class Control for a
+//! host. An answer repeats what names its request, so a request needs no record of its own.
 
 use super::note::OCTETS_MAX;
 use super::{Note, TrafficClass};
@@ -15,7 +16,7 @@ const _: () = assert!(OCTETS <= OCTETS_MAX);
 
 /// The steps of a round of matching.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
+pub enum MatchStep {
     /// A receiver asks a source that owes it segments for channels.
     Request = 0,
     /// The source gives it some.
@@ -30,7 +31,7 @@ pub enum Step {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offer {
     /// Which of the four it is.
-    pub step: Step,
+    pub step: MatchStep,
     /// Channels asked for, given, taken or taken back.
     pub channels: u8,
     /// Channels among them that may be used before their epoch begins.
@@ -79,7 +80,7 @@ impl Offer {
         let word = |at: usize| {
             u32::from_be_bytes([octets[at], octets[at + 1], octets[at + 2], octets[at + 3]])
         };
-        let steps = [Step::Request, Step::Grant, Step::Accept, Step::Return];
+        let steps = [MatchStep::Request, MatchStep::Grant, MatchStep::Accept, MatchStep::Return];
         let step = steps.into_iter().find(|known| *known as u8 == step)?;
         (reserved == 0 && early <= channels).then(|| Self {
             step,
@@ -102,7 +103,7 @@ mod tests {
     use proptest::prelude::*;
 
     const VACANT: Offer = Offer {
-        step: Step::Request,
+        step: MatchStep::Request,
         channels: 0,
         early: 0,
         round: 0,
@@ -118,7 +119,7 @@ mod tests {
         #[test]
         fn a_note_says_what_its_message_said(
             step in prop::sample::select(
-                &[Step::Request, Step::Grant, Step::Accept, Step::Return][..]
+                &[MatchStep::Request, MatchStep::Grant, MatchStep::Accept, MatchStep::Return][..]
             ),
             (channels, early) in (0_u8..=255).prop_flat_map(|most| (Just(most), 0..=most)),
             (round, stage, left, flow) in any::<(u32, u32, u32, u32)>(),

@@ -534,7 +534,7 @@ pub const TRANSPORTS: &[Transport] = &[
     },
     Transport {
         name: "dcpim",
-        about: "dcPIM: senders and receivers matched in rounds, tokens over their channels, sprayed",
+        about: "dcPIM: hosts matched in rounds, tokens over the channels matched, sprayed",
         cc: CcKind::Fixed,
         lb: LbKind::Spray,
         sched: SchedKind::DcPim,

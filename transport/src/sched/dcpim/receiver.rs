@@ -12,7 +12,7 @@ use crate::sched::SchedSetup;
 use crate::sched::tokens::{Issuer, Terms};
 use crate::time::{Duration, Instant};
 use crate::units::{FlowId, HostId};
-use crate::wire::dcpim::{Offer, Step};
+use crate::wire::dcpim::{MatchStep, Offer};
 
 /// Channels from one source, and the tokens that go over them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -117,7 +117,7 @@ pub(super) struct Receiver {
 const PATIENT: u32 = 256;
 /// Doublings of the time between requests at most.
 const DOUBLINGS_MAX: u32 = 12;
-/// Grants of a round that are heard at most.
+/// Grants of a round that are kept at most.
 const OFFERS_MAX: usize = 4096;
 /// No source needs to be asked.
 const NEVER: Instant = Instant::from_ps(u64::MAX);
@@ -240,7 +240,7 @@ impl Receiver {
             let early = channels.min(room_early);
             #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
             let (round, asked) = (round as u32, self.nonce);
-            let (step, stage, granted) = (Step::Request, 0, 0);
+            let (step, stage, granted) = (MatchStep::Request, 0, 0);
             let offer =
                 Offer { step, channels, early, round, stage, left, flow, place, asked, granted };
             out.put(host, offer);
@@ -296,7 +296,7 @@ impl Receiver {
             if early > 0 {
                 owing.early.open(early, at);
             }
-            out.answer(from, &offer, Step::Accept, (channels, early));
+            out.answer(from, &offer, MatchStep::Accept, (channels, early));
         }
         self.offers.clear();
     }

@@ -11,7 +11,7 @@ use super::{Matching, Outbox};
 use crate::rng::Rng;
 use crate::sched::SchedSetup;
 use crate::units::HostId;
-use crate::wire::dcpim::{Offer, Step};
+use crate::wire::dcpim::{MatchStep, Offer};
 
 /// A request that waits for the next round of grants.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +56,7 @@ pub(super) struct Source {
     rng: Rng,
 }
 
-/// Requests of a round that are heard at most.
+/// Requests of a round that are kept at most.
 const HEARD_MAX: usize = 4096;
 
 impl Source {
@@ -135,7 +135,7 @@ impl Source {
             let nonce = self.rng.next_u32();
             self.granted.push(Granted { to: from, round, nonce, stage, channels, early });
             let offer = Offer { granted: nonce, ..offer };
-            out.answer(from, &offer, Step::Grant, (channels, early));
+            out.answer(from, &offer, MatchStep::Grant, (channels, early));
         }
         self.heard.clear();
     }
@@ -147,7 +147,7 @@ impl Source {
             (granted.to, granted.round, granted.nonce) == (from, round, offer.granted)
         };
         let Some(at) = self.granted.iter().position(of_it) else {
-            return out.answer(from, offer, Step::Return, (offer.channels, offer.early));
+            return out.answer(from, offer, MatchStep::Return, (offer.channels, offer.early));
         };
         let granted = self.granted.swap_remove(at);
         // A grant of the last round has its channels; others share what that round has left.
@@ -165,7 +165,7 @@ impl Source {
         (self.given, self.given_early) = (self.given + channels, self.given_early + early);
         let back = (offer.channels - channels, offer.early - early);
         if back != (0, 0) {
-            out.answer(from, offer, Step::Return, (back.0.max(back.1), back.1));
+            out.answer(from, offer, MatchStep::Return, (back.0.max(back.1), back.1));
         }
     }
 

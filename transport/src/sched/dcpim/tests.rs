@@ -198,8 +198,8 @@ impl World {
         for (epoch, from, to, offer) in &self.offers {
             let channels = i32::from(offer.channels);
             match offer.step {
-                Step::Accept => *matches.entry((*epoch, *to, *from)).or_default() += channels,
-                Step::Return => *matches.entry((*epoch, *from, *to)).or_default() -= channels,
+                MatchStep::Accept => *matches.entry((*epoch, *to, *from)).or_default() += channels,
+                MatchStep::Return => *matches.entry((*epoch, *from, *to)).or_default() -= channels,
                 _ => {}
             }
         }
@@ -245,7 +245,7 @@ fn a_flow_of_a_bdp_leaves_at_once_and_a_longer_one_not_before_its_tokens() {
 
 #[test]
 fn the_first_tokens_come_after_the_second_round_and_no_faster_than_the_channels() {
-    // The flow is heard of in the first round, asked for in the second, and its one channel used
+    // The flow asks in the first round, asked for in the second, and its one channel used
     // early: tokens leave at 20.8 us.
     let mut world = World::new(2, 1, |dcpim| dcpim.early = Early::Tokens);
     world.open(0, 1, 0, 120);
@@ -303,12 +303,12 @@ fn an_acceptance_has_its_grant_and_a_grant_its_request_of_that_round() {
     let mut granted = BTreeMap::new();
     for (_, from, to, offer) in &world.offers {
         let (channels, early) = (offer.channels, offer.early);
-        assert!(early <= channels && offer.step != Step::Return, "{offer:?}");
+        assert!(early <= channels && offer.step != MatchStep::Return, "{offer:?}");
         match offer.step {
-            Step::Request => {
+            MatchStep::Request => {
                 assert!(asked.insert((*to, *from, offer.round), channels).is_none());
             }
-            Step::Grant => {
+            MatchStep::Grant => {
                 let most = asked[&(*from, *to, offer.round)];
                 assert!(channels <= most);
                 assert!(granted.insert((*from, *to, offer.round), channels).is_none());
@@ -328,11 +328,11 @@ fn the_first_round_prefers_the_shortest_flow_at_both_ends() {
         let mut world = World::new(3, 9, |dcpim| {
             (dcpim.channels, dcpim.rounds) = (1, 1);
         });
-        // Both flows are heard of before the first round that is looked at.
+        // Both flows have asked before the first round that is looked at.
         world.open(short.0, short.1, 0, 200);
         world.open(long.0, long.1, 0, 900);
         world.run(40);
-        let (epoch, ..) = world.offers.iter().find(|o| o.3.step == Step::Accept).unwrap();
+        let (epoch, ..) = world.offers.iter().find(|o| o.3.step == MatchStep::Accept).unwrap();
         let first = world.matches().into_iter().filter(|((of, ..), _)| of == epoch);
         assert_eq!(first.collect::<Vec<_>>(), [((*epoch, short.0, short.1), 1)]);
     }
@@ -395,10 +395,10 @@ fn strangers_and_messages_that_answer_nothing_change_nothing() {
     let mut world = crowd(3, 1, 300, |_| {});
     world.run(15);
     let request = world.offers.iter().find(|(_, from, to, _)| (*from, *to) == (0, 1)).unwrap().3;
-    assert_eq!(request.step, Step::Request);
+    assert_eq!(request.step, MatchStep::Request);
     let far = request.stage + 1000;
     let before = world.hosts[0].sched.stages.at(world.now);
-    for step in [Step::Request, Step::Grant, Step::Accept, Step::Return] {
+    for step in [MatchStep::Request, MatchStep::Grant, MatchStep::Accept, MatchStep::Return] {
         let unknown = FlowId::new(5, 3);
         let offer = Offer { step, flow: unknown, stage: far, asked: 1, ..request };
         assert!(!forge(&mut world, 1, offer), "{step:?}");
@@ -407,11 +407,11 @@ fn strangers_and_messages_that_answer_nothing_change_nothing() {
     assert_eq!(world.hosts[0].sched.stages.at(world.now), before);
     // A grant that does not repeat what was asked.
     let own = world.hosts[0].sched.receiver.taken();
-    let grant = Offer { step: Step::Grant, asked: request.asked ^ 1, ..request };
+    let grant = Offer { step: MatchStep::Grant, asked: request.asked ^ 1, ..request };
     assert!(!forge(&mut world, 1, grant));
     assert_eq!(world.hosts[0].sched.receiver.taken(), own);
     // An acceptance without a grant gives no channel.
-    let accept = Offer { step: Step::Accept, flow: World::flow(1, 0), channels: 4, ..request };
+    let accept = Offer { step: MatchStep::Accept, flow: World::flow(1, 0), channels: 4, ..request };
     forge(&mut world, 1, accept);
     assert_eq!(world.hosts[0].sched.source.given().1, 0);
 }

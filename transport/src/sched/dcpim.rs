@@ -172,7 +172,10 @@ impl DcPim {
         let terms = Terms::new(setup, params.rtt, params.life);
         let rtt = params.rtt.unwrap_or(setup.base_rtt);
         //= dcpim#3
-        let stages = Stages::new(rtt.scaled(f64::from(params.slack)), params.rounds.into());
+        // A round that is shorter than its messages, behind a full segment at each link, matches
+        // nothing.
+        let round = rtt.scaled(f64::from(params.slack)).max(setup.base_rtt);
+        let stages = Stages::new(round, params.rounds.into());
         let packets = stages.epoch().as_ps() / terms.packet_time.as_ps().max(1);
         let small = |value: u16| u8::try_from(value).unwrap_or(u8::MAX);
         let matching = Matching {
@@ -247,9 +250,7 @@ impl DcPim {
         let epoch = self.stages.epoch_of(round);
         let known = match offer.step {
             MatchStep::Request | MatchStep::Accept => self.spender.has(offer.flow, from),
-            MatchStep::Grant => {
-                self.receiver.on_grant(from, offer, epoch, self.stages.in_epoch(round))
-            }
+            MatchStep::Grant => self.receiver.on_grant(from, offer, self.stages.in_epoch(round)),
             MatchStep::Return => self.receiver.on_return(from, offer, epoch),
         };
         if !known {

@@ -54,8 +54,9 @@ impl Link {
 /// A source that owes segments, or of which channels are taken.
 #[derive(Clone, Copy, Debug, Default)]
 struct Owing {
-    /// A bit for each round of the epoch in which it was asked and has not answered.
-    asked: u32,
+    /// A bit for each round of the epoch in which it was asked and has not answered, and those of
+    /// the epoch before.
+    asked: [u32; 2],
     /// Requests in a row without an answer or a segment.
     unanswered: u32,
     /// The first round in which it may be asked again.
@@ -133,7 +134,7 @@ impl Receiver {
         let mut rng = setup.rng.fork("dcpim.receiver", setup.host.0.into());
         let nonce = rng.next_u32();
         // A channel that is taken keeps the place of its source.
-        let linked = 2 * usize::from(matching.channels);
+        let linked = usize::from(matching.channels) * (usize::from(matching.rounds) + 2);
         Self {
             matching,
             terms,
@@ -230,7 +231,7 @@ impl Receiver {
             if channels == 0 {
                 continue;
             }
-            owing.asked |= 1 << stages.in_epoch(round);
+            owing.asked[0] |= 1 << stages.in_epoch(round);
             owing.unanswered = owing.unanswered.saturating_add(1);
             if let Some(times) = owing.unanswered.checked_sub(PATIENT) {
                 owing.ask_from = round + (1 << times.min(DOUBLINGS_MAX));
@@ -247,26 +248,21 @@ impl Receiver {
         }
     }
 
-    /// A source grants channels. False when they were not asked for; grants that come after their
-    /// epoch or again are ignored.
-    pub(super) fn on_grant(
-        &mut self,
-        from: HostId,
-        offer: &Offer,
-        epoch: u64,
-        in_epoch: u64,
-    ) -> bool {
+    /// A source grants channels. False when they were not asked for in this epoch or the one
+    /// before; one that comes again is ignored.
+    pub(super) fn on_grant(&mut self, from: HostId, offer: &Offer, in_epoch: u64) -> bool {
         let nonces = [self.nonce, self.nonce_before];
-        if self.places.host(offer.place) != Some(from) || !nonces.contains(&offer.asked) {
+        let asked = nonces.iter().position(|nonce| *nonce == offer.asked);
+        let Some(asked) = asked.filter(|_| self.places.host(offer.place) == Some(from)) else {
             return false;
-        }
+        };
         let owing = &mut self.owing[offer.place as usize];
         let bit = 1 << in_epoch;
         let full = self.offers.len() == self.offers.capacity();
-        if epoch != self.epoch || offer.asked != self.nonce || owing.asked & bit == 0 || full {
+        if owing.asked[asked] & bit == 0 || full {
             return true;
         }
-        owing.asked &= !bit;
+        owing.asked[asked] &= !bit;
         (owing.unanswered, owing.ask_from) = (0, 0);
         let tie = self.rng.next_u32();
         self.offers.push(Offered { from, offer: *offer, tie });
@@ -314,13 +310,13 @@ impl Receiver {
             return false;
         }
         let owing = &mut self.owing[offer.place as usize];
-        if epoch == self.epoch {
+        if epoch == self.epoch || owing.now.channels == 0 {
             let early = offer.early.min(owing.early.channels);
             let channels = offer.channels.min(owing.next);
             owing.early.channels -= early;
             owing.next -= channels;
             (self.next, self.early) = (self.next - channels, self.early - early);
-        } else if epoch + 1 == self.epoch {
+        } else {
             let channels = offer.channels.min(owing.now.channels);
             owing.now.channels -= channels;
             self.now -= channels;
@@ -342,7 +338,8 @@ impl Receiver {
             channels > 0
         });
         for (_, place) in self.places.iter() {
-            owing[place as usize].asked = 0;
+            let asked = &mut owing[place as usize].asked;
+            *asked = [0, if missed { 0 } else { asked[0] }];
         }
         self.now = if missed { 0 } else { self.next };
         (self.next, self.early, self.epoch) = (0, 0, epoch);

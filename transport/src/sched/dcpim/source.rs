@@ -2,7 +2,8 @@
 //! that ask for them.
 //!
 //! Of one epoch at most k channels are given: a grant keeps its channels until the next round, and
-//! an acceptance that comes later gets what is left.
+//! an acceptance that comes later gets what is left. Where clocks or round trips make messages
+//! late by up to an epoch, they count for the epoch in which they come.
 
 use alloc::vec::Vec;
 
@@ -66,7 +67,7 @@ impl Source {
         Self {
             matching,
             heard: Vec::with_capacity(most),
-            granted: Vec::with_capacity(rounds * usize::from(matching.channels)),
+            granted: Vec::with_capacity(3 * rounds * usize::from(matching.channels)),
             stage: 0,
             epoch: 0,
             given: 0,
@@ -81,7 +82,7 @@ impl Source {
         !self.heard.is_empty()
     }
 
-    /// Takes in a request for channels of an epoch that is not over; false when it is.
+    /// Takes in a request, which may be late by an epoch; false when it is later.
     pub(super) fn on_request(
         &mut self,
         from: HostId,
@@ -89,7 +90,7 @@ impl Source {
         round: u64,
         epoch: u64,
     ) -> bool {
-        if epoch < self.epoch {
+        if epoch + 1 < self.epoch {
             return false;
         }
         if self.heard.len() < self.heard.capacity() {
@@ -99,11 +100,12 @@ impl Source {
     }
 
     /// Begins `epoch`, unless it has begun.
-    fn begin(&mut self, epoch: u64) {
+    fn begin(&mut self, stages: &Stages, epoch: u64) {
         if epoch > self.epoch {
             self.busy = if epoch == self.epoch + 1 { self.given } else { 0 };
             (self.epoch, self.given, self.given_early) = (epoch, 0, 0);
-            self.granted.clear();
+            // An acceptance that comes late takes what the next epoch has left.
+            self.granted.retain(|granted| stages.epoch_of(granted.round) + 1 >= epoch);
         }
     }
 
@@ -111,10 +113,10 @@ impl Source {
     /// epoch have come.
     pub(super) fn grant(&mut self, stages: &Stages, stage: u64, out: &mut Outbox) {
         let round = stage / 2;
-        self.begin(stages.epoch_of(round));
+        self.begin(stages, stages.epoch_of(round));
         self.stage = stage;
         let epoch = self.epoch;
-        self.heard.retain(|heard| stages.epoch_of(heard.round) == epoch);
+        self.heard.retain(|heard| stages.epoch_of(heard.round) + 1 >= epoch);
         let by_size = self.matching.by_size(stages.in_epoch(round));
         self.heard
             .sort_unstable_by_key(|heard| (if by_size { heard.offer.left } else { 0 }, heard.tie));

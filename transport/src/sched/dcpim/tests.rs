@@ -52,6 +52,7 @@ fn settings(hosts: u32, edit: impl Fn(&mut DcPimParams)) -> Config {
         ..Settings::default()
     };
     settings.payload_max = 8000;
+    settings.base_rtt = Duration::from_us(8);
     settings.sched_params.dcpim.rtt = Some(Duration::from_us(8));
     edit(&mut settings.sched_params.dcpim);
     Config::new(settings).unwrap()
@@ -366,6 +367,19 @@ fn no_token_is_used_twice_and_every_flow_ends_over_a_bad_wire() {
                 assert_eq!(sent, 150, "seed {seed}, {from} to {to}");
             }
         }
+    }
+}
+
+#[test]
+fn rounds_that_are_shorter_than_their_messages_match_all_the_same() {
+    for (rounds, clock) in [(1, 0), (1, 3), (2, 50)] {
+        let mut world = crowd(3, 5, 150, |dcpim| (dcpim.rounds, dcpim.slack) = (rounds, 1.0));
+        for (number, host) in (0..).zip(&mut world.hosts) {
+            host.clock = Duration::from_us(clock * number);
+        }
+        world.run(2000);
+        let sent = world.hosts.iter().map(|host| host.sent.iter().sum::<u32>());
+        assert_eq!(sent.collect::<Vec<_>>(), [300; 3], "{rounds} rounds, {clock} us");
     }
 }
 

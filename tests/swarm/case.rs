@@ -226,7 +226,7 @@ impl Case {
     /// From one channel to many, matched in one round or several, with and without early ones.
     fn matching_settings(&mut self, rng: &mut Rng) {
         self.set("sched.dcpim.channels", pick(rng, &[1, 4, 4, 7]));
-        self.set("sched.dcpim.rounds", pick(rng, &[1, 4, 4, 6]));
+        self.set("sched.dcpim.rounds", pick(rng, &[2, 4, 4, 6]));
         self.set("sched.dcpim.by_size", pick(rng, &[0, 1, 2]));
         self.set("sched.dcpim.slack", pick(rng, &["1", "1.3", "3"]));
         self.set("sched.dcpim.early", pick(rng, &["off", "windows", "tokens"]));

@@ -67,8 +67,8 @@ params! {
         rtt: Option<Duration> = None;
         /// Channels of a host in each direction, k.
         channels: u16 = 4, in 1..=64;
-        /// Rounds of an epoch, r.
-        rounds: u16 = 4, in 1..=16;
+        /// Rounds of an epoch, r. One alone would leave no time for a message that is late.
+        rounds: u16 = 4, in 2..=16;
         /// Length of a round in round trips, beta.
         slack: f32 = 1.3, in 1.0..=16.0;
         /// Rounds of an epoch, from its first, in which the shortest flow goes first.

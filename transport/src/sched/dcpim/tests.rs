@@ -327,7 +327,7 @@ fn an_acceptance_has_its_grant_and_a_grant_its_request_of_that_round() {
 fn the_first_round_prefers_the_shortest_flow_at_both_ends() {
     for (short, long) in [((0, 2), (1, 2)), ((2, 0), (2, 1))] {
         let mut world = World::new(3, 9, |dcpim| {
-            (dcpim.channels, dcpim.rounds) = (1, 1);
+            (dcpim.channels, dcpim.rounds, dcpim.by_size) = (1, 2, 2);
         });
         // Both flows have asked before the first round that is looked at.
         world.open(short.0, short.1, 0, 200);

@@ -47,6 +47,16 @@ impl<S: Scheduler> Endpoint<S> {
         flow.is_some_and(|flow| flow.has_begun(data, &self.rx_msgs, &self.rx_buffers))
     }
 
+    /// Whether `rx` is data of a flow that it names and that is not here, at least not under its
+    /// key: whatever its payload is, the segment will be dropped. A driver asks before it sums up
+    /// the payload.
+    #[must_use]
+    #[inline]
+    pub fn is_strange(&self, rx: &RxSegment) -> bool {
+        let Body::Data(data) = &rx.hdr.body else { return false };
+        rx.hdr.dst_flow != FlowId::UNKNOWN && self.known_flow(rx, data).is_none()
+    }
+
     /// The incoming flow of a segment, if it is known.
     pub(super) fn known_flow(&self, rx: &RxSegment, data: &Data) -> Option<&RxFlow> {
         let named = rx.hdr.dst_flow;

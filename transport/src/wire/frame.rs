@@ -238,6 +238,25 @@ pub fn parse_into(
     }
 }
 
+/// Checks the UDP checksum of a frame that [`parse_into`] has read, or refused, with
+/// [`UdpCheck::Skip`]: for drivers that find out first whether they want its payload. That of a
+/// trimmed frame is never checked.
+///
+/// # Errors
+/// As [`parse_into`] with this `check`.
+#[inline]
+pub fn verify(
+    frame: &[u8],
+    tail: &[u8],
+    addressing: &Addressing,
+    check: UdpCheck,
+) -> Result<(), ParseError> {
+    match outer::version(frame)? {
+        IpVersion::V4 => outer::open::<Head4>(frame)?.verify_whole(frame, tail, addressing, check),
+        IpVersion::V6 => outer::open::<Head6>(frame)?.verify_whole(frame, tail, addressing, check),
+    }
+}
+
 /// The fields that a switch needs to forward `frame`, read without the Headrace header and the UDP
 /// checksum.
 ///

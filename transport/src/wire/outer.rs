@@ -153,19 +153,13 @@ pub(super) trait Received: Outer {
         let end = udp_at + usize::from(udp_len);
         let datagram = frame.get(udp_at..frame.len().min(end)).ok_or(ParseError::Truncated)?;
         if !trimmed {
-            let missing = end.saturating_sub(frame.len());
-            let tail = tail.get(..missing).ok_or(ParseError::Truncated)?;
+            if tail.len() < end.saturating_sub(frame.len()) {
+                return Err(ParseError::Truncated);
+            }
             if self.ip_payload_len()? != udp_len {
                 return Err(ParseError::Field);
             }
-            let wanted = match check {
-                UdpCheck::Required => true,
-                UdpCheck::IfPresent => udp.checksum != 0,
-                UdpCheck::Skip => false,
-            };
-            if wanted {
-                self.verify(datagram, tail)?;
-            }
+            self.verify(frame, tail, check)?;
         }
         let bytes = datagram.get(usize::from(UDP_LEN)..).ok_or(ParseError::Truncated)?;
         let header_len = header.read(route.ev, bytes, ext)?;
@@ -184,9 +178,38 @@ pub(super) trait Received: Outer {
         Ok(Envelope { route, start, payload_len, trimmed })
     }
 
-    /// Whether the UDP checksum is there and right.
+    /// [`super::frame::verify`].
     #[inline]
-    fn verify(&self, datagram: &[u8], tail: &[u8]) -> Result<(), ParseError> {
+    fn verify_whole(
+        &self,
+        frame: &[u8],
+        tail: &[u8],
+        addressing: &Addressing,
+        check: UdpCheck,
+    ) -> Result<(), ParseError> {
+        let route = self.route(addressing)?;
+        if route.class == TrafficClass::Trimmed {
+            return Ok(());
+        }
+        self.verify(frame, tail, check)
+    }
+
+    /// Whether the UDP checksum of `frame`, which was not trimmed, is as `check` asks.
+    #[inline]
+    fn verify(&self, frame: &[u8], tail: &[u8], check: UdpCheck) -> Result<(), ParseError> {
+        let wanted = match check {
+            UdpCheck::Required => true,
+            UdpCheck::IfPresent => self.udp().checksum != 0,
+            UdpCheck::Skip => false,
+        };
+        if !wanted {
+            return Ok(());
+        }
+        let udp_at = Self::LEN - usize::from(UDP_LEN);
+        let end = udp_at + usize::from(self.udp().len.get());
+        let datagram = frame.get(udp_at..frame.len().min(end)).ok_or(ParseError::Truncated)?;
+        let missing = end.saturating_sub(frame.len());
+        let tail = tail.get(..missing).ok_or(ParseError::Truncated)?;
         let mut sum = self.pseudo();
         sum.add(datagram);
         sum.add(tail);

@@ -100,10 +100,14 @@ where
         let at = self.burst.len;
         let (segment, ext) = (&mut self.burst.segments[at], &mut self.burst.exts[at]);
         let (bytes, tail) = (frame.bytes, frame.tail);
-        let parsed = frame::parse_into(bytes, tail, addressing, check, &mut segment.hdr, ext);
+        let skip = UdpCheck::Skip;
+        let parsed = frame::parse_into(bytes, tail, addressing, skip, &mut segment.hdr, ext);
+        let sound = || frame::verify(bytes, tail, addressing, check);
         let Envelope { route, start, payload_len, trimmed } = match parsed {
             Ok(envelope) => envelope,
             Err(error) => {
+                // A damaged frame is named by its checksum.
+                let error = sound().err().unwrap_or(error);
                 self.counts.malformed += 1;
                 self.io.rx_stray(index);
                 return Err(error.into());
@@ -124,6 +128,14 @@ where
             believe(opened, segment, endpoint).inspect_err(|_| self.counts.malformed += 1)?;
         }
         let is_data = matches!(segment.hdr.body, Body::Data(_));
+        // The flow's key before the checksum: a stranger's payload costs nothing.
+        if check != skip
+            && !(is_data && endpoint.is_strange(segment))
+            && let Err(error) = sound()
+        {
+            self.counts.malformed += 1;
+            return Err(error.into());
+        }
         let kept = !is_data || self.burst.reserve_parity(endpoint, store);
         if is_data && (!kept || !self.burst.reserve(endpoint, store)) {
             self.counts.refused += 1;

@@ -11,7 +11,7 @@ use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, FrameSpec, UdpCheck};
 use transport::wire::{Ack, Body, Coded, Data, Ext, Header, Presence, Receipt};
-use transport::{Duration, FlowId, MsgNo, Psn, Rng};
+use transport::{DropReason, Duration, FlowId, MsgNo, Psn, Rng};
 
 use crate::rig::{Rig, Sizes, Weather, config};
 
@@ -66,6 +66,29 @@ fn a_message_of_two_lengths_in_one_burst_gets_no_memory_beyond_the_bound() {
     worker.io().inbox.extend(frames.map(|frame| (rig.clock.get(), frame)));
     worker.poll_once();
     assert_eq!((worker.counts().refused, worker.store().held_bytes()), (1, 0));
+}
+
+#[test]
+fn the_payload_of_a_flow_that_is_not_here_is_not_summed_up() {
+    let shape = Sizes::ample();
+    let mut rig = Rig::new(&shape, 1, Weather::default());
+    rig.open(0, 0, &shape);
+    rig.send(0, 0, 5000, 1);
+    (0..4).for_each(|_| rig.step(0));
+    let sent = rig.on_the_way().next().unwrap().to_vec();
+    let damaged = |named: FlowId| {
+        let mut frame = remade(&sent, |header, _| header.dst_flow = named);
+        *frame.last_mut().unwrap() ^= 1;
+        frame
+    };
+    let frames = [damaged(FlowId::new(7, 3)), damaged(FlowId::UNKNOWN)];
+    let worker = &mut rig.hosts[1].worker;
+    worker.io().inbox.extend(frames.map(|frame| (rig.clock.get(), frame)));
+    worker.poll_once();
+    let drops = &worker.stats().drops;
+    let counted = [DropReason::UnknownFlow, DropReason::Corrupt].map(|reason| drops.of(reason));
+    // The second opens a flow, for which its payload counts.
+    assert_eq!((counted, drops.total()), ([1, 1], 2));
 }
 
 fn lie_once(header: &mut Header, payload: &mut Vec<u8>, rng: &mut Rng) {

@@ -15,6 +15,7 @@ use crate::rng::Rng;
 use crate::sched::{Answers, SchedKind, SchedParams, SchedSetup};
 use crate::time::{Duration, Rate};
 use crate::units::{Bytes, FlowId, HostId};
+use crate::wire::addressing::Groups;
 use crate::wire::{AccountedSizes, Extent, KEY_LEN, WireSizes, ack, data, int, sim};
 
 pub use extended::Extended;
@@ -29,6 +30,9 @@ pub struct Settings {
     pub frame_overhead: u16,
     /// Sizes of packets that are accounted instead of those of the headers; for virtual time alone.
     pub accounted: AccountedSizes,
+    /// Whether packets are sealed below this core. A trimmed one has lost its seal then: it is a
+    /// hint, which keeps no flow from being forgotten and whose times are not believed.
+    pub sealed: bool,
     /// Octets of a header's key as they are accounted: [`KEY_LEN`] as on the wire, or 0 where
     /// packets are to have the sizes of published evaluations, whose headers have no key.
     pub key_bytes: u16,
@@ -83,9 +87,13 @@ pub struct Settings {
     /// Bytes of all messages that such flows may open before their senders have proved their
     /// address; without effect where all hosts are trusted.
     pub unproven_bytes: u64,
-    /// Incoming flows that one host may have whose address is proven; without effect where all
-    /// hosts are trusted.
-    pub peer_flows_max: u32,
+    /// The most that incoming flows of one host may hold whose address is proven; without effect
+    /// where all hosts are trusted.
+    pub peer_max: ShareMax,
+    /// The most that such flows of all hosts of a group may hold.
+    pub group_max: ShareMax,
+    /// Hosts that have one address prefix, as the driver knows.
+    pub groups: Groups,
     /// Outgoing messages this endpoint can hold, 1..=2^20; as many incoming ones.
     pub msgs_max: u32,
     /// Acknowledgements that wait for the device before the oldest is discarded, 32..=65536.
@@ -158,6 +166,7 @@ impl Default for Settings {
             payload_max: 4096,
             frame_overhead: 42,
             accounted: AccountedSizes::HEADERS,
+            sealed: false,
             key_bytes: 0,
             secret: [0; 2],
             line_rate: Rate::from_gbps(100),
@@ -181,7 +190,9 @@ impl Default for Settings {
             rx_flows_max: 1024,
             unproven_max: u32::MAX,
             unproven_bytes: 16 << 20,
-            peer_flows_max: u32::MAX,
+            peer_max: ShareMax::UNBOUNDED,
+            group_max: ShareMax::UNBOUNDED,
+            groups: Groups::None,
             msgs_max: 4096,
             acks_waiting_max: 4096,
             ack_every: 1,
@@ -192,6 +203,22 @@ impl Default for Settings {
             incarnation: 1,
         }
     }
+}
+
+/// What incoming flows may hold at a receiver, at most.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ShareMax {
+    /// Flows.
+    pub flows: u32,
+    /// Messages that have begun and are not whole.
+    pub messages: u32,
+    /// Bytes of these messages, by their whole length.
+    pub bytes: u64,
+}
+
+impl ShareMax {
+    /// No bound but that of the tables.
+    pub const UNBOUNDED: Self = Self { flows: u32::MAX, messages: u32::MAX, bytes: u64::MAX };
 }
 
 impl Default for FarSettings {

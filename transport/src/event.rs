@@ -50,7 +50,7 @@ pub enum FailReason {
     /// The peer has forgotten the flow since every byte of the message was sent: it may have been
     /// delivered.
     PeerForgot,
-    /// The peer had no room for another flow through all retries.
+    /// The peer had no room for the flow or message through all retries.
     PeerFull,
 }
 
@@ -59,7 +59,7 @@ impl fmt::Display for FailReason {
         match self {
             Self::PeerSilent => f.write_str("the peer acknowledged nothing through all retries"),
             Self::PeerFull => {
-                f.write_str("the peer had no room for another flow through all retries")
+                f.write_str("the peer had no room for the flow or message through all retries")
             }
             Self::PeerForgot => {
                 f.write_str("the peer has forgotten the flow, and may have delivered the message")

@@ -93,7 +93,7 @@ pub mod trace;
 pub mod units;
 pub mod wire;
 
-pub use config::{Config, ConfigError, FarSettings, LossSettings, Policies, Settings};
+pub use config::{Config, ConfigError, FarSettings, LossSettings, Policies, Settings, ShareMax};
 pub use endpoint::error::PostError;
 pub use endpoint::{Endpoint, MsgSpec};
 pub use event::{Event, FailReason};

@@ -108,6 +108,10 @@ reasons! {
     WrongKey => "wrong_key",
     /// Opens a flow while many are unproven: its sender is asked to prove its address first.
     Unproven => "unproven",
+    /// Its host has as many flows, messages or bytes here as one may have.
+    PeerShare => "peer_share",
+    /// The hosts of its address prefix have as many flows, messages or bytes here as they may have.
+    GroupShare => "group_share",
     /// A PSN further ahead than the receive window.
     PsnOutOfWindow => "psn_out_of_window",
     /// Offset, length or message number that contradicts what is known of the message.
@@ -167,8 +171,14 @@ impl From<ParseError> for DropReason {
 }
 
 /// One counter per [`DropReason`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DropCounts([u64; DropReason::ALL.len()]);
+
+impl Default for DropCounts {
+    fn default() -> Self {
+        Self([0; DropReason::ALL.len()])
+    }
+}
 
 impl DropCounts {
     /// Counts one drop.

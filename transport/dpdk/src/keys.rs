@@ -18,13 +18,14 @@ pub fn keyed(config: &Config) -> io::Result<Config> {
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))
 }
 
-/// `config` for an endpoint whose packets are sealed: accounted with their seals.
+/// `config` for an endpoint whose packets are sealed: accounted with their seals, and trimmed ones
+/// taken for hints.
 ///
 /// # Errors
 /// When the settings do not fit with that.
 pub fn sealed(config: &Config) -> io::Result<Config> {
     let frame_overhead = config.frame_overhead + seal::LEN;
-    Config::new(Settings { frame_overhead, ..(**config).clone() })
+    Config::new(Settings { frame_overhead, sealed: true, ..(**config).clone() })
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))
 }
 

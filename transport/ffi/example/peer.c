@@ -131,14 +131,16 @@ int main(int count, char **words)
 	struct headrace_app *app;
 	int connects;
 
-	if (count != 3 || (strcmp(words[1], "listens") != 0 && strcmp(words[1], "connects") != 0)) {
-		fprintf(stderr, "usage: %s listens|connects DEVICE\n", words[0]);
+	if (count < 3 || count > 4 || (strcmp(words[1], "listens") != 0 && strcmp(words[1], "connects") != 0)) {
+		fprintf(stderr, "usage: %s listens|connects DEVICE [psk:FILE]\n", words[0]);
 		return 2;
 	}
 	connects = strcmp(words[1], "connects") == 0;
 	headrace_config_init(&config);
 	/* A card has ':' in its name; DPDK must hear of it at once. */
 	config.cards = strchr(words[2], ':') ? words[2] : NULL;
+	/* Both processes must have the same keys. */
+	config.security = count == 4 ? words[3] : NULL;
 	check(headrace_start(&config, &stack), "headrace_start");
 	headrace_device_init(&device);
 	device.name = words[2];

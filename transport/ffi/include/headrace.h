@@ -64,7 +64,7 @@ enum headrace_code
    */
   HEADRACE_PEER_FORGOT = -11,
   /*
-   The peer had no room for another connection through all retries.
+   The peer had no room for the connection or message through all retries.
    */
   HEADRACE_PEER_FULL = -12,
 };
@@ -194,6 +194,12 @@ typedef struct headrace_config {
    starts. Null for none. Read by headrace_start only.
    */
   const char *cards;
+  /*
+   Keys that seal the packets of every application: psk:FILE, or psk-auth:FILE to leave
+   payloads readable, as `headrace --security` takes them. Null: packets are not sealed. Read
+   by headrace_start; the file is looked at again every second.
+   */
+  const char *security;
 } headrace_config;
 
 /*
@@ -327,7 +333,7 @@ void headrace_config_init(struct headrace_config *config);
  Starts DPDK and the stack's thread, which takes half a second. Once a process.
 
  # Safety
- `config` is null or points to a configuration whose text ends with a NUL, `stack` is null or
+ `config` is null or points to a configuration whose texts end with a NUL, `stack` is null or
  points to a place for a pointer.
  */
 headrace_code headrace_start(const struct headrace_config *config, struct headrace_stack **stack);

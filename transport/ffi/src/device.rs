@@ -60,8 +60,7 @@ impl Stack {
 
     fn open_port(&self, setup: &DeviceSetup) -> Result<(Port, Arc<Pool>), String> {
         let device = &setup.name;
-        let headers = self.config().headers_max();
-        let frame = self.config().payload_max + headers;
+        let (headers, frame) = (self.around_payload(), self.frame_max());
         let fits = |most: u32| {
             let room = most.saturating_sub(u32::from(headers));
             let text = format!(

@@ -13,7 +13,7 @@ use std::slice;
 
 use transport::sched::Label;
 use transport::{Duration, HostId, Rate};
-use transport_dpdk::{DeviceName, Failure};
+use transport_dpdk::{DeviceName, Failure, SharedKeys};
 
 use crate::app::{App, Bytes, Refusal};
 use crate::stack::{Setup, Stack};
@@ -51,7 +51,7 @@ pub enum headrace_code {
     /// The peer has forgotten the connection, and may have delivered the message; the connection
     /// goes on.
     HEADRACE_PEER_FORGOT = -11,
-    /// The peer had no room for another connection through all retries.
+    /// The peer had no room for the connection or message through all retries.
     HEADRACE_PEER_FULL = -12,
 }
 
@@ -90,6 +90,10 @@ pub struct headrace_config {
     /// Cards that headrace_attach_device will open, with spaces between: DPDK probes them when it
     /// starts. Null for none. Read by headrace_start only.
     pub cards: *const c_char,
+    /// Keys that seal the packets of every application: psk:FILE, or psk-auth:FILE to leave
+    /// payloads readable, as `headrace --security` takes them. Null: packets are not sealed. Read
+    /// by headrace_start; the file is looked at again every second.
+    pub security: *const c_char,
 }
 
 /// DPDK and the thread that serves the applications of this process.
@@ -123,7 +127,7 @@ pub extern "C" fn headrace_strerror(code: i32) -> *const c_char {
         (HEADRACE_CONNECTION_FAILED, c"the connection has failed: close it and connect again"),
         (HEADRACE_NO_SUCH_HOST, c"the peer has no address, or is this host itself"),
         (HEADRACE_INTERNAL, c"a request was not understood: a bug of Headrace"),
-        (HEADRACE_PEER_FULL, c"the peer had no room for another connection"),
+        (HEADRACE_PEER_FULL, c"the peer had no room for the connection or message"),
         (HEADRACE_PEER_FORGOT, c"the peer has forgotten the connection, and may have the message"),
     ];
     let text = all.into_iter().find(|(known, _)| *known as i32 == code);
@@ -158,11 +162,12 @@ pub unsafe extern "C" fn headrace_config_init(config: *mut headrace_config) {
             dpdk_mb: 256,
             hugepages: -1,
             cards: ptr::null(),
+            security: ptr::null(),
         };
     }
 }
 
-const SIZE: u32 = 72;
+const SIZE: u32 = 80;
 const _: () = assert!(size_of::<headrace_config>() == SIZE as usize);
 
 /// # Safety
@@ -181,7 +186,18 @@ fn device_name(name: &str) -> Result<DeviceName, headrace_code> {
     parsed.map_err(|error| environment(&error.to_string()))
 }
 
-fn setup(config: &headrace_config, cards: Vec<DeviceName>) -> Option<Setup> {
+/// The keys that `text` names, if it is one, or why they cannot be used.
+fn keys_of(text: Option<&str>) -> Result<Option<SharedKeys>, headrace_code> {
+    let keys = text.map(SharedKeys::read).transpose();
+    // Messages begin with the flag of the command line.
+    keys.map_err(|error| environment(error.to_string().trim_start_matches('-')))
+}
+
+fn setup(
+    config: &headrace_config,
+    cards: Vec<DeviceName>,
+    keys: Option<SharedKeys>,
+) -> Option<Setup> {
     let within = |value: u32, most: u32| (1..=most).contains(&value).then_some(value);
     let span = |ns: u64| ns.checked_mul(1000).map(Duration::from_ps);
     (config.size == SIZE).then_some(())?;
@@ -202,13 +218,14 @@ fn setup(config: &headrace_config, cards: Vec<DeviceName>) -> Option<Setup> {
             1 => Some(true),
             _ => return None,
         },
+        keys,
     })
 }
 
 /// Starts DPDK and the stack's thread, which takes half a second. Once a process.
 ///
 /// # Safety
-/// `config` is null or points to a configuration whose text ends with a NUL, `stack` is null or
+/// `config` is null or points to a configuration whose texts end with a NUL, `stack` is null or
 /// points to a place for a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn headrace_start(
@@ -226,7 +243,13 @@ pub unsafe extern "C" fn headrace_start(
         Ok(cards) => cards,
         Err(code) => return code,
     };
-    let Some(setup) = setup(config, cards) else { return HEADRACE_INVALID };
+    // SAFETY: as for `cards`.
+    let security = if config.size == SIZE { unsafe { text_of(config.security) } } else { None };
+    let keys = match keys_of(security) {
+        Ok(keys) => keys,
+        Err(code) => return code,
+    };
+    let Some(setup) = setup(config, cards, keys) else { return HEADRACE_INVALID };
     match Stack::start(setup) {
         Ok(started) => {
             *stack = Box::into_raw(Box::new(headrace_stack(started)));
@@ -487,10 +510,11 @@ mod tests {
             dpdk_mb: 0,
             hugepages: 0,
             cards: ptr::null(),
+            security: ptr::null(),
         };
         // SAFETY: a place for a configuration.
         unsafe { headrace_config_init(&raw mut good) };
-        assert!(setup(&good, Vec::new()).is_some());
+        assert!(setup(&good, Vec::new(), None).is_some());
         let changes: [fn(&mut headrace_config); 8] = [
             |config| config.size = 8,
             |config| config.payload_max = 70_000,
@@ -504,7 +528,7 @@ mod tests {
         for change in changes {
             let mut bad = good;
             change(&mut bad);
-            assert!(setup(&bad, Vec::new()).is_none(), "{bad:?}");
+            assert!(setup(&bad, Vec::new(), None).is_none(), "{bad:?}");
         }
     }
 }

@@ -13,12 +13,16 @@ use std::thread::JoinHandle;
 use transport::record::Recorder;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame::HEADERS_MAX;
-use transport::{Config, Duration, HostId, Instant, LossSettings, Path, Rate, Rng, Settings};
+use transport::wire::seal;
+use transport::{
+    Config, Duration, HostId, Instant, LossSettings, Path, Rate, Rng, Settings, ShareMax,
+};
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{
     AppEnd, AppMemory, Calibration, DeviceName, DilatedClock, Eal, EalError, EalOptions, Idle,
     IdleMode, InterruptHold, Link, LinkConfig, MemoryConfig, MemoryMode, Pool, PoolConfig, Port,
-    PortIo, Region, TimeScale, UdpSums, Worker, WorkerConfig, app_ring, clock, keyed,
+    PortIo, Region, SharedKeys, TimeScale, UdpSums, Worker, WorkerConfig, app_ring, clock, keyed,
+    sealed,
 };
 
 type PortWorker = Worker<PortIo, AppMemory, DilatedClock>;
@@ -40,6 +44,19 @@ pub(crate) struct Setup {
     pub(crate) ring: u32,
     pub(crate) dpdk_mb: u32,
     pub(crate) hugepages: Option<bool>,
+    /// Keys that seal the frames of every application.
+    pub(crate) keys: Option<SharedKeys>,
+}
+
+impl Setup {
+    /// All that an application may hold, but for one of so many parts.
+    fn all_but(&self, parts: u32) -> ShareMax {
+        ShareMax {
+            flows: self.connections_max - self.connections_max / parts,
+            messages: self.messages_max - self.messages_max / parts,
+            bytes: self.memory_max - self.memory_max / u64::from(parts),
+        }
+    }
 }
 
 /// A running stack.
@@ -97,15 +114,19 @@ impl Stack {
             // Packets with forged sources cost no more than a quarter of tables and memory.
             unproven_max: setup.connections_max / 4,
             unproven_bytes: setup.memory_max / 4,
-            // Nor does one host take the last quarter.
-            peer_flows_max: setup.connections_max - setup.connections_max / 4,
+            // Nor does one host take the last quarter, or one address prefix the last eighth.
+            peer_max: setup.all_but(4),
+            group_max: setup.all_but(8),
             msgs_max: setup.messages_max,
             incarnation: clock::incarnation(),
             loss,
             ..Settings::default()
         };
         let config = Config::new(settings).map_err(|error| text(&error))?;
-        let config = keyed(&config).map_err(|error| text(&error))?;
+        let mut config = keyed(&config).map_err(|error| text(&error))?;
+        if setup.keys.is_some() {
+            config = sealed(&config).map_err(|error| text(&error))?;
+        }
         let rate = Calibration::measure(CALIBRATION_MIN).map_err(|error| text(&error))?;
         let memory = match setup.hugepages {
             None => MemoryMode::Auto,
@@ -124,6 +145,7 @@ impl Stack {
             hold: None,
             last_received: (0, Instant::ZERO),
             look_at: Instant::ZERO,
+            keys: setup.keys.clone(),
             opening: Arc::clone(&opening),
             clock,
             eal: eal.clone(),
@@ -139,10 +161,6 @@ impl Stack {
         (self.setup.connections_max, self.setup.messages_max)
     }
 
-    pub(crate) const fn config(&self) -> &Config {
-        &self.config
-    }
-
     pub(crate) const fn eal(&self) -> &Eal {
         &self.eal
     }
@@ -151,16 +169,25 @@ impl Stack {
         self.clock.now()
     }
 
+    /// Octets of the longest frame.
+    pub(crate) fn frame_max(&self) -> u16 {
+        self.setup.payload_max + self.around_payload()
+    }
+
+    /// Octets of a frame around its payload, at most.
+    pub(crate) fn around_payload(&self) -> u16 {
+        self.config.headers_max() + if self.config.sealed { seal::LEN } else { 0 }
+    }
+
     /// Two hosts, each of which receives the frames that the other sends, and an application at
     /// each.
     pub(crate) fn attach_pair(&mut self) -> Result<[Attached; 2], String> {
-        let room =
-            (self.setup.payload_max + self.config.headers_max()).next_multiple_of(64).max(2048);
+        let room = self.frame_max().next_multiple_of(64).max(2048);
         let config = PoolConfig { count: BUFFERS, room, cache: CACHE, socket: -1 };
         let pool = Pool::new(&self.eal, config).map_err(|error| error.to_string())?;
         let pool = Arc::new(pool);
         let link = LinkConfig {
-            max_frame: u32::from(self.setup.payload_max + self.config.headers_max()),
+            max_frame: self.frame_max().into(),
             depth: DEPTH,
             host_pool: Arc::clone(&pool),
             switch_pool: Arc::clone(&pool),
@@ -218,8 +245,13 @@ impl Stack {
             digest: false,
         };
         let rng = Rng::new(1).fork("host", u64::from(host.0));
-        let core = Recorder::off(&self.config, host, rng);
-        let worker = Worker::new(core, (io, store, self.clock), end, worker);
+        let groups = worker.addressing.groups();
+        let config = Config::new(Settings { groups, ..(*self.config).clone() });
+        let config = config.map_err(|error| error.to_string())?;
+        let core = Recorder::off(&config, host, rng);
+        let flows = self.config.tx_flows_max.saturating_add(self.config.rx_flows_max);
+        let security = setup.keys.as_ref().map(|keys| keys.security(flows));
+        let worker = Worker::new(core, (io, store, self.clock), end, worker).secured(security);
         let given = self.give.send(Given { worker, meets });
         given.map_err(|_| "the stack's thread has ended".to_owned())?;
         Ok(Attached { ring: app, host, path: self.config.default_path() })
@@ -249,6 +281,8 @@ struct Poller {
     /// Frames received by all, and when that last changed.
     last_received: (u64, Instant),
     look_at: Instant,
+    /// The file of keys is looked at here while the stack runs.
+    keys: Option<SharedKeys>,
     opening: Arc<AtomicBool>,
     clock: DilatedClock,
     eal: Eal,
@@ -262,7 +296,14 @@ impl Poller {
     fn poll(mut self, take: &Receiver<Given>, stop: &AtomicBool) {
         let mut idle = Idle::new(IdleMode::Adaptive);
         while !stop.load(Ordering::Acquire) {
-            self.workers.extend(take.try_iter());
+            for mut given in take.try_iter() {
+                if let Some(keys) = &self.keys {
+                    // They may have changed since the stack started.
+                    given.worker.rotate(keys.keys());
+                }
+                self.workers.push(given);
+            }
+            self.rotate();
             let mut busy = false;
             for given in &mut self.workers {
                 busy |= given.worker.poll_once().busy;
@@ -276,6 +317,14 @@ impl Poller {
         self.hold = None;
         // Messages delivered in the last turn are acknowledged still.
         self.workers.into_iter().for_each(|given| drop(given.worker.into_io()));
+    }
+
+    /// Takes up keys that have changed; those before stay where the file cannot be read.
+    fn rotate(&mut self) {
+        let Some(keys) = &mut self.keys else { return };
+        if let Some(Ok(changed)) = keys.changed(self.clock.now()) {
+            self.workers.iter_mut().for_each(|given| given.worker.rotate(changed));
+        }
     }
 
     /// Holds DPDK's interrupt thread while devices are polled that a peer's end takes away.

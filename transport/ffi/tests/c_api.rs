@@ -1,8 +1,11 @@
 //! The C interface from C: the header is current, and the example program does what it says.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use cbindgen::{Builder, Config, DocumentationStyle, Language, Style};
 
@@ -102,21 +105,69 @@ fn two_applications_in_c_exchange_messages_a_request_and_a_response() {
 fn two_processes_in_c_send_a_region_over_memif_and_use_it_again() {
     let build = tempfile::tempdir().unwrap();
     let program = compiled(build.path(), "peer");
-    let device = format!("net_memif0,socket=headrace-c-{}", std::process::id());
-    let start = |role: &str| {
-        let mut command = Command::new(&program);
+    let (listens, connects) = started(&program, "plain", [None; 2]);
+    all_parts_come([listens, connects]);
+}
+
+/// The two processes of the example peer over a memif of this `name`, each with the keys of a file.
+fn started(program: &Path, name: &str, keys: [Option<&Path>; 2]) -> (Child, Child) {
+    let device = format!("net_memif0,socket=headrace-c-{name}-{}", std::process::id());
+    let start = |role: &str, keys: Option<&Path>| {
+        let mut command = Command::new(program);
         command.args([role, &device]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(keys.map(|file| format!("psk:{}", file.display())));
         command.spawn().unwrap()
     };
-    let (listens, connects) = (start("listens"), start("connects"));
+    (start("listens", keys[0]), start("connects", keys[1]))
+}
+
+#[track_caller]
+fn all_parts_come([mut listens, connects]: [Child; 2]) {
     let connects = connects.wait_with_output().unwrap();
     if !connects.status.success() {
         // The process would wait for ever.
-        let id = i32::try_from(listens.id()).unwrap();
-        drop(Command::new("kill").arg(id.to_string()).status());
+        drop(listens.kill());
     }
     assert_eq!(said(&connects), "32 of 32 parts came whole\n");
     assert_eq!(said(&listens.wait_with_output().unwrap()), "32 parts came whole\n");
+}
+
+/// A file with one key of this octet and others, which no other user may read.
+fn key_file(path: &Path, octet: u8) {
+    let digits = format!("{octet:02x}{}", "5b".repeat(31));
+    std::fs::write(path, format!("1 {digits}\n")).unwrap();
+    std::fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
+}
+
+#[test]
+fn processes_in_c_that_share_keys_seal_their_packets_and_those_that_do_not_never_meet() {
+    let build = tempfile::tempdir().unwrap();
+    let program = compiled(build.path(), "peer");
+    let [ours, other] = ["ours", "other"].map(|name| build.path().join(name));
+    key_file(&ours, 1);
+    key_file(&other, 2);
+    let (listens, connects) = started(&program, "sealed", [Some(&ours); 2]);
+    all_parts_come([listens, connects]);
+    for (name, keys) in [("alone", [Some(&*ours), None]), ("apart", [Some(&ours), Some(&other)])] {
+        let (mut listens, mut connects) = started(&program, name, keys);
+        // Longer than all of it takes where they share keys.
+        std::thread::sleep(Duration::from_secs(2));
+        let over = [&mut listens, &mut connects].map(|child| {
+            let over = child.try_wait().unwrap();
+            child.kill().unwrap();
+            child.wait().unwrap();
+            over
+        });
+        assert_eq!(over, [None; 2], "{name}");
+    }
+    std::fs::set_permissions(&ours, Permissions::from_mode(0o644)).unwrap();
+    let (mut listens, connects) = started(&program, "readable", [None, Some(&ours)]);
+    listens.kill().unwrap();
+    listens.wait().unwrap();
+    let refused = connects.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{text}");
+    assert!(text.contains("headrace_start") && text.contains("(security: other users"), "{text}");
 }
 
 #[test]

@@ -141,17 +141,19 @@ impl<S: Scheduler> Endpoint<S> {
 
     /// Writes into the scheduler's packets, which are those of `tx` from `first` on, the names and
     /// keys of their flows. A NOTE for a flow comes with its key, which its maker has read from
-    /// that flow's packets.
+    /// that flow's packets. A flow that is over has neither: schedulers send nothing for it.
     fn sign(&self, tx: &mut Burst<TxSegment>, first: usize) {
         for segment in tx.iter_mut().skip(first) {
             let hdr = &mut segment.hdr;
             match &hdr.body {
                 Body::Credit(credit) => {
                     let known = self.rx_flows.get(credit.src_flow);
+                    debug_assert!(known.is_some(), "credit of no flow: {credit:?}");
                     hdr.key = known.map_or(hdr.key, |timed| timed.flow.key);
                 }
                 Body::Request(request) => {
                     let known = self.tx_flows.get(request.src_flow).and_then(Timed::open);
+                    debug_assert!(known.is_some(), "a request of no flow: {request:?}");
                     let name = known.map_or((hdr.dst_flow, hdr.key), TxFlow::name);
                     (hdr.dst_flow, hdr.key) = name;
                 }

@@ -14,7 +14,7 @@ use crate::segment::{Burst, PayloadRef, Placement, RxSegment, TxSegment};
 use crate::stats::DropReason;
 use crate::time::Instant;
 use crate::trace::TraceKind;
-use crate::units::{Bytes, EntropyValue, FlowId};
+use crate::units::{Bytes, EntropyValue, FlowId, HostId};
 use crate::wire::int::Int;
 use crate::wire::{Body, Data, Extensions, Header};
 
@@ -110,7 +110,13 @@ impl<S: Scheduler> Endpoint<S> {
         if timed.flow.key != rx.hdr.key {
             return Err(DropReason::WrongKey);
         }
-        let looked = if self.proofs.lacks(flow) { self.look_at_proof(flow, rx) } else { Ok(()) };
+        let looked = if self.proofs.lacks(flow) {
+            self.look_at_proof(flow, rx)
+        } else if data.open.is_some() && self.proofs.matter() {
+            self.look_at_share(flow, (rx, data))
+        } else {
+            Ok(())
+        };
         let timed = self.rx_flows.get_mut(flow).ok_or(DropReason::UnknownFlow)?;
         if let Err(reason) = looked {
             if timed.timer.is_none() {
@@ -119,6 +125,7 @@ impl<S: Scheduler> Endpoint<S> {
             }
             return Err(reason);
         }
+        let open = self.rx_msgs.len();
         let mut cx = RxContext {
             config: &self.config,
             msgs: &mut self.rx_msgs,
@@ -144,7 +151,20 @@ impl<S: Scheduler> Endpoint<S> {
         // The timer is set also when the segment was refused: a flow without a timer is never
         // forgotten.
         rearm(&mut self.wheel, &mut timed.timer, Some(wanted), Due::Rx(flow));
+        if open != self.rx_msgs.len() && self.proofs.matter() {
+            self.note_message(flow, (rx.from, data), open < self.rx_msgs.len());
+        }
         placement
+    }
+
+    /// The message of a segment has begun, or is whole: it is the last that was delivered.
+    #[cold]
+    fn note_message(&mut self, flow: FlowId, (from, data): (HostId, &Data), begun: bool) {
+        let len = match self.events.back() {
+            Some(Event::Delivered { len, .. }) if !begun => *len,
+            _ => data.open.map_or(0, |open| open.msg_len.get()),
+        };
+        self.proofs.on_message(flow, from, len, begun);
     }
 
     /// A segment was accepted: its flow's half of the controller sees it, and its acknowledgement,

@@ -7,13 +7,14 @@ use core::hash::{BuildHasher, Hasher};
 use hashbrown::HashMap;
 
 use super::Sender;
-use crate::units::{FlowId, HostId};
+use super::shares::Held;
+use crate::units::FlowId;
 
 /// Incoming flows by their sender's name. Never iterated.
 pub(super) type FlowsBySender = HashMap<Sender, FlowId, KeyHash>;
 
-/// A count for each host that has one. Never iterated.
-pub(super) type CountByHost = HashMap<HostId, u32, KeyHash>;
+/// What each host, or each group, holds that holds something. Never iterated.
+pub(super) type HeldBy = HashMap<u32, Held, KeyHash>;
 
 /// Makes [`KeyHasher`]s of one key.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +73,7 @@ impl Hasher for KeyHasher {
 mod tests {
     use super::*;
     use crate::rng::Rng;
-    use crate::units::Key;
+    use crate::units::{HostId, Key};
 
     /// Senders whose names and keys differ in bits that cancel out where nothing is keyed between.
     fn alike(n: u32) -> (HostId, FlowId, Key) {

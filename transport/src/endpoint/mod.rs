@@ -49,6 +49,7 @@ mod presence;
 mod proof;
 mod resting;
 mod secret;
+mod shares;
 mod timers;
 
 use alloc::boxed::Box;

@@ -26,8 +26,8 @@
 //! that the table has no room for gets the answer `Refused`, goes on trying, and reports `PeerFull`
 //! when it gives up.
 //!
-//! A host has no more than [`peer_flows_max`] proven flows: one of its own at rest gives way to
-//! another, or it is refused. Flows without proof do not count, since their source may be forged.
+//! What the proven flows of a host hold, and of the hosts of one address prefix, is bounded, too
+//! (`shares.rs`).
 //!
 //! So, with a table that has room for [`unproven_max`] flows beside those in use, packets with
 //! forged sources cost those flows and those bytes, and a flow whose sender answers begins one
@@ -37,12 +37,12 @@
 //!
 //! [`unproven_max`]: crate::Settings::unproven_max
 //! [`unproven_bytes`]: crate::Settings::unproven_bytes
-//! [`peer_flows_max`]: crate::Settings::peer_flows_max
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::lookup::{CountByHost, KeyHash};
+use super::lookup::KeyHash;
+use super::shares::{Held, Shares};
 use super::timers::{Due, Timed, rearm};
 use super::{Endpoint, Sender};
 use crate::config::Config;
@@ -61,19 +61,21 @@ const ASKS: u8 = 3;
 /// The incoming flows whose sender has proved its address; empty where all hosts are trusted.
 #[derive(Debug)]
 pub(super) struct Proofs {
-    /// The proof that each flow lacks, by slab index. Empty where all hosts are trusted.
-    places: Vec<Lack>,
+    /// What each flow has begun and lacks, by slab index. Empty where all hosts are trusted.
+    places: Vec<Known>,
     /// Flows that are not proven.
     unproven: u32,
     /// Bytes of the messages that they have opened.
     bytes: u64,
-    /// Proven flows of each host.
-    proven: CountByHost,
+    /// What proven flows hold, by host.
+    pub(super) shares: Shares,
 }
 
-/// The proof that a flow lacks.
+/// A flow: what it has begun, and the proof that it lacks.
 #[derive(Clone, Copy, Debug, Default)]
-struct Lack {
+struct Known {
+    /// The messages that it has begun.
+    held: Held,
     /// How often its sender may still be asked for proof, plus one; 0 is proven or no flow.
     asks: u8,
     /// Bytes of the messages that it opened without proof.
@@ -86,9 +88,8 @@ impl Proofs {
     pub(super) fn new(config: &Config, look_up: KeyHash) -> Self {
         let trusting = config.unproven_max == u32::MAX;
         let places = if trusting { 0 } else { config.rx_flows_max as usize };
-        // Twice the flows: removals leave marks that must not force a rehash.
-        let proven = CountByHost::with_capacity_and_hasher(2 * places, look_up);
-        Self { places: vec![Lack::default(); places], unproven: 0, bytes: 0, proven }
+        let shares = Shares::new(config, places, look_up);
+        Self { places: vec![Known::default(); places], unproven: 0, bytes: 0, shares }
     }
 
     /// True when the flow is not proven, where that matters.
@@ -105,7 +106,7 @@ impl Proofs {
     /// A flow is new.
     pub(super) fn on_new(&mut self, flow: FlowId) {
         if let Some(place) = self.places.get_mut(flow.index()) {
-            *place = Lack { asks: ASKS + 1, ..Lack::default() };
+            *place = Known { asks: ASKS + 1, ..Known::default() };
             self.unproven += 1;
         }
     }
@@ -114,7 +115,30 @@ impl Proofs {
     fn on_proven(&mut self, flow: FlowId, from: HostId) {
         if self.lacks(flow) {
             self.take_back(flow);
-            *self.proven.entry(from).or_insert(0) += 1;
+            self.shares.take(from, Held { flows: 1, ..self.held(flow) });
+        }
+    }
+
+    /// The messages that a flow has begun.
+    fn held(&self, flow: FlowId) -> Held {
+        self.places.get(flow.index()).map_or(Held::default(), |place| place.held)
+    }
+
+    /// A message of a flow of `from` has begun, or is over.
+    #[cold]
+    pub(super) fn on_message(&mut self, flow: FlowId, from: HostId, len: u32, begun: bool) {
+        let is_proven = !self.lacks(flow);
+        let Some(place) = self.places.get_mut(flow.index()) else { return };
+        let message = Held::message(len);
+        if begun {
+            place.held = place.held.and(message);
+        } else {
+            place.held = place.held.without(message);
+        }
+        match (is_proven, begun) {
+            (false, _) => {}
+            (true, true) => self.shares.take(from, message),
+            (true, false) => self.shares.give_back(from, message),
         }
     }
 
@@ -122,11 +146,11 @@ impl Proofs {
     pub(super) fn on_forgotten(&mut self, flow: FlowId, from: HostId) {
         if self.lacks(flow) {
             self.take_back(flow);
-        } else if let Some(flows) = self.proven.get_mut(&from) {
-            *flows -= 1;
-            if *flows == 0 {
-                self.proven.remove(&from);
-            }
+        } else if self.matter() {
+            self.shares.give_back(from, Held { flows: 1, ..self.held(flow) });
+        }
+        if let Some(place) = self.places.get_mut(flow.index()) {
+            *place = Known::default();
         }
     }
 
@@ -134,14 +158,9 @@ impl Proofs {
     fn take_back(&mut self, flow: FlowId) {
         if let Some(place) = self.places.get_mut(flow.index()) {
             self.bytes -= place.bytes;
-            *place = Lack::default();
+            *place = Known { held: place.held, ..Known::default() };
             self.unproven -= 1;
         }
-    }
-
-    /// Proven flows of `from`.
-    fn flows_of(&self, from: HostId) -> u32 {
-        self.proven.get(&from).copied().unwrap_or(0)
     }
 
     /// True when a flow's sender may be asked at `now`.
@@ -227,10 +246,11 @@ impl<S: Scheduler> Endpoint<S> {
         }
         let known = self.rx_by_sender.get(&sender).copied();
         let counts = known.is_some_and(|flow| !self.proofs.lacks(flow));
-        let is_full = !counts && self.proofs.flows_of(rx.from) >= self.config.peer_flows_max;
-        if is_full && !self.evict_of(rx.from) {
+        let held = known.map_or(Held::default(), |flow| self.proofs.held(flow));
+        let admitted = if counts { Ok(()) } else { self.admit(rx.from, held) };
+        if admitted.is_err() {
             self.refuse(sender, (rx.hdr.ev, rx.at));
-            return Err(DropReason::TableFull);
+            return admitted;
         }
         let flow = match known {
             Some(flow) => flow,

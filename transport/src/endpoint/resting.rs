@@ -77,10 +77,10 @@ impl<S: Scheduler> Endpoint<S> {
         self.forget(flow);
     }
 
-    /// Makes room for a flow of `from` by forgetting one of its own at rest, if one is found soon.
-    pub(super) fn evict_of(&mut self, from: HostId) -> bool {
+    /// Forgets a proven flow at rest whose host fits, if one is found soon.
+    pub(super) fn evict_of(&mut self, host_fits: impl Fn(HostId) -> bool) -> bool {
         let own = |timed: &Timed<RxFlow>, lacks: bool| {
-            let fits = !lacks && timed.flow.from == from && timed.is_at_rest();
+            let fits = !lacks && host_fits(timed.flow.from) && timed.is_at_rest();
             if fits { Fit::Best } else { Fit::None }
         };
         let Some(flow) = self.search(own) else { return false };

@@ -229,21 +229,23 @@ impl Recovery {
     }
 
     /// Takes in an acknowledgement and calls `arrived` with each segment that it is the first to
-    /// report. The segment that caused it was sent at `sent_at`, `round_trip` ago. True when it
-    /// shows that a loss was declared wrongly.
+    /// report. The segment that caused it was `sent` at that time and so long ago, where that is
+    /// known. True when the acknowledgement shows that a loss was declared wrongly.
     pub(crate) fn on_news(
         &mut self,
         ack: &Ack,
-        sent_at: Instant,
-        round_trip: Duration,
+        sent: Option<(Instant, Duration)>,
         mut arrived: impl FnMut(&SentPacket),
     ) -> bool {
-        self.newest_acked = self.newest_acked.max(sent_at);
         let current = self.sent.entry(ack.psn).is_some();
-        let spurious = self.is_spurious(ack);
-        if spurious {
-            self.reorder_window = self.reorder_window.map(|w| (w + w / 2).min(self.rto));
-            self.block_window = self.block_window.max(round_trip).min(self.rto);
+        let mut spurious = false;
+        if let Some((sent_at, round_trip)) = sent {
+            self.newest_acked = self.newest_acked.max(sent_at);
+            spurious = self.is_spurious(ack);
+            if spurious {
+                self.reorder_window = self.reorder_window.map(|w| (w + w / 2).min(self.rto));
+                self.block_window = self.block_window.max(round_trip).min(self.rto);
+            }
         }
         let word = Psn(ack.psn.0 & !63);
         let (mut any, mut sack) = (false, ack.sack);
@@ -345,7 +347,8 @@ impl Recovery {
         if self.is_refusal(psn, echo_sent_at) { self.mark_lost(psn) } else { None }
     }
 
-    fn is_refusal(&self, psn: Psn, echo_sent_at: u32) -> bool {
+    /// True when `psn` is in flight, and was sent at `echo_sent_at`.
+    pub(crate) fn is_refusal(&self, psn: Psn, echo_sent_at: u32) -> bool {
         self.sent.entry(psn).is_some_and(|entry| {
             entry.fate == Fate::InFlight && entry.sent_at.to_wire() == echo_sent_at
         })

@@ -111,7 +111,10 @@ impl RxFlow {
         data: &Data,
         cx: &mut RxContext<'_>,
     ) -> Result<Placement, DropReason> {
-        self.received_at = rx.at;
+        let is_hint = rx.trimmed && cx.config.sealed;
+        if !is_hint {
+            self.received_at = rx.at;
+        }
         let mut ack = PendingAck {
             psn: data.psn,
             at: rx.at,
@@ -127,7 +130,8 @@ impl RxFlow {
             let unneeded = data.parity_index().is_some() && !data.retransmission;
             let decoded = self.is_whole(data, cx);
             ack.receipt = if decoded { Receipt::Decoded } else { Receipt::Again };
-            ack.trimmed = false;
+            // The sender believes the times of an acknowledgement.
+            ack.trimmed = is_hint;
             cx.stats.parity_unneeded += u64::from(unneeded);
             cx.stats.duplicates += u64::from(!unneeded);
             cx.stats.trimmed += u64::from(rx.trimmed);
@@ -277,6 +281,13 @@ impl RxFlow {
             }
             Some(MsgState::Done) => None,
         }
+    }
+
+    /// Whether `data` would begin its message, whatever it brings of it.
+    pub(crate) fn would_begin(&self, data: &Data, buffers: &RxBuffers) -> bool {
+        // Without buffers nothing is known of any message that is not done.
+        let state = self.msgs.state(buffers.ring(self.lease), data.msg);
+        matches!(state, None | Some(MsgState::Unseen))
     }
 
     /// Whether the message of `data` has begun and is as long as `data` says.

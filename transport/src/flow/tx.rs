@@ -292,9 +292,7 @@ impl TxFlow {
 
     /// Fails every unfinished message, by name, because the peer does not answer.
     pub(crate) fn fail(&mut self, cx: &mut TxContext<'_>) {
-        let unanswered = self.dst_flow == FlowId::UNKNOWN;
-        let full = unanswered && self.refused_flow;
-        let reason = if full { FailReason::PeerFull } else { FailReason::PeerSilent };
+        let reason = if self.refused_flow { FailReason::PeerFull } else { FailReason::PeerSilent };
         self.failed = true;
         self.unsent = 0;
         self.parity = ParityDue::default();

@@ -6,13 +6,14 @@
 use alloc::vec::Vec;
 
 use crate::cc::{CcKind, CcParams};
-use crate::config::{Config, FarSettings, LossSettings, Settings};
+use crate::config::{Config, FarSettings, LossSettings, Settings, ShareMax};
 use crate::ec::{BlockShape, EcKind, EcParams};
 use crate::lb::{LbKind, LbParams};
 use crate::rc::RcParams;
 use crate::sched::{SchedKind, SchedParams};
 use crate::time::{Duration, Rate};
 use crate::wire::AccountedSizes;
+use crate::wire::addressing::Groups;
 
 /// Stands for `None` where a word is optional.
 const NONE: u64 = u64::MAX;
@@ -21,13 +22,14 @@ const NONE: u64 = u64::MAX;
 /// policy has this word, so the recording is refused.
 const UNLISTED: u64 = u64::MAX - 1;
 
-/// All settings of `config`.
+/// All settings of `config`, but for accounted sizes: recorded frames are real, so their length is
+/// that of their headers and payload.
 pub(super) fn to_words(config: &Config) -> Vec<u64> {
     let Settings {
         payload_max,
         frame_overhead,
-        // Recorded frames are real, so their length is that of their headers and payload.
         accounted: _,
+        sealed,
         key_bytes,
         secret,
         line_rate,
@@ -39,7 +41,7 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         rc_params: _,
         int_room,
         int_always,
-        far: FarSettings { rtt: far_rtt, cc: far_cc, lb: far_lb },
+        far,
         sched,
         sched_params: _,
         ec,
@@ -51,7 +53,9 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         rx_flows_max,
         unproven_max,
         unproven_bytes,
-        peer_flows_max,
+        peer_max,
+        group_max,
+        groups,
         msgs_max,
         acks_waiting_max,
         ack_every,
@@ -69,9 +73,6 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         base_rtt.as_ps(),
         place(CcKind::ALL, cc),
         lb as u64,
-        far_rtt.as_ps(),
-        far_cc.map_or(NONE, |kind| place(CcKind::ALL, kind)),
-        far_lb.map_or(NONE, |kind| kind as u64),
         sched as u64,
         ec as u64,
         u64::from(ec_shape.data()),
@@ -88,9 +89,10 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         u64::from(trace_capacity),
         u64::from(incarnation),
     ]);
-    let peers = [unproven_max, peer_flows_max].map(u64::from);
-    let rest = [unproven_bytes, secret[0], secret[1], int_room.into(), int_always.into()];
-    [&words[..], &peers, &rest, &loss_words(loss), &params_words(config)].concat()
+    let peers = peer_words(unproven_max, [peer_max, group_max], &groups);
+    let rest =
+        [unproven_bytes, secret[0], secret[1], int_room.into(), int_always.into(), sealed.into()];
+    [&words[..], &peers, &rest, &far_words(far), &loss_words(loss), &params_words(config)].concat()
 }
 
 /// The parameters of all policies.
@@ -103,6 +105,49 @@ fn params_words(settings: &Settings) -> Vec<u64> {
     settings.ec_params.words(&mut push);
     settings.rc_params.words(&mut push);
     words
+}
+
+fn far_words(far: FarSettings) -> [u64; 3] {
+    let FarSettings { rtt, cc, lb } = far;
+    let cc = cc.map_or(NONE, |kind| place(CcKind::ALL, kind));
+    [rtt.as_ps(), cc, lb.map_or(NONE, |kind| kind as u64)]
+}
+
+fn peer_words(unproven_max: u32, most: [ShareMax; 2], groups: &Groups) -> Vec<u64> {
+    let shares = most.map(share_words).concat();
+    [&[u64::from(unproven_max)][..], &shares, &group_words(groups)].concat()
+}
+
+fn share_words(most: ShareMax) -> [u64; 3] {
+    let ShareMax { flows, messages, bytes } = most;
+    [flows.into(), messages.into(), bytes]
+}
+
+fn share(next: &mut dyn FnMut() -> Option<u64>) -> Option<ShareMax> {
+    let (flows, messages) = (next()?.try_into().ok()?, next()?.try_into().ok()?);
+    Some(ShareMax { flows, messages, bytes: next()? })
+}
+
+/// The words of [`Groups`] begin with 0 where no host is in one, 1 for runs, and 2 plus their count
+/// for listed ones.
+fn group_words(groups: &Groups) -> Vec<u64> {
+    match groups {
+        Groups::None => Vec::from([0]),
+        Groups::Runs(length) => Vec::from([1, (*length).into()]),
+        Groups::Listed(groups) => {
+            let count = 2 + groups.len() as u64;
+            core::iter::once(count).chain(groups.iter().map(|group| (*group).into())).collect()
+        }
+    }
+}
+
+fn groups(next: &mut dyn FnMut() -> Option<u64>) -> Option<Groups> {
+    Some(match next()? {
+        0 => Groups::None,
+        1 => Groups::Runs(next()?.try_into().ok()?),
+        // Ends where the words do, however many are claimed.
+        more => Groups::Listed((2..more).map(|_| next()?.try_into().ok()).collect::<Option<_>>()?),
+    })
 }
 
 fn loss_words(loss: LossSettings) -> [u64; 7] {
@@ -148,11 +193,6 @@ fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
         base_rtt: Duration::from_ps(next()?),
         cc: pick(CcKind::ALL, next()?)?,
         lb: pick(LbKind::ALL, next()?)?,
-        far: FarSettings {
-            rtt: Duration::from_ps(next()?),
-            cc: pick_or_none(CcKind::ALL, next()?)?,
-            lb: pick_or_none(LbKind::ALL, next()?)?,
-        },
         sched: pick(SchedKind::ALL, next()?)?,
         ec: pick(EcKind::ALL, next()?)?,
         ec_shape: BlockShape::new(next()?.try_into().ok()?, next()?.try_into().ok()?).ok()?,
@@ -174,11 +214,19 @@ fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
         trace_capacity: next()?.try_into().ok()?,
         incarnation: next()?.try_into().ok()?,
         unproven_max: next()?.try_into().ok()?,
-        peer_flows_max: next()?.try_into().ok()?,
+        peer_max: share(next)?,
+        group_max: share(next)?,
+        groups: groups(next)?,
         unproven_bytes: next()?,
         secret: [next()?, next()?],
         int_room: next()?.try_into().ok()?,
         int_always: flag(next()?)?,
+        sealed: flag(next()?)?,
+        far: FarSettings {
+            rtt: Duration::from_ps(next()?),
+            cc: pick_or_none(CcKind::ALL, next()?)?,
+            lb: pick_or_none(LbKind::ALL, next()?)?,
+        },
         loss: LossSettings {
             reorder_window_quarters: match next()? {
                 NONE => None,

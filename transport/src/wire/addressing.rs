@@ -4,11 +4,15 @@
 //! fd00::/8 (RFC 4193), locally administered MACs. It does not resolve addresses (no ARP, no
 //! neighbour discovery).
 
+mod groups;
+
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::units::HostId;
+
+pub use groups::Groups;
 
 /// The IP version of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -242,7 +242,7 @@ pub enum Presence {
         /// The cookie of the question.
         cookie: u64,
     },
-    /// The receiver has no room for another flow now.
+    /// The receiver has no room for the flow, or for more of its host, now.
     Refused,
 }
 

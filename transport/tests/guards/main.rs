@@ -13,10 +13,12 @@ use transport::{
 };
 
 mod blocks;
+mod hints;
 mod lifetime;
 mod proof;
 mod receiver;
 mod sender;
+mod shares;
 
 /// The host whose endpoint is tested.
 const HERE: HostId = HostId(1);

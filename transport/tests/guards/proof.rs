@@ -8,7 +8,7 @@ use transport::{Duration, FailReason};
 use super::*;
 
 /// A segment that opens flow number `n` of a host, with a key of its own.
-fn open_by(from: HostId, n: u32) -> RxSegment {
+pub(crate) fn open_by(from: HostId, n: u32) -> RxSegment {
     let mut data = opening(0, 0, 0, 100);
     data.open.as_mut().unwrap().src_flow = FlowId::new(n, 1);
     let segment = first(data, 100);
@@ -17,7 +17,7 @@ fn open_by(from: HostId, n: u32) -> RxSegment {
 }
 
 /// The first of three segments of a message that opens flow number `n` of a host.
-fn part_by(from: HostId, n: u32) -> RxSegment {
+pub(crate) fn part_by(from: HostId, n: u32) -> RxSegment {
     let mut data = opening(0, 0, 0, 3 * u32::from(FULL));
     data.open.as_mut().unwrap().src_flow = FlowId::new(n, 1);
     let hdr = Header { key: open_by(from, n).hdr.key, ..first(data, FULL).hdr };
@@ -25,7 +25,7 @@ fn part_by(from: HostId, n: u32) -> RxSegment {
 }
 
 /// What the endpoint asks senders for: (host, its flow, cookie).
-fn asked(end: &mut End) -> Vec<(HostId, FlowId, u64)> {
+pub(crate) fn asked(end: &mut End) -> Vec<(HostId, FlowId, u64)> {
     let sent = end.sent();
     let asks = sent.iter().filter_map(|tx| match tx.hdr.body {
         Body::Presence(Presence::Prove { cookie }) => Some((tx.peer, tx.hdr.dst_flow, cookie)),
@@ -35,7 +35,7 @@ fn asked(end: &mut End) -> Vec<(HostId, FlowId, u64)> {
 }
 
 /// The proof for `open`.
-fn proof(open: &RxSegment, cookie: u64) -> RxSegment {
+pub(crate) fn proof(open: &RxSegment, cookie: u64) -> RxSegment {
     let Body::Data(data) = open.hdr.body else { panic!("{open:?}") };
     let proof = packet(data.open.unwrap().src_flow, Body::Presence(Presence::Proof { cookie }), 0);
     RxSegment { hdr: Header { key: open.hdr.key, ..proof.hdr }, from: open.from, ..proof }
@@ -441,7 +441,9 @@ fn asks_for_proof_leave_room_for_acknowledgements() {
 
 #[test]
 fn a_host_with_as_many_proven_flows_as_it_may_have_takes_the_places_of_no_other() {
-    let mut end = End::new(|s| (s.unproven_max, s.peer_flows_max, s.rx_flows_max) = (0, 2, 8));
+    let mut end = End::new(|s| {
+        (s.unproven_max, s.peer_max.flows, s.rx_flows_max) = (0, 2, 8);
+    });
     let prove = |end: &mut End, open: &RxSegment| {
         end.refuses_quietly(open, DropReason::Unproven);
         proof(open, asked(end)[0].2)
@@ -456,7 +458,7 @@ fn a_host_with_as_many_proven_flows_as_it_may_have_takes_the_places_of_no_other(
     }
     let third = open_by(PEER, 2);
     let good = prove(&mut end, &third);
-    end.refuses_quietly(&good, DropReason::TableFull);
+    end.refuses_quietly(&good, DropReason::PeerShare);
     let refused = |tx: &TxSegment| tx.hdr.body == Body::Presence(Presence::Refused);
     assert_eq!(end.sent().iter().filter(|tx| refused(tx)).count(), 1);
     let other = open_by(HostId(5), 0);

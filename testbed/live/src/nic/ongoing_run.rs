@@ -15,7 +15,7 @@ use experiments::conductor::{FlowCounts, Poke};
 use experiments::plan::{Plan, RunError};
 use experiments::progress::{Progress, Watch};
 use transport::{Duration, HostId, Instant};
-use transport_dpdk::{Idle, IdleMode};
+use transport_dpdk::{Idle, IdleMode, SharedKeys};
 
 use super::meeting::Meeting;
 use super::message::{Say, Standing};
@@ -31,6 +31,8 @@ pub(super) struct OngoingRun<'a, 'm> {
     pub(super) clock: RunClock,
     pub(super) now: Instant,
     limit: Instant,
+    /// Their file is looked at during the run.
+    keys: Option<SharedKeys>,
     /// Pokes received from others.
     pokes_received: u64,
     /// Hosts that are gone.
@@ -63,8 +65,10 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
         meeting: &'m mut Meeting,
         control: Control<'a>,
         clock: RunClock,
+        keys: Option<SharedKeys>,
     ) -> Self {
         Self {
+            keys,
             others: meeting.names().iter().map(|_| (0, None)).collect(),
             meeting,
             control,
@@ -109,6 +113,7 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
             }
             if self.now >= look_at {
                 look_at = self.now + LOOK_EVERY;
+                self.rotate(pollers);
                 if let Some(stopped) = self.look(ends || self.now > self.limit)? {
                     if !stopped {
                         self.settle();
@@ -117,6 +122,20 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
                 }
             }
             idle.turn(busy);
+        }
+    }
+
+    /// Gives keys that have changed to the workers; those before stay where the file of keys cannot
+    /// be read.
+    fn rotate(&mut self, pollers: &Pollers) {
+        let Some(keys) = &mut self.keys else { return };
+        match keys.changed(self.now) {
+            None => {}
+            Some(Ok(keys)) => {
+                pollers.rotate(keys);
+                tracing::warn!("keys have changed and are in use");
+            }
+            Some(Err(error)) => tracing::error!("{error}; the keys before stay in use"),
         }
     }
 

@@ -287,7 +287,8 @@ impl Attendance<'_> {
         self.meeting.begin();
         let conductor = Conductor::of_host(&plan.matrix, own);
         let control = Control::new(plan, conductor, (own, vec![app]));
-        let mut turn = OngoingRun::new(plan, self.meeting, control, clock);
+        let mut turn =
+            OngoingRun::new(plan, self.meeting, control, clock, self.network.keys.clone());
         let stopped = turn.until_over(&pollers, self.watch)?;
         let mut polled = pollers.stop()?;
         let unwritten = observers.finish_capture(capture);
@@ -329,7 +330,7 @@ fn worker(
     let (Some(config), Some(need)) = (config, needs(plan).into_iter().nth(at)) else {
         return Err(lacks("this host is not in the topology"));
     };
-    let (config, need) = need.among_strangers(&config)?;
+    let (config, need) = need.among_strangers(&config, setup.addressing.groups())?;
     let io = PortIo::of_port(opened.port, opened.pool, None);
     let io = io.ok_or_else(|| lacks("the device has no queue"))?.answering(opened.station);
     // Runs may last for less than learning a clock's rate takes.

@@ -91,7 +91,7 @@ pub fn run(
 ) -> Result<Outcome, PeerError> {
     let terms = &terms.surviving(options.patience);
     // Refused before anything is opened.
-    terms.config(1, setup.addressing.version())?;
+    terms.config(1, &setup.addressing)?;
     let host = Host::open(setup, options.wait, monitor)?;
     let mut client = Client {
         number: Host::session_number()?,

@@ -142,7 +142,7 @@ impl Host {
         let (io, payload_max) = open_io(&eal, &mut setup, (frame, room), wait, monitor)?;
         let clock = rate.clock(TimeScale::REAL);
         let incarnation = clock::incarnation();
-        let config = Terms::lobby().config(incarnation, setup.addressing.version())?;
+        let config = Terms::lobby().config(incarnation, &setup.addressing)?;
         let config = secured(&config, setup.keys.as_ref())?;
         let security = setup.keys.as_ref().map(|keys| keys.security(CONNECTIONS));
         let path = config.default_path();
@@ -198,7 +198,7 @@ impl Host {
     fn put(&mut self, (io, security): Parts, terms: &Terms) -> Result<(), PeerError> {
         // Peers distinguish one worker of this process from the next as they do processes.
         self.incarnation = self.incarnation % INCARNATIONS + 1;
-        let config = terms.config(self.incarnation, self.setup.addressing.version())?;
+        let config = terms.config(self.incarnation, &self.setup.addressing)?;
         let config = secured(&config, self.setup.keys.as_ref())?;
         let (app, end) = app_ring(RING, RING);
         let worker = Worker::new(

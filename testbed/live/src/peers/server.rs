@@ -251,9 +251,7 @@ impl Server<'_> {
         if terms.is_lobby() {
             return Err("a session of no flows".to_owned());
         }
-        terms
-            .config(1, self.host.setup().addressing.version())
-            .map_err(|error| error.to_string())?;
+        terms.config(1, &self.host.setup().addressing).map_err(|error| error.to_string())?;
         let (wanted, most) = (terms.receive_bytes(), self.options.memory_bytes);
         if wanted > most {
             return Err(format!(

@@ -8,9 +8,9 @@ use experiments::input::InputError;
 use experiments::plan::{Draft, Origin, RunError, link_settings};
 use serde::{Deserialize, Serialize};
 use transport::ec::EcKind;
-use transport::wire::addressing::{IpVersion, UDP_PORT};
+use transport::wire::addressing::{Addressing, UDP_PORT};
 use transport::wire::{KEY_LEN, frame};
-use transport::{Bytes, Config, Duration, Rate};
+use transport::{Bytes, Config, Duration, Rate, ShareMax};
 
 use super::protocol::Job;
 
@@ -97,11 +97,15 @@ impl Terms {
         self.flows == 0
     }
 
-    /// The endpoint of a process of this `incarnation`, over `ip`.
+    /// The endpoint of a process of this `incarnation`, among the hosts of `addressing`.
     ///
     /// # Errors
     /// When a name or a value is none, by name.
-    pub(super) fn config(&self, incarnation: u16, ip: IpVersion) -> Result<Config, RunError> {
+    pub(super) fn config(
+        &self,
+        incarnation: u16,
+        addressing: &Addressing,
+    ) -> Result<Config, RunError> {
         let ranges = [
             ("flows", "1..=256", (0..=256).contains(&self.flows)),
             ("depth", "1..=512", (1..=512).contains(&self.depth)),
@@ -122,15 +126,22 @@ impl Terms {
         let extensions = settings.headers_max() - frame::PLAIN_HEADERS_MAX;
         let payload = self.payload_bytes.saturating_sub(extensions);
         settings.payload_max = settings.payload_max.min(payload);
-        settings.frame_overhead = frame::header_overhead(ip);
+        settings.frame_overhead = frame::header_overhead(addressing.version());
         settings.key_bytes = KEY_LEN;
         settings.msg_window = settings.msg_window.max(self.depth.max(16));
         settings.tx_flows_max = u32::from(self.flows) + FLOWS_SPARE;
         settings.rx_flows_max = settings.tx_flows_max;
         // Every host may send to a server: each flow proves its sender's address first.
         settings.unproven_max = 0;
-        settings.peer_flows_max = settings.rx_flows_max - FLOWS_SPARE / 2;
         settings.msgs_max = 2 * messages + NOTES;
+        // A session and its notes fit into what one host may hold.
+        let all_but = |part| ShareMax {
+            flows: settings.rx_flows_max - FLOWS_SPARE / part,
+            messages: settings.msgs_max - NOTES / part,
+            bytes: u64::MAX,
+        };
+        (settings.peer_max, settings.group_max) = (all_but(2), all_but(4));
+        settings.groups = addressing.groups();
         settings.incarnation = incarnation;
         Ok(Config::new(settings)?)
     }
@@ -217,11 +228,15 @@ fn on(error: InputError, place: &str) -> InputError {
 
 #[cfg(test)]
 mod tests {
+    use transport::wire::addressing::IpVersion;
+
     use super::*;
+
+    const V4: Addressing = Addressing::emulated(IpVersion::V4);
 
     #[test]
     fn the_default_terms_make_an_endpoint_of_the_incarnation() {
-        let config = Terms::default().config(77, IpVersion::V4).unwrap();
+        let config = Terms::default().config(77, &V4).unwrap();
         assert_eq!((config.incarnation, config.payload_max), (77, LOBBY_PAYLOAD));
         assert_eq!(config.loss.rto_min, RTO_MIN);
         assert!(config.loss.tail_probe, "nothing tells of losses but the receiver");
@@ -231,7 +246,7 @@ mod tests {
     fn flows_survive_the_clients_patience_unless_another_time_is_set() {
         let patience = Duration::from_s(70);
         let give_up = |terms: Terms| {
-            let config = terms.surviving(patience).config(1, IpVersion::V4).unwrap();
+            let config = terms.surviving(patience).config(1, &V4).unwrap();
             (config.loss.give_up, config.give_up_after(&config.default_path()) > patience)
         };
         assert_eq!(give_up(Terms::default()), (patience, true));
@@ -245,7 +260,7 @@ mod tests {
         let frame = |cc: &str| {
             let (cc, lb) = names(cc);
             let terms = Terms { cc, lb, payload_bytes: 4096, ..Terms::default() };
-            let config = terms.config(1, IpVersion::V4).unwrap();
+            let config = terms.config(1, &V4).unwrap();
             config.payload_max + config.headers_max()
         };
         assert_eq!(frame("hpcc"), frame("swift"));
@@ -256,7 +271,7 @@ mod tests {
         let terms = |change: fn(&mut Terms)| {
             let mut terms = Terms::default();
             change(&mut terms);
-            terms.config(1, IpVersion::V4).unwrap_err().to_string()
+            terms.config(1, &V4).unwrap_err().to_string()
         };
         assert!(terms(|t| t.flows = 257).contains("--flows"));
         assert!(terms(|t| t.message_bytes = 0).contains("--size"));

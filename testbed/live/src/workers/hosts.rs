@@ -5,17 +5,18 @@
 //! clock, which starts when all threads are ready.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 
 use experiments::plan::{Plan, RunError};
 use experiments::workload::matrix::MESSAGE_MAX;
 use transport::record::Recorder;
-use transport::wire::addressing::Addressing;
-use transport::{Bytes, Config, Duration, HostId, Instant, Rate, Rng, Settings};
+use transport::wire::addressing::{Addressing, Groups};
+use transport::{Bytes, Config, Duration, HostId, Instant, Rate, Rng, Settings, ShareMax};
 use transport_dpdk::{
-    AppEnd, AppMemory, Clock, DilatedClock, Eal, EalError, Idle, IdleMode, MemoryConfig, Pool,
-    Port, PortIo, SharedKeys, TimeScale, UdpSums, Worker, WorkerConfig, app_ring,
+    AppEnd, AppMemory, Clock, DilatedClock, Eal, EalError, Idle, IdleMode, Keys, MemoryConfig,
+    Pool, Port, PortIo, SharedKeys, TimeScale, UdpSums, Worker, WorkerConfig, app_ring,
 };
 
 use super::lateness::Gaps;
@@ -65,6 +66,8 @@ pub(crate) struct Pollers {
     stop: Arc<AtomicBool>,
     /// Threads that wait for the clock, or did.
     ready: Arc<AtomicUsize>,
+    /// To each thread.
+    keys: Vec<Sender<Keys>>,
 }
 
 /// The hosts that one thread polls; given back when it ends.
@@ -145,18 +148,32 @@ impl Needs {
     /// flows, messages and bytes again. A run in which none are forged stays below the bounds from
     /// which on senders prove their address first, unless first messages of more than
     /// [`BYTES_IN_MAX`] are under way to this host at once: then flows begin a round trip later.
-    pub(crate) fn among_strangers(self, config: &Config) -> Result<(Config, Self), RunError> {
+    pub(crate) fn among_strangers(
+        self,
+        config: &Config,
+        groups: Groups,
+    ) -> Result<(Config, Self), RunError> {
         let most = |n: u32| n.min(1 << 20);
         let (flows, msgs) = (config.rx_flows_max, config.msgs_max);
         let rx_flows_max = most(2 * flows + STRANGERS);
         let unproven_max = rx_flows_max - flows;
         let bytes_in = self.bytes_in.max(1);
+        // Half without proof, then one message of each unproven flow.
+        let msgs_max = most(2 * msgs + unproven_max);
+        let all_but = |part| ShareMax {
+            flows: rx_flows_max - unproven_max / part,
+            messages: msgs_max - (msgs_max - msgs) / part,
+            bytes: u64::MAX,
+        };
         let config = Config::new(Settings {
             rx_flows_max,
             unproven_max,
             unproven_bytes: bytes_in,
-            // Half without proof, then one message of each unproven flow.
-            msgs_max: most(2 * msgs + unproven_max),
+            msgs_max,
+            // Any host of the matrix may have all of its flows; no host has the rest.
+            peer_max: all_but(2),
+            group_max: all_but(4),
+            groups,
             ..(**config).clone()
         })?;
         let messages_in = self.messages_in.saturating_add(config.msgs_max);
@@ -222,14 +239,21 @@ impl Pollers {
                 share.push(host);
             }
         }
-        let mut pollers = Self { threads: Vec::new(), stop: Arc::default(), ready: Arc::default() };
+        let mut pollers = Self {
+            threads: Vec::new(),
+            stop: Arc::default(),
+            ready: Arc::default(),
+            keys: Vec::new(),
+        };
         for (index, (share, core)) in shares.into_iter().zip(cores).enumerate() {
             let (stop, clock) = (Arc::clone(&pollers.stop), clock.clone());
             let ready = Arc::clone(&pollers.ready);
             let gaps = Gaps::new(base_rtt);
+            let (give, keys) = channel();
+            pollers.keys.push(give);
             let spawned = eal.spawn(&format!("hosts-{index}"), *core, move |_| {
                 ready.fetch_add(1, Ordering::AcqRel);
-                poll(Polled { hosts: share, gaps }, &clock, &stop)
+                poll(Polled { hosts: share, gaps }, (&clock, &keys), &stop)
             });
             pollers.threads.push(spawned.map_err(|error| unfit(&error))?);
         }
@@ -237,6 +261,14 @@ impl Pollers {
             thread::yield_now();
         }
         Ok(pollers)
+    }
+
+    /// Lets all hosts go on with `keys`; each thread takes them up between two turns.
+    pub(crate) fn rotate(&self, keys: &Keys) {
+        for thread in &self.keys {
+            // A thread that has ended needs none.
+            let _ = thread.send(keys.clone());
+        }
     }
 
     /// Whether a thread has ended without having been asked to.
@@ -275,14 +307,28 @@ impl Drop for Pollers {
     }
 }
 
+/// Turns of a thread between two looks for other keys.
+const LOOK_EVERY: u32 = 64;
+
 /// The loop of one thread.
-fn poll(mut polled: Polled, clock: &RunClock, stop: &AtomicBool) -> Polled {
+fn poll(
+    mut polled: Polled,
+    (clock, keys): (&RunClock, &Receiver<Keys>),
+    stop: &AtomicBool,
+) -> Polled {
     while !clock.has_started() && !stop.load(Ordering::Acquire) {
         thread::yield_now();
     }
     let mut idle = Idle::new(IdleMode::Adaptive);
+    let mut turn = 0_u32;
     while !stop.load(Ordering::Acquire) {
         polled.gaps.poll(clock.now());
+        turn = turn.wrapping_add(1);
+        if turn.is_multiple_of(LOOK_EVERY)
+            && let Ok(keys) = keys.try_recv()
+        {
+            polled.hosts.iter_mut().for_each(|host| host.rotate(&keys));
+        }
         let mut busy = false;
         for host in &mut polled.hosts {
             busy |= host.poll_once().busy;
@@ -306,13 +352,17 @@ mod tests {
             let settings = Settings { rx_flows_max, msgs_max, ..Settings::default() };
             let config = Config::new(settings).unwrap();
             let own = Needs { connections: 1, messages_in: msgs_max, bytes_in: 5000 };
-            let (wider, needs) = own.among_strangers(&config).unwrap();
+            let (wider, needs) = own.among_strangers(&config, Groups::Runs(2)).unwrap();
             assert!(wider.unproven_max + rx_flows_max <= wider.rx_flows_max);
             // Fewer flows than this are unproven where none are forged.
             assert!(wider.unproven_max > rx_flows_max || wider.rx_flows_max == 1 << 20);
             assert!(wider.msgs_max > 2 * msgs_max || wider.msgs_max == 1 << 20);
             assert_eq!((wider.unproven_bytes, needs.bytes_in), (5000, 10_000));
             assert_eq!(wider.tx_flows_max, config.tx_flows_max);
+            for most in [wider.peer_max, wider.group_max] {
+                assert!(most.flows >= rx_flows_max && most.messages >= msgs_max);
+                assert!(most.flows < wider.rx_flows_max || rx_flows_max > 1 << 18);
+            }
         }
     }
 
@@ -329,7 +379,8 @@ mod tests {
             stopped.1.store(true, Ordering::Release);
             Ok(Polled { hosts: Vec::new(), gaps: Gaps::new(Duration::from_us(1)) })
         });
-        let pollers = Pollers { threads: vec![fails, ends], stop, ready: Arc::default() };
+        let threads = vec![fails, ends];
+        let pollers = Pollers { threads, stop, ready: Arc::default(), keys: Vec::new() };
         assert!(catch_unwind(AssertUnwindSafe(|| pollers.stop())).is_err());
         assert!(ended.load(Ordering::Acquire), "the second thread outlived the panic");
     }

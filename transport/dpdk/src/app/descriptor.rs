@@ -172,7 +172,7 @@ pub enum Failure {
     Malformed = 8,
     /// The peer has forgotten the connection and may have delivered the message.
     PeerForgot = 9,
-    /// The peer had no room for another connection through all retries.
+    /// The peer had no room for the connection or message through all retries.
     PeerFull = 10,
 }
 
@@ -218,7 +218,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::PeerSilent => "the peer acknowledged nothing through all retries",
-            Self::PeerFull => "the peer had no room for another connection",
+            Self::PeerFull => "the peer had no room for the connection or message",
             Self::PeerForgot => {
                 "the peer has forgotten the connection, and may have delivered the message"
             }

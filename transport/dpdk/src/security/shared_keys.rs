@@ -53,6 +53,12 @@ impl SharedKeys {
         Box::new(Security::new(&self.keys, self.payloads, flows, clock))
     }
 
+    /// The keys as the file last had them.
+    #[must_use]
+    pub const fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
     /// The keys, when the file has changed since it was looked at; at most once a second.
     pub fn changed(&mut self, now: Instant) -> Option<Result<&Keys, KeyFileError>> {
         if now < self.look_at {

@@ -11,6 +11,7 @@ use crate::stack::{Setup, Stack};
 /// Two applications with one connection each.
 fn stack() -> (Stack, [App; 2]) {
     let mut stack = Stack::start(Setup {
+        keys: None,
         cards: Vec::new(),
         line_rate: Rate::from_gbps(10),
         base_rtt: Duration::from_us(200),

@@ -43,7 +43,7 @@ impl TxFlow {
         extensions: Extensions<'_>,
         cx: &mut TxContext<'_>,
     ) -> bool {
-        let Some((acked, rtt)) = self.on_feedback(rx, ack, cx) else { return false };
+        let Some((acked, rtt)) = self.on_feedback(rx, ack, true, cx) else { return false };
         cx.stats.acks_received += 1;
         cx.stats.ecn_echoes += u64::from(ack.ce);
         let what = if ack.ce { PathFeedback::Ecn } else { PathFeedback::Good };
@@ -69,11 +69,15 @@ impl TxFlow {
         extensions: Extensions<'_>,
         cx: &mut TxContext<'_>,
     ) -> bool {
-        let Some((acked, rtt)) = self.on_feedback(rx, nack, cx) else { return false };
+        // A trimmed packet without its seal may name any time; that of a segment in flight is here.
+        let timed = !cx.config.sealed || self.recovery.is_refusal(nack.psn, nack.echo_sent_at);
+        let Some((acked, rtt)) = self.on_feedback(rx, nack, timed, cx) else { return false };
         cx.stats.nacks_received += 1;
         self.balance(rx.hdr.ev, PathFeedback::Nack, rx.at);
         let now = rx.at;
-        if acked > Bytes::ZERO {
+        if !timed {
+            self.reported += acked;
+        } else if acked > Bytes::ZERO {
             // The round trip of a trimmed header says nothing about the queues that its payload
             // met, because the header has passed them; the trim itself does.
             let in_flight = self.recovery.in_flight();
@@ -162,6 +166,7 @@ impl TxFlow {
     fn end_hold(&mut self, acked: Bytes) {
         if acked > Bytes::ZERO {
             (self.refused_again, self.held_until) = (0, Instant::ZERO);
+            self.refused_flow = false;
         }
     }
 
@@ -180,12 +185,13 @@ impl TxFlow {
         self.dst_flow == FlowId::UNKNOWN || self.dst_flow == name
     }
 
-    /// Handles the common part of ACK and NACK: segments that have arrived, and a round trip.
-    /// `None` when the acknowledgement is impossible.
+    /// Handles the common part of ACK and NACK: segments that have arrived, and a round trip, which
+    /// means nothing unless `timed`. `None` when the acknowledgement is impossible.
     fn on_feedback(
         &mut self,
         rx: &RxSegment,
         ack: &Ack,
+        timed: bool,
         cx: &mut TxContext<'_>,
     ) -> Option<(Bytes, Duration)> {
         if !self.recovery.is_plausible(ack, self.parity.left) {
@@ -194,16 +200,20 @@ impl TxFlow {
         if !self.is_named(ack.src_flow) {
             return None;
         }
-        let round_trip = rx.at.round_trip(ack.echo_sent_at);
-        let sent_at = Instant::from_ps(rx.at.as_ps().saturating_sub(round_trip.as_ps()));
-        if self.recovery.is_slow(round_trip) {
-            cx.round_trips.note(self.peer, round_trip, rx.at);
+        let (mut round_trip, mut sent) = (Duration::ZERO, None);
+        if timed {
+            round_trip = rx.at.round_trip(ack.echo_sent_at);
+            let at = Instant::from_ps(rx.at.as_ps().saturating_sub(round_trip.as_ps()));
+            sent = Some((at, round_trip));
+            if self.recovery.is_slow(round_trip) {
+                cx.round_trips.note(self.peer, round_trip, rx.at);
+            }
         }
         let mut acked = Bytes::ZERO;
         // The block is looked up before the acknowledgement moves the outstanding PSNs past it.
         let whole = if ack.receipt == Receipt::Decoded { self.span_at(ack.psn, cx) } else { None };
         let arrived = arrivals(&mut self.unfinished, &mut acked, cx);
-        let spurious = self.recovery.on_news(ack, sent_at, round_trip, arrived);
+        let spurious = self.recovery.on_news(ack, sent, arrived);
         if let Some(span) = whole {
             let arrived = arrivals(&mut self.unfinished, &mut acked, cx);
             self.recovery.on_arrived_of(span, u64::MAX, arrived);

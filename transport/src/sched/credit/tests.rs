@@ -291,6 +291,19 @@ fn an_answer_without_credit_shows_that_the_peer_is_there() {
 }
 
 #[test]
+fn a_flow_that_is_over_asks_for_nothing() {
+    let mut sender = Sender::new(&with(CreditParams { first_window: 0.0, ..DEFAULT }), 10);
+    sender.sched.on_backlog(flow(0), &Backlog::default(), at(2));
+    assert!(sender.control(at(2)).is_empty(), "its first request waited to leave");
+    // Nor for one that a timer or a late CREDIT of its receiver calls for.
+    assert!(sender.credit(Credit::START.plus(4096), at(3)));
+    while let Some(due) = sender.sched.poll_timeout() {
+        sender.sched.handle_timeout(due);
+        assert!(sender.control(due).is_empty());
+    }
+}
+
+#[test]
 fn a_flow_that_was_idle_starts_anew_without_the_credit_it_did_not_need() {
     let config = config(|_| {});
     let mut sender = Sender::new(&config, 2);

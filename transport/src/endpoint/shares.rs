@@ -1,0 +1,167 @@
+//! What the proven flows of a host hold at this receiver, and those of a group of hosts: flows,
+//! messages under way and their bytes; and how much of each they may.
+//!
+//! A sender that has proved its address may still want all there is. Each host has a bound, and
+//! each group of hosts that have one address prefix, since one machine may have many addresses of
+//! its prefix and none of another. A host that has reached a bound is refused, by name and with an
+//! answer; hosts of other prefixes do not notice. Flows at rest give way first: the host's own, or
+//! where its group is full any of the group. Flows without proof count in no bound, because their
+//! source may be forged: they share others (`proof.rs`). What they have begun counts with them once
+//! they are proven.
+//!
+//! Amortised O(1), for packets that open a flow or a message, or end one.
+
+use super::lookup::{HeldBy, KeyHash};
+use super::{Endpoint, Sender};
+use crate::config::{Config, ShareMax};
+use crate::sched::Scheduler;
+use crate::segment::RxSegment;
+use crate::stats::DropReason;
+use crate::units::{FlowId, HostId};
+use crate::wire::Data;
+use crate::wire::addressing::Groups;
+
+/// A part of the receiver's tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Held {
+    pub(super) flows: u32,
+    /// Messages that have begun and are not whole.
+    pub(super) messages: u32,
+    /// The length of these messages.
+    pub(super) bytes: u64,
+}
+
+impl Held {
+    /// A message of `len` bytes.
+    pub(super) fn message(len: u32) -> Self {
+        Self { flows: 0, messages: 1, bytes: len.into() }
+    }
+
+    /// Both together.
+    pub(super) const fn and(self, more: Self) -> Self {
+        Self {
+            flows: self.flows.saturating_add(more.flows),
+            messages: self.messages.saturating_add(more.messages),
+            bytes: self.bytes.saturating_add(more.bytes),
+        }
+    }
+
+    /// What is left without `part` of it.
+    pub(super) const fn without(self, part: Self) -> Self {
+        Self {
+            flows: self.flows.saturating_sub(part.flows),
+            messages: self.messages.saturating_sub(part.messages),
+            bytes: self.bytes.saturating_sub(part.bytes),
+        }
+    }
+
+    const fn is_within(&self, most: &ShareMax) -> bool {
+        self.flows <= most.flows && self.messages <= most.messages && self.bytes <= most.bytes
+    }
+}
+
+/// The shares of all hosts and groups.
+#[derive(Debug)]
+pub(super) struct Shares {
+    peer_max: ShareMax,
+    group_max: ShareMax,
+    groups: Groups,
+    of_hosts: HeldBy,
+    of_groups: HeldBy,
+}
+
+impl Shares {
+    /// Of a table with so many places.
+    pub(super) fn new(config: &Config, places: usize, look_up: KeyHash) -> Self {
+        // Twice the flows: removals leave marks that must not force a rehash.
+        let table = || HeldBy::with_capacity_and_hasher(2 * places, look_up);
+        Self {
+            peer_max: config.peer_max,
+            group_max: config.group_max,
+            groups: config.groups.clone(),
+            of_hosts: table(),
+            of_groups: table(),
+        }
+    }
+
+    /// Whether `from` may have `more`.
+    fn room_for(&self, from: HostId, more: Held) -> Result<(), DropReason> {
+        let held = |by: &HeldBy, number| by.get(&number).copied().unwrap_or_default().and(more);
+        if !held(&self.of_hosts, from.0).is_within(&self.peer_max) {
+            return Err(DropReason::PeerShare);
+        }
+        let group = self.groups.of(from);
+        if group.is_some_and(|group| !held(&self.of_groups, group).is_within(&self.group_max)) {
+            return Err(DropReason::GroupShare);
+        }
+        Ok(())
+    }
+
+    /// `from` has `more`, which it may exceed its bounds by.
+    pub(super) fn take(&mut self, from: HostId, more: Held) {
+        let add = |by: &mut HeldBy, number| {
+            let held = by.entry(number).or_default();
+            *held = held.and(more);
+        };
+        add(&mut self.of_hosts, from.0);
+        if let Some(group) = self.groups.of(from) {
+            add(&mut self.of_groups, group);
+        }
+    }
+
+    /// `from` has so much less.
+    pub(super) fn give_back(&mut self, from: HostId, less: Held) {
+        let sub = |by: &mut HeldBy, number| {
+            let Some(held) = by.get_mut(&number) else { return };
+            *held = held.without(less);
+            if *held == Held::default() {
+                by.remove(&number);
+            }
+        };
+        sub(&mut self.of_hosts, from.0);
+        if let Some(group) = self.groups.of(from) {
+            sub(&mut self.of_groups, group);
+        }
+    }
+}
+
+impl<S: Scheduler> Endpoint<S> {
+    /// Makes room for a flow of `from` and what it holds already, if `from` may have that.
+    pub(super) fn admit(&mut self, from: HostId, held: Held) -> Result<(), DropReason> {
+        let flow = Held { flows: 1, ..Held::default() };
+        // Bounded: a flow of the host's own may have to go, and then one of its group.
+        for _ in 0..2 {
+            let Err(reason) = self.proofs.shares.room_for(from, flow) else { break };
+            let groups = self.proofs.shares.groups.clone();
+            let group = groups.of(from).filter(|_| reason == DropReason::GroupShare);
+            let fits = |host| host == from || group.is_some() && groups.of(host) == group;
+            if !self.evict_of(fits) {
+                return Err(reason);
+            }
+        }
+        self.proofs.shares.room_for(from, flow.and(held))
+    }
+
+    /// A segment of a proven flow that opens its message arrived: the message must be within the
+    /// bounds of its host.
+    #[cold]
+    pub(super) fn look_at_share(
+        &mut self,
+        flow: FlowId,
+        (rx, data): (&RxSegment, &Data),
+    ) -> Result<(), DropReason> {
+        let (Some(timed), Some(open)) = (self.rx_flows.get(flow), data.open) else {
+            return Ok(());
+        };
+        let known = &timed.flow;
+        if !known.would_begin(data, &self.rx_buffers) {
+            return Ok(());
+        }
+        let sender: Sender = (known.from, known.src_flow, known.key);
+        let room = self.proofs.shares.room_for(sender.0, Held::message(open.msg_len.get()));
+        if room.is_err() {
+            self.refuse(sender, (rx.hdr.ev, rx.at));
+        }
+        room
+    }
+}

@@ -2,6 +2,8 @@
 //! on clients that come meanwhile. A long case prints what the attack left of the throughput,
 //! beside as many packets to another port in every second slice of time.
 //!
+//! Some attacks are on victims that share keys; a long run has all of them with keys, too.
+//!
 //! Started with `--headrace ARGS` this binary is the program itself, with `--attack NAME ARGS` the
 //! attacker. A case that cannot run on this machine prints why and counts as skipped, never as
 //! passed. Arguments filter by name as with libtest; `--seconds N` makes every attack longer, and
@@ -41,7 +43,10 @@ fn main() -> ExitCode {
         Some("--headrace") => return headrace::main_of(std::env::args_os().skip(1)),
         Some("--attack") => return forger::run(&arguments[1..]),
         Some("--eavesdrop") => return forger::eavesdrop(&arguments[1..]),
-        Some("--list") => return cases::list(names()),
+        Some("--knock") => return neighbours::knock(&arguments[1..]),
+        Some("--list") => {
+            return cases::list(all_cases(true).iter().map(|(name, _)| name.as_str()));
+        }
         _ => {}
     }
     let place = |flag: &str| arguments.iter().position(|argument| argument == flag);
@@ -51,26 +56,43 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let at = place("--seconds");
-    let seconds = at.and_then(number).unwrap_or(2);
+    let seconds = at.and_then(number).unwrap_or(1);
     let value = at.map(|at| at + 1);
     let filters = (0..).zip(&arguments).filter(|(i, a)| !a.starts_with("--") && Some(*i) != value);
     let filters: Vec<&String> = filters.map(|(_, filter)| filter).collect();
-    let wanted = names().enumerate().filter(|(_, name)| cases::is_wanted(name, &filters));
-    cases::run(wanted.map(|(place, name)| (name, move || verdict(place, seconds))))
+    let all = all_cases(seconds >= victims::LONG);
+    let wanted = all.iter().filter(|(name, _)| cases::is_wanted(name, &filters));
+    cases::run(wanted.map(|(name, case)| (&**name, move || verdict(*case, seconds))))
 }
 
-/// The verdict of the case at `place` in [`names`].
-fn verdict(place: usize, seconds: u64) -> Verdict {
-    let suffered = match Attack::ALL.get(place) {
-        Some(attack) => victims::suffer(*attack, seconds),
-        None => neighbours::suffer(neighbours::VERSIONS[place - Attack::ALL.len()]),
+/// What a case is.
+#[derive(Clone, Copy)]
+enum Case {
+    /// An attack, on victims that share keys or do not.
+    Suffer(Attack, bool),
+    /// False answers, by IP version.
+    Neighbours(usize),
+}
+
+fn verdict(case: Case, seconds: u64) -> Verdict {
+    let suffered = match case {
+        Case::Suffer(attack, keyed) => victims::suffer(attack, keyed, seconds),
+        Case::Neighbours(version) => neighbours::suffer(neighbours::VERSIONS[version]),
     };
     suffered.map_or_else(Verdict::Skipped, Verdict::Measured)
 }
 
-/// The names of all cases: the attacks, then those of [`neighbours`] by IP version.
-fn names() -> impl Iterator<Item = &'static str> {
+/// All cases by name: the attacks, those on victims that share keys, and false answers on the link.
+/// Short ones leave out attacks that end with keys where all others do: at the first octet.
+fn all_cases(long: bool) -> Vec<(String, Case)> {
+    let plain = Attack::ALL.iter().filter(|attack| !attack.is_of_seals());
+    let plain = plain.map(|attack| (attack.name().to_owned(), Case::Suffer(*attack, false)));
+    let keyed = Attack::ALL.iter().filter(|attack| long || attack.matters_with_keys());
+    let keyed =
+        keyed.map(|attack| (format!("with_keys_{}", attack.name()), Case::Suffer(*attack, true)));
     let on_the_link =
         ["false_answers_to_arp_divert_no_transfer", "false_advertisements_divert_none"];
-    Attack::ALL.iter().map(|attack| attack.name()).chain(on_the_link)
+    let on_the_link = on_the_link.into_iter().enumerate();
+    let on_the_link = on_the_link.map(|(at, name)| (name.to_owned(), Case::Neighbours(at)));
+    plain.chain(keyed).chain(on_the_link).collect()
 }

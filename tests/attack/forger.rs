@@ -8,13 +8,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use transport::units::{Credit, Key};
 use transport::wire::addressing::{AddrPair, IpPair, UDP_PORT};
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, ETHERNET_LEN, Ecn, FrameSpec, TrafficClass};
+use transport::wire::seal::{self, Parts, Seal};
 use transport::wire::sim::Sim;
 use transport::wire::{Ack, Allowance, Body, Data, Ext, Header, Open, Presence, Receipt};
 use transport::{EntropyValue, FlowId, MsgNo, Psn, Rng};
@@ -57,6 +58,11 @@ pub(crate) enum Attack {
     Requests,
     /// Segments of almost 9000 octets.
     Large,
+    /// Sealed segments whose tag no key has made, each under a start of its own.
+    Seals,
+    /// Sealed segments that a switch seems to have trimmed, for every flow that the receiver may
+    /// have.
+    Trims,
     /// All packets of an earlier session, in both directions.
     Replay,
 }
@@ -74,8 +80,33 @@ impl Attack {
         Self::Notes,
         Self::Requests,
         Self::Large,
+        Self::Seals,
+        Self::Trims,
         Self::Replay,
     ];
+
+    /// Whether there is nothing to attack where packets are not sealed.
+    pub(crate) const fn is_of_seals(self) -> bool {
+        matches!(self, Self::Seals | Self::Trims)
+    }
+
+    /// Whether a host with keys has more to do with it than to look at an octet.
+    pub(crate) const fn matters_with_keys(self) -> bool {
+        self.is_of_seals() || matches!(self, Self::Junk | Self::Large | Self::Replay)
+    }
+
+    /// What the server's counters must name, if the attack has reached it.
+    pub(crate) const fn counted(self, keyed: bool) -> &'static [&'static str] {
+        match (self, keyed) {
+            (Self::Seals, _) => &["bad_tag"],
+            (Self::Trims, _) => &["trimmed_stranger"],
+            (Self::Replay, true) => &["replayed"],
+            (Self::Segments | Self::Large, true) => &["unsealed"],
+            (Self::Segments | Self::Large, false) => &["unknown_flow"],
+            (Self::Opens | Self::SlowOpens, false) => &["unproven"],
+            _ => &[],
+        }
+    }
 
     /// Packets in a burst, and the pause after each burst, from the second on.
     const fn pace(self) -> (u64, Duration) {
@@ -106,6 +137,8 @@ impl Attack {
             Self::Notes => "forged_probes_and_notes_are_answered_by_no_state",
             Self::Requests => "forged_requests_take_no_credit_and_no_memory",
             Self::Large => "forged_segments_of_full_length_are_in_no_message",
+            Self::Seals => "segments_under_forged_seals_are_in_no_message",
+            Self::Trims => "forged_trims_are_hints_of_no_flow",
             Self::Replay => "packets_of_an_earlier_session_are_of_no_later_one",
         }
     }
@@ -170,6 +203,8 @@ impl Attack {
                 let body = Body::Data(segment(rng));
                 (0, datagram(1, flow, body, &[0x55; 8800], rng, port))
             }
+            Self::Seals => (0, sealed(segment(rng), flow, false, rng, port)),
+            Self::Trims => (0, sealed(segment(rng), flow, true, rng, port)),
             Self::Replay => {
                 let at = usize::try_from(turn).unwrap() % heard.len();
                 let mut octets = heard[at].clone();
@@ -219,6 +254,42 @@ fn datagram(
     rng: &mut Rng,
     port: u16,
 ) -> Vec<u8> {
+    framed(from, dst_flow, body, payload, rng, port).split_off(usize::from(ETHERNET_LEN))
+}
+
+/// The number of the key that victims share, if they do.
+pub(crate) const KEY_NUMBER: u8 = 1;
+
+/// An IPv4 packet of a segment from the client, with a seal that no key has made, or as if a switch
+/// had trimmed such a packet.
+fn sealed(segment: Data, flow: FlowId, trimmed: bool, rng: &mut Rng, port: u16) -> Vec<u8> {
+    let mut frame = framed(1, flow, Body::Data(segment), &[0x55; 400], rng, port);
+    let parts = Parts::of(&frame).unwrap();
+    frame.resize(parts.end + usize::from(seal::LEN), 0);
+    frame[parts.end..].fill_with(|| rng.next_u32().to_le_bytes()[0]);
+    parts.mark(&mut frame);
+    // Not before the server's own start, and not far ahead of its clock.
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos();
+    let start = u64::try_from(now).unwrap() + rng.below(1_000_000_000);
+    let number = rng.below(1000);
+    let seal = Seal { encrypted: true, key: KEY_NUMBER, number, start };
+    seal.emit(frame[parts.end..].first_chunk_mut().unwrap());
+    if trimmed {
+        let len = frame::trim(&mut frame);
+        frame.truncate(len);
+    }
+    frame.split_off(usize::from(ETHERNET_LEN))
+}
+
+/// A frame from victim `from` to the other, with a right UDP checksum.
+fn framed(
+    from: usize,
+    dst_flow: FlowId,
+    body: Body,
+    payload: &[u8],
+    rng: &mut Rng,
+    port: u16,
+) -> Vec<u8> {
     let key = Key(rng.next_u64());
     let header = Header::new(EntropyValue(7), dst_flow, body).keyed(key);
     let ip = IpPair::V4 { src: VICTIMS[from], dst: VICTIMS[1 - from] };
@@ -233,7 +304,7 @@ fn datagram(
     sum.add(payload);
     frame::finish_udp_checksum(&mut frame, sum);
     frame.extend_from_slice(payload);
-    frame.split_off(usize::from(ETHERNET_LEN))
+    frame
 }
 
 /// A segment that is cut, that claims to be longer than it is, or a fragment.
@@ -257,17 +328,17 @@ const HEARD_MAX: usize = 4000;
 /// Ethernet's number for all protocols.
 const ALL_PROTOCOLS: u16 = 3;
 
-/// `FILE SECONDS`: notes what the victims send to each other, as seen from the network namespace in
-/// which it runs.
+/// `FILE`: notes what the victims send to each other, as seen from the network namespace in which
+/// it runs, until its input ends.
 pub(crate) fn eavesdrop(arguments: &[String]) -> ExitCode {
-    let [file, seconds] = arguments else { return ExitCode::FAILURE };
+    let [file] = arguments else { return ExitCode::FAILURE };
     let protocol = Protocol::from(i32::from(ALL_PROTOCOLS.to_be()));
     let mut socket = Socket::new(Domain::PACKET, Type::RAW, Some(protocol)).unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
-    let until = Instant::now() + Duration::from_secs(seconds.parse().unwrap());
+    let over = until_input_ends();
     let (mut frame, mut packets) = (vec![0; 1 << 16], Vec::new());
     println!("ready");
-    while Instant::now() < until && packets.len() < HEARD_MAX {
+    while !over.load(Ordering::Relaxed) && packets.len() < HEARD_MAX {
         let Ok(len) = socket.read(&mut frame) else { continue };
         let packet = &frame[usize::from(ETHERNET_LEN).min(len)..len];
         let is_ours = packet.len() > 28 && packet[0] == 0x45 && packet[9] == 17;
@@ -285,6 +356,17 @@ pub(crate) fn port_at(since_epoch: Duration, slices: Option<Duration>) -> u16 {
     if odd { OTHER_PORT } else { PORT }
 }
 
+/// Set when the input of this process ends.
+fn until_input_ends() -> Arc<AtomicBool> {
+    let over = Arc::new(AtomicBool::new(false));
+    let ends = Arc::clone(&over);
+    std::thread::spawn(move || {
+        let _ = std::io::stdin().read(&mut [0]);
+        ends.store(true, Ordering::Relaxed);
+    });
+    over
+}
+
 /// `NAME FILE MILLISECONDS`: attacks until its input ends, and prints how many packets it sent to
 /// the victims' port. FILE has what [`eavesdrop`] noted, for attacks that use it. With slices of so
 /// many MILLISECONDS, above zero, packets of every second slice go to another port.
@@ -294,12 +376,7 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
     let heard: Vec<Vec<u8>> = serde_json::from_slice(&heard).unwrap();
     let attack = Attack::ALL.iter().find(|attack| attack.name() == name).copied().unwrap();
     let slices = Some(Duration::from_millis(slices.parse().unwrap())).filter(|s| !s.is_zero());
-    let over = Arc::new(AtomicBool::new(false));
-    let ends = Arc::clone(&over);
-    std::thread::spawn(move || {
-        let _ = std::io::stdin().read(&mut [0]);
-        ends.store(true, Ordering::Relaxed);
-    });
+    let over = until_input_ends();
     let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(255))).unwrap();
     socket.set_header_included_v4(true).unwrap();
     let mut rng = Rng::new(7);

@@ -1,6 +1,8 @@
 //! A host on the link that answers ARP and neighbour discovery in the place of the victims.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::path::Path;
+use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -10,6 +12,9 @@ use crate::victims::{CLIENT, addressed, server, start};
 /// The victims' addresses, and the length of their prefix, by IP version.
 pub(crate) const VERSIONS: [([&str; 2], u8); 2] =
     [(["192.0.2.1", "192.0.2.2"], 24), (["fd77::1", "fd77::2"], 64)];
+
+/// The host that asks for the victims' MACs as any does.
+const OBSERVER: u32 = 3;
 
 /// Announcements of false addresses during a transfer.
 const ANNOUNCEMENTS: u32 = 5;
@@ -47,10 +52,45 @@ fn mac(lab: &Lab, host: u32) -> String {
     String::from_utf8(read.stdout).unwrap().trim().to_owned()
 }
 
+/// `ADDRESS`: sends an empty datagram there, so that this kernel asks for its MAC.
+pub(crate) fn knock(arguments: &[String]) -> ExitCode {
+    let to: IpAddr = arguments[0].parse().unwrap();
+    let any: IpAddr =
+        if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0)).unwrap();
+    // That it is refused does not matter.
+    let _ = socket.send_to(&[], (to, 9));
+    ExitCode::SUCCESS
+}
+
+/// The control: a host of the kernel that asks for a victim's MAC is given the attacker's, so what
+/// the victims withstand does work.
+fn diverts(lab: &Lab, (victims, len): ([&str; 2], u8)) -> Result<(), String> {
+    let own = if len > 32 { "fd77::9" } else { "192.0.2.9" };
+    let nodad = if len > 32 { "nodad" } else { "" };
+    ip(lab, OBSERVER, &format!("address add {own}/{len} dev eth0 {nodad}"))?;
+    let program = std::env::current_exe().unwrap();
+    let false_mac = mac(lab, 2);
+    for victim in victims {
+        let mut believed = String::new();
+        let found = (0..50).any(|_| {
+            let mut knock = lab.command(OBSERVER, &program);
+            assert!(knock.args(["--knock", victim]).status().unwrap().success());
+            sleep(Duration::from_millis(100));
+            let mut show = lab.command(OBSERVER, Path::new("ip"));
+            let shown = show.args(["neigh", "show", victim]).output().unwrap();
+            believed = String::from_utf8_lossy(&shown.stdout).into_owned();
+            believed.contains(&false_mac)
+        });
+        assert!(found, "the attack diverts nothing: {victim} is {believed}");
+    }
+    Ok(())
+}
+
 /// False answers change nothing for a transfer under way, nor for victims that were given each
 /// other's MAC.
 pub(crate) fn suffer(version: ([&str; 2], u8)) -> Result<String, String> {
-    let lab = Lab::new(3, 9000)?;
+    let lab = Lab::new(4, 9000)?;
     let (victims, len) = version;
     let (named, given) = (addressed(&victims), [0, 1].map(|host| mac(&lab, host)));
     let given: Vec<String> =
@@ -71,11 +111,13 @@ pub(crate) fn suffer(version: ([&str; 2], u8)) -> Result<String, String> {
     client.end().result();
     first.signal("INT");
     assert_eq!(first.end().code, Some(0));
+    // While no victim answers for itself.
+    diverts(&lab, version)?;
     let second = server(&lab, &addressed(&given));
     let more = ["--bytes", "1MiB"];
     let later = start(&lab, 1, &addressed(&given), &[&CLIENT[..], &more].concat()).end().result();
     assert_eq!(later["to_server"]["bytes"], 1 << 20, "{later:#}");
     second.signal("INT");
     assert_eq!(second.end().code, Some(0));
-    Ok("a transfer went on, and another began".to_owned())
+    Ok("a transfer went on, another began; a host of the kernel was diverted".to_owned())
 }

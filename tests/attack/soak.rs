@@ -28,7 +28,7 @@ fn held(process: &Process) -> (u64, usize) {
 
 /// One client, of the kind that `turn` says; true when it ended well by itself.
 fn visit(lab: &Lab, turn: u32, rng: &mut Rng) -> bool {
-    let perf = |more: &[&str]| client(lab, more);
+    let perf = |more: &[&str]| client(lab, &addressed(&VICTIMS), more);
     match turn % 4 {
         0 => drop(perf(&["--time", "4"]).end().result()),
         1 => drop(perf(&["--time", "4", "--bidir", "--think", "20ms"]).end().result()),
@@ -81,7 +81,8 @@ pub(crate) fn suffer(seconds: u64) -> Result<String, String> {
         let ended = now.end();
         // Its buffers are all back, or it would not end so.
         assert_eq!(ended.code, Some(0), "{ended:?}");
-        assert!(ended.out.contains(&format!("{broken} broken")), "{broken}: {}", ended.out);
+        let served: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+        assert_eq!(served["broken"], broken, "{served:#}");
         told.push(format!("{} then {} kB", before.0, after.0));
     }
     Ok(format!("{turn} clients of {servers} servers, in memory: {}", told.join("; ")))

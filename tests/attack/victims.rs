@@ -1,17 +1,21 @@
 //! A server, its client, and what an attack does to them.
 
 use std::fmt::Display;
+use std::fs::Permissions;
 use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, SystemTime};
 
-use crate::forger::{Attack, PORT, VICTIMS, port_at};
+use serde_json::Value;
+
+use crate::forger::{Attack, KEY_NUMBER, PORT, VICTIMS, port_at};
 use crate::lab::Lab;
 use crate::process::{Ended, Process};
 
 /// Seconds from which on throughput is compared.
-const LONG: u64 = 30;
+pub(crate) const LONG: u64 = 30;
 
 /// Packets go to the victims' port for as long, and then for as long past them.
 const SLICE: Duration = Duration::from_secs(5);
@@ -40,7 +44,7 @@ pub(crate) fn start(lab: &Lab, host: u32, ends: &[String], what: &[&str]) -> Pro
 
 /// A server that is ready.
 pub(crate) fn server(lab: &Lab, ends: &[String]) -> Process {
-    let mut server = start(lab, 0, ends, &["perf", "server", "--device", "eth0"]);
+    let mut server = start(lab, 0, ends, &["perf", "server", "--device", "eth0", "--json"]);
     server.on_event("queue(s) of");
     server
 }
@@ -50,24 +54,34 @@ pub(crate) const CLIENT: [&str; 8] =
     ["perf", "client", "--device", "eth0", "--json", "--verify", "--udp-sum", "on"];
 
 /// A client with these arguments beside those of all.
-pub(crate) fn client(lab: &Lab, more: &[&str]) -> Process {
-    start(lab, 1, &addressed(&VICTIMS), &[&CLIENT, more].concat())
+pub(crate) fn client(lab: &Lab, ends: &[String], more: &[&str]) -> Process {
+    start(lab, 1, ends, &[&CLIENT, more].concat())
 }
 
-fn transfer(lab: &Lab, more: &[&str]) -> Ended {
-    client(lab, more).end()
+fn transfer(lab: &Lab, ends: &[String], more: &[&str]) -> Ended {
+    client(lab, ends, more).end()
+}
+
+/// The arguments that make both victims use keys, whose file is in `dir`.
+fn keys(dir: &Path) -> [String; 2] {
+    let file = dir.join("keys");
+    std::fs::write(&file, format!("{KEY_NUMBER} {}\n", "3c5a".repeat(16))).unwrap();
+    std::fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    ["--security".to_owned(), format!("psk:{}", file.display())]
 }
 
 /// Runs a transfer whose packets are noted in `file`, as seen from the server's namespace.
-fn overheard(lab: &Lab, file: &Path) {
+fn overheard(lab: &Lab, ends: &[String], file: &Path) {
     let program = std::env::current_exe().unwrap();
     let mut listener = lab.command(0, &program);
-    let mut listener =
-        listener.arg("--eavesdrop").arg(file).arg("4").stdout(Stdio::piped()).spawn().unwrap();
+    let listener =
+        listener.arg("--eavesdrop").arg(file).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut listener = listener.spawn().unwrap();
     // Its one line says that it listens.
     let mut ready = [0; 6];
     listener.stdout.take().unwrap().read_exact(&mut ready).unwrap();
-    transfer(lab, &["--bytes", "1MiB"]).result();
+    transfer(lab, ends, &["--bytes", "1MiB"]).result();
+    drop(listener.stdin.take());
     assert!(listener.wait().unwrap().success());
     assert!(std::fs::metadata(file).unwrap().len() > 1 << 20, "the session was not overheard");
 }
@@ -153,8 +167,8 @@ impl Compared {
 }
 
 /// A transfer of `seconds` whose reports are sorted by what the attack did meanwhile.
-fn observed(lab: &Lab, seconds: u64) -> Compared {
-    let mut client = client(lab, &["--time", &seconds.to_string()]);
+fn observed(lab: &Lab, ends: &[String], seconds: u64) -> Compared {
+    let mut client = client(lab, ends, &["--time", &seconds.to_string()]);
     let (mut compared, mut seen) = (Compared::default(), 0);
     while client.goes_on() {
         let said = client.said();
@@ -179,38 +193,55 @@ pub(crate) fn with_attacker() -> Result<Lab, String> {
     Err("the attacker cannot have an address".to_owned())
 }
 
-/// Runs the attack on the victims for `seconds`, and for as long past them; returns its effect.
+/// Runs the attack on the victims, who share keys where the case is `keyed`, for `seconds`, and for
+/// as long past them; returns its effect.
 ///
 /// # Panics
 /// When a transfer ends, a byte is wrong, a client that comes meanwhile is refused, or a long
 /// attack takes more of the throughput than as many packets to another port.
-pub(crate) fn suffer(attack: Attack, seconds: u64) -> Result<String, String> {
+pub(crate) fn suffer(attack: Attack, keyed: bool, seconds: u64) -> Result<String, String> {
     let lab = with_attacker()?;
-    let server = server(&lab, &addressed(&VICTIMS));
     let dir = tempfile::tempdir().unwrap();
+    let mut ends = addressed(&VICTIMS);
+    if keyed {
+        ends.extend(keys(dir.path()));
+    }
+    let server = server(&lab, &ends);
     let file = dir.path().join("session");
     let replays = attack == Attack::Replay;
     if replays {
-        overheard(&lab, &file);
+        overheard(&lab, &ends, &file);
     }
     let is_long = seconds >= LONG;
     // The attack begins before the victims meet, and ends after them.
     let attacker = Attacker::start(&lab, attack, &file, is_long.then_some(SLICE));
-    let compared = observed(&lab, if is_long { 2 * seconds } else { seconds });
+    let compared = observed(&lab, &ends, if is_long { 2 * seconds } else { seconds });
     let sent = attacker.end();
     assert!(sent > attack.least(seconds), "the attacker sent {sent} packets");
     let attacker = Attacker::start(&lab, attack, &file, None);
     let clients = if is_long { CLIENTS } else { 1 };
     for _ in 0..clients {
-        let later = transfer(&lab, &["--bytes", "1MiB"]).result();
+        let later = transfer(&lab, &ends, &["--bytes", "1MiB"]).result();
         assert_eq!(later["to_server"]["bytes"], 1 << 20, "{later:#}");
     }
     attacker.end();
     server.signal("INT");
     let ended = server.end();
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let sessions = format!("{} sessions, 0 broken", 1 + clients + u32::from(replays));
-    assert!(ended.out.contains(&sessions), "{}", ended.out);
+    let served: Value = serde_json::from_str(&ended.out).unwrap();
+    let sessions = 1 + clients + u32::from(replays);
+    assert_eq!(served["complete"], sessions, "{served:#}");
+    assert_eq!(served["broken"], 0, "{served:#}");
+    let counters = served["counters"].as_object().unwrap();
+    for name in attack.counted(keyed) {
+        assert!(counters.contains_key(*name), "{name} is not among the counters: {served:#}");
+    }
+    let counted = counters.iter().filter(|(name, _)| !name.starts_with("data_"));
+    let counted: Vec<_> = counted.map(|(name, count)| format!("{name} {count}")).collect();
+    let counted = counted.join(", ");
     let left = if is_long { compared.judge() } else { "nothing ended".to_owned() };
-    Ok(format!("{sent} forged packets, {left}; clients that came meanwhile: {clients}"))
+    Ok(format!(
+        "{sent} forged packets, {left}; clients that came meanwhile: {clients}; the server's \
+         counters: {counted}"
+    ))
 }

@@ -344,6 +344,13 @@ fn the_doctor_ends_as_its_verdict_says() {
 }
 
 #[test]
+fn the_doctor_says_what_is_wrong_with_a_file_of_keys() {
+    let ran = headrace(&["doctor", "--security", "psk:/nowhere/keys"]);
+    let said = ["FAIL  security.keys", "/nowhere/keys", "nic: unfit"];
+    assert!(ran.code == 3 && said.iter().all(|words| ran.out.contains(words)), "{ran:?}");
+}
+
+#[test]
 fn the_doctor_is_asked_about_queues_of_a_device_alone() {
     let ran = headrace(&["doctor", "--queues", "2"]);
     assert!(ran.code == 2 && ran.err.contains("--device"), "{ran:?}");

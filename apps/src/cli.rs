@@ -44,6 +44,9 @@ pub(crate) enum Command {
         #[arg(long, value_name = "N", default_value_t = 1, requires = "device",
               value_parser = clap::value_parser!(u16).range(1..=16))]
         queues: u16,
+        /// Looks at this file of keys: psk:FILE or psk-auth:FILE, as `run` takes it.
+        #[arg(long, value_name = "MODE:FILE")]
+        security: Option<String>,
     },
     /// Makes a traffic matrix (.cm).
     Gen(Order),

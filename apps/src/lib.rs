@@ -125,6 +125,37 @@ fn command_line(error: &clap::Error, console: &mut Console<'_>) -> Result<Exit, 
     }
 }
 
+/// `headrace doctor`.
+fn diagnose(
+    json: bool,
+    (device, queues): (Option<String>, u16),
+    security: Option<&str>,
+    console: &mut Console<'_>,
+) -> Result<Exit, Failure> {
+    let mut diagnosis = doctor::examine(&doctor::Machine::this());
+    let looked = match device {
+        // Where DPDK does not start, the findings give the reason.
+        Some(device) if diagnosis.fit.vdev => doctor::look_at(&device, queues),
+        _ => Ok(Vec::new()),
+    };
+    let (found, refused) = match looked {
+        Ok(found) => (found, None),
+        Err(failure @ Failure::CommandLine(_)) => return Err(failure),
+        Err(failure) => (Vec::new(), Some(failure)),
+    };
+    diagnosis.add(found);
+    let keys = security.map(doctor::look_at_keys).unwrap_or_default();
+    let sealing = keys.iter().all(|finding| finding.status != doctor::Status::Fail);
+    diagnosis.add(keys);
+    let write = if json { doctor::write_json } else { doctor::write_text };
+    write(&diagnosis, console.out)?;
+    match refused {
+        Some(failure) => Err(failure),
+        None if diagnosis.fit.vdev && sealing => Ok(Exit::Finished),
+        None => Ok(Exit::Unfit),
+    }
+}
+
 fn execute(
     command: Command,
     args: &[OsString],
@@ -140,26 +171,8 @@ fn execute(
     }
     match command {
         Command::Run(run_args) => run::run(&run_args, args, console),
-        Command::Doctor { json, device, queues } => {
-            let mut diagnosis = doctor::examine(&doctor::Machine::this());
-            let looked = match device {
-                // Where DPDK does not start, the findings give the reason.
-                Some(device) if diagnosis.fit.vdev => doctor::look_at(&device, queues),
-                _ => Ok(Vec::new()),
-            };
-            let (found, refused) = match looked {
-                Ok(found) => (found, None),
-                Err(failure @ Failure::CommandLine(_)) => return Err(failure),
-                Err(failure) => (Vec::new(), Some(failure)),
-            };
-            diagnosis.findings.extend(found);
-            let write = if json { doctor::write_json } else { doctor::write_text };
-            write(&diagnosis, console.out)?;
-            match refused {
-                Some(failure) => Err(failure),
-                None if diagnosis.fit.vdev => Ok(Exit::Finished),
-                None => Ok(Exit::Unfit),
-            }
+        Command::Doctor { json, device, queues, security } => {
+            diagnose(json, (device, queues), security.as_deref(), console)
         }
         Command::Gen(order) => generate::run(&order, console),
         Command::List { what, of, json } => list::run(what, of.as_deref(), json, console),

@@ -11,12 +11,14 @@
 //! | `dpdk.rs` | libdpdk and its drivers |
 //! | `access.rs` | user, capabilities, TAP, VFIO, network cards |
 //! | `device.rs` | the device of `--device`, opened alone |
+//! | `keys.rs` | the file of keys of `--security` |
 
 mod access;
 mod cpu;
 mod device;
 mod dpdk;
 mod finding;
+mod keys;
 mod machine;
 mod memory;
 mod report;
@@ -27,6 +29,7 @@ use serde::Serialize;
 
 pub(crate) use device::look_at;
 pub use finding::{Finding, FitWorld, Status};
+pub(crate) use keys::look_at as look_at_keys;
 pub use machine::Machine;
 pub(crate) use memory::room_bytes;
 pub use report::{write_blockers, write_json, write_text};
@@ -58,7 +61,21 @@ pub struct Diagnosis {
 pub fn examine(machine: &Machine) -> Diagnosis {
     let probes = [cpu::probe, memory::probe, dpdk::probe, access::probe];
     let findings: Vec<Finding> = probes.iter().flat_map(|probe| probe(machine)).collect();
-    let fit = |world| !findings.iter().any(|finding| finding.blocks.contains(&world));
-    let fit = Fit { sim: true, vdev: fit(FitWorld::Vdev), nic: fit(FitWorld::Nic) };
-    Diagnosis { schema: 1, fit, findings }
+    let mut diagnosis = Diagnosis {
+        schema: 1,
+        fit: Fit { sim: true, vdev: true, nic: true },
+        findings: Vec::new(),
+    };
+    diagnosis.add(findings);
+    diagnosis
+}
+
+impl Diagnosis {
+    /// Adds what was found; the verdicts follow.
+    pub(crate) fn add(&mut self, found: Vec<Finding>) {
+        let blocked = |world| found.iter().any(|finding| finding.blocks.contains(&world));
+        self.fit.vdev &= !blocked(FitWorld::Vdev);
+        self.fit.nic &= !blocked(FitWorld::Nic);
+        self.findings.extend(found);
+    }
 }

@@ -19,6 +19,8 @@ mod cases;
 mod hosts;
 #[path = "nic/lab.rs"]
 mod lab;
+#[path = "nic/rotation.rs"]
+mod rotation;
 #[path = "nic/stalls.rs"]
 mod stalls;
 

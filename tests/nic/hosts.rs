@@ -77,6 +77,11 @@ impl Files {
         fs::write(path, format!("{text}{hosts}")).unwrap();
     }
 
+    /// Takes the link of host `number` down, or up again, where hosts are on a bridge.
+    pub(crate) fn link(&self, number: u32, up: bool) {
+        self.lab.as_ref().unwrap().link(number, up).unwrap();
+    }
+
     /// Starts host `number` with more flags.
     pub(crate) fn start(&self, number: u32, more: &[&str]) -> Running {
         let program = std::env::current_exe().unwrap();
@@ -137,6 +142,11 @@ impl Running {
     /// Whether it has written `text` to standard error.
     pub(crate) fn has_said(&self, text: &str) -> bool {
         self.err.text().contains(text)
+    }
+
+    /// How often it has written `text` to standard error.
+    pub(crate) fn times_said(&self, text: &str) -> usize {
+        self.err.text().matches(text).count()
     }
 
     /// Whether it has not ended.

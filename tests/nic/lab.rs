@@ -36,6 +36,13 @@ impl Lab {
         Ok(lab)
     }
 
+    /// Takes the link of `host` down, or up again.
+    #[allow(dead_code, reason = "shared with another harness")]
+    pub(crate) fn link(&self, host: u32, up: bool) -> Result<(), String> {
+        let bridge = &self.names[0];
+        ip(&format!("-n {bridge} link set p{host} {}", if up { "up" } else { "down" }))
+    }
+
     fn add(&mut self, name: &str) -> Result<(), String> {
         ip(&format!("netns add {name}"))?;
         self.names.push(name.to_owned());

@@ -26,6 +26,14 @@ fn stalls() -> Vec<u64> {
     if seconds.is_empty() { vec![1] } else { seconds }
 }
 
+/// For how long a link goes down, each in turn: short ones, and as long as processes stand still.
+pub(super) fn breaks() -> Vec<Duration> {
+    let long = std::env::var("STALLS").is_ok();
+    let long = if long { stalls() } else { Vec::new() };
+    let short = [100, 600].map(Duration::from_millis);
+    short.into_iter().chain(long.into_iter().map(Duration::from_secs)).collect()
+}
+
 /// Each side of a session stands still in turn, and no byte is lost or wrong.
 pub(super) fn stalled() -> Verdict {
     let dir = tempfile::tempdir().unwrap();

@@ -222,8 +222,8 @@ fn interrupted() -> Verdict {
 fn measurement_ended() -> Verdict {
     for name in ["TERM", "INT"] {
         let args = ["bench", "messages", "--count", "1000000000", "--trips", "0"];
-        let bench = Process::start(None, &args);
-        sleep(Duration::from_millis(1500));
+        let mut bench = Process::start(None, &args);
+        bench.on_work();
         bench.signal(name);
         let ended = bench.end();
         assert_eq!(ended.code, Some(130), "{ended:?}");
@@ -373,10 +373,14 @@ fn af_xdp() -> Verdict {
     };
     let device = "net_af_xdp0,iface=veth";
     let args = ["perf", "server", "--device", device];
-    let server = Process::start(Some(&pair.names[0]), &args);
+    let mut server = Process::start(Some(&pair.names[0]), &args);
     // A kernel or a DPDK without it reports so at once.
-    sleep(Duration::from_millis(1500));
-    server.signal("INT");
+    while server.goes_on() && !server.said().contains("queue(s) of") {
+        sleep(Duration::from_millis(20));
+    }
+    if server.goes_on() {
+        server.signal("INT");
+    }
     let ended = server.end();
     if ended.code != Some(0) {
         return Verdict::Skipped(format!("no AF_XDP here: {}", ended.err.trim()));
@@ -413,16 +417,31 @@ fn link_down() -> Verdict {
         Ok(pair) => pair,
         Err(reason) => return Verdict::Skipped(reason),
     };
-    let stage = across(&pair, ["veth", "veth"]);
-    let mut client = stage.client("perf", &["--time", "4", "--verify"]);
+    let breaks = crashes::breaks();
+    let longest = breaks.iter().max().unwrap().as_secs();
+    let patience = (2 * longest + 10).to_string();
+    let patience = ["--patience", &patience];
+    let netns = [Some(pair.names[0].as_str()), Some(pair.names[1].as_str())];
+    let stage = Stage::new(netns, ["veth", "veth"], &patience);
+    // Long enough for the flow to go on after the longest.
+    let seconds = breaks.iter().sum::<Duration>().as_secs() + 3;
+    let time = ["--time", &seconds.to_string(), "--verify"];
+    let mut client = stage.client("perf", &[&time[..], &patience].concat());
     client.on_event(" 1.");
-    pair.set([true, false]).unwrap();
-    sleep(Duration::from_millis(700));
-    pair.set([true, true]).unwrap();
+    for down in &breaks {
+        pair.set([true, false]).unwrap();
+        sleep(*down);
+        pair.set([true, true]).unwrap();
+        sleep(BETWEEN);
+    }
     let ended = client.end();
     let result = ended.result();
+    // A process looks at its link now and then, and may miss the shortest.
     assert!(ended.counter("counters", "link_downs") > 0, "{result:#}");
     assert!(ended.counter("counters", "retransmitted") > 0, "{result:#}");
     stage.end();
     Verdict::Passed
 }
+
+/// Between two breaks of a link.
+const BETWEEN: Duration = Duration::from_millis(400);

@@ -31,6 +31,9 @@ const STEP: Duration = Duration::from_millis(20);
 /// Steps to wait for processes that take seconds, or hang.
 const STEPS: u32 = 60_000 / 20;
 
+/// Processor time of a process that is at work, hundredths of a second.
+const BUSY_TICKS: u64 = 20;
+
 impl Process {
     /// `headrace ARGS`, in network namespace `netns` when one is named.
     pub(crate) fn start(netns: Option<&str>, args: &[&str]) -> Self {
@@ -81,6 +84,25 @@ impl Process {
             sleep(STEP);
         }
         panic!("never said `{text}`: {}", read(&self.err));
+    }
+
+    /// Waits until the process has computed for longer than reading its arguments takes.
+    #[allow(dead_code, reason = "not of every harness")]
+    pub(crate) fn on_work(&mut self) {
+        for _ in 0..STEPS {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap();
+            // Clock ticks of a hundredth of a second in user mode, the 14th field; the name, which
+            // is the second, may have blanks.
+            let fields = stat.rsplit(')').next().unwrap_or_default();
+            let ticks = fields.split_whitespace().nth(11).and_then(|ticks| ticks.parse().ok());
+            if ticks.unwrap_or(0) >= BUSY_TICKS {
+                return;
+            }
+            let over = self.child.try_wait().unwrap();
+            assert!(over.is_none(), "it ended before it worked: {}", read(&self.err));
+            sleep(STEP);
+        }
+        panic!("it does not work: {}", read(&self.err));
     }
 
     /// What it has written to standard error so far.

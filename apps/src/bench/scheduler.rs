@@ -130,7 +130,7 @@ fn measure(
         let mut ports = idle;
         let demands = &draws[times.len() % DRAWS];
         let watch = Stopwatch::start();
-        matcher.decide(demands, &mut ports, &mut chance, &mut grants);
+        matcher.decide(&[], demands, &mut ports, &mut chance, &mut grants);
         times.push(watch.seconds() * 1e9);
         granted += grants.len();
     }
@@ -162,7 +162,7 @@ fn epoch_ns(scheduler: Option<Scheduler>, shape: &Shape, load: Load, chance: &mu
     let mut scheduler = scheduler.expect("the default settings are legal");
     let wanted = load.demands(shape, Ladder::One, chance);
     let mut receivers: Vec<Vec<(To, u32)>> = vec![Vec::new(); shape.hosts()];
-    for (host, to) in wanted.by_age() {
+    for (host, to) in wanted.in_order(transport_pod::Order::Age) {
         receivers[host].push((to, 0));
     }
     let mut times = Vec::new();

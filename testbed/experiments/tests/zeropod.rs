@@ -145,17 +145,30 @@ fn exact_routing_lets_every_permutation_through_at_full_rate() {
             to.swap(at, rng.below(at as u64) as usize);
         }
         let flows: Vec<Flow> = (0..64).map(|host| (host, to[host as usize], 200_000, 0)).collect();
-        // Turns by age look for no routes beyond the idle ones.
-        let set = [("sched.zeropod.fair_every", "0")];
-        let plan = plan("zeropod:16", "zeropod", &set, &flows);
-        let outcome = virtual_time::run(&plan, &mut Patient).unwrap();
-        assert_clean(&outcome, 64);
+        // Turns by age included.
+        let outcome = run("zeropod:16", "zeropod", &flows);
         for (record, (src, dst, size, _)) in outcome.records.iter().zip(&flows) {
             let expected = arrival(&timing, (*src, *dst, *size), 8);
             assert_eq!(record.delivered_at.since(Instant::ZERO), expected);
         }
         let paper = run("zeropod:16", "zeropod-paper", &flows);
         assert!(paper.summary.completion_us > outcome.summary.completion_us);
+    }
+}
+
+#[test]
+fn an_all_to_all_of_one_host_a_rack_ends_within_five_percent_of_its_bound() {
+    for (hosts, apart, size) in [(16, 16, 300_000), (16, 1, 300_000), (8, 32, 700_000)] {
+        let pairs = (0..hosts).flat_map(|src| (0..hosts).map(move |dst| (src, dst)));
+        let pairs = pairs.filter(|(src, dst)| src != dst);
+        let flows: Vec<Flow> =
+            pairs.map(|(src, dst)| (src * apart, dst * apart, size, 0)).collect();
+        let outcome = run("zeropod:32", "zeropod", &flows);
+        let timing = timing(100);
+        let epochs = size.div_ceil(512 * 16) * u64::from(hosts - 1);
+        let bound = timing.epoch * (timing.request_to_data() + epochs) + timing.flight;
+        let took = outcome.summary.completion_us.unwrap() / bound.as_us_f64();
+        assert!(took < 1.05, "{hosts} hosts, {apart} apart: {took} times the bound");
     }
 }
 

@@ -60,6 +60,7 @@ impl Case {
         for _ in 0..DECISIONS {
             self.grants.clear();
             self.matcher.decide(
+                &[],
                 &self.demands,
                 &mut idle.clone(),
                 &mut self.chance,

@@ -10,7 +10,8 @@
 //! Senders are numbered hosts first, then Cores. A demand is *open* while bytes of it wait for a
 //! grant. Beside the sizes there are indices for matchers, kept up to date with every change: a bit
 //! and a byte (its class) for each open demand by ToR, and for each sender the ToRs and the classes
-//! in which it has any. Open demands are also in a list, the one that waits longest first.
+//! in which it has any. Open demands are also in two lists: by when they opened, and by when they
+//! were last sent back.
 
 use core::fmt;
 
@@ -47,16 +48,47 @@ struct MatrixEntry {
     mouse: u32,
     /// The epoch in which it opened, modulo 2^32.
     opened: u32,
-    /// Neighbours in the list by age; [`NIL`] at its ends.
+    /// The epoch in which it opened or was last sent back, modulo 2^32.
+    served: u32,
+    /// Its places in the lists by [`Order`].
+    places: [Neighbours; Order::ALL.len()],
+}
+
+const _: () = assert!(size_of::<MatrixEntry>() == 36);
+
+/// The neighbours of an open demand in a list; [`NIL`] at its ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Neighbours {
     before: u32,
     after: u32,
 }
 
-const _: () = assert!(size_of::<MatrixEntry>() == 24);
+/// The first and the last demand of a list; [`NIL`] while it is empty.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    first: u32,
+    last: u32,
+}
+
+/// An order of the open demands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// By when they opened, the oldest first.
+    Age,
+    /// By when they opened or were last [sent back](Demands::send_back).
+    Turn,
+}
+
+impl Order {
+    /// All orders.
+    pub const ALL: [Self; 2] = [Self::Age, Self::Turn];
+}
 
 const NIL: u32 = u32::MAX;
+const ALONE: Neighbours = Neighbours { before: NIL, after: NIL };
 const EMPTY: MatrixEntry =
-    MatrixEntry { asked: 0, backlog: 0, mouse: 0, opened: 0, before: NIL, after: NIL };
+    MatrixEntry { asked: 0, backlog: 0, mouse: 0, opened: 0, served: 0, places: [ALONE; 2] };
+const NO_ENDS: Ends = Ends { first: NIL, last: NIL };
 
 /// The matrices of one pod. Nothing is allocated after [`Demands::new`].
 #[derive(Clone, Debug)]
@@ -64,9 +96,8 @@ pub struct Demands {
     shape: Shape,
     ladder: Ladder,
     slots: Vec<MatrixEntry>,
-    /// The ends of the list by age.
-    oldest: u32,
-    youngest: u32,
+    /// The ends of the lists by [`Order`].
+    ends: [Ends; Order::ALL.len()],
     open: usize,
     /// For each sender: the hosts to which it has an open demand, a bit each, a word a ToR.
     rows: Vec<Words>,
@@ -96,8 +127,7 @@ impl Demands {
             shape,
             ladder,
             slots: vec![EMPTY; senders * shape.hosts() + shape.hosts() * shape.pods()],
-            oldest: NIL,
-            youngest: NIL,
+            ends: [NO_ENDS; 2],
             open: 0,
             rows: vec![Words::ZERO; senders],
             classes: vec![CLOSED; senders * shape.tors() * width],
@@ -199,6 +229,15 @@ impl Demands {
         (slot.backlog > 0).then_some(slot.opened)
     }
 
+    /// Epochs, as of `now`, since a demand opened, and since it opened or was sent back; 0 and 0
+    /// for one that is closed.
+    #[must_use]
+    pub fn waits(&self, sender: usize, to: To, now: u32) -> (u32, u32) {
+        let slot = &self.slots[self.index(sender, to)];
+        let since = |epoch: u32| if slot.backlog > 0 { now.wrapping_sub(epoch) } else { 0 };
+        (since(slot.opened), since(slot.served))
+    }
+
     /// Bytes of the shortest flow of a demand, 0 when none is known.
     #[must_use]
     pub fn mouse(&self, sender: usize, to: To) -> u32 {
@@ -233,9 +272,9 @@ impl Demands {
         slot.asked = slot.asked.wrapping_add(added);
         slot.backlog += added;
         if opens {
-            slot.opened = epoch;
+            (slot.opened, slot.served) = (epoch, epoch);
             self.open += 1;
-            self.link(index);
+            Order::ALL.into_iter().for_each(|order| self.link(index, order));
         }
         self.classify(sender, to, index);
     }
@@ -257,25 +296,26 @@ impl Demands {
         if slot.backlog == 0 && taken > 0 {
             slot.mouse = 0;
             self.open -= 1;
-            self.unlink(index);
+            Order::ALL.into_iter().for_each(|order| self.unlink(index, order));
         }
         self.classify(sender, to, index);
         taken
     }
 
-    /// Puts an open demand behind all others by age.
-    pub fn send_back(&mut self, sender: usize, to: To) {
+    /// Puts an open demand, which is served in `epoch`, behind all others in the order of turns.
+    pub fn send_back(&mut self, sender: usize, to: To, epoch: u32) {
         let index = self.index(sender, to);
         if self.slots[index].backlog > 0 {
-            self.unlink(index);
-            self.link(index);
+            self.slots[index].served = epoch;
+            self.unlink(index, Order::Turn);
+            self.link(index, Order::Turn);
         }
     }
 
     /// Closes every demand and forgets all totals.
     pub fn clear(&mut self) {
         self.slots.fill(EMPTY);
-        (self.oldest, self.youngest, self.open) = (NIL, NIL, 0);
+        (self.ends, self.open) = ([NO_ENDS; 2], 0);
         self.rows.fill(Words::ZERO);
         self.classes.fill(CLOSED);
         self.tors.fill([0; CLASSES]);
@@ -285,34 +325,36 @@ impl Demands {
         self.pod_classes.fill(0);
     }
 
-    /// The open demands, the one that waits longest first.
-    pub fn by_age(&self) -> impl Iterator<Item = (usize, To)> + '_ {
+    /// The open demands in an order.
+    pub fn in_order(&self, order: Order) -> impl Iterator<Item = (usize, To)> + '_ {
         let step = |at: u32| (at != NIL).then_some(at);
-        let first = step(self.oldest);
-        let places = core::iter::successors(first, move |at| step(self.slots[*at as usize].after));
+        let next = move |at: &u32| step(self.slots[*at as usize].places[order as usize].after);
+        let places = core::iter::successors(step(self.ends[order as usize].first), next);
         places.map(|at| self.demand(at as usize))
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "entries are below 2^21")]
-    fn link(&mut self, index: usize) {
-        let last = self.youngest;
-        (self.slots[index].before, self.slots[index].after) = (last, NIL);
-        match last {
-            NIL => self.oldest = index as u32,
-            last => self.slots[last as usize].after = index as u32,
+    fn link(&mut self, index: usize, order: Order) {
+        let order = order as usize;
+        let Ends { first, last } = &mut self.ends[order];
+        self.slots[index].places[order] = Neighbours { before: *last, after: NIL };
+        match *last {
+            NIL => *first = index as u32,
+            last => self.slots[last as usize].places[order].after = index as u32,
         }
-        self.youngest = index as u32;
+        *last = index as u32;
     }
 
-    fn unlink(&mut self, index: usize) {
-        let MatrixEntry { before, after, .. } = self.slots[index];
+    fn unlink(&mut self, index: usize, order: Order) {
+        let order = order as usize;
+        let Neighbours { before, after } = self.slots[index].places[order];
         match before {
-            NIL => self.oldest = after,
-            before => self.slots[before as usize].after = after,
+            NIL => self.ends[order].first = after,
+            before => self.slots[before as usize].places[order].after = after,
         }
         match after {
-            NIL => self.youngest = before,
-            after => self.slots[after as usize].before = before,
+            NIL => self.ends[order].last = before,
+            after => self.slots[after as usize].places[order].before = before,
         }
     }
 
@@ -497,12 +539,12 @@ mod tests {
         #[test]
         fn sizes_and_indices_follow_a_map(
             steps in steps(),
-            ladder in prop::sample::select(vec![Ladder::One, Ladder::Pias, Ladder::Sizes]),
+            ladder in prop::sample::select(vec![Ladder::One, Ladder::Pias, Ladder::Mice, Ladder::Sizes]),
         ) {
             let shape = Shape::new(9, 3, 3).unwrap().with_cores(4, 1, 5, 2).unwrap();
             let mut demands = Demands::new(shape, ladder);
             let mut model: BTreeMap<(usize, To), (u32, u32)> = BTreeMap::new();
-            let mut ages: Vec<(usize, To)> = Vec::new();
+            let (mut ages, mut turns) = (Vec::new(), Vec::new());
             for (epoch, step) in steps.into_iter().enumerate() {
                 let epoch = u32::try_from(epoch).unwrap();
                 let (Step::Ask(sender, to, pod, _)
@@ -520,6 +562,7 @@ mod tests {
                         let bytes = bytes.min(u32::MAX - *backlog);
                         if *backlog == 0 && bytes > 0 {
                             ages.push(key);
+                            turns.push(key);
                         }
                         *asked = asked.wrapping_add(bytes);
                         *backlog += bytes;
@@ -529,6 +572,7 @@ mod tests {
                         let taken = bytes.min(*backlog);
                         if taken > 0 && taken == *backlog {
                             ages.retain(|other| *other != key);
+                            turns.retain(|other| *other != key);
                         }
                         *backlog -= taken;
                         prop_assert_eq!(demands.grant(sender, to, bytes), taken);
@@ -536,22 +580,26 @@ mod tests {
                     Step::Mouse(.., bytes) => demands.set_mouse(sender, to, bytes),
                     Step::Back(..) => {
                         if *backlog > 0 {
-                            ages.retain(|other| *other != key);
-                            ages.push(key);
+                            turns.retain(|other| *other != key);
+                            turns.push(key);
                         }
-                        demands.send_back(sender, to);
+                        demands.send_back(sender, to, epoch);
                     }
                 }
                 prop_assert_eq!(demands.asked(sender, to), *asked);
                 prop_assert_eq!(demands.backlog(sender, to), *backlog);
                 prop_assert_eq!(demands.granted(sender, to), asked.wrapping_sub(*backlog));
-                prop_assert_eq!(demands.by_age().collect::<Vec<_>>(), ages.clone());
+                let back = matches!(step, Step::Back(..)) && *backlog > 0;
+                prop_assert!(!back || demands.waits(sender, to, epoch + 7).1 == 7);
+                for (order, model) in [(Order::Age, &ages), (Order::Turn, &turns)] {
+                    prop_assert_eq!(&demands.in_order(order).collect::<Vec<_>>(), model);
+                }
                 prop_assert_eq!(demands.open(), ages.len());
             }
             check_indices(&demands);
             demands.clear();
             check_indices(&demands);
-            prop_assert_eq!(demands.open() + demands.by_age().count(), 0);
+            prop_assert_eq!(demands.open() + demands.in_order(Order::Turn).count(), 0);
         }
     }
 }

@@ -25,7 +25,7 @@ mod shape;
 mod x86;
 
 pub use chance::Chance;
-pub use demands::{Demands, To};
+pub use demands::{Demands, Order, To};
 pub use kernel::Kernel;
 pub use ladder::{CLASSES, Ladder};
 pub use ports::{Grant, Ports};

@@ -25,7 +25,7 @@ fn shares(load: Load, hosts: usize, ladder: Ladder, rounds: u32) -> [f64; 7] {
         let demands = load.demands(&shape, ladder, &mut chance);
         for (matcher, matched) in matchers.iter_mut().zip(&mut matched) {
             grants.clear();
-            matcher.decide(&demands, &mut Ports::idle(&shape), &mut chance, &mut grants);
+            matcher.decide(&[], &demands, &mut Ports::idle(&shape), &mut chance, &mut grants);
             *matched += grants.len();
         }
     }

@@ -557,7 +557,7 @@ pub const TRANSPORTS: &[Transport] = &[
         lb: LbKind::Spray,
         sched: SchedKind::Zeropod,
         trim: false,
-        set: &[ZEROPOD, &[("sched.zeropod.fair_every", "16")]],
+        set: &[ZEROPOD, &[("sched.zeropod.fair_every", "16"), ("sched.zeropod.classes", "mice")]],
     },
     Transport {
         name: "zeropod-paper",

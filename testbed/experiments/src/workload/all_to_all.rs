@@ -21,6 +21,8 @@ pub struct AllToAll {
     pub size: Bytes,
     /// Flows that a host has active at a time; `None` for all at once.
     pub window: Option<u32>,
+    /// One of so many hosts in a row takes part, at least 1.
+    pub every: u32,
 }
 
 impl AllToAll {
@@ -30,6 +32,7 @@ impl AllToAll {
     pub const PARAMETERS: &'static [Parameter] = &[
         Parameter { name: "size", about: "bytes of each flow (64KiB)" },
         Parameter { name: "window", about: "flows a host has active at a time; 0 for all (8)" },
+        Parameter { name: "every", about: "one of so many hosts in a row takes part (1)" },
     ];
 
     /// Reads the parameters.
@@ -37,13 +40,21 @@ impl AllToAll {
     /// # Errors
     /// When a value is wrong.
     pub fn from_params(params: &Params) -> Result<Self, InputError> {
-        Ok(Self { size: params.bytes("size", Bytes(65_536))?, window: window(params)? })
+        let every = params.integer("every", 1, 1, u32::MAX)?;
+        Ok(Self { size: params.bytes("size", Bytes(65_536))?, window: window(params)?, every })
     }
 }
 
 impl Workload for AllToAll {
     fn generate(&self, nodes: u32, rng: &mut Rng) -> Result<Matrix, InputError> {
-        windowed(nodes, self.window, rng, |_| self.size)
+        let mut matrix = windowed(nodes.div_ceil(self.every), self.window, rng, |_| self.size)?;
+        matrix.nodes = nodes;
+        for flow in &mut matrix.flows {
+            for host in [&mut flow.src, &mut flow.dst] {
+                host.0 *= self.every;
+            }
+        }
+        Ok(matrix)
     }
 }
 
@@ -110,7 +121,7 @@ mod tests {
 
     #[test]
     fn the_papers_case_has_the_counts_of_the_reference_file() {
-        let all = AllToAll { size: Bytes(65_536), window: Some(8) };
+        let all = AllToAll { size: Bytes(65_536), window: Some(8), every: 1 };
         let matrix = all.generate(128, &mut Rng::new(1)).unwrap();
         assert_eq!((matrix.flows.len(), matrix.triggers.len()), (16_256, 1_920));
     }
@@ -118,7 +129,7 @@ mod tests {
     #[test]
     fn every_pair_appears_once() {
         for (nodes, window) in [(2, 1), (9, 8), (10, 3), (16, 4), (16, 100)] {
-            let all = AllToAll { size: Bytes(1), window: Some(window) };
+            let all = AllToAll { size: Bytes(1), window: Some(window), every: 1 };
             let matrix = all.generate(nodes, &mut Rng::new(2)).unwrap();
             let mut pairs: Vec<_> = matrix.flows.iter().map(|f| (f.src.0, f.dst.0)).collect();
             pairs.sort_unstable();
@@ -129,8 +140,21 @@ mod tests {
     }
 
     #[test]
+    fn of_so_many_hosts_in_a_row_the_first_takes_part() {
+        for (nodes, every, hosts) in [(256, 16, 16), (10, 4, 3), (5, 1, 5)] {
+            let all = AllToAll { size: Bytes(1), window: None, every };
+            let matrix = all.generate(nodes, &mut Rng::new(2)).unwrap();
+            assert_eq!((matrix.nodes, matrix.flows.len()), (nodes, hosts * (hosts - 1)));
+            let all = matrix.flows.iter().flat_map(|flow| [flow.src.0, flow.dst.0]);
+            assert!(all.into_iter().all(|host| host < nodes && host % every == 0));
+        }
+        let one = AllToAll { size: Bytes(1), window: None, every: 8 };
+        assert!(one.generate(8, &mut Rng::new(2)).is_err(), "a host alone");
+    }
+
+    #[test]
     fn no_host_has_more_than_its_window_active_and_all_flows_run() {
-        let all = AllToAll { size: Bytes(1), window: Some(3) };
+        let all = AllToAll { size: Bytes(1), window: Some(3), every: 1 };
         let matrix = all.generate(11, &mut Rng::new(3)).unwrap();
         let mut triggers = Triggers::new(&matrix);
         let mut active = vec![0u32; 11];

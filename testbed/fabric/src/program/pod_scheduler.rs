@@ -357,6 +357,7 @@ fn settings(params: &ZeropodParams, timing: &Timing) -> Option<scheduler::Settin
     let ladder = match params.classes {
         Classes::One => Ladder::One,
         Classes::Pias => Ladder::Pias,
+        Classes::Mice => Ladder::Mice,
         Classes::Sizes => Ladder::Sizes,
     };
     let payload = u32::from(params.cell);

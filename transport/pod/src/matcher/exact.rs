@@ -16,7 +16,7 @@ use transport::registry::Registered;
 
 use super::greedy::FirstIdle;
 use super::pass::{Pass, Router, Work};
-use super::{Built, Match, Setup};
+use super::{Built, Match, Pair, Setup};
 use crate::chance::Chance;
 use crate::demands::{Demands, To};
 use crate::kernel::Kernel;
@@ -55,19 +55,21 @@ impl Built for Exact {
 impl Match for Exact {
     fn decide(
         &mut self,
+        first: &[Pair],
         demands: &Demands,
         ports: &mut Ports,
         chance: &mut Chance,
         grants: &mut Vec<Grant>,
     ) {
         let Self { kernel, pass, colours } = self;
-        kernel.run(Decision { pass, colours, demands, ports, chance, grants });
+        kernel.run(Decision { pass, colours, first, demands, ports, chance, grants });
     }
 }
 
 struct Decision<'a> {
     pass: &'a mut Pass,
     colours: &'a mut Colours,
+    first: &'a [Pair],
     demands: &'a Demands,
     ports: &'a mut Ports,
     chance: &'a mut Chance,
@@ -79,11 +81,13 @@ impl Job for Decision<'_> {
 
     #[inline(always)]
     fn run<O: Ops>(self) {
-        let Self { pass, colours, demands, ports, chance, grants } = self;
+        let Self { pass, colours, first, demands, ports, chance, grants } = self;
         pass.draw(chance);
         let given = grants.len();
         let mut router = Counted::new(ports);
-        pass.run::<O, _>(&mut Work { demands, ports, router: &mut router, chance, grants });
+        let work = &mut Work { demands, ports, router: &mut router, chance, grants };
+        pass.serve_first::<O, _>(work, first);
+        pass.run::<O, _>(work);
         colours.first = pass.first_agg;
         if colours.route(ports, grants, given) {
             let router = &mut FirstIdle { first: pass.first_agg };

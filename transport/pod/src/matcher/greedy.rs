@@ -6,7 +6,7 @@ use transport::params::NoParams;
 use transport::registry::Registered;
 
 use super::pass::{Pass, Router, Work};
-use super::{Built, Match, Setup};
+use super::{Built, Match, Pair, Setup};
 use crate::chance::Chance;
 use crate::demands::Demands;
 use crate::kernel::Kernel;
@@ -44,17 +44,19 @@ impl Built for Greedy {
 impl Match for Greedy {
     fn decide(
         &mut self,
+        first: &[Pair],
         demands: &Demands,
         ports: &mut Ports,
         chance: &mut Chance,
         grants: &mut Vec<Grant>,
     ) {
-        self.kernel.run(Decision { pass: &mut self.pass, demands, ports, chance, grants });
+        self.kernel.run(Decision { pass: &mut self.pass, first, demands, ports, chance, grants });
     }
 }
 
 struct Decision<'a> {
     pass: &'a mut Pass,
+    first: &'a [Pair],
     demands: &'a Demands,
     ports: &'a mut Ports,
     chance: &'a mut Chance,
@@ -66,10 +68,33 @@ impl Job for Decision<'_> {
 
     #[inline(always)]
     fn run<O: Ops>(self) {
-        let Self { pass, demands, ports, chance, grants } = self;
+        let Self { pass, first, demands, ports, chance, grants } = self;
         pass.draw(chance);
         let router = &mut FirstIdle { first: pass.first_agg };
-        pass.run::<O, _>(&mut Work { demands, ports, router, chance, grants });
+        let work = &mut Work { demands, ports, router, chance, grants };
+        pass.serve_first::<O, _>(work, first);
+        pass.run::<O, _>(work);
+    }
+}
+
+/// Grants the pairs of `first` alone, as far as they fit.
+pub(super) struct First<'a> {
+    pub(super) pass: &'a Pass,
+    pub(super) first: &'a [Pair],
+    pub(super) demands: &'a Demands,
+    pub(super) ports: &'a mut Ports,
+    pub(super) chance: &'a mut Chance,
+    pub(super) grants: &'a mut Vec<Grant>,
+}
+
+impl Job for First<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<O: Ops>(self) {
+        let Self { pass, first, demands, ports, chance, grants } = self;
+        let router = &mut FirstIdle { first: pass.draw_agg(chance) };
+        pass.serve_first::<O, _>(&mut Work { demands, ports, router, chance, grants }, first);
     }
 }
 

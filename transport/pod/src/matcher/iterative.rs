@@ -16,8 +16,9 @@ use core::mem;
 use transport::params::NoParams;
 use transport::registry::Registered;
 
-use super::pass::draw_core;
-use super::{Built, Match, Setup};
+use super::greedy::First;
+use super::pass::{Pass, draw_core};
+use super::{Built, Match, Pair, Setup};
 use crate::chance::{Chance, scale, shuffle};
 use crate::demands::{Demands, To};
 use crate::kernel::Kernel;
@@ -35,6 +36,7 @@ const TRIES: u32 = 4;
 pub struct Iterative {
     kernel: Kernel,
     iterations: u32,
+    pass: Pass,
     memory: Box<Scratch>,
 }
 
@@ -42,7 +44,8 @@ impl Iterative {
     /// A matcher for `shape`.
     #[must_use]
     pub fn new(shape: &Shape, kernel: Kernel, iterations: u32) -> Self {
-        Self { kernel, iterations, memory: Box::new(Scratch::new(shape)) }
+        let memory = Box::new(Scratch::new(shape));
+        Self { kernel, iterations, pass: Pass::new(shape), memory }
     }
 }
 
@@ -61,12 +64,16 @@ impl Built for Iterative {
 impl Match for Iterative {
     fn decide(
         &mut self,
+        first: &[Pair],
         demands: &Demands,
         ports: &mut Ports,
         chance: &mut Chance,
         grants: &mut Vec<Grant>,
     ) {
-        let Self { kernel, iterations, memory } = self;
+        let Self { kernel, iterations, pass, memory } = self;
+        if !first.is_empty() {
+            kernel.run(First { pass, first, demands, ports, chance, grants });
+        }
         for _ in 0..*iterations {
             let before = *ports;
             memory.granted.clear();

@@ -8,20 +8,23 @@ mod pass;
 
 use transport::registry::{Registered, registry};
 
-pub(crate) use pass::draw_core;
-
 use crate::chance::Chance;
-use crate::demands::Demands;
+use crate::demands::{Demands, To};
 use crate::kernel::Kernel;
 use crate::ports::{Grant, Ports};
 use crate::shape::Shape;
 
+/// A sender, by its number, and where its cells go.
+pub type Pair = (u16, To);
+
 /// Decides one epoch.
 pub trait Match {
     /// Grants as many of `demands` as it can with the idle `ports`, which it marks, and appends to
-    /// `grants`. Nothing is allocated when `grants` has room for every sender.
+    /// `grants`: those of `first` that are open, in their order, before all others. Nothing is
+    /// allocated when `grants` has room for every sender.
     fn decide(
         &mut self,
+        first: &[Pair],
         demands: &Demands,
         ports: &mut Ports,
         chance: &mut Chance,
@@ -66,6 +69,7 @@ registry! {
     }
     fn decide(
         &mut self,
+        first: &[Pair],
         demands: &Demands,
         ports: &mut Ports,
         chance: &mut Chance,

@@ -7,6 +7,7 @@
 //! free, all with the same chance. Partners of the hosts of one ToR are below one ToR, so that
 //! under dense demand their paths do not meet either.
 
+use super::Pair;
 use crate::chance::{Chance, scale, shuffle};
 use crate::demands::{Demands, To};
 use crate::ladder::CLASSES;
@@ -86,7 +87,72 @@ impl Pass {
             let shift = if partner == tor { own } else { shift };
             self.partners[tor as usize] = (partner as u8, shift as u8);
         }
-        self.first_agg = chance.below(self.shape.aggs() as u32);
+        self.first_agg = self.draw_agg(chance);
+    }
+
+    /// Any Agg.
+    #[inline(always)]
+    pub(super) fn draw_agg(&self, chance: &mut Chance) -> u32 {
+        chance.below(self.shape.aggs() as u32)
+    }
+
+    /// Grants the open demands of `first`, in their order, as far as they fit.
+    #[inline(always)]
+    pub(super) fn serve_first<O: Ops, R: Router>(&self, work: &mut Work<'_, R>, first: &[Pair]) {
+        for &(sender, to) in first {
+            let sender = usize::from(sender);
+            if work.demands.class(sender, to).is_none() {
+                continue;
+            }
+            if sender >= self.shape.hosts() {
+                self.serve_core_pair(work, sender, to);
+                continue;
+            }
+            let (tor, bit) = self.shape.place(sender);
+            let up = work.router.up(work.ports, tor);
+            if work.ports.send.0[tor] >> bit & 1 == 0 || up == 0 {
+                continue;
+            }
+            let done = match to {
+                To::Host(host) => self.serve_host_pair(work, sender, up, usize::from(host)),
+                To::Pod(pod) => self.serve_pod_pair::<O, R>(work, sender, usize::from(pod)),
+            };
+            if done {
+                work.ports.send.0[tor] &= !(1 << bit);
+            }
+        }
+    }
+
+    /// A grant from a host to a given host.
+    #[inline(always)]
+    fn serve_host_pair<R: Router>(
+        &self,
+        work: &mut Work<'_, R>,
+        sender: usize,
+        up: u32,
+        host: usize,
+    ) -> bool {
+        let (tor, bit) = self.shape.place(host);
+        let free = work.ports.recv.0[tor] >> bit & 1 == 1;
+        if !free || up & work.router.down(work.ports).0[tor] == 0 {
+            return false;
+        }
+        let agg = work.router.take(work.ports, self.shape.place(sender).0, tor);
+        self.give(work, sender, (tor, bit), agg);
+        true
+    }
+
+    /// A grant from a Core to a given host.
+    #[inline(always)]
+    fn serve_core_pair<R: Router>(&self, work: &mut Work<'_, R>, sender: usize, to: To) {
+        let To::Host(host) = to else { return };
+        let (agg, layer) = self.shape.core_place(sender - self.shape.hosts());
+        let (tor, bit) = self.shape.place(usize::from(host));
+        let ports = &work.ports;
+        let free = ports.from_core[layer] & ports.down.0[tor] & 1 << agg != 0;
+        if free && work.router.open_down() >> tor & 1 == 1 && ports.recv.0[tor] >> bit & 1 == 1 {
+            self.take_core(work, sender, (tor, bit));
+        }
     }
 
     /// Grants until nothing more fits.
@@ -216,11 +282,18 @@ impl Pass {
             (O::candidates(1 << agg, down, row, free, self.wide) & open, free)
         });
         let Some(chosen) = found else { return false };
-        work.ports.from_core[layer] &= !(1 << agg);
-        work.ports.down.0[chosen.0] &= !(1 << agg);
-        work.router.took_down(chosen.0);
-        self.give(work, sender, chosen, agg as u8);
+        self.take_core(work, sender, chosen);
         true
+    }
+
+    /// Takes the links from a Core to a host, which are idle.
+    #[inline(always)]
+    fn take_core<R: Router>(&self, work: &mut Work<'_, R>, sender: usize, to: (usize, usize)) {
+        let (agg, layer) = self.shape.core_place(sender - self.shape.hosts());
+        work.ports.from_core[layer] &= !(1 << agg);
+        work.ports.down.0[to.0] &= !(1 << agg);
+        work.router.took_down(to.0);
+        self.give(work, sender, to, agg as u8);
     }
 
     /// Any receiver of a class, all with the same chance by ToR and below it. `candidates` has the
@@ -273,33 +346,45 @@ impl Pass {
         sender: usize,
         class: usize,
     ) -> bool {
-        let (tor, _) = self.shape.place(sender);
         let mut pods = O::equal(work.demands.pods(sender), class as u8);
         while pods != 0 {
             let pod = O::nth_bit(pods, work.chance.below(pods.count_ones()));
             pods &= !(1 << pod);
-            let to = To::Pod(pod as u16);
-            let has_mouse = work.demands.has_mouse(sender, to);
-            let up = work.ports.up.0[tor];
-            let chosen =
-                draw_core::<O>(&self.shape, work.ports, work.chance, up, pod as usize, has_mouse);
-            let Some((agg, core)) = chosen else { continue };
-            let (_, layer) = self.shape.core_place(core);
-            work.ports.up.0[tor] &= !(1 << agg);
-            work.ports.to_core[layer] &= !(1 << agg);
-            work.router.took_up(tor);
-            let (sender, core) = (sender as u16, Some(core as u16));
-            work.grants.push(Grant { sender, to, agg: agg as u8, core });
-            return true;
+            if self.serve_pod_pair::<O, R>(work, sender, pod as usize) {
+                return true;
+            }
         }
         false
+    }
+
+    /// A grant from a host to a given pod, through any Core that is idle and takes it.
+    #[inline(always)]
+    fn serve_pod_pair<O: Ops, R: Router>(
+        &self,
+        work: &mut Work<'_, R>,
+        sender: usize,
+        pod: usize,
+    ) -> bool {
+        let (tor, _) = self.shape.place(sender);
+        let to = To::Pod(pod as u16);
+        let has_mouse = work.demands.has_mouse(sender, to);
+        let up = work.ports.up.0[tor];
+        let chosen = draw_core::<O>(&self.shape, work.ports, work.chance, up, pod, has_mouse);
+        let Some((agg, core)) = chosen else { return false };
+        let (_, layer) = self.shape.core_place(core);
+        work.ports.up.0[tor] &= !(1 << agg);
+        work.ports.to_core[layer] &= !(1 << agg);
+        work.router.took_up(tor);
+        let (sender, core) = (sender as u16, Some(core as u16));
+        work.grants.push(Grant { sender, to, agg: agg as u8, core });
+        true
     }
 }
 
 /// Any Core that takes a cell for `pod` from a ToR with idle links `up`, all with the same chance;
 /// its Agg and its number.
 #[inline(always)]
-pub(crate) fn draw_core<O: Ops>(
+pub(super) fn draw_core<O: Ops>(
     shape: &Shape,
     ports: &Ports,
     chance: &mut Chance,

@@ -14,10 +14,10 @@
 //! Nothing that a client sends can take what another client has been granted, or stop the
 //! scheduler; what makes no sense is counted by name ([`Refused`]) and changes nothing.
 
-mod age;
 mod history;
 mod links;
 mod messages;
+mod turns;
 
 use core::fmt;
 
@@ -25,7 +25,7 @@ pub use links::Link;
 pub use messages::{Answer, Client, Counters, Mouse, Receipt, Refused, Rts, Update, Wait};
 
 use crate::chance::Chance;
-use crate::demands::{Demands, To};
+use crate::demands::{Demands, Order, To};
 use crate::ladder::Ladder;
 use crate::matcher::{Match, Matcher, MatcherKind, Setup};
 use crate::ports::{Grant, Ports};
@@ -33,6 +33,7 @@ use crate::shape::{LAYERS, OutOfRange, PODS, Shape};
 
 use history::{History, Worth};
 use links::Links;
+use turns::Turns;
 
 /// Mice of a request at most.
 pub const MICE: usize = 32;
@@ -56,7 +57,8 @@ pub struct Settings {
     pub lead: u64,
     /// Epochs from a decision until its answers leave, 0 to `lead`.
     pub delay: u64,
-    /// Every so many decisions, one goes by age instead of size; 0: none does.
+    /// Of so many decisions, one goes round the demands and one by age, instead of size; 0: none
+    /// does.
     pub fair_every: u32,
     /// Bytes of one demand that may wait at most, at least a cell.
     pub backlog: u32,
@@ -150,8 +152,7 @@ pub struct Scheduler {
     fence: u64,
     /// The next epoch in which a decision is due.
     next: u64,
-    /// Decisions since the last one by age.
-    turns: u32,
+    turns: Turns,
 }
 
 impl fmt::Debug for Scheduler {
@@ -191,7 +192,7 @@ impl Scheduler {
             term: 1,
             fence: 0,
             next: 0,
-            turns: 0,
+            turns: Turns::new(&shape),
         })
     }
 
@@ -382,18 +383,15 @@ impl Scheduler {
     /// Fills `grants`.
     fn match_up(&mut self, epoch: u64) {
         let mut ports = self.ports(epoch);
-        self.turns += 1;
-        if self.settings.fair_every > 0 && self.turns >= self.settings.fair_every {
-            self.turns = 0;
-            age::serve(&self.demands, &mut ports, &mut self.chance, &mut self.grants);
-            // Age counts from the epoch in which a demand opened or was last served for its age:
-            // else the oldest one would have every turn until it is closed. Grants of other turns
-            // do not count.
+        let turn = self.turns.next(self.settings.fair_every);
+        self.turns.list(turn, &self.demands, modulo(epoch));
+        let Self { turns, demands, chance, grants, .. } = self;
+        self.matcher.decide(turns.first(), demands, &mut ports, chance, grants);
+        if turn.is_some() {
             for grant in &self.grants {
-                self.demands.send_back(usize::from(grant.sender), grant.to);
+                self.demands.send_back(usize::from(grant.sender), grant.to, modulo(epoch));
             }
         }
-        self.matcher.decide(&self.demands, &mut ports, &mut self.chance, &mut self.grants);
     }
 
     /// The ports that a decision of `epoch` may use.
@@ -498,7 +496,7 @@ impl Scheduler {
         if !self.ports(now).has_route(&self.shape, sender, to, self.demands.has_mouse(sender, to)) {
             return Wait::Links;
         }
-        let before = self.demands.by_age().take_while(|other| *other != (sender, to));
+        let before = self.demands.in_order(Order::Age).take_while(|other| *other != (sender, to));
         let older = before.filter(|(other, other_to)| *other == sender || *other_to == to).count();
         Wait::Age { age: modulo(now).wrapping_sub(opened).into(), older }
     }

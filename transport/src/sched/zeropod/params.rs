@@ -37,11 +37,13 @@ words! {
 
 words! {
     /// How sizes of demands become classes of priority.
-    pub enum Classes: "one, pias or sizes" {
+    pub enum Classes: "one, pias, mice or sizes" {
         /// All demands are alike.
         One = "one",
         /// The five levels of hosts.
         Pias = "pias",
+        /// Four classes to a doubling up to 96 KiB, then two.
+        Mice = "mice",
         /// Four classes to a doubling.
         Sizes = "sizes",
     }
@@ -69,7 +71,7 @@ params! {
         kernel: Kernel = Kernel::Auto;
         /// How sizes of demands become classes of priority.
         classes: Classes = Classes::Sizes;
-        /// Every so many decisions one goes by age instead of size; 0: none does.
+        /// Of so many decisions one goes round and one by age instead of size; 0: none does.
         fair_every: u16 = 0;
         /// Payload bytes of a data cell; 0: those of a full segment.
         cell: u16 = 0, in 0..=9000;

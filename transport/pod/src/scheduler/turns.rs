@@ -1,0 +1,130 @@
+//! Which decisions do not go by size alone, and which demands these serve first.
+//!
+//! DEVIATION(zeropod#IV-B1): the paper has no such turns, and there a large demand beside small ones
+//! that never end waits without end. Of `fair_every` decisions one goes round: it serves what such
+//! turns served longest ago, so that every demand has its turn. Half of `fair_every` decisions later
+//! one goes by age: it serves demands that have been open for [`OLD`] rounds, whatever they were
+//! granted since. Small demands do not get that old, and a large one beside them has these turns to
+//! itself until it is closed.
+
+use core::cmp::Reverse;
+
+use crate::demands::{Demands, Order};
+use crate::matcher::Pair;
+use crate::shape::Shape;
+
+/// Demands that a turn looks at, for each sender: more than fit, as some are in the way of others.
+const LOOKED_AT: usize = 4;
+
+/// Rounds of `fair_every` decisions after which an open demand is old.
+const OLD: u32 = 32;
+
+/// A decision that does not go by size alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Turn {
+    /// Demands that were served longest ago go first.
+    Round,
+    /// Demands that have been open for so many epochs go first, by doublings of their age; in one
+    /// doubling the one that was served longest ago.
+    Age(u32),
+}
+
+/// Counts decisions, and lists what goes first.
+#[derive(Clone, Debug)]
+pub(super) struct Turns {
+    /// Decisions since the last round.
+    decisions: u32,
+    most: usize,
+    first: Vec<Pair>,
+    /// Demands with their age and their time since a turn; memory of [`Self::list`].
+    aged: Vec<(u32, u32, Pair)>,
+}
+
+impl Turns {
+    pub(super) fn new(shape: &Shape) -> Self {
+        let most = LOOKED_AT * shape.senders();
+        let (first, aged) = (Vec::with_capacity(most), Vec::with_capacity(most));
+        Self { decisions: 0, most, first, aged }
+    }
+
+    /// The turn of the next decision, where every `every`th goes round; `None` when it goes by
+    /// size.
+    pub(super) fn next(&mut self, every: u32) -> Option<Turn> {
+        if every == 0 {
+            return None;
+        }
+        self.decisions += 1;
+        if self.decisions >= every {
+            self.decisions = 0;
+            return Some(Turn::Round);
+        }
+        (self.decisions == every.div_ceil(2)).then(|| Turn::Age(every.saturating_mul(OLD)))
+    }
+
+    /// Lists the demands that `turn` serves first, in `epoch` modulo 2^32.
+    #[expect(clippy::cast_possible_truncation, reason = "senders are below 2^16")]
+    pub(super) fn list(&mut self, turn: Option<Turn>, demands: &Demands, epoch: u32) {
+        let Self { most, first, aged, .. } = self;
+        first.clear();
+        let pair = |(sender, to)| (sender as u16, to);
+        match turn {
+            None => {}
+            Some(Turn::Round) => first.extend(demands.in_order(Order::Turn).map(pair).take(*most)),
+            Some(Turn::Age(old)) => {
+                let waits = demands.in_order(Order::Age).map(|(sender, to)| {
+                    let (age, since) = demands.waits(sender, to, epoch);
+                    (age, since, pair((sender, to)))
+                });
+                aged.clear();
+                aged.extend(waits.take_while(|(age, ..)| *age >= old).take(*most));
+                // Ages that differ by less than a doubling count as alike, so that demands that
+                // opened one after another share.
+                aged.sort_unstable_by_key(|(age, since, pair)| {
+                    Reverse((age.ilog2(), *since, *pair))
+                });
+                first.extend(aged.iter().map(|(.., pair)| *pair));
+            }
+        }
+    }
+
+    /// What [`Self::list`] listed.
+    pub(super) fn first(&self) -> &[Pair] {
+        &self.first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Ladder, To};
+
+    #[test]
+    fn of_so_many_decisions_one_goes_round_and_one_by_age() {
+        for every in [1, 2, 16] {
+            let mut turns = Turns::new(&Shape::square(4).unwrap());
+            let drawn: Vec<_> = (0..every * 4).map(|_| turns.next(every)).collect();
+            let rounds = drawn.iter().filter(|turn| **turn == Some(Turn::Round)).count();
+            let ages = drawn.iter().filter(|turn| matches!(turn, Some(Turn::Age(_)))).count();
+            assert_eq!((rounds, ages), (4, if every > 1 { 4 } else { 0 }), "{every}");
+        }
+        let mut turns = Turns::new(&Shape::square(4).unwrap());
+        assert!((0..100).all(|_| turns.next(0).is_none()));
+    }
+
+    #[test]
+    fn old_demands_come_by_doublings_of_age_and_then_by_their_last_turn() {
+        let shape = Shape::square(16).unwrap();
+        let mut demands = Demands::new(shape, Ladder::One);
+        for (host, opened) in [(0, 0), (1, 10), (2, 500), (3, 600), (4, 990)] {
+            demands.ask(host, To::Host(9), 1, opened);
+        }
+        demands.send_back(0, To::Host(9), 700);
+        let mut turns = Turns::new(&shape);
+        turns.list(Some(Turn::Age(100)), &demands, 1000);
+        let senders: Vec<u16> = turns.first().iter().map(|(sender, _)| *sender).collect();
+        assert_eq!(senders, [1, 0, 2, 3], "512 to 1000 epochs, then 256 to 511");
+        turns.list(Some(Turn::Round), &demands, 1000);
+        let senders: Vec<u16> = turns.first().iter().map(|(sender, _)| *sender).collect();
+        assert_eq!(senders, [1, 2, 3, 4, 0]);
+    }
+}

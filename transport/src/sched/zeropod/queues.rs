@@ -32,21 +32,27 @@ struct Account {
     waiting: u32,
     /// Bytes sent so far.
     sent: u64,
-    /// The next flow of its level.
+    /// Its neighbours in the list that it is in; [`NIL`] at its ends.
+    before: u32,
     next: u32,
     level: u8,
-    /// In the list of its level.
-    listed: bool,
+    /// The level of its queue in whose list it is, which may lie behind its own; [`UNLISTED`] when
+    /// it is in none.
+    list: u8,
 }
+
+/// Not in a list.
+const UNLISTED: u8 = u8::MAX;
 
 const VACANT: Account = Account {
     id: FlowId::UNKNOWN,
     queue: NIL,
     waiting: 0,
     sent: 0,
+    before: NIL,
     next: NIL,
     level: 0,
-    listed: false,
+    list: UNLISTED,
 };
 
 /// Flows of one level, first in first out.
@@ -125,9 +131,9 @@ impl Queues {
         if former != FlowId::UNKNOWN {
             self.update(former, 0);
         }
-        // A former flow that is still in a list takes its place there until its turn comes.
-        let Account { listed, next, .. } = self.accounts[flow.index()];
-        self.accounts[flow.index()] = Account { id: flow, queue, listed, next, ..VACANT };
+        // A former flow may still be in a list, which may not have another turn.
+        self.unlist(flow.index());
+        self.accounts[flow.index()] = Account { id: flow, queue, ..VACANT };
         true
     }
 
@@ -179,7 +185,7 @@ impl Queues {
         let queue = &mut self.queues[place];
         queue.waiting = queue.waiting - account.waiting + waiting;
         account.waiting = waiting;
-        if waiting > 0 && !account.listed {
+        if waiting > 0 && account.list == UNLISTED {
             self.list(flow.index());
         }
         Some(place)
@@ -189,9 +195,9 @@ impl Queues {
     #[expect(clippy::cast_possible_truncation, reason = "slab indices have 32 bits")]
     fn list(&mut self, index: usize) {
         let account = &mut self.accounts[index];
-        (account.listed, account.next) = (true, NIL);
         let list = &mut self.queues[account.queue as usize].levels[usize::from(account.level)];
         let last = core::mem::replace(&mut list.tail, index as u32);
+        (account.list, account.before, account.next) = (account.level, last, NIL);
         match last {
             NIL => list.head = index as u32,
             last => self.accounts[last as usize].next = index as u32,
@@ -204,11 +210,10 @@ impl Queues {
             // Bounded: each turn ends the loop or takes a flow out of this level.
             while let Some(index) = self.head(place, level) {
                 let account = &self.accounts[index];
-                let own = account.queue as usize == place && usize::from(account.level) == level;
-                if own && account.waiting > 0 {
+                if usize::from(account.level) == level && account.waiting > 0 {
                     return Some((account.id, level));
                 }
-                self.unlist(place, level);
+                self.unlist(index);
                 if self.accounts[index].waiting > 0 {
                     self.list(index);
                 }
@@ -222,13 +227,21 @@ impl Queues {
         (head != NIL).then_some(head as usize)
     }
 
-    /// Takes the first flow out of a level.
-    fn unlist(&mut self, place: usize, level: usize) {
-        let list = &mut self.queues[place].levels[level];
-        let account = &mut self.accounts[list.head as usize];
-        (list.head, account.listed) = (account.next, false);
-        if list.head == NIL {
-            list.tail = NIL;
+    /// Takes an account out of the list that it is in, if it is in one.
+    fn unlist(&mut self, index: usize) {
+        let Account { queue, before, next, list, .. } = self.accounts[index];
+        if list == UNLISTED {
+            return;
+        }
+        self.accounts[index].list = UNLISTED;
+        let list = &mut self.queues[queue as usize].levels[usize::from(list)];
+        match before {
+            NIL => list.head = next,
+            before => self.accounts[before as usize].next = next,
+        }
+        match next {
+            NIL => list.tail = before,
+            next => self.accounts[next as usize].before = before,
         }
     }
 
@@ -262,7 +275,7 @@ impl Queues {
             let mut cells = 0_u32;
             while at != NIL {
                 let account = &self.accounts[at as usize];
-                let own = account.queue as usize == place && usize::from(account.level) == level;
+                let own = usize::from(account.level) == level;
                 cells = cells.saturating_add(if own { account.waiting } else { 0 });
                 at = account.next;
             }
@@ -329,6 +342,30 @@ mod tests {
         let place = queues.update(new, 3).unwrap();
         assert_eq!(queues.front(place), Some((new, 0)));
         assert_eq!(queues.iter().map(|queue| queue.waiting).sum::<u32>(), 3);
+    }
+
+    #[test]
+    fn a_reused_account_sends_though_its_former_destination_never_does_again() {
+        let mut queues = queues();
+        for index in 0..3 {
+            queues.update(flow(index), 1);
+            // Its last cell; nothing asks for the front of that queue afterwards.
+            queues.sent(flow(index), 512);
+        }
+        for (index, to) in [(1, 9), (0, 9), (2, 5)] {
+            let new = FlowId::new(index, 2);
+            assert!(queues.open(new, Place::Host(to)));
+            let place = queues.update(new, 2).unwrap();
+            assert_eq!(queues.mouse(place, 512), Some(if index == 0 { 2048 } else { 1024 }));
+        }
+        let mut order = Vec::new();
+        for to in [9, 9, 9, 9, 9, 5, 5, 5] {
+            let place = queues.place(Place::Host(to)).unwrap();
+            let Some((next, _)) = queues.front(place) else { continue };
+            order.push(next.index());
+            queues.sent(next, 512);
+        }
+        assert_eq!(order, [1, 1, 0, 0, 2, 2]);
     }
 
     #[test]

@@ -64,6 +64,8 @@ pub struct PodFacts {
     pub per_tor: u16,
     /// Hosts of a pod.
     pub hosts: u16,
+    /// Aggregation switches of a pod.
+    pub aggs: u16,
     /// Payload bytes of a full segment.
     pub cell: u16,
     /// Address of the scheduler of the first pod; those of the others follow.

@@ -349,15 +349,24 @@ impl Zeropod {
         if u16::from(grant.cells) > self.timing.cells {
             return Err(Odd::Unasked);
         }
+        if u16::from(grant.agg) >= self.params.aggs || grant.layer.is_some() {
+            return Err(Odd::NoRoute);
+        }
         let epoch = self.full(grant.epoch);
         let own = self.epoch;
+        // What it has granted counts in any case: the host asks again for what it cannot use.
         let place = self.on_total(grant.to, grant.total)?;
-        let ahead = epoch > own && epoch - own <= AHEAD_MAX;
-        if ahead && self.grants.insert(epoch, *grant) {
-            self.queues.queue(place).pending += u32::from(grant.cells);
-        } else {
+        if epoch <= own {
             self.counts.late += 1;
+            return Ok(());
         }
+        if epoch - own > AHEAD_MAX {
+            return Err(Odd::FarEpoch);
+        }
+        if !self.grants.insert(epoch, *grant) {
+            return Err(Odd::Doubled);
+        }
+        self.queues.queue(place).pending += u32::from(grant.cells);
         Ok(())
     }
 }

@@ -25,6 +25,7 @@ pub(super) fn facts(draft: &Draft, topology: &FatTreeSpec) -> Option<PodFacts> {
     topology.schedulers.then(|| PodFacts {
         per_tor: narrow(topology.tier[0].radix_down),
         hosts: narrow(topology.podsize),
+        aggs: narrow(topology.aggs_per_pod()),
         cell: draft.settings.payload_max,
         scheduler: topology.nodes + switches,
         hop: topology.tier[0].link_latency(),

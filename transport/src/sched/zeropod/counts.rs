@@ -12,10 +12,16 @@ pub(super) enum Odd {
     Unasked,
     /// It is no answer.
     Malformed,
+    /// It is for an epoch that lies further ahead than any answer can.
+    FarEpoch,
+    /// It is for an epoch that has a grant already.
+    Doubled,
+    /// It names a route that the pod does not have.
+    NoRoute,
 }
 
 impl Odd {
-    const COUNT: usize = 4;
+    const COUNT: usize = 7;
 }
 
 /// What a host has counted.
@@ -29,7 +35,7 @@ pub struct PodCounts {
     pub requests: u64,
     /// Requests sent again, because no answer had come.
     pub repeated: u64,
-    /// Answers for epochs that had begun, that lie too far ahead, or that have a grant already.
+    /// Answers for epochs that had begun.
     pub late: u64,
     refused: [u64; Odd::COUNT],
 }
@@ -53,7 +59,15 @@ impl PodCounts {
 
     /// The answers that were refused, by reason.
     pub fn refusals(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let names = ["forged_answer", "old_answer", "unasked_answer", "malformed_answer"];
+        let names: [_; Odd::COUNT] = [
+            "forged_answer",
+            "old_answer",
+            "unasked_answer",
+            "malformed_answer",
+            "far_answer",
+            "doubled_answer",
+            "routeless_answer",
+        ];
         names.into_iter().zip(self.refused)
     }
 

@@ -79,6 +79,8 @@ params! {
         per_tor: u16 = 0, in 0..=32;
         /// Hosts of a pod; 0: the network's.
         hosts: u16 = 0, in 0..=1024;
+        /// Aggregation switches of a pod; 0: the network's.
+        aggs: u16 = 0, in 0..=32;
         /// Address of the scheduler of the first pod; 0: the network's.
         scheduler: u32 = 0;
         /// Propagation of a link; 0ns: the network's.
@@ -89,7 +91,7 @@ params! {
 impl ZeropodParams {
     pub(super) fn resolve(&mut self, facts: &NetworkFacts) {
         let Some(pod) = facts.pod else { return };
-        (self.per_tor, self.hosts) = (pod.per_tor, pod.hosts);
+        (self.per_tor, self.hosts, self.aggs) = (pod.per_tor, pod.hosts, pod.aggs);
         (self.scheduler, self.hop) = (pod.scheduler, pod.hop);
         self.cell = pod.cell;
     }

@@ -29,7 +29,7 @@ fn config() -> Config {
         ..Settings::default()
     };
     let params = &mut settings.sched_params.zeropod;
-    (params.per_tor, params.hosts, params.cell) = (16, 256, 512);
+    (params.per_tor, params.hosts, params.cell, params.aggs) = (16, 256, 512, 16);
     (params.scheduler, params.hop) = (SCHEDULER.0, Duration::from_us(1));
     Config::new(settings).unwrap()
 }
@@ -223,6 +223,8 @@ fn answers_that_make_no_sense_are_counted_and_change_nothing() {
         (SCHEDULER, with(|grant| grant.to = Place::Host(900))),
         (SCHEDULER, with(|grant| grant.to = Place::Pod(1))),
         (SCHEDULER, with(|grant| grant.cells = 17)),
+        (SCHEDULER, with(|grant| grant.agg = 16)),
+        (SCHEDULER, with(|grant| grant.layer = Some(0))),
     ] {
         let before = host.sched.counts().refused();
         assert!(!host.answer(from, &schd), "{from:?} {schd:?}");
@@ -242,9 +244,23 @@ fn answers_that_make_no_sense_are_counted_and_change_nothing() {
     // Nor does one for two epochs at once, or a second one for an epoch, take a cell twice.
     let new = |epoch, total| Schd { term: 4, ..granted(epoch, 4, total) };
     assert!(host.answer(SCHEDULER, &new(30, 4 * 512)));
-    assert!(host.answer(SCHEDULER, &new(30, 4 * 512)), "repeated");
+    assert!(!host.answer(SCHEDULER, &new(30, 4 * 512)), "repeated");
+    // One for an epoch that is over, and one for an epoch that no answer can know of.
+    assert!(host.answer(SCHEDULER, &new(1, 4 * 512)));
+    assert!(!host.answer(SCHEDULER, &new(200, 4 * 512)));
     host.run(host.epoch(40));
     assert_eq!((host.cells.len(), host.sched.counts().late), (4, 1));
+    let named: Vec<_> = host.sched.counts().refusals().collect();
+    let expected = [
+        ("forged_answer", 1),
+        ("old_answer", 1),
+        ("unasked_answer", 5),
+        ("malformed_answer", 1),
+        ("far_answer", 1),
+        ("doubled_answer", 1),
+        ("routeless_answer", 2),
+    ];
+    assert_eq!(named, expected);
 }
 
 #[test]
@@ -307,7 +323,7 @@ fn answers_for_epochs_far_ahead_take_no_place_of_others() {
     for epoch in 0..100 {
         host.answer(SCHEDULER, &granted(1000 + epoch, 1, 512));
     }
-    assert_eq!(host.sched.counts().late, 100);
+    assert_eq!((host.sched.counts().refused(), host.sched.counts().late), (100, 0));
     assert!(host.answer(SCHEDULER, &granted(40, 2, 3 * 512)));
     host.run(host.epoch(41));
     assert_eq!(host.cells.len(), 2);

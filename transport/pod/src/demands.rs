@@ -10,8 +10,7 @@
 //! Senders are numbered hosts first, then Cores. A demand is *open* while bytes of it wait for a
 //! grant. Beside the sizes there are indices for matchers, kept up to date with every change: a bit
 //! and a byte (its class) for each open demand by ToR, and for each sender the ToRs and the classes
-//! in which it has any. Open demands are also in two lists: by when they opened, and by when they
-//! were last sent back.
+//! in which it has any. Open demands are also in a list for each [`Order`].
 
 use core::fmt;
 
@@ -51,7 +50,7 @@ struct MatrixEntry {
     /// The epoch in which it opened or was last sent back, modulo 2^32.
     served: u32,
     /// Its places in the lists by [`Order`].
-    places: [Neighbours; Order::ALL.len()],
+    places: [Neighbours; ORDERS.len()],
 }
 
 const _: () = assert!(size_of::<MatrixEntry>() == 36);
@@ -79,11 +78,7 @@ pub enum Order {
     Turn,
 }
 
-impl Order {
-    /// All orders.
-    pub const ALL: [Self; 2] = [Self::Age, Self::Turn];
-}
-
+const ORDERS: [Order; 2] = [Order::Age, Order::Turn];
 const NIL: u32 = u32::MAX;
 const ALONE: Neighbours = Neighbours { before: NIL, after: NIL };
 const EMPTY: MatrixEntry =
@@ -97,7 +92,7 @@ pub struct Demands {
     ladder: Ladder,
     slots: Vec<MatrixEntry>,
     /// The ends of the lists by [`Order`].
-    ends: [Ends; Order::ALL.len()],
+    ends: [Ends; ORDERS.len()],
     open: usize,
     /// For each sender: the hosts to which it has an open demand, a bit each, a word a ToR.
     rows: Vec<Words>,
@@ -229,8 +224,7 @@ impl Demands {
         (slot.backlog > 0).then_some(slot.opened)
     }
 
-    /// Epochs, as of `now`, since a demand opened, and since it opened or was sent back; 0 and 0
-    /// for one that is closed.
+    /// Epochs until `now` since a demand opened, and since it was sent back; 0 when it is closed.
     #[must_use]
     pub fn waits(&self, sender: usize, to: To, now: u32) -> (u32, u32) {
         let slot = &self.slots[self.index(sender, to)];
@@ -274,7 +268,7 @@ impl Demands {
         if opens {
             (slot.opened, slot.served) = (epoch, epoch);
             self.open += 1;
-            Order::ALL.into_iter().for_each(|order| self.link(index, order));
+            ORDERS.into_iter().for_each(|order| self.link(index, order));
         }
         self.classify(sender, to, index);
     }
@@ -296,7 +290,7 @@ impl Demands {
         if slot.backlog == 0 && taken > 0 {
             slot.mouse = 0;
             self.open -= 1;
-            Order::ALL.into_iter().for_each(|order| self.unlink(index, order));
+            ORDERS.into_iter().for_each(|order| self.unlink(index, order));
         }
         self.classify(sender, to, index);
         taken

@@ -1,5 +1,6 @@
-//! The attacker: packets that it makes up, with the victims' addresses as their source. It knows
-//! addresses, the port and this source code, and nothing that victims send to each other.
+//! The attacker: packets that it makes up, with the victims' addresses as their source. The
+//! attacker has addresses, the port and this source code, and nothing that victims send to each
+//! other.
 
 use std::io::Read as _;
 use std::net::{Ipv4Addr, SocketAddrV4};

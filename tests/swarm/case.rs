@@ -223,7 +223,7 @@ impl Case {
         self.set("sched.phost.ack_every", pick(rng, &[1, 16, 64]));
     }
 
-    /// From one channel to many, matched in one round or several, with and without early ones.
+    /// From one channel to many, matched in two rounds or more, with and without early ones.
     fn matching_settings(&mut self, rng: &mut Rng) {
         self.set("sched.dcpim.channels", pick(rng, &[1, 4, 4, 7]));
         self.set("sched.dcpim.rounds", pick(rng, &[2, 4, 4, 6]));
@@ -236,7 +236,7 @@ impl Case {
         self.set("sched.dcpim.ack_every", pick(rng, &[1, 16, 64]));
     }
 
-    /// Draws from one packet of each small class and one token to many, over switches that know the
+    /// Draws from one packet of each small class and one token to many, over switches that have the
     /// classes of DCsim and over others. DCsim needs switches that neither trim nor pause, and a
     /// window that never binds.
     fn dcsim_settings(&mut self, rng: &mut Rng) {

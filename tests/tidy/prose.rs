@@ -10,32 +10,52 @@ use super::{Finding, Source, words_in};
 
 /// Beginnings that no line of documentation has: each points at a neighbour.
 const STARTS: &[&str] = &[
+    "After which",
+    "And",
     "As above",
+    "As posted",
+    "Beside that",
     "Ditto",
+    "It grants",
+    "It has",
+    "It is",
+    "It was",
+    "Its",
     "Of that",
     "Of these",
     "Of this",
     "Of those",
+    "One of them",
     "That of",
     "The same",
+    "They",
+    "This one of those",
     "Those for",
     "Those from",
+    "Those in",
     "Those of",
     "Those that",
     "Those with",
+    "Which of them",
 ];
 
 /// Words for persons, or for what persons do, and what to write instead.
 const PERSONS: &[(&str, &str)] = &[
     ("anybody", "what it is"),
+    ("believed", "accepted, counted as"),
+    ("believes", "accepts"),
     ("everybody", "all hosts, all threads, ..."),
     ("hear", "receive, be notified"),
     ("heard", "received, notified"),
     ("hears", "receives, is notified"),
+    ("knows", "has, is notified of, depends on"),
+    ("likes", "needs, has to"),
+    ("minds", "depends on"),
     ("nobody", "no host, no code, nothing"),
     ("somebody", "another process, a caller, ..."),
     ("tell", "report, pass, notify"),
     ("tells", "reports, passes, notifies"),
+    ("thinks", "computes, waits"),
     ("tidings", "reports"),
     ("told", "notified, informed, passed"),
     ("whoever", "the caller, the host that, ..."),
@@ -145,8 +165,7 @@ mod tests {
             assert_eq!(lines("a.rs", &format!("/// {start} a flow.\n")), [1], "{start}");
             assert_eq!(lines("a.rs", &format!("    //! {start}\n")), [1], "{start}");
         }
-        let fine =
-            "/// One of those.\n// The same again.\nlet a = \"The same\";\n/// The sameness.\n";
+        let fine = "/// One of those.\n// Its end again.\nlet a = \"The same\";\n/// Itself.\n";
         assert_eq!(lines("a.rs", fine), []);
         assert_eq!(lines("docs/a.md", "The same as before.\n"), []);
     }

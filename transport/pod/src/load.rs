@@ -5,7 +5,7 @@ use crate::demands::{Demands, To};
 use crate::ladder::Ladder;
 use crate::shape::Shape;
 
-/// Which hosts ask for which.
+/// The pairs of hosts that have demands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Load {
     /// Every host for every other one.

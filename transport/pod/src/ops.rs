@@ -17,7 +17,7 @@ pub(crate) trait Ops {
     /// idle link: lanes where `up & down` and `row & free` are both not 0.
     fn candidates(up: u32, down: &Words, row: &Words, free: &Words, wide: bool) -> u32;
 
-    /// Which of 16 or 32 bytes are `byte`.
+    /// A bit for each of 16 or 32 bytes that equals `byte`.
     fn equal(bytes: &[u8], byte: u8) -> u32;
 
     /// Bit number `n` of those set in `mask`, as its position; `n` is below their count.
@@ -50,7 +50,8 @@ pub(crate) trait Ops {
 #[repr(C, align(64))]
 pub(crate) struct Mass(pub(crate) [f32; LANES]);
 
-/// Where there is no request. Places are the bits of numbers in `0.0..1.0`, which order as they do.
+/// The place of a lane without a request. Places are the bits of numbers in `0.0..1.0`, which order
+/// as they do.
 pub(crate) const NO_PLACE: u32 = u32::MAX;
 
 /// Coefficients of 2 / ln 2 * atanh(z), that is of log2((1 + z) / (1 - z)): z, z^3, z^5, z^7.

@@ -42,7 +42,7 @@ pub struct Shape {
 /// A number of a pod that is out of range: its name, its value, and the range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OutOfRange {
-    /// Which number.
+    /// The name of the number.
     pub name: &'static str,
     /// The value of the number.
     pub value: usize,

@@ -91,13 +91,13 @@ struct Scale {
     mtu: u32,
     /// Bytes that the path carries in one target RTT.
     bytes_per_target: u32,
-    /// At least `mtu`.
+    /// The largest window, bytes, at least `mtu`.
     cwnd_max: u32,
     /// Bytes per window of acknowledgements.
     fair_gain: u32,
     /// Bytes per window of acknowledgements and per unit of (target - rtt) / rtt.
     proportional_gain: u32,
-    /// Parts of 2^16.
+    /// Gain of the moving average, parts of 2^16.
     ewma_gain: u32,
     params: SmarttParams,
 }

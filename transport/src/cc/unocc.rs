@@ -75,7 +75,7 @@ pub struct UnoCc {
     /// Packets, within `bounds`.
     cwnd: f64,
     bounds: Bounds,
-    /// E, 0..=1.
+    /// The average share of marked bytes, E, 0..=1.
     ecn: f64,
     /// MD_scale, the factor of the gentle reduction, 0..=1.
     md_scale: f64,

@@ -14,8 +14,8 @@
 //! ```
 //!
 //! No acknowledgement is a packet of its own: a packet outside of the slots would meet others. A
-//! receiver's request says which cells of an epoch arrived, the scheduler knows their sender and
-//! passes that on, and the sender knows which segments these cells were.
+//! receiver's request says which cells of an epoch arrived, the scheduler has their sender on
+//! record and passes that on, and the sender has on record which segments these cells were.
 
 mod awaited;
 mod counts;
@@ -49,7 +49,7 @@ use records::{Arrivals, Grants, Records};
 use timing::{Terms, Timing};
 
 /// Bytes of a demand that are asked for and not granted at most: a total that jumps further is not
-/// believed.
+/// accepted.
 const ASKED_MAX: u32 = 1 << 30;
 
 /// Epochs ahead for which a host keeps answers.

@@ -10,7 +10,7 @@ use crate::topology::{FabricParams, FatTreeSpec};
 /// Long enough that picoseconds do not count.
 const MEGABYTE: Bytes = Bytes(1_000_000);
 
-/// What policies may know of a network beside its base RTTs.
+/// Facts of a network, beside its base RTTs, that policies resolve their settings with.
 pub(super) fn of(draft: &Draft, topology: &FatTreeSpec, fabric: &FabricParams) -> NetworkFacts {
     let farthest = topology.levels().saturating_sub(1);
     let links = 2 * topology.tiers_via(farthest).len() + usize::from(topology.wan.is_some());

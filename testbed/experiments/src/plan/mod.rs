@@ -69,7 +69,7 @@ pub struct Plan {
 pub struct LinkFault {
     /// The transmitters.
     pub ports: Vec<PortId>,
-    /// What, and when.
+    /// The fault and its time.
     pub spec: FaultSpec,
 }
 

@@ -16,23 +16,23 @@ use crate::shape::{LANES, LAYERS, Shape};
 /// A link of the pod, in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Link {
-    /// From a ToR to an Agg.
+    /// The link from a ToR to an Agg.
     Up {
         /// The ToR.
         tor: u8,
         /// The Agg.
         agg: u8,
     },
-    /// From an Agg to a ToR.
+    /// The link from an Agg to a ToR.
     Down {
         /// The ToR.
         tor: u8,
         /// The Agg.
         agg: u8,
     },
-    /// From its Agg to a Core.
+    /// The link to a Core from its Agg.
     ToCore(u16),
-    /// From a Core to its Agg.
+    /// The link from a Core to its Agg.
     FromCore(u16),
 }
 

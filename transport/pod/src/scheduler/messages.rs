@@ -28,7 +28,7 @@ pub struct Rts<'a> {
     pub updates: &'a [Update],
     /// The demands with the shortest flows. They replace those of the sender's last RTS.
     pub mice: &'a [Mouse],
-    /// From a Core: pods for which it takes no more cells, a bit each.
+    /// Pods for which a Core takes no more cells, a bit each; 0 from hosts.
     pub paused: u32,
     /// Whether the cells that were announced for an earlier epoch arrived.
     pub receipt: Option<Receipt>,
@@ -203,7 +203,7 @@ pub enum Wait {
     Unknown,
     /// All that was asked for has been granted and sent.
     Nothing,
-    /// It is granted, for this epoch.
+    /// The demand is granted, for this epoch.
     Epoch(u64),
     /// The sender or the receiver has sent no request for too long.
     Silent(Client),
@@ -211,8 +211,8 @@ pub enum Wait {
     Links,
     /// The scheduler took over, and grants nothing for epochs before this one.
     Fence(u64),
-    /// Others go first. It has been open for `age` epochs, and `older` open demands of its sender
-    /// or its receiver for longer.
+    /// Other demands go first. The demand has been open for `age` epochs, and `older` open demands
+    /// of its sender or its receiver for longer.
     Age {
         /// Epochs since it opened.
         age: u64,

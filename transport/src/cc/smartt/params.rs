@@ -46,7 +46,7 @@ words! {
 }
 
 words! {
-    /// Which signals the core cases see (fig. 5).
+    /// The signals that the core cases use (fig. 5).
     pub enum Signals: "both, ecn or delay" {
         /// Marks and delay.
         Both = "both",
@@ -77,9 +77,10 @@ words! {
     pub enum QaShare: "measured or receiver" {
         /// The bytes that arrived in one target RTT, as the paper has it; receivers report nothing.
         Measured = "measured",
-        /// At the first trim, an equal share of the path among the flows that share the receiver,
-        /// as its refusal reports them; then the paper's measurement. An improvement of ours: an
-        /// incast converges half a base RTT after its first trim, and all its flows to one window.
+        /// Cuts, at the first trim, to an equal share of the path among the flows that share the
+        /// receiver, as its refusal reports them; then the paper's measurement. An improvement of
+        /// ours: an incast converges half a base RTT after its first trim, and all its flows to one
+        /// window.
         Receiver = "receiver",
     }
 }
@@ -87,7 +88,7 @@ words! {
 /// How often the window is adjusted, sec. III-G.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Adjustment {
-    /// On every acknowledgement.
+    /// Adapts the window on every acknowledgement.
     PerPacket,
     /// Increases gather until this many bytes are acknowledged or one base RTT has passed.
     Accumulate(u32),
@@ -146,7 +147,7 @@ params! {
         increase: Increase = Increase::Fair;
         /// The effect of a mark while the delay is below target: no-op or reduce.
         on_ecn_low_delay: OnEcnLowDelay = OnEcnLowDelay::NoOp;
-        /// Which signals the core cases see.
+        /// The signals that the core cases use.
         signals: Signals = Signals::Both;
         /// How often the window is adjusted, sec. III-G.
         adjustment: Adjustment = Adjustment::PerPacket;

@@ -3,8 +3,8 @@
 //! A message shorter than a BDP leaves at line rate at once. Where many hosts send such messages at
 //! once, most packets are lost. One timeout later they would leave again as fast, and be lost
 //! again, because QuickAdapt is still counting: on a path of 1.8 ms each such turn takes 4 ms. At
-//! the first loss the sender knows how much of the burst has arrived, and how fast; the rest leaves
-//! at that rate.
+//! the first loss the sender has measured how much of the burst has arrived, and how fast; the rest
+//! leaves at that rate.
 //!
 //! ```text
 //!   sent      |======|                         |====   ====   ====

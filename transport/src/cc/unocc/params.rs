@@ -56,7 +56,7 @@ words! {
     pub enum OnLoss: "reduce or ignore" {
         /// Takes the lost bytes off the window, as the simulator does by default.
         Reduce = "reduce",
-        /// No effect: marks and QuickAdapt alone move the window.
+        /// The loss has no effect: marks and QuickAdapt alone move the window.
         Ignore = "ignore",
     }
 }

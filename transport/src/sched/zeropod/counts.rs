@@ -3,14 +3,14 @@
 /// Why an answer was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Odd {
-    /// Its sender is not the pod's scheduler.
+    /// The sender of the answer is not the pod's scheduler.
     Forged,
-    /// It is of a term that is over.
+    /// The answer is of a term that is over.
     OldTerm,
-    /// It grants what was not asked for: another receiver, more bytes or more cells than an epoch
-    /// has.
+    /// The answer grants what was not asked for: another receiver, more bytes or more cells than an
+    /// epoch has.
     Unasked,
-    /// It is no answer.
+    /// The note is no answer.
     Malformed,
     /// It is for an epoch that lies further ahead than any answer can.
     FarEpoch,

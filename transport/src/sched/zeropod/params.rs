@@ -26,11 +26,11 @@ words! {
     pub enum Kernel: "auto, scalar, avx2 or avx512" {
         /// The fastest that the processor has.
         Auto = "auto",
-        /// Without vectors.
+        /// Scalar code.
         Scalar = "scalar",
-        /// With vectors of 256 bits.
+        /// Code with vectors of 256 bits.
         Avx2 = "avx2",
-        /// With vectors of 512 bits.
+        /// Code with vectors of 512 bits.
         Avx512 = "avx512",
     }
 }

@@ -77,7 +77,7 @@ pub(super) struct Queue {
     pub(super) granted: u32,
     /// Cells of grants whose epoch is not over.
     pub(super) pending: u32,
-    /// In the list of queues that have something to ask for.
+    /// Whether the queue is in the list of queues that have something to ask for.
     pub(super) dirty: bool,
     /// The epoch of the last request for it, or of the last answer.
     pub(super) since: u64,
@@ -85,7 +85,7 @@ pub(super) struct Queue {
     pub(super) tries: u8,
     /// Looked at when its answer should have come.
     pub(super) awaited: bool,
-    /// In the list of queues whose totals are asked for again.
+    /// Whether the queue is in the list of queues whose totals are asked for again.
     pub(super) overdue: bool,
     levels: [List; LEVELS],
 }

@@ -47,11 +47,12 @@ pub struct Timing {
     pub cells: u16,
     /// An epoch, T.
     pub epoch: Duration,
-    /// From the departure of a cell at its host to its arrival at another host of the pod.
+    /// Time from the departure of a cell at its host to its arrival at another host of the pod.
     pub flight: Duration,
-    /// From the departure of an answer at the scheduler, or of a request at a host, to its arrival.
+    /// Time from the departure of an answer at the scheduler, or of a request at a host, to its
+    /// arrival.
     pub control_flight: Duration,
-    /// From the beginning of an epoch at hosts to the instant at which the scheduler sends the
+    /// Time from the beginning of an epoch at hosts to the instant at which the scheduler sends the
     /// first answer that slips in between the cells of that epoch.
     pub answers_at: Duration,
     /// Epochs from the one in which a request leaves to the decision that it counts in.

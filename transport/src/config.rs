@@ -31,7 +31,7 @@ pub struct Settings {
     /// Sizes of packets that are accounted instead of those of the headers; for virtual time alone.
     pub accounted: AccountedSizes,
     /// Whether packets are sealed below this core. A trimmed one has lost its seal then: it is a
-    /// hint, which keeps no flow from being forgotten and whose times are not believed.
+    /// hint, which keeps no flow from being forgotten and whose times are not used.
     pub sealed: bool,
     /// Octets of a header's key as they are accounted: [`KEY_LEN`] as on the wire, or 0 where
     /// packets are to have the sizes of published evaluations, whose headers have no key.
@@ -92,7 +92,7 @@ pub struct Settings {
     pub peer_max: ShareMax,
     /// The most that such flows of all hosts of a group may hold.
     pub group_max: ShareMax,
-    /// Hosts that have one address prefix, as the driver knows.
+    /// Hosts that have one address prefix, as the driver groups them.
     pub groups: Groups,
     /// Outgoing messages this endpoint can hold, 1..=2^20; as many incoming ones.
     pub msgs_max: u32,

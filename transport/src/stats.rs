@@ -108,9 +108,9 @@ reasons! {
     WrongKey => "wrong_key",
     /// Opens a flow while many are unproven: its sender is asked to prove its address first.
     Unproven => "unproven",
-    /// Its host has as many flows, messages or bytes here as one may have.
+    /// The sending host has as many flows, messages or bytes here as allowed.
     PeerShare => "peer_share",
-    /// The hosts of its address prefix have as many flows, messages or bytes here as they may have.
+    /// The hosts of the sender's address prefix have as many flows, messages or bytes as allowed.
     GroupShare => "group_share",
     /// A PSN further ahead than the receive window.
     PsnOutOfWindow => "psn_out_of_window",

@@ -49,7 +49,7 @@ struct MatrixEntry {
     opened: u32,
     /// The epoch in which it opened or was last sent back, modulo 2^32.
     served: u32,
-    /// Its places in the lists by [`Order`].
+    /// The neighbours in both lists, by [`Order`].
     places: [Neighbours; ORDERS.len()],
 }
 
@@ -533,7 +533,7 @@ mod tests {
         #[test]
         fn sizes_and_indices_follow_a_map(
             steps in steps(),
-            ladder in prop::sample::select(vec![Ladder::One, Ladder::Pias, Ladder::Mice, Ladder::Sizes]),
+            ladder in prop::sample::select(Ladder::ALL.to_vec()),
         ) {
             let shape = Shape::new(9, 3, 3).unwrap().with_cores(4, 1, 5, 2).unwrap();
             let mut demands = Demands::new(shape, ladder);

@@ -33,6 +33,9 @@ const MICE: u8 = 30;
 const FIRST: u32 = 9;
 
 impl Ladder {
+    /// All ladders.
+    pub const ALL: [Self; 4] = [Self::One, Self::Pias, Self::Mice, Self::Sizes];
+
     /// How many classes there are, 1 to 64.
     #[must_use]
     pub const fn classes(self) -> usize {
@@ -51,8 +54,8 @@ impl Ladder {
         match self {
             Self::One => 0,
             Self::Pias => LEVELS.iter().take_while(|level| bytes >= **level).count() as u8,
-            // DEVIATION(zeropod#IV-B1): the paper orders all sizes. Large demands alike end together
-            // if no size goes first among them; else the last ones leave hosts idle.
+            // DEVIATION(zeropod#IV-B1): the paper orders all sizes. Large demands of a size end
+            // together if no size goes first among them; else the last ones leave hosts idle.
             Self::Mice => match Self::Sizes.class(bytes) {
                 class if class < MICE => class,
                 _ => MICE + u8::from(bytes >= LEVELS[3]),
@@ -83,7 +86,7 @@ mod tests {
 
     #[test]
     fn more_bytes_are_never_worth_more_and_every_class_comes_up() {
-        for ladder in [Ladder::One, Ladder::Pias, Ladder::Mice, Ladder::Sizes] {
+        for ladder in Ladder::ALL {
             let mut last = 0;
             let mut seen = 0u64;
             for step in 0..32 * 64 {

@@ -133,11 +133,11 @@ proptest! {
     #[test]
     fn pairs_that_come_first_are_granted_before_all_others(state in states(), seed: u64) {
         let mut chance = Chance::new(seed);
-        let open = |order| state.demands.in_order(order).map(|(at, to)| (u16::try_from(at).unwrap(), to));
-        let all: Vec<Pair> = open(Order::Age).collect();
+        let pair = |(at, to): (usize, To)| (u16::try_from(at).unwrap(), to);
+        let all: Vec<Pair> = state.demands.in_order(Order::Age).map(pair).collect();
         prop_assume!(!all.is_empty());
-        let first: Vec<Pair> =
-            (0..20).map(|_| all[chance.below(u32::try_from(all.len()).unwrap()) as usize]).collect();
+        let count = u32::try_from(all.len()).unwrap();
+        let first: Vec<Pair> = (0..20).map(|_| all[chance.below(count) as usize]).collect();
         let (sender, to) = first[0];
         for kind in MatcherKind::ALL {
             // Where links leave the pod, `exact` may have no path left for a pair.

@@ -143,7 +143,7 @@ proptest! {
     fn all_that_is_asked_for_is_granted_once_also_when_requests_are_lost(
         seed: u64,
         kind in prop::sample::select(MatcherKind::ALL.to_vec()),
-        ladder in prop::sample::select(vec![Ladder::One, Ladder::Pias, Ladder::Mice, Ladder::Sizes]),
+        ladder in prop::sample::select(Ladder::ALL.to_vec()),
         loss in 0u32..60,
     ) {
         let settings = Settings { matcher: kind, ladder, silent_after: 0, ..Settings::default() };

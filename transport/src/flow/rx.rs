@@ -130,7 +130,7 @@ impl RxFlow {
             let unneeded = data.parity_index().is_some() && !data.retransmission;
             let decoded = self.is_whole(data, cx);
             ack.receipt = if decoded { Receipt::Decoded } else { Receipt::Again };
-            // The sender believes the times of an acknowledgement.
+            // The sender uses the times of an acknowledgement.
             ack.trimmed = is_hint;
             cx.stats.parity_unneeded += u64::from(unneeded);
             cx.stats.duplicates += u64::from(!unneeded);

@@ -354,7 +354,7 @@ impl Zeropod {
         }
         let epoch = self.full(grant.epoch);
         let own = self.epoch;
-        // What it has granted counts in any case: the host asks again for what it cannot use.
+        // A granted total counts in any case: the host asks again for what it cannot use.
         let place = self.on_total(grant.to, grant.total)?;
         if epoch <= own {
             self.counts.late += 1;

@@ -1,11 +1,11 @@
 //! Which decisions do not go by size alone, and which demands these serve first.
 //!
-//! DEVIATION(zeropod#IV-B1): the paper has no such turns, and there a large demand beside small ones
-//! that never end waits without end. Of `fair_every` decisions one goes round: it serves what such
-//! turns served longest ago, so that every demand has its turn. Half of `fair_every` decisions later
-//! one goes by age: it serves demands that have been open for [`OLD`] rounds, whatever they were
-//! granted since. Small demands do not get that old, and a large one beside them has these turns to
-//! itself until it is closed.
+//! DEVIATION(zeropod#IV-B1): the paper has no such turns, and there a large demand beside small
+//! ones that never end waits without end. Of `fair_every` decisions one goes round: it serves what
+//! such turns served longest ago, so that every demand has its turn. Half of `fair_every` decisions
+//! later one goes by age: it serves demands that have been open for [`OLD`] rounds, whatever they
+//! were granted since. Small demands do not get that old, and a large one beside them has these
+//! turns to itself until it is closed.
 
 use core::cmp::Reverse;
 
@@ -21,7 +21,7 @@ const OLD: u32 = 32;
 
 /// A decision that does not go by size alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Turn {
+pub(super) enum FairTurn {
     /// Demands that were served longest ago go first.
     Round,
     /// Demands that have been open for so many epochs go first, by doublings of their age; in one
@@ -49,28 +49,30 @@ impl Turns {
 
     /// The turn of the next decision, where every `every`th goes round; `None` when it goes by
     /// size.
-    pub(super) fn next(&mut self, every: u32) -> Option<Turn> {
+    pub(super) fn next(&mut self, every: u32) -> Option<FairTurn> {
         if every == 0 {
             return None;
         }
         self.decisions += 1;
         if self.decisions >= every {
             self.decisions = 0;
-            return Some(Turn::Round);
+            return Some(FairTurn::Round);
         }
-        (self.decisions == every.div_ceil(2)).then(|| Turn::Age(every.saturating_mul(OLD)))
+        (self.decisions == every.div_ceil(2)).then(|| FairTurn::Age(every.saturating_mul(OLD)))
     }
 
     /// Lists the demands that `turn` serves first, in `epoch` modulo 2^32.
     #[expect(clippy::cast_possible_truncation, reason = "senders are below 2^16")]
-    pub(super) fn list(&mut self, turn: Option<Turn>, demands: &Demands, epoch: u32) {
+    pub(super) fn list(&mut self, turn: Option<FairTurn>, demands: &Demands, epoch: u32) {
         let Self { most, first, aged, .. } = self;
         first.clear();
         let pair = |(sender, to)| (sender as u16, to);
         match turn {
             None => {}
-            Some(Turn::Round) => first.extend(demands.in_order(Order::Turn).map(pair).take(*most)),
-            Some(Turn::Age(old)) => {
+            Some(FairTurn::Round) => {
+                first.extend(demands.in_order(Order::Turn).map(pair).take(*most))
+            }
+            Some(FairTurn::Age(old)) => {
                 let waits = demands.in_order(Order::Age).map(|(sender, to)| {
                     let (age, since) = demands.waits(sender, to, epoch);
                     (age, since, pair((sender, to)))
@@ -103,8 +105,8 @@ mod tests {
         for every in [1, 2, 16] {
             let mut turns = Turns::new(&Shape::square(4).unwrap());
             let drawn: Vec<_> = (0..every * 4).map(|_| turns.next(every)).collect();
-            let rounds = drawn.iter().filter(|turn| **turn == Some(Turn::Round)).count();
-            let ages = drawn.iter().filter(|turn| matches!(turn, Some(Turn::Age(_)))).count();
+            let rounds = drawn.iter().filter(|turn| **turn == Some(FairTurn::Round)).count();
+            let ages = drawn.iter().filter(|turn| matches!(turn, Some(FairTurn::Age(_)))).count();
             assert_eq!((rounds, ages), (4, if every > 1 { 4 } else { 0 }), "{every}");
         }
         let mut turns = Turns::new(&Shape::square(4).unwrap());
@@ -120,10 +122,10 @@ mod tests {
         }
         demands.send_back(0, To::Host(9), 700);
         let mut turns = Turns::new(&shape);
-        turns.list(Some(Turn::Age(100)), &demands, 1000);
+        turns.list(Some(FairTurn::Age(100)), &demands, 1000);
         let senders: Vec<u16> = turns.first().iter().map(|(sender, _)| *sender).collect();
         assert_eq!(senders, [1, 0, 2, 3], "512 to 1000 epochs, then 256 to 511");
-        turns.list(Some(Turn::Round), &demands, 1000);
+        turns.list(Some(FairTurn::Round), &demands, 1000);
         let senders: Vec<u16> = turns.first().iter().map(|(sender, _)| *sender).collect();
         assert_eq!(senders, [1, 2, 3, 4, 0]);
     }

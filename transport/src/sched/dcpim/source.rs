@@ -19,7 +19,7 @@ use crate::wire::dcpim::{MatchStep, Offer};
 struct Heard {
     from: HostId,
     offer: Offer,
-    /// Its round, in full.
+    /// The round of the request, in full.
     round: u64,
     /// Decides between requests for as many segments, and all of later rounds.
     tie: u32,

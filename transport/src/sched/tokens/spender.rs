@@ -188,7 +188,8 @@ pub(in crate::sched) struct Spender {
 }
 
 impl Spender {
-    /// A spender without flows. A flow begins with segments as `first` says; a token lives for `life`.
+    /// A spender without flows. A flow begins with segments as `first` says; a token lives for
+    /// `life`.
     pub(in crate::sched) fn new(setup: &SchedSetup<'_>, first: First, life: Duration) -> Self {
         let flows = setup.tx_flows_max as usize;
         Self {

@@ -12,9 +12,9 @@ pub(super) enum Odd {
     Unasked,
     /// The note is no answer.
     Malformed,
-    /// It is for an epoch that lies further ahead than any answer can.
+    /// The answer is for an epoch that lies further ahead than any answer can.
     FarEpoch,
-    /// It is for an epoch that has a grant already.
+    /// The answer is for an epoch that has a grant already.
     Doubled,
     /// It names a route that the pod does not have.
     NoRoute,

@@ -32,7 +32,7 @@ struct Account {
     waiting: u32,
     /// Bytes sent so far.
     sent: u64,
-    /// Its neighbours in the list that it is in; [`NIL`] at its ends.
+    /// The neighbours in the list that the account is in; [`NIL`] at its ends.
     before: u32,
     next: u32,
     level: u8,

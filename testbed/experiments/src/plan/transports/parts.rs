@@ -1,0 +1,119 @@
+//! Settings that several presets share, or that are the switches and hosts of one.
+
+use super::Settings;
+
+/// Timeouts where paths are 14 us and 1.8 ms long. Seven round trips, which suit a datacentre, are
+/// 12.5 ms across; the simulator behind Uno's figures has a base RTT and the longest queueing: 14 +
+/// 400 us inside, 1792 + 640 us across, for every transport.
+pub(super) const TIMEOUTS_ACROSS: Settings = &[("loss.rto", "1.25"), ("loss.rto_min", "414us")];
+
+//= uno#5.1
+/// Marks from a quarter to three quarters of a queue.
+pub(super) const RED: Settings = &[("switch.kmin", "0.25"), ("switch.kmax", "0.75")];
+
+/// Marks by a phantom queue beside each queue, as large as the longest BDP.
+pub(super) const PHANTOM: Settings =
+    &[("switch.phantom.kmin", "0.005"), ("switch.phantom.kmax", "0.2")];
+
+/// DCsim's hosts and switches. Its hosts say when a segment leaves, so the window is one that never
+/// holds it back; nothing but its timer says that a segment is lost, which a scheduler's own least
+/// timeout makes long enough.
+pub(super) const DCSIM: Settings = &[
+    ("switch.qdisc", "dcsim"),
+    ("cc.fixed.bdps", "64"),
+    ("loss.reorder_window", "off"),
+    ("loss.tail_probe", "off"),
+    //= dcsim#2.4
+    ("loss.backoff_max", "4"),
+];
+
+/// Hosts that send against tokens, over plain switches. Tokens say when a segment leaves, so the
+/// window is one that never holds it back; reordering is no sign of loss where packets are sprayed.
+pub(super) const TOKENS: Settings = &[
+    ("switch.qdisc", "drop-tail"),
+    ("cc.fixed.bdps", "64"),
+    ("loss.reorder_window", "off"),
+    ("loss.tail_probe", "off"),
+];
+
+/// pFabric's hosts and switches: a window of a BDP that never changes, and a timer that is as short
+/// after many timeouts as after one. A flow with much left waits until others have ended, so its
+/// silence says little.
+//= pfabric#4
+pub(super) const PFABRIC: Settings = &[
+    ("switch.qdisc", "pfabric"),
+    ("cc.fixed.bdps", "1"),
+    ("loss.reorder_window", "off"),
+    ("loss.tail_probe", "off"),
+    ("loss.backoff_max", "0"),
+    ("loss.give_up", "1s"),
+];
+
+/// Zeropod's hosts and switches. Its hosts say when a cell leaves, so the window is one that never
+/// holds it back; a cell is lost when no receipt of it comes.
+pub(super) const ZEROPOD: Settings = &[
+    ("switch.qdisc", "bufferless"),
+    ("switch.routing", "explicit"),
+    ("nic.qdisc", "bufferless"),
+    ("cc.fixed.bdps", "64"),
+    ("loss.reorder_window", "off"),
+    ("loss.tail_probe", "off"),
+    //= zeropod#V-A
+    ("mtu", "512"),
+    ("wire.data_overhead", "40"),
+    ("wire.data_min", "512"),
+    ("wire.control", "40"),
+];
+
+/// Marks show queues inside a site alone: border switches have none.
+pub(super) const RED_INSIDE: Settings =
+    &[("switch.qdisc", "ecn"), ("switch.border_qdisc", "drop-tail")];
+
+/// Switches that neither mark nor trim.
+pub(super) const DROP_TAIL: Settings = &[("switch.qdisc", "drop-tail")];
+
+/// Two sites whose switches drop instead of pausing: a link of 3 ms leaves no room for headroom.
+/// Buffers are the paper's, for each port.
+//= mlcc#4.1
+pub(super) const SITES: Settings = &[
+    ("switch.queue", "22MB"),
+    ("switch.border_queue", "128MB"),
+    ("loss.tail_probe", "off"),
+    ("loss.rto_min", "4ms"),
+];
+
+/// Queues at the far border that are longer than the path for many a round trip.
+pub(super) const LONG_QUEUES: Settings = &[("loss.rto", "8")];
+
+/// Queues there that are shorter than a round trip.
+pub(super) const SHORT_QUEUES: Settings = &[("loss.rto", "4")];
+
+/// DCQCN as on network cards, with the settings of HPCC's authors. Marks are a share of a port's
+/// buffer, between those for 25 and for 100 Gb/s.
+pub(super) const DCQCN_HPCC: Settings = &[
+    ("switch.qdisc", "ecn"),
+    ("switch.kmin", "0.009"),
+    ("switch.kmax", "0.036"),
+    ("cc.dcqcn.cnp_interval", "4us"),
+    ("cc.dcqcn.alpha_timer", "1us"),
+    ("cc.dcqcn.timer", "900us"),
+    ("cc.dcqcn.byte_counter", "4294967295"),
+    ("cc.dcqcn.fast_recovery", "1"),
+    ("cc.dcqcn.clamp_target", "off"),
+    ("cc.dcqcn.rate_ai", "0.002"),
+    ("cc.dcqcn.rate_hai", "0.004"),
+    ("cc.dcqcn.rate_min", "0.004"),
+];
+
+/// Flows across are MLCC's, those inside HPCC's; border switches take part.
+pub(super) const MLCC: Settings =
+    &[("far.cc", "mlcc"), ("switch.program", "dci@border"), ("switch.int_room", "4")];
+
+/// What the paper has and ours has not: queues start at line rate and are bounded by it alone.
+pub(super) const MLCC_PAPER: Settings = &[
+    ("cc.mlcc.first", "auto"),
+    ("cc.mlcc.equal", "off"),
+    ("rc.mlcc.initial", "line"),
+    ("switch.dci.clock", "0"),
+    ("switch.dci.equal", "off"),
+];

@@ -11,8 +11,8 @@ use crate::hosts::{Files, Running};
 use crate::stalls::under_way;
 use system_tests::cases::Verdict::{self, Passed};
 
-/// What a host says once it uses other keys.
-const SAID: &str = "keys have changed and are in use";
+/// What a host says once it has read other keys.
+const SAID: &str = "keys have changed";
 
 /// A host that has not said so in this time never will: it looks every second.
 const SAID_WITHIN: Duration = Duration::from_secs(10);

@@ -424,7 +424,10 @@ fn link_down() -> Verdict {
     let netns = [Some(pair.names[0].as_str()), Some(pair.names[1].as_str())];
     let stage = Stage::new(netns, ["veth", "veth"], &patience);
     // Long enough for the flow to go on after the longest.
-    let seconds = breaks.iter().sum::<Duration>().as_secs() + 3;
+    let seconds = (breaks.iter().sum::<Duration>()
+        + BETWEEN * u32::try_from(breaks.len()).unwrap())
+    .as_secs()
+        + 3;
     let time = ["--time", &seconds.to_string(), "--verify"];
     let mut client = stage.client("perf", &[&time[..], &patience].concat());
     client.on_event(" 1.");

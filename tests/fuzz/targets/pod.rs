@@ -20,7 +20,7 @@ fn host() -> (Zeropod, Config) {
         Settings { payload_max: 512, sched: SchedKind::Zeropod, ..Settings::default() };
     settings.tx_flows_max = 4;
     let params = &mut settings.sched_params.zeropod;
-    (params.per_tor, params.hosts, params.cell) = (16, 256, 512);
+    (params.per_tor, params.hosts, params.cell, params.aggs) = (16, 256, 512, 16);
     (params.scheduler, params.hop) = (SCHEDULER.0, Duration::from_us(1));
     let config = Config::new(settings).expect("legal settings");
     (Zeropod::new(&config.sched_setup(HostId(2), Rng::new(3))), config)

@@ -48,13 +48,19 @@ pub(crate) struct Setup {
     pub(crate) keys: Option<SharedKeys>,
 }
 
+/// Flows without proof have one of so many parts of tables and memory.
+const UNPROVEN_PART: u32 = 4;
+
 impl Setup {
-    /// All that an application may hold, but for one of so many parts.
+    /// All that an application may hold, but for the part of flows without proof, which count in no
+    /// share, and one of so many parts.
     fn all_but(&self, parts: u32) -> ShareMax {
+        let (memory, parts_u64) = (self.memory_max, u64::from(parts));
+        let all_but = |all: u32| all - all / UNPROVEN_PART - all / parts;
         ShareMax {
-            flows: self.connections_max - self.connections_max / parts,
-            messages: self.messages_max - self.messages_max / parts,
-            bytes: self.memory_max - self.memory_max / u64::from(parts),
+            flows: all_but(self.connections_max),
+            messages: all_but(self.messages_max),
+            bytes: memory - memory / u64::from(UNPROVEN_PART) - memory / parts_u64,
         }
     }
 }
@@ -112,9 +118,9 @@ impl Stack {
             tx_flows_max: setup.connections_max,
             rx_flows_max: setup.connections_max,
             // Packets with forged sources cost no more than a quarter of tables and memory.
-            unproven_max: setup.connections_max / 4,
-            unproven_bytes: setup.memory_max / 4,
-            // Nor does one host take the last quarter, or one address prefix the last eighth.
+            unproven_max: setup.connections_max / UNPROVEN_PART,
+            unproven_bytes: setup.memory_max / u64::from(UNPROVEN_PART),
+            // Nor does one host take another quarter, or one address prefix another eighth.
             peer_max: setup.all_but(4),
             group_max: setup.all_but(8),
             msgs_max: setup.messages_max,

@@ -259,6 +259,10 @@ impl DcPim {
         self.stages.follow(offer.stage, now);
         self.next_at = self.stages.start(self.next_stage);
         self.advance(now);
+        if round > self.stages.at(now) / 2 {
+            // Its own host has not begun that round, or this one would have followed.
+            return false;
+        }
         match offer.step {
             MatchStep::Request if !self.source.on_request(from, *offer, round, epoch) => {
                 // Its host is behind, and follows.

@@ -56,6 +56,10 @@ fn refusals(end: &mut End) -> usize {
 #[test]
 fn the_hosts_of_a_prefix_share_their_flows_and_take_none_of_another() {
     let mut end = strict(|s| s.group_max = ShareMax { flows: 2, ..MAX });
+    // First in the table: an eviction that looks at no host takes it.
+    let other = open_by(ELSEWHERE, 0);
+    prove(&mut end, &other);
+    end.places(&other);
     for host in [PEER, NEIGHBOUR] {
         let open = open_by(host, 0);
         prove(&mut end, &open);
@@ -66,9 +70,9 @@ fn the_hosts_of_a_prefix_share_their_flows_and_take_none_of_another() {
     let cookie = asked(&mut end)[0].2;
     end.refuses(&proof(&third, cookie), DropReason::GroupShare);
     assert_eq!(refusals(&mut end), 1);
-    let other = open_by(ELSEWHERE, 0);
-    prove(&mut end, &other);
-    end.places(&other);
+    let more = open_by(ELSEWHERE, 1);
+    prove(&mut end, &more);
+    end.places(&more);
     // A flow at rest of the prefix gives way, and none of another.
     end.now += end.config.give_up_after(&end.config.default_path()) * 2 + Duration::from_s(1);
     end.endpoint.handle_timeout(end.now);

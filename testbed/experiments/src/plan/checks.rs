@@ -1,5 +1,5 @@
-//! Checks of a plan that hold whatever its scheduler is: queues, marks, and the way that packets
-//! take.
+//! Checks of a plan beside those of single systems: queues, marks, sizes, and how packets name
+//! their way.
 
 use transport::Bytes;
 use transport::sched::SchedKind;
@@ -54,8 +54,8 @@ pub(super) fn check_marks(draft: &Draft) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Packets name their way in one system alone, whose hosts know the pod: other hosts draw entropy
-/// values, and a program sends by their hash.
+/// Zeropod's hosts alone name the way of a packet: other hosts draw entropy values, and a program
+/// sends by their hash.
 pub(super) fn check_routing(draft: &Draft) -> Result<(), RunError> {
     if !draft.switch.explicit {
         return Ok(());

@@ -199,7 +199,9 @@ impl Plan {
         let is_asked_for = self.settings.sched != SchedKind::RoundRobin
             || self.matrix.flows.iter().any(collective);
         let in_order = matches!(self.fabric.nic_qdisc, QdiscKind::DropTail | QdiscKind::Bufferless);
-        is_asked_for && in_order && !self.fabric.qdisc.needs_pauses()
+        let pauses = self.draft.programs.iter().filter_map(|spec| spec.program.qdisc());
+        let qdiscs = pauses.chain([self.fabric.qdisc]);
+        is_asked_for && in_order && !qdiscs.into_iter().any(|qdisc| qdisc.needs_pauses())
     }
 
     /// Whether hosts say in data what its flow has left, and ports sort by that.

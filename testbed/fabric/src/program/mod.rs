@@ -28,7 +28,7 @@ use super::elements::{PortId, PortSpec, SwitchSpec};
 use super::packet::Packet;
 use super::qdisc::{QdiscKind, Queued};
 
-/// SwitchProgram that runs in a switch.
+/// What a program does with packets and time.
 pub trait Program {
     /// `packet` has arrived by the link that `from`, a port of this switch, leads back along. The
     /// program sends it on, holds it, drops it or consumes it.

@@ -133,7 +133,7 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
             None => {}
             Some(Ok(keys)) => {
                 pollers.rotate(keys);
-                tracing::warn!("keys have changed and are in use");
+                tracing::warn!("keys have changed");
             }
             Some(Err(error)) => tracing::error!("{error}; the keys before stay in use"),
         }

@@ -155,15 +155,17 @@ impl Needs {
     ) -> Result<(Config, Self), RunError> {
         let most = |n: u32| n.min(1 << 20);
         let (flows, msgs) = (config.rx_flows_max, config.msgs_max);
-        let rx_flows_max = most(2 * flows + STRANGERS);
-        let unproven_max = rx_flows_max - flows;
+        let rx_flows_max = most(3 * flows + 2 * STRANGERS);
+        let unproven_max = (rx_flows_max - flows) / 2;
         let bytes_in = self.bytes_in.max(1);
         // Half without proof, then one message of each unproven flow.
         let msgs_max = most(2 * msgs + unproven_max);
-        let all_but = |part| ShareMax {
-            flows: rx_flows_max - unproven_max / part,
-            messages: msgs_max - (msgs_max - msgs) / part,
-            bytes: u64::MAX,
+        // Flows without proof count in no share, so no share takes their room.
+        let (flows_left, msgs_left) = (rx_flows_max - unproven_max, msgs_max - unproven_max);
+        let all_but = |part: u32| ShareMax {
+            flows: flows_left - (flows_left - flows) / part,
+            messages: msgs_left - msgs_left.saturating_sub(msgs) / part,
+            bytes: 2 * bytes_in - bytes_in / u64::from(part),
         };
         let config = Config::new(Settings {
             rx_flows_max,

@@ -91,7 +91,9 @@ impl Job for Decision<'_> {
         colours.first = pass.first_agg;
         if colours.route(ports, grants, given) {
             let router = &mut FirstIdle { first: pass.first_agg };
-            pass.run::<O, _>(&mut Work { demands, ports, router, chance, grants });
+            let work = &mut Work { demands, ports, router, chance, grants };
+            pass.serve_first::<O, _>(work, first);
+            pass.run::<O, _>(work);
         }
     }
 }

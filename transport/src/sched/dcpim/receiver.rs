@@ -278,6 +278,10 @@ impl Receiver {
         });
         for number in 0..self.offers.len() {
             let Offered { from, offer, .. } = self.offers[number];
+            if self.places.host(offer.place) != Some(from) {
+                // Another source has the place by now.
+                continue;
+            }
             let channels = offer.channels.min(self.matching.channels - self.next);
             if channels == 0 {
                 break;

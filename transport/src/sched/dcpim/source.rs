@@ -164,6 +164,8 @@ impl Source {
         let room_early = self.matching.room_early(self.busy + self.given_early + held_early);
         let channels = offer.channels.min(granted.channels).min(room);
         let early = offer.early.min(granted.early).min(room_early).min(channels);
+        // A channel that cannot be used early goes back whole.
+        let channels = channels.min(offer.channels.saturating_sub(offer.early - early)).max(early);
         (self.given, self.given_early) = (self.given + channels, self.given_early + early);
         let back = (offer.channels - channels, offer.early - early);
         if back != (0, 0) {

@@ -419,6 +419,9 @@ fn strangers_and_messages_that_answer_nothing_change_nothing() {
         assert!(!forge(&mut world, 9, Offer { step, stage: far, ..request }), "{step:?}");
     }
     assert_eq!(world.hosts[0].sched.stages.at(world.now), before);
+    // A request of a round that no host has begun.
+    let ahead = request.round.wrapping_add(100);
+    assert!(!forge(&mut world, 1, Offer { flow: World::flow(1, 0), round: ahead, ..request }));
     // A grant that does not repeat what was asked.
     let own = world.hosts[0].sched.receiver.taken();
     let grant = Offer { step: MatchStep::Grant, asked: request.asked ^ 1, ..request };

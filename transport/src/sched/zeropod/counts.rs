@@ -16,7 +16,7 @@ pub(super) enum Odd {
     FarEpoch,
     /// The answer is for an epoch that has a grant already.
     Doubled,
-    /// It names a route that the pod does not have.
+    /// The answer names a route that the pod does not have.
     NoRoute,
 }
 

@@ -71,7 +71,7 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    /// Of a table with so many places.
+    /// The shares of a table with so many places.
     pub(super) fn new(config: &Config, places: usize, look_up: KeyHash) -> Self {
         // Twice the flows: removals leave marks that must not force a rehash.
         let table = || HeldBy::with_capacity_and_hasher(2 * places, look_up);

@@ -31,12 +31,10 @@ mod tests;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
-use super::tokens::{First, Spender, Terms};
-use super::{
-    Answers, Arrival, Backlog, Label, Protocol, Receiving, SchedSetup, Scheduling, Sending, Turn,
-};
+use super::tokens::{First, Spender, Terms, spends_tokens};
+use super::{Answers, Arrival, Protocol, Receiving, SchedSetup, Scheduling};
 use crate::params::{params, words};
-use crate::path::{NetworkFacts, Path};
+use crate::path::NetworkFacts;
 use crate::registry::Registered;
 use crate::segment::{Burst, PayloadRef, TxSegment};
 use crate::time::{Duration, Instant};
@@ -294,41 +292,7 @@ impl Scheduling for DcPim {
     }
 }
 
-impl Sending for DcPim {
-    fn on_open(&mut self, flow: FlowId, peer: HostId, _path: &Path, label: Label) {
-        self.spender.on_open(flow, peer, label);
-    }
-
-    fn on_reopened(&mut self, flow: FlowId) {
-        self.spender.on_reopened(flow);
-    }
-
-    fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant) {
-        self.spender.on_backlog(flow, backlog, now);
-    }
-
-    fn next_turn(&mut self, now: Instant, _until: Instant) -> Option<Turn> {
-        self.spender.next_turn(now)
-    }
-
-    fn on_sent(
-        &mut self,
-        flow: FlowId,
-        segment: &mut TxSegment,
-        backlog: impl FnOnce() -> Backlog,
-        now: Instant,
-    ) {
-        self.spender.on_sent(flow, segment, &backlog(), now);
-    }
-
-    fn holds(&self, flow: FlowId) -> bool {
-        self.spender.holds(flow)
-    }
-
-    fn rto_min(&self) -> Duration {
-        self.terms.rto_min()
-    }
-}
+spends_tokens!(DcPim);
 
 impl Receiving for DcPim {
     fn on_arrival(&mut self, flow: FlowId, arrival: &Arrival<'_>, now: Instant) {

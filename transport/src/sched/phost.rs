@@ -12,12 +12,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::least::Least;
-use super::tokens::{First, Issuer, Spender, Terms};
-use super::{
-    Answers, Arrival, Backlog, Label, Protocol, Receiving, SchedSetup, Scheduling, Sending, Turn,
-};
+use super::tokens::{First, Issuer, Spender, Terms, spends_tokens};
+use super::{Answers, Arrival, Protocol, Receiving, SchedSetup, Scheduling};
 use crate::params::params;
-use crate::path::{NetworkFacts, Path};
+use crate::path::NetworkFacts;
 use crate::registry::Registered;
 use crate::segment::{Burst, TxSegment};
 use crate::time::{Duration, Instant};
@@ -151,41 +149,7 @@ impl Scheduling for Phost {
     }
 }
 
-impl Sending for Phost {
-    fn on_open(&mut self, flow: FlowId, peer: HostId, _path: &Path, label: Label) {
-        self.spender.on_open(flow, peer, label);
-    }
-
-    fn on_reopened(&mut self, flow: FlowId) {
-        self.spender.on_reopened(flow);
-    }
-
-    fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant) {
-        self.spender.on_backlog(flow, backlog, now);
-    }
-
-    fn next_turn(&mut self, now: Instant, _until: Instant) -> Option<Turn> {
-        self.spender.next_turn(now)
-    }
-
-    fn on_sent(
-        &mut self,
-        flow: FlowId,
-        segment: &mut TxSegment,
-        backlog: impl FnOnce() -> Backlog,
-        now: Instant,
-    ) {
-        self.spender.on_sent(flow, segment, &backlog(), now);
-    }
-
-    fn holds(&self, flow: FlowId) -> bool {
-        self.spender.holds(flow)
-    }
-
-    fn rto_min(&self) -> Duration {
-        self.terms.rto_min()
-    }
-}
+spends_tokens!(Phost);
 
 impl Receiving for Phost {
     fn on_arrival(&mut self, flow: FlowId, arrival: &Arrival<'_>, now: Instant) {

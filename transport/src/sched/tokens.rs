@@ -36,6 +36,65 @@ use crate::units::Credit;
 /// names one further ahead, and a report could not name those in between.
 const AHEAD_MAX: u32 = 1 << 15;
 
+/// The sending half of a scheduler whose flows spend tokens: that of its field `spender`, with the
+/// least timeout of its field `terms`.
+macro_rules! spends_tokens {
+    ($scheduler:ty) => {
+        impl $crate::sched::Sending for $scheduler {
+            fn on_open(
+                &mut self,
+                flow: $crate::units::FlowId,
+                peer: $crate::units::HostId,
+                _path: &$crate::path::Path,
+                label: $crate::sched::Label,
+            ) {
+                self.spender.on_open(flow, peer, label);
+            }
+
+            fn on_reopened(&mut self, flow: $crate::units::FlowId) {
+                self.spender.on_reopened(flow);
+            }
+
+            fn on_backlog(
+                &mut self,
+                flow: $crate::units::FlowId,
+                backlog: &$crate::sched::Backlog,
+                now: $crate::time::Instant,
+            ) {
+                self.spender.on_backlog(flow, backlog, now);
+            }
+
+            fn next_turn(
+                &mut self,
+                now: $crate::time::Instant,
+                _until: $crate::time::Instant,
+            ) -> Option<$crate::sched::Turn> {
+                self.spender.next_turn(now)
+            }
+
+            fn on_sent(
+                &mut self,
+                flow: $crate::units::FlowId,
+                segment: &mut $crate::segment::TxSegment,
+                backlog: impl FnOnce() -> $crate::sched::Backlog,
+                now: $crate::time::Instant,
+            ) {
+                self.spender.on_sent(flow, segment, &backlog(), now);
+            }
+
+            fn holds(&self, flow: $crate::units::FlowId) -> bool {
+                self.spender.holds(flow)
+            }
+
+            fn rto_min(&self) -> $crate::time::Duration {
+                self.terms.rto_min()
+            }
+        }
+    };
+}
+
+pub(super) use spends_tokens;
+
 /// What a sender reports of a flow: the last token that is gone, and the segments that need tokens
 /// after it. It takes the field in which other schedulers announce bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -57,7 +57,7 @@ pub struct Settings {
     pub lead: u64,
     /// Epochs from a decision until its answers leave, 0 to `lead`.
     pub delay: u64,
-    /// Of so many decisions, one goes round the demands and one by age, instead of size; 0: none
+    /// Decisions among which one goes round the demands and one by age, instead of size; 0: none
     /// does.
     pub fair_every: u32,
     /// Bytes of one demand that may wait at most, at least a cell.

@@ -1,7 +1,7 @@
 //! The sending half of the matching: a host with segments for others gives its channels to those
 //! that ask for them.
 //!
-//! Of one epoch at most k channels are given: a grant keeps its channels until the next round, and
+//! A source gives at most k channels of one epoch: a grant keeps its channels until the next round, and
 //! an acceptance that comes later gets what is left. Where clocks or round trips make messages
 //! late by up to an epoch, they count for the epoch in which they come.
 

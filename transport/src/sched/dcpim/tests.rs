@@ -5,6 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
+use crate::sched::{Backlog, Label, Sending};
 use super::*;
 use crate::config::{Config, Settings};
 use crate::rng::Rng;

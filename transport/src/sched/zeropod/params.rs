@@ -71,7 +71,7 @@ params! {
         kernel: Kernel = Kernel::Auto;
         /// How sizes of demands become classes of priority.
         classes: Classes = Classes::Sizes;
-        /// Of so many decisions one goes round and one by age instead of size; 0: none does.
+        /// Decisions among which one goes round and one by age instead of size; 0: none does.
         fair_every: u16 = 0;
         /// Payload bytes of a data cell; 0: those of a full segment.
         cell: u16 = 0, in 0..=9000;

@@ -240,7 +240,7 @@ impl Network {
         let driver = &mut Driver { out, frames };
         match self.refuses(host, &packet) {
             Some(reason) => self.links.drop_packet(packet, reason, at, driver),
-            None => self.links.arrive(&mut self.ports[host.0 as usize], packet, at, driver),
+            None => self.links.arrive(&mut self.ports[host.0 as usize], &packet, at, driver),
         }
     }
 

@@ -31,7 +31,7 @@ impl Network {
             } else if flight.is_handed_in() {
                 self.links.counts.on_wire -= 1;
                 let driver = &mut Driver { out, frames: &mut *frames };
-                self.links.arrive(&mut self.ports[host.0 as usize], packet, at, driver);
+                self.links.arrive(&mut self.ports[host.0 as usize], &packet, at, driver);
             } else {
                 self.count_delivered(1);
                 out.push(Output::Delivered { host, packet, at });

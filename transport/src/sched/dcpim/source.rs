@@ -1,8 +1,8 @@
 //! The sending half of the matching: a host with segments for others gives its channels to those
 //! that ask for them.
 //!
-//! A source gives at most k channels of one epoch: a grant keeps its channels until the next round, and
-//! an acceptance that comes later gets what is left. Where clocks or round trips make messages
+//! A source gives at most k channels of one epoch: a grant keeps its channels until the next round,
+//! and an acceptance that comes later gets what is left. Where clocks or round trips make messages
 //! late by up to an epoch, they count for the epoch in which they come.
 
 use alloc::vec::Vec;

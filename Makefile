@@ -64,14 +64,14 @@ swarm: ## random scenarios against invariants, from SEED
 system: ## the command line, lies in its inputs, virtual time against the paper, allocations, replay, captures, the dissector
 	$(SYSTEM) --lib --test cli --test adding --test variants --test lies --test sim --test allocations --test forecast --test replay --test capture --test dissector
 
-dpdk-test: build ## real DPDK virtual devices: loopback, and virtual time against real time
+dpdk-test: ## real DPDK virtual devices: loopback, and virtual time against real time
 	$(SYSTEM) --test dpdk_loopback --test processes --test differential --test nic --test attack -- --test-threads=1
 
-attack: build ## every attack of tests/attack for two minutes (root), hosts that stand still for as long
+attack: ## every attack of tests/attack for two minutes (root), hosts that stand still for as long
 	$(SYSTEM) --test attack -- --seconds 60 && $(SYSTEM) --test nic -- still_for_long --stall 60
-soak: build; $(SYSTEM) --test attack -- --soak $${SOAK:-3600} ## a server under every attack in turn for SOAK seconds: clients that pause and are killed, one restart; memory and descriptors stay (root)
+soak: ; $(SYSTEM) --test attack -- --soak $${SOAK:-3600} ## a server under every attack in turn for SOAK seconds: clients that pause and are killed, one restart; memory and descriptors stay (root)
 mutants: ; tests/mutants/run --shard $${SHARD:-0/1} ## cargo-mutants, installed where it is missing, over the checks of packets and blocks; SHARD=0/16 is a sixteenth
-crash: build ## processes killed 50 times at random instants, stopped for 1, 12 and 60 s, links that flap, full disks (root)
+crash: ## processes killed 50 times at random instants, stopped for 1, 12 and 60 s, links that flap, full disks (root)
 	CRASHES=50 STALLS=1,12,60 $(SYSTEM) --test processes -- killed still link full little reader && CRASHES=50 STALLS=1,12,60 $(SYSTEM) --test nic -- killed first_host link
 vm-setup: ## what vm-test needs: qemu, busybox, cpio, and a kernel that is unpacked, not installed
 	tests/vm/setup

@@ -5,6 +5,7 @@
 //! and an acceptance that comes later gets what is left. Where clocks or round trips make messages
 //! late by up to an epoch, they count for the epoch in which they come.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use super::stages::Stages;
@@ -25,7 +26,7 @@ struct Heard {
     tie: u32,
 }
 
-/// A grant that no acceptance has used.
+/// A grant of this epoch or the one before.
 #[derive(Clone, Copy, Debug)]
 struct Granted {
     to: HostId,
@@ -37,6 +38,8 @@ struct Granted {
     stage: u64,
     channels: u8,
     early: u8,
+    /// Whether its acceptance has come: one that comes again says nothing new.
+    accepted: bool,
 }
 
 /// The channels of one host as a source.
@@ -44,6 +47,9 @@ struct Granted {
 pub(super) struct Source {
     matching: Matching,
     heard: Vec<Heard>,
+    /// By slab index of the flow that a request names, the first round in which that may be named
+    /// again: a request that comes twice counts once.
+    named_from: Vec<u64>,
     granted: Vec<Granted>,
     /// The stage of the last grants: those of others are not kept any more.
     stage: u64,
@@ -67,6 +73,7 @@ impl Source {
         Self {
             matching,
             heard: Vec::with_capacity(most),
+            named_from: vec![0; setup.tx_flows_max as usize],
             granted: Vec::with_capacity(3 * rounds * usize::from(matching.channels)),
             stage: 0,
             epoch: 0,
@@ -82,7 +89,8 @@ impl Source {
         !self.heard.is_empty()
     }
 
-    /// Takes in a request, which may be late by an epoch; false when it is later.
+    /// Takes in a request, which may be late by an epoch; false when it is later. One that comes
+    /// again is ignored, and so is one that a later one has overtaken.
     pub(super) fn on_request(
         &mut self,
         from: HostId,
@@ -93,7 +101,10 @@ impl Source {
         if epoch + 1 < self.epoch {
             return false;
         }
-        if self.heard.len() < self.heard.capacity() {
+        let Some(named_from) = self.named_from.get_mut(offer.flow.index()) else { return true };
+        let again = round < *named_from;
+        *named_from = (*named_from).max(round + 1);
+        if !again && self.heard.len() < self.heard.capacity() {
             self.heard.push(Heard { from, offer, round, tie: self.rng.next_u32() });
         }
         true
@@ -135,7 +146,9 @@ impl Source {
             let early = offer.early.min(channels).min(room_early);
             (room, room_early) = (room - channels, room_early - early);
             let nonce = self.rng.next_u32();
-            self.granted.push(Granted { to: from, round, nonce, stage, channels, early });
+            let accepted = false;
+            self.granted
+                .push(Granted { to: from, round, nonce, stage, channels, early, accepted });
             let offer = Offer { granted: nonce, ..offer };
             out.answer(from, &offer, MatchStep::Grant, (channels, early));
         }
@@ -151,11 +164,16 @@ impl Source {
         let Some(at) = self.granted.iter().position(of_it) else {
             return out.answer(from, offer, MatchStep::Return, (offer.channels, offer.early));
         };
-        let granted = self.granted.swap_remove(at);
+        if self.granted[at].accepted {
+            return;
+        }
+        self.granted[at].accepted = true;
+        let granted = self.granted[at];
         // A grant of the last round has its channels; others share what that round has left.
         let (mut held, mut held_early) = (0, 0);
         if granted.stage != self.stage {
-            for other in self.granted.iter().filter(|other| other.stage == self.stage) {
+            let last = |other: &&Granted| other.stage == self.stage && !other.accepted;
+            for other in self.granted.iter().filter(last) {
                 (held, held_early) = (held + other.channels, held_early + other.early);
             }
         }
@@ -171,6 +189,12 @@ impl Source {
         if back != (0, 0) {
             out.answer(from, offer, MatchStep::Return, (back.0.max(back.1), back.1));
         }
+    }
+
+    /// Requests that wait.
+    #[cfg(test)]
+    pub(super) fn heard(&self) -> usize {
+        self.heard.len()
     }
 
     /// Channels given in the epoch that is being matched, and in the one before.

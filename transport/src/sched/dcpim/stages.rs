@@ -1,7 +1,9 @@
 //! The clock of the matching: half rounds of one length, counted since time 0.
 //!
 //! In an even stage receivers take grants and ask, in an odd one sources give. Clocks of hosts need
-//! not agree: each message names the stage of its host, and a host that is behind follows.
+//! not agree: each message names the stage of its host, and a host that is behind follows. A host
+//! follows far only so often, and a little only by a small part of the time that passes, so peers
+//! whose stages run ahead for ever take a bounded share of its epochs.
 
 use crate::time::{Duration, Instant};
 
@@ -14,15 +16,31 @@ pub(super) struct Stages {
     rounds: u64,
     /// How far the stages are ahead of the host's clock.
     lead: Duration,
+    /// When all that was followed a little will have been paid for by time that passed.
+    paid_at: Instant,
+    /// When all that was followed far will have been paid for.
+    jumps_paid_at: Instant,
 }
 
 /// How far stages may come ahead of a clock.
 const LEAD_MAX: Duration = Duration::from_ps(1 << 62);
+/// Time that pays for following a little, as a multiple of the step; an epoch at once at most.
+const STEP_PRICE: u64 = 16;
+/// Epochs that pay for following further than that.
+const JUMP_PRICE: u64 = 64;
+/// Far steps that may come at once: hosts that meet follow one after the other.
+const JUMPS_MAX: u64 = 8;
 
 impl Stages {
     pub(super) fn new(round: Duration, rounds: u64) -> Self {
         let half = Duration::from_ps((round.as_ps() / 2).max(1));
-        Self { half, rounds: rounds.max(1), lead: Duration::ZERO }
+        Self {
+            half,
+            rounds: rounds.max(1),
+            lead: Duration::ZERO,
+            paid_at: Instant::ZERO,
+            jumps_paid_at: Instant::ZERO,
+        }
     }
 
     /// The stage of an instant.
@@ -63,16 +81,34 @@ impl Stages {
         own.saturating_add_signed(ahead.into())
     }
 
-    /// Another host is in `stage`, modulo 2^32: stages that are behind it go on from there.
+    /// Another host is in `stage`, modulo 2^32: stages that are behind it go on from there, unless
+    /// others have been followed too far of late.
     pub(super) fn follow(&mut self, stage: u32, now: Instant) {
         let own = self.at(now);
         let stage = Self::near(stage, own);
         if stage > own {
             let behind = self.start(stage).since(now);
-            if self.lead + behind <= LEAD_MAX {
+            if self.lead + behind <= LEAD_MAX && self.may_follow(behind, now) {
                 self.lead += behind;
             }
         }
+    }
+
+    /// Pays for going ahead by `behind`, by small steps if these suffice. False when neither these
+    /// nor far ones are left.
+    fn may_follow(&mut self, behind: Duration, now: Instant) -> bool {
+        let epoch = self.epoch();
+        let pay = |paid_at: &mut Instant, price: Duration, credit: Duration| {
+            let paid = (*paid_at).max(now) + price;
+            let may = paid <= now + credit;
+            if may {
+                *paid_at = paid;
+            }
+            may
+        };
+        let jump = epoch * JUMP_PRICE;
+        (behind <= epoch && pay(&mut self.paid_at, behind * STEP_PRICE, epoch * STEP_PRICE))
+            || pay(&mut self.jumps_paid_at, jump, jump * JUMPS_MAX)
     }
 }
 
@@ -93,5 +129,33 @@ mod tests {
         assert_eq!(stages.start(8), at(17));
         assert_eq!((stages.epoch_of(7), stages.in_epoch(7)), (1, 3));
         assert_eq!(Stages::near(u32::MAX, 1 << 32), (1 << 32) - 1);
+    }
+
+    #[test]
+    fn a_peer_that_is_ahead_for_ever_takes_a_small_share_of_the_epochs() {
+        for ahead in [1_u64, 7, 8, 9, 16, 1000] {
+            let mut stages = Stages::new(Duration::from_us(10), 4);
+            let (half, epoch) = (stages.half, stages.epoch());
+            let (mut now, mut far) = (Instant::ZERO, 0);
+            let mut small = Duration::ZERO;
+            let end = now + epoch * (100 * JUMP_PRICE);
+            while now < end {
+                let (own, lead) = (stages.at(now), stages.lead);
+                let stage = u32::try_from((own + ahead) % (1 << 32)).unwrap();
+                stages.follow(stage, now);
+                let step = stages.lead - lead;
+                if step > epoch {
+                    far += 1;
+                } else {
+                    small += step;
+                }
+                now += half;
+            }
+            // 100 far steps are paid for, and 8 come at once; each is worth an epoch if small.
+            assert!(far <= 108, "{far} steps ahead by {ahead}");
+            let most = end.since(Instant::ZERO).mul_ratio(1, STEP_PRICE) + epoch * (1 + 108);
+            assert!(small <= most, "{small} of {most}, ahead by {ahead}");
+            assert!(far > 0 || small > epoch * 100, "honest hosts are followed: {ahead}");
+        }
     }
 }

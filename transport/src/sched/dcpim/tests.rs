@@ -434,6 +434,74 @@ fn strangers_and_messages_that_answer_nothing_change_nothing() {
     assert_eq!(world.hosts[0].sched.source.given().1, 0);
 }
 
+/// Messages of the matching that host 0 sends now.
+fn answers(world: &mut World) -> Vec<Offer> {
+    let mut out = Burst::with_limit(BURST);
+    world.hosts[0].sched.poll_control(world.now, world.now, &mut out);
+    let offer = |sent: &TxSegment| match &sent.hdr.body {
+        Body::Note(note) => Offer::of(note),
+        _ => None,
+    };
+    out.iter().filter_map(offer).collect()
+}
+
+#[test]
+fn requests_and_acceptances_that_come_again_change_nothing() {
+    let mut world = crowd(3, 1, 300, |_| {});
+    let mut asked = 0;
+    let accept = loop {
+        world.step();
+        let said = world.offers.iter().rev().filter(|o| (o.1, o.2) == (1, 0)).map(|o| o.3);
+        let said: Vec<Offer> = said.collect();
+        let request = said.iter().find(|offer| offer.step == MatchStep::Request);
+        if let Some(&offer) = request.filter(|offer| offer.round >= asked) {
+            asked = offer.round + 1;
+            let before = world.hosts[0].sched.source.heard();
+            (0..10).for_each(|_| assert!(forge(&mut world, 1, offer)));
+            assert_eq!(world.hosts[0].sched.source.heard(), before);
+        }
+        if let Some(&accept) = said.iter().find(|offer| offer.step == MatchStep::Accept) {
+            break accept;
+        }
+    };
+    assert!(asked > 0);
+    let given = world.hosts[0].sched.source.given();
+    for _ in 0..10 {
+        forge(&mut world, 1, accept);
+        let returned = answers(&mut world).into_iter().find(|o| o.step == MatchStep::Return);
+        assert_eq!((returned, world.hosts[0].sched.source.given()), (None, given));
+    }
+    // One that was never granted gets its channels back.
+    forge(&mut world, 1, Offer { granted: accept.granted ^ 1, ..accept });
+    assert!(answers(&mut world).iter().any(|o| o.step == MatchStep::Return));
+}
+
+#[test]
+fn a_peer_whose_stages_run_ahead_for_ever_does_not_stop_the_others() {
+    let sent = |ahead: u32| {
+        let mut world = crowd(3, 1, 30_000, |_| {});
+        for _ in 0..4000 {
+            world.run(1);
+            // The first request of host 1, again and again, from ever later stages.
+            let said = |o: &&(u64, u32, u32, Offer)| {
+                (o.1, o.2, o.3.step) == (1, 0, MatchStep::Request)
+            };
+            if let Some(&(.., offer)) = world.offers.iter().find(said).filter(|_| ahead > 0) {
+                let host = &world.hosts[0].sched;
+                #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
+                let stage = (host.stages.at(world.now) as u32).wrapping_add(ahead);
+                forge(&mut world, 1, Offer { stage, ..offer });
+            }
+        }
+        world.sent(2, 0, 0) + world.sent(0, 2, 0)
+    };
+    let undisturbed = sent(0);
+    // What is left is what hosts reach whose stages are apart by up to a flight: messages of one of
+    // them come too late for their stage. Where every step is followed nothing is sent at all.
+    let disturbed = [1, 5, 16, 64].map(sent);
+    assert!(disturbed.iter().all(|sent| sent * 8 > undisturbed), "{disturbed:?} of {undisturbed}");
+}
+
 #[test]
 fn a_source_that_is_silent_is_asked_ever_more_rarely() {
     let mut world = World::new(2, 1, |_| {});

@@ -15,9 +15,11 @@ use transport::units::{Bytes, Credit, Key};
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::advice::Advice;
 use transport::wire::checksum::Checksum;
+use transport::wire::dcpim::{MatchStep, Offer};
 use transport::wire::frame::{self, Ecn, FrameSpec, TrafficClass, UdpCheck};
 use transport::wire::int::{Hop, Int};
 use transport::wire::pod::{Grant, MICE_MAX, Mouse, Place, Rts, Schd};
+use transport::wire::sim::Sim;
 use transport::wire::{
     Ack, Allowance, BlockNack, Body, Coded, Data, Ext, Header, Note, Open, Presence, Receipt,
     Report,
@@ -25,7 +27,7 @@ use transport::wire::{
 use transport::{EntropyValue, FlowId, HostId, Instant, MsgNo, Psn, Rate, Rng};
 
 /// Fields that are numbers, in the order asked for.
-const NUMBERS: [&str; 53] = [
+const NUMBERS: [&str; 65] = [
     "kind",
     "ev",
     "dst_flow",
@@ -79,6 +81,18 @@ const NUMBERS: [&str; 53] = [
     "pod_sent_in",
     "pod_granted_to",
     "pod_granted",
+    "sim_number",
+    "sim_nonce",
+    "match_step",
+    "match_channels",
+    "match_early",
+    "match_round",
+    "match_stage",
+    "match_left",
+    "match_flow",
+    "match_place",
+    "match_asked",
+    "match_granted",
 ];
 
 /// Ports that Wireshark takes for those of other protocols, and others.
@@ -162,6 +176,9 @@ fn bodies(rng: &mut Rng) -> Vec<Body> {
         bodies.push(Body::Note(Note { class, ..Note::new(9, said).unwrap() }));
     }
     bodies.extend(of_pods(rng).map(Body::Note));
+    let sim = Sim { number: word(rng), nonce: word(rng), src_flow: flow(rng) };
+    bodies.extend([sim.probe(), sim.answer()].map(Body::Note));
+    bodies.extend(of_matching(rng).map(Body::Note));
     let named = flow(rng);
     let cookie = rng.next_u64();
     let steps = [
@@ -174,6 +191,15 @@ fn bodies(rng: &mut Rng) -> Vec<Body> {
     ];
     bodies.extend(steps.map(Body::Presence));
     bodies
+}
+
+/// The four steps of a round of dcPIM.
+fn of_matching(rng: &mut Rng) -> [Note; 4] {
+    [MatchStep::Request, MatchStep::Grant, MatchStep::Accept, MatchStep::Return].map(|step| {
+        let [round, stage, left, place, asked, granted] = [0; 6].map(|_: u32| word(rng));
+        let (channels, early, flow) = (4 + step as u8, step as u8, flow(rng));
+        Offer { step, channels, early, round, stage, left, flow, place, asked, granted }.note()
+    })
 }
 
 /// A request without and with an update and a mouse, an answer without and with all parts.
@@ -376,6 +402,24 @@ fn note_numbers(note: &Note) -> Vec<(&'static str, u64)> {
     let mut numbers =
         vec![("class", class), ("protocol", note.protocol.into()), ("length", note.len.into())];
     numbers.extend(pod_numbers(note));
+    numbers.extend(Sim::of(note).into_iter().flat_map(|sim| {
+        let src_flow = ("src_flow", u64::from(sim.src_flow.0));
+        [("sim_number", sim.number.into()), ("sim_nonce", sim.nonce.into()), src_flow]
+    }));
+    numbers.extend(Offer::of(note).into_iter().flat_map(|offer| {
+        [
+            ("match_step", offer.step as u64),
+            ("match_channels", offer.channels.into()),
+            ("match_early", offer.early.into()),
+            ("match_round", offer.round.into()),
+            ("match_stage", offer.stage.into()),
+            ("match_left", offer.left.into()),
+            ("match_flow", offer.flow.0.into()),
+            ("match_place", offer.place.into()),
+            ("match_asked", offer.asked.into()),
+            ("match_granted", offer.granted.into()),
+        ]
+    }));
     numbers
 }
 

@@ -26,6 +26,8 @@ local STEPS = {
    [0] = "UNKNOWN", [1] = "FORGOTTEN", [2] = "KEEP", [3] = "PROVE", [4] = "PROOF", [5] = "REFUSED",
 }
 
+local MATCH_STEPS = { [0] = "request", [1] = "grant", [2] = "acceptance", [3] = "return" }
+
 local SEALS = { [0] = "authenticated", [1] = "encrypted" }
 local SEAL_LENGTH = 32
 
@@ -117,6 +119,20 @@ local fields = {
    pod_granted_to = ProtoField.uint16("headrace.pod_granted_to", "Destination of the standing",
       base.HEX),
    pod_granted = ProtoField.uint32("headrace.pod_granted", "Bytes granted so far", base.DEC),
+   sim_number = ProtoField.uint32("headrace.sim_number", "Number of the SIM", base.DEC),
+   sim_nonce = ProtoField.uint32("headrace.sim_nonce", "Nonce", base.HEX),
+   match_step = ProtoField.uint8("headrace.match_step", "Step of the matching", base.DEC,
+      MATCH_STEPS),
+   match_channels = ProtoField.uint8("headrace.match_channels", "Channels", base.DEC),
+   match_early = ProtoField.uint8("headrace.match_early", "Channels used early", base.DEC),
+   match_reserved = ProtoField.uint8("headrace.match_reserved", "Reserved", base.HEX),
+   match_round = ProtoField.uint32("headrace.match_round", "Round of the request", base.DEC),
+   match_stage = ProtoField.uint32("headrace.match_stage", "Half round of the host", base.DEC),
+   match_left = ProtoField.uint32("headrace.match_left", "Segments of the shortest flow", base.DEC),
+   match_flow = ProtoField.uint32("headrace.match_flow", "Flow at the source", base.HEX),
+   match_place = ProtoField.uint32("headrace.match_place", "Place of the source", base.DEC),
+   match_asked = ProtoField.uint32("headrace.match_asked", "Nonce of the receiver", base.HEX),
+   match_granted = ProtoField.uint32("headrace.match_granted", "Nonce of the source", base.HEX),
    payload = ProtoField.bytes("headrace.payload", "Payload"),
    payload_len = ProtoField.uint16("headrace.payload_len", "Payload length", base.DEC),
    trimmed = ProtoField.bool("headrace.trimmed", "Trimmed"),
@@ -380,10 +396,52 @@ local function schd(reader)
    return string.format("SCHD, epoch %u, %u cells", epoch:uint(), cells:uint())
 end
 
--- The reader of a note whose length is that of a request or an answer in a pod.
-local function of_pod(reader, class, protocol, length)
+-- What goes ahead of a segment of DCsim, or its answer.
+local function sim(reader)
+   local _, number = reader:add(fields.sim_number, 4)
+   reader:add(fields.sim_nonce, 4)
+   reader:flow(fields.src_flow, false)
+   return string.format("%u", number:uint())
+end
+
+-- What hosts of dcPIM say while they match.
+local function offer(reader)
+   local step_item, step = reader:add(fields.match_step, 1)
+   local _, channels = reader:add(fields.match_channels, 1)
+   local early_item, early = reader:add(fields.match_early, 1)
+   local reserved_item, reserved = reader:add(fields.match_reserved, 1)
+   local _, round = reader:add(fields.match_round, 4)
+   reader:add(fields.match_stage, 4)
+   reader:add(fields.match_left, 4)
+   reader:add(fields.match_flow, 4)
+   reader:add(fields.match_place, 4)
+   reader:add(fields.match_asked, 4)
+   reader:add(fields.match_granted, 4)
+   local name = MATCH_STEPS[step:uint()]
+   if name == nil then
+      reader:refuse(step_item, "steps are 0 to 3")
+   end
+   if early:uint() > channels:uint() then
+      reader:refuse(early_item, "more channels are early than there are")
+   end
+   if reserved:uint() ~= 0 then
+      reader:refuse(reserved_item, "reserved octets are 0")
+   end
+   return string.format("%s of %u channels, round %u", name or "step", channels:uint(),
+      round:uint())
+end
+
+-- The reader of a note whose protocol, class and length are those of DCsim, of dcPIM, or of a
+-- request or an answer in a pod; and what precedes its summary.
+local function of_known(reader, class, protocol, length)
+   if protocol == 213 and length == 12 and class ~= 0 then
+      return sim, class == 2 and "SIM " or "SIM-ACK "
+   end
    if class ~= 0 then
       return nil
+   end
+   if protocol == 209 and length == 32 then
+      return offer, "dcPIM: "
    end
    if protocol == 81 and length == 32 then
       return schd
@@ -411,9 +469,9 @@ local function note(reader)
    end
    local said
    if length:uint() > 0 and length:uint() <= 32 and length:uint() % 2 == 0 then
-      local read = of_pod(reader, class:uint(), protocol:uint(), length:uint())
+      local read, name = of_known(reader, class:uint(), protocol:uint(), length:uint())
       if read then
-         said = read(reader)
+         said = (name or "") .. read(reader)
       else
          reader:add(fields.octets, length:uint())
       end
@@ -426,9 +484,6 @@ local function note(reader)
    end
    if said then
       return said
-   end
-   if protocol:uint() == 213 and length:uint() == 12 then
-      return class:uint() == 2 and "SIM" or "SIM-ACK"
    end
    return string.format("protocol %u, %u octets", protocol:uint(), length:uint())
 end

@@ -147,8 +147,7 @@ impl Source {
             (room, room_early) = (room - channels, room_early - early);
             let nonce = self.rng.next_u32();
             let accepted = false;
-            self.granted
-                .push(Granted { to: from, round, nonce, stage, channels, early, accepted });
+            self.granted.push(Granted { to: from, round, nonce, stage, channels, early, accepted });
             let offer = Offer { granted: nonce, ..offer };
             out.answer(from, &offer, MatchStep::Grant, (channels, early));
         }

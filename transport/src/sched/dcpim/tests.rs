@@ -5,10 +5,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-use crate::sched::{Backlog, Label, Sending};
 use super::*;
 use crate::config::{Config, Settings};
 use crate::rng::Rng;
+use crate::sched::{Backlog, Label, Sending};
 use crate::segment::BURST;
 use crate::time::Rate;
 use crate::units::{Bytes, Credit};
@@ -483,9 +483,8 @@ fn a_peer_whose_stages_run_ahead_for_ever_does_not_stop_the_others() {
         for _ in 0..4000 {
             world.run(1);
             // The first request of host 1, again and again, from ever later stages.
-            let said = |o: &&(u64, u32, u32, Offer)| {
-                (o.1, o.2, o.3.step) == (1, 0, MatchStep::Request)
-            };
+            let said =
+                |o: &&(u64, u32, u32, Offer)| (o.1, o.2, o.3.step) == (1, 0, MatchStep::Request);
             if let Some(&(.., offer)) = world.offers.iter().find(said).filter(|_| ahead > 0) {
                 let host = &world.hosts[0].sched;
                 #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]

@@ -176,8 +176,7 @@ fn bodies(rng: &mut Rng) -> Vec<Body> {
         bodies.push(Body::Note(Note { class, ..Note::new(9, said).unwrap() }));
     }
     bodies.extend(of_pods(rng).map(Body::Note));
-    let sim = Sim { number: word(rng), nonce: word(rng), src_flow: flow(rng) };
-    bodies.extend([sim.probe(), sim.answer()].map(Body::Note));
+    bodies.extend(of_probes(rng).map(Body::Note));
     bodies.extend(of_matching(rng).map(Body::Note));
     let named = flow(rng);
     let cookie = rng.next_u64();
@@ -191,6 +190,12 @@ fn bodies(rng: &mut Rng) -> Vec<Body> {
     ];
     bodies.extend(steps.map(Body::Presence));
     bodies
+}
+
+/// A SIM and its answer.
+fn of_probes(rng: &mut Rng) -> [Note; 2] {
+    let sim = Sim { number: word(rng), nonce: word(rng), src_flow: flow(rng) };
+    [sim.probe(), sim.answer()]
 }
 
 /// The four steps of a round of dcPIM.

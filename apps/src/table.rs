@@ -47,7 +47,17 @@ pub(crate) fn write_faults(outcome: &Outcome, out: &mut dyn Write) -> io::Result
     for finding in &summary.audit.findings {
         writeln!(out, "audit: {finding}")?;
     }
-    if let Some(lateness) = summary.lateness.filter(|lateness| !lateness.valid) {
+    let lateness = summary.lateness.filter(|lateness| !lateness.valid);
+    if lateness.is_some_and(|lateness| lateness.late_departures) {
+        writeln!(
+            out,
+            "INVALID: one of 100 segments left a slot or more behind its SIM's instant: keep other \
+             work off these cores, or raise vdev.time_scale"
+        )?;
+    }
+    if let Some(lateness) =
+        lateness.filter(|lateness| lateness.late_share > lateness.late_share_max)
+    {
         writeln!(
             out,
             "INVALID: {:.1} % of the time in late polls, at most {:.1} % allowed; the longest \

@@ -34,6 +34,7 @@ pub(crate) const CASES: &[Case] = &[
     ("a_recorded_run_with_telemetry_replays_bit_for_bit", int::recorded),
     ("border_switches_share_a_site_fairly_between_near_and_far_messages", mlcc::fair),
     ("border_switches_survive_what_happens_to_frames", mlcc::faults),
+    ("an_all_to_all_of_dcsim_loses_probes_and_no_data", dcsim),
     ("permutation_of_16_hosts_over_net_ring_is_delivered_and_verified", permutation),
     ("loss_reordering_duplication_and_corruption_leave_payloads_intact", faults),
     ("coded_messages_survive_everything_that_happens_to_packets", coded::faults),
@@ -147,6 +148,25 @@ fn lossless() -> Verdict {
     assert_whole(&outcome);
     assert_eq!(outcome.summary.packets.dropped, 0);
     assert!(outcome.summary.pfc.unwrap().pauses > 0);
+    Verdict::Passed
+}
+
+/// All four classes through the soft switch. SIMs are lost where ports are full, and sent again.
+fn dcsim() -> Verdict {
+    let mut draft = draft(&[("switch.dcsim.queue", "2")]);
+    draft.set_transport("dcsim", Origin::Set).unwrap();
+    let matrix = matrix("all-to-all", 8, &[("size", "256KiB"), ("window", "0")]);
+    let topology = topology::by_name("paper-testbed").unwrap();
+    let outcome = run(&Plan::new(&draft, matrix, &topology).unwrap());
+    assert_whole(&outcome);
+    let Summary { drops, dcsim, lateness, .. } = &outcome.summary;
+    let (dcsim, lateness) = (dcsim.unwrap(), lateness.unwrap());
+    println!("{dcsim:?} {lateness:?}");
+    assert!(!drops.contains_key("queue_full"), "{drops:?}");
+    assert!(dcsim.sims.dropped > Some(0) && dcsim.sims.timed_out > 0 && dcsim.sims.forged == 0);
+    assert!(dcsim.sims.sent > dcsim.sims.acked && dcsim.sims.acked >= 56 * 64);
+    assert!(dcsim.departure_error_ns.max > 0.0, "no poll is always in time");
+    assert!(!(lateness.late_departures && lateness.valid));
     Verdict::Passed
 }
 

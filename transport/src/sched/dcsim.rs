@@ -128,6 +128,12 @@ impl DcSim {
         self.terms.rtt_max
     }
 
+    /// The time of a segment and its small packets on the line, T'.
+    #[must_use]
+    pub fn slot(&self) -> Duration {
+        self.terms.slot
+    }
+
     /// The counters and measurements of this host.
     #[must_use]
     pub fn figures(&self) -> &Figures {

@@ -78,6 +78,9 @@ pub struct Lateness {
     pub valid: bool,
     /// Runs with a larger share are invalid.
     pub late_share_max: f64,
+    /// More than one of 100 segments of DCsim left a slot T' or more behind its instant, so that
+    /// their SIMs tried other traffic than they met; such a run is invalid, too.
+    pub late_departures: bool,
 }
 
 /// One line of flows.jsonl.

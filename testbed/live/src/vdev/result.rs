@@ -2,6 +2,7 @@
 
 use experiments::capture::Unwritten;
 use experiments::measure::audit::DriverCount;
+use experiments::measure::collectives::DcSimResult;
 use experiments::measure::sampler::Sampler;
 use experiments::measure::{Audit, Outcome};
 use experiments::plan::Plan;
@@ -45,7 +46,11 @@ pub(super) fn outcome(
     let mut outcome = Outcome::new(plan, conductor, stats, Some(switch.network()), audit, now);
     let mut threads: Vec<Gaps> = polled.iter().map(|polled| polled.gaps.clone()).collect();
     threads.push(gaps);
-    let lateness = lateness::judge(&threads, scale.factor());
+    let mut lateness = lateness::judge(&threads, scale.factor());
+    if let Some((rtt_max, slot, figures)) = &workers.dcsim {
+        outcome.summary.dcsim = Some(DcSimResult::of(*rtt_max, figures, Some(switch.network())));
+        lateness::judge_departures(&mut lateness, &figures.departure_error, *slot);
+    }
     let summary = &mut outcome.summary;
     summary.world = "vdev";
     summary.counters.clone_from(&workers.counters);

@@ -21,7 +21,9 @@
 //! A count of 0 is left out. Nothing here is on the packet path.
 
 use experiments::measure::Counters;
-use transport::{Instant, Stats};
+use transport::sched::Sched;
+use transport::sched::dcsim::Figures;
+use transport::{Duration, Instant, Stats};
 use transport_dpdk::{AppMemory, Clock, DeviceClock, PortIo, Worker};
 use transport_dpdk::{PacketIo, Upkeep as _};
 
@@ -113,6 +115,8 @@ pub(crate) struct Workers {
     pub(crate) counters: Counters,
     /// Found on links after the end.
     pub(crate) left: u64,
+    /// What hosts of DCsim have measured, and their longest RTT_max and slot.
+    pub(crate) dcsim: Option<(Duration, Duration, Figures)>,
 }
 
 /// Descriptors of the longest receive queue: DPDK counts them in 16 bits.
@@ -125,6 +129,11 @@ pub(crate) fn sum(polled: &mut [Polled], now: Instant) -> Workers {
     for host in polled.iter_mut().flat_map(|polled| &mut polled.hosts) {
         let counts = *host.counts();
         sum.stats.add(host.stats());
+        if let Sched::DcSim(sched) = host.endpoint().scheduler() {
+            let (rtt_max, slot, figures) = sum.dcsim.get_or_insert_with(Default::default);
+            (*rtt_max, *slot) = ((*rtt_max).max(sched.rtt_max()), (*slot).max(sched.slot()));
+            figures.add(sched.figures());
+        }
         join(&mut sum.counters, of_worker(host));
         join(&mut sum.counters, of_device(host.io()));
         sum.taken += counts.filled + counts.unsendable;

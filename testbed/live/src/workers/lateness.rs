@@ -8,6 +8,7 @@
 
 use experiments::measure::Lateness;
 use fabric::Eighths;
+use transport::histogram::Spans;
 use transport::{Duration, Instant};
 
 /// Runs are invalid in which a thread spent a larger share of the time in late gaps.
@@ -79,12 +80,31 @@ pub(crate) fn judge(threads: &[Gaps], scale: f64) -> Lateness {
         late_share,
         valid: late_share <= LATE_SHARE_MAX,
         late_share_max: LATE_SHARE_MAX,
+        late_departures: false,
     }
+}
+
+/// Adds the verdict on `errors`, how much later than they might segments of DCsim left; `slot` is
+/// their T'.
+pub(crate) fn judge_departures(lateness: &mut Lateness, errors: &Spans, slot: Duration) {
+    lateness.late_departures = errors.percentile(99) >= slot;
+    lateness.valid &= !lateness.late_departures;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn departures_a_slot_late_make_a_run_invalid_unless_they_are_few() {
+        for (late, valid) in [(0, true), (9, true), (11, false)] {
+            let mut errors = Spans::default();
+            (0..1000).for_each(|n| errors.note(Duration::from_ns(if n < late { 200 } else { 9 })));
+            let mut verdict = judge(&[polled(&[1; 100])], 1.0);
+            judge_departures(&mut verdict, &errors, Duration::from_ns(91));
+            assert_eq!((verdict.valid, verdict.late_departures), (valid, !valid), "{late}");
+        }
+    }
 
     fn polled(gaps_us: &[u64]) -> Gaps {
         let mut gaps = Gaps::new(Duration::from_us(10));

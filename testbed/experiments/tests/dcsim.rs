@@ -92,6 +92,30 @@ fn flows_without_end_use_what_arrived_until_the_limit() {
     assert!(of("20us") < 1e-9);
 }
 
+/// Each of 64 hosts sends to six others, and the first twelve to one.
+fn crossing(packets: u64) -> Vec<Flow> {
+    let mut flows: Vec<Flow> = (0..64)
+        .flat_map(|host| (1..7).map(move |step| (host, (host + 19 * step) % 128, packets)))
+        .collect();
+    flows.extend((0..12).map(|host| (host, 100, packets)));
+    flows
+}
+
+//= dcsim#2.5: theorem 2.
+#[test]
+fn no_sim_takes_longer_than_the_bound_and_no_data_is_lost() {
+    let of = |set: &[(&str, &str)]| run("dcsim", set, &crossing(60)).summary;
+    let tight = of(&[("sched.dcsim.rtt_max", "tight")]).dcsim.unwrap().rtt_max_us;
+    assert!((14.3..14.45).contains(&tight), "{tight}");
+    let summary = of(&[]);
+    let dcsim = summary.dcsim.unwrap();
+    assert!((22.03..22.05).contains(&dcsim.rtt_max_us));
+    assert!(dcsim.sims.dropped > Some(1000) && dcsim.sims.late == 0, "{dcsim:?}");
+    assert!(dcsim.sim_rtt_us.max < tight, "{dcsim:?}");
+    assert!(dcsim.sim_rtt_us.max > 10.0, "queues of SIMs were full: {dcsim:?}");
+    assert_eq!(summary.drops.get("data_queue_full"), None);
+}
+
 #[test]
 fn two_threads_measure_what_one_does() {
     let of = |threads| {

@@ -236,12 +236,17 @@ mod tests {
     }
 
     fn qdisc(change: impl FnOnce(&mut DcSimParams)) -> DcSim {
+        within(500_000, change)
+    }
+
+    /// The queue of a port with a buffer of so many bytes.
+    fn within(buffer: u64, change: impl FnOnce(&mut DcSimParams)) -> DcSim {
         let mut params = DcSimParams::default();
         change(&mut params);
         let sizes = PacketSizes { probed: Bytes(9000), probe: Bytes(64) };
         let port = QdiscParams {
             sizes,
-            ..QdiscParams::for_buffer(Bytes(500_000), Bytes(9000), QdiscParams::MARK)
+            ..QdiscParams::for_buffer(Bytes(buffer), Bytes(9000), QdiscParams::MARK)
         };
         DcSim::new(&params, &port, RATE)
     }
@@ -406,5 +411,62 @@ mod tests {
         let queued = queue.queued();
         assert_eq!((queue.data_limit, queued.data_packets), (497_696, 55));
         assert_eq!((queued.control_packets, queued.control_bytes), (36, 36 * 64));
+    }
+
+    /// Sends packets of `class` through a port, with SIM-ACKs that come at `acks`. Returns when
+    /// each has left, and its handle; those that are dropped are missing.
+    fn through(
+        queue: DcSim,
+        class: TrafficClass,
+        arrivals: &[(u64, u32)],
+        acks: &[u64],
+    ) -> Vec<(u64, u32)> {
+        const ACK: u32 = u32::MAX;
+        let (mut port, mut rng) = (Port::new(RATE, Duration::ZERO, queue), Rng::new(1));
+        let mut comes: Vec<_> = arrivals.to_vec();
+        comes.extend(acks.iter().map(|ps| (*ps, ACK)));
+        comes.sort_unstable();
+        comes.push((u64::MAX / 2, ACK));
+        let mut left = Vec::new();
+        for (ps, handle) in comes {
+            while let Some(next) = port.next_departure().filter(|next| *next <= at(ps)) {
+                let departure = port.depart(next, &mut rng).unwrap().0;
+                let busy = if departure.packet.is_data() { DATA_PS } else { SIM_PS };
+                left.push((next.as_ps() + busy, departure.packet.handle));
+            }
+            let class = if handle == ACK { TrafficClass::ProbeAck } else { class };
+            port.enqueue(packet(handle, class), at(ps), &mut None);
+        }
+        left.retain(|(_, handle)| *handle != ACK);
+        left
+    }
+
+    /// Three packets come before those of the sources A, B and C. B and C share a switch, and the
+    /// SIM of B finds the next one full. So the DATA of C, which follows no DATA of B there, comes
+    /// a slot sooner than its SIM did, when the DATA of A has the place that C's SIM had.
+    //= dcsim#3.1: figure 3.
+    #[test]
+    fn the_counterexample_loses_its_one_data_unless_there_is_room_for_twice_as_many() {
+        const FIRST: [(u64, u32); 3] = [(2, 1), (2000, 2), (2001, 3)];
+        const A: u32 = 10;
+        const B: u32 = 11;
+        const C: u32 = 12;
+        let port = |data: u64| {
+            within(data * 9000 + 3 * 2 * 64, |params| (params.queue, params.bucket) = (2, 1))
+        };
+        let pass = |class, shared: &[(u64, u32)], acks: &[u64], data| {
+            let mut comes = FIRST.to_vec();
+            comes.push((93_000, A));
+            comes.extend(through(port(data), class, shared, &[]));
+            let left = through(port(data), class, &comes, acks);
+            left.iter().map(|(_, handle)| *handle).collect::<Vec<_>>()
+        };
+        let sims = pass(TrafficClass::Probe, &[(93_100, B), (93_101, C)], &[], 2);
+        assert_eq!(sims, [1, 2, 3, A, C]);
+        // Two SIM-ACKs a slot, for which equation 2 leaves room.
+        let acks = [0, 1, 50_000, 50_001, 100_000, 100_001];
+        let data = |room| pass(TrafficClass::Data, &[(93_101, C)], &acks, room);
+        assert_eq!(data(2), [1, 2, 3, A], "the DATA of C is lost");
+        assert_eq!(data(4), [1, 2, 3, A, C]);
     }
 }

@@ -96,16 +96,35 @@ impl Attack {
         self.is_of_seals() || matches!(self, Self::Junk | Self::Large | Self::Replay)
     }
 
-    /// What the server's counters must name, if the attack has reached it.
-    pub(crate) const fn counted(self, keyed: bool) -> &'static [&'static str] {
+    /// The victim that the attack aims at, 0 the server and 1 its client, and the counter there
+    /// that the attack raises if it has reached that victim.
+    pub(crate) const fn raises(self, keyed: bool) -> (usize, &'static str) {
+        let server = 0;
+        let client = 1;
         match (self, keyed) {
-            (Self::Seals, _) => &["bad_tag"],
-            (Self::Trims, _) => &["trimmed_stranger"],
-            (Self::Replay, true) => &["replayed"],
-            (Self::Segments | Self::Large, true) => &["unsealed"],
-            (Self::Segments | Self::Large, false) => &["unknown_flow"],
-            (Self::Opens | Self::SlowOpens, false) => &["unproven"],
-            _ => &[],
+            (Self::Feedback | Self::Credits, false) => (client, "unknown_flow"),
+            (Self::Segments | Self::Large, false) => (server, "unknown_flow"),
+            (Self::Opens | Self::SlowOpens, false) => (server, "unproven"),
+            (Self::Presence, false) => (server, "wrong_key"),
+            (Self::Junk, false) => (server, "corrupt"),
+            (Self::Misshapen, _) => (server, "truncated"),
+            (Self::Notes, false) => (client, "bad_segment"),
+            (Self::Requests, false) => (server, "unproven"),
+            (Self::Replay, false) => (server, "wrong_key"),
+            (Self::Feedback | Self::Credits | Self::Notes, true) => (client, "unsealed"),
+            (Self::Junk, true) => (server, "sealed"),
+            (
+                Self::Segments
+                | Self::Large
+                | Self::Opens
+                | Self::SlowOpens
+                | Self::Presence
+                | Self::Requests,
+                true,
+            ) => (server, "unsealed"),
+            (Self::Replay, true) => (server, "replayed"),
+            (Self::Seals, _) => (server, "bad_tag"),
+            (Self::Trims, _) => (server, "trimmed_stranger"),
         }
     }
 

@@ -255,6 +255,14 @@ impl Settings {
         }
     }
 
+    /// Whether a share of a bounded number of flows, beside the flows without proof, which count in
+    /// no share, leaves a place to others. A table of less than eight places has too few for that.
+    fn leaves_room(&self, share: &ShareMax) -> bool {
+        let trusting = self.unproven_max == u32::MAX || share.flows == u32::MAX;
+        let taken = share.flows.saturating_add(self.unproven_max);
+        trusting || self.rx_flows_max < 8 || taken < self.rx_flows_max
+    }
+
     /// Whether flows may have the controller `cc`.
     fn chooses(&self, cc: CcKind) -> bool {
         self.cc == cc || self.far.cc == Some(cc)
@@ -386,6 +394,9 @@ impl Config {
             ("loss.backoff_max", "0..=16", s.loss.backoff_max <= 16),
             ("loss.retries_max", "1..=64", (1..=64).contains(&s.loss.retries_max)),
             ("loss.give_up", "at most 3600 s", s.loss.give_up <= Duration::from_s(3600)),
+            ("groups", "runs of one host or more", s.groups != Groups::Runs(0)),
+            ("peer_max", SHARES_LEAVE, s.leaves_room(&s.peer_max)),
+            ("group_max", SHARES_LEAVE, s.leaves_room(&s.group_max)),
         ];
         for (name, expected, holds) in checks {
             if !holds {
@@ -563,6 +574,8 @@ impl Deref for Config {
         &self.settings
     }
 }
+
+const SHARES_LEAVE: &str = "flows that leave, with `unproven_max`, a place of `rx_flows_max`";
 
 /// Wire time wraps after 4.4 s, so an RTT of half that is the most that can be measured.
 fn in_rtt_range(rtt: Duration) -> bool {

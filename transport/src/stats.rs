@@ -314,6 +314,18 @@ counters! {
     }
 }
 
+impl Stats {
+    /// Packets received of flows that are here, under their keys, and of the scheduler's own
+    /// protocol: those that show that a peer is alive. Packets that were dropped do not count.
+    #[must_use]
+    pub fn believed(&self) -> u64 {
+        let data = self.data_placed + self.duplicates + self.trimmed;
+        let parity = self.parity_kept + self.parity_unneeded;
+        let answers = self.acks_received + self.nacks_received + self.block_nacks_received;
+        data + parity + answers + self.control_received
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

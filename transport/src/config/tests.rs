@@ -15,6 +15,22 @@ fn an_illegal_setting_is_named() {
 }
 
 #[test]
+fn the_share_of_a_host_or_group_leaves_a_place_beside_flows_without_proof() {
+    let share = |flows| ShareMax { flows, ..ShareMax::UNBOUNDED };
+    let with = |rx_flows_max, unproven_max, peer_max, group_max| {
+        let defaults = Settings::default();
+        let settings = Settings { rx_flows_max, unproven_max, peer_max, group_max, ..defaults };
+        Config::new(settings).is_ok()
+    };
+    let all = ShareMax::UNBOUNDED;
+    assert!(with(16, 4, share(11), share(11)) && with(16, 4, all, all));
+    assert!(!with(16, 4, share(12), all) && !with(16, 4, all, share(12)));
+    assert!(with(16, u32::MAX, share(16), share(16)), "where all hosts are trusted");
+    let groups = |run| Settings { groups: Groups::Runs(run), ..Settings::default() };
+    assert!(Config::new(groups(1)).is_ok() && Config::new(groups(0)).is_err());
+}
+
+#[test]
 fn reminders_are_neither_a_load_nor_later_than_forgetting() {
     let with = |every| Settings { keep_alive: Some(every), ..Settings::default() };
     let config = Config::new(Settings::default()).unwrap();

@@ -14,7 +14,7 @@ use crate::segment::{Burst, PayloadRef, Placement, RxSegment, TxSegment};
 use crate::stats::DropReason;
 use crate::time::Instant;
 use crate::trace::TraceKind;
-use crate::units::{Bytes, EntropyValue, FlowId, HostId};
+use crate::units::{Bytes, EntropyValue, FlowId};
 use crate::wire::int::Int;
 use crate::wire::{Body, Data, Extensions, Header};
 
@@ -23,9 +23,9 @@ impl<S: Scheduler> Endpoint<S> {
     /// another segment was placed before, or `rx` places nothing.
     ///
     /// A driver with bounded memory calls this for every segment before [`Endpoint::handle_burst`],
-    /// and drops segments of messages that it has no memory for. The answer is never `None` for a
-    /// segment that then is the first of its message, even when earlier segments of the burst
-    /// change the state.
+    /// and drops segments of messages that it has no memory for, or hands them over without their
+    /// payload, as trimmed. The answer is never `None` for a segment that then is the first of its
+    /// message, even when earlier segments of the burst change the state.
     #[must_use]
     pub fn would_open(&self, rx: &RxSegment) -> Option<NonZeroU32> {
         let Body::Data(data) = &rx.hdr.body else { return None };
@@ -47,14 +47,24 @@ impl<S: Scheduler> Endpoint<S> {
         flow.is_some_and(|flow| flow.has_begun(data, &self.rx_msgs, &self.rx_buffers))
     }
 
-    /// Whether `rx` is data of a flow that it names and that is not here, at least not under its
-    /// key: whatever its payload is, the segment will be dropped. A driver asks before it sums up
-    /// the payload.
+    /// Whether `rx` is data of a flow that is not here, at least not under its key. It will be
+    /// dropped where it names that flow as this host does, unless an earlier packet of the burst
+    /// opens a flow of that name, which its sender has to guess.
     #[must_use]
     #[inline]
     pub fn is_strange(&self, rx: &RxSegment) -> bool {
         let Body::Data(data) = &rx.hdr.body else { return false };
-        rx.hdr.dst_flow != FlowId::UNKNOWN && self.known_flow(rx, data).is_none()
+        self.known_flow(rx, data).is_none()
+    }
+
+    /// Whether `rx` is data that will be dropped, whatever its payload is, unless an earlier packet
+    /// of the burst opens its flow: the flow is not here, and `rx` names it as this host does, or
+    /// its sender has to prove its address first. Never where packets are sealed: a trimmed one
+    /// begins no flow there.
+    #[must_use]
+    pub fn is_of_no_use(&self, rx: &RxSegment) -> bool {
+        let unused = rx.hdr.dst_flow != FlowId::UNKNOWN || self.must_prove();
+        unused && !self.config.sealed && self.is_strange(rx)
     }
 
     /// The incoming flow of a segment, if it is known.
@@ -137,10 +147,11 @@ impl<S: Scheduler> Endpoint<S> {
             blocks: &mut self.blocks,
             restores: &mut self.restores,
             missing: Bytes::ZERO,
+            delivered: 0,
         };
         let placement = timed.flow.on_data(rx, data, &mut cx);
+        let (missing, delivered) = (cx.missing, cx.delivered);
         if placement.is_ok() {
-            let missing = cx.missing;
             let arrival =
                 Arrival { from: rx.from, src_flow: sender.1, ev: rx.hdr.ev, data, missing };
             self.sched.on_arrival(flow, &arrival, now);
@@ -152,19 +163,11 @@ impl<S: Scheduler> Endpoint<S> {
         // forgotten.
         rearm(&mut self.wheel, &mut timed.timer, Some(wanted), Due::Rx(flow));
         if open != self.rx_msgs.len() && self.proofs.matter() {
-            self.note_message(flow, (rx.from, data), open < self.rx_msgs.len());
+            let begun = open < self.rx_msgs.len();
+            let opened = data.open.map_or(0, |open| open.msg_len.get());
+            self.proofs.on_message(flow, rx.from, if begun { opened } else { delivered }, begun);
         }
         placement
-    }
-
-    /// The message of a segment has begun, or is whole: it is the last that was delivered.
-    #[cold]
-    fn note_message(&mut self, flow: FlowId, (from, data): (HostId, &Data), begun: bool) {
-        let len = match self.events.back() {
-            Some(Event::Delivered { len, .. }) if !begun => *len,
-            _ => data.open.map_or(0, |open| open.msg_len.get()),
-        };
-        self.proofs.on_message(flow, from, len, begun);
     }
 
     /// A segment was accepted: its flow's half of the controller sees it, and its acknowledgement,

@@ -4,10 +4,10 @@
 //! A sender that has proved its address may still want all there is. Each host has a bound, and
 //! each group of hosts that have one address prefix, since one machine may have many addresses of
 //! its prefix and none of another. A host that has reached a bound is refused, by name and with an
-//! answer; hosts of other prefixes do not notice. Flows at rest give way first: the host's own, or
-//! where its group is full any of the group. Flows without proof count in no bound, because their
-//! source may be forged: they share others (`proof.rs`). What they have begun counts with them once
-//! they are proven.
+//! answer; hosts of other prefixes are not affected. Flows at rest give way first: the host's own,
+//! or where its group is full any of the group. Flows without proof count in no bound, because
+//! their source may be forged: they share others (`proof.rs`). What they have begun counts with
+//! them once they are proven.
 //!
 //! Amortised O(1), for packets that open a flow or a message, or end one.
 
@@ -46,8 +46,10 @@ impl Held {
         }
     }
 
-    /// What is left without `part` of it.
-    pub(super) const fn without(self, part: Self) -> Self {
+    /// What is left without `part` of it, which is in it.
+    pub(super) fn without(self, part: Self) -> Self {
+        let is_part = part.flows <= self.flows && part.messages <= self.messages;
+        debug_assert!(is_part && part.bytes <= self.bytes, "{part:?} of {self:?}");
         Self {
             flows: self.flows.saturating_sub(part.flows),
             messages: self.messages.saturating_sub(part.messages),
@@ -129,6 +131,8 @@ impl<S: Scheduler> Endpoint<S> {
     /// Makes room for a flow of `from` and what it holds already, if `from` may have that.
     pub(super) fn admit(&mut self, from: HostId, held: Held) -> Result<(), DropReason> {
         let flow = Held { flows: 1, ..Held::default() };
+        // A flow at rest has no message under way, so none that goes makes room for those.
+        self.proofs.shares.room_for(from, held)?;
         // Bounded: a flow of the host's own may have to go, and then one of its group.
         for _ in 0..2 {
             let Err(reason) = self.proofs.shares.room_for(from, flow) else { break };

@@ -65,6 +65,8 @@ pub(crate) struct RxContext<'a> {
     pub(crate) restores: &'a mut VecDeque<Restore>,
     /// Wire bytes to be sent again, for the segment arrived trimmed; zero before the call.
     pub(crate) missing: Bytes,
+    /// Length of the message that the segment completed; 0 before the call and for none.
+    pub(crate) delivered: u32,
 }
 
 /// An answer of a receiver to a sender.
@@ -247,6 +249,7 @@ impl RxFlow {
     fn deliver(&self, id: MsgId, cx: &mut RxContext<'_>) {
         if let Some(RxMsg { from, len, tag, .. }) = cx.msgs.remove(id) {
             cx.stats.messages_delivered += 1;
+            cx.delivered = len;
             cx.events.push_back(Event::Delivered { msg: id, from, len, tag });
         }
     }

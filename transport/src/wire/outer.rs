@@ -187,22 +187,27 @@ pub(super) trait Received: Outer {
         addressing: &Addressing,
         check: UdpCheck,
     ) -> Result<(), ParseError> {
-        let route = self.route(addressing)?;
-        if route.class == TrafficClass::Trimmed {
+        // Most devices have checked, and many senders write no checksum.
+        if !self.is_wanted(check) || self.route(addressing)?.class == TrafficClass::Trimmed {
             return Ok(());
         }
         self.verify(frame, tail, check)
     }
 
-    /// Whether the UDP checksum of `frame`, which was not trimmed, is as `check` asks.
+    /// Whether a frame has a checksum that is to be looked at.
     #[inline]
-    fn verify(&self, frame: &[u8], tail: &[u8], check: UdpCheck) -> Result<(), ParseError> {
-        let wanted = match check {
+    fn is_wanted(&self, check: UdpCheck) -> bool {
+        match check {
             UdpCheck::Required => true,
             UdpCheck::IfPresent => self.udp().checksum != 0,
             UdpCheck::Skip => false,
-        };
-        if !wanted {
+        }
+    }
+
+    /// Whether the UDP checksum of `frame`, which was not trimmed, is as `check` asks.
+    #[inline]
+    fn verify(&self, frame: &[u8], tail: &[u8], check: UdpCheck) -> Result<(), ParseError> {
+        if !self.is_wanted(check) {
             return Ok(());
         }
         let udp_at = Self::LEN - usize::from(UDP_LEN);

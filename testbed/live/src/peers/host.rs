@@ -307,7 +307,8 @@ impl Host {
             monitor.on_event(&SessionEvent::Keys(failed.as_deref()));
         }
         let progress = worker.poll_once();
-        let (now, received) = (progress.now, worker.counts().received);
+        // What others send says nothing about the peer.
+        let (now, received) = (progress.now, worker.stats().believed());
         if received != self.last_received.0 {
             self.last_received = (received, now);
         } else if now >= self.look_at {
@@ -356,7 +357,7 @@ impl Host {
         self.app.room().saturating_sub(self.waiting.len())
     }
 
-    /// When something was received last.
+    /// When a packet of a flow that is here was received last.
     pub(super) const fn received_at(&self) -> Instant {
         self.last_received.1
     }

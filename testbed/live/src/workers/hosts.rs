@@ -162,8 +162,13 @@ impl Needs {
         let msgs_max = most(2 * msgs + unproven_max);
         // Flows without proof count in no share, so no share takes their room.
         let (flows_left, msgs_left) = (rx_flows_max - unproven_max, msgs_max - unproven_max);
+        let flows_of = |part: u32| {
+            let most = flows_left - (flows_left - flows) / part;
+            // In the largest table there may be no place beside the matrix.
+            if most < flows_left { most } else { u32::MAX }
+        };
         let all_but = |part: u32| ShareMax {
-            flows: flows_left - (flows_left - flows) / part,
+            flows: flows_of(part),
             messages: msgs_left - msgs_left.saturating_sub(msgs) / part,
             bytes: 2 * bytes_in - bytes_in / u64::from(part),
         };
@@ -350,7 +355,9 @@ mod tests {
 
     #[test]
     fn what_strangers_may_take_leaves_room_for_all_that_the_matrix_has() {
-        for (rx_flows_max, msgs_max) in [(1, 1), (3, 700), (1000, 64), (1 << 19, 1 << 19)] {
+        for (rx_flows_max, msgs_max) in
+            [(1, 1), (3, 700), (1000, 64), (1 << 19, 1 << 19), (1 << 20, 1 << 20)]
+        {
             let settings = Settings { rx_flows_max, msgs_max, ..Settings::default() };
             let config = Config::new(settings).unwrap();
             let own = Needs { connections: 1, messages_in: msgs_max, bytes_in: 5000 };

@@ -3,7 +3,7 @@
 use transport::stats::DropReason;
 use transport::wire::Body;
 use transport::wire::frame::{self, Ecn, Envelope, UdpCheck};
-use transport::{Instant, Placement};
+use transport::{FlowId, Instant, Placement};
 
 use super::Worker;
 use crate::clock::poll_clock::{Clock, Stage};
@@ -44,6 +44,7 @@ where
                 self.core.count_drop(reason);
             }
         }
+        self.burst.give_strangers_what_is_left(&self.store);
         self.clock.mark(Stage::Header);
         let RxBurst { segments, exts, len, sources, places, .. } = &mut self.burst;
         let (segments, exts) = (&segments[..*len], &exts[..*len]);
@@ -128,9 +129,11 @@ where
             believe(opened, segment, endpoint).inspect_err(|_| self.counts.malformed += 1)?;
         }
         let is_data = matches!(segment.hdr.body, Body::Data(_));
-        // The flow's key before the checksum: a stranger's payload costs nothing.
+        // The flow's key before the checksum: the payload for a flow that is named and not here
+        // costs nothing.
+        let named = segment.hdr.dst_flow != FlowId::UNKNOWN;
         if check != skip
-            && !(is_data && endpoint.is_strange(segment))
+            && !(is_data && named && endpoint.is_strange(segment))
             && let Err(error) = sound()
         {
             self.counts.malformed += 1;

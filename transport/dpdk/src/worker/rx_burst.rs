@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use transport::units::Key;
 use transport::wire::{Body, Ext};
 use transport::{BURST, Endpoint, FlowId, HostId, MsgNo, Placement, RxSegment};
 
@@ -22,11 +23,37 @@ pub(super) struct RxBurst {
     /// For each segment: its frame, and the offset of its payload there.
     pub(super) sources: [(usize, usize); BURST],
     pub(super) places: [Placement; BURST],
-    /// Messages that this burst begins, with no memory yet; capacity [`BURST`].
-    begun: Vec<(HostId, FlowId, MsgNo, NonZeroU32)>,
-    begun_bytes: u64,
+    /// Messages that this burst begins, with no memory yet.
+    begun: Begun,
+    /// Messages that segments of no use would begin.
+    of_strangers: Begun,
+    /// Segments of no use that have memory, by place; capacity [`BURST`].
+    strangers: Vec<usize>,
     /// Parity in this burst.
     parity: usize,
+}
+
+/// A message: its sender, the sender's flow and the flow's key, its number and length. One sender
+/// may have flows of one name under several keys.
+type Beginning = (HostId, FlowId, Key, MsgNo, NonZeroU32);
+
+/// Messages that begin.
+#[derive(Debug)]
+struct Begun {
+    /// Capacity [`BURST`].
+    messages: Vec<Beginning>,
+    bytes: u64,
+}
+
+impl Begun {
+    fn new() -> Self {
+        Self { messages: Vec::with_capacity(BURST), bytes: 0 }
+    }
+
+    fn clear(&mut self) {
+        self.messages.clear();
+        self.bytes = 0;
+    }
 }
 
 impl RxBurst {
@@ -38,8 +65,9 @@ impl RxBurst {
             opened: [Ok(Opened::Whole); BURST],
             sources: [(0, 0); BURST],
             places: [Placement::Release; BURST],
-            begun: Vec::with_capacity(BURST),
-            begun_bytes: 0,
+            begun: Begun::new(),
+            of_strangers: Begun::new(),
+            strangers: Vec::with_capacity(BURST),
             parity: 0,
         }
     }
@@ -47,7 +75,8 @@ impl RxBurst {
     pub(super) fn clear(&mut self) {
         self.len = 0;
         self.begun.clear();
-        self.begun_bytes = 0;
+        self.of_strangers.clear();
+        self.strangers.clear();
         self.parity = 0;
     }
 
@@ -72,6 +101,10 @@ impl RxBurst {
     /// Whether the store has memory for the message of segment `len`, beside the messages that
     /// begin earlier in this burst. Called once for each segment, before the endpoint sees any of
     /// the burst.
+    ///
+    /// Segments that are of no use take no memory from others, since forged ones would keep those
+    /// out. They reach the endpoint in any case, which answers them; without memory they do so as
+    /// if a switch had trimmed them.
     #[inline]
     pub(super) fn reserve<P: IncomingBytes>(&mut self, endpoint: &Endpoint, store: &P) -> bool {
         let segment = &self.segments[self.len];
@@ -79,16 +112,43 @@ impl RxBurst {
         let Some(len) = endpoint.would_open(segment) else { return true };
         // Memory is counted twice when the segment has no opening part, which names its sender's
         // flow, and when two segments of a message give different lengths.
-        let key = data.open.map(|open| (segment.from, open.src_flow, data.msg, len));
-        if key.is_some_and(|key| self.begun.contains(&key)) {
+        let flow = data.open.map_or(segment.hdr.dst_flow, |open| open.src_flow);
+        let message = (segment.from, flow, segment.hdr.key, data.msg, len);
+        let strange = endpoint.is_of_no_use(segment);
+        if strange && segment.hdr.dst_flow != FlowId::UNKNOWN {
+            self.cut(self.len);
             return true;
         }
-        let bytes = self.begun_bytes + u64::from(len.get());
-        if !store.has_room(self.begun.len() + 1, bytes) {
-            return false;
+        let begun = if strange { &mut self.of_strangers } else { &mut self.begun };
+        let bytes = begun.bytes + u64::from(len.get());
+        let counted = data.open.is_some() && begun.messages.contains(&message);
+        let fits = counted || store.has_room(begun.messages.len() + 1, bytes);
+        if fits && !counted {
+            begun.messages.push(message);
+            begun.bytes = bytes;
         }
-        self.begun.push(key.unwrap_or((segment.from, segment.hdr.dst_flow, data.msg, len)));
-        self.begun_bytes = bytes;
-        true
+        match (strange, fits) {
+            (true, true) => self.strangers.push(self.len),
+            (true, false) => self.cut(self.len),
+            (false, _) => {}
+        }
+        fits || strange
+    }
+
+    /// Lets segments that are of no use keep their payload, if there is memory for their
+    /// messages beside all others of the burst. Called once the whole burst has been looked at.
+    pub(super) fn give_strangers_what_is_left<P: IncomingBytes>(&mut self, store: &P) {
+        if self.strangers.is_empty() {
+            return;
+        }
+        let messages = self.begun.messages.len() + self.of_strangers.messages.len();
+        if !store.has_room(messages, self.begun.bytes + self.of_strangers.bytes) {
+            (0..self.strangers.len()).for_each(|at| self.cut(self.strangers[at]));
+        }
+    }
+
+    /// Takes the payload from a segment.
+    fn cut(&mut self, at: usize) {
+        (self.segments[at].trimmed, self.segments[at].payload_len) = (true, 0);
     }
 }

@@ -7,6 +7,7 @@ use std::num::{NonZeroU8, NonZeroU32};
 use proptest::prelude::*;
 use transport::ec::{BlockShape, EcKind, EcParams};
 use transport::sched::SchedKind;
+use transport::units::Key;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, FrameSpec, UdpCheck};
@@ -89,6 +90,61 @@ fn the_payload_of_a_flow_that_is_not_here_is_not_summed_up() {
     let counted = [DropReason::UnknownFlow, DropReason::Corrupt].map(|reason| drops.of(reason));
     // The second opens a flow, for which its payload counts.
     assert_eq!((counted, drops.total()), ([1, 1], 2));
+}
+
+/// A rig whose first host has sent a message of 5000 bytes, which arrived if `arrived`, and the
+/// first frame of the message under way: the first, or else one of 50,000 bytes.
+fn under_way(shape: &Sizes, arrived: bool) -> (Rig, Vec<u8>) {
+    let mut rig = Rig::new(shape, 1, Weather::default());
+    rig.open(0, 0, shape);
+    rig.send(0, 0, 5000, 1);
+    if arrived {
+        (0..2000).for_each(|_| rig.step(64));
+        rig.send(0, 0, 50_000, 2);
+    }
+    (0..4).for_each(|_| rig.step(0));
+    let sent = rig.on_the_way().next().unwrap().to_vec();
+    (rig, sent)
+}
+
+/// `sent` as data of a message of `len` bytes, under `key` and for the flow `named`.
+fn forged(sent: &[u8], named: FlowId, key: u64, len: u32) -> Vec<u8> {
+    remade(sent, |header, _| {
+        let Body::Data(data) = &mut header.body else { panic!("{header:?}") };
+        data.open.as_mut().unwrap().msg_len = NonZeroU32::new(len).unwrap();
+        (header.dst_flow, header.key) = (named, Key(key));
+    })
+}
+
+#[test]
+fn flows_of_one_name_under_two_keys_have_memory_for_each_message() {
+    let shape = Sizes { memory: 100_000, ..Sizes::ample() };
+    let (mut rig, sent) = under_way(&shape, false);
+    let frames = [3, 4].map(|key| forged(&sent, FlowId::UNKNOWN, key, 60_000));
+    let worker = &mut rig.hosts[1].worker;
+    worker.io().inbox.extend(frames.map(|frame| (rig.clock.get(), frame)));
+    worker.poll_once();
+    assert_eq!((worker.counts().refused, worker.store().held_bytes()), (1, 60_000));
+}
+
+#[test]
+fn messages_of_flows_that_are_not_here_take_no_memory_from_those_that_are() {
+    for named in [FlowId::new(9, 5), FlowId::UNKNOWN] {
+        let config = config(|s| (s.unproven_max, s.secret) = (0, [1, 2]));
+        let shape = Sizes { memory: 100_000, config, ..Sizes::ample() };
+        let (mut rig, sent) = under_way(&shape, true);
+        let mut frames: Vec<_> = (0..8).map(|key| forged(&sent, named, 40 + key, 60_000)).collect();
+        frames.insert(2, sent);
+        let now = rig.clock.get();
+        let worker = &mut rig.hosts[1].worker;
+        worker.io().inbox.extend(frames.into_iter().map(|frame| (now, frame)));
+        let before = worker.store().held_bytes();
+        worker.poll_once();
+        let drops = &worker.stats().drops;
+        assert_eq!(worker.store().held_bytes() - before, 50_000, "{named}: {drops:?}");
+        (0..4000).for_each(|_| rig.step(64));
+        assert_eq!(rig.check_delivered(1), [1, 2]);
+    }
 }
 
 fn lie_once(header: &mut Header, payload: &mut Vec<u8>, rng: &mut Rng) {

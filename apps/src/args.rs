@@ -141,6 +141,10 @@ pub(crate) struct DatapathArgs {
     /// device; segments of 1500 and 4096 bytes unless given.
     #[arg(long, value_name = "MODE", conflicts_with_all = ["device", "ec", "copy"])]
     pub(crate) security: Option<SealMode>,
+    /// Transport of both ends, as `headrace list transports` names it, over a line that never
+    /// limits it [default: smartt].
+    #[arg(long, value_name = "NAME", conflicts_with = "security")]
+    pub(crate) transport: Option<String>,
     /// Leaves dpdk-testpmd out.
     #[arg(long)]
     pub(crate) no_testpmd: bool,

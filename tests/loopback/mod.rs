@@ -71,6 +71,7 @@ fn measured() -> Verdict {
             attach: true,
             ack_every: 1,
             code: (segment_bytes == 4096).then(BlockShape::default),
+            transport: ((device, segment_bytes) == (Device::Ring, 256)).then_some("dcsim"),
         };
         let cost = bench.measure(&case).unwrap_or_else(|error| panic!("{error}"));
         println!("{case:?}: {cost:?}");

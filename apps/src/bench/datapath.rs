@@ -1,5 +1,6 @@
 //! The cases of `headrace bench datapath`, one after the other.
 
+use experiments::plan::{Draft, Origin, transports};
 use live::datapath::{Bench, BenchError, Case, Device, MESSAGE};
 
 use super::report::{self, Row};
@@ -64,6 +65,7 @@ fn cases(args: &DatapathArgs) -> Result<Vec<Case>, Failure> {
     if devices.is_empty() {
         devices.extend(Device::ALL);
     }
+    let transport = args.transport.as_deref().map(known_transport).transpose()?;
     let sizes = if args.segment.is_empty() { &SEGMENTS[..] } else { &args.segment };
     let mut cases = Vec::new();
     for device in devices {
@@ -76,6 +78,7 @@ fn cases(args: &DatapathArgs) -> Result<Vec<Case>, Failure> {
                 attach: !args.copy,
                 ack_every: args.ack_every,
                 code: args.ec,
+                transport,
             };
             Bench::frame_bytes(&case)
                 .map_err(|error| Failure::CommandLine(format!("error: --segment: {error}")))?;
@@ -83,6 +86,12 @@ fn cases(args: &DatapathArgs) -> Result<Vec<Case>, Failure> {
         }
     }
     Ok(cases)
+}
+
+/// The name of a transport as the list of transports has it.
+fn known_transport(name: &str) -> Result<&'static str, Failure> {
+    Draft::default().set_transport(name, Origin::Set)?;
+    Ok(transports::by_name(name).map_or("smartt", |known| known.name))
 }
 
 pub(super) fn no_device(name: &str, known: &[Device]) -> Failure {

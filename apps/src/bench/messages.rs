@@ -79,6 +79,7 @@ pub(super) fn run(args: &MessagesArgs, console: &mut Console<'_>) -> Result<Exit
         attach: false,
         ack_every: 1,
         code: None,
+        transport: None,
     };
     let cost = bench.measure(&case).map_err(unfit)?;
     let mut trip = None;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use experiments::observe::Observe;
 use experiments::plan::RunError;
+use experiments::plan::{Draft, Origin};
 use thiserror::Error;
 use transport::ec::{BlockShape, EcKind};
 use transport::record::Recorder;
@@ -48,6 +49,8 @@ pub struct Case {
     pub ack_every: u16,
     /// The erasure code of the messages.
     pub code: Option<BlockShape>,
+    /// The transport whose parts both ends have, by name; SMaRTT's without one.
+    pub transport: Option<&'static str>,
 }
 
 /// The cost of a segment for the sending core, nanoseconds.
@@ -460,13 +463,35 @@ pub(super) fn unhindered() -> Settings {
     }
 }
 
+/// The parts of a transport over a line that is faster than any core, and so never limits, and
+/// round trips in which no more waits than messages are under way.
+fn paced_by_itself(transport: &str) -> Settings {
+    let mut draft = Draft::default();
+    // An unknown name leaves the parts of SMaRTT: commands look it up first.
+    let _ = draft.set_transport(transport, Origin::Set);
+    let Settings { msgs_max, tx_flows_max, rx_flows_max, loss, .. } = unhindered();
+    Settings {
+        loss: LossSettings { rto_min: loss.rto_min, ..draft.settings.loss },
+        line_rate: Rate::from_gbps(3200),
+        base_rtt: Duration::from_us(20),
+        msgs_max,
+        tx_flows_max,
+        rx_flows_max,
+        ..draft.settings
+    }
+}
+
 fn config(case: &Case) -> Result<Config, BenchError> {
+    let parts = match case.transport {
+        Some(name) => paced_by_itself(name),
+        None => unhindered(),
+    };
     let settings = Settings {
         ec: if case.code.is_some() { EcKind::Mds } else { EcKind::Uncoded },
         ec_shape: case.code.unwrap_or_default(),
         payload_max: case.segment_bytes,
         ack_every: case.ack_every,
-        ..unhindered()
+        ..parts
     };
     Config::new(settings).map_err(|error| BenchError::Segment(case.segment_bytes, error))
 }

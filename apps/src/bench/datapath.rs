@@ -90,7 +90,8 @@ fn cases(args: &DatapathArgs) -> Result<Vec<Case>, Failure> {
 
 /// The name of a transport as the list of transports has it.
 fn known_transport(name: &str) -> Result<&'static str, Failure> {
-    Draft::default().set_transport(name, Origin::Set)?;
+    let known = Draft::default().set_transport(name, Origin::Set);
+    known.map_err(|error| error.at("--transport", 0, 0))?;
     Ok(transports::by_name(name).map_or("smartt", |known| known.name))
 }
 

@@ -32,8 +32,8 @@ fn run_with(settings: &[(&str, &str)], size: u64) -> Outcome {
     outcome
 }
 
-/// Runs of [`fair`] at most. Whatever keeps a host of this machine from its core for a moment takes
-/// fairness from a run, and nothing adds any: a bandwidth that MLCC divided badly fails them all.
+/// Runs of [`fair`] at most. A thread that is kept from its core makes a run less fair and never
+/// more so, so the fairest run shows how MLCC divides the bandwidth.
 const RUNS: usize = 3;
 
 pub(super) fn fair() -> Verdict {

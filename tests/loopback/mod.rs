@@ -163,11 +163,10 @@ fn dcsim() -> Verdict {
     let Summary { drops, dcsim, lateness, .. } = &outcome.summary;
     let (dcsim, lateness) = (dcsim.unwrap(), lateness.unwrap());
     println!("{dcsim:?} {lateness:?}");
-    assert!(!drops.contains_key("queue_full"), "{drops:?}");
+    assert!(!drops.contains_key("data_queue_full"), "{drops:?}");
     assert!(dcsim.sims.dropped > Some(0) && dcsim.sims.timed_out > 0 && dcsim.sims.forged == 0);
     assert!(dcsim.sims.sent > dcsim.sims.acked && dcsim.sims.acked >= 56 * 64);
     assert!(dcsim.departure_error_ns.max > 0.0, "no poll is always in time");
-    assert!(!(lateness.late_departures && lateness.valid));
     Verdict::Passed
 }
 

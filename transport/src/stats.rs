@@ -315,10 +315,10 @@ counters! {
 }
 
 impl Stats {
-    /// Packets received of flows that are here, under their keys, and of the scheduler's own
-    /// protocol: those that show that a peer is alive. Packets that were dropped do not count.
+    /// Packets received and not dropped: those of flows that are here, under their keys, whichever
+    /// host sent them, and those of the scheduler's own protocol.
     #[must_use]
-    pub fn believed(&self) -> u64 {
+    pub fn accepted(&self) -> u64 {
         let data = self.data_placed + self.duplicates + self.trimmed;
         let parity = self.parity_kept + self.parity_unneeded;
         let answers = self.acks_received + self.nacks_received + self.block_nacks_received;

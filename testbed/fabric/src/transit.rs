@@ -325,8 +325,7 @@ impl Transit {
 
     /// Counts a packet that leaves a port, with `data_left` bytes behind it, and puts it on the
     /// link. The packet stays behind its reference: a compiler that splits a copy of it into fields
-    /// writes it in parts and reads it back as a whole, and a processor stalls on such a read. That
-    /// took 7 ns of a hop.
+    /// writes it in parts and reads it back as a whole, and a processor stalls on such a read.
     #[inline(always)]
     fn leave(
         &mut self,
@@ -350,7 +349,7 @@ impl Transit {
     }
 
     /// Puts a packet with room for telemetry on the link of a port.
-    #[cold]
+    #[inline(never)]
     fn launch_stamped(
         &mut self,
         state: &mut PortState,

@@ -1,8 +1,7 @@
-//! Fuzzes what hosts of dcPIM say to each other while they match.
+//! Fuzzes the messages of dcPIM's matching.
 //!
 //! A message that is read is written again octet by octet. A host with flows to two others takes
-//! any message of either at any time without a panic, gives no turn to a flow that has no token,
-//! and answers a message with one at most, beside those of the rounds that it has begun.
+//! any message of either at any time without a panic, and gives no turn to a flow without a token.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -61,6 +60,6 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(out.iter().all(|sent| sent.peer == HostId(17) || sent.peer == HostId(5)));
         assert!(sched.next_turn(now, now).is_none(), "no token came");
         let due = sched.poll_timeout();
-        assert!(due.is_none_or(|at| at > now), "later than the last call");
+        assert!(due.is_none_or(|at| at > now), "due at or before the last call");
     }
 });

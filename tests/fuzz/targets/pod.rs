@@ -59,6 +59,6 @@ fuzz_target!(|bytes: &[u8]| {
             false
         }) {}
         let due = sched.poll_timeout();
-        assert!(due.is_none_or(|at| at > now), "later than the last call");
+        assert!(due.is_none_or(|at| at > now), "due at or before the last call");
     }
 });

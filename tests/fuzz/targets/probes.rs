@@ -1,8 +1,8 @@
 //! Fuzzes the probes of DCsim and their answers.
 //!
 //! A SIM or SIM-ACK that is read is written again octet by octet. A host takes any at any time
-//! without a panic; it answers SIMs with no more bytes than came, makes no state for them, and no
-//! segment leaves without a SIM of its own that was answered.
+//! without a panic, answers no more SIMs than came, and sends no segment without a SIM of its own
+//! that was answered.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

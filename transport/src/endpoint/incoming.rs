@@ -25,7 +25,8 @@ impl<S: Scheduler> Endpoint<S> {
     /// A driver with bounded memory calls this for every segment before [`Endpoint::handle_burst`],
     /// and drops segments of messages that it has no memory for, or hands them over without their
     /// payload, as trimmed. The answer is never `None` for a segment that then is the first of its
-    /// message, even when earlier segments of the burst change the state.
+    /// message, even when earlier segments of the burst change the state: a flow that gave way to
+    /// another in a burst is not opened again by the same burst.
     #[must_use]
     pub fn would_open(&self, rx: &RxSegment) -> Option<NonZeroU32> {
         let Body::Data(data) = &rx.hdr.body else { return None };
@@ -62,7 +63,7 @@ impl<S: Scheduler> Endpoint<S> {
     /// its sender has to prove its address first. Never where packets are sealed: a trimmed one
     /// begins no flow there.
     #[must_use]
-    pub fn is_of_no_use(&self, rx: &RxSegment) -> bool {
+    pub fn would_refuse(&self, rx: &RxSegment) -> bool {
         let unused = rx.hdr.dst_flow != FlowId::UNKNOWN || self.must_prove();
         unused && !self.config.sealed && self.is_strange(rx)
     }
@@ -219,6 +220,9 @@ impl<S: Scheduler> Endpoint<S> {
         sender: Sender,
         (ev, now): (EntropyValue, Instant),
     ) -> Result<FlowId, DropReason> {
+        if self.evicted.contains(&sender) {
+            return Err(DropReason::NoBuffer);
+        }
         if self.rx_flows.is_full() {
             self.evict();
         }

@@ -54,6 +54,7 @@ mod timers;
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::ptr;
 
 use crate::cc::Window;
@@ -175,6 +176,8 @@ pub struct Endpoint<S = Sched> {
     blocks: OpenBlocks,
     /// Blocks of the last burst to be restored: at most one for each of its segments.
     restores: VecDeque<Restore>,
+    /// Flows that gave way to others in the burst that is handled.
+    evicted: Vec<Sender>,
     /// Incoming flows with a message that is open.
     receiving: u16,
     wheel: Wheel<Due>,
@@ -232,6 +235,8 @@ impl<S: Scheduler> Endpoint<S> {
             acks: AckQueue::new(config),
             blocks: OpenBlocks::new(config),
             restores: VecDeque::with_capacity(restores),
+            // A segment of a burst takes the place of two flows at most.
+            evicted: Vec::with_capacity(2 * BURST),
             receiving: 0,
             wheel: Wheel::new(TIMER_TICK, tx_flows + rx_flows),
             events: VecDeque::with_capacity(2 * msgs),
@@ -270,6 +275,7 @@ impl<S: Scheduler> Endpoint<S> {
         out: &mut [Placement],
     ) {
         self.restores.clear();
+        self.evicted.clear();
         // Scheduler and timer of a flow are updated once for a run of its acknowledgements.
         let mut acked = FlowId::UNKNOWN;
         let (burst, out) = (&RxBurst { rx, exts }, &mut out[..rx.len()]);

@@ -73,6 +73,15 @@ impl<S: Scheduler> Endpoint<S> {
             _ => Fit::None,
         });
         let Some(flow) = flow else { return };
+        self.give_way(flow);
+    }
+
+    /// Forgets a flow for another one. Its segments in the rest of the burst were looked at while
+    /// it was known, and have no memory for what it has delivered.
+    fn give_way(&mut self, flow: FlowId) {
+        if let Some(Timed { flow, .. }) = self.rx_flows.get(flow) {
+            self.evicted.push((flow.from, flow.src_flow, flow.key));
+        }
         self.stats.flows_evicted += 1;
         self.forget(flow);
     }
@@ -84,8 +93,7 @@ impl<S: Scheduler> Endpoint<S> {
             if fits { Fit::Best } else { Fit::None }
         };
         let Some(flow) = self.search(own) else { return false };
-        self.stats.flows_evicted += 1;
-        self.forget(flow);
+        self.give_way(flow);
         true
     }
 

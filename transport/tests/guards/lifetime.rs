@@ -181,3 +181,21 @@ fn a_flow_at_rest_asks_for_credit_by_its_senders_name() {
     );
     assert!(end.endpoint.poll_timeout().is_some(), "it rests no longer");
 }
+
+#[test]
+fn a_flow_that_gave_way_in_a_burst_is_not_opened_again_by_the_same_burst() {
+    let mut end = End::new(|settings| settings.rx_flows_max = 2);
+    end.first_message();
+    end.places(&first(under(5, opening(0, 0, 0, 100)), 100));
+    end.wait(end.linger() * 10);
+    let again = first(opening(0, 0, 0, 100), 100);
+    let other = first(under(7, opening(0, 0, 0, 200)), 200);
+    assert_eq!(end.endpoint.would_open(&again), None, "its message is done");
+    let mut places = [Placement::Release; 2];
+    end.endpoint.handle_burst(again.at, &[other, again], &mut places);
+    assert!(matches!(places[0], Placement::Place { .. }), "{places:?}");
+    assert_eq!(places[1], Placement::Release, "no memory was kept for it");
+    assert_eq!(end.endpoint.stats().flows_evicted, 1);
+    assert!(end.endpoint.would_open(&again).is_some(), "it may come again");
+    end.places(&again);
+}

@@ -152,6 +152,8 @@ fn a_sender_that_is_refused_goes_on_and_says_so_when_it_gives_up() {
     end.refuses(&without_key(&refused), DropReason::WrongKey);
     end.refuses(&RxSegment { from: STRANGER, ..refused }, DropReason::UnknownFlow);
     end.take(&refused);
+    // Segments that were on their way are met by questions: there is no more room than before.
+    end.take(&end.reply(flow, Body::Presence(Presence::Prove { cookie: 99 })));
     assert_eq!(end.events(), []);
     while end.endpoint.stats().messages_failed == 0 {
         end.now = end.endpoint.poll_timeout().unwrap();

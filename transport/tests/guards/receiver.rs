@@ -112,14 +112,14 @@ fn a_segment_without_the_key_is_not_of_the_flow() {
     let due = end.endpoint.poll_timeout();
     end.now += transport::Duration::from_us(1);
     let segment = later(flow, data(1, 0, 4096), 904);
-    let believed = end.endpoint.stats().believed();
+    let accepted = end.endpoint.stats().accepted();
     end.refuses(&without_key(&segment), DropReason::WrongKey);
-    assert_eq!(end.endpoint.stats().believed(), believed, "the sender may be dead");
+    assert_eq!(end.endpoint.stats().accepted(), accepted, "it is of no flow");
     assert_eq!((disowned(&mut end).len(), end.endpoint.poll_timeout()), (1, due));
     let memory = end.endpoint.would_open(&without_key(&segment));
     assert_eq!(memory, None, "no memory for what is refused");
     end.places(&segment);
-    assert_eq!(end.endpoint.stats().believed(), believed + 1);
+    assert_eq!(end.endpoint.stats().accepted(), accepted + 1);
     assert_eq!(end.delivered(), [5000]);
 }
 

@@ -74,7 +74,7 @@ pub struct Lateness {
     pub max_us: f64,
     /// Share of real time spent in gaps longer than half a base RTT (in real time).
     pub late_share: f64,
-    /// The run means something: see `late_share_max`.
+    /// The run means something: see `late_share_max` and `late_departures`.
     pub valid: bool,
     /// Runs with a larger share are invalid.
     pub late_share_max: f64,

@@ -307,8 +307,8 @@ impl Host {
             monitor.on_event(&SessionEvent::Keys(failed.as_deref()));
         }
         let progress = worker.poll_once();
-        // What others send says nothing about the peer.
-        let (now, received) = (progress.now, worker.stats().believed());
+        // Only packets of known flows count: any host can send others.
+        let (now, received) = (progress.now, worker.stats().accepted());
         if received != self.last_received.0 {
             self.last_received = (received, now);
         } else if now >= self.look_at {

@@ -25,17 +25,20 @@ pub(super) struct RxBurst {
     pub(super) places: [Placement; BURST],
     /// Messages that this burst begins, with no memory yet.
     begun: Begun,
-    /// Messages that segments of no use would begin.
+    /// Messages that segments which will be refused would begin.
     of_strangers: Begun,
-    /// Segments of no use that have memory, by place; capacity [`BURST`].
+    /// Segments that will be refused and have memory, by place; capacity [`BURST`].
     strangers: Vec<usize>,
+    /// Whether an opening segment of this burst came trimmed.
+    trimmed_opening: bool,
     /// Parity in this burst.
     parity: usize,
 }
 
 /// A message: its sender, the sender's flow and the flow's key, its number and length. One sender
-/// may have flows of one name under several keys.
-type Beginning = (HostId, FlowId, Key, MsgNo, NonZeroU32);
+/// may have flows of one name under several keys, so the key is part of the name. A segment without
+/// an opening part does not name its sender's flow, and counts as a message of its own.
+type Beginning = (HostId, Option<FlowId>, Key, MsgNo, NonZeroU32);
 
 /// Messages that begin.
 #[derive(Debug)]
@@ -68,6 +71,7 @@ impl RxBurst {
             begun: Begun::new(),
             of_strangers: Begun::new(),
             strangers: Vec::with_capacity(BURST),
+            trimmed_opening: false,
             parity: 0,
         }
     }
@@ -77,6 +81,7 @@ impl RxBurst {
         self.begun.clear();
         self.of_strangers.clear();
         self.strangers.clear();
+        self.trimmed_opening = false;
         self.parity = 0;
     }
 
@@ -102,26 +107,33 @@ impl RxBurst {
     /// begin earlier in this burst. Called once for each segment, before the endpoint sees any of
     /// the burst.
     ///
-    /// Segments that are of no use take no memory from others, since forged ones would keep those
-    /// out. They reach the endpoint in any case, which answers them; without memory they do so as
-    /// if a switch had trimmed them.
+    /// A segment that the endpoint will refuse takes no memory from others, which forged ones would
+    /// otherwise keep out. It reaches the endpoint, which answers it, without its payload where no
+    /// memory is left.
     #[inline]
     pub(super) fn reserve<P: IncomingBytes>(&mut self, endpoint: &Endpoint, store: &P) -> bool {
         let segment = &self.segments[self.len];
         let Body::Data(data) = &segment.hdr.body else { return true };
-        let Some(len) = endpoint.would_open(segment) else { return true };
+        let Some(len) = endpoint.would_open(segment) else {
+            self.trimmed_opening |= segment.trimmed && data.open.is_some();
+            // The trimmed segment may begin this one's message, which has no memory then.
+            if self.trimmed_opening && data.open.is_none() && !endpoint.knows(segment) {
+                self.cut(self.len);
+            }
+            return true;
+        };
         // Memory is counted twice when the segment has no opening part, which names its sender's
         // flow, and when two segments of a message give different lengths.
-        let flow = data.open.map_or(segment.hdr.dst_flow, |open| open.src_flow);
+        let flow = data.open.map(|open| open.src_flow);
         let message = (segment.from, flow, segment.hdr.key, data.msg, len);
-        let strange = endpoint.is_of_no_use(segment);
+        let strange = endpoint.would_refuse(segment);
         if strange && segment.hdr.dst_flow != FlowId::UNKNOWN {
             self.cut(self.len);
             return true;
         }
         let begun = if strange { &mut self.of_strangers } else { &mut self.begun };
         let bytes = begun.bytes + u64::from(len.get());
-        let counted = data.open.is_some() && begun.messages.contains(&message);
+        let counted = flow.is_some() && begun.messages.contains(&message);
         let fits = counted || store.has_room(begun.messages.len() + 1, bytes);
         if fits && !counted {
             begun.messages.push(message);
@@ -135,7 +147,7 @@ impl RxBurst {
         fits || strange
     }
 
-    /// Lets segments that are of no use keep their payload, if there is memory for their
+    /// Lets segments that will be refused keep their payload, if there is memory for their
     /// messages beside all others of the burst. Called once the whole burst has been looked at.
     pub(super) fn give_strangers_what_is_left<P: IncomingBytes>(&mut self, store: &P) {
         if self.strangers.is_empty() {

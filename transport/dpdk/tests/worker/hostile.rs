@@ -127,6 +127,59 @@ fn flows_of_one_name_under_two_keys_have_memory_for_each_message() {
     assert_eq!((worker.counts().refused, worker.store().held_bytes()), (1, 60_000));
 }
 
+/// `sent` as a switch trims it.
+fn trimmed(sent: &[u8]) -> Vec<u8> {
+    let mut frame = sent.to_vec();
+    let len = frame::trim(&mut frame);
+    assert!(len < sent.len());
+    frame.truncate(len);
+    frame
+}
+
+/// The segment after `sent`, without an opening part.
+fn unopened(sent: &[u8]) -> Vec<u8> {
+    remade(sent, |header, _| {
+        let Body::Data(data) = &mut header.body else { panic!("{header:?}") };
+        (data.open, data.psn) = (None, Psn(data.psn.0 + 1));
+    })
+}
+
+#[test]
+fn a_segment_whose_message_a_trimmed_one_begins_in_the_same_burst_needs_memory() {
+    for memory in [40_000, 100_000] {
+        let shape = Sizes { memory, ..Sizes::ample() };
+        let (mut rig, sent) = under_way(&shape, true);
+        let frames = [trimmed(&sent), unopened(&sent)];
+        let now = rig.clock.get();
+        let worker = &mut rig.hosts[1].worker;
+        worker.io().inbox.extend(frames.map(|frame| (now, frame)));
+        let before = worker.store().held_bytes();
+        worker.poll_once();
+        assert_eq!(worker.store().held_bytes() - before, 0);
+    }
+}
+
+#[test]
+fn names_of_both_ends_are_apart_when_memory_is_counted() {
+    let shape = Sizes { memory: 60_000, ..Sizes::ample() };
+    let (mut rig, sent) = under_way(&shape, true);
+    let now = rig.clock.get();
+    let other = remade(&sent, |header, _| {
+        let Body::Data(data) = &mut header.body else { panic!("{header:?}") };
+        assert_ne!(header.dst_flow, FlowId::UNKNOWN);
+        data.open.as_mut().unwrap().src_flow = header.dst_flow;
+        (header.dst_flow, header.key) = (FlowId::UNKNOWN, header.key);
+    });
+    let worker = &mut rig.hosts[1].worker;
+    worker.io().inbox.push_back((now, trimmed(&sent)));
+    worker.poll_once();
+    let (before, refused) = (worker.store().held_bytes(), worker.counts().refused);
+    worker.io().inbox.extend([unopened(&sent), other].map(|frame| (now, frame)));
+    worker.poll_once();
+    let after = (worker.store().held_bytes() - before, worker.counts().refused - refused);
+    assert_eq!(after, (50_000, 1));
+}
+
 #[test]
 fn messages_of_flows_that_are_not_here_take_no_memory_from_those_that_are() {
     for named in [FlowId::new(9, 5), FlowId::UNKNOWN] {

@@ -64,10 +64,7 @@ impl TxFlow {
     /// flow as this host names it, when it is to be given. A new flow proves itself once a timeout,
     /// since each segment of its flight is met with a question, and what was sent is sent again. A
     /// flow that the receiver has is asked once a base RTT, and a lost proof is given again then.
-    ///
-    /// A receiver that asks has changed its mind, if it had no room before.
     pub(crate) fn prove(&mut self, cookie: u64, now: Instant) -> Option<FlowId> {
-        self.refused_flow = false;
         let apart = if self.is_new() { self.recovery.rto() } else { self.path.base_rtt / 2 };
         let lately = |(at, given): (Instant, u64)| given == cookie && now < at + apart;
         if self.proved.is_some_and(lately) {

@@ -12,7 +12,7 @@ use super::stages::Stages;
 use super::{Matching, Outbox};
 use crate::rng::Rng;
 use crate::sched::SchedSetup;
-use crate::units::HostId;
+use crate::units::{FlowId, HostId};
 use crate::wire::dcpim::{MatchStep, Offer};
 
 /// A request that waits for the next round of grants.
@@ -47,9 +47,9 @@ struct Granted {
 pub(super) struct Source {
     matching: Matching,
     heard: Vec<Heard>,
-    /// By slab index of the flow that a request names, the first round in which that may be named
-    /// again: a request that comes twice counts once.
-    named_from: Vec<u64>,
+    /// By slab index of the flow that a request names: that flow, and the first round in which it
+    /// may be named again, so that a request that comes twice counts once.
+    named_from: Vec<(FlowId, u64)>,
     granted: Vec<Granted>,
     /// The stage of the last grants: those of others are not kept any more.
     stage: u64,
@@ -73,7 +73,7 @@ impl Source {
         Self {
             matching,
             heard: Vec::with_capacity(most),
-            named_from: vec![0; setup.tx_flows_max as usize],
+            named_from: vec![(FlowId::UNKNOWN, 0); setup.tx_flows_max as usize],
             granted: Vec::with_capacity(3 * rounds * usize::from(matching.channels)),
             stage: 0,
             epoch: 0,
@@ -101,9 +101,12 @@ impl Source {
         if epoch + 1 < self.epoch {
             return false;
         }
-        let Some(named_from) = self.named_from.get_mut(offer.flow.index()) else { return true };
-        let again = round < *named_from;
-        *named_from = (*named_from).max(round + 1);
+        let Some(named) = self.named_from.get_mut(offer.flow.index()) else { return true };
+        if named.0 != offer.flow {
+            *named = (offer.flow, 0);
+        }
+        let again = round < named.1;
+        named.1 = named.1.max(round + 1);
         if !again && self.heard.len() < self.heard.capacity() {
             self.heard.push(Heard { from, offer, round, tie: self.rng.next_u32() });
         }

@@ -3,7 +3,8 @@
 //! In an even stage receivers take grants and ask, in an odd one sources give. Clocks of hosts need
 //! not agree: each message names the stage of its host, and a host that is behind follows. A host
 //! follows far only so often, and a little only by a small part of the time that passes, so peers
-//! whose stages run ahead for ever take a bounded share of its epochs.
+//! whose stages run ahead for ever take a bounded share of its epochs. All peers share these
+//! budgets: one that uses them up keeps hosts apart whose clocks differ.
 
 use crate::time::{Duration, Instant};
 
@@ -16,9 +17,9 @@ pub(super) struct Stages {
     rounds: u64,
     /// How far the stages are ahead of the host's clock.
     lead: Duration,
-    /// When all that was followed a little will have been paid for by time that passed.
+    /// Instant from which small steps have their whole budget again.
     paid_at: Instant,
-    /// When all that was followed far will have been paid for.
+    /// Instant from which steps of more than an epoch have their whole budget again.
     jumps_paid_at: Instant,
 }
 
@@ -87,16 +88,16 @@ impl Stages {
         let own = self.at(now);
         let stage = Self::near(stage, own);
         if stage > own {
-            let behind = self.start(stage).since(now);
-            if self.lead + behind <= LEAD_MAX && self.may_follow(behind, now) {
-                self.lead += behind;
+            let ahead = self.start(stage).since(now);
+            if self.lead + ahead <= LEAD_MAX && self.may_follow(ahead, now) {
+                self.lead += ahead;
             }
         }
     }
 
-    /// Pays for going ahead by `behind`, by small steps if these suffice. False when neither these
-    /// nor far ones are left.
-    fn may_follow(&mut self, behind: Duration, now: Instant) -> bool {
+    /// Pays for going ahead by `ahead`, as a small step or, if it is longer than an epoch, as a far
+    /// one. False when the budget of such steps is used up.
+    fn may_follow(&mut self, ahead: Duration, now: Instant) -> bool {
         let epoch = self.epoch();
         let pay = |paid_at: &mut Instant, price: Duration, credit: Duration| {
             let paid = (*paid_at).max(now) + price;
@@ -107,8 +108,11 @@ impl Stages {
             may
         };
         let jump = epoch * JUMP_PRICE;
-        (behind <= epoch && pay(&mut self.paid_at, behind * STEP_PRICE, epoch * STEP_PRICE))
-            || pay(&mut self.jumps_paid_at, jump, jump * JUMPS_MAX)
+        if ahead <= epoch {
+            pay(&mut self.paid_at, ahead * STEP_PRICE, epoch * STEP_PRICE)
+        } else {
+            pay(&mut self.jumps_paid_at, jump, jump * JUMPS_MAX)
+        }
     }
 }
 

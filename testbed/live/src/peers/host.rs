@@ -307,7 +307,7 @@ impl Host {
             monitor.on_event(&SessionEvent::Keys(failed.as_deref()));
         }
         let progress = worker.poll_once();
-        // Only packets of known flows count: any host can send others.
+        // Packets of other peers' flows and of the scheduler's protocol count, too.
         let (now, received) = (progress.now, worker.stats().accepted());
         if received != self.last_received.0 {
             self.last_received = (received, now);

@@ -29,8 +29,9 @@ pub(super) struct RxBurst {
     of_strangers: Begun,
     /// Segments that will be refused and have memory, by place; capacity [`BURST`].
     strangers: Vec<usize>,
-    /// Whether an opening segment of this burst came trimmed.
-    trimmed_opening: bool,
+    /// Whether an opening segment of this burst may begin its message without memory: it came
+    /// trimmed, or may lose its payload here.
+    unbacked: bool,
     /// Parity in this burst.
     parity: usize,
 }
@@ -71,7 +72,7 @@ impl RxBurst {
             begun: Begun::new(),
             of_strangers: Begun::new(),
             strangers: Vec::with_capacity(BURST),
-            trimmed_opening: false,
+            unbacked: false,
             parity: 0,
         }
     }
@@ -81,7 +82,7 @@ impl RxBurst {
         self.begun.clear();
         self.of_strangers.clear();
         self.strangers.clear();
-        self.trimmed_opening = false;
+        self.unbacked = false;
         self.parity = 0;
     }
 
@@ -115,9 +116,9 @@ impl RxBurst {
         let segment = &self.segments[self.len];
         let Body::Data(data) = &segment.hdr.body else { return true };
         let Some(len) = endpoint.would_open(segment) else {
-            self.trimmed_opening |= segment.trimmed && data.open.is_some();
-            // The trimmed segment may begin this one's message, which has no memory then.
-            if self.trimmed_opening && data.open.is_none() && !endpoint.knows(segment) {
+            self.unbacked |= segment.trimmed && data.open.is_some();
+            // Its message may begin in this burst, without memory.
+            if self.unbacked && data.open.is_none() && !endpoint.knows(segment) {
                 self.cut(self.len);
             }
             return true;
@@ -127,6 +128,7 @@ impl RxBurst {
         let flow = data.open.map(|open| open.src_flow);
         let message = (segment.from, flow, segment.hdr.key, data.msg, len);
         let strange = endpoint.would_refuse(segment);
+        self.unbacked |= strange;
         if strange && segment.hdr.dst_flow != FlowId::UNKNOWN {
             self.cut(self.len);
             return true;

@@ -155,11 +155,24 @@ mod tests {
                 }
                 now += half;
             }
-            // 100 far steps are paid for, and 8 come at once; each is worth an epoch if small.
+            // 100 far steps are paid for, and 8 come at once.
             assert!(far <= 108, "{far} steps ahead by {ahead}");
-            let most = end.since(Instant::ZERO).mul_ratio(1, STEP_PRICE) + epoch * (1 + 108);
+            let most = end.since(Instant::ZERO).mul_ratio(1, STEP_PRICE) + epoch;
             assert!(small <= most, "{small} of {most}, ahead by {ahead}");
             assert!(far > 0 || small > epoch * 100, "honest hosts are followed: {ahead}");
         }
+    }
+
+    #[test]
+    fn small_steps_take_nothing_from_far_ones() {
+        let mut stages = Stages::new(Duration::from_us(10), 4);
+        let now = Instant::ZERO + Duration::from_us(1);
+        for _ in 0..1000 {
+            stages.follow(u32::try_from(stages.at(now)).unwrap() + 1, now);
+        }
+        let own = stages.at(now);
+        assert!(own <= stages.of_epoch() + 1, "small steps are used up after an epoch: {own}");
+        stages.follow(u32::try_from(own).unwrap() + 100, now);
+        assert_eq!(stages.at(now), own + 100);
     }
 }

@@ -110,9 +110,7 @@ pub(super) struct Calendar {
     /// `FAR` lists a level.
     far: Vec<List>,
     far_used: [[u64; FAR / 64]; LEVELS],
-    chunks: Vec<Chunk>,
-    /// The first of the free chunks, or [`NIL`].
-    free: u32,
+    pool: Pool,
 }
 
 /// Flights that are due, most of them still in their chunks, so that they are read where they are.
@@ -120,8 +118,8 @@ pub(super) struct Calendar {
 pub(super) struct Due {
     /// Flights out of slots opened before.
     opened: Vec<Flight>,
-    /// Whole chunks, slot by slot.
-    chunks: Vec<u32>,
+    /// Whole chunks, slot by slot: the number of a chunk and of its flights.
+    chunks: Vec<(u32, u32)>,
     /// Flights out of the last slot, which has later ones too.
     partial: Vec<Flight>,
     len: usize,
@@ -135,24 +133,34 @@ const FAR: usize = 1 << FAR_BITS;
 const LEVELS: usize = (u64::BITS - NEAR_BITS).div_ceil(FAR_BITS) as usize;
 const NIL: u32 = u32::MAX;
 /// Flights of a chunk: 1 KiB.
-const CHUNK: usize = 32;
+const CHUNK: u32 = 31;
 
-/// A list of chunks; `head` is [`NIL`] when it is empty.
+/// A list of chunks, all full but the last; `head` is [`NIL`] when it is empty.
 #[derive(Clone, Copy, Debug)]
 struct List {
     head: u32,
     tail: u32,
+    /// The flights of the last chunk.
+    tail_len: u32,
 }
 
-const EMPTY: List = List { head: NIL, tail: NIL };
+const EMPTY: List = List { head: NIL, tail: NIL, tail_len: 0 };
 
+/// The chunks of all lists. What links them lies apart: lists are built and walked without a look
+/// at flights that have left the caches.
 #[derive(Clone, Debug)]
-struct Chunk {
-    flights: [Flight; CHUNK],
-    /// How many of `flights` count, 1 ..= CHUNK in a list.
-    len: usize,
-    next: u32,
+struct Pool {
+    chunks: Vec<Chunk>,
+    /// For each chunk, the next of its list or of the free ones, or [`NIL`].
+    next: Vec<u32>,
+    /// The first of the free chunks, or [`NIL`].
+    free: u32,
 }
+
+/// Whole cache lines.
+#[derive(Clone, Debug)]
+#[repr(align(32))]
+struct Chunk([Flight; CHUNK as usize]);
 
 /// A list by its place.
 #[derive(Clone, Copy, Debug)]
@@ -172,8 +180,7 @@ impl Calendar {
             near_used: [0; NEAR / 64],
             far: vec![EMPTY; LEVELS * FAR],
             far_used: [[0; FAR / 64]; LEVELS],
-            chunks: Vec::new(),
-            free: NIL,
+            pool: Pool { chunks: Vec::new(), next: Vec::new(), free: NIL },
         }
     }
 
@@ -192,7 +199,7 @@ impl Calendar {
         } else if differs < NEAR as u64 {
             let index = near_index(slot);
             self.near_used[index / 64] |= 1 << (index % 64);
-            append(&mut self.near[index], &mut self.chunks, &mut self.free, flight);
+            self.pool.append(&mut self.near[index], flight);
         } else {
             self.push_far(flight, slot, differs);
         }
@@ -203,7 +210,7 @@ impl Calendar {
         let level = ((differs.ilog2() - NEAR_BITS) / FAR_BITS) as usize;
         let index = far_index(slot, level);
         self.far_used[level][index / 64] |= 1 << (index % 64);
-        append(&mut self.far[level * FAR + index], &mut self.chunks, &mut self.free, flight);
+        self.pool.append(&mut self.far[level * FAR + index], flight);
     }
 
     /// When the next flight is due. O(flights of a slot).
@@ -211,14 +218,9 @@ impl Calendar {
         if let Some(least) = self.opened.iter().map(|flight| flight.at).min() {
             return Some(least);
         }
-        let mut at = self.list(self.first()?).head;
-        let mut least = Instant::FAR_FUTURE;
-        while at != NIL {
-            let chunk = &self.chunks[at as usize];
-            least = chunk.flights[..chunk.len].iter().fold(least, |least, f| least.min(f.at));
-            at = chunk.next;
-        }
-        Some(least)
+        let chunks = self.pool.walk(self.list(self.first()?));
+        let flights = chunks.flat_map(|chunk| self.pool.flights(chunk));
+        Some(flights.fold(Instant::FAR_FUTURE, |least, flight| least.min(flight.at)))
     }
 
     /// Takes every flight due before `end`. `due` must be back from [`Calendar::recycle`].
@@ -238,11 +240,11 @@ impl Calendar {
                 }
                 ListId::Near(index) => {
                     self.near_used[index / 64] &= !(1 << (index % 64));
-                    let head = std::mem::replace(&mut self.near[index], EMPTY).head;
+                    let list = std::mem::replace(&mut self.near[index], EMPTY);
                     if slot < end_slot {
-                        self.take_chunks(head, due);
+                        self.take_chunks(list, due);
                     } else {
-                        self.open(head, end, due);
+                        self.open(list, end, due);
                     }
                     self.advance(slot + 1);
                 }
@@ -253,43 +255,33 @@ impl Calendar {
         }
     }
 
-    fn take_chunks(&self, mut at: u32, due: &mut Due) {
-        while at != NIL {
-            let chunk = &self.chunks[at as usize];
-            due.chunks.push(at);
-            due.len += chunk.len;
-            at = chunk.next;
+    fn take_chunks(&self, list: List, due: &mut Due) {
+        for (at, len) in self.pool.walk(list) {
+            due.chunks.push((at, len));
+            due.len += len as usize;
         }
     }
 
     /// Takes the due flights of a slot, and keeps the rest open.
-    fn open(&mut self, mut at: u32, end: Instant, due: &mut Due) {
-        while at != NIL {
-            let chunk = &self.chunks[at as usize];
-            for flight in &chunk.flights[..chunk.len] {
-                let to = if flight.at < end { &mut due.partial } else { &mut self.opened };
-                to.push(*flight);
-            }
-            let next = chunk.next;
-            self.release(at);
-            at = next;
+    fn open(&mut self, list: List, end: Instant, due: &mut Due) {
+        for flight in self.pool.walk(list).flat_map(|chunk| self.pool.flights(chunk)) {
+            let to = if flight.at < end { &mut due.partial } else { &mut self.opened };
+            to.push(*flight);
         }
+        self.pool.release(list);
         due.len += due.partial.len();
     }
 
     /// The flights that were taken, slot by slot.
     pub(super) fn flights<'a>(&'a self, due: &'a Due) -> impl Iterator<Item = &'a Flight> {
-        let whole = due.chunks.iter().flat_map(|at| {
-            let chunk = &self.chunks[*at as usize];
-            &chunk.flights[..chunk.len]
-        });
+        let whole = due.chunks.iter().flat_map(|chunk| self.pool.flights(*chunk));
         due.opened.iter().chain(whole).chain(&due.partial)
     }
 
     /// Takes back the memory of flights that were taken.
     pub(super) fn recycle(&mut self, due: &mut Due) {
-        for at in due.chunks.drain(..) {
-            self.release(at);
+        for (at, _) in due.chunks.drain(..) {
+            self.pool.release_one(at);
         }
         due.opened.clear();
         due.partial.clear();
@@ -316,20 +308,13 @@ impl Calendar {
     fn spill(&mut self, level: usize, index: usize) {
         self.far_used[level][index / 64] &= !(1 << (index % 64));
         let list = std::mem::replace(&mut self.far[level * FAR + index], EMPTY);
-        let mut at = list.head;
-        while at != NIL {
-            let (len, next) = (self.chunks[at as usize].len, self.chunks[at as usize].next);
-            for i in 0..len {
-                self.push(self.chunks[at as usize].flights[i]);
+        let mut rest = list;
+        while let Some((at, len)) = self.pool.pop(&mut rest) {
+            for i in 0..len as usize {
+                self.push(self.pool.chunks[at as usize].0[i]);
             }
-            self.release(at);
-            at = next;
+            self.pool.release_one(at);
         }
-    }
-
-    fn release(&mut self, at: u32) {
-        self.chunks[at as usize].next = self.free;
-        self.free = at;
     }
 
     /// The list that is due first. Near lists are all before far ones, lower levels before higher.
@@ -370,36 +355,69 @@ impl Due {
     }
 }
 
-/// Adds `flight` to the end of `list`.
-#[inline]
-fn append(list: &mut List, chunks: &mut Vec<Chunk>, free: &mut u32, flight: Flight) {
-    if let Some(chunk) = chunks.get_mut(list.tail as usize)
-        && let Some(place) = chunk.flights.get_mut(chunk.len)
-    {
-        *place = flight;
-        chunk.len += 1;
-        return;
+impl Pool {
+    /// Adds `flight` to the end of `list`.
+    #[inline]
+    fn append(&mut self, list: &mut List, flight: Flight) {
+        if let Some(chunk) = self.chunks.get_mut(list.tail as usize)
+            && let Some(place) = chunk.0.get_mut(list.tail_len as usize)
+        {
+            *place = flight;
+            list.tail_len += 1;
+            return;
+        }
+        self.lengthen(list, flight);
     }
-    lengthen(list, chunks, free, flight);
-}
 
-/// Adds a chunk to `list` that begins with `flight`.
-#[cold]
-fn lengthen(list: &mut List, chunks: &mut Vec<Chunk>, free: &mut u32, flight: Flight) {
-    let at = *free;
-    let at = if let Some(chunk) = chunks.get_mut(at as usize) {
-        *free = chunk.next;
-        (chunk.flights[0], chunk.len, chunk.next) = (flight, 1, NIL);
-        at
-    } else {
-        chunks.push(Chunk { flights: [flight; CHUNK], len: 1, next: NIL });
-        u32::try_from(chunks.len() - 1).unwrap_or(NIL)
-    };
-    match chunks.get_mut(list.tail as usize) {
-        Some(tail) => tail.next = at,
-        None => list.head = at,
+    /// Adds a chunk to `list` that begins with `flight`.
+    #[cold]
+    fn lengthen(&mut self, list: &mut List, flight: Flight) {
+        let at = self.free;
+        let at = if let Some(chunk) = self.chunks.get_mut(at as usize) {
+            self.free = std::mem::replace(&mut self.next[at as usize], NIL);
+            chunk.0[0] = flight;
+            at
+        } else {
+            self.chunks.push(Chunk([flight; CHUNK as usize]));
+            self.next.push(NIL);
+            u32::try_from(self.chunks.len() - 1).unwrap_or(NIL)
+        };
+        match self.next.get_mut(list.tail as usize) {
+            Some(next) => *next = at,
+            None => list.head = at,
+        }
+        (list.tail, list.tail_len) = (at, 1);
     }
-    list.tail = at;
+
+    /// Takes the first chunk off `list`: its number and that of its flights.
+    #[inline]
+    fn pop(&self, list: &mut List) -> Option<(u32, u32)> {
+        let at = list.head;
+        list.head = *self.next.get(at as usize)?;
+        Some((at, if at == list.tail { list.tail_len } else { CHUNK }))
+    }
+
+    /// The chunks of `list`.
+    fn walk(&self, mut list: List) -> impl Iterator<Item = (u32, u32)> + '_ {
+        std::iter::from_fn(move || self.pop(&mut list))
+    }
+
+    #[inline]
+    fn flights(&self, (at, len): (u32, u32)) -> &[Flight] {
+        &self.chunks[at as usize].0[..len as usize]
+    }
+
+    /// Takes back all chunks of `list`.
+    fn release(&mut self, mut list: List) {
+        while let Some((at, _)) = self.pop(&mut list) {
+            self.release_one(at);
+        }
+    }
+
+    fn release_one(&mut self, at: u32) {
+        self.next[at as usize] = self.free;
+        self.free = at;
+    }
 }
 
 #[inline]
@@ -497,7 +515,7 @@ mod tests {
             calendar.push(flight(now * 41_600 + 641_600, 1, 0));
             take_before(&mut calendar, Instant::from_ps(now * 41_600));
         }
-        let under_way = 100_000 / CHUNK;
-        assert!(calendar.chunks.len() < 2 * under_way, "{}", calendar.chunks.len());
+        let under_way = 100_000 / CHUNK as usize;
+        assert!(calendar.pool.chunks.len() < 2 * under_way, "{}", calendar.pool.chunks.len());
     }
 }

@@ -97,6 +97,7 @@ built_in! {
         "mlcc-fig02-receiver",
         "mlcc-fig03-sender",
         "mlcc-fig04-incast",
+        "mlcc-fig04-pauses",
         "mlcc-fig07-sender",
         "mlcc-fig08-receiver",
         "mlcc-fig09-theta",

@@ -108,8 +108,7 @@ fn border_switches_under_faults_lose_no_flow_and_any_number_of_threads_gives_the
         ("loss.reorder_window", "1"),
     ];
     for faults in [&[], all] {
-        let (flows, outcome) = under(faults, "1");
-        let summary = &outcome.summary;
+        let (flows, Outcome { summary, series, .. }) = under(faults, "1");
         assert!(summary.is_success(), "{:?} {:?}", summary.flows, summary.audit);
         let counts = summary.mlcc.unwrap();
         assert!(counts.switch_int > 1000 && counts.advised > 1000, "{counts:?}");
@@ -119,6 +118,7 @@ fn border_switches_under_faults_lose_no_flow_and_any_number_of_threads_gives_the
         for threads in ["2", "3"] {
             let (again, outcome) = under(faults, threads);
             assert!(again == flows && outcome.summary.mlcc == Some(counts), "{threads} threads");
+            assert_eq!(outcome.series, series, "{threads} threads");
         }
     }
 }
@@ -152,6 +152,60 @@ fn a_loop_that_loses_its_packets_costs_at_most_a_fifth_of_goodput() {
         let under = time_under(faults);
         assert!(under <= whole / 0.8, "{faults:?}: {under} us, {whole} without");
     }
+}
+
+#[test]
+fn samples_show_the_border_queue_and_the_rates_of_each_flow_where_there_are_any() {
+    let (_, outcome) = under(&[("sampling.interval", "100us")], "1");
+    let peak = outcome.summary.mlcc.unwrap().queue_bytes_peak;
+    let sums = outcome.series.iter().map(|s| s.dci_queue_bytes.iter().flatten().sum::<u64>());
+    let most = sums.max().unwrap();
+    assert!(most <= peak && most > peak / 2, "{most} of {peak} bytes");
+    let has_queue = |flow: usize| {
+        let with = outcome.series.iter().filter(|s| s.dci_queue_bytes[flow].is_some());
+        (with.clone().count() > 0)
+            .then(|| with.filter_map(|s| s.dci_rate_gbps[flow]).fold(0.0, f64::max))
+    };
+    for flow in 0..8 {
+        // An eighth of the link at first, and never beyond it.
+        let rate = has_queue(flow).unwrap();
+        assert!((3.0..=25.0).contains(&rate), "{flow}: {rate}");
+    }
+    // Flows inside a site, and after them those that have come across the other way.
+    assert_eq!([8, 9].map(has_queue), [None, None]);
+    let rates = outcome.series.iter().flat_map(|s| s.rate_gbps.iter().flatten());
+    assert!(rates.clone().count() > 100 && rates.clone().all(|r| (0.1..=25.0).contains(r)));
+    let (_, plain) = series("hpcc", "2ms");
+    assert!(plain.series.iter().all(|s| s.dci_queue_bytes.is_empty() && s.rate_gbps.is_empty()));
+}
+
+/// Sites whose switches pause links by a shared buffer, beside border switches that drop.
+const SHARED: &[(&str, &str)] = &[("switch.pfc.alpha", "0.125"), ("switch.queue", "2MB")];
+
+#[test]
+fn sites_with_a_shared_buffer_pause_where_a_border_that_drops_is_beside_them() {
+    // Eight hosts across and four inside into one host, beyond what the leaf has room for.
+    let mut text = "Nodes 64\nConnections 12\n".to_owned();
+    let sources = (0..8).map(|host| host * 3).chain([33, 34, 48, 49]);
+    for (id, from) in sources.enumerate() {
+        writeln!(text, "{from}->40 id {} start 10 size 3000000", id + 1).unwrap();
+    }
+    let run = |transport, programs, more: &[(&str, &str)]| {
+        let matrix = cm::read(text.as_bytes(), "incast.cm", cm::StartUnit::Us).unwrap().matrix;
+        let programs = [("switch.program", programs)];
+        let set = [&settings(transport, "2s"), SHARED, &programs, more].concat();
+        virtual_time::run(&plan(&set, matrix, TOPOLOGY), &mut Unwatched).unwrap().summary
+    };
+    let pausing = run("dcqcn-hpcc", "pfc@tor,pfc@agg", &[]);
+    assert!(pausing.is_success() && pausing.packets.dropped == 0, "{:?}", pausing.drops);
+    let pauses = pausing.pfc.unwrap();
+    assert!(pauses.pauses > 20 && pauses.paused_us > 100.0, "{pauses:?}");
+    let dropping = run("dcqcn-hpcc", "none", &[]);
+    assert!(dropping.packets.dropped > 100 && dropping.pfc.is_none(), "{:?}", dropping.drops);
+    let mlcc = run("mlcc", "pfc@tor,pfc@agg,dci@border", &[]);
+    assert!(mlcc.is_success() && mlcc.packets.dropped == 0, "{:?}", mlcc.drops);
+    assert!(mlcc.pfc.unwrap().pauses <= pauses.pauses / 10, "{:?}", mlcc.pfc);
+    assert!(mlcc.mlcc.unwrap().advised > 1000);
 }
 
 #[test]
@@ -213,6 +267,16 @@ fn a_network_without_what_mlcc_needs_is_refused() {
             ],
             TOPOLOGY,
             &["switch.queue", "lossless switch", "raise it"],
+        ),
+        // A shared buffer has room for the headroom of all links.
+        (
+            &[
+                ("switch.program", "pfc@tor,pfc@agg,dci@border"),
+                ("switch.pfc.alpha", "0.125"),
+                ("switch.queue", "600kB"),
+            ],
+            TOPOLOGY,
+            &["switch.queue", "all links into a lossless switch", "raise it"],
         ),
         (&[], "two-dc:8,1,1ms", &["switch.int_room", "room for 5"]),
     ] {

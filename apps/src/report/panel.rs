@@ -239,7 +239,8 @@ const QUANTILES: usize = 100;
 /// How many single flows a measure has; `None` when it is not of flows.
 fn of_flows(measure: &str, series: &[Sample]) -> Option<usize> {
     let flows = series.first().map_or(0, |sample| sample.delivered_bytes.len());
-    matches!(measure, "flow_gbps" | "cwnd_bytes").then_some(flows)
+    let is_one = ["flow_gbps", "cwnd_bytes", "dci_queue_bytes", "dci_rate_gbps", "rate_gbps"];
+    is_one.contains(&measure).then_some(flows)
 }
 
 /// A measure over time, thinned.
@@ -269,6 +270,10 @@ fn value(sample: &Sample, before: Option<&Sample>, measure: &str, flow: usize) -
         "queue_max_bytes" => Some(sample.queue_max_bytes),
         "queue_sum_bytes" => Some(sample.queue_sum_bytes),
         "cwnd_bytes" => sample.cwnd_bytes.get(flow).copied().flatten(),
+        "dci_queue_bytes" => sample.dci_queue_bytes.get(flow).copied().flatten(),
+        "dci_queue_sum_bytes" => Some(sample.dci_queue_bytes.iter().flatten().sum()),
+        "dci_rate_gbps" => sample.dci_rate_gbps.get(flow).copied().flatten(),
+        "rate_gbps" => sample.rate_gbps.get(flow).copied().flatten(),
         "cwnd_sum_bytes" => Some(sample.cwnd_bytes.iter().flatten().sum()),
         "trimmed" => Some(sample.trimmed - before.map_or(0.0, |before| before.trimmed)),
         // Bytes and microseconds make Gbit/s when multiplied by 8 and divided by 1000.
@@ -353,6 +358,9 @@ mod tests {
             trimmed: t_us,
             cwnd_bytes: vec![None, Some(7.0)],
             delivered_bytes: vec![delivered],
+            dci_queue_bytes: vec![Some(5.0), None, Some(6.0)],
+            dci_rate_gbps: Vec::new(),
+            rate_gbps: vec![Some(2.5)],
         };
         let (a, b) = (sample(1.0, 1000.0), sample(3.0, 2000.0));
         assert_eq!(value(&b, Some(&a), "flow_gbps", 0), Some(4.0));
@@ -363,6 +371,11 @@ mod tests {
         assert_eq!(jain([3.0, 0.0, 0.0, 0.0].into_iter()), Some(0.25));
         assert_eq!(value(&b, Some(&a), "cwnd_sum_bytes", 0), Some(7.0));
         assert_eq!(value(&b, Some(&a), "cwnd_bytes", 0), None);
+        assert_eq!(value(&b, Some(&a), "dci_queue_bytes", 2), Some(6.0));
+        assert_eq!(value(&b, Some(&a), "dci_queue_bytes", 1), None);
+        assert_eq!(value(&b, Some(&a), "dci_queue_sum_bytes", 0), Some(11.0));
+        assert_eq!(value(&b, Some(&a), "dci_rate_gbps", 0), None);
+        assert_eq!(value(&b, Some(&a), "rate_gbps", 0), Some(2.5));
     }
 
     #[test]

@@ -91,6 +91,12 @@ pub(super) struct Sample {
     pub(super) trimmed: f64,
     pub(super) cwnd_bytes: Vec<Option<f64>>,
     pub(super) delivered_bytes: Vec<f64>,
+    #[serde(default)]
+    pub(super) dci_queue_bytes: Vec<Option<f64>>,
+    #[serde(default)]
+    pub(super) dci_rate_gbps: Vec<Option<f64>>,
+    #[serde(default)]
+    pub(super) rate_gbps: Vec<Option<f64>>,
 }
 
 /// The results in all of `dirs`: one for each scenario, and one called `runs` for all single runs.

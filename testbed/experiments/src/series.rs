@@ -21,6 +21,17 @@ pub struct Sample {
     pub cwnd_bytes: Vec<Option<u64>>,
     /// Bytes of those flows delivered so far.
     pub delivered_bytes: Vec<u64>,
+    /// Bytes of those flows in their queues at a border switch of MLCC; null without a queue. This
+    /// and the rates are missing where no switch runs its program.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dci_queue_bytes: Vec<Option<u64>>,
+    /// The rates at which those queues are emptied (R_credit), Gbps; null without a queue.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dci_rate_gbps: Vec<Option<f64>>,
+    /// The rates at which the senders of those flows may send, Gbps; null when a flow is not open
+    /// or has a window alone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rate_gbps: Vec<Option<f64>>,
 }
 
 /// How many flows a sample shows one by one.

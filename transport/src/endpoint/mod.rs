@@ -367,6 +367,12 @@ impl<S: Scheduler> Endpoint<S> {
         })
     }
 
+    /// The key of an outgoing flow; `None` when it is not here.
+    #[must_use]
+    pub fn flow_key(&self, flow: FlowId) -> Option<Key> {
+        self.tx_flows.get(flow).map(Timed::key)
+    }
+
     /// The policies of an outgoing flow; `None` when it is over or not here.
     #[must_use]
     pub fn flow_policies(&self, flow: FlowId) -> Option<Policies> {

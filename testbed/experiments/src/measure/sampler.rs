@@ -1,8 +1,11 @@
 //! Takes a sample of a run at fixed intervals of network time. It has no clock: the driver calls
 //! it.
 
-use fabric::Network;
-use transport::{Duration, Instant};
+use std::collections::BTreeMap;
+
+use fabric::{AnyProgram, Network, ProgramKind};
+use transport::units::Key;
+use transport::{Bytes, Duration, Instant, Rate};
 
 use crate::conductor::Conductor;
 use crate::plan::Plan;
@@ -25,17 +28,31 @@ pub struct Seen {
     trimmed: u64,
     delivered: u64,
     flows_finished: u64,
-    cwnd_bytes: Vec<Option<u64>>,
+    flows: Vec<Option<FlowSeen>>,
     delivered_bytes: Vec<u64>,
+    /// Bytes and rates of the queues of flows at border switches, by the keys of the flows; `None`
+    /// where no switch has such queues.
+    borders: Option<BTreeMap<u64, (u64, Rate)>>,
+}
+
+/// The state of a flow at its sender.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowSeen {
+    /// The window of the flow, bytes.
+    pub cwnd_bytes: u64,
+    /// The pacing rate of the flow; `None` when the window alone limits it.
+    pub rate: Option<Rate>,
+    /// The key of the flow; `None` when the endpoint has forgotten the flow.
+    pub key: Option<Key>,
 }
 
 impl Seen {
-    /// The state of a run, or of a part of it. `cwnd` gives the window of a line of the matrix,
-    /// bytes, where it can be seen.
+    /// The state of a run, or of a part of it. `flow` gives the state of a line of the matrix at
+    /// its sender, where it can be seen.
     pub fn of(
         network: &Network,
         conductor: &Conductor<'_>,
-        cwnd: impl Fn(usize) -> Option<u64>,
+        flow: impl Fn(usize) -> Option<FlowSeen>,
     ) -> Self {
         let queues = network.switch_queues().map(|queued| queued.data_bytes);
         let (queue_max_bytes, queue_sum_bytes) =
@@ -47,8 +64,9 @@ impl Seen {
             trimmed: network.totals().trimmed,
             delivered: conductor.delivered().0,
             flows_finished: conductor.finished() as u64,
-            cwnd_bytes: (0..shown).map(cwnd).collect(),
+            flows: (0..shown).map(flow).collect(),
             delivered_bytes: conductor.delivered_of(shown).collect(),
+            borders: queues_at_borders(network),
         }
     }
 
@@ -59,14 +77,38 @@ impl Seen {
         self.trimmed += other.trimmed;
         self.delivered += other.delivered;
         self.flows_finished += other.flows_finished;
-        for (mine, theirs) in self.cwnd_bytes.iter_mut().zip(&other.cwnd_bytes) {
+        for (mine, theirs) in self.flows.iter_mut().zip(&other.flows) {
             *mine = mine.or(*theirs);
         }
         for (mine, theirs) in self.delivered_bytes.iter_mut().zip(&other.delivered_bytes) {
             *mine += theirs;
         }
+        // A part has the queues of its own switches.
+        if let (Some(mine), Some(theirs)) = (&mut self.borders, &other.borders) {
+            mine.extend(theirs);
+        }
         self
     }
+
+    /// For each flow: bytes and rate of its queue at a border switch; empty without such switches.
+    fn at_borders(&self) -> Vec<Option<(u64, Rate)>> {
+        let Some(borders) = &self.borders else { return Vec::new() };
+        let at = |flow: &Option<FlowSeen>| borders.get(&flow.as_ref()?.key?.0).copied();
+        self.flows.iter().map(at).collect()
+    }
+}
+
+fn queues_at_borders(network: &Network) -> Option<BTreeMap<u64, (u64, Rate)>> {
+    network.blueprint().switches_with(ProgramKind::Dci).next()?;
+    let queues = network.programs().filter_map(|program| match program {
+        AnyProgram::Dci(border) => Some(border.queues_of_flows()),
+        _ => None,
+    });
+    Some(queues.flatten().map(|(key, bytes, rate)| (key.0, (bytes.0, rate))).collect())
+}
+
+fn in_gbps(rate: Rate) -> f64 {
+    Bytes(rate.as_bps()).as_f64() / 1e9
 }
 
 /// Samples that are held before a watch is offered them: they are a kilobyte and more each.
@@ -103,6 +145,9 @@ impl Sampler {
         #[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]
         let goodput_gbps =
             (seen.delivered - self.delivered_before) as f64 * 8.0 / (interval.as_us_f64() * 1000.0);
+        let at_borders = seen.at_borders();
+        let flow_rate = |flow: &Option<FlowSeen>| flow.as_ref()?.rate.map(in_gbps);
+        let shows_rates = seen.borders.is_some();
         self.series.push(Sample {
             t_us: self.next_at.as_us_f64(),
             goodput_gbps,
@@ -110,8 +155,11 @@ impl Sampler {
             queue_sum_bytes: seen.queue_sum_bytes,
             trimmed: seen.trimmed,
             flows_finished: seen.flows_finished,
-            cwnd_bytes: seen.cwnd_bytes.clone(),
+            cwnd_bytes: seen.flows.iter().map(|flow| Some(flow.as_ref()?.cwnd_bytes)).collect(),
             delivered_bytes: seen.delivered_bytes.clone(),
+            dci_queue_bytes: at_borders.iter().map(|at| at.map(|(bytes, _)| bytes)).collect(),
+            dci_rate_gbps: at_borders.iter().map(|at| at.map(|(_, rate)| in_gbps(rate))).collect(),
+            rate_gbps: seen.flows.iter().filter(|_| shows_rates).map(flow_rate).collect(),
         });
         self.delivered_before = seen.delivered;
     }

@@ -17,12 +17,15 @@ pub(super) fn check(draft: &Draft, blueprint: &Blueprint) -> Result<(), RunError
         return Err(InputError::new(found, expected).at("switch.pfc.xon", 0, 0).help(help).into());
     }
     let Err(short) = blueprint.check_buffers() else { return Ok(()) };
-    let found = format!("a buffer of {} bytes for a link into a lossless switch", short.buffer.0);
+    let (of, paused) = if short.is_shared {
+        ("all links into a lossless switch", "links are paused and {} that may come until they are")
+    } else {
+        ("a link into a lossless switch", "the link is paused and {} that may come until it is")
+    };
+    let found = format!("a buffer of {} bytes for {of}", short.buffer.0);
     let least = short.least().0;
-    let expected = format!(
-        "at least {least}: {} before the link is paused and {} that may come until it is",
-        short.xoff.0, short.headroom.0,
-    );
+    let paused = paused.replace("{}", &short.headroom.0.to_string());
+    let expected = format!("at least {least}: {} before {paused}", short.xoff.0);
     let help = format!(
         "raise it with --set switch.queue={least} (or Queue_Down and Queue_Up of the topology), \
          or lower switch.pfc.xoff",

@@ -129,6 +129,10 @@ impl PlotKind {
                 "cwnd_sum_bytes",
                 "queue_max_bytes",
                 "queue_sum_bytes",
+                "dci_queue_bytes",
+                "dci_queue_sum_bytes",
+                "dci_rate_gbps",
+                "rate_gbps",
                 "trimmed",
             ],
         }

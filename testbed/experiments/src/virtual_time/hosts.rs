@@ -22,6 +22,7 @@ use super::packets::{InFlight, PacketSlab, SlabFrames};
 use crate::capture::Capture;
 use crate::conductor::{Conductor, Order};
 use crate::measure::audit::DriverCount;
+use crate::measure::sampler::FlowSeen;
 use crate::plan::Plan;
 use crate::workload::FlowIndex;
 
@@ -375,11 +376,13 @@ impl<'a> Hosts<'a> {
         DriverCount { handed_over, given, ..DriverCount::default() }
     }
 
-    /// The window of a connection of `host`, bytes; `None` when it is not open.
-    pub(super) fn cwnd(&self, host: HostId, connection: usize) -> Option<u64> {
+    /// The state of a connection of `host`; `None` when it is not open.
+    pub(super) fn seen(&self, host: HostId, connection: usize) -> Option<FlowSeen> {
         let flow = self.flows.get(connection).copied().flatten()?;
-        let (window, _) = self.hosts[self.index_of(host)].endpoint.flow_window(flow)?;
-        Some(window.cwnd.0)
+        let endpoint = &self.hosts[self.index_of(host)].endpoint;
+        let (window, _) = endpoint.flow_window(flow)?;
+        let key = endpoint.flow_key(flow);
+        Some(FlowSeen { cwnd_bytes: window.cwnd.0, rate: window.pacing, key })
     }
 }
 

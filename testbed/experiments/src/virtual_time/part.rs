@@ -170,10 +170,10 @@ impl Part<'_> {
     /// The state of this part for a sample.
     pub(super) fn seen(&self) -> Seen {
         let (hosts, conductor) = (&self.hosts, &self.env.conductor);
-        let cwnd = |flow: usize| {
-            hosts.cwnd(conductor.matrix().flows[flow].src, conductor.connection(flow))
+        let flow = |flow: usize| {
+            hosts.seen(conductor.matrix().flows[flow].src, conductor.connection(flow))
         };
-        Seen::of(&self.env.network, conductor, cwnd)
+        Seen::of(&self.env.network, conductor, flow)
     }
 }
 

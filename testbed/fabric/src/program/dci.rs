@@ -27,6 +27,7 @@ use transport::params::params;
 use transport::path::NetworkFacts;
 use transport::rc::MlccHalf;
 use transport::registry::Registered;
+use transport::units::Key;
 use transport::wire::int::Hop;
 use transport::wire::{Body, Data, Ext, Extent, Header};
 use transport::{Bytes, DropReason, Duration, HostId, Instant, PayloadRef, Rate, TxSegment};
@@ -177,6 +178,11 @@ impl Dci {
     #[must_use]
     pub const fn stats(&self) -> DciStats {
         self.stats
+    }
+
+    /// The flows that have a queue: their keys, the bytes in it, and the rate that empties it.
+    pub fn queues_of_flows(&self) -> impl Iterator<Item = (Key, Bytes, Rate)> + '_ {
+        self.queues.of_flows()
     }
 
     fn index(&self, port: PortId) -> usize {

@@ -14,13 +14,15 @@
 //! ```
 //!
 //! Ports whose discipline is `lossless` count; what waits at another port of the switch may be
-//! dropped there, and pauses no link. Room beyond XOFF, the *headroom*, holds what is still to come
-//! when a link is paused; a buffer is `switch.queue` bytes for each link into a switch. A pause is
-//! on or off: quanta, which would let it run out, and the frames that renew them are not modelled,
-//! so faults of links leave pause frames alone. Faults that hold packets back or slow the link that
-//! pauses take can overrun the headroom: that is a counted drop. A paused port of a plain switch
-//! fills that switch's queue, which drops. Routes go up, then down, so no cycle of links can wait
-//! for itself: a link that leads down waits for links that lead further down and, last, for hosts,
+//! dropped there, and pauses no link. Room beyond XOFF, the *headroom*, holds what is still to
+//! come when a link is paused; a buffer is `switch.queue` bytes for each link into a switch. With
+//! `alpha` it is one buffer for all links: what is left of it beyond the headroom of every link is
+//! shared, and a link is paused above `alpha` times what is free of that. A pause is on or off:
+//! quanta, which would let it run out, and the frames that renew them are not modelled, so faults
+//! of links leave pause frames alone. Faults that hold packets back or slow the link that pauses
+//! take can overrun the headroom: that is a counted drop. A paused port of a plain switch fills
+//! that switch's queue, which drops. Routes go up, then down, so no cycle of links can wait for
+//! itself: a link that leads down waits for links that lead further down and, last, for hosts,
 //! which pause no link.
 //!
 //! A pause takes effect elsewhere no sooner than a packet does. Nothing is allocated once queues
@@ -50,6 +52,9 @@ const HYSTERESIS: u64 = 2;
 params! {
     /// When a switch pauses a link.
     pub struct PfcParams {
+        /// Share of the free shared buffer above which a link is paused; 0: each link into the
+        /// switch has a buffer of its own.
+        alpha: f32 = 0.0, in 0.0..=64.0;
         /// Bytes of one link above which a lossless switch pauses it, or auto: the queue without
         /// the headroom.
         xoff: Option<Bytes> = None;
@@ -66,6 +71,8 @@ pub struct Pfc {
     first: u32,
     /// For each port of the switch, from `first` on: the state of the link that comes in by it.
     links: Vec<Incoming>,
+    /// The buffer that all links share; `None` where each has its own.
+    pool: Option<SharedBuffer>,
     /// For each port of the switch: the ports by which the packets that wait in its data class have
     /// come, in the same order, with [`UNCOUNTED`] for packets that leave at once; empty at ports
     /// where drops are allowed.
@@ -83,10 +90,40 @@ struct Incoming {
     limit: u64,
     xoff: u64,
     xon: u64,
+    /// How far XON is below a threshold that moves.
+    gap: u64,
     /// Whether the last frame to the transmitter was a pause.
     paused: bool,
     /// Whether packets that wait at the port that leads back along the link are counted.
     counts: bool,
+}
+
+/// A buffer for all links of a switch, with a dynamic threshold.
+#[derive(Clone, Copy, Debug)]
+struct SharedBuffer {
+    /// Share of the free bytes that one link may have.
+    alpha: f64,
+    /// Bytes that wait in the switch, up to `limit`.
+    bytes: u64,
+    limit: u64,
+    /// Bytes beyond the headroom of all links.
+    shared: u64,
+}
+
+impl SharedBuffer {
+    /// The empty buffer of a switch with `links`: as large as that of its smallest port, since a
+    /// port to a larger switch may have the other's.
+    fn new(links: &[LinkSpec], alpha: f32) -> Self {
+        let limit = links.iter().map(|link| link.port.params.data_limit.0).min().unwrap_or(0);
+        let reserved: u64 = links.iter().map(|link| headroom(&link.back, &link.port)).sum();
+        let shared = limit.saturating_sub(reserved);
+        Self { alpha: f64::from(alpha), bytes: 0, limit, shared }
+    }
+
+    /// Bytes of one link above which it is paused, as the buffer is now.
+    fn xoff(&self) -> u64 {
+        Bytes(self.shared.saturating_sub(self.bytes)).scaled(self.alpha).0
+    }
 }
 
 impl Registered for Pfc {
@@ -97,10 +134,12 @@ impl Registered for Pfc {
 impl SwitchProgram for Pfc {
     /// A state in which nothing waits and nothing is paused.
     fn build(settings: &ProgramSettings, setup: &Setup<'_>) -> Self {
+        let pfc = &settings.pfc;
         Self {
             first: setup.first_port.0,
             origins: vec![VecDeque::new(); setup.links.len()],
-            links: setup.links.iter().map(|link| Incoming::new(link, &settings.pfc)).collect(),
+            links: setup.links.iter().map(|link| Incoming::new(link, pfc)).collect(),
+            pool: (pfc.alpha > 0.0).then(|| SharedBuffer::new(setup.links, pfc.alpha)),
         }
     }
 
@@ -112,6 +151,22 @@ impl SwitchProgram for Pfc {
 impl Pfc {
     fn index_of(&self, port: PortId) -> usize {
         (port.0 - self.first) as usize
+    }
+
+    /// Whether `len` bytes more by the link at `by` have no place.
+    fn is_full(&self, by: usize, len: u64) -> bool {
+        match &self.pool {
+            Some(pool) => pool.bytes + len > pool.limit,
+            None => self.links[by].bytes + len > self.links[by].limit,
+        }
+    }
+
+    /// Bytes of the link at `by` above which it is paused, and at which it goes on.
+    fn thresholds(&self, by: usize) -> (u64, u64) {
+        let Incoming { xoff, xon, gap, .. } = self.links[by];
+        let Some(pool) = &self.pool else { return (xoff, xon) };
+        let dynamic = pool.xoff();
+        (xoff.min(dynamic), xon.min(dynamic.saturating_sub(gap)))
     }
 
     /// Changes whether the transmitter of the link that `from` leads back along is paused.
@@ -128,10 +183,11 @@ impl Incoming {
         let limit = port.params.data_limit.0;
         let left = limit.saturating_sub(headroom(back, port));
         let xoff = settings.xoff.map_or(left, |xoff| xoff.0);
-        let below = xoff.saturating_sub(HYSTERESIS * port.params.packet_max.0);
+        let gap = HYSTERESIS * port.params.packet_max.0;
+        let below = xoff.saturating_sub(gap);
         let xon = settings.xon.map_or(below, |xon| xon.0.min(xoff));
         let counts = port.qdisc.needs_pauses();
-        Self { bytes: 0, limit, xoff, xon, paused: false, counts }
+        Self { bytes: 0, limit, xoff, xon, gap, paused: false, counts }
     }
 }
 
@@ -143,8 +199,8 @@ impl Program for Pfc {
         };
         let (by, at) = (self.index_of(from), self.index_of(port));
         let is_counted = packet.is_data() && self.links[at].counts;
-        let bytes = self.links[by].bytes + packet.wire_bytes();
-        if is_counted && bytes > self.links[by].limit {
+        let len = packet.wire_bytes();
+        if is_counted && self.is_full(by, len) {
             cx.drop_at(port, packet, DropReason::DataQueueFull);
             return;
         }
@@ -157,9 +213,12 @@ impl Program for Pfc {
             return;
         }
         self.origins[at].push_back(from.0);
-        let link = &mut self.links[by];
-        link.bytes = bytes;
-        if link.bytes > link.xoff && !link.paused {
+        self.links[by].bytes += len;
+        if let Some(pool) = &mut self.pool {
+            pool.bytes += len;
+        }
+        let (xoff, _) = self.thresholds(by);
+        if self.links[by].bytes > xoff && !self.links[by].paused {
             self.signal(from, true, cx);
         }
     }
@@ -179,9 +238,16 @@ impl Program for Pfc {
             return;
         };
         let by = self.index_of(PortId(from));
-        let link = &mut self.links[by];
-        link.bytes -= packet.wire_bytes();
-        if link.paused && link.bytes <= link.xon {
+        let len = packet.wire_bytes();
+        self.links[by].bytes -= len;
+        if let Some(pool) = &mut self.pool {
+            pool.bytes -= len;
+        }
+        let (_, xon) = self.thresholds(by);
+        let link = self.links[by];
+        // XON is 0 in a full buffer: a link by which nothing waits any more goes on, since no later
+        // departure would say so.
+        if link.paused && link.bytes <= xon {
             self.signal(PortId(from), false, cx);
         }
     }

@@ -110,10 +110,14 @@ pub(super) const MLCC: Settings =
     &[("far.cc", "mlcc"), ("switch.program", "dci@border"), ("switch.int_room", "4")];
 
 /// What the paper has and ours has not: queues start at line rate and are bounded by it alone.
+/// Packets are those of the simulator that its baselines come from: 90 bytes around payload, 102
+/// without.
 pub(super) const MLCC_PAPER: Settings = &[
     ("cc.mlcc.first", "auto"),
     ("cc.mlcc.equal", "off"),
     ("rc.mlcc.initial", "line"),
     ("switch.dci.clock", "0"),
     ("switch.dci.equal", "off"),
+    ("wire.data_overhead", "90"),
+    ("wire.control", "102"),
 ];

@@ -128,6 +128,14 @@ impl Queues {
         self.of.len()
     }
 
+    /// The flows that have a queue: their keys, the bytes in it, and its rate.
+    pub(super) fn of_flows(&self) -> impl Iterator<Item = (Key, Bytes, Rate)> + '_ {
+        self.of.iter().map(|(key, index)| {
+            let queue = &self.queues[*index as usize];
+            (Key(*key), Bytes(queue.bytes), queue.rate)
+        })
+    }
+
     /// Open queues to `host` at `now`, beside that of the flow of `key`.
     pub(super) fn open_to(&mut self, host: HostId, now: Instant) -> u32 {
         self.free_idle(now);

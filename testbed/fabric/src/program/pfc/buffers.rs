@@ -1,6 +1,8 @@
 //! Buffers of switches that pause links: how much they may hold, and how much they need to lose
 //! nothing.
 
+use std::collections::BTreeMap;
+
 use transport::{Bytes, Duration};
 
 use super::PfcParams;
@@ -11,15 +13,17 @@ use crate::wiring::ports_back;
 /// Pause frames that may be before the one that matters, with itself: a resume can be.
 const FRAMES: u64 = 2;
 
-/// A link's buffer that is too small.
+/// A buffer that is too small: that of a link, or of a switch whose links share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortage {
     /// Bytes that the buffer holds.
     pub buffer: Bytes,
-    /// Bytes of the link above which it is paused, at least a packet.
+    /// Bytes of a link above which it is paused, at least a packet.
     pub xoff: Bytes,
-    /// Bytes that may arrive after the decision to pause.
+    /// Bytes that may arrive after the decision to pause, by the link or by all links.
     pub headroom: Bytes,
+    /// Whether links share the buffer.
+    pub is_shared: bool,
 }
 
 /// The most bytes that any queue of a switch may have to hold, all from its links, by switch.
@@ -34,7 +38,8 @@ pub(crate) fn room(ports: &[PortSpec], switches: usize) -> Vec<Bytes> {
     room
 }
 
-/// The buffer that each link into a switch that `pauses` has, and the one that it needs.
+/// The buffer that each link into a switch that `pauses` has, and the one that it needs; with a
+/// shared buffer the same of each such switch.
 pub(crate) fn needs(
     ports: &[PortSpec],
     pauses: impl Fn(u32) -> bool,
@@ -47,9 +52,28 @@ pub(crate) fn needs(
             buffer: back.params.data_limit,
             xoff: settings.xoff.unwrap_or(back.params.packet_max),
             headroom: Bytes(headroom(port, back)),
+            is_shared: false,
         })
     };
-    ports.iter().zip(ports_back(ports)).filter_map(need).collect()
+    let each = ports.iter().zip(ports_back(ports));
+    if settings.alpha <= 0.0 {
+        return each.filter_map(need).collect();
+    }
+    let mut shared = BTreeMap::<u32, Shortage>::new();
+    for (port, back) in each {
+        let (Node::Switch(switch), Some(one)) = (port.to, need((port, back))) else { continue };
+        // XOFF moves with what is free: a packet beyond the headroom is the least that works.
+        let xoff = ports[back as usize].params.packet_max;
+        let all = shared.entry(switch).or_insert(Shortage {
+            buffer: one.buffer,
+            xoff,
+            headroom: Bytes::ZERO,
+            is_shared: true,
+        });
+        all.buffer = all.buffer.min(one.buffer);
+        all.headroom = Bytes(all.headroom.0.saturating_add(one.headroom.0));
+    }
+    shared.into_values().collect()
 }
 
 /// Bytes that may arrive by the link of `port` after the switch has decided to pause it by `back`:

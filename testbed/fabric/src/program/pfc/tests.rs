@@ -192,6 +192,90 @@ fn an_incast_of_everybody_pauses_everybody_and_loses_nothing() {
     assert_eq!(paused(0), Duration::ZERO);
 }
 
+/// The network of [`blueprint`] whose switches have one buffer of `buffer` bytes each, or the least
+/// that there may be.
+fn sharing(alpha: f32, buffer: Option<u64>) -> Blueprint {
+    let with = |buffer| {
+        let mut blueprint = blueprint(QdiscKind::Lossless, buffer, None);
+        blueprint.program_settings.pfc.alpha = alpha;
+        blueprint
+    };
+    with(Some(buffer.unwrap_or_else(|| with(None).least_buffer().0)))
+}
+
+proptest! {
+    #[test]
+    fn a_shared_buffer_of_any_alpha_loses_nothing_with_the_least_room(
+        injections in injections(), alpha in 0.01f32..40.0, more in 0u64..200_000, seed: u64,
+        late in 1usize..200,
+    ) {
+        let least = sharing(alpha, None);
+        prop_assert_eq!(least.check_buffers(), Ok(()));
+        let buffer = least.least_buffer().0 + more;
+        let mut network = Network::new(sharing(alpha, Some(buffer)), &Rng::new(seed));
+        let mut lazy = network.clone();
+        let out = feed(&mut network, &injections, 0);
+        prop_assert_eq!(delivered(&out).len(), injections.len());
+        prop_assert_eq!(network.totals().dropped, 0);
+        prop_assert!(is_at_rest(&network));
+        feed(&mut lazy, &injections, late);
+        prop_assert!(network.port_stats().eq(lazy.port_stats()));
+    }
+}
+
+#[test]
+fn a_lone_link_has_alpha_of_what_is_free_and_more_links_less_each() {
+    // Hosts 1 and 2 fill the port to host 0 on their own leaf. With alpha 1/8 one link settles at
+    // a ninth of the shared bytes, and two at a tenth each.
+    let most = |alpha: f32, sources: std::ops::Range<u32>| {
+        let mut network = Network::new(sharing(alpha, Some(2_000_000)), &Rng::new(1));
+        let shared = pauses(&network).next().unwrap().pool.unwrap().shared;
+        let mut out = Vec::new();
+        for handle in 0..400 {
+            for src in sources.clone() {
+                let packet = packet(handle * 16 + src, 0, MTU, DATA);
+                network.inject(HostId(src), packet, ns(0), &mut NoFrames, &mut out);
+            }
+        }
+        // The first pause of host 1's link is decided above the threshold.
+        let mut first = 0;
+        while network.step(&mut NoFrames, &mut out).is_some() {
+            let pfc = pauses(&network).next().unwrap();
+            if first == 0 && pfc.links[1].paused {
+                first = pfc.links[1].bytes;
+            }
+        }
+        assert_eq!(network.totals().dropped, 0);
+        Bytes(first).as_f64() / Bytes(shared).as_f64()
+    };
+    let two = most(0.125, 1..3);
+    assert!((0.1..0.105).contains(&two), "{two}");
+    let three = most(0.125, 1..4);
+    assert!((1.0 / 11.0..0.096).contains(&three), "{three}");
+    let half = most(0.5, 1..3);
+    assert!((0.25..0.255).contains(&half), "{half}");
+}
+
+#[test]
+fn an_incast_that_fills_a_shared_buffer_finds_the_headroom_of_every_link_free() {
+    // So large an alpha pauses no link before the shared bytes are gone.
+    for alpha in [0.125, 2.0, 64.0] {
+        let mut network = Network::new(sharing(alpha, None), &Rng::new(1));
+        let out = incast(&mut network, 1..16, 400);
+        assert_eq!((delivered(&out).len(), network.totals().dropped), (15 * 400, 0), "{alpha}");
+        assert!(is_at_rest(&network));
+    }
+}
+
+#[test]
+fn a_shared_buffer_needs_the_headroom_of_all_links() {
+    let least = sharing(0.125, None).least_buffer().0;
+    let of_one = blueprint(QdiscKind::Lossless, None, Some(u64::from(MTU))).least_buffer().0;
+    assert!(least > 2 * of_one, "{least} and {of_one}");
+    let short = sharing(0.125, Some(least - 1)).check_buffers().unwrap_err();
+    assert!(short.is_shared && short.buffer.0 == least - 1 && short.least().0 == least);
+}
+
 #[test]
 fn half_the_headroom_is_not_enough() {
     let xoff = 4 * u64::from(MTU);

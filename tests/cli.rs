@@ -618,6 +618,15 @@ fn flags_that_change_nothing_are_named() {
         ),
         (&["--udp-port", "5000"], "--udp-port: warning: found 5000 in a simulation"),
         (&["--jobs", "2"], "--jobs 2 changes nothing"),
+        (&["--set", "far.cc=unocc"], "`far.cc`, in a network without far paths"),
+        (&["--set", "far.rtt=1ms"], "`far.rtt`, in a network without far paths"),
+        (&["--set", "vdev.workers=2"], "`vdev.workers`, in a world without virtual devices"),
+        (&["--set", "nic.patience=2s"], "`nic.patience`, in a world whose hosts"),
+        (&["--set", "udp_port=5000"], "`udp_port`, in a simulation"),
+        (&["--set", "lb.plb_rounds=3"], "`lb.plb_rounds`, which no policy"),
+        (&["--set", "ec.base_rtt_min=0us"], "`ec.base_rtt_min`, which no policy"),
+        (&["--set", "switch.phantom.drain=0.5"], "`switch.phantom.drain`, which no policy"),
+        (&["--set", "dci.queues=7"], "`dci.queues`, which no policy"),
     ] {
         let ran = warned(flags);
         assert_eq!(ran.code, 0, "{ran:?}");
@@ -627,7 +636,10 @@ fn flags_that_change_nothing_are_named() {
         &["--transport", "auto", "--set", "cc.unocc.qa_early=0"][..],
         &["--transport", "swift", "--set", "cc.swift.fs_range=5"],
         &["--transport", "dcsim", "--set", "switch.dcsim.queue=11"],
-        &["--set", "far.rtt=1ms", "--set", "run.message=64KiB", "--set", "switch.queue=1MB"],
+        &["--set", "run.message=64KiB", "--set", "switch.queue=1MB", "--set", "nic.depth=2"],
+        &["--set", "switch.qdisc=phantom", "--set", "switch.phantom.drain=0.5"],
+        &["--lb", "plb", "--set", "lb.plb_rounds=3", "--set", "lb.paths=16"],
+        &["--topo", "two-dc", "--set", "far.rtt=1ms", "--set", "far.cc=unocc"],
     ] {
         let ran = warned(flags);
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{flags:?}");

@@ -373,6 +373,33 @@ fn a_sweep_that_was_interrupted_goes_on_where_it_was() {
 }
 
 #[test]
+fn a_full_disk_costs_files_and_no_result() {
+    let (dir, file) = scenario();
+    let matrix = matrix(&dir, "a.cm");
+    let full = |out: &str| {
+        fs::create_dir_all(out).unwrap();
+        std::os::unix::fs::symlink("/dev/full", format!("{out}/flows.jsonl.part")).unwrap();
+    };
+    let out = path(&dir, "one");
+    full(&out);
+    let ran = headrace(&["run", &matrix, "--out", &out, "--set", "sampling.interval=1us"]);
+    assert_eq!(ran.code, 3, "{ran:?}");
+    assert!(ran.out.contains("completion") && ran.out.contains("4 of 4 finished"), "{ran:?}");
+    assert!(ran.err.contains("flows.jsonl: cannot be written: No space left"), "{ran:?}");
+    assert!(!ran.err.contains("results are in"), "{ran:?}");
+    let is = |name: &str| fs::exists(format!("{out}/{name}")).unwrap();
+    assert!(is("manifest.json") && is("summary.json.part") && is("series.jsonl.part"));
+    assert!(!is("summary.json") && !is("flows.jsonl") && !is("series.jsonl"), "not whole");
+    // Of several runs those that have ended are shown, and no other starts.
+    let out = path(&dir, "several");
+    full(&format!("{out}/reps,size=256KiB"));
+    let ran = headrace(&["run", &file, "--out", &out]);
+    assert_eq!(ran.code, 3, "{ran:?}");
+    assert!(ran.out.contains("reps,size=64KiB") && ran.out.contains("reps,size=256KiB"), "{ran:?}");
+    assert!(ran.out.contains("2 variants did not run"), "{ran:?}");
+}
+
+#[test]
 fn a_flag_that_replaces_what_variants_differ_in_is_refused() {
     let (_dir, file) = scenario();
     for (flags, parts) in [

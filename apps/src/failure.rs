@@ -19,6 +19,9 @@ pub(crate) enum Failure {
     CommandLine(String),
     /// Results could not be written to files.
     Output(OutputError),
+    /// The run is over, and its results could not all be written: another path given before would
+    /// not have been known to be better.
+    Incomplete(OutputError),
     /// The environment cannot run this; missing things have been printed.
     Unfit(String),
     /// The other process did not answer, or fell silent.
@@ -43,7 +46,7 @@ impl Failure {
             },
             Self::Input(_) | Self::CommandLine(_) => Exit::BadInput,
             Self::Output(error) if error.is_mistake() => Exit::BadInput,
-            Self::Output(_) | Self::Unfit(_) => Exit::Unfit,
+            Self::Output(_) | Self::Incomplete(_) | Self::Unfit(_) => Exit::Unfit,
             Self::Stream(error) if is_full(error) => Exit::Unfit,
             Self::Peer(_) | Self::Stream(_) => Exit::Unfinished,
             Self::Interrupted(_) => Exit::Interrupted,
@@ -60,6 +63,10 @@ impl Failure {
                 writeln!(err, "error: {text}")
             }
             Self::Output(error) => writeln!(err, "error: {error}"),
+            Self::Incomplete(error) => {
+                writeln!(err, "error: {error}")?;
+                writeln!(err, "  the run is over; what there was room for is there, as *.part")
+            }
             // The reader has ended, as in `headrace list scenarios | head -1`: the rest is not
             // read.
             Self::Stream(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

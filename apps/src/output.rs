@@ -101,6 +101,16 @@ impl PartFile {
         fill(file).map_err(|error| OutputError { path: self.path.clone(), error })
     }
 
+    /// Leaves what has been written where it is, beside the file's place, for lack of room for the
+    /// rest.
+    pub(crate) fn leave(mut self) {
+        if let Some(mut file) = self.file.take() {
+            // As much of it as there is room for.
+            let _ = file.flush();
+            drop(file.into_parts());
+        }
+    }
+
     /// Moves the file to its place.
     ///
     /// # Errors
@@ -235,6 +245,11 @@ mod tests {
         assert_eq!(fs::read(dir.path().join("x")).unwrap(), b"12");
         drop(out.begin("x").unwrap());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        let mut file = out.begin("x").unwrap();
+        file.append(|file| file.write_all(b"3")).unwrap();
+        file.leave();
+        assert_eq!(fs::read(&part).unwrap(), b"3");
+        assert_eq!(fs::read(dir.path().join("x")).unwrap(), b"12");
     }
 
     #[test]

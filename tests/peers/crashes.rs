@@ -140,6 +140,7 @@ pub(super) fn full_disk() -> Verdict {
         let out = small.path("out");
         let ended = Process::start(None, &[&run[..], &["--out", &out]].concat()).end();
         says(&ended, 3, &[&full[..], &[&format!("{out}/")]].concat());
+        assert!(ended.out.contains("completion"), "the result is there: {ended:?}");
         let whole = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name());
         let whole = whole.filter(|name| !name.to_string_lossy().starts_with('.'));
         assert!(whole.count() > 0, "{world}: {ended:?}");

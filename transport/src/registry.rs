@@ -439,6 +439,16 @@ macro_rules! settings_in_one {
             pub fn show(&self, key: &str) -> Option<$crate::params::String> {
                 None$(.or_else(|| self.$shared.show(key)))*$(.or_else(|| self.$module.show(key)))+
             }
+
+            /// The name of the policy whose own setting `key` is; `None` for a setting of several.
+            #[must_use]
+            pub fn owner(key: &str) -> Option<&'static str> {
+                let has = |keys: &[$crate::params::ParamKey]| keys.iter().any(|k| k.key == key);
+                $(if has(<<$variant as $crate::registry::Registered>::Params>::KEYS) {
+                    return Some($policy);
+                })+
+                None
+            }
         }
     };
 }

@@ -9,15 +9,13 @@ use std::path::Path;
 use experiments::hosts_file::{HostsFile, SILENCE_S};
 use experiments::input::{InputError, Located, Warning, did_you_mean};
 use experiments::observe::Observe;
-use experiments::plan::keys;
 use experiments::plan::{Draft, Origin, Plan, RunError};
 use experiments::scenario::{Scenario, Setup, TopologySource, Traffic};
 use experiments::topology::{FatTreeSpec, topo_file};
 use experiments::workload::{Matrix, cm};
-use transport::cc::CcKind;
-use transport::ec::EcKind;
 use transport::wire::KEY_LEN;
 
+use super::idle;
 use crate::args::{RunArgs, Switch, World};
 use crate::failure::Failure;
 use crate::generate;
@@ -147,9 +145,7 @@ impl Reader {
         if real.is_some() && !plan.link_faults()?.is_empty() {
             return Err(no_faults().into());
         }
-        self.warnings.extend(idle_code(&plan));
-        self.warnings.extend(hasty_border(&plan));
-        self.warnings.extend(idle_flags(args, world, &draft));
+        self.warnings.extend(idle::warnings(args, world, &draft, &plan));
         self.finish(world, &origin, &draft);
         let Self { warnings, inputs, configuration, .. } = self;
         let observe = observe::of_run(args)?;
@@ -373,54 +369,6 @@ impl Reader {
         self.inputs.push(input);
         Ok(())
     }
-}
-
-/// An erasure code was chosen, and no path is long enough for it.
-fn idle_code(plan: &Plan) -> Option<Warning> {
-    let settings = &plan.settings;
-    if settings.ec == EcKind::Uncoded || plan.codes() {
-        return None;
-    }
-    let found = format!("base RTTs of at most {}: no flow is erasure-coded", settings.base_rtt);
-    let least = settings.ec_params.base_rtt_min;
-    let expected = format!("some of at least ec.base_rtt_min, {least}");
-    let help = "to code near flows too: --set ec.base_rtt_min=0us";
-    Some(Warning(InputError::new(found, expected).at("ec", 0, 0).help(help)))
-}
-
-/// MLCC is to reach its threshold in less than its feedback takes.
-fn hasty_border(plan: &Plan) -> Option<Warning> {
-    let (settings, params) = (&plan.settings, &plan.settings.rc_params.mlcc);
-    let cc = settings.far.cc.unwrap_or(settings.cc);
-    if cc != CcKind::Mlcc || params.theta >= params.rtt_c {
-        return None;
-    }
-    let found = format!("{}, less than RTT_C", params.theta);
-    let expected = format!("at least rc.mlcc.rtt_c, {}", params.rtt_c);
-    let help = "the queue at the border overshoots; three RTT_C: --set rc.mlcc.theta_rtts=3";
-    Some(Warning(InputError::new(found, expected).at("rc.mlcc.theta", 0, 0).help(help)))
-}
-
-/// Flags that change nothing in this run, so that a typing error does not look like a result.
-fn idle_flags(args: &RunArgs, world: World, draft: &Draft) -> Vec<Warning> {
-    let acting = draft.effective();
-    let acts = |key: &str| {
-        let canonical = keys::canonical(key);
-        acting.iter().any(|(known, ..)| known == canonical)
-    };
-    let idle = |flag: &str, found: String, expected: &str| {
-        Warning(InputError::new(found, expected).at(flag, 0, 0))
-    };
-    let settings = args.policies.settings().unwrap_or_default();
-    let settings = settings.into_iter().filter(|(key, _)| !acts(key)).map(|(key, _)| {
-        let found = format!("`{key}`, which no policy of this run uses");
-        idle("--set", found, "a setting of its policies; it changes nothing")
-    });
-    let port = args.udp_port.filter(|_| world == World::Sim).map(|port| {
-        let found = format!("{port} in a simulation, which has no ports");
-        idle("--udp-port", found, "--world vdev or nic; it changes nothing")
-    });
-    settings.chain(port).collect()
 }
 
 /// Hosts of generated traffic by default.

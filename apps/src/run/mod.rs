@@ -6,6 +6,7 @@
 mod axes;
 pub(crate) mod experiment;
 mod forecast;
+mod idle;
 pub(crate) mod order;
 mod results;
 mod sweep;
@@ -73,14 +74,18 @@ pub(crate) fn run(
     let plan = &experiment.plan;
     let total = Total { flows: plan.matrix.flows.len() as u64, bytes: plan.matrix.total_bytes().0 };
     let mut shown = Shown::new(total, args.quiet, console);
-    let outcome = results::run_into(out.as_ref(), &experiment, command_line, &mut shown)?;
+    let ran = results::run_into(out.as_ref(), &experiment, command_line, &mut shown)?;
     drop(shown);
-    results::show(args, &experiment, &outcome, console)?;
-    if let Some(Unwritten { file, reason }) = &outcome.unwritten {
+    results::show(args, &experiment, &ran, console)?;
+    if let Some(Unwritten { file, reason }) = &ran.outcome.unwritten {
         return Err(OutputError::of(file.clone(), *reason).into());
     }
-    let finished = outcome.summary.is_success() && !outcome.stopped;
-    Ok(if finished { Exit::Finished } else { Exit::Unfinished })
+    let success = ran.is_success();
+    match ran.unwritten {
+        Some(error) => Err(Failure::Incomplete(error)),
+        None if success => Ok(Exit::Finished),
+        None => Ok(Exit::Unfinished),
+    }
 }
 
 /// Reads the keys of `--security` for every run on a real network; says where none are given.

@@ -26,22 +26,41 @@ use crate::table;
 
 /// Runs `experiment` and leaves its results in `out`, if anywhere: manifest.json, flows.jsonl,
 /// series.jsonl when the run was sampled, a recording a host when it was recorded, and last
-/// summary.json: where that is, all is.
+/// summary.json: where that is, all is. A disk that does not take all of it costs no result: what
+/// there is room for stays, under the names of files that are not whole.
 ///
 /// # Errors
-/// As [`execute`], and when the disk does not take the results.
+/// As [`execute`], and when nothing can be written there from the first.
 pub(super) fn run_into(
     out: Option<&OutDir>,
     experiment: &Experiment,
     command_line: &[OsString],
     watch: &mut dyn Watch,
-) -> Result<Outcome, Failure> {
-    let Some(out) = out else { return execute(experiment, watch) };
+) -> Result<Ran, Failure> {
+    let Some(out) = out else {
+        return Ok(Ran { outcome: execute(experiment, watch)?, unwritten: None });
+    };
     let mut streams = Streams::begin(out, &experiment.plan, watch)?;
     let outcome = execute(experiment, &mut streams)?;
-    streams.finish(&outcome)?;
-    write(out, experiment, &outcome, command_line)?;
-    Ok(outcome)
+    let streamed = streams.finish(&outcome);
+    let unwritten = write(out, experiment, &outcome, command_line, streamed).err();
+    Ok(Ran { outcome, unwritten })
+}
+
+/// A run that has ended.
+pub(super) struct Ran {
+    /// The outcome.
+    pub(super) outcome: Outcome,
+    /// Why its results are not all in their directory; `None` when they are, or were not asked for.
+    pub(super) unwritten: Option<OutputError>,
+}
+
+impl Ran {
+    /// Whether the run and the writing of its results succeeded.
+    pub(super) fn is_success(&self) -> bool {
+        let Self { outcome, unwritten } = self;
+        outcome.summary.is_success() && !outcome.stopped && unwritten.is_none()
+    }
 }
 
 /// The files that grow while a run goes on.
@@ -53,7 +72,7 @@ struct Streams<'a> {
     lines: usize,
     /// The series of a run that is sampled.
     series: Option<PartFile>,
-    /// The first error; the run ends when there is one.
+    /// The first error; nothing is written after it.
     failed: Option<OutputError>,
     stopwatch: Stopwatch,
     /// Real seconds at which buffered lines are written for readers.
@@ -85,12 +104,15 @@ impl<'a> Streams<'a> {
     }
 
     fn append_samples(&mut self, samples: &[Sample]) {
-        let Some(series) = &mut self.series else { return };
+        let Some(series) = self.series.as_mut().filter(|_| self.failed.is_none()) else { return };
         let written = series.append(|mut file| measure::write_series(samples, &mut file));
         self.note(written);
     }
 
     fn flush(&mut self) {
+        if self.failed.is_some() {
+            return;
+        }
         for file in [Some(&mut self.flows), self.series.as_mut()].into_iter().flatten() {
             if let Err(error) = file.append(|file| file.flush()) {
                 self.failed.get_or_insert(error);
@@ -101,10 +123,14 @@ impl<'a> Streams<'a> {
     /// Writes the remaining lines and puts the files in their places.
     fn finish(mut self, outcome: &Outcome) -> Result<(), OutputError> {
         let (plan, lines) = (self.plan, self.lines);
-        let written = self.flows.append(|mut file| outcome.write_flows(plan, lines, &mut file));
-        self.note(written);
+        if self.failed.is_none() {
+            let written = self.flows.append(|mut file| outcome.write_flows(plan, lines, &mut file));
+            self.note(written);
+        }
         self.append_samples(&outcome.series);
+        self.flush();
         if let Some(error) = self.failed {
+            [Some(self.flows), self.series].into_iter().flatten().for_each(PartFile::leave);
             return Err(error);
         }
         self.flows.finish()?;
@@ -119,11 +145,14 @@ impl Watch for Streams<'_> {
             self.flush_s = seconds + FLUSH_EVERY_S;
             self.flush();
         }
-        self.watch.goes_on(progress) && self.failed.is_none()
+        self.watch.goes_on(progress)
     }
 
     fn on_record(&mut self, line: usize, record: &FlowRecord) {
         self.lines = line + 1;
+        if self.failed.is_some() {
+            return;
+        }
         let plan = self.plan;
         let written =
             self.flows.append(|mut file| measure::write_flow(plan, line, record, &mut file));
@@ -169,21 +198,32 @@ pub(super) fn kept(dir: &Path, experiment: &Experiment) -> Option<Value> {
 /// What decides the results of a run in its manifest.
 const DECIDING: [&str; 5] = ["schema", "version", "seed", "configuration", "inputs"];
 
-/// Writes the files that are written at the end.
+/// Writes the files that are written at the end, as many as there is room for. The summary has its
+/// place only when all others have theirs, those that were `streamed` too.
+///
+/// # Errors
+/// The first file that is not whole.
 fn write(
     out: &OutDir,
     experiment: &Experiment,
     outcome: &Outcome,
     command_line: &[OsString],
-) -> Result<(), Failure> {
+    streamed: Result<(), OutputError>,
+) -> Result<(), OutputError> {
     let manifest =
         Manifest { adapted: outcome.adapted.clone(), ..manifest(experiment, command_line) };
-    out.write("manifest.json", |file| json(file, &manifest))?;
-    for (host, recording) in outcome.recordings.iter().enumerate() {
-        out.write(&replay::file_name(host), |file| file.write_all(recording))?;
+    let manifest = out.write("manifest.json", |file| json(file, &manifest));
+    let recordings = outcome.recordings.iter().enumerate().try_for_each(|(host, recording)| {
+        out.write(&replay::file_name(host), |file| file.write_all(recording))
+    });
+    let mut summary = out.begin("summary.json")?;
+    let written = summary.append(|file| json(file, &outcome.summary).and_then(|()| file.flush()));
+    let all = streamed.and(manifest).and(recordings).and(written);
+    if all.is_err() {
+        summary.leave();
+        return all;
     }
-    out.write("summary.json", |file| json(file, &outcome.summary))?;
-    Ok(())
+    summary.finish()
 }
 
 /// Shows the user what `args` ask for: JSON alone, or tables.
@@ -193,9 +233,10 @@ fn write(
 pub(super) fn show(
     args: &RunArgs,
     experiment: &Experiment,
-    outcome: &Outcome,
+    ran: &Ran,
     console: &mut Console<'_>,
 ) -> Result<(), Failure> {
+    let outcome = &ran.outcome;
     if args.json {
         if !args.quiet {
             table::write_adapted(outcome, console.err)?;
@@ -208,7 +249,7 @@ pub(super) fn show(
         table::write_flows(outcome, &experiment.plan.matrix, console.out)?;
     }
     table::write_summary(outcome, console.out)?;
-    if let Some(dir) = args.out.as_ref().filter(|_| !args.quiet) {
+    if let Some(dir) = args.out.as_ref().filter(|_| !args.quiet && ran.unwritten.is_none()) {
         writeln!(console.err, "results are in {}", dir.display())?;
     }
     Ok(())

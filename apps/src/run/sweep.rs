@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
-use experiments::measure::{Outcome, Summary};
+use experiments::measure::Summary;
 use experiments::scenario::AxisPoint;
 use serde::Serialize;
 use serde_json::Value;
@@ -18,6 +18,7 @@ use serde_json::Value;
 use super::axes::SEED;
 use super::experiment::Experiment;
 use super::order::Sweep;
+use super::results::Ran;
 use super::{check_environment, forecast, results};
 use crate::args::{RunArgs, Seeds, Switch, World};
 use crate::console::Console;
@@ -84,9 +85,13 @@ pub(super) fn run(
     }
     let mut log = Log::new(sweep, args.quiet);
     let mut ended = kept(sweep, args, &mut log, console)?;
-    in_parallel(sweep, args, command_line, console, &mut log, &mut ended)?;
-    one_by_one(sweep, args, command_line, console, &mut log, &mut ended)?;
-    show(args, sweep, &ended, console)?;
+    let ran = in_parallel(sweep, args, command_line, console, &mut log, &mut ended)
+        .and_then(|()| one_by_one(sweep, args, command_line, console, &mut log, &mut ended));
+    // What has ended is shown, whatever became of the rest.
+    if ran.is_ok() || ended.iter().any(Option::is_some) {
+        show(args, sweep, &ended, console)?;
+    }
+    ran?;
     let all = ended.iter().all(|ended| ended.as_ref().is_some_and(|(_, success)| *success));
     Ok(if all { Exit::Finished } else { Exit::Unfinished })
 }
@@ -133,6 +138,7 @@ fn in_parallel(
         next.filter(|_| !interrupt::requested())
     };
     let (give, taken) = mpsc::channel();
+    let mut failed = None;
     thread::scope(|scope| {
         for _ in 0..args.jobs {
             let (give, take) = (give.clone(), &take);
@@ -148,19 +154,18 @@ fn in_parallel(
         }
         drop(give);
         for (at, outcome) in taken {
-            let kept = outcome.and_then(|outcome| {
-                log.line(at, &outcome.summary.slowdown, console)?;
-                let name = &sweep.chosen[at].0;
-                Ok((element(name, &outcome.summary)?, is_success(&outcome)))
+            let taken = outcome.and_then(|ran| {
+                log.line(at, &ran.outcome.summary.slowdown, console)?;
+                take_in(&sweep.chosen[at].0, ran, &mut ended[at])
             });
-            if kept.is_err() {
+            if let Err(error) = taken {
                 // Other runs need not start.
                 due.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                failed.get_or_insert(error);
             }
-            ended[at] = Some(kept?);
         }
-        Ok(())
-    })
+    });
+    failed.map_or(Ok(()), Err)
 }
 
 /// The runs in real time: alone on the machine, in a process each when there are several.
@@ -178,14 +183,16 @@ fn one_by_one(
         if !real(experiment) || ended[at].is_some() || interrupt::requested() {
             continue;
         }
-        let result = if alone {
-            let outcome = run_quietly(args, name, experiment, command_line)?;
-            (element(name, &outcome.summary)?, is_success(&outcome))
-        } else {
-            in_a_process(args, name)?
-        };
+        if alone {
+            let ran = run_quietly(args, name, experiment, command_line)?;
+            log.line(at, &ran.outcome.summary.slowdown, console)?;
+            take_in(name, ran, &mut ended[at])?;
+            continue;
+        }
+        let (result, unfit) = in_a_process(args, name)?;
         log.line(at, &result.0["slowdown"].as_f64(), console)?;
         ended[at] = Some(result);
+        unfit.map_or(Ok(()), Err)?;
     }
     Ok(())
 }
@@ -195,7 +202,7 @@ fn run_quietly(
     name: &str,
     experiment: &Experiment,
     command_line: &[OsString],
-) -> Result<Outcome, Failure> {
+) -> Result<Ran, Failure> {
     let out = args.out.as_ref().map(|out| OutDir::create(&out.join(name))).transpose()?;
     results::run_into(out.as_ref(), experiment, command_line, &mut Silent)
 }
@@ -205,12 +212,18 @@ fn element(name: &str, summary: &Summary) -> Result<Value, Failure> {
     Ok(serde_json::to_value(named).map_err(std::io::Error::from)?)
 }
 
-fn is_success(outcome: &Outcome) -> bool {
-    outcome.summary.is_success() && !outcome.stopped
+/// Keeps the result of the run called `name`.
+///
+/// # Errors
+/// When the disk did not take its files; the result is kept for the table.
+fn take_in(name: &str, ran: Ran, ended: &mut Option<Ended>) -> Result<(), Failure> {
+    *ended = Some((element(name, &ran.outcome.summary)?, ran.is_success()));
+    ran.unwritten.map_or(Ok(()), |error| Err(Failure::Incomplete(error)))
 }
 
-/// Runs the variant of that name in another process, with the same flags.
-fn in_a_process(args: &RunArgs, name: &str) -> Result<Ended, Failure> {
+/// Runs the variant of that name in another process, with the same flags; with its result comes the
+/// reason why no other is to follow, if there is one.
+fn in_a_process(args: &RunArgs, name: &str) -> Result<(Ended, Option<Failure>), Failure> {
     let failed = |what: &str| Failure::Unfit(format!("variant {name}: {what}"));
     let program = std::env::current_exe()?;
     let mut child = Command::new(program)
@@ -228,7 +241,9 @@ fn in_a_process(args: &RunArgs, name: &str) -> Result<Ended, Failure> {
     let wrong = || failed("its process left no result; what it said stands above");
     let array: Value = serde_json::from_str(&text).map_err(|_| wrong())?;
     let element = array.get(0).cloned().ok_or_else(wrong)?;
-    Ok((element, status.success()))
+    let is_full = status.code() == Some(i32::from(Exit::Unfit.code()));
+    let unfit = is_full.then(|| failed("its results are not whole; the reason stands above"));
+    Ok(((element, status.success()), unfit))
 }
 
 /// The flags of a run that change it, and where its results go.

@@ -1,0 +1,137 @@
+//! Warnings about what a command line sets and nothing of its run reads: a typing error must not
+//! look like a result.
+
+use experiments::input::{InputError, Warning};
+use experiments::plan::keys;
+use experiments::plan::{Draft, Plan};
+use fabric::{ProgramKind, QdiscKind};
+use transport::cc::CcKind;
+use transport::ec::EcKind;
+use transport::lb::LbParams;
+
+use crate::args::{RunArgs, World};
+
+/// The warnings about a run in `world`; `draft` has what was set, and the plan follows from it.
+pub(super) fn warnings(args: &RunArgs, world: World, draft: &Draft, plan: &Plan) -> Vec<Warning> {
+    let of_plan = [idle_code(plan), hasty_border(plan)].into_iter().flatten();
+    of_plan.chain(idle_flags(args, world, draft, plan)).collect()
+}
+
+/// An erasure code was chosen, and no path is long enough for it.
+fn idle_code(plan: &Plan) -> Option<Warning> {
+    let settings = &plan.settings;
+    if settings.ec == EcKind::Uncoded || plan.codes() {
+        return None;
+    }
+    let found = format!("base RTTs of at most {}: no flow is erasure-coded", settings.base_rtt);
+    let least = settings.ec_params.base_rtt_min;
+    let expected = format!("some of at least ec.base_rtt_min, {least}");
+    let help = "to code near flows too: --set ec.base_rtt_min=0us";
+    Some(Warning(InputError::new(found, expected).at("ec", 0, 0).help(help)))
+}
+
+/// MLCC is to reach its threshold in less than its feedback takes.
+fn hasty_border(plan: &Plan) -> Option<Warning> {
+    let (settings, params) = (&plan.settings, &plan.settings.rc_params.mlcc);
+    let cc = settings.far.cc.unwrap_or(settings.cc);
+    if cc != CcKind::Mlcc || params.theta >= params.rtt_c {
+        return None;
+    }
+    let found = format!("{}, less than RTT_C", params.theta);
+    let expected = format!("at least rc.mlcc.rtt_c, {}", params.rtt_c);
+    let help = "the queue at the border overshoots; three RTT_C: --set rc.mlcc.theta_rtts=3";
+    Some(Warning(InputError::new(found, expected).at("rc.mlcc.theta", 0, 0).help(help)))
+}
+
+/// Flags and settings of `--set` that change nothing in this run.
+fn idle_flags<'a>(
+    args: &'a RunArgs,
+    world: World,
+    draft: &'a Draft,
+    plan: &'a Plan,
+) -> impl Iterator<Item = Warning> + 'a {
+    let captured = args.capture.is_some();
+    let idle = move |key: &str| match key {
+        "udp_port" if world == World::Sim && captured => None,
+        _ => unread(key, world, plan).or_else(|| unowned(key, draft, plan)),
+    };
+    let warning = |flag: &str, found: String, expected: &str| {
+        let expected = format!("{expected}; it changes nothing");
+        Warning(InputError::new(found, expected).at(flag, 0, 0))
+    };
+    let settings = args.policies.settings().unwrap_or_default().into_iter();
+    let set = settings.filter_map(move |(key, _)| {
+        let (why, expected) = idle(keys::canonical(key))?;
+        Some(warning("--set", format!("`{key}`, {why}"), expected))
+    });
+    let (port, threads) = (args.udp_port, args.threads);
+    let port = port.map(|port| ("udp_port", "--udp-port", port.to_string()));
+    let threads = threads.map(|count| ("sim.threads", "--threads", count.to_string()));
+    let flags = port.into_iter().chain(threads).filter_map(move |(key, flag, value)| {
+        let (why, expected) = idle(key)?;
+        Some(warning(flag, format!("{value} {why}"), expected))
+    });
+    set.chain(flags)
+}
+
+/// Why nothing reads a setting, and what is expected instead.
+type Unread = (&'static str, &'static str);
+
+/// Settings that this world, or a network without far paths, does not read.
+fn unread(key: &str, world: World, plan: &Plan) -> Option<Unread> {
+    let near = plan.settings.base_rtt < plan.settings.far.rtt;
+    let family = key.split('.').next().unwrap_or_default();
+    match (family, key) {
+        ("udp_port", _) if world == World::Sim => {
+            Some(("in a simulation, which has no ports", "--world vdev or nic"))
+        }
+        ("sim", _) | (_, "run.memory") if world != World::Sim => {
+            Some(("in real time, which is not simulated", "--world sim"))
+        }
+        ("vdev", _) if world != World::Vdev => {
+            Some(("in a world without virtual devices", "--world vdev"))
+        }
+        (_, "nic.patience") if world != World::Nic => {
+            Some(("in a world whose hosts are in one process", "--world nic"))
+        }
+        ("nic", "nic.qdisc" | "nic.depth" | "nic.control_depth") if world == World::Nic => {
+            Some(("in a world whose cards are real", "--world sim or vdev"))
+        }
+        ("far", _) if near && world != World::Nic => {
+            Some(("in a network without far paths", "a topology of two sites, or a lower far.rtt"))
+        }
+        _ => None,
+    }
+}
+
+/// Settings of policies, disciplines and programs that this run does not have.
+fn unowned(key: &str, draft: &Draft, plan: &Plan) -> Option<Unread> {
+    let unused = ("which no policy of this run uses", "a setting of its policies");
+    let acts = draft.effective().iter().any(|(known, ..)| known == key);
+    let (family, rest) = key.split_once('.')?;
+    let member = rest.split('.').next().unwrap_or_default();
+    let settings = &plan.settings;
+    let owned = match family {
+        "lb" => LbParams::owner(rest).is_none_or(|owner| {
+            [Some(settings.lb), settings.far.lb].into_iter().flatten().any(|lb| lb.name() == owner)
+        }),
+        "ec" => settings.ec != EcKind::Uncoded,
+        "switch" if QdiscKind::by_name(member).is_some() => has_qdisc(plan, member),
+        "switch" if ProgramKind::by_name(member).is_some() => has_program(plan, member),
+        _ => true,
+    };
+    (!acts || !owned).then_some(unused)
+}
+
+/// Whether ports of the network have the discipline called `name`.
+fn has_qdisc(plan: &Plan, name: &str) -> bool {
+    let fabric = &plan.fabric;
+    let of_programs = plan.draft.programs.iter().filter_map(|spec| spec.program.qdisc());
+    let of_ports = [Some(fabric.qdisc), fabric.border_qdisc, Some(fabric.nic_qdisc)];
+    of_ports.into_iter().flatten().chain(of_programs).any(|qdisc| qdisc.name() == name)
+}
+
+/// Whether a switch of the network runs the program called `name`.
+fn has_program(plan: &Plan, name: &str) -> bool {
+    plan.draft.programs.iter().any(|spec| spec.program.name() == name)
+}

@@ -20,6 +20,8 @@ pub const CELLS_MAX: u16 = 32;
 pub const AGGS_MAX: u32 = 32;
 /// Cores of an aggregation switch at most, as a cell can name them.
 pub const LAYERS_MAX: u32 = 8;
+/// Pods at most: the bits of what a Core says of those that it takes no cells for.
+pub const PODS_MAX: u32 = 32;
 /// Mice that a request has room for.
 pub const MICE_MAX: u16 = 7;
 

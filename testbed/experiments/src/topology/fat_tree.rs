@@ -5,7 +5,8 @@
 //! aggregation switches of that pod, those below cores. A ToR's up port i goes to aggregation
 //! switch i / bundle of its pod; up port j of the a-th aggregation switch of a pod goes to core
 //! j / bundle of group a. With two tiers the whole network is one pod and its aggregation switches,
-//! the spines, have no way up. Where sites are joined, every switch of the top tier has `bundle`
+//! the spines, have no way up. Core switches may be dealt out in turn instead, in any number: then
+//! up port j of the a-th of m aggregation switches goes to core a + j m. Where sites are joined, every switch of the top tier has `bundle`
 //! links to its site's border switch, and link i of a border switch up ends at link i of the other.
 //! Ports are numbered NICs first, then tier by tier, switch by switch, down ports before up ports.
 //! Units: bytes on the wire, picoseconds.
@@ -118,7 +119,7 @@ impl FatTree {
         for tier in 0..tree.spec.levels() {
             let at = usize::from(tier);
             (tree.port_base[at], tree.switch_base[at]) = (tree.ports, switches);
-            tree.ports += tree.spec.switches(tier) * tree.radix(tier);
+            tree.ports += tree.ports_before(tier, tree.spec.switches(tier));
             switches += tree.spec.switches(tier);
         }
         if tree.spec.schedulers {
@@ -177,7 +178,7 @@ impl FatTree {
         for tier in 0..self.spec.levels() {
             for switch in 0..self.spec.switches(tier) {
                 ports.extend((0..self.downs(tier)).map(|i| builder.down(tier, switch, i)));
-                ports.extend((0..self.ups(tier)).map(|i| builder.up(tier, switch, i)));
+                ports.extend((0..self.ups_of(tier, switch)).map(|i| builder.up(tier, switch, i)));
                 ports.extend((0..self.spec.asides(tier)).map(|_| builder.aside(tier, switch)));
                 switches.push(self.switch(tier, switch));
             }
@@ -225,7 +226,7 @@ impl FatTree {
             bundle,
             down_port: self.port(tier, switch, 0),
             up_port: self.port(tier, switch, self.downs(tier)),
-            ups: self.ups(tier),
+            ups: self.ups_of(tier, switch),
             asides: self.spec.asides(tier),
         }
     }
@@ -262,17 +263,46 @@ impl FatTree {
         self.spec.tier[tier as usize].radix_down
     }
 
-    pub(super) const fn ups(&self, tier: u8) -> u32 {
-        self.spec.tier[tier as usize].radix_up
+    /// Ports up of a switch of a tier.
+    pub(super) const fn ups_of(&self, tier: u8, switch: u32) -> u32 {
+        let short = self.short_from(tier);
+        let is_short = short > 0 && switch % self.spec.aggs_per_pod() >= short;
+        self.spec.tier[tier as usize].radix_up - is_short as u32
     }
 
-    const fn radix(&self, tier: u8) -> u32 {
-        self.downs(tier) + self.ups(tier) + self.spec.asides(tier)
+    /// Ports up of `switches` switches of a tier, the first ones of a pod.
+    pub(super) const fn ups_of_pod(&self, tier: u8, switches: u32) -> u32 {
+        self.spec.tier[tier as usize].radix_up * switches - self.short_before(tier, switches)
+    }
+
+    /// The first aggregation switch of a pod with a port up less; 0 where all are alike.
+    const fn short_from(&self, tier: u8) -> u32 {
+        match self.spec.dealt_cores {
+            Some(cores) if tier == 1 => cores % self.spec.aggs_per_pod(),
+            _ => 0,
+        }
+    }
+
+    /// Those of the first `switches` switches of a tier that have a port up less.
+    const fn short_before(&self, tier: u8, switches: u32) -> u32 {
+        let short = self.short_from(tier);
+        if short == 0 {
+            return 0;
+        }
+        let aggs = self.spec.aggs_per_pod();
+        switches / aggs * (aggs - short) + (switches % aggs).saturating_sub(short)
+    }
+
+    /// Ports of the first `switches` switches of a tier.
+    const fn ports_before(&self, tier: u8, switches: u32) -> u32 {
+        let ups = self.spec.tier[tier as usize].radix_up;
+        let radix = self.downs(tier) + ups + self.spec.asides(tier);
+        switches * radix - self.short_before(tier, switches)
     }
 
     /// Port `i` of a switch: down ports first, then up ports.
     pub(super) const fn port(&self, tier: u8, switch: u32, i: u32) -> u32 {
-        self.port_base[tier as usize] + switch * self.radix(tier) + i
+        self.port_base[tier as usize] + self.ports_before(tier, switch) + i
     }
 
     /// The switch at the end of up port `up` of one below it, and the down port of it at that
@@ -288,6 +318,10 @@ impl FatTree {
             0 => {
                 let tors = spec.tors_per_pod();
                 (switch / tors * spec.aggs_per_pod(), switch % tors)
+            }
+            _ if spec.dealt_cores.is_some() => {
+                let aggs = spec.aggs_per_pod();
+                return (switch % aggs + up * aggs, switch / aggs);
             }
             _ => {
                 let (pod, group) = (switch / spec.aggs_per_pod(), switch % spec.aggs_per_pod());
@@ -309,6 +343,10 @@ impl FatTree {
             1 => {
                 let pod = switch / spec.aggs_per_pod();
                 (pod * spec.tors_per_pod() + child, switch % spec.aggs_per_pod())
+            }
+            _ if spec.dealt_cores.is_some() => {
+                let aggs = spec.aggs_per_pod();
+                return (child * aggs + switch % aggs, switch / aggs);
             }
             _ => {
                 let (site, core) = (switch / spec.cores_per_site(), switch % spec.cores_per_site());

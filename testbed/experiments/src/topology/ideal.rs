@@ -102,7 +102,7 @@ impl<'a> Cuts<'a> {
             Level { hosts, tier, rate, capacity, up: idle.clone(), down: idle }
         };
         let rate = |tier: usize| spec.tier[tier].link_rate();
-        let ups = |tier: u8, switches: u32| u64::from(tree.ups(tier)) * u64::from(switches);
+        let ups = |tier: u8, switches: u32| u64::from(tree.ups_of_pod(tier, switches));
         let mut levels =
             vec![level(1, 0, rate(0), 1), level(spec.tier[0].radix_down, 1, rate(1), ups(0, 1))];
         if spec.levels() > 2 {

@@ -47,6 +47,13 @@ struct Tier {
     ups: u32,
 }
 
+impl Tier {
+    /// The tier as `switch` of it sees it: switches of one tier may differ in their ports up.
+    fn of(self, tree: &FatTree, switch: u32) -> Self {
+        Self { ups: tree.ups_of(self.level, switch), ..self }
+    }
+}
+
 impl FatTree {
     /// The ports that `links` means; ascending, each once.
     ///
@@ -89,7 +96,7 @@ impl FatTree {
         switch: u32,
         link: u32,
     ) -> Result<[PortId; 2], SelectorError> {
-        let at = self.tier(tier);
+        let at = self.tier(tier).of(self, switch);
         let (first, ports) = match at.ups {
             0 => (0, Ports::DownPort(link)),
             _ => (at.downs, Ports::UpPort(link)),
@@ -134,6 +141,7 @@ impl FatTree {
         ports: Ports,
     ) -> Result<Vec<u32>, SelectorError> {
         below(name_of(tier), switch, at.switches)?;
+        let at = &at.of(self, switch);
         let own = |i| self.link_at(*at, switch, i)[0];
         Ok(match ports {
             Ports::All => {
@@ -165,7 +173,7 @@ impl FatTree {
 
     fn level(&self, level: u8) -> Tier {
         let switches = self.spec().switches(level);
-        Tier { level, switches, downs: self.downs(level), ups: self.ups(level) }
+        Tier { level, switches, downs: self.downs(level), ups: self.ups_of(level, 0) }
     }
 
     /// Both directions of the link of a host.
@@ -178,6 +186,7 @@ impl FatTree {
     fn links_up(&self, level: u8) -> impl Iterator<Item = u32> + '_ {
         let at = self.level(level);
         (0..at.switches).flat_map(move |switch| {
+            let at = at.of(self, switch);
             (at.downs..at.downs + at.ups).flat_map(move |i| self.link_at(at, switch, i))
         })
     }

@@ -40,6 +40,11 @@ pub struct FatTreeSpec {
     /// Each pod has a scheduler, a switch without hosts that has a link to every ToR and every
     /// aggregation switch of its pod, like those below the latter.
     pub schedulers: bool,
+    /// Core switches that are dealt out in turn: Core c has one link to aggregation switch c modulo
+    /// m of each pod, of m there. Their number is then any one; the first aggregation switches
+    /// have `radix_up` links up, and the last ones may have one less. `None` where each
+    /// aggregation switch has a group of its own, all of them alike.
+    pub dealt_cores: Option<u32>,
 }
 
 /// The tiers of a site and its border switch.
@@ -146,6 +151,7 @@ impl FatTreeSpec {
             self.check_tier(tier)?;
         }
         self.check_wan()?;
+        self.check_cores()?;
         self.check_wiring()
     }
 
@@ -168,6 +174,29 @@ impl FatTreeSpec {
         if ups != bundle {
             let rule = Rule::Exactly(bundle, "Bundle of the border switch above");
             return Err(SpecError { tier: Some(top), key: "Radix_Up", found: ups, rule });
+        }
+        Ok(())
+    }
+
+    /// Core switches that are dealt out have an aggregation switch each, and the last port up of
+    /// the first one is used.
+    fn check_cores(&self) -> Result<(), SpecError> {
+        let Some(cores) = self.dealt_cores else { return Ok(()) };
+        let header = |found: u64, rule| Err(SpecError { tier: None, key: "Cores", found, rule });
+        if self.tiers != 3 || self.wan.is_some() {
+            let why = "Cores are those of one site with three tiers";
+            return header(cores.into(), Rule::Exactly(0, why));
+        }
+        let aggs = u64::from(self.aggs_per_pod());
+        let most = aggs * u64::from(self.tier[1].radix_up);
+        let least = (most - most.min(aggs)) + 1;
+        if !(least..=most).contains(&cores.into()) {
+            return header(cores.into(), Rule::Range(least, most));
+        }
+        let bundle = self.tier[2].bundle;
+        if bundle != 1 {
+            let (key, rule) = ("Bundle", Rule::Exactly(1, "with Cores"));
+            return Err(SpecError { tier: Some(2), key, found: bundle.into(), rule });
         }
         Ok(())
     }
@@ -298,10 +327,14 @@ impl FatTreeSpec {
         if self.tiers == 3 { self.cores_per_site() } else { self.aggs_per_pod() }
     }
 
-    /// Core switches of a site: as many groups as a pod has aggregation switches.
+    /// Core switches of a site: those that are dealt out, or as many groups as a pod has
+    /// aggregation switches.
     #[must_use]
     pub const fn cores_per_site(&self) -> u32 {
-        self.aggs_per_pod() * self.cores_per_group()
+        match self.dealt_cores {
+            Some(cores) => cores,
+            None => self.aggs_per_pod() * self.cores_per_group(),
+        }
     }
 
     /// ToR switches of a pod.
@@ -316,7 +349,8 @@ impl FatTreeSpec {
         quotient(self.tier[0].radix_up, self.tier[1].bundle)
     }
 
-    /// Core switches that one aggregation switch connects to: a group. 0 with two tiers.
+    /// Core switches that one aggregation switch connects to, or the first one of a pod where they
+    /// are dealt out: a group. 0 with two tiers.
     #[must_use]
     pub const fn cores_per_group(&self) -> u32 {
         if self.tiers == 3 { quotient(self.tier[1].radix_up, self.tier[2].bundle) } else { 0 }

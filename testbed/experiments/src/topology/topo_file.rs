@@ -80,6 +80,9 @@ pub fn to_text(tree: &FatTreeSpec) -> String {
     if tree.schedulers {
         let _ = writeln!(text, "Schedulers 1");
     }
+    if let Some(cores) = tree.dealt_cores {
+        let _ = writeln!(text, "Cores {cores}");
+    }
     for (at, tier) in tree.tier.iter().enumerate().take(usize::from(tree.levels())) {
         let top = at + 1 == usize::from(tree.tiers) && tree.wan.is_none();
         let wan = tree.wan.as_ref().filter(|_| at == usize::from(tree.tiers));
@@ -108,11 +111,12 @@ pub fn to_text(tree: &FatTreeSpec) -> String {
 }
 
 /// The header's words.
-const HEADER: [&str; 5] = ["Nodes", "Tiers", "Podsize", "Sites", "Schedulers"];
+const HEADER: [&str; 6] = ["Nodes", "Tiers", "Podsize", "Sites", "Schedulers", "Cores"];
 
 /// The header's words that may be left out.
 const SITES: usize = 3;
 const SCHEDULERS: usize = 4;
+const CORES: usize = 5;
 
 /// The words of a section, with the bounds of their values and whether the top tier has them.
 const KEYS: [(&str, u64, u64); 11] = [
@@ -173,6 +177,7 @@ impl Reader {
                 1 => ("the number of tiers", 2, 3),
                 SITES => ("the number of sites", 1, 2),
                 SCHEDULERS => ("the schedulers of a pod", 0, 1),
+                CORES => ("the Core switches", 1, u64::from(RADIX_MAX)),
                 _ => ("the hosts of a pod", 1, u64::from(NODES_MAX)),
             };
             return enter(&mut self.header[at], word, line, what, (min, max));
@@ -225,6 +230,7 @@ impl Reader {
             tiers: u8::try_from(header(1)?).unwrap_or(u8::MAX),
             podsize: fit(header(2)?),
             schedulers: self.header[SCHEDULERS].is_some_and(|(count, _)| count > 0),
+            dealt_cores: self.header[CORES].map(|(count, _)| fit(count)),
             ..FatTreeSpec::default()
         };
         let site = usize::from(tree.tiers).min(3);

@@ -35,6 +35,8 @@ fn any_tree() -> impl Strategy<Value = FatTree> {
             ..TierSpec::default()
         };
         let to_border = border.map_or(0, |(bundle, _)| bundle);
+        // Core switches are dealt out in some of the trees that may have them so.
+        let dealt = deep && border.is_none() && core_bundle == 1 && hosts == 3;
         let agg_ups = if deep { cores * core_bundle } else { to_border };
         let mut tiers = vec![tier(hosts, aggs * bundle, 1), tier(tors * bundle, agg_ups, bundle)];
         if deep {
@@ -52,6 +54,7 @@ fn any_tree() -> impl Strategy<Value = FatTree> {
             tier: tiers.try_into().unwrap(),
             wan: border.map(|_| WanSpec { gbps: 400, latency_ns: 50_000 }),
             schedulers: hosts % 2 == 0,
+            dealt_cores: dealt.then(|| aggs * (cores - 1) + 1 + (tors - 1) % aggs),
         };
         FatTree::new(spec).unwrap()
     })
@@ -89,8 +92,9 @@ proptest! {
         prop_assert_eq!(ports.len(), 2 * tree.links() as usize);
         let spec = tree.spec();
         let ups = |tier: u8| {
-            let ups = tree.ups(tier);
-            (0..spec.switches(tier)).flat_map(move |s| (0..ups).map(move |i| (tier, s, i)))
+            let tree = &tree;
+            (0..spec.switches(tier))
+                .flat_map(move |s| (0..tree.ups_of(tier, s)).map(move |i| (tier, s, i)))
         };
         let name = |tier: u8| match tier {
             0 => "tor",

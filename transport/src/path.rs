@@ -66,6 +66,10 @@ pub struct PodFacts {
     pub hosts: u16,
     /// Aggregation switches of a pod.
     pub aggs: u16,
+    /// Pods.
+    pub pods: u16,
+    /// Cores that join them: Core c has a link to aggregation switch c modulo `aggs` of each pod.
+    pub cores: u16,
     /// Payload bytes of a full segment.
     pub cell: u16,
     /// Address of the scheduler of the first pod; those of the others follow.

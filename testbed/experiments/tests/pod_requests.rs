@@ -60,6 +60,7 @@ fn timing() -> Timing {
         cells: 16,
         guard: Duration::ZERO,
         delay: Duration::from_us(15),
+        layers: 0,
     })
 }
 
@@ -128,7 +129,7 @@ fn requests_that_make_no_sense_are_counted_by_name_and_change_nothing() {
         ("forged_sender", (5, 999, 50, note(50, host(3), much))),
         (
             "malformed",
-            (1, 1, 50, Schd { term: 1, grant: None, receipt: None, standing: None }.note()),
+            (1, 1, 50, Schd { term: 1, grant: None, receipt: None, standing: None, delivered: None }.note()),
         ),
         ("malformed", (1, 1, 50, Note::new(9, &[1; 18]).unwrap())),
         ("future_term", (1, 1, 50, next_term)),

@@ -66,6 +66,7 @@ fn timing(gbps: u64) -> Timing {
         cells: 16,
         guard: Duration::ZERO,
         delay: Duration::from_us(15),
+        layers: 0,
     })
 }
 

@@ -46,6 +46,7 @@ pub use packet::{Flags, Output, Packet, flow_hash};
 pub use parts::Parts;
 pub use port::{Departure, Port, serialisation};
 pub use program::pfc::Shortage;
+pub use program::pod_core::CoreCounters;
 pub use program::pod_scheduler::PodCounters;
 pub use program::{AnyProgram, ProgramKind, ProgramSettings};
 pub use qdisc::{PacketSizes, PhantomParams, QdiscKind, QdiscParams, QdiscSettings, Queued};

@@ -22,6 +22,7 @@ mod counts;
 mod params;
 mod queues;
 mod records;
+mod seat;
 #[cfg(test)]
 mod tests;
 pub mod timing;
@@ -30,6 +31,7 @@ use alloc::collections::VecDeque;
 
 pub use counts::PodCounts;
 pub use params::{Classes, Kernel, Matcher, ZeropodParams};
+pub use seat::Seat;
 
 use super::{
     Answers, Arrival, Backlog, Choice, Label, Protocol, Receiving, Reported, SchedSetup,
@@ -45,7 +47,7 @@ use crate::wire::{Body, Header, Note, note};
 use awaited::Awaited;
 use counts::Odd;
 use queues::Queues;
-use records::{Arrivals, Grants, Records};
+use records::{Arrivals, Grants, Records, report_delivered};
 use timing::{Terms, Timing};
 
 /// Bytes of a demand that are asked for and not granted at most: a total that jumps further is not
@@ -54,6 +56,11 @@ const ASKED_MAX: u32 = 1 << 30;
 
 /// Epochs ahead for which a host keeps answers.
 const AHEAD_MAX: u64 = 64;
+const _: () = assert!(AHEAD_MAX as usize <= records::GRANTS_MAX, "an epoch has room for its grant");
+
+/// Silence after which a cell is lost in a network of several pods: cells may wait in a Core for as
+/// long as others go before them, and no one there says so.
+const ACROSS: Duration = Duration::from_ms(20);
 
 /// An epoch that is being filled with cells.
 #[derive(Clone, Copy, Debug)]
@@ -74,14 +81,7 @@ pub struct Zeropod {
     params: ZeropodParams,
     /// Payload bytes of a cell.
     cell: u32,
-    /// The pod's scheduler.
-    scheduler: HostId,
-    /// The first host of the pod.
-    first: u32,
-    /// The host's number in its pod, as the entropy value of its requests.
-    number: EntropyValue,
-    /// The host's number under its ToR.
-    own: u16,
+    seat: Seat,
     queues: Queues,
     /// Places of queues with something to ask for, in the order in which they have it.
     dirty: VecDeque<usize>,
@@ -116,17 +116,30 @@ impl Zeropod {
         let pod = setup.host.0 / u32::from(hosts);
         let number = setup.host.0 % u32::from(hosts);
         let number = u16::try_from(number).unwrap_or(0);
-        Self {
-            timing,
-            params,
-            cell: params.cell.max(1).into(),
+        let seat = Seat {
             scheduler: HostId(params.scheduler + pod),
             first: pod * u32::from(hosts),
-            number: EntropyValue(number),
+            number,
             own: number % params.per_tor.max(1),
-            queues: Queues::new(setup.tx_flows_max as usize, hosts.into()),
-            dirty: VecDeque::with_capacity(hosts.into()),
-            awaited: Awaited::new(timing.request_to_data(), hosts.into()),
+            behind: Duration::ZERO,
+        };
+        Self::at(seat, &params, timing, setup.tx_flows_max as usize)
+    }
+
+    /// The scheduler of one end of a pod, a host or the port of a Core, with room for `flows`
+    /// flows.
+    #[must_use]
+    pub fn at(seat: Seat, params: &ZeropodParams, timing: Timing, flows: usize) -> Self {
+        let hosts = usize::from(params.hosts.max(1));
+        let pods = usize::from(params.pods);
+        Self {
+            timing,
+            params: *params,
+            cell: params.cell.max(1).into(),
+            seat,
+            queues: Queues::new(flows, hosts, pods),
+            dirty: VecDeque::with_capacity(hosts + pods),
+            awaited: Awaited::new(timing.request_to_data(), hosts + pods),
             grants: Grants::new(),
             epoch: 0,
             filling: None,
@@ -157,16 +170,33 @@ impl Zeropod {
 
     /// The destination of a demand for `peer`.
     fn place_of(&self, peer: HostId) -> Place {
-        let number = peer.0.wrapping_sub(self.first);
-        u16::try_from(number).map_or(Place::Pod(0), Place::Host)
+        let hosts = u32::from(self.params.hosts.max(1));
+        let number = peer.0.wrapping_sub(self.seat.first);
+        let narrow = |number: u32| u16::try_from(number).unwrap_or(u16::MAX);
+        if number < hosts {
+            Place::Host(narrow(number))
+        } else {
+            Place::Pod(narrow(peer.0 / hosts))
+        }
     }
 
-    /// A host's number under its ToR; that of a Core under its switch is its layer.
-    fn number(&self, place: Place) -> u16 {
-        match place {
+    /// The number of a grant's receiver under its switch: a host's under its ToR, a Core's layer
+    /// under its aggregation switch.
+    fn receiver(&self, grant: &Grant) -> u16 {
+        match grant.to {
             Place::Host(host) => host % self.params.per_tor.max(1),
-            Place::Pod(_) => 0,
+            Place::Pod(_) => grant.layer.unwrap_or(0).into(),
         }
+    }
+
+    /// The epoch of an instant here.
+    fn epoch_at(&self, at: Instant) -> u64 {
+        self.timing.epoch_at(earlier(at, self.seat.behind))
+    }
+
+    /// The beginning of an epoch here.
+    fn start(&self, epoch: u64) -> Instant {
+        self.timing.start(epoch) + self.seat.behind
     }
 
     /// Cells of a demand that are asked for and not granted at most.
@@ -187,7 +217,7 @@ impl Zeropod {
     /// Ends all epochs before that of `now`, and begins that one. Bounded by the grants kept.
     fn advance(&mut self, now: Instant) {
         self.asked_at = self.asked_at.max(now);
-        let epoch = self.timing.epoch_at(now);
+        let epoch = self.epoch_at(now);
         if epoch <= self.epoch && self.epoch > 0 {
             return;
         }
@@ -217,27 +247,28 @@ impl Zeropod {
     /// When the request of `epoch` leaves.
     fn request_at(&self, epoch: u64) -> Instant {
         let filling = self.filling.filter(|filling| filling.epoch == epoch);
-        let to = filling.map(|filling| filling.grant.to).or(self.grants.at(epoch).map(|g| g.to));
-        let peer = to.map(|to| self.number(to));
-        self.timing.start(epoch) + self.timing.request_at(self.own, peer)
+        let grant = filling.as_ref().map(|filling| &filling.grant).or(self.grants.at(epoch));
+        let peer = grant.map(|grant| self.receiver(grant));
+        self.start(epoch) + self.timing.request_at(self.seat.own, peer)
     }
 
     /// The first request after `after` in an epoch that is not before `from`.
     fn next_request(&self, from: u64, after: Instant) -> Instant {
-        let epoch = from.max(self.timing.epoch_at(after)).max(self.request_from);
+        let epoch = from.max(self.epoch_at(after)).max(self.request_from);
         let at = self.request_at(epoch);
         if at > after { at } else { self.request_at(epoch + 1) }
     }
 
-    /// The request that leaves at `now`, if there is one to be sent.
-    fn request(&mut self, now: Instant) -> Option<Rts> {
-        let epoch = self.timing.epoch_at(now);
+    /// The request that leaves at `now`, if there is one to be sent: one that asks for nothing only
+    /// where `anyway` says so.
+    fn request(&mut self, now: Instant, anyway: bool) -> Option<Rts> {
+        let epoch = self.epoch_at(now);
         if epoch < self.request_from || now != self.request_at(epoch) {
             return None;
         }
         let arrived = self.arrivals.take(epoch);
         let update = self.next_update(epoch).or_else(|| self.next_repeat(epoch));
-        if arrived == 0 && update.is_none() {
+        if arrived == 0 && update.is_none() && !anyway {
             return None;
         }
         self.request_from = epoch + 1;
@@ -310,6 +341,9 @@ impl Zeropod {
         }
         self.term = schd.term;
         self.advance(now);
+        if let Some(delivered) = schd.delivered {
+            report_delivered(delivered, &mut self.reports);
+        }
         if let Some((epoch, arrived)) = schd.receipt {
             self.records.report(self.full(epoch), arrived, &mut self.reports);
         }
@@ -349,7 +383,7 @@ impl Zeropod {
         if u16::from(grant.cells) > self.timing.cells {
             return Err(Odd::Unasked);
         }
-        if u16::from(grant.agg) >= self.params.aggs || grant.layer.is_some() {
+        if !self.params.has_route(grant) {
             return Err(Odd::NoRoute);
         }
         let epoch = self.full(grant.epoch);
@@ -371,6 +405,11 @@ impl Zeropod {
     }
 }
 
+/// The instant that lies `span` before `at`.
+fn earlier(at: Instant, span: Duration) -> Instant {
+    Instant::from_ps(at.as_ps().saturating_sub(span.as_ps()))
+}
+
 impl ZeropodParams {
     /// The inputs of the timing of a host's pod.
     fn terms(&self, setup: &SchedSetup<'_>) -> Terms {
@@ -384,6 +423,7 @@ impl ZeropodParams {
             cells: self.cells,
             guard: self.guard,
             delay: self.delay,
+            layers: self.layers(),
         }
     }
 }
@@ -414,8 +454,7 @@ impl Scheduling for Zeropod {
 
 impl Sending for Zeropod {
     fn on_open(&mut self, flow: FlowId, peer: HostId, _path: &Path, _label: Label) {
-        let to = self.place_of(peer);
-        self.queues.open(flow, to);
+        self.open(flow, peer);
     }
 
     fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant) {
@@ -431,13 +470,13 @@ impl Sending for Zeropod {
     fn next_turn(&mut self, now: Instant, _until: Instant) -> Option<Turn> {
         self.advance(now);
         self.offered = None;
-        let filling = &mut self.filling.as_mut()?;
-        let start = self.timing.start(filling.epoch);
-        let peer = match filling.grant.to {
-            Place::Host(host) => host % self.params.per_tor.max(1),
-            Place::Pod(_) => 0,
+        let (peer, epoch) = {
+            let filling = self.filling.as_ref()?;
+            (self.receiver(&filling.grant), filling.epoch)
         };
-        let at = |slot| start + self.timing.cell_at(slot, self.own, peer);
+        let (start, own) = (self.start(epoch), self.seat.own);
+        let at = |slot| start + self.timing.cell_at(slot, own, peer);
+        let filling = self.filling.as_mut()?;
         // Bounded by the slots of an epoch.
         while filling.slot < filling.end && at(filling.slot) < now {
             filling.slot += 1;
@@ -448,7 +487,7 @@ impl Sending for Zeropod {
         if filling.slot >= filling.end {
             return None;
         }
-        let (flow, _) = self.queues.front(filling.queue)?;
+        let (flow, _) = self.queues.front(filling.queue, filling.grant.mice_only)?;
         #[expect(clippy::cast_possible_truncation, reason = "below 32, and modulo 4")]
         let name = CellName {
             agg: filling.grant.agg,
@@ -490,15 +529,26 @@ impl Sending for Zeropod {
     /// A cell is lost when no receipt has come in the time that a demand takes: a receipt takes
     /// less.
     fn rto_min(&self) -> Duration {
-        self.timing.epoch * (2 * self.timing.request_to_data() + self.timing.to_receipt)
+        let timeout =
+            self.timing.epoch * (2 * self.timing.request_to_data() + self.timing.to_receipt);
+        if self.params.pods > 1 { timeout.max(ACROSS) } else { timeout }
     }
 }
 
 impl Receiving for Zeropod {
     fn on_arrival(&mut self, _flow: FlowId, arrival: &Arrival<'_>, now: Instant) {
+        let sent = earlier(now, self.timing.flight);
+        if matches!(self.place_of(arrival.from), Place::Pod(_)) {
+            // The name is of the way to the Core. The Core's epochs are late by as much as its
+            // cells are sooner here, and the gaps of an epoch are less than a cell.
+            let epoch = self.timing.epoch_at(sent);
+            let within = sent.since(self.timing.start(epoch)).as_ps();
+            let slot = within / self.timing.cell.as_ps().max(1);
+            let last = u64::from(self.timing.cells) - 1;
+            self.arrivals.note(epoch, u8::try_from(slot.min(last)).unwrap_or(u8::MAX));
+            return;
+        }
         let name = CellName::of(arrival.ev);
-        let flight = self.timing.flight;
-        let sent = Instant::from_ps(now.as_ps().saturating_sub(flight.as_ps()));
         // The name has the epoch modulo 4, so a clock may be wrong by an epoch.
         let about = self.timing.epoch_at(sent) + 1;
         let behind = (about + 4 - u64::from(name.epoch)) % 4;
@@ -519,7 +569,7 @@ impl Protocol for Zeropod {
 
     fn on_host_control(&mut self, from: HostId, _hdr: &Header, note: &Note, at: Instant) -> bool {
         let answer = match Schd::of(note) {
-            _ if from != self.scheduler => Err(Odd::Forged),
+            _ if from != self.seat.scheduler => Err(Odd::Forged),
             Some(schd) => self.on_answer(&schd, at),
             None => Err(Odd::Malformed),
         };
@@ -536,11 +586,12 @@ impl Protocol for Zeropod {
     fn poll_control(&mut self, now: Instant, _until: Instant, out: &mut Burst<TxSegment>) {
         self.advance(now);
         if out.room() > 0
-            && let Some(rts) = self.request(now)
+            && let Some(rts) = self.request(now, false)
         {
             // There is one way to the scheduler, so the entropy value says who asks.
-            let hdr = Header::new(self.number, FlowId::UNKNOWN, Body::Note(rts.note()));
-            out.push(TxSegment { hdr, payload: PayloadRef::NONE, peer: self.scheduler });
+            let number = EntropyValue(self.seat.number);
+            let hdr = Header::new(number, FlowId::UNKNOWN, Body::Note(rts.note()));
+            out.push(TxSegment { hdr, payload: PayloadRef::NONE, peer: self.seat.scheduler });
         }
     }
 
@@ -548,8 +599,8 @@ impl Protocol for Zeropod {
         let asks = !self.dirty.is_empty() || self.awaited.has_overdue();
         let request = asks.then(|| self.next_request(0, self.asked_at));
         let receipt = self.arrivals.due().map(|epoch| self.next_request(epoch, self.asked_at));
-        let granted = self.grants.first().map(|epoch| self.timing.start(epoch));
-        let awaited = self.awaited.due().map(|epoch| self.timing.start(epoch));
+        let granted = self.grants.first().map(|epoch| self.start(epoch));
+        let awaited = self.awaited.due().map(|epoch| self.start(epoch));
         [request, receipt, granted, awaited].into_iter().flatten().min()
     }
 

@@ -2,17 +2,20 @@
 //!
 //! Source: \[zeropod\] III-A, IV-B1, IV-C, IV-E. A request (RTS) and an answer (SCHD) are NOTEs of
 //! class Control. Both carry totals instead of differences, so that the next one makes up for one
-//! that was lost. A cell is a DATA packet whose entropy value is its name: the route, the slot and
+//! that was lost. A Core's request also says for which pods the Core is full, and which cells that
+//! came by it have been delivered. A cell is a DATA packet whose entropy value is its name: the route, the slot and
 //! the epoch.
 
 use super::note::OCTETS_MAX;
 use super::{Note, TrafficClass};
-use crate::units::EntropyValue;
+use crate::units::{EntropyValue, FlowId, Psn};
 
 /// The number of the protocol in NOTEs that are requests.
 pub const RTS: u8 = 0x50;
 /// The number of the protocol in NOTEs that are answers.
 pub const SCHD: u8 = 0x51;
+/// The number of the protocol in NOTEs that are requests of Cores.
+pub const CORE_RTS: u8 = 0x52;
 
 /// Data cells of an epoch at most: the bits of a receipt.
 pub const CELLS_MAX: u16 = 32;
@@ -96,6 +99,32 @@ pub struct Rts {
     pub mice_len: u8,
 }
 
+/// Cells of one flow that came by a Core and are at their receiver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Delivered {
+    /// The flow at its sender.
+    pub flow: FlowId,
+    /// A segment of it.
+    pub first: Psn,
+    /// Bit i: PSN `first + i` is there.
+    pub arrived: u32,
+}
+
+/// A request of a Core's port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CoreRts {
+    /// The term of the scheduler for which it is meant; 0 while its sender has had no answer.
+    pub term: u16,
+    /// The epoch in which it leaves, modulo 2^32.
+    pub epoch: u32,
+    /// The receiver and the bytes asked for so far, modulo 2^32; `None` where nothing changed.
+    pub update: Option<(Place, u32)>,
+    /// Pods for which the Core takes no more cells, a bit each.
+    pub paused: u32,
+    /// A host of the pod by its number there, and cells of it that have been delivered.
+    pub delivered: Option<(u16, Delivered)>,
+}
+
 /// A grant: the receiver of an epoch's announced cells may be sent to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Grant {
@@ -127,6 +156,9 @@ pub struct Schd {
     /// A receiver and the bytes granted for it so far, modulo 2^32: the answer to a total that was
     /// asked for again.
     pub standing: Option<(Place, u32)>,
+    /// Cells of the host that are at their receivers in other pods. An answer with them has neither
+    /// a receipt nor a standing.
+    pub delivered: Option<Delivered>,
 }
 
 const HAS_UPDATE: u8 = 1;
@@ -134,11 +166,15 @@ const HAS_GRANT: u8 = 1;
 const MICE_ONLY: u8 = 2;
 const HAS_RECEIPT: u8 = 4;
 const HAS_STANDING: u8 = 8;
+const DELIVERED: u8 = 16;
+const HAS_DELIVERED: u8 = 2;
 /// The value of a layer's field for a route that stays in the pod.
 const NO_LAYER: u8 = u8::MAX;
 
 const RTS_FIXED: usize = 18;
 const SCHD_LEN: usize = 32;
+const CORE_RTS_LEN: usize = 32;
+const _: () = assert!(CORE_RTS_LEN <= OCTETS_MAX);
 const _: () = assert!(RTS_FIXED + 2 * MICE_MAX as usize <= OCTETS_MAX && SCHD_LEN <= OCTETS_MAX);
 const _: () = assert!(Mouse::STEPS as u16 <= 1 << (16 - 11), "a mouse has 16 bits");
 
@@ -236,6 +272,44 @@ impl Rts {
     }
 }
 
+impl CoreRts {
+    /// The NOTE of this request.
+    #[must_use]
+    pub fn note(&self) -> Note {
+        let (to, total) = self.update.unwrap_or((Place::Host(0), 0));
+        let none = Delivered { flow: FlowId::UNKNOWN, first: Psn(0), arrived: 0 };
+        let (host, delivered) = self.delivered.unwrap_or((0, none));
+        let flags = if self.update.is_some() { HAS_UPDATE } else { 0 }
+            | if self.delivered.is_some() { HAS_DELIVERED } else { 0 };
+        let mut out = Writer::new();
+        out.put(self.term.to_be_bytes()).put(self.epoch.to_be_bytes()).put([flags, 0]);
+        out.put(to.word().to_be_bytes()).put(total.to_be_bytes());
+        out.put(self.paused.to_be_bytes()).put(host.to_be_bytes());
+        out.put(delivered.flow.0.to_be_bytes()).put(delivered.first.0.to_be_bytes());
+        out.put(delivered.arrived.to_be_bytes());
+        out.note(CORE_RTS)
+    }
+
+    /// The request in a NOTE; `None` for any other NOTE.
+    #[must_use]
+    pub fn of(note: &Note) -> Option<Self> {
+        if note.protocol != CORE_RTS || note.class != TrafficClass::Control {
+            return None;
+        }
+        let mut from = Reader(note.said());
+        let (term, epoch, [flags, reserved]) = (from.u16()?, from.u32()?, from.take()?);
+        let (to, total, paused) = (Place::of(from.u16()?), from.u32()?, from.u32()?);
+        let (host, flow, first) = (from.u16()?, FlowId(from.u32()?), Psn(from.u32()?));
+        let delivered = (host, Delivered { flow, first, arrived: from.u32()? });
+        if flags & !(HAS_UPDATE | HAS_DELIVERED) != 0 || reserved != 0 || !from.0.is_empty() {
+            return None;
+        }
+        let update = (flags & HAS_UPDATE != 0).then_some((to, total));
+        let delivered = (flags & HAS_DELIVERED != 0).then_some(delivered);
+        Some(Self { term, epoch, update, paused, delivered })
+    }
+}
+
 impl Schd {
     /// The NOTE of this answer.
     #[must_use]
@@ -250,18 +324,26 @@ impl Schd {
             mice_only: false,
         };
         let grant = self.grant.unwrap_or(none);
+        let is_alone = self.receipt.is_none() && self.standing.is_none();
+        debug_assert!(self.delivered.is_none() || is_alone, "one of both has room");
         let (sent_in, arrived) = self.receipt.unwrap_or((0, 0));
         let (granted_to, granted) = self.standing.unwrap_or((Place::Host(0), 0));
         let flags = if self.grant.is_some() { HAS_GRANT } else { 0 }
             | if grant.mice_only { MICE_ONLY } else { 0 }
             | if self.receipt.is_some() { HAS_RECEIPT } else { 0 }
-            | if self.standing.is_some() { HAS_STANDING } else { 0 };
+            | if self.standing.is_some() { HAS_STANDING } else { 0 }
+            | if self.delivered.is_some() { DELIVERED } else { 0 };
         let mut out = Writer::new();
         out.put(self.term.to_be_bytes()).put(grant.epoch.to_be_bytes());
         out.put([flags, grant.agg, grant.layer.unwrap_or(NO_LAYER), grant.cells, 0, 0]);
         out.put(grant.to.word().to_be_bytes()).put(grant.total.to_be_bytes());
-        out.put(sent_in.to_be_bytes()).put(arrived.to_be_bytes());
-        out.put(granted_to.word().to_be_bytes()).put(granted.to_be_bytes());
+        if let Some(Delivered { flow, first, arrived }) = self.delivered {
+            out.put(flow.0.to_be_bytes()).put(first.0.to_be_bytes());
+            out.put([0; 2]).put(arrived.to_be_bytes());
+        } else {
+            out.put(sent_in.to_be_bytes()).put(arrived.to_be_bytes());
+            out.put(granted_to.word().to_be_bytes()).put(granted.to_be_bytes());
+        }
         out.note(SCHD)
     }
 
@@ -276,9 +358,16 @@ impl Schd {
         let (term, epoch, [flags, agg, layer, cells]) = (from.u16()?, from.u32()?, from.take()?);
         let (reserved, to, total) = (from.u16()?, Place::of(from.u16()?), from.u32()?);
         let receipt = (from.u32()?, from.u32()?);
-        let standing = (Place::of(from.u16()?), from.u32()?);
-        let known = HAS_GRANT | MICE_ONLY | HAS_RECEIPT | HAS_STANDING;
-        if flags & !known != 0 || reserved != 0 || !from.0.is_empty() {
+        let (granted_to, granted) = (from.u16()?, from.u32()?);
+        let known = HAS_GRANT | MICE_ONLY | HAS_RECEIPT | HAS_STANDING | DELIVERED;
+        let delivered = (flags & DELIVERED != 0).then_some(Delivered {
+            flow: FlowId(receipt.0),
+            first: Psn(receipt.1),
+            arrived: granted,
+        });
+        let is_alone = flags & (HAS_RECEIPT | HAS_STANDING) == 0 && granted_to == 0;
+        let standing = (Place::of(granted_to), granted);
+        if (delivered.is_some() && !is_alone) || flags & !known != 0 || reserved != 0 || !from.0.is_empty() {
             return None;
         }
         let layer = (layer != NO_LAYER).then_some(layer);
@@ -295,7 +384,7 @@ impl Schd {
         };
         let receipt = (flags & HAS_RECEIPT != 0).then_some(receipt);
         let standing = (flags & HAS_STANDING != 0).then_some(standing);
-        Some(Self { term, grant, receipt, standing })
+        Some(Self { term, grant, receipt, standing, delivered })
     }
 }
 
@@ -348,7 +437,25 @@ mod tests {
         (place(), 0..Mouse::STEPS).prop_map(|(to, size)| Mouse { to, size })
     }
 
+    fn delivered() -> impl Strategy<Value = Delivered> {
+        any::<(u32, u32, u32)>().prop_map(|(flow, first, arrived)| {
+            let (flow, first) = (FlowId(flow), Psn(first));
+            Delivered { flow, first, arrived }
+        })
+    }
+
     proptest! {
+        #[test]
+        fn a_request_of_a_core_is_read_as_it_was_written(
+            (term, epoch, paused) in any::<(u16, u32, u32)>(),
+            update in prop::option::of((place(), any::<u32>())),
+            delivered in prop::option::of((any::<u16>(), delivered())),
+        ) {
+            let rts = CoreRts { term, epoch, update, paused, delivered };
+            prop_assert_eq!(CoreRts::of(&rts.note()), Some(rts));
+            prop_assert_eq!((Rts::of(&rts.note()), Schd::of(&rts.note())), (None, None));
+        }
+
         #[test]
         fn a_request_is_read_as_it_was_written(
             (term, epoch, arrived) in any::<(u16, u32, u32)>(),
@@ -370,19 +477,25 @@ mod tests {
             (cells, mice_only, granted) in (1_u8..=32, any::<bool>(), any::<bool>()),
             receipt in prop::option::of(any::<(u32, u32)>()),
             standing in prop::option::of((place(), any::<u32>())),
+            delivered in prop::option::of(delivered()),
         ) {
             let grant = Grant { epoch, to, agg, layer, cells, total, mice_only };
-            let schd = Schd { term, grant: granted.then_some(grant), receipt, standing };
+            let told = delivered.filter(|_| receipt.is_none() && standing.is_none());
+            let grant = granted.then_some(grant);
+            let schd = Schd { term, grant, receipt, standing, delivered: told };
             prop_assert_eq!(Schd::of(&schd.note()), Some(schd));
             prop_assert_eq!(Rts::of(&schd.note()), None);
         }
 
         #[test]
         fn any_octets_are_read_or_refused(
-            protocol in prop::sample::select(&[RTS, SCHD][..]),
+            protocol in prop::sample::select(&[RTS, SCHD, CORE_RTS][..]),
             octets in prop::collection::vec(any::<u8>(), 0..=OCTETS_MAX),
         ) {
             let note = Note::new(protocol, &octets).unwrap();
+            if let Some(rts) = CoreRts::of(&note) {
+                prop_assert_eq!(CoreRts::of(&rts.note()), Some(rts));
+            }
             if let Some(rts) = Rts::of(&note) {
                 prop_assert!(rts.mice().len() <= usize::from(MICE_MAX));
             }

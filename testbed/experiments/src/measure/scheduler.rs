@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fabric::{AnyProgram, Network, PodCounters};
+use fabric::{AnyProgram, CoreCounters, Network, PodCounters};
 use serde::Serialize;
 use transport::DropReason;
 use transport::sched::zeropod::PodCounts;
@@ -32,6 +32,12 @@ pub struct SchedulerResult {
     pub refused: u64,
     /// Requests and answers that made no sense, by reason; only reasons that occurred.
     pub refusals: BTreeMap<&'static str, u64>,
+    /// Most cells that waited in a port of a Core at once; 0 without Cores.
+    pub core_cells_max: u32,
+    /// Most bytes that waited in one Core at once.
+    pub core_bytes_max: u64,
+    /// Times that a port of a Core asked for no more cells.
+    pub core_pauses: u64,
     /// The highest term.
     pub term: u32,
 }
@@ -43,8 +49,10 @@ impl SchedulerResult {
         let pods = pods(network)?;
         #[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]
         let matched = pods.grants as f64 / (pods.chances.max(1) as f64);
+        let (cores, ports) = cores(network);
         let mut refusals = BTreeMap::new();
-        for (reason, count) in pods.refusals().chain(hosts.refusals()) {
+        let of_ends = hosts.refusals().chain(ports.refusals());
+        for (reason, count) in pods.refusals().chain(of_ends) {
             if count > 0 {
                 *refusals.entry(reason).or_default() += count;
             }
@@ -55,15 +63,30 @@ impl SchedulerResult {
             matched,
             collisions: network.audit().dropped.of(DropReason::Collision),
             cells: hosts.cells,
-            unused: hosts.unused,
-            requests: hosts.requests,
-            repeated: hosts.repeated,
-            late: hosts.late,
+            unused: hosts.unused + ports.unused,
+            requests: hosts.requests + ports.requests,
+            repeated: hosts.repeated + ports.repeated,
+            late: hosts.late + ports.late,
             refused: refusals.values().sum(),
             refusals,
+            core_cells_max: cores.cells_max,
+            core_bytes_max: cores.bytes_max,
+            core_pauses: cores.pauses,
             term: pods.term,
         })
     }
+}
+
+/// The counts of Cores, as such and as ends of their pods.
+fn cores(network: &Network) -> (CoreCounters, PodCounts) {
+    let (mut cores, mut ports) = (CoreCounters::default(), PodCounts::default());
+    for program in network.programs() {
+        if let AnyProgram::PodCore(core) = program {
+            cores = cores.with(&core.counters());
+            ports.add(&core.pod_counts());
+        }
+    }
+    (cores, ports)
 }
 
 /// The counts of the schedulers of pods; `None` without any.

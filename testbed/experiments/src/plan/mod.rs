@@ -356,6 +356,9 @@ fn blueprint(draft: &Draft, tree: &FatTree, fabric: &FabricParams) -> Result<Blu
         for scheduler in (0..tree.spec().pods()).filter_map(|pod| tree.scheduler_of(pod)) {
             blueprint.programs.insert(scheduler, ProgramKind::PodScheduler);
         }
+        for core in tree.core_switches() {
+            blueprint.programs.insert(core, ProgramKind::PodCore);
+        }
     }
     Ok(blueprint)
 }

@@ -6,7 +6,7 @@ use transport::cc::CcKind;
 use transport::path::PodFacts;
 use transport::sched::SchedKind;
 use transport::sched::zeropod::Zeropod;
-use transport::wire::pod::AGGS_MAX;
+use transport::wire::pod::{AGGS_MAX, LAYERS_MAX, PODS_MAX};
 use transport::{Config, Duration, HostId, Rng};
 
 use super::{Draft, RunError};
@@ -26,6 +26,8 @@ pub(super) fn facts(draft: &Draft, topology: &FatTreeSpec) -> Option<PodFacts> {
         per_tor: narrow(topology.tier[0].radix_down),
         hosts: narrow(topology.podsize),
         aggs: narrow(topology.aggs_per_pod()),
+        pods: narrow(topology.pods()),
+        cores: narrow(if topology.tiers == 3 { topology.cores() } else { 0 }),
         cell: draft.settings.payload_max,
         scheduler: topology.nodes + switches,
         hop: topology.tier[0].link_latency(),
@@ -39,10 +41,11 @@ pub(super) fn check(
     fabric: &FabricParams,
     topology: &FatTreeSpec,
 ) -> Result<(), RunError> {
-    if draft.programs.iter().any(|spec| spec.program == ProgramKind::PodScheduler) {
-        let expected = "no pod-scheduler: a topology places it, one a pod".to_owned();
-        let help = "leave it out, and use a topology like zeropod:32";
-        let found = "`pod-scheduler`".to_owned();
+    let placed = [ProgramKind::PodScheduler, ProgramKind::PodCore];
+    if let Some(spec) = draft.programs.iter().find(|spec| placed.contains(&spec.program)) {
+        let found = format!("`{}`", spec.program.name());
+        let expected = format!("no {}: a topology places it", spec.program.name());
+        let help = "leave it out, and use a topology like zeropod:32 or zeropod:8,8,7";
         return Err(refused("switch.program", found, expected, help));
     }
     if config.sched != SchedKind::Zeropod {
@@ -51,7 +54,8 @@ pub(super) fn check(
     check_pod(topology)?;
     check_clocks(draft)?;
     check_parts(draft, config, fabric)?;
-    check_slots(config, topology)
+    check_slots(config, topology)?;
+    check_cores(config, topology)
 }
 
 fn refused(key: &str, found: String, expected: String, help: &str) -> RunError {
@@ -76,7 +80,7 @@ fn check_clocks(draft: &Draft) -> Result<(), RunError> {
     }
 }
 
-/// One pod whose links are all alike, no larger than cells can name.
+/// Pods whose links are all alike, no larger than cells can name.
 fn check_pod(topology: &FatTreeSpec) -> Result<(), RunError> {
     let wrong = |found: String, expected: &str| {
         Err(refused("topology", found, expected.to_owned(), "use zeropod:K, as zeropod:32"))
@@ -84,17 +88,27 @@ fn check_pod(topology: &FatTreeSpec) -> Result<(), RunError> {
     if !topology.schedulers {
         return wrong("no scheduler".to_owned(), "a scheduler in each pod, with sched=zeropod");
     }
-    if topology.tiers != 2 || topology.wan.is_some() {
-        return wrong(format!("{} pods", topology.pods()), "a single pod");
+    if topology.wan.is_some() {
+        return wrong(format!("{} sites", topology.sites()), "pods of one site");
+    }
+    let several = topology.tiers == 3;
+    if several && topology.dealt_cores.is_none() {
+        return wrong("groups of core switches".to_owned(), "Cores, dealt out to all pods alike");
+    }
+    if several && topology.pods() < 2 {
+        return wrong(format!("{} pod with Cores", topology.pods()), "2 to 32 pods with Cores");
     }
     let [low, high] = [topology.tier[0], topology.tier[1]];
+    let top = topology.tier[if several { 2 } else { 1 }];
     let links = |tier: crate::topology::TierSpec| (tier.downlink_gbps, tier.downlink_latency_ns);
-    if links(low) != links(high) {
-        let found = format!("{:?} and {:?} (Gbps, ns)", links(low), links(high));
+    if links(low) != links(high) || links(low) != links(top) {
+        let (low, high, top) = (links(low), links(high), links(top));
+        let found = format!("{low:?}, {high:?} and {top:?} (Gbps, ns)");
         return wrong(found, "links of one speed and one latency");
     }
-    if low.switch_latency_ns + high.switch_latency_ns > 0 {
-        let found = format!("{} ns of a switch", low.switch_latency_ns.max(high.switch_latency_ns));
+    let traversal = low.switch_latency_ns.max(high.switch_latency_ns).max(top.switch_latency_ns);
+    if traversal > 0 {
+        let found = format!("{traversal} ns of a switch");
         return wrong(found, "the latency of switches in that of links");
     }
     if high.bundle != 1 {
@@ -108,6 +122,32 @@ fn check_pod(topology: &FatTreeSpec) -> Result<(), RunError> {
         if count > AGGS_MAX {
             return wrong(format!("{count} {what}"), "at most 32 of each");
         }
+    }
+    if several && topology.pods() > PODS_MAX {
+        return wrong(format!("{} pods", topology.pods()), "at most 32 pods");
+    }
+    if several && topology.cores_per_group() > LAYERS_MAX {
+        let found = format!("{} Cores of an aggregation switch", topology.cores_per_group());
+        return wrong(found, "at most 8 Cores of each");
+    }
+    Ok(())
+}
+
+/// Some Core carries more than mice, and each has a slot.
+fn check_cores(config: &Config, topology: &FatTreeSpec) -> Result<(), RunError> {
+    let params = &config.sched_params.zeropod;
+    let cores = if topology.tiers == 3 { topology.cores() } else { 0 };
+    let mice = u32::from(params.mice_cores);
+    if mice > 0 && mice >= cores {
+        let expected = format!("fewer than the Cores, {cores}");
+        let help = "a Core for mice alone is one beside others: use zeropod:K,PODS,CORES";
+        return Err(refused("sched.zeropod.mice_cores", mice.to_string(), expected, help));
+    }
+    let layers = topology.cores_per_group();
+    if u32::from(params.cells) + 1 < layers {
+        let expected = format!("at least {}: a control slot for each Core", layers - 1);
+        let help = "raise it, or use a topology with fewer Cores";
+        return Err(refused("sched.zeropod.cells", params.cells.to_string(), expected, help));
     }
     Ok(())
 }

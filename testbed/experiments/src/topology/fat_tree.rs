@@ -12,6 +12,7 @@
 //! Units: bytes on the wire, picoseconds.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use fabric::{
     Blueprint, Node, PacketSizes, PortSpec, ProgramSettings, QdiscKind, QdiscParams, QdiscSettings,
@@ -235,6 +236,13 @@ impl FatTree {
     #[must_use]
     pub fn scheduler_of(&self, pod: u32) -> Option<u32> {
         self.schedulers.map(|(_, first)| first + pod)
+    }
+
+    /// The switches of Cores, as the fabric numbers them; none with two tiers.
+    #[must_use]
+    pub fn core_switches(&self) -> Range<u32> {
+        let cores = if self.spec.tiers == 3 { self.spec.cores() } else { 0 };
+        self.switch_base[2]..self.switch_base[2] + cores
     }
 
     /// Links of a pod's scheduler: to its ToRs, then to its aggregation switches.

@@ -111,6 +111,7 @@ registry! {
         "pfc" => pfc::Pfc,
         "dci" => dci::Dci,
         "pod-scheduler" => pod_scheduler::PodScheduler,
+        "pod-core" => pod_core::PodCore,
     }
     unlisted {
         "example" => example::Example,

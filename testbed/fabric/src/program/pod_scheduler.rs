@@ -15,31 +15,32 @@
 //! A host with nothing to say sends no request and gets no answer, and no decision is made while
 //! there is no demand: an idle pod costs nothing. The slots for these packets stay empty.
 
+mod members;
+mod settings;
+
 use std::collections::VecDeque;
 
 use transport::params::NoParams;
 use transport::registry::Registered;
-use transport::sched::zeropod::timing::{Terms, Timing};
-use transport::sched::zeropod::{Classes, Kernel, Matcher, ZeropodParams};
-use transport::wire::pod::{Grant, Mouse, Place, Rts, Schd};
+use transport::sched::zeropod::timing::Timing;
+use transport::wire::pod::{CoreRts, Delivered, Grant, Mouse, Place, Rts, Schd};
 use transport::wire::{Body, Ext, Header};
-use transport::{DropReason, EntropyValue, FlowId, HostId, Instant, PayloadRef, TxSegment};
-use transport_pod::matcher::{MatcherKind, Setup as MatcherSetup};
+use transport::{DropReason, Duration, EntropyValue, FlowId, HostId, Instant, PayloadRef, TxSegment};
 use transport_pod::scheduler::{self, Answer, Client, Receipt, Refused, Update};
-use transport_pod::{Ladder, Scheduler, Shape, To};
+use transport_pod::{Scheduler, To};
 
 use super::{Context, Program, ProgramSettings, Setup, SwitchProgram};
-use crate::elements::{Node, PortId};
+use crate::elements::PortId;
 use crate::packet::Packet;
 use crate::qdisc::Queued;
+use members::Members;
+pub(super) use members::{all_hosts, first_core};
+pub(super) use settings::timing;
 
 /// The scheduler of one pod.
 #[derive(Clone, Debug)]
 pub struct PodScheduler {
     address: HostId,
-    first_port: u32,
-    /// The first host of the pod.
-    first_host: u32,
     /// `None` where the switch is no pod's scheduler: it consumes what it gets.
     pod: Option<Box<Pod>>,
 }
@@ -47,12 +48,12 @@ pub struct PodScheduler {
 /// The state of a pod's scheduler.
 #[derive(Clone, Debug)]
 struct Pod {
+    members: Members,
     timing: Timing,
     scheduler: Scheduler,
-    per_tor: u16,
     /// Requests that wait for their decision, by the epoch in which they left.
-    requests: VecDeque<(u64, u16, Rts)>,
-    /// For each host: its requests among those.
+    requests: VecDeque<(u64, u16, Asked)>,
+    /// For each member: its requests among those.
     waiting: Vec<u8>,
     /// The last decision made.
     decided: Option<u64>,
@@ -60,18 +61,47 @@ struct Pod {
     next: u64,
     /// Epochs between whose cells answers slip in, ascending.
     windows: VecDeque<u64>,
-    /// For each host: the epoch of cells of its own, and which of them arrived.
+    /// For each member: the epoch of cells of its own, and which of them arrived.
     receipts: Vec<Option<(u32, u32)>>,
     /// Demands whose totals hosts repeated, with the bytes granted to them, by the window in which
     /// this is answered: behind all grants that are among those bytes.
     standings: VecDeque<(u64, u16, (Place, u32))>,
-    /// For each host: its grant of the window at work.
-    grants: Vec<Option<Grant>>,
+    /// For each member: its grants of the window at work and of the next one, by their parity.
+    grants: Vec<[Option<Grant>; 2]>,
+    /// For each host: cells of its own that have been delivered in other pods, as Cores say.
+    delivered: Vec<VecDeque<Delivered>>,
     /// Answers that wait for their instant, ascending.
     answers: VecDeque<(Instant, u16, Schd)>,
 }
 
 const NEVER: u64 = u64::MAX;
+
+/// Runs of delivered cells that wait for answers to one host at most. Those beyond are not told,
+/// and the host sends these cells again.
+const DELIVERED_MAX: usize = 256;
+
+/// What a member asks for.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    rts: Rts,
+    /// From a Core: the pods for which it takes no more cells.
+    paused: u32,
+    /// From a Core: a host, and cells of it that have been delivered.
+    delivered: Option<(u16, Delivered)>,
+}
+
+impl Asked {
+    const fn of_host(rts: Rts) -> Self {
+        Self { rts, paused: 0, delivered: None }
+    }
+
+    const fn of_core(rts: &CoreRts) -> Self {
+        let CoreRts { term, epoch, update, paused, delivered } = *rts;
+        let (mice, mice_len) = ([Rts::NO_MOUSE; _], 0);
+        let rts = Rts { term, epoch, update, arrived: 0, mice, mice_len };
+        Self { rts, paused, delivered }
+    }
+}
 
 /// Requests of a host that wait at most: it sends one an epoch, and each waits for a few epochs.
 const REQUESTS_MAX: u8 = 16;
@@ -125,55 +155,66 @@ impl Registered for PodScheduler {
 
 impl SwitchProgram for PodScheduler {
     fn build(_settings: &ProgramSettings, setup: &Setup<'_>) -> Self {
-        let tors = setup.links.iter().filter_map(|link| match link.port.to {
-            Node::Switch(switch) => setup.switches.get(switch as usize),
-            Node::Host(_) => None,
-        });
-        let tors: Vec<_> = tors.filter(|switch| switch.child_hosts == 1).collect();
-        let first_host = tors.iter().map(|tor| tor.first_host).min().unwrap_or(0);
-        let hosts = tors.iter().map(|tor| tor.hosts).sum::<u32>();
-        let per_tor = tors.iter().map(|tor| tor.hosts).max().unwrap_or(0);
-        let aggs = setup.links.len() - tors.len();
-        let shape = Shape::new(hosts as usize, per_tor as usize, aggs).ok();
-        Self {
-            address: setup.address,
-            first_port: setup.first_port.0,
-            first_host,
-            pod: shape.and_then(|shape| Pod::new(shape, setup)).map(Box::new),
-        }
+        Self { address: setup.address, pod: Pod::new(setup).map(Box::new) }
     }
 }
 
 impl Pod {
-    /// The scheduler of a pod of `shape`; `None` when its settings do not fit.
-    fn new(shape: Shape, setup: &Setup<'_>) -> Option<Self> {
+    /// Places the answer of `window` to a member, if there is one.
+    fn place_answer(&mut self, window: u64, member: u16) {
+        let at = usize::from(member);
+        let grant = self.grants[at][usize::from(window % 2 == 1)].take();
+        let (receipt, standing) = (self.receipts[at].take(), self.standing(window, member));
+        let mut delivered = None;
+        if let Some(runs) = self.delivered.get_mut(at).filter(|runs| !runs.is_empty()) {
+            // An answer has room for one of them.
+            if receipt.is_none() && standing.is_none() {
+                delivered = runs.pop_front();
+            }
+            if !runs.is_empty() {
+                self.open_window(window + 1);
+            }
+        }
+        if grant.is_none() && receipt.is_none() && standing.is_none() && delivered.is_none() {
+            return;
+        }
+        let client = self.members.client(member);
+        let peer = self.scheduler.sender_to(client, window);
+        let (own, peer) = (self.members.slot(client), peer.map(|peer| self.members.slot(peer)));
+        let from = match client {
+            Client::Host(_) => self.timing.answers_at,
+            Client::Core(_) => self.timing.core_answers_at,
+        };
+        let at = self.timing.start(window) + from + self.timing.answer_at(own, peer);
+        let term = u16::try_from(self.scheduler.term()).unwrap_or(u16::MAX);
+        self.answers.push_back((at, member, Schd { term, grant, receipt, standing, delivered }));
+    }
+
+    /// The scheduler of the pod whose switches the links lead to; `None` when its settings do not
+    /// fit.
+    fn new(setup: &Setup<'_>) -> Option<Self> {
         let params = &setup.sched.zeropod;
-        let link = setup.links.first()?.port;
-        let timing = Timing::new(&Terms {
-            cell: link.params.packet_max,
-            control: link.params.sizes.probe,
-            rate: link.rate,
-            hop: link.delay,
-            cells: params.cells,
-            guard: params.guard,
-            delay: params.delay,
-        });
-        let settings = settings(params, &timing)?;
+        let members = Members::of(setup, params.mice_cores)?;
+        let timing = timing(params, setup.links.first()?);
+        let settings = settings::settings(params, &timing)?;
         let seed = setup.rng.fork("pod", 0).next_u64();
-        let scheduler = Scheduler::new(shape, settings, seed).ok()?;
+        let scheduler = Scheduler::new(members.shape, settings, seed).ok()?;
+        let count = members.count();
+        let told = if count > members.hosts() { DELIVERED_MAX } else { 0 };
         Some(Self {
+            members,
             timing,
             scheduler,
-            per_tor: u16::try_from(shape.per_tor()).ok()?,
-            requests: VecDeque::with_capacity(shape.hosts() * usize::from(REQUESTS_MAX)),
-            waiting: vec![0; shape.hosts()],
+            requests: VecDeque::with_capacity(count * usize::from(REQUESTS_MAX)),
+            waiting: vec![0; count],
             decided: None,
             next: NEVER,
             windows: VecDeque::with_capacity(64),
-            receipts: vec![None; shape.hosts()],
-            standings: VecDeque::with_capacity(shape.hosts()),
-            grants: vec![None; shape.hosts()],
-            answers: VecDeque::with_capacity(shape.hosts()),
+            receipts: vec![None; count],
+            standings: VecDeque::with_capacity(count),
+            grants: vec![[None; 2]; count],
+            delivered: vec![VecDeque::with_capacity(told); members.hosts()],
+            answers: VecDeque::with_capacity(count),
         })
     }
 
@@ -185,18 +226,25 @@ impl Pod {
         own.saturating_add_signed(ahead.into())
     }
 
+    /// When a window opens: the first answer of it may leave then, one to a Core where there are
+    /// any.
+    fn opens(&self) -> Duration {
+        let has_cores = self.members.count() > self.members.hosts();
+        if has_cores { self.timing.core_answers_at } else { self.timing.answers_at }
+    }
+
     /// A request has arrived. It waits for its decision, so that how late it leaves within its
     /// epoch changes nothing. A host's own requests bound what waits, and none waits for an epoch
     /// that is far away, so that no host takes the place of another.
-    fn take(&mut self, host: u16, rts: Rts, now: Instant) -> Result<(), Refused> {
-        let (epoch, own) = (self.full(rts.epoch, now), self.timing.epoch_at(now));
+    fn take(&mut self, member: u16, asked: Asked, now: Instant) -> Result<(), Refused> {
+        let (epoch, own) = (self.full(asked.rts.epoch, now), self.timing.epoch_at(now));
         if epoch > own {
             return Err(Refused::FutureEpoch);
         }
         if own - epoch > self.timing.lead {
             return Err(Refused::PastEpoch);
         }
-        let waiting = self.waiting.get_mut(usize::from(host)).ok_or(Refused::UnknownSender)?;
+        let waiting = self.waiting.get_mut(usize::from(member)).ok_or(Refused::UnknownSender)?;
         if *waiting >= REQUESTS_MAX {
             return Err(Refused::TooManyWaiting);
         }
@@ -206,7 +254,7 @@ impl Pod {
         let first = self.decided.map_or(0, |decided| decided + 1);
         self.next = self.next.min(decision).max(first);
         let behind = self.requests.partition_point(|(other, ..)| *other <= epoch);
-        self.requests.insert(behind, (epoch, host, rts));
+        self.requests.insert(behind, (epoch, member, asked));
         Ok(())
     }
 
@@ -217,7 +265,7 @@ impl Pod {
 
     /// When the answers of the next window are known.
     fn window_at(&self) -> Instant {
-        let start = |window: &u64| self.timing.start(*window) + self.timing.answers_at;
+        let start = |window: &u64| self.timing.start(*window) + self.opens();
         self.windows.front().map_or(Instant::FAR_FUTURE, start)
     }
 
@@ -229,12 +277,12 @@ impl Pod {
     fn decide(&mut self) {
         let decision = self.next;
         // Bounded by the requests of a few epochs.
-        while let Some((epoch, host, rts)) = self.requests.front().copied()
+        while let Some((epoch, member, asked)) = self.requests.front().copied()
             && epoch + self.timing.to_decision <= decision
         {
             self.requests.pop_front();
-            self.waiting[usize::from(host)] -= 1;
-            self.handle(epoch, host, &rts, decision);
+            self.waiting[usize::from(member)] -= 1;
+            self.handle(epoch, member, &asked, decision);
         }
         let before = self.scheduler.counters().grants;
         if self.scheduler.demands().open() > 0 {
@@ -254,7 +302,8 @@ impl Pod {
 
     /// Hands a request to the scheduler, and its receipt to the host that sent the cells. A total
     /// that the host repeats is answered by what it has been granted so far.
-    fn handle(&mut self, epoch: u64, host: u16, rts: &Rts, decision: u64) {
+    fn handle(&mut self, epoch: u64, member: u16, asked: &Asked, decision: u64) {
+        let (rts, client) = (&asked.rts, self.members.client(member));
         let update = rts.update.map(|(to, total)| Update { to: demand(to), total });
         let mut mice = [scheduler::Mouse { to: To::Host(0), bytes: 0 }; scheduler::MICE];
         for (place, mouse) in mice.iter_mut().zip(rts.mice()) {
@@ -263,43 +312,75 @@ impl Pod {
         let sent_in = epoch.checked_sub(self.timing.to_receipt);
         let arrived = sent_in.filter(|_| rts.arrived != 0);
         let request = scheduler::Rts {
-            from: Client::Host(host),
-            pod: 0,
+            from: client,
+            pod: self.members.pod(),
             // A host that has had no answer yet has no term to name.
             term: if rts.term == 0 { self.scheduler.term() } else { rts.term.into() },
             epoch,
             updates: update.as_slice(),
             mice: &mice[..rts.mice().len()],
-            paused: 0,
+            paused: asked.paused,
             receipt: arrived.map(|epoch| Receipt { epoch, arrived: true }),
         };
         if !self.scheduler.handle_rts(&request, decision) {
             return;
         }
         // The first window that begins no earlier than the decision.
-        let ahead = self.timing.answers_at.as_ps() / self.timing.epoch.as_ps();
+        let ahead = self.opens().as_ps() / self.timing.epoch.as_ps();
         let window = decision.saturating_sub(ahead);
-        if let Some((to, total)) = self.scheduler.take_standing(Client::Host(host)) {
-            let window = decision + self.timing.to_answers;
-            self.standings.push_back((window, host, (place(to), total)));
+        if let Some((to, total)) = self.scheduler.take_standing(client) {
+            let window = decision + self.to_answers(client);
+            self.standings.push_back((window, member, (place(to), total)));
             self.open_window(window);
         }
         let sender = arrived.and_then(|sent_in| {
-            let sender = self.scheduler.sender_to(Client::Host(host), sent_in)?;
+            let sender = self.scheduler.sender_to(client, sent_in)?;
             Some((sender, sent_in))
         });
-        if let Some((Client::Host(sender), sent_in)) = sender {
+        if let Some((sender, sent_in)) = sender {
             #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
             let sent_in = sent_in as u32;
+            let sender = self.members.member(sender);
             self.receipts[usize::from(sender)] = Some((sent_in, rts.arrived));
+            self.open_window(window);
+        }
+        if let Some((host, delivered)) = asked.delivered {
+            self.note_delivered(host, delivered);
             self.open_window(window);
         }
     }
 
-    /// The standing that `host` is given in `window`.
-    fn standing(&self, window: u64, host: u16) -> Option<(Place, u32)> {
+    /// Epochs from a decision to the window of its answer to a member.
+    const fn to_answers(&self, client: Client) -> u64 {
+        match client {
+            Client::Host(_) => self.timing.to_answers,
+            Client::Core(_) => self.timing.to_core_answers,
+        }
+    }
+
+    /// A Core says that cells of a host have been delivered.
+    fn note_delivered(&mut self, host: u16, delivered: Delivered) {
+        match self.delivered.get_mut(usize::from(host)) {
+            None => self.scheduler.refuse(Refused::UnknownSender),
+            Some(runs) => {
+                let is_same = |run: &&mut Delivered| {
+                    (run.flow, run.first) == (delivered.flow, delivered.first)
+                };
+                if let Some(run) = runs.iter_mut().find(is_same) {
+                    run.arrived |= delivered.arrived;
+                } else if runs.len() < DELIVERED_MAX {
+                    runs.push_back(delivered);
+                } else {
+                    self.scheduler.refuse(Refused::TooManyWaiting);
+                }
+            }
+        }
+    }
+
+    /// The standing that `member` is given in `window`.
+    fn standing(&self, window: u64, member: u16) -> Option<(Place, u32)> {
         let due = self.standings.iter().take_while(|(due, ..)| *due <= window);
-        due.filter(|(_, to, _)| *to == host).map(|(.., standing)| *standing).next()
+        due.filter(|(_, to, _)| *to == member).map(|(.., standing)| *standing).next()
     }
 
     /// Answers leave between the cells of `window`.
@@ -315,73 +396,24 @@ impl Pod {
     fn place_answers(&mut self) {
         let Some(window) = self.windows.pop_front() else { return };
         while let Some(answer) = self.scheduler.poll_answer(window) {
-            if let Client::Host(host) = answer.client {
-                self.grants[usize::from(host)] = grant(&answer);
+            // Answers to Cores leave by as much sooner in their window as they may have to wait for
+            // the next one.
+            let due = window + self.to_answers(answer.client) - self.timing.to_answers;
+            let places = &mut self.grants[usize::from(self.members.member(answer.client))];
+            places[usize::from(due % 2 == 1)] = grant(&answer, &self.members);
+            if due > window {
+                self.open_window(due);
             }
         }
-        let start = self.timing.start(window) + self.timing.answers_at;
-        let term = u16::try_from(self.scheduler.term()).unwrap_or(u16::MAX);
-        for (number, host) in (0_u16..).zip(0..self.grants.len()) {
-            let (grant, receipt) = (self.grants[host].take(), self.receipts[host].take());
-            let standing = self.standing(window, number);
-            if grant.is_none() && receipt.is_none() && standing.is_none() {
-                continue;
-            }
-            let peer = match self.scheduler.sender_to(Client::Host(number), window) {
-                Some(Client::Host(sender)) => Some(sender % self.per_tor),
-                Some(Client::Core(_)) | None => None,
-            };
-            let at = start + self.timing.answer_at(number % self.per_tor, peer);
-            self.answers.push_back((at, number, Schd { term, grant, receipt, standing }));
+        for member in 0..self.grants.len() {
+            self.place_answer(window, u16::try_from(member).unwrap_or(u16::MAX));
         }
         while self.standings.front().is_some_and(|(due, ..)| *due <= window) {
             self.standings.pop_front();
         }
-        self.answers.make_contiguous().sort_by_key(|(at, host, _)| (*at, *host));
+        self.answers.make_contiguous().sort_by_key(|(at, member, _)| (*at, *member));
     }
 }
-
-/// The settings of the decision.
-fn settings(params: &ZeropodParams, timing: &Timing) -> Option<scheduler::Settings> {
-    let matcher = match params.matcher {
-        Matcher::Iterative => MatcherKind::Iterative,
-        Matcher::Greedy => MatcherKind::Greedy,
-        Matcher::Exact => MatcherKind::Exact,
-    };
-    let kernel = match params.kernel {
-        Kernel::Auto => transport_pod::Kernel::best(),
-        Kernel::Scalar => transport_pod::Kernel::Scalar,
-        Kernel::Avx2 => transport_pod::Kernel::Avx2,
-        Kernel::Avx512 => transport_pod::Kernel::Avx512,
-    };
-    let ladder = match params.classes {
-        Classes::One => Ladder::One,
-        Classes::Pias => Ladder::Pias,
-        Classes::Mice => Ladder::Mice,
-        Classes::Sizes => Ladder::Sizes,
-    };
-    let payload = u32::from(params.cell);
-    Some(scheduler::Settings {
-        matcher,
-        setup: MatcherSetup { kernel, iterations: params.iterations.into() },
-        ladder,
-        cell: payload,
-        cells: params.cells,
-        lead: timing.lead,
-        delay: timing.to_answers,
-        fair_every: params.fair_every.into(),
-        backlog: BACKLOG_MAX.checked_div(payload)? * payload,
-        silent_after: 0,
-        judge_after: timing.to_receipt + timing.to_decision + JUDGED_LATER,
-        ..scheduler::Settings::default()
-    })
-}
-
-/// Bytes of one demand that wait at most: what a total can raise at once.
-const BACKLOG_MAX: u32 = (1 << 31) - 1;
-
-/// Epochs after which the receipts of an epoch are judged, beyond those that they take.
-const JUDGED_LATER: u64 = 4;
 
 const fn demand(to: Place) -> To {
     match to {
@@ -398,13 +430,20 @@ const fn place(to: To) -> Place {
 }
 
 /// The grant of an answer; `None` for one that a packet cannot carry.
-fn grant(answer: &Answer) -> Option<Grant> {
+fn grant(answer: &Answer, members: &Members) -> Option<Grant> {
+    // A Core's own answer names no route but its own.
+    let layer = match (answer.client, answer.core) {
+        (Client::Host(_), Some(core)) => {
+            Some(u8::try_from(members.slot(Client::Core(core))).ok()?)
+        }
+        _ => None,
+    };
     let to = place(answer.to);
     #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
     let epoch = answer.epoch as u32;
     let cells = u8::try_from(answer.cells).ok()?;
     let (agg, total, mice_only) = (answer.agg, answer.total, answer.mice_only);
-    Some(Grant { epoch, to, agg, layer: None, cells, total, mice_only })
+    Some(Grant { epoch, to, agg, layer, cells, total, mice_only })
 }
 
 impl PodScheduler {
@@ -413,7 +452,7 @@ impl PodScheduler {
     pub fn counters(&self) -> PodCounters {
         let Some(pod) = &self.pod else { return PodCounters::default() };
         let counters = pod.scheduler.counters();
-        let hosts = pod.grants.len() as u64;
+        let hosts = pod.members.hosts() as u64;
         PodCounters {
             epochs: counters.epochs,
             grants: counters.grants,
@@ -423,32 +462,38 @@ impl PodScheduler {
         }
     }
 
-    /// The request in a packet that came by `from`, and the host that sent it. A host's packets
-    /// have its address and come by its ToR; a request in the name of another host is refused.
+    /// The request in a packet that came by `from`, and the member that sent it. A member's packets
+    /// have its address and come by its switch; a request in the name of another one is refused.
     fn request(
         &self,
         packet: &Packet,
         from: PortId,
         cx: &Context<'_>,
-    ) -> Result<(u16, Rts), Refused> {
+    ) -> Result<(u16, Asked), Refused> {
         let header = cx.header(packet).ok_or(Refused::Malformed)?;
         let Body::Note(note) = header.body else { return Err(Refused::Malformed) };
-        let (host, rts) = (header.ev.0, Rts::of(&note).ok_or(Refused::Malformed)?);
-        let per_tor = self.pod.as_ref().map_or(1, |pod| pod.per_tor);
-        let address = HostId(self.first_host + u32::from(host));
-        let by_its_tor = u32::from(host / per_tor) == from.0 - self.first_port;
-        if !by_its_tor || cx.sender(packet) != Some(address) {
+        let Some(members) = self.pod.as_ref().map(|pod| pod.members) else {
+            return Err(Refused::UnknownSender);
+        };
+        let (member, of_core) = (header.ev.0, CoreRts::of(&note));
+        let asked = of_core.as_ref().map(Asked::of_core).or(Rts::of(&note).map(Asked::of_host));
+        let asked = asked.ok_or(Refused::Malformed)?;
+        let client = members.client(member);
+        let is_core = matches!(client, Client::Core(_));
+        let by_its_switch = members.port(client) == from;
+        let is_known = usize::from(member) < members.count();
+        let is_its = cx.sender(packet) == Some(members.address(client));
+        if !is_known || !by_its_switch || !is_its || is_core != of_core.is_some() {
             return Err(Refused::ForgedSender);
         }
-        Ok((host, rts))
+        Ok((member, asked))
     }
 
-    fn send(&self, host: u16, schd: &Schd, per_tor: u16, cx: &mut Context<'_>) {
+    fn send(&self, client: Client, schd: &Schd, members: &Members, cx: &mut Context<'_>) {
         let hdr = Header::new(EntropyValue(0), FlowId::UNKNOWN, Body::Note(schd.note()));
-        let peer = HostId(self.first_host + u32::from(host));
-        let segment = TxSegment { hdr, payload: PayloadRef::NONE, peer };
+        let segment = TxSegment { hdr, payload: PayloadRef::NONE, peer: members.address(client) };
         if let Some(packet) = cx.make(&segment, &Ext::VACANT, self.address) {
-            cx.send(PortId(self.first_port + u32::from(host / per_tor)), packet);
+            cx.send(members.port(client), packet);
         }
     }
 }
@@ -466,7 +511,7 @@ impl Program for PodScheduler {
         }
         let request = self.request(&packet, from, cx);
         if let Some(pod) = &mut self.pod
-            && let Err(why) = request.and_then(|(host, rts)| pod.take(host, rts, now))
+            && let Err(why) = request.and_then(|(member, asked)| pod.take(member, asked, now))
         {
             pod.scheduler.refuse(why);
         }
@@ -492,8 +537,8 @@ impl Program for PodScheduler {
                 pod.decide();
             } else if window <= answer {
                 pod.place_answers();
-            } else if let Some((_, host, schd)) = pod.answers.pop_front() {
-                self.send(host, &schd, pod.per_tor, cx);
+            } else if let Some((_, member, schd)) = pod.answers.pop_front() {
+                self.send(pod.members.client(member), &schd, &pod.members, cx);
             }
         }
         self.pod = Some(pod);

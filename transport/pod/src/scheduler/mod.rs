@@ -40,6 +40,9 @@ pub const MICE: usize = 32;
 /// Updates of a request at most.
 pub const UPDATES: usize = 1024;
 
+/// Epochs without a request of a Core for which its pauses hold: longer than a request takes.
+const PAUSE_KEPT: u64 = 32;
+
 /// How a scheduler works.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
@@ -145,6 +148,8 @@ pub struct Scheduler {
     clients: Vec<Known>,
     /// For each pod and layer: Cores, by their Agg, that take no more cells for it.
     paused: [[u32; LAYERS]; PODS],
+    /// Whether any is.
+    pauses: bool,
     grants: Vec<Grant>,
     counters: Counters,
     term: u32,
@@ -187,6 +192,7 @@ impl Scheduler {
             chance: Chance::new(seed),
             clients: vec![silent; shape.senders()],
             paused: [[0; LAYERS]; PODS],
+            pauses: false,
             grants: Vec::with_capacity(shape.senders()),
             counters: Counters::default(),
             term: 1,
@@ -346,10 +352,27 @@ impl Scheduler {
 
     /// Notes for which pods a Core takes cells.
     fn pause(&mut self, core: usize, pods: u32) {
+        self.pauses |= pods != 0;
         let (agg, layer) = self.shape.core_place(core);
         for (pod, paused) in self.paused.iter_mut().enumerate() {
             paused[layer] = paused[layer] & !(1 << agg) | (pods >> pod & 1) << agg;
         }
+    }
+
+    /// Forgets the pauses of Cores that have not repeated them. A Core does so every epoch, so the
+    /// request that would have ended them is lost.
+    fn end_pauses(&mut self, epoch: u64) {
+        if !self.pauses {
+            return;
+        }
+        let first = self.shape.hosts();
+        for core in 0..self.shape.cores() {
+            let spoke = self.clients[first + core].spoke;
+            if spoke.is_none_or(|spoke| epoch.saturating_sub(spoke) > PAUSE_KEPT) {
+                self.pause(core, 0);
+            }
+        }
+        self.pauses = self.paused.iter().flatten().any(|cores| *cores != 0);
     }
 
     /// Decides what the pod does in epoch `epoch + lead`. Epochs rise; a repeated one is a no-op.
@@ -360,6 +383,7 @@ impl Scheduler {
         }
         self.next = epoch + 1;
         self.links.retry(epoch);
+        self.end_pauses(epoch);
         if let Some(judged) = epoch.checked_sub(self.settings.judge_after) {
             self.history.report(judged, &mut self.links);
             self.counters.accused += self.links.judge(epoch);

@@ -4,7 +4,7 @@
 use crate::params::{params, words};
 use crate::path::NetworkFacts;
 use crate::time::Duration;
-use crate::wire::pod::{CELLS_MAX, MICE_MAX};
+use crate::wire::pod::{CELLS_MAX, Grant, MICE_MAX, Place};
 
 // Ranges are shown as they are written.
 const _: () = assert!(CELLS_MAX == 32 && MICE_MAX == 7);
@@ -83,6 +83,20 @@ params! {
         aggs: u16 = 0, in 0..=32;
         /// Address of the scheduler of the first pod; 0: the network's.
         scheduler: u32 = 0;
+        /// Cores that carry mice alone, the last ones.
+        //= zeropod#IV-B2
+        mice_cores: u16 = 0, in 0..=255;
+        /// Cells beyond which a Core's port asks for no more; they may flow again when an epoch's
+        /// cells less wait.
+        //= zeropod#V-A
+        pause_cells: u32 = 320, in 1..=1_000_000;
+        /// Bytes of cells that wait in a Core at most.
+        //= zeropod#V-A
+        core_buffer: u32 = 32_000_000, in 1..=2_000_000_000;
+        /// Pods; 0: the network's.
+        pods: u16 = 0, in 0..=32;
+        /// Cores; 0: the network's.
+        cores: u16 = 0, in 0..=256;
         /// Propagation of a link; 0ns: the network's.
         hop: Duration = Duration::ZERO;
     }
@@ -93,6 +107,24 @@ impl ZeropodParams {
         let Some(pod) = facts.pod else { return };
         (self.per_tor, self.hosts, self.aggs) = (pod.per_tor, pod.hosts, pod.aggs);
         (self.scheduler, self.hop) = (pod.scheduler, pod.hop);
+        (self.pods, self.cores) = (pod.pods, pod.cores);
         self.cell = pod.cell;
+    }
+
+    /// Cores of an aggregation switch at most; 0 without Cores.
+    #[must_use]
+    pub const fn layers(&self) -> u16 {
+        if self.aggs == 0 { 0 } else { self.cores.div_ceil(self.aggs) }
+    }
+
+    /// Whether a grant's route exists.
+    pub(super) const fn has_route(&self, grant: &Grant) -> bool {
+        let agg = grant.agg as u16;
+        let exists = match (grant.to, grant.layer) {
+            (Place::Host(_), None) => true,
+            (Place::Pod(_), Some(layer)) => layer as u16 * self.aggs + agg < self.cores,
+            _ => false,
+        };
+        exists && agg < self.aggs
     }
 }

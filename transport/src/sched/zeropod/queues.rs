@@ -14,6 +14,9 @@ use crate::wire::pod::Place;
 /// Levels of flows.
 pub(super) const LEVELS: usize = 5;
 
+/// The levels of mice, the first ones.
+const MICE_LEVELS: usize = LEVELS - 2;
+
 /// Bytes sent at which a flow leaves its level. The first three lie below 100 KB, since flows up to
 /// that size count as mice.
 // DEVIATION(zeropod#IV-B): the paper names no thresholds, and those of PIAS begin at 1.3 MB.
@@ -110,17 +113,19 @@ impl Queue {
 pub(super) struct Queues {
     accounts: Vec<Account>,
     queues: Vec<Queue>,
-    /// For each destination by its number: the place of its queue.
-    by_host: Vec<u32>,
+    /// For each destination, the hosts of the pod and then the pods: the place of its queue.
+    by_place: Vec<u32>,
+    hosts: usize,
 }
 
 impl Queues {
-    /// No queues, with room for `flows` flows to `hosts` hosts.
-    pub(super) fn new(flows: usize, hosts: usize) -> Self {
+    /// No queues, with room for `flows` flows to `hosts` hosts and `pods` pods.
+    pub(super) fn new(flows: usize, hosts: usize, pods: usize) -> Self {
         Self {
             accounts: vec![VACANT; flows],
-            queues: Vec::with_capacity(flows.min(hosts)),
-            by_host: vec![NIL; hosts],
+            queues: Vec::with_capacity(flows.min(hosts + pods)),
+            by_place: vec![NIL; hosts + pods],
+            hosts,
         }
     }
 
@@ -139,8 +144,8 @@ impl Queues {
 
     #[expect(clippy::cast_possible_truncation, reason = "at most 1024 queues")]
     fn queue_of(&mut self, to: Place) -> Option<u32> {
-        let Place::Host(host) = to else { return None };
-        let place = self.by_host.get_mut(usize::from(host))?;
+        let index = self.index(to)?;
+        let place = &mut self.by_place[index];
         if *place == NIL {
             *place = self.queues.len() as u32;
             self.queues.push(Queue {
@@ -160,10 +165,18 @@ impl Queues {
         Some(*place)
     }
 
+    /// The number of a destination among all of them.
+    fn index(&self, to: Place) -> Option<usize> {
+        let (index, end) = match to {
+            Place::Host(host) => (usize::from(host), self.hosts),
+            Place::Pod(pod) => (self.hosts + usize::from(pod), self.by_place.len()),
+        };
+        (index < end).then_some(index)
+    }
+
     /// The place of the queue of a destination.
     pub(super) fn place(&self, to: Place) -> Option<usize> {
-        let Place::Host(host) = to else { return None };
-        let place = *self.by_host.get(usize::from(host))?;
+        let place = self.by_place[self.index(to)?];
         (place != NIL).then_some(place as usize)
     }
 
@@ -204,9 +217,10 @@ impl Queues {
         }
     }
 
-    /// The flow that sends next to a destination, and its level.
-    pub(super) fn front(&mut self, place: usize) -> Option<(FlowId, usize)> {
-        for level in 0..LEVELS {
+    /// The flow that sends next to a destination, and its level; one of the levels of mice where
+    /// only these may send.
+    pub(super) fn front(&mut self, place: usize, mice_only: bool) -> Option<(FlowId, usize)> {
+        for level in 0..if mice_only { MICE_LEVELS } else { LEVELS } {
             // Bounded: each turn ends the loop or takes a flow out of this level.
             while let Some(index) = self.head(place, level) {
                 let account = &self.accounts[index];
@@ -269,8 +283,7 @@ impl Queues {
     /// The bytes in the lowest level of a destination that has any, counted in whole cells; `None`
     /// where that level is no mouse's.
     pub(super) fn mouse(&self, place: usize, cell: u32) -> Option<u32> {
-        let mice = LEVELS - 2;
-        for level in 0..mice {
+        for level in 0..MICE_LEVELS {
             let mut at = self.queues[place].levels[level].head;
             let mut cells = 0_u32;
             while at != NIL {
@@ -296,7 +309,7 @@ mod tests {
     }
 
     fn queues() -> Queues {
-        let mut queues = Queues::new(8, 16);
+        let mut queues = Queues::new(8, 16, 0);
         for index in 0..4 {
             assert!(queues.open(flow(index), Place::Host(5)));
         }
@@ -305,7 +318,7 @@ mod tests {
 
     fn front(queues: &mut Queues) -> Option<FlowId> {
         let place = queues.place(Place::Host(5)).unwrap();
-        queues.front(place).map(|(flow, _)| flow)
+        queues.front(place, false).map(|(flow, _)| flow)
     }
 
     #[test]
@@ -340,7 +353,7 @@ mod tests {
         assert_eq!(front(&mut queues), None, "its former flow is over");
         assert_eq!(queues.update(flow(1), 7), None);
         let place = queues.update(new, 3).unwrap();
-        assert_eq!(queues.front(place), Some((new, 0)));
+        assert_eq!(queues.front(place, false), Some((new, 0)));
         assert_eq!(queues.iter().map(|queue| queue.waiting).sum::<u32>(), 3);
     }
 
@@ -361,7 +374,7 @@ mod tests {
         let mut order = Vec::new();
         for to in [9, 9, 9, 9, 9, 5, 5, 5] {
             let place = queues.place(Place::Host(to)).unwrap();
-            let Some((next, _)) = queues.front(place) else { continue };
+            let Some((next, _)) = queues.front(place, false) else { continue };
             order.push(next.index());
             queues.sent(next, 512);
         }
@@ -385,13 +398,41 @@ mod tests {
     }
 
     #[test]
+    fn only_flows_that_have_sent_less_than_100_kb_are_mice() {
+        let mut queues = queues();
+        let place = queues.update(flow(0), 300).unwrap();
+        for _ in 0..195 {
+            assert!(queues.front(place, true).is_some());
+            queues.sent(flow(0), 512);
+        }
+        queues.sent(flow(0), 512);
+        assert_eq!(queues.front(place, true), None, "it has sent 100352 bytes");
+        assert_eq!(queues.front(place, false), Some((flow(0), 3)));
+        queues.update(flow(1), 1);
+        assert_eq!(queues.front(place, true), Some((flow(1), 0)));
+    }
+
+    #[test]
+    fn hosts_and_pods_are_destinations_of_their_own() {
+        let mut queues = Queues::new(8, 16, 3);
+        for (index, to) in (0..).zip([Place::Host(2), Place::Pod(2), Place::Host(15)]) {
+            assert!(queues.open(flow(index), to));
+            queues.update(flow(index), index + 1);
+        }
+        let waiting = |to| queues.place(to).map(|place| queues.queues[place].waiting);
+        assert_eq!([Place::Host(2), Place::Pod(2)].map(waiting), [Some(1), Some(2)]);
+        assert_eq!([Place::Pod(1), Place::Pod(3), Place::Host(16)].map(waiting), [None; 3]);
+        assert!(!queues.open(flow(5), Place::Pod(3)) && !queues.open(flow(5), Place::Host(16)));
+    }
+
+    #[test]
     fn the_lowest_level_of_a_destination_is_its_mouse_unless_it_is_beyond_100_kb() {
         let mut queues = queues();
         let place = queues.update(flow(0), 300).unwrap();
         assert_eq!(queues.mouse(place, 512), Some(300 * 512));
         for _ in 0..200 {
             queues.sent(flow(0), 512);
-            queues.front(place);
+            queues.front(place, false);
         }
         assert_eq!(queues.mouse(place, 512), None, "it has sent 102 KB");
         queues.update(flow(1), 2);

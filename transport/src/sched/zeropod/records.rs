@@ -7,10 +7,10 @@ use alloc::vec;
 
 use crate::sched::Reported;
 use crate::units::{FlowId, Psn};
-use crate::wire::pod::{CELLS_MAX, Grant};
+use crate::wire::pod::{CELLS_MAX, Delivered, Grant};
 
 /// Grants kept at most; an answer is never so many epochs ahead.
-const GRANTS_MAX: usize = 64;
+pub(super) const GRANTS_MAX: usize = 64;
 
 /// Grants for epochs to come, ascending, one an epoch.
 #[derive(Clone, Debug)]
@@ -100,6 +100,19 @@ impl Records {
                 Some(last) if last.flow == flow && last.first == first => last.arrived |= bit,
                 _ => out.push_back(Reported { flow, first, arrived: bit }),
             }
+        }
+    }
+}
+
+/// Appends cells that have been delivered in other pods to `out`.
+pub(super) fn report_delivered(delivered: Delivered, out: &mut VecDeque<Reported>) {
+    let Delivered { flow, first, arrived } = delivered;
+    let bits = u128::from(arrived) << (first.0 & 63);
+    let first = Psn(first.0 & !63);
+    #[expect(clippy::cast_possible_truncation, reason = "halves")]
+    for (first, arrived) in [(first, bits as u64), (first.plus(64), (bits >> 64) as u64)] {
+        if arrived != 0 {
+            out.push_back(Reported { flow, first, arrived });
         }
     }
 }
@@ -194,6 +207,23 @@ mod tests {
         records.report(70, 0b1111, &mut out);
         let reported: Vec<_> = out.iter().map(|r| (r.first.0, r.arrived)).collect();
         assert_eq!(reported, [(0, 1 << 62), (64, 0b11), (0, 1 << 63)]);
+    }
+
+    #[test]
+    fn what_was_delivered_is_reported_psn_by_psn() {
+        for (first, arrived) in [(0, 1), (32, !0), (40, 0x8000_0001), (u32::MAX - 9, !0), (63, 3)] {
+            let mut out = VecDeque::new();
+            let (flow, first) = (FlowId::new(2, 1), Psn(first));
+            report_delivered(Delivered { flow, first, arrived }, &mut out);
+            let mut psns = Vec::new();
+            for reported in out {
+                assert!(reported.flow == flow && reported.first.0 % 64 == 0);
+                let set = (0..64).filter(|bit| reported.arrived >> bit & 1 == 1);
+                psns.extend(set.map(|bit| reported.first.plus(bit)));
+            }
+            let set = (0..32).filter(|bit| arrived >> bit & 1 == 1);
+            assert_eq!(psns, set.map(|bit| first.plus(bit)).collect::<Vec<_>>());
+        }
     }
 
     #[test]

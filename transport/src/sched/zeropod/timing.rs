@@ -34,6 +34,8 @@ pub struct Terms {
     pub guard: Duration,
     /// The time that a decision takes.
     pub delay: Duration,
+    /// Cores of an aggregation switch at most; 0 without Cores.
+    pub layers: u16,
 }
 
 /// The timing of a pod.
@@ -47,6 +49,11 @@ pub struct Timing {
     pub cells: u16,
     /// An epoch, T.
     pub epoch: Duration,
+    /// Time from the departure of a cell to its arrival at the next switch. Epochs of Cores begin so
+    /// much later than those of hosts, so that their cells, which take a hop less, are aligned
+    /// with those of hosts where they meet.
+    //= zeropod#IV-D
+    pub hop: Duration,
     /// Time from the departure of a cell at its host to its arrival at another host of the pod.
     pub flight: Duration,
     /// Time from the departure of an answer at the scheduler, or of a request at a host, to its
@@ -55,10 +62,14 @@ pub struct Timing {
     /// Time from the beginning of an epoch at hosts to the instant at which the scheduler sends the
     /// first answer that slips in between the cells of that epoch.
     pub answers_at: Duration,
+    /// The same for answers to Cores, which slip in between cells that have a hop less behind them.
+    pub core_answers_at: Duration,
     /// Epochs from the one in which a request leaves to the decision that it counts in.
     pub to_decision: u64,
     /// Epochs from a decision to the epoch between whose cells its answers slip in.
     pub to_answers: u64,
+    /// The same for answers to Cores.
+    pub to_core_answers: u64,
     /// Epochs from a decision to the epoch that it is about.
     pub lead: u64,
     /// Epochs from the one in which cells are sent to the request that reports their arrival.
@@ -72,25 +83,36 @@ impl Timing {
         let (cell, control) = (terms.rate.time_for(terms.cell), terms.rate.time_for(terms.control));
         let cells = u64::from(terms.cells);
         let epoch = cell * cells + control * 2 + terms.guard;
-        let flight = (terms.hop + cell) * 4;
+        let hop = terms.hop + cell;
+        let flight = hop * 4;
         let control_flight = (terms.hop + control) * 2;
         // An answer takes one hop to the ToR, where a cell has taken three.
-        let answers_at = (terms.hop + cell) * 3 - (terms.hop + control);
+        let answers_at = hop * 3 - (terms.hop + control);
+        let core_answers_at = answers_at - hop;
         // The start of the last control slot.
         let last_slot = cell * cells + control;
         let epochs = |span: Duration| span.as_ps().div_ceil(epoch.as_ps());
         let to_answers = epochs(terms.delay.saturating_sub(answers_at));
+        let to_core_answers = epochs(terms.delay.saturating_sub(core_answers_at));
+        let lead = to_answers + epochs(answers_at + last_slot + control_flight);
+        // The last slot of a Core, from the beginning of its own epoch on.
+        let last_layer = cell * u64::from(terms.layers.saturating_sub(1)) + control;
+        let to_core = (core_answers_at + last_layer + control_flight).saturating_sub(hop);
+        let core_lead = if terms.layers > 0 { to_core_answers + epochs(to_core) } else { 0 };
         Self {
             cell,
             control,
             cells: terms.cells,
             epoch,
+            hop,
             flight,
             control_flight,
             answers_at,
+            core_answers_at,
             to_decision: epochs(last_slot + control_flight),
             to_answers,
-            lead: to_answers + epochs(answers_at + last_slot + control_flight),
+            to_core_answers,
+            lead: lead.max(core_lead),
             to_receipt: epochs(cell * (cells - 1) + control * 2 + flight),
         }
     }
@@ -153,6 +175,7 @@ mod tests {
             cells,
             guard: Duration::ZERO,
             delay: Duration::from_us(delay_us),
+            layers: 0,
         }
     }
 
@@ -188,6 +211,15 @@ mod tests {
                 assert!(answers >= terms.delay);
                 let answer = answers + timing.answer_at(cells, Some(0)) + timing.control_flight;
                 assert!(answer <= timing.epoch * timing.lead);
+                // Answers to Cores are no sooner than decisions end, nor later than their epochs.
+                for layers in 1..=cells.min(8) {
+                    let timing = Timing::new(&Terms { layers, ..terms });
+                    let answers = timing.epoch * timing.to_core_answers + timing.core_answers_at;
+                    let slot = timing.answer_at(layers - 1, Some(0));
+                    assert!(answers >= terms.delay);
+                    let core_epoch = timing.epoch * timing.lead + timing.hop;
+                    assert!(answers + slot + timing.control_flight <= core_epoch);
+                }
             }
         }
     }

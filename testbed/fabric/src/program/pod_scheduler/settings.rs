@@ -1,0 +1,66 @@
+//! The settings of a pod's scheduler, from those of its hosts.
+
+use transport::sched::zeropod::timing::{Terms, Timing};
+use transport::sched::zeropod::{Classes, Kernel, Matcher, ZeropodParams};
+use transport_pod::Ladder;
+use transport_pod::matcher::{MatcherKind, Setup as MatcherSetup};
+use transport_pod::scheduler::Settings;
+
+use crate::program::LinkSpec;
+
+/// The timing of the pod whose links are like `link`.
+pub(in crate::program) fn timing(params: &ZeropodParams, link: &LinkSpec) -> Timing {
+    let port = link.port;
+    Timing::new(&Terms {
+        cell: port.params.packet_max,
+        control: port.params.sizes.probe,
+        rate: port.rate,
+        hop: port.delay,
+        cells: params.cells,
+        guard: params.guard,
+        delay: params.delay,
+        layers: params.layers(),
+    })
+}
+
+/// The settings of the decision.
+pub(super) fn settings(params: &ZeropodParams, timing: &Timing) -> Option<Settings> {
+    let matcher = match params.matcher {
+        Matcher::Iterative => MatcherKind::Iterative,
+        Matcher::Greedy => MatcherKind::Greedy,
+        Matcher::Exact => MatcherKind::Exact,
+    };
+    let kernel = match params.kernel {
+        Kernel::Auto => transport_pod::Kernel::best(),
+        Kernel::Scalar => transport_pod::Kernel::Scalar,
+        Kernel::Avx2 => transport_pod::Kernel::Avx2,
+        Kernel::Avx512 => transport_pod::Kernel::Avx512,
+    };
+    let ladder = match params.classes {
+        Classes::One => Ladder::One,
+        Classes::Pias => Ladder::Pias,
+        Classes::Mice => Ladder::Mice,
+        Classes::Sizes => Ladder::Sizes,
+    };
+    let payload = u32::from(params.cell);
+    Some(Settings {
+        matcher,
+        setup: MatcherSetup { kernel, iterations: params.iterations.into() },
+        ladder,
+        cell: payload,
+        cells: params.cells,
+        lead: timing.lead,
+        delay: timing.to_answers,
+        fair_every: params.fair_every.into(),
+        backlog: BACKLOG_MAX.checked_div(payload)? * payload,
+        silent_after: 0,
+        judge_after: timing.to_receipt + timing.to_decision + JUDGED_LATER,
+        ..Settings::default()
+    })
+}
+
+/// Bytes of one demand that wait at most: what a total can raise at once.
+const BACKLOG_MAX: u32 = (1 << 31) - 1;
+
+/// Epochs after which the receipts of an epoch are judged, beyond those that they take.
+const JUDGED_LATER: u64 = 4;

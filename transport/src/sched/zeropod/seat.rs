@@ -1,0 +1,51 @@
+//! The place of an end of a pod: a host, or the port of a Core, which asks and sends as hosts do.
+//!
+//! Source: \[zeropod\] III-C, IV-C. A Core has such a scheduler for each pod, with a flow for each
+//! host of the pod.
+
+use super::{Rts, Zeropod};
+use crate::time::{Duration, Instant};
+use crate::units::{FlowId, HostId};
+
+/// The place of an end of a pod.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Seat {
+    /// The pod's scheduler.
+    pub scheduler: HostId,
+    /// The first host of the pod.
+    pub first: u32,
+    /// The number in the pod, hosts and then Cores, as the entropy value of requests.
+    pub number: u16,
+    /// The control slot: a host's number under its ToR, a Core's layer.
+    pub own: u16,
+    /// Time by which epochs begin later than at hosts.
+    pub behind: Duration,
+}
+
+impl Zeropod {
+    /// Its place in its pod.
+    #[must_use]
+    pub const fn seat(&self) -> &Seat {
+        &self.seat
+    }
+
+    /// A flow to `peer` is opened. False when there is no such destination.
+    pub fn open(&mut self, flow: FlowId, peer: HostId) -> bool {
+        let to = self.place_of(peer);
+        self.queues.open(flow, to)
+    }
+
+    /// The request that leaves at `now`, if there is one: one that asks for nothing only where
+    /// `anyway` says so. For ends that put more into a request than a host does; poll
+    /// [`Zeropod::next_request_at`] afterwards.
+    pub fn poll_request(&mut self, now: Instant, anyway: bool) -> Option<Rts> {
+        self.advance(now);
+        self.request(now, anyway)
+    }
+
+    /// The next instant at which a request may leave, after the last one asked for.
+    #[must_use]
+    pub fn next_request_at(&self) -> Instant {
+        self.next_request(0, self.asked_at)
+    }
+}

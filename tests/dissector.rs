@@ -18,7 +18,7 @@ use transport::wire::checksum::Checksum;
 use transport::wire::dcpim::{MatchStep, Offer};
 use transport::wire::frame::{self, Ecn, FrameSpec, TrafficClass, UdpCheck};
 use transport::wire::int::{Hop, Int};
-use transport::wire::pod::{Grant, MICE_MAX, Mouse, Place, Rts, Schd};
+use transport::wire::pod::{CoreRts, Delivered, Grant, MICE_MAX, Mouse, Place, Rts, Schd};
 use transport::wire::sim::Sim;
 use transport::wire::{
     Ack, Allowance, BlockNack, Body, Coded, Data, Ext, Header, Note, Open, Presence, Receipt,
@@ -27,7 +27,7 @@ use transport::wire::{
 use transport::{EntropyValue, FlowId, HostId, Instant, MsgNo, Psn, Rate, Rng};
 
 /// Fields that are numbers, in the order asked for.
-const NUMBERS: [&str; 65] = [
+const NUMBERS: [&str; 70] = [
     "kind",
     "ev",
     "dst_flow",
@@ -81,6 +81,11 @@ const NUMBERS: [&str; 65] = [
     "pod_sent_in",
     "pod_granted_to",
     "pod_granted",
+    "pod_paused",
+    "pod_host",
+    "pod_flow",
+    "pod_first",
+    "pod_delivered",
     "sim_number",
     "sim_nonce",
     "match_step",
@@ -175,7 +180,7 @@ fn bodies(rng: &mut Rng) -> Vec<Body> {
     ] {
         bodies.push(Body::Note(Note { class, ..Note::new(9, said).unwrap() }));
     }
-    bodies.extend(of_pods(rng).map(Body::Note));
+    bodies.extend(of_pods(rng).into_iter().map(Body::Note));
     bodies.extend(of_probes(rng).map(Body::Note));
     bodies.extend(of_matching(rng).map(Body::Note));
     let named = flow(rng);
@@ -207,8 +212,9 @@ fn of_matching(rng: &mut Rng) -> [Note; 4] {
     })
 }
 
-/// A request without and with an update and a mouse, an answer without and with all parts.
-fn of_pods(rng: &mut Rng) -> [Note; 4] {
+/// A request without and with an update and a mouse, an answer without and with all parts, one with
+/// delivered cells, a request of a Core with and without all parts.
+fn of_pods(rng: &mut Rng) -> Vec<Note> {
     let mut mice = [Rts::NO_MOUSE; MICE_MAX as usize];
     mice[0] = Mouse { to: Place::Host(511), size: 17 };
     let [epoch, arrived, total] = [0; 3].map(|_: u32| word(rng));
@@ -224,9 +230,15 @@ fn of_pods(rng: &mut Rng) -> [Note; 4] {
         mice_only: true,
     };
     let (receipt, standing) = (Some((epoch, arrived)), Some((Place::Host(78), total)));
-    let empty = Schd { term: 4, grant: None, receipt: None, standing: None };
+    let empty = Schd { term: 4, grant: None, receipt: None, standing: None, delivered: None };
     let full = Schd { grant: Some(grant), receipt, standing, ..empty };
-    [idle.note(), asks.note(), empty.note(), full.note()]
+    let run = Delivered { flow: FlowId(total), first: Psn(epoch), arrived };
+    let told = Schd { grant: Some(grant), delivered: Some(run), ..empty };
+    let (update, delivered) = (Some((Place::Host(9), total)), Some((12, run)));
+    let core = CoreRts { term: 5, epoch, update, paused: arrived, delivered };
+    let idle_core = CoreRts { update: None, delivered: None, ..core };
+    let of_cores = [told.note(), core.note(), idle_core.note()];
+    [idle.note(), asks.note(), empty.note(), full.note()].into_iter().chain(of_cores).collect()
 }
 
 /// Extensions, with a hop or none and room for up to eight.
@@ -449,15 +461,36 @@ fn pod_numbers(note: &Note) -> Vec<(&'static str, u64)> {
         numbers.extend(mice.map(|mouse| ("pod_mouse", mouse)));
         return numbers;
     }
-    let Some(Schd { term, grant, receipt, standing }) = Schd::of(note) else { return Vec::new() };
+    if let Some(core) = CoreRts::of(note) {
+        let (to, total) = core.update.unwrap_or((Place::Host(0), 0));
+        let none = Delivered { flow: FlowId::UNKNOWN, first: Psn(0), arrived: 0 };
+        let (host, run) = core.delivered.unwrap_or((0, none));
+        let flags = u64::from(core.update.is_some()) | u64::from(core.delivered.is_some()) << 1;
+        return vec![
+            ("pod_term", core.term.into()),
+            ("pod_epoch", core.epoch.into()),
+            ("pod_flags", flags),
+            ("pod_to", place(to)),
+            ("pod_total", total.into()),
+            ("pod_paused", core.paused.into()),
+            ("pod_host", host.into()),
+            ("pod_flow", run.flow.0.into()),
+            ("pod_first", run.first.0.into()),
+            ("pod_delivered", run.arrived.into()),
+        ];
+    }
+    let Some(Schd { term, grant, receipt, standing, delivered }) = Schd::of(note) else {
+        return Vec::new();
+    };
     let mice_only = grant.is_some_and(|grant| grant.mice_only);
-    let parts = [grant.is_some(), mice_only, receipt.is_some(), standing.is_some()];
-    let flags = parts.iter().enumerate().map(|(bit, set)| u64::from(*set) << bit).sum();
+    let told = [receipt.is_some(), standing.is_some(), delivered.is_some()];
+    let parts = [grant.is_some(), mice_only].into_iter().chain(told);
+    let flags = parts.enumerate().map(|(bit, set)| u64::from(set) << bit).sum();
     let (sent_in, arrived) = receipt.unwrap_or((0, 0));
     let (granted_to, granted) = standing.unwrap_or((Place::Host(0), 0));
     let layer = grant.and_then(|grant| grant.layer).unwrap_or(u8::MAX);
     let of_grant = |field: fn(&Grant) -> u64| grant.as_ref().map_or(0, field);
-    vec![
+    let mut numbers = vec![
         ("pod_term", term.into()),
         ("pod_epoch", of_grant(|grant| grant.epoch.into())),
         ("pod_flags", flags),
@@ -466,11 +499,21 @@ fn pod_numbers(note: &Note) -> Vec<(&'static str, u64)> {
         ("pod_cells", of_grant(|grant| grant.cells.into())),
         ("pod_to", grant.map_or(0, |grant| place(grant.to))),
         ("pod_total", of_grant(|grant| grant.total.into())),
-        ("pod_sent_in", sent_in.into()),
-        ("pod_arrived", arrived.into()),
-        ("pod_granted_to", place(granted_to)),
-        ("pod_granted", granted.into()),
-    ]
+    ];
+    numbers.extend(match delivered {
+        Some(run) => vec![
+            ("pod_flow", run.flow.0.into()),
+            ("pod_first", run.first.0.into()),
+            ("pod_delivered", run.arrived.into()),
+        ],
+        None => vec![
+            ("pod_sent_in", sent_in.into()),
+            ("pod_arrived", arrived.into()),
+            ("pod_granted_to", place(granted_to)),
+            ("pod_granted", granted.into()),
+        ],
+    });
+    numbers
 }
 
 fn allowance_numbers(allowance: &Allowance) -> Vec<(&'static str, u64)> {

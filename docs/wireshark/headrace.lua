@@ -119,6 +119,11 @@ local fields = {
    pod_granted_to = ProtoField.uint16("headrace.pod_granted_to", "Destination of the standing",
       base.HEX),
    pod_granted = ProtoField.uint32("headrace.pod_granted", "Bytes granted so far", base.DEC),
+   pod_paused = ProtoField.uint32("headrace.pod_paused", "Pods that get no cells", base.HEX),
+   pod_host = ProtoField.uint16("headrace.pod_host", "Host of the delivered cells", base.DEC),
+   pod_flow = ProtoField.uint32("headrace.pod_flow", "Flow of the delivered cells", base.HEX),
+   pod_first = ProtoField.uint32("headrace.pod_first", "First PSN", base.DEC),
+   pod_delivered = ProtoField.uint32("headrace.pod_delivered", "Delivered", base.HEX),
    sim_number = ProtoField.uint32("headrace.sim_number", "Number of the SIM", base.DEC),
    sim_nonce = ProtoField.uint32("headrace.sim_nonce", "Nonce", base.HEX),
    match_step = ProtoField.uint8("headrace.match_step", "Step of the matching", base.DEC,
@@ -378,21 +383,44 @@ local function rts(reader)
    return string.format("RTS, epoch %u", epoch:uint())
 end
 
+-- A request of a Core.
+local function core_rts(reader)
+   reader:add(fields.pod_term, 2)
+   local _, epoch = reader:add(fields.pod_epoch, 4)
+   reader:add(fields.pod_flags, 1)
+   reader:add(fields.pod_reserved, 1)
+   reader:add(fields.pod_to, 2)
+   reader:add(fields.pod_total, 4)
+   reader:add(fields.pod_paused, 4)
+   reader:add(fields.pod_host, 2)
+   reader:add(fields.pod_flow, 4)
+   reader:add(fields.pod_first, 4)
+   reader:add(fields.pod_delivered, 4)
+   return string.format("epoch %d", epoch)
+end
+
 -- An answer of the scheduler of a pod.
 local function schd(reader)
    reader:add(fields.pod_term, 2)
    local _, epoch = reader:add(fields.pod_epoch, 4)
-   reader:add(fields.pod_flags, 1)
+   local _, flags = reader:add(fields.pod_flags, 1)
    reader:add(fields.pod_agg, 1)
    reader:add(fields.pod_layer, 1)
    local _, cells = reader:add(fields.pod_cells, 1)
    reader:add(fields.pod_reserved, 2)
    reader:add(fields.pod_to, 2)
    reader:add(fields.pod_total, 4)
-   reader:add(fields.pod_sent_in, 4)
-   reader:add(fields.pod_arrived, 4)
-   reader:add(fields.pod_granted_to, 2)
-   reader:add(fields.pod_granted, 4)
+   if math.floor(flags / 16) % 2 == 1 then
+      reader:add(fields.pod_flow, 4)
+      reader:add(fields.pod_first, 4)
+      reader:add(fields.pod_reserved, 2)
+      reader:add(fields.pod_delivered, 4)
+   else
+      reader:add(fields.pod_sent_in, 4)
+      reader:add(fields.pod_arrived, 4)
+      reader:add(fields.pod_granted_to, 2)
+      reader:add(fields.pod_granted, 4)
+   end
    return string.format("SCHD, epoch %u, %u cells", epoch:uint(), cells:uint())
 end
 
@@ -442,6 +470,9 @@ local function of_known(reader, class, protocol, length)
    end
    if protocol == 209 and length == 32 then
       return offer, "dcPIM: "
+   end
+   if protocol == 82 and length == 32 then
+      return core_rts
    end
    if protocol == 81 and length == 32 then
       return schd

@@ -129,7 +129,13 @@ fn requests_that_make_no_sense_are_counted_by_name_and_change_nothing() {
         ("forged_sender", (5, 999, 50, note(50, host(3), much))),
         (
             "malformed",
-            (1, 1, 50, Schd { term: 1, grant: None, receipt: None, standing: None, delivered: None }.note()),
+            (
+                1,
+                1,
+                50,
+                Schd { term: 1, grant: None, receipt: None, standing: None, delivered: None }
+                    .note(),
+            ),
         ),
         ("malformed", (1, 1, 50, Note::new(9, &[1; 18]).unwrap())),
         ("future_term", (1, 1, 50, next_term)),

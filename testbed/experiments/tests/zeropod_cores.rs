@@ -85,7 +85,8 @@ fn arrival(timing: &Timing, (src, dst, cells): (u16, u16, u16), layer: u16) -> D
             // Requests of Cores leave a hop later than those of hosts.
             let after = slot + timing.control_flight - timing.epoch * epoch;
             let decided = after.as_ps().div_ceil(timing.epoch.as_ps()).max(timing.to_decision);
-            let sent = begins(epoch + decided + timing.lead) + timing.cell_at(there - asked - 1, layer, dst);
+            let sent = begins(epoch + decided + timing.lead)
+                + timing.cell_at(there - asked - 1, layer, dst);
             (last, asked) = (sent + timing.hop * 3, there);
         }
         if asked == cells {
@@ -97,7 +98,8 @@ fn arrival(timing: &Timing, (src, dst, cells): (u16, u16, u16), layer: u16) -> D
 
 #[test]
 fn a_lone_flow_crosses_when_the_epochs_and_slots_of_both_pods_say() {
-    for (topology, gbps) in [("zeropod:8,8,1", 100), ("zeropod:8,2,1", 100), ("zeropod-2x:8,3,1", 200)]
+    for (topology, gbps) in
+        [("zeropod:8,8,1", 100), ("zeropod:8,2,1", 100), ("zeropod-2x:8,3,1", 200)]
     {
         let timing = timing(gbps);
         for transport in ["zeropod", "zeropod-paper"] {

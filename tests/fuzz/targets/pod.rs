@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use transport::sched::zeropod::Zeropod;
 use transport::sched::{Backlog, Label, Protocol, SchedKind, Sending};
 use transport::wire::class::TrafficClass;
-use transport::wire::pod::{CellName, RTS, Rts, SCHD, Schd};
+use transport::wire::pod::{CORE_RTS, CellName, CoreRts, RTS, Rts, SCHD, Schd};
 use transport::wire::{Body, Header, Note};
 use transport::{Bytes, Config, Duration, EntropyValue, FlowId, HostId, Instant, Rng, Settings};
 
@@ -38,13 +38,16 @@ fuzz_target!(|bytes: &[u8]| {
     for said in bytes.chunks(34) {
         let [head, octets @ ..] = said else { continue };
         now += Duration::from_ns(u64::from(*head) * 16);
-        let protocol = if head % 2 == 0 { RTS } else { SCHD };
+        let protocol = [RTS, SCHD, CORE_RTS, SCHD][usize::from(head % 4)];
         let Some(note) = Note::new(protocol, &octets[..octets.len().min(32) & !1]) else {
             continue;
         };
         let note = Note { class: TrafficClass::Control, ..note };
         if let Some(rts) = Rts::of(&note) {
             assert_eq!(Rts::of(&rts.note()), Some(rts));
+        }
+        if let Some(rts) = CoreRts::of(&note) {
+            assert_eq!(CoreRts::of(&rts.note()), Some(rts));
         }
         if let Some(schd) = Schd::of(&note) {
             assert_eq!(Schd::of(&schd.note()), Some(schd));

@@ -56,7 +56,7 @@ const ASKED_MAX: u32 = 1 << 30;
 
 /// Epochs ahead for which a host keeps answers.
 const AHEAD_MAX: u64 = 64;
-const _: () = assert!(AHEAD_MAX as usize <= records::GRANTS_MAX, "an epoch has room for its grant");
+const _: () = assert!(AHEAD_MAX <= records::GRANTS_MAX as u64, "an epoch has room for its grant");
 
 /// Silence after which a cell is lost in a network of several pods: cells may wait in a Core for as
 /// long as others go before them, and no one there says so.

@@ -367,7 +367,11 @@ impl Schd {
         });
         let is_alone = flags & (HAS_RECEIPT | HAS_STANDING) == 0 && granted_to == 0;
         let standing = (Place::of(granted_to), granted);
-        if (delivered.is_some() && !is_alone) || flags & !known != 0 || reserved != 0 || !from.0.is_empty() {
+        if (delivered.is_some() && !is_alone)
+            || flags & !known != 0
+            || reserved != 0
+            || !from.0.is_empty()
+        {
             return None;
         }
         let layer = (layer != NO_LAYER).then_some(layer);

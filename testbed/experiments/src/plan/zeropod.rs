@@ -254,6 +254,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused_with_key_value_and_expectation() {
         assert_eq!(refusal("zeropod:32", &[]), "");
+        assert_eq!(refusal("zeropod:8,8,7", &[("sched.zeropod.mice_cores", "6")]), "");
         for (topology, set, words) in [
             ("leaf-spine:4,4,4", &[][..], &["topology", "no scheduler", "zeropod:K"][..]),
             ("zeropod:40", &[], &["sched.zeropod.cells", "16", "at least 19", "control slot"]),
@@ -279,6 +280,12 @@ mod tests {
             ("zeropod:8", &[("sched.zeropod.iterations", "0")], &["iterations=0", "1..=255"]),
             ("zeropod:8", &[("sched.zeropod.top_k", "99")], &["top_k=99"]),
             ("zeropod:8", &[("switch.program", "pod-scheduler@tor")], &["topology places it"]),
+            ("zeropod:8,8,7", &[("switch.program", "pod-core@core")], &["topology places it"]),
+            ("zeropod:8,2,2", &[("sched.zeropod.mice_cores", "2")], &["mice_cores", "fewer than"]),
+            ("zeropod:8", &[("sched.zeropod.mice_cores", "1")], &["mice_cores", "the Cores, 0"]),
+            ("zeropod:8,2,2", &[("sched.zeropod.pause_cells", "0")], &["pause_cells=0", "1..="]),
+            ("zeropod:4,2,16", &[("sched.zeropod.cells", "6")], &["at least 7", "each Core"]),
+            ("ft128-1os", &[], &["no scheduler"]),
         ] {
             let said = refusal(topology, set);
             for word in words {

@@ -149,6 +149,23 @@ fn two_sites_are_written_with_their_border_and_read_back() {
 }
 
 #[test]
+fn pods_with_cores_are_written_and_read_back_and_cores_without_a_place_are_refused() {
+    for name in ["zeropod:8", "zeropod:8,8,7", "zeropod-2x:6,3,1", "zeropod:4,2,16"] {
+        let tree = by_name(name).unwrap();
+        assert_eq!(parse(&to_text(&tree)), Ok(tree), "{name}");
+    }
+    let text = to_text(&by_name("zeropod:8,8,7").unwrap());
+    let error = |from: &str, to: &str| parse(&text.replacen(from, to, 1)).unwrap_err().to_string();
+    for (cores, words) in [("0", "the Core switches"), ("4", "5..=8"), ("9", "5..=8")] {
+        let said = error("Cores 7", &format!("Cores {cores}"));
+        assert!(said.contains(words), "{cores}: {said}");
+    }
+    let plain = to_text(&by_name("leaf-spine:4,4,4").unwrap());
+    let said = parse(&plain.replacen("Tiers 2", "Tiers 2\nCores 3", 1)).unwrap_err().to_string();
+    assert!(said.contains("Cores 3") && said.contains("three tiers"), "{said}");
+}
+
+#[test]
 fn a_border_that_does_not_fit_is_refused_where_it_stands() {
     let text = to_text(&by_name("two-dc:4").unwrap());
     let error = |from: &str, to: &str| parse(&text.replacen(from, to, 1)).unwrap_err().to_string();

@@ -112,7 +112,7 @@ impl Host {
 fn granted(epoch: u32, cells: u8, total: u32) -> Schd {
     let to = Place::Host(17);
     let grant = Grant { epoch, to, agg: 5, layer: None, cells, total, mice_only: false };
-    Schd { term: 1, grant: Some(grant), receipt: None, standing: None }
+    Schd { term: 1, grant: Some(grant), receipt: None, standing: None, delivered: None }
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn answers_that_make_no_sense_are_counted_and_change_nothing() {
     assert!(
         host.answer(
             SCHEDULER,
-            &Schd { term: 4, grant: None, receipt: Some((0, !0)), standing: None }
+            &Schd { term: 4, grant: None, receipt: Some((0, !0)), standing: None, delivered: None }
         )
     );
     assert!(!host.answer(SCHEDULER, &good));
@@ -290,6 +290,7 @@ fn an_answer_that_was_lost_is_made_up_for_by_a_standing() {
         grant: None,
         receipt: None,
         standing: Some((Place::Host(17), total)),
+        delivered: None,
     };
     assert!(!host.answer(SCHEDULER, &standing(9 * 512)), "more than was asked for");
     assert!(host.answer(SCHEDULER, &standing(8 * 512)));

@@ -440,12 +440,36 @@ fn note_numbers(note: &Note) -> Vec<(&'static str, u64)> {
     numbers
 }
 
-/// The fields of a request or an answer in a pod.
-fn pod_numbers(note: &Note) -> Vec<(&'static str, u64)> {
-    let place = |to: Place| match to {
+/// A destination in a pod as its octets say.
+fn place(to: Place) -> u64 {
+    match to {
         Place::Host(host) => u64::from(host),
         Place::Pod(pod) => u64::from(pod) + 1024,
-    };
+    }
+}
+
+/// The fields of a request of a Core.
+fn core_numbers(core: &CoreRts) -> Vec<(&'static str, u64)> {
+    let (to, total) = core.update.unwrap_or((Place::Host(0), 0));
+    let none = Delivered { flow: FlowId::UNKNOWN, first: Psn(0), arrived: 0 };
+    let (host, run) = core.delivered.unwrap_or((0, none));
+    let flags = u64::from(core.update.is_some()) | u64::from(core.delivered.is_some()) << 1;
+    vec![
+        ("pod_term", core.term.into()),
+        ("pod_epoch", core.epoch.into()),
+        ("pod_flags", flags),
+        ("pod_to", place(to)),
+        ("pod_total", total.into()),
+        ("pod_paused", core.paused.into()),
+        ("pod_host", host.into()),
+        ("pod_flow", run.flow.0.into()),
+        ("pod_first", run.first.0.into()),
+        ("pod_delivered", run.arrived.into()),
+    ]
+}
+
+/// The fields of a request or an answer in a pod.
+fn pod_numbers(note: &Note) -> Vec<(&'static str, u64)> {
     if let Some(rts) = Rts::of(note) {
         let (to, total) = rts.update.unwrap_or((Place::Host(0), 0));
         let mut numbers = vec![
@@ -462,22 +486,7 @@ fn pod_numbers(note: &Note) -> Vec<(&'static str, u64)> {
         return numbers;
     }
     if let Some(core) = CoreRts::of(note) {
-        let (to, total) = core.update.unwrap_or((Place::Host(0), 0));
-        let none = Delivered { flow: FlowId::UNKNOWN, first: Psn(0), arrived: 0 };
-        let (host, run) = core.delivered.unwrap_or((0, none));
-        let flags = u64::from(core.update.is_some()) | u64::from(core.delivered.is_some()) << 1;
-        return vec![
-            ("pod_term", core.term.into()),
-            ("pod_epoch", core.epoch.into()),
-            ("pod_flags", flags),
-            ("pod_to", place(to)),
-            ("pod_total", total.into()),
-            ("pod_paused", core.paused.into()),
-            ("pod_host", host.into()),
-            ("pod_flow", run.flow.0.into()),
-            ("pod_first", run.first.0.into()),
-            ("pod_delivered", run.arrived.into()),
-        ];
+        return core_numbers(&core);
     }
     let Some(Schd { term, grant, receipt, standing, delivered }) = Schd::of(note) else {
         return Vec::new();

@@ -396,7 +396,7 @@ local function core_rts(reader)
    reader:add(fields.pod_flow, 4)
    reader:add(fields.pod_first, 4)
    reader:add(fields.pod_delivered, 4)
-   return string.format("epoch %d", epoch)
+   return string.format("RTS of a Core, epoch %u", epoch:uint())
 end
 
 -- An answer of the scheduler of a pod.
@@ -410,7 +410,7 @@ local function schd(reader)
    reader:add(fields.pod_reserved, 2)
    reader:add(fields.pod_to, 2)
    reader:add(fields.pod_total, 4)
-   if math.floor(flags / 16) % 2 == 1 then
+   if math.floor(flags:uint() / 16) % 2 == 1 then
       reader:add(fields.pod_flow, 4)
       reader:add(fields.pod_first, 4)
       reader:add(fields.pod_reserved, 2)

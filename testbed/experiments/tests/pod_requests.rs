@@ -7,17 +7,17 @@ use std::collections::BTreeMap;
 
 use experiments::measure::scheduler::pods;
 use experiments::plan::{Draft, Origin, Plan};
-use experiments::topology;
+use experiments::topology::{self, FatTree};
 use experiments::workload::{FlowSpec, Matrix};
 use fabric::{Flags, Frames, Network, Output, Packet};
 use transport::sched::zeropod::timing::{Terms, Timing};
 use transport::wire::class::TrafficClass;
-use transport::wire::pod::{Grant, MICE_MAX, Place, Rts, Schd};
+use transport::wire::pod::{CoreRts, Delivered, Grant, MICE_MAX, Place, Rts, Schd};
 use transport::wire::{Body, Ext, Header, Note};
-use transport::{Bytes, Duration, EntropyValue, FlowId, HostId, Instant, Rate, Rng, TxSegment};
+use transport::{
+    Bytes, Duration, EntropyValue, FlowId, HostId, Instant, Psn, Rate, Rng, TxSegment,
+};
 
-/// Sixteen hosts, four to a ToR; their scheduler is behind four ToRs and four other switches.
-const SCHEDULER: HostId = HostId(24);
 const ASKED: u32 = 40 * 512;
 
 /// The headers of packets, and the hosts that sent them.
@@ -69,12 +69,23 @@ fn rts(epoch: u32, to: Place, total: u32) -> Rts {
     Rts { term: 1, epoch, update: Some((to, total)), arrived: 0, mice, mice_len: 0 }
 }
 
-/// Runs a pod to which `sent` is sent, each packet in the slot of its true sender in its epoch.
-/// Returns what the scheduler refused, by name, and the cells that each host was granted.
-fn run(mut sent: Vec<Sent>) -> (BTreeMap<&'static str, u64>, BTreeMap<u32, u32>) {
+/// Runs a pod to which `sent` is sent, as [`run_in`] does.
+fn run(sent: Vec<Sent>) -> (BTreeMap<&'static str, u64>, BTreeMap<u32, u32>) {
+    run_in("zeropod:8", sent)
+}
+
+/// Runs pods to the first of which `sent` is sent, each packet in the slot of its true sender in
+/// its epoch. Returns what the scheduler refused, by name, and the cells that each host was
+/// granted.
+fn run_in(
+    topology: &str,
+    mut sent: Vec<Sent>,
+) -> (BTreeMap<&'static str, u64>, BTreeMap<u32, u32>) {
     let mut draft = Draft::default();
     draft.set_transport("zeropod", Origin::Set).unwrap();
-    let tree = topology::by_name("zeropod:8").unwrap();
+    let tree = topology::by_name(topology).unwrap();
+    let scheduler = FatTree::new(tree.clone()).unwrap().scheduler_of(0).unwrap();
+    let scheduler = HostId(tree.nodes + scheduler);
     let mut matrix = Matrix { nodes: tree.nodes, ..Matrix::default() };
     matrix.push_flow(FlowSpec::new(HostId(0), HostId(1), Bytes(1))).unwrap();
     let plan = Plan::new(&draft, matrix, &tree).unwrap();
@@ -88,7 +99,7 @@ fn run(mut sent: Vec<Sent>) -> (BTreeMap<&'static str, u64>, BTreeMap<u32, u32>)
         let (from, named, _, note) = *packet;
         network.run_until(at(packet), &mut notes, &mut out);
         let header = Header::new(EntropyValue(named), FlowId::UNKNOWN, Body::Note(note));
-        let made = notes.packet(HostId(from), SCHEDULER, header);
+        let made = notes.packet(HostId(from), scheduler, header);
         network.inject(HostId(from), made, at(packet), &mut notes, &mut out);
     }
     network.run_until(Instant::ZERO + timing.epoch * 400, &mut notes, &mut out);
@@ -147,6 +158,29 @@ fn requests_that_make_no_sense_are_counted_by_name_and_change_nothing() {
     ];
     for (reason, packet) in cases {
         assert_eq!(beside(vec![packet]), (BTreeMap::from([(reason, 1)]), honest()), "{packet:?}");
+    }
+}
+
+#[test]
+fn a_host_that_poses_as_a_core_pauses_no_pod_and_asks_for_nothing() {
+    let delivered = Delivered { flow: FlowId(1), first: Psn(0), arrived: !0 };
+    let core = CoreRts {
+        term: 1,
+        epoch: 50,
+        update: Some((Place::Host(9), 1 << 20)),
+        paused: !0,
+        delivered: Some((0, delivered)),
+    };
+    // Its own number, that of a Core, that of no member; a request of hosts in a Core's name.
+    let as_host = rts(50, Place::Host(9), 1 << 20).note();
+    for topology in ["zeropod:8", "zeropod:8,2,2"] {
+        for (named, note) in [(1, core.note()), (16, core.note()), (99, core.note()), (16, as_host)]
+        {
+            let honest = (6, 6, 61, rts(61, Place::Host(3), ASKED).note());
+            let (refusals, cells) = run_in(topology, vec![honest, (1, named, 50, note)]);
+            assert_eq!(refusals, BTreeMap::from([("forged_sender", 1)]), "{topology} {named}");
+            assert_eq!(cells, BTreeMap::from([(6, 40)]));
+        }
     }
 }
 

@@ -460,6 +460,23 @@ fn a_core_that_is_full_for_a_pod_gets_nothing_for_it() {
 }
 
 #[test]
+fn a_pause_that_its_core_does_not_repeat_ends_after_32_epochs() {
+    let mut pod = Pod::new(multi(), Settings { silent_after: 0, ..Settings::default() });
+    for from in 0..16 {
+        pod.ask(host(from), To::Pod(5), 1 << 20);
+    }
+    for core in 0..7 {
+        let rts = Rts { paused: 1 << 5, ..pod.rts(Client::Core(core)) };
+        assert!(pod.scheduler.handle_rts(&rts, 0));
+    }
+    let delay = Settings::default().delay;
+    for epoch in 0..60u64 {
+        let answers = pod.epoch(|client| matches!(client, Client::Host(_)), None);
+        assert_eq!(answers.is_empty(), epoch < 33 + delay, "{epoch}: {answers:?}");
+    }
+}
+
+#[test]
 fn a_new_term_forgets_and_grants_nothing_before_its_fence() {
     let mut pod = Pod::new(Shape::square(16).unwrap(), Settings::default());
     pod.ask(host(0), To::Host(1), 1 << 20);

@@ -43,12 +43,12 @@ use crate::segment::{Burst, PayloadRef, TxSegment};
 use crate::time::{Duration, Instant};
 use crate::units::{Bytes, EntropyValue, FlowId, HostId};
 use crate::wire::pod::{CellName, Grant, MICE_MAX, Mouse, Place, Rts, Schd};
-use crate::wire::{Body, Header, Note, note};
+use crate::wire::{Body, Header, Note};
 use awaited::Awaited;
 use counts::Odd;
 use queues::Queues;
 use records::{Arrivals, Grants, Records, report_delivered};
-use timing::{Terms, Timing};
+use timing::Timing;
 
 /// Bytes of a demand that are asked for and not granted at most: a total that jumps further is not
 /// accepted.
@@ -408,24 +408,6 @@ impl Zeropod {
 /// The instant that lies `span` before `at`.
 fn earlier(at: Instant, span: Duration) -> Instant {
     Instant::from_ps(at.as_ps().saturating_sub(span.as_ps()))
-}
-
-impl ZeropodParams {
-    /// The inputs of the timing of a host's pod.
-    fn terms(&self, setup: &SchedSetup<'_>) -> Terms {
-        let sizes = &setup.wire_sizes;
-        let control = sizes.frame_overhead + note::LEN + 32;
-        Terms {
-            cell: setup.mtu,
-            control: Bytes(sizes.accounted.control.unwrap_or(control).into()),
-            rate: setup.line_rate,
-            hop: self.hop,
-            cells: self.cells,
-            guard: self.guard,
-            delay: self.delay,
-            layers: self.layers(),
-        }
-    }
 }
 
 impl Registered for Zeropod {

@@ -3,8 +3,8 @@
 //! Source: \[zeropod\] III-A, IV-B1, IV-C, IV-E. A request (RTS) and an answer (SCHD) are NOTEs of
 //! class Control. Both carry totals instead of differences, so that the next one makes up for one
 //! that was lost. A Core's request also says for which pods the Core is full, and which cells that
-//! came by it have been delivered. A cell is a DATA packet whose entropy value is its name: the route, the slot and
-//! the epoch.
+//! came by it have been delivered. A cell is a DATA packet whose entropy value is its name: the
+//! route, the slot and the epoch.
 
 use super::note::OCTETS_MAX;
 use super::{Note, TrafficClass};

@@ -3,13 +3,13 @@
 //!
 //! Source: the `.topo` format of the field: hosts hang below ToRs, ToRs of a pod below the
 //! aggregation switches of that pod, those below cores. A ToR's up port i goes to aggregation
-//! switch i / bundle of its pod; up port j of the a-th aggregation switch of a pod goes to core
-//! j / bundle of group a. With two tiers the whole network is one pod and its aggregation switches,
-//! the spines, have no way up. Core switches may be dealt out in turn instead, in any number: then
-//! up port j of the a-th of m aggregation switches goes to core a + j m. Where sites are joined, every switch of the top tier has `bundle`
-//! links to its site's border switch, and link i of a border switch up ends at link i of the other.
-//! Ports are numbered NICs first, then tier by tier, switch by switch, down ports before up ports.
-//! Units: bytes on the wire, picoseconds.
+//! switch i / bundle of its pod; up port j of the a-th aggregation switch of a pod goes to core j /
+//! bundle of group a. With two tiers the whole network is one pod and its aggregation switches, the
+//! spines, have no way up. Core switches may be dealt out in turn instead, in any number: then up
+//! port j of the a-th of m aggregation switches goes to core a + j m. Where sites are joined, every
+//! switch of the top tier has `bundle` links to its site's border switch, and link i of a border
+//! switch up ends at link i of the other. Ports are numbered NICs first, then tier by tier, switch
+//! by switch, down ports before up ports. Units: bytes on the wire, picoseconds.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -291,7 +291,7 @@ impl FatTree {
         }
     }
 
-    /// Those of the first `switches` switches of a tier that have a port up less.
+    /// How many of the first `switches` switches of a tier have a port up less.
     const fn short_before(&self, tier: u8, switches: u32) -> u32 {
         let short = self.short_from(tier);
         if short == 0 {

@@ -77,8 +77,8 @@ struct Port {
     sent: Sent,
     /// Cells of hosts of this pod that have been delivered in other pods.
     delivered: VecDeque<(u16, Delivered)>,
-    /// The pauses that its last request told of.
-    told: u32,
+    /// The pauses that its last request named.
+    named: u32,
     /// When it has something to do next.
     due: Instant,
 }
@@ -106,8 +106,8 @@ impl CoreCounters {
     }
 }
 
-/// Deliveries that wait for requests to one pod at most; those beyond are not told, and the hosts
-/// send these cells again.
+/// Deliveries that wait for requests to one pod at most; further ones are not reported, and their
+/// hosts send these cells again.
 const DELIVERED_MAX: usize = 1024;
 
 /// Deliveries among which one is looked for that another may join.
@@ -155,7 +155,7 @@ impl Relay {
                 cells: 0,
                 sent: Sent::new(),
                 delivered: VecDeque::new(),
-                told: 0,
+                named: 0,
                 due: Instant::FAR_FUTURE,
             }
         };
@@ -192,7 +192,7 @@ impl Relay {
         true
     }
 
-    /// Tells all pods for which the Core takes no more cells.
+    /// Makes the requests to all pods name those for which the Core takes no more cells.
     //= zeropod#IV-A2
     fn set_paused(&mut self, paused: u32, now: Instant) {
         self.paused = paused;
@@ -219,17 +219,17 @@ impl Relay {
             self.set_paused(self.paused & !(1 << pod), now);
         }
         let (paused, port) = (self.paused, &mut self.ports[pod]);
-        let rts = port.client.poll_request(now, port.tells(paused));
+        let rts = port.client.poll_request(now, port.reports(paused));
         if let Some(rts) = rts {
             let delivered = port.delivered.pop_front();
-            port.told = paused;
+            port.named = paused;
             let (term, epoch, update) = (rts.term, rts.epoch, rts.update);
             let rts = CoreRts { term, epoch, update, paused, delivered };
             port.ask(&rts, out, cx);
         }
         let timer = port.client.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
         port.due = timer.min(slot_at);
-        if port.tells(paused) {
+        if port.reports(paused) {
             port.due = port.due.min(port.client.next_request_at());
         }
     }
@@ -282,8 +282,8 @@ impl Port {
     }
 
     /// Whether a request has to say more than what is asked for.
-    fn tells(&self, paused: u32) -> bool {
-        paused != 0 || self.told != paused || !self.delivered.is_empty()
+    fn reports(&self, paused: u32) -> bool {
+        paused != 0 || self.named != paused || !self.delivered.is_empty()
     }
 
     /// Notes that a cell of a host of this pod has been delivered.

@@ -76,8 +76,8 @@ struct Pod {
 
 const NEVER: u64 = u64::MAX;
 
-/// Runs of delivered cells that wait for answers to one host at most. Those beyond are not told,
-/// and the host sends these cells again.
+/// Runs of delivered cells that wait for answers to one host at most. Further runs are not
+/// reported, and the host sends these cells again.
 const DELIVERED_MAX: usize = 256;
 
 /// What a member asks for.
@@ -200,7 +200,7 @@ impl Pod {
         let seed = setup.rng.fork("pod", 0).next_u64();
         let scheduler = Scheduler::new(members.shape, settings, seed).ok()?;
         let count = members.count();
-        let told = if count > members.hosts() { DELIVERED_MAX } else { 0 };
+        let runs = if count > members.hosts() { DELIVERED_MAX } else { 0 };
         Some(Self {
             members,
             timing,
@@ -213,7 +213,7 @@ impl Pod {
             receipts: vec![None; count],
             standings: VecDeque::with_capacity(count),
             grants: vec![[None; 2]; count],
-            delivered: vec![VecDeque::with_capacity(told); members.hosts()],
+            delivered: vec![VecDeque::with_capacity(runs); members.hosts()],
             answers: VecDeque::with_capacity(count),
         })
     }

@@ -120,16 +120,12 @@ impl TxFlow {
     }
 
     /// Takes in that segments have arrived, as the scheduler has found: bit i of `arrived` is PSN
-    /// `first + i`. It says nothing of round trips, so controllers do not see it. What was never
-    /// sent has not arrived: such a claim changes nothing.
+    /// `first + i`. It says nothing of round trips, so controllers do not see it.
     #[cold]
     pub(crate) fn on_reported(&mut self, first: Psn, arrived: u64, cx: &mut TxContext<'_>) {
         #[expect(clippy::cast_possible_truncation, reason = "halves")]
         let halves = [arrived as u32, (arrived >> 32) as u32];
         let report = Report { first, arrived: [halves[0], halves[1], 0, 0, 0, 0, 0, 0] };
-        if !self.recovery.is_plausible_report(&report, self.parity.left) {
-            return;
-        }
         self.take_report(&report, cx);
     }
 

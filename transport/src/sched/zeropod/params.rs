@@ -1,9 +1,13 @@
 //! The settings of a Zeropod: those of hosts, and those of the pod's scheduler, since both have to
 //! agree on most of them.
 
+use super::timing::Terms;
 use crate::params::{params, words};
 use crate::path::NetworkFacts;
+use crate::sched::SchedSetup;
 use crate::time::Duration;
+use crate::units::Bytes;
+use crate::wire::note;
 use crate::wire::pod::{CELLS_MAX, Grant, MICE_MAX, Place};
 
 // Ranges are shown as they are written.
@@ -109,6 +113,22 @@ impl ZeropodParams {
         (self.scheduler, self.hop) = (pod.scheduler, pod.hop);
         (self.pods, self.cores) = (pod.pods, pod.cores);
         self.cell = pod.cell;
+    }
+
+    /// The inputs of the timing of a host's pod.
+    pub(super) fn terms(&self, setup: &SchedSetup<'_>) -> Terms {
+        let sizes = &setup.wire_sizes;
+        let control = sizes.frame_overhead + note::LEN + 32;
+        Terms {
+            cell: setup.mtu,
+            control: Bytes(sizes.accounted.control.unwrap_or(control).into()),
+            rate: setup.line_rate,
+            hop: self.hop,
+            cells: self.cells,
+            guard: self.guard,
+            delay: self.delay,
+            layers: self.layers(),
+        }
     }
 
     /// Cores of an aggregation switch at most; 0 without Cores.

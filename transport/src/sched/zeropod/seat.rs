@@ -23,7 +23,7 @@ pub struct Seat {
 }
 
 impl Zeropod {
-    /// Its place in its pod.
+    /// The place of this end in its pod.
     #[must_use]
     pub const fn seat(&self) -> &Seat {
         &self.seat

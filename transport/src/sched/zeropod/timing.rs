@@ -49,8 +49,8 @@ pub struct Timing {
     pub cells: u16,
     /// An epoch, T.
     pub epoch: Duration,
-    /// Time from the departure of a cell to its arrival at the next switch. Epochs of Cores begin so
-    /// much later than those of hosts, so that their cells, which take a hop less, are aligned
+    /// Time from the departure of a cell to its arrival at the next switch. Epochs of Cores begin
+    /// so much later than those of hosts, so that their cells, which take a hop less, are aligned
     /// with those of hosts where they meet.
     //= zeropod#IV-D
     pub hop: Duration,
@@ -62,13 +62,14 @@ pub struct Timing {
     /// Time from the beginning of an epoch at hosts to the instant at which the scheduler sends the
     /// first answer that slips in between the cells of that epoch.
     pub answers_at: Duration,
-    /// The same for answers to Cores, which slip in between cells that have a hop less behind them.
+    /// Like `answers_at`, for answers to Cores, which slip in between cells that have a hop less
+    /// behind them.
     pub core_answers_at: Duration,
     /// Epochs from the one in which a request leaves to the decision that it counts in.
     pub to_decision: u64,
     /// Epochs from a decision to the epoch between whose cells its answers slip in.
     pub to_answers: u64,
-    /// The same for answers to Cores.
+    /// Like `to_answers`, for answers to Cores.
     pub to_core_answers: u64,
     /// Epochs from a decision to the epoch that it is about.
     pub lead: u64,

@@ -96,9 +96,11 @@ mod tests {
             assert_eq!(ports.ports.len(), 2 * tree.links() as usize);
             let first = tree.first_switch(2);
             for core in 0..cores {
-                let links = ports.ports.iter().filter(|port| port.to == Node::Switch(first + core));
+                let to = Node::Switch(first + core);
+                let links = ports.ports.iter().filter(|port| port.to == to);
                 let of: Vec<Node> = links.map(|port| port.owner).collect();
-                let aggs = (0..3).map(|pod| Node::Switch(tree.first_switch(1) + pod * 4 + core % 4));
+                let agg = tree.first_switch(1) + core % 4;
+                let aggs = (0..3).map(|pod| Node::Switch(agg + pod * 4));
                 assert_eq!(of, aggs.collect::<Vec<_>>(), "Core {core} of {cores}");
             }
         }

@@ -259,8 +259,7 @@ impl Relay {
 impl Port {
     /// So many cells wait for a host.
     fn wait(&mut self, host: u32, cells: usize, now: Instant) {
-        let backlog =
-            Backlog { sendable: Bytes(1), segments: cells as u64, ..Backlog::default() };
+        let backlog = Backlog { sendable: Bytes(1), segments: cells as u64, ..Backlog::default() };
         self.client.on_backlog(flow(host), &backlog, now);
         self.due = self.due.min(now);
     }
@@ -271,11 +270,8 @@ impl Port {
         let (packet, origin) = queue.pop_front()?;
         self.cells -= 1;
         let psn = self.sent.note(origin);
-        let hdr = Header::new(
-            EntropyValue(0),
-            FlowId::UNKNOWN,
-            Body::Data(Data { psn, ..Data::VACANT }),
-        );
+        let hdr =
+            Header::new(EntropyValue(0), FlowId::UNKNOWN, Body::Data(Data { psn, ..Data::VACANT }));
         let mut segment = TxSegment { hdr, payload: PayloadRef::NONE, peer: packet.dst };
         self.client.on_sent(flow, &mut segment, Backlog::default, now);
         Some(packet)

@@ -25,7 +25,9 @@ use transport::registry::Registered;
 use transport::sched::zeropod::timing::Timing;
 use transport::wire::pod::{CoreRts, Delivered, Grant, Mouse, Place, Rts, Schd};
 use transport::wire::{Body, Ext, Header};
-use transport::{DropReason, Duration, EntropyValue, FlowId, HostId, Instant, PayloadRef, TxSegment};
+use transport::{
+    DropReason, Duration, EntropyValue, FlowId, HostId, Instant, PayloadRef, TxSegment,
+};
 use transport_pod::scheduler::{self, Answer, Client, Receipt, Refused, Update};
 use transport_pod::{Scheduler, To};
 
@@ -433,9 +435,7 @@ const fn place(to: To) -> Place {
 fn grant(answer: &Answer, members: &Members) -> Option<Grant> {
     // A Core's own answer names no route but its own.
     let layer = match (answer.client, answer.core) {
-        (Client::Host(_), Some(core)) => {
-            Some(u8::try_from(members.slot(Client::Core(core))).ok()?)
-        }
+        (Client::Host(_), Some(core)) => Some(u8::try_from(members.slot(Client::Core(core))).ok()?),
         _ => None,
     };
     let to = place(answer.to);

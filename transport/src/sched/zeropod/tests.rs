@@ -231,12 +231,10 @@ fn answers_that_make_no_sense_are_counted_and_change_nothing() {
         assert_eq!(host.sched.counts().refused(), before + 1);
     }
     // A term that has passed, and a note of another protocol.
-    assert!(
-        host.answer(
-            SCHEDULER,
-            &Schd { term: 4, grant: None, receipt: Some((0, !0)), standing: None, delivered: None }
-        )
-    );
+    assert!(host.answer(
+        SCHEDULER,
+        &Schd { term: 4, grant: None, receipt: Some((0, !0)), standing: None, delivered: None }
+    ));
     assert!(!host.answer(SCHEDULER, &good));
     let hdr = Header::new(EntropyValue(0), FlowId::UNKNOWN, Body::Note(Note::new(9, &[]).unwrap()));
     let note = Note { class: TrafficClass::Control, ..Note::new(9, &[1; 26]).unwrap() };

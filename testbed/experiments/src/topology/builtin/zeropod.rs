@@ -8,11 +8,8 @@ use super::parameters::{GBPS_DEFAULT, Kind, Parameter, Values, optional, require
 use super::{Network, shapes};
 use crate::topology::{FatTreeSpec, TierSpec};
 
-const PARAMETERS: &[Parameter] = &[
-    required("K", Kind::Number),
-    optional("PODS", Kind::Number),
-    optional("CORES", Kind::Number),
-];
+const PARAMETERS: &[Parameter] =
+    &[required("K", Kind::Number), optional("PODS", Kind::Number), optional("CORES", Kind::Number)];
 
 /// The paper's pod, and the same one with links of the double rate.
 pub(super) const NETWORKS: &[Network] = &[

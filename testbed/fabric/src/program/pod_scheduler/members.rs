@@ -50,8 +50,7 @@ impl Members {
         let per_tor = tors.iter().map(|tor| tor.hosts).max()?;
         let cores: u32 = aggs.iter().map(|agg| agg.ups).sum();
         let shape = Shape::new(hosts as usize, per_tor as usize, aggs.len()).ok()?;
-        let mut members =
-            Self { shape, first_port: setup.first_port.0, first_host, first_core: 0 };
+        let mut members = Self { shape, first_port: setup.first_port.0, first_host, first_core: 0 };
         if cores > 0 {
             let all = all_hosts(setup.switches);
             let (pods, pod) = (all / hosts, first_host / hosts);

@@ -132,7 +132,8 @@ const FAR: usize = 1 << FAR_BITS;
 /// Levels enough for slots of a picosecond.
 const LEVELS: usize = (u64::BITS - NEAR_BITS).div_ceil(FAR_BITS) as usize;
 const NIL: u32 = u32::MAX;
-/// Flights of a chunk: 1 KiB.
+/// Flights of a chunk: no power of two, so that the chunks which grow at one time spread over the
+/// sets of a cache.
 const CHUNK: u32 = 31;
 
 /// A list of chunks, all full but the last; `head` is [`NIL`] when it is empty.
@@ -157,7 +158,7 @@ struct Pool {
     free: u32,
 }
 
-/// Whole cache lines.
+/// Aligned so that no flight lies in two cache lines.
 #[derive(Clone, Debug)]
 #[repr(align(32))]
 struct Chunk([Flight; CHUNK as usize]);

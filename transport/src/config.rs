@@ -2,6 +2,7 @@
 
 mod extended;
 
+use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Deref;
 
@@ -308,10 +309,11 @@ impl Default for LossSettings {
     }
 }
 
-/// A legal configuration.
+/// A legal configuration. Clones share their settings, which the many hosts of a simulation thus
+/// find in the cache.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    settings: Settings,
+    settings: Arc<Settings>,
     /// How an endpoint's scheduler has segments acknowledged.
     answers: Answers,
 }
@@ -410,7 +412,7 @@ impl Config {
         settings.ec_params.validate()?;
         let base_rtt = Some(settings.base_rtt);
         settings.resolve(&NetworkFacts { base_rtt, ..NetworkFacts::default() });
-        let config = Self { settings, answers: Answers::Free };
+        let config = Self { settings: Arc::new(settings), answers: Answers::Free };
         // A receiver forgets after twice this silence; one reminder may be lost.
         let forgets = config.give_up_after(&config.default_path());
         if config.keep_alive.is_some_and(|every| every > forgets) {
@@ -505,23 +507,23 @@ impl Config {
     /// shorter than the scheduler's own.
     #[must_use]
     pub(crate) fn answering(&self, answers: Answers, rto_min: Duration) -> Self {
-        let mut settings = self.settings.clone();
-        settings.loss.rto_min = settings.loss.rto_min.max(rto_min);
-        match answers {
-            Answers::Free => {}
+        let (every, delay) = match answers {
+            Answers::Free => (self.ack_every, self.ack_delay),
             Answers::Every { segments, delay } | Answers::Paced { segments, delay } => {
-                settings.ack_every = segments.clamp(1, 64);
-                settings.ack_delay = Some(delay);
+                (segments.clamp(1, 64), Some(delay))
             }
-            Answers::Granted => {
-                // A grant takes all pending acknowledgements; the scheduler decides when.
-                settings.ack_every = 64;
-                settings.ack_delay = Some(Duration::ZERO);
-            }
+            // A grant takes all pending acknowledgements; the scheduler decides when.
+            Answers::Granted => (64, Some(Duration::ZERO)),
             // None leaves, so none is due at once.
-            Answers::Reported => settings.ack_every = 64,
+            Answers::Reported => (64, self.ack_delay),
+        };
+        let mut config = Self { answers, ..self.clone() };
+        if (every, delay) != (self.ack_every, self.ack_delay) || rto_min > self.loss.rto_min {
+            let settings = Arc::make_mut(&mut config.settings);
+            (settings.ack_every, settings.ack_delay) = (every, delay);
+            settings.loss.rto_min = settings.loss.rto_min.max(rto_min);
         }
-        Self { settings, answers }
+        config
     }
 
     /// How segments are acknowledged.

@@ -133,57 +133,60 @@ impl RxBurst<'_> {
 type Sender = (HostId, FlowId, Key);
 
 /// All flows of one host on one core.
+// In the order of use: a simulation calls thousands of endpoints in turn, each from a cold cache,
+// and what each segment reads lies side by side at the beginning (`make bench`, fabric_hops).
+#[repr(C)]
 #[derive(Debug)]
 pub struct Endpoint<S = Sched> {
     config: Config,
     host: HostId,
+    /// Incoming flows with a message that is open.
+    receiving: u16,
+    /// Whether acknowledgements wait for grants of the scheduler.
+    granted: bool,
+    /// Each acknowledgement asks the scheduler.
+    paced: bool,
+    /// How long a flow is found by its sender's name after its last segment: longer than its sender
+    /// retries, so that no retransmission opens a new flow.
+    linger: Duration,
+    /// State of incoming flows whose packets carry extensions; `None` where no packet does.
+    halves: Option<Box<Halves>>,
+    events: VecDeque<Event>,
+    /// Incoming flows; those without a timer are at rest (`resting.rs`).
+    rx_flows: Slab<FlowId, Timed<RxFlow>>,
+    rx_msgs: Slab<MsgId, RxMsg>,
+    acks: AckQueue,
+    /// Flows that gave way to others in the burst that is handled.
+    evicted: Vec<Sender>,
+    /// Blocks of the last burst to be restored: at most one for each of its segments.
+    restores: VecDeque<Restore>,
+    wheel: Wheel<Due>,
+    tx_flows: Slab<FlowId, Timed<Outgoing>>,
+    tx_msgs: Slab<MsgId, TxMsg>,
+    ahead: Ahead,
+    trace: Trace,
+    sched: S,
+    stats: Stats,
+    /// Buffers that are lent to flows while they receive.
+    rx_buffers: RxBuffers,
+    /// A granted acknowledgement whose report took the last place of a burst, and when it leaves.
+    granted_next: Option<(TxSegment, Instant)>,
+    /// Which senders of incoming flows have proved their address.
+    proofs: Proofs,
+    /// Erasure-coded blocks that arrive.
+    blocks: OpenBlocks,
+    /// Incoming flows by their sender's name: read only while a flow opens. Never iterated.
+    rx_by_sender: FlowsBySender,
+    controllers: Controllers,
     rng: Rng,
     secret: Secret,
     /// Outgoing flows opened, and opened anew.
     flows_opened: u64,
     /// Answers about flows that are not here.
     allowed: Allowed,
-    /// How long a flow is found by its sender's name after its last segment: longer than its sender
-    /// retries, so that no retransmission opens a new flow.
-    linger: Duration,
-    tx_flows: Slab<FlowId, Timed<Outgoing>>,
-    tx_msgs: Slab<MsgId, TxMsg>,
-    /// Incoming flows; those without a timer are at rest (`resting.rs`).
-    rx_flows: Slab<FlowId, Timed<RxFlow>>,
-    /// Which senders of incoming flows have proved their address.
-    proofs: Proofs,
     /// Place of `rx_flows` at which the next search for a flow at rest begins.
     rest_hand: u32,
-    rx_msgs: Slab<MsgId, RxMsg>,
-    /// Buffers that are lent to flows while they receive.
-    rx_buffers: RxBuffers,
-    /// State of incoming flows whose packets carry extensions; `None` where no packet does.
-    halves: Option<Box<Halves>>,
-    /// Incoming flows by their sender's name: read only while a flow opens. Never iterated.
-    rx_by_sender: FlowsBySender,
-    controllers: Controllers,
     round_trips: RoundTrips,
-    sched: S,
-    /// Whether acknowledgements wait for grants of the scheduler.
-    granted: bool,
-    /// A granted acknowledgement whose report took the last place of a burst, and when it leaves.
-    granted_next: Option<(TxSegment, Instant)>,
-    /// Each acknowledgement asks the scheduler.
-    paced: bool,
-    ahead: Ahead,
-    acks: AckQueue,
-    /// Erasure-coded blocks that arrive.
-    blocks: OpenBlocks,
-    /// Blocks of the last burst to be restored: at most one for each of its segments.
-    restores: VecDeque<Restore>,
-    /// Flows that gave way to others in the burst that is handled.
-    evicted: Vec<Sender>,
-    /// Incoming flows with a message that is open.
-    receiving: u16,
-    wheel: Wheel<Due>,
-    events: VecDeque<Event>,
-    stats: Stats,
-    trace: Trace,
 }
 
 impl Endpoint {

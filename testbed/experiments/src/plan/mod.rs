@@ -20,6 +20,7 @@ pub mod transports;
 mod zeropod;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use transport::ec::EcKind;
 use transport::sched::SchedKind;
@@ -248,15 +249,22 @@ impl Plan {
             (dst.rx_flows, dst.rx_msgs) = (dst.rx_flows + 1, dst.rx_msgs.saturating_add(messages));
         }
         let clamp = |n: u64| u32::try_from(n.clamp(1, 1 << 20)).unwrap_or(1 << 20);
-        let config = |needs: Needs| {
-            Config::new(Settings {
-                tx_flows_max: clamp(needs.tx_flows),
-                rx_flows_max: clamp(needs.rx_flows),
-                msgs_max: clamp(needs.tx_msgs.max(needs.rx_msgs)),
-                ..self.settings.clone()
-            })
+        // Hosts with tables of one size share a configuration, and so its place in the cache.
+        let mut shared = BTreeMap::new();
+        let mut config = |needs: Needs| {
+            let msgs = clamp(needs.tx_msgs.max(needs.rx_msgs));
+            let sizes = (clamp(needs.tx_flows), clamp(needs.rx_flows), msgs);
+            match shared.entry(sizes) {
+                Entry::Occupied(same) => Ok(Config::clone(same.get())),
+                Entry::Vacant(vacant) => {
+                    let (tx_flows_max, rx_flows_max, msgs_max) = sizes;
+                    let settings = self.settings.clone();
+                    let settings = Settings { tx_flows_max, rx_flows_max, msgs_max, ..settings };
+                    Ok(vacant.insert(Config::new(settings)?).clone())
+                }
+            }
         };
-        Ok(needs.into_iter().map(config).collect::<Result<_, _>>()?)
+        needs.into_iter().map(&mut config).collect()
     }
 
     /// The faults of the draft and the failures of the matrix, with the ports they act on.

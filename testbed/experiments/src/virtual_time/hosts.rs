@@ -27,24 +27,26 @@ use crate::plan::Plan;
 use crate::workload::FlowIndex;
 
 /// One host.
+// What each turn reads lies side by side, before the endpoint and at its beginning.
+#[repr(C)]
 struct Host {
-    endpoint: Endpoint,
-    /// The clock that the endpoint sees; all else of a host is by network time.
-    clock: HostClock,
+    /// For each message index: the flow of the matrix that it carries, and its length.
+    messages: Vec<(FlowIndex, u32)>,
     /// When its endpoint has to be called; [`Instant::FAR_FUTURE`] when it does not. Calling
     /// earlier is allowed, calling later is not.
     timer: Instant,
     /// Flows of the matrix to order, by time.
     starts: VecDeque<(Instant, FlowIndex)>,
-    /// For each message index: the flow of the matrix that it carries, and its length.
-    messages: Vec<(FlowIndex, u32)>,
+    /// Packets that the endpoint has given ahead of their departure, in its order.
+    kept: VecDeque<Kept>,
     /// Orders to post, each with how many of its messages have been: all at once unless the
     /// endpoint's tables are full.
     waiting: VecDeque<(Order, usize)>,
+    /// The clock that the endpoint sees; all else of a host is by network time.
+    clock: HostClock,
+    endpoint: Endpoint,
     /// Flows whose connection had failed before they could be posted.
     refused: Vec<FlowIndex>,
-    /// Packets that the endpoint has given ahead of their departure, in its order.
-    kept: VecDeque<Kept>,
 }
 
 /// All hosts, or those of one part of a run.

@@ -138,6 +138,9 @@ pub(crate) struct TxFlow {
     refused_flow: bool,
 }
 
+// One for each flow that sends. The controllers and balancers take more than half of it.
+const _: () = assert!(size_of::<TxFlow>() <= 1008);
+
 impl TxFlow {
     /// A flow to `peer` that has sent nothing.
     pub(crate) fn new(

@@ -15,7 +15,7 @@ use crate::payload::store::{IncomingBytes, OutgoingBytes};
 use crate::security::Opened;
 use crate::worker::config::UdpSums;
 use crate::worker::rx_burst::RxBurst;
-use crate::worker::sealing::believe;
+use crate::worker::sealing::check_opened;
 
 impl<Io, P, C> Worker<Io, P, C>
 where
@@ -126,7 +126,7 @@ where
         segment.trimmed = trimmed;
         let (endpoint, store) = (self.core.endpoint(), &self.store);
         if opened != Opened::Whole {
-            believe(opened, segment, endpoint).inspect_err(|_| self.counts.malformed += 1)?;
+            check_opened(opened, segment, endpoint).inspect_err(|_| self.counts.malformed += 1)?;
         }
         let is_data = matches!(segment.hdr.body, Body::Data(_));
         // The flow's key before the checksum: the payload for a flow that is named and not here

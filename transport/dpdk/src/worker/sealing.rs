@@ -40,12 +40,12 @@ where
     }
 }
 
-/// What a segment is worth that was parsed out of a frame that was `opened`.
+/// Checks a segment by how its frame was `opened`, and takes from a hint what it may not say.
 ///
 /// # Errors
 /// Why it must be dropped.
 #[inline]
-pub(super) fn believe(
+pub(super) fn check_opened(
     opened: Opened,
     segment: &mut RxSegment,
     endpoint: &Endpoint,

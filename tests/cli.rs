@@ -7,6 +7,7 @@ mod program;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use experiments::workload::cm::{self, StartUnit};
 use experiments::workload::matrix::Start;
@@ -504,6 +505,38 @@ fn a_person_gets_tables_and_flows_on_request() {
     }
     assert_eq!(ran.out.matches("finished").count(), 5, "{}", ran.out);
     assert_eq!(headrace(&["run", &dir.matrix(), "--flows", "--json"]).code, 2);
+}
+
+#[test]
+fn shells_and_man_know_every_command() {
+    let commands =
+        ["run", "doctor", "gen", "list", "compare", "report", "bench", "perf", "ping", "replay"];
+    let dir = Dir::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let ran = headrace(&["completions", shell]);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
+        for word in commands.into_iter().chain(["transport"]) {
+            assert!(ran.out.contains(word), "{shell}: no {word}");
+        }
+        // What the shell itself says of it, where the shell is installed.
+        let script = dir.file(shell, &ran.out);
+        if let Ok(read) = Command::new(shell).args(["-n", &script]).output() {
+            assert!(read.status.success(), "{shell}: {read:?}");
+        }
+    }
+    let pages = dir.path("man1");
+    let ran = headrace(&["man", &pages]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{ran:?}");
+    for command in commands.into_iter().chain(["perf-client", "bench-datapath"]) {
+        let page = fs::read_to_string(format!("{pages}/headrace-{command}.1")).unwrap();
+        assert!(page.contains(".SH SYNOPSIS") && !page.contains("help(1)"), "{command}: {page}");
+    }
+    let page = fs::read_to_string(format!("{pages}/headrace-run.1")).unwrap();
+    assert!(page.contains("transport") && !page.contains("SUBCOMMANDS"), "{page}");
+    let counted = fs::read_dir(&pages).unwrap().count();
+    assert!(ran.err.starts_with(&format!("{counted} pages")), "{}", ran.err);
+    let taken = dir.file("taken", "");
+    assert_eq!(headrace(&["man", &taken]).code, 2);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Parser, Subcommand};
+use clap_complete::Shell;
 
 use crate::args::{Bench, ReportArgs, RunArgs};
 use crate::dci::DciArgs;
@@ -96,5 +97,16 @@ pub(crate) enum Command {
         /// Recordings, or directories of runs with --set vdev.record=on --out DIR.
         #[arg(required = true, value_name = "DIR|FILE.rec")]
         paths: Vec<PathBuf>,
+    },
+    /// Prints completions for a shell, for its folder of completions.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Writes the manual pages, one for each command.
+    Man {
+        /// The directory, which is made where it is missing: a `man1` folder of MANPATH.
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
     },
 }

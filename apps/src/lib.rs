@@ -13,6 +13,7 @@
 //! | `perf` | throughput and round trips between two processes |
 //! | `replay` | recorded runs through the core again |
 //! | `list`, `generate` | what there is by name, and matrices made to order |
+//! | `shell` | completions and manual pages |
 //!
 //! Exit codes are a contract (see [`Exit`]). Results go to standard output, everything else to
 //! standard error.
@@ -41,6 +42,7 @@ mod replay;
 mod report;
 mod run;
 mod scenarios;
+mod shell;
 mod stopwatch;
 mod sweep_dir;
 mod table;
@@ -183,5 +185,7 @@ fn execute(
         Command::Ping { what } => perf::ping(&what, console),
         Command::Dci(dci_args) => dci::run(&dci_args, console),
         Command::Replay { paths } => replay::run(&paths, console),
+        Command::Completions { shell } => shell::completions(shell, console),
+        Command::Man { dir } => shell::man(&dir, console),
     }
 }

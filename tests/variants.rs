@@ -6,6 +6,7 @@ mod program;
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -213,6 +214,68 @@ fn a_report_draws_the_same_picture_from_the_same_results() {
     assert_eq!(numbers["plots"][0][1]["curves"][0]["points"].as_array().unwrap().len(), 17);
     assert_eq!(numbers["runs"][3]["variant"], "ecmp,size=256KiB");
     assert_eq!(numbers["runs"][3]["summary"]["wall_s"], Value::Null);
+}
+
+#[test]
+fn a_report_has_the_formats_asked_for_and_no_others() {
+    let (dir, file) = scenario();
+    let (runs, drawn) = (path(&dir, "runs"), path(&dir, "drawn"));
+    assert_eq!(headrace(&["run", &file, "--quiet", "--out", &runs]).code, 0);
+    let ran = headrace(&["report", &runs, "-o", &drawn, "--format", "png,pdf,csv,html"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let names = fs::read_dir(&drawn).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    let wanted =
+        ["-curves.csv", ".csv", ".json", ".pdf", ".png"].map(|end| format!("balancers{end}"));
+    assert_eq!(names[..5], wanted);
+    assert_eq!(names[5..], ["report.html"]);
+    let bytes = |name: &str| fs::read(format!("{drawn}/{name}")).unwrap();
+    assert!(
+        bytes("balancers.png").starts_with(b"\x89PNG")
+            && bytes("balancers.pdf").starts_with(b"%PDF")
+    );
+    let text = |name: &str| String::from_utf8(bytes(name)).unwrap();
+    let (lines, points) = (text("balancers.csv"), text("balancers-curves.csv"));
+    assert!(lines.starts_with("run,schema,world,"), "{lines}");
+    assert_eq!(lines.lines().count(), 5, "a head and four runs: {lines}");
+    assert!(lines.contains("\n\"ecmp,size=256KiB\",1,sim,"), "{lines}");
+    let numbers = json(&text("balancers.json"));
+    let curves =
+        numbers["plots"].as_array().unwrap().iter().flat_map(|row| row.as_array().unwrap());
+    let curves = curves.flat_map(|panel| panel["curves"].as_array().unwrap());
+    let counted: usize = curves.map(|curve| curve["points"].as_array().unwrap().len()).sum();
+    assert_eq!(points.lines().count(), 1 + counted, "{points}");
+    let again = path(&dir, "again");
+    let ran = headrace(&["report", &runs, "-o", &again, "--format", "pdf,html"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    for name in ["balancers.pdf", "report.html"] {
+        assert_eq!(fs::read(format!("{again}/{name}")).unwrap(), bytes(name), "{name}");
+    }
+    browse(&dir, &text("report.html"));
+}
+
+/// Opens the page in a browser without a window, where one is installed: a curve goes and comes
+/// back, a table is sorted, the wheel zooms, a double click shows all.
+fn browse(dir: &tempfile::TempDir, page: &str) {
+    let script = r#"<script>
+        const svg = document.querySelector("svg"), drawn = () => svg.innerHTML;
+        const whole = drawn(), name = document.querySelector(".legend button");
+        name.click(); const fewer = drawn(); name.click(); const all = drawn();
+        const title = document.querySelector("th"), first = () => document.querySelector("td").textContent;
+        title.click(); const low = first(); title.click(); const high = first();
+        svg.dispatchEvent(new WheelEvent("wheel", { deltaY: -1, clientX: 200, clientY: 150 }));
+        const near = drawn(); svg.dispatchEvent(new MouseEvent("dblclick"));
+        document.body.textContent = ["seen", fewer.length < whole.length, all === whole, low < high,
+            near !== whole, drawn() === whole].join(" ");
+        </script></body>"#;
+    let file = path(dir, "page.html");
+    fs::write(&file, page.replace("</body>", script)).unwrap();
+    let flags = ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"];
+    let browser = Command::new("chromium").args(flags).arg(format!("file://{file}")).output();
+    let Ok(shown) = browser else { return println!("not looked at: chromium is not installed") };
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("seen true true true true true"), "{shown}");
 }
 
 #[test]

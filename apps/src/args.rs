@@ -12,6 +12,8 @@ use experiments::input::InputError;
 use experiments::observe::Observe;
 use transport::ec::BlockShape;
 
+use crate::report::Format;
+
 /// The measurements of `headrace bench`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
@@ -317,9 +319,18 @@ pub(crate) struct ReportArgs {
     /// beside its picture, to draw it again.
     #[arg(required = true, value_name = "DIR|NAME.json")]
     pub(crate) dirs: Vec<PathBuf>,
-    /// Writes NAME.svg and NAME.json there for each scenario.
+    /// Writes NAME.json and the chosen formats there for each scenario.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: PathBuf,
+    /// Formats, with commas between.
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "svg",
+        value_name = "FORMAT,.."
+    )]
+    pub(crate) format: Vec<Format>,
     /// Results of another simulator to put beside ours.
     #[arg(long, value_name = "FILE.json")]
     pub(crate) reference: Option<PathBuf>,

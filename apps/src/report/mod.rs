@@ -5,6 +5,7 @@
 //! | `read` | directories of results |
 //! | `panel` | from results to curves |
 //! | `draw`, `legend` | from curves to SVG |
+//! | `format`, `html` | the files of a figure by format, one page for a browser |
 //! | `page` | tables in a document |
 //! | `reference` | results of another simulator |
 //!
@@ -12,6 +13,8 @@
 
 mod compare;
 mod draw;
+mod format;
+mod html;
 mod legend;
 mod page;
 mod panel;
@@ -24,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(crate) use compare::compare;
+pub(crate) use format::Format;
 
 use crate::args::ReportArgs;
 use crate::console::Console;
@@ -70,13 +74,15 @@ pub(crate) fn run(args: &ReportArgs, console: &mut Console<'_>) -> Result<Exit, 
     let all = read::all(&dirs)?;
     let reference = args.reference.as_deref().map(Reference::read).transpose()?;
     let out = OutDir::create(&args.output)?;
-    for numbers in &earlier {
-        write(&out, numbers)?;
+    let redrawn = earlier.len();
+    let mut figures = earlier;
+    figures.extend(all.iter().map(numbers).collect::<Result<Vec<_>, _>>()?);
+    format::write(&out, &figures, &args.format)?;
+    for numbers in &figures[..redrawn] {
         writeln!(console.err, "{}: drawn again", numbers.name)?;
     }
     for results in &all {
         let name = &results.head.name;
-        write(&out, &numbers(results)?)?;
         if let Some(path) = &args.page {
             let picture = beside(path, &args.output.join(format!("{name}.svg")));
             let block = page::block(results, &picture, reference.as_ref())?;
@@ -89,18 +95,6 @@ pub(crate) fn run(args: &ReportArgs, console: &mut Console<'_>) -> Result<Exit, 
         }
     }
     Ok(Exit::Finished)
-}
-
-/// Writes the picture of these numbers, and the numbers.
-fn write(out: &OutDir, numbers: &Numbers) -> Result<(), Failure> {
-    let name = &numbers.name;
-    let svg = draw::svg(&title(numbers), &numbers.plots)?;
-    out.write(&format!("{name}.svg"), |file| file.write_all(svg.as_bytes()))?;
-    out.write(&format!("{name}.json"), |file| {
-        serde_json::to_writer(&mut *file, numbers)?;
-        file.write_all(b"\n")
-    })?;
-    Ok(())
 }
 
 /// What a picture shows, in words: the sentence of the scenario, and the figure that it repeats.

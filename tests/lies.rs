@@ -251,6 +251,80 @@ fn odd_but_honest_files_are_accepted() {
     }
 }
 
+/// A run of `transport` with `flags` over two sites ends before it begins: exit code 2, and a
+/// message with each of `words`.
+fn mlcc_refused(transport: &str, flags: &[&str], words: &[&str]) {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "Nodes 256\nConnections 2\n0->128 start 0 size 5000\n128->1 start 0 size 5000\n";
+    let path = file(dir.path(), "across.cm", text.as_bytes());
+    let run = ["run", &path, "--transport", transport];
+    let topology = ["--topo", "two-dc-leaf"];
+    let topology = if flags.contains(&topology[0]) { &[][..] } else { &topology };
+    let (code, out, err) = headrace(&[&run[..], topology, flags].concat());
+    let case = format!("{transport} {flags:?}\n{err}");
+    assert_eq!((code, out.as_str()), (2, ""), "{case}");
+    assert!(err.contains("found") && err.contains("expected"), "{case}");
+    for source in ["::", "Duration", "ParamError"] {
+        assert!(!err.contains(source), "the source's words: {case}");
+    }
+    for word in words {
+        assert!(err.contains(word), "no `{word}` in {case}");
+    }
+}
+
+#[test]
+fn settings_of_mlcc_are_refused_under_the_name_they_were_given() {
+    for (set, words) in [
+        ("cc.mlcc.theta=1ns", ["`cc.mlcc.theta=1ns`", "in 1us..=10s", "its default is 18ms"]),
+        ("rc.mlcc.theta=1ns", ["`rc.mlcc.theta=1ns`", "in 1us..=10s", "its default is 18ms"]),
+        ("cc.mlcc.theta=abc", ["`cc.mlcc.theta=abc`", "with unit ns, us, ms or s", "18ms"]),
+        ("cc.mlcc.dt=0", ["`cc.mlcc.dt=0`", "in 1ns..=1s", "its default is 1ms"]),
+        ("cc.mlcc.dt=2s", ["`cc.mlcc.dt=2s`", "in 1ns..=1s", "its default is 1ms"]),
+        ("cc.mlcc.alpha=0", ["`cc.mlcc.alpha=0`", "in 0.01..=1", "its default is 0.5"]),
+        ("cc.mlcc.alpha=nan", ["`cc.mlcc.alpha=nan`", "in 0.01..=1", "its default is 0.5"]),
+        ("cc.mlcc.m=6", ["`cc.mlcc.m=6`", "in 1..=5", "its default is 5"]),
+        ("cc.mlcc.m=x", ["`cc.mlcc.m=x`", "in 1..=5", "its default is 5"]),
+        ("cc.mlcc.near=maybe", ["`cc.mlcc.near=maybe`", "on or off", "its default is on"]),
+        ("cc.mlcc.initial=half", ["`cc.mlcc.initial=half`", "line or equal", "is equal"]),
+        ("cc.mlcc.below=x", ["`cc.mlcc.below=x`", "credit, eq5 or stale", "is credit"]),
+        ("cc.mlcc.clock=-1", ["`cc.mlcc.clock=-1`", "in 0..=1000", "its default is 2"]),
+        ("cc.mlcc.feedback_gap=2s", ["`cc.mlcc.feedback_gap=2s`", "in 0ns..=1s", "is 6us"]),
+        ("dci.queues=0", ["`dci.queues=0`", "in 1..=1048576", "its default is 4096"]),
+        ("switch.int_room=99", ["--set", "`switch.int_room=99`", "0..=8 hops"]),
+        ("cc.mlcc.tetha=18ms", ["`cc.mlcc.tetha`", "did you mean", "`cc.mlcc.theta`"]),
+        ("cc.mlcc.theta=1ms", ["cc.mlcc.theta: found 1000", "cc.mlcc.dt, 1000", "theta_rtts=3"]),
+        ("rc.mlcc.dt=20ms", ["cc.mlcc.theta: found 18000", "rc.mlcc.dt, 20000", "theta_rtts=3"]),
+    ] {
+        mlcc_refused("mlcc", &["--set", set], &words);
+    }
+}
+
+#[test]
+fn what_mlcc_and_controllers_that_read_telemetry_cannot_use_is_refused_with_a_mend() {
+    fn set(flag: &str) -> [&str; 2] {
+        ["--set", flag]
+    }
+    let signal = "--set cc.mlcc.signal=off";
+    mlcc_refused("mlcc", &set("switch.program=none"), &["switch.program", "dci@border", signal]);
+    mlcc_refused("mlcc", &["--topo", "leaf-spine:16,16,16"], &["topology", "two-dc-leaf", signal]);
+    for (transport, room, longest) in [("hpcc", 5, 6), ("powertcp", 5, 6), ("mlcc", 3, 4)] {
+        let (room, most) = (format!("switch.int_room={room}"), format!("int_room={longest}"));
+        mlcc_refused(transport, &set(&room), &["switch.int_room", "longest path", &most]);
+    }
+    for (transport, lb, mend) in
+        [("hpcc", "spray", "--lb ecmp"), ("powertcp", "reps", "--lb ecmp"), ("mlcc", "spray", "lb")]
+    {
+        mlcc_refused(transport, &["--lb", lb], &[lb, "compares hops", mend]);
+    }
+    mlcc_refused("mlcc", &set("far.lb=reps"), &["far.lb", "compares hops", "far.lb=ecmp"]);
+    mlcc_refused("mlcc", &set("mtu=60"), &["`mtu=60`", "64..=8960 bytes"]);
+    let lossless = ["--set", "switch.program=pfc@all", "--set", "switch.border_queue=10MB"];
+    let words = ["switch.border_queue: found", "lossless", "--set switch.border_queue=750"];
+    mlcc_refused("hpcc", &lossless, &words);
+    let real = ["--world", "vdev"];
+    mlcc_refused("mlcc-paper", &real, &["wire.data_overhead", "mlcc-paper", "--world sim"]);
+}
+
 #[test]
 fn a_long_matrix_runs_in_bounded_time_and_memory() {
     const LINES: u32 = 100_000;

@@ -16,7 +16,7 @@ use crate::time::Duration;
 use crate::units::Bytes;
 
 /// One setting as a list shows it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct ParamKey {
     /// The last part of the setting's name.
     pub key: &'static str,
@@ -24,9 +24,27 @@ pub struct ParamKey {
     pub doc: &'static str,
     /// The form of a value, without the range.
     pub values: &'static str,
-    /// The range as Rust writes it, or empty.
-    pub range: &'static str,
+    /// The range, each end as text that sets it; `None` where every value is taken.
+    pub range: Option<fn() -> String>,
 }
+
+impl ParamKey {
+    /// What the setting takes: the form of its values, and their range.
+    #[must_use]
+    pub fn takes(&self) -> String {
+        let range = self.range.map_or(String::new(), |range| format!(" in {}", range()));
+        format!("{}{range}", self.values)
+    }
+}
+
+/// Settings of one name and description are the same setting.
+impl PartialEq for ParamKey {
+    fn eq(&self, other: &Self) -> bool {
+        (self.key, self.doc) == (other.key, other.doc)
+    }
+}
+
+impl Eq for ParamKey {}
 
 /// Why a setting was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,9 +64,8 @@ impl fmt::Display for ParamError {
                 write!(f, "no such setting; there are")?;
                 keys.iter().try_for_each(|known| write!(f, " {}", known.key))
             }
-            Self::BadValue(known) => write!(f, "{} takes {}", known.key, known.values),
-            Self::OutOfRange(known) => {
-                write!(f, "{} takes {} in {}", known.key, known.values, known.range)
+            Self::BadValue(known) | Self::OutOfRange(known) => {
+                write!(f, "{} takes {}", known.key, known.takes())
             }
         }
     }
@@ -192,6 +209,12 @@ pub fn within<T: PartialOrd>(value: &T, range: &RangeInclusive<T>) -> bool {
     range.contains(value)
 }
 
+/// `range` with its ends as text that sets them.
+#[doc(hidden)]
+pub fn shown<T: ParamValue>(range: &RangeInclusive<T>) -> String {
+    format!("{}..={}", range.start().show(), range.end().show())
+}
+
 /// Declares a struct of settings: `/// doc` then `name: type = default` and, for numbers, `in
 /// low..=high`. Gives the struct, `Default`, `KEYS`, `set`, `show` and `validate`.
 #[doc(hidden)]
@@ -222,7 +245,7 @@ macro_rules! params {
                 key: stringify!($field),
                 doc: concat!($($doc, "\n"),+),
                 values: <$type as $crate::params::ParamValue>::VALUES,
-                range: concat!($(stringify!($range))?),
+                range: $crate::params::range!($type $(, $range)?),
             }),*];
 
             fn key(name: &str) -> Option<&'static $crate::params::ParamKey> {
@@ -292,6 +315,18 @@ macro_rules! params {
     };
 }
 
+/// The text of a range that a setting may have, or `None`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! range {
+    ($type:ty) => {
+        None
+    };
+    ($type:ty, $range:expr) => {
+        Some(|| $crate::params::shown::<$type>(&$range))
+    };
+}
+
 /// Declares an enum whose values are words.
 #[doc(hidden)]
 #[macro_export]
@@ -324,7 +359,7 @@ macro_rules! words {
     };
 }
 
-pub use {params, words};
+pub use {params, range, words};
 
 params! {
     /// Settings of a policy that has none.
@@ -347,7 +382,7 @@ pub const fn count(parts: &[&[ParamKey]]) -> usize {
 #[doc(hidden)]
 #[must_use]
 pub const fn joined<const N: usize>(parts: &[&[ParamKey]]) -> [ParamKey; N] {
-    let mut all = [ParamKey { key: "", doc: "", values: "", range: "" }; N];
+    let mut all = [ParamKey { key: "", doc: "", values: "", range: None }; N];
     let (mut part, mut filled) = (0, 0);
     while part < parts.len() {
         let mut key = 0;
@@ -377,7 +412,7 @@ mod tests {
             /// How much.
             amount: f32 = 0.5, in 0.0..=1.0;
             /// How long.
-            span: Duration = Duration::from_ms(1);
+            span: Duration = Duration::from_ms(1), in Duration::from_us(1)..=Duration::from_s(1);
             /// Which colour.
             colour: Colour = Colour::Red;
             /// Whether.
@@ -442,10 +477,10 @@ mod tests {
     fn a_refused_value_says_what_would_be_taken_and_changes_nothing() {
         let mut sample = Sample::default();
         for (key, value, says) in [
-            ("amount", "2", "amount takes a number in 0.0..=1.0"),
-            ("amount", "NaN", "amount takes a number in 0.0..=1.0"),
-            ("amount", "x", "amount takes a number"),
-            ("span", "7", "span takes a whole number with unit ns, us, ms or s"),
+            ("amount", "2", "amount takes a number in 0..=1"),
+            ("amount", "NaN", "amount takes a number in 0..=1"),
+            ("amount", "x", "amount takes a number in 0..=1"),
+            ("span", "7", "span takes a whole number with unit ns, us, ms or s in 1us..=1s"),
             ("colour", "green", "colour takes red or blue"),
             ("amuont", "1", "no such setting; there are amount span colour flag"),
         ] {

@@ -39,8 +39,9 @@ fn hasty_border(plan: &Plan) -> Option<Warning> {
     }
     let found = format!("{}, less than RTT_C", params.theta);
     let expected = format!("at least rc.mlcc.rtt_c, {}", params.rtt_c);
-    let help = "the queue at the border overshoots; three RTT_C: --set rc.mlcc.theta_rtts=3";
-    Some(Warning(InputError::new(found, expected).at("rc.mlcc.theta", 0, 0).help(help)))
+    let help = "the queue at the border overshoots; three RTT_C: --set cc.mlcc.theta_rtts=3";
+    let theta = plan.draft.written("rc.mlcc.theta");
+    Some(Warning(InputError::new(found, expected).at(theta, 0, 0).help(help)))
 }
 
 /// Flags and settings of `--set` that change nothing in this run.

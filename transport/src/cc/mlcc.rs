@@ -205,8 +205,8 @@ impl Controller for Mlcc {
         Some(RcKind::Mlcc)
     }
 
-    fn reads_int(_params: &CcParams) -> bool {
-        true
+    fn reads_int(params: &CcParams) -> bool {
+        !params.mlcc.is_alone()
     }
 }
 

@@ -194,7 +194,7 @@ mod tests {
             (&[("switch.qdisc", "lossless")], &["switch.qdisc", "`lossless`", "neither"]),
             (&[("switch.dcsim.queue", "0")], &["switch.dcsim.queue=0", "1..=1024"]),
             (&[("switch.dcsim.bucket", "13")], &["switch.dcsim.bucket", "13", "12"]),
-            (&[("sched.dcsim.fraction", "1.5")], &["fraction=1.5", "0.0..=1.0"]),
+            (&[("sched.dcsim.fraction", "1.5")], &["fraction=1.5", "0..=1"]),
             (&[("sched.dcsim.rtt_max", "5us")], &["sched.dcsim.rtt_max", "5.000us", "RTT_p"]),
             (&[("sched.dcsim.rtt_max", "1ms")], &["rtt_max", "1000.000us", "at most", "16 times"]),
             (

@@ -190,6 +190,8 @@ pub struct Draft {
     /// The `nic` world.
     pub nic: NicSettings,
     origins: BTreeMap<String, Origin>,
+    /// How a key was written when it was set last.
+    written: BTreeMap<String, String>,
 }
 
 impl Default for Draft {
@@ -246,6 +248,7 @@ impl Default for Draft {
                 patience: Duration::from_s(60),
             },
             origins: BTreeMap::new(),
+            written: BTreeMap::new(),
         };
         draft.apply_preset(&transports::TRANSPORTS[0]);
         draft
@@ -359,6 +362,7 @@ impl Draft {
     /// When there is no such key, with the nearest one, or the value is none of its values.
     pub fn set(&mut self, key: &str, value: &str, origin: Origin) -> Result<(), InputError> {
         keys::set(self, key, value)?;
+        self.written.insert(keys::canonical(key).to_owned(), key.to_owned());
         self.fault_origins.resize(self.faults.len(), origin.clone());
         self.origins.insert(keys::canonical(key).to_owned(), origin);
         Ok(())
@@ -436,6 +440,13 @@ impl Draft {
     #[must_use]
     pub fn origin(&self, key: &str) -> Origin {
         self.origins.get(key).cloned().unwrap_or(Origin::Default)
+    }
+
+    /// The name of the setting `key` for messages: as it was written when it was set, else its
+    /// second name, the one in documents.
+    #[must_use]
+    pub fn written<'a>(&'a self, key: &'a str) -> &'a str {
+        self.written.get(key).map_or(keys::familiar(key), String::as_str)
     }
 
     /// Every setting with its value as text and its origin, in the order of the key table, then

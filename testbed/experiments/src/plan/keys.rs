@@ -9,7 +9,9 @@ use fabric::QdiscKind;
 use transport::cc::CcKind;
 use transport::ec::{BlockShape, EcKind};
 use transport::lb::LbKind;
+use transport::params::ParamError;
 use transport::sched::SchedKind;
+use transport::wire::int::HOPS_MAX;
 use transport::{Bytes, Duration};
 
 use super::draft::Draft;
@@ -128,7 +130,7 @@ keys! {
         reads it; off; or SWITCHES with commas between (tor,border), for packets of every flow",
         |d, v| d.set_stamping(v.parse()?), |d| d.stamping.to_string();
     "switch.int_room", "hops of telemetry that packets with telemetry have room for, 0..=8",
-        |d, v| d.settings.int_room = integer(v)?, |d| d.settings.int_room.to_string();
+        |d, v| d.settings.int_room = hops(v)?, |d| d.settings.int_room.to_string();
     "switch.int_cut", "run where paths have more hops than packets have room for: on or off",
         |d, v| d.int_cut = on_off(v)?, |d| if d.int_cut { "on" } else { "off" }.to_owned();
     "switch.queue", "data bytes a port buffers (of its link in, where lossless), or auto: the \
@@ -222,30 +224,51 @@ pub const PMDS: &[&str] = &["net_ring", "net_memif", "net_tap", "net_null"];
 
 /// Sets `key` from `value`.
 pub(super) fn set(draft: &mut Draft, key: &str, value: &str) -> Result<(), InputError> {
-    let key = canonical(key);
-    let wrong = |expected: String| InputError::new(format!("`{key}={value}`"), expected);
+    // Messages name the setting as it was written.
+    let (written, key) = (key, canonical(key));
+    let wrong = |expected: String| InputError::new(format!("`{written}={value}`"), expected);
     if let Some(known) = KEYS.iter().find(|known| known.name == key) {
         return (known.set)(draft, value).map_err(|refusal| match refusal {
             Refusal::Expected(expected) => wrong(expected.to_owned()),
             Refusal::Part(mut error) => {
-                error.found = format!("`{key}={value}`: {}", error.found);
+                error.found = format!("`{written}={value}`: {}", error.found);
                 error
             }
         });
     }
     if let Some(set) = policy_keys::set(draft, key, value) {
-        return set.map_err(|error| wrong(error.to_string()));
+        return set.map_err(|error| match error {
+            ParamError::UnknownKey(_) => unknown(written),
+            ParamError::BadValue(known) | ParamError::OutOfRange(known) => {
+                let default = default_of(key).map(|value| format!("its default is {value}"));
+                wrong(known.takes()).help(default.unwrap_or_default())
+            }
+        });
     }
+    Err(unknown(written))
+}
+
+/// No setting has this name.
+fn unknown(key: &str) -> InputError {
     let names = names();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    Err(InputError::new(format!("setting `{key}`"), "a known setting")
-        .help(did_you_mean(key, &names)))
+    let seconds = SECOND_NAMES.iter().map(|(second, _)| *second);
+    let all: Vec<&str> = names.iter().map(String::as_str).chain(seconds).collect();
+    let family = key.rfind('.').map_or("", |end| &key[..=end]);
+    let mut near: Vec<&str> =
+        all.iter().copied().filter(|name| !family.is_empty() && name.starts_with(family)).collect();
+    if near.is_empty() {
+        near = all;
+    }
+    InputError::new(format!("setting `{key}`"), "a known setting").help(did_you_mean(key, &near))
 }
 
 /// Second names: MLCC is one thing to its user, and three parts here; DCsim's switches limit SIMs.
-const SECOND_NAMES: [(&str, &str); 12] = [
+const SECOND_NAMES: [(&str, &str); 15] = [
     ("cc.mlcc.theta", "rc.mlcc.theta"),
+    ("cc.mlcc.theta_rtts", "rc.mlcc.theta_rtts"),
     ("cc.mlcc.dt", "rc.mlcc.dt"),
+    ("cc.mlcc.dt_rtts", "rc.mlcc.dt_rtts"),
+    ("cc.mlcc.leak", "rc.mlcc.leak"),
     ("cc.mlcc.alpha", "rc.mlcc.alpha"),
     ("cc.mlcc.m", "rc.mlcc.m"),
     ("cc.mlcc.initial", "rc.mlcc.initial"),
@@ -262,6 +285,11 @@ const SECOND_NAMES: [(&str, &str); 12] = [
 #[must_use]
 pub fn canonical(key: &str) -> &str {
     SECOND_NAMES.iter().find(|(second, _)| *second == key).map_or(key, |(_, first)| first)
+}
+
+/// The second name of a setting, for messages; its only name where it has one.
+pub(super) fn familiar(key: &str) -> &str {
+    SECOND_NAMES.iter().find(|(_, first)| *first == key).map_or(key, |(second, _)| second)
 }
 
 /// The value of a setting that is not a policy's, as text that sets it.
@@ -447,6 +475,11 @@ fn quarters(text: &str) -> Result<u16, &'static str> {
 
 fn workers(text: &str) -> Result<usize, &'static str> {
     integer(text).and_then(|n| if (1..=64).contains(&n) { Ok(n) } else { Err("1..=64 threads") })
+}
+
+fn hops(text: &str) -> Result<u8, &'static str> {
+    let count: u8 = integer(text).map_err(|_| "0..=8 hops")?;
+    if usize::from(count) <= HOPS_MAX { Ok(count) } else { Err("0..=8 hops") }
 }
 
 fn depth(text: &str) -> Result<usize, &'static str> {

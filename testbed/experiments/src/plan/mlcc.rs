@@ -4,12 +4,35 @@ use fabric::ProgramKind;
 use transport::Config;
 use transport::cc::CcKind;
 
-use super::{Draft, RunError};
+use super::{Draft, Origin, RunError};
 use crate::input::InputError;
 use crate::topology::FatTree;
-use crate::topology::programs::Switches;
+use crate::topology::programs::{ProgramSpec, Switches};
 use crate::workload::Matrix;
 use crate::workload::matrix::SwitchTier;
+
+/// The mend where border switches are missing.
+const HELP: &str = "use --topo two-dc-leaf with --transport mlcc, or do without border switches: \
+                    --set cc.mlcc.signal=off";
+
+/// Takes the programs of a preset out of border switches that take no part.
+///
+/// # Errors
+/// When a preset has programs for border switches, and the network has no such switches.
+pub(super) fn fit(draft: &mut Draft, has_borders: bool) -> Result<(), RunError> {
+    let is_preset = matches!(draft.origin("switch.program"), Origin::Transport(_));
+    let is_dci = |spec: &ProgramSpec| spec.program == ProgramKind::Dci;
+    if !is_preset || !draft.programs.iter().any(is_dci) {
+        return Ok(());
+    }
+    if draft.settings.cc_params.mlcc.is_alone() {
+        draft.programs.retain(|spec| !is_dci(spec));
+    } else if !has_borders {
+        let found = format!("{} on a network of one site", draft.transport.name);
+        return Err(refused("topology", found, "two sites with border switches".to_owned(), HELP));
+    }
+    Ok(())
+}
 
 /// Refuses flows whose controller is MLCC where nothing would control them.
 pub(super) fn check(
@@ -31,20 +54,18 @@ pub(super) fn check(
     if !(inside || across) || config.cc_params.mlcc.is_alone() {
         return check_times(draft, config, across);
     }
-    let help = "use --topo two-dc-leaf with --transport mlcc, or do without border switches: --set \
-                cc.mlcc.signal=off";
     if inside {
         let found = "cc `mlcc` for flows that pass no border switch".to_owned();
         let expected = "another controller inside a site, with far.cc=mlcc".to_owned();
-        return Err(refused("cc", found, expected, help));
+        return Err(refused("cc", found, expected, HELP));
     }
     if spec.wan.is_none() {
         let found = "mlcc on a network of one site".to_owned();
-        return Err(refused("topology", found, "two sites with border switches".to_owned(), help));
+        return Err(refused("topology", found, "two sites with border switches".to_owned(), HELP));
     }
     let borders = tree.switches(&Switches::Tier(SwitchTier::Border));
     let runs = |switch: u32| {
-        let of = |spec: &&crate::topology::programs::ProgramSpec| {
+        let of = |spec: &&ProgramSpec| {
             tree.switches(&spec.switches).is_ok_and(|range| range.contains(&switch))
         };
         let last = draft.programs.iter().rfind(of);
@@ -53,7 +74,7 @@ pub(super) fn check(
     if !borders.is_ok_and(|mut all| all.all(runs)) {
         let found = "border switches without the program dci".to_owned();
         let expected = "switch.program=dci@border: mlcc lives of what they write".to_owned();
-        return Err(refused("switch.program", found, expected, help));
+        return Err(refused("switch.program", found, expected, HELP));
     }
     check_times(draft, config, across)
 }
@@ -65,9 +86,11 @@ fn check_times(draft: &Draft, config: &Config, across: bool) -> Result<(), RunEr
         return Ok(());
     }
     let found = format!("{}, by {}", params.theta, draft.origin("rc.mlcc.theta"));
-    let expected = format!("longer than rc.mlcc.dt, {}", params.dt);
-    let help = "three RTT_C and a sixth of one are a good pair";
-    Err(refused("rc.mlcc.theta", found, expected, help))
+    let (theta, dt) = (draft.written("rc.mlcc.theta"), draft.written("rc.mlcc.dt"));
+    let expected = format!("longer than {dt}, {}", params.dt);
+    let help = "three RTT_C and a sixth of one are a good pair: --set cc.mlcc.theta_rtts=3 --set \
+                cc.mlcc.dt_rtts=0.167";
+    Err(refused(theta, found, expected, help))
 }
 
 fn refused(key: &str, found: String, expected: String, help: &str) -> RunError {

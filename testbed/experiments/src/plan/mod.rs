@@ -88,32 +88,33 @@ impl Plan {
         if matrix.nodes > topology.nodes {
             return Err(RunError::Hosts { matrix: matrix.nodes, topology: topology.nodes });
         }
-        let tree = FatTree::new(with_queues(draft, topology))?;
+        let mut draft = draft.clone();
+        mlcc::fit(&mut draft, topology.wan.is_some())?;
+        let tree = FatTree::new(with_queues(&draft, topology))?;
         let mut settings = draft.settings.clone();
         settings.line_rate = topology.tier[0].link_rate();
         // Legal so far? Then lengths can be asked for.
         let config = Config::new(settings.clone())?;
-        let mut fabric = fabric_params(draft, &config);
+        let mut fabric = fabric_params(&draft, &config);
         fabric.buffer = Some(draft.switch.queue.unwrap_or_else(|| {
             // Counted in packets, so that what only first segments carry takes none of their room.
             let bdp = scaled(tree.site_bdp(&fabric), draft.switch.queue_bdp);
             let packets = bdp.0.div_ceil(config.mtu().0).max(1);
             Bytes(packets.saturating_mul(config.packet_max().0))
         }));
-        checks::check_queues(draft, topology, config.packet_max())?;
-        checks::check_marks(draft)?;
-        checks::check_sizes(draft)?;
+        checks::check_queues(&draft, topology, config.packet_max())?;
+        checks::check_marks(&draft)?;
+        checks::check_sizes(&draft)?;
         if draft.switch.queue.is_none() {
-            let least = blueprint(draft, &tree, &fabric)?.least_buffer();
+            let least = blueprint(&draft, &tree, &fabric)?.least_buffer();
             fabric.buffer = fabric.buffer.max(Some(least));
             fabric.buffer = fabric.buffer.max(dcsim::least_buffer(&fabric, &config));
         }
-        let blueprint = blueprint(draft, &tree, &fabric)?;
-        pfc::check(draft, &blueprint)?;
-        let base_rtts = base_rtts(draft, &tree, &fabric);
+        let blueprint = blueprint(&draft, &tree, &fabric)?;
+        pfc::check(&draft, &blueprint)?;
+        let base_rtts = base_rtts(&draft, &tree, &fabric);
         let farthest = HostId(topology.nodes - 1);
         let inter = base_rtts[usize::from(topology.meeting_tier(HostId(0), farthest))];
-        let mut draft = draft.clone();
         let facts = facts::of(&draft, topology, &fabric);
         draft.fit_to(base_rtts[usize::from(topology.tiers - 1)], inter, &facts);
         fabric.programs = draft.switch.programs.clone();

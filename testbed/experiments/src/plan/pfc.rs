@@ -26,9 +26,12 @@ pub(super) fn check(draft: &Draft, blueprint: &Blueprint) -> Result<(), RunError
     let least = short.least().0;
     let paused = paused.replace("{}", &short.headroom.0.to_string());
     let expected = format!("at least {least}: {} before {paused}", short.xoff.0);
+    // Border switches have a setting of their own, which replaces the other.
+    let border = draft.switch.border_queue == Some(short.buffer);
+    let key = if border { "switch.border_queue" } else { "switch.queue" };
     let help = format!(
-        "raise it with --set switch.queue={least} (or Queue_Down and Queue_Up of the topology), \
-         or lower switch.pfc.xoff",
+        "raise it with --set {key}={least} (or Queue_Down and Queue_Up of the topology), or lower \
+         switch.pfc.xoff",
     );
-    Err(InputError::new(found, expected).at("switch.queue", 0, 0).help(help).into())
+    Err(InputError::new(found, expected).at(key, 0, 0).help(help).into())
 }

@@ -141,8 +141,11 @@ fn check_room(
     if !config.has_int() || draft.int_cut {
         return Ok(());
     }
+    let crosses = |top: u8| topology.wan.is_some() && top == topology.tiers;
+    let of = |top| if crosses(top) { config.far.cc.unwrap_or(config.cc) } else { config.cc };
     let tops = matrix.flows.iter().map(|flow| topology.meeting_tier(flow.src, flow.dst));
-    let longest = tops.map(|top| hops(draft, topology, top)).max().unwrap_or(0);
+    let read = tops.filter(|top| config.int_always || of(*top).reads_int(&config.cc_params));
+    let longest = read.map(|top| hops(draft, topology, top)).max().unwrap_or(0);
     let room = u32::from(config.int_room);
     if longest <= room {
         return Ok(());

@@ -451,8 +451,11 @@ fn a_full_disk_costs_files_and_no_result() {
     assert!(ran.err.contains("flows.jsonl: cannot be written: No space left"), "{ran:?}");
     assert!(!ran.err.contains("results are in"), "{ran:?}");
     let is = |name: &str| fs::exists(format!("{out}/{name}")).unwrap();
-    assert!(is("manifest.json") && is("summary.json.part") && is("series.jsonl.part"));
-    assert!(!is("summary.json") && !is("flows.jsonl") && !is("series.jsonl"), "not whole");
+    assert!(is("manifest.json.part") && is("summary.json.part") && is("series.jsonl.part"));
+    assert!(
+        !is("manifest.json") && !is("summary.json") && !is("flows.jsonl") && !is("series.jsonl"),
+        "not whole"
+    );
     // Of several runs those that have ended are shown, and no other starts.
     let out = path(&dir, "several");
     full(&format!("{out}/reps,size=256KiB"));
@@ -460,6 +463,35 @@ fn a_full_disk_costs_files_and_no_result() {
     assert_eq!(ran.code, 3, "{ran:?}");
     assert!(ran.out.contains("reps,size=64KiB") && ran.out.contains("reps,size=256KiB"), "{ran:?}");
     assert!(ran.out.contains("2 variants did not run"), "{ran:?}");
+    assert!(!ran.err.contains("results are in"), "{ran:?}");
+    // Without room for the summary the first file that is cut is still the one that is named, and
+    // a capture that is cut hides neither.
+    let out = path(&dir, "named");
+    full(&out);
+    fs::create_dir(format!("{out}/summary.json.part")).unwrap();
+    let ran = headrace(&["run", &matrix, "--out", &out, "--capture", "/dev/full"]);
+    assert_eq!(ran.code, 3, "{ran:?}");
+    assert!(ran.err.contains("flows.jsonl: cannot be written"), "{ran:?}");
+    assert!(ran.err.contains("/dev/full"), "{ran:?}");
+}
+
+#[test]
+fn a_result_that_was_cut_by_a_full_disk_is_not_kept_for_another_run() {
+    let (dir, file) = scenario();
+    let out = path(&dir, "again");
+    let first = headrace(&["run", &file, "--out", &out, "--quiet"]);
+    assert_eq!(first.code, 0, "{first:?}");
+    let one = format!("{out}/reps,size=256KiB");
+    let link = format!("{one}/flows.jsonl.part");
+    let summary = || fs::read_to_string(format!("{one}/summary.json")).unwrap();
+    let before = summary();
+    std::os::unix::fs::symlink("/dev/full", &link).unwrap();
+    let other = ["run", &file, "--out", &out, "--set", "mtu=1000"];
+    assert_eq!(headrace(&other).code, 3);
+    fs::remove_file(&link).unwrap();
+    let again = headrace(&[&other[..], &["--resume"]].concat());
+    assert_eq!(again.code, 0, "{again:?}");
+    assert_ne!(summary(), before, "the summary is that of the other settings: {again:?}");
 }
 
 #[test]

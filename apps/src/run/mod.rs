@@ -78,6 +78,9 @@ pub(crate) fn run(
     drop(shown);
     results::show(args, &experiment, &ran, console)?;
     if let Some(Unwritten { file, reason }) = &ran.outcome.unwritten {
+        if let Some(error) = ran.unwritten {
+            Failure::Incomplete(error).write(console.err)?;
+        }
         return Err(OutputError::of(file.clone(), *reason).into());
     }
     let success = ran.is_success();

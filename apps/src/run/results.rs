@@ -198,8 +198,9 @@ pub(super) fn kept(dir: &Path, experiment: &Experiment) -> Option<Value> {
 /// What decides the results of a run in its manifest.
 const DECIDING: [&str; 5] = ["schema", "version", "seed", "configuration", "inputs"];
 
-/// Writes the files that are written at the end, as many as there is room for. The summary has its
-/// place only when all others have theirs, those that were `streamed` too.
+/// Writes the files that are written at the end, as many as there is room for. Each has its place
+/// only when all are whole, those that were `streamed` too, and the summary has its own last: a
+/// manifest never stands beside the summary of another run.
 ///
 /// # Errors
 /// The first file that is not whole.
@@ -212,18 +213,36 @@ fn write(
 ) -> Result<(), OutputError> {
     let manifest =
         Manifest { adapted: outcome.adapted.clone(), ..manifest(experiment, command_line) };
-    let manifest = out.write("manifest.json", |file| json(file, &manifest));
-    let recordings = outcome.recordings.iter().enumerate().try_for_each(|(host, recording)| {
-        out.write(&replay::file_name(host), |file| file.write_all(recording))
-    });
-    let mut summary = out.begin("summary.json")?;
-    let written = summary.append(|file| json(file, &outcome.summary).and_then(|()| file.flush()));
-    let all = streamed.and(manifest).and(recordings).and(written);
+    let mut parts = Vec::new();
+    let mut all =
+        streamed.and(part(out, "manifest.json", &mut parts, |file| json(file, &manifest)));
+    for (host, recording) in outcome.recordings.iter().enumerate() {
+        let name = replay::file_name(host);
+        all = all.and(part(out, &name, &mut parts, |file| file.write_all(recording)));
+    }
+    let summary = |file: &mut dyn io::Write| json(file, &outcome.summary);
+    all = all.and(part(out, "summary.json", &mut parts, summary));
     if all.is_err() {
-        summary.leave();
+        parts.into_iter().for_each(PartFile::leave);
         return all;
     }
-    summary.finish()
+    parts.into_iter().try_for_each(PartFile::finish)
+}
+
+/// Writes the file `name` without giving it its place, and adds it to `parts`.
+///
+/// # Errors
+/// When there was no room for all of it.
+fn part(
+    out: &OutDir,
+    name: &str,
+    parts: &mut Vec<PartFile>,
+    content: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+) -> Result<(), OutputError> {
+    let mut file = out.begin(name)?;
+    let written = file.append(|file| content(file).and_then(|()| file.flush()));
+    parts.push(file);
+    written
 }
 
 /// Shows the user what `args` ask for: JSON alone, or tables.

@@ -89,7 +89,7 @@ pub(super) fn run(
         .and_then(|()| one_by_one(sweep, args, command_line, console, &mut log, &mut ended));
     // What has ended is shown, whatever became of the rest.
     if ran.is_ok() || ended.iter().any(Option::is_some) {
-        show(args, sweep, &ended, console)?;
+        show((args, ran.is_ok()), sweep, &ended, console)?;
     }
     ran?;
     let all = ended.iter().all(|ended| ended.as_ref().is_some_and(|(_, success)| *success));
@@ -141,11 +141,15 @@ fn in_parallel(
     let mut failed = None;
     thread::scope(|scope| {
         for _ in 0..args.jobs {
-            let (give, take) = (give.clone(), &take);
+            let (give, take, due) = (give.clone(), &take, &due);
             scope.spawn(move || {
                 while let Some(at) = take() {
                     let (name, experiment) = &sweep.chosen[at];
                     let outcome = run_quietly(args, name, experiment, command_line);
+                    if outcome.as_ref().map_or(true, |ran| ran.unwritten.is_some()) {
+                        // Other runs need not start, here neither.
+                        due.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                    }
                     if give.send((at, outcome)).is_err() {
                         return;
                     }
@@ -155,8 +159,10 @@ fn in_parallel(
         drop(give);
         for (at, outcome) in taken {
             let taken = outcome.and_then(|ran| {
-                log.line(at, &ran.outcome.summary.slowdown, console)?;
-                take_in(&sweep.chosen[at].0, ran, &mut ended[at])
+                let slowdown = ran.outcome.summary.slowdown;
+                let taken = take_in(&sweep.chosen[at].0, ran, &mut ended[at]);
+                log.line(at, &slowdown, console)?;
+                taken
             });
             if let Err(error) = taken {
                 // Other runs need not start.
@@ -185,13 +191,16 @@ fn one_by_one(
         }
         if alone {
             let ran = run_quietly(args, name, experiment, command_line)?;
-            log.line(at, &ran.outcome.summary.slowdown, console)?;
-            take_in(name, ran, &mut ended[at])?;
+            let slowdown = ran.outcome.summary.slowdown;
+            let taken = take_in(name, ran, &mut ended[at]);
+            log.line(at, &slowdown, console)?;
+            taken?;
             continue;
         }
         let (result, unfit) = in_a_process(args, name)?;
-        log.line(at, &result.0["slowdown"].as_f64(), console)?;
+        let slowdown = result.0["slowdown"].as_f64();
         ended[at] = Some(result);
+        log.line(at, &slowdown, console)?;
         unfit.map_or(Ok(()), Err)?;
     }
     Ok(())
@@ -268,8 +277,9 @@ fn flags(args: &RunArgs) -> Vec<OsString> {
     flags
 }
 
+/// Shows what has `ended`; with `is_whole` all of it has been written, too.
 fn show(
-    args: &RunArgs,
+    (args, is_whole): (&RunArgs, bool),
     sweep: &Sweep,
     ended: &[Option<Ended>],
     console: &mut Console<'_>,
@@ -287,7 +297,7 @@ fn show(
     if missing > 0 {
         writeln!(console.out, "stopped early, {missing} variants did not run")?;
     }
-    if let Some(dir) = args.out.as_ref().filter(|_| !args.quiet) {
+    if let Some(dir) = args.out.as_ref().filter(|_| is_whole && !args.quiet) {
         writeln!(console.err, "results are in {}", dir.display())?;
     }
     Ok(())

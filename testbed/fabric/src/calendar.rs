@@ -118,7 +118,7 @@ pub(super) struct Calendar {
 pub(super) struct Due {
     /// Flights out of slots opened before.
     opened: Vec<Flight>,
-    /// Whole chunks, slot by slot: the number of a chunk and of its flights.
+    /// Whole chunks, slot by slot: the place of a chunk, and how many flights it has.
     chunks: Vec<(u32, u32)>,
     /// Flights out of the last slot, which has later ones too.
     partial: Vec<Flight>,
@@ -308,8 +308,7 @@ impl Calendar {
     /// Files the flights of a far list anew; the calendar's time is the start of the list.
     fn spill(&mut self, level: usize, index: usize) {
         self.far_used[level][index / 64] &= !(1 << (index % 64));
-        let list = std::mem::replace(&mut self.far[level * FAR + index], EMPTY);
-        let mut rest = list;
+        let mut rest = std::mem::replace(&mut self.far[level * FAR + index], EMPTY);
         while let Some((at, len)) = self.pool.pop(&mut rest) {
             for i in 0..len as usize {
                 self.push(self.pool.chunks[at as usize].0[i]);
@@ -390,7 +389,7 @@ impl Pool {
         (list.tail, list.tail_len) = (at, 1);
     }
 
-    /// Takes the first chunk off `list`: its number and that of its flights.
+    /// Takes the first chunk off `list`: its place, and how many flights it has.
     #[inline]
     fn pop(&self, list: &mut List) -> Option<(u32, u32)> {
         let at = list.head;
@@ -463,26 +462,44 @@ mod tests {
         flights
     }
 
+    /// Whether every chunk is free, once.
+    fn is_all_free(pool: &Pool) -> bool {
+        let mut seen = vec![false; pool.chunks.len()];
+        let mut at = pool.free;
+        while let Some(next) = pool.next.get(at as usize) {
+            if std::mem::replace(&mut seen[at as usize], true) {
+                return false;
+            }
+            at = *next;
+        }
+        seen.iter().all(|seen| *seen)
+    }
+
     proptest! {
         #[test]
         fn it_gives_what_a_sorted_list_gives(
-            // Delays after the present, and by how much the present moves on then.
+            // Delays after the present, flights at each, and by how much the present moves on then.
             steps in prop::collection::vec(
                 (
                     prop_oneof![0u64..50_000, Just(641_600), Just(10_000_000_000), any::<u64>()],
+                    prop_oneof![Just(1u32), 1u32..4 * CHUNK],
                     prop_oneof![0u64..100_000, Just(0), Just(5_000_000_000)],
                 ),
-                1..200,
+                1..60,
             ),
             shift in prop_oneof![Just(0u32), Just(7), Just(13)],
         ) {
             let mut calendar = Calendar::new(shift);
             let mut oracle: Vec<Flight> = Vec::new();
             let mut now = 0u64;
-            for (seq, (delay, step)) in (0..).zip(steps) {
-                let flight = flight(now.saturating_add(delay), seq % 5, seq);
-                calendar.push(flight);
-                oracle.push(flight);
+            let mut seq = 0;
+            for (delay, count, step) in steps {
+                for _ in 0..count {
+                    let flight = flight(now.saturating_add(delay), seq % 5, seq);
+                    calendar.push(flight);
+                    oracle.push(flight);
+                    seq += 1;
+                }
                 prop_assert_eq!(calendar.peek(), oracle.iter().map(|flight| flight.at).min());
                 now += step;
                 let end = Instant::from_ps(now);
@@ -493,6 +510,12 @@ mod tests {
                 batch.sort_by_key(|flight| (flight.at, flight.origin));
                 prop_assert_eq!(&batch, &expected);
                 prop_assert_eq!(calendar.peek(), oracle.iter().map(|flight| flight.at).min());
+            }
+            // The last instant of all is before no end: it stays.
+            let last = Instant::FAR_FUTURE;
+            take_before(&mut calendar, last);
+            if oracle.iter().all(|flight| flight.at < last) {
+                prop_assert!(calendar.peek().is_none() && is_all_free(&calendar.pool));
             }
         }
     }

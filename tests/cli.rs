@@ -660,6 +660,12 @@ fn flags_that_change_nothing_are_named() {
         (&["--set", "ec.base_rtt_min=0us"], "`ec.base_rtt_min`, which no policy"),
         (&["--set", "switch.phantom.drain=0.5"], "`switch.phantom.drain`, which no policy"),
         (&["--set", "dci.queues=7"], "`dci.queues`, which no policy"),
+        (&["--set", "switch.border_queue=9MB"], "`switch.border_queue`, in a network without"),
+        (&["--set", "switch.border_qdisc=ecn"], "`switch.border_qdisc`, in a network without"),
+        (
+            &["--set", "switch.queue=9MB", "--set", "switch.queue_bdp=2"],
+            "`switch.queue_bdp`, beside switch.queue",
+        ),
     ] {
         let ran = warned(flags);
         assert_eq!(ran.code, 0, "{ran:?}");
@@ -673,6 +679,9 @@ fn flags_that_change_nothing_are_named() {
         &["--set", "switch.qdisc=phantom", "--set", "switch.phantom.drain=0.5"],
         &["--lb", "plb", "--set", "lb.plb_rounds=3", "--set", "lb.paths=16"],
         &["--topo", "two-dc", "--set", "far.rtt=1ms", "--set", "far.cc=unocc"],
+        &["--topo", "two-dc", "--transport", "uno", "--set", "far.rtt=5ms"],
+        &["--topo", "two-dc", "--set", "switch.border_queue=9MB"],
+        &["--transport", "roce", "--set", "switch.pfc.xoff=32KiB"],
     ] {
         let ran = warned(flags);
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{flags:?}");

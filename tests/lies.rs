@@ -322,7 +322,10 @@ fn what_mlcc_and_controllers_that_read_telemetry_cannot_use_is_refused_with_a_me
     let words = ["switch.border_queue: found", "lossless", "--set switch.border_queue=750"];
     mlcc_refused("hpcc", &lossless, &words);
     let real = ["--world", "vdev"];
-    mlcc_refused("mlcc-paper", &real, &["wire.data_overhead", "mlcc-paper", "--world sim"]);
+    let away = "--set wire.data_overhead=headers --set wire.control=headers";
+    for transport in ["mlcc-paper", "mlcc-literal"] {
+        mlcc_refused(transport, &real, &["wire.data_overhead", transport, away, "--world sim"]);
+    }
 }
 
 #[test]

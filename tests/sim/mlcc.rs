@@ -209,6 +209,20 @@ fn sites_with_a_shared_buffer_pause_where_a_border_that_drops_is_beside_them() {
 }
 
 #[test]
+fn a_shared_buffer_of_no_given_size_has_a_bdp_for_each_link_beyond_the_headroom() {
+    let set = [("transport", "roce"), ("mtu", "1000"), ("switch.pfc.alpha", "0.125")];
+    let buffers = |set: &[(&str, &str)]| {
+        let blueprint = plan(set, into_the_same_hosts(), "leaf-spine:16,8,4").blueprint();
+        let ports = blueprint.switches[0].ports();
+        let buffer = blueprint.ports[ports.start as usize].params.data_limit;
+        (buffer.0, blueprint.least_buffer().0, u64::from(ports.end - ports.start))
+    };
+    let (own, ..) = buffers(&set[..2]);
+    let (shared, least, links) = buffers(&set);
+    assert!(shared >= least + links * own / 2, "{shared}, {least} and {links} times {own}");
+}
+
+#[test]
 fn advice_beyond_the_hosts_links_is_dropped_and_counted() {
     let (_, outcome) = under(&[("switch.dci.host_gbps", "10")], "1");
     let counts = outcome.summary.mlcc.unwrap();
@@ -283,7 +297,7 @@ fn a_network_without_what_mlcc_needs_is_refused() {
                 ("switch.queue", "600kB"),
             ],
             TOPOLOGY,
-            &["switch.queue", "all links into a lossless switch", "raise it"],
+            &["switch.queue: found", "all links into a lossless switch", "switch.pfc.alpha=0"],
         ),
         (&[], "two-dc:8,1,1ms", &["switch.int_room", "room for 5"]),
     ] {

@@ -338,6 +338,10 @@ impl Case {
             2 => self.set("switch.queue_bdp", pick(rng, &["0.2", "0.5", "4"])),
             _ => {}
         }
+        let mut shares = rng.fork("alpha", 0);
+        if lossless && shares.chance(0.3) {
+            self.set("switch.pfc.alpha", pick(&mut shares, &["0.125", "1", "40"]));
+        }
         if rng.chance(0.2) {
             self.set("switch.control_queue", pick(rng, &["2KiB", "10KiB"]));
         }

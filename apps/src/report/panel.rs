@@ -271,7 +271,10 @@ fn value(sample: &Sample, before: Option<&Sample>, measure: &str, flow: usize) -
         "queue_sum_bytes" => Some(sample.queue_sum_bytes),
         "cwnd_bytes" => sample.cwnd_bytes.get(flow).copied().flatten(),
         "dci_queue_bytes" => sample.dci_queue_bytes.get(flow).copied().flatten(),
-        "dci_queue_sum_bytes" => Some(sample.dci_queue_bytes.iter().flatten().sum()),
+        "dci_queue_sum_bytes" => {
+            let queues = &sample.dci_queue_bytes;
+            (!queues.is_empty()).then(|| queues.iter().flatten().sum())
+        }
         "dci_rate_gbps" => sample.dci_rate_gbps.get(flow).copied().flatten(),
         "rate_gbps" => sample.rate_gbps.get(flow).copied().flatten(),
         "cwnd_sum_bytes" => Some(sample.cwnd_bytes.iter().flatten().sum()),

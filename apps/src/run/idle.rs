@@ -98,8 +98,16 @@ fn unread(key: &str, world: World, plan: &Plan) -> Option<Unread> {
         ("nic", "nic.qdisc" | "nic.depth" | "nic.control_depth") if world == World::Nic => {
             Some(("in a world whose cards are real", "--world sim or vdev"))
         }
+        // Beyond every base RTT it makes flows across near ones.
+        ("far", "far.rtt") if plan.tree.spec().wan.is_some() => None,
         ("far", _) if near && world != World::Nic => {
             Some(("in a network without far paths", "a topology of two sites, or a lower far.rtt"))
+        }
+        (_, "switch.border_queue" | "switch.border_qdisc") if plan.tree.spec().wan.is_none() => {
+            Some(("in a network without border switches", "a topology of two sites"))
+        }
+        (_, "switch.queue_bdp") if plan.draft.switch.queue.is_some() => {
+            Some(("beside switch.queue, which replaces it", "one of them"))
         }
         _ => None,
     }
@@ -132,7 +140,8 @@ fn has_qdisc(plan: &Plan, name: &str) -> bool {
     of_ports.into_iter().flatten().chain(of_programs).any(|qdisc| qdisc.name() == name)
 }
 
-/// Whether a switch of the network runs the program called `name`.
+/// Whether a switch of the network runs the program called `name`; a discipline can bring one.
 fn has_program(plan: &Plan, name: &str) -> bool {
-    plan.draft.programs.iter().any(|spec| spec.program.name() == name)
+    let kind = ProgramKind::by_name(name);
+    kind.is_some_and(|kind| plan.blueprint().switches_with(kind).next().is_some())
 }

@@ -70,6 +70,11 @@ impl Seen {
         }
     }
 
+    /// The state of a run whose senders cannot be seen: it shows no queues of single flows.
+    pub fn without_senders(network: &Network, conductor: &Conductor<'_>) -> Self {
+        Self { borders: None, ..Self::of(network, conductor, |_| None) }
+    }
+
     /// Adds the state of another part.
     pub(crate) fn add(mut self, other: &Self) -> Self {
         self.queue_max_bytes = self.queue_max_bytes.max(other.queue_max_bytes);

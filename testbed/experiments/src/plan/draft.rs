@@ -419,7 +419,16 @@ impl Draft {
         let default = keys::default_of(key).unwrap_or_default();
         let found = format!("`{value}` by {}", self.origin(key));
         let expected = format!("`{default}` in a world with real frames and clocks");
-        let help = "leave it out, or run it with --world sim";
+        let by_preset = |key: &str| matches!(self.origin(key), Origin::Transport(_));
+        let preset = simulated.iter().filter(|(key, set)| *set && by_preset(key));
+        let away: String = preset
+            .map(|(key, _)| format!(" --set {key}={}", keys::default_of(key).unwrap_or_default()))
+            .collect();
+        let help = if by_preset(key) {
+            format!("replace what the transport sets:{away}; or run it with --world sim")
+        } else {
+            "leave it out, or run it with --world sim".to_owned()
+        };
         Err(InputError::new(found, expected).at(key, 0, 0).help(help))
     }
 

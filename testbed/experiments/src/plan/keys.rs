@@ -133,8 +133,8 @@ keys! {
         |d, v| d.settings.int_room = hops(v)?, |d| d.settings.int_room.to_string();
     "switch.int_cut", "run where paths have more hops than packets have room for: on or off",
         |d, v| d.int_cut = on_off(v)?, |d| if d.int_cut { "on" } else { "off" }.to_owned();
-    "switch.queue", "data bytes a port buffers (of its link in, where lossless), or auto: the \
-        topology's, else switch.queue_bdp",
+    "switch.queue", "data bytes a port buffers (where lossless, of its link in, or of the whole \
+        switch with switch.pfc.alpha), or auto: the topology's, else switch.queue_bdp",
         |d, v| d.switch.queue = unless(v, "auto", bytes)?, |d| shown(d.switch.queue, "auto");
     "switch.queue_bdp", "data a port buffers in BDPs of the network (of one site), above 0",
         |d, v| d.switch.queue_bdp = positive(v)?, |d| d.switch.queue_bdp.to_string();

@@ -106,8 +106,8 @@ impl Plan {
         checks::check_marks(&draft)?;
         checks::check_sizes(&draft)?;
         if draft.switch.queue.is_none() {
-            let least = blueprint(&draft, &tree, &fabric)?.least_buffer();
-            fabric.buffer = fabric.buffer.max(Some(least));
+            let own = fabric.buffer.unwrap_or_default();
+            fabric.buffer = Some(pfc::buffer(&blueprint(&draft, &tree, &fabric)?, own));
             fabric.buffer = fabric.buffer.max(dcsim::least_buffer(&fabric, &config));
         }
         let blueprint = blueprint(&draft, &tree, &fabric)?;

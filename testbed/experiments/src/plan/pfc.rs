@@ -1,9 +1,23 @@
 //! Checks of a plan whose switches pause links.
 
-use fabric::Blueprint;
+use fabric::{Blueprint, ProgramKind};
+use transport::Bytes;
 
 use super::{Draft, RunError};
 use crate::input::InputError;
+
+/// The buffer of a port where no setting and no topology gives one, at least `own`. A buffer that
+/// links share has the headroom of all of them and, beyond it, `own` for each.
+pub(super) fn buffer(blueprint: &Blueprint, own: Bytes) -> Bytes {
+    let least = blueprint.least_buffer();
+    if blueprint.program_settings.pfc.alpha <= 0.0 {
+        return least.max(own);
+    }
+    let links = |switch: u32| blueprint.switches[switch as usize].ports().len() as u64;
+    let most = blueprint.switches_with(ProgramKind::Pfc).map(links).max().unwrap_or(0);
+    let shared = own.0.saturating_mul(most.max(1));
+    Bytes(shared.saturating_add(least.0)).max(own)
+}
 
 /// Checks that a lossless switch has room for data that arrives by a link until a pause is obeyed.
 pub(super) fn check(draft: &Draft, blueprint: &Blueprint) -> Result<(), RunError> {
@@ -17,21 +31,21 @@ pub(super) fn check(draft: &Draft, blueprint: &Blueprint) -> Result<(), RunError
         return Err(InputError::new(found, expected).at("switch.pfc.xon", 0, 0).help(help).into());
     }
     let Err(short) = blueprint.check_buffers() else { return Ok(()) };
-    let (of, paused) = if short.is_shared {
-        ("all links into a lossless switch", "links are paused and {} that may come until they are")
+    let (least, room) = (short.least().0, short.headroom.0);
+    let (of, paused, or) = if short.is_shared {
+        let paused = format!("links are paused and {room} that may come until they are");
+        ("all links", paused, "give each link its own with --set switch.pfc.alpha=0")
     } else {
-        ("a link into a lossless switch", "the link is paused and {} that may come until it is")
+        let paused = format!("the link is paused and {room} that may come until it is");
+        ("a link", paused, "lower switch.pfc.xoff")
     };
-    let found = format!("a buffer of {} bytes for {of}", short.buffer.0);
-    let least = short.least().0;
-    let paused = paused.replace("{}", &short.headroom.0.to_string());
+    let found = format!("a buffer of {} bytes for {of} into a lossless switch", short.buffer.0);
     let expected = format!("at least {least}: {} before {paused}", short.xoff.0);
     // Border switches have a setting of their own, which replaces the other.
     let border = draft.switch.border_queue == Some(short.buffer);
     let key = if border { "switch.border_queue" } else { "switch.queue" };
     let help = format!(
-        "raise it with --set {key}={least} (or Queue_Down and Queue_Up of the topology), or lower \
-         switch.pfc.xoff",
+        "raise it with --set {key}={least} (or Queue_Down and Queue_Up of the topology), or {or}",
     );
     Err(InputError::new(found, expected).at(key, 0, 0).help(help).into())
 }

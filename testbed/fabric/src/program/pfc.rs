@@ -39,7 +39,7 @@ use transport::params::params;
 use transport::registry::Registered;
 use transport::{Bytes, DropReason, Instant};
 
-use self::buffers::headroom;
+use self::buffers::{headroom, shared_size};
 use super::{Context, LinkSpec, Program, ProgramSettings, Sent, Setup, SwitchProgram};
 use crate::elements::PortId;
 use crate::packet::Packet;
@@ -52,8 +52,8 @@ const HYSTERESIS: u64 = 2;
 params! {
     /// When a switch pauses a link.
     pub struct PfcParams {
-        /// Share of the free shared buffer above which a link is paused; 0: each link into the
-        /// switch has a buffer of its own.
+        /// Share of the free shared buffer above which a link is paused, switch.queue being that of
+        /// the whole switch then; 0: each link into the switch has a buffer of its own.
         alpha: f32 = 0.0, in 0.0..=64.0;
         /// Bytes of one link above which a lossless switch pauses it, or auto: the queue without
         /// the headroom.
@@ -111,10 +111,9 @@ struct SharedBuffer {
 }
 
 impl SharedBuffer {
-    /// The empty buffer of a switch with `links`: as large as that of its smallest port, since a
-    /// port to a larger switch may have the other's.
+    /// The empty buffer of a switch with `links`.
     fn new(links: &[LinkSpec], alpha: f32) -> Self {
-        let limit = links.iter().map(|link| link.port.params.data_limit.0).min().unwrap_or(0);
+        let limit = shared_size(links.iter().map(|link| link.port.params.data_limit.0).collect());
         let reserved: u64 = links.iter().map(|link| headroom(&link.back, &link.port)).sum();
         let shared = limit.saturating_sub(reserved);
         Self { alpha: f64::from(alpha), bytes: 0, limit, shared }

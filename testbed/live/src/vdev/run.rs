@@ -246,7 +246,7 @@ impl Run<'_> {
             let now = self.now;
             self.gaps.poll(now);
             let (network, conductor) = (self.switch.network(), self.control.conductor());
-            self.sampler.catch_up(now, watch, || Seen::of(network, conductor, |_| None));
+            self.sampler.catch_up(now, watch, || Seen::without_senders(network, conductor));
             let moved = self.switch.poll(now);
             let controlled = self.control.poll(now);
             if self.control.conductor().is_over() {

@@ -38,8 +38,16 @@ pub(crate) fn room(ports: &[PortSpec], switches: usize) -> Vec<Bytes> {
     room
 }
 
-/// The buffer that each link into a switch that `pauses` has, and the one that it needs; with a
-/// shared buffer the same of each such switch.
+/// The size of the buffer that the links of a switch share, whose ports have `sizes`: their lower
+/// median. A port to a larger switch may have that switch's size, and one to another site a
+/// smaller one; neither is the size of this switch.
+pub(super) fn shared_size(mut sizes: Vec<u64>) -> u64 {
+    sizes.sort_unstable();
+    sizes.get(sizes.len().saturating_sub(1) / 2).copied().unwrap_or(0)
+}
+
+/// The buffer that each link into a switch that `pauses` has, and the one that it needs. Where
+/// links share a buffer, there is one entry for each such switch.
 pub(crate) fn needs(
     ports: &[PortSpec],
     pauses: impl Fn(u32) -> bool,
@@ -59,21 +67,18 @@ pub(crate) fn needs(
     if settings.alpha <= 0.0 {
         return each.filter_map(need).collect();
     }
-    let mut shared = BTreeMap::<u32, Shortage>::new();
+    let mut shared = BTreeMap::<u32, (Shortage, Vec<u64>)>::new();
     for (port, back) in each {
         let (Node::Switch(switch), Some(one)) = (port.to, need((port, back))) else { continue };
         // XOFF moves with what is free: a packet beyond the headroom is the least that works.
         let xoff = ports[back as usize].params.packet_max;
-        let all = shared.entry(switch).or_insert(Shortage {
-            buffer: one.buffer,
-            xoff,
-            headroom: Bytes::ZERO,
-            is_shared: true,
-        });
-        all.buffer = all.buffer.min(one.buffer);
+        let empty = Shortage { buffer: Bytes::ZERO, xoff, headroom: Bytes::ZERO, is_shared: true };
+        let (all, sizes) = shared.entry(switch).or_insert((empty, Vec::new()));
+        sizes.push(one.buffer.0);
         all.headroom = Bytes(all.headroom.0.saturating_add(one.headroom.0));
     }
-    shared.into_values().collect()
+    let whole = |(all, sizes)| Shortage { buffer: Bytes(shared_size(sizes)), ..all };
+    shared.into_values().map(whole).collect()
 }
 
 /// Bytes that may arrive by the link of `port` after the switch has decided to pause it by `back`:

@@ -64,7 +64,9 @@ fn pauses(network: &Network) -> impl Iterator<Item = &Pfc> {
 /// back.
 fn is_at_rest(network: &Network) -> bool {
     let links = |pfc: &Pfc| pfc.links.iter().all(|link| link.bytes == 0 && !link.paused);
-    let empty = |pfc: &Pfc| pfc.origins.iter().all(VecDeque::is_empty);
+    let empty = |pfc: &Pfc| {
+        pfc.origins.iter().all(VecDeque::is_empty) && pfc.pool.is_none_or(|pool| pool.bytes == 0)
+    };
     let ports = network.ports.iter().all(|state| !state.port.is_paused());
     ports && pauses(network).all(|pfc| links(pfc) && empty(pfc))
 }
@@ -75,7 +77,11 @@ fn counts_agree(network: &Network) -> bool {
         let ports = network.blueprint().switches[switch as usize].ports();
         let counted: u64 = pfc.links.iter().map(|link| link.bytes).sum();
         let waits = ports.map(|port| network.queued(PortId(port)).data_bytes);
-        counted == waits.sum::<u64>() && pfc.links.iter().all(|link| link.bytes <= link.limit)
+        let within = match &pfc.pool {
+            Some(pool) => pool.bytes == counted && counted <= pool.limit,
+            None => pfc.links.iter().all(|link| link.bytes <= link.limit),
+        };
+        counted == waits.sum::<u64>() && within
     })
 }
 
@@ -224,12 +230,18 @@ proptest! {
 }
 
 #[test]
-fn a_lone_link_has_alpha_of_what_is_free_and_more_links_less_each() {
-    // Hosts 1 and 2 fill the port to host 0 on their own leaf. With alpha 1/8 one link settles at
-    // a ninth of the shared bytes, and two at a tenth each.
+fn links_are_paused_at_alpha_of_what_the_others_leave_of_the_shared_bytes() {
+    // Hosts of leaf 0 fill the port to host 0. With alpha 1/8 two links are paused at a tenth of
+    // the shared bytes each, and three at an eleventh.
     let most = |alpha: f32, sources: std::ops::Range<u32>| {
-        let mut network = Network::new(sharing(alpha, Some(2_000_000)), &Rng::new(1));
-        let shared = pauses(&network).next().unwrap().pool.unwrap().shared;
+        let blueprint = sharing(alpha, Some(2_000_000));
+        let back = ports_back(&blueprint.ports);
+        let rooms = blueprint.switches[0].ports().map(|number| {
+            let number = number as usize;
+            headroom(&blueprint.ports[back[number] as usize], &blueprint.ports[number])
+        });
+        let shared = 2_000_000 - rooms.sum::<u64>();
+        let mut network = Network::new(blueprint, &Rng::new(1));
         let mut out = Vec::new();
         for handle in 0..400 {
             for src in sources.clone() {
@@ -264,6 +276,64 @@ fn an_incast_that_fills_a_shared_buffer_finds_the_headroom_of_every_link_free() 
         let out = incast(&mut network, 1..16, 400);
         assert_eq!((delivered(&out).len(), network.totals().dropped), (15 * 400, 0), "{alpha}");
         assert!(is_at_rest(&network));
+    }
+}
+
+#[test]
+fn a_shared_buffer_that_is_overrun_drops_and_holds_no_more_than_it_has() {
+    let least = sharing(64.0, None).least_buffer().0;
+    let mut network = Network::new(sharing(64.0, Some(least / 2)), &Rng::new(1));
+    let mut out = Vec::new();
+    for handle in 0..200 {
+        for src in 1..16 {
+            let packet = packet(handle * 16 + src, 0, MTU, DATA);
+            network.inject(HostId(src), packet, ns(0), &mut NoFrames, &mut out);
+        }
+    }
+    while network.step(&mut NoFrames, &mut out).is_some() {
+        assert!(counts_agree(&network));
+    }
+    assert!(network.audit().dropped.of(DropReason::DataQueueFull) > 0);
+    assert!(is_at_rest(&network));
+}
+
+#[test]
+fn thresholds_of_their_own_hold_beside_a_shared_buffer() {
+    // A lot is free: XOFF and XON are those of the settings.
+    let mtu = u64::from(MTU);
+    let mut blueprint = sharing(8.0, Some(4_000_000));
+    let pfc = &mut blueprint.program_settings.pfc;
+    (pfc.xoff, pfc.xon) = (Some(Bytes(4 * mtu)), Some(Bytes(mtu)));
+    let mut network = Network::new(blueprint, &Rng::new(1));
+    let mut out = Vec::new();
+    for handle in 0..100 {
+        for src in [1, 2] {
+            let packet = packet(handle * 16 + src, 0, MTU, DATA);
+            network.inject(HostId(src), packet, ns(0), &mut NoFrames, &mut out);
+        }
+    }
+    let (mut at_pause, mut at_resume, mut was) = (Vec::new(), Vec::new(), false);
+    while network.step(&mut NoFrames, &mut out).is_some() {
+        let link = pauses(&network).next().unwrap().links[1];
+        if link.paused != was {
+            let list = if link.paused { &mut at_pause } else { &mut at_resume };
+            list.push(link.bytes);
+            was = link.paused;
+        }
+    }
+    assert!(at_pause.len() > 1 && at_pause.iter().all(|bytes| *bytes == 5 * mtu), "{at_pause:?}");
+    assert!(at_resume.iter().all(|bytes| *bytes == mtu), "{at_resume:?}");
+}
+
+#[test]
+fn a_port_of_another_size_leaves_the_shared_buffer_as_it_is() {
+    for odd in [600_000, 128_000_000] {
+        let mut blueprint = sharing(0.125, Some(22_000_000));
+        let port = blueprint.switches[0].ports().end - 1;
+        blueprint.ports[port as usize].params.data_limit = Bytes(odd);
+        assert_eq!(blueprint.check_buffers(), Ok(()), "{odd}");
+        let network = Network::new(blueprint, &Rng::new(1));
+        assert_eq!(pauses(&network).next().unwrap().pool.unwrap().limit, 22_000_000, "{odd}");
     }
 }
 

@@ -3,7 +3,7 @@
 //! The files of `tests/adding` are added to a copy of the tree, each with the line of its registry
 //! and nothing else. The copy is built, and its program lists the policies, takes their settings
 //! and runs them. The copy is kept below `target`, so that a second run builds what has changed.
-//! Its own tests are left out: some of them list all policies of a registry.
+//! The tests of the copy are left out: some of them list all policies of a registry.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeSet;

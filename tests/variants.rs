@@ -262,7 +262,8 @@ fn browse(dir: &tempfile::TempDir, page: &str) {
         const svg = document.querySelector("svg"), drawn = () => svg.innerHTML;
         const whole = drawn(), name = document.querySelector(".legend button");
         name.click(); const fewer = drawn(); name.click(); const all = drawn();
-        const title = document.querySelector("th"), first = () => document.querySelector("td").textContent;
+        const title = document.querySelector("th");
+        const first = () => document.querySelector("td").textContent;
         title.click(); const low = first(); title.click(); const high = first();
         svg.dispatchEvent(new WheelEvent("wheel", { deltaY: -1, clientX: 200, clientY: 150 }));
         const near = drawn(); svg.dispatchEvent(new MouseEvent("dblclick"));

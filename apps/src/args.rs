@@ -12,8 +12,6 @@ use experiments::input::InputError;
 use experiments::observe::Observe;
 use transport::ec::BlockShape;
 
-use crate::report::Format;
-
 /// The measurements of `headrace bench`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
@@ -338,6 +336,22 @@ pub(crate) struct ReportArgs {
     /// `<!-- results: NAME -->` and `<!-- end -->`.
     #[arg(long, value_name = "FILE.md")]
     pub(crate) page: Option<PathBuf>,
+}
+
+/// The formats of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// A picture without loss at any size.
+    Svg,
+    /// A picture of pixels, two for each unit of the SVG.
+    Png,
+    /// A picture for a paper.
+    Pdf,
+    /// The runs, a line each, and the points of the curves.
+    Csv,
+    /// All figures on one page that needs no network: curves by a click, values under the pointer,
+    /// zoom, tables to be sorted.
+    Html,
 }
 
 /// The world in which a matrix runs.

@@ -101,6 +101,7 @@ const CRATES: &[Order] = &[
             "run",
             "list report perf bench dci",
             "cli",
+            "shell",
             "lib",
             "main",
         ],

@@ -3,28 +3,12 @@
 use std::io::{self, Write as _};
 use std::process::{Command, Stdio};
 
-use clap::ValueEnum;
 use serde_json::Value;
 
 use super::{Numbers, draw, html, title};
+use crate::args::Format;
 use crate::failure::Failure;
 use crate::output::OutDir;
-
-/// The formats of a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// A picture without loss at any size.
-    Svg,
-    /// A picture of pixels, two for each unit of the SVG.
-    Png,
-    /// A picture for a paper.
-    Pdf,
-    /// The runs, a line each, and the points of the curves.
-    Csv,
-    /// All figures on one page that needs no network: curves by a click, values under the pointer,
-    /// zoom, tables to be sorted.
-    Html,
-}
 
 /// The page of the format [`Format::Html`].
 const PAGE: &str = "report.html";

@@ -27,7 +27,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(crate) use compare::compare;
-pub(crate) use format::Format;
 
 use crate::args::ReportArgs;
 use crate::console::Console;

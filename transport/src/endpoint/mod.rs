@@ -257,7 +257,8 @@ impl<S: Scheduler> Endpoint<S> {
     /// [`Endpoint::poll_timeout`] again.
     ///
     /// # Panics
-    /// When `out` is shorter than `rx`.
+    /// When `out` is shorter than `rx`; in builds with debug assertions also when `rx` has more
+    /// than [`BURST`] segments, for which the data path has no memory set aside.
     pub fn handle_burst(&mut self, now: Instant, rx: &[RxSegment], out: &mut [Placement]) {
         self.handle_extended(now, (rx, &[]), out);
     }
@@ -277,6 +278,7 @@ impl<S: Scheduler> Endpoint<S> {
         (rx, exts): (&[RxSegment], &[Ext]),
         out: &mut [Placement],
     ) {
+        debug_assert!(rx.len() <= BURST, "{} segments in a burst", rx.len());
         self.restores.clear();
         self.evicted.clear();
         // Scheduler and timer of a flow are updated once for a run of its acknowledgements.

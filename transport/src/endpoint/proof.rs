@@ -245,6 +245,10 @@ impl<S: Scheduler> Endpoint<S> {
             return Err(DropReason::WrongKey);
         }
         let known = self.rx_by_sender.get(&sender).copied();
+        // A flow that gave way in this burst gets no place in it, so none may give way to it.
+        if known.is_none() && self.evicted.contains(&sender) {
+            return Err(DropReason::NoBuffer);
+        }
         let counts = known.is_some_and(|flow| !self.proofs.lacks(flow));
         let held = known.map_or(Held::default(), |flow| self.proofs.held(flow));
         let admitted = if counts { Ok(()) } else { self.admit(rx.from, held) };

@@ -9,7 +9,7 @@ use super::*;
 
 impl End {
     /// Twice the longest that a sender retries.
-    fn linger(&self) -> Duration {
+    pub(crate) fn linger(&self) -> Duration {
         self.config.give_up_after(&self.config.default_path()) * 2
     }
 

@@ -22,11 +22,13 @@ fn strict(change: impl FnOnce(&mut Settings)) -> End {
     })
 }
 
-/// The sender of `open` proves its address.
-fn prove(end: &mut End, open: &RxSegment) {
+/// The sender of `open` proves its address; returns the proof.
+fn prove(end: &mut End, open: &RxSegment) -> RxSegment {
     end.refuses_quietly(open, DropReason::Unproven);
     let cookie = asked(end)[0].2;
-    end.take(&proof(open, cookie));
+    let proof = proof(open, cookie);
+    end.take(&proof);
+    proof
 }
 
 /// The first segment of the second message of the flow that `part` began, of `len` bytes.
@@ -74,13 +76,33 @@ fn the_hosts_of_a_prefix_share_their_flows_and_take_none_of_another() {
     prove(&mut end, &more);
     end.places(&more);
     // A flow at rest of the prefix gives way, and none of another.
-    end.now += end.config.give_up_after(&end.config.default_path()) * 2 + Duration::from_s(1);
+    end.now += end.linger() + Duration::from_s(1);
     end.endpoint.handle_timeout(end.now);
     prove(&mut end, &third);
     end.places(&third);
     assert_eq!(end.endpoint.stats().flows_evicted, 1);
     end.take(&other);
     assert_eq!(end.endpoint.stats().duplicates, 1, "its flow is still here");
+}
+
+#[test]
+fn no_flow_gives_way_to_one_that_gave_way_in_the_same_burst() {
+    let mut end = strict(|s| s.group_max = ShareMax { flows: 2, ..MAX });
+    let earlier = [PEER, NEIGHBOUR].map(|host| {
+        let open = open_by(host, 0);
+        let proof = prove(&mut end, &open);
+        end.places(&open);
+        proof
+    });
+    end.now += end.linger() + Duration::from_us(10);
+    end.endpoint.handle_timeout(end.now);
+    let third = open_by(HostId(3), 0);
+    end.refuses_quietly(&third, DropReason::Unproven);
+    let proof = proof(&third, asked(&mut end)[0].2);
+    // One of the two gives way to the third, and proves its address once more.
+    let burst = [proof, earlier[0], earlier[1]].map(|rx| RxSegment { at: end.now, ..rx });
+    end.endpoint.handle_burst(end.now, &burst, &mut [Placement::Release; 3]);
+    assert_eq!(end.endpoint.stats().flows_evicted, 1);
 }
 
 #[test]
@@ -126,7 +148,7 @@ fn the_messages_of_a_prefix_leave_those_of_others_alone() {
     prove(&mut end, &other);
     end.places(&other);
     // The first two are forgotten with what they hold.
-    end.now += end.config.give_up_after(&end.config.default_path()) * 2 + Duration::from_s(1);
+    end.now += end.linger() + Duration::from_s(1);
     end.endpoint.handle_timeout(end.now);
     for host in [PEER, HostId(3)] {
         let part = part_by(host, 7);

@@ -209,6 +209,27 @@ fn sites_with_a_shared_buffer_pause_where_a_border_that_drops_is_beside_them() {
 }
 
 #[test]
+fn delay_inside_the_site_bounds_the_queues_of_far_flows_and_they_share_fairly() {
+    let run = |signal| {
+        let set = [&settings("mlcc", "30ms")[..], &[("cc.mlcc.signal", signal)]].concat();
+        let plan = plan(&set, into_the_same_hosts(), TOPOLOGY);
+        let outcome = virtual_time::run(&plan, &mut Unwatched).unwrap();
+        let (before, after) = (&outcome.series[15], outcome.series.last().unwrap());
+        let of = |flow: usize| after.delivered_bytes[flow] - before.delivered_bytes[flow];
+        ([0, 1, 2, 3].map(of), outcome.summary)
+    };
+    let (by_hops, _) = run("auto");
+    assert_eq!(run("int").0, by_hops, "hops come here, so auto follows them");
+    // Flows inside the site follow hops and leave no queue: far ones see no delay, so the
+    // share of the near ones is not bounded from below here.
+    let ([_, _, one, other], summary) = run("delay");
+    assert_ne!([one, other], by_hops[2..], "the delay decides");
+    assert!(one.abs_diff(other) < one / 10, "{one} and {other} bytes");
+    let counts = summary.mlcc.unwrap();
+    assert!(summary.drops.is_empty() && counts.queue_bytes_peak < 10_000_000, "{counts:?}");
+}
+
+#[test]
 fn a_shared_buffer_of_no_given_size_has_a_bdp_for_each_link_beyond_the_headroom() {
     let set = [("transport", "roce"), ("mtu", "1000"), ("switch.pfc.alpha", "0.125")];
     let buffers = |set: &[(&str, &str)]| {

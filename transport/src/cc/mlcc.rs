@@ -30,9 +30,14 @@ use crate::wire::{Extensions, Note};
 
 words! {
     /// Whether border switches take part.
-    pub enum Signal: "auto or off" {
-        /// Border switches write telemetry; a network without border switches is refused.
+    pub enum Signal: "auto, int, delay or off" {
+        /// Border switches write telemetry; a network without border switches is refused. The
+        /// receiver follows hops where some come, else the delay inside its site.
         Auto = "auto",
+        /// The receiver follows hops alone.
+        Int = "int",
+        /// The receiver follows the delay from the border switch alone.
+        Delay = "delay",
         /// Border switches take no part: the receiver's share alone is obeyed.
         Off = "off",
     }
@@ -41,8 +46,8 @@ words! {
 params! {
     /// Settings of [`Mlcc`]. Rates are shares of the line rate.
     pub struct MlccParams {
-        /// Whether border switches take part: auto, which demands them, or off, the receiver's
-        /// share alone.
+        /// Whether border switches take part, and what the receiver follows: hops (int), the delay
+        /// inside its site, either (auto), or, without border switches, its share alone (off).
         signal: Signal = Signal::Auto;
         /// Whether the loop of the own site acts.
         near: bool = true;

@@ -6,6 +6,7 @@
 mod bounds;
 
 pub use crate::path::Path;
+pub use mlcc::Signal as MlccSignal;
 pub use mlcc::note as mlcc_note;
 
 use crate::rc::RcKind;

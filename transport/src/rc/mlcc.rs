@@ -47,6 +47,18 @@ words! {
     }
 }
 
+words! {
+    /// What moves R_credit.
+    pub enum Signal: "auto, int or delay" {
+        /// Hops of ports inside the site where some come, else the delay there.
+        Auto = "auto",
+        /// Hops alone.
+        Int = "int",
+        /// The delay from the border switch to the receiver alone.
+        Delay = "delay",
+    }
+}
+
 params! {
     /// Settings of [`Mlcc`].
     pub struct MlccParams {
@@ -69,6 +81,8 @@ params! {
         below: Below = Below::Credit;
         /// The rate of a new flow.
         initial: Initial = Initial::Equal;
+        /// What moves R_credit; cc.mlcc.signal sets it, too.
+        signal: Signal = Signal::Auto;
         /// RTT_D: from the border switch to the receiver and back; taken over from the network.
         rtt_d: Duration = Duration::from_us(24), in Duration::from_ns(100)..=Duration::from_ms(10);
         /// RTT_C: between hosts of two sites; taken over from the network.
@@ -91,6 +105,12 @@ const HOPS: usize = 4;
 /// A round opens by itself after so many RTT_D without its credit.
 const PATIENCE: u64 = 10;
 
+/// What the least delay grows by in a round, ns: 40 ppm of the shortest one.
+const DRIFT_NS: u32 = 1;
+
+/// A delay up to this part of RTT_D beyond the least one is no queue.
+const SLACK: u32 = 8;
+
 /// Unit of reported rates, bit/s.
 const UNIT: f64 = 1000.0;
 
@@ -109,6 +129,10 @@ pub struct Mlcc {
     credit: Option<u16>,
     initial: Initial,
     started: bool,
+    /// Whether there is a `least_ns`.
+    timed: bool,
+    /// The least time from the border switch to here so far, by both clocks, ns that wrap.
+    least_ns: u32,
 }
 
 impl Registered for Mlcc {
@@ -145,6 +169,8 @@ impl Reporter for Mlcc {
             credit: None,
             initial: params.initial,
             started: false,
+            timed: false,
+            least_ns: 0,
         }
     }
 
@@ -181,6 +207,23 @@ impl Mlcc {
         self.dqm = Dqm::new(rate);
     }
 
+    /// The load of the busiest link inside the site by the time from the queue's hop to `at`: that
+    /// of a full link with the bytes that wait at it, or the one that is aimed at where the delay
+    /// is within the slack. Clocks may differ by any offset: the least time counts as without
+    /// queues, and is forgotten so slowly that clocks may drift.
+    fn delayed(&mut self, queue: &Hop, at: Instant) -> f64 {
+        // DEVIATION(mlcc#3.2.2): the paper's switches all write telemetry.
+        let took = Hop::time_of(at).wrapping_sub(queue.time());
+        let least = if self.timed { self.least_ns.wrapping_add(DRIFT_NS) } else { took };
+        let beyond = took.wrapping_sub(least);
+        let (least, delay) = if beyond < 1 << 31 { (least, beyond) } else { (took, 0) };
+        (self.least_ns, self.timed) = (least, true);
+        match delay.checked_sub(self.rtt_d_ns / SLACK) {
+            Some(queued) if queued > 0 => 1.0 + f64::from(queued) / f64::from(self.rtt_d_ns.max(1)),
+            _ => f64::from(self.target) * (1.0 - f64::EPSILON),
+        }
+    }
+
     /// A segment that has left its queue under C_D, with `left` bytes behind it.
     fn on_queue(&mut self, queue: &Hop, hops: &[Hop], at: Instant) {
         let credit_seen = queue.number();
@@ -202,7 +245,17 @@ impl Mlcc {
             least: self.fixed.clamp(0.0),
             line: self.fixed.line(),
         };
-        if let Some(load) = self.load.measure(hops, self.rtt_d(), Sample::utilisation) {
+        let by_delay = match self.fixed.signal {
+            Signal::Auto => hops.is_empty(),
+            Signal::Int => false,
+            Signal::Delay => true,
+        };
+        let load = if by_delay {
+            Some(self.delayed(queue, at))
+        } else {
+            self.load.measure(hops, self.rtt_d(), Sample::utilisation)
+        };
+        if let Some(load) = load {
             self.law.follow(load, true, &law);
         }
         self.dqm.on_round(at, self.law.rate(), queue.waiting().as_f64(), &self.fixed);

@@ -88,7 +88,7 @@ pub const UDP_PORT: u16 = 4797;
 pub struct AddressTable {
     hosts: Vec<HostAddr>,
     /// Sorted by address.
-    by_ip: Vec<(IpAddr, HostId)>,
+    by_ip: Vec<(u128, HostId)>,
     version: IpVersion,
 }
 
@@ -280,7 +280,7 @@ impl AddressTable {
             if !ip_ok || host.mac[0] & 1 != 0 || host.mac == [0; 6] {
                 return Err(AddressError::NotUnicast(id));
             }
-            by_ip.push((host.ip, id));
+            by_ip.push((number_of(host.ip), id));
         }
         by_ip.sort_unstable();
         match by_ip.windows(2).find(|two| two[0].0 == two[1].0) {
@@ -290,8 +290,20 @@ impl AddressTable {
     }
 
     fn host_of(&self, ip: IpAddr) -> Option<HostId> {
+        if ip.is_ipv4() != (self.version == IpVersion::V4) {
+            return None;
+        }
+        let ip = number_of(ip);
         let at = self.by_ip.binary_search_by_key(&ip, |entry| entry.0).ok()?;
         Some(self.by_ip[at].1)
+    }
+}
+
+/// The bits of an address, in the order of addresses of its version.
+fn number_of(ip: IpAddr) -> u128 {
+    match ip {
+        IpAddr::V4(ip) => ip.to_bits().into(),
+        IpAddr::V6(ip) => ip.to_bits(),
     }
 }
 

@@ -77,6 +77,18 @@ impl Hop {
         self.rate == QUEUE
     }
 
+    /// The switch's clock, nanoseconds that wrap after 4.29 s.
+    #[must_use]
+    pub const fn time(&self) -> u32 {
+        self.time
+    }
+
+    /// An instant as [`Hop::time`] has it.
+    #[must_use]
+    pub const fn time_of(at: Instant) -> u32 {
+        wrapped(at.as_ps() / PS_PER_NS)
+    }
+
     /// Time between the packet of `earlier` and this one at the same port; `None` for a difference
     /// of more than half the range, which in wrapped time may be the past as well as the far
     /// future.

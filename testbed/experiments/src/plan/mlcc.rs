@@ -2,7 +2,8 @@
 
 use fabric::ProgramKind;
 use transport::Config;
-use transport::cc::CcKind;
+use transport::cc::{CcKind, MlccSignal};
+use transport::rc::MlccHalfSignal;
 
 use super::{Draft, Origin, RunError};
 use crate::input::InputError;
@@ -15,11 +16,19 @@ use crate::workload::matrix::SwitchTier;
 const HELP: &str = "use --topo two-dc-leaf with --transport mlcc, or do without border switches: \
                     --set cc.mlcc.signal=off";
 
-/// Takes the programs of a preset out of border switches that take no part.
+/// Takes the programs of a preset out of border switches that take no part, and gives receivers'
+/// halves the signal.
 ///
 /// # Errors
 /// When a preset has programs for border switches, and the network has no such switches.
 pub(super) fn fit(draft: &mut Draft, has_borders: bool) -> Result<(), RunError> {
+    if draft.origin("rc.mlcc.signal") == Origin::Default {
+        draft.settings.rc_params.mlcc.signal = match draft.settings.cc_params.mlcc.signal {
+            MlccSignal::Int => MlccHalfSignal::Int,
+            MlccSignal::Delay => MlccHalfSignal::Delay,
+            MlccSignal::Auto | MlccSignal::Off => MlccHalfSignal::Auto,
+        };
+    }
     let is_preset = matches!(draft.origin("switch.program"), Origin::Transport(_));
     let is_dci = |spec: &ProgramSpec| spec.program == ProgramKind::Dci;
     if !is_preset || !draft.programs.iter().any(is_dci) {

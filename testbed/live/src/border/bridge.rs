@@ -10,7 +10,7 @@ use transport::{HostId, Instant, Rng};
 use transport_dpdk::{Mbuf, MbufBurst, Pool, Port};
 
 use super::stations::Stations;
-use crate::switching::{HEADERS_MAX, MbufFrames, MbufSlab, describe, edit, head_of};
+use crate::switching::{HEADERS_MAX, MbufFrames, MbufSlab, described, edit, head_of};
 
 /// Frames that wait for a device's descriptors before they are dropped.
 const WAITING_MAX: usize = 4096;
@@ -142,7 +142,7 @@ impl Bridge {
             return;
         }
         self.stations.learn(route.src, head, (!from_wan).then_some(line));
-        let Some(packet) = describe(&mbuf, route.src, self.stations.addressing()) else {
+        let Some(packet) = described(&mbuf, head, &route) else {
             self.counts.foreign += 1;
             return;
         };

@@ -7,7 +7,7 @@ use fabric::{Flags, Frames, Packet, flow_hash};
 use transport::wire::addressing::Addressing;
 use transport::wire::checksum::Checksum;
 use transport::wire::class::{Ecn, TrafficClass};
-use transport::wire::frame::{self, FrameSpec};
+use transport::wire::frame::{self, FrameSpec, Route};
 use transport::wire::int::Hop;
 use transport::wire::{Ext, Header};
 use transport::{HostId, Rng, TxSegment};
@@ -117,6 +117,12 @@ pub(crate) fn describe(mbuf: &Mbuf, host: HostId, addressing: &Addressing) -> Op
     let mut copy = [0; HEADERS_MAX];
     let head = head_of(mbuf, &mut copy)?;
     let route = frame::route_of(head, addressing).ok()?;
+    // A packet that names another host as its sender is dropped.
+    (route.src == host).then(|| described(mbuf, head, &route)).flatten()
+}
+
+/// The fabric's packet for a frame with these first octets and this route, without handle.
+pub(crate) fn described(mbuf: &Mbuf, head: &[u8], route: &Route) -> Option<Packet> {
     let len = u16::try_from(mbuf.pkt_len()).ok()?;
     let narrow = |len: u16| u8::try_from(len).unwrap_or(u8::MAX);
     let (trim_len, flags) = match route.class {
@@ -130,8 +136,7 @@ pub(crate) fn describe(mbuf: &Mbuf, host: HostId, addressing: &Addressing) -> Op
         TrafficClass::Trimmed => (narrow(len), Flags::of(TrafficClass::Control)),
         class => (narrow(len), Flags::of(class)),
     };
-    // A packet that names another host as its sender is dropped.
-    (route.src == host).then(|| Packet {
+    Some(Packet {
         handle: 0,
         dst: route.dst,
         hash: flow_hash(route.src, route.dst, route.ev),

@@ -12,7 +12,7 @@
 //!
 //! Units: bits a second, bytes, seconds; dw in segments per RTT_C.
 
-use super::{Below, MlccParams, UNIT};
+use super::{Below, MlccParams, Signal, UNIT};
 use crate::telemetry::seconds;
 use crate::time::{Duration, Instant};
 use crate::units::Bytes;
@@ -29,8 +29,8 @@ pub(super) struct DqmConstants {
     dt: f32,
     theta: f32,
     rtt_c: f32,
-    /// Bits of a full segment.
-    mtu_bits: f32,
+    /// Bytes of a full segment.
+    mtu: u16,
     /// Bounds of rates, kb/s, as they are reported.
     least: u32,
     line: u32,
@@ -38,6 +38,7 @@ pub(super) struct DqmConstants {
     m: u8,
     leak: bool,
     below: Below,
+    pub(super) signal: Signal,
 }
 
 impl DqmConstants {
@@ -47,13 +48,14 @@ impl DqmConstants {
             dt: narrow(seconds(params.dt)),
             theta: narrow(seconds(params.theta)),
             rtt_c: narrow(seconds(params.rtt_c).max(1e-9)),
-            mtu_bits: narrow(mtu.as_f64() * 8.0).max(8.0),
+            mtu: u16::try_from(mtu.0.max(1)).unwrap_or(u16::MAX),
             least: kbps(bounds.0),
             line: kbps(bounds.1),
             alpha: params.alpha,
             m: u8::try_from(params.m).unwrap_or(1),
             leak: params.leak,
             below: params.below,
+            signal: params.signal,
         }
     }
 
@@ -65,6 +67,11 @@ impl DqmConstants {
     /// Smallest rate, bit/s.
     fn least(&self) -> f64 {
         f64::from(self.least) * UNIT
+    }
+
+    /// Bits of a full segment.
+    fn mtu_bits(&self) -> f32 {
+        f32::from(self.mtu) * 8.0
     }
 
     /// `rate` within its bounds.
@@ -182,7 +189,7 @@ impl Dqm {
         if is_up {
             self.token -= 1.0;
         }
-        let per_round = (credit * c.rtt_c / c.mtu_bits).max(1.0);
+        let per_round = (credit * c.rtt_c / c.mtu_bits()).max(1.0);
         if c.leak {
             // DEVIATION(mlcc#eq8): as printed the window only adds up, and the queue oscillates
             // without damping. With this share lost at each segment the window is what eq. 9
@@ -191,17 +198,17 @@ impl Dqm {
         }
         //= mlcc#eq8
         self.window += if is_up { 1.0 } else { -1.0 };
-        let rate = f64::from(credit) + f64::from(self.window * c.mtu_bits / c.rtt_c);
+        let rate = f64::from(credit) + f64::from(self.window * c.mtu_bits() / c.rtt_c);
         let held = narrow(c.clamp(rate)) - credit;
         if rate < c.least() || rate > c.line() {
-            self.window = held * c.rtt_c / c.mtu_bits;
+            self.window = held * c.rtt_c / c.mtu_bits();
         }
     }
 
     /// Rbar: the rate for the sender.
     pub(super) fn advised(&self, credit: f64, c: &DqmConstants) -> f64 {
         //= mlcc#eq9
-        c.clamp(credit + f64::from(self.window * c.mtu_bits / c.rtt_c))
+        c.clamp(credit + f64::from(self.window * c.mtu_bits() / c.rtt_c))
     }
 }
 

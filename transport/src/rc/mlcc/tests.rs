@@ -1,5 +1,7 @@
 //! Rules of the credit loop.
 
+use alloc::vec::Vec;
+
 use super::*;
 use crate::rc::RcParams;
 use crate::units::{Bytes, Psn};
@@ -115,4 +117,48 @@ fn times_in_round_trips_across_follow_the_network() {
     let mut params = MlccParams { dt_rtts: 0.25, ..MlccParams::default() };
     Mlcc::resolve(&mut params, &facts);
     assert_eq!((params.theta, params.dt), (Duration::from_ms(18), Duration::from_us(500)));
+}
+
+/// R_credit in Mb/s after rounds from `rounds`, each a segment that took `took` us from the border
+/// switch, whose clock is `ahead` us ahead of the receiver's.
+fn by_delay(signal: Signal, ahead: u64, rounds: &[(u32, u64)]) -> Vec<u32> {
+    let mut half = half(MlccParams { signal, initial: Initial::Line, ..MlccParams::default() });
+    let (mut at, mut credit) = (1_000, 0);
+    let mut round = |took: u64| {
+        at += 24;
+        let mut int = Int::with_room(4);
+        int.stamp(Hop::of_queue(us(at - took + ahead), Bytes(0), Bytes(0), credit));
+        let ext = Ext { int, ..Ext::VACANT };
+        let extensions = Extensions::new(Extent::NONE.with_int(&int), &ext);
+        half.on_segment(&SegmentArrival {
+            at: us(at),
+            psn: Psn(0),
+            bytes: Bytes(1000),
+            ce: false,
+            trimmed: false,
+            sharers: 1,
+            extensions,
+        });
+        let report = half.report(us(at)).unwrap();
+        credit = report.number;
+        report.values[0] / 1000
+    };
+    let of = |&(count, took): &(u32, u64)| (0..count).map(|_| round(took)).last().unwrap();
+    rounds.iter().map(of).collect()
+}
+
+#[test]
+fn delay_inside_the_site_stands_for_hops_where_none_come_whatever_the_clocks_say() {
+    for signal in [Signal::Auto, Signal::Delay] {
+        for ahead in [0, 7, 4_000_000, 20_000_000] {
+            let rates = by_delay(signal, ahead, &[(5, 10), (1, 22), (9, 22), (9, 10)]);
+            assert!(rates[0] > 24_000, "no queue: {rates:?}");
+            // A full link with 9 us beyond the slack: 1 + 9 / 24 for 0.95.
+            assert!((17_000..17_600).contains(&rates[1]), "{rates:?}");
+            assert!(rates[2] < rates[1] / 4, "as long as it lasts: {rates:?}");
+            assert!(rates[3] > rates[2] + 300, "and up again: {rates:?}");
+        }
+    }
+    let rates = by_delay(Signal::Int, 0, &[(5, 10), (9, 22)]);
+    assert_eq!(rates[0], rates[1], "hops alone, and none came");
 }

@@ -307,8 +307,10 @@ impl Queues {
                 self.free.push(index);
                 if let Some(open) = self.hosts.get_mut(&queue.host.0) {
                     *open -= 1;
+                    if *open == 0 {
+                        self.hosts.remove(&queue.host.0);
+                    }
                 }
-                self.hosts.retain(|_, open| *open > 0);
             }
         }
     }

@@ -160,8 +160,8 @@ impl live::border::BorderMonitor for Shown<'_> {
     fn on_ready(&mut self) {
         let _ = writeln!(
             self.err,
-            "frames pass; hops of switches inside the site are those that \
-                                    the switches write, else delay inside it is all that is seen"
+            "frames pass; of the queues inside the site only this switch's are seen, and those of \
+             switches that write INT: where none does, let hosts run with cc.mlcc.signal=delay"
         );
     }
 }

@@ -10,6 +10,8 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::Value;
 
 /// Exit code, standard output, standard error of one call.
@@ -248,6 +250,30 @@ fn odd_but_honest_files_are_accepted() {
         assert_eq!(code, 0, "{name}: {err}");
         let summary: Value = serde_json::from_str(&out).unwrap();
         assert_eq!(summary["flows"]["finished"], 1, "{name}");
+    }
+}
+
+#[test]
+fn compressed_files_are_read_and_their_errors_have_a_line() {
+    let gzip = |text: &str| {
+        let mut writer = GzEncoder::new(Vec::new(), Compression::fast());
+        writer.write_all(text.as_bytes()).unwrap();
+        writer.finish().unwrap()
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let matrix = |size: &str| format!("Nodes 4\nConnections 1\n0->1 start 0 size {size}\n");
+    let path = file(dir.path(), "small.cm.gz", &gzip(&matrix("5")));
+    let (code, out, err) = headrace(&["run", &path, "--world", "sim", "--json"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let summary: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(summary["bytes"]["delivered"], 5);
+    let wrong = file(dir.path(), "wrong.cm.gz", &gzip(&matrix("many")));
+    let whole = gzip(&matrix("5"));
+    let cut = file(dir.path(), "cut.cm.gz", &whole[..whole.len() - 9]);
+    for (path, words) in [(&wrong, "wrong.cm.gz:3:"), (&cut, "cut.cm.gz: found an unreadable")] {
+        let (code, out, err) = headrace(&["run", path]);
+        assert_eq!((code, out.as_str()), (2, ""), "{err}");
+        assert!(err.contains(words), "{err}");
     }
 }
 

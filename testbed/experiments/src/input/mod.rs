@@ -4,6 +4,7 @@
 //! Nothing here depends on a file format. No reader that uses these parts panics, whatever the
 //! bytes.
 
+pub(crate) mod file;
 pub mod nearest;
 pub(crate) mod table;
 pub mod tokens;

@@ -16,8 +16,7 @@
 //! `input/tokens.rs`. Every error names the line. What is written reads back as the same tree.
 
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::BufRead;
 use std::path::Path;
 
 use transport::Bytes;
@@ -26,7 +25,7 @@ use super::spec::{
     FatTreeSpec, GBPS_MAX, LATENCY_NS_MAX, NODES_MAX, RADIX_MAX, SpecError, TIERS_MAX, TierSpec,
     WanSpec,
 };
-use crate::input::{InputError, LineReader, TextLine, Token, did_you_mean};
+use crate::input::{InputError, LineReader, TextLine, Token, did_you_mean, file};
 
 /// Reads a tree; `name` is what errors call it.
 ///
@@ -43,8 +42,7 @@ pub fn read(source: impl BufRead, name: &str) -> Result<FatTreeSpec, InputError>
 /// As [`read`], and when the file cannot be opened.
 pub fn read_path(path: &Path) -> Result<FatTreeSpec, InputError> {
     let name = path.display().to_string();
-    let file = File::open(path).map_err(|error| InputError::io(&name, &error))?;
-    read(BufReader::new(file), &name)
+    read(file::open(path)?, &name)
 }
 
 /// The line of a key of a tier in the file at `path`, found by reading it again; `None` for what
@@ -52,8 +50,7 @@ pub fn read_path(path: &Path) -> Result<FatTreeSpec, InputError> {
 #[must_use]
 pub fn line_of(path: &Path, tier: u8, key: &str) -> Option<u32> {
     let name = path.display().to_string();
-    let file = File::open(path).ok().filter(|file| file.metadata().is_ok_and(|of| of.is_file()))?;
-    let reader = read_all(&mut LineReader::new(BufReader::new(file), &name)).ok()?;
+    let reader = read_all(&mut LineReader::new(file::open_again(path)?, &name)).ok()?;
     let (_, entries) = reader.sections.get(usize::from(tier)).copied().flatten()?;
     let at = KEYS.iter().position(|&(known, ..)| known == key)?;
     entries[at].map(|(_, line)| line)

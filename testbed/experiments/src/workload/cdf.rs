@@ -5,14 +5,13 @@
 //! rows; what the first row has above zero is mass at its size. Source:
 //! the public files that come with the Uno and ns-3 datacentre simulators.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::BufRead;
 use std::path::Path;
 
 use transport::{Bytes, Rng};
 
-use crate::input::number;
 use crate::input::{InputError, LineReader, TextLine};
+use crate::input::{file, number};
 
 /// A distribution of flow sizes that has passed all checks.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,8 +75,7 @@ impl Cdf {
     /// As [`Cdf::read`], and when the file cannot be opened.
     pub fn read_path(path: &Path) -> Result<Self, InputError> {
         let name = path.display().to_string();
-        let file = File::open(path).map_err(|error| InputError::io(&name, &error))?;
-        Self::read(BufReader::new(file), &name)
+        Self::read(file::open(path)?, &name)
     }
 
     /// A size drawn from the distribution, at least one byte. One draw; O(log rows).

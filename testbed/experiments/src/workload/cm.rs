@@ -15,8 +15,7 @@
 //! later, in the unit of start times; without it a file is one of uet-htsim's. The file is read
 //! line by line; what a header promises reserves no memory.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::BufRead;
 use std::num::NonZeroU32;
 use std::path::Path;
 
@@ -28,6 +27,7 @@ use super::matrix::{
     FLOW_BYTES_MAX, FLOWS_MAX, FlowIndex, FlowSpec, HOSTS_MAX, LinkFailure, Matrix, Message, Start,
     SwitchTier, TRIGGERS_MAX, Trigger, TriggerIndex, TriggerKind,
 };
+use crate::input::file;
 use crate::input::number::{self, NumberError};
 use crate::input::{InputError, LineReader, TextLine, Token, Warning, did_you_mean};
 
@@ -81,8 +81,7 @@ pub fn read(source: impl BufRead, name: &str, unit: StartUnit) -> Result<CmFile,
 /// As [`read`], and when the file cannot be opened.
 pub fn read_path(path: &Path, unit: StartUnit) -> Result<CmFile, InputError> {
     let name = path.display().to_string();
-    let file = File::open(path).map_err(|error| InputError::io(&name, &error))?;
-    read(BufReader::with_capacity(READ_BYTES, file), &name, unit)
+    read(file::open(path)?, &name, unit)
 }
 
 /// The line of a flow in the file at `path`, found by reading it again; `None` for what can be read
@@ -90,16 +89,13 @@ pub fn read_path(path: &Path, unit: StartUnit) -> Result<CmFile, InputError> {
 #[must_use]
 pub fn line_of(path: &Path, flow: FlowIndex) -> Option<u32> {
     let name = path.display().to_string();
-    let file = File::open(path).ok().filter(|file| file.metadata().is_ok_and(|of| of.is_file()))?;
-    let mut source = LineReader::new(BufReader::with_capacity(READ_BYTES, file), &name);
+    let mut source = LineReader::new(file::open_again(path)?, &name);
     let mut reader = Reader::default();
     while let Some(mut line) = source.next_line().ok()? {
         reader.statement(&mut line).ok()?;
     }
     Some(reader.flow_lines.line(flow.0)).filter(|line| *line > 0)
 }
-
-const READ_BYTES: usize = 256 * 1024;
 
 /// A count from the header and where it stands.
 #[derive(Clone, Copy, Debug, Default)]

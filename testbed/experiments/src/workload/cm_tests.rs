@@ -1,5 +1,7 @@
 //! Tests of the `.cm` reader and writer: accepted and refused inputs, and round trips.
 
+use std::io::BufReader;
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,0 +1,120 @@
+//! Files of text, compressed or not.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use flate2::bufread::MultiGzDecoder;
+use ruzstd::decoding::StreamingDecoder;
+
+use super::InputError;
+
+const READ_BYTES: usize = 256 * 1024;
+const GZIP: &[u8] = &[0x1f, 0x8b];
+const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+
+/// Opens the file at `path` as text. The first bytes say if it is compressed, by gzip or zstd. It
+/// is read as it is asked for: its length costs no memory.
+///
+/// # Errors
+/// When it cannot be opened.
+pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead>, InputError> {
+    let io = |error: io::Error| InputError::io(&path.display().to_string(), &error);
+    text(File::open(path).map_err(io)?).map_err(io)
+}
+
+/// [`open`] for what has been read before; `None` for what can be read only once, as a pipe.
+pub(crate) fn open_again(path: &Path) -> Option<Box<dyn BufRead>> {
+    let file = File::open(path).ok().filter(|file| file.metadata().is_ok_and(|of| of.is_file()))?;
+    text(file).ok()
+}
+
+fn text(file: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
+    let mut file = BufReader::with_capacity(READ_BYTES, file);
+    let first = file.fill_buf()?;
+    if first.starts_with(GZIP) {
+        Ok(Box::new(BufReader::with_capacity(READ_BYTES, MultiGzDecoder::new(file))))
+    } else if first.starts_with(ZSTD) {
+        let frames = Frames { frame: None, rest: Some(file) };
+        Ok(Box::new(BufReader::with_capacity(READ_BYTES, frames)))
+    } else {
+        Ok(Box::new(file))
+    }
+}
+
+/// The frames of a zstd file, one after the other; at any time one of both is there.
+struct Frames<R: BufRead> {
+    frame: Option<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>,
+    rest: Option<R>,
+}
+
+impl<R: BufRead> Read for Frames<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        // Bounded: each turn returns or ends a frame of the file.
+        loop {
+            if let Some(frame) = &mut self.frame {
+                let count = frame.read(out)?;
+                if count > 0 || out.is_empty() {
+                    return Ok(count);
+                }
+                self.rest = self.frame.take().map(StreamingDecoder::into_inner);
+            }
+            let Some(mut rest) = self.rest.take() else { return Ok(0) };
+            if rest.fill_buf()?.is_empty() {
+                return Ok(0);
+            }
+            self.frame = Some(StreamingDecoder::new(rest).map_err(io::Error::other)?);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn read(bytes: Vec<u8>) -> io::Result<String> {
+        let mut all = String::new();
+        text(io::Cursor::new(bytes))?.read_to_string(&mut all)?;
+        Ok(all)
+    }
+
+    fn gzip(plain: &str) -> Vec<u8> {
+        let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        writer.write_all(plain.as_bytes()).unwrap();
+        writer.finish().unwrap()
+    }
+
+    fn zstd(plain: &str) -> Vec<u8> {
+        let level = ruzstd::encoding::CompressionLevel::Fastest;
+        ruzstd::encoding::compress_to_vec(plain.as_bytes(), level)
+    }
+
+    #[test]
+    fn compressed_text_is_read_as_it_was_in_one_piece_or_several() {
+        let plain = "Nodes 16\n".repeat(50_000);
+        assert_eq!(read(plain.clone().into_bytes()).unwrap(), plain);
+        for compressed in [gzip(&plain), zstd(&plain)] {
+            assert!(compressed.len() < plain.len() / 10);
+            assert_eq!(read(compressed.clone()).unwrap(), plain);
+            let twice = [&compressed[..], &compressed].concat();
+            assert_eq!(read(twice).unwrap(), plain.repeat(2));
+            assert!(read(compressed[..compressed.len() - 6].to_vec()).is_err(), "cut short");
+        }
+        assert_eq!(read(Vec::new()).unwrap(), "");
+    }
+
+    #[test]
+    fn any_bytes_behind_a_magic_number_are_text_or_an_error() {
+        let mut rng = transport::Rng::new(1);
+        for magic in [GZIP, ZSTD] {
+            for _ in 0..500 {
+                let mut bytes = magic.to_vec();
+                bytes.extend((0..rng.below(200)).map(|_| rng.next_u64().to_le_bytes()[0]));
+                let mut text = text(io::Cursor::new(bytes)).unwrap();
+                let _ = io::copy(&mut text.by_ref().take(1 << 20), &mut io::sink());
+            }
+        }
+    }
+}

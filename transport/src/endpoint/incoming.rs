@@ -188,7 +188,7 @@ impl<S: Scheduler> Endpoint<S> {
         let (at, psn, ce, trimmed) = (rx.at, data.psn, rx.ce, rx.trimmed);
         let sharers = self.receiving;
         let arrival = rc::SegmentArrival { at, psn, bytes, ce, trimmed, sharers, extensions };
-        halves.on_segment(flow, &arrival);
+        halves.on_segment(flow, data.sent_at, &arrival);
         self.acks.echo(flow, halves);
     }
 
@@ -350,7 +350,7 @@ fn push(
     tx: &mut Burst<TxSegment>,
 ) {
     if let (Some(halves), Body::Ack(ack) | Body::Nack(ack)) = (halves, &segment.hdr.body) {
-        let echo = halves.echo(ack.src_flow, ack.psn);
+        let echo = halves.echo(ack.src_flow, (ack.psn, ack.echo_sent_at));
         segment.hdr.ext = halves.answer(ack.src_flow, leaves, echo, tx.place_ext());
     }
     if leaves > now { tx.push_at(segment, leaves) } else { tx.push(segment) }

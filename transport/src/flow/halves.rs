@@ -33,13 +33,17 @@ pub(crate) struct Halves {
     free: Vec<u32>,
 }
 
+/// One transmission of a segment: its PSN, and when it left, as its header says. A segment that was
+/// resent arrives with telemetry that an acknowledgement of its first transmission may not echo.
+type Transmission = (Psn, u32);
+
 /// The half of one flow, and the newest telemetry that has arrived.
 #[derive(Clone, Debug)]
 struct HalfState {
     /// The half with its name on the wire; `None` when the sender names none that is known here.
     half: Option<(Half, Rc)>,
-    /// The newest segment, and what switches wrote into it.
-    echo: Option<(Psn, Int)>,
+    /// The transmission that arrived last, and what switches wrote into it.
+    echo: Option<(Transmission, Int)>,
 }
 
 const _: () = assert!(size_of::<HalfState>() <= 448);
@@ -59,23 +63,23 @@ impl Halves {
         }
     }
 
-    /// A segment of `flow` arrived.
-    pub(crate) fn on_segment(&mut self, flow: FlowId, arrival: &SegmentArrival<'_>) {
+    /// A segment of `flow` arrived, which says that it left at `sent_at`.
+    pub(crate) fn on_segment(&mut self, flow: FlowId, sent_at: u32, arrival: &SegmentArrival<'_>) {
         let extensions = arrival.extensions;
         if extensions.is_some() {
             self.lend(flow, extensions.half());
         }
         let Some(place) = self.place(flow) else { return };
-        place.echo = extensions.int().and_then(Int::echo).map(|int| (arrival.psn, int));
+        place.echo = extensions.int().and_then(Int::echo).map(|int| ((arrival.psn, sent_at), int));
         if let Some((_, half)) = &mut place.half {
             half.on_segment(arrival);
         }
     }
 
-    /// What switches wrote into segment `psn` of `flow`, if that is its newest.
-    pub(crate) fn echo(&mut self, flow: FlowId, psn: Psn) -> Option<Int> {
+    /// What switches wrote into the transmission `of` of a segment of `flow`, if that arrived last.
+    pub(crate) fn echo(&mut self, flow: FlowId, of: Transmission) -> Option<Int> {
         let (newest, int) = self.place(flow)?.echo?;
-        (newest == psn).then_some(int)
+        (newest == of).then_some(int)
     }
 
     /// What an acknowledgement of `flow` that is made at `now` carries, into `ext`: the report of
@@ -149,12 +153,17 @@ mod tests {
     use crate::wire::Extensions;
     use crate::wire::int::Hop;
 
-    fn arrives(halves: &mut Halves, flow: FlowId, psn: u32, (extent, ext): (Extent, &Ext)) {
+    fn arrives(
+        halves: &mut Halves,
+        flow: FlowId,
+        (psn, sent_at): (u32, u32),
+        (extent, ext): (Extent, &Ext),
+    ) {
         let extensions = Extensions::new(extent, ext);
         let (at, psn, bytes) = (Instant::from_ps(1), Psn(psn), Bytes(4096));
         let arrival =
             SegmentArrival { at, psn, bytes, ce: false, trimmed: false, sharers: 1, extensions };
-        halves.on_segment(flow, &arrival);
+        halves.on_segment(flow, sent_at, &arrival);
     }
 
     /// Telemetry of one port, and the half `half`.
@@ -170,15 +179,16 @@ mod tests {
         let config = Settings { rx_flows_max: 2, ..Settings::default() };
         let mut halves = Halves::new(&Config::new(config).unwrap());
         let (a, b) = (FlowId::new(0, 1), FlowId::new(1, 1));
-        arrives(&mut halves, a, 0, (Extent::NONE, &Ext::VACANT));
+        arrives(&mut halves, a, (0, 5), (Extent::NONE, &Ext::VACANT));
         assert!(halves.places.is_empty(), "a segment without extensions");
         let (extent, ext) = named(RcKind::ArrivalRate.half());
         for (flow, psn) in [(a, 1), (b, 7), (a, 2)] {
-            arrives(&mut halves, flow, psn, (extent, &ext));
+            arrives(&mut halves, flow, (psn, 5), (extent, &ext));
         }
         assert_eq!(halves.places.len(), 2);
-        assert_eq!(halves.echo(a, Psn(1)), None, "not the newest");
-        let echo = halves.echo(a, Psn(2));
+        assert_eq!(halves.echo(a, (Psn(1), 5)), None, "not the newest");
+        assert_eq!(halves.echo(a, (Psn(2), 4)), None, "another transmission");
+        let echo = halves.echo(a, (Psn(2), 5));
         assert_eq!(echo.map(|int| (int.hops().len(), int.wire_len())), Some((1, 4 + 16)));
         let mut answer = Ext::VACANT;
         let carried = halves.answer(a, Instant::from_ps(2), echo, &mut answer);
@@ -187,7 +197,7 @@ mod tests {
         halves.end(a);
         assert!(!halves.answer(a, Instant::from_ps(3), None, &mut answer).is_some());
         let (c, places) = (FlowId::new(0, 2), halves.places.capacity());
-        arrives(&mut halves, c, 0, (extent, &ext));
+        arrives(&mut halves, c, (0, 5), (extent, &ext));
         assert_eq!((halves.places.len(), halves.places.capacity()), (2, places), "lent again");
     }
 
@@ -196,8 +206,8 @@ mod tests {
         let mut halves = Halves::new(&Config::new(Settings::default()).unwrap());
         let flow = FlowId::new(3, 1);
         let (extent, ext) = named(Half::MAX);
-        arrives(&mut halves, flow, 9, (extent, &ext));
-        let echo = halves.echo(flow, Psn(9));
+        arrives(&mut halves, flow, (9, 5), (extent, &ext));
+        let echo = halves.echo(flow, (Psn(9), 5));
         let mut answer = Ext::VACANT;
         let carried = halves.answer(flow, Instant::ZERO, echo, &mut answer);
         assert!(carried.has_int() && carried.advice(&answer).is_none());

@@ -109,6 +109,20 @@ fn acknowledgements_of_several_segments_echo_the_one_that_they_name() {
     assert!(with * 10 >= seen.len() * 9, "{with} of {}", seen.len());
 }
 
+/// In this run a segment arrives once more, resent, while an acknowledgement of its first
+/// transmission still waits: the answer has no telemetry rather than that of the other transmission.
+#[test]
+fn the_acknowledgement_of_one_transmission_never_echoes_another() {
+    let weather = Weather {
+        loss: 0.037_390_758_497_533_996,
+        duplicate: 0.066_836_221_019_487_83,
+        reorder: 0.152_407_521_693_964_04,
+        trim: 0.161_705_040_957_211_2,
+        mark: 0.1,
+    };
+    are_of_their_segments(&run(weather, 3_332_040_663_932_458_249, |s| s.ack_every = 3));
+}
+
 #[test]
 fn where_nothing_asks_for_telemetry_no_packet_has_room_for_it() {
     let seen = run(Weather::default(), 3, |s| {

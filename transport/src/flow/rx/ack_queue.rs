@@ -69,7 +69,7 @@ impl AckQueue {
             && let Some(Answer::Segment(of, ack)) = self.queue.back_mut()
             && *of == flow
             && !ack.echo
-            && let Some(int) = halves.echo(flow, ack.psn)
+            && let Some(int) = halves.echo(flow, (ack.psn, ack.sent_at))
         {
             ack.echo = true;
             self.echoes.push_back(int);

@@ -110,7 +110,7 @@ fn acknowledgements_of_several_segments_echo_the_one_that_they_name() {
 }
 
 /// In this run a segment arrives once more, resent, while an acknowledgement of its first
-/// transmission still waits: the answer has no telemetry rather than that of the other transmission.
+/// transmission still waits: the answer has no telemetry rather than that of the other one.
 #[test]
 fn the_acknowledgement_of_one_transmission_never_echoes_another() {
     let weather = Weather {

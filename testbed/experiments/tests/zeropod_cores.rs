@@ -146,6 +146,14 @@ fn cells_requests_and_answers_never_meet_whatever_crosses() {
     }
 }
 
+/// At the default cells an epoch is shorter than a hop at 200 Gb/s: answers to Cores leave several
+/// windows before those to hosts.
+#[test]
+fn nothing_meets_where_cores_are_answered_several_windows_early() {
+    let set = [("sched.zeropod.cells", "16"), ("sched.zeropod.delay", "15us")];
+    run("zeropod-2x:8,8,7", "zeropod", &set, &mixed(8, 16, 1000, 3));
+}
+
 #[test]
 fn threads_change_nothing() {
     let flows = mixed(8, 16, 600, 9);

@@ -68,8 +68,8 @@ struct Pod {
     /// Demands whose totals hosts repeated, with the bytes granted to them, by the window in which
     /// this is answered: behind all grants that are among those bytes.
     standings: VecDeque<(u64, u16, (Place, u32))>,
-    /// For each member: its grants of the window at work and of the next one, by their parity.
-    grants: Vec<[Option<Grant>; 2]>,
+    /// For each member: its grants with the windows of their answers, ascending.
+    grants: Vec<VecDeque<(u64, Grant)>>,
     /// For each host: cells of its own that have been delivered in other pods, as Cores say.
     delivered: Vec<VecDeque<Delivered>>,
     /// Answers that wait for their instant, ascending.
@@ -165,7 +165,9 @@ impl Pod {
     /// Places the answer of `window` to a member, if there is one.
     fn place_answer(&mut self, window: u64, member: u16) {
         let at = usize::from(member);
-        let grant = self.grants[at][usize::from(window % 2 == 1)].take();
+        let grants = &mut self.grants[at];
+        let is_due = grants.front().is_some_and(|(due, _)| *due <= window);
+        let grant = if is_due { grants.pop_front() } else { None }.map(|(_, grant)| grant);
         let (receipt, standing) = (self.receipts[at].take(), self.standing(window, member));
         let mut delivered = None;
         if let Some(runs) = self.delivered.get_mut(at).filter(|runs| !runs.is_empty()) {
@@ -214,7 +216,7 @@ impl Pod {
             windows: VecDeque::with_capacity(64),
             receipts: vec![None; count],
             standings: VecDeque::with_capacity(count),
-            grants: vec![[None; 2]; count],
+            grants: vec![VecDeque::new(); count],
             delivered: vec![VecDeque::with_capacity(runs); members.hosts()],
             answers: VecDeque::with_capacity(count),
         })
@@ -332,7 +334,9 @@ impl Pod {
         let window = decision.saturating_sub(ahead);
         if let Some((to, total)) = self.scheduler.take_standing(client) {
             let window = decision + self.to_answers(client);
-            self.standings.push_back((window, member, (place(to), total)));
+            // Answers to Cores take longer than answers to hosts.
+            let at = self.standings.partition_point(|(due, ..)| *due <= window);
+            self.standings.insert(at, (window, member, (place(to), total)));
             self.open_window(window);
         }
         let sender = arrived.and_then(|sent_in| {
@@ -401,8 +405,10 @@ impl Pod {
             // Answers to Cores leave by as much sooner in their window as they may have to wait for
             // the next one.
             let due = window + self.to_answers(answer.client) - self.timing.to_answers;
-            let places = &mut self.grants[usize::from(self.members.member(answer.client))];
-            places[usize::from(due % 2 == 1)] = grant(&answer, &self.members);
+            if let Some(grant) = grant(&answer, &self.members) {
+                let member = self.members.member(answer.client);
+                self.grants[usize::from(member)].push_back((due, grant));
+            }
             if due > window {
                 self.open_window(due);
             }

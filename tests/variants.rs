@@ -310,6 +310,9 @@ fn a_report_brings_the_tables_of_a_page_up_to_date() {
             assert_eq!(text.matches(part).count(), 1, "{part}: {text}");
         }
     }
+    let without = headrace(&[&report[..], &["--format", "csv"]].concat());
+    assert_eq!(without.code, 2, "{without:?}");
+    assert!(without.err.contains("add svg or png"), "{without:?}");
 }
 
 #[test]

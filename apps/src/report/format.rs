@@ -18,6 +18,13 @@ const PAGE: &str = "report.html";
 /// # Errors
 /// When a file cannot be written, or the converter of pictures is missing or fails.
 pub(super) fn write(out: &OutDir, figures: &[Numbers], formats: &[Format]) -> Result<(), Failure> {
+    // The numbers come first: they are there when a picture cannot be made.
+    for numbers in figures {
+        out.write(&format!("{}.json", numbers.name), |file| {
+            serde_json::to_writer(&mut *file, numbers)?;
+            file.write_all(b"\n")
+        })?;
+    }
     for numbers in figures {
         write_figure(out, numbers, formats)?;
     }
@@ -26,6 +33,20 @@ pub(super) fn write(out: &OutDir, figures: &[Numbers], formats: &[Format]) -> Re
         out.write(PAGE, |file| file.write_all(page.as_bytes()))?;
     }
     Ok(())
+}
+
+/// The ending of the picture to which a document links: the SVG where one is written.
+///
+/// # Errors
+/// When no format of a picture that documents show is written.
+pub(super) fn linked(formats: &[Format]) -> Result<&'static str, Failure> {
+    match formats {
+        _ if formats.contains(&Format::Svg) => Ok("svg"),
+        _ if formats.contains(&Format::Png) => Ok("png"),
+        _ => Err(Failure::CommandLine(
+            "--page links to a picture, and --format writes none: add svg or png".to_owned(),
+        )),
+    }
 }
 
 fn write_figure(out: &OutDir, numbers: &Numbers, formats: &[Format]) -> Result<(), Failure> {
@@ -49,10 +70,6 @@ fn write_figure(out: &OutDir, numbers: &Numbers, formats: &[Format]) -> Result<(
             Format::Html => {}
         }
     }
-    out.write(&format!("{name}.json"), |file| {
-        serde_json::to_writer(&mut *file, numbers)?;
-        file.write_all(b"\n")
-    })?;
     Ok(())
 }
 

@@ -72,6 +72,7 @@ pub(crate) fn run(args: &ReportArgs, console: &mut Console<'_>) -> Result<Exit, 
     let earlier: Vec<Numbers> = earlier.collect::<Result<_, _>>()?;
     let all = read::all(&dirs)?;
     let reference = args.reference.as_deref().map(Reference::read).transpose()?;
+    let link = args.page.is_some().then(|| format::linked(&args.format)).transpose()?;
     let out = OutDir::create(&args.output)?;
     let redrawn = earlier.len();
     let mut figures = earlier;
@@ -82,8 +83,8 @@ pub(crate) fn run(args: &ReportArgs, console: &mut Console<'_>) -> Result<Exit, 
     }
     for results in &all {
         let name = &results.head.name;
-        if let Some(path) = &args.page {
-            let picture = beside(path, &args.output.join(format!("{name}.svg")));
+        if let (Some(path), Some(ending)) = (&args.page, link) {
+            let picture = beside(path, &args.output.join(format!("{name}.{ending}")));
             let block = page::block(results, &picture, reference.as_ref())?;
             page::update(path, name, &block)?;
         }

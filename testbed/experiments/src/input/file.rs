@@ -42,9 +42,11 @@ fn text(file: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
     }
 }
 
-/// The frames of a zstd file, one after the other; at any time one of both is there.
+/// The frames of a zstd file, one after the other.
 struct Frames<R: BufRead> {
+    /// The frame that is read, with what follows it.
     frame: Option<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>,
+    /// What follows the frame that was read last; `None` also behind the end of the file.
     rest: Option<R>,
 }
 
@@ -57,7 +59,13 @@ impl<R: BufRead> Read for Frames<R> {
                 if count > 0 || out.is_empty() {
                     return Ok(count);
                 }
-                self.rest = self.frame.take().map(StreamingDecoder::into_inner);
+                let Some(frame) = self.frame.take() else { return Ok(0) };
+                // The decoder computes the checksum and leaves the comparison to its caller.
+                let written = frame.decoder.get_checksum_from_data();
+                if written.is_some() && written != frame.decoder.get_calculated_checksum() {
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, "corrupt zstd frame"));
+                }
+                self.rest = Some(frame.into_inner());
             }
             let Some(mut rest) = self.rest.take() else { return Ok(0) };
             if rest.fill_buf()?.is_empty() {
@@ -103,6 +111,19 @@ mod tests {
             assert!(read(compressed[..compressed.len() - 6].to_vec()).is_err(), "cut short");
         }
         assert_eq!(read(Vec::new()).unwrap(), "");
+    }
+
+    #[test]
+    fn a_bit_that_changed_in_a_compressed_file_changes_no_text() {
+        let plain: String = (0..200).map(|at| format!("{}->{at} size {at}7\n", at * 3)).collect();
+        for compressed in [gzip(&plain), zstd(&plain)] {
+            for at in 4..compressed.len() {
+                let mut changed = compressed.clone();
+                changed[at] ^= 1;
+                let same = read(changed).map_or(true, |text| text == plain);
+                assert!(same, "byte {at} of {}", compressed.len());
+            }
+        }
     }
 
     #[test]

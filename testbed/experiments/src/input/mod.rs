@@ -11,6 +11,7 @@ pub mod tokens;
 
 use std::error::Error;
 use std::fmt;
+use std::io::ErrorKind;
 
 pub use nearest::{did_you_mean, nearest};
 pub use tokens::{LineReader, TextLine, Token};
@@ -75,9 +76,15 @@ impl InputError {
     /// A file that could not be opened or read.
     #[must_use]
     pub fn io(file: &str, error: &std::io::Error) -> Self {
+        let help = match error.kind() {
+            ErrorKind::InvalidData | ErrorKind::UnexpectedEof | ErrorKind::Other => {
+                "the file is cut short or damaged: copy or compress it once more"
+            }
+            _ => "check the path and the permissions",
+        };
         Self::new(format!("an unreadable file ({error})"), "a readable file")
             .at(file, 0, 0)
-            .help("check the path and the permissions")
+            .help(help)
     }
 }
 

@@ -82,6 +82,8 @@ pub(crate) fn v4(host: u32) -> String {
 
 /// The result, which all hosts must report alike.
 pub(crate) fn same_story(ended: &[Ended]) -> Value {
+    let codes: Vec<_> = ended.iter().map(|host| host.code).collect();
+    assert!(codes.iter().all(|code| *code == Some(0)), "exit codes {codes:?}: {ended:#?}");
     let first = ended[0].summary();
     for other in &ended[1..] {
         let other = other.summary();

@@ -120,8 +120,6 @@ const EAL_MB: u64 = 128;
 const DEPTH: u16 = 1024;
 /// Between two looks at the user's wishes.
 const LOOK_EVERY: Duration = Duration::from_ms(20);
-/// When nothing has come in for this long, DPDK's interrupt thread may run.
-const QUIET: Duration = Duration::from_ms(5);
 /// Octets of an Ethernet header.
 const ETHERNET: u16 = 14;
 
@@ -216,7 +214,9 @@ fn turn_until_over(
             if monitor.wants_end() {
                 return;
             }
-            if let Some(hold) = hold.as_mut().filter(|_| now.since(received.1) > QUIET) {
+            if let Some(hold) =
+                hold.as_mut().filter(|_| now.since(received.1) > InterruptHold::QUIET)
+            {
                 hold.let_through();
             }
         }

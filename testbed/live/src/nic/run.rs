@@ -256,7 +256,7 @@ impl Attendance<'_> {
     fn flows(
         &mut self,
         plan: &Plan,
-        opened: Opened,
+        mut opened: Opened,
         (addressing, observers): (&Addressing, &Observers),
         seen: HostSeen,
     ) -> Result<(HostReport, bool, Option<Unwritten>), RunError> {
@@ -273,9 +273,11 @@ impl Attendance<'_> {
             keys: self.network.keys.as_ref(),
         };
         let (pool, eal) = (Arc::clone(&opened.pool), opened.eal.clone());
+        let hold = opened.hold.take();
         let (host, app) = worker(plan, own, &setup, (opened, self.clock))?;
         let cores = [self.entry().core];
-        let pollers = Pollers::start(&eal, vec![host], &cores, &clock, plan.settings.base_rtt)?;
+        let pollers =
+            Pollers::start(&eal, vec![host], &cores, hold, (&clock, plan.settings.base_rtt))?;
         let (before, start) = self.synchronised()?;
         let capture = observers.start_capture(TimeScale::REAL)?;
         // No worker polls before the start: segments due at the start would be sent at once.

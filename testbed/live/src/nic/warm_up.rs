@@ -13,8 +13,8 @@ use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
 use transport::{Duration, HostId};
 use transport_dpdk::neighbour::{Mac, ProbeResult, Prober, Reach, Resolution, Station};
 use transport_dpdk::{
-    DeviceName, DilatedClock, Eal, EalOptions, Enquiry, MbufError, MemoryMode, Pool, PoolConfig,
-    Port, PortConfig,
+    DeviceName, DilatedClock, Eal, EalOptions, Enquiry, InterruptHold, MbufError, MemoryMode, Pool,
+    PoolConfig, Port, PortConfig,
 };
 
 use super::meeting::Meanwhile;
@@ -52,6 +52,8 @@ pub(super) struct Desk {
     /// Frames that were neither question nor answer.
     strays: u64,
     answers: u64,
+    /// Whether the device leads to another process.
+    meets: bool,
     eal: Eal,
 }
 
@@ -62,6 +64,8 @@ pub(super) struct Opened {
     pub(super) station: Station,
     pub(super) strays: u64,
     pub(super) answers: u64,
+    /// Of a device that leads to another process, which may be killed while a worker polls.
+    pub(super) hold: Option<InterruptHold>,
     pub(super) eal: Eal,
 }
 
@@ -118,7 +122,7 @@ impl Desk {
             max_frame: u32::from(full),
             ..PortConfig::default()
         };
-        let (side, name) = (device.side(), device.to_string());
+        let (side, meets, name) = (device.side(), device.meets(), device.to_string());
         let going_on = || meanwhile().map_err(Unfit);
         let port = device
             .open_with_patience(&eal, &config, &pool, (side, CONNECT_FOR), going_on)
@@ -128,7 +132,7 @@ impl Desk {
         })?;
         let (ip, prefix, gateway) = (host.ip, host.prefix, host.gateway);
         let station = Station { mac: host.mac.unwrap_or(port.mac()), ip, prefix, gateway };
-        Ok(Self { port, pool, station, clock, full, strays: 0, answers: 0, eal })
+        Ok(Self { port, pool, station, clock, full, strays: 0, answers: 0, meets, eal })
     }
 
     /// Limits the frames that are probed and sent, once the limits of all devices are known.
@@ -277,8 +281,9 @@ impl Desk {
 
     /// Hands the device over.
     pub(super) fn close(self) -> Opened {
-        let Self { port, pool, station, strays, answers, eal, .. } = self;
-        Opened { port, pool, station, strays, answers, eal }
+        let Self { port, pool, station, strays, answers, meets, eal, .. } = self;
+        let hold = meets.then(|| InterruptHold::new(&eal));
+        Opened { port, pool, station, strays, answers, hold, eal }
     }
 }
 

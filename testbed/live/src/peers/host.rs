@@ -70,8 +70,6 @@ const CACHE: u32 = 64;
 const EAL_MB: u64 = 128;
 /// The device has taken nothing for so long: frames are dropped and sent again.
 const STUCK_AFTER: Duration = Duration::from_s(1);
-/// When nothing has come in for this long, DPDK's interrupt thread may run.
-const QUIET: Duration = Duration::from_ms(5);
 const LOOK_EVERY: Duration = Duration::from_ms(10);
 
 type DeviceWorker = Worker<PortIo, AppMemory, DilatedClock>;
@@ -324,7 +322,7 @@ impl Host {
             self.reported_port = true;
             monitor.on_event(&SessionEvent::OtherPort(self.setup.addressing.udp_port()));
         }
-        if now.since(self.last_received.1) < QUIET {
+        if now.since(self.last_received.1) < InterruptHold::QUIET {
             return;
         }
         if let Some(hold) = &mut self.hold {

@@ -222,7 +222,7 @@ fn drive<'a>(
         limit: limit(plan, pmd, scale),
         clock,
     };
-    let pollers = Pollers::start(&eal, hosts, &threads.cores, &run.clock, shortest)?;
+    let pollers = Pollers::start(&eal, hosts, &threads.cores, None, (&run.clock, shortest))?;
     let capture = observers.start_capture(scale)?;
     run.clock.start(rate.clock(scale));
     let stopped = run.turn_until_over(&pollers, watch);

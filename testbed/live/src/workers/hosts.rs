@@ -15,8 +15,9 @@ use transport::record::Recorder;
 use transport::wire::addressing::{Addressing, Groups};
 use transport::{Bytes, Config, Duration, HostId, Instant, Rate, Rng, Settings, ShareMax};
 use transport_dpdk::{
-    AppEnd, AppMemory, Clock, DilatedClock, Eal, EalError, Idle, IdleMode, Keys, MemoryConfig,
-    Pool, Port, PortIo, SharedKeys, TimeScale, UdpSums, Worker, WorkerConfig, app_ring,
+    AppEnd, AppMemory, Clock, DilatedClock, Eal, EalError, Idle, IdleMode, InterruptHold, Keys,
+    MemoryConfig, Pool, Port, PortIo, SharedKeys, TimeScale, UdpSums, Worker, WorkerConfig,
+    app_ring,
 };
 
 use super::lateness::Gaps;
@@ -231,13 +232,14 @@ impl HostSetup<'_> {
 
 impl Pollers {
     /// Spreads `hosts` over `threads` threads of `eal`, each on its core when `cores` names one.
-    /// The threads wait for the clock; this call waits for the threads.
+    /// The threads wait for the clock; this call waits for the threads. The first thread keeps
+    /// `hold`, and releases it for a moment when its hosts are quiet.
     pub(crate) fn start(
         eal: &Eal,
         hosts: Vec<Host>,
         cores: &[Option<usize>],
-        clock: &RunClock,
-        base_rtt: Duration,
+        mut hold: Option<InterruptHold>,
+        (clock, base_rtt): (&RunClock, Duration),
     ) -> Result<Self, RunError> {
         let mut shares: Vec<Vec<Host>> = cores.iter().map(|_| Vec::new()).collect();
         let count = shares.len().max(1);
@@ -256,11 +258,12 @@ impl Pollers {
             let (stop, clock) = (Arc::clone(&pollers.stop), clock.clone());
             let ready = Arc::clone(&pollers.ready);
             let gaps = Gaps::new(base_rtt);
+            let hold = hold.take();
             let (give, keys) = channel();
             pollers.keys.push(give);
             let spawned = eal.spawn(&format!("hosts-{index}"), *core, move |_| {
                 ready.fetch_add(1, Ordering::AcqRel);
-                poll(Polled { hosts: share, gaps }, (&clock, &keys), &stop)
+                poll(Polled { hosts: share, gaps }, hold, (&clock, &keys), &stop)
             });
             pollers.threads.push(spawned.map_err(|error| unfit(&error))?);
         }
@@ -320,6 +323,7 @@ const LOOK_EVERY: u32 = 64;
 /// The loop of one thread.
 fn poll(
     mut polled: Polled,
+    mut hold: Option<InterruptHold>,
     (clock, keys): (&RunClock, &Receiver<Keys>),
     stop: &AtomicBool,
 ) -> Polled {
@@ -327,9 +331,10 @@ fn poll(
         thread::yield_now();
     }
     let mut idle = Idle::new(IdleMode::Adaptive);
-    let mut turn = 0_u32;
+    let (mut turn, mut busy_at) = (0_u32, clock.now());
     while !stop.load(Ordering::Acquire) {
-        polled.gaps.poll(clock.now());
+        let now = clock.now();
+        polled.gaps.poll(now);
         turn = turn.wrapping_add(1);
         if turn.is_multiple_of(LOOK_EVERY)
             && let Ok(keys) = keys.try_recv()
@@ -339,6 +344,14 @@ fn poll(
         let mut busy = false;
         for host in &mut polled.hosts {
             busy |= host.poll_once().busy;
+        }
+        if busy {
+            busy_at = now;
+        } else if let Some(hold) =
+            hold.as_mut().filter(|_| now.since(busy_at) > InterruptHold::QUIET)
+        {
+            hold.let_through();
+            busy_at = clock.now();
         }
         idle.turn(busy);
     }

@@ -6,6 +6,7 @@ mod coded;
 mod int;
 mod mlcc;
 mod telemetry;
+mod zeropod;
 
 use experiments::measure::{Outcome, Summary};
 use experiments::plan::{Draft, Origin, Plan, RunError};
@@ -35,6 +36,7 @@ pub(crate) const CASES: &[Case] = &[
     ("border_switches_share_a_site_fairly_between_near_and_far_messages", mlcc::fair),
     ("border_switches_survive_what_happens_to_frames", mlcc::faults),
     ("an_all_to_all_of_dcsim_loses_probes_and_no_data", dcsim),
+    ("hosts_of_a_pod_send_in_slots_and_nothing_collides", zeropod::all_to_all),
     ("permutation_of_16_hosts_over_net_ring_is_delivered_and_verified", permutation),
     ("loss_reordering_duplication_and_corruption_leave_payloads_intact", faults),
     ("coded_messages_survive_everything_that_happens_to_packets", coded::faults),

@@ -61,6 +61,7 @@ fn timing() -> Timing {
         guard: Duration::ZERO,
         delay: Duration::from_us(15),
         layers: 0,
+        early: Duration::ZERO,
     })
 }
 

@@ -153,8 +153,8 @@ impl<S: Scheduler> Endpoint<S> {
         let placement = timed.flow.on_data(rx, data, &mut cx);
         let (missing, delivered) = (cx.missing, cx.delivered);
         if placement.is_ok() {
-            let arrival =
-                Arrival { from: rx.from, src_flow: sender.1, ev: rx.hdr.ev, data, missing };
+            let (from, at, ev) = (rx.from, rx.at, rx.hdr.ev);
+            let arrival = Arrival { from, at, src_flow: sender.1, ev, data, missing };
             self.sched.on_arrival(flow, &arrival, now);
         }
         let due = timed.flow.ack_due(&self.config, &self.rx_buffers);

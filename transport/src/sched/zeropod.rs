@@ -19,6 +19,7 @@
 
 mod awaited;
 mod counts;
+mod epochs;
 mod params;
 mod queues;
 mod records;
@@ -90,6 +91,8 @@ pub struct Zeropod {
     /// Epochs before this one are over.
     epoch: u64,
     filling: Option<Filling>,
+    /// The epochs filled last with their grants, ascending, where hosts are early.
+    filled: VecDeque<(u64, Grant)>,
     /// The cell that a flow was asked for last.
     offered: Option<(FlowId, CellName)>,
     records: Records,
@@ -143,6 +146,7 @@ impl Zeropod {
             grants: Grants::new(),
             epoch: 0,
             filling: None,
+            filled: VecDeque::with_capacity(if timing.early > Duration::ZERO { 64 } else { 0 }),
             offered: None,
             records: Records::new(),
             arrivals: Arrivals::new(timing.to_receipt),
@@ -214,58 +218,10 @@ impl Zeropod {
         }
     }
 
-    /// Ends all epochs before that of `now`, and begins that one. Bounded by the grants kept.
-    fn advance(&mut self, now: Instant) {
-        self.asked_at = self.asked_at.max(now);
-        let epoch = self.epoch_at(now);
-        if epoch <= self.epoch && self.epoch > 0 {
-            return;
-        }
-        self.end_filling();
-        while let Some((at, grant)) = self.grants.take_until(epoch) {
-            let Some(queue) = self.queues.place(grant.to) else { continue };
-            let end = u16::from(grant.cells).min(self.timing.cells);
-            self.filling = Some(Filling { grant, epoch: at, queue, slot: 0, end });
-            if at < epoch {
-                self.end_filling();
-            }
-        }
-        self.epoch = epoch;
-        self.awaited.advance(&mut self.queues, epoch);
-    }
-
-    /// Cells that were granted and not sent are asked for again, when something waits.
-    fn end_filling(&mut self) {
-        let Some(Filling { queue, slot, end, .. }) = self.filling.take() else { return };
-        let unused = u32::from(end.saturating_sub(slot));
-        self.counts.unused += u64::from(unused);
-        let of = self.queues.queue(queue);
-        of.pending = of.pending.saturating_sub(unused);
-        self.review(queue);
-    }
-
-    /// When the request of `epoch` leaves.
-    fn request_at(&self, epoch: u64) -> Instant {
-        let filling = self.filling.filter(|filling| filling.epoch == epoch);
-        let grant = filling.as_ref().map(|filling| &filling.grant).or(self.grants.at(epoch));
-        let peer = grant.map(|grant| self.receiver(grant));
-        self.start(epoch) + self.timing.request_at(self.seat.own, peer)
-    }
-
-    /// The first request after `after` in an epoch that is not before `from`.
-    fn next_request(&self, from: u64, after: Instant) -> Instant {
-        let epoch = from.max(self.epoch_at(after)).max(self.request_from);
-        let at = self.request_at(epoch);
-        if at > after { at } else { self.request_at(epoch + 1) }
-    }
-
-    /// The request that leaves at `now`, if there is one to be sent: one that asks for nothing only
-    /// where `anyway` says so.
-    fn request(&mut self, now: Instant, anyway: bool) -> Option<Rts> {
-        let epoch = self.epoch_at(now);
-        if epoch < self.request_from || now != self.request_at(epoch) {
-            return None;
-        }
+    /// The next request and when it leaves, if there is one to be made at `now`: one that asks for
+    /// nothing only where `anyway` says so.
+    fn request(&mut self, now: Instant, anyway: bool) -> Option<(Instant, Rts)> {
+        let (epoch, at) = self.due_request(now)?;
         let arrived = self.arrivals.take(epoch);
         let update = self.next_update(epoch).or_else(|| self.next_repeat(epoch));
         if arrived == 0 && update.is_none() && !anyway {
@@ -277,7 +233,7 @@ impl Zeropod {
         #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
         let epoch = epoch as u32;
         let (mice, mice_len) = (self.mice, self.mice_len);
-        Some(Rts { term: self.term, epoch, update, arrived, mice, mice_len })
+        Some((at, Rts { term: self.term, epoch, update, arrived, mice, mice_len }))
     }
 
     /// The next demand that has grown, and the bytes asked for it so far.
@@ -390,7 +346,8 @@ impl Zeropod {
         let own = self.epoch;
         // A granted total counts in any case: the host asks again for what it cannot use.
         let place = self.on_total(grant.to, grant.total)?;
-        if epoch <= own {
+        // The request of an epoch leaves by the place of its receiver.
+        if epoch <= own || epoch < self.request_from {
             self.counts.late += 1;
             return Ok(());
         }
@@ -518,8 +475,8 @@ impl Sending for Zeropod {
 }
 
 impl Receiving for Zeropod {
-    fn on_arrival(&mut self, _flow: FlowId, arrival: &Arrival<'_>, now: Instant) {
-        let sent = earlier(now, self.timing.flight);
+    fn on_arrival(&mut self, _flow: FlowId, arrival: &Arrival<'_>, _now: Instant) {
+        let sent = earlier(arrival.at, self.timing.flight);
         if matches!(self.place_of(arrival.from), Place::Pod(_)) {
             // The name is of the way to the Core. The Core's epochs are late by as much as its
             // cells are sooner here, and the gaps of an epoch are less than a cell.
@@ -568,12 +525,17 @@ impl Protocol for Zeropod {
     fn poll_control(&mut self, now: Instant, _until: Instant, out: &mut Burst<TxSegment>) {
         self.advance(now);
         if out.room() > 0
-            && let Some(rts) = self.request(now, false)
+            && let Some((at, rts)) = self.request(now, false)
         {
             // There is one way to the scheduler, so the entropy value says who asks.
             let number = EntropyValue(self.seat.number);
             let hdr = Header::new(number, FlowId::UNKNOWN, Body::Note(rts.note()));
-            out.push(TxSegment { hdr, payload: PayloadRef::NONE, peer: self.seat.scheduler });
+            let segment = TxSegment { hdr, payload: PayloadRef::NONE, peer: self.seat.scheduler };
+            if at > now {
+                out.push_at(segment, at);
+            } else {
+                out.push(segment);
+            }
         }
     }
 
@@ -583,7 +545,8 @@ impl Protocol for Zeropod {
         let receipt = self.arrivals.due().map(|epoch| self.next_request(epoch, self.asked_at));
         let granted = self.grants.first().map(|epoch| self.start(epoch));
         let awaited = self.awaited.due().map(|epoch| self.start(epoch));
-        [request, receipt, granted, awaited].into_iter().flatten().min()
+        let next = [request, receipt, granted, awaited].into_iter().flatten().min();
+        next.map(|at| self.made_at(at))
     }
 
     fn handle_timeout(&mut self, now: Instant) {

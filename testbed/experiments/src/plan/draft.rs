@@ -11,6 +11,7 @@ use fabric::{ProgramSettings, QdiscKind, QdiscSettings};
 use transport::cc::CcKind;
 use transport::lb::LbKind;
 use transport::path::NetworkFacts;
+use transport::sched::SchedKind;
 use transport::wire::addressing::UDP_PORT;
 use transport::{Bytes, Duration, Settings};
 
@@ -405,11 +406,24 @@ impl Draft {
     /// # Errors
     /// Names the first setting of a simulation that is not at its default.
     pub fn check_real_world(&self) -> Result<(), InputError> {
+        self.check_simulated(true)
+    }
+
+    /// [`Draft::check_real_world`] for emulated switches between real hosts: where hosts send in
+    /// slots, the switches count packets as long as a simulation does.
+    ///
+    /// # Errors
+    /// As [`Draft::check_real_world`].
+    pub fn check_soft_switch(&self) -> Result<(), InputError> {
+        self.check_simulated(self.settings.sched != SchedKind::Zeropod)
+    }
+
+    fn check_simulated(&self, with_sizes: bool) -> Result<(), InputError> {
         let (sizes, clocks) = (&self.settings.accounted, &self.clocks);
         let simulated = [
-            ("wire.data_overhead", sizes.data_overhead.is_some()),
-            ("wire.control", sizes.control.is_some()),
-            ("wire.data_min", sizes.data_min > 0),
+            ("wire.data_overhead", with_sizes && sizes.data_overhead.is_some()),
+            ("wire.control", with_sizes && sizes.control.is_some()),
+            ("wire.data_min", with_sizes && sizes.data_min > 0),
             ("host.offset", clocks.offset > Duration::ZERO),
             ("host.drift_ppm", clocks.drift_ppm > 0.0),
             ("host.jitter", clocks.jitter > Duration::ZERO),

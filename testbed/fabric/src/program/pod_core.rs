@@ -22,13 +22,14 @@ use std::collections::VecDeque;
 
 use transport::params::NoParams;
 use transport::registry::Registered;
+use transport::sched::zeropod::timing::Timing;
 use transport::sched::zeropod::{PodCounts, Seat, Zeropod};
 use transport::sched::{Backlog, Protocol, Sending};
 use transport::segment::TxSegment;
 use transport::units::Psn;
 use transport::wire::pod::{CoreRts, Delivered};
 use transport::wire::{Body, Data, Ext, Header};
-use transport::{Bytes, DropReason, EntropyValue, FlowId, HostId, Instant, PayloadRef};
+use transport::{Bytes, DropReason, Duration, EntropyValue, FlowId, HostId, Instant, PayloadRef};
 
 use super::pod_scheduler::{all_hosts, first_core, timing};
 use super::{Context, Program, ProgramSettings, Setup, SwitchProgram};
@@ -144,6 +145,8 @@ impl Relay {
                 own: layer,
                 behind: timing.hop,
             };
+            // A Core acts at the instant itself.
+            let timing = Timing { early: Duration::ZERO, ..timing };
             let mut client = Zeropod::at(seat, params, timing, flows);
             for host in 0..hosts {
                 client.open(flow(host), HostId(seat.first + host));

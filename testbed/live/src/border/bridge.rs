@@ -106,6 +106,7 @@ impl Bridge {
             packets: &mut self.packets,
             pool: &self.pool,
             addressing: self.stations.addressing(),
+            sizes: None,
         };
         self.network.run_until(now, &mut frames, &mut self.out);
         let mut out = std::mem::take(&mut self.out);
@@ -151,6 +152,7 @@ impl Bridge {
             packets: &mut self.packets,
             pool: &self.pool,
             addressing: self.stations.addressing(),
+            sizes: None,
         };
         self.network.inject(route.src, packet, now, &mut frames, &mut self.out);
     }

@@ -9,7 +9,7 @@ use transport::wire::checksum::Checksum;
 use transport::wire::class::{Ecn, TrafficClass};
 use transport::wire::frame::{self, FrameSpec, Route};
 use transport::wire::int::Hop;
-use transport::wire::{Ext, Header};
+use transport::wire::{Body, Ext, Header, WireSizes};
 use transport::{HostId, Rng, TxSegment};
 use transport_dpdk::{Mbuf, Pool};
 
@@ -29,6 +29,8 @@ pub(crate) struct MbufFrames<'a> {
     pub(crate) packets: &'a mut MbufSlab,
     pub(crate) pool: &'a Pool,
     pub(crate) addressing: &'a Addressing,
+    /// Lengths that count instead of those of the frames.
+    pub(crate) sizes: Option<&'a WireSizes>,
 }
 
 impl MbufFrames<'_> {
@@ -87,7 +89,7 @@ impl Frames for MbufFrames<'_> {
         let head = mbuf.append(frame::header_overhead(version) + segment.hdr.emit_len())?;
         frame::emit(&spec, &segment.hdr, ext, 0, head);
         frame::finish_udp_checksum(head, Checksum::new());
-        let packet = describe(&mbuf, from, self.addressing)?;
+        let packet = sized(describe(&mbuf, from, self.addressing)?, &mbuf, self.sizes);
         Some(Packet { handle: self.packets.insert(mbuf), ..packet })
     }
 
@@ -151,6 +153,23 @@ pub(crate) fn ranked(packet: Packet, mbuf: &Mbuf) -> Packet {
     let mut copy = [0; HEADERS_MAX];
     let header = head_of(mbuf, &mut copy).and_then(|head| frame::header_of(head).ok());
     header.map_or(packet, |(header, _)| packet.ranked(&header))
+}
+
+/// The packet with the length that `sizes` account for its frame; its own without any.
+pub(crate) fn sized(packet: Packet, mbuf: &Mbuf, sizes: Option<&WireSizes>) -> Packet {
+    let Some(sizes) = sizes else { return packet };
+    let mut copy = [0; HEADERS_MAX];
+    let Some(head) = head_of(mbuf, &mut copy) else { return packet };
+    let Ok((header, _)) = frame::header_of(head) else { return packet };
+    let headers = frame::payload_start(head).unwrap_or_default();
+    let payload = usize::from(packet.len).saturating_sub(headers);
+    let payload = if matches!(header.body, Body::Data(_)) {
+        u16::try_from(payload).unwrap_or(u16::MAX)
+    } else {
+        0
+    };
+    let trimmed = u8::try_from(sizes.trimmed(&header)).unwrap_or(u8::MAX);
+    Packet { len: sizes.of(&header, payload), trim_len: trimmed, ..packet }
 }
 
 /// Applies the network's changes of the packet to its bytes; `None` when `pool` is exhausted.

@@ -3,5 +3,7 @@
 mod mbuf_frames;
 mod mbuf_slab;
 
-pub(crate) use mbuf_frames::{HEADERS_MAX, MbufFrames, describe, described, edit, head_of, ranked};
+pub(crate) use mbuf_frames::{
+    HEADERS_MAX, MbufFrames, describe, described, edit, head_of, ranked, sized,
+};
 pub(crate) use mbuf_slab::MbufSlab;

@@ -13,6 +13,7 @@
 use std::sync::Arc;
 
 use experiments::plan::{Plan, RunError};
+use transport::sched::SchedKind;
 use transport_dpdk::NetnsError;
 use transport_dpdk::{
     Eal, EalOptions, Link, LinkConfig, LinkEnd, MbufError, MemoryMode, Netns, Pool, PoolConfig,
@@ -46,6 +47,10 @@ const ROOM_MIN: u16 = 2048;
 
 /// Buffers for copies of duplicated, trimmed and corrupted packets.
 const COPIES: u32 = 2047;
+
+/// Buffers for each host that sends in slots: its packets wait nowhere but at the host, which makes
+/// them a few epochs before they leave.
+const SLOTTED_BUFFERS: u32 = 1024;
 
 /// Buffers that threads may keep in their caches.
 const CACHE: u32 = 128;
@@ -201,6 +206,9 @@ fn connect(eal: &Eal, pmd: Pmd, hosts: u32, config: &LinkConfig) -> Result<Vec<L
 /// at once, as many acknowledgements, and full links. A host's flows share its link, so where there
 /// are many they do not all fill their windows; one may.
 fn buffers(plan: &Plan) -> u32 {
+    if plan.settings.sched == SchedKind::Zeropod {
+        return (plan.hosts() * SLOTTED_BUFFERS).next_power_of_two() - 1;
+    }
     let mut flows = vec![0u64; plan.hosts() as usize];
     plan.matrix.flows.iter().for_each(|flow| flows[flow.src.0 as usize] += 1);
     let bdp = plan.settings.line_rate.bytes_in(plan.settings.base_rtt).0;

@@ -4,6 +4,7 @@ use experiments::capture::Unwritten;
 use experiments::measure::audit::DriverCount;
 use experiments::measure::collectives::DcSimResult;
 use experiments::measure::sampler::Sampler;
+use experiments::measure::scheduler::SchedulerResult;
 use experiments::measure::{Audit, Outcome};
 use experiments::plan::Plan;
 use transport::Instant;
@@ -51,6 +52,7 @@ pub(super) fn outcome(
         outcome.summary.dcsim = Some(DcSimResult::of(*rtt_max, figures, Some(switch.network())));
         lateness::judge_departures(&mut lateness, &figures.departure_error, *slot);
     }
+    outcome.summary.scheduler = SchedulerResult::of(switch.network(), &workers.pod);
     let summary = &mut outcome.summary;
     summary.world = "vdev";
     summary.counters.clone_from(&workers.counters);
@@ -84,13 +86,13 @@ fn books(
     switch: &SoftSwitch,
     workers: &Workers,
     pmd: Pmd,
-) -> (DriverCount, [(&'static str, u64); 5]) {
+) -> (DriverCount, [(&'static str, u64); 6]) {
     let counts = switch.counts();
     let mut driver = DriverCount {
         handed_over: workers.taken,
         kept: switch.kept(),
         given: workers.received,
-        lost_before: workers.lost,
+        lost_before: workers.lost + counts.slot_missed,
         waiting: 0,
         lost_after: counts.no_buffer + counts.host_queue_full + switch.waiting() + workers.left,
         dropped_sending: workers.stuck,
@@ -113,6 +115,7 @@ fn books(
         ("not_headrace", counts.not_headrace),
         ("no_buffer", counts.no_buffer),
         ("host_queue_full", counts.host_queue_full),
+        ("slot_missed", counts.slot_missed),
         ("lost_in_kernel", kernel),
         ("swallowed_by_device", swallowed),
     ];

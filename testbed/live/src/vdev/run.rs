@@ -1,6 +1,7 @@
 //! One run in real time: makes it, drives it, and ends it with nothing left behind.
 
 use experiments::conductor::Conductor;
+use experiments::input::InputError;
 use experiments::measure::sampler::{Sampler, Seen};
 use experiments::measure::{Adapted, Outcome};
 use experiments::observe::Observe;
@@ -8,6 +9,7 @@ use experiments::plan::{Plan, RunError};
 use experiments::progress::{Progress, RecordFeed, Watch};
 use experiments::workload::matrix::Start;
 use fabric::Network;
+use transport::sched::SchedKind;
 use transport::{Bytes, Duration, HostId, Instant, Rng};
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{Calibration, Idle, IdleMode, RegisteredThread, TimeScale};
@@ -42,6 +44,11 @@ const TURN_AROUND_STAMPED: Duration = Duration::from_us(50);
 /// polls, two copies.
 const TURN_AROUND_UNSTAMPED: Duration = Duration::from_us(400);
 
+/// Real time by which hosts that send in slots make their packets before they leave.
+const EARLY: Duration = Duration::from_ms(20);
+
+const EARLY_WHY: &str = "20 ms of real time: longer than most breaks of a thread";
+
 /// Runs `plan` to its end: all flows done or given up, the time limit, or the watch says stop.
 ///
 /// # Errors
@@ -60,13 +67,14 @@ pub fn run_observed(
     observe: &Observe,
     watch: &mut dyn Watch,
 ) -> Result<Outcome, RunError> {
-    plan.draft.check_real_world()?;
+    plan.draft.check_soft_switch()?;
     let pmd = Pmd::by_name(&plan.draft.vdev.pmd);
     let (hosts, most) = (plan.hosts(), pmd.hosts_max());
     if !(2..=most).contains(&hosts) {
         let (matrix, pmd) = (plan.matrix.nodes, plan.draft.vdev.pmd.clone());
         return Err(RunError::TooManyHosts { hosts, matrix, most, pmd });
     }
+    check_slots(plan, pmd)?;
     let rate = Calibration::measure(CALIBRATION_MIN).map_err(|error| unfit(&error))?;
     let threads = Threads::of(plan);
     let (plan, scale, adapted) = adapt(plan, pmd, rate, &threads)?;
@@ -80,6 +88,25 @@ pub fn run_observed(
     let outcome = result::outcome(&plan, ended, &pools, scale, pmd);
     drop::<(Option<RegisteredThread>, Pools)>((lcore, pools));
     Ok(Outcome { adapted, ..outcome })
+}
+
+/// Refuses what hosts that send in slots cannot do: without stamps a packet leaves its slot.
+fn check_slots(plan: &Plan, pmd: Pmd) -> Result<(), InputError> {
+    if plan.settings.sched != SchedKind::Zeropod {
+        return Ok(());
+    }
+    let refused = |key, found: String, expected| {
+        Err(InputError::new(found, expected).at(key, 0, 0).help("leave it out, or use --world sim"))
+    };
+    if !pmd.keeps_stamps() {
+        let expected = "net_ring, with sched=zeropod: packets carry the instant of their slot";
+        return refused("vdev.pmd", format!("`{}`", plan.draft.vdev.pmd), expected);
+    }
+    if plan.draft.vdev.record {
+        let expected = "off, with sched=zeropod: a recording has no sizes but those of headers";
+        return refused("vdev.record", "`on`".to_owned(), expected);
+    }
+    Ok(())
 }
 
 /// Packets that may wait for a host on any network: as many as arrive while the scheduler stops its
@@ -145,6 +172,10 @@ fn adapt(
             draft.settings.ec_params.block_timeout = block_timeout;
         }
     })?;
+    if let Some(early) = early(&plan, scale) {
+        plan = plan.with(|draft| draft.settings.sched_params.zeropod.early = early)?;
+        note("sched.zeropod.early", format!("{}ps", early.as_ps()), EARLY_WHY);
+    }
     if plan.draft.base_rtt.is_none() {
         let value = format!("{}ps", plan.settings.base_rtt.as_ps());
         note(
@@ -161,6 +192,14 @@ fn adapt(
         note("ec.block_timeout", format!("{}ps", block_timeout.as_ps()), BREAKS);
     }
     Ok((plan, scale, adapted))
+}
+
+/// How long before they leave hosts make their packets, where these leave in slots and no setting
+/// says it.
+fn early(plan: &Plan, scale: TimeScale) -> Option<Duration> {
+    let set = plan.settings.sched_params.zeropod.early > Duration::ZERO;
+    let slotted = plan.settings.sched == SchedKind::Zeropod;
+    (slotted && !set).then(|| network_time(EARLY, scale))
 }
 
 /// A run under way.
@@ -210,7 +249,9 @@ fn drive<'a>(
     let waiting_max = (pools.hosts.count() as usize / 2).max(WAITING_MIN);
     let ends = (ends, waiting_max);
     let switch = SoftSwitch::new(network, ends, switch_pool, stamp, addressing, corruption)
-        .ranking(plan.ranks_data());
+        .ranking(plan.ranks_data())
+        .counting(plan.settings.wire_sizes())
+        .slotted(plan.settings.sched == SchedKind::Zeropod);
     let mut run = Run {
         switch,
         control: Control::new(plan, Conductor::new(&plan.matrix), (HostId(0), rings)),

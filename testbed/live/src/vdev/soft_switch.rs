@@ -19,11 +19,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fabric::{Network, Output, Packet};
+use transport::wire::WireSizes;
 use transport::wire::addressing::Addressing;
 use transport::{HostId, Instant, Rng};
 use transport_dpdk::{LinkEnd, Mbuf, MbufBurst, Pool, TimestampField};
 
-use crate::switching::{MbufFrames, MbufSlab, describe, edit, ranked};
+use crate::switching::{MbufFrames, MbufSlab, describe, edit, ranked, sized};
 
 /// Counters of the soft switch itself; the network counts the rest. Packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub(super) struct SwitchCounts {
     pub(super) host_queue_full: u64,
     /// Freed because the pool had no buffer for a copy.
     pub(super) no_buffer: u64,
+    /// Freed because the slot that they were stamped for was over.
+    pub(super) slot_missed: u64,
 }
 
 /// Packets on their way to one host.
@@ -59,6 +62,12 @@ pub(super) struct SoftSwitch {
     addressing: Addressing,
     /// Whether ports sort data by what its flow has left.
     ranks: bool,
+    /// Lengths that count instead of those of the frames.
+    sizes: Option<WireSizes>,
+    /// Whether hosts send in slots.
+    slotted: bool,
+    /// The instant up to which the network has run.
+    ran_to: Instant,
     /// Which bits a corruption flips.
     rng: Rng,
     burst: MbufBurst,
@@ -94,6 +103,9 @@ impl SoftSwitch {
             stamp,
             addressing,
             ranks: false,
+            sizes: None,
+            slotted: false,
+            ran_to: Instant::ZERO,
             rng,
         }
     }
@@ -103,6 +115,17 @@ impl SoftSwitch {
         Self { ranks, ..self }
     }
 
+    /// The switch that counts packets as long as `sizes` say.
+    pub(super) fn counting(self, sizes: WireSizes) -> Self {
+        Self { sizes: sizes.accounted.differ().then_some(sizes), ..self }
+    }
+
+    /// The switch of hosts that send in slots, where a packet is lost that the switch gets later
+    /// than in its slot: it would meet the packets of others.
+    pub(super) fn slotted(self, slotted: bool) -> Self {
+        Self { slotted, ..self }
+    }
+
     /// Moves all packets that are due by `now`; whether there was anything to do.
     pub(super) fn poll(&mut self, now: Instant) -> bool {
         let received = self.receive(now);
@@ -110,8 +133,10 @@ impl SoftSwitch {
             packets: &mut self.packets,
             pool: &self.pool,
             addressing: &self.addressing,
+            sizes: self.sizes.as_ref(),
         };
         self.network.run_until(now, &mut frames, &mut self.out);
+        self.ran_to = now;
         let came_out = !self.out.is_empty();
         self.take_outputs();
         let sent = self.send();
@@ -137,13 +162,17 @@ impl SoftSwitch {
         self.counts.received += 1;
         let at = self.stamp.get(&mbuf).map_or(now, Instant::from_ps);
         match describe(&mbuf, host, &self.addressing) {
+            // The network has run up to this instant already.
+            Some(_) if self.slotted && at < self.ran_to => self.counts.slot_missed += 1,
             Some(packet) => {
+                let packet = sized(packet, &mbuf, self.sizes.as_ref());
                 let packet = if self.ranks { ranked(packet, &mbuf) } else { packet };
                 let packet = Packet { handle: self.packets.insert(mbuf), ..packet };
                 let mut frames = MbufFrames {
                     packets: &mut self.packets,
                     pool: &self.pool,
                     addressing: &self.addressing,
+                    sizes: self.sizes.as_ref(),
                 };
                 self.network.inject(host, packet, at, &mut frames, &mut self.out);
             }

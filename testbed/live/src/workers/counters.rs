@@ -23,6 +23,7 @@
 use experiments::measure::Counters;
 use transport::sched::Sched;
 use transport::sched::dcsim::Figures;
+use transport::sched::zeropod::PodCounts;
 use transport::{Duration, Instant, Stats};
 use transport_dpdk::{AppMemory, Clock, DeviceClock, PortIo, Worker};
 use transport_dpdk::{PacketIo, Upkeep as _};
@@ -117,6 +118,8 @@ pub(crate) struct Workers {
     pub(crate) left: u64,
     /// What hosts of DCsim have measured, and their longest RTT_max and slot.
     pub(crate) dcsim: Option<(Duration, Duration, Figures)>,
+    /// What hosts of pods have counted.
+    pub(crate) pod: PodCounts,
 }
 
 /// Descriptors of the longest receive queue: DPDK counts them in 16 bits.
@@ -133,6 +136,9 @@ pub(crate) fn sum(polled: &mut [Polled], now: Instant) -> Workers {
             let (rtt_max, slot, figures) = sum.dcsim.get_or_insert_with(Default::default);
             (*rtt_max, *slot) = ((*rtt_max).max(sched.rtt_max()), (*slot).max(sched.slot()));
             figures.add(sched.figures());
+        }
+        if let Sched::Zeropod(sched) = host.endpoint().scheduler() {
+            sum.pod.add(sched.counts());
         }
         join(&mut sum.counters, of_worker(host));
         join(&mut sum.counters, of_device(host.io()));

@@ -12,6 +12,7 @@ use std::thread::{self, JoinHandle};
 use experiments::plan::{Plan, RunError};
 use experiments::workload::matrix::MESSAGE_MAX;
 use transport::record::Recorder;
+use transport::sched::SchedKind;
 use transport::wire::addressing::{Addressing, Groups};
 use transport::{Bytes, Config, Duration, HostId, Instant, Rate, Rng, Settings, ShareMax};
 use transport_dpdk::{
@@ -93,12 +94,23 @@ pub(crate) fn hosts(
         let name = port.name().to_owned();
         let io = PortIo::of_port(port, Arc::clone(pool), Some(stamp));
         let io = io.ok_or_else(|| RunError::Environment(format!("device {name} has no queue")))?;
-        let io = io.paced(plan.settings.line_rate, Bytes(u64::from(plan.fabric.mtu)));
+        let io = match early(plan) {
+            // Slots set the pace.
+            Some(early) => io.keeping(early),
+            None => io.paced(plan.settings.line_rate, Bytes(u64::from(plan.fabric.mtu))),
+        };
         let (app, worker) = app_ring(RING, RING);
         rings.push(app);
         hosts.push(setup.host(HostId(id), &config, io, worker, needs)?);
     }
     Ok((hosts, rings))
+}
+
+/// How long before their departure hosts make their packets, where these leave in slots.
+fn early(plan: &Plan) -> Option<Duration> {
+    let params = &plan.settings.sched_params.zeropod;
+    // An epoch is given at once.
+    (plan.settings.sched == SchedKind::Zeropod).then(|| params.early + Duration::from_us(100))
 }
 
 /// Bytes of incoming messages that a host's own traffic holds at most.

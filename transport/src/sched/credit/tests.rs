@@ -133,6 +133,7 @@ impl Receiver {
         data.demand = Some(Credit::START.plus(demand));
         let arrival = Arrival {
             from: HostId(index),
+            at: now,
             src_flow: flow(9),
             ev: EntropyValue(7),
             data: &data,

@@ -172,6 +172,7 @@ impl World {
                 let src_flow = data.open.unwrap().src_flow;
                 let arrival = Arrival {
                     from: from_id,
+                    at: now,
                     src_flow,
                     ev: segment.hdr.ev,
                     data,

@@ -116,6 +116,7 @@ impl Receiver {
         data.demand = Some(report);
         let arrival = Arrival {
             from: HostId(0),
+            at: Instant::ZERO,
             src_flow: flow(index),
             ev: EntropyValue(7),
             data: &data,

@@ -101,6 +101,9 @@ params! {
         pods: u16 = 0, in 0..=32;
         /// Cores; 0: the network's.
         cores: u16 = 0, in 0..=256;
+        /// How long before its departure a host makes a packet: hosts in real time that are polled
+        /// need some.
+        early: Duration = Duration::ZERO;
         /// Propagation of a link; 0ns: the network's.
         hop: Duration = Duration::ZERO;
     }
@@ -128,6 +131,7 @@ impl ZeropodParams {
             guard: self.guard,
             delay: self.delay,
             layers: self.layers(),
+            early: self.early,
         }
     }
 

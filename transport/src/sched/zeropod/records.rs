@@ -117,20 +117,24 @@ pub(super) fn report_delivered(delivered: Delivered, out: &mut VecDeque<Reported
     }
 }
 
-/// Epochs of which arrivals are kept until a request reports them.
-const ARRIVALS_MAX: usize = 16;
+/// Epochs of which arrivals are kept, beyond those until a request reports them.
+const ARRIVALS_MORE: usize = 8;
 
 /// Cells that arrived and were not reported, by the epoch in which they were sent.
 #[derive(Clone, Debug)]
 pub(super) struct Arrivals {
+    /// Ascending.
     epochs: VecDeque<(u64, u32)>,
+    /// Most epochs that are kept.
+    most: usize,
     /// Epochs from the one in which cells are sent to the request that reports them.
     lag: u64,
 }
 
 impl Arrivals {
     pub(super) fn new(lag: u64) -> Self {
-        Self { epochs: VecDeque::with_capacity(ARRIVALS_MAX), lag }
+        let most = (usize::try_from(lag).unwrap_or(0) + ARRIVALS_MORE).max(16);
+        Self { epochs: VecDeque::with_capacity(most), most, lag }
     }
 
     /// The cell of `slot` of `epoch` arrived.
@@ -139,7 +143,7 @@ impl Arrivals {
         let known = self.epochs.get_mut(at).filter(|(other, _)| *other == epoch);
         if let Some((_, slots)) = known {
             *slots |= 1 << (slot & 31);
-        } else if self.epochs.len() < ARRIVALS_MAX {
+        } else if self.epochs.len() < self.most {
             // Without room nothing is reported, and the sender sends these cells again.
             self.epochs.insert(at, (epoch, 1 << (slot & 31)));
         }

@@ -40,7 +40,7 @@ impl Zeropod {
     /// [`Zeropod::next_request_at`] afterwards.
     pub fn poll_request(&mut self, now: Instant, anyway: bool) -> Option<Rts> {
         self.advance(now);
-        self.request(now, anyway)
+        self.request(now, anyway).map(|(_, rts)| rts)
     }
 
     /// The next instant at which a request may leave, after the last one asked for.

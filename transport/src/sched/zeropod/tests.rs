@@ -327,3 +327,72 @@ fn answers_for_epochs_far_ahead_take_no_place_of_others() {
     host.run(host.epoch(41));
     assert_eq!(host.cells.len(), 2);
 }
+
+/// The slots that the request of `epoch` says arrived, when a cell with `name` came
+/// at `arrived`, of which the driver informs the host `late` after that.
+fn reported(name: CellName, arrived: Instant, late: Duration, epoch: u64) -> u32 {
+    let mut host = Host::new();
+    let data = Data { psn: Psn(7), ..Data::VACANT };
+    let arrival = Arrival {
+        from: PEER,
+        at: arrived,
+        src_flow: flow(0),
+        ev: name.ev(),
+        data: &data,
+        missing: Bytes::ZERO,
+    };
+    host.sched.on_arrival(flow(3), &arrival, arrived + late);
+    host.now = arrived + late;
+    host.run(host.epoch(epoch + 1));
+    let requests = host.requests.iter().filter(|(_, rts)| u64::from(rts.epoch) == epoch);
+    requests.map(|(_, rts)| rts.arrived).sum()
+}
+
+#[test]
+fn a_late_look_at_an_arrival_changes_no_receipt() {
+    let timing = *Host::new().sched.timing();
+    let name = CellName { agg: 5, layer: 0, slot: 3, epoch: 2 };
+    let arrived = timing.start(10) + timing.cell_at(3, 1, 2) + timing.flight;
+    for late in [Duration::ZERO, timing.epoch] {
+        assert_eq!(reported(name, arrived, late, 10 + timing.to_receipt), 1 << 3);
+    }
+    // Beyond its request a cell is reported by none, least of all for another epoch.
+    let late = timing.epoch * 4;
+    assert_eq!(reported(name, arrived, late, 10 + timing.to_receipt), 0);
+    assert_eq!(reported(name, arrived, late, 14 + timing.to_receipt), 0);
+}
+
+#[test]
+fn a_host_that_is_early_misses_no_slot_when_it_is_polled_late() {
+    // The host looks once an epoch and a half, with epochs of three cells and of all.
+    for cells in [3, 16] {
+        let mut config = config();
+        let mut settings = (*config).clone();
+        settings.sched_params.zeropod.early = Duration::from_us(3);
+        config = Config::new(settings).unwrap();
+        let mut host = Host::new();
+        host.sched = Zeropod::new(&config.sched_setup(HOST, Rng::new(3)));
+        host.post(0, 4 * u64::from(cells));
+        host.poll();
+        let at = |epoch| host.sched.timing.start(epoch);
+        let (late, end) = (host.sched.timing.epoch.scaled(1.5), at(30));
+        let mut granted_so_far = 0;
+        for epoch in 20..24_u32 {
+            granted_so_far += 512 * u32::from(cells);
+            host.answer(SCHEDULER, &granted(epoch, cells, granted_so_far));
+        }
+        while host.now < end {
+            host.now += late;
+            host.poll();
+        }
+        let sent: Vec<_> = host.cells.iter().map(|(at, _, name)| (*at, name.slot)).collect();
+        let timing = host.sched.timing;
+        let all = (20..24).flat_map(|epoch| (0..u16::from(cells)).map(move |slot| (epoch, slot)));
+        let due = all.map(|(epoch, slot)| {
+            let own = timing.cell_at(slot, 2, 1);
+            (timing.start(epoch) + own, u8::try_from(slot).unwrap())
+        });
+        assert_eq!(sent, due.collect::<Vec<_>>());
+        assert_eq!(host.sched.counts().unused, 0);
+    }
+}

@@ -36,6 +36,8 @@ pub struct Terms {
     pub delay: Duration,
     /// Cores of an aggregation switch at most; 0 without Cores.
     pub layers: u16,
+    /// How long before its departure a host makes a packet.
+    pub early: Duration,
 }
 
 /// The timing of a pod.
@@ -75,6 +77,10 @@ pub struct Timing {
     pub lead: u64,
     /// Epochs from the one in which cells are sent to the request that reports their arrival.
     pub to_receipt: u64,
+    /// How long before its departure a host makes a packet. An answer is there twice as long before
+    /// its epoch, and a cell before the request that reports it: as late as once as long may a host
+    /// look for what has arrived.
+    pub early: Duration,
 }
 
 impl Timing {
@@ -95,11 +101,13 @@ impl Timing {
         let epochs = |span: Duration| span.as_ps().div_ceil(epoch.as_ps());
         let to_answers = epochs(terms.delay.saturating_sub(answers_at));
         let to_core_answers = epochs(terms.delay.saturating_sub(core_answers_at));
-        let lead = to_answers + epochs(answers_at + last_slot + control_flight);
+        let early = terms.early * 2;
+        let lead = to_answers + epochs(answers_at + last_slot + control_flight + early);
         // The last slot of a Core, from the beginning of its own epoch on.
         let last_layer = cell * u64::from(terms.layers.saturating_sub(1)) + control;
         let to_core = (core_answers_at + last_layer + control_flight).saturating_sub(hop);
-        let core_lead = if terms.layers > 0 { to_core_answers + epochs(to_core) } else { 0 };
+        let core_lead =
+            if terms.layers > 0 { to_core_answers + epochs(to_core + early) } else { 0 };
         Self {
             cell,
             control,
@@ -114,7 +122,8 @@ impl Timing {
             to_answers,
             to_core_answers,
             lead: lead.max(core_lead),
-            to_receipt: epochs(cell * (cells - 1) + control * 2 + flight),
+            to_receipt: epochs(cell * (cells - 1) + control * 2 + flight + early),
+            early: terms.early,
         }
     }
 
@@ -177,6 +186,7 @@ mod tests {
             guard: Duration::ZERO,
             delay: Duration::from_us(delay_us),
             layers: 0,
+            early: Duration::ZERO,
         }
     }
 

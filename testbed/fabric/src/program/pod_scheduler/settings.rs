@@ -20,6 +20,7 @@ pub(in crate::program) fn timing(params: &ZeropodParams, link: &LinkSpec) -> Tim
         guard: params.guard,
         delay: params.delay,
         layers: params.layers(),
+        early: params.early,
     })
 }
 

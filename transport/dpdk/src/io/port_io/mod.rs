@@ -41,6 +41,8 @@ pub struct PortIo {
     queue: PortQueue,
     stamps: Option<TimestampField>,
     pacer: Option<LinkPacer>,
+    /// How far ahead of their departure frames are taken, with stamps.
+    keeps: Duration,
     hand_over: Option<HandOver>,
     /// Answers requests for its addresses.
     station: Option<Station>,
@@ -95,6 +97,7 @@ impl PortIo {
             is_ahead: false,
             clock,
             pacer: None,
+            keeps: Duration::ZERO,
             hand_over: None,
             station: None,
             answers: 0,
@@ -121,6 +124,14 @@ impl PortIo {
     #[must_use]
     pub fn paced(mut self, rate: Rate, packet: transport::Bytes) -> Self {
         self.pacer = Some(LinkPacer::new(rate, packet));
+        self
+    }
+
+    /// Takes frames `horizon` ahead of their departure, which is stamped on them: for an emulated
+    /// link whose far end keeps them until then.
+    #[must_use]
+    pub const fn keeping(mut self, horizon: Duration) -> Self {
+        self.keeps = horizon;
         self
     }
 

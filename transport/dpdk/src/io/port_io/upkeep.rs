@@ -1,6 +1,6 @@
 //! A DPDK queue beside the path of its packets: answers for its station, its clock, its counters.
 
-use transport::{Duration, Instant};
+use transport::Instant;
 
 use super::PortIo;
 use crate::buffers::burst::MbufBurst;
@@ -18,7 +18,7 @@ impl Upkeep for PortIo {
     #[inline]
     fn offers(&self) -> Offers {
         let horizon = |timed: &Timed| timed.horizon(self.clock.as_deref());
-        let send_ahead = self.timed.as_deref().map_or(Duration::ZERO, horizon);
+        let send_ahead = self.timed.as_deref().map_or(self.keeps, horizon);
         Offers { send_ahead, udp_sums: self.tx_sums }
     }
 

@@ -1,0 +1,105 @@
+//! One epoch after the other: which one a host fills, and when its requests leave.
+//!
+//! Source: \[zeropod\] IV-C. A host in virtual time acts at the instant itself. A host that is
+//! polled makes its packets `early` before they leave, so a late poll misses no slot unless it is
+//! later than that: it then fills the epochs since the last poll one after the other.
+
+use super::{Filling, Zeropod, earlier};
+use crate::time::{Duration, Instant};
+use crate::wire::pod::Grant;
+
+/// Epochs whose grants are kept where hosts are early: more than any is early by.
+const FILLED_MAX: usize = 64;
+
+impl Zeropod {
+    /// Ends all epochs before that of `now`, and begins that one; where the host is early, the next
+    /// one that can still be filled. Bounded by the grants kept.
+    pub(super) fn advance(&mut self, now: Instant) {
+        let early = self.timing.early > Duration::ZERO;
+        let ahead = now + self.timing.early;
+        self.asked_at = self.asked_at.max(ahead);
+        let epoch = self.epoch_at(ahead);
+        if epoch <= self.epoch && self.epoch > 0 {
+            return;
+        }
+        if early && self.is_filling(now) {
+            return;
+        }
+        self.end_filling();
+        while let Some((at, grant)) = self.grants.take_until(epoch) {
+            let Some(queue) = self.queues.place(grant.to) else { continue };
+            let end = u16::from(grant.cells).min(self.timing.cells);
+            self.filling = Some(Filling { grant, epoch: at, queue, slot: 0, end });
+            if early {
+                self.note_filled(at, grant);
+                if self.is_filling(now) {
+                    self.begin(at);
+                    return;
+                }
+            }
+            if at < epoch {
+                self.end_filling();
+            }
+        }
+        self.begin(epoch);
+    }
+
+    fn begin(&mut self, epoch: u64) {
+        self.epoch = epoch;
+        self.awaited.advance(&mut self.queues, epoch);
+    }
+
+    /// Whether some cell can still leave in the epoch that is being filled.
+    fn is_filling(&mut self, now: Instant) -> bool {
+        let Some(Filling { grant, epoch, queue, slot, end }) = self.filling else { return false };
+        let Some(last) = end.checked_sub(1).filter(|last| slot <= *last) else { return false };
+        let last = self.timing.cell_at(last, self.seat.own, self.receiver(&grant));
+        self.start(epoch) + last >= now && self.queues.front(queue, grant.mice_only).is_some()
+    }
+
+    /// Cells that were granted and not sent are asked for again, when something waits.
+    fn end_filling(&mut self) {
+        let Some(Filling { queue, slot, end, .. }) = self.filling.take() else { return };
+        let unused = u32::from(end.saturating_sub(slot));
+        self.counts.unused += u64::from(unused);
+        let of = self.queues.queue(queue);
+        of.pending = of.pending.saturating_sub(unused);
+        self.review(queue);
+    }
+
+    fn note_filled(&mut self, epoch: u64, grant: Grant) {
+        if self.filled.len() >= FILLED_MAX {
+            self.filled.pop_front();
+        }
+        self.filled.push_back((epoch, grant));
+    }
+
+    /// When the request of `epoch` leaves.
+    pub(super) fn request_at(&self, epoch: u64) -> Instant {
+        let filling = self.filling.filter(|filling| filling.epoch == epoch);
+        let grant = filling.as_ref().map(|filling| &filling.grant).or(self.grants.at(epoch));
+        let filled = || self.filled.iter().find(|(at, _)| *at == epoch).map(|(_, grant)| grant);
+        let peer = grant.or_else(filled).map(|grant| self.receiver(grant));
+        self.start(epoch) + self.timing.request_at(self.seat.own, peer)
+    }
+
+    /// The epoch of the request that can be made at `now` and has not been, and when it leaves.
+    pub(super) fn due_request(&self, now: Instant) -> Option<(u64, Instant)> {
+        let epoch = self.epoch_at(now).max(self.request_from);
+        let epoch = if self.request_at(epoch) < now { epoch + 1 } else { epoch };
+        let at = self.request_at(epoch);
+        (at <= now + self.timing.early).then_some((epoch, at))
+    }
+
+    /// The first request after `after` in an epoch that is not before `from`.
+    pub(super) fn next_request(&self, from: u64, after: Instant) -> Instant {
+        let epoch = from.max(self.epoch_at(after)).max(self.request_from);
+        let at = self.request_at(epoch);
+        if at > after { at } else { self.request_at(epoch + 1) }
+    }
+
+    /// The instant at which a packet that leaves at `at` is made.
+    pub(super) fn made_at(&self, at: Instant) -> Instant {
+        earlier(at, self.timing.early)
+    }
+}

@@ -239,8 +239,9 @@ impl fmt::Display for Seeds {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RunArgs {
     /// A matrix, a scenario, or the name of a built-in scenario (headrace list scenarios). Several
-    /// matrices are run one after the other, and compared.
-    #[arg(value_name = "MATRIX.cm|SCENARIO.toml", required = true)]
+    /// matrices are run one after the other, and compared. The manifest.json of an earlier run
+    /// repeats that, and says whether the results are the same to the byte.
+    #[arg(value_name = "MATRIX.cm|SCENARIO.toml|manifest.json", required = true)]
     pub(crate) inputs: Vec<PathBuf>,
     /// The world to run in: virtual time (default), DPDK virtual devices, or network cards.
     #[arg(long, value_enum)]
@@ -302,6 +303,10 @@ pub(crate) struct RunArgs {
     /// Shows no progress.
     #[arg(short, long)]
     pub(crate) quiet: bool,
+    /// Keeps a journal of every packet, and writes to why.jsonl of --out where the time of each
+    /// flow went (headrace why); in virtual time only, on one thread.
+    #[arg(long, requires = "out")]
+    pub(crate) why: bool,
     #[command(flatten)]
     pub(crate) observe: ObserveArgs,
     /// Writes what hosts send and receive as pcapng: at most N bytes of a frame, one of every N, of
@@ -409,6 +414,6 @@ pub(crate) struct ObserveArgs {
 impl ObserveArgs {
     /// The observations that the flags ask for.
     pub(crate) fn wanted(&self) -> Observe {
-        Observe { metrics: self.metrics.clone(), telemetry: self.telemetry, capture: None }
+        Observe { metrics: self.metrics.clone(), telemetry: self.telemetry, ..Observe::default() }
     }
 }

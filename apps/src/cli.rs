@@ -10,6 +10,7 @@ use crate::dci::DciArgs;
 use crate::generate::Order;
 use crate::list::What;
 use crate::perf::args::{Perf, Ping};
+use crate::why::WhyArgs;
 
 /// A userspace transport stack for AI and HPC datacentres: run a traffic matrix, in virtual time or
 /// through DPDK, and see how it went.
@@ -91,6 +92,8 @@ pub(crate) enum Command {
     },
     /// Runs MLCC's border switch between the devices of a site and the one to other sites.
     Dci(Box<DciArgs>),
+    /// Explains where the time of the slowest flows of a run went, in words and numbers.
+    Why(WhyArgs),
     /// Feeds a recorded run through the core again and says whether it decides the same, bit for
     /// bit.
     Replay {

@@ -7,6 +7,8 @@
 //! | `run` | reads the inputs, runs them in a world, reports |
 //! | `output`, `manifest`, `table`, `ranking`, `progress` | what a run leaves behind and shows |
 //! | `observe` | what the flags of a run ask to see of it |
+//! | `provenance` | what a result is of: inputs, program, machine |
+//! | `why` | where the time of flows went |
 //! | `report`, `sweep_dir` | pictures and tables of what runs left behind |
 //! | `bench` | what a segment costs on a device, beside dpdk-testpmd |
 //! | `dci` | MLCC's border switch between real devices |
@@ -37,6 +39,7 @@ mod observe;
 mod output;
 mod perf;
 mod progress;
+mod provenance;
 mod ranking;
 mod replay;
 mod report;
@@ -46,6 +49,7 @@ mod shell;
 mod stopwatch;
 mod sweep_dir;
 mod table;
+mod why;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write};
@@ -112,7 +116,11 @@ fn dispatch(args: impl Iterator<Item = OsString>, console: &mut Console<'_>) -> 
 fn command_line(error: &clap::Error, console: &mut Console<'_>) -> Result<Exit, Failure> {
     let text = error.render();
     match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+        ErrorKind::DisplayVersion => {
+            writeln!(console.out, "{}", provenance::version())?;
+            Ok(Exit::Finished)
+        }
+        ErrorKind::DisplayHelp => {
             if console.out_is_terminal {
                 write!(console.out, "{}", text.ansi())?;
             } else {
@@ -166,7 +174,11 @@ fn execute(
     // Other commands look now and then whether they are to end.
     let looks = matches!(
         command,
-        Command::Run(_) | Command::Perf { .. } | Command::Ping { .. } | Command::Dci(_)
+        Command::Run(_)
+            | Command::Why(_)
+            | Command::Perf { .. }
+            | Command::Ping { .. }
+            | Command::Dci(_)
     );
     if !looks {
         interrupt::end_at_once();
@@ -184,6 +196,7 @@ fn execute(
         Command::Perf { what } => perf::perf(&what, console),
         Command::Ping { what } => perf::ping(&what, console),
         Command::Dci(dci_args) => dci::run(&dci_args, console),
+        Command::Why(why_args) => why::run(&why_args, console),
         Command::Replay { paths } => replay::run(&paths, console),
         Command::Completions { shell } => shell::completions(shell, console),
         Command::Man { dir } => shell::man(&dir, console),

@@ -1,13 +1,14 @@
 //! manifest.json: the inputs of a run, so that it can be repeated.
 //!
-//! Holds no time and no host name: the same inputs give the same manifest. Input hashes are
-//! SHA-256, in hex.
+//! Holds no time and no host name: the same inputs give the same manifest on one machine. Input
+//! hashes are SHA-256, in hex.
 
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
 use experiments::measure::Adapted;
+use experiments::measure::summary::Provenance;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -18,6 +19,10 @@ pub(crate) struct Manifest {
     pub(crate) schema: u32,
     /// Version of the program.
     pub(crate) version: &'static str,
+    /// The commit that it was built from; empty outside of a Git tree.
+    pub(crate) commit: &'static str,
+    /// Inputs by name, program and machine.
+    pub(crate) provenance: Provenance,
     /// The command line, the program's name first.
     pub(crate) arguments: Vec<String>,
     /// Root of all chance.

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 pub(crate) fn of_run(args: &RunArgs) -> Result<Observe, InputError> {
     let capture = args.capture.as_deref().map(Capture::parse).transpose();
     let capture = capture.map_err(|error| error.at("--capture", 0, 0))?;
-    Ok(Observe { capture, ..args.observe.wanted() })
+    Ok(Observe { capture, why: args.why, ..args.observe.wanted() })
 }
 
 /// Refuses observations that a simulation does not have.

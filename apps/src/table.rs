@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
-use experiments::measure::summary::{AccountedBytes, ByteCounts, GoneHost, QueueBytes};
+use experiments::measure::summary::{AccountedBytes, ByteCounts, GoneHost, Provenance, QueueBytes};
 use experiments::measure::{Outcome, Summary};
 use experiments::workload::Matrix;
 use serde_json::Value;
@@ -197,7 +197,8 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     let trio = [fct.min, fct.mean, fct.p50].map(us);
     let tail = [fct.p99, fct.p999, fct.max].map(us);
     let (transport, cc, lb) = (&summary.transport, &summary.cc, &summary.lb);
-    let mut rows = vec![
+    let mut rows = summary.provenance.as_ref().map_or_else(Vec::new, origin);
+    rows.extend([
         ("run", format!("{} of {transport} ({cc}, {lb}), seed {}", summary.world, summary.seed)),
         ("flows", format!("{} of {} finished", summary.flows.finished, summary.flows.total)),
         ("bytes", bytes(&summary.bytes)),
@@ -225,7 +226,7 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
                 packets.hops.map_or_else(dash, |count| count.to_string())
             ),
         ),
-    ];
+    ]);
     if !summary.drops.is_empty() {
         let by_reason = summary.drops.iter().map(|(reason, count)| format!("{count} {reason}"));
         rows.push(("drops", by_reason.collect::<Vec<_>>().join(", ")));
@@ -254,6 +255,18 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     rows.push(("audit", verdict.to_owned()));
     rows.push(("cost", cost(summary)));
     rows
+}
+
+/// What the result is of.
+fn origin(of: &Provenance) -> Vec<(&'static str, String)> {
+    let built = [Some(format!("headrace {}", of.version)), of.commit.clone(), of.dpdk.clone()];
+    let built: Vec<String> = built.into_iter().flatten().collect();
+    vec![
+        ("matrix", of.matrix.clone()),
+        ("topology", format!("{} ({})", of.topology, of.topology_source)),
+        ("built", built.join(", ")),
+        ("machine", of.machine.clone()),
+    ]
 }
 
 fn bytes(bytes: &ByteCounts) -> String {

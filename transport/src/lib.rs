@@ -97,7 +97,7 @@ pub use config::{Config, ConfigError, FarSettings, LossSettings, Policies, Setti
 pub use endpoint::error::PostError;
 pub use endpoint::{Endpoint, MsgSpec};
 pub use event::{Event, FailReason};
-pub use flow::tx::Wait;
+pub use flow::tx::{Standing, Wait};
 pub use path::Path;
 pub use rng::Rng;
 pub use segment::{BURST, Burst, Coding, PayloadRef, Placement, Restore, RxSegment, TxSegment};

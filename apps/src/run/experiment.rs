@@ -28,6 +28,8 @@ use crate::scenarios;
 pub(crate) struct Experiment {
     /// The plan that runs.
     pub(crate) plan: Plan,
+    /// The matrix: its file, or the scenario and generator that make it.
+    pub(crate) matrix: String,
     /// The world in which it runs.
     pub(crate) world: World,
     /// The observations that are shown meanwhile.
@@ -149,7 +151,11 @@ impl Reader {
         self.finish(world, &origin, &draft);
         let Self { warnings, inputs, configuration, .. } = self;
         let observe = observe::of_run(args)?;
-        Ok(Experiment { plan, world, observe, warnings, inputs, configuration, real })
+        if world != World::Sim && observe.why {
+            return Err(only_simulated(world).into());
+        }
+        let matrix = name_of(traffic, scenario.map(|(name, _)| name));
+        Ok(Experiment { plan, matrix, world, observe, warnings, inputs, configuration, real })
     }
 
     /// The real network of `--world nic`. Without a topology, one switch joins its hosts.
@@ -368,6 +374,23 @@ impl Reader {
         let input = Input::hash(role, path).map_err(|error| InputError::io(&name, &error))?;
         self.inputs.push(input);
         Ok(())
+    }
+}
+
+/// Only in virtual time every wait is known.
+fn only_simulated(world: World) -> InputError {
+    let found = format!("--why with --world {}", world.name());
+    let error = InputError::new(found, "--world sim, where every wait is known");
+    error.at("--why", 0, 0).help("leave it out, or run the same in virtual time")
+}
+
+/// What the traffic of a run is called in its results.
+fn name_of(traffic: &Traffic, scenario: Option<&str>) -> String {
+    let scenario = scenario.unwrap_or_default();
+    match traffic {
+        Traffic::File(path) => path.display().to_string(),
+        Traffic::Inside(_) => format!("that of scenario {scenario}"),
+        Traffic::Workload { kind, .. } => format!("{kind} of scenario {scenario}"),
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod experiment;
 mod forecast;
 mod idle;
 pub(crate) mod order;
+pub(crate) mod repeat;
 mod results;
 mod sweep;
 
@@ -30,6 +31,7 @@ use crate::interrupt;
 use crate::observe;
 use crate::output::{OutDir, OutputError};
 use crate::progress::{Shown, Total};
+use crate::provenance;
 use crate::stopwatch::{self, Stopwatch};
 use experiment::{Experiment, Real, SharedKeys};
 use order::Order;
@@ -43,6 +45,11 @@ pub(crate) fn run(
     command_line: &[OsString],
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
+    if let [path] = &args.inputs[..]
+        && repeat::is_manifest(path)
+    {
+        return repeat::run(args, console);
+    }
     let mut order = Order::read(args)?;
     seal(&mut order, args, console)?;
     let experiment = match order {
@@ -165,6 +172,7 @@ fn execute(experiment: &Experiment, watch: &mut dyn Watch) -> Result<Outcome, Fa
     summary.wall_s = stopwatch.seconds();
     summary.hops_per_s = per_second(summary.packets.hops.unwrap_or(0), summary.wall_s);
     summary.peak_rss_bytes = stopwatch::peak_rss_bytes();
+    summary.provenance = Some(provenance::of_run(&experiment.matrix, &experiment.configuration));
     Ok(outcome)
 }
 

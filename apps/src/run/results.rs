@@ -11,6 +11,7 @@ use experiments::conductor::FlowRecord;
 use experiments::measure::{self, Outcome, Sample};
 use experiments::plan::Plan;
 use experiments::progress::{Progress, Watch};
+use experiments::why;
 use serde_json::Value;
 
 use super::execute;
@@ -20,6 +21,7 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::manifest::Manifest;
 use crate::output::{OutDir, OutputError, PartFile};
+use crate::provenance::{self, COMMIT};
 use crate::replay;
 use crate::stopwatch::Stopwatch;
 use crate::table;
@@ -170,6 +172,8 @@ fn manifest(experiment: &Experiment, command_line: &[OsString]) -> Manifest {
     Manifest {
         schema: 1,
         version: env!("CARGO_PKG_VERSION"),
+        commit: COMMIT,
+        provenance: provenance::of_run(&experiment.matrix, &experiment.configuration),
         arguments: command_line.iter().map(|arg| arg.to_string_lossy().into_owned()).collect(),
         seed: experiment.plan.seed,
         configuration: experiment.configuration.clone(),
@@ -219,6 +223,10 @@ fn write(
     for (host, recording) in outcome.recordings.iter().enumerate() {
         let name = replay::file_name(host);
         all = all.and(part(out, &name, &mut parts, |file| file.write_all(recording)));
+    }
+    if experiment.observe.why {
+        let lines = |mut file: &mut dyn io::Write| why::write(&outcome.why, &mut file);
+        all = all.and(part(out, "why.jsonl", &mut parts, lines));
     }
     let summary = |file: &mut dyn io::Write| json(file, &outcome.summary);
     all = all.and(part(out, "summary.json", &mut parts, summary));

@@ -13,6 +13,7 @@
 //! | [`observe`] | what a run shows of itself while it goes on |
 //! | [`progress`] | how far a run has come, and whether it should go on |
 //! | [`series`] | samples of a run over time |
+//! | [`why`] | where the time of each flow of a simulation went |
 //! | [`measure`] | what a run leaves behind: summary, flows, samples, audit |
 #![forbid(unsafe_code)]
 
@@ -29,4 +30,5 @@ pub mod scenario;
 pub mod series;
 pub mod topology;
 pub mod virtual_time;
+pub mod why;
 pub mod workload;

@@ -13,6 +13,8 @@ pub struct Observe {
     pub metrics: Option<PathBuf>,
     /// Opens DPDK's telemetry socket; in real time only.
     pub telemetry: bool,
+    /// Explains where the time of each flow went; in virtual time only, on one thread.
+    pub why: bool,
     /// Writes frames to a file.
     pub capture: Option<Capture>,
 }

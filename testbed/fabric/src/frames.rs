@@ -6,9 +6,10 @@
 //! switch never looks at a header. That a frame has one more packet or one less is said here, too,
 //! at the instant at which it happens: a program may edit or end it in the same poll.
 
+use transport::stats::DropReason;
 use transport::wire::int::Hop;
 use transport::wire::{Ext, Header};
-use transport::{HostId, TxSegment};
+use transport::{Duration, HostId, Instant, TxSegment};
 
 use super::packet::{Output, Packet};
 
@@ -50,6 +51,33 @@ pub trait Frames {
 
     /// A packet has reached its end inside the network: it was lost, or a program consumed it.
     fn end(&mut self, packet: Packet);
+
+    /// A step of a packet that is flagged [`super::Flags::INT`]: a driver that records the ways of
+    /// packets flags all of them.
+    fn note(&mut self, _packet: &Packet, _step: PacketStep) {}
+}
+
+/// A step of a packet on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacketStep {
+    /// A port sends it.
+    Left {
+        /// The port's number.
+        port: u32,
+        /// When its transmission starts.
+        start: Instant,
+        /// When it is at the far end.
+        arrival: Instant,
+    },
+    /// The link that it left on holds it back for so long.
+    Held(Duration),
+    /// It ends at a port.
+    Lost {
+        /// The port's number.
+        port: u32,
+        /// The reason.
+        reason: DropReason,
+    },
 }
 
 impl dyn Frames + '_ {

@@ -40,7 +40,7 @@ pub use calendar::Flight;
 pub use copies::{CopySlab, Counted};
 pub use elements::{Node, PortId, PortSpec, SwitchSpec};
 pub use fault::{BLOCK_MAX, FaultError, FaultKind, FaultSpec, LOSSES_MAX};
-pub use frames::{Frames, NoFrames};
+pub use frames::{Frames, NoFrames, PacketStep};
 pub use network::Network;
 pub use packet::{Flags, Output, Packet, flow_hash};
 pub use parts::Parts;

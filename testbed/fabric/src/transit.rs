@@ -22,7 +22,7 @@ use transport::{Bytes, Duration, HostId, Instant, Rate, Rng};
 use super::border::Border;
 use super::calendar::{Calendar, Flight};
 use super::fault::LinkFaults;
-use super::frames::Driver;
+use super::frames::{Driver, PacketStep};
 use super::packet::{Flags, Output, Packet};
 use super::port::{Departure, Port};
 use super::qdisc::{AnyQdisc, Verdict};
@@ -357,6 +357,8 @@ impl Transit {
         times: (Instant, Instant),
         driver: &mut Driver<'_>,
     ) {
+        let (start, arrival) = times;
+        driver.frames.note(&packet, PacketStep::Left { port: state.number, start, arrival });
         if !stamp(state, &mut packet, times.0, driver) {
             // Without this hop the path would look shorter than it is.
             self.lose(state, packet, DropReason::NoBuffer, times.0, driver);
@@ -472,6 +474,9 @@ impl Transit {
             driver.frames.duplicate(&packet);
             self.launch(state, &packet, arrival, driver);
         }
+        if fate.extra > Duration::ZERO && packet.flags.has(Flags::INT) {
+            driver.frames.note(&packet, PacketStep::Held(fate.extra));
+        }
         self.launch(state, &packet, arrival + fate.extra, driver);
     }
 
@@ -486,6 +491,9 @@ impl Transit {
         driver: &mut Driver<'_>,
     ) {
         state.stats.dropped += 1;
+        if packet.flags.has(Flags::INT) {
+            driver.frames.note(&packet, PacketStep::Lost { port: state.number, reason });
+        }
         self.drop_packet(packet, reason, at, driver);
     }
 

@@ -27,4 +27,5 @@ mod switching;
 pub mod vdev;
 mod workers;
 
+pub use transport_dpdk::eal::dpdk_version;
 pub use workers::LATE_SHARE_MAX;

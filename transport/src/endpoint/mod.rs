@@ -68,7 +68,7 @@ use crate::flow::reassembly::RxMsg;
 use crate::flow::round_trips::RoundTrips;
 use crate::flow::rx::{AckQueue, RxFlow};
 use crate::flow::rx_buffers::RxBuffers;
-use crate::flow::tx::{TxFlow, TxMsg, Wait};
+use crate::flow::tx::{Standing, TxFlow, TxMsg, Wait};
 use crate::rng::Rng;
 use crate::sched::{Answers, Sched, Scheduler};
 use crate::segment::{BURST, Placement, Restore, RxSegment, TxSegment};
@@ -391,6 +391,18 @@ impl<S: Scheduler> Endpoint<S> {
             return Some(Wait::Scheduler);
         }
         self.tx_flows.get(flow).and_then(Timed::open).and_then(TxFlow::wait)
+    }
+
+    /// What an outgoing flow waits for at `now`, by the endpoint's clock; `None` when it is over or
+    /// not here.
+    #[must_use]
+    pub fn flow_standing(&self, flow: FlowId, now: Instant) -> Option<Standing> {
+        let open = self.tx_flows.get(flow).and_then(Timed::open)?;
+        let standing = open.standing(now, &self.config, &self.tx_msgs);
+        if standing.wait.is_none() && self.sched.holds(flow) {
+            return Some(Standing { wait: Some(Wait::Scheduler), ..standing });
+        }
+        Some(standing)
     }
 
     /// The trace ring.

@@ -7,6 +7,7 @@ mod blocks;
 mod feedback;
 mod reopen;
 mod send;
+mod standing;
 
 use alloc::collections::VecDeque;
 
@@ -27,6 +28,8 @@ use crate::time::Instant;
 use crate::units::{Bytes, FlowId, HostId, Key, MsgId, MsgNo};
 use crate::wire::Ext;
 use blocks::ParityDue;
+
+pub use standing::Standing;
 
 /// One message on its way out.
 #[derive(Clone, Copy, Debug)]

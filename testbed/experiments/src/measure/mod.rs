@@ -18,6 +18,7 @@ use transport::{Duration, Instant, Stats};
 use crate::capture::Unwritten;
 use crate::conductor::{Conductor, FlowRecord};
 use crate::plan::Plan;
+use crate::why::FlowWhy;
 
 pub use crate::series::Sample;
 pub use audit::Audit;
@@ -48,6 +49,8 @@ pub struct Outcome {
     /// For each host: all input of its endpoint, for `transport::record::replay`; empty unless
     /// recorded.
     pub recordings: Vec<Vec<u8>>,
+    /// Where the time of each flow went, by line of the matrix; empty unless asked for.
+    pub why: Vec<FlowWhy>,
     /// The capture, when it is not whole.
     pub unwritten: Option<Unwritten>,
 }
@@ -134,6 +137,7 @@ impl Outcome {
             lateness: None,
             adapted: Vec::new(),
             recordings: Vec::new(),
+            why: Vec::new(),
             unwritten: None,
         }
     }

@@ -109,6 +109,27 @@ pub struct Summary {
     /// Machines of a real network that failed during the run, whose flows did not finish.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gone: Vec<GoneHost>,
+    /// What the result is of; null until the caller fills it in.
+    pub provenance: Option<Provenance>,
+}
+
+/// What a result is of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// The matrix: its file, or the scenario and generator that made it.
+    pub matrix: String,
+    /// The network: a file or a built-in name.
+    pub topology: String,
+    /// Who chose it: a flag, a scenario, or a default.
+    pub topology_source: String,
+    /// Version of the program.
+    pub version: String,
+    /// The commit that it was built from; null outside of a Git tree.
+    pub commit: Option<String>,
+    /// Version of libdpdk; null in a build without it.
+    pub dpdk: Option<String>,
+    /// Processor, cores and kernel.
+    pub machine: String,
 }
 
 /// A machine of a real network that failed during the run.
@@ -397,6 +418,7 @@ impl Summary {
             counters: Counters::new(),
             per_host: Vec::new(),
             gone: Vec::new(),
+            provenance: None,
         }
     }
 

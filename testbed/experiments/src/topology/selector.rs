@@ -160,6 +160,50 @@ impl FatTree {
         })
     }
 
+    /// The narrowest name of the link that `port` transmits on; `None` for the links of a pod's
+    /// scheduler, which have none. O(switches).
+    #[must_use]
+    pub fn selector_of(&self, port: PortId) -> Option<LinkSelector> {
+        let PortId(port) = port;
+        if port < self.spec().nodes {
+            return Some(LinkSelector::Host(port));
+        }
+        self.named_tiers().find_map(|(tier, level)| {
+            (0..level.switches).find_map(|switch| {
+                let at = level.of(self, switch);
+                let i = port.checked_sub(self.port(level.level, switch, 0))?;
+                let ports = match i.checked_sub(at.downs) {
+                    None => Ports::DownPort(i),
+                    Some(up) if up < at.ups => Ports::UpPort(up),
+                    Some(_) => return None,
+                };
+                Some(LinkSelector::Switch { tier, switch, ports })
+            })
+        })
+    }
+
+    /// The name of a switch by its number in the fabric.
+    #[must_use]
+    pub fn switch_name(&self, switch: u32) -> String {
+        let of_tier = |(tier, level): (SwitchTier, Tier)| {
+            let number = switch.checked_sub(self.first_switch(level.level))?;
+            let name = tier.name().to_ascii_lowercase();
+            (number < level.switches).then(|| format!("{name} {number}"))
+        };
+        self.named_tiers().find_map(of_tier).unwrap_or_else(|| format!("switch {switch}"))
+    }
+
+    /// The tiers that this tree has.
+    fn named_tiers(&self) -> impl Iterator<Item = (SwitchTier, Tier)> + '_ {
+        use SwitchTier::{Agg, Border, Core, Tor};
+        let levels = self.spec().levels();
+        let named = move |tier| (tier, self.tier(tier));
+        [Tor, Agg, Core, Border]
+            .map(named)
+            .into_iter()
+            .filter(move |(_, tier)| tier.level < levels && tier.switches > 0)
+    }
+
     fn tier(&self, tier: SwitchTier) -> Tier {
         let spec = self.spec();
         match tier {

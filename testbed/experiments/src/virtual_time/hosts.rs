@@ -1,5 +1,7 @@
 //! The hosts of a simulated run: one endpoint each, with its timer, flows to start and messages.
 
+mod explain;
+
 use std::collections::VecDeque;
 
 use fabric::{Flags, Flight, Network, Packet, TimeWindow};
@@ -24,6 +26,7 @@ use crate::conductor::{Conductor, Order};
 use crate::measure::audit::DriverCount;
 use crate::measure::sampler::FlowSeen;
 use crate::plan::Plan;
+use crate::why::journal::Seen;
 use crate::workload::FlowIndex;
 
 /// One host.
@@ -64,6 +67,9 @@ pub(super) struct Hosts<'a> {
     nics: Nics<'a>,
     /// Packets given to endpoints.
     given: u64,
+    /// Connections on which messages were posted since the last look at them, where the run keeps a
+    /// journal.
+    posted: Option<Vec<u32>>,
 }
 
 impl<'a> Hosts<'a> {
@@ -98,6 +104,7 @@ impl<'a> Hosts<'a> {
             elsewhere: Vec::new(),
             active: Vec::new(),
             given: 0,
+            posted: None,
         }
     }
 
@@ -212,7 +219,6 @@ impl<'a> Hosts<'a> {
             let mut frames = SlabFrames::new(&mut env.packets, &self.nics.sizes);
             env.network.run_nic(host, now, &mut frames, &mut env.out);
         }
-        let state = &mut self.hosts[index];
         let mut rest = flights;
         while let [flight, later @ ..] = rest
             && flight.at <= now
@@ -236,12 +242,19 @@ impl<'a> Hosts<'a> {
             {
                 delays.note(now.since(start));
             }
-            state.deliver(&flight.packet, &env.packets, now);
+            self.hosts[index].deliver(&flight.packet, &env.packets, now);
+            if env.packets.journal.is_some() {
+                self.note_arrival(host, &flight.packet, now, env);
+            }
             env.packets.end(flight.packet.handle);
         }
+        let state = &mut self.hosts[index];
         if state.timer <= now {
             state.timer = Instant::FAR_FUTURE;
             state.endpoint.handle_timeout(state.clock.read(now));
+            if self.posted.is_some() {
+                self.note_all(host, Seen::Timer, now, env);
+            }
         }
         rest
     }
@@ -259,10 +272,17 @@ impl<'a> Hosts<'a> {
             self.post_waiting(host, now);
             state = &mut self.hosts[place];
         }
+        if self.posted.is_some() {
+            self.note_posted(host, now, env);
+            state = &mut self.hosts[place];
+        }
         let Host { endpoint, clock, timer, kept, .. } = state;
         let mut sender = Sender { host, endpoint, clock, kept };
         if let Some(at) = self.nics.transmit(&mut sender, now, env) {
             *timer = at.min(*timer);
+        }
+        if self.posted.is_some() {
+            self.note_sent(host, now, env);
         }
         again
     }
@@ -306,7 +326,11 @@ impl<'a> Hosts<'a> {
             let label = self.plan.matrix.flows[order.flow.index()].label();
             let flow = &mut self.flows[order.connection as usize];
             match state.post(&order, posted, (path, label), flow, now) {
-                Ok(()) => {}
+                Ok(()) => {
+                    if let Some(posted) = &mut self.posted {
+                        posted.push(order.connection);
+                    }
+                }
                 Err(PostError::FlowTableFull | PostError::MsgTableFull) => return,
                 Err(PostError::FlowFailed | PostError::NoSuchFlow | PostError::SelfSend) => {
                     state.refused.push(order.flow);

@@ -38,7 +38,6 @@ use transport::sched::dcsim::Figures;
 use transport::sched::zeropod::PodCounts;
 use transport::{Duration, Instant, Rng, Stats};
 
-use crate::capture::Capture;
 use crate::conductor::Conductor;
 use crate::measure::audit::DriverCount;
 use crate::measure::collectives::{DcSimResult, SpanResult};
@@ -48,6 +47,7 @@ use crate::measure::{Adapted, Audit, Outcome};
 use crate::observe::Observe;
 use crate::plan::{Plan, RunError};
 use crate::progress::{Progress, RecordFeed, Watch};
+use crate::why;
 use capture::Recording;
 use crew::Crew;
 use part::{Part, Span};
@@ -73,7 +73,7 @@ pub fn run_observed(
     observe: &Observe,
     watch: &mut dyn Watch,
 ) -> Result<Outcome, RunError> {
-    run_captured(plan, Duration::MAX, observe.capture.as_ref(), watch)
+    run_with(plan, Duration::MAX, observe, watch)
 }
 
 /// [`run`] in windows of at most `window`, however long they might be. The results are the same.
@@ -85,15 +85,16 @@ pub fn run_in_windows(
     window: Duration,
     watch: &mut dyn Watch,
 ) -> Result<Outcome, RunError> {
-    run_captured(plan, window, None, watch)
+    run_with(plan, window, &Observe::default(), watch)
 }
 
-fn run_captured(
+fn run_with(
     plan: &Plan,
     window: Duration,
-    capture: Option<&Capture>,
+    observe: &Observe,
     watch: &mut dyn Watch,
 ) -> Result<Outcome, RunError> {
+    let capture = observe.capture.as_ref();
     let rng = Rng::new(plan.seed);
     let mut network = Network::new(plan.blueprint(), &rng.fork("network", 0));
     for fault in plan.link_faults()? {
@@ -107,14 +108,15 @@ fn run_captured(
     if coupled {
         network.expect_instants();
     }
-    let (threads, adapted) = threads(plan, coupled);
+    let (threads, adapted) = threads(plan, coupled, observe.why);
     let lookahead = network.lookahead();
     let parts = Parts::new(network.blueprint(), &weights(plan), threads);
     let whole = (network, conductor);
-    let built: Vec<_> = part::build(plan, &rng, &parts, whole, coupled, capture)?
-        .into_iter()
-        .map(Mutex::new)
-        .collect();
+    let mut built = part::build(plan, &rng, &parts, whole, coupled, capture)?;
+    if let ([whole], true) = (&mut built[..], observe.why) {
+        whole.explain(plan);
+    }
+    let built: Vec<_> = built.into_iter().map(Mutex::new).collect();
     let mut sim = Sim {
         lookahead,
         window: if coupled { PICOSECOND } else { window.max(PICOSECOND) },
@@ -132,13 +134,16 @@ fn run_captured(
 const PICOSECOND: Duration = Duration::from_ps(1);
 
 /// How many threads run `plan`, and the reason where they are fewer than it sets.
-fn threads(plan: &Plan, coupled: bool) -> (usize, Vec<Adapted>) {
+fn threads(plan: &Plan, coupled: bool, explains: bool) -> (usize, Vec<Adapted>) {
     let wanted = plan.draft.threads;
-    if wanted == 1 || !coupled {
-        return (wanted, Vec::new());
-    }
-    let why = "triggers of the matrix start flows of one host when another is done, at the same \
-               instant";
+    let why = match (wanted, coupled, explains) {
+        (1, ..) | (_, false, false) => return (wanted, Vec::new()),
+        (_, true, _) => {
+            "triggers of the matrix start flows of one host when another is done, at the same \
+             instant"
+        }
+        (_, false, true) => "the journal of a run that explains itself is in the order of time",
+    };
     (1, vec![Adapted { key: "sim.threads", value: "1".to_owned(), why }])
 }
 
@@ -257,6 +262,7 @@ impl Sim {
         });
         let (mut stats, mut driver) = (Stats::default(), DriverCount::default());
         let (mut networks, mut conductors) = (Vec::new(), Vec::new());
+        let mut journal = None;
         let mut dcsim: Option<(Duration, Figures)> = None;
         let mut wire_delay = plan.measures_delay().then(Spans::default);
         let mut pod_counts = PodCounts::default();
@@ -278,6 +284,7 @@ impl Sim {
             driver.given += given;
             driver.waiting += part.hosts.waiting();
             driver.kept += part.env.packets.live();
+            journal = journal.or(part.env.packets.journal.take());
             networks.push(part.env.network);
             conductors.push(part.env.conductor);
         }
@@ -291,6 +298,8 @@ impl Sim {
         outcome.summary.wire_delay_us =
             wire_delay.map(|spans| SpanResult::of(&spans, Duration::from_us(1)));
         outcome.summary.scheduler = SchedulerResult::of(&network, &pod_counts);
-        Outcome { series: self.sampler.into_series(), stopped, unwritten, ..outcome }
+        let why = journal.map(|journal| why::explain(plan, &journal, &conductor, &outcome.records));
+        let why = why.unwrap_or_default();
+        Outcome { why, series: self.sampler.into_series(), stopped, unwritten, ..outcome }
     }
 }

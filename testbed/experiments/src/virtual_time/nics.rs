@@ -16,6 +16,7 @@ use super::clock::HostClock;
 use super::environment::Environment;
 use super::packets::SlabFrames;
 use crate::plan::{NicSettings, Plan};
+use crate::why::journal::Sent;
 
 /// How far ahead of their departure a host takes packets whose departure a scheduler chooses.
 pub(super) const HORIZON: Duration = Duration::from_us(100);
@@ -167,7 +168,7 @@ impl<'a> Nics<'a> {
             if let Some(tap) = &mut self.tap {
                 tap.note(sent((segment, ext), sender.host, now));
             }
-            send((segment, ext), sender.host, (&self.sizes, self.keeps()), now, env);
+            send((segment, ext), sender.host, (&self.sizes, self.keeps(false)), now, env);
         }
     }
 
@@ -181,13 +182,13 @@ impl<'a> Nics<'a> {
             if let Some(tap) = &mut self.tap {
                 tap.note(sent(carried, sender.host, now));
             }
-            send(carried, sender.host, (&self.sizes, self.keeps()), now, env);
+            send(carried, sender.host, (&self.sizes, self.keeps(true)), now, env);
         }
     }
 
     #[inline]
-    fn keeps(&self) -> Keeps {
-        Keeps { start: self.wire_delay.is_some(), rank: self.ranks }
+    fn keeps(&self, chosen: bool) -> Keeps {
+        Keeps { start: self.wire_delay.is_some(), rank: self.ranks, chosen }
     }
 }
 
@@ -198,6 +199,8 @@ struct Keeps {
     start: bool,
     /// A rank, by what the header says that its flow has left.
     rank: bool,
+    /// The departure was chosen before it was due; only a journal reads that.
+    chosen: bool,
 }
 
 /// Gives a segment of `host` to its NIC.
@@ -215,6 +218,11 @@ fn send(
     }
     if keeps.start && packet.is_data() {
         env.packets.note_start(packet.handle, env.network.nic_start(host, now));
+    }
+    if let Some(journal) = &mut env.packets.journal {
+        let (handle, chosen) = (packet.handle, keeps.chosen);
+        let (hdr, to) = (&carried.0.hdr, carried.0.peer);
+        journal.on_sent(&Sent { handle, hdr, from: host, to, chosen }, now);
     }
     let mut frames = SlabFrames::new(&mut env.packets, sizes);
     env.network.send(host, packet, now, &mut frames, &mut env.out);

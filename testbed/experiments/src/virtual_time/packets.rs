@@ -5,10 +5,12 @@
 
 use std::hint::black_box;
 
-use fabric::{CopySlab, Counted, Flags, Frames, Packet, flow_hash};
+use fabric::{CopySlab, Counted, Flags, Frames, Packet, PacketStep, flow_hash};
 use transport::wire::int::Hop;
 use transport::wire::{Body, Ext, Header, WireSizes};
 use transport::{HostId, Instant, TxSegment};
+
+use crate::why::journal::Journal;
 
 /// One packet as it was sent: what its receiver sees of it. A cache line.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +41,8 @@ pub(super) struct PacketSlab {
     /// For each place: when the line of the host started to send the packet. Empty in runs that do
     /// not measure that.
     starts: Vec<Instant>,
+    /// The ways of packets, in runs that explain themselves.
+    pub(super) journal: Option<Box<Journal>>,
 }
 
 impl PacketSlab {
@@ -62,6 +66,8 @@ impl PacketSlab {
             let len = sizes.of(hdr, segment.payload.len);
             (Flags::of(segment.class()), len, len)
         };
+        // Ports show packets with this flag to `Frames::note`.
+        let flags = if self.journal.is_some() { flags.with(Flags::INT) } else { flags };
         Packet {
             handle: self.insert(segment, ext, from),
             dst: segment.peer,
@@ -171,11 +177,14 @@ impl SlabFrames<'_> {
     /// shares that.
     fn replace(&mut self, packet: &mut Packet, frame: InFlight, ext: &Ext) {
         if self.packets.packets.is_shared(packet.handle) {
-            let start = self.packets.start_of(packet.handle);
+            let (before, start) = (packet.handle, self.packets.start_of(packet.handle));
             self.packets.end(packet.handle);
             packet.handle = self.packets.keep(frame, ext);
             if let Some(at) = start {
                 self.packets.note_start(packet.handle, at);
+            }
+            if let Some(journal) = &mut self.packets.journal {
+                journal.rename(before, packet.handle);
             }
             return;
         }
@@ -212,6 +221,9 @@ impl Frames for SlabFrames<'_> {
 
     fn stamp(&mut self, packet: &mut Packet, hop: &Hop) -> bool {
         let frame = *self.packets.of(packet.handle);
+        if !frame.hdr.ext.has_int() && self.packets.journal.is_some() {
+            return true;
+        }
         if self.packets.packets.is_shared(packet.handle) {
             let ext = *self.packets.ext(packet.handle);
             self.replace(packet, frame, &ext);
@@ -223,7 +235,11 @@ impl Frames for SlabFrames<'_> {
 
     fn make(&mut self, segment: &TxSegment, ext: &Ext, from: HostId) -> Option<Packet> {
         debug_assert_eq!(segment.payload.len, 0, "a switch has no payload");
-        Some(self.packets.packet_of((segment, ext), from, self.sizes))
+        let packet = self.packets.packet_of((segment, ext), from, self.sizes);
+        if let Some(journal) = &mut self.packets.journal {
+            journal.forget(packet.handle);
+        }
+        Some(packet)
     }
 
     fn duplicate(&mut self, packet: &Packet) {
@@ -232,6 +248,12 @@ impl Frames for SlabFrames<'_> {
 
     fn end(&mut self, packet: Packet) {
         self.packets.end(packet.handle);
+    }
+
+    fn note(&mut self, packet: &Packet, step: PacketStep) {
+        if let Some(journal) = &mut self.packets.journal {
+            journal.on_step(packet, step);
+        }
     }
 }
 

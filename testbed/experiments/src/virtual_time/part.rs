@@ -15,6 +15,7 @@ use crate::capture::Capture;
 use crate::conductor::Conductor;
 use crate::measure::sampler::Seen;
 use crate::plan::{Plan, RunError};
+use crate::why::journal::Journal;
 
 /// A window of time.
 #[derive(Clone, Copy, Debug)]
@@ -96,6 +97,15 @@ pub(super) fn build<'a>(
 }
 
 impl Part<'_> {
+    /// Keeps a journal from now on. This part is the whole of `plan`.
+    pub(super) fn explain(&mut self, plan: &Plan) {
+        let rates = plan.blueprint().ports.iter().map(|port| port.rate).collect();
+        let connections = self.env.conductor.connections();
+        let journal = Journal::new(plan.hosts(), connections, rates);
+        self.env.packets.journal = Some(Box::new(journal));
+        self.hosts.explain();
+    }
+
     /// When something is due here; parcels that wait here are not looked at.
     pub(super) fn next_at(&self) -> Option<Instant> {
         let start = self.env.conductor.next_start();

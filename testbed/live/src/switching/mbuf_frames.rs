@@ -3,7 +3,7 @@
 //!
 //! Telemetry and headers are written in place, with checksums that stay right (RFC 1624).
 
-use fabric::{Flags, Frames, Packet, flow_hash};
+use fabric::{Flags, Frames, Packet, PacketStep, flow_hash};
 use transport::wire::addressing::Addressing;
 use transport::wire::checksum::Checksum;
 use transport::wire::class::{Ecn, TrafficClass};
@@ -100,6 +100,8 @@ impl Frames for MbufFrames<'_> {
     fn end(&mut self, packet: Packet) {
         self.packets.lose(packet.handle);
     }
+
+    fn note(&mut self, _packet: &Packet, _step: PacketStep) {}
 }
 
 /// The first octets of a frame with all its headers, in `copy` where a driver has cut them apart.

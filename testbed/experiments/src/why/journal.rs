@@ -1,0 +1,448 @@
+//! The journal of a simulation: for each packet when it was sent, why not earlier, and its way.
+//!
+//! A run keeps one only when it is asked to explain itself. A packet takes about 100 bytes, and 32
+//! for each of its hops. Indices are 32 bits wide: four thousand million packets and hops.
+
+use std::collections::BTreeMap;
+
+use fabric::PacketStep;
+use transport::stats::DropReason;
+use transport::wire::class::TrafficClass;
+use transport::wire::{Body, Header};
+use transport::{Bytes, HostId, Instant, Rate, Standing, Wait};
+
+/// No record, no hop.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A packet that was sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Record {
+    /// When its host gave it to the NIC.
+    pub(super) sent: Instant,
+    /// When it arrived; [`Instant::FAR_FUTURE`] where it did not.
+    pub(super) arrived: Instant,
+    /// Data: since when its flow could have sent it.
+    pub(super) ready: Instant,
+    /// Data: when this transmission was known to be lost.
+    pub(super) known_lost: Instant,
+    /// What ended the wait before `ready`.
+    pub(super) opened: Opened,
+    /// What the flow waited for until `ready`.
+    pub(super) waited: Wait,
+    /// The connection, [`NONE`] for packets of none.
+    pub(super) conn: u32,
+    /// Data: the transmission of this PSN before this one.
+    pub(super) again: u32,
+    /// Data: the flow's packet before this one.
+    pub(super) before: u32,
+    /// A packet without payload: the one that it answers.
+    pub(super) answers: u32,
+    /// The last of its hops.
+    pub(super) hops: u32,
+    pub(super) fate: Fate,
+    /// The port that marked it, or [`NONE`].
+    pub(super) marked: u32,
+    pub(super) is_data: bool,
+    /// A scheduler or a pacer chose the departure before it was due.
+    pub(super) chosen: bool,
+    /// A timer declared it lost.
+    pub(super) silent: bool,
+}
+
+/// What lets a flow send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Opened {
+    /// A message was posted.
+    Posted,
+    /// The packet of this record arrived.
+    Arrival(u32),
+    /// Time went by.
+    Time,
+}
+
+/// How a transmission ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fate {
+    /// It arrived, or is under way.
+    Whole,
+    /// This port cut its payload off.
+    Trimmed(u32),
+    /// It ended at this port.
+    Lost(u32, DropReason),
+    /// It arrived with other bytes than it left with.
+    Corrupt,
+}
+
+/// A hop of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hop {
+    /// The hop before, or [`NONE`].
+    pub(super) before: u32,
+    pub(super) port: u32,
+    /// When its transmission started, and when it was at the far end.
+    pub(super) start: Instant,
+    pub(super) arrival: Instant,
+}
+
+/// What a flow does at present.
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// It could send.
+    Ready { since: Instant, waited: Wait, opened: Opened },
+    /// It waits; where known, until when.
+    Waiting { wait: Wait, until: Option<Instant> },
+}
+
+/// A sender's end of a connection.
+#[derive(Clone, Debug)]
+pub(super) struct Conn {
+    pub(super) src: HostId,
+    /// By PSN: the last transmission, and the last one that arrived.
+    sent: Vec<u32>,
+    arrived: Vec<u32>,
+    /// Packets that arrived for the sender, in their order.
+    pub(super) feedback: Vec<u32>,
+    /// All its data.
+    pub(super) data: Vec<u32>,
+    state: State,
+    last_sent: u32,
+    last_arrived: u32,
+    /// Segments that were lost and not sent again when it was looked at last.
+    lost: u32,
+    /// When that number last rose, and whether a timer was the reason.
+    loss_at: Instant,
+    loss_silent: bool,
+}
+
+/// The time during which a NIC sent a packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OnLine {
+    pub(super) start: Instant,
+    pub(super) end: Instant,
+    pub(super) conn: u32,
+}
+
+/// What a host has done.
+#[derive(Clone, Debug, Default)]
+pub(super) struct HostLog {
+    /// Connections that it sends on.
+    conns: Vec<u32>,
+    /// By the sending host: the last packet that came from there.
+    last_from: BTreeMap<u32, u32>,
+    /// The last packet that arrived.
+    last: u32,
+    /// What its NIC has sent, in order.
+    pub(super) line: Vec<OnLine>,
+}
+
+/// A packet that a host sends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent<'a> {
+    pub(crate) handle: u32,
+    pub(crate) hdr: &'a Header,
+    pub(crate) from: HostId,
+    pub(crate) to: HostId,
+    /// Whether it waited for a departure that was chosen before.
+    pub(crate) chosen: bool,
+}
+
+/// The journal of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Journal {
+    pub(super) records: Vec<Record>,
+    pub(super) hops: Vec<Hop>,
+    pub(super) conns: Vec<Conn>,
+    pub(super) hosts: Vec<HostLog>,
+    /// For each port: its rate.
+    rates: Vec<Rate>,
+    /// For each handle of a packet under way: its record.
+    of_handle: Vec<u32>,
+    /// By key: the connection.
+    by_key: BTreeMap<u64, u32>,
+    /// Connections that have sent data and were not looked at since.
+    senders: Vec<u32>,
+}
+
+impl Journal {
+    /// An empty journal of a network with `hosts` hosts, `connections` and ports of these `rates`.
+    pub(crate) fn new(hosts: u32, connections: usize, rates: Vec<Rate>) -> Self {
+        let conn = Conn {
+            src: HostId(NONE),
+            sent: Vec::new(),
+            arrived: Vec::new(),
+            feedback: Vec::new(),
+            data: Vec::new(),
+            state: State::Waiting { wait: Wait::Application, until: None },
+            last_sent: NONE,
+            last_arrived: NONE,
+            lost: 0,
+            loss_at: Instant::ZERO,
+            loss_silent: false,
+        };
+        let host = HostLog { last: NONE, ..HostLog::default() };
+        Self {
+            records: Vec::new(),
+            hops: Vec::new(),
+            conns: vec![conn; connections],
+            hosts: vec![host; hosts as usize],
+            rates,
+            of_handle: Vec::new(),
+            by_key: BTreeMap::new(),
+            senders: Vec::new(),
+        }
+    }
+
+    /// Connection `conn` of `src` is open under `key`.
+    pub(crate) fn name(&mut self, conn: usize, src: HostId, key: u64) {
+        let number = index(conn);
+        if self.conns[conn].src != src {
+            self.conns[conn].src = src;
+            self.hosts[src.0 as usize].conns.push(number);
+        }
+        self.by_key.insert(key, number);
+    }
+
+    /// Whether a connection has this key.
+    pub(crate) fn knows(&self, key: u64) -> bool {
+        self.by_key.contains_key(&key)
+    }
+
+    /// The connections that `host` sends on.
+    pub(crate) fn conns_of(&self, host: HostId) -> Vec<u32> {
+        self.hosts[host.0 as usize].conns.clone()
+    }
+
+    /// The connection of a packet with this header, when `host` is its sender.
+    pub(crate) fn conn_at(&self, hdr: &Header, host: HostId) -> Option<u32> {
+        let conn = *self.by_key.get(&hdr.key.0)?;
+        (self.conns[conn as usize].src == host).then_some(conn)
+    }
+
+    /// `packet` is given to the NIC of its host.
+    pub(crate) fn on_sent(&mut self, packet: &Sent<'_>, now: Instant) {
+        let conn = self.by_key.get(&packet.hdr.key.0).copied().unwrap_or(NONE);
+        let mut record = Record {
+            sent: now,
+            arrived: Instant::FAR_FUTURE,
+            ready: now,
+            known_lost: Instant::FAR_FUTURE,
+            opened: Opened::Time,
+            waited: Wait::Application,
+            conn,
+            again: NONE,
+            before: NONE,
+            answers: NONE,
+            hops: NONE,
+            fate: Fate::Whole,
+            marked: NONE,
+            is_data: false,
+            chosen: packet.chosen,
+            silent: false,
+        };
+        let number = index(self.records.len());
+        match &packet.hdr.body {
+            Body::Data(data) if conn != NONE => {
+                self.fill_data(&mut record, data.psn.0, (number, packet.from), now);
+                if self.senders.last() != Some(&conn) {
+                    self.senders.push(conn);
+                }
+            }
+            body => record.answers = self.answered(body, conn, packet),
+        }
+        self.set_handle(packet.handle, number);
+        self.records.push(record);
+    }
+
+    fn fill_data(
+        &mut self,
+        record: &mut Record,
+        psn: u32,
+        (number, host): (u32, HostId),
+        now: Instant,
+    ) {
+        let last = self.hosts[host.0 as usize].last;
+        let conn = &mut self.conns[record.conn as usize];
+        (record.ready, record.waited, record.opened) = match conn.state {
+            State::Ready { since, waited, opened } => (since, waited, opened),
+            State::Waiting { wait: Wait::Pacing, until: Some(until) } => {
+                (until.min(now), Wait::Pacing, Opened::Time)
+            }
+            // The estimate of its next packet's length was too long.
+            State::Waiting { wait, .. } => {
+                let just = self.records.get(last as usize).filter(|last| last.arrived == now);
+                (now, wait, just.map_or(Opened::Time, |_| Opened::Arrival(last)))
+            }
+        };
+        record.is_data = true;
+        record.before = conn.last_sent;
+        conn.last_sent = number;
+        conn.data.push(number);
+        let sent = at_psn(&mut conn.sent, psn);
+        record.again = std::mem::replace(sent, number);
+        if let Some(again) = self.records.get_mut(record.again as usize)
+            && again.known_lost == Instant::FAR_FUTURE
+            && conn.loss_at >= again.sent
+        {
+            (again.known_lost, again.silent) = (conn.loss_at, conn.loss_silent);
+        }
+    }
+
+    /// The packet that one without payload answers.
+    fn answered(&self, body: &Body, conn: u32, packet: &Sent<'_>) -> u32 {
+        let of_conn = self.conns.get(conn as usize).filter(|conn| conn.src == packet.to);
+        let exact = match (body, of_conn) {
+            (Body::Ack(ack) | Body::Nack(ack), Some(conn)) => {
+                conn.arrived.get(ack.psn.0 as usize).copied()
+            }
+            (_, Some(conn)) => Some(conn.last_arrived),
+            _ => None,
+        };
+        let last = || self.hosts.get(packet.from.0 as usize)?.last_from.get(&packet.to.0).copied();
+        exact.filter(|record| *record != NONE).or_else(last).unwrap_or(NONE)
+    }
+
+    /// The packet of `handle` arrives at `host`.
+    pub(crate) fn on_arrived(
+        &mut self,
+        (handle, hdr): (u32, &Header),
+        (from, host): (HostId, HostId),
+        class: TrafficClass,
+        corrupt: bool,
+        now: Instant,
+    ) {
+        let number = self.of_handle.get(handle as usize).copied().unwrap_or(NONE);
+        let log = &mut self.hosts[host.0 as usize];
+        log.last = number;
+        log.last_from.insert(from.0, number);
+        let Some(record) = self.records.get_mut(number as usize) else { return };
+        record.arrived = record.arrived.min(now);
+        if corrupt {
+            record.fate = Fate::Corrupt;
+        } else if class == TrafficClass::Trimmed && record.fate == Fate::Whole {
+            let last = self.hops.get(record.hops as usize);
+            record.fate = Fate::Trimmed(last.map_or(NONE, |hop| hop.port));
+        }
+        let Some(conn) = self.conns.get_mut(record.conn as usize) else { return };
+        if conn.src != host {
+            conn.last_arrived = number;
+            if let Body::Data(data) = &hdr.body {
+                *at_psn(&mut conn.arrived, data.psn.0) = number;
+            }
+            return;
+        }
+        conn.feedback.push(number);
+        if let Body::Nack(nack) = &hdr.body
+            && let Some(lost) = conn.sent.get(nack.psn.0 as usize)
+            && let Some(lost) = self.records.get_mut(*lost as usize)
+        {
+            lost.known_lost = lost.known_lost.min(now);
+        }
+    }
+
+    /// The connections that have sent since this was called last.
+    pub(crate) fn take_senders(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.senders)
+    }
+
+    /// The standing of connection `conn` at `now`, after what `event` says.
+    pub(crate) fn on_standing(
+        &mut self,
+        conn: u32,
+        (standing, until): (Standing, Option<Instant>),
+        event: Seen,
+        now: Instant,
+    ) {
+        let host = self.conns[conn as usize].src;
+        let opened = match event {
+            Seen::Posted => Opened::Posted,
+            Seen::Arrival => Opened::Arrival(self.hosts[host.0 as usize].last),
+            Seen::Timer | Seen::Sent => Opened::Time,
+        };
+        let conn = &mut self.conns[conn as usize];
+        if standing.lost > conn.lost {
+            (conn.loss_at, conn.loss_silent) = (now, event == Seen::Timer);
+        }
+        conn.lost = standing.lost;
+        conn.state = match (standing.wait, conn.state) {
+            (None, ready @ State::Ready { .. }) => ready,
+            (None, State::Waiting { wait: Wait::Pacing, until }) => {
+                let since = until.unwrap_or(now).min(now);
+                State::Ready { since, waited: Wait::Pacing, opened: Opened::Time }
+            }
+            (None, State::Waiting { wait, .. }) => {
+                State::Ready { since: now, waited: wait, opened }
+            }
+            (Some(wait), _) => State::Waiting { wait, until },
+        };
+    }
+
+    /// A step of a packet in the network.
+    pub(crate) fn on_step(&mut self, packet: &fabric::Packet, step: PacketStep) {
+        let number = self.of_handle.get(packet.handle as usize).copied().unwrap_or(NONE);
+        let Some(record) = self.records.get_mut(number as usize) else { return };
+        match step {
+            PacketStep::Left { port, start, arrival } => {
+                if packet.flags.has(fabric::Flags::CE) && record.marked == NONE {
+                    record.marked = port;
+                }
+                if packet.class() == TrafficClass::Trimmed && record.fate == Fate::Whole {
+                    record.fate = Fate::Trimmed(port);
+                }
+                if let Some(host) = self.hosts.get_mut(port as usize) {
+                    let end =
+                        start + self.rates[port as usize].time_for(Bytes(packet.wire_bytes()));
+                    host.line.push(OnLine { start, end, conn: record.conn });
+                }
+                self.hops.push(Hop { before: record.hops, port, start, arrival });
+                record.hops = index(self.hops.len() - 1);
+            }
+            PacketStep::Held(extra) => {
+                if let Some(hop) = self.hops.get_mut(record.hops as usize) {
+                    hop.arrival += extra;
+                }
+            }
+            PacketStep::Lost { port, reason } => record.fate = Fate::Lost(port, reason),
+        }
+    }
+
+    /// The packet of `handle` goes by `other` from now on.
+    pub(crate) fn rename(&mut self, handle: u32, other: u32) {
+        let number = self.of_handle.get(handle as usize).copied().unwrap_or(NONE);
+        self.set_handle(other, number);
+    }
+
+    /// A packet that no host sent goes by `handle`.
+    pub(crate) fn forget(&mut self, handle: u32) {
+        self.set_handle(handle, NONE);
+    }
+
+    fn set_handle(&mut self, handle: u32, number: u32) {
+        *at_psn(&mut self.of_handle, handle) = number;
+    }
+}
+
+/// What a standing is looked at after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// A message was posted.
+    Posted,
+    /// A packet arrived.
+    Arrival,
+    /// A timer was due.
+    Timer,
+    /// The host has sent.
+    Sent,
+}
+
+/// The place of `number` in a list that grows to have it.
+fn at_psn(list: &mut Vec<u32>, number: u32) -> &mut u32 {
+    let at = number as usize;
+    if list.len() <= at {
+        list.resize(at + 1, NONE);
+    }
+    &mut list[at]
+}
+
+fn index(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(NONE)
+}

@@ -1,0 +1,291 @@
+//! Why flows took as long as they did: where the time of each went, part by part.
+//!
+//! A simulation that is asked to (`Observe::why`) keeps a journal of its packets; a walk goes from
+//! the end of each flow back to its start along what each step waited for.
+//! The parts add up to the flow completion time to the picosecond. Nothing of this runs otherwise.
+
+mod bottleneck;
+pub(crate) mod journal;
+mod walk;
+mod words;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+
+use serde::{Deserialize, Serialize};
+
+use crate::conductor::{Conductor, FlowRecord};
+use crate::plan::Plan;
+use bottleneck::{Busy, Fates};
+use journal::Journal;
+use walk::Charges;
+use words::NamedLinks;
+
+/// A part of the time of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimePart {
+    /// The way of its last packet and of the acknowledgement, without queues.
+    Path,
+    /// The flow's own bytes at the rate of its host's line.
+    Sending,
+    /// The host's line sent something else.
+    Turn,
+    /// The window was full: round trips without queues.
+    Window,
+    /// The controller spread the packets.
+    Pacing,
+    /// The scheduler held the flow back: credit, tokens, slots.
+    Scheduler,
+    /// The receiver took that long to answer.
+    Receiver,
+    /// Queues of switches.
+    Queue,
+    /// From packets that were lost until the sender learnt it.
+    Retransmission,
+    /// Anything else.
+    Other,
+}
+
+impl TimePart {
+    /// Every part, in the order of [`FlowWhy::parts`].
+    pub const ALL: [Self; 10] = [
+        Self::Path,
+        Self::Sending,
+        Self::Turn,
+        Self::Window,
+        Self::Pacing,
+        Self::Scheduler,
+        Self::Receiver,
+        Self::Queue,
+        Self::Retransmission,
+        Self::Other,
+    ];
+
+    /// The part's name in results.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Path => "path",
+            Self::Sending => "sending",
+            Self::Turn => "turn",
+            Self::Window => "window",
+            Self::Pacing => "pacing",
+            Self::Scheduler => "scheduler",
+            Self::Receiver => "receiver",
+            Self::Queue => "queue",
+            Self::Retransmission => "retransmission",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// Why a transmission was repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Repair {
+    /// The name of the reason.
+    cause: &'static str,
+    /// The port at which it was lost.
+    port: Option<u32>,
+    /// A timer found it.
+    silent: bool,
+}
+
+/// Where the time of a flow went: a line of why.jsonl.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowWhy {
+    /// The line of the matrix, from 0.
+    pub flow: usize,
+    /// The sending host.
+    pub src: u32,
+    /// The receiving host.
+    pub dst: u32,
+    /// Bytes.
+    pub size: u64,
+    /// Picoseconds from the start to the last acknowledgement; null when the flow did not finish.
+    pub fct_ps: Option<u64>,
+    /// By name of a [`TimePart`]: picoseconds. Their sum is `fct_ps`; empty when the flow did not
+    /// finish.
+    pub parts_ps: BTreeMap<String, u64>,
+    /// The queues of `parts_ps.queue`, the longest wait first.
+    pub queues: Vec<QueueWait>,
+    /// The causes of `parts_ps.retransmission`, the longest first.
+    pub retransmissions: Vec<RepairTime>,
+    /// The link that held it up most, by queues, marks and trims; null where none did.
+    pub bottleneck: Option<Bottleneck>,
+    /// Data packets that it sent, and what became of them.
+    pub packets: PacketFates,
+    /// The cause in words.
+    pub sentence: String,
+}
+
+/// A link that holds a flow up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bottleneck {
+    /// The link, as faults name links.
+    pub link: String,
+    /// The far end of the link.
+    pub to: String,
+    /// Flows whose data takes the link during the run.
+    pub flows: usize,
+    /// Picoseconds of the flow's time in which the link sent data.
+    pub busy_ps: u64,
+    /// Picoseconds in which the link sent data of this flow.
+    pub own_ps: u64,
+}
+
+/// Time in the queue of a link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueWait {
+    /// The link, as faults name links.
+    pub link: String,
+    /// The far end of the link.
+    pub to: String,
+    /// Picoseconds.
+    pub ps: u64,
+    /// Flows whose data takes the link during the run.
+    pub flows: usize,
+}
+
+/// Time until a loss was known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RepairTime {
+    /// `trimmed`, the reason of a drop, `corrupt`, or `not_lost` for a copy that was not needed.
+    pub cause: String,
+    /// The link, as faults name links; null where there is none.
+    pub link: Option<String>,
+    /// How the sender learnt it: `timer` or `answer`.
+    pub by: String,
+    /// Picoseconds.
+    pub ps: u64,
+    /// How many waits that were.
+    pub times: u32,
+}
+
+/// What became of data packets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PacketFates {
+    /// Transmissions.
+    pub sent: u64,
+    /// Transmissions that were marked (ECN), by link.
+    pub marked: BTreeMap<String, u64>,
+    /// Transmissions that were trimmed, by link.
+    pub trimmed: BTreeMap<String, u64>,
+    /// Transmissions that were lost, by link and reason.
+    pub lost: BTreeMap<String, u64>,
+}
+
+/// Explains the flows of a run whose packets are in `journal`. O(packets).
+pub(crate) fn explain(
+    plan: &Plan,
+    journal: &Journal,
+    conductor: &Conductor<'_>,
+    records: &[FlowRecord],
+) -> Vec<FlowWhy> {
+    let users = users(journal);
+    let links = &NamedLinks::of(plan);
+    let flow = |(flow, record): (usize, &FlowRecord)| {
+        let conn = conductor.connection(flow);
+        let spec = &plan.matrix.flows[flow];
+        let mut why = FlowWhy {
+            flow,
+            src: spec.src.0,
+            dst: spec.dst.0,
+            size: spec.size.0,
+            fct_ps: record.fct().map(transport::Duration::as_ps),
+            parts_ps: BTreeMap::new(),
+            queues: Vec::new(),
+            retransmissions: Vec::new(),
+            bottleneck: None,
+            packets: PacketFates::default(),
+            sentence: String::new(),
+        };
+        let fates = Fates::of(journal, conn);
+        why.packets = fates.named(links);
+        let port = record.fct().and_then(|_| {
+            let charges = fill(&mut why, links, journal, (conn, record), &users);
+            bottleneck::of(&charges, &fates, links)
+        });
+        (why, port)
+    };
+    let mut flows: Vec<(FlowWhy, Option<u32>)> = records.iter().enumerate().map(flow).collect();
+    let busy = Busy::of(journal, links, flows.iter().filter_map(|(_, port)| *port));
+    for ((why, port), record) in flows.iter_mut().zip(records) {
+        let of_port = |port: u32| {
+            let span = (record.start, record.acked_at);
+            let (busy_ps, own_ps) = busy.share(port, span, conductor.connection(why.flow));
+            let (link, to) = (links.name(port), links.end(port));
+            let flows = users.get(&port).copied().unwrap_or(0);
+            Bottleneck { link, to, flows, busy_ps, own_ps }
+        };
+        why.bottleneck = port.map(of_port);
+        why.sentence = words::sentence(why);
+    }
+    flows.into_iter().map(|(why, _)| why).collect()
+}
+
+/// Fills in where the time of a finished flow went.
+fn fill(
+    why: &mut FlowWhy,
+    links: &NamedLinks<'_>,
+    journal: &Journal,
+    (conn, record): (usize, &FlowRecord),
+    users: &BTreeMap<u32, usize>,
+) -> Charges {
+    let conn = u32::try_from(conn).unwrap_or(u32::MAX);
+    let charges = walk::walk(journal, conn, record.start, record.acked_at);
+    let parts = TimePart::ALL.into_iter().zip(charges.parts).filter(|(_, ps)| *ps > 0);
+    why.parts_ps = parts.map(|(part, ps)| (part.name().to_owned(), ps)).collect();
+    let queue = |(port, ps): (u32, u64)| {
+        let (link, to) = (links.name(port), links.end(port));
+        QueueWait { link, to, ps, flows: users.get(&port).copied().unwrap_or(0) }
+    };
+    why.queues = charges.queues.iter().map(|(port, ps)| queue((*port, *ps))).collect();
+    why.queues.sort_by_key(|wait| std::cmp::Reverse(wait.ps));
+    let repair = |(repair, (ps, times)): (Repair, (u64, u32))| RepairTime {
+        cause: repair.cause.to_owned(),
+        link: repair.port.map(|port| links.name(port)),
+        by: if repair.silent { "timer" } else { "answer" }.to_owned(),
+        ps,
+        times,
+    };
+    let repairs = charges.repairs.iter().map(|(cause, time)| repair((*cause, *time)));
+    why.retransmissions = repairs.collect();
+    why.retransmissions.sort_by_key(|repair| std::cmp::Reverse(repair.ps));
+    charges
+}
+
+/// For each port: how many connections send data through it.
+fn users(journal: &Journal) -> BTreeMap<u32, usize> {
+    let mut pairs = BTreeSet::new();
+    for record in journal.records.iter().filter(|record| record.is_data) {
+        let mut hop = journal.hops.get(record.hops as usize);
+        while let Some(passed) = hop {
+            pairs.insert((passed.port, record.conn));
+            hop = journal.hops.get(passed.before as usize);
+        }
+    }
+    let mut users = BTreeMap::new();
+    for (port, _) in pairs {
+        *users.entry(port).or_default() += 1;
+    }
+    users
+}
+
+/// Writes lines of why.jsonl: one a flow.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn write(flows: &[FlowWhy], out: &mut impl Write) -> io::Result<()> {
+    flows.iter().try_for_each(|flow| {
+        serde_json::to_writer(&mut *out, flow)?;
+        out.write_all(b"\n")
+    })
+}
+
+impl FlowWhy {
+    /// Picoseconds that a part took.
+    #[must_use]
+    pub fn part(&self, part: TimePart) -> u64 {
+        self.parts_ps.get(part.name()).copied().unwrap_or(0)
+    }
+}

@@ -1,0 +1,270 @@
+//! The walk from the end of a flow back to its start, along what each step waited for.
+//!
+//! ```text
+//!   last ack <- its data <- the flow was ready <- an ack opened the window <- its data <- .. start
+//!            |          |                      |
+//!            queues,    queues, links          turn at the NIC
+//!            links
+//! ```
+//!
+//! Every picosecond between start and end is charged to one part, so the parts add up to the FCT.
+
+use std::collections::BTreeMap;
+
+use transport::{Duration, Instant, Wait};
+
+use super::journal::{Fate, Hop, Journal, NONE, Opened, Record};
+use super::{Repair, TimePart};
+
+/// Where the time of a flow went.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Charges {
+    pub(super) parts: [u64; TimePart::ALL.len()],
+    /// By port: picoseconds in its queue.
+    pub(super) queues: BTreeMap<u32, u64>,
+    /// By cause: picoseconds, and how often.
+    pub(super) repairs: BTreeMap<Repair, (u64, u32)>,
+}
+
+struct Walk<'j> {
+    journal: &'j Journal,
+    hosts: u32,
+    /// Nothing before it is charged.
+    start: Instant,
+    conn: u32,
+    /// The part that the time on links without queues belongs to.
+    mode: TimePart,
+    charges: Charges,
+}
+
+/// Where the walk stands: the time is charged from the end down to `at`.
+#[derive(Clone, Copy)]
+enum Standpoint {
+    /// At the arrival of a packet, or after it.
+    Arrival(u32),
+    /// At the departure of data.
+    Departure(u32),
+    /// The rest has this part.
+    Rest(TimePart),
+}
+
+/// The charges of a flow on `conn` from `start` to `end`, when its last acknowledgement arrived.
+pub(super) fn walk(journal: &Journal, conn: u32, start: Instant, end: Instant) -> Charges {
+    let hosts = u32::try_from(journal.hosts.len()).unwrap_or(u32::MAX);
+    let (mode, charges) = (TimePart::Path, Charges::default());
+    let mut walk = Walk { journal, hosts, start, conn, mode, charges };
+    let feedback = &journal.conns[conn as usize].feedback;
+    let last = feedback.iter().rev().find(|at| journal.records[**at as usize].arrived <= end);
+    let mut step =
+        last.map_or(Standpoint::Rest(TimePart::Other), |last| Standpoint::Arrival(*last));
+    let mut at = end;
+    // Bounded: each step goes to a packet that was sent earlier.
+    while at > start {
+        (at, step) = match step {
+            Standpoint::Arrival(packet) => walk.arrival(packet, at),
+            Standpoint::Departure(data) => walk.departure(data, at),
+            Standpoint::Rest(part) => (walk.charge(part, start, at), step),
+        };
+    }
+    walk.charges
+}
+
+impl Walk<'_> {
+    fn record(&self, number: u32) -> Option<&Record> {
+        self.journal.records.get(number as usize)
+    }
+
+    /// Charges the time between two instants, as far as it is of the flow; returns the earlier one.
+    fn charge(&mut self, part: TimePart, from: Instant, to: Instant) -> Instant {
+        let from = from.max(self.start);
+        if to > from {
+            self.charges.parts[part as usize] += to.since(from).as_ps();
+        }
+        from.min(to)
+    }
+
+    /// Charges the time from `from` to `to` in the queue of `port`.
+    fn charge_queue(&mut self, port: u32, from: Instant, to: Instant) -> Instant {
+        let before = self.charges.parts[TimePart::Queue as usize];
+        let at = self.charge(TimePart::Queue, from, to);
+        let more = self.charges.parts[TimePart::Queue as usize] - before;
+        if more > 0 {
+            *self.charges.queues.entry(port).or_default() += more;
+        }
+        at
+    }
+
+    /// From the arrival of a packet back to its departure.
+    fn arrival(&mut self, number: u32, at: Instant) -> (Instant, Standpoint) {
+        let Some(&packet) = self.record(number).filter(|packet| packet.sent < at) else {
+            return (at, Standpoint::Rest(TimePart::Other));
+        };
+        let mut at = self.charge(self.mode, packet.arrived, at);
+        let mut hop = self.journal.hops.get(packet.hops as usize).copied();
+        // Bounded by the hops of the packet.
+        while let Some(Hop { before, port, start, .. }) = hop {
+            at = self.charge(self.mode, start, at);
+            hop = self.journal.hops.get(before as usize).copied();
+            let queued = hop.map_or(packet.sent, |hop| hop.arrival).max(packet.sent);
+            if port >= self.hosts {
+                at = self.charge_queue(port, queued, at);
+            } else if !packet.is_data {
+                at = self.charge(TimePart::Receiver, queued, at);
+            } else {
+                at = self.charge_line(port, queued, at);
+            }
+        }
+        at = self.charge(self.mode, packet.sent, at);
+        if packet.is_data {
+            return (at, Standpoint::Departure(number));
+        }
+        let Some(cause) = self.record(packet.answers).copied() else {
+            return (
+                at,
+                Standpoint::Rest(if self.mode == TimePart::Path {
+                    TimePart::Other
+                } else {
+                    self.mode
+                }),
+            );
+        };
+        at = self.charge(TimePart::Receiver, cause.arrived, at);
+        (at, Standpoint::Arrival(packet.answers))
+    }
+
+    /// From the departure of data back to what let it leave.
+    fn departure(&mut self, number: u32, at: Instant) -> (Instant, Standpoint) {
+        let Some(&data) = self.record(number) else {
+            return (at, Standpoint::Rest(TimePart::Other));
+        };
+        let host = self.journal.conns.get(data.conn as usize).map_or(NONE, |conn| conn.src.0);
+        let known = self.record(data.again).map(|again| again.known_lost);
+        if let Some(known) = known.filter(|known| *known >= data.ready && *known <= at) {
+            let at = self.charge_line(host, known, at);
+            return self.repair(data.again, at);
+        }
+        if let Some(step) = self.behind_own(&data, host, at) {
+            return step;
+        }
+        let ready = data.ready.min(at);
+        let at = if data.chosen {
+            self.charge(TimePart::Scheduler, ready, at)
+        } else {
+            self.charge_line(host, ready, at)
+        };
+        self.opened(&data, host, at)
+    }
+
+    /// Where the line was still sending the flow's packet before when this one became ready, it
+    /// could not have left earlier whatever else it waited for.
+    fn behind_own(
+        &mut self,
+        data: &Record,
+        host: u32,
+        at: Instant,
+    ) -> Option<(Instant, Standpoint)> {
+        let before = self.record(data.before)?;
+        let first = self.first_hop(before)?;
+        let line = &self.journal.hosts.get(host as usize)?.line;
+        let place = line.binary_search_by_key(&first.start, |sent| sent.start).ok()?;
+        let busy_until = line[place].end;
+        if data.opened == Opened::Posted || busy_until < data.ready || first.start >= at {
+            return None;
+        }
+        let at = self.charge_line(host, first.start, at);
+        Some((at, Standpoint::Departure(data.before)))
+    }
+
+    fn first_hop(&self, packet: &Record) -> Option<Hop> {
+        let mut hop = *self.journal.hops.get(packet.hops as usize)?;
+        // Bounded by the hops of the packet.
+        while let Some(before) = self.journal.hops.get(hop.before as usize) {
+            hop = *before;
+        }
+        (hop.port < self.hosts).then_some(hop)
+    }
+
+    /// From the instant at which a flow could send back to the event that let it.
+    fn opened(&mut self, data: &Record, host: u32, at: Instant) -> (Instant, Standpoint) {
+        let waited = part_of(data.waited);
+        match data.opened {
+            Opened::Posted => (at, Standpoint::Rest(TimePart::Other)),
+            Opened::Arrival(packet) => {
+                self.mode = waited;
+                (at, Standpoint::Arrival(packet))
+            }
+            Opened::Time => {
+                let Some(&before) = self.record(data.before).filter(|before| before.sent < at)
+                else {
+                    return (at, Standpoint::Rest(waited));
+                };
+                let own = self.own_line(host, before.sent, at);
+                let paced = self.charge(waited, before.sent + own, at);
+                (
+                    self.charge(TimePart::Sending, before.sent, paced),
+                    Standpoint::Departure(data.before),
+                )
+            }
+        }
+    }
+
+    /// Charges the time between a transmission that was lost and the instant at which the sender
+    /// learnt of it.
+    fn repair(&mut self, number: u32, at: Instant) -> (Instant, Standpoint) {
+        let Some(&lost) = self.record(number) else {
+            return (at, Standpoint::Rest(TimePart::Other));
+        };
+        let before = self.charges.parts[TimePart::Retransmission as usize];
+        let at = self.charge(TimePart::Retransmission, lost.sent, at);
+        let more = self.charges.parts[TimePart::Retransmission as usize] - before;
+        let repair = Repair::of(lost.fate, lost.silent);
+        let (time, count) = self.charges.repairs.entry(repair).or_default();
+        (*time, *count) = (*time + more, *count + 1);
+        (at, Standpoint::Departure(number))
+    }
+
+    /// How long the NIC of `host` sent packets of the flow between two instants.
+    fn own_line(&self, host: u32, from: Instant, to: Instant) -> Duration {
+        let Some(log) = self.journal.hosts.get(host as usize) else { return Duration::ZERO };
+        let first = log.line.partition_point(|sent| sent.end <= from);
+        let of_flow = log.line[first..].iter().take_while(|sent| sent.start < to);
+        let own = of_flow.filter(|sent| sent.conn == self.conn);
+        let overlap = own.map(|sent| sent.end.min(to).since(sent.start.max(from)).as_ps());
+        Duration::from_ps(overlap.sum())
+    }
+
+    /// Charges the time in which a packet that was ready waited for the NIC of its host: to the
+    /// bytes of its own flow that went before it, and to its turn.
+    fn charge_line(&mut self, host: u32, from: Instant, to: Instant) -> Instant {
+        let from = from.max(self.start).min(to);
+        let own = self.own_line(host, from, to);
+        self.charge(TimePart::Turn, from + own, to);
+        self.charge(TimePart::Sending, from, from + own);
+        from
+    }
+}
+
+/// The part that a wait belongs to.
+const fn part_of(wait: Wait) -> TimePart {
+    match wait {
+        Wait::Window | Wait::PsnWindow | Wait::MsgWindow | Wait::Acknowledgement => {
+            TimePart::Window
+        }
+        Wait::Scheduler => TimePart::Scheduler,
+        Wait::Pacing => TimePart::Pacing,
+        Wait::Refusals => TimePart::Receiver,
+        Wait::Application | Wait::Failed => TimePart::Other,
+    }
+}
+
+impl Repair {
+    fn of(fate: Fate, silent: bool) -> Self {
+        let (cause, port) = match fate {
+            Fate::Trimmed(port) => ("trimmed", port),
+            Fate::Lost(port, reason) => (reason.name(), port),
+            Fate::Corrupt => ("corrupt", NONE),
+            Fate::Whole => ("not_lost", NONE),
+        };
+        Self { cause, port: Some(port).filter(|port| *port != NONE), silent }
+    }
+}

@@ -1,0 +1,172 @@
+//! The explanation of a flow in words, and links by the names that faults give them.
+
+use fabric::{Node, PortId, PortSpec};
+use transport::Duration;
+
+use super::{Bottleneck, FlowWhy, TimePart};
+use crate::plan::Plan;
+
+/// The links of a run.
+pub(super) struct NamedLinks<'p> {
+    plan: &'p Plan,
+    ports: Vec<PortSpec>,
+}
+
+impl<'p> NamedLinks<'p> {
+    pub(super) fn of(plan: &'p Plan) -> Self {
+        Self { plan, ports: plan.blueprint().ports }
+    }
+
+    /// The name of the link that `port` transmits on.
+    pub(super) fn name(&self, port: u32) -> String {
+        let name = self.plan.tree.selector_of(PortId(port));
+        name.map_or_else(|| format!("port {port}"), |selector| selector.to_string())
+    }
+
+    /// From the last bit sent to the arrival at its far end.
+    pub(super) fn delay(&self, port: u32) -> Duration {
+        self.ports.get(port as usize).map_or(Duration::ZERO, |spec| spec.delay)
+    }
+
+    /// Whether it is the link of a host, seen from the host.
+    pub(super) fn is_nic(&self, port: u32) -> bool {
+        port < self.plan.hosts()
+    }
+
+    /// The far end of that link.
+    pub(super) fn end(&self, port: u32) -> String {
+        match self.ports.get(port as usize).map(|spec| spec.to) {
+            Some(Node::Host(host)) => format!("host {host}"),
+            Some(Node::Switch(switch)) => self.plan.tree.switch_name(switch),
+            None => "?".to_owned(),
+        }
+    }
+}
+
+/// What held the flow up, in a sentence or two.
+pub(super) fn sentence(why: &FlowWhy) -> String {
+    let Some(fct) = why.fct_ps else { return unfinished(why) };
+    let mut parts: Vec<(TimePart, u64)> =
+        TimePart::ALL.into_iter().map(|part| (part, why.part(part))).collect();
+    parts.sort_by_key(|(_, ps)| std::cmp::Reverse(*ps));
+    let share = |ps: u64| ps.saturating_mul(100).checked_div(fct).unwrap_or(0);
+    let mut text = format!("It took {}", time(fct));
+    let told = parts.iter().enumerate().filter(|(at, (_, ps))| *at == 0 || share(*ps) >= 15);
+    for (at, (part, ps)) in told.take(3) {
+        let lead = if at == 0 { ": " } else { "; " };
+        text += &format!("{lead}{} % of it {}", share(*ps), clause(why, *part));
+    }
+    text.push('.');
+    if let Some(link) = &why.bottleneck
+        && share(why.part(TimePart::Queue) + why.part(TimePart::Window)) >= 30
+    {
+        text += &shared(link, fct);
+    }
+    text
+}
+
+/// What else uses the link that held a flow up.
+fn shared(bottleneck: &Bottleneck, fct: u64) -> String {
+    let Bottleneck { link, to, flows, busy_ps, own_ps } = bottleneck;
+    let share = |ps: u64| ps.saturating_mul(100).checked_div(fct).unwrap_or(0);
+    let use_of = match (flows, to.starts_with("host ")) {
+        (0 | 1, _) => "no other flow uses it".to_owned(),
+        (flows, true) => format!("{flows} flows to that host share it"),
+        (flows, false) => format!("{flows} flows share it"),
+    };
+    let (busy, own) = (share(*busy_ps), share(*own_ps));
+    format!(
+        " The link {link} to {to} held it up most: {use_of}, it sent data for {busy} % of that \
+         time, and for {own} % data of this flow."
+    )
+}
+
+fn unfinished(why: &FlowWhy) -> String {
+    let most = why.packets.lost.iter().max_by_key(|(_, count)| **count);
+    let sent = why.packets.sent;
+    match most {
+        Some((place, count)) => {
+            format!("It did not finish: of {sent} packets {count} were lost at {place}.")
+        }
+        None if sent == 0 => "It did not finish: it sent no data.".to_owned(),
+        None => format!("It did not finish; none of its {sent} packets was lost."),
+    }
+}
+
+/// What a part is, with its cause.
+fn clause(why: &FlowWhy, part: TimePart) -> String {
+    match part {
+        TimePart::Path => "was the way of its last packet and back, without queues".to_owned(),
+        TimePart::Sending => "its host's line was sending its own bytes".to_owned(),
+        TimePart::Turn => "its host's line was sending other flows".to_owned(),
+        TimePart::Window => window(why),
+        TimePart::Pacing => format!("its controller spread its packets{}", marks(why)),
+        TimePart::Scheduler => "its scheduler held it back (credit, tokens or slots)".to_owned(),
+        TimePart::Receiver => "its receiver took to answer".to_owned(),
+        TimePart::Queue => queue(why),
+        TimePart::Retransmission => repair(why),
+        TimePart::Other => "is not explained".to_owned(),
+    }
+}
+
+fn window(why: &FlowWhy) -> String {
+    format!("its window was full for round trips without queues{}", marks(why))
+}
+
+/// The link that marked most of its packets, where some were marked.
+fn marks(why: &FlowWhy) -> String {
+    let sent = why.packets.sent;
+    let most = |counts: &std::collections::BTreeMap<String, u64>| {
+        counts.iter().max_by_key(|(_, count)| **count).map(|(link, count)| (link.clone(), *count))
+    };
+    match (most(&why.packets.trimmed), most(&why.packets.marked)) {
+        (Some((link, count)), marked) if marked.as_ref().is_none_or(|(_, m)| *m < count) => {
+            format!(" ({count} of its {sent} packets were trimmed at {link})")
+        }
+        (_, Some((link, count))) => {
+            format!(" ({count} of its {sent} packets were marked at {link})")
+        }
+        _ => String::new(),
+    }
+}
+
+fn queue(why: &FlowWhy) -> String {
+    let Some(first) = why.queues.first() else { return "was in queues".to_owned() };
+    let all: u64 = why.queues.iter().map(|wait| wait.ps).sum();
+    let share = first.ps.saturating_mul(100).checked_div(all).unwrap_or(0);
+    let most = match (share, why.queues.len()) {
+        (_, 1) => "was in the queue".to_owned(),
+        (share, links) => format!("was in the queues of {links} links, {share} % of that in that"),
+    };
+    let flows = match first.flows {
+        0 | 1 => "which no other flow uses".to_owned(),
+        flows => format!("which {flows} flows use"),
+    };
+    format!("{most} of {} to {}, {flows}", first.link, first.to)
+}
+
+fn repair(why: &FlowWhy) -> String {
+    let Some(first) = why.retransmissions.first() else {
+        return "went by until losses were known".to_owned();
+    };
+    let place = first.link.as_ref().map_or_else(String::new, |link| format!(" at {link}"));
+    let how = if first.by == "timer" { "a timer found it" } else { "an answer said so" };
+    let what = match first.cause.as_str() {
+        "trimmed" => format!("that packets had been trimmed{place}"),
+        "link_down" => format!("that packets had been lost{place}, a link that is down"),
+        "not_lost" => "for packets that were repeated and had not been lost".to_owned(),
+        reason => format!("that packets had been lost{place} ({})", reason.replace('_', " ")),
+    };
+    format!("went by until the sender knew {what} ({how}, {} times)", first.times)
+}
+
+/// A time as people write it.
+fn time(ps: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "a display")]
+    let us = ps as f64 / 1e6;
+    match us {
+        us if us < 1e3 => format!("{us:.2} us"),
+        us if us < 1e6 => format!("{:.2} ms", us / 1e3),
+        us => format!("{:.2} s", us / 1e6),
+    }
+}

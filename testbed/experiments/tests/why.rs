@@ -1,0 +1,173 @@
+//! Tests of explanations: every picosecond of every flow has a part, the run is as without, and the
+//! cause that is named is the true one.
+#![allow(clippy::unwrap_used, reason = "a failing test panics")]
+
+use experiments::measure::Outcome;
+use experiments::observe::Observe;
+use experiments::plan::{Draft, Origin, Plan};
+use experiments::progress::{Progress, Watch};
+use experiments::topology;
+use experiments::virtual_time;
+use experiments::why::{FlowWhy, TimePart};
+use experiments::workload::{FlowSpec, Matrix};
+use transport::{Bytes, HostId};
+
+struct Patient;
+
+impl Watch for Patient {
+    fn goes_on(&mut self, _progress: &Progress) -> bool {
+        true
+    }
+}
+
+/// A flow: source, destination, bytes.
+type Flow = (u32, u32, u64);
+
+fn plan(network: &str, transport: &str, set: &[(&str, &str)], flows: &[Flow]) -> Plan {
+    let mut draft = Draft::default();
+    draft.set_transport(transport, Origin::Set).unwrap();
+    for (key, value) in set {
+        draft.set(key, value, Origin::Set).unwrap();
+    }
+    let tree = topology::by_name(network).unwrap();
+    let mut matrix = Matrix { nodes: tree.nodes, ..Matrix::default() };
+    for &(src, dst, bytes) in flows {
+        matrix.push_flow(FlowSpec::new(HostId(src), HostId(dst), Bytes(bytes))).unwrap();
+    }
+    Plan::new(&draft, matrix, &tree).unwrap()
+}
+
+/// Explains a run; checks that all parts of each flow add up to its completion time, and that the
+/// run is the one without explanations.
+fn explain(plan: &Plan) -> Outcome {
+    let observe = Observe { why: true, ..Observe::default() };
+    let outcome = virtual_time::run_observed(plan, &observe, &mut Patient).unwrap();
+    let plain = virtual_time::run(plan, &mut Patient).unwrap();
+    assert_eq!(outcome.records, plain.records);
+    assert!(plain.why.is_empty());
+    for (why, record) in outcome.why.iter().zip(&outcome.records) {
+        assert_eq!(why.fct_ps, record.fct().map(transport::Duration::as_ps));
+        let sum: u64 = why.parts_ps.values().sum();
+        assert_eq!(sum, why.fct_ps.unwrap_or(0), "{why:?}");
+        let queues: u64 = why.queues.iter().map(|wait| wait.ps).sum();
+        assert_eq!(queues, why.part(TimePart::Queue));
+        let repairs: u64 = why.retransmissions.iter().map(|repair| repair.ps).sum();
+        assert_eq!(repairs, why.part(TimePart::Retransmission));
+    }
+    outcome
+}
+
+fn slowest(outcome: &Outcome) -> &FlowWhy {
+    outcome.why.iter().max_by_key(|why| why.fct_ps.unwrap_or(u64::MAX)).unwrap()
+}
+
+fn share(why: &FlowWhy, part: TimePart) -> f64 {
+    why.part(part) as f64 / why.fct_ps.unwrap() as f64
+}
+
+/// `degree` hosts send to host 0.
+fn incast(degree: u32, bytes: u64) -> Vec<Flow> {
+    (0..degree).map(|sender| (64 + sender, 0, bytes)).collect()
+}
+
+/// A ring among `hosts`, each to one that is `far` away.
+fn ring(hosts: u32, far: u32, bytes: u64) -> Vec<Flow> {
+    (0..hosts).map(|host| (host, (host + far) % hosts, bytes)).collect()
+}
+
+#[test]
+fn parts_add_up_to_the_picosecond_with_every_transport() {
+    let faults: [&[(&str, &str)]; 3] = [
+        &[],
+        &[("fault", "loss:0.01@all")],
+        &[("fault", "duplicate:0.05@all"), ("fault", "reorder:0.05@all,delay_us=20")],
+    ];
+    for transport in ["smartt", "swift", "dctcp", "eqds", "phost", "dcpim", "pfabric", "roce"] {
+        for set in faults {
+            let flows = [ring(16, 5, 100_000), incast_of_16()].concat();
+            let outcome = explain(&plan("paper-testbed", transport, set, &flows));
+            let total: u64 = outcome.why.iter().filter_map(|why| why.fct_ps).sum();
+            let other: u64 = outcome.why.iter().map(|why| why.part(TimePart::Other)).sum();
+            assert!(other * 20 <= total, "{transport} {set:?}: {other} of {total} unexplained");
+        }
+    }
+}
+
+fn incast_of_16() -> Vec<Flow> {
+    (1..8).map(|sender| (sender, 0, 60_000)).collect()
+}
+
+#[test]
+fn a_lone_flow_spends_its_time_on_its_own_bytes() {
+    let outcome = explain(&plan("paper-testbed", "smartt", &[], &[(0, 9, 8 << 20)]));
+    let why = slowest(&outcome);
+    assert!(share(why, TimePart::Sending) > 0.9, "{}", why.sentence);
+    assert!(why.sentence.contains("its host's line was sending its own bytes"), "{}", why.sentence);
+}
+
+#[test]
+fn two_flows_of_one_host_wait_for_their_turns() {
+    let flows = [(0, 9, 4 << 20), (0, 13, 4 << 20)];
+    let outcome = explain(&plan("paper-testbed", "smartt", &[], &flows));
+    let why = slowest(&outcome);
+    assert!(
+        share(why, TimePart::Turn) > 0.35 && share(why, TimePart::Sending) > 0.35,
+        "{}",
+        why.sentence
+    );
+}
+
+#[test]
+fn an_incast_is_explained_by_the_link_of_its_receiver() {
+    for (transport, trim) in [("smartt", "on"), ("dctcp", "off")] {
+        let mut plan = plan("ft128-1os", transport, &[], &incast(32, 256 << 10));
+        plan = plan.with(|draft| draft.set_trim(trim == "on", Origin::Flag("trim"))).unwrap();
+        let outcome = explain(&plan);
+        let why = slowest(&outcome);
+        let link = why.bottleneck.as_ref().unwrap();
+        assert_eq!(
+            (link.link.as_str(), link.to.as_str(), link.flows),
+            ("tor:0:down:0", "host 0", 32)
+        );
+        assert!(link.busy_ps * 10 > why.fct_ps.unwrap() * 7, "{}", why.sentence);
+        assert!(link.own_ps * 10 < link.busy_ps, "{}", why.sentence);
+        assert!(why.sentence.contains("32 flows to that host share it"), "{}", why.sentence);
+    }
+}
+
+#[test]
+fn a_permutation_over_few_links_is_explained_by_a_link_above_a_tor() {
+    let plan = plan("ft128-8os", "smartt", &[], &ring(128, 61, 256 << 10));
+    let plan = plan.with(|draft| draft.set_lb("ecmp", Origin::Flag("lb")).unwrap()).unwrap();
+    let outcome = explain(&plan);
+    let why = slowest(&outcome);
+    let link = why.bottleneck.as_ref().unwrap();
+    assert!(link.link.contains(":up:") || link.link.starts_with("core:"), "{}", why.sentence);
+    assert!(link.flows > 4, "{}", why.sentence);
+    assert!(link.busy_ps * 10 > why.fct_ps.unwrap() * 7, "{}", why.sentence);
+}
+
+#[test]
+fn a_flow_across_a_dead_link_is_explained_by_that_link() {
+    let set = [("fault", "down@tor:0:up,from_us=10,until_us=400"), ("switch.detection", "never")];
+    let plan = plan("paper-testbed", "dctcp", &set, &ring(16, 5, 512 << 10));
+    let outcome = explain(&plan.with(|draft| draft.set_trim(false, Origin::Flag("trim"))).unwrap());
+    let why = slowest(&outcome);
+    assert!(share(why, TimePart::Retransmission) > 0.5, "{}", why.sentence);
+    let repair = &why.retransmissions[0];
+    assert_eq!((repair.cause.as_str(), repair.by.as_str()), ("link_down", "timer"));
+    let link = repair.link.as_deref().unwrap();
+    assert!(link.starts_with("tor:0:up:"), "{link}");
+    let words = format!("lost at {link}, a link that is down");
+    assert!(why.sentence.contains(&words), "{}", why.sentence);
+}
+
+#[test]
+fn a_flow_that_never_ends_names_where_its_packets_are_lost() {
+    let set = [("fault", "down@host:3"), ("run.limit", "2ms")];
+    let outcome = explain(&plan("paper-testbed", "smartt", &set, &[(0, 3, 1 << 20)]));
+    let why = slowest(&outcome);
+    assert_eq!(why.fct_ps, None);
+    assert!(why.sentence.starts_with("It did not finish: of "), "{}", why.sentence);
+    assert!(why.sentence.ends_with("were lost at tor:0:down:3 link_down."), "{}", why.sentence);
+}

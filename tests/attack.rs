@@ -7,7 +7,8 @@
 //! Started with `--headrace ARGS` this binary is the program itself, with `--attack NAME ARGS` the
 //! attacker. A case that cannot run on this machine prints why and counts as skipped, never as
 //! passed. Arguments filter by name as with libtest; `--seconds N` makes every attack longer, and
-//! from 30 on nine tenths of the throughput must be left. `--soak N` alone runs `attack/soak.rs`.
+//! from 30 on nine tenths of the throughput must be left; `--all` runs the attacks of a long run
+//! for a short time. `--soak N` alone runs `attack/soak.rs`.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -60,7 +61,7 @@ fn main() -> ExitCode {
     let value = at.map(|at| at + 1);
     let filters = (0..).zip(&arguments).filter(|(i, a)| !a.starts_with("--") && Some(*i) != value);
     let filters: Vec<&String> = filters.map(|(_, filter)| filter).collect();
-    let all = all_cases(seconds >= victims::LONG);
+    let all = all_cases(seconds >= victims::LONG || place("--all").is_some());
     let wanted = all.iter().filter(|(name, _)| cases::is_wanted(name, &filters));
     cases::run(wanted.map(|(name, case)| (&**name, move || verdict(*case, seconds))))
 }

@@ -20,7 +20,7 @@ pub(crate) const CASES: &[Case] = &[
     ("a_host_killed_in_the_middle_of_a_run_is_named_at_once_and_leaves_nothing", stalls::killed),
     ("the_survivors_of_a_killed_host_finish_all_flows_among_themselves", stalls::survivors),
     ("flows_that_wait_for_one_of_a_killed_host_do_not_start_and_the_run_ends", stalls::triggers),
-    ("without_its_first_host_a_run_ends_everywhere_and_says_so", stalls::first),
+    ("the_survivors_of_a_killed_first_host_finish_all_flows_among_themselves", stalls::first),
     ("hosts_that_stand_still_for_up_to_a_second_lose_no_flow", stalls::short),
     ("an_emulated_run_that_stands_still_finishes_and_says_that_it_is_invalid", stalls::emulated),
     ("hosts_that_stand_still_for_long_lose_no_flow", stalls::long),

@@ -55,6 +55,11 @@ impl Doorway {
         Ok(Self { listener, waiting: VecDeque::new() })
     }
 
+    /// The address it listens on.
+    pub(super) fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
     /// The next connection whose fate is decided by `now`; `None` when there is none. Never waits.
     ///
     /// # Errors

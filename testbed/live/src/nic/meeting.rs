@@ -5,8 +5,9 @@
 //! notified of it, or misses another, ends with that host's name. So no host waits for one that is
 //! gone.
 //!
-//! Once flows have begun, a host other than the first that fails is lost, and the others go on: the
-//! first host ends its connection, notifies the others, and gives its part of further rounds.
+//! Once flows have begun, a host that fails is lost, and the others go on: the leading host, which
+//! is the first one at the start, ends its connection, notifies the others, and gives its part of
+//! further rounds. When the leading host fails, another takes its place (`succession.rs`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::ErrorKind;
@@ -22,6 +23,7 @@ use transport_dpdk::DilatedClock;
 use super::doorway::{Call, Doorway};
 use super::message::{Hello, PROTOCOL, Round, RoundPart, Say};
 use super::offset::Offset;
+use super::succession::Stand;
 use super::wire::{FromPeer, Wire};
 
 /// A function that is called while this host waits for others: it keeps peers answered, and fails
@@ -31,25 +33,33 @@ pub(super) type Meanwhile<'a> = &'a mut dyn FnMut() -> Result<(), RunError>;
 /// This host among the others.
 #[derive(Debug)]
 pub(super) struct Meeting {
-    names: Vec<String>,
-    own: u32,
+    pub(super) names: Vec<String>,
+    pub(super) own: u32,
+    /// The host that all others are connected to: the first one, or the one in its place.
+    pub(super) leader: u32,
     /// For each host that this one is connected to: its connection.
-    wires: Vec<Option<Wire>>,
-    inbox: Receiver<(u32, FromPeer)>,
+    pub(super) wires: Vec<Option<Wire>>,
+    pub(super) inbox: Receiver<(u32, FromPeer)>,
+    /// The other end of `inbox`.
+    pub(super) into_inbox: Sender<(u32, FromPeer)>,
     /// Came before it was asked for.
-    early: VecDeque<(u32, Say)>,
+    pub(super) early: VecDeque<(u32, Say)>,
     /// Whether flows have begun.
-    running: bool,
+    pub(super) running: bool,
     /// Hosts that failed since, and why.
-    lost: BTreeMap<u32, String>,
-    clock: DilatedClock,
+    pub(super) lost: BTreeMap<u32, String>,
+    /// Set when the end of the run is known: whether it was ended early.
+    pub(super) over: Option<bool>,
+    /// Where this host and the others listen in case the leading host fails.
+    pub(super) stand: Stand,
+    pub(super) clock: DilatedClock,
 }
 
 /// Between two attempts to reach the first host.
-const RETRY: core::time::Duration = core::time::Duration::from_millis(100);
+pub(super) const RETRY: core::time::Duration = core::time::Duration::from_millis(100);
 
-/// How long one attempt to reach the first host takes at most.
-const CONNECT_WITHIN: core::time::Duration = core::time::Duration::from_secs(2);
+/// How long one attempt to reach another host takes at most.
+pub(super) const CONNECT_WITHIN: core::time::Duration = core::time::Duration::from_secs(2);
 
 /// Questions about the time, of which the fastest answer counts.
 const CLOCK_ASKS: u32 = 32;
@@ -66,25 +76,29 @@ impl Meeting {
         (clock, patience): (DilatedClock, Duration),
         going_on: Meanwhile<'_>,
     ) -> Result<Self, RunError> {
-        let (sender, inbox) = unbounded();
+        let (into_inbox, inbox) = unbounded();
         let names: Vec<String> = network.hosts.iter().map(|host| host.name.clone()).collect();
         let mut meeting = Self {
             wires: names.iter().map(|_| None).collect(),
             names,
             own: hello.host,
+            leader: 0,
             inbox,
+            into_inbox,
             early: VecDeque::new(),
             running: false,
             lost: BTreeMap::new(),
+            over: None,
+            stand: Stand::default(),
             clock,
         };
         let address = network.hosts.first().and_then(|host| host.control.clone());
         let address = address.unwrap_or_default();
         let until = clock.now() + patience;
         if hello.host == 0 {
-            meeting.wait_for_all(&address, &sender, until, going_on)?;
+            meeting.wait_for_all(&address, until, going_on)?;
         } else {
-            meeting.join(&address, &sender, until, going_on)?;
+            meeting.join(&address, until, going_on)?;
         }
         Ok(meeting)
     }
@@ -93,7 +107,6 @@ impl Meeting {
     fn wait_for_all(
         &mut self,
         address: &str,
-        inbox: &Sender<(u32, FromPeer)>,
         until: Instant,
         going_on: Meanwhile<'_>,
     ) -> Result<(), RunError> {
@@ -108,7 +121,7 @@ impl Meeting {
             going_on()?;
             match doorway.poll(self.clock.now()).map_err(refused)? {
                 Some(Call::Line(stream, from, line)) => {
-                    if let Err(why) = self.admit(stream, &line, inbox) {
+                    if let Err(why) = self.admit(stream, &line) {
                         tracing::warn!(%from, why, "a connection was refused");
                     }
                 }
@@ -130,12 +143,7 @@ impl Meeting {
     }
 
     /// Takes a connection if its first line names a host that is missing.
-    fn admit(
-        &mut self,
-        stream: TcpStream,
-        line: &[u8],
-        inbox: &Sender<(u32, FromPeer)>,
-    ) -> Result<(), String> {
+    fn admit(&mut self, stream: TcpStream, line: &[u8]) -> Result<(), String> {
         let io = |error: std::io::Error| error.to_string();
         let say = Say::parse(line).ok_or("its first line is none of this protocol")?;
         let Say::Part { part: RoundPart::Join(hello), .. } = &say else {
@@ -147,7 +155,8 @@ impl Meeting {
         if place.is_some() {
             return Err(format!("host {host} is here already"));
         }
-        *place = Some(Wire::start(stream, (host, inbox.clone()), self.clock).map_err(io)?);
+        let inbox = (host, self.into_inbox.clone());
+        *place = Some(Wire::start(stream, inbox, self.clock).map_err(io)?);
         self.early.push_back((host, say));
         Ok(())
     }
@@ -156,7 +165,6 @@ impl Meeting {
     fn join(
         &mut self,
         address: &str,
-        inbox: &Sender<(u32, FromPeer)>,
         until: Instant,
         going_on: Meanwhile<'_>,
     ) -> Result<(), RunError> {
@@ -168,8 +176,10 @@ impl Meeting {
                 Ok(None) => Err(ErrorKind::AddrNotAvailable.into()),
                 Err(error) => Err(error),
             };
-            let wire =
-                connected.and_then(|stream| Wire::start(stream, (0, inbox.clone()), self.clock));
+            let wire = connected.and_then(|stream| {
+                self.stand.open(stream.local_addr()?.ip());
+                Wire::start(stream, (0, self.into_inbox.clone()), self.clock)
+            });
             match wire {
                 Ok(wire) => {
                     self.wires[0] = Some(wire);
@@ -189,9 +199,14 @@ impl Meeting {
         &self.names
     }
 
-    /// Whether this is the first host.
-    pub(super) const fn is_first(&self) -> bool {
-        self.own == 0
+    /// The host that all others are connected to: the first one, or the one in its place.
+    pub(super) const fn leader(&self) -> u32 {
+        self.leader
+    }
+
+    /// Whether this host leads.
+    pub(super) const fn leads(&self) -> bool {
+        self.own == self.leader
     }
 
     /// From now on a failure is one of a run under way.
@@ -204,49 +219,86 @@ impl Meeting {
         self.lost.contains_key(&host)
     }
 
-    /// Host `host` cannot go on. While flows are under way, the first host notifies the others and
-    /// goes on without it; the caller receives [`Say::Lost`], too.
+    /// Host `host` cannot go on. While flows are under way, the leading host notifies the others and
+    /// goes on without it; the caller receives [`Say::Lost`], too. Without the leading host another
+    /// leads.
     ///
     /// # Errors
     /// [`RunError::Peer`] when this host cannot go on without it.
     fn lose(&mut self, host: u32, reason: String) -> Result<(), RunError> {
-        if !self.running || !self.is_first() {
+        if !self.running {
             return Err(self.fail(self.names[host as usize].clone(), reason));
         }
         if self.has_lost(host) {
             return Ok(());
         }
+        if !self.leads() {
+            return self.succeed(reason);
+        }
+        self.note_lost(host, reason.clone());
+        self.say_all(&Say::Lost { host, reason })
+    }
+
+    /// Ends the connection to `host`, which is lost, and hands that on to the caller.
+    pub(super) fn note_lost(&mut self, host: u32, reason: String) {
+        if self.has_lost(host) {
+            return;
+        }
         if let Some(wire) = self.wires.get_mut(host as usize).and_then(Option::take) {
             wire.close();
         }
         self.lost.insert(host, reason.clone());
-        let lost = Say::Lost { host, reason };
-        self.early.push_back((self.own, lost.clone()));
-        self.say_all(&lost)
+        self.early.push_back((self.own, Say::Lost { host, reason }));
     }
 
     /// Gives this host's part of a round and waits for all others'; returns all, by host, and the
-    /// time of the first host's clock when they were complete.
+    /// time of the leading host's clock when they were complete.
     pub(super) fn gather(
         &mut self,
         round: Round,
         part: RoundPart,
         meanwhile: Meanwhile<'_>,
     ) -> Result<(Vec<RoundPart>, u64), RunError> {
-        if !self.is_first() {
-            self.say(0, &Say::Part { round, part })?;
-            return loop {
-                match self.poll()? {
-                    Some((_, Say::Whole { round: of, parts, now_ps })) if of == round => {
-                        break Ok((parts, now_ps));
-                    }
-                    Some((from, say)) => self.stale(from, &say)?,
-                    None => wait(meanwhile)?,
-                }
-            };
+        while !self.leads() {
+            // Again where another host leads now.
+            if let Some(whole) = self.hand_in(round, &part, meanwhile)? {
+                return Ok(whole);
+            }
         }
+        self.collect(round, part, meanwhile)
+    }
+
+    /// Gives this host's part to the leading host and waits for all parts; `None` when another host
+    /// leads before they have come.
+    fn hand_in(
+        &mut self,
+        round: Round,
+        part: &RoundPart,
+        meanwhile: Meanwhile<'_>,
+    ) -> Result<Option<(Vec<RoundPart>, u64)>, RunError> {
+        let leader = self.leader;
+        self.say(leader, &Say::Part { round, part: part.clone() })?;
+        while self.leader == leader {
+            match self.poll()? {
+                Some((_, Say::Whole { round: of, parts, now_ps })) if of == round => {
+                    return Ok(Some((parts, now_ps)));
+                }
+                Some((from, say)) => self.stale(from, &say)?,
+                None => wait(meanwhile)?,
+            }
+        }
+        Ok(None)
+    }
+
+    /// The leading host: waits for the parts of all, and passes them to all.
+    fn collect(
+        &mut self,
+        round: Round,
+        part: RoundPart,
+        meanwhile: Meanwhile<'_>,
+    ) -> Result<(Vec<RoundPart>, u64), RunError> {
         let mut parts: Vec<Option<RoundPart>> = self.names.iter().map(|_| None).collect();
-        parts[0] = Some(part);
+        parts[self.own as usize] = Some(part);
         loop {
             for (host, reason) in &self.lost {
                 let lost = || RoundPart::Lost { reason: reason.clone() };
@@ -271,6 +323,12 @@ impl Meeting {
         Ok((parts, now_ps))
     }
 
+    /// Says to all others that the run is over.
+    pub(super) fn end(&mut self, stopped: bool) -> Result<(), RunError> {
+        self.over = Some(stopped);
+        self.say_all(&Say::End { stopped })
+    }
+
     /// The error of host `from`, whose part is none of its round.
     pub(super) fn out_of_turn(&self, from: u32, part: &RoundPart) -> RunError {
         let reason = format!("it said something out of turn: {:.80}", format!("{part:?}"));
@@ -283,6 +341,7 @@ impl Meeting {
             Say::Idle(_)
             | Say::Poke(_)
             | Say::Stop
+            | Say::End { .. }
             | Say::Lost { .. }
             | Say::ClockAnswer { .. } => Ok(()),
             other => {
@@ -308,7 +367,7 @@ impl Meeting {
                     self.say(from, &Say::ClockAnswer { sent_ps, now_ps })?;
                 }
                 Ok((from, FromPeer::Line(Say::Failed { host, reason }))) => {
-                    if !(self.running && self.is_first()) {
+                    if !self.running {
                         return Err(self.fail(host, reason));
                     }
                     self.lose(from, reason)?;
@@ -320,11 +379,18 @@ impl Meeting {
                 }
                 // A line of a host that is lost may have been on its way.
                 Ok((from, FromPeer::Line(_))) if self.has_lost(from) => {}
-                Ok((from, FromPeer::Line(Say::Lost { host, reason }))) => {
-                    self.lost.insert(host, reason.clone());
-                    return Ok(Some((from, Say::Lost { host, reason })));
+                Ok((_, FromPeer::Line(Say::Lost { host, reason }))) => {
+                    self.note_lost(host, reason);
+                    if let Some(early) = self.early.pop_front() {
+                        return Ok(Some(early));
+                    }
                 }
-                Ok((from, FromPeer::Line(say))) => return Ok(Some((from, say))),
+                Ok((from, FromPeer::Line(say))) => {
+                    if let Say::End { stopped } = say {
+                        self.over = Some(stopped);
+                    }
+                    return Ok(Some((from, say)));
+                }
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => return Ok(None),
             }
         }
@@ -341,18 +407,20 @@ impl Meeting {
         Ok(())
     }
 
-    /// Compares clocks with the first host, which must be waiting in a round meanwhile.
+    /// Compares clocks with the leading host, which must be waiting in a round meanwhile. The
+    /// answer means nothing where another host leads from then on.
     pub(super) fn compare_clocks(&mut self, meanwhile: Meanwhile<'_>) -> Result<Offset, RunError> {
-        if self.is_first() {
+        if self.leads() {
             return Ok(Offset::none());
         }
+        let leader = self.leader;
         let mut offset = Offset::default();
         for _ in 0..CLOCK_ASKS {
             let asked = self.clock.now();
-            self.say(0, &Say::ClockAsk { sent_ps: asked.as_ps() })?;
-            loop {
+            self.say(leader, &Say::ClockAsk { sent_ps: asked.as_ps() })?;
+            while self.leader == leader {
                 match self.poll()? {
-                    Some((0, Say::ClockAnswer { sent_ps, now_ps })) if sent_ps == asked.as_ps() => {
+                    Some((_, Say::ClockAnswer { sent_ps, now_ps })) if sent_ps == asked.as_ps() => {
                         offset.add(asked, now_ps, self.clock.now());
                         break;
                     }
@@ -383,7 +451,7 @@ impl Meeting {
         (0..self.count()).try_for_each(|to| self.say(to, say))
     }
 
-    fn count(&self) -> u32 {
+    pub(super) fn count(&self) -> u32 {
         u32::try_from(self.names.len()).unwrap_or(u32::MAX)
     }
 
@@ -410,11 +478,11 @@ impl Meeting {
         }
     }
 
-    /// Ends the connections after the last messages are sent: the first host leaves when all others
-    /// have left.
+    /// Ends the connections after the last messages are sent: the leading host leaves when all
+    /// others have left.
     pub(super) fn part(&mut self) {
         let until = self.clock.now() + Duration::from_s(5);
-        if self.is_first() {
+        if self.leads() {
             // A host that leaves sends `Bye`, and then its connection ends: it counts once.
             let mut there: BTreeSet<u32> = (0..)
                 .zip(&self.wires)
@@ -431,7 +499,7 @@ impl Meeting {
             }
         } else {
             // Everything was received, so nothing is lost if this is.
-            let _ = self.say(0, &Say::Bye);
+            let _ = self.wires[self.leader as usize].as_ref().map(|wire| wire.say(&Say::Bye));
         }
     }
 }

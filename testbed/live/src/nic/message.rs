@@ -5,6 +5,7 @@
 //!                whole: Join, Device, Measure, Armed, Synced, Report
 //!   in between   clocks are compared; pokes of triggers pass through the first host; Idle, Ask,
 //!                Lost, End
+//!   without it   Follow goes to the host that is next, which leads from then on: Lead
 //!   at any time  Alive, Failed
 //! ```
 //!
@@ -12,6 +13,7 @@
 //! it says which version the rest is of. Times are picoseconds of the named host's clock.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use experiments::conductor::Poke;
 use experiments::measure::HostSeen;
@@ -20,7 +22,7 @@ use transport::Stats;
 use transport::stats::DropReason;
 
 /// Version of these messages; it changes with each of them.
-pub(super) const PROTOCOL: u32 = 5;
+pub(super) const PROTOCOL: u32 = 6;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,6 +50,11 @@ pub(super) enum Say {
     Stop,
     /// Goes to all others: the run is over, or is ended early.
     End { stopped: bool },
+    /// The first line of a connection during the run, to the host that is to lead now: the sender's
+    /// number, that of the receiver's place, and what the sender knows.
+    Follow { host: u32, pass: u64, lost: BTreeMap<u32, String>, over: Option<bool> },
+    /// Answers `Follow`: the sender leads; the hosts that are lost, and whether the run is over.
+    Lead { lost: BTreeMap<u32, String>, over: Option<bool> },
     /// A host cannot go on.
     Failed { host: String, reason: String },
     /// Everything has been received.
@@ -131,6 +138,17 @@ pub(super) struct Hello {
     pub(super) inputs: BTreeMap<String, String>,
     /// Every setting with its value.
     pub(super) settings: Vec<(String, String)>,
+    /// Where it can be reached when it is to lead.
+    #[serde(default)]
+    pub(super) place: Option<Place>,
+}
+
+/// Where a host listens in case the first host fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Place {
+    pub(super) address: SocketAddr,
+    /// A number at random that hosts of the run alone know.
+    pub(super) pass: u64,
 }
 
 /// The properties of a device.

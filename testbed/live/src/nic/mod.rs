@@ -18,6 +18,7 @@ mod offset;
 mod ongoing_run;
 mod report;
 mod run;
+mod succession;
 mod warm_up;
 mod wire;
 

@@ -1,15 +1,19 @@
 //! The run itself: starts own flows, passes pokes of triggers on, and finds out that all is over.
 //!
-//! The first host decides. Nothing is under way when every host is idle, has received every poke
-//! that the first host passed on to it (it passes on all, and gets a host's pokes before that
-//! host's word of being idle), and all that was acknowledged anywhere has been delivered to its
-//! application, which may poke. A host repeats its word whenever it changes. A word may be older
-//! than what others report, so the first host then asks all once more: the run is over when the
-//! second answers add up to the same counts as the first (Mattern's four counters).
+//! The leading host decides: the first one, or another in its place. Nothing is under way when
+//! every host is idle, has received every poke that the leading host passed on to it (it passes on
+//! all, and gets a host's pokes before that host's word of being idle), and all that was
+//! acknowledged anywhere has been delivered to its application, which may poke. A host repeats its
+//! word whenever it changes. A word may be older than what others report, so the leading host then
+//! asks all once more: the run is over when the second answers add up to the same counts as the
+//! first (Mattern's four counters).
 //!
-//! A host other than the first that fails during the run is lost: its flows fail at their other
-//! ends, the rest goes on, and only reports of hosts that have been notified of all losses count.
-//! Without the first host no host could find the end of the run, so the others end, too.
+//! A host that fails during the run is lost: its flows fail at their other ends, the rest goes on,
+//! and only reports of hosts that have been notified of all losses count. When it led, another
+//! leads from then on: all counts between hosts begin anew, and every host says its pokes again,
+//! of which each has an effect once.
+
+use std::collections::BTreeSet;
 
 use experiments::conductor::{FlowCounts, Poke};
 use experiments::plan::{Plan, RunError};
@@ -33,21 +37,39 @@ pub(super) struct OngoingRun<'a, 'm> {
     limit: Instant,
     /// Their file is looked at during the run.
     keys: Option<SharedKeys>,
-    /// Pokes received from others.
-    pokes_received: u64,
     /// Hosts that are gone.
     lost: u64,
-    /// Questions of the first host: received, or sent by it.
+    /// Pokes of this host.
+    own_pokes: Vec<Poke>,
+    /// Pokes of other hosts that have had their effect: the flow, and which end of it.
+    poked: BTreeSet<(u32, bool)>,
+    /// The host that leads.
+    leader: u32,
+    books: Books,
+}
+
+/// What hosts have said to each other under one leading host.
+#[derive(Debug, Default)]
+struct Books {
+    /// Pokes received from others.
+    pokes_received: u64,
+    /// Questions of the leading host: received, or sent by it.
     asked: u64,
-    /// Flows acknowledged and delivered, as answers to the last question but one added up (first
+    /// Flows acknowledged and delivered, as answers to the last question but one added up (leading
     /// host only).
     counted: Option<(u64, u64)>,
     /// The standing that this host reported last.
     said: Option<Standing>,
-    /// For each host: pokes passed on to it, and the standing that it reported last (first host
+    /// For each host: pokes passed on to it, and the standing that it reported last (leading host
     /// only).
     others: Vec<(u64, Option<Standing>)>,
     stop_said: bool,
+}
+
+impl Books {
+    fn new(hosts: usize) -> Self {
+        Self { others: vec![(0, None); hosts], ..Self::default() }
+    }
 }
 
 /// Time between two looks at whether the run is over.
@@ -69,23 +91,21 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
     ) -> Self {
         Self {
             keys,
-            others: meeting.names().iter().map(|_| (0, None)).collect(),
+            books: Books::new(meeting.names().len()),
+            leader: meeting.leader(),
             meeting,
             control,
             gaps: Gaps::new(plan.settings.base_rtt),
             clock,
             now: Instant::ZERO,
             limit: plan.limit.map_or(Instant::FAR_FUTURE, |limit| Instant::ZERO + limit),
-            pokes_received: 0,
             lost: 0,
-            asked: 0,
-            counted: None,
-            said: None,
-            stop_said: false,
+            own_pokes: Vec::new(),
+            poked: BTreeSet::new(),
         }
     }
 
-    /// Runs until the first host reports the end; true when the run was ended early.
+    /// Runs until the leading host reports the end; true when the run was ended early.
     pub(super) fn until_over(
         &mut self,
         pollers: &Pollers,
@@ -157,16 +177,24 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
 
     fn send_pokes(&mut self) -> Result<(), RunError> {
         let pokes = self.control.conductor_mut().take_pokes();
-        pokes.into_iter().try_for_each(|poke| self.pass_on(0, poke))
+        for poke in pokes {
+            self.own_pokes.push(poke);
+            self.pass_on(self.meeting.own, poke)?;
+        }
+        Ok(())
     }
 
-    /// Passes a poke on: to the first host, or by it to all others but `from`.
+    /// Passes a poke on: to the leading host, or by it to all others but `from`.
     fn pass_on(&mut self, from: u32, poke: Poke) -> Result<(), RunError> {
-        if !self.meeting.is_first() {
-            return self.meeting.say(0, &Say::Poke(poke));
+        if self.meeting.leader() != self.leader {
+            // Books begin anew as soon as that is handled, and all pokes are said again.
+            return Ok(());
         }
-        for (to, other) in (0..).zip(&mut self.others).skip(1) {
-            if to != from {
+        if !self.meeting.leads() {
+            return self.meeting.say(self.meeting.leader(), &Say::Poke(poke));
+        }
+        for (to, other) in (0..).zip(&mut self.books.others) {
+            if to != from && to != self.meeting.own {
                 other.0 += 1;
                 self.meeting.say(to, &Say::Poke(poke))?;
             }
@@ -180,23 +208,24 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
             match say {
                 Say::Poke(poke) => {
                     let flows = self.control.conductor().matrix().flows.len();
-                    if (poke.flow as usize) < flows {
+                    let is_new = self.poked.insert((poke.flow, poke.received));
+                    if is_new && (poke.flow as usize) < flows {
                         let now = self.now;
                         self.control.conductor_mut().on_poke(poke, now);
                     }
-                    self.pokes_received += 1;
-                    if self.meeting.is_first() {
+                    self.books.pokes_received += 1;
+                    if self.meeting.leads() {
                         self.pass_on(from, poke)?;
                     }
                 }
                 Say::Idle(standing) => {
-                    if let Some(other) = self.others.get_mut(from as usize) {
+                    if let Some(other) = self.books.others.get_mut(from as usize) {
                         other.1 = Some(standing);
                     }
                 }
-                Say::Ask => self.asked += 1,
-                Say::Lost { host, reason } => self.on_lost(host, &reason),
-                Say::Stop if self.meeting.is_first() => return self.end(true).map(Some),
+                Say::Ask => self.books.asked += 1,
+                Say::Lost { host, reason } => self.on_lost(host, &reason)?,
+                Say::Stop if self.meeting.leads() => return self.end(true).map(Some),
                 Say::End { stopped } => return Ok(Some(stopped)),
                 other => self.meeting.stale(from, &other)?,
             }
@@ -205,35 +234,50 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
     }
 
     /// Host `host` is gone: its flows fail.
-    fn on_lost(&mut self, host: u32, reason: &str) {
-        let Some(name) = self.meeting.names().get(host as usize) else { return };
+    fn on_lost(&mut self, host: u32, reason: &str) -> Result<(), RunError> {
+        let names = self.meeting.names();
+        let Some(name) = names.get(host as usize) else { return Ok(()) };
         tracing::error!("host `{name}` failed during the run: {reason}; the others go on");
         self.control.conductor_mut().on_gone(HostId(host));
         self.lost += 1;
+        let leader = self.meeting.leader();
+        if leader != self.leader {
+            self.leader = leader;
+            tracing::warn!("host `{}` leads the run now", names[leader as usize]);
+            self.books = Books::new(names.len());
+            let own = self.own_pokes.clone();
+            own.into_iter().try_for_each(|poke| self.pass_on(self.meeting.own, poke))?;
+        }
+        Ok(())
     }
 
-    /// Looks whether this host is idle, and the first host whether all are; `ends` when it is time
+    /// Looks whether this host is idle, and the leading host whether all are; `ends` when it is time
     /// to end in any case.
     fn look(&mut self, ends: bool) -> Result<Option<bool>, RunError> {
         let conductor = self.control.conductor();
         let FlowCounts { acked, delivered, .. } = conductor.counts();
-        let (pokes_received, lost, asked) = (self.pokes_received, self.lost, self.asked);
+        let Books { pokes_received, asked, .. } = self.books;
+        let lost = self.lost;
         let own = Standing { pokes_received, lost, asked, acked, delivered };
         let own = Some(own).filter(|_| conductor.is_idle());
-        if self.meeting.is_first() {
+        if self.meeting.leads() {
             let over = match own {
                 Some(own) => self.is_over(own)?,
                 None => false,
             };
             return if over || ends { self.end(!over).map(Some) } else { Ok(None) };
         }
-        if ends && !self.stop_said {
-            self.stop_said = true;
-            self.meeting.say(0, &Say::Stop)?;
+        let leader = self.meeting.leader();
+        if ends && !self.books.stop_said {
+            self.books.stop_said = true;
+            self.meeting.say(leader, &Say::Stop)?;
         }
-        if let Some(standing) = own.filter(|_| own != self.said) {
-            self.said = own;
-            self.meeting.say(0, &Say::Idle(standing))?;
+        // What is said under one leading host is void under the next.
+        if leader == self.leader
+            && let Some(standing) = own.filter(|_| own != self.books.said)
+        {
+            self.books.said = own;
+            self.meeting.say(leader, &Say::Idle(standing))?;
         }
         Ok(None)
     }
@@ -241,11 +285,11 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
     /// Whether nothing is under way anywhere; asks all hosts once more where it seems so.
     fn is_over(&mut self, own: Standing) -> Result<bool, RunError> {
         let counted = self.count(own).filter(|(acked, delivered)| delivered >= acked);
-        if counted.is_none() || counted == self.counted {
+        if counted.is_none() || counted == self.books.counted {
             return Ok(counted.is_some());
         }
-        self.counted = counted;
-        self.asked += 1;
+        self.books.counted = counted;
+        self.books.asked += 1;
         self.meeting.say_all(&Say::Ask)?;
         Ok(false)
     }
@@ -253,8 +297,8 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
     /// Flows acknowledged and delivered, when all hosts are idle and have answered the last ask.
     fn count(&self, own: Standing) -> Option<(u64, u64)> {
         let (mut acked, mut delivered) = (own.acked, own.delivered);
-        for (host, (passed, said)) in (0..).zip(&self.others).skip(1) {
-            if self.meeting.has_lost(host) {
+        for (host, (passed, said)) in (0..).zip(&self.books.others) {
+            if host == self.meeting.own || self.meeting.has_lost(host) {
                 continue;
             }
             let expected = (*passed, own.lost, own.asked);
@@ -266,7 +310,7 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
     }
 
     fn end(&mut self, stopped: bool) -> Result<bool, RunError> {
-        self.meeting.say_all(&Say::End { stopped })?;
+        self.meeting.end(stopped)?;
         Ok(stopped)
     }
 

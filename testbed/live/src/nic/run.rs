@@ -141,6 +141,7 @@ fn hello(plan: &Plan, network: &RealNetwork) -> Hello {
         host: network.own,
         inputs: inputs.into_iter().map(|(what, print)| (what.to_owned(), print)).collect(),
         settings: settings.collect(),
+        place: None,
     }
 }
 
@@ -170,10 +171,7 @@ impl Attendance<'_> {
     /// Every round in turn.
     fn run(&mut self, plan: &Plan, hello: Hello, device: DeviceName) -> Result<Outcome, RunError> {
         let watch = &mut *self.watch;
-        let (joined, _) =
-            self.meeting.gather(Round::Join, RoundPart::Join(hello), &mut || going_on(watch))?;
-        let join = |part| if let RoundPart::Join(hello) = part { Some(hello) } else { None };
-        let hellos: Vec<Hello> = joined.into_iter().filter_map(join).collect();
+        let hellos = self.meeting.introduce(hello, &mut || going_on(watch))?;
         agree(self.meeting.names(), &hellos)?;
         let observers = Observers::start(&self.network.observe, plan.hosts())?;
         let socket = observers.wants_socket();
@@ -300,8 +298,10 @@ impl Attendance<'_> {
         // Devices go first: they hold buffers of the pool.
         drop((polled, control));
         report.findings = findings(&pool);
-        // The first host answers while it waits for reports.
+        // The leading host answers while it waits for reports.
         let after = self.meeting.compare_clocks(&mut || Ok(()))?;
+        // Against the clock of another host than before, a change says nothing.
+        let after = if self.meeting.leader() == 0 { after } else { before };
         report.seen.clock_error_us = before.error().max(after.error()).as_us_f64();
         report.offset_change_ps = after.ahead_ps().saturating_sub(before.ahead_ps());
         Ok((report, stopped, unwritten))

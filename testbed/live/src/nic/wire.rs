@@ -136,7 +136,7 @@ fn listen(
     }
 }
 
-fn is_pause(kind: ErrorKind) -> bool {
+pub(super) fn is_pause(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 

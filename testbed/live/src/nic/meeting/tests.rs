@@ -32,6 +32,7 @@ fn hello(host: u32) -> Hello {
         host,
         inputs: [("matrix".to_owned(), "m".to_owned())].into(),
         settings: vec![("mtu".to_owned(), "4096".to_owned())],
+        place: None,
     }
 }
 
@@ -149,23 +150,128 @@ fn a_part_of_another_kind_than_its_round_is_refused_by_its_hosts_name() {
     }
 }
 
+/// Host `own` introduces itself and begins, and goes at once if it is one of `killed`; else the
+/// parts of a round, and the host that leads at its end.
+fn go_on(mut meeting: Meeting, killed: &[u32]) -> Option<(Vec<RoundPart>, u32)> {
+    let own = meeting.own;
+    meeting.introduce(hello(own), &mut || Ok(())).unwrap();
+    meeting.begin();
+    if killed.contains(&own) {
+        return None;
+    }
+    let (parts, _) = meeting.gather(Round::Armed, RoundPart::Armed, &mut || Ok(())).unwrap();
+    meeting.part();
+    Some((parts, meeting.leader()))
+}
+
 #[test]
-fn no_host_goes_on_without_the_first() {
+fn without_the_first_host_the_next_that_is_there_leads() {
+    for killed in [&[0][..], &[0, 1], &[0, 1, 2], &[0, 3], &[0, 1, 2, 3]] {
+        let ends = together(5, |meeting| go_on(meeting, killed));
+        let leader = (0..5).find(|host| !killed.contains(host)).unwrap();
+        for (host, end) in (0..).zip(&ends) {
+            let Some((parts, led_by)) = end else {
+                assert!(killed.contains(&host));
+                continue;
+            };
+            assert_eq!(*led_by, leader, "host {host} without {killed:?}");
+            for (of, part) in (0..).zip(parts) {
+                let is_lost = matches!(part, RoundPart::Lost { .. });
+                assert_eq!(is_lost, killed.contains(&of), "{killed:?}: host {of} {part:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn all_know_the_end_that_one_of_them_knows() {
     let ends = together(3, |mut meeting| {
-        let join = RoundPart::Join(hello(meeting.own));
-        meeting.gather(Round::Join, join, &mut || Ok(())).unwrap();
+        let own = meeting.own;
+        meeting.introduce(hello(own), &mut || Ok(())).unwrap();
         meeting.begin();
-        if meeting.is_first() {
-            return String::new();
+        if own == 0 {
+            // The last host alone is notified.
+            let wire = meeting.wires[2].as_ref().unwrap();
+            wire.say(&Say::End { stopped: true }).unwrap();
+            return None;
+        }
+        let mut seen = Vec::new();
+        loop {
+            match meeting.poll().unwrap() {
+                Some((_, Say::Lost { host, .. })) => seen.push(host),
+                Some((_, Say::End { stopped })) => {
+                    // It comes a second time with the word of who leads.
+                    meeting.gather(Round::Armed, RoundPart::Armed, &mut || Ok(())).unwrap();
+                    meeting.part();
+                    return Some((stopped, meeting.leader()));
+                }
+                _ => thread::yield_now(),
+            }
+        }
+    });
+    assert_eq!(ends[1..], [Some((true, 1)); 2]);
+}
+
+#[test]
+fn a_host_that_alone_has_lost_the_first_ends_and_the_others_go_on() {
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let ends = together(3, |mut meeting| {
+        let own = meeting.own;
+        meeting.introduce(hello(own), &mut || Ok(())).unwrap();
+        meeting.begin();
+        if own == 2 {
+            meeting.wires[0].as_ref().unwrap().close();
+        }
+        while own == 1 && !over.load(std::sync::atomic::Ordering::Acquire) {
+            thread::sleep(RETRY / 10);
         }
         let armed = meeting.gather(Round::Armed, RoundPart::Armed, &mut || Ok(()));
-        let error = armed.unwrap_err();
-        assert_eq!(error.exit_code(), 1);
-        error.to_string()
+        if own == 2 {
+            over.store(true, std::sync::atomic::Ordering::Release);
+        } else {
+            meeting.part();
+        }
+        armed.map(|(parts, _)| parts).map_err(|error| error.to_string())
     });
-    for end in &ends[1..] {
-        assert!(end.contains("`h0` failed during the run: its process has ended"), "{end}");
+    for end in &ends[..2] {
+        let parts = end.as_ref().unwrap();
+        assert!(matches!(parts[..], [RoundPart::Armed, RoundPart::Armed, RoundPart::Lost { .. }]));
     }
+    let error = ends[2].as_ref().unwrap_err();
+    assert!(error.contains("`h0` failed during the run"), "{error}");
+}
+
+#[test]
+fn a_stranger_is_not_followed_by_the_host_that_leads() {
+    let places = std::sync::Mutex::new(Vec::new());
+    let ends = together(3, |mut meeting| {
+        let own = meeting.own;
+        let hellos = meeting.introduce(hello(own), &mut || Ok(())).unwrap();
+        meeting.begin();
+        if own == 0 {
+            *places.lock().unwrap() = hellos.iter().map(|hello| hello.place).collect();
+            return None;
+        }
+        if own == 2 {
+            // One without the number of the place says that it is this host.
+            let place = hellos[1].place.unwrap();
+            let (lost, over) = (BTreeMap::from([(1, "x".to_owned())]), Some(true));
+            let line = Say::Follow { host: 2, pass: place.pass ^ 1, lost, over }.line();
+            let mut stream = TcpStream::connect(place.address).unwrap();
+            stream.write_all(&line).unwrap();
+            let (parts, _) =
+                meeting.gather(Round::Armed, RoundPart::Armed, &mut || Ok(())).unwrap();
+            meeting.part();
+            return Some((parts.len(), meeting.over));
+        }
+        let (parts, _) = meeting.gather(Round::Armed, RoundPart::Armed, &mut || Ok(())).unwrap();
+        meeting.part();
+        Some((parts.len(), meeting.over))
+    });
+    assert_eq!(ends[1..], [Some((3, None)); 2]);
+    let places = places.into_inner().unwrap();
+    let passes: BTreeSet<u64> = places.iter().flatten().map(|place| place.pass).collect();
+    assert_eq!((places[0], passes.len()), (None, 2), "each has a number of its own");
 }
 
 #[test]
@@ -181,7 +287,7 @@ fn the_first_host_leaves_last() {
         }
         meeting.part();
         let left = last.load(std::sync::atomic::Ordering::Acquire);
-        assert!(!meeting.is_first() || left, "the first host left before the fourth");
+        assert!(!meeting.leads() || left, "the first host left before the fourth");
     });
 }
 

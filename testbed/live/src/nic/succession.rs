@@ -1,0 +1,235 @@
+//! Another host in the place of the leading one, when that fails while flows are under way.
+//!
+//! From the start every host but the first listens, on a port that the system picks, and says where
+//! when hosts introduce themselves. When the connection to the leading host ends, the host with the
+//! least number that is not lost leads: all others connect to it ([`Say::Follow`]) and say which
+//! hosts they know to be lost and whether the run is over; it waits for them, and says to all what
+//! any of them knew ([`Say::Lead`]). Hosts that do not come are lost. What hosts had said to the
+//! leading host before is void, and they say it again (`ongoing_run.rs`).
+//!
+//! A host reads connections to its place only once it has lost the leading host itself. So a host
+//! that alone has lost it is not answered, and ends.
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::thread;
+
+use experiments::plan::RunError;
+use transport::Duration;
+
+use super::doorway::{Call, Doorway};
+use super::meeting::{CONNECT_WITHIN, Meanwhile, Meeting, RETRY};
+use super::message::{Hello, Place, Round, RoundPart, Say};
+use super::wire::{Wire, is_pause};
+use crate::workers::random;
+
+/// The leading host waits so long for the others: longer than one of them takes to find out that
+/// another host before it is gone, too.
+const FOLLOW_WITHIN: Duration = Duration::from_s(if cfg!(test) { 1 } else { 5 });
+
+/// A host waits so long for an answer of the host that is to lead, which waits for others.
+const LEAD_WITHIN: Duration = Duration::from_s(if cfg!(test) { 2 } else { 10 });
+
+/// Longer than any answer, octets.
+const ANSWER_MAX: usize = 1 << 20;
+
+/// The places of all hosts, and the socket of this one.
+#[derive(Debug, Default)]
+pub(super) struct Stand {
+    door: Option<Doorway>,
+    own: Option<Place>,
+    /// By host, once hosts have introduced themselves.
+    places: Vec<Option<Place>>,
+}
+
+impl Stand {
+    /// Listens at `ip`. Without a place no host can follow this one, and it ends with the leading
+    /// host.
+    pub(super) fn open(&mut self, ip: IpAddr) {
+        let door = Doorway::open(&SocketAddr::new(ip, 0).to_string());
+        let door = door.and_then(|door| Ok((door.address()?, door)));
+        let opened = door.map_err(|error| error.to_string());
+        match opened.and_then(|it| Ok((it, random().map_err(|error| error.to_string())?))) {
+            Ok(((address, door), pass)) => {
+                (self.door, self.own) = (Some(door), Some(Place { address, pass }));
+            }
+            Err(why) => tracing::warn!(%ip, why, "cannot listen: the run needs its first host"),
+        }
+    }
+}
+
+impl Meeting {
+    /// The first round: gives this host's `hello` with its place, and returns those of all, by host.
+    pub(super) fn introduce(
+        &mut self,
+        hello: Hello,
+        meanwhile: Meanwhile<'_>,
+    ) -> Result<Vec<Hello>, RunError> {
+        let hello = Hello { place: self.stand.own, ..hello };
+        let (parts, _) = self.gather(Round::Join, RoundPart::Join(hello), meanwhile)?;
+        let join = |part| if let RoundPart::Join(hello) = part { Some(hello) } else { None };
+        let hellos: Vec<Hello> = parts.into_iter().filter_map(join).collect();
+        self.stand.places = hellos.iter().map(|hello| hello.place).collect();
+        Ok(hellos)
+    }
+
+    /// Goes on without the leading host, which is lost for `reason`: under another, or as that
+    /// other.
+    ///
+    /// # Errors
+    /// [`RunError::Peer`] names the host that is lost when no other can be followed.
+    pub(super) fn succeed(&mut self, reason: String) -> Result<(), RunError> {
+        let failed = self.names[self.leader as usize].clone();
+        let alone = RunError::Peer { host: failed, reason: reason.clone(), running: true };
+        self.note_lost(self.leader, reason);
+        for host in 0..self.count() {
+            if self.has_lost(host) {
+                continue;
+            }
+            if host == self.own {
+                return self.lead().unwrap_or(Err(alone));
+            }
+            match self.follow(host) {
+                Followed::Leads => return Ok(()),
+                Followed::Gone(reason) => self.note_lost(host, reason),
+                Followed::Unanswered => break,
+            }
+        }
+        Err(alone)
+    }
+
+    /// Takes the place of the leading host; `None` when this host has none.
+    fn lead(&mut self) -> Option<Result<(), RunError>> {
+        let own = self.stand.own?;
+        let mut door = self.stand.door.take()?;
+        self.leader = self.own;
+        let until = self.clock.now() + FOLLOW_WITHIN;
+        while self.missing().next().is_some() && self.clock.now() < until {
+            match door.poll(self.clock.now()) {
+                Ok(Some(Call::Line(stream, from, line))) => {
+                    if let Err(why) = self.take(stream, own, &line) {
+                        tracing::warn!(%from, why, "a connection was refused");
+                    }
+                }
+                Ok(Some(Call::Refused(from, why))) => {
+                    tracing::warn!(%from, why, "a connection was refused");
+                }
+                Ok(None) => thread::sleep(RETRY / 100),
+                Err(error) => {
+                    tracing::warn!(%error, "no further host can come");
+                    break;
+                }
+            }
+        }
+        // A host that comes later is not answered, rather than led by another.
+        self.stand.door = Some(door);
+        let missing: Vec<u32> = self.missing().collect();
+        for host in missing {
+            let leader = &self.names[self.own as usize];
+            self.note_lost(host, format!("it did not come to `{leader}`, which leads the run"));
+        }
+        if let Some(stopped) = self.over {
+            self.early.push_back((self.own, Say::End { stopped }));
+        }
+        Some(self.say_all(&Say::Lead { lost: self.lost.clone(), over: self.over }))
+    }
+
+    /// The hosts that have not come and are not known to be lost.
+    fn missing(&self) -> impl Iterator<Item = u32> {
+        let is_missing = |host: &u32| {
+            *host != self.own && !self.has_lost(*host) && self.wires[*host as usize].is_none()
+        };
+        (0..self.count()).filter(is_missing)
+    }
+
+    /// Takes the connection of a host that follows this one.
+    fn take(&mut self, stream: TcpStream, own: Place, line: &[u8]) -> Result<(), String> {
+        let say = Say::parse(line).ok_or("its first line is none of this protocol")?;
+        let Say::Follow { host, pass, lost, over } = say else {
+            return Err("it does not follow".to_owned());
+        };
+        if pass != own.pass {
+            return Err("it is no host of this run".to_owned());
+        }
+        if !self.missing().any(|missing| missing == host) {
+            return Err(format!("host {host} is not waited for"));
+        }
+        let wire = Wire::start(stream, (host, self.into_inbox.clone()), self.clock);
+        self.wires[host as usize] = Some(wire.map_err(|error| error.to_string())?);
+        for (host, reason) in lost {
+            if self.missing().any(|missing| missing == host) {
+                self.note_lost(host, reason);
+            }
+        }
+        self.over = self.over.or(over);
+        Ok(())
+    }
+
+    /// Connects to `host`, which is to lead, and waits until it does.
+    fn follow(&mut self, host: u32) -> Followed {
+        let Some(place) = self.stand.places.get(host as usize).copied().flatten() else {
+            return Followed::Gone("the others cannot reach it".to_owned());
+        };
+        let (lost, over) = (self.lost.clone(), self.over);
+        let follow = Say::Follow { host: self.own, pass: place.pass, lost, over };
+        // A connection that ends without an answer is of a process that has ended, which then takes
+        // no further one, or of a host that does not wait for this one.
+        for _ in 0..2 {
+            let (stream, lead) = match self.ask_to_lead(place, &follow) {
+                Ok(Some(answered)) => answered,
+                Ok(None) => return Followed::Unanswered,
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => continue,
+                Err(error) => return Followed::Gone(format!("it cannot be reached ({error})")),
+            };
+            let Say::Lead { lost, over } = lead else { return Followed::Unanswered };
+            match Wire::start(stream, (host, self.into_inbox.clone()), self.clock) {
+                Ok(wire) => self.wires[host as usize] = Some(wire),
+                Err(error) => return Followed::Gone(error.to_string()),
+            }
+            self.leader = host;
+            lost.into_iter().for_each(|(host, reason)| self.note_lost(host, reason));
+            self.over = over;
+            if let Some(stopped) = over {
+                self.early.push_back((host, Say::End { stopped }));
+            }
+            return Followed::Leads;
+        }
+        Followed::Unanswered
+    }
+
+    /// Says `follow` at `place`: the connection and the answer, `None` when none comes in time.
+    fn ask_to_lead(&self, place: Place, follow: &Say) -> io::Result<Option<(TcpStream, Say)>> {
+        let mut stream = TcpStream::connect_timeout(&place.address, CONNECT_WITHIN)?;
+        stream.write_all(&follow.line())?;
+        stream.set_read_timeout(Some(RETRY))?;
+        let until = self.clock.now() + LEAD_WITHIN;
+        // Octet by octet: what follows the answer is for the connection's reader.
+        let (mut line, mut octet) = (Vec::new(), [0]);
+        while self.clock.now() < until && line.len() < ANSWER_MAX {
+            match stream.read_exact(&mut octet) {
+                Ok(()) => line.push(octet[0]),
+                Err(error) if is_pause(error.kind()) => {}
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => {
+                    return Err(ErrorKind::UnexpectedEof.into());
+                }
+                Err(error) => return Err(error),
+            }
+            if line.last() == Some(&b'\n') {
+                match Say::parse(&line) {
+                    Some(lead @ Say::Lead { .. }) => return Ok(Some((stream, lead))),
+                    _ => line.clear(),
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The outcome of an attempt to follow a host.
+enum Followed {
+    Leads,
+    /// It is gone, and why.
+    Gone(String),
+    /// It is there, and does not lead.
+    Unanswered,
+}

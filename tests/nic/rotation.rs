@@ -50,7 +50,8 @@ fn put(files: &Files, name: &str, keys: &[(u8, u8)]) {
     fs::rename(&beside, files.path(name)).unwrap();
 }
 
-/// Puts these keys in the files of `hosts`, and waits until each has said `times` that it uses them.
+/// Puts these keys in the files of hosts `of`, and waits until each has said `times` that it uses
+/// them.
 #[track_caller]
 fn change(files: &Files, hosts: &mut [Running; 2], of: &[usize], keys: &[(u8, u8)], times: usize) {
     of.iter().for_each(|host| put(files, NAMES[*host], keys));

@@ -219,8 +219,8 @@ impl Meeting {
         self.lost.contains_key(&host)
     }
 
-    /// Host `host` cannot go on. While flows are under way, the leading host notifies the others and
-    /// goes on without it; the caller receives [`Say::Lost`], too. Without the leading host another
+    /// Host `host` cannot go on. While flows are under way, the leading host notifies the others
+    /// and goes on without it; the caller receives [`Say::Lost`], too. Without the leading host another
     /// leads.
     ///
     /// # Errors

@@ -51,7 +51,7 @@ pub(super) enum Say {
     /// Goes to all others: the run is over, or is ended early.
     End { stopped: bool },
     /// The first line of a connection during the run, to the host that is to lead now: the sender's
-    /// number, that of the receiver's place, and what the sender knows.
+    /// number, that of the receiver's address, and the losses and the end that it is notified of.
     Follow { host: u32, pass: u64, lost: BTreeMap<u32, String>, over: Option<bool> },
     /// Answers `Follow`: the sender leads; the hosts that are lost, and whether the run is over.
     Lead { lost: BTreeMap<u32, String>, over: Option<bool> },
@@ -140,12 +140,12 @@ pub(super) struct Hello {
     pub(super) settings: Vec<(String, String)>,
     /// Where it can be reached when it is to lead.
     #[serde(default)]
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<StandAddress>,
 }
 
 /// Where a host listens in case the first host fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Place {
+pub(super) struct StandAddress {
     pub(super) address: SocketAddr,
     /// A number at random that hosts of the run alone know.
     pub(super) pass: u64,

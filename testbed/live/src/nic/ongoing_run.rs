@@ -251,8 +251,8 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
         Ok(())
     }
 
-    /// Looks whether this host is idle, and the leading host whether all are; `ends` when it is time
-    /// to end in any case.
+    /// Looks whether this host is idle, and the leading host whether all are; `ends` when it is
+    /// time to end in any case.
     fn look(&mut self, ends: bool) -> Result<Option<bool>, RunError> {
         let conductor = self.control.conductor();
         let FlowCounts { acked, delivered, .. } = conductor.counts();

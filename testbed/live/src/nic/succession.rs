@@ -19,7 +19,7 @@ use transport::Duration;
 
 use super::doorway::{Call, Doorway};
 use super::meeting::{CONNECT_WITHIN, Meanwhile, Meeting, RETRY};
-use super::message::{Hello, Place, Round, RoundPart, Say};
+use super::message::{Hello, Round, RoundPart, Say, StandAddress};
 use super::wire::{Wire, is_pause};
 use crate::workers::random;
 
@@ -37,9 +37,9 @@ const ANSWER_MAX: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Stand {
     door: Option<Doorway>,
-    own: Option<Place>,
+    own: Option<StandAddress>,
     /// By host, once hosts have introduced themselves.
-    places: Vec<Option<Place>>,
+    places: Vec<Option<StandAddress>>,
 }
 
 impl Stand {
@@ -51,7 +51,7 @@ impl Stand {
         let opened = door.map_err(|error| error.to_string());
         match opened.and_then(|it| Ok((it, random().map_err(|error| error.to_string())?))) {
             Ok(((address, door), pass)) => {
-                (self.door, self.own) = (Some(door), Some(Place { address, pass }));
+                (self.door, self.own) = (Some(door), Some(StandAddress { address, pass }));
             }
             Err(why) => tracing::warn!(%ip, why, "cannot listen: the run needs its first host"),
         }
@@ -59,7 +59,8 @@ impl Stand {
 }
 
 impl Meeting {
-    /// The first round: gives this host's `hello` with its place, and returns those of all, by host.
+    /// The first round: gives this host's `hello` with its place, and returns those of all, by
+    /// host.
     pub(super) fn introduce(
         &mut self,
         hello: Hello,
@@ -143,7 +144,7 @@ impl Meeting {
     }
 
     /// Takes the connection of a host that follows this one.
-    fn take(&mut self, stream: TcpStream, own: Place, line: &[u8]) -> Result<(), String> {
+    fn take(&mut self, stream: TcpStream, own: StandAddress, line: &[u8]) -> Result<(), String> {
         let say = Say::parse(line).ok_or("its first line is none of this protocol")?;
         let Say::Follow { host, pass, lost, over } = say else {
             return Err("it does not follow".to_owned());
@@ -198,7 +199,11 @@ impl Meeting {
     }
 
     /// Says `follow` at `place`: the connection and the answer, `None` when none comes in time.
-    fn ask_to_lead(&self, place: Place, follow: &Say) -> io::Result<Option<(TcpStream, Say)>> {
+    fn ask_to_lead(
+        &self,
+        place: StandAddress,
+        follow: &Say,
+    ) -> io::Result<Option<(TcpStream, Say)>> {
         let mut stream = TcpStream::connect_timeout(&place.address, CONNECT_WITHIN)?;
         stream.write_all(&follow.line())?;
         stream.set_read_timeout(Some(RETRY))?;
@@ -228,8 +233,8 @@ impl Meeting {
 /// The outcome of an attempt to follow a host.
 enum Followed {
     Leads,
-    /// It is gone, and why.
+    /// The host is gone, and why.
     Gone(String),
-    /// It is there, and does not lead.
+    /// The host is there, and does not lead.
     Unanswered,
 }

@@ -220,8 +220,8 @@ impl Meeting {
     }
 
     /// Host `host` cannot go on. While flows are under way, the leading host notifies the others
-    /// and goes on without it; the caller receives [`Say::Lost`], too. Without the leading host another
-    /// leads.
+    /// and goes on without it; the caller receives [`Say::Lost`], too. Without the leading host
+    /// another leads.
     ///
     /// # Errors
     /// [`RunError::Peer`] when this host cannot go on without it.

@@ -416,7 +416,8 @@ impl Config {
         // A receiver forgets after twice this silence; one reminder may be lost.
         let forgets = config.give_up_after(&config.default_path());
         if config.keep_alive.is_some_and(|every| every > forgets) {
-            let expected = "at most the silence after which a flow is given up";
+            let expected =
+                "at most the silence after which a flow is given up, which loss.give_up raises";
             return Err(ConfigError::Setting { name: "keep_alive", expected });
         }
         Ok(config)

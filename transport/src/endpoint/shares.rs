@@ -18,8 +18,8 @@ use crate::sched::Scheduler;
 use crate::segment::RxSegment;
 use crate::stats::DropReason;
 use crate::units::{FlowId, HostId};
-use crate::wire::Data;
 use crate::wire::addressing::Groups;
+use crate::wire::{Body, Data};
 
 /// A part of the receiver's tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -144,6 +144,17 @@ impl<S: Scheduler> Endpoint<S> {
             }
         }
         self.proofs.shares.room_for(from, flow.and(held))
+    }
+
+    /// Whether `rx` would begin a message beyond the bounds of its host or its group: it will be
+    /// refused, unless a message of theirs ends earlier in the burst.
+    #[must_use]
+    pub fn is_beyond_share(&self, rx: &RxSegment) -> bool {
+        let Body::Data(data) = &rx.hdr.body else { return false };
+        let Some(open) = data.open.filter(|_| self.proofs.matter()) else { return false };
+        let flow = self.known_flow(rx, data).filter(|flow| !self.proofs.lacks(flow.id));
+        flow.is_some_and(|flow| flow.would_begin(data, &self.rx_buffers))
+            && self.proofs.shares.room_for(rx.from, Held::message(open.msg_len.get())).is_err()
     }
 
     /// A segment of a proven flow that opens its message arrived: the message must be within the

@@ -44,7 +44,7 @@ where
                 self.core.count_drop(reason);
             }
         }
-        self.burst.give_strangers_what_is_left(&self.store);
+        self.burst.give_refused_what_is_left(&self.store);
         self.clock.mark(Stage::Header);
         let RxBurst { segments, exts, len, sources, places, .. } = &mut self.burst;
         let (segments, exts) = (&segments[..*len], &exts[..*len]);

@@ -25,10 +25,11 @@ pub(super) struct RxBurst {
     pub(super) places: [Placement; BURST],
     /// Messages that this burst begins, with no memory yet.
     begun: Begun,
-    /// Messages that segments which will be refused would begin.
-    of_strangers: Begun,
+    /// Messages that segments which will be refused would begin: those of strangers, and of hosts
+    /// that have as much as they may.
+    of_refused: Begun,
     /// Segments that will be refused and have memory, by place; capacity [`BURST`].
-    strangers: Vec<usize>,
+    refused: Vec<usize>,
     /// Whether an opening segment of this burst may begin its message without memory: it came
     /// trimmed, or may lose its payload here.
     unbacked: bool,
@@ -70,8 +71,8 @@ impl RxBurst {
             sources: [(0, 0); BURST],
             places: [Placement::Release; BURST],
             begun: Begun::new(),
-            of_strangers: Begun::new(),
-            strangers: Vec::with_capacity(BURST),
+            of_refused: Begun::new(),
+            refused: Vec::with_capacity(BURST),
             unbacked: false,
             parity: 0,
         }
@@ -80,8 +81,8 @@ impl RxBurst {
     pub(super) fn clear(&mut self) {
         self.len = 0;
         self.begun.clear();
-        self.of_strangers.clear();
-        self.strangers.clear();
+        self.of_refused.clear();
+        self.refused.clear();
         self.unbacked = false;
         self.parity = 0;
     }
@@ -128,12 +129,13 @@ impl RxBurst {
         let flow = data.open.map(|open| open.src_flow);
         let message = (segment.from, flow, segment.hdr.key, data.msg, len);
         let strange = endpoint.would_refuse(segment);
-        self.unbacked |= strange;
+        let refused = strange || endpoint.is_beyond_share(segment);
+        self.unbacked |= refused;
         if strange && segment.hdr.dst_flow != FlowId::UNKNOWN {
             self.cut(self.len);
             return true;
         }
-        let begun = if strange { &mut self.of_strangers } else { &mut self.begun };
+        let begun = if refused { &mut self.of_refused } else { &mut self.begun };
         let bytes = begun.bytes + u64::from(len.get());
         let counted = flow.is_some() && begun.messages.contains(&message);
         let fits = counted || store.has_room(begun.messages.len() + 1, bytes);
@@ -141,23 +143,23 @@ impl RxBurst {
             begun.messages.push(message);
             begun.bytes = bytes;
         }
-        match (strange, fits) {
-            (true, true) => self.strangers.push(self.len),
+        match (refused, fits) {
+            (true, true) => self.refused.push(self.len),
             (true, false) => self.cut(self.len),
             (false, _) => {}
         }
-        fits || strange
+        fits || refused
     }
 
     /// Lets segments that will be refused keep their payload, if there is memory for their
     /// messages beside all others of the burst. Called once the whole burst has been looked at.
-    pub(super) fn give_strangers_what_is_left<P: IncomingBytes>(&mut self, store: &P) {
-        if self.strangers.is_empty() {
+    pub(super) fn give_refused_what_is_left<P: IncomingBytes>(&mut self, store: &P) {
+        if self.refused.is_empty() {
             return;
         }
-        let messages = self.begun.messages.len() + self.of_strangers.messages.len();
-        if !store.has_room(messages, self.begun.bytes + self.of_strangers.bytes) {
-            (0..self.strangers.len()).for_each(|at| self.cut(self.strangers[at]));
+        let messages = self.begun.messages.len() + self.of_refused.messages.len();
+        if !store.has_room(messages, self.begun.bytes + self.of_refused.bytes) {
+            (0..self.refused.len()).for_each(|at| self.cut(self.refused[at]));
         }
     }
 

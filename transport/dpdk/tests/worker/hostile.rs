@@ -12,7 +12,7 @@ use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, FrameSpec, UdpCheck};
 use transport::wire::{Ack, Body, Coded, Data, Ext, Header, Presence, Receipt};
-use transport::{DropReason, Duration, FlowId, MsgNo, Psn, Rng};
+use transport::{DropReason, Duration, FlowId, HostId, MsgNo, Psn, Rng, ShareMax};
 
 use crate::rig::{Rig, Sizes, Weather, config};
 
@@ -25,6 +25,21 @@ pub(crate) fn lie(sent: &[u8], rng: &mut Rng) -> Vec<u8> {
             lie_once(header, payload, rng);
         }
     })
+}
+
+/// `sent` with a lie or three and without the key of its flow, or with an octet changed where it is
+/// sealed.
+pub(crate) fn forge(sent: &[u8], rng: &mut Rng) -> Vec<u8> {
+    if frame::parse(sent, &ADDRESSING, UdpCheck::Skip).is_err() {
+        let mut frame = sent.to_vec();
+        let at = usize::from(frame::ETHERNET_LEN);
+        let at = at + usize::try_from(rng.below((sent.len() - at) as u64)).unwrap();
+        frame[at] ^= 1 << rng.below(8);
+        return frame;
+    }
+    let key = Key(rng.next_u64());
+    let lied = lie(sent, rng);
+    remade(&lied, |header, _| header.key = key)
 }
 
 /// `sent` with what `change` makes of it, and right checksums.
@@ -227,6 +242,54 @@ fn messages_of_flows_that_are_not_here_take_no_memory_from_those_that_are() {
         (0..4000).for_each(|_| rig.step(64));
         assert_eq!(rig.check_delivered(1), [1, 2]);
     }
+}
+
+/// `sent` as if another host had sent it.
+fn from_another(sent: &[u8], host: HostId) -> Vec<u8> {
+    let parsed = frame::parse(sent, &ADDRESSING, UdpCheck::Skip).unwrap();
+    let addrs = ADDRESSING.pair(host, parsed.dst).unwrap();
+    let spec = FrameSpec { addrs, ecn: parsed.ecn, class: parsed.class };
+    let payload = &sent[parsed.payload];
+    let mut out = vec![0; 128];
+    let len = u16::try_from(payload.len()).unwrap();
+    let start = frame::emit(&spec, &parsed.header, &Ext::VACANT, len, &mut out);
+    out.truncate(start);
+    let mut sum = Checksum::new();
+    sum.add(payload);
+    frame::finish_udp_checksum(&mut out, sum);
+    out.extend_from_slice(payload);
+    out
+}
+
+#[test]
+fn messages_beyond_a_hosts_share_take_no_memory_from_those_of_another() {
+    let one = ShareMax { messages: 1, ..ShareMax::UNBOUNDED };
+    let config = config(|s| (s.unproven_max, s.peer_max, s.secret) = (4, one, [1, 2]));
+    let shape = Sizes { memory: 110_000, config, ..Sizes::ample() };
+    let (mut rig, _) = under_way(&shape, true);
+    // The sender is asked for proof beside the second message, and has given it.
+    (0..2000).for_each(|_| rig.step(64));
+    rig.send(0, 0, 50_000, 3);
+    (0..4).for_each(|_| rig.step(0));
+    let sent = rig.on_the_way().next().unwrap().to_vec();
+    rig.hosts[1].heard.clear();
+    let now = rig.clock.get();
+    let worker = &mut rig.hosts[1].worker;
+    // A message of 50,000 bytes is under way, and another host may have as many.
+    let before = worker.store().held_bytes();
+    worker.io().inbox.push_back((now, sent.clone()));
+    worker.poll_once();
+    assert_eq!(worker.store().held_bytes() - before, 50_000);
+    let beyond = remade(&sent, |header, _| {
+        let Body::Data(data) = &mut header.body else { panic!("{header:?}") };
+        (data.msg, data.psn) = (MsgNo(data.msg.0 + 1), Psn(data.psn.0 + 100));
+    });
+    let other = forged(&from_another(&sent, HostId(5)), FlowId::UNKNOWN, 9, 50_000);
+    worker.io().inbox.extend([beyond, other].map(|frame| (now, frame)));
+    worker.poll_once();
+    let drops = &worker.stats().drops;
+    assert_eq!(drops.of(DropReason::PeerShare), 1, "{drops:?}");
+    assert_eq!(worker.store().held_bytes() - before, 100_000, "{drops:?}");
 }
 
 fn lie_once(header: &mut Header, payload: &mut Vec<u8>, rng: &mut Rng) {

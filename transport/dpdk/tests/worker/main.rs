@@ -1,9 +1,10 @@
 //! Workers on an in-memory link: whole messages through any weather, back-pressure that loses
-//! nothing, bounded memory, recordings that replay, erasure-coded messages, peers that lie, and no
-//! allocation while a message runs.
+//! nothing, bounded memory, recordings that replay, erasure-coded messages, peers that lie, forget
+//! and receive old packets again, and no allocation while a message runs.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod coded;
+mod forgetful;
 mod hostile;
 mod observing;
 mod recording;

@@ -25,6 +25,7 @@ pub(crate) const DELAY: Duration = Duration::from_us(5);
 const STEP: Duration = Duration::from_ps(500_000);
 const FRAME_ROOM: usize = 9216;
 const FLOWS: u32 = 32;
+const WALL: WallClock = WallClock::Network(1_800_000_000_000_000_000);
 
 pub(crate) type TestWorker = Worker<MemIo, AppMemory, TestClock>;
 
@@ -146,6 +147,33 @@ pub(crate) struct Host {
     pub(crate) damaged: u64,
 }
 
+impl Host {
+    fn new(i: u32, sizes: &Sizes, clock: &Rc<Cell<Instant>>, rng: &Rng) -> Self {
+        let (app, end) = app_ring(sizes.requests, sizes.completions);
+        let stream = rng.fork("host", u64::from(i));
+        let start = if sizes.record { Recorder::on } else { Recorder::off };
+        let core = start(&sizes.config, HostId(i), stream);
+        let msgs_max = sizes.config.msgs_max;
+        let memory =
+            MemoryConfig { bytes_max: sizes.memory, messages_max: 1000, parity_max: sizes.parity };
+        let config = WorkerConfig {
+            addressing: Addressing::emulated(IpVersion::V4),
+            connections_max: 32,
+            msgs_max,
+            stuck_after: Duration::from_us(100),
+            udp: UdpSums::Software,
+            digest: true,
+        };
+        let parts =
+            (MemIo::warm(), AppMemory::new(&sizes.config, &memory), TestClock(Rc::clone(clock)));
+        let security = sizes.keys[i as usize].as_ref().map(|(keys, payloads)| {
+            Box::new(Security::new(keys, *payloads, FLOWS, (WALL, clock.get())))
+        });
+        let worker = Worker::new(core, parts, end, config).secured(security);
+        Self { worker, app, wanted: VecDeque::new(), heard: Vec::new(), damaged: 0 }
+    }
+}
+
 pub(crate) struct Rig {
     pub(crate) hosts: [Host; 2],
     pub(crate) clock: Rc<Cell<Instant>>,
@@ -204,39 +232,18 @@ impl Rig {
     pub(crate) fn new(sizes: &Sizes, seed: u64, weather: Weather) -> Self {
         let clock = Rc::new(Cell::new(Instant::ZERO));
         let rng = Rng::new(seed);
-        let wall = WallClock::Network(1_800_000_000_000_000_000);
-        let host = |i: u32| {
-            let (app, end) = app_ring(sizes.requests, sizes.completions);
-            let stream = rng.fork("host", u64::from(i));
-            let start = if sizes.record { Recorder::on } else { Recorder::off };
-            let core = start(&sizes.config, HostId(i), stream);
-            let msgs_max = sizes.config.msgs_max;
-            let memory = MemoryConfig {
-                bytes_max: sizes.memory,
-                messages_max: 1000,
-                parity_max: sizes.parity,
-            };
-            let config = WorkerConfig {
-                addressing: Addressing::emulated(IpVersion::V4),
-                connections_max: 32,
-                msgs_max,
-                stuck_after: Duration::from_us(100),
-                udp: UdpSums::Software,
-                digest: true,
-            };
-            let parts = (
-                MemIo::warm(),
-                AppMemory::new(&sizes.config, &memory),
-                TestClock(Rc::clone(&clock)),
-            );
-            let security = sizes.keys[i as usize].as_ref().map(|(keys, payloads)| {
-                Box::new(Security::new(keys, *payloads, FLOWS, (wall, Instant::ZERO)))
-            });
-            let worker = Worker::new(core, parts, end, config).secured(security);
-            Host { worker, app, wanted: VecDeque::new(), heard: Vec::new(), damaged: 0 }
-        };
-        let hosts = [host(0), host(1)];
+        let hosts = [0, 1].map(|host| Host::new(host, sizes, &clock, &rng));
         Self { hosts, clock, wire: BTreeMap::new(), count: 0, rng, weather, meddler: None }
+    }
+
+    /// Another process takes the place of a host; what its application was notified of stays.
+    pub(crate) fn restart(&mut self, host: usize, sizes: &Sizes, incarnation: u16) {
+        let config = Settings { incarnation, ..(*sizes.config).clone() };
+        let sizes = Sizes { config: Config::new(config).unwrap(), ..sizes.clone() };
+        let rng = self.rng.fork("restart", incarnation.into());
+        let next = Host::new(u32::try_from(host).unwrap(), &sizes, &self.clock, &rng);
+        let before = std::mem::replace(&mut self.hosts[host], next);
+        self.hosts[host].heard = before.heard;
     }
 
     pub(crate) fn open(&mut self, from: usize, connection: u32, sizes: &Sizes) {

@@ -254,7 +254,7 @@ macro_rules! dispatch {
     ([$($variant:ident)+]
         fn $method:ident(&mut $me:ident $(, $arg:ident: $type:ty)*) $(-> $ret:ty)?; $($rest:tt)*
     ) => {
-        #[inline]
+        #[inline(always)]
         fn $method(&mut $me $(, $arg: $type)*) $(-> $ret)? {
             $crate::registry::forward!($me [$($variant)+] $method ($($arg),*))
         }
@@ -263,7 +263,7 @@ macro_rules! dispatch {
     ([$($variant:ident)+]
         fn $method:ident(&$me:ident $(, $arg:ident: $type:ty)*) $(-> $ret:ty)?; $($rest:tt)*
     ) => {
-        #[inline]
+        #[inline(always)]
         fn $method(&$me $(, $arg: $type)*) $(-> $ret)? {
             $crate::registry::forward!($me [$($variant)+] $method ($($arg),*))
         }

@@ -113,7 +113,7 @@ impl<S: Scheduler> Endpoint<S> {
         now: Instant,
     ) -> Result<Placement, DropReason> {
         let flow = self.rx_flow_of(rx, data.open.map(|open| open.src_flow))?;
-        let timed = self.rx_flows.get_mut(flow).ok_or(DropReason::UnknownFlow)?;
+        let mut timed = self.rx_flows.get_mut(flow).ok_or(DropReason::UnknownFlow)?;
         let sender = (timed.flow.from, timed.flow.src_flow);
         if sender.0 != rx.from || data.open.is_some_and(|open| open.src_flow != sender.1) {
             return Err(DropReason::UnknownFlow);
@@ -121,20 +121,9 @@ impl<S: Scheduler> Endpoint<S> {
         if timed.flow.key != rx.hdr.key {
             return Err(DropReason::WrongKey);
         }
-        let looked = if self.proofs.lacks(flow) {
-            self.look_at_proof(flow, rx)
-        } else if data.open.is_some() && self.proofs.matter() {
-            self.look_at_share(flow, (rx, data))
-        } else {
-            Ok(())
-        };
-        let timed = self.rx_flows.get_mut(flow).ok_or(DropReason::UnknownFlow)?;
-        if let Err(reason) = looked {
-            if timed.timer.is_none() {
-                // A flow without a timer is never forgotten.
-                rearm(&mut self.wheel, &mut timed.timer, Some(rx.at + self.linger), Due::Rx(flow));
-            }
-            return Err(reason);
+        if self.proofs.matter() {
+            self.look_at(flow, (rx, data))?;
+            timed = self.rx_flows.get_mut(flow).ok_or(DropReason::UnknownFlow)?;
         }
         let open = self.rx_msgs.len();
         let mut cx = RxContext {
@@ -169,6 +158,26 @@ impl<S: Scheduler> Endpoint<S> {
             self.proofs.on_message(flow, rx.from, if begun { opened } else { delivered }, begun);
         }
         placement
+    }
+
+    /// A segment of a known flow arrived where senders have to prove their addresses: it may take
+    /// no more than the share of its flow and of its host.
+    fn look_at(&mut self, flow: FlowId, (rx, data): (&RxSegment, &Data)) -> Result<(), DropReason> {
+        let looked = if self.proofs.lacks(flow) {
+            self.look_at_proof(flow, rx)
+        } else if data.open.is_some() {
+            self.look_at_share(flow, (rx, data))
+        } else {
+            Ok(())
+        };
+        if looked.is_err()
+            && let Some(timed) = self.rx_flows.get_mut(flow)
+            && timed.timer.is_none()
+        {
+            // A flow without a timer is never forgotten.
+            rearm(&mut self.wheel, &mut timed.timer, Some(rx.at + self.linger), Due::Rx(flow));
+        }
+        looked
     }
 
     /// A segment was accepted: its flow's half of the controller sees it, and its acknowledgement,

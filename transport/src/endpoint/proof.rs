@@ -99,6 +99,7 @@ impl Proofs {
     }
 
     /// False where all hosts are trusted.
+    #[inline]
     pub(super) fn matter(&self) -> bool {
         !self.places.is_empty()
     }

@@ -130,6 +130,7 @@ pub(super) fn rearm_tx(
 
 /// Moves a flow's one timer to `wanted`, unless it fires no later already: an early timer is
 /// cheaper than a moved one, since a flow that is woken early only looks again.
+#[inline]
 pub(super) fn rearm(
     wheel: &mut Wheel<Due>,
     timer: &mut Option<FlowTimer>,

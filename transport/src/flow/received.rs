@@ -26,15 +26,22 @@ pub(crate) enum Insertion {
 
 impl ReceivedPsns {
     /// Every PSN before this has arrived.
+    #[inline]
     pub(crate) fn cumulative(&self) -> Psn {
         self.next
     }
 
     /// True when a later PSN than `psn`, which has not arrived, has arrived. O(words from the first
     /// missing PSN to `psn`) when PSNs are missing, else O(1).
+    #[inline]
     pub(crate) fn is_overtaken(&self, words: &[u64], psn: Psn) -> bool {
+        self.ahead != 0 && self.is_behind_a_later(words, psn)
+    }
+
+    /// [`ReceivedPsns::is_overtaken`] while PSNs are missing.
+    fn is_behind_a_later(&self, words: &[u64], psn: Psn) -> bool {
         let ahead = psn.distance_from(self.next);
-        if self.ahead == 0 || ahead < 0 || ahead.unsigned_abs() >= open_window(words) {
+        if ahead < 0 || ahead.unsigned_abs() >= open_window(words) {
             return false;
         }
         let mut before = 0;
@@ -52,6 +59,7 @@ impl ReceivedPsns {
     }
 
     /// True when nothing has arrived out of order, so that the ring is not needed.
+    #[inline]
     pub(crate) fn is_gapless(&self) -> bool {
         self.ahead == 0
     }
@@ -60,6 +68,7 @@ impl ReceivedPsns {
     ///
     /// `words` has a power of two of at least two words, so that the word of the first missing PSN
     /// is never also the word of the last admitted one.
+    #[inline]
     pub(crate) fn insert(&mut self, words: &mut [u64], psn: Psn) -> Insertion {
         let ahead = psn.distance_from(self.next);
         if ahead < 0 {
@@ -82,6 +91,7 @@ impl ReceivedPsns {
     }
 
     /// True when `psn` has arrived already.
+    #[inline]
     pub(crate) fn contains(&self, words: &[u64], psn: Psn) -> bool {
         let ahead = psn.distance_from(self.next);
         if ahead < 0 || self.ahead == 0 {
@@ -92,6 +102,7 @@ impl ReceivedPsns {
     }
 
     /// The 64 PSNs of the aligned word that `psn` lies in; bits before `cumulative` are set.
+    #[inline]
     pub(crate) fn word_of(&self, words: &[u64], psn: Psn) -> u64 {
         let base = Psn(psn.0 & !63);
         let below = self.next.distance_from(base);

@@ -194,6 +194,7 @@ impl Recovery {
     ///
     /// # Panics
     /// When full: the flow asks first.
+    #[inline]
     pub(crate) fn on_sent(&mut self, packet: SentPacket) -> Psn {
         self.in_flight += packet.wire_bytes();
         self.probe_at = None;
@@ -223,6 +224,7 @@ impl Recovery {
     /// True when an acknowledgement agrees with the segments that were sent; a forged one does not.
     /// `parity` packets of the last block were not sent yet; a receiver that has decoded the block
     /// reports them as arrived.
+    #[inline]
     pub(crate) fn is_plausible(&self, ack: &Ack, parity: u8) -> bool {
         let beyond = |psn: Psn| psn.distance_from(self.sent.next());
         beyond(ack.cumulative) <= i32::from(parity) && beyond(ack.psn) < 0
@@ -292,6 +294,7 @@ impl Recovery {
     /// The peer has sent feedback, which reports an arrival that was not known yet (`any`) or is
     /// about a segment that is outstanding (`current`). Feedback about other segments is late or
     /// replayed: it does not show that the peer is still there.
+    #[inline]
     fn note_feedback(&mut self, any: bool, current: bool) {
         if any || current {
             self.silent = 0;
@@ -355,6 +358,7 @@ impl Recovery {
     }
 
     /// The next segment that later acknowledgements show to be lost. Call until `None`.
+    #[inline]
     pub(crate) fn next_overtaken(&mut self) -> Option<Loss> {
         let window = self.reorder_window?;
         let limit = self.newest_acked.as_ps().checked_sub(window.as_ps())?;
@@ -363,12 +367,14 @@ impl Recovery {
 
     /// The next segment in flight that was sent before `limit`, now declared lost. Call until
     /// `None`: each call takes one out of flight.
+    #[inline]
     pub(crate) fn next_sent_before(&mut self, limit: Instant, by: Inference) -> Option<Loss> {
         let (psn, _) = self.oldest().filter(|&(_, at)| at < limit)?;
         self.mark_lost(psn).map(|packet| Loss { packet, by })
     }
 
     /// Takes `psn` out of flight and queues it to be sent again.
+    #[inline(never)]
     fn mark_lost(&mut self, psn: Psn) -> Option<SentPacket> {
         let packet = self.sent.lose(psn)?;
         self.in_flight -= packet.wire_bytes();

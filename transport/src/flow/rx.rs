@@ -157,6 +157,7 @@ impl RxFlow {
     }
 
     /// A segment that has not arrived before, with buffers on loan.
+    #[inline]
     fn place(
         &mut self,
         rx: &RxSegment,
@@ -166,7 +167,7 @@ impl RxFlow {
     ) -> Result<Placement, DropReason> {
         let Some(buffer) = cx.buffers.get(self.lease) else { return Err(DropReason::TableFull) };
         let (id, msg) = self.message(rx, data, buffer.ring, cx.msgs)?;
-        let place = BlockPosition::of(data, msg.len, cx.config)?;
+        let place = BlockPosition::claimed(data, msg.len, cx.config)?;
         if rx.trimmed {
             let payload = msg.len.saturating_sub(data.offset).min(cx.config.payload_max.into());
             let overhead = cx.config.segment_overhead() + cx.config.ext_beside(rx.hdr.ext);
@@ -312,6 +313,7 @@ impl RxFlow {
     }
 
     /// The message that `data` belongs to, opened when this is its first segment.
+    #[inline]
     fn message<'m>(
         &mut self,
         rx: &RxSegment,
@@ -341,11 +343,13 @@ impl RxFlow {
     }
 
     /// True when the segment of `psn` has arrived, or is needed no more.
+    #[inline]
     pub(crate) fn has_arrived(&self, psn: Psn, buffers: &RxBuffers) -> bool {
         self.received.contains(buffers.words(self.lease), psn)
     }
 
     /// True while a message of this flow is on its way.
+    #[inline]
     pub(crate) fn is_receiving(&self) -> bool {
         self.msgs.has_open()
     }
@@ -394,6 +398,7 @@ impl RxFlow {
     }
 
     /// The header of the acknowledgement `ack`, at the moment it leaves.
+    #[inline]
     pub(crate) fn header(
         &self,
         ack: &PendingAck,

@@ -221,6 +221,7 @@ impl SentPackets {
     ///
     /// # Panics
     /// When full: the flow asks first.
+    #[inline]
     pub(crate) fn push(&mut self, packet: SentPacket) -> Psn {
         assert!(!self.is_full(), "sent-packet ring overrun");
         let psn = self.next;

@@ -26,7 +26,7 @@ use crate::slab::Slab;
 use crate::stats::Stats;
 use crate::time::Instant;
 use crate::units::{Bytes, FlowId, HostId, Key, MsgId, MsgNo};
-use crate::wire::Ext;
+use crate::wire::{Ext, data};
 use blocks::ParityDue;
 
 pub use standing::Standing;
@@ -135,6 +135,9 @@ pub(crate) struct TxFlow {
     extended: Extended,
     /// Wire bytes of a packet beside its payload and extensions that only some of its packets have.
     overhead: u16,
+    /// [`TxFlow::overhead`] and, where the flow is coded, the extension that places a packet in its
+    /// block.
+    coded_overhead: u16,
     /// When the receiver was last sent proof of this host's address, and what proves it.
     proved: Option<(Instant, u64)>,
     /// The receiver said that it has no room for the flow.
@@ -157,6 +160,8 @@ impl TxFlow {
     ) -> Self {
         let code = config.code_of(&path);
         let extended = config.extended(cc.kind());
+        let overhead = config.segment_overhead() + config.ext_beside(extended.extent);
+        let code_len = if code.is_some() { data::CODE_LEN } else { 0 };
         let mut loss = config.loss;
         if code.is_some() {
             // A gap is no loss as long as its block can be decoded; the receiver reports when it
@@ -193,7 +198,8 @@ impl TxFlow {
             swept_until: Instant::ZERO,
             kept_at: Instant::ZERO,
             extended,
-            overhead: config.segment_overhead() + config.ext_beside(extended.extent),
+            overhead,
+            coded_overhead: overhead + config.extensions(code_len),
             proved: None,
             refused_flow: false,
         }
@@ -203,7 +209,7 @@ impl TxFlow {
     pub(crate) fn post(&mut self, config: &Config, id: MsgId, len: u32) {
         let (packets, payload) = self.packets_of(config, len);
         self.unsent_segments += packets;
-        let overhead = packets * u64::from(self.overhead(config));
+        let overhead = packets * u64::from(self.coded_overhead);
         self.unsent_bytes += Bytes(payload + overhead);
         // Half the window, so that the receiver's open part always covers the outstanding PSNs.
         self.recovery.reserve(self.unsent_segments, config.psn_window / 2);
@@ -240,6 +246,7 @@ impl TxFlow {
 
     /// The bytes that wait to be sent, and how many of them might leave now;
     /// [`TxFlow::poll_segment`] decides.
+    #[inline]
     pub(crate) fn backlog(&self) -> Backlog {
         let (cwnd, refused) = (self.window.cwnd, self.refused);
         if self.failed {
@@ -255,11 +262,13 @@ impl TxFlow {
     }
 
     /// True when nothing is outstanding and nothing is to be sent.
+    #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.unfinished.is_empty() || self.failed
     }
 
     /// The cached window and the bytes in flight, for traces and samples.
+    #[inline]
     pub(crate) fn window(&self) -> (Window, Bytes) {
         (self.window, self.recovery.in_flight())
     }
@@ -284,6 +293,11 @@ impl TxFlow {
         // Receivers ask for the tail of a coded flow themselves.
         let tail = self.unsent == 0 && self.code.is_none();
         let recovery = self.recovery.next_timer(now, tail, &config.loss);
+        let due = earliest(recovery, self.window.wake_at);
+        let is_free = self.window.pacing.is_none() && self.held_until == Instant::ZERO;
+        if is_free && config.keep_alive.is_none() {
+            return due;
+        }
         let paced = self.window.pacing.map(|_| self.pacer.next_at());
         let paced = paced.map(|at| {
             let early = at.as_ps().saturating_sub(ahead.of(&self.path).as_ps());
@@ -293,7 +307,7 @@ impl TxFlow {
         let leave_at = paced.map_or(self.held_until, |at| at.max(self.held_until));
         let leave_at = (leave_at > now && work).then_some(leave_at);
         let keep_at = self.keep_at(now, config);
-        earliest(earliest(recovery, leave_at), earliest(self.window.wake_at, keep_at))
+        earliest(due, earliest(leave_at, keep_at))
     }
 
     /// Fails every unfinished message, by name, because the peer does not answer.
@@ -312,6 +326,7 @@ impl TxFlow {
     }
 
     /// True when the flow was closed and is finished, so that its state is not needed any more.
+    #[inline]
     pub(crate) fn is_over(&self) -> bool {
         self.closing && self.is_idle()
     }

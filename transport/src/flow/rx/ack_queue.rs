@@ -37,11 +37,13 @@ impl AckQueue {
     }
 
     /// Queues `ack`; the oldest is discarded when there is no room.
+    #[inline]
     pub(crate) fn push(&mut self, flow: FlowId, ack: PendingAck, stats: &mut Stats) {
         self.answer(Answer::Segment(flow, ack), stats);
     }
 
     /// Queues any answer; the oldest is discarded when there is no room.
+    #[inline]
     pub(crate) fn answer(&mut self, answer: Answer, stats: &mut Stats) {
         if self.queue.len() >= self.capacity {
             if self.queue.pop_front().is_some_and(|oldest| oldest.has_echo()) {
@@ -103,6 +105,7 @@ impl AckQueue {
     }
 
     /// The oldest; the caller asks [`AckQueue::echoed`] of it next.
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<Answer> {
         let first = self.queue.pop_front();
         if self.queue.is_empty() {

@@ -17,7 +17,7 @@ use crate::ec::{Block, BlockShape, Ec, ErasureCode as _};
 use crate::segment::{Restore, RxSegment};
 use crate::stats::DropReason;
 use crate::units::{MsgId, Psn};
-use crate::wire::{BlockNack, Body, Data, Header};
+use crate::wire::{BlockNack, Body, Coded, Data, Header};
 
 /// The place of a packet in a block.
 pub(super) struct BlockPosition {
@@ -48,12 +48,25 @@ pub(super) struct Gain {
 impl BlockPosition {
     /// The place that `data`, of a message of `msg_len` bytes, claims; `None` when it belongs to no
     /// block.
-    pub(super) fn of(
+    #[inline]
+    pub(super) fn claimed(
         data: &Data,
         msg_len: u32,
         config: &Config,
     ) -> Result<Option<Self>, DropReason> {
-        let Some(code) = data.code else { return Ok(None) };
+        match data.code {
+            Some(code) => Self::of(code, data, msg_len, config).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The place that `data`, of a message of `msg_len` bytes, claims by its extension `code`.
+    pub(super) fn of(
+        code: Coded,
+        data: &Data,
+        msg_len: u32,
+        config: &Config,
+    ) -> Result<Self, DropReason> {
         let bad = DropReason::BadSegment;
         let payload_max = u32::from(config.payload_max);
         let shape = BlockShape::new(code.data(), code.parity()).map_err(|_| bad)?;
@@ -77,7 +90,7 @@ impl BlockPosition {
         let span = Span { first, packets: block.packets() };
         let payload_len = left.min(config.payload_max);
         let offset = block.first * payload_max;
-        Ok(Some(Self { shape, block, msg_len, offset, span, payload_len }))
+        Ok(Self { shape, block, msg_len, offset, span, payload_len })
     }
 
     /// Computes the effect on the block after a packet of it has been noted in `received`.
@@ -143,14 +156,12 @@ impl RxFlow {
 
     /// True when every packet of the block of `data`, which has arrived before, counts as arrived.
     pub(super) fn is_whole(&self, data: &Data, cx: &RxContext<'_>) -> bool {
-        if data.code.is_none() {
-            return false;
-        }
+        let Some(code) = data.code else { return false };
         match self.msgs.state(cx.buffers.ring(self.lease), data.msg) {
             Some(MsgState::Done) => true,
             Some(MsgState::Open(id)) => {
                 let len = cx.msgs.get(id).map_or(0, |msg| msg.len);
-                let place = BlockPosition::of(data, len, cx.config).ok().flatten();
+                let place = BlockPosition::of(code, data, len, cx.config).ok();
                 place.is_some_and(|place| self.missing(place.span, cx.buffers) == 0)
             }
             Some(MsgState::Unseen) | None => false,

@@ -18,7 +18,7 @@ use crate::lb::{Lb, LoadBalancer as _};
 use crate::segment::{RxSegment, TxSegment};
 use crate::time::Instant;
 use crate::units::{Bytes, Psn};
-use crate::wire::{Ack, BlockNack, Coded, data};
+use crate::wire::{Ack, BlockNack, Coded};
 
 /// Parity to be sent before anything else that is new.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,13 +54,6 @@ impl TxFlow {
         let longest = (u64::from(len) - before_last).min(payload_max);
         let parity = u64::from(code.shape().parity()) * (full * payload_max + longest);
         (blocks.packets(), u64::from(len) + parity)
-    }
-
-    /// Wire bytes of a packet of this flow beside its payload, without extensions that only some
-    /// have.
-    pub(super) fn overhead(&self, config: &Config) -> u16 {
-        let code = if self.code.is_some() { data::CODE_LEN } else { 0 };
-        self.overhead + config.extensions(code)
     }
 
     /// The header fields that the packet at `offset` of a message carries beside the fixed ones.
@@ -124,18 +117,24 @@ impl TxFlow {
 
     /// Leaves out parity of a block that has arrived whole before it was sent: its PSNs are passed
     /// over, for the receiver counts them as arrived.
-    pub(super) fn pass_over_parity(&mut self, cx: &TxContext<'_>) {
-        let due = self.parity;
-        if due.left == 0 {
-            return;
+    #[inline]
+    pub(super) fn pass_over_parity(&mut self) {
+        if self.parity.left > 0 {
+            self.pass_over_due();
         }
+    }
+
+    /// [`TxFlow::pass_over_parity`] while parity is due.
+    #[inline(never)]
+    fn pass_over_due(&mut self) {
+        let due = self.parity;
         let behind = u32::from(due.data) + u32::from(due.all - due.left);
         let first = Psn(self.recovery.next().0.wrapping_sub(behind));
         let data = Span { first, packets: due.data };
         if self.recovery.arrived_of(data).count_ones() < u32::from(due.data) {
             return;
         }
-        let packet = Bytes(u64::from(self.overhead(cx.config) + due.len));
+        let packet = Bytes(u64::from(self.coded_overhead + due.len));
         for _ in 0..due.left {
             self.recovery.pass_over();
             self.unsent_segments -= 1;
@@ -185,7 +184,7 @@ impl TxFlow {
         let mut acked = Bytes::ZERO;
         let arrived = arrivals(&mut self.unfinished, &mut acked, cx);
         let any = self.recovery.on_arrived_of(span, bits, arrived);
-        self.pass_over_parity(cx);
+        self.pass_over_parity();
         any
     }
 

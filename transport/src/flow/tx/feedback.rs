@@ -134,7 +134,7 @@ impl TxFlow {
         let arrived = arrivals(&mut self.unfinished, &mut acked, cx);
         self.recovery.on_report(report, arrived);
         self.end_hold(acked);
-        self.pass_over_parity(cx);
+        self.pass_over_parity();
         self.reported += acked;
     }
 
@@ -219,7 +219,7 @@ impl TxFlow {
             self.recovery.on_arrived_of(span, u64::MAX, arrived);
         }
         self.end_hold(acked);
-        self.pass_over_parity(cx);
+        self.pass_over_parity();
         cx.stats.spurious += u64::from(spurious);
         Some((acked, round_trip.saturating_sub(Duration::from_wire(ack.held))))
     }

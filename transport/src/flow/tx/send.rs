@@ -209,7 +209,7 @@ impl TxFlow {
         let psn =
             if copy { self.recovery.on_copied(packet) } else { self.recovery.on_sent(packet) };
         self.unsent_segments -= 1;
-        self.unsent_bytes -= Bytes(u64::from(self.overhead(config) + payload_len));
+        self.unsent_bytes -= Bytes(u64::from(self.coded_overhead + payload_len));
         self.segment(psn, &packet, &carried, out);
         Ok(())
     }
@@ -291,7 +291,11 @@ impl Carried {
     }
 
     /// Bytes on the wire of these fields and of `payload_len` bytes of payload.
+    #[inline]
     fn wire_len(&self, config: &Config, payload_len: u16) -> u16 {
+        if self.open.is_none() && self.tag == 0 && self.code.is_none() {
+            return payload_len;
+        }
         let extensions = if self.open.is_some() { data::OPEN_LEN } else { 0 }
             + if self.tag == 0 { 0 } else { data::TAG_LEN }
             + if self.code.is_some() { data::CODE_LEN } else { 0 };

@@ -99,7 +99,7 @@ impl Pair {
             for (index, segment) in self.burst.iter().enumerate() {
                 let len = transport::Bytes(u64::from(segment.payload.len) + 100);
                 self.free[from] = self.free[from].max(self.now) + config.line_rate.time_for(len);
-                let control = segment.class() != TrafficClass::Data;
+                let control = !segment.class().is_data();
                 if self.rng.chance(0.02) {
                     self.losses += 1;
                     continue;

@@ -259,6 +259,10 @@ impl Case {
         self.reset("cc", "fixed");
         self.reset("cc.fixed.bdps", "1000");
         self.reset("far.cc", "same");
+        self.set("sched.dcsim.bind", pick(rng, &["departure", "ack"]));
+        self.reset("sched.dcsim.unscheduled", pick(rng, &["0", "bdp", "30KB", "4MB"]));
+        self.reset("sched.dcsim.recycle", pick(rng, &["0", "8"]));
+        self.set("sched.dcsim.refund", pick(rng, &["0", "0", "1", "4"]));
         self.reset("sched.dcsim.fraction", pick(rng, &["1", "1", "0.85", "0.3", "0"]));
         let tight = if bucket > 1 { "tight" } else { "paper" };
         self.reset("sched.dcsim.rtt_max", pick(rng, &["paper", "paper", tight]));

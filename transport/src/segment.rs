@@ -92,6 +92,17 @@ pub enum Coding {
     /// Parity packet of this number, from 0, of the block that begins at the offset; the shape is
     /// in the header.
     Parity(u8),
+    /// Bytes of the message that leave as a copy, ahead of their turn.
+    Copy,
+}
+
+impl Coding {
+    /// Whether it is a copy.
+    #[inline]
+    #[must_use]
+    pub const fn is_copy(self) -> bool {
+        matches!(self, Self::Copy)
+    }
 }
 
 /// A block, for which parity was kept, that needs no more packets: restore the segments that it
@@ -155,12 +166,13 @@ impl TxSegment {
         }
     }
 
-    /// The traffic class of the packet: acknowledgements, refusals and packets of schedulers are
+    /// The traffic class of the packet: copies are unscheduled data; acknowledgements, refusals and packets of schedulers are
     /// control; a note names its class.
     #[inline]
     #[must_use]
     pub const fn class(&self) -> TrafficClass {
         match &self.hdr.body {
+            Body::Data(_) if self.payload.coding.is_copy() => TrafficClass::Unscheduled,
             Body::Data(_) => TrafficClass::Data,
             Body::Note(note) => note.class,
             _ => TrafficClass::Control,

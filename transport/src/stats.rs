@@ -79,6 +79,8 @@ reasons! {
     ProbeAckQueueFull => "probe_ack_queue_full",
     /// The queue of probes was full; such drops may be intended and no loss of data.
     ProbeQueueFull => "probe_queue_full",
+    /// There was no room for a copy that leaves ahead of its turn; its segment still waits for it.
+    UnscheduledQueueFull => "unscheduled_queue_full",
     /// A cell, or a packet between cells, met another in a switch without buffers. A bug, or clocks
     /// that are off by too much.
     Collision => "collision",
@@ -149,6 +151,7 @@ impl DropReason {
     pub const fn queue_full(class: TrafficClass) -> Self {
         match class {
             TrafficClass::Data => Self::DataQueueFull,
+            TrafficClass::Unscheduled => Self::UnscheduledQueueFull,
             TrafficClass::Trimmed | TrafficClass::Control => Self::ControlQueueFull,
             TrafficClass::ProbeAck => Self::ProbeAckQueueFull,
             TrafficClass::Probe => Self::ProbeQueueFull,

@@ -41,6 +41,12 @@ impl TokenBucket {
         self.full_at = self.full_at.max(now) + self.interval;
     }
 
+    /// Gives a token back at `now`, as far as there is room for it.
+    pub fn give_back(&mut self, now: Instant) {
+        let missing = self.full_at.since(now).saturating_sub(self.interval);
+        self.full_at = now + missing;
+    }
+
     /// Lets tokens come every `interval` from `now` on. Tokens that have come stay, and so does a
     /// part of a token.
     pub fn set_interval(&mut self, interval: Duration, now: Instant) {
@@ -97,6 +103,17 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_token_that_comes_back_is_there_at_once_unless_the_bucket_is_full() {
+        let (now, mut bucket) = (Instant::from_ps(500), TokenBucket::new(Duration::from_ps(70), 2));
+        bucket.give_back(now);
+        assert_eq!(bucket, TokenBucket { full_at: now, ..bucket }, "full");
+        (0..2).for_each(|_| bucket.take(now));
+        assert_eq!(bucket.ready_at(), Instant::from_ps(570));
+        bucket.give_back(now);
+        assert_eq!(bucket.ready_at(), now);
+    }
 
     fn share(data: u64) -> ProbeShare {
         ProbeShare { data: Bytes(data), probe: Bytes(64), overhead: 2.1 }

@@ -33,6 +33,8 @@ struct Slotted {
     next_slot: u64,
     /// Every n-th turn is a copy; 0 for none.
     copies: u64,
+    /// Turns name the segment behind up to so many others.
+    skips: u16,
     turns: u64,
     /// Turns that leave everything to the flow.
     open: bool,
@@ -62,6 +64,7 @@ impl Slotted {
             flows: RoundRobin::new(64),
             next_slot: 0,
             copies,
+            skips: 0,
             turns: 0,
             open: false,
             first: VecDeque::new(),
@@ -100,7 +103,7 @@ impl Sending for Slotted {
 
     fn next_turn(&mut self, now: Instant, until: Instant) -> Option<Turn> {
         if let Some((flow, at)) = self.first.pop_front() {
-            return Some(Turn::chosen(flow, Choice { ev: None, at, copy: false }));
+            return Some(Turn::chosen(flow, Choice { at, ..Choice::default() }));
         }
         if self.open {
             return self.flows.next_turn(now, until);
@@ -115,7 +118,9 @@ impl Sending for Slotted {
         self.turns += 1;
         let copy = self.copies > 0 && self.turns.is_multiple_of(self.copies);
         let ev = EntropyValue(FIRST_EV + u16::try_from(self.turns % 64).unwrap());
-        let choice = Choice { ev: Some(ev), at: Some(at), copy };
+        let skip = u16::try_from(self.turns * 7 % (u64::from(self.skips) + 1)).unwrap();
+        let nth = (self.skips > 0).then_some(skip);
+        let choice = Choice { ev: Some(ev), at: Some(at), copy, nth };
         self.next_slot = number + 1;
         self.named = Some(choice);
         Some(Turn::chosen(flow, choice))
@@ -389,6 +394,7 @@ proptest! {
     fn departures_are_exact_and_every_message_arrives_once(
         lens in prop::collection::vec(1u32..60_000, 1..6),
         copies in prop_oneof![Just(0u64), 2u64..5],
+        skips in prop_oneof![Just(0u16), 1u16..9],
         (loss, repeat, jitter, marks) in (0u64..15, 0u64..15, 0u64..12, 0u64..15),
         burst in prop_oneof![1usize..4, Just(BURST)],
         answers in prop::sample::select(vec![
@@ -399,6 +405,7 @@ proptest! {
     ) {
         let config = config(|_| ());
         let scheds = [Slotted::new(copies, Answers::Free), Slotted::new(0, answers)];
+        let scheds = scheds.map(|sched| Slotted { skips, ..sched });
         let mut pair = Pair::new(&config, scheds);
         (pair.loss, pair.repeat, pair.jitter, pair.marks) = (loss, repeat, jitter, marks);
         pair.burst = burst;
@@ -444,6 +451,36 @@ fn an_epoch_of_slots_takes_one_call() {
     pair.run(long());
     assert_eq!(pair.data.len(), 64);
     assert_eq!(pair.bursts, 64 / EPOCH);
+}
+
+#[test]
+fn a_turn_takes_the_segment_that_it_names_and_psns_stay_in_the_order_of_the_message() {
+    let run = |copies, skips| {
+        let config = config(|s| s.cc = CcKind::Fixed);
+        let sched = Slotted { skips, ..Slotted::new(copies, Answers::Free) };
+        let mut pair = Pair::new(&config, [sched, Slotted::new(0, Answers::Free)]);
+        let flow = pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap();
+        pair.post(flow, 6000);
+        pair.run(long());
+        pair.audit();
+        assert_eq!(pair.events[0].len(), 1, "the message is whole");
+        let stats = *pair.hosts[0].stats();
+        assert_eq!((stats.copies, stats.retransmitted), (copies, 0));
+        let data = pair.data.iter().map(|(_, hdr)| {
+            let Body::Data(data) = hdr.body else { unreachable!() };
+            assert_eq!(data.offset, data.psn.0 * 1000, "PSNs are in the order of the message");
+            (data.psn.0, data.retransmission)
+        });
+        data.collect::<Vec<_>>()
+    };
+    // Turns 1 to 6 pass over 1, 0, 1, 0, 1, 0 segments that wait.
+    let once = |psns: [u32; 6]| psns.map(|psn| (psn, false)).to_vec();
+    assert_eq!(run(0, 1), once([1, 0, 3, 2, 5, 4]));
+    // Each second turn is a copy, as long as there is one; each other turn passes over segment 0
+    // until nothing else waits. Copies have their turns behind all that has not left.
+    let mut sent = once([1, 2, 3, 4, 5, 0]);
+    sent.splice(5..5, [(2, true), (4, true)]);
+    assert_eq!(run(2, 1), sent);
 }
 
 #[test]

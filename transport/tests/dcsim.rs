@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 use transport::cc::CcKind;
-use transport::sched::dcsim::{DcSim, SimCounts};
+use transport::sched::dcsim::{Bind, DcSim, SimCounts, Unscheduled};
 use transport::sched::{Label, Sched, SchedKind};
 use transport::wire::AccountedSizes;
 use transport::wire::class::TrafficClass;
@@ -18,6 +18,7 @@ use transport::{
 };
 
 const HOSTS: u32 = 3;
+const CLASSES: usize = TrafficClass::ALL.len();
 
 /// What the wire does to packets of one class, of 100.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,7 +34,7 @@ struct Net {
     now: Instant,
     rng: Rng,
     /// By class.
-    weather: [Weather; 5],
+    weather: [Weather; CLASSES],
     wire: BinaryHeap<Reverse<(Instant, u64)>>,
     packets: BTreeMap<u64, (u32, RxSegment)>,
     number: u64,
@@ -77,7 +78,7 @@ impl Net {
             hosts: (0..HOSTS).map(host).collect(),
             now: Instant::ZERO,
             rng: rng.fork("weather", 0),
-            weather: [Weather::default(); 5],
+            weather: [Weather::default(); CLASSES],
             wire: BinaryHeap::new(),
             packets: BTreeMap::new(),
             number: 0,
@@ -179,15 +180,15 @@ impl Net {
     }
 }
 
-fn weather() -> impl Strategy<Value = [Weather; 5]> {
+fn weather() -> impl Strategy<Value = [Weather; CLASSES]> {
     let one = (0_u64..40, 0_u64..30, 0_u64..30_000).prop_map(|(loss, repeat, jitter_ns)| Weather {
         loss,
         repeat,
         jitter_ns,
     });
     let calm = Just(Weather::default());
-    prop::collection::vec(prop_oneof![2 => calm, 1 => one], 5).prop_map(|all| {
-        let mut weather = [Weather::default(); 5];
+    prop::collection::vec(prop_oneof![2 => calm, 1 => one], CLASSES).prop_map(|all| {
+        let mut weather = [Weather::default(); CLASSES];
         weather.copy_from_slice(&all);
         weather
     })
@@ -201,6 +202,9 @@ proptest! {
         weather in weather(), seed: u64,
         fraction in prop_oneof![Just(1.0_f32), Just(0.0), 0.0_f32..1.0],
         per_sim in 1_u16..4, queue in 1_u16..16, bucket in 1_u16..4,
+        (bind, tail) in (prop::sample::select(vec![Bind::Ack, Bind::Departure]), any::<bool>()),
+        unscheduled in prop_oneof![Just(0_u64), 0_u64..1_000_000],
+        (recycle, refund) in (0_u16..9, prop_oneof![Just(0_u16), 1_u16..8]),
         flows in prop::collection::vec(
             (0_u32..HOSTS, 1_u32..HOSTS, 0_u32..3, 1_u32..300_000), 1..8,
         ),
@@ -209,6 +213,9 @@ proptest! {
             let params = &mut settings.sched_params.dcsim;
             (params.fraction, params.per_sim) = (fraction, per_sim);
             (params.queue, params.bucket) = (queue, bucket);
+            (params.bind, params.tail) = (bind, tail);
+            params.unscheduled = Unscheduled::Bytes(unscheduled);
+            (params.recycle, params.refund) = (recycle, refund);
         });
         let mut net = Net::new(&config, seed);
         net.weather = weather;
@@ -243,7 +250,12 @@ proptest! {
         net.hosts.iter().for_each(|host| sum.add(host.stats()));
         prop_assert!(sum.data_new + sum.retransmitted <= all.acked * u64::from(per_sim));
         prop_assert!(all.answered <= sum.control_received);
-        // In any span t a host sends at most bucket + t / T' probes.
+        let most = unscheduled.div_ceil(config.mtu().0) * flows.len() as u64;
+        prop_assert!(sum.copies <= most, "{} copies of {most}", sum.copies);
+        // In any span t a host sends at most bucket + t / T' probes, where no token comes back.
+        if refund > 0 {
+            return Ok(());
+        }
         let slot = (9000.0 * f64::from(per_sim) + 134.4) * 10.0;
         for left in &net.left {
             let sims: Vec<f64> = left

@@ -171,13 +171,13 @@ impl Pair {
             };
             msg[start..start + len].to_vec()
         });
-        let payload = if tx.class() != TrafficClass::Data { Vec::new() } else { payload };
+        let payload = if !tx.class().is_data() { Vec::new() } else { payload };
         if (self.drops)(tx) || self.rng.chance(self.weather.loss) {
             return;
         }
         let copies = 1 + u32::from(self.rng.chance(self.weather.duplicate));
         for _ in 0..copies {
-            let trimmed = tx.class() == TrafficClass::Data && self.rng.chance(self.weather.trim);
+            let trimmed = tx.class().is_data() && self.rng.chance(self.weather.trim);
             let trimmed = trimmed || (self.trims)(tx);
             let late = if self.rng.chance(self.weather.reorder) { 40_000 } else { 0 };
             let at = self.now + self.delay + Duration::from_ns(self.rng.below(late));

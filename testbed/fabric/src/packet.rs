@@ -51,6 +51,8 @@ impl Flags {
 
     const CLASS_AT: u32 = 4;
     const CLASS: u8 = 0b111 << Self::CLASS_AT;
+    /// Bits of which the two classes with payload have none.
+    const NO_DATA: u8 = 0b110 << Self::CLASS_AT;
 
     /// A packet of `class` without a flag.
     #[must_use]
@@ -80,18 +82,19 @@ impl Packet {
     pub const fn class(&self) -> TrafficClass {
         match (self.flags.0 & Flags::CLASS) >> Flags::CLASS_AT {
             0 => TrafficClass::Data,
-            1 => TrafficClass::Trimmed,
-            2 => TrafficClass::Control,
-            3 => TrafficClass::ProbeAck,
+            1 => TrafficClass::Unscheduled,
+            2 => TrafficClass::Trimmed,
+            3 => TrafficClass::Control,
+            4 => TrafficClass::ProbeAck,
             _ => TrafficClass::Probe,
         }
     }
 
-    /// Whether it carries payload; every other class has priority over data.
+    /// Whether it carries payload; every class without has priority over data.
     #[inline]
     #[must_use]
     pub const fn is_data(&self) -> bool {
-        self.flags.0 & Flags::CLASS == 0
+        self.flags.0 & Flags::NO_DATA == 0
     }
 
     /// The packet without its payload, in the class of trimmed packets.
@@ -203,7 +206,7 @@ mod tests {
                     Packet { handle: 0, dst: HostId(0), hash: 0, len: 9, trim_len: 9, flags };
                 assert_eq!(
                     (packet.class(), packet.is_data()),
-                    (class, class == TrafficClass::Data)
+                    (class, class.is_data())
                 );
                 assert_eq!(flags.has(all), flags != Flags::of(class));
             }

@@ -507,7 +507,7 @@ impl Transit {
         driver: &mut Driver<'_>,
     ) {
         if let Some(packet) = lost {
-            self.lose(state, packet, DropReason::DataQueueFull, at, driver);
+            self.lose(state, packet, DropReason::queue_full(packet.class()), at, driver);
         }
     }
 

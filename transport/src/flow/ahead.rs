@@ -52,8 +52,8 @@ pub(crate) trait Steering: Copy {
     fn at(&self) -> Option<Instant> {
         None
     }
-    fn copy(&self) -> bool {
-        false
+    fn nth(&self) -> Option<u16> {
+        None
     }
 }
 
@@ -66,8 +66,8 @@ impl Steering for Choice {
     fn at(&self) -> Option<Instant> {
         self.at
     }
-    fn copy(&self) -> bool {
-        self.copy
+    fn nth(&self) -> Option<u16> {
+        self.nth
     }
 }
 

@@ -201,9 +201,9 @@ impl Recovery {
         self.sent.push(packet)
     }
 
-    /// Notes a new segment that leaves as a copy: it waits to be sent in its turn, and is not in
-    /// flight. Otherwise as [`Recovery::on_sent`].
-    pub(crate) fn on_copied(&mut self, packet: SentPacket) -> Psn {
+    /// Notes a new segment that leaves as a copy, or not at all yet: it waits to be sent in its
+    /// turn, and is not in flight. Otherwise as [`Recovery::on_sent`].
+    pub(crate) fn on_waiting(&mut self, packet: SentPacket) -> Psn {
         self.lost_bytes += packet.wire_bytes();
         self.sent.push_waiting(packet)
     }
@@ -211,6 +211,20 @@ impl Recovery {
     /// The segment to send again next: the oldest that still counts as lost.
     pub(crate) fn next_lost(&self) -> Option<(Psn, &SentPacket)> {
         self.sent.first_lost()
+    }
+
+    /// The segment that waits behind `skip` others: those that have left only as a copy wait behind
+    /// `unsent` segments that were never sent, and these behind all others. `Err` is how many that
+    /// were never sent come before it; it is one of these.
+    pub(crate) fn nth_waiting(&self, skip: usize, unsent: u64) -> Result<Option<Psn>, usize> {
+        let before = (self.sent.lost() - self.sent.copies()) as usize;
+        let Some(beyond) = skip.checked_sub(before) else {
+            return Ok(self.sent.nth_lost(skip, false).map(|(psn, _)| psn));
+        };
+        match usize::try_from(unsent).unwrap_or(usize::MAX) {
+            unsent if beyond < unsent => Err(beyond),
+            unsent => Ok(self.sent.nth_lost(beyond - unsent, true).map(|(psn, _)| psn)),
+        }
     }
 
     /// Notes that the lost segment `psn` was sent again, as `packet`.

@@ -57,11 +57,27 @@ pub(crate) struct Marks(u8);
 impl Marks {
     const RESENT: u8 = 0x80;
     const COPIED: u8 = 0x40;
-    /// Set where a segment that left as a copy at first was sent again after its own turn.
-    const COPY_RESENT: u8 = 0x20;
+    /// Alone, set where a later segment had its turn before this one; with COPIED, where a segment
+    /// of either kind was sent again after its own turn.
+    const HELD: u8 = 0x20;
 
     /// Marks of a segment that has left only as a copy.
     pub(crate) const COPY: Self = Self(Self::COPIED);
+
+    /// Marks of a segment that has not left, because a later one had its turn first.
+    pub(crate) const PASSED_OVER: Self = Self(Self::HELD);
+
+    /// True before the segment has had its first turn.
+    #[inline]
+    pub(crate) const fn awaits_turn(self) -> bool {
+        self.0 == Self::COPIED || self.0 == Self::HELD
+    }
+
+    /// True when a transmission with these marks is not the first that leaves.
+    #[inline]
+    pub(crate) const fn repeats(self) -> bool {
+        self.resent() && self.0 & (Self::COPIED | Self::HELD) != Self::HELD
+    }
 
     /// True when its first transmission was a copy.
     #[inline]
@@ -76,14 +92,16 @@ impl Marks {
 
     /// The marks of this packet once it is sent again.
     pub(crate) const fn again(self) -> Self {
-        let had_its_turn = self.copied() && self.resent();
-        Self(self.0 | Self::RESENT | if had_its_turn { Self::COPY_RESENT } else { 0 })
+        let both = Self::COPIED | Self::HELD;
+        let had_its_turn = self.0 & both != 0 && self.resent();
+        Self(self.0 | Self::RESENT | if had_its_turn { both } else { 0 })
     }
 
     /// True once it was sent twice in the window: a copy left outside of it.
     #[inline]
     pub(crate) const fn is_retransmission(self) -> bool {
-        self.resent() && (!self.copied() || self.0 & Self::COPY_RESENT != 0)
+        let both = Self::COPIED | Self::HELD;
+        self.resent() && (self.0 & both == 0 || self.0 & both == both)
     }
 
     /// True once it has been sent again.
@@ -95,7 +113,7 @@ impl Marks {
     /// The number of the parity packet in its block, from 0; `None` for a segment.
     #[inline]
     pub(crate) const fn parity_index(self) -> Option<u8> {
-        (self.0 & !(Self::RESENT | Self::COPIED | Self::COPY_RESENT)).checked_sub(1)
+        (self.0 & !(Self::RESENT | Self::COPIED | Self::HELD)).checked_sub(1)
     }
 }
 
@@ -143,6 +161,8 @@ pub(crate) struct SentPackets {
     lost: Chain,
     /// Segments sent again and in flight, in order of time.
     resent: Chain,
+    /// Segments of `lost` that have left only as a copy.
+    copies: u32,
 }
 
 const VACANT: SentPacket = SentPacket {
@@ -167,6 +187,7 @@ impl SentPackets {
             next: Psn(0),
             lost: Chain::default(),
             resent: Chain::default(),
+            copies: 0,
         }
     }
 
@@ -273,7 +294,10 @@ impl SentPackets {
         self.ring[slot].fate = Fate::Acked;
         if before.marks.resent() || before.fate != Fate::InFlight {
             match before.fate {
-                Fate::Lost => self.unchain(psn, |this| &mut this.lost),
+                Fate::Lost => {
+                    self.copies -= u32::from(before.marks == Marks::COPY);
+                    self.unchain(psn, |this| &mut this.lost);
+                }
                 Fate::InFlight => self.unchain(psn, |this| &mut this.resent),
                 Fate::Spare | Fate::Acked => {}
             }
@@ -300,6 +324,7 @@ impl SentPackets {
     /// As [`SentPackets::push`].
     pub(crate) fn push_waiting(&mut self, packet: SentPacket) -> Psn {
         let psn = self.push(SentPacket { fate: Fate::Spare, ..packet });
+        self.copies += u32::from(packet.marks == Marks::COPY);
         self.want(psn);
         psn
     }
@@ -335,8 +360,20 @@ impl SentPackets {
         debug_assert!(self.entry(psn).is_some_and(|entry| entry.fate == Fate::Lost));
         self.unchain(psn, |this| &mut this.lost);
         let slot = self.slot(psn);
+        self.copies -= u32::from(self.ring[slot].marks == Marks::COPY);
         self.ring[slot] = packet;
         self.chain(psn, |this| &mut this.resent);
+    }
+
+    /// The segment that waits behind `skip` others in its queue: where `copies`, among those that
+    /// have left only as a copy, else among the rest. O(segments that wait before it).
+    pub(crate) fn nth_lost(&self, skip: usize, copies: bool) -> Option<(Psn, &SentPacket)> {
+        let chain = (0..self.lost.len).scan(self.lost.first, |psn, _| {
+            let here = *psn;
+            *psn = self.ring[self.slot(here)].links.after;
+            Some((here, &self.ring[self.slot(here)]))
+        });
+        chain.filter(|(_, packet)| (packet.marks == Marks::COPY) == copies).nth(skip)
     }
 
     /// The oldest loss that was not sent again yet.
@@ -358,6 +395,11 @@ impl SentPackets {
     /// Segments that wait to be sent again.
     pub(crate) fn lost(&self) -> u32 {
         self.lost.len
+    }
+
+    /// Segments of these that have left only as a copy.
+    pub(crate) fn copies(&self) -> u32 {
+        self.copies
     }
 
     /// True when some segment waits to be sent again.
@@ -549,6 +591,11 @@ mod tests {
         assert!(turn.resent() && !turn.is_retransmission() && turn.again().is_retransmission());
         assert_eq!(turn.again().parity_index(), None);
         assert_eq!(Marks::default().parity_index(), None);
+        let first = Marks::PASSED_OVER.again();
+        assert!(first.resent() && !first.repeats() && !first.is_retransmission());
+        assert!(first.again().repeats() && first.again().is_retransmission());
+        assert!(Marks::PASSED_OVER.awaits_turn() && Marks::COPY.awaits_turn());
+        assert!(!first.awaits_turn() && !turn.awaits_turn() && turn.repeats());
         assert_eq!(Marks::parity(15).parity_index(), Some(15));
     }
 

@@ -18,6 +18,8 @@
 //! flow's timer says so, and then waits at the head again. Nothing here infers loss or moves a
 //! window; the transport's preset has one that is wide enough and leaves loss to the timer.
 
+mod account;
+mod copies;
 mod figures;
 mod line;
 mod params;
@@ -33,7 +35,7 @@ use alloc::collections::VecDeque;
 
 pub use crate::stats::SimCounts;
 pub use figures::Figures;
-pub use params::{DcSimParams, Order, RttMax};
+pub use params::{Bind, DcSimParams, Order, RttMax, Unscheduled};
 
 use super::{
     Answers, Arrival, Backlog, Choice, Label, Protocol, Receiving, SchedSetup, Scheduling, Sending,
@@ -103,13 +105,7 @@ impl DcSim {
         let patience = (timeout * timeouts.sum::<u64>()).max(setup.give_up);
         Self {
             terms,
-            sender: Sender::new(
-                &terms,
-                (params.order, params.tail),
-                flows,
-                setup.rng.clone(),
-                patience,
-            ),
+            sender: Sender::new(&terms, params, flows, setup.rng.clone(), patience),
             line: Line::new(setup.line_rate, terms.slot, terms.bucket),
             answers: VecDeque::with_capacity(terms.queue + BURST),
             acks_wait: false,
@@ -184,17 +180,22 @@ impl Sending for DcSim {
         self.sender.on_open(flow, peer, label);
     }
 
-    fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, _now: Instant) {
-        self.sender.on_backlog(flow, backlog, &mut self.figures);
+    fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant) {
+        self.sender.on_backlog(flow, backlog, now, &mut self.figures);
     }
 
     fn next_turn(&mut self, now: Instant, _until: Instant) -> Option<Turn> {
-        if !self.line.is_free(now) || !self.sender.has_due() {
+        if !self.line.is_free(now) {
             return None;
         }
-        let due = self.sender.next_due(&mut self.figures)?;
-        let choice = Choice { ev: Some(due.ev), at: None, copy: false };
-        Some(Turn::chosen(due.flow, choice))
+        let (flow, choice) = if self.sender.has_due() {
+            let due = self.sender.next_due(&mut self.figures)?;
+            (due.flow, Choice { ev: Some(due.ev), nth: due.nth, ..Choice::default() })
+        } else {
+            let (flow, ev) = self.sender.next_copy()?;
+            (flow, Choice { ev: Some(ev), copy: true, ..Choice::default() })
+        };
+        Some(Turn::chosen(flow, choice))
     }
 
     fn on_sent(
@@ -208,6 +209,8 @@ impl Sending for DcSim {
         if let Some(due) = self.sender.on_sent() {
             self.line.occupy(len, due.at);
             self.figures.departure_error.note(now.since(due.at));
+        } else if let Some(since) = self.sender.on_copied() {
+            self.line.occupy(len, since);
         }
     }
 
@@ -234,7 +237,7 @@ impl Receiving for DcSim {
         if free {
             // It became due after the call before, and would have left then.
             let since = self.asked_before;
-            self.line.occupy_before(len, since, self.sender.due_since());
+            self.line.occupy_before(len, since, self.sender.data_since());
         }
         self.acks_wait = !free;
         free
@@ -271,7 +274,7 @@ impl Protocol for DcSim {
         self.asked(now);
         self.sender.fill(now);
         while out.room() > 0 && self.line.is_free(now) {
-            let data = self.sender.due_since();
+            let data = self.sender.data_since();
             let sim_at = self.sender.sim_since().map(|since| self.line.sim_at(since));
             if let Some(at) = sim_at.filter(|at| *at <= now) {
                 let Some((peer, ev, sim)) = self.sender.next_sim(now) else {
@@ -304,7 +307,7 @@ impl Protocol for DcSim {
 
     fn handle_timeout(&mut self, now: Instant) {
         self.asked(now);
-        self.sender.handle_timeout(now, &mut self.figures);
+        self.sender.handle_timeout(now, &mut self.line, &mut self.figures);
     }
 
     fn next_given_up(&mut self) -> Option<FlowId> {

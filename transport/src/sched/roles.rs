@@ -135,6 +135,13 @@ pub struct Choice {
     /// turn is void, and the flow's backlog is reported. After 32 void turns of one poll the next
     /// ones wait until the endpoint is polled again, as after [`Sending::next_turn`] gave none.
     pub copy: bool,
+    /// Which segment: the one behind so many others that wait. Lost segments and those that were
+    /// passed over come first, oldest first, then those that were never sent, last those that have
+    /// left only as a copy. What is passed over and was never sent gets its PSN now, so that PSNs
+    /// stay in the order of messages. A flow with an erasure code, whose packets leave in order,
+    /// sends the first, and so does one in which fewer wait. `None` is the oldest that is lost or was copied, else the first that was
+    /// never sent.
+    pub nth: Option<u16>,
 }
 
 impl Turn {

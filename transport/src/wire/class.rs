@@ -16,13 +16,16 @@ pub enum Ecn {
     Ce,
 }
 
-/// The traffic class, by which a switch separates queues; highest priority last. Code points lie in
-/// the local-use pool (RFC 2474 section 6, xxxx11), are two bit flips apart, and their high three
-/// bits rise with priority.
+/// The traffic class, by which a switch separates queues. Code points lie in the local-use pool
+/// (RFC 2474 section 6, xxxx11), are two bit flips apart, and their high three bits rise with
+/// priority; those of unscheduled data are 1, which networks have for less than best effort.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum TrafficClass {
     /// Segments with payload; also how an unknown code point is read.
     Data,
+    /// Copies of segments that a scheduler has not let leave yet: a switch that tells them apart
+    /// serves them last and drops them first.
+    Unscheduled,
     /// Data that lost its payload on the way.
     Trimmed,
     /// Acknowledgements, refusals, grants. DCsim's DATA-ACK.
@@ -54,15 +57,27 @@ impl Ecn {
 }
 
 impl TrafficClass {
-    /// All classes, lowest priority first.
-    pub const ALL: [Self; 5] =
-        [Self::Data, Self::Trimmed, Self::Control, Self::ProbeAck, Self::Probe];
+    /// All classes.
+    pub const ALL: [Self; 6] = [
+        Self::Data,
+        Self::Unscheduled,
+        Self::Trimmed,
+        Self::Control,
+        Self::ProbeAck,
+        Self::Probe,
+    ];
+
+    /// Whether its packets carry payload.
+    #[must_use]
+    pub const fn is_data(self) -> bool {
+        matches!(self, Self::Data | Self::Unscheduled)
+    }
 
     /// The ECN field of a packet of this class when a host sends it: data alone may be marked.
     #[must_use]
     pub const fn ecn(self) -> Ecn {
         match self {
-            Self::Data => Ecn::Ect0,
+            Self::Data | Self::Unscheduled => Ecn::Ect0,
             _ => Ecn::NotEct,
         }
     }
@@ -72,6 +87,7 @@ impl TrafficClass {
     pub const fn dscp(self) -> u8 {
         match self {
             Self::Data => 0b00_0011,
+            Self::Unscheduled => 0b00_1111,
             Self::Trimmed => 0b01_0111,
             Self::Control => 0b01_1011,
             Self::ProbeAck => 0b10_0111,
@@ -84,6 +100,7 @@ impl TrafficClass {
     #[must_use]
     pub const fn of_dscp(dscp: u8) -> Self {
         match dscp {
+            0b00_1111 => Self::Unscheduled,
             0b01_0111 => Self::Trimmed,
             0b01_1011 => Self::Control,
             0b10_0111 => Self::ProbeAck,

@@ -42,7 +42,10 @@ pub(super) fn emit(note: &Note, (dst_flow, key): Name, out: &mut [u8]) {
     let class = match note.class {
         TrafficClass::Probe => 2,
         TrafficClass::ProbeAck => 1,
-        TrafficClass::Data | TrafficClass::Trimmed | TrafficClass::Control => 0,
+        TrafficClass::Data
+        | TrafficClass::Unscheduled
+        | TrafficClass::Trimmed
+        | TrafficClass::Control => 0,
     };
     let fixed = Fixed {
         first: first_octet(KIND_NOTE),

@@ -57,7 +57,7 @@ impl PacketSlab {
     ) -> Packet {
         let hdr = &segment.hdr;
         let (flags, len, trimmed) = if let Body::Data(data) = &hdr.body {
-            let flags = Flags::ECT.with(Flags::TRIMMABLE);
+            let flags = Flags::of(segment.class()).with(Flags::ECT.with(Flags::TRIMMABLE));
             // Switches write into data alone: echoes and notes have hops of their own.
             let flags = if hdr.ext.has_int() { flags.with(Flags::INT) } else { flags };
             let len = sizes.of_data(data, hdr.ext, segment.payload.len);

@@ -2,9 +2,11 @@
 //!
 //! Source: \[dcsim\] sec. 2.3 and fig. 1. SIMs (class Probe) leave first, each with a token of a
 //! bucket whose rate keeps the line free for the DATA that follows them; then SIM-ACKs (ProbeAck),
-//! DATA-ACKs with all other control, and last DATA. A FIFO of a small class holds a few packets,
-//! the FIFO of DATA the rest of the buffer; a full FIFO drops the packet that comes. A packet that
-//! is being sent does not count any more. Nothing is marked or trimmed. Units: bytes on the wire,
+//! DATA-ACKs with all other control, then DATA. A FIFO of a small class holds a few packets, the
+//! FIFO of DATA the rest of the buffer; a full FIFO drops the packet that comes. Unscheduled data,
+//! which the paper does not have, leaves last, and enters only while it and DATA together take less
+//! than its share of DATA's room: it neither delays DATA by more than the packet being sent nor
+//! takes what DATA needs. A packet that is being sent does not count any more. Nothing is marked or trimmed. Units: bytes on the wire,
 //! packets, picoseconds.
 
 use std::collections::VecDeque;
@@ -13,7 +15,7 @@ use transport::params::params;
 use transport::registry::Registered;
 use transport::token_bucket::{ProbeShare, TokenBucket};
 use transport::wire::class::TrafficClass;
-use transport::{DropReason, Instant, Rate, Rng};
+use transport::{Bytes, DropReason, Instant, Rate, Rng};
 
 use super::{
     Dequeued, Discipline, LinkState, PacketSizes, Qdisc, QdiscParams, QdiscSettings, Queued,
@@ -34,10 +36,12 @@ params! {
         /// a tenth of a DATA-ACK.
         //= dcsim#eq2
         overhead: f32 = 2.1, in 1.0..=64.0;
+        /// Share of the room for DATA up to which unscheduled data enters, behind all else.
+        unscheduled: f32 = 0.4, in 0.0..=1.0;
     }
 }
 
-/// SIMs with tokens, SIM-ACKs, other control, DATA.
+/// SIMs with tokens, SIM-ACKs, other control, DATA, unscheduled data.
 #[derive(Clone, Debug)]
 pub struct DcSim {
     bucket: TokenBucket,
@@ -45,15 +49,20 @@ pub struct DcSim {
     data: VecDeque<Packet>,
     data_bytes: u64,
     data_limit: u64,
-    /// The FIFOs of the small classes, indexed by [`Small`], at most `limit` packets each.
-    small: Box<[VecDeque<Packet>; 3]>,
-    /// Packets in each FIFO of `small`.
-    waiting: [u16; 3],
+    /// The FIFOs beside that of DATA: those of the small classes, indexed by [`Small`], at most
+    /// `limit` packets each, and that of unscheduled data.
+    beside: Box<[VecDeque<Packet>; 4]>,
+    /// Packets in each FIFO of `beside`.
+    waiting: [u16; 4],
     limit: u16,
     /// The link's data class is paused.
     paused: bool,
-    /// Bytes in all of `small`.
-    small_bytes: u64,
+    /// Bytes in the FIFOs of the small classes.
+    small_bytes: u32,
+    /// Bytes of unscheduled data.
+    last_bytes: u32,
+    /// Bytes of DATA and unscheduled data together up to which the latter enters.
+    last_limit: u32,
 }
 
 // Every port has room for the largest discipline.
@@ -67,14 +76,22 @@ enum Small {
     Control = 2,
 }
 
-/// The FIFO of a class; `None` for DATA, which has its own.
+/// The place of unscheduled data in `beside`.
+const LAST: usize = 3;
+
+/// The FIFO of a small class; `None` for data.
 const fn small(class: TrafficClass) -> Option<Small> {
     match class {
         TrafficClass::Probe => Some(Small::Sim),
         TrafficClass::ProbeAck => Some(Small::SimAck),
         TrafficClass::Control | TrafficClass::Trimmed => Some(Small::Control),
-        TrafficClass::Data => None,
+        TrafficClass::Data | TrafficClass::Unscheduled => None,
     }
+}
+
+/// Lengths of queues are kept in 32 bits.
+fn narrow(bytes: u64) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 impl DcSim {
@@ -85,31 +102,34 @@ impl DcSim {
         let share = ProbeShare { data: probed, probe, overhead: params.overhead };
         //= dcsim#2.3: DATA has the remainder of the buffer.
         let small = 3 * u64::from(params.queue) * probe.0;
+        let data_limit = port.data_limit.0.saturating_sub(small);
         Self {
             bucket: TokenBucket::new(share.interval(rate), params.bucket.into()),
             share,
             data: VecDeque::new(),
             data_bytes: 0,
-            data_limit: port.data_limit.0.saturating_sub(small),
-            small: Box::default(),
-            waiting: [0; 3],
+            data_limit,
+            beside: Box::default(),
+            waiting: [0; 4],
             limit: params.queue,
             paused: false,
             small_bytes: 0,
+            last_bytes: 0,
+            last_limit: narrow(Bytes(data_limit).scaled(params.unscheduled.into()).0),
         }
     }
 
     /// Whether a packet waits that needs no token.
     #[inline]
     fn has_free(&self) -> bool {
-        let data = self.data_bytes > 0 && !self.paused;
+        let data = (self.data_bytes > 0 || self.last_bytes > 0) && !self.paused;
         data || self.waiting[1] > 0 || self.waiting[2] > 0
     }
 
     fn pop_small(&mut self, class: Small) -> Option<Packet> {
-        let packet = self.small[class as usize].pop_front()?;
+        let packet = self.beside[class as usize].pop_front()?;
         self.waiting[class as usize] -= 1;
-        self.small_bytes -= packet.wire_bytes();
+        self.small_bytes -= u32::from(packet.len);
         Some(packet)
     }
 
@@ -117,9 +137,48 @@ impl DcSim {
         if self.paused {
             return None;
         }
+        if self.data_bytes == 0 {
+            return self.pop_last();
+        }
         let packet = self.data.pop_front()?;
         self.data_bytes -= packet.wire_bytes();
         Some(packet)
+    }
+
+    #[cold]
+    fn pop_last(&mut self) -> Option<Packet> {
+        let packet = self.beside[LAST].pop_front()?;
+        self.waiting[LAST] -= 1;
+        self.last_bytes -= u32::from(packet.len);
+        Some(packet)
+    }
+
+    /// Takes out the unscheduled data that came last, so that there is room for `data_bytes` of
+    /// DATA; `None` where that is not enough.
+    #[cold]
+    fn make_room(&mut self, data_bytes: u64) -> Option<Packet> {
+        let packet = *self.beside[LAST].back()?;
+        let rest = self.last_bytes - u32::from(packet.len);
+        if data_bytes + u64::from(rest) > self.data_limit {
+            return None;
+        }
+        self.beside[LAST].pop_back();
+        self.waiting[LAST] -= 1;
+        self.last_bytes = rest;
+        Some(packet)
+    }
+
+    /// Adds unscheduled data; false where there is no room for it.
+    #[cold]
+    fn push_last(&mut self, packet: Packet) -> bool {
+        let last_bytes = u64::from(self.last_bytes) + packet.wire_bytes();
+        if self.data_bytes + last_bytes > u64::from(self.last_limit) {
+            return false;
+        }
+        self.waiting[LAST] += 1;
+        self.last_bytes = narrow(last_bytes);
+        self.beside[LAST].push_back(packet);
+        true
     }
 }
 
@@ -137,7 +196,7 @@ impl Discipline for DcSim {
 
 impl Qdisc for DcSim {
     #[inline]
-    fn enqueue(&mut self, packet: Packet, _now: Instant, _lost: &mut Option<Packet>) -> Verdict {
+    fn enqueue(&mut self, packet: Packet, _now: Instant, lost: &mut Option<Packet>) -> Verdict {
         let full = Verdict::Dropped(DropReason::queue_full(packet.class()));
         match small(packet.class()) {
             Some(class) => {
@@ -146,19 +205,27 @@ impl Qdisc for DcSim {
                     return full;
                 }
                 self.waiting[class] += 1;
-                self.small_bytes += packet.wire_bytes();
-                self.small[class].push_back(packet);
+                self.small_bytes += u32::from(packet.len);
+                self.beside[class].push_back(packet);
+            }
+            None if packet.class() == TrafficClass::Unscheduled => {
+                if !self.push_last(packet) {
+                    return full;
+                }
             }
             None => {
                 let bytes = self.data_bytes + packet.wire_bytes();
-                if bytes > self.data_limit {
-                    return full;
+                if bytes + u64::from(self.last_bytes) > self.data_limit {
+                    *lost = self.make_room(bytes);
+                    if lost.is_none() {
+                        return full;
+                    }
                 }
                 self.data_bytes = bytes;
                 self.data.push_back(packet);
             }
         }
-        Verdict::Queued
+        if lost.is_some() { Verdict::Evicted } else { Verdict::Queued }
     }
 
     #[inline]
@@ -198,10 +265,10 @@ impl Qdisc for DcSim {
     #[inline]
     fn queued(&self) -> Queued {
         Queued {
-            data_bytes: self.data_bytes,
-            data_packets: self.data.len(),
-            control_bytes: self.small_bytes,
-            control_packets: self.waiting.iter().map(|&n| usize::from(n)).sum(),
+            data_bytes: self.data_bytes + u64::from(self.last_bytes),
+            data_packets: self.data.len() + usize::from(self.waiting[LAST]),
+            control_bytes: self.small_bytes.into(),
+            control_packets: self.waiting[..LAST].iter().map(|&n| usize::from(n)).sum(),
         }
     }
 
@@ -214,7 +281,11 @@ impl Qdisc for DcSim {
                 true
             }
             Some(Small::SimAck | Small::Control) => true,
-            None => !self.paused && packet.wire_bytes() <= self.data_limit,
+            None => {
+                let last = packet.class() == TrafficClass::Unscheduled;
+                let limit = if last { self.last_limit.into() } else { self.data_limit };
+                !self.paused && packet.wire_bytes() <= limit
+            }
         }
     }
 }
@@ -224,7 +295,7 @@ mod tests {
     use super::*;
     use crate::packet::Flags;
     use crate::port::Port;
-    use transport::{Bytes, Duration, HostId};
+    use transport::{Duration, HostId};
 
     const RATE: Rate = Rate::from_gbps(800);
     /// L and l on an 800G link.
@@ -252,7 +323,7 @@ mod tests {
     }
 
     fn packet(handle: u32, class: TrafficClass) -> Packet {
-        let len = if class == TrafficClass::Data { 9000 } else { 64 };
+        let len = if class.is_data() { 9000 } else { 64 };
         Packet { handle, dst: HostId(0), hash: 0, len, trim_len: 64, flags: Flags::of(class) }
     }
 
@@ -468,5 +539,43 @@ mod tests {
         let data = |room| pass(TrafficClass::Data, &[(93_101, C)], &acks, room);
         assert_eq!(data(2), [1, 2, 3, A], "the DATA of C is lost");
         assert_eq!(data(4), [1, 2, 3, A, C]);
+    }
+
+    #[test]
+    fn unscheduled_data_leaves_last_enters_up_to_its_share_and_gives_way_to_data() {
+        let mut port = Port::new(RATE, Duration::ZERO, within(92_304, |p| p.unscheduled = 0.4));
+        let mut rng = Rng::new(1);
+        let mut lost = None;
+        let mut enqueue = |port: &mut Port<DcSim>, handle, class| {
+            lost = None;
+            let verdict = port.enqueue(packet(handle, class), at(0), &mut lost);
+            (verdict, lost.map(|packet| packet.handle))
+        };
+        let full = Verdict::Dropped(DropReason::UnscheduledQueueFull);
+        // The line is busy with the first. Room for ten of data, and for four unscheduled.
+        enqueue(&mut port, 0, TrafficClass::Data);
+        port.depart(at(0), &mut rng).unwrap();
+        for handle in 1..=4 {
+            let verdict = enqueue(&mut port, handle, TrafficClass::Unscheduled);
+            assert_eq!(verdict, (Verdict::Queued, None));
+        }
+        assert_eq!(enqueue(&mut port, 5, TrafficClass::Unscheduled), (full, None));
+        for handle in 11..=16 {
+            assert_eq!(enqueue(&mut port, handle, TrafficClass::Data), (Verdict::Queued, None));
+        }
+        for (handle, evicted) in (17..=20).zip([4, 3, 2, 1]) {
+            let verdict = enqueue(&mut port, handle, TrafficClass::Data);
+            assert_eq!(verdict, (Verdict::Evicted, Some(evicted)));
+        }
+        let full = Verdict::Dropped(DropReason::DataQueueFull);
+        assert_eq!(enqueue(&mut port, 21, TrafficClass::Data), (full, None));
+        for _ in 0..8 {
+            port.depart(at(1 << 40), &mut rng).unwrap();
+        }
+        assert_eq!(enqueue(&mut port, 6, TrafficClass::Unscheduled), (Verdict::Queued, None));
+        assert_eq!(enqueue(&mut port, 22, TrafficClass::Data), (Verdict::Queued, None));
+        let left = std::iter::from_fn(|| port.depart(at(1 << 40), &mut rng));
+        let left: Vec<_> = left.map(|(departure, _)| departure.packet.handle).collect();
+        assert_eq!(left, [19, 20, 22, 6]);
     }
 }

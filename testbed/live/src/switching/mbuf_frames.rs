@@ -130,11 +130,12 @@ pub(crate) fn described(mbuf: &Mbuf, head: &[u8], route: &Route) -> Option<Packe
     let len = u16::try_from(mbuf.pkt_len()).ok()?;
     let narrow = |len: u16| u8::try_from(len).unwrap_or(u8::MAX);
     let (trim_len, flags) = match route.class {
-        TrafficClass::Data => {
+        class @ (TrafficClass::Data | TrafficClass::Unscheduled) => {
             let headers = frame::payload_start(head)?;
             let ect = if route.ecn == Ecn::NotEct { Flags::NONE } else { Flags::ECT };
             let int = if frame::has_int(head) { Flags::INT } else { Flags::NONE };
-            (u8::try_from(headers).ok()?, ect.with(Flags::TRIMMABLE).with(int))
+            let flags = Flags::of(class).with(ect).with(Flags::TRIMMABLE).with(int);
+            (u8::try_from(headers).ok()?, flags)
         }
         // No host sends a packet that is trimmed already.
         TrafficClass::Trimmed => (narrow(len), Flags::of(TrafficClass::Control)),

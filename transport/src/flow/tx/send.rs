@@ -62,7 +62,37 @@ impl TxFlow {
             return Err(Wait::Scheduler);
         }
         let now = leave.at(leave.now).unwrap_or(leave.now);
-        self.send_new(leave, now, cx, out)
+        self.send_new(leave, now, Marks::COPY, cx, out)
+    }
+
+    /// Sends the segment that waits behind `skip` others; those that are passed over for it and
+    /// were never sent wait for their turns from now on.
+    #[inline(never)]
+    fn send_nth(
+        &mut self,
+        skip: u16,
+        leave: Leave<impl Steering>,
+        now: Instant,
+        cx: &mut TxContext<'_>,
+        out: &mut TxSegment,
+    ) -> Result<(), Wait> {
+        match self.recovery.nth_waiting(skip.into(), self.unsent_segments) {
+            Ok(psn) => {
+                let packet = psn.and_then(|psn| Some((psn, *self.recovery.entry(psn)?)));
+                let Some((psn, packet)) = packet else {
+                    let first = skip == 0;
+                    let none = Err(Wait::Acknowledgement);
+                    return if first { none } else { self.send_nth(0, leave, now, cx, out) };
+                };
+                self.resend(psn, packet, leave, now, cx, out)
+            }
+            Err(before) => {
+                for _ in 0..before {
+                    self.send_new(leave, now, Marks::PASSED_OVER, cx, out)?;
+                }
+                self.send_new(leave, now, Marks::default(), cx, out)
+            }
+        }
     }
 
     #[inline]
@@ -83,6 +113,9 @@ impl TxFlow {
         if self.held_until > leave.now {
             return Err(Wait::Refusals);
         }
+        if let Some(skip) = leave.choice.nth().filter(|_| self.code.is_none()) {
+            return self.send_nth(skip, leave, now, cx, out);
+        }
         while let Some((psn, &packet)) = self.recovery.next_lost() {
             // Each turn ends the loop or takes a block off the queue.
             if self.code.is_none() || !self.settle(psn, &packet, cx) {
@@ -92,7 +125,7 @@ impl TxFlow {
         if self.parity.left > 0 {
             return self.send_parity(leave, now, cx, out);
         }
-        self.send_new(leave, now, cx, out)
+        self.send_new(leave, now, Marks::default(), cx, out)
     }
 
     fn resend(
@@ -112,10 +145,10 @@ impl TxFlow {
         packet.ev = self.path_of(leave, now);
         packet.sent_at = now;
         packet.fate = Fate::InFlight;
-        let only_copied = packet.marks == Marks::COPY;
+        let first_turn = packet.marks.awaits_turn();
         packet.marks = packet.marks.again();
         self.recovery.on_resent(psn, packet);
-        if only_copied {
+        if first_turn {
             cx.stats.data_new += 1;
             cx.stats.data_new_bytes += u64::from(packet.payload_len);
         } else {
@@ -130,6 +163,7 @@ impl TxFlow {
         &mut self,
         leave: Leave<impl Steering>,
         now: Instant,
+        marks: Marks,
         cx: &mut TxContext<'_>,
         out: &mut TxSegment,
     ) -> Result<(), Wait> {
@@ -150,8 +184,6 @@ impl TxFlow {
         let Some(state) = cx.msgs.get_mut(msg) else { return Err(Wait::Application) };
         let (offset, left) = (state.next_offset, state.len.get() - state.next_offset);
         let payload_len = u16::try_from(left).unwrap_or(u16::MAX).min(cx.config.payload_max);
-        let copy = leave.choice.copy();
-        let marks = if copy { Marks::COPY } else { Marks::default() };
         let new = New { msg, offset, payload_len, marks };
         self.send(&new, state, (leave, now), cx.config, out)?;
         state.next_offset += u32::from(payload_len);
@@ -160,8 +192,8 @@ impl TxFlow {
             self.parity = self.parity_behind(cx.config, state.len.get(), offset, last);
         }
         self.unsent -= u32::from(last && self.parity.left == 0);
-        if copy {
-            cx.stats.copies += 1;
+        if marks.awaits_turn() {
+            cx.stats.copies += u64::from(marks == Marks::COPY);
         } else {
             cx.stats.data_new += 1;
             cx.stats.data_new_bytes += u64::from(payload_len);
@@ -191,8 +223,8 @@ impl TxFlow {
         let New { msg, offset, payload_len, marks } = *new;
         let carried = self.carried(config, state, offset, marks);
         let wire_len = self.overhead + carried.wire_len(config, payload_len);
-        let copy = marks == Marks::COPY;
-        if !copy {
+        let waits = marks.awaits_turn();
+        if !waits {
             self.fits(wire_len)?;
         }
         let packet = SentPacket {
@@ -207,7 +239,7 @@ impl TxFlow {
             links: ChainLinks::default(),
         };
         let psn =
-            if copy { self.recovery.on_copied(packet) } else { self.recovery.on_sent(packet) };
+            if waits { self.recovery.on_waiting(packet) } else { self.recovery.on_sent(packet) };
         self.unsent_segments -= 1;
         self.unsent_bytes -= Bytes(u64::from(self.coded_overhead + payload_len));
         self.segment(psn, &packet, &carried, out);
@@ -228,7 +260,7 @@ impl TxFlow {
     #[inline]
     fn segment(&mut self, psn: Psn, packet: &SentPacket, carried: &Carried, out: &mut TxSegment) {
         if let Some(rate) = self.window.pacing
-            && packet.marks != Marks::COPY
+            && !packet.marks.awaits_turn()
         {
             self.pacer.on_sent(packet.sent_at, packet.wire_bytes(), rate);
         }
@@ -237,13 +269,14 @@ impl TxFlow {
             msg: carried.no,
             offset: packet.offset,
             sent_at: packet.sent_at.to_wire(),
-            retransmission: packet.marks.resent(),
+            retransmission: packet.marks.repeats(),
             open: carried.open,
             tag: carried.tag,
             demand: None,
             code: carried.code,
         });
-        let coding = carried.code.map_or(Coding::Data, |code| match packet.marks.parity_index() {
+        let plain = if packet.marks == Marks::COPY { Coding::Copy } else { Coding::Data };
+        let coding = carried.code.map_or(plain, |code| match packet.marks.parity_index() {
             Some(parity) => Coding::Parity(parity),
             None if packet.marks.resent() => Coding::Data,
             None => Coding::Block(code.packet()),

@@ -62,6 +62,11 @@ impl Line {
         self.occupy(len, data.map_or(at, |data| data.min(at)));
     }
 
+    /// Gives back the token of a SIM that was lost.
+    pub(super) fn give_back(&mut self, now: Instant) {
+        self.bucket.give_back(now);
+    }
+
     /// Takes the token of a SIM that starts at `at`.
     #[inline]
     pub(super) fn take_token(&mut self, at: Instant) {

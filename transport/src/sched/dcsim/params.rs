@@ -2,6 +2,7 @@
 
 use alloc::string::{String, ToString};
 
+use crate::number;
 use crate::params::{ParamValue, params, words};
 use crate::path::NetworkFacts;
 use crate::sched::SchedSetup;
@@ -53,6 +54,50 @@ impl ParamValue for RttMax {
     }
 }
 
+/// What of a flow leaves unasked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unscheduled {
+    /// So many bytes on the wire.
+    Bytes(u64),
+    /// What the host's line sends in one base RTT.
+    Bdp,
+}
+
+impl ParamValue for Unscheduled {
+    const VALUES: &'static str = "a size (65536, 64KiB, 1.5MB), or bdp";
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "bdp" => Some(Self::Bdp),
+            _ => number::bytes(text).ok().map(|bytes| Self::Bytes(bytes.0)),
+        }
+    }
+    fn to_word(self) -> u64 {
+        match self {
+            Self::Bdp => u64::MAX,
+            Self::Bytes(bytes) => bytes.min(u64::MAX - 1),
+        }
+    }
+    fn from_word(word: u64) -> Option<Self> {
+        Some(if word == u64::MAX { Self::Bdp } else { Self::Bytes(word) })
+    }
+    fn show(&self) -> String {
+        match self {
+            Self::Bdp => "bdp".to_string(),
+            Self::Bytes(bytes) => bytes.to_string(),
+        }
+    }
+}
+
+words! {
+    /// When a SIM-ACK gets its segments.
+    pub enum Bind: "ack or departure" {
+        /// When it comes: it gets the first segments that have no SIM-ACK.
+        Ack = "ack",
+        /// When its DATA leaves: it gets the first segments that wait.
+        Departure = "departure",
+    }
+}
+
 words! {
     /// Which flow of a host gets the next SIM.
     pub enum Order: "collectives, flows or shortest" {
@@ -72,11 +117,24 @@ params! {
         rtt_max: RttMax = RttMax::Paper;
         /// Share of `rtt_max` after which a DATA may leave once its SIM-ACK has come; 0: at once.
         fraction: f32 = 1.0, in 0.0..=1.0;
+        /// When a SIM-ACK gets its segments: when it comes, as in the paper, or when they leave,
+        /// which keeps mixes of collectives in better order and single flows in worse.
+        bind: Bind = Bind::Departure;
         /// Which flow of a host gets the next SIM.
         order: Order = Order::Collectives;
         /// Whether a flow with at most 8 segments left may have two SIMs for each of them on their
         /// way, where no other flow of its host needs one.
         tail: bool = false;
+        /// What a flow sends unasked after it opened, or was idle, where its host's line has nothing
+        /// else to send: copies that switches serve last and drop first. Their segments still wait
+        /// for SIM-ACKs.
+        unscheduled: Unscheduled = Unscheduled::Bytes(0);
+        /// Source ports that a flow keeps, of SIMs that were answered in time, for its next SIMs; a
+        /// SIM without one draws any. Paths that failed lately are so tried less.
+        recycle: u16 = 0, in 0..=8;
+        /// The host gets the token of a SIM that is lost back while fewer DATAs than this wait for
+        /// its line; 0: never.
+        refund: u16 = 0, in 0..=1024;
         /// DATAs that one SIM stands for; switches let so many fewer SIMs through.
         per_sim: u16 = 1, in 1..=64;
         /// Round trip of the longest path without what packets take to be sent, RTT_p; auto: the
@@ -130,6 +188,8 @@ pub(super) struct Terms {
     pub(super) bucket: u32,
     /// DATAs that a SIM stands for.
     pub(super) per_sim: u32,
+    /// Segments that a flow may send unasked.
+    pub(super) unscheduled: u32,
     /// The time between tokens, T'.
     pub(super) slot: Duration,
 }
@@ -161,6 +221,10 @@ impl Terms {
             RttMax::Tight => line.tight(),
             RttMax::Time(span) => span,
         };
+        let unasked = match params.unscheduled {
+            Unscheduled::Bytes(bytes) => bytes,
+            Unscheduled::Bdp => setup.line_rate.bytes_in(setup.base_rtt).0,
+        };
         Self {
             rtt_max,
             delay: scaled(rtt_max, params.fraction),
@@ -168,6 +232,7 @@ impl Terms {
             queue: queue.into(),
             bucket: bucket.into(),
             per_sim: params.per_sim.into(),
+            unscheduled: u32::try_from(unasked.div_ceil(setup.mtu.0)).unwrap_or(u32::MAX),
             slot: line.share.interval(line.rate),
         }
     }

@@ -56,6 +56,22 @@ impl Ports {
         None
     }
 
+    /// Takes the port `ev`; false when it is in use.
+    pub(super) fn take(&mut self, ev: EntropyValue) -> bool {
+        let path = ev.0.wrapping_sub(FIRST);
+        let Some(word) = self.busy.get_mut(usize::from(path / 64)) else { return false };
+        let bit = 1 << (path % 64);
+        let free = *word & bit == 0;
+        *word |= bit;
+        self.in_use += u16::from(free);
+        free
+    }
+
+    /// Draws a port, in use or not.
+    pub(super) fn any(rng: &mut Rng) -> EntropyValue {
+        EntropyValue(FIRST + (rng.next_u64() >> 50) as u16)
+    }
+
     /// Gives a port back that was drawn.
     pub(super) fn free(&mut self, ev: EntropyValue) {
         let path = ev.0.wrapping_sub(FIRST);
@@ -70,6 +86,32 @@ impl Ports {
     #[inline]
     pub(super) fn in_use(&self) -> u16 {
         self.in_use
+    }
+}
+
+/// The ports that a flow keeps, first in first out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct KeptPorts {
+    ports: [EntropyValue; KeptPorts::MOST],
+    len: u8,
+}
+
+impl KeptPorts {
+    const MOST: usize = 8;
+
+    pub(super) fn push(&mut self, ev: EntropyValue, most: u16) {
+        let len = usize::from(self.len);
+        if len < Self::MOST.min(most.into()) {
+            self.ports[len] = ev;
+            self.len += 1;
+        }
+    }
+
+    pub(super) fn pop(&mut self) -> Option<EntropyValue> {
+        let first = (self.len > 0).then_some(self.ports[0])?;
+        self.ports.rotate_left(1);
+        self.len -= 1;
+        Some(first)
     }
 }
 

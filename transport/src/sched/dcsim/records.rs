@@ -23,6 +23,8 @@ pub(super) struct Record {
     /// The flow that it was sent for.
     pub(super) flow: FlowId,
     pub(super) nonce: u32,
+    /// How many SIM-ACKs of the host had bound segments before its own; wraps.
+    pub(super) order: u32,
     /// The SIM's source port.
     pub(super) ev: EntropyValue,
     /// Number of DATAs that leave for its SIM-ACK.
@@ -145,6 +147,11 @@ impl Records {
         self.fifo.pop_front()
     }
 
+    /// The records that are not ripe and have bound segments.
+    pub(super) fn bound(&self) -> impl Iterator<Item = &Record> {
+        self.fifo.iter().skip(self.ripe).filter(|record| record.bound > 0)
+    }
+
     /// The next instant at which a record becomes ripe or its time is over.
     #[inline]
     pub(super) fn poll_at(&self) -> Option<Instant> {
@@ -171,6 +178,7 @@ mod tests {
             sent_at: Instant::from_ps(at),
             flow: FlowId::new(1, 1),
             nonce,
+            order: 0,
             ev: EntropyValue(50_000),
             bound: 0,
             state: State::Open,

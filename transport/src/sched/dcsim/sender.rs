@@ -11,16 +11,21 @@
 //!      ^  n_DATA = waiting - bound                                                  |
 //!      +------------------------- its timer, at the head ---------------------------+
 //! ```
+//!
+//! Segments that wait may leave as copies, too, where the line has nothing else to send; they go on
+//! to wait, behind those that have not left, until they are acknowledged or have their turn.
 
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
+use super::account::{Account, UNLIMITED, VACANT};
+use super::copies::Copies;
 use super::figures::Figures;
 use super::line::Line;
-use super::params::{Order, Terms};
-use super::ports::Ports;
+use super::params::{Bind, DcSimParams, Terms};
+use super::ports::{KeptPorts, Ports};
 use super::records::{Record, Records, Refused, State};
 use super::turns::Turns;
 use crate::rng::Rng;
@@ -33,105 +38,6 @@ use crate::wire::sim::Sim;
 /// four are lost, a flow with one segment left has this much bad luck once in 100 times.
 const SILENCE_RTTS: u64 = 16;
 
-/// A flow that has been silent may have so many more SIMs on their way for each one answered in
-/// time, and one less for each one lost: more and more, as long as one of four is answered.
-const GROWTH: u32 = 3;
-
-/// A flow with at most so many segments that have no SIM-ACK is near its end.
-const TAIL: u32 = 8;
-
-/// The limit of a flow that only equation 3 limits.
-const UNLIMITED: u32 = u32::MAX;
-
-/// One outgoing flow.
-#[derive(Clone, Copy, Debug)]
-struct Account {
-    /// The flow that has this account; [`FlowId::UNKNOWN`] when none has.
-    id: FlowId,
-    peer: HostId,
-    /// SIMs queued or sent that are neither answered nor given up: n_SIM.
-    sims: u32,
-    /// Segments that a SIM-ACK has released and that have not left.
-    bound: u32,
-    /// Segments that have not left, or must leave again, the bound ones included.
-    waiting: u32,
-    /// The flow's window lets it send.
-    sendable: bool,
-    /// When the first SIM since the last SIM-ACK was given up.
-    silent_since: Option<Instant>,
-    /// SIMs that may be on their way beside equation 3: 0 while the flow rests, and few after no
-    /// SIM was answered in time for long. Then either the peer is gone or the SIMs of all flows
-    /// together are more than the path takes.
-    limit: u32,
-    /// The place of this account in the slab is in `resting`.
-    listed: bool,
-    /// The place of this account in the slab is in `tails`.
-    tailed: bool,
-    /// SIM-ACKs have come since `silent_since`, all too late.
-    late: bool,
-}
-
-const VACANT: Account = Account {
-    id: FlowId::UNKNOWN,
-    peer: HostId(0),
-    sims: 0,
-    bound: 0,
-    waiting: 0,
-    sendable: false,
-    silent_since: None,
-    limit: UNLIMITED,
-    listed: false,
-    tailed: false,
-    late: false,
-};
-
-impl Account {
-    /// Segments that no SIM-ACK has released: n_DATA.
-    #[inline]
-    fn data(&self) -> u32 {
-        self.waiting.saturating_sub(self.bound)
-    }
-
-    /// Segments that have no SIM, where each SIM stands for `per_sim`.
-    //= dcsim#eq3: n_SIM <= n_DATA.
-    #[inline]
-    fn lacking(&self, per_sim: u32) -> u32 {
-        let most = if self.sendable { self.data().div_ceil(per_sim) } else { 0 };
-        most.min(self.limit).saturating_sub(self.sims)
-    }
-
-    /// SIMs that a flow near its end lacks to two for each of its last segments.
-    fn lacking_at_tail(&self, per_sim: u32) -> u32 {
-        let near = self.sendable && self.limit == UNLIMITED && self.data() <= TAIL;
-        let most = if near { 2 * self.data().div_ceil(per_sim) } else { 0 };
-        most.saturating_sub(self.sims)
-    }
-
-    /// Whether a flow has more SIMs than its segments may have.
-    fn has_needless(&self, per_sim: u32, tail: bool) -> bool {
-        let twice = tail && self.data() <= TAIL;
-        self.sims > self.data().div_ceil(per_sim) * if twice { 2 } else { 1 }
-    }
-
-    /// Takes in that the peer answers, or that nothing waits for its answers.
-    fn end_silence(&mut self) {
-        self.silent_since = None;
-        self.late = false;
-    }
-
-    /// Takes in that a SIM was answered in time; with `most` SIMs on their way a flow has the line
-    /// to itself.
-    fn answered(&mut self, most: usize) {
-        self.end_silence();
-        if self.limit != UNLIMITED {
-            self.limit += GROWTH;
-            if self.limit as usize >= most {
-                self.limit = UNLIMITED;
-            }
-        }
-    }
-}
-
 /// A DATA that may leave.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Due {
@@ -141,6 +47,10 @@ pub(super) struct Due {
     pub(super) at: Instant,
     /// Whether this is the last DATA of its SIM: once it has left, the port is free.
     last: bool,
+    /// When its segment was chosen, in the order of SIM-ACKs; wraps.
+    bound: u32,
+    /// How many segments that wait are passed over for it; `None` where none ever is.
+    pub(super) nth: Option<u16>,
 }
 
 /// A SIM that waits for its turn on the line.
@@ -158,6 +68,11 @@ pub(super) struct Sender {
     accounts: Vec<Account>,
     turns: Turns,
     ports: Ports,
+    /// The ports of SIMs that were answered in time, by slab index of their flow; empty where flows
+    /// keep none.
+    kept: Vec<KeptPorts>,
+    /// Ports that a flow keeps at most.
+    recycle: u16,
     rng: Rng,
     /// SIMs that wait for the line, at most B.
     sims: VecDeque<Queued>,
@@ -177,6 +92,12 @@ pub(super) struct Sender {
     tail: bool,
     /// Slab indices of flows near their end that lack second SIMs; each at most once.
     tails: VecDeque<u32>,
+    bind: Bind,
+    /// Tokens of lost SIMs are given back while fewer DATAs than this wait for the line.
+    refund: usize,
+    /// SIM-ACKs that have bound segments; wraps.
+    acks: u32,
+    copies: Copies,
     /// A flow is given up when its SIMs have had no SIM-ACK for this long.
     patience: Duration,
     /// A flow sends one SIM at a time, ever more rarely, when none was answered for this long.
@@ -186,7 +107,7 @@ pub(super) struct Sender {
 impl Sender {
     pub(super) fn new(
         terms: &Terms,
-        (order, tail): (Order, bool),
+        params: &DcSimParams,
         flows: usize,
         rng: Rng,
         patience: Duration,
@@ -198,8 +119,10 @@ impl Sender {
         let most = usize::try_from(most).unwrap_or(usize::MAX).min(usize::from(Ports::COUNT));
         Self {
             accounts: vec![VACANT; flows],
-            turns: Turns::new(order, flows),
+            turns: Turns::new(params.order, flows),
             ports: Ports::new(),
+            kept: vec![KeptPorts::default(); if params.recycle > 0 { flows } else { 0 }],
+            recycle: params.recycle,
             rng,
             sims: VecDeque::with_capacity(terms.queue),
             records: Records::new(terms.delay, terms.rtt_max, most),
@@ -210,8 +133,12 @@ impl Sender {
             queue: terms.queue,
             most,
             per_sim: terms.per_sim,
-            tail,
-            tails: VecDeque::with_capacity(if tail { flows } else { 0 }),
+            tail: params.tail,
+            tails: VecDeque::with_capacity(if params.tail { flows } else { 0 }),
+            bind: params.bind,
+            refund: params.refund.into(),
+            acks: 0,
+            copies: Copies::new(terms.unscheduled, flows),
             patience,
             silence: terms.rtt_max * SILENCE_RTTS,
         }
@@ -219,12 +146,22 @@ impl Sender {
 
     pub(super) fn on_open(&mut self, flow: FlowId, peer: HostId, label: Label) {
         let account = &mut self.accounts[flow.index()];
-        let Account { listed, tailed, .. } = *account;
-        *account = Account { id: flow, peer, listed, tailed, ..VACANT };
+        let Account { listed, tailed, copies, .. } = *account;
+        let unasked = self.copies.most();
+        *account = Account { id: flow, peer, listed, tailed, copies, unasked, ..VACANT };
         self.turns.open(flow.index(), label);
+        if let Some(kept) = self.kept.get_mut(flow.index()) {
+            *kept = KeptPorts::default();
+        }
     }
 
-    pub(super) fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, figures: &mut Figures) {
+    pub(super) fn on_backlog(
+        &mut self,
+        flow: FlowId,
+        backlog: &Backlog,
+        now: Instant,
+        figures: &mut Figures,
+    ) {
         let void = self.offered.is_some_and(|due| due.flow == flow);
         if void {
             self.void(figures);
@@ -237,12 +174,16 @@ impl Sender {
             // What was lost of probes that nothing waited for says nothing of the peer now.
             account.end_silence();
         }
+        let before = account.waiting;
         account.waiting = u32::try_from(backlog.segments).unwrap_or(u32::MAX);
         account.sendable = backlog.sendable > Bytes::ZERO;
         if void && account.waiting > 0 {
             // Messages or segments wait for earlier ones to be acknowledged: so do their SIMs.
             account.sendable = false;
             account.limit = 1;
+        }
+        if self.copies.most() > 0 {
+            self.copies.on_backlog(account, before, backlog, now);
         }
         self.enqueue(flow.index());
     }
@@ -296,11 +237,37 @@ impl Sender {
     pub(super) fn fill(&mut self, since: Instant) {
         while self.sims.len() < self.queue && self.has_room() {
             let Some(index) = self.next_flow() else { return };
-            let Some(ev) = self.ports.draw(&mut self.rng) else { return self.enqueue(index) };
+            let Some(ev) = self.port_of(index) else { return self.enqueue(index) };
             let account = &mut self.accounts[index];
             account.sims += 1;
             self.sims.push_back(Queued { flow: account.id, ev, since });
             self.enqueue(index);
+        }
+    }
+
+    /// A port for the next SIM of the flow at `index`: one that the flow has kept, else any.
+    #[inline]
+    fn port_of(&mut self, index: usize) -> Option<EntropyValue> {
+        if let Some(kept) = self.kept.get_mut(index) {
+            // Bounded: each turn takes out a port.
+            while let Some(ev) = kept.pop() {
+                if self.ports.take(ev) {
+                    return Some(ev);
+                }
+            }
+        }
+        self.ports.draw(&mut self.rng)
+    }
+
+    /// Frees a port on which a SIM of `flow` was answered in time.
+    #[inline]
+    fn free_good(&mut self, flow: FlowId, ev: EntropyValue) {
+        self.ports.free(ev);
+        if self.recycle > 0
+            && self.account(flow).is_some()
+            && let Some(kept) = self.kept.get_mut(flow.index())
+        {
+            kept.push(ev, self.recycle);
         }
     }
 
@@ -343,8 +310,8 @@ impl Sender {
         let peer = self.account(flow)?.peer;
         let nonce = self.rng.next_u32();
         let number = self.records.next_number();
-        let (sent_at, bound, state) = (now, 0, State::Open);
-        self.records.push(Record { sent_at, flow, nonce, ev, bound, state });
+        let (sent_at, order, bound, state) = (now, 0, 0, State::Open);
+        self.records.push(Record { sent_at, flow, nonce, order, ev, bound, state });
         Some((peer, ev, Sim { number, nonce, src_flow: flow }))
     }
 
@@ -392,10 +359,12 @@ impl Sender {
             bound
         });
         record.bound = u8::try_from(bound).unwrap_or(u8::MAX);
+        record.order = self.acks;
+        self.acks = self.acks.wrapping_add(u32::from(bound > 0));
         let record = *record;
         if bound == 0 {
             figures.sims.wasted += 1;
-            self.ports.free(ev);
+            self.free_good(flow, ev);
         } else if ripe {
             self.release(&record, now);
         }
@@ -407,14 +376,14 @@ impl Sender {
 
     /// Queues the DATAs of a record, which may leave from `at` on.
     fn release(&mut self, record: &Record, at: Instant) {
-        let Record { flow, ev, bound, .. } = *record;
+        let Record { flow, ev, bound, order, .. } = *record;
         for left in (0..bound).rev() {
-            self.due.push_back(Due { flow, ev, at, last: left == 0 });
+            self.due.push_back(Due { flow, ev, at, last: left == 0, bound: order, nth: None });
         }
     }
 
     /// Releases the DATAs and gives up the SIMs that are due by `now`.
-    pub(super) fn handle_timeout(&mut self, now: Instant, figures: &mut Figures) {
+    pub(super) fn handle_timeout(&mut self, now: Instant, line: &mut Line, figures: &mut Figures) {
         self.wake(now);
         loop {
             while let Some((record, due)) = self.records.next_ripe(now) {
@@ -424,6 +393,9 @@ impl Sender {
             if record.state == State::Open {
                 figures.sims.timed_out += 1;
                 self.ports.free(record.ev);
+                if self.due.len() < self.refund {
+                    line.give_back(now);
+                }
                 self.on_lost(record.flow, now);
                 self.review(record.flow);
             }
@@ -494,17 +466,51 @@ impl Sender {
         !self.due.is_empty()
     }
 
-    /// The instant since which a DATA waits for the line.
+    /// The flow that may send a copy next, and the copy's path.
     #[inline]
-    pub(super) fn due_since(&self) -> Option<Instant> {
-        self.due.front().map(|due| due.at)
+    pub(super) fn next_copy(&mut self) -> Option<(FlowId, EntropyValue)> {
+        let flow = self.copies.next(&mut self.accounts)?;
+        Some((flow, Ports::any(&mut self.rng)))
+    }
+
+    /// Takes in that the copy that was to be sent leaves; returns since when it could have.
+    pub(super) fn on_copied(&mut self) -> Option<Instant> {
+        self.copies.on_sent(&mut self.accounts)
+    }
+
+    /// The instant since which a DATA waits for the line, or a copy.
+    #[inline]
+    pub(super) fn data_since(&self) -> Option<Instant> {
+        let due = self.due.front().map(|due| due.at);
+        due.or_else(|| self.copies.since())
     }
 
     /// The DATA whose turn it is.
     pub(super) fn next_due(&mut self, figures: &mut Figures) -> Option<Due> {
         self.void(figures);
-        self.offered = self.due.pop_front();
+        let mut due = self.due.pop_front()?;
+        if self.bind == Bind::Ack {
+            due.nth = Some(self.rank(&due));
+        } else if self.copies.most() > 0 {
+            due.nth = Some(0);
+        }
+        self.offered = Some(due);
         self.offered
+    }
+
+    /// How many segments of its flow that have not left were bound before that of `due`.
+    fn rank(&self, due: &Due) -> u16 {
+        let account = &self.accounts[due.flow.index()];
+        if account.bound <= 1 {
+            return 0;
+        }
+        let before = |flow, bound: u32| {
+            flow == due.flow && due.bound.wrapping_sub(bound).wrapping_sub(1) < u32::MAX / 2
+        };
+        let waiting = self.due.iter().filter(|other| before(other.flow, other.bound)).count();
+        let unripe = self.records.bound().filter(|record| before(record.flow, record.order));
+        let unripe = unripe.map(|record| usize::from(record.bound)).sum::<usize>();
+        u16::try_from(waiting + unripe).unwrap_or(u16::MAX)
     }
 
     /// Takes in that a segment of the DATA that was offered leaves.
@@ -515,7 +521,7 @@ impl Sender {
             account.waiting = account.waiting.saturating_sub(1);
         }
         if due.last {
-            self.ports.free(due.ev);
+            self.free_good(due.flow, due.ev);
         }
         Some(due)
     }
@@ -528,7 +534,7 @@ impl Sender {
             account.bound = account.bound.saturating_sub(1);
         }
         if due.last {
-            self.ports.free(due.ev);
+            self.free_good(due.flow, due.ev);
         }
     }
 
@@ -586,7 +592,7 @@ impl Sender {
 impl Line {
     /// When the sender's next packet may leave, if one waits.
     pub(super) fn next_of(&self, sender: &Sender) -> Option<Instant> {
-        if sender.has_due() {
+        if sender.data_since().is_some() {
             Some(self.free_at())
         } else {
             sender.sim_since().map(|since| self.sim_at(since))

@@ -41,6 +41,10 @@ struct Host {
     sims: Vec<(Instant, EntropyValue, Sim)>,
     /// Turns of DATA: when, which flow, which port.
     turns: Vec<(Instant, FlowId, EntropyValue)>,
+    /// Which segment each turn names.
+    nth: Vec<Option<u16>>,
+    /// Turns that copy: when, which flow.
+    copies: Vec<(Instant, FlowId)>,
     /// SIM-ACKs that left.
     answers: Vec<(Instant, HostId, EntropyValue, Sim)>,
     /// Segments were acknowledged, or released by second SIMs, while SIMs for them were on their
@@ -74,6 +78,8 @@ impl Host {
             now: Instant::ZERO,
             sims: Vec::new(),
             turns: Vec::new(),
+            nth: Vec::new(),
+            copies: Vec::new(),
             answers: Vec::new(),
             acknowledged: false,
             per_segment: 1,
@@ -101,7 +107,13 @@ impl Host {
             }
         }
         while let Some(turn) = self.sched.next_turn(now, now) {
-            self.turns.push((now, turn.flow, turn.choice.unwrap().ev.unwrap()));
+            let choice = turn.choice.unwrap();
+            if choice.copy {
+                self.copies.push((now, turn.flow));
+            } else {
+                self.turns.push((now, turn.flow, choice.ev.unwrap()));
+                self.nth.push(choice.nth);
+            }
             self.sched.on_sent(turn.flow, &mut full(), Backlog::default, now);
         }
         self.sched.sender.check();
@@ -399,7 +411,7 @@ fn a_host_makes_no_room_while_it_runs_however_late_it_is() {
             }
         }
     }
-    assert!(host.sched.sender.due_since().is_some());
+    assert!(host.sched.sender.data_since().is_some());
     assert_eq!(host.sched.sender.rooms(), rooms);
     // All DATAs that wait leave once the line takes them.
     host.poll();
@@ -566,4 +578,105 @@ fn a_second_sim_makes_up_for_the_first_and_is_wasted_otherwise() {
     let counts = host.sched.figures().sims;
     assert_eq!((host.turns.len(), counts.acked, counts.wasted), (1, 2, 1));
     assert_eq!(host.sched.sender.ports_in_use(), 0);
+}
+
+/// Answers the SIMs of `host` in this order, and returns which segment each DATA takes.
+fn segments_of(bind: Bind, order: [usize; 4]) -> Vec<u64> {
+    let mut host = Host::new(|params| params.bind = bind);
+    host.open(0, 0, 4);
+    host.run(at(5.0));
+    let sims = host.sims.clone();
+    for index in order {
+        assert!(host.receive(PEER, sims[index].1, sims[index].2.answer()));
+    }
+    host.run(at(40.0));
+    let ports: Vec<_> = sims.iter().map(|(_, ev, _)| *ev).collect();
+    assert_eq!(host.turns.iter().map(|(.., ev)| *ev).collect::<Vec<_>>(), ports);
+    // Segments that wait, by number; each turn takes one out.
+    let mut waiting = Vec::from([0, 1, 2, 3]);
+    host.nth.iter().map(|nth| waiting.remove(nth.unwrap_or(0).into())).collect()
+}
+
+//= dcsim#2.4: the first DATA that waits is associated when the SIM-ACK comes.
+#[test]
+fn a_sim_ack_binds_the_first_segment_that_waits_or_its_data_does_when_it_leaves() {
+    // DATAs leave in the order of their SIMs. The third SIM is answered first, so its DATA is the
+    // first segment.
+    assert_eq!(segments_of(Bind::Ack, [2, 0, 3, 1]), [1, 3, 0, 2]);
+    assert_eq!(segments_of(Bind::Ack, [0, 1, 2, 3]), [0, 1, 2, 3]);
+    assert_eq!(segments_of(Bind::Departure, [2, 0, 3, 1]), [0, 1, 2, 3]);
+}
+
+#[test]
+fn copies_fill_the_line_behind_sims_up_to_their_number_and_again_after_a_pause() {
+    let run = |unscheduled| {
+        let mut host = Host::new(|params| params.unscheduled = unscheduled);
+        host.open(0, 0, 5);
+        host.open(1, 0, 2);
+        host.run(at(5.0));
+        host
+    };
+    assert_eq!(run(Unscheduled::Bytes(0)).copies, []);
+    let mut host = run(Unscheduled::Bytes(3 * 9000));
+    // Flows take turns; the line takes 90 ns for each, and a SIM goes first. The backlog does not
+    // say that flow 1 has nothing left to copy: the endpoint does.
+    let order: Vec<u32> = host.copies.iter().map(|(_, flow)| flow.index() as u32).collect();
+    assert_eq!(order, [0, 1, 0, 1, 0, 1]);
+    assert_eq!(host.copies[0].0.as_ps(), 2 * 640, "behind the SIMs that have tokens");
+    for pair in host.copies.windows(2) {
+        let gap = pair[1].0.since(pair[0].0).as_ps();
+        assert!((90_000..=91_280).contains(&gap), "{gap} ps");
+    }
+    // More to send is no reason for more copies, but a pause is.
+    host.sched.on_backlog(flow(0), &backlog(9), host.now);
+    host.run(at(6.0));
+    assert_eq!(host.copies.len(), 6);
+    host.acknowledged = true;
+    host.sched.on_backlog(flow(0), &backlog(0), host.now);
+    host.sched.on_backlog(flow(0), &backlog(1), host.now);
+    host.run(at(7.0));
+    assert_eq!(host.copies.len(), 9);
+    // An offer that finds nothing to copy ends the flow's turns.
+    host.sched.on_backlog(flow(1), &backlog(0), host.now);
+    host.sched.on_backlog(flow(1), &backlog(1), host.now);
+    let turn = host.sched.next_turn(host.now, host.now).unwrap();
+    assert!(turn.choice.unwrap().copy);
+    host.sched.on_backlog(flow(1), &backlog(1), host.now);
+    assert_eq!(host.sched.next_turn(host.now, host.now), None);
+}
+
+#[test]
+fn ports_of_sims_that_were_answered_are_used_again_and_those_of_lost_ones_are_not() {
+    let ports = |recycle| {
+        let mut host = Host::new(|params| params.recycle = recycle);
+        host.open(0, 0, 4);
+        host.run(at(5.0));
+        let first = host.sims.clone();
+        for (_, ev, sim) in [first[1], first[3]] {
+            host.receive(PEER, ev, sim.answer());
+        }
+        host.run(at(30.0));
+        host.acknowledged = true;
+        host.sched.on_backlog(flow(0), &backlog(9), host.now);
+        host.run(at(60.0));
+        let evs: Vec<_> = host.sims.iter().map(|(_, ev, _)| *ev).collect();
+        let again = |index: usize| evs[4..].contains(&evs[index]);
+        [0, 1, 2, 3].map(again)
+    };
+    assert_eq!(ports(0), [false; 4]);
+    assert_eq!(ports(8), [false, true, false, true]);
+}
+
+#[test]
+fn the_token_of_a_lost_sim_comes_back_where_the_line_has_room() {
+    let sent = |refund| {
+        let mut host = Host::new(|params| params.refund = refund);
+        host.open(0, 0, 300);
+        // Nothing is answered: each SIM is lost after RTT_max.
+        host.run(at(44.0));
+        host.sims.len()
+    };
+    let slots = 44_000 / 91 + 2;
+    assert!((slots - 3..=slots).contains(&sent(0)), "{}", sent(0));
+    assert!(sent(1) > slots * 11 / 10, "{}", sent(1));
 }

@@ -80,7 +80,7 @@ impl Host {
             self.requests.push((now, Rts::of(&note).unwrap()));
         }
         while let Some(turn) = self.sched.next_turn(now, now + Duration::from_us(100)) {
-            let Choice { ev, at, copy } = turn.choice.unwrap();
+            let Choice { ev, at, copy, .. } = turn.choice.unwrap();
             assert!(!copy && at >= Some(now));
             self.cells.push((at.unwrap(), turn.flow, CellName::of(ev.unwrap())));
             let psn = u32::try_from(self.cells.len()).unwrap();

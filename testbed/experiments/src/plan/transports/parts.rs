@@ -27,6 +27,10 @@ pub(super) const DCSIM: Settings = &[
     ("loss.backoff_max", "4"),
 ];
 
+/// Ports on which SIMs were answered are used again: where half the cores are slow, that takes off
+/// two fifths of the time (docs/RESULTS.md), and elsewhere it costs nothing.
+pub(super) const GOOD_PATHS: Settings = &[("sched.dcsim.recycle", "8")];
+
 /// Hosts that send against tokens, over plain switches. Tokens say when a segment leaves, so the
 /// window is one that never holds it back; reordering is no sign of loss where packets are sprayed.
 pub(super) const TOKENS: Settings = &[

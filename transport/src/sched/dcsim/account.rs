@@ -1,0 +1,111 @@
+//! The state of one outgoing flow of DCsim: its SIMs, and the segments that wait for them.
+//!
+//! Source: \[dcsim\] sec. 2.4 (1), eq. 3. Units: segments and SIMs.
+
+use crate::time::Instant;
+use crate::units::{FlowId, HostId};
+
+/// A flow that has been silent may have so many more SIMs on their way for each one answered in
+/// time, and one less for each one lost: more and more, as long as one of four is answered.
+const GROWTH: u32 = 3;
+
+/// A flow with at most so many segments that have no SIM-ACK is near its end.
+const TAIL: u32 = 8;
+
+/// The limit of a flow that only equation 3 limits.
+pub(super) const UNLIMITED: u32 = u32::MAX;
+
+/// One outgoing flow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Account {
+    /// The flow that has this account; [`FlowId::UNKNOWN`] when none has.
+    pub(super) id: FlowId,
+    pub(super) peer: HostId,
+    /// SIMs queued or sent that are neither answered nor given up: n_SIM.
+    pub(super) sims: u32,
+    /// Segments that a SIM-ACK has released and that have not left.
+    pub(super) bound: u32,
+    /// Segments that have not left, or must leave again, the bound ones included.
+    pub(super) waiting: u32,
+    /// The flow's window lets it send.
+    pub(super) sendable: bool,
+    /// When the first SIM since the last SIM-ACK was given up.
+    pub(super) silent_since: Option<Instant>,
+    /// SIMs that may be on their way beside equation 3: 0 while the flow rests, and few after no
+    /// SIM was answered in time for long. Then either the peer is gone or the SIMs of all flows
+    /// together are more than the path takes.
+    pub(super) limit: u32,
+    /// The place of this account in the slab is in `resting`.
+    pub(super) listed: bool,
+    /// The place of this account in the slab is in `tails`.
+    pub(super) tailed: bool,
+    /// SIM-ACKs have come since `silent_since`, all too late.
+    pub(super) late: bool,
+    /// The place of this account in the slab is in `copying`.
+    pub(super) copies: bool,
+    /// Segments that may still leave as copies.
+    pub(super) unasked: u32,
+}
+
+pub(super) const VACANT: Account = Account {
+    id: FlowId::UNKNOWN,
+    peer: HostId(0),
+    sims: 0,
+    bound: 0,
+    waiting: 0,
+    sendable: false,
+    silent_since: None,
+    limit: UNLIMITED,
+    listed: false,
+    tailed: false,
+    late: false,
+    copies: false,
+    unasked: 0,
+};
+
+impl Account {
+    /// Segments that no SIM-ACK has released: n_DATA.
+    #[inline]
+    pub(super) fn data(&self) -> u32 {
+        self.waiting.saturating_sub(self.bound)
+    }
+
+    /// Segments that have no SIM, where each SIM stands for `per_sim`.
+    //= dcsim#eq3: n_SIM <= n_DATA.
+    #[inline]
+    pub(super) fn lacking(&self, per_sim: u32) -> u32 {
+        let most = if self.sendable { self.data().div_ceil(per_sim) } else { 0 };
+        most.min(self.limit).saturating_sub(self.sims)
+    }
+
+    /// SIMs that a flow near its end lacks to two for each of its last segments.
+    pub(super) fn lacking_at_tail(&self, per_sim: u32) -> u32 {
+        let near = self.sendable && self.limit == UNLIMITED && self.data() <= TAIL;
+        let most = if near { 2 * self.data().div_ceil(per_sim) } else { 0 };
+        most.saturating_sub(self.sims)
+    }
+
+    /// Whether a flow has more SIMs than its segments may have.
+    pub(super) fn has_needless(&self, per_sim: u32, tail: bool) -> bool {
+        let twice = tail && self.data() <= TAIL;
+        self.sims > self.data().div_ceil(per_sim) * if twice { 2 } else { 1 }
+    }
+
+    /// Takes in that the peer answers, or that nothing waits for its answers.
+    pub(super) fn end_silence(&mut self) {
+        self.silent_since = None;
+        self.late = false;
+    }
+
+    /// Takes in that a SIM was answered in time; with `most` SIMs on their way a flow has the line
+    /// to itself.
+    pub(super) fn answered(&mut self, most: usize) {
+        self.end_silence();
+        if self.limit != UNLIMITED {
+            self.limit += GROWTH;
+            if self.limit as usize >= most {
+                self.limit = UNLIMITED;
+            }
+        }
+    }
+}

@@ -16,6 +16,7 @@ pub(crate) type Case = (&'static str, fn() -> Verdict);
 /// Every case.
 pub(crate) const CASES: &[Case] = &[
     ("two_hosts_over_memif_deliver_and_tell_the_same_story", memif),
+    ("two_hosts_over_memif_probe_before_they_send", probing),
     ("hosts_that_would_not_run_the_same_say_what_differs", differing),
     ("a_host_killed_in_the_middle_of_a_run_is_named_at_once_and_leaves_nothing", stalls::killed),
     ("the_survivors_of_a_killed_host_finish_all_flows_among_themselves", stalls::survivors),
@@ -94,6 +95,27 @@ pub(crate) fn same_story(ended: &[Ended]) -> Value {
         }
     }
     first
+}
+
+/// DCsim over a link without switches: no SIM and no segment is lost, and RTT_max follows from the
+/// echoes of hosts that meet.
+fn probing() -> Verdict {
+    let files = over_memif(PAIR);
+    let set = ["--transport", "dcsim", "--set", "mtu=4096"];
+    let all = [0_u32, 1].map(|host| files.start(host, &[&PATIENT[..], &set].concat()));
+    let ended = all.map(crate::hosts::Running::wait);
+    let summary = same_story(&ended);
+    assert_eq!(summary["flows"]["finished"], 3);
+    let dcsim = &summary["dcsim"];
+    let count = |name: &str| dcsim["sims"][name].as_u64().unwrap();
+    assert!(count("sent") >= 705_000 / 4096, "{dcsim}");
+    assert_eq!(count("sent"), count("acked") + count("timed_out"), "{dcsim}");
+    assert!(dcsim["sims"]["dropped"].is_null(), "no switch can be seen: {dcsim}");
+    let measured = summary["per_host"][0]["base_rtt_max_us"].as_f64().unwrap();
+    assert!(dcsim["rtt_max_us"].as_f64().unwrap() > measured, "{dcsim}");
+    let said = &ended[0].err;
+    assert!(said.contains("sched.dcsim.rtt_p"), "{said}");
+    Passed
 }
 
 fn memif() -> Verdict {

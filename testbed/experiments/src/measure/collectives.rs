@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fabric::Network;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use transport::histogram::Spans;
 use transport::sched::dcsim::Figures;
 use transport::{DropReason, Duration, Instant, Stats};
@@ -77,7 +77,7 @@ pub fn utilisation(plan: &Plan, stats: &Stats, completion_us: Option<f64>) -> Op
 }
 
 /// What hosts of DCsim counted and measured.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DcSimResult {
     /// Delay between a SIM and its DATA.
     pub rtt_max_us: f64,
@@ -87,10 +87,14 @@ pub struct DcSimResult {
     pub sims: Sims,
     /// How much later than it might a DATA left its host, nanoseconds.
     pub departure_error_ns: SpanResult,
+    /// Data was lost under load and no SIM: switches do not limit SIMs, so they lose data in their
+    /// place. Null where switches can be seen.
+    #[serde(default)]
+    pub switches_unaware: Option<bool>,
 }
 
 /// Spans of time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SpanResult {
     /// Mean.
     pub mean: f64,
@@ -103,7 +107,7 @@ pub struct SpanResult {
 }
 
 /// SIMs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sims {
     /// Sent by hosts.
     pub sent: u64,
@@ -129,6 +133,31 @@ impl SpanResult {
         let [p50, p99] = [50, 99].map(|percent| of(spans.percentile(percent)));
         Self { mean: of(spans.mean()), p50, p99, max: of(spans.max()) }
     }
+
+    /// Each figure the greater of two.
+    #[must_use]
+    pub fn worse(self, other: Self) -> Self {
+        Self {
+            mean: self.mean.max(other.mean),
+            p50: self.p50.max(other.p50),
+            p99: self.p99.max(other.p99),
+            max: self.max.max(other.max),
+        }
+    }
+}
+
+impl Sims {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            sent: self.sent + other.sent,
+            dropped: self.dropped.zip(other.dropped).map(|(a, b)| a + b),
+            acked: self.acked + other.acked,
+            late: self.late + other.late,
+            timed_out: self.timed_out + other.timed_out,
+            wasted: self.wasted + other.wasted,
+            forged: self.forged + other.forged,
+        }
+    }
 }
 
 impl DcSimResult {
@@ -150,7 +179,26 @@ impl DcSimResult {
                 forged: counts.forged,
             },
             departure_error_ns: SpanResult::of(&figures.departure_error, Duration::from_ns(1)),
+            switches_unaware: None,
         }
+    }
+
+    /// The counts of two sets of hosts together, and each time that of the worse.
+    #[must_use]
+    pub fn joined(self, other: Self) -> Self {
+        Self {
+            rtt_max_us: self.rtt_max_us.max(other.rtt_max_us),
+            sim_rtt_us: self.sim_rtt_us.worse(other.sim_rtt_us),
+            sims: self.sims.plus(other.sims),
+            departure_error_ns: self.departure_error_ns.worse(other.departure_error_ns),
+            switches_unaware: None,
+        }
+    }
+
+    /// Whether switches that cannot be seen know DCsim's classes, from what hosts lost: `data`
+    /// segments, by their timers. Where a port limits SIMs, a busy one loses SIMs and no data.
+    pub fn judge_switches(&mut self, data: u64) {
+        self.switches_unaware = Some(data > 0 && self.sims.timed_out == 0);
     }
 }
 
@@ -161,6 +209,24 @@ mod tests {
     use crate::topology::by_name;
     use crate::workload::{FlowSpec, Matrix};
     use transport::{Bytes, HostId};
+
+    #[test]
+    fn lost_data_without_lost_sims_shows_switches_that_limit_no_sims() {
+        let result = |timed_out, mean| DcSimResult {
+            rtt_max_us: mean,
+            sim_rtt_us: SpanResult { mean, ..SpanResult::default() },
+            sims: Sims { sent: 10, timed_out, ..Sims::default() },
+            departure_error_ns: SpanResult::default(),
+            switches_unaware: None,
+        };
+        for (timed_out, data, unaware) in [(0, 0, false), (0, 3, true), (2, 3, false)] {
+            let mut both = result(timed_out, 4.0).joined(result(0, 9.0));
+            assert_eq!((both.sims.sent, both.sims.timed_out), (20, timed_out));
+            assert!((both.rtt_max_us - 9.0).abs() + (both.sim_rtt_us.mean - 9.0).abs() < 1e-9);
+            both.judge_switches(data);
+            assert_eq!(both.switches_unaware, Some(unaware), "{timed_out} {data}");
+        }
+    }
 
     #[test]
     fn a_collective_lasts_from_its_first_start_to_its_last_delivery() {

@@ -17,6 +17,7 @@ use std::net::SocketAddr;
 
 use experiments::conductor::Poke;
 use experiments::measure::HostSeen;
+use experiments::measure::collectives::DcSimResult;
 use serde::{Deserialize, Serialize};
 use transport::Stats;
 use transport::stats::DropReason;
@@ -190,6 +191,8 @@ pub(super) struct HostReport {
     /// times.
     pub(super) offset_change_ps: i64,
     pub(super) seen: HostSeen,
+    /// What its DCsim has counted and measured.
+    pub(super) dcsim: Option<DcSimResult>,
 }
 
 /// A flow's record at its sender; a time that is missing has not come.
@@ -275,6 +278,8 @@ impl Say {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use transport::Duration;
+    use transport::sched::dcsim::Figures;
 
     use super::*;
 
@@ -297,6 +302,7 @@ mod tests {
                 counters: [("starved".to_owned(), 8)].into(),
                 ..HostSeen::default()
             },
+            dcsim: Some(DcSimResult::of(Duration::from_us(3), &Figures::default(), None)),
         };
         let say = Say::Part { round: Round::Report, part: RoundPart::Report(Box::new(report)) };
         let line = say.line();

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use experiments::conductor::{Conductor, FlowRecord};
 use experiments::measure::audit::DriverCount;
+use experiments::measure::collectives::DcSimResult;
 use experiments::measure::summary::GoneHost;
 use experiments::measure::{Audit, Lateness, Outcome, Summary};
 use experiments::plan::Plan;
@@ -89,6 +90,7 @@ pub(super) fn outcome(
     } else {
         Audit::of_survivors(&conductor, &stats, count)
     };
+    let lost_by_timeout = stats.lost_by_timeout;
     let end = reports.iter().map(|report| report.end_ps).max().unwrap_or(0);
     let end = Instant::from_ps(end);
     let mut outcome = Outcome::new(plan, &mut conductor, stats, None, audit, end);
@@ -105,6 +107,16 @@ pub(super) fn outcome(
         }
     }
     find(summary, reports);
+    summary.dcsim = reports.iter().filter_map(|report| report.dcsim).reduce(DcSimResult::joined);
+    if let Some(dcsim) = &mut summary.dcsim {
+        dcsim.judge_switches(lost_by_timeout);
+        if dcsim.switches_unaware == Some(true) {
+            tracing::warn!(
+                "{lost_by_timeout} segments were lost and no SIM: switches do not limit SIMs; set \
+                 their queues as docs/OPERATING.md says, \"Four queues for DCsim\""
+            );
+        }
+    }
     let lateness = worst(reports.iter().map(|report| report.seen.lateness));
     summary.lateness = lateness;
     for report in reports {

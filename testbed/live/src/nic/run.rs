@@ -8,13 +8,15 @@ use experiments::capture::Unwritten;
 use experiments::conductor::Conductor;
 use experiments::hosts_file::{HostEntry, HostsFile};
 use experiments::input::InputError;
+use experiments::measure::collectives::DcSimResult;
 use experiments::measure::{Adapted, HostSeen, Outcome};
 use experiments::observe::Observe;
-use experiments::plan::{Plan, RunError};
+use experiments::plan::{Draft, Origin, Plan, RunError};
 use experiments::progress::{Progress, Watch};
 use experiments::topology::{self, topo_file};
 use experiments::workload::cm_write;
 use transport::ec::EcKind;
+use transport::sched::SchedKind;
 use transport::stats::DropReason;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame::header_overhead;
@@ -67,6 +69,9 @@ const START_IN: Duration = Duration::from_ms(100);
 
 /// The shortest timeout, in longest echoes: what delays polls once, delays them again.
 const RTO_LONGEST: u64 = 2;
+/// The longest echo that DCsim waits for, in base RTTs.
+const ECHOES_MOST: u64 = 8;
+const LONGEST_OF_ALL: &str = "the longest echo between idle hosts, of all pairs";
 const LONGEST_TWICE: &str = "twice the longest echo: polls come as late again";
 
 /// Runs this host's part of `plan` with all other hosts of `network`.
@@ -382,6 +387,7 @@ fn report(
         end_ps: now.since(Instant::ZERO).as_ps(),
         offset_change_ps: 0,
         seen,
+        dcsim: sum.dcsim.map(|(rtt_max, _, figures)| DcSimResult::of(rtt_max, &figures, None)),
     }
 }
 
@@ -479,6 +485,9 @@ fn fit_rtts(
         let value = format!("{}ps", rto_min.as_ps());
         note("loss.rto_min", value, LONGEST_TWICE);
     }
+    if let Some(rtt_p) = fit_dcsim(&mut draft, longest)? {
+        note("sched.dcsim.rtt_p", rtt_p, LONGEST_OF_ALL);
+    }
     if draft.settings.ec != EcKind::Uncoded && rto_min > draft.settings.ec_params.block_timeout {
         draft.settings.ec_params.block_timeout = rto_min;
         note("ec.block_timeout", format!("{}ps", rto_min.as_ps()), LONGEST_TWICE);
@@ -486,6 +495,22 @@ fn fit_rtts(
     let fitted = Plan::new(&draft, plan.matrix.clone(), &spec)?;
     let is_set = plan.draft.base_rtt.is_some();
     Ok(if is_set { fitted } else { fitted.with_measured_rtts(rtts) })
+}
+
+/// DCsim's RTT_p from the longest echo of all pairs of hosts, unless it was given: its RTT_max is
+/// that and what queues may add, and holds for every pair. A few hundred echoes have no better
+/// bound of the 99.9th percentile than their longest; a few base RTTs at most, since the longest of
+/// a software switch is of a poll that came late.
+fn fit_dcsim(draft: &mut Draft, longest_ps: u64) -> Result<Option<String>, RunError> {
+    const KEY: &str = "sched.dcsim.rtt_p";
+    let given = !matches!(draft.origin(KEY), Origin::Default | Origin::Topology);
+    if draft.settings.sched != SchedKind::DcSim || given || longest_ps == 0 {
+        return Ok(None);
+    }
+    let most = draft.base_rtt.map_or(u64::MAX, |rtt| rtt.as_ps().saturating_mul(ECHOES_MOST));
+    let value = format!("{}ns", longest_ps.min(most).div_ceil(1000));
+    draft.set(KEY, &value, Origin::World("nic"))?;
+    Ok(Some(value))
 }
 
 /// The propagation of each of four links: a quarter of the round trip without the time that packets

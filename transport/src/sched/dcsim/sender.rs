@@ -150,9 +150,7 @@ impl Sender {
         let unasked = self.copies.most();
         *account = Account { id: flow, peer, listed, tailed, copies, unasked, ..VACANT };
         self.turns.open(flow.index(), label);
-        if let Some(kept) = self.kept.get_mut(flow.index()) {
-            *kept = KeptPorts::default();
-        }
+        self.kept.get_mut(flow.index()).into_iter().for_each(|kept| *kept = KeptPorts::default());
     }
 
     pub(super) fn on_backlog(
@@ -470,7 +468,8 @@ impl Sender {
     #[inline]
     pub(super) fn next_copy(&mut self) -> Option<(FlowId, EntropyValue)> {
         let flow = self.copies.next(&mut self.accounts)?;
-        Some((flow, Ports::any(&mut self.rng)))
+        let kept = self.kept.get(flow.index()).and_then(KeptPorts::first);
+        Some((flow, kept.unwrap_or_else(|| Ports::any(&mut self.rng))))
     }
 
     /// Takes in that the copy that was to be sent leaves; returns since when it could have.
@@ -507,10 +506,10 @@ impl Sender {
         let before = |flow, bound: u32| {
             flow == due.flow && due.bound.wrapping_sub(bound).wrapping_sub(1) < u32::MAX / 2
         };
-        let waiting = self.due.iter().filter(|other| before(other.flow, other.bound)).count();
+        let due = self.due.iter().filter(|other| before(other.flow, other.bound)).count();
         let unripe = self.records.bound().filter(|record| before(record.flow, record.order));
-        let unripe = unripe.map(|record| usize::from(record.bound)).sum::<usize>();
-        u16::try_from(waiting + unripe).unwrap_or(u16::MAX)
+        let all = unripe.fold(due, |sum, record| sum + usize::from(record.bound));
+        u16::try_from(all).unwrap_or(u16::MAX)
     }
 
     /// Takes in that a segment of the DATA that was offered leaves.

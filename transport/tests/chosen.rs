@@ -484,6 +484,23 @@ fn a_turn_takes_the_segment_that_it_names_and_psns_stay_in_the_order_of_the_mess
 }
 
 #[test]
+fn copies_that_were_lost_do_not_stop_a_flow_whose_window_of_psns_they_fill() {
+    let config = config(|s| (s.cc, s.psn_window) = (CcKind::Fixed, 128));
+    // All turns are copies, and all copies are lost.
+    let sched = Slotted { skips: 1, ..Slotted::new(1, Answers::Free) };
+    let mut pair = Pair::new(&config, [sched, Slotted::new(0, Answers::Free)]);
+    let flow = pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap();
+    pair.post(flow, 100_000);
+    pair.loss = 100;
+    pair.run(Instant::ZERO + SLOT * EPOCH * 4);
+    pair.loss = 0;
+    assert!(pair.hosts[0].stats().copies >= 32, "{:?}", pair.hosts[0].stats());
+    pair.hosts[0].scheduler_mut().copies = 0;
+    pair.run(long());
+    assert_eq!(pair.events[0].len(), 1, "the message is whole");
+}
+
+#[test]
 fn a_copy_leaves_the_segment_to_be_sent_unless_it_is_acknowledged() {
     // The second turn is a copy.
     let run = |loss: u64| {

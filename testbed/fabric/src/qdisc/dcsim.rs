@@ -37,7 +37,7 @@ params! {
         //= dcsim#eq2
         overhead: f32 = 2.1, in 1.0..=64.0;
         /// Share of the room for DATA up to which unscheduled data enters, behind all else.
-        unscheduled: f32 = 0.4, in 0.0..=1.0;
+        unscheduled: f32 = 0.6, in 0.0..=1.0;
     }
 }
 

@@ -87,12 +87,30 @@ impl TxFlow {
                 self.resend(psn, packet, leave, now, cx, out)
             }
             Err(before) => {
-                for _ in 0..before {
-                    self.send_new(leave, now, Marks::PASSED_OVER, cx, out)?;
+                let sent = self.send_behind(before, leave, now, cx, out);
+                // A window that is full of segments that wait has room once one has had its turn.
+                let first = self.recovery.next_lost().map(|(psn, &packet)| (psn, packet));
+                match (sent, first) {
+                    (Err(_), Some((psn, packet))) => self.resend(psn, packet, leave, now, cx, out),
+                    (sent, _) => sent,
                 }
-                self.send_new(leave, now, Marks::default(), cx, out)
             }
         }
+    }
+
+    /// Sends the segment behind the first `before` of those that were never sent.
+    fn send_behind(
+        &mut self,
+        before: usize,
+        leave: Leave<impl Steering>,
+        now: Instant,
+        cx: &mut TxContext<'_>,
+        out: &mut TxSegment,
+    ) -> Result<(), Wait> {
+        for _ in 0..before {
+            self.send_new(leave, now, Marks::PASSED_OVER, cx, out)?;
+        }
+        self.send_new(leave, now, Marks::default(), cx, out)
     }
 
     #[inline]

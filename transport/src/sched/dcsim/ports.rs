@@ -107,13 +107,8 @@ impl KeptPorts {
         }
     }
 
-    /// The port that is next, if any; it stays.
-    pub(super) fn first(&self) -> Option<EntropyValue> {
-        (self.len > 0).then_some(self.ports[0])
-    }
-
     pub(super) fn pop(&mut self) -> Option<EntropyValue> {
-        let first = self.first()?;
+        let first = (self.len > 0).then_some(self.ports[0])?;
         self.ports.rotate_left(1);
         self.len -= 1;
         Some(first)

@@ -468,8 +468,7 @@ impl Sender {
     #[inline]
     pub(super) fn next_copy(&mut self) -> Option<(FlowId, EntropyValue)> {
         let flow = self.copies.next(&mut self.accounts)?;
-        let kept = self.kept.get(flow.index()).and_then(KeptPorts::first);
-        Some((flow, kept.unwrap_or_else(|| Ports::any(&mut self.rng))))
+        Some((flow, Ports::any(&mut self.rng)))
     }
 
     /// Takes in that the copy that was to be sent leaves; returns since when it could have.

@@ -23,7 +23,7 @@ use transport::Stats;
 use transport::stats::DropReason;
 
 /// Version of these messages; it changes with each of them.
-pub(super) const PROTOCOL: u32 = 6;
+pub(super) const PROTOCOL: u32 = 7;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -204,10 +204,7 @@ mod tests {
                 let flags = Flags::of(class).with(flags);
                 let packet =
                     Packet { handle: 0, dst: HostId(0), hash: 0, len: 9, trim_len: 9, flags };
-                assert_eq!(
-                    (packet.class(), packet.is_data()),
-                    (class, class.is_data())
-                );
+                assert_eq!((packet.class(), packet.is_data()), (class, class.is_data()));
                 assert_eq!(flags.has(all), flags != Flags::of(class));
             }
         }

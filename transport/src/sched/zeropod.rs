@@ -435,7 +435,8 @@ impl Sending for Zeropod {
             epoch: (filling.epoch % 4) as u8,
         };
         self.offered = Some((flow, name));
-        let choice = Choice { ev: Some(name.ev()), at: Some(at(filling.slot)), ..Choice::default() };
+        let choice =
+            Choice { ev: Some(name.ev()), at: Some(at(filling.slot)), ..Choice::default() };
         Some(Turn::chosen(flow, choice))
     }
 

@@ -58,14 +58,8 @@ impl Ecn {
 
 impl TrafficClass {
     /// All classes.
-    pub const ALL: [Self; 6] = [
-        Self::Data,
-        Self::Unscheduled,
-        Self::Trimmed,
-        Self::Control,
-        Self::ProbeAck,
-        Self::Probe,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Data, Self::Unscheduled, Self::Trimmed, Self::Control, Self::ProbeAck, Self::Probe];
 
     /// Whether its packets carry payload.
     #[must_use]

@@ -166,8 +166,8 @@ impl TxSegment {
         }
     }
 
-    /// The traffic class of the packet: copies are unscheduled data; acknowledgements, refusals and packets of schedulers are
-    /// control; a note names its class.
+    /// The traffic class of the packet: copies are unscheduled data; acknowledgements, refusals and
+    /// packets of schedulers are control; a note names its class.
     #[inline]
     #[must_use]
     pub const fn class(&self) -> TrafficClass {

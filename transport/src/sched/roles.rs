@@ -139,8 +139,8 @@ pub struct Choice {
     /// passed over come first, oldest first, then those that were never sent, last those that have
     /// left only as a copy. What is passed over and was never sent gets its PSN now, so that PSNs
     /// stay in the order of messages. A flow with an erasure code, whose packets leave in order,
-    /// sends the first, and so does one in which fewer wait. `None` is the oldest that is lost or was copied, else the first that was
-    /// never sent.
+    /// sends the first, and so does one in which fewer wait. `None` is the oldest that is lost or
+    /// was copied, else the first that was never sent.
     pub nth: Option<u16>,
 }
 

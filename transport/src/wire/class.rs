@@ -23,7 +23,7 @@ pub enum Ecn {
 pub enum TrafficClass {
     /// Segments with payload; also how an unknown code point is read.
     Data,
-    /// Copies of segments that a scheduler has not let leave yet: a switch that tells them apart
+    /// Copies of segments that a scheduler has not let leave yet: a switch with a queue for them
     /// serves them last and drops them first.
     Unscheduled,
     /// Data that lost its payload on the way.

@@ -6,8 +6,9 @@
 //! FIFO of DATA the rest of the buffer; a full FIFO drops the packet that comes. Unscheduled data,
 //! which the paper does not have, leaves last, and enters only while it and DATA together take less
 //! than its share of DATA's room: it neither delays DATA by more than the packet being sent nor
-//! takes what DATA needs. A packet that is being sent does not count any more. Nothing is marked or trimmed. Units: bytes on the wire,
-//! packets, picoseconds.
+//! takes what DATA needs, since DATA that finds no room pushes out what came last of it. A packet
+//! that is being sent does not count any more. Nothing is marked or trimmed. Units: bytes on the
+//! wire, packets, picoseconds.
 
 use std::collections::VecDeque;
 

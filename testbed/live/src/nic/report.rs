@@ -107,16 +107,7 @@ pub(super) fn outcome(
         }
     }
     find(summary, reports);
-    summary.dcsim = reports.iter().filter_map(|report| report.dcsim).reduce(DcSimResult::joined);
-    if let Some(dcsim) = &mut summary.dcsim {
-        dcsim.judge_switches(lost_by_timeout);
-        if dcsim.switches_unaware == Some(true) {
-            tracing::warn!(
-                "{lost_by_timeout} segments were lost and no SIM: switches do not limit SIMs; set \
-                 their queues as docs/OPERATING.md says, \"Four queues for DCsim\""
-            );
-        }
-    }
+    summary.dcsim = of_dcsim(reports, lost_by_timeout);
     let lateness = worst(reports.iter().map(|report| report.seen.lateness));
     summary.lateness = lateness;
     for report in reports {
@@ -129,6 +120,21 @@ pub(super) fn outcome(
     };
     summary.gone = gone.iter().map(named).collect();
     Outcome { stopped, lateness, ..outcome }
+}
+
+/// What hosts of DCsim counted together, with a warning where switches do not limit SIMs; `None`
+/// where no host runs it.
+fn of_dcsim(reports: &[HostReport], lost_by_timeout: u64) -> Option<DcSimResult> {
+    let all = reports.iter().filter_map(|report| report.dcsim);
+    let mut dcsim = all.reduce(DcSimResult::joined)?;
+    dcsim.judge_switches(lost_by_timeout);
+    if dcsim.switches_unaware == Some(true) {
+        tracing::warn!(
+            "{lost_by_timeout} segments were lost and no SIM: switches do not limit SIMs; set \
+             their queues as docs/OPERATING.md says, \"Four queues for DCsim\""
+        );
+    }
+    Some(dcsim)
 }
 
 /// Adds what hosts found by themselves to the audit.

@@ -125,8 +125,8 @@ params! {
         /// Whether a flow with at most 8 segments left may have two SIMs for each of them on their
         /// way, where no other flow of its host needs one.
         tail: bool = false;
-        /// What a flow sends unasked after it opened, or was idle, where its host's line has nothing
-        /// else to send: copies that switches serve last and drop first. Their segments still wait
+        /// What a flow sends unasked after it opened, or was idle, where its host's line has no
+        /// other packet to send: copies that switches serve last and drop first. Their segments still wait
         /// for SIM-ACKs.
         unscheduled: Unscheduled = Unscheduled::Bytes(0);
         /// Source ports that a flow keeps, of SIMs that were answered in time, for its next SIMs; a

@@ -126,8 +126,8 @@ params! {
         /// way, where no other flow of its host needs one.
         tail: bool = false;
         /// What a flow sends unasked after it opened, or was idle, where its host's line has no
-        /// other packet to send: copies that switches serve last and drop first. Their segments still wait
-        /// for SIM-ACKs.
+        /// other packet to send: copies that switches serve last and drop first. Their segments
+        /// still wait for SIM-ACKs.
         unscheduled: Unscheduled = Unscheduled::Bytes(0);
         /// Source ports that a flow keeps, of SIMs that were answered in time, for its next SIMs; a
         /// SIM without one draws any. Paths that failed lately are so tried less.

@@ -1,6 +1,7 @@
 //! The measurements of a run: per-flow records, the summary of the result schema, the audit, the
 //! series.
 
+pub mod arrivals;
 pub mod audit;
 pub mod collectives;
 pub mod fct;

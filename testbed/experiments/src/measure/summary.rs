@@ -10,6 +10,7 @@ use transport::lb::LbKind;
 use transport::wire::AccountedSizes;
 use transport::{Duration, Instant, Stats};
 
+use super::arrivals::Arrivals;
 use super::audit::Audit;
 use super::collectives::{Collectives, DcSimResult, SpanResult, utilisation};
 use super::fct::{Fct, jain};
@@ -99,6 +100,9 @@ pub struct Summary {
     pub mlcc: Option<MlccCounts>,
     /// Schedulers of pods; null where there are none, and where they cannot be seen.
     pub scheduler: Option<SchedulerResult>,
+    /// Short flows, and goodput while flows arrive; null unless flows of several sizes start by
+    /// time, at several times.
+    pub arrivals: Option<Arrivals>,
     /// Counters of workers and their devices, by name (docs/PERFORMANCE.md); missing in virtual
     /// time.
     #[serde(skip_serializing_if = "Counters::is_empty")]
@@ -415,6 +419,7 @@ impl Summary {
             dcsim: None,
             mlcc: network.and_then(MlccCounts::of),
             scheduler: None,
+            arrivals: Arrivals::of(plan, records),
             counters: Counters::new(),
             per_host: Vec::new(),
             gone: Vec::new(),

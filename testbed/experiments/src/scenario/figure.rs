@@ -120,6 +120,13 @@ impl PlotKind {
                 "reordered",
                 "wire_delay_us.mean",
                 "wire_delay_us.p99",
+                "arrivals.host_gbps",
+                "arrivals.mice_us.p50",
+                "arrivals.mice_us.p99",
+                "arrivals.short_us.p50",
+                "arrivals.short_us.p99",
+                "scheduler.core_cells_max",
+                "scheduler.core_bytes_max",
             ],
             Self::Series => &[
                 "goodput_gbps",

@@ -2,7 +2,9 @@
 //! given load.
 //!
 //! Each host has a stream of its own: exponential gaps with the mean at which flows of the mean
-//! size use `load` of the link, and uniform destinations. Lines are in order of time.
+//! size use `load` of the link, and uniform destinations: among all other hosts, or, where hosts
+//! are in pods, among those of the own pod with a given chance and else among those of the other
+//! pods (\[zeropod\] V-A). Lines are in order of time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,8 +22,20 @@ use crate::input::InputError;
 pub struct Poisson {
     /// Sizes of flows.
     pub sizes: Cdf,
+    /// Which flows stay in their pod; `None` where all destinations are alike.
+    pub locality: Option<Locality>,
     /// When they start.
     pub arrivals: Arrivals,
+}
+
+/// Hosts in pods, and how many flows stay inside.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Locality {
+    /// Hosts of a pod, from host 0 on.
+    pub pod_hosts: u32,
+    /// Share of the flows whose destination is in the pod of their source, 0..=1. Sizes do not
+    /// depend on it, so it is their share of the load, too.
+    pub intra_share: f64,
 }
 
 /// How much every host sends, and until when.
@@ -44,6 +58,8 @@ impl Poisson {
     pub const PARAMETERS: &'static [Parameter] = &[
         Parameter { name: "cdf", about: "sizes: a distribution's name, or a file (all the same)" },
         Parameter { name: "size", about: "size of all flows without a cdf (1MiB)" },
+        Parameter { name: "pod_hosts", about: "hosts of a pod (all hosts are alike)" },
+        Parameter { name: "intra_share", about: "with pod_hosts: share inside a pod (0.8)" },
         Arrivals::LOAD,
         Arrivals::LINK_RATE,
         Arrivals::DURATION,
@@ -57,8 +73,60 @@ impl Poisson {
     pub fn from_params(params: &Params) -> Result<Self, InputError> {
         let size = params.bytes("size", Bytes(1 << 20))?;
         let sizes = params.cdf("cdf")?.unwrap_or_else(|| Cdf::constant(size));
-        Ok(Self { sizes, arrivals: Arrivals::from_params(params)? })
+        let locality = Locality::from_params(params)?;
+        Ok(Self { sizes, locality, arrivals: Arrivals::from_params(params)? })
     }
+}
+
+impl Locality {
+    fn from_params(params: &Params) -> Result<Option<Self>, InputError> {
+        if !params.has("pod_hosts") {
+            let stray = params.text("intra_share").map(|value| {
+                let found = format!("intra_share = `{value}` without pod_hosts");
+                params.error("intra_share", &found, "pod_hosts beside it, as pod_hosts = 16")
+            });
+            return stray.map_or(Ok(None), Err);
+        }
+        Ok(Some(Self {
+            pod_hosts: params.integer("pod_hosts", 1, 1, u32::MAX)?,
+            //= zeropod#V-A
+            intra_share: params.real("intra_share", 0.8, 0.0, 1.0)?,
+        }))
+    }
+
+    /// Several pods of the same size; pods of one host send nothing inside.
+    fn check(&self, nodes: u32) -> Result<(), InputError> {
+        let pods = nodes / self.pod_hosts;
+        if pods < 2 || !nodes.is_multiple_of(self.pod_hosts) {
+            let found = format!("{nodes} hosts in pods of {}", self.pod_hosts);
+            return Err(does_not_fit(found, "two or more pods, all of pod_hosts hosts"));
+        }
+        if self.pod_hosts == 1 && self.intra_share > 0.0 {
+            let found = format!("intra_share = {} in pods of one host", self.intra_share);
+            return Err(does_not_fit(found, "intra_share = 0, or larger pods"));
+        }
+        Ok(())
+    }
+
+    fn draw(&self, nodes: u32, src: u32, rng: &mut Rng) -> u32 {
+        let first = src / self.pod_hosts * self.pod_hosts;
+        if rng.next_f64() < self.intra_share {
+            first + other(src - first, self.pod_hosts, rng)
+        } else {
+            let far = below(nodes - self.pod_hosts, rng);
+            if far < first { far } else { far + self.pod_hosts }
+        }
+    }
+}
+
+fn below(count: u32, rng: &mut Rng) -> u32 {
+    u32::try_from(rng.below(u64::from(count))).unwrap_or(0)
+}
+
+/// One of the numbers below `count` that is not `own`, all alike.
+fn other(own: u32, count: u32, rng: &mut Rng) -> u32 {
+    let other = below(count - 1, rng);
+    if other < own { other } else { other + 1 }
 }
 
 impl Workload for Poisson {
@@ -66,9 +134,12 @@ impl Workload for Poisson {
         if nodes < 2 {
             return Err(does_not_fit(format!("{nodes} hosts"), "at least two"));
         }
+        self.locality.map_or(Ok(()), |locality| locality.check(nodes))?;
         self.arrivals.matrix(nodes, self.sizes.mean_bytes(), rng, |src, rng| {
-            let other = u32::try_from(rng.below(u64::from(nodes - 1))).unwrap_or(0);
-            let dst = if other < src { other } else { other + 1 };
+            let dst = match &self.locality {
+                None => other(src, nodes, rng),
+                Some(locality) => locality.draw(nodes, src, rng),
+            };
             (HostId(dst), self.sizes.sample(rng))
         })
     }
@@ -155,6 +226,7 @@ mod tests {
     fn poisson() -> Poisson {
         Poisson {
             sizes: Cdf::read(&b"1000,0\n9000,1\n"[..], "c").unwrap(),
+            locality: None,
             arrivals: Arrivals {
                 load: 0.6,
                 link_rate: Rate::from_gbps(100),
@@ -217,6 +289,56 @@ mod tests {
         (short.arrivals.flows, short.arrivals.duration) = (100, Duration::MAX);
         let first = short.generate(16, &mut Rng::new(5)).unwrap();
         assert_eq!(first.flows, all.flows[..100]);
+    }
+
+    #[test]
+    fn so_many_flows_stay_in_their_pod_and_all_destinations_of_a_kind_are_alike() {
+        for intra_share in [0.8, 0.0, 1.0] {
+            let mut local = poisson();
+            local.locality = Some(Locality { pod_hosts: 4, intra_share });
+            let matrix = local.generate(16, &mut Rng::new(5)).unwrap();
+            let mut seen = [[0u32; 16]; 4];
+            for flow in &matrix.flows {
+                assert_ne!(flow.src, flow.dst);
+                seen[flow.src.0 as usize / 4][flow.dst.0 as usize] += 1;
+            }
+            let all = matrix.flows.len() as f64;
+            let inside = |pod: usize| seen[pod][4 * pod..][..4].iter().sum::<u32>();
+            let share = f64::from((0..4).map(inside).sum::<u32>()) / all;
+            let sigma = (intra_share * (1.0 - intra_share) / all).sqrt();
+            assert!((share - intra_share).abs() <= 3.0 * sigma, "{share} of {all}");
+            for (pod, counts) in seen.iter().enumerate() {
+                let inside = inside(pod);
+                let across = counts.iter().sum::<u32>() - inside;
+                for (dst, count) in counts.iter().enumerate() {
+                    let (total, ways) = if dst / 4 == pod { (inside, 4) } else { (across, 12) };
+                    let mean = f64::from(total) / f64::from(ways);
+                    let off = (f64::from(*count) - mean).abs();
+                    assert!(off <= 4.5 * mean.sqrt(), "{pod} to {dst}: {count} of {mean}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn pods_that_do_not_fit_are_refused() {
+        let said = |pairs: &[(&str, &str)], nodes| {
+            let made = Poisson::from_params(&Params::from_pairs(pairs.iter().copied()));
+            let made = made.and_then(|made| made.generate(nodes, &mut Rng::new(1)));
+            made.map_or_else(|error| error.to_string(), |_| String::new())
+        };
+        assert_eq!(said(&[("pod_hosts", "4"), ("intra_share", "1")], 16), "");
+        for (pairs, nodes, words) in [
+            (&[("intra_share", "0.5")][..], 16, "pod_hosts beside it"),
+            (&[("pod_hosts", "4"), ("intra_share", "1.1")], 16, "a number in 0..=1"),
+            (&[("pod_hosts", "0")], 16, "an integer in 1..="),
+            (&[("pod_hosts", "16")], 16, "two or more pods"),
+            (&[("pod_hosts", "5")], 16, "16 hosts in pods of 5"),
+            (&[("pod_hosts", "1")], 16, "intra_share = 0"),
+        ] {
+            let said = said(pairs, nodes);
+            assert!(said.contains(words), "{pairs:?}: no `{words}` in `{said}`");
+        }
     }
 
     #[test]

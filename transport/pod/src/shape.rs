@@ -35,6 +35,7 @@ pub struct Shape {
     aggs: usize,
     cores: usize,
     mice_cores: usize,
+    mice_first: bool,
     pods: usize,
     pod: usize,
 }
@@ -75,7 +76,8 @@ impl Shape {
         within("aggregation switches", aggs, 1, LANES)?;
         within("hosts", hosts, 2, per_tor * LANES)?;
         let tors = hosts.div_ceil(per_tor);
-        Ok(Self { hosts, per_tor, tors, aggs, cores: 0, mice_cores: 0, pods: 1, pod: 0 })
+        let (cores, mice_cores, mice_first, pods, pod) = (0, 0, false, 1, 0);
+        Ok(Self { hosts, per_tor, tors, aggs, cores, mice_cores, mice_first, pods, pod })
     }
 
     /// The smallest fully provisioned pod for `hosts` hosts: m Aggs, m hosts a ToR, m ToRs at most.
@@ -105,6 +107,19 @@ impl Shape {
         within("pods", pods, 2, PODS)?;
         within("pod", pod, 0, pods - 1)?;
         Ok(Self { cores, mice_cores, pods, pod, ..self })
+    }
+
+    /// This pod, in which a demand with a mouse takes a Core for mice alone where one is idle.
+    #[must_use]
+    pub const fn with_mice_first(self, mice_first: bool) -> Self {
+        Self { mice_first, ..self }
+    }
+
+    /// Whether a demand with a mouse takes a Core for mice alone where one is idle, instead of any
+    /// Core.
+    #[must_use]
+    pub const fn mice_first(&self) -> bool {
+        self.mice_first
     }
 
     /// Hosts of the pod, 2 to 1024.

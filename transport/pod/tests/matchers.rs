@@ -33,7 +33,8 @@ fn shapes() -> impl Strategy<Value = Shape> {
     let inside = prop_oneof![square, general, Just(Shape::square(1024).unwrap())];
     (inside, any::<bool>(), 1usize..=9, 2usize..=6).prop_map(|(shape, outside, cores, pods)| {
         if outside {
-            shape.with_cores(cores.min(shape.aggs() * 8), cores / 3, pods, 1).unwrap_or(shape)
+            let joined = shape.with_cores(cores.min(shape.aggs() * 8), cores / 3, pods, 1);
+            joined.unwrap_or(shape).with_mice_first(cores % 2 == 0)
         } else {
             shape
         }
@@ -200,6 +201,31 @@ proptest! {
 }
 
 /// A clone keeps no spare room, which must not change what it decides.
+#[test]
+fn mice_take_a_core_of_their_own_where_one_is_idle_and_the_pod_says_so() {
+    let plain = Shape::square(16).unwrap().with_cores(7, 2, 8, 0).unwrap();
+    for (shape, first) in [(plain, false), (plain.with_mice_first(true), true)] {
+        let mut demands = Demands::new(shape, Ladder::Sizes);
+        for (host, mouse) in [(0, true), (5, true), (10, true), (15, false)] {
+            demands.ask(host, To::Pod(3), 1000, 0);
+            if mouse {
+                demands.set_mouse(host, To::Pod(3), 1000);
+            }
+        }
+        let state = State { shape, demands, ports: Ports::idle(&shape) };
+        for (kind, seed) in MatcherKind::ALL.iter().flat_map(|kind| (0..20).map(|s| (*kind, s))) {
+            let (grants, _) = decide(&state, kind, Kernel::Scalar, seed);
+            let core_of = |host| {
+                grants.iter().find(|grant| grant.sender == host).and_then(|grant| grant.core)
+            };
+            assert!(core_of(15).is_some_and(|core| core < 5), "{kind:?}: {grants:?}");
+            let own = [0, 5, 10].into_iter().filter_map(core_of).filter(|core| *core >= 5);
+            // Two of the three find one of the two idle; the last takes any other.
+            assert!(!first || kind == MatcherKind::Iterative || own.count() == 2, "{grants:?}");
+        }
+    }
+}
+
 #[test]
 fn a_cloned_matcher_decides_as_its_original() {
     let shape = Shape::square(64).unwrap();

@@ -382,7 +382,8 @@ impl Pass {
 }
 
 /// Any Core that takes a cell for `pod` from a ToR with idle links `up`, all with the same chance;
-/// its Agg and its number.
+/// its Agg and its number. For a mouse one of those for mice alone, where the pod says so and one
+/// is idle.
 #[inline(always)]
 pub(super) fn draw_core<O: Ops>(
     shape: &Shape,
@@ -400,6 +401,13 @@ pub(super) fn draw_core<O: Ops>(
     }
     if count == 0 {
         return None;
+    }
+    if has_mouse && shape.mice_first() {
+        let own = core::array::from_fn(|layer| idle[layer] & ports.mice[layer]);
+        let of_own = own.iter().map(|idle: &u32| idle.count_ones()).sum();
+        if of_own > 0 {
+            (idle, count) = (own, of_own);
+        }
     }
     let mut nth = chance.below(count);
     for (layer, idle) in idle.into_iter().enumerate() {

@@ -84,6 +84,9 @@ reasons! {
     /// A cell, or a packet between cells, met another in a switch without buffers. A bug, or clocks
     /// that are off by too much.
     Collision => "collision",
+    /// A cell that left without a grant met another packet in a switch without buffers; expected,
+    /// and no loss of data: it is sent again as granted.
+    Optimistic => "optimistic",
     /// Independent random loss of a fault schedule.
     RandomLoss => "random_loss",
     /// Correlated loss of a fault schedule.

@@ -26,6 +26,8 @@ type Flow = (u32, u32, u64, u64);
 fn plan(topology: &str, transport: &str, set: &[(&str, &str)], flows: &[Flow]) -> Plan {
     let mut draft = Draft::default();
     draft.set_transport(transport, Origin::Set).unwrap();
+    // Cells without a grant have tests of their own: these are of granted ones.
+    draft.set("sched.zeropod.optimistic", "0", Origin::Set).unwrap();
     for (key, value) in set {
         draft.set(key, value, Origin::Set).unwrap();
     }
@@ -254,4 +256,58 @@ fn cells_that_a_link_loses_are_sent_again() {
     assert!(summary.audit.ok && summary.flows.finished == 8, "{:?}", summary.audit);
     assert!(outcome.stats.retransmitted > 0 && summary.drops.contains_key("random_loss"));
     assert_eq!(summary.scheduler.as_ref().unwrap().collisions, 0);
+}
+
+#[test]
+fn cells_without_a_grant_change_nothing_but_when_their_own_flows_are_there() {
+    for (topology, hosts, copies) in [("zeropod:8", 16, "1"), ("zeropod:16", 64, "3")] {
+        let flows = mixed(hosts, 500, hosts);
+        let of = |optimistic| {
+            let set = [
+                ("sched.zeropod.optimistic", optimistic),
+                ("sched.zeropod.optimistic_copies", copies),
+            ];
+            let plan = plan(topology, "zeropod", &set, &flows);
+            virtual_time::run(&plan, &mut Patient).unwrap()
+        };
+        let (without, with) = (of("0"), of("5"));
+        assert_clean(&without, 500);
+        let mut sooner = 0;
+        for ((one, other), flow) in without.records.iter().zip(&with.records).zip(&flows) {
+            assert_eq!(one.acked_at, other.acked_at, "{flow:?}");
+            assert!(other.delivered_at <= one.delivered_at, "{flow:?}");
+            assert!(one.delivered_at == other.delivered_at || flow.2 < 5 * 512, "{flow:?}");
+            sooner += usize::from(other.delivered_at < one.delivered_at);
+        }
+        let (pods, lost) = (with.summary.scheduler.as_ref().unwrap(), &with.summary.drops);
+        let lost = lost.get("optimistic").copied().unwrap_or(0);
+        assert!(sooner > 20 && lost > 20, "{sooner} flows are there sooner, {lost} cells are lost");
+        assert_eq!(pods.optimistic_sent, pods.optimistic_delivered + lost);
+        assert!(with.summary.audit.ok && with.summary.drops.len() == 1);
+        let granted = without.summary.scheduler.as_ref().unwrap();
+        assert_eq!((pods.collisions, pods.cells, pods.grants), (0, granted.cells, granted.grants));
+        assert_eq!(with.summary.queue_bytes.unwrap().max, 0);
+    }
+}
+
+#[test]
+fn a_lone_short_flow_is_there_after_its_way_and_its_wait_for_a_request_and_slots() {
+    let timing = timing(100);
+    for (src, dst, size) in [(0, 63, 1), (5, 2, 512), (7, 6, 2559)] {
+        let set = [("sched.zeropod.optimistic", "5")];
+        let plan = plan("zeropod:16", "zeropod-paper", &set, &[(src, dst, size, 0)]);
+        let outcome = virtual_time::run(&plan, &mut Patient).unwrap();
+        // The request is in slot `src`, copies of the cells in those from there on.
+        let own = (src % 8) as u16;
+        let last = own + size.div_ceil(512) as u16 - 1;
+        let expected = timing.cell_at(last, own, u16::MAX) + timing.flight;
+        let record = &outcome.records[0];
+        assert_eq!(record.delivered_at.since(Instant::ZERO), expected, "{src} {dst} {size}");
+        assert!(record.acked_at > Instant::ZERO + timing.epoch * timing.request_to_data());
+    }
+    // A flow of five cells is none of them.
+    let plan =
+        plan("zeropod:16", "zeropod", &[("sched.zeropod.optimistic", "5")], &[(0, 1, 2560, 0)]);
+    let outcome = virtual_time::run(&plan, &mut Patient).unwrap();
+    assert_eq!(outcome.summary.scheduler.unwrap().optimistic_sent, 0);
 }

@@ -214,6 +214,40 @@ impl Calendar {
         self.pool.append(&mut self.far[level * FAR + index], flight);
     }
 
+    /// Takes back the packet `handle` that left `origin` and is to arrive at `at`: whoever is to get
+    /// it is called in vain. False where there is no such flight. O(flights of a slot).
+    #[cold]
+    pub(super) fn cancel(&mut self, at: Instant, origin: u32, handle: u32) -> bool {
+        let is_it = |flight: &&mut Flight| {
+            flight.is_packet()
+                && (flight.at, flight.origin) == (at, origin)
+                && flight.packet.handle == handle
+        };
+        let slot = at.as_ps() >> self.shift;
+        let differs = slot ^ self.tick;
+        let list = if slot < self.tick {
+            None
+        } else if differs < NEAR as u64 {
+            Some(self.near[near_index(slot)])
+        } else {
+            let level = ((differs.ilog2() - NEAR_BITS) / FAR_BITS) as usize;
+            Some(self.far[level * FAR + far_index(slot, level)])
+        };
+        let Some(list) = list else {
+            let found = self.opened.iter_mut().find(is_it);
+            return found.map(|flight| *flight = Flight::wake(flight.target, at)).is_some();
+        };
+        let chunks: Vec<(u32, u32)> = self.pool.walk(list).collect();
+        for (chunk, len) in chunks {
+            let flights = &mut self.pool.chunks[chunk as usize].0[..len as usize];
+            if let Some(flight) = flights.iter_mut().find(is_it) {
+                *flight = Flight { origin, ..Flight::wake(flight.target, at) };
+                return true;
+            }
+        }
+        false
+    }
+
     /// When the next flight is due. O(flights of a slot).
     pub(super) fn peek(&self) -> Option<Instant> {
         if let Some(least) = self.opened.iter().map(|flight| flight.at).min() {

@@ -7,6 +7,7 @@
 use transport::rng::mix;
 use transport::units::Credit;
 use transport::wire::class::TrafficClass;
+use transport::wire::pod::CellName;
 use transport::wire::{Body, Header};
 use transport::{DropReason, EntropyValue, HostId, Instant};
 
@@ -76,7 +77,20 @@ impl Flags {
 
 const _: () = assert!(TrafficClass::ALL.len() <= 8, "a class has three bits");
 
+/// What ranks of data stand for, where ports look at them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ranks {
+    /// What its flow has left to send, as its header says.
+    Left,
+    /// Whether its slot was granted, as the name of the cell says: a cell without a grant has the
+    /// last rank.
+    Granted,
+}
+
 impl Packet {
+    /// The rank of data that yields to all others.
+    pub const LAST_RANK: u8 = u8::MAX;
+
     /// The class by which queues separate packets.
     #[must_use]
     pub const fn class(&self) -> TrafficClass {
@@ -106,15 +120,27 @@ impl Packet {
         self
     }
 
-    /// The packet with the rank that its header calls for, where hosts say in DATA what flows have
-    /// left; any other packet as it is.
+    /// The packet with the rank that its header calls for; a packet that is no DATA as it is.
     #[inline]
     #[must_use]
-    pub fn ranked(self, hdr: &Header) -> Self {
-        match &hdr.body {
-            Body::Data(data) => self.ranked_by(data.demand.map_or(u32::MAX, Credit::number)),
+    pub fn ranked(self, hdr: &Header, ranks: Ranks) -> Self {
+        match (&hdr.body, ranks) {
+            (Body::Data(data), Ranks::Left) => {
+                self.ranked_by(data.demand.map_or(u32::MAX, Credit::number))
+            }
+            (Body::Data(_), Ranks::Granted) if CellName::of(hdr.ev).unscheduled => {
+                self.ranked_by(u32::MAX)
+            }
             _ => self,
         }
+    }
+
+    /// Whether it is data that yields to every other packet.
+    #[inline]
+    #[must_use]
+    pub const fn yields(&self) -> bool {
+        let may_have_rank = self.is_data() && !self.flags.has(Flags::TRIMMABLE);
+        may_have_rank && self.trim_len == Self::LAST_RANK
     }
 
     /// The packet of a flow that has `left` segments to send, this one among them: it has a rank by

@@ -107,6 +107,13 @@ impl<Q: Qdisc> Port<Q> {
         self.busy_until
     }
 
+    /// Time from the last bit sent to the packet being at the far end's queue.
+    #[inline]
+    #[must_use]
+    pub const fn delay(&self) -> Duration {
+        self.delay
+    }
+
     /// Packets that wait.
     #[inline]
     #[must_use]
@@ -179,6 +186,9 @@ impl<Q: Qdisc> Port<Q> {
             }
             if packet.is_data() && verdict != Verdict::Trimmed {
                 self.data_bytes += packet.wire_bytes();
+            }
+            if verdict == Verdict::Cut {
+                self.busy_until = now;
             }
             self.settle(now);
         }

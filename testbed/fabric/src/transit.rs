@@ -246,9 +246,12 @@ impl Transit {
             return;
         }
         let mut lost = None;
+        // Of what the link is sending, which the packet may cut off.
+        let due = state.port.busy_until() + state.port.delay();
         let verdict = state.port.enqueue(*packet, at, &mut lost);
         match verdict {
             Verdict::Queued => {}
+            Verdict::Cut => self.cut(state, lost, (due, at), driver),
             Verdict::Trimmed => state.stats.trimmed += 1,
             Verdict::Dropped(reason) => self.lose(state, *packet, reason, at, driver),
             Verdict::Evicted => self.lose_evicted(state, lost, at, driver),
@@ -508,6 +511,24 @@ impl Transit {
     ) {
         if let Some(packet) = lost {
             self.lose(state, packet, DropReason::queue_full(packet.class()), at, driver);
+        }
+    }
+
+    /// A packet that was to arrive from a port at `due` is cut off at `at`. One that has left for
+    /// another part of the network is past that.
+    #[cold]
+    pub(super) fn cut(
+        &mut self,
+        state: &mut PortState,
+        lost: Option<Packet>,
+        (due, at): (Instant, Instant),
+        driver: &mut Driver<'_>,
+    ) {
+        if let Some(packet) = lost
+            && self.calendar.cancel(due, state.number, packet.handle)
+        {
+            self.counts.on_wire -= 1;
+            self.lose(state, packet, DropReason::Optimistic, at, driver);
         }
     }
 

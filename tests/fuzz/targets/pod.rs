@@ -51,7 +51,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
         if let Some(schd) = Schd::of(&note) {
             assert_eq!(Schd::of(&schd.note()), Some(schd));
-            let ev = EntropyValue(schd.term & 0x7FFF);
+            let ev = EntropyValue(schd.term);
             assert_eq!(CellName::of(ev).ev(), ev);
         }
         let header = Header::new(EntropyValue(0), FlowId::UNKNOWN, Body::Note(note));

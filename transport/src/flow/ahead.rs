@@ -55,6 +55,9 @@ pub(crate) trait Steering: Copy {
     fn nth(&self) -> Option<u16> {
         None
     }
+    fn again(&self) -> bool {
+        false
+    }
 }
 
 impl Steering for () {}
@@ -68,6 +71,9 @@ impl Steering for Choice {
     }
     fn nth(&self) -> Option<u16> {
         self.nth
+    }
+    fn again(&self) -> bool {
+        self.again
     }
 }
 

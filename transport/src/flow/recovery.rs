@@ -208,6 +208,16 @@ impl Recovery {
         self.sent.push_waiting(packet)
     }
 
+    /// The segment of which one more copy leaves next, where some have left only as copies.
+    pub(crate) fn oldest_copy(&self) -> Option<(Psn, SentPacket)> {
+        self.sent.oldest_copy()
+    }
+
+    /// Notes that one more copy of the segment `psn` leaves, as `packet`.
+    pub(crate) fn on_copied_again(&mut self, psn: Psn, packet: &SentPacket) {
+        self.sent.copy_again(psn, packet);
+    }
+
     /// The segment to send again next: the oldest that still counts as lost.
     pub(crate) fn next_lost(&self) -> Option<(Psn, &SentPacket)> {
         self.sent.first_lost()

@@ -329,6 +329,20 @@ impl SentPackets {
         psn
     }
 
+    /// The segment among the oldest 64 that has left only as copies, the last of them first of all.
+    pub(crate) fn oldest_copy(&self) -> Option<(Psn, SentPacket)> {
+        let near = (0..self.outstanding().min(64)).map(|step| self.base.plus(step));
+        let entries = near.filter_map(|psn| Some((psn, *self.entry(psn)?)));
+        let waits = |entry: &SentPacket| entry.fate == Fate::Lost && entry.marks == Marks::COPY;
+        entries.filter(|(_, entry)| waits(entry)).min_by_key(|(_, entry)| entry.sent_at)
+    }
+
+    /// One more copy of `psn`, which has left only as copies, leaves.
+    pub(crate) fn copy_again(&mut self, psn: Psn, packet: &SentPacket) {
+        let slot = self.slot(psn);
+        (self.ring[slot].sent_at, self.ring[slot].ev) = (packet.sent_at, packet.ev);
+    }
+
     /// Declares `psn`, which is in flight, lost.
     pub(crate) fn lose(&mut self, psn: Psn) -> Option<SentPacket> {
         let entry = self.spare(psn)?;

@@ -131,10 +131,14 @@ pub struct Choice {
     pub at: Option<Instant>,
     /// Whether to send a copy: the next segment that was never sent leaves early, outside of the
     /// window, and is sent in a later turn, too, unless it is acknowledged before. A segment has
-    /// one copy at most. A flow with an erasure code sends none. Where there is nothing to copy the
-    /// turn is void, and the flow's backlog is reported. After 32 void turns of one poll the next
-    /// ones wait until the endpoint is polled again, as after [`Sending::next_turn`] gave none.
+    /// one copy at most, unless `again` is set. A flow with an erasure code sends none. Where there
+    /// is nothing to copy the turn is void, and the flow's backlog is reported. After 32 void turns
+    /// of one poll the next ones wait until the endpoint is polled again, as after
+    /// [`Sending::next_turn`] gave none.
     pub copy: bool,
+    /// Whether a copy, where every segment was sent, is one more of a segment that has left only as
+    /// copies: the one whose last copy left first.
+    pub again: bool,
     /// Which segment: the one behind so many others that wait. Lost segments and those that were
     /// passed over come first, oldest first, then those that were never sent, last those that have
     /// left only as a copy. What is passed over and was never sent gets its PSN now, so that PSNs

@@ -20,33 +20,34 @@
 mod awaited;
 mod counts;
 mod epochs;
+mod optimistic;
 mod params;
 mod queues;
 mod records;
+mod roles;
 mod seat;
 #[cfg(test)]
 mod tests;
 pub mod timing;
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 pub use counts::PodCounts;
 pub use params::{Classes, Kernel, Matcher, ZeropodParams};
 pub use seat::Seat;
 
-use super::{
-    Answers, Arrival, Backlog, Choice, Label, Protocol, Receiving, Reported, SchedSetup,
-    Scheduling, Sending, Turn,
-};
+use super::{Backlog, Choice, Label, Reported, SchedSetup, Scheduling, Sending, Turn};
 use crate::path::{NetworkFacts, Path};
 use crate::registry::Registered;
-use crate::segment::{Burst, PayloadRef, TxSegment};
+use crate::segment::TxSegment;
 use crate::time::{Duration, Instant};
-use crate::units::{Bytes, EntropyValue, FlowId, HostId};
+use crate::units::{Bytes, FlowId, HostId};
+use crate::wire::Body;
 use crate::wire::pod::{CellName, Grant, MICE_MAX, Mouse, Place, Rts, Schd};
-use crate::wire::{Body, Header, Note};
 use awaited::Awaited;
 use counts::Odd;
+use optimistic::Optimistic;
 use queues::Queues;
 use records::{Arrivals, Grants, Records, report_delivered};
 use timing::Timing;
@@ -93,6 +94,8 @@ pub struct Zeropod {
     filling: Option<Filling>,
     /// The epochs filled last with their grants, ascending, where hosts are early.
     filled: VecDeque<(u64, Grant)>,
+    /// `None` where no cell leaves without a grant.
+    optimistic: Option<Box<Optimistic>>,
     /// The cell that a flow was asked for last.
     offered: Option<(FlowId, CellName)>,
     records: Records,
@@ -126,7 +129,8 @@ impl Zeropod {
             own: number % params.per_tor.max(1),
             behind: Duration::ZERO,
         };
-        Self::at(seat, &params, timing, setup.tx_flows_max as usize)
+        let sched = Self::at(seat, &params, timing, setup.tx_flows_max as usize);
+        Self { optimistic: Optimistic::new(setup).map(Box::new), ..sched }
     }
 
     /// The scheduler of one end of a pod, a host or the port of a Core, with room for `flows`
@@ -147,6 +151,7 @@ impl Zeropod {
             epoch: 0,
             filling: None,
             filled: VecDeque::with_capacity(if timing.early > Duration::ZERO { 64 } else { 0 }),
+            optimistic: None,
             offered: None,
             records: Records::new(),
             arrivals: Arrivals::new(timing.to_receipt),
@@ -265,6 +270,40 @@ impl Zeropod {
     fn total(&mut self, place: usize) -> (Place, u32) {
         let queue = self.queues.queue(place);
         (queue.to, queue.asked.wrapping_mul(self.cell))
+    }
+
+    /// The next cell of the epoch that is being filled.
+    fn granted_turn(&mut self, now: Instant) -> Option<Turn> {
+        let (peer, epoch) = {
+            let filling = self.filling.as_ref()?;
+            (self.receiver(&filling.grant), filling.epoch)
+        };
+        let (start, own) = (self.start(epoch), self.seat.own);
+        let at = |slot| start + self.timing.cell_at(slot, own, peer);
+        let filling = self.filling.as_mut()?;
+        // Bounded by the slots of an epoch.
+        while filling.slot < filling.end && at(filling.slot) < now {
+            filling.slot += 1;
+            self.counts.unused += 1;
+            let queue = self.queues.queue(filling.queue);
+            queue.pending = queue.pending.saturating_sub(1);
+        }
+        if filling.slot >= filling.end {
+            return None;
+        }
+        let (flow, _) = self.queues.front(filling.queue, filling.grant.mice_only)?;
+        #[expect(clippy::cast_possible_truncation, reason = "below 32, and modulo 4")]
+        let name = CellName {
+            agg: filling.grant.agg,
+            layer: filling.grant.layer.unwrap_or(0),
+            slot: filling.slot as u8,
+            epoch: (filling.epoch % 4) as u8,
+            unscheduled: false,
+        };
+        self.offered = Some((flow, name));
+        let choice =
+            Choice { ev: Some(name.ev()), at: Some(at(filling.slot)), ..Choice::default() };
+        Some(Turn::chosen(flow, choice))
     }
 
     /// Finds the destinations with the shortest flows.
@@ -404,40 +443,13 @@ impl Sending for Zeropod {
         if let Some(place) = self.queues.update(flow, waiting) {
             self.review(place);
         }
+        self.review_optimistic(flow, backlog);
     }
 
     fn next_turn(&mut self, now: Instant, _until: Instant) -> Option<Turn> {
         self.advance(now);
         self.offered = None;
-        let (peer, epoch) = {
-            let filling = self.filling.as_ref()?;
-            (self.receiver(&filling.grant), filling.epoch)
-        };
-        let (start, own) = (self.start(epoch), self.seat.own);
-        let at = |slot| start + self.timing.cell_at(slot, own, peer);
-        let filling = self.filling.as_mut()?;
-        // Bounded by the slots of an epoch.
-        while filling.slot < filling.end && at(filling.slot) < now {
-            filling.slot += 1;
-            self.counts.unused += 1;
-            let queue = self.queues.queue(filling.queue);
-            queue.pending = queue.pending.saturating_sub(1);
-        }
-        if filling.slot >= filling.end {
-            return None;
-        }
-        let (flow, _) = self.queues.front(filling.queue, filling.grant.mice_only)?;
-        #[expect(clippy::cast_possible_truncation, reason = "below 32, and modulo 4")]
-        let name = CellName {
-            agg: filling.grant.agg,
-            layer: filling.grant.layer.unwrap_or(0),
-            slot: filling.slot as u8,
-            epoch: (filling.epoch % 4) as u8,
-        };
-        self.offered = Some((flow, name));
-        let choice =
-            Choice { ev: Some(name.ev()), at: Some(at(filling.slot)), ..Choice::default() };
-        Some(Turn::chosen(flow, choice))
+        self.granted_turn(now).or_else(|| self.optimistic_turn(now))
     }
 
     fn on_sent(
@@ -445,13 +457,14 @@ impl Sending for Zeropod {
         flow: FlowId,
         segment: &mut TxSegment,
         _backlog: impl FnOnce() -> Backlog,
-        _now: Instant,
+        now: Instant,
     ) {
-        let (Some((offered, name)), Some(filling)) = (self.offered.take(), &mut self.filling)
-        else {
-            return;
-        };
+        let Some((offered, name)) = self.offered.take() else { return };
         debug_assert_eq!(offered, flow);
+        if name.unscheduled {
+            return self.on_copied(flow, now);
+        }
+        let Some(filling) = &mut self.filling else { return };
         filling.slot = u16::from(name.slot) + 1;
         let queue = self.queues.queue(filling.queue);
         queue.pending = queue.pending.saturating_sub(1);
@@ -472,89 +485,5 @@ impl Sending for Zeropod {
         let timeout =
             self.timing.epoch * (2 * self.timing.request_to_data() + self.timing.to_receipt);
         if self.params.pods > 1 { timeout.max(ACROSS) } else { timeout }
-    }
-}
-
-impl Receiving for Zeropod {
-    fn on_arrival(&mut self, _flow: FlowId, arrival: &Arrival<'_>, _now: Instant) {
-        let sent = earlier(arrival.at, self.timing.flight);
-        if matches!(self.place_of(arrival.from), Place::Pod(_)) {
-            // The name is of the way to the Core. The Core's epochs are late by as much as its
-            // cells are sooner here, and the gaps of an epoch are less than a cell.
-            let epoch = self.timing.epoch_at(sent);
-            let within = sent.since(self.timing.start(epoch)).as_ps();
-            let slot = within / self.timing.cell.as_ps().max(1);
-            let last = u64::from(self.timing.cells) - 1;
-            self.arrivals.note(epoch, u8::try_from(slot.min(last)).unwrap_or(u8::MAX));
-            return;
-        }
-        let name = CellName::of(arrival.ev);
-        // The name has the epoch modulo 4, so a clock may be wrong by an epoch.
-        let about = self.timing.epoch_at(sent) + 1;
-        let behind = (about + 4 - u64::from(name.epoch)) % 4;
-        self.arrivals.note(about.saturating_sub(behind), name.slot);
-    }
-
-    fn on_forgotten(&mut self, _flow: FlowId) {}
-
-    fn answers(&self) -> Answers {
-        Answers::Reported
-    }
-}
-
-impl Protocol for Zeropod {
-    fn on_control(&mut self, _: FlowId, _: HostId, _: &Header, _: Instant) -> bool {
-        false
-    }
-
-    fn on_host_control(&mut self, from: HostId, _hdr: &Header, note: &Note, at: Instant) -> bool {
-        let answer = match Schd::of(note) {
-            _ if from != self.seat.scheduler => Err(Odd::Forged),
-            Some(schd) => self.on_answer(&schd, at),
-            None => Err(Odd::Malformed),
-        };
-        if let Err(why) = answer {
-            self.counts.refuse(why);
-        }
-        answer.is_ok()
-    }
-
-    fn next_reported(&mut self) -> Option<Reported> {
-        self.reports.pop_front()
-    }
-
-    fn poll_control(&mut self, now: Instant, _until: Instant, out: &mut Burst<TxSegment>) {
-        self.advance(now);
-        if out.room() > 0
-            && let Some((at, rts)) = self.request(now, false)
-        {
-            // There is one way to the scheduler, so the entropy value says who asks.
-            let number = EntropyValue(self.seat.number);
-            let hdr = Header::new(number, FlowId::UNKNOWN, Body::Note(rts.note()));
-            let segment = TxSegment { hdr, payload: PayloadRef::NONE, peer: self.seat.scheduler };
-            if at > now {
-                out.push_at(segment, at);
-            } else {
-                out.push(segment);
-            }
-        }
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        let asks = !self.dirty.is_empty() || self.awaited.has_overdue();
-        let request = asks.then(|| self.next_request(0, self.asked_at));
-        let receipt = self.arrivals.due().map(|epoch| self.next_request(epoch, self.asked_at));
-        let granted = self.grants.first().map(|epoch| self.start(epoch));
-        let awaited = self.awaited.due().map(|epoch| self.start(epoch));
-        let next = [request, receipt, granted, awaited].into_iter().flatten().min();
-        next.map(|at| self.made_at(at))
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        self.advance(now);
-    }
-
-    fn next_given_up(&mut self) -> Option<FlowId> {
-        None
     }
 }

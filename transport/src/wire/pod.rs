@@ -403,15 +403,21 @@ pub struct CellName {
     pub slot: u8,
     /// The epoch, modulo 4.
     pub epoch: u8,
+    /// Whether the cell left without a grant: then it yields to every other packet that it meets.
+    //= zeropod#IV-B3
+    pub unscheduled: bool,
 }
 
 impl CellName {
+    const UNSCHEDULED_AT: u32 = 15;
+
     /// The entropy value of the cell: from the low bits up 5 of the switch, 3 of the Core, 5 of the
-    /// slot and 2 of the epoch.
+    /// slot, 2 of the epoch, and 1 that is set in unscheduled cells.
     #[must_use]
     pub const fn ev(self) -> EntropyValue {
         let route = (self.agg as u16 & 31) | (self.layer as u16 & 7) << 5;
-        EntropyValue(route | (self.slot as u16 & 31) << 8 | (self.epoch as u16 & 3) << 13)
+        let when = (self.slot as u16 & 31) << 8 | (self.epoch as u16 & 3) << 13;
+        EntropyValue(route | when | (self.unscheduled as u16) << Self::UNSCHEDULED_AT)
     }
 
     /// The cell with that entropy value.
@@ -423,6 +429,7 @@ impl CellName {
             layer: (bits >> 5 & 7) as u8,
             slot: (bits >> 8 & 31) as u8,
             epoch: (bits >> 13 & 3) as u8,
+            unscheduled: bits >> Self::UNSCHEDULED_AT == 1,
         }
     }
 }
@@ -510,7 +517,7 @@ mod tests {
         }
 
         #[test]
-        fn a_cell_has_its_own_entropy_value(bits in 0_u16..1 << 15) {
+        fn a_cell_has_its_own_entropy_value(bits: u16) {
             prop_assert_eq!(CellName::of(EntropyValue(bits)).ev(), EntropyValue(bits));
         }
     }

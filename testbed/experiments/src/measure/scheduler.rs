@@ -22,6 +22,10 @@ pub struct SchedulerResult {
     pub cells: u64,
     /// Cells that were granted and not sent.
     pub unused: u64,
+    /// Cells that hosts sent without a grant, to be sent again as granted.
+    pub optimistic_sent: u64,
+    /// Cells among those that arrived.
+    pub optimistic_delivered: u64,
     /// Requests that hosts sent.
     pub requests: u64,
     /// Requests among those that repeated a total, because no answer had come.
@@ -64,6 +68,8 @@ impl SchedulerResult {
             collisions: network.audit().dropped.of(DropReason::Collision),
             cells: hosts.cells,
             unused: hosts.unused + ports.unused,
+            optimistic_sent: hosts.optimistic_sent,
+            optimistic_delivered: hosts.optimistic_delivered,
             requests: hosts.requests + ports.requests,
             repeated: hosts.repeated + ports.repeated,
             late: hosts.late + ports.late,

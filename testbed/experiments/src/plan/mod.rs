@@ -30,7 +30,7 @@ use transport::{Bytes, Config, Duration, HostId, Instant, LossSettings, Path, Ra
 
 pub use draft::{ClockSettings, Draft, NicSettings, Origin, SwitchSettings, VdevSettings};
 pub use error::RunError;
-use fabric::{Blueprint, FaultKind, FaultSpec, PortId, ProgramKind, QdiscKind};
+use fabric::{Blueprint, FaultKind, FaultSpec, PortId, ProgramKind, QdiscKind, Ranks};
 pub use telemetry::Stamping;
 
 use crate::input::InputError;
@@ -206,12 +206,18 @@ impl Plan {
         is_asked_for && in_order && !qdiscs.into_iter().any(|qdisc| qdisc.needs_pauses())
     }
 
-    /// Whether hosts say in data what its flow has left, and ports sort by that.
+    /// What hosts say in data by which ports rank it: what its flow has left, or whether its slot
+    /// was granted; `None` where no port looks at that.
     #[must_use]
-    pub fn ranks_data(&self) -> bool {
+    pub fn ranks_data(&self) -> Option<Ranks> {
         let Self { fabric, settings, .. } = self;
         let qdiscs = [Some(fabric.qdisc), fabric.border_qdisc, Some(fabric.nic_qdisc)];
-        settings.sched == SchedKind::Pfabric && qdiscs.contains(&Some(QdiscKind::Pfabric))
+        let (qdisc, ranks) = match settings.sched {
+            SchedKind::Pfabric => (QdiscKind::Pfabric, Ranks::Left),
+            SchedKind::Zeropod => (QdiscKind::Bufferless, Ranks::Granted),
+            _ => return None,
+        };
+        qdiscs.contains(&Some(qdisc)).then_some(ranks)
     }
 
     /// Whether a flow between two hosts leaves its datacentre; `None` where there is only one.

@@ -470,7 +470,15 @@ pub const TRANSPORTS: &[Transport] = &[
         lb: LbKind::Spray,
         sched: SchedKind::Zeropod,
         trim: false,
-        set: &[ZEROPOD, &[("sched.zeropod.fair_every", "16"), ("sched.zeropod.classes", "mice")]],
+        set: &[
+            ZEROPOD,
+            &[
+                ("sched.zeropod.fair_every", "16"),
+                ("sched.zeropod.classes", "mice"),
+                ("sched.zeropod.optimistic", "5"),
+                ("sched.zeropod.optimistic_copies", "3"),
+            ],
+        ],
     },
     Transport {
         name: "zeropod-paper",

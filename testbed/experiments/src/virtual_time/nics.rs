@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use fabric::Network;
+use fabric::{Network, Ranks};
 use transport::histogram::Spans;
 use transport::wire::{Ext, WireSizes};
 use transport::{BURST, Burst, Duration, Endpoint, HostId, Instant, TxSegment};
@@ -51,8 +51,8 @@ pub(super) struct Nics<'a> {
     settings: &'a NicSettings,
     pub(super) sizes: WireSizes,
     pub(super) tap: Option<Tap>,
-    /// Whether switches sort data by what its flow has left.
-    ranks: bool,
+    /// What ports rank data by.
+    ranks: Option<Ranks>,
     /// Packets taken from endpoints.
     pub(super) handed_over: u64,
     /// Times from the start of data on its host's line to its arrival, where the run measures them.
@@ -197,8 +197,8 @@ impl<'a> Nics<'a> {
 struct Keeps {
     /// When the line begins to send it.
     start: bool,
-    /// A rank, by what the header says that its flow has left.
-    rank: bool,
+    /// A rank, by what the header says.
+    rank: Option<Ranks>,
     /// The departure was chosen before it was due; only a journal reads that.
     chosen: bool,
 }
@@ -213,8 +213,8 @@ fn send(
     env: &mut Environment<'_>,
 ) {
     let mut packet = env.packets.packet_of(carried, host, sizes);
-    if keeps.rank {
-        packet = packet.ranked(&carried.0.hdr);
+    if let Some(ranks) = keeps.rank {
+        packet = packet.ranked(&carried.0.hdr, ranks);
     }
     if keeps.start && packet.is_data() {
         env.packets.note_start(packet.handle, env.network.nic_start(host, now));

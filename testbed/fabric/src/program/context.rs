@@ -117,13 +117,20 @@ impl Context<'_> {
         let state = &mut self.ports[state];
         let was_empty = state.port.waiting() == 0;
         let mut lost = None;
+        let due = state.port.busy_until() + state.port.delay();
         let verdict = state.port.enqueue(packet, self.now, &mut lost);
         if let Verdict::Dropped(reason) = verdict {
             self.transit.lose(state, packet, reason, self.now, &mut self.driver);
             return Sent::Dropped;
         }
-        if verdict == Verdict::Evicted {
-            self.transit.lose_evicted(state, lost, self.now, &mut self.driver);
+        match verdict {
+            Verdict::Evicted => {
+                self.transit.lose_evicted(state, lost, self.now, &mut self.driver);
+            }
+            Verdict::Cut => {
+                self.transit.cut(state, lost, (due, self.now), &mut self.driver);
+            }
+            _ => {}
         }
         let departure = state.port.depart(self.now, &mut state.rng);
         let is_first =

@@ -198,7 +198,7 @@ impl Pod {
     /// fit.
     fn new(setup: &Setup<'_>) -> Option<Self> {
         let params = &setup.sched.zeropod;
-        let members = Members::of(setup, params.mice_cores)?;
+        let members = Members::of(setup, params)?;
         let timing = timing(params, setup.links.first()?);
         let settings = settings::settings(params, &timing)?;
         let seed = setup.rng.fork("pod", 0).next_u64();

@@ -3,6 +3,10 @@
 //! Source: \[zeropod\] III-A, III-B1. Where a scheduler lets packets leave so that none meet, a
 //! loss is a bug; it is counted by its own reason, and a run with one fails its audit. A pause of
 //! the link holds data back, and so loses it.
+//!
+//! Data that yields ([`Packet::yields`], cells that left without a grant, IV-B3) is lost where the
+//! link is busy, and is cut off where another packet comes that does not yield. Both are expected
+//! and have a reason of their own; the other packet leaves as if it had met an idle link.
 
 use transport::{Bytes, DropReason, Instant, Rate, Rng};
 
@@ -21,6 +25,8 @@ pub struct Bufferless {
     rate: Rate,
     /// A packet that leaves as soon as it has come.
     at_work: Option<Packet>,
+    /// The packet that the link sends until `free_at`, where it is one that yields.
+    yielding: Option<Packet>,
     paused: bool,
 }
 
@@ -31,13 +37,14 @@ impl Registered for Bufferless {
 
 impl Discipline for Bufferless {
     fn build(_settings: &QdiscSettings, _port: &QdiscParams, rate: Rate) -> Self {
-        Self { free_at: Instant::ZERO, rate, at_work: None, paused: false }
+        Self { free_at: Instant::ZERO, rate, at_work: None, yielding: None, paused: false }
     }
 }
 
 impl Bufferless {
     fn occupy(&mut self, packet: &Packet, start: Instant) {
         self.free_at = start + self.rate.time_for(Bytes(packet.wire_bytes()));
+        self.yielding = packet.yields().then_some(*packet);
     }
 
     fn holds_back(&self, packet: &Packet) -> bool {
@@ -46,12 +53,23 @@ impl Bufferless {
 }
 
 impl Qdisc for Bufferless {
-    fn enqueue(&mut self, packet: Packet, now: Instant, _lost: &mut Option<Packet>) -> Verdict {
-        if self.at_work.is_some() || self.free_at > now || self.holds_back(&packet) {
+    fn enqueue(&mut self, packet: Packet, now: Instant, lost: &mut Option<Packet>) -> Verdict {
+        let is_busy = self.at_work.is_some() || self.free_at > now;
+        if packet.yields() && (is_busy || self.paused) {
+            return Verdict::Dropped(DropReason::Optimistic);
+        }
+        if self.at_work.is_some() || self.holds_back(&packet) {
             return Verdict::Dropped(DropReason::Collision);
         }
+        if is_busy {
+            *lost = self.yielding.take();
+            if lost.is_none() {
+                return Verdict::Dropped(DropReason::Collision);
+            }
+            self.free_at = now;
+        }
         self.at_work = Some(packet);
-        Verdict::Queued
+        if is_busy { Verdict::Cut } else { Verdict::Queued }
     }
 
     fn dequeue(&mut self, now: Instant, _rng: &mut Rng) -> Option<Dequeued> {
@@ -92,6 +110,8 @@ impl Qdisc for Bufferless {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::cast_possible_truncation, reason = "numbers of a small pod")]
+
     use super::*;
     use crate::packet::Flags;
     use crate::port::Port;
@@ -101,6 +121,120 @@ mod tests {
     fn cell(handle: u32) -> Packet {
         let flags = Flags::of(TrafficClass::Data);
         Packet { handle, dst: HostId(0), hash: 0, len: 552, trim_len: 40, flags }
+    }
+
+    #[test]
+    fn a_packet_that_yields_is_cut_off_by_another_and_never_delays_it() {
+        let rate = Rate::from_gbps(100);
+        let params = QdiscParams::for_buffer(Bytes(9000), Bytes(900), QdiscParams::MARK);
+        let qdisc = Bufferless::build(&QdiscSettings::default(), &params, rate);
+        let mut port = Port::new(rate, Duration::from_us(1), qdisc);
+        let (at, mut rng) = (Instant::from_ps, Rng::new(1));
+        let yields = |handle| cell(handle).ranked_by(u32::MAX);
+        assert!(yields(0).yields() && !cell(0).yields());
+        let yielded = Verdict::Dropped(DropReason::Optimistic);
+
+        // Behind a cell with a slot it finds the link busy, and so it does behind its own kind.
+        assert!(port.pass(&cell(0), at(0)).is_some());
+        assert_eq!(port.enqueue(yields(1), at(44_159), &mut None), yielded);
+        assert!(port.pass(&yields(2), at(44_160)).is_some());
+        assert_eq!(port.enqueue(yields(3), at(88_319), &mut None), yielded);
+
+        // The cell with a slot leaves at once, a picosecond before the link would be free.
+        let mut lost = None;
+        assert_eq!(port.pass(&cell(4), at(88_319)), None);
+        assert_eq!(port.enqueue(cell(4), at(88_319), &mut lost), Verdict::Cut);
+        assert_eq!(lost.map(|packet| packet.handle), Some(2));
+        let (departure, arrival) = port.depart(at(88_319), &mut rng).unwrap();
+        assert_eq!((departure.packet.handle, arrival), (4, at(88_319 + 44_160 + 1_000_000)));
+
+        // A packet between cells cuts one off, too; two cells with slots still collide.
+        assert!(port.pass(&yields(5), at(200_000)).is_some());
+        let flags = Flags::of(TrafficClass::Control);
+        let answer = Packet { len: 40, flags, ..cell(6) };
+        assert_eq!(port.enqueue(answer, at(200_001), &mut None), Verdict::Cut);
+        assert!(port.depart(at(200_001), &mut rng).is_some());
+        let collision = Verdict::Dropped(DropReason::Collision);
+        assert_eq!(port.enqueue(cell(7), at(200_002), &mut None), collision);
+    }
+
+    /// The share of the cells without a grant that arrive in a pod of 256 hosts whose hosts each
+    /// send one in a slot with chance `load`: slots are aligned, and a port has one winner.
+    fn arriving(load: f64) -> f64 {
+        const M: u64 = 16;
+        let rate = Rate::from_gbps(100);
+        let params = QdiscParams::for_buffer(Bytes(9000), Bytes(900), QdiscParams::MARK);
+        let new = || {
+            let qdisc = Bufferless::build(&QdiscSettings::default(), &params, rate);
+            Port::new(rate, Duration::from_us(1), qdisc)
+        };
+        // From ToRs up, from aggregation switches down, to hosts.
+        let mut ports: Vec<Vec<_>> = (0..3).map(|_| (0..256).map(|_| new()).collect()).collect();
+        let (mut rng, mut sent, mut arrived) = (Rng::new(7), 0, 0);
+        for slot in 0..400_u64 {
+            let mut cells = Vec::new();
+            for src in (0..M * M).filter(|_| rng.chance(load)).collect::<Vec<_>>() {
+                let dst = (src + 1 + rng.below(M * M - 1)) % (M * M);
+                let at = rng.below(cells.len() as u64 + 1) as usize;
+                cells.insert(at, (src, dst, rng.below(M)));
+            }
+            sent += cells.len();
+            for (hop, ports) in ports.iter_mut().enumerate() {
+                let now = Instant::from_ps(44_160 * slot + 1_044_160 * hop as u64);
+                cells.retain(|(src, dst, agg)| {
+                    let port = [src / M * M + agg, agg * M + dst / M, *dst][hop];
+                    let cell = cell(0).ranked_by(u32::MAX);
+                    ports[port as usize].pass(&cell, now).is_some()
+                });
+            }
+            arrived += cells.len();
+        }
+        f64::from(u32::try_from(arrived).unwrap()) / f64::from(u32::try_from(sent).unwrap())
+    }
+
+    #[test]
+    fn as_many_cells_without_a_grant_arrive_as_the_reference_says() {
+        for (load, share) in [(0.02, 0.972), (0.10, 0.875), (0.174, 0.799), (0.30, 0.694)] {
+            let arrived = arriving(load);
+            assert!((arrived / share - 1.0).abs() < 0.02, "{load}: {arrived}, not {share}");
+        }
+    }
+
+    /// Eq. 6: cells leave at any time, and two that overlap at a port destroy each other.
+    //= zeropod#IV-B3
+    #[test]
+    fn unslotted_cells_that_destroy_each_other_arrive_as_equation_6_says() {
+        const M: u64 = 16;
+        for load in [0.02, 0.10, 0.174, 0.30] {
+            let mut rng = Rng::new(11);
+            let (cell, span) = (44_160_u64, 44_160 * 500_u64);
+            // Each host sends on average `load` cells in the time of one.
+            let count = (load * 256.0 * 500.0) as u64;
+            let cells: Vec<[u64; 4]> = (0..count)
+                .map(|_| [rng.below(span), rng.below(256), rng.below(256), rng.below(M)])
+                .collect();
+            let mut destroyed = vec![false; cells.len()];
+            for hop in 0..3 {
+                let mut seen: Vec<(u64, u64, usize)> = cells
+                    .iter()
+                    .enumerate()
+                    .map(|(at, [start, src, dst, agg])| {
+                        let port = [src / M * M + agg, agg * M + dst / M, *dst][hop];
+                        (port, *start, at)
+                    })
+                    .collect();
+                seen.sort_unstable();
+                for pair in seen.windows(2) {
+                    if pair[0].0 == pair[1].0 && pair[1].1 - pair[0].1 < cell {
+                        (destroyed[pair[0].2], destroyed[pair[1].2]) = (true, true);
+                    }
+                }
+            }
+            let arrived = destroyed.iter().filter(|lost| !**lost).count() as f64;
+            let (arrived, m) = (arrived / count as f64, M as f64);
+            let expected = f64::exp(2.0 * load * (2.0 / m - 3.0));
+            assert!((arrived / expected - 1.0).abs() < 0.02, "{load}: {arrived}, not {expected}");
+        }
     }
 
     #[test]

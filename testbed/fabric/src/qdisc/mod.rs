@@ -47,7 +47,8 @@ use transport::DropReason;
 /// method is called, so a port that is looked at late sends as a punctual one does.
 pub trait Qdisc {
     /// Takes `packet` at `now`, or refuses it. What waits already stays, unless the verdict is
-    /// [`Verdict::Evicted`]: then `lost`, which is `None` before, is what waited. A packet that is
+    /// [`Verdict::Evicted`]: then `lost`, which is `None` before, is what waited. With
+    /// [`Verdict::Cut`] it is what the link was sending. A packet that is
     /// queued leaves as it came but for its marks: the port counts what waits.
     fn enqueue(&mut self, packet: Packet, now: Instant, lost: &mut Option<Packet>) -> Verdict;
     /// Gives up the packet whose transmission starts at `now`. A packet, whenever
@@ -97,6 +98,9 @@ pub enum Verdict {
     Dropped(DropReason),
     /// The packet waits as it came, and data that waited is lost for it: the data queue was full.
     Evicted,
+    /// The packet waits as it came, and the link is free for it at once: what the link was sending
+    /// is cut off and lost.
+    Cut,
 }
 
 /// A packet that leaves its queue.

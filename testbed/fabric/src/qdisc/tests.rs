@@ -161,7 +161,7 @@ proptest! {
                     match qdisc.enqueue(packet, at(now), &mut None) {
                         Verdict::Queued => { waiting += 1; bytes += u64::from(*len); }
                         Verdict::Trimmed => { waiting += 1; bytes += u64::from((*len).min(64)); }
-                        Verdict::Evicted => unreachable!("no packet has a rank"),
+                        Verdict::Evicted | Verdict::Cut => unreachable!("no packet has a rank"),
                         Verdict::Dropped(_) => {}
                     }
                 } else if qdisc.ready_at() <= at(now) {

@@ -3,7 +3,7 @@
 //!
 //! Telemetry and headers are written in place, with checksums that stay right (RFC 1624).
 
-use fabric::{Flags, Frames, Packet, PacketStep, flow_hash};
+use fabric::{Flags, Frames, Packet, PacketStep, Ranks, flow_hash};
 use transport::wire::addressing::Addressing;
 use transport::wire::checksum::Checksum;
 use transport::wire::class::{Ecn, TrafficClass};
@@ -152,10 +152,10 @@ pub(crate) fn described(mbuf: &Mbuf, head: &[u8], route: &Route) -> Option<Packe
 }
 
 /// The packet with the rank that its frame calls for ([`Packet::ranked`]).
-pub(crate) fn ranked(packet: Packet, mbuf: &Mbuf) -> Packet {
+pub(crate) fn ranked(packet: Packet, mbuf: &Mbuf, ranks: Ranks) -> Packet {
     let mut copy = [0; HEADERS_MAX];
     let header = head_of(mbuf, &mut copy).and_then(|head| frame::header_of(head).ok());
-    header.map_or(packet, |(header, _)| packet.ranked(&header))
+    header.map_or(packet, |(header, _)| packet.ranked(&header, ranks))
 }
 
 /// The packet with the length that `sizes` account for its frame; its own without any.

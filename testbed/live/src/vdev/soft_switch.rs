@@ -18,7 +18,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use fabric::{Network, Output, Packet};
+use fabric::{Network, Output, Packet, Ranks};
 use transport::wire::WireSizes;
 use transport::wire::addressing::Addressing;
 use transport::{HostId, Instant, Rng};
@@ -60,8 +60,8 @@ pub(super) struct SoftSwitch {
     pool: Arc<Pool>,
     stamp: TimestampField,
     addressing: Addressing,
-    /// Whether ports sort data by what its flow has left.
-    ranks: bool,
+    /// What ports rank data by.
+    ranks: Option<Ranks>,
     /// Lengths that count instead of those of the frames.
     sizes: Option<WireSizes>,
     /// Whether hosts send in slots.
@@ -102,7 +102,7 @@ impl SoftSwitch {
             pool,
             stamp,
             addressing,
-            ranks: false,
+            ranks: None,
             sizes: None,
             slotted: false,
             ran_to: Instant::ZERO,
@@ -110,8 +110,8 @@ impl SoftSwitch {
         }
     }
 
-    /// The switch whose ports may sort data by what its flow has left.
-    pub(super) fn ranking(self, ranks: bool) -> Self {
+    /// The switch whose ports rank data by `ranks`.
+    pub(super) fn ranking(self, ranks: Option<Ranks>) -> Self {
         Self { ranks, ..self }
     }
 
@@ -166,7 +166,10 @@ impl SoftSwitch {
             Some(_) if self.slotted && at < self.ran_to => self.counts.slot_missed += 1,
             Some(packet) => {
                 let packet = sized(packet, &mbuf, self.sizes.as_ref());
-                let packet = if self.ranks { ranked(packet, &mbuf) } else { packet };
+                let packet = match self.ranks {
+                    Some(ranks) => ranked(packet, &mbuf, ranks),
+                    None => packet,
+                };
                 let packet = Packet { handle: self.packets.insert(mbuf), ..packet };
                 let mut frames = MbufFrames {
                     packets: &mut self.packets,

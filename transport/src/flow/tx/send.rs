@@ -46,8 +46,8 @@ impl TxFlow {
         sent
     }
 
-    /// Sends a copy of the next segment that was never sent, outside of the window; the segment is
-    /// still sent in its turn.
+    /// Sends a copy of the next segment that was never sent, outside of the window, or one more of
+    /// a segment that has left only as copies; the segment is still sent in its turn.
     #[cold]
     fn send_copy(
         &mut self,
@@ -62,7 +62,18 @@ impl TxFlow {
             return Err(Wait::Scheduler);
         }
         let now = leave.at(leave.now).unwrap_or(leave.now);
-        self.send_new(leave, now, Marks::COPY, cx, out)
+        if self.unsent > 0 || !leave.choice.again() {
+            return self.send_new(leave, now, Marks::COPY, cx, out);
+        }
+        let (psn, mut packet) = self.recovery.oldest_copy().ok_or(Wait::Application)?;
+        let carried = cx.msgs.get(packet.msg).map_or_else(Carried::default, |state| {
+            self.carried(cx.config, state, packet.offset, packet.marks)
+        });
+        (packet.ev, packet.sent_at) = (self.path_of(leave, now), now);
+        self.recovery.on_copied_again(psn, &packet);
+        cx.stats.copies += 1;
+        self.segment(psn, &packet, &carried, out);
+        Ok(())
     }
 
     /// Sends the segment that waits behind `skip` others; those that are passed over for it and

@@ -31,6 +31,10 @@ pub struct PodCounts {
     pub cells: u64,
     /// Cells that were granted and not sent, because nothing waited for their receiver any more.
     pub unused: u64,
+    /// Cells sent without a grant.
+    pub optimistic_sent: u64,
+    /// Cells without a grant that arrived here.
+    pub optimistic_delivered: u64,
     /// Requests sent.
     pub requests: u64,
     /// Requests sent again, because no answer had come.
@@ -45,6 +49,8 @@ impl PodCounts {
     pub fn add(&mut self, other: &Self) {
         self.cells += other.cells;
         self.unused += other.unused;
+        self.optimistic_sent += other.optimistic_sent;
+        self.optimistic_delivered += other.optimistic_delivered;
         self.requests += other.requests;
         self.repeated += other.repeated;
         self.late += other.late;

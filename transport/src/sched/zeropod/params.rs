@@ -53,13 +53,17 @@ words! {
     }
 }
 
+/// Cells of an epoch and the delay of a decision in a network of several pods.
+//= zeropod#V-A
+const OF_SEVERAL: (u16, Duration) = (32, Duration::from_us(5));
+
 params! {
     /// Settings of [`Zeropod`](super::Zeropod) and of the pod's scheduler.
     pub struct ZeropodParams {
-        /// Data cells of an epoch, N.
+        /// Data cells of an epoch, N; 32 where there are several pods.
         //= zeropod#V-A
         cells: u16 = 16, in 1..=32;
-        /// The time from the beginning of a decision to its end.
+        /// The time from the beginning of a decision to its end; 5us where there are several pods.
         //= zeropod#V-A
         delay: Duration = Duration::from_us(15);
         /// The time at the end of an epoch in which nothing is sent.
@@ -87,9 +91,17 @@ params! {
         aggs: u16 = 0, in 0..=32;
         /// Address of the scheduler of the first pod; 0: the network's.
         scheduler: u32 = 0;
+        /// Flows of fewer bytes than so many cells also send them at once, without a grant, where
+        /// the host has nothing granted; 0: none do.
+        optimistic: u16 = 0, in 0..=64;
+        /// Times that such a cell is sent without a grant.
+        optimistic_copies: u16 = 1, in 1..=8;
         /// Cores that carry mice alone, the last ones.
         //= zeropod#IV-B2
         mice_cores: u16 = 0, in 0..=255;
+        /// Whether mice take an idle one of these first, instead of any Core.
+        // DEVIATION(zeropod#IV-B2): the paper does not say which Core a mouse takes.
+        mice_first: bool = true;
         /// Cells beyond which a Core's port asks for no more; they may flow again when an epoch's
         /// cells less wait.
         //= zeropod#V-A
@@ -116,6 +128,9 @@ impl ZeropodParams {
         (self.scheduler, self.hop) = (pod.scheduler, pod.hop);
         (self.pods, self.cores) = (pod.pods, pod.cores);
         self.cell = pod.cell;
+        if pod.pods > 1 {
+            (self.cells, self.delay) = OF_SEVERAL;
+        }
     }
 
     /// The inputs of the timing of a host's pod.

@@ -26,15 +26,17 @@ const NIL: u32 = u32::MAX;
 
 /// One outgoing flow.
 #[derive(Clone, Copy, Debug)]
-struct Account {
+pub(super) struct Account {
     /// The flow that has this account; [`FlowId::UNKNOWN`] when none has.
     id: FlowId,
     /// The place of its queue.
     queue: u32,
     /// Cells that it could send now.
-    waiting: u32,
-    /// Bytes sent so far.
-    sent: u64,
+    pub(super) waiting: u32,
+    /// Bytes sent so far, in granted epochs.
+    pub(super) sent: u64,
+    /// Copies of its cells that have left without a grant; `None` while it has not been looked at.
+    pub(super) copied: Option<u32>,
     /// The neighbours in the list that the account is in; [`NIL`] at its ends.
     before: u32,
     next: u32,
@@ -52,6 +54,7 @@ const VACANT: Account = Account {
     queue: NIL,
     waiting: 0,
     sent: 0,
+    copied: None,
     before: NIL,
     next: NIL,
     level: 0,
@@ -193,7 +196,7 @@ impl Queues {
     /// Cells that a flow could send now; returns the place of its queue, `None` for a flow that has
     /// no account.
     pub(super) fn update(&mut self, flow: FlowId, waiting: u32) -> Option<usize> {
-        let account = self.accounts.get_mut(flow.index()).filter(|account| account.id == flow)?;
+        let account = self.accounts.get_mut(flow.index()).filter(|known| known.id == flow)?;
         let place = account.queue as usize;
         let queue = &mut self.queues[place];
         queue.waiting = queue.waiting - account.waiting + waiting;
@@ -261,10 +264,7 @@ impl Queues {
 
     /// A flow sends a cell of `bytes` payload bytes.
     pub(super) fn sent(&mut self, flow: FlowId, bytes: u16) {
-        let Some(account) = self.accounts.get_mut(flow.index()).filter(|known| known.id == flow)
-        else {
-            return;
-        };
+        let Some(account) = self.account(flow) else { return };
         account.sent += u64::from(bytes);
         let left = account.waiting.saturating_sub(1);
         let sent = account.sent;
@@ -276,8 +276,22 @@ impl Queues {
 
     /// Whether a flow waits for a grant.
     pub(super) fn holds(&self, flow: FlowId) -> bool {
-        let account = self.accounts.get(flow.index());
-        account.is_some_and(|account| account.id == flow && account.waiting > 0)
+        self.known(flow).is_some_and(|account| account.waiting > 0)
+    }
+
+    /// The account of a flow.
+    pub(super) fn known(&self, flow: FlowId) -> Option<&Account> {
+        self.accounts.get(flow.index()).filter(|account| account.id == flow)
+    }
+
+    /// The account of a flow.
+    pub(super) fn account(&mut self, flow: FlowId) -> Option<&mut Account> {
+        self.accounts.get_mut(flow.index()).filter(|account| account.id == flow)
+    }
+
+    /// The queue of an account.
+    pub(super) fn of(&self, account: &Account) -> &Queue {
+        &self.queues[account.queue as usize]
     }
 
     /// The bytes in the lowest level of a destination that has any, counted in whole cells; `None`

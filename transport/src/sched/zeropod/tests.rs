@@ -6,12 +6,12 @@ use alloc::vec::Vec;
 use super::*;
 use crate::config::{Config, Settings};
 use crate::rng::Rng;
-use crate::sched::SchedKind;
-use crate::segment::BURST;
+use crate::sched::{Arrival, Protocol, Receiving, SchedKind};
+use crate::segment::{BURST, Burst, PayloadRef};
 use crate::time::Rate;
-use crate::units::Psn;
+use crate::units::{EntropyValue, Psn};
 use crate::wire::class::TrafficClass;
-use crate::wire::{AccountedSizes, Data};
+use crate::wire::{AccountedSizes, Data, Header, Note};
 
 /// The host, the third of its ToR, and its peer, the second of another.
 const HOST: HostId = HostId(2);
@@ -19,6 +19,11 @@ const PEER: HostId = HostId(17);
 const SCHEDULER: HostId = HostId(288);
 
 fn config() -> Config {
+    config_with(0, 1)
+}
+
+/// Copies of cells of flows of less than `optimistic` cells leave so often without a grant.
+fn config_with(optimistic: u16, copies: u16) -> Config {
     let accounted = AccountedSizes { data_overhead: Some(40), control: Some(40), data_min: 512 };
     let mut settings = Settings {
         payload_max: 512,
@@ -31,6 +36,7 @@ fn config() -> Config {
     let params = &mut settings.sched_params.zeropod;
     (params.per_tor, params.hosts, params.cell, params.aggs) = (16, 256, 512, 16);
     (params.scheduler, params.hop) = (SCHEDULER.0, Duration::from_us(1));
+    (params.optimistic, params.optimistic_copies) = (optimistic, copies);
     Config::new(settings).unwrap()
 }
 
@@ -146,7 +152,8 @@ fn a_granted_epoch_is_filled_slot_by_slot() {
     let slots = (0..16_u8).map(|slot| (30, slot)).chain((0..4).map(|slot| (33, slot)));
     let expected: Vec<_> = slots
         .map(|(epoch, slot)| {
-            let name = CellName { agg: 5, layer: 0, slot, epoch: if epoch == 30 { 2 } else { 1 } };
+            let modulo = if epoch == 30 { 2 } else { 1 };
+            let name = CellName { agg: 5, layer: 0, slot, epoch: modulo, unscheduled: false };
             (timing.start(epoch) + timing.cell_at(slot.into(), 2, 1), flow(0), name)
         })
         .collect();
@@ -351,7 +358,7 @@ fn reported(name: CellName, arrived: Instant, late: Duration, epoch: u64) -> u32
 #[test]
 fn a_late_look_at_an_arrival_changes_no_receipt() {
     let timing = *Host::new().sched.timing();
-    let name = CellName { agg: 5, layer: 0, slot: 3, epoch: 2 };
+    let name = CellName { agg: 5, layer: 0, slot: 3, epoch: 2, unscheduled: false };
     let arrived = timing.start(10) + timing.cell_at(3, 1, 2) + timing.flight;
     for late in [Duration::ZERO, timing.epoch] {
         assert_eq!(reported(name, arrived, late, 10 + timing.to_receipt), 1 << 3);
@@ -395,4 +402,87 @@ fn a_host_that_is_early_misses_no_slot_when_it_is_polled_late() {
         assert_eq!(sent, due.collect::<Vec<_>>());
         assert_eq!(host.sched.counts().unused, 0);
     }
+}
+
+#[test]
+fn copies_without_a_grant_leave_behind_the_request_one_a_slot_and_never_in_a_granted_one() {
+    let config = config_with(5, 2);
+    let mut sched = Zeropod::new(&config.sched_setup(HOST, Rng::new(3)));
+    let path = config.default_path();
+    let wire = |cells: u64, last: u64| Backlog {
+        waiting: Bytes(552 * (cells - 1) + 40 + last),
+        ..backlog(cells)
+    };
+    // A granted epoch of an elephant is behind the short flow's request.
+    let mut now = Instant::ZERO;
+    sched.on_open(flow(0), PEER, &path, Label::NONE);
+    sched.on_backlog(flow(0), &wire(40, 512), now);
+    let mut host = Host { sched, now, requests: Vec::new(), cells: Vec::new() };
+    host.run(host.epoch(20));
+    assert!(host.answer(SCHEDULER, &granted(31, 16, 16 * 512)));
+    host.run(host.epoch(29) + Duration::from_ps(1));
+    assert!(host.cells.is_empty());
+    now = host.now;
+    host.sched.on_open(flow(1), HostId(18), &path, Label::NONE);
+    host.sched.on_backlog(flow(1), &wire(5, 500), now);
+    host.sched.on_open(flow(2), HostId(18), &path, Label::NONE);
+    host.sched.on_backlog(flow(2), &wire(5, 512), now);
+
+    let end = host.epoch(34);
+    let (timing, mut copies) = (host.sched.timing, Vec::new());
+    let mut granted_cells = Vec::new();
+    while now < end {
+        host.sched.handle_timeout(now);
+        let mut burst = Burst::with_limit(BURST);
+        host.sched.poll_control(now, now, &mut burst);
+        while let Some(turn) = host.sched.next_turn(now, now + Duration::from_us(100)) {
+            let Choice { ev, at, copy, .. } = turn.choice.unwrap();
+            let name = CellName::of(ev.unwrap());
+            assert_eq!(copy, name.unscheduled);
+            if copy { &mut copies } else { &mut granted_cells }.push((
+                at.unwrap(),
+                turn.flow,
+                name,
+            ));
+            host.sched.on_sent(turn.flow, &mut cell(9), Backlog::default, now);
+        }
+        now = host.sched.poll_timeout().unwrap_or(end).max(now + Duration::from_ps(1));
+    }
+    // Flow 1 has less than five cells, flow 2 has not.
+    assert_eq!((granted_cells.len(), copies.len()), (16, 10));
+    let request = timing.start(29) + timing.request_at(2, None);
+    for (index, (at, of, name)) in copies.iter().enumerate() {
+        assert!(*at > request && *of == flow(1), "{copies:?}");
+        let slot = 2 + u16::try_from(index).unwrap();
+        let free = timing.start(29) + timing.cell_at(slot, 2, u16::MAX);
+        assert_eq!((*at, u16::from(name.slot)), (free, slot));
+    }
+    assert_eq!(host.sched.counts().optimistic_sent, 10);
+    let took = granted_cells.iter().all(|(_, of, _)| *of == flow(0));
+    assert!(took && granted_cells[0].0 == timing.start(31));
+}
+
+#[test]
+fn a_grant_for_mice_alone_is_filled_from_their_levels_and_no_others() {
+    let mut host = Host::new();
+    host.post(0, 300);
+    host.run(host.epoch(20));
+    // 13 epochs of 16 cells: then the flow has sent more than 100 KB.
+    for epoch in 0..13 {
+        assert!(host.answer(SCHEDULER, &granted(31 + epoch, 16, 16 * 512 * (epoch + 1))));
+    }
+    let for_mice = |epoch, cells, total| {
+        let mut schd = granted(epoch, cells, total);
+        schd.grant.iter_mut().for_each(|grant| grant.mice_only = true);
+        schd
+    };
+    assert!(host.answer(SCHEDULER, &for_mice(44, 16, 16 * 512 * 14)));
+    host.run(host.epoch(46));
+    assert_eq!(host.cells.len(), 208, "an elephant sends nothing in it");
+    assert_eq!(host.sched.counts().unused, 16);
+    host.post(1, 2);
+    assert!(host.answer(SCHEDULER, &for_mice(50, 16, 16 * 512 * 15)));
+    host.run(host.epoch(52));
+    let flows: Vec<_> = host.cells[208..].iter().map(|(_, flow, _)| *flow).collect();
+    assert_eq!(flows, [flow(1); 2], "a mouse beside it does");
 }

@@ -5,6 +5,7 @@
 //! number behind the last host.
 
 use transport::HostId;
+use transport::sched::zeropod::ZeropodParams;
 use transport_pod::Shape;
 use transport_pod::scheduler::Client;
 
@@ -36,9 +37,9 @@ pub(in crate::program) fn all_hosts(switches: &[SwitchSpec]) -> u32 {
 }
 
 impl Members {
-    /// The members of the pod whose scheduler's switch has these links, with so many Cores for mice
-    /// alone; `None` where they make no pod.
-    pub(super) fn of(setup: &Setup<'_>, mice_cores: u16) -> Option<Self> {
+    /// The members of the pod whose scheduler's switch has these links; `None` where they make no
+    /// pod.
+    pub(super) fn of(setup: &Setup<'_>, params: &ZeropodParams) -> Option<Self> {
         let switches = setup.links.iter().filter_map(|link| match link.port.to {
             Node::Switch(switch) => setup.switches.get(switch as usize),
             Node::Host(_) => None,
@@ -54,8 +55,9 @@ impl Members {
         if cores > 0 {
             let all = all_hosts(setup.switches);
             let (pods, pod) = (all / hosts, first_host / hosts);
-            let (cores, mice) = (cores as usize, mice_cores.into());
-            members.shape = shape.with_cores(cores, mice, pods as usize, pod as usize).ok()?;
+            let (cores, mice) = (cores as usize, params.mice_cores.into());
+            let shape = shape.with_cores(cores, mice, pods as usize, pod as usize).ok()?;
+            members.shape = shape.with_mice_first(params.mice_first);
             members.first_core = all + first_core(setup.switches, hosts)?;
         }
         Some(members)

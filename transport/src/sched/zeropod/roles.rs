@@ -1,0 +1,101 @@
+//! The roles of a host beside sending: cells that arrive are noted for its requests, and answers of
+//! the scheduler are taken in.
+
+use super::counts::Odd;
+use super::{Zeropod, earlier};
+use crate::sched::{Answers, Arrival, Protocol, Receiving, Reported};
+use crate::segment::{Burst, PayloadRef, TxSegment};
+use crate::time::Instant;
+use crate::units::{EntropyValue, FlowId, HostId};
+use crate::wire::pod::{CellName, Place, Schd};
+use crate::wire::{Body, Header, Note};
+
+impl Receiving for Zeropod {
+    fn on_arrival(&mut self, _flow: FlowId, arrival: &Arrival<'_>, _now: Instant) {
+        let sent = earlier(arrival.at, self.timing.flight);
+        let name = CellName::of(arrival.ev);
+        if name.unscheduled {
+            // Nothing that a host says depends on it.
+            self.counts.optimistic_delivered += 1;
+            return;
+        }
+        if matches!(self.place_of(arrival.from), Place::Pod(_)) {
+            // The name is of the way to the Core. The Core's epochs are late by as much as its
+            // cells are sooner here, and the gaps of an epoch are less than a cell.
+            let epoch = self.timing.epoch_at(sent);
+            let within = sent.since(self.timing.start(epoch)).as_ps();
+            let slot = within / self.timing.cell.as_ps().max(1);
+            let last = u64::from(self.timing.cells) - 1;
+            self.arrivals.note(epoch, u8::try_from(slot.min(last)).unwrap_or(u8::MAX));
+            return;
+        }
+        // The name has the epoch modulo 4, so a clock may be wrong by an epoch.
+        let about = self.timing.epoch_at(sent) + 1;
+        let behind = (about + 4 - u64::from(name.epoch)) % 4;
+        self.arrivals.note(about.saturating_sub(behind), name.slot);
+    }
+
+    fn on_forgotten(&mut self, _flow: FlowId) {}
+
+    fn answers(&self) -> Answers {
+        Answers::Reported
+    }
+}
+
+impl Protocol for Zeropod {
+    fn on_control(&mut self, _: FlowId, _: HostId, _: &Header, _: Instant) -> bool {
+        false
+    }
+
+    fn on_host_control(&mut self, from: HostId, _hdr: &Header, note: &Note, at: Instant) -> bool {
+        let answer = match Schd::of(note) {
+            _ if from != self.seat.scheduler => Err(Odd::Forged),
+            Some(schd) => self.on_answer(&schd, at),
+            None => Err(Odd::Malformed),
+        };
+        if let Err(why) = answer {
+            self.counts.refuse(why);
+        }
+        answer.is_ok()
+    }
+
+    fn next_reported(&mut self) -> Option<Reported> {
+        self.reports.pop_front()
+    }
+
+    fn poll_control(&mut self, now: Instant, _until: Instant, out: &mut Burst<TxSegment>) {
+        self.advance(now);
+        if out.room() > 0
+            && let Some((at, rts)) = self.request(now, false)
+        {
+            // There is one way to the scheduler, so the entropy value says who asks.
+            let number = EntropyValue(self.seat.number);
+            let hdr = Header::new(number, FlowId::UNKNOWN, Body::Note(rts.note()));
+            let segment = TxSegment { hdr, payload: PayloadRef::NONE, peer: self.seat.scheduler };
+            if at > now {
+                out.push_at(segment, at);
+            } else {
+                out.push(segment);
+            }
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let asks = !self.dirty.is_empty() || self.awaited.has_overdue();
+        let request = asks.then(|| self.next_request(0, self.asked_at));
+        let receipt = self.arrivals.due().map(|epoch| self.next_request(epoch, self.asked_at));
+        let granted = self.grants.first().map(|epoch| self.start(epoch));
+        let awaited = self.awaited.due().map(|epoch| self.start(epoch));
+        let copy = self.next_copy_at();
+        let next = [request, receipt, granted, awaited, copy].into_iter().flatten().min();
+        next.map(|at| self.made_at(at))
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.advance(now);
+    }
+
+    fn next_given_up(&mut self) -> Option<FlowId> {
+        None
+    }
+}

@@ -84,6 +84,9 @@ fn run_in(
 ) -> (BTreeMap<&'static str, u64>, BTreeMap<u32, u32>) {
     let mut draft = Draft::default();
     draft.set_transport("zeropod", Origin::Set).unwrap();
+    for (key, value) in [("sched.zeropod.cells", "16"), ("sched.zeropod.delay", "15us")] {
+        draft.set(key, value, Origin::Set).unwrap();
+    }
     let tree = topology::by_name(topology).unwrap();
     let scheduler = FatTree::new(tree.clone()).unwrap().scheduler_of(0).unwrap();
     let scheduler = HostId(tree.nodes + scheduler);

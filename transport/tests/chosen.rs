@@ -120,7 +120,7 @@ impl Sending for Slotted {
         let ev = EntropyValue(FIRST_EV + u16::try_from(self.turns % 64).unwrap());
         let skip = u16::try_from(self.turns * 7 % (u64::from(self.skips) + 1)).unwrap();
         let nth = (self.skips > 0).then_some(skip);
-        let choice = Choice { ev: Some(ev), at: Some(at), copy, nth };
+        let choice = Choice { ev: Some(ev), at: Some(at), copy, nth, ..Choice::default() };
         self.next_slot = number + 1;
         self.named = Some(choice);
         Some(Turn::chosen(flow, choice))

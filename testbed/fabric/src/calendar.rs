@@ -214,8 +214,8 @@ impl Calendar {
         self.pool.append(&mut self.far[level * FAR + index], flight);
     }
 
-    /// Takes back the packet `handle` that left `origin` and is to arrive at `at`: whoever is to get
-    /// it is called in vain. False where there is no such flight. O(flights of a slot).
+    /// Takes back the packet `handle` that left `origin` and is to arrive at `at`: a wake-up takes
+    /// its place. False where there is no such flight. O(flights of a slot).
     #[cold]
     pub(super) fn cancel(&mut self, at: Instant, origin: u32, handle: u32) -> bool {
         let is_it = |flight: &&mut Flight| {

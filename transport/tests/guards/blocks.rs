@@ -10,11 +10,16 @@ use super::*;
 
 /// An endpoint whose flows are coded, two parity packets behind each two of data.
 fn coded() -> End {
+    coded_and(|_| {})
+}
+
+fn coded_and(change: impl FnOnce(&mut Settings)) -> End {
     End::new(|s| {
         let base_rtt_min = Duration::ZERO;
         s.ec = EcKind::Mds;
         s.ec_shape = BlockShape::new(2, 2).unwrap();
         s.ec_params = EcParams { base_rtt_min, ..EcParams::default() };
+        change(s);
     })
 }
 
@@ -48,6 +53,19 @@ fn only_the_code_that_both_ends_know_is_taken() {
     // A receiver without a code has no memory for parity.
     let mut plain = End::new(|s| s.ec_shape = BlockShape::new(2, 2).unwrap());
     plain.refuses(&first(of_block(0, 0, 0), FULL), DropReason::BadSegment);
+}
+
+#[test]
+fn a_packet_that_restores_another_is_acknowledged_at_once_and_one_that_does_not_later() {
+    let mut end = coded_and(|s| s.ack_every = 4);
+    let acks = |end: &mut End| {
+        let sent = end.sent();
+        sent.iter().filter(|tx| matches!(tx.hdr.body, Body::Ack(_))).count()
+    };
+    end.places(&first(of_block(0, 0, 0), FULL));
+    assert_eq!(acks(&mut end), 0);
+    end.places(&first(of_block(2, 0, 2), FULL));
+    assert_eq!(acks(&mut end), 1);
 }
 
 #[test]

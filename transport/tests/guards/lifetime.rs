@@ -14,7 +14,7 @@ impl End {
     }
 
     /// Nothing happens for `span`.
-    fn wait(&mut self, span: Duration) {
+    pub(crate) fn wait(&mut self, span: Duration) {
         self.now += span;
         self.endpoint.handle_timeout(self.now);
     }

@@ -1,6 +1,9 @@
 //! DATA that contradicts the message, the flow or the sender it claims to be of.
 
 use super::*;
+use transport::Duration;
+use transport::sched::SchedKind;
+use transport::units::Credit;
 use transport::wire::Presence;
 
 #[test]
@@ -29,6 +32,28 @@ fn a_trimmed_segment_is_counted_and_is_in_no_message() {
     assert_eq!(end.endpoint.stats().trimmed, 1);
     end.places(&segment);
     assert_eq!(end.delivered(), [100]);
+}
+
+#[test]
+fn a_trimmed_segment_gets_credit_for_the_bytes_that_it_lacks_and_a_header() {
+    let credit = |len: u32| {
+        let mut end = End::new(|s| s.sched = SchedKind::Credits);
+        let data = Data { demand: Some(Credit::START), ..opening(0, 0, 0, len) };
+        end.take(&RxSegment { trimmed: true, payload_len: 0, ..first(data, 1) });
+        let mut most = Credit::START.number();
+        for _ in 0..100 {
+            for tx in end.sent() {
+                if let Body::Credit(given) = tx.hdr.body {
+                    most = most.max(given.upto.number());
+                }
+            }
+            end.wait(Duration::from_us(10));
+        }
+        most - Credit::START.number()
+    };
+    let [short, long] = [100, 1100].map(credit);
+    assert!((101..300).contains(&short), "{short}");
+    assert_eq!(long - short, 1000);
 }
 
 #[test]
@@ -110,7 +135,7 @@ fn a_segment_without_the_key_is_not_of_the_flow() {
     end.places(&first(opening(0, 0, 0, 5000), FULL));
     let flow = end.acked_flow();
     let due = end.endpoint.poll_timeout();
-    end.now += transport::Duration::from_us(1);
+    end.now += Duration::from_us(1);
     let segment = later(flow, data(1, 0, 4096), 904);
     let accepted = end.endpoint.stats().accepted();
     end.refuses(&without_key(&segment), DropReason::WrongKey);
@@ -176,6 +201,7 @@ fn what_has_arrived_is_not_refused_when_it_comes_again_trimmed() {
     end.places(&segment);
     end.sent();
     end.take(&RxSegment { trimmed: true, payload_len: 0, ..segment });
+    assert_eq!((end.endpoint.stats().trimmed, end.endpoint.stats().duplicates), (1, 1));
     assert!(matches!(end.sent()[..], [TxSegment { hdr: Header { body: Body::Ack(_), .. }, .. }]));
 }
 

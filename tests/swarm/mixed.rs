@@ -1,11 +1,12 @@
 //! Mixed networks: the swarm's scenarios with programs in some of the switches and none in others.
-//! Programs hold, make and consume packets and pause links. After each run the books must balance,
-//! and the number of threads must change nothing; bounds of plain networks do not apply.
+//! Programs hold, make and consume packets, pause links, forge and replay. After each run the books
+//! must balance, and the number of threads must change nothing; bounds of plain networks do not
+//! apply.
 
 use experiments::plan::Plan;
 use experiments::topology::programs::ProgramSpec;
 use fabric::ProgramKind;
-use transport::{Duration, Rng};
+use transport::{DropReason, Duration, Rng};
 
 use super::case::Case;
 use super::invariants::{flows_of, run_within_budget};
@@ -14,12 +15,16 @@ use super::invariants::{flows_of, run_within_budget};
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Done {
     pub(crate) made: u64,
+    /// Packets without the key of their flow, dropped by hosts.
+    pub(crate) forged: u64,
     pub(crate) pauses: u64,
 }
 
-/// Programs for about half of the switches of `case`: some that pause, some examples.
+/// Programs for about half of the switches of `case`: some that pause, some examples, and in every
+/// second case some that forge and replay control packets.
 fn programs(case: &Case, rng: &mut Rng) -> Vec<ProgramSpec> {
     let mut all = Vec::new();
+    let hostile = rng.fork("hostile", 0).chance(0.5);
     for (tier, name) in (0..).zip(["tor", "agg", "core"]) {
         let switches = if tier < case.topology.tiers { case.topology.switches(tier) } else { 0 };
         for switch in 0..switches {
@@ -27,6 +32,7 @@ fn programs(case: &Case, rng: &mut Rng) -> Vec<ProgramSpec> {
             match rng.below(4) {
                 0 => {}
                 1 => spec.program = ProgramKind::Example,
+                2 if hostile => spec.program = ProgramKind::Meddler,
                 _ => continue,
             }
             all.push(spec);
@@ -71,5 +77,6 @@ pub(crate) fn check(seed: u64, number: u64) -> Result<Option<Done>, String> {
     }
     let summary = &outcome.summary;
     let pauses = summary.pfc.as_ref().map_or(0, |pfc| pfc.pauses);
-    Ok(Some(Done { made: summary.packets.originated.unwrap_or(0), pauses }))
+    let forged = summary.drops.get(DropReason::WrongKey.name()).copied().unwrap_or(0);
+    Ok(Some(Done { forged, made: summary.packets.originated.unwrap_or(0), pauses }))
 }

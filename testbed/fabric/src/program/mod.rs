@@ -115,6 +115,7 @@ registry! {
     }
     unlisted {
         "example" => example::Example,
+        "meddler" => meddler::Meddler,
     }
     fn on_arrival(&mut self, packet: Packet, from: PortId, now: Instant, cx: &mut Context<'_>);
     fn on_departure(

@@ -1,0 +1,111 @@
+//! A program that makes a network hostile, for tests: it passes every packet on at once, and beside
+//! some of them sends a control packet that it has seen before, or one like it without the key of
+//! its flow, in the name of the host that sent it. No text chooses it.
+//!
+//! What a meddler makes has no payload, so that it can end no message; data that comes twice or
+//! late is the matter of faults.
+
+use transport::params::NoParams;
+use transport::registry::Registered;
+use transport::units::Key;
+use transport::wire::{Ext, Header};
+use transport::{DropReason, HostId, Instant, PayloadRef, Rng, TxSegment};
+
+use super::{Context, Program, ProgramSettings, Setup, SwitchProgram};
+use crate::elements::PortId;
+use crate::packet::Packet;
+use crate::qdisc::Queued;
+
+/// The part of packets beside which one is made.
+const MADE: f64 = 0.05;
+
+/// Packets that are remembered.
+const REMEMBERED: usize = 64;
+
+/// Packets that one switch makes at most: a network that answers each of them comes to an end.
+const MADE_MAX: u32 = 20_000;
+
+/// A switch that forges and replays.
+#[derive(Clone, Debug)]
+pub struct Meddler {
+    rng: Rng,
+    /// Control packets seen: sender, header and extensions, receiver.
+    seen: Vec<(HostId, Header, Ext, HostId)>,
+    made: u32,
+}
+
+impl Registered for Meddler {
+    const ABOUT: &'static str = "forges control packets, and sends old ones again";
+    type Params = NoParams;
+}
+
+impl SwitchProgram for Meddler {
+    fn build(_settings: &ProgramSettings, setup: &Setup<'_>) -> Self {
+        let rng = setup.rng.fork("meddler", 0);
+        Self { rng, seen: Vec::with_capacity(REMEMBERED), made: 0 }
+    }
+}
+
+impl Meddler {
+    fn remember(&mut self, packet: &Packet, cx: &Context<'_>) {
+        let Some((from, header, ext)) = cx.frame(packet).filter(|_| !packet.is_data()) else {
+            return;
+        };
+        let entry = (from, header, ext, packet.dst);
+        if self.seen.len() < REMEMBERED {
+            self.seen.push(entry);
+        } else {
+            let at = self.rng.below(REMEMBERED as u64);
+            self.seen[usize::try_from(at).unwrap_or(0)] = entry;
+        }
+    }
+
+    /// A packet of those seen, with its key or with another.
+    fn make(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
+        let at = usize::try_from(self.rng.below(self.seen.len() as u64)).unwrap_or(0);
+        let (from, mut hdr, ext, peer) = *self.seen.get(at)?;
+        if self.rng.chance(0.5) {
+            hdr = hdr.keyed(Key(self.rng.next_u64()));
+        }
+        self.made += 1;
+        cx.make(&TxSegment { hdr, payload: PayloadRef::NONE, peer }, &ext, from)
+    }
+}
+
+impl Program for Meddler {
+    fn on_arrival(&mut self, packet: Packet, from: PortId, _now: Instant, cx: &mut Context<'_>) {
+        self.remember(&packet, cx);
+        let made = if self.made < MADE_MAX && self.rng.chance(MADE) { self.make(cx) } else { None };
+        for packet in [Some(packet), made].into_iter().flatten() {
+            match cx.route(&packet) {
+                Some(port) => {
+                    cx.send(port, packet);
+                }
+                None => cx.drop_at(from, packet, DropReason::NoRoute),
+            }
+        }
+    }
+
+    fn on_departure(
+        &mut self,
+        _packet: &mut Packet,
+        _port: PortId,
+        _now: Instant,
+        _cx: &mut Context<'_>,
+    ) {
+    }
+
+    fn poll_at(&self) -> Instant {
+        Instant::FAR_FUTURE
+    }
+
+    fn on_time(&mut self, _now: Instant, _cx: &mut Context<'_>) {}
+
+    fn held(&self) -> Queued {
+        Queued::default()
+    }
+
+    fn is_end(&self) -> bool {
+        false
+    }
+}

@@ -13,7 +13,6 @@ use transport::cc::CcKind;
 use transport::lb::LbKind;
 use transport::sched::SchedKind;
 use transport::wire::Ext;
-use transport::wire::class::TrafficClass;
 use transport::wire::int::Hop;
 use transport::{
     BURST, Burst, Config, Duration, Endpoint, Event, HostId, Instant, LossSettings, MsgSpec,

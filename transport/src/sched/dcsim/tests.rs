@@ -620,7 +620,7 @@ fn copies_fill_the_line_behind_sims_up_to_their_number_and_again_after_a_pause()
     let mut host = run(Unscheduled::Bytes(3 * 9000));
     // Flows take turns; the line takes 90 ns for each, and a SIM goes first. The backlog does not
     // say that flow 1 has nothing left to copy: the endpoint does.
-    let order: Vec<u32> = host.copies.iter().map(|(_, flow)| flow.index() as u32).collect();
+    let order: Vec<usize> = host.copies.iter().map(|(_, flow)| flow.index()).collect();
     assert_eq!(order, [0, 1, 0, 1, 0, 1]);
     assert_eq!(host.copies[0].0.as_ps(), 2 * 640, "behind the SIMs that have tokens");
     for pair in host.copies.windows(2) {

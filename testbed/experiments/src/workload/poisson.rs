@@ -135,13 +135,15 @@ impl Workload for Poisson {
             return Err(does_not_fit(format!("{nodes} hosts"), "at least two"));
         }
         self.locality.map_or(Ok(()), |locality| locality.check(nodes))?;
-        self.arrivals.matrix(nodes, self.sizes.mean_bytes(), rng, |src, rng| {
+        let gap_mean_ps = self.arrivals.gap_mean_ps(self.sizes.mean_bytes());
+        let draw = |src: u32, rng: &mut Rng| {
             let dst = match &self.locality {
                 None => other(src, nodes, rng),
                 Some(locality) => locality.draw(nodes, src, rng),
             };
             (HostId(dst), self.sizes.sample(rng))
-        })
+        };
+        self.arrivals.matrix(nodes, |_| gap_mean_ps, rng, draw)
     }
 }
 
@@ -167,25 +169,24 @@ impl Arrivals {
         })
     }
 
-    /// Flows of `mean_bytes` in the mean whose destination and size come from `draw`, which is
-    /// given the source and its stream of chance.
+    /// Flows that start `gap_mean_ps` apart in the mean at each source, above 0, and whose
+    /// destination and size come from `draw`, which is given the source and its stream of chance.
     #[expect(clippy::cast_possible_truncation, reason = "float to integer saturates")]
     #[expect(clippy::cast_sign_loss, reason = "gaps are not negative")]
     pub(super) fn matrix(
         &self,
         nodes: u32,
-        mean_bytes: f64,
+        gap_mean_ps: impl Fn(u32) -> f64,
         rng: &Rng,
         mut draw: impl FnMut(u32, &mut Rng) -> (HostId, Bytes),
     ) -> Result<Matrix, InputError> {
-        let gap_mean_ps = self.gap_mean_ps(mean_bytes);
-        self.check_count(nodes, gap_mean_ps)?;
+        self.check_count((0..nodes).map(|src| 1.0 / gap_mean_ps(src)).sum())?;
         // 1 - u is in (0, 1], so the logarithm is finite.
-        let gap = |rng: &mut Rng| (-libm::log(1.0 - rng.next_f64()) * gap_mean_ps) as u64;
+        let gap = |src, rng: &mut Rng| (-libm::log(1.0 - rng.next_f64()) * gap_mean_ps(src)) as u64;
         let mut streams: Vec<Rng> =
             (0..nodes).map(|src| rng.fork("poisson", u64::from(src))).collect();
         let mut next: BinaryHeap<Reverse<(u64, u32)>> =
-            (0..nodes).zip(&mut streams).map(|(src, rng)| Reverse((gap(rng), src))).collect();
+            (0..nodes).zip(&mut streams).map(|(src, rng)| Reverse((gap(src, rng), src))).collect();
         let mut matrix = Matrix { nodes, ..Matrix::default() };
         while let Some(Reverse((at, src))) = next.pop() {
             if at >= self.duration.as_ps() || matrix.flows.len() >= self.flows as usize {
@@ -195,20 +196,20 @@ impl Arrivals {
             let (dst, size) = draw(src, rng);
             let start = Start::At(Duration::from_ps(at));
             matrix.push_flow(FlowSpec { start, ..FlowSpec::new(HostId(src), dst, size) });
-            next.push(Reverse((at.saturating_add(gap(rng)), src)));
+            next.push(Reverse((at.saturating_add(gap(src, rng)), src)));
         }
         Ok(matrix)
     }
 
     /// The mean time between a host's flows, in picoseconds.
     #[expect(clippy::cast_precision_loss, reason = "a rate needs no more than 53 bits")]
-    fn gap_mean_ps(&self, mean_bytes: f64) -> f64 {
+    pub(super) fn gap_mean_ps(&self, mean_bytes: f64) -> f64 {
         mean_bytes.max(1.0) * 8.0 / (self.load * self.link_rate.as_bps() as f64) * 1e12
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a forecast")]
-    fn check_count(&self, nodes: u32, gap_mean_ps: f64) -> Result<(), InputError> {
-        let forecast = self.duration.as_ps() as f64 / gap_mean_ps * f64::from(nodes);
+    fn check_count(&self, flows_a_ps: f64) -> Result<(), InputError> {
+        let forecast = self.duration.as_ps() as f64 * flows_a_ps;
         let forecast = forecast.min(f64::from(self.flows));
         // Half the limit leaves room for chance.
         if forecast > f64::from(FLOWS_MAX / 2) {

@@ -1,5 +1,6 @@
 //! Poisson arrivals inside and between two datacentres: each flow stays with a given chance, and
-//! sizes inside and across have distributions of their own.
+//! sizes inside and across have distributions of their own. Or both kinds have loads of their own,
+//! each a share of a capacity of its own: a datacentre's inside, the link's between them, one way.
 //!
 //! Source: \[uno\] sec. 5.1, realistic workload: web search inside, Alibaba's WAN across, four
 //! flows of five inside. A host's rate is its share of the link over the mean size of the mix, so
@@ -7,14 +8,14 @@
 //! datacentre. Hosts, streams and lines as in `poisson.rs`. A host alone in its datacentre sends
 //! across only.
 
-use transport::Rng;
+use transport::{Rate, Rng};
 
-use super::Workload;
 use super::cdf::Cdf;
 use super::matrix::Matrix;
 use super::params::{Parameter, Params};
 use super::poisson::Arrivals;
-use super::two_dc::Border;
+use super::two_dc::{Border, TwoDc};
+use super::{Workload, does_not_fit};
 use crate::input::InputError;
 
 /// The parameters of Poisson traffic in two datacentres.
@@ -28,8 +29,23 @@ pub struct PoissonTwoDc {
     pub intra_share: f64,
     /// The border between the datacentres.
     pub border: Border,
+    /// What flows inside and across offer; with it neither the share nor `arrivals.load` counts.
+    pub loads: Option<Loads>,
     /// When flows start.
     pub arrivals: Arrivals,
+}
+
+/// Separate loads of flows inside a datacentre and of those that leave it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Loads {
+    /// Share of `intra_base` that flows inside a datacentre offer, 0..=1.
+    pub intra: f64,
+    /// The capacity inside a datacentre.
+    pub intra_base: Rate,
+    /// Share of `inter_base` that flows out of a datacentre offer, 0..=1.
+    pub inter: f64,
+    /// The capacity out of a datacentre.
+    pub inter_base: Rate,
 }
 
 impl PoissonTwoDc {
@@ -41,6 +57,16 @@ impl PoissonTwoDc {
         Parameter { name: "intra_cdf", about: "sizes inside: a name or a file (websearch)" },
         Parameter { name: "inter_cdf", about: "sizes across: a name or a file (alibaba-wan)" },
         Parameter { name: "intra_share", about: "share of the flows inside, 0..1 (0.8)" },
+        Parameter {
+            name: "intra_load",
+            about: "with inter_load, not load: share of intra_base that flows inside offer, 0..1",
+        },
+        Parameter { name: "intra_base", about: "capacity inside a datacentre, like 800Gbps" },
+        Parameter {
+            name: "inter_load",
+            about: "share of inter_base that flows across offer, each way, 0..1",
+        },
+        Parameter { name: "inter_base", about: "capacity across, one way, like 100Gbps" },
         Border::DC0_HOSTS,
         Arrivals::LOAD,
         Arrivals::LINK_RATE,
@@ -59,27 +85,104 @@ impl PoissonTwoDc {
             //= uno#5.1
             intra_share: params.real("intra_share", 0.8, 0.0, 1.0)?,
             border: Border::from_params(params)?,
+            loads: Loads::from_params(params)?,
             arrivals: Arrivals::from_params(params)?,
         })
     }
 
-    /// The mean size of the mix.
-    fn mean_bytes(&self) -> f64 {
-        let inter_share = 1.0 - self.intra_share;
-        self.intra_share * self.intra.mean_bytes() + inter_share * self.inter.mean_bytes()
+    /// The flows of a host in each datacentre.
+    fn senders(&self, hosts: TwoDc) -> Result<[Sender; 2], InputError> {
+        let Some(loads) = &self.loads else {
+            let inter_share = 1.0 - self.intra_share;
+            let mean =
+                self.intra_share * self.intra.mean_bytes() + inter_share * self.inter.mean_bytes();
+            let gap_mean_ps = self.arrivals.gap_mean_ps(mean);
+            return Ok([Sender { gap_mean_ps, intra_share: self.intra_share }; 2]);
+        };
+        let mut senders = [Sender { gap_mean_ps: 0.0, intra_share: 0.0 }; 2];
+        for (dc, sender) in senders.iter_mut().enumerate() {
+            let count = f64::from(hosts.hosts(dc).end - hosts.hosts(dc).start);
+            let of = |load: f64, base: Rate| load * bps(base) / count;
+            let (inside, across) =
+                (of(loads.intra, loads.intra_base), of(loads.inter, loads.inter_base));
+            let link = bps(self.arrivals.link_rate);
+            if inside + across > link {
+                let found = format!("{:.3} Gbps offered a host", (inside + across) / 1e9);
+                let most = format!("at most a host's link, {:.3} Gbps", link / 1e9);
+                return Err(does_not_fit(found, &most)
+                    .help("lower intra_load, or say link_rate if hosts have faster links"));
+            }
+            let flows_a_ps = |rate: f64, size: f64| rate / 8e12 / size.max(1.0);
+            let inside = flows_a_ps(inside, self.intra.mean_bytes());
+            let all = inside + flows_a_ps(across, self.inter.mean_bytes());
+            *sender = Sender { gap_mean_ps: 1.0 / all, intra_share: inside / all };
+        }
+        Ok(senders)
+    }
+}
+
+/// When a host starts flows, and how many stay inside.
+#[derive(Clone, Copy, Debug)]
+struct Sender {
+    gap_mean_ps: f64,
+    intra_share: f64,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate needs no more than 53 bits")]
+fn bps(rate: Rate) -> f64 {
+    rate.as_bps() as f64
+}
+
+impl Loads {
+    /// Reads the four; `None` without any.
+    ///
+    /// # Errors
+    /// When a value is wrong, one is missing, or a single load for both kinds is given beside.
+    fn from_params(params: &Params) -> Result<Option<Self>, InputError> {
+        const ALL: [&str; 4] = ["intra_load", "intra_base", "inter_load", "inter_base"];
+        let Some(given) = ALL.into_iter().find(|name| params.has(name)) else { return Ok(None) };
+        if let Some(missing) = ALL.into_iter().find(|name| !params.has(name)) {
+            let found = format!("{given} without {missing}");
+            let help = "for example intra_load=0.5 intra_base=800Gbps inter_load=0.2 \
+                        inter_base=100Gbps";
+            return Err(params.error(given, &found, "all four of them").help(help));
+        }
+        if let Some(other) = ["load", "intra_share"].into_iter().find(|name| params.has(name)) {
+            let found = format!("{other} beside {given}");
+            let expected = "one load for all flows, or one for each kind";
+            return Err(params.error(other, &found, expected).help(format!("remove {other}")));
+        }
+        let loads = Self {
+            intra: params.real("intra_load", 0.0, 0.0, 1.0)?,
+            intra_base: params.rate("intra_base", Rate::ZERO)?,
+            inter: params.real("inter_load", 0.0, 0.0, 1.0)?,
+            inter_base: params.rate("inter_base", Rate::ZERO)?,
+        };
+        if loads.intra + loads.inter > 0.0 {
+            return Ok(Some(loads));
+        }
+        let error = params.error("intra_load", "no load at all", "one above 0");
+        Err(error.help("raise intra_load or inter_load"))
     }
 }
 
 impl Workload for PoissonTwoDc {
     fn generate(&self, nodes: u32, rng: &mut Rng) -> Result<Matrix, InputError> {
         let hosts = self.border.divide(nodes)?;
-        self.arrivals.matrix(nodes, self.mean_bytes(), rng, |src, rng| {
-            let stays = rng.next_f64() < self.intra_share;
-            match hosts.draw_near(src, rng).filter(|_| stays) {
-                Some(near) => (near, self.intra.sample(rng)),
-                None => (hosts.draw_far(src, rng), self.inter.sample(rng)),
-            }
-        })
+        let senders = self.senders(hosts)?;
+        let of = |src| senders[hosts.dc_of(src)];
+        self.arrivals.matrix(
+            nodes,
+            |src| of(src).gap_mean_ps,
+            rng,
+            |src, rng| {
+                let stays = rng.next_f64() < of(src).intra_share;
+                match hosts.draw_near(src, rng).filter(|_| stays) {
+                    Some(near) => (near, self.intra.sample(rng)),
+                    None => (hosts.draw_far(src, rng), self.inter.sample(rng)),
+                }
+            },
+        )
     }
 }
 
@@ -163,6 +266,58 @@ mod tests {
             Start::On(_) => 0.0,
         };
         assert!((1350.0..1600.0).contains(&last), "{last}");
+    }
+
+    fn with(pairs: &[(&str, &str)]) -> Result<PoissonTwoDc, InputError> {
+        PoissonTwoDc::from_params(&Params::from_pairs(pairs.iter().copied()))
+    }
+
+    const BOTH: [(&str, &str); 6] = [
+        ("intra_load", "0.5"),
+        ("intra_base", "800Gbps"),
+        ("inter_load", "0.2"),
+        ("inter_base", "100Gbps"),
+        ("inter_cdf", "websearch"),
+        ("link_rate", "25Gbps"),
+    ];
+
+    #[test]
+    fn each_kind_has_the_load_of_its_own_base_in_datacentres_of_any_size() {
+        let sizes = [("duration", "1s"), ("dc0_hosts", "64")];
+        let workload = with(&[&BOTH[..], &sizes].concat()).unwrap();
+        let matrix = workload.generate(192, &mut Rng::new(3)).unwrap();
+        let hosts = workload.border.divide(192).unwrap();
+        let mut offered = [[0.0; 2]; 2];
+        for flow in &matrix.flows {
+            let (from, to) = (hosts.dc_of(flow.src.0), hosts.dc_of(flow.dst.0));
+            offered[from][usize::from(from != to)] += flow.size.as_f64() * 8e-9;
+        }
+        for [inside, across] in offered {
+            assert!((inside / 400.0 - 1.0).abs() < 0.05, "{inside} Gb/s");
+            assert!((across / 20.0 - 1.0).abs() < 0.15, "{across} Gb/s");
+        }
+    }
+
+    #[test]
+    fn loads_beyond_their_base_or_the_links_and_half_a_pair_are_refused() {
+        let changed = |name: &str, value: &'static str| {
+            let pairs = BOTH.map(|(key, old)| (key, if key == name { value } else { old }));
+            with(&pairs).and_then(|workload| workload.generate(64, &mut Rng::new(1)))
+        };
+        assert!(changed("intra_load", "0.5").is_ok());
+        for (name, value, words) in [
+            ("intra_load", "1.01", "intra_load = `1.01`"),
+            ("inter_load", "-0.1", "inter_load = `-0.1`"),
+            ("inter_base", "0Gbps", "inter_base = `0Gbps`"),
+            ("intra_base", "1600Gbps", "25.625 Gbps offered a host"),
+        ] {
+            let error = changed(name, value).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+        let missing = with(&BOTH[..3]).unwrap_err().to_string();
+        assert!(missing.contains("intra_load without inter_base"), "{missing}");
+        let both = with(&[&BOTH[..], &[("load", "0.5")]].concat()).unwrap_err().to_string();
+        assert!(both.contains("load beside intra_load"), "{both}");
     }
 
     #[test]

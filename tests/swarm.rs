@@ -17,6 +17,8 @@ use std::time::Duration;
 
 use transport::Duration as Span;
 
+#[path = "swarm/borders.rs"]
+mod borders;
 #[path = "swarm/case.rs"]
 mod case;
 #[path = "swarm/invariants.rs"]

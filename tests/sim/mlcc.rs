@@ -7,6 +7,7 @@
 use std::fmt::Write as _;
 
 use experiments::measure::Sample;
+use transport::cc::MlccLaw;
 
 use super::*;
 
@@ -121,6 +122,93 @@ fn border_switches_under_faults_lose_no_flow_and_any_number_of_threads_gives_the
             assert_eq!(outcome.series, series, "{threads} threads");
         }
     }
+}
+
+#[test]
+fn a_border_switch_that_crashes_keeps_no_flow_waiting_for_four_round_trips() {
+    let completion = |outcome: &Outcome| outcome.summary.completion_us.unwrap();
+    let whole = completion(&under(&[], "1").1);
+    // RTT_C is 2.05 ms: before, while and after the first data is at each border.
+    for (switch, at, dead) in
+        [(0, 20, 1), (1, 1100, 1), (0, 2200, 500), (1, 2600, 500), (0, 5000, 1)]
+    {
+        let until = at + dead;
+        let fault = format!("crash@border:{switch},from_us={at},until_us={until}");
+        let (flows, outcome) = under(&[("fault", &fault)], "1");
+        let summary = &outcome.summary;
+        assert!(summary.is_success(), "{fault}: {:?} {:?}", summary.flows, summary.audit);
+        assert!(summary.drops["link_down"] > 0, "{fault}: {:?}", summary.drops);
+        let took = completion(&outcome);
+        assert!(took < whole + f64::from(dead) + 4.0 * 2050.0, "{fault}: {took} us, {whole}");
+        let (again, other) = under(&[("fault", &fault)], "3");
+        assert!(again == flows && other.summary.mlcc == summary.mlcc, "{fault}");
+    }
+    let queue = under(&[("fault", "crash@border:1,from_us=2000,until_us=2001")], "1").1;
+    let held = |sample: &&Sample| sample.dci_queue_bytes.iter().flatten().sum::<u64>();
+    assert!(queue.series.iter().any(|sample| held(&sample) > 0), "queues come again");
+}
+
+#[test]
+fn only_a_switch_whose_program_can_begin_anew_crashes() {
+    let tree = topology::by_name("zeropod:4,2,1").unwrap();
+    let refusal = |switch: &str| {
+        let fault = format!("crash@{switch},from_us=1,until_us=2");
+        let text = format!("Nodes {}\nConnections 1\n0->2 id 1 start 0 size 1000\n", tree.nodes);
+        let matrix = cm::read(text.as_bytes(), "one.cm", cm::StartUnit::Us).unwrap().matrix;
+        let set = [("transport", "zeropod"), ("fault", fault.as_str())];
+        let plan = Plan::new(&draft(&set), matrix, &tree).unwrap();
+        plan.link_faults().map_or_else(|error| error.to_string(), |_| String::new())
+    };
+    assert_eq!(refusal("tor:0"), "", "a plain switch crashes");
+    let refused = refusal("core:0");
+    assert!(refused.contains("pod-core") && refused.contains("use down"), "{refused}");
+}
+
+#[test]
+fn receivers_know_the_round_trips_of_their_network_and_short_links_are_crossed_too() {
+    for (topology, rtt_us) in [(TOPOLOGY, 2044), (PAPERS, 6044), ("two-dc-leaf:10us,100,1,8", 64)] {
+        let set = [("transport", "mlcc"), ("mtu", "1000"), ("cc.mlcc.theta_rtts", "3")];
+        let short = [("cc.mlcc.dt", "5us")];
+        let plan = plan(&[&set[..], &short].concat(), across(topology), topology);
+        let half = plan.settings.rc_params.mlcc;
+        let whole = Duration::from_us(rtt_us);
+        assert!(half.rtt_c >= whole && half.rtt_c < whole + Duration::from_us(3), "{}", half.rtt_c);
+        assert_eq!(half.theta, half.rtt_c.scaled(3.0), "{topology}");
+        assert!(half.rtt_d < Duration::from_us(26), "{}", half.rtt_d);
+        let path = plan.path(HostId(0), HostId(plan.hosts() - 1));
+        assert_eq!(plan.settings.policies(&path).cc, CcKind::Mlcc, "{topology}");
+        let summary = virtual_time::run(&plan, &mut Unwatched).unwrap().summary;
+        assert!(summary.is_success() && summary.mlcc.unwrap().advised > 0, "{topology}");
+    }
+}
+
+/// A network whose sites are as far apart as the paper's.
+const PAPERS: &str = "two-dc-leaf:3ms,100,1,8";
+
+/// One flow from the first host of `topology` to the last.
+fn across(topology: &str) -> Matrix {
+    let nodes = topology::by_name(topology).unwrap().nodes;
+    let text =
+        format!("Nodes {nodes}\nConnections 1\n0->{} id 1 start 0 size 1000000\n", nodes - 1);
+    cm::read(text.as_bytes(), "across.cm", cm::StartUnit::Us).unwrap().matrix
+}
+
+#[test]
+fn the_loops_follow_what_flows_inside_follow_unless_a_setting_says_otherwise() {
+    let laws = |set: &[(&str, &str)]| {
+        let set = [&settings("mlcc", "1ms"), set].concat();
+        let settings = plan(&set, into_the_same_hosts(), TOPOLOGY).settings;
+        let (own, half) = (settings.cc_params.mlcc, settings.rc_params.mlcc);
+        assert_eq!(own.rate_ai.to_bits(), half.rate_ai.to_bits(), "{set:?}");
+        (own.law, half.law, own.rate_ai)
+    };
+    let (hpcc, power) = (MlccLaw::Hpcc, MlccLaw::PowerTcp);
+    assert_eq!(laws(&[]), (power, power, 0.006));
+    assert_eq!(laws(&[("cc", "hpcc")]), (hpcc, hpcc, 0.002));
+    assert_eq!(laws(&[("cc", "hpcc"), ("cc.hpcc.rate_ai", "0.01")]), (hpcc, hpcc, 0.01));
+    assert_eq!(laws(&[("cc", "dctcp")]), (hpcc, hpcc, 0.002));
+    assert_eq!(laws(&[("rc.mlcc.law", "hpcc")]), (power, hpcc, 0.006));
+    assert_eq!(laws(&[("cc.mlcc.law", "hpcc")]), (hpcc, hpcc, 0.002));
 }
 
 /// The time after which nine tenths of two far flows of 30 MB have come, which have a host each,

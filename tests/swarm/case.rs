@@ -43,7 +43,7 @@ pub(crate) struct Case {
 }
 
 /// Draws from `items`.
-fn pick<T: Clone>(rng: &mut Rng, items: &[T]) -> T {
+pub(crate) fn pick<T: Clone>(rng: &mut Rng, items: &[T]) -> T {
     items[below(rng, items.len())].clone()
 }
 
@@ -142,6 +142,7 @@ impl Case {
         case.switch_settings(mtu, &mut rng);
         case.dcsim_settings(&mut rng.fork("dcsim", 0));
         case.telemetry(&mut rng.fork("telemetry", 0));
+        case.borders(&mut rng.fork("borders", 0));
         for _ in 0..pick(&mut rng, &[0, 0, 1, 1, 2, 3]) {
             case.fault(&mut rng);
         }
@@ -150,12 +151,17 @@ impl Case {
     }
 
     /// Sets what was drawn before to something else.
-    fn reset(&mut self, key: &'static str, value: impl ToString) {
-        self.settings.retain(|(set, _)| *set != key);
+    pub(crate) fn reset(&mut self, key: &'static str, value: impl ToString) {
+        self.unset(key);
         self.set(key, value);
     }
 
-    fn set(&mut self, key: &'static str, value: impl ToString) {
+    /// Leaves a setting as it is by default.
+    pub(crate) fn unset(&mut self, key: &str) {
+        self.settings.retain(|(set, _)| *set != key);
+    }
+
+    pub(crate) fn set(&mut self, key: &'static str, value: impl ToString) {
         self.settings.push((key, value.to_string()));
     }
 
@@ -375,7 +381,7 @@ impl Case {
     /// practically never all lost.
     fn fault(&mut self, rng: &mut Rng) {
         let rate = |rng: &mut Rng, max: f64| (rng.next_f64() * max * 1e4).round() / 1e4;
-        let rtt = self.topology.base_rtt(Bytes(9000), Bytes(100));
+        let rtt = self.round_trip();
         let us = |rng: &mut Rng, rtts: f64| {
             let ps = (rtt.as_us_f64() * 1e6 * rtts * rng.next_f64()).round();
             ps / 1e6
@@ -427,7 +433,12 @@ impl Case {
         self.set("fault", fault);
     }
 
-    fn is_lossless(&self) -> bool {
+    /// The longest round trip, about.
+    pub(crate) fn round_trip(&self) -> Duration {
+        self.topology.base_rtt(Bytes(9000), Bytes(100))
+    }
+
+    pub(crate) fn is_lossless(&self) -> bool {
         self.draft().switch.qdisc == Some(QdiscKind::Lossless)
     }
 
@@ -458,8 +469,7 @@ impl Case {
         }
         draft.limit = Some(Duration::from_s(3600));
         if self.outage < FOR_EVER {
-            let rtt = self.topology.base_rtt(Bytes(9000), Bytes(100));
-            draft.sampling = Some(rtt.max(Duration::from_us(1)));
+            draft.sampling = Some(self.round_trip().max(Duration::from_us(1)));
         }
         draft
     }
@@ -689,7 +699,7 @@ fn divisor(mut a: u64, mut b: u64) -> u64 {
 }
 
 /// Microseconds in a text's precision as a span.
-fn micros(us: f64) -> Duration {
+pub(crate) fn micros(us: f64) -> Duration {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -105,6 +105,7 @@ pub(crate) fn check(case: &Case, window: Duration, threads: usize) -> Result<Tal
     windows(&plan, &outcome)?;
     lossless(case, &plan, &outcome)?;
     speed(&plan, &outcome)?;
+    borders(&plan, &outcome)?;
     let mut plan = plan;
     plan.draft.threads = threads;
     let again = run(&plan, window)?;
@@ -211,6 +212,24 @@ fn lossless(case: &Case, plan: &Plan, outcome: &Outcome) -> Result<(), String> {
     }
     match outcome.summary.drops.get(DropReason::DataQueueFull.name()) {
         Some(dropped) => Err(format!("lossless switches dropped {dropped} packets")),
+        None => Ok(()),
+    }
+}
+
+/// Checks the counts of border switches: notes are packets that they made, no advice of a receiver
+/// is refused, and a flow is without a queue of its own only where queues are few.
+fn borders(plan: &Plan, outcome: &Outcome) -> Result<(), String> {
+    let Some(counts) = outcome.summary.mlcc else { return Ok(()) };
+    let queues = u64::from(plan.draft.switch.programs.dci.queues);
+    let made = outcome.summary.packets.originated.unwrap_or(0);
+    let wrong = [
+        ("notes that no switch made", counts.switch_int > made),
+        ("refused advice", counts.advice_refused > 0),
+        ("more queues than there are", counts.queues_peak > queues),
+        ("an early end of the pool", counts.pool_exhausted > 0 && counts.queues_peak < queues),
+    ];
+    match wrong.into_iter().find(|(_, is_wrong)| *is_wrong) {
+        Some((what, _)) => Err(format!("{what}: {counts:?}")),
         None => Ok(()),
     }
 }

@@ -9,12 +9,52 @@
 //!   once a round:                       reference = rate
 //! ```
 //!
-//! Shared by the controllers of both ends that read hops. Which quantity of a hop is its load is
-//! theirs to say ([`Sample`]). Units: bits a second, picoseconds. It does not depend on where the
+//! Shared by the controllers of both ends that read hops, with PowerTCP's update beside it. Which
+//! quantity of a hop is its load is theirs to say ([`Sample`], [`Law`]). Units: bits a second, picoseconds. It does not depend on where the
 //! hops come from, and reads no clock.
 
+use crate::params::words;
 use crate::time::{Duration, Instant, Rate};
 use crate::wire::int::Hop;
+
+words! {
+    /// What a rate follows: the load of the busiest link as HPCC has it, or as PowerTCP has it.
+    pub enum Law: "auto, hpcc or powertcp" {
+        /// What flows inside a site follow; HPCC's where that is nothing of both.
+        Auto = "auto",
+        /// Utilisation and the queue that stands, in steps between cuts.
+        Hpcc = "hpcc",
+        /// Power, which a growing queue raises at once.
+        PowerTcp = "powertcp",
+    }
+}
+
+impl Law {
+    /// The load of a link: 1 where it is just full.
+    pub(crate) fn load(self, sample: &Sample, rtt: f64) -> f64 {
+        match self {
+            Self::Auto | Self::Hpcc => sample.utilisation(rtt),
+            Self::PowerTcp => sample.power(rtt),
+        }
+    }
+
+    /// Has `rate` follow a load that this law has measured.
+    pub(crate) fn follow(
+        self,
+        rate: &mut RateLaw,
+        load: f64,
+        ends_round: bool,
+        law: &LawConstants,
+    ) {
+        match self {
+            Self::Auto | Self::Hpcc => rate.follow(load, ends_round, law),
+            Self::PowerTcp => rate.follow_power(GAIN, load, ends_round, law),
+        }
+    }
+}
+
+/// gamma of PowerTCP: weight of what the power calls for.
+const GAIN: f64 = 0.9;
 
 /// The telemetry of one port between two packets.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -195,11 +235,6 @@ impl RateLaw {
         self.rate
     }
 
-    /// The rate of the last round, bit/s.
-    pub(crate) const fn reference(&self) -> f64 {
-        self.reference
-    }
-
     /// When the round began.
     pub(crate) const fn round_at(&self) -> Instant {
         self.round_at
@@ -230,6 +265,20 @@ impl RateLaw {
         if ends_round {
             self.stage = if is_cut { 0 } else { self.stage + 1 };
         }
+    }
+
+    /// Follows a power, 1 where the link is just full, by the weight `gain`.
+    pub(crate) fn follow_power(
+        &mut self,
+        gain: f64,
+        power: f64,
+        ends_round: bool,
+        law: &LawConstants,
+    ) {
+        let reference = self.reference;
+        //= powertcp#alg1
+        let called = reference * f64::from(law.target) / power + law.increase;
+        self.set(gain * called + (1.0 - gain) * reference, ends_round, law);
     }
 
     /// Takes `rate` over, within bounds.

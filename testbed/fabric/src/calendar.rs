@@ -55,6 +55,17 @@ impl Flight {
         Self { origin, packet: Packet { handle: port, trim_len, ..wake.packet }, ..wake }
     }
 
+    /// The crash of the switch `target` at the instant `at`.
+    pub(super) const fn crash(target: u32, at: Instant) -> Self {
+        let wake = Self::wake(target, at);
+        Self { packet: Packet { trim_len: CRASH, ..wake.packet }, ..wake }
+    }
+
+    /// Whether it is the crash of a switch.
+    pub(super) const fn is_crash(&self) -> bool {
+        self.packet.len == 0 && self.packet.trim_len == CRASH
+    }
+
     /// A packet that a driver gives to the NIC of `host` at `at`, after all other events of that
     /// instant.
     pub(super) const fn handed_in(host: u32, packet: Packet, at: Instant) -> Self {
@@ -95,6 +106,7 @@ const HANDED_IN: u32 = u32::MAX;
 /// The kind of a flight that is no packet, in the place of a header's length. A wake-up has 0.
 const PAUSE: u8 = 1;
 const RESUME: u8 = 2;
+const CRASH: u8 = 3;
 
 /// Flights to come. O(1) amortised a flight.
 #[derive(Clone, Debug)]

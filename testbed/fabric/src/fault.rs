@@ -69,6 +69,10 @@ pub enum FaultKind {
     /// The link is down. The port goes on sending, into nothing: its queue drains to loss, and what
     /// is on the link when it goes down (the far switch's traversal included) is lost too.
     Down,
+    /// The link is down since the switch at one end has crashed: one of which all links have this
+    /// fault. Its program loses what it holds and knows at the start; at the end the switch is there
+    /// again.
+    Crash,
     /// The link sends at a share of its rate.
     Degrade {
         /// The share, above 0 and at most 1.
@@ -148,7 +152,7 @@ impl FaultSpec {
                 let wrong = losses.into_iter().find(|p| !(0.0..=1.0).contains(p));
                 [wrong.unwrap_or_else(|| losses.iter().sum()), 0.0, 0.0]
             }
-            FaultKind::Down => [0.0; 3],
+            FaultKind::Down | FaultKind::Crash => [0.0; 3],
             FaultKind::Degrade { share: 0.0 } => return Err(FaultError::NoRate),
             FaultKind::Degrade { share } => [share, 0.0, 0.0],
         };
@@ -342,7 +346,7 @@ impl ActiveFault {
                 }
             }
             FaultKind::Corrupt { p } => fate.corrupt |= rng.chance(p),
-            FaultKind::Down | FaultKind::Degrade { .. } => {}
+            FaultKind::Down | FaultKind::Crash | FaultKind::Degrade { .. } => {}
         }
     }
 }

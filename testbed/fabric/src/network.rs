@@ -27,7 +27,7 @@ use super::program::{AnyProgram, Program, Programmed, Surroundings, SwitchRun};
 use super::qdisc::Queued;
 use super::stats::{PortStats, QueueStats};
 use super::time_window::{Group, TimeWindow};
-use super::transit::{PortState, Transit};
+use super::transit::{Far, PortState, Transit};
 use super::wiring::Wiring;
 use build::{calendar_of_instants, check, links, lookahead, ports, programs};
 
@@ -76,11 +76,12 @@ impl Network {
         network
     }
 
-    /// Wakes the programs whose target is `own` for their own time, in a calendar that is empty.
+    /// Wakes the programs whose target is `own` for their own time, and lets them crash when they
+    /// are to, in a calendar that is empty.
     pub(super) fn wake_programs(&mut self, own: impl Fn(u32) -> bool) {
         for program in &mut self.programs {
-            if let Some(wake) = program.first_wake().filter(|wake| own(wake.target)) {
-                self.links.calendar.push(wake);
+            if own(program.target()) {
+                program.first_flights().for_each(|flight| self.links.calendar.push(flight));
             }
         }
     }
@@ -122,6 +123,34 @@ impl Network {
         if host.0 < self.blueprint.hosts {
             self.links.wake_for_departure(&mut self.ports[host.0 as usize]);
         }
+    }
+
+    /// Hands in `packet` as if it came out of the link of `transmitter` at `at`, or at the instant
+    /// already run to: for a driver whose frames come from devices, so that nothing is left of the
+    /// way to the switch. An immediate result (a drop) is pushed to `out`.
+    ///
+    /// # Panics
+    /// When the link of `transmitter` leads to no switch with a program: a bug of the driver.
+    #[inline]
+    pub fn inject_behind(
+        &mut self,
+        transmitter: PortId,
+        packet: Packet,
+        at: Instant,
+        frames: &mut dyn Frames,
+        out: &mut Vec<Output>,
+    ) {
+        let Far::Programmed(target) = self.ports[transmitter.0 as usize].to else {
+            panic!("port {} leads to no switch with a program", transmitter.0);
+        };
+        let at = at.max(self.now);
+        self.links.counts.injected += 1;
+        if let Some(reason) = self.refuses(HostId(0), &packet) {
+            self.links.drop_packet(packet, reason, at, &mut Driver { out, frames });
+            return;
+        }
+        self.links.counts.on_wire += 1;
+        self.links.calendar.push(Flight { at, origin: transmitter.0, target, packet });
     }
 
     /// The instant of the next event: a packet arrives, or a port with a backlog has its turn;

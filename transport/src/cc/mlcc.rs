@@ -23,7 +23,8 @@ use crate::params::{params, words};
 use crate::path::NetworkFacts;
 use crate::rc::{MlccHalf as Half, RcKind};
 use crate::registry::Registered;
-use crate::telemetry::{LawConstants, Load, RateLaw, Sample, rate_of, to_rate};
+pub use crate::telemetry::Law;
+use crate::telemetry::{LawConstants, Load, RateLaw, rate_of, to_rate};
 use crate::time::{Duration, Instant};
 use crate::units::Bytes;
 use crate::wire::{Extensions, Note};
@@ -53,16 +54,18 @@ params! {
         near: bool = true;
         /// RTT_D: from a sender to its border switch and back; taken over from the network.
         rtt_d: Duration = Duration::from_us(24), in Duration::from_ns(100)..=Duration::from_ms(10);
+        /// What the rate inside the site follows.
+        law: Law = Law::Auto;
         /// eta: the utilisation to aim at inside the site.
         target: f32 = 0.95, in 0.01..=1.0;
         /// Rounds of additive increase before a multiplicative one.
         stages: u16 = 5, in 0..=1000;
-        /// Additive increase; 50 Mb/s of 25 Gb/s.
+        /// Additive increase, 50 Mb/s of 25 Gb/s; taken over from the controller of flows inside.
         rate_ai: f32 = 0.002, in 0.0..=1.0;
         /// Smallest rate; 100 Mb/s of 25 Gb/s.
         rate_min: f32 = 0.004, in 0.000001..=1.0;
         /// Bytes at line rate before the first advice; auto: no bound.
-        first: Option<Bytes> = Some(Bytes(2_000_000));
+        first: Option<Bytes> = Some(Bytes(4_000_000));
         /// The rate after them, until the first advice.
         first_share: f32 = 0.5, in 0.000001..=1.0;
         /// Whether flows to one host share a link's rate before the first advice.
@@ -276,11 +279,13 @@ impl CongestionControl for Mlcc {
             return true;
         }
         self.near_at = Some(now);
-        if let Some(load) = self.load.measure(int.hops(), self.params.rtt_d, Sample::utilisation) {
+        let law = self.params.law;
+        let load = |sample: &_, rtt| law.load(sample, rtt);
+        if let Some(load) = self.load.measure(int.hops(), self.params.rtt_d, load) {
             let ago = now.round_trip(sent_at);
             let sent_at = Instant::from_ps(now.as_ps().saturating_sub(ago.as_ps()));
             let ends_round = self.law.ends_round(sent_at, now);
-            self.law.follow(load, ends_round, &self.constants);
+            law.follow(&mut self.law, load, ends_round, &self.constants);
         }
         true
     }
@@ -363,7 +368,7 @@ mod tests {
         assert_eq!(cc.window().wake_at, None);
         note(&mut cc, 24, (0, 0));
         let until = cc.window().wake_at.unwrap();
-        assert_eq!(until, us(24 + 640));
+        assert_eq!(until, us(24 + 1280));
         cc.on_wake(until, &PATH);
         assert_eq!((mbps(&cc), cc.window().wake_at), (12_500, None));
         advice(&mut cc, 6000, Half::NUMBER, [20_000_000; 2]);

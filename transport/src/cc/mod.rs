@@ -6,8 +6,8 @@
 mod bounds;
 
 pub use crate::path::Path;
-pub use mlcc::Signal as MlccSignal;
 pub use mlcc::note as mlcc_note;
+pub use mlcc::{Law as MlccLaw, Signal as MlccSignal};
 
 use crate::rc::RcKind;
 use crate::registry::{Registered, registry};

@@ -14,7 +14,7 @@ use super::hpcc::{HpccParams, Telemetric};
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::params::params;
 use crate::registry::Registered;
-use crate::telemetry::{LawConstants, RateLaw, Sample};
+use crate::telemetry::Sample;
 use crate::wire::Extensions;
 
 params! {
@@ -50,19 +50,6 @@ impl PowerTcp {
     }
 }
 
-/// The update of the rate by a power, 1 where the link is just full.
-pub(super) fn follow_power(
-    gain: f64,
-    (rate, power): (&mut RateLaw, f64),
-    ends_round: bool,
-    law: &LawConstants,
-) {
-    let reference = rate.reference();
-    //= powertcp#alg1
-    let called = reference * f64::from(law.target) / power + law.increase;
-    rate.set(gain * called + (1.0 - gain) * reference, ends_round, law);
-}
-
 impl Registered for PowerTcp {
     const ABOUT: &'static str = "PowerTCP: the power of the busiest link, by telemetry";
     type Params = PowerTcpParams;
@@ -95,7 +82,7 @@ impl CongestionControl for PowerTcp {
             (ack, extensions),
             path,
             Sample::power,
-            |rate, power, ends_round, law| follow_power(gain, (rate, power), ends_round, law),
+            |rate, power, ends_round, law| rate.follow_power(gain, power, ends_round, law),
         );
     }
 }

@@ -11,7 +11,6 @@
 //! and by no more. It does not choose paths. Units: bits a second, seconds.
 
 use super::hpcc::{HpccParams, Paced};
-use super::powertcp::follow_power;
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::params::params;
 use crate::registry::Registered;
@@ -105,7 +104,7 @@ impl CongestionControl for ThetaPowerTcp {
         if let Some(power) = self.measure(ack) {
             let gain = self.gain;
             self.paced.obey(ack, power, |rate, power, ends_round, law| {
-                follow_power(gain, (rate, power), ends_round, law);
+                rate.follow_power(gain, power, ends_round, law);
             });
         }
     }

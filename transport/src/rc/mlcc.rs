@@ -20,7 +20,7 @@ use super::{HalfReport, HalfSetup, ReceiverHalf, Reporter, SegmentArrival};
 use crate::params::{params, words};
 use crate::path::NetworkFacts;
 use crate::registry::Registered;
-use crate::telemetry::{LawConstants, Load, RateLaw, Sample, rate_of};
+use crate::telemetry::{Law, LawConstants, Load, RateLaw, rate_of};
 use crate::time::{Duration, Instant, Rate};
 use crate::wire::int::Hop;
 use dqm::{Dqm, DqmConstants};
@@ -83,6 +83,8 @@ params! {
         initial: Initial = Initial::Equal;
         /// What moves R_credit; cc.mlcc.signal sets it, too.
         signal: Signal = Signal::Auto;
+        /// What R_credit follows; cc.mlcc.law sets it, too.
+        law: Law = Law::Auto;
         /// RTT_D: from the border switch to the receiver and back; taken over from the network.
         rtt_d: Duration = Duration::from_us(24), in Duration::from_ns(100)..=Duration::from_ms(10);
         /// RTT_C: between hosts of two sites; taken over from the network.
@@ -253,10 +255,11 @@ impl Mlcc {
         let load = if by_delay {
             Some(self.delayed(queue, at))
         } else {
-            self.load.measure(hops, self.rtt_d(), Sample::utilisation)
+            let by = self.fixed.law;
+            self.load.measure(hops, self.rtt_d(), |sample, rtt| by.load(sample, rtt))
         };
         if let Some(load) = load {
-            self.law.follow(load, true, &law);
+            self.fixed.law.follow(&mut self.law, load, true, &law);
         }
         self.dqm.on_round(at, self.law.rate(), queue.waiting().as_f64(), &self.fixed);
     }

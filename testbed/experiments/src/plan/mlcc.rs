@@ -2,7 +2,7 @@
 
 use fabric::ProgramKind;
 use transport::Config;
-use transport::cc::{CcKind, MlccSignal};
+use transport::cc::{CcKind, MlccLaw, MlccSignal};
 use transport::rc::MlccHalfSignal;
 
 use super::{Draft, Origin, RunError};
@@ -17,7 +17,7 @@ const HELP: &str = "use --topo two-dc-leaf with --transport mlcc, or do without 
                     --set cc.mlcc.signal=off";
 
 /// Takes the programs of a preset out of border switches that take no part, and gives receivers'
-/// halves the signal.
+/// halves the signal. Chooses what the loops follow.
 ///
 /// # Errors
 /// When a preset has programs for border switches, and the network has no such switches.
@@ -29,6 +29,7 @@ pub(super) fn fit(draft: &mut Draft, has_borders: bool) -> Result<(), RunError> 
             MlccSignal::Auto | MlccSignal::Off => MlccHalfSignal::Auto,
         };
     }
+    follow_inside(draft);
     let is_preset = matches!(draft.origin("switch.program"), Origin::Transport(_));
     let is_dci = |spec: &ProgramSpec| spec.program == ProgramKind::Dci;
     if !is_preset || !draft.programs.iter().any(is_dci) {
@@ -41,6 +42,31 @@ pub(super) fn fit(draft: &mut Draft, has_borders: bool) -> Result<(), RunError> 
         return Err(refused("topology", found, "two sites with border switches".to_owned(), HELP));
     }
     Ok(())
+}
+
+/// Has the loops of MLCC follow what flows inside a site follow, with their increase, unless a
+/// setting says otherwise: on links that both share, flows are fair by nothing else.
+fn follow_inside(draft: &mut Draft) {
+    let unset = |key| draft.origin(key) == Origin::Default;
+    let [increase, half_increase] = ["cc.mlcc.rate_ai", "rc.mlcc.rate_ai"].map(unset);
+    let inside = draft.settings.cc;
+    let (cc, rc) = (&mut draft.settings.cc_params, &mut draft.settings.rc_params.mlcc);
+    if cc.mlcc.law == MlccLaw::Auto {
+        let is_power = inside == CcKind::PowerTcp;
+        cc.mlcc.law = if is_power { MlccLaw::PowerTcp } else { MlccLaw::Hpcc };
+    }
+    if increase {
+        cc.mlcc.rate_ai = match cc.mlcc.law {
+            MlccLaw::PowerTcp => cc.powertcp.rate_ai,
+            MlccLaw::Auto | MlccLaw::Hpcc => cc.hpcc.rate_ai,
+        };
+    }
+    if rc.law == MlccLaw::Auto {
+        rc.law = cc.mlcc.law;
+    }
+    if half_increase {
+        rc.rate_ai = cc.mlcc.rate_ai;
+    }
 }
 
 /// Refuses flows whose controller is MLCC where nothing would control them.

@@ -22,6 +22,7 @@ mod zeropod;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use transport::cc::CcKind;
 use transport::ec::EcKind;
 use transport::sched::SchedKind;
 use transport::wire::addressing::{Addressing, IpVersion};
@@ -35,9 +36,10 @@ pub use telemetry::Stamping;
 
 use crate::input::InputError;
 use crate::scenario::fault;
-use crate::topology::programs;
+use crate::topology::programs::{self, Switches};
 use crate::topology::{
-    FabricParams, FatTree, FatTreeSpec, TIERS_MAX, Transfer, base_rtt, ideal_completion,
+    FabricParams, FatTree, FatTreeSpec, LinkSelector, TIERS_MAX, Transfer, base_rtt,
+    ideal_completion,
 };
 use crate::workload::matrix::{LinkFailure, Message, Start};
 use crate::workload::{FlowSpec, Matrix};
@@ -120,9 +122,15 @@ impl Plan {
         fabric.programs = draft.switch.programs.clone();
         settings.base_rtt = inter;
         settings.loss = loss_settings(&draft);
-        let Settings { cc_params, lb_params, sched_params, .. } = draft.acting();
+        let Settings { cc_params, lb_params, rc_params, sched_params, .. } = draft.acting();
         (settings.cc_params, settings.lb_params) = (cc_params, lb_params);
-        settings.sched_params = sched_params;
+        (settings.rc_params, settings.sched_params) = (rc_params, sched_params);
+        let site = base_rtts[usize::from(topology.tiers - 1)];
+        let is_unset = draft.origin("far.rtt") == Origin::Default;
+        if settings.far.cc == Some(CcKind::Mlcc) && is_unset && inter > site {
+            // Flows across follow border switches however short the link is.
+            settings.far.rtt = site + Duration::from_ps(1);
+        }
         fabric.sched = settings.sched_params.clone();
         let most = Most::on_one_flow(&matrix, &settings);
         settings.msg_window = settings.msg_window.min(most.messages);
@@ -295,9 +303,29 @@ impl Plan {
     }
 
     fn fault(&self, fault: &fault::FaultSpec) -> Result<LinkFault, RunError> {
+        self.check_crash(fault)?;
         let named = fault.on(&self.tree);
         let (ports, spec) = named.map_err(|error| RunError::Links(fault.to_string(), error))?;
         Ok(LinkFault { ports, spec })
+    }
+
+    /// A switch that crashes runs a program that can begin anew, or none.
+    fn check_crash(&self, fault: &fault::FaultSpec) -> Result<(), RunError> {
+        let LinkSelector::Switch { tier, switch, .. } = fault.links else { return Ok(()) };
+        if fault.kind != fault::FaultKind::Crash {
+            return Ok(());
+        }
+        let at = Switches::One(tier, switch);
+        let number = self.tree.switches(&at).ok().and_then(|mut range| range.next());
+        let programs = self.blueprint().programs;
+        let runs = number.and_then(|number| programs.get(&number).copied());
+        if matches!(runs, None | Some(ProgramKind::Dci | ProgramKind::Pfc)) {
+            return Ok(());
+        }
+        let name = runs.map_or("", ProgramKind::name);
+        let found = format!("`{fault}`, a switch with the program {name}");
+        let error = InputError::new(found, "a switch whose program can begin anew: dci, pfc, none");
+        Err(error.at("fault", 0, 0).help("use down on its links instead").into())
     }
 
     /// The round trip of the shortest control loop of flows between two sites: where a flow stays

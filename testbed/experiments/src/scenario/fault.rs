@@ -4,7 +4,7 @@
 //! KIND[:VALUE][@LINKS][,burst=PACKETS][,block=PACKETS][,delay_us=T][,from_us=T][,until_us=T]
 //!   loss:0.01@all                      burst-loss:0.01@fabric,burst=8       duplicate:0.001@hosts
 //!   reorder:0.05@all,delay_us=20       corrupt:0.0001@host:3                degrade:0.5@tor:0:up:2
-//!   down@tor:0:up:2,from_us=10,until_us=20
+//!   down@tor:0:up:2,from_us=10,until_us=20                   crash@border:0,from_us=10,until_us=20
 //!   block-loss:3.0e-4/7.5e-5/1.6e-5@border,block=10
 //! ```
 //!
@@ -23,7 +23,7 @@ use transport::{Duration, Instant};
 
 use crate::input::number::{self, write_us};
 use crate::input::{InputError, did_you_mean};
-use crate::topology::{FatTree, LinkSelector, SelectorError};
+use crate::topology::{FatTree, LinkSelector, Ports, SelectorError};
 
 /// One fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,6 +70,8 @@ pub enum FaultKind {
     Corrupt(f64),
     /// The link carries nothing.
     Down,
+    /// A switch loses what it holds and what its program knows, and its links carry nothing.
+    Crash,
     /// The link keeps this share of its rate, above 0 and at most 1.
     Degrade(f64),
 }
@@ -84,8 +86,17 @@ pub const BURST_DEFAULT: u32 = 8;
 pub const BLOCK_DEFAULT: u32 = 10;
 
 /// The words for kinds of faults.
-pub const KINDS: [&str; 8] =
-    ["loss", "burst-loss", "block-loss", "duplicate", "reorder", "corrupt", "down", "degrade"];
+pub const KINDS: [&str; 9] = [
+    "loss",
+    "burst-loss",
+    "block-loss",
+    "duplicate",
+    "reorder",
+    "corrupt",
+    "down",
+    "crash",
+    "degrade",
+];
 
 /// The parts of a fault as text, from either spelling, before they are checked together.
 #[derive(Clone, Copy, Debug, Default)]
@@ -105,8 +116,10 @@ impl FaultParts<'_> {
     /// The fault, or the part that is wrong (by its key) and why.
     pub(super) fn build(&self) -> Result<FaultSpec, (&'static str, InputError)> {
         let kind = self.kind()?;
+        let has_no_rate =
+            matches!(kind, FaultKind::Down | FaultKind::Crash | FaultKind::Degrade(_));
         let unused = [
-            ("rate", self.rate, matches!(kind, FaultKind::Down | FaultKind::Degrade(_))),
+            ("rate", self.rate, has_no_rate),
             ("factor", self.factor, !matches!(kind, FaultKind::Degrade(_))),
             ("burst", self.burst, !matches!(kind, FaultKind::BurstLoss { .. })),
             ("block", self.block, !matches!(kind, FaultKind::BlockLoss { .. })),
@@ -117,6 +130,11 @@ impl FaultParts<'_> {
             return Err((key, error.help("this kind of fault does not use it; remove it")));
         }
         let links = self.links.unwrap_or("all").parse().map_err(|error| ("link", error))?;
+        let is_switch = matches!(links, LinkSelector::Switch { ports: Ports::All, .. });
+        if kind == FaultKind::Crash && !is_switch {
+            let error = InputError::new(format!("`crash` of the links `{links}`"), "one switch");
+            return Err(("link", error.help("name the switch that crashes, like border:0")));
+        }
         let from = self.from_us.map_or(Ok(Duration::ZERO), |text| time("from_us", text))?;
         let until = self.until_us.map(|text| time("until_us", text)).transpose()?;
         if let Some(until) = until.filter(|&until| until <= from) {
@@ -149,6 +167,7 @@ impl FaultParts<'_> {
             }
             "corrupt" => FaultKind::Corrupt(rate()?),
             "down" => FaultKind::Down,
+            "crash" => FaultKind::Crash,
             "degrade" => FaultKind::Degrade(share("factor", self.factor, true)?),
             other => {
                 let error = InputError::new(format!("fault `{other}`"), "a known kind of fault");
@@ -229,6 +248,7 @@ impl FaultKind {
             Self::Reorder { .. } => "reorder",
             Self::Corrupt(_) => "corrupt",
             Self::Down => "down",
+            Self::Crash => "crash",
             Self::Degrade(_) => "degrade",
         }
     }
@@ -263,6 +283,7 @@ fn kind_of_fabric(kind: FaultKind) -> fabric::FaultKind {
         }
         FaultKind::Corrupt(p) => fabric::FaultKind::Corrupt { p },
         FaultKind::Down => fabric::FaultKind::Down,
+        FaultKind::Crash => fabric::FaultKind::Crash,
         FaultKind::Degrade(share) => fabric::FaultKind::Degrade { share },
     }
 }
@@ -339,7 +360,7 @@ impl fmt::Display for FaultSpec {
                     write!(f, "{}{p}", if at == 0 { ':' } else { '/' })?;
                 }
             }
-            FaultKind::Down => {}
+            FaultKind::Down | FaultKind::Crash => {}
         }
         write!(f, "@{}", self.links)?;
         match self.kind {
@@ -367,7 +388,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::topology::Ports;
     use crate::workload::matrix::SwitchTier;
 
     #[test]
@@ -442,6 +462,10 @@ mod tests {
             let until = span.map(|span| from + Duration::from_ps(span));
             let fault = FaultSpec { kind, links, from, until };
             prop_assert_eq!(fault.to_string().parse(), Ok(fault), "{}", fault);
+            let whole = matches!(links, LinkSelector::Switch { ports: Ports::All, .. });
+            let crash = FaultSpec { kind: FaultKind::Crash, ..fault };
+            let parsed: Result<FaultSpec, _> = crash.to_string().parse();
+            prop_assert_eq!(parsed.ok(), whole.then_some(crash));
         }
 
         #[test]

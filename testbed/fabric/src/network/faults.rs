@@ -1,6 +1,7 @@
 //! Faults of links, added to a network.
 
 use super::Network;
+use crate::calendar::Flight;
 use crate::elements::{Node, PortId};
 use crate::fault::{FaultError, FaultKind, FaultSpec, LinkFaults};
 use crate::frames::{Driver, NoFrames};
@@ -15,6 +16,7 @@ impl Network {
     /// When the fault makes no sense; nothing is added then. Ports that do not exist are skipped.
     pub fn add_fault(&mut self, ports: &[PortId], spec: FaultSpec) -> Result<(), FaultError> {
         spec.check()?;
+        let spec = self.crash(ports, spec);
         let (links, mut changed) = (&mut self.links, Vec::new());
         for PortId(port) in ports {
             let Some(state) = self.ports.get_mut(*port as usize) else { continue };
@@ -38,6 +40,23 @@ impl Network {
         }
         changed.into_iter().for_each(|port| self.expect_turn(port));
         Ok(())
+    }
+
+    /// Lets the switches of which all ports are among `ports` crash, if that is the fault; what it is
+    /// for their links.
+    fn crash(&mut self, ports: &[PortId], spec: FaultSpec) -> FaultSpec {
+        if spec.kind != FaultKind::Crash {
+            return spec;
+        }
+        for program in &mut self.programs {
+            let mut own = self.blueprint.switches[program.switch as usize].ports();
+            if own.all(|port| ports.contains(&PortId(port))) {
+                program.crashes.push(spec.from);
+                let flight = Flight::crash(program.target(), spec.from.max(self.now));
+                self.links.calendar.push(flight);
+            }
+        }
+        FaultSpec { kind: FaultKind::Down, ..spec }
     }
 
     /// Makes sure that `port`, whose next departure may have moved, has its next turn: by itself,

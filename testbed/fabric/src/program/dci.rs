@@ -18,6 +18,7 @@
 //! taken from packets that leave the site.
 
 mod queues;
+mod recent;
 mod senders;
 
 use std::collections::BTreeSet;
@@ -55,7 +56,7 @@ params! {
         clock: f32 = 2.0, in 0.0..=1000.0;
         /// Rate of hosts' links, Gb/s, which a new queue has; taken over from the network.
         host_gbps: f32 = 25.0, in 0.01..=10000.0;
-        /// Whether a new queue has an equal share of that among the queues to its host.
+        /// Whether a new queue has an equal share of that among the flows that send to its host.
         equal: bool = true;
         /// How long an empty queue stays its flow's: two RTT_C; taken over from the network.
         idle: Duration = Duration::from_ms(12), in Duration::from_us(1)..=Duration::from_s(60);
@@ -151,6 +152,7 @@ impl SwitchProgram for Dci {
             queues: params.queues as usize,
             bytes: params.buffer.map_or(u64::MAX, |buffer| buffer.0),
             idle: params.idle,
+            span: params.rtt_d * COUNTED,
             rtt: params.rtt_d,
             clock: params.clock,
             allowance_least: ALLOWANCE_LEAST * packet_max,
@@ -237,8 +239,8 @@ impl Dci {
         clear(&mut packet, ext, cx);
         let place = self.index(port);
         let initial = if self.equal && !self.queues.has(header.key) {
-            let open = u64::from(self.queues.open_to(packet.dst, now)) + 1;
-            Rate::from_bps((self.host_rate.as_bps() / open).max(1))
+            let flows = u64::from(self.queues.flows_to(packet.dst, now)) + 1;
+            Rate::from_bps((self.host_rate.as_bps() / flows).max(1))
         } else {
             self.host_rate
         };
@@ -369,6 +371,20 @@ impl Program for Dci {
         while let Some((_, place)) = self.turns.first().copied().filter(|(at, _)| *at <= now) {
             self.give(place, now, cx);
             self.file(place, now);
+        }
+    }
+
+    fn crash(&mut self, now: Instant, cx: &mut Context<'_>) {
+        for (place, packet) in self.queues.clear() {
+            let port = PortId(self.first_port + u32::try_from(place).unwrap_or(u32::MAX));
+            cx.drop_at(port, packet, DropReason::LinkDown);
+        }
+        self.queued = Queued::default();
+        self.senders.clear(now);
+        self.turns.clear();
+        for (place, link) in self.links.iter_mut().enumerate() {
+            let port = PortId(self.first_port + u32::try_from(place).unwrap_or(u32::MAX));
+            *link = Link { free_at: cx.port(port).busy_until, ..Link::IDLE };
         }
     }
 

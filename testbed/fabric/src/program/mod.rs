@@ -47,6 +47,10 @@ pub trait Program {
     fn poll_at(&self) -> Instant;
     /// The time of `poll_at` has come. `poll_at` is later afterwards.
     fn on_time(&mut self, now: Instant, cx: &mut Context<'_>);
+    /// The switch crashes: the program loses the packets that it holds, by [`Context::drop_at`], and
+    /// all that it knows, as if it began anew. Its counters go on. A program that follows from the
+    /// packets that are there has nothing to do.
+    fn crash(&mut self, _now: Instant, _cx: &mut Context<'_>) {}
     /// Packets that the program holds itself, beside those in the queues of ports.
     fn held(&self) -> Queued;
     /// Whether hosts and other programs send packets to [`Setup::address`] of this switch.
@@ -123,6 +127,7 @@ registry! {
     );
     fn poll_at(&self) -> Instant;
     fn on_time(&mut self, now: Instant, cx: &mut Context<'_>);
+    fn crash(&mut self, now: Instant, cx: &mut Context<'_>);
     fn held(&self) -> Queued;
     fn is_end(&self) -> bool;
 }

@@ -28,6 +28,8 @@ pub(crate) struct Programmed {
     agenda: Agenda,
     /// The packets that the program held after its last call.
     held: Queued,
+    /// When the switch crashes.
+    pub(crate) crashes: Vec<Instant>,
     /// Most data bytes that the program held at once.
     pub(crate) held_peak: u64,
 }
@@ -50,22 +52,30 @@ impl Programmed {
             program,
             agenda: Agenda::new(),
             held: Queued::default(),
+            crashes: Vec::new(),
             held_peak: 0,
         }
     }
 
-    /// The first wake-up, for the program's own time.
-    pub(crate) fn first_wake(&mut self) -> Option<Flight> {
+    /// How the calendar calls the switch.
+    pub(crate) const fn target(&self) -> u32 {
+        self.target
+    }
+
+    /// The first flights of a calendar that is empty: the wake-up for the program's own time, and
+    /// the crashes.
+    pub(crate) fn first_flights(&mut self) -> impl Iterator<Item = Flight> + '_ {
         self.agenda.wake_at = self.program.poll_at();
-        let at = self.agenda.wake_at;
-        (at < Instant::FAR_FUTURE).then(|| Flight::wake(self.target, at))
+        let (at, target) = (self.agenda.wake_at, self.target);
+        let wake = (at < Instant::FAR_FUTURE).then(|| Flight::wake(target, at));
+        wake.into_iter().chain(self.crashes.iter().map(move |at| Flight::crash(target, *at)))
     }
 }
 
 impl<'a> SwitchRun<'a> {
     /// Sets a switch to work.
     pub(crate) fn new(programmed: &'a mut Programmed, around: Surroundings<'a>) -> Self {
-        let Programmed { switch, target, program, agenda, held, held_peak } = programmed;
+        let Programmed { switch, target, program, agenda, held, held_peak, .. } = programmed;
         let Surroundings { ports, transit, wiring, driver } = around;
         let (switch, now) = (*switch, Instant::ZERO);
         let cx = Context { ports, transit, wiring, driver, agenda, switch, now };
@@ -79,6 +89,11 @@ impl<'a> SwitchRun<'a> {
             self.cx.now = flight.at;
             if let Some(paused) = flight.pause() {
                 self.cx.obey(flight.packet.handle, paused);
+                continue;
+            }
+            if flight.is_crash() {
+                self.program.crash(flight.at, &mut self.cx);
+                self.after_call();
                 continue;
             }
             self.cx.transit.counts.on_wire -= 1;

@@ -13,7 +13,7 @@
 //! Units: bits a second, bytes, seconds; dw in segments per RTT_C.
 
 use super::{Below, MlccParams, Signal, UNIT};
-use crate::telemetry::seconds;
+use crate::telemetry::{Law, seconds};
 use crate::time::{Duration, Instant};
 use crate::units::Bytes;
 
@@ -39,6 +39,7 @@ pub(super) struct DqmConstants {
     leak: bool,
     below: Below,
     pub(super) signal: Signal,
+    pub(super) law: Law,
 }
 
 impl DqmConstants {
@@ -56,6 +57,7 @@ impl DqmConstants {
             leak: params.leak,
             below: params.below,
             signal: params.signal,
+            law: params.law,
         }
     }
 

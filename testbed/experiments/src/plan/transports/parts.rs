@@ -90,7 +90,7 @@ pub(super) const SITES: Settings = &[
 pub(super) const LONG_QUEUES: Settings = &[("loss.rto", "8")];
 
 /// Queues there that are shorter than a round trip.
-pub(super) const SHORT_QUEUES: Settings = &[("loss.rto", "4")];
+pub(super) const SHORT_QUEUES: Settings = &[("loss.rto", "3")];
 
 /// DCQCN as on network cards, with the settings of HPCC's authors. Marks are a share of a port's
 /// buffer, between those for 25 and for 100 Gb/s.
@@ -109,7 +109,7 @@ pub(super) const DCQCN_HPCC: Settings = &[
     ("cc.dcqcn.rate_min", "0.004"),
 ];
 
-/// Flows across are MLCC's, those inside HPCC's; border switches take part.
+/// Flows across are MLCC's; border switches take part.
 pub(super) const MLCC: Settings =
     &[("far.cc", "mlcc"), ("switch.program", "dci@border"), ("switch.int_room", "4")];
 

@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use transport::units::Key;
 use transport::{Bytes, Duration, HostId, Instant, Rate};
 
+use super::recent::{NEVER, Recent};
 use crate::packet::Packet;
 
 /// What bounds the queues.
@@ -31,6 +32,8 @@ pub(super) struct Limits {
     pub(super) bytes: u64,
     /// How long an empty queue stays its flow's.
     pub(super) idle: Duration,
+    /// Flows to a host are counted over such spans.
+    pub(super) span: Duration,
     /// RTT_D: the least time between two credits.
     pub(super) rtt: Duration,
     /// What leaves under one credit, in what the rate sends in RTT_D; 0: any number of bytes.
@@ -73,6 +76,8 @@ struct Queue {
     sent: u64,
     key: Key,
     host: HostId,
+    /// The span of time in which it was counted last among the flows to `host`.
+    counted: u64,
     port: usize,
     rate: Rate,
     credit: Option<u16>,
@@ -96,8 +101,8 @@ pub(super) struct Queues {
     queues: Vec<Queue>,
     /// The queue of each flow.
     of: BTreeMap<u64, u32>,
-    /// Open queues to each host.
-    hosts: BTreeMap<u32, u32>,
+    /// Flows to each host that have sent lately.
+    recent: Recent,
     free: Vec<u32>,
     /// Queues that were empty, the one that was first on top; each once.
     empty: BinaryHeap<Reverse<(Instant, u32)>>,
@@ -114,7 +119,7 @@ impl Queues {
             limits,
             queues: Vec::new(),
             of: BTreeMap::new(),
-            hosts: BTreeMap::new(),
+            recent: Recent::new(limits.span),
             free: Vec::new(),
             empty: BinaryHeap::new(),
             waiting: vec![BinaryHeap::new(); ports],
@@ -128,6 +133,14 @@ impl Queues {
         self.of.len()
     }
 
+    /// Forgets all flows; returns the packets that waited, with their ports.
+    pub(super) fn clear(&mut self) -> Vec<(usize, Packet)> {
+        let ports = self.waiting.len();
+        let old = std::mem::replace(self, Self::new(self.limits, ports));
+        let of_one = |queue: Queue| queue.packets.into_iter().map(move |one| (queue.port, one));
+        old.queues.into_iter().flat_map(of_one).collect()
+    }
+
     /// The flows that have a queue: their keys, the bytes in it, and its rate.
     pub(super) fn of_flows(&self) -> impl Iterator<Item = (Key, Bytes, Rate)> + '_ {
         self.of.iter().map(|(key, index)| {
@@ -136,10 +149,10 @@ impl Queues {
         })
     }
 
-    /// Open queues to `host` at `now`, beside that of the flow of `key`.
-    pub(super) fn open_to(&mut self, host: HostId, now: Instant) -> u32 {
-        self.free_idle(now);
-        self.hosts.get(&host.0).copied().unwrap_or(0)
+    /// Flows with a queue that have sent to `host` lately, at `now`. A queue stays open for long
+    /// after its flow has ended, so queues that are open say little of who shares the link.
+    pub(super) fn flows_to(&self, host: HostId, now: Instant) -> u16 {
+        self.recent.flows_to(host, now)
     }
 
     /// Whether the flow of `key` has a queue.
@@ -167,6 +180,7 @@ impl Queues {
         };
         self.bytes += packet.wire_bytes();
         let queue = &mut self.queues[index as usize];
+        self.recent.count(queue.host, &mut queue.counted, now);
         queue.bytes += packet.wire_bytes();
         queue.packets.push_back(packet);
         if queue.packets.len() == 1 {
@@ -262,6 +276,7 @@ impl Queues {
             sent: 0,
             key,
             host,
+            counted: NEVER,
             port: 0,
             rate,
             credit: None,
@@ -286,7 +301,6 @@ impl Queues {
             None => return None,
         };
         self.of.insert(key.0, index);
-        *self.hosts.entry(host.0).or_default() += 1;
         Some(index)
     }
 
@@ -305,12 +319,6 @@ impl Queues {
                 queue.listed = false;
                 self.of.remove(&queue.key.0);
                 self.free.push(index);
-                if let Some(open) = self.hosts.get_mut(&queue.host.0) {
-                    *open -= 1;
-                    if *open == 0 {
-                        self.hosts.remove(&queue.host.0);
-                    }
-                }
             }
         }
     }
@@ -366,6 +374,7 @@ mod tests {
             queues: 4,
             bytes: 1 << 20,
             idle: Duration::from_ms(12),
+            span: RTT * 8,
             rtt: RTT,
             clock: 0.0,
             allowance_least: 3000,
@@ -477,11 +486,13 @@ mod tests {
             queues.push(Key(key), (packet(0, 7), 0), GBPS, us(0)).unwrap();
         }
         let refused = queues.push(Key(9), (packet(0, 7), 0), GBPS, us(1));
-        assert_eq!((refused, queues.open_to(HostId(7), us(1))), (Err(Refused::Exhausted), 4));
+        assert_eq!((refused, queues.flows_to(HostId(7), us(1))), (Err(Refused::Exhausted), 4));
+        // Their queues are open for longer than they count.
+        assert_eq!((queues.open(), queues.flows_to(HostId(7), us(400))), (4, 0));
         drain(&mut queues, us(50));
         assert!(queues.push(Key(9), (packet(0, 7), 0), GBPS, us(12_000 - 1)).is_err());
         assert!(queues.push(Key(9), (packet(0, 7), 0), GBPS, us(12_050)).is_ok());
-        assert_eq!((queues.open(), queues.open_to(HostId(7), us(12_050))), (1, 1));
+        assert_eq!((queues.open(), queues.flows_to(HostId(7), us(12_050))), (1, 1));
         assert!(queues.has(Key(9)) && !queues.has(Key(1)));
         let full = Limits { bytes: 1500, ..limits() };
         let mut queues = Queues::new(full, 1);

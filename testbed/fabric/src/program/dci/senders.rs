@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use transport::units::Key;
 use transport::{Duration, FlowId, HostId, Instant};
 
+use super::recent::{NEVER, Recent};
+
 /// Flows known at most.
 const FLOWS_MAX: usize = 1 << 16;
 
@@ -28,21 +30,11 @@ struct Sender {
 pub(super) struct Senders {
     flows: BTreeMap<u64, Sender>,
     /// The flows that send to each host of another site. One entry a flow at most.
-    to: BTreeMap<u32, Count>,
+    to: Recent,
     gap: Duration,
-    /// Flows to a host are counted over such spans.
-    span: Duration,
     idle: Duration,
     /// When silent flows were last looked for.
     swept_at: Instant,
-}
-
-/// Flows that send to one host, counted in the span of time under way and in the one before.
-#[derive(Clone, Copy, Debug, Default)]
-struct Count {
-    span: u64,
-    now: u16,
-    before: u16,
 }
 
 /// A note that is due.
@@ -61,7 +53,14 @@ impl Senders {
     /// forgotten, and flows to a host are counted over `span`.
     pub(super) const fn new(gap: Duration, idle: Duration, span: Duration) -> Self {
         let swept_at = Instant::ZERO;
-        Self { flows: BTreeMap::new(), to: BTreeMap::new(), gap, span, idle, swept_at }
+        Self { flows: BTreeMap::new(), to: Recent::new(span), gap, idle, swept_at }
+    }
+
+    /// Forgets all flows at `now`.
+    pub(super) fn clear(&mut self, now: Instant) {
+        self.flows.clear();
+        self.to.clear();
+        self.swept_at = now;
     }
 
     /// The flow of `key` is `flow` at `host`.
@@ -77,11 +76,10 @@ impl Senders {
         if self.flows.len() >= FLOWS_MAX && self.swept_at + self.idle <= now {
             self.swept_at = now;
             self.flows.retain(|_, sender| sender.seen_at + self.idle > now);
-            let span = now.as_ps() / self.span.as_ps().max(1);
-            self.to.retain(|_, count| count.span + 1 >= span);
+            self.to.forget_silent(now);
         }
         if self.flows.len() < FLOWS_MAX {
-            let sender = Sender { host, flow, next_at: now, counted: u64::MAX, seen_at: now };
+            let sender = Sender { host, flow, next_at: now, counted: NEVER, seen_at: now };
             self.flows.insert(key.0, sender);
         }
     }
@@ -91,21 +89,12 @@ impl Senders {
     pub(super) fn due(&mut self, key: Key, to: HostId, now: Instant) -> Option<Due> {
         let sender = self.flows.get_mut(&key.0)?;
         sender.seen_at = now;
-        let span = now.as_ps() / self.span.as_ps().max(1);
-        let count = self.to.entry(to.0).or_default();
-        if count.span != span {
-            let before = if count.span + 1 == span { count.now } else { 0 };
-            *count = Count { span, now: 0, before };
-        }
-        if sender.counted != span {
-            sender.counted = span;
-            count.now = count.now.saturating_add(1);
-        }
+        self.to.count(to, &mut sender.counted, now);
         if sender.next_at > now {
             return None;
         }
         sender.next_at = now + self.gap;
-        let sharers = count.now.max(count.before);
+        let sharers = self.to.flows_to(to, now);
         Some(Due { host: sender.host, flow: sender.flow, sharers })
     }
 }

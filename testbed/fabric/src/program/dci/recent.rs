@@ -1,0 +1,78 @@
+//! How many flows to each host have sent lately: those of the span of time under way, or of the
+//! one before where these are more.
+//!
+//! A flow remembers the span in which it was counted last, so it counts once in each. Hosts are
+//! kept until they are forgotten by [`Recent::forget_silent`].
+
+use std::collections::BTreeMap;
+
+use transport::{Duration, HostId, Instant};
+
+/// Flows by the host that they send to.
+#[derive(Clone, Debug)]
+pub(super) struct Recent {
+    hosts: BTreeMap<u32, Count>,
+    span: Duration,
+}
+
+/// Flows to one host, by the number of the span under way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    span: u64,
+    now: u16,
+    before: u16,
+}
+
+/// The span of a flow that was never counted.
+pub(super) const NEVER: u64 = u64::MAX;
+
+impl Count {
+    /// The count in the span `span`.
+    fn in_span(self, span: u64) -> Self {
+        if self.span == span {
+            return self;
+        }
+        let before = if self.span + 1 == span { self.now } else { 0 };
+        Self { span, now: 0, before }
+    }
+}
+
+impl Recent {
+    /// No flows; they are counted over `span`.
+    pub(super) const fn new(span: Duration) -> Self {
+        Self { hosts: BTreeMap::new(), span }
+    }
+
+    fn span_at(&self, now: Instant) -> u64 {
+        now.as_ps() / self.span.as_ps().max(1)
+    }
+
+    /// A flow that was counted last in `counted` sends to `host` at `now`. O(1) but once a span.
+    pub(super) fn count(&mut self, host: HostId, counted: &mut u64, now: Instant) {
+        let span = self.span_at(now);
+        if *counted != span {
+            *counted = span;
+            let count = self.hosts.entry(host.0).or_default();
+            *count = count.in_span(span);
+            count.now = count.now.saturating_add(1);
+        }
+    }
+
+    /// Flows to `host` at `now`.
+    pub(super) fn flows_to(&self, host: HostId, now: Instant) -> u16 {
+        let count = self.hosts.get(&host.0).copied().unwrap_or_default();
+        let Count { now, before, .. } = count.in_span(self.span_at(now));
+        now.max(before)
+    }
+
+    /// Forgets hosts to which no flow sends at `now`. O(hosts).
+    pub(super) fn forget_silent(&mut self, now: Instant) {
+        let span = self.span_at(now);
+        self.hosts.retain(|_, count| count.span + 1 >= span);
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        self.hosts.clear();
+    }
+}

@@ -41,7 +41,8 @@ pub(crate) struct DciArgs {
     /// MTU of the hosts [default: the largest of the devices].
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(576..=9202))]
     pub(crate) mtu: Option<u16>,
-    /// Changes a setting of the switch, switch.dci.KEY; may be given several times.
+    /// Changes a setting of the switch, switch.dci.KEY or its second name; may be given several
+    /// times.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// Frames that can be held at once, on the emulated link too.
@@ -94,10 +95,11 @@ pub(crate) fn run(args: &DciArgs, console: &mut Console<'_>) -> Result<Exit, Fai
         writeln!(console.out, "{summary}")?;
     } else {
         for (name, count) in &passed.counters {
-            writeln!(console.out, "{name:>14} {count}")?;
+            writeln!(console.out, "{name:>18} {count}")?;
         }
-        if let Some(mlcc) = &passed.mlcc {
-            writeln!(console.out, "{mlcc:?}")?;
+        let mlcc = serde_json::to_value(&passed.mlcc).map_err(std::io::Error::from)?;
+        for (name, count) in mlcc.as_object().into_iter().flatten() {
+            writeln!(console.out, "{name:>18} {count}")?;
         }
     }
     Ok(if passed.balanced { Exit::Finished } else { Exit::Unfinished })

@@ -82,6 +82,56 @@ pub(super) fn carried() -> Verdict {
     Verdict::Passed
 }
 
+/// Either border switch is killed and started again while a transfer is under way: hosts listen, so
+/// that the next process finds them, and the other switch connects again.
+pub(super) fn killed() -> Verdict {
+    for victim in ["east", "west"] {
+        let dir = tempfile::tempdir().unwrap();
+        let stage = Stage::memif(dir.path(), &[]);
+        let device = format!("net_memif0,socket={}/lan,role=server", dir.path().display());
+        let terms = "perf client --json --verify --bytes 48MiB --segment 1024 --cc mlcc --lb ecmp \
+                     --rate 200Mbps --rtt 7ms --wait 60";
+        let mut terms: Vec<&str> = terms.split_whitespace().collect();
+        terms.extend(["--device", &device]);
+        let mut client = Process::start(None, &terms);
+        client.on_event("queue(s) of");
+        let begin = |site: &str| {
+            let (lan, wan) =
+                if site == "west" { ("memif.sock", "wan") } else { ("lan", "wan,role=client") };
+            let lan = format!("{lan},role=client");
+            let arguments = arguments(dir.path(), site, &lan, wan);
+            let slow = |argument: String| argument.replace("1Gbps", "200Mbps");
+            let mut switch = start(&arguments.into_iter().map(slow).collect::<Vec<_>>());
+            switch.on_event(&format!("{}/{lan}", dir.path().display()));
+            switch
+        };
+        let (mut west, mut east) = (begin("west"), begin("east"));
+        west.on_event("frames pass");
+        east.on_event("frames pass");
+        client.on_event(" s  sent");
+        let (dead, other) = if victim == "west" { (&mut west, &east) } else { (&mut east, &west) };
+        dead.signal("KILL");
+        let mut again = begin(victim);
+        again.on_event("frames pass");
+        let result = client.end().result();
+        assert_eq!(result["to_server"]["bytes"], 48 << 20, "{victim}: {result:#}");
+        other.signal("INT");
+        again.signal("INT");
+        let other = if victim == "west" { east } else { west };
+        for (name, switch) in [("the other", other), ("the next", again)] {
+            let ended = switch.end();
+            assert_eq!(ended.code, Some(0), "{victim}, {name}: {ended:?}");
+            let books: Value = serde_json::from_str(&ended.out).unwrap();
+            assert_eq!(books["audit"]["ok"], true, "{victim}, {name}: {books:#}");
+            let connected = books["counters"]["reconnected"].as_u64();
+            let is_far = victim == "west" && name == "the other";
+            assert_eq!(connected, is_far.then_some(1), "{victim}, {name}: {books:#}");
+        }
+        drop(stage.end());
+    }
+    Verdict::Passed
+}
+
 /// Devices and hosts that cannot be are refused before DPDK starts.
 pub(super) fn refused() -> Verdict {
     let dir = tempfile::tempdir().unwrap();
@@ -103,6 +153,14 @@ pub(super) fn refused() -> Verdict {
     wrong(&same, ["`net_memif0` twice", "another device"]);
     wrong(&|arguments| value(arguments, "--wan", "net_tap0"), ["whose MTU is 1500", "1600"]);
     wrong(&|arguments| value(arguments, "--site", "north"), ["0 hosts at `north`", "hosts.toml"]);
+    let set = |value: &str, words| {
+        let with = |arguments: &mut Vec<String>| {
+            arguments.extend(["--set".to_owned(), value.to_owned()]);
+        };
+        wrong(&with, words);
+    };
+    set("dci.queues=0", ["--set: found `dci.queues=0`", "in 1..=1048576"]);
+    set("switch.queue=1MB", ["--set: found `switch.queue`", "switch.dci."]);
     let both = HOSTS.replace("10.0.0.2", "10.0.0.1");
     let both_sides = |arguments: &mut Vec<String>| {
         fs::write(dir.path().join("both.toml"), &both).unwrap();

@@ -27,6 +27,7 @@ pub(crate) const CASES: &[Case] = &[
     ("terms_that_cannot_be_are_refused_with_a_reason", refused),
     ("another_udp_port_carries_it_all_and_a_peer_at_a_different_one_is_told_of", udp_port),
     ("border_switches_carry_every_byte_between_two_sites", dci::carried),
+    ("a_border_switch_that_is_killed_and_started_again_loses_no_byte", dci::killed),
     ("border_switches_refuse_devices_and_hosts_that_cannot_be", dci::refused),
     ("ctrl_c_on_either_side_ends_both_and_their_books_balance", interrupted),
     ("one_signal_ends_a_measurement_that_has_nothing_to_keep", measurement_ended),

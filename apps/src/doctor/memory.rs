@@ -13,6 +13,10 @@ pub(crate) const VDEV_NEED_BYTES: u64 = 768 * MB;
 /// Address space of a run without hugepages: its memory, libraries, drivers and thread stacks.
 const ADDRESS_SPACE_NEED_BYTES: u64 = VDEV_NEED_BYTES + 1024 * MB;
 
+/// DPDK memory of `headrace dci` with its default number of buffers for jumbo frames, and the
+/// program around it.
+const BORDER_NEED_BYTES: u64 = 384 * MB;
+
 const MB: u64 = 1 << 20;
 
 /// All findings about memory.
@@ -23,6 +27,7 @@ pub(crate) fn probe(machine: &Machine) -> Vec<Finding> {
     findings.push(locked(machine));
     findings.push(hugepages(machine));
     findings.push(hugepage_mount(machine));
+    findings.push(border(machine));
     findings
 }
 
@@ -63,6 +68,22 @@ fn available(machine: &Machine) -> Finding {
         "ps -eo pid,rss,comm --sort=-rss | head   # end what is not needed, then try again"
     };
     Finding::fail(id, format!("too little memory: {what}"), WHY, mend)
+}
+
+/// Whether the buffers of a border switch fit.
+fn border(machine: &Machine) -> Finding {
+    const WHY: &str = "headrace dci holds what waits at the border of a site, and what is on an \
+                       emulated link, in its buffers";
+    let id = "dci.memory";
+    let need = BORDER_NEED_BYTES / MB;
+    let Some(bytes) = room_bytes(machine) else {
+        return Finding::info(id, format!("{need} MB needed, free memory is unknown"), WHY);
+    };
+    let what = format!("{} MB available to headrace dci, {need} MB needed", bytes / MB);
+    if bytes >= BORDER_NEED_BYTES {
+        return Finding::ok(id, what, WHY);
+    }
+    Finding::warn(id, what, WHY, "headrace dci --buffers 4096 ...   # fewer frames wait")
 }
 
 /// Room in the tightest memory cgroup of this process, and the file that sets its limit.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use experiments::measure::MlccCounts;
-use fabric::{Network, Output, Packet};
+use fabric::{Network, Output, Packet, PortId};
 use transport::wire::frame;
 use transport::{HostId, Instant, Rng};
 use transport_dpdk::{Mbuf, MbufBurst, Pool, Port};
@@ -15,7 +15,7 @@ use crate::switching::{HEADERS_MAX, MbufFrames, MbufSlab, described, edit, head_
 /// Frames that wait for a device's descriptors before they are dropped.
 const WAITING_MAX: usize = 4096;
 
-/// Counters of the process; the network counts the rest. Frames.
+/// Counters of the process; the network counts the rest. Frames, but for the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     /// Received from devices.
@@ -30,12 +30,15 @@ pub(super) struct Counts {
     pub(super) device_full: u64,
     /// Dropped: the pool had no buffer for a copy.
     pub(super) no_buffer: u64,
+    /// Devices that were connected again, after the process at their other end had gone.
+    pub(super) reconnected: u64,
 }
 
 /// A device and what waits for it.
 #[derive(Debug)]
 struct DeviceQueue {
-    port: Port,
+    /// `None` while the process at its other end is gone.
+    port: Option<Port>,
     next: MbufBurst,
     more: VecDeque<Mbuf>,
 }
@@ -47,6 +50,8 @@ pub(crate) struct Bridge {
     stations: Stations,
     /// The LAN devices, then the WAN device.
     lines: Vec<DeviceQueue>,
+    /// The port that brings frames of other sites in.
+    from_others: PortId,
     packets: MbufSlab,
     pool: Arc<Pool>,
     rng: Rng,
@@ -56,20 +61,22 @@ pub(crate) struct Bridge {
 }
 
 impl Bridge {
-    /// A bridge between `ports`, the last of which leads to other sites. Copies and notes come from
-    /// `pool`.
+    /// A bridge between `ports`, the last of which leads to other sites; what comes from there is
+    /// in the link of `from_others`. Copies and notes come from `pool`.
     pub(super) fn new(
-        network: Network,
+        (network, from_others): (Network, PortId),
         stations: Stations,
         ports: Vec<Port>,
         pool: Arc<Pool>,
         rng: Rng,
     ) -> Self {
-        let line = |port| DeviceQueue { port, next: MbufBurst::new(), more: VecDeque::new() };
+        let line =
+            |port| DeviceQueue { port: Some(port), next: MbufBurst::new(), more: VecDeque::new() };
         Self {
             network,
             stations,
             lines: ports.into_iter().map(line).collect(),
+            from_others,
             packets: MbufSlab::default(),
             pool,
             rng,
@@ -91,7 +98,8 @@ impl Bridge {
         let mut any = false;
         for line in 0..self.lines.len() {
             let mut burst = std::mem::take(&mut self.burst);
-            any |= self.lines[line].port.rx_burst(&mut burst) > 0;
+            let port = self.lines[line].port.as_mut();
+            any |= port.is_some_and(|port| port.rx_burst(&mut burst) > 0);
             for mbuf in burst.drain() {
                 self.accept(line, mbuf, now);
             }
@@ -154,7 +162,8 @@ impl Bridge {
             addressing: self.stations.addressing(),
             sizes: None,
         };
-        self.network.inject(route.src, packet, now, &mut frames, &mut self.out);
+        let from = if from_wan { self.from_others } else { PortId(route.src.0) };
+        self.network.inject_behind(from, packet, now, &mut frames, &mut self.out);
     }
 
     fn deliver(&mut self, host: HostId, packet: &Packet) {
@@ -190,7 +199,7 @@ impl Bridge {
 
     fn queue(&mut self, line: usize, mbuf: Mbuf) {
         let line = &mut self.lines[line];
-        if line.more.len() < WAITING_MAX {
+        if line.more.len() < WAITING_MAX && line.port.is_some() {
             line.more.push_back(mbuf);
         } else {
             self.counts.device_full += 1;
@@ -201,6 +210,7 @@ impl Bridge {
     pub(crate) fn send(&mut self) -> bool {
         let mut any = false;
         for line in &mut self.lines {
+            let Some(port) = &mut line.port else { continue };
             loop {
                 while line.next.room() > 0
                     && let Some(mbuf) = line.more.pop_front()
@@ -211,7 +221,7 @@ impl Bridge {
                 if line.next.is_empty() {
                     break;
                 }
-                let sent = line.port.tx_burst(&mut line.next);
+                let sent = port.tx_burst(&mut line.next);
                 self.counts.sent += sent as u64;
                 any |= sent > 0;
                 if !line.next.is_empty() {
@@ -220,6 +230,26 @@ impl Bridge {
             }
         }
         any
+    }
+
+    /// Whether the device of this place has lost its link, or was taken out.
+    pub(super) fn is_down(&self, line: usize) -> bool {
+        self.lines[line].port.as_ref().is_none_or(|port| !port.wait_link(0))
+    }
+
+    /// Takes a device out; what waits for it is dropped.
+    pub(super) fn take_out(&mut self, line: usize) {
+        let line = &mut self.lines[line];
+        self.counts.device_full += line.more.len() as u64;
+        line.more.clear();
+        line.next.clear();
+        line.port = None;
+    }
+
+    /// Puts a device into its place.
+    pub(super) fn put_in(&mut self, line: usize, port: Port) {
+        self.lines[line].port = Some(port);
+        self.counts.reconnected += 1;
     }
 
     /// Most queues of flows that were open at once.

@@ -6,14 +6,16 @@
 //!    (LAN devices)      +- border switch -- wan_rate, delay -----+    (WAN device)
 //! ```
 //!
-//! Frames come in when a device has received them and leave by a device when they would arrive. All
-//! links but two kinds are as good as none: those to hosts of the site, and the long one outwards.
+//! Frames come in at the border switch when a device has received them, and leave by a device when
+//! they would arrive. All links but two kinds are as good as none: those to hosts of the site, and
+//! the long one outwards.
 
 use std::collections::BTreeMap;
 
 use experiments::plan::Draft;
 use fabric::{
-    Blueprint, Node, PortSpec, ProgramKind, QdiscKind, QdiscParams, QdiscSettings, SwitchSpec,
+    Blueprint, Node, PortId, PortSpec, ProgramKind, QdiscKind, QdiscParams, QdiscSettings,
+    SwitchSpec,
 };
 use transport::{Bytes, Duration, Rate};
 
@@ -47,6 +49,13 @@ const WIRE: Duration = Duration::from_ns(100);
 pub(super) const LONG: Duration = Duration::from_us(1);
 
 impl Shape {
+    /// The port whose link brings what other sites send to the border switch. The link of a host of
+    /// the site is that of the port with its number.
+    pub(super) const fn from_others(&self) -> PortId {
+        let hosts = self.near + self.far;
+        PortId(hosts + self.near + 1 + self.far)
+    }
+
     /// The network, with the programs' settings of `draft`.
     pub(super) fn blueprint(&self, draft: &Draft) -> Blueprint {
         let params = QdiscParams::for_buffer(self.buffer, self.frame, QdiscParams::MARK);

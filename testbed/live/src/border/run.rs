@@ -5,14 +5,14 @@ use std::sync::Arc;
 use experiments::hosts_file::HostsFile;
 use experiments::input::InputError;
 use experiments::measure::{Counters, MlccCounts};
-use experiments::plan::{Draft, Origin};
+use experiments::plan::{Draft, Origin, keys};
 use fabric::Network;
 use thiserror::Error;
 use transport::{Bytes, Duration, Instant, Rate, Rng};
 use transport_dpdk::{
     CALIBRATION_MIN, Calibration, ClockError, DeviceName, Eal, EalError, EalOptions, Idle,
     IdleMode, InterruptHold, MbufError, MemoryMode, Pool, PoolConfig, Port, PortConfig, PortError,
-    TimeScale, random,
+    Side, TimeScale, random,
 };
 
 use super::bridge::Bridge;
@@ -152,10 +152,58 @@ pub fn run(setup: &Setup, monitor: &mut dyn BorderMonitor) -> Result<Passed, Bor
         ports.push(port);
     }
     let mut bridge = bridge(setup, (stations, &draft), (ports, copies), frame)?;
-    let hold = devices().any(DeviceName::meets).then(|| InterruptHold::new(&eal));
+    let meets = devices().any(DeviceName::meets);
+    let lines = Lines {
+        devices: devices().cloned().collect(),
+        hold: meets.then(|| InterruptHold::new(&eal)),
+        eal: &eal,
+        pool: received,
+        frame,
+    };
     monitor.on_ready();
-    turn_until_over(&mut bridge, hold, || clock.now(), monitor);
+    turn_until_over(&mut bridge, lines, || clock.now(), monitor);
     Ok(passed(&bridge))
+}
+
+/// The devices by name, to connect them again.
+struct Lines<'a> {
+    devices: Vec<DeviceName>,
+    /// While this process polls devices whose other ends are processes.
+    hold: Option<InterruptHold>,
+    eal: &'a Eal,
+    pool: Arc<Pool>,
+    frame: u16,
+}
+
+impl Lines<'_> {
+    /// Connects the devices again whose other ends are gone and are there again. The driver does
+    /// not: its connecting side tries once. One that listens is found by its peer.
+    fn reconnect(&mut self, bridge: &mut Bridge, monitor: &mut dyn BorderMonitor) {
+        for (line, device) in self.devices.iter().enumerate() {
+            if device.side() == Side::Listens || !bridge.is_down(line) {
+                continue;
+            }
+            bridge.take_out(line);
+            if !device
+                .clone()
+                .completed(device.side(), &port_config(device, self.frame))
+                .is_served()
+            {
+                continue;
+            }
+            // A handshake needs the thread that is held.
+            let held = self.hold.take().is_some();
+            let port = open(self.eal, device, (self.frame, &self.pool), Duration::ZERO, monitor);
+            match port {
+                Ok(port) => {
+                    bridge.put_in(line, port);
+                    monitor.on_opened(&format!("{device}: connected again"));
+                }
+                Err(error) => tracing::debug!(%error, "{device}: not connected again yet"),
+            }
+            self.hold = held.then(|| InterruptHold::new(self.eal));
+        }
+    }
 }
 
 /// The switch between `ports`, which carry frames of `frame` bytes.
@@ -177,6 +225,7 @@ fn bridge(
     };
     let rng = Rng::new(random()?);
     let network = Network::new(shape.blueprint(draft), &rng.fork("network", 0));
+    let network = (network, shape.from_others());
     Ok(Bridge::new(network, stations, ports, copies, rng.fork("bridge", 0)))
 }
 
@@ -197,7 +246,7 @@ pub(crate) fn between(
 
 fn turn_until_over(
     bridge: &mut Bridge,
-    mut hold: Option<InterruptHold>,
+    mut lines: Lines<'_>,
     clock: impl Fn() -> Instant,
     monitor: &mut dyn BorderMonitor,
 ) {
@@ -215,10 +264,11 @@ fn turn_until_over(
                 return;
             }
             if let Some(hold) =
-                hold.as_mut().filter(|_| now.since(received.1) > InterruptHold::QUIET)
+                lines.hold.as_mut().filter(|_| now.since(received.1) > InterruptHold::QUIET)
             {
                 hold.let_through();
             }
+            lines.reconnect(bridge, monitor);
         }
         idle.turn(busy);
     }
@@ -267,12 +317,12 @@ fn program(setup: &Setup) -> Result<Draft, InputError> {
         draft.set(key, value, Origin::Topology)?;
     }
     for (key, value) in &setup.settings {
-        if !key.starts_with("switch.dci.") {
+        if !keys::canonical(key).starts_with("switch.dci.") {
             let error =
                 InputError::new(format!("`{key}`"), "a key of the program").at("--set", 0, 0);
             return Err(error.help("keys that begin with switch.dci. (headrace list settings)"));
         }
-        draft.set(key, value, Origin::Set)?;
+        draft.set(key, value, Origin::Set).map_err(|error| error.at("--set", 0, 0))?;
     }
     Ok(draft)
 }
@@ -284,20 +334,24 @@ fn open(
     wait: Duration,
     monitor: &mut dyn BorderMonitor,
 ) -> Result<Port, BorderError> {
-    let config = PortConfig {
-        rx_descriptors: DEPTH,
-        tx_descriptors: DEPTH,
-        max_frame: frame.into(),
-        keep_mtu: device.interface().is_some(),
-        times: false,
-        ..PortConfig::default()
-    };
+    let config = port_config(device, frame);
     let end = |ends| if ends { Err(BorderError::Interrupted) } else { Ok(()) };
     let side = (device.side(), wait);
     let opened =
         device.clone().open_with_patience(eal, &config, pool, side, || end(monitor.wants_end()))?;
     let seconds = wait.as_ps() / 1_000_000_000_000;
     opened.ok_or_else(|| BorderError::NotAnswered { device: device.to_string(), seconds })
+}
+
+fn port_config(device: &DeviceName, frame: u16) -> PortConfig {
+    PortConfig {
+        rx_descriptors: DEPTH,
+        tx_descriptors: DEPTH,
+        max_frame: frame.into(),
+        keep_mtu: device.interface().is_some(),
+        times: false,
+        ..PortConfig::default()
+    }
 }
 
 fn eal_options(setup: &Setup, room: u16) -> EalOptions {
@@ -324,6 +378,7 @@ fn passed(bridge: &Bridge) -> Passed {
         ("wrong_side", counts.wrong_side),
         ("device_full", counts.device_full),
         ("no_buffer", counts.no_buffer),
+        ("reconnected", counts.reconnected),
         ("originated", audit.originated),
         ("dropped", audit.dropped.total()),
     ];

@@ -70,7 +70,7 @@ impl DeviceName {
         }
     }
 
-    /// Opens it on its side of a link. Where it connects to another process, it is tried again and
+    /// Opens it on its side of a link; a role in its name overrules `side`. Where it connects to another process, it is tried again and
     /// again for as long as `patience`, with `meanwhile` between, which may end it; `None` when
     /// no process answered.
     ///
@@ -84,6 +84,7 @@ impl DeviceName {
         (side, patience): (Side, Duration),
         mut meanwhile: impl FnMut() -> Result<(), E>,
     ) -> Result<Option<Port>, E> {
+        let side = if self.argument("role").is_some() { self.side() } else { side };
         let device = self.completed(side, config);
         if !device.meets() || side == Side::Listens {
             device.clear_socket().map_err(PortError::from)?;

@@ -47,6 +47,16 @@ impl DeviceName {
         }
     }
 
+    /// Whether a process listens there now; a file that a killed process left is no listener.
+    #[must_use]
+    pub fn is_served(&self) -> bool {
+        let refused = |path: &str| {
+            let connected = UnixStream::connect(path);
+            connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+        };
+        self.is_awaited() && !self.socket_path().is_some_and(refused)
+    }
+
     /// Removes the socket of a process that was killed, for another to listen there.
     ///
     /// # Errors
@@ -82,9 +92,10 @@ mod tests {
         let device = named(&format!("net_memif0,socket={text}"));
         assert!(device.clear_socket().is_ok() && !device.is_awaited());
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-        assert!(matches!(device.clear_socket(), Err(SocketError::InUse(_))));
+        assert!(matches!(device.clear_socket(), Err(SocketError::InUse(_))) && device.is_served());
         drop(listener);
         assert!(device.is_awaited(), "a killed process leaves the file");
+        assert!(!device.is_served(), "and does not listen");
         assert!(device.clear_socket().is_ok() && !path.exists());
         fs::write(&path, "no socket").unwrap();
         assert!(matches!(device.clear_socket(), Err(SocketError::NoSocket(_))));

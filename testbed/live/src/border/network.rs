@@ -51,7 +51,7 @@ pub(super) const LONG: Duration = Duration::from_us(1);
 impl Shape {
     /// The port whose link brings what other sites send to the border switch. The link of a host of
     /// the site is that of the port with its number.
-    pub(super) const fn from_others(&self) -> PortId {
+    pub(super) const fn port_of_others(&self) -> PortId {
         let hosts = self.near + self.far;
         PortId(hosts + self.near + 1 + self.far)
     }

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Shared by the controllers of both ends that read hops, with PowerTCP's update beside it. Which
-//! quantity of a hop is its load is theirs to say ([`Sample`], [`Law`]). Units: bits a second, picoseconds. It does not depend on where the
-//! hops come from, and reads no clock.
+//! quantity of a hop is its load is theirs to say ([`Sample`], [`Law`]). Units: bits a second,
+//! picoseconds. It does not depend on where the hops come from, and reads no clock.
 
 use crate::params::words;
 use crate::time::{Duration, Instant, Rate};

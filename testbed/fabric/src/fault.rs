@@ -70,8 +70,8 @@ pub enum FaultKind {
     /// is on the link when it goes down (the far switch's traversal included) is lost too.
     Down,
     /// The link is down since the switch at one end has crashed: one of which all links have this
-    /// fault. Its program loses what it holds and knows at the start; at the end the switch is there
-    /// again.
+    /// fault. Its program loses its packets and its state at the start; at the end the switch is
+    /// there again.
     Crash,
     /// The link sends at a share of its rate.
     Degrade {

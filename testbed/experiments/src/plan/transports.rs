@@ -280,7 +280,7 @@ pub const TRANSPORTS: &[Transport] = &[
     },
     Transport {
         name: "mlcc",
-        about: "MLCC: loops inside both sites and across, with improvements of ours; PowerTCP inside",
+        about: "MLCC: loops inside both sites and across, with our improvements; PowerTCP inside",
         cc: CcKind::PowerTcp,
         lb: LbKind::Ecmp,
         sched: SchedKind::RoundRobin,

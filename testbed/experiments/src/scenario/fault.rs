@@ -70,7 +70,7 @@ pub enum FaultKind {
     Corrupt(f64),
     /// The link carries nothing.
     Down,
-    /// A switch loses what it holds and what its program knows, and its links carry nothing.
+    /// A switch loses its packets and its program's state, and its links carry nothing.
     Crash,
     /// The link keeps this share of its rate, above 0 and at most 1.
     Degrade(f64),

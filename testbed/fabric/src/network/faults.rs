@@ -42,8 +42,8 @@ impl Network {
         Ok(())
     }
 
-    /// Lets the switches of which all ports are among `ports` crash, if that is the fault; what it is
-    /// for their links.
+    /// Lets the switches of which all ports are among `ports` crash, if that is the fault; returns
+    /// what it is for their links.
     fn crash(&mut self, ports: &[PortId], spec: FaultSpec) -> FaultSpec {
         if spec.kind != FaultKind::Crash {
             return spec;

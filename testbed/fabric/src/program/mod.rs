@@ -47,9 +47,9 @@ pub trait Program {
     fn poll_at(&self) -> Instant;
     /// The time of `poll_at` has come. `poll_at` is later afterwards.
     fn on_time(&mut self, now: Instant, cx: &mut Context<'_>);
-    /// The switch crashes: the program loses the packets that it holds, by [`Context::drop_at`], and
-    /// all that it knows, as if it began anew. Its counters go on. A program that follows from the
-    /// packets that are there has nothing to do.
+    /// The switch crashes: the program loses the packets that it holds, by [`Context::drop_at`],
+    /// and its state, as if it began anew. Its counters go on. A program whose state follows from
+    /// the packets that are there has nothing to do.
     fn crash(&mut self, _now: Instant, _cx: &mut Context<'_>) {}
     /// Packets that the program holds itself, beside those in the queues of ports.
     fn held(&self) -> Queued;

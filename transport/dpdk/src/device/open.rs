@@ -70,9 +70,9 @@ impl DeviceName {
         }
     }
 
-    /// Opens it on its side of a link; a role in its name overrules `side`. Where it connects to another process, it is tried again and
-    /// again for as long as `patience`, with `meanwhile` between, which may end it; `None` when
-    /// no process answered.
+    /// Opens it on its side of a link; a role in its name overrules `side`. Where it connects to
+    /// another process, it is tried again and again for as long as `patience`, with `meanwhile`
+    /// between, which may end it; `None` when no process answered.
     ///
     /// # Errors
     /// Of the device, and that of `meanwhile`.

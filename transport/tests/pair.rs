@@ -16,7 +16,6 @@ use transport::ec::{BlockShape, EcKind, EcParams, Resend};
 use transport::lb::LbKind;
 use transport::sched::credit::CreditParams;
 use transport::sched::{SchedKind, SchedParams};
-use transport::wire::class::TrafficClass;
 use transport::wire::{Body, Ext, Header};
 use transport::{
     BURST, Burst, Bytes, Coding, Config, DropReason, Duration, Endpoint, Event, FlowId, HostId,

@@ -97,7 +97,7 @@ pub(crate) fn run(args: &DciArgs, console: &mut Console<'_>) -> Result<Exit, Fai
         for (name, count) in &passed.counters {
             writeln!(console.out, "{name:>18} {count}")?;
         }
-        let mlcc = serde_json::to_value(&passed.mlcc).map_err(std::io::Error::from)?;
+        let mlcc = serde_json::to_value(passed.mlcc).map_err(std::io::Error::from)?;
         for (name, count) in mlcc.as_object().into_iter().flatten() {
             writeln!(console.out, "{name:>18} {count}")?;
         }

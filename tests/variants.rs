@@ -481,6 +481,18 @@ fn a_full_disk_costs_files_and_no_result() {
 }
 
 #[test]
+fn no_series_of_an_earlier_run_stays_beside_the_summary_of_one_that_was_not_sampled() {
+    let (dir, _) = scenario();
+    let (matrix, out) = (matrix(&dir, "a.cm"), path(&dir, "twice"));
+    let run = ["run", &matrix, "--quiet", "--out", &out];
+    let has_series = || fs::exists(format!("{out}/series.jsonl")).unwrap();
+    for (set, sampled) in [(&["--set", "sampling.interval=1us"][..], true), (&[], false)] {
+        assert_eq!(headrace(&[&run[..], set].concat()).code, 0);
+        assert_eq!(has_series(), sampled);
+    }
+}
+
+#[test]
 fn a_result_that_was_cut_by_a_full_disk_is_not_kept_for_another_run() {
     let (dir, file) = scenario();
     let out = path(&dir, "again");
@@ -493,6 +505,14 @@ fn a_result_that_was_cut_by_a_full_disk_is_not_kept_for_another_run() {
     std::os::unix::fs::symlink("/dev/full", &link).unwrap();
     let other = ["run", &file, "--out", &out, "--set", "mtu=1000"];
     assert_eq!(headrace(&other).code, 3);
+    fs::remove_file(&link).unwrap();
+    // A manifest that is cut leaves the flows of the earlier run in their place, too.
+    let flows = || fs::read_to_string(format!("{one}/flows.jsonl")).unwrap();
+    let (flows_before, link) = (flows(), format!("{one}/manifest.json.part"));
+    fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink("/dev/full", &link).unwrap();
+    assert_eq!(headrace(&other).code, 3);
+    assert_eq!((flows(), summary()), (flows_before, before.clone()), "the first run's");
     fs::remove_file(&link).unwrap();
     let again = headrace(&[&other[..], &["--resume"]].concat());
     assert_eq!(again.code, 0, "{again:?}");

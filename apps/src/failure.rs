@@ -19,8 +19,7 @@ pub(crate) enum Failure {
     CommandLine(String),
     /// Results could not be written to files.
     Output(OutputError),
-    /// The run is over, and its results could not all be written: another path given before would
-    /// not have been known to be better.
+    /// The run is over, and its results could not all be written.
     Incomplete(OutputError),
     /// The environment cannot run this; missing things have been printed.
     Unfit(String),

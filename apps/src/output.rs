@@ -54,6 +54,18 @@ impl OutDir {
         write_file(&self.path.join(name), fill)
     }
 
+    /// Removes a file of the directory, if there is one; a device or a pipe of that name stays.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub(crate) fn remove(&self, name: &str) -> Result<(), OutputError> {
+        let path = self.path.join(name);
+        if !path.is_file() {
+            return Ok(());
+        }
+        fs::remove_file(&path).map_err(|error| OutputError { path, error })
+    }
+
     /// Begins a file of the directory that is written while a run goes on.
     ///
     /// # Errors
@@ -250,6 +262,9 @@ mod tests {
         file.leave();
         assert_eq!(fs::read(&part).unwrap(), b"3");
         assert_eq!(fs::read(dir.path().join("x")).unwrap(), b"12");
+        out.remove("x").unwrap();
+        out.remove("x").unwrap();
+        assert!(!dir.path().join("x").exists() && part.exists());
     }
 
     #[test]

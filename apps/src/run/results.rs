@@ -122,8 +122,8 @@ impl<'a> Streams<'a> {
         }
     }
 
-    /// Writes the remaining lines and puts the files in their places.
-    fn finish(mut self, outcome: &Outcome) -> Result<(), OutputError> {
+    /// Writes the remaining lines; returns the files, which have no places yet.
+    fn finish(mut self, outcome: &Outcome) -> Result<Vec<PartFile>, OutputError> {
         let (plan, lines) = (self.plan, self.lines);
         if self.failed.is_none() {
             let written = self.flows.append(|mut file| outcome.write_flows(plan, lines, &mut file));
@@ -131,12 +131,12 @@ impl<'a> Streams<'a> {
         }
         self.append_samples(&outcome.series);
         self.flush();
+        let parts = [Some(self.flows), self.series].into_iter().flatten();
         if let Some(error) = self.failed {
-            [Some(self.flows), self.series].into_iter().flatten().for_each(PartFile::leave);
+            parts.for_each(PartFile::leave);
             return Err(error);
         }
-        self.flows.finish()?;
-        self.series.map_or(Ok(()), PartFile::finish)
+        Ok(parts.collect())
     }
 }
 
@@ -202,24 +202,27 @@ pub(super) fn kept(dir: &Path, experiment: &Experiment) -> Option<Value> {
 /// What decides the results of a run in its manifest.
 const DECIDING: [&str; 5] = ["schema", "version", "seed", "configuration", "inputs"];
 
-/// Writes the files that are written at the end, as many as there is room for. Each has its place
-/// only when all are whole, those that were `streamed` too, and the summary has its own last: a
-/// manifest never stands beside the summary of another run.
+/// Writes the files that are written at the end, as many as there is room for. Each file has its
+/// place only when all are whole, those that were `streamed` too. The summary of an earlier run goes
+/// before the first of them, and the new one comes last: no file stands beside the summary of
+/// another run, wherever the process is killed.
 ///
 /// # Errors
-/// The first file that is not whole.
+/// The first file that is not whole, or cannot have its place.
 fn write(
     out: &OutDir,
     experiment: &Experiment,
     outcome: &Outcome,
     command_line: &[OsString],
-    streamed: Result<(), OutputError>,
+    streamed: Result<Vec<PartFile>, OutputError>,
 ) -> Result<(), OutputError> {
     let manifest =
         Manifest { adapted: outcome.adapted.clone(), ..manifest(experiment, command_line) };
-    let mut parts = Vec::new();
-    let mut all =
-        streamed.and(part(out, "manifest.json", &mut parts, |file| json(file, &manifest)));
+    let (mut parts, mut all) = match streamed {
+        Ok(parts) => (parts, Ok(())),
+        Err(error) => (Vec::new(), Err(error)),
+    };
+    all = all.and(part(out, "manifest.json", &mut parts, |file| json(file, &manifest)));
     for (host, recording) in outcome.recordings.iter().enumerate() {
         let name = replay::file_name(host);
         all = all.and(part(out, &name, &mut parts, |file| file.write_all(recording)));
@@ -230,11 +233,15 @@ fn write(
     }
     let summary = |file: &mut dyn io::Write| json(file, &outcome.summary);
     all = all.and(part(out, "summary.json", &mut parts, summary));
-    if all.is_err() {
-        parts.into_iter().for_each(PartFile::leave);
-        return all;
+    all = all.and_then(|()| out.remove("summary.json"));
+    // A run that is not sampled writes none.
+    all = all.and_then(|()| out.remove("series.jsonl"));
+    let mut parts = parts.into_iter();
+    if all.is_ok() {
+        all = parts.by_ref().try_for_each(PartFile::finish);
     }
-    parts.into_iter().try_for_each(PartFile::finish)
+    parts.for_each(PartFile::leave);
+    all
 }
 
 /// Writes the file `name` without giving it its place, and adds it to `parts`.

@@ -312,7 +312,8 @@ fn a_report_brings_the_tables_of_a_page_up_to_date() {
     }
     let without = headrace(&[&report[..], &["--format", "csv"]].concat());
     assert_eq!(without.code, 2, "{without:?}");
-    assert!(without.err.contains("add svg or png"), "{without:?}");
+    assert!(without.err.starts_with("error: --page links"), "{without:?}");
+    assert!(without.err.contains("help: add svg or png"), "{without:?}");
 }
 
 #[test]

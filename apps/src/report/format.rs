@@ -44,7 +44,8 @@ pub(super) fn linked(formats: &[Format]) -> Result<&'static str, Failure> {
         _ if formats.contains(&Format::Svg) => Ok("svg"),
         _ if formats.contains(&Format::Png) => Ok("png"),
         _ => Err(Failure::CommandLine(
-            "--page links to a picture, and --format writes none: add svg or png".to_owned(),
+            "error: --page links to a picture, and --format writes none\n  help: add svg or png"
+                .to_owned(),
         )),
     }
 }

@@ -267,6 +267,7 @@ fn flags(args: &RunArgs) -> Vec<OsString> {
         ("--ec", args.ec.clone()),
         ("--trim", args.trim.map(switch)),
         ("--seed", args.seed.as_ref().map(Seeds::to_string)),
+        ("--udp-port", args.udp_port.map(|port| port.to_string())),
     ];
     let texts = texts.into_iter().filter_map(|(flag, value)| Some([flag.to_owned(), value?]));
     let sets = args.policies.set.iter().map(|text| ["--set".to_owned(), text.clone()]);

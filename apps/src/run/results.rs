@@ -203,8 +203,8 @@ pub(super) fn kept(dir: &Path, experiment: &Experiment) -> Option<Value> {
 const DECIDING: [&str; 5] = ["schema", "version", "seed", "configuration", "inputs"];
 
 /// Writes the files that are written at the end, as many as there is room for. Each file has its
-/// place only when all are whole, those that were `streamed` too. The summary of an earlier run goes
-/// before the first of them, and the new one comes last: no file stands beside the summary of
+/// place only when all are whole, those that were `streamed` too. The summary of an earlier run
+/// goes before the first of them, and the new one comes last: no file stands beside the summary of
 /// another run, wherever the process is killed.
 ///
 /// # Errors

@@ -7,6 +7,7 @@ use transport::sched::SchedKind;
 use super::{Draft, RunError};
 use crate::input::InputError;
 use crate::topology::FatTreeSpec;
+use crate::workload::{FlowSpec, Matrix};
 
 /// Every queue whose size was set must hold the longest packet, or nothing would ever pass. The
 /// topology's own count where no setting replaces them.
@@ -72,6 +73,25 @@ pub(super) fn check_routing(draft: &Draft) -> Result<(), RunError> {
     Err(InputError::new(found, expected).at("switch.program", 0, 0).help("leave it out").into())
 }
 
+/// A switch that sends by a hash draws among all its ports up, so each of them leads to a Core
+/// where flows go from pod to pod.
+pub(super) fn check_cores(
+    draft: &Draft,
+    matrix: &Matrix,
+    tree: &FatTreeSpec,
+) -> Result<(), RunError> {
+    let aggs = tree.aggs_per_pod();
+    let Some(cores) = tree.dealt_cores.filter(|cores| *cores < aggs) else { return Ok(()) };
+    let leaves_pod = |flow: &FlowSpec| tree.meeting_tier(flow.src, flow.dst) > 1;
+    if draft.switch.explicit || !matrix.flows.iter().any(leaves_pod) {
+        return Ok(());
+    }
+    let found = format!("{cores} Cores for the {aggs} aggregation switches of a pod");
+    let expected = format!("at least {aggs}, one for each, where switches send by a hash");
+    let help = "use a topology with more Cores, or --transport zeropod, whose hosts name their way";
+    Err(InputError::new(found, expected).at("topology", 0, 0).help(help).into())
+}
+
 /// Payload is padded where the octets around it are accounted, too.
 pub(super) fn check_sizes(draft: &Draft) -> Result<(), RunError> {
     let sizes = &draft.settings.accounted;
@@ -120,5 +140,29 @@ mod tests {
         let said = refusal("smartt", &[padded]);
         assert!(said.contains("wire.data_min") && said.contains("wire.data_overhead"), "{said}");
         assert_eq!(refusal("smartt", &[padded, ("wire.data_overhead", "40")]), "");
+    }
+
+    #[test]
+    fn pods_that_some_switches_cannot_leave_are_refused_where_switches_send_by_a_hash() {
+        let refusal = |transport, topology, to| {
+            let mut draft = Draft::default();
+            draft.set_transport(transport, Origin::Default).unwrap();
+            let tree = by_name(topology).unwrap();
+            let mut matrix = Matrix { nodes: tree.nodes, ..Matrix::default() };
+            matrix.push_flow(FlowSpec::new(HostId(0), HostId(to), Bytes(1))).unwrap();
+            let plan = Plan::new(&draft, matrix, &tree);
+            plan.map_or_else(|error| error.to_string(), |_| String::new())
+        };
+        let said = refusal("smartt", "zeropod:8,2,3", 16);
+        for word in ["topology", "3 Cores", "at least 4", "--transport zeropod"] {
+            assert!(said.contains(word), "no `{word}` in {said}");
+        }
+        for (transport, topology, to) in [
+            ("smartt", "zeropod:8,2,4", 16),
+            ("smartt", "zeropod:8,2,3", 15),
+            ("zeropod", "zeropod:8,2,3", 16),
+        ] {
+            assert_eq!(refusal(transport, topology, to), "", "{transport} {topology} {to}");
+        }
     }
 }

@@ -143,6 +143,7 @@ impl Plan {
         telemetry::check(&draft, &config, &matrix, topology)?;
         zeropod::check(&draft, &config, &fabric, topology)?;
         checks::check_routing(&draft)?;
+        checks::check_cores(&draft, &matrix, topology)?;
         let (seed, limit) = (draft.seed, draft.limit);
         let measured_rtts = BTreeMap::new();
         Ok(Self { matrix, tree, fabric, settings, draft, seed, limit, base_rtts, measured_rtts })

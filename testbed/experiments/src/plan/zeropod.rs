@@ -123,6 +123,10 @@ fn check_pod(topology: &FatTreeSpec) -> Result<(), RunError> {
             return wrong(format!("{count} {what}"), "at most 32 of each");
         }
     }
+    // A switch is taken for a ToR when what is below each of its ports is one host.
+    if several && low.radix_down < 2 {
+        return wrong("1 host of a ToR".to_owned(), "at least 2 hosts of a ToR, with Cores");
+    }
     if several && topology.pods() > PODS_MAX {
         return wrong(format!("{} pods", topology.pods()), "at most 32 pods");
     }
@@ -227,11 +231,15 @@ fn check_slots(config: &Config, topology: &FatTreeSpec) -> Result<(), RunError> 
 #[cfg(test)]
 mod tests {
     use crate::plan::{Draft, Origin, Plan};
-    use crate::topology::by_name;
+    use crate::topology::{FatTreeSpec, by_name, topo_file};
     use crate::workload::{FlowSpec, Matrix};
     use transport::{Bytes, HostId};
 
     fn refusal(topology: &str, set: &[(&str, &str)]) -> String {
+        refusal_in(&by_name(topology).unwrap(), set)
+    }
+
+    fn refusal_in(topology: &FatTreeSpec, set: &[(&str, &str)]) -> String {
         let mut draft = Draft::default();
         draft.set_transport("zeropod", Origin::Default).unwrap();
         for (key, value) in set {
@@ -247,7 +255,7 @@ mod tests {
         }
         let mut matrix = Matrix { nodes: 4, ..Matrix::default() };
         matrix.push_flow(FlowSpec::new(HostId(0), HostId(1), Bytes(1000)));
-        let plan = Plan::new(&draft, matrix, &by_name(topology).unwrap());
+        let plan = Plan::new(&draft, matrix, topology);
         plan.map_or_else(|error| error.to_string(), |_| String::new())
     }
 
@@ -292,5 +300,21 @@ mod tests {
                 assert!(said.contains(word), "{set:?}: no `{word}` in `{said}`");
             }
         }
+    }
+
+    #[test]
+    fn pods_with_a_host_a_tor_have_a_scheduler_and_no_cores() {
+        let tier = |ups: &str, downs: u32| {
+            format!("{ups}Radix_Down {downs}\nDownlink_speed_Gbps 100\nDownlink_Latency_ns 1000\n")
+        };
+        let (tor, agg) = (tier("Tier 0\nRadix_Up 2\n", 1), tier("Tier 1\nRadix_Up 1\n", 4));
+        let header = "Podsize 4\nSchedulers 1\n";
+        let core = tier("Tier 2\n", 2);
+        let pods = format!("Nodes 8\nTiers 3\n{header}Cores 2\n{tor}{agg}{core}");
+        let said = refusal_in(&topo_file::read(pods.as_bytes(), "pods.topo").unwrap(), &[]);
+        assert!(said.contains("1 host of a ToR") && said.contains("at least 2"), "{said}");
+        let pod = format!("Nodes 4\nTiers 2\n{header}{tor}{}", tier("Tier 1\n", 4));
+        let pod = topo_file::read(pod.as_bytes(), "pod.topo").unwrap();
+        assert_eq!(refusal_in(&pod, &[]), "");
     }
 }

@@ -23,6 +23,7 @@ use transport_dpdk::{
 
 use super::lateness::Gaps;
 use super::observers::Observers;
+use super::quiet::Quiet;
 use super::secured;
 use crate::dpdk_error::unfit;
 
@@ -343,7 +344,7 @@ fn poll(
         thread::yield_now();
     }
     let mut idle = Idle::new(IdleMode::Adaptive);
-    let (mut turn, mut busy_at) = (0_u32, clock.now());
+    let (mut turn, mut quiet) = (0_u32, Quiet::new(clock.now()));
     while !stop.load(Ordering::Acquire) {
         let now = clock.now();
         polled.gaps.poll(now);
@@ -357,13 +358,11 @@ fn poll(
         for host in &mut polled.hosts {
             busy |= host.poll_once().busy;
         }
-        if busy {
-            busy_at = now;
-        } else if let Some(hold) =
-            hold.as_mut().filter(|_| now.since(busy_at) > InterruptHold::QUIET)
-        {
-            hold.let_through();
-            busy_at = clock.now();
+        if let Some(hold) = &mut hold {
+            let received = polled.hosts.iter().map(|host| host.stats().accepted()).sum();
+            if quiet.is_due(received, now) {
+                hold.let_through();
+            }
         }
         idle.turn(busy);
     }

@@ -1,14 +1,15 @@
 //! Hosts as workers on polling threads, for every world in real time.
 //!
 //! [`hosts`] makes the workers and their threads, [`control`] is the application of each,
-//! [`observers`] shows them while they run, [`counters`] collects what they counted, and
-//! [`lateness`] judges whether their polls came in time.
+//! [`observers`] shows them while they run, [`counters`] collects what they counted, [`lateness`]
+//! judges whether their polls came in time, and `quiet` says when DPDK's interrupt thread may run.
 
 pub(crate) mod control;
 pub(crate) mod counters;
 pub(crate) mod hosts;
 pub(crate) mod lateness;
 pub(crate) mod observers;
+mod quiet;
 
 use experiments::plan::RunError;
 use transport::{Config, Duration};

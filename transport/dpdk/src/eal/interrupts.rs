@@ -45,7 +45,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LEEWAY: Duration = Duration::from_micros(200);
 
 impl InterruptHold {
-    /// A worker without work for this long lets the interrupt thread through.
+    /// A worker that has received nothing for this long lets the interrupt thread through.
     pub const QUIET: transport::Duration = transport::Duration::from_ms(5);
 
     /// Waits until the interrupt thread has ended its present work, and left an earlier hold, and

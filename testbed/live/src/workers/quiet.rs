@@ -1,0 +1,62 @@
+//! When a polling thread that holds DPDK's interrupt thread lets it through.
+//!
+//! A peer that is gone sends nothing, so what the interrupt thread has to do then is done when
+//! nothing has been received for a while. Each time takes some 300 us in which nothing is polled,
+//! which counts as late in the verdict on a run (`lateness.rs`); so the waits double while nothing
+//! comes.
+
+use transport::{Duration, Instant};
+use transport_dpdk::InterruptHold;
+
+/// The longest wait.
+const WAIT_MAX: Duration = Duration::from_ms(80);
+
+/// The instants at which the interrupt thread is let through.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Quiet {
+    /// Packets received so far.
+    received: u64,
+    /// When the last one was seen, or the thread was let through last.
+    since: Instant,
+    wait: Duration,
+}
+
+impl Quiet {
+    pub(super) const fn new(now: Instant) -> Self {
+        Self { received: 0, since: now, wait: InterruptHold::QUIET }
+    }
+
+    /// Whether the interrupt thread is let through at `now`, when so many packets have been
+    /// received.
+    pub(super) fn is_due(&mut self, received: u64, now: Instant) -> bool {
+        if received != self.received {
+            *self = Self { received, ..Self::new(now) };
+            return false;
+        }
+        if now.since(self.since) < self.wait {
+            return false;
+        }
+        (self.since, self.wait) = (now, (self.wait * 2).min(WAIT_MAX));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interrupt_thread_is_let_through_soon_and_then_seldom_while_nothing_comes() {
+        let at = |us: u64| Instant::ZERO + Duration::from_us(us);
+        let mut quiet = Quiet::new(at(0));
+        let mut through = |received, polls: std::ops::Range<u64>| {
+            polls.step_by(10).filter(|us| quiet.is_due(received, at(*us))).collect::<Vec<_>>()
+        };
+        assert!(through(1, 0..5_000).is_empty());
+        let idle = through(1, 5_000..2_005_000);
+        assert_eq!(idle[..3], [5_000_u64, 15_000, 35_000]);
+        // 300 us each are less than a hundredth of the time.
+        assert!(idle.len() < 60, "{}", idle.len());
+        assert_eq!(through(2, 2_005_000..2_012_000), vec![2_010_000], "soon again");
+    }
+}

@@ -116,9 +116,18 @@ built_in! {
         "mlcc-int-room";
     "zeropod/":
         "zeropod-fig03a-top-k",
+        "zeropod-fig03b-optimistic",
         "zeropod-fig03c-incast",
+        "zeropod-fig03d-all-to-all",
         "zeropod-fig03d-ring",
-        "zeropod-fig03d-all-to-all";
+        "zeropod-fig04-load",
+        "zeropod-fig05-cores",
+        "zeropod-fig06-mice-core",
+        "zeropod-fig07-pauses",
+        "zeropod-fig08-core-buffers",
+        "zeropod-fig09-incast-across",
+        "zeropod-fig10-ring-across",
+        "zeropod-fig11-load-across";
     "failures/": "link-down", "link-degraded", "link-flap";
 }
 

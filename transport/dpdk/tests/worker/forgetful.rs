@@ -1,5 +1,7 @@
 //! A receiver that restarts again and again, and beside it a host on the path that makes packets up
-//! and sends old ones again: every message is over by its name, and is delivered at most once.
+//! and sends old ones again: every message is over by its name. A process delivers no message twice,
+//! and none that was acknowledged before the process began. A message whose acknowledgement ended
+//! with the process before is delivered again, since nothing of that process is left.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -52,6 +54,8 @@ struct Over {
     sent: Vec<u64>,
     failed: Vec<u64>,
     delivered: Vec<u64>,
+    /// For each restart: how many messages were delivered, and which were reported as sent, by then.
+    restarts: Vec<(usize, Vec<u64>)>,
 }
 
 /// Host 0 sends messages of these `sizes` over two connections, while host 1 is restarted at these
@@ -76,13 +80,17 @@ fn suffer(
         rig.send(0, u32::from(tag % 3 == 0), size, tag);
     }
     let mut incarnation = 1;
+    let mut before = Vec::new();
     for step in 0.. {
         if restarts.contains(&step) {
             incarnation += 1;
+            before.push((rig.check_delivered(1).len(), rig.sent(0)));
             rig.restart(1, &shape, incarnation);
             if !keyed {
-                // Without keys a flow of an earlier process looks like a new one.
+                // Without keys a flow of an earlier process looks like a new one, so no packet to that
+                // process may outlive it, as where a restart takes longer than packets do.
                 memory.borrow_mut().clear();
+                rig.lose_in_flight(1);
             }
         }
         rig.step(64);
@@ -101,17 +109,29 @@ fn suffer(
         _ => None,
     };
     let failed = rig.hosts[0].heard.iter().filter_map(failed).collect();
-    Over { sent: rig.sent(0), failed, delivered: rig.check_delivered(1) }
+    Over { sent: rig.sent(0), failed, delivered: rig.check_delivered(1), restarts: before }
 }
 
 /// # Errors
-/// When a message is delivered twice, or is reported as sent and was not delivered.
+/// When a process delivers a message twice or again, or one is reported as sent and was not
+/// delivered.
 fn check(over: &Over, posted: usize) -> Result<(), TestCaseError> {
-    let mut once = over.delivered.clone();
-    once.sort_unstable();
-    once.dedup();
-    prop_assert_eq!(once.len(), over.delivered.len(), "twice: {:?}", over);
-    prop_assert!(over.sent.iter().all(|tag| once.binary_search(tag).is_ok()), "{:?}", over);
+    let all = over.delivered.len();
+    let ends = over.restarts.iter().map(|(delivered, _)| *delivered).chain([all]);
+    let mut from = 0;
+    let mut acknowledged: &[u64] = &[];
+    for (process, end) in ends.enumerate() {
+        let mut once = over.delivered[from..end].to_vec();
+        once.sort_unstable();
+        once.dedup();
+        prop_assert_eq!(once.len(), end - from, "twice in process {}: {:?}", process, over);
+        let again = once.iter().find(|tag| acknowledged.contains(tag));
+        prop_assert_eq!(again, None, "again in process {}: {:?}", process, over);
+        from = end;
+        acknowledged = over.restarts.get(process).map_or(&[], |(_, sent)| sent);
+    }
+    let once = &over.delivered;
+    prop_assert!(over.sent.iter().all(|tag| once.contains(tag)), "{:?}", over);
     prop_assert_eq!(over.sent.len() + over.failed.len(), posted, "{:?}", over);
     Ok(())
 }

@@ -246,6 +246,11 @@ impl Rig {
         self.hosts[host].heard = before.heard;
     }
 
+    /// Loses all frames that are on their way to `host`.
+    pub(crate) fn lose_in_flight(&mut self, host: usize) {
+        self.wire.retain(|_, (to, _)| *to != host);
+    }
+
     pub(crate) fn open(&mut self, from: usize, connection: u32, sizes: &Sizes) {
         let peer = HostId(u32::try_from(1 - from).unwrap());
         let path = sizes.config.default_path();

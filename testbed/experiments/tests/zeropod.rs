@@ -216,6 +216,27 @@ fn threads_change_nothing() {
 }
 
 #[test]
+fn threads_change_nothing_where_cells_without_a_grant_are_cut_off() {
+    for (topology, hosts) in [("zeropod:16", 64), ("zeropod:8,4,2", 64)] {
+        let flows = mixed(hosts, 600, 11);
+        let of = |threads| {
+            let set = [
+                ("sched.zeropod.optimistic", "5"),
+                ("sched.zeropod.optimistic_copies", "3"),
+                ("sim.threads", threads),
+            ];
+            let plan = plan(topology, "zeropod", &set, &flows);
+            let outcome = virtual_time::run(&plan, &mut Patient).unwrap();
+            let lost = outcome.summary.drops.get("optimistic").copied().unwrap_or(0);
+            assert!(outcome.summary.audit.ok && lost > 20, "{topology}: {lost} cells are lost");
+            let times = outcome.records.iter().map(|r| (r.delivered_at, r.acked_at));
+            (times.collect::<Vec<_>>(), lost)
+        };
+        assert_eq!(of("1"), of("4"), "{topology}");
+    }
+}
+
+#[test]
 fn a_short_flow_goes_before_a_long_one_to_the_same_host() {
     let flows = [(1, 40, 4_000_000, 0), (1, 40, 2_000, 60_000_000)];
     let outcome = run("zeropod:16", "zeropod", &flows);

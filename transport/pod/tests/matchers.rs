@@ -200,7 +200,6 @@ proptest! {
     }
 }
 
-/// A clone keeps no spare room, which must not change what it decides.
 #[test]
 fn mice_take_a_core_of_their_own_where_one_is_idle_and_the_pod_says_so() {
     let plain = Shape::square(16).unwrap().with_cores(7, 2, 8, 0).unwrap();
@@ -226,6 +225,7 @@ fn mice_take_a_core_of_their_own_where_one_is_idle_and_the_pod_says_so() {
     }
 }
 
+/// A clone keeps no spare room, which must not change what it decides.
 #[test]
 fn a_cloned_matcher_decides_as_its_original() {
     let shape = Shape::square(64).unwrap();

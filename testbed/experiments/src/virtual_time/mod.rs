@@ -32,7 +32,7 @@ mod part;
 use std::ops::Deref;
 use std::sync::{Mutex, PoisonError};
 
-use fabric::{Network, Parts};
+use fabric::{Network, Parts, Ranks};
 use transport::histogram::Spans;
 use transport::sched::dcsim::Figures;
 use transport::sched::zeropod::PodCounts;
@@ -136,15 +136,23 @@ const PICOSECOND: Duration = Duration::from_ps(1);
 /// How many threads run `plan`, and the reason where they are fewer than it sets.
 fn threads(plan: &Plan, coupled: bool, explains: bool) -> (usize, Vec<Adapted>) {
     let wanted = plan.draft.threads;
-    let why = match (wanted, coupled, explains) {
-        (1, ..) | (_, false, false) => return (wanted, Vec::new()),
-        (_, true, _) => {
-            "triggers of the matrix start flows of one host when another is done, at the same \
-             instant"
-        }
-        (_, false, true) => "the journal of a run that explains itself is in the order of time",
+    let (most, why) = if coupled {
+        let why = "triggers of the matrix start flows of one host when another is done, at the \
+                   same instant";
+        (1, why)
+    } else if explains {
+        (1, "the journal of a run that explains itself is in the order of time")
+    } else {
+        let pods = usize::from(plan.settings.sched_params.zeropod.pods.max(1));
+        let cuts = plan.ranks_data() == Some(Ranks::Granted)
+            && plan.settings.sched_params.zeropod.optimistic > 0;
+        let most = if cuts { pods } else { usize::MAX };
+        (most, "a cell without a grant is cut off while it is on a link inside its pod")
     };
-    (1, vec![Adapted { key: "sim.threads", value: "1".to_owned(), why }])
+    if wanted <= most {
+        return (wanted, Vec::new());
+    }
+    (most, vec![Adapted { key: "sim.threads", value: most.to_string(), why }])
 }
 
 /// For each host: the bytes that it sends and receives.

@@ -1,7 +1,7 @@
 //! A receiver that restarts again and again, and beside it a host on the path that makes packets up
-//! and sends old ones again: every message is over by its name. A process delivers no message twice,
-//! and none that was acknowledged before the process began. A message whose acknowledgement ended
-//! with the process before is delivered again, since nothing of that process is left.
+//! and sends old ones again: every message is over by its name. A process delivers no message
+//! twice, and none that was acknowledged before the process began. A message whose acknowledgement
+//! ended with the process before is delivered again, since nothing of that process is left.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -54,7 +54,8 @@ struct Over {
     sent: Vec<u64>,
     failed: Vec<u64>,
     delivered: Vec<u64>,
-    /// For each restart: how many messages were delivered, and which were reported as sent, by then.
+    /// For each restart: how many messages were delivered, and which were reported as sent, by
+    /// then.
     restarts: Vec<(usize, Vec<u64>)>,
 }
 
@@ -87,8 +88,8 @@ fn suffer(
             before.push((rig.check_delivered(1).len(), rig.sent(0)));
             rig.restart(1, &shape, incarnation);
             if !keyed {
-                // Without keys a flow of an earlier process looks like a new one, so no packet to that
-                // process may outlive it, as where a restart takes longer than packets do.
+                // Without keys a flow of an earlier process looks like a new one, so no packet to
+                // that process may outlive it, as where a restart takes longer than packets do.
                 memory.borrow_mut().clear();
                 rig.lose_in_flight(1);
             }

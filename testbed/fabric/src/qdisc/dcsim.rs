@@ -6,8 +6,8 @@
 //! FIFO of DATA the rest of the buffer; a full FIFO drops the packet that comes. Unscheduled data,
 //! which the paper does not have, leaves last, and enters only while it and DATA together take less
 //! than its share of DATA's room: it neither delays DATA by more than the packet being sent nor
-//! takes what DATA needs, since DATA that finds no room pushes out what came last of it. A packet
-//! that is being sent does not count any more. Nothing is marked or trimmed. Units: bytes on the
+//! takes what DATA needs: DATA that finds no room pushes out the packet of it that came last and is
+//! long enough. A packet that is being sent does not count any more. Nothing is marked or trimmed. Units: bytes on the
 //! wire, packets, picoseconds.
 
 use std::collections::VecDeque;
@@ -53,8 +53,8 @@ pub struct DcSim {
     /// The FIFOs beside that of DATA: those of the small classes, indexed by [`Small`], at most
     /// `limit` packets each, and that of unscheduled data.
     beside: Box<[VecDeque<Packet>; 4]>,
-    /// Packets in each FIFO of `beside`.
-    waiting: [u16; 4],
+    /// Packets in each FIFO of a small class.
+    waiting: [u16; LAST],
     limit: u16,
     /// The link's data class is paused.
     paused: bool,
@@ -111,7 +111,7 @@ impl DcSim {
             data_bytes: 0,
             data_limit,
             beside: Box::default(),
-            waiting: [0; 4],
+            waiting: [0; LAST],
             limit: params.queue,
             paused: false,
             small_bytes: 0,
@@ -149,23 +149,19 @@ impl DcSim {
     #[cold]
     fn pop_last(&mut self) -> Option<Packet> {
         let packet = self.beside[LAST].pop_front()?;
-        self.waiting[LAST] -= 1;
         self.last_bytes -= u32::from(packet.len);
         Some(packet)
     }
 
-    /// Takes out the unscheduled data that came last, so that there is room for `data_bytes` of
-    /// DATA; `None` where that is not enough.
+    /// Takes out the packet of unscheduled data that came last of those whose place is enough for
+    /// DATA to take `data_bytes`; `None` without one. O(unscheduled packets that are too short).
     #[cold]
     fn make_room(&mut self, data_bytes: u64) -> Option<Packet> {
-        let packet = *self.beside[LAST].back()?;
-        let rest = self.last_bytes - u32::from(packet.len);
-        if data_bytes + u64::from(rest) > self.data_limit {
-            return None;
-        }
-        self.beside[LAST].pop_back();
-        self.waiting[LAST] -= 1;
-        self.last_bytes = rest;
+        let over = (data_bytes + u64::from(self.last_bytes)).saturating_sub(self.data_limit);
+        let last = &mut self.beside[LAST];
+        let at = last.iter().rposition(|packet| packet.wire_bytes() >= over)?;
+        let packet = last.remove(at)?;
+        self.last_bytes -= u32::from(packet.len);
         Some(packet)
     }
 
@@ -176,7 +172,6 @@ impl DcSim {
         if self.data_bytes + last_bytes > u64::from(self.last_limit) {
             return false;
         }
-        self.waiting[LAST] += 1;
         self.last_bytes = narrow(last_bytes);
         self.beside[LAST].push_back(packet);
         true
@@ -267,9 +262,9 @@ impl Qdisc for DcSim {
     fn queued(&self) -> Queued {
         Queued {
             data_bytes: self.data_bytes + u64::from(self.last_bytes),
-            data_packets: self.data.len() + usize::from(self.waiting[LAST]),
+            data_packets: self.data.len() + self.beside[LAST].len(),
             control_bytes: self.small_bytes.into(),
-            control_packets: self.waiting[..LAST].iter().map(|&n| usize::from(n)).sum(),
+            control_packets: self.waiting.iter().map(|&n| usize::from(n)).sum(),
         }
     }
 
@@ -578,5 +573,27 @@ mod tests {
         let left = std::iter::from_fn(|| port.depart(at(1 << 40), &mut rng));
         let left: Vec<_> = left.map(|(departure, _)| departure.packet.handle).collect();
         assert_eq!(left, [19, 20, 22, 6]);
+    }
+
+    #[test]
+    fn data_pushes_out_unscheduled_data_that_is_long_enough() {
+        let mut queue = within(20_304, |p| p.unscheduled = 1.0);
+        let mut lost = None;
+        let mut enqueue = |handle, class, len| {
+            lost = None;
+            let verdict = queue.enqueue(Packet { len, ..packet(handle, class) }, at(0), &mut lost);
+            (verdict, lost.map(|packet| packet.handle), queue.queued().data_packets)
+        };
+        let all = (Verdict::Queued, None);
+        for (handle, len) in [(1, 9000), (2, 8900), (3, 100)] {
+            let (verdict, evicted, count) = enqueue(handle, TrafficClass::Unscheduled, len);
+            assert_eq!(((verdict, evicted), count), (all, handle as usize));
+        }
+        // The last is too short, and so is the one before it.
+        let data = enqueue(4, TrafficClass::Data, 9000);
+        assert_eq!(data, (Verdict::Evicted, Some(1), 3));
+        let full = Verdict::Dropped(DropReason::DataQueueFull);
+        assert_eq!(enqueue(5, TrafficClass::Data, 9000), (full, None, 3));
+        assert_eq!(enqueue(6, TrafficClass::Data, 8000), (Verdict::Evicted, Some(2), 3));
     }
 }

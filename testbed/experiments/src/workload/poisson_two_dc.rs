@@ -103,8 +103,9 @@ impl PoissonTwoDc {
         for (dc, sender) in senders.iter_mut().enumerate() {
             let count = f64::from(hosts.hosts(dc).end - hosts.hosts(dc).start);
             let of = |load: f64, base: Rate| load * bps(base) / count;
-            let (inside, across) =
-                (of(loads.intra, loads.intra_base), of(loads.inter, loads.inter_base));
+            // A host alone in its datacentre has no other host inside.
+            let inside = if count > 1.0 { of(loads.intra, loads.intra_base) } else { 0.0 };
+            let across = of(loads.inter, loads.inter_base);
             let link = bps(self.arrivals.link_rate);
             if inside + across > link {
                 let found = format!("{:.3} Gbps offered a host", (inside + across) / 1e9);
@@ -296,6 +297,25 @@ mod tests {
             assert!((inside / 400.0 - 1.0).abs() < 0.05, "{inside} Gb/s");
             assert!((across / 20.0 - 1.0).abs() < 0.15, "{across} Gb/s");
         }
+    }
+
+    #[test]
+    fn a_host_alone_offers_only_what_flows_across_offer() {
+        let with_loads = |inter| {
+            let pairs = BOTH.map(|(key, old)| match key {
+                "inter_load" => (key, inter),
+                "intra_base" => (key, "20Gbps"),
+                _ => (key, old),
+            });
+            let sizes = [("duration", "1s"), ("dc0_hosts", "1")];
+            let workload = with(&[&pairs[..], &sizes].concat()).unwrap();
+            let matrix = workload.generate(9, &mut Rng::new(3)).unwrap();
+            let alone = matrix.flows.iter().filter(|flow| flow.src.0 == 0);
+            alone.map(|flow| flow.size.as_f64() * 8e-9).sum::<f64>()
+        };
+        let offered = with_loads("0.1");
+        assert!((offered / 10.0 - 1.0).abs() < 0.2, "{offered} Gb/s");
+        assert!(with_loads("0").abs() < 1e-9);
     }
 
     #[test]

@@ -240,7 +240,7 @@ impl Bridge {
     /// Takes a device out; what waits for it is dropped.
     pub(super) fn take_out(&mut self, line: usize) {
         let line = &mut self.lines[line];
-        self.counts.device_full += line.more.len() as u64;
+        self.counts.device_full += (line.next.len() + line.more.len()) as u64;
         line.more.clear();
         line.next.clear();
         line.port = None;

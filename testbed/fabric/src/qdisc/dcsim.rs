@@ -7,8 +7,8 @@
 //! which the paper does not have, leaves last, and enters only while it and DATA together take less
 //! than its share of DATA's room: it neither delays DATA by more than the packet being sent nor
 //! takes what DATA needs: DATA that finds no room pushes out the packet of it that came last and is
-//! long enough. A packet that is being sent does not count any more. Nothing is marked or trimmed. Units: bytes on the
-//! wire, packets, picoseconds.
+//! long enough. A packet that is being sent does not count any more. Nothing is marked or trimmed.
+//! Units: bytes on the wire, packets, picoseconds.
 
 use std::collections::VecDeque;
 

@@ -37,6 +37,7 @@ pub(crate) const CASES: &[Case] = &[
     ("border_switches_survive_what_happens_to_frames", mlcc::faults),
     ("an_all_to_all_of_dcsim_loses_probes_and_no_data", dcsim),
     ("hosts_of_a_pod_send_in_slots_and_nothing_collides", zeropod::all_to_all),
+    ("a_backup_takes_over_from_a_scheduler_that_is_killed_while_hosts_wait", zeropod::taken_over),
     ("permutation_of_16_hosts_over_net_ring_is_delivered_and_verified", permutation),
     ("loss_reordering_duplication_and_corruption_leave_payloads_intact", faults),
     ("coded_messages_survive_everything_that_happens_to_packets", coded::faults),

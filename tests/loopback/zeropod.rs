@@ -1,17 +1,14 @@
 //! Zeropod over the soft switch: hosts that are polled send in slots, through ports without
 //! buffers.
 
+use experiments::measure::Outcome;
+
 use super::{Origin, Plan, Verdict, assert_whole, draft, matrix, run, topology};
 
 /// However late threads are polled, no packet meets another and all bytes arrive: what misses its
 /// slot is lost before the network, by a name of its own, and sent again.
 pub(super) fn all_to_all() -> Verdict {
-    let mut draft = draft(&[]);
-    draft.set_transport("zeropod", Origin::Set).unwrap();
-    let network = topology::by_name("zeropod:4").unwrap();
-    let all = matrix("all-to-all", 4, &[("size", "256KiB")]);
-    let outcome = run(&Plan::new(&draft, all, &network).unwrap());
-    assert_whole(&outcome);
+    let outcome = run_in("zeropod:4", &[]);
     let summary = &outcome.summary;
     let scheduler = summary.scheduler.as_ref().unwrap();
     assert_eq!((scheduler.collisions, scheduler.term), (0, 1));
@@ -21,4 +18,25 @@ pub(super) fn all_to_all() -> Verdict {
     // Sizes are those that the slots are made for, so a run in `sim` is comparable.
     assert_eq!(summary.wire.as_ref().map(|wire| wire.data_min), Some(512));
     Verdict::Passed
+}
+
+/// A backup takes over from a scheduler that is killed while hosts wait, and all bytes arrive.
+pub(super) fn taken_over() -> Verdict {
+    let outcome = run_in("zeropod-ha:4", &["kill@scheduler:0,from_us=60"]);
+    let scheduler = outcome.summary.scheduler.as_ref().unwrap();
+    assert!(scheduler.term >= 2 && scheduler.outage_us > 0.0, "{scheduler:?}");
+    assert_eq!(scheduler.collisions, 0, "{scheduler:?}");
+    Verdict::Passed
+}
+
+/// An all-to-all in `network` with `faults`, which is delivered whole.
+fn run_in(network: &str, faults: &[&str]) -> Outcome {
+    let mut draft = draft(&[]);
+    draft.set_transport("zeropod", Origin::Set).unwrap();
+    faults.iter().for_each(|fault| draft.add_fault(fault.parse().unwrap(), Origin::Set));
+    let network = topology::by_name(network).unwrap();
+    let all = matrix("all-to-all", 4, &[("size", "256KiB")]);
+    let outcome = run(&Plan::new(&draft, all, &network).unwrap());
+    assert_whole(&outcome);
+    outcome
 }

@@ -74,6 +74,9 @@ pub struct PodFacts {
     pub cell: u16,
     /// Address of the scheduler of the first pod; those of the others follow.
     pub scheduler: u32,
+    /// Address of the backup of the first pod's scheduler; those of the others follow. 0 where
+    /// there are none.
+    pub backup: u32,
     /// Propagation of a link, the traversal of a switch included.
     pub hop: Duration,
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use transport::sched::SchedParams;
-use transport::{Bytes, Duration, HostId};
+use transport::{Bytes, Duration, HostId, Instant};
 
 use super::elements::{Node, PortSpec, SwitchSpec};
 use super::program::pfc::{Shortage, needs};
@@ -31,6 +31,9 @@ pub struct Blueprint {
     pub program_settings: ProgramSettings,
     /// The settings of the hosts' schedulers, for programs that work with them.
     pub sched: SchedParams,
+    /// From when until when programs are down, by switch; ascending. A program that can fail loses
+    /// its state then.
+    pub outages: BTreeMap<u32, Vec<(Instant, Instant)>>,
     /// Switches take the way that the entropy value of a packet names, instead of one by its hash.
     pub explicit: bool,
     /// How long after a link went down (or up again) the switch at it stops (or resumes) using it.

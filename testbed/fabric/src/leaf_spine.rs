@@ -80,6 +80,7 @@ pub(crate) fn blueprint(qdisc: QdiscKind, params: QdiscParams) -> Blueprint {
         qdiscs: QdiscSettings::default(),
         program_settings: ProgramSettings::default(),
         sched: transport::sched::SchedParams::default(),
+        outages: BTreeMap::new(),
         explicit: false,
         detection_delay: Duration::from_us(100),
     };

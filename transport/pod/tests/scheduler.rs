@@ -287,7 +287,9 @@ fn every_refusal_has_its_counter() {
         assert_eq!(found, wanted, "{}", why.name());
     }
     // What a driver refuses before it becomes a request.
-    for why in [Refused::Malformed, Refused::ForgedSender, Refused::TooManyWaiting] {
+    let by_drivers =
+        [Refused::Malformed, Refused::ForgedSender, Refused::TooManyWaiting, Refused::StandingBy];
+    for why in by_drivers {
         pod.scheduler.refuse(why);
         wanted[why as usize] += 1;
         assert_eq!(pod.scheduler.counters().refused(why), 1);

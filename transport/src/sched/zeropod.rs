@@ -29,6 +29,7 @@ mod seat;
 #[cfg(test)]
 mod tests;
 pub mod timing;
+mod watch;
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -36,6 +37,7 @@ use alloc::collections::VecDeque;
 pub use counts::PodCounts;
 pub use params::{Classes, Kernel, Matcher, ZeropodParams};
 pub use seat::Seat;
+pub use watch::next_term;
 
 use super::{Backlog, Choice, Label, Reported, SchedSetup, Scheduling, Sending, Turn};
 use crate::path::{NetworkFacts, Path};
@@ -51,6 +53,7 @@ use optimistic::Optimistic;
 use queues::Queues;
 use records::{Arrivals, Grants, Records, report_delivered};
 use timing::Timing;
+use watch::PodWatch;
 
 /// Bytes of a demand that are asked for and not granted at most: a total that jumps further is not
 /// accepted.
@@ -109,6 +112,7 @@ pub struct Zeropod {
     /// The last instant at which the driver could have taken a request.
     asked_at: Instant,
     term: u16,
+    watch: PodWatch,
     counts: PodCounts,
 }
 
@@ -124,6 +128,7 @@ impl Zeropod {
         let number = u16::try_from(number).unwrap_or(0);
         let seat = Seat {
             scheduler: HostId(params.scheduler + pod),
+            backup: (params.backup > 0).then_some(HostId(params.backup + pod)),
             first: pod * u32::from(hosts),
             number,
             own: number % params.per_tor.max(1),
@@ -161,6 +166,7 @@ impl Zeropod {
             request_from: 0,
             asked_at: Instant::ZERO,
             term: 0,
+            watch: PodWatch::new(seat.backup),
             counts: PodCounts::default(),
         }
     }
@@ -228,8 +234,13 @@ impl Zeropod {
     fn request(&mut self, now: Instant, anyway: bool) -> Option<(Instant, Rts)> {
         let (epoch, at) = self.due_request(now)?;
         let arrived = self.arrivals.take(epoch);
+        let wants = !self.dirty.is_empty() || self.awaited.has_overdue();
+        let asks = self.asks_from().is_some_and(|from| from <= epoch);
+        if wants || asks {
+            self.watch(epoch);
+        }
         let update = self.next_update(epoch).or_else(|| self.next_repeat(epoch));
-        if arrived == 0 && update.is_none() && !anyway {
+        if arrived == 0 && update.is_none() && !anyway && !asks {
             return None;
         }
         self.request_from = epoch + 1;
@@ -330,12 +341,9 @@ impl Zeropod {
     }
 
     /// Takes in an answer.
-    fn on_answer(&mut self, schd: &Schd, now: Instant) -> Result<(), Odd> {
-        if schd.term < self.term {
-            return Err(Odd::OldTerm);
-        }
-        self.term = schd.term;
+    fn on_answer(&mut self, from: HostId, schd: &Schd, now: Instant) -> Result<(), Odd> {
         self.advance(now);
+        self.admit(from, schd)?;
         if let Some(delivered) = schd.delivered {
             report_delivered(delivered, &mut self.reports);
         }
@@ -396,6 +404,7 @@ impl Zeropod {
         if !self.grants.insert(epoch, *grant) {
             return Err(Odd::Doubled);
         }
+        self.note_granted(epoch);
         self.queues.queue(place).pending += u32::from(grant.cells);
         Ok(())
     }

@@ -42,6 +42,9 @@ pub struct SchedulerResult {
     pub core_bytes_max: u64,
     /// Times that a port of a Core asked for no more cells.
     pub core_pauses: u64,
+    /// The longest time without grants of a host that waited while its scheduler failed,
+    /// microseconds; 0 where none did.
+    pub outage_us: f64,
     /// The highest term.
     pub term: u32,
 }
@@ -78,6 +81,7 @@ impl SchedulerResult {
             core_cells_max: cores.cells_max,
             core_bytes_max: cores.bytes_max,
             core_pauses: cores.pauses,
+            outage_us: hosts.silence.max(ports.silence).as_us_f64(),
             term: pods.term,
         })
     }

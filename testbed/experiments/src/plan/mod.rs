@@ -13,6 +13,7 @@ mod facts;
 pub mod keys;
 mod labels;
 mod mlcc;
+mod outages;
 mod pfc;
 mod policy_keys;
 mod telemetry;
@@ -289,7 +290,8 @@ impl Plan {
     /// When one names links that the topology does not have.
     pub fn link_faults(&self) -> Result<Vec<LinkFault>, RunError> {
         let failures = self.matrix.failures.iter().map(|failure| self.failure(failure));
-        let faults = self.draft.faults.iter().map(|fault| self.fault(fault));
+        let of_links = self.draft.faults.iter().filter(|fault| !fault.kind.is_of_end());
+        let faults = of_links.map(|fault| self.fault(fault));
         failures.chain(faults).collect()
     }
 
@@ -397,13 +399,16 @@ fn blueprint(draft: &Draft, tree: &FatTree, fabric: &FabricParams) -> Result<Blu
     })?;
     telemetry::stamp(draft, tree, &mut blueprint)?;
     if draft.settings.sched == SchedKind::Zeropod {
-        for scheduler in (0..tree.spec().pods()).filter_map(|pod| tree.scheduler_of(pod)) {
+        let pods = 0..tree.spec().pods();
+        let schedulers = pods.flat_map(|pod| [tree.scheduler_of(pod), tree.backup_of(pod)]);
+        for scheduler in schedulers.flatten() {
             blueprint.programs.insert(scheduler, ProgramKind::PodScheduler);
         }
         for core in tree.core_switches() {
             blueprint.programs.insert(core, ProgramKind::PodCore);
         }
     }
+    blueprint.outages = outages::outages(draft, tree, &blueprint.programs)?;
     Ok(blueprint)
 }
 

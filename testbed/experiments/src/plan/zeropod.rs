@@ -22,14 +22,16 @@ const LEAD_MAX: u64 = 4096;
 pub(super) fn facts(draft: &Draft, topology: &FatTreeSpec) -> Option<PodFacts> {
     let switches: u32 = (0..topology.levels()).map(|tier| topology.switches(tier)).sum();
     let narrow = |count: u32| u16::try_from(count).unwrap_or(u16::MAX);
-    topology.schedulers.then(|| PodFacts {
+    let scheduler = topology.nodes + switches;
+    (topology.schedulers > 0).then(|| PodFacts {
         per_tor: narrow(topology.tier[0].radix_down),
         hosts: narrow(topology.podsize),
         aggs: narrow(topology.aggs_per_pod()),
         pods: narrow(topology.pods()),
         cores: narrow(if topology.tiers == 3 { topology.cores() } else { 0 }),
         cell: draft.settings.payload_max,
-        scheduler: topology.nodes + switches,
+        scheduler,
+        backup: if topology.schedulers > 1 { scheduler + topology.pods() } else { 0 },
         hop: topology.tier[0].link_latency(),
     })
 }
@@ -85,7 +87,7 @@ fn check_pod(topology: &FatTreeSpec) -> Result<(), RunError> {
     let wrong = |found: String, expected: &str| {
         Err(refused("topology", found, expected.to_owned(), "use zeropod:K, as zeropod:32"))
     };
-    if !topology.schedulers {
+    if topology.schedulers == 0 {
         return wrong("no scheduler".to_owned(), "a scheduler in each pod, with sched=zeropod");
     }
     if topology.wan.is_some() {

@@ -5,6 +5,7 @@
 //!   loss:0.01@all                      burst-loss:0.01@fabric,burst=8       duplicate:0.001@hosts
 //!   reorder:0.05@all,delay_us=20       corrupt:0.0001@host:3                degrade:0.5@tor:0:up:2
 //!   down@tor:0:up:2,from_us=10,until_us=20                   crash@border:0,from_us=10,until_us=20
+//!   kill@scheduler:0,from_us=50        restart@scheduler:0,from_us=90   partition@scheduler:0
 //!   block-loss:3.0e-4/7.5e-5/1.6e-5@border,block=10
 //! ```
 //!
@@ -74,6 +75,12 @@ pub enum FaultKind {
     Crash,
     /// The link keeps this share of its rate, above 0 and at most 1.
     Degrade(f64),
+    /// A pod's scheduler ends, and begins anew where there is an end of the fault.
+    Kill,
+    /// A pod's scheduler begins anew, whether it was killed before or not.
+    Restart,
+    /// All links of a pod's scheduler carry nothing.
+    Partition,
 }
 
 /// The longest mean run of lost packets.
@@ -86,7 +93,7 @@ pub const BURST_DEFAULT: u32 = 8;
 pub const BLOCK_DEFAULT: u32 = 10;
 
 /// The words for kinds of faults.
-pub const KINDS: [&str; 9] = [
+pub const KINDS: [&str; 12] = [
     "loss",
     "burst-loss",
     "block-loss",
@@ -96,6 +103,9 @@ pub const KINDS: [&str; 9] = [
     "down",
     "crash",
     "degrade",
+    "kill",
+    "restart",
+    "partition",
 ];
 
 /// The parts of a fault as text, from either spelling, before they are checked together.
@@ -116,10 +126,8 @@ impl FaultParts<'_> {
     /// The fault, or the part that is wrong (by its key) and why.
     pub(super) fn build(&self) -> Result<FaultSpec, (&'static str, InputError)> {
         let kind = self.kind()?;
-        let has_no_rate =
-            matches!(kind, FaultKind::Down | FaultKind::Crash | FaultKind::Degrade(_));
         let unused = [
-            ("rate", self.rate, has_no_rate),
+            ("rate", self.rate, !kind.has_chance()),
             ("factor", self.factor, !matches!(kind, FaultKind::Degrade(_))),
             ("burst", self.burst, !matches!(kind, FaultKind::BurstLoss { .. })),
             ("block", self.block, !matches!(kind, FaultKind::BlockLoss { .. })),
@@ -130,16 +138,19 @@ impl FaultParts<'_> {
             return Err((key, error.help("this kind of fault does not use it; remove it")));
         }
         let links = self.links.unwrap_or("all").parse().map_err(|error| ("link", error))?;
-        let is_switch = matches!(links, LinkSelector::Switch { ports: Ports::All, .. });
-        if kind == FaultKind::Crash && !is_switch {
-            let error = InputError::new(format!("`crash` of the links `{links}`"), "one switch");
-            return Err(("link", error.help("name the switch that crashes, like border:0")));
+        if let Some((expected, help)) = kind.misses(&links) {
+            let found = format!("`{links}` of `{}`", kind.name());
+            return Err(("link", InputError::new(found, expected).help(help)));
         }
         let from = self.from_us.map_or(Ok(Duration::ZERO), |text| time("from_us", text))?;
         let until = self.until_us.map(|text| time("until_us", text)).transpose()?;
         if let Some(until) = until.filter(|&until| until <= from) {
             let error = InputError::new(format!("an end at {until}"), format!("later than {from}"));
             return Err(("until_us", error));
+        }
+        if kind == FaultKind::Restart && until.is_some() {
+            let error = InputError::new("`until_us` on `restart`", "the instant of it alone");
+            return Err(("until_us", error.help("write from_us, and leave until_us out")));
         }
         Ok(FaultSpec { kind, links, from, until })
     }
@@ -168,6 +179,9 @@ impl FaultParts<'_> {
             "corrupt" => FaultKind::Corrupt(rate()?),
             "down" => FaultKind::Down,
             "crash" => FaultKind::Crash,
+            "kill" => FaultKind::Kill,
+            "restart" => FaultKind::Restart,
+            "partition" => FaultKind::Partition,
             "degrade" => FaultKind::Degrade(share("factor", self.factor, true)?),
             other => {
                 let error = InputError::new(format!("fault `{other}`"), "a known kind of fault");
@@ -250,7 +264,42 @@ impl FaultKind {
             Self::Down => "down",
             Self::Crash => "crash",
             Self::Degrade(_) => "degrade",
+            Self::Kill => "kill",
+            Self::Restart => "restart",
+            Self::Partition => "partition",
         }
+    }
+
+    /// Whether it has a `rate`: probabilities a packet.
+    const fn has_chance(&self) -> bool {
+        let has_none = matches!(self, Self::Down | Self::Crash | Self::Degrade(_));
+        !has_none && !matches!(self, Self::Kill | Self::Restart | Self::Partition)
+    }
+
+    /// What the fault has to name instead of `links`, and how to write that; `None` where it may
+    /// name them.
+    fn misses(&self, links: &LinkSelector) -> Option<(&'static str, String)> {
+        let name = self.name();
+        match (self, links) {
+            (Self::Crash, LinkSelector::Switch { ports: Ports::All, .. })
+            | (Self::Kill | Self::Restart | Self::Partition, LinkSelector::Scheduler { .. }) => {
+                None
+            }
+            (Self::Crash, _) => {
+                Some(("one switch", format!("name the switch that crashes, like {name}@border:0")))
+            }
+            (Self::Kill | Self::Restart | Self::Partition, _) => {
+                let help = format!("write {name}@scheduler:POD or {name}@backup:POD");
+                Some(("the scheduler of a pod", help))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the fault is of what a link leads to, and not of links.
+    #[must_use]
+    pub const fn is_of_end(&self) -> bool {
+        matches!(self, Self::Kill | Self::Restart)
     }
 }
 
@@ -282,7 +331,9 @@ fn kind_of_fabric(kind: FaultKind) -> fabric::FaultKind {
             fabric::FaultKind::Reorder { p: rate, extra_max: delay }
         }
         FaultKind::Corrupt(p) => fabric::FaultKind::Corrupt { p },
-        FaultKind::Down => fabric::FaultKind::Down,
+        FaultKind::Down | FaultKind::Kill | FaultKind::Restart | FaultKind::Partition => {
+            fabric::FaultKind::Down
+        }
         FaultKind::Crash => fabric::FaultKind::Crash,
         FaultKind::Degrade(share) => fabric::FaultKind::Degrade { share },
     }
@@ -360,7 +411,11 @@ impl fmt::Display for FaultSpec {
                     write!(f, "{}{p}", if at == 0 { ':' } else { '/' })?;
                 }
             }
-            FaultKind::Down | FaultKind::Crash => {}
+            FaultKind::Down
+            | FaultKind::Crash
+            | FaultKind::Kill
+            | FaultKind::Restart
+            | FaultKind::Partition => {}
         }
         write!(f, "@{}", self.links)?;
         match self.kind {
@@ -400,6 +455,18 @@ mod tests {
         assert_eq!(burst_chances(1.0, 4.0).map(f64::to_bits), [1.0, 0.0].map(f64::to_bits));
     }
 
+    #[test]
+    fn faults_of_schedulers_read_as_they_are_written() {
+        for text in [
+            "kill@scheduler:0",
+            "kill@backup:2,from_us=50,until_us=60",
+            "restart@scheduler:1,from_us=90.5",
+            "partition@scheduler:0,from_us=1",
+        ] {
+            assert_eq!(text.parse::<FaultSpec>().unwrap().to_string(), text);
+        }
+    }
+
     fn links() -> impl Strategy<Value = LinkSelector> {
         let ports = prop_oneof![
             Just(Ports::All),
@@ -421,6 +488,8 @@ mod tests {
             Just(LinkSelector::Border),
             Just(LinkSelector::Wan),
             any::<u32>().prop_map(LinkSelector::Host),
+            (any::<u32>(), any::<bool>())
+                .prop_map(|(pod, backup)| LinkSelector::Scheduler { pod, backup }),
             (tiers, any::<u32>(), ports).prop_map(|(tier, switch, ports)| LinkSelector::Switch {
                 tier,
                 switch,
@@ -463,9 +532,18 @@ mod tests {
             let fault = FaultSpec { kind, links, from, until };
             prop_assert_eq!(fault.to_string().parse(), Ok(fault), "{}", fault);
             let whole = matches!(links, LinkSelector::Switch { ports: Ports::All, .. });
-            let crash = FaultSpec { kind: FaultKind::Crash, ..fault };
-            let parsed: Result<FaultSpec, _> = crash.to_string().parse();
-            prop_assert_eq!(parsed.ok(), whole.then_some(crash));
+            let scheduler = matches!(links, LinkSelector::Scheduler { .. });
+            let ends = scheduler && until.is_none();
+            for (kind, fits) in [
+                (FaultKind::Crash, whole),
+                (FaultKind::Kill, scheduler),
+                (FaultKind::Restart, ends),
+                (FaultKind::Partition, scheduler),
+            ] {
+                let fault = FaultSpec { kind, ..fault };
+                let parsed: Result<FaultSpec, _> = fault.to_string().parse();
+                prop_assert_eq!(parsed.ok(), fits.then_some(fault));
+            }
         }
 
         #[test]

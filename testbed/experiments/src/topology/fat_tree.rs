@@ -123,9 +123,9 @@ impl FatTree {
             tree.ports += tree.ports_before(tier, tree.spec.switches(tier));
             switches += tree.spec.switches(tier);
         }
-        if tree.spec.schedulers {
+        if tree.spec.schedulers > 0 {
             tree.schedulers = Some((tree.ports, switches));
-            tree.ports += tree.spec.pods() * tree.scheduler_links();
+            tree.ports += tree.scheduler_count() * tree.scheduler_links();
         }
         Ok(tree)
     }
@@ -180,19 +180,21 @@ impl FatTree {
             for switch in 0..self.spec.switches(tier) {
                 ports.extend((0..self.downs(tier)).map(|i| builder.down(tier, switch, i)));
                 ports.extend((0..self.ups_of(tier, switch)).map(|i| builder.up(tier, switch, i)));
-                ports.extend((0..self.spec.asides(tier)).map(|_| builder.aside(tier, switch)));
+                let asides = 0..self.spec.asides(tier);
+                ports.extend(asides.map(|i| builder.aside(tier, switch, i)));
                 switches.push(self.switch(tier, switch));
             }
         }
-        for pod in 0..self.schedulers.map_or(0, |_| self.spec.pods()) {
-            ports.extend((0..self.scheduler_links()).map(|i| builder.of_scheduler(pod, i)));
-            switches.push(self.scheduler(pod));
+        for scheduler in 0..self.scheduler_count() {
+            ports.extend((0..self.scheduler_links()).map(|i| builder.of_scheduler(scheduler, i)));
+            switches.push(self.scheduler(scheduler));
         }
         let mut blueprint = Blueprint {
             hosts: self.spec.nodes,
             ports,
             switches,
             programs: BTreeMap::new(),
+            outages: BTreeMap::new(),
             qdiscs: params.qdiscs.clone(),
             program_settings: params.programs.clone(),
             sched: params.sched.clone(),
@@ -238,6 +240,35 @@ impl FatTree {
         self.schedulers.map(|(_, first)| first + pod)
     }
 
+    /// The number of the switch of the backup of a pod's scheduler; `None` where pods have none.
+    #[must_use]
+    pub fn backup_of(&self, pod: u32) -> Option<u32> {
+        let first = self.scheduler_of(0).filter(|_| self.spec.schedulers > 1)?;
+        Some(first + self.spec.pods() + pod)
+    }
+
+    /// Schedulers of all pods, the backups behind all others.
+    pub(super) fn scheduler_count(&self) -> u32 {
+        self.spec.pods() * self.spec.schedulers
+    }
+
+    /// The ports of the links of a scheduler, both directions: of that pod's first one, or of its
+    /// backup.
+    pub(super) fn scheduler_ports(&self, pod: u32, backup: bool) -> Vec<u32> {
+        let spec = &self.spec;
+        let of_pod = [spec.tors_per_pod(), spec.aggs_per_pod()];
+        let number = pod + if backup { spec.pods() } else { 0 };
+        let own = self.scheduler(number).down_port;
+        let mut ports: Vec<u32> = (own..own + self.scheduler_links()).collect();
+        for (tier, count) in (0..).zip(of_pod) {
+            for switch in pod * count..(pod + 1) * count {
+                let first = self.port(tier, switch, self.downs(tier) + self.ups_of(tier, switch));
+                ports.push(first + u32::from(backup));
+            }
+        }
+        ports
+    }
+
     /// The switches of Cores, as the fabric numbers them; none with two tiers.
     #[must_use]
     pub fn core_switches(&self) -> Range<u32> {
@@ -250,13 +281,13 @@ impl FatTree {
         self.spec.tors_per_pod() + self.spec.aggs_per_pod()
     }
 
-    /// The switch of a pod's scheduler, which has no hosts.
-    fn scheduler(&self, pod: u32) -> SwitchSpec {
+    /// The switch of a scheduler, which has no hosts.
+    fn scheduler(&self, number: u32) -> SwitchSpec {
         let (first_port, _) = self.schedulers.unwrap_or_default();
         let asides = self.scheduler_links();
-        let port = first_port + pod * asides;
+        let port = first_port + number * asides;
         SwitchSpec {
-            first_host: pod * self.spec.podsize,
+            first_host: number % self.spec.pods() * self.spec.podsize,
             hosts: 0,
             child_hosts: 1,
             bundle: 1,
@@ -453,26 +484,27 @@ impl PortBuilder<'_> {
         }
     }
 
-    /// The port of a ToR or an aggregation switch to the scheduler of its pod.
-    fn aside(&self, tier: u8, switch: u32) -> PortSpec {
+    /// Port `i` of a ToR or an aggregation switch to schedulers of its pod.
+    fn aside(&self, tier: u8, switch: u32, i: u32) -> PortSpec {
         let tree = self.tree;
         let spec = &tree.spec;
         let of_pod = if tier == 0 { spec.tors_per_pod() } else { spec.aggs_per_pod() };
         let (_, first) = tree.schedulers.unwrap_or_default();
-        let to = Node::Switch(first + switch / of_pod.max(1));
+        let to = Node::Switch(first + i * spec.pods() + switch / of_pod.max(1));
         PortSpec { owner: tree.node(tier, switch), to, ..self.pod_link() }
     }
 
-    /// Port `i` of the scheduler of a pod.
-    fn of_scheduler(&self, pod: u32, i: u32) -> PortSpec {
+    /// Port `i` of a scheduler.
+    fn of_scheduler(&self, number: u32, i: u32) -> PortSpec {
         let tree = self.tree;
+        let pod = number % tree.spec.pods();
         let (tors, aggs) = (tree.spec.tors_per_pod(), tree.spec.aggs_per_pod());
         let (_, first) = tree.schedulers.unwrap_or_default();
         let to = match i.checked_sub(tors) {
             Some(agg) => tree.node(1, pod * aggs + agg),
             None => tree.node(0, pod * tors + i),
         };
-        PortSpec { owner: Node::Switch(first + pod), to, ..self.pod_link() }
+        PortSpec { owner: Node::Switch(first + number), to, ..self.pod_link() }
     }
 
     /// A link of a pod's scheduler: like those between ToRs and aggregation switches, without a

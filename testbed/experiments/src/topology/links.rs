@@ -4,6 +4,7 @@
 //! LINKS: all | hosts | fabric | border | wan | host:N
 //!        | TIER:N | TIER:N:up | TIER:N:down | TIER:N:up:PORT | TIER:N:down:PORT
 //!        with TIER tor, agg, core or border
+//!        | scheduler:POD | backup:POD
 //! ```
 //!
 //! `wan` is the links between sites, `border` these and those that lead to them. Parsing and
@@ -32,6 +33,13 @@ pub enum LinkSelector {
     Wan,
     /// The link of this host.
     Host(u32),
+    /// The links of the scheduler of a pod, or of its backup.
+    Scheduler {
+        /// The pod.
+        pod: u32,
+        /// The second scheduler of that pod.
+        backup: bool,
+    },
     /// Links of one switch.
     Switch {
         /// The switch's tier.
@@ -74,6 +82,8 @@ impl FromStr for LinkSelector {
             ["border"] => Some(Self::Border),
             ["wan"] => Some(Self::Wan),
             ["host", host] => index(host).map(Self::Host),
+            ["scheduler", pod] => index(pod).map(|pod| Self::Scheduler { pod, backup: false }),
+            ["backup", pod] => index(pod).map(|pod| Self::Scheduler { pod, backup: true }),
             [tier, switch, ref rest @ ..] => {
                 let ports = match rest {
                     [] => Some(Ports::All),
@@ -101,8 +111,8 @@ impl FromStr for LinkSelector {
         selector.ok_or_else(|| {
             let shown: String = text.chars().take(40).collect();
             InputError::new(format!("links `{shown}`"), "links of the network").help(
-                "write all, hosts, fabric, border, wan, host:N, or TIER:N[:up|down[:PORT]] with \
-                 TIER tor, agg, core or border",
+                "write all, hosts, fabric, border, wan, host:N, scheduler:POD, backup:POD, or \
+                 TIER:N[:up|down[:PORT]] with TIER tor, agg, core or border",
             )
         })
     }
@@ -117,6 +127,8 @@ impl fmt::Display for LinkSelector {
             Self::Border => f.write_str("border"),
             Self::Wan => f.write_str("wan"),
             Self::Host(host) => write!(f, "host:{host}"),
+            Self::Scheduler { pod, backup: false } => write!(f, "scheduler:{pod}"),
+            Self::Scheduler { pod, backup: true } => write!(f, "backup:{pod}"),
             Self::Switch { tier, switch, ports } => {
                 write!(f, "{}:{switch}", tier.name().to_ascii_lowercase())?;
                 match ports {

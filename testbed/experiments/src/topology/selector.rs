@@ -76,6 +76,10 @@ impl FatTree {
                 below("host", host, self.spec().nodes)?;
                 self.host_link(host).into()
             }
+            LinkSelector::Scheduler { pod, backup } => {
+                self.scheduler_at(pod, backup)?;
+                self.scheduler_ports(pod, backup)
+            }
             LinkSelector::Switch { tier, switch, ports } => {
                 self.switch_ports(&self.tier(tier), tier, switch, ports)?
             }
@@ -83,6 +87,18 @@ impl FatTree {
         ports.sort_unstable();
         ports.dedup();
         Ok(ports.into_iter().map(PortId).collect())
+    }
+
+    /// The switch of the scheduler of a pod, or of its backup.
+    ///
+    /// # Errors
+    /// When there is no such pod, or its scheduler has no backup.
+    pub fn scheduler_at(&self, pod: u32, backup: bool) -> Result<u32, SelectorError> {
+        let what = if backup { "backup" } else { "scheduler" };
+        let is_there = self.spec().schedulers > u32::from(backup);
+        below(what, pod, if is_there { self.spec().pods() } else { 0 })?;
+        let found = if backup { self.backup_of(pod) } else { self.scheduler_of(pod) };
+        found.ok_or(SelectorError { what, given: pod, count: 0 })
     }
 
     /// Both directions of the link at port `link` of a switch, counted among its ports up, or down

@@ -37,9 +37,9 @@ pub struct FatTreeSpec {
     pub tier: [TierSpec; TIERS_MAX],
     /// The links that join two sites, each a tree of its own and both alike; `None` for one site.
     pub wan: Option<WanSpec>,
-    /// Each pod has a scheduler, a switch without hosts that has a link to every ToR and every
-    /// aggregation switch of its pod, like those below the latter.
-    pub schedulers: bool,
+    /// Schedulers of each pod, 0 to 2, the second one a backup: switches without hosts that have a
+    /// link to every ToR and every aggregation switch of their pod, like those below the latter.
+    pub schedulers: u32,
     /// Core switches that are dealt out in turn: Core c has one link to aggregation switch c modulo
     /// m of each pod, of m there. Their number is then any one; the first aggregation switches
     /// have `radix_up` links up, and the last ones may have one less. `None` where each
@@ -279,10 +279,10 @@ impl FatTreeSpec {
         Ok(())
     }
 
-    /// Ports of a switch of `tier` to the scheduler of its pod: 1 or 0.
+    /// Ports of a switch of `tier` to schedulers of its pod.
     #[must_use]
     pub const fn asides(&self, tier: u8) -> u32 {
-        (self.schedulers && tier < 2) as u32
+        if tier < 2 { self.schedulers } else { 0 }
     }
 
     /// Sites: 2 where something joins them.

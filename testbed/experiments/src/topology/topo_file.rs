@@ -74,8 +74,8 @@ pub fn to_text(tree: &FatTreeSpec) -> String {
     if tree.wan.is_some() {
         let _ = writeln!(text, "Sites {}", tree.sites());
     }
-    if tree.schedulers {
-        let _ = writeln!(text, "Schedulers 1");
+    if tree.schedulers > 0 {
+        let _ = writeln!(text, "Schedulers {}", tree.schedulers);
     }
     if let Some(cores) = tree.dealt_cores {
         let _ = writeln!(text, "Cores {cores}");
@@ -173,7 +173,7 @@ impl Reader {
                 0 => ("the number of hosts", 2, u64::from(NODES_MAX)),
                 1 => ("the number of tiers", 2, 3),
                 SITES => ("the number of sites", 1, 2),
-                SCHEDULERS => ("the schedulers of a pod", 0, 1),
+                SCHEDULERS => ("the schedulers of a pod", 0, 2),
                 CORES => ("the Core switches", 1, u64::from(RADIX_MAX)),
                 _ => ("the hosts of a pod", 1, u64::from(NODES_MAX)),
             };
@@ -226,7 +226,7 @@ impl Reader {
             nodes: fit(header(0)?),
             tiers: u8::try_from(header(1)?).unwrap_or(u8::MAX),
             podsize: fit(header(2)?),
-            schedulers: self.header[SCHEDULERS].is_some_and(|(count, _)| count > 0),
+            schedulers: self.header[SCHEDULERS].map_or(0, |(count, _)| fit(count)),
             dealt_cores: self.header[CORES].map(|(count, _)| fit(count)),
             ..FatTreeSpec::default()
         };

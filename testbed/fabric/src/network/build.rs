@@ -101,6 +101,7 @@ pub(super) fn programs(blueprint: &Blueprint, rng: &Rng) -> (Vec<Programmed>, Wi
             links: &ports.clone().map(link).collect::<Vec<_>>(),
             switches: &blueprint.switches,
             sched: &blueprint.sched,
+            outages: blueprint.outages.get(switch).map_or(&[], Vec::as_slice),
             rng: &rng.fork("program", u64::from(*switch)),
         };
         let target = u32::try_from(target).unwrap_or(u32::MAX);

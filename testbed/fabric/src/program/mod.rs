@@ -72,6 +72,8 @@ pub struct Setup<'a> {
     pub switches: &'a [SwitchSpec],
     /// The settings of the hosts' schedulers.
     pub sched: &'a SchedParams,
+    /// From when until when the program is down, ascending.
+    pub outages: &'a [(Instant, Instant)],
     /// A stream of chance of its own.
     pub rng: &'a Rng,
 }

@@ -140,6 +140,7 @@ impl Relay {
         let port = |pod: u32| {
             let seat = Seat {
                 scheduler: HostId(params.scheduler + pod),
+                backup: (params.backup > 0).then_some(HostId(params.backup + pod)),
                 first: pod * hosts,
                 number: u16::try_from(hosts + number).unwrap_or(u16::MAX),
                 own: layer,

@@ -15,8 +15,10 @@
 //! A host with nothing to say sends no request and gets no answer, and no decision is made while
 //! there is no demand: an idle pod costs nothing. The slots for these packets stay empty.
 
+mod counters;
 mod members;
 mod settings;
+mod terms;
 
 use std::collections::VecDeque;
 
@@ -35,9 +37,11 @@ use super::{Context, Program, ProgramSettings, Setup, SwitchProgram};
 use crate::elements::PortId;
 use crate::packet::Packet;
 use crate::qdisc::Queued;
+pub use counters::PodCounters;
 use members::Members;
 pub(super) use members::{all_hosts, first_core};
 pub(super) use settings::timing;
+use terms::{TermStep, Terms};
 
 /// The scheduler of one pod.
 #[derive(Clone, Debug)]
@@ -52,6 +56,7 @@ pub struct PodScheduler {
 struct Pod {
     members: Members,
     timing: Timing,
+    terms: Terms,
     scheduler: Scheduler,
     /// Requests that wait for their decision, by the epoch in which they left.
     requests: VecDeque<(u64, u16, Asked)>,
@@ -72,6 +77,8 @@ struct Pod {
     grants: Vec<VecDeque<(u64, Grant)>>,
     /// For each host: cells of its own that have been delivered in other pods, as Cores say.
     delivered: Vec<VecDeque<Delivered>>,
+    /// Members that get an answer with the next ones, if only to say that the scheduler is there.
+    owed: Vec<bool>,
     /// Answers that wait for their instant, ascending.
     answers: VecDeque<(Instant, u16, Schd)>,
 }
@@ -108,47 +115,6 @@ impl Asked {
 /// Requests of a host that wait at most: it sends one an epoch, and each waits for a few epochs.
 const REQUESTS_MAX: u8 = 16;
 
-/// What the schedulers of pods have counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct PodCounters {
-    /// Decisions made while some demand was open.
-    pub epochs: u64,
-    /// Grants of all decisions.
-    pub grants: u64,
-    /// Hosts that could have been granted something in these decisions, whether they asked or not.
-    pub chances: u64,
-    /// Requests, or parts of some, that made no sense, in the order of [`Refused::ALL`].
-    refused: [u64; Refused::ALL.len()],
-    /// The term, the highest of all.
-    pub term: u32,
-}
-
-impl PodCounters {
-    /// The sums of these counters and those of other pods.
-    #[must_use]
-    pub const fn with(mut self, other: &Self) -> Self {
-        self.epochs += other.epochs;
-        self.grants += other.grants;
-        self.chances += other.chances;
-        let mut reason = 0;
-        while reason < self.refused.len() {
-            self.refused[reason] += other.refused[reason];
-            reason += 1;
-        }
-        if other.term > self.term {
-            self.term = other.term;
-        }
-        self
-    }
-}
-
-impl PodCounters {
-    /// The requests, or parts of some, that made no sense, by reason.
-    pub fn refusals(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Refused::ALL.iter().map(|reason| reason.name()).zip(self.refused)
-    }
-}
-
 impl Registered for PodScheduler {
     const ABOUT: &'static str =
         "grants hosts of a pod slots and routes without collisions, Zeropod";
@@ -179,7 +145,9 @@ impl Pod {
                 self.open_window(window + 1);
             }
         }
-        if grant.is_none() && receipt.is_none() && standing.is_none() && delivered.is_none() {
+        let owed = std::mem::take(&mut self.owed[at]);
+        let has_none = grant.is_none() && receipt.is_none() && standing.is_none();
+        if has_none && delivered.is_none() && !owed {
             return;
         }
         let client = self.members.client(member);
@@ -208,6 +176,7 @@ impl Pod {
         Some(Self {
             members,
             timing,
+            terms: Terms::of(setup),
             scheduler,
             requests: VecDeque::with_capacity(count * usize::from(REQUESTS_MAX)),
             waiting: vec![0; count],
@@ -218,6 +187,7 @@ impl Pod {
             standings: VecDeque::with_capacity(count),
             grants: vec![VecDeque::new(); count],
             delivered: vec![VecDeque::with_capacity(runs); members.hosts()],
+            owed: vec![false; count],
             answers: VecDeque::with_capacity(count),
         })
     }
@@ -232,7 +202,7 @@ impl Pod {
 
     /// When a window opens: the first answer of it may leave then, one to a Core where there are
     /// any.
-    fn opens(&self) -> Duration {
+    const fn opens(&self) -> Duration {
         let has_cores = self.members.count() > self.members.hosts();
         if has_cores { self.timing.core_answers_at } else { self.timing.answers_at }
     }
@@ -252,6 +222,12 @@ impl Pod {
         if *waiting >= REQUESTS_MAX {
             return Err(Refused::TooManyWaiting);
         }
+        let term = asked.rts.term.into();
+        match self.terms.on_request(term, self.scheduler.term(), own)? {
+            TermStep::Goes => {}
+            TermStep::Begins(term) => self.begin_term(term, own),
+        }
+        let Some(waiting) = self.waiting.get_mut(usize::from(member)) else { return Ok(()) };
         *waiting += 1;
         // One that comes too late for its decision counts in the next one.
         let decision = (epoch + self.timing.to_decision).max(self.timing.epoch_at(now) + 1);
@@ -289,10 +265,14 @@ impl Pod {
             self.handle(epoch, member, &asked, decision);
         }
         let before = self.scheduler.counters().grants;
+        self.decided = Some(decision);
         if self.scheduler.demands().open() > 0 {
+            if self.terms.is_cut_off(decision) {
+                self.stop();
+                return;
+            }
             self.scheduler.decide(decision);
         }
-        self.decided = Some(decision);
         if self.scheduler.counters().grants > before {
             self.open_window(decision + self.timing.to_answers);
         }
@@ -326,12 +306,17 @@ impl Pod {
             paused: asked.paused,
             receipt: arrived.map(|epoch| Receipt { epoch, arrived: true }),
         };
-        if !self.scheduler.handle_rts(&request, decision) {
+        let window = self.window_of(decision);
+        let counts = self.scheduler.handle_rts(&request, decision);
+        // A host that was not notified of the term is notified now.
+        let unheard = rts.term != 0 && u32::from(rts.term) < self.scheduler.term();
+        if self.terms.guarded || (!counts && unheard) {
+            self.owed[usize::from(member)] = true;
+            self.open_window(window);
+        }
+        if !counts {
             return;
         }
-        // The first window that begins no earlier than the decision.
-        let ahead = self.opens().as_ps() / self.timing.epoch.as_ps();
-        let window = decision.saturating_sub(ahead);
         if let Some((to, total)) = self.scheduler.take_standing(client) {
             let window = decision + self.to_answers(client);
             // Answers to Cores take longer than answers to hosts.
@@ -354,6 +339,11 @@ impl Pod {
             self.note_delivered(host, delivered);
             self.open_window(window);
         }
+    }
+
+    /// The first window that begins no earlier than an epoch.
+    const fn window_of(&self, epoch: u64) -> u64 {
+        epoch.saturating_sub(self.opens().as_ps() / self.timing.epoch.as_ps())
     }
 
     /// Epochs from a decision to the window of its answer to a member.
@@ -515,6 +505,13 @@ impl Program for PodScheduler {
             }
             return;
         }
+        if let Some(pod) = &mut self.pod {
+            pod.pass_outages(now);
+            if pod.terms.is_down(now) {
+                cx.drop_at(from, packet, DropReason::LinkDown);
+                return;
+            }
+        }
         let request = self.request(&packet, from, cx);
         if let Some(pod) = &mut self.pod
             && let Err(why) = request.and_then(|(member, asked)| pod.take(member, asked, now))
@@ -533,6 +530,7 @@ impl Program for PodScheduler {
 
     fn on_time(&mut self, now: Instant, cx: &mut Context<'_>) {
         let Some(mut pod) = self.pod.take() else { return };
+        pod.pass_outages(now);
         // Bounded: each turn makes a decision, ends a window or sends an answer.
         loop {
             let (decision, window, answer) = (pod.decision_at(), pod.window_at(), pod.answer_at());

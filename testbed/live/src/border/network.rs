@@ -99,6 +99,7 @@ impl Shape {
             qdiscs: QdiscSettings::default(),
             program_settings: draft.switch.programs.clone(),
             sched: draft.settings.sched_params.clone(),
+            outages: BTreeMap::new(),
             explicit: false,
             detection_delay: Duration::ZERO,
         }

@@ -117,6 +117,8 @@ pub enum Refused {
     ForgedSender,
     /// A request beyond those of its sender that may wait. Drivers count it.
     TooManyWaiting,
+    /// A request to a scheduler that has restarted and does not serve yet. Drivers count it.
+    StandingBy,
 }
 
 impl Refused {
@@ -137,6 +139,7 @@ impl Refused {
         Self::Malformed,
         Self::ForgedSender,
         Self::TooManyWaiting,
+        Self::StandingBy,
     ];
 
     /// The name of its counter.
@@ -158,6 +161,7 @@ impl Refused {
             Self::Malformed => "malformed",
             Self::ForgedSender => "forged_sender",
             Self::TooManyWaiting => "too_many_waiting",
+            Self::StandingBy => "standing_by",
         }
     }
 }

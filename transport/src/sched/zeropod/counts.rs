@@ -1,5 +1,7 @@
 //! What a host of a pod has counted, and why it refuses answers.
 
+use crate::time::Duration;
+
 /// Why an answer was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Odd {
@@ -41,6 +43,9 @@ pub struct PodCounts {
     pub repeated: u64,
     /// Answers for epochs that had begun.
     pub late: u64,
+    /// The longest time without grants of a host that waited while its pod's scheduler failed and
+    /// another term began.
+    pub silence: Duration,
     refused: [u64; Odd::COUNT],
 }
 
@@ -54,6 +59,7 @@ impl PodCounts {
         self.requests += other.requests;
         self.repeated += other.repeated;
         self.late += other.late;
+        self.silence = self.silence.max(other.silence);
         for (count, other) in self.refused.iter_mut().zip(&other.refused) {
             *count += other;
         }

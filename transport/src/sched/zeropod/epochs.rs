@@ -58,7 +58,7 @@ impl Zeropod {
     }
 
     /// Cells that were granted and not sent are asked for again, when something waits.
-    fn end_filling(&mut self) {
+    pub(super) fn end_filling(&mut self) {
         let Some(Filling { queue, slot, end, .. }) = self.filling.take() else { return };
         let unused = u32::from(end.saturating_sub(slot));
         self.counts.unused += u64::from(unused);

@@ -96,6 +96,8 @@ params! {
         optimistic: u16 = 0, in 0..=64;
         /// Times that such a cell is sent without a grant.
         optimistic_copies: u16 = 1, in 1..=8;
+        /// Address of the backup of the first pod's scheduler; 0: the network's, or none.
+        backup: u32 = 0;
         /// Cores that carry mice alone, the last ones.
         //= zeropod#IV-B2
         mice_cores: u16 = 0, in 0..=255;
@@ -125,7 +127,7 @@ impl ZeropodParams {
     pub(super) fn resolve(&mut self, facts: &NetworkFacts) {
         let Some(pod) = facts.pod else { return };
         (self.per_tor, self.hosts, self.aggs) = (pod.per_tor, pod.hosts, pod.aggs);
-        (self.scheduler, self.hop) = (pod.scheduler, pod.hop);
+        (self.scheduler, self.backup, self.hop) = (pod.scheduler, pod.backup, pod.hop);
         (self.pods, self.cores) = (pod.pods, pod.cores);
         self.cell = pod.cell;
         if pod.pods > 1 {

@@ -188,6 +188,11 @@ impl Queues {
         &mut self.queues[place]
     }
 
+    /// How many queues there are; their places are below.
+    pub(super) fn len(&self) -> usize {
+        self.queues.len()
+    }
+
     /// All queues.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Queue> {
         self.queues.iter()

@@ -49,8 +49,8 @@ impl Protocol for Zeropod {
 
     fn on_host_control(&mut self, from: HostId, _hdr: &Header, note: &Note, at: Instant) -> bool {
         let answer = match Schd::of(note) {
-            _ if from != self.seat.scheduler => Err(Odd::Forged),
-            Some(schd) => self.on_answer(&schd, at),
+            _ if !self.is_scheduler(from) => Err(Odd::Forged),
+            Some(schd) => self.on_answer(from, &schd, at),
             None => Err(Odd::Malformed),
         };
         if let Err(why) = answer {
@@ -86,8 +86,9 @@ impl Protocol for Zeropod {
         let receipt = self.arrivals.due().map(|epoch| self.next_request(epoch, self.asked_at));
         let granted = self.grants.first().map(|epoch| self.start(epoch));
         let awaited = self.awaited.due().map(|epoch| self.start(epoch));
+        let watched = self.asks_from().map(|epoch| self.next_request(epoch, self.asked_at));
         let copy = self.next_copy_at();
-        let next = [request, receipt, granted, awaited, copy].into_iter().flatten().min();
+        let next = [request, receipt, granted, awaited, watched, copy].into_iter().flatten().min();
         next.map(|at| self.made_at(at))
     }
 

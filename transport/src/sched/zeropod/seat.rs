@@ -12,6 +12,8 @@ use crate::units::{FlowId, HostId};
 pub struct Seat {
     /// The pod's scheduler.
     pub scheduler: HostId,
+    /// The backup of the pod's scheduler, where there is one.
+    pub backup: Option<HostId>,
     /// The first host of the pod.
     pub first: u32,
     /// The number in the pod, hosts and then Cores, as the entropy value of requests.

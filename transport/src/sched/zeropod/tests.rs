@@ -246,8 +246,11 @@ fn answers_that_make_no_sense_are_counted_and_change_nothing() {
     let hdr = Header::new(EntropyValue(0), FlowId::UNKNOWN, Body::Note(Note::new(9, &[]).unwrap()));
     let note = Note { class: TrafficClass::Control, ..Note::new(9, &[1; 26]).unwrap() };
     assert!(!host.sched.on_host_control(SCHEDULER, &hdr, &note, host.now));
-    // Nor does one for two epochs at once, or a second one for an epoch, take a cell twice.
+    // In a later term the host asks anew, and nothing that it asked for before can be granted.
     let new = |epoch, total| Schd { term: 4, ..granted(epoch, 4, total) };
+    assert!(!host.answer(SCHEDULER, &new(30, 4 * 512)));
+    host.run(host.epoch(4));
+    // Nor does one for two epochs at once, or a second one for an epoch, take a cell twice.
     assert!(host.answer(SCHEDULER, &new(30, 4 * 512)));
     assert!(!host.answer(SCHEDULER, &new(30, 4 * 512)), "repeated");
     // One for an epoch that is over, and one for an epoch that no answer can know of.
@@ -259,7 +262,7 @@ fn answers_that_make_no_sense_are_counted_and_change_nothing() {
     let expected = [
         ("forged_answer", 1),
         ("old_answer", 1),
-        ("unasked_answer", 5),
+        ("unasked_answer", 6),
         ("malformed_answer", 1),
         ("far_answer", 1),
         ("doubled_answer", 1),

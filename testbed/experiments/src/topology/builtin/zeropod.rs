@@ -17,18 +17,24 @@ pub(super) const NETWORKS: &[Network] = &[
         name: "zeropod",
         parameters: PARAMETERS,
         about: "pods with schedulers: K/2 ToRs of K/2 hosts, K/2 switches above, 100 Gbps, 1 us",
-        spec: |values| pod(values, GBPS_DEFAULT),
+        spec: |values| pod(values, GBPS_DEFAULT, 1),
     },
     Network {
         name: "zeropod-2x",
         parameters: PARAMETERS,
         about: "the pods of zeropod:K with links of 200 Gbps",
-        spec: |values| pod(values, 2 * GBPS_DEFAULT),
+        spec: |values| pod(values, 2 * GBPS_DEFAULT, 1),
+    },
+    Network {
+        name: "zeropod-ha",
+        parameters: PARAMETERS,
+        about: "the pods of zeropod:K, each with a backup of its scheduler",
+        spec: |values| pod(values, GBPS_DEFAULT, 2),
     },
 ];
 
 //= zeropod#V-A
-fn pod(values: &Values, gbps: u32) -> Result<FatTreeSpec, &'static str> {
+fn pod(values: &Values, gbps: u32, schedulers: u32) -> Result<FatTreeSpec, &'static str> {
     let radix = values[0].unwrap_or_default();
     if !radix.is_multiple_of(2) || !(4..=2 * AGGS_MAX).contains(&radix) {
         return Err("an even number of ports, 4 to 64");
@@ -42,7 +48,7 @@ fn pod(values: &Values, gbps: u32) -> Result<FatTreeSpec, &'static str> {
     for tier in &mut tree.tier[..usize::from(tree.tiers)] {
         (tier.downlink_latency_ns, tier.switch_latency_ns) = (1000, 0);
     }
-    tree.schedulers = true;
+    tree.schedulers = schedulers;
     Ok(tree)
 }
 

@@ -53,7 +53,7 @@ fn any_tree() -> impl Strategy<Value = FatTree> {
             podsize: hosts * tors,
             tier: tiers.try_into().unwrap(),
             wan: border.map(|_| WanSpec { gbps: 400, latency_ns: 50_000 }),
-            schedulers: hosts % 2 == 0,
+            schedulers: hosts % 3,
             dealt_cores: dealt.then(|| aggs * (cores - 1) + 1 + (tors - 1) % aggs),
         };
         FatTree::new(spec).unwrap()

@@ -1,0 +1,44 @@
+//! What the schedulers of pods have counted.
+
+use transport_pod::scheduler::Refused;
+
+/// What the schedulers of pods have counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PodCounters {
+    /// Decisions made while some demand was open.
+    pub epochs: u64,
+    /// Grants of all decisions.
+    pub grants: u64,
+    /// Hosts that could have been granted something in these decisions, whether they asked or not.
+    pub chances: u64,
+    /// Requests, or parts of some, that made no sense, in the order of [`Refused::ALL`].
+    pub(super) refused: [u64; Refused::ALL.len()],
+    /// The term, the highest of all.
+    pub term: u32,
+}
+
+impl PodCounters {
+    /// The sums of these counters and those of other pods.
+    #[must_use]
+    pub const fn with(mut self, other: &Self) -> Self {
+        self.epochs += other.epochs;
+        self.grants += other.grants;
+        self.chances += other.chances;
+        let mut reason = 0;
+        while reason < self.refused.len() {
+            self.refused[reason] += other.refused[reason];
+            reason += 1;
+        }
+        if other.term > self.term {
+            self.term = other.term;
+        }
+        self
+    }
+}
+
+impl PodCounters {
+    /// The requests, or parts of some, that made no sense, by reason.
+    pub fn refusals(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Refused::ALL.iter().map(|reason| reason.name()).zip(self.refused)
+    }
+}

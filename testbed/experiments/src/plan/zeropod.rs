@@ -223,7 +223,7 @@ fn check_slots(config: &Config, topology: &FatTreeSpec) -> Result<(), RunError> 
     if receipt > RECEIPT_MAX || timing.lead > LEAD_MAX {
         let found = format!("epochs of {}, {receipt} to learn of an arrival", timing.epoch);
         let expected = format!("at most {RECEIPT_MAX} epochs");
-        let help = "raise sched.zeropod.cells";
+        let help = "raise sched.zeropod.cells, or lower sched.zeropod.early";
         return Err(refused("sched.zeropod.cells", found, expected, help));
     }
     debug_assert!(timing.epoch > Duration::ZERO);
@@ -287,6 +287,7 @@ mod tests {
             ("zeropod:8", &[("sched.zeropod.delay", "10s")], &["delay", "10.000s", "1460.142us"]),
             ("zeropod:8", &[("sched.zeropod.cells", "0")], &["cells=0", "1..=32"]),
             ("zeropod:4", &[("sched.zeropod.cells", "1")], &["to learn of an arrival", "48"]),
+            ("zeropod:4", &[("sched.zeropod.early", "1s")], &["to learn of an arrival", "lower"]),
             ("zeropod:8", &[("sched.zeropod.iterations", "0")], &["iterations=0", "1..=255"]),
             ("zeropod:8", &[("sched.zeropod.top_k", "99")], &["top_k=99"]),
             ("zeropod:8", &[("switch.program", "pod-scheduler@tor")], &["topology places it"]),

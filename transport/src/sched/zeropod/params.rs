@@ -117,9 +117,9 @@ params! {
         cores: u16 = 0, in 0..=256;
         /// How long before its departure a host makes a packet: hosts in real time that are polled
         /// need some.
-        early: Duration = Duration::ZERO;
+        early: Duration = Duration::ZERO, in Duration::ZERO..=Duration::from_s(1);
         /// Propagation of a link; 0ns: the network's.
-        hop: Duration = Duration::ZERO;
+        hop: Duration = Duration::ZERO, in Duration::ZERO..=Duration::from_s(1);
     }
 }
 

@@ -27,7 +27,6 @@ pub(crate) enum Failure {
     #[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "said by what needs DPDK"))]
     Peer(String),
     /// The user wanted an end before there was a result.
-    #[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "said by what needs DPDK"))]
     Interrupted(String),
     /// Standard output or error failed.
     Stream(io::Error),

@@ -47,7 +47,7 @@ pub enum TimePart {
 }
 
 impl TimePart {
-    /// Every part, in the order of [`FlowWhy::parts`].
+    /// Every part, in the order in which results have them.
     pub const ALL: [Self; 10] = [
         Self::Path,
         Self::Sending,

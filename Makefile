@@ -90,7 +90,7 @@ fuzz: ## every fuzz target for SECONDS_A_TARGET seconds
 	@set -e; for target in $(notdir $(basename $(wildcard tests/fuzz/targets/*.rs))); do \
 	  echo "== $$target"; tests/fuzz/run $$target -max_total_time=$(SECONDS_A_TARGET); done
 
-results: build ## the papers' figures into docs/results and docs/RESULTS.md; FIGURE=07 makes one, JOBS=2 at a time
+results: build ## the papers' figures into docs/results, pictures and tables; FIGURE=07 makes one, JOBS=2 at a time
 	@set -e; for file in $(FIGURES); do name=$$(basename $$file .toml); others=$$(ls $$(dirname $$file)/*.json 2>/dev/null || true); echo "== $$name" >&2; \
 	  $(HEADRACE) run $$file --out target/results/$$name --jobs $(JOBS) >target/$$name.txt || [ $$? = 1 ]; \
 	  $(HEADRACE) report target/results/$$name -o docs/results --page docs/RESULTS.md $${others:+--reference $$others}; done

@@ -186,8 +186,14 @@ mod tests {
 
     #[test]
     fn every_scenario_that_the_results_name_is_built_in() {
-        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/RESULTS.md");
-        let text = std::fs::read_to_string(page).unwrap();
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+        let pages = std::fs::read_dir(docs.join("results")).unwrap();
+        let pages = pages.map(|page| page.unwrap().path());
+        let pages = pages.filter(|page| page.extension().is_some_and(|ending| ending == "md"));
+        let text: String = pages
+            .chain([docs.join("RESULTS.md")])
+            .map(|page| std::fs::read_to_string(page).unwrap())
+            .collect();
         let names = text.split("`headrace run ").skip(1).filter_map(|rest| {
             let name = rest.split([' ', '`']).next()?;
             (!name.contains('.')).then_some(name)

@@ -84,9 +84,10 @@ pub(crate) fn run(args: &ReportArgs, console: &mut Console<'_>) -> Result<Exit, 
     for results in &all {
         let name = &results.head.name;
         if let (Some(path), Some(ending)) = (&args.page, link) {
-            let picture = beside(path, &args.output.join(format!("{name}.{ending}")));
+            let path = page::place(path, name)?;
+            let picture = beside(&path, &args.output.join(format!("{name}.{ending}")));
             let block = page::block(results, &picture, reference.as_ref())?;
-            page::update(path, name, &block)?;
+            page::update(&path, name, &block)?;
         }
         writeln!(console.err, "{name}: {} runs drawn", results.all().count())?;
         if !results.invalid.is_empty() {

@@ -1,4 +1,4 @@
-//! Tables of results in a document, between its markers.
+//! Tables of results in a document, or in a page that it links, between their markers.
 //!
 //! ```text
 //! <!-- results: NAME -->
@@ -8,7 +8,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use experiments::input::InputError;
 use experiments::scenario::{Plot, PlotKind};
@@ -19,6 +19,39 @@ use super::reference::Reference;
 use crate::failure::Failure;
 use crate::output;
 use crate::sweep_dir::Variant;
+
+/// The file that has the markers of `name`: the document at `path`, else the first page that it
+/// links and that has them.
+///
+/// # Errors
+/// When no such file has them, or the document cannot be read.
+pub(super) fn place(path: &Path, name: &str) -> Result<PathBuf, Failure> {
+    let file = path.display().to_string();
+    let text = fs::read_to_string(path).map_err(|error| InputError::io(&file, &error))?;
+    let begin = begin(name);
+    if text.contains(&begin) {
+        return Ok(path.to_owned());
+    }
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let pages = || linked(&text).map(|page| folder.join(page));
+    // A link that leads nowhere is no place; `tests/tidy` finds those of our documents.
+    let has_it = |page: &PathBuf| fs::read_to_string(page).is_ok_and(|text| text.contains(&begin));
+    pages().find(has_it).ok_or_else(|| {
+        let error = InputError::new("no place for these results", format!("a line `{begin}`"));
+        let pages = match pages().count() {
+            0 => "it".to_owned(),
+            pages => format!("it or to one of the {pages} pages that it links"),
+        };
+        let help = format!("add the line to {pages}, and below it a line `{END}`");
+        error.help(help).at(&file, 0, 0).into()
+    })
+}
+
+/// The pages that a document links, relative to it.
+fn linked(text: &str) -> impl Iterator<Item = &str> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+    targets.filter(|page| page.ends_with(".md") && !page.contains("://"))
+}
 
 /// Replaces what stands between the markers of `name` in the document at `path`.
 ///
@@ -34,8 +67,14 @@ pub(super) fn update(path: &Path, name: &str, block: &str) -> Result<(), Failure
     Ok(output::write_file(path, |out| out.write_all(text.as_bytes()))?)
 }
 
+fn begin(name: &str) -> String {
+    format!("<!-- results: {name} -->")
+}
+
+const END: &str = "<!-- end -->";
+
 fn replaced(text: &str, name: &str, block: &str) -> Result<String, InputError> {
-    let (begin, end) = (format!("<!-- results: {name} -->"), "<!-- end -->");
+    let (begin, end) = (begin(name), END);
     let Some((head, rest)) = text.split_once(&begin) else {
         let error = InputError::new("no place for these results", format!("a line `{begin}`"));
         return Err(error.help(format!("add it, and below it a line `{end}`")));
@@ -234,5 +273,21 @@ mod tests {
         assert!(replaced(&other, "y", "").is_err(), "what follows is of z");
         let error = replaced(PAGE, "y", "").unwrap_err();
         assert_eq!((error.line, error.found.contains("without an end")), (6, true), "{error}");
+    }
+
+    #[test]
+    fn results_go_to_the_page_that_has_their_place() {
+        let root = std::env::temp_dir().join(format!("headrace-pages-{}", std::process::id()));
+        fs::create_dir_all(root.join("sub")).unwrap();
+        let first = root.join("first.md");
+        let links = "[a](https://x.org/a.md) [b](gone.md) [c](sub/c.md#d) <!-- results: own -->\n";
+        fs::write(&first, links).unwrap();
+        fs::write(root.join("sub/c.md"), "<!-- results: x -->\n<!-- end -->\n").unwrap();
+        assert_eq!(place(&first, "own").unwrap(), first);
+        assert_eq!(place(&first, "x").unwrap(), root.join("sub/c.md"));
+        let Err(Failure::Input(error)) = place(&first, "y") else { panic!("a place for y") };
+        assert!(error.to_string().contains("first.md"), "{error}");
+        assert!(format!("{error:?}").contains("2 pages that it links"), "{error:?}");
+        fs::remove_dir_all(&root).unwrap();
     }
 }

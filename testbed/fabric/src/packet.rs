@@ -43,7 +43,7 @@ impl Flags {
     pub const ECT: Self = Self(1);
     /// Marked: congestion was experienced.
     pub const CE: Self = Self(1 << 1);
-    /// May lose its payload instead of being dropped.
+    /// May lose its payload instead of being dropped; a control packet yields to all others.
     pub const TRIMMABLE: Self = Self(1 << 2);
     /// Some bits were flipped on the way; the driver decides what that means.
     pub const CORRUPT: Self = Self(1 << 3);
@@ -135,12 +135,25 @@ impl Packet {
         }
     }
 
-    /// Whether it is data that yields to every other packet.
+    /// Whether it yields to every other packet: data of the last rank, and control packets that
+    /// [`Packet::yielding`] has made.
     #[inline]
     #[must_use]
     pub const fn yields(&self) -> bool {
-        let may_have_rank = self.is_data() && !self.flags.has(Flags::TRIMMABLE);
-        may_have_rank && self.trim_len == Self::LAST_RANK
+        let trimmable = self.flags.has(Flags::TRIMMABLE);
+        if self.is_data() {
+            !trimmable && self.trim_len == Self::LAST_RANK
+        } else {
+            trimmable && matches!(self.class(), TrafficClass::Control)
+        }
+    }
+
+    /// The control packet, so that it yields to every other packet.
+    #[must_use]
+    pub fn yielding(mut self) -> Self {
+        debug_assert!(matches!(self.class(), TrafficClass::Control));
+        self.flags = self.flags.with(Flags::TRIMMABLE);
+        self
     }
 
     /// The packet of a flow that has `left` segments to send, this one among them: it has a rank by

@@ -229,9 +229,13 @@ impl Zeropod {
         }
     }
 
-    /// The next request and when it leaves, if there is one to be made at `now`: one that asks for
-    /// nothing only where `anyway` says so.
-    fn request(&mut self, now: Instant, anyway: bool) -> Option<(Instant, Rts)> {
+    /// The next request, when it leaves and to which scheduler, if there is one to be made at
+    /// `now`: one that asks for nothing only where `anyway` says so.
+    fn request(&mut self, now: Instant, anyway: bool) -> Option<(Instant, HostId, Rts)> {
+        let last = self.last_request(now);
+        if last.is_some() {
+            return last;
+        }
         let (epoch, at) = self.due_request(now)?;
         let arrived = self.arrivals.take(epoch);
         let wants = !self.dirty.is_empty() || self.awaited.has_overdue();
@@ -249,7 +253,8 @@ impl Zeropod {
         #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
         let epoch = epoch as u32;
         let (mice, mice_len) = (self.mice, self.mice_len);
-        Some((at, Rts { term: self.term, epoch, update, arrived, mice, mice_len }))
+        let rts = Rts { term: self.term, epoch, update, arrived, mice, mice_len };
+        Some((at, self.seat.scheduler, rts))
     }
 
     /// The next demand that has grown, and the bytes asked for it so far.

@@ -143,11 +143,14 @@ fn threads(plan: &Plan, coupled: bool, explains: bool) -> (usize, Vec<Adapted>) 
     } else if explains {
         (1, "the journal of a run that explains itself is in the order of time")
     } else {
-        let pods = usize::from(plan.settings.sched_params.zeropod.pods.max(1));
-        let cuts = plan.ranks_data() == Some(Ranks::Granted)
-            && plan.settings.sched_params.zeropod.optimistic > 0;
-        let most = if cuts { pods } else { usize::MAX };
-        (most, "a cell without a grant is cut off while it is on a link inside its pod")
+        let params = &plan.settings.sched_params.zeropod;
+        let most = match plan.ranks_data() {
+            // Answers of a scheduler that takes over go to Cores, too.
+            Some(Ranks::Granted) if params.backup > 0 => 1,
+            Some(Ranks::Granted) if params.optimistic > 0 => usize::from(params.pods.max(1)),
+            _ => usize::MAX,
+        };
+        (most, "a packet that yields is cut off while it is on a link")
     };
     if wanted <= most {
         return (wanted, Vec::new());

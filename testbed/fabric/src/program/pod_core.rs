@@ -224,12 +224,12 @@ impl Relay {
         }
         let (paused, port) = (self.paused, &mut self.ports[pod]);
         let rts = port.client.poll_request(now, port.reports(paused));
-        if let Some(rts) = rts {
-            let delivered = port.delivered.pop_front();
+        if let Some((to, rts)) = rts {
+            let delivered = port.delivered_for(to);
             port.named = paused;
             let (term, epoch, update) = (rts.term, rts.epoch, rts.update);
             let rts = CoreRts { term, epoch, update, paused, delivered };
-            port.ask(&rts, out, cx);
+            port.ask(to, &rts, out, cx);
         }
         let timer = port.client.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
         port.due = timer.min(slot_at);
@@ -300,12 +300,17 @@ impl Port {
         }
     }
 
-    /// Sends a request to the scheduler of the pod.
-    fn ask(&self, rts: &CoreRts, out: PortId, cx: &mut Context<'_>) {
-        let seat = self.client.seat();
-        let number = EntropyValue(seat.number);
+    /// The next delivery that a request to a scheduler reports: none to one that serves no more.
+    fn delivered_for(&mut self, scheduler: HostId) -> Option<(u16, Delivered)> {
+        let serves = self.client.seat().scheduler == scheduler;
+        if serves { self.delivered.pop_front() } else { None }
+    }
+
+    /// Sends a request to a scheduler of the pod.
+    fn ask(&self, peer: HostId, rts: &CoreRts, out: PortId, cx: &mut Context<'_>) {
+        let number = EntropyValue(self.client.seat().number);
         let hdr = Header::new(number, FlowId::UNKNOWN, Body::Note(rts.note()));
-        let segment = TxSegment { hdr, payload: PayloadRef::NONE, peer: seat.scheduler };
+        let segment = TxSegment { hdr, payload: PayloadRef::NONE, peer };
         if let Some(packet) = cx.make(&segment, &Ext::VACANT, self.address) {
             cx.send(out, packet);
         }

@@ -79,8 +79,13 @@ struct Pod {
     delivered: Vec<VecDeque<Delivered>>,
     /// Members that get an answer with the next ones, if only to say that the scheduler is there.
     owed: Vec<bool>,
-    /// Answers that wait for their instant, ascending.
-    answers: VecDeque<(Instant, u16, Schd)>,
+    /// The first epoch that the term may grant. In windows before it cells may be under way that
+    /// an earlier term granted, so answers yield to them there.
+    fence: u64,
+    /// Members that have not asked in this term, all to be notified of it until the fence.
+    unaware: Vec<bool>,
+    /// Answers that wait for their instant, ascending, and whether they yield.
+    answers: VecDeque<(Instant, u16, Schd, bool)>,
 }
 
 const NEVER: u64 = u64::MAX;
@@ -159,7 +164,8 @@ impl Pod {
         };
         let at = self.timing.start(window) + from + self.timing.answer_at(own, peer);
         let term = u16::try_from(self.scheduler.term()).unwrap_or(u16::MAX);
-        self.answers.push_back((at, member, Schd { term, grant, receipt, standing, delivered }));
+        let schd = Schd { term, grant, receipt, standing, delivered };
+        self.answers.push_back((at, member, schd, window < self.fence));
     }
 
     /// The scheduler of the pod whose switches the links lead to; `None` when its settings do not
@@ -176,7 +182,7 @@ impl Pod {
         Some(Self {
             members,
             timing,
-            terms: Terms::of(setup),
+            terms: Terms::of(setup, &timing),
             scheduler,
             requests: VecDeque::with_capacity(count * usize::from(REQUESTS_MAX)),
             waiting: vec![0; count],
@@ -188,6 +194,8 @@ impl Pod {
             grants: vec![VecDeque::new(); count],
             delivered: vec![VecDeque::with_capacity(runs); members.hosts()],
             owed: vec![false; count],
+            fence: 0,
+            unaware: vec![false; count],
             answers: VecDeque::with_capacity(count),
         })
     }
@@ -223,14 +231,19 @@ impl Pod {
             return Err(Refused::TooManyWaiting);
         }
         let term = asked.rts.term.into();
-        match self.terms.on_request(term, self.scheduler.term(), own)? {
+        let counts_in = epoch + self.timing.to_decision;
+        match self.terms.on_request(term, self.scheduler.term(), counts_in, own)? {
             TermStep::Goes => {}
             TermStep::Begins(term) => self.begin_term(term, own),
+            TermStep::Ends => {
+                self.stop();
+                return Ok(());
+            }
         }
         let Some(waiting) = self.waiting.get_mut(usize::from(member)) else { return Ok(()) };
         *waiting += 1;
         // One that comes too late for its decision counts in the next one.
-        let decision = (epoch + self.timing.to_decision).max(self.timing.epoch_at(now) + 1);
+        let decision = counts_in.max(own + 1);
         let first = self.decided.map_or(0, |decided| decided + 1);
         self.next = self.next.min(decision).max(first);
         let behind = self.requests.partition_point(|(other, ..)| *other <= epoch);
@@ -309,6 +322,9 @@ impl Pod {
         let window = self.window_of(decision);
         let counts = self.scheduler.handle_rts(&request, decision);
         // A host that was not notified of the term is notified now.
+        if u32::from(rts.term) == self.scheduler.term() {
+            self.unaware[usize::from(member)] = false;
+        }
         let unheard = rts.term != 0 && u32::from(rts.term) < self.scheduler.term();
         if self.terms.guarded || (!counts && unheard) {
             self.owed[usize::from(member)] = true;
@@ -403,13 +419,14 @@ impl Pod {
                 self.open_window(due);
             }
         }
+        self.notify_unaware(window);
         for member in 0..self.grants.len() {
             self.place_answer(window, u16::try_from(member).unwrap_or(u16::MAX));
         }
         while self.standings.front().is_some_and(|(due, ..)| *due <= window) {
             self.standings.pop_front();
         }
-        self.answers.make_contiguous().sort_by_key(|(at, member, _)| (*at, *member));
+        self.answers.make_contiguous().sort_by_key(|(at, member, ..)| (*at, *member));
     }
 }
 
@@ -485,10 +502,12 @@ impl PodScheduler {
         Ok((member, asked))
     }
 
-    fn send(&self, client: Client, schd: &Schd, members: &Members, cx: &mut Context<'_>) {
+    fn send(&self, (member, schd): (u16, &Schd), yields: bool, pod: &Pod, cx: &mut Context<'_>) {
+        let (members, client) = (&pod.members, pod.members.client(member));
         let hdr = Header::new(EntropyValue(0), FlowId::UNKNOWN, Body::Note(schd.note()));
         let segment = TxSegment { hdr, payload: PayloadRef::NONE, peer: members.address(client) };
         if let Some(packet) = cx.make(&segment, &Ext::VACANT, self.address) {
+            let packet = if yields { packet.yielding() } else { packet };
             cx.send(members.port(client), packet);
         }
     }
@@ -541,8 +560,8 @@ impl Program for PodScheduler {
                 pod.decide();
             } else if window <= answer {
                 pod.place_answers();
-            } else if let Some((_, member, schd)) = pod.answers.pop_front() {
-                self.send(pod.members.client(member), &schd, &pod.members, cx);
+            } else if let Some((_, member, schd, yields)) = pod.answers.pop_front() {
+                self.send((member, &schd), yields, &pod, cx);
             }
         }
         self.pod = Some(pod);

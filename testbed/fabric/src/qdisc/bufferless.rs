@@ -4,9 +4,10 @@
 //! loss is a bug; it is counted by its own reason, and a run with one fails its audit. A pause of
 //! the link holds data back, and so loses it.
 //!
-//! Data that yields ([`Packet::yields`], cells that left without a grant, IV-B3) is lost where the
-//! link is busy, and is cut off where another packet comes that does not yield. Both are expected
-//! and have a reason of their own; the other packet leaves as if it had met an idle link.
+//! A packet that yields ([`Packet::yields`]: cells that left without a grant, IV-B3, and answers of
+//! a scheduler that does not know what another one has granted) is lost where the link is busy, and
+//! is cut off where another packet comes that does not yield. Both are expected and have a reason
+//! of their own; the other packet leaves as if it had met an idle link.
 
 use transport::{Bytes, DropReason, Instant, Rate, Rng};
 
@@ -132,6 +133,8 @@ mod tests {
         let (at, mut rng) = (Instant::from_ps, Rng::new(1));
         let yields = |handle| cell(handle).ranked_by(u32::MAX);
         assert!(yields(0).yields() && !cell(0).yields());
+        let control = Packet { flags: Flags::of(TrafficClass::Control), ..cell(0) };
+        assert!(control.yielding().yields() && !control.yields());
         let yielded = Verdict::Dropped(DropReason::Optimistic);
 
         // Behind a cell with a slot it finds the link busy, and so it does behind its own kind.

@@ -66,12 +66,12 @@ impl Protocol for Zeropod {
     fn poll_control(&mut self, now: Instant, _until: Instant, out: &mut Burst<TxSegment>) {
         self.advance(now);
         if out.room() > 0
-            && let Some((at, rts)) = self.request(now, false)
+            && let Some((at, peer, rts)) = self.request(now, false)
         {
             // There is one way to the scheduler, so the entropy value says who asks.
             let number = EntropyValue(self.seat.number);
             let hdr = Header::new(number, FlowId::UNKNOWN, Body::Note(rts.note()));
-            let segment = TxSegment { hdr, payload: PayloadRef::NONE, peer: self.seat.scheduler };
+            let segment = TxSegment { hdr, payload: PayloadRef::NONE, peer };
             if at > now {
                 out.push_at(segment, at);
             } else {
@@ -81,7 +81,7 @@ impl Protocol for Zeropod {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let asks = !self.dirty.is_empty() || self.awaited.has_overdue();
+        let asks = !self.dirty.is_empty() || self.awaited.has_overdue() || self.has_former();
         let request = asks.then(|| self.next_request(0, self.asked_at));
         let receipt = self.arrivals.due().map(|epoch| self.next_request(epoch, self.asked_at));
         let granted = self.grants.first().map(|epoch| self.start(epoch));

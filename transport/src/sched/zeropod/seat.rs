@@ -37,12 +37,12 @@ impl Zeropod {
         self.queues.open(flow, to)
     }
 
-    /// The request that leaves at `now`, if there is one: one that asks for nothing only where
-    /// `anyway` says so. For ends that put more into a request than a host does; poll
-    /// [`Zeropod::next_request_at`] afterwards.
-    pub fn poll_request(&mut self, now: Instant, anyway: bool) -> Option<Rts> {
+    /// The request that leaves at `now` and its scheduler, if there is one: one that asks for
+    /// nothing only where `anyway` says so. For ends that put more into a request than a host does;
+    /// poll [`Zeropod::next_request_at`] afterwards.
+    pub fn poll_request(&mut self, now: Instant, anyway: bool) -> Option<(HostId, Rts)> {
         self.advance(now);
-        self.request(now, anyway).map(|(_, rts)| rts)
+        self.request(now, anyway).map(|(_, to, rts)| (to, rts))
     }
 
     /// The next instant at which a request may leave, after the last one asked for.

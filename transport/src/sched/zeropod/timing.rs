@@ -17,6 +17,13 @@
 use crate::time::{Duration, Instant, Rate};
 use crate::units::Bytes;
 
+/// Epochs between requests of a host that waits, where its pod has a backup.
+pub const ASK_EVERY: u64 = 4;
+
+/// Decisions without a request that counts in them, while demands are open, after which a scheduler
+/// with a backup stops: one of two requests in a row may be lost.
+pub const SILENT_MAX: u64 = 2 * ASK_EVERY;
+
 /// The inputs of the timing of a pod.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Terms {
@@ -77,6 +84,9 @@ pub struct Timing {
     pub lead: u64,
     /// Epochs from the one in which cells are sent to the request that reports their arrival.
     pub to_receipt: u64,
+    /// Epochs from the one in which a request leaves to the one at whose beginning its answer is
+    /// there, where a scheduler answers every request.
+    pub round_trip: u64,
     /// How long before its departure a host makes a packet. An answer is there twice as long before
     /// its epoch, and a cell before the request that reports it: as late as once as long may a host
     /// look for what has arrived.
@@ -108,6 +118,11 @@ impl Timing {
         let to_core = (core_answers_at + last_layer + control_flight).saturating_sub(hop);
         let core_lead =
             if terms.layers > 0 { to_core_answers + epochs(to_core + early) } else { 0 };
+        let to_decision = epochs(last_slot + control_flight);
+        // Answers leave in the window that opens within an epoch from the decision on. Where there
+        // are Cores, it opens with answers to these, a hop before those to hosts.
+        let behind = if terms.layers > 0 { hop } else { Duration::ZERO };
+        let to_answer = epoch + behind + last_slot + control_flight + early;
         Self {
             cell,
             control,
@@ -118,11 +133,12 @@ impl Timing {
             control_flight,
             answers_at,
             core_answers_at,
-            to_decision: epochs(last_slot + control_flight),
+            to_decision,
             to_answers,
             to_core_answers,
             lead: lead.max(core_lead),
             to_receipt: epochs(cell * (cells - 1) + control * 2 + flight + early),
+            round_trip: to_decision + epochs(to_answer),
             early: terms.early,
         }
     }
@@ -131,6 +147,29 @@ impl Timing {
     #[must_use]
     pub const fn request_to_data(&self) -> u64 {
         self.to_decision + self.lead
+    }
+
+    /// Epochs without an answer after which a host turns to the other scheduler of its pod, from
+    /// the first request on that got none.
+    ///
+    /// Where a scheduler is cut off, its last grants are for epochs before the first for which the
+    /// other one grants, even if no packet of the other one arrives. Say it is cut off in epoch c.
+    /// A request that it got counts in decision c + 2 at the latest, so it decides up to
+    /// c + 2 + [`SILENT_MAX`]. The first request that is not answered leaves in epoch
+    /// c + 1 - `round_trip` or later, so the other one begins in c + 1 + [`SILENT_MAX`] at the
+    /// earliest, and grants from `lead` + 2 epochs later on: for an epoch later than the last of
+    /// the first one's, which is `lead` epochs behind its last decision.
+    #[must_use]
+    pub const fn patience(&self) -> u64 {
+        SILENT_MAX + self.round_trip
+    }
+
+    /// The first epoch that a scheduler grants which begins a term in `epoch`: behind what another
+    /// one may have granted that stops now, and what it still sends until a host stops it.
+    #[must_use]
+    pub const fn fence(&self, epoch: u64) -> u64 {
+        let stopped = 2 * self.to_decision;
+        epoch + 2 + if self.lead > stopped { self.lead } else { stopped }
     }
 
     /// The epoch of an instant at hosts.
@@ -230,6 +269,44 @@ mod tests {
                     assert!(answers >= terms.delay);
                     let core_epoch = timing.epoch * timing.lead + timing.hop;
                     assert!(answers + slot + timing.control_flight <= core_epoch);
+                }
+            }
+        }
+    }
+
+    /// At whatever instant a scheduler is cut off: its last grant, and the first one of the
+    /// scheduler that a host turns to then.
+    #[test]
+    fn a_scheduler_that_is_cut_off_has_stopped_when_the_other_one_grants() {
+        for (gbps, cells, delay) in [(100, 16, 15), (100, 32, 5), (200, 32, 5), (400, 3, 1)] {
+            for (layers, early) in [(0, 0), (0, 300), (2, 0), (4, 2500)] {
+                let early = Duration::from_ns(early);
+                let terms = Terms { layers, early, ..terms(gbps, cells, delay) };
+                let timing = Timing::new(&terms);
+                let opens = if layers > 0 { timing.core_answers_at } else { timing.answers_at };
+                let opened = opens.as_ps() / timing.epoch.as_ps();
+                for step in 0..200 {
+                    let cut = timing.start(100) + timing.epoch * step / 200;
+                    // The first host's request goes before the others'.
+                    let got = |epoch: &u64| {
+                        timing.start(*epoch) + timing.request_at(0, None) + timing.control_flight
+                            <= cut
+                    };
+                    let last = (0..=100).filter(got).max().unwrap() + timing.to_decision;
+                    let granted = last + SILENT_MAX + timing.lead;
+                    // The last host's answer comes after the others'.
+                    let is_answered = |epoch: &u64| {
+                        let decision = timing.start(epoch + timing.to_decision);
+                        let window = timing.epoch_at(decision).saturating_sub(opened);
+                        debug_assert!(timing.start(window) + opens >= decision);
+                        let leaves = timing.start(window) + timing.answers_at;
+                        let at = leaves + timing.answer_at(cells, Some(0)) + timing.control_flight;
+                        at + early <= cut
+                    };
+                    let unanswered = (0..=100).find(|epoch| !is_answered(epoch)).unwrap();
+                    let other = timing.fence(unanswered + timing.patience());
+                    assert!(granted < other, "{terms:?}: {granted} and {other}");
+                    assert!(other < granted + timing.round_trip, "{terms:?}: later than needed");
                 }
             }
         }

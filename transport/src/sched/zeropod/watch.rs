@@ -2,18 +2,27 @@
 //!
 //! Source: \[zeropod\] IV-E names a second scheduler; terms and fences are ours. Where a pod has a
 //! backup, its schedulers answer every request, and hosts that wait for a grant send one at least
-//! every few epochs. A host that gets no answer for as long as a demand takes asks the other
-//! scheduler to begin the next term of its own: odd terms are the first one's, even ones the
-//! backup's, so no term has two schedulers. A host that gets an answer of a later term forgets
-//! what it was granted in earlier ones, and asks for all that waits anew.
+//! every few epochs. A host that gets no answer for longer than a scheduler goes on without
+//! requests asks the other scheduler to begin the next term of its own: odd terms are the first
+//! one's, even ones the backup's, so no term has two schedulers. A host that gets an answer of a
+//! later term forgets what it was granted in earlier ones, and asks for all that waits anew.
+//!
+//! A host that turns to another scheduler, or is turned to it by its answer, sends one request to
+//! the former one as well: that one stops.
+//!
+//! Where neither scheduler answers, a host asks one after the other. Its patience doubles then, so
+//! that terms, which must not fall again, do not run out.
 
-use super::{Odd, Zeropod};
+use super::timing::ASK_EVERY;
+use super::{Odd, Rts, Zeropod};
 use crate::time::{Duration, Instant};
 use crate::units::HostId;
 use crate::wire::pod::Schd;
 
-/// Epochs between requests of a host that waits, where its pod has a backup.
-pub(super) const ASK_EVERY: u64 = 4;
+/// Schedulers that a host asks in vain before its patience begins to double, and the times that it
+/// doubles at most.
+const ALIKE: u32 = 3;
+const DOUBLINGS: u32 = 14;
 
 /// The first term after `term` of a scheduler that is a backup or not. Terms are below 2^16.
 #[must_use]
@@ -31,11 +40,16 @@ pub(super) struct PodWatch {
     other_is_backup: bool,
     /// The epoch of the first request since the last answer.
     unanswered: Option<u64>,
+    /// Schedulers asked since the last answer, beyond the first.
+    tries: u32,
+    /// The former scheduler, which is to be notified that it is.
+    former: Option<HostId>,
     /// The epoch of the last request.
     asked: u64,
-    /// The last epoch of a grant.
+    /// The last epoch of a grant, none that was forgotten.
     pub(super) granted: u64,
-    /// Since when nothing has been granted, from a change of terms to the next grant.
+    /// Since when nothing has been granted, from a change of terms in which something waited to the
+    /// next grant.
     silent_since: Option<Instant>,
 }
 
@@ -46,6 +60,8 @@ impl PodWatch {
             other,
             other_is_backup: true,
             unanswered: None,
+            tries: 0,
+            former: None,
             asked: 0,
             granted: 0,
             silent_since: None,
@@ -70,7 +86,8 @@ impl Zeropod {
         }
         self.watch.asked = epoch;
         let since = *self.watch.unanswered.get_or_insert(epoch);
-        if epoch < since + self.timing.request_to_data() {
+        let doublings = self.watch.tries.saturating_sub(ALIKE).min(DOUBLINGS);
+        if epoch < since + (self.timing.patience() << doublings) {
             return;
         }
         let Some(other) = self.watch.other else { return };
@@ -79,6 +96,7 @@ impl Zeropod {
             self.turn_to(other);
             self.begin_term(term);
             self.watch.unanswered = Some(epoch);
+            self.watch.tries += 1;
         }
     }
 
@@ -90,9 +108,29 @@ impl Zeropod {
     fn turn_to(&mut self, scheduler: HostId) {
         if self.seat.scheduler != scheduler {
             self.watch.other = Some(self.seat.scheduler);
+            self.watch.former = Some(self.seat.scheduler);
             self.watch.other_is_backup = !self.watch.other_is_backup;
             self.seat.scheduler = scheduler;
         }
+    }
+
+    /// Whether a former scheduler is to be notified that it is.
+    pub(super) const fn has_former(&self) -> bool {
+        self.watch.former.is_some()
+    }
+
+    /// The request that notifies a former scheduler: it asks for nothing, in the present term.
+    pub(super) fn last_request(&mut self, now: Instant) -> Option<(Instant, HostId, Rts)> {
+        let former = self.watch.former?;
+        let (epoch, at) = self.due_request(now)?;
+        self.watch.former = None;
+        self.request_from = epoch + 1;
+        self.counts.requests += 1;
+        let mice = [Rts::NO_MOUSE; _];
+        #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
+        let epoch = epoch as u32;
+        let rts = Rts { term: self.term, epoch, update: None, arrived: 0, mice, mice_len: 0 };
+        Some((at, former, rts))
     }
 
     /// Whether a host may be a scheduler of this pod.
@@ -108,7 +146,7 @@ impl Zeropod {
             return Err(Odd::OldTerm);
         }
         self.turn_to(from);
-        self.watch.unanswered = None;
+        (self.watch.unanswered, self.watch.tries) = (None, 0);
         if is_later && self.term != 0 {
             self.begin_term(schd.term);
         }
@@ -118,9 +156,7 @@ impl Zeropod {
 
     /// Forgets what was granted in earlier terms, and asks for all that waits anew.
     fn begin_term(&mut self, term: u16) {
-        let since = self.watch.unanswered.unwrap_or(self.epoch);
-        let since = self.start(since.max(self.watch.granted + 1));
-        self.watch.silent_since.get_or_insert(since);
+        self.watch.granted = self.watch.granted.min(self.epoch);
         self.term = term;
         self.end_filling();
         while let Some((_, grant)) = self.grants.take_until(u64::MAX) {
@@ -133,6 +169,11 @@ impl Zeropod {
             let queue = self.queues.queue(place);
             (queue.asked, queue.granted, queue.tries) = (0, 0, 0);
             self.review(place);
+        }
+        if !self.dirty.is_empty() {
+            let since = self.watch.unanswered.unwrap_or(self.epoch);
+            let since = self.start(since.max(self.watch.granted + 1));
+            self.watch.silent_since.get_or_insert(since);
         }
     }
 

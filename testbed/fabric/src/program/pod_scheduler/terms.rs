@@ -6,26 +6,28 @@
 //!
 //! - A scheduler that restarts has forgotten everything. It waits until all that it may have
 //!   granted before is over.
+//! - Where cells of an earlier term are still under way, a scheduler does not know which gaps they
+//!   leave. Its answers yield to them, and so it repeats that its term has begun until the fence.
+//! - A host that turns to another scheduler says so to the former one, which stops.
 //! - A scheduler with a backup answers every request, so that hosts notice when it is gone. One
-//!   that gets no requests for longer than hosts wait between theirs is cut off: it stops before
-//!   hosts turn to the backup.
+//!   that gets no requests for longer than hosts wait between theirs is cut off: it stops so soon
+//!   that its grants end before those of the backup begin, see [`Timing::patience`].
+//! - A host's term rises by one each [`Timing::patience`] epochs at most. So a scheduler that was
+//!   gone for long takes a term that is further ahead than one that was not.
 
 use std::collections::VecDeque;
 
 use transport::Instant;
 use transport::sched::zeropod::next_term;
-use transport::sched::zeropod::timing::Timing;
+use transport::sched::zeropod::timing::{SILENT_MAX, Timing};
 use transport_pod::scheduler::Refused;
 
 use super::{NEVER, Pod};
 use crate::program::Setup;
 
-/// Epochs without requests after which a scheduler with a backup stops, while demands are open:
-/// hosts that wait ask more often, and turn to the backup later.
-const SILENT_MAX: u64 = 16;
-
-/// Terms that a request may be ahead of a scheduler's: it may have missed some.
-const AHEAD_MAX: u32 = 16;
+/// Terms that a request may be ahead of a scheduler's, beyond those that the time since the last
+/// request explains.
+const AHEAD_MAX: u64 = 16;
 
 /// The state of one scheduler among those of its pod.
 #[derive(Clone, Debug)]
@@ -41,8 +43,10 @@ pub(super) struct Terms {
     pub(super) serves: bool,
     /// The first epoch in which it may begin a term.
     from: u64,
-    /// The epoch of the last request.
-    asked_in: u64,
+    /// The decision that the last request counts in.
+    asked_for: u64,
+    /// Epochs after which a host turns to the other scheduler.
+    patience: u64,
 }
 
 /// What a request does to its scheduler.
@@ -52,6 +56,8 @@ pub(super) enum TermStep {
     Goes,
     /// The request begins this term.
     Begins(u32),
+    /// The request is of a term of the other scheduler's, which has taken over.
+    Ends,
 }
 
 impl Pod {
@@ -66,10 +72,23 @@ impl Pod {
     /// is over: it has stopped, or is down, for longer than its grants reach.
     pub(super) fn begin_term(&mut self, term: u32, epoch: u64) {
         self.clear();
-        if self.scheduler.begin_term(term, epoch + self.timing.lead + 2) {
-            self.owed.fill(true);
+        let fence = self.timing.fence(epoch);
+        if self.scheduler.begin_term(term, fence) {
+            self.fence = fence;
+            self.unaware.fill(true);
             self.open_window(self.window_of(epoch + 1));
         }
+    }
+
+    /// Notifies members of the term in `window`, and again in the next one, as these answers yield.
+    pub(super) fn notify_unaware(&mut self, window: u64) {
+        if window >= self.fence || !self.unaware.contains(&true) {
+            return;
+        }
+        for (owed, unaware) in self.owed.iter_mut().zip(&self.unaware) {
+            *owed |= unaware;
+        }
+        self.open_window(window + 1);
     }
 
     /// Serves no more until a host asks for another term.
@@ -89,20 +108,22 @@ impl Pod {
         self.grants.iter_mut().for_each(VecDeque::clear);
         self.delivered.iter_mut().for_each(VecDeque::clear);
         self.owed.fill(false);
+        self.unaware.fill(false);
         self.answers.clear();
     }
 }
 
 impl Terms {
     /// The state of the scheduler that is made by `setup`.
-    pub(super) fn of(setup: &Setup<'_>) -> Self {
+    pub(super) fn of(setup: &Setup<'_>, timing: &Timing) -> Self {
         let backup = setup.sched.zeropod.backup;
-        Self::new(backup > 0 && setup.address.0 >= backup, backup > 0, setup.outages)
+        let is_backup = backup > 0 && setup.address.0 >= backup;
+        Self::new(is_backup, backup > 0, setup.outages, timing.patience())
     }
 
-    fn new(backup: bool, guarded: bool, outages: &[(Instant, Instant)]) -> Self {
-        let outages = outages.into();
-        Self { backup, guarded, outages, begun: 0, serves: !backup, from: 0, asked_in: 0 }
+    fn new(backup: bool, guarded: bool, outages: &[(Instant, Instant)], patience: u64) -> Self {
+        let (outages, serves) = (outages.into(), !backup);
+        Self { backup, guarded, outages, begun: 0, serves, from: 0, asked_for: 0, patience }
     }
 
     /// Whether the scheduler is down at `now`.
@@ -121,25 +142,31 @@ impl Terms {
             self.begun += 1;
             self.serves = false;
             if *until < Instant::FAR_FUTURE {
-                self.from = timing.epoch_at(*until) + timing.lead + 2;
+                self.from = timing.fence(timing.epoch_at(*until));
             }
         }
         self.begun > before
     }
 
-    /// A request of `term` has come in `epoch`, while the scheduler's last term is `own`.
+    /// A request of `term` has come in `epoch`, while the scheduler's last term is `own`; in time,
+    /// it counts in `decision`.
     pub(super) fn on_request(
         &mut self,
         term: u32,
         own: u32,
+        decision: u64,
         epoch: u64,
     ) -> Result<TermStep, Refused> {
         // Where there are two schedulers, hosts say which one is to begin a term.
-        let asked =
-            term > own && term <= own + AHEAD_MAX && next_term(term - 1, self.backup) == term;
+        let ahead = AHEAD_MAX + decision.saturating_sub(self.asked_for) / self.patience;
+        let plausible = term > own && u64::from(term - own) <= ahead;
+        let asked = plausible && next_term(term - 1, self.backup) == term;
+        if self.guarded && self.serves && plausible && !asked {
+            return Ok(TermStep::Ends);
+        }
         let begins = if self.guarded { asked } else { !self.serves };
         if !begins && self.serves {
-            self.asked_in = epoch;
+            self.asked_for = self.asked_for.max(decision);
             return Ok(TermStep::Goes);
         }
         if !begins || epoch < self.from {
@@ -149,13 +176,13 @@ impl Terms {
         if next >= 1 << 16 {
             return Err(Refused::FutureTerm);
         }
-        (self.serves, self.asked_in) = (true, epoch);
+        (self.serves, self.asked_for) = (true, decision);
         Ok(TermStep::Begins(next))
     }
 
-    /// Whether the scheduler, with demands open in `epoch`, is cut off and has to stop.
-    pub(super) fn is_cut_off(&self, epoch: u64) -> bool {
-        self.guarded && epoch.saturating_sub(self.asked_in) > SILENT_MAX
+    /// Whether the scheduler, with demands open at `decision`, is cut off and has to stop.
+    pub(super) fn is_cut_off(&self, decision: u64) -> bool {
+        self.guarded && decision.saturating_sub(self.asked_for) > SILENT_MAX
     }
 }
 
@@ -164,37 +191,77 @@ mod tests {
     use super::*;
 
     const OWN: u32 = 1;
+    const PATIENCE: u64 = 20;
+
+    fn terms(backup: bool, guarded: bool, outages: &[(Instant, Instant)]) -> Terms {
+        Terms::new(backup, guarded, outages, PATIENCE)
+    }
+
+    /// A request in `epoch`, which counts in that one's decision.
+    fn ask(terms: &mut Terms, term: u32, own: u32, epoch: u64) -> Result<TermStep, Refused> {
+        terms.on_request(term, own, epoch, epoch)
+    }
 
     #[test]
     fn a_backup_begins_the_term_that_is_asked_for_and_stays_in_it() {
-        let mut terms = Terms::new(true, true, &[]);
-        assert_eq!(terms.on_request(OWN, OWN, 5), Err(Refused::StandingBy));
-        assert_eq!(terms.on_request(2, OWN, 5), Ok(TermStep::Begins(2)));
-        assert_eq!(terms.on_request(2, 2, 6), Ok(TermStep::Goes));
+        let mut terms = terms(true, true, &[]);
+        assert_eq!(ask(&mut terms, OWN, OWN, 5), Err(Refused::StandingBy));
+        assert_eq!(ask(&mut terms, 2, OWN, 5), Ok(TermStep::Begins(2)));
+        assert_eq!(ask(&mut terms, 2, 2, 6), Ok(TermStep::Goes));
         // A host that was not notified of it.
-        assert_eq!(terms.on_request(1, 2, 7), Ok(TermStep::Goes));
-        // One of the first scheduler's.
-        assert_eq!(terms.on_request(3, 2, 8), Ok(TermStep::Goes), "refused as a future term");
-        assert_eq!(terms.on_request(4, 2, 8), Ok(TermStep::Begins(4)));
-        assert_eq!(terms.on_request(200, 4, 9), Ok(TermStep::Goes), "refused as a future term");
+        assert_eq!(ask(&mut terms, 1, 2, 7), Ok(TermStep::Goes));
+        assert_eq!(ask(&mut terms, 4, 2, 8), Ok(TermStep::Begins(4)));
+        assert_eq!(ask(&mut terms, 200, 4, 9), Ok(TermStep::Goes), "refused as a future term");
+    }
+
+    #[test]
+    fn a_scheduler_stops_when_the_other_one_has_taken_over() {
+        for backup in [false, true] {
+            let mut terms = terms(backup, true, &[]);
+            let own = 3 + u32::from(backup);
+            assert_eq!(ask(&mut terms, own, 1, 5), Ok(TermStep::Begins(own)));
+            assert_eq!(ask(&mut terms, own + 1, own, 6), Ok(TermStep::Ends));
+            terms.serves = false;
+            assert_eq!(ask(&mut terms, own + 1, own, 6), Err(Refused::StandingBy));
+            assert_eq!(ask(&mut terms, own + 2, own, 7), Ok(TermStep::Begins(own + 2)));
+            // Far from any term that hosts can be in.
+            assert_eq!(ask(&mut terms, own + 1001, own + 2, 8), Ok(TermStep::Goes));
+        }
     }
 
     #[test]
     fn without_a_backup_no_host_begins_a_term_but_after_a_restart() {
         let at = Instant::from_ps;
-        let mut terms = Terms::new(false, false, &[(at(100), at(200))]);
-        assert_eq!(terms.on_request(2, OWN, 5), Ok(TermStep::Goes), "refused as a future term");
+        let mut terms = terms(false, false, &[(at(100), at(200))]);
+        assert_eq!(ask(&mut terms, 2, OWN, 5), Ok(TermStep::Goes), "refused as a future term");
         terms.serves = false;
-        assert_eq!(terms.on_request(OWN, OWN, 5), Ok(TermStep::Begins(3)));
+        assert_eq!(ask(&mut terms, OWN, OWN, 5), Ok(TermStep::Begins(3)));
     }
 
     #[test]
     fn one_without_requests_is_cut_off_only_where_there_is_a_backup() {
         for guarded in [false, true] {
-            let mut terms = Terms::new(false, guarded, &[]);
-            assert_eq!(terms.on_request(OWN, OWN, 100), Ok(TermStep::Goes));
+            let mut terms = terms(false, guarded, &[]);
+            assert_eq!(terms.on_request(OWN, OWN, 100, 98), Ok(TermStep::Goes));
             assert!(!terms.is_cut_off(100 + SILENT_MAX));
             assert_eq!(terms.is_cut_off(101 + SILENT_MAX), guarded);
+            // A request that was under way for long says nothing about the present.
+            assert_eq!(terms.on_request(OWN, OWN, 90, 120), Ok(TermStep::Goes));
+            assert_eq!(terms.is_cut_off(101 + SILENT_MAX), guarded);
+        }
+    }
+
+    #[test]
+    fn a_term_may_be_as_far_ahead_as_the_time_since_the_last_request_allows() {
+        let soon = OWN + u32::try_from(AHEAD_MAX).unwrap() + 1;
+        for (epoch, ahead, begins) in
+            [(100, 0, false), (100 + 2 * PATIENCE, 0, true), (100 + 2 * PATIENCE, 2, false)]
+        {
+            let mut terms = terms(true, true, &[]);
+            assert_eq!(ask(&mut terms, 2, OWN, 100), Ok(TermStep::Begins(2)));
+            let step = ask(&mut terms, soon + 2 + ahead, 2, epoch);
+            let expected = if begins { TermStep::Begins(soon + 2 + ahead) } else { TermStep::Goes };
+            assert_eq!(step, Ok(expected), "{epoch}: {ahead} more");
         }
     }
 }

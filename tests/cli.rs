@@ -396,6 +396,22 @@ fn faults_of_links_in_a_real_network_are_refused_and_not_forgotten() {
 }
 
 #[test]
+fn a_manifest_has_the_values_that_follow_from_the_network() {
+    let dir = Dir::new();
+    let out = dir.path("out");
+    let flags = ["--transport", "mlcc", "--topo", "two-dc-leaf:20us,100,1,8", "--out", &out];
+    let ran = headrace(&[&["run", &dir.matrix()], &flags[..]].concat());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let manifest = fs::read_to_string(Path::new(&out).join("manifest.json")).unwrap();
+    let manifest: Value = serde_json::from_str(&manifest).unwrap();
+    let settings = manifest["configuration"].as_array().unwrap();
+    for key in ["far.rtt", "rc.mlcc.rtt_c"] {
+        let setting = settings.iter().find(|setting| setting["key"] == key).unwrap();
+        assert_eq!(setting["source"], "topology", "{setting}");
+    }
+}
+
+#[test]
 fn results_are_files_and_the_same_run_leaves_the_same_flows() {
     let dir = Dir::new();
     let matrix = dir.matrix();

@@ -148,7 +148,7 @@ impl Reader {
             return Err(no_faults().into());
         }
         self.warnings.extend(idle::warnings(args, world, &draft, &plan));
-        self.finish(world, &origin, &draft);
+        self.finish(world, &origin, &plan.draft);
         let Self { warnings, inputs, configuration, .. } = self;
         let observe = observe::of_run(args)?;
         if world != World::Sim && observe.why {

@@ -318,6 +318,22 @@ fn delay_inside_the_site_bounds_the_queues_of_far_flows_and_they_share_fairly() 
 }
 
 #[test]
+fn flows_between_sites_are_far_however_near_the_sites_are() {
+    let set = settings("mlcc", "3ms");
+    let plan = plan(&set, into_the_same_hosts(), "two-dc-leaf:20us,100,1,8");
+    let summary = virtual_time::run(&plan, &mut Unwatched).unwrap().summary;
+    assert!(summary.mlcc.is_some_and(|counts| counts.advised > 100), "{:?}", summary.mlcc);
+    // The loops have the network's round trips, not those of the paper's.
+    let (half, across) = (&plan.settings.rc_params.mlcc, plan.path(HostId(0), HostId(40)).base_rtt);
+    assert!(
+        half.rtt_c.saturating_sub(across) < Duration::from_ns(1) && half.rtt_c >= across,
+        "{:?} {across:?}",
+        half.rtt_c
+    );
+    assert_eq!(half.rtt_d, plan.settings.cc_params.mlcc.rtt_d);
+}
+
+#[test]
 fn a_shared_buffer_of_no_given_size_has_a_bdp_for_each_link_beyond_the_headroom() {
     let set = [("transport", "roce"), ("mtu", "1000"), ("switch.pfc.alpha", "0.125")];
     let buffers = |set: &[(&str, &str)]| {
@@ -368,6 +384,7 @@ fn a_network_without_what_mlcc_needs_is_refused() {
         (&[("switch.program", "none")], TOPOLOGY, &["switch.program", "dci@border", "signal=off"]),
         (&[("switch.program", "dci@border:0")], TOPOLOGY, &["switch.program", "dci@border"]),
         (&[("far.cc", "same"), ("cc", "mlcc")], TOPOLOGY, &["cc", "no border switch", "far.cc"]),
+        (&[("far.rtt", "1us")], TOPOLOGY, &["far.rtt: found 1.000us", "by --set", "leave far.rtt"]),
         (
             &[("cc.mlcc.theta", "300us")],
             TOPOLOGY,

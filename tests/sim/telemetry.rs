@@ -93,6 +93,11 @@ fn telemetry_that_could_not_be_read_is_refused() {
             &["far.lb", "powertcp compares hops", "far.lb=ecmp"],
         ),
         (&[("switch.int", "border")], &["switch.int", "border"]),
+        // Flows across are those with far base RTTs, whatever the topology.
+        (
+            &[("cc", "smartt"), ("far.cc", "hpcc"), ("far.rtt", "1us"), ("switch.int_room", "4")],
+            &["switch.int_room", "room for 5"],
+        ),
     ] {
         let said = refusal(&[&hpcc, set].concat());
         for word in words {

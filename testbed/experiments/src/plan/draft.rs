@@ -384,6 +384,12 @@ impl Draft {
         let whole = |span: Duration| Duration::from_ns(span.as_ps().div_ceil(1000));
         let (site, inter) = (whole(intra), whole(inter));
         let far = if inter > site { whole(intra + Duration::from_ns(1)) } else { FAR_NOWHERE };
+        let of_network = matches!(self.origin("far.rtt"), Origin::Default | Origin::Topology);
+        if of_network && far < inter && self.settings.far.cc == Some(CcKind::Mlcc) {
+            // Flows across follow border switches however near the sites are.
+            self.settings.far.rtt = far;
+            self.origins.insert("far.rtt".to_owned(), Origin::Topology);
+        }
         let facts = NetworkFacts {
             site_rtt: Some(site),
             inter_rtt: Some(inter),

@@ -69,17 +69,18 @@ fn follow_inside(draft: &mut Draft) {
     }
 }
 
-/// Refuses flows whose controller is MLCC where nothing would control them.
+/// Refuses flows whose controller is MLCC where nothing would control them. `cc_at` gives the
+/// controller of flows by the tier at which their path turns.
 pub(super) fn check(
     draft: &Draft,
     config: &Config,
     matrix: &Matrix,
-    tree: &FatTree,
+    (tree, cc_at): (&FatTree, impl Fn(u8) -> CcKind),
 ) -> Result<(), RunError> {
     let far = config.far.cc.unwrap_or(config.cc);
     let spec = tree.spec();
     let crosses = |tier: u8| spec.wan.is_some() && tier == spec.tiers;
-    let takes = |tier| if crosses(tier) { far } else { config.cc } == CcKind::Mlcc;
+    let takes = |tier| cc_at(tier) == CcKind::Mlcc;
     let tiers = matrix.flows.iter().map(|flow| spec.meeting_tier(flow.src, flow.dst));
     let (mut inside, mut across) = (config.cc == CcKind::Mlcc, far == CcKind::Mlcc);
     for tier in tiers {
@@ -88,6 +89,12 @@ pub(super) fn check(
     }
     if !(inside || across) || config.cc_params.mlcc.is_alone() {
         return check_times(draft, config, across);
+    }
+    if inside && config.cc != CcKind::Mlcc {
+        let found = format!("{}, by {}", config.far.rtt, draft.origin("far.rtt"));
+        let expected = "longer than base RTTs inside a site: far.cc `mlcc` is for flows that pass \
+                        border switches";
+        return Err(refused("far.rtt", found, expected.to_owned(), "leave far.rtt out"));
     }
     if inside {
         let found = "cc `mlcc` for flows that pass no border switch".to_owned();

@@ -23,7 +23,6 @@ mod zeropod;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use transport::cc::CcKind;
 use transport::ec::EcKind;
 use transport::sched::SchedKind;
 use transport::wire::addressing::{Addressing, IpVersion};
@@ -122,16 +121,11 @@ impl Plan {
         draft.fit_to(base_rtts[usize::from(topology.tiers - 1)], inter, &facts);
         fabric.programs = draft.switch.programs.clone();
         settings.base_rtt = inter;
+        settings.far.rtt = draft.settings.far.rtt;
         settings.loss = loss_settings(&draft);
         let Settings { cc_params, lb_params, rc_params, sched_params, .. } = draft.acting();
         (settings.cc_params, settings.lb_params) = (cc_params, lb_params);
         (settings.rc_params, settings.sched_params) = (rc_params, sched_params);
-        let site = base_rtts[usize::from(topology.tiers - 1)];
-        let is_unset = draft.origin("far.rtt") == Origin::Default;
-        if settings.far.cc == Some(CcKind::Mlcc) && is_unset && inter > site {
-            // Flows across follow border switches however short the link is.
-            settings.far.rtt = site + Duration::from_ps(1);
-        }
         fabric.sched = settings.sched_params.clone();
         let most = Most::on_one_flow(&matrix, &settings);
         settings.msg_window = settings.msg_window.min(most.messages);
@@ -140,8 +134,12 @@ impl Plan {
         let config = Config::new(settings.clone())?;
         dcsim::check(&draft, &config, &fabric, &blueprint)?;
         labels::check(config.sched, &matrix)?;
-        mlcc::check(&draft, &config, &matrix, &tree)?;
-        telemetry::check(&draft, &config, &matrix, topology)?;
+        let cc_at = |tier: u8| {
+            let base_rtt = base_rtts[usize::from(tier)];
+            config.policies(&Path { base_rtt, ..config.default_path() }).cc
+        };
+        mlcc::check(&draft, &config, &matrix, (&tree, cc_at))?;
+        telemetry::check(&draft, &config, &matrix, (topology, cc_at))?;
         zeropod::check(&draft, &config, &fabric, topology)?;
         checks::check_routing(&draft)?;
         checks::check_cores(&draft, &matrix, topology)?;

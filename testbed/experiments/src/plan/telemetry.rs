@@ -85,12 +85,13 @@ pub(super) fn stamp(
     Ok(())
 }
 
-/// Refuses a run whose controllers would wait for telemetry that never comes.
+/// Refuses a run whose controllers would wait for telemetry that never comes. `cc_at` gives the
+/// controller of flows by the tier at which their path turns.
 pub(super) fn check(
     draft: &Draft,
     config: &Config,
     matrix: &Matrix,
-    topology: &FatTreeSpec,
+    (topology, cc_at): (&FatTreeSpec, impl Fn(u8) -> CcKind),
 ) -> Result<(), RunError> {
     let far = (config.far.cc.unwrap_or(config.cc), config.far.lb.unwrap_or(config.lb));
     for ((cc, lb), key) in [((config.cc, config.lb), "lb"), (far, "far.lb")] {
@@ -99,7 +100,7 @@ pub(super) fn check(
             check_balancer(cc, lb, key)?;
         }
     }
-    check_room(draft, config, matrix, topology)
+    check_room(draft, config, matrix, (topology, cc_at))
 }
 
 fn refused(key: &str, found: String, expected: String, help: &str) -> RunError {
@@ -136,15 +137,14 @@ fn check_room(
     draft: &Draft,
     config: &Config,
     matrix: &Matrix,
-    topology: &FatTreeSpec,
+    (topology, cc_at): (&FatTreeSpec, impl Fn(u8) -> CcKind),
 ) -> Result<(), RunError> {
     if !config.has_int() || draft.int_cut {
         return Ok(());
     }
-    let crosses = |top: u8| topology.wan.is_some() && top == topology.tiers;
-    let of = |top| if crosses(top) { config.far.cc.unwrap_or(config.cc) } else { config.cc };
     let tops = matrix.flows.iter().map(|flow| topology.meeting_tier(flow.src, flow.dst));
-    let read = tops.filter(|top| config.int_always || of(*top).reads_int(&config.cc_params));
+    let reads = |top: u8| config.int_always || cc_at(top).reads_int(&config.cc_params);
+    let read = tops.filter(|top| reads(*top));
     let longest = read.map(|top| hops(draft, topology, top)).max().unwrap_or(0);
     let room = u32::from(config.int_room);
     if longest <= room {

@@ -352,6 +352,16 @@ fn the_doctor_says_what_is_wrong_with_a_file_of_keys() {
 }
 
 #[test]
+fn keys_are_logged_only_where_packets_are_sealed() {
+    for command in
+        [&["run", "incast", "--world", "nic"][..], &["perf", "server"], &["ping", "client"]]
+    {
+        let ran = headrace(&[command, &["--key-log", "/nowhere/log"]].concat());
+        assert!(ran.code == 2 && ran.err.contains("--security"), "{ran:?}");
+    }
+}
+
+#[test]
 fn the_doctor_is_asked_about_queues_of_a_device_alone() {
     let ran = headrace(&["doctor", "--queues", "2"]);
     assert!(ran.code == 2 && ran.err.contains("--device"), "{ran:?}");

@@ -5,6 +5,10 @@
 //! and check nothing.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
+#[cfg(feature = "dpdk")]
+#[path = "dissector/sealed.rs"]
+mod sealed;
+
 use std::collections::BTreeMap;
 use std::num::{NonZeroU8, NonZeroU32};
 use std::path::PathBuf;

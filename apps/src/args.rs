@@ -277,6 +277,10 @@ pub(crate) struct RunArgs {
     /// payloads, psk-auth:FILE leaves them readable. Packets are plain unless given.
     #[arg(long, value_name = "psk:FILE")]
     pub(crate) security: Option<String>,
+    /// Appends the keys that packets of --security are sealed and opened by to a file of mode 600,
+    /// for dissectors of captures: a reader of that file can read captured payloads.
+    #[arg(long, value_name = "FILE", requires = "security")]
+    pub(crate) key_log: Option<PathBuf>,
     /// Runs only the variants of this name, or with these parts of a name, like smartt,size=1MiB;
     /// may be given several times.
     #[arg(long, value_name = "NAME")]

@@ -9,13 +9,15 @@
 
 --
 -- Packets to another UDP port than 4797 (headrace --udp-port): -o headrace.port:N, or the
--- protocol's preferences.
+-- protocol's preferences. Payload of sealed packets is deciphered with the file that a host wrote
+-- with --key-log: -o headrace.key_log:FILE.
 
 local VERSION = 2
 
 local headrace = Proto("headrace", "Headrace transport")
 
 headrace.prefs.port = Pref.uint("UDP port", 4797, "UDP port at which hosts listen")
+headrace.prefs.key_log = Pref.string("Key log", "", "File that headrace --key-log wrote")
 
 local KINDS = {
    [0] = "DATA", [1] = "ACK", [2] = "NACK", [3] = "CREDIT", [4] = "REQUEST", [5] = "PARITY",
@@ -139,6 +141,7 @@ local fields = {
    match_asked = ProtoField.uint32("headrace.match_asked", "Nonce of the receiver", base.HEX),
    match_granted = ProtoField.uint32("headrace.match_granted", "Nonce of the source", base.HEX),
    payload = ProtoField.bytes("headrace.payload", "Payload"),
+   deciphered = ProtoField.bool("headrace.deciphered", "Payload is deciphered"),
    payload_len = ProtoField.uint16("headrace.payload_len", "Payload length", base.DEC),
    trimmed = ProtoField.bool("headrace.trimmed", "Trimmed"),
 }
@@ -152,6 +155,9 @@ headrace.experts = { truncated, malformed }
 
 local udp_length = Field.new("udp.length")
 local udp_source = Field.new("udp.srcport")
+local addresses = {
+   { Field.new("ip.src"), Field.new("ip.dst") }, { Field.new("ipv6.src"), Field.new("ipv6.dst") },
+}
 
 -- Reads a packet from front to back.
 local Reader = {}
@@ -602,7 +608,170 @@ local function length_as_sent(buffer)
    return sent - (is_sealed(buffer) and SEAL_LENGTH or 0)
 end
 
--- The packet in front of its seal, which is shown; a trimmed packet has none left.
+-- AES-128 in the counter mode of GCM (FIPS 197; NIST SP 800-38D), enough to decipher payload. Tags
+-- are not checked: damaged payload gives other octets.
+local bxor, rshift = bit.bxor, bit.rshift
+local SBOX, MIX = {}, { {}, {}, {}, {} }
+
+local function doubled(octet)
+   return bxor(octet * 2 % 256, octet >= 128 and 0x1B or 0)
+end
+
+local function fill_tables()
+   -- Powers of 3, which are all octets but 0.
+   local power, logarithm, octet = {}, {}, 1
+   for exponent = 0, 254 do
+      power[exponent], logarithm[octet] = octet, exponent
+      octet = bxor(octet, doubled(octet))
+   end
+   for value = 0, 255 do
+      local turned = value == 0 and 0 or power[(255 - logarithm[value]) % 255]
+      local sum = bxor(turned, 0x63)
+      for _ = 1, 4 do
+         turned = turned * 2 % 256 + math.floor(turned / 128)
+         sum = bxor(sum, turned)
+      end
+      SBOX[value] = sum
+      local twice = doubled(sum)
+      local word = ((twice * 256 + sum) * 256 + sum) * 256 + bxor(twice, sum)
+      for column = 1, 4 do
+         MIX[column][value] = bit.ror(word, 8 * (column - 1))
+      end
+   end
+end
+
+-- Octet `place` of a word, 0 the highest.
+local function octet_of(word, place)
+   return rshift(word, 24 - 8 * place) % 256
+end
+
+local function substituted(word)
+   local sum = 0
+   for place = 0, 3 do
+      sum = sum * 256 + SBOX[octet_of(word, place)]
+   end
+   return sum
+end
+
+-- The 44 words of the round keys.
+local function round_keys(hex)
+   local words, constant = {}, 1
+   for at = 0, 3 do
+      words[at] = tonumber(hex:sub(8 * at + 1, 8 * at + 8), 16)
+   end
+   for at = 4, 43 do
+      local word = words[at - 1]
+      if at % 4 == 0 then
+         word = bxor(substituted(bit.rol(word, 8)), constant * 0x1000000)
+         constant = doubled(constant)
+      end
+      words[at] = bxor(words[at - 4], word)
+   end
+   return words
+end
+
+-- The four words of a block, enciphered.
+local function enciphered(keys, block)
+   local state = {}
+   for at = 0, 3 do
+      state[at] = bxor(block[at], keys[at])
+   end
+   for round = 1, 10 do
+      local fresh = {}
+      for at = 0, 3 do
+         local word
+         if round < 10 then
+            word = 0
+            for place = 0, 3 do
+               word = bxor(word, MIX[place + 1][octet_of(state[(at + place) % 4], place)])
+            end
+         else
+            word = 0
+            for place = 0, 3 do
+               word = word * 256 + SBOX[octet_of(state[(at + place) % 4], place)]
+            end
+         end
+         fresh[at] = bxor(word, keys[4 * round + at])
+      end
+      state = fresh
+   end
+   return state
+end
+
+-- The octets of `hex`, deciphered, of the packet of this number: its high 16 bits and its low 32.
+local function deciphered(keys, number, hex)
+   local out, counter, stream = {}, 2, nil
+   for from = 1, #hex, 8 do
+      local word = (from - 1) / 8 % 4
+      if word == 0 then
+         stream = enciphered(keys, { [0] = 0, [1] = number[1], [2] = number[2], [3] = counter })
+         counter = counter + 1
+      end
+      local octets = hex:sub(from, from + 7)
+      local padded = tonumber(octets .. ("0"):rep(8 - #octets), 16)
+      out[#out + 1] = bit.tohex(bxor(padded, stream[word])):sub(1, #octets)
+   end
+   return ByteArray.new(table.concat(out))
+end
+
+-- Derived keys by their names, in hexadecimal digits; round keys once they have been used.
+local logged, rounds = {}, {}
+
+local function read_key_log()
+   logged, rounds = {}, {}
+   local file = headrace.prefs.key_log ~= "" and io.open(headrace.prefs.key_log)
+   if not file then
+      return
+   end
+   if not SBOX[0] then
+      fill_tables()
+   end
+   for line in file:lines() do
+      local name, key = line:lower():match("^headrace_seal_1 (%x+) (%x+)%s*$")
+      if name and #name == 98 and #key == 32 then
+         logged[name] = key
+      end
+   end
+   file:close()
+end
+
+headrace.init = read_key_log
+
+-- The source and the destination address of the packet, 16 octets each.
+local function addresses_of_packet()
+   for _, version in ipairs(addresses) do
+      local source, destination = { version[1]() }, { version[2]() }
+      if #source > 0 and #destination > 0 then
+         local both = { source[#source], destination[#destination] }
+         for at, field in ipairs(both) do
+            local hex = field.range:bytes():tohex():lower()
+            both[at] = hex .. ("0"):rep(32 - #hex)
+         end
+         return both[1] .. both[2]
+      end
+   end
+   return ""
+end
+
+-- What deciphers the payload of a sealed packet whose key is logged: a function of its octets.
+local function cipher_of(buffer, seal)
+   if seal(16, 1):uint() ~= 1 or next(logged) == nil or buffer:len() < 14 then
+      return nil
+   end
+   local flow, start = buffer(6, 8):bytes():tohex(), seal(24, 8):bytes():tohex()
+   local name = "01" .. addresses_of_packet() .. (flow .. start):lower()
+   if not logged[name] then
+      return nil
+   end
+   rounds[name] = rounds[name] or round_keys(logged[name])
+   local number = { seal(18, 2):uint(), seal(20, 4):uint() }
+   return function(range)
+      return deciphered(rounds[name], number, range:bytes():tohex()):tvb("Payload, deciphered")
+   end
+end
+
+-- The packet in front of its seal, which is shown, and what deciphers its payload; a trimmed packet
+-- has no seal left.
 local function unsealed(buffer, tree)
    local ends = length_as_sent(buffer)
    if not is_sealed(buffer) or buffer:len() < ends + SEAL_LENGTH then
@@ -613,7 +782,7 @@ local function unsealed(buffer, tree)
    tree:add(fields.seal_key, buffer(ends + 17, 1))
    tree:add(fields.seal_number, buffer(ends + 18, 6))
    tree:add(fields.seal_start, buffer(ends + 24, 8))
-   return buffer(0, ends):tvb()
+   return buffer(0, ends):tvb(), cipher_of(buffer, buffer(ends, SEAL_LENGTH))
 end
 
 local function payload(reader, kind)
@@ -626,7 +795,11 @@ local function payload(reader, kind)
       return ""
    end
    local trimmed = reader.buffer:reported_len() - reader.at < sent
-   if there > 0 then
+   if there > 0 and reader.cipher then
+      local plain = reader.cipher(reader.buffer(reader.at, there))
+      reader.tree:add(fields.payload, plain(0, there))
+      reader.tree:add(fields.deciphered, true):set_generated()
+   elseif there > 0 then
       reader:add(fields.payload, there)
    end
    reader.tree:add(fields.payload_len, math.max(sent, 0)):set_generated()
@@ -661,7 +834,9 @@ local function dissect(buffer, pinfo, tree)
       pinfo.cols.info = name .. " (truncated)"
       return buffer:len()
    end
-   local reader = Reader.new(unsealed(buffer, subtree), subtree)
+   local plain, cipher = unsealed(buffer, subtree)
+   local reader = Reader.new(plain, subtree)
+   reader.cipher = cipher
    reader.at = 1
    local source = udp_source()
    if source then
@@ -694,4 +869,5 @@ function headrace.prefs_changed()
    ports:remove(registered, headrace)
    registered = headrace.prefs.port
    ports:add(registered, headrace)
+   read_key_log()
 end

@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use experiments::input::number;
+use std::path::PathBuf;
 use transport::wire::addressing::UDP_PORT;
 use transport::{Bytes, Duration, Rate};
 
@@ -65,6 +66,10 @@ pub(crate) struct DeviceArgs {
     /// psk-auth:FILE leaves them readable. Packets are plain unless given.
     #[arg(long, value_name = "psk:FILE")]
     pub(crate) security: Option<String>,
+    /// Appends the keys that packets of --security are sealed and opened by to a file of mode 600,
+    /// for dissectors of captures: a reader of that file can read captured payloads.
+    #[arg(long, value_name = "FILE", requires = "security")]
+    pub(crate) key_log: Option<PathBuf>,
     /// Seconds of silence after which the other side is given up.
     #[arg(long, value_name = "SECONDS", default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(1..=3600))]

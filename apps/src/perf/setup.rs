@@ -28,8 +28,11 @@ const ACK_EVERY: (&str, &str) = ("ack_every", "4");
 pub(super) fn host(args: &DeviceArgs, side: Side) -> Result<HostSetup, Failure> {
     let device = device::resolved(&args.device)?;
     let default = if side == Side::Listens { 0 } else { 1 };
-    let keys = args.security.as_deref().map(SharedKeys::read).transpose();
-    let keys = keys.map_err(|error| Failure::CommandLine(format!("error: {error}")))?;
+    let keys = args.security.as_deref().map(|text| {
+        let keys = SharedKeys::read(text)?;
+        args.key_log.as_deref().map_or(Ok(keys.clone()), |path| keys.logged(path))
+    });
+    let keys = keys.transpose().map_err(|error| Failure::CommandLine(format!("error: {error}")))?;
     let (addressing, unresolved) = addressing(args, args.host.unwrap_or(default))?;
     Ok(HostSetup {
         device,

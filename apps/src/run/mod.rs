@@ -14,6 +14,7 @@ mod sweep;
 
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::path::Path;
 
 use experiments::capture::Unwritten;
 use experiments::measure::Outcome;
@@ -105,13 +106,14 @@ fn seal(order: &mut Order, args: &RunArgs, console: &mut Console<'_>) -> Result<
         Order::Several(sweep) => sweep.chosen.iter_mut().map(|(_, run)| run).collect(),
     };
     let reals = experiments.iter_mut().filter_map(|experiment| experiment.real.as_mut());
-    let mut plain = false;
+    let mut warning = None;
     for real in reals {
-        real.keys = args.security.as_deref().map(shared_keys).transpose()?;
-        plain |= real.keys.is_none();
+        let keys = args.security.as_deref().map(|text| shared_keys(text, args.key_log.as_deref()));
+        real.keys = keys.transpose()?;
+        warning = real.keys.as_ref().map_or_else(|| Some(UNSEALED.to_owned()), warning_of);
     }
-    if plain {
-        writeln!(console.err, "{UNSEALED}")?;
+    if let Some(warning) = warning {
+        writeln!(console.err, "{warning}")?;
     }
     Ok(())
 }
@@ -200,11 +202,25 @@ fn in_real_time(
 const UNSEALED: &str = "packets are not sealed: a host on the path can read and change them; \
                         --security psk:FILE on every host seals them";
 
-/// The keys of `--security`, which seal packets.
-fn shared_keys(text: &str) -> Result<SharedKeys, Failure> {
+/// What a run says whose keys are logged.
+fn warning_of(keys: &SharedKeys) -> Option<String> {
+    #[cfg(feature = "dpdk")]
+    return keys.warning();
+    #[cfg(not(feature = "dpdk"))]
+    match *keys {}
+}
+
+/// The keys of `--security`, which seal packets, and which are logged in the file at `log`.
+fn shared_keys(text: &str, log: Option<&Path>) -> Result<SharedKeys, Failure> {
     let fail = |error: &dyn Display| Failure::CommandLine(format!("error: {error}"));
     #[cfg(feature = "dpdk")]
-    return SharedKeys::read(text).map_err(|error| fail(&error));
+    {
+        let keys = SharedKeys::read(text);
+        let logged = keys.and_then(|keys| log.map_or(Ok(keys.clone()), |log| keys.logged(log)));
+        logged.map_err(|error| fail(&error))
+    }
+    #[cfg(not(feature = "dpdk"))]
+    let _ = log;
     #[cfg(not(feature = "dpdk"))]
     Err(fail(&format_args!("--security {text}: this headrace was built without DPDK")))
 }

@@ -75,7 +75,9 @@ pub use payload::memory::{AppMemory, MemoryConfig, Received};
 pub use payload::message_bytes::{MessageBytes, Pattern};
 pub use payload::store::{IncomingBytes, OutgoingBytes};
 
-pub use security::{KeyFile, KeyFileError, Keys, Payloads, Security, SharedKeys, WallClock};
+pub use security::{
+    KeyFile, KeyFileError, KeyLog, Keys, Payloads, Security, SharedKeys, WallClock,
+};
 pub use telemetry::{Counts, Meter, MetricsError, MetricsServer, Telemetry};
 pub use worker::config::{UdpSums, WorkerConfig};
 pub use worker::idle::{Idle, IdleMode};

@@ -7,6 +7,7 @@
 use aws_lc_rs::aead::{AES_128_GCM, LessSafeKey, Nonce, UnboundKey};
 
 use super::key_file::SharedKey;
+use super::key_log::KeyLog;
 
 /// The name of a derived key beside the shared one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +38,17 @@ impl Name {
         transport::rng::mix(halves(&self.src))
     }
 
+    /// The octets of the name that its key is derived from.
+    fn information(&self) -> [u8; NAME_LEN] {
+        let mut octets = [0; NAME_LEN];
+        octets[0] = u8::from(self.encrypted);
+        octets[1..17].copy_from_slice(&self.src);
+        octets[17..33].copy_from_slice(&self.dst);
+        octets[33..41].copy_from_slice(&self.flow.to_be_bytes());
+        octets[41..].copy_from_slice(&self.start.to_be_bytes());
+        octets
+    }
+
     /// Whether both are keys of one flow in one direction.
     #[inline]
     pub(super) fn is_of_flow(&self, other: &Self) -> bool {
@@ -62,13 +74,28 @@ pub(super) fn wide(address: &[u8]) -> [u8; 16] {
     wide
 }
 
+/// Octets of [`Name::information`].
+pub(super) const NAME_LEN: usize = 49;
+/// Octets of a derived key.
+pub(super) const KEY_LEN: usize = 16;
+
 /// The derived key of a name; `None` never happens with these lengths.
 pub(super) fn key_of(shared: &SharedKey, name: &Name) -> Option<LessSafeKey> {
-    let (flow, start) = (name.flow.to_be_bytes(), name.start.to_be_bytes());
-    let mode = [u8::from(name.encrypted)];
-    let information = [&mode[..], &name.src, &name.dst, &flow, &start];
+    let information = name.information();
+    let information: [&[u8]; 1] = [&information];
     let key = shared.derive.expand(&information, &AES_128_GCM).ok()?;
     Some(LessSafeKey::new(UnboundKey::from(key)))
+}
+
+/// Writes the derived key of a name to a log of keys.
+#[cold]
+pub(super) fn log_key(shared: &SharedKey, name: &Name, log: &KeyLog) {
+    let (named, mut octets) = (name.information(), [0; KEY_LEN]);
+    let information: [&[u8]; 1] = [&named];
+    let key = shared.derive.expand(&information, &AES_128_GCM);
+    if key.and_then(|key| key.fill(&mut octets)).is_ok() {
+        log.add(&named, &octets);
+    }
 }
 
 /// The nonce of frame `number` of a derived key, which never has two frames of one number.

@@ -24,7 +24,7 @@ pub const KEYS_MAX: usize = 8;
 /// Octets of a shared key.
 const LEN: usize = 32;
 /// Bits of a file's mode that let others read or change it.
-const OTHERS: u32 = 0o077;
+pub(super) const OTHERS: u32 = 0o077;
 /// A file with all keys and long comments is shorter; bytes.
 const FILE_MAX: u64 = 1 << 16;
 /// Separates these keys from those that another protocol derives of the same octets.
@@ -72,6 +72,15 @@ pub enum KeyFileError {
     /// Other users may read the file.
     #[error("--security: other users may read {0} (mode {1:03o}, expected 600); chmod 600 {0}")]
     Readable(PathBuf, u32),
+    /// The log of derived keys cannot be written.
+    #[error(
+        "--key-log: cannot write {0} ({1}); expected a file that can be appended to; the run logs \
+         no key from here on"
+    )]
+    Log(PathBuf, io::Error),
+    /// Other users may read the log of derived keys.
+    #[error("--key-log: other users may read {0} (mode {1:03o}, expected 600); chmod 600 {0}")]
+    ReadableLog(PathBuf, u32),
     /// The path is no file, or the file is far too long.
     #[error("--security: {0} is no file of keys: expected a file of at most {FILE_MAX} bytes")]
     NoFile(PathBuf),

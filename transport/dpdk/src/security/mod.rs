@@ -21,6 +21,7 @@ mod contexts;
 mod derive;
 mod floors;
 mod key_file;
+mod key_log;
 mod opener;
 mod replay;
 mod sealer;
@@ -31,6 +32,7 @@ mod tests;
 use transport::Instant;
 
 pub use key_file::{KEYS_MAX, KeyFile, KeyFileError, Keys};
+pub use key_log::KeyLog;
 pub use opener::{Opened, Opener};
 pub use sealer::Sealer;
 pub use shared_keys::SharedKeys;
@@ -93,6 +95,14 @@ impl Security {
             sealer: Sealer::new(keys.clone(), payloads, flows, wall),
             opener: Opener::new(keys.clone(), flows, wall, now),
         }
+    }
+
+    /// Writes each key that is derived to `log`, if there is one.
+    #[must_use]
+    pub fn logged(mut self, log: Option<KeyLog>) -> Self {
+        self.sealer.log.clone_from(&log);
+        self.opener.log = log;
+        self
     }
 
     /// Uses `keys` from now on: seals by their first, opens by any. Frames under way that were

@@ -18,9 +18,10 @@ use super::WallClock;
 use super::authenticated::Authenticated;
 use super::budget::{Budget, RENEWALS, STRANGERS};
 use super::contexts::{Context, Contexts};
-use super::derive::{Name, key_of, nonce, wide};
+use super::derive::{Name, key_of, log_key, nonce, wide};
 use super::floors::Floors;
 use super::key_file::Keys;
+use super::key_log::KeyLog;
 use super::replay::ReplayWindow;
 
 /// How far a sender's clock may be ahead of ours, how old a start may be that is not at hand, and
@@ -49,6 +50,7 @@ pub struct Opener {
     /// Derivations for flows of which no key is at hand.
     strangers: Budget,
     authenticated: Authenticated,
+    pub(super) log: Option<KeyLog>,
 }
 
 impl fmt::Debug for Opener {
@@ -66,6 +68,7 @@ impl Opener {
             floors: Floors::new(wall.at(now).saturating_sub(1)),
             strangers: STRANGERS,
             authenticated: Authenticated::new(),
+            log: None,
         }
     }
 
@@ -152,6 +155,10 @@ impl Opener {
         let key = key_of(shared, name).ok_or(DropReason::BadTag)?;
         sealed.open(&key, frame, &mut self.authenticated).ok_or(DropReason::BadTag)?;
         *budget = before;
+        // Not before the tag matches: strangers write no line.
+        if let Some(log) = &self.log {
+            log_key(shared, name, log);
+        }
         let mut window = ReplayWindow::new();
         window.take(sealed.number);
         let renewals = if known.is_some() { before } else { RENEWALS };

@@ -13,8 +13,9 @@ use transport::{Duration, Instant};
 
 use super::authenticated::Authenticated;
 use super::contexts::{Context, Contexts};
-use super::derive::{Name, key_of, nonce, wide};
+use super::derive::{Name, key_of, log_key, nonce, wide};
 use super::key_file::Keys;
+use super::key_log::KeyLog;
 use super::{Payloads, WallClock};
 
 /// How long a derived key is used. A receiver that starts later accepts a sender after this time at
@@ -30,6 +31,7 @@ pub struct Sealer {
     latest: u64,
     contexts: Contexts<Use>,
     authenticated: Authenticated,
+    pub(super) log: Option<KeyLog>,
 }
 
 /// How a derived key has been used.
@@ -54,6 +56,7 @@ impl Sealer {
             latest: 0,
             contexts: Contexts::with_room(flows),
             authenticated: Authenticated::new(),
+            log: None,
         }
     }
 
@@ -120,6 +123,9 @@ impl Sealer {
         self.latest = start;
         let name = Name { start, ..name };
         let key = key_of(self.keys.first(), &name)?;
+        if let Some(log) = &self.log {
+            log_key(self.keys.first(), &name, log);
+        }
         let state = Use { number: 0, until: now + RENEWED };
         let context = Context::new(name, key, state);
         let _ = match known {

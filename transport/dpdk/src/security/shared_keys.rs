@@ -5,7 +5,7 @@ use std::path::Path;
 
 use transport::{Duration, Instant};
 
-use super::{KeyFile, KeyFileError, Keys, Payloads, Security, WallClock};
+use super::{KeyFile, KeyFileError, KeyLog, Keys, Payloads, Security, WallClock};
 
 /// The keys of `psk:FILE` or `psk-auth:FILE`, and what they are used for.
 ///
@@ -16,6 +16,8 @@ pub struct SharedKeys {
     file: KeyFile,
     keys: Keys,
     payloads: Payloads,
+    /// Where derived keys are written, if anywhere.
+    log: Option<KeyLog>,
     /// When the file is looked at next.
     look_at: Instant,
 }
@@ -43,14 +45,23 @@ impl SharedKeys {
         }
         let mut file = KeyFile::at(Path::new(path));
         let keys = file.read()?;
-        Ok(Self { file, keys, payloads, look_at: Instant::ZERO })
+        Ok(Self { file, keys, payloads, log: None, look_at: Instant::ZERO })
+    }
+
+    /// Writes each key that a host of these keys derives to the file at `path`.
+    ///
+    /// # Errors
+    /// [`KeyFileError`] when it cannot be written, or when other users may read it.
+    pub fn logged(self, path: &Path) -> Result<Self, KeyFileError> {
+        Ok(Self { log: Some(KeyLog::at(path)?), ..self })
     }
 
     /// What seals and opens the frames of one host with up to `flows` flows, from now on.
     #[must_use]
     pub fn security(&self, flows: u32) -> Box<Security> {
         let clock = (WallClock::System, Instant::ZERO);
-        Box::new(Security::new(&self.keys, self.payloads, flows, clock))
+        let security = Security::new(&self.keys, self.payloads, flows, clock);
+        Box::new(security.logged(self.log.clone()))
     }
 
     /// The keys as the file last had them.
@@ -59,12 +70,16 @@ impl SharedKeys {
         &self.keys
     }
 
-    /// The keys, when the file has changed since it was looked at; at most once a second.
+    /// The keys, when the file has changed since it was looked at, or why they are no longer
+    /// logged; at most once a second.
     pub fn changed(&mut self, now: Instant) -> Option<Result<&Keys, KeyFileError>> {
         if now < self.look_at {
             return None;
         }
         self.look_at = now + LOOK_EVERY;
+        if let Some(error) = self.log.as_ref().and_then(KeyLog::failure) {
+            return Some(Err(error));
+        }
         Some(self.file.changed()?.map(|keys| {
             self.keys = keys;
             &self.keys
@@ -87,12 +102,23 @@ impl SharedKeys {
             Payloads::Encrypted => "payloads encrypted",
             Payloads::Authenticated => "payloads readable",
         };
-        format!("packets sealed by keys of {}, {payloads}", self.file.path().display())
+        let path = self.file.path().display();
+        let logged = self.warning().map_or_else(String::new, |warning| format!("; {warning}"));
+        format!("packets sealed by keys of {path}, {payloads}{logged}")
+    }
+
+    /// The line that a run with a log of keys begins with; `None` without one.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        let path = self.log.as_ref()?.path().display();
+        Some(format!("KEYS ARE LOGGED in {path}: a reader of that file can read captured payloads"))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -106,5 +132,23 @@ mod tests {
             let error = SharedKeys::read(text).unwrap_err().to_string();
             assert!(error.contains("--security") && error.contains(expected), "{error}");
         }
+    }
+
+    #[test]
+    fn a_log_of_keys_is_said_and_its_end_is_reported_once() {
+        let path = std::env::temp_dir().join(format!("headrace-logged-{}", std::process::id()));
+        std::fs::write(&path, format!("1 {}\n", "3c5a".repeat(16))).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let plain = SharedKeys::read(&format!("psk:{}", path.display())).unwrap();
+        assert!(plain.warning().is_none() && !plain.described().contains("LOGGED"));
+        let mut logged = plain.logged(Path::new("/dev/full")).unwrap();
+        assert!(logged.described().contains("KEYS ARE LOGGED in /dev/full"));
+        assert!(logged.changed(Instant::ZERO).is_none());
+        logged.log.as_ref().unwrap().add(&[0; 49], &[0; 16]);
+        let later = |seconds| Instant::ZERO + Duration::from_s(seconds);
+        let ended = logged.changed(later(1)).unwrap().unwrap_err().to_string();
+        assert!(ended.contains("--key-log") && ended.contains("No space"), "{ended}");
+        assert!(logged.changed(later(2)).is_none());
+        std::fs::remove_file(&path).unwrap();
     }
 }

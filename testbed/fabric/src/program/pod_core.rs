@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 use transport::params::NoParams;
 use transport::registry::Registered;
 use transport::sched::zeropod::timing::Timing;
-use transport::sched::zeropod::{PodCounts, Seat, Zeropod};
+use transport::sched::zeropod::{PodCounts, Seat, Zeropod, ZeropodParams};
 use transport::sched::{Backlog, Protocol, Sending};
 use transport::segment::TxSegment;
 use transport::units::Psn;
@@ -148,7 +148,9 @@ impl Relay {
             };
             // A Core acts at the instant itself.
             let timing = Timing { early: Duration::ZERO, ..timing };
-            let mut client = Zeropod::at(seat, params, timing, flows);
+            // A Core's request has no room for mice, and a Core does not know which cells are.
+            let params = ZeropodParams { top_k: 0, ..*params };
+            let mut client = Zeropod::at(seat, &params, timing, flows);
             for host in 0..hosts {
                 client.open(flow(host), HostId(seat.first + host));
             }
@@ -225,6 +227,7 @@ impl Relay {
         let (paused, port) = (self.paused, &mut self.ports[pod]);
         let rts = port.client.poll_request(now, port.reports(paused));
         if let Some((to, rts)) = rts {
+            debug_assert_eq!(rts.mice_len, 0, "found for a request without room for them");
             let delivered = port.delivered_for(to);
             port.named = paused;
             let (term, epoch, update) = (rts.term, rts.epoch, rts.update);

@@ -31,9 +31,11 @@ pub(super) struct Optimistic {
     overhead: u64,
     /// Copies of a cell.
     copies: u8,
-    /// Flows with cells of which copies are to leave, first in first out. Bounded by the flows of
-    /// the host.
+    /// Flows with cells of which copies are to leave, first in first out, and flows that have
+    /// no such cells any more between them. Twice as many as the host has flows at most.
     flows: VecDeque<FlowId>,
+    /// Flows in the list at most.
+    most: usize,
     /// When the last copy left: a slot has one.
     last: Option<Instant>,
     /// Draws paths.
@@ -51,10 +53,28 @@ impl Optimistic {
             below: u64::from(params.optimistic) * cell,
             overhead: setup.mtu.0.saturating_sub(cell),
             copies: u8::try_from(params.optimistic_copies).unwrap_or(u8::MAX),
-            flows: VecDeque::with_capacity(setup.tx_flows_max as usize),
+            flows: VecDeque::with_capacity(2 * setup.tx_flows_max as usize),
+            most: 2 * setup.tx_flows_max as usize,
             last: None,
             rng: setup.rng.clone(),
         })
+    }
+
+    /// Makes room for one more flow. Flows that were sent as granted, and closed, stay in the list
+    /// while the host has no free slot: where it is full, they leave it, at least half of it. O(1)
+    /// amortised.
+    fn make_room(&mut self, queues: &mut Queues) {
+        if self.flows.len() < self.most {
+            return;
+        }
+        let copies = self.copies;
+        self.flows.retain(|flow| {
+            let stays = queues.to_copy(*flow, copies).is_some();
+            if !stays {
+                queues.end_copies(*flow);
+            }
+            stays
+        });
     }
 
     /// Payload bytes that wait in `backlog`.
@@ -74,6 +94,7 @@ impl Zeropod {
         } else if optimistic.payload(backlog) >= optimistic.below {
             self.queues.end_copies(flow);
         } else if self.queues.begin_copies(flow) {
+            optimistic.make_room(&mut self.queues);
             optimistic.flows.push_back(flow);
         }
     }
@@ -192,5 +213,47 @@ impl Queues {
         if let Some(account) = self.account(flow) {
             account.copied = Some(u32::MAX);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{HOST, PEER, config_with};
+    use super::*;
+    use crate::sched::{Label, Scheduling, Sending};
+    use crate::time::Instant;
+    use crate::units::Bytes;
+
+    /// A host that never has a free slot opens and closes short flows.
+    #[test]
+    fn flows_that_were_closed_take_no_memory_in_the_list() {
+        let config = config_with(5, 1);
+        let mut sched = Zeropod::build(&config.sched_setup(HOST, Rng::new(3)));
+        let list = |sched: &Zeropod| {
+            let flows = &sched.optimistic.as_ref().unwrap().flows;
+            (flows.len(), flows.capacity())
+        };
+        let (_, room) = list(&sched);
+        let one = Backlog {
+            sendable: Bytes(512),
+            segments: 1,
+            waiting: Bytes(552),
+            ..Backlog::default()
+        };
+        let open = |sched: &mut Zeropod, flow| {
+            sched.on_open(flow, PEER, &config.default_path(), Label::NONE);
+            sched.on_backlog(flow, &one, Instant::ZERO);
+        };
+        // One flow stays, behind which the others come and go.
+        let first = FlowId::new(0, 1);
+        open(&mut sched, first);
+        for turn in 0..1000 {
+            open(&mut sched, FlowId::new(1 + turn % 7, 1 + turn / 7));
+            let (len, capacity) = list(&sched);
+            assert!(len <= 16 && capacity == room, "{turn}: {len} of {capacity}");
+        }
+        let flows = &sched.optimistic.as_ref().unwrap().flows;
+        assert_eq!(flows.front(), Some(&first));
+        assert_eq!(flows.back(), Some(&FlowId::new(1 + 999 % 7, 1 + 999 / 7)));
     }
 }

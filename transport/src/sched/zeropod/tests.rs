@@ -14,8 +14,8 @@ use crate::wire::class::TrafficClass;
 use crate::wire::{AccountedSizes, Data, Header, Note};
 
 /// The host, the third of its ToR, and its peer, the second of another.
-const HOST: HostId = HostId(2);
-const PEER: HostId = HostId(17);
+pub(super) const HOST: HostId = HostId(2);
+pub(super) const PEER: HostId = HostId(17);
 const SCHEDULER: HostId = HostId(288);
 
 fn config() -> Config {
@@ -23,7 +23,7 @@ fn config() -> Config {
 }
 
 /// Copies of cells of flows of less than `optimistic` cells leave so often without a grant.
-fn config_with(optimistic: u16, copies: u16) -> Config {
+pub(super) fn config_with(optimistic: u16, copies: u16) -> Config {
     let accounted = AccountedSizes { data_overhead: Some(40), control: Some(40), data_min: 512 };
     let mut settings = Settings {
         payload_max: 512,

@@ -238,6 +238,8 @@ fn policies_of_endpoints_run(built: &Built) {
     let settings = ["--set", "cc.gentle.share=0.25", "--set", "lb.rotate_after=2"];
     let summary = built.simulate("policies", &[&policies[..], &settings].concat());
     assert_eq!((&summary["cc"], &summary["lb"]), (&"gentle".into(), &"rotate".into()));
+    // Counters of its own are in the result, under the name of its settings.
+    assert!(summary["counters"]["sched.turns.turns"].as_u64().unwrap() > 4);
     let manifest = built.read("policies/manifest.json");
     for key in ["cc.gentle.share", "lb.rotate_after", "turns"] {
         assert!(manifest.contains(key), "{key}");
@@ -262,18 +264,24 @@ fn policies_of_endpoints_run(built: &Built) {
 }
 
 fn disciplines_and_programs_run(built: &Built) {
-    let dropped = |trim, setting: &str, value: &str| {
+    // Drops are those that the policy has counted.
+    let dropped = |trim, setting: &str, value: &str, counter: &str| {
         let args = ["--trim", trim, "--set", setting, "--set", value];
-        built.simulate(value, &args)["packets"]["dropped"].as_u64().unwrap()
+        let summary = built.simulate(value, &args);
+        let dropped = summary["packets"]["dropped"].as_u64().unwrap();
+        assert_eq!(summary["counters"][counter].as_u64().unwrap_or(0), dropped, "{counter}");
+        dropped
     };
+    let shallow = |value| dropped("off", "switch.qdisc=shallow", value, "switch.shallow.refused");
+    let thin = |value| dropped("on", "switch.program=thin@tor:0", value, "switch.thin.dropped");
     // Four senders fill the port of one receiver: the number of packets that may wait there decides
     // how many are dropped.
-    let short = dropped("off", "switch.qdisc=shallow", "switch.shallow.packets=2");
-    let long = dropped("off", "switch.qdisc=shallow", "switch.shallow.packets=5000");
+    let short = shallow("switch.shallow.packets=2");
+    let long = shallow("switch.shallow.packets=5000");
     assert!(short > long, "a shorter queue drops more");
     // Trimmed packets are not dropped: all lost packets were dropped by the program.
-    let many = dropped("on", "switch.program=thin@tor:0", "switch.thin.every=10");
-    let few = dropped("on", "switch.program=thin@tor:0", "switch.thin.every=1000");
+    let many = thin("switch.thin.every=10");
+    let few = thin("switch.thin.every=1000");
     assert!(many > 50 * few.max(1), "{many} and {few}");
 }
 

@@ -24,26 +24,32 @@ params! {
 pub struct Shallow {
     classes: DataAndControl,
     packets_max: usize,
+    refused: u64,
 }
 
 impl Registered for Shallow {
     const ABOUT: &'static str = "few packets of data, added by a test";
     type Params = ShallowParams;
+
+    fn own_counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        each("refused", self.refused);
+    }
 }
 
 impl Discipline for Shallow {
     fn build(settings: &QdiscSettings, port: &QdiscParams, _rate: Rate) -> Self {
         let packets_max = settings.shallow.packets as usize;
-        Self { classes: DataAndControl::for_params(port), packets_max }
+        Self { classes: DataAndControl::for_params(port), packets_max, refused: 0 }
     }
 }
 
 impl Qdisc for Shallow {
     fn enqueue(&mut self, packet: Packet, _now: Instant, _lost: &mut Option<Packet>) -> Verdict {
-        if packet.is_data() && self.classes.queued().data_packets >= self.packets_max {
-            return Verdict::Dropped(DropReason::queue_full(packet.class()));
-        }
-        self.classes.push(packet).map_or_else(Verdict::Dropped, |()| Verdict::Queued)
+        let is_full = packet.is_data() && self.classes.queued().data_packets >= self.packets_max;
+        let full = DropReason::queue_full(packet.class());
+        let queued = if is_full { Err(full) } else { self.classes.push(packet) };
+        self.refused += u64::from(queued.is_err());
+        queued.map_or_else(Verdict::Dropped, |()| Verdict::Queued)
     }
 
     fn dequeue(&mut self, now: Instant, _rng: &mut Rng) -> Option<Dequeued> {

@@ -24,16 +24,21 @@ pub struct Thin {
     every: u32,
     /// Data packets since the last that was dropped.
     passed: u32,
+    dropped: u64,
 }
 
 impl Registered for Thin {
     const ABOUT: &'static str = "one of some data packets is dropped, added by a test";
     type Params = ThinParams;
+
+    fn own_counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        each("dropped", self.dropped);
+    }
 }
 
 impl SwitchProgram for Thin {
     fn build(settings: &ProgramSettings, _setup: &Setup<'_>) -> Self {
-        Self { every: settings.thin.every, passed: 0 }
+        Self { every: settings.thin.every, passed: 0, dropped: 0 }
     }
 }
 
@@ -42,6 +47,7 @@ impl Program for Thin {
         self.passed += u32::from(packet.is_data());
         if packet.is_data() && self.passed == self.every {
             self.passed = 0;
+            self.dropped += 1;
             cx.drop_at(from, packet, DropReason::RandomLoss);
             return;
         }

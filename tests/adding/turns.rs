@@ -12,18 +12,22 @@ use crate::time::Instant;
 use crate::units::{FlowId, HostId};
 use crate::wire::Header;
 
-/// Flows in turn.
+/// Flows in turn, and the number of turns.
 #[derive(Clone, Debug)]
-pub struct Turns(RoundRobin);
+pub struct Turns(RoundRobin, u64);
 
 impl Registered for Turns {
     const ABOUT: &'static str = "flows in turn, added by a test";
     type Params = NoParams;
+
+    fn own_counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        each("turns", self.1);
+    }
 }
 
 impl Scheduling for Turns {
     fn build(setup: &SchedSetup<'_>) -> Self {
-        Self(RoundRobin::build(setup))
+        Self(RoundRobin::build(setup), 0)
     }
 }
 
@@ -35,7 +39,9 @@ impl Sending for Turns {
         self.0.on_backlog(flow, backlog, now);
     }
     fn next_turn(&mut self, now: Instant, until: Instant) -> Option<Turn> {
-        self.0.next_turn(now, until)
+        let turn = self.0.next_turn(now, until);
+        self.1 += u64::from(turn.is_some());
+        turn
     }
     fn on_sent(&mut self, _: FlowId, _: &mut TxSegment, _: impl FnOnce() -> Backlog, _: Instant) {}
     fn holds(&self, flow: FlowId) -> bool {

@@ -13,6 +13,12 @@ pub trait Registered {
     /// Adapts settings to facts about the network. Facts may be known in parts: a fact of `None`
     /// leaves the settings as they are, and a second call with the same facts changes nothing more.
     fn resolve(_params: &mut Self::Params, _facts: &NetworkFacts) {}
+    /// Calls `each` with the name and the value of every counter that the policy keeps of its own.
+    /// A result's `counters` has the sums over all schedulers, queue disciplines and switch
+    /// programs of a run, each as `sched.<policy>.<counter>` or `switch.<policy>.<counter>`, and
+    /// leaves out sums of 0. Policies of flows are gone when a run ends: their counters are never
+    /// read.
+    fn own_counters(&self, _each: &mut dyn FnMut(&'static str, u64)) {}
 }
 
 /// Declares a closed set of policies of one trait.
@@ -149,6 +155,12 @@ macro_rules! registry {
                     $(Self::$variant(_) => $kind::$variant,)+
                     $(Self::$other(_) => $kind::$other,)*
                 }
+            }
+
+            /// Calls `each` with the name and the value of every counter of its own.
+            pub fn own_counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+                use $crate::registry::Registered as _;
+                $crate::registry::forward!(self [$($variant)+ $($other)*] own_counters (each))
             }
         }
 

@@ -4,9 +4,11 @@
 //! a permutation with 16 packets in flight a host, each delivery followed by another packet, and
 //! no hosts at the ends. The full simulation is a permutation of 2 MiB flows across the core.
 //! Prints the median of some rounds, in processor time where the system gives it.
-//! Run: `cargo bench -p experiments --bench fabric_hops`. Not a test: what a busy
-//! machine does in a nanosecond varies; compare medians, and instructions where they can be
-//! counted.
+//! Run: `cargo bench -p experiments --bench fabric_hops`. With `-- full ft1024-1os 2MiB ROUNDS` or
+//! `-- fabric ft1024-1os ROUNDS` it prints the nanoseconds a hop of each round of one part: for
+//! rounds of two builds in turn, and for callgrind. Not a test: what a busy machine does in a
+//! nanosecond varies; compare the fastest quarters of builds that ran in the same minute, and
+//! instructions where they can be counted.
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 #![allow(clippy::disallowed_types, reason = "a benchmark reads the wall clock")]
 
@@ -25,10 +27,29 @@ const HOPS: u64 = 10_000_000;
 const IN_FLIGHT: u32 = 16;
 const ROUNDS: usize = 5;
 
+/// The flows of a full simulation.
+const SIZE: &str = "2MiB";
+
 fn main() {
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => all(),
+        ["full", name, size, rounds] => print_each(rounds, || full(name, size)),
+        ["fabric", name, rounds] => print_each(rounds, || fabric(name)),
+        _ => panic!("not a part: {args:?}"),
+    }
+}
+
+/// Prints every round by itself.
+fn print_each(rounds: &str, round: impl Fn() -> Figure) {
+    (0..rounds.parse::<u32>().expect("a number")).for_each(|_| println!("{:.2}", round().ns));
+}
+
+/// Prints the medians of all parts.
+fn all() {
     for name in ["ft1024-1os", "ft1024-8os"] {
         let fabric = Figure::median(|| fabric(name));
-        let full = Figure::median(|| full(name));
+        let full = Figure::median(|| full(name, SIZE));
         println!("{name}: fabric alone {fabric}");
         let ratio = full.ns / fabric.ns;
         println!("{name}: full simulation {full}, {ratio:.1} times the fabric alone");
@@ -86,9 +107,9 @@ fn cpu_seconds() -> Option<f64> {
     Some(nanoseconds / 1e9)
 }
 
-fn full(name: &str) -> Figure {
+fn full(name: &str, size: &str) -> Figure {
     let mut params = Params::from_pairs([]);
-    params.push("size", "2MiB", 0, 0);
+    params.push("size", size, 0, 0);
     params.push("full_bisection", "true", 0, 0);
     let permutation = workload::by_name("permutation", &params).expect("a known workload");
     let matrix = permutation.generate(1024, &mut Rng::new(1)).expect("two halves");

@@ -322,6 +322,20 @@ impl Network {
         self.programs.iter().map(|one| &one.program)
     }
 
+    /// Calls `each` with every counter that a discipline or a program keeps of its own: the name of
+    /// the policy, that of the counter, and the value.
+    pub fn own_counters(&self, mut each: impl FnMut(&'static str, &'static str, u64)) {
+        for state in &self.ports {
+            let qdisc = state.port.qdisc();
+            let policy = qdisc.kind().name();
+            qdisc.own_counters(&mut |name, count| each(policy, name, count));
+        }
+        for program in self.programs() {
+            let policy = program.kind().name();
+            program.own_counters(&mut |name, count| each(policy, name, count));
+        }
+    }
+
     /// The counters of each port, in the order of the blueprint.
     pub fn port_stats(&self) -> impl Iterator<Item = PortStats> + '_ {
         self.ports.iter().map(|state| {

@@ -141,6 +141,11 @@ impl<Q: Qdisc> Port<Q> {
         self.data_bytes
     }
 
+    /// The discipline.
+    pub(crate) const fn qdisc(&self) -> &Q {
+        &self.qdisc
+    }
+
     /// Reads the first bytes of the discipline, for a caller that needs its memory in a cache.
     #[inline]
     pub(crate) fn touch(&self) -> Discriminant<Q> {

@@ -133,7 +133,7 @@ impl Sampler {
     }
 
     /// Takes the samples due before `now`, of the state that has lasted until `now`, which `look`
-    /// sees. Those of a long silence are many: `watch` is offered them in between.
+    /// sees. A long silence has many samples: `watch` is offered them in between.
     pub fn catch_up(&mut self, now: Instant, watch: &mut dyn Watch, look: impl FnOnce() -> Seen) {
         let Some(interval) = self.interval.filter(|_| self.next_at <= now) else { return };
         let seen = look();

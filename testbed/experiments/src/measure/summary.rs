@@ -15,7 +15,7 @@ use super::audit::Audit;
 use super::collectives::{Collectives, DcSimResult, SpanResult, utilisation};
 use super::fct::{Fct, jain};
 use super::scheduler::SchedulerResult;
-use super::{Counters, Lateness};
+use super::{Counters, Lateness, own};
 use crate::conductor::{Conductor, FlowRecord};
 use crate::plan::Plan;
 use crate::workload::FlowSpec;
@@ -103,8 +103,8 @@ pub struct Summary {
     /// Short flows, and goodput while flows arrive; null unless flows of several sizes start by
     /// time, at several times.
     pub arrivals: Option<Arrivals>,
-    /// Counters of workers and their devices, by name (docs/PERFORMANCE.md); missing in virtual
-    /// time.
+    /// Counters of workers and their devices, by name (docs/PERFORMANCE.md), and counters that
+    /// policies keep of their own; missing where nothing is counted.
     #[serde(skip_serializing_if = "Counters::is_empty")]
     pub counters: Counters,
     /// The machines of a real network; not there in other worlds.
@@ -378,6 +378,10 @@ impl Summary {
         let completion = (last < Instant::FAR_FUTURE).then(|| last.as_us_f64());
         let ideal_us = plan.ideal().as_us_f64();
         let (near, far) = (&plan.settings, plan.settings.far);
+        let mut counters = Counters::new();
+        if let Some(network) = network {
+            own::of_network(network, &mut counters);
+        }
         Self {
             schema: 1,
             world: "sim",
@@ -420,7 +424,7 @@ impl Summary {
             mlcc: network.and_then(MlccCounts::of),
             scheduler: None,
             arrivals: Arrivals::of(plan, records),
-            counters: Counters::new(),
+            counters,
             per_host: Vec::new(),
             gone: Vec::new(),
             provenance: None,

@@ -25,6 +25,7 @@ use crate::capture::Capture;
 use crate::conductor::{Conductor, Order};
 use crate::measure::audit::DriverCount;
 use crate::measure::sampler::FlowSeen;
+use crate::measure::{Counters, own};
 use crate::plan::Plan;
 use crate::why::journal::Seen;
 use crate::workload::FlowIndex;
@@ -389,6 +390,11 @@ impl<'a> Hosts<'a> {
             }
         }
         sum
+    }
+
+    /// Adds what the schedulers of the hosts have counted of their own.
+    pub(super) fn add_own_counters(&self, all: &mut Counters) {
+        self.hosts.iter().for_each(|host| own::of_scheduler(host.endpoint.scheduler(), all));
     }
 
     /// Payload bytes in place at their receivers, of messages that are not whole yet too.

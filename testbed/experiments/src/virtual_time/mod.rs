@@ -43,7 +43,7 @@ use crate::measure::audit::DriverCount;
 use crate::measure::collectives::{DcSimResult, SpanResult};
 use crate::measure::sampler::Sampler;
 use crate::measure::scheduler::SchedulerResult;
-use crate::measure::{Adapted, Audit, Outcome};
+use crate::measure::{Adapted, Audit, Counters, Outcome};
 use crate::observe::Observe;
 use crate::plan::{Plan, RunError};
 use crate::progress::{Progress, RecordFeed, Watch};
@@ -277,11 +277,13 @@ impl Sim {
         let mut dcsim: Option<(Duration, Figures)> = None;
         let mut wire_delay = plan.measures_delay().then(Spans::default);
         let mut pod_counts = PodCounts::default();
+        let mut counters = Counters::new();
         for part in built {
             let mut part = part.into_inner().unwrap_or_else(PoisonError::into_inner);
             part.receive();
             stats.add(&part.hosts.stats());
             pod_counts.add(&part.hosts.pod_counts());
+            part.hosts.add_own_counters(&mut counters);
             if let Some((rtt_max, figures)) = part.hosts.dcsim() {
                 let (most, all) = dcsim.get_or_insert_with(Default::default);
                 *most = (*most).max(rtt_max);
@@ -308,6 +310,7 @@ impl Sim {
             dcsim.map(|(rtt_max, figures)| DcSimResult::of(rtt_max, &figures, Some(&network)));
         outcome.summary.wire_delay_us =
             wire_delay.map(|spans| SpanResult::of(&spans, Duration::from_us(1)));
+        outcome.summary.counters.append(&mut counters);
         outcome.summary.scheduler = SchedulerResult::of(&network, &pod_counts);
         let why = journal.map(|journal| why::explain(plan, &journal, &conductor, &outcome.records));
         let why = why.unwrap_or_default();

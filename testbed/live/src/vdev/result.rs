@@ -55,7 +55,7 @@ pub(super) fn outcome(
     outcome.summary.scheduler = SchedulerResult::of(switch.network(), &workers.pod);
     let summary = &mut outcome.summary;
     summary.world = "vdev";
-    summary.counters.clone_from(&workers.counters);
+    counters::join(&mut summary.counters, workers.counters.clone());
     summary.time_scale = scale.factor();
     summary.lateness = Some(lateness);
     for (name, count) in drops.into_iter().filter(|(_, count)| *count > 0) {

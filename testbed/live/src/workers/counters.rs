@@ -20,7 +20,7 @@
 //!
 //! A count of 0 is left out. Nothing here is on the packet path.
 
-use experiments::measure::Counters;
+use experiments::measure::{Counters, own};
 use transport::sched::Sched;
 use transport::sched::dcsim::Figures;
 use transport::sched::zeropod::PodCounts;
@@ -140,6 +140,7 @@ pub(crate) fn sum(polled: &mut [Polled], now: Instant) -> Workers {
         if let Sched::Zeropod(sched) = host.endpoint().scheduler() {
             sum.pod.add(sched.counts());
         }
+        own::of_scheduler(host.endpoint().scheduler(), &mut sum.counters);
         join(&mut sum.counters, of_worker(host));
         join(&mut sum.counters, of_device(host.io()));
         sum.taken += counts.filled + counts.unsendable;

@@ -444,10 +444,10 @@ fn results_are_files_and_the_same_run_leaves_the_same_flows() {
     let mut names: Vec<_> = fs::read_dir(&a).unwrap().map(|e| e.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["flows.jsonl", "manifest.json", "series.jsonl", "summary.json"]);
-    manifest_tells_what_was_run(&a, &matrix);
+    manifest_names_what_was_run(&a, &matrix);
 }
 
-fn manifest_tells_what_was_run(out: &Path, matrix: &str) {
+fn manifest_names_what_was_run(out: &Path, matrix: &str) {
     let manifest = fs::read_to_string(out.join("manifest.json")).unwrap();
     let manifest: Value = serde_json::from_str(&manifest).unwrap();
     assert_eq!(manifest["seed"], 3);
@@ -578,7 +578,7 @@ fn help_and_version_are_answers() {
 }
 
 #[test]
-fn threads_that_a_matrix_cannot_use_are_told_of_beside_the_json() {
+fn threads_that_a_matrix_cannot_use_are_named_beside_the_json() {
     let dir = Dir::new();
     let coupled = "Nodes 16\nConnections 2\nTriggers 1\n\
                    0->1 id 1 start 0 size 1000 send_done_trigger 1\n\

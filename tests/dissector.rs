@@ -237,11 +237,11 @@ fn of_pods(rng: &mut Rng) -> Vec<Note> {
     let empty = Schd { term: 4, grant: None, receipt: None, standing: None, delivered: None };
     let full = Schd { grant: Some(grant), receipt, standing, ..empty };
     let run = Delivered { flow: FlowId(total), first: Psn(epoch), arrived };
-    let told = Schd { grant: Some(grant), delivered: Some(run), ..empty };
+    let shown = Schd { grant: Some(grant), delivered: Some(run), ..empty };
     let (update, delivered) = (Some((Place::Host(9), total)), Some((12, run)));
     let core = CoreRts { term: 5, epoch, update, paused: arrived, delivered };
     let idle_core = CoreRts { update: None, delivered: None, ..core };
-    let of_cores = [told.note(), core.note(), idle_core.note()];
+    let of_cores = [shown.note(), core.note(), idle_core.note()];
     [idle.note(), asks.note(), empty.note(), full.note()].into_iter().chain(of_cores).collect()
 }
 
@@ -314,7 +314,7 @@ fn ext_numbers(header: &Header, ext: &Ext, numbers: &mut BTreeMap<&'static str, 
 
 /// Kind, flags and numbers of a header, as docs/WIRE.md has them. A new kind of packet is to be
 /// given to the dissector, too.
-fn told(header: &Header) -> (BTreeMap<&'static str, u64>, u64) {
+fn expected_fields(header: &Header) -> (BTreeMap<&'static str, u64>, u64) {
     let mut numbers = BTreeMap::new();
     numbers.insert("ev", u64::from(header.ev.0));
     numbers.insert("dst_flow", u64::from(header.dst_flow.0));
@@ -496,8 +496,8 @@ fn pod_numbers(note: &Note) -> Vec<(&'static str, u64)> {
         return Vec::new();
     };
     let mice_only = grant.is_some_and(|grant| grant.mice_only);
-    let told = [receipt.is_some(), standing.is_some(), delivered.is_some()];
-    let parts = [grant.is_some(), mice_only].into_iter().chain(told);
+    let shown = [receipt.is_some(), standing.is_some(), delivered.is_some()];
+    let parts = [grant.is_some(), mice_only].into_iter().chain(shown);
     let flags = parts.enumerate().map(|(bit, set)| u64::from(set) << bit).sum();
     let (sent_in, arrived) = receipt.unwrap_or((0, 0));
     let (granted_to, granted) = standing.unwrap_or((Place::Host(0), 0));
@@ -583,7 +583,7 @@ fn sample(version: IpVersion, header: &Header, ext: &Ext, trimmed: bool) -> Samp
     // The values of our own parser are the expected ones.
     let parsed = frame::parse(&bytes, &addressing, UdpCheck::Required).unwrap();
     assert_eq!((parsed.header, parsed.trimmed), (*header, trimmed));
-    let (mut numbers, mut flags) = told(&parsed.header);
+    let (mut numbers, mut flags) = expected_fields(&parsed.header);
     flags |= ext_numbers(&parsed.header, &parsed.ext, &mut numbers);
     let payload_len = is_data.then_some(u64::from(payload_len));
     Sample { frame: bytes, numbers, flags, payload_len, trimmed }

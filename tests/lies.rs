@@ -73,7 +73,7 @@ fn a_matrix_that_lies_is_refused_at_the_lie() {
 }
 
 #[test]
-fn flows_whose_sum_nobody_can_count_run_until_their_limit() {
+fn flows_whose_sum_has_no_number_run_until_their_limit() {
     let dir = tempfile::tempdir().unwrap();
     let mut text = "Nodes 4\nConnections 3\n".to_owned();
     for at in 1..4 {
@@ -219,8 +219,8 @@ fn a_hosts_file_that_lies_is_refused_at_the_lie() {
     let nic = ["run", &matrix, "--world", "nic"];
     refused(&nic, "--hosts", "", &["--hosts HOSTS.toml --host NAME"]);
     refused(&[&nic[..], &["--hosts", &path]].concat(), "--host", "", &["--host NAME"]);
-    let nobody = ["--hosts", &path, "--host", "c"];
-    refused(&[&nic[..], &nobody].concat(), "--host", "", &["`c`", "a, b"]);
+    let stranger = ["--hosts", &path, "--host", "c"];
+    refused(&[&nic[..], &stranger].concat(), "--host", "", &["`c`", "a, b"]);
     refused(&["run", &matrix, "--hosts", &path], "--hosts", "", &["--world nic"]);
 }
 

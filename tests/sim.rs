@@ -260,7 +260,7 @@ impl Watch for Listener<'_> {
     }
 
     fn on_record(&mut self, line: usize, record: &FlowRecord) {
-        assert_eq!(line, self.lines, "lines are told in their order");
+        assert_eq!(line, self.lines, "lines come in their order");
         self.lines += 1;
         write_flow(self.plan, line, record, &mut self.flows).unwrap();
     }
@@ -272,7 +272,7 @@ impl Watch for Listener<'_> {
 }
 
 #[test]
-fn what_is_told_while_a_run_goes_on_is_what_stands_at_its_end() {
+fn what_is_reported_while_a_run_goes_on_is_what_stands_at_its_end() {
     let rate = [("load", "0.5"), ("link_rate", "800Gbps"), ("duration", "100us")];
     let params = [&rate[..], &[("size", "128KiB")]].concat();
     let matrix = matrix("poisson", 128, 1, &params);
@@ -281,16 +281,16 @@ fn what_is_told_while_a_run_goes_on_is_what_stands_at_its_end() {
         let settings = [("sampling.interval", "3us"), ("sim.threads", threads)];
         let plan = plan(&settings, matrix.clone(), "ft128-1os");
         let whole = virtual_time::run(&plan, &mut Unwatched).unwrap();
-        let mut told = Listener { plan: &plan, lines: 0, flows: Vec::new(), series: Vec::new() };
-        let rest = virtual_time::run(&plan, &mut told).unwrap();
-        assert!(told.lines > flows_total / 2, "{} of {flows_total} in time", told.lines);
+        let mut live = Listener { plan: &plan, lines: 0, flows: Vec::new(), series: Vec::new() };
+        let rest = virtual_time::run(&plan, &mut live).unwrap();
+        assert!(live.lines > flows_total / 2, "{} of {flows_total} in time", live.lines);
         assert!(rest.series.len() < whole.series.len() / 2, "{} samples", rest.series.len());
         let (mut flows, mut series) = (Vec::new(), Vec::new());
         whole.write_flows(&plan, 0, &mut flows).unwrap();
         write_series(&whole.series, &mut series).unwrap();
-        rest.write_flows(&plan, told.lines, &mut told.flows).unwrap();
-        write_series(&rest.series, &mut told.series).unwrap();
-        assert!(told.flows == flows && told.series == series, "{threads} threads");
+        rest.write_flows(&plan, live.lines, &mut live.flows).unwrap();
+        write_series(&rest.series, &mut live.series).unwrap();
+        assert!(live.flows == flows && live.series == series, "{threads} threads");
     }
 }
 
@@ -532,7 +532,7 @@ fn spraying_over_all_paths_in_turn_beats_drawing_each() {
 }
 
 #[test]
-fn trims_tell_of_losses_sooner_than_timeouts() {
+fn trims_report_losses_sooner_than_timeouts() {
     let with = |trim: &str| {
         let outcome = run(&[("trim", trim)], incast(32, "64KiB"), "ft128-1os");
         (outcome.summary.completion_us.unwrap(), outcome.stats.lost_by_timeout)

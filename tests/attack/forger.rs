@@ -163,7 +163,7 @@ impl Attack {
         }
     }
 
-    fn packet(self, turn: u64, rng: &mut Rng, port: u16, heard: &[Vec<u8>]) -> (usize, Vec<u8>) {
+    fn packet(self, turn: u64, rng: &mut Rng, port: u16, captured: &[Vec<u8>]) -> (usize, Vec<u8>) {
         // Generations of the first indices in turn.
         let small = |n: u64| u32::try_from(n).unwrap_or(0);
         let flow = FlowId::new(small(turn % 3), 1 + small(turn / 3 % 4095));
@@ -226,8 +226,8 @@ impl Attack {
             Self::Seals => (0, sealed(segment(rng), flow, false, rng, port)),
             Self::Trims => (0, sealed(segment(rng), flow, true, rng, port)),
             Self::Replay => {
-                let at = usize::try_from(turn).unwrap() % heard.len();
-                let mut octets = heard[at].clone();
+                let at = usize::try_from(turn).unwrap() % captured.len();
+                let mut octets = captured[at].clone();
                 octets[22..24].copy_from_slice(&port.to_be_bytes());
                 (usize::from(octets[19] == VICTIMS[1].octets()[3]), octets)
             }
@@ -343,7 +343,7 @@ fn misshapen(turn: u64, rng: &mut Rng, port: u16) -> Vec<u8> {
 }
 
 /// Packets of an earlier session that are sent again.
-const HEARD_MAX: usize = 4000;
+const CAPTURED_MAX: usize = 4000;
 
 /// Ethernet's number for all protocols.
 const ALL_PROTOCOLS: u16 = 3;
@@ -358,7 +358,7 @@ pub(crate) fn eavesdrop(arguments: &[String]) -> ExitCode {
     let over = until_input_ends();
     let (mut frame, mut packets) = (vec![0; 1 << 16], Vec::new());
     println!("ready");
-    while !over.load(Ordering::Relaxed) && packets.len() < HEARD_MAX {
+    while !over.load(Ordering::Relaxed) && packets.len() < CAPTURED_MAX {
         let Ok(len) = socket.read(&mut frame) else { continue };
         let packet = &frame[usize::from(ETHERNET_LEN).min(len)..len];
         let is_ours = packet.len() > 28 && packet[0] == 0x45 && packet[9] == 17;
@@ -392,8 +392,8 @@ fn until_input_ends() -> Arc<AtomicBool> {
 /// many MILLISECONDS, above zero, packets of every second slice go to another port.
 pub(crate) fn run(arguments: &[String]) -> ExitCode {
     let [name, file, slices] = arguments else { return ExitCode::FAILURE };
-    let heard = std::fs::read(file).unwrap_or_else(|_| b"[]".to_vec());
-    let heard: Vec<Vec<u8>> = serde_json::from_slice(&heard).unwrap();
+    let captured = std::fs::read(file).unwrap_or_else(|_| b"[]".to_vec());
+    let captured: Vec<Vec<u8>> = serde_json::from_slice(&captured).unwrap();
     let attack = Attack::ALL.iter().find(|attack| attack.name() == name).copied().unwrap();
     let slices = Some(Duration::from_millis(slices.parse().unwrap())).filter(|s| !s.is_zero());
     let over = until_input_ends();
@@ -406,7 +406,7 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
     while !over.load(Ordering::Relaxed) {
         let port = port_at(SystemTime::UNIX_EPOCH.elapsed().unwrap(), slices);
         for turn in turn..end {
-            let (to, octets) = attack.packet(turn, &mut rng, port, &heard);
+            let (to, octets) = attack.packet(turn, &mut rng, port, &captured);
             let to = SockAddr::from(SocketAddrV4::new(VICTIMS[to], 0));
             // The kernel's queue may be full.
             let went = socket.send_to(&octets, &to).is_ok() && port == PORT;

@@ -72,17 +72,17 @@ fn diverts(lab: &Lab, (victims, len): ([&str; 2], u8)) -> Result<(), String> {
     let program = std::env::current_exe().unwrap();
     let false_mac = mac(lab, 2);
     for victim in victims {
-        let mut believed = String::new();
+        let mut cached = String::new();
         let found = (0..50).any(|_| {
             let mut knock = lab.command(OBSERVER, &program);
             assert!(knock.args(["--knock", victim]).status().unwrap().success());
             sleep(Duration::from_millis(100));
             let mut show = lab.command(OBSERVER, Path::new("ip"));
             let shown = show.args(["neigh", "show", victim]).output().unwrap();
-            believed = String::from_utf8_lossy(&shown.stdout).into_owned();
-            believed.contains(&false_mac)
+            cached = String::from_utf8_lossy(&shown.stdout).into_owned();
+            cached.contains(&false_mac)
         });
-        assert!(found, "the attack diverts nothing: {victim} is {believed}");
+        assert!(found, "the attack diverts nothing: {victim} is {cached}");
     }
     Ok(())
 }

@@ -57,7 +57,7 @@ pub(crate) fn suffer(seconds: u64) -> Result<String, String> {
     let lab = with_attacker()?;
     let mut rng = Rng::new(21);
     let begun = Instant::now();
-    let (mut turn, mut servers, mut told) = (0, 0, Vec::new());
+    let (mut turn, mut servers, mut memory) = (0, 0, Vec::new());
     while begun.elapsed().as_secs() < seconds {
         let now = server(&lab, &addressed(&VICTIMS));
         servers += 1;
@@ -83,7 +83,7 @@ pub(crate) fn suffer(seconds: u64) -> Result<String, String> {
         assert_eq!(ended.code, Some(0), "{ended:?}");
         let served: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
         assert_eq!(served["broken"], broken, "{served:#}");
-        told.push(format!("{} then {} kB", before.0, after.0));
+        memory.push(format!("{} then {} kB", before.0, after.0));
     }
-    Ok(format!("{turn} clients of {servers} servers, in memory: {}", told.join("; ")))
+    Ok(format!("{turn} clients of {servers} servers, in memory: {}", memory.join("; ")))
 }

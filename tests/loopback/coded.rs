@@ -48,7 +48,8 @@ pub(super) fn record() -> Verdict {
 }
 
 /// One flow between two datacentres: 20 ms more than inside, and a thousandth of the packets lost,
-/// some of them together. The same without a code is simulated: a process has one run over devices.
+/// some of them together. The run without a code is simulated: a process has one run over
+/// devices.
 pub(super) fn two_datacentres() -> Verdict {
     let plan = |code| {
         let fault = ("fault", "block-loss:6.0e-3/1.5e-3/3.3e-4@wan,block=10");

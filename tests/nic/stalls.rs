@@ -223,18 +223,18 @@ fn without(
     let survivors: Vec<Running> = hosts.into_iter().flatten().collect();
     named(killed, &survivors.iter().collect::<Vec<_>>(), at);
     let ended: Vec<Ended> = survivors.into_iter().map(Running::wait).collect();
-    let told: Vec<Value> = ended
+    let summaries: Vec<Value> = ended
         .iter()
         .map(|end| serde_json::from_str(&end.out).unwrap_or_else(|e| panic!("{e}: {end:?}")))
         .collect();
-    for (end, summary) in ended.iter().zip(&told) {
+    for (end, summary) in ended.iter().zip(&summaries) {
         assert_eq!(end.code, Some(1), "{end:?}");
         assert_eq!(summary["flows"]["finished"], finished, "{end:?}");
         assert_eq!(summary["audit"], json!({"ok": true, "findings": []}));
         assert_eq!(summary["gone"][0]["name"], format!("h{killed}"));
         assert_eq!(summary["bytes"]["delivered"], bytes);
     }
-    assert_eq!(told[0]["per_host"], told[1]["per_host"]);
+    assert_eq!(summaries[0]["per_host"], summaries[1]["per_host"]);
     Ok(())
 }
 

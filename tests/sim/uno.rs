@@ -101,7 +101,7 @@ fn a_dead_link_between_sites_is_a_black_hole_until_switches_notice() {
 }
 
 #[test]
-fn flows_inside_and_across_are_told_apart_and_controlled_by_policies_of_their_own() {
+fn flows_inside_and_across_are_kept_apart_and_controlled_by_policies_of_their_own() {
     let pairs = [(0, 120), (1, 120), (130, 121), (2, 250)];
     let auto = [("transport", "auto")];
     let plan = plan(&auto, flows_of(&pairs, 40_960), TOPOLOGY);

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fabric_knows_nothing_of_experiments_nor_these_of_what_runs_live() {
+    fn the_fabric_depends_on_no_experiment_nor_these_on_what_runs_live() {
         let uses = |name| format!("[dev-dependencies]\n{name} = {{ workspace = true }}\n");
         assert_eq!(messages("fabric", &uses("experiments")).len(), 1);
         assert_eq!(messages("experiments", &uses("live")).len(), 1);

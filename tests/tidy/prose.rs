@@ -1,8 +1,9 @@
 //! The language of comments, documents and texts: phrases that stand alone, about things.
 //!
 //! A doc line that begins with "The same" or "Those of" needs the line above it to be understood,
-//! and words for persons hide what a machine does, in a message to the user as in a comment. Names
-//! in backticks, arguments of a format and blocks of code are not prose; strings of tests neither.
+//! and so does such a sentence in the middle of a line. Words for persons hide what a machine does,
+//! in a message to the user and in a name as in a comment. Names in backticks, arguments of a
+//! format and blocks of code are not prose; neither are strings of tests.
 
 use std::collections::BTreeMap;
 
@@ -36,6 +37,23 @@ const STARTS: &[&str] = &[
     "Those of",
     "Those that",
     "Those with",
+    "Which of them",
+];
+
+/// Beginnings that no sentence has, in documentation and in documents: each points at the sentence
+/// before it.
+const SENTENCE_STARTS: &[&str] = &[
+    "After which",
+    "As above",
+    "Ditto",
+    "Of that",
+    "Of these",
+    "Of this",
+    "Of those",
+    "One of them",
+    "That of",
+    "The same",
+    "Those",
     "Which of them",
 ];
 
@@ -75,12 +93,52 @@ pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
             let message = format!("\"{start} ...\" needs the line above: name the thing");
             found.push(Finding::new(path, line, message));
         }
+        if documentation.is_some() || !path.ends_with(".rs") {
+            found.extend(sentences(path, line, words));
+        }
         found.extend(persons(path, line, &prose));
+    }
+    for (line, names) in names(path, text) {
+        found.extend(persons(path, line, &names));
     }
     for (line, text) in texts(path, text) {
         found.extend(persons(path, line, &text));
     }
     found
+}
+
+/// Sentences of a line of prose that begin with one of [`SENTENCE_STARTS`]. The first words of a
+/// line of documentation are left to [`STARTS`]; a line of a document may begin a sentence.
+fn sentences<'a>(path: &'a str, line: usize, words: &'a str) -> impl Iterator<Item = Finding> + 'a {
+    let of_document = if path.ends_with(".rs") { None } else { Some(words) };
+    let later = words.match_indices(". ").map(|(at, end)| &words[at + end.len()..]);
+    of_document.into_iter().chain(later).filter_map(move |sentence| {
+        let bare = sentence.trim_start_matches(['*', '_', '|', '-', ' ']);
+        let start = SENTENCE_STARTS
+            .iter()
+            .find(|start| bare.strip_prefix(**start).is_some_and(|rest| rest.starts_with(' ')))?;
+        let message = format!("\"{start} ...\" needs the sentence before it: name the thing");
+        Some(Finding::new(path, line, message))
+    })
+}
+
+/// The words of the names in the code of each line: `last_heard` and `LastHeard` have two.
+fn names(path: &str, text: &str) -> Vec<(usize, String)> {
+    if !path.ends_with(".rs") {
+        return Vec::new();
+    }
+    let split = |code: &String| {
+        let mut words = String::new();
+        for c in code.chars() {
+            if c.is_uppercase() && words.ends_with(char::is_lowercase) {
+                words.push(' ');
+            }
+            words.push(if super::is_word(c) && c != '_' { c } else { ' ' });
+        }
+        words
+    };
+    let code = Source::new(path, text).code;
+    code.iter().enumerate().map(|(at, code)| (at + 1, split(code))).collect()
 }
 
 fn persons<'a>(path: &'a str, line: usize, prose: &str) -> impl Iterator<Item = Finding> + 'a {
@@ -167,7 +225,24 @@ mod tests {
         }
         let fine = "/// One of those.\n// Its end again.\nlet a = \"The same\";\n/// Itself.\n";
         assert_eq!(lines("a.rs", fine), []);
-        assert_eq!(lines("docs/a.md", "The same as before.\n"), []);
+        assert_eq!(lines("docs/a.md", "It is so.\n"), []);
+    }
+
+    #[test]
+    fn sentences_that_need_the_one_before_are_found() {
+        for start in SENTENCE_STARTS {
+            assert_eq!(lines("a.rs", &format!("/// A. {start} a flow.\n")), [1], "{start}");
+            let document = format!("One. {start} two.\n\n- {start} three\nfour\n");
+            assert_eq!(lines("docs/a.md", &document), [1, 3], "{start}");
+        }
+        assert_eq!(lines("a.rs", "// A. The same flow.\n/// All the same. Thoserows. \n"), []);
+    }
+
+    #[test]
+    fn names_of_persons_deeds_are_found_in_code() {
+        let text =
+            "let told = 1;\nfn last_heard() {}\nstruct HostKnows;\nlet unheard = b\"told\";\n";
+        assert_eq!(lines("tests/a.rs", text), [1, 2, 3]);
     }
 
     #[test]
@@ -185,7 +260,7 @@ mod tests {
 
     #[test]
     fn code_is_not_prose() {
-        let text = "//! `tell` is a function.\n//! ```text\n//! it is told\n//! ```\nfn tell() {}\n\
+        let text = "//! `tell` is a function.\n//! ```text\n//! it is told\n//! ```\nfn call() {}\n\
                     let a = \"`nobody` is {told}, {tell:?}\";\n";
         assert_eq!(lines("a.rs", text), []);
         assert_eq!(lines("docs/a.md", "```\ntell\n```\n`told`\n"), []);

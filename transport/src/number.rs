@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_too_large_or_malformed_are_told_apart() {
+    fn numbers_too_large_and_malformed_ones_differ() {
         assert_eq!(decimal(b"18446744073709551616", 0), Err(NumberError::TooLarge));
         assert_eq!(decimal(b"1e300", 0), Err(NumberError::TooLarge));
         assert_eq!(decimal(b"1e99999999999999999999", 0), Err(NumberError::TooLarge));

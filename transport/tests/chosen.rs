@@ -48,7 +48,7 @@ struct Slotted {
     grants: VecDeque<Granted>,
     /// Grants nothing.
     withholds: bool,
-    heard: Vec<(HostId, Note)>,
+    notes: Vec<(HostId, Note)>,
     outbox: VecDeque<(TxSegment, Instant)>,
     labels: Vec<Label>,
     backlog: Backlog,
@@ -74,7 +74,7 @@ impl Slotted {
             answers,
             grants: VecDeque::new(),
             withholds: false,
-            heard: Vec::new(),
+            notes: Vec::new(),
             outbox: VecDeque::new(),
             labels: Vec::new(),
             backlog: Backlog::default(),
@@ -172,7 +172,7 @@ impl Protocol for Slotted {
 
     /// A note of protocol 1 is answered by one of protocol 2, two slots later.
     fn on_host_control(&mut self, from: HostId, hdr: &Header, note: &Note, now: Instant) -> bool {
-        self.heard.push((from, *note));
+        self.notes.push((from, *note));
         if note.protocol == 1 {
             let answer = Note::new(2, note.said()).unwrap();
             self.outbox.push_back((note_to(from, hdr.ev, answer), now + SLOT * 2));
@@ -374,8 +374,8 @@ impl Pair {
         assert_eq!(self.taken + self.repeated, self.lost + self.arrived + under_way);
         let data = sum.data_new + sum.copies + sum.retransmitted;
         assert_eq!(data + sum.acks_sent + sum.nacks_sent + sum.control_sent, self.taken);
-        let heard = sum.data_placed + sum.duplicates + sum.acks_received + sum.control_received;
-        assert_eq!(heard + sum.drops.total(), self.arrived);
+        let counted = sum.data_placed + sum.duplicates + sum.acks_received + sum.control_received;
+        assert_eq!(counted + sum.drops.total(), self.arrived);
     }
 }
 
@@ -561,11 +561,11 @@ fn note_for_a_host(kept: Duration) {
     pair.transmit(0);
     pair.run(long());
     let question = Note::new(1, b"slot").unwrap();
-    assert_eq!(pair.hosts[1].scheduler().heard[0], (HostId(0), question));
+    assert_eq!(pair.hosts[1].scheduler().notes[0], (HostId(0), question));
     let answer = Note::new(2, b"slot").unwrap();
-    assert_eq!(pair.hosts[0].scheduler().heard, [(HostId(1), answer)]);
+    assert_eq!(pair.hosts[0].scheduler().notes, [(HostId(1), answer)]);
     assert_eq!(pair.now, slot(3) + Duration::from_us(5) * 2 + SLOT * 2);
-    assert_eq!(pair.hosts[1].stats().drops.total(), 1, "nothing there knows protocol 3");
+    assert_eq!(pair.hosts[1].stats().drops.total(), 1, "no scheduler there has protocol 3");
     pair.audit();
     // The only place for an incoming flow is free.
     let flow = pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap();
@@ -597,7 +597,7 @@ fn a_note_for_a_flow_goes_to_its_controller_and_to_no_other_peers() {
             "no controller here has a use for it"
         );
     }
-    assert!(pair.hosts[0].scheduler().heard.is_empty());
+    assert!(pair.hosts[0].scheduler().notes.is_empty());
 }
 
 /// Acknowledgement packets for 1000 segments that are reordered by up to 100 slots.

@@ -175,8 +175,8 @@ impl Net {
         assert_eq!(self.taken + self.repeated, self.lost + self.arrived);
         let data = sum.data_new + sum.copies + sum.retransmitted;
         assert_eq!(data + sum.acks_sent + sum.nacks_sent + sum.control_sent, self.taken);
-        let heard = sum.data_placed + sum.duplicates + sum.acks_received + sum.control_received;
-        assert_eq!(heard + sum.drops.total(), self.arrived);
+        let counted = sum.data_placed + sum.duplicates + sum.acks_received + sum.control_received;
+        assert_eq!(counted + sum.drops.total(), self.arrived);
     }
 }
 

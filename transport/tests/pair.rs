@@ -448,7 +448,7 @@ fn of_a_block_that_lost_more_all_that_is_lost_is_sent_again_or_as_much_as_it_nee
 }
 
 #[test]
-fn a_block_that_is_lost_whole_is_sent_again_after_the_timeout_without_its_parity_if_told_so() {
+fn a_block_that_is_lost_whole_is_sent_again_after_the_timeout_without_its_parity_if_set_so() {
     for (resend, again) in [(Resend::Lost, 10), (Resend::Needed, 8)] {
         let config = blocks(|s| s.ec_params.resend = resend);
         let pair = over(&config, 8, |tx| first_of(tx).is_some());
@@ -458,7 +458,7 @@ fn a_block_that_is_lost_whole_is_sent_again_after_the_timeout_without_its_parity
 }
 
 #[test]
-fn one_request_for_a_block_tells_of_all_that_dead_paths_carry() {
+fn one_request_for_a_block_names_all_that_dead_paths_carry() {
     // Half of the paths are dead, and all requests but the first are lost.
     fn drops(tx: &TxSegment) -> bool {
         matches!(&tx.hdr.body, Body::BlockNack(nack) if nack.psn != Psn(0))

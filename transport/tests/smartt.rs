@@ -316,7 +316,7 @@ fn refusal(at: u64, sharers: u16) -> LossSample {
 
 /// An acknowledgement of nothing new, marked and of a round trip at the target, so that its count
 /// of sharers alone has an effect.
-fn told(at: u64, sharers: u16) -> AckSample {
+fn ack_of_sharers(at: u64, sharers: u16) -> AckSample {
     AckSample { acked: Bytes(0), sharers, ..ack(us(at), us(18), true) }
 }
 
@@ -352,23 +352,23 @@ fn a_share_never_raises_a_window_and_a_flow_alone_at_its_receiver_has_none() {
 #[test]
 fn flows_that_stay_split_what_flows_that_leave_had() {
     let mut cc = one(&[("qa_share", "receiver"), ("share_split", "on")]);
-    cc.on_ack(&told(12, 16), &PATH);
+    cc.on_ack(&ack_of_sharers(12, 16), &PATH);
     cc.on_nack(&refusal(14, 16), &PATH);
     assert_eq!(cwnd(&cc), SIXTEENTH);
-    cc.on_ack(&told(20, 12), &PATH);
+    cc.on_ack(&ack_of_sharers(20, 12), &PATH);
     assert_eq!(cwnd(&cc), SIXTEENTH * 16 / 12);
     // A report without a count changes nothing, and one of more flows neither: marks and trims make
     // room for flows that join.
-    cc.on_ack(&told(21, 0), &PATH);
-    cc.on_ack(&told(22, 24), &PATH);
+    cc.on_ack(&ack_of_sharers(21, 0), &PATH);
+    cc.on_ack(&ack_of_sharers(22, 24), &PATH);
     assert_eq!(cwnd(&cc), SIXTEENTH * 16 / 12);
     // At most an equal share of the bytes that the path carries in a target RTT.
-    cc.on_ack(&told(23, 8), &PATH);
+    cc.on_ack(&ack_of_sharers(23, 8), &PATH);
     assert_eq!(cwnd(&cc), SIXTEENTH * 2);
     let mut off = one(&[("qa_share", "receiver")]);
-    off.on_ack(&told(12, 16), &PATH);
+    off.on_ack(&ack_of_sharers(12, 16), &PATH);
     off.on_nack(&refusal(14, 16), &PATH);
-    off.on_ack(&told(20, 8), &PATH);
+    off.on_ack(&ack_of_sharers(20, 8), &PATH);
     assert_eq!(cwnd(&off), SIXTEENTH);
 }
 
@@ -435,7 +435,7 @@ fn ablation() -> impl Strategy<Value = Vec<(&'static str, &'static str)>> {
 
 proptest! {
     #[test]
-    fn every_controller_keeps_its_window_between_a_packet_and_its_largest_whatever_it_hears(
+    fn every_controller_keeps_its_window_between_a_packet_and_its_largest_whatever_it_receives(
         settings in ablation(), all in proptest::collection::vec(steps(), 0..300),
     ) {
         for kind in CcKind::ALL {

@@ -100,7 +100,7 @@ fn a_box_without_hugepages_is_warned_and_stays_fit() {
 }
 
 #[test]
-fn hugepages_are_told_by_size_and_by_node() {
+fn hugepages_are_reported_by_size_and_by_node() {
     let tree = Tree::healthy();
     tree.put("sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages", "2\n");
     tree.put("sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages", "1\n");
@@ -233,7 +233,7 @@ fn a_program_built_without_dpdk_says_how_to_build_it_with() {
 }
 
 #[test]
-fn a_plain_user_is_told_which_capabilities_and_directories_are_missing() {
+fn a_plain_user_learns_which_capabilities_and_directories_are_missing() {
     let tree = Tree::healthy();
     let status = "Uid:\t1000\t1000\t1000\t1000\nCapEff:\t0000000000000000\n";
     tree.put("proc/self/status", status);
@@ -254,7 +254,7 @@ fn a_plain_user_is_told_which_capabilities_and_directories_are_missing() {
 }
 
 #[test]
-fn a_plugin_directory_that_everybody_may_write_is_refused_as_dpdk_does() {
+fn a_plugin_directory_that_all_users_may_write_is_refused_as_dpdk_does() {
     use std::os::unix::fs::PermissionsExt as _;
     let tree = Tree::healthy();
     let dir = "usr/lib/x86_64-linux-gnu/dpdk/pmds-23.0";
@@ -291,7 +291,7 @@ fn cards_that_no_dpdk_driver_holds_name_the_binding_command() {
 }
 
 #[test]
-fn both_reports_tell_the_same() {
+fn both_reports_have_the_same_findings() {
     let diagnosis = Tree::healthy().examine();
     let (mut text, mut json) = (Vec::new(), Vec::new());
     write_text(&diagnosis, &mut text).unwrap();

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn fewer_acknowledgements_are_sent_through_the_kernel_unless_somebody_says() {
+    fn fewer_acknowledgements_are_sent_through_the_kernel_unless_a_setting_says() {
         let set = |more: &[&str]| stream(&client(more)).unwrap().0.set;
         assert_eq!(set(&[]), []);
         let kernel = ["--device", "net_af_packet0,iface=lo"];

@@ -171,16 +171,16 @@ fn processes_in_c_that_share_keys_seal_their_packets_and_those_that_do_not_never
 }
 
 #[test]
-fn what_is_missing_at_a_device_is_told_to_a_program_in_c() {
+fn what_is_missing_at_a_device_is_reported_to_a_program_in_c() {
     let build = tempfile::tempdir().unwrap();
     let program = compiled(build.path(), "peer");
-    let told = |device: &str| {
+    let refusal = |device: &str| {
         let output = Command::new(&program).args(["listens", device]).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    let text = told("nosuchif0");
+    let text = refusal("nosuchif0");
     assert!(text.contains("there is no interface `nosuchif0`"), "{text}");
-    let text = told("0000:ff:1f.7");
+    let text = refusal("0000:ff:1f.7");
     assert!(text.contains("headrace_attach_device") && text.contains("0000:ff:1f.7"), "{text}");
 }

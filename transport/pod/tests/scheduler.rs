@@ -200,7 +200,7 @@ proptest! {
     /// Host 0 sends arbitrary requests: other hosts are granted the bytes that they would be
     /// without it, and the scheduler does not panic.
     #[test]
-    fn nonsense_is_counted_and_touches_nobody_else(seed: u64) {
+    fn nonsense_is_counted_and_touches_no_other_host(seed: u64) {
         let mut pod = Pod::new(multi(), Settings { fair_every: 0, ..Settings::default() });
         let mut chance = Chance::new(seed);
         for from in 1..16 {

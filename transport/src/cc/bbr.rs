@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn less_bandwidth_is_believed_after_ten_rounds_and_more_at_once() {
+    fn less_bandwidth_is_accepted_after_ten_rounds_and_more_at_once() {
         let mut pipe = Pipe::new(&[]);
         pipe.run(RTT * 60, 80, usize::MAX);
         pipe.run(RTT * 30, 40, usize::MAX);

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_takes_a_base_rtt_to_leave_unless_told_otherwise() {
+    fn a_window_takes_a_base_rtt_to_leave_unless_set_otherwise() {
         for (value, rate) in [("on", Some(Rate::from_gbps(50))), ("off", None)] {
             let mut params = GeminiParams::default();
             params.set("initial", "0.5").unwrap();

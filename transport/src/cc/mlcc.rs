@@ -433,17 +433,17 @@ mod tests {
     #[test]
     fn flows_to_one_host_share_a_link_until_advice_comes() {
         let mut cc = new();
-        let tell = |cc: &mut Mlcc, sharers| {
+        let reported = |cc: &mut Mlcc, sharers| {
             let mut int = Int::with_room(3);
             int.stamp(Hop::new(us(24), Bytes(0), Bytes(0), PATH.line_rate, 1));
             let ext = Ext { int, ..Ext::VACANT };
             let extensions = Extensions::new(Extent::NONE.with_int(&int), &ext);
             cc.on_note(&super::note(us(0).to_wire(), sharers), extensions, us(24), &PATH)
         };
-        assert!(tell(&mut cc, 8));
+        assert!(reported(&mut cc, 8));
         assert_eq!(mbps(&cc), 3125);
-        assert!(!tell(&mut cc, 0), "the flow itself is one");
-        assert!(tell(&mut cc, 2));
+        assert!(!reported(&mut cc, 0), "the flow itself is one");
+        assert!(reported(&mut cc, 2));
         assert_eq!(mbps(&cc), 12_500);
         advice(&mut cc, 6000, Half::NUMBER, [20_000_000; 2]);
         assert_eq!(mbps(&cc), 20_000);

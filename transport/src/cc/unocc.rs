@@ -295,10 +295,10 @@ impl UnoCc {
         let expected =
             if self.params.qa_in_flight { self.cwnd.min(done.in_flight) } else { self.cwnd };
         // A flow of a packet an RTT or less has RTTs without an acknowledgement.
-        let tells = expected > 1.0 || self.params.window_min >= 1.0;
+        let decides = expected > 1.0 || self.params.window_min >= 1.0;
         //= uno#alg1
         // Line 19.
-        if tells && acked < expected * f64::from(self.params.qa_factor) {
+        if decides && acked < expected * f64::from(self.params.qa_factor) {
             let acked = match self.params.qa_measure {
                 QaMeasure::Bytes => acked,
                 QaMeasure::Rate => acked.max(self.at.in_a_period(&done)).min(self.cwnd),

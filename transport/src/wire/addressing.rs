@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_outside_the_emulated_network_belong_to_nobody() {
+    fn addresses_outside_the_emulated_network_belong_to_no_host() {
         for ip in [[10, 0, 0, 0], [10, 0, 0, 255], [11, 0, 0, 1], [0; 4]] {
             assert_eq!(V4.host_of_v4(ip), None, "{ip:?}");
         }

@@ -239,8 +239,9 @@ pub fn parse_into(
 }
 
 /// Checks the UDP checksum of a frame that [`parse_into`] has read, or refused, with
-/// [`UdpCheck::Skip`]: for drivers that find out first whether they want its payload. That of a
-/// trimmed frame is never checked. Headers are looked at only where there is a checksum to check.
+/// [`UdpCheck::Skip`]: for drivers that find out first whether they want its payload. The checksum
+/// of a trimmed frame is never checked. Headers are looked at only where there is a checksum to
+/// check.
 ///
 /// # Errors
 /// As [`parse_into`] with this `check`.

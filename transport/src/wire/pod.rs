@@ -491,9 +491,9 @@ mod tests {
             delivered in prop::option::of(delivered()),
         ) {
             let grant = Grant { epoch, to, agg, layer, cells, total, mice_only };
-            let told = delivered.filter(|_| receipt.is_none() && standing.is_none());
+            let delivered = delivered.filter(|_| receipt.is_none() && standing.is_none());
             let grant = granted.then_some(grant);
-            let schd = Schd { term, grant, receipt, standing, delivered: told };
+            let schd = Schd { term, grant, receipt, standing, delivered };
             prop_assert_eq!(Schd::of(&schd.note()), Some(schd));
             prop_assert_eq!(Rts::of(&schd.note()), None);
         }

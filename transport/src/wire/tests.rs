@@ -262,14 +262,14 @@ proptest! {
         let (addressing, check) = (Addressing::emulated(version), UdpCheck::Required);
         let (mut header, mut ext) = (Header::VACANT, Ext::VACANT);
         let parts = parse_into(head, tail, &addressing, check, &mut header, &mut ext);
-        let told = parts.map(|Envelope { route, start, payload_len, .. }| {
+        let in_parts = parts.map(|Envelope { route, start, payload_len, .. }| {
             (route.src, route.dst, route.ecn, route.class, header, start, payload_len)
         });
         let whole = whole.map(|p| {
             (p.src, p.dst, p.ecn, p.class, p.header, p.payload.start, p.payload_len)
         });
         // A flipped bit may have made the header longer than the first piece.
-        prop_assert!(told == whole || told == Err(ParseError::Truncated) && flip.is_some());
+        prop_assert!(in_parts == whole || in_parts == Err(ParseError::Truncated) && flip.is_some());
     }
 
     #[test]
@@ -458,7 +458,7 @@ proptest! {
     }
 
     #[test]
-    fn a_trimmed_frame_tells_what_was_lost(
+    fn a_trimmed_frame_says_what_was_lost(
         v in version(), (h, x) in header(data_body()), payload in payload(), marked: bool,
     ) {
         let mut frame = frame_of(&spec(v, Ecn::Ect0, TrafficClass::Data), &h, &x, &payload);

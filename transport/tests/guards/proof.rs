@@ -355,7 +355,7 @@ fn a_proof_of_a_flow_in_use_that_is_lost_is_given_at_the_next_question() {
 }
 
 #[test]
-fn a_refusal_is_not_believed_of_a_receiver_that_was_restarted() {
+fn a_refusal_is_not_accepted_of_a_receiver_that_was_restarted() {
     let mut end = End::new(|s| s.loss.retries_max = 2);
     let flow = end.open();
     end.post(flow, 100);

@@ -74,7 +74,7 @@ fn kinds() -> Vec<Config> {
 }
 
 #[test]
-fn after_a_silence_the_next_message_arrives_once_whoever_restarts() {
+fn after_a_silence_the_next_message_arrives_once_whichever_end_restarts() {
     const LEN: usize = 50_000;
     for config in kinds() {
         for restarted in [None, Some(0), Some(1)] {

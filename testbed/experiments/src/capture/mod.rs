@@ -1,8 +1,8 @@
 //! Frames of a run, in a file that Wireshark reads.
 //!
 //! [`Capture`] says which frames and how much of each; [`pcapng`] writes them; `live` takes them
-//! from the workers of a run in real time, with the feature `dpdk`. Those of a simulation come from
-//! `virtual_time/capture.rs`.
+//! from the workers of a run in real time, with the feature `dpdk`. Frames of a simulation come
+//! from `virtual_time/capture.rs`.
 
 pub mod pcapng;
 

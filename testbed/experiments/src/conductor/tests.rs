@@ -84,7 +84,7 @@ fn messages_on_a_connection_share_its_flow_and_only_the_last_closes_it() {
 }
 
 #[test]
-fn hosts_apart_start_each_others_flows_by_what_they_tell() {
+fn hosts_apart_start_each_others_flows_by_their_messages() {
     let mut matrix = Matrix { nodes: 3, ..Matrix::default() };
     let barrier = matrix.push_trigger(TriggerKind::Barrier(NonZeroU32::new(2).unwrap()));
     let barrier = barrier.unwrap();
@@ -100,10 +100,10 @@ fn hosts_apart_start_each_others_flows_by_what_they_tell() {
     hosts[2].on_delivered(FlowIndex(1), 10, at);
     hosts[0].on_acked(FlowIndex(0), 10, at);
     hosts[0].on_acked(FlowIndex(1), 10, at);
-    let told = hosts.each_mut().map(Conductor::take_pokes);
+    let poked = hosts.each_mut().map(Conductor::take_pokes);
     let sent = Poke { flow: 0, received: false };
     let received = Poke { flow: 1, received: true };
-    assert_eq!(told, [vec![sent], vec![], vec![received]]);
+    assert_eq!(poked, [vec![sent], vec![], vec![received]]);
     assert_eq!(hosts[1].next_order(at), None, "the barrier waits for both");
     hosts[1].on_poke(received, at);
     hosts[1].on_poke(sent, at);

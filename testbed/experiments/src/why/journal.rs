@@ -203,7 +203,7 @@ impl Journal {
     }
 
     /// Whether a connection has this key.
-    pub(crate) fn knows(&self, key: u64) -> bool {
+    pub(crate) fn has_flow(&self, key: u64) -> bool {
         self.by_key.contains_key(&key)
     }
 

@@ -51,8 +51,8 @@ pub(super) fn sentence(why: &FlowWhy) -> String {
     parts.sort_by_key(|(_, ps)| std::cmp::Reverse(*ps));
     let share = |ps: u64| ps.saturating_mul(100).checked_div(fct).unwrap_or(0);
     let mut text = format!("It took {}", time(fct));
-    let told = parts.iter().enumerate().filter(|(at, (_, ps))| *at == 0 || share(*ps) >= 15);
-    for (at, (part, ps)) in told.take(3) {
+    let named = parts.iter().enumerate().filter(|(at, (_, ps))| *at == 0 || share(*ps) >= 15);
+    for (at, (part, ps)) in named.take(3) {
         let lead = if at == 0 { ": " } else { "; " };
         text += &format!("{lead}{} % of it {}", share(*ps), clause(why, *part));
     }

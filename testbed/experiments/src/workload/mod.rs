@@ -28,7 +28,7 @@ use crate::input::{InputError, did_you_mean};
 
 /// A recipe for a matrix.
 pub trait Workload: Debug {
-    /// The matrix for `nodes` hosts. The same generator, number and `rng` give the same matrix.
+    /// The matrix for `nodes` hosts. One generator, number and `rng` always give one matrix.
     ///
     /// # Errors
     /// When the recipe does not fit that many hosts, or makes more flows than a matrix holds.

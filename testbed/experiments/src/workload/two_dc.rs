@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_alone_has_nobody_near_and_an_empty_datacentre_is_refused() {
+    fn a_host_alone_has_no_neighbour_and_an_empty_datacentre_is_refused() {
         let hosts = Border::default().divide(3).unwrap();
         assert_eq!((hosts.hosts(0), hosts.hosts(1)), (0..1, 1..3));
         assert_eq!(hosts.draw_near(0, &mut Rng::new(1)), None);

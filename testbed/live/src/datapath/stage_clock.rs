@@ -9,7 +9,7 @@ use std::rc::Rc;
 use transport::Instant;
 use transport_dpdk::{Clock, DilatedClock, Stage, eal};
 
-/// Ticks by stage, shared by the clock in the worker and who reads it.
+/// Ticks by stage, shared by the clock in the worker and its reader.
 #[derive(Debug, Default)]
 pub(super) struct StageTicks {
     ticks: [Cell<u64>; Stage::ALL.len()],

@@ -239,7 +239,7 @@ mod tests {
         let config = Terms::default().config(77, &V4).unwrap();
         assert_eq!((config.incarnation, config.payload_max), (77, LOBBY_PAYLOAD));
         assert_eq!(config.loss.rto_min, RTO_MIN);
-        assert!(config.loss.tail_probe, "nothing tells of losses but the receiver");
+        assert!(config.loss.tail_probe, "losses are reported by the receiver alone");
     }
 
     #[test]

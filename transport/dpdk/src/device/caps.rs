@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn each_capability_that_is_missing_is_told_once_with_what_it_costs() {
+    fn each_capability_that_is_missing_is_named_once_with_what_it_costs() {
         let caps = plan(&info(), 2, 9014).caps;
         let wish = PortConfig { queues: 4, max_frame: 9014, ..PortConfig::default() };
         let found: Vec<String> = caps.lost(&wish).iter().map(ToString::to_string).collect();

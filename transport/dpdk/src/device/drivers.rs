@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(named("nosuchnetdev0").frame_max(), 1514);
         assert_eq!(named("net_af_xdp0,iface=x").buffer_room(), 3712);
         assert_eq!(named("net_af_xdp0,iface=x").interface(), Some("x"));
-        assert!(named("nosuchnetdev0").is_interface_up(), "nobody says that it is not");
+        assert!(named("nosuchnetdev0").is_interface_up(), "no flag says that it is not");
     }
 
     #[test]

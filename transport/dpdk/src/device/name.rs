@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_that_is_not_there_is_told_from_those_that_are() {
+    fn an_interface_that_is_not_there_differs_from_those_that_are() {
         let error = parsed("nosuchif0").resolved().unwrap_err().to_string();
         assert!(error.contains("nosuchif0") && error.contains("lo"), "{error}");
         assert_eq!(parsed("lo").resolved(), Ok(DeviceName::Interface("lo".to_owned())));

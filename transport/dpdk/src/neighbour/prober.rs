@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_are_too_long_for_the_network_are_told_from_a_dead_peer() {
+    fn frames_that_are_too_long_for_the_network_differ_from_a_dead_peer() {
         let reach = probe(false, 4176, |len| (len <= 1514).then_some(US(5)));
         assert_eq!((reach.verdict(), reach.lost), (ProbeResult::FullFramesLost, LOST_MAX));
         let reach = probe(true, 4176, |_| None);

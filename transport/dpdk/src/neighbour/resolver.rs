@@ -197,7 +197,7 @@ mod tests {
             assert!(resolver.handle_frame(&reply[..answered]));
             assert_eq!(resolver.peer(0), Resolution::Known(asked.mac));
             assert!(resolver.is_over() && resolver.poll_timeout().is_none());
-            assert!(!resolver.handle_frame(&reply[..answered]), "nobody waits any more");
+            assert!(!resolver.handle_frame(&reply[..answered]), "no frame waits any more");
         }
     }
 
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn an_advertisement_that_was_forwarded_is_not_believed() {
+    fn an_advertisement_that_was_forwarded_is_not_accepted() {
         let [asker, asked] = [1, 2].map(|last| station(last, true));
         let mut resolver = resolver(asker, &[(asked.ip, None)]);
         let body = match asked.ip {

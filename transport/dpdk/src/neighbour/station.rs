@@ -61,10 +61,10 @@ impl Station {
         match (Message::parse(asked.src.is_ipv6(), asked.body)?, self.ip) {
             (Message::EchoRequest, _) if asked.dst == self.ip => reply.emit(out),
             (Message::Solicitation(target), IpAddr::V6(ip)) if target == ip => {
-                let believed = asked.hops == HOPS && !asked.src.is_unspecified();
+                let accepted = asked.hops == HOPS && !asked.src.is_unspecified();
                 let body = icmp::advertisement(ip, self.mac);
                 let reply = Icmp { hops: HOPS, kind: body[0], body: &body, ..reply };
-                believed.then(|| reply.emit(out)).flatten()
+                accepted.then(|| reply.emit(out)).flatten()
             }
             _ => None,
         }

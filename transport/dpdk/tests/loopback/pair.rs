@@ -61,10 +61,10 @@ fn memif_pair(_eal: &Eal) -> Outcome {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    let (told, errors) =
+    let (printed, errors) =
         (String::from_utf8_lossy(&child.stdout), String::from_utf8_lossy(&child.stderr));
-    assert!(child.status.success(), "{told}{errors}");
-    assert!(told.contains("pair net_memif ok 16000000 B"), "{told}");
+    assert!(child.status.success(), "{printed}{errors}");
+    assert!(printed.contains("pair net_memif ok 16000000 B"), "{printed}");
     Passed
 }
 

@@ -122,16 +122,16 @@ fn clean_output(_eal: &Eal) -> Outcome {
 }
 
 fn ordinary_user(_eal: &Eal) -> Outcome {
-    const NOBODY: u32 = 65_534;
+    const OTHER_USER: u32 = 65_534;
     let mut child = child("error");
     // Before the user changes nothing can be said by the child, so a refusal is seen here.
-    match child.uid(NOBODY).gid(NOBODY).output() {
+    match child.uid(OTHER_USER).gid(OTHER_USER).output() {
         Ok(output) => {
             let errors = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success(), "{errors}");
             Passed
         }
-        Err(refused) => Skipped(format!("cannot run a child as user {NOBODY}: {refused}")),
+        Err(refused) => Skipped(format!("cannot run a child as user {OTHER_USER}: {refused}")),
     }
 }
 

@@ -36,7 +36,7 @@ struct End {
     app: AppEnd,
     wire: LinkEnd,
     frames: MbufBurst,
-    heard: Vec<Completion>,
+    completions: Vec<Completion>,
 }
 
 fn clock() -> DilatedClock {
@@ -72,7 +72,7 @@ impl End {
         let io = PortIo::of_port(link.host, Arc::clone(pools[0]), None).unwrap();
         let (worker, app) = worker(io.attaching(Arc::clone(pools[1])));
         let (wire, frames) = (link.switch_side, MbufBurst::new());
-        Self { worker, app, wire, frames, heard: Vec::new() }
+        Self { worker, app, wire, frames, completions: Vec::new() }
     }
 
     fn open(&mut self, connection: u32, peer: u32) {
@@ -90,19 +90,22 @@ impl End {
 
     fn turn(&mut self) {
         self.worker.poll_once();
-        self.heard.extend(std::iter::from_fn(|| self.app.poll()));
+        self.completions.extend(std::iter::from_fn(|| self.app.poll()));
         self.wire.rx_burst(&mut self.frames);
     }
 
     fn delivered(&self) -> impl Iterator<Item = (u64, &[u8])> {
-        self.heard.iter().filter_map(|heard| match heard {
+        self.completions.iter().filter_map(|completion| match completion {
             Completion::Delivered { tag, memory, .. } => Some((*tag, &**memory)),
             _ => None,
         })
     }
 
     fn sent(&self) -> usize {
-        self.heard.iter().filter(|heard| matches!(heard, Completion::Sent { .. })).count()
+        self.completions
+            .iter()
+            .filter(|completion| matches!(completion, Completion::Sent { .. }))
+            .count()
     }
 }
 
@@ -310,8 +313,8 @@ const MESSAGES: u64 = 60;
 fn application(number: u64, mut out: AppEnd, mut inn: AppEnd) -> (Vec<u64>, u64) {
     let path = config().default_path();
     out.submit(Request::Open { connection: 0, peer: HostId(1), path, label: Label::NONE }).unwrap();
-    let (mut heard, mut full, mut next, mut sent) = (Vec::new(), 0, 0, 0);
-    while heard.len() < usize::try_from(MESSAGES).unwrap() || sent < MESSAGES {
+    let (mut completions, mut full, mut next, mut sent) = (Vec::new(), 0, 0, 0);
+    while completions.len() < usize::try_from(MESSAGES).unwrap() || sent < MESSAGES {
         while next < MESSAGES {
             let tag = number << 48 | next;
             let source = MessageBytes::Pattern(Pattern { seed: 3, tag });
@@ -333,11 +336,11 @@ fn application(number: u64, mut out: AppEnd, mut inn: AppEnd) -> (Vec<u64>, u64)
                 panic!("{completion:?}")
             };
             assert_eq!(checksum, Pattern { seed: 3, tag }.checksum(3000));
-            heard.push(tag);
+            completions.push(tag);
         }
         std::thread::yield_now();
     }
-    (heard, full)
+    (completions, full)
 }
 
 /// Rings of two descriptors, so that both directions are full most of the time.
@@ -362,9 +365,9 @@ fn threads(eal: &Eal) -> Outcome {
         assert!(now.since(started) < Duration::from_s(30), "{:?} {:?}", one.stats(), two.stats());
     }
     for (number, thread) in (0..).zip(threads) {
-        let (mut heard, full) = thread.join().unwrap();
-        heard.sort_unstable();
-        assert!(heard.into_iter().eq((0..MESSAGES).map(|next| number << 48 | next)));
+        let (mut completions, full) = thread.join().unwrap();
+        completions.sort_unstable();
+        assert!(completions.into_iter().eq((0..MESSAGES).map(|next| number << 48 | next)));
         assert!(full > 0, "a ring of two was never full");
     }
     assert!(one.is_abandoned() && two.is_abandoned());
@@ -394,7 +397,7 @@ fn steered(eal: &Eal) -> Outcome {
             .zip(queues)
             .map(|(id, (io, wire))| {
                 let (worker, app) = worker(id, io, (clock, UdpSums::Software));
-                End { worker, app, wire, frames: MbufBurst::new(), heard: Vec::new() }
+                End { worker, app, wire, frames: MbufBurst::new(), completions: Vec::new() }
             })
             .collect();
         let far = |id| End::new(eal, id, [&wide, &small], clock);

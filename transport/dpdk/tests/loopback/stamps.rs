@@ -113,7 +113,7 @@ struct Rig {
     departures: TimestampField,
     cards: [Card; 2],
     /// For each frame that host 0's device was given: when it was handed over, when it leaves.
-    told: Vec<(u64, u64)>,
+    leaving: Vec<(u64, u64)>,
     /// The error of stamps.
     off_ticks: i64,
     /// Carried so far.
@@ -188,9 +188,20 @@ impl Rig {
         app.submit(Request::Open { connection: 0, peer: HostId(1), path, label: Label::NONE })
             .unwrap();
         (0..4).for_each(|_| app.submit(message()).unwrap());
-        let told = Vec::new();
+        let leaving = Vec::new();
         let (off_ticks, frames) = (0, 0);
-        Self { world, hosts, field, departures, cards, told, off_ticks, frames, telemetry, pools }
+        Self {
+            world,
+            hosts,
+            field,
+            departures,
+            cards,
+            leaving,
+            off_ticks,
+            frames,
+            telemetry,
+            pools,
+        }
     }
 
     /// Both workers turn, and `gap` passes.
@@ -199,8 +210,8 @@ impl Rig {
             self.arrive(at);
             self.hosts[at].worker.poll_once();
             self.leave(at);
-            while let Some(heard) = self.hosts[at].app.poll() {
-                match heard {
+            while let Some(completion) = self.hosts[at].app.poll() {
+                match completion {
                     Completion::Sent { .. } => self.hosts[at].app.submit(message()).unwrap(),
                     Completion::Delivered { .. } => {}
                     other => panic!("{other:?}"),
@@ -243,7 +254,7 @@ impl Rig {
                 let ticks = self.departures.get(&mbuf).expect("it has a departure");
                 let leaves = self.cards[at].time(ticks, now);
                 if at == 0 {
-                    self.told.push((now, leaves));
+                    self.leaving.push((now, leaves));
                 }
                 self.carry(at, leaves.max(now), mbuf);
             }
@@ -326,7 +337,7 @@ fn stopped(eal: &Eal) -> Outcome {
     let after = rig.mean_rtt(1000, gap);
     assert!((59_000..61_000).contains(&after), "{after} ns");
     assert_eq!(rig.counts(0).stamped, counts.stamped);
-    assert_eq!(rig.counts(0).clock_readings, counts.clock_readings, "nobody asks it any more");
+    assert_eq!(rig.counts(0).clock_readings, counts.clock_readings, "it is read no more");
     rig.end();
     Passed
 }
@@ -374,23 +385,23 @@ fn timed(eal: &Eal) -> Outcome {
     let gap = 12 * US;
     let mut rig = Rig::of(eal, cards(u64::MAX), (true, true), &config);
     (0..40_000).for_each(|_| rig.step(gap));
-    rig.told.clear();
+    rig.leaving.clear();
     let (before, trips) = (rig.counts(0), rig.round_trips());
     let sent = rig.hosts[0].worker.counts().handed_over;
     (0..2000).for_each(|_| rig.step(gap));
     let sent = rig.hosts[0].worker.counts().handed_over - sent;
-    let told = rig.counts(0).timed - before.timed;
-    assert_eq!(told, rig.told.len() as u64);
-    assert!(told > 1000 && told * 10 > sent * 9, "{told} of {sent}");
+    let leaving = rig.counts(0).timed - before.timed;
+    assert_eq!(leaving, rig.leaving.len() as u64);
+    assert!(leaving > 1000 && leaving * 10 > sent * 9, "{leaving} of {sent}");
     // In order, ahead by no more than the horizon and what the clock is out by, at the pace.
     let mut close = 0;
-    for pair in rig.told.windows(2) {
+    for pair in rig.leaving.windows(2) {
         let [(_, first), (now, leaves)] = [pair[0], pair[1]];
         assert!(leaves > first, "{leaves} behind {first}");
         assert!(leaves < now + HORIZON.as_ps() + US, "{leaves} at {now}");
         close += u64::from(leaves - first < 3 * US);
     }
-    assert!(close * 50 < told, "{close} of {told} at once: 4 KB take 3.3 us of the line");
+    assert!(close * 50 < leaving, "{close} of {leaving} at once: 4 KB take 3.3 us of the line");
     let (count, sum) = rig.round_trips();
     let mean = (sum - trips.1) / (count - trips.0);
     assert!(mean.abs_diff(10_000) < 1000, "{mean} ns");

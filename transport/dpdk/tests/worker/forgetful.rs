@@ -95,21 +95,21 @@ fn suffer(
             }
         }
         rig.step(64);
-        let over = |heard: &&Completion| {
-            matches!(heard, Completion::Sent { .. } | Completion::Failed { .. })
+        let over = |completion: &&Completion| {
+            matches!(completion, Completion::Sent { .. } | Completion::Failed { .. })
         };
-        if rig.hosts[0].heard.iter().filter(over).count() == sizes.len() {
+        if rig.hosts[0].completions.iter().filter(over).count() == sizes.len() {
             break;
         }
         assert!(step < 4_000_000, "{:?}", rig.hosts[0].worker.stats());
     }
     // What was acknowledged is handed over, and what is sent again by others is not.
     (0..400).for_each(|_| rig.step(64));
-    let failed = |heard: &Completion| match heard {
+    let failed = |completion: &Completion| match completion {
         Completion::Failed { cookie, .. } => Some(*cookie),
         _ => None,
     };
-    let failed = rig.hosts[0].heard.iter().filter_map(failed).collect();
+    let failed = rig.hosts[0].completions.iter().filter_map(failed).collect();
     Over { sent: rig.sent(0), failed, delivered: rig.check_delivered(1), restarts: before }
 }
 

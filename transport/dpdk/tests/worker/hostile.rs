@@ -272,7 +272,7 @@ fn messages_beyond_a_hosts_share_take_no_memory_from_those_of_another() {
     rig.send(0, 0, 50_000, 3);
     (0..4).for_each(|_| rig.step(0));
     let sent = rig.on_the_way().next().unwrap().to_vec();
-    rig.hosts[1].heard.clear();
+    rig.hosts[1].completions.clear();
     let now = rig.clock.get();
     let worker = &mut rig.hosts[1].worker;
     // A message of 50,000 bytes is under way, and another host may have as many.

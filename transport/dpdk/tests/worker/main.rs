@@ -36,7 +36,7 @@ fn exchange(shape: &Sizes, seed: u64, weather: Weather, sizes: &[u32], listen: u
     rig.run(SECOND * 20, listen, |rig| {
         (0..2).all(|host| {
             let delivered = |c: &&Completion| matches!(c, Completion::Delivered { .. });
-            let delivered = rig.hosts[1 - host].heard.iter().filter(delivered).count();
+            let delivered = rig.hosts[1 - host].completions.iter().filter(delivered).count();
             rig.sent(host).len() == posted[host].len() && delivered == posted[host].len()
         })
     });
@@ -108,10 +108,10 @@ fn without_memory_a_message_is_refused_before_it_is_acknowledged_and_arrives_lat
     assert_eq!(rig.hosts[1].worker.stats().drops.of(DropReason::NoBuffer), refused);
     let mut delivered = Vec::new();
     while delivered.len() < 6 {
-        rig.run(SECOND, 64, |rig| !rig.hosts[1].heard.is_empty());
+        rig.run(SECOND, 64, |rig| !rig.hosts[1].completions.is_empty());
         delivered.extend(rig.check_delivered(1));
         // The application is done with them.
-        rig.hosts[1].heard.clear();
+        rig.hosts[1].completions.clear();
     }
     rig.run(SECOND, 64, |rig| rig.sent(0).len() == 6);
     delivered.sort_unstable();
@@ -134,9 +134,9 @@ fn full_tables_keep_requests_waiting_in_order() {
     rig.run(SECOND * 20, 64, |rig| rig.sent(0).len() == 15);
     assert_eq!(rig.sent(0), (1..=15).collect::<Vec<_>>());
     assert_eq!(rig.check_delivered(1), (1..=15).collect::<Vec<_>>());
-    let closed = |heard: &&Completion| matches!(heard, Completion::Closed { .. });
-    assert_eq!(rig.hosts[0].heard.iter().filter(closed).count(), 3);
-    assert_eq!(rig.hosts[0].heard.len(), 18);
+    let closed = |completion: &&Completion| matches!(completion, Completion::Closed { .. });
+    assert_eq!(rig.hosts[0].completions.iter().filter(closed).count(), 3);
+    assert_eq!(rig.hosts[0].completions.len(), 18);
 }
 
 #[test]
@@ -170,9 +170,9 @@ fn what_cannot_be_done_is_said_with_the_reason() {
     rig.hosts[0].wanted.extend(requests);
     (0..20).for_each(|_| rig.step(64));
     let reasons: Vec<Failure> = rig.hosts[0]
-        .heard
+        .completions
         .iter()
-        .map(|heard| match heard {
+        .map(|completion| match completion {
             Completion::Refused { reason, .. } => *reason,
             Completion::Failed { reason, cookie: 4, .. } => *reason,
             other => panic!("{other:?}"),
@@ -196,10 +196,10 @@ fn a_silent_peer_fails_the_message_and_an_idle_worker_of_a_gone_application_says
     let mut rig = Rig::new(&shape, 1, Weather { loss: 1.0, ..Weather::default() });
     rig.open(0, 0, &shape);
     rig.send(0, 0, 10_000, 6);
-    rig.run(SECOND, 64, |rig| !rig.hosts[0].heard.is_empty());
-    let heard = &rig.hosts[0].heard[0];
+    rig.run(SECOND, 64, |rig| !rig.hosts[0].completions.is_empty());
+    let completion = &rig.hosts[0].completions[0];
     let reason = Failure::PeerSilent;
-    assert!(matches!(heard, Completion::Failed { cookie: 6, reason: r, .. } if *r == reason));
+    assert!(matches!(completion, Completion::Failed { cookie: 6, reason: r, .. } if *r == reason));
     assert!(!rig.hosts[0].worker.is_abandoned());
     let Rig { hosts: [host, _], .. } = rig;
     drop(host.app);
@@ -230,7 +230,7 @@ fn a_worker_that_ends_right_after_it_has_delivered_still_acknowledges() {
     let mut rig = Rig::new(&shape, 1, Weather::default());
     rig.open(0, 0, &shape);
     rig.send(0, 0, 1000, 1);
-    rig.run(SECOND, 64, |rig| !rig.hosts[1].heard.is_empty());
+    rig.run(SECOND, 64, |rig| !rig.hosts[1].completions.is_empty());
     assert_eq!(rig.check_delivered(1), [1]);
     let Rig { hosts: [mut sender, receiver], clock, .. } = rig;
     let frames = receiver.worker.into_io().outbox;
@@ -256,7 +256,7 @@ fn a_frame_for_another_host_is_counted_and_ignored() {
     (0..40).for_each(|_| rig.step(64));
     assert_eq!(rig.hosts[1].worker.counts().foreign, 1);
     assert_eq!(rig.hosts[1].worker.stats().drops.of(DropReason::WrongHost), 1);
-    assert!(rig.hosts[1].heard.is_empty());
+    assert!(rig.hosts[1].completions.is_empty());
 }
 
 #[test]

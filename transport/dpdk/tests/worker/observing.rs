@@ -42,8 +42,8 @@ fn a_board_says_what_worker_and_endpoint_have_counted() {
         assert!(board.counters().iter().any(|counter| *counter > 0));
         worker.publish();
         let of = |group| {
-            let told = COUNTERS.iter().zip(board.counters());
-            told.filter(move |(counter, _)| counter.group == group).map(|(_, value)| value)
+            let shown = COUNTERS.iter().zip(board.counters());
+            shown.filter(move |(counter, _)| counter.group == group).map(|(_, value)| value)
         };
         assert!(of(Group::Endpoint).eq(worker.stats().values()));
         assert!(of(Group::Drops).eq(worker.stats().drops.iter().map(|(_, count)| count)));
@@ -78,8 +78,8 @@ fn an_application_that_does_not_listen_shows_as_pressure() {
         counters[at.unwrap()]
     };
     // With room for one completion, some wait for a turn or two even when all are taken.
-    let (heard, unheard) = (turns(64), turns(0));
-    assert!(unheard > 10_000 && heard * 100 < unheard, "{heard} and {unheard} turns");
+    let (read, unread) = (turns(64), turns(0));
+    assert!(unread > 10_000 && read * 100 < unread, "{read} and {unread} turns");
 }
 
 #[test]

@@ -142,7 +142,7 @@ pub(crate) struct Host {
     pub(crate) app: AppEnd,
     /// Requests not yet in the ring.
     pub(crate) wanted: VecDeque<Request>,
-    pub(crate) heard: Vec<Completion>,
+    pub(crate) completions: Vec<Completion>,
     /// Frames that were damaged on their way here.
     pub(crate) damaged: u64,
 }
@@ -170,7 +170,7 @@ impl Host {
             Box::new(Security::new(keys, *payloads, FLOWS, (WALL, clock.get())))
         });
         let worker = Worker::new(core, parts, end, config).secured(security);
-        Self { worker, app, wanted: VecDeque::new(), heard: Vec::new(), damaged: 0 }
+        Self { worker, app, wanted: VecDeque::new(), completions: Vec::new(), damaged: 0 }
     }
 }
 
@@ -243,7 +243,7 @@ impl Rig {
         let rng = self.rng.fork("restart", incarnation.into());
         let next = Host::new(u32::try_from(host).unwrap(), &sizes, &self.clock, &rng);
         let before = std::mem::replace(&mut self.hosts[host], next);
-        self.hosts[host].heard = before.heard;
+        self.hosts[host].completions = before.completions;
     }
 
     /// Loses all frames that are on their way to `host`.
@@ -296,7 +296,7 @@ impl Rig {
             }
             host.worker.poll_once();
             for _ in 0..listen {
-                host.heard.extend(host.app.poll());
+                host.completions.extend(host.app.poll());
             }
             self.carry(i);
         }
@@ -365,8 +365,10 @@ impl Rig {
     /// Messages delivered at `host` so far, all of which must be what their tags say.
     pub(crate) fn check_delivered(&self, host: usize) -> Vec<u64> {
         let mut tags = Vec::new();
-        for heard in &self.hosts[host].heard {
-            let Completion::Delivered { tag, checksum, memory, from, .. } = heard else { continue };
+        for completion in &self.hosts[host].completions {
+            let Completion::Delivered { tag, checksum, memory, from, .. } = completion else {
+                continue;
+            };
             let len = u32::try_from(memory.len()).unwrap();
             let mut expected = vec![0; memory.len()];
             pattern(*tag).read(0, &mut expected);
@@ -380,11 +382,11 @@ impl Rig {
 
     /// Cookies of the messages that were reported to `host` as sent, in order.
     pub(crate) fn sent(&self, host: usize) -> Vec<u64> {
-        let sent = |heard: &Completion| match heard {
+        let sent = |completion: &Completion| match completion {
             Completion::Sent { cookie, .. } => Some(*cookie),
             _ => None,
         };
-        self.hosts[host].heard.iter().filter_map(sent).collect()
+        self.hosts[host].completions.iter().filter_map(sent).collect()
     }
 }
 

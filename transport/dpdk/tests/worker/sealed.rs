@@ -196,8 +196,8 @@ fn between(keys: [Option<Keys>; 2]) -> (usize, Rig) {
     rig.open(0, 0, &shape);
     rig.send(0, 0, 5000, 1);
     (0..20_000).for_each(|_| rig.step(64));
-    let delivered = |heard: &&Completion| matches!(heard, Completion::Delivered { .. });
-    (rig.hosts[1].heard.iter().filter(delivered).count(), rig)
+    let delivered = |completion: &&Completion| matches!(completion, Completion::Delivered { .. });
+    (rig.hosts[1].completions.iter().filter(delivered).count(), rig)
 }
 
 #[test]

@@ -116,7 +116,7 @@ proptest! {
 }
 
 #[test]
-fn marks_tell_parity_from_segments_whether_sent_again_or_not() {
+fn marks_separate_parity_from_segments_whether_sent_again_or_not() {
     for marks in [Marks::default(), Marks::parity(0), Marks::parity(15)] {
         assert!(!marks.resent() && marks.again().resent());
         assert_eq!(marks.again().parity_index(), marks.parity_index());

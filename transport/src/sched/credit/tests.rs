@@ -178,7 +178,7 @@ fn a_flow_sends_its_first_window_unasked_and_then_waits_for_credit() {
     let demand = Credit::START.plus(u32::try_from(ahead).unwrap().min(all.ahead_of(Credit::START)));
     assert!(demands.iter().all(|d| d.distance_from(demand) <= 0), "{demands:?} {demand:?}");
     assert_eq!(demands.last(), Some(&demand));
-    assert!(sender.control(at(1)).is_empty(), "the receiver has heard of the demand");
+    assert!(sender.control(at(1)).is_empty(), "the receiver has the demand");
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn credit_for_one_segment_lets_one_segment_go_and_a_repeated_or_older_credit_non
         assert_eq!(sender.send(at(2)).len(), 0);
     }
     let absurd = Credit::START.plus((1 << 30) + 4 * mtu);
-    assert!(!sender.credit(absurd, at(3)), "nobody asks for a gibibyte at once");
+    assert!(!sender.credit(absurd, at(3)), "no flow asks for a gibibyte at once");
     assert_eq!(sender.send(at(3)).len(), 0);
 }
 
@@ -228,7 +228,7 @@ fn the_first_credit_and_a_refusal_end_what_may_be_sent_unasked() {
 }
 
 #[test]
-fn what_was_refused_is_not_asked_for_since_the_receiver_knows() {
+fn what_was_refused_is_not_asked_for_since_the_receiver_has_it() {
     let mut sender = Sender::new(&config(|_| {}), 10);
     assert_eq!(sender.send(at(1)).len(), 10, "all of it unasked");
     sender.refuse_all(at(5));

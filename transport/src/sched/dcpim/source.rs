@@ -17,7 +17,7 @@ use crate::wire::dcpim::{MatchStep, Offer};
 
 /// A request that waits for the next round of grants.
 #[derive(Clone, Copy, Debug)]
-struct Heard {
+struct Requested {
     from: HostId,
     offer: Offer,
     /// The round of the request, in full.
@@ -46,7 +46,7 @@ struct Granted {
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     matching: Matching,
-    heard: Vec<Heard>,
+    requests: Vec<Requested>,
     /// By slab index of the flow that a request names: that flow, and the first round in which it
     /// may be named again, so that a request that comes twice counts once.
     named_from: Vec<(FlowId, u64)>,
@@ -64,15 +64,15 @@ pub(super) struct Source {
 }
 
 /// Requests of a round that are kept at most.
-const HEARD_MAX: usize = 4096;
+const REQUESTS_MAX: usize = 4096;
 
 impl Source {
     pub(super) fn new(setup: &SchedSetup<'_>, matching: Matching) -> Self {
-        let most = (setup.tx_flows_max as usize).min(HEARD_MAX);
+        let most = (setup.tx_flows_max as usize).min(REQUESTS_MAX);
         let rounds = usize::from(matching.rounds);
         Self {
             matching,
-            heard: Vec::with_capacity(most),
+            requests: Vec::with_capacity(most),
             named_from: vec![(FlowId::UNKNOWN, 0); setup.tx_flows_max as usize],
             granted: Vec::with_capacity(3 * rounds * usize::from(matching.channels)),
             stage: 0,
@@ -86,7 +86,7 @@ impl Source {
 
     /// Whether requests wait for a stage.
     pub(super) fn waits(&self) -> bool {
-        !self.heard.is_empty()
+        !self.requests.is_empty()
     }
 
     /// Takes in a request, which may be late by an epoch; false when it is later. One that comes
@@ -107,8 +107,8 @@ impl Source {
         }
         let again = round < named.1;
         named.1 = named.1.max(round + 1);
-        if !again && self.heard.len() < self.heard.capacity() {
-            self.heard.push(Heard { from, offer, round, tie: self.rng.next_u32() });
+        if !again && self.requests.len() < self.requests.capacity() {
+            self.requests.push(Requested { from, offer, round, tie: self.rng.next_u32() });
         }
         true
     }
@@ -130,14 +130,14 @@ impl Source {
         self.begin(stages, stages.epoch_of(round));
         self.stage = stage;
         let epoch = self.epoch;
-        self.heard.retain(|heard| stages.epoch_of(heard.round) + 1 >= epoch);
+        self.requests.retain(|asked| stages.epoch_of(asked.round) + 1 >= epoch);
         let by_size = self.matching.by_size(stages.in_epoch(round));
-        self.heard
-            .sort_unstable_by_key(|heard| (if by_size { heard.offer.left } else { 0 }, heard.tie));
+        self.requests
+            .sort_unstable_by_key(|asked| (if by_size { asked.offer.left } else { 0 }, asked.tie));
         let mut room = self.matching.channels - self.given;
         let busy = self.busy + self.given_early;
         let mut room_early = self.matching.room_early(busy);
-        for &Heard { from, offer, round, .. } in &self.heard {
+        for &Requested { from, offer, round, .. } in &self.requests {
             let twice = |other: &Granted| (other.to, other.round) == (from, round);
             if self.granted.iter().any(twice) {
                 continue;
@@ -154,7 +154,7 @@ impl Source {
             let offer = Offer { granted: nonce, ..offer };
             out.answer(from, &offer, MatchStep::Grant, (channels, early));
         }
-        self.heard.clear();
+        self.requests.clear();
     }
 
     /// A receiver takes what it was granted. Whatever others have been given instead by now goes
@@ -195,8 +195,8 @@ impl Source {
 
     /// Requests that wait.
     #[cfg(test)]
-    pub(super) fn heard(&self) -> usize {
-        self.heard.len()
+    pub(super) fn requests(&self) -> usize {
+        self.requests.len()
     }
 
     /// Channels given in the epoch that is being matched, and in the one before.

@@ -457,9 +457,9 @@ fn requests_and_acceptances_that_come_again_change_nothing() {
         let request = said.iter().find(|offer| offer.step == MatchStep::Request);
         if let Some(&offer) = request.filter(|offer| offer.round >= asked) {
             asked = offer.round + 1;
-            let before = world.hosts[0].sched.source.heard();
+            let before = world.hosts[0].sched.source.requests();
             (0..10).for_each(|_| assert!(forge(&mut world, 1, offer)));
-            assert_eq!(world.hosts[0].sched.source.heard(), before);
+            assert_eq!(world.hosts[0].sched.source.requests(), before);
         }
         if let Some(&accept) = said.iter().find(|offer| offer.step == MatchStep::Accept) {
             break accept;

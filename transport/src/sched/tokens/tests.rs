@@ -175,7 +175,7 @@ fn at_most_the_first_window_goes_without_tokens_and_the_rest_asks() {
     assert_eq!(sender.requests().len(), 1, "the receiver learns of the flow at once");
     assert_eq!(sender.send_all(at(1)).len(), WINDOW as usize);
     assert!(sender.half.holds(flow(0)));
-    assert!(sender.requests().is_empty(), "it knows");
+    assert!(sender.requests().is_empty(), "it has been sent");
     // What is lost of it is sent again against a token alone.
     let backlog = &mut sender.backlogs[0];
     (backlog.segments, backlog.in_flight) = (16, Bytes(9 * 4096));

@@ -100,7 +100,7 @@ impl Hosts<'_> {
         let state = &self.hosts[self.index_of(host)];
         // By the network's clock: that of the host may draw chance when it is read.
         let Some(standing) = state.endpoint.flow_standing(flow, now) else { return };
-        if let Some(key) = state.endpoint.flow_key(flow).filter(|key| !journal.knows(key.0)) {
+        if let Some(key) = state.endpoint.flow_key(flow).filter(|key| !journal.has_flow(key.0)) {
             journal.name(conn as usize, host, key.0);
         }
         let until = standing.until.map(|at| state.clock.when(at));

@@ -184,7 +184,7 @@ fn incast(network: &mut Network, sources: std::ops::Range<u32>, packets: u32) ->
 }
 
 #[test]
-fn an_incast_of_everybody_pauses_everybody_and_loses_nothing() {
+fn an_incast_of_all_hosts_pauses_all_and_loses_nothing() {
     let mut network = tight(32 * u64::from(MTU), 1);
     let out = incast(&mut network, 1..16, 200);
     assert_eq!(delivered(&out).len(), 15 * 200);

@@ -184,7 +184,7 @@ fn without_the_first_host_the_next_that_is_there_leads() {
 }
 
 #[test]
-fn all_know_the_end_that_one_of_them_knows() {
+fn all_get_the_end_that_one_of_them_has() {
     let ends = together(3, |mut meeting| {
         let own = meeting.own;
         meeting.introduce(hello(own), &mut || Ok(())).unwrap();
@@ -292,7 +292,7 @@ fn the_first_host_leaves_last() {
 }
 
 #[test]
-fn a_reason_is_passed_on_to_everybody() {
+fn a_reason_is_passed_on_to_all_hosts() {
     let ends = together(3, |mut meeting| {
         let join = RoundPart::Join(hello(meeting.own));
         meeting.gather(Round::Join, join, &mut || Ok(())).unwrap();

@@ -120,7 +120,7 @@ proptest! {
     }
 
     #[test]
-    fn a_step_is_told_at_the_next_reading_and_is_learnt_anew(
+    fn a_step_is_found_at_the_next_reading_and_is_learnt_anew(
         mut device in clocks(),
         back in any::<bool>(),
         step_us in 3_000u64..10_000_000,

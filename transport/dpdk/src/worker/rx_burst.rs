@@ -33,8 +33,10 @@ pub(super) struct RxBurst {
     /// Whether an opening segment of this burst may begin its message without memory: it came
     /// trimmed, or may lose its payload here.
     unbacked: bool,
-    /// Parity in this burst.
+    /// Parity in this burst that is not of strangers.
     parity: usize,
+    /// Parity that strangers open flows with; its segments are among `refused`, or have no payload.
+    parity_of_refused: usize,
 }
 
 /// A message: its sender, the sender's flow and the flow's key, its number and length. One sender
@@ -75,6 +77,7 @@ impl RxBurst {
             refused: Vec::with_capacity(BURST),
             unbacked: false,
             parity: 0,
+            parity_of_refused: 0,
         }
     }
 
@@ -85,11 +88,16 @@ impl RxBurst {
         self.refused.clear();
         self.unbacked = false;
         self.parity = 0;
+        self.parity_of_refused = 0;
     }
 
     /// Whether the store can take segment `len`, as far as it is parity: `false` when the endpoint
     /// would keep it and the parity of this burst already fills the room. Called once for each
-    /// segment, before the endpoint sees any of the burst.
+    /// segment, before the endpoint sees any of the burst, and before [`RxBurst::reserve`].
+    ///
+    /// Parity that the endpoint will refuse takes no room from other parity: it loses its payload
+    /// where it names a flow that is not here or none, and else where no room is left behind the
+    /// whole burst.
     #[inline]
     pub(super) fn reserve_parity<P: IncomingBytes>(
         &mut self,
@@ -99,6 +107,14 @@ impl RxBurst {
         let segment = &self.segments[self.len];
         let Body::Data(data) = &segment.hdr.body else { return true };
         if data.parity_index().is_none() {
+            return true;
+        }
+        if endpoint.would_refuse(segment) {
+            if segment.hdr.dst_flow != FlowId::UNKNOWN || data.open.is_none() {
+                self.cut(self.len);
+            } else {
+                self.parity_of_refused += 1;
+            }
             return true;
         }
         self.parity += 1;
@@ -158,7 +174,9 @@ impl RxBurst {
             return;
         }
         let messages = self.begun.messages.len() + self.of_refused.messages.len();
-        if !store.has_room(messages, self.begun.bytes + self.of_refused.bytes) {
+        let parity = self.parity + self.parity_of_refused;
+        let kept = self.parity_of_refused == 0 || parity <= store.parity_room();
+        if !kept || !store.has_room(messages, self.begun.bytes + self.of_refused.bytes) {
             (0..self.refused.len()).for_each(|at| self.cut(self.refused[at]));
         }
     }

@@ -5,11 +5,12 @@ use std::num::{NonZeroU8, NonZeroU32};
 
 use proptest::prelude::*;
 use transport::ec::{BlockShape, EcKind, EcParams};
+use transport::units::Key;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::checksum::Checksum;
-use transport::wire::frame::{self, Ecn, FrameSpec, TrafficClass};
+use transport::wire::frame::{self, Ecn, FrameSpec, TrafficClass, UdpCheck};
 use transport::wire::{Body, Coded, Data, Ext, Header, Open};
-use transport::{DropReason, Duration, EntropyValue, FlowId, HostId, MsgNo, Psn};
+use transport::{DropReason, Duration, EntropyValue, FlowId, HostId, MsgNo, Psn, Settings};
 
 use crate::exchange;
 use crate::recording::{check_replay, record};
@@ -17,6 +18,13 @@ use crate::rig::{Rig, Sizes, Weather, config};
 
 /// Everything is coded, and asked for after `patience` microseconds.
 pub(crate) fn coded(shape: (u8, u8), payload_max: u16, patience: u64) -> Sizes {
+    coded_and((shape, payload_max, patience), |_| ())
+}
+
+fn coded_and(
+    (shape, payload_max, patience): ((u8, u8), u16, u64),
+    change: impl FnOnce(&mut Settings),
+) -> Sizes {
     let config = config(|settings| {
         settings.ec = EcKind::Mds;
         settings.ec_shape = BlockShape::new(shape.0, shape.1).unwrap();
@@ -24,6 +32,7 @@ pub(crate) fn coded(shape: (u8, u8), payload_max: u16, patience: u64) -> Sizes {
         settings.ec_params =
             EcParams { base_rtt_min: Duration::ZERO, block_timeout, ..EcParams::default() };
         settings.payload_max = payload_max;
+        change(settings);
     });
     Sizes { config, ..Sizes::ample() }
 }
@@ -172,6 +181,11 @@ fn a_turn_with_coded_messages_allocates_nothing() {
 
 /// A packet of a block of a message of ten segments, sent by host 0 under this PSN.
 fn forged(psn: u32, offset: u32, packet: u8) -> Vec<u8> {
+    named((FlowId::UNKNOWN, Key::NONE), psn, offset, packet)
+}
+
+/// As [`forged`], under a name of its flow at the receiver and a key.
+fn named((dst_flow, key): (FlowId, Key), psn: u32, offset: u32, packet: u8) -> Vec<u8> {
     let body = Body::Data(Data {
         psn: Psn(psn),
         msg: MsgNo(0),
@@ -183,7 +197,7 @@ fn forged(psn: u32, offset: u32, packet: u8) -> Vec<u8> {
         demand: None,
         code: Coded::new(NonZeroU8::MIN, 8, 2, packet),
     });
-    let header = Header::new(EntropyValue(7), FlowId::UNKNOWN, body);
+    let header = Header::new(EntropyValue(7), dst_flow, body).keyed(key);
     let addrs = Addressing::emulated(IpVersion::V4).pair(HostId(0), HostId(1)).unwrap();
     let spec = FrameSpec { addrs, ecn: Ecn::Ect0, class: TrafficClass::Data };
     let mut head = [0; 128];
@@ -218,4 +232,59 @@ fn a_sender_that_contradicts_itself_neither_stops_a_worker_nor_keeps_its_memory(
     assert_eq!(take(&[forged(302, 512, 8)]), (1, 1, 0));
     let first: Vec<_> = (0..8).map(|i| forged(400 + u32::from(i), u32::from(i) * 64, i)).collect();
     assert_eq!(take(&first), (0, 1, 1));
+}
+
+#[test]
+fn parity_of_flows_that_are_not_here_takes_no_room_from_that_of_a_flow_that_is() {
+    let sizes = Sizes { parity: 200, ..coded((8, 2), 64, 640) };
+    let room = room(&sizes);
+    assert!((1..8).contains(&room), "{room}");
+    let mut rig = Rig::new(&sizes, 1, Weather::default());
+    let mut take = |frames: Vec<Vec<u8>>| {
+        let now = rig.clock.get();
+        rig.hosts[1].worker.io().inbox.extend(frames.into_iter().map(|frame| (now, frame)));
+        rig.step(64);
+        let worker = &rig.hosts[1].worker;
+        let kept = room - transport_dpdk::IncomingBytes::parity_room(worker.store());
+        (kept, worker.counts().parity_refused, worker.stats().drops.of(DropReason::UnknownFlow))
+    };
+    assert_eq!(take(vec![forged(100, 0, 0)]), (0, 0, 0), "the flow is here");
+    let strangers = (0..20).map(|psn| named((FlowId::new(psn, 77), Key::NONE), psn, 0, 8));
+    assert_eq!(take(strangers.chain([forged(108, 0, 8)]).collect()), (1, 0, 20));
+}
+
+#[test]
+fn parity_of_flows_without_proof_takes_no_room_from_that_of_a_flow_with_it() {
+    let strict = coded_and(((8, 2), 64, 640), |s| (s.unproven_max, s.secret) = (0, [1, 2]));
+    let sizes = Sizes { parity: 200, ..strict };
+    let mut rig = Rig::new(&sizes, 1, Weather::default());
+    rig.open(0, 0, &sizes);
+    rig.send(0, 0, 640, 1);
+    (0..2000).for_each(|_| rig.step(64));
+    rig.send(0, 0, 640, 2);
+    let is_parity = |frame: &&[u8]| {
+        let parsed = frame::parse(frame, &Addressing::emulated(IpVersion::V4), UdpCheck::Skip);
+        let data = parsed.ok().and_then(|parsed| match parsed.header.body {
+            Body::Data(data) => data.parity_index(),
+            _ => None,
+        });
+        data.is_some()
+    };
+    let sent = loop {
+        rig.step(64);
+        if let Some(parity) = rig.on_the_way().find(is_parity) {
+            break parity.to_vec();
+        }
+    };
+    let keyed = |psn: u32| named((FlowId::UNKNOWN, Key(1 + u64::from(psn))), psn, 0, 8);
+    let frames: Vec<_> = (0..20).map(keyed).chain([sent]).collect();
+    let now = rig.clock.get();
+    let worker = &mut rig.hosts[1].worker;
+    let unproven = worker.stats().drops.of(DropReason::Unproven);
+    let (refused, room) = (worker.counts().parity_refused, room(&sizes));
+    worker.io().inbox.extend(frames.into_iter().map(|frame| (now, frame)));
+    worker.poll_once();
+    let drops = &worker.stats().drops;
+    assert_eq!(drops.of(DropReason::Unproven), unproven + 20, "{drops:?}");
+    assert_eq!(worker.counts().parity_refused, refused, "room for {room}");
 }

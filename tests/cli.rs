@@ -226,7 +226,7 @@ fn unknown_names_suggest_the_nearest() {
     let cases: [(&[&str], &str); 9] = [
         (&["--transport", "smart"], "smartt"),
         (&["--cc", "fixd"], "fixed"),
-        (&["--lb", "rep"], "reps"),
+        (&["--lb", "resp"], "reps"),
         (&["--topo", "ft1024-1so"], "ft1024-1os"),
         (&["--set", "mut=4096"], "mtu"),
         (&["--set", "switch.qdsic=ecn"], "switch.qdisc"),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 use experiments::input::InputError;
-use experiments::plan::keys;
+use experiments::plan::keys::{self, Listed};
 use experiments::plan::transports::TRANSPORTS;
 use experiments::scenario::{AxisPoint, Run, Scenario};
 use experiments::workload::distributions::DISTRIBUTIONS;
@@ -61,6 +61,30 @@ pub(crate) enum What {
 pub(crate) struct Entry {
     name: String,
     about: String,
+    /// The default of a setting, as text that sets it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default: Option<String>,
+    /// The form of a setting's values, and their range.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    takes: Option<String>,
+}
+
+impl Entry {
+    fn new(name: &str, about: &str) -> Self {
+        Self { name: name.to_owned(), about: about.to_owned(), default: None, takes: None }
+    }
+
+    /// The line of a list: its sentence, and what a setting takes and has.
+    fn line(&self) -> String {
+        let takes = self.takes.as_ref().map(|takes| format!("takes {takes}"));
+        let default = self.default.as_ref().filter(|default| !default.is_empty());
+        let default = default.map(|default| format!("default {default}"));
+        let more: Vec<String> = takes.into_iter().chain(default).collect();
+        match more.is_empty() {
+            true => self.about.clone(),
+            false => format!("{} [{}]", self.about, more.join("; ")),
+        }
+    }
 }
 
 /// Prints the list.
@@ -87,14 +111,15 @@ pub(crate) fn run(
         return Ok(Exit::Finished);
     }
     let width = entries.iter().map(|entry| entry.name.chars().count()).max().unwrap_or(0);
-    for Entry { name, about } in &entries {
-        writeln!(console.out, "{}", format!("{name:<width$}  {about}").trim_end())?;
+    for entry in &entries {
+        let (name, line) = (&entry.name, entry.line());
+        writeln!(console.out, "{}", format!("{name:<width$}  {line}").trim_end())?;
     }
     Ok(Exit::Finished)
 }
 
 fn entries(what: What) -> Vec<Entry> {
-    let entry = |name: &str, about: &str| Entry { name: name.to_owned(), about: about.to_owned() };
+    let entry = Entry::new;
     match what {
         What::Transports => TRANSPORTS.iter().map(|known| entry(known.name, known.about)).collect(),
         What::Workloads => {
@@ -124,7 +149,17 @@ fn entries(what: What) -> Vec<Entry> {
             let about = |known: &BuiltIn| about(known).unwrap_or_default();
             BUILT_IN.iter().map(|known| entry(known.name, &about(known))).collect()
         }
-        What::Settings => keys::all().map(|(name, about)| Entry { name, about }).collect(),
+        What::Settings => {
+            let listed = keys::listed().into_iter();
+            listed
+                .map(|Listed { name, about, default, takes }| Entry {
+                    name,
+                    about,
+                    default: Some(default),
+                    takes,
+                })
+                .collect()
+        }
         // There are no variants without a scenario; the command line requires one.
         What::Variants => Vec::new(),
     }
@@ -145,11 +180,7 @@ fn variants(input: &Path) -> Result<Vec<Entry>, Failure> {
         let part = |part: &AxisPoint| format!("{} {}", part.axis, part.label);
         run.parts.iter().map(part).collect::<Vec<_>>().join(", ")
     };
-    Ok(scenario
-        .runs
-        .iter()
-        .map(|run| Entry { name: run.name.clone(), about: about(run) })
-        .collect())
+    Ok(scenario.runs.iter().map(|run| Entry::new(&run.name, &about(run))).collect())
 }
 
 /// The scenario's own sentence, the figure that it is, and how many runs it has.

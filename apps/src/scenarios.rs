@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use experiments::input::InputError;
+use experiments::input::{InputError, meant};
 use experiments::scenario::{Inside, Scenario};
 
 /// A scenario inside the program.
@@ -149,6 +149,7 @@ impl BuiltIn {
 
 /// The scenario of that name.
 pub(crate) fn by_name(name: &str) -> Option<&'static BuiltIn> {
+    let name = meant(name, BUILT_IN.iter().map(|known| known.name))?;
     BUILT_IN.iter().find(|known| known.name == name)
 }
 

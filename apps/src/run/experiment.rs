@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use experiments::hosts_file::{HostsFile, SILENCE_S};
-use experiments::input::{InputError, Located, Warning, did_you_mean};
+use experiments::input::{InputError, Located, Warning, did_you_mean, is_standard_input};
 use experiments::observe::Observe;
 use experiments::plan::{Draft, Origin, Plan, RunError};
 use experiments::scenario::{Scenario, Setup, TopologySource, Traffic};
@@ -227,7 +227,7 @@ impl Reader {
             self.scenario_file = input.display().to_string();
             return Ok(Some(Scenario::read_path(input)?));
         }
-        if is("cm") || input.exists() {
+        if is("cm") || is_standard_input(input) || input.exists() {
             return Ok(None);
         }
         let name = input.to_string_lossy();
@@ -368,7 +368,7 @@ impl Reader {
     fn hash(&mut self, role: &'static str, path: &Path) -> Result<(), InputError> {
         let name = path.display().to_string();
         // A pipe can be read once only, and a hash would use it up.
-        if fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
+        if is_standard_input(path) || fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
             return Ok(());
         }
         let input = Input::hash(role, path).map_err(|error| InputError::io(&name, &error))?;

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Parser, Subcommand};
-use experiments::input::InputError;
+use experiments::input::{InputError, is_standard_input};
 use experiments::measure::Outcome;
 use serde::Deserialize;
 
@@ -95,6 +95,9 @@ impl Repeat {
             wrong(format!("a command line that is none ({})", text.lines().next().unwrap_or("")))
         })?;
         let Only::Run(args) = line.command;
+        if args.inputs.iter().any(|path| is_standard_input(path)) {
+            return Err(wrong("a run of a matrix from standard input".to_owned()).into());
+        }
         let first = RunArgs { out: None, resume: false, json: false, ..*args };
         let experiment = recorded.pick(Order::read(&first)?, &wrong)?;
         recorded.check_inputs(&experiment, &name)?;

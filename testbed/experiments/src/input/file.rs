@@ -13,14 +13,23 @@ const READ_BYTES: usize = 256 * 1024;
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
-/// Opens the file at `path` as text. The first bytes say if it is compressed, by gzip or zstd. It
-/// is read as it is asked for: its length costs no memory.
+/// Opens the file at `path` as text, or standard input where it is `-`. The first bytes say if it
+/// is compressed, by gzip or zstd. It is read as it is asked for: its length costs no memory.
 ///
 /// # Errors
 /// When it cannot be opened.
 pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead>, InputError> {
     let io = |error: io::Error| InputError::io(&path.display().to_string(), &error);
+    if is_standard_input(path) {
+        return text(io::stdin()).map_err(io);
+    }
     text(File::open(path).map_err(io)?).map_err(io)
+}
+
+/// Whether a path stands for standard input, which can be read once.
+#[must_use]
+pub fn is_standard_input(path: &Path) -> bool {
+    path.as_os_str() == "-"
 }
 
 /// [`open`] for what has been read before; `None` for what can be read only once, as a pipe.

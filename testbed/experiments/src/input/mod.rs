@@ -13,7 +13,8 @@ use std::error::Error;
 use std::fmt;
 use std::io::ErrorKind;
 
-pub use nearest::{did_you_mean, nearest};
+pub use file::is_standard_input;
+pub use nearest::{did_you_mean, meant, nearest};
 pub use tokens::{LineReader, TextLine, Token};
 pub use transport::number;
 

@@ -18,7 +18,7 @@ use transport::{Bytes, Duration, Settings};
 use super::telemetry::Stamping;
 use super::transports::{self, Transport};
 use super::{keys, policy_keys};
-use crate::input::{InputError, did_you_mean};
+use crate::input::{InputError, did_you_mean, meant};
 use crate::scenario::FaultSpec;
 use crate::topology::programs::ProgramSpec;
 use crate::workload::cm::StartUnit;
@@ -289,6 +289,7 @@ impl Draft {
     /// # Errors
     /// When there is none, with the nearest name.
     pub fn set_transport(&mut self, name: &str, origin: Origin) -> Result<(), InputError> {
+        let name = meant(name, transports::names()).unwrap_or(name);
         let preset = transports::by_name(name)
             .ok_or_else(|| unknown("transport", name, &transports::names()))?;
         self.apply_preset(preset);
@@ -301,6 +302,7 @@ impl Draft {
     /// # Errors
     /// As [`Draft::set_transport`].
     pub fn set_cc(&mut self, name: &str, origin: Origin) -> Result<(), InputError> {
+        let name = meant(name, CcKind::NAMES.iter().copied()).unwrap_or(name);
         self.settings.cc = CcKind::by_name(name)
             .ok_or_else(|| unknown("congestion control", name, CcKind::NAMES))?;
         self.origins.insert("cc".to_owned(), origin);
@@ -312,6 +314,7 @@ impl Draft {
     /// # Errors
     /// As [`Draft::set_transport`].
     pub fn set_lb(&mut self, name: &str, origin: Origin) -> Result<(), InputError> {
+        let name = meant(name, LbKind::NAMES.iter().copied()).unwrap_or(name);
         self.settings.lb =
             LbKind::by_name(name).ok_or_else(|| unknown("load balancer", name, LbKind::NAMES))?;
         self.origins.insert("lb".to_owned(), origin);

@@ -321,6 +321,30 @@ pub fn all() -> impl Iterator<Item = (String, String)> {
     })
 }
 
+/// A setting as lists show it.
+pub struct Listed {
+    /// The dotted name.
+    pub name: String,
+    /// Meaning, unit and range, one line.
+    pub about: String,
+    /// The value without a preset, a scenario or a flag, as text that sets it.
+    pub default: String,
+    /// The form of its values and their range, where a policy's table has them.
+    pub takes: Option<String>,
+}
+
+/// Every setting, in the order of [`all`].
+pub fn listed() -> Vec<Listed> {
+    let draft = Draft::default();
+    let own = |name: &str| KEYS.iter().find(|key| key.name == name).map(|key| (key.show)(&draft));
+    let line = |(name, about): (String, String)| {
+        let default = own(&name).or_else(|| policy_keys::show(&draft, &name)).unwrap_or_default();
+        let takes = policy_keys::takes(&name);
+        Listed { name, about, default, takes }
+    };
+    all().map(line).collect()
+}
+
 /// The second name of a setting, for its line.
 fn also(name: &str) -> String {
     let second = SECOND_NAMES.iter().find(|(_, first)| *first == name);

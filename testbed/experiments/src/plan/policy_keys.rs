@@ -131,6 +131,15 @@ pub(super) fn show(draft: &Draft, key: &str) -> Option<String> {
     families.find_map(|family| (family.show)(draft, key.strip_prefix(family.prefix)?))
 }
 
+/// What `key` takes: the form of its values and their range; `None` when no family has it.
+pub(super) fn takes(key: &str) -> Option<String> {
+    let mut families = ENDPOINTS.iter().chain(SWITCHES);
+    families.find_map(|family| {
+        let keys = family.keys(|_| true);
+        keys.into_iter().find(|(name, _)| name == key).map(|(_, key)| key.takes())
+    })
+}
+
 impl Family {
     /// The keys of the members whose names are `wanted`.
     fn keys(&self, wanted: impl Fn(&str) -> bool) -> Vec<(String, &'static ParamKey)> {

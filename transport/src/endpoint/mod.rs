@@ -405,6 +405,18 @@ impl<S: Scheduler> Endpoint<S> {
         Some(standing)
     }
 
+    /// The messages that have begun to arrive and are not whole: the tag of each, once it is known,
+    /// and its bytes that are here. O(messages).
+    pub fn arriving(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
+        self.rx_msgs.iter().map(|(_, msg)| (msg.tag, msg.received))
+    }
+
+    /// The messages that are not wholly acknowledged: the tag of each, and its bytes that are.
+    /// O(messages).
+    pub fn departing(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
+        self.tx_msgs.iter().map(|(_, msg)| (msg.tag, msg.acked))
+    }
+
     /// The trace ring.
     #[must_use]
     pub fn trace(&self) -> &Trace {

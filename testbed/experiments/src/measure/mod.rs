@@ -101,6 +101,12 @@ struct FlowLine {
     delivered_us: Option<f64>,
     delivered: u64,
     acked: u64,
+    /// Bytes at the receiver of messages that are not whole; left out where there are none.
+    #[serde(skip_serializing_if = "is_zero")]
+    begun: u64,
+    /// Bytes acknowledged of such messages; left out where there are none.
+    #[serde(skip_serializing_if = "is_zero")]
+    begun_acked: u64,
     failed: bool,
     /// Whether it goes to another datacentre; left out where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -179,6 +185,8 @@ pub fn write_flow(
         delivered_us: known(record.delivered_at),
         delivered: record.delivered,
         acked: record.acked,
+        begun: record.begun,
+        begun_acked: record.begun_acked,
         failed: record.failed,
         inter: plan.crosses(spec.src, spec.dst),
         coll: Some(spec.collective).filter(|collective| *collective != 0),
@@ -207,6 +215,11 @@ impl FlowRecord {
         let done = self.acked_at < Instant::FAR_FUTURE && self.delivered_at < Instant::FAR_FUTURE;
         done.then(|| self.acked_at.since(self.start))
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 fn known(at: Instant) -> Option<f64> {

@@ -397,6 +397,15 @@ impl<'a> Hosts<'a> {
         self.hosts.iter().for_each(|host| own::of_scheduler(host.endpoint.scheduler(), all));
     }
 
+    /// Messages that are not whole: tag and bytes, of those that arrive, then of those that leave.
+    pub(super) fn begun(&self) -> [Vec<(u64, u32)>; 2] {
+        let endpoints = || self.hosts.iter().map(|host| &host.endpoint);
+        [
+            endpoints().flat_map(Endpoint::arriving).collect(),
+            endpoints().flat_map(Endpoint::departing).collect(),
+        ]
+    }
+
     /// Payload bytes in place at their receivers, of messages that are not whole yet too.
     pub(super) fn placed_bytes(&self) -> u64 {
         self.hosts.iter().map(|host| host.endpoint.stats().data_placed_bytes).sum()

@@ -273,7 +273,7 @@ impl Sim {
         });
         let (mut stats, mut driver) = (Stats::default(), DriverCount::default());
         let (mut networks, mut conductors) = (Vec::new(), Vec::new());
-        let mut journal = None;
+        let (mut journal, mut begun) = (None, Vec::new());
         let mut dcsim: Option<(Duration, Figures)> = None;
         let mut wire_delay = plan.measures_delay().then(Spans::default);
         let mut pod_counts = PodCounts::default();
@@ -295,6 +295,9 @@ impl Sim {
             let DriverCount { handed_over, given, .. } = part.hosts.count();
             driver.handed_over += handed_over;
             driver.given += given;
+            for (messages, acked) in part.hosts.begun().into_iter().zip([false, true]) {
+                begun.extend(messages.into_iter().map(|message| (message, acked)));
+            }
             driver.waiting += part.hosts.waiting();
             driver.kept += part.env.packets.live();
             journal = journal.or(part.env.packets.journal.take());
@@ -303,6 +306,9 @@ impl Sim {
         }
         let network = Network::join(networks, parts);
         let mut conductor = Conductor::join(conductors);
+        for ((tag, len), acked) in begun {
+            conductor.on_begun(tag, len, acked);
+        }
         let audit = Audit::of(&conductor, &stats, &network, driver);
         let mut outcome =
             Outcome::new(plan, &mut conductor, stats, Some(&network), audit, self.now);

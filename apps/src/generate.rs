@@ -18,6 +18,7 @@ use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output;
+use crate::table;
 
 /// One matrix to make.
 #[derive(Clone, Debug)]
@@ -49,6 +50,15 @@ pub(crate) fn rng(seed: u64) -> Rng {
 /// When the parameters do not fit, or the file cannot be written.
 pub(crate) fn run(order: &Order, console: &mut Console<'_>) -> Result<Exit, Failure> {
     let matrix = make(order)?;
+    let bytes = (matrix.flows.len() as u64).saturating_mul(LINE_BYTES);
+    if bytes >= WARN_BYTES {
+        #[expect(clippy::cast_precision_loss, reason = "a display; 53 bits are plenty")]
+        let size = table::size(bytes as f64);
+        writeln!(
+            console.err,
+            "warning: about {size} of text; `| zstd > FILE.cm.zst` keeps it small, as run reads"
+        )?;
+    }
     match &order.output {
         None => cm_write::write(&matrix, StartUnit::Us, &mut *console.out)?,
         Some(path) => {
@@ -59,6 +69,11 @@ pub(crate) fn run(order: &Order, console: &mut Console<'_>) -> Result<Exit, Fail
     }
     Ok(Exit::Finished)
 }
+
+/// Bytes of a line of a flow, about.
+const LINE_BYTES: u64 = 60;
+/// Matrices of more bytes are worth a warning.
+const WARN_BYTES: u64 = 1 << 30;
 
 fn make(order: &Order) -> Result<Matrix, InputError> {
     let pairs = order.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));

@@ -126,7 +126,8 @@ impl Drop for Shown<'_> {
 
 fn bar(total: Total) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(total.bytes), ProgressDrawTarget::stderr());
-    let template = "{percent:>3} % [{bar:30}] {bytes}/{total_bytes} {msg}, {eta} left";
+    // `wide_msg` takes what the terminal's width leaves, and is cut there.
+    let template = "{percent:>3} % [{bar:20}] {eta} left, {wide_msg}";
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style.progress_chars("=> "));
     }

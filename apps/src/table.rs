@@ -191,7 +191,7 @@ pub(crate) fn plain() -> Table {
 }
 
 fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
-    let us = |value: Option<f64>| value.map_or_else(dash, |us| format!("{us:.2} us"));
+    let us = |value: Option<f64>| value.map_or_else(dash, time);
     let fct = &summary.fct_us;
     let packets = &summary.packets;
     let trio = [fct.min, fct.mean, fct.p50].map(us);
@@ -232,7 +232,9 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
         rows.push(("drops", by_reason.collect::<Vec<_>>().join(", ")));
     }
     let queues = |queue: &QueueBytes| {
-        format!("mean {:.0}, p99 {}, max {} bytes", queue.mean, queue.p99, queue.max)
+        #[expect(clippy::cast_precision_loss, reason = "a display; 53 bits are plenty")]
+        let [p99, max] = [queue.p99, queue.max].map(|bytes| size(bytes as f64));
+        format!("mean {}, p99 {p99}, max {max}", size(queue.mean))
     };
     rows.push(("queues", summary.queue_bytes.as_ref().map_or_else(dash, queues)));
     if let Some(wire) = &summary.wire {
@@ -270,7 +272,13 @@ fn origin(of: &Provenance) -> Vec<(&'static str, String)> {
 }
 
 fn bytes(bytes: &ByteCounts) -> String {
-    let delivered = format!("{} of {} delivered", bytes.delivered, bytes.offered);
+    #[expect(clippy::cast_precision_loss, reason = "a display; 53 bits are plenty")]
+    let offered = size(bytes.offered as f64);
+    // A part is shown to the byte.
+    let delivered = match bytes.delivered == bytes.offered {
+        true => format!("{offered} delivered"),
+        false => format!("{} of {} bytes delivered", bytes.delivered, bytes.offered),
+    };
     match bytes.placed.saturating_sub(bytes.delivered) {
         0 => delivered,
         begun => format!("{delivered}, and {begun} of messages that are not whole"),
@@ -282,7 +290,7 @@ fn cost(summary: &Summary) -> String {
         "{:.2} s, {:.2} M hops/s, {} MB",
         summary.wall_s,
         summary.hops_per_s / 1e6,
-        summary.peak_rss_bytes >> 20
+        summary.peak_rss_bytes / 1_000_000
     )
 }
 
@@ -299,10 +307,41 @@ fn accounted(wire: &AccountedBytes) -> String {
     format!("around payload {around}{padded}, without payload {control}")
 }
 
+/// Microseconds as people write a time.
+pub(crate) fn time(us: f64) -> String {
+    match us {
+        us if us < 1e3 => format!("{us:.2} us"),
+        us if us < 1e6 => format!("{:.2} ms", us / 1e3),
+        us => format!("{:.2} s", us / 1e6),
+    }
+}
+
+/// Bytes as people write a size, in powers of a thousand.
+pub(crate) fn size(bytes: f64) -> String {
+    match bytes {
+        bytes if bytes < 1e3 => format!("{bytes:.0} B"),
+        bytes if bytes < 1e6 => format!("{:.1} KB", bytes / 1e3),
+        bytes if bytes < 1e9 => format!("{:.1} MB", bytes / 1e6),
+        bytes => format!("{:.1} GB", bytes / 1e9),
+    }
+}
+
 fn instant(at: Instant) -> String {
     if at == Instant::FAR_FUTURE { dash() } else { format!("{:.2}", at.as_us_f64()) }
 }
 
 fn dash() -> String {
     "-".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_sizes_have_the_unit_that_people_would_take() {
+        assert_eq!([186.33, 20_021.0, 3e6].map(time), ["186.33 us", "20.02 ms", "3.00 s"]);
+        let sizes = [900.0, 8_388_608.0, 5.4e9, 2048.0].map(size);
+        assert_eq!(sizes, ["900 B", "8.4 MB", "5.4 GB", "2.0 KB"]);
+    }
 }

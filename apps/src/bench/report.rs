@@ -104,7 +104,7 @@ pub(super) fn write_table(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
     let stages: Vec<&String> =
         rows.first().map(|row| row.stages_ns.keys().collect()).unwrap_or_default();
     let mut header: Vec<String> =
-        ["device", "bytes", "payload", "Mpps", "Gb/s", "testpmd Mpps", "ratio", "ns", "observed"]
+        ["device", "bytes", "payload", "Mpps", "Gbps", "testpmd Mpps", "ratio", "ns", "observed"]
             .map(str::to_owned)
             .into();
     header.extend(stages.iter().map(|stage| (*stage).clone()));

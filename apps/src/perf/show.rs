@@ -87,7 +87,7 @@ impl<'a> Shown<'a> {
             SessionEvent::Interval(Interval { until, length, sent, received, retransmitted }) => {
                 writeln!(
                     self.err,
-                    "{:7.1} s  sent {:7.2} Gb/s  received {:7.2} Gb/s  \
+                    "{:7.1} s  sent {:7.2} Gbps  received {:7.2} Gbps  \
                      {retransmitted} segments again",
                     until.as_us_f64() / 1e6,
                     gbps(*sent, *length),
@@ -177,7 +177,7 @@ impl<'a> Result<'a> {
         let ways = [("to the server", &self.to_server), ("from the server", &self.from_server)];
         for (name, way) in ways {
             let Some(Direction { messages, bytes, gbps }) = way else { continue };
-            row(name, format!("{gbps:.2} Gb/s ({messages} messages, {bytes} bytes)"));
+            row(name, format!("{gbps:.2} Gbps ({messages} messages, {bytes} bytes)"));
         }
         if let Some(trips) = &self.round_trip_us {
             let RoundTrips { count, min, mean, p50, p99, p999, max } = trips;

@@ -197,6 +197,30 @@ impl PolicyArgs {
     }
 }
 
+/// One part of several runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PartOf {
+    /// The number of the part, below `count`.
+    pub(crate) number: usize,
+    /// How many parts there are, at least 1.
+    pub(crate) count: usize,
+}
+
+impl FromStr for PartOf {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers = text.split_once('/').and_then(|(number, count)| {
+            Some(Self { number: number.parse().ok()?, count: count.parse().ok()? })
+        });
+        match numbers {
+            Some(part) if part.number < part.count => Ok(part),
+            Some(part) => Err(format!("parts of {} have numbers below that", part.count)),
+            None => Err("give I/N, like 0/4".to_owned()),
+        }
+    }
+}
+
 /// Roots of chance: `7`, `1,5,9` or `1..10`, a range with both its ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seeds(pub(crate) Vec<u64>);
@@ -240,7 +264,8 @@ impl fmt::Display for Seeds {
 pub(crate) struct RunArgs {
     /// A matrix, a scenario, or the name of a built-in scenario (headrace list scenarios). Several
     /// matrices are run one after the other, and compared. The manifest.json of an earlier run
-    /// repeats that, and says whether the results are the same to the byte.
+    /// repeats that, and says whether the results are the same to the byte. A matrix may come from
+    /// standard input, as `-`.
     #[arg(value_name = "MATRIX.cm|SCENARIO.toml|manifest.json", required = true)]
     pub(crate) inputs: Vec<PathBuf>,
     /// The world to run in: virtual time (default), DPDK virtual devices, or network cards.
@@ -289,6 +314,14 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", default_value = "1")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) jobs: u16,
+    /// Runs part I of N parts of several runs, I from 0. Parts may run on different machines and in
+    /// any order; headrace gather puts their results together.
+    #[arg(long, value_name = "I/N", requires = "out")]
+    pub(crate) part: Option<PartOf>,
+    /// Prints a batch script for Slurm and runs nothing: a job array with a task for each run
+    /// (headrace run ... --slurm | sbatch).
+    #[arg(long, requires = "out", conflicts_with_all = ["part", "json", "resume"])]
+    pub(crate) slurm: bool,
     /// Keeps the results in --out that are whole and of the same inputs, settings and version, and
     /// runs the others alone.
     #[arg(long, requires = "out")]

@@ -7,6 +7,7 @@ use clap_complete::Shell;
 
 use crate::args::{Bench, ReportArgs, RunArgs};
 use crate::dci::DciArgs;
+use crate::gather::GatherArgs;
 use crate::generate::Order;
 use crate::list::What;
 use crate::perf::args::{Perf, Ping};
@@ -92,6 +93,8 @@ pub(crate) enum Command {
     },
     /// Runs MLCC's border switch between the devices of a site and the one to other sites.
     Dci(Box<DciArgs>),
+    /// Puts the results of a sweep together whose runs went apart, as jobs of a scheduler.
+    Gather(GatherArgs),
     /// Explains where the time of the slowest flows of a run went, in words and numbers.
     Why(WhyArgs),
     /// Feeds a recorded run through the core again and says whether it decides the same, bit for
@@ -112,4 +115,68 @@ pub(crate) enum Command {
         #[arg(value_name = "DIR")]
         dir: PathBuf,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+
+    /// The commands of the program in the blocks of shell lines of a document: without comments,
+    /// with lines that continue put together.
+    fn commands(text: &str) -> Vec<String> {
+        let block = |rest: &str| rest.split("```").next().unwrap_or_default().replace("\\\n", " ");
+        let mut found = Vec::new();
+        for block in text.split("```sh\n").skip(1).map(block) {
+            let mut ends = String::new();
+            for line in block.lines() {
+                let line = line.split(" #").next().unwrap_or_default();
+                if let Some(value) = line.strip_prefix("ends=") {
+                    ends = value.trim().trim_matches('"').to_owned();
+                }
+                let line = line.replace("$ends", &ends).replace("$headrace", "headrace");
+                for part in line.split(['|', ';']) {
+                    let words: Vec<&str> = part.split_whitespace().collect();
+                    let name = |word: &&str| {
+                        *word == "headrace" || (word.ends_with("/headrace") && !word.contains('='))
+                    };
+                    let Some(at) = words.iter().position(name) else { continue };
+                    let end = |word: &&&str| !["&", "&&"].contains(*word) && !word.starts_with('>');
+                    let words: Vec<&str> = words[at..].iter().take_while(end).copied().collect();
+                    found.push(words.join(" "));
+                }
+            }
+        }
+        found
+    }
+
+    fn documents() -> Vec<PathBuf> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let docs = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+        let pages = docs.filter(|path| path.extension().is_some_and(|ending| ending == "md"));
+        pages.chain([root.join("README.md")]).collect()
+    }
+
+    #[test]
+    fn every_command_of_the_documents_is_one() {
+        let mut seen = 0;
+        for page in documents() {
+            for line in commands(&fs::read_to_string(&page).unwrap()) {
+                let parsed = Cli::try_parse_from(line.split_whitespace());
+                assert!(parsed.is_ok(), "{}: {line}: {}", page.display(), parsed.unwrap_err());
+                seen += 1;
+            }
+        }
+        assert!(seen > 40, "{seen} commands");
+    }
+
+    #[test]
+    fn commands_are_found_behind_variables_pipes_and_comments() {
+        let text = "```sh\nheadrace=a/headrace\nends=\"--at 0=x\"\n\
+                    a/headrace perf server $ends   # here\nls\n\
+                    x | headrace list \\\n  cc > f\n```\nheadrace no\n";
+        assert_eq!(commands(text), ["a/headrace perf server --at 0=x", "headrace list cc"]);
+    }
 }

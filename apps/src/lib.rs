@@ -8,6 +8,7 @@
 //! | `output`, `manifest`, `table`, `ranking`, `progress` | what a run leaves behind and shows |
 //! | `observe` | what the flags of a run ask to see of it |
 //! | `provenance` | what a result is of: inputs, program, machine |
+//! | `gather` | results of a sweep whose runs went apart |
 //! | `why` | where the time of flows went |
 //! | `report`, `sweep_dir` | pictures and tables of what runs left behind |
 //! | `bench` | what a segment costs on a device, beside dpdk-testpmd |
@@ -30,6 +31,7 @@ mod device;
 pub mod doctor;
 mod exit;
 mod failure;
+mod gather;
 mod generate;
 mod interrupt;
 mod list;
@@ -196,6 +198,7 @@ fn execute(
         Command::Perf { what } => perf::perf(&what, console),
         Command::Ping { what } => perf::ping(&what, console),
         Command::Dci(dci_args) => dci::run(&dci_args, console),
+        Command::Gather(gather_args) => gather::run(&gather_args, console),
         Command::Why(why_args) => why::run(&why_args, console),
         Command::Replay { paths } => replay::run(&paths, console),
         Command::Completions { shell } => shell::completions(shell, console),

@@ -21,7 +21,13 @@ pub(crate) struct SweepDir {
     pub(crate) figure: Figure,
     /// All variants, those that did not run too.
     pub(crate) variants: Vec<Variant>,
+    /// The axes whose values are compared, where flags have several.
+    #[serde(default)]
+    pub(crate) compared: Option<Vec<String>>,
 }
+
+/// The axis of seeds: runs that differ in it alone are one.
+pub(crate) const CHANCE: &str = "seed";
 
 /// A variant: where it stands on each axis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -100,7 +100,7 @@ const CRATES: &[Order] = &[
             "args device ranking",
             "progress observe generate doctor replay",
             "run",
-            "list report perf bench dci why",
+            "list report perf bench dci why gather",
             "cli",
             "shell",
             "lib",

@@ -122,11 +122,12 @@ fn numbers(results: &Results) -> Result<Numbers, Failure> {
     })
 }
 
-/// A summary without what differs from one time that it ran to the next in virtual time.
+/// A summary without what differs from one time that it ran to the next in virtual time, and from
+/// one machine to the next.
 fn lasting(summary: &Value) -> Value {
     let mut summary = summary.clone();
     if let Some(object) = summary.as_object_mut() {
-        for key in ["wall_s", "hops_per_s", "peak_rss_bytes"] {
+        for key in ["wall_s", "hops_per_s", "peak_rss_bytes", "provenance"] {
             object.remove(key);
         }
     }

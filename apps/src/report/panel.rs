@@ -7,6 +7,7 @@ use experiments::scenario::{Plot, PlotKind};
 use serde::{Deserialize, Serialize};
 
 use super::read::{Results, Run, Sample};
+use crate::sweep_dir::CHANCE;
 
 /// One system of axes with its curves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -106,6 +107,10 @@ pub(super) fn varying(results: &Results, plot: &Plot) -> Vec<String> {
             && labels(results.all(), axis).len() > 1
     };
     let mut axes: Vec<String> = run.parts.keys().filter(shown).cloned().collect();
+    // Distributions of runs that differ in chance alone are one.
+    if plot.kind == PlotKind::Cdf && axes.len() > 1 {
+        axes.retain(|axis| axis != CHANCE);
+    }
     axes.sort_by_key(|axis| axis != "variant");
     axes
 }
@@ -159,15 +164,12 @@ fn by_axis(
 }
 
 fn curves(runs: &[&Run], plot: &Plot, varying: &[String]) -> Result<Vec<Curve>, InputError> {
+    if plot.kind == PlotKind::Cdf {
+        return distributions(runs, plot, varying);
+    }
     let mut curves = Vec::new();
     for run in runs {
         let name = curve_name(run, varying);
-        if plot.kind == PlotKind::Cdf {
-            let mut points = distribution(&run.fcts(&plot.y)?);
-            points.retain(|point| is_shown(plot, point.0));
-            curves.push(Curve { name, points });
-            continue;
-        }
         let series = run.series()?;
         let flows = of_flows(&plot.y, &series).unwrap_or(1).min(plot.flows);
         for flow in 0..flows {
@@ -181,6 +183,25 @@ fn curves(runs: &[&Run], plot: &Plot, varying: &[String]) -> Result<Vec<Curve>, 
         }
     }
     Ok(curves)
+}
+
+/// A distribution for each name, of the flows of all runs that have it.
+fn distributions(runs: &[&Run], plot: &Plot, varying: &[String]) -> Result<Vec<Curve>, InputError> {
+    let mut pools: Vec<(String, Vec<f64>)> = Vec::new();
+    for run in runs {
+        let (name, times) = (curve_name(run, varying), run.fcts(&plot.y)?);
+        match pools.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, pool)) => pool.extend(times),
+            None => pools.push((name, times)),
+        }
+    }
+    let curve = |(name, mut times): (String, Vec<f64>)| {
+        times.sort_by(f64::total_cmp);
+        let mut points = distribution(&times);
+        points.retain(|point| is_shown(plot, point.0));
+        Curve { name, points }
+    };
+    Ok(pools.into_iter().map(curve).collect())
 }
 
 /// One distribution for each category, in their order.
@@ -403,7 +424,8 @@ mod tests {
         let plots = vec![plot(PlotKind::Bars, "slowdown"), plot(PlotKind::Violin, "fct_us")];
         let figure = Figure { plots, ..Figure::default() };
         let (name, about) = ("x".to_owned(), String::new());
-        let head = SweepDir { schema: 1, name, about, figure, variants: variants.into() };
+        let variants = variants.into();
+        let head = SweepDir { schema: 1, name, about, figure, variants, compared: None };
         fs::write(dir.path().join("scenario.json"), serde_json::to_vec(&head).unwrap()).unwrap();
         // In the second panel the first size has not run.
         for (lb, size) in [all[0], all[1], all[3]] {

@@ -116,6 +116,7 @@ pub(super) fn all(dirs: &[PathBuf]) -> Result<Vec<Results>, InputError> {
             about: "single runs".to_owned(),
             figure: Figure::default(),
             variants: single.iter().map(variant).collect(),
+            compared: None,
         };
         all.push(valid(head, single));
     }

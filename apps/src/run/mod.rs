@@ -57,6 +57,11 @@ pub(crate) fn run(
         Order::Several(sweep) => return sweep::run(&sweep, args, command_line, console),
         Order::One(experiment) => experiment,
     };
+    if args.slurm || args.part.is_some() {
+        let text = "error: --part and --slurm are for several runs, and this is one run\n  \
+                    help: leave them out";
+        return Err(Failure::CommandLine(text.to_owned()));
+    }
     if args.resume {
         let text = "error: --resume keeps runs of several, and this is one\n  help: leave it out";
         return Err(Failure::CommandLine(text.to_owned()));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use experiments::input::InputError;
+use experiments::input::{InputError, is_standard_input};
 use experiments::plan::Draft;
 use experiments::scenario::{
     AxisPoint, Figure, Run, Scenario, Setup, Traffic, expect_variant, picks,
@@ -10,7 +10,7 @@ use experiments::scenario::{
 
 use super::axes::{self, Choice};
 use super::experiment::{Experiment, Reader, on_flag};
-use crate::args::RunArgs;
+use crate::args::{PartOf, RunArgs};
 use crate::failure::Failure;
 
 /// The order of a command line.
@@ -63,6 +63,11 @@ impl Order {
             let traffic = &setup.traffic;
             return Ok(Self::One(Box::new(reader.experiment(args, scenario, traffic)?)));
         }
+        if args.inputs.iter().any(|path| is_standard_input(path)) {
+            let error = InputError::new("standard input for several runs", "a file for them");
+            let help = "it can be read once: write the matrix to a file";
+            return Err(error.at("command line", 0, 0).help(help).into());
+        }
         check_kept(&reader, &name, &runs, args, &choices)?;
         let all = all_of(&runs, &choices);
         let parts: Vec<_> = all.iter().map(|(_, _, parts)| parts.clone()).collect();
@@ -82,6 +87,16 @@ impl Order {
                 let scenario = (!is_file).then_some((name.as_str(), &run.setup));
                 let experiment = reader.clone().experiment(&choice.args, scenario, traffic)?;
                 chosen.push((name_of(&parts), experiment));
+            }
+        }
+        if let Some(PartOf { number, count }) = args.part {
+            let all = chosen.len();
+            let mut at = 0..;
+            chosen.retain(|_| at.next().is_some_and(|at| at % count == number));
+            if chosen.is_empty() {
+                let found = format!("part {number} of {count}, and {all} runs");
+                let error = InputError::new(found, "no more parts than runs");
+                return Err(on_flag("--part", error).into());
             }
         }
         let compared = axes::compared(&choices);

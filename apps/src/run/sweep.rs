@@ -60,6 +60,9 @@ pub(super) fn run(
         return Err(Failure::CommandLine(text.to_owned()));
     }
     observe::check_variants(args)?;
+    if args.slurm {
+        return batch_script(sweep, args, command_line, console);
+    }
     for (name, experiment) in &sweep.chosen {
         for warning in &experiment.warnings {
             writeln!(console.err, "{name}: {warning}")?;
@@ -94,6 +97,33 @@ pub(super) fn run(
     ran?;
     let all = ended.iter().all(|ended| ended.as_ref().is_some_and(|(_, success)| *success));
     Ok(if all { Exit::Finished } else { Exit::Unfinished })
+}
+
+/// Prints the script of a job array with a task for each run.
+fn batch_script(
+    sweep: &Sweep,
+    args: &RunArgs,
+    command_line: &[OsString],
+    console: &mut Console<'_>,
+) -> Result<Exit, Failure> {
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
+    let words = command_line.iter().filter(|word| *word != "--slurm");
+    let words: Vec<String> = words.map(|word| quoted(&word.to_string_lossy())).collect();
+    let (tasks, command) = (sweep.chosen.len(), words.join(" "));
+    let dir = args.out.as_ref().map_or_else(String::new, |out| quoted(&out.to_string_lossy()));
+    let name: String =
+        sweep.name.chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c)).collect();
+    writeln!(
+        console.out,
+        "#!/bin/sh\n\
+         #SBATCH --job-name=headrace-{name}\n\
+         #SBATCH --array=0-{}\n\
+         #SBATCH --cpus-per-task=1\n\
+         # When all tasks are over: headrace gather {dir}\n\
+         exec {command} --quiet --part \"${{SLURM_ARRAY_TASK_ID:?}}/{tasks}\"",
+        tasks - 1
+    )?;
+    Ok(Exit::Finished)
 }
 
 /// The results that `--resume` keeps, at the places of their runs.
@@ -382,5 +412,6 @@ fn directory(sweep: &Sweep) -> SweepDir {
         about: sweep.about.clone(),
         figure: sweep.figure.clone(),
         variants: sweep.variants.iter().map(variant).collect(),
+        compared: sweep.compared.clone(),
     }
 }

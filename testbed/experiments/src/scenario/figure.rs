@@ -57,16 +57,17 @@ pub enum PlotKind {
 
 impl Figure {
     /// How runs along these axes are drawn where no scenario says so: the distribution of
-    /// completion times for each value of the first axis, runs that differ in `chance` alone as
-    /// one.
+    /// completion times for each value of the first axis, and for each combination of all; runs
+    /// that differ in `chance` alone are one.
     #[must_use]
     pub fn of_axes(axes: &[String], chance: &str) -> Self {
         let Some(x) = axes.iter().find(|axis| *axis != chance) else { return Self::default() };
-        let kind = PlotKind::Violin;
-        let y = kind.measures()[0].to_owned();
-        let (x, panel) = (Some(x.clone()), None);
-        let plot = Plot { kind, y, x, panel, flows: 1, from_us: 0.0, until_us: None };
-        Self { plots: vec![plot], ..Self::default() }
+        let plot = |kind: PlotKind, x: Option<String>| {
+            let y = kind.measures()[0].to_owned();
+            Plot { kind, y, x, panel: None, flows: 1, from_us: 0.0, until_us: None }
+        };
+        let plots = vec![plot(PlotKind::Violin, Some(x.clone())), plot(PlotKind::Cdf, None)];
+        Self { plots, ..Self::default() }
     }
 }
 

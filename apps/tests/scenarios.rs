@@ -1,0 +1,111 @@
+//! docs/SCENARIOS.md is about this program: its generated part is what the program says, and every
+//! key that a scenario may have is in it. `UPDATE_DOCS=1` writes the generated part anew.
+#![allow(clippy::unwrap_used, reason = "a failing test panics")]
+
+use std::fmt::Write as _;
+use std::fs;
+
+use experiments::scenario::{PlotKind, fault};
+use experiments::workload::GENERATORS;
+use serde_json::Value;
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/SCENARIOS.md");
+const BEGIN: &str = "<!-- generated -->\n";
+const END: &str = "<!-- end -->";
+
+fn headrace(args: &[&str]) -> (u8, String, String) {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let line = std::iter::once("headrace").chain(args.iter().copied()).map(Into::into);
+    let code = headrace::main_with(line, &mut out, &mut err);
+    (code, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
+}
+
+/// The names that the program lists, each with its sentence.
+fn listed(what: &str) -> String {
+    let (code, out, err) = headrace(&["list", what, "--json"]);
+    assert_eq!(code, 0, "{err}");
+    let all: Vec<Value> = serde_json::from_str(&out).unwrap();
+    let line = |entry: &Value| {
+        let text = |key: &str| entry[key].as_str().unwrap().replace('|', "\\|");
+        format!("| `{}` | {} |\n", text("name"), text("about"))
+    };
+    all.iter().map(line).collect()
+}
+
+fn generated() -> String {
+    let mut text = "\n## Generators\n".to_owned();
+    for generator in GENERATORS {
+        let _ = write!(
+            text,
+            "\n`{}`: {}.\n\n| Parameter | Means |\n|---|---|\n",
+            generator.name, generator.about
+        );
+        for parameter in generator.parameters {
+            let about = parameter.about.replace('|', "\\|");
+            let _ = writeln!(text, "| `{}` | {about} |", parameter.name);
+        }
+    }
+    let _ = write!(text, "\n## Faults\n\n`{}`.\n", fault::KINDS.join("`, `"));
+    text += "\n## Plots\n\n| Kind | Measures, the default first |\n|---|---|\n";
+    for name in PlotKind::NAMES {
+        let measures = PlotKind::by_name(name).unwrap().measures().join("`, `");
+        let _ = writeln!(text, "| `{name}` | `{measures}` |");
+    }
+    for (title, what) in [
+        ("Networks", "topologies"),
+        ("Transports", "transports"),
+        ("Distributions of sizes", "distributions"),
+        ("Scenarios that come with the program", "scenarios"),
+    ] {
+        let _ = write!(text, "\n## {title}\n\n| Name | Is |\n|---|---|\n{}", listed(what));
+    }
+    text + "\n"
+}
+
+#[test]
+fn the_generated_part_is_what_the_program_says() {
+    let page = fs::read_to_string(PAGE).unwrap();
+    let (head, rest) = page.split_once(BEGIN).unwrap();
+    let (old, tail) = rest.split_once(END).unwrap();
+    let new = generated();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(PAGE, format!("{head}{BEGIN}{new}{END}{tail}")).unwrap();
+        return;
+    }
+    assert!(
+        old == new,
+        "docs/SCENARIOS.md is old: UPDATE_DOCS=1 cargo test -p headrace --test scenarios"
+    );
+}
+
+/// The keys that may stand in a part of a scenario, by the answer to one that may not.
+fn known(text: &str) -> Vec<String> {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("x.toml");
+    fs::write(&file, text).unwrap();
+    let (code, _, err) = headrace(&["run", file.to_str().unwrap()]);
+    assert_eq!(code, 2, "{text}: {err}");
+    let list = err.split_once("known: ").unwrap_or_else(|| panic!("{err}")).1;
+    list.lines().next().unwrap().split(", ").map(str::to_owned).collect()
+}
+
+#[test]
+fn every_key_of_a_scenario_is_in_the_page() {
+    let page = fs::read_to_string(PAGE).unwrap();
+    let whole = "[scenario]\nname = \"x\"\nabout = \"x\"\n[workload]\nkind = \"incast\"\n";
+    let wrong = [
+        format!("qqqqqq = 1\n{whole}"),
+        format!("{whole}[[fault]]\nqqqqqq = 1\n"),
+        format!("{whole}[[plot]]\nqqqqqq = 1\n"),
+        format!("{whole}[figure]\nqqqqqq = 1\n"),
+        format!("{whole}[[variant]]\nqqqqqq = 1\n"),
+    ];
+    for text in wrong {
+        let keys = known(&text);
+        assert!(keys.len() > 1, "{keys:?}");
+        for key in keys {
+            let named = [format!("`{key}`"), format!("`[{key}]`"), format!("`[[{key}]]`")];
+            assert!(named.iter().any(|name| page.contains(name)), "{key} of {text}");
+        }
+    }
+}

@@ -44,6 +44,17 @@ pub enum Origin {
     Set,
 }
 
+impl Origin {
+    /// The name that `text` means: a flag may cut it short, a file may not, since a policy that is
+    /// added later could make a short name ambiguous.
+    fn meant<'a>(&self, text: &'a str, names: &[&'a str]) -> &'a str {
+        match self {
+            Self::Flag(_) => meant(text, names.iter().copied()).unwrap_or(text),
+            _ => text,
+        }
+    }
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -289,7 +300,7 @@ impl Draft {
     /// # Errors
     /// When there is none, with the nearest name.
     pub fn set_transport(&mut self, name: &str, origin: Origin) -> Result<(), InputError> {
-        let name = meant(name, transports::names()).unwrap_or(name);
+        let name = origin.meant(name, &transports::names());
         let preset = transports::by_name(name)
             .ok_or_else(|| unknown("transport", name, &transports::names()))?;
         self.apply_preset(preset);
@@ -302,7 +313,7 @@ impl Draft {
     /// # Errors
     /// As [`Draft::set_transport`].
     pub fn set_cc(&mut self, name: &str, origin: Origin) -> Result<(), InputError> {
-        let name = meant(name, CcKind::NAMES.iter().copied()).unwrap_or(name);
+        let name = origin.meant(name, CcKind::NAMES);
         self.settings.cc = CcKind::by_name(name)
             .ok_or_else(|| unknown("congestion control", name, CcKind::NAMES))?;
         self.origins.insert("cc".to_owned(), origin);
@@ -314,7 +325,7 @@ impl Draft {
     /// # Errors
     /// As [`Draft::set_transport`].
     pub fn set_lb(&mut self, name: &str, origin: Origin) -> Result<(), InputError> {
-        let name = meant(name, LbKind::NAMES.iter().copied()).unwrap_or(name);
+        let name = origin.meant(name, LbKind::NAMES);
         self.settings.lb =
             LbKind::by_name(name).ok_or_else(|| unknown("load balancer", name, LbKind::NAMES))?;
         self.origins.insert("lb".to_owned(), origin);

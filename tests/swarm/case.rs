@@ -7,6 +7,9 @@
 //! stand instead. Everything else is drawn. Sizes are bounded by a budget of packets, so a case
 //! takes milliseconds. What is drawn can be printed as the files and flags that the command takes.
 
+#[path = "pods.rs"]
+mod pods;
+
 use std::fmt::Write as _;
 use std::num::NonZeroU32;
 
@@ -118,6 +121,9 @@ impl Case {
             settings: Vec::new(),
             outage: Duration::ZERO,
         };
+        if case.pods(&mut rng.fork("pods", 0)) {
+            return case;
+        }
         case.policies(&mut digits, &mut rng);
         // A window that never moves, or sees neither marks nor losses, drowns slower links and,
         // with what is trimmed of it, links of small packets, over and over. That is what it is
@@ -684,8 +690,7 @@ fn stage(matrix: &mut Matrix, rng: &mut Rng) {
     }
 }
 
-/// Hosts of Zeropod stay out of the swarm: they need a pod with a scheduler. Their own tests are in
-/// `testbed/experiments/tests/zeropod.rs`.
+/// Hosts of Zeropod need a pod with a scheduler: they have cases of their own (`pods`).
 fn stays_out(name: &str) -> bool {
     name.starts_with("zeropod")
 }

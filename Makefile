@@ -94,7 +94,7 @@ results: build ## the papers' figures into docs/results, pictures and tables; FI
 	@set -e; for file in $(FIGURES); do name=$$(basename $$file .toml); others=$$(ls $$(dirname $$file)/*.json 2>/dev/null || true); echo "== $$name" >&2; \
 	  $(HEADRACE) run $$file --out target/results/$$name --jobs $(JOBS) >target/$$name.txt || [ $$? = 1 ]; \
 	  $(HEADRACE) report target/results/$$name -o docs/results --page docs/RESULTS.md $${others:+--reference $$others}; done
-docs: ## API documentation in target/doc
-	$(CARGO) doc --workspace --no-deps
+docs-setup: ; command -v mdbook >/dev/null || $(CARGO) install mdbook --version '^0.4' --locked ## mdbook, which make docs needs
+docs: ; mdbook build docs && $(CARGO) doc --workspace --no-deps ## docs as a site in target/book (make docs-setup once before), API documentation in target/doc
 
-.PHONY: help setup build run nic-demo sim test attack soak mutants crash check unit golden swarm system dpdk-test vm-setup vm-test bench perf-compare fuzz results docs
+.PHONY: help setup build run nic-demo sim test attack soak mutants crash check unit golden swarm system dpdk-test vm-setup vm-test bench perf-compare fuzz results docs docs-setup

@@ -96,6 +96,16 @@ fn documents_link_to_what_exists() {
 }
 
 #[test]
+fn the_site_has_every_document() {
+    let (path, files) = ("docs/SUMMARY.md", files());
+    let documents = files.iter().map(|file| file.path.as_str());
+    let documents: Vec<&str> =
+        documents.filter(|path| document(path) && *path != "README.md").collect();
+    assert!(documents.len() > 20, "{documents:?}");
+    report(docs::contents(path, &read(path).unwrap_or_default(), &documents));
+}
+
+#[test]
 fn documents_name_make_targets_that_exist() {
     let targets = docs::targets(&read("Makefile").unwrap_or_default());
     apply(document, |file| docs::make_targets(&file.path, &file.text, &targets));

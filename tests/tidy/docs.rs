@@ -91,6 +91,16 @@ pub(crate) fn links(path: &str, text: &str, root: &Path) -> Vec<Finding> {
     found
 }
 
+/// Documents that the contents of the site do not name.
+pub(crate) fn contents(path: &str, text: &str, documents: &[&str]) -> Vec<Finding> {
+    let named = |document: &&str| {
+        let page = document.strip_prefix("docs/").unwrap_or(document);
+        *document == path || text.contains(&format!("]({page})"))
+    };
+    let missing = documents.iter().filter(|document| !named(document));
+    missing.map(|document| Finding::new(path, 0, format!("`{document}` is not in it"))).collect()
+}
+
 /// Stops of a journey, `path/to/file.rs::function` in backticks, whose function is not there or has
 /// no caller outside tests, and numbered steps without a stop. A name in backticks behind a stop
 /// is looked at, too, where the stop's file has a function of that name.
@@ -193,6 +203,14 @@ mod tests {
         let names = [".ci", "Cargo.toml", "scripts", "docs"];
         assert_eq!(top_level(names.into_iter())[0].path, "scripts");
         assert_eq!(top_level(names.into_iter()).len(), 1);
+    }
+
+    #[test]
+    fn a_document_that_the_contents_lack_is_found() {
+        let documents = ["docs/S.md", "docs/a.md", "docs/b/c.md", "docs/b/d.md"];
+        let text = "- [A](a.md)\n  - [C](b/c.md)\n";
+        let found = contents("docs/S.md", text, &documents);
+        assert_eq!(found, [Finding::new("docs/S.md", 0, "`docs/b/d.md` is not in it".to_owned())]);
     }
 
     #[test]

@@ -22,7 +22,9 @@ use transport::wire::checksum::Checksum;
 use transport::wire::dcpim::{MatchStep, Offer};
 use transport::wire::frame::{self, Ecn, FrameSpec, TrafficClass, UdpCheck};
 use transport::wire::int::{Hop, Int};
-use transport::wire::pod::{CoreRts, Delivered, Grant, MICE_MAX, Mouse, Place, Rts, Schd};
+use transport::wire::pod::{
+    ClockState, CoreRts, Delivered, Grant, MICE_MAX, Mouse, Place, Rts, Schd, Stamp,
+};
 use transport::wire::sim::Sim;
 use transport::wire::{
     Ack, Allowance, BlockNack, Body, Coded, Data, Ext, Header, Note, Open, Presence, Receipt,
@@ -31,7 +33,7 @@ use transport::wire::{
 use transport::{EntropyValue, FlowId, HostId, Instant, MsgNo, Psn, Rate, Rng};
 
 /// Fields that are numbers, in the order asked for.
-const NUMBERS: [&str; 70] = [
+const NUMBERS: [&str; 71] = [
     "kind",
     "ev",
     "dst_flow",
@@ -90,6 +92,7 @@ const NUMBERS: [&str; 70] = [
     "pod_flow",
     "pod_first",
     "pod_delivered",
+    "pod_late",
     "sim_number",
     "sim_nonce",
     "match_step",
@@ -222,8 +225,10 @@ fn of_pods(rng: &mut Rng) -> Vec<Note> {
     let mut mice = [Rts::NO_MOUSE; MICE_MAX as usize];
     mice[0] = Mouse { to: Place::Host(511), size: 17 };
     let [epoch, arrived, total] = [0; 3].map(|_: u32| word(rng));
-    let idle = Rts { term: 3, epoch, update: None, arrived, mice, mice_len: 0 };
+    let idle = Rts { term: 3, epoch, update: None, arrived, mice, mice_len: 0, clock: None };
     let asks = Rts { update: Some((Place::Pod(6), total)), mice_len: 1, ..idle };
+    let clock = Some(ClockState { behind_gap: true, settled: true });
+    let asks = Rts { clock, ..asks };
     let grant = Grant {
         epoch,
         to: Place::Host(77),
@@ -234,10 +239,13 @@ fn of_pods(rng: &mut Rng) -> Vec<Note> {
         mice_only: true,
     };
     let (receipt, standing) = (Some((epoch, arrived)), Some((Place::Host(78), total)));
-    let empty = Schd { term: 4, grant: None, receipt: None, standing: None, delivered: None };
-    let full = Schd { grant: Some(grant), receipt, standing, ..empty };
+    let stamp = Some(Stamp { window: Some(epoch), behind_gap: true, late: Some(-77) });
+    let (grant_of, stamp_of) = (Some(grant), Some(Stamp { window: None, ..stamp.unwrap() }));
+    let empty =
+        Schd { term: 4, grant: None, receipt: None, standing: None, delivered: None, stamp };
+    let full = Schd { grant: grant_of, receipt, standing, stamp: stamp_of, ..empty };
     let run = Delivered { flow: FlowId(total), first: Psn(epoch), arrived };
-    let shown = Schd { grant: Some(grant), delivered: Some(run), ..empty };
+    let shown = Schd { grant: grant_of, delivered: Some(run), stamp: None, ..empty };
     let (update, delivered) = (Some((Place::Host(9), total)), Some((12, run)));
     let core = CoreRts { term: 5, epoch, update, paused: arrived, delivered };
     let idle_core = CoreRts { update: None, delivered: None, ..core };
@@ -472,6 +480,11 @@ fn core_numbers(core: &CoreRts) -> Vec<(&'static str, u64)> {
     ]
 }
 
+/// What a request's flags say of its host's clock.
+fn clock_flags(clock: Option<ClockState>) -> u64 {
+    clock.map_or(0, |clock| 4 | u64::from(clock.behind_gap) << 3 | u64::from(clock.settled) << 4)
+}
+
 /// The fields of a request or an answer in a pod.
 fn pod_numbers(note: &Note) -> Vec<(&'static str, u64)> {
     if let Some(rts) = Rts::of(note) {
@@ -479,7 +492,7 @@ fn pod_numbers(note: &Note) -> Vec<(&'static str, u64)> {
         let mut numbers = vec![
             ("pod_term", rts.term.into()),
             ("pod_epoch", rts.epoch.into()),
-            ("pod_flags", rts.update.is_some().into()),
+            ("pod_flags", u64::from(rts.update.is_some()) | clock_flags(rts.clock)),
             ("pod_mice", rts.mice_len.into()),
             ("pod_to", place(to)),
             ("pod_total", total.into()),
@@ -492,24 +505,29 @@ fn pod_numbers(note: &Note) -> Vec<(&'static str, u64)> {
     if let Some(core) = CoreRts::of(note) {
         return core_numbers(&core);
     }
-    let Some(Schd { term, grant, receipt, standing, delivered }) = Schd::of(note) else {
+    let Some(Schd { term, grant, receipt, standing, delivered, stamp }) = Schd::of(note) else {
         return Vec::new();
     };
     let mice_only = grant.is_some_and(|grant| grant.mice_only);
     let shown = [receipt.is_some(), standing.is_some(), delivered.is_some()];
     let parts = [grant.is_some(), mice_only].into_iter().chain(shown);
+    let stamped = [stamp.is_some(), stamp.is_some_and(|stamp| stamp.behind_gap)];
+    let parts = parts.chain(stamped);
     let flags = parts.enumerate().map(|(bit, set)| u64::from(set) << bit).sum();
+    let window = stamp.and_then(|stamp| stamp.window).unwrap_or(0);
+    let late = stamp.map_or(0, |stamp| stamp.late.unwrap_or(i16::MIN));
     let (sent_in, arrived) = receipt.unwrap_or((0, 0));
     let (granted_to, granted) = standing.unwrap_or((Place::Host(0), 0));
     let layer = grant.and_then(|grant| grant.layer).unwrap_or(u8::MAX);
     let of_grant = |field: fn(&Grant) -> u64| grant.as_ref().map_or(0, field);
     let mut numbers = vec![
         ("pod_term", term.into()),
-        ("pod_epoch", of_grant(|grant| grant.epoch.into())),
+        ("pod_epoch", grant.map_or(window, |grant| grant.epoch).into()),
         ("pod_flags", flags),
         ("pod_agg", of_grant(|grant| grant.agg.into())),
         ("pod_layer", layer.into()),
         ("pod_cells", of_grant(|grant| grant.cells.into())),
+        ("pod_late", late.cast_unsigned().into()),
         ("pod_to", grant.map_or(0, |grant| place(grant.to))),
         ("pod_total", of_grant(|grant| grant.total.into())),
     ];

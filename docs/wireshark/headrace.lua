@@ -117,6 +117,7 @@ local fields = {
    pod_layer = ProtoField.uint8("headrace.pod_layer", "Core of that switch", base.DEC),
    pod_cells = ProtoField.uint8("headrace.pod_cells", "Cells", base.DEC),
    pod_reserved = ProtoField.uint16("headrace.pod_reserved", "Reserved", base.HEX),
+   pod_late = ProtoField.uint16("headrace.pod_late", "Lateness of the last request", base.HEX),
    pod_sent_in = ProtoField.uint32("headrace.pod_sent_in", "Epoch of the receipt", base.DEC),
    pod_granted_to = ProtoField.uint16("headrace.pod_granted_to", "Destination of the standing",
       base.HEX),
@@ -413,7 +414,7 @@ local function schd(reader)
    reader:add(fields.pod_agg, 1)
    reader:add(fields.pod_layer, 1)
    local _, cells = reader:add(fields.pod_cells, 1)
-   reader:add(fields.pod_reserved, 2)
+   reader:add(fields.pod_late, 2)
    reader:add(fields.pod_to, 2)
    reader:add(fields.pod_total, 4)
    if math.floor(flags:uint() / 16) % 2 == 1 then

@@ -79,6 +79,8 @@ pub struct PodFacts {
     pub backup: u32,
     /// Propagation of a link, the traversal of a switch included.
     pub hop: Duration,
+    /// How late readings of hosts' clocks are at most; `None` where all clocks show one time.
+    pub clock_jitter: Option<Duration>,
 }
 
 /// How ports queue probes, as the discipline for them is set.

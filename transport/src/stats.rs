@@ -81,9 +81,12 @@ reasons! {
     ProbeQueueFull => "probe_queue_full",
     /// There was no room for a copy that leaves ahead of its turn; its segment still waits for it.
     UnscheduledQueueFull => "unscheduled_queue_full",
-    /// A cell, or a packet between cells, met another in a switch without buffers. A bug, or clocks
-    /// that are off by too much.
+    /// A cell, or a packet between cells, met another in a switch without buffers, though all
+    /// clocks keep within the guard: a bug.
     Collision => "collision",
+    /// A cell, or a packet between cells, met another in a switch without buffers, where clocks may
+    /// be off by more than the guard.
+    ClockCollision => "clock_collision",
     /// A cell that left without a grant met another packet in a switch without buffers; expected,
     /// and no loss of data: it is sent again as granted.
     Optimistic => "optimistic",

@@ -62,12 +62,13 @@ fn timing() -> Timing {
         delay: Duration::from_us(15),
         layers: 0,
         early: Duration::ZERO,
+        guards_answers: false,
     })
 }
 
 fn rts(epoch: u32, to: Place, total: u32) -> Rts {
     let mice = [Rts::NO_MOUSE; MICE_MAX as usize];
-    Rts { term: 1, epoch, update: Some((to, total)), arrived: 0, mice, mice_len: 0 }
+    Rts { term: 1, epoch, update: Some((to, total)), arrived: 0, mice, mice_len: 0, clock: None }
 }
 
 /// Runs a pod to which `sent` is sent, as [`run_in`] does.
@@ -148,8 +149,15 @@ fn requests_that_make_no_sense_are_counted_by_name_and_change_nothing() {
                 1,
                 1,
                 50,
-                Schd { term: 1, grant: None, receipt: None, standing: None, delivered: None }
-                    .note(),
+                Schd {
+                    term: 1,
+                    grant: None,
+                    receipt: None,
+                    standing: None,
+                    delivered: None,
+                    stamp: None,
+                }
+                .note(),
             ),
         ),
         ("malformed", (1, 1, 50, Note::new(9, &[1; 18]).unwrap())),

@@ -70,6 +70,7 @@ fn timing(gbps: u64) -> Timing {
         delay: Duration::from_us(15),
         layers: 0,
         early: Duration::ZERO,
+        guards_answers: false,
     })
 }
 

@@ -67,6 +67,7 @@ fn timing(gbps: u64) -> Timing {
         delay: Duration::from_us(5),
         layers: 2,
         early: Duration::ZERO,
+        guards_answers: false,
     })
 }
 

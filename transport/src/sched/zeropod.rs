@@ -18,6 +18,7 @@
 //! record and passes that on, and the sender has on record which segments these cells were.
 
 mod awaited;
+mod clock;
 mod counts;
 mod epochs;
 mod optimistic;
@@ -48,6 +49,7 @@ use crate::units::{Bytes, FlowId, HostId};
 use crate::wire::Body;
 use crate::wire::pod::{CellName, Grant, MICE_MAX, Mouse, Place, Rts, Schd};
 use awaited::Awaited;
+use clock::PodClock;
 use counts::Odd;
 use optimistic::Optimistic;
 use queues::Queues;
@@ -113,6 +115,9 @@ pub struct Zeropod {
     asked_at: Instant,
     term: u16,
     watch: PodWatch,
+    /// The pod's time, where the host's clock may be off. All instants and epochs here are of the
+    /// pod's time; those that the endpoint hands in and gets are of the host's clock.
+    clock: Option<Box<PodClock>>,
     counts: PodCounts,
 }
 
@@ -135,7 +140,8 @@ impl Zeropod {
             behind: Duration::ZERO,
         };
         let sched = Self::at(seat, &params, timing, setup.tx_flows_max as usize);
-        Self { optimistic: Optimistic::new(setup).map(Box::new), ..sched }
+        let clock = params.follow.then(|| Box::new(PodClock::new()));
+        Self { optimistic: Optimistic::new(setup).map(Box::new), clock, ..sched }
     }
 
     /// The scheduler of one end of a pod, a host or the port of a Core, with room for `flows`
@@ -167,6 +173,7 @@ impl Zeropod {
             asked_at: Instant::ZERO,
             term: 0,
             watch: PodWatch::new(seat.backup),
+            clock: None,
             counts: PodCounts::default(),
         }
     }
@@ -243,17 +250,23 @@ impl Zeropod {
         if wants || asks {
             self.watch(epoch);
         }
-        let update = self.next_update(epoch).or_else(|| self.next_repeat(epoch));
-        if arrived == 0 && update.is_none() && !anyway && !asks {
+        let follows = self.follows();
+        let update = if self.is_settled() {
+            self.next_update(epoch).or_else(|| self.next_repeat(epoch))
+        } else {
+            None
+        };
+        if arrived == 0 && update.is_none() && !anyway && !asks && !follows {
             return None;
         }
         self.request_from = epoch + 1;
         self.counts.requests += 1;
         self.name_mice();
+        let clock = self.clock_state(epoch);
         #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
         let epoch = epoch as u32;
         let (mice, mice_len) = (self.mice, self.mice_len);
-        let rts = Rts { term: self.term, epoch, update, arrived, mice, mice_len };
+        let rts = Rts { term: self.term, epoch, update, arrived, mice, mice_len, clock };
         Some((at, self.seat.scheduler, rts))
     }
 
@@ -345,10 +358,11 @@ impl Zeropod {
         self.mice_len = u8::try_from(len).unwrap_or(0);
     }
 
-    /// Takes in an answer.
-    fn on_answer(&mut self, from: HostId, schd: &Schd, now: Instant) -> Result<(), Odd> {
-        self.advance(now);
+    /// Takes in an answer that came at `local` time.
+    fn on_answer(&mut self, from: HostId, schd: &Schd, local: Instant) -> Result<(), Odd> {
+        self.advance(self.pod_time(local));
         self.admit(from, schd)?;
+        self.follow(schd, local);
         if let Some(delivered) = schd.delivered {
             report_delivered(delivered, &mut self.reports);
         }
@@ -450,7 +464,7 @@ impl Sending for Zeropod {
     }
 
     fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant) {
-        self.advance(now);
+        self.advance(self.pod_time(now));
         let sendable = backlog.sendable > Bytes::ZERO;
         let waiting = if sendable { backlog.segments } else { 0 };
         let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
@@ -461,9 +475,14 @@ impl Sending for Zeropod {
     }
 
     fn next_turn(&mut self, now: Instant, _until: Instant) -> Option<Turn> {
+        let now = self.pod_time(now);
         self.advance(now);
         self.offered = None;
-        self.granted_turn(now).or_else(|| self.optimistic_turn(now))
+        let mut turn = self.granted_turn(now).or_else(|| self.optimistic_turn(now));
+        if let Some(choice) = turn.as_mut().and_then(|turn| turn.choice.as_mut()) {
+            choice.at = choice.at.map(|at| self.local_time(at));
+        }
+        turn
     }
 
     fn on_sent(

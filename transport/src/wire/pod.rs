@@ -6,6 +6,10 @@
 //! came by it have been delivered. A cell is a DATA packet whose entropy value is its name: the
 //! route, the slot and the epoch.
 
+mod stamp;
+
+pub use stamp::{ClockState, Stamp};
+
 use super::note::OCTETS_MAX;
 use super::{Note, TrafficClass};
 use crate::units::{EntropyValue, FlowId, Psn};
@@ -97,6 +101,8 @@ pub struct Rts {
     pub mice: [Mouse; MICE_MAX as usize],
     /// Number of `mice`, 0..=[`MICE_MAX`].
     pub mice_len: u8,
+    /// What its sender says of its clock; `None` where clocks are exact.
+    pub clock: Option<ClockState>,
 }
 
 /// Cells of one flow that came by a Core and are at their receiver.
@@ -159,6 +165,8 @@ pub struct Schd {
     /// Cells of the host that are at their receivers in other pods. An answer with them has neither
     /// a receipt nor a standing.
     pub delivered: Option<Delivered>,
+    /// Where clocks of hosts are off: when it left.
+    pub stamp: Option<Stamp>,
 }
 
 const HAS_UPDATE: u8 = 1;
@@ -168,6 +176,13 @@ const HAS_RECEIPT: u8 = 4;
 const HAS_STANDING: u8 = 8;
 const DELIVERED: u8 = 16;
 const HAS_DELIVERED: u8 = 2;
+const HAS_STAMP: u8 = 32;
+const STAMP_BEHIND_GAP: u8 = 64;
+/// The value of a stamp's lateness for none.
+const NOT_LATE: i16 = i16::MIN;
+const HAS_CLOCK: u8 = 4;
+const BEHIND_GAP: u8 = 8;
+const SETTLED: u8 = 16;
 /// The value of a layer's field for a route that stays in the pod.
 const NO_LAYER: u8 = u8::MAX;
 
@@ -231,7 +246,11 @@ impl Rts {
         let (to, total) = self.update.unwrap_or((Place::Host(0), 0));
         let mut out = Writer::new();
         out.put(self.term.to_be_bytes()).put(self.epoch.to_be_bytes());
-        out.put([if self.update.is_some() { HAS_UPDATE } else { 0 }, self.mice_len]);
+        let clock = self.clock.map_or(0, |clock| {
+            let gap = if clock.behind_gap { BEHIND_GAP } else { 0 };
+            HAS_CLOCK | gap | if clock.settled { SETTLED } else { 0 }
+        });
+        out.put([clock | if self.update.is_some() { HAS_UPDATE } else { 0 }, self.mice_len]);
         out.put(to.word().to_be_bytes()).put(total.to_be_bytes());
         out.put(self.arrived.to_be_bytes());
         for mouse in self.mice() {
@@ -250,16 +269,20 @@ impl Rts {
         let (term, epoch, flags, mice_len) = (from.u16()?, from.u32()?, from.u8()?, from.u8()?);
         let (to, total, arrived) = (Place::of(from.u16()?), from.u32()?, from.u32()?);
         let count = usize::from(mice_len);
-        if flags & !HAS_UPDATE != 0 || count > usize::from(MICE_MAX) || from.0.len() != 2 * count {
+        let has_clock = flags & HAS_CLOCK != 0;
+        let known = HAS_UPDATE | if has_clock { HAS_CLOCK | BEHIND_GAP | SETTLED } else { 0 };
+        if flags & !known != 0 || count > usize::from(MICE_MAX) || from.0.len() != 2 * count {
             return None;
         }
+        let (behind_gap, settled) = (flags & BEHIND_GAP != 0, flags & SETTLED != 0);
+        let clock = has_clock.then_some(ClockState { behind_gap, settled });
         let mut mice = [Self::NO_MOUSE; MICE_MAX as usize];
         for mouse in &mut mice[..count] {
             let word = from.u16()?;
             *mouse = Mouse { to: Place::of(word), size: u8::try_from(word >> 11).ok()? };
         }
         let update = (flags & HAS_UPDATE != 0).then_some((to, total));
-        Some(Self { term, epoch, update, arrived, mice, mice_len })
+        Some(Self { term, epoch, update, arrived, mice, mice_len, clock })
     }
 
     /// The value of an entry of `mice` that is not used.
@@ -332,10 +355,19 @@ impl Schd {
             | if grant.mice_only { MICE_ONLY } else { 0 }
             | if self.receipt.is_some() { HAS_RECEIPT } else { 0 }
             | if self.standing.is_some() { HAS_STANDING } else { 0 }
-            | if self.delivered.is_some() { DELIVERED } else { 0 };
+            | if self.delivered.is_some() { DELIVERED } else { 0 }
+            | if self.stamp.is_some() { HAS_STAMP } else { 0 }
+            | if self.stamp.is_some_and(|stamp| stamp.behind_gap) { STAMP_BEHIND_GAP } else { 0 };
+        // An answer without a grant has room for its own epoch.
+        let epoch = match (self.grant, self.stamp) {
+            (None, Some(Stamp { window: Some(window), .. })) => window,
+            _ => grant.epoch,
+        };
+        let late = self.stamp.map_or(0, |stamp| stamp.late.unwrap_or(NOT_LATE));
         let mut out = Writer::new();
-        out.put(self.term.to_be_bytes()).put(grant.epoch.to_be_bytes());
-        out.put([flags, grant.agg, grant.layer.unwrap_or(NO_LAYER), grant.cells, 0, 0]);
+        out.put(self.term.to_be_bytes()).put(epoch.to_be_bytes());
+        out.put([flags, grant.agg, grant.layer.unwrap_or(NO_LAYER), grant.cells]);
+        out.put(late.to_be_bytes());
         out.put(grant.to.word().to_be_bytes()).put(grant.total.to_be_bytes());
         if let Some(Delivered { flow, first, arrived }) = self.delivered {
             out.put(flow.0.to_be_bytes()).put(first.0.to_be_bytes());
@@ -356,10 +388,17 @@ impl Schd {
         }
         let mut from = Reader(note.said());
         let (term, epoch, [flags, agg, layer, cells]) = (from.u16()?, from.u32()?, from.take()?);
-        let (reserved, to, total) = (from.u16()?, Place::of(from.u16()?), from.u32()?);
+        let late = from.u16()?.cast_signed();
+        let (to, total) = (Place::of(from.u16()?), from.u32()?);
         let receipt = (from.u32()?, from.u32()?);
         let (granted_to, granted) = (from.u16()?, from.u32()?);
-        let known = HAS_GRANT | MICE_ONLY | HAS_RECEIPT | HAS_STANDING | DELIVERED;
+        let has_stamp = flags & HAS_STAMP != 0;
+        let known = HAS_GRANT
+            | MICE_ONLY
+            | HAS_RECEIPT
+            | HAS_STANDING
+            | DELIVERED
+            | if has_stamp { HAS_STAMP | STAMP_BEHIND_GAP } else { 0 };
         let delivered = (flags & DELIVERED != 0).then_some(Delivered {
             flow: FlowId(receipt.0),
             first: Psn(receipt.1),
@@ -369,11 +408,16 @@ impl Schd {
         let standing = (Place::of(granted_to), granted);
         if (delivered.is_some() && !is_alone)
             || flags & !known != 0
-            || reserved != 0
+            || (late != 0 && !has_stamp)
             || !from.0.is_empty()
         {
             return None;
         }
+        let stamp = has_stamp.then_some(Stamp {
+            window: (flags & HAS_GRANT == 0).then_some(epoch),
+            behind_gap: flags & STAMP_BEHIND_GAP != 0,
+            late: (late != NOT_LATE).then_some(late),
+        });
         let layer = (layer != NO_LAYER).then_some(layer);
         let fits = u32::from(agg) < AGGS_MAX
             && layer.is_none_or(|layer| u32::from(layer) < LAYERS_MAX)
@@ -388,7 +432,7 @@ impl Schd {
         };
         let receipt = (flags & HAS_RECEIPT != 0).then_some(receipt);
         let standing = (flags & HAS_STANDING != 0).then_some(standing);
-        Some(Self { term, grant, receipt, standing, delivered })
+        Some(Self { term, grant, receipt, standing, delivered, stamp })
     }
 }
 
@@ -472,11 +516,13 @@ mod tests {
             (term, epoch, arrived) in any::<(u16, u32, u32)>(),
             update in prop::option::of((place(), any::<u32>())),
             some in prop::collection::vec(mouse(), 0..=usize::from(MICE_MAX)),
+            clock in prop::option::of(any::<(bool, bool)>()),
         ) {
+            let clock = clock.map(|(behind_gap, settled)| ClockState { behind_gap, settled });
             let mut mice = [Rts::NO_MOUSE; MICE_MAX as usize];
             mice[..some.len()].copy_from_slice(&some);
             let mice_len = u8::try_from(some.len()).unwrap();
-            let rts = Rts { term, epoch, update, arrived, mice, mice_len };
+            let rts = Rts { term, epoch, update, arrived, mice, mice_len, clock };
             prop_assert_eq!(Rts::of(&rts.note()), Some(rts));
             prop_assert_eq!(Schd::of(&rts.note()), None);
         }
@@ -489,11 +535,17 @@ mod tests {
             receipt in prop::option::of(any::<(u32, u32)>()),
             standing in prop::option::of((place(), any::<u32>())),
             delivered in prop::option::of(delivered()),
+            stamp in prop::option::of((any::<u32>(), any::<bool>(), -32_767_i16..)),
         ) {
+            let stamp = stamp.map(|(window, behind_gap, late)| Stamp {
+                window: (!granted).then_some(window),
+                behind_gap,
+                late: (late != 7).then_some(late),
+            });
             let grant = Grant { epoch, to, agg, layer, cells, total, mice_only };
             let delivered = delivered.filter(|_| receipt.is_none() && standing.is_none());
             let grant = granted.then_some(grant);
-            let schd = Schd { term, grant, receipt, standing, delivered };
+            let schd = Schd { term, grant, receipt, standing, delivered, stamp };
             prop_assert_eq!(Schd::of(&schd.note()), Some(schd));
             prop_assert_eq!(Rts::of(&schd.note()), None);
         }

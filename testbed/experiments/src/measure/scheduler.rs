@@ -16,8 +16,10 @@ pub struct SchedulerResult {
     pub grants: u64,
     /// Hosts that sent in an epoch that was decided, of all hosts.
     pub matched: f64,
-    /// Packets that met others in switches without buffers: a bug, or clocks that are far off.
+    /// Packets that met others in switches without buffers: a bug.
     pub collisions: u64,
+    /// Packets that met others, where clocks may be off by more than the guard.
+    pub clock_collisions: u64,
     /// Cells that hosts sent in granted slots.
     pub cells: u64,
     /// Cells that were granted and not sent.
@@ -47,6 +49,11 @@ pub struct SchedulerResult {
     pub outage_us: f64,
     /// The highest term.
     pub term: u32,
+    /// The most that a request was early or late by, nanoseconds, once the clock of its host had
+    /// settled; 0 where clocks are exact.
+    pub clock_error_ns: f64,
+    /// Epochs after which the clocks of all hosts had settled; 0 where clocks are exact.
+    pub clock_epochs: u64,
 }
 
 impl SchedulerResult {
@@ -69,6 +76,7 @@ impl SchedulerResult {
             grants: pods.grants,
             matched,
             collisions: network.audit().dropped.of(DropReason::Collision),
+            clock_collisions: network.audit().dropped.of(DropReason::ClockCollision),
             cells: hosts.cells,
             unused: hosts.unused + ports.unused,
             optimistic_sent: hosts.optimistic_sent,
@@ -83,6 +91,8 @@ impl SchedulerResult {
             core_pauses: cores.pauses,
             outage_us: hosts.silence.max(ports.silence).as_us_f64(),
             term: pods.term,
+            clock_error_ns: pods.clock_error.as_us_f64() * 1000.0,
+            clock_epochs: hosts.settled_in,
         })
     }
 }

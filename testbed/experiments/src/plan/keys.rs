@@ -263,7 +263,7 @@ fn unknown(key: &str) -> InputError {
 }
 
 /// Second names: MLCC is one thing to its user, and three parts here; DCsim's switches limit SIMs.
-const SECOND_NAMES: [(&str, &str); 15] = [
+const SECOND_NAMES: [(&str, &str); 18] = [
     ("cc.mlcc.theta", "rc.mlcc.theta"),
     ("cc.mlcc.theta_rtts", "rc.mlcc.theta_rtts"),
     ("cc.mlcc.dt", "rc.mlcc.dt"),
@@ -276,6 +276,9 @@ const SECOND_NAMES: [(&str, &str); 15] = [
     ("cc.mlcc.clock", "switch.dci.clock"),
     ("cc.mlcc.feedback_gap", "switch.dci.feedback_gap"),
     ("dci.queues", "switch.dci.queues"),
+    ("sched.zeropod.clock_offset", "host.offset"),
+    ("sched.zeropod.clock_drift", "host.drift_ppm"),
+    ("sched.zeropod.clock_jitter", "host.jitter"),
     ("switch.sim.queue", "switch.dcsim.queue"),
     ("switch.sim.bucket", "switch.dcsim.bucket"),
     ("switch.sim.overhead", "switch.dcsim.overhead"),

@@ -16,6 +16,7 @@
 //! there is no demand: an idle pod costs nothing. The slots for these packets stay empty.
 
 mod counters;
+mod lateness;
 mod members;
 mod settings;
 mod terms;
@@ -38,6 +39,7 @@ use crate::elements::PortId;
 use crate::packet::Packet;
 use crate::qdisc::Queued;
 pub use counters::PodCounters;
+use lateness::Lateness;
 use members::Members;
 pub(super) use members::{all_hosts, first_core};
 pub(super) use settings::timing;
@@ -86,6 +88,8 @@ struct Pod {
     unaware: Vec<bool>,
     /// Answers that wait for their instant, ascending, and whether they yield.
     answers: VecDeque<(Instant, u16, Schd, bool)>,
+    /// How late requests come, where clocks of hosts may be off.
+    lateness: Option<Lateness>,
 }
 
 const NEVER: u64 = u64::MAX;
@@ -112,7 +116,7 @@ impl Asked {
     const fn of_core(rts: &CoreRts) -> Self {
         let CoreRts { term, epoch, update, paused, delivered } = *rts;
         let (mice, mice_len) = ([Rts::NO_MOUSE; _], 0);
-        let rts = Rts { term, epoch, update, arrived: 0, mice, mice_len };
+        let rts = Rts { term, epoch, update, arrived: 0, mice, mice_len, clock: None };
         Self { rts, paused, delivered }
     }
 }
@@ -164,7 +168,9 @@ impl Pod {
         };
         let at = self.timing.start(window) + from + self.timing.answer_at(own, peer);
         let term = u16::try_from(self.scheduler.term()).unwrap_or(u16::MAX);
-        let schd = Schd { term, grant, receipt, standing, delivered };
+        let behind_gap = peer.is_some_and(|peer| peer <= own);
+        let stamp = self.stamp(member, window, (behind_gap, grant.is_some()));
+        let schd = Schd { term, grant, receipt, standing, delivered, stamp };
         self.answers.push_back((at, member, schd, window < self.fence));
     }
 
@@ -179,7 +185,8 @@ impl Pod {
         let scheduler = Scheduler::new(members.shape, settings, seed).ok()?;
         let count = members.count();
         let runs = if count > members.hosts() { DELIVERED_MAX } else { 0 };
-        Some(Self {
+        let lateness = params.follow.then(|| Lateness::new(members.hosts()));
+        let mut pod = Self {
             members,
             timing,
             terms: Terms::of(setup, &timing),
@@ -197,7 +204,10 @@ impl Pod {
             fence: 0,
             unaware: vec![false; count],
             answers: VecDeque::with_capacity(count),
-        })
+            lateness,
+        };
+        pod.answer_always(0);
+        Some(pod)
     }
 
     /// The epoch near the one at `now` that is `epoch` modulo 2^32.
@@ -240,6 +250,7 @@ impl Pod {
                 return Ok(());
             }
         }
+        self.note_lateness(member, &asked.rts, (epoch, now));
         let Some(waiting) = self.waiting.get_mut(usize::from(member)) else { return Ok(()) };
         *waiting += 1;
         // One that comes too late for its decision counts in the next one.
@@ -426,6 +437,7 @@ impl Pod {
         while self.standings.front().is_some_and(|(due, ..)| *due <= window) {
             self.standings.pop_front();
         }
+        self.answer_always(window + 1);
         self.answers.make_contiguous().sort_by_key(|(at, member, ..)| (*at, *member));
     }
 }
@@ -472,6 +484,7 @@ impl PodScheduler {
             chances: counters.epochs * hosts,
             refused: core::array::from_fn(|reason| counters.refused(Refused::ALL[reason])),
             term: pod.scheduler.term(),
+            clock_error: pod.lateness.as_ref().map_or(Duration::ZERO, Lateness::most),
         }
     }
 

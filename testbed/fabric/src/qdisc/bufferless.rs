@@ -1,7 +1,8 @@
 //! A port without a buffer: a packet that meets an idle link leaves at once, any other is lost.
 //!
 //! Source: \[zeropod\] III-A, III-B1. Where a scheduler lets packets leave so that none meet, a
-//! loss is a bug; it is counted by its own reason, and a run with one fails its audit. A pause of
+//! loss is a bug; it is counted by its own reason, and a run with one fails its audit. Where clocks
+//! of hosts may be off by more than the guard, it is expected and has another reason. A pause of
 //! the link holds data back, and so loses it.
 //!
 //! A packet that yields ([`Packet::yields`]: cells that left without a grant, IV-B3, and answers of
@@ -15,8 +16,17 @@ use super::{
     Dequeued, Discipline, LinkState, Qdisc, QdiscParams, QdiscSettings, Queued, Service, Verdict,
 };
 use crate::packet::Packet;
-use transport::params::NoParams;
+use transport::params::params;
 use transport::registry::Registered;
+
+params! {
+    /// Settings of [`Bufferless`].
+    pub struct BufferlessParams {
+        /// Whether packets may meet, because clocks of hosts are off by more than a guard: they are
+        /// then lost as clock_collision; on where a run's clocks are.
+        loose: bool = false;
+    }
+}
 
 /// A port's discipline without a queue.
 #[derive(Clone, Debug)]
@@ -29,16 +39,20 @@ pub struct Bufferless {
     /// The packet that the link sends until `free_at`, where it is one that yields.
     yielding: Option<Packet>,
     paused: bool,
+    /// Why a packet is lost that meets another.
+    met: DropReason,
 }
 
 impl Registered for Bufferless {
     const ABOUT: &'static str = "no queue: a packet that finds its link busy is lost, as Zeropod";
-    type Params = NoParams;
+    type Params = BufferlessParams;
 }
 
 impl Discipline for Bufferless {
-    fn build(_settings: &QdiscSettings, _port: &QdiscParams, rate: Rate) -> Self {
-        Self { free_at: Instant::ZERO, rate, at_work: None, yielding: None, paused: false }
+    fn build(settings: &QdiscSettings, _port: &QdiscParams, rate: Rate) -> Self {
+        let loose = settings.bufferless.loose;
+        let met = if loose { DropReason::ClockCollision } else { DropReason::Collision };
+        Self { free_at: Instant::ZERO, rate, at_work: None, yielding: None, paused: false, met }
     }
 }
 
@@ -60,12 +74,12 @@ impl Qdisc for Bufferless {
             return Verdict::Dropped(DropReason::Optimistic);
         }
         if self.at_work.is_some() || self.holds_back(&packet) {
-            return Verdict::Dropped(DropReason::Collision);
+            return Verdict::Dropped(self.met);
         }
         if is_busy {
             *lost = self.yielding.take();
             if lost.is_none() {
-                return Verdict::Dropped(DropReason::Collision);
+                return Verdict::Dropped(self.met);
             }
             self.free_at = now;
         }
@@ -159,6 +173,22 @@ mod tests {
         assert!(port.depart(at(200_001), &mut rng).is_some());
         let collision = Verdict::Dropped(DropReason::Collision);
         assert_eq!(port.enqueue(cell(7), at(200_002), &mut None), collision);
+    }
+
+    #[test]
+    fn where_clocks_are_off_packets_that_meet_have_a_reason_of_their_own() {
+        let rate = Rate::from_gbps(100);
+        let params = QdiscParams::for_buffer(Bytes(9000), Bytes(900), QdiscParams::MARK);
+        for (loose, reason) in [(false, DropReason::Collision), (true, DropReason::ClockCollision)]
+        {
+            let mut settings = QdiscSettings::default();
+            settings.bufferless.loose = loose;
+            let qdisc = Bufferless::build(&settings, &params, rate);
+            let mut port = Port::new(rate, Duration::from_us(1), qdisc);
+            assert!(port.pass(&cell(0), Instant::from_ps(0)).is_some());
+            let met = port.enqueue(cell(1), Instant::from_ps(44_159), &mut None);
+            assert_eq!(met, Verdict::Dropped(reason));
+        }
     }
 
     /// The share of the cells without a grant that arrive in a pod of 256 hosts whose hosts each

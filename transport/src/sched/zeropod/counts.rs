@@ -46,6 +46,9 @@ pub struct PodCounts {
     /// The longest time without grants of a host that waited while its pod's scheduler failed and
     /// another term began.
     pub silence: Duration,
+    /// The epoch in which a clock that was off had settled, the last one of several hosts; 0 where
+    /// none was off.
+    pub settled_in: u64,
     refused: [u64; Odd::COUNT],
 }
 
@@ -60,6 +63,7 @@ impl PodCounts {
         self.repeated += other.repeated;
         self.late += other.late;
         self.silence = self.silence.max(other.silence);
+        self.settled_in = self.settled_in.max(other.settled_in);
         for (count, other) in self.refused.iter_mut().zip(&other.refused) {
             *count += other;
         }

@@ -76,11 +76,15 @@ impl Zeropod {
 
     /// When the request of `epoch` leaves.
     pub(super) fn request_at(&self, epoch: u64) -> Instant {
+        self.start(epoch) + self.timing.request_at(self.seat.own, self.peer_in(epoch))
+    }
+
+    /// The number of the receiver of an epoch's cells under its switch, where they were granted.
+    pub(super) fn peer_in(&self, epoch: u64) -> Option<u16> {
         let filling = self.filling.filter(|filling| filling.epoch == epoch);
         let grant = filling.as_ref().map(|filling| &filling.grant).or(self.grants.at(epoch));
         let filled = || self.filled.iter().find(|(at, _)| *at == epoch).map(|(_, grant)| grant);
-        let peer = grant.or_else(filled).map(|grant| self.receiver(grant));
-        self.start(epoch) + self.timing.request_at(self.seat.own, peer)
+        grant.or_else(filled).map(|grant| self.receiver(grant))
     }
 
     /// The epoch of the request that can be made at `now` and has not been, and when it leaves.

@@ -57,6 +57,9 @@ words! {
 //= zeropod#V-A
 const OF_SEVERAL: (u16, Duration) = (32, Duration::from_us(5));
 
+/// The least guard of clocks that are off, where none is set.
+const GUARD: Duration = Duration::from_ns(10);
+
 params! {
     /// Settings of [`Zeropod`](super::Zeropod) and of the pod's scheduler.
     pub struct ZeropodParams {
@@ -118,6 +121,10 @@ params! {
         /// How long before its departure a host makes a packet: hosts in real time that are polled
         /// need some.
         early: Duration = Duration::ZERO, in Duration::ZERO..=Duration::from_s(1);
+        /// Whether hosts keep the pod's time by requests and answers of every epoch; on where their
+        /// clocks are off.
+        //= zeropod#IV-E
+        follow: bool = false;
         /// Propagation of a link; 0ns: the network's.
         hop: Duration = Duration::ZERO, in Duration::ZERO..=Duration::from_s(1);
     }
@@ -130,6 +137,11 @@ impl ZeropodParams {
         (self.scheduler, self.backup, self.hop) = (pod.scheduler, pod.backup, pod.hop);
         (self.pods, self.cores) = (pod.pods, pod.cores);
         self.cell = pod.cell;
+        if let Some(jitter) = pod.clock_jitter {
+            (self.follow, self.guard) = (true, GUARD.max(jitter));
+            // Readings are late by as much, and corrections by less.
+            self.early = jitter * 2 + GUARD * 2;
+        }
         if pod.pods > 1 {
             (self.cells, self.delay) = OF_SEVERAL;
         }
@@ -149,6 +161,7 @@ impl ZeropodParams {
             delay: self.delay,
             layers: self.layers(),
             early: self.early,
+            guards_answers: self.follow,
         }
     }
 

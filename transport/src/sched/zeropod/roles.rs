@@ -12,7 +12,11 @@ use crate::wire::{Body, Header, Note};
 
 impl Receiving for Zeropod {
     fn on_arrival(&mut self, _flow: FlowId, arrival: &Arrival<'_>, _now: Instant) {
-        let sent = earlier(arrival.at, self.timing.flight);
+        if !self.is_settled() {
+            // No cell is for a host that has not asked; its time is not the pod's.
+            return;
+        }
+        let sent = earlier(self.pod_time(arrival.at), self.timing.flight);
         let name = CellName::of(arrival.ev);
         if name.unscheduled {
             // Nothing that a host says depends on it.
@@ -64,8 +68,10 @@ impl Protocol for Zeropod {
     }
 
     fn poll_control(&mut self, now: Instant, _until: Instant, out: &mut Burst<TxSegment>) {
+        let now = self.pod_time(now);
         self.advance(now);
-        if out.room() > 0
+        if self.has_time()
+            && out.room() > 0
             && let Some((at, peer, rts)) = self.request(now, false)
         {
             // There is one way to the scheduler, so the entropy value says who asks.
@@ -73,7 +79,7 @@ impl Protocol for Zeropod {
             let hdr = Header::new(number, FlowId::UNKNOWN, Body::Note(rts.note()));
             let segment = TxSegment { hdr, payload: PayloadRef::NONE, peer };
             if at > now {
-                out.push_at(segment, at);
+                out.push_at(segment, self.local_time(at));
             } else {
                 out.push(segment);
             }
@@ -81,7 +87,11 @@ impl Protocol for Zeropod {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
+        if !self.has_time() {
+            return None;
+        }
         let asks = !self.dirty.is_empty() || self.awaited.has_overdue() || self.has_former();
+        let asks = asks || self.follows();
         let request = asks.then(|| self.next_request(0, self.asked_at));
         let receipt = self.arrivals.due().map(|epoch| self.next_request(epoch, self.asked_at));
         let granted = self.grants.first().map(|epoch| self.start(epoch));
@@ -89,11 +99,11 @@ impl Protocol for Zeropod {
         let watched = self.asks_from().map(|epoch| self.next_request(epoch, self.asked_at));
         let copy = self.next_copy_at();
         let next = [request, receipt, granted, awaited, watched, copy].into_iter().flatten().min();
-        next.map(|at| self.made_at(at))
+        next.map(|at| self.local_time(self.made_at(at)))
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.advance(now);
+        self.advance(self.pod_time(now));
     }
 
     fn next_given_up(&mut self) -> Option<FlowId> {

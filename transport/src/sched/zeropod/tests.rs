@@ -118,7 +118,8 @@ impl Host {
 fn granted(epoch: u32, cells: u8, total: u32) -> Schd {
     let to = Place::Host(17);
     let grant = Grant { epoch, to, agg: 5, layer: None, cells, total, mice_only: false };
-    Schd { term: 1, grant: Some(grant), receipt: None, standing: None, delivered: None }
+    let (receipt, standing, delivered, stamp) = (None, None, None, None);
+    Schd { term: 1, grant: Some(grant), receipt, standing, delivered, stamp }
 }
 
 #[test]
@@ -240,7 +241,7 @@ fn answers_that_make_no_sense_are_counted_and_change_nothing() {
     // A term that has passed, and a note of another protocol.
     assert!(host.answer(
         SCHEDULER,
-        &Schd { term: 4, grant: None, receipt: Some((0, !0)), standing: None, delivered: None }
+        &Schd { term: 4, grant: None, receipt: Some((0, !0)), ..granted(0, 1, 0) }
     ));
     assert!(!host.answer(SCHEDULER, &good));
     let hdr = Header::new(EntropyValue(0), FlowId::UNKNOWN, Body::Note(Note::new(9, &[]).unwrap()));
@@ -299,6 +300,7 @@ fn an_answer_that_was_lost_is_made_up_for_by_a_standing() {
         receipt: None,
         standing: Some((Place::Host(17), total)),
         delivered: None,
+        stamp: None,
     };
     assert!(!host.answer(SCHEDULER, &standing(9 * 512)), "more than was asked for");
     assert!(host.answer(SCHEDULER, &standing(8 * 512)));

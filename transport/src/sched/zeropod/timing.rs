@@ -45,6 +45,8 @@ pub struct Terms {
     pub layers: u16,
     /// How long before its departure a host makes a packet.
     pub early: Duration,
+    /// Whether clocks of hosts may be off: an answer then has a guard before and behind it.
+    pub guards_answers: bool,
 }
 
 /// The timing of a pod.
@@ -56,6 +58,10 @@ pub struct Timing {
     pub control: Duration,
     /// Data cells of an epoch, N.
     pub cells: u16,
+    /// The room beside an answer in the gap that is left for it, half before it and half behind:
+    /// the guard, as far as requests of two hosts with and without such a gap stay apart by it.
+    //= zeropod#IV-E
+    pub slot_guard: Duration,
     /// An epoch, T.
     pub epoch: Duration,
     /// Time from the departure of a cell to its arrival at the next switch. Epochs of Cores begin
@@ -99,7 +105,9 @@ impl Timing {
     pub fn new(terms: &Terms) -> Self {
         let (cell, control) = (terms.rate.time_for(terms.cell), terms.rate.time_for(terms.control));
         let cells = u64::from(terms.cells);
-        let epoch = cell * cells + control * 2 + terms.guard;
+        let apart = Duration::from_ps(cell.saturating_sub(control * 2).as_ps() / 2);
+        let slot_guard = if terms.guards_answers { terms.guard.min(apart) } else { Duration::ZERO };
+        let epoch = cell * cells + control * 2 + slot_guard + terms.guard;
         let hop = terms.hop + cell;
         let flight = hop * 4;
         let control_flight = (terms.hop + control) * 2;
@@ -107,14 +115,14 @@ impl Timing {
         let answers_at = hop * 3 - (terms.hop + control);
         let core_answers_at = answers_at - hop;
         // The start of the last control slot.
-        let last_slot = cell * cells + control;
+        let last_slot = cell * cells + control + slot_guard;
         let epochs = |span: Duration| span.as_ps().div_ceil(epoch.as_ps());
         let to_answers = epochs(terms.delay.saturating_sub(answers_at));
         let to_core_answers = epochs(terms.delay.saturating_sub(core_answers_at));
         let early = terms.early * 2;
         let lead = to_answers + epochs(answers_at + last_slot + control_flight + early);
         // The last slot of a Core, from the beginning of its own epoch on.
-        let last_layer = cell * u64::from(terms.layers.saturating_sub(1)) + control;
+        let last_layer = cell * u64::from(terms.layers.saturating_sub(1)) + control + slot_guard;
         let to_core = (core_answers_at + last_layer + control_flight).saturating_sub(hop);
         let core_lead =
             if terms.layers > 0 { to_core_answers + epochs(to_core + early) } else { 0 };
@@ -127,6 +135,7 @@ impl Timing {
             cell,
             control,
             cells: terms.cells,
+            slot_guard,
             epoch,
             hop,
             flight,
@@ -137,7 +146,7 @@ impl Timing {
             to_answers,
             to_core_answers,
             lead: lead.max(core_lead),
-            to_receipt: epochs(cell * (cells - 1) + control * 2 + flight + early),
+            to_receipt: epochs(cell * (cells - 1) + control * 2 + slot_guard + flight + early),
             round_trip: to_decision + epochs(to_answer),
             early: terms.early,
         }
@@ -189,16 +198,26 @@ impl Timing {
     //= zeropod#IV-C
     #[must_use]
     pub fn cell_at(&self, slot: u16, own: u16, peer: u16) -> Duration {
-        let gaps = u64::from(own <= slot) + u64::from(peer <= slot);
-        self.cell * u64::from(slot) + self.control * gaps
+        let (request, gap) = (u64::from(own <= slot), u64::from(peer <= slot));
+        self.cell * u64::from(slot) + self.control * request + self.gap() * gap
+    }
+
+    /// The length of the gap that a sender leaves for its receiver's answer.
+    const fn gap(&self) -> Duration {
+        Duration::from_ps(self.control.as_ps() + self.slot_guard.as_ps())
     }
 
     /// When the request of host number `own` of its ToR leaves, from the beginning of the epoch on;
     /// `peer` is the number of the host that it sends cells to, if it sends any.
     #[must_use]
     pub fn request_at(&self, own: u16, peer: Option<u16>) -> Duration {
-        let gap = peer.is_some_and(|peer| peer < own);
-        self.cell * u64::from(own) + self.control * u64::from(gap)
+        self.request_behind(own, peer.is_some_and(|peer| peer < own))
+    }
+
+    /// Like [`Timing::request_at`], where the gap of the receiver is before it or not.
+    #[must_use]
+    pub fn request_behind(&self, own: u16, gap: bool) -> Duration {
+        self.cell * u64::from(own) + self.gap() * u64::from(gap)
     }
 
     /// When the answer to host number `own` of its ToR is there, from the arrival of the first cell
@@ -206,8 +225,14 @@ impl Timing {
     /// any. Where both slots are one, the request of that host was the first in it.
     #[must_use]
     pub fn answer_at(&self, own: u16, peer: Option<u16>) -> Duration {
-        let gap = peer.is_some_and(|peer| peer <= own);
-        self.cell * u64::from(own) + self.control * u64::from(gap)
+        self.answer_behind(own, peer.is_some_and(|peer| peer <= own))
+    }
+
+    /// Like [`Timing::answer_at`], where the request of the sender is before it or not.
+    #[must_use]
+    pub fn answer_behind(&self, own: u16, request: bool) -> Duration {
+        let before = Duration::from_ps(self.slot_guard.as_ps() / 2);
+        self.cell * u64::from(own) + self.control * u64::from(request) + before
     }
 }
 
@@ -226,6 +251,7 @@ mod tests {
             delay: Duration::from_us(delay_us),
             layers: 0,
             early: Duration::ZERO,
+            guards_answers: false,
         }
     }
 
@@ -354,6 +380,48 @@ mod tests {
                     for slots in [requests, answers] {
                         let spans = slots.map(|at| (at, timing.control)).to_vec();
                         assert_apart(spans, timing.epoch, "between ToR and scheduler");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Cells of a sender whose clock is off by up to half of the slot guard leave its receiver's
+    /// answer alone, and requests of two hosts whose clocks are off by as much stay apart.
+    #[test]
+    fn clocks_off_by_half_a_guard_leave_answers_and_requests_alone() {
+        for (guard_ns, slot_ps) in [(10, 10_000), (18, 18_000), (200, 18_880)] {
+            let guard = Duration::from_ns(guard_ns);
+            let terms = Terms { guard, guards_answers: true, ..terms(100, 15, 15) };
+            let timing = Timing::new(&terms);
+            assert_eq!(timing.slot_guard, Duration::from_ps(slot_ps));
+            let half = Duration::from_ps(slot_ps / 2);
+            assert_eq!(timing.epoch, timing.cell * 15 + timing.control * 2 + half * 2 + guard);
+            for own in 0..16_u16 {
+                for peer in 0..16_u16 {
+                    // A span that is longer by what the clock may be off, before and behind.
+                    let cells = |n| (timing.cell_at(n, own, peer) + half, timing.cell);
+                    let answer = timing.answer_at(peer, Some(own)) + half;
+                    for off in [-1_i64, 1] {
+                        let shifted = |(at, long): (Duration, Duration)| {
+                            let by = off * half.as_ps().cast_signed();
+                            (Duration::from_ps(at.as_ps().saturating_add_signed(by)), long)
+                        };
+                        let mut down: Spans = (0..15).map(|n| shifted(cells(n))).collect();
+                        down.push((answer, timing.control));
+                        assert_apart(down, timing.epoch + half * 2, "at the receiver's ToR");
+                    }
+                    let gap = |of: u16| (peer < of).then_some(peer);
+                    let (late, early) = (own, own + 1);
+                    let first = timing.request_at(late, gap(late)) + half * 2;
+                    for second in
+                        [timing.request_at(early, None), timing.request_at(early, gap(early))]
+                    {
+                        let spans = [(first, timing.control), (second, timing.control)];
+                        let limit = timing.epoch * 2;
+                        if own < 15 {
+                            assert_apart(spans.to_vec(), limit, "between ToR and scheduler");
+                        }
                     }
                 }
             }

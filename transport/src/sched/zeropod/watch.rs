@@ -129,7 +129,15 @@ impl Zeropod {
         let mice = [Rts::NO_MOUSE; _];
         #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
         let epoch = epoch as u32;
-        let rts = Rts { term: self.term, epoch, update: None, arrived: 0, mice, mice_len: 0 };
+        let rts = Rts {
+            term: self.term,
+            epoch,
+            update: None,
+            arrived: 0,
+            mice,
+            mice_len: 0,
+            clock: None,
+        };
         Some((at, former, rts))
     }
 

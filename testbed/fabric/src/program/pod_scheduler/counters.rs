@@ -1,5 +1,6 @@
 //! What the schedulers of pods have counted.
 
+use transport::Duration;
 use transport_pod::scheduler::Refused;
 
 /// What the schedulers of pods have counted.
@@ -15,6 +16,9 @@ pub struct PodCounters {
     pub(super) refused: [u64; Refused::ALL.len()],
     /// The term, the highest of all.
     pub term: u32,
+    /// The most by which a request of a host was early or late, where clocks of hosts may be off
+    /// and that of the host had settled.
+    pub clock_error: Duration,
 }
 
 impl PodCounters {
@@ -31,6 +35,9 @@ impl PodCounters {
         }
         if other.term > self.term {
             self.term = other.term;
+        }
+        if other.clock_error.as_ps() > self.clock_error.as_ps() {
+            self.clock_error = other.clock_error;
         }
         self
     }

@@ -21,6 +21,7 @@ pub(in crate::program) fn timing(params: &ZeropodParams, link: &LinkSpec) -> Tim
         delay: params.delay,
         layers: params.layers(),
         early: params.early,
+        guards_answers: params.follow,
     })
 }
 

@@ -1,0 +1,85 @@
+//! Tests of Zeropod's hosts whose clocks are off: how soon they keep the pod's time, how well, and
+//! that a run with clocks beyond the guard ends with every byte.
+#![allow(clippy::unwrap_used, reason = "a failing test panics")]
+
+use experiments::measure::Outcome;
+use experiments::plan::{Draft, Origin, Plan};
+use experiments::progress::{Progress, Watch};
+use experiments::workload::matrix::Start;
+use experiments::workload::{FlowSpec, Matrix};
+use experiments::{topology, virtual_time};
+use transport::{Bytes, Duration, HostId, Rng};
+
+struct Patient;
+
+impl Watch for Patient {
+    fn goes_on(&mut self, _progress: &Progress) -> bool {
+        true
+    }
+}
+
+const OFF: [(&str, &str); 2] =
+    [("sched.zeropod.clock_offset", "100us"), ("sched.zeropod.clock_drift", "50")];
+
+/// Runs 300 flows of random hosts and sizes up to 60 KB, which arrive over 200 us.
+fn run(topology: &str, set: &[(&str, &str)], seed: u64) -> Outcome {
+    let mut draft = Draft::default();
+    draft.set_transport("zeropod", Origin::Set).unwrap();
+    for (key, value) in OFF.iter().chain(set) {
+        draft.set(key, value, Origin::Set).unwrap();
+    }
+    let tree = topology::by_name(topology).unwrap();
+    let mut matrix = Matrix { nodes: tree.nodes, ..Matrix::default() };
+    let (mut rng, hosts) = (Rng::new(seed), u64::from(tree.nodes));
+    let host = |number: u64| HostId(u32::try_from(number).unwrap());
+    for _ in 0..300 {
+        let src = rng.below(hosts);
+        let dst = (src + 1 + rng.below(hosts - 1)) % hosts;
+        let start = Start::At(Duration::from_ps(rng.below(200_000_000)));
+        let size = Bytes(1 + rng.below(60_000));
+        let spec = FlowSpec::new(host(src), host(dst), size);
+        matrix.push_flow(FlowSpec { start, ..spec }).unwrap();
+    }
+    let plan = Plan::new(&draft, matrix, &tree).unwrap();
+    let outcome = virtual_time::run(&plan, &mut Patient).unwrap();
+    let flows = &outcome.summary.flows;
+    assert_eq!(flows.finished, 300, "{set:?}: {flows:?}");
+    outcome
+}
+
+#[test]
+fn clocks_that_start_100_us_off_and_drift_50_ppm_keep_the_pods_time_after_20_epochs() {
+    for topology in ["zeropod:8", "zeropod:16", "zeropod:8,2,2"] {
+        for seed in 0..3 {
+            let outcome = run(topology, &[], seed);
+            let pods = outcome.summary.scheduler.as_ref().unwrap();
+            assert!((1..=20).contains(&pods.clock_epochs), "{}", pods.clock_epochs);
+            // Half of the guard of 10 ns, and much less.
+            assert!(pods.clock_error_ns < 1.0 && pods.clock_error_ns > 0.0, "{pods:?}");
+            assert!(outcome.summary.audit.ok && outcome.summary.drops.is_empty());
+            assert_eq!((pods.collisions, outcome.stats.retransmitted), (0, 0));
+        }
+    }
+}
+
+#[test]
+fn jitter_up_to_the_guard_costs_nothing_and_two_guards_of_it_end_with_every_byte() {
+    for (jitter, guard, is_clean) in [("10ns", "10ns", true), ("30ns", "15ns", false)] {
+        let mut met = 0;
+        for seed in 0..3 {
+            let set = [("sched.zeropod.clock_jitter", jitter), ("sched.zeropod.guard", guard)];
+            let outcome = run("zeropod:16", &set, seed);
+            let summary = &outcome.summary;
+            let pods = summary.scheduler.as_ref().unwrap();
+            assert!(summary.audit.ok && pods.clock_epochs <= 20, "{:?}", summary.audit);
+            // Half of the jitter at most.
+            assert!(!is_clean || pods.clock_error_ns <= 5.0, "{}", pods.clock_error_ns);
+            // What is lost is counted as what it is.
+            let lost: u64 = summary.drops.values().sum();
+            assert_eq!((pods.collisions, pods.clock_collisions), (0, lost));
+            assert_eq!(lost > 0, outcome.stats.retransmitted > 0);
+            met += lost;
+        }
+        assert_eq!(met == 0, is_clean, "{jitter} with a guard of {guard}: {met} are lost");
+    }
+}

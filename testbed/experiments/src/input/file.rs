@@ -1,7 +1,7 @@
 //! Files of text, compressed or not.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
@@ -12,6 +12,11 @@ use super::InputError;
 const READ_BYTES: usize = 256 * 1024;
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+
+/// Whether a zstd frame that begins so has no data: several programs put one first.
+fn is_skippable(magic: &[u8]) -> bool {
+    matches!(magic, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
+}
 
 /// Opens the file at `path` as text, or standard input where it is `-`. The first bytes say if it
 /// is compressed, by gzip or zstd. It is read as it is asked for: its length costs no memory.
@@ -43,7 +48,7 @@ fn text(file: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
     let first = file.fill_buf()?;
     if first.starts_with(GZIP) {
         Ok(Box::new(BufReader::with_capacity(READ_BYTES, MultiGzDecoder::new(file))))
-    } else if first.starts_with(ZSTD) {
+    } else if first.starts_with(ZSTD) || is_skippable(first) {
         let frames = Frames { frame: None, rest: Some(file) };
         Ok(Box::new(BufReader::with_capacity(READ_BYTES, frames)))
     } else {
@@ -51,12 +56,34 @@ fn text(file: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
     }
 }
 
+/// What is left of a file, with the first bytes of a frame, which have been looked at.
+type Frame<R> = Chain<Cursor<[u8; 4]>, R>;
+
 /// The frames of a zstd file, one after the other.
 struct Frames<R: BufRead> {
     /// The frame that is read, with what follows it.
-    frame: Option<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>,
+    frame: Option<StreamingDecoder<Frame<R>, ruzstd::decoding::FrameDecoder>>,
     /// What follows the frame that was read last; `None` also behind the end of the file.
     rest: Option<R>,
+}
+
+/// The next frame with data; `None` at the end of the file.
+fn next_frame<R: BufRead>(mut file: R) -> io::Result<Option<Frame<R>>> {
+    // Bounded by the frames of the file.
+    while !file.fill_buf()?.is_empty() {
+        let mut magic = [0; 4];
+        file.read_exact(&mut magic)?;
+        if !is_skippable(&magic) {
+            return Ok(Some(Cursor::new(magic).chain(file)));
+        }
+        let mut length = [0; 4];
+        file.read_exact(&mut length)?;
+        let length = u64::from(u32::from_le_bytes(length));
+        if io::copy(&mut file.by_ref().take(length), &mut io::sink())? < length {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    Ok(None)
 }
 
 impl<R: BufRead> Read for Frames<R> {
@@ -74,13 +101,11 @@ impl<R: BufRead> Read for Frames<R> {
                 if written.is_some() && written != frame.decoder.get_calculated_checksum() {
                     return Err(io::Error::new(io::ErrorKind::InvalidData, "corrupt zstd frame"));
                 }
-                self.rest = Some(frame.into_inner());
+                self.rest = Some(frame.into_inner().into_inner().1);
             }
-            let Some(mut rest) = self.rest.take() else { return Ok(0) };
-            if rest.fill_buf()?.is_empty() {
-                return Ok(0);
-            }
-            self.frame = Some(StreamingDecoder::new(rest).map_err(io::Error::other)?);
+            let Some(rest) = self.rest.take() else { return Ok(0) };
+            let Some(frame) = next_frame(rest)? else { return Ok(0) };
+            self.frame = Some(StreamingDecoder::new(frame).map_err(io::Error::other)?);
         }
     }
 }
@@ -93,7 +118,7 @@ mod tests {
 
     fn read(bytes: Vec<u8>) -> io::Result<String> {
         let mut all = String::new();
-        text(io::Cursor::new(bytes))?.read_to_string(&mut all)?;
+        text(Cursor::new(bytes))?.read_to_string(&mut all)?;
         Ok(all)
     }
 
@@ -123,6 +148,16 @@ mod tests {
     }
 
     #[test]
+    fn zstd_frames_without_data_are_passed_over_wherever_they_are() {
+        let empty: &[u8] = &[0x53, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3];
+        let frame = zstd("Nodes 16\n");
+        let parts = [empty, &frame, empty, empty, &frame, empty].concat();
+        assert_eq!(read(parts).unwrap(), "Nodes 16\n".repeat(2));
+        let cut = [&frame, &empty[..empty.len() - 1]].concat();
+        assert_eq!(read(cut).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
     fn a_bit_that_changed_in_a_compressed_file_changes_no_text() {
         let plain: String = (0..200).map(|at| format!("{}->{at} size {at}7\n", at * 3)).collect();
         for compressed in [gzip(&plain), zstd(&plain)] {
@@ -142,7 +177,7 @@ mod tests {
             for _ in 0..500 {
                 let mut bytes = magic.to_vec();
                 bytes.extend((0..rng.below(200)).map(|_| rng.next_u64().to_le_bytes()[0]));
-                let mut text = text(io::Cursor::new(bytes)).unwrap();
+                let mut text = text(Cursor::new(bytes)).unwrap();
                 let _ = io::copy(&mut text.by_ref().take(1 << 20), &mut io::sink());
             }
         }

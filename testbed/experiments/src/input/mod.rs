@@ -77,8 +77,15 @@ impl InputError {
     /// A file that could not be opened or read.
     #[must_use]
     pub fn io(file: &str, error: &std::io::Error) -> Self {
-        let help = match error.kind() {
-            ErrorKind::InvalidData | ErrorKind::UnexpectedEof | ErrorKind::Other => {
+        // Errors of decoders have one of their own inside; those of the standard library do not.
+        let help = match (error.kind(), error.get_ref().is_some()) {
+            (ErrorKind::InvalidData, false) => {
+                let found = "bytes that are no text in UTF-8";
+                let help = "name a file of text, or save it as UTF-8; text may be compressed by \
+                            gzip or zstd";
+                return Self::new(found, "text").at(file, 0, 0).help(help);
+            }
+            (ErrorKind::UnexpectedEof, _) | (_, true) => {
                 "the file is cut short or damaged: copy or compress it once more"
             }
             _ => "check the path and the permissions",
@@ -125,6 +132,24 @@ fn write_body(f: &mut fmt::Formatter<'_>, error: &InputError) -> fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_is_no_text_damaged_or_out_of_reach_is_said_to_be_so() {
+        use std::io::{Error, Read as _};
+        let mut text = String::new();
+        let binary = (&[b'a', 0xff][..]).read_to_string(&mut text).unwrap_err();
+        let damaged = Error::new(ErrorKind::InvalidInput, "corrupt deflate stream");
+        let missing = std::fs::File::open("/nowhere/at/all").unwrap_err();
+        for (error, words) in [
+            (binary, ["a.cm: found bytes that are no text in UTF-8", "save it as UTF-8"]),
+            (damaged, ["a.cm: found an unreadable file (corrupt", "cut short or damaged"]),
+            (ErrorKind::UnexpectedEof.into(), ["unreadable file", "cut short or damaged"]),
+            (missing, ["unreadable file (No such file", "check the path"]),
+        ] {
+            let said = InputError::io("a.cm", &error).to_string();
+            words.iter().for_each(|word| assert!(said.contains(word), "{word}: {said}"));
+        }
+    }
 
     #[test]
     fn an_error_names_place_finding_expectation_and_cure() {

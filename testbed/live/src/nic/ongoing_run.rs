@@ -208,8 +208,8 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
             match say {
                 Say::Poke(poke) => {
                     let flows = self.control.conductor().matrix().flows.len();
-                    let is_new = self.poked.insert((poke.flow, poke.received));
-                    if is_new && (poke.flow as usize) < flows {
+                    let is_known = (poke.flow as usize) < flows;
+                    if is_known && self.poked.insert((poke.flow, poke.received)) {
                         let now = self.now;
                         self.control.conductor_mut().on_poke(poke, now);
                     }

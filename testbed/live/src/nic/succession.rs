@@ -4,8 +4,9 @@
 //! when hosts introduce themselves. When the connection to the leading host ends, the host with the
 //! least number that is not lost leads: all others connect to it ([`Say::Follow`]) and say which
 //! hosts they know to be lost and whether the run is over; it waits for them, and says to all what
-//! any of them knew ([`Say::Lead`]). Hosts that do not come are lost. What hosts had said to the
-//! leading host before is void, and they say it again (`ongoing_run.rs`).
+//! any of them knew ([`Say::Lead`]). Hosts that do not come are lost, and those that any of the
+//! others has lost. What hosts had said to the leading host before is void, and they say it again
+//! (`ongoing_run.rs`).
 //!
 //! A host reads connections to its place only once it has lost the leading host itself. So a host
 //! that alone has lost it is not answered, and ends.
@@ -157,9 +158,12 @@ impl Meeting {
         }
         let wire = Wire::start(stream, (host, self.into_inbox.clone()), self.clock);
         self.wires[host as usize] = Some(wire.map_err(|error| error.to_string())?);
-        for (host, reason) in lost {
-            if self.missing().any(|missing| missing == host) {
-                self.note_lost(host, reason);
+        // Also one that has come: hosts that differ in who is lost never find the end of the run.
+        let others = [self.own, host];
+        let count = self.count();
+        for (lost, reason) in lost.into_iter().filter(|(lost, _)| *lost < count) {
+            if !others.contains(&lost) {
+                self.note_lost(lost, reason);
             }
         }
         self.over = self.over.or(over);

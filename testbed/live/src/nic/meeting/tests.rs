@@ -213,6 +213,39 @@ fn all_get_the_end_that_one_of_them_has() {
 }
 
 #[test]
+fn a_host_that_one_other_has_lost_is_lost_for_all() {
+    let ends = together(4, |mut meeting| {
+        let own = meeting.own;
+        meeting.introduce(hello(own), &mut || Ok(())).unwrap();
+        meeting.begin();
+        if own == 0 {
+            // The last host alone is notified.
+            let lost = Say::Lost { host: 2, reason: "silent".to_owned() };
+            meeting.wires[3].as_ref().unwrap().say(&lost).unwrap();
+            return None;
+        }
+        if own == 3 {
+            // Host 2 has come to the host that leads by then.
+            thread::sleep(3 * RETRY);
+        }
+        let armed = meeting.gather(Round::Armed, RoundPart::Armed, &mut || Ok(()));
+        if own != 2 {
+            meeting.part();
+        }
+        Some(armed.ok().map(|(parts, _)| parts))
+    });
+    for (host, end) in ends.iter().enumerate().skip(1) {
+        let Some(parts) = end.as_ref().unwrap() else {
+            assert_eq!(host, 2, "it ends");
+            continue;
+        };
+        let is_lost = |part: &RoundPart| matches!(part, RoundPart::Lost { .. });
+        let lost: Vec<bool> = parts.iter().map(is_lost).collect();
+        assert_eq!(lost, [true, false, true, false], "host {host}");
+    }
+}
+
+#[test]
 fn a_host_that_alone_has_lost_the_first_ends_and_the_others_go_on() {
     let over = std::sync::atomic::AtomicBool::new(false);
     let ends = together(3, |mut meeting| {

@@ -19,6 +19,7 @@ use super::bridge::Bridge;
 use super::network::{LONG, Shape};
 use super::stations::Stations;
 use crate::dpdk_error::DpdkError;
+use crate::workers::quiet::Quiet;
 
 /// The settings of a process.
 #[derive(Clone, Debug)]
@@ -251,21 +252,17 @@ fn turn_until_over(
     monitor: &mut dyn BorderMonitor,
 ) {
     let mut idle = Idle::new(IdleMode::Shared);
-    let (mut look_at, mut received) = (Instant::ZERO, (0, Instant::ZERO));
+    let (mut look_at, mut quiet) = (Instant::ZERO, Quiet::new(clock()));
     loop {
         let now = clock();
         let busy = bridge.poll(now);
-        if bridge.counts().received != received.0 {
-            received = (bridge.counts().received, now);
-        }
         if now >= look_at {
             look_at = now + LOOK_EVERY;
             if monitor.wants_end() {
                 return;
             }
-            if let Some(hold) =
-                lines.hold.as_mut().filter(|_| now.since(received.1) > InterruptHold::QUIET)
-            {
+            let is_quiet = quiet.is_due(bridge.counts().received, now);
+            if let Some(hold) = lines.hold.as_mut().filter(|_| is_quiet) {
                 hold.let_through();
             }
             lines.reconnect(bridge, monitor);

@@ -30,6 +30,7 @@ use super::protocol::{Kind, Note, Tag};
 use super::stream::short;
 use super::terms::{LOBBY_PAYLOAD, Terms};
 use super::{SessionEvent, SessionMonitor};
+use crate::workers::quiet::Quiet;
 use crate::workers::{counters, random, secured};
 
 /// What a process without keys says of itself.
@@ -98,6 +99,7 @@ pub(super) struct Host {
     /// Counters of former workers.
     former: Counters,
     last_received: (u64, Instant),
+    quiet: Quiet,
     look_at: Instant,
     is_up: bool,
     /// The monitor was notified that a host sends to another UDP port.
@@ -169,6 +171,7 @@ impl Host {
             notes: 0,
             former: Counters::new(),
             last_received: (0, Instant::ZERO),
+            quiet: Quiet::new(Instant::ZERO),
             look_at: Instant::ZERO,
             is_up: false,
             reported_port: false,
@@ -212,6 +215,7 @@ impl Host {
         self.waiting.clear();
         self.peer = None;
         self.last_received = (0, self.clock.now());
+        self.quiet = Quiet::new(self.last_received.1);
         Ok(())
     }
 
@@ -322,7 +326,7 @@ impl Host {
             self.reported_port = true;
             monitor.on_event(&SessionEvent::OtherPort(self.setup.addressing.udp_port()));
         }
-        if now.since(self.last_received.1) < InterruptHold::QUIET {
+        if !self.quiet.is_due(self.last_received.0, now) {
             return;
         }
         if let Some(hold) = &mut self.hold {

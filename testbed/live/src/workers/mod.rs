@@ -9,7 +9,7 @@ pub(crate) mod counters;
 pub(crate) mod hosts;
 pub(crate) mod lateness;
 pub(crate) mod observers;
-mod quiet;
+pub(crate) mod quiet;
 
 use experiments::plan::RunError;
 use transport::{Config, Duration};

@@ -13,7 +13,7 @@ const WAIT_MAX: Duration = Duration::from_ms(80);
 
 /// The instants at which the interrupt thread is let through.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Quiet {
+pub(crate) struct Quiet {
     /// Packets received so far.
     received: u64,
     /// When the last one was seen, or the thread was let through last.
@@ -22,13 +22,13 @@ pub(super) struct Quiet {
 }
 
 impl Quiet {
-    pub(super) const fn new(now: Instant) -> Self {
+    pub(crate) const fn new(now: Instant) -> Self {
         Self { received: 0, since: now, wait: InterruptHold::QUIET }
     }
 
     /// Whether the interrupt thread is let through at `now`, when so many packets have been
     /// received.
-    pub(super) fn is_due(&mut self, received: u64, now: Instant) -> bool {
+    pub(crate) fn is_due(&mut self, received: u64, now: Instant) -> bool {
         if received != self.received {
             *self = Self { received, ..Self::new(now) };
             return false;

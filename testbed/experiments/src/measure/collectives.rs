@@ -196,11 +196,17 @@ impl DcSimResult {
     }
 
     /// Whether switches that cannot be seen know DCsim's classes, from what hosts lost: `data`
-    /// segments, by their timers. Where a port limits SIMs, a busy one loses SIMs and no data.
+    /// segments, by their timers. Where a port limits SIMs, a busy one loses SIMs and no data. A
+    /// few timeouts, or fewer than one in a thousand SIMs, are no sign: an acknowledgement may
+    /// be late.
     pub fn judge_switches(&mut self, data: u64) {
-        self.switches_unaware = Some(data > 0 && self.sims.timed_out == 0);
+        let many = data >= TIMEOUTS_MIN && data.saturating_mul(1000) > self.sims.sent;
+        self.switches_unaware = Some(many && self.sims.timed_out == 0);
     }
 }
+
+/// Timeouts of data that may each be of an acknowledgement that was late.
+const TIMEOUTS_MIN: u64 = 3;
 
 #[cfg(test)]
 mod tests {
@@ -212,16 +218,23 @@ mod tests {
 
     #[test]
     fn lost_data_without_lost_sims_shows_switches_that_limit_no_sims() {
-        let result = |timed_out, mean| DcSimResult {
+        let result = |sent, timed_out, mean| DcSimResult {
             rtt_max_us: mean,
             sim_rtt_us: SpanResult { mean, ..SpanResult::default() },
-            sims: Sims { sent: 10, timed_out, ..Sims::default() },
+            sims: Sims { sent, timed_out, ..Sims::default() },
             departure_error_ns: SpanResult::default(),
             switches_unaware: None,
         };
-        for (timed_out, data, unaware) in [(0, 0, false), (0, 3, true), (2, 3, false)] {
-            let mut both = result(timed_out, 4.0).joined(result(0, 9.0));
-            assert_eq!((both.sims.sent, both.sims.timed_out), (20, timed_out));
+        for (sent, timed_out, data, unaware) in [
+            (10, 0, 0, false),
+            (10, 0, 2, false),
+            (10, 0, 3, true),
+            (10, 2, 3, false),
+            (10_000, 0, 3, false),
+            (10_000, 0, 300, true),
+        ] {
+            let mut both = result(sent, timed_out, 4.0).joined(result(10, 0, 9.0));
+            assert_eq!((both.sims.sent, both.sims.timed_out), (sent + 10, timed_out));
             assert!((both.rtt_max_us - 9.0).abs() + (both.sim_rtt_us.mean - 9.0).abs() < 1e-9);
             both.judge_switches(data);
             assert_eq!(both.switches_unaware, Some(unaware), "{timed_out} {data}");

@@ -203,6 +203,12 @@ impl Rate {
         self.0
     }
 
+    /// Gigabits a second.
+    #[must_use]
+    pub fn as_gbps_f64(self) -> f64 {
+        Bytes(self.0).as_f64() / 1e9
+    }
+
     /// How long `bytes` take on a link of this rate, rounded up to a picosecond; [`Duration::MAX`]
     /// at rate zero.
     #[must_use]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use fabric::{AnyProgram, Network, ProgramKind};
 use transport::units::Key;
-use transport::{Bytes, Duration, Instant, Rate};
+use transport::{Duration, Instant, Rate};
 
 use crate::conductor::Conductor;
 use crate::plan::Plan;
@@ -112,10 +112,6 @@ fn queues_at_borders(network: &Network) -> Option<BTreeMap<u64, (u64, Rate)>> {
     Some(queues.flatten().map(|(key, bytes, rate)| (key.0, (bytes.0, rate))).collect())
 }
 
-fn in_gbps(rate: Rate) -> f64 {
-    Bytes(rate.as_bps()).as_f64() / 1e9
-}
-
 /// Samples that are held before a watch is offered them: they are a kilobyte and more each.
 const HELD: usize = 1024;
 
@@ -151,7 +147,7 @@ impl Sampler {
         let goodput_gbps =
             (seen.delivered - self.delivered_before) as f64 * 8.0 / (interval.as_us_f64() * 1000.0);
         let at_borders = seen.at_borders();
-        let flow_rate = |flow: &Option<FlowSeen>| flow.as_ref()?.rate.map(in_gbps);
+        let flow_rate = |flow: &Option<FlowSeen>| flow.as_ref()?.rate.map(Rate::as_gbps_f64);
         let shows_rates = seen.borders.is_some();
         self.series.push(Sample {
             t_us: self.next_at.as_us_f64(),
@@ -163,7 +159,10 @@ impl Sampler {
             cwnd_bytes: seen.flows.iter().map(|flow| Some(flow.as_ref()?.cwnd_bytes)).collect(),
             delivered_bytes: seen.delivered_bytes.clone(),
             dci_queue_bytes: at_borders.iter().map(|at| at.map(|(bytes, _)| bytes)).collect(),
-            dci_rate_gbps: at_borders.iter().map(|at| at.map(|(_, rate)| in_gbps(rate))).collect(),
+            dci_rate_gbps: at_borders
+                .iter()
+                .map(|at| at.map(|(_, rate)| rate.as_gbps_f64()))
+                .collect(),
             rate_gbps: seen.flows.iter().filter(|_| shows_rates).map(flow_rate).collect(),
         });
         self.delivered_before = seen.delivered;

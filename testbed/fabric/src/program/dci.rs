@@ -132,14 +132,11 @@ impl Registered for Dci {
         params.idle = facts.inter_rtt.map_or(params.idle, |rtt| rtt * 2);
         params.wan_delay = facts.wan_delay.unwrap_or(params.wan_delay);
         if let Some(rate) = facts.line_rate {
-            params.host_gbps = in_gbps(rate);
+            #[expect(clippy::cast_possible_truncation, reason = "half the digits are enough")]
+            let gbps = rate.as_gbps_f64() as f32;
+            params.host_gbps = gbps;
         }
     }
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "half the digits are enough for a rate")]
-fn in_gbps(rate: Rate) -> f32 {
-    (Bytes(rate.as_bps()).as_f64() / 1e9) as f32
 }
 
 impl SwitchProgram for Dci {

@@ -370,10 +370,14 @@ pub(crate) fn eavesdrop(arguments: &[String]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The port of packets that are sent in `slices` of so long; in every second one to another port.
-pub(crate) fn port_at(since_epoch: Duration, slices: Option<Duration>) -> u16 {
-    let odd = slices.is_some_and(|slice| (since_epoch.as_millis() / slice.as_millis()) % 2 == 1);
-    if odd { OTHER_PORT } else { PORT }
+/// The number of the slice of time that an instant is in.
+pub(crate) const fn slice_at(since_epoch: Duration, slice: Duration) -> u128 {
+    since_epoch.as_millis() / slice.as_millis()
+}
+
+/// The port of packets of the slice of this number: in every second one another port.
+pub(crate) const fn port_of(slice: u128) -> u16 {
+    if slice % 2 == 1 { OTHER_PORT } else { PORT }
 }
 
 /// Set when the input of this process ends.
@@ -404,7 +408,8 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
     let (burst, pause) = attack.pace();
     let mut end = burst.max(if burst == 1 { SLOW.0 } else { 0 });
     while !over.load(Ordering::Relaxed) {
-        let port = port_at(SystemTime::UNIX_EPOCH.elapsed().unwrap(), slices);
+        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap();
+        let port = slices.map_or(PORT, |slice| port_of(slice_at(now, slice)));
         for turn in turn..end {
             let (to, octets) = attack.packet(turn, &mut rng, port, &captured);
             let to = SockAddr::from(SocketAddrV4::new(VICTIMS[to], 0));
@@ -420,7 +425,7 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
 }
 
 /// The port of packets that go past the victims.
-const OTHER_PORT: u16 = 9;
+pub(crate) const OTHER_PORT: u16 = 9;
 
 /// The port to which all packets of the victims go.
 pub(crate) const PORT: u16 = UDP_PORT;

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
-use crate::forger::{Attack, KEY_NUMBER, PORT, VICTIMS, port_at};
+use crate::forger::{Attack, KEY_NUMBER, OTHER_PORT, PORT, VICTIMS, port_of, slice_at};
 use crate::lab::Lab;
 use crate::process::{Ended, Process};
 
@@ -18,7 +18,11 @@ use crate::process::{Ended, Process};
 pub(crate) const LONG: u64 = 30;
 
 /// Packets go to the victims' port for as long, and then for as long past them.
-const SLICE: Duration = Duration::from_secs(5);
+const SLICE: Duration = Duration::from_secs(3);
+
+/// Slices under attack that must have a slice beside the attack on either side; a long attack of
+/// [`LONG`] seconds has nine.
+const PAIRS_MIN: usize = 6;
 
 /// Between two reports of a transfer.
 const REPORT: Duration = Duration::from_secs(1);
@@ -129,12 +133,22 @@ impl Drop for Attacker {
     }
 }
 
-/// Gigabits a second of the seconds in which an attack hit, and of those in which it did not.
-#[derive(Default)]
-struct Compared {
-    under: Vec<f64>,
-    beside: Vec<f64>,
+/// A slice of time: which one since 1970, and the gigabits a second of the reports that lie in it.
+struct Slice {
+    number: u128,
+    gbps: Vec<f64>,
 }
+
+impl Slice {
+    fn mean(&self) -> f64 {
+        self.gbps.iter().sum::<f64>() / self.gbps.len() as f64
+    }
+}
+
+/// The slices of a transfer, in order: in every second one an attack hit, in the others as many
+/// packets went past the victims.
+#[derive(Default)]
+struct Compared(Vec<Slice>);
 
 /// Mean, and its standard error.
 fn mean(values: &[f64]) -> (f64, f64) {
@@ -154,13 +168,29 @@ impl Compared {
         let gbps = gbps.parse().unwrap();
         // A report is read late, and an attack takes a moment to arrive.
         let spare = Duration::from_millis(100);
-        let ends = [at - REPORT - spare, at];
-        let [first, last] = ends.map(|end| port_at(end, Some(SLICE)) == PORT);
-        match (first, last) {
-            (true, true) => self.under.push(gbps),
-            (false, false) => self.beside.push(gbps),
-            _ => {}
+        let [first, last] = [at - REPORT - spare, at].map(|end| slice_at(end, SLICE));
+        if first != last {
+            return;
         }
+        match self.0.last_mut().filter(|slice| slice.number == last) {
+            Some(slice) => slice.gbps.push(gbps),
+            None => self.0.push(Slice { number: last, gbps: vec![gbps] }),
+        }
+    }
+
+    /// The logarithms of the parts of its throughput that the attack left: of each slice under
+    /// attack, beside the two around it. What else the machine does changes over many seconds, so
+    /// neighbours have about as much of it, and their spread says how much it explains.
+    fn parts(&self) -> Vec<f64> {
+        let around = self.0.windows(3).filter(|slices| {
+            let first = slices[0].number;
+            slices[1].number == first + 1
+                && slices[2].number == first + 2
+                && port_of(slices[1].number) == PORT
+        });
+        let part =
+            |slices: &[Slice]| slices[1].mean() / (slices[0].mean() * slices[2].mean()).sqrt();
+        around.map(|slices| part(slices).ln()).collect()
     }
 
     /// The part of its throughput that the attack left.
@@ -168,13 +198,21 @@ impl Compared {
     /// # Panics
     /// When that is too little beyond what chance explains.
     fn judge(&self) -> String {
-        let [(under, u), (beside, b)] = [&self.under, &self.beside].map(|gbps| mean(gbps));
-        let part = under / beside;
-        let error = part * ((u / under).powi(2) + (b / beside).powi(2)).sqrt();
+        let of = |port: u16| {
+            let slices = self.0.iter().filter(|slice| port_of(slice.number) == port);
+            mean(&slices.map(Slice::mean).collect::<Vec<_>>()).0
+        };
+        let parts = self.parts();
+        let (log, error) = mean(&parts);
+        let part = log.exp();
+        let error = part * error;
+        let (under, beside) = (of(PORT), of(OTHER_PORT));
         let said = format!(
-            "{under:.2} of {beside:.2} Gb/s ({part:.2} +- {error:.2}), packets to another port"
+            "{under:.2} of {beside:.2} Gb/s ({part:.2} +- {error:.2} of {} slices), packets to \
+             another port",
+            parts.len()
         );
-        assert!(self.under.len().min(self.beside.len()) > 10, "too few reports: {said}");
+        assert!(parts.len() >= PAIRS_MIN, "too few reports: {said}");
         assert!(part + 2.0 * error > LEFT, "{said}");
         said
     }

@@ -143,6 +143,8 @@ fn a_segment_without_the_key_is_not_of_the_flow() {
     assert_eq!((disowned(&mut end).len(), end.endpoint.poll_timeout()), (1, due));
     let memory = end.endpoint.would_open(&without_key(&segment));
     assert_eq!(memory, None, "no memory for what is refused");
+    let strange = [segment, without_key(&segment)].map(|rx| end.endpoint.is_strange(&rx));
+    assert_eq!(strange, [false, true], "drivers learn it before");
     end.places(&segment);
     assert_eq!(end.endpoint.stats().accepted(), accepted + 1);
     assert_eq!(end.delivered(), [5000]);

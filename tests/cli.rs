@@ -95,12 +95,21 @@ fn the_summary_has_every_key_of_the_schema_with_its_type() {
 #[test]
 fn a_run_cut_short_ends_with_one_and_says_so() {
     let dir = Dir::new();
-    let ran = headrace(&["run", &dir.matrix(), "--set", "run.limit=5us"]);
+    let ran = headrace(&["run", &dir.matrix(), "--set", "run.limit=20us"]);
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.out.contains("stopped early"), "{ran:?}");
-    let ran = headrace(&["run", &dir.matrix(), "--set", "run.limit=5us", "--json"]);
+    assert!(!ran.out.contains(" 0 of 4194304"), "{ran:?}");
+    let out = dir.path("cut");
+    let cut = ["--set", "run.limit=20us", "--json", "--out", &out];
+    let ran = headrace(&[&["run", &dir.matrix()[..]], &cut[..]].concat());
     let summary: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!((ran.code, summary["slowdown"].is_null()), (1, true), "{summary}");
+    let flows = fs::read_to_string(format!("{out}/flows.jsonl")).unwrap();
+    let flows = flows.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let flows: Vec<Value> = flows.collect();
+    let sum = |key: &str| flows.iter().map(|flow| flow[key].as_u64().unwrap()).sum::<u64>();
+    assert!(sum("delivered") >= sum("acked") && sum("acked") > 0, "{flows:?}");
+    assert_eq!(summary["bytes"]["delivered"], sum("delivered"), "{flows:?}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ use experiments::workload::{self, Matrix, Params};
 use fabric::ProgramKind;
 use live::datapath::{self, Bench, Device, MESSAGE};
 use live::vdev;
+use serde_json::Value;
 use transport::ec::BlockShape;
 use transport::record::replay;
 use transport::{Duration, Rng, Stats};
@@ -331,7 +332,23 @@ fn stopped() -> Verdict {
     show(&outcome);
     assert!(outcome.stopped && outcome.summary.flows.finished < 8);
     assert_eq!(outcome.summary.audit.findings, [""; 0]);
+    assert_says_what_arrived(&plan, &outcome);
     Verdict::Passed
+}
+
+/// Flows of a run that was cut short have the bytes that have arrived and that were acknowledged,
+/// in the lines of flows.jsonl and together.
+fn assert_says_what_arrived(plan: &Plan, outcome: &Outcome) {
+    let mut text = Vec::new();
+    outcome.write_flows(plan, 0, &mut text).unwrap();
+    let lines = std::str::from_utf8(&text).unwrap().lines();
+    let lines: Vec<Value> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
+    let sum = |key: &str| lines.iter().map(|line| line[key].as_u64().unwrap()).sum::<u64>();
+    let bytes = outcome.summary.bytes;
+    assert!(sum("delivered") > 0 && sum("acked") > 0, "{lines:?}");
+    assert!(sum("acked") <= sum("delivered"), "{lines:?}");
+    assert_eq!(sum("delivered"), bytes.delivered, "{lines:?}");
+    assert!(bytes.delivered <= bytes.placed && bytes.placed < bytes.offered, "{bytes:?}");
 }
 
 fn sampled_triggers() -> Verdict {
@@ -369,9 +386,13 @@ fn too_many_hosts() -> Verdict {
     assert!(refused(&[], "ft128-1os").contains("2 to 32"));
     let memif = refused(&[("vdev.pmd", "net_memif")], "leaf-spine:17,1,1");
     assert!(memif.contains("2 to 16") && memif.contains("--world sim"), "{memif}");
-    let limited =
-        plan(&[("run.limit", "5us")], matrix("permutation", 2, &[("size", "64MiB")]), "dumbbell:1");
+    let limited = plan(
+        &[("run.limit", "200us")],
+        matrix("permutation", 2, &[("size", "64MiB")]),
+        "dumbbell:1",
+    );
     let outcome = run(&limited);
-    assert!(outcome.stopped && outcome.end >= Duration::from_us(5));
+    assert!(outcome.stopped && outcome.end >= Duration::from_us(200));
+    assert_says_what_arrived(&limited, &outcome);
     Verdict::Passed
 }

@@ -17,6 +17,7 @@ pub(crate) type Case = (&'static str, fn() -> Verdict);
 pub(crate) const CASES: &[Case] = &[
     ("two_hosts_over_memif_deliver_and_tell_the_same_story", memif),
     ("two_hosts_over_memif_probe_before_they_send", probing),
+    ("a_run_that_is_cut_short_says_what_has_arrived_of_each_flow", cut_short),
     ("hosts_that_would_not_run_the_same_say_what_differs", differing),
     ("a_host_killed_in_the_middle_of_a_run_is_named_at_once_and_leaves_nothing", stalls::killed),
     ("the_survivors_of_a_killed_host_finish_all_flows_among_themselves", stalls::survivors),
@@ -156,6 +157,29 @@ fn coded() -> Verdict {
     assert_eq!((&summary["flows"]["finished"], &summary["audit"]["ok"]), (&3.into(), &true.into()));
     assert!(summary["packets"]["parity"].as_u64().unwrap() > 0, "{summary}");
     assert_eq!(summary["bytes"]["delivered"], 705_000);
+    Passed
+}
+
+/// A message takes more time than the run has: nothing is delivered as a whole.
+fn cut_short() -> Verdict {
+    let files = over_memif("Nodes 2\nConnections 1\n0->1 id 1 start 0 size 2000000000\n");
+    let out = [0, 1].map(|host| files.path(&format!("out{host}")));
+    let all = [0_u32, 1].map(|host| {
+        let dir = out[host as usize].to_str().unwrap();
+        files.start(host, &[&PATIENT[..], &["--out", dir, "--set", "run.limit=200ms"]].concat())
+    });
+    let ended = all.map(crate::hosts::Running::wait);
+    assert!(ended.iter().all(|host| host.code == Some(1)), "{ended:#?}");
+    let lines = out.map(|dir| flows(&dir));
+    assert_eq!(lines[0], lines[1]);
+    let at = |key: &str| lines[0][0][key].as_u64().unwrap();
+    assert!(at("acked") > 0 && at("acked") <= at("delivered"), "{lines:?}");
+    assert!(at("delivered") < at("size"), "{lines:?}");
+    for host in ended {
+        let summary: Value = serde_json::from_str(&host.out).unwrap();
+        assert_eq!(summary["bytes"]["delivered"], at("delivered"), "{summary}");
+        assert_eq!(summary["audit"]["findings"], serde_json::json!([]), "{summary}");
+    }
     Passed
 }
 

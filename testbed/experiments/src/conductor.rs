@@ -5,6 +5,8 @@
 //! carried by several messages in a row; lines of a `.cm` file that are messages on one connection
 //! share one transport flow.
 
+pub mod begun;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
 use std::ops::Range;
@@ -64,9 +66,10 @@ pub struct FlowRecord {
     pub delivered: u64,
     /// Bytes acknowledged so far.
     pub acked: u64,
-    /// Bytes at the receiver of messages that are not whole, at the end of the run.
+    /// Bytes at the receiver of messages that are not whole, at the end of the run; not in
+    /// `delivered`.
     pub begun: u64,
-    /// Bytes acknowledged of messages that are not whole, at the end of the run.
+    /// Bytes acknowledged of messages that are not whole, at the end of the run; not in `acked`.
     pub begun_acked: u64,
     /// The transport gave it up.
     pub failed: bool,
@@ -421,15 +424,6 @@ impl<'a> Conductor<'a> {
         record.delivered_at = now;
         self.end_if_complete(flow);
         true
-    }
-
-    /// At the end of a run: `len` bytes of a message with `tag` that is not whole have arrived, or
-    /// have been acknowledged.
-    pub fn on_begun(&mut self, tag: u64, len: u32, acked: bool) {
-        let flow = tag.checked_sub(1).and_then(|flow| usize::try_from(flow).ok());
-        let Some(record) = flow.and_then(|flow| self.records.get_mut(flow)) else { return };
-        let begun = if acked { &mut record.begun_acked } else { &mut record.begun };
-        *begun += u64::from(len);
     }
 
     /// Whether this part keeps the record of `flow`.

@@ -372,6 +372,11 @@ impl<S: Scheduler> Endpoint<S> {
         })
     }
 
+    /// The window and the bytes in flight of each outgoing flow that is open. O(flows).
+    pub fn windows(&self) -> impl Iterator<Item = (Window, Bytes)> + '_ {
+        self.tx_flows.iter().filter_map(|(_, timed)| timed.open().map(TxFlow::window))
+    }
+
     /// The key of an outgoing flow; `None` when it is not here.
     #[must_use]
     pub fn flow_key(&self, flow: FlowId) -> Option<Key> {

@@ -101,10 +101,10 @@ struct FlowLine {
     delivered_us: Option<f64>,
     delivered: u64,
     acked: u64,
-    /// Bytes at the receiver of messages that are not whole; left out where there are none.
+    /// Bytes of `delivered` whose messages are not whole; left out where there are none.
     #[serde(skip_serializing_if = "is_zero")]
     begun: u64,
-    /// Bytes acknowledged of such messages; left out where there are none.
+    /// Bytes of `acked` whose messages are not whole; left out where there are none.
     #[serde(skip_serializing_if = "is_zero")]
     begun_acked: u64,
     failed: bool,
@@ -183,8 +183,8 @@ pub fn write_flow(
         start_us: known(record.start),
         fct_us: record.fct().map(Duration::as_us_f64),
         delivered_us: known(record.delivered_at),
-        delivered: record.delivered,
-        acked: record.acked,
+        delivered: record.delivered + record.begun,
+        acked: record.acked + record.begun_acked,
         begun: record.begun,
         begun_acked: record.begun_acked,
         failed: record.failed,

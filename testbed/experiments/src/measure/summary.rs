@@ -284,9 +284,11 @@ pub struct QueueBytes {
 pub struct ByteCounts {
     /// Bytes of the matrix.
     pub offered: u64,
-    /// Bytes of messages that were delivered as a whole.
+    /// Bytes of all flows at their receivers; at the end of a run that was cut short those of
+    /// messages that are not whole among them.
     pub delivered: u64,
-    /// Bytes that receivers have in their places, those of messages that are not whole among them.
+    /// Bytes that receivers have in their places. More than `delivered` by those of messages that
+    /// have begun without their first segment, which names the flow.
     pub placed: u64,
 }
 
@@ -360,6 +362,11 @@ impl MlccCounts {
     }
 }
 
+/// Bytes of messages that are not whole, at their receivers.
+fn begun(records: &[FlowRecord]) -> u64 {
+    records.iter().map(|record| record.begun).sum()
+}
+
 impl Summary {
     /// The summary of a run in virtual time; other worlds change what differs.
     #[must_use]
@@ -372,7 +379,7 @@ impl Summary {
     ) -> Self {
         let records = conductor.records();
         let offered = plan.matrix.total_bytes().0;
-        let delivered = conductor.delivered().0;
+        let (delivered, placed) = (conductor.delivered().0, stats.data_placed_bytes);
         let first = records.iter().map(|record| record.start).min().unwrap_or_default();
         let last = records.iter().map(|record| record.delivered_at).max().unwrap_or_default();
         let completion = (last < Instant::FAR_FUTURE).then(|| last.as_us_f64());
@@ -402,7 +409,7 @@ impl Summary {
             goodput_gbps: completion.map(|_| gbps(delivered, last.since(first))),
             packets: Packets::of(stats, network),
             queue_bytes: network.map(QueueBytes::of),
-            bytes: ByteCounts { offered, delivered, placed: stats.data_placed_bytes },
+            bytes: ByteCounts { offered, delivered: delivered + begun(records), placed },
             audit,
             wall_s: 0.0,
             hops_per_s: 0.0,

@@ -22,6 +22,7 @@ use super::environment::Environment;
 use super::nics::{HORIZON, Kept, Nics, Sender};
 use super::packets::{InFlight, PacketSlab, SlabFrames};
 use crate::capture::Capture;
+use crate::conductor::begun::{Begun, begun};
 use crate::conductor::{Conductor, Order};
 use crate::measure::audit::DriverCount;
 use crate::measure::sampler::FlowSeen;
@@ -397,13 +398,9 @@ impl<'a> Hosts<'a> {
         self.hosts.iter().for_each(|host| own::of_scheduler(host.endpoint.scheduler(), all));
     }
 
-    /// Messages that are not whole: tag and bytes, of those that arrive, then of those that leave.
-    pub(super) fn begun(&self) -> [Vec<(u64, u32)>; 2] {
-        let endpoints = || self.hosts.iter().map(|host| &host.endpoint);
-        [
-            endpoints().flat_map(Endpoint::arriving).collect(),
-            endpoints().flat_map(Endpoint::departing).collect(),
-        ]
+    /// Messages that are not whole.
+    pub(super) fn begun(&self) -> impl Iterator<Item = Begun> + '_ {
+        self.hosts.iter().flat_map(|host| begun(&host.endpoint))
     }
 
     /// Payload bytes in place at their receivers, of messages that are not whole yet too.

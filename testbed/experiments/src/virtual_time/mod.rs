@@ -295,9 +295,7 @@ impl Sim {
             let DriverCount { handed_over, given, .. } = part.hosts.count();
             driver.handed_over += handed_over;
             driver.given += given;
-            for (messages, acked) in part.hosts.begun().into_iter().zip([false, true]) {
-                begun.extend(messages.into_iter().map(|message| (message, acked)));
-            }
+            begun.extend(part.hosts.begun());
             driver.waiting += part.hosts.waiting();
             driver.kept += part.env.packets.live();
             journal = journal.or(part.env.packets.journal.take());
@@ -306,9 +304,7 @@ impl Sim {
         }
         let network = Network::join(networks, parts);
         let mut conductor = Conductor::join(conductors);
-        for ((tag, len), acked) in begun {
-            conductor.on_begun(tag, len, acked);
-        }
+        begun.into_iter().for_each(|message| conductor.on_begun(message));
         let audit = Audit::of(&conductor, &stats, &network, driver);
         let mut outcome =
             Outcome::new(plan, &mut conductor, stats, Some(&network), audit, self.now);

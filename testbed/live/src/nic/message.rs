@@ -23,7 +23,7 @@ use transport::Stats;
 use transport::stats::DropReason;
 
 /// Version of these messages; it changes with each of them.
-pub(super) const PROTOCOL: u32 = 7;
+pub(super) const PROTOCOL: u32 = 8;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -202,6 +202,8 @@ pub(super) struct SentFlow {
     pub(super) start_ps: Option<u64>,
     pub(super) acked_ps: Option<u64>,
     pub(super) acked: u64,
+    /// Bytes of messages that are not wholly acknowledged.
+    pub(super) begun: u64,
     pub(super) failed: bool,
 }
 
@@ -211,6 +213,8 @@ pub(super) struct ReceivedFlow {
     pub(super) flow: u32,
     pub(super) delivered_ps: Option<u64>,
     pub(super) delivered: u64,
+    /// Bytes of messages that are not whole.
+    pub(super) begun: u64,
 }
 
 /// Packets between endpoint and device.
@@ -287,10 +291,17 @@ mod tests {
     fn a_report_says_the_same_after_the_wire() {
         let mut stats = Stats { data_new: 7, messages_failed: u64::MAX, ..Stats::default() };
         stats.drops.count_many(DropReason::NoBuffer, 3);
-        let sent = SentFlow { flow: 1, start_ps: Some(0), acked_ps: None, acked: 9, failed: true };
+        let sent = SentFlow {
+            flow: 1,
+            start_ps: Some(0),
+            acked_ps: None,
+            acked: 9,
+            begun: 8,
+            failed: true,
+        };
         let report = HostReport {
             sent: vec![sent],
-            received: vec![ReceivedFlow { flow: 2, delivered_ps: Some(5), delivered: 6 }],
+            received: vec![ReceivedFlow { flow: 2, delivered_ps: Some(5), delivered: 6, begun: 7 }],
             stats,
             driver: DriverPart { taken: 4, ..DriverPart::default() },
             wrong: 1,

@@ -31,12 +31,17 @@ pub(super) fn flows(conductor: &Conductor<'_>, own: u32) -> (Vec<SentFlow>, Vec<
                 start_ps: known(record.start),
                 acked_ps: known(record.acked_at),
                 acked: record.acked,
+                begun: record.begun_acked,
                 failed: record.failed,
             });
         }
-        if spec.dst.0 == own && record.delivered > 0 {
-            let delivered_ps = known(record.delivered_at);
-            received.push(ReceivedFlow { flow, delivered_ps, delivered: record.delivered });
+        if spec.dst.0 == own && record.delivered + record.begun > 0 {
+            received.push(ReceivedFlow {
+                flow,
+                delivered_ps: known(record.delivered_at),
+                delivered: record.delivered,
+                begun: record.begun,
+            });
         }
     }
     (sent, received)
@@ -166,14 +171,15 @@ fn records(plan: &Plan, reports: &[HostReport]) -> Vec<FlowRecord> {
             let Some(record) = records.get_mut(flow.flow as usize) else { continue };
             record.start = instant(flow.start_ps);
             record.acked_at = instant(flow.acked_ps);
-            (record.acked, record.failed) = (flow.acked, flow.failed);
+            (record.acked, record.begun_acked) = (flow.acked, flow.begun);
+            record.failed = flow.failed;
             starts[flow.flow as usize] = (report.offset_change_ps, report.end_ps);
         }
     }
     for report in reports {
         for flow in &report.received {
             let Some(record) = records.get_mut(flow.flow as usize) else { continue };
-            record.delivered = flow.delivered;
+            (record.delivered, record.begun) = (flow.delivered, flow.begun);
             record.delivered_at = flow.delivered_ps.map_or(Instant::FAR_FUTURE, |at| {
                 let on_first = drifted(at, report.offset_change_ps, report.end_ps);
                 // Back to the sender's clock, by which its other times are.

@@ -297,7 +297,8 @@ impl Attendance<'_> {
         let stopped = turn.until_over(&pollers, self.watch)?;
         let mut polled = pollers.stop()?;
         let unwritten = observers.finish_capture(capture);
-        let OngoingRun { control, gaps, now, clock, .. } = turn;
+        let OngoingRun { mut control, gaps, now, clock, .. } = turn;
+        control.end(&polled);
         let sum = counters::sum(&mut polled, clock.now());
         let mut report = report(sum, &mut polled, &control, (own, gaps, now), seen);
         // Devices go first: they hold buffers of the pool.

@@ -8,11 +8,14 @@
 
 use std::collections::VecDeque;
 
+use experiments::conductor::begun::begun;
 use experiments::conductor::{Conductor, Order};
 use experiments::plan::Plan;
 use experiments::workload::FlowIndex;
 use transport::{HostId, Instant};
 use transport_dpdk::{AppEnd, Completion, MessageBytes, Pattern, Request};
+
+use super::hosts::Polled;
 
 /// Completions taken from one host in a poll.
 const COMPLETIONS: usize = 64;
@@ -88,6 +91,19 @@ impl<'a> Control<'a> {
             any |= app.submit();
         }
         any
+    }
+
+    /// Takes what the `hosts` have reported until their threads ended, and notes the messages that
+    /// are not whole.
+    pub(crate) fn end(&mut self, hosts: &[Polled]) {
+        for host in 0..self.apps.len() {
+            while let Some(completion) = self.apps[host].ring.poll() {
+                self.complete(host, completion);
+            }
+        }
+        for host in hosts.iter().flat_map(|polled| &polled.hosts) {
+            begun(host.endpoint()).for_each(|message| self.conductor.on_begun(message));
+        }
     }
 
     fn post(&mut self, order: &Order) {

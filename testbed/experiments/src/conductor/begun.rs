@@ -1,0 +1,39 @@
+//! Messages that are not whole when a run ends: what a run that was cut short has carried of them.
+
+use transport::Endpoint;
+
+use super::Conductor;
+
+/// A message that is not whole when a run ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Begun {
+    /// The message's tag, [`super::Order::tag`]; 0 at a receiver that has not seen its first
+    /// segment.
+    pub tag: u64,
+    /// Bytes of it.
+    pub len: u32,
+    /// Whether its bytes are those acknowledged at the sender, else those at the receiver.
+    pub acked: bool,
+}
+
+/// The messages of a host that are not whole. O(messages).
+pub fn begun(endpoint: &Endpoint) -> impl Iterator<Item = Begun> + '_ {
+    let arriving = endpoint.arriving().map(|(tag, len)| Begun { tag, len, acked: false });
+    arriving.chain(endpoint.departing().map(|(tag, len)| Begun { tag, len, acked: true }))
+}
+
+impl Conductor<'_> {
+    /// Notes a message that is not whole when the run ends. A tag that names no flow is none of the
+    /// matrix's, nor are bytes beyond the size of a flow.
+    pub fn on_begun(&mut self, Begun { tag, len, acked }: Begun) {
+        let flow = tag.checked_sub(1).and_then(|flow| usize::try_from(flow).ok());
+        let Some(record) = flow.and_then(|flow| self.records.get_mut(flow)) else { return };
+        let size = flow.map_or(0, |flow| self.matrix.flows[flow].size.0);
+        let (whole, begun) = if acked {
+            (record.acked, &mut record.begun_acked)
+        } else {
+            (record.delivered, &mut record.begun)
+        };
+        *begun = (*begun + u64::from(len)).min(size.saturating_sub(whole));
+    }
+}

@@ -104,15 +104,43 @@ fn memif() -> Verdict {
         assert_eq!(result["segment_bytes"], 8960);
     }
     let reverse = ["--reverse", "--time", "0.5", "--cc", "swift", "--set", "ack_every=4"];
-    let result = stage.run("perf", &reverse).result();
+    let result = stage.run("perf", &[&reverse[..], &["-i", "0.1"]].concat()).result();
     assert!(result["from_server"]["bytes"].as_u64() > Some(0) && result["to_server"].is_null());
     assert_eq!(result["cc"], "swift");
+    assert_vitals(&result);
+    let none = ["--bytes", "1MiB", "--interval", "0"];
+    let result = stage.run("perf", &none).result();
+    assert!(result["intervals"] == serde_json::json!([]), "{result:#}");
+    assert!(result["here"]["rtt_us"].is_null() && result["here"]["segments"].as_u64() > Some(0));
     let result = stage.run("ping", &["--count", "500", "--size", "1000", "--verify"]).result();
     assert_eq!(result["round_trip_us"]["count"], 500);
     assert!(result["round_trip_us"]["min"].as_f64() > Some(0.0), "{result:#}");
+    // 550 answers, and notes: nothing of the sessions before.
+    let answers = result["server_counters"]["data_new"].as_u64().unwrap();
+    assert!((550..1000).contains(&answers), "{result:#}");
     let ended = stage.end();
-    assert!(ended.out.contains("4 sessions, 0 broken"), "{}", ended.out);
+    assert!(ended.out.contains("5 sessions, 0 broken"), "{}", ended.out);
     Verdict::Passed
+}
+
+/// A session of half a second in which the server sent: what both ends have seen, by intervals of
+/// 0.1 s, which add up to no more than the whole.
+fn assert_vitals(result: &Value) {
+    let cpu = ["here", "there"].map(|end| result[end]["cpu_percent"].as_f64().unwrap());
+    assert!(cpu.iter().all(|cpu| (0.1..1000.0).contains(cpu)), "{result:#}");
+    let there = &result["there"];
+    let [p50, p99, max] = ["p50", "p99", "max"].map(|key| there["rtt_us"][key].as_f64().unwrap());
+    assert!(p50 > 0.0 && p50 <= p99 && p99 <= max, "{result:#}");
+    let segments = there["segments"].as_u64().unwrap();
+    assert!(there["rtt_us"]["count"].as_u64().unwrap() <= segments + 1000, "{result:#}");
+    assert!(there["cwnd_bytes"].as_u64() >= Some(8960), "{result:#}");
+    let intervals = result["intervals"].as_array().unwrap();
+    let last = intervals.last().unwrap()["until_s"].as_f64();
+    assert!(last >= Some(0.1) && last <= result["seconds"].as_f64(), "{result:#}");
+    assert!(intervals.iter().all(|line| line["seconds"].as_f64() >= Some(0.1)), "{result:#}");
+    let sum = intervals.iter().map(|line| line["received_bytes"].as_u64().unwrap()).sum::<u64>();
+    let all = result["from_server"]["bytes"].as_u64().unwrap();
+    assert!(sum > 0 && sum <= all, "{result:#}");
 }
 
 fn refused() -> Verdict {

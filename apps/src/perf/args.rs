@@ -156,6 +156,10 @@ pub(crate) struct StreamArgs {
     /// Both send.
     #[arg(long, conflicts_with = "reverse")]
     pub(crate) bidir: bool,
+    /// Seconds between two lines of progress, which `--json` has as `intervals`, 0.1 to 3600; with
+    /// 0 there are none, and no round trips of segments are measured.
+    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    pub(crate) interval: Duration,
     /// The receiving application takes one message in this time: for trying what a slow one does.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) think: Option<Duration>,
@@ -186,6 +190,15 @@ fn bytes(text: &str) -> Result<Bytes, String> {
 fn duration(text: &str) -> Result<Duration, String> {
     let read = number::duration(text).ok().filter(|time| *time > Duration::ZERO);
     read.ok_or_else(|| "expected a time above zero, like 10us, 1.5ms or 2s".to_owned())
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let bounds = Duration::from_ms(100)..=Duration::from_s(3600);
+    let read = seconds(text).ok().filter(|time| bounds.contains(time));
+    read.ok_or_else(|| "expected 0, or seconds from 0.1 to 3600".to_owned())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

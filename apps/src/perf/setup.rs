@@ -68,7 +68,8 @@ pub(super) fn stream(args: &StreamArgs) -> Result<(Terms, ClientOptions), Failur
     };
     let message_bytes = u32::try_from(args.size.0).unwrap_or(u32::MAX);
     let think_us = args.think.map_or(0, |time| time.as_ps() / 1_000_000);
-    let terms = Terms { job, message_bytes, depth: args.depth, think_us, ..Terms::default() };
+    let (depth, interval_ms) = (args.depth, ms(args.interval));
+    let terms = Terms { job, message_bytes, depth, think_us, interval_ms, ..Terms::default() };
     let terms = with_client(terms, &args.client, args.flows)?;
     Ok((terms, options(&args.client, 0, None)))
 }

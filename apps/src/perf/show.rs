@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 
 use experiments::measure::Counters;
-use live::peers::{Interval, Job, Outcome, Served, SessionEvent, SessionMonitor, Terms, Totals};
+use live::peers::{
+    Interval, Job, Outcome, Served, SessionEvent, SessionMonitor, Terms, Totals, Vitals,
+};
 use serde::Serialize;
 use transport::Duration;
 
@@ -35,6 +37,10 @@ pub(super) struct Result<'a> {
     to_server: Option<Direction>,
     from_server: Option<Direction>,
     round_trip_us: Option<RoundTrips>,
+    /// What each end has seen of its own traffic.
+    here: &'a Vitals,
+    there: &'a Vitals,
+    intervals: Vec<IntervalLine>,
     counters: &'a Counters,
     server_counters: &'a Counters,
     stopped: bool,
@@ -48,6 +54,21 @@ struct Direction {
     messages: u64,
     bytes: u64,
     gbps: f64,
+}
+
+/// An interval of a session.
+#[derive(Debug, Serialize)]
+struct IntervalLine {
+    /// From the start of the session to the end of the interval.
+    until_s: f64,
+    seconds: f64,
+    sent_bytes: u64,
+    sent_gbps: f64,
+    received_bytes: u64,
+    received_gbps: f64,
+    retransmitted: u64,
+    rtt_us: Option<live::peers::RoundTrips>,
+    cwnd_bytes: Option<u64>,
 }
 
 /// Microseconds.
@@ -84,15 +105,21 @@ impl<'a> Shown<'a> {
             SessionEvent::Begins(host, terms) => {
                 writeln!(self.err, "session with host {host}: {}", line_of(terms))
             }
-            SessionEvent::Interval(Interval { until, length, sent, received, retransmitted }) => {
-                writeln!(
+            SessionEvent::Interval(interval) => {
+                let IntervalLine { until_s, sent_gbps, received_gbps, retransmitted, .. } =
+                    IntervalLine::of(interval);
+                write!(
                     self.err,
-                    "{:7.1} s  sent {:7.2} Gbps  received {:7.2} Gbps  \
-                     {retransmitted} segments again",
-                    until.as_us_f64() / 1e6,
-                    gbps(*sent, *length),
-                    gbps(*received, *length),
-                )
+                    "{until_s:7.1} s  sent {sent_gbps:7.2} Gbps  \
+                     received {received_gbps:7.2} Gbps  {retransmitted} segments again"
+                )?;
+                if let Some(rtt) = &interval.rtt {
+                    write!(self.err, "  RTT {:.1} us", rtt.mean)?;
+                }
+                if let Some(cwnd) = interval.cwnd_bytes {
+                    write!(self.err, "  window {}", kilobytes(cwnd))?;
+                }
+                writeln!(self.err)
             }
             SessionEvent::Ends(host, None) => {
                 writeln!(self.err, "session with host {host} is over")
@@ -146,6 +173,9 @@ impl<'a> Result<'a> {
             to_server: up.then(|| direction(sent)),
             from_server: down.then(|| direction(received)),
             round_trip_us: RoundTrips::of(&outcome.round_trips),
+            here: &outcome.vitals[0],
+            there: &outcome.vitals[1],
+            intervals: outcome.intervals.iter().map(IntervalLine::of).collect(),
             counters: &outcome.counters,
             server_counters: &outcome.server_counters,
             stopped: outcome.stopped,
@@ -186,6 +216,9 @@ impl<'a> Result<'a> {
             row("p50, p99, p99.9", format!("{p50:.2}, {p99:.2}, {p999:.2} us"));
             row("max", format!("{max:.2} us"));
         }
+        for (name, end) in [("here", self.here), ("there", self.there)] {
+            row(name, vitals(end));
+        }
         row("counters here", list(self.counters));
         row("counters there", list(self.server_counters));
         writeln!(out, "{table}")?;
@@ -196,6 +229,23 @@ impl<'a> Result<'a> {
             writeln!(out, "stopped early")?;
         }
         Ok(())
+    }
+}
+
+impl IntervalLine {
+    fn of(interval: &Interval) -> Self {
+        let Interval { until, length, sent, received, retransmitted, rtt, cwnd_bytes } = *interval;
+        Self {
+            until_s: until.as_us_f64() / 1e6,
+            seconds: length.as_us_f64() / 1e6,
+            sent_bytes: sent,
+            sent_gbps: gbps(sent, length),
+            received_bytes: received,
+            received_gbps: gbps(received, length),
+            retransmitted,
+            rtt_us: rtt,
+            cwnd_bytes,
+        }
     }
 }
 
@@ -248,6 +298,35 @@ fn line_of(terms: &Terms) -> String {
         Job::Perf { .. } => "from the server",
     };
     format!("{what}, {flows} flow(s), {message_bytes} bytes in segments of {payload_bytes}")
+}
+
+/// What one end has seen of its own traffic, in lines.
+fn vitals(end: &Vitals) -> String {
+    let Vitals { cpu_percent, rtt_us, cwnd_bytes, segments, retransmitted } = end;
+    let mut lines = Vec::new();
+    let cpu = cpu_percent.map(|cpu| format!("CPU {cpu:.0} % of a core"));
+    if *segments > 0 {
+        #[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]
+        let share = 100.0 * *retransmitted as f64 / *segments as f64;
+        let again = format!("{retransmitted} of {segments} segments sent again ({share:.3} %)");
+        lines.push(cpu.into_iter().chain([again]).collect::<Vec<_>>().join(", "));
+    } else {
+        lines.extend(cpu);
+    }
+    if let Some(rtt) = rtt_us {
+        let live::peers::RoundTrips { mean, p50, p99, max, .. } = rtt;
+        lines.push(format!(
+            "RTT of segments mean {mean:.1}, p50 {p50:.1}, p99 {p99:.1}, max {max:.1} us"
+        ));
+    }
+    lines
+        .extend(cwnd_bytes.map(|cwnd| format!("window of a flow {} in the mean", kilobytes(cwnd))));
+    lines.join("\n")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]
+fn kilobytes(bytes: u64) -> String {
+    format!("{:.0} KB", bytes as f64 / 1e3)
 }
 
 fn list(counters: &Counters) -> String {

@@ -10,7 +10,8 @@ use super::protocol::{Job, Kind, Note, PROTOCOL, Tag, Totals};
 use super::session::Session;
 use super::stream::short;
 use super::terms::{Policies, Terms};
-use super::{SessionEvent, SessionMonitor};
+use super::vitals::Vitals;
+use super::{Interval, SessionEvent, SessionMonitor};
 
 /// How a client goes about it.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +49,10 @@ pub struct Outcome {
     pub counters: Counters,
     /// Counters of the server's.
     pub server_counters: Counters,
+    /// What this end and the server's have seen of their own traffic.
+    pub vitals: [Vitals; 2],
+    /// The session by intervals.
+    pub intervals: Vec<Interval>,
     /// Contradictions between the counts; empty when all is well.
     pub findings: Vec<String>,
     /// Whether the user ended the session early.
@@ -301,11 +306,13 @@ impl Client<'_> {
     fn close(mut self, mut session: Session, round_trips: Vec<u64>) -> Result<Outcome, PeerError> {
         let took = self.host.now().since(session.began);
         let (number, asked) = (session.number, self.host.now());
+        let own = session.gauge.whole(&self.host, asked);
+        let intervals = std::mem::take(&mut session.intervals);
         self.host.send_note(number, &Note::Finish { session: number });
-        let (server_received, server_counters) = loop {
+        let (server_received, server_counters, theirs) = loop {
             let now = self.turn(Some(&mut session))?;
-            if let Some(Note::Report { received, counters, .. }) = self.note.take() {
-                break (received, counters);
+            if let Some(Note::Report { received, counters, vitals, .. }) = self.note.take() {
+                break (received, counters, vitals);
             }
             if self.stopped && now.since(asked) > REPORT_WITHIN {
                 return Err(PeerError::Interrupted);
@@ -324,6 +331,8 @@ impl Client<'_> {
             round_trips,
             counters: self.host.counters(),
             server_counters,
+            vitals: [own, theirs],
+            intervals,
             findings: Vec::new(),
             stopped: self.stopped,
             terms: session.terms.clone(),
@@ -380,7 +389,7 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// The user's wishes, silence, the traffic of the last second.
+    /// The user's wishes, silence, the traffic of the last interval.
     fn check_session(
         &mut self,
         session: Option<&mut Session>,

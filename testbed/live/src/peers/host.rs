@@ -15,14 +15,15 @@ use transport::stats::DropReason;
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
 use transport::wire::frame::{HEADERS_MAX, PLAIN_HEADERS_MAX};
 use transport::wire::seal;
-use transport::{Config, Duration, HostId, Instant, Path, Rng};
+use transport::{Bytes, Config, Duration, HostId, Instant, Path, Rng};
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::neighbour::{Mac, Resolution, Station};
+use transport_dpdk::telemetry::{Board, HistogramName, Picture};
 use transport_dpdk::{
     AppEnd, AppMemory, Calibration, Completion, DeviceName, DilatedClock, Eal, EalOptions,
     InterruptHold, MemoryConfig, MemoryMode, MessageBytes, Pool, PoolConfig, Port, PortConfig,
-    PortIo, RegisteredThread, Request, Security, SharedKeys, Side, TimeScale, UdpSums, Worker,
-    WorkerConfig, app_ring, clock,
+    PortIo, RegisteredThread, Request, Security, SharedKeys, Side, Telemetry, TimeScale, UdpSums,
+    Worker, WorkerConfig, app_ring, clock,
 };
 
 use super::error::PeerError;
@@ -80,6 +81,8 @@ type Parts = (PortIo, Option<Box<Security>>);
 pub(super) struct Host {
     /// The worker; `None` only while it is built anew.
     worker: Option<DeviceWorker>,
+    /// Where the worker counts round trips, if it does.
+    board: Option<Arc<Board>>,
     hold: Option<InterruptHold>,
     app: AppEnd,
     /// Requests that found the ring full.
@@ -157,6 +160,7 @@ impl Host {
         .secured(security);
         Ok(Self {
             worker: Some(worker),
+            board: None,
             hold: setup.device.meets().then(|| InterruptHold::new(&eal)),
             app,
             waiting: VecDeque::new(),
@@ -202,13 +206,19 @@ impl Host {
         let config = terms.config(self.incarnation, &self.setup.addressing)?;
         let config = secured(&config, self.setup.keys.as_ref())?;
         let (app, end) = app_ring(RING, RING);
-        let worker = Worker::new(
+        let mut worker = Worker::new(
             Recorder::off(&config, self.setup.host, rng()?),
             (io, store(&config, terms), self.clock),
             end,
             worker_config(&config, &self.setup, terms),
         )
         .secured(security);
+        self.board = (terms.interval_ms > 0).then(|| {
+            let telemetry = Telemetry::default();
+            let msgs_max = config.msgs_max;
+            worker.observe(telemetry.meter(self.setup.host, msgs_max, Duration::from_s(1)));
+            telemetry.workers().swap_remove(0)
+        });
         self.path = config.default_path();
         self.worker = Some(worker);
         self.app = app;
@@ -386,9 +396,23 @@ impl Host {
         self.payload_max
     }
 
-    /// Segments sent again by this worker.
-    pub(super) fn retransmitted(&self) -> u64 {
-        self.worker.as_ref().map_or(0, |worker| worker.stats().retransmitted)
+    /// Segments of data that this worker has sent for the first time, and again.
+    pub(super) fn segments(&self) -> [u64; 2] {
+        let stats = self.worker.as_ref().map(Worker::stats);
+        stats.map_or([0; 2], |stats| [stats.data_new, stats.retransmitted])
+    }
+
+    /// The sum of the windows of the flows that have something under way, bytes, and their count.
+    pub(super) fn windows(&self) -> (u64, u64) {
+        let windows = self.worker.iter().flat_map(|worker| worker.endpoint().windows());
+        let busy = windows.filter(|(_, in_flight)| *in_flight > Bytes::ZERO);
+        busy.fold((0, 0), |(sum, count), (window, _)| (sum + window.cwnd.0, count + 1))
+    }
+
+    /// Round trips of this worker's segments, nanoseconds; `None` where they are not measured.
+    pub(super) fn round_trips(&self) -> Option<Picture> {
+        let board = self.board.as_ref()?;
+        Some(board.histogram(HistogramName::Rtt).picture())
     }
 
     /// UDP packets to another port than ours that this worker has received.

@@ -18,6 +18,7 @@
 //! | `host` | EAL, device, worker and application's ring of one process |
 //! | `session` | what both ends keep of one |
 //! | `stream` | the messages of a direction: posted, counted, verified |
+//! | `vitals` | what an end sees of its traffic: round trips, windows, processor time |
 //! | `server`, `client` | the two ends of a session |
 //!
 //! It judges nothing and prints nothing: a [`SessionMonitor`] gets its events.
@@ -30,6 +31,7 @@ mod server;
 mod session;
 mod stream;
 mod terms;
+mod vitals;
 
 pub use client::{ClientOptions, Outcome, run};
 pub use error::PeerError;
@@ -38,6 +40,7 @@ pub use protocol::{Job, Totals};
 pub use server::{Served, ServerOptions, serve};
 pub use terms::{Policies, Terms};
 pub use transport_dpdk::{DeviceName, DeviceNameError, MemoryMode, SharedKeys, Side};
+pub use vitals::{RoundTrips, Vitals};
 
 use experiments::measure::Counters;
 use transport::{Duration, HostId};
@@ -74,6 +77,10 @@ pub struct Interval {
     pub received: u64,
     /// Segments sent again.
     pub retransmitted: u64,
+    /// Round trips of segments from here; `None` where there were none.
+    pub rtt: Option<RoundTrips>,
+    /// Mean window of a flow from here that had something under way, bytes; `None` where none had.
+    pub cwnd_bytes: Option<u64>,
 }
 
 /// Takes the events of sessions, and may end them.

@@ -23,9 +23,10 @@ use serde_json::Value;
 
 use super::Counters;
 use super::terms::Terms;
+use super::vitals::Vitals;
 
 /// Version of these messages. Both sides must have the same.
-pub(super) const PROTOCOL: u64 = 1;
+pub(super) const PROTOCOL: u64 = 2;
 
 /// Longest note, bytes: a longer one is not read.
 pub(super) const NOTE_MAX: usize = 1 << 16;
@@ -102,7 +103,7 @@ pub(super) enum Note {
     /// The client asks for the server's counts.
     Finish { session: u64 },
     /// The server's counts; the session is over.
-    Report { session: u64, received: Totals, counters: Counters },
+    Report { session: u64, received: Totals, counters: Counters, vitals: Vitals },
     /// One side ends the session at once.
     Stop { session: u64, reason: String },
 }
@@ -208,6 +209,7 @@ mod tests {
             session: 7,
             received: Totals { messages: 1, bytes: 2, fingerprint: 3, wrong: 0 },
             counters: Counters::from([("retransmitted".to_owned(), 5)]),
+            vitals: Vitals { cpu_percent: Some(2.5), cwnd_bytes: Some(9), ..Vitals::default() },
         };
         let reason = "why".to_owned();
         let stop = Note::Stop { session: 7, reason: reason.clone() };

@@ -290,11 +290,12 @@ impl Server<'_> {
         }
         let counters = counters::since(self.host.counters(), &session.counted_before);
         let received = session.receiver.got();
-        let report = Note::Report { session: number, received, counters };
+        let vitals = session.gauge.whole(&self.host, now);
+        let report = Note::Report { session: number, received, counters, vitals };
         *ending = Ending::Reported(self.host.send_note(number, &report));
     }
 
-    /// Silence, and the traffic of the last second.
+    /// Silence, and the traffic of the last interval.
     fn check_session(&mut self, now: Instant) -> Result<(), PeerError> {
         let Some((session, _)) = &mut self.session else { return Ok(()) };
         session.report_interval(&self.host, now, self.monitor);

@@ -8,6 +8,7 @@ use super::host::Host;
 use super::protocol::{Job, Kind, Tag};
 use super::stream::{Receiver, Sender, Slots, short};
 use super::terms::Terms;
+use super::vitals::Gauge;
 use super::{Interval, SessionEvent, SessionMonitor};
 
 /// One end of a session.
@@ -27,10 +28,13 @@ pub(super) struct Session {
     looks_at: Instant,
     /// Until when, and how much: sent, received, sent again.
     reported: (Duration, [u64; 3]),
+    pub(super) gauge: Gauge,
+    /// All intervals so far, at most [`INTERVALS_MAX`].
+    pub(super) intervals: Vec<Interval>,
 }
 
-/// Time between two intervals that are reported.
-const INTERVAL: Duration = Duration::from_s(1);
+/// Intervals that are kept: a day of seconds.
+const INTERVALS_MAX: usize = 86_400;
 /// Completions taken in a turn.
 const COMPLETIONS: usize = 64;
 
@@ -47,6 +51,8 @@ impl Session {
             counted_before: Counters::new(),
             looks_at: now,
             reported: Default::default(),
+            gauge: Gauge::new(now),
+            intervals: Vec::new(),
         }
     }
 
@@ -54,6 +60,7 @@ impl Session {
     pub(super) fn start(&mut self, sends: bool, now: Instant) {
         self.began = now;
         self.reported = Default::default();
+        self.gauge = Gauge::new(now);
         if let Job::Perf { duration_ms, bytes, .. } = self.terms.job
             && sends
         {
@@ -114,28 +121,30 @@ impl Session {
         None
     }
 
-    /// Reports the traffic since the last time, once a second.
+    /// Looks at the windows, and reports the traffic since the last report when that is due.
     pub(super) fn report_interval(
         &mut self,
         host: &Host,
         now: Instant,
         monitor: &mut dyn SessionMonitor,
     ) {
+        self.gauge.look(host);
         let (until, (last, former)) = (now.since(self.began), self.reported);
-        if until < last + INTERVAL {
+        let every = self.terms.interval_ms;
+        if every == 0 || until < last + Duration::from_ms(every) {
             return;
         }
         let sent = self.sender.as_ref().map_or(0, |sender| sender.acked().bytes);
-        let sums = [sent, self.receiver.got().bytes, host.retransmitted()];
+        let [_, again] = host.segments();
+        let sums = [sent, self.receiver.got().bytes, again];
         self.reported = (until, sums);
         let [sent, received, retransmitted] = std::array::from_fn(|i| sums[i] - former[i]);
         let length = until - last;
-        monitor.on_event(&SessionEvent::Interval(Interval {
-            until,
-            length,
-            sent,
-            received,
-            retransmitted,
-        }));
+        let (rtt, cwnd_bytes) = self.gauge.interval(host);
+        let interval = Interval { until, length, sent, received, retransmitted, rtt, cwnd_bytes };
+        if self.intervals.len() < INTERVALS_MAX {
+            self.intervals.push(interval);
+        }
+        monitor.on_event(&SessionEvent::Interval(interval));
     }
 }

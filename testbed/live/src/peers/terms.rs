@@ -45,6 +45,9 @@ pub struct Terms {
     pub verify: bool,
     /// Microseconds between two looks of the receiving application at its ring; 0 is all the time.
     pub think_us: u64,
+    /// Milliseconds between two intervals that are reported; with 0 there are none, and round trips
+    /// of segments are not measured.
+    pub interval_ms: u64,
 }
 
 /// The names of a session's policies.
@@ -82,6 +85,7 @@ impl Default for Terms {
             udp_sums: true,
             verify: false,
             think_us: 0,
+            interval_ms: 1000,
         }
     }
 }
@@ -89,7 +93,7 @@ impl Default for Terms {
 impl Terms {
     /// The terms of notes before anything is agreed.
     pub(super) fn lobby() -> Self {
-        Self { flows: 0, ..Self::default() }
+        Self { flows: 0, interval_ms: 0, ..Self::default() }
     }
 
     /// Whether they are [`Terms::lobby`]'s.

@@ -75,6 +75,15 @@ impl Picture {
         self.buckets.iter().sum()
     }
 
+    /// The values that came after `before`, an earlier picture of the same histogram. The largest
+    /// of them is known up to its bucket.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let buckets = std::array::from_fn(|at| self.buckets[at].wrapping_sub(before.buckets[at]));
+        let top = buckets.iter().rposition(|count| *count > 0).map_or(0, bound_of);
+        Self { buckets, sum: self.sum.wrapping_sub(before.sum), max: top.min(self.max) }
+    }
+
     /// The least bound that `share` of all values (0 to 1) do not exceed; at most [`Self::max`].
     #[must_use]
     pub fn quantile(&self, share: f64) -> u64 {
@@ -120,6 +129,18 @@ mod tests {
         }
         assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
         assert_eq!(bound_of(BUCKETS - 1), 1 << OCTAVE_MAX);
+    }
+
+    #[test]
+    fn a_picture_since_another_has_what_came_between_them() {
+        let histogram = SharedHistogram::new();
+        [5000, 9].into_iter().for_each(|value| histogram.count(value));
+        let before = histogram.picture();
+        [100, 120, 7].into_iter().for_each(|value| histogram.count(value));
+        let since = histogram.picture().since(&before);
+        assert_eq!((since.count(), since.sum), (3, 227));
+        assert!((120..=135).contains(&since.max), "{}", since.max);
+        assert_eq!(since.quantile(0.1), 7);
     }
 
     #[test]

@@ -73,6 +73,8 @@ soak: ; $(SYSTEM) --test attack -- --soak $${SOAK:-3600} ## a server under every
 mutants: ; tests/mutants/run --shard $${SHARD:-0/1} ## cargo-mutants, installed where it is missing, over the checks of packets and blocks; SHARD=0/16 is a sixteenth
 crash: ## processes killed 50 times at random instants, stopped for 1, 12 and 60 s, links that flap, full disks (root)
 	CRASHES=50 STALLS=1,12,60 $(SYSTEM) --test processes -- killed still link full little reader && CRASHES=50 STALLS=1,12,60 $(SYSTEM) --test nic -- killed first_host link
+slurm-test: build ## a sweep as a job array of Slurm's own daemons on this machine, gathered, beside one command (root)
+	tests/slurm/run
 vm-setup: ## what vm-test needs: qemu, busybox, cpio, and a kernel that is unpacked, not installed
 	tests/vm/setup
 vm-test: ## two workers at emulated PCI network cards of a virtual machine: the drivers of real ones
@@ -97,4 +99,4 @@ results: build ## the papers' figures into docs/results, pictures and tables; FI
 docs-setup: ; command -v mdbook >/dev/null || $(CARGO) install mdbook --version '^0.4' --locked ## mdbook, which make docs needs
 docs: ; mdbook build docs && $(CARGO) doc --workspace --no-deps ## docs as a site in target/book (make docs-setup once before), API documentation in target/doc
 
-.PHONY: help setup build run nic-demo sim test attack soak mutants crash check unit golden swarm system dpdk-test vm-setup vm-test bench perf-compare fuzz results docs docs-setup
+.PHONY: help setup build run nic-demo sim test attack soak mutants crash check unit golden swarm system dpdk-test slurm-test vm-setup vm-test bench perf-compare fuzz results docs docs-setup

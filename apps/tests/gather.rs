@@ -12,7 +12,8 @@ fn headrace(args: &[&str]) -> (u8, String, String) {
     (code, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
 }
 
-/// What does not differ between two runs of the same thing.
+/// What does not differ between two runs of the same thing. Numbers are equal to the last digit: one
+/// that is read from a file is printed as it stood there.
 fn lasting(text: &str) -> Vec<Value> {
     let mut all: Vec<Value> = serde_json::from_str(text).unwrap();
     for run in &mut all {
@@ -28,7 +29,7 @@ fn parts_of_a_sweep_are_gathered_to_what_one_command_shows() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (matrix, out) = (path("it's small.cm"), path("out"));
-    assert_eq!(headrace(&["gen", "incast", "--hosts", "16", "--degree", "4", "-o", &matrix]).0, 0);
+    assert_eq!(headrace(&["gen", "permutation", "--hosts", "16", "-o", &matrix]).0, 0);
     let sweep = ["run", &matrix, "--transport", "smartt,dctcp", "--seed", "1..3", "--out", &out];
     let (code, script, err) = headrace(&[&sweep[..], &["--slurm"]].concat());
     assert_eq!(code, 0, "{err}");
@@ -42,6 +43,9 @@ fn parts_of_a_sweep_are_gathered_to_what_one_command_shows() {
         let (code, _, err) = headrace(&[&sweep[..], &["--part", part, "-q"]].concat());
         assert_eq!(code, 0, "{err}");
     }
+    let head: Value =
+        serde_json::from_slice(&fs::read(format!("{out}/scenario.json")).unwrap()).unwrap();
+    assert_eq!(head["about"], "it's small.cm by transport, 3 seeds");
     let (code, _, err) = headrace(&["gather", &out]);
     assert_eq!((code, err.matches("missing: ").count()), (1, 2), "{err}");
     assert_eq!(headrace(&[&sweep[..], &["--part", "1/3", "-q"]].concat()).0, 0);

@@ -122,7 +122,7 @@ pub(super) fn compared(choices: &[Choice]) -> Option<Vec<String>> {
 }
 
 /// The axis of matrices, each of which is another work.
-const MATRIX: &str = "matrix";
+pub(super) const MATRIX: &str = "matrix";
 
 /// The axis of seeds, whose runs differ by chance alone.
 pub(super) const SEED: &str = "seed";

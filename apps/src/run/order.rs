@@ -121,15 +121,35 @@ fn name_of(parts: &[AxisPoint]) -> String {
 
 /// Matrices as a scenario of one run, which has no settings.
 fn of_matrix(args: &RunArgs, choices: &[Choice]) -> Scenario {
-    let (name, about) = match &args.inputs[..] {
-        [path] => (axes::stem(path).to_owned(), path.display().to_string()),
+    let (name, inputs) = match &args.inputs[..] {
+        [path] => {
+            let file = path.file_name().unwrap_or(path.as_os_str());
+            (axes::stem(path).to_owned(), file.to_string_lossy().into_owned())
+        }
         several => ("matrices".to_owned(), format!("{} matrices", several.len())),
     };
+    let about = described(&inputs, choices);
     let axes: Vec<String> =
         choices.iter().flat_map(|choice| &choice.parts).map(|part| part.axis.clone()).collect();
     let setup = Setup::of(Traffic::File(args.input().to_owned()));
     let runs = vec![Run { name: String::new(), parts: Vec::new(), setup }];
     Scenario { name, about, figure: Figure::of_axes(&axes, axes::SEED), runs }
+}
+
+/// What runs of `inputs` with these choices are about, as a title: by which axes they differ, and
+/// over how many seeds.
+fn described(inputs: &str, choices: &[Choice]) -> String {
+    let (mut by, mut seeds) = (Vec::new(), BTreeSet::new());
+    for point in choices.iter().flat_map(|choice| &choice.parts) {
+        if point.axis == axes::SEED {
+            seeds.insert(point.label.as_str());
+        } else if point.axis != axes::MATRIX && !by.contains(&point.axis.as_str()) {
+            by.push(&point.axis);
+        }
+    }
+    let by = if by.is_empty() { String::new() } else { format!(" by {}", by.join(" and ")) };
+    let over = if seeds.len() > 1 { format!(", {} seeds", seeds.len()) } else { String::new() };
+    format!("{inputs}{by}{over}")
 }
 
 /// Several inputs are matrices: scenarios have runs of their own.

@@ -1,5 +1,6 @@
 //! The HTML page of a report in a browser without a window: no error, curves that come and go,
-//! tables that are sorted, a picture. Where there is no Chromium, the test says so and ends.
+//! logarithmic axes, tables that are sorted, a picture. Where there is no Chromium, the test says
+//! so and ends.
 #![allow(clippy::unwrap_used, reason = "a failing test panics")]
 
 use std::fs;
@@ -24,6 +25,11 @@ window.addEventListener("load", () => {
   const once = rows();
   title.click();
   saw.push(once === rows() ? 0 : 1);
+  const outlines = () =>
+    [...document.querySelectorAll("svg path")].map((path) => path.outerHTML).join();
+  const linear = outlines(), scales = document.querySelectorAll(".scales button");
+  scales.forEach((button) => button.click());
+  saw.push(scales.length, linear === outlines() ? 0 : 1);
   document.body.dataset.saw = saw.join(" ");
 });
 </script>"#;
@@ -77,8 +83,11 @@ fn the_page_of_a_report_works_in_a_browser() {
     let saw = document.split_once("data-saw=\"").expect("the page ran to its end").1;
     let saw: Vec<usize> =
         saw.split_once('"').unwrap().0.split(' ').map(|number| number.parse().unwrap()).collect();
-    let [buttons, all, fewer, off, again, on, sorted] = saw[..] else { panic!("{saw:?}") };
+    let [buttons, all, fewer, off, again, on, sorted, scales, scaled] = saw[..] else {
+        panic!("{saw:?}")
+    };
     assert_eq!((buttons, off, on, sorted), (3, 1, 0, 1), "{saw:?}");
+    assert_eq!((scales, scaled), (2, 1), "axes become logarithmic: {saw:?}");
     assert!(fewer < all && again == all, "{saw:?}");
     let picture = dir.path().join("page.png");
     let shot = format!("--screenshot={}", picture.display());

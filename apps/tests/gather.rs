@@ -12,8 +12,8 @@ fn headrace(args: &[&str]) -> (u8, String, String) {
     (code, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
 }
 
-/// What does not differ between two runs of the same thing. Numbers are equal to the last digit: one
-/// that is read from a file is printed as it stood there.
+/// What does not differ between two runs of the same thing. Numbers are equal to the last digit: a
+/// number that is read from a file is printed as it stood there.
 fn lasting(text: &str) -> Vec<Value> {
     let mut all: Vec<Value> = serde_json::from_str(text).unwrap();
     for run in &mut all {

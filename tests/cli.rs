@@ -148,6 +148,7 @@ fn an_erasure_code_that_no_flow_is_far_enough_for_is_said_to_code_nothing() {
 }
 
 #[test]
+#[cfg(feature = "dpdk")]
 fn a_benchmark_of_what_there_is_not_is_refused_with_what_there_is() {
     let device = headrace(&["bench", "datapath", "--device", "net_rong", "--json"]);
     assert_eq!((device.code, device.out.as_str()), (2, ""), "{device:?}");
@@ -631,10 +632,13 @@ fn sizes_of_a_paper_are_shown_and_refused_where_frames_are_real() {
     let ran = headrace(&[&["run", &matrix][..], &sizes].concat());
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.out.contains("around payload 40 bytes, without payload 40 bytes"), "{ran:?}");
-    let ran = headrace(&[&["run", &matrix, "--world", "vdev"][..], &sizes].concat());
-    assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
-    for part in ["wire.data_overhead", "`40` by --set", "`headers`", "--world sim"] {
-        assert!(ran.err.contains(part), "{part} in {}", ran.err);
+    // Without DPDK there is no such world, and that is said first.
+    if cfg!(feature = "dpdk") {
+        let ran = headrace(&[&["run", &matrix, "--world", "vdev"][..], &sizes].concat());
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
+        for part in ["wire.data_overhead", "`40` by --set", "`headers`", "--world sim"] {
+            assert!(ran.err.contains(part), "{part} in {}", ran.err);
+        }
     }
     let ran = headrace(&["run", &matrix, "--set", "wire.control=256"]);
     assert_eq!(ran.code, 2, "{ran:?}");
@@ -649,9 +653,12 @@ fn clocks_of_simulated_hosts_are_checked_and_refused_where_clocks_are_real() {
     for clock in clocks {
         let ran = headrace(&["run", &matrix, "--set", clock]);
         assert_eq!(ran.code, 0, "{clock}: {ran:?}");
-        let ran = headrace(&["run", &matrix, "--world", "vdev", "--set", clock]);
-        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{clock}: {ran:?}");
-        assert!(ran.err.contains(clock.split('=').next().unwrap()), "{clock}: {ran:?}");
+        // Without DPDK there is no such world, and that is said first.
+        if cfg!(feature = "dpdk") {
+            let ran = headrace(&["run", &matrix, "--world", "vdev", "--set", clock]);
+            assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{clock}: {ran:?}");
+            assert!(ran.err.contains(clock.split('=').next().unwrap()), "{clock}: {ran:?}");
+        }
     }
     for wrong in ["host.offset=2s", "host.drift_ppm=10001", "host.drift_ppm=-1", "host.jitter=2ms"]
     {

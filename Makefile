@@ -89,12 +89,12 @@ bench: ## ns, instructions (with valgrind) and bytes of the core; ns a hop of th
 fuzz: ## every fuzz target for SECONDS_A_TARGET seconds
 	@set -e; for target in $(notdir $(basename $(wildcard tests/fuzz/targets/*.rs))); do \
 	  echo "== $$target"; tests/fuzz/run $$target -max_total_time=$(SECONDS_A_TARGET); done
-
 results: build ## the papers' figures into docs/results, pictures and tables; FIGURE=07 makes one, JOBS=2 at a time
 	@set -e; for file in $(FIGURES); do name=$$(basename $$file .toml); others=$$(ls $$(dirname $$file)/*.json 2>/dev/null || true); echo "== $$name" >&2; \
 	  $(HEADRACE) run $$file --out target/results/$$name --jobs $(JOBS) >target/$$name.txt || [ $$? = 1 ]; \
 	  $(HEADRACE) report target/results/$$name -o docs/results --page docs/RESULTS.md $${others:+--reference $$others}; done
+tournament: build ; $(HEADRACE) tournament --part $${PART:-tuning} --seed $(SEED) --mixes $${MIXES:-1} --scale $${SCALE:-0.5} --jobs $(JOBS) --out target/tournament/$${PART:-tuning}-$(SEED) ## every transport of the papers of Uno and SMaRTT on mixes that SEED draws; PART=checking judges settings, MIXES=1 a family, SCALE=1 is 200 MB a mix
 docs-setup: ; command -v mdbook >/dev/null || $(CARGO) install mdbook --version '^0.4' --locked ## mdbook, which make docs needs
 docs: ; mdbook build docs && $(CARGO) doc --workspace --no-deps ## docs as a site in target/book (make docs-setup once before), API documentation in target/doc
 
-.PHONY: help setup build run nic-demo sim test attack soak mutants crash check unit golden swarm system dpdk-test slurm-test vm-setup vm-test bench perf-compare fuzz results docs docs-setup
+.PHONY: help setup build run nic-demo sim test attack soak mutants crash check unit golden swarm system dpdk-test slurm-test vm-setup vm-test bench perf-compare fuzz results tournament docs docs-setup

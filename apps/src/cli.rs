@@ -11,6 +11,7 @@ use crate::gather::GatherArgs;
 use crate::generate::Order;
 use crate::list::What;
 use crate::perf::args::{Perf, Ping};
+use crate::tournament::TournamentArgs;
 use crate::why::WhyArgs;
 
 /// A userspace transport stack for AI and HPC datacentres: run a traffic matrix, in virtual time or
@@ -97,6 +98,9 @@ pub(crate) enum Command {
     Gather(GatherArgs),
     /// Explains where the time of the slowest flows of a run went, in words and numbers.
     Why(WhyArgs),
+    /// Runs transports on mixes of traffic, networks and faults that a seed draws, and ranks them:
+    /// settings are chosen on the mixes of tuning and judged on those of checking.
+    Tournament(TournamentArgs),
     /// Feeds a recorded run through the core again and says whether it decides the same, bit for
     /// bit.
     Replay {

@@ -9,6 +9,7 @@
 //! | `observe` | what the flags of a run ask to see of it |
 //! | `provenance` | what a result is of: inputs, program, machine |
 //! | `gather` | results of a sweep whose runs went apart |
+//! | `tournament` | transports on mixes that a seed draws |
 //! | `why` | where the time of flows went |
 //! | `report`, `sweep_dir` | pictures and tables of what runs left behind |
 //! | `bench` | what a segment costs on a device, beside dpdk-testpmd |
@@ -51,6 +52,7 @@ mod shell;
 mod stopwatch;
 mod sweep_dir;
 mod table;
+mod tournament;
 mod why;
 
 use std::ffi::OsString;
@@ -177,6 +179,7 @@ fn execute(
     let looks = matches!(
         command,
         Command::Run(_)
+            | Command::Tournament(_)
             | Command::Why(_)
             | Command::Perf { .. }
             | Command::Ping { .. }
@@ -200,6 +203,7 @@ fn execute(
         Command::Dci(dci_args) => dci::run(&dci_args, console),
         Command::Gather(gather_args) => gather::run(&gather_args, console),
         Command::Why(why_args) => why::run(&why_args, console),
+        Command::Tournament(tournament_args) => tournament::run(&tournament_args, args, console),
         Command::Replay { paths } => replay::run(&paths, console),
         Command::Completions { shell } => shell::completions(shell, console),
         Command::Man { dir } => shell::man(&dir, console),

@@ -118,14 +118,14 @@ fn shown(values: &[f64], digits: usize) -> String {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a count of runs")]
-fn mean(values: &[f64]) -> f64 {
+pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 /// Half the width of the interval that holds the mean with 95 %, by Student's distribution. At
 /// least two values.
 #[expect(clippy::cast_precision_loss, reason = "a count of runs")]
-fn half_width(values: &[f64]) -> f64 {
+pub(crate) fn half_width(values: &[f64]) -> f64 {
     let (mean, count) = (mean(values), values.len() as f64);
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     let deviation = (squares / (count - 1.0)).sqrt();

@@ -12,6 +12,7 @@
 //! | [`capture`] | frames in a file that Wireshark reads |
 //! | [`observe`] | what a run shows of itself while it goes on |
 //! | [`progress`] | how far a run has come, and whether it should go on |
+//! | [`tournament`] | mixes of traffic, networks and faults, drawn to compare settings |
 //! | [`series`] | samples of a run over time |
 //! | [`why`] | where the time of each flow of a simulation went |
 //! | [`measure`] | what a run leaves behind: summary, flows, samples, audit |
@@ -29,6 +30,7 @@ pub mod progress;
 pub mod scenario;
 pub mod series;
 pub mod topology;
+pub mod tournament;
 pub mod virtual_time;
 pub mod why;
 pub mod workload;

@@ -1,11 +1,12 @@
 //! Incast from two datacentres: some senders beside the receiver, some across.
 //!
-//! Source: \[uno\] sec. 5.2.1, fairness between near and far flows. Senders are drawn, all start at
-//! time zero. Near ones come first in the matrix, so that a figure can show some of each.
+//! Source: \[uno\] sec. 5.2.1, fairness between near and far flows. Senders are drawn and start at
+//! time zero. Near ones come first in the matrix, so that a figure can show some of each. Senders
+//! that start late, flows that leave early and short flows among the long ones are ours.
 
-use transport::{Bytes, HostId, Rng};
+use transport::{Bytes, Duration, HostId, Rng};
 
-use super::matrix::{FlowSpec, Matrix};
+use super::matrix::{FlowSpec, Matrix, Start};
 use super::params::{Parameter, Params};
 use super::permutation::shuffle;
 use super::two_dc::Border;
@@ -23,6 +24,16 @@ pub struct IncastTwoDc {
     pub receiver: Option<u32>,
     /// Bytes of each flow, at least 1.
     pub size: Bytes,
+    /// Each sender starts at a drawn time below this one; all at zero when it is zero.
+    pub stagger: Duration,
+    /// Every second sender sends an eighth of `size`, and leaves the others its share.
+    pub leave: bool,
+    /// Short flows to the receiver, each from a drawn host.
+    pub mice: u32,
+    /// Bytes of a short flow, at least 1.
+    pub mice_size: Bytes,
+    /// Each short flow starts at a drawn time below this one.
+    pub mice_span: Duration,
     /// The border between the datacentres.
     pub border: Border,
 }
@@ -36,6 +47,11 @@ impl IncastTwoDc {
         Parameter { name: "inter", about: "senders in the other (up to 4)" },
         Parameter { name: "receiver", about: "the host they send to (the last)" },
         Parameter { name: "size", about: "bytes of each flow (1MiB)" },
+        Parameter { name: "stagger", about: "senders start within this time (0s)" },
+        Parameter { name: "leave", about: "every second sender has an eighth of size (off)" },
+        Parameter { name: "mice", about: "short flows to the receiver from drawn hosts (0)" },
+        Parameter { name: "mice_size", about: "bytes of a short flow (16KiB)" },
+        Parameter { name: "mice_span", about: "short flows start within this time (1ms)" },
         Border::DC0_HOSTS,
     ];
 
@@ -53,6 +69,11 @@ impl IncastTwoDc {
             inter: given("inter")?,
             receiver: given("receiver")?,
             size: params.bytes("size", Bytes(1 << 20))?,
+            stagger: params.duration("stagger", Duration::ZERO)?,
+            leave: params.boolean("leave", false)?,
+            mice: params.integer("mice", 0, 0, MICE_MAX)?,
+            mice_size: params.bytes("mice_size", Bytes(16 << 10))?,
+            mice_span: params.duration("mice_span", Duration::from_ms(1))?,
             border: Border::from_params(params)?,
         })
     }
@@ -77,16 +98,34 @@ impl Workload for IncastTwoDc {
                 return Err(does_not_fit(found, &format!("fewer from {place} datacentre")));
             }
             shuffle(&mut there, rng);
-            for &src in &there[..count] {
-                matrix.push_flow(FlowSpec::new(HostId(src), HostId(receiver), self.size));
+            for (at, &src) in there[..count].iter().enumerate() {
+                let leaves = self.leave && at % 2 == 1;
+                let size = if leaves { Bytes((self.size.0 / 8).max(1)) } else { self.size };
+                let flow = FlowSpec::new(HostId(src), HostId(receiver), size);
+                matrix.push_flow(FlowSpec { start: within(self.stagger, rng), ..flow });
             }
         }
         if matrix.flows.is_empty() {
             return Err(does_not_fit("no sender".to_owned(), "at least one"));
         }
+        for _ in 0..self.mice {
+            let drawn = u32::try_from(rng.below(u64::from(nodes - 1))).unwrap_or(0);
+            let src = if drawn < receiver { drawn } else { drawn + 1 };
+            let flow = FlowSpec::new(HostId(src), HostId(receiver), self.mice_size);
+            matrix.push_flow(FlowSpec { start: within(self.mice_span, rng), ..flow });
+        }
         Ok(matrix)
     }
 }
+
+/// A drawn start below `span`, whole nanoseconds; zero, and nothing drawn, for no span.
+fn within(span: Duration, rng: &mut Rng) -> Start {
+    let ns = span.as_ps() / 1000;
+    Start::At(if ns == 0 { Duration::ZERO } else { Duration::from_ns(rng.below(ns)) })
+}
+
+/// The most short flows of one incast.
+const MICE_MAX: u32 = 1_000_000;
 
 /// Senders of each kind in the paper's mixed incast.
 //= uno#3.1
@@ -124,6 +163,29 @@ mod tests {
     fn another_seed_draws_other_senders() {
         assert_eq!(incast(&[], 1), incast(&[], 1));
         assert_ne!(incast(&[], 1), incast(&[], 2));
+    }
+
+    #[test]
+    fn late_starts_early_ends_and_short_flows_come_on_top_of_the_same_senders() {
+        let plain = incast(&[("size", "8MB")], 1).unwrap();
+        let leaving = incast(&[("size", "8MB"), ("leave", "on")], 1).unwrap();
+        let sizes: Vec<u64> = leaving.flows.iter().map(|flow| flow.size.0).collect();
+        assert_eq!(sizes[..4], [8_000_000, 1_000_000, 8_000_000, 1_000_000]);
+        let senders = |matrix: &Matrix| matrix.flows.iter().map(|f| f.src).collect::<Vec<_>>();
+        assert_eq!(senders(&plain), senders(&leaving));
+
+        let pairs = [("stagger", "2ms"), ("mice", "100"), ("receiver", "7"), ("mice_span", "1us")];
+        let matrix = incast(&pairs, 1).unwrap();
+        let start = |flow: &FlowSpec| match flow.start {
+            Start::At(at) => at,
+            Start::On(_) => unreachable!("no triggers"),
+        };
+        let (long, short) = matrix.flows.split_at(8);
+        assert!(long.iter().all(|flow| start(flow) < Duration::from_ms(2)));
+        assert!(long.iter().any(|flow| start(flow) > Duration::from_us(100)));
+        assert!(short.iter().all(|flow| start(flow) < Duration::from_us(1)));
+        assert_eq!(short.len(), 100);
+        assert!(matrix.flows.iter().all(|flow| flow.dst == HostId(7) && flow.src != HostId(7)));
     }
 
     #[test]

@@ -61,6 +61,9 @@ pub struct Policies {
     pub lb: &'static str,
 }
 
+/// How often an idle flow reminds its receiver within the patience of a session.
+const REMINDERS: u64 = 4;
+
 /// Segments of notes before anything is agreed: they fit every device.
 pub(super) const LOBBY_PAYLOAD: u16 = 1024;
 /// Messages that carry notes, beside those of the job.
@@ -151,12 +154,15 @@ impl Terms {
     }
 
     /// These terms with flows that survive `silence`, which is no shorter than what the client of
-    /// the session survives, unless the user has set another.
+    /// the session survives, and whose idle ends remind each other of them several times meanwhile,
+    /// so that a session that pauses is not taken for one whose peer is gone; unless the user has
+    /// set others.
     pub(super) fn surviving(&self, silence: Duration) -> Self {
-        let key = "loss.give_up";
         let mut terms = self.clone();
-        if terms.set.iter().all(|(set, _)| set != key) {
-            terms.set.push((key.to_owned(), format!("{}ps", silence.as_ps())));
+        for (key, time) in [("loss.give_up", silence), ("keep_alive", silence / REMINDERS)] {
+            if terms.set.iter().all(|(set, _)| set != key) {
+                terms.set.push((key.to_owned(), format!("{}ps", time.as_ps())));
+            }
         }
         terms
     }
@@ -256,6 +262,18 @@ mod tests {
         assert_eq!(give_up(Terms::default()), (patience, true));
         let set = vec![("loss.give_up".to_owned(), "2s".to_owned())];
         assert_eq!(give_up(Terms { set, ..Terms::default() }), (Duration::from_s(2), false));
+    }
+
+    #[test]
+    fn idle_flows_remind_the_peer_before_it_is_impatient_unless_another_time_is_set() {
+        let every = |set: &[(&str, &str)]| {
+            let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            let terms = Terms { set: set.collect(), ..Terms::default() };
+            terms.surviving(Duration::from_s(10)).config(1, &V4).unwrap().keep_alive
+        };
+        assert_eq!(every(&[]), Some(Duration::from_ms(2500)));
+        assert_eq!(every(&[("keep_alive", "1s")]), Some(Duration::from_s(1)));
+        assert_eq!(every(&[("keep_alive", "off")]), None);
     }
 
     #[test]

@@ -239,8 +239,9 @@ fn of_pods(rng: &mut Rng) -> Vec<Note> {
         mice_only: true,
     };
     let (receipt, standing) = (Some((epoch, arrived)), Some((Place::Host(78), total)));
-    let stamp = Some(Stamp { window: Some(epoch), behind_gap: true, late: Some(-77) });
-    let (grant_of, stamp_of) = (Some(grant), Some(Stamp { window: None, ..stamp.unwrap() }));
+    let clock = Stamp { window: Some(epoch), behind_gap: true, late: Some(-77) };
+    let stamp = Some(clock);
+    let (grant_of, stamp_of) = (Some(grant), Some(Stamp { window: None, ..clock }));
     let empty =
         Schd { term: 4, grant: None, receipt: None, standing: None, delivered: None, stamp };
     let full = Schd { grant: grant_of, receipt, standing, stamp: stamp_of, ..empty };

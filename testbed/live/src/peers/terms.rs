@@ -297,7 +297,7 @@ mod tests {
         };
         assert!(terms(|t| t.flows = 257).contains("--flows"));
         assert!(terms(|t| t.message_bytes = 0).contains("--size"));
-        assert!(terms(|t| t.cc = Some("smart".into())).contains("smartt"));
+        assert!(terms(|t| t.cc = Some("smrtt".into())).contains("smartt"));
         assert!(terms(|t| t.set = vec![("losss.rto".into(), "1".into())]).contains("loss.rto"));
         assert!(terms(|t| t.set = vec![("mtu".into(), "7".into())]).contains("mtu"));
         let port = terms(|t| t.set = vec![("udp_port".into(), "5000".into())]);

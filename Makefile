@@ -95,6 +95,6 @@ results: build ## the papers' figures into docs/results, pictures and tables; FI
 	  $(HEADRACE) report target/results/$$name -o docs/results --page docs/RESULTS.md $${others:+--reference $$others}; done
 tournament: build ; $(HEADRACE) tournament --part $${PART:-tuning} --seed $(SEED) --mixes $${MIXES:-1} --scale $${SCALE:-0.5} --jobs $(JOBS) --out target/tournament/$${PART:-tuning}-$(SEED) ## every transport of the papers of Uno and SMaRTT on mixes that SEED draws; PART=checking judges settings, MIXES=1 a family, SCALE=1 is 200 MB a mix
 docs-setup: ; command -v mdbook >/dev/null || $(CARGO) install mdbook --version '^0.4' --locked ## mdbook, which make docs needs
-docs: ; mdbook build docs && $(CARGO) doc --workspace --no-deps ## docs as a site in target/book (make docs-setup once before), API documentation in target/doc
+docs: ; $(CARGO) doc --workspace --no-deps && mdbook build docs ## API documentation in target/doc, docs as a site in target/book (make docs-setup once before)
 
 .PHONY: help setup build run nic-demo sim test attack soak mutants crash check unit golden swarm system dpdk-test slurm-test vm-setup vm-test bench perf-compare fuzz results tournament docs docs-setup

@@ -20,7 +20,7 @@ use crate::table;
 #[derive(Debug, Args)]
 pub(crate) struct GatherArgs {
     /// The directory that all parts wrote to (run --part I/N --out DIR), or those of the parts: a
-    /// run that several have is taken from the first.
+    /// run that several have is taken from the first where it was a success.
     #[arg(required = true, value_name = "DIR")]
     dirs: Vec<PathBuf>,
     /// Prints the array that `run --json` would have printed, and nothing else.
@@ -36,7 +36,10 @@ pub(crate) fn run(args: &GatherArgs, console: &mut Console<'_>) -> Result<Exit, 
     let head = head(&args.dirs)?;
     let (mut elements, mut missing) = (Vec::new(), Vec::new());
     for variant in &head.variants {
-        match args.dirs.iter().find_map(|dir| summary(dir, &variant.name)) {
+        let mut found: Vec<Value> =
+            args.dirs.iter().filter_map(|dir| summary(dir, &variant.name)).collect();
+        let best = found.iter().position(sweep_dir::is_success).unwrap_or(0);
+        match (!found.is_empty()).then(|| found.swap_remove(best)) {
             Some(summary) => elements.push((element(&variant.name, summary), points(variant))),
             None => missing.push(variant.name.as_str()),
         }
@@ -57,7 +60,7 @@ pub(crate) fn run(args: &GatherArgs, console: &mut Console<'_>) -> Result<Exit, 
     for name in &missing {
         writeln!(console.err, "missing: {name}")?;
     }
-    let all = missing.is_empty() && runs.iter().all(|run| is_success(run));
+    let all = missing.is_empty() && runs.iter().all(|run| sweep_dir::is_success(run));
     Ok(if all { Exit::Finished } else { Exit::Unfinished })
 }
 
@@ -85,15 +88,17 @@ fn head(dirs: &[PathBuf]) -> Result<SweepDir, InputError> {
     first.ok_or_else(|| InputError::new("no directory", "one at least"))
 }
 
-fn summary(dir: &Path, variant: &str) -> Option<Map<String, Value>> {
+fn summary(dir: &Path, variant: &str) -> Option<Value> {
     let bytes = fs::read(dir.join(variant).join("summary.json")).ok()?;
     serde_json::from_slice(&bytes).ok()
 }
 
 /// The element of the array that `run --json` prints.
-fn element(variant: &str, summary: Map<String, Value>) -> Value {
+fn element(variant: &str, summary: Value) -> Value {
     let mut element = Map::from_iter([("variant".to_owned(), variant.into())]);
-    element.extend(summary);
+    if let Value::Object(summary) = summary {
+        element.extend(summary);
+    }
     Value::Object(element)
 }
 
@@ -104,10 +109,4 @@ fn points(variant: &Variant) -> Vec<AxisPoint> {
     // In the order of the name.
     points.sort_by_key(|point| variant.name.find(&point.to_string()));
     points
-}
-
-fn is_success(run: &Value) -> bool {
-    run["flows"]["finished"] == run["flows"]["total"]
-        && run["audit"]["ok"] == true
-        && run.pointer("/lateness/valid") != Some(&Value::Bool(false))
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use experiments::scenario::{AxisPoint, Figure, picks};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The name of the file.
 pub(crate) const FILE: &str = "scenario.json";
@@ -24,6 +25,17 @@ pub(crate) struct SweepDir {
     /// The axes whose values are compared, where flags have several.
     #[serde(default)]
     pub(crate) compared: Option<Vec<String>>,
+}
+
+/// Whether a run's summary in JSON is of a success, as `Summary::is_success` has it.
+pub(crate) fn is_success(summary: &Value) -> bool {
+    let flows = summary.pointer("/flows/total");
+    let gone = summary.get("gone").and_then(Value::as_array);
+    flows.is_some()
+        && summary.pointer("/flows/finished") == flows
+        && summary.pointer("/audit/ok") == Some(&Value::Bool(true))
+        && summary.pointer("/lateness/valid") != Some(&Value::Bool(false))
+        && gone.is_none_or(Vec::is_empty)
 }
 
 /// The axis of seeds: runs that differ in it alone are one.

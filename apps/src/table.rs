@@ -281,7 +281,9 @@ fn bytes(bytes: &ByteCounts) -> String {
     };
     match bytes.placed.saturating_sub(bytes.delivered) {
         0 => delivered,
-        begun => format!("{delivered}, and {begun} of messages that are not whole"),
+        begun => {
+            format!("{delivered}, and {begun} of messages that name no flow yet or were sent anew")
+        }
     }
 }
 

@@ -162,7 +162,7 @@ impl Compared {
     /// A report of a transfer, `at` which it was read.
     fn add(&mut self, line: &str, at: Duration) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let ["s", "sent", gbps, "Gb/s", ..] = words[..].get(1..).unwrap_or_default() else {
+        let ["s", "sent", gbps, "Gbps", ..] = words[..].get(1..).unwrap_or_default() else {
             return;
         };
         let gbps = gbps.parse().unwrap();

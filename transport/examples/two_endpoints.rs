@@ -37,18 +37,23 @@ pub(crate) fn main() -> io::Result<()> {
                     return Ok(());
                 }
             }
-            // What the endpoint sends goes onto the wire.
-            let mut burst = Burst::with_limit(BURST);
-            host.poll_transmit(now, &mut burst);
-            for sent in burst.iter() {
-                wires[1 - at].push_back(RxSegment {
-                    hdr: sent.hdr,
-                    at: now + DELAY,
-                    from: host.host(),
-                    payload_len: sent.payload.len,
-                    ce: false,
-                    trimmed: false,
-                });
+            // What the endpoint sends goes onto the wire. A burst that is full may not be all.
+            loop {
+                let mut burst = Burst::with_limit(BURST);
+                host.poll_transmit(now, &mut burst);
+                for sent in burst.iter() {
+                    wires[1 - at].push_back(RxSegment {
+                        hdr: sent.hdr,
+                        at: now + DELAY,
+                        from: host.host(),
+                        payload_len: sent.payload.len,
+                        ce: false,
+                        trimmed: false,
+                    });
+                }
+                if burst.room() > 0 {
+                    break;
+                }
             }
         }
         // To the next instant at which anything is due.

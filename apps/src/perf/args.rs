@@ -67,7 +67,7 @@ pub(crate) struct DeviceArgs {
     #[arg(long, value_name = "psk:FILE")]
     pub(crate) security: Option<String>,
     /// Appends the keys that packets of --security are sealed and opened by to a file of mode 600,
-    /// for dissectors of captures: a reader of that file can read captured payloads.
+    /// for dissectors of captures: its reader can read captures and forge packets.
     #[arg(long, value_name = "FILE", requires = "security")]
     pub(crate) key_log: Option<PathBuf>,
     /// Seconds of silence after which the other side is given up.

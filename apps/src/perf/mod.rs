@@ -47,6 +47,7 @@ pub(crate) fn ping(what: &Ping, console: &mut Console<'_>) -> Result<Exit, Failu
 #[cfg(feature = "dpdk")]
 fn serve(args: &args::ServerArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
     let host = setup::host(&args.device, live::peers::Side::Listens)?;
+    warn_of_log(&host, args.device.quiet, console)?;
     check_environment(console)?;
     let options = live::peers::ServerOptions {
         patience: transport::Duration::from_s(args.device.patience),
@@ -71,6 +72,7 @@ fn client(
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
     let host = setup::host(&args.device, live::peers::Side::Connects)?;
+    warn_of_log(&host, args.device.quiet, console)?;
     check_environment(console)?;
     let mut shown = show::Shown::new(args.device.quiet, console.err);
     let outcome = live::peers::run(host, terms, options, &mut shown)?;
@@ -81,6 +83,20 @@ fn client(
         result.write_text(console.out)?;
     }
     Ok(if outcome.findings.is_empty() { Exit::Finished } else { Exit::Unfinished })
+}
+
+/// Says that keys are logged where the line of the device, which says so too, is left out.
+#[cfg(feature = "dpdk")]
+fn warn_of_log(
+    host: &live::peers::HostSetup,
+    quiet: bool,
+    console: &mut Console<'_>,
+) -> Result<(), Failure> {
+    let warning = host.keys.as_ref().and_then(live::peers::SharedKeys::warning);
+    if let Some(warning) = warning.filter(|_| quiet) {
+        writeln!(console.err, "{warning}")?;
+    }
+    Ok(())
 }
 
 /// Refuses to start DPDK where it would fail with an obscure message.

@@ -11,6 +11,7 @@ use experiments::plan::{Draft, Origin};
 use experiments::scenario::{AxisPoint, VARIANT};
 
 use crate::args::{RunArgs, Seeds};
+use crate::sweep_dir::CHANCE;
 
 /// One run that a command line asks for.
 pub(super) struct Choice {
@@ -105,7 +106,7 @@ fn axes(args: &RunArgs) -> Result<Vec<Axis>, InputError> {
     if let Some(Seeds(seeds)) = args.seed.clone() {
         let texts: Vec<String> = seeds.iter().map(u64::to_string).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        axes.extend(Axis::new(SEED, "--seed", &texts)?.map(|axis| {
+        axes.extend(Axis::new(CHANCE, "--seed", &texts)?.map(|axis| {
             axis.putting(move |args: &mut RunArgs, at| args.seed = Some(Seeds(vec![seeds[at]])))
         }));
     }
@@ -123,9 +124,6 @@ pub(super) fn compared(choices: &[Choice]) -> Option<Vec<String>> {
 
 /// The axis of matrices, each of which is another work.
 pub(super) const MATRIX: &str = "matrix";
-
-/// The axis of seeds, whose runs differ by chance alone.
-pub(super) const SEED: &str = "seed";
 
 /// The axis of a flag whose values stand with commas between them.
 fn listed(

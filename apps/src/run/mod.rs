@@ -49,6 +49,7 @@ pub(crate) fn run(
     if let [path] = &args.inputs[..]
         && repeat::is_manifest(path)
     {
+        expect_several(args)?;
         return repeat::run(args, console);
     }
     let mut order = Order::read(args)?;
@@ -57,11 +58,7 @@ pub(crate) fn run(
         Order::Several(sweep) => return sweep::run(&sweep, args, command_line, console),
         Order::One(experiment) => experiment,
     };
-    if args.slurm || args.part.is_some() {
-        let text = "error: --part and --slurm are for several runs, and this is one run\n  \
-                    help: leave them out";
-        return Err(Failure::CommandLine(text.to_owned()));
-    }
+    expect_several(args)?;
     if args.resume {
         let text = "error: --resume keeps runs of several, and this is one\n  help: leave it out";
         return Err(Failure::CommandLine(text.to_owned()));
@@ -102,6 +99,16 @@ pub(crate) fn run(
         None if success => Ok(Exit::Finished),
         None => Ok(Exit::Unfinished),
     }
+}
+
+/// Refuses flags that divide several runs where there is one.
+fn expect_several(args: &RunArgs) -> Result<(), Failure> {
+    if args.slurm || args.part.is_some() {
+        let text = "error: --part and --slurm are for several runs, and this is one run\n  \
+                    help: leave them out";
+        return Err(Failure::CommandLine(text.to_owned()));
+    }
+    Ok(())
 }
 
 /// Reads the keys of `--security` for every run on a real network; says where none are given.

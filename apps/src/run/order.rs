@@ -12,6 +12,7 @@ use super::axes::{self, Choice};
 use super::experiment::{Experiment, Reader, on_flag};
 use crate::args::{PartOf, RunArgs};
 use crate::failure::Failure;
+use crate::sweep_dir::CHANCE;
 
 /// The order of a command line.
 #[derive(Debug)]
@@ -76,10 +77,15 @@ impl Order {
         }
         let named = |parts: &Vec<AxisPoint>| (name_of(parts), parts.clone());
         let variants: Vec<_> = parts.iter().map(named).collect();
-        let mut chosen = Vec::new();
+        let (mut chosen, mut at) = (Vec::new(), 0);
         for (run, choice, parts) in all {
             let wanted = |wanted: &String| picks(wanted, &parts);
             if args.variant.is_empty() || args.variant.iter().any(wanted) {
+                let own = args.part.is_none_or(|part| at % part.count == part.number);
+                at += 1;
+                if !own {
+                    continue;
+                }
                 let traffic = match is_file {
                     true => &Traffic::File(choice.args.input().to_owned()),
                     false => &run.setup.traffic,
@@ -89,15 +95,10 @@ impl Order {
                 chosen.push((name_of(&parts), experiment));
             }
         }
-        if let Some(PartOf { number, count }) = args.part {
-            let all = chosen.len();
-            let mut at = 0..;
-            chosen.retain(|_| at.next().is_some_and(|at| at % count == number));
-            if chosen.is_empty() {
-                let found = format!("part {number} of {count}, and {all} runs");
-                let error = InputError::new(found, "no more parts than runs");
-                return Err(on_flag("--part", error).into());
-            }
+        if let Some(PartOf { number, count }) = args.part.filter(|_| chosen.is_empty()) {
+            let found = format!("part {number} of {count}, and {at} runs");
+            let error = InputError::new(found, "no more parts than runs");
+            return Err(on_flag("--part", error).into());
         }
         let compared = axes::compared(&choices);
         Ok(Self::Several(Sweep { name, about, figure, variants, chosen, compared }))
@@ -133,7 +134,7 @@ fn of_matrix(args: &RunArgs, choices: &[Choice]) -> Scenario {
         choices.iter().flat_map(|choice| &choice.parts).map(|part| part.axis.clone()).collect();
     let setup = Setup::of(Traffic::File(args.input().to_owned()));
     let runs = vec![Run { name: String::new(), parts: Vec::new(), setup }];
-    Scenario { name, about, figure: Figure::of_axes(&axes, axes::SEED), runs }
+    Scenario { name, about, figure: Figure::of_axes(&axes, CHANCE), runs }
 }
 
 /// What runs of `inputs` with these choices are about, as a title: by which axes they differ, and
@@ -141,7 +142,7 @@ fn of_matrix(args: &RunArgs, choices: &[Choice]) -> Scenario {
 fn described(inputs: &str, choices: &[Choice]) -> String {
     let (mut by, mut seeds) = (Vec::new(), BTreeSet::new());
     for point in choices.iter().flat_map(|choice| &choice.parts) {
-        if point.axis == axes::SEED {
+        if point.axis == CHANCE {
             seeds.insert(point.label.as_str());
         } else if point.axis != axes::MATRIX && !by.contains(&point.axis.as_str()) {
             by.push(&point.axis);

@@ -24,6 +24,7 @@ use crate::output::{OutDir, OutputError, PartFile};
 use crate::provenance::{self, COMMIT};
 use crate::replay;
 use crate::stopwatch::Stopwatch;
+use crate::sweep_dir;
 use crate::table;
 
 /// Runs `experiment` and leaves its results in `out`, if anywhere: manifest.json, flows.jsonl,
@@ -192,11 +193,7 @@ pub(super) fn kept(dir: &Path, experiment: &Experiment) -> Option<Value> {
     let now = serde_json::to_value(now).ok()?;
     let same = |key: &str| earlier.get(key) == now.get(key);
     let summary = read("summary.json").filter(|_| DECIDING.iter().all(|key| same(key)))?;
-    let flows = summary.get("flows")?;
-    let succeeded = flows.get("finished") == flows.get("total")
-        && summary.pointer("/audit/ok") == Some(&Value::Bool(true))
-        && summary.pointer("/lateness/valid") != Some(&Value::Bool(false));
-    succeeded.then_some(summary)
+    sweep_dir::is_success(&summary).then_some(summary)
 }
 
 /// What decides the results of a run in its manifest.

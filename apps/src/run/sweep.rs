@@ -15,7 +15,6 @@ use experiments::scenario::AxisPoint;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::axes::SEED;
 use super::experiment::Experiment;
 use super::order::Sweep;
 use super::results::Ran;
@@ -30,7 +29,7 @@ use crate::output::OutDir;
 use crate::progress::Silent;
 use crate::ranking;
 use crate::stopwatch::Stopwatch;
-use crate::sweep_dir::{self, SweepDir, Variant};
+use crate::sweep_dir::{self, CHANCE, SweepDir, Variant};
 use crate::table;
 
 /// One element of the array that `--json` prints.
@@ -111,6 +110,7 @@ fn batch_script(
     let words: Vec<String> = words.map(|word| quoted(&word.to_string_lossy())).collect();
     let (tasks, command) = (sweep.chosen.len(), words.join(" "));
     let dir = args.out.as_ref().map_or_else(String::new, |out| quoted(&out.to_string_lossy()));
+    let quiet = if args.quiet { "" } else { "--quiet " };
     let name: String =
         sweep.name.chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c)).collect();
     writeln!(
@@ -120,7 +120,7 @@ fn batch_script(
          #SBATCH --array=0-{}\n\
          #SBATCH --cpus-per-task=1\n\
          # When all tasks are over: headrace gather {dir}\n\
-         exec {command} --quiet --part \"${{SLURM_ARRAY_TASK_ID:?}}/{tasks}\"",
+         exec {command} {quiet}--part \"${{SLURM_ARRAY_TASK_ID:?}}/{tasks}\"",
         tasks - 1
     )?;
     Ok(Exit::Finished)
@@ -321,7 +321,7 @@ fn show(
     }
     match &sweep.compared {
         None => table::write_variants(&elements, console.out)?,
-        Some(axes) => ranking::write(&placed(sweep, &elements), axes, SEED, console.out)?,
+        Some(axes) => ranking::write(&placed(sweep, &elements), axes, CHANCE, console.out)?,
     }
     table::write_findings(&elements, console.out)?;
     let missing = sweep.chosen.len() - elements.len();

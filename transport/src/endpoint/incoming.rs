@@ -60,11 +60,13 @@ impl<S: Scheduler> Endpoint<S> {
 
     /// Whether `rx` is data that will be dropped, whatever its payload is, unless an earlier packet
     /// of the burst opens its flow: the flow is not here, and `rx` names it as this host does, or
-    /// its sender has to prove its address first. Never where packets are sealed: a trimmed one
+    /// names none, or its sender has to prove its address first. Never where packets are sealed: a trimmed one
     /// begins no flow there.
     #[must_use]
     pub fn would_refuse(&self, rx: &RxSegment) -> bool {
-        let unused = rx.hdr.dst_flow != FlowId::UNKNOWN || self.must_prove();
+        let Body::Data(data) = &rx.hdr.body else { return false };
+        let named = rx.hdr.dst_flow != FlowId::UNKNOWN;
+        let unused = named || data.open.is_none() || self.must_prove();
         unused && !self.config.sealed && self.is_strange(rx)
     }
 

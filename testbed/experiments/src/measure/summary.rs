@@ -287,8 +287,9 @@ pub struct ByteCounts {
     /// Bytes of all flows at their receivers; at the end of a run that was cut short those of
     /// messages that are not whole among them.
     pub delivered: u64,
-    /// Bytes that receivers have in their places. More than `delivered` by those of messages that
-    /// have begun without their first segment, which names the flow.
+    /// Bytes that receivers have put in their places. More than `delivered` by those of messages
+    /// that have begun without their first segment, which names the flow, and by those that came
+    /// twice since their flow was opened again.
     pub placed: u64,
 }
 

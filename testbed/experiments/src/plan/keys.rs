@@ -300,7 +300,7 @@ pub(super) fn show(draft: &Draft, key: &str) -> Option<String> {
     KEYS.iter().find(|known| known.name == key).map(|known| (known.show)(draft))
 }
 
-/// The default of a key that a preset may set, as text that sets it.
+/// The value of a key without a preset, a scenario or a flag, as text that sets it.
 pub(super) fn default_of(key: &str) -> Option<String> {
     let draft = Draft::default();
     show(&draft, key).or_else(|| policy_keys::show(&draft, key))
@@ -338,10 +338,8 @@ pub struct Listed {
 
 /// Every setting, in the order of [`all`].
 pub fn listed() -> Vec<Listed> {
-    let draft = Draft::default();
-    let own = |name: &str| KEYS.iter().find(|key| key.name == name).map(|key| (key.show)(&draft));
     let line = |(name, about): (String, String)| {
-        let default = own(&name).or_else(|| policy_keys::show(&draft, &name)).unwrap_or_default();
+        let default = default_of(&name).unwrap_or_default();
         let takes = policy_keys::takes(&name);
         Listed { name, about, default, takes }
     };

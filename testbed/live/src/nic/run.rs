@@ -298,7 +298,7 @@ impl Attendance<'_> {
         let mut polled = pollers.stop()?;
         let unwritten = observers.finish_capture(capture);
         let OngoingRun { mut control, gaps, now, clock, .. } = turn;
-        control.end(&polled);
+        control.end(&mut polled);
         let sum = counters::sum(&mut polled, clock.now());
         let mut report = report(sum, &mut polled, &control, (own, gaps, now), seen);
         // Devices go first: they hold buffers of the pool.

@@ -39,7 +39,7 @@ pub(super) fn outcome(
     pmd: Pmd,
 ) -> Outcome {
     let Ended { switch, mut control, sampler, gaps, now, mut polled, stopped, unwritten } = ended;
-    control.end(&polled);
+    control.end(&mut polled);
     let workers = counters::sum(&mut polled, now);
     let (driver, drops) = books(&switch, &workers, pmd);
     let audit = Audit::of(control.conductor(), &workers.stats, switch.network(), driver);

@@ -111,7 +111,7 @@ impl SharedKeys {
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         let path = self.log.as_ref()?.path().display();
-        Some(format!("KEYS ARE LOGGED in {path}: a reader of that file can read captured payloads"))
+        Some(format!("KEYS ARE LOGGED in {path}: its reader can read captures and forge packets"))
     }
 }
 

@@ -212,7 +212,7 @@ where
         let busy = due || taken + received + sent > 0;
         self.end_lingering(busy);
         self.io.look_after_clock(now, busy, &mut self.clock);
-        let reported: usize = self.apps.iter_mut().map(|app| app.outbox.flush(&mut app.end)).sum();
+        let reported = self.report_waiting();
         let is_full = |app: &Application| !app.outbox.is_empty() && app.end.room() == 0;
         self.counts.completions_waited += u64::from(self.apps.iter().any(is_full));
         self.clock.mark(Stage::Ring);
@@ -221,6 +221,12 @@ where
             self.measure_turn(TurnReport { now, busy, sent, waiting: [false; 3] });
         }
         Progress { busy, now, next_timer: self.core.endpoint().poll_timeout() }
+    }
+
+    /// Passes completions that wait on to the applications that have room for them, and returns how
+    /// many were passed or summed. [`Worker::poll_once`] does so; apart, it is for the end of a run.
+    pub fn report_waiting(&mut self) -> usize {
+        self.apps.iter_mut().map(|app| app.outbox.flush(&mut app.end)).sum()
     }
 
     /// Shows the meter's readers all that is counted so far; for the end of a run, since a worker

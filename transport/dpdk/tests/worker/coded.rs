@@ -185,8 +185,12 @@ fn forged(psn: u32, offset: u32, packet: u8) -> Vec<u8> {
 }
 
 /// As [`forged`], under a name of its flow at the receiver and a key.
-fn named((dst_flow, key): (FlowId, Key), psn: u32, offset: u32, packet: u8) -> Vec<u8> {
-    let body = Body::Data(Data {
+fn named(name: (FlowId, Key), psn: u32, offset: u32, packet: u8) -> Vec<u8> {
+    framed(name, data(psn, offset, packet))
+}
+
+fn data(psn: u32, offset: u32, packet: u8) -> Data {
+    Data {
         psn: Psn(psn),
         msg: MsgNo(0),
         offset,
@@ -196,8 +200,11 @@ fn named((dst_flow, key): (FlowId, Key), psn: u32, offset: u32, packet: u8) -> V
         tag: 0,
         demand: None,
         code: Coded::new(NonZeroU8::MIN, 8, 2, packet),
-    });
-    let header = Header::new(EntropyValue(7), dst_flow, body).keyed(key);
+    }
+}
+
+fn framed((dst_flow, key): (FlowId, Key), data: Data) -> Vec<u8> {
+    let header = Header::new(EntropyValue(7), dst_flow, Body::Data(data)).keyed(key);
     let addrs = Addressing::emulated(IpVersion::V4).pair(HostId(0), HostId(1)).unwrap();
     let spec = FrameSpec { addrs, ecn: Ecn::Ect0, class: TrafficClass::Data };
     let mut head = [0; 128];
@@ -251,6 +258,10 @@ fn parity_of_flows_that_are_not_here_takes_no_room_from_that_of_a_flow_that_is()
     assert_eq!(take(vec![forged(100, 0, 0)]), (0, 0, 0), "the flow is here");
     let strangers = (0..20).map(|psn| named((FlowId::new(psn, 77), Key::NONE), psn, 0, 8));
     assert_eq!(take(strangers.chain([forged(108, 0, 8)]).collect()), (1, 0, 20));
+    // Segments that name no flow and open none.
+    let nameless = |psn| Data { open: None, ..data(psn, 512, 8) };
+    let nameless = (0..20).map(|psn| framed((FlowId::UNKNOWN, Key::NONE), nameless(psn)));
+    assert_eq!(take(nameless.chain([forged(109, 0, 9)]).collect()), (2, 0, 40));
 }
 
 #[test]

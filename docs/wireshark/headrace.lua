@@ -117,7 +117,7 @@ local fields = {
    pod_layer = ProtoField.uint8("headrace.pod_layer", "Core of that switch", base.DEC),
    pod_cells = ProtoField.uint8("headrace.pod_cells", "Cells", base.DEC),
    pod_reserved = ProtoField.uint16("headrace.pod_reserved", "Reserved", base.HEX),
-   pod_late = ProtoField.uint16("headrace.pod_late", "Lateness of the last request", base.HEX),
+   pod_late = ProtoField.uint16("headrace.pod_late", "Lateness of a request three epochs before", base.HEX),
    pod_sent_in = ProtoField.uint32("headrace.pod_sent_in", "Epoch of the receipt", base.DEC),
    pod_granted_to = ProtoField.uint16("headrace.pod_granted_to", "Destination of the standing",
       base.HEX),

@@ -49,7 +49,7 @@ fn run(topology: &str, set: &[(&str, &str)], seed: u64) -> Outcome {
 
 #[test]
 fn clocks_that_start_100_us_off_and_drift_50_ppm_keep_the_pods_time_after_20_epochs() {
-    for topology in ["zeropod:8", "zeropod:16", "zeropod:8,2,2"] {
+    for topology in ["zeropod:8", "zeropod:16", "zeropod:8,2,2", "zeropod:4,2,4"] {
         for seed in 0..3 {
             let outcome = run(topology, &[], seed);
             let pods = outcome.summary.scheduler.as_ref().unwrap();

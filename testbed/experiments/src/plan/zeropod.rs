@@ -6,12 +6,13 @@ use transport::cc::CcKind;
 use transport::path::PodFacts;
 use transport::sched::SchedKind;
 use transport::sched::zeropod::Zeropod;
-use transport::wire::pod::{AGGS_MAX, LAYERS_MAX, PODS_MAX};
+use transport::wire::pod::{AGGS_MAX, LAYERS_MAX, PODS_MAX, Stamp};
 use transport::{Config, Duration, HostId, Rng};
 
 use super::{ClockSettings, Draft, RunError};
 use crate::input::InputError;
-use crate::topology::{FabricParams, FatTreeSpec};
+use crate::scenario::FaultSpec;
+use crate::topology::{FabricParams, FatTreeSpec, LinkSelector};
 
 /// Epochs that a receipt may take: a host keeps for longer what its cells were.
 const RECEIPT_MAX: u64 = 48;
@@ -82,7 +83,7 @@ pub(super) fn check(
     }
     check_pod(topology)?;
     check_parts(draft, config, fabric)?;
-    check_jitter(draft, config)?;
+    check_clocks(draft, config)?;
     check_slots(config, topology)?;
     check_cores(config, topology)
 }
@@ -200,7 +201,7 @@ fn check_parts(draft: &Draft, config: &Config, fabric: &FabricParams) -> Result<
 }
 
 /// Readings of clocks show the epoch.
-fn check_jitter(draft: &Draft, config: &Config) -> Result<(), RunError> {
+fn check_clocks(draft: &Draft, config: &Config) -> Result<(), RunError> {
     let cells = config.line_rate.time_for(config.mtu()) * config.sched_params.zeropod.cells.into();
     let most = Duration::from_ps(cells.as_ps() / 4);
     let jitter = draft.clocks.jitter;
@@ -208,6 +209,16 @@ fn check_jitter(draft: &Draft, config: &Config) -> Result<(), RunError> {
         let expected = format!("at most {most}, a quarter of what the cells of an epoch take");
         let help = "lower it, or raise sched.zeropod.cells";
         return Err(refused("sched.zeropod.clock_jitter", jitter.to_string(), expected, help));
+    }
+    // Hosts learn the time from their scheduler alone: without one their clocks drift apart.
+    let fails = |fault: &FaultSpec| matches!(fault.links, LinkSelector::Scheduler { .. });
+    if draft.clocks != ClockSettings::EXACT
+        && let Some(fault) = draft.faults.iter().find(|fault| fails(fault))
+    {
+        let expected = "exact clocks, where a scheduler fails".to_owned();
+        let help =
+            "leave out sched.zeropod.clock_offset, clock_drift and clock_jitter, or the fault";
+        return Err(refused("fault", format!("`{}`", fault.kind.name()), expected, help));
     }
     Ok(())
 }
@@ -246,6 +257,16 @@ fn check_slots(config: &Config, topology: &FatTreeSpec) -> Result<(), RunError> 
         let found = format!("epochs of {}, {receipt} to learn of an arrival", timing.epoch);
         let expected = format!("at most {RECEIPT_MAX} epochs");
         let help = "raise sched.zeropod.cells, or lower sched.zeropod.early";
+        return Err(refused("sched.zeropod.cells", found, expected, help));
+    }
+    let opens = if params.layers() > 0 { timing.core_answers_at } else { timing.answers_at };
+    let last = u16::try_from(per_tor - 1).unwrap_or(u16::MAX);
+    let comes = timing.request_behind(last, true) + timing.control_flight;
+    let by = timing.epoch * Stamp::BEHIND + opens;
+    if params.follow && comes > by {
+        let found = format!("epochs of {}, and {comes} until a request comes", timing.epoch);
+        let expected = format!("at most {by}, so that an answer says how late a request was");
+        let help = "raise sched.zeropod.cells, or leave out sched.zeropod.clock_*";
         return Err(refused("sched.zeropod.cells", found, expected, help));
     }
     debug_assert!(timing.epoch > Duration::ZERO);
@@ -297,6 +318,11 @@ mod tests {
             ),
             ("zeropod:8", &[("sched.zeropod.clock_drift", "20000")], &["clock_drift", "0..=10000"]),
             ("zeropod:8", &[("sched.zeropod.clock_offset", "2s")], &["clock_offset"]),
+            (
+                "zeropod:8,2,2",
+                &[("sched.zeropod.cells", "6"), ("sched.zeropod.clock_drift", "50")],
+                &["sched.zeropod.cells", "how late a request was", "leave out"],
+            ),
             ("zeropod:8", &[("trim", "on")], &["trim", "`on`", "do not trim"]),
             ("zeropod:8", &[("switch.qdisc", "ecn")], &["switch.qdisc", "`ecn`", "bufferless"]),
             ("zeropod:8", &[("switch.routing", "hash")], &["switch.routing", "explicit"]),

@@ -229,7 +229,10 @@ impl Relay {
         if let Some((to, rts)) = rts {
             debug_assert_eq!(rts.mice_len, 0, "found for a request without room for them");
             let delivered = port.delivered_for(to);
-            port.named = paused;
+            // A scheduler that goes is not the one that learns of it.
+            if to == port.client.seat().scheduler {
+                port.named = paused;
+            }
             let (term, epoch, update) = (rts.term, rts.epoch, rts.update);
             let rts = CoreRts { term, epoch, update, paused, delivered };
             port.ask(to, &rts, out, cx);

@@ -5,7 +5,7 @@ use super::counts::Odd;
 use super::{Zeropod, earlier};
 use crate::sched::{Answers, Arrival, Protocol, Receiving, Reported};
 use crate::segment::{Burst, PayloadRef, TxSegment};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::units::{EntropyValue, FlowId, HostId};
 use crate::wire::pod::{CellName, Place, Schd};
 use crate::wire::{Body, Header, Note};
@@ -25,7 +25,11 @@ impl Receiving for Zeropod {
         }
         if matches!(self.place_of(arrival.from), Place::Pod(_)) {
             // The name is of the way to the Core. The Core's epochs are late by as much as its
-            // cells are sooner here, and the gaps of an epoch are less than a cell.
+            // cells are sooner here, and the gaps of an epoch are less than a cell. Half of what they
+            // leave of a cell is for a clock that is behind.
+            let gaps = self.timing.control * 2 + self.timing.slot_guard;
+            let spare = self.timing.cell.saturating_sub(gaps);
+            let sent = sent + Duration::from_ps(spare.as_ps() / 2);
             let epoch = self.timing.epoch_at(sent);
             let within = sent.since(self.timing.start(epoch)).as_ps();
             let slot = within / self.timing.cell.as_ps().max(1);

@@ -60,8 +60,8 @@ impl<S: Scheduler> Endpoint<S> {
 
     /// Whether `rx` is data that will be dropped, whatever its payload is, unless an earlier packet
     /// of the burst opens its flow: the flow is not here, and `rx` names it as this host does, or
-    /// names none, or its sender has to prove its address first. Never where packets are sealed: a trimmed one
-    /// begins no flow there.
+    /// names none, or its sender has to prove its address first. Never where packets are sealed: a
+    /// trimmed one begins no flow there.
     #[must_use]
     pub fn would_refuse(&self, rx: &RxSegment) -> bool {
         let Body::Data(data) = &rx.hdr.body else { return false };

@@ -5,8 +5,8 @@
 //! least number that is not lost leads: all others connect to it ([`Say::Follow`]) and say which
 //! hosts they know to be lost and whether the run is over; it waits for them, and says to all what
 //! any of them knew ([`Say::Lead`]). A host that does not come is lost, and so is one that any
-//! other host has lost. What hosts had said to the leading host before is void, and they say it again
-//! (`ongoing_run.rs`).
+//! other host has lost. What hosts had said to the leading host before is void, and they say it
+//! again (`ongoing_run.rs`).
 //!
 //! A host reads connections to its place only once it has lost the leading host itself. So a host
 //! that alone has lost it is not answered, and ends.

@@ -223,8 +223,9 @@ where
         Progress { busy, now, next_timer: self.core.endpoint().poll_timeout() }
     }
 
-    /// Passes completions that wait on to the applications that have room for them, and returns how
-    /// many were passed or summed. [`Worker::poll_once`] does so; apart, it is for the end of a run.
+    /// Passes completions that wait on to the applications that have room for them, and returns
+    /// how many were passed or summed. [`Worker::poll_once`] does so; apart, this is for the end
+    /// of a run.
     pub fn report_waiting(&mut self) -> usize {
         self.apps.iter_mut().map(|app| app.outbox.flush(&mut app.end)).sum()
     }

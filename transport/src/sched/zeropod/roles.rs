@@ -25,8 +25,8 @@ impl Receiving for Zeropod {
         }
         if matches!(self.place_of(arrival.from), Place::Pod(_)) {
             // The name is of the way to the Core. The Core's epochs are late by as much as its
-            // cells are sooner here, and the gaps of an epoch are less than a cell. Half of what they
-            // leave of a cell is for a clock that is behind.
+            // cells are sooner here, and the gaps of an epoch are less than a cell. Half of what
+            // they leave of a cell is for a clock that is behind.
             let gaps = self.timing.control * 2 + self.timing.slot_guard;
             let spare = self.timing.cell.saturating_sub(gaps);
             let sent = sent + Duration::from_ps(spare.as_ps() / 2);

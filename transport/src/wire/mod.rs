@@ -278,8 +278,10 @@ impl Note {
     }
 }
 
-// 48 octets and the key of the flow.
+// 48 octets and the 8 of the flow's key. `ext` lies in two octets that alignment leaves beside the
+// other fields, so a header without extensions is as long as if there were none.
 const _: () = assert!(size_of::<Header>() <= 56);
+const _: () = assert!(size_of::<Header>() == size_of::<(Body, Key, FlowId, EntropyValue)>());
 
 /// Why bytes are not a Headrace packet. Each is counted by name, never a panic.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -65,14 +65,14 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Puts results side by side: what differs in their inputs, then every number.
+    /// Puts results side by side: first the differences of their inputs, then every number.
     Compare {
         /// Directories of runs, or of scenarios with variants. Values of the others are shown as
         /// multiples of those of the first, too.
         #[arg(required = true, num_args = 2.., value_name = "DIR")]
         dirs: Vec<PathBuf>,
     },
-    /// Draws what runs left behind.
+    /// Draws the results of runs.
     Report(ReportArgs),
     /// Measures the data path, side by side with dpdk-testpmd.
     Bench {

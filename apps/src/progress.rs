@@ -96,7 +96,7 @@ impl Watch for Shown<'_> {
         !interrupt::requested()
     }
 
-    /// Without a directory for results no one reads them.
+    /// Nothing reads them without a directory for results.
     fn on_samples(&mut self, samples: &mut Vec<Sample>) {
         samples.clear();
     }

@@ -407,7 +407,7 @@ mod tests {
     }
 
     params! {
-        /// Settings of nothing.
+        /// Settings for the tests.
         struct Sample {
             /// How much.
             amount: f32 = 0.5, in 0.0..=1.0;

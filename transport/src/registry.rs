@@ -68,7 +68,9 @@ pub trait Registered {
 /// A family is a trait beside the registry, on top of [`Registered`] and of the policies' trait:
 /// how a policy is built, and what has to be known of it before there is one.
 ///
-/// Other crates declare their own registries: `use transport::registry::registry;`. `make fmt`
+/// Other crates declare their own registries: `use transport::registry::registry;`. Generators of
+/// traffic and named networks, which text builds once a run, have lists of their own in
+/// `testbed/experiments`, with the reason there. `make fmt`
 /// formats the files of modules that are declared here, `cargo fmt` does not find them.
 #[doc(hidden)]
 #[macro_export]

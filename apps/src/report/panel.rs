@@ -316,8 +316,8 @@ fn value(sample: &Sample, before: Option<&Sample>, measure: &str, flow: usize) -
     }
 }
 
-/// Jain's index of what flows got: 1 when all got the same, 1 / n when one got all; `None` when
-/// none got anything.
+/// Jain's index of the flows' throughputs: 1 when all are equal, 1 / n when one flow has all;
+/// `None` when all are 0.
 fn jain(shares: impl Iterator<Item = f64>) -> Option<f64> {
     let (count, sum, squares) = shares
         .fold((0.0, 0.0, 0.0), |(n, sum, sq), share| (n + 1.0, sum + share, sq + share * share));

@@ -1,4 +1,4 @@
-//! How the links of a network hang together, for switches that run programs: which port leads back
+//! How the links of a network are connected, for switches that run programs: which port leads back
 //! along a link, which target of flights stands for a port, and which ports lead to a switch that
 //! is an end of packets.
 

@@ -72,7 +72,7 @@ impl Kernel {
     }
 
     /// Sets the first `len` bytes of each output to its sum of products. Sources and outputs have
-    /// that many.
+    /// that many bytes.
     pub(crate) fn combine(
         self,
         coefficients: &Coefficients<'_>,

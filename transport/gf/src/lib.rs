@@ -2,9 +2,9 @@
 //! sec. 4.2 for the code, \[rse\] for the field and the matrix, \[gfni\] and \[plank\] for the
 //! kernels.
 //!
-//! Which packets a block has and which of them are enough is the core's (`transport::ec`); here are
-//! the bytes. Parity is the same, byte for byte, as that of the crate `reed-solomon-erasure`, on
-//! every kernel, so ends with different processors understand each other.
+//! The core decides which packets a block has and which of them are enough (`transport::ec`); this
+//! crate computes the bytes. Parity is the same, byte for byte, as that of the crate
+//! `reed-solomon-erasure`, on every kernel, so hosts with different processors interoperate.
 //!
 //! - [`Codec::update`] adds one segment to the parity of its block while the segment is in the
 //!   cache anyway: how a sender works.

@@ -15,7 +15,7 @@ pub enum Load {
 }
 
 impl Load {
-    /// Matrices of a pod in which hosts ask by this load. Sizes are of classes drawn uniformly from
+    /// Demands of a pod whose hosts ask for this load. Sizes are of classes drawn uniformly from
     /// all that `ladder` has.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "hosts and classes are below 2^16")]

@@ -108,7 +108,7 @@ pub trait CongestionControl {
 /// The registration of a controller, in its file.
 pub trait Controller: CongestionControl + Registered {
     /// The controller of a new flow over `path`. `params` has the settings of all controllers,
-    /// because a controller that is made of others reads theirs, too.
+    /// because a controller that contains other controllers reads the settings of those, too.
     fn build(params: &CcParams, path: &Path) -> Self;
     /// The largest window that it asks for, in BDPs of its path; one packet where that is more.
     fn window_max(params: &CcParams) -> f32;

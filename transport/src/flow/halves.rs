@@ -1,5 +1,5 @@
-//! What a receiving flow has beside itself where packets carry extensions: the half of its
-//! controller, and the telemetry of its newest segment, which acknowledgements echo.
+//! State of receiving flows whose packets carry extensions: the half of the flow's controller, and
+//! the telemetry of its newest segment, which acknowledgements echo.
 //!
 //! A place is lent when the first segment with extensions arrives and taken back when the flow is
 //! at rest or forgotten: a half goes on from one message to the next. One place a flow at most,
@@ -63,7 +63,7 @@ impl Halves {
         }
     }
 
-    /// A segment of `flow` arrived, which says that it left at `sent_at`.
+    /// A segment of `flow` arrived whose header gives `sent_at` as its departure.
     pub(crate) fn on_segment(&mut self, flow: FlowId, sent_at: u32, arrival: &SegmentArrival<'_>) {
         let extensions = arrival.extensions;
         if extensions.is_some() {
@@ -82,8 +82,8 @@ impl Halves {
         (newest == of).then_some(int)
     }
 
-    /// What an acknowledgement of `flow` that is made at `now` carries, into `ext`: the report of
-    /// its half, and the telemetry `echo`.
+    /// Writes into `ext` the content of an acknowledgement of `flow` that is made at `now`: the
+    /// report of its half, and the telemetry `echo`.
     pub(crate) fn answer(
         &mut self,
         flow: FlowId,
@@ -114,7 +114,7 @@ impl Halves {
         }
     }
 
-    /// Sees to it that `flow` has a place, with the half that its sender names.
+    /// Gives `flow` a place unless it has one, with the half that its sender names.
     fn lend(&mut self, flow: FlowId, named: Option<Half>) {
         let Some(of) = self.of.get_mut(flow.index()) else { return };
         if *of != 0 {
@@ -126,7 +126,7 @@ impl Halves {
             base_rtt: self.base_rtt,
             mtu: self.mtu,
         };
-        // A half that is not known here reports nothing, and its controller has to do without.
+        // A half that is not known here reports nothing; its controller works without reports.
         let known = named.and_then(|name| Some((name, RcKind::by_number(name)?)));
         let half = known.map(|(name, kind)| (name, Rc::new(kind, &setup)));
         let place = HalfState { half, echo: None };

@@ -125,7 +125,7 @@ impl Outbox {
         Self { messages: VecDeque::with_capacity(capacity), stage: 0 }
     }
 
-    /// A message more, if there is room: each may be lost anyway.
+    /// Adds a message if there is room; without room it is lost, as any message may be.
     fn put(&mut self, to: HostId, offer: Offer) {
         if self.messages.len() < self.messages.capacity() {
             #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
@@ -200,8 +200,8 @@ impl DcPim {
         }
     }
 
-    /// Goes through all stages that have begun by `now`. Bounded: after two epochs in which nothing
-    /// was called, what was matched before is over.
+    /// Performs all stages that have begun by `now`. Bounded by the stages of two epochs: all
+    /// earlier matches are over.
     fn advance(&mut self, now: Instant) {
         if now < self.next_at {
             return;
@@ -217,7 +217,7 @@ impl DcPim {
         self.next_at = self.stages.start(self.next_stage);
     }
 
-    /// One stage; in one that is over, no source is asked.
+    /// Performs one stage. A stage that is over asks no source.
     fn go_through(&mut self, stage: u64, lasts: bool) {
         let round = stage / 2;
         if stage % 2 == 1 {
@@ -232,7 +232,7 @@ impl DcPim {
         }
     }
 
-    /// When the next stage is that has something to do.
+    /// The instant of the next stage in which this host has something to do.
     fn stage_at(&self) -> Option<Instant> {
         let grants = self.source.waits().then_some(self.next_stage | 1);
         let rounds = self.receiver.rounds_from().map(|from| {
@@ -258,12 +258,13 @@ impl DcPim {
         self.next_at = self.stages.start(self.next_stage);
         self.advance(now);
         if round > self.stages.at(now) / 2 {
-            // Its own host has not begun that round, or this one would have followed.
+            // The sender has not begun that round: otherwise this host would have followed its
+            // clock.
             return false;
         }
         match offer.step {
             MatchStep::Request if !self.source.on_request(from, *offer, round, epoch) => {
-                // Its host is behind, and follows.
+                // The sender is behind, and follows the clock of the answer.
                 self.outbox.answer(from, offer, MatchStep::Return, (0, 0));
             }
             MatchStep::Accept => self.source.on_accept(from, offer, round, &mut self.outbox),

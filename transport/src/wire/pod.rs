@@ -1,4 +1,4 @@
-//! What hosts of a pod and their scheduler say to each other, and the names of cells.
+//! Messages between the hosts of a pod and their scheduler, and the names of cells.
 //!
 //! Source: \[zeropod\] III-A, IV-B1, IV-C, IV-E. A request (RTS) and an answer (SCHD) are NOTEs of
 //! class Control. Both carry totals instead of differences, so that the next one makes up for one
@@ -27,7 +27,8 @@ pub const CELLS_MAX: u16 = 32;
 pub const AGGS_MAX: u32 = 32;
 /// Cores of an aggregation switch at most, as a cell can name them.
 pub const LAYERS_MAX: u32 = 8;
-/// Pods at most: the bits of what a Core says of those that it takes no cells for.
+/// Pods at most: a bit for each in the field of a Core's request that names the pods for which the
+/// Core takes no cells.
 pub const PODS_MAX: u32 = 32;
 /// Mice that a request has room for.
 pub const MICE_MAX: u16 = 7;
@@ -101,7 +102,7 @@ pub struct Rts {
     pub mice: [Mouse; MICE_MAX as usize],
     /// Number of `mice`, 0..=[`MICE_MAX`].
     pub mice_len: u8,
-    /// What its sender says of its clock; `None` where clocks are exact.
+    /// The state of its sender's clock; `None` where clocks are exact.
     pub clock: Option<ClockState>,
 }
 

@@ -1,4 +1,4 @@
-//! Completion times of collectives, and what hosts of DCsim counted.
+//! Completion times of collectives, and the counts of DCsim's hosts.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ pub fn utilisation(plan: &Plan, stats: &Stats, completion_us: Option<f64>) -> Op
     (us > 0.0).then(|| bits / capacity(us))
 }
 
-/// What hosts of DCsim counted and measured.
+/// Counts and times of DCsim's hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DcSimResult {
     /// Delay between a SIM and its DATA.
@@ -121,7 +121,7 @@ pub struct Sims {
     pub timed_out: u64,
     /// Answered in time, with nothing to be sent any more.
     pub wasted: u64,
-    /// Answers to nothing that was sent.
+    /// Answers to SIMs that were never sent.
     pub forged: u64,
 }
 

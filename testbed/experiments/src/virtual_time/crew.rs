@@ -18,7 +18,7 @@ use std::thread;
 use super::part::{Part, Span};
 use crate::plan::RunError;
 
-/// The parts of a run, and who runs them.
+/// The parts of a run, and the orders for the threads that run them.
 pub(super) struct Crew<'a, 'p> {
     parts: &'p [Mutex<Part<'a>>],
     /// The window to run; `None` when there is none any more.

@@ -43,7 +43,7 @@ impl<'p> NamedLinks<'p> {
     }
 }
 
-/// What held the flow up, in a sentence or two.
+/// The causes of the flow's delay, in a sentence or two.
 pub(super) fn sentence(why: &FlowWhy) -> String {
     let Some(fct) = why.fct_ps else { return unfinished(why) };
     let mut parts: Vec<(TimePart, u64)> =
@@ -65,7 +65,7 @@ pub(super) fn sentence(why: &FlowWhy) -> String {
     text
 }
 
-/// What else uses the link that held a flow up.
+/// The other traffic on the link that delayed a flow most.
 fn shared(bottleneck: &Bottleneck, fct: u64) -> String {
     let Bottleneck { link, to, flows, busy_ps, own_ps } = bottleneck;
     let share = |ps: u64| ps.saturating_mul(100).checked_div(fct).unwrap_or(0);
@@ -93,7 +93,7 @@ fn unfinished(why: &FlowWhy) -> String {
     }
 }
 
-/// What a part is, with its cause.
+/// The description of a part of the time, with its cause.
 fn clause(why: &FlowWhy, part: TimePart) -> String {
     match part {
         TimePart::Path => "was the way of its last packet and back, without queues".to_owned(),

@@ -42,8 +42,8 @@ impl Network {
         Ok(())
     }
 
-    /// Lets the switches of which all ports are among `ports` crash, if that is the fault; returns
-    /// what it is for their links.
+    /// If the fault is a crash, schedules it for each switch that has all of its ports among
+    /// `ports`; returns the fault as it acts on their links.
     fn crash(&mut self, ports: &[PortId], spec: FaultSpec) -> FaultSpec {
         if spec.kind != FaultKind::Crash {
             return spec;

@@ -229,7 +229,7 @@ impl Relay {
         if let Some((to, rts)) = rts {
             debug_assert_eq!(rts.mice_len, 0, "found for a request without room for them");
             let delivered = port.delivered_for(to);
-            // A scheduler that goes is not the one that learns of it.
+            // A request to a scheduler that is being left does not inform the present one.
             if to == port.client.seat().scheduler {
                 port.named = paused;
             }
@@ -244,7 +244,7 @@ impl Relay {
         }
     }
 
-    /// The schedulers of pods say which cells have been delivered there.
+    /// Takes in the reports of the schedulers of pods on cells that have been delivered there.
     fn take_reported(&mut self, pod: usize, now: Instant) {
         while let Some(reported) = self.ports[pod].client.next_reported() {
             for bit in (0..64).filter(|bit| reported.arrived >> bit & 1 == 1) {
@@ -267,7 +267,7 @@ impl Relay {
 }
 
 impl Port {
-    /// So many cells wait for a host.
+    /// The number of cells that wait for a host.
     fn wait(&mut self, host: u32, cells: usize, now: Instant) {
         let backlog = Backlog { sendable: Bytes(1), segments: cells as u64, ..Backlog::default() };
         self.client.on_backlog(flow(host), &backlog, now);
@@ -287,7 +287,7 @@ impl Port {
         Some(packet)
     }
 
-    /// Whether a request has to say more than what is asked for.
+    /// Whether a request has to carry more than demands.
     fn reports(&self, paused: u32) -> bool {
         paused != 0 || self.named != paused || !self.delivered.is_empty()
     }

@@ -23,7 +23,7 @@ params! {
     /// Settings of [`Bufferless`].
     pub struct BufferlessParams {
         /// Whether packets may meet, because clocks of hosts are off by more than a guard: they are
-        /// then lost as clock_collision; on where a run's clocks are.
+        /// then lost as clock_collision; on where clocks of a run are off.
         loose: bool = false;
     }
 }

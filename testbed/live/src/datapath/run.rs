@@ -33,7 +33,7 @@ use crate::workers::observers::Observers;
 /// The case that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// Over which device.
+    /// The device.
     pub device: Device,
     /// Payload bytes of a segment.
     pub segment_bytes: u16,
@@ -389,7 +389,8 @@ impl Bench {
         Ok(rig)
     }
 
-    /// Lets those look at `worker` who asked, and a meter when it is to be observed.
+    /// Attaches to `worker` the observers that were asked for, and a meter when the case is to be
+    /// observed.
     fn look_at(&self, worker: &mut MeasuredWorker, config: &Config, way: Way) {
         let named = (HostId(0), config.msgs_max);
         self.observers.look_at(worker, named, (config.line_rate, TimeScale::REAL));

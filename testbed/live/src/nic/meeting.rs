@@ -1,9 +1,9 @@
 //! The connections of a run's hosts: a star of TCP connections around the first host.
 //!
 //! Rounds ([`Meeting::gather`]) are the only meeting points: every host gives its part, the first
-//! host collects them and passes them to all. A host that cannot go on says why; a host that is
-//! notified of it, or misses another, ends with that host's name. So no host waits for one that is
-//! gone.
+//! host collects them and passes them to all. A host that cannot go on sends the reason. A host
+//! that receives it, or that has lost another host, ends with an error that names that host. So no
+//! host waits for one that is gone.
 //!
 //! Once flows have begun, a host that fails is lost, and the others go on: the leading host, which
 //! is the first one at the start, ends its connection, notifies the others, and gives its part of
@@ -42,7 +42,7 @@ pub(super) struct Meeting {
     pub(super) inbox: Receiver<(u32, FromPeer)>,
     /// The other end of `inbox`.
     pub(super) into_inbox: Sender<(u32, FromPeer)>,
-    /// Came before it was asked for.
+    /// Messages that came before they were asked for.
     pub(super) early: VecDeque<(u32, Say)>,
     /// Whether flows have begun.
     pub(super) running: bool,
@@ -66,7 +66,7 @@ const CLOCK_ASKS: u32 = 32;
 
 impl Meeting {
     /// Connects host `hello.host` with the others, for as long as `patience`; `going_on` fails when
-    /// the user has had enough.
+    /// the user ends the run.
     ///
     /// # Errors
     /// [`RunError::Peer`] names a host that did not come.

@@ -23,7 +23,7 @@ use super::terms::Terms;
 use super::{SessionEvent, SessionMonitor};
 use crate::workers::counters;
 
-/// How a server serves.
+/// The terms on which a server serves.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerOptions {
     /// Silence after which a client is given up.

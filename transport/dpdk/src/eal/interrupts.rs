@@ -3,8 +3,8 @@
 //! Source: DPDK 22.11, `memif_disconnect`: when a memif peer goes away, the driver unmaps the
 //! shared rings on the interrupt thread, although a worker may be polling them at that moment. A
 //! worker whose peer may be killed at any time holds that thread in a callback of its own, and lets
-//! it do what has come up only between two polls. It does so when nothing has been received for a
-//! while: a peer that is gone sends nothing, so what there is to do then is not kept waiting.
+//! it do its pending work only between two polls. It does so when nothing has been received for a
+//! while: a peer that is gone sends nothing, so the work for its end does not wait long.
 //!
 //! One hold at a time in a process; a second one waits for nothing and holds nothing.
 
@@ -19,11 +19,11 @@ use crate::eal::{self, Eal};
 #[derive(Debug)]
 pub struct InterruptHold {
     eal: Eal,
-    /// Whether it is this hold's doing.
+    /// Whether this hold has stopped the thread.
     held: bool,
 }
 
-/// How far the interrupt thread is from standing still.
+/// The state of the interrupt thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum HoldState {
     /// The thread runs.
@@ -32,7 +32,7 @@ enum HoldState {
     Asked,
     /// The thread is held in the callback.
     Held,
-    /// The thread is let go, and still in the callback.
+    /// The thread is released, and still in the callback.
     Leaving,
 }
 
@@ -106,7 +106,7 @@ impl Drop for InterruptHold {
 }
 
 /// Waits until the interrupt thread is out of the callback of a hold that was released. An alarm
-/// that is due before would be run right there, and nothing else would ever be.
+/// that is due before then would run inside that callback, which would then never end.
 fn wait_until_it_has_left() {
     let leaving = |state: &mut HoldState| *state == HoldState::Leaving;
     drop(CHANGED.wait_timeout_while(lock(), PATIENCE, leaving));

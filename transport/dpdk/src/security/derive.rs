@@ -1,4 +1,4 @@
-//! The key of one flow in one direction, out of a shared key and what a frame says of itself.
+//! The key of one flow in one direction, derived from a shared key and fields of the frame.
 //!
 //! HKDF-SHA256 of the shared key; the information is mode, both addresses, the flow's key and the
 //! start of the derived key, so the two directions of a flow never have one key, and a frame whose

@@ -8,8 +8,9 @@
 //! A [`Board`] is the memory between a worker and its readers: counters and histograms, atomics
 //! with one writer, so that a worker stores and never waits. Histograms are counted where they lie;
 //! the worker's counters stay its own and are copied to the board every few milliseconds, as one
-//! picture (a sequence number makes a reader read again). What there is, and by which name, is
-//! in [`catalogue`]; docs/TELEMETRY.md lists it. A worker without a meter pays a branch a burst.
+//! picture (a sequence number makes a reader read again). The names of all counters and histograms
+//! are in [`catalogue`], and docs/TELEMETRY.md lists them. A worker without a meter executes one
+//! branch a burst for them.
 //!
 //! Times are network time. Nothing here reads a clock or opens a device.
 
@@ -111,7 +112,7 @@ impl Board {
         &self.histograms[name as usize]
     }
 
-    /// All counters as of one instant, in the order of [`COUNTERS`]. Reads again while the worker
+    /// All counters of one instant, in the order of [`COUNTERS`]. Reads again while the worker
     /// writes, which takes it some 100 ns every few milliseconds.
     #[must_use]
     pub fn counters(&self) -> [u64; COUNTERS.len()] {
@@ -124,7 +125,7 @@ impl Board {
                 return values;
             }
             attempts = attempts.wrapping_add(1);
-            // A worker that lost its core while it wrote needs one to go on.
+            // A worker that lost its core in the middle of a write needs a core to finish.
             if attempts.is_multiple_of(READS_A_TURN) { yield_now() } else { spin_loop() }
         }
     }

@@ -7,7 +7,7 @@
 //!
 //! It sends before it receives, so that an application is notified of a message before the worker
 //! spends time on acknowledging it, and an answer leaves in one burst with the acknowledgement.
-//! What the last turn owes, [`Worker::into_io`] sends.
+//! [`Worker::into_io`] sends the answers of the last turn.
 //!
 //! Payload that the application has put in a region is attached to frames where the device takes
 //! chains, and such a message is reported as over only when the device is done with its memory. All

@@ -169,14 +169,15 @@ impl Sender {
             return;
         }
         if account.data() == 0 {
-            // What was lost of probes that nothing waited for says nothing of the peer now.
+            // No segment waited for these probes, so their loss says nothing about the peer.
             account.end_silence();
         }
         let before = account.waiting;
         account.waiting = u32::try_from(backlog.segments).unwrap_or(u32::MAX);
         account.sendable = backlog.sendable > Bytes::ZERO;
         if void && account.waiting > 0 {
-            // Messages or segments wait for earlier ones to be acknowledged: so do their SIMs.
+            // Messages or segments wait until earlier ones are acknowledged, and their SIMs wait
+            // with them.
             account.sendable = false;
             account.limit = 1;
         }

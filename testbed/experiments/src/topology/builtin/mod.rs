@@ -35,6 +35,9 @@ impl Network {
 }
 
 /// Registers the networks of files: a line declares the module and takes `NETWORKS` from it.
+///
+/// `registry!` does not fit: networks are values without methods, several to a file, and their
+/// parameters follow the name.
 macro_rules! networks {
     ($($module:ident,)+) => {
         $(mod $module;)+

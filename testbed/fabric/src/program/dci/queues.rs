@@ -36,7 +36,8 @@ pub(super) struct Limits {
     pub(super) span: Duration,
     /// RTT_D: the least time between two credits.
     pub(super) rtt: Duration,
-    /// What leaves under one credit, in what the rate sends in RTT_D; 0: any number of bytes.
+    /// Bytes that may leave under one credit, as a multiple of the bytes that the rate sends in
+    /// RTT_D; 0: any number.
     pub(super) clock: f32,
     /// Bytes that leave under one credit however low the rate is.
     pub(super) allowance_least: u64,
@@ -193,7 +194,8 @@ impl Queues {
 
     /// The receiver of the flow of `key` has sent `credit` with a rate for its queue. Returns the
     /// port of the queue; `None` when there is no queue, or the credit is older than the one that
-    /// it has. What is left of the pace of a lower rate does not outlast a packet at this one.
+    /// it has. A wait that remains from a lower rate is cut to the time of a packet at the new
+    /// rate.
     pub(super) fn advise(
         &mut self,
         key: Key,

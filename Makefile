@@ -27,14 +27,14 @@ build: ## the headrace command, optimised
 	$(CARGO) build --release -p headrace
 
 run: build ## the quick start: every matrix of testbed/scenarios/quickstart through DPDK virtual devices
-	@set -e; for matrix in $(MATRICES); do echo "== $$matrix"; $(HEADRACE) run $$matrix --world vdev; done
+	$(HEADRACE) run $(MATRICES) --world vdev
 
 nic-demo: build ## two hosts of the nic world on this machine: two processes, shared memory as their network
 	@$(HEADRACE) run docs/nic/pair.cm --world nic --hosts docs/nic/hosts.toml --host b --quiet >/dev/null & \
 	  $(HEADRACE) run docs/nic/pair.cm --world nic --hosts docs/nic/hosts.toml --host a
 
 sim: build ## the same matrices in virtual time
-	@set -e; for matrix in $(MATRICES); do echo "== $$matrix"; $(HEADRACE) run $$matrix --world sim; done
+	$(HEADRACE) run $(MATRICES) --world sim
 
 test: ## everything, step by step with durations
 	@set -e; for step in $(TESTS); do echo "== $$step"; from=$$(date +%s); \
@@ -74,8 +74,7 @@ mutants: ; tests/mutants/run --shard $${SHARD:-0/1} ## cargo-mutants, installed 
 crash: ## processes killed 50 times at random instants, stopped for 1, 12 and 60 s, links that flap, full disks (root)
 	CRASHES=50 STALLS=1,12,60 $(SYSTEM) --test processes -- killed still link full little reader && CRASHES=50 STALLS=1,12,60 $(SYSTEM) --test nic -- killed first_host link
 slurm-test: build ; tests/slurm/run ## a sweep as a job array of Slurm's own daemons on this machine, gathered, beside one command (root)
-vm-setup: ## what vm-test needs: qemu, busybox, cpio, and a kernel that is unpacked, not installed
-	tests/vm/setup
+vm-setup: ; tests/vm/setup ## what vm-test needs: qemu, busybox, cpio, and a kernel that is unpacked, not installed
 vm-test: ; tests/vm/test ## two workers at emulated PCI network cards of a virtual machine: the drivers of real ones
 perf-compare: build ## throughput and round trips between two network namespaces beside iperf3 and fi_pingpong (root)
 	tests/compare/run
@@ -94,7 +93,8 @@ results: build ## the papers' figures into docs/results, pictures and tables; FI
 	  $(HEADRACE) run $$file --out target/results/$$name --jobs $(JOBS) >target/$$name.txt || [ $$? = 1 ]; \
 	  $(HEADRACE) report target/results/$$name -o docs/results --page docs/RESULTS.md $${others:+--reference $$others}; done
 tournament: build ; $(HEADRACE) tournament --part $${PART:-tuning} --seed $(SEED) --mixes $${MIXES:-1} --scale $${SCALE:-0.5} --jobs $(JOBS) --out target/tournament/$${PART:-tuning}-$(SEED) ## every transport of the papers of Uno and SMaRTT on mixes that SEED draws; PART=checking judges settings, MIXES=1 a family, SCALE=1 is 200 MB a mix
-docs-setup: ; command -v mdbook >/dev/null || $(CARGO) install mdbook --version '^0.4' --locked ## mdbook, which make docs needs
+docs-setup: ; command -v mdbook >/dev/null || $(CARGO) install mdbook --version '^0.5' --locked ## mdbook, which make docs needs
 docs: ; $(CARGO) doc --workspace --no-deps && mdbook build docs ## API documentation in target/doc, docs as a site in target/book (make docs-setup once before)
+docs-test: build ; DOCUMENTED=whole HEADRACE=$(HEADRACE) $(CARGO) test -p headrace --test documented -- --nocapture ## every command of README.md and docs, as it stands (make test runs a sample)
 
-.PHONY: help setup build run nic-demo sim test attack soak mutants crash check unit golden swarm system dpdk-test slurm-test vm-setup vm-test bench perf-compare fuzz results tournament docs docs-setup
+.PHONY: help setup build run nic-demo sim test attack soak mutants crash check unit golden swarm system dpdk-test slurm-test vm-setup vm-test bench perf-compare fuzz results tournament docs docs-setup docs-test

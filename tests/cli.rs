@@ -233,8 +233,10 @@ fn malformed_inputs_end_with_two_and_name_the_place() {
 fn unknown_names_suggest_the_nearest() {
     let dir = Dir::new();
     let matrix = dir.matrix();
-    let cases: [(&[&str], &str); 9] = [
-        (&["--transport", "smart"], "smartt"),
+    let cases: [(&[&str], &str); 11] = [
+        (&["--transport", "smrtt"], "did you mean `smartt`?"),
+        (&["--transport", "smart"], "several names begin so: smartt, smartt-paper"),
+        (&["--set", "lb.reps.x=3"], "known: lb.paths"),
         (&["--cc", "fixd"], "fixed"),
         (&["--lb", "resp"], "reps"),
         (&["--topo", "ft1024-1so"], "ft1024-1os"),
@@ -249,7 +251,16 @@ fn unknown_names_suggest_the_nearest() {
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{flags:?}: {ran:?}");
         assert!(ran.err.contains(suggestion), "{flags:?}: {ran:?}");
         assert!(ran.err.contains(flags[0]), "{flags:?}: {ran:?}");
+        assert!(ran.err.len() < 500, "{flags:?}: {ran:?}");
     }
+    for (set, help) in
+        [("strange=1", "headrace list settings has all"), ("nothing.x=1", "list settings")]
+    {
+        let ran = headrace(&["run", matrix.as_str(), "--set", set]);
+        assert!(ran.code == 2 && ran.err.contains(help) && ran.err.len() < 500, "{ran:?}");
+    }
+    let command = headrace(&["rnu"]);
+    assert!(command.code == 2 && command.err.contains("tip: `run`?"), "{command:?}");
     let gone = headrace(&["run", "incast-15to2"]);
     assert_eq!(gone.code, 2);
     assert!(gone.err.contains("did you mean `incast-15to1`"), "{gone:?}");
@@ -300,6 +311,30 @@ fn every_generator_writes_a_matrix_that_reads_back() {
         let late = |flow: &FlowSpec| !matches!(flow.start, Start::At(at) if at < offset);
         assert!(file.matrix.flows.iter().all(late), "{}", generator.name);
     }
+}
+
+#[test]
+fn gigabytes_are_announced_before_they_are_written() {
+    struct Closed(u64);
+    impl std::io::Write for Closed {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len() as u64;
+            if self.0 > 1 << 20 {
+                Err(std::io::ErrorKind::BrokenPipe.into())
+            } else {
+                Ok(bytes.len())
+            }
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let (mut out, mut err) = (Closed(0), Vec::new());
+    let line = "headrace gen all-to-all --hosts 4096 -o -".split(' ').map(Into::into);
+    headrace::main_with(line, &mut out, &mut err);
+    let err = String::from_utf8(err).unwrap();
+    assert!(err.starts_with("warning: about 1.3 GB of text"), "{err}");
+    assert!(out.0 > 1 << 20, "{} bytes", out.0);
 }
 
 #[test]
@@ -702,6 +737,11 @@ fn flags_that_change_nothing_are_named() {
         (&["--set", "ec.base_rtt_min=0us"], "`ec.base_rtt_min`, which no policy"),
         (&["--set", "switch.phantom.drain=0.5"], "`switch.phantom.drain`, which no policy"),
         (&["--set", "dci.queues=7"], "`dci.queues`, which no policy"),
+        (&["--set", "sched.dcsim.recycle=4"], "`sched.dcsim.recycle`, which no policy"),
+        (&["--set", "rc.mlcc.theta=1ms"], "`rc.mlcc.theta`, which no policy"),
+        (&["--set", "switch.pfc.alpha=1"], "`switch.pfc.alpha`, which no policy"),
+        (&["--set", "switch.detection=1ms"], "`switch.detection`, in a network whose links"),
+        (&["--set", "sampling.interval=1us"], "`sampling.interval`, of samples that no file"),
         (&["--set", "switch.border_queue=9MB"], "`switch.border_queue`, in a network without"),
         (&["--set", "switch.border_qdisc=ecn"], "`switch.border_qdisc`, in a network without"),
         (

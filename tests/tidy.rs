@@ -65,6 +65,8 @@ fn citations_lead_to_the_list_of_papers() {
 fn crates_depend_inward() {
     let manifest = |path: &str| path == "Cargo.toml" || path.ends_with("/Cargo.toml");
     apply(manifest, |file| deps::check(&file.path, &file.text));
+    let files = files();
+    apply(manifest, |file| deps::unused(&file.path, &file.text, &files));
 }
 
 #[test]

@@ -1,12 +1,17 @@
 //! `headrace gather`: the results of a sweep whose runs went apart, as jobs of a scheduler, put
 //! together as one command would have shown them.
 
+mod pieces;
+
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use experiments::input::InputError;
 use experiments::scenario::AxisPoint;
+use pieces::Piece;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::console::Console;
@@ -31,19 +36,30 @@ pub(crate) struct GatherArgs {
 /// Shows the results of all parts; names the runs that have none yet.
 ///
 /// # Errors
-/// When a directory is none of a sweep, or the directories are of different ones.
+/// When a directory is none of a sweep, or the directories, or runs in them, are of different ones.
 pub(crate) fn run(args: &GatherArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
     let head = head(&args.dirs)?;
-    let (mut elements, mut missing) = (Vec::new(), Vec::new());
+    let (mut elements, mut missing, mut pieces) = (Vec::new(), Vec::new(), Vec::new());
     for variant in &head.variants {
-        let mut found: Vec<Value> =
-            args.dirs.iter().filter_map(|dir| summary(dir, &variant.name)).collect();
+        let mut found = Vec::new();
+        let mut damaged = None;
+        for dir in &args.dirs {
+            match piece(dir, variant) {
+                Ok(Some((summary, piece))) => {
+                    found.push(summary);
+                    pieces.push(piece);
+                }
+                Ok(None) => {}
+                Err(error) => damaged = Some(error),
+            }
+        }
         let best = found.iter().position(sweep_dir::is_success).unwrap_or(0);
         match (!found.is_empty()).then(|| found.swap_remove(best)) {
             Some(summary) => elements.push((element(&variant.name, summary), points(variant))),
-            None => missing.push(variant.name.as_str()),
+            None => missing.push((variant.name.as_str(), damaged)),
         }
     }
+    pieces::check(&pieces)?;
     let runs: Vec<&Value> = elements.iter().map(|(element, _)| element).collect();
     if args.json {
         serde_json::to_writer_pretty(&mut *console.out, &runs).map_err(std::io::Error::from)?;
@@ -55,10 +71,14 @@ pub(crate) fn run(args: &GatherArgs, console: &mut Console<'_>) -> Result<Exit, 
             Some(axes) => ranking::write(&placed, axes, CHANCE, console.out)?,
             None => table::write_variants(&runs, console.out)?,
         }
+        table::write_origins(&runs, console.out)?;
         table::write_findings(&runs, console.out)?;
     }
-    for name in &missing {
-        writeln!(console.err, "missing: {name}")?;
+    for (name, damaged) in &missing {
+        match damaged {
+            None => writeln!(console.err, "missing: {name}")?,
+            Some(error) => writeln!(console.err, "missing: {name}: {error}")?,
+        }
     }
     let all = missing.is_empty() && runs.iter().all(|run| sweep_dir::is_success(run));
     Ok(if all { Exit::Finished } else { Exit::Unfinished })
@@ -69,12 +89,7 @@ fn head(dirs: &[PathBuf]) -> Result<SweepDir, InputError> {
     let mut first: Option<SweepDir> = None;
     for dir in dirs {
         let name = dir.display().to_string();
-        let read = fs::read(dir.join(sweep_dir::FILE)).ok();
-        let head = read.and_then(|bytes| serde_json::from_slice::<SweepDir>(&bytes).ok());
-        let Some(head) = head else {
-            let error = InputError::new("no scenario.json", "the directory of several runs");
-            return Err(error.at(&name, 0, 0).help("headrace run ... --part I/N --out DIR"));
-        };
+        let head = sweep_of(dir)?;
         match &first {
             None => first = Some(head),
             Some(known) if *known == head => {}
@@ -88,9 +103,49 @@ fn head(dirs: &[PathBuf]) -> Result<SweepDir, InputError> {
     first.ok_or_else(|| InputError::new("no directory", "one at least"))
 }
 
-fn summary(dir: &Path, variant: &str) -> Option<Value> {
-    let bytes = fs::read(dir.join(variant).join("summary.json")).ok()?;
-    serde_json::from_slice(&bytes).ok()
+/// The description in the directory of a sweep.
+fn sweep_of(dir: &Path) -> Result<SweepDir, InputError> {
+    let path = dir.join(sweep_dir::FILE);
+    let name = path.display().to_string();
+    let bytes = fs::read(&path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => {
+            let error = InputError::new("no scenario.json", "the directory of several runs");
+            let help = "headrace run ... --part I/N --out DIR";
+            error.at(&dir.display().to_string(), 0, 0).help(help)
+        }
+        _ => InputError::io(&name, &error),
+    })?;
+    serde_json::from_slice(&bytes).map_err(|error| {
+        let found = format!("a damaged scenario.json ({error})");
+        let error = InputError::new(found, "the description that every part of a sweep writes");
+        error.at(&name, 0, 0).help("copy it again, or run a part again: that writes it anew")
+    })
+}
+
+/// The summary and the manifest of a run in the directory of its sweep; `None` where it has not
+/// ended there.
+///
+/// # Errors
+/// When one of the files is damaged, or has no other beside it.
+fn piece(dir: &Path, variant: &Variant) -> Result<Option<(Value, Piece)>, InputError> {
+    let dir = dir.join(&variant.name);
+    if !dir.join("summary.json").exists() {
+        return Ok(None);
+    }
+    let manifest = dir.join("manifest.json");
+    let piece = Piece { of: manifest.clone(), parts: points(variant), manifest: json(&manifest)? };
+    Ok(Some((json(&dir.join("summary.json"))?, piece)))
+}
+
+/// A file that a run left behind.
+fn json<T: DeserializeOwned>(path: &Path) -> Result<T, InputError> {
+    let name = path.display().to_string();
+    let bytes = fs::read(path).map_err(|error| InputError::io(&name, &error))?;
+    serde_json::from_slice(&bytes).map_err(|error| {
+        let found = format!("something else ({error})");
+        let error = InputError::new(found, "what headrace run --out writes");
+        error.at(&name, 0, 0).help("copy it again, or run its part again")
+    })
 }
 
 /// The element of the array that `run --json` prints.

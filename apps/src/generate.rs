@@ -4,14 +4,17 @@
 //! without a line here. A few spellings with a unit in the flag's name (`--duration-us`) stand
 //! beside them.
 
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, Args, FromArgMatches, value_parser};
-use experiments::input::InputError;
+use experiments::input::{InputError, is_standard_input};
 use experiments::workload::by_name;
 use experiments::workload::cm::StartUnit;
 use experiments::workload::matrix::{HOSTS_MAX, Start};
-use experiments::workload::{GENERATORS, Generator, Matrix, Parameter, Params, check, cm_write};
+use experiments::workload::{
+    GENERATORS, Generator, Matrix, Parameter, Params, Workload, check, cm_write, stream,
+};
 use transport::{Duration, Rng};
 
 use crate::console::Console;
@@ -49,8 +52,28 @@ pub(crate) fn rng(seed: u64) -> Rng {
 /// # Errors
 /// When the parameters do not fit, or the file cannot be written.
 pub(crate) fn run(order: &Order, console: &mut Console<'_>) -> Result<Exit, Failure> {
-    let matrix = make(order)?;
-    let bytes = (matrix.flows.len() as u64).saturating_mul(LINE_BYTES);
+    let pairs = order.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let workload = by_name(&order.workload, &Params::from_pairs(pairs))?;
+    let Some(streamed) = workload.streamed() else {
+        let matrix = make(&*workload, order)?;
+        let flows = matrix.flows.len() as u64;
+        return write(order, flows, console, &|out| cm_write::write(&matrix, StartUnit::Us, out));
+    };
+    let (hosts, rng) = (order.hosts, rng(order.seed));
+    let counts = stream::count(streamed, hosts, &rng)?;
+    write(order, counts.flows, console, &|out| {
+        stream::write((streamed, counts), (hosts, &rng), order.start, out)
+    })
+}
+
+/// Writes a matrix by `fill` to its file or to standard output; a warning comes before gigabytes.
+fn write(
+    order: &Order,
+    flows: u64,
+    console: &mut Console<'_>,
+    fill: &dyn Fn(&mut dyn Write) -> io::Result<()>,
+) -> Result<Exit, Failure> {
+    let bytes = flows.saturating_mul(LINE_BYTES);
     if bytes >= WARN_BYTES {
         #[expect(clippy::cast_precision_loss, reason = "a display; 53 bits are plenty")]
         let size = table::size(bytes as f64);
@@ -59,25 +82,22 @@ pub(crate) fn run(order: &Order, console: &mut Console<'_>) -> Result<Exit, Fail
             "warning: about {size} of text; `| zstd > FILE.cm.zst` keeps it small, as run reads"
         )?;
     }
-    match &order.output {
-        None => cm_write::write(&matrix, StartUnit::Us, &mut *console.out)?,
+    match order.output.as_deref().filter(|path| !is_standard_input(path)) {
+        None => fill(&mut *console.out)?,
         Some(path) => {
-            output::write_file(path, |file| cm_write::write(&matrix, StartUnit::Us, file))?;
-            let (flows, hosts) = (matrix.flows.len(), matrix.nodes);
-            writeln!(console.err, "{}: {flows} flows, {hosts} hosts", path.display())?;
+            output::write_file(path, |file| fill(file))?;
+            writeln!(console.err, "{}: {flows} flows, {} hosts", path.display(), order.hosts)?;
         }
     }
     Ok(Exit::Finished)
 }
 
-/// Bytes of a line of a flow, about.
-const LINE_BYTES: u64 = 60;
+/// Bytes of a line of a flow that a trigger starts, about.
+const LINE_BYTES: u64 = 80;
 /// Matrices of more bytes are worth a warning.
 const WARN_BYTES: u64 = 1 << 30;
 
-fn make(order: &Order) -> Result<Matrix, InputError> {
-    let pairs = order.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let workload = by_name(&order.workload, &Params::from_pairs(pairs))?;
+fn make(workload: &dyn Workload, order: &Order) -> Result<Matrix, InputError> {
     let mut matrix = workload.generate(order.hosts, &mut rng(order.seed))?;
     for flow in &mut matrix.flows {
         if let Start::At(at) = flow.start {
@@ -134,7 +154,7 @@ fn subcommand(generator: &Generator) -> clap::Command {
                 .visible_alias("out")
                 .value_name("FILE")
                 .value_parser(value_parser!(PathBuf))
-                .help("Writes to this file instead of standard output"),
+                .help("Writes to this file; to standard output, as without it, where it is -"),
         );
     for parameter in generator.parameters {
         command = command.arg(flag(parameter));

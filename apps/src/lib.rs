@@ -59,8 +59,9 @@ use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write};
 use std::process::ExitCode;
 
-use clap::Parser as _;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory as _, Parser as _};
+use experiments::input::nearest;
 
 pub use exit::Exit;
 
@@ -132,9 +133,18 @@ fn command_line(error: &clap::Error, console: &mut Console<'_>) -> Result<Exit, 
             }
             Ok(Exit::Finished)
         }
-        _ => {
-            let text = text.to_string();
-            Err(Failure::CommandLine(text.trim_end().to_owned()))
+        kind => {
+            let mut text = text.to_string().trim_end().to_owned();
+            let wrong = error.get(ContextKind::InvalidSubcommand);
+            if let (ErrorKind::InvalidSubcommand, Some(ContextValue::String(wrong))) = (kind, wrong)
+                && !text.contains("tip:")
+            {
+                let command = Cli::command();
+                let names = command.get_subcommands().map(clap::Command::get_name);
+                let near = nearest(wrong, names);
+                text += &near.map_or_else(String::new, |near| format!("\n\n  tip: `{near}`?"));
+            }
+            Err(Failure::CommandLine(text))
         }
     }
 }

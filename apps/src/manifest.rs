@@ -3,13 +3,14 @@
 //! Holds no time and no host name: the same inputs give the same manifest on one machine. Input
 //! hashes are SHA-256, in hex.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
 use experiments::measure::Adapted;
 use experiments::measure::summary::Provenance;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 /// The record of a run.
@@ -35,22 +36,39 @@ pub(crate) struct Manifest {
     pub(crate) inputs: Vec<Input>,
 }
 
+/// A manifest as it is read back, as far as anything is made of it.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Recorded {
+    /// Version of the program.
+    pub(crate) version: String,
+    /// The commit that it was built from.
+    #[serde(default)]
+    pub(crate) commit: Option<String>,
+    /// The command line.
+    pub(crate) arguments: Vec<String>,
+    /// Every setting.
+    pub(crate) configuration: Vec<Setting>,
+    /// Every file that was read.
+    pub(crate) inputs: Vec<Input>,
+}
+
 /// One setting of a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Setting {
     /// Dotted name, as `--set` takes it.
     pub(crate) key: String,
     /// Value as text.
     pub(crate) value: String,
     /// The origin of the value: `default`, a flag, a file.
+    #[serde(default)]
     pub(crate) source: String,
 }
 
 /// One file that was read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Input {
     /// The file's role in the run: matrix, topology, scenario.
-    pub(crate) role: &'static str,
+    pub(crate) role: Cow<'static, str>,
     /// The path as the user named it.
     pub(crate) path: String,
     /// Length.
@@ -78,7 +96,7 @@ impl Input {
             bytes += len as u64;
         }
         let sha256 = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self { role, path: path.display().to_string(), bytes, sha256 })
+        Ok(Self { role: role.into(), path: path.display().to_string(), bytes, sha256 })
     }
 }
 

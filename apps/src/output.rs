@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::fs::{self, File};
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -165,10 +166,12 @@ pub(crate) fn write_file(
 
 const WRITE_BYTES: usize = 256 * 1024;
 
-/// The name a file has while it is written in one go: its own for each process.
+/// The name a file has while it is written in one go: drawn by chance, since processes of several
+/// machines that write to one disk may have one number.
 fn beside(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}.{}.part", std::process::id()))
+    let drawn = RandomState::new().hash_one(std::process::id());
+    path.with_file_name(format!(".{name}.{drawn:016x}.part"))
 }
 
 impl OutputError {
@@ -265,6 +268,22 @@ mod tests {
         out.remove("x").unwrap();
         out.remove("x").unwrap();
         assert!(!dir.path().join("x").exists() && part.exists());
+    }
+
+    #[test]
+    fn two_writers_of_one_file_do_not_meet() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        // Of one process, and so of one number, as two machines may be.
+        write_file(&path, |file| {
+            file.write_all(b"the first to begin")?;
+            write_file(&path, |file| file.write_all(b"another")).unwrap();
+            assert_eq!(fs::read(&path)?, b"another");
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"the first to begin");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
     #[test]

@@ -76,7 +76,11 @@ fn groups<'a>(
             let texts = parts.iter().filter(|part| kept(part)).map(AxisPoint::to_string);
             texts.collect::<Vec<_>>().join(",")
         };
-        let name = joined(&|part| part.axis != chance);
+        let mut name = joined(&|part| part.axis != chance);
+        if name.is_empty() {
+            // Runs that differ by chance alone are named by what they run.
+            name = run["transport"].as_str().unwrap_or_default().to_owned();
+        }
         let work = joined(&|part| part.axis != chance && !compared.contains(&part.axis));
         match groups.iter_mut().find(|group| group.name == name) {
             Some(group) => group.runs.push(run),

@@ -8,6 +8,7 @@ use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use experiments::measure::summary::{AccountedBytes, ByteCounts, GoneHost, Provenance, QueueBytes};
 use experiments::measure::{Outcome, Summary};
+pub(crate) use experiments::shown::{size, time};
 use experiments::workload::Matrix;
 use serde_json::Value;
 use transport::Instant;
@@ -153,6 +154,34 @@ pub(crate) fn write_variants(elements: &[&Value], out: &mut dyn Write) -> io::Re
     writeln!(out, "{table}")
 }
 
+/// Writes what the results of variants are of: matrix and network, program and machine, a line each
+/// two; several of a kind by their names.
+///
+/// # Errors
+/// When `out` fails.
+pub(crate) fn write_origins(elements: &[&Value], out: &mut dyn Write) -> io::Result<()> {
+    let origins: Vec<Provenance> = elements
+        .iter()
+        .filter_map(|element| serde_json::from_value(element["provenance"].clone()).ok())
+        .collect();
+    let distinct = |of: &dyn Fn(&Provenance) -> String| {
+        let mut texts: Vec<String> = origins.iter().map(of).collect();
+        texts.sort();
+        texts.dedup();
+        if texts.len() > NAMED { format!("{} of them", texts.len()) } else { texts.join(", ") }
+    };
+    if origins.is_empty() {
+        return Ok(());
+    }
+    let matrix = distinct(&|of| of.matrix.clone());
+    let topology = distinct(&|of| format!("{} ({})", of.topology, of.topology_source));
+    writeln!(out, "matrix {matrix}; topology {topology}")?;
+    writeln!(out, "{}; {}", distinct(&built), distinct(&|of| of.machine.clone()))
+}
+
+/// Origins of a kind that are named.
+const NAMED: usize = 3;
+
 /// Writes what the audits of variants found, and which of them are invalid, a line each.
 ///
 /// # Errors
@@ -259,14 +288,18 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     rows
 }
 
+/// The program that made a result.
+fn built(of: &Provenance) -> String {
+    let built = [Some(format!("headrace {}", of.version)), of.commit.clone(), of.dpdk.clone()];
+    built.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
 /// What the result is of.
 fn origin(of: &Provenance) -> Vec<(&'static str, String)> {
-    let built = [Some(format!("headrace {}", of.version)), of.commit.clone(), of.dpdk.clone()];
-    let built: Vec<String> = built.into_iter().flatten().collect();
     vec![
         ("matrix", of.matrix.clone()),
         ("topology", format!("{} ({})", of.topology, of.topology_source)),
-        ("built", built.join(", ")),
+        ("built", built(of)),
         ("machine", of.machine.clone()),
     ]
 }
@@ -309,41 +342,10 @@ fn accounted(wire: &AccountedBytes) -> String {
     format!("around payload {around}{padded}, without payload {control}")
 }
 
-/// Microseconds as people write a time.
-pub(crate) fn time(us: f64) -> String {
-    match us {
-        us if us < 1e3 => format!("{us:.2} us"),
-        us if us < 1e6 => format!("{:.2} ms", us / 1e3),
-        us => format!("{:.2} s", us / 1e6),
-    }
-}
-
-/// Bytes as people write a size, in powers of a thousand.
-pub(crate) fn size(bytes: f64) -> String {
-    match bytes {
-        bytes if bytes < 1e3 => format!("{bytes:.0} B"),
-        bytes if bytes < 1e6 => format!("{:.1} KB", bytes / 1e3),
-        bytes if bytes < 1e9 => format!("{:.1} MB", bytes / 1e6),
-        bytes => format!("{:.1} GB", bytes / 1e9),
-    }
-}
-
 fn instant(at: Instant) -> String {
     if at == Instant::FAR_FUTURE { dash() } else { format!("{:.2}", at.as_us_f64()) }
 }
 
 fn dash() -> String {
     "-".to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_and_sizes_have_the_unit_that_people_would_take() {
-        assert_eq!([186.33, 20_021.0, 3e6].map(time), ["186.33 us", "20.02 ms", "3.00 s"]);
-        let sizes = [900.0, 8_388_608.0, 5.4e9, 2048.0].map(size);
-        assert_eq!(sizes, ["900 B", "8.4 MB", "5.4 GB", "2.0 KB"]);
-    }
 }

@@ -182,8 +182,12 @@ fn whole(flow: &FlowWhy, console: &mut Console<'_>) -> Result<(), Failure> {
     writeln!(console.out, "{table}")?;
     let packets = &flow.packets;
     writeln!(console.out, "packets sent: {}", packets.sent)?;
-    let kinds =
-        [("marked", &packets.marked), ("trimmed", &packets.trimmed), ("lost", &packets.lost)];
+    let kinds = [
+        ("marked", &packets.marked),
+        ("trimmed", &packets.trimmed),
+        ("lost", &packets.lost),
+        ("answers lost", &packets.answers_lost),
+    ];
     for (kind, counts) in kinds {
         for (link, count) in counts {
             writeln!(console.out, "{kind} at {link}: {count}")?;

@@ -59,6 +59,10 @@ fn parts_of_a_sweep_are_gathered_to_what_one_command_shows() {
     }
     let (code, table, _) = headrace(&["gather", &out]);
     assert!(code == 0 && table.contains("95 % interval"), "{table}");
+    assert!(table.contains("topology paper-testbed (default for 16 hosts)\nheadrace "), "{table}");
+    let (_, script, _) =
+        headrace(&[&sweep[..], &["--slurm", "--threads", "4", "--resume"]].concat());
+    assert!(script.contains("--cpus-per-task=4\n") && script.contains("'--resume'"), "{script}");
     for (line, wrong) in [
         (["gather", matrix.as_str()].as_slice(), "no scenario.json"),
         (&[&sweep[..], &["--part", "3/3"]].concat(), "below"),
@@ -67,4 +71,52 @@ fn parts_of_a_sweep_are_gathered_to_what_one_command_shows() {
         let (code, _, err) = headrace(line);
         assert!(code == 2 && err.contains(wrong), "{line:?}: {err}");
     }
+}
+
+#[test]
+fn parts_of_other_sweeps_are_refused_and_damaged_files_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (matrix, out) = (path("a.cm"), path("out"));
+    let gen_matrix = |hosts| {
+        let line = ["gen", "incast", "--hosts", hosts, "--degree", "2", "-o", &matrix];
+        assert_eq!(headrace(&line).0, 0);
+    };
+    let part = |number: &str, more: &[&str]| {
+        let sweep = ["run", &matrix, "--transport", "smartt,swift", "--out", &out, "-q"];
+        let (code, _, err) = headrace(&[&sweep[..], &["--part", number], more].concat());
+        assert_eq!(code, 0, "{err}");
+    };
+    let refused = |words: &[&str]| {
+        let (code, _, err) = headrace(&["gather", &out]);
+        assert_eq!(code, 2, "{err}");
+        words.iter().for_each(|word| assert!(err.contains(word), "{word}: {err}"));
+    };
+    gen_matrix("16");
+    part("0/2", &[]);
+    // Other flags.
+    part("1/2", &["--trim", "off"]);
+    refused(&["transport=swift/manifest.json: found trim `off`", "transport=smartt/manifest.json"]);
+    part("1/2", &["--threads", "2"]);
+    assert_eq!(headrace(&["gather", &out]).0, 0);
+    // Another matrix of that name.
+    gen_matrix("32");
+    part("1/2", &[]);
+    refused(&["the matrix with SHA-256", "run this part again"]);
+    gen_matrix("16");
+    part("1/2", &[]);
+    // Another program.
+    let manifest = format!("{out}/transport=swift/manifest.json");
+    let text = fs::read_to_string(&manifest).unwrap();
+    let other = format!("\"version\": \"{}\"", env!("CARGO_PKG_VERSION"));
+    assert!(text.contains(&other));
+    fs::write(&manifest, text.replacen(&other, "\"version\": \"0.0.9\"", 1)).unwrap();
+    refused(&["headrace 0.0.9", &format!("expected {}", env!("CARGO_PKG_VERSION"))]);
+    // Damaged files.
+    fs::write(&manifest, &text[..text.len() / 2]).unwrap();
+    let (code, table, err) = headrace(&["gather", &out]);
+    assert!(code == 1 && table.contains("transport=smartt"), "{table}{err}");
+    assert!(err.contains("missing: transport=swift: ") && err.contains("manifest.json"), "{err}");
+    fs::write(format!("{out}/scenario.json"), "{\"schema\": 1").unwrap();
+    refused(&["out/scenario.json: found a damaged scenario.json", "run a part again"]);
 }

@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use super::Finding;
+use super::{File, Finding, words_in};
 
 /// Our crates and what of ours each may depend on; `?` marks what must be optional.
 const MAY: &[(&str, &[&str])] = &[
@@ -52,6 +52,27 @@ pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
         found.push(Finding::new(path, 0, "add `[lints]` with `workspace = true`"));
     }
     found
+}
+
+/// Dependencies of a manifest that no code of the crate names.
+pub(crate) fn unused(path: &str, text: &str, files: &[File]) -> Vec<Finding> {
+    const FOLDERS: [&str; 5] = ["src/", "tests/", "benches/", "examples/", "targets/"];
+    let Ok(manifest) = text.parse::<Table>() else { return Vec::new() };
+    let folder = path.strip_suffix("Cargo.toml").unwrap_or_default();
+    let is_own = |file: &&File| {
+        let own = file.path.strip_prefix(folder).unwrap_or_default();
+        file.path.ends_with("build.rs") || FOLDERS.iter().any(|inner| own.starts_with(inner))
+    };
+    let code: Vec<&File> =
+        files.iter().filter(|file| file.path.ends_with(".rs")).filter(is_own).collect();
+    let tables = manifest.iter().filter(|(key, _)| key.ends_with("dependencies"));
+    let names = tables.filter_map(|(_, table)| table.as_table()).flat_map(Table::keys);
+    let is_named = |name: &&String| {
+        let word = name.replace('-', "_");
+        code.iter().any(|file| words_in(&file.text, &word).next().is_some())
+    };
+    let unused = names.filter(|name| !is_named(name));
+    unused.map(|name| Finding::new(path, 0, format!("no code here names `{name}`"))).collect()
 }
 
 /// Every dependency on a crate of ours, of every kind and target, with whether it is optional.
@@ -115,6 +136,20 @@ mod tests {
         assert_eq!(messages("experiments", &uses("live")).len(), 1);
         assert_eq!(messages("experiments", &uses("transport-dpdk")).len(), 1);
         assert_eq!(messages("live", &uses("experiments")), [""; 0]);
+    }
+
+    #[test]
+    fn a_dependency_that_no_code_names_is_found() {
+        let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
+        let files = [
+            file("a/src/lib.rs", "use the_one::X;"),
+            file("a/benches/b.rs", "fn f() { other_one::f() }"),
+            file("a/b/src/lib.rs", "use gone::X; // the_ones"),
+        ];
+        let text = "[dependencies]\nthe-one = \"1\"\ngone = \"1\"\n\
+                    [dev-dependencies]\nother-one = \"1\"\n";
+        let found = unused("a/Cargo.toml", text, &files);
+        assert_eq!(found, [Finding::new("a/Cargo.toml", 0, "no code here names `gone`")]);
     }
 
     #[test]

@@ -67,18 +67,45 @@ pub(crate) fn make_targets(path: &str, text: &str, targets: &[String]) -> Vec<Fi
     found
 }
 
-/// Relative links of a document that lead nowhere, and paths in backticks that do not exist.
+/// Relative links of a document that lead nowhere, also on the site, which has the documents and
+/// what lies beside them alone; and paths in backticks that do not exist.
 pub(crate) fn links(path: &str, text: &str, root: &Path) -> Vec<Finding> {
     let folder = root.join(path).parent().map(Path::to_path_buf).unwrap_or_default();
+    let on_site = |file: &str| match path.strip_prefix("docs/") {
+        None => true,
+        Some(page) => {
+            let mut depth = page.matches('/').count();
+            file.split('/').all(|part| match part {
+                ".." => depth.checked_sub(1).is_some_and(|less| {
+                    depth = less;
+                    true
+                }),
+                _ => {
+                    depth += 1;
+                    true
+                }
+            })
+        }
+    };
     let mut found = Vec::new();
     for (at, line) in text.lines().enumerate() {
         for (open, _) in line.match_indices("](") {
             let target = line[open + 2..].split(')').next().unwrap_or_default();
-            let file = target.split('#').next().unwrap_or_default();
-            let elsewhere = target.contains("://") || target.starts_with("mailto:");
-            if !elsewhere && !file.is_empty() && !folder.join(file).exists() {
-                found.push(Finding::new(path, at + 1, format!("link to `{target}` leads nowhere")));
+            let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+            if target.contains("://") || target.starts_with("mailto:") {
+                continue;
             }
+            let wrong = match file {
+                "" => Some("leads nowhere").filter(|_| !has_heading(text, heading)),
+                _ if !folder.join(file).exists() => Some("leads nowhere"),
+                _ if !on_site(file) => Some("is not on the site: name the path in backticks"),
+                _ => {
+                    let there = std::fs::read_to_string(folder.join(file)).unwrap_or_default();
+                    Some("has no such heading").filter(|_| !has_heading(&there, heading))
+                }
+            };
+            let finding = |wrong| Finding::new(path, at + 1, format!("link to `{target}` {wrong}"));
+            found.extend(wrong.map(finding));
         }
     }
     for (line, code) in code_spans(text) {
@@ -89,6 +116,24 @@ pub(crate) fn links(path: &str, text: &str, root: &Path) -> Vec<Finding> {
         }
     }
     found
+}
+
+/// Whether a document has the heading that `anchor` names; none is every document's.
+fn has_heading(text: &str, anchor: &str) -> bool {
+    let name = |heading: &str| -> String {
+        let kept = |c: char| match c {
+            ' ' => Some('-'),
+            c if c.is_alphanumeric() || c == '_' || c == '-' => c.to_lowercase().next(),
+            _ => None,
+        };
+        // Of a link its text alone.
+        let mut parts = heading.split("](");
+        let first = parts.next().unwrap_or_default().to_owned();
+        let rest = parts.filter_map(|part| Some(part.split_once(')')?.1));
+        rest.fold(first, |text, part| text + part).chars().filter_map(kept).collect()
+    };
+    let is = |line: &str| line.starts_with('#') && name(line.trim_matches(['#', ' '])) == anchor;
+    anchor.is_empty() || text.lines().any(is) || text.contains(&format!("id=\"{anchor}\""))
 }
 
 /// Documents that the contents of the site do not name.
@@ -230,10 +275,20 @@ mod tests {
 
     #[test]
     fn links_and_paths_that_lead_nowhere_are_found() {
-        let text = "[a](WIRE.md#data) [b](gone.md)\n\
+        let text = "[a](WIRE.md) [b](gone.md)\n\
                     [c](https://x.org/) `docs/WIRE.md` `docs/no.md`\n\
-                    `docs/<name>.md` [d](#here) `tests/tidy.rs::all`\n";
-        assert_eq!(lines(&links("docs/a.md", text, &super::super::root())), [1, 2]);
+                    `docs/<name>.md` [d](#over-here) `tests/tidy.rs::all`\n\
+                    # Over [here](WIRE.md)\n\
+                    [e](../README.md) [f](results/../WIRE.md)\n\
+                    [g](TESTING.md#what-tidy-checks) [h](TESTING.md#what-it-does-not)\n\
+                    [i](#nowhere)\n";
+        let found = lines(&links("docs/a.md", text, &super::super::root()));
+        assert_eq!(found, [1, 5, 6, 7, 2]);
+        // A page beside the site has no such bounds.
+        assert_eq!(
+            links("README.md", "[a](docs/WIRE.md) [b](LICENSE)\n", &super::super::root()),
+            []
+        );
     }
 
     #[test]

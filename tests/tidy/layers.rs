@@ -69,7 +69,7 @@ const CRATES: &[Order] = &[
     Order {
         root: "testbed/experiments/src/",
         layers: &[
-            "input series",
+            "input series shown",
             "workload",
             "topology hosts_file",
             "scenario",

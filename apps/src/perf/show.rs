@@ -41,6 +41,8 @@ pub(super) struct Result<'a> {
     here: &'a Vitals,
     there: &'a Vitals,
     intervals: Vec<IntervalLine>,
+    /// Intervals that followed those.
+    intervals_omitted: u64,
     counters: &'a Counters,
     server_counters: &'a Counters,
     stopped: bool,
@@ -176,6 +178,7 @@ impl<'a> Result<'a> {
             here: &outcome.vitals[0],
             there: &outcome.vitals[1],
             intervals: outcome.intervals.iter().map(IntervalLine::of).collect(),
+            intervals_omitted: outcome.intervals_omitted,
             counters: &outcome.counters,
             server_counters: &outcome.server_counters,
             stopped: outcome.stopped,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use experiments::input::InputError;
-use experiments::plan::{Draft, Origin};
+use experiments::plan::{Draft, Origin, keys};
 use experiments::scenario::{AxisPoint, VARIANT};
 
 use crate::args::{RunArgs, Seeds};
@@ -77,20 +77,21 @@ fn axes(args: &RunArgs) -> Result<Vec<Axis>, InputError> {
         axis.putting(move |args: &mut RunArgs, at| args.inputs = vec![inputs[at].clone()])
     }));
     let policies = &args.policies;
-    axes.extend(listed(
-        "transport",
-        "--transport",
-        policies.transport.as_deref(),
-        |args, name| {
+    let chosen: [(&'static str, &'static str, _, Choose, fn(&mut RunArgs, String)); 3] = [
+        ("transport", "--transport", &policies.transport, Draft::set_transport, |args, name| {
             args.policies.transport = Some(name);
-        },
-    )?);
-    axes.extend(listed("cc", "--cc", policies.cc.as_deref(), |args, name| {
-        args.policies.cc = Some(name);
-    })?);
-    axes.extend(listed("lb", "--lb", policies.lb.as_deref(), |args, name| {
-        args.policies.lb = Some(name);
-    })?);
+        }),
+        ("cc", "--cc", &policies.cc, Draft::set_cc, |args, name| args.policies.cc = Some(name)),
+        ("lb", "--lb", &policies.lb, Draft::set_lb, |args, name| args.policies.lb = Some(name)),
+    ];
+    for (key, flag, text, choose, put) in chosen {
+        let values = values(text.as_deref(), |name| {
+            meaning(key, name, |draft| choose(draft, name, Origin::Flag(key)))
+        });
+        // A name that was cut short is whole in names of runs.
+        let values: Vec<Value> = values.into_iter().map(Value::as_meant).collect();
+        axes.extend(listed(key, flag, &values, put)?);
+    }
     for (at, (key, value)) in policies.settings()?.into_iter().enumerate() {
         // Some values have commas of their own: they are one value.
         let takes = |value: &str| Draft::default().set(key, value, Origin::Set).is_ok();
@@ -99,7 +100,10 @@ fn axes(args: &RunArgs) -> Result<Vec<Axis>, InputError> {
             continue;
         }
         let (name, own) = (key.rsplit('.').next().unwrap_or(key), key.to_owned());
-        axes.extend(listed(name, "--set", Some(value), move |args, value| {
+        let values = values(Some(value), |value| {
+            meaning(keys::canonical(key), value, |draft| draft.set(key, value, Origin::Set))
+        });
+        axes.extend(listed(name, "--set", &values, move |args, value| {
             args.policies.set[at] = format!("{own}={value}");
         })?);
     }
@@ -125,16 +129,54 @@ pub(super) fn compared(choices: &[Choice]) -> Option<Vec<String>> {
 /// The axis of matrices, each of which is another work.
 pub(super) const MATRIX: &str = "matrix";
 
-/// The axis of a flag whose values stand with commas between them.
+/// Chooses a policy of a draft by its name.
+type Choose = fn(&mut Draft, &str, Origin) -> Result<(), InputError>;
+
+/// A value of a flag, as it was typed and as it is understood: two texts may mean one thing.
+struct Value {
+    typed: String,
+    meant: String,
+}
+
+impl Value {
+    fn as_meant(self) -> Self {
+        Self { typed: self.meant.clone(), ..self }
+    }
+}
+
+/// The values of a flag, which stand with commas between them.
+fn values(text: Option<&str>, meant: impl Fn(&str) -> String) -> Vec<Value> {
+    let typed = text.unwrap_or_default().split(',').map(str::trim);
+    typed.map(|typed| Value { typed: typed.to_owned(), meant: meant(typed) }).collect()
+}
+
+/// The text of the setting `key` once `set` has set it to `value`; `value` itself where it is
+/// none of its values, which is refused later.
+fn meaning(key: &str, value: &str, set: impl Fn(&mut Draft) -> Result<(), InputError>) -> String {
+    let mut draft = Draft::default();
+    let known = set(&mut draft).ok().and_then(|()| {
+        draft.effective().into_iter().find(|(of, ..)| of == key).map(|(_, meant, _)| meant)
+    });
+    known.unwrap_or_else(|| value.to_owned())
+}
+
+/// The axis of a flag with these values.
 fn listed(
     name: &str,
     flag: &'static str,
-    text: Option<&str>,
+    values: &[Value],
     put: impl Fn(&mut RunArgs, String) + 'static,
 ) -> Result<Option<Axis>, InputError> {
-    let values: Vec<&str> = text.unwrap_or_default().split(',').map(str::trim).collect();
-    let owned: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();
-    let axis = Axis::new(name, flag, &values)?;
+    for (at, value) in values.iter().enumerate() {
+        let same = |other: &&Value| other.meant == value.meant && other.typed != value.typed;
+        if let Some(other) = values[..at].iter().find(same) {
+            let found = format!("`{}` and `{}`, which are one value", other.typed, value.typed);
+            return Err(InputError::new(found, "each value once").at(flag, 0, 0));
+        }
+    }
+    let typed: Vec<&str> = values.iter().map(|value| value.typed.as_str()).collect();
+    let owned: Vec<String> = values.iter().map(|value| value.typed.clone()).collect();
+    let axis = Axis::new(name, flag, &typed)?;
     Ok(axis.map(|axis| axis.putting(move |args: &mut RunArgs, at| put(args, owned[at].clone()))))
 }
 
@@ -240,6 +282,10 @@ mod tests {
         let all = names(&["b/c.cm", "--set", "switch.queue=1MB,2MB", "--lb", "reps"]).unwrap();
         assert_eq!(all[1], "matrix=a,queue=2MB");
         assert_eq!(all.len(), 4);
+        // Names that are cut short are whole here.
+        let all = names(&["--transport", "swi,dct", "--lb", "rep,ecm"]).unwrap();
+        assert_eq!(all[0], "transport=swift,lb=reps");
+        assert_eq!(all[3], "transport=dctcp,lb=ecmp");
     }
 
     #[test]
@@ -252,6 +298,9 @@ mod tests {
         for (flags, part) in [
             (&["--cc", "swift,swift"][..], "a second `swift`"),
             (&["--cc", "swift,,dctcp"], "nothing between two commas"),
+            (&["--cc", "swi,swift"], "a second `swift`"),
+            (&["--transport", "dct,smartt,dctcp"], "a second `dctcp`"),
+            (&["--set", "switch.queue=1MB,1000KB"], "`1MB` and `1000KB`, which are one value"),
             (&["a.cm"], "a second `a`"),
             (&["--set", "switch.queue=1MB,2MB", "--set", "switch.queue=3MB,4MB"], "a second axis"),
             (

@@ -388,6 +388,7 @@ fn only_simulated(world: World) -> InputError {
 fn name_of(traffic: &Traffic, scenario: Option<&str>) -> String {
     let scenario = scenario.unwrap_or_default();
     match traffic {
+        Traffic::File(path) if is_standard_input(path) => "standard input".to_owned(),
         Traffic::File(path) => path.display().to_string(),
         Traffic::Inside(_) => format!("that of scenario {scenario}"),
         Traffic::Workload { kind, .. } => format!("{kind} of scenario {scenario}"),

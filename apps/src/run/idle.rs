@@ -51,9 +51,15 @@ fn idle_flags<'a>(
     draft: &'a Draft,
     plan: &'a Plan,
 ) -> impl Iterator<Item = Warning> + 'a {
-    let captured = args.capture.is_some();
+    let (captured, kept) = (args.capture.is_some(), args.out.is_some());
     let idle = move |key: &str| match key {
         "udp_port" if world == World::Sim && captured => None,
+        "sampling.interval" if !kept && draft.sampling.is_some() => {
+            Some(("of samples that no file takes", "--out DIR"))
+        }
+        "vdev.record" if !kept && draft.vdev.record && world == World::Vdev => {
+            Some(("of recordings that no file takes", "--out DIR"))
+        }
         _ => unread(key, world, plan).or_else(|| unowned(key, draft, plan)),
     };
     let warning = |flag: &str, found: String, expected: &str| {
@@ -105,6 +111,9 @@ fn unread(key: &str, world: World, plan: &Plan) -> Option<Unread> {
         }
         (_, "switch.border_queue" | "switch.border_qdisc") if plan.tree.spec().wan.is_none() => {
             Some(("in a network without border switches", "a topology of two sites"))
+        }
+        (_, "switch.detection") if plan.link_faults().is_ok_and(|faults| faults.is_empty()) => {
+            Some(("in a network whose links all work", "a fault, or a failure in the matrix"))
         }
         (_, "switch.queue_bdp") if plan.draft.switch.queue.is_some() => {
             Some(("beside switch.queue, which replaces it", "one of them"))

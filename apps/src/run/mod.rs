@@ -133,7 +133,7 @@ fn seal(order: &mut Order, args: &RunArgs, console: &mut Console<'_>) -> Result<
 /// Logs what runs: every file that was read, and every setting that is not at its default.
 fn log(experiment: &Experiment) {
     for input in &experiment.inputs {
-        tracing::info!(role = input.role, path = input.path, bytes = input.bytes, "read");
+        tracing::info!(role = &*input.role, path = input.path, bytes = input.bytes, "read");
     }
     let set = experiment.configuration.iter().filter(|setting| setting.source != "default");
     for setting in set {

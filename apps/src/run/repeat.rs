@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use clap::{ArgAction, Parser, Subcommand};
 use experiments::input::{InputError, is_standard_input};
 use experiments::measure::Outcome;
-use serde::Deserialize;
 
 use super::experiment::Experiment;
 use super::order::Order;
@@ -17,33 +16,10 @@ use crate::args::{RunArgs, World};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::manifest::{Input, Recorded};
 use crate::output::OutDir;
 use crate::progress::{Shown, Total};
 use crate::provenance::COMMIT;
-
-/// The parts of a manifest that a repetition needs.
-#[derive(Debug, Deserialize)]
-struct Recorded {
-    version: String,
-    #[serde(default)]
-    commit: Option<String>,
-    arguments: Vec<String>,
-    configuration: Vec<RecordedSetting>,
-    inputs: Vec<RecordedInput>,
-}
-
-#[derive(Debug, Deserialize)]
-struct RecordedSetting {
-    key: String,
-    value: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct RecordedInput {
-    role: String,
-    path: String,
-    sha256: String,
-}
 
 /// A command line that runs something.
 #[derive(Debug, Parser)]
@@ -170,9 +146,9 @@ impl Recorded {
     }
 
     fn check_inputs(&self, experiment: &Experiment, manifest: &str) -> Result<(), InputError> {
-        for RecordedInput { role, path, sha256 } in &self.inputs {
+        for Input { role, path, sha256, .. } in &self.inputs {
             let now =
-                experiment.inputs.iter().find(|input| input.role == role && input.path == *path);
+                experiment.inputs.iter().find(|input| input.role == *role && input.path == *path);
             if now.is_some_and(|now| now.sha256 != *sha256) {
                 let found = format!("{role} {path}, which has changed since that run");
                 let error = InputError::new(found, format!("the file with SHA-256 {sha256}"));

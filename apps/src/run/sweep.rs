@@ -118,12 +118,23 @@ fn batch_script(
         "#!/bin/sh\n\
          #SBATCH --job-name=headrace-{name}\n\
          #SBATCH --array=0-{}\n\
-         #SBATCH --cpus-per-task=1\n\
+         #SBATCH --cpus-per-task={}\n\
          # When all tasks are over: headrace gather {dir}\n\
          exec {command} {quiet}--part \"${{SLURM_ARRAY_TASK_ID:?}}/{tasks}\"",
-        tasks - 1
+        tasks - 1,
+        sweep.chosen.iter().map(|(_, run)| processors(run)).max().unwrap_or(1)
     )?;
     Ok(Exit::Finished)
+}
+
+/// The processors that a run keeps busy.
+fn processors(run: &Experiment) -> usize {
+    let draft = &run.plan.draft;
+    match run.world {
+        World::Sim => draft.threads,
+        // One for the switch, and those of hosts.
+        World::Vdev | World::Nic => 1 + draft.vdev.workers.unwrap_or(1),
+    }
 }
 
 /// The results that `--resume` keeps, at the places of their runs.
@@ -323,6 +334,7 @@ fn show(
         None => table::write_variants(&elements, console.out)?,
         Some(axes) => ranking::write(&placed(sweep, &elements), axes, CHANCE, console.out)?,
     }
+    table::write_origins(&elements, console.out)?;
     table::write_findings(&elements, console.out)?;
     let missing = sweep.chosen.len() - elements.len();
     if missing > 0 {

@@ -14,6 +14,7 @@
 //! | [`progress`] | how far a run has come, and whether it should go on |
 //! | [`tournament`] | mixes of traffic, networks and faults, drawn to compare settings |
 //! | [`series`] | samples of a run over time |
+//! | [`shown`] | times and sizes as people write them |
 //! | [`why`] | where the time of each flow of a simulation went |
 //! | [`measure`] | what a run leaves behind: summary, flows, samples, audit |
 #![forbid(unsafe_code)]
@@ -29,6 +30,7 @@ pub mod plan;
 pub mod progress;
 pub mod scenario;
 pub mod series;
+pub mod shown;
 pub mod topology;
 pub mod tournament;
 pub mod virtual_time;

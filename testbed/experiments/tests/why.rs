@@ -2,6 +2,8 @@
 //! cause that is named is the true one.
 #![allow(clippy::unwrap_used, reason = "a failing test panics")]
 
+use std::num::NonZeroU32;
+
 use experiments::measure::Outcome;
 use experiments::observe::Observe;
 use experiments::plan::{Draft, Origin, Plan};
@@ -9,6 +11,7 @@ use experiments::progress::{Progress, Watch};
 use experiments::topology;
 use experiments::virtual_time;
 use experiments::why::{FlowWhy, TimePart};
+use experiments::workload::matrix::Message;
 use experiments::workload::{FlowSpec, Matrix};
 use transport::{Bytes, HostId};
 
@@ -24,6 +27,16 @@ impl Watch for Patient {
 type Flow = (u32, u32, u64);
 
 fn plan(network: &str, transport: &str, set: &[(&str, &str)], flows: &[Flow]) -> Plan {
+    let spec = |&(src, dst, bytes): &Flow| FlowSpec::new(HostId(src), HostId(dst), Bytes(bytes));
+    plan_of(network, transport, set, flows.iter().map(spec))
+}
+
+fn plan_of(
+    network: &str,
+    transport: &str,
+    set: &[(&str, &str)],
+    flows: impl Iterator<Item = FlowSpec>,
+) -> Plan {
     let mut draft = Draft::default();
     draft.set_transport(transport, Origin::Set).unwrap();
     for (key, value) in set {
@@ -31,8 +44,8 @@ fn plan(network: &str, transport: &str, set: &[(&str, &str)], flows: &[Flow]) ->
     }
     let tree = topology::by_name(network).unwrap();
     let mut matrix = Matrix { nodes: tree.nodes, ..Matrix::default() };
-    for &(src, dst, bytes) in flows {
-        matrix.push_flow(FlowSpec::new(HostId(src), HostId(dst), Bytes(bytes))).unwrap();
+    for flow in flows {
+        matrix.push_flow(flow).unwrap();
     }
     Plan::new(&draft, matrix, &tree).unwrap()
 }
@@ -136,6 +149,26 @@ fn an_incast_is_explained_by_the_link_of_its_receiver() {
 }
 
 #[test]
+fn messages_on_one_connection_are_flows_of_their_own() {
+    let message = |at: u32| FlowSpec {
+        id: NonZeroU32::new(1),
+        message: if at == 0 { Message::Flow } else { Message::Next },
+        ..FlowSpec::new(HostId(5), HostId(0), Bytes(200_000))
+    };
+    let other = FlowSpec::new(HostId(9), HostId(0), Bytes(400_000));
+    let plan = plan_of("paper-testbed", "smartt", &[], (0..3).map(message).chain([other]));
+    let outcome = explain(&plan);
+    let link = slowest(&outcome).bottleneck.clone().unwrap();
+    assert_eq!((link.to.as_str(), link.flows), ("host 0", 4));
+    let sent: Vec<u64> = outcome.why.iter().map(|why| why.packets.sent).collect();
+    let least = 200_000 / 4096;
+    assert!(sent[..3].iter().all(|sent| (least..2 * least).contains(sent)), "{sent:?}");
+    // The bytes before its own on the connection are others'.
+    let last = &outcome.why[2];
+    assert!(share(last, TimePart::Sending) < 0.5, "{}", last.sentence);
+}
+
+#[test]
 fn a_permutation_over_few_links_is_explained_by_a_link_above_a_tor() {
     let plan = plan("ft128-8os", "smartt", &[], &ring(128, 61, 256 << 10));
     let plan = plan.with(|draft| draft.set_lb("ecmp", Origin::Flag("lb")).unwrap()).unwrap();
@@ -169,5 +202,21 @@ fn a_flow_that_never_ends_names_where_its_packets_are_lost() {
     let why = slowest(&outcome);
     assert_eq!(why.fct_ps, None);
     assert!(why.sentence.starts_with("It did not finish: of "), "{}", why.sentence);
-    assert!(why.sentence.ends_with("were lost at tor:0:down:3 link_down."), "{}", why.sentence);
+    let words = "were lost at tor:0:down:3, a link that is down.";
+    assert!(why.sentence.ends_with(words), "{}", why.sentence);
+}
+
+#[test]
+fn a_flow_whose_answers_are_lost_names_where() {
+    // Data comes down another link than the one that answers go up.
+    let set = [("fault", "down@tor:0:up"), ("switch.detection", "never"), ("run.limit", "2ms")];
+    let plan = plan("paper-testbed", "dctcp", &set, &[(5, 0, 1 << 20)]);
+    let plan = plan.with(|draft| draft.set_trim(false, Origin::Flag("trim"))).unwrap();
+    let outcome =
+        explain(&plan.with(|draft| draft.set_lb("ecmp", Origin::Flag("lb")).unwrap()).unwrap());
+    let why = slowest(&outcome);
+    assert!(why.packets.lost.is_empty(), "{why:?}");
+    let words = "was lost, but ";
+    assert!(why.sentence.contains(words), "{}", why.sentence);
+    assert!(why.sentence.contains("answers to them were lost at tor:0:up:"), "{}", why.sentence);
 }

@@ -1,7 +1,6 @@
 //! Kernels: code that multiplies bytes, chosen by the instructions that the processor has.
 
-use reed_solomon_erasure::galois_8;
-
+use crate::portable;
 use crate::products::{Coefficients, Factors, Pair, Tail};
 
 /// A way to multiply many bytes by constants. All give the same bytes.
@@ -11,7 +10,7 @@ pub enum Kernel {
     Gfni,
     /// 32 bytes a shuffle: AVX2.
     Avx2,
-    /// The crate `reed-solomon-erasure`, on anything.
+    /// A byte at a time, on anything.
     Portable,
 }
 
@@ -65,7 +64,7 @@ impl Kernel {
             _ => {
                 for (j, output) in outputs.iter_mut().enumerate() {
                     let output = &mut output[..source.len()];
-                    galois_8::mul_slice_xor(coefficients.at(j, 0), source, output);
+                    portable::add(coefficients.at(j, 0), source, output);
                 }
             }
         }

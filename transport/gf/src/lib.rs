@@ -23,6 +23,7 @@ mod field;
 mod interpolation;
 mod kernel;
 mod pairs;
+mod portable;
 mod products;
 #[cfg(target_arch = "x86_64")]
 mod x86;

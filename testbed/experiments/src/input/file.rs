@@ -24,11 +24,19 @@ fn is_skippable(magic: &[u8]) -> bool {
 /// # Errors
 /// When it cannot be opened.
 pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead>, InputError> {
-    let io = |error: io::Error| InputError::io(&path.display().to_string(), &error);
+    let io = |error: io::Error| InputError::io(&name_of(path), &error);
     if is_standard_input(path) {
         return text(io::stdin()).map_err(io);
     }
     text(File::open(path).map_err(io)?).map_err(io)
+}
+
+/// What errors call the file at `path`.
+pub(crate) fn name_of(path: &Path) -> String {
+    match is_standard_input(path) {
+        true => "standard input".to_owned(),
+        false => path.display().to_string(),
+    }
 }
 
 /// Whether a path stands for standard input, which can be read once.

@@ -78,11 +78,11 @@ impl InputError {
     #[must_use]
     pub fn io(file: &str, error: &std::io::Error) -> Self {
         // Errors of decoders have one of their own inside; those of the standard library do not.
+        // Files that may be compressed are read as bytes, so what is no text here is none of them.
         let help = match (error.kind(), error.get_ref().is_some()) {
             (ErrorKind::InvalidData, false) => {
                 let found = "bytes that are no text in UTF-8";
-                let help = "name a file of text, or save it as UTF-8; text may be compressed by \
-                            gzip or zstd";
+                let help = "name a file of text, or save it as UTF-8";
                 return Self::new(found, "text").at(file, 0, 0).help(help);
             }
             (ErrorKind::UnexpectedEof, _) | (_, true) => {
@@ -141,13 +141,15 @@ mod tests {
         let damaged = Error::new(ErrorKind::InvalidInput, "corrupt deflate stream");
         let missing = std::fs::File::open("/nowhere/at/all").unwrap_err();
         for (error, words) in [
-            (binary, ["a.cm: found bytes that are no text in UTF-8", "save it as UTF-8"]),
+            (binary, ["found bytes that are no text in UTF-8, expected text", "save it as UTF-8"]),
             (damaged, ["a.cm: found an unreadable file (corrupt", "cut short or damaged"]),
             (ErrorKind::UnexpectedEof.into(), ["unreadable file", "cut short or damaged"]),
             (missing, ["unreadable file (No such file", "check the path"]),
         ] {
             let said = InputError::io("a.cm", &error).to_string();
             words.iter().for_each(|word| assert!(said.contains(word), "{word}: {said}"));
+            // Compression is spoken of where there is some.
+            assert_eq!(said.contains("compress"), said.contains("damaged"), "{said}");
         }
     }
 

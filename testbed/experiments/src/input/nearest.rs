@@ -38,6 +38,11 @@ const PREFIX_LEN_MIN: usize = 2;
 #[must_use]
 pub fn did_you_mean(name: &str, candidates: &[&str]) -> String {
     let all = candidates.join(", ");
+    let begin = candidates.iter().filter(|known| known.starts_with(name)).copied();
+    let begin: Vec<&str> = begin.filter(|_| name.len() >= PREFIX_LEN_MIN).collect();
+    if begin.len() > 1 {
+        return format!("several names begin so: {}", begin.join(", "));
+    }
     match nearest(name, candidates.iter().copied()) {
         Some(near) if candidates.len() > LIST_MAX => format!("did you mean `{near}`?"),
         Some(near) => format!("did you mean `{near}`? known: {all}"),
@@ -81,6 +86,12 @@ mod tests {
         let many: Vec<&str> = many.iter().map(String::as_str).chain(["swift"]).collect();
         assert_eq!(did_you_mean("swfit", &many), "did you mean `swift`?");
         assert!(did_you_mean("quicksilver", &many).starts_with("known: name-0"));
+    }
+
+    #[test]
+    fn the_beginning_of_several_names_is_answered_with_those() {
+        let help = did_you_mean("sm", &["smartt", "smartt-paper", "swift"]);
+        assert_eq!(help, "several names begin so: smartt, smartt-paper");
     }
 
     #[test]

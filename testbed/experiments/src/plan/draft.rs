@@ -529,6 +529,6 @@ impl Draft {
 const FAR_NOWHERE: Duration = Duration::from_s(2);
 
 fn unknown(what: &str, name: &str, known: &[&str]) -> InputError {
-    InputError::new(format!("{what} `{name}`"), format!("one of {}", known.join(", ")))
+    InputError::new(format!("{what} `{name}`"), format!("a known {what}"))
         .help(did_you_mean(name, known))
 }

@@ -17,7 +17,7 @@ use transport::{Bytes, Duration};
 use super::draft::Draft;
 use super::policy_keys::{self, ENDPOINTS, SWITCHES};
 use crate::input::number;
-use crate::input::{InputError, did_you_mean};
+use crate::input::{InputError, did_you_mean, nearest};
 use crate::topology::programs;
 use crate::workload::cm::StartUnit;
 use crate::workload::matrix::MESSAGE_MAX;
@@ -253,14 +253,21 @@ fn unknown(key: &str) -> InputError {
     let names = names();
     let seconds = SECOND_NAMES.iter().map(|(second, _)| *second);
     let all: Vec<&str> = names.iter().map(String::as_str).chain(seconds).collect();
-    let family = key.rfind('.').map_or("", |end| &key[..=end]);
-    let mut near: Vec<&str> =
-        all.iter().copied().filter(|name| !family.is_empty() && name.starts_with(family)).collect();
-    if near.is_empty() {
-        near = all;
+    let (mut family, mut near) = (key, Vec::new());
+    while let (true, Some(end)) = (near.is_empty(), family.rfind('.')) {
+        near = all.iter().copied().filter(|name| name.starts_with(&family[..=end])).collect();
+        family = &family[..end];
     }
-    InputError::new(format!("setting `{key}`"), "a known setting").help(did_you_mean(key, &near))
+    let help = match nearest(key, all.iter().copied()) {
+        _ if !near.is_empty() && near.len() <= FAMILY_MAX => did_you_mean(key, &near),
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("headrace list settings has all {}", all.len()),
+    };
+    InputError::new(format!("setting `{key}`"), "a known setting").help(help)
 }
+
+/// A family of more settings than these is not listed for a typing error.
+const FAMILY_MAX: usize = 40;
 
 /// Second names: MLCC is one thing to its user, and three parts here; DCsim's switches limit SIMs.
 const SECOND_NAMES: [(&str, &str); 18] = [
@@ -400,8 +407,15 @@ fn shown<T: std::fmt::Display>(value: Option<T>, none: &str) -> String {
     value.map_or(none.to_owned(), |value| value.to_string())
 }
 
+/// In the largest unit in which it is a whole number.
 fn time(span: Duration) -> String {
-    format!("{}ps", span.as_ps())
+    let ps = span.as_ps();
+    let units = [("s", 1_000_000_000_000), ("ms", 1_000_000_000), ("us", 1_000_000), ("ns", 1000)];
+    let whole = units.into_iter().find(|(_, of)| ps > 0 && ps.is_multiple_of(*of));
+    match whole {
+        Some((unit, of)) => format!("{}{unit}", ps / of),
+        None => format!("{ps}ps"),
+    }
 }
 
 /// `None` for the word, else the parsed value.

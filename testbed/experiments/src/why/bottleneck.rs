@@ -15,14 +15,30 @@ pub(super) struct Fates {
     sent: u64,
     marked: BTreeMap<u32, u64>,
     trimmed: BTreeMap<u32, u64>,
-    lost: BTreeMap<(u32, &'static str), u64>,
+    lost: Losses,
+}
+
+/// Packets that were lost, by port and reason.
+pub(super) type Losses = BTreeMap<(u32, &'static str), u64>;
+
+/// By connection: answers to its packets that were lost.
+pub(super) fn lost_answers(journal: &Journal) -> BTreeMap<u32, Losses> {
+    let mut lost: BTreeMap<u32, Losses> = BTreeMap::new();
+    for record in journal.records.iter().filter(|record| !record.is_data && record.conn != NONE) {
+        if let Fate::Lost(port, reason) = record.fate {
+            *lost.entry(record.conn).or_default().entry((port, reason.name())).or_default() += 1;
+        }
+    }
+    lost
 }
 
 impl Fates {
-    pub(super) fn of(journal: &Journal, conn: usize) -> Self {
-        let data = &journal.conns[conn].data;
-        let mut fates = Self { sent: data.len() as u64, ..Self::default() };
-        for record in data.iter().map(|at| &journal.records[*at as usize]) {
+    /// The fates of data of line `flow` of the matrix, which is on connection `conn`.
+    pub(super) fn of(journal: &Journal, flow: u32, conn: usize) -> Self {
+        let data = journal.conns[conn].data.iter().map(|at| &journal.records[*at as usize]);
+        let mut fates = Self::default();
+        for record in data.filter(|record| record.flow == flow) {
+            fates.sent += 1;
             if record.marked != NONE {
                 *fates.marked.entry(record.marked).or_default() += 1;
             }
@@ -37,7 +53,11 @@ impl Fates {
         fates
     }
 
-    pub(super) fn named(&self, links: &NamedLinks<'_>) -> PacketFates {
+    pub(super) fn named(
+        &self,
+        links: &NamedLinks<'_>,
+        answers_lost: Option<&Losses>,
+    ) -> PacketFates {
         let named = |counts: &BTreeMap<u32, u64>| {
             counts.iter().map(|(port, count)| (links.name(*port), *count)).collect()
         };
@@ -49,6 +69,7 @@ impl Fates {
             marked: named(&self.marked),
             trimmed: named(&self.trimmed),
             lost: self.lost.iter().map(of_loss).collect(),
+            answers_lost: answers_lost.into_iter().flatten().map(of_loss).collect(),
         }
     }
 
@@ -67,9 +88,13 @@ impl Fates {
     }
 }
 
-/// The port of a switch that holds a flow up most: its queue, and its share of the signals by which
-/// the flow's controller kept the window small.
-pub(super) fn of(charges: &Charges, fates: &Fates, links: &NamedLinks<'_>) -> Option<u32> {
+/// The ports of switches that may hold a flow up most: by the time in their queues, and by their
+/// share of the signals by which the flow's controller kept the window small.
+pub(super) fn candidates(
+    charges: &Charges,
+    fates: &Fates,
+    links: &NamedLinks<'_>,
+) -> Vec<(u32, u128)> {
     let signals = fates.signals();
     let all: u64 = signals.values().sum();
     let held = [TimePart::Window, TimePart::Pacing, TimePart::Retransmission];
@@ -81,10 +106,18 @@ pub(super) fn of(charges: &Charges, fates: &Fates, links: &NamedLinks<'_>) -> Op
         *score.entry(port).or_default() += share;
     }
     let switch = score.into_iter().filter(|(port, score)| *score > 0 && !links.is_nic(*port));
-    switch.max_by_key(|(_, score)| *score).map(|(port, _)| port)
+    let mut ports: Vec<(u32, u128)> = switch.collect();
+    ports.sort_by_key(|(_, score)| std::cmp::Reverse(*score));
+    ports.truncate(CANDIDATES);
+    ports
 }
 
-/// When some links sent data, and of which connection.
+/// Ports that are looked at for a flow.
+const CANDIDATES: usize = 4;
+
+const NANOSECOND: u64 = 1000;
+
+/// When some links sent data, and of which flow.
 pub(super) struct Busy {
     by_port: BTreeMap<u32, Vec<(Instant, Instant, u32)>>,
 }
@@ -102,7 +135,7 @@ impl Busy {
                 if let Some(sent) = by_port.get_mut(&passed.port) {
                     let on_line = passed.arrival.since(passed.start);
                     let on_line = on_line.saturating_sub(links.delay(passed.port));
-                    sent.push((passed.start, passed.start + on_line, record.conn));
+                    sent.push((passed.start, passed.start + on_line, record.flow));
                 }
                 hop = journal.hops.get(passed.before as usize);
             }
@@ -111,15 +144,28 @@ impl Busy {
         Self { by_port }
     }
 
-    /// How long `port` sent data in a span of time, and how long of connection `conn`; picoseconds.
-    pub(super) fn share(&self, port: u32, span: (Instant, Instant), conn: usize) -> (u64, u64) {
+    /// The candidate that held `flow` up most in a span of time: a port that was idle for half of
+    /// the span counts for half, whatever it signalled in the other.
+    pub(super) fn held_by(
+        &self,
+        candidates: &[(u32, u128)],
+        span: (Instant, Instant),
+        flow: u32,
+    ) -> Option<u32> {
+        let busy = |port: u32| u128::from(self.share(port, span, flow).0 / NANOSECOND);
+        let held = |(port, score): &&(u32, u128)| (score / u128::from(NANOSECOND)) * busy(*port);
+        candidates.iter().max_by_key(held).map(|(port, _)| *port)
+    }
+
+    /// How long `port` sent data in a span of time, and how long of `flow`; picoseconds.
+    pub(super) fn share(&self, port: u32, span: (Instant, Instant), flow: u32) -> (u64, u64) {
         let Some(sent) = self.by_port.get(&port) else { return (0, 0) };
         let first = sent.partition_point(|(_, end, _)| *end <= span.0);
         let (mut busy, mut own) = (Duration::ZERO, Duration::ZERO);
         for (start, end, of) in sent[first..].iter().take_while(|(start, ..)| *start < span.1) {
             let within = (*end).min(span.1).since((*start).max(span.0));
             busy += within;
-            if *of as usize == conn {
+            if *of == flow {
                 own += within;
             }
         }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use fabric::PacketStep;
 use transport::stats::DropReason;
 use transport::wire::class::TrafficClass;
-use transport::wire::{Body, Header};
+use transport::wire::{Body, Data, Header};
 use transport::{Bytes, HostId, Instant, Rate, Standing, Wait};
 
 /// No record, no hop.
@@ -31,6 +31,8 @@ pub(super) struct Record {
     pub(super) waited: Wait,
     /// The connection, [`NONE`] for packets of none.
     pub(super) conn: u32,
+    /// Data: the line of the matrix that it carries, [`NONE`] where that is not known.
+    pub(super) flow: u32,
     /// Data: the transmission of this PSN before this one.
     pub(super) again: u32,
     /// Data: the flow's packet before this one.
@@ -104,6 +106,8 @@ pub(super) struct Conn {
     pub(super) feedback: Vec<u32>,
     /// All its data.
     pub(super) data: Vec<u32>,
+    /// By number of the message: the line of the matrix that it carries.
+    flows: Vec<u32>,
     state: State,
     last_sent: u32,
     last_arrived: u32,
@@ -119,7 +123,8 @@ pub(super) struct Conn {
 pub(super) struct OnLine {
     pub(super) start: Instant,
     pub(super) end: Instant,
-    pub(super) conn: u32,
+    /// The line of the matrix, [`NONE`] for what is no data.
+    pub(super) flow: u32,
 }
 
 /// What a host has done.
@@ -172,6 +177,7 @@ impl Journal {
             arrived: Vec::new(),
             feedback: Vec::new(),
             data: Vec::new(),
+            flows: Vec::new(),
             state: State::Waiting { wait: Wait::Application, until: None },
             last_sent: NONE,
             last_arrived: NONE,
@@ -229,6 +235,7 @@ impl Journal {
             opened: Opened::Time,
             waited: Wait::Application,
             conn,
+            flow: NONE,
             again: NONE,
             before: NONE,
             answers: NONE,
@@ -242,6 +249,7 @@ impl Journal {
         let number = index(self.records.len());
         match &packet.hdr.body {
             Body::Data(data) if conn != NONE => {
+                record.flow = self.flow_of(conn, data);
                 self.fill_data(&mut record, data.psn.0, (number, packet.from), now);
                 if self.senders.last() != Some(&conn) {
                     self.senders.push(conn);
@@ -251,6 +259,15 @@ impl Journal {
         }
         self.set_handle(packet.handle, number);
         self.records.push(record);
+    }
+
+    /// The line of the matrix that a segment carries: the first one of a message names it.
+    fn flow_of(&mut self, conn: u32, data: &Data) -> u32 {
+        let flow = at_psn(&mut self.conns[conn as usize].flows, data.msg.0);
+        if let Some(line) = data.tag.checked_sub(1) {
+            *flow = u32::try_from(line).unwrap_or(NONE);
+        }
+        *flow
     }
 
     fn fill_data(
@@ -391,7 +408,7 @@ impl Journal {
                 if let Some(host) = self.hosts.get_mut(port as usize) {
                     let end =
                         start + self.rates[port as usize].time_for(Bytes(packet.wire_bytes()));
-                    host.line.push(OnLine { start, end, conn: record.conn });
+                    host.line.push(OnLine { start, end, flow: record.flow });
                 }
                 self.hops.push(Hop { before: record.hops, port, start, arrival });
                 record.hops = index(self.hops.len() - 1);

@@ -110,7 +110,8 @@ pub struct FlowWhy {
     pub queues: Vec<QueueWait>,
     /// The causes of `parts_ps.retransmission`, the longest first.
     pub retransmissions: Vec<RepairTime>,
-    /// The link that held it up most, by queues, marks and trims; null where none did.
+    /// The link that held it up most, by queues, marks, trims and how busy it was; null where none
+    /// did.
     pub bottleneck: Option<Bottleneck>,
     /// Data packets that it sent, and what became of them.
     pub packets: PacketFates,
@@ -172,6 +173,9 @@ pub struct PacketFates {
     pub trimmed: BTreeMap<String, u64>,
     /// Transmissions that were lost, by link and reason.
     pub lost: BTreeMap<String, u64>,
+    /// Answers to packets of its connection that were lost, by link and reason.
+    #[serde(default)]
+    pub answers_lost: BTreeMap<String, u64>,
 }
 
 /// Explains the flows of a run whose packets are in `journal`. O(packets).
@@ -182,6 +186,7 @@ pub(crate) fn explain(
     records: &[FlowRecord],
 ) -> Vec<FlowWhy> {
     let users = users(journal);
+    let answers = bottleneck::lost_answers(journal);
     let links = &NamedLinks::of(plan);
     let flow = |(flow, record): (usize, &FlowRecord)| {
         let conn = conductor.connection(flow);
@@ -199,20 +204,23 @@ pub(crate) fn explain(
             packets: PacketFates::default(),
             sentence: String::new(),
         };
-        let fates = Fates::of(journal, conn);
-        why.packets = fates.named(links);
-        let port = record.fct().and_then(|_| {
-            let charges = fill(&mut why, links, journal, (conn, record), &users);
-            bottleneck::of(&charges, &fates, links)
+        let fates = Fates::of(journal, line(flow), conn);
+        why.packets = fates.named(links, answers.get(&line(conn)));
+        let ports = record.fct().map(|_| {
+            let charges = fill(&mut why, links, journal, (line(conn), record), &users);
+            bottleneck::candidates(&charges, &fates, links)
         });
-        (why, port)
+        (why, ports.unwrap_or_default())
     };
-    let mut flows: Vec<(FlowWhy, Option<u32>)> = records.iter().enumerate().map(flow).collect();
-    let busy = Busy::of(journal, links, flows.iter().filter_map(|(_, port)| *port));
-    for ((why, port), record) in flows.iter_mut().zip(records) {
+    let mut flows: Vec<(FlowWhy, Vec<(u32, u128)>)> =
+        records.iter().enumerate().map(flow).collect();
+    let ports = flows.iter().flat_map(|(_, ports)| ports.iter().map(|(port, _)| *port));
+    let busy = Busy::of(journal, links, ports);
+    for ((why, ports), record) in flows.iter_mut().zip(records) {
+        let port = busy.held_by(ports, (record.start, record.acked_at), line(why.flow));
         let of_port = |port: u32| {
             let span = (record.start, record.acked_at);
-            let (busy_ps, own_ps) = busy.share(port, span, conductor.connection(why.flow));
+            let (busy_ps, own_ps) = busy.share(port, span, line(why.flow));
             let (link, to) = (links.name(port), links.end(port));
             let flows = users.get(&port).copied().unwrap_or(0);
             Bottleneck { link, to, flows, busy_ps, own_ps }
@@ -228,11 +236,10 @@ fn fill(
     why: &mut FlowWhy,
     links: &NamedLinks<'_>,
     journal: &Journal,
-    (conn, record): (usize, &FlowRecord),
+    (conn, record): (u32, &FlowRecord),
     users: &BTreeMap<u32, usize>,
 ) -> Charges {
-    let conn = u32::try_from(conn).unwrap_or(u32::MAX);
-    let charges = walk::walk(journal, conn, record.start, record.acked_at);
+    let charges = walk::walk(journal, (line(why.flow), conn), (record.start, record.acked_at));
     let parts = TimePart::ALL.into_iter().zip(charges.parts).filter(|(_, ps)| *ps > 0);
     why.parts_ps = parts.map(|(part, ps)| (part.name().to_owned(), ps)).collect();
     let queue = |(port, ps): (u32, u64)| {
@@ -254,13 +261,18 @@ fn fill(
     charges
 }
 
-/// For each port: how many connections send data through it.
+/// The number of a line or of a connection as the journal has it.
+fn line(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// For each port: how many flows send data through it.
 fn users(journal: &Journal) -> BTreeMap<u32, usize> {
     let mut pairs = BTreeSet::new();
     for record in journal.records.iter().filter(|record| record.is_data) {
         let mut hop = journal.hops.get(record.hops as usize);
         while let Some(passed) = hop {
-            pairs.insert((passed.port, record.conn));
+            pairs.insert((passed.port, record.flow));
             hop = journal.hops.get(passed.before as usize);
         }
     }

@@ -31,7 +31,7 @@ struct Walk<'j> {
     hosts: u32,
     /// Nothing before it is charged.
     start: Instant,
-    conn: u32,
+    flow: u32,
     /// The part that the time on links without queues belongs to.
     mode: TimePart,
     charges: Charges,
@@ -48,11 +48,16 @@ enum Standpoint {
     Rest(TimePart),
 }
 
-/// The charges of a flow on `conn` from `start` to `end`, when its last acknowledgement arrived.
-pub(super) fn walk(journal: &Journal, conn: u32, start: Instant, end: Instant) -> Charges {
+/// The charges of line `flow` of the matrix, on connection `conn`, from `start` to `end`, when its
+/// last acknowledgement arrived.
+pub(super) fn walk(
+    journal: &Journal,
+    (flow, conn): (u32, u32),
+    (start, end): (Instant, Instant),
+) -> Charges {
     let hosts = u32::try_from(journal.hosts.len()).unwrap_or(u32::MAX);
     let (mode, charges) = (TimePart::Path, Charges::default());
-    let mut walk = Walk { journal, hosts, start, conn, mode, charges };
+    let mut walk = Walk { journal, hosts, start, flow, mode, charges };
     let feedback = &journal.conns[conn as usize].feedback;
     let last = feedback.iter().rev().find(|at| journal.records[**at as usize].arrived <= end);
     let mut step =
@@ -228,7 +233,7 @@ impl Walk<'_> {
         let Some(log) = self.journal.hosts.get(host as usize) else { return Duration::ZERO };
         let first = log.line.partition_point(|sent| sent.end <= from);
         let of_flow = log.line[first..].iter().take_while(|sent| sent.start < to);
-        let own = of_flow.filter(|sent| sent.conn == self.conn);
+        let own = of_flow.filter(|sent| sent.flow == self.flow);
         let overlap = own.map(|sent| sent.end.min(to).since(sent.start.max(from)).as_ps());
         Duration::from_ps(overlap.sum())
     }

@@ -1,10 +1,13 @@
 //! The explanation of a flow in words, and links by the names that faults give them.
 
+use std::collections::BTreeMap;
+
 use fabric::{Node, PortId, PortSpec};
 use transport::Duration;
 
 use super::{Bottleneck, FlowWhy, TimePart};
 use crate::plan::Plan;
+use crate::shown;
 
 /// The links of a run.
 pub(super) struct NamedLinks<'p> {
@@ -50,18 +53,18 @@ pub(super) fn sentence(why: &FlowWhy) -> String {
         TimePart::ALL.into_iter().map(|part| (part, why.part(part))).collect();
     parts.sort_by_key(|(_, ps)| std::cmp::Reverse(*ps));
     let share = |ps: u64| ps.saturating_mul(100).checked_div(fct).unwrap_or(0);
-    let mut text = format!("It took {}", time(fct));
-    let named = parts.iter().enumerate().filter(|(at, (_, ps))| *at == 0 || share(*ps) >= 15);
-    for (at, (part, ps)) in named.take(3) {
-        let lead = if at == 0 { ": " } else { "; " };
-        text += &format!("{lead}{} % of it {}", share(*ps), clause(why, *part));
-    }
-    text.push('.');
+    let mut text = format!("It took {}.", time(fct));
     if let Some(link) = &why.bottleneck
         && share(why.part(TimePart::Queue) + why.part(TimePart::Window)) >= 30
     {
         text += &shared(link, fct);
     }
+    let named = parts.iter().enumerate().filter(|(at, (_, ps))| *at == 0 || share(*ps) >= 15);
+    for (at, (part, ps)) in named.take(3) {
+        let lead = if at == 0 { " For" } else { "; for" };
+        text += &format!("{lead} {} % of the time {}", share(*ps), clause(why, *part));
+    }
+    text.push('.');
     text
 }
 
@@ -76,49 +79,69 @@ fn shared(bottleneck: &Bottleneck, fct: u64) -> String {
     };
     let (busy, own) = (share(*busy_ps), share(*own_ps));
     format!(
-        " The link {link} to {to} held it up most: {use_of}, it sent data for {busy} % of that \
-         time, and for {own} % data of this flow."
+        " The link {link} to {to} held it up most: {use_of}, and it sent data for {busy} % of the \
+         time, of this flow for {own} %."
     )
 }
 
 fn unfinished(why: &FlowWhy) -> String {
-    let most = why.packets.lost.iter().max_by_key(|(_, count)| **count);
     let sent = why.packets.sent;
-    match most {
-        Some((place, count)) => {
-            format!("It did not finish: of {sent} packets {count} were lost at {place}.")
+    match (most(&why.packets.lost), lost_answers(why)) {
+        (Some((place, count)), _) => {
+            format!("It did not finish: of {sent} packets {count} were lost at {}.", lossy(&place))
         }
-        None if sent == 0 => "It did not finish: it sent no data.".to_owned(),
-        None => format!("It did not finish; none of its {sent} packets was lost."),
+        (None, _) if sent == 0 => "It did not finish: it sent no data.".to_owned(),
+        (None, Some(answers)) => {
+            format!("It did not finish: none of its {sent} packets was lost, but {answers}.")
+        }
+        (None, None) => format!("It did not finish; none of its {sent} packets was lost."),
     }
+}
+
+/// The answers to its packets that were lost, where some were.
+fn lost_answers(why: &FlowWhy) -> Option<String> {
+    let (place, count) = most(&why.packets.answers_lost)?;
+    Some(format!("{count} answers to them were lost at {}", lossy(&place)))
+}
+
+/// A link and the reason of a loss, as results have them, in words.
+fn lossy(place: &str) -> String {
+    let (link, reason) = place.split_once(' ').unwrap_or((place, ""));
+    match reason {
+        "link_down" => format!("{link}, a link that is down"),
+        reason => format!("{link} ({})", reason.replace('_', " ")),
+    }
+}
+
+/// The largest count with its name.
+fn most(counts: &BTreeMap<String, u64>) -> Option<(String, u64)> {
+    let most = counts.iter().max_by_key(|(_, count)| **count);
+    most.map(|(name, count)| (name.clone(), *count))
 }
 
 /// The description of a part of the time, with its cause.
 fn clause(why: &FlowWhy, part: TimePart) -> String {
     match part {
-        TimePart::Path => "was the way of its last packet and back, without queues".to_owned(),
+        TimePart::Path => "its last packet and the answer were on links".to_owned(),
         TimePart::Sending => "its host's line was sending its own bytes".to_owned(),
         TimePart::Turn => "its host's line was sending other flows".to_owned(),
         TimePart::Window => window(why),
         TimePart::Pacing => format!("its controller spread its packets{}", marks(why)),
         TimePart::Scheduler => "its scheduler held it back (credit, tokens or slots)".to_owned(),
-        TimePart::Receiver => "its receiver took to answer".to_owned(),
+        TimePart::Receiver => "it waited for its receiver to answer".to_owned(),
         TimePart::Queue => queue(why),
         TimePart::Retransmission => repair(why),
-        TimePart::Other => "is not explained".to_owned(),
+        TimePart::Other => "the cause is not known".to_owned(),
     }
 }
 
 fn window(why: &FlowWhy) -> String {
-    format!("its window was full for round trips without queues{}", marks(why))
+    format!("its window was full, time in queues not counted{}", marks(why))
 }
 
 /// The link that marked most of its packets, where some were marked.
 fn marks(why: &FlowWhy) -> String {
     let sent = why.packets.sent;
-    let most = |counts: &std::collections::BTreeMap<String, u64>| {
-        counts.iter().max_by_key(|(_, count)| **count).map(|(link, count)| (link.clone(), *count))
-    };
     match (most(&why.packets.trimmed), most(&why.packets.marked)) {
         (Some((link, count)), marked) if marked.as_ref().is_none_or(|(_, m)| *m < count) => {
             format!(" ({count} of its {sent} packets were trimmed at {link})")
@@ -131,12 +154,14 @@ fn marks(why: &FlowWhy) -> String {
 }
 
 fn queue(why: &FlowWhy) -> String {
-    let Some(first) = why.queues.first() else { return "was in queues".to_owned() };
+    let Some(first) = why.queues.first() else { return "it was in queues".to_owned() };
     let all: u64 = why.queues.iter().map(|wait| wait.ps).sum();
     let share = first.ps.saturating_mul(100).checked_div(all).unwrap_or(0);
     let most = match (share, why.queues.len()) {
-        (_, 1) => "was in the queue".to_owned(),
-        (share, links) => format!("was in the queues of {links} links, {share} % of that in that"),
+        (_, 1) => "it was in the queue".to_owned(),
+        (share, links) => {
+            format!("it was in the queues of {links} links, {share} % of that in that")
+        }
     };
     let flows = match first.flows {
         0 | 1 => "which no other flow uses".to_owned(),
@@ -147,26 +172,26 @@ fn queue(why: &FlowWhy) -> String {
 
 fn repair(why: &FlowWhy) -> String {
     let Some(first) = why.retransmissions.first() else {
-        return "went by until losses were known".to_owned();
+        return "it waited until losses were known".to_owned();
     };
     let place = first.link.as_ref().map_or_else(String::new, |link| format!(" at {link}"));
     let how = if first.by == "timer" { "a timer found it" } else { "an answer said so" };
     let what = match first.cause.as_str() {
         "trimmed" => format!("that packets had been trimmed{place}"),
         "link_down" => format!("that packets had been lost{place}, a link that is down"),
-        "not_lost" => "for packets that were repeated and had not been lost".to_owned(),
+        "not_lost" => {
+            let cause =
+                lost_answers(why).map_or_else(String::new, |lost| format!(", since {lost}"));
+            format!("what had become of packets that were not lost{cause}")
+        }
         reason => format!("that packets had been lost{place} ({})", reason.replace('_', " ")),
     };
-    format!("went by until the sender knew {what} ({how}, {} times)", first.times)
+    let times = if first.times == 1 { "once".to_owned() } else { format!("{} times", first.times) };
+    format!("it waited until the sender knew {what} ({how}, {times})")
 }
 
 /// A time as people write it.
+#[expect(clippy::cast_precision_loss, reason = "a display")]
 fn time(ps: u64) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "a display")]
-    let us = ps as f64 / 1e6;
-    match us {
-        us if us < 1e3 => format!("{us:.2} us"),
-        us if us < 1e6 => format!("{:.2} ms", us / 1e3),
-        us => format!("{:.2} s", us / 1e6),
-    }
+    shown::time(ps as f64 / 1e6)
 }

@@ -8,9 +8,10 @@
 
 use transport::{Bytes, HostId, Rng};
 
-use super::matrix::{FLOWS_MAX, FlowSpec, Matrix, Start, TriggerKind};
+use super::matrix::{FLOWS_MAX, FlowSpec, Matrix, Start, TriggerIndex, TriggerKind};
 use super::params::{Parameter, Params};
 use super::permutation::shuffle;
+use super::stream::{Sink, Streamed};
 use super::{Workload, does_not_fit};
 use crate::input::InputError;
 
@@ -47,14 +48,37 @@ impl AllToAll {
 
 impl Workload for AllToAll {
     fn generate(&self, nodes: u32, rng: &mut Rng) -> Result<Matrix, InputError> {
-        let mut matrix = windowed(nodes.div_ceil(self.every), self.window, rng, |_| self.size)?;
-        matrix.nodes = nodes;
-        for flow in &mut matrix.flows {
-            for host in [&mut flow.src, &mut flow.dst] {
-                host.0 *= self.every;
-            }
-        }
+        let mut matrix = Matrix { nodes, ..Matrix::default() };
+        self.stream(nodes, rng, &mut matrix)?;
         Ok(matrix)
+    }
+
+    fn streamed(&self) -> Option<&dyn Streamed> {
+        Some(self)
+    }
+}
+
+impl Streamed for AllToAll {
+    fn stream(&self, nodes: u32, rng: &mut Rng, sink: &mut dyn Sink) -> Result<(), InputError> {
+        let mut apart = Apart { every: self.every, sink };
+        windowed(nodes.div_ceil(self.every), self.window, rng, |_| self.size, &mut apart)
+    }
+}
+
+/// Numbers hosts so that others lie between them.
+struct Apart<'s> {
+    every: u32,
+    sink: &'s mut dyn Sink,
+}
+
+impl Sink for Apart<'_> {
+    fn flow(&mut self, flow: FlowSpec) {
+        let [src, dst] = [flow.src, flow.dst].map(|host| HostId(host.0 * self.every));
+        self.sink.flow(FlowSpec { src, dst, ..flow });
+    }
+
+    fn trigger(&mut self, kind: TriggerKind) -> Option<TriggerIndex> {
+        self.sink.trigger(kind)
     }
 }
 
@@ -63,13 +87,14 @@ pub(super) fn window(params: &Params) -> Result<Option<u32>, InputError> {
     params.integer("window", 8, 0, u32::MAX).map(|window| Some(window).filter(|&k| k > 0))
 }
 
-/// A windowed all-to-all with a size for each pair.
+/// Gives `sink` a windowed all-to-all with a size for each pair.
 pub(super) fn windowed(
     nodes: u32,
     window: Option<u32>,
     rng: &mut Rng,
     mut size: impl FnMut(&mut Rng) -> Bytes,
-) -> Result<Matrix, InputError> {
+    sink: &mut dyn Sink,
+) -> Result<(), InputError> {
     if nodes < 2 {
         return Err(does_not_fit(format!("{nodes} hosts"), "at least two"));
     }
@@ -83,7 +108,6 @@ pub(super) fn windowed(
     let (batches, left) = (others / window, others % window);
     let mut order: Vec<u32> = (0..nodes).collect();
     shuffle(&mut order, rng);
-    let mut matrix = Matrix { nodes, ..Matrix::default() };
     for place in 0..nodes {
         let src = HostId(order[place as usize]);
         let mut opened_by = None;
@@ -98,7 +122,7 @@ pub(super) fn windowed(
                 break;
             }
             let has_next = batch + 1 < batches || (batch < batches && left > 0);
-            let opens = if has_next { matrix.push_trigger(TriggerKind::Multishot) } else { None };
+            let opens = if has_next { sink.trigger(TriggerKind::Multishot) } else { None };
             for distance in distances {
                 let dst = HostId(order[((place + distance) % nodes) as usize]);
                 let mut flow = FlowSpec::new(src, dst, size(rng));
@@ -106,12 +130,12 @@ pub(super) fn windowed(
                     flow.start = Start::On(trigger);
                 }
                 flow.send_done = opens;
-                matrix.push_flow(flow);
+                sink.flow(flow);
             }
             opened_by = opens;
         }
     }
-    Ok(matrix)
+    Ok(())
 }
 
 #[cfg(test)]

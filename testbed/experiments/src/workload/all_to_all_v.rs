@@ -11,6 +11,7 @@ use super::all_to_all::{window, windowed};
 use super::cdf::Cdf;
 use super::matrix::Matrix;
 use super::params::{Parameter, Params};
+use super::stream::{Sink, Streamed};
 use crate::input::InputError;
 
 /// The parameters of an uneven all-to-all.
@@ -75,7 +76,19 @@ impl Sizes {
 
 impl Workload for AllToAllV {
     fn generate(&self, nodes: u32, rng: &mut Rng) -> Result<Matrix, InputError> {
-        windowed(nodes, self.window, rng, |rng| self.sizes.draw(rng))
+        let mut matrix = Matrix { nodes, ..Matrix::default() };
+        self.stream(nodes, rng, &mut matrix)?;
+        Ok(matrix)
+    }
+
+    fn streamed(&self) -> Option<&dyn Streamed> {
+        Some(self)
+    }
+}
+
+impl Streamed for AllToAllV {
+    fn stream(&self, nodes: u32, rng: &mut Rng, sink: &mut dyn Sink) -> Result<(), InputError> {
+        windowed(nodes, self.window, rng, |rng| self.sizes.draw(rng), sink)
     }
 }
 

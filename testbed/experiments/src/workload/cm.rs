@@ -80,8 +80,7 @@ pub fn read(source: impl BufRead, name: &str, unit: StartUnit) -> Result<CmFile,
 /// # Errors
 /// As [`read`], and when the file cannot be opened.
 pub fn read_path(path: &Path, unit: StartUnit) -> Result<CmFile, InputError> {
-    let name = path.display().to_string();
-    read(file::open(path)?, &name, unit)
+    read(file::open(path)?, &file::name_of(path), unit)
 }
 
 /// The line of a flow in the file at `path`, found by reading it again; `None` for what can be read

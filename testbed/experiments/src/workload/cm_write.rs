@@ -8,7 +8,9 @@ use std::io::{self, Write};
 use transport::Duration;
 
 use super::cm::StartUnit;
-use super::matrix::{FlowSpec, Matrix, Message, PRIO_DEFAULT, Start, TriggerIndex, TriggerKind};
+use super::matrix::{
+    FlowSpec, Matrix, Message, PRIO_DEFAULT, Start, Trigger, TriggerIndex, TriggerKind,
+};
 use crate::input::number::write_us;
 
 /// Writes `matrix` with start times in `unit`. Headers of absent things are left out.
@@ -25,24 +27,20 @@ pub fn write(matrix: &Matrix, unit: StartUnit, out: impl Write) -> io::Result<()
     if !matrix.failures.is_empty() {
         writeln!(out, "Failures {}", matrix.failures.len())?;
     }
+    let name = |trigger: TriggerIndex| {
+        matrix.triggers.get(trigger.index()).map_or(0, |trigger| trigger.id.get() as usize)
+    };
     let mut line = String::new();
     for flow in &matrix.flows {
         line.clear();
         // Writing to a string cannot fail; the error type is the trait's.
-        flow_line(matrix, flow, unit, &mut line).map_err(io::Error::other)?;
+        flow_line(flow, &name, unit, &mut line).map_err(io::Error::other)?;
         out.write_all(line.as_bytes())?;
     }
     for trigger in &matrix.triggers {
-        write!(out, "trigger id {} {}", trigger.id, trigger.kind.name())?;
-        if let TriggerKind::Barrier(count) = trigger.kind {
-            write!(out, " count {count}")?;
-        }
-        if trigger.delay > Duration::ZERO {
-            line.clear();
-            write_time(&mut line, unit, trigger.delay).map_err(io::Error::other)?;
-            write!(out, " delay {line}")?;
-        }
-        writeln!(out)?;
+        line.clear();
+        trigger_line(trigger, unit, &mut line).map_err(io::Error::other)?;
+        out.write_all(line.as_bytes())?;
     }
     for failure in &matrix.failures {
         let (tier, switch, link) = (failure.tier.name(), failure.switch, failure.link);
@@ -70,15 +68,31 @@ fn write_time(line: &mut String, unit: StartUnit, time: Duration) -> std::fmt::R
     }
 }
 
-fn flow_line(
-    matrix: &Matrix,
-    flow: &FlowSpec,
+/// The line of a trigger.
+pub(super) fn trigger_line(
+    trigger: &Trigger,
     unit: StartUnit,
     line: &mut String,
 ) -> std::fmt::Result {
-    let name = |trigger: TriggerIndex| {
-        matrix.triggers.get(trigger.index()).map_or(0, |trigger| trigger.id.get())
-    };
+    write!(line, "trigger id {} {}", trigger.id, trigger.kind.name())?;
+    if let TriggerKind::Barrier(count) = trigger.kind {
+        write!(line, " count {count}")?;
+    }
+    if trigger.delay > Duration::ZERO {
+        line.push_str(" delay ");
+        write_time(line, unit, trigger.delay)?;
+    }
+    line.push('\n');
+    Ok(())
+}
+
+/// The line of a flow; `name` is what triggers are called.
+pub(super) fn flow_line(
+    flow: &FlowSpec,
+    name: &impl Fn(TriggerIndex) -> usize,
+    unit: StartUnit,
+    line: &mut String,
+) -> std::fmt::Result {
     write!(line, "{}->{}", flow.src, flow.dst)?;
     if let Some(id) = flow.id {
         write!(line, " id {id}")?;

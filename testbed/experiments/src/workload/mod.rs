@@ -12,6 +12,7 @@ pub mod distributions;
 mod lines;
 pub mod matrix;
 pub mod params;
+pub mod stream;
 pub mod triggers;
 mod two_dc;
 
@@ -22,6 +23,7 @@ use transport::Rng;
 pub use cdf::Cdf;
 pub use matrix::{FlowIndex, FlowSpec, Matrix};
 pub use params::{Parameter, Params};
+pub use stream::Streamed;
 pub use triggers::Triggers;
 
 use crate::input::{InputError, did_you_mean};
@@ -33,6 +35,11 @@ pub trait Workload: Debug {
     /// # Errors
     /// When the recipe does not fit that many hosts, or makes more flows than a matrix holds.
     fn generate(&self, nodes: u32, rng: &mut Rng) -> Result<Matrix, InputError>;
+
+    /// The recipe of a matrix that is made part by part, where it can be.
+    fn streamed(&self) -> Option<&dyn Streamed> {
+        None
+    }
 }
 
 /// A generator: its name, its sentence, its parameters, and its constructor.

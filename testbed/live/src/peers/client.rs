@@ -51,8 +51,10 @@ pub struct Outcome {
     pub server_counters: Counters,
     /// What this end and the server's have seen of their own traffic.
     pub vitals: [Vitals; 2],
-    /// The session by intervals.
+    /// The session by intervals, the first of them.
     pub intervals: Vec<Interval>,
+    /// How many intervals followed those.
+    pub intervals_omitted: u64,
     /// Contradictions between the counts; empty when all is well.
     pub findings: Vec<String>,
     /// Whether the user ended the session early.
@@ -332,7 +334,8 @@ impl Client<'_> {
             counters: self.host.counters(),
             server_counters,
             vitals: [own, theirs],
-            intervals,
+            intervals: intervals.kept,
+            intervals_omitted: intervals.omitted,
             findings: Vec::new(),
             stopped: self.stopped,
             terms: session.terms.clone(),

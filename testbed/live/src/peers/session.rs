@@ -29,8 +29,26 @@ pub(super) struct Session {
     /// Until when, and how much: sent, received, sent again.
     reported: (Duration, [u64; 3]),
     pub(super) gauge: Gauge,
-    /// All intervals so far, at most [`INTERVALS_MAX`].
-    pub(super) intervals: Vec<Interval>,
+    pub(super) intervals: Intervals,
+}
+
+/// The intervals of a session so far.
+#[derive(Debug, Default)]
+pub(super) struct Intervals {
+    /// The first ones, at most [`INTERVALS_MAX`].
+    pub(super) kept: Vec<Interval>,
+    /// How many followed those.
+    pub(super) omitted: u64,
+}
+
+impl Intervals {
+    fn push(&mut self, interval: Interval) {
+        if self.kept.len() < INTERVALS_MAX {
+            self.kept.push(interval);
+        } else {
+            self.omitted += 1;
+        }
+    }
 }
 
 /// Intervals that are kept: a day of seconds.
@@ -52,7 +70,7 @@ impl Session {
             looks_at: now,
             reported: Default::default(),
             gauge: Gauge::new(now),
-            intervals: Vec::new(),
+            intervals: Intervals::default(),
         }
     }
 
@@ -142,9 +160,28 @@ impl Session {
         let length = until - last;
         let (rtt, cwnd_bytes) = self.gauge.interval(host);
         let interval = Interval { until, length, sent, received, retransmitted, rtt, cwnd_bytes };
-        if self.intervals.len() < INTERVALS_MAX {
-            self.intervals.push(interval);
-        }
+        self.intervals.push(interval);
         monitor.on_event(&SessionEvent::Interval(interval));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_beyond_those_that_are_kept_are_counted() {
+        let interval = Interval {
+            until: Duration::from_s(1),
+            length: Duration::from_s(1),
+            sent: 1,
+            received: 2,
+            retransmitted: 3,
+            rtt: None,
+            cwnd_bytes: None,
+        };
+        let mut intervals = Intervals::default();
+        (0..INTERVALS_MAX + 3).for_each(|_| intervals.push(interval));
+        assert_eq!((intervals.kept.len(), intervals.omitted), (INTERVALS_MAX, 3));
     }
 }

@@ -1,0 +1,344 @@
+//! Every command of README.md and of the documents is run, and ends as a reader expects: blocks of
+//! shell lines as they stand, in a directory of their own, and commands inside sentences.
+//!
+//! `make test` runs a sample, and the rest in short: `make docs-test` (`DOCUMENTED=whole`) runs all
+//! of it. What is not run at all is listed here, with the reason.
+#![allow(clippy::unwrap_used, reason = "a failing test panics")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Commands that are not run, by a part of them: the reason.
+const NOT_RUN: [(&str, &str); 13] = [
+    (
+        "headrace run manifest.json",
+        "stands for that of a run; README.md and TUTORIAL.md repeat one",
+    ),
+    ("make setup", "installs packages"),
+    ("make build", "builds this program"),
+    ("cargo build", "builds another program; c_api.rs of transport/ffi does that"),
+    ("cc -std", "needs that program; c_api.rs builds and runs the examples"),
+    ("target/exchange", "needs that program; c_api.rs builds and runs the examples"),
+    ("target/peer", "needs that program; c_api.rs builds and runs the examples"),
+    ("--device eth0", "needs a card"),
+    ("3b:00.0", "needs a card"),
+    ("--world nic --hosts hosts.toml", "needs two servers; tests/nic.rs has them as processes"),
+    ("--world nic --hosts servers.toml", "needs two servers; tests/nic.rs has them as processes"),
+    ("tcpdump.pcap", "needs a capture of sealed packets; tests/dissector.rs makes one"),
+    ("headrace seal", "is a text that a key is derived from, no command"),
+];
+
+/// Commands that `make test` shortens, by a part of them: what they end with there.
+const SHORTENED: [(&str, &str); 5] = [
+    ("bench datapath --security", ""),
+    ("bench datapath", "--device net_null --segment 1500 --segments 100000 --no-testpmd"),
+    ("bench dci", "--device net_ring --segment 1500 --queues 1 --packets 20000 --no-testpmd"),
+    ("bench messages", "--count 100000 --trips 0"),
+    ("--time 5", "--time 1"),
+];
+
+/// Commands that only `make docs-test` runs, by a part of them: the reason.
+const LONG: [(&str, &str); 5] = [
+    ("bench datapath --security", "measures for half a minute"),
+    ("run fig12-incast", "six incasts of a paper"),
+    ("--topo two-dc --transport uno", "round trips of 1.8 ms"),
+    ("run far.cm", "a GiB over 10 ms in real time"),
+    ("--topo ft1024-8os", "1024 hosts"),
+];
+
+/// Scenarios whose first variant ends with another exit code than 0, on purpose.
+const UNFINISHED: [&str; 0] = [];
+
+/// Seconds that a command inside a sentence may take in `make docs-test`.
+const SECONDS: u32 = 120;
+
+fn whole() -> bool {
+    std::env::var("DOCUMENTED").is_ok_and(|what| what == "whole")
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
+}
+
+/// README.md and the documents: names and texts.
+fn pages() -> Vec<(String, String)> {
+    let mut pages = vec!["README.md".to_owned()];
+    for folder in ["docs", "docs/results"] {
+        let entries = fs::read_dir(root().join(folder)).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let names = names.filter(|name| name.ends_with(".md"));
+        pages.extend(names.map(|name| format!("{folder}/{name}")));
+    }
+    pages.sort();
+    let read = |name: String| (name.clone(), fs::read_to_string(root().join(name)).unwrap());
+    pages.into_iter().map(read).collect()
+}
+
+/// Blocks of shell lines.
+fn blocks(text: &str) -> impl Iterator<Item = &str> {
+    text.split("```sh\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0))
+}
+
+/// Commands of the program inside sentences.
+fn spans(text: &str) -> Vec<String> {
+    let outside = text.split("```").step_by(2);
+    let code = outside.flat_map(|part| part.split('`').skip(1).step_by(2));
+    let command = code.filter(|code| *code == "headrace" || code.starts_with("headrace "));
+    command.map(|code| code.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+/// A directory for the commands of one page: the repository's folders, the program on `PATH` and
+/// where `make build` leaves it, and the files that pages speak of.
+fn place() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    for folder in ["docs", "testbed"] {
+        symlink(root().join(folder), path(folder)).unwrap();
+    }
+    fs::create_dir_all(path("target/release")).unwrap();
+    fs::create_dir(path("bin")).unwrap();
+    let built = option_env!("CARGO_BIN_EXE_headrace").unwrap_or_default();
+    let program = std::env::var("HEADRACE").unwrap_or_else(|_| built.to_owned());
+    let program = root().join(program);
+    // A run in real time on a busy machine may be too late: it says so, and is run all the same.
+    let script = format!(
+        "#!/bin/bash\nout=$(mktemp)\n{} \"$@\" >\"$out\" &\ntrap \"kill $!\" TERM\nwait $!\n\
+         code=$?\ncat \"$out\"\ngrep -q INVALID \"$out\" && [ $code = 1 ] && code=0\n\
+         rm -f \"$out\"\nexit $code\n",
+        program.display()
+    );
+    for name in ["target/release/headrace", "bin/headrace"] {
+        fs::write(path(name), &script).unwrap();
+        fs::set_permissions(path(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let tutorial = fs::read_to_string(root().join("docs/TUTORIAL.md")).unwrap();
+    let matrix = tutorial.split_once("```text\n").unwrap().1.split_once("```").unwrap().0;
+    fs::write(path("my.cm"), matrix).unwrap();
+    let incast = "headrace gen incast --hosts 128 --degree 8 --size 1MiB -o incast.cm";
+    run(incast, dir.path(), SECONDS).unwrap();
+    dir
+}
+
+/// Runs a script in `place`: whether it succeeded, and what it printed.
+fn run(script: &str, place: &Path, seconds: u32) -> Result<String, String> {
+    let path = format!("{}/bin:{}", place.display(), std::env::var("PATH").unwrap());
+    let ran = Command::new("timeout")
+        .args(["--kill-after=5", &seconds.to_string(), "bash", "-c", script])
+        .current_dir(place)
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    let text = [&ran.stdout[..], &ran.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    if ran.status.success() { Ok(text) } else { Err(format!("{}: {text}", ran.status)) }
+}
+
+/// The names of a table that are part of a command.
+fn of<'t, T>(table: &'t [(&'t str, T)], command: &str) -> Option<&'t (&'t str, T)> {
+    table.iter().find(|(part, _)| command.contains(part))
+}
+
+/// Whether a program that a command begins with is not on this machine.
+fn is_absent(command: &str) -> bool {
+    ["tshark", "capinfos", "curl", "openssl", "jq"].iter().any(|tool| {
+        command.split_whitespace().any(|word| word == *tool)
+            && !Command::new("sh")
+                .args(["-c", &format!("command -v {tool}")])
+                .output()
+                .unwrap()
+                .status
+                .success()
+    })
+}
+
+/// A command that takes less time, outside of `make docs-test`.
+fn in_short(command: &str) -> String {
+    let Some((part, more)) = of(&SHORTENED, command).filter(|_| !whole()) else {
+        return command.to_owned();
+    };
+    if part.starts_with("--") {
+        return command.replace(part, more);
+    }
+    let more = if command.contains("--no-testpmd") {
+        more.replace("--no-testpmd", "")
+    } else {
+        (*more).to_owned()
+    };
+    format!("{command} {more}")
+}
+
+/// The commands of a block as they are run here: what is not run is left out, with a line that
+/// says so, and servers go to the background.
+fn script(block: &str, used: &mut BTreeSet<&'static str>) -> String {
+    let mut script =
+        "trap 'echo \"failed: $BASH_COMMAND\"' ERR\ntrap 'kill $(jobs -p) 2>/dev/null || true' \
+                      EXIT\nset -e\n"
+            .to_owned();
+    for line in block.replace("\\\n", " ").lines() {
+        let line = line.split(" #").next().unwrap_or_default().trim_end();
+        if let Some((part, _)) = of(&NOT_RUN, line) {
+            used.insert(part);
+            continue;
+        }
+        if (!whole() && of(&LONG, line).is_some()) || is_absent(line) {
+            continue;
+        }
+        let line = in_short(line);
+        // A server serves until it is ended.
+        let end = if line.contains("perf server") { " &\n" } else { "\n" };
+        script += &(line + end);
+    }
+    script
+}
+
+#[test]
+fn blocks_of_shell_lines_succeed_as_they_stand() {
+    let (mut used, mut count, mut failed) = (BTreeSet::new(), 0, Vec::new());
+    for (name, text) in pages() {
+        let place = place();
+        for block in blocks(&text) {
+            let script = script(block, &mut used);
+            if let Err(why) = run(&script, place.path(), 900) {
+                failed.push(format!("{name}:\n{block}\n{why}"));
+            }
+            count += block.lines().count();
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n\n"));
+    assert!(count > 50, "{count} lines");
+    for (part, why) in NOT_RUN {
+        let inside =
+            pages().iter().any(|(_, text)| spans(text).iter().any(|span| span.contains(part)));
+        assert!(used.contains(part) || inside, "`{part}` ({why}) is in no page");
+    }
+}
+
+/// Whether a command inside a sentence is whole: it has something to do, and no word that stands
+/// for another.
+fn is_whole(command: &str) -> bool {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let capital = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_uppercase());
+    let stands_for = |word: &&str| word.split(['/', ',', '=', ':', '.']).any(capital);
+    let last = words.last().copied().unwrap_or_default();
+    let lone = ["--version", "--list"].contains(&last);
+    let reads = ["run", "report", "compare", "why", "gather"].contains(words.get(1).unwrap_or(&""));
+    let nothing = reads && words.get(2).is_some_and(|word| word.starts_with("--"));
+    let ends = (!last.starts_with("--") && words.len() > 2) || lone;
+    ends && !nothing && !words.iter().any(|word| stands_for(&word))
+}
+
+/// What a command that is no whole one names is there: its subcommands, and their flags.
+fn names_what_exists(command: &str, place: &Path) -> Result<String, String> {
+    let words: Vec<&str> = command.split_whitespace().skip(1).collect();
+    let is_name = |word: &&&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+    let subcommands: Vec<&str> =
+        words.iter().take_while(|word| !word.starts_with("--")).filter(is_name).copied().collect();
+    // `list transports` has no help of its own.
+    let depth = match subcommands.first() {
+        Some(&("perf" | "ping" | "bench" | "gen")) => 2,
+        Some(_) => 1,
+        None => 0,
+    };
+    let line = subcommands.iter().take(depth).copied().collect::<Vec<_>>().join(" ");
+    let mut help = run(&format!("headrace {line} --help"), place, SECONDS)?;
+    if subcommands.len() == 1 && depth == 2 {
+        // Flags of all its commands.
+        for inner in ["client", "server", "datapath", "messages"] {
+            help += &run(&format!("headrace {line} {inner} --help"), place, SECONDS)
+                .unwrap_or_default();
+        }
+    }
+    let flags = words.iter().filter(|word| word.starts_with("--"));
+    let missing: Vec<_> =
+        flags.filter(|flag| !help.contains(flag.split('=').next().unwrap())).collect();
+    if missing.is_empty() {
+        Ok(help)
+    } else {
+        Err(format!("no {missing:?} in the help of `{line}`"))
+    }
+}
+
+/// A command inside a sentence as it is run here: of a scenario the first variant, in `make test`
+/// for some microseconds of network time.
+fn shortened(command: &str, place: &Path) -> String {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let is_scenario =
+        words[1] == "run" && !words[2].contains('.') && !command.contains("--variant");
+    let mut line = command.to_owned();
+    if is_scenario {
+        let variants = run(&format!("headrace list variants {}", words[2]), place, SECONDS);
+        let first = variants.ok().and_then(|list| Some(list.split_whitespace().next()?.to_owned()));
+        line += &first.map_or_else(String::new, |first| format!(" --variant '{first}'"));
+    }
+    if words[1] == "run" && !whole() {
+        // Unfinished flows are no mistake then.
+        line += " --set run.limit=20us --quiet || [ $? = 1 ]";
+    }
+    in_short(&line)
+}
+
+#[test]
+fn commands_inside_sentences_are_what_they_seem() {
+    let place = place();
+    let (mut failed, mut seen, mut ran) = (Vec::new(), BTreeSet::new(), 0);
+    for (name, text) in pages() {
+        let mut of_page = 0;
+        for command in spans(&text) {
+            if of(&NOT_RUN, &command).is_some() || !seen.insert(command.clone()) {
+                continue;
+            }
+            let outcome = if !is_whole(&command) {
+                names_what_exists(&command, place.path())
+            } else if !whole() && (of(&LONG, &command).is_some() || of_page >= SAMPLE) {
+                continue;
+            } else {
+                (of_page, ran) = (of_page + 1, ran + 1);
+                let script = shortened(&command, place.path());
+                let outcome = run(&script, place.path(), SECONDS);
+                let ends_by_time = matches!(&outcome, Err(why) if why.contains("124"));
+                if ends_by_time || UNFINISHED.iter().any(|name| command.contains(name)) {
+                    println!("{name}: `{script}` was ended");
+                    continue;
+                }
+                outcome
+            };
+            if let Err(why) = outcome {
+                failed.push(format!("{name}: `{command}`: {why}"));
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n\n"));
+    assert!(seen.len() > 80 && ran > 10, "{} commands, {ran} ran", seen.len());
+}
+
+/// Whole commands inside sentences that `make test` runs of each page.
+const SAMPLE: usize = 2;
+
+#[test]
+fn commands_and_parts_of_them_are_not_mistaken_for_each_other() {
+    for whole in [
+        "headrace run fig01",
+        "headrace list cc",
+        "headrace --version",
+        "headrace tournament --list",
+    ] {
+        assert!(is_whole(whole), "{whole}");
+    }
+    for part in [
+        "headrace perf",
+        "headrace run NAME",
+        "headrace run --part I/N",
+        "headrace run --slurm",
+        "headrace run a/DIR/b.toml",
+        "headrace report --format svg",
+    ] {
+        assert!(!is_whole(part), "{part}");
+    }
+    assert_eq!(
+        spans("a `headrace x` b\n```sh\nheadrace y\n```\n`headrace z`"),
+        ["headrace x", "headrace z"]
+    );
+}

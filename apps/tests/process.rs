@@ -1,0 +1,64 @@
+//! What only a process of its own shows: its log, full disks behind its streams, and refusals of
+//! the world that needs DPDK.
+#![allow(clippy::unwrap_used, reason = "a failing test panics")]
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn headrace(dir: &Path, line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_headrace"));
+    command.args(line.split_whitespace()).current_dir(dir).env_remove("RUST_LOG");
+    command
+}
+
+fn ran(dir: &Path, line: &str) -> (Option<i32>, String) {
+    let Output { status, stderr, .. } = headrace(dir, line).output().unwrap();
+    (status.code(), String::from_utf8(stderr).unwrap())
+}
+
+fn dir() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(ran(dir.path(), "gen incast --hosts 16 --degree 4 --size 64KiB -o a.cm").0, Some(0));
+    dir
+}
+
+#[test]
+fn a_log_names_files_and_settings_and_has_no_colours_in_a_file() {
+    let dir = dir();
+    let log = dir.path().join("log");
+    let mut command = headrace(dir.path(), "-v run a.cm --transport swift --quiet");
+    let status = command.stdout(Stdio::null()).stderr(File::create(&log).unwrap()).status();
+    assert!(status.unwrap().success());
+    let log = fs::read_to_string(&log).unwrap();
+    for part in ["INFO read role=\"matrix\" path=\"a.cm\"", "key=\"cc\" value=\"swift\""] {
+        assert!(log.contains(part), "{part}: {log}");
+    }
+    assert!(!log.contains('\x1b'), "{log}");
+    assert_eq!(ran(dir.path(), "run a.cm --quiet"), (Some(0), String::new()));
+}
+
+#[test]
+fn a_full_disk_behind_standard_output_ends_with_three() {
+    let dir = dir();
+    for line in ["run a.cm --json", "run a.cm --quiet", "list settings"] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = headrace(dir.path(), line).stdout(full).stderr(Stdio::piped()).output();
+        let Output { status, stderr, .. } = output.unwrap();
+        let text = String::from_utf8(stderr).unwrap();
+        assert_eq!(status.code(), Some(3), "{line}: {text}");
+        assert!(text.contains("standard output cannot be written"), "{line}: {text}");
+    }
+}
+
+#[test]
+fn more_hosts_than_devices_are_not_answered_with_another_topology() {
+    let dir = dir();
+    assert_eq!(ran(dir.path(), "gen permutation --hosts 40 -o b.cm").0, Some(0));
+    let (code, text) = ran(dir.path(), "run b.cm --world vdev");
+    // A machine without DPDK ends before.
+    if code != Some(3) {
+        assert_eq!(code, Some(2), "{text}");
+        assert!(text.contains("the matrix has 40 hosts") && !text.contains("topology"), "{text}");
+    }
+}

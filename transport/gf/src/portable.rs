@@ -1,0 +1,13 @@
+//! Products without instructions that a processor may lack: a byte at a time, from a table of the
+//! factor.
+
+use crate::field::NIBBLES;
+
+/// Adds `factor` times `source` to `output`, which is as long.
+pub(crate) fn add(factor: u8, source: &[u8], output: &mut [u8]) {
+    let [low, high] = &NIBBLES[usize::from(factor)];
+    let products: [u8; 256] = std::array::from_fn(|byte| low[byte & 15] ^ high[byte >> 4]);
+    for (source, output) in source.iter().zip(output) {
+        *output ^= products[usize::from(*source)];
+    }
+}

@@ -414,6 +414,12 @@ fn flags_with_several_values_are_compared_in_one_table() {
     assert_eq!((&array[4]["cc"], &array[4]["seed"]), (&"dctcp".into(), &2.into()));
     let drawn = headrace(&["report", &out, "-o", &path(&dir, "pictures")]);
     assert_eq!(drawn.code, 0, "{drawn:?}");
+    // A warning of all runs is printed once, one of some with their count.
+    let ran = headrace(&[&line[..], &["-q", "--set", "cc.dctcp.gain=0.2"]].concat());
+    assert!(ran.err.starts_with("matrix=a,transport=smartt,seed=1 and 5 others: --set"), "{ran:?}");
+    assert_eq!(ran.err.lines().count(), 1, "{ran:?}");
+    let ran = headrace(&[&line[..], &["-q", "--set", "cc.swift.ai=2"]].concat());
+    assert!(ran.err.starts_with("--set: warning") && ran.err.lines().count() == 1, "{ran:?}");
 }
 
 #[test]

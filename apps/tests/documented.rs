@@ -227,7 +227,7 @@ fn is_whole(command: &str) -> bool {
     let reads = ["run", "report", "compare", "why", "gather"].contains(words.get(1).unwrap_or(&""));
     let nothing = reads && words.get(2).is_some_and(|word| word.starts_with("--"));
     let ends = (!last.starts_with("--") && words.len() > 2) || lone;
-    ends && !nothing && !words.iter().any(|word| stands_for(&word))
+    ends && !nothing && !words.iter().any(stands_for)
 }
 
 /// What a command that is no whole one names is there: its subcommands, and their flags.

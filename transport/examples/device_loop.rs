@@ -11,7 +11,7 @@ use std::net::UdpSocket;
 use std::{thread, time};
 
 use transport::units::EntropyValue;
-use transport::wire::{Ext, Header};
+use transport::wire::Header;
 use transport::{
     BURST, Burst, Config, Duration, Endpoint, Event, HostId, Instant, MsgSpec, Placement, Rng,
     RxSegment, Settings, TxSegment,
@@ -79,7 +79,7 @@ impl Host {
                 trimmed: false,
             };
             let mut place = [Placement::Release];
-            self.endpoint.handle_extended(now, &[segment], &[ext], &mut place);
+            self.endpoint.handle_extended(now, (&[segment], &[ext]), &mut place);
             if let [Placement::Place { offset, msg_len, .. }] = place {
                 self.arrived.resize(msg_len as usize, 0);
                 self.arrived[offset as usize..][..payload.len()].copy_from_slice(payload);

@@ -77,7 +77,7 @@ fn axes(args: &RunArgs) -> Result<Vec<Axis>, InputError> {
         axis.putting(move |args: &mut RunArgs, at| args.inputs = vec![inputs[at].clone()])
     }));
     let policies = &args.policies;
-    let chosen: [(&'static str, &'static str, _, Choose, fn(&mut RunArgs, String)); 3] = [
+    let chosen: [(&'static str, &'static str, _, Choose, PutName); 3] = [
         ("transport", "--transport", &policies.transport, Draft::set_transport, |args, name| {
             args.policies.transport = Some(name);
         }),
@@ -89,7 +89,7 @@ fn axes(args: &RunArgs) -> Result<Vec<Axis>, InputError> {
             meaning(key, name, |draft| choose(draft, name, Origin::Flag(key)))
         });
         // A name that was cut short is whole in names of runs.
-        let values: Vec<Value> = values.into_iter().map(Value::as_meant).collect();
+        let values: Vec<Value> = values.into_iter().map(Value::spelled_out).collect();
         axes.extend(listed(key, flag, &values, put)?);
     }
     for (at, (key, value)) in policies.settings()?.into_iter().enumerate() {
@@ -129,6 +129,8 @@ pub(super) fn compared(choices: &[Choice]) -> Option<Vec<String>> {
 /// The axis of matrices, each of which is another work.
 pub(super) const MATRIX: &str = "matrix";
 
+/// Sets the flag of a policy to a name.
+type PutName = fn(&mut RunArgs, String);
 /// Chooses a policy of a draft by its name.
 type Choose = fn(&mut Draft, &str, Origin) -> Result<(), InputError>;
 
@@ -139,7 +141,7 @@ struct Value {
 }
 
 impl Value {
-    fn as_meant(self) -> Self {
+    fn spelled_out(self) -> Self {
         Self { typed: self.meant.clone(), ..self }
     }
 }

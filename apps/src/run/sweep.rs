@@ -62,11 +62,7 @@ pub(super) fn run(
     if args.slurm {
         return batch_script(sweep, args, command_line, console);
     }
-    for (name, experiment) in &sweep.chosen {
-        for warning in &experiment.warnings {
-            writeln!(console.err, "{name}: {warning}")?;
-        }
-    }
+    warn(sweep, console)?;
     let is_nic = |(_, run): &&(String, Experiment)| run.world == World::Nic;
     if sweep.chosen.len() > 1 && sweep.chosen.iter().any(|run| is_nic(&run)) {
         let text = "error: --world nic runs one variant, together with the other hosts\n  \
@@ -96,6 +92,30 @@ pub(super) fn run(
     ran?;
     let all = ended.iter().all(|ended| ended.as_ref().is_some_and(|(_, success)| *success));
     Ok(if all { Exit::Finished } else { Exit::Unfinished })
+}
+
+/// Prints what the inputs of runs are warned of: what several are warned of once, with their count.
+fn warn(sweep: &Sweep, console: &mut Console<'_>) -> Result<(), Failure> {
+    let mut warnings: Vec<(String, Vec<&str>)> = Vec::new();
+    for (name, experiment) in &sweep.chosen {
+        for warning in experiment.warnings.iter().map(ToString::to_string) {
+            match warnings.iter_mut().find(|(text, _)| *text == warning) {
+                Some((_, names)) => names.push(name),
+                None => warnings.push((warning, vec![name])),
+            }
+        }
+    }
+    for (text, names) in warnings {
+        match &names[..] {
+            all if all.len() == sweep.chosen.len() => writeln!(console.err, "{text}")?,
+            [one] => writeln!(console.err, "{one}: {text}")?,
+            [first, rest @ ..] => {
+                writeln!(console.err, "{first} and {} others: {text}", rest.len())?;
+            }
+            [] => {}
+        }
+    }
+    Ok(())
 }
 
 /// Prints the script of a job array with a task for each run.

@@ -35,7 +35,7 @@ impl Sink for Matrix {
 
 /// A generator that gives the parts of its matrix one by one.
 pub trait Streamed {
-    /// Gives all parts of the matrix for `nodes` hosts: one number and `rng` always give one matrix.
+    /// Gives all parts of the matrix for `nodes` hosts: one number and `rng` always give one.
     ///
     /// # Errors
     /// As [`super::Workload::generate`], before the first part.

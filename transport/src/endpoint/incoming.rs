@@ -123,7 +123,8 @@ impl<S: Scheduler> Endpoint<S> {
         if timed.flow.key != rx.hdr.key {
             return Err(DropReason::WrongKey);
         }
-        if self.proofs.matter() {
+        let proofs_matter = self.proofs.matter();
+        if proofs_matter {
             self.look_at(flow, (rx, data))?;
             timed = self.rx_flows.get_mut(flow).ok_or(DropReason::UnknownFlow)?;
         }
@@ -154,7 +155,7 @@ impl<S: Scheduler> Endpoint<S> {
         // The timer is set also when the segment was refused: a flow without a timer is never
         // forgotten.
         rearm(&mut self.wheel, &mut timed.timer, Some(wanted), Due::Rx(flow));
-        if open != self.rx_msgs.len() && self.proofs.matter() {
+        if proofs_matter && open != self.rx_msgs.len() {
             let begun = open < self.rx_msgs.len();
             let opened = data.open.map_or(0, |open| open.msg_len.get());
             self.proofs.on_message(flow, rx.from, if begun { opened } else { delivered }, begun);

@@ -289,8 +289,8 @@ impl<S: Scheduler> Endpoint<S> {
         while let Some(segment) = rx.get(at) {
             let flow = segment.hdr.dst_flow;
             let mut end = at + 1;
-            let place = match &segment.hdr.body {
-                Body::Data(data) => self.on_data(segment, data, (burst, at), now),
+            match &segment.hdr.body {
+                Body::Data(data) => out[at] = self.on_data(segment, data, (burst, at), now),
                 Body::Ack(_) | Body::Nack(_) | Body::Report(_) | Body::BlockNack(_) => {
                     if acked != flow {
                         self.update_tx(acked, now);
@@ -302,18 +302,17 @@ impl<S: Scheduler> Endpoint<S> {
                     if self.on_acks(flow, burst, at..end, now) {
                         acked = flow;
                     }
-                    Placement::Release
+                    out[at..end].fill(Placement::Release);
                 }
                 Body::Presence(presence) => {
                     self.on_presence(segment, *presence, now);
-                    Placement::Release
+                    out[at] = Placement::Release;
                 }
                 Body::Credit(_) | Body::Request(_) | Body::Note(_) => {
                     self.on_control(segment, burst.extensions(at), now);
-                    Placement::Release
+                    out[at] = Placement::Release;
                 }
-            };
-            out[at..end].fill(place);
+            }
             at = end;
         }
         self.update_tx(acked, now);

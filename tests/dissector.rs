@@ -33,7 +33,7 @@ use transport::wire::{
 use transport::{EntropyValue, FlowId, HostId, Instant, MsgNo, Psn, Rate, Rng};
 
 /// Fields that are numbers, in the order asked for.
-const NUMBERS: [&str; 71] = [
+const NUMBERS: [&str; 74] = [
     "kind",
     "ev",
     "dst_flow",
@@ -84,6 +84,7 @@ const NUMBERS: [&str; 71] = [
     "pod_agg",
     "pod_layer",
     "pod_cells",
+    "pod_granted_cells_to",
     "pod_sent_in",
     "pod_granted_to",
     "pod_granted",
@@ -92,6 +93,8 @@ const NUMBERS: [&str; 71] = [
     "pod_flow",
     "pod_first",
     "pod_delivered",
+    "pod_delivered_few",
+    "pod_delivered_more",
     "pod_late",
     "sim_number",
     "sim_nonce",
@@ -219,8 +222,8 @@ fn of_matching(rng: &mut Rng) -> [Note; 4] {
     })
 }
 
-/// A request without and with an update and a mouse, an answer without and with all parts, one with
-/// delivered cells, a request of a Core with and without all parts.
+/// A request without and with an update and a mouse, an answer without and with all parts, two with
+/// delivered cells, with and without a receipt, a request of a Core with and without all parts.
 fn of_pods(rng: &mut Rng) -> Vec<Note> {
     let mut mice = [Rts::NO_MOUSE; MICE_MAX as usize];
     mice[0] = Mouse { to: Place::Host(511), size: 17 };
@@ -238,7 +241,8 @@ fn of_pods(rng: &mut Rng) -> Vec<Note> {
         total,
         mice_only: true,
     };
-    let (receipt, standing) = (Some((epoch, arrived)), Some((Place::Host(78), total)));
+    let receipt = Some((u16::try_from(epoch >> 16).unwrap(), arrived));
+    let standing = Some((Place::Host(78), total));
     let clock = Stamp { window: Some(epoch), behind_gap: true, late: Some(-77) };
     let stamp = Some(clock);
     let (grant_of, stamp_of) = (Some(grant), Some(Stamp { window: None, ..clock }));
@@ -247,10 +251,12 @@ fn of_pods(rng: &mut Rng) -> Vec<Note> {
     let full = Schd { grant: grant_of, receipt, standing, stamp: stamp_of, ..empty };
     let run = Delivered { flow: FlowId(total), first: Psn(epoch), arrived };
     let shown = Schd { grant: grant_of, delivered: Some(run), stamp: None, ..empty };
+    let few = Delivered { arrived: arrived & 0xffff, ..run };
+    let both = Schd { receipt, delivered: Some(few), ..shown };
     let (update, delivered) = (Some((Place::Host(9), total)), Some((12, run)));
     let core = CoreRts { term: 5, epoch, update, paused: arrived, delivered };
     let idle_core = CoreRts { update: None, delivered: None, ..core };
-    let of_cores = [shown.note(), core.note(), idle_core.note()];
+    let of_cores = [shown.note(), both.note(), core.note(), idle_core.note()];
     [idle.note(), asks.note(), empty.note(), full.note()].into_iter().chain(of_cores).collect()
 }
 
@@ -506,44 +512,48 @@ fn pod_numbers(note: &Note) -> Vec<(&'static str, u64)> {
     if let Some(core) = CoreRts::of(note) {
         return core_numbers(&core);
     }
-    let Some(Schd { term, grant, receipt, standing, delivered, stamp }) = Schd::of(note) else {
-        return Vec::new();
-    };
+    Schd::of(note).map_or_else(Vec::new, |schd| answer_numbers(&schd))
+}
+
+/// The fields of an answer in a pod.
+fn answer_numbers(schd: &Schd) -> Vec<(&'static str, u64)> {
+    let Schd { term, grant, receipt, standing, delivered, stamp } = *schd;
     let mice_only = grant.is_some_and(|grant| grant.mice_only);
+    let layer = grant.and_then(|grant| grant.layer);
     let shown = [receipt.is_some(), standing.is_some(), delivered.is_some()];
     let parts = [grant.is_some(), mice_only].into_iter().chain(shown);
-    let stamped = [stamp.is_some(), stamp.is_some_and(|stamp| stamp.behind_gap)];
+    let stamped = [stamp.is_some(), stamp.is_some_and(|stamp| stamp.behind_gap), layer.is_some()];
     let parts = parts.chain(stamped);
     let flags = parts.enumerate().map(|(bit, set)| u64::from(set) << bit).sum();
     let window = stamp.and_then(|stamp| stamp.window).unwrap_or(0);
     let late = stamp.map_or(0, |stamp| stamp.late.unwrap_or(i16::MIN));
-    let (sent_in, arrived) = receipt.unwrap_or((0, 0));
-    let (granted_to, granted) = standing.unwrap_or((Place::Host(0), 0));
-    let layer = grant.and_then(|grant| grant.layer).unwrap_or(u8::MAX);
     let of_grant = |field: fn(&Grant) -> u64| grant.as_ref().map_or(0, field);
     let mut numbers = vec![
         ("pod_term", term.into()),
         ("pod_epoch", grant.map_or(window, |grant| grant.epoch).into()),
         ("pod_flags", flags),
         ("pod_agg", of_grant(|grant| grant.agg.into())),
-        ("pod_layer", layer.into()),
-        ("pod_cells", of_grant(|grant| grant.cells.into())),
+        ("pod_layer", layer.unwrap_or(0).into()),
+        ("pod_cells", of_grant(|grant| u64::from(grant.cells) % 32)),
         ("pod_late", late.cast_unsigned().into()),
-        ("pod_to", grant.map_or(0, |grant| place(grant.to))),
+        ("pod_granted_cells_to", grant.map_or(0, |grant| place(grant.to))),
         ("pod_total", of_grant(|grant| grant.total.into())),
+        ("pod_arrived", receipt.map_or(0, |(_, arrived)| arrived).into()),
     ];
+    numbers.push(match (receipt, delivered) {
+        (None, Some(run)) => ("pod_delivered_more", u64::from(run.arrived >> 16)),
+        _ => ("pod_sent_in", receipt.map_or(0, |(sent_in, _)| sent_in).into()),
+    });
     numbers.extend(match delivered {
         Some(run) => vec![
             ("pod_flow", run.flow.0.into()),
             ("pod_first", run.first.0.into()),
-            ("pod_delivered", run.arrived.into()),
+            ("pod_delivered_few", u64::from(run.arrived & 0xffff)),
         ],
-        None => vec![
-            ("pod_sent_in", sent_in.into()),
-            ("pod_arrived", arrived.into()),
-            ("pod_granted_to", place(granted_to)),
-            ("pod_granted", granted.into()),
-        ],
+        None => {
+            let (to, granted) = standing.unwrap_or((Place::Host(0), 0));
+            vec![("pod_granted_to", place(to)), ("pod_granted", granted.into())]
+        }
     });
     numbers
 }

@@ -113,12 +113,15 @@ local fields = {
    pod_arrived = ProtoField.uint32("headrace.pod_arrived", "Cells that arrived", base.HEX),
    pod_mice = ProtoField.uint8("headrace.pod_mice", "Mice", base.DEC),
    pod_mouse = ProtoField.uint16("headrace.pod_mouse", "Mouse", base.HEX),
-   pod_agg = ProtoField.uint8("headrace.pod_agg", "Aggregation switch", base.DEC),
-   pod_layer = ProtoField.uint8("headrace.pod_layer", "Core of that switch", base.DEC),
-   pod_cells = ProtoField.uint8("headrace.pod_cells", "Cells", base.DEC),
+   pod_agg = ProtoField.uint8("headrace.pod_agg", "Aggregation switch", base.DEC, nil, 0x1f),
+   pod_layer = ProtoField.uint8("headrace.pod_layer", "Core of that switch", base.DEC, nil, 0xe0),
+   pod_cells = ProtoField.uint16("headrace.pod_cells", "Cells, 0 for 32", base.DEC, nil, 0xf800),
+   pod_granted_cells_to = ProtoField.uint16("headrace.pod_granted_cells_to",
+      "Destination of the grant", base.HEX, nil, 0x7ff),
    pod_reserved = ProtoField.uint16("headrace.pod_reserved", "Reserved", base.HEX),
+   pod_rest = ProtoField.uint32("headrace.pod_rest", "Reserved", base.HEX),
    pod_late = ProtoField.uint16("headrace.pod_late", "Lateness of a request three epochs before", base.HEX),
-   pod_sent_in = ProtoField.uint32("headrace.pod_sent_in", "Epoch of the receipt", base.DEC),
+   pod_sent_in = ProtoField.uint16("headrace.pod_sent_in", "Epoch of the receipt", base.DEC),
    pod_granted_to = ProtoField.uint16("headrace.pod_granted_to", "Destination of the standing",
       base.HEX),
    pod_granted = ProtoField.uint32("headrace.pod_granted", "Bytes granted so far", base.DEC),
@@ -127,6 +130,10 @@ local fields = {
    pod_flow = ProtoField.uint32("headrace.pod_flow", "Flow of the delivered cells", base.HEX),
    pod_first = ProtoField.uint32("headrace.pod_first", "First PSN", base.DEC),
    pod_delivered = ProtoField.uint32("headrace.pod_delivered", "Delivered", base.HEX),
+   pod_delivered_few = ProtoField.uint16("headrace.pod_delivered_few", "Delivered, the first 16",
+      base.HEX),
+   pod_delivered_more = ProtoField.uint16("headrace.pod_delivered_more",
+      "Delivered, the 16 behind them", base.HEX),
    sim_number = ProtoField.uint32("headrace.sim_number", "Number of the SIM", base.DEC),
    sim_nonce = ProtoField.uint32("headrace.sim_nonce", "Nonce", base.HEX),
    match_step = ProtoField.uint8("headrace.match_step", "Step of the matching", base.DEC,
@@ -410,25 +417,35 @@ end
 local function schd(reader)
    reader:add(fields.pod_term, 2)
    local _, epoch = reader:add(fields.pod_epoch, 4)
-   local _, flags = reader:add(fields.pod_flags, 1)
-   reader:add(fields.pod_agg, 1)
-   reader:add(fields.pod_layer, 1)
-   local _, cells = reader:add(fields.pod_cells, 1)
+   local _, octet = reader:add(fields.pod_flags, 1)
+   local flags = octet:uint()
+   local _, route = reader:add(fields.pod_agg, 1)
+   reader.tree:add(fields.pod_layer, route)
    reader:add(fields.pod_late, 2)
-   reader:add(fields.pod_to, 2)
+   local _, to = reader:add(fields.pod_granted_cells_to, 2)
+   reader.tree:add(fields.pod_cells, to)
    reader:add(fields.pod_total, 4)
-   if math.floor(flags:uint() / 16) % 2 == 1 then
+   local delivered = has(flags, 16)
+   if delivered and not has(flags, 4) then
+      reader:add(fields.pod_delivered_more, 2)
+   else
+      reader:add(fields.pod_sent_in, 2)
+   end
+   reader:add(fields.pod_arrived, 4)
+   if delivered then
       reader:add(fields.pod_flow, 4)
       reader:add(fields.pod_first, 4)
-      reader:add(fields.pod_reserved, 2)
-      reader:add(fields.pod_delivered, 4)
+      reader:add(fields.pod_delivered_few, 2)
    else
-      reader:add(fields.pod_sent_in, 4)
-      reader:add(fields.pod_arrived, 4)
       reader:add(fields.pod_granted_to, 2)
       reader:add(fields.pod_granted, 4)
+      reader:add(fields.pod_rest, 4)
    end
-   return string.format("SCHD, epoch %u, %u cells", epoch:uint(), cells:uint())
+   local cells = math.floor(to:uint() / 2048)
+   if has(flags, 1) and cells == 0 then
+      cells = 32
+   end
+   return string.format("SCHD, epoch %u, %u cells", epoch:uint(), cells)
 end
 
 -- What goes ahead of a segment of DCsim, or its answer.

@@ -119,6 +119,23 @@ fn a_lone_flow_crosses_when_the_epochs_and_slots_of_both_pods_say() {
     }
 }
 
+/// A host that sends in its pod at full rate gets a receipt in every answer. It learns of its cells
+/// in another pod in the same answers, as soon as the requests and answers on the way there allow.
+#[test]
+fn deliveries_across_are_reported_beside_receipts_in_every_answer() {
+    let timing = timing(100);
+    for crossing in [512, 20_000] {
+        let flows = [(0, 16, crossing, 0), (0, 1, 4_000_000, 0)];
+        let outcome = run("zeropod:8,2,1", "zeropod", &[], &flows);
+        let (across, inside) = (&outcome.records[0], &outcome.records[1]);
+        // The receiver's receipt, the Core's report, and an answer to the host.
+        let most = timing.epoch * (2 * timing.to_receipt + 2 * timing.request_to_data());
+        let took = across.acked_at.since(across.delivered_at);
+        assert!(took <= most, "{crossing}: {took:?} of {most:?}");
+        assert!(across.acked_at < inside.delivered_at, "the other flow had ended");
+    }
+}
+
 /// Flows of all sizes at any time, of which every fifth crosses.
 fn mixed(pods: u64, podsize: u64, flows: u64, seed: u64) -> Vec<Flow> {
     let mut rng = Rng::new(seed);

@@ -6,8 +6,10 @@
 //! came by it have been delivered. A cell is a DATA packet whose entropy value is its name: the
 //! route, the slot and the epoch.
 
+mod schd;
 mod stamp;
 
+pub use schd::{Grant, Schd};
 pub use stamp::{ClockState, Stamp};
 
 use super::note::OCTETS_MAX;
@@ -117,6 +119,20 @@ pub struct Delivered {
     pub arrived: u32,
 }
 
+impl Delivered {
+    /// PSNs from the first one on of which an answer that also has a receipt can speak.
+    pub const BESIDE_RECEIPT: u32 = 16;
+
+    /// Takes off the first cells, as many as fit beside a receipt, and leaves the others.
+    #[must_use]
+    pub const fn take_few(&mut self) -> Self {
+        let skipped = if self.arrived == 0 { 0 } else { self.arrived.trailing_zeros() };
+        let arrived = self.arrived >> skipped & ((1 << Self::BESIDE_RECEIPT) - 1);
+        self.arrived &= !(arrived << skipped);
+        Self { flow: self.flow, first: self.first.plus(skipped), arrived }
+    }
+}
+
 /// A request of a Core's port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CoreRts {
@@ -132,66 +148,16 @@ pub struct CoreRts {
     pub delivered: Option<(u16, Delivered)>,
 }
 
-/// A grant: the receiver of an epoch's announced cells may be sent to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Grant {
-    /// The epoch in which to send, modulo 2^32.
-    pub epoch: u32,
-    /// The receiver.
-    pub to: Place,
-    /// The aggregation switch of the route, below [`AGGS_MAX`].
-    pub agg: u8,
-    /// The Core of a route that leaves the pod, by its number at that switch.
-    pub layer: Option<u8>,
-    /// Cells that are granted, 1..=[`CELLS_MAX`].
-    pub cells: u8,
-    /// Bytes granted to this demand so far, these among them, modulo 2^32.
-    pub total: u32,
-    /// Only mice may be sent.
-    pub mice_only: bool,
-}
-
-/// An answer of a scheduler.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Schd {
-    /// The term of the scheduler that answers, modulo 2^16.
-    pub term: u16,
-    /// The grant of one epoch; `None` where the answer only carries a receipt.
-    pub grant: Option<Grant>,
-    /// The epoch, modulo 2^32, in which cells were sent, and those that arrived, a bit each.
-    pub receipt: Option<(u32, u32)>,
-    /// A receiver and the bytes granted for it so far, modulo 2^32: the answer to a total that was
-    /// asked for again.
-    pub standing: Option<(Place, u32)>,
-    /// Cells of the host that are at their receivers in other pods. An answer with them has neither
-    /// a receipt nor a standing.
-    pub delivered: Option<Delivered>,
-    /// Where clocks of hosts are off: when it left.
-    pub stamp: Option<Stamp>,
-}
-
 const HAS_UPDATE: u8 = 1;
-const HAS_GRANT: u8 = 1;
-const MICE_ONLY: u8 = 2;
-const HAS_RECEIPT: u8 = 4;
-const HAS_STANDING: u8 = 8;
-const DELIVERED: u8 = 16;
 const HAS_DELIVERED: u8 = 2;
-const HAS_STAMP: u8 = 32;
-const STAMP_BEHIND_GAP: u8 = 64;
-/// The value of a stamp's lateness for none.
-const NOT_LATE: i16 = i16::MIN;
 const HAS_CLOCK: u8 = 4;
 const BEHIND_GAP: u8 = 8;
 const SETTLED: u8 = 16;
-/// The value of a layer's field for a route that stays in the pod.
-const NO_LAYER: u8 = u8::MAX;
 
 const RTS_FIXED: usize = 18;
-const SCHD_LEN: usize = 32;
 const CORE_RTS_LEN: usize = 32;
 const _: () = assert!(CORE_RTS_LEN <= OCTETS_MAX);
-const _: () = assert!(RTS_FIXED + 2 * MICE_MAX as usize <= OCTETS_MAX && SCHD_LEN <= OCTETS_MAX);
+const _: () = assert!(RTS_FIXED + 2 * MICE_MAX as usize <= OCTETS_MAX);
 const _: () = assert!(Mouse::STEPS as u16 <= 1 << (16 - 11), "a mouse has 16 bits");
 
 /// Writes fields one behind the other.
@@ -334,109 +300,6 @@ impl CoreRts {
     }
 }
 
-impl Schd {
-    /// The NOTE of this answer.
-    #[must_use]
-    pub fn note(&self) -> Note {
-        let none = Grant {
-            epoch: 0,
-            to: Place::Host(0),
-            agg: 0,
-            layer: None,
-            cells: 0,
-            total: 0,
-            mice_only: false,
-        };
-        let grant = self.grant.unwrap_or(none);
-        let is_alone = self.receipt.is_none() && self.standing.is_none();
-        debug_assert!(self.delivered.is_none() || is_alone, "one of both has room");
-        let (sent_in, arrived) = self.receipt.unwrap_or((0, 0));
-        let (granted_to, granted) = self.standing.unwrap_or((Place::Host(0), 0));
-        let flags = if self.grant.is_some() { HAS_GRANT } else { 0 }
-            | if grant.mice_only { MICE_ONLY } else { 0 }
-            | if self.receipt.is_some() { HAS_RECEIPT } else { 0 }
-            | if self.standing.is_some() { HAS_STANDING } else { 0 }
-            | if self.delivered.is_some() { DELIVERED } else { 0 }
-            | if self.stamp.is_some() { HAS_STAMP } else { 0 }
-            | if self.stamp.is_some_and(|stamp| stamp.behind_gap) { STAMP_BEHIND_GAP } else { 0 };
-        // An answer without a grant has room for its own epoch.
-        let epoch = match (self.grant, self.stamp) {
-            (None, Some(Stamp { window: Some(window), .. })) => window,
-            _ => grant.epoch,
-        };
-        let late = self.stamp.map_or(0, |stamp| stamp.late.unwrap_or(NOT_LATE));
-        let mut out = Writer::new();
-        out.put(self.term.to_be_bytes()).put(epoch.to_be_bytes());
-        out.put([flags, grant.agg, grant.layer.unwrap_or(NO_LAYER), grant.cells]);
-        out.put(late.to_be_bytes());
-        out.put(grant.to.word().to_be_bytes()).put(grant.total.to_be_bytes());
-        if let Some(Delivered { flow, first, arrived }) = self.delivered {
-            out.put(flow.0.to_be_bytes()).put(first.0.to_be_bytes());
-            out.put([0; 2]).put(arrived.to_be_bytes());
-        } else {
-            out.put(sent_in.to_be_bytes()).put(arrived.to_be_bytes());
-            out.put(granted_to.word().to_be_bytes()).put(granted.to_be_bytes());
-        }
-        out.note(SCHD)
-    }
-
-    /// The answer in a NOTE; `None` for any other NOTE, and for a grant that names no route or no
-    /// cells that there can be.
-    #[must_use]
-    pub fn of(note: &Note) -> Option<Self> {
-        if note.protocol != SCHD || note.class != TrafficClass::Control {
-            return None;
-        }
-        let mut from = Reader(note.said());
-        let (term, epoch, [flags, agg, layer, cells]) = (from.u16()?, from.u32()?, from.take()?);
-        let late = from.u16()?.cast_signed();
-        let (to, total) = (Place::of(from.u16()?), from.u32()?);
-        let receipt = (from.u32()?, from.u32()?);
-        let (granted_to, granted) = (from.u16()?, from.u32()?);
-        let has_stamp = flags & HAS_STAMP != 0;
-        let known = HAS_GRANT
-            | MICE_ONLY
-            | HAS_RECEIPT
-            | HAS_STANDING
-            | DELIVERED
-            | if has_stamp { HAS_STAMP | STAMP_BEHIND_GAP } else { 0 };
-        let delivered = (flags & DELIVERED != 0).then_some(Delivered {
-            flow: FlowId(receipt.0),
-            first: Psn(receipt.1),
-            arrived: granted,
-        });
-        let is_alone = flags & (HAS_RECEIPT | HAS_STANDING) == 0 && granted_to == 0;
-        let standing = (Place::of(granted_to), granted);
-        if (delivered.is_some() && !is_alone)
-            || flags & !known != 0
-            || (late != 0 && !has_stamp)
-            || !from.0.is_empty()
-        {
-            return None;
-        }
-        let stamp = has_stamp.then_some(Stamp {
-            window: (flags & HAS_GRANT == 0).then_some(epoch),
-            behind_gap: flags & STAMP_BEHIND_GAP != 0,
-            late: (late != NOT_LATE).then_some(late),
-        });
-        let layer = (layer != NO_LAYER).then_some(layer);
-        let fits = u32::from(agg) < AGGS_MAX
-            && layer.is_none_or(|layer| u32::from(layer) < LAYERS_MAX)
-            && (1..=CELLS_MAX).contains(&u16::from(cells));
-        let grant = if flags & HAS_GRANT == 0 {
-            None
-        } else if fits {
-            let mice_only = flags & MICE_ONLY != 0;
-            Some(Grant { epoch, to, agg, layer, cells, total, mice_only })
-        } else {
-            return None;
-        };
-        let receipt = (flags & HAS_RECEIPT != 0).then_some(receipt);
-        let standing = (flags & HAS_STANDING != 0).then_some(standing);
-        Some(Self { term, grant, receipt, standing, delivered, stamp })
-    }
-}
-
 /// The name of a cell: its route, and the slot in which it leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CellName {
@@ -533,7 +396,7 @@ mod tests {
             (term, epoch, total) in any::<(u16, u32, u32)>(),
             (to, agg, layer) in (place(), 0_u8..32, prop::option::of(0_u8..8)),
             (cells, mice_only, granted) in (1_u8..=32, any::<bool>(), any::<bool>()),
-            receipt in prop::option::of(any::<(u32, u32)>()),
+            receipt in prop::option::of(any::<(u16, u32)>()),
             standing in prop::option::of((place(), any::<u32>())),
             delivered in prop::option::of(delivered()),
             stamp in prop::option::of((any::<u32>(), any::<bool>(), -32_767_i16..)),
@@ -544,7 +407,9 @@ mod tests {
                 late: (late != 7).then_some(late),
             });
             let grant = Grant { epoch, to, agg, layer, cells, total, mice_only };
-            let delivered = delivered.filter(|_| receipt.is_none() && standing.is_none());
+            let delivered: Option<Delivered> = delivered.filter(|_| standing.is_none());
+            let few = |mut run: Delivered| if receipt.is_some() { run.take_few() } else { run };
+            let delivered = delivered.map(few);
             let grant = granted.then_some(grant);
             let schd = Schd { term, grant, receipt, standing, delivered, stamp };
             prop_assert_eq!(Schd::of(&schd.note()), Some(schd));
@@ -567,6 +432,20 @@ mod tests {
                 prop_assert!(u32::from(agg) < AGGS_MAX && (1..=32).contains(&cells));
                 prop_assert!(layer.is_none_or(|layer| u32::from(layer) < LAYERS_MAX));
             }
+        }
+
+        #[test]
+        fn what_was_delivered_fits_beside_receipts_part_by_part(run in delivered()) {
+            let (mut left, mut all, mut parts) = (run, 0_u64, 0);
+            while left.arrived != 0 {
+                let few = left.take_few();
+                prop_assert!(few.flow == run.flow && few.arrived < 1 << 16 && parts < 3);
+                let at = few.first.0.wrapping_sub(run.first.0);
+                prop_assert_eq!(all & u64::from(few.arrived) << at, 0, "each once");
+                all |= u64::from(few.arrived) << at;
+                parts += 1;
+            }
+            prop_assert_eq!(all, u64::from(run.arrived));
         }
 
         #[test]

@@ -16,6 +16,7 @@
 //! there is no demand: an idle pod costs nothing. The slots for these packets stay empty.
 
 mod counters;
+mod delivered;
 mod lateness;
 mod members;
 mod settings;
@@ -39,6 +40,7 @@ use crate::elements::PortId;
 use crate::packet::Packet;
 use crate::qdisc::Queued;
 pub use counters::PodCounters;
+use delivered::Runs;
 use lateness::Lateness;
 use members::Members;
 pub(super) use members::{all_hosts, first_core};
@@ -71,14 +73,14 @@ struct Pod {
     /// Epochs between whose cells answers slip in, ascending.
     windows: VecDeque<u64>,
     /// For each member: the epoch of cells of its own, and which of them arrived.
-    receipts: Vec<Option<(u32, u32)>>,
+    receipts: Vec<Option<(u16, u32)>>,
     /// Demands whose totals hosts repeated, with the bytes granted to them, by the window in which
     /// this is answered: behind all grants that are among those bytes.
     standings: VecDeque<(u64, u16, (Place, u32))>,
     /// For each member: its grants with the windows of their answers, ascending.
     grants: Vec<VecDeque<(u64, Grant)>>,
     /// For each host: cells of its own that have been delivered in other pods, as Cores say.
-    delivered: Vec<VecDeque<Delivered>>,
+    delivered: Vec<Runs>,
     /// Members that get an answer with the next ones, if only to say that the scheduler is there.
     owed: Vec<bool>,
     /// The first epoch that the term may grant. In windows before it cells may be under way that
@@ -93,10 +95,6 @@ struct Pod {
 }
 
 const NEVER: u64 = u64::MAX;
-
-/// Runs of delivered cells that wait for answers to one host at most. Further runs are not
-/// reported, and the host sends these cells again.
-const DELIVERED_MAX: usize = 256;
 
 /// What a member asks for.
 #[derive(Clone, Copy, Debug)]
@@ -144,15 +142,13 @@ impl Pod {
         let is_due = grants.front().is_some_and(|(due, _)| *due <= window);
         let grant = if is_due { grants.pop_front() } else { None }.map(|(_, grant)| grant);
         let (receipt, standing) = (self.receipts[at].take(), self.standing(window, member));
-        let mut delivered = None;
-        if let Some(runs) = self.delivered.get_mut(at).filter(|runs| !runs.is_empty()) {
-            // An answer has room for one of them.
-            if receipt.is_none() && standing.is_none() {
-                delivered = runs.pop_front();
-            }
-            if !runs.is_empty() {
-                self.open_window(window + 1);
-            }
+        let delivered = match standing {
+            // An answer has room for one of the two.
+            Some(_) => None,
+            None => self.delivered.get_mut(at).and_then(|runs| runs.take(receipt.is_some())),
+        };
+        if self.delivered.get(at).is_some_and(|runs| !runs.is_empty()) {
+            self.open_window(window + 1);
         }
         let owed = std::mem::take(&mut self.owed[at]);
         let has_none = grant.is_none() && receipt.is_none() && standing.is_none();
@@ -184,7 +180,7 @@ impl Pod {
         let seed = setup.rng.fork("pod", 0).next_u64();
         let scheduler = Scheduler::new(members.shape, settings, seed).ok()?;
         let count = members.count();
-        let runs = if count > members.hosts() { DELIVERED_MAX } else { 0 };
+        let runs = Runs::new(count > members.hosts());
         let lateness = params.follow.then(|| Lateness::new(members.hosts()));
         let mut pod = Self {
             members,
@@ -199,7 +195,7 @@ impl Pod {
             receipts: vec![None; count],
             standings: VecDeque::with_capacity(count),
             grants: vec![VecDeque::new(); count],
-            delivered: vec![VecDeque::with_capacity(runs); members.hosts()],
+            delivered: vec![runs; members.hosts()],
             owed: vec![false; count],
             fence: 0,
             unaware: vec![false; count],
@@ -356,8 +352,8 @@ impl Pod {
             Some((sender, sent_in))
         });
         if let Some((sender, sent_in)) = sender {
-            #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
-            let sent_in = sent_in as u32;
+            #[expect(clippy::cast_possible_truncation, reason = "modulo 2^16")]
+            let sent_in = sent_in as u16;
             let sender = self.members.member(sender);
             self.receipts[usize::from(sender)] = Some((sent_in, rts.arrived));
             self.open_window(window);
@@ -383,20 +379,12 @@ impl Pod {
 
     /// A Core says that cells of a host have been delivered.
     fn note_delivered(&mut self, host: u16, delivered: Delivered) {
-        match self.delivered.get_mut(usize::from(host)) {
-            None => self.scheduler.refuse(Refused::UnknownSender),
-            Some(runs) => {
-                let is_same = |run: &&mut Delivered| {
-                    (run.flow, run.first) == (delivered.flow, delivered.first)
-                };
-                if let Some(run) = runs.iter_mut().find(is_same) {
-                    run.arrived |= delivered.arrived;
-                } else if runs.len() < DELIVERED_MAX {
-                    runs.push_back(delivered);
-                } else {
-                    self.scheduler.refuse(Refused::TooManyWaiting);
-                }
-            }
+        let refused = match self.delivered.get_mut(usize::from(host)) {
+            None => Some(Refused::UnknownSender),
+            Some(runs) => (!runs.add(delivered)).then_some(Refused::TooManyWaiting),
+        };
+        if let Some(why) = refused {
+            self.scheduler.refuse(why);
         }
     }
 

@@ -22,7 +22,7 @@ use transport::sched::zeropod::next_term;
 use transport::sched::zeropod::timing::{SILENT_MAX, Timing};
 use transport_pod::scheduler::Refused;
 
-use super::{NEVER, Pod};
+use super::{NEVER, Pod, Runs};
 use crate::program::Setup;
 
 /// Terms that a request may be ahead of a scheduler's, beyond those that the time since the last
@@ -106,7 +106,7 @@ impl Pod {
         self.receipts.fill(None);
         self.standings.clear();
         self.grants.iter_mut().for_each(VecDeque::clear);
-        self.delivered.iter_mut().for_each(VecDeque::clear);
+        self.delivered.iter_mut().for_each(Runs::clear);
         self.owed.fill(false);
         self.unaware.fill(false);
         self.answers.clear();

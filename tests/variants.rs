@@ -10,7 +10,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use program::headrace;
+use program::{Ran, headrace};
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
@@ -349,6 +349,73 @@ fn a_report_marks_runs_that_are_invalid_and_says_so() {
         let [a, b] = [&drawn, &again].map(|dir| fs::read(format!("{dir}/{name}")).unwrap());
         assert!(a == b, "{name}");
     }
+}
+
+/// Runs of two transports, sampled as `set` says, and a report of them with `flags`.
+fn sampled_report(dir: &tempfile::TempDir, set: &[&str], flags: &[&str]) -> (Ran, String) {
+    let (matrix, runs, drawn) = (matrix(dir, "m.cm"), path(dir, "runs"), path(dir, "drawn"));
+    let line = ["run", &matrix, "--transport", "smartt,dctcp", "--quiet", "--out", &runs];
+    let ran = headrace(&[&line[..], set].concat());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    (headrace(&[&["report", &runs, "-o", &drawn], flags].concat()), drawn)
+}
+
+#[test]
+fn chosen_flows_are_drawn_over_time_and_others_are_refused_with_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let set = ["--set", "sampling.interval=1us", "--set", "sampling.flows=2,4"];
+    let (ran, drawn) = sampled_report(&dir, &set, &["--flows", "4,2"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let numbers = json(&fs::read_to_string(format!("{drawn}/m.json")).unwrap());
+    let rows = numbers["plots"].as_array().unwrap();
+    let windows = rows.iter().find(|row| row[0]["y"] == "cwnd_bytes").unwrap();
+    assert_eq!(windows.as_array().unwrap().len(), 2, "a panel for each run");
+    for (at, name) in ["flow 2", "flow 4"].into_iter().enumerate() {
+        let curve = &windows[0]["curves"][at];
+        assert_eq!(curve["name"], name);
+        assert!(curve["points"].as_array().unwrap().len() > 2, "{curve}");
+    }
+    let runs = path(&dir, "runs");
+    let other = headrace(&["report", &runs, "-o", &drawn, "--flows", "1..2"]);
+    assert_eq!(other.code, 2, "{other:?}");
+    for part in ["--flows", "flow 1", "2,4", "--set sampling.flows=1..2"] {
+        assert!(other.err.contains(part), "no {part}: {other:?}");
+    }
+    let none = headrace(&["report", &runs, "-o", &drawn, "--flows", "0"]);
+    assert_eq!(none.code, 2, "{none:?}");
+    assert!(none.err.contains("from 1"), "{none:?}");
+    let m = path(&dir, "m.cm");
+    let beyond = headrace(&["run", &m, "--set", "sampling.flows=5"]);
+    assert_eq!(beyond.code, 2, "{beyond:?}");
+    assert!(beyond.err.contains("sampling.flows") && beyond.err.contains("4"), "{beyond:?}");
+    let idle = headrace(&["run", &m, "--set", "sampling.flows=1"]);
+    assert!(idle.err.contains("sampling.interval"), "it changes nothing: {idle:?}");
+}
+
+#[test]
+fn matrix_and_network_are_drawn_when_asked_for_and_axes_are_logarithmic() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--inputs", "--format", "svg,csv", "--log", "x"];
+    let (ran, drawn) = sampled_report(&dir, &[], &flags);
+    assert_eq!((ran.code, ran.err.contains("warning")), (0, false), "{ran:?}");
+    let read = |name: &str| fs::read_to_string(format!("{drawn}/{name}")).unwrap();
+    let picture = read("m-inputs.svg");
+    for part in ["16 hosts", "4 ToR switches", "Bytes from host to host"] {
+        assert!(picture.contains(part), "no {part}");
+    }
+    let cells = read("m-inputs.csv");
+    assert_eq!(cells.lines().count(), 1 + 4, "{cells}");
+    assert!(cells.contains("\n,0,4,1,65536,1\n"), "{cells}");
+    let log = read("m.svg");
+    // Drawn again from its numbers, and without logarithms.
+    let (again, numbers) = (path(&dir, "again"), format!("{drawn}/m.json"));
+    let redrawn = headrace(&["report", &numbers, "-o", &again, "--inputs"]);
+    assert_eq!(redrawn.code, 0, "{redrawn:?}");
+    let again = |name: &str| fs::read_to_string(format!("{again}/{name}")).unwrap();
+    assert_eq!(again("m-inputs.svg"), picture);
+    assert_ne!(again("m.svg"), log);
+    let idle = headrace(&["report", &numbers, "-o", &drawn, "--log", "y", "--flows", "1"]);
+    assert!(idle.err.contains("name the results"), "{idle:?}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum};
+use experiments::flow_set::FlowSet;
 use experiments::input::InputError;
 use experiments::observe::Observe;
 use transport::ec::BlockShape;
@@ -372,6 +373,18 @@ pub(crate) struct ReportArgs {
         value_name = "FORMAT,.."
     )]
     pub(crate) format: Vec<Format>,
+    /// Draws these flows over time, a panel for each run: lines of the matrix from 1. Runs are
+    /// sampled with --set sampling.interval=1us, of the first 64 flows or those of --set
+    /// sampling.flows=1,5,10..20; goodput moves by whole messages, which --set run.message=64KiB
+    /// makes short.
+    #[arg(long, value_name = "1,5,10..20")]
+    pub(crate) flows: Option<FlowSet>,
+    /// Makes axes logarithmic, of panels whose numbers are all above 0; the page begins with them.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "x,y")]
+    pub(crate) log: Vec<LogAxis>,
+    /// Draws the matrix and the network, too: NAME-inputs in each format. The page always has them.
+    #[arg(long)]
+    pub(crate) inputs: bool,
     /// Results of another simulator to put beside ours.
     #[arg(long, value_name = "FILE.json")]
     pub(crate) reference: Option<PathBuf>,
@@ -379,6 +392,15 @@ pub(crate) struct ReportArgs {
     /// `<!-- results: NAME -->` and `<!-- end -->`.
     #[arg(long, value_name = "FILE.md")]
     pub(crate) page: Option<PathBuf>,
+}
+
+/// An axis that is to be logarithmic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogAxis {
+    /// The axes along x.
+    X,
+    /// The axes along y.
+    Y,
 }
 
 /// The formats of a report.

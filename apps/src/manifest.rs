@@ -34,6 +34,8 @@ pub(crate) struct Manifest {
     pub(crate) adapted: Vec<Adapted>,
     /// Every file that was read.
     pub(crate) inputs: Vec<Input>,
+    /// The network as a `.topo` file.
+    pub(crate) network: String,
 }
 
 /// A manifest as it is read back, as far as anything is made of it.

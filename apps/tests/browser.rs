@@ -30,6 +30,8 @@ window.addEventListener("load", () => {
   const linear = outlines(), scales = document.querySelectorAll(".scales button");
   scales.forEach((button) => button.click());
   saw.push(scales.length, linear === outlines() ? 0 : 1);
+  // Error bars; boxes of the network: 16 hosts, 4 ToRs, 4 spines; a cell of the matrix a flow.
+  saw.push(count("path.interval"), count("svg.network rect"), count("svg.matrix rect"));
   document.body.dataset.saw = saw.join(" ");
 });
 </script>"#;
@@ -71,7 +73,7 @@ fn the_page_of_a_report_works_in_a_browser() {
     let (matrix, runs, pages) = (path("p.cm"), path("runs"), path("pages"));
     headrace(&["gen", "permutation", "--hosts", "16", "--size", "64KiB", "-o", &matrix]);
     let transports = "smartt,swift,dctcp";
-    headrace(&["run", &matrix, "--transport", transports, "--seed", "1..2", "--out", &runs, "-q"]);
+    headrace(&["run", &matrix, "--transport", transports, "--seed", "1..3", "--out", &runs, "-q"]);
     headrace(&["report", &runs, "-o", &pages, "--format", "html,svg"]);
     let page = fs::read_to_string(format!("{pages}/report.html")).unwrap();
     let driven = dir.path().join("driven.html");
@@ -83,11 +85,12 @@ fn the_page_of_a_report_works_in_a_browser() {
     let saw = document.split_once("data-saw=\"").expect("the page ran to its end").1;
     let saw: Vec<usize> =
         saw.split_once('"').unwrap().0.split(' ').map(|number| number.parse().unwrap()).collect();
-    let [buttons, all, fewer, off, again, on, sorted, scales, scaled] = saw[..] else {
+    let [buttons, all, fewer, off, again, on, sorted, scales, scaled, drawn @ ..] = &saw[..] else {
         panic!("{saw:?}")
     };
-    assert_eq!((buttons, off, on, sorted), (3, 1, 0, 1), "{saw:?}");
-    assert_eq!((scales, scaled), (2, 1), "axes become logarithmic: {saw:?}");
+    assert_eq!(drawn, [3, 24, 16 + 2], "intervals, network, matrix with its frame and its scale");
+    assert_eq!((*buttons, *off, *on, *sorted), (3, 1, 0, 1), "{saw:?}");
+    assert_eq!((*scales, *scaled), (2, 1), "axes become logarithmic: {saw:?}");
     assert!(fewer < all && again == all, "{saw:?}");
     let picture = dir.path().join("page.png");
     let shot = format!("--screenshot={}", picture.display());

@@ -2,55 +2,95 @@
 //!
 //! Equal panels give equal bytes.
 
+mod axis;
+
 use experiments::scenario::PlotKind;
 use plotters::element::Text;
 use plotters::prelude::*;
+use plotters::style::FontTransform;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::legend::{self, Area, Drawn, FONT, Look};
+pub(super) use axis::{Scales, in_words, scalable};
+
+use super::legend::{self, Area, Drawn, FONT, Look, pixels, wrapped};
 use super::panel::{Curve, Panel};
 use crate::failure::Failure;
+use axis::{Axis, axes, shortened};
+
+/// A picture apart from its panels.
+pub(super) struct Frame<'a> {
+    /// The title above all.
+    pub(super) title: &'a str,
+    /// What a reader must not miss, below all, a line each.
+    pub(super) notes: &'a [String],
+    /// Which axes are logarithmic.
+    pub(super) scales: Scales,
+}
 
 /// The picture: rows of panels under a title, a legend to the right of each row.
 ///
 /// # Errors
 /// When the drawing library fails, which it has no reason to.
-pub(super) fn svg(title: &str, rows: &[Vec<Panel>]) -> Result<String, Failure> {
+pub(super) fn svg(frame: &Frame<'_>, rows: &[Vec<Panel>]) -> Result<String, Failure> {
     let across = rows.iter().map(|row| columns(row.len())).max().unwrap_or(1);
     let width = if across == 1 { ALONE } else { PANEL.0 };
     let legends: Vec<Vec<&str>> = rows.iter().map(|row| legend::names(row)).collect();
     let aside = legends.iter().map(|names| legend::width(names)).max().unwrap_or(0);
-    let heights: Vec<u32> = rows.iter().zip(&legends).map(|(r, names)| height(r, names)).collect();
+    let height = |(row, names): (&Vec<Panel>, &Vec<&str>)| height(row, names, width);
+    let heights: Vec<u32> = rows.iter().zip(&legends).map(height).collect();
     let size_x = pixels(across, width) + aside;
-    let title = wrapped(title, size_x);
+    let title = wrapped(frame.title, size_x / TITLE_LETTER);
     let top = pixels(title.len(), TITLE_HEIGHT);
-    let size = (size_x, heights.iter().sum::<u32>().max(PANEL.1) + top);
+    let panels = heights.iter().sum::<u32>().max(PANEL.1);
+    let notes: Vec<String> =
+        frame.notes.iter().flat_map(|note| wrapped(note, size_x / NOTE_LETTER)).collect();
+    let size = (size_x, top + panels + pixels(notes.len(), NOTE_HEIGHT));
+    picture(size, |area| {
+        let (head, mut rest) = area.split_vertically(top);
+        lines(&head, &title, (17, TITLE_HEIGHT), &BLACK)?;
+        for ((panels, names), height) in rows.iter().zip(&legends).zip(&heights) {
+            let (place, below) = rest.split_vertically(*height);
+            rest = below;
+            let (place, strip) = place.split_horizontally(size_x - aside);
+            row(&place, panels, (names, frame.scales), across)?;
+            legend::draw(&strip, names)?;
+        }
+        let (_, foot) = area.split_vertically(top + panels);
+        lines(&foot, &notes, (13, NOTE_HEIGHT), &NOTE_COLOUR)
+    })
+}
+
+/// A picture of that size in which `draw` has drawn.
+///
+/// # Errors
+/// When the drawing library fails, which it has no reason to.
+pub(super) fn picture(
+    size: (u32, u32),
+    draw: impl FnOnce(&Area<'_>) -> Drawn,
+) -> Result<String, Failure> {
     let mut text = String::new();
     {
         let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
-        let draw = || {
-            area.fill(&WHITE)?;
-            let (head, mut rest) = area.split_vertically(top);
-            for (at, line) in title.iter().enumerate() {
-                let place =
-                    (legend::place(size_x / 2), legend::place(pixels(at, TITLE_HEIGHT) + 10));
-                let style = (FONT, 17).into_text_style(&head).pos(MIDDLE);
-                head.draw(&Text::new(line.as_str(), place, style))?;
-            }
-            for ((panels, names), height) in rows.iter().zip(&legends).zip(&heights) {
-                let (place, below) = rest.split_vertically(*height);
-                rest = below;
-                let (place, strip) = place.split_horizontally(size_x - aside);
-                row(&place, panels, names, across)?;
-                legend::draw(&strip, names)?;
-            }
-            area.present()
-        };
-        draw().map_err(|error: DrawingAreaErrorKind<_>| {
-            Failure::Unfit(format!("the picture cannot be drawn: {error}"))
-        })?;
+        let drawn = area.fill(&WHITE).and_then(|()| draw(&area)).and_then(|()| area.present());
+        drawn.map_err(|error| Failure::Unfit(format!("the picture cannot be drawn: {error}")))?;
     }
     Ok(text)
+}
+
+/// Writes lines below each other in the middle of `area`: pixels of a letter and of a line.
+pub(super) fn lines(
+    area: &Area<'_>,
+    lines: &[String],
+    (letter, height): (i32, u32),
+    colour: &RGBColor,
+) -> Drawn {
+    let middle = legend::place(area.dim_in_pixel().0 / 2);
+    for (at, line) in lines.iter().enumerate() {
+        let place = (middle, legend::place(pixels(at, height)) + 10);
+        let style = (FONT, letter).into_text_style(area).pos(MIDDLE).color(colour);
+        area.draw(&Text::new(line.as_str(), place, style))?;
+    }
+    Ok(())
 }
 
 /// How many of `panels` stand side by side: three, but two and two of four.
@@ -69,88 +109,96 @@ const ALONE: u32 = 640;
 const TITLE_HEIGHT: u32 = 26;
 /// Pixels that a letter of a title takes on average.
 const TITLE_LETTER: u32 = 9;
+const NOTE_HEIGHT: u32 = 20;
+/// Pixels that a letter of a note takes on average.
+const NOTE_LETTER: u32 = 7;
+const NOTE_COLOUR: RGBColor = RGBColor(170, 30, 0);
+/// Pixels around a chart, left of its axis along y, and below its axis along x.
+const MARGIN: u32 = 8;
+const LEFT: u32 = 62;
+const BELOW: u32 = 38;
+/// Pixels that a letter beside an axis takes on average.
+const LABEL_LETTER: u32 = 7;
 const MIDDLE: Pos = Pos { h_pos: HPos::Center, v_pos: VPos::Top };
 
-fn pixels(count: usize, each: u32) -> u32 {
-    u32::try_from(count).unwrap_or(1).saturating_mul(each)
-}
-
 /// The height of a row: of its lines of panels, and of its legend where that is higher.
-fn height(row: &[Panel], names: &[&str]) -> u32 {
-    pixels(row.len().div_ceil(columns(row.len())), PANEL.1).max(legend::height(names))
+fn height(row: &[Panel], names: &[&str], width: u32) -> u32 {
+    let standing = row.iter().map(|panel| {
+        let (x, _) = axes(panel, Scales::default());
+        if lies(&x, width) { 0 } else { pixels(x.letters(), LABEL_LETTER) }
+    });
+    let each = PANEL.1 + standing.max().unwrap_or(0);
+    pixels(row.len().div_ceil(columns(row.len())), each).max(legend::height(names))
 }
 
-/// The lines of a title in a picture of that width.
-fn wrapped(title: &str, width: u32) -> Vec<String> {
-    let letters = usize::try_from(width / TITLE_LETTER).unwrap_or(usize::MAX);
-    let mut lines = vec![String::new()];
-    for word in title.split_whitespace() {
-        let last = lines.len() - 1;
-        if !lines[last].is_empty() && lines[last].len() + word.len() >= letters {
-            lines.push(word.to_owned());
-            continue;
-        }
-        let space = if lines[last].is_empty() { "" } else { " " };
-        lines[last] = format!("{}{space}{word}", lines[last]);
-    }
-    lines
+/// Whether the labels of an axis along x fit side by side in a panel of that width; else they
+/// stand upright.
+fn lies(x: &Axis, width: u32) -> bool {
+    let each = pixels(x.letters() + 1, LABEL_LETTER);
+    pixels(x.count(), each) <= width.saturating_sub(LEFT + 2 * MARGIN)
 }
 
 /// The panels of a row, in lines below each other.
-fn row(area: &Area<'_>, panels: &[Panel], names: &[&str], across: usize) -> Drawn {
+fn row(
+    area: &Area<'_>,
+    panels: &[Panel],
+    (names, scales): (&[&str], Scales),
+    across: usize,
+) -> Drawn {
     let columns = columns(panels.len());
     let lines: Vec<&[Panel]> = panels.chunks(columns).collect();
     let places = area.split_evenly((lines.len().max(1), 1));
     for (line, place) in lines.iter().zip(places) {
         let places = place.split_evenly((1, if panels.len() == 1 { 1 } else { across }));
         for (panel, place) in line.iter().zip(places) {
-            chart(&place, panel, names)?;
+            chart(&place, panel, names, scales)?;
         }
     }
     Ok(())
 }
 
-fn chart(area: &Area<'_>, panel: &Panel, names: &[&str]) -> Drawn {
-    let ((x_from, x_to), (y_from, y_to)) = bounds(panel);
+fn chart(area: &Area<'_>, panel: &Panel, names: &[&str], scales: Scales) -> Drawn {
+    let (x, y) = axes(panel, scales);
+    let (width, _) = area.dim_in_pixel();
+    let lies = lies(&x, width);
+    let below = if lies { 0 } else { pixels(x.letters(), LABEL_LETTER) };
     let mut builder = ChartBuilder::on(area);
-    builder.margin(8).x_label_area_size(38).y_label_area_size(62);
+    builder.margin(MARGIN).x_label_area_size(BELOW + below).y_label_area_size(LEFT);
     if !panel.title.is_empty() {
-        builder.caption(&panel.title, (FONT, 15));
+        let letters = usize::try_from(width / TITLE_LETTER).unwrap_or(usize::MAX);
+        builder.caption(shortened(panel.title.clone(), letters), (FONT, 15));
     }
-    let mut chart = builder.build_cartesian_2d(x_from..x_to, y_from..y_to)?;
-    let categories = &panel.categories;
-    let (x_words, x_unit) = axis(&panel.x, x_to);
-    let (y_words, y_unit) = axis(&panel.y, y_to);
-    let x_label = |x: &f64| match categories.is_empty() {
-        true => short(*x / x_unit),
-        false => category(categories, *x),
-    };
+    let mut chart = builder.build_cartesian_2d(x.coordinates(), y.coordinates())?;
     chart
         .configure_mesh()
-        .light_line_style(WHITE)
         .bold_line_style(BLACK.mix(0.12))
         .disable_x_mesh()
-        .x_labels(if categories.is_empty() { 6 } else { categories.len() + 1 })
-        .y_labels(6)
-        .x_label_formatter(&x_label)
-        .y_label_formatter(&|y| short(*y / y_unit))
+        .x_label_formatter(&|place| if lies { x.label(*place) } else { String::new() })
+        .y_label_formatter(&|place| y.label(*place))
         .label_style((FONT, 12))
-        .x_desc(x_words)
-        .y_desc(y_words)
+        .x_desc(x.title.as_str())
+        .y_desc(y.title.as_str())
         .draw()?;
+    if !lies {
+        upright(area, &x, below)?;
+    }
     for (at, curve) in panel.curves.iter().enumerate() {
         let look = Look::of(names.iter().position(|name| *name == curve.name).unwrap_or(at));
-        let points = || curve.points.iter().copied();
+        let points = || curve.points.iter().map(|(px, py)| (x.at(*px), y.at(*py)));
         match panel.kind {
             PlotKind::Violin if curve.points.is_empty() => {}
             PlotKind::Violin => {
-                let outline = violin(curve, at);
+                let scaled = |(time, share): &(f64, f64)| (y.at(*time), *share);
+                let points: Vec<(f64, f64)> = curve.points.iter().map(scaled).collect();
+                let outline = violin(&points, at);
                 chart.draw_series([Polygon::new(outline, look.color.mix(0.6).filled())])?;
-                chart.draw_series(marks(curve, at))?;
+                chart.draw_series(marks(&points, at))?;
             }
             PlotKind::Bars => {
-                let style = look.fill();
-                chart.draw_series(bars(curve, at, panel.curves.len(), (y_from, style)))?;
+                let of = panel.curves.len();
+                chart.draw_series(bars(curve, (at, of), (y.foot(), look.fill())))?;
+                let ends = intervals(curve, &y, bar_offset(at, of), (0.2 / count(of)).min(0.06));
+                chart.draw_series(ends.map(line))?;
             }
             _ => {
                 match look.dash {
@@ -160,38 +208,86 @@ fn chart(area: &Area<'_>, panel: &Panel, names: &[&str]) -> Drawn {
                         _ = chart.draw_series(dashed)?;
                     }
                 }
-                if panel.kind == PlotKind::Lines {
+                if matches!(panel.kind, PlotKind::Lines | PlotKind::Sizes) {
                     chart.draw_series(points().map(|at| Circle::new(at, 3, look.fill())))?;
                 }
+                chart.draw_series(intervals(curve, &y, 0.0, 0.06).map(line))?;
             }
         }
     }
     Ok(())
 }
 
+/// The labels of an axis along x, upright below it, where there is not room for them side by side.
+fn upright(area: &Area<'_>, x: &Axis, below: u32) -> Drawn {
+    let (width, height) = area.dim_in_pixel();
+    let left = f64::from(MARGIN + LEFT);
+    let across = f64::from(width) - left - f64::from(MARGIN);
+    let top = legend::place(height - MARGIN - BELOW - below) + 6;
+    for place in x.ticks() {
+        #[expect(clippy::cast_possible_truncation, reason = "within the panel")]
+        let at = (left + across * x.share(place)).round() as i32;
+        let style = (FONT, 12).into_text_style(area).transform(FontTransform::Rotate90);
+        let style = style.pos(Pos::new(HPos::Left, VPos::Center));
+        area.draw(&Text::new(x.label(place), (at, top), style))?;
+    }
+    Ok(())
+}
+
+/// The intervals around the points of a curve that are means, `aside` of their places along x, with
+/// lines of `half` that length across their ends; they end at the foot of the axis.
+fn intervals(
+    curve: &Curve,
+    y: &Axis,
+    aside: f64,
+    half: f64,
+) -> impl Iterator<Item = [(f64, f64); 2]> {
+    let means = curve.points.iter().zip(&curve.half_widths).filter(|(_, half)| **half > 0.0);
+    means.flat_map(move |((x, mean), width)| {
+        let (x, low) = (x + aside, y.at(mean - width).max(y.foot()));
+        let high = y.at(mean + width);
+        let ends = [low, high].map(|end| [(x - half, end), (x + half, end)]);
+        ends.into_iter().chain([[(x, low), (x, high)]])
+    })
+}
+
+/// A line of an interval.
+fn line(ends: [(f64, f64); 2]) -> PathElement<(f64, f64)> {
+    PathElement::new(ends, BLACK.stroke_width(1))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "few curves")]
+fn count(of: usize) -> f64 {
+    of.max(1) as f64
+}
+
+/// How far the middle of a bar is from that of its category.
+#[expect(clippy::cast_precision_loss, reason = "few curves")]
+fn bar_offset(at: usize, of: usize) -> f64 {
+    0.8 * ((at as f64 + 0.5) / count(of) - 0.5)
+}
+
 /// The bars of one curve, beside those of the others, from the foot of the axis.
 fn bars(
     curve: &Curve,
-    at: usize,
-    of: usize,
+    (at, of): (usize, usize),
     (foot, style): (f64, ShapeStyle),
 ) -> impl Iterator<Item = Rectangle<(f64, f64)>> {
-    #[expect(clippy::cast_precision_loss, reason = "few curves")]
-    let (at, width) = (at as f64, 0.8 / of.max(1) as f64);
+    let (offset, half) = (bar_offset(at, of), 0.4 / count(of));
     curve.points.iter().map(move |(x, y)| {
-        let left = x - 0.4 + at * width;
-        Rectangle::new([(left, foot), (left + width, *y)], style)
+        let middle = x + offset;
+        Rectangle::new([(middle - half, foot), (middle + half, *y)], style)
     })
 }
 
 /// The outline of a distribution around the place `at`: as wide at each time as flows are dense
 /// there, and each violin as wide as the others where it is widest.
-fn violin(curve: &Curve, at: usize) -> Vec<(f64, f64)> {
-    let times: Vec<f64> = curve.points.iter().map(|point| point.0).collect();
+fn violin(points: &[(f64, f64)], at: usize) -> Vec<(f64, f64)> {
+    let times: Vec<f64> = points.iter().map(|point| point.0).collect();
     let (Some(first), Some(last)) = (times.first(), times.last()) else { return Vec::new() };
     let (first, last) = (*first, *last);
     // Wide enough that single flows far out are seen, narrow against the whole.
-    let reach = (last - first).max(0.02 * last) / 12.0;
+    let reach = (last - first).max(0.02 * last.abs()).max(f64::MIN_POSITIVE) / 12.0;
     #[expect(clippy::cast_precision_loss, reason = "few steps")]
     let heights = (0..=OUTLINE)
         .map(|step| first - reach + (last - first + 2.0 * reach) * (step as f64 / OUTLINE as f64));
@@ -214,11 +310,11 @@ fn violin(curve: &Curve, at: usize) -> Vec<(f64, f64)> {
 const OUTLINE: usize = 60;
 
 /// Short lines across a violin at the median and the longest.
-fn marks(curve: &Curve, at: usize) -> impl Iterator<Item = PathElement<(f64, f64)>> {
+fn marks(points: &[(f64, f64)], at: usize) -> impl Iterator<Item = PathElement<(f64, f64)>> {
     #[expect(clippy::cast_precision_loss, reason = "few curves")]
     let middle = at as f64;
-    let median = curve.points.iter().find(|point| point.1 >= 0.5);
-    let both = [(median, 0.16), (curve.points.last(), 0.08)];
+    let median = points.iter().find(|point| point.1 >= 0.5);
+    let both = [(median, 0.16), (points.last(), 0.08)];
     both.into_iter().filter_map(move |(point, half)| {
         let time = point?.0;
         Some(PathElement::new(
@@ -228,133 +324,17 @@ fn marks(curve: &Curve, at: usize) -> impl Iterator<Item = PathElement<(f64, f64
     })
 }
 
-/// The ranges of the axes: all points, y from zero.
-fn bounds(panel: &Panel) -> ((f64, f64), (f64, f64)) {
-    let points = || panel.curves.iter().flat_map(|curve| &curve.points);
-    let fold = |value: fn(&(f64, f64)) -> f64| {
-        points()
-            .map(value)
-            .filter(|v| v.is_finite())
-            .fold((f64::MAX, f64::MIN), |(a, b), v| (a.min(v), b.max(v)))
-    };
-    #[expect(clippy::cast_precision_loss, reason = "few categories")]
-    let (x_from, x_to) = match panel.categories.len() {
-        0 => fold(|point| point.0),
-        count => (-0.5, count as f64 - 0.5),
-    };
-    let (y_least, y_most) = match panel.kind {
-        PlotKind::Violin => fold(|point| point.0),
-        _ => fold(|point| point.1),
-    };
-    let y_to = y_most.max(0.0);
-    let (x_from, x_to) = if x_from > x_to { (0.0, 1.0) } else { (x_from, x_to) };
-    let x_to = if x_to > x_from { x_to } else { x_from + 1.0 };
-    // Room for what lies at the top.
-    let room = if panel.kind == PlotKind::Cdf { 1.02 } else { 1.08 };
-    let (y_from, y_to) = match panel.kind {
-        // Values that are nearly equal stay distinct; bars would lie.
-        // Without any point the least is more than the most.
-        PlotKind::Lines if (0.0..=y_to).contains(&y_least) && y_to < 1.5 * y_least => {
-            let span = (y_to - y_least).max(0.01 * y_to);
-            (y_least - 0.1 * span, y_to + 0.1 * span)
-        }
-        // A run at its bound has the slowdown 1: less is not possible.
-        _ if panel.y.contains("slowdown") && y_to > 1.0 && y_least >= 1.0 => {
-            (1.0, 1.0 + (y_to - 1.0) * room)
-        }
-        _ if y_to > 0.0 => (0.0, y_to * room),
-        _ => (0.0, 1.0),
-    };
-    ((x_from, x_to), (y_from, y_to))
-}
-
-/// The title of an axis that reaches to `most`, and the number that its unit stands for.
-fn axis(name: &str, most: f64) -> (String, f64) {
-    let words = in_words(name);
-    let (unit, value) = match most {
-        most if most >= 1e7 => ("s", 1e6),
-        most if most >= 1e4 => ("ms", 1e3),
-        _ => ("us", 1.0),
-    };
-    match words.strip_suffix(", us") {
-        Some(words) => (format!("{words}, {unit}"), value),
-        None => (words.to_owned(), 1.0),
-    }
-}
-
-/// The title of an axis, times in microseconds.
-fn in_words(name: &str) -> &str {
-    match name {
-        "t_us" => "time, us",
-        "fct_us" => "flow completion time, us",
-        "fct_us.mean" => "mean flow completion time, us",
-        "fct_us.p99" => "99th percentile of flow completion times, us",
-        "fct_intra_us" => "completion time of flows inside, us",
-        "fct_intra_us.mean" => "mean completion time of flows inside, us",
-        "fct_intra_us.p99" => "99th percentile of flows inside, us",
-        "fct_intra_us.p999" => "99.9th percentile of flows inside, us",
-        "fct_inter_us" => "completion time of flows across, us",
-        "fct_inter_us.mean" => "mean completion time of flows across, us",
-        "fct_inter_us.p99" => "99th percentile of flows across, us",
-        "fct_inter_us.p999" => "99.9th percentile of flows across, us",
-        "fct_slowdown.mean" => "mean of completion times over those alone",
-        "fct_slowdown.p99" => "99th percentile over the same flow alone",
-        "fct_us.max" => "longest flow completion time, us",
-        "completion_us" => "completion, us",
-        "slowdown" => "completion / ideal",
-        "goodput_gbps" => "goodput of all flows, Gbps",
-        "arrivals.host_gbps" => "goodput of a host while flows arrive, Gbps",
-        "arrivals.mice_us.p50" => "median delivery of flows up to 100 KB, us",
-        "arrivals.mice_us.p99" => "99th percentile of flows up to 100 KB, us",
-        "arrivals.short_us.p50" => "median delivery of flows below 2560 bytes, us",
-        "arrivals.short_us.p99" => "99th percentile of flows below 2560 bytes, us",
-        "scheduler.core_cells_max" => "most cells in a port of a Core",
-        "scheduler.core_bytes_max" => "most bytes in a Core",
-        "flow_gbps" => "goodput of a flow, Gbps",
-        "flows_jain" => "Jain's index of the flows' goodput",
-        "cwnd_bytes" => "window of a flow, bytes",
-        "cwnd_sum_bytes" => "windows of up to 64 flows, bytes",
-        "queue_max_bytes" => "longest switch queue, bytes",
-        "queue_sum_bytes" => "all switch queues, bytes",
-        "dci_queue_bytes" => "queue of a flow at the border, bytes",
-        "dci_queue_sum_bytes" => "queues of up to 64 flows at the border, bytes",
-        "dci_rate_gbps" => "rate of a flow's queue at the border, Gbps",
-        "rate_gbps" => "rate of a flow's sender, Gbps",
-        "trimmed" => "packets trimmed",
-        "window" => "flows a host has active at a time",
-        "size" => "size of a flow",
-        other => other,
-    }
-}
-
-/// The category at `x`; nothing between two.
-fn category(categories: &[String], x: f64) -> String {
-    let nearest = x.round();
-    if (x - nearest).abs() > 0.01 || nearest < 0.0 {
-        return String::new();
-    }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 or more")]
-    let at = nearest as usize;
-    categories.get(at).cloned().unwrap_or_default()
-}
-
-/// A number for an axis: 250, 1.5, 2.5M.
-fn short(value: f64) -> String {
-    let (scaled, unit) = match value.abs() {
-        v if v >= 1e9 => (value / 1e9, "G"),
-        v if v >= 1e6 => (value / 1e6, "M"),
-        v if v >= 1e4 => (value / 1e3, "k"),
-        _ => (value, ""),
-    };
-    let text = format!("{scaled:.3}");
-    format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
+    const PLAIN: Frame<'_> =
+        Frame { title: "x & y", notes: &[], scales: Scales { x: false, y: false } };
+
     fn panel(kind: PlotKind, categories: &[&str]) -> Panel {
+        let points = vec![(0.0, 1.5), (1.0, 2.0)];
         Panel {
             kind,
             title: "1 MiB".to_owned(),
@@ -362,17 +342,18 @@ mod tests {
             categories: categories.iter().map(|name| (*name).to_owned()).collect(),
             y: "slowdown".to_owned(),
             curves: ["reps", "<spray>"]
-                .map(|name| Curve { name: name.to_owned(), points: vec![(0.0, 1.5), (1.0, 2.0)] })
+                .map(|name| Curve::new(name.to_owned(), points.clone()))
                 .into(),
         }
     }
 
     #[test]
     fn the_same_panels_give_the_same_picture_with_every_name_in_it() {
-        for kind in [PlotKind::Cdf, PlotKind::Bars, PlotKind::Lines, PlotKind::Series] {
+        let kinds = [PlotKind::Cdf, PlotKind::Bars, PlotKind::Lines, PlotKind::Series];
+        for kind in kinds.into_iter().chain([PlotKind::Sizes]) {
             let rows = [vec![panel(kind, &["a", "b"]); 5], vec![panel(kind, &[])]];
-            let picture = svg("x & y", &rows).unwrap();
-            assert_eq!(picture, svg("x & y", &rows).unwrap());
+            let picture = svg(&PLAIN, &rows).unwrap();
+            assert_eq!(picture, svg(&PLAIN, &rows).unwrap());
             for text in
                 ["<svg", "reps", "&lt;spray&gt;", "completion / ideal", "x &amp; y", "</svg>"]
             {
@@ -384,8 +365,7 @@ mod tests {
     #[test]
     fn a_violin_is_widest_where_most_flows_are_and_reaches_all_of_them() {
         let times = [(10.0, 0.0), (11.0, 0.25), (11.0, 0.5), (12.0, 0.75), (30.0, 1.0)];
-        let curve = Curve { name: "uno".to_owned(), points: times.to_vec() };
-        let points = violin(&curve, 2);
+        let points = violin(&times, 2);
         let (left, right) = points.split_at(points.len() / 2);
         let widest = left.iter().min_by(|a, b| a.0.total_cmp(&b.0)).unwrap();
         assert!((10.5..11.5).contains(&widest.1) && (widest.0 - 1.6).abs() < 1e-9, "{widest:?}");
@@ -396,30 +376,117 @@ mod tests {
             there.fold(0.0, |most: f64, point| most.max(point.0 - 2.0))
         };
         assert!(width(29.0, 31.0) > 0.05 && width(15.0, 27.0) == 0.0, "{points:?}");
-        assert_eq!(marks(&curve, 2).count(), 2);
-        assert_eq!(violin(&Curve { name: String::new(), points: Vec::new() }, 0), []);
+        assert_eq!(marks(&times, 2).count(), 2);
+        assert_eq!(violin(&[], 0), []);
     }
 
     #[test]
     fn nothing_to_draw_is_drawn_as_nothing() {
         for kind in [PlotKind::Cdf, PlotKind::Bars, PlotKind::Lines, PlotKind::Violin] {
             let empty = Panel { curves: Vec::new(), ..panel(kind, &["a", "b"]) };
-            let (x, y) = bounds(&empty);
-            assert!(x.0 < x.1 && y == (0.0, 1.0), "{kind:?}: {x:?} {y:?}");
-            let gap = Curve { name: "a".to_owned(), points: Vec::new() };
+            let gap = Curve::new("a".to_owned(), Vec::new());
             for curves in [Vec::new(), vec![gap]] {
                 let panel = Panel { curves, ..empty.clone() };
-                assert!(svg("", &[vec![panel]]).unwrap().contains("</svg>"));
+                assert!(svg(&PLAIN, &[vec![panel]]).unwrap().contains("</svg>"));
             }
         }
         let empty = Panel { curves: Vec::new(), ..panel(PlotKind::Series, &[]) };
-        assert!(svg("", &[vec![empty]]).unwrap().contains("</svg>"));
-        assert!(svg("", &[]).is_ok());
+        assert!(svg(&PLAIN, &[vec![empty]]).unwrap().contains("</svg>"));
+        assert!(svg(&PLAIN, &[]).is_ok());
+    }
+
+    /// The values of an attribute of the elements of that name, in their order.
+    fn attributes<'p>(picture: &'p str, element: &str, name: &str) -> Vec<&'p str> {
+        let (element, name) = (format!("<{element} "), format!(" {name}=\""));
+        let elements = picture.split(element.as_str()).skip(1);
+        let value = |text: &'p str| {
+            let own = text.split_once('>')?.0;
+            let own = own.split_once(name.trim_start()).map(|(_, rest)| rest);
+            own?.split_once('"').map(|(value, _)| value)
+        };
+        elements.filter_map(value).collect()
     }
 
     #[test]
-    fn numbers_on_axes_are_short() {
-        let all = [0.0, 0.25, 1234.0, 10_000.0, 2.5e6, 3e9].map(short);
-        assert_eq!(all, ["0", "0.25", "1234", "10k", "2.5M", "3G"]);
+    fn names_stand_beside_the_data_and_cover_none() {
+        let mut many = panel(PlotKind::Series, &[]);
+        let curve = |at: usize| {
+            let name = format!("a transport with a long name, number {at}, and other words");
+            Curve::new(name, vec![(0.0, 1.0 + 0.1 * f64::from(u8::try_from(at).unwrap()))])
+        };
+        many.curves = (0..12).map(curve).collect();
+        many.curves.iter_mut().for_each(|curve| curve.points.push((1.0, 3.0)));
+        let picture = svg(&PLAIN, &[vec![many]]).unwrap();
+        let ends = attributes(&picture, "polyline", "points");
+        let data = ends.iter().flat_map(|points| points.split_whitespace());
+        let right = data.filter_map(|point| point.split_once(',')?.0.parse::<i32>().ok()).max();
+        let names = picture.match_indices("a transport with").map(|(at, _)| {
+            let text = &picture[picture[..at].rfind("<text").unwrap()..at];
+            attributes(text, "text", "x")[0].parse::<i32>().unwrap()
+        });
+        let left = names.min().unwrap();
+        assert!(left > right.unwrap(), "names from {left}, data to {right:?}");
+    }
+
+    #[test]
+    fn no_curve_is_thicker_than_another_and_all_look_apart() {
+        let mut many = panel(PlotKind::Series, &[]);
+        many.curves = (0..12)
+            .map(|at| Curve::new(format!("curve {at}"), vec![(0.0, 1.0), (1.0, 2.0)]))
+            .collect();
+        let picture = svg(&PLAIN, &[vec![many]]).unwrap();
+        let strokes = attributes(&picture, "polyline", "stroke");
+        let used: BTreeSet<&str> =
+            strokes.into_iter().filter(|stroke| legend::is_colour(stroke)).collect();
+        assert_eq!(used.len(), 8, "{used:?}");
+        let lines = picture.split("<polyline ").skip(1).filter(|line| {
+            let own = line.split_once("/>").map_or(*line, |(own, _)| own);
+            legend::colours().iter().any(|colour| own.contains(colour.as_str()))
+        });
+        let widths: BTreeSet<&str> = lines
+            .filter_map(|line| line.split_once("stroke-width=\"")?.1.split('"').next())
+            .collect();
+        assert_eq!(widths.into_iter().collect::<Vec<_>>(), ["2"]);
+    }
+
+    #[test]
+    fn means_have_intervals_that_end_at_the_axis() {
+        let (mut one, axis) = (panel(PlotKind::Bars, &["a"]), |p: &Panel| axes(p, PLAIN.scales).1);
+        one.curves.truncate(1);
+        one.curves[0] = Curve::new("reps".to_owned(), vec![(0.0, 1.5)]);
+        let without = svg(&PLAIN, &[vec![one.clone()]]).unwrap();
+        one.curves[0].half_widths = vec![0.75];
+        let with = svg(&PLAIN, &[vec![one.clone()]]).unwrap();
+        one.curves[0].half_widths.clear();
+        let ticks = axis(&one).ticks().len();
+        one.curves[0].half_widths = vec![0.75];
+        let more = axis(&one).ticks().len();
+        let lines = |picture: &str| picture.matches("<polyline").count();
+        let both = (lines(&with) - more, lines(&without) - ticks + 3);
+        assert_eq!(both.0, both.1, "two ends and what joins them");
+        let ends: Vec<[(f64, f64); 2]> = intervals(&one.curves[0], &axis(&one), 0.0, 0.1).collect();
+        assert_eq!(ends[0], [(-0.1, 1.0), (0.1, 1.0)], "no run is below its bound");
+        assert_eq!(ends[1][0].1, 2.25);
+    }
+
+    #[test]
+    fn labels_that_do_not_fit_side_by_side_stand_upright() {
+        let long: Vec<String> = (0..9).map(|at| format!("transport-number-{at}")).collect();
+        let names: Vec<&str> = long.iter().map(String::as_str).collect();
+        let picture = svg(&PLAIN, &[vec![panel(PlotKind::Bars, &names)]]).unwrap();
+        assert_eq!(picture.matches("rotate(90").count(), 9);
+        let few = svg(&PLAIN, &[vec![panel(PlotKind::Bars, &["a", "b"])]]).unwrap();
+        assert!(!few.contains("rotate(90"));
+    }
+
+    #[test]
+    fn notes_stand_below_the_picture() {
+        let notes = ["INVALID: `a`".to_owned()];
+        let rows = [vec![panel(PlotKind::Bars, &["a"])]];
+        let with = svg(&Frame { notes: &notes, ..PLAIN }, &rows).unwrap();
+        assert!(with.contains("INVALID: `a`"));
+        let height =
+            |picture: &str| attributes(picture, "svg", "height")[0].parse::<u32>().unwrap();
+        assert_eq!(height(&with), height(&svg(&PLAIN, &rows).unwrap()) + NOTE_HEIGHT);
     }
 }

@@ -5,7 +5,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::{Numbers, draw, html, title};
+use super::draw::{self, Frame, Scales};
+use super::{Numbers, html, notes, title};
 use crate::args::Format;
 use crate::failure::Failure;
 use crate::output::OutDir;
@@ -13,11 +14,17 @@ use crate::output::OutDir;
 /// The page of the format [`Format::Html`].
 const PAGE: &str = "report.html";
 
-/// Writes the figures in each of `formats`, and always their numbers.
+/// Writes the figures in each of `formats`, those of the matrix and the network with `inputs`, too,
+/// and always their numbers.
 ///
 /// # Errors
 /// When a file cannot be written, or the converter of pictures is missing or fails.
-pub(super) fn write(out: &OutDir, figures: &[Numbers], formats: &[Format]) -> Result<(), Failure> {
+pub(super) fn write(
+    out: &OutDir,
+    figures: &[Numbers],
+    (formats, inputs): (&[Format], bool),
+    scales: Scales,
+) -> Result<(), Failure> {
     // The numbers come first: they are there when a picture cannot be made.
     for numbers in figures {
         out.write(&format!("{}.json", numbers.name), |file| {
@@ -26,10 +33,20 @@ pub(super) fn write(out: &OutDir, figures: &[Numbers], formats: &[Format]) -> Re
         })?;
     }
     for numbers in figures {
-        write_figure(out, numbers, formats)?;
+        let (title, notes) = (title(numbers), notes(numbers));
+        let frame = Frame { title: &title, notes: &notes, scales };
+        let svg = draw::svg(&frame, &numbers.plots)?;
+        write_picture(out, &numbers.name, &svg, formats)?;
+        if let Some(inputs) = numbers.inputs.as_ref().filter(|_| inputs) {
+            let svg = inputs.svg(&title)?;
+            write_picture(out, &format!("{}-inputs", numbers.name), &svg, formats)?;
+        }
+        if formats.contains(&Format::Csv) {
+            write_lines(out, numbers, inputs)?;
+        }
     }
     if formats.contains(&Format::Html) {
-        let page = html::page(figures)?;
+        let page = html::page(figures, scales)?;
         out.write(PAGE, |file| file.write_all(page.as_bytes()))?;
     }
     Ok(())
@@ -50,9 +67,8 @@ pub(super) fn linked(formats: &[Format]) -> Result<&'static str, Failure> {
     }
 }
 
-fn write_figure(out: &OutDir, numbers: &Numbers, formats: &[Format]) -> Result<(), Failure> {
-    let name = &numbers.name;
-    let svg = draw::svg(&title(numbers), &numbers.plots)?;
+/// Writes a picture in those of `formats` that are pictures.
+fn write_picture(out: &OutDir, name: &str, svg: &str, formats: &[Format]) -> Result<(), Failure> {
     for format in formats {
         match format {
             Format::Svg => {
@@ -60,16 +76,23 @@ fn write_figure(out: &OutDir, numbers: &Numbers, formats: &[Format]) -> Result<(
             }
             Format::Png | Format::Pdf => {
                 let ending = if *format == Format::Png { "png" } else { "pdf" };
-                let picture = converted(&svg, ending)?;
+                let picture = converted(svg, ending)?;
                 out.write(&format!("{name}.{ending}"), |file| file.write_all(&picture))?;
             }
-            Format::Csv => {
-                let (runs, points) = (runs(numbers), points(numbers));
-                out.write(&format!("{name}.csv"), |file| lines(file, &runs))?;
-                out.write(&format!("{name}-curves.csv"), |file| lines(file, &points))?;
-            }
-            Format::Html => {}
+            Format::Csv | Format::Html => {}
         }
+    }
+    Ok(())
+}
+
+/// Writes the runs, the points of the curves, and with `inputs` the bytes from host to host.
+fn write_lines(out: &OutDir, numbers: &Numbers, inputs: bool) -> Result<(), Failure> {
+    let (name, runs, points) = (&numbers.name, runs(numbers), points(numbers));
+    out.write(&format!("{name}.csv"), |file| lines(file, &runs))?;
+    out.write(&format!("{name}-curves.csv"), |file| lines(file, &points))?;
+    if let Some(inputs) = numbers.inputs.as_ref().filter(|_| inputs) {
+        let cells = inputs.lines();
+        out.write(&format!("{name}-inputs.csv"), |file| lines(file, &cells))?;
     }
     Ok(())
 }
@@ -147,15 +170,18 @@ fn flatten(path: &str, value: &Value, cells: &mut Vec<(String, String)>) {
 
 /// A line a point of each curve.
 fn points(numbers: &Numbers) -> Vec<Vec<String>> {
-    let head = ["plot", "panel", "curve", "x measure", "y measure", "x", "y"];
+    let head = ["plot", "panel", "curve", "x measure", "y measure", "x", "y", "half width"];
     let mut lines = vec![head.map(str::to_owned).to_vec()];
     for (plot, row) in numbers.plots.iter().enumerate() {
         for panel in row {
             for curve in &panel.curves {
-                for (x, y) in &curve.points {
+                let widths = curve.half_widths.iter().map(f64::to_string);
+                let widths = widths.chain(std::iter::repeat(String::new()));
+                for ((x, y), width) in curve.points.iter().zip(widths) {
                     let axes = [&panel.title, &curve.name, &panel.x, &panel.y].map(String::clone);
                     let plot = vec![plot.to_string()];
-                    lines.push([plot, axes.to_vec(), vec![x.to_string(), y.to_string()]].concat());
+                    let values = vec![x.to_string(), y.to_string(), width];
+                    lines.push([plot, axes.to_vec(), values].concat());
                 }
             }
         }

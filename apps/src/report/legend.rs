@@ -66,22 +66,32 @@ pub(super) fn names(row: &[Panel]) -> Vec<&str> {
     names
 }
 
-/// Pixels between two names of a legend.
-const LINE: u32 = 19;
+/// Pixels from a line of a name to the next.
+const LINE: u32 = 15;
+/// Pixels between two names, beyond their lines.
+const APART: u32 = 4;
 /// Pixels above the first, so that it stands beside the data.
 const ABOVE: u32 = 34;
 /// Pixels that a letter takes on average.
 const LETTER: u32 = 7;
+/// The most letters of a line: longer names have several.
+const LETTERS: u32 = 36;
+
+/// The lines of a name.
+fn lines(name: &str) -> Vec<String> {
+    wrapped(name, LETTERS)
+}
 
 /// The width of the legend with these names, 0 without any.
 pub(super) fn width(names: &[&str]) -> u32 {
-    let longest = names.iter().map(|name| name.chars().count()).max();
+    let lines = names.iter().flat_map(|name| lines(name));
+    let longest = lines.map(|line| line.chars().count()).max();
     longest.map_or(0, |letters| 44 + u32::try_from(letters).unwrap_or(0) * LETTER)
 }
 
 /// The height of the legend with these names.
 pub(super) fn height(names: &[&str]) -> u32 {
-    ABOVE + u32::try_from(names.len()).unwrap_or(0) * LINE
+    ABOVE + names.iter().map(|name| pixels(lines(name).len(), LINE) + APART).sum::<u32>()
 }
 
 /// A length as a place in a picture.
@@ -89,11 +99,33 @@ pub(super) fn place(pixels: u32) -> i32 {
     i32::try_from(pixels).unwrap_or(i32::MAX)
 }
 
+/// `count` pieces of `each` pixels.
+pub(super) fn pixels(count: usize, each: u32) -> u32 {
+    u32::try_from(count).unwrap_or(1).saturating_mul(each)
+}
+
+/// The lines of a text with at most so many letters each, where its words allow it.
+pub(super) fn wrapped(text: &str, letters: u32) -> Vec<String> {
+    let letters = usize::try_from(letters).unwrap_or(usize::MAX);
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.len() - 1;
+        let length = lines[last].chars().count() + word.chars().count();
+        if !lines[last].is_empty() && length >= letters {
+            lines.push(word.to_owned());
+            continue;
+        }
+        let space = if lines[last].is_empty() { "" } else { " " };
+        lines[last] = format!("{}{space}{word}", lines[last]);
+    }
+    lines
+}
+
 /// Draws the names below each other, each beside a piece of its curve.
 pub(super) fn draw(area: &Area<'_>, names: &[&str]) -> Drawn {
+    let mut y = place(ABOVE);
     for (at, name) in names.iter().enumerate() {
         let look = Look::of(at);
-        let y = place(ABOVE) + place(LINE) * i32::try_from(at).unwrap_or(0);
         match look.dash {
             None => area.draw(&Rectangle::new([(8, y - 4), (30, y + 4)], look.fill()))?,
             Some((dash, gap)) => {
@@ -104,7 +136,11 @@ pub(super) fn draw(area: &Area<'_>, names: &[&str]) -> Drawn {
                 }
             }
         }
-        area.draw(&Text::new(*name, (38, y - 6), (FONT, 12).into_text_style(area)))?;
+        for line in lines(name) {
+            area.draw(&Text::new(line, (38, y - 6), (FONT, 12).into_text_style(area)))?;
+            y += place(LINE);
+        }
+        y += place(APART);
     }
     Ok(())
 }
@@ -120,9 +156,28 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(180, 170, 20),
 ];
 
+/// The colours as a picture has them.
+#[cfg(test)]
+pub(super) fn colours() -> Vec<String> {
+    COLOURS.iter().map(|RGBColor(r, g, b)| format!("#{r:02X}{g:02X}{b:02X}")).collect()
+}
+
+/// Whether a picture has this colour for curves alone.
+#[cfg(test)]
+pub(super) fn is_colour(text: &str) -> bool {
+    colours().iter().any(|colour| colour == text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_name_has_several_lines_and_makes_the_legend_no_wider() {
+        let long = "incast of 32 hosts, transport smartt-paper, size 4MiB, seed 3, INVALID";
+        assert!(width(&[long]) <= 44 + LETTERS * LETTER, "{}", width(&[long]));
+        assert_eq!(height(&[long]), height(&["a"]) + 2 * LINE);
+    }
 
     #[test]
     fn curves_look_apart_up_to_four_times_the_colours() {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `read` | directories of results |
 //! | `panel` | from results to curves |
+//! | `inputs` | the matrix and the network of results, as pictures |
 //! | `draw`, `legend` | from curves to SVG |
 //! | `format`, `html` | the files of a figure by format, one page for a browser |
 //! | `page` | tables in a document |
@@ -15,6 +16,7 @@ mod compare;
 mod draw;
 mod format;
 mod html;
+mod inputs;
 mod legend;
 mod page;
 mod panel;
@@ -28,11 +30,13 @@ use serde_json::Value;
 
 pub(crate) use compare::compare;
 
-use crate::args::ReportArgs;
+use crate::args::{Format, LogAxis, ReportArgs};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::OutDir;
+use draw::{Scales, scalable};
+use inputs::Inputs;
 use panel::Panel;
 use read::Results;
 use reference::Reference;
@@ -50,6 +54,9 @@ struct Numbers {
     #[serde(default)]
     invalid: Vec<String>,
     plots: Vec<Vec<Panel>>,
+    /// Matrices and networks, where they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    inputs: Option<Inputs>,
 }
 
 /// A run of a figure.
@@ -73,13 +80,32 @@ pub(crate) fn run(args: &ReportArgs, console: &mut Console<'_>) -> Result<Exit, 
     let all = read::all(&dirs)?;
     let reference = args.reference.as_deref().map(Reference::read).transpose()?;
     let link = args.page.is_some().then(|| format::linked(&args.format)).transpose()?;
-    let out = OutDir::create(&args.output)?;
     let redrawn = earlier.len();
     let mut figures = earlier;
-    figures.extend(all.iter().map(numbers).collect::<Result<Vec<_>, _>>()?);
-    format::write(&out, &figures, &args.format)?;
+    figures.extend(all.iter().map(|one| numbers(one, args)).collect::<Result<Vec<_>, _>>()?);
+    let out = OutDir::create(&args.output)?;
+    let scales = Scales { x: args.log.contains(&LogAxis::X), y: args.log.contains(&LogAxis::Y) };
+    format::write(&out, &figures, (&args.format, args.inputs), scales)?;
     for numbers in &figures[..redrawn] {
         writeln!(console.err, "{}: drawn again", numbers.name)?;
+        if args.flows.is_some() || (args.inputs && numbers.inputs.is_none()) {
+            let text = "an earlier report has what it drew: name the results for more";
+            writeln!(console.err, "warning: {}: {text}", numbers.name)?;
+        }
+    }
+    for numbers in &figures {
+        let can = numbers.plots.iter().flatten().map(scalable);
+        let can = can.fold(Scales::default(), |a, b| Scales { x: a.x || b.x, y: a.y || b.y });
+        for (axis, asked, can) in [("x", scales.x, can.x), ("y", scales.y, can.y)] {
+            if asked && !can {
+                let name = &numbers.name;
+                writeln!(
+                    console.err,
+                    "warning: {name}: --log {axis} changes nothing: no panel has \
+                    only numbers above 0 there"
+                )?;
+            }
+        }
     }
     for results in &all {
         let name = &results.head.name;
@@ -90,24 +116,64 @@ pub(crate) fn run(args: &ReportArgs, console: &mut Console<'_>) -> Result<Exit, 
             page::update(&path, name, &block)?;
         }
         writeln!(console.err, "{name}: {} runs drawn", results.all().count())?;
-        if !results.invalid.is_empty() {
-            let names = results.invalid_names();
-            writeln!(console.err, "{name}: INVALID, since their polls were too late: {names}")?;
+    }
+    for numbers in &figures[redrawn..] {
+        for note in notes(numbers) {
+            writeln!(console.err, "{}: {note}", numbers.name)?;
         }
     }
     Ok(Exit::Finished)
+}
+
+/// The most runs that a note names.
+const NAMED: usize = 6;
+
+/// What the reader of a picture must not miss: runs that mean nothing, and unfinished ones.
+fn notes(numbers: &Numbers) -> Vec<String> {
+    let listed = |names: &[String]| {
+        let rest = names.len().saturating_sub(NAMED);
+        let rest = if rest > 0 { format!("; and {rest} more") } else { String::new() };
+        format!("{}{rest}", names[..names.len().min(NAMED)].join("; "))
+    };
+    let quoted = |name: &String| format!("`{name}`");
+    let invalid: Vec<String> = numbers.invalid.iter().map(quoted).collect();
+    let (mut unfinished, mut unsound) = (Vec::new(), Vec::new());
+    for run in &numbers.runs {
+        let (finished, all) = (&run.summary["flows"]["finished"], &run.summary["flows"]["total"]);
+        if finished != all {
+            unfinished.push(format!("{} ({finished} of {all} flows)", quoted(&run.variant)));
+        }
+        if run.summary["audit"]["ok"] == Value::Bool(false) {
+            unsound.push(quoted(&run.variant));
+        }
+    }
+    [
+        ("INVALID, since their polls were too late: ", invalid),
+        ("UNFINISHED, so that fewer flows have times: ", unfinished),
+        ("AUDIT FAILED: ", unsound),
+    ]
+    .into_iter()
+    .filter(|(_, names)| !names.is_empty())
+    .map(|(why, names)| format!("{why}{}", listed(&names)))
+    .collect()
 }
 
 /// What a picture shows, in words: the sentence of the scenario, and the figure that it repeats.
 fn title(numbers: &Numbers) -> String {
     let about = if numbers.about.is_empty() { &numbers.name } else { &numbers.about };
     let mut letters = about.chars();
-    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+    // A file's name stays as it is.
+    let word = about.split_whitespace().next().unwrap_or_default();
+    let is_word = word.chars().all(char::is_alphabetic);
+    let first: String = match letters.next() {
+        Some(first) if is_word => first.to_uppercase().collect(),
+        first => first.into_iter().collect(),
+    };
     let of = if numbers.of.is_empty() { String::new() } else { format!(" ({})", numbers.of) };
     format!("{first}{}{of}", letters.as_str())
 }
 
-fn numbers(results: &Results) -> Result<Numbers, Failure> {
+fn numbers(results: &Results, args: &ReportArgs) -> Result<Numbers, Failure> {
     let head = &results.head;
     let run = |run: &read::Run| Run { variant: run.name.clone(), summary: lasting(&run.summary) };
     Ok(Numbers {
@@ -118,7 +184,10 @@ fn numbers(results: &Results) -> Result<Numbers, Failure> {
         claim: head.figure.claim.clone(),
         runs: results.runs.iter().map(run).collect(),
         invalid: results.invalid.iter().map(|run| run.name.clone()).collect(),
-        plots: panel::plots(results)?,
+        plots: panel::plots(results, args.flows.as_ref())?,
+        inputs: (args.inputs || args.format.contains(&Format::Html))
+            .then(|| Inputs::of(results))
+            .transpose()?,
     })
 }
 

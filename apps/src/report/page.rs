@@ -13,11 +13,12 @@ use std::path::{Path, PathBuf};
 use experiments::input::InputError;
 use experiments::scenario::{Plot, PlotKind};
 
-use super::panel::{labels, name_of, pooled, varying};
+use super::panel::{grouped, labels, name_of, pooled, varying};
 use super::read::{Results, Run};
 use super::reference::Reference;
 use crate::failure::Failure;
 use crate::output;
+use crate::ranking::{half_width, mean};
 use crate::sweep_dir::Variant;
 
 /// The file that has the markers of `name`: the document at `path`, else the first page that it
@@ -192,33 +193,27 @@ const COLUMNS: [(&str, &str, usize); 8] = [
     ("trimmed", "packets.trimmed", 0),
 ];
 
-/// One measure, with an axis across.
+/// One measure, with an axis across; runs that differ in chance alone are a mean with half the
+/// width of its 95 % interval.
 fn pivot(results: &Results, plot: &Plot, axis: &str, reference: Option<&Reference>) -> String {
     let columns = labels(results.runs.iter(), axis);
     let unfolded = Plot { panel: None, ..plot.clone() };
     let axes = varying(results, &unfolded);
     let mut header = vec![format!("{}, by {axis}", plot.y)];
     header.extend(columns.iter().cloned());
-    let mut rows: Vec<(String, Vec<String>, Vec<String>)> = Vec::new();
-    for run in &results.runs {
-        let name = name_of(&run.parts, &axes);
-        let Some(at) = columns.iter().position(|label| run.parts.get(axis) == Some(label)) else {
-            continue;
-        };
-        let known = rows.iter().position(|(known, ..)| *known == name);
-        let known = known.unwrap_or_else(|| {
-            let dashes = || vec!["-".to_owned(); columns.len()];
-            rows.push((name, dashes(), dashes()));
-            rows.len() - 1
-        });
-        let other =
-            reference.and_then(|other| other.measure(&results.head.name, &variant(run), &plot.y));
-        let digits = if run.measure(&plot.y).is_some_and(|value| value < 100.0) { 3 } else { 1 };
-        rows[known].1[at] = shown(run.measure(&plot.y), digits);
-        rows[known].2[at] = shown(other, digits);
-    }
     let mut text = lines(&header);
-    for (name, ours, others) in rows {
+    let name = |run: &Run| name_of(&run.parts, &axes);
+    for (name, ours) in grouped(results.runs.iter(), &plot.y, (axis, &columns), name) {
+        let mut others = vec!["-".to_owned(); columns.len()];
+        for run in results.runs.iter().filter(|run| name_of(&run.parts, &axes) == name) {
+            let other =
+                reference.and_then(|of| of.measure(&results.head.name, &variant(run), &plot.y));
+            let at = columns.iter().position(|label| run.parts.get(axis) == Some(label));
+            if let (Some(at), true) = (at, other.is_some()) {
+                others[at] = shown(other, digits(run.measure(&plot.y)));
+            }
+        }
+        let ours: Vec<String> = ours.iter().map(|values| means(values)).collect();
         let label = std::slice::from_ref(&name);
         text += &row(&[label, &ours[..]].concat());
         if let Some(reference) = reference.filter(|_| others.iter().any(|cell| cell != "-")) {
@@ -226,6 +221,24 @@ fn pivot(results: &Results, plot: &Plot, axis: &str, reference: Option<&Referenc
         }
     }
     text
+}
+
+/// Decimals of a value.
+fn digits(value: Option<f64>) -> usize {
+    if value.is_some_and(|value| value < 100.0) { 3 } else { 1 }
+}
+
+/// The mean of values, and half the width of its interval where there are several.
+fn means(values: &[f64]) -> String {
+    match values {
+        [] => "-".to_owned(),
+        [one] => shown(Some(*one), digits(Some(*one))),
+        _ => {
+            let (mean, half) = (mean(values), half_width(values));
+            let digits = digits(Some(mean));
+            format!("{mean:.digits$} ± {half:.digits$}")
+        }
+    }
 }
 
 fn of_reference(results: &Results, run: &Run, reference: &Reference) -> Option<(f64, f64)> {
@@ -263,6 +276,13 @@ mod tests {
         let begin = "a\n<!-- results: x -->\nnew\n<!-- end -->\nb\n";
         assert!(page.starts_with(begin), "{page}");
         assert_eq!(replaced(&page, "x", "new").unwrap(), page);
+    }
+
+    #[test]
+    fn several_seeds_are_a_mean_with_its_interval() {
+        assert_eq!(means(&[]), "-");
+        assert_eq!(means(&[250.0]), "250.0");
+        assert_eq!(means(&[2.0, 4.0]), "3.000 ± 12.706");
     }
 
     #[test]

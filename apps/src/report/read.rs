@@ -1,7 +1,9 @@
 //! Reads directories of results, as `headrace run --out` writes them.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Lines};
 use std::path::{Path, PathBuf};
 
 use experiments::input::InputError;
@@ -45,6 +47,8 @@ pub(super) struct Run {
     /// summary.json.
     pub(super) summary: Value,
     path: PathBuf,
+    /// The lines of flows.jsonl, once they have been read.
+    flows: OnceCell<Vec<Flow>>,
 }
 
 /// manifest.json, as far as it is compared.
@@ -53,6 +57,8 @@ struct Manifest {
     version: String,
     configuration: Vec<Setting>,
     inputs: Vec<Input>,
+    #[serde(default)]
+    network: Option<String>,
 }
 
 /// A setting of a manifest.
@@ -74,11 +80,16 @@ struct Input {
 const HASH_SHOWN: usize = 12;
 
 /// One line of flows.jsonl, as far as it is drawn.
-#[derive(serde::Deserialize)]
-struct Flow {
-    fct_us: Option<f64>,
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+pub(super) struct Flow {
+    pub(super) src: u32,
+    pub(super) dst: u32,
+    pub(super) size: u64,
+    pub(super) fct_us: Option<f64>,
+    /// The completion time that it would have alone; `None` in files of older programs.
+    pub(super) alone_us: Option<f64>,
     /// Whether the flow is between datacentres, where there are two.
-    inter: Option<bool>,
+    pub(super) inter: Option<bool>,
 }
 
 /// One line of series.jsonl.
@@ -89,6 +100,9 @@ pub(super) struct Sample {
     pub(super) queue_max_bytes: f64,
     pub(super) queue_sum_bytes: f64,
     pub(super) trimmed: f64,
+    /// The lines of the matrix of the lists below, from 0; empty where they are the first ones.
+    #[serde(default)]
+    pub(super) flows: Vec<usize>,
     pub(super) cwnd_bytes: Vec<Option<f64>>,
     pub(super) delivered_bytes: Vec<f64>,
     #[serde(default)]
@@ -113,7 +127,7 @@ pub(super) fn all(dirs: &[PathBuf]) -> Result<Vec<Results>, InputError> {
         let head = SweepDir {
             schema: 1,
             name: "runs".to_owned(),
-            about: "single runs".to_owned(),
+            about: single.iter().map(Run::about).collect::<Vec<_>>().join("; "),
             figure: Figure::default(),
             variants: single.iter().map(variant).collect(),
             compared: None,
@@ -138,7 +152,7 @@ fn of_sweep(dir: &Path) -> Result<Results, InputError> {
         let summary = path.join("summary.json");
         if summary.exists() {
             let (name, parts) = (variant.name.clone(), variant.parts.clone());
-            runs.push(Run { name, parts, summary: json(&summary)?, path });
+            runs.push(Run { name, parts, summary: json(&summary)?, path, flows: OnceCell::new() });
         }
     }
     if runs.is_empty() { Err(nothing(dir)) } else { Ok(valid(head, runs)) }
@@ -157,7 +171,8 @@ fn of_run(dir: &Path) -> Result<Run, InputError> {
     }
     let name = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy().into_owned();
     let parts = BTreeMap::from([("variant".to_owned(), name.clone())]);
-    Ok(Run { name, parts, summary: json(&summary)?, path: dir.to_owned() })
+    let flows = OnceCell::new();
+    Ok(Run { name, parts, summary: json(&summary)?, path: dir.to_owned(), flows })
 }
 
 fn nothing(dir: &Path) -> InputError {
@@ -172,6 +187,16 @@ impl Run {
     /// Whether its results mean anything: no poll of a run in real time was too late.
     pub(super) fn is_valid(&self) -> bool {
         self.summary.pointer("/lateness/valid") != Some(&Value::Bool(false))
+    }
+
+    /// What it is a run of, in words.
+    fn about(&self) -> String {
+        let word = |path: &str| self.summary.pointer(path).and_then(Value::as_str);
+        let of = [("", "/provenance/matrix"), (" on ", "/provenance/topology")];
+        let of = of.map(|(before, path)| word(path).map(|text| format!("{before}{text}")));
+        let of: String = of.into_iter().flatten().collect();
+        let transport = word("/transport").map(|name| format!("{name}: ")).unwrap_or_default();
+        format!("{transport}{}", if of.is_empty() { &self.name } else { &of })
     }
 
     /// Every setting and input of the run by its name, from manifest.json; empty without one.
@@ -196,26 +221,64 @@ impl Run {
         measure(&self.summary, path)
     }
 
-    /// The completion times of the flows that finished, ascending: of all, or of those inside
-    /// datacentres or between them, as `measure` says.
-    pub(super) fn fcts(&self, measure: &str) -> Result<Vec<f64>, InputError> {
-        let flows: Vec<Flow> = lines(&self.path.join("flows.jsonl"))?;
-        let wanted = |flow: &Flow| match measure {
+    /// All flows, or those inside datacentres or between them, as `measure` says.
+    pub(super) fn flows(&self, measure: &str) -> Result<Vec<&Flow>, InputError> {
+        if self.flows.get().is_none() {
+            let mut flows = Vec::new();
+            each_line(&self.path.join("flows.jsonl"), |flow| flows.push(flow))?;
+            // Nothing else sets it.
+            let _ = self.flows.set(flows);
+        }
+        let wanted = |flow: &&Flow| match measure {
             "fct_intra_us" => flow.inter == Some(false),
             "fct_inter_us" => flow.inter == Some(true),
             _ => true,
         };
-        let these = flows.into_iter().filter(wanted);
-        let mut times: Vec<f64> = these.filter_map(|flow| flow.fct_us).collect();
-        times.sort_by(f64::total_cmp);
-        Ok(times)
+        Ok(self.flows.get().into_iter().flatten().filter(wanted).collect())
     }
 
-    /// The samples.
-    pub(super) fn series(&self) -> Result<Vec<Sample>, InputError> {
+    /// The completion times of the flows of a measure that finished, ascending, and how many there
+    /// are of both kinds.
+    pub(super) fn fcts(&self, measure: &str) -> Result<(Vec<f64>, usize), InputError> {
+        let flows = self.flows(measure)?;
+        let mut times: Vec<f64> = flows.iter().filter_map(|flow| flow.fct_us).collect();
+        times.sort_by(f64::total_cmp);
+        Ok((times, flows.len()))
+    }
+
+    /// The network, as a `.topo` file; `None` of older programs.
+    pub(super) fn network(&self) -> Result<Option<String>, InputError> {
+        let path = self.path.join("manifest.json");
+        if !path.exists() {
+            return Ok(None);
+        }
+        Ok(json::<Manifest>(&path)?.network)
+    }
+
+    /// Passes each sample on.
+    pub(super) fn samples(&self, take: impl FnMut(Sample)) -> Result<(), InputError> {
+        each_line(&self.series()?, take)
+    }
+
+    /// The lines of the matrix that samples show one by one, from 0; none without samples.
+    pub(super) fn sampled_flows(&self) -> Result<Vec<usize>, InputError> {
+        let path = self.series()?;
+        let first = lines_of(&path)?.next().transpose();
+        let first = first.map_err(|error| InputError::io(&path.display().to_string(), &error))?;
+        let Some(line) = first else { return Ok(Vec::new()) };
+        let sample: Sample =
+            serde_json::from_str(&line).map_err(|error| wrong(&path, 1, &error))?;
+        match sample.flows.is_empty() {
+            true => Ok((0..sample.delivered_bytes.len()).collect()),
+            false => Ok(sample.flows),
+        }
+    }
+
+    /// The file of samples.
+    fn series(&self) -> Result<PathBuf, InputError> {
         let path = self.path.join("series.jsonl");
         if path.exists() {
-            return lines(&path);
+            return Ok(path);
         }
         let error = InputError::new("no series", "a run that was sampled");
         let error = error.help("run it with --set sampling.interval=1us");
@@ -233,10 +296,19 @@ pub(super) fn json<T: DeserializeOwned>(path: &Path) -> Result<T, InputError> {
     serde_json::from_str(&text(path)?).map_err(|error| wrong(path, 0, &error))
 }
 
-fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, InputError> {
-    let text = text(path)?;
-    let parse = |(at, line)| serde_json::from_str(line).map_err(|error| wrong(path, at, &error));
-    (1..).zip(text.lines()).map(parse).collect()
+/// Passes the value of each line of a file on, one at a time: the file may be large.
+fn each_line<T: DeserializeOwned>(path: &Path, mut take: impl FnMut(T)) -> Result<(), InputError> {
+    for (at, line) in (1..).zip(lines_of(path)?) {
+        let line = line.map_err(|error| InputError::io(&path.display().to_string(), &error))?;
+        take(serde_json::from_str(&line).map_err(|error| wrong(path, at, &error))?);
+    }
+    Ok(())
+}
+
+fn lines_of(path: &Path) -> Result<Lines<BufReader<File>>, InputError> {
+    let file = File::open(path);
+    let file = file.map_err(|error| InputError::io(&path.display().to_string(), &error))?;
+    Ok(BufReader::new(file).lines())
 }
 
 fn text(path: &Path) -> Result<String, InputError> {

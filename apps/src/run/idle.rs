@@ -92,6 +92,9 @@ fn unread(key: &str, world: World, plan: &Plan) -> Option<Unread> {
         ("udp_port", _) if world == World::Sim => {
             Some(("in a simulation, which has no ports", "--world vdev or nic"))
         }
+        (_, "sampling.flows") if plan.draft.sampling.is_none() => {
+            Some(("in a run that is not sampled", "sampling.interval, too"))
+        }
         ("sim", _) | (_, "run.memory") if world != World::Sim => {
             Some(("in real time, which is not simulated", "--world sim"))
         }

@@ -11,6 +11,7 @@ use experiments::conductor::FlowRecord;
 use experiments::measure::{self, Outcome, Sample};
 use experiments::plan::Plan;
 use experiments::progress::{Progress, Watch};
+use experiments::topology::topo_file;
 use experiments::why;
 use serde_json::Value;
 
@@ -180,6 +181,7 @@ fn manifest(experiment: &Experiment, command_line: &[OsString]) -> Manifest {
         configuration: experiment.configuration.clone(),
         adapted: Vec::new(),
         inputs: experiment.inputs.clone(),
+        network: topo_file::to_text(experiment.plan.tree.spec()),
     }
 }
 

@@ -478,14 +478,12 @@ impl<'a> Conductor<'a> {
         whole
     }
 
-    /// How many bytes of each of the first `count` flows are delivered; 0 of those of other parts.
-    pub(crate) fn delivered_of(&self, count: usize) -> impl Iterator<Item = u64> + '_ {
-        let lines = self.records[..count].iter().zip(&self.matrix.flows);
-        lines.map(
-            |(record, flow)| {
-                if self.senders.contains(&flow.src.0) { record.delivered } else { 0 }
-            },
-        )
+    /// How many bytes of the flows of these lines are delivered; 0 of those of other parts.
+    pub(crate) fn delivered_of(&self, lines: &[usize]) -> impl Iterator<Item = u64> {
+        lines.iter().map(|line| {
+            let (record, flow) = (&self.records[*line], &self.matrix.flows[*line]);
+            if self.senders.contains(&flow.src.0) { record.delivered } else { 0 }
+        })
     }
 
     fn end_if_complete(&mut self, flow: FlowIndex) {

@@ -6,6 +6,7 @@
 //! | [`workload`], [`topology`], [`scenario`] | traffic, network, and both with faults |
 //! | [`plan`] | a run wholly decided, and every setting with its source |
 //! | [`forecast`] | hops, time and memory of a simulation, before it runs |
+//! | [`flow_set`] | flows by their lines of the matrix, as text |
 //! | [`hosts_file`] | the hosts of a real network, as a file describes them |
 //! | [`conductor`] | starts flows when due and keeps their records |
 //! | [`virtual_time`] | the `sim` world |
@@ -21,6 +22,7 @@
 
 pub mod capture;
 pub mod conductor;
+pub mod flow_set;
 pub mod forecast;
 pub mod hosts_file;
 pub mod input;

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::flow_set::FlowSet;
+
 /// One sample.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sample {
@@ -17,7 +19,11 @@ pub struct Sample {
     pub trimmed: u64,
     /// Flows finished so far.
     pub flows_finished: u64,
-    /// The windows of the first flows of the matrix, bytes; null when a flow is not open.
+    /// The lines of the matrix, from 0, that the following lists are of; left out where they are
+    /// the first [`FLOWS_SHOWN`], or all of a shorter matrix.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub flows: Vec<usize>,
+    /// The windows of those flows, bytes; null when a flow is not open.
     pub cwnd_bytes: Vec<Option<u64>>,
     /// Bytes of those flows delivered so far.
     pub delivered_bytes: Vec<u64>,
@@ -34,5 +40,11 @@ pub struct Sample {
     pub rate_gbps: Vec<Option<f64>>,
 }
 
-/// How many flows a sample shows one by one.
+/// How many flows a sample shows one by one where `sampling.flows` does not say which.
 pub const FLOWS_SHOWN: usize = 64;
+
+/// The flows that a sample shows by default.
+#[must_use]
+pub fn shown_by_default() -> FlowSet {
+    FlowSet::first(FLOWS_SHOWN)
+}

@@ -98,6 +98,8 @@ struct FlowLine {
     size: u64,
     start_us: Option<f64>,
     fct_us: Option<f64>,
+    /// The completion time that the flow would have alone in the network.
+    alone_us: f64,
     delivered_us: Option<f64>,
     delivered: u64,
     acked: u64,
@@ -182,6 +184,7 @@ pub fn write_flow(
         size: spec.size.0,
         start_us: known(record.start),
         fct_us: record.fct().map(Duration::as_us_f64),
+        alone_us: plan.fct_alone(spec.src, spec.dst, spec.size).as_us_f64(),
         delivered_us: known(record.delivered_at),
         delivered: record.delivered + record.begun,
         acked: record.acked + record.begun_acked,

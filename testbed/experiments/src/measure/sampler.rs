@@ -10,13 +10,17 @@ use transport::{Duration, Instant, Rate};
 use crate::conductor::Conductor;
 use crate::plan::Plan;
 use crate::progress::Watch;
-use crate::series::{FLOWS_SHOWN, Sample};
+use crate::series::{Sample, shown_by_default};
 
 /// The samples so far, and when the next is due.
 pub struct Sampler {
     interval: Option<Duration>,
     next_at: Instant,
     delivered_before: u64,
+    /// The flows that samples show one by one: their lines of the matrix, from 0.
+    lines: Vec<usize>,
+    /// Samples name those lines, which are not the ones by default.
+    names_lines: bool,
     series: Vec<Sample>,
 }
 
@@ -47,32 +51,32 @@ pub struct FlowSeen {
 }
 
 impl Seen {
-    /// The state of a run, or of a part of it. `flow` gives the state of a line of the matrix at
-    /// its sender, where it can be seen.
+    /// The state of a run, or of a part of it, with these `lines` of the matrix one by one. `flow`
+    /// gives the state of a line at its sender, where it can be seen.
     pub fn of(
         network: &Network,
         conductor: &Conductor<'_>,
+        lines: &[usize],
         flow: impl Fn(usize) -> Option<FlowSeen>,
     ) -> Self {
         let queues = network.switch_queues().map(|queued| queued.data_bytes);
         let (queue_max_bytes, queue_sum_bytes) =
             queues.fold((0, 0), |(max, sum), bytes| (bytes.max(max), sum + bytes));
-        let shown = conductor.matrix().flows.len().min(FLOWS_SHOWN);
         Self {
             queue_max_bytes,
             queue_sum_bytes,
             trimmed: network.totals().trimmed,
             delivered: conductor.delivered().0,
             flows_finished: conductor.finished() as u64,
-            flows: (0..shown).map(flow).collect(),
-            delivered_bytes: conductor.delivered_of(shown).collect(),
+            flows: lines.iter().map(|line| flow(*line)).collect(),
+            delivered_bytes: conductor.delivered_of(lines).collect(),
             borders: queues_at_borders(network),
         }
     }
 
     /// The state of a run whose senders cannot be seen: it shows no queues of single flows.
-    pub fn without_senders(network: &Network, conductor: &Conductor<'_>) -> Self {
-        Self { borders: None, ..Self::of(network, conductor, |_| None) }
+    pub fn without_senders(network: &Network, conductor: &Conductor<'_>, lines: &[usize]) -> Self {
+        Self { borders: None, ..Self::of(network, conductor, lines, |_| None) }
     }
 
     /// Adds the state of another part.
@@ -120,7 +124,10 @@ impl Sampler {
     pub fn new(plan: &Plan) -> Self {
         let interval = plan.draft.sampling;
         let next_at = if interval.is_some() { Instant::ZERO } else { Instant::FAR_FUTURE };
-        Self { interval, next_at, delivered_before: 0, series: Vec::new() }
+        let sampled = &plan.draft.sampled;
+        let lines = sampled.lines(plan.matrix.flows.len()).collect();
+        let names_lines = *sampled != shown_by_default();
+        Self { interval, next_at, delivered_before: 0, lines, names_lines, series: Vec::new() }
     }
 
     /// When the next sample is due; [`Instant::FAR_FUTURE`] when none is.
@@ -129,10 +136,16 @@ impl Sampler {
     }
 
     /// Takes the samples due before `now`, of the state that has lasted until `now`, which `look`
-    /// sees. A long silence has many samples: `watch` is offered them in between.
-    pub fn catch_up(&mut self, now: Instant, watch: &mut dyn Watch, look: impl FnOnce() -> Seen) {
+    /// sees with the lines of the matrix that it is handed. A long silence has many samples:
+    /// `watch` is offered them in between.
+    pub fn catch_up(
+        &mut self,
+        now: Instant,
+        watch: &mut dyn Watch,
+        look: impl FnOnce(&[usize]) -> Seen,
+    ) {
         let Some(interval) = self.interval.filter(|_| self.next_at <= now) else { return };
-        let seen = look();
+        let seen = look(&self.lines);
         while self.next_at <= now {
             if self.series.len() >= HELD {
                 self.show_to(watch);
@@ -156,6 +169,7 @@ impl Sampler {
             queue_sum_bytes: seen.queue_sum_bytes,
             trimmed: seen.trimmed,
             flows_finished: seen.flows_finished,
+            flows: if self.names_lines { self.lines.clone() } else { Vec::new() },
             cwnd_bytes: seen.flows.iter().map(|flow| Some(flow.as_ref()?.cwnd_bytes)).collect(),
             delivered_bytes: seen.delivered_bytes.clone(),
             dci_queue_bytes: at_borders.iter().map(|at| at.map(|(bytes, _)| bytes)).collect(),
@@ -205,14 +219,24 @@ mod tests {
     #[test]
     fn a_long_silence_is_sampled_without_being_held() {
         let interval = Some(Duration::from_us(1));
-        let series = Vec::new();
-        let mut sampler = Sampler { interval, next_at: Instant::ZERO, delivered_before: 0, series };
+        let mut sampler = Sampler {
+            interval,
+            next_at: Instant::ZERO,
+            delivered_before: 0,
+            lines: vec![2, 7],
+            names_lines: true,
+            series: Vec::new(),
+        };
         let mut taker = Taker::default();
         let seen = Seen { delivered: 1000, ..Seen::default() };
-        sampler.catch_up(Instant::ZERO + Duration::from_ms(100), &mut taker, || seen);
+        sampler.catch_up(Instant::ZERO + Duration::from_ms(100), &mut taker, |lines| {
+            assert_eq!(lines, [2, 7]);
+            seen
+        });
         let left = sampler.into_series();
         assert!(taker.most <= HELD && left.len() <= HELD, "{} and {}", taker.most, left.len());
         assert_eq!(taker.taken + left.len(), 100_001);
         assert_eq!(left.last().map(|sample| sample.t_us), Some(100_000.0));
+        assert_eq!(left.last().map(|sample| &sample.flows[..]), Some(&[2, 7][..]));
     }
 }

@@ -6,6 +6,7 @@ use transport::sched::SchedKind;
 
 use super::{Draft, RunError};
 use crate::input::InputError;
+use crate::series::shown_by_default;
 use crate::topology::FatTreeSpec;
 use crate::workload::{FlowSpec, Matrix};
 
@@ -92,6 +93,17 @@ pub(super) fn check_cores(
     Err(InputError::new(found, expected).at("topology", 0, 0).help(help).into())
 }
 
+/// Flows that are to be sampled by name are lines of the matrix.
+pub(super) fn check_sampled(draft: &Draft, matrix: &Matrix) -> Result<(), RunError> {
+    let (last, flows) = (draft.sampled.last(), matrix.flows.len());
+    if last < flows || draft.sampled == shown_by_default() {
+        return Ok(());
+    }
+    let expected = format!("lines of the matrix, which has {flows}");
+    let error = InputError::new(format!("flow {}", last.saturating_add(1)), expected);
+    Err(error.at("sampling.flows", 0, 0).help("flows count from 1").into())
+}
+
 /// Payload is padded where the octets around it are accounted, too.
 pub(super) fn check_sizes(draft: &Draft) -> Result<(), RunError> {
     let sizes = &draft.settings.accounted;
@@ -132,6 +144,13 @@ mod tests {
         assert!(said.contains("switch.program") && said.contains("`dci`"), "{said}");
         assert_eq!(refusal("zeropod", &[]), "");
         assert_eq!(refusal("smartt", &[("switch.program", "dci@tor:0")]), "");
+    }
+
+    #[test]
+    fn flows_that_the_matrix_has_not_are_not_sampled() {
+        let said = refusal("smartt", &[("sampling.flows", "1,2")]);
+        assert!(said.contains("sampling.flows") && said.contains("flow 2"), "{said}");
+        assert_eq!(refusal("smartt", &[("sampling.flows", "1")]), "");
     }
 
     #[test]

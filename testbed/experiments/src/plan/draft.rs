@@ -18,8 +18,10 @@ use transport::{Bytes, Duration, Settings};
 use super::telemetry::Stamping;
 use super::transports::{self, Transport};
 use super::{keys, policy_keys};
+use crate::flow_set::FlowSet;
 use crate::input::{InputError, did_you_mean, meant};
 use crate::scenario::FaultSpec;
+use crate::series::shown_by_default;
 use crate::topology::programs::ProgramSpec;
 use crate::workload::cm::StartUnit;
 
@@ -188,6 +190,8 @@ pub struct Draft {
     pub memory: Option<Bytes>,
     /// Time between samples of the series; none when `None`.
     pub sampling: Option<Duration>,
+    /// The flows that samples show one by one.
+    pub sampled: FlowSet,
     /// Unit of `start` in `.cm` files.
     pub start_unit: StartUnit,
     /// UDP port that hosts listen at, not 0.
@@ -240,6 +244,7 @@ impl Default for Draft {
             threads: 1,
             memory: None,
             sampling: None,
+            sampled: shown_by_default(),
             start_unit: StartUnit::Us,
             udp_port: UDP_PORT,
             clocks: ClockSettings::EXACT,

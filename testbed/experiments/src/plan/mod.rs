@@ -107,6 +107,7 @@ impl Plan {
         checks::check_queues(&draft, topology, config.packet_max())?;
         checks::check_marks(&draft)?;
         checks::check_sizes(&draft)?;
+        checks::check_sampled(&draft, &matrix)?;
         if draft.switch.queue.is_none() {
             let own = fabric.buffer.unwrap_or_default();
             fabric.buffer = Some(pfc::buffer(&blueprint(&draft, &tree, &fabric)?, own));

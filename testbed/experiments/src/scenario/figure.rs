@@ -30,7 +30,8 @@ pub struct Plot {
     pub x: Option<String>,
     /// The axis of the scenario that has a panel for each value.
     pub panel: Option<String>,
-    /// For measures of single flows: how many of the matrix's first flows are shown, from 1.
+    /// For measures of single flows: how many of the sampled flows are shown, from 1; by default
+    /// the first ones of the matrix are sampled.
     pub flows: usize,
     /// For series and distributions: nothing below this time is shown, microseconds.
     pub from_us: f64,
@@ -53,28 +54,38 @@ pub enum PlotKind {
     /// The distribution of a measure over flows for each value of an axis, side by side; runs that
     /// differ in anything else (seeds) are one.
     Violin,
+    /// The median and the 99th percentile of a measure of flows by their size, a panel each.
+    Sizes,
+}
+
+impl Plot {
+    /// A plot of that kind with its default measure, along the axis `x` where it needs one.
+    #[must_use]
+    pub fn of(kind: PlotKind, x: Option<String>) -> Self {
+        let y = kind.measures()[0].to_owned();
+        Self { kind, y, x, panel: None, flows: 1, from_us: 0.0, until_us: None }
+    }
 }
 
 impl Figure {
-    /// How runs along these axes are drawn where no scenario says so: the distribution of
-    /// completion times for each value of the first axis, and for each combination of all; runs
-    /// that differ in `chance` alone are one.
+    /// How runs along these axes are drawn where no scenario says so: the slowdown by the value of
+    /// the first axis, the distribution of completion times for each value of it, and for each
+    /// combination of all, and slowdowns by size; runs that differ in `chance` alone are one.
     #[must_use]
     pub fn of_axes(axes: &[String], chance: &str) -> Self {
         let Some(x) = axes.iter().find(|axis| *axis != chance) else { return Self::default() };
-        let plot = |kind: PlotKind, x: Option<String>| {
-            let y = kind.measures()[0].to_owned();
-            Plot { kind, y, x, panel: None, flows: 1, from_us: 0.0, until_us: None }
-        };
-        let plots = vec![plot(PlotKind::Violin, Some(x.clone())), plot(PlotKind::Cdf, None)];
+        let kinds = [PlotKind::Bars, PlotKind::Violin, PlotKind::Cdf, PlotKind::Sizes];
+        let plot = |kind: PlotKind| Plot::of(kind, Some(x.clone()).filter(|_| kind.is_by_axis()));
+        let plots = kinds.map(plot).into();
         Self { plots, ..Self::default() }
     }
 }
 
 impl PlotKind {
     /// The kinds by name.
-    pub const NAMES: [&'static str; 5] = ["cdf", "bars", "lines", "series", "violin"];
-    const ALL: [Self; 5] = [Self::Cdf, Self::Bars, Self::Lines, Self::Series, Self::Violin];
+    pub const NAMES: [&'static str; 6] = ["cdf", "bars", "lines", "series", "violin", "sizes"];
+    const ALL: [Self; 6] =
+        [Self::Cdf, Self::Bars, Self::Lines, Self::Series, Self::Violin, Self::Sizes];
 
     /// The kind of that name.
     #[must_use]
@@ -91,6 +102,7 @@ impl PlotKind {
     #[must_use]
     pub const fn measures(self) -> &'static [&'static str] {
         match self {
+            Self::Sizes => &["fct_slowdown", "fct_us"],
             Self::Cdf | Self::Violin => &["fct_us", "fct_intra_us", "fct_inter_us"],
             Self::Bars | Self::Lines => &[
                 "slowdown",
@@ -152,7 +164,7 @@ impl PlotKind {
 
     /// Whether times bound the plot: those along x, or those that are distributed.
     const fn has_times(self) -> bool {
-        !matches!(self, Self::Bars | Self::Lines)
+        !matches!(self, Self::Bars | Self::Lines | Self::Sizes)
     }
 }
 

@@ -9,6 +9,7 @@ pub mod programs;
 mod selector;
 pub mod spec;
 pub mod topo_file;
+mod wiring;
 
 pub use builtin::{Network, by_name, networks};
 pub use fat_tree::{FabricParams, FatTree};
@@ -16,3 +17,4 @@ pub use ideal::{Transfer, base_one_way, base_rtt, ideal_completion};
 pub use links::{LinkSelector, Ports};
 pub use selector::SelectorError;
 pub use spec::{FatTreeSpec, SpecError, TIERS_MAX, TierSpec, WanSpec};
+pub use wiring::Uplink;

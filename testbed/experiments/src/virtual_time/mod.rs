@@ -241,8 +241,8 @@ impl Sim {
         parts: &[impl Deref<Target = Part<'a>>],
         watch: &mut dyn Watch,
     ) -> Span {
-        self.sampler.catch_up(next, watch, || {
-            let seen = parts.iter().map(|part| part.seen());
+        self.sampler.catch_up(next, watch, |lines| {
+            let seen = parts.iter().map(|part| part.seen(lines));
             seen.reduce(|all, part| all.add(&part)).unwrap_or_default()
         });
         let longest = (next + self.window).min(self.limit + PICOSECOND);

@@ -287,7 +287,8 @@ impl Run<'_> {
             let now = self.now;
             self.gaps.poll(now);
             let (network, conductor) = (self.switch.network(), self.control.conductor());
-            self.sampler.catch_up(now, watch, || Seen::without_senders(network, conductor));
+            self.sampler
+                .catch_up(now, watch, |lines| Seen::without_senders(network, conductor, lines));
             let moved = self.switch.poll(now);
             let controlled = self.control.poll(now);
             if self.control.conductor().is_over() {

@@ -1,0 +1,209 @@
+//! Curves over network time, from the samples of a run.
+
+use experiments::flow_set::FlowSet;
+use experiments::input::InputError;
+use experiments::scenario::{Plot, PlotKind};
+
+use super::super::read::{Results, Run, Sample};
+use super::{Curve, Panel, is_shown, rounded};
+
+/// Whether a measure is of a single flow.
+fn of_flows(measure: &str) -> bool {
+    ["flow_gbps", "cwnd_bytes", "dci_queue_bytes", "dci_rate_gbps", "rate_gbps"].contains(&measure)
+}
+
+/// The curves of a plot of one run: one, or one for each of the first flows that it shows.
+pub(super) fn curves(run: &Run, plot: &Plot, name: &str) -> Result<Vec<Curve>, InputError> {
+    let lines = if of_flows(&plot.y) { run.sampled_flows()? } else { vec![0] };
+    let lines = &lines[..lines.len().min(plot.flows)];
+    let wanted: Vec<(&str, usize)> = (0..lines.len()).map(|at| (plot.y.as_str(), at)).collect();
+    let name = |line: usize| match (lines.len(), name.is_empty()) {
+        (1, _) => name.to_owned(),
+        (_, true) => of_line(line),
+        _ => format!("{name}, {}", of_line(line)),
+    };
+    let tracks = tracks(run, &wanted, plot)?;
+    Ok(tracks
+        .into_iter()
+        .zip(lines)
+        .map(|(points, line)| Curve::new(name(*line), points))
+        .collect())
+}
+
+/// The name of the flow of a line of the matrix, counted from 1 as on the command line.
+fn of_line(line: usize) -> String {
+    format!("flow {}", line + 1)
+}
+
+/// Measures of single flows that are drawn of those that were asked for, where a run has them.
+const OF_FLOWS: [&str; 4] = ["flow_gbps", "cwnd_bytes", "rate_gbps", "dci_queue_bytes"];
+
+/// A row of panels for each measure of `flows`, one panel a run.
+///
+/// # Errors
+/// When a run was not sampled, or these flows of it were not.
+pub(super) fn chosen(results: &Results, flows: &FlowSet) -> Result<Vec<Vec<Panel>>, InputError> {
+    let mut rows: Vec<Vec<Panel>> = OF_FLOWS.map(|_| Vec::new()).into();
+    let one = results.all().count() == 1;
+    for run in results.all() {
+        let sampled = run.sampled_flows()?;
+        let lines: Vec<usize> = flows.lines(usize::MAX).collect();
+        let place = |line: &usize| sampled.binary_search(line).map_err(|_| *line);
+        let places: Result<Vec<usize>, usize> = lines.iter().map(place).collect();
+        let places = places.map_err(|line| not_sampled(run, line, &sampled, flows))?;
+        let wanted: Vec<(&str, usize)> = OF_FLOWS
+            .iter()
+            .flat_map(|measure| places.iter().map(move |place| (*measure, *place)))
+            .collect();
+        let mut tracks = tracks(run, &wanted, &Plot::of(PlotKind::Series, None))?.into_iter();
+        for (row, measure) in rows.iter_mut().zip(OF_FLOWS) {
+            let points = tracks.by_ref().take(lines.len());
+            let curves =
+                points.zip(&lines).map(|(points, line)| Curve::new(of_line(*line), points));
+            row.push(Panel {
+                kind: PlotKind::Series,
+                title: if one { String::new() } else { run.name.replace(',', ", ") },
+                x: "t_us".to_owned(),
+                categories: Vec::new(),
+                y: measure.to_owned(),
+                curves: curves.collect(),
+            });
+        }
+    }
+    rows.retain(|row| row.iter().flat_map(|panel| &panel.curves).any(|one| !one.points.is_empty()));
+    Ok(rows)
+}
+
+fn not_sampled(run: &Run, line: usize, sampled: &[usize], flows: &FlowSet) -> InputError {
+    let found = format!("flow {} of `{}`, which no sample shows", line + 1, run.name);
+    let expected = match sampled {
+        [] => "flows of a run with samples".to_owned(),
+        _ => format!("flows among those that were sampled: {}", FlowSet::of(sampled)),
+    };
+    let help = format!("run it again with --set sampling.flows={flows}; flows count from 1");
+    InputError::new(found, expected).at("--flows", 0, 0).help(help)
+}
+
+/// The points of measures of a run over time, thinned: for each a measure, and the place of its
+/// flow in the lists of a sample. One pass over the samples.
+fn tracks(
+    run: &Run,
+    wanted: &[(&str, usize)],
+    plot: &Plot,
+) -> Result<Vec<Vec<(f64, f64)>>, InputError> {
+    let mut tracks: Vec<Vec<(f64, f64)>> = vec![Vec::new(); wanted.len()];
+    let mut before: Option<Sample> = None;
+    run.samples(|sample| {
+        for ((measure, flow), points) in wanted.iter().zip(&mut tracks) {
+            let value = value(&sample, before.as_ref(), measure, *flow);
+            if let Some(value) = value.filter(|_| is_shown(plot, sample.t_us)) {
+                points.push((sample.t_us, value));
+            }
+        }
+        before = Some(sample);
+    })?;
+    let each = wanted.iter().zip(&tracks);
+    Ok(each.map(|((measure, _), points)| thin(points, COUNTS.contains(measure))).collect())
+}
+
+/// Measures that count events between two samples.
+const COUNTS: [&str; 1] = ["trimmed"];
+
+/// A measure of a sample; of a single flow it is that at place `flow` of the sample's lists.
+fn value(sample: &Sample, before: Option<&Sample>, measure: &str, flow: usize) -> Option<f64> {
+    match measure {
+        "goodput_gbps" => Some(sample.goodput_gbps),
+        "queue_max_bytes" => Some(sample.queue_max_bytes),
+        "queue_sum_bytes" => Some(sample.queue_sum_bytes),
+        "cwnd_bytes" => sample.cwnd_bytes.get(flow).copied().flatten(),
+        "dci_queue_bytes" => sample.dci_queue_bytes.get(flow).copied().flatten(),
+        "dci_queue_sum_bytes" => {
+            let queues = &sample.dci_queue_bytes;
+            (!queues.is_empty()).then(|| queues.iter().flatten().sum())
+        }
+        "dci_rate_gbps" => sample.dci_rate_gbps.get(flow).copied().flatten(),
+        "rate_gbps" => sample.rate_gbps.get(flow).copied().flatten(),
+        "cwnd_sum_bytes" => Some(sample.cwnd_bytes.iter().flatten().sum()),
+        "trimmed" => Some(sample.trimmed - before.map_or(0.0, |before| before.trimmed)),
+        // Bytes and microseconds make Gbit/s when multiplied by 8 and divided by 1000.
+        "flow_gbps" => {
+            let (now, then) = (sample.delivered_bytes.get(flow)?, before?);
+            let span = sample.t_us - then.t_us;
+            let bytes = now - then.delivered_bytes.get(flow)?;
+            (span > 0.0).then(|| bytes * 8.0 / (span * 1000.0))
+        }
+        "flows_jain" => {
+            let then = &before?.delivered_bytes;
+            let rates = sample.delivered_bytes.iter().zip(then).map(|(now, then)| now - then);
+            jain(rates)
+        }
+        _ => None,
+    }
+}
+
+/// Jain's index of the flows' throughputs: 1 when all are equal, 1 / n when one flow has all;
+/// `None` when all are 0.
+fn jain(shares: impl Iterator<Item = f64>) -> Option<f64> {
+    let (count, sum, squares) = shares
+        .fold((0.0, 0.0, 0.0), |(n, sum, sq), share| (n + 1.0, sum + share, sq + share * share));
+    (squares > 0.0).then(|| sum * sum / (count * squares))
+}
+
+/// At most [`POINTS`] points: means of equally many neighbours, or sums of what is counted.
+fn thin(points: &[(f64, f64)], is_count: bool) -> Vec<(f64, f64)> {
+    let width = points.len().div_ceil(POINTS).max(1);
+    let mean = |chunk: &[(f64, f64)]| {
+        #[expect(clippy::cast_precision_loss, reason = "a chunk of points")]
+        let count = chunk.len() as f64;
+        let sum = chunk.iter().fold((0.0, 0.0), |sum, point| (sum.0 + point.0, sum.1 + point.1));
+        (rounded(sum.0 / count), rounded(if is_count { sum.1 } else { sum.1 / count }))
+    };
+    points.chunks(width).map(mean).collect()
+}
+
+/// Points of a curve over time: about two for each pixel of a panel's width would be twice that.
+const POINTS: usize = 160;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thinning_keeps_the_mean_and_the_sum_of_what_is_counted() {
+        let points: Vec<(f64, f64)> = (0..1600).map(|i| (f64::from(i), 3.0)).collect();
+        let thinned = thin(&points, false);
+        assert_eq!((thinned.len(), thinned[0]), (160, (4.5, 3.0)));
+        assert_eq!(thin(&points, true)[159], (1594.5, 30.0));
+    }
+
+    #[test]
+    fn a_flows_rate_is_what_was_delivered_between_two_samples() {
+        let sample = |t_us: f64, delivered: f64| Sample {
+            t_us,
+            goodput_gbps: 0.0,
+            queue_max_bytes: 0.0,
+            queue_sum_bytes: 0.0,
+            trimmed: t_us,
+            flows: Vec::new(),
+            cwnd_bytes: vec![None, Some(7.0)],
+            delivered_bytes: vec![delivered],
+            dci_queue_bytes: vec![Some(5.0), None, Some(6.0)],
+            dci_rate_gbps: Vec::new(),
+            rate_gbps: vec![Some(2.5)],
+        };
+        let (a, b) = (sample(1.0, 1000.0), sample(3.0, 2000.0));
+        assert_eq!(value(&b, Some(&a), "flow_gbps", 0), Some(4.0));
+        assert_eq!(value(&b, None, "flow_gbps", 0), None);
+        assert_eq!(value(&b, Some(&a), "trimmed", 0), Some(2.0));
+        assert_eq!(value(&b, Some(&a), "flows_jain", 0), Some(1.0));
+        assert_eq!(value(&b, Some(&b), "flows_jain", 0), None);
+        assert_eq!(jain([3.0, 0.0, 0.0, 0.0].into_iter()), Some(0.25));
+        assert_eq!(value(&b, Some(&a), "cwnd_sum_bytes", 0), Some(7.0));
+        assert_eq!(value(&b, Some(&a), "cwnd_bytes", 0), None);
+        assert_eq!(value(&b, Some(&a), "dci_queue_bytes", 2), Some(6.0));
+        assert_eq!(value(&b, Some(&a), "dci_queue_bytes", 1), None);
+        assert_eq!(value(&b, Some(&a), "dci_queue_sum_bytes", 0), Some(11.0));
+        assert_eq!(value(&b, Some(&a), "dci_rate_gbps", 0), None);
+        assert_eq!(value(&b, Some(&a), "rate_gbps", 0), Some(2.5));
+    }
+}

@@ -740,6 +740,10 @@ fn flags_that_change_nothing_are_named() {
         (&["--set", "sched.dcsim.recycle=4"], "`sched.dcsim.recycle`, which no policy"),
         (&["--set", "rc.mlcc.theta=1ms"], "`rc.mlcc.theta`, which no policy"),
         (&["--set", "switch.pfc.alpha=1"], "`switch.pfc.alpha`, which no policy"),
+        (
+            &["--transport", "dcsim", "--set", "switch.kmin=0.3"],
+            "`switch.kmin`, in a network whose queues mark nothing",
+        ),
         (&["--set", "switch.detection=1ms"], "`switch.detection`, in a network whose links"),
         (&["--set", "sampling.interval=1us"], "`sampling.interval`, of samples that no file"),
         (&["--set", "switch.border_queue=9MB"], "`switch.border_queue`, in a network without"),
@@ -764,6 +768,8 @@ fn flags_that_change_nothing_are_named() {
         &["--topo", "two-dc", "--transport", "uno", "--set", "far.rtt=5ms"],
         &["--topo", "two-dc", "--set", "switch.border_queue=9MB"],
         &["--transport", "roce", "--set", "switch.pfc.xoff=32KiB"],
+        &["--transport", "dctcp", "--set", "switch.kmin=0.3", "--set", "switch.kmax=0.9"],
+        &["--set", "fault=down@tor:0:up:1", "--set", "switch.detection=1ms"],
     ] {
         let ran = warned(flags);
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{flags:?}");

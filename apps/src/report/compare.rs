@@ -1,6 +1,6 @@
 //! `headrace compare A B ...`: results side by side, and as multiples of the results of the first.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use comfy_table::{CellAlignment, Table};
@@ -85,20 +85,58 @@ fn table(head: &str, columns: Vec<String>) -> Table {
 /// Writes the settings and inputs in which the runs differ; nothing where they are the same.
 fn inputs(runs: &[&Run], console: &mut Console<'_>) -> Result<(), Failure> {
     let all: Vec<_> = runs.iter().map(|run| run.inputs()).collect::<Result<_, _>>()?;
-    let keys: BTreeSet<&String> = all.iter().flat_map(|inputs| inputs.keys()).collect();
     let mut table = table("input", columns(runs.len()));
-    for key in keys {
-        let values: Vec<Option<&String>> = all.iter().map(|inputs| inputs.get(key)).collect();
-        if values.iter().any(|value| *value != values[0]) {
-            let shown = |value: Option<&String>| value.map_or("-", String::as_str).to_owned();
-            let values = values.into_iter().map(shown);
-            table.add_row([key.clone()].into_iter().chain(values));
-        }
-    }
+    table.add_rows(differences(&all));
     if table.row_count() > 0 {
         writeln!(console.out, "{table}")?;
     }
     Ok(())
+}
+
+/// Inputs that come first: what was sent, where and how.
+const FIRST: [&str; 5] = ["matrix", "topology", "world", "transport", "seed"];
+
+/// The inputs in which runs differ, a row each. Settings of a policy that some runs do not have,
+/// and the others have with the same values, are one row.
+fn differences(all: &[BTreeMap<String, String>]) -> Vec<Vec<String>> {
+    let keys: BTreeSet<&str> = all.iter().flat_map(|of| of.keys()).map(String::as_str).collect();
+    let first = FIRST.into_iter().filter(|key| keys.contains(key));
+    let rest = keys.iter().copied().filter(|key| !FIRST.contains(key));
+    let (mut rows, mut shown) = (Vec::new(), BTreeSet::new());
+    for key in first.chain(rest) {
+        let values: Vec<Option<&String>> = all.iter().map(|inputs| inputs.get(key)).collect();
+        if values.iter().all(|value| *value == values[0]) {
+            continue;
+        }
+        let known: BTreeSet<&String> = values.iter().flatten().copied().collect();
+        let family = key.rsplit_once('.').map(|(family, _)| format!("{family}."));
+        let of_family = |family: &String| {
+            let count = |of: &BTreeMap<String, String>| {
+                of.keys().filter(|key| key.starts_with(family.as_str())).count()
+            };
+            all.iter().map(count).collect::<Vec<usize>>()
+        };
+        let counts = family.as_ref().map(of_family).unwrap_or_default();
+        match family {
+            Some(family) if known.len() == 1 && counts.contains(&0) => {
+                if shown.insert(family.clone()) {
+                    let text = |count: usize| match count {
+                        0 => "-".to_owned(),
+                        1 => "1 setting".to_owned(),
+                        count => format!("{count} settings"),
+                    };
+                    let counts = counts.into_iter().map(text);
+                    rows.push([format!("{family}*")].into_iter().chain(counts).collect());
+                }
+            }
+            _ => {
+                let text = |value: Option<&String>| value.map_or("-", String::as_str).to_owned();
+                let values = values.into_iter().map(text);
+                rows.push([key.to_owned()].into_iter().chain(values).collect());
+            }
+        }
+    }
+    rows
 }
 
 /// Writes every number of the runs.
@@ -155,6 +193,28 @@ fn row(name: &str, summaries: &[&Value]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_run_comes_first_and_the_settings_of_a_policy_that_others_lack_are_one_row() {
+        let of = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        let smartt = |topology| {
+            of(&[("cc.a.k", "1"), ("cc.a.x", "2"), ("lb.n", "3"), ("topology", topology)])
+        };
+        let swift = of(&[("cc.b.k", "1"), ("lb.n", "4"), ("topology", "T")]);
+        let rows = differences(&[smartt("T"), swift]);
+        assert_eq!(
+            rows,
+            [["cc.a.*", "2 settings", "-"], ["cc.b.*", "-", "1 setting"], ["lb.n", "3", "4"]]
+        );
+        let rows = differences(&[smartt("100G"), smartt("800G")]);
+        assert_eq!(rows, [["topology", "100G", "800G"]]);
+        let mut other = smartt("T");
+        other.insert("cc.a.k".to_owned(), "9".to_owned());
+        let rows = differences(&[smartt("T"), other, of(&[("lb.n", "3"), ("topology", "T")])]);
+        assert_eq!(rows, [["cc.a.k", "1", "9", "-"], ["cc.a.*", "2 settings", "2 settings", "-"]]);
+    }
 
     #[test]
     fn every_number_of_both_is_shown_once_with_its_ratio() {

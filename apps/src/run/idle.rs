@@ -118,6 +118,9 @@ fn unread(key: &str, world: World, plan: &Plan) -> Option<Unread> {
         (_, "switch.detection") if plan.link_faults().is_ok_and(|faults| faults.is_empty()) => {
             Some(("in a network whose links all work", "a fault, or a failure in the matrix"))
         }
+        (_, "switch.kmin" | "switch.kmax") if !disciplines(plan).any(QdiscKind::marks) => {
+            Some(("in a network whose queues mark nothing", "a discipline that marks, as ecn"))
+        }
         (_, "switch.queue_bdp") if plan.draft.switch.queue.is_some() => {
             Some(("beside switch.queue, which replaces it", "one of them"))
         }
@@ -146,10 +149,15 @@ fn unowned(key: &str, draft: &Draft, plan: &Plan) -> Option<Unread> {
 
 /// Whether ports of the network have the discipline called `name`.
 fn has_qdisc(plan: &Plan, name: &str) -> bool {
+    disciplines(plan).any(|qdisc| qdisc.name() == name)
+}
+
+/// The disciplines of the network's ports.
+fn disciplines(plan: &Plan) -> impl Iterator<Item = QdiscKind> + '_ {
     let fabric = &plan.fabric;
     let of_programs = plan.draft.programs.iter().filter_map(|spec| spec.program.qdisc());
     let of_ports = [Some(fabric.qdisc), fabric.border_qdisc, Some(fabric.nic_qdisc)];
-    of_ports.into_iter().flatten().chain(of_programs).any(|qdisc| qdisc.name() == name)
+    of_ports.into_iter().flatten().chain(of_programs)
 }
 
 /// Whether a switch of the network runs the program called `name`; a discipline can bring one.

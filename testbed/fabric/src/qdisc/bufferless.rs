@@ -49,6 +49,10 @@ impl Registered for Bufferless {
 }
 
 impl Discipline for Bufferless {
+    fn marks() -> bool {
+        false
+    }
+
     fn build(settings: &QdiscSettings, _port: &QdiscParams, rate: Rate) -> Self {
         let loose = settings.bufferless.loose;
         let met = if loose { DropReason::ClockCollision } else { DropReason::Collision };

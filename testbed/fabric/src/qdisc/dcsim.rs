@@ -5,9 +5,8 @@
 //! DATA-ACKs with all other control, then DATA. A FIFO of a small class holds a few packets, the
 //! FIFO of DATA the rest of the buffer; a full FIFO drops the packet that comes. Unscheduled data,
 //! which the paper does not have, leaves last, and enters only while it and DATA together take less
-//! than its share of DATA's room: it neither delays DATA by more than the packet being sent nor
-//! takes what DATA needs: DATA that finds no room pushes out the packet of it that came last and is
-//! long enough. A packet that is being sent does not count any more. Nothing is marked or trimmed.
+//! than its share of DATA's room; DATA without room pushes out the packet of it that came last and
+//! is long enough. A packet that is being sent does not count. Nothing is marked or trimmed.
 //! Units: bytes on the wire, packets, picoseconds.
 
 use std::collections::VecDeque;
@@ -50,8 +49,7 @@ pub struct DcSim {
     data: VecDeque<Packet>,
     data_bytes: u64,
     data_limit: u64,
-    /// The FIFOs beside that of DATA: those of the small classes, indexed by [`Small`], at most
-    /// `limit` packets each, and that of unscheduled data.
+    /// FIFOs of small classes by [`Small`], of at most `limit` packets, and of unscheduled data.
     beside: Box<[VecDeque<Packet>; 4]>,
     /// Packets in each FIFO of a small class.
     waiting: [u16; LAST],
@@ -185,6 +183,9 @@ impl Registered for DcSim {
 }
 
 impl Discipline for DcSim {
+    fn marks() -> bool {
+        false
+    }
     fn build(settings: &QdiscSettings, port: &QdiscParams, rate: Rate) -> Self {
         Self::new(&settings.dcsim, port, rate)
     }

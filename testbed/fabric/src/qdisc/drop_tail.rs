@@ -23,6 +23,10 @@ impl Registered for DropTail {
 }
 
 impl Discipline for DropTail {
+    fn marks() -> bool {
+        false
+    }
+
     fn build(_settings: &QdiscSettings, port: &QdiscParams, _rate: Rate) -> Self {
         Self { classes: DataAndControl::for_params(port) }
     }

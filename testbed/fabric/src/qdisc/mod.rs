@@ -235,6 +235,11 @@ pub trait Discipline: Qdisc + Registered {
     fn needs_pauses() -> bool {
         false
     }
+    /// Whether the discipline marks packets by how long its queue is.
+    #[must_use]
+    fn marks() -> bool {
+        true
+    }
 }
 
 /// The registry, with disciplines that tests alone have and no text chooses.
@@ -251,6 +256,8 @@ macro_rules! disciplines { ($($for_tests:tt)*) => { registry! {
     kinds {
         /// Whether the discipline holds whatever comes, so that its switch has to pause links.
         fn needs_pauses() -> bool;
+        /// Whether the discipline marks packets by how long its queue is.
+        fn marks() -> bool;
     }
     policies {
         "drop-tail" => drop_tail::DropTail,

@@ -36,6 +36,10 @@ impl Registered for Paced {
 }
 
 impl Discipline for Paced {
+    fn marks() -> bool {
+        false
+    }
+
     fn build(_settings: &QdiscSettings, port: &QdiscParams, _rate: Rate) -> Self {
         let classes = DataAndControl::for_params(port);
         Self { classes, rate: Rate::from_bps(1), next_at: Instant::ZERO }

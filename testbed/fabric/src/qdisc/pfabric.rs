@@ -45,6 +45,10 @@ impl Registered for Pfabric {
 }
 
 impl Discipline for Pfabric {
+    fn marks() -> bool {
+        false
+    }
+
     fn build(_settings: &QdiscSettings, port: &QdiscParams, _rate: Rate) -> Self {
         Self {
             ranks: Box::new([const { VecDeque::new() }; RANKS]),

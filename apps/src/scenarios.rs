@@ -121,6 +121,7 @@ built_in! {
         "zeropod-fig03d-all-to-all",
         "zeropod-fig03d-ring",
         "zeropod-fig04-load",
+        "zeropod-fig04-buffered",
         "zeropod-fig05-cores",
         "zeropod-fig06-mice-core",
         "zeropod-fig07-pauses",

@@ -96,6 +96,8 @@ pub struct Zeropod {
     grants: Grants,
     /// Epochs before this one are over.
     epoch: u64,
+    /// When it ends.
+    epoch_ends: Instant,
     filling: Option<Filling>,
     /// The epochs filled last with their grants, ascending, where hosts are early.
     filled: VecDeque<(u64, Grant)>,
@@ -160,6 +162,7 @@ impl Zeropod {
             awaited: Awaited::new(timing.request_to_data(), hosts + pods),
             grants: Grants::new(),
             epoch: 0,
+            epoch_ends: Instant::ZERO,
             filling: None,
             filled: VecDeque::with_capacity(if timing.early > Duration::ZERO { 64 } else { 0 }),
             optimistic: None,

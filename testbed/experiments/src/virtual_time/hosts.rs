@@ -146,6 +146,10 @@ impl<'a> Hosts<'a> {
                 if now >= end {
                     break;
                 }
+                if now < arrival && self.releases_alone(host, now, &env.network) {
+                    self.release(host, now, env);
+                    continue;
+                }
                 flights = self.handle_due(host, flights, now, env);
                 while self.drain(host, now, env) {}
             }
@@ -196,6 +200,26 @@ impl<'a> Hosts<'a> {
         let turn = network.nic_turn(host).unwrap_or(Instant::FAR_FUTURE);
         let kept = state.kept.front().map_or(Instant::FAR_FUTURE, |kept| kept.at);
         state.timer.min(start).min(turn).min(kept)
+    }
+
+    /// Whether `host`, to which nothing arrives at `now`, has nothing to do then but to let packets
+    /// go whose departure has come. Its endpoint has no say in that: it is called at its timer.
+    #[inline]
+    fn releases_alone(&self, host: HostId, now: Instant, network: &Network) -> bool {
+        let state = &self.hosts[self.index_of(host)];
+        let due = state.kept.front().is_some_and(|kept| kept.at <= now);
+        due && self.posted.is_none()
+            && state.timer > now
+            && state.starts.front().is_none_or(|&(at, _)| at > now)
+            && network.nic_turn(host).is_none_or(|turn| turn > now)
+    }
+
+    /// Lets the packets of `host` go whose departure has come.
+    #[inline]
+    fn release(&mut self, host: HostId, now: Instant, env: &mut Environment<'_>) {
+        let place = self.index_of(host);
+        let Host { endpoint, clock, kept, .. } = &mut self.hosts[place];
+        self.nics.release(&mut Sender { host, endpoint, clock, kept }, now, env);
     }
 
     /// Runs the events of `host` at `now`: starts, departures, the `flights` that are due, its

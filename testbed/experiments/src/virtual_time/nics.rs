@@ -174,7 +174,12 @@ impl<'a> Nics<'a> {
 
     /// Sends packets that were kept until `now`.
     #[inline(never)]
-    fn release(&mut self, sender: &mut Sender<'_>, now: Instant, env: &mut Environment<'_>) {
+    pub(super) fn release(
+        &mut self,
+        sender: &mut Sender<'_>,
+        now: Instant,
+        env: &mut Environment<'_>,
+    ) {
         while sender.kept.front().is_some_and(|kept| kept.at <= now)
             && let Some(Kept { segment, ext, .. }) = sender.kept.pop_front()
         {

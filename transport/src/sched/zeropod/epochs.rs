@@ -18,6 +18,9 @@ impl Zeropod {
         let early = self.timing.early > Duration::ZERO;
         let ahead = now + self.timing.early;
         self.asked_at = self.asked_at.max(ahead);
+        if ahead < self.epoch_ends {
+            return;
+        }
         let epoch = self.epoch_at(ahead);
         if epoch <= self.epoch && self.epoch > 0 {
             return;
@@ -46,6 +49,7 @@ impl Zeropod {
 
     fn begin(&mut self, epoch: u64) {
         self.epoch = epoch;
+        self.epoch_ends = self.start(epoch + 1);
         self.awaited.advance(&mut self.queues, epoch);
     }
 
@@ -89,10 +93,22 @@ impl Zeropod {
 
     /// The epoch of the request that can be made at `now` and has not been, and when it leaves.
     pub(super) fn due_request(&self, now: Instant) -> Option<(u64, Instant)> {
-        let epoch = self.epoch_at(now).max(self.request_from);
+        let present = self.epoch_at(now);
+        if self.timing.early == Duration::ZERO && !self.is_slot(present, now) {
+            return None;
+        }
+        let epoch = present.max(self.request_from);
         let epoch = if self.request_at(epoch) < now { epoch + 1 } else { epoch };
         let at = self.request_at(epoch);
         (at <= now + self.timing.early).then_some((epoch, at))
+    }
+
+    /// Whether a request of `epoch` may leave at `now`, with a gap before it or without: most polls
+    /// are at other instants.
+    fn is_slot(&self, epoch: u64, now: Instant) -> bool {
+        let (start, own) = (self.start(epoch), self.seat.own);
+        let slot = |gap| start + self.timing.request_behind(own, gap);
+        now == slot(false) || now == slot(true)
     }
 
     /// The first request after `after` in an epoch that is not before `from`.

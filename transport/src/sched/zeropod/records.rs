@@ -44,7 +44,8 @@ impl Grants {
 
     /// The grant for `epoch`.
     pub(super) fn at(&self, epoch: u64) -> Option<&Grant> {
-        self.0.iter().find(|(at, _)| *at == epoch).map(|(_, grant)| grant)
+        let at = self.0.partition_point(|(other, _)| *other < epoch);
+        self.0.get(at).filter(|(other, _)| *other == epoch).map(|(_, grant)| grant)
     }
 }
 

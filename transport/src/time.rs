@@ -56,6 +56,13 @@ impl Instant {
         Duration(self.0.saturating_sub(earlier.0))
     }
 
+    /// The instant `span` before this one, the epoch where that would be earlier.
+    #[inline]
+    #[must_use]
+    pub const fn before(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(span.0))
+    }
+
     /// The low 32 bits of the time in units of 1.024 ns (2^10 ps), as the wire carries them.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "wraps by design; see `WireTime`")]
@@ -211,10 +218,15 @@ impl Rate {
 
     /// How long `bytes` take on a link of this rate, rounded up to a picosecond; [`Duration::MAX`]
     /// at rate zero.
+    #[inline]
     #[must_use]
     pub fn time_for(self, bytes: Bytes) -> Duration {
         if self.0 == 0 {
             return Duration::MAX;
+        }
+        // Nearly all lengths are those of packets, and a division of 128 bits takes far longer.
+        if let Some(bit_ps) = bytes.0.checked_mul(8 * PS_PER_S) {
+            return Duration(bit_ps.div_ceil(self.0));
         }
         let bit_ps = u128::from(bytes.0) * 8 * u128::from(PS_PER_S);
         Duration(u64::try_from(bit_ps.div_ceil(u128::from(self.0))).unwrap_or(u64::MAX))

@@ -235,6 +235,7 @@ impl<S: Scheduler> Endpoint<S> {
     pub fn send_ahead(&mut self, horizon: Duration) {
         self.ahead.horizon = horizon;
         self.ahead.kept = horizon;
+        self.sched.send_ahead(horizon);
     }
 
     /// [`Endpoint::send_ahead`] only for packets whose departure the scheduler chooses, for a

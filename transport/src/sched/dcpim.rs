@@ -309,6 +309,10 @@ impl Receiving for DcPim {
     fn answers(&self) -> Answers {
         self.terms.answers(self.ack_every)
     }
+
+    fn rto_min(&self) -> Duration {
+        self.terms.rto_min()
+    }
 }
 
 impl Protocol for DcPim {

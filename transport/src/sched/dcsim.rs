@@ -61,10 +61,17 @@ const ACK_DELAY_RTTS: u64 = 3;
 //= dcsim#2.4
 const TIMER_RTTS: u64 = 4;
 
+/// Where the device sends packets at their time, they are handed over ahead by this part of RTT_max
+/// at most: a SIM-ACK that comes later than that before its DATA may leave finds it out of turn,
+/// behind packets that were handed over.
+const AHEAD_SHARE: u64 = 16;
+
 /// The scheduler of one host.
 #[derive(Clone, Debug)]
 pub struct DcSim {
     terms: Terms,
+    /// How long before its start a packet is handed over at most.
+    ahead: Duration,
     sender: Sender,
     line: Line,
     /// SIMs that wait to be answered: at most B, and what a late call brings at once.
@@ -105,6 +112,7 @@ impl DcSim {
         let patience = (timeout * timeouts.sum::<u64>()).max(setup.give_up);
         Self {
             terms,
+            ahead: Duration::ZERO,
             sender: Sender::new(&terms, params, flows, setup.rng.clone(), patience),
             line: Line::new(setup.line_rate, terms.slot, terms.bucket),
             answers: VecDeque::with_capacity(terms.queue + BURST),
@@ -144,6 +152,19 @@ impl DcSim {
         }
     }
 
+    /// When the next SIM may start, and the far future when none waits.
+    #[inline]
+    fn sim_at(&self) -> Instant {
+        self.sender.sim_since().map_or(Instant::FAR_FUTURE, |since| self.line.sim_at(since))
+    }
+
+    /// Whether a SIM goes before data that starts at `start`, where packets are handed over ahead.
+    /// At any other host those that may leave at `now` have left before data is asked for.
+    #[inline]
+    fn is_behind_sim(&self, start: Instant, now: Instant) -> bool {
+        self.ahead > Duration::ZERO && self.sim_at() <= start.max(now)
+    }
+
     /// How many answers may wait at `at`, the instant at which a SIM arrived: B, and as many as a
     /// punctual host would have sent by then.
     fn answers_max(&self, at: Instant) -> usize {
@@ -155,9 +176,17 @@ impl DcSim {
     }
 }
 
-fn segment(note: Note, peer: HostId, ev: EntropyValue) -> TxSegment {
+/// Hands over a note for `peer` on the path `ev`; it starts at `starts`, no earlier than `now`.
+#[inline]
+fn push(
+    out: &mut Burst<TxSegment>,
+    note: Note,
+    (peer, ev): (HostId, EntropyValue),
+    (starts, now): (Instant, Instant),
+) {
     let hdr = Header::new(ev, FlowId::UNKNOWN, Body::Note(note));
-    TxSegment { hdr, payload: PayloadRef::NONE, peer }
+    *out.place() = TxSegment { hdr, payload: PayloadRef::NONE, peer };
+    if starts > now { out.commit_at(starts) } else { out.commit() }
 }
 
 impl Registered for DcSim {
@@ -185,15 +214,20 @@ impl Sending for DcSim {
     }
 
     fn next_turn(&mut self, now: Instant, _until: Instant) -> Option<Turn> {
-        if !self.line.is_free(now) {
+        if !self.line.is_free(now + self.ahead) {
             return None;
         }
+        let start = self.line.start(self.sender.data_since()?);
+        if self.is_behind_sim(start, now) {
+            return None;
+        }
+        let at = (start > now).then_some(start.min(now + self.ahead));
         let (flow, choice) = if self.sender.has_due() {
             let due = self.sender.next_due(&mut self.figures)?;
-            (due.flow, Choice { ev: Some(due.ev), nth: due.nth, ..Choice::default() })
+            (due.flow, Choice { ev: Some(due.ev), at, nth: due.nth, ..Choice::default() })
         } else {
             let (flow, ev) = self.sender.next_copy()?;
-            (flow, Choice { ev: Some(ev), copy: true, ..Choice::default() })
+            (flow, Choice { ev: Some(ev), at, copy: true, ..Choice::default() })
         };
         Some(Turn::chosen(flow, choice))
     }
@@ -207,8 +241,8 @@ impl Sending for DcSim {
     ) {
         let len = self.sizes.of(&segment.hdr, segment.payload.len);
         if let Some(due) = self.sender.on_sent() {
-            self.line.occupy(len, due.at);
-            self.figures.departure_error.note(now.since(due.at));
+            let start = self.line.occupy(len, due.at);
+            self.figures.departure_error.note(start.max(now).since(due.at));
         } else if let Some(since) = self.sender.on_copied() {
             self.line.occupy(len, since);
         }
@@ -218,8 +252,9 @@ impl Sending for DcSim {
         self.sender.holds(flow)
     }
 
-    fn rto_min(&self) -> Duration {
-        self.terms.rtt_max * TIMER_RTTS
+    fn send_ahead(&mut self, horizon: Duration) {
+        self.ahead = horizon.min(self.terms.rtt_max / AHEAD_SHARE);
+        self.sender.send_ahead(self.ahead);
     }
 }
 
@@ -232,8 +267,12 @@ impl Receiving for DcSim {
         Answers::Paced { segments: self.ack_every, delay: self.terms.rtt_p * ACK_DELAY_RTTS }
     }
 
+    fn rto_min(&self) -> Duration {
+        self.terms.rtt_max * TIMER_RTTS
+    }
+
     fn may_answer(&mut self, len: u16, now: Instant) -> bool {
-        let free = self.line.is_free(now);
+        let free = self.line.is_free(now + self.ahead);
         if free {
             // It became due after the call before, and would have left then.
             let since = self.asked_before;
@@ -268,41 +307,61 @@ impl Protocol for DcSim {
         }
     }
 
-    /// Sends SIMs and SIM-ACKs, the two classes before acknowledgements, while the line is free.
+    /// Sends SIMs and SIM-ACKs, the two classes before acknowledgements, while the line is free: by
+    /// when they start, where that is ahead, and of packets that start together by their class.
     fn poll_control(&mut self, now: Instant, _until: Instant, out: &mut Burst<TxSegment>) {
         self.acks_wait = false;
         self.asked(now);
         self.sender.fill(now);
-        while out.room() > 0 && self.line.is_free(now) {
+        let until = now + self.ahead;
+        if self.ahead > Duration::ZERO {
+            // What is handed over takes the line in the order of its starts, so all that starts by
+            // `until` has to be known before.
+            self.sender.release_ripe(now);
+        }
+        while out.room() > 0 && self.line.is_free(until) {
             let data = self.sender.data_since();
-            let sim_at = self.sender.sim_since().map(|since| self.line.sim_at(since));
-            if let Some(at) = sim_at.filter(|at| *at <= now) {
-                let Some((peer, ev, sim)) = self.sender.next_sim(now) else {
+            let answer = self.answers.front().map(|answer| answer.since.min(now));
+            let starts = |since| self.line.start(since).max(now);
+            let answer_starts = answer.map_or(Instant::FAR_FUTURE, starts);
+            let sim_at = self.sim_at();
+            let sim_starts = sim_at.max(now);
+            if data.is_some_and(|since| starts(since) < sim_starts.min(answer_starts)) {
+                return;
+            }
+            if sim_starts <= until.min(answer_starts) {
+                let Some((peer, ev, sim)) = self.sender.next_sim(sim_starts) else {
                     self.sender.fill(now);
                     continue;
                 };
-                self.line.take_token(at);
-                self.line.occupy_before(self.sim_len, at, data);
+                self.line.take_token(sim_at);
+                self.line.occupy_before(self.sim_len, sim_at, data);
                 self.figures.sims.sent += 1;
-                out.push(segment(sim.probe(), peer, ev));
+                push(out, sim.probe(), (peer, ev), (sim_starts, now));
                 // The next SIM would have waited since this one left, had the call not been late.
-                self.sender.fill(at);
+                self.sender.fill(sim_at);
             } else if let Some(Answer { to, ev, sim, since }) = self.answers.pop_front() {
                 self.line.occupy_before(self.sim_len, since, data);
                 self.figures.sims.answered += 1;
-                out.push(segment(sim.answer(), to, ev));
+                push(out, sim.answer(), (to, ev), (answer_starts, now));
             } else {
                 return;
             }
         }
     }
 
+    // Asked in each turn of a host, so without iterators: they cost a simulation 4 % of its time.
     fn poll_timeout(&self) -> Option<Instant> {
         let waits = self.acks_wait || !self.answers.is_empty();
-        let line = if waits { Some(self.line.free_at()) } else { self.line.next_of(&self.sender) };
+        let free = waits || self.sender.data_since().is_some();
+        let line = if free { self.line.free_at() } else { self.sim_at() };
+        let line = if line < Instant::FAR_FUTURE { line.before(self.ahead) } else { line };
+        let mut at = self.sender.poll_at();
         // A driver that had no room for a packet at that instant polls again when it has.
-        let line = line.filter(|at| *at > self.asked_at);
-        [line, self.sender.poll_at()].into_iter().flatten().min()
+        if line > self.asked_at {
+            at = at.min(line);
+        }
+        (at < Instant::FAR_FUTURE).then_some(at)
     }
 
     fn handle_timeout(&mut self, now: Instant) {

@@ -174,11 +174,12 @@ registry! {
         now: Instant
     );
     fn holds(&self, flow: FlowId) -> bool;
-    fn rto_min(&self) -> Duration;
+    fn send_ahead(&mut self, horizon: Duration);
     for Receiving {
         fn on_arrival(&mut self, flow: FlowId, arrival: &Arrival<'_>, now: Instant);
         fn on_forgotten(&mut self, flow: FlowId);
         fn answers(&self) -> Answers;
+        fn rto_min(&self) -> Duration;
         fn next_granted(&mut self, now: Instant, until: Instant) -> Option<Granted>;
         fn may_answer(&mut self, len: u16, now: Instant) -> bool;
     }

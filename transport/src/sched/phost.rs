@@ -166,6 +166,10 @@ impl Receiving for Phost {
     fn answers(&self) -> Answers {
         self.terms.answers(self.ack_every)
     }
+
+    fn rto_min(&self) -> Duration {
+        self.terms.rto_min()
+    }
 }
 
 impl Protocol for Phost {

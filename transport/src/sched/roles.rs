@@ -42,11 +42,9 @@ pub trait Sending {
     );
     /// True when this scheduler keeps an outgoing flow from sending.
     fn holds(&self, flow: FlowId) -> bool;
-    /// The least timeout of a segment, for a protocol that holds segments or acknowledgements back.
-    /// Asked once, when the endpoint is made.
-    fn rto_min(&self) -> Duration {
-        Duration::ZERO
-    }
+    /// From now on the device itself sends packets at their departure that it is given at most
+    /// `horizon` ahead; zero: it does not. Where the driver keeps packets, this is not called.
+    fn send_ahead(&mut self, _horizon: Duration) {}
 }
 
 /// The receiving half: incoming flows, and when their segments are acknowledged.
@@ -58,6 +56,11 @@ pub trait Receiving {
     /// How segments are acknowledged. Asked once, when the endpoint is made.
     fn answers(&self) -> Answers {
         Answers::Free
+    }
+    /// The least timeout of a segment, for a protocol that holds segments or acknowledgements back.
+    /// Asked once, when the endpoint is made.
+    fn rto_min(&self) -> Duration {
+        Duration::ZERO
     }
     /// The next acknowledgement that may leave, where they are [`Answers::Granted`]; `until` as in
     /// [`Sending::next_turn`]. A grant for a flow that has nothing to acknowledge is void.

@@ -36,8 +36,7 @@ use crate::units::Credit;
 /// names one further ahead, and a report could not name those in between.
 const AHEAD_MAX: u32 = 1 << 15;
 
-/// The sending half of a scheduler whose flows spend tokens: that of its field `spender`, with the
-/// least timeout of its field `terms`.
+/// The sending half of a scheduler whose flows spend tokens: that of its field `spender`.
 macro_rules! spends_tokens {
     ($scheduler:ty) => {
         impl $crate::sched::Sending for $scheduler {
@@ -84,10 +83,6 @@ macro_rules! spends_tokens {
 
             fn holds(&self, flow: $crate::units::FlowId) -> bool {
                 self.spender.holds(flow)
-            }
-
-            fn rto_min(&self) -> $crate::time::Duration {
-                self.terms.rto_min()
             }
         }
     };

@@ -522,12 +522,4 @@ impl Sending for Zeropod {
     fn holds(&self, flow: FlowId) -> bool {
         self.queues.holds(flow)
     }
-
-    /// A cell is lost when no receipt has come in the time that a demand takes: a receipt takes
-    /// less.
-    fn rto_min(&self) -> Duration {
-        let timeout =
-            self.timing.epoch * (2 * self.timing.request_to_data() + self.timing.to_receipt);
-        if self.params.pods > 1 { timeout.max(ACROSS) } else { timeout }
-    }
 }

@@ -37,28 +37,31 @@ pub struct Sim {
 
 impl Sim {
     /// The NOTE of a SIM.
+    #[inline]
     #[must_use]
     pub fn probe(self) -> Note {
         self.note(TrafficClass::Probe)
     }
 
     /// The NOTE of the SIM-ACK that answers it.
+    #[inline]
     #[must_use]
     pub fn answer(self) -> Note {
         self.note(TrafficClass::ProbeAck)
     }
 
+    #[inline]
     fn note(self, class: TrafficClass) -> Note {
         let mut octets = [0; OCTETS_MAX];
-        let words = [self.number, self.nonce, self.src_flow.0];
-        for (place, word) in octets.chunks_exact_mut(4).zip(words) {
-            place.copy_from_slice(&word.to_be_bytes());
-        }
+        octets[..4].copy_from_slice(&self.number.to_be_bytes());
+        octets[4..8].copy_from_slice(&self.nonce.to_be_bytes());
+        octets[8..OCTETS].copy_from_slice(&self.src_flow.0.to_be_bytes());
         #[expect(clippy::cast_possible_truncation, reason = "12")]
         Note { class, protocol: PROTOCOL, len: OCTETS as u8, octets }
     }
 
     /// The content of a NOTE of this protocol; `None` for any other NOTE.
+    #[inline]
     #[must_use]
     pub fn of(note: &Note) -> Option<Self> {
         if note.protocol != PROTOCOL || note.said().len() != OCTETS {

@@ -317,7 +317,9 @@ impl fmt::Display for Lost {
                 "receive timestamps by a clock that its driver does not read: they are not used, \
                  and round trips contain the wait for the poll"
             ),
-            Self::TxTimes => write!(f, "no sending at a time: paced segments leave at a poll"),
+            Self::TxTimes => {
+                write!(f, "no sending at a time: paced segments and all of DCsim leave at a poll")
+            }
             Self::TxClock => write!(
                 f,
                 "sending at a time by a clock that cannot be read: paced segments leave at a poll"

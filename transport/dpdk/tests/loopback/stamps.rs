@@ -11,8 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use transport::cc::CcKind;
 use transport::record::Recorder;
-use transport::sched::Label;
+use transport::sched::dcsim::DcSim;
+use transport::sched::{Label, SchedKind};
 use transport::wire::addressing::{Addressing, IpVersion};
+use transport::wire::class::TrafficClass;
+use transport::wire::frame::header_overhead;
 use transport::{Config, Duration, HostId, Instant, Rate, Rng, Settings};
 use transport_dpdk::telemetry::HistogramName;
 use transport_dpdk::{
@@ -30,6 +33,7 @@ pub(crate) const CHECKS: &[crate::Check] = &[
     ("a_clock_that_stops_is_given_up_and_frames_arrive_when_they_are_found", stopped),
     ("a_stamp_that_cannot_be_true_is_refused_and_counted", absurd),
     ("paced_frames_leave_at_their_time_however_late_the_polls_are", timed),
+    ("a_data_of_dcsim_leaves_rtt_max_behind_its_sim_by_the_clock_of_the_device", probed),
     ("net_pcap_fills_the_field_of_devices_and_its_clock_is_not_taken_for_one", pcap),
 ];
 
@@ -105,6 +109,29 @@ struct Host {
     coming: BTreeMap<(u64, u64), Mbuf>,
 }
 
+/// A frame that left host 0, by what an ECMP switch and a queue see of it.
+#[derive(Clone, Copy, Debug)]
+struct Departure {
+    at: u64,
+    /// The device was given its departure.
+    timed: bool,
+    port: u16,
+    class: TrafficClass,
+    /// Length, bytes.
+    len: u32,
+}
+
+impl Departure {
+    /// Of an IPv6 frame.
+    fn of(mbuf: &Mbuf, at: u64, timed: bool) -> Self {
+        let (frame, len) = (mbuf.data(), mbuf.pkt_len());
+        let dscp = (u16::from_be_bytes([frame[14], frame[15]]) >> 6) & 0x3f;
+        let is_it = |class: &&TrafficClass| u16::from(class.dscp()) == dscp;
+        let class = *TrafficClass::ALL.iter().find(is_it).unwrap();
+        Self { at, timed, port: u16::from_be_bytes([frame[54], frame[55]]), class, len }
+    }
+}
+
 /// Two hosts and what is between them.
 struct Rig {
     world: World,
@@ -114,6 +141,8 @@ struct Rig {
     cards: [Card; 2],
     /// For each frame that host 0's device was given: when it was handed over, when it leaves.
     leaving: Vec<(u64, u64)>,
+    /// All that host 0 has sent.
+    departed: Vec<Departure>,
     /// The error of stamps.
     off_ticks: i64,
     /// Carried so far.
@@ -188,7 +217,7 @@ impl Rig {
         app.submit(Request::Open { connection: 0, peer: HostId(1), path, label: Label::NONE })
             .unwrap();
         (0..4).for_each(|_| app.submit(message()).unwrap());
-        let leaving = Vec::new();
+        let (leaving, departed) = (Vec::new(), Vec::new());
         let (off_ticks, frames) = (0, 0);
         Self {
             world,
@@ -197,6 +226,7 @@ impl Rig {
             departures,
             cards,
             leaving,
+            departed,
             off_ticks,
             frames,
             telemetry,
@@ -246,6 +276,9 @@ impl Rig {
         while self.hosts[at].wire.rx_burst(&mut burst) > 0 {
             for mbuf in burst.drain() {
                 assert_eq!(self.departures.get(&mbuf), None, "it leaves at once");
+                if at == 0 {
+                    self.departed.push(Departure::of(&mbuf, now, false));
+                }
                 self.carry(at, now, mbuf);
             }
         }
@@ -255,6 +288,7 @@ impl Rig {
                 let leaves = self.cards[at].time(ticks, now);
                 if at == 0 {
                     self.leaving.push((now, leaves));
+                    self.departed.push(Departure::of(&mbuf, leaves, true));
                 }
                 self.carry(at, leaves.max(now), mbuf);
             }
@@ -405,6 +439,62 @@ fn timed(eal: &Eal) -> Outcome {
     let (count, sum) = rig.round_trips();
     let mean = (sum - trips.1) / (count - trips.0);
     assert!(mean.abs_diff(10_000) < 1000, "{mean} ns");
+    rig.end();
+    Passed
+}
+
+fn probed(eal: &Eal) -> Outcome {
+    let mut settings = Settings {
+        line_rate: Rate::from_gbps(10),
+        base_rtt: Duration::from_us(20),
+        cc: CcKind::Fixed,
+        sched: SchedKind::DcSim,
+        tx_flows_max: 4,
+        rx_flows_max: 4,
+        msgs_max: 16,
+        ..Settings::default()
+    };
+    settings.cc_params.fixed.bdps = 64.0;
+    // Frames are those of IPv6.
+    settings.frame_overhead = header_overhead(IpVersion::V6);
+    settings.loss.reorder_window_quarters = None;
+    let config = Config::new(settings).unwrap();
+    let sched = DcSim::new(&config.sched_setup(HostId(0), Rng::new(0)));
+    // A poll is late by more than three packets take.
+    let gap = 12 * US;
+    let mut rig = Rig::of(eal, cards(u64::MAX), (true, true), &config);
+    (0..20_000).for_each(|_| rig.step(gap));
+    rig.departed.clear();
+    (0..5000).for_each(|_| rig.step(gap));
+    let mut departed = std::mem::take(&mut rig.departed);
+    departed.sort_by_key(|left| left.at);
+    // A clock that ticks each 6.4 ns gives two instants to a tick each.
+    let (rtt_max, ticks, byte) = (sched.rtt_max().as_ps(), 13_000, 800);
+    // Of each port the last SIM.
+    let mut sims = BTreeMap::new();
+    let (mut data, mut behind, mut exact) = (0_u64, 0_u64, 0_u64);
+    let (mut free_at, mut most) = (0, 0);
+    for left in departed {
+        if left.class == TrafficClass::Probe && left.timed {
+            sims.insert(left.port, left.at);
+        }
+        if left.class == TrafficClass::Data {
+            data += 1;
+            let sim: Option<u64> = sims.remove(&left.port);
+            if let Some(due) = sim.filter(|_| left.timed).map(|at| at + rtt_max) {
+                behind += 1;
+                exact += u64::from(left.at.abs_diff(due) <= ticks);
+                // When it is due, or when the line has sent the packet before it.
+                let start = due.max(free_at);
+                most = most.max(start - due);
+                assert!(left.at.abs_diff(start) <= ticks, "{left:?}: due at {due}, {free_at}");
+            }
+        }
+        free_at = left.at + u64::from(left.len) * byte;
+    }
+    assert!(most < sched.slot().as_ps(), "{most} ps on a line that is never behind");
+    assert!(data > 10_000 && behind * 100 > data * 98, "{behind} of {data} at their time");
+    assert!(exact * 3 > behind, "{exact} of {behind} exactly RTT_max behind");
     rig.end();
     Passed
 }

@@ -63,6 +63,13 @@ pub(super) const VACANT: Account = Account {
     unasked: 0,
 };
 
+/// SIMs for so many segments, where each stands for `per_sim`.
+#[inline]
+const fn sims_for(segments: u32, per_sim: u32) -> u32 {
+    // One each is what the paper has, and a division would be a good part of a SIM's cost.
+    if per_sim == 1 { segments } else { segments.div_ceil(per_sim) }
+}
+
 impl Account {
     /// Segments that no SIM-ACK has released: n_DATA.
     #[inline]
@@ -74,21 +81,21 @@ impl Account {
     //= dcsim#eq3: n_SIM <= n_DATA.
     #[inline]
     pub(super) fn lacking(&self, per_sim: u32) -> u32 {
-        let most = if self.sendable { self.data().div_ceil(per_sim) } else { 0 };
+        let most = if self.sendable { sims_for(self.data(), per_sim) } else { 0 };
         most.min(self.limit).saturating_sub(self.sims)
     }
 
     /// SIMs that a flow near its end lacks to two for each of its last segments.
     pub(super) fn lacking_at_tail(&self, per_sim: u32) -> u32 {
         let near = self.sendable && self.limit == UNLIMITED && self.data() <= TAIL;
-        let most = if near { 2 * self.data().div_ceil(per_sim) } else { 0 };
+        let most = if near { 2 * sims_for(self.data(), per_sim) } else { 0 };
         most.saturating_sub(self.sims)
     }
 
     /// Whether a flow has more SIMs than its segments may have.
     pub(super) fn has_needless(&self, per_sim: u32, tail: bool) -> bool {
         let twice = tail && self.data() <= TAIL;
-        self.sims > self.data().div_ceil(per_sim) * if twice { 2 } else { 1 }
+        self.sims > sims_for(self.data(), per_sim) * if twice { 2 } else { 1 }
     }
 
     /// Takes in that the peer answers, or that nothing waits for its answers.

@@ -4,7 +4,8 @@
 //! packet when the line is free for it, so a SIM leaves at the time that the line allows in every
 //! world, and no packet of a lower class is queued before it in a device. A packet starts when the
 //! line is free and the packet is there, never at the time of the call, so a host that is polled
-//! late hands over all packets that became due meanwhile, at no loss of rate.
+//! late hands over all packets that became due meanwhile, at no loss of rate. Where the device
+//! sends packets at a given time, those that start soon are handed over ahead, with that time.
 
 use crate::time::{Duration, Instant, Rate};
 use crate::token_bucket::TokenBucket;
@@ -42,10 +43,18 @@ impl Line {
         self.rate.time_for(Bytes(len.into()))
     }
 
-    /// Plans a packet of `len` bytes that has waited since `since`.
+    /// The instant at which a packet starts that has waited since `since`, if none goes before it.
     #[inline]
-    pub(super) fn occupy(&mut self, len: u16, since: Instant) {
-        self.free_at = self.free_at.max(since) + self.time_of(len);
+    pub(super) fn start(&self, since: Instant) -> Instant {
+        self.free_at.max(since)
+    }
+
+    /// Plans a packet of `len` bytes that has waited since `since`; returns when it starts.
+    #[inline]
+    pub(super) fn occupy(&mut self, len: u16, since: Instant) -> Instant {
+        let start = self.start(since);
+        self.free_at = start + self.time_of(len);
+        start
     }
 
     /// The instant at which a SIM may leave that has waited since `since`.

@@ -60,6 +60,8 @@ pub(super) struct Records {
     ripe: usize,
     delay: Duration,
     timeout: Duration,
+    /// How long before its DATA may leave a record counts as ripe.
+    pub(super) ahead: Duration,
 }
 
 /// A SIM-ACK is late if its number is at most this far behind the oldest SIM; with any other number
@@ -69,7 +71,14 @@ const LATE_MAX: u32 = 1 << 20;
 impl Records {
     /// Records without SIMs, with room for `most`; `delay` is no longer than `timeout`.
     pub(super) fn new(delay: Duration, timeout: Duration, most: usize) -> Self {
-        Self { fifo: VecDeque::with_capacity(most), first: 0, ripe: 0, delay, timeout }
+        let ahead = Duration::ZERO;
+        Self { fifo: VecDeque::with_capacity(most), first: 0, ripe: 0, delay, timeout, ahead }
+    }
+
+    /// The instant from which on the DATAs of `record` may leave.
+    #[inline]
+    pub(super) fn due(&self, record: &Record) -> Instant {
+        record.sent_at + self.delay
     }
 
     /// How many there are.
@@ -124,11 +133,12 @@ impl Records {
         Ok((record, ripe))
     }
 
-    /// The next record whose DATAs may leave by `now`, and the instant from which on they may.
+    /// The next record whose DATAs may leave by `now`, or soon after it where they are handed over
+    /// ahead, and the instant from which on they may.
     pub(super) fn next_ripe(&mut self, now: Instant) -> Option<(Record, Instant)> {
         let record = *self.fifo.get(self.ripe)?;
-        let due = record.sent_at + self.delay;
-        if due > now {
+        let due = self.due(&record);
+        if due > now + self.ahead {
             return None;
         }
         self.ripe += 1;
@@ -152,12 +162,16 @@ impl Records {
         self.fifo.iter().skip(self.ripe).filter(|record| record.bound > 0)
     }
 
-    /// The next instant at which a record becomes ripe or its time is over.
+    /// The next instant at which a record becomes ripe or its time is over; the far future without
+    /// records.
     #[inline]
-    pub(super) fn poll_at(&self) -> Option<Instant> {
-        let over = self.fifo.front()?.sent_at + self.timeout;
-        let ripe = self.fifo.get(self.ripe).map(|record| record.sent_at + self.delay);
-        Some(ripe.map_or(over, |ripe| ripe.min(over)))
+    pub(super) fn poll_at(&self) -> Instant {
+        let Some(first) = self.fifo.front() else { return Instant::FAR_FUTURE };
+        let over = first.sent_at + self.timeout;
+        match self.fifo.get(self.ripe) {
+            Some(record) => self.due(record).before(self.ahead).min(over),
+            None => over,
+        }
     }
 
     /// The SIMs without a SIM-ACK, for tests.
@@ -240,7 +254,8 @@ mod tests {
             }
             timers.sort_unstable();
             let mut done = Vec::new();
-            while let Some(due) = records.poll_at() {
+            while records.len() > 0 {
+                let due = records.poll_at();
                 let now = due + Duration::from_ps(late);
                 while let Some((record, due)) = records.next_ripe(now) {
                     done.push((due, 0, record.nonce));

@@ -365,7 +365,7 @@ impl Sender {
             figures.sims.wasted += 1;
             self.free_good(flow, ev);
         } else if ripe {
-            self.release(&record, now);
+            self.release(&record, now.max(self.records.due(&record)));
         }
         // The SIM-ACK may have found fewer segments than its SIM stands for: the flow may need
         // others.
@@ -381,13 +381,18 @@ impl Sender {
         }
     }
 
+    /// Releases the DATAs that are due by `now`, or soon after it where they are handed over ahead.
+    pub(super) fn release_ripe(&mut self, now: Instant) {
+        while let Some((record, due)) = self.records.next_ripe(now) {
+            self.release(&record, due);
+        }
+    }
+
     /// Releases the DATAs and gives up the SIMs that are due by `now`.
     pub(super) fn handle_timeout(&mut self, now: Instant, line: &mut Line, figures: &mut Figures) {
         self.wake(now);
         loop {
-            while let Some((record, due)) = self.records.next_ripe(now) {
-                self.release(&record, due);
-            }
+            self.release_ripe(now);
             let Some(record) = self.records.next_over(now) else { return };
             if record.state == State::Open {
                 figures.sims.timed_out += 1;
@@ -543,11 +548,16 @@ impl Sender {
         account.is_some_and(|account| account.id == flow && account.waiting > 0 && account.sendable)
     }
 
+    /// DATAs are released so long before they may leave.
+    pub(super) fn send_ahead(&mut self, ahead: Duration) {
+        self.records.ahead = ahead;
+    }
+
     /// The next instant at which a DATA may leave, a SIM is given up or a flow has rested.
     #[inline]
-    pub(super) fn poll_at(&self) -> Option<Instant> {
-        let wakes = self.resting.peek().map(|Reverse((at, _))| *at);
-        [self.records.poll_at(), wakes].into_iter().flatten().min()
+    pub(super) fn poll_at(&self) -> Instant {
+        let at = self.records.poll_at();
+        self.resting.peek().map_or(at, |Reverse((wakes, _))| at.min(*wakes))
     }
 
     /// Checks the invariants that hold between any two calls.
@@ -585,16 +595,5 @@ impl Sender {
     #[cfg(test)]
     pub(super) fn ports_in_use(&self) -> u16 {
         self.ports.in_use()
-    }
-}
-
-impl Line {
-    /// When the sender's next packet may leave, if one waits.
-    pub(super) fn next_of(&self, sender: &Sender) -> Option<Instant> {
-        if sender.data_since().is_some() {
-            Some(self.free_at())
-        } else {
-            sender.sim_since().map(|since| self.sim_at(since))
-        }
     }
 }

@@ -2,7 +2,7 @@
 //! the scheduler are taken in.
 
 use super::counts::Odd;
-use super::{Zeropod, earlier};
+use super::{ACROSS, Zeropod, earlier};
 use crate::sched::{Answers, Arrival, Protocol, Receiving, Reported};
 use crate::segment::{Burst, PayloadRef, TxSegment};
 use crate::time::{Duration, Instant};
@@ -47,6 +47,14 @@ impl Receiving for Zeropod {
 
     fn answers(&self) -> Answers {
         Answers::Reported
+    }
+
+    /// A cell is lost when no receipt has come in the time that a demand takes: a receipt takes
+    /// less.
+    fn rto_min(&self) -> Duration {
+        let timeout =
+            self.timing.epoch * (2 * self.timing.request_to_data() + self.timing.to_receipt);
+        if self.params.pods > 1 { timeout.max(ACROSS) } else { timeout }
     }
 }
 

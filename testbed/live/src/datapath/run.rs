@@ -465,7 +465,8 @@ pub(super) fn unhindered() -> Settings {
 }
 
 /// The parts of a transport over a line that is faster than any core, and so never limits, and
-/// round trips in which no more waits than messages are under way.
+/// round trips in which no more waits than messages are under way, but which are longer than what
+/// two ends on one core take to answer each other: a probe that is answered late is sent again.
 fn paced_by_itself(transport: &str) -> Settings {
     let mut draft = Draft::default();
     // An unknown name leaves the parts of SMaRTT: commands look it up first.
@@ -474,7 +475,7 @@ fn paced_by_itself(transport: &str) -> Settings {
     Settings {
         loss: LossSettings { rto_min: loss.rto_min, ..draft.settings.loss },
         line_rate: Rate::from_gbps(3200),
-        base_rtt: Duration::from_us(20),
+        base_rtt: Duration::from_us(100),
         msgs_max,
         tx_flows_max,
         rx_flows_max,

@@ -175,6 +175,7 @@ registry! {
         "theta-powertcp" => theta_powertcp::ThetaPowerTcp,
         "timely" => timely::Timely,
         "mlcc" => mlcc::Mlcc,
+        "pfabric" => pfabric::Pfabric,
         "fixed" => fixed::Fixed,
     }
     unlisted {

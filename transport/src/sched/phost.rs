@@ -1,8 +1,9 @@
 //! pHost: receivers send tokens at the rate of their link, to the flow with the least left.
 //!
 //! Source: \[phost\] sec. 3; the constants are those with which the public dcPIM simulator runs it.
-//! What a token is worth is said in `tokens.rs`. A flow sends its first window without tokens.
-//! Senders and receivers both prefer the flow with the least left. It decides no path and infers no
+//! What a token is worth is said in `tokens.rs`. A flow sends its first window without tokens; in
+//! that simulator only a flow within a window does (`first`). Senders and receivers both prefer the
+//! flow with the least left. It decides no path and infers no
 //! loss.
 // DEVIATION(phost#3): the paper has no priorities. A sender uses the tokens of its more urgent
 // flows first; tokens do not depend on priorities, since receivers do not learn of them.
@@ -14,7 +15,7 @@ use alloc::vec::Vec;
 use super::least::Least;
 use super::tokens::{First, Issuer, Spender, Terms, spends_tokens};
 use super::{Answers, Arrival, Protocol, Receiving, SchedSetup, Scheduling};
-use crate::params::params;
+use crate::params::{params, words};
 use crate::path::NetworkFacts;
 use crate::registry::Registered;
 use crate::segment::{Burst, TxSegment};
@@ -22,6 +23,17 @@ use crate::time::{Duration, Instant};
 use crate::timer::{TimerHandle, Wheel};
 use crate::units::{FlowId, HostId};
 use crate::wire::{Body, Header, data};
+
+words! {
+    /// Which flows send without tokens.
+    pub enum Unasked: "short or all" {
+        /// Flows within a window; longer ones send nothing without a token.
+        Short = "short",
+        /// All flows, their first window.
+        //= phost#3
+        All = "all",
+    }
+}
 
 params! {
     /// Settings of [`Phost`].
@@ -31,6 +43,9 @@ params! {
         rtt: Option<Duration> = None;
         /// Tokens that may be outstanding for a flow, and what it sends without any, in BDPs.
         window: f32 = 1.0, in 0.01..=16.0;
+        /// Which flows send without tokens: the first window of all, as in the paper, or flows
+        /// within a window alone, as in the public dcPIM simulator.
+        first: Unasked = Unasked::All;
         /// Silence after which tokens are taken for dead, in the time that a BDP takes to send.
         timeout: f32 = 1.1, in 1.0..=64.0;
         /// How long a token lives at the sender, in the time that a full segment takes to send.
@@ -69,12 +84,19 @@ impl Phost {
         let params = &setup.params.phost;
         let terms = Terms::new(setup, params.rtt, params.life);
         let window = terms.window(params.window);
+        let first = match params.first {
+            Unasked::Short => {
+                let rtt = params.rtt.unwrap_or(setup.base_rtt);
+                First::Short(Terms::within(setup, rtt, params.window))
+            }
+            Unasked::All => First::AtMost(window),
+        };
         let flows = setup.rx_flows_max as usize;
         Self {
             terms,
             window,
             ack_every: params.ack_every,
-            spender: Spender::new(setup, First::AtMost(window), terms.life),
+            spender: Spender::new(setup, first, terms.life),
             issuer: Issuer::new(setup, terms.time(terms.bdp, params.timeout)),
             wanting: Least::new(flows),
             silences: Box::new(Wheel::new(TIMER_TICK, flows)),
@@ -215,7 +237,8 @@ mod tests {
     use super::*;
     use crate::config::{Config, Settings};
     use crate::rng::Rng;
-    use crate::units::{Credit, EntropyValue};
+    use crate::sched::{Backlog, Label, Sending};
+    use crate::units::{Bytes, Credit, EntropyValue};
     use crate::wire::Allowance;
 
     /// A REQUEST of a flow that has had no token and needs one.
@@ -224,6 +247,28 @@ mod tests {
         let upto = Credit::new(spent | 2).unwrap();
         let body = Body::Request(Allowance { src_flow: flow, upto });
         Header::new(EntropyValue(1), flow, body)
+    }
+
+    #[test]
+    fn a_flow_beyond_a_window_begins_without_tokens_only_where_all_do() {
+        for (first, of_long) in [(Unasked::Short, false), (Unasked::All, true)] {
+            let mut settings = Settings::default();
+            settings.sched_params.phost.first = first;
+            let config = Config::new(settings).unwrap();
+            let begins = |segments: u32| {
+                let mut phost = Phost::new(&config.sched_setup(HostId(0), Rng::new(1)));
+                let (flow, now) = (FlowId::new(0, 1), Instant::ZERO);
+                phost.on_open(flow, HostId(1), &config.default_path(), Label::NONE);
+                let sendable = Bytes(u64::from(segments) * config.mtu().0);
+                let segments = segments.into();
+                let backlog =
+                    Backlog { sendable, waiting: sendable, segments, ..Backlog::default() };
+                phost.on_backlog(flow, &backlog, now);
+                phost.next_turn(now, now).is_some()
+            };
+            let window = Phost::new(&config.sched_setup(HostId(0), Rng::new(1))).window;
+            assert_eq!((begins(window - 1), begins(window + 1)), (true, of_long), "{first:?}");
+        }
     }
 
     #[test]

@@ -457,7 +457,7 @@ pub const TRANSPORTS: &[Transport] = &[
     Transport {
         name: "pfabric",
         about: "pFabric: a BDP at line rate, the least left first at hosts and switches, sprayed",
-        cc: CcKind::Fixed,
+        cc: CcKind::Pfabric,
         lb: LbKind::Spray,
         sched: SchedKind::Pfabric,
         trim: false,

@@ -40,13 +40,12 @@ pub(super) const TOKENS: Settings = &[
     ("loss.tail_probe", "off"),
 ];
 
-/// pFabric's hosts and switches: a window of a BDP that never changes, and a timer that is as short
-/// after many timeouts as after one. A flow with much left waits until others have ended, so its
+/// pFabric's hosts and switches: a BDP at once, and a timer that is as short after many timeouts as
+/// after one. A flow with much left waits until others have ended, so its
 /// silence says little.
 //= pfabric#4
 pub(super) const PFABRIC: Settings = &[
     ("switch.qdisc", "pfabric"),
-    ("cc.fixed.bdps", "1"),
     ("loss.reorder_window", "off"),
     ("loss.tail_probe", "off"),
     ("loss.backoff_max", "0"),

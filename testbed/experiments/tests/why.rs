@@ -66,6 +66,9 @@ fn explain(plan: &Plan) -> Outcome {
         assert_eq!(queues, why.part(TimePart::Queue));
         let repairs: u64 = why.retransmissions.iter().map(|repair| repair.ps).sum();
         assert_eq!(repairs, why.part(TimePart::Retransmission));
+        // A link sends one packet at a time.
+        let link = why.bottleneck.as_ref();
+        assert!(link.is_none_or(|link| link.busy_ps <= why.fct_ps.unwrap_or(0)), "{why:?}");
     }
     outcome
 }
@@ -95,15 +98,38 @@ fn parts_add_up_to_the_picosecond_with_every_transport() {
         &[("fault", "loss:0.01@all")],
         &[("fault", "duplicate:0.05@all"), ("fault", "reorder:0.05@all,delay_us=20")],
     ];
-    for transport in ["smartt", "swift", "dctcp", "eqds", "phost", "dcpim", "pfabric", "roce"] {
+    let one_site = ["smartt", "swift", "dctcp", "eqds", "phost", "dcpim", "pfabric", "roce"];
+    // Switches write telemetry for these.
+    let informed = ["hpcc", "powertcp"];
+    let one_site = one_site.into_iter().chain(informed).map(|name| ("paper-testbed", name));
+    for (network, transport) in one_site.chain([("two-dc-leaf:20us,100,1,8", "mlcc")]) {
         for set in faults {
             let flows = [ring(16, 5, 100_000), incast_of_16()].concat();
-            let outcome = explain(&plan("paper-testbed", transport, set, &flows));
+            let outcome = explain(&plan(network, transport, set, &flows));
             let total: u64 = outcome.why.iter().filter_map(|why| why.fct_ps).sum();
             let other: u64 = outcome.why.iter().map(|why| why.part(TimePart::Other)).sum();
             assert!(other * 20 <= total, "{transport} {set:?}: {other} of {total} unexplained");
         }
     }
+}
+
+#[test]
+fn a_link_is_busy_while_it_sends_and_not_while_a_fault_holds_packets_back() {
+    let set = [("fault", "reorder:0.5@all,delay_us=20")];
+    let outcome = explain(&plan("paper-testbed", "smartt", &set, &incast_of_16()));
+    // Some link is named, and `explain` has looked at how busy it was.
+    assert!(outcome.why.iter().any(|why| why.bottleneck.is_some()));
+}
+
+#[test]
+fn a_packet_with_a_copy_that_arrives_is_not_lost() {
+    let set = [("fault", "duplicate:1@host:0"), ("fault", "loss:0.3@tor:0:up")];
+    let plan = plan("paper-testbed", "dctcp", &set, &[(0, 9, 4 << 20)]);
+    let outcome = explain(&plan.with(|draft| draft.set_trim(false, Origin::Flag("trim"))).unwrap());
+    let packets = &outcome.why[0].packets;
+    let lost: u64 = packets.lost.values().sum();
+    // Both copies of 9 % of them; one or both of half of them.
+    assert!(lost > 0 && lost * 100 < 15 * packets.sent, "{packets:?}");
 }
 
 fn incast_of_16() -> Vec<Flow> {

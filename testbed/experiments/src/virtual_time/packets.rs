@@ -58,8 +58,7 @@ impl PacketSlab {
         let hdr = &segment.hdr;
         let (flags, len, trimmed) = if let Body::Data(data) = &hdr.body {
             let flags = Flags::of(segment.class()).with(Flags::ECT.with(Flags::TRIMMABLE));
-            // Switches write into data alone: echoes and notes have hops of their own.
-            let flags = if hdr.ext.has_int() { flags.with(Flags::INT) } else { flags };
+            let flags = if takes_telemetry(hdr) { flags.with(Flags::INT) } else { flags };
             let len = sizes.of_data(data, hdr.ext, segment.payload.len);
             (flags, len, sizes.trimmed(hdr))
         } else {
@@ -159,6 +158,12 @@ impl PacketSlab {
     }
 }
 
+/// Whether ports write telemetry into a packet. They do so into data alone: echoes and notes have
+/// hops of their own.
+const fn takes_telemetry(hdr: &Header) -> bool {
+    matches!(hdr.body, Body::Data(_)) && hdr.ext.has_int()
+}
+
 /// The packets under way as programs of switches see them.
 pub(super) struct SlabFrames<'a> {
     packets: &'a mut PacketSlab,
@@ -221,7 +226,8 @@ impl Frames for SlabFrames<'_> {
 
     fn stamp(&mut self, packet: &mut Packet, hop: &Hop) -> bool {
         let frame = *self.packets.of(packet.handle);
-        if !frame.hdr.ext.has_int() && self.packets.journal.is_some() {
+        // Flagged for the journal alone: without one, no port would ask for it to be stamped.
+        if self.packets.journal.is_some() && !takes_telemetry(&frame.hdr) {
             return true;
         }
         if self.packets.packets.is_shared(packet.handle) {

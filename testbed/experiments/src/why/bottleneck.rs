@@ -134,7 +134,8 @@ impl Busy {
             while let Some(passed) = hop {
                 if let Some(sent) = by_port.get_mut(&passed.port) {
                     let on_line = passed.arrival.since(passed.start);
-                    let on_line = on_line.saturating_sub(links.delay(passed.port));
+                    let on_link = links.delay(passed.port) + passed.held;
+                    let on_line = on_line.saturating_sub(on_link);
                     sent.push((passed.start, passed.start + on_line, record.flow));
                 }
                 hop = journal.hops.get(passed.before as usize);

@@ -9,7 +9,7 @@ use fabric::PacketStep;
 use transport::stats::DropReason;
 use transport::wire::class::TrafficClass;
 use transport::wire::{Body, Data, Header};
-use transport::{Bytes, HostId, Instant, Rate, Standing, Wait};
+use transport::{Bytes, Duration, HostId, Instant, Rate, Standing, Wait};
 
 /// No record, no hop.
 pub(super) const NONE: u32 = u32::MAX;
@@ -51,6 +51,13 @@ pub(super) struct Record {
     pub(super) silent: bool,
 }
 
+impl Record {
+    /// Whether the packet, or a copy of it, has arrived.
+    fn has_arrived(&self) -> bool {
+        self.arrived < Instant::FAR_FUTURE
+    }
+}
+
 /// What lets a flow send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Opened {
@@ -84,6 +91,8 @@ pub(super) struct Hop {
     /// When its transmission started, and when it was at the far end.
     pub(super) start: Instant,
     pub(super) arrival: Instant,
+    /// For how long of that a fault held it back on the link, which sent other packets meanwhile.
+    pub(super) held: Duration,
 }
 
 /// What a flow does at present.
@@ -332,10 +341,14 @@ impl Journal {
         log.last = number;
         log.last_from.insert(from.0, number);
         let Some(record) = self.records.get_mut(number as usize) else { return };
+        let is_first = !record.has_arrived();
         record.arrived = record.arrived.min(now);
-        if corrupt {
+        // Of several copies the one that arrives whole counts, else the first one that arrives.
+        if !corrupt && class != TrafficClass::Trimmed {
+            record.fate = Fate::Whole;
+        } else if is_first && corrupt {
             record.fate = Fate::Corrupt;
-        } else if class == TrafficClass::Trimmed && record.fate == Fate::Whole {
+        } else if is_first && !matches!(record.fate, Fate::Trimmed(_)) {
             let last = self.hops.get(record.hops as usize);
             record.fate = Fate::Trimmed(last.map_or(NONE, |hop| hop.port));
         }
@@ -402,7 +415,8 @@ impl Journal {
                 if packet.flags.has(fabric::Flags::CE) && record.marked == NONE {
                     record.marked = port;
                 }
-                if packet.class() == TrafficClass::Trimmed && record.fate == Fate::Whole {
+                let is_trimmed = packet.class() == TrafficClass::Trimmed && !record.has_arrived();
+                if is_trimmed && matches!(record.fate, Fate::Whole | Fate::Lost(..)) {
                     record.fate = Fate::Trimmed(port);
                 }
                 if let Some(host) = self.hosts.get_mut(port as usize) {
@@ -410,15 +424,22 @@ impl Journal {
                         start + self.rates[port as usize].time_for(Bytes(packet.wire_bytes()));
                     host.line.push(OnLine { start, end, flow: record.flow });
                 }
-                self.hops.push(Hop { before: record.hops, port, start, arrival });
+                let held = Duration::ZERO;
+                self.hops.push(Hop { before: record.hops, port, start, arrival, held });
                 record.hops = index(self.hops.len() - 1);
             }
             PacketStep::Held(extra) => {
                 if let Some(hop) = self.hops.get_mut(record.hops as usize) {
                     hop.arrival += extra;
+                    hop.held += extra;
                 }
             }
-            PacketStep::Lost { port, reason } => record.fate = Fate::Lost(port, reason),
+            // A copy of a packet that has arrived takes nothing away from it.
+            PacketStep::Lost { port, reason } => {
+                if !record.has_arrived() {
+                    record.fate = Fate::Lost(port, reason);
+                }
+            }
         }
     }
 
@@ -462,4 +483,70 @@ fn at_psn(list: &mut Vec<u32>, number: u32) -> &mut u32 {
 
 fn index(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(NONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use transport::{EntropyValue, FlowId};
+
+    use super::*;
+
+    /// What becomes of one of the two copies of a packet.
+    #[derive(Clone, Copy, Debug)]
+    enum End {
+        Lost,
+        Trimmed,
+        Corrupt,
+        Whole,
+    }
+
+    const PORT: u32 = 5;
+    const LOST: Fate = Fate::Lost(PORT, DropReason::RandomLoss);
+
+    /// The fate of a packet whose copies end like this, one after the other.
+    fn fate_of(copies: &[End]) -> Fate {
+        let (src, dst) = (HostId(0), HostId(1));
+        let mut journal = Journal::new(2, 1, vec![Rate::from_gbps(100); 8]);
+        let hdr = Header::new(EntropyValue(7), FlowId::UNKNOWN, Body::Data(Data::VACANT));
+        let sent = Sent { handle: 3, hdr: &hdr, from: src, to: dst, chosen: false };
+        journal.on_sent(&sent, Instant::ZERO);
+        let flags = fabric::Flags::of(TrafficClass::Data);
+        let whole = fabric::Packet { handle: 3, dst, hash: 0, len: 1000, trim_len: 64, flags };
+        for (at, copy) in (1..).zip(copies) {
+            let at = Instant::from_ps(at);
+            let is_trimmed = matches!(copy, End::Trimmed);
+            let packet = if is_trimmed { whole.trimmed() } else { whole };
+            journal.on_step(&packet, PacketStep::Left { port: PORT, start: at, arrival: at });
+            if matches!(copy, End::Lost) {
+                let reason = DropReason::RandomLoss;
+                journal.on_step(&packet, PacketStep::Lost { port: PORT, reason });
+            } else {
+                let corrupt = matches!(copy, End::Corrupt);
+                journal.on_arrived((3, &hdr), (src, dst), packet.class(), corrupt, at);
+            }
+        }
+        journal.records[0].fate
+    }
+
+    #[test]
+    fn a_packet_is_lost_when_no_copy_of_it_arrives() {
+        use End::{Corrupt, Lost, Trimmed, Whole};
+        for (copies, fate) in [
+            (&[Lost][..], LOST),
+            (&[Lost, Lost], LOST),
+            (&[Lost, Whole], Fate::Whole),
+            (&[Whole, Lost], Fate::Whole),
+            (&[Whole, Trimmed], Fate::Whole),
+            (&[Whole, Corrupt], Fate::Whole),
+            (&[Corrupt, Whole], Fate::Whole),
+            (&[Trimmed], Fate::Trimmed(PORT)),
+            (&[Trimmed, Lost], Fate::Trimmed(PORT)),
+            (&[Lost, Trimmed], Fate::Trimmed(PORT)),
+            (&[Trimmed, Whole], Fate::Whole),
+            (&[Corrupt, Lost], Fate::Corrupt),
+            (&[Lost, Corrupt], Fate::Corrupt),
+        ] {
+            assert_eq!(fate_of(copies), fate, "{copies:?}");
+        }
+    }
 }

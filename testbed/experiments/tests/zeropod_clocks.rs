@@ -5,6 +5,7 @@
 use experiments::measure::Outcome;
 use experiments::plan::{Draft, Origin, Plan};
 use experiments::progress::{Progress, Watch};
+use experiments::topology::{FatTreeSpec, topo_file};
 use experiments::workload::matrix::Start;
 use experiments::workload::{FlowSpec, Matrix};
 use experiments::{topology, virtual_time};
@@ -23,12 +24,15 @@ const OFF: [(&str, &str); 2] =
 
 /// Runs 300 flows of random hosts and sizes up to 60 KB, which arrive over 200 us.
 fn run(topology: &str, set: &[(&str, &str)], seed: u64) -> Outcome {
+    run_on(&topology::by_name(topology).unwrap(), set, seed)
+}
+
+fn run_on(tree: &FatTreeSpec, set: &[(&str, &str)], seed: u64) -> Outcome {
     let mut draft = Draft::default();
     draft.set_transport("zeropod", Origin::Set).unwrap();
     for (key, value) in OFF.iter().chain(set) {
         draft.set(key, value, Origin::Set).unwrap();
     }
-    let tree = topology::by_name(topology).unwrap();
     let mut matrix = Matrix { nodes: tree.nodes, ..Matrix::default() };
     let (mut rng, hosts) = (Rng::new(seed), u64::from(tree.nodes));
     let host = |number: u64| HostId(u32::try_from(number).unwrap());
@@ -40,7 +44,7 @@ fn run(topology: &str, set: &[(&str, &str)], seed: u64) -> Outcome {
         let spec = FlowSpec::new(host(src), host(dst), size);
         matrix.push_flow(FlowSpec { start, ..spec }).unwrap();
     }
-    let plan = Plan::new(&draft, matrix, &tree).unwrap();
+    let plan = Plan::new(&draft, matrix, tree).unwrap();
     let outcome = virtual_time::run(&plan, &mut Patient).unwrap();
     let flows = &outcome.summary.flows;
     assert_eq!(flows.finished, 300, "{set:?}: {flows:?}");
@@ -82,4 +86,28 @@ fn jitter_up_to_the_guard_costs_nothing_and_two_guards_of_it_end_with_every_byte
         }
         assert_eq!(met == 0, is_clean, "{jitter} with a guard of {guard}: {met} are lost");
     }
+}
+
+#[test]
+fn clocks_settle_with_epochs_of_one_or_two_cells_and_short_links() {
+    let tier = |radix: &str| format!("{radix}\nDownlink_speed_Gbps 100\nDownlink_Latency_ns 100\n");
+    let (tor, agg) = (tier("Tier 0\nRadix_Up 2\nRadix_Down 2"), tier("Tier 1\nRadix_Down 4"));
+    let text = format!("Nodes 8\nTiers 2\nPodsize 8\nSchedulers 1\n{tor}{agg}");
+    let tree = topo_file::read(text.as_bytes(), "short.topo").unwrap();
+    for cells in ["1", "2", "3"] {
+        let outcome = run_on(&tree, &[("sched.zeropod.cells", cells)], 1);
+        let pods = outcome.summary.scheduler.as_ref().unwrap();
+        assert!((1..=40).contains(&pods.clock_epochs), "{cells}: {}", pods.clock_epochs);
+        assert!(outcome.summary.audit.ok && pods.clock_error_ns < 1.0, "{cells}: {pods:?}");
+        assert_eq!((pods.collisions, outcome.stats.retransmitted), (0, 0), "{cells}");
+    }
+}
+
+#[test]
+fn hosts_keep_the_time_where_some_of_what_their_scheduler_sends_and_gets_is_lost() {
+    let outcome = run("zeropod:8", &[("fault", "loss:0.01@scheduler:0")], 1);
+    let pods = outcome.summary.scheduler.as_ref().unwrap();
+    assert!(!outcome.summary.drops.is_empty());
+    assert!(outcome.summary.audit.ok && pods.clock_error_ns < 1.0, "{pods:?}");
+    assert_eq!(pods.collisions, 0);
 }

@@ -141,7 +141,7 @@ impl Plan {
         };
         mlcc::check(&draft, &config, &matrix, (&tree, cc_at))?;
         telemetry::check(&draft, &config, &matrix, (topology, cc_at))?;
-        zeropod::check(&draft, &config, &fabric, topology)?;
+        zeropod::check(&draft, &config, &fabric, &tree)?;
         checks::check_routing(&draft)?;
         checks::check_cores(&draft, &matrix, topology)?;
         let (seed, limit) = (draft.seed, draft.limit);

@@ -1,7 +1,9 @@
 //! Whether the parts of a run fit Zeropod's hosts: a pod with a scheduler, links and cells that are
 //! all alike, switches without buffers that take the routes of cells, slots for all hosts.
 
-use fabric::{ProgramKind, QdiscKind, QdiscSettings};
+use std::collections::BTreeSet;
+
+use fabric::{PortId, ProgramKind, QdiscKind, QdiscSettings};
 use transport::cc::CcKind;
 use transport::path::PodFacts;
 use transport::sched::SchedKind;
@@ -11,8 +13,8 @@ use transport::{Config, Duration, HostId, Rng};
 
 use super::{ClockSettings, Draft, RunError};
 use crate::input::InputError;
-use crate::scenario::FaultSpec;
-use crate::topology::{FabricParams, FatTreeSpec, LinkSelector};
+use crate::scenario::fault::{FaultKind, FaultSpec};
+use crate::topology::{FabricParams, FatTree, FatTreeSpec, LinkSelector};
 
 /// Epochs that a receipt may take: a host keeps for longer what its cells were.
 const RECEIPT_MAX: u64 = 48;
@@ -69,8 +71,9 @@ pub(super) fn check(
     draft: &Draft,
     config: &Config,
     fabric: &FabricParams,
-    topology: &FatTreeSpec,
+    tree: &FatTree,
 ) -> Result<(), RunError> {
+    let topology = tree.spec();
     let placed = [ProgramKind::PodScheduler, ProgramKind::PodCore];
     if let Some(spec) = draft.programs.iter().find(|spec| placed.contains(&spec.program)) {
         let found = format!("`{}`", spec.program.name());
@@ -84,6 +87,7 @@ pub(super) fn check(
     check_pod(topology)?;
     check_parts(draft, config, fabric)?;
     check_clocks(draft, config)?;
+    check_cut_off(draft, tree)?;
     check_slots(config, topology)?;
     check_cores(config, topology)
 }
@@ -210,17 +214,49 @@ fn check_clocks(draft: &Draft, config: &Config) -> Result<(), RunError> {
         let help = "lower it, or raise sched.zeropod.cells";
         return Err(refused("sched.zeropod.clock_jitter", jitter.to_string(), expected, help));
     }
-    // Hosts learn the time from their scheduler alone: without one their clocks drift apart.
-    let fails = |fault: &FaultSpec| matches!(fault.links, LinkSelector::Scheduler { .. });
-    if draft.clocks != ClockSettings::EXACT
-        && let Some(fault) = draft.faults.iter().find(|fault| fails(fault))
-    {
-        let expected = "exact clocks, where a scheduler fails".to_owned();
-        let help =
-            "leave out sched.zeropod.clock_offset, clock_drift and clock_jitter, or the fault";
-        return Err(refused("fault", format!("`{}`", fault.kind.name()), expected, help));
-    }
     Ok(())
+}
+
+/// Hosts learn the time from the answers of their scheduler alone. The clock of a host that gets
+/// none drifts away, and what the host sends afterwards meets what others send.
+fn check_cut_off(draft: &Draft, tree: &FatTree) -> Result<(), RunError> {
+    if draft.clocks == ClockSettings::EXACT {
+        return Ok(());
+    }
+    // A link that the tree does not have is refused elsewhere.
+    let ports = |links: &LinkSelector| tree.select(links).unwrap_or_default();
+    let backups = [false, true].into_iter();
+    let schedulers = backups.flat_map(|backup| {
+        (0..tree.spec().pods()).map(move |pod| LinkSelector::Scheduler { pod, backup })
+    });
+    let ways: BTreeSet<PortId> =
+        schedulers.chain([LinkSelector::Hosts]).flat_map(|links| ports(&links)).collect();
+    let cuts_off = |fault: &&FaultSpec| {
+        passes_nothing(&fault.kind) && ports(&fault.links).iter().any(|port| ways.contains(port))
+    };
+    let Some(fault) = draft.faults.iter().find(cuts_off) else { return Ok(()) };
+    let expected = "exact clocks, where a fault cuts hosts off from their scheduler".to_owned();
+    let help = "leave out sched.zeropod.clock_offset, clock_drift and clock_jitter, or the fault";
+    Err(refused("fault", format!("`{fault}`"), expected, help))
+}
+
+/// Whether nothing passes the links of a fault while it lasts, or what they lead to is gone.
+fn passes_nothing(kind: &FaultKind) -> bool {
+    match kind {
+        FaultKind::Down
+        | FaultKind::Crash
+        | FaultKind::Kill
+        | FaultKind::Restart
+        | FaultKind::Partition => true,
+        FaultKind::Loss(p) | FaultKind::Corrupt(p) | FaultKind::BurstLoss { rate: p, .. } => {
+            *p >= 1.0
+        }
+        FaultKind::BlockLoss { block, losses } => {
+            let all = block.checked_sub(1).and_then(|last| losses.get(last as usize));
+            all.is_some_and(|p| *p >= 1.0)
+        }
+        FaultKind::Duplicate(_) | FaultKind::Reorder { .. } | FaultKind::Degrade(_) => false,
+    }
 }
 
 /// Every host has a slot, and answers come in time.
@@ -354,6 +390,39 @@ mod tests {
             for word in words {
                 assert!(said.contains(word), "{set:?}: no `{word}` in `{said}`");
             }
+        }
+    }
+
+    #[test]
+    fn faults_that_cut_hosts_off_are_refused_where_clocks_are_off_and_no_others() {
+        for (topology, fault, cuts_off) in [
+            ("zeropod:8", "down@host:3", true),
+            ("zeropod:8", "down@hosts,from_us=10,until_us=20", true),
+            ("zeropod:8", "down@all", true),
+            ("zeropod:8", "down@tor:0:down:1", true),
+            ("zeropod:8", "crash@tor:0", true),
+            ("zeropod:8", "loss:1@host:3", true),
+            ("zeropod:8", "burst-loss:1@hosts", true),
+            ("zeropod:8", "block-loss:0/1@hosts,block=2", true),
+            ("zeropod:8", "corrupt:1@host:3", true),
+            ("zeropod:8", "partition@scheduler:0,from_us=10", true),
+            ("zeropod:8", "kill@scheduler:0", true),
+            ("zeropod:8", "restart@scheduler:0,from_us=10", true),
+            ("zeropod:8", "down@scheduler:0", true),
+            ("zeropod-ha:8", "kill@backup:0", true),
+            ("zeropod:8", "loss:0.01@scheduler:0", false),
+            ("zeropod:8", "degrade:0.5@scheduler:0", false),
+            ("zeropod:8", "loss:0.01@hosts", false),
+            ("zeropod:8", "block-loss:1@hosts,block=2", false),
+            ("zeropod:8", "down@tor:0:up:1", false),
+            ("zeropod:8", "down@fabric", false),
+        ] {
+            assert_eq!(refusal(topology, &[("fault", fault)]), "", "{fault} with exact clocks");
+            let drift = ("sched.zeropod.clock_drift", "50");
+            let said = refusal(topology, &[("fault", fault), drift]);
+            let words = ["exact clocks", "cuts hosts off", fault, "clock_drift"];
+            let is_refused = words.iter().all(|word| said.contains(word));
+            assert_eq!((is_refused, said.is_empty()), (cuts_off, !cuts_off), "{fault}: {said}");
         }
     }
 

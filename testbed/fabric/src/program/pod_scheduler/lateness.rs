@@ -11,9 +11,12 @@ use transport::{Duration, Instant};
 
 use super::Pod;
 
-/// Requests of each host whose lateness is kept.
-const KEPT: usize = 4;
-const _: () = assert!(Stamp::BEHIND < KEPT as u64);
+/// Requests of each host whose lateness is kept. The request that takes the place of another comes
+/// behind the window that says how late that was, by at least two cells, however short epochs are:
+/// [`KEPT`] - [`Stamp::BEHIND`] epochs and `control_flight`, less `answers_at`, which has three
+/// cells beside propagation.
+const KEPT: usize = 8;
+const _: () = assert!(Stamp::BEHIND + 5 <= KEPT as u64);
 
 /// How late the last requests of each host came.
 #[derive(Clone, Debug)]

@@ -20,10 +20,13 @@ pub(crate) struct Manifest {
     pub(crate) schema: u32,
     /// Version of the program.
     pub(crate) version: &'static str,
-    /// The commit that it was built from; empty outside of a Git tree.
+    /// The commit that it was built from, with `-dirty` behind it where sources had changes that no
+    /// commit has; empty outside of a Git tree.
     pub(crate) commit: &'static str,
     /// Inputs by name, program and machine.
     pub(crate) provenance: Provenance,
+    /// The name of the run among those of its command line; null where it is the only one.
+    pub(crate) variant: Option<String>,
     /// The command line, the program's name first.
     pub(crate) arguments: Vec<String>,
     /// Root of all chance.
@@ -46,6 +49,9 @@ pub(crate) struct Recorded {
     /// The commit that it was built from.
     #[serde(default)]
     pub(crate) commit: Option<String>,
+    /// The name of the run among those of its command line; earlier versions recorded none.
+    #[serde(default)]
+    pub(crate) variant: Option<String>,
     /// The command line.
     pub(crate) arguments: Vec<String>,
     /// Every setting.

@@ -7,6 +7,7 @@ use std::io::Write;
 use std::time::Duration as RealDuration;
 
 use experiments::measure::Sample;
+use experiments::plan::Plan;
 use experiments::progress::{Progress, Watch};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -30,6 +31,13 @@ pub(crate) struct Total {
     pub(crate) flows: u64,
     /// Bytes of all flows, at least 1 to be a share of.
     pub(crate) bytes: u64,
+}
+
+impl Total {
+    /// The work of `plan`.
+    pub(crate) fn of(plan: &Plan) -> Self {
+        Self { flows: plan.matrix.flows.len() as u64, bytes: plan.matrix.total_bytes().0 }
+    }
 }
 
 enum Style<'a> {

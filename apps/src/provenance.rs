@@ -6,8 +6,12 @@ use experiments::measure::summary::Provenance;
 
 use crate::manifest::Setting;
 
-/// The commit that the program was built from; empty outside of a Git tree.
+/// The commit that the program was built from, with [`DIRTY`] behind it where its sources had
+/// changes that no commit has; empty outside of a Git tree.
 pub(crate) const COMMIT: &str = env!("HEADRACE_COMMIT");
+
+/// What is behind the commit of a tree with changes.
+pub(crate) const DIRTY: &str = "-dirty";
 
 /// The version of the program with its commit, and of DPDK.
 pub(crate) fn version() -> String {

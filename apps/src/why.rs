@@ -16,12 +16,10 @@ use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::write_file;
+use crate::run::WHY;
 use crate::run::repeat::Repeat;
 use crate::sweep_dir;
 use crate::table;
-
-/// The file of explanations in the directory of a run.
-pub(crate) const FILE: &str = "why.jsonl";
 
 /// The run to explain.
 #[derive(Debug, Args)]
@@ -86,7 +84,7 @@ fn flow_of<'f>(
 
 /// The explanations of a run: those that it left behind, or those of its repetition.
 fn explained(args: &WhyArgs, console: &mut Console<'_>) -> Result<Vec<FlowWhy>, Failure> {
-    let file = args.dir.join(FILE);
+    let file = args.dir.join(WHY);
     if file.exists() {
         return Ok(read(&file)?);
     }
@@ -102,11 +100,12 @@ fn explained(args: &WhyArgs, console: &mut Console<'_>) -> Result<Vec<FlowWhy>, 
         return Err(error.at(&args.dir.display().to_string(), 0, 0).help(help).into());
     }
     repeat.experiment.observe = experiments::observe::Observe { why: true, ..Default::default() };
+    let before = repeat.flows()?;
     let outcome = repeat.run_again(args.quiet, console)?;
     if outcome.stopped {
         return Err(Failure::Interrupted("stopped before the run was over again".to_owned()));
     }
-    if let Some(line) = repeat.difference(&outcome)? {
+    if let Some(line) = repeat.difference(&before, &outcome)? {
         let mut found = format!("another run: its flows.jsonl differs in line {line}");
         if !repeat.changed.is_empty() {
             found += &format!(" ({})", repeat.changed.join("; "));
@@ -196,7 +195,8 @@ fn whole(flow: &FlowWhy, console: &mut Console<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The parts of flows by how slow these are: means of each share of the flows that finished.
+/// The parts of the time of flows that finished, in bands of flows by how slow these are: what a
+/// part took of the completion times of all flows of a band together.
 fn by_quantile(flows: &[FlowWhy], console: &mut Console<'_>) -> Result<(), Failure> {
     let mut finished: Vec<&FlowWhy> = flows.iter().filter(|flow| flow.fct_ps.is_some()).collect();
     finished.sort_by_key(|flow| flow.fct_ps);

@@ -5,6 +5,8 @@
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
 
 fn headrace(dir: &Path, line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_headrace"));
@@ -61,4 +63,29 @@ fn more_hosts_than_devices_are_not_answered_with_another_topology() {
         assert_eq!(code, Some(2), "{text}");
         assert!(text.contains("the matrix has 40 hosts") && !text.contains("topology"), "{text}");
     }
+}
+
+#[test]
+fn a_repetition_that_is_stopped_compares_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = ran(dir.path(), "gen incast --hosts 16 --degree 8 --size 1GiB -o a.cm");
+    assert_eq!(made.0, Some(0), "{}", made.1);
+    let stopped = |line: &str, out: &str| {
+        let mut command = headrace(dir.path(), &format!("{line} --quiet --out {out}"));
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        // It has begun when it writes; it would go on for long.
+        while !dir.path().join(out).join("flows.jsonl.part").exists() {
+            assert!(child.try_wait().unwrap().is_none(), "{line} has ended");
+            thread::sleep(Duration::from_millis(10));
+        }
+        let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert!(interrupt.unwrap().success());
+        let Output { status, stderr, .. } = child.wait_with_output().unwrap();
+        let text = String::from_utf8(stderr).unwrap();
+        assert_eq!(status.code(), Some(1), "{text}");
+        text
+    };
+    stopped("run a.cm", "first");
+    let text = stopped("run first/manifest.json", "again");
+    assert!(text.contains("bytes are not compared") && !text.contains("NOT the same"), "{text}");
 }

@@ -65,6 +65,143 @@ fn a_run_of_several_is_repeated_alone() {
 }
 
 #[test]
+fn a_run_of_several_matrices_is_repeated_with_its_own() {
+    let (dir, _, _) = ran(&[]);
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (first, second, out) = (path("a.cm"), path("b.cm"), path("both"));
+    assert_eq!(headrace(&["gen", "incast", "--hosts", "16", "--degree", "4", "-o", &first]).0, 0);
+    assert_eq!(headrace(&["gen", "permutation", "--hosts", "16", "-o", &second]).0, 0);
+    assert_eq!(headrace(&["run", &first, &second, "--out", &out, "-q"]).0, 0);
+    let again = |name: &str| headrace(&["run", &format!("{out}/{name}/manifest.json"), "-q"]);
+    for name in ["matrix=a", "matrix=b"] {
+        let (code, table, err) = again(name);
+        assert!(code == 0 && err.contains("byte for byte"), "{err}{table}");
+        let manifest = format!("{out}/{name}/manifest.json");
+        let whole = json(&manifest);
+        assert_eq!(whole["variant"], name);
+        // Earlier versions named no run: it is the one of its inputs.
+        let mut nameless = whole.clone();
+        nameless.as_object_mut().unwrap().remove("variant");
+        fs::write(&manifest, nameless.to_string()).unwrap();
+        let (code, table, err) = again(name);
+        assert!(code == 0 && err.contains("byte for byte"), "{err}{table}");
+        // No other run takes the place of one that is not there, or that has other inputs.
+        let mut other = whole.clone();
+        other["variant"] = "matrix=c".into();
+        fs::write(&manifest, other.to_string()).unwrap();
+        let (code, _, err) = again(name);
+        assert!(code == 2 && err.contains("`matrix=c`, which its command line no longer"), "{err}");
+        other["variant"] = if name == "matrix=a" { "matrix=b" } else { "matrix=a" }.into();
+        fs::write(&manifest, other.to_string()).unwrap();
+        let (code, _, err) = again(name);
+        assert!(code == 2 && err.contains("is no input of that run any more"), "{err}");
+        fs::write(&manifest, whole.to_string()).unwrap();
+    }
+}
+
+#[test]
+fn a_repetition_over_the_results_that_it_repeats_is_compared_with_those_before() {
+    let (_dir, _, out) = ran(&[]);
+    let (manifest, flows) = (format!("{out}/manifest.json"), format!("{out}/flows.jsonl"));
+    let again = || headrace(&["run", &manifest, "--out", &out, "-q"]);
+    let (code, _, err) = again();
+    assert!(code == 0 && err.contains("byte for byte"), "{err}");
+    let lines = fs::read_to_string(&flows).unwrap();
+    fs::write(&flows, lines.replacen("\"flow\":1", "\"flow\":9", 1)).unwrap();
+    let (code, _, err) = again();
+    assert!(code == 1 && err.contains("NOT the same") && err.contains("line 2"), "{err}");
+    assert_eq!(fs::read_to_string(&flows).unwrap(), lines);
+}
+
+#[test]
+fn flags_that_a_repetition_does_not_read_are_refused_by_name() {
+    let (_dir, _, out) = ran(&[]);
+    let manifest = format!("{out}/manifest.json");
+    for (flags, named) in [
+        (&["--seed", "9", "--transport", "swift"][..], &["--seed", "--transport"][..]),
+        (&["--out", "d", "--why"], &["--why"]),
+        (&["--out", "d", "--resume"], &["--resume"]),
+        (&["--out", "d", "--part", "0/2"], &["--part"]),
+        (&["--set", "mtu=1000", "--jobs", "2"], &["--set", "--jobs"]),
+        (&["--variant", "x", "--metrics", "m"], &["--variant", "--metrics"]),
+    ] {
+        let (code, _, err) = headrace(&[&["run", &manifest, "-q"], flags].concat());
+        assert_eq!(code, 2, "{flags:?}: {err}");
+        let found = err.split_once(", expected").unwrap().0;
+        assert!(named.iter().all(|flag| found.contains(flag)), "{flags:?}: {err}");
+        assert!(!found.contains("--out") && !found.contains("--quiet"), "{err}");
+    }
+    let (code, table, err) = headrace(&["-v", "run", &manifest, "--flows", "--quiet"]);
+    assert!(code == 0 && table.contains("fct"), "{err}{table}");
+}
+
+#[test]
+fn a_repetition_whose_results_do_not_fit_on_the_disk_says_so() {
+    let (dir, _, out) = ran(&[]);
+    let again = dir.path().join("again");
+    fs::create_dir(&again).unwrap();
+    std::os::unix::fs::symlink("/dev/full", again.join("summary.json.part")).unwrap();
+    let manifest = format!("{out}/manifest.json");
+    let (code, _, err) = headrace(&["run", &manifest, "-q", "--out", again.to_str().unwrap()]);
+    assert!(code == 3 && err.contains("cannot be written"), "{code}: {err}");
+    assert!(err.contains("byte for byte"), "its flows are compared all the same: {err}");
+}
+
+/// A manifest of a run between real devices, which a user could have written. There is no such
+/// device, so that nothing is sent.
+#[test]
+fn a_repetition_between_real_devices_reads_the_keys_that_the_run_had() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (matrix, hosts, keys) = (path("pair.cm"), path("hosts.toml"), path("no-such-keys"));
+    fs::write(&matrix, "Nodes 2\nConnections 1\n0->1 id 1 start 0 size 100000\n").unwrap();
+    let host = |number: u32| {
+        format!(
+            "[[host]]\nname = \"node{number}\"\naddress = \"10.9.8.{}/24\"\n\
+             device = \"0000:ff:1f.7\"\ncontrol = \"127.0.0.1:4798\"\n",
+            number + 1
+        )
+    };
+    fs::write(&hosts, host(0) + &host(1)).unwrap();
+    let security = format!("psk:{keys}");
+    let line = ["headrace", "run", &matrix, "--world", "nic", "--hosts", &hosts, "--host", "node0"];
+    let arguments = [&line[..], &["--security", &security]].concat();
+    let manifest = serde_json::json!({
+        "version": env!("CARGO_PKG_VERSION"), "arguments": arguments, "configuration": [],
+        "inputs": [],
+    });
+    let file = path("manifest.json");
+    fs::write(&file, manifest.to_string()).unwrap();
+    let (code, _, err) = headrace(&["run", &file, "-q"]);
+    assert!(code == 2 && err.contains(&keys), "{code}: {err}");
+}
+
+#[test]
+fn why_explains_the_run_whose_results_are_there_and_no_earlier_one() {
+    let (dir, matrix, out) = ran(&[]);
+    let flows = || {
+        let (code, text, err) = headrace(&["why", &out, "--json", "-q"]);
+        assert_eq!(code, 0, "{err}");
+        serde_json::from_str::<Value>(&text).unwrap().as_array().unwrap().len()
+    };
+    assert_eq!(flows(), 4);
+    let more = dir.path().join("more.cm").to_str().unwrap().to_owned();
+    assert_eq!(headrace(&["gen", "incast", "--hosts", "16", "--degree", "7", "-o", &more]).0, 0);
+    assert_eq!(headrace(&["run", &more, "--out", &out, "-q"]).0, 0);
+    assert_eq!(flows(), 7);
+    // One that explains itself is explained as well.
+    assert_eq!(headrace(&["run", &matrix, "--out", &out, "--why", "-q"]).0, 0);
+    assert_eq!(flows(), 4);
+}
+
+#[test]
+fn why_explains_a_run_whose_controllers_read_telemetry() {
+    let (_dir, _, out) = ran(&["--transport", "hpcc"]);
+    let (code, text, err) = headrace(&["why", &out, "-q"]);
+    assert!(code == 0 && text.contains("flows to that host share it"), "{err}{text}");
+}
+
+#[test]
 fn results_name_matrix_topology_program_and_machine() {
     let (_dir, matrix, out) = ran(&[]);
     for file in ["summary.json", "manifest.json"] {
@@ -82,7 +219,13 @@ fn results_name_matrix_topology_program_and_machine() {
     }
     let (code, text, _) = headrace(&["--version"]);
     assert_eq!(code, 0);
-    assert!(text.starts_with("headrace ") && text.contains("DPDK"), "{text}");
+    let of = &json(&format!("{out}/manifest.json"))["provenance"];
+    let commit = of["commit"].as_str().unwrap_or("without a commit");
+    let dpdk = of["dpdk"].as_str();
+    assert_eq!(dpdk.is_some_and(|name| name.starts_with("DPDK 2")), cfg!(feature = "dpdk"), "{of}");
+    let version = env!("CARGO_PKG_VERSION");
+    let dpdk = dpdk.unwrap_or("no DPDK");
+    assert_eq!(text, format!("headrace {version} ({commit}), {dpdk}\n"));
 }
 
 #[test]

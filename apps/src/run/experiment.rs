@@ -30,6 +30,8 @@ pub(crate) struct Experiment {
     pub(crate) plan: Plan,
     /// The matrix: its file, or the scenario and generator that make it.
     pub(crate) matrix: String,
+    /// The name of the run among several; `None` where the command line has one run.
+    pub(crate) variant: Option<String>,
     /// The world in which it runs.
     pub(crate) world: World,
     /// The observations that are shown meanwhile.
@@ -155,7 +157,17 @@ impl Reader {
             return Err(only_simulated(world).into());
         }
         let matrix = name_of(traffic, scenario.map(|(name, _)| name));
-        Ok(Experiment { plan, matrix, world, observe, warnings, inputs, configuration, real })
+        Ok(Experiment {
+            plan,
+            matrix,
+            variant: None,
+            world,
+            observe,
+            warnings,
+            inputs,
+            configuration,
+            real,
+        })
     }
 
     /// The real network of `--world nic`. Without a topology, one switch joins its hosts.

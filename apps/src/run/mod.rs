@@ -36,6 +36,8 @@ use crate::provenance;
 use crate::stopwatch::{self, Stopwatch};
 use experiment::{Experiment, Real, SharedKeys};
 use order::Order;
+use results::Ran;
+pub(crate) use results::WHY;
 
 /// Runs the order of `args`; `command_line` goes into the manifest.
 ///
@@ -49,11 +51,10 @@ pub(crate) fn run(
     if let [path] = &args.inputs[..]
         && repeat::is_manifest(path)
     {
-        expect_several(args)?;
-        return repeat::run(args, console);
+        return repeat::run(args, command_line, console);
     }
     let mut order = Order::read(args)?;
-    seal(&mut order, args, console)?;
+    seal(order.experiments_mut(), args, console)?;
     let experiment = match order {
         Order::Several(sweep) => return sweep::run(&sweep, args, command_line, console),
         Order::One(experiment) => experiment,
@@ -63,30 +64,50 @@ pub(crate) fn run(
         let text = "error: --resume keeps runs of several, and this is one\n  help: leave it out";
         return Err(Failure::CommandLine(text.to_owned()));
     }
-    for warning in &experiment.warnings {
-        writeln!(console.err, "{warning}")?;
-    }
     if args.jobs > 1 {
         writeln!(console.err, "warning: --jobs {} changes nothing: this is one run", args.jobs)?;
     }
-    log(&experiment);
+    match alone(&experiment, args, command_line, console)? {
+        None => Ok(Exit::Interrupted),
+        Some(ran) => end(ran, console),
+    }
+}
+
+/// Runs `experiment`, leaves its results in `--out` beside the manifest of `command_line`, and
+/// shows them; `None` where the user wanted an end before it began.
+fn alone(
+    experiment: &Experiment,
+    args: &RunArgs,
+    command_line: &[OsString],
+    console: &mut Console<'_>,
+) -> Result<Option<Ran>, Failure> {
+    for warning in &experiment.warnings {
+        writeln!(console.err, "{warning}")?;
+    }
+    log(experiment);
     if experiment.world == World::Sim {
         observe::check_simulation(&experiment.observe)?;
     }
-    check_environment(&experiment, console)?;
+    check_environment(experiment, console)?;
     if experiment.world == World::Sim {
         forecast::print(&[&experiment.plan], 1, args.quiet, console)?;
     }
     let out = args.out.as_deref().map(OutDir::create).transpose()?;
     if interrupt::requested() {
-        return Ok(Exit::Interrupted);
+        return Ok(None);
     }
-    let plan = &experiment.plan;
-    let total = Total { flows: plan.matrix.flows.len() as u64, bytes: plan.matrix.total_bytes().0 };
-    let mut shown = Shown::new(total, args.quiet, console);
-    let ran = results::run_into(out.as_ref(), &experiment, command_line, &mut shown)?;
+    let mut shown = Shown::new(Total::of(&experiment.plan), args.quiet, console);
+    let ran = results::run_into(out.as_ref(), experiment, command_line, &mut shown)?;
     drop(shown);
-    results::show(args, &experiment, &ran, console)?;
+    results::show(args, experiment, &ran, console)?;
+    Ok(Some(ran))
+}
+
+/// The exit of a run that has been shown.
+///
+/// # Errors
+/// When some of its files could not be written.
+fn end(ran: Ran, console: &mut Console<'_>) -> Result<Exit, Failure> {
     if let Some(Unwritten { file, reason }) = &ran.outcome.unwritten {
         if let Some(error) = ran.unwritten {
             Failure::Incomplete(error).write(console.err)?;
@@ -112,11 +133,11 @@ fn expect_several(args: &RunArgs) -> Result<(), Failure> {
 }
 
 /// Reads the keys of `--security` for every run on a real network; says where none are given.
-fn seal(order: &mut Order, args: &RunArgs, console: &mut Console<'_>) -> Result<(), Failure> {
-    let mut experiments: Vec<&mut Experiment> = match order {
-        Order::One(experiment) => vec![experiment],
-        Order::Several(sweep) => sweep.chosen.iter_mut().map(|(_, run)| run).collect(),
-    };
+fn seal(
+    mut experiments: Vec<&mut Experiment>,
+    args: &RunArgs,
+    console: &mut Console<'_>,
+) -> Result<(), Failure> {
     let reals = experiments.iter_mut().filter_map(|experiment| experiment.real.as_mut());
     let mut warning = None;
     for real in reals {

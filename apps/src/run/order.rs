@@ -41,6 +41,14 @@ pub(crate) struct Sweep {
 }
 
 impl Order {
+    /// The runs that it consists of.
+    pub(super) fn experiments_mut(&mut self) -> Vec<&mut Experiment> {
+        match self {
+            Self::One(experiment) => vec![experiment],
+            Self::Several(sweep) => sweep.chosen.iter_mut().map(|(_, run)| run).collect(),
+        }
+    }
+
     /// Reads all that `args` name.
     ///
     /// # Errors
@@ -91,8 +99,10 @@ impl Order {
                     false => &run.setup.traffic,
                 };
                 let scenario = (!is_file).then_some((name.as_str(), &run.setup));
-                let experiment = reader.clone().experiment(&choice.args, scenario, traffic)?;
-                chosen.push((name_of(&parts), experiment));
+                let mut experiment = reader.clone().experiment(&choice.args, scenario, traffic)?;
+                let name = name_of(&parts);
+                experiment.variant = Some(name.clone());
+                chosen.push((name, experiment));
             }
         }
         if let Some(PartOf { number, count }) = args.part.filter(|_| chosen.is_empty()) {

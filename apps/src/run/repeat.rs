@@ -5,21 +5,21 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::{ArgAction, Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{ArgAction, CommandFactory as _, Parser, Subcommand};
 use experiments::input::{InputError, is_standard_input};
 use experiments::measure::Outcome;
 
 use super::experiment::Experiment;
 use super::order::Order;
-use super::{check_environment, execute, results};
+use super::{alone, end, execute, seal};
 use crate::args::{RunArgs, World};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::manifest::{Input, Recorded};
-use crate::output::OutDir;
 use crate::progress::{Shown, Total};
-use crate::provenance::COMMIT;
+use crate::provenance::{COMMIT, DIRTY};
 
 /// A command line that runs something.
 #[derive(Debug, Parser)]
@@ -39,8 +39,9 @@ enum Only {
 pub(crate) struct Repeat {
     /// The run.
     pub(crate) experiment: Experiment,
-    /// The command line of the first run.
+    /// The command line of the first run, word by word and as it was understood.
     arguments: Vec<OsString>,
+    args: RunArgs,
     /// The directory of its results.
     dir: PathBuf,
     /// What is not as it was, in words; the run may differ by it.
@@ -80,25 +81,36 @@ impl Repeat {
         let changed = recorded.changed(&experiment);
         let arguments = recorded.arguments.iter().map(OsString::from).collect();
         let dir = path.parent().unwrap_or(Path::new("")).to_owned();
-        Ok(Self { experiment, arguments, dir, changed })
+        Ok(Self { experiment, arguments, args: first, dir, changed })
     }
 
-    /// Compares the flows of `outcome` with those that the run left behind: `None` where they are
-    /// the same, else the first line that differs; the error where there are none to compare.
+    /// The flows that the run left behind. To be read before it runs again: its results may go to
+    /// the same directory.
     ///
     /// # Errors
     /// When flows.jsonl of that run cannot be read.
-    pub(crate) fn difference(&self, outcome: &Outcome) -> Result<Option<usize>, Failure> {
+    pub(crate) fn flows(&self) -> Result<Vec<u8>, InputError> {
         let file = self.dir.join("flows.jsonl");
-        let name = file.display().to_string();
-        let before = fs::read(&file).map_err(|error| InputError::io(&name, &error))?;
+        fs::read(&file).map_err(|error| InputError::io(&file.display().to_string(), &error))
+    }
+
+    /// Compares the flows of `outcome` with those `before`: `None` where they are the same, else
+    /// the first line that differs.
+    ///
+    /// # Errors
+    /// When the flows of `outcome` cannot be written down.
+    pub(crate) fn difference(
+        &self,
+        before: &[u8],
+        outcome: &Outcome,
+    ) -> Result<Option<usize>, Failure> {
         let mut now = Vec::new();
         outcome.write_flows(&self.experiment.plan, 0, &mut now)?;
         if before == now {
             return Ok(None);
         }
         let lines = |bytes: &[u8]| bytes.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
-        let (before, now): (Vec<Vec<u8>>, Vec<Vec<u8>>) = (lines(&before), lines(&now));
+        let (before, now): (Vec<Vec<u8>>, Vec<Vec<u8>>) = (lines(before), lines(&now));
         let same = before.iter().zip(&now).take_while(|(before, now)| before == now).count();
         Ok(Some(same + 1))
     }
@@ -112,25 +124,69 @@ impl Repeat {
         quiet: bool,
         console: &mut Console<'_>,
     ) -> Result<Outcome, Failure> {
-        let plan = &self.experiment.plan;
-        let total =
-            Total { flows: plan.matrix.flows.len() as u64, bytes: plan.matrix.total_bytes().0 };
+        let total = Total::of(&self.experiment.plan);
         execute(&self.experiment, &mut Shown::new(total, quiet, console))
+    }
+
+    /// Says whether the flows of `outcome` are those `before`, where both can be compared; whether
+    /// nothing is known to differ.
+    fn judge(
+        &self,
+        before: Option<&[u8]>,
+        outcome: &Outcome,
+        console: &mut Console<'_>,
+    ) -> Result<bool, Failure> {
+        let dir = self.dir.display();
+        let Some(before) = before else {
+            let world = self.experiment.world.name();
+            writeln!(console.err, "world {world} runs in real time: bytes are not compared")?;
+            return Ok(true);
+        };
+        if outcome.stopped {
+            writeln!(console.err, "stopped before its end: bytes are not compared")?;
+            return Ok(true);
+        }
+        let line = self.difference(before, outcome)?;
+        match line {
+            None => {
+                writeln!(console.err, "repeated: flows.jsonl is that of {dir}, byte for byte")?;
+            }
+            Some(line) => writeln!(
+                console.err,
+                "NOT the same: flows.jsonl differs from that of {dir} in line {line}"
+            )?,
+        }
+        Ok(line.is_none())
     }
 }
 
 impl Recorded {
-    /// The run of `order` that has the recorded settings.
+    /// The run of `order` that was recorded: the one of its name.
     fn pick(
         &self,
         order: Order,
         wrong: &dyn Fn(String) -> InputError,
     ) -> Result<Experiment, Failure> {
         let chosen = match order {
-            Order::One(experiment) => return Ok(*experiment),
+            Order::One(experiment) if self.variant.is_none() => return Ok(*experiment),
+            Order::One(_) => Vec::new(),
             Order::Several(sweep) => sweep.chosen,
         };
-        let differing = |experiment: &Experiment| self.differing(experiment).len();
+        if let Some(name) = &self.variant {
+            let named = chosen.into_iter().find(|(other, _)| other == name);
+            return named.map(|(_, experiment)| experiment).ok_or_else(|| {
+                let found = format!("run `{name}`, which its command line no longer has");
+                let help = "put its scenario back as it was, or use the version of that run";
+                let expected = "one of the runs of its command line".to_owned();
+                InputError { expected, ..wrong(found) }.help(help).into()
+            });
+        }
+        // An earlier version recorded no name: the run with its inputs and most of its settings.
+        let missing = |experiment: &Experiment| {
+            self.inputs.iter().filter(|input| input.in_run(experiment).is_none()).count()
+        };
+        let differing =
+            |experiment: &Experiment| (missing(experiment), self.differing(experiment).len());
         let closest = chosen.into_iter().min_by_key(|(_, experiment)| differing(experiment));
         closest.map(|(_, experiment)| experiment).ok_or_else(|| wrong("no run".to_owned()).into())
     }
@@ -145,15 +201,21 @@ impl Recorded {
         pairs.filter(|(_, then, now)| then != now).collect()
     }
 
+    /// Refuses a run that reads something else than was recorded.
     fn check_inputs(&self, experiment: &Experiment, manifest: &str) -> Result<(), InputError> {
-        for Input { role, path, sha256, .. } in &self.inputs {
-            let now =
-                experiment.inputs.iter().find(|input| input.role == *role && input.path == *path);
-            if now.is_some_and(|now| now.sha256 != *sha256) {
-                let found = format!("{role} {path}, which has changed since that run");
-                let error = InputError::new(found, format!("the file with SHA-256 {sha256}"));
-                return Err(error.at(manifest, 0, 0).help("put the file back as it was"));
-            }
+        for input in &self.inputs {
+            let Input { role, path, sha256, .. } = input;
+            let (what, help) = match input.in_run(experiment) {
+                Some(now) if now.sha256 == *sha256 => continue,
+                Some(_) => ("has changed since that run", "put the file back as it was"),
+                None => (
+                    "is no input of that run any more",
+                    "put what names it back as it was, or use the version of that run",
+                ),
+            };
+            let found = format!("{role} {path}, which {what}");
+            let error = InputError::new(found, format!("the file with SHA-256 {sha256}"));
+            return Err(error.at(manifest, 0, 0).help(help));
         }
         Ok(())
     }
@@ -164,10 +226,14 @@ impl Recorded {
         if self.version != version {
             changed.push(format!("version {} then, {version} now", self.version));
         }
-        if let Some(then) = &self.commit
-            && commit != Some(then)
-        {
-            changed.push(format!("commit {then} then, {COMMIT} now"));
+        match &self.commit {
+            Some(then) if commit != Some(then) => {
+                changed.push(format!("commit {then} then, {COMMIT} now"));
+            }
+            Some(then) if then.ends_with(DIRTY) => {
+                changed.push(format!("perhaps sources, which had changes beside commit {then}"));
+            }
+            _ => {}
         }
         let settings = self.differing(experiment);
         changed.extend(
@@ -177,42 +243,65 @@ impl Recorded {
     }
 }
 
-/// Runs the manifest that `args` name.
+impl Input {
+    /// This input as `experiment` has read it, if it has.
+    fn in_run<'e>(&self, experiment: &'e Experiment) -> Option<&'e Self> {
+        let is_it = |other: &&Self| other.role == self.role && other.path == self.path;
+        experiment.inputs.iter().find(is_it)
+    }
+}
+
+/// Flags of a repetition. All others would be those of another run.
+const READ: [&str; 5] = ["out", "json", "flows", "quiet", "verbose"];
+
+/// Refuses flags that a repetition does not read.
+fn check_flags(command_line: &[OsString]) -> Result<(), Failure> {
+    let mut command = RunLine::command();
+    let line = command.try_get_matches_from_mut(command_line);
+    let line = line.map_err(|error| Failure::CommandLine(error.to_string()))?;
+    let run = line.subcommand().and_then(|(name, given)| {
+        let flags = command.find_subcommand(name)?.get_arguments();
+        Some(flags.filter(move |flag| {
+            let source = given.value_source(flag.get_id().as_str());
+            source == Some(ValueSource::CommandLine)
+        }))
+    });
+    let given = run.into_iter().flatten().filter_map(|flag| flag.get_long());
+    let unread: Vec<String> =
+        given.filter(|flag| !READ.contains(flag)).map(|flag| format!("--{flag}")).collect();
+    if unread.is_empty() {
+        return Ok(());
+    }
+    let text = format!(
+        "error: found {}, expected none but --{}: a manifest repeats its run as it was\n  \
+         help: leave that out, or run the matrix or the scenario of the manifest with it",
+        unread.join(" "),
+        READ.join(", --")
+    );
+    Err(Failure::CommandLine(text))
+}
+
+/// Runs the manifest that `args` of `command_line` name.
 ///
 /// # Errors
-/// As [`Repeat::read`] and the run.
-pub(super) fn run(args: &RunArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
-    let repeat = Repeat::read(args.input())?;
+/// As [`Repeat::read`] and the run; for a flag that would change the run.
+pub(super) fn run(
+    args: &RunArgs,
+    command_line: &[OsString],
+    console: &mut Console<'_>,
+) -> Result<Exit, Failure> {
+    check_flags(command_line)?;
+    let mut repeat = Repeat::read(args.input())?;
     for change in &repeat.changed {
         writeln!(console.err, "warning: not as in that run: {change}")?;
     }
-    let experiment = &repeat.experiment;
-    check_environment(experiment, console)?;
-    let out = args.out.as_deref().map(OutDir::create).transpose()?;
-    let plan = &experiment.plan;
-    let total = Total { flows: plan.matrix.flows.len() as u64, bytes: plan.matrix.total_bytes().0 };
-    let mut shown = Shown::new(total, args.quiet, console);
-    let ran = results::run_into(out.as_ref(), experiment, &repeat.arguments, &mut shown)?;
-    drop(shown);
-    results::show(args, experiment, &ran, console)?;
-    let success = ran.is_success();
-    if experiment.world != World::Sim {
-        let world = experiment.world.name();
-        writeln!(console.err, "world {world} runs in real time: bytes are not compared")?;
-        return Ok(if success { Exit::Finished } else { Exit::Unfinished });
-    }
-    let dir = repeat.dir.display();
-    match repeat.difference(&ran.outcome)? {
-        None => {
-            writeln!(console.err, "repeated: flows.jsonl is that of {dir}, byte for byte")?;
-            Ok(if success { Exit::Finished } else { Exit::Unfinished })
-        }
-        Some(line) => {
-            writeln!(
-                console.err,
-                "NOT the same: flows.jsonl differs from that of {dir} in line {line}"
-            )?;
-            Ok(Exit::Unfinished)
-        }
-    }
+    seal(vec![&mut repeat.experiment], &repeat.args, console)?;
+    let is_simulated = repeat.experiment.world == World::Sim;
+    let before = is_simulated.then(|| repeat.flows()).transpose()?;
+    let Some(ran) = alone(&repeat.experiment, args, &repeat.arguments, console)? else {
+        return Ok(Exit::Interrupted);
+    };
+    let same = repeat.judge(before.as_deref(), &ran.outcome, console)?;
+    let exit = end(ran, console)?;
+    Ok(if same { exit } else { Exit::Unfinished })
 }

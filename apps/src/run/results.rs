@@ -176,6 +176,7 @@ fn manifest(experiment: &Experiment, command_line: &[OsString]) -> Manifest {
         version: env!("CARGO_PKG_VERSION"),
         commit: COMMIT,
         provenance: provenance::of_run(&experiment.matrix, &experiment.configuration),
+        variant: experiment.variant.clone(),
         arguments: command_line.iter().map(|arg| arg.to_string_lossy().into_owned()).collect(),
         seed: experiment.plan.seed,
         configuration: experiment.configuration.clone(),
@@ -197,6 +198,9 @@ pub(super) fn kept(dir: &Path, experiment: &Experiment) -> Option<Value> {
     let summary = read("summary.json").filter(|_| DECIDING.iter().all(|key| same(key)))?;
     sweep_dir::is_success(&summary).then_some(summary)
 }
+
+/// The file of explanations in the directory of a run.
+pub(crate) const WHY: &str = "why.jsonl";
 
 /// What decides the results of a run in its manifest.
 const DECIDING: [&str; 5] = ["schema", "version", "seed", "configuration", "inputs"];
@@ -228,13 +232,14 @@ fn write(
     }
     if experiment.observe.why {
         let lines = |mut file: &mut dyn io::Write| why::write(&outcome.why, &mut file);
-        all = all.and(part(out, "why.jsonl", &mut parts, lines));
+        all = all.and(part(out, WHY, &mut parts, lines));
     }
     let summary = |file: &mut dyn io::Write| json(file, &outcome.summary);
     all = all.and(part(out, "summary.json", &mut parts, summary));
     all = all.and_then(|()| out.remove("summary.json"));
-    // A run that is not sampled writes none.
+    // A run that is not sampled, or that does not explain itself, writes none.
     all = all.and_then(|()| out.remove("series.jsonl"));
+    all = all.and_then(|()| out.remove(WHY));
     let mut parts = parts.into_iter();
     if all.is_ok() {
         all = parts.by_ref().try_for_each(PartFile::finish);

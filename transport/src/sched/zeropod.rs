@@ -248,7 +248,7 @@ impl Zeropod {
         }
         let (epoch, at) = self.due_request(now)?;
         let arrived = self.arrivals.take(epoch);
-        let wants = !self.dirty.is_empty() || self.awaited.has_overdue();
+        let wants = self.wants();
         let asks = self.asks_from().is_some_and(|from| from <= epoch);
         if wants || asks {
             self.watch(epoch);
@@ -271,6 +271,22 @@ impl Zeropod {
         let (mice, mice_len) = (self.mice, self.mice_len);
         let rts = Rts { term: self.term, epoch, update, arrived, mice, mice_len, clock };
         Some((at, self.seat.scheduler, rts))
+    }
+
+    /// Whether a request has something to ask for. Forgets demands that need it no more: an epoch
+    /// in which nothing is sent does not count as one with a request.
+    fn wants(&mut self) -> bool {
+        let most = self.asked_max();
+        // Bounded: each turn takes a queue off the list.
+        while let Some(place) = self.dirty.front().copied() {
+            let queue = self.queues.queue(place);
+            if queue.lacking(most) > 0 {
+                return true;
+            }
+            queue.dirty = false;
+            self.dirty.pop_front();
+        }
+        self.awaited.is_overdue(&mut self.queues)
     }
 
     /// The next demand that has grown, and the bytes asked for it so far.

@@ -28,7 +28,7 @@ pub(super) fn outages(
     faults.sort_by_key(|fault| fault.from);
     let mut outages: BTreeMap<u32, Vec<(Instant, Instant)>> = BTreeMap::new();
     for fault in faults {
-        let LinkSelector::Scheduler { pod, backup } = fault.links else { continue };
+        let LinkSelector::Scheduler { pod, backup, .. } = fault.links else { continue };
         let switch = tree.scheduler_at(pod, backup);
         let switch = switch.map_err(|error| RunError::Links(fault.to_string(), error))?;
         if programs.get(&switch) != Some(&ProgramKind::PodScheduler) {

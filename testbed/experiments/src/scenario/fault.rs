@@ -79,7 +79,7 @@ pub enum FaultKind {
     Kill,
     /// A pod's scheduler begins anew, whether it was killed before or not.
     Restart,
-    /// All links of a pod's scheduler carry nothing.
+    /// All links of a pod's scheduler carry nothing, or one of them that is named.
     Partition,
 }
 
@@ -282,9 +282,8 @@ impl FaultKind {
         let name = self.name();
         match (self, links) {
             (Self::Crash, LinkSelector::Switch { ports: Ports::All, .. })
-            | (Self::Kill | Self::Restart | Self::Partition, LinkSelector::Scheduler { .. }) => {
-                None
-            }
+            | (Self::Kill | Self::Restart, LinkSelector::Scheduler { link: None, .. })
+            | (Self::Partition, LinkSelector::Scheduler { .. }) => None,
             (Self::Crash, _) => {
                 Some(("one switch", format!("name the switch that crashes, like {name}@border:0")))
             }
@@ -488,8 +487,8 @@ mod tests {
             Just(LinkSelector::Border),
             Just(LinkSelector::Wan),
             any::<u32>().prop_map(LinkSelector::Host),
-            (any::<u32>(), any::<bool>())
-                .prop_map(|(pod, backup)| LinkSelector::Scheduler { pod, backup }),
+            (any::<u32>(), any::<bool>(), prop::option::of(any::<u32>()))
+                .prop_map(|(pod, backup, link)| LinkSelector::Scheduler { pod, backup, link }),
             (tiers, any::<u32>(), ports).prop_map(|(tier, switch, ports)| LinkSelector::Switch {
                 tier,
                 switch,
@@ -533,10 +532,11 @@ mod tests {
             prop_assert_eq!(fault.to_string().parse(), Ok(fault), "{}", fault);
             let whole = matches!(links, LinkSelector::Switch { ports: Ports::All, .. });
             let scheduler = matches!(links, LinkSelector::Scheduler { .. });
-            let ends = scheduler && until.is_none();
+            let whole_end = matches!(links, LinkSelector::Scheduler { link: None, .. });
+            let ends = whole_end && until.is_none();
             for (kind, fits) in [
                 (FaultKind::Crash, whole),
-                (FaultKind::Kill, scheduler),
+                (FaultKind::Kill, whole_end),
                 (FaultKind::Restart, ends),
                 (FaultKind::Partition, scheduler),
             ] {

@@ -252,8 +252,8 @@ impl FatTree {
         self.spec.pods() * self.spec.schedulers
     }
 
-    /// The ports of the links of a scheduler, both directions: of that pod's first one, or of its
-    /// backup.
+    /// The ports of the links of a scheduler, first those at the scheduler, then those at the other
+    /// ends in the same order: of that pod's first one, or of its backup.
     pub(super) fn scheduler_ports(&self, pod: u32, backup: bool) -> Vec<u32> {
         let spec = &self.spec;
         let of_pod = [spec.tors_per_pod(), spec.aggs_per_pod()];
@@ -277,7 +277,7 @@ impl FatTree {
     }
 
     /// Links of a pod's scheduler: to its ToRs, then to its aggregation switches.
-    const fn scheduler_links(&self) -> u32 {
+    pub(super) const fn scheduler_links(&self) -> u32 {
         self.spec.tors_per_pod() + self.spec.aggs_per_pod()
     }
 

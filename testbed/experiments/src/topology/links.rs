@@ -4,7 +4,7 @@
 //! LINKS: all | hosts | fabric | border | wan | host:N
 //!        | TIER:N | TIER:N:up | TIER:N:down | TIER:N:up:PORT | TIER:N:down:PORT
 //!        with TIER tor, agg, core or border
-//!        | scheduler:POD | backup:POD
+//!        | scheduler:POD[:LINK] | backup:POD[:LINK]
 //! ```
 //!
 //! `wan` is the links between sites, `border` these and those that lead to them. Parsing and
@@ -39,6 +39,8 @@ pub enum LinkSelector {
         pod: u32,
         /// The second scheduler of that pod.
         backup: bool,
+        /// One of its links by its number, those to ToR switches first; `None` for all.
+        link: Option<u32>,
     },
     /// Links of one switch.
     Switch {
@@ -82,8 +84,15 @@ impl FromStr for LinkSelector {
             ["border"] => Some(Self::Border),
             ["wan"] => Some(Self::Wan),
             ["host", host] => index(host).map(Self::Host),
-            ["scheduler", pod] => index(pod).map(|pod| Self::Scheduler { pod, backup: false }),
-            ["backup", pod] => index(pod).map(|pod| Self::Scheduler { pod, backup: true }),
+            [end @ ("scheduler" | "backup"), pod, ref rest @ ..] => {
+                let link = match rest {
+                    [] => Some(None),
+                    [link] => index(link).map(Some),
+                    _ => None,
+                };
+                let backup = end == "backup";
+                index(pod).zip(link).map(|(pod, link)| Self::Scheduler { pod, backup, link })
+            }
             [tier, switch, ref rest @ ..] => {
                 let ports = match rest {
                     [] => Some(Ports::All),
@@ -111,8 +120,8 @@ impl FromStr for LinkSelector {
         selector.ok_or_else(|| {
             let shown: String = text.chars().take(40).collect();
             InputError::new(format!("links `{shown}`"), "links of the network").help(
-                "write all, hosts, fabric, border, wan, host:N, scheduler:POD, backup:POD, or \
-                 TIER:N[:up|down[:PORT]] with TIER tor, agg, core or border",
+                "write all, hosts, fabric, border, wan, host:N, scheduler:POD[:LINK], \
+                 backup:POD[:LINK], or TIER:N[:up|down[:PORT]] with TIER tor, agg, core or border",
             )
         })
     }
@@ -127,8 +136,10 @@ impl fmt::Display for LinkSelector {
             Self::Border => f.write_str("border"),
             Self::Wan => f.write_str("wan"),
             Self::Host(host) => write!(f, "host:{host}"),
-            Self::Scheduler { pod, backup: false } => write!(f, "scheduler:{pod}"),
-            Self::Scheduler { pod, backup: true } => write!(f, "backup:{pod}"),
+            Self::Scheduler { pod, backup, link } => {
+                write!(f, "{}:{pod}", if *backup { "backup" } else { "scheduler" })?;
+                link.map_or(Ok(()), |link| write!(f, ":{link}"))
+            }
             Self::Switch { tier, switch, ports } => {
                 write!(f, "{}:{switch}", tier.name().to_ascii_lowercase())?;
                 match ports {

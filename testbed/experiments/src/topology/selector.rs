@@ -76,9 +76,17 @@ impl FatTree {
                 below("host", host, self.spec().nodes)?;
                 self.host_link(host).into()
             }
-            LinkSelector::Scheduler { pod, backup } => {
+            LinkSelector::Scheduler { pod, backup, link } => {
                 self.scheduler_at(pod, backup)?;
-                self.scheduler_ports(pod, backup)
+                let ports = self.scheduler_ports(pod, backup);
+                match link {
+                    None => ports,
+                    Some(link) => {
+                        let links = self.scheduler_links();
+                        below("link of that scheduler", link, links)?;
+                        [link, link + links].map(|at| ports[at as usize]).into()
+                    }
+                }
             }
             LinkSelector::Switch { tier, switch, ports } => {
                 self.switch_ports(&self.tier(tier), tier, switch, ports)?
@@ -176,15 +184,14 @@ impl FatTree {
         })
     }
 
-    /// The narrowest name of the link that `port` transmits on; `None` for the links of a pod's
-    /// scheduler, which have none. O(switches).
+    /// The narrowest name of the link that `port` transmits on. O(switches).
     #[must_use]
     pub fn selector_of(&self, port: PortId) -> Option<LinkSelector> {
         let PortId(port) = port;
         if port < self.spec().nodes {
             return Some(LinkSelector::Host(port));
         }
-        self.named_tiers().find_map(|(tier, level)| {
+        let of_tier = |(tier, level): (SwitchTier, Tier)| {
             (0..level.switches).find_map(|switch| {
                 let at = level.of(self, switch);
                 let i = port.checked_sub(self.port(level.level, switch, 0))?;
@@ -195,6 +202,19 @@ impl FatTree {
                 };
                 Some(LinkSelector::Switch { tier, switch, ports })
             })
+        };
+        self.named_tiers().find_map(of_tier).or_else(|| self.scheduler_link_of(port))
+    }
+
+    /// The name of the link of a scheduler that `port` transmits on.
+    fn scheduler_link_of(&self, port: u32) -> Option<LinkSelector> {
+        (0..self.scheduler_count()).find_map(|number| {
+            let (pods, links) = (self.spec().pods(), self.scheduler_links());
+            let (pod, backup) = (number % pods, number >= pods);
+            let ports = self.scheduler_ports(pod, backup);
+            let at = ports.iter().position(|other| *other == port)?;
+            let link = Some(u32::try_from(at).ok()? % links);
+            Some(LinkSelector::Scheduler { pod, backup, link })
         })
     }
 

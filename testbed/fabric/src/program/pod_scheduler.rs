@@ -83,8 +83,9 @@ struct Pod {
     delivered: Vec<Runs>,
     /// Members that get an answer with the next ones, if only to say that the scheduler is there.
     owed: Vec<bool>,
-    /// The first epoch that the term may grant. In windows before it cells may be under way that
-    /// an earlier term granted, so answers yield to them there.
+    /// For each member: the decision that its last request counts in, in whatever term.
+    asked_for: Vec<u64>,
+    /// The first epoch that the term may grant.
     fence: u64,
     /// Members that have not asked in this term, all to be notified of it until the fence.
     unaware: Vec<bool>,
@@ -167,7 +168,10 @@ impl Pod {
         let behind_gap = peer.is_some_and(|peer| peer <= own);
         let stamp = self.stamp(member, window, (behind_gap, grant.is_some()));
         let schd = Schd { term, grant, receipt, standing, delivered, stamp };
-        self.answers.push_back((at, member, schd, window < self.fence));
+        // Cells may be under way that another scheduler granted, by gaps that this one does not
+        // know of.
+        let yields = !self.scheduler.has_to_itself(client, window);
+        self.answers.push_back((at, member, schd, yields));
     }
 
     /// The scheduler of the pod whose switches the links lead to; `None` when its settings do not
@@ -197,12 +201,14 @@ impl Pod {
             grants: vec![VecDeque::new(); count],
             delivered: vec![runs; members.hosts()],
             owed: vec![false; count],
+            asked_for: vec![0; count],
             fence: 0,
             unaware: vec![false; count],
             answers: VecDeque::with_capacity(count),
             lateness,
         };
         pod.answer_always(0);
+        pod.greet();
         Some(pod)
     }
 
@@ -238,7 +244,10 @@ impl Pod {
         }
         let term = asked.rts.term.into();
         let counts_in = epoch + self.timing.to_decision;
-        match self.terms.on_request(term, self.scheduler.term(), counts_in, own)? {
+        let asked_for = &mut self.asked_for[usize::from(member)];
+        let silence = counts_in.saturating_sub(*asked_for);
+        *asked_for = counts_in.max(*asked_for);
+        match self.terms.on_request(term, self.scheduler.term(), (counts_in, own), silence)? {
             TermStep::Goes => {}
             TermStep::Begins(term) => self.begin_term(term, own),
             TermStep::Ends => {
@@ -418,7 +427,7 @@ impl Pod {
                 self.open_window(due);
             }
         }
-        self.notify_unaware(window);
+        self.notify(window);
         for member in 0..self.grants.len() {
             self.place_answer(window, u16::try_from(member).unwrap_or(u16::MAX));
         }

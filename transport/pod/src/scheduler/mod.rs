@@ -40,6 +40,9 @@ pub const MICE: usize = 32;
 /// Updates of a request at most.
 pub const UPDATES: usize = 1024;
 
+/// The term of a scheduler that no other one preceded.
+const FIRST_TERM: u32 = 1;
+
 /// Epochs without a request of a Core for which its pauses hold: longer than a request takes.
 const PAUSE_KEPT: u64 = 32;
 
@@ -66,7 +69,13 @@ pub struct Settings {
     /// Bytes of one demand that may wait at most, at least a cell.
     pub backlog: u32,
     /// Epochs without a request after which a client neither sends nor receives; 0: no such limit.
+    /// In the first term each client counts as if it had spoken in epoch `silent_after`, so that it
+    /// has time to.
     pub silent_after: u64,
+    /// Epochs from the first request of a client in a later term to the first epoch for which it
+    /// may send or receive: what another scheduler has granted it is over then; 0 where there is
+    /// none.
+    pub joins_after: u64,
     /// Epochs after which the receipts of an epoch are judged, 1 to 4096.
     pub judge_after: u64,
     /// Epochs in a row of suspicion for which a link is accused, 1 to 255.
@@ -91,6 +100,7 @@ impl Default for Settings {
             fair_every: 16,
             backlog: 1 << 30,
             silent_after: 3,
+            joins_after: 0,
             judge_after: 16,
             misses: 3,
             retry_after: 100_000,
@@ -126,8 +136,10 @@ impl Settings {
 /// The state of a client.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    /// The epoch of its last request.
+    /// The epoch of its last request in this term.
     spoke: Option<u64>,
+    /// The first epoch for which it may be granted anything.
+    joins: u64,
     /// The demand whose total its last request repeated.
     repeated: Option<To>,
     /// The demands whose mice it reported.
@@ -181,7 +193,8 @@ impl Scheduler {
     pub fn new(shape: Shape, settings: Settings, seed: u64) -> Result<Self, OutOfRange> {
         settings.check()?;
         let kept = usize::try_from(settings.lead + settings.judge_after + 1).unwrap_or(usize::MAX);
-        let silent = Known { spoke: None, repeated: None, mice: [To::Host(0); MICE], mice_len: 0 };
+        let silent =
+            Known { spoke: None, joins: 0, repeated: None, mice: [To::Host(0); MICE], mice_len: 0 };
         Ok(Self {
             shape,
             settings,
@@ -195,7 +208,7 @@ impl Scheduler {
             pauses: false,
             grants: Vec::with_capacity(shape.senders()),
             counters: Counters::default(),
-            term: 1,
+            term: FIRST_TERM,
             fence: 0,
             next: 0,
             turns: Turns::new(&shape),
@@ -268,8 +281,11 @@ impl Scheduler {
     }
 
     fn admitted(&mut self, sender: usize, rts: &Rts<'_>, now: u64) {
-        self.clients[sender].spoke = Some(rts.epoch);
-        self.clients[sender].repeated = None;
+        let (is_first_term, known) = (self.term == FIRST_TERM, &mut self.clients[sender]);
+        if known.spoke.is_none() && !is_first_term {
+            known.joins = rts.epoch + self.settings.joins_after;
+        }
+        (known.spoke, known.repeated) = (Some(rts.epoch), None);
         if rts.updates.len() > UPDATES || rts.mice.len() > MICE {
             self.counters.refuse(Refused::TooMany);
         }
@@ -427,17 +443,36 @@ impl Scheduler {
             }
         }
         if self.settings.silent_after > 0 {
-            for sender in (0..self.shape.senders()).filter(|at| self.is_silent(*at, epoch)) {
-                ports.leave_out(&self.shape, sender);
+            let about = epoch + self.settings.lead;
+            let joins = |at: usize| about < self.clients[at].joins;
+            for sender in 0..self.shape.senders() {
+                if self.is_silent_at(sender, epoch) || joins(sender) {
+                    ports.leave_out(&self.shape, sender);
+                }
             }
         }
         ports
     }
 
-    fn is_silent(&self, sender: usize, epoch: u64) -> bool {
-        let spoke = self.clients[sender].spoke;
-        self.settings.silent_after > 0
-            && spoke.is_none_or(|spoke| epoch.saturating_sub(spoke) > self.settings.silent_after)
+    fn is_silent_at(&self, sender: usize, epoch: u64) -> bool {
+        let after = self.settings.silent_after;
+        let spoke = self.clients[sender].spoke.or((self.term == FIRST_TERM).then_some(after));
+        after > 0 && spoke.is_none_or(|spoke| epoch.saturating_sub(spoke) > after)
+    }
+
+    /// Whether a client has not spoken for so long, as of `epoch`, that nothing is granted to it.
+    #[must_use]
+    pub fn is_silent(&self, client: Client, epoch: u64) -> bool {
+        self.sender(client).is_none_or(|sender| self.is_silent_at(sender, epoch))
+    }
+
+    /// Whether no other scheduler can have granted cells to or from a client in `epoch`.
+    #[must_use]
+    pub fn has_to_itself(&self, client: Client, epoch: u64) -> bool {
+        let joined = |sender: usize| self.clients[sender].joins <= epoch;
+        epoch >= self.fence
+            && self.sender(client).is_some_and(joined)
+            && !self.is_silent(client, epoch)
     }
 
     /// The next answer that may leave in epoch `now` or has been able to before. Call until `None`.
@@ -490,7 +525,7 @@ impl Scheduler {
         self.demands.clear();
         self.history.clear();
         for client in &mut self.clients {
-            (client.mice_len, client.repeated) = (0, None);
+            (client.spoke, client.mice_len, client.repeated) = (None, 0, None);
         }
         true
     }
@@ -506,16 +541,18 @@ impl Scheduler {
             let granted = self.history.granted(sender, to, now);
             return granted.map_or(Wait::Nothing, Wait::Epoch);
         };
-        if self.is_silent(sender, now) {
+        if self.is_silent(client, now) {
             return Wait::Silent(client);
         }
-        if let To::Host(host) = to
-            && self.is_silent(usize::from(host), now)
-        {
-            return Wait::Silent(Client::Host(host));
+        let mut fence = self.fence.max(self.clients[sender].joins);
+        if let To::Host(host) = to {
+            if self.is_silent(Client::Host(host), now) {
+                return Wait::Silent(Client::Host(host));
+            }
+            fence = fence.max(self.clients[usize::from(host)].joins);
         }
-        if now + self.settings.lead < self.fence {
-            return Wait::Fence(self.fence);
+        if now + self.settings.lead < fence {
+            return Wait::Fence(fence);
         }
         if !self.ports(now).has_route(&self.shape, sender, to, self.demands.has_mouse(sender, to)) {
             return Wait::Links;

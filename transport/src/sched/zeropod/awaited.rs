@@ -69,7 +69,21 @@ impl Awaited {
         None
     }
 
-    /// Whether something is to be asked for again.
+    /// Whether something is to be asked for again. Forgets what has been granted since.
+    pub(super) fn is_overdue(&mut self, queues: &mut Queues) -> bool {
+        // Bounded: each turn takes a queue off the list.
+        while let Some(place) = self.overdue.front().copied() {
+            let queue = queues.queue(place);
+            if queue.outstanding() > 0 {
+                return true;
+            }
+            queue.overdue = false;
+            self.overdue.pop_front();
+        }
+        false
+    }
+
+    /// Whether something may have to be asked for again.
     pub(super) fn has_overdue(&self) -> bool {
         !self.overdue.is_empty()
     }

@@ -17,6 +17,7 @@ use crate::wire::{AccountedSizes, Data, Header, Note};
 pub(super) const HOST: HostId = HostId(2);
 pub(super) const PEER: HostId = HostId(17);
 const SCHEDULER: HostId = HostId(288);
+const BACKUP: HostId = HostId(289);
 
 fn config() -> Config {
     config_with(0, 1)
@@ -82,7 +83,8 @@ impl Host {
         self.sched.poll_control(now, now, &mut burst);
         for segment in burst.iter() {
             let Body::Note(note) = segment.hdr.body else { unreachable!() };
-            assert_eq!((segment.peer, segment.hdr.ev), (SCHEDULER, EntropyValue(2)));
+            assert!(self.sched.is_scheduler(segment.peer));
+            assert_eq!(segment.hdr.ev, EntropyValue(2));
             self.requests.push((now, Rts::of(&note).unwrap()));
         }
         while let Some(turn) = self.sched.next_turn(now, now + Duration::from_us(100)) {
@@ -270,6 +272,42 @@ fn answers_that_make_no_sense_are_counted_and_change_nothing() {
         ("routeless_answer", 3),
     ];
     assert_eq!(named, expected);
+}
+
+#[test]
+fn a_host_that_is_notified_of_a_term_was_silent_since_its_first_request_without_an_answer() {
+    let mut host = Host::new();
+    host.sched.watch = PodWatch::new(Some(BACKUP));
+    host.post(0, 8);
+    host.run(host.epoch(1));
+    let alone = |term| Schd { term, grant: None, ..granted(0, 8, 0) };
+    assert!(host.answer(SCHEDULER, &alone(1)));
+    host.run(host.epoch(12));
+    let first = host.requests.iter().map(|(_, rts)| rts.epoch).find(|epoch| *epoch >= 1);
+    let first = u64::from(first.unwrap());
+    assert!(first < 4 && host.sched.seat.scheduler == SCHEDULER);
+    assert!(host.answer(BACKUP, &alone(2)));
+    host.run(host.epoch(14));
+    assert!(host.answer(BACKUP, &Schd { term: 2, ..granted(50, 8, 8 * 512) }));
+    assert_eq!(host.sched.counts().silence, host.epoch(50).since(host.epoch(first)));
+}
+
+/// A scheduler of an earlier term may serve hosts that do not reach the later one.
+#[test]
+fn an_answer_of_an_earlier_term_is_refused_and_its_scheduler_gets_a_request_of_the_present_one() {
+    let mut host = Host::new();
+    host.sched.watch = PodWatch::new(Some(BACKUP));
+    host.post(0, 8);
+    host.run(host.epoch(1));
+    let alone = |term| Schd { term, grant: None, ..granted(0, 8, 0) };
+    assert!(host.answer(SCHEDULER, &alone(1)) && host.answer(BACKUP, &alone(2)));
+    host.run(host.epoch(4));
+    assert!(!host.sched.has_former(), "the former scheduler has had its request");
+    assert!(!host.answer(SCHEDULER, &alone(1)) && host.sched.has_former());
+    host.run(host.epoch(6));
+    assert!(!host.sched.has_former());
+    // One of its own scheduler says nothing about the other one.
+    assert!(!host.answer(BACKUP, &alone(1)) && !host.sched.has_former());
 }
 
 #[test]

@@ -17,8 +17,8 @@
 use crate::time::{Duration, Instant, Rate};
 use crate::units::Bytes;
 
-/// Epochs between requests of a host that waits, where its pod has a backup.
-pub const ASK_EVERY: u64 = 4;
+/// Epochs between requests of a host at most, where its pod has a backup.
+pub const ASK_EVERY: u64 = 2;
 
 /// Decisions without a request that counts in them, while demands are open, after which a scheduler
 /// with a backup stops: one of two requests in a row may be lost.

@@ -1,10 +1,10 @@
 //! Whether the pod's scheduler still answers, and what a host does when it does not.
 //!
 //! Source: \[zeropod\] IV-E names a second scheduler; terms and fences are ours. Where a pod has a
-//! backup, its schedulers answer every request, and hosts that wait for a grant send one at least
-//! every few epochs. A host that gets no answer for longer than a scheduler goes on without
-//! requests asks the other scheduler to begin the next term of its own: odd terms are the first
-//! one's, even ones the backup's, so no term has two schedulers. A host that gets an answer of a
+//! backup, its schedulers answer every request, and hosts send one every few epochs at least. A
+//! host that gets no answer for longer than a scheduler goes on without requests asks the other
+//! scheduler to begin the next term of its own: odd terms are the first one's, even ones the
+//! backup's, so no term has two schedulers. A host that gets an answer of a
 //! later term forgets what it was granted in earlier ones, and asks for all that waits anew.
 //!
 //! A host that turns to another scheduler, or is turned to it by its answer, sends one request to
@@ -100,9 +100,11 @@ impl Zeropod {
         }
     }
 
-    /// The epoch in which a host that waits asks again at the latest.
+    /// The epoch in which a host asks again at the latest: where its pod has a backup, one that has
+    /// had an answer, or waits for one. Its scheduler grants to and from those alone that ask.
     pub(super) fn asks_from(&self) -> Option<u64> {
-        (self.watch.is_on() && self.awaited.due().is_some()).then_some(self.watch.asked + ASK_EVERY)
+        let asks = self.watch.is_on() && (self.term != 0 || self.awaited.due().is_some());
+        asks.then_some(self.watch.asked + ASK_EVERY)
     }
 
     fn turn_to(&mut self, scheduler: HostId) {
@@ -151,13 +153,17 @@ impl Zeropod {
     pub(super) fn admit(&mut self, from: HostId, schd: &Schd) -> Result<(), Odd> {
         let is_later = schd.term > self.term;
         if schd.term < self.term || (from != self.seat.scheduler && !is_later) {
+            if from != self.seat.scheduler {
+                // It serves on, for hosts that do not reach the later one.
+                self.watch.former = Some(from);
+            }
             return Err(Odd::OldTerm);
         }
         self.turn_to(from);
-        (self.watch.unanswered, self.watch.tries) = (None, 0);
         if is_later && self.term != 0 {
             self.begin_term(schd.term);
         }
+        (self.watch.unanswered, self.watch.tries) = (None, 0);
         self.term = schd.term;
         Ok(())
     }
@@ -166,6 +172,10 @@ impl Zeropod {
     fn begin_term(&mut self, term: u16) {
         self.watch.granted = self.watch.granted.min(self.epoch);
         self.term = term;
+        if self.filling.is_some() {
+            // Cells that have been handed over leave in this epoch, with the gap of their receiver.
+            self.request_from = self.request_from.max(self.epoch + 1);
+        }
         self.end_filling();
         while let Some((_, grant)) = self.grants.take_until(u64::MAX) {
             if let Some(place) = self.queues.place(grant.to) {

@@ -1,6 +1,6 @@
 //! The settings of a pod's scheduler, from those of its hosts.
 
-use transport::sched::zeropod::timing::{Terms, Timing};
+use transport::sched::zeropod::timing::{SILENT_MAX, Terms, Timing};
 use transport::sched::zeropod::{Classes, Kernel, Matcher, ZeropodParams};
 use transport_pod::Ladder;
 use transport_pod::matcher::{MatcherKind, Setup as MatcherSetup};
@@ -45,6 +45,8 @@ pub(super) fn settings(params: &ZeropodParams, timing: &Timing) -> Option<Settin
         Classes::Sizes => Ladder::Sizes,
     };
     let payload = u32::from(params.cell);
+    let guarded = params.backup > 0;
+    let silent_after = if guarded { timing.to_decision + SILENT_MAX } else { 0 };
     Some(Settings {
         matcher,
         setup: MatcherSetup { kernel, iterations: params.iterations.into() },
@@ -55,7 +57,9 @@ pub(super) fn settings(params: &ZeropodParams, timing: &Timing) -> Option<Settin
         delay: timing.to_answers,
         fair_every: params.fair_every.into(),
         backlog: BACKLOG_MAX.checked_div(payload)? * payload,
-        silent_after: 0,
+        // What is granted to a host has to end before another scheduler may grant it anything.
+        silent_after,
+        joins_after: if guarded { silent_after + timing.lead } else { 0 },
         judge_after: timing.to_receipt + timing.to_decision + JUDGED_LATER,
         ..Settings::default()
     })

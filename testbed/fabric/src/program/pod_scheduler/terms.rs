@@ -12,8 +12,14 @@
 //! - A scheduler with a backup answers every request, so that hosts notice when it is gone. One
 //!   that gets no requests for longer than hosts wait between theirs is cut off: it stops so soon
 //!   that its grants end before those of the backup begin, see [`Timing::patience`].
-//! - A host's term rises by one each [`Timing::patience`] epochs at most. So a scheduler that was
-//!   gone for long takes a term that is further ahead than one that was not.
+//! - A host's term rises by one each [`Timing::patience`] epochs at most. So a scheduler takes a
+//!   term that is further ahead of a host that it has not been asked by for long.
+//! - Some hosts may reach one scheduler only and others the other one only. Then both serve, each
+//!   those that ask it: all members ask again and again, one that does not is granted nothing, and
+//!   one that comes from the other scheduler is granted nothing before all is over that it may have
+//!   got there. As ToRs lie between hosts and schedulers, the two groups have no link in common.
+//!   Now and then a scheduler sends an answer to members that are silent. So hosts of both groups
+//!   gather at the one of the later term when they reach it, and stop the other one.
 
 use std::collections::VecDeque;
 
@@ -28,6 +34,9 @@ use crate::program::Setup;
 /// Terms that a request may be ahead of a scheduler's, beyond those that the time since the last
 /// request explains.
 const AHEAD_MAX: u64 = 16;
+
+/// Windows among which silent members get an answer in one.
+const NOTIFY_EVERY: u64 = 32;
 
 /// The state of one scheduler among those of its pod.
 #[derive(Clone, Debug)]
@@ -81,14 +90,35 @@ impl Pod {
     }
 
     /// Notifies members of the term in `window`, and again in the next one, as these answers yield.
-    pub(super) fn notify_unaware(&mut self, window: u64) {
-        if window >= self.fence || !self.unaware.contains(&true) {
+    /// Where there is another scheduler, members that are silent get an answer now and then for as
+    /// long as they are: those that the other one serves turn to the later term.
+    pub(super) fn notify(&mut self, window: u64) {
+        let begins = window < self.fence && self.unaware.contains(&true);
+        if begins {
+            for (owed, unaware) in self.owed.iter_mut().zip(&self.unaware) {
+                *owed |= unaware;
+            }
+            self.open_window(window + 1);
+        }
+        if !self.terms.guarded || !self.terms.serves {
             return;
         }
-        for (owed, unaware) in self.owed.iter_mut().zip(&self.unaware) {
-            *owed |= unaware;
+        if window.is_multiple_of(NOTIFY_EVERY) {
+            for member in 0..self.owed.len() {
+                let client = self.members.client(u16::try_from(member).unwrap_or(u16::MAX));
+                self.owed[member] |= self.scheduler.is_silent(client, window);
+            }
         }
-        self.open_window(window + 1);
+        self.open_window((window / NOTIFY_EVERY + 1) * NOTIFY_EVERY);
+    }
+
+    /// All members get an answer at first, where the pod has a backup: from then on they ask again
+    /// and again, and so it is known which ones this scheduler reaches.
+    pub(super) fn greet(&mut self) {
+        if self.terms.guarded && self.terms.serves {
+            self.owed.fill(true);
+            self.open_window(0);
+        }
     }
 
     /// Serves no more until a host asks for another term.
@@ -149,16 +179,16 @@ impl Terms {
     }
 
     /// A request of `term` has come in `epoch`, while the scheduler's last term is `own`; in time,
-    /// it counts in `decision`.
+    /// it counts in `decision`. Its sender had been silent for `silence` epochs.
     pub(super) fn on_request(
         &mut self,
         term: u32,
         own: u32,
-        decision: u64,
-        epoch: u64,
+        (decision, epoch): (u64, u64),
+        silence: u64,
     ) -> Result<TermStep, Refused> {
         // Where there are two schedulers, hosts say which one is to begin a term.
-        let ahead = AHEAD_MAX + decision.saturating_sub(self.asked_for) / self.patience;
+        let ahead = AHEAD_MAX + silence / self.patience;
         let plausible = term > own && u64::from(term - own) <= ahead;
         let asked = plausible && next_term(term - 1, self.backup) == term;
         if self.guarded && self.serves && plausible && !asked {
@@ -199,7 +229,7 @@ mod tests {
 
     /// A request in `epoch`, which counts in that one's decision.
     fn ask(terms: &mut Terms, term: u32, own: u32, epoch: u64) -> Result<TermStep, Refused> {
-        terms.on_request(term, own, epoch, epoch)
+        terms.on_request(term, own, (epoch, epoch), 0)
     }
 
     #[test]
@@ -242,26 +272,26 @@ mod tests {
     fn one_without_requests_is_cut_off_only_where_there_is_a_backup() {
         for guarded in [false, true] {
             let mut terms = terms(false, guarded, &[]);
-            assert_eq!(terms.on_request(OWN, OWN, 100, 98), Ok(TermStep::Goes));
+            assert_eq!(terms.on_request(OWN, OWN, (100, 98), 0), Ok(TermStep::Goes));
             assert!(!terms.is_cut_off(100 + SILENT_MAX));
             assert_eq!(terms.is_cut_off(101 + SILENT_MAX), guarded);
             // A request that was under way for long says nothing about the present.
-            assert_eq!(terms.on_request(OWN, OWN, 90, 120), Ok(TermStep::Goes));
+            assert_eq!(terms.on_request(OWN, OWN, (90, 120), 0), Ok(TermStep::Goes));
             assert_eq!(terms.is_cut_off(101 + SILENT_MAX), guarded);
         }
     }
 
     #[test]
-    fn a_term_may_be_as_far_ahead_as_the_time_since_the_last_request_allows() {
+    fn a_term_may_be_as_far_ahead_as_the_silence_of_its_host_allows() {
         let soon = OWN + u32::try_from(AHEAD_MAX).unwrap() + 1;
-        for (epoch, ahead, begins) in
-            [(100, 0, false), (100 + 2 * PATIENCE, 0, true), (100 + 2 * PATIENCE, 2, false)]
+        for (silence, ahead, begins) in
+            [(0, 0, false), (2 * PATIENCE, 0, true), (2 * PATIENCE, 2, false)]
         {
             let mut terms = terms(true, true, &[]);
             assert_eq!(ask(&mut terms, 2, OWN, 100), Ok(TermStep::Begins(2)));
-            let step = ask(&mut terms, soon + 2 + ahead, 2, epoch);
+            let step = terms.on_request(soon + 2 + ahead, 2, (200, 200), silence);
             let expected = if begins { TermStep::Begins(soon + 2 + ahead) } else { TermStep::Goes };
-            assert_eq!(step, Ok(expected), "{epoch}: {ahead} more");
+            assert_eq!(step, Ok(expected), "{silence}: {ahead} more");
         }
     }
 }

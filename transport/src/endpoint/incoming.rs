@@ -42,7 +42,7 @@ impl<S: Scheduler> Endpoint<S> {
     /// Whether `rx` is data of a message that has begun, of a flow that is here by its name and its
     /// key, and agrees with the message's length.
     #[must_use]
-    pub fn has_flow_of(&self, rx: &RxSegment) -> bool {
+    pub fn has_message_of(&self, rx: &RxSegment) -> bool {
         let Body::Data(data) = &rx.hdr.body else { return false };
         let flow = self.known_flow(rx, data);
         flow.is_some_and(|flow| flow.has_begun(data, &self.rx_msgs, &self.rx_buffers))

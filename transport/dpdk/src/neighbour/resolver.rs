@@ -197,7 +197,7 @@ mod tests {
             assert!(resolver.handle_frame(&reply[..answered]));
             assert_eq!(resolver.peer(0), Resolution::Known(asked.mac));
             assert!(resolver.is_over() && resolver.poll_timeout().is_none());
-            assert!(!resolver.handle_frame(&reply[..answered]), "no frame waits any more");
+            assert!(!resolver.handle_frame(&reply[..answered]), "no question waits any more");
         }
     }
 

@@ -135,7 +135,7 @@ impl RxBurst {
         let Some(len) = endpoint.would_open(segment) else {
             self.unbacked |= segment.trimmed && data.open.is_some();
             // Its message may begin in this burst, without memory.
-            if self.unbacked && data.open.is_none() && !endpoint.has_flow_of(segment) {
+            if self.unbacked && data.open.is_none() && !endpoint.has_message_of(segment) {
                 self.cut(self.len);
             }
             return true;

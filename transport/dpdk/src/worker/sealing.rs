@@ -54,7 +54,7 @@ pub(super) fn check_opened(
         Opened::Whole => Ok(()),
         Opened::Unsealed => Err(DropReason::Unsealed),
         Opened::Hint => {
-            if !endpoint.has_flow_of(segment) {
+            if !endpoint.has_message_of(segment) {
                 return Err(DropReason::TrimmedStranger);
             }
             // That a segment was trimmed is all that a hint may say.

@@ -30,6 +30,7 @@ mod dci;
 #[cfg(feature = "dpdk")]
 mod device;
 pub mod doctor;
+mod estimate;
 mod exit;
 mod failure;
 mod gather;

@@ -1,7 +1,7 @@
 //! Shows how far a run is, on standard error, and passes the user's wish to stop on to it.
 //!
-//! A bar with the time left on a terminal; a plain line every few seconds elsewhere. The share done
-//! is that of the bytes delivered.
+//! A bar with the time left on a terminal; a plain line every few seconds elsewhere, the first one
+//! after a second. The share done is that of the bytes delivered.
 
 use std::io::Write;
 use std::time::Duration as RealDuration;
@@ -12,6 +12,7 @@ use experiments::progress::{Progress, Watch};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::console::Console;
+use crate::estimate::Track;
 use crate::interrupt;
 use crate::stopwatch::Stopwatch;
 
@@ -20,6 +21,9 @@ pub(crate) struct Shown<'a> {
     style: Style<'a>,
     watch: Stopwatch,
     total: Total,
+    track: Track,
+    /// Real seconds at which the track has its next point.
+    note_s: f64,
     /// Real seconds at which the next line is due.
     next_s: f64,
 }
@@ -47,9 +51,11 @@ enum Style<'a> {
 }
 
 /// Real seconds between plain lines: rare enough for a log.
-const LINE_EVERY_S: f64 = 5.0;
-/// Real seconds between redraws.
-const DRAW_EVERY_S: f64 = 0.1;
+pub(crate) const LINE_EVERY_S: f64 = 5.0;
+/// Real seconds before the first one.
+pub(crate) const FIRST_LINE_S: f64 = 1.0;
+/// Real seconds between redraws, and between points of a track.
+pub(crate) const DRAW_EVERY_S: f64 = 0.1;
 
 impl<'a> Shown<'a> {
     /// Starts to watch; shows nothing when `quiet`.
@@ -59,27 +65,31 @@ impl<'a> Shown<'a> {
             (false, true) => Style::Bar(bar(total)),
             (false, false) => Style::Lines(&mut *console.err),
         };
-        let next_s = if matches!(style, Style::Bar(_)) { DRAW_EVERY_S } else { LINE_EVERY_S };
-        Self { style, watch: Stopwatch::start(), total, next_s }
+        let next_s = if matches!(style, Style::Bar(_)) { DRAW_EVERY_S } else { FIRST_LINE_S };
+        let (watch, track) = (Stopwatch::start(), Track::default());
+        Self { style, watch, total, track, note_s: 0.0, next_s }
+    }
+
+    fn note(&mut self, progress: &Progress, seconds: f64) {
+        self.track.note(seconds, share(progress.bytes_delivered, self.total.bytes));
+        self.note_s = seconds + DRAW_EVERY_S;
     }
 
     fn show(&mut self, progress: &Progress, seconds: f64) {
         let done = format!("{}/{} flows", progress.flows_finished, self.total.flows);
+        let left = self.track.left();
         match &mut self.style {
             Style::Quiet => {}
             Style::Bar(bar) => {
                 bar.set_position(progress.bytes_delivered);
-                bar.set_message(format!(
-                    "{done}, {:.0} us of network time",
-                    progress.now.as_us_f64()
-                ));
+                let left = left.map_or_else(String::new, |left| format!("{left:.0} s left, "));
+                let now = progress.now.as_us_f64();
+                bar.set_message(format!("{left}{done}, {now:.0} us of network time"));
             }
             Style::Lines(err) => {
                 let share = share(progress.bytes_delivered, self.total.bytes);
-                let left = match share > 0.0 {
-                    true => format!(", about {:.0} s left", seconds * (1.0 - share) / share),
-                    false => String::new(),
-                };
+                let left =
+                    left.map_or_else(String::new, |left| format!(", about {left:.0} s left"));
                 let now = progress.now.as_us_f64();
                 // A log that cannot be written is no reason to end a run.
                 let _ = writeln!(
@@ -95,6 +105,9 @@ impl<'a> Shown<'a> {
 impl Watch for Shown<'_> {
     fn goes_on(&mut self, progress: &Progress) -> bool {
         let seconds = self.watch.seconds();
+        if seconds >= self.note_s {
+            self.note(progress, seconds);
+        }
         if seconds >= self.next_s {
             self.show(progress, seconds);
             let step =
@@ -104,7 +117,7 @@ impl Watch for Shown<'_> {
         !interrupt::requested()
     }
 
-    /// Nothing reads them without a directory for results.
+    /// Without a directory for results no one reads them.
     fn on_samples(&mut self, samples: &mut Vec<Sample>) {
         samples.clear();
     }
@@ -133,9 +146,14 @@ impl Drop for Shown<'_> {
 }
 
 fn bar(total: Total) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(total.bytes), ProgressDrawTarget::stderr());
-    // `wide_msg` takes what the terminal's width leaves, and is cut there.
-    let template = "{percent:>3} % [{bar:20}] {eta} left, {wide_msg}";
+    drawn(ProgressBar::with_draw_target(Some(total.bytes), ProgressDrawTarget::stderr()))
+}
+
+/// Gives a bar its look.
+pub(crate) fn drawn(bar: ProgressBar) -> ProgressBar {
+    // `wide_msg` takes what the terminal's width leaves, and is cut there: the time left comes
+    // first.
+    let template = "{percent:>3} % [{bar:12}] {wide_msg}";
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style.progress_chars("=> "));
     }
@@ -144,15 +162,91 @@ fn bar(total: Total) -> ProgressBar {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a display; 53 bits are plenty")]
-fn share(done: u64, total: u64) -> f64 {
+pub(crate) fn share(done: u64, total: u64) -> f64 {
     if total == 0 { 0.0 } else { done as f64 / total as f64 }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use indicatif::TermLike;
     use transport::Duration;
 
     use super::*;
+
+    /// A terminal of a width, and what it was to write.
+    #[derive(Clone, Debug)]
+    struct Narrow(u16, Arc<Mutex<Vec<String>>>);
+
+    impl TermLike for Narrow {
+        fn width(&self) -> u16 {
+            self.0
+        }
+
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn write_line(&self, line: &str) -> io::Result<()> {
+            self.write_str(line)
+        }
+
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.1.lock().unwrap().push(text.to_owned());
+            Ok(())
+        }
+
+        fn clear_line(&self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_bar_is_no_wider_than_the_terminal_and_begins_with_the_time_left() {
+        for width in [40, 80] {
+            let terminal = Narrow(width, Arc::default());
+            let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
+            let style =
+                Style::Bar(drawn(ProgressBar::with_draw_target(Some(1_000_000_000_000), target)));
+            let total = Total { flows: 1_000_000, bytes: 1_000_000_000_000 };
+            let (watch, track) = (Stopwatch::start(), Track::default());
+            let mut shown = Shown { style, watch, total, track, note_s: 0.0, next_s: 0.0 };
+            let progress = Progress {
+                now: Duration::from_s(1000),
+                flows_finished: 123_456,
+                bytes_delivered: 250_000_000_000,
+                hops: 9,
+            };
+            shown.note(&progress, 400.0);
+            shown.show(&progress, 400.0);
+            let Style::Bar(bar) = &shown.style else { panic!("a bar") };
+            bar.force_draw();
+            drop(shown);
+            let written = terminal.1.lock().unwrap();
+            assert!(written.iter().any(|text| text.contains("1200 s left")), "{written:?}");
+            for text in written.iter() {
+                assert!(text.chars().count() <= usize::from(width), "{width}: {text:?}");
+            }
+        }
+    }
 
     #[test]
     fn a_plain_line_says_how_far_it_is_and_how_long_it_takes() {
@@ -171,6 +265,7 @@ mod tests {
             bytes_delivered: 250,
             hops: 9,
         };
+        shown.note(&progress, 3.0);
         shown.show(&progress, 3.0);
         assert!(shown.goes_on(&progress));
         drop(shown);

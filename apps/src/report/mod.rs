@@ -208,3 +208,40 @@ fn beside(page: &Path, path: &Path) -> String {
     let folder = page.parent().unwrap_or(Path::new(""));
     path.strip_prefix(folder).unwrap_or(path).display().to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(about: &str) -> Numbers {
+        let numbers = serde_json::json!({"schema": 1, "name": "uno-fig03", "of": "uno fig. 3",
+            "about": about, "claim": "", "runs": [], "plots": []});
+        serde_json::from_value(numbers).unwrap()
+    }
+
+    #[test]
+    fn a_picture_is_called_by_what_it_shows_and_not_by_a_files_name() {
+        assert_eq!(title(&numbers("two flows in one port")), "Two flows in one port (uno fig. 3)");
+        let of_file = title(&numbers("my_runs.cm by transport, 5 seeds"));
+        assert_eq!(of_file, "my_runs.cm by transport, 5 seeds (uno fig. 3)");
+    }
+
+    #[test]
+    fn runs_that_are_not_whole_are_named_below_the_picture() {
+        let mut numbers = numbers("x");
+        let run = |name: &str, finished: u64, ok: bool| Run {
+            variant: name.to_owned(),
+            summary: serde_json::json!({"flows": {"total": 9, "finished": finished},
+                "audit": {"ok": ok}}),
+        };
+        numbers.runs = vec![run("a", 9, true), run("b", 7, true), run("c", 9, false)];
+        numbers.invalid = (0..8).map(|at| format!("late {at}")).collect();
+        let all = notes(&numbers);
+        assert!(
+            all[0].starts_with("INVALID") && all[0].ends_with("`late 5`; and 2 more"),
+            "{all:?}"
+        );
+        assert!(all[1].starts_with("UNFINISHED") && all[1].ends_with("`b` (7 of 9 flows)"));
+        assert_eq!((all.len(), all[2].as_str()), (3, "AUDIT FAILED: `c`"));
+    }
+}

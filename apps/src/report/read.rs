@@ -127,7 +127,7 @@ pub(super) fn all(dirs: &[PathBuf]) -> Result<Vec<Results>, InputError> {
         let head = SweepDir {
             schema: 1,
             name: "runs".to_owned(),
-            about: single.iter().map(Run::about).collect::<Vec<_>>().join("; "),
+            about: about(&single),
             figure: Figure::default(),
             variants: single.iter().map(variant).collect(),
             compared: None,
@@ -135,6 +135,17 @@ pub(super) fn all(dirs: &[PathBuf]) -> Result<Vec<Results>, InputError> {
         all.push(valid(head, single));
     }
     Ok(all)
+}
+
+/// The title of single runs: each kind of them once, or how many there are.
+fn about(runs: &[Run]) -> String {
+    let mut kinds: Vec<String> = Vec::new();
+    for kind in runs.iter().map(Run::about) {
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    if kinds.len() > 3 { format!("{} single runs", runs.len()) } else { kinds.join("; ") }
 }
 
 /// The results in one directory.
@@ -193,7 +204,9 @@ impl Run {
     fn about(&self) -> String {
         let word = |path: &str| self.summary.pointer(path).and_then(Value::as_str);
         let of = [("", "/provenance/matrix"), (" on ", "/provenance/topology")];
-        let of = of.map(|(before, path)| word(path).map(|text| format!("{before}{text}")));
+        // Of a path its last part: where a file lies is no part of a title.
+        let last = |text: &str| text.rsplit('/').next().unwrap_or_default().to_owned();
+        let of = of.map(|(before, path)| word(path).map(|text| format!("{before}{}", last(text))));
         let of: String = of.into_iter().flatten().collect();
         let transport = word("/transport").map(|name| format!("{name}: ")).unwrap_or_default();
         format!("{transport}{}", if of.is_empty() { &self.name } else { &of })

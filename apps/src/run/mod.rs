@@ -11,6 +11,7 @@ pub(crate) mod order;
 pub(crate) mod repeat;
 mod results;
 mod sweep;
+mod sweep_log;
 
 use std::ffi::OsString;
 use std::fmt::Display;

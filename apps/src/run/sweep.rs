@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
 use experiments::measure::Summary;
+use experiments::progress::Watch;
 use experiments::scenario::AxisPoint;
 use serde::Serialize;
 use serde_json::Value;
@@ -18,6 +19,7 @@ use serde_json::Value;
 use super::experiment::Experiment;
 use super::order::Sweep;
 use super::results::Ran;
+use super::sweep_log::{Event, Log, Reported};
 use super::{check_environment, forecast, results};
 use crate::args::{RunArgs, Seeds, Switch, World};
 use crate::console::Console;
@@ -28,7 +30,6 @@ use crate::observe;
 use crate::output::OutDir;
 use crate::progress::Silent;
 use crate::ranking;
-use crate::stopwatch::Stopwatch;
 use crate::sweep_dir::{self, CHANCE, SweepDir, Variant};
 use crate::table;
 
@@ -81,7 +82,7 @@ pub(super) fn run(
         let out = OutDir::create(out)?;
         out.write(sweep_dir::FILE, |file| results::json(file, &directory(sweep)))?;
     }
-    let mut log = Log::new(sweep, args.quiet);
+    let mut log = Log::new(sweep, args, console);
     let mut ended = kept(sweep, args, &mut log, console)?;
     let ran = in_parallel(sweep, args, command_line, console, &mut log, &mut ended)
         .and_then(|()| one_by_one(sweep, args, command_line, console, &mut log, &mut ended));
@@ -198,7 +199,7 @@ fn in_parallel(
         let next = due.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         next.filter(|_| !interrupt::requested())
     };
-    let (give, taken) = mpsc::channel();
+    let (give, taken) = mpsc::channel::<Event>();
     let mut failed = None;
     thread::scope(|scope| {
         for _ in 0..args.jobs {
@@ -206,19 +207,30 @@ fn in_parallel(
             scope.spawn(move || {
                 while let Some(at) = take() {
                     let (name, experiment) = &sweep.chosen[at];
-                    let outcome = run_quietly(args, name, experiment, command_line);
+                    let mut reported = Reported::new(at, experiment, give.clone());
+                    let out = (args, name.as_str());
+                    let outcome = run_quietly(out, experiment, command_line, &mut reported);
                     if outcome.as_ref().map_or(true, |ran| ran.unwritten.is_some()) {
                         // Other runs need not start, here neither.
                         due.lock().unwrap_or_else(PoisonError::into_inner).clear();
                     }
-                    if give.send((at, outcome)).is_err() {
+                    if give.send(Event::Ended(at, Box::new(outcome))).is_err() {
                         return;
                     }
                 }
             });
         }
         drop(give);
-        for (at, outcome) in taken {
+        for event in taken {
+            let (at, outcome) = match event {
+                Event::Share(at, share) => {
+                    if let Err(error) = log.note(at, share, console) {
+                        failed.get_or_insert(error);
+                    }
+                    continue;
+                }
+                Event::Ended(at, outcome) => (at, *outcome),
+            };
             let taken = outcome.and_then(|ran| {
                 let slowdown = ran.outcome.summary.slowdown;
                 let taken = take_in(&sweep.chosen[at].0, ran, &mut ended[at]);
@@ -250,8 +262,9 @@ fn one_by_one(
         if !real(experiment) || ended[at].is_some() || interrupt::requested() {
             continue;
         }
+        log.note(at, 0.0, console)?;
         if alone {
-            let ran = run_quietly(args, name, experiment, command_line)?;
+            let ran = run_quietly((args, name), experiment, command_line, &mut Silent)?;
             let slowdown = ran.outcome.summary.slowdown;
             let taken = take_in(name, ran, &mut ended[at]);
             log.line(at, &slowdown, console)?;
@@ -268,13 +281,13 @@ fn one_by_one(
 }
 
 fn run_quietly(
-    args: &RunArgs,
-    name: &str,
+    (args, name): (&RunArgs, &str),
     experiment: &Experiment,
     command_line: &[OsString],
+    watch: &mut dyn Watch,
 ) -> Result<Ran, Failure> {
     let out = args.out.as_ref().map(|out| OutDir::create(&out.join(name))).transpose()?;
-    results::run_into(out.as_ref(), experiment, command_line, &mut Silent)
+    results::run_into(out.as_ref(), experiment, command_line, watch)
 }
 
 fn element(name: &str, summary: &Summary) -> Result<Value, Failure> {
@@ -373,63 +386,6 @@ fn placed<'a>(sweep: &'a Sweep, elements: &[&'a Value]) -> Vec<(&'a Value, &'a [
         Some((*element, &sweep.variants.iter().find(own)?.1[..]))
     };
     elements.iter().filter_map(parts).collect()
-}
-
-/// A line for each run that ends, with the time that the rest will take.
-struct Log {
-    quiet: bool,
-    stopwatch: Stopwatch,
-    /// For each run: its share of the work, by its bytes.
-    work: Vec<f64>,
-    names: Vec<String>,
-    done: (usize, f64),
-}
-
-impl Log {
-    fn new(sweep: &Sweep, quiet: bool) -> Self {
-        #[expect(clippy::cast_precision_loss, reason = "a display; 53 bits are plenty")]
-        let work = |run: &Experiment| run.plan.matrix.total_bytes().0 as f64;
-        let work: Vec<f64> = sweep.chosen.iter().map(|(_, run)| work(run)).collect();
-        let sum: f64 = work.iter().sum();
-        Self {
-            quiet,
-            stopwatch: Stopwatch::start(),
-            work: work.iter().map(|work| work / sum.max(1.0)).collect(),
-            names: sweep.chosen.iter().map(|(name, _)| name.clone()).collect(),
-            done: (0, 0.0),
-        }
-    }
-
-    /// Takes a run that need not run out of the work.
-    fn skip(&mut self, at: usize) {
-        self.done.0 += 1;
-        self.work[at] = 0.0;
-        let sum: f64 = self.work.iter().sum();
-        self.work.iter_mut().for_each(|work| *work /= sum.max(f64::MIN_POSITIVE));
-    }
-
-    fn line(
-        &mut self,
-        at: usize,
-        slowdown: &Option<f64>,
-        console: &mut Console<'_>,
-    ) -> Result<(), Failure> {
-        self.done = (self.done.0 + 1, self.done.1 + self.work[at]);
-        if self.quiet {
-            return Ok(());
-        }
-        let (count, share) = self.done;
-        let seconds = self.stopwatch.seconds();
-        let left = seconds * (1.0 - share).max(0.0) / share.max(f64::EPSILON);
-        let slowdown = slowdown.map_or_else(|| "unfinished".to_owned(), |x| format!("{x:.3}"));
-        writeln!(
-            console.err,
-            "[{count}/{}] {}: slowdown {slowdown}; {seconds:.0} s, about {left:.0} s left",
-            self.work.len(),
-            self.names[at]
-        )?;
-        Ok(())
-    }
 }
 
 /// The content of scenario.json for a scenario with variants.

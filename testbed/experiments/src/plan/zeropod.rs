@@ -227,7 +227,7 @@ fn check_cut_off(draft: &Draft, tree: &FatTree) -> Result<(), RunError> {
     let ports = |links: &LinkSelector| tree.select(links).unwrap_or_default();
     let backups = [false, true].into_iter();
     let schedulers = backups.flat_map(|backup| {
-        (0..tree.spec().pods()).map(move |pod| LinkSelector::Scheduler { pod, backup })
+        (0..tree.spec().pods()).map(move |pod| LinkSelector::Scheduler { pod, backup, link: None })
     });
     let ways: BTreeSet<PortId> =
         schedulers.chain([LinkSelector::Hosts]).flat_map(|links| ports(&links)).collect();

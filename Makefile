@@ -92,7 +92,7 @@ results: build ## the papers' figures into docs/results, pictures and tables; FI
 	@set -e; for file in $(FIGURES); do name=$$(basename $$file .toml); others=$$(ls $$(dirname $$file)/*.json 2>/dev/null || true); echo "== $$name" >&2; \
 	  $(HEADRACE) run $$file --out target/results/$$name --jobs $(JOBS) >target/$$name.txt || [ $$? = 1 ]; \
 	  $(HEADRACE) report target/results/$$name -o docs/results --page docs/RESULTS.md $${others:+--reference $$others}; done
-tournament: build ; $(HEADRACE) tournament --part $${PART:-tuning} --seed $(SEED) --mixes $${MIXES:-1} --scale $${SCALE:-0.5} --jobs $(JOBS) --out target/tournament/$${PART:-tuning}-$(SEED) ## every transport of the papers of Uno and SMaRTT on mixes that SEED draws; PART=checking judges settings, MIXES=1 a family, SCALE=1 is 200 MB a mix
+tournament: build ; $(HEADRACE) tournament --purpose $${PURPOSE:-tuning} --seed $(SEED) --mixes $${MIXES:-1} --scale $${SCALE:-0.5} --jobs $(JOBS) --out target/tournament/$${PURPOSE:-tuning}-$(SEED) ## transports of the papers of Uno and SMaRTT on mixes that SEED draws; PURPOSE=checking judges settings, MIXES=1 a family, SCALE=1 is at most 200 MB of a port
 docs-setup: ; command -v mdbook >/dev/null || $(CARGO) install mdbook --version '^0.5' --locked ## mdbook, which make docs needs
 docs: ; $(CARGO) doc --workspace --no-deps && mdbook build docs ## API documentation in target/doc, docs as a site in target/book (make docs-setup once before)
 docs-test: build ; DOCUMENTED=whole HEADRACE=$(HEADRACE) $(CARGO) test -p headrace --test documented -- --nocapture ## every command of README.md and docs, as it stands (make test runs a sample)

@@ -324,8 +324,8 @@ pub(crate) struct RunArgs {
     /// a task whose results are there already ends at once.
     #[arg(long, requires = "out", conflicts_with_all = ["part", "json"])]
     pub(crate) slurm: bool,
-    /// Keeps the results in --out that are whole and of the same inputs, settings and version, and
-    /// runs the others alone.
+    /// Keeps the results in --out that are whole and of the same code, traffic, inputs and
+    /// settings, and runs the others alone.
     #[arg(long, requires = "out")]
     pub(crate) resume: bool,
     /// Writes manifest.json, summary.json, flows.jsonl and series.jsonl there; the files of a

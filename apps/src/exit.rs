@@ -11,7 +11,7 @@ pub enum Exit {
     BadInput,
     /// 3: the environment is not fit.
     Unfit,
-    /// 130: interrupted before anything ran.
+    /// 130: interrupted before there was a result.
     Interrupted,
 }
 

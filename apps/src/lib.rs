@@ -214,7 +214,7 @@ fn execute(
         Command::Dci(dci_args) => dci::run(&dci_args, console),
         Command::Gather(gather_args) => gather::run(&gather_args, console),
         Command::Why(why_args) => why::run(&why_args, console),
-        Command::Tournament(tournament_args) => tournament::run(&tournament_args, args, console),
+        Command::Tournament(tournament_args) => tournament::run(&tournament_args, console),
         Command::Replay { paths } => replay::run(&paths, console),
         Command::Completions { shell } => shell::completions(shell, console),
         Command::Man { dir } => shell::man(&dir, console),

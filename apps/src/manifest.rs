@@ -5,11 +5,13 @@
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::Path;
 
 use experiments::measure::Adapted;
 use experiments::measure::summary::Provenance;
+use experiments::workload::cm::StartUnit;
+use experiments::workload::{Matrix, cm_write};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -23,6 +25,8 @@ pub(crate) struct Manifest {
     /// The commit that it was built from, with `-dirty` behind it where sources had changes that no
     /// commit has; empty outside of a Git tree.
     pub(crate) commit: &'static str,
+    /// A hash of the program's sources.
+    pub(crate) sources: &'static str,
     /// Inputs by name, program and machine.
     pub(crate) provenance: Provenance,
     /// The name of the run among those of its command line; null where it is the only one.
@@ -33,6 +37,8 @@ pub(crate) struct Manifest {
     pub(crate) seed: u64,
     /// Every setting with its value and where the value came from.
     pub(crate) configuration: Vec<Setting>,
+    /// SHA-256 of the flows as text, 64 hex digits, whether they were read or generated.
+    pub(crate) traffic: String,
     /// Settings that the world changed, and why.
     pub(crate) adapted: Vec<Adapted>,
     /// Every file that was read.
@@ -91,21 +97,44 @@ impl Input {
     /// # Errors
     /// When it cannot be read.
     pub(crate) fn hash(role: &'static str, path: &Path) -> io::Result<Self> {
-        let mut file = File::open(path)?;
+        Self::of(role, path, File::open(path)?)
+    }
+
+    /// Hashes `content`, which is or will be that of the file at `path`.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(crate) fn of(
+        role: &'static str,
+        path: &Path,
+        mut content: impl io::Read,
+    ) -> io::Result<Self> {
         let mut hasher = Sha256::new();
         let mut chunk = vec![0; READ_BYTES];
         let mut bytes = 0;
         loop {
-            let len = file.read(&mut chunk)?;
+            let len = content.read(&mut chunk)?;
             if len == 0 {
                 break;
             }
             hasher.update(&chunk[..len]);
             bytes += len as u64;
         }
-        let sha256 = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let sha256 = hex(hasher);
         Ok(Self { role: role.into(), path: path.display().to_string(), bytes, sha256 })
     }
+}
+
+/// The SHA-256 of the text of `matrix`, in hex. O(its flows).
+pub(crate) fn traffic(matrix: &Matrix) -> String {
+    let mut hasher = Sha256::new();
+    // A hasher takes every write.
+    let _ = cm_write::write(matrix, StartUnit::Us, &mut hasher);
+    hex(hasher)
+}
+
+fn hex(hasher: Sha256) -> String {
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 const READ_BYTES: usize = 256 * 1024;

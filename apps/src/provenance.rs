@@ -13,6 +13,10 @@ pub(crate) const COMMIT: &str = env!("HEADRACE_COMMIT");
 /// What is behind the commit of a tree with changes.
 pub(crate) const DIRTY: &str = "-dirty";
 
+/// A hash of the sources that the program was built from, 16 hex digits. It differs with any change
+/// of the code, whether it is in a commit or not.
+pub(crate) const SOURCES: &str = env!("HEADRACE_SOURCES");
+
 /// The version of the program with its commit, and of DPDK.
 pub(crate) fn version() -> String {
     let commit = if COMMIT.is_empty() { "without a commit" } else { COMMIT };

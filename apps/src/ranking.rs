@@ -104,9 +104,14 @@ fn ranked(mut groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
     for (at, group) in groups.iter_mut().enumerate() {
         let Some(own) = means[at] else { continue };
         let others = means.iter().zip(&works).filter(|(_, work)| **work == works[at]);
-        group.rank = Some(1 + others.filter(|(mean, _)| mean.is_some_and(|m| m < own)).count());
+        group.rank = Some(place(own, others.filter_map(|(mean, _)| *mean)));
     }
     groups
+}
+
+/// The place of `own` among `all`, the least first; equal ones share a place.
+pub(crate) fn place(own: f64, all: impl Iterator<Item = f64>) -> usize {
+    1 + all.filter(|other| *other < own).count()
 }
 
 fn numbers(group: &Group<'_>, path: &str) -> Vec<f64> {
@@ -135,6 +140,26 @@ pub(crate) fn half_width(values: &[f64]) -> f64 {
     let deviation = (squares / (count - 1.0)).sqrt();
     let quantile = STUDENT_975.get(values.len() - 2).copied().unwrap_or(NORMAL_975);
     quantile * deviation / count.sqrt()
+}
+
+/// The geometric mean of `ratios`, above 0; 1 of none. It is in proportion: what all ratios are
+/// divided by changes it alike for everything that is compared.
+pub(crate) fn geometric_mean(ratios: &[f64]) -> f64 {
+    mean(&logarithms(ratios)).exp()
+}
+
+/// The interval that holds the geometric mean of `ratios` with 95 %, by the spread of their
+/// logarithms; `None` for fewer than two.
+pub(crate) fn geometric_interval(ratios: &[f64]) -> Option<(f64, f64)> {
+    let logarithms = logarithms(ratios);
+    (ratios.len() > 1).then(|| {
+        let (mean, half) = (mean(&logarithms), half_width(&logarithms));
+        ((mean - half).exp(), (mean + half).exp())
+    })
+}
+
+fn logarithms(ratios: &[f64]) -> Vec<f64> {
+    ratios.iter().map(|ratio| ratio.ln()).collect()
 }
 
 /// The 97.5 % quantiles of Student's distribution with 1 to 29 degrees of freedom.
@@ -187,6 +212,16 @@ mod tests {
         // Deviation 2, three runs: 4.303 * 2 / sqrt(3).
         assert_eq!(shown(&numbers(&groups[0], RANKED_BY), 2), "12.00 ± 4.97");
         assert_eq!(shown(&[3.0], 1), "3.0");
+    }
+
+    #[test]
+    fn geometric_means_have_intervals_of_logarithms() {
+        assert!((geometric_mean(&[2.0, 8.0]) - 4.0).abs() < 1e-12);
+        // Logarithms 0, ln 2, ln 4: deviation ln 2, three values: 4.303 * ln 2 / sqrt(3).
+        let (low, high) = geometric_interval(&[1.0, 2.0, 4.0]).unwrap();
+        let half = (4.303 * 2f64.ln() / 3f64.sqrt()).exp();
+        assert!((low - 2.0 / half).abs() < 1e-9 && (high - 2.0 * half).abs() < 1e-9);
+        assert_eq!(geometric_interval(&[3.0]), None);
     }
 
     #[test]

@@ -30,9 +30,14 @@ pub(crate) struct SweepDir {
 /// Whether a run's summary in JSON is of a success, as `Summary::is_success` has it.
 pub(crate) fn is_success(summary: &Value) -> bool {
     let flows = summary.pointer("/flows/total");
+    flows.is_some() && summary.pointer("/flows/finished") == flows && is_sound(summary)
+}
+
+/// Whether a run's summary in JSON is a result at all, be its flows finished or not: its audit
+/// found nothing, it was in time, and no machine failed.
+pub(crate) fn is_sound(summary: &Value) -> bool {
     let gone = summary.get("gone").and_then(Value::as_array);
-    flows.is_some()
-        && summary.pointer("/flows/finished") == flows
+    summary.pointer("/flows/total").is_some()
         && summary.pointer("/audit/ok") == Some(&Value::Bool(true))
         && summary.pointer("/lateness/valid") != Some(&Value::Bool(false))
         && gone.is_none_or(Vec::is_empty)

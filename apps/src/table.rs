@@ -219,6 +219,17 @@ pub(crate) fn plain() -> Table {
     table
 }
 
+/// The head of a table of Markdown, with an empty line before it.
+pub(crate) fn markdown_head(header: &[String]) -> String {
+    let rule: Vec<String> = header.iter().map(|_| "---".to_owned()).collect();
+    format!("\n{}{}", markdown_row(header), markdown_row(&rule))
+}
+
+/// A row of a table of Markdown.
+pub(crate) fn markdown_row(cells: &[String]) -> String {
+    format!("| {} |\n", cells.join(" | "))
+}
+
 fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     let us = |value: Option<f64>| value.map_or_else(dash, time);
     let fct = &summary.fct_us;

@@ -20,6 +20,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::ranking::{half_width, mean};
 use crate::sweep_dir::Variant;
+use crate::table::{markdown_head, markdown_row};
 
 /// The file that has the markers of `name`: the document at `path`, else the first page that it
 /// links and that has them.
@@ -132,7 +133,7 @@ pub(super) fn block(
 fn percentiles(results: &Results, plot: &Plot, axis: &str) -> Result<String, InputError> {
     let mut header = vec![format!("{}, by {axis}", plot.y), "flows".to_owned(), "mean".to_owned()];
     header.extend(PERCENTILES.map(|(title, _)| title.to_owned()));
-    let mut text = lines(&header);
+    let mut text = markdown_head(&header);
     for (label, times) in pooled(results.runs.iter(), plot, axis)? {
         #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53 flows")]
         let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
@@ -141,7 +142,7 @@ fn percentiles(results: &Results, plot: &Plot, axis: &str) -> Result<String, Inp
             let rank = (times.len() * percent).div_ceil(100).max(1) - 1;
             shown(times.get(rank).copied(), 1)
         }));
-        text += &row(&cells);
+        text += &markdown_row(&cells);
     }
     Ok(text)
 }
@@ -168,7 +169,7 @@ fn list(results: &Results, reference: Option<&Reference>) -> String {
         header.push(format!("{}: longest FCT", reference.name));
         header.push("its sent again".to_owned());
     }
-    let mut text = lines(&header);
+    let mut text = markdown_head(&header);
     for (run, other) in results.runs.iter().zip(of_others) {
         let mut cells = vec![run.name.replace(',', ", ")];
         cells.extend(COLUMNS.map(|(_, path, digits)| shown(run.measure(path), digits)));
@@ -176,7 +177,7 @@ fn list(results: &Results, reference: Option<&Reference>) -> String {
             cells.push(shown(other.map(|other| other.0), 1));
             cells.push(shown(other.map(|other| other.1), 0));
         }
-        text += &row(&cells);
+        text += &markdown_row(&cells);
     }
     text
 }
@@ -201,7 +202,7 @@ fn pivot(results: &Results, plot: &Plot, axis: &str, reference: Option<&Referenc
     let axes = varying(results, &unfolded);
     let mut header = vec![format!("{}, by {axis}", plot.y)];
     header.extend(columns.iter().cloned());
-    let mut text = lines(&header);
+    let mut text = markdown_head(&header);
     let name = |run: &Run| name_of(&run.parts, &axes);
     for (name, ours) in grouped(results.runs.iter(), &plot.y, (axis, &columns), name) {
         let mut others = vec!["-".to_owned(); columns.len()];
@@ -215,9 +216,10 @@ fn pivot(results: &Results, plot: &Plot, axis: &str, reference: Option<&Referenc
         }
         let ours: Vec<String> = ours.iter().map(|values| means(values)).collect();
         let label = std::slice::from_ref(&name);
-        text += &row(&[label, &ours[..]].concat());
+        text += &markdown_row(&[label, &ours[..]].concat());
         if let Some(reference) = reference.filter(|_| others.iter().any(|cell| cell != "-")) {
-            text += &row(&[&[format!("{name} ({})", reference.name)], &others[..]].concat());
+            text +=
+                &markdown_row(&[&[format!("{name} ({})", reference.name)], &others[..]].concat());
         }
     }
     text
@@ -252,16 +254,6 @@ fn variant(run: &Run) -> Variant {
 
 fn shown(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
-}
-
-/// The head of a table.
-fn lines(header: &[String]) -> String {
-    let rule: Vec<String> = header.iter().map(|_| "---".to_owned()).collect();
-    format!("\n{}{}", row(header), row(&rule))
-}
-
-fn row(cells: &[String]) -> String {
-    format!("| {} |\n", cells.join(" | "))
 }
 
 #[cfg(test)]

@@ -253,6 +253,16 @@ impl Reader {
         Err(error.at("command line", 0, 0).help(did_you_mean(&name, &names)).into())
     }
 
+    /// The scenario of this text, which is or will be that of the file at `path`.
+    pub(super) fn scenario_of(&mut self, path: &Path, text: &[u8]) -> Result<Scenario, Failure> {
+        let name = path.display().to_string();
+        let input = Input::of("scenario", path, text);
+        self.inputs.push(input.map_err(|error| InputError::io(&name, &error))?);
+        let scenario = Scenario::read(text, &name, path.parent().unwrap_or(Path::new(".")))?;
+        self.scenario_file = name;
+        Ok(scenario)
+    }
+
     pub(super) fn apply_scenario(
         &self,
         name: &str,

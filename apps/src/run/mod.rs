@@ -10,7 +10,7 @@ mod idle;
 pub(crate) mod order;
 pub(crate) mod repeat;
 mod results;
-mod sweep;
+pub(crate) mod sweep;
 mod sweep_log;
 
 use std::ffi::OsString;

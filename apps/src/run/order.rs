@@ -61,24 +61,51 @@ impl Order {
             None => of_matrix(args, &choices),
         };
         only_matrices(&mut reader, args)?;
+        Self::of(&reader, head, args, &choices)
+    }
+
+    /// The runs of `args`, whose input is a scenario of this text: the file need not be there yet.
+    ///
+    /// # Errors
+    /// As [`Order::read`], and a scenario without variants.
+    pub(crate) fn of_text(args: &RunArgs, text: &str) -> Result<Sweep, Failure> {
+        let choices = axes::choices(args)?;
+        let mut reader = Reader::default();
+        let head = reader.scenario_of(args.input(), text.as_bytes())?;
+        match Self::of(&reader, head, args, &choices)? {
+            Self::Several(sweep) => Ok(sweep),
+            Self::One(_) => {
+                let error = InputError::new("one run", "a scenario with variants");
+                Err(error.at(&args.input().display().to_string(), 0, 0).into())
+            }
+        }
+    }
+
+    /// The runs of a scenario that has been read.
+    fn of(
+        reader: &Reader,
+        head: Scenario,
+        args: &RunArgs,
+        choices: &[Choice],
+    ) -> Result<Self, Failure> {
         let Scenario { name, about, figure, runs } = head;
         let is_file = reader.scenario_file.is_empty();
-        if let ([Run { parts, setup, .. }], [choice]) = (&runs[..], &choices[..])
+        if let ([Run { parts, setup, .. }], [choice]) = (&runs[..], choices)
             && parts.is_empty()
             && choice.parts.is_empty()
         {
             no_variants(args)?;
             let scenario = (!is_file).then_some((name.as_str(), setup));
             let traffic = &setup.traffic;
-            return Ok(Self::One(Box::new(reader.experiment(args, scenario, traffic)?)));
+            return Ok(Self::One(Box::new(reader.clone().experiment(args, scenario, traffic)?)));
         }
         if args.inputs.iter().any(|path| is_standard_input(path)) {
             let error = InputError::new("standard input for several runs", "a file for them");
             let help = "it can be read once: write the matrix to a file";
             return Err(error.at("command line", 0, 0).help(help).into());
         }
-        check_kept(&reader, &name, &runs, args, &choices)?;
-        let all = all_of(&runs, &choices);
+        check_kept(reader, &name, &runs, args, choices)?;
+        let all = all_of(&runs, choices);
         let parts: Vec<_> = all.iter().map(|(_, _, parts)| parts.clone()).collect();
         for wanted in &args.variant {
             expect_variant(wanted, &parts).map_err(|error| no_variant(args, error))?;
@@ -110,7 +137,7 @@ impl Order {
             let error = InputError::new(found, "no more parts than runs");
             return Err(on_flag("--part", error).into());
         }
-        let compared = axes::compared(&choices);
+        let compared = axes::compared(choices);
         Ok(Self::Several(Sweep { name, about, figure, variants, chosen, compared }))
     }
 }

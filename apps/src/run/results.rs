@@ -20,9 +20,9 @@ use super::experiment::Experiment;
 use crate::args::RunArgs;
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::manifest::Manifest;
+use crate::manifest::{self, Manifest};
 use crate::output::{OutDir, OutputError, PartFile};
-use crate::provenance::{self, COMMIT};
+use crate::provenance::{self, COMMIT, SOURCES};
 use crate::replay;
 use crate::stopwatch::Stopwatch;
 use crate::sweep_dir;
@@ -170,16 +170,18 @@ impl Watch for Streams<'_> {
 }
 
 /// The manifest of a run that has not run.
-fn manifest(experiment: &Experiment, command_line: &[OsString]) -> Manifest {
+fn manifest_of(experiment: &Experiment, command_line: &[OsString]) -> Manifest {
     Manifest {
         schema: 1,
         version: env!("CARGO_PKG_VERSION"),
         commit: COMMIT,
+        sources: SOURCES,
         provenance: provenance::of_run(&experiment.matrix, &experiment.configuration),
         variant: experiment.variant.clone(),
         arguments: command_line.iter().map(|arg| arg.to_string_lossy().into_owned()).collect(),
         seed: experiment.plan.seed,
         configuration: experiment.configuration.clone(),
+        traffic: manifest::traffic(&experiment.plan.matrix),
         adapted: Vec::new(),
         inputs: experiment.inputs.clone(),
         network: topo_file::to_text(experiment.plan.tree.spec()),
@@ -187,23 +189,28 @@ fn manifest(experiment: &Experiment, command_line: &[OsString]) -> Manifest {
 }
 
 /// The summary of an earlier run in the directory `dir`, if that run was a success of the same
-/// version, inputs and settings.
+/// code, inputs, traffic and settings. What else stands in its scenario does not matter.
 pub(super) fn kept(dir: &Path, experiment: &Experiment) -> Option<Value> {
     let read = |name: &str| -> Option<Value> {
         serde_json::from_slice(&fs::read(dir.join(name)).ok()?).ok()
     };
-    let (earlier, now) = (read("manifest.json")?, manifest(experiment, &[]));
+    let (earlier, now) = (read("manifest.json")?, manifest_of(experiment, &[]));
     let now = serde_json::to_value(now).ok()?;
     let same = |key: &str| earlier.get(key) == now.get(key);
-    let summary = read("summary.json").filter(|_| DECIDING.iter().all(|key| same(key)))?;
+    let inputs = |manifest: &Value| -> Vec<Value> {
+        let all = manifest["inputs"].as_array().into_iter().flatten();
+        all.filter(|input| input["role"] != "scenario").cloned().collect()
+    };
+    let same = DECIDING.iter().all(|key| same(key)) && inputs(&earlier) == inputs(&now);
+    let summary = read("summary.json").filter(|_| same)?;
     sweep_dir::is_success(&summary).then_some(summary)
 }
 
 /// The file of explanations in the directory of a run.
 pub(crate) const WHY: &str = "why.jsonl";
 
-/// What decides the results of a run in its manifest.
-const DECIDING: [&str; 5] = ["schema", "version", "seed", "configuration", "inputs"];
+/// What decides the results of a run in its manifest, beside the inputs.
+const DECIDING: [&str; 6] = ["schema", "version", "sources", "seed", "configuration", "traffic"];
 
 /// Writes the files that are written at the end, as many as there is room for. Each file has its
 /// place only when all are whole, those that were `streamed` too. The summary of an earlier run
@@ -220,7 +227,7 @@ fn write(
     streamed: Result<Vec<PartFile>, OutputError>,
 ) -> Result<(), OutputError> {
     let manifest =
-        Manifest { adapted: outcome.adapted.clone(), ..manifest(experiment, command_line) };
+        Manifest { adapted: outcome.adapted.clone(), ..manifest_of(experiment, command_line) };
     let (mut parts, mut all) = match streamed {
         Ok(parts) => (parts, Ok(())),
         Err(error) => (Vec::new(), Err(error)),

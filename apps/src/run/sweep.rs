@@ -42,7 +42,7 @@ struct Named<'a> {
 }
 
 /// The outcome of one run: its element of the array, and whether it is a success.
-type Ended = (Value, bool);
+pub(crate) type Ended = (Value, bool);
 
 /// Runs the chosen variants and shows them by `args`.
 ///
@@ -63,6 +63,30 @@ pub(super) fn run(
     if args.slurm {
         return batch_script(sweep, args, command_line, console);
     }
+    let (ended, ran) = run_all(sweep, args, command_line, console)?;
+    // What has ended is shown, whatever became of the rest.
+    if ran.is_ok() || ended.iter().any(Option::is_some) {
+        show((args, ran.is_ok()), sweep, &ended, console)?;
+    }
+    ran?;
+    let all = ended.iter().all(|ended| ended.as_ref().is_some_and(|(_, success)| *success));
+    Ok(if all { Exit::Finished } else { Exit::Unfinished })
+}
+
+/// What has ended of a sweep, in the order of its runs; `None` for those that did not run.
+pub(crate) type AllEnded = Vec<Option<Ended>>;
+
+/// Runs the chosen variants, but those that `--resume` keeps. Returns what has ended, and why the
+/// rest did not run if that was an error; an interruption is none.
+///
+/// # Errors
+/// What prevents that any runs.
+pub(crate) fn run_all(
+    sweep: &Sweep,
+    args: &RunArgs,
+    command_line: &[OsString],
+    console: &mut Console<'_>,
+) -> Result<(AllEnded, Result<(), Failure>), Failure> {
     warn(sweep, console)?;
     let is_nic = |(_, run): &&(String, Experiment)| run.world == World::Nic;
     if sweep.chosen.len() > 1 && sweep.chosen.iter().any(|run| is_nic(&run)) {
@@ -86,13 +110,7 @@ pub(super) fn run(
     let mut ended = kept(sweep, args, &mut log, console)?;
     let ran = in_parallel(sweep, args, command_line, console, &mut log, &mut ended)
         .and_then(|()| one_by_one(sweep, args, command_line, console, &mut log, &mut ended));
-    // What has ended is shown, whatever became of the rest.
-    if ran.is_ok() || ended.iter().any(Option::is_some) {
-        show((args, ran.is_ok()), sweep, &ended, console)?;
-    }
-    ran?;
-    let all = ended.iter().all(|ended| ended.as_ref().is_some_and(|(_, success)| *success));
-    Ok(if all { Exit::Finished } else { Exit::Unfinished })
+    Ok((ended, ran))
 }
 
 /// Prints what the inputs of runs are warned of: what several are warned of once, with their count.

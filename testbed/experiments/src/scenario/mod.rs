@@ -39,7 +39,7 @@ use transport::{Duration, Rng};
 
 pub use fault::{FaultKind, FaultSpec};
 pub use figure::{Figure, Plot, PlotKind};
-pub use variants::VARIANT;
+pub use variants::{RUNS_MAX, VARIANT};
 
 use self::reader::{COMMON, Reader, TABLES};
 use crate::input::table::{Document, Table, bytes_of, text_of};

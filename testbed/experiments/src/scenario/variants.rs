@@ -15,7 +15,7 @@ use crate::input::{InputError, did_you_mean, nearest};
 pub const VARIANT: &str = "variant";
 
 /// The most runs of one scenario.
-const RUNS_MAX: usize = 256;
+pub const RUNS_MAX: usize = 256;
 
 /// One run as a table.
 pub(super) struct Cell<'d> {

@@ -4,8 +4,11 @@ use std::fmt::Write as _;
 
 use transport::Rng;
 
-/// Bytes of a mix at scale 1: 16 ms of a 100 Gb/s port.
+/// Most bytes that a mix has for one port at scale 1: 16 ms of a line of 100 Gb/s.
 const BYTES: f64 = 200e6;
+
+/// Hosts of both sites of [`Draw::small_network`].
+pub(super) const SMALL_HOSTS: f64 = 32.0;
 
 /// A mix that is being drawn.
 pub(super) struct Draw {
@@ -57,6 +60,14 @@ impl Draw {
         self.topology = format!("two-dc:8,8,{:.1}us,{gbps}", 7.0 * ratio - 9.5);
     }
 
+    /// Two sites of 16 hosts with lines of 100 Gb/s, as far apart as those of 128 hosts: a load of
+    /// all hosts takes an eighth of the bytes there, and the eight links between the sites carry
+    /// what the hosts send.
+    pub(super) fn small_network(&mut self) {
+        self.network(128.0, 100);
+        self.topology = self.topology.replacen("two-dc:8", "two-dc:4", 1);
+    }
+
     /// The generator of the traffic.
     pub(super) fn kind(&mut self, kind: &'static str) {
         self.kind = kind;
@@ -67,7 +78,20 @@ impl Draw {
         self.workload.push((key, value.to_string()));
     }
 
-    /// Bytes of each of `flows` flows, a fourth to all of what the mix has for them.
+    /// A parameter of the generator that is a time, `us` at scale 1: it follows the bytes, so that
+    /// mixes of any scale look alike.
+    pub(super) fn time(&mut self, key: &'static str, us: f64) {
+        let us = self.scaled_us(us);
+        self.with(key, format!("{us:.3}us"));
+    }
+
+    /// A time that grows with the scale of the mix, microseconds.
+    pub(super) fn scaled_us(&self, us: f64) -> f64 {
+        us * self.scale
+    }
+
+    /// Bytes of each of `flows` flows that share a port, a fourth to all of what the mix has for
+    /// it.
     pub(super) fn size(&mut self, key: &'static str, flows: u32) {
         let share = self.real(0.25, 1.0) * BYTES * self.scale / f64::from(flows.max(1));
         self.with(key, format!("{:.0}", share.max(1.0)));

@@ -211,6 +211,19 @@ fn the_loops_follow_what_flows_inside_follow_unless_a_setting_says_otherwise() {
     assert_eq!(laws(&[("cc.mlcc.law", "hpcc")]), (hpcc, hpcc, 0.002));
 }
 
+#[test]
+fn the_loops_have_the_gamma_of_what_flows_inside_follow_unless_a_setting_says_otherwise() {
+    let gammas = |set: &[(&str, &str)]| {
+        let set = [&settings("mlcc", "1ms"), set].concat();
+        let settings = plan(&set, into_the_same_hosts(), TOPOLOGY).settings;
+        (settings.cc_params.mlcc.gain, settings.rc_params.mlcc.gain)
+    };
+    assert_eq!(gammas(&[]), (0.9, 0.9));
+    assert_eq!(gammas(&[("cc.powertcp.gain", "0.5")]), (0.5, 0.5));
+    assert_eq!(gammas(&[("cc.mlcc.gain", "0.7")]), (0.7, 0.7));
+    assert_eq!(gammas(&[("cc.mlcc.gain", "0.7"), ("rc.mlcc.gain", "0.6")]), (0.7, 0.6));
+}
+
 /// The time after which nine tenths of two far flows of 30 MB have come, which have a host each,
 /// us. All of it comes; the last packets' losses are a matter of timeouts.
 fn time_under(faults: &[(&str, &str)]) -> f64 {

@@ -48,13 +48,10 @@ impl Law {
     ) {
         match self {
             Self::Auto | Self::Hpcc => rate.follow(load, ends_round, law),
-            Self::PowerTcp => rate.follow_power(GAIN, load, ends_round, law),
+            Self::PowerTcp => rate.follow_power(load, ends_round, law),
         }
     }
 }
-
-/// gamma of PowerTCP: weight of what the power calls for.
-const GAIN: f64 = 0.9;
 
 /// The telemetry of one port between two packets.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -220,14 +217,26 @@ pub(crate) struct RateLaw {
     /// When the round began: what was sent before does not end it. [`Instant::ZERO`] before the
     /// first measurement, which begins the first round and ends none.
     round_at: Instant,
+    /// gamma of PowerTCP, whose update alone has it: weight of what the power calls for.
+    gain: f32,
     /// Rounds of additive increase.
     stage: u16,
 }
 
 impl RateLaw {
-    /// A flow that starts at `rate`.
+    /// A flow that starts at `rate`, with a gamma of 1.
     pub(crate) const fn new(rate: f64) -> Self {
-        Self { rate, reference: rate, round_at: Instant::ZERO, stage: 0 }
+        Self { rate, reference: rate, round_at: Instant::ZERO, gain: 1.0, stage: 0 }
+    }
+
+    /// The law with PowerTCP's gamma.
+    pub(crate) const fn with_gain(self, gain: f32) -> Self {
+        Self { gain, ..self }
+    }
+
+    /// The law of a flow that starts again, at `rate`.
+    pub(crate) const fn anew(&self, rate: f64) -> Self {
+        Self::new(rate).with_gain(self.gain)
     }
 
     /// The rate in force, bit/s.
@@ -267,15 +276,9 @@ impl RateLaw {
         }
     }
 
-    /// Follows a power, 1 where the link is just full, by the weight `gain`.
-    pub(crate) fn follow_power(
-        &mut self,
-        gain: f64,
-        power: f64,
-        ends_round: bool,
-        law: &LawConstants,
-    ) {
-        let reference = self.reference;
+    /// Follows a power, 1 where the link is just full.
+    pub(crate) fn follow_power(&mut self, power: f64, ends_round: bool, law: &LawConstants) {
+        let (reference, gain) = (self.reference, f64::from(self.gain));
         //= powertcp#alg1
         let called = reference * f64::from(law.target) / power + law.increase;
         self.set(gain * called + (1.0 - gain) * reference, ends_round, law);

@@ -71,6 +71,12 @@ impl Paced {
         Self { law: RateLaw::new(line), constants, rtt, slack, mtu: path.mtu, rtt_least }
     }
 
+    /// The state with PowerTCP's gamma.
+    pub(super) const fn with_gain(mut self, gain: f32) -> Self {
+        self.law = self.law.with_gain(gain);
+        self
+    }
+
     /// The base RTT, T, in seconds.
     pub(super) fn rtt_s(&self) -> f64 {
         seconds(self.rtt)
@@ -121,6 +127,12 @@ impl Telemetric {
     /// The initial state on `path`: line rate.
     pub(super) fn new(params: &HpccParams, path: &Path) -> Self {
         Self { load: Load::new(), paced: Paced::new(params, path) }
+    }
+
+    /// The state with PowerTCP's gamma.
+    pub(super) const fn with_gain(mut self, gain: f32) -> Self {
+        self.paced = self.paced.with_gain(gain);
+        self
     }
 
     /// Takes in the telemetry of an acknowledgement, unless hops are missing: `obey` changes the

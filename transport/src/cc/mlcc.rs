@@ -58,6 +58,8 @@ params! {
         law: Law = Law::Auto;
         /// eta: the utilisation to aim at inside the site.
         target: f32 = 0.95, in 0.01..=1.0;
+        /// gamma of PowerTCP where the law is its; taken over from the controller of flows inside.
+        gain: f32 = 0.9, in 0.01..=1.0;
         /// Rounds of additive increase before a multiplicative one.
         stages: u16 = 5, in 0..=1000;
         /// Additive increase, 50 Mb/s of 25 Gb/s; taken over from the controller of flows inside.
@@ -128,7 +130,7 @@ impl Mlcc {
         };
         Self {
             load: Load::new(),
-            law: RateLaw::new(line),
+            law: RateLaw::new(line).with_gain(params.gain),
             constants,
             near_at: None,
             advised: None,
@@ -167,7 +169,7 @@ impl Mlcc {
         }
         if self.near_at.is_some_and(is_stale) {
             self.near_at = None;
-            self.law = RateLaw::new(self.constants.line);
+            self.law = self.law.anew(self.constants.line);
         }
     }
 }

@@ -14,7 +14,7 @@ use super::hpcc::{HpccParams, Telemetric};
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::params::params;
 use crate::registry::Registered;
-use crate::telemetry::Sample;
+use crate::telemetry::{RateLaw, Sample};
 use crate::wire::Extensions;
 
 params! {
@@ -37,7 +37,6 @@ params! {
 #[derive(Clone, Debug)]
 pub struct PowerTcp {
     flow: Telemetric,
-    gain: f64,
 }
 
 impl PowerTcp {
@@ -46,7 +45,7 @@ impl PowerTcp {
     pub fn new(params: &PowerTcpParams, path: &Path) -> Self {
         let PowerTcpParams { target, rate_ai, rate_min, gain, window } = *params;
         let shared = HpccParams { target, rate_ai, rate_min, window, ..HpccParams::default() };
-        Self { flow: Telemetric::new(&shared, path), gain: f64::from(gain) }
+        Self { flow: Telemetric::new(&shared, path).with_gain(gain) }
     }
 }
 
@@ -77,13 +76,7 @@ impl CongestionControl for PowerTcp {
     }
 
     fn on_ack_with(&mut self, ack: &AckSample, extensions: Extensions<'_>, path: &Path) {
-        let gain = self.gain;
-        self.flow.on_hops(
-            (ack, extensions),
-            path,
-            Sample::power,
-            |rate, power, ends_round, law| rate.follow_power(gain, power, ends_round, law),
-        );
+        self.flow.on_hops((ack, extensions), path, Sample::power, RateLaw::follow_power);
     }
 }
 

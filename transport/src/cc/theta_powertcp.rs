@@ -14,7 +14,7 @@ use super::hpcc::{HpccParams, Paced};
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::params::params;
 use crate::registry::Registered;
-use crate::telemetry::seconds;
+use crate::telemetry::{RateLaw, seconds};
 use crate::time::{Duration, Instant};
 
 params! {
@@ -45,7 +45,6 @@ const POWER_MIN: f64 = 1e-3;
 #[derive(Clone, Debug)]
 pub struct ThetaPowerTcp {
     paced: Paced,
-    gain: f64,
     slack: f64,
     /// The round-trip time of the last acknowledgement, and when that came.
     last: Option<(Duration, Instant)>,
@@ -59,8 +58,8 @@ impl ThetaPowerTcp {
     pub fn new(params: &ThetaPowerTcpParams, path: &Path) -> Self {
         let ThetaPowerTcpParams { target, gain, slack, rate_ai, rate_min, window } = *params;
         let shared = HpccParams { target, rate_ai, rate_min, window, ..HpccParams::default() };
-        let (paced, gain, slack) = (Paced::new(&shared, path), gain.into(), slack.into());
-        Self { paced, gain, slack, last: None, power: 1.0 }
+        let paced = Paced::new(&shared, path).with_gain(gain);
+        Self { paced, slack: slack.into(), last: None, power: 1.0 }
     }
 
     /// The smoothed power after an acknowledgement; `None` for the first, and where no time has
@@ -102,10 +101,7 @@ impl CongestionControl for ThetaPowerTcp {
     fn on_ack(&mut self, ack: &AckSample, path: &Path) {
         self.paced.follow(path);
         if let Some(power) = self.measure(ack) {
-            let gain = self.gain;
-            self.paced.obey(ack, power, |rate, power, ends_round, law| {
-                rate.follow_power(gain, power, ends_round, law);
-            });
+            self.paced.obey(ack, power, RateLaw::follow_power);
         }
     }
 }

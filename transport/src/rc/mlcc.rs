@@ -91,6 +91,8 @@ params! {
         rtt_c: Duration = Duration::from_ms(6), in Duration::from_us(1)..=Duration::from_s(1);
         /// eta: the utilisation to aim at inside the site.
         target: f32 = 0.95, in 0.01..=1.0;
+        /// gamma of PowerTCP where the law is its; cc.mlcc.gain sets it, too.
+        gain: f32 = 0.9, in 0.01..=1.0;
         /// Additive increase of R_credit, share of the line rate.
         rate_ai: f32 = 0.002, in 0.0..=1.0;
         /// Smallest rate, share of the line rate.
@@ -161,7 +163,7 @@ impl Reporter for Mlcc {
         let least = line * f64::from(params.rate_min);
         let fixed = DqmConstants::new(params, setup.mtu, (least, line));
         Self {
-            law: RateLaw::new(line),
+            law: RateLaw::new(line).with_gain(params.gain),
             dqm: Dqm::new(line),
             load: Load::new(),
             fixed,
@@ -204,7 +206,7 @@ impl Mlcc {
             Initial::Equal => arrival.sharers.max(1),
         };
         let rate = self.fixed.clamp(self.fixed.line() / f64::from(sharers));
-        self.law = RateLaw::new(rate);
+        self.law = self.law.anew(rate);
         self.law.begin_round(arrival.at);
         self.dqm = Dqm::new(rate);
     }

@@ -44,11 +44,12 @@ pub(super) fn fit(draft: &mut Draft, has_borders: bool) -> Result<(), RunError> 
     Ok(())
 }
 
-/// Has the loops of MLCC follow what flows inside a site follow, with their increase, unless a
-/// setting says otherwise: on links that both share, flows are fair by nothing else.
+/// Has the loops of MLCC follow what flows inside a site follow, with their increase and gamma,
+/// unless a setting says otherwise: on links that both share, flows are fair by nothing else.
 fn follow_inside(draft: &mut Draft) {
     let unset = |key| draft.origin(key) == Origin::Default;
     let [increase, half_increase] = ["cc.mlcc.rate_ai", "rc.mlcc.rate_ai"].map(unset);
+    let [gain, half_gain] = ["cc.mlcc.gain", "rc.mlcc.gain"].map(unset);
     let inside = draft.settings.cc;
     let (cc, rc) = (&mut draft.settings.cc_params, &mut draft.settings.rc_params.mlcc);
     if cc.mlcc.law == MlccLaw::Auto {
@@ -60,6 +61,12 @@ fn follow_inside(draft: &mut Draft) {
             MlccLaw::PowerTcp => cc.powertcp.rate_ai,
             MlccLaw::Auto | MlccLaw::Hpcc => cc.hpcc.rate_ai,
         };
+    }
+    if gain {
+        cc.mlcc.gain = cc.powertcp.gain;
+    }
+    if half_gain {
+        rc.gain = cc.mlcc.gain;
     }
     if rc.law == MlccLaw::Auto {
         rc.law = cc.mlcc.law;

@@ -321,12 +321,12 @@ impl Plan {
         let number = self.tree.switches(&at).ok().and_then(|mut range| range.next());
         let programs = self.blueprint().programs;
         let runs = number.and_then(|number| programs.get(&number).copied());
-        if matches!(runs, None | Some(ProgramKind::Dci | ProgramKind::Pfc)) {
-            return Ok(());
-        }
-        let name = runs.map_or("", ProgramKind::name);
-        let found = format!("`{fault}`, a switch with the program {name}");
-        let error = InputError::new(found, "a switch whose program can begin anew: dci, pfc, none");
+        let Some(program) = runs.filter(|program| !program.begins_anew()) else { return Ok(()) };
+        let found = format!("`{fault}`, a switch with the program {}", program.name());
+        let anew = ProgramKind::ALL.iter().filter(|program| program.begins_anew());
+        let names: Vec<&str> = anew.map(|program| program.name()).collect();
+        let expected = format!("a switch without a program, or with {}", names.join(" or "));
+        let error = InputError::new(found, expected);
         Err(error.at("fault", 0, 0).help("use down on its links instead").into())
     }
 

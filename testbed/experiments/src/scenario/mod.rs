@@ -41,7 +41,7 @@ pub use fault::{FaultKind, FaultSpec};
 pub use figure::{Figure, Plot, PlotKind};
 pub use variants::{RUNS_MAX, VARIANT};
 
-use self::reader::{COMMON, Reader, TABLES};
+use self::reader::{COMMON, Folder, Reader, TABLES};
 use crate::input::table::{Document, Table, bytes_of, text_of};
 use crate::input::{InputError, Located, Warning};
 use crate::topology::{self, FatTreeSpec, topo_file};
@@ -163,11 +163,12 @@ impl Scenario {
     /// Reads the scenario in the file at `path`.
     ///
     /// # Errors
-    /// As [`Scenario::read`], and when the file cannot be read.
+    /// As [`Scenario::read`], and when the file cannot be read or names a file that is not there.
     pub fn read_path(path: &Path) -> Result<Self, InputError> {
         let name = path.display().to_string();
         let bytes = bytes_of(path, BYTES_MAX)?;
-        Self::read(&bytes, &name, path.parent().unwrap_or(Path::new(".")))
+        let folder = path.parent().unwrap_or(Path::new("."));
+        Self::read_from(&bytes, &name, Folder { path: folder, is_on_disk: true })
     }
 
     /// Reads a scenario; `name` is what errors call it, relative paths start at `base`. Files that
@@ -176,19 +177,23 @@ impl Scenario {
     /// # Errors
     /// The first thing that is wrong, with its line and column.
     pub fn read(bytes: &[u8], name: &str, base: &Path) -> Result<Self, InputError> {
+        Self::read_from(bytes, name, Folder { path: base, is_on_disk: false })
+    }
+
+    fn read_from(bytes: &[u8], name: &str, folder: Folder<'_>) -> Result<Self, InputError> {
         let text = text_of(bytes, name, ("a scenario", BYTES_MAX))?;
         let document = Document::new(name, text);
         let parsed = document.parse()?;
         let root = Table::root(&document, "a scenario", &parsed);
         root.expect_only(&[&COMMON[..], &TABLES[..], &WHOLE[..]].concat())?;
-        let head = Reader::new(root, base)?;
+        let head = Reader::new(root, folder)?;
         let stem = Path::new(name).file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let cells = variants::cells(root)?;
         let axes = variants::axes(&cells);
         let figure = figure::read(root, &axes)?;
         let mut runs = Vec::with_capacity(cells.len());
         for cell in cells {
-            let setup = Reader::new(cell.table(root), base)?.setup(name)?;
+            let setup = Reader::new(cell.table(root), folder)?.setup(name)?;
             runs.push(Run { name: cell.name(), parts: cell.parts, setup });
         }
         Ok(Self {

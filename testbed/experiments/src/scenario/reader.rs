@@ -21,15 +21,24 @@ pub(super) const TABLES: [&str; 4] = ["workload", "set", "fault", "sampling"];
 const FAULT_KEYS: [&str; 9] =
     ["link", "kind", "rate", "burst", "block", "delay_us", "from_us", "until_us", "factor"];
 
+/// The folder of a scenario, at which relative paths start.
+#[derive(Clone, Copy)]
+pub(super) struct Folder<'d> {
+    pub(super) path: &'d Path,
+    /// Whether files that the scenario names must be there: those of a scenario inside the program
+    /// are inside it, too.
+    pub(super) is_on_disk: bool,
+}
+
 pub(super) struct Reader<'d> {
     root: Table<'d>,
     own: Option<Table<'d>>,
-    base: &'d Path,
+    folder: Folder<'d>,
 }
 
 impl<'d> Reader<'d> {
-    /// A reader of `root`; relative paths start at `base`.
-    pub(super) fn new(root: Table<'d>, base: &'d Path) -> Result<Self, InputError> {
+    /// A reader of `root`, which is read from a file in `folder`.
+    pub(super) fn new(root: Table<'d>, folder: Folder<'d>) -> Result<Self, InputError> {
         let own = root.table("scenario", "[scenario]")?;
         if let Some(own) = own {
             own.expect_only(&[&["name", "about"], &COMMON[..]].concat())?;
@@ -38,12 +47,25 @@ impl<'d> Reader<'d> {
                 return Err(own.error(key, InputError::new(found, "it in one place")));
             }
         }
-        Ok(Self { root, own, base })
+        Ok(Self { root, own, folder })
     }
 
     /// The table in which a common key stands.
     fn holder(&self, key: &str) -> Table<'d> {
         self.own.filter(|own| own.has(key)).unwrap_or(self.root)
+    }
+
+    /// Checks that the file which a common key names is there.
+    fn expect_file(&self, key: &str, path: &Path) -> Result<(), InputError> {
+        match path.metadata() {
+            Err(error) if self.folder.is_on_disk => {
+                let found = format!("{key} = {} ({error})", path.display());
+                let error = InputError::new(found, "a file that can be read");
+                let help = "relative paths start at the folder of the scenario";
+                Err(self.holder(key).error(key, error.help(help)))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A text of `[scenario]` alone.
@@ -60,10 +82,14 @@ impl<'d> Reader<'d> {
         let topology = self.holder("topology");
         let topology = match topology.string("topology")? {
             None => None,
-            Some(text) => Some(
-                TopologySource::parse(&text.value, self.base)
-                    .map_err(|error| topology.error("topology", error))?,
-            ),
+            Some(text) => {
+                let source = TopologySource::parse(&text.value, self.folder.path)
+                    .map_err(|error| topology.error("topology", error))?;
+                if let TopologySource::File(path) = &source {
+                    self.expect_file("topology", path)?;
+                }
+                Some(source)
+            }
         };
         Ok(Setup {
             world: policy("world")?,
@@ -85,7 +111,11 @@ impl<'d> Reader<'d> {
         let holder = self.holder("matrix");
         let matrix = holder.string("matrix")?;
         match (matrix, self.root.table("workload", "[workload]")?) {
-            (Some(path), None) => Ok(Traffic::File(self.base.join(path.value))),
+            (Some(path), None) => {
+                let path = self.folder.path.join(path.value);
+                self.expect_file("matrix", &path)?;
+                Ok(Traffic::File(path))
+            }
             (None, Some(table)) => self.workload(file, table),
             (Some(_), Some(_)) => {
                 let error = InputError::new("`matrix` and [workload]", "one of the two");
@@ -103,7 +133,7 @@ impl<'d> Reader<'d> {
             let error = InputError::new("a [workload] without `kind`", "the name of a workload");
             return Err(table.error("kind", error.help(workload::NAMES.join(", "))));
         };
-        let mut params = Params::new(file, self.base);
+        let mut params = Params::new(file, self.folder.path);
         let mut nodes = None;
         for (key, value) in table.flat()? {
             match key.as_str() {

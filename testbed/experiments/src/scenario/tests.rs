@@ -231,6 +231,23 @@ fn wrong_variants_grids_and_plots_are_refused_where_they_stand() {
 }
 
 #[test]
+fn a_file_that_is_not_there_is_named_with_the_line_that_asks_for_it() {
+    let folder = std::env::temp_dir().join(format!("headrace-scenario-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let scenario = folder.join("s.toml");
+    std::fs::write(&scenario, "matrix = \"a.cm\"\ntopology = \"b.topo\"\n").unwrap();
+    let places = ["b.topo", "a.cm"].map(|missing| {
+        let error = Scenario::read_path(&scenario).unwrap_err();
+        assert!(error.found.contains(missing) && error.file.ends_with("s.toml"), "{error}");
+        std::fs::write(folder.join(missing), "").unwrap();
+        (error.line, error.column)
+    });
+    assert_eq!(places, [(2, 12), (1, 10)]);
+    assert!(Scenario::read_path(&scenario).is_ok());
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn bytes_that_are_no_text_are_refused_with_their_line() {
     let error = Scenario::read(b"seed = 1\n\xff", "s.toml", Path::new(".")).unwrap_err();
     assert_eq!((error.line, error.expected.as_str()), (2, "text in UTF-8"));

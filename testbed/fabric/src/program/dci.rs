@@ -170,6 +170,10 @@ impl SwitchProgram for Dci {
             stats: DciStats::default(),
         }
     }
+
+    fn begins_anew() -> bool {
+        true
+    }
 }
 
 impl Dci {

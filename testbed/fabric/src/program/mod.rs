@@ -97,6 +97,11 @@ pub trait SwitchProgram: Registered + Program {
     fn qdisc() -> Option<QdiscKind> {
         None
     }
+    /// Whether its switch may crash and come back: [`Program::crash`] does what it must.
+    #[must_use]
+    fn begins_anew() -> bool {
+        false
+    }
 }
 
 registry! {
@@ -112,6 +117,8 @@ registry! {
     kinds {
         /// The discipline that the program needs at every port of its switch.
         fn qdisc() -> Option<QdiscKind>;
+        /// Whether its switch may crash and come back.
+        fn begins_anew() -> bool;
     }
     policies {
         "pfc" => pfc::Pfc,

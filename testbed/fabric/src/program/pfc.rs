@@ -145,6 +145,10 @@ impl SwitchProgram for Pfc {
     fn qdisc() -> Option<QdiscKind> {
         Some(QdiscKind::Lossless)
     }
+
+    fn begins_anew() -> bool {
+        true
+    }
 }
 
 impl Pfc {

@@ -72,12 +72,21 @@ pub enum KeyFileError {
     /// Other users may read the file.
     #[error("--security: other users may read {0} (mode {1:03o}, expected 600); chmod 600 {0}")]
     Readable(PathBuf, u32),
-    /// The log of derived keys cannot be written.
-    #[error(
-        "--key-log: cannot write {0} ({1}); expected a file that can be appended to; the run logs \
-         no key from here on"
-    )]
+    /// The log of derived keys cannot be opened.
+    #[error("--key-log: cannot open {0} ({1}); expected a file that can be appended to")]
     Log(PathBuf, io::Error),
+    /// The log of derived keys can no longer be written, and has ended.
+    #[error(
+        "--key-log: cannot write {0} ({1}); no key is logged from here on: later packets of a \
+         capture will stay sealed"
+    )]
+    LogEnded(PathBuf, io::Error),
+    /// The log of derived keys is of another user, who could give others leave to read it.
+    #[error("--key-log: {0} is of another user (number {1}); name a file of your own")]
+    OthersLog(PathBuf, u32),
+    /// The path of the log of derived keys is a pipe or a folder.
+    #[error("--key-log: {0} is no file; expected a file that can be appended to")]
+    NoLog(PathBuf),
     /// Other users may read the log of derived keys.
     #[error("--key-log: other users may read {0} (mode {1:03o}, expected 600); chmod 600 {0}")]
     ReadableLog(PathBuf, u32),

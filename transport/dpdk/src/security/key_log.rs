@@ -9,7 +9,7 @@
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -42,12 +42,24 @@ impl KeyLog {
     /// Appends to the file at `path`, which is created with mode 600 where there is none.
     ///
     /// # Errors
-    /// [`KeyFileError`] when it cannot be written, or when other users may read it.
+    /// [`KeyFileError`] when it cannot be opened, when it is of another user or other users may
+    /// read it, and when it is a pipe or a folder.
     pub fn at(path: &Path) -> Result<Self, KeyFileError> {
-        let unwritable = |error| KeyFileError::Log(path.to_owned(), error);
+        let unopened = |error| KeyFileError::Log(path.to_owned(), error);
         let mut options = OpenOptions::new();
-        let file = options.append(true).create(true).mode(0o600).open(path).map_err(unwritable)?;
-        let facts = file.metadata().map_err(unwritable)?;
+        // Without O_NONBLOCK, a pipe that has no reader would be waited for.
+        options.append(true).create(true).mode(0o600).custom_flags(libc::O_NONBLOCK);
+        let file = options.open(path).map_err(unopened)?;
+        let facts = file.metadata().map_err(unopened)?;
+        let kind = facts.file_type();
+        // A character device such as /dev/null keeps nothing that could be read.
+        if !facts.is_file() && !kind.is_char_device() {
+            return Err(KeyFileError::NoLog(path.to_owned()));
+        }
+        let user = std::fs::metadata("/proc/self").map_or(facts.uid(), |facts| facts.uid());
+        if facts.is_file() && facts.uid() != user {
+            return Err(KeyFileError::OthersLog(path.to_owned(), facts.uid()));
+        }
         if facts.is_file() && facts.mode() & OTHERS != 0 {
             return Err(KeyFileError::ReadableLog(path.to_owned(), facts.mode() & 0o777));
         }
@@ -81,7 +93,7 @@ impl KeyLog {
         }
         self.0.failed.store(REPORTED, Ordering::Relaxed);
         let error = io::Error::from_raw_os_error(number);
-        Some(KeyFileError::Log(self.0.path.clone(), error))
+        Some(KeyFileError::LogEnded(self.0.path.clone(), error))
     }
 }
 
@@ -115,9 +127,30 @@ mod tests {
         fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         let error = KeyLog::at(&path).unwrap_err().to_string();
         assert!(error.contains("mode 640") && error.contains("chmod 600"), "{error}");
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        // Root alone may give a file away.
+        if std::os::unix::fs::chown(&path, Some(12_345), None).is_ok() {
+            let error = KeyLog::at(&path).unwrap_err();
+            assert!(matches!(error, KeyFileError::OthersLog(_, 12_345)), "{error}");
+        }
         fs::remove_file(&path).unwrap();
         let error = KeyLog::at(Path::new("/nowhere/keys")).unwrap_err().to_string();
         assert!(error.contains("--key-log") && error.contains("/nowhere/keys"), "{error}");
+    }
+
+    #[test]
+    fn a_pipe_is_refused_without_a_wait_for_its_reader() {
+        let path = std::env::temp_dir().join(format!("headrace-key-pipe-{}", std::process::id()));
+        let _ = fs::remove_file(&path);
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        let without_reader = KeyLog::at(&path).unwrap_err().to_string();
+        let reader = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
+        let with_reader = KeyLog::at(&path).unwrap_err();
+        drop(reader.unwrap());
+        fs::remove_file(&path).unwrap();
+        assert!(without_reader.contains("--key-log"), "{without_reader}");
+        assert!(matches!(with_reader, KeyFileError::NoLog(_)), "{with_reader}");
     }
 
     #[test]
@@ -127,6 +160,7 @@ mod tests {
         log.add(&[0; NAME_LEN], &[0; KEY_LEN]);
         let error = log.failure().unwrap().to_string();
         assert!(error.contains("/dev/full") && error.contains("No space"), "{error}");
+        assert!(error.contains("from here on"), "{error}");
         log.add(&[0; NAME_LEN], &[0; KEY_LEN]);
         assert!(log.failure().is_none());
     }

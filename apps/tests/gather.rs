@@ -63,6 +63,11 @@ fn parts_of_a_sweep_are_gathered_to_what_one_command_shows() {
     let (_, script, _) =
         headrace(&[&sweep[..], &["--slurm", "--threads", "4", "--resume"]].concat());
     assert!(script.contains("--cpus-per-task=4\n") && script.contains("'--resume'"), "{script}");
+    let behind = ["run", "--transport", "smartt,dctcp", "--out", &out, "--slurm", "--", &matrix];
+    let (code, script, err) = headrace(&behind);
+    assert_eq!(code, 0, "{err}");
+    let (flags, inputs) = script.rsplit_once(" '--' ").unwrap();
+    assert!(flags.contains("--part") && inputs.contains("small.cm"), "{script}");
     for (line, wrong) in [
         (["gather", matrix.as_str()].as_slice(), "no scenario.json"),
         (&[&sweep[..], &["--part", "3/3"]].concat(), "below"),

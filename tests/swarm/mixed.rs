@@ -20,8 +20,8 @@ pub(crate) struct Done {
     pub(crate) pauses: u64,
 }
 
-/// Programs for about half of the switches of `case`: some that pause, some examples, and in every
-/// second case some that forge and replay control packets.
+/// Programs for half of the switches of `case`, some that pause and some examples. Every second
+/// case is hostile: a further quarter of its switches forges and replays control packets.
 fn programs(case: &Case, rng: &mut Rng) -> Vec<ProgramSpec> {
     let mut all = Vec::new();
     let hostile = rng.fork("hostile", 0).chance(0.5);

@@ -147,7 +147,10 @@ fn batch_script(
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
     let words = command_line.iter().filter(|word| *word != "--slurm");
     let words: Vec<String> = words.map(|word| quoted(&word.to_string_lossy())).collect();
-    let (tasks, command) = (sweep.chosen.len(), words.join(" "));
+    // Behind `--` every word is an input.
+    let end = words.iter().position(|word| word == "'--'").unwrap_or(words.len());
+    let (tasks, command) = (sweep.chosen.len(), words[..end].join(" "));
+    let inputs: String = words[end..].iter().map(|word| format!(" {word}")).collect();
     let dir = args.out.as_ref().map_or_else(String::new, |out| quoted(&out.to_string_lossy()));
     let quiet = if args.quiet { "" } else { "--quiet " };
     let name: String =
@@ -159,7 +162,7 @@ fn batch_script(
          #SBATCH --array=0-{}\n\
          #SBATCH --cpus-per-task={}\n\
          # When all tasks are over: headrace gather {dir}\n\
-         exec {command} {quiet}--part \"${{SLURM_ARRAY_TASK_ID:?}}/{tasks}\"",
+         exec {command} {quiet}--part \"${{SLURM_ARRAY_TASK_ID:?}}/{tasks}\"{inputs}",
         tasks - 1,
         sweep.chosen.iter().map(|(_, run)| processors(run)).max().unwrap_or(1)
     )?;

@@ -51,7 +51,7 @@ pub(super) struct OngoingRun<'a, 'm> {
 /// What hosts have said to each other under one leading host.
 #[derive(Debug, Default)]
 struct Books {
-    /// Pokes received from others.
+    /// Pokes received from the leading host.
     pokes_received: u64,
     /// Questions of the leading host: received, or sent by it.
     asked: u64,
@@ -202,7 +202,9 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
         Ok(())
     }
 
-    /// Handles messages of other hosts; returns whether, and how, the run has ended.
+    /// Handles messages of other hosts; returns whether, and how, the run has ended. Books count
+    /// what the leading host said: a message of the one before it may still wait here when they
+    /// begin anew.
     fn listen(&mut self) -> Result<Option<bool>, RunError> {
         while let Some((from, say)) = self.meeting.poll()? {
             match say {
@@ -213,7 +215,7 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
                         let now = self.now;
                         self.control.conductor_mut().on_poke(poke, now);
                     }
-                    self.books.pokes_received += 1;
+                    self.books.pokes_received += u64::from(from == self.leader);
                     if self.meeting.leads() {
                         self.pass_on(from, poke)?;
                     }
@@ -223,7 +225,7 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
                         other.1 = Some(standing);
                     }
                 }
-                Say::Ask => self.books.asked += 1,
+                Say::Ask => self.books.asked += u64::from(from == self.leader),
                 Say::Lost { host, reason } => self.on_lost(host, &reason)?,
                 Say::Stop if self.meeting.leads() => return self.end(true).map(Some),
                 Say::End { stopped } => return Ok(Some(stopped)),

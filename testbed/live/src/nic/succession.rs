@@ -24,12 +24,18 @@ use super::message::{Hello, Round, RoundPart, Say, StandAddress};
 use super::wire::{Wire, is_pause};
 use crate::workers::random;
 
-/// The leading host waits so long for the others: longer than one of them takes to find out that
-/// another host before it is gone, too.
+/// The leading host waits so long for others that notice later than it that the former one is gone.
 const FOLLOW_WITHIN: Duration = Duration::from_s(if cfg!(test) { 1 } else { 5 });
 
-/// A host waits so long for an answer of the host that is to lead, which waits for others.
-const LEAD_WITHIN: Duration = Duration::from_s(if cfg!(test) { 2 } else { 10 });
+/// A host waits so much longer for an answer of the host that is to lead than that one waits.
+const LEAD_BEYOND: Duration = Duration::from_s(if cfg!(test) { 1 } else { 5 });
+
+/// The time that `leader`, which is to lead, waits for the others: each of them may try every host
+/// before it in vain.
+fn follow_within(leader: u32) -> Duration {
+    let connect = Duration::from_ns(CONNECT_WITHIN.as_nanos() as u64);
+    FOLLOW_WITHIN + connect * u64::from(leader)
+}
 
 /// Longer than any answer, octets.
 const ANSWER_MAX: usize = 1 << 20;
@@ -105,7 +111,7 @@ impl Meeting {
         let own = self.stand.own?;
         let mut door = self.stand.door.take()?;
         self.leader = self.own;
-        let until = self.clock.now() + FOLLOW_WITHIN;
+        let until = self.clock.now() + follow_within(self.own);
         while self.missing().next().is_some() && self.clock.now() < until {
             match door.poll(self.clock.now()) {
                 Ok(Some(Call::Line(stream, from, line))) => {
@@ -180,7 +186,7 @@ impl Meeting {
         // A connection that ends without an answer is of a process that has ended, which then takes
         // no further one, or of a host that does not wait for this one.
         for _ in 0..2 {
-            let (stream, lead) = match self.ask_to_lead(place, &follow) {
+            let (stream, lead) = match self.ask_to_lead((host, place), &follow) {
                 Ok(Some(answered)) => answered,
                 Ok(None) => return Followed::Unanswered,
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => continue,
@@ -202,16 +208,17 @@ impl Meeting {
         Followed::Unanswered
     }
 
-    /// Says `follow` at `place`: the connection and the answer, `None` when none comes in time.
+    /// Says `follow` at `place` of `host`: the connection and the answer, `None` when none comes in
+    /// time.
     fn ask_to_lead(
         &self,
-        place: StandAddress,
+        (host, place): (u32, StandAddress),
         follow: &Say,
     ) -> io::Result<Option<(TcpStream, Say)>> {
         let mut stream = TcpStream::connect_timeout(&place.address, CONNECT_WITHIN)?;
         stream.write_all(&follow.line())?;
         stream.set_read_timeout(Some(RETRY))?;
-        let until = self.clock.now() + LEAD_WITHIN;
+        let until = self.clock.now() + follow_within(host) + LEAD_BEYOND;
         // Octet by octet: what follows the answer is for the connection's reader.
         let (mut line, mut octet) = (Vec::new(), [0]);
         while self.clock.now() < until && line.len() < ANSWER_MAX {

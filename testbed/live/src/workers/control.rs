@@ -96,16 +96,16 @@ impl<'a> Control<'a> {
     /// Takes what the `hosts` have reported until their threads ended and what they still had to
     /// report, and notes the messages that are not whole.
     pub(crate) fn end(&mut self, hosts: &mut [Polled]) {
-        // Each turn passes on some of what waits, or sums some of it, and no more comes.
+        // Each turn passes on some of what waits, or sums some of it, and no more comes. A ring
+        // that is full takes nothing before it is read.
         loop {
-            let hosts = hosts.iter_mut().flat_map(|polled| &mut polled.hosts);
-            let passed: usize = hosts.map(|host| host.report_waiting()).sum();
             for host in 0..self.apps.len() {
                 while let Some(completion) = self.apps[host].ring.poll() {
                     self.complete(host, completion);
                 }
             }
-            if passed == 0 {
+            let hosts = hosts.iter_mut().flat_map(|polled| &mut polled.hosts);
+            if hosts.map(|host| host.report_waiting()).sum::<usize>() == 0 {
                 break;
             }
         }

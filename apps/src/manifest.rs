@@ -47,7 +47,7 @@ pub(crate) struct Manifest {
     pub(crate) network: String,
 }
 
-/// A manifest as it is read back, as far as anything is made of it.
+/// A manifest as it is read back: the fields that are used.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Recorded {
     /// Version of the program.

@@ -164,19 +164,25 @@ pub(crate) fn write_origins(elements: &[&Value], out: &mut dyn Write) -> io::Res
         .iter()
         .filter_map(|element| serde_json::from_value(element["provenance"].clone()).ok())
         .collect();
-    let distinct = |of: &dyn Fn(&Provenance) -> String| {
+    let distinct = |of: &dyn Fn(&Provenance) -> String, many: &str| {
         let mut texts: Vec<String> = origins.iter().map(of).collect();
         texts.sort();
         texts.dedup();
-        if texts.len() > NAMED { format!("{} of them", texts.len()) } else { texts.join(", ") }
+        if texts.len() > NAMED { format!("{} {many}", texts.len()) } else { texts.join(", ") }
     };
     if origins.is_empty() {
         return Ok(());
     }
-    let matrix = distinct(&|of| of.matrix.clone());
-    let topology = distinct(&|of| format!("{} ({})", of.topology, of.topology_source));
+    let matrix = distinct(&|of| of.matrix.clone(), "different ones");
+    let topology =
+        distinct(&|of| format!("{} ({})", of.topology, of.topology_source), "different ones");
     writeln!(out, "matrix {matrix}; topology {topology}")?;
-    writeln!(out, "{}; {}", distinct(&built), distinct(&|of| of.machine.clone()))
+    writeln!(
+        out,
+        "{}; {}",
+        distinct(&built, "builds"),
+        distinct(&|of| of.machine.clone(), "machines")
+    )
 }
 
 /// Origins of a kind that are named.

@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use super::{File, Finding, words_in};
+use super::{File, Finding, Source, words_in};
 
 /// Our crates and what of ours each may depend on; `?` marks what must be optional.
 const MAY: &[(&str, &[&str])] = &[
@@ -59,17 +59,25 @@ pub(crate) fn unused(path: &str, text: &str, files: &[File]) -> Vec<Finding> {
     const FOLDERS: [&str; 5] = ["src/", "tests/", "benches/", "examples/", "targets/"];
     let Ok(manifest) = text.parse::<Table>() else { return Vec::new() };
     let folder = path.strip_suffix("Cargo.toml").unwrap_or_default();
+    let build = manifest.get("package").and_then(|package| package.get("build"));
+    // A build script beside the crate's folder lies in the root's.
+    let build = build.and_then(Value::as_str).unwrap_or("build.rs");
+    let build = build.strip_prefix("../").map_or_else(|| format!("{folder}{build}"), str::to_owned);
     let is_own = |file: &&File| {
         let own = file.path.strip_prefix(folder).unwrap_or_default();
-        file.path.ends_with("build.rs") || FOLDERS.iter().any(|inner| own.starts_with(inner))
+        file.path == build || FOLDERS.iter().any(|inner| own.starts_with(inner))
     };
-    let code: Vec<&File> =
-        files.iter().filter(|file| file.path.ends_with(".rs")).filter(is_own).collect();
-    let tables = manifest.iter().filter(|(key, _)| key.ends_with("dependencies"));
+    let files = files.iter().filter(|file| file.path.ends_with(".rs")).filter(is_own);
+    let sources: Vec<Source> = files.map(|file| Source::new(&file.path, &file.text)).collect();
+    let targets = manifest.get("target").and_then(Value::as_table);
+    let targets = targets.into_iter().flat_map(Table::values).filter_map(Value::as_table);
+    let tables = targets.chain([&manifest]).flatten();
+    let tables = tables.filter(|(key, _)| key.ends_with("dependencies"));
     let names = tables.filter_map(|(_, table)| table.as_table()).flat_map(Table::keys);
     let is_named = |name: &&String| {
         let word = name.replace('-', "_");
-        code.iter().any(|file| words_in(&file.text, &word).next().is_some())
+        let mut lines = sources.iter().flat_map(|source| &source.code);
+        lines.any(|line| words_in(line, &word).next().is_some())
     };
     let unused = names.filter(|name| !is_named(name));
     unused.map(|name| Finding::new(path, 0, format!("no code here names `{name}`"))).collect()

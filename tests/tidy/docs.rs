@@ -76,6 +76,7 @@ pub(crate) fn links(path: &str, text: &str, root: &Path) -> Vec<Finding> {
         Some(page) => {
             let mut depth = page.matches('/').count();
             file.split('/').all(|part| match part {
+                "" | "." => true,
                 ".." => depth.checked_sub(1).is_some_and(|less| {
                     depth = less;
                     true
@@ -133,7 +134,9 @@ fn has_heading(text: &str, anchor: &str) -> bool {
         rest.fold(first, |text, part| text + part).chars().filter_map(kept).collect()
     };
     let is = |line: &str| line.starts_with('#') && name(line.trim_matches(['#', ' '])) == anchor;
-    anchor.is_empty() || text.lines().any(is) || text.contains(&format!("id=\"{anchor}\""))
+    // A line that begins with `#` inside a block of code is a comment.
+    let mut outside = text.split("```").step_by(2).flat_map(str::lines);
+    anchor.is_empty() || outside.any(is) || text.contains(&format!("id=\"{anchor}\""))
 }
 
 /// Documents that the contents of the site do not name.

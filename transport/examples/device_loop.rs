@@ -6,6 +6,7 @@
 #![expect(clippy::disallowed_types, reason = "a driver owns a clock")]
 
 use core::num::NonZeroU32;
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::io::{self, ErrorKind, Write as _};
 use std::net::UdpSocket;
 use std::{thread, time};
@@ -118,29 +119,33 @@ pub(crate) fn main() -> io::Result<()> {
     let message: Vec<u8> = (0..1u32 << 20).map(|at| at.to_le_bytes()[at as usize % 3]).collect();
     let mut receiver = Host::new(1, &config, there, Vec::new())?;
     let mut sender = Host::new(0, &config, here, message.clone())?;
-    let receiving = thread::spawn(move || -> io::Result<Vec<u8>> {
-        // Acknowledgements may be lost: it answers until the sender has ended.
-        let mut silent_since = None;
-        while silent_since.is_none_or(|since: time::Instant| since.elapsed().as_millis() < 300) {
-            if receiver.turn()?.iter().any(|event| matches!(event, Event::Delivered { .. })) {
-                silent_since = Some(time::Instant::now());
-            }
-            thread::yield_now();
-        }
-        Ok(receiver.arrived)
-    });
     let now = sender.now();
     let flow = sender.endpoint.open_flow(HostId(1), config.default_path()).expect("room");
     let len = u32::try_from(message.len()).ok().and_then(NonZeroU32::new).expect("a megabyte");
     sender.endpoint.post_send(now, MsgSpec { flow, len, tag: 1 }).expect("room");
-    loop {
-        match sender.turn()?[..] {
-            [] => thread::yield_now(),
-            [Event::Sent { .. }, ..] => break,
-            ref other => return Err(io::Error::other(format!("{other:?}"))),
-        }
-    }
-    let arrived = receiving.join().expect("no panic")?;
+    let sender_ended = AtomicBool::new(false);
+    let arrived = thread::scope(|scope| {
+        // Acknowledgements may be lost: the receiver answers until the sender has ended.
+        let receiving = scope.spawn(|| -> io::Result<Vec<u8>> {
+            while !sender_ended.load(Ordering::Relaxed) {
+                receiver.turn()?;
+                thread::yield_now();
+            }
+            Ok(receiver.arrived)
+        });
+        let sent = loop {
+            match sender.turn().as_deref() {
+                Ok([]) if receiving.is_finished() => break Err(io::Error::other("no receiver")),
+                Ok([]) => thread::yield_now(),
+                Ok([Event::Sent { .. }, ..]) => break Ok(()),
+                Ok(other) => break Err(io::Error::other(format!("{other:?}"))),
+                Err(error) => break Err(io::Error::other(error.to_string())),
+            }
+        };
+        sender_ended.store(true, Ordering::Relaxed);
+        let arrived = receiving.join().expect("no panic")?;
+        sent.map(|()| arrived)
+    })?;
     assert!(arrived == message, "the bytes are those that were sent");
     let us = sender.now().since(now).as_us_f64();
     writeln!(io::stdout(), "{} bytes arrived as they were sent, in {us:.0} us", arrived.len())

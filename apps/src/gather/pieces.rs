@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use experiments::input::InputError;
+use experiments::plan::keys;
 use experiments::scenario::AxisPoint;
 
-use crate::manifest::Recorded;
+use crate::manifest::{Recorded, Setting};
 
 /// A run of a sweep.
 #[derive(Debug)]
@@ -89,12 +90,24 @@ const HASH_SHOWN: usize = 12;
 /// The settings of a run that flags gave, and no axis: those are the same in all runs.
 fn flags(piece: &Piece) -> impl Iterator<Item = &str> {
     let by_flag = |source: &str| source == "--set" || source.starts_with("flag --");
-    let on_axis = |key: &str| {
-        piece.parts.iter().any(|part| Some(part.axis.as_str()) == key.rsplit('.').next())
-    };
     let settings = piece.manifest.configuration.iter();
-    let given = settings.filter(move |set| by_flag(&set.source) && !on_axis(&set.key));
-    given.map(|set| set.key.as_str()).filter(|key| !FREE.contains(key))
+    let given: Vec<_> = settings.filter(|set| by_flag(&set.source)).collect();
+    let on_axes: BTreeSet<&str> =
+        piece.parts.iter().flat_map(|part| on_axis(part, &given)).collect();
+    let fixed = move |key: &&str| !FREE.contains(key) && !on_axes.contains(key);
+    given.into_iter().map(|set| set.key.as_str()).filter(fixed)
+}
+
+/// The settings among those `given` that a place on an axis has set: an axis has the last word of
+/// either name of a key. Where several keys have that word, the value distinguishes them.
+fn on_axis<'p>(part: &AxisPoint, given: &[&'p Setting]) -> Vec<&'p str> {
+    let last = |key: &str| key.rsplit('.').next() == Some(part.axis.as_str());
+    let named = given.iter().filter(|set| last(&set.key) || last(keys::familiar(&set.key)));
+    let named: Vec<&&Setting> = named.collect();
+    let has_value = |set: &&&Setting| AxisPoint::new(&part.axis, &set.value).label == part.label;
+    let exact: Vec<&&Setting> = named.iter().copied().filter(has_value).collect();
+    let chosen = if exact.is_empty() { named } else { exact };
+    chosen.into_iter().map(|set| set.key.as_str()).collect()
 }
 
 /// The value of a setting in words; of a topology that is a file, its hash: it may be elsewhere on
@@ -104,8 +117,10 @@ fn setting(piece: &Piece, key: &str) -> String {
     if let Some(file) = file {
         return format!("a file with SHA-256 {}", file.sha256);
     }
-    let set = piece.manifest.configuration.iter().find(|set| set.key == key);
-    set.map_or_else(|| "nothing".to_owned(), |set| format!("`{}`", set.value))
+    // A fault is a setting each.
+    let sets = piece.manifest.configuration.iter().filter(|set| set.key == key);
+    let values: Vec<String> = sets.map(|set| format!("`{}`", set.value)).collect();
+    if values.is_empty() { "nothing".to_owned() } else { values.join(", ") }
 }
 
 #[cfg(test)]
@@ -154,6 +169,27 @@ mod tests {
         let right = [&dctcp[..], &topo("/y/n.topo")].concat();
         check(&[piece("swift", "c", &left, &here), piece("dctcp", "c", &right, &there)]).unwrap();
         check(&[]).unwrap();
+    }
+
+    #[test]
+    fn an_axis_frees_its_own_key_alone_whichever_of_its_names_was_typed() {
+        let at = |axis: &str, label: &str, settings: &[(&str, &str, &str)]| Piece {
+            parts: vec![AxisPoint::new(axis, label)],
+            ..piece(label, "c", settings, &[])
+        };
+        let drift = |value: &'static str| [("host.drift_ppm", value, "--set")];
+        let both = [at("clock_drift", "1", &drift("1")), at("clock_drift", "2", &drift("2"))];
+        check(&both).unwrap();
+        let alpha = |own: &'static str, other: &'static str| {
+            [("cc.x.alpha", own, "--set"), ("switch.pfc.alpha", other, "--set")]
+        };
+        check(&[at("alpha", "1", &alpha("1", "8")), at("alpha", "2", &alpha("2", "8"))]).unwrap();
+        let differ = [at("alpha", "1", &alpha("1", "8")), at("alpha", "2", &alpha("2", "9"))];
+        let error = check(&differ).unwrap_err().to_string();
+        assert!(error.contains("switch.pfc.alpha `9`"), "{error}");
+        let faults = |second: &'static str| [("fault", "A", "--set"), ("fault", second, "--set")];
+        let error = check(&[at("seed", "1", &faults("B")), at("seed", "2", &faults("C"))]);
+        assert!(error.unwrap_err().to_string().contains("fault `A`, `C`"));
     }
 
     #[test]

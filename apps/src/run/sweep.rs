@@ -129,7 +129,8 @@ fn warn(sweep: &Sweep, console: &mut Console<'_>) -> Result<(), Failure> {
             all if all.len() == sweep.chosen.len() => writeln!(console.err, "{text}")?,
             [one] => writeln!(console.err, "{one}: {text}")?,
             [first, rest @ ..] => {
-                writeln!(console.err, "{first} and {} others: {text}", rest.len())?;
+                let others = if rest.len() == 1 { "other" } else { "others" };
+                writeln!(console.err, "{first} and {} {others}: {text}", rest.len())?;
             }
             [] => {}
         }

@@ -65,7 +65,7 @@ impl FromStr for FlowSet {
         // A line from 1 as one from 0; there is no line 0.
         let line = |text: &str| text.trim().parse::<usize>().ok()?.checked_sub(1);
         let range = |part: &str| {
-            let ends = part.split_once("..").or_else(|| part.split_once('-'));
+            let ends = part.split_once("..");
             let (first, last) = ends.unwrap_or((part, part));
             let (first, last) = (line(first)?, line(last)?);
             (first <= last).then_some((first, last))
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_set_is_read_joined_and_shown_again() {
-        let set: FlowSet = "10-20, 1,5,2..3,15..22".parse().unwrap();
+        let set: FlowSet = "10..20, 1,5,2..3,15..22".parse().unwrap();
         assert_eq!(set.to_string(), "1..3,5,10..22");
         assert_eq!(set.to_string().parse(), Ok(set.clone()));
         assert_eq!(set.lines(6).collect::<Vec<_>>(), [0, 1, 2, 4]);

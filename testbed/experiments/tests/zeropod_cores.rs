@@ -119,8 +119,8 @@ fn a_lone_flow_crosses_when_the_epochs_and_slots_of_both_pods_say() {
     }
 }
 
-/// A host that sends in its pod at full rate gets a receipt in every answer. It learns of its cells
-/// in another pod in the same answers, as soon as the requests and answers on the way there allow.
+/// A host that sends in its pod at full rate gets a receipt in every answer. The same
+/// answers acknowledge its cells to other pods, as soon as requests and answers on the way allow.
 #[test]
 fn deliveries_across_are_reported_beside_receipts_in_every_answer() {
     let timing = timing(100);

@@ -120,7 +120,7 @@ pub struct Delivered {
 }
 
 impl Delivered {
-    /// PSNs from the first one on of which an answer that also has a receipt can speak.
+    /// PSNs, from the first one on, that fit into an answer beside a receipt.
     pub const BESIDE_RECEIPT: u32 = 16;
 
     /// Takes off the first cells, as many as fit beside a receipt, and leaves the others.

@@ -301,7 +301,8 @@ pub fn canonical(key: &str) -> &str {
 }
 
 /// The second name of a setting, for messages; its only name where it has one.
-pub(super) fn familiar(key: &str) -> &str {
+#[must_use]
+pub fn familiar(key: &str) -> &str {
     SECOND_NAMES.iter().find(|(_, first)| *first == key).map_or(key, |(second, _)| second)
 }
 

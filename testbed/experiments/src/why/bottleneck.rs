@@ -145,8 +145,8 @@ impl Busy {
         Self { by_port }
     }
 
-    /// The candidate that held `flow` up most in a span of time: a port that was idle for half of
-    /// the span counts for half, whatever it signalled in the other.
+    /// The candidate that held `flow` up most in a span of time: the score of a port is multiplied
+    /// by the part of the span for which it was busy.
     pub(super) fn held_by(
         &self,
         candidates: &[(u32, u128)],

@@ -160,7 +160,7 @@ fn queue(why: &FlowWhy) -> String {
     let most = match (share, why.queues.len()) {
         (_, 1) => "it was in the queue".to_owned(),
         (share, links) => {
-            format!("it was in the queues of {links} links, {share} % of that in that")
+            format!("it was in the queues of {links} links, {share} % of that time in one")
         }
     };
     let flows = match first.flows {

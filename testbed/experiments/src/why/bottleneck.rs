@@ -21,12 +21,14 @@ pub(super) struct Fates {
 /// Packets that were lost, by port and reason.
 pub(super) type Losses = BTreeMap<(u32, &'static str), u64>;
 
-/// By connection: answers to its packets that were lost.
+/// By line of the matrix: answers to its packets that were lost.
 pub(super) fn lost_answers(journal: &Journal) -> BTreeMap<u32, Losses> {
     let mut lost: BTreeMap<u32, Losses> = BTreeMap::new();
-    for record in journal.records.iter().filter(|record| !record.is_data && record.conn != NONE) {
-        if let Fate::Lost(port, reason) = record.fate {
-            *lost.entry(record.conn).or_default().entry((port, reason.name())).or_default() += 1;
+    for record in journal.records.iter().filter(|record| !record.is_data) {
+        let answered = journal.records.get(record.answers as usize);
+        if let (Some(answered), Fate::Lost(port, reason)) = (answered, record.fate) {
+            let of_flow = lost.entry(answered.flow).or_default();
+            *of_flow.entry((port, reason.name())).or_default() += 1;
         }
     }
     lost

@@ -205,7 +205,7 @@ pub(crate) fn explain(
             sentence: String::new(),
         };
         let fates = Fates::of(journal, line(flow), conn);
-        why.packets = fates.named(links, answers.get(&line(conn)));
+        why.packets = fates.named(links, answers.get(&line(flow)));
         let ports = record.fct().map(|_| {
             let charges = fill(&mut why, links, journal, (line(conn), record), &users);
             bottleneck::candidates(&charges, &fates, links)

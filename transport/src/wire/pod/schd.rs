@@ -157,13 +157,14 @@ impl Schd {
             behind_gap: has(STAMP_BEHIND_GAP),
             late: (late != NOT_LATE).then_some(late),
         });
-        let cells = u8::try_from(to >> CELLS_AT).ok().filter(|cells| *cells > 0);
+        // 0 stands for all of them.
+        let cells = Some(to >> CELLS_AT).filter(|cells| *cells > 0).unwrap_or(CELLS_MAX);
         let grant = has(HAS_GRANT).then_some(Grant {
             epoch,
             to: Place::of(to),
             agg: route & ((1 << LAYER_AT) - 1),
             layer: has(HAS_LAYER).then_some(route >> LAYER_AT),
-            cells: cells.unwrap_or(CELLS_MAX as u8),
+            cells: u8::try_from(cells).unwrap_or(u8::MAX),
             total,
             mice_only: has(MICE_ONLY),
         });

@@ -205,19 +205,20 @@ fn pivot(results: &Results, plot: &Plot, axis: &str, reference: Option<&Referenc
     let mut text = markdown_head(&header);
     let name = |run: &Run| name_of(&run.parts, &axes);
     for (name, ours) in grouped(results.runs.iter(), &plot.y, (axis, &columns), name) {
-        let mut others = vec!["-".to_owned(); columns.len()];
+        let mut others = vec![Vec::new(); columns.len()];
         for run in results.runs.iter().filter(|run| name_of(&run.parts, &axes) == name) {
             let other =
                 reference.and_then(|of| of.measure(&results.head.name, &variant(run), &plot.y));
             let at = columns.iter().position(|label| run.parts.get(axis) == Some(label));
-            if let (Some(at), true) = (at, other.is_some()) {
-                others[at] = shown(other, digits(run.measure(&plot.y)));
+            if let (Some(at), Some(other)) = (at, other) {
+                others[at].push(other);
             }
         }
         let ours: Vec<String> = ours.iter().map(|values| means(values)).collect();
         let label = std::slice::from_ref(&name);
         text += &markdown_row(&[label, &ours[..]].concat());
-        if let Some(reference) = reference.filter(|_| others.iter().any(|cell| cell != "-")) {
+        if let Some(reference) = reference.filter(|_| others.iter().any(|of| !of.is_empty())) {
+            let others: Vec<String> = others.iter().map(|values| means(values)).collect();
             text +=
                 &markdown_row(&[&[format!("{name} ({})", reference.name)], &others[..]].concat());
         }

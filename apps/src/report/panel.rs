@@ -148,7 +148,11 @@ pub(super) fn name_of(parts: &BTreeMap<String, String>, axes: &[String]) -> Stri
 
 /// The name of the curve of a run; an invalid one is marked.
 fn curve_name(run: &Run, axes: &[String]) -> String {
-    let name = name_of(&run.parts, axes);
+    marked(run, name_of(&run.parts, axes))
+}
+
+/// What is drawn of a run under `name`, marked where the run is invalid.
+fn marked(run: &Run, name: String) -> String {
     match (run.is_valid(), name.is_empty()) {
         (true, _) => name,
         (false, true) => INVALID.to_owned(),

@@ -5,7 +5,7 @@ use experiments::input::InputError;
 use experiments::scenario::{Plot, PlotKind};
 
 use super::super::read::{Results, Run, Sample};
-use super::{Curve, Panel, is_shown, rounded};
+use super::{Curve, Panel, is_shown, marked, rounded};
 
 /// Whether a measure is of a single flow.
 fn of_flows(measure: &str) -> bool {
@@ -62,7 +62,7 @@ pub(super) fn chosen(results: &Results, flows: &FlowSet) -> Result<Vec<Vec<Panel
                 points.zip(&lines).map(|(points, line)| Curve::new(of_line(*line), points));
             row.push(Panel {
                 kind: PlotKind::Series,
-                title: if one { String::new() } else { run.name.replace(',', ", ") },
+                title: marked(run, if one { String::new() } else { run.name.replace(',', ", ") }),
                 x: "t_us".to_owned(),
                 categories: Vec::new(),
                 y: measure.to_owned(),

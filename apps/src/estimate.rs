@@ -7,36 +7,43 @@
 /// The way of one run: how far it was when.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Track {
-    /// Seconds since its beginning, and the share that was done, ascending.
+    /// Seconds since its beginning, and the share that was done, ascending and about evenly apart.
     points: Vec<(f64, f64)>,
+    /// The last note, which may be too close to the last point to be one.
+    last: Option<(f64, f64)>,
+    /// The least seconds between two points; they grow with the track.
+    apart: f64,
 }
 
 /// The most points of a track: an estimate needs the one at half the time, about.
-const POINTS: usize = 256;
+const POINTS: u16 = 256;
 
 impl Track {
     /// Notes that `share` of the run is done after so many seconds.
     pub(crate) fn note(&mut self, seconds: f64, share: f64) {
-        if self.points.last().is_none_or(|(before, _)| seconds > *before) {
+        self.last = Some((seconds, share));
+        if self.points.last().is_none_or(|(before, _)| seconds > before + self.apart) {
             self.points.push((seconds, share));
         }
-        if self.points.len() > POINTS {
-            let mut keep = false;
-            self.points.retain(|_| {
-                keep = !keep;
-                !keep
+        if self.points.len() > usize::from(POINTS) {
+            self.apart = 2.0 * seconds / f64::from(POINTS);
+            let mut kept = f64::NEG_INFINITY;
+            self.points.retain(|(at, _)| {
+                let keeps = *at > kept + self.apart;
+                kept = if keeps { *at } else { kept };
+                keeps
             });
         }
     }
 
     /// The share that was done when it was noted last.
     fn share(&self) -> f64 {
-        self.points.last().map_or(0.0, |(_, share)| share.clamp(0.0, 1.0))
+        self.last.map_or(0.0, |(_, share)| share.clamp(0.0, 1.0))
     }
 
     /// Seconds from the last point to the end; `None` where nothing is done yet.
     pub(crate) fn left(&self) -> Option<f64> {
-        let (now, share) = *self.points.last()?;
+        let (now, share) = self.last?;
         let before = self.points.iter().rev().find(|(seconds, _)| *seconds <= now / 2.0);
         let before = before.copied().unwrap_or_default();
         // In a time in which nothing moves, the whole way is the better guide.
@@ -129,7 +136,7 @@ impl Runs {
             State::Waiting | State::Over(None) => None,
             State::Over(Some(seconds)) => Some((*seconds, run.work)),
             State::Going { track, .. } => {
-                let (now, _) = track.points.last()?;
+                let (now, _) = track.last?;
                 Some((now + track.left()?, run.work))
             }
         };
@@ -206,8 +213,20 @@ mod tests {
     fn a_long_track_stays_short() {
         let mut track = Track::default();
         (1..=10_000).for_each(|at| track.note(f64::from(at), f64::from(at) / 20_000.0));
-        assert!(track.points.len() <= POINTS);
+        assert!(track.points.len() <= usize::from(POINTS));
         assert!((track.left().unwrap() - 10_000.0).abs() < 100.0, "{:?}", track.left());
+    }
+
+    #[test]
+    fn a_long_run_goes_on_as_in_the_latest_half_of_its_time() {
+        let mut track = Track::default();
+        for at in 1..=18_000_u32 {
+            let seconds = f64::from(at) / 10.0;
+            track.note(seconds, ((seconds - 900.0) / 1000.0).max(0.0));
+        }
+        // At 1800 s, 0.9 is done, all of it since 900 s.
+        let left = track.left().unwrap();
+        assert!((left - 100.0).abs() < 5.0, "{left}");
     }
 
     /// Plays a sweep of runs that take so many seconds each, and forecasts that are off by the

@@ -4,6 +4,8 @@
 //! hashes are SHA-256, in hex.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -76,6 +78,18 @@ pub(crate) struct Setting {
     /// The origin of the value: `default`, a flag, a file.
     #[serde(default)]
     pub(crate) source: String,
+}
+
+/// The values of each name, one after another where it has several, as faults have.
+pub(crate) fn joined(all: impl IntoIterator<Item = (String, String)>) -> BTreeMap<String, String> {
+    let mut joined: BTreeMap<String, String> = BTreeMap::new();
+    for (name, value) in all {
+        match joined.entry(name) {
+            Entry::Vacant(place) => drop(place.insert(value)),
+            Entry::Occupied(mut known) => known.get_mut().extend([", ", value.as_str()]),
+        }
+    }
+    joined
 }
 
 /// One file that was read.

@@ -4,6 +4,7 @@
 //! `make test` runs a sample, and the rest in short: `make docs-test` (`DOCUMENTED=whole`) runs all
 //! of it. What is not run at all is listed here, with the reason.
 #![allow(clippy::unwrap_used, reason = "a failing test panics")]
+#![allow(clippy::print_stdout, reason = "the test harness shows it where a test fails")]
 
 use std::collections::BTreeSet;
 use std::fs;

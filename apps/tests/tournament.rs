@@ -26,7 +26,7 @@ fn an_interrupted_tournament_has_no_standings_and_goes_on_where_it_was() {
     let mut rest = String::new();
     lines.read_to_string(&mut rest).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130), "{rest}");
-    assert!(rest.contains("of 16 runs: there are no standings"), "{rest}");
+    assert!(rest.contains("of 16 runs are kept and there are no standings"), "{rest}");
     assert!(!fs::exists(dir.path().join("standings.json")).unwrap());
     let again = command().output().unwrap();
     let err = String::from_utf8(again.stderr).unwrap();

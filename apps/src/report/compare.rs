@@ -110,9 +110,11 @@ fn differences(all: &[BTreeMap<String, String>]) -> Vec<Vec<String>> {
         }
         let known: BTreeSet<&String> = values.iter().flatten().copied().collect();
         let family = key.rsplit_once('.').map(|(family, _)| format!("{family}."));
+        let agrees =
+            |key: &str| all.iter().filter_map(|of| of.get(key)).collect::<BTreeSet<_>>().len() == 1;
         let of_family = |family: &String| {
             let count = |of: &BTreeMap<String, String>| {
-                of.keys().filter(|key| key.starts_with(family.as_str())).count()
+                of.keys().filter(|key| key.starts_with(family.as_str()) && agrees(key)).count()
             };
             all.iter().map(count).collect::<Vec<usize>>()
         };
@@ -213,7 +215,7 @@ mod tests {
         let mut other = smartt("T");
         other.insert("cc.a.k".to_owned(), "9".to_owned());
         let rows = differences(&[smartt("T"), other, of(&[("lb.n", "3"), ("topology", "T")])]);
-        assert_eq!(rows, [["cc.a.k", "1", "9", "-"], ["cc.a.*", "2 settings", "2 settings", "-"]]);
+        assert_eq!(rows, [["cc.a.k", "1", "9", "-"], ["cc.a.*", "1 setting", "1 setting", "-"]]);
     }
 
     #[test]

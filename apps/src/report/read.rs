@@ -11,6 +11,7 @@ use experiments::scenario::Figure;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::manifest::joined;
 use crate::sweep_dir::{FILE, SweepDir, Variant};
 
 /// The results of a scenario with variants, or of single runs side by side.
@@ -226,7 +227,10 @@ impl Run {
         };
         let version = [("version".to_owned(), manifest.version)];
         let files = manifest.inputs.into_iter().map(file);
-        Ok(settings.chain(files).chain(version).collect())
+        let mut all = joined(settings);
+        all.extend(joined(files));
+        all.extend(version);
+        Ok(all)
     }
 
     /// A number of the summary: `fct_us.max`.

@@ -125,6 +125,9 @@ impl Reader {
                 .map_err(|error| on_flag("--topo", error))?;
             self.topology = Some((source, "flag --topo".to_owned()));
         }
+        if let Some((_, setup)) = scenario {
+            setup.expect_files(&self.scenario_file, args.topo.is_none())?;
+        }
         let (world, origin) = self.world(args, scenario)?;
         if world == World::Nic {
             check_real(&draft)?;

@@ -1,6 +1,7 @@
 //! `headrace run manifest.json`: a run again from its manifest, and whether its results are the
 //! same to the byte.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use crate::args::{RunArgs, World};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::manifest::{Input, Recorded};
+use crate::manifest::{Input, Recorded, Setting, joined};
 use crate::progress::{Shown, Total};
 use crate::provenance::{COMMIT, DIRTY};
 
@@ -192,12 +193,18 @@ impl Recorded {
     }
 
     /// The settings that are not as recorded: key, then, now.
-    fn differing<'r>(&'r self, experiment: &'r Experiment) -> Vec<(&'r str, &'r str, &'r str)> {
-        let now = |key: &str| experiment.configuration.iter().find(|setting| setting.key == key);
-        let pairs = self.configuration.iter().map(|then| {
-            let now = now(&then.key).map_or("nothing", |setting| setting.value.as_str());
-            (then.key.as_str(), then.value.as_str(), now)
-        });
+    fn differing(&self, experiment: &Experiment) -> Vec<(String, String, String)> {
+        let pairs = |all: &[Setting]| -> BTreeMap<String, String> {
+            joined(all.iter().map(|set| (set.key.clone(), set.value.clone())))
+        };
+        let (then, now) = (pairs(&self.configuration), pairs(&experiment.configuration));
+        let value = |all: &BTreeMap<String, String>, key: &str| -> String {
+            all.get(key).map_or("nothing", String::as_str).to_owned()
+        };
+        // A setting of a later version has no value in what was recorded; a fault may be new.
+        let keys = then.keys().map(String::as_str).chain(["fault"]).collect::<BTreeSet<_>>();
+        let pairs =
+            keys.into_iter().map(|key| (key.to_owned(), value(&then, key), value(&now, key)));
         pairs.filter(|(_, then, now)| then != now).collect()
     }
 

@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget};
 use super::experiment::Experiment;
 use super::order::Sweep;
 use super::results::Ran;
-use crate::args::RunArgs;
+use crate::args::{RunArgs, World};
 use crate::console::Console;
 use crate::estimate::Runs;
 use crate::failure::Failure;
@@ -94,13 +94,15 @@ impl Log {
     pub(super) fn new(sweep: &Sweep, args: &RunArgs, console: &Console<'_>) -> Self {
         let work = |run: &Experiment| Forecast::of(&run.plan).time.as_us_f64();
         let works = sweep.chosen.iter().map(|(_, run)| work(run)).collect();
+        // Runs in real time are alone on the machine.
+        let simulates = sweep.chosen.iter().any(|(_, run)| run.world == World::Sim);
         let bar = (console.err_is_terminal && !args.quiet).then(|| {
             drawn(ProgressBar::with_draw_target(Some(PARTS.into()), ProgressDrawTarget::stderr()))
         });
         Self {
             quiet: args.quiet,
             stopwatch: Stopwatch::start(),
-            runs: Runs::new(works, args.jobs.into()),
+            runs: Runs::new(works, if simulates { args.jobs.into() } else { 1 }),
             names: sweep.chosen.iter().map(|(name, _)| name.clone()).collect(),
             next_s: if bar.is_some() { DRAW_EVERY_S } else { FIRST_LINE_S },
             bar,

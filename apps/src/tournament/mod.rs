@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Parser as _};
 use experiments::input::{InputError, did_you_mean};
+use experiments::plan::keys;
 use experiments::scenario::{AxisPoint, VARIANT};
 use experiments::tournament::{Draws, FAMILIES, Mix, Purpose, scenario};
 
@@ -130,7 +131,8 @@ pub(crate) fn run(args: &TournamentArgs, console: &mut Console<'_>) -> Result<Ex
     let sweep = Order::of_text(&run, &text)?;
     let names = contestants(&sweep);
     args.check(&names)?;
-    OutDir::create(out)?;
+    // Standings of other mixes would stand beside the file of these.
+    OutDir::create(out)?.remove("standings.json")?;
     output::write_file(&file, |to| io::Write::write_all(to, text.as_bytes()))?;
     // Manifests of the runs name a command that runs them again.
     let command_line = [&[OsString::from("headrace")][..], &words].concat();
@@ -142,8 +144,8 @@ pub(crate) fn run(args: &TournamentArgs, console: &mut Console<'_>) -> Result<Ex
         let all = ended.len();
         writeln!(
             console.err,
-            "interrupted after {count} of {all} runs: there are no standings; the same command \
-             goes on"
+            "interrupted: {count} of {all} runs are kept and there are no standings; the same \
+             command goes on"
         )?;
         return Ok(Exit::Interrupted);
     };
@@ -186,6 +188,14 @@ impl TournamentArgs {
 
     /// Checks that there is something to compare, and the reference among it.
     fn check(&self, names: &[String]) -> Result<(), Failure> {
+        let key = |text: &&String| {
+            keys::canonical(text.split('=').next().unwrap_or("").trim()).to_owned()
+        };
+        if let Some(text) = self.set.iter().find(|text| key(text) == "run.limit") {
+            let error = InputError::new(format!("`{text}`"), "a limit that --scale gives");
+            let help = "unfinished runs count with the limit of all mixes";
+            return Err(error.at("--set", 0, 0).help(help).into());
+        }
         if names.len() < 2 {
             let text = "error: one transport has no rank\n  help: --transport A,B,.. names \
                         several, and --set KEY=A,B compares two values of a setting";

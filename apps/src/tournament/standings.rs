@@ -229,9 +229,9 @@ impl Standings {
         let mut ranks: Vec<Rank> = self.contestants.iter().map(of).collect();
         // The same ratios in another order differ in their last digit.
         let digits = |rank: &Rank| rank.score.map_or(f64::INFINITY, |score| (score * 1e9).round());
-        let sound = ranks.iter().filter(|rank| rank.wrong == 0).map(digits);
-        let sound: Vec<f64> = sound.collect();
-        for rank in ranks.iter_mut().filter(|rank| rank.wrong == 0) {
+        let has_rank = |rank: &Rank| rank.wrong == 0 && rank.score.is_some();
+        let sound: Vec<f64> = ranks.iter().filter(|rank| has_rank(rank)).map(digits).collect();
+        for rank in ranks.iter_mut().filter(|rank| has_rank(rank)) {
             rank.rank = Some(ranking::place(digits(rank), sound.iter().copied()));
         }
         ranks.sort_by_key(|rank| rank.rank.unwrap_or(usize::MAX));

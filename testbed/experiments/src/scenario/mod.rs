@@ -41,7 +41,7 @@ pub use fault::{FaultKind, FaultSpec};
 pub use figure::{Figure, Plot, PlotKind};
 pub use variants::{RUNS_MAX, VARIANT};
 
-use self::reader::{COMMON, Folder, Reader, TABLES};
+use self::reader::{COMMON, Reader, TABLES};
 use crate::input::table::{Document, Table, bytes_of, text_of};
 use crate::input::{InputError, Located, Warning};
 use crate::topology::{self, FatTreeSpec, topo_file};
@@ -110,6 +110,8 @@ pub struct Setup {
     pub faults: Vec<FaultSpec>,
     /// Time between samples of the series, above zero.
     pub sampling: Option<Duration>,
+    /// The lines and columns of `matrix` and `topology`; 0 where the file has none.
+    pub places: [(u32, u32); 2],
 }
 
 /// The source of a run's traffic.
@@ -163,12 +165,11 @@ impl Scenario {
     /// Reads the scenario in the file at `path`.
     ///
     /// # Errors
-    /// As [`Scenario::read`], and when the file cannot be read or names a file that is not there.
+    /// As [`Scenario::read`], and when the file cannot be read.
     pub fn read_path(path: &Path) -> Result<Self, InputError> {
         let name = path.display().to_string();
         let bytes = bytes_of(path, BYTES_MAX)?;
-        let folder = path.parent().unwrap_or(Path::new("."));
-        Self::read_from(&bytes, &name, Folder { path: folder, is_on_disk: true })
+        Self::read(&bytes, &name, path.parent().unwrap_or(Path::new(".")))
     }
 
     /// Reads a scenario; `name` is what errors call it, relative paths start at `base`. Files that
@@ -177,23 +178,19 @@ impl Scenario {
     /// # Errors
     /// The first thing that is wrong, with its line and column.
     pub fn read(bytes: &[u8], name: &str, base: &Path) -> Result<Self, InputError> {
-        Self::read_from(bytes, name, Folder { path: base, is_on_disk: false })
-    }
-
-    fn read_from(bytes: &[u8], name: &str, folder: Folder<'_>) -> Result<Self, InputError> {
         let text = text_of(bytes, name, ("a scenario", BYTES_MAX))?;
         let document = Document::new(name, text);
         let parsed = document.parse()?;
         let root = Table::root(&document, "a scenario", &parsed);
         root.expect_only(&[&COMMON[..], &TABLES[..], &WHOLE[..]].concat())?;
-        let head = Reader::new(root, folder)?;
+        let head = Reader::new(root, base)?;
         let stem = Path::new(name).file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let cells = variants::cells(root)?;
         let axes = variants::axes(&cells);
         let figure = figure::read(root, &axes)?;
         let mut runs = Vec::with_capacity(cells.len());
         for cell in cells {
-            let setup = Reader::new(cell.table(root), folder)?.setup(name)?;
+            let setup = Reader::new(cell.table(root), base)?.setup(name)?;
             runs.push(Run { name: cell.name(), parts: cell.parts, setup });
         }
         Ok(Self {
@@ -314,7 +311,31 @@ impl Setup {
             settings: Vec::new(),
             faults: Vec::new(),
             sampling: None,
+            places: [(0, 0); 2],
         }
+    }
+
+    /// Checks that the files which it names are there: the matrix, and the network where the run
+    /// `has_topology` from here. `scenario` is the file of the scenario.
+    ///
+    /// # Errors
+    /// Names the file that is missing, with the line that asks for it.
+    pub fn expect_files(&self, scenario: &str, has_topology: bool) -> Result<(), InputError> {
+        let matrix = if let Traffic::File(path) = &self.traffic { Some(path) } else { None };
+        let topology = match &self.topology {
+            Some(TopologySource::File(path)) if has_topology => Some(path),
+            _ => None,
+        };
+        let named = [("matrix", matrix), ("topology", topology)].into_iter().zip(self.places);
+        for ((key, path), (line, column)) in named {
+            if let Some((path, Err(error))) = path.map(|path| (path, path.metadata())) {
+                let found = format!("{key} = {} ({error})", path.display());
+                let error = InputError::new(found, "a file that can be read");
+                let help = "relative paths start at the folder of the scenario";
+                return Err(error.at(scenario, line, column).help(help));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -21,24 +21,15 @@ pub(super) const TABLES: [&str; 4] = ["workload", "set", "fault", "sampling"];
 const FAULT_KEYS: [&str; 9] =
     ["link", "kind", "rate", "burst", "block", "delay_us", "from_us", "until_us", "factor"];
 
-/// The folder of a scenario, at which relative paths start.
-#[derive(Clone, Copy)]
-pub(super) struct Folder<'d> {
-    pub(super) path: &'d Path,
-    /// Whether files that the scenario names must be there: those of a scenario inside the program
-    /// are inside it, too.
-    pub(super) is_on_disk: bool,
-}
-
 pub(super) struct Reader<'d> {
     root: Table<'d>,
     own: Option<Table<'d>>,
-    folder: Folder<'d>,
+    base: &'d Path,
 }
 
 impl<'d> Reader<'d> {
-    /// A reader of `root`, which is read from a file in `folder`.
-    pub(super) fn new(root: Table<'d>, folder: Folder<'d>) -> Result<Self, InputError> {
+    /// A reader of `root`; relative paths start at `base`.
+    pub(super) fn new(root: Table<'d>, base: &'d Path) -> Result<Self, InputError> {
         let own = root.table("scenario", "[scenario]")?;
         if let Some(own) = own {
             own.expect_only(&[&["name", "about"], &COMMON[..]].concat())?;
@@ -47,7 +38,7 @@ impl<'d> Reader<'d> {
                 return Err(own.error(key, InputError::new(found, "it in one place")));
             }
         }
-        Ok(Self { root, own, folder })
+        Ok(Self { root, own, base })
     }
 
     /// The table in which a common key stands.
@@ -55,17 +46,13 @@ impl<'d> Reader<'d> {
         self.own.filter(|own| own.has(key)).unwrap_or(self.root)
     }
 
-    /// Checks that the file which a common key names is there.
-    fn expect_file(&self, key: &str, path: &Path) -> Result<(), InputError> {
-        match path.metadata() {
-            Err(error) if self.folder.is_on_disk => {
-                let found = format!("{key} = {} ({error})", path.display());
-                let error = InputError::new(found, "a file that can be read");
-                let help = "relative paths start at the folder of the scenario";
-                Err(self.holder(key).error(key, error.help(help)))
-            }
-            _ => Ok(()),
+    fn places(&self) -> Result<[(u32, u32); 2], InputError> {
+        let mut places = [(0, 0); 2];
+        for (place, key) in places.iter_mut().zip(["matrix", "topology"]) {
+            let text = self.holder(key).string(key)?;
+            *place = text.map_or((0, 0), |text| (text.line, text.column));
         }
+        Ok(places)
     }
 
     /// A text of `[scenario]` alone.
@@ -82,14 +69,10 @@ impl<'d> Reader<'d> {
         let topology = self.holder("topology");
         let topology = match topology.string("topology")? {
             None => None,
-            Some(text) => {
-                let source = TopologySource::parse(&text.value, self.folder.path)
-                    .map_err(|error| topology.error("topology", error))?;
-                if let TopologySource::File(path) = &source {
-                    self.expect_file("topology", path)?;
-                }
-                Some(source)
-            }
+            Some(text) => Some(
+                TopologySource::parse(&text.value, self.base)
+                    .map_err(|error| topology.error("topology", error))?,
+            ),
         };
         Ok(Setup {
             world: policy("world")?,
@@ -104,6 +87,7 @@ impl<'d> Reader<'d> {
             settings: self.settings()?,
             faults: self.faults()?,
             sampling: self.sampling()?,
+            places: self.places()?,
         })
     }
 
@@ -111,11 +95,7 @@ impl<'d> Reader<'d> {
         let holder = self.holder("matrix");
         let matrix = holder.string("matrix")?;
         match (matrix, self.root.table("workload", "[workload]")?) {
-            (Some(path), None) => {
-                let path = self.folder.path.join(path.value);
-                self.expect_file("matrix", &path)?;
-                Ok(Traffic::File(path))
-            }
+            (Some(path), None) => Ok(Traffic::File(self.base.join(path.value))),
             (None, Some(table)) => self.workload(file, table),
             (Some(_), Some(_)) => {
                 let error = InputError::new("`matrix` and [workload]", "one of the two");
@@ -133,7 +113,7 @@ impl<'d> Reader<'d> {
             let error = InputError::new("a [workload] without `kind`", "the name of a workload");
             return Err(table.error("kind", error.help(workload::NAMES.join(", "))));
         };
-        let mut params = Params::new(file, self.folder.path);
+        let mut params = Params::new(file, self.base);
         let mut nodes = None;
         for (key, value) in table.flat()? {
             match key.as_str() {

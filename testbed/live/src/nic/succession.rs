@@ -33,7 +33,7 @@ const LEAD_BEYOND: Duration = Duration::from_s(if cfg!(test) { 1 } else { 5 });
 /// The time that `leader`, which is to lead, waits for the others: each of them may try every host
 /// before it in vain.
 fn follow_within(leader: u32) -> Duration {
-    let connect = Duration::from_ns(CONNECT_WITHIN.as_nanos() as u64);
+    let connect = Duration::from_s(CONNECT_WITHIN.as_secs());
     FOLLOW_WITHIN + connect * u64::from(leader)
 }
 

@@ -43,7 +43,7 @@ impl KeyLog {
     ///
     /// # Errors
     /// [`KeyFileError`] when it cannot be opened, when it is of another user or other users may
-    /// read it, and when it is a pipe or a folder.
+    /// read it, and when it is no file.
     pub fn at(path: &Path) -> Result<Self, KeyFileError> {
         let unopened = |error| KeyFileError::Log(path.to_owned(), error);
         let mut options = OpenOptions::new();
@@ -149,7 +149,7 @@ mod tests {
         let with_reader = KeyLog::at(&path).unwrap_err();
         drop(reader.unwrap());
         fs::remove_file(&path).unwrap();
-        assert!(without_reader.contains("--key-log"), "{without_reader}");
+        assert!(without_reader.contains("cannot open"), "{without_reader}");
         assert!(matches!(with_reader, KeyFileError::NoLog(_)), "{with_reader}");
     }
 

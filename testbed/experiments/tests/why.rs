@@ -114,6 +114,13 @@ fn parts_add_up_to_the_picosecond_with_every_transport() {
 }
 
 #[test]
+fn a_run_with_clocks_that_jitter_explains_itself_too() {
+    // Readings of these clocks draw chance: one more of them would be another run.
+    let set = [("sched.zeropod.clock_jitter", "5ns")];
+    explain(&plan("zeropod:8", "zeropod", &set, &ring(16, 5, 100_000)));
+}
+
+#[test]
 fn a_link_is_busy_while_it_sends_and_not_while_a_fault_holds_packets_back() {
     let set = [("fault", "reorder:0.5@all,delay_us=20")];
     let outcome = explain(&plan("paper-testbed", "smartt", &set, &incast_of_16()));

@@ -278,7 +278,7 @@ fn pods_with_cores_are_taken_over_too() {
 }
 
 #[test]
-fn a_backup_that_is_not_needed_changes_no_completion_time() {
+fn a_backup_that_is_not_needed_delays_no_granted_cell() {
     let matrix = flows(16, 60, &mut Rng::new(7));
     // With a backup there are more requests, which say which flows are short, and more answers,
     // which cut cells without a grant off. Granted cells leave when they leave without it.

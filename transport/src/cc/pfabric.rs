@@ -49,7 +49,8 @@ impl Pfabric {
         let bounds = Bounds::new(path, params.window);
         Self {
             cwnd: bounds.most(),
-            threshold: bounds.most(),
+            // Nothing is lost yet: slow start up to the largest window, whichever that becomes.
+            threshold: f64::INFINITY,
             threshold_min: params.threshold_min.into(),
             reacted_at: None,
             bounds,
@@ -81,9 +82,10 @@ impl CongestionControl for Pfabric {
     fn on_ack(&mut self, ack: &AckSample, path: &Path) {
         self.bounds.follow(path);
         let packets = self.bounds.packets(ack.acked);
-        let slow_start = self.cwnd < self.threshold;
-        let more = if slow_start { packets } else { packets / self.cwnd };
-        self.cwnd = self.bounds.clamp(self.cwnd + more);
+        // Of several packets, those up to the threshold are of slow start.
+        let slow_start = packets.min((self.threshold - self.cwnd).max(0.0));
+        let cwnd = self.cwnd + slow_start;
+        self.cwnd = self.bounds.clamp(cwnd + (packets - slow_start) / cwnd);
     }
 
     fn on_nack(&mut self, _loss: &LossSample, _path: &Path) {}

@@ -148,6 +148,9 @@ impl<'a> Hosts<'a> {
                 }
                 if now < arrival && self.releases_alone(host, now, &env.network) {
                     self.release(host, now, env);
+                    if self.posted.is_some() {
+                        self.note_sent(host, now, env);
+                    }
                     continue;
                 }
                 flights = self.handle_due(host, flights, now, env);
@@ -208,8 +211,7 @@ impl<'a> Hosts<'a> {
     fn releases_alone(&self, host: HostId, now: Instant, network: &Network) -> bool {
         let state = &self.hosts[self.index_of(host)];
         let due = state.kept.front().is_some_and(|kept| kept.at <= now);
-        due && self.posted.is_none()
-            && state.timer > now
+        due && state.timer > now
             && state.starts.front().is_none_or(|&(at, _)| at > now)
             && network.nic_turn(host).is_none_or(|turn| turn > now)
     }

@@ -13,7 +13,8 @@
 //! ```
 //!
 //! A host with nothing to say sends no request and gets no answer, and no decision is made while
-//! there is no demand: an idle pod costs nothing. The slots for these packets stay empty.
+//! there is no demand: an idle pod without a backup costs nothing. The slots for these packets stay
+//! empty. With a backup every member asks every second epoch.
 
 mod counters;
 mod delivered;

@@ -31,8 +31,8 @@ use transport_pod::scheduler::Refused;
 use super::{NEVER, Pod, Runs};
 use crate::program::Setup;
 
-/// Terms that a request may be ahead of a scheduler's, beyond those that the time since the last
-/// request explains.
+/// Terms that a request may be ahead of a scheduler's, beyond those that the silence of its host
+/// explains.
 const AHEAD_MAX: u64 = 16;
 
 /// Windows among which silent members get an answer in one.

@@ -88,7 +88,10 @@ impl CongestionControl for Pfabric {
         self.cwnd = self.bounds.clamp(cwnd + (packets - slow_start) / cwnd);
     }
 
-    fn on_nack(&mut self, _loss: &LossSample, _path: &Path) {}
+    fn on_nack(&mut self, _loss: &LossSample, path: &Path) {
+        self.bounds.follow(path);
+        self.cwnd = self.bounds.clamp(self.cwnd);
+    }
 
     //= pfabric#4
     fn on_timeout(&mut self, loss: &LossSample, path: &Path) {

@@ -270,7 +270,7 @@ impl Case {
         self.reset("switch.qdisc", pick(rng, &["dcsim", "dcsim", "drop-tail", "ecn"]));
         self.reset("switch.border_qdisc", "auto");
         self.reset("cc", "fixed");
-        self.reset("cc.fixed.bdps", "1000");
+        self.reset("cc.fixed.bdps", "1000000");
         self.reset("far.cc", "same");
         self.set("sched.dcsim.bind", pick(rng, &["departure", "ack"]));
         self.reset("sched.dcsim.unscheduled", pick(rng, &["0", "bdp", "30KB", "4MB"]));

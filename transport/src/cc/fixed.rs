@@ -10,7 +10,7 @@ params! {
     /// Settings of [`Fixed`].
     pub struct FixedParams {
         /// The window as a multiple of the path's BDP; never below one packet.
-        bdps: f32 = 1.0, in 0.0..=1000.0;
+        bdps: f32 = 1.0, in 0.0..=1_000_000.0;
     }
 }
 

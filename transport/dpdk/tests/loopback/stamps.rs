@@ -122,7 +122,7 @@ struct Departure {
 }
 
 impl Departure {
-    /// Of an IPv6 frame.
+    /// Reads what leaves host 0: an IPv6 frame, whole in `mbuf`.
     fn of(mbuf: &Mbuf, at: u64, timed: bool) -> Self {
         let (frame, len) = (mbuf.data(), mbuf.pkt_len());
         let dscp = (u16::from_be_bytes([frame[14], frame[15]]) >> 6) & 0x3f;

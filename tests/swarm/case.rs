@@ -693,7 +693,7 @@ fn stage(matrix: &mut Matrix, rng: &mut Rng) {
 
 /// Hosts of Zeropod need a pod with a scheduler: they have cases of their own (`pods`).
 fn stays_out(name: &str) -> bool {
-    name.starts_with("zeropod")
+    name.starts_with("zeropod") || name == "ideal"
 }
 
 /// The greatest number that divides both.

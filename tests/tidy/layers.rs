@@ -78,6 +78,7 @@ const CRATES: &[Order] = &[
             "progress observe",
             "why",
             "measure",
+            "ideal",
             "virtual_time",
             "lib",
         ],

@@ -89,6 +89,11 @@ fn unread(key: &str, world: World, plan: &Plan) -> Option<Unread> {
     let near = plan.settings.base_rtt < plan.settings.far.rtt;
     let family = key.split('.').next().unwrap_or_default();
     match (family, key) {
+        ("cc" | "ec" | "far" | "host" | "lb" | "loss" | "nic" | "rc" | "sched" | "switch", _)
+            if plan.is_ideal() =>
+        {
+            Some(("with the transport ideal, which sends no packets", "another transport"))
+        }
         ("udp_port", _) if world == World::Sim => {
             Some(("in a simulation, which has no ports", "--world vdev or nic"))
         }

@@ -47,6 +47,9 @@ const LOST_HOP: Duration = Duration::from_ns(300);
 /// Processor time of opening and closing a flow at both ends.
 const FLOW_TIME: Duration = Duration::from_ns(2500);
 
+/// Processor time of a flow that is computed without packets.
+const IDEAL_FLOW_TIME: Duration = Duration::from_us(20);
+
 /// Hops that losses and waiting add to those of segments and acknowledgements.
 const ADDED_PERCENT: u64 = 25;
 
@@ -65,8 +68,12 @@ impl Forecast {
     /// The cost of `plan` in virtual time. O(flows).
     #[must_use]
     pub fn of(plan: &Plan) -> Self {
-        let (hops, lost) = (hops(plan), lost_hops(plan));
         let flows = plan.matrix.flows.len() as u64;
+        if plan.is_ideal() {
+            let memory = Bytes(flows.saturating_mul(FLOW).saturating_add(PROCESS));
+            return Self { hops: 0, time: IDEAL_FLOW_TIME * flows, memory };
+        }
+        let (hops, lost) = (hops(plan), lost_hops(plan));
         let time = HOP * hops + LOST_HOP * lost + FLOW_TIME * flows;
         Self { hops: hops.saturating_add(lost), time, memory: memory(plan) }
     }

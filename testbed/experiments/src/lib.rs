@@ -10,6 +10,7 @@
 //! | [`hosts_file`] | the hosts of a real network, as a file describes them |
 //! | [`conductor`] | starts flows when due and keeps their records |
 //! | [`virtual_time`] | the `sim` world |
+//! | [`ideal`] | the transport that is computed flow by flow: shortest remaining size first |
 //! | [`capture`] | frames in a file that Wireshark reads |
 //! | [`observe`] | what a run shows of itself while it goes on |
 //! | [`progress`] | how far a run has come, and whether it should go on |
@@ -25,6 +26,7 @@ pub mod conductor;
 pub mod flow_set;
 pub mod forecast;
 pub mod hosts_file;
+pub mod ideal;
 pub mod input;
 pub mod measure;
 pub mod observe;

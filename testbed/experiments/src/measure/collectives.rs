@@ -61,13 +61,11 @@ impl Collectives {
 /// all was delivered, to the limit of the run; `None` without one.
 #[must_use]
 pub fn utilisation(plan: &Plan, stats: &Stats, completion_us: Option<f64>) -> Option<f64> {
-    let header = u64::from(plan.fabric.mtu - plan.settings.payload_max);
-    let payload = u64::from(plan.settings.payload_max);
-    let wire = |size: u64| size.saturating_add(size.div_ceil(payload).saturating_mul(header));
     let (bytes, us) = if let Some(us) = completion_us {
-        let sizes = plan.matrix.flows.iter().map(|flow| wire(flow.size.0));
+        let sizes = plan.matrix.flows.iter().map(|flow| plan.wire_bytes(flow.size));
         (sizes.fold(0, u64::saturating_add), us)
     } else {
+        let header = u64::from(plan.fabric.mtu - plan.settings.payload_max);
         (stats.data_placed_bytes + stats.data_placed * header, plan.limit?.as_us_f64())
     };
     #[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]

@@ -75,7 +75,7 @@ pub(super) fn check_routing(draft: &Draft) -> Result<(), RunError> {
 }
 
 /// A switch that sends by a hash draws among all its ports up, so each of them leads to a Core
-/// where flows go from pod to pod.
+/// where flows go from pod to pod. Where nothing is sent, nothing is drawn.
 pub(super) fn check_cores(
     draft: &Draft,
     matrix: &Matrix,
@@ -84,7 +84,8 @@ pub(super) fn check_cores(
     let aggs = tree.aggs_per_pod();
     let Some(cores) = tree.dealt_cores.filter(|cores| *cores < aggs) else { return Ok(()) };
     let leaves_pod = |flow: &FlowSpec| tree.meeting_tier(flow.src, flow.dst) > 1;
-    if draft.switch.explicit || !matrix.flows.iter().any(leaves_pod) {
+    let hashes = !draft.switch.explicit && !draft.transport.is_ideal();
+    if !hashes || !matrix.flows.iter().any(leaves_pod) {
         return Ok(());
     }
     let found = format!("{cores} Cores for the {aggs} aggregation switches of a pod");

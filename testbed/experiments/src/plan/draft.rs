@@ -444,6 +444,11 @@ impl Draft {
     }
 
     fn check_simulated(&self, with_sizes: bool) -> Result<(), InputError> {
+        if self.transport.is_ideal() {
+            let found = format!("`ideal` by {}, which no host can run", self.origin("transport"));
+            let error = InputError::new(found, "a transport that sends packets");
+            return Err(error.at("transport", 0, 0).help("choose another, or use --world sim"));
+        }
         let (sizes, clocks) = (&self.settings.accounted, &self.clocks);
         let simulated = [
             ("wire.data_overhead", with_sizes && sizes.data_overhead.is_some()),

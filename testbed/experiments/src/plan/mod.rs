@@ -10,6 +10,7 @@ mod dcsim;
 pub mod draft;
 mod error;
 mod facts;
+mod ideal;
 pub mod keys;
 mod labels;
 mod mlcc;
@@ -142,6 +143,7 @@ impl Plan {
         mlcc::check(&draft, &config, &matrix, (&tree, cc_at))?;
         telemetry::check(&draft, &config, &matrix, (topology, cc_at))?;
         zeropod::check(&draft, &config, &fabric, &tree)?;
+        ideal::check(&draft, &matrix)?;
         checks::check_routing(&draft)?;
         checks::check_cores(&draft, &matrix, topology)?;
         let (seed, limit) = (draft.seed, draft.limit);
@@ -354,10 +356,17 @@ impl Plan {
         self.settings.ec != EcKind::Uncoded && far
     }
 
+    /// Bytes on the wire of the packets that carry a flow of `size` bytes, each sent once.
+    #[must_use]
+    pub fn wire_bytes(&self, size: Bytes) -> u64 {
+        let payload = u64::from(self.settings.payload_max);
+        let header = u64::from(self.fabric.mtu) - payload;
+        size.0.saturating_add(size.0.div_ceil(payload).saturating_mul(header))
+    }
+
     /// When the matrix could be delivered at best.
     #[must_use]
     pub fn ideal(&self) -> Instant {
-        let header = u64::from(self.fabric.mtu) - u64::from(self.settings.payload_max);
         let transfers: Vec<Transfer> = self
             .matrix
             .flows
@@ -368,8 +377,7 @@ impl Plan {
                     Start::At(after) => Instant::ZERO + after,
                     Start::On(_) => Instant::ZERO,
                 };
-                let headers = packets.saturating_mul(header);
-                let wire_bytes = flow.size.0.saturating_add(headers);
+                let wire_bytes = self.wire_bytes(flow.size);
                 Transfer { src: flow.src, dst: flow.dst, wire_bytes, packets, start }
             })
             .collect();

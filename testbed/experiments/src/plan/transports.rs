@@ -39,7 +39,25 @@ impl Transport {
     pub fn set(&self) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
         self.set.iter().flat_map(|settings| settings.iter().copied())
     }
+
+    /// Whether its runs are computed flow by flow, without packets; of the settings, its runs read
+    /// the sizes of packets alone.
+    #[must_use]
+    pub fn is_ideal(&self) -> bool {
+        self.name == IDEAL.name
+    }
 }
+
+//= zeropod#V-A: the ideal of the paper that it names, pfabric#3.
+const IDEAL: Transport = Transport {
+    name: "ideal",
+    about: "no protocol: one scheduler sees all flows, the least left first; computed, sim alone",
+    cc: CcKind::Fixed,
+    lb: LbKind::Spray,
+    sched: SchedKind::RoundRobin,
+    trim: false,
+    set: &[DROP_TAIL],
+};
 
 /// Every preset.
 pub const TRANSPORTS: &[Transport] = &[
@@ -463,6 +481,7 @@ pub const TRANSPORTS: &[Transport] = &[
         trim: false,
         set: &[PFABRIC],
     },
+    IDEAL,
     Transport {
         name: "zeropod",
         about: "Zeropod: granted slots over switches without buffers, with exact routing",

@@ -60,25 +60,69 @@ fn one_way_via(tree: &FatTree, top: u8, len: u64) -> Duration {
     links.chain(wan).fold(spec.latency_via(top), |sum, links| sum + links)
 }
 
-/// The places where traffic can pile up, by the size of what lies below.
+/// The links up from, and those down to, groups of hosts of one size, where traffic can pile up:
+/// single hosts, those of a ToR, of a pod, of a site at its top switches, and at its border.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Level {
+    /// Hosts of a group.
+    pub hosts: u32,
+    /// A path crosses the links when it turns at this tier or higher.
+    pub tier: u8,
+    /// The rate of one link.
+    pub rate: Rate,
+    /// The rate of all links of a group together, one way.
+    pub capacity: Rate,
+}
+
+impl Level {
+    /// The levels of `tree`, from single hosts up.
+    #[must_use]
+    pub fn all(tree: &FatTree) -> Vec<Self> {
+        let spec = tree.spec();
+        let level = |hosts: u32, tier: u8, rate: Rate, links: u64| {
+            let capacity = Rate::from_bps(rate.as_bps().saturating_mul(links));
+            Self { hosts, tier, rate, capacity }
+        };
+        let rate = |tier: usize| spec.tier[tier].link_rate();
+        let ups = |tier: u8, switches: u32| u64::from(tree.ups_of_pod(tier, switches));
+        let mut levels =
+            vec![level(1, 0, rate(0), 1), level(spec.tier[0].radix_down, 1, rate(1), ups(0, 1))];
+        if spec.levels() > 2 {
+            levels.push(level(spec.podsize, 2, rate(2), ups(1, spec.aggs_per_pod())));
+        }
+        if spec.levels() > 3 {
+            levels.push(level(spec.site_hosts(), 3, rate(3), ups(2, spec.cores_per_site())));
+        }
+        if let Some(wan) = &spec.wan {
+            let tier = spec.tiers;
+            levels.push(level(spec.site_hosts(), tier, wan.link_rate(), ups(tier, 1)));
+        }
+        levels
+    }
+
+    /// How many groups there are among `nodes` hosts.
+    #[must_use]
+    pub fn groups(&self, nodes: u32) -> usize {
+        nodes.div_ceil(self.hosts) as usize
+    }
+
+    /// The group of a host.
+    #[must_use]
+    pub fn group_of(&self, host: HostId) -> usize {
+        (host.0 / self.hosts) as usize
+    }
+}
+
+/// What crosses the links of every level.
 struct Cuts<'a> {
     tree: &'a FatTree,
-    levels: Vec<Level>,
+    levels: Vec<(Level, BothWays)>,
     /// When the transfer that would be last without the others would end.
     alone: Instant,
 }
 
-/// The links up from and down to groups of hosts: single ones, those of a ToR, of a pod, of a site
-/// at its top switches, and at its border.
-struct Level {
-    /// Hosts of a group.
-    hosts: u32,
-    /// A path crosses it when it turns at this tier or higher.
-    tier: u8,
-    /// The rate of one link.
-    rate: Rate,
-    /// The rate of all links of a group together.
-    capacity: Rate,
+/// The links of each group of a level, by direction.
+struct BothWays {
     up: Vec<Cut>,
     down: Vec<Cut>,
 }
@@ -95,33 +139,17 @@ const IDLE: Cut = Cut { bytes: 0, start: Instant::FAR_FUTURE, rest: Duration::MA
 
 impl<'a> Cuts<'a> {
     fn new(tree: &'a FatTree) -> Self {
-        let spec = tree.spec();
-        let level = |hosts: u32, tier: u8, rate: Rate, links: u64| {
-            let idle = vec![IDLE; spec.nodes.div_ceil(hosts) as usize];
-            let capacity = Rate::from_bps(rate.as_bps().saturating_mul(links));
-            Level { hosts, tier, rate, capacity, up: idle.clone(), down: idle }
+        let with_cuts = |level: Level| {
+            let idle = vec![IDLE; level.groups(tree.spec().nodes)];
+            (level, BothWays { up: idle.clone(), down: idle })
         };
-        let rate = |tier: usize| spec.tier[tier].link_rate();
-        let ups = |tier: u8, switches: u32| u64::from(tree.ups_of_pod(tier, switches));
-        let mut levels =
-            vec![level(1, 0, rate(0), 1), level(spec.tier[0].radix_down, 1, rate(1), ups(0, 1))];
-        if spec.levels() > 2 {
-            levels.push(level(spec.podsize, 2, rate(2), ups(1, spec.aggs_per_pod())));
-        }
-        if spec.levels() > 3 {
-            levels.push(level(spec.site_hosts(), 3, rate(3), ups(2, spec.cores_per_site())));
-        }
-        if let Some(wan) = &spec.wan {
-            let tier = spec.tiers;
-            levels.push(level(spec.site_hosts(), tier, wan.link_rate(), ups(tier, 1)));
-        }
+        let levels = Level::all(tree).into_iter().map(with_cuts).collect();
         Self { tree, levels, alone: Instant::ZERO }
     }
 
     fn add(&mut self, transfer: &Transfer) {
         let spec = self.tree.spec();
-        let [src, dst] = [transfer.src.0, transfer.dst.0];
-        if src >= spec.nodes || dst >= spec.nodes {
+        if transfer.src.0 >= spec.nodes || transfer.dst.0 >= spec.nodes {
             return;
         }
         let top = spec.meeting_tier(transfer.src, transfer.dst);
@@ -129,10 +157,10 @@ impl<'a> Cuts<'a> {
         let one_way = one_way_via(self.tree, top, len);
         let others = serialisation(transfer.wire_bytes - len, spec.tier[0].link_rate());
         self.alone = self.alone.max(transfer.start + others + one_way);
-        for level in self.levels.iter_mut().filter(|level| level.tier <= top) {
-            let [up, down] = [src, dst].map(|host| (host / level.hosts) as usize);
+        for (level, cuts) in self.levels.iter_mut().filter(|(level, _)| level.tier <= top) {
+            let [up, down] = [transfer.src, transfer.dst].map(|host| level.group_of(host));
             let rest = one_way - serialisation(len, level.rate);
-            for cut in [&mut level.up[up], &mut level.down[down]] {
+            for cut in [&mut cuts.up[up], &mut cuts.down[down]] {
                 cut.bytes = cut.bytes.saturating_add(transfer.wire_bytes);
                 cut.start = cut.start.min(transfer.start);
                 cut.rest = cut.rest.min(rest);
@@ -141,8 +169,8 @@ impl<'a> Cuts<'a> {
     }
 
     fn completion(&self) -> Instant {
-        let of_level = |level: &Level| {
-            let busy = level.up.iter().chain(&level.down).filter(|cut| cut.bytes > 0);
+        let of_level = |(level, cuts): &(Level, BothWays)| {
+            let busy = cuts.up.iter().chain(&cuts.down).filter(|cut| cut.bytes > 0);
             let time = |bytes| level.capacity.time_for(Bytes(bytes));
             busy.map(|cut| cut.start + time(cut.bytes) + cut.rest).max()
         };

@@ -39,6 +39,7 @@ use transport::sched::zeropod::PodCounts;
 use transport::{Duration, Instant, Rng, Stats};
 
 use crate::conductor::Conductor;
+use crate::ideal;
 use crate::measure::audit::DriverCount;
 use crate::measure::collectives::{DcSimResult, SpanResult};
 use crate::measure::sampler::Sampler;
@@ -94,6 +95,9 @@ fn run_with(
     observe: &Observe,
     watch: &mut dyn Watch,
 ) -> Result<Outcome, RunError> {
+    if plan.is_ideal() {
+        return ideal::run(plan, observe, watch);
+    }
     let capture = observe.capture.as_ref();
     let rng = Rng::new(plan.seed);
     let mut network = Network::new(plan.blueprint(), &rng.fork("network", 0));

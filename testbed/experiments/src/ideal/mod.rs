@@ -1,0 +1,202 @@
+//! The transport `ideal`: one scheduler that sees every flow of the network at once and serves the
+//! flow with the least left first, pre-emptively. No network reaches it; it is the baseline that
+//! others are measured by.
+//!
+//! Source: the ideal of \[zeropod\] V-A, which is that of \[pfabric\], computed there flow by flow
+//! and without packets, as here. So it is a computation, and no simulation of packets:
+//!
+//! ```text
+//!   start --waits, sends, is pre-empted--> last bit has left --the way of a packet--> delivered
+//!                                                        --the way of an acknowledgement--> end
+//! ```
+//!
+//! Bits are those of the wire, headers included. They leave as [`srpt`] says; the last ones are at
+//! the receiver as long after that as a packet of the flow takes through empty switches, each of
+//! which stores it first. So a flow that is alone in the network takes what `alone_us` says, and
+//! nothing queues, is lost, marked or retransmitted. Flows of one connection are flows of their
+//! own here. There are no packets to count, to capture or to explain, no queues to sample, and no
+//! links that faults could act on; the plan refuses what would need them.
+//!
+//! A run is one thread's: each decision depends on all flows.
+
+mod srpt;
+
+use std::collections::BTreeSet;
+
+use fabric::serialisation;
+use transport::{Bytes, Instant, Stats};
+
+use crate::conductor::{Conductor, Order};
+use crate::input::InputError;
+use crate::measure::audit::DriverCount;
+use crate::measure::{Adapted, Audit, Outcome};
+use crate::observe::Observe;
+use crate::plan::{Plan, RunError};
+use crate::progress::{Progress, RecordFeed, Watch};
+use crate::topology::base_one_way;
+use crate::workload::FlowIndex;
+use srpt::Srpt;
+
+/// Instants between two looks at the watch.
+const LOOK_EVERY: u64 = 1 << 12;
+
+/// Computes `plan` to its end: all flows done, the time limit, or the watch says stop.
+///
+/// # Errors
+/// When packets are to be observed, which there are none of.
+pub fn run(plan: &Plan, observe: &Observe, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+    let flags = [("--why", observe.why), ("--capture", observe.capture.is_some())];
+    if let Some((flag, _)) = flags.into_iter().find(|(_, given)| *given) {
+        let found = "the transport ideal, which is computed without packets";
+        let error = InputError::new(found, "a transport whose hosts send packets");
+        return Err(error.at(flag, 0, 0).help(format!("leave {flag} out")).into());
+    }
+    let mut run = Run::new(plan);
+    let stopped = run.complete(watch);
+    Ok(run.outcome(stopped))
+}
+
+/// What reaches an end of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Landing {
+    /// The last bit, the receiver.
+    Data,
+    /// The last acknowledgement, the sender.
+    Ack,
+}
+
+struct Run<'a> {
+    plan: &'a Plan,
+    conductor: Conductor<'a>,
+    srpt: Srpt,
+    /// What is under way, in the order in which it arrives.
+    under_way: BTreeSet<(Instant, Landing, FlowIndex)>,
+    feed: RecordFeed,
+    now: Instant,
+    /// Message bytes that have left their hosts.
+    sent_bytes: u64,
+}
+
+impl<'a> Run<'a> {
+    fn new(plan: &'a Plan) -> Self {
+        Self {
+            plan,
+            conductor: Conductor::new(&plan.matrix),
+            srpt: Srpt::new(&plan.tree),
+            under_way: BTreeSet::new(),
+            feed: RecordFeed::default(),
+            now: Instant::ZERO,
+            sent_bytes: 0,
+        }
+    }
+
+    /// The loop, an instant a turn. True when it was stopped before its end.
+    fn complete(&mut self, watch: &mut dyn Watch) -> bool {
+        let limit = self.plan.limit.map_or(Instant::FAR_FUTURE, |limit| Instant::ZERO + limit);
+        let mut unseen = 0;
+        while let Some(next) = self.next_at() {
+            if next > limit {
+                return true;
+            }
+            self.at(next);
+            unseen += 1;
+            if unseen == LOOK_EVERY {
+                unseen = 0;
+                self.feed.pass_settled(watch, |line| self.conductor.settled(line));
+                if !watch.goes_on(&self.progress()) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// When something happens next; `None` when nothing will.
+    fn next_at(&self) -> Option<Instant> {
+        let start = self.conductor.next_start().map(|start| start.max(self.now));
+        let arrival = self.under_way.first().map(|(at, ..)| *at);
+        let next = [start, arrival, Some(self.srpt.next_at())].into_iter().flatten().min()?;
+        (next < Instant::FAR_FUTURE).then_some(next)
+    }
+
+    /// Runs the instant `now`: bits that have left, arrivals, starts, a decision.
+    fn at(&mut self, now: Instant) {
+        let mut decides = now == self.srpt.next_at();
+        self.now = now;
+        let mut ended = Vec::new();
+        self.srpt.advance(now, &mut ended);
+        ended.into_iter().for_each(|flow| self.on_sent(flow));
+        while let Some(&(at, landing, flow)) = self.under_way.first()
+            && at <= now
+        {
+            self.under_way.pop_first();
+            self.on_landing(landing, flow);
+        }
+        while let Some(order) = self.conductor.next_order(now) {
+            self.start(&order);
+            decides = true;
+        }
+        if decides {
+            self.srpt.decide();
+        }
+    }
+
+    fn start(&mut self, order: &Order) {
+        let top = self.plan.tree.spec().meeting_tier(order.src, order.dst);
+        let bits = u128::from(self.plan.wire_bytes(Bytes(order.size))) * 8;
+        self.srpt.add(order.flow, (order.src, order.dst), top, bits);
+    }
+
+    /// The last bit of a flow has left its host.
+    fn on_sent(&mut self, flow: FlowIndex) {
+        let Plan { tree, settings, matrix, .. } = self.plan;
+        let spec = &matrix.flows[flow.index()];
+        let packet = self.plan.wire_bytes(spec.size.min(Bytes(settings.payload_max.into())));
+        let way = base_one_way(tree, spec.src, spec.dst, packet);
+        let at = self.now + (way - serialisation(packet, settings.line_rate));
+        self.under_way.insert((at, Landing::Data, flow));
+        self.sent_bytes = self.sent_bytes.saturating_add(spec.size.0);
+    }
+
+    fn on_landing(&mut self, landing: Landing, flow: FlowIndex) {
+        let Plan { tree, fabric, matrix, .. } = self.plan;
+        let spec = &matrix.flows[flow.index()];
+        match landing {
+            Landing::Data => {
+                self.conductor.on_delivered(flow, spec.size.0, self.now);
+                let back = base_one_way(tree, spec.dst, spec.src, fabric.ack_len.into());
+                self.under_way.insert((self.now + back, Landing::Ack, flow));
+            }
+            Landing::Ack => self.conductor.on_acked(flow, spec.size.0, self.now),
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        Progress {
+            now: self.now.since(Instant::ZERO),
+            flows_finished: self.conductor.finished() as u64,
+            bytes_delivered: self.conductor.delivered().0,
+            hops: 0,
+        }
+    }
+
+    fn outcome(mut self, stopped: bool) -> Outcome {
+        let stats = Stats { data_placed_bytes: self.sent_bytes, ..Stats::default() };
+        let audit = Audit::of_hosts(&self.conductor, &stats, DriverCount::default(), 0);
+        let mut outcome =
+            Outcome::new(self.plan, &mut self.conductor, stats, None, audit, self.now);
+        for policy in [&mut outcome.summary.cc, &mut outcome.summary.lb] {
+            "none".clone_into(policy);
+        }
+        let threads = Adapted {
+            key: "sim.threads",
+            value: "1".to_owned(),
+            why: "each decision of the ideal scheduler depends on all flows",
+        };
+        let adapted = (self.plan.draft.threads > 1).then_some(threads).into_iter().collect();
+        Outcome { stopped, adapted, ..outcome }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -500,6 +500,37 @@ fn a_new_term_forgets_and_grants_nothing_before_its_fence() {
 }
 
 #[test]
+fn a_client_that_joins_a_later_term_waits_until_grants_of_another_scheduler_are_over() {
+    let settings = Settings { joins_after: 40, ..Settings::default() };
+    let mut pod = Pod::new(Shape::square(16).unwrap(), settings);
+    pod.ask(host(0), To::Host(1), 5000);
+    let first: Vec<u64> = (0..40).flat_map(|_| pod.quiet()).map(|answer| answer.epoch).collect();
+    assert_eq!(first, [30], "no other scheduler comes before the first term");
+    assert!(pod.scheduler.begin_term(2, 0));
+    pod.totals.clear();
+    for sender in [0, 2, 4] {
+        pod.ask(host(sender), To::Host(sender + 1), 5000);
+    }
+    // A receiver and a sender join 20 epochs later than all others.
+    let late = [host(1), host(4)];
+    let mut granted = Vec::new();
+    while pod.epoch < 130 {
+        let epoch = pod.epoch;
+        let answers = pod.epoch(|client| epoch >= 60 || !late.contains(&client), None);
+        granted.extend(answers.iter().map(|answer| (answer.epoch, answer.client)));
+        for client in late {
+            assert_eq!(pod.scheduler.has_to_itself(client, epoch), epoch >= 100, "{epoch}");
+        }
+        if (60..70).contains(&epoch) {
+            assert_eq!(pod.scheduler.why(host(0), To::Host(1), epoch), Wait::Fence(100));
+            assert_eq!(pod.scheduler.why(host(4), To::Host(5), epoch), Wait::Fence(100));
+        }
+    }
+    granted.sort_unstable_by_key(|(epoch, client)| (*epoch, format!("{client:?}")));
+    assert_eq!(granted, [(80, host(2)), (100, host(0)), (100, host(4))]);
+}
+
+#[test]
 fn a_total_that_is_repeated_is_answered_by_what_was_granted() {
     let settings = Settings { silent_after: 0, ..Settings::default() };
     let mut pod = Pod::new(Shape::square(16).unwrap(), settings);

@@ -216,7 +216,7 @@ impl Zeropod {
 
     /// The epoch of an instant here.
     fn epoch_at(&self, at: Instant) -> u64 {
-        self.timing.epoch_at(earlier(at, self.seat.behind))
+        self.timing.epoch_at(at.before(self.seat.behind))
     }
 
     /// The beginning of an epoch here.
@@ -273,37 +273,37 @@ impl Zeropod {
         Some((at, self.seat.scheduler, rts))
     }
 
-    /// Whether a request has something to ask for. Forgets demands that need it no more: an epoch
-    /// in which nothing is sent does not count as one with a request.
+    /// Whether a request has something to ask for: an epoch in which nothing is sent does not count
+    /// as one with a request.
     fn wants(&mut self) -> bool {
+        self.first_lacking().is_some() || self.awaited.first_overdue(&mut self.queues).is_some()
+    }
+
+    /// The first demand that has grown, and by how many cells. Forgets those before it that have
+    /// been granted since.
+    fn first_lacking(&mut self) -> Option<(usize, u32)> {
         let most = self.asked_max();
         // Bounded: each turn takes a queue off the list.
         while let Some(place) = self.dirty.front().copied() {
             let queue = self.queues.queue(place);
-            if queue.lacking(most) > 0 {
-                return true;
+            let lacking = queue.lacking(most);
+            if lacking > 0 {
+                return Some((place, lacking));
             }
             queue.dirty = false;
             self.dirty.pop_front();
         }
-        self.awaited.is_overdue(&mut self.queues)
+        None
     }
 
     /// The next demand that has grown, and the bytes asked for it so far.
     fn next_update(&mut self, epoch: u64) -> Option<(Place, u32)> {
-        let most = self.asked_max();
-        // Bounded: each turn takes a queue off the list.
-        while let Some(place) = self.dirty.pop_front() {
-            let queue = self.queues.queue(place);
-            queue.dirty = false;
-            let lacking = queue.lacking(most);
-            if lacking > 0 {
-                queue.asked = queue.asked.wrapping_add(lacking);
-                self.awaited.asked(&mut self.queues, place, epoch);
-                return Some(self.total(place));
-            }
-        }
-        None
+        let (place, lacking) = self.first_lacking()?;
+        self.dirty.pop_front();
+        let queue = self.queues.queue(place);
+        (queue.dirty, queue.asked) = (false, queue.asked.wrapping_add(lacking));
+        self.awaited.asked(&mut self.queues, place, epoch);
+        Some(self.total(place))
     }
 
     /// The next demand to which no answer has come, and the bytes asked for it so far. Demands that
@@ -454,11 +454,6 @@ impl Zeropod {
         self.queues.queue(place).pending += u32::from(grant.cells);
         Ok(())
     }
-}
-
-/// The instant that lies `span` before `at`.
-fn earlier(at: Instant, span: Duration) -> Instant {
-    Instant::from_ps(at.as_ps().saturating_sub(span.as_ps()))
 }
 
 impl Registered for Zeropod {

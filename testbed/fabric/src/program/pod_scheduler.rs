@@ -86,9 +86,7 @@ struct Pod {
     owed: Vec<bool>,
     /// For each member: the decision that its last request counts in, in whatever term.
     asked_for: Vec<u64>,
-    /// The first epoch that the term may grant.
-    fence: u64,
-    /// Members that have not asked in this term, all to be notified of it until the fence.
+    /// Members that have not asked in this term, all to be notified of it until its fence.
     unaware: Vec<bool>,
     /// Answers that wait for their instant, ascending, and whether they yield.
     answers: VecDeque<(Instant, u16, Schd, bool)>,
@@ -203,7 +201,6 @@ impl Pod {
             delivered: vec![runs; members.hosts()],
             owed: vec![false; count],
             asked_for: vec![0; count],
-            fence: 0,
             unaware: vec![false; count],
             answers: VecDeque::with_capacity(count),
             lateness,

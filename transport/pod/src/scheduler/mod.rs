@@ -165,7 +165,7 @@ pub struct Scheduler {
     grants: Vec<Grant>,
     counters: Counters,
     term: u32,
-    /// The first epoch for which grants may be given.
+    /// The first epoch that the term may grant.
     fence: u64,
     /// The next epoch in which a decision is due.
     next: u64,
@@ -219,6 +219,12 @@ impl Scheduler {
     #[must_use]
     pub const fn term(&self) -> u32 {
         self.term
+    }
+
+    /// The first epoch that the term may grant.
+    #[must_use]
+    pub const fn fence(&self) -> u64 {
+        self.fence
     }
 
     /// The counters.

@@ -56,31 +56,27 @@ impl Awaited {
 
     /// The next demand to be asked for again.
     pub(super) fn next(&mut self, queues: &mut Queues, epoch: u64) -> Option<usize> {
-        // Bounded: each turn takes a queue off the list.
-        while let Some(place) = self.overdue.pop_front() {
-            let queue = queues.queue(place);
-            queue.overdue = false;
-            if queue.outstanding() > 0 {
-                queue.tries = (queue.tries + 1).min(DOUBLINGS);
-                queue.since = epoch;
-                return Some(place);
-            }
-        }
-        None
+        let place = self.first_overdue(queues)?;
+        self.overdue.pop_front();
+        let queue = queues.queue(place);
+        (queue.overdue, queue.since) = (false, epoch);
+        queue.tries = (queue.tries + 1).min(DOUBLINGS);
+        Some(place)
     }
 
-    /// Whether something is to be asked for again. Forgets what has been granted since.
-    pub(super) fn is_overdue(&mut self, queues: &mut Queues) -> bool {
+    /// The first demand that is to be asked for again. Forgets those before it that have been
+    /// granted since.
+    pub(super) fn first_overdue(&mut self, queues: &mut Queues) -> Option<usize> {
         // Bounded: each turn takes a queue off the list.
         while let Some(place) = self.overdue.front().copied() {
             let queue = queues.queue(place);
             if queue.outstanding() > 0 {
-                return true;
+                return Some(place);
             }
             queue.overdue = false;
             self.overdue.pop_front();
         }
-        false
+        None
     }
 
     /// Whether something may have to be asked for again.

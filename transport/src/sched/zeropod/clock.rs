@@ -38,7 +38,8 @@ const SETTLED: u8 = 4;
 /// one behind it: half of a control cell.
 const STEP_OF_CONTROL: u64 = 2;
 
-/// Epochs whose estimates are kept: more than an answer takes to say how late a request was.
+/// Epochs whose estimates are kept: more than an answer takes to say how late a request was, where
+/// a receipt is passed on within 48 epochs, as plans demand.
 const KEPT: usize = 32;
 
 /// The last values of local time less the pod's.
@@ -177,7 +178,7 @@ impl Zeropod {
             // The one that it fits best.
             (Some(_), _) => {
                 let half = Duration::from_ps(self.timing.epoch.as_ps() / 2);
-                self.timing.epoch_at(super::earlier(clock.pod(local) + half, way))
+                self.timing.epoch_at((clock.pod(local) + half).before(way))
             }
         };
         let came = self.timing.start(window) + way;
@@ -216,6 +217,9 @@ const UNIT_PS: i64 = Stamp::UNIT.as_ps().cast_signed();
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sched::zeropod::timing::{Terms, Timing};
+    use crate::time::Rate;
+    use crate::units::Bytes;
 
     #[test]
     fn the_median_of_the_last_eight_leaves_out_what_is_far_off() {
@@ -229,6 +233,39 @@ mod tests {
         // What is older than that is forgotten.
         let last = (0..8).map(|_| median.add(500)).last();
         assert_eq!(last, Some(500));
+    }
+
+    /// Whatever the length of links and epochs.
+    #[test]
+    fn an_estimate_is_kept_until_the_answer_comes_that_says_how_late_its_request_was() {
+        let mut longest = 0;
+        for cells in 1..=32_u16 {
+            for hop in (0..400).map(|step| Duration::from_ns(100 * step)) {
+                let timing = Timing::new(&Terms {
+                    cell: Bytes(552),
+                    control: Bytes(40),
+                    rate: Rate::from_gbps(100),
+                    hop,
+                    cells,
+                    guard: Duration::from_ns(10),
+                    delay: Duration::from_us(15),
+                    layers: 0,
+                    early: Duration::ZERO,
+                    guards_answers: true,
+                });
+                if timing.to_receipt + timing.to_decision + 4 > 48 {
+                    continue;
+                }
+                // Request and answer of the last host of a ToR, each as late as it may be.
+                let asked = timing.request_at(cells, Some(0));
+                let window = timing.epoch * Stamp::BEHIND + timing.answers_at;
+                let came = window + timing.answer_at(cells, Some(0)) + timing.control_flight;
+                // By then the request of another epoch has its place.
+                assert!(came < timing.epoch * KEPT as u64 + asked, "{cells} cells, {hop}");
+                longest = longest.max(timing.epoch_at(Instant::ZERO + came));
+            }
+        }
+        assert!(longest > 28, "{longest}");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! polled makes its packets `early` before they leave, so a late poll misses no slot unless it is
 //! later than that: it then fills the epochs since the last poll one after the other.
 
-use super::{Filling, Zeropod, earlier};
+use super::{Filling, Zeropod};
 use crate::time::{Duration, Instant};
 use crate::wire::pod::Grant;
 
@@ -120,6 +120,6 @@ impl Zeropod {
 
     /// The instant at which a packet that leaves at `at` is made.
     pub(super) fn made_at(&self, at: Instant) -> Instant {
-        earlier(at, self.timing.early)
+        at.before(self.timing.early)
     }
 }

@@ -2,7 +2,7 @@
 //! the scheduler are taken in.
 
 use super::counts::Odd;
-use super::{ACROSS, Zeropod, earlier};
+use super::{ACROSS, Zeropod};
 use crate::sched::{Answers, Arrival, Protocol, Receiving, Reported};
 use crate::segment::{Burst, PayloadRef, TxSegment};
 use crate::time::{Duration, Instant};
@@ -16,7 +16,7 @@ impl Receiving for Zeropod {
             // No cell is for a host that has not asked; its time is not the pod's.
             return;
         }
-        let sent = earlier(self.pod_time(arrival.at), self.timing.flight);
+        let sent = self.pod_time(arrival.at).before(self.timing.flight);
         let name = CellName::of(arrival.ev);
         if name.unscheduled {
             // Nothing that a host says depends on it.

@@ -81,9 +81,7 @@ impl Pod {
     /// is over: it has stopped, or is down, for longer than its grants reach.
     pub(super) fn begin_term(&mut self, term: u32, epoch: u64) {
         self.clear();
-        let fence = self.timing.fence(epoch);
-        if self.scheduler.begin_term(term, fence) {
-            self.fence = fence;
+        if self.scheduler.begin_term(term, self.timing.fence(epoch)) {
             self.unaware.fill(true);
             self.open_window(self.window_of(epoch + 1));
         }
@@ -93,7 +91,7 @@ impl Pod {
     /// Where there is another scheduler, members that are silent get an answer now and then for as
     /// long as they are: those that the other one serves turn to the later term.
     pub(super) fn notify(&mut self, window: u64) {
-        let begins = window < self.fence && self.unaware.contains(&true);
+        let begins = window < self.scheduler.fence() && self.unaware.contains(&true);
         if begins {
             for (owed, unaware) in self.owed.iter_mut().zip(&self.unaware) {
                 *owed |= unaware;

@@ -218,10 +218,11 @@ impl Sending for DcSim {
             return None;
         }
         let start = self.line.start(self.sender.data_since()?);
-        if self.is_behind_sim(start, now) {
+        // This DATA was released too soon where packets are handed over less far ahead than before.
+        if start > now + self.ahead || self.is_behind_sim(start, now) {
             return None;
         }
-        let at = (start > now).then_some(start.min(now + self.ahead));
+        let at = (start > now).then_some(start);
         let (flow, choice) = if self.sender.has_due() {
             let due = self.sender.next_due(&mut self.figures)?;
             (due.flow, Choice { ev: Some(due.ev), at, nth: due.nth, ..Choice::default() })
@@ -353,8 +354,11 @@ impl Protocol for DcSim {
     // Asked in each turn of a host, so without iterators: they cost a simulation 4 % of its time.
     fn poll_timeout(&self) -> Option<Instant> {
         let waits = self.acks_wait || !self.answers.is_empty();
-        let free = waits || self.sender.data_since().is_some();
-        let line = if free { self.line.free_at() } else { self.sim_at() };
+        let line = match self.sender.data_since() {
+            _ if waits => self.line.free_at(),
+            Some(since) => self.line.start(since).min(self.sim_at()),
+            None => self.sim_at(),
+        };
         let line = if line < Instant::FAR_FUTURE { line.before(self.ahead) } else { line };
         let mut at = self.sender.poll_at();
         // A driver that had no room for a packet at that instant polls again when it has.

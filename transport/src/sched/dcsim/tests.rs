@@ -409,6 +409,31 @@ fn packets_that_a_device_sends_ahead_leave_when_a_punctual_host_sends_them() {
 }
 
 #[test]
+fn a_device_that_sends_ahead_no_more_lets_no_data_leave_early() {
+    let sent_ahead = |horizon: Duration| {
+        // The DATA may leave long before its SIM counts as lost: no other timer is due then.
+        let mut host = Host::new(|params| params.fraction = 0.5);
+        host.sched.send_ahead(us(20.0));
+        host.open(0, 0, 1);
+        host.run(at(9.0));
+        let (left, ev, sim) = host.sims[0];
+        assert!(host.receive(PEER, ev, sim.answer()));
+        let due = left + host.sched.terms.delay;
+        // The DATA is released, and its device gives its clock up before it has taken it.
+        host.now = due.before(host.sched.ahead);
+        host.sched.handle_timeout(host.now);
+        assert_eq!(host.sched.sender.data_since(), Some(due));
+        host.sched.send_ahead(horizon);
+        host.run(due + us(1.0));
+        (host.turns, (due, flow(0), ev))
+    };
+    for horizon in [Duration::ZERO, us(0.2), us(20.0)] {
+        let (turns, expected) = sent_ahead(horizon);
+        assert_eq!(turns, [expected], "{horizon} ahead");
+    }
+}
+
+#[test]
 fn a_host_that_is_polled_late_answers_what_a_punctual_one_would_have_answered() {
     let mut host = Host::new(|_| ());
     host.run(at(9.0));

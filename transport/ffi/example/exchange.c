@@ -1,6 +1,6 @@
 /* Two applications in one process: messages, a request and its response, and
- * what happens when a ring is full. Prints what it did; exits with 0 when all
- * came as it should.
+ * what happens when a ring is full. Prints what it did, and exits with 0 when
+ * everything arrived as it should.
  *
  *   cc exchange.c -I transport/ffi/include -L target/release -lheadrace_c
  */
@@ -34,13 +34,13 @@ static uint32_t length_of(uint64_t message)
 	return 1 + (uint32_t)(message * 977 % LONGEST);
 }
 
-/* What one application has heard. */
-struct heard {
+/* How many events of each kind one application has had. */
+struct counts {
 	uint32_t sent, messages, requests, responses;
 };
 
-/* Takes what has happened; answers requests with their bytes reversed. */
-static void listen_to(struct headrace_app *app, struct heard *heard)
+/* Handles the events that are there; answers requests with their bytes reversed. */
+static void handle_events(struct headrace_app *app, struct counts *counts)
 {
 	struct headrace_event events[16];
 	int count = headrace_poll(app, events, 16);
@@ -52,7 +52,7 @@ static void listen_to(struct headrace_app *app, struct heard *heard)
 
 		switch (event->kind) {
 		case HEADRACE_SENT:
-			heard->sent++;
+			counts->sent++;
 			break;
 		case HEADRACE_MESSAGE:
 			if (event->len != length_of(event->tag)) {
@@ -65,7 +65,7 @@ static void listen_to(struct headrace_app *app, struct heard *heard)
 					fprintf(stderr, "message %" PRIu64 " is damaged\n", event->tag);
 					exit(1);
 				}
-			heard->messages++;
+			counts->messages++;
 			break;
 		case HEADRACE_REQUEST:
 			if (event->len > sizeof(answer))
@@ -74,7 +74,7 @@ static void listen_to(struct headrace_app *app, struct heard *heard)
 				answer[at] = event->data[event->len - 1 - at];
 			check(headrace_respond(app, event->peer, event->token, answer, event->len, 7),
 			      "headrace_respond");
-			heard->requests++;
+			counts->requests++;
 			break;
 		case HEADRACE_RESPONSE:
 			if (event->cookie != 42 || event->len != 5 ||
@@ -82,7 +82,7 @@ static void listen_to(struct headrace_app *app, struct heard *heard)
 				fprintf(stderr, "a wrong response\n");
 				exit(1);
 			}
-			heard->responses++;
+			counts->responses++;
 			break;
 		default:
 			fprintf(stderr, "event %d: %s\n", event->kind, headrace_strerror(event->code));
@@ -99,7 +99,7 @@ int main(void)
 	struct headrace_config config;
 	struct headrace_stack *stack;
 	struct headrace_app *one, *two;
-	struct heard first = { 0 }, second = { 0 };
+	struct counts first = { 0 }, second = { 0 };
 	uint32_t connection, full = 0;
 	static uint8_t bytes[LONGEST];
 
@@ -119,23 +119,23 @@ int main(void)
 		while ((code = headrace_post_send(one, connection, bytes, len, message, message)) ==
 		       HEADRACE_AGAIN) {
 			full++;
-			listen_to(one, &first);
-			listen_to(two, &second);
+			handle_events(one, &first);
+			handle_events(two, &second);
 		}
 		check(code, "headrace_post_send");
 	}
 	while (first.sent < MESSAGES || second.messages < MESSAGES) {
-		listen_to(one, &first);
-		listen_to(two, &second);
+		handle_events(one, &first);
+		handle_events(two, &second);
 	}
 
 	check(headrace_request(one, connection, "hello", 5, 42), "headrace_request");
 	while (first.responses < 1 || second.sent < 1) {
-		listen_to(one, &first);
-		listen_to(two, &second);
+		handle_events(one, &first);
+		handle_events(two, &second);
 	}
 
-	/* What cannot be is refused, with a code that says why. */
+	/* Arguments that are not allowed are refused, with a code that says why. */
 	if (headrace_post_send(one, connection + 1, "x", 1, 0, 0) != HEADRACE_NO_CONNECTION ||
 	    headrace_post_send(one, connection, NULL, 1, 0, 0) != HEADRACE_INVALID ||
 	    headrace_post_send(one, connection, "x", 1, UINT64_MAX, 0) != HEADRACE_INVALID) {

@@ -1,12 +1,13 @@
 /* One of two processes that a device joins. The one that connects sends parts
- * of a region, which are not copied, then asks how many came; the one that
- * listens checks every byte and answers. Exits with 0 when all came as it should.
+ * of a region, which are not copied, then asks how many arrived. The one that
+ * listens checks every byte and answers. Exits with 0 when everything arrived as
+ * it should.
  *
  *   peer listens  net_memif0,socket=example &
  *   peer connects net_memif0,socket=example
  *
- * With a card or an interface of the kernel in its place on either machine it
- * does the same over a cable.
+ * On two machines, each with the name of a card or of an interface of the kernel
+ * in the place of the memif, it does the same over a cable.
  */
 #include <inttypes.h>
 #include <sched.h>
@@ -33,7 +34,7 @@ static uint8_t byte_of(uint32_t part, uint32_t at)
 	return (uint8_t)(part * 131 + at * 7 + at / 256);
 }
 
-/* The next thing that happens. */
+/* Waits for the next event. */
 static struct headrace_event next(struct headrace_app *app)
 {
 	struct headrace_event event;
@@ -49,7 +50,7 @@ static struct headrace_event next(struct headrace_app *app)
 	return event;
 }
 
-/* Checks what comes until it is asked how many came. */
+/* Checks messages until a request asks how many arrived whole. */
 static void listen_to_peer(struct headrace_app *app)
 {
 	uint32_t whole = 0;
@@ -137,7 +138,7 @@ int main(int count, char **words)
 	}
 	connects = strcmp(words[1], "connects") == 0;
 	headrace_config_init(&config);
-	/* A card has ':' in its name; DPDK must hear of it at once. */
+	/* A card has ':' in its name; DPDK probes it at the start. */
 	config.cards = strchr(words[2], ':') ? words[2] : NULL;
 	/* Both processes must have the same keys. */
 	config.security = count == 4 ? words[3] : NULL;

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /*
- What a function returns, and why something failed. Negative but for `HEADRACE_OK`.
+ The result of a function, or the reason of a failure. All but `HEADRACE_OK` are negative.
  */
 enum headrace_code
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -23,11 +23,12 @@ enum headrace_code
    */
   HEADRACE_AGAIN = -1,
   /*
-   An argument that cannot be: a null pointer, a length of 0, a tag of more than 46 bits.
+   An argument has a value that is not allowed: a null pointer, a length of 0, a tag of more
+   than 46 bits.
    */
   HEADRACE_INVALID = -2,
   /*
-   DPDK, memory or devices are not to be had; headrace_error_detail says what.
+   DPDK, memory or a device is not available; headrace_error_detail says which, and why.
    */
   HEADRACE_ENVIRONMENT = -3,
   /*
@@ -35,7 +36,7 @@ enum headrace_code
    */
   HEADRACE_GONE = -4,
   /*
-   As many connections are open as the configuration allows, all by headrace_connect.
+   The application itself has opened as many connections as the configuration allows.
    */
   HEADRACE_TOO_MANY = -5,
   /*
@@ -55,12 +56,12 @@ enum headrace_code
    */
   HEADRACE_NO_SUCH_HOST = -9,
   /*
-   The worker could not understand the request: a bug of this library.
+   The worker refused the request as malformed: a bug of this library.
    */
   HEADRACE_INTERNAL = -10,
   /*
-   The peer has forgotten the connection, and may have delivered the message; the connection
-   goes on.
+   The peer has forgotten the connection. It may have delivered the message before that. The
+   connection goes on.
    */
   HEADRACE_PEER_FORGOT = -11,
   /*
@@ -77,7 +78,7 @@ typedef int32_t headrace_code;
 #endif // __cplusplus
 
 /*
- What happened.
+ The kind of an event.
  */
 enum headrace_kind
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -85,31 +86,33 @@ enum headrace_kind
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
   /*
-   A message or a response is wholly acknowledged; `cookie` says which.
+   A message or a response is acknowledged in full: `cookie` says which one.
    */
   HEADRACE_SENT = 1,
   /*
-   A message, a request or a response came to nothing: `cookie` and `code`.
+   A message, a request or a response has failed: `cookie` says which one, `code` why.
    */
   HEADRACE_FAILED = 2,
   /*
-   A connection could not be opened: `connection` and `code`.
+   A connection could not be opened: `connection` says which one, `code` why.
    */
   HEADRACE_REFUSED = 3,
   /*
-   A message has come in: `peer`, `tag`, `data`, `len`.
+   A message has arrived; its fields are `peer`, `tag`, `data` and `len`.
    */
   HEADRACE_MESSAGE = 4,
   /*
-   A request has come in: `peer`, `token` for headrace_respond, `data`, `len`.
+   A request has arrived; its fields are `peer`, `data`, `len`, and `token`, which
+   headrace_respond takes.
    */
   HEADRACE_REQUEST = 5,
   /*
-   The response to a request of this application: `peer`, its `cookie`, `data`, `len`.
+   The response to a request of this application has arrived; its fields are `peer`, `data`,
+   `len`, and the `cookie` of the request.
    */
   HEADRACE_RESPONSE = 6,
   /*
-   A message of `peer` has come in part and never will be whole.
+   A message of `peer` has arrived in part, and the rest will not come.
    */
   HEADRACE_ABORTED = 7,
 };
@@ -122,17 +125,17 @@ typedef int32_t headrace_kind;
 #endif // __cplusplus
 
 /*
- One application. Its calls belong to one thread at a time.
+ One application. One thread at a time may call functions with it.
  */
 typedef struct headrace_app headrace_app;
 
 /*
- The bytes of a message that has come in; given back by headrace_release.
+ The bytes of a message that has arrived; headrace_release gives them back.
  */
 typedef struct headrace_message headrace_message;
 
 /*
- Memory of an application that devices read where it lies.
+ Memory of an application that devices read in place.
  */
 typedef struct headrace_region headrace_region;
 
@@ -142,62 +145,63 @@ typedef struct headrace_region headrace_region;
 typedef struct headrace_stack headrace_stack;
 
 /*
- How a stack is set up. headrace_config_init fills it in; change what should differ.
+ The settings of a stack. headrace_config_init fills in defaults, which may be changed then.
  */
 typedef struct headrace_config {
   /*
-   Bytes of this structure; set by headrace_config_init.
+   The size of this structure in bytes; set by headrace_config_init.
    */
   uint32_t size;
   /*
-   Payload of a segment, 64 to 8960 bytes.
+   The largest payload of a segment, 64 to 8960 bytes.
    */
   uint32_t payload_max;
   /*
-   Rate of the hosts' links, bit/s.
+   The rate of the hosts' links, bit/s.
    */
   uint64_t line_rate_bps;
   /*
-   Round trip of the network when it is empty, nanoseconds.
+   The round trip of the empty network, nanoseconds.
    */
   uint64_t base_rtt_ns;
   /*
-   The least time after which silence is a loss, nanoseconds.
+   The shortest silence after which a segment counts as lost, nanoseconds.
    */
   uint64_t rto_min_ns;
   /*
-   Connections of an application.
+   The most connections of an application.
    */
   uint32_t connections_max;
   /*
-   Messages of an application that are under way, each way.
+   The most messages of an application that are under way at a time, in each direction.
    */
   uint32_t messages_max;
   /*
-   Bytes of messages that have come in and are not released yet, above 0.
+   The most bytes of messages that an application has received and not released, above 0.
    */
   uint64_t memory_max;
   /*
-   Requests and events that wait between an application and the stack, each.
+   The most requests that wait between an application and the stack, and the most events.
    */
   uint32_t ring;
   /*
-   Memory of DPDK, 2^20 bytes.
+   The memory that DPDK takes, in units of 2^20 bytes.
    */
   uint32_t dpdk_mb;
   /*
-   1: in hugepages; 0: without; -1: as the machine has them.
+   Whether that memory is in hugepages: 1, it is; 0, it is not; -1, it is where the machine has
+   hugepages.
    */
   int32_t hugepages;
   /*
-   Cards that headrace_attach_device will open, with spaces between: DPDK probes them when it
-   starts. Null for none. Read by headrace_start only.
+   The names of the cards that headrace_attach_device is to open, with spaces between; null for
+   none. DPDK probes cards when it starts, so headrace_start alone reads this text.
    */
   const char *cards;
   /*
-   Keys that seal the packets of every application: psk:FILE, or psk-auth:FILE to leave
-   payloads readable, as `headrace --security` takes them. Null: packets are not sealed. Read
-   by headrace_start; the file is looked at again every second.
+   The keys that seal the packets of every application, as `headrace --security` takes them:
+   psk:FILE, or psk-auth:FILE, which leaves payloads readable. Null: packets are not sealed.
+   headrace_start reads this text; the stack looks every second whether the file has changed.
    */
   const char *security;
 } headrace_config;
@@ -207,35 +211,36 @@ typedef struct headrace_config {
  */
 typedef struct headrace_address {
   /*
-   IPv4 or IPv6, as text; of one kind for all hosts.
+   The IPv4 or IPv6 address as text. All hosts of a network have addresses of one kind.
    */
   const char *ip;
   /*
-   MAC of the host, or of the next hop to it; all 0: it is asked for, and the own one is the
-   device's.
+   The MAC of the host, or of the next hop to it. All 0: the network is asked for the MAC of
+   another host, and this host has that of its device.
    */
   uint8_t mac[6];
 } headrace_address;
 
 /*
- A device, and the hosts that are reached by it. headrace_device_init fills it in.
+ A device, and the hosts that it reaches. headrace_device_init fills in defaults.
  */
 typedef struct headrace_device {
   /*
-   Bytes of this structure; set by headrace_device_init.
+   The size of this structure in bytes; set by headrace_device_init.
    */
   uint32_t size;
   /*
-   The own place among `hosts`.
+   The place of this host in `hosts`.
    */
   uint32_t own;
   /*
-   A PCI address that is among the configuration's `cards`, an interface of the kernel, or a
-   virtual device: 0000:3b:00.0, eth1, net_memif0,socket=name.
+   The name of the device: a PCI address that is among the configuration's `cards`
+   (0000:3b:00.0), an interface of the kernel (eth1), or a virtual device
+   (net_memif0,socket=name).
    */
   const char *name;
   /*
-   All hosts of the network, this one among them; host numbers are places in this list.
+   All hosts of the network with this one among them. The number of a host is its place here.
    */
   const struct headrace_address *hosts;
   /*
@@ -243,22 +248,22 @@ typedef struct headrace_device {
    */
   uint32_t count;
   /*
-   1: the other process of a memif listens, and this one connects; 0: this one listens.
+   For a memif: 1, this process connects and the other one listens; 0, this one listens.
    */
   int32_t connects;
   /*
-   Most time to wait for the other process, the link and the MACs that are asked for, together,
+   The longest wait for the other process, the link and the MACs of other hosts together,
    milliseconds.
    */
   uint32_t wait_ms;
   /*
-   The port that all hosts send to and receive at, 1 to 65535.
+   The UDP port at which all hosts receive, 1 to 65535.
    */
   uint32_t udp_port;
 } headrace_device;
 
 /*
- One thing that happened; its kind names the fields that mean something.
+ One event. Its kind says which of the other fields are set.
  */
 typedef struct headrace_event {
   /*
@@ -266,7 +271,7 @@ typedef struct headrace_event {
    */
   headrace_kind kind;
   /*
-   Why it failed.
+   The reason of a failure.
    */
   headrace_code code;
   /*
@@ -286,15 +291,15 @@ typedef struct headrace_event {
    */
   uint64_t tag;
   /*
-   Names a request.
+   The number of a request.
    */
   uint64_t token;
   /*
-   When, nanoseconds since the start of the stack.
+   The time of the event, nanoseconds since the start of the stack.
    */
   uint64_t at_ns;
   /*
-   The bytes, until headrace_release; null where there are none.
+   The bytes, which are valid until headrace_release; null where there are none.
    */
   const uint8_t *data;
   /*
@@ -312,12 +317,12 @@ extern "C" {
 #endif // __cplusplus
 
 /*
- The text of `code`; of a number that is no code, a text that says so.
+ The text of `code`. For a number that is no code, the text says so.
  */
 const char *headrace_strerror(int32_t code);
 
 /*
- What was behind the last HEADRACE_ENVIRONMENT of this thread; valid until the next.
+ The reason of the last HEADRACE_ENVIRONMENT in this thread. The text is valid until the next.
  */
 const char *headrace_error_detail(void);
 
@@ -330,17 +335,17 @@ const char *headrace_error_detail(void);
 void headrace_config_init(struct headrace_config *config);
 
 /*
- Starts DPDK and the stack's thread, which takes half a second. Once a process.
+ Starts DPDK and the stack's thread, which takes half a second. A process can do so once.
 
  # Safety
- `config` is null or points to a configuration whose texts end with a NUL, `stack` is null or
- points to a place for a pointer.
+ `config` is null or points to a configuration, whose texts are null or end with a NUL. `stack`
+ is null or points to a place for a pointer.
  */
 headrace_code headrace_start(const struct headrace_config *config, struct headrace_stack **stack);
 
 /*
- Stops the stack. Applications that are still attached get HEADRACE_GONE from then on; what they
- hold of messages stays theirs.
+ Stops the stack. Applications that are still attached get HEADRACE_GONE from then on. Messages
+ that they have not released stay valid.
 
  # Safety
  `stack` is null or comes from headrace_start, and is not used again.
@@ -364,7 +369,8 @@ void headrace_detach(struct headrace_app *app);
 uint32_t headrace_host(const struct headrace_app *app);
 
 /*
- Opens a connection to host `peer` and names it in `connection`, which may be used at once.
+ Opens a connection to host `peer` and writes its number to `connection`. The number may be used
+ at once.
 
  # Safety
  `app` is null or attached; `connection` is null or points to a place for a number.
@@ -372,9 +378,9 @@ uint32_t headrace_host(const struct headrace_app *app);
 headrace_code headrace_connect(struct headrace_app *app, uint32_t peer, uint32_t *connection);
 
 /*
- Opens a connection as `headrace_connect` does, with a label for the scheduler: connections of
- one `collective` belong together (0 is none), and a lower `prio` is more urgent (2000000 for a
- connection without a priority).
+ Opens a connection as `headrace_connect` does, with a label for the scheduler. Connections of
+ one `collective` belong together; 0 is no collective. A lower `prio` is more urgent; 2000000 is
+ that of a connection without a priority.
 
  # Safety
  As for `headrace_connect`.
@@ -386,7 +392,7 @@ headrace_code headrace_connect_labelled(struct headrace_app *app,
                                         uint32_t *connection);
 
 /*
- Closes a connection when all that was posted on it is over.
+ Closes a connection once all messages that were posted on it have ended.
 
  # Safety
  `app` is null or attached.
@@ -394,8 +400,8 @@ headrace_code headrace_connect_labelled(struct headrace_app *app,
 headrace_code headrace_close(struct headrace_app *app, uint32_t connection);
 
 /*
- Posts a message of `len` bytes, which are copied. It ends in one HEADRACE_SENT or
- HEADRACE_FAILED with `cookie`; its receiver sees `tag`, which has at most 46 bits.
+ Posts a message of `len` bytes, which are copied. One event with `cookie` ends it, HEADRACE_SENT
+ or HEADRACE_FAILED. Its receiver gets `tag`, which has at most 46 bits.
 
  # Safety
  `app` is null or attached; `bytes` is null or points to `len` bytes.
@@ -408,8 +414,9 @@ headrace_code headrace_post_send(struct headrace_app *app,
                                  uint64_t cookie);
 
 /*
- Posts a request of `len` bytes, which are copied. It ends in one HEADRACE_RESPONSE or
- HEADRACE_FAILED with `cookie`; nothing else ends it, so a peer that never answers is waited for.
+ Posts a request of `len` bytes, which are copied. One event with `cookie` ends it,
+ HEADRACE_RESPONSE or HEADRACE_FAILED. A request has no time limit: while its peer goes on and
+ does not answer, it stays open.
 
  # Safety
  `app` is null or attached; `bytes` is null or points to `len` bytes.
@@ -421,8 +428,8 @@ headrace_code headrace_request(struct headrace_app *app,
                                uint64_t cookie);
 
 /*
- Answers the request `token` of `peer` with `len` bytes, which are copied. It ends in one
- HEADRACE_SENT or HEADRACE_FAILED with `cookie`.
+ Answers the request `token` of `peer` with `len` bytes, which are copied. One event with
+ `cookie` ends the response, HEADRACE_SENT or HEADRACE_FAILED.
 
  # Safety
  `app` is null or attached; `bytes` is null or points to `len` bytes.
@@ -435,7 +442,7 @@ headrace_code headrace_respond(struct headrace_app *app,
                                uint64_t cookie);
 
 /*
- Fills in a device without name and hosts.
+ Fills in the defaults of a device, which has no name and no hosts yet.
 
  # Safety
  `device` is null or points to a place for a device.
@@ -443,7 +450,7 @@ headrace_code headrace_respond(struct headrace_app *app,
 void headrace_device_init(struct headrace_device *device);
 
 /*
- Attaches two applications, each at a host of its own, whose devices are joined by rings.
+ Attaches two applications, each at a host of its own. Rings join the devices of the two hosts.
 
  # Safety
  `stack` is null or comes from headrace_start; `first` and `second` are null or point to places
@@ -454,22 +461,24 @@ headrace_code headrace_attach_pair(struct headrace_stack *stack,
                                    struct headrace_app **second);
 
 /*
- Attaches an application at a device of its own: a card, an interface of the kernel, one end of a
- memif. Waits for the link, for the other process of a memif, and for the MACs of hosts that have
- not given theirs, for `wait_ms` in all; this host answers requests for its own from then on.
+ Attaches an application at a device of its own: a card, an interface of the kernel, or one end
+ of a memif. Waits at most `wait_ms` in all: for the link, for the other process of a memif, and
+ for the MACs of other hosts that are all 0 in `hosts`. From then on this host answers requests
+ for its own MAC.
 
  # Safety
- `stack` is null or comes from headrace_start; `device` is null or points to a device whose name
- and addresses are null or end with a NUL, and whose `hosts` are `count`; `app` is null or points
- to a place for a pointer.
+ `stack` is null or comes from headrace_start. `device` is null or points to a device: its name
+ and its hosts' addresses are null or end with a NUL, and `hosts` is null or points to `count`
+ hosts. `app` is null or points to a place for a pointer.
  */
 headrace_code headrace_attach_device(struct headrace_stack *stack,
                                      const struct headrace_device *device,
                                      struct headrace_app **app);
 
 /*
- Writes what has happened to `events`, at most `room` of them, and returns how many; negative, a
- headrace_code. Never waits. HEADRACE_GONE comes when the stack has stopped and all was reported.
+ Writes at most `room` events to `events`, and returns how many. A negative result is a
+ headrace_code: HEADRACE_GONE once the stack has stopped and all events were reported. Never
+ waits.
 
  # Safety
  `app` is null or attached; `events` is null or points to `room` places for events.
@@ -485,9 +494,9 @@ int32_t headrace_poll(struct headrace_app *app, struct headrace_event *events, u
 void headrace_release(struct headrace_message *message);
 
 /*
- Makes a region of `len` bytes, all 0, and says where they are. Cards read it where it lies if
- they are attached before; it is moved nowhere, and takes pages of its own then, so make few and
- large ones, and send parts of them.
+ Makes a region of `len` bytes, all 0, and writes their address to `data`. Cards that were
+ attached before read it in place. The system then keeps its pages in place, and no other memory
+ is in them: make few and large regions, and send parts of them.
 
  # Safety
  `stack` is null or comes from headrace_start; `region` and `data` are null or point to places
@@ -499,8 +508,8 @@ headrace_code headrace_region_alloc(struct headrace_stack *stack,
                                     void **data);
 
 /*
- Uses of a region: messages that are under way, and failed ones of which a card has frames left.
- While there are any the bytes that they were posted with must not be changed. 0 for null.
+ The number of uses of a region; 0 for null. A message that is under way is a use, and so is a
+ failed one of which a card still has frames. The bytes of these messages must not be changed.
 
  # Safety
  `region` is null or comes from headrace_region_alloc.
@@ -508,7 +517,7 @@ headrace_code headrace_region_alloc(struct headrace_stack *stack,
 uint64_t headrace_region_uses(const struct headrace_region *region);
 
 /*
- Gives a region up. Its memory goes with its last use.
+ Gives up a region. Its memory is freed after its last use.
 
  # Safety
  `region` is null or comes from headrace_region_alloc, and neither it nor its bytes are used
@@ -517,9 +526,10 @@ uint64_t headrace_region_uses(const struct headrace_region *region);
 void headrace_region_free(struct headrace_region *region);
 
 /*
- Posts a message of the `len` bytes of `region` from `first` on, which are not copied, and must
- not be changed until it ends: in one HEADRACE_SENT, or HEADRACE_FAILED, with `cookie`, behind
- which headrace_region_uses may say that a card still reads them.
+ Posts a message of the `len` bytes of `region` from byte `first` on, which are not copied. One
+ event with `cookie` ends it, HEADRACE_SENT or HEADRACE_FAILED. The bytes must not be changed
+ before that event, nor after HEADRACE_FAILED while headrace_region_uses says that a card still
+ reads them.
 
  # Safety
  `app` is null or attached; `region` is null or comes from headrace_region_alloc of its stack.

@@ -1,10 +1,10 @@
 //! One application: connections, messages, requests and responses over the rings of its worker.
 //!
-//! A message's tag says on the wire what it is: in the lower 46 bits the application's tag or a
-//! request's number, in two bits above whether it is a message, a request or a response. The upper
-//! 16 bits belong to the worker (`application_of`). A response travels on a connection of the
-//! answering side, which is opened when it is first needed. Tables are bounded by the limits of the
-//! stack.
+//! The tag of a message has three parts on the wire. The lower 46 bits are the application's tag,
+//! or the number of a request. The two bits above say whether it is a message, a request or a
+//! response. The upper 16 bits belong to the worker (`application_of`). A response travels on a
+//! connection that the answering side opens when it first needs one. The limits of the stack bound
+//! all tables.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
@@ -21,11 +21,11 @@ use crate::stack::Attached;
 pub(crate) enum Refusal {
     /// The ring or a table is full: poll, and try again.
     Again,
-    /// An argument that cannot be.
+    /// An argument has a value that is not allowed.
     Invalid,
     /// No such connection is open.
     NoConnection,
-    /// As many connections are open as may be.
+    /// The application itself has opened as many connections as the limit allows.
     TooMany,
     /// The stack has stopped.
     Gone,
@@ -53,7 +53,8 @@ pub(crate) enum Bytes<'a> {
 }
 
 impl Bytes<'_> {
-    /// How many; `None` when there cannot be so many, or not there.
+    /// The number of bytes; `None` for more than a message can have, and for bytes that are not
+    /// all in their region.
     fn len(self) -> Option<u32> {
         match self {
             Self::Copied(bytes) => u32::try_from(bytes.len()).ok(),
@@ -91,16 +92,16 @@ struct Outgoing {
     asks: Option<(HostId, u64)>,
 }
 
-/// A connection whose number is taken: until the worker has answered all that names it.
+/// A connection. Its number is taken until the worker has answered every request that names it.
 #[derive(Clone, Copy, Debug)]
 struct Connection {
     peer: HostId,
-    /// Opened for responses, without being asked for.
+    /// Whether the library opened it itself, for responses.
     own: bool,
     phase: Phase,
     /// Messages under way.
     outstanding: u32,
-    /// Grows with each message of the application; that of the last one here.
+    /// How many messages the application had posted when it last posted one here.
     used: u64,
 }
 
@@ -112,7 +113,7 @@ struct Connection {
 enum Phase {
     /// Carries messages.
     Open,
-    /// The peer is silent: messages fail until the application closes it.
+    /// The peer is silent: messages fail until the connection is closed.
     Failed,
     /// The worker has been asked to close it and has not answered.
     Closing,
@@ -126,7 +127,7 @@ pub(crate) struct App {
     ring: AppEnd,
     host: HostId,
     path: Path,
-    /// Connections by their number; as long as the limit.
+    /// Connections by their number; the length is the limit.
     connections: Vec<Option<Connection>>,
     /// Messages by the cookie that the worker sees.
     outgoing: Vec<Option<Outgoing>>,
@@ -134,7 +135,7 @@ pub(crate) struct App {
     /// Requests without a response: their cookies.
     asked: BTreeMap<(HostId, u64), u64>,
     next_request: u64,
-    /// Connections of our own that are to be closed: their peers are silent.
+    /// Connections for responses that are to be closed, because their peers are silent.
     closes: VecDeque<u32>,
     /// Messages posted so far.
     posted: u64,
@@ -172,13 +173,13 @@ impl App {
         self.ring.is_abandoned()
     }
 
-    /// Opens a connection to `peer`; its number.
+    /// Opens a connection to `peer`, and returns its number.
     pub(crate) fn connect(&mut self, peer: HostId, label: Label) -> Result<u32, Refusal> {
         self.open(peer, label, false, 1)
     }
 
-    /// Closes once all messages of the connection are over. Its number is given to another one
-    /// when the worker has answered, so that no late answer meets the wrong connection.
+    /// Closes a connection once all its messages are over. Another connection gets its number when
+    /// the worker has answered, so that a late answer never meets the wrong connection.
     pub(crate) fn close(&mut self, connection: u32) -> Result<(), Refusal> {
         self.connection(connection)?;
         self.submit(Request::Close { connection })?;
@@ -258,8 +259,8 @@ impl App {
             }
             self.enter(connection, Phase::Closing);
         }
-        // Some are nothing to the application: that a request has arrived, for one. There are no
-        // more of them than messages under way.
+        // Some completions are no event for the application, as that of a request which was
+        // acknowledged. There are no more of them than messages under way.
         while let Some(completion) = self.ring.poll() {
             if let Some(event) = self.event_of(completion) {
                 return Some(event);
@@ -279,7 +280,8 @@ impl App {
                 self.note_failure(connection, reason);
                 let outgoing = self.end(cookie)?;
                 if let Some(asks) = outgoing.asks {
-                    // Answered already, although the last acknowledgement never came.
+                    // A request that has its response has not failed, although its last
+                    // acknowledgement never came.
                     self.asked.remove(&asks)?;
                 }
                 Some(Event::Failed { connection, cookie: outgoing.cookie, reason, at })
@@ -320,7 +322,7 @@ impl App {
         }
     }
 
-    /// A connection whose peer is silent carries nothing any more; one of ours is closed.
+    /// Marks a connection whose peer is silent as failed. One for responses is to be closed.
     fn note_failure(&mut self, connection: u32, reason: Failure) {
         if !matches!(reason, Failure::PeerSilent | Failure::PeerFull | Failure::FlowFailed) {
             return;
@@ -334,7 +336,7 @@ impl App {
         }
     }
 
-    /// Moves a connection to `phase`; its number is free when all is over.
+    /// Moves a connection to `phase`. Its number is free once it and all its messages are over.
     fn enter(&mut self, connection: u32, phase: Phase) {
         let Some(slot) = self.connections.get_mut(connection as usize) else { return };
         if let Some(known) = slot {
@@ -349,7 +351,7 @@ impl App {
         usable.ok_or(Refusal::NoConnection)
     }
 
-    /// Opens a connection, if the ring has room for `requests` in a row.
+    /// Opens a connection, if the ring has room for so many `requests`.
     fn open(
         &mut self,
         peer: HostId,
@@ -371,8 +373,8 @@ impl App {
         Ok(connection)
     }
 
-    /// Closes the connection of our own that has been idle longest, unless a number will be free
-    /// without that. Returns why there is none now.
+    /// Closes the connection for responses that has been idle longest, unless a number will be free
+    /// without that. Returns why no number is free now.
     fn make_room(&mut self) -> Refusal {
         let numbered = || (0..).zip(self.connections.iter().flatten());
         if numbered().any(|(_, c)| matches!(c.phase, Phase::Closing | Phase::Over)) {
@@ -395,7 +397,7 @@ impl App {
     ) -> Result<(), Refusal> {
         let len = bytes.len().and_then(NonZeroU32::new);
         let len = len.ok_or(Refusal::Invalid)?;
-        // Seen before the bytes are copied.
+        // Checked before the bytes are copied.
         if self.ring.room() == 0 && !self.ring.is_abandoned() {
             return Err(Refusal::Again);
         }

@@ -1,7 +1,7 @@
 //! An application at a device: a card, an interface of the kernel, one end of a memif.
 //!
-//! The hosts of the network are given by address; MACs that are not given are asked for (ARP,
-//! neighbour discovery), and this host answers requests for its own.
+//! The application gives the hosts of the network by address. The network is asked for MACs that it
+//! does not give (ARP, neighbour discovery), and this host answers requests for its own.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use transport_dpdk::{DeviceName, Pool, PoolConfig, Port, PortConfig, PortError, 
 
 use crate::stack::{Attached, BUFFERS, CACHE, DEPTH, Stack, io_of};
 
-/// A device and the hosts that are reached by it.
+/// A device and the hosts that it reaches.
 #[derive(Clone, Debug)]
 pub(crate) struct DeviceSetup {
     pub(crate) name: DeviceName,
@@ -22,14 +22,14 @@ pub(crate) struct DeviceSetup {
     /// How long to wait for the other process of a memif, the link, and answers, together.
     pub(crate) patience: Duration,
     pub(crate) hosts: Vec<(IpAddr, Option<Mac>)>,
-    /// The own place among them.
+    /// The place of this host among them.
     pub(crate) own: u32,
     /// The UDP port of all hosts.
     pub(crate) udp_port: u16,
 }
 
 impl Stack {
-    /// An application at a device of its own.
+    /// Attaches an application at a device of its own.
     pub(crate) fn attach_device(&mut self, setup: &DeviceSetup) -> Result<Attached, String> {
         self.opening.store(true, Ordering::Release);
         let opened = self.open_device(setup);

@@ -1,8 +1,9 @@
 //! The functions of `headrace.h`. Pointers are checked here and nowhere else.
 //!
-//! Names and layouts are C's. A function that can fail returns a `headrace_code`; what is behind a
-//! code in the case at hand, where more is known, is in `headrace_error_detail`. Nothing blocks but
-//! start, stop and what opens a device, and nothing unwinds: there is no panic in what is called.
+//! Names and layouts are C's. A function that can fail returns a `headrace_code`. After
+//! `HEADRACE_ENVIRONMENT`, `headrace_error_detail` has the reason in words. Start, stop and the
+//! opening of a device block, and no other function does. No function unwinds into C: the code
+//! behind them does not panic.
 #![allow(unsafe_code)]
 #![allow(non_camel_case_types, reason = "names of C")]
 
@@ -22,7 +23,7 @@ pub mod attach;
 pub mod events;
 pub mod region;
 
-/// What a function returns, and why something failed. Negative but for `HEADRACE_OK`.
+/// The result of a function, or the reason of a failure. All but `HEADRACE_OK` are negative.
 #[repr(i32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum headrace_code {
@@ -30,13 +31,14 @@ pub enum headrace_code {
     HEADRACE_OK = 0,
     /// A ring or a table is full: call headrace_poll, then try again.
     HEADRACE_AGAIN = -1,
-    /// An argument that cannot be: a null pointer, a length of 0, a tag of more than 46 bits.
+    /// An argument has a value that is not allowed: a null pointer, a length of 0, a tag of more
+    /// than 46 bits.
     HEADRACE_INVALID = -2,
-    /// DPDK, memory or devices are not to be had; headrace_error_detail says what.
+    /// DPDK, memory or a device is not available; headrace_error_detail says which, and why.
     HEADRACE_ENVIRONMENT = -3,
     /// The stack has stopped.
     HEADRACE_GONE = -4,
-    /// As many connections are open as the configuration allows, all by headrace_connect.
+    /// The application itself has opened as many connections as the configuration allows.
     HEADRACE_TOO_MANY = -5,
     /// No such connection is open.
     HEADRACE_NO_CONNECTION = -6,
@@ -46,10 +48,10 @@ pub enum headrace_code {
     HEADRACE_CONNECTION_FAILED = -8,
     /// The peer has no address, or is this host itself.
     HEADRACE_NO_SUCH_HOST = -9,
-    /// The worker could not understand the request: a bug of this library.
+    /// The worker refused the request as malformed: a bug of this library.
     HEADRACE_INTERNAL = -10,
-    /// The peer has forgotten the connection, and may have delivered the message; the connection
-    /// goes on.
+    /// The peer has forgotten the connection. It may have delivered the message before that. The
+    /// connection goes on.
     HEADRACE_PEER_FORGOT = -11,
     /// The peer had no room for the connection or message through all retries.
     HEADRACE_PEER_FULL = -12,
@@ -61,45 +63,46 @@ use headrace_code::{
     HEADRACE_OK, HEADRACE_PEER_FORGOT, HEADRACE_PEER_FULL, HEADRACE_PEER_SILENT, HEADRACE_TOO_MANY,
 };
 
-/// How a stack is set up. headrace_config_init fills it in; change what should differ.
+/// The settings of a stack. headrace_config_init fills in defaults, which may be changed then.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct headrace_config {
-    /// Bytes of this structure; set by headrace_config_init.
+    /// The size of this structure in bytes; set by headrace_config_init.
     pub size: u32,
-    /// Payload of a segment, 64 to 8960 bytes.
+    /// The largest payload of a segment, 64 to 8960 bytes.
     pub payload_max: u32,
-    /// Rate of the hosts' links, bit/s.
+    /// The rate of the hosts' links, bit/s.
     pub line_rate_bps: u64,
-    /// Round trip of the network when it is empty, nanoseconds.
+    /// The round trip of the empty network, nanoseconds.
     pub base_rtt_ns: u64,
-    /// The least time after which silence is a loss, nanoseconds.
+    /// The shortest silence after which a segment counts as lost, nanoseconds.
     pub rto_min_ns: u64,
-    /// Connections of an application.
+    /// The most connections of an application.
     pub connections_max: u32,
-    /// Messages of an application that are under way, each way.
+    /// The most messages of an application that are under way at a time, in each direction.
     pub messages_max: u32,
-    /// Bytes of messages that have come in and are not released yet, above 0.
+    /// The most bytes of messages that an application has received and not released, above 0.
     pub memory_max: u64,
-    /// Requests and events that wait between an application and the stack, each.
+    /// The most requests that wait between an application and the stack, and the most events.
     pub ring: u32,
-    /// Memory of DPDK, 2^20 bytes.
+    /// The memory that DPDK takes, in units of 2^20 bytes.
     pub dpdk_mb: u32,
-    /// 1: in hugepages; 0: without; -1: as the machine has them.
+    /// Whether that memory is in hugepages: 1, it is; 0, it is not; -1, it is where the machine has
+    /// hugepages.
     pub hugepages: i32,
-    /// Cards that headrace_attach_device will open, with spaces between: DPDK probes them when it
-    /// starts. Null for none. Read by headrace_start only.
+    /// The names of the cards that headrace_attach_device is to open, with spaces between; null for
+    /// none. DPDK probes cards when it starts, so headrace_start alone reads this text.
     pub cards: *const c_char,
-    /// Keys that seal the packets of every application: psk:FILE, or psk-auth:FILE to leave
-    /// payloads readable, as `headrace --security` takes them. Null: packets are not sealed. Read
-    /// by headrace_start; the file is looked at again every second.
+    /// The keys that seal the packets of every application, as `headrace --security` takes them:
+    /// psk:FILE, or psk-auth:FILE, which leaves payloads readable. Null: packets are not sealed.
+    /// headrace_start reads this text; the stack looks every second whether the file has changed.
     pub security: *const c_char,
 }
 
 /// DPDK and the thread that serves the applications of this process.
 pub struct headrace_stack(Stack);
 
-/// One application. Its calls belong to one thread at a time.
+/// One application. One thread at a time may call functions with it.
 pub struct headrace_app(App);
 
 thread_local! {
@@ -112,21 +115,21 @@ fn environment(detail: &str) -> headrace_code {
     HEADRACE_ENVIRONMENT
 }
 
-/// The text of `code`; of a number that is no code, a text that says so.
+/// The text of `code`. For a number that is no code, the text says so.
 #[unsafe(no_mangle)]
 pub extern "C" fn headrace_strerror(code: i32) -> *const c_char {
     let all = [
         (HEADRACE_OK, c"done"),
         (HEADRACE_AGAIN, c"a ring or a table is full: call headrace_poll, then try again"),
-        (HEADRACE_INVALID, c"an argument that cannot be"),
-        (HEADRACE_ENVIRONMENT, c"DPDK, memory or devices are not to be had"),
+        (HEADRACE_INVALID, c"an argument has a value that is not allowed"),
+        (HEADRACE_ENVIRONMENT, c"DPDK, memory or a device is not available"),
         (HEADRACE_GONE, c"the stack has stopped"),
         (HEADRACE_TOO_MANY, c"all connections are taken: close one, or raise connections_max"),
         (HEADRACE_NO_CONNECTION, c"no such connection is open"),
         (HEADRACE_PEER_SILENT, c"the peer acknowledged nothing through all retries"),
         (HEADRACE_CONNECTION_FAILED, c"the connection has failed: close it and connect again"),
         (HEADRACE_NO_SUCH_HOST, c"the peer has no address, or is this host itself"),
-        (HEADRACE_INTERNAL, c"a request was not understood: a bug of Headrace"),
+        (HEADRACE_INTERNAL, c"a request was malformed: a bug of Headrace"),
         (HEADRACE_PEER_FULL, c"the peer had no room for the connection or message"),
         (HEADRACE_PEER_FORGOT, c"the peer has forgotten the connection, and may have the message"),
     ];
@@ -134,7 +137,7 @@ pub extern "C" fn headrace_strerror(code: i32) -> *const c_char {
     text.map_or(c"no code of Headrace", |(_, text)| text).as_ptr()
 }
 
-/// What was behind the last HEADRACE_ENVIRONMENT of this thread; valid until the next.
+/// The reason of the last HEADRACE_ENVIRONMENT in this thread. The text is valid until the next.
 #[unsafe(no_mangle)]
 pub extern "C" fn headrace_error_detail() -> *const c_char {
     DETAIL.with_borrow(|detail| detail.as_ptr())
@@ -152,7 +155,8 @@ pub unsafe extern "C" fn headrace_config_init(config: *mut headrace_config) {
             size: SIZE,
             payload_max: 4096,
             line_rate_bps: 100_000_000_000,
-            // Schedulers take breaks: an empty network of ours is not faster than its threads.
+            // The operating system interrupts polling threads, so that a round trip between two
+            // of them takes this long now and then, however fast the network is.
             base_rtt_ns: 200_000,
             rto_min_ns: 100_000_000,
             connections_max: 64,
@@ -180,16 +184,16 @@ unsafe fn text_of<'a>(text: *const c_char) -> Option<&'a str> {
     unsafe { CStr::from_ptr(text) }.to_str().ok()
 }
 
-/// What `name` means, or why not.
+/// The device that `name` names, or the code of what is wrong with the name.
 fn device_name(name: &str) -> Result<DeviceName, headrace_code> {
     let parsed = name.parse::<DeviceName>().and_then(DeviceName::resolved);
     parsed.map_err(|error| environment(&error.to_string()))
 }
 
-/// The keys that `text` names, if it is one, or why they cannot be used.
+/// The keys that `text` names, `None` without a text, or the code of why they cannot be used.
 fn keys_of(text: Option<&str>) -> Result<Option<SharedKeys>, headrace_code> {
     let keys = text.map(SharedKeys::read).transpose();
-    // Messages begin with the flag of the command line.
+    // The texts of these errors begin with the flag `--security`, which C does not have.
     keys.map_err(|error| environment(error.to_string().trim_start_matches('-')))
 }
 
@@ -222,11 +226,11 @@ fn setup(
     })
 }
 
-/// Starts DPDK and the stack's thread, which takes half a second. Once a process.
+/// Starts DPDK and the stack's thread, which takes half a second. A process can do so once.
 ///
 /// # Safety
-/// `config` is null or points to a configuration whose texts end with a NUL, `stack` is null or
-/// points to a place for a pointer.
+/// `config` is null or points to a configuration, whose texts are null or end with a NUL. `stack`
+/// is null or points to a place for a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn headrace_start(
     config: *const headrace_config,
@@ -236,7 +240,7 @@ pub unsafe extern "C" fn headrace_start(
     let Some(config) = (unsafe { config.as_ref() }) else { return HEADRACE_INVALID };
     // SAFETY: the caller's promise.
     let Some(stack) = (unsafe { stack.as_mut() }) else { return HEADRACE_INVALID };
-    // SAFETY: the caller's promise, if this is such a structure at all.
+    // SAFETY: the caller's promise. A structure of another size need not have this field.
     let cards = if config.size == SIZE { unsafe { text_of(config.cards) } } else { None };
     let cards = cards.unwrap_or_default().split_whitespace().map(device_name).collect();
     let cards = match cards {
@@ -259,8 +263,8 @@ pub unsafe extern "C" fn headrace_start(
     }
 }
 
-/// Stops the stack. Applications that are still attached get HEADRACE_GONE from then on; what they
-/// hold of messages stays theirs.
+/// Stops the stack. Applications that are still attached get HEADRACE_GONE from then on. Messages
+/// that they have not released stay valid.
 ///
 /// # Safety
 /// `stack` is null or comes from headrace_start, and is not used again.
@@ -294,7 +298,8 @@ pub unsafe extern "C" fn headrace_host(app: *const headrace_app) -> u32 {
     unsafe { app.as_ref() }.map_or(u32::MAX, |headrace_app(app)| app.host().0)
 }
 
-/// Opens a connection to host `peer` and names it in `connection`, which may be used at once.
+/// Opens a connection to host `peer` and writes its number to `connection`. The number may be used
+/// at once.
 ///
 /// # Safety
 /// `app` is null or attached; `connection` is null or points to a place for a number.
@@ -311,9 +316,9 @@ pub unsafe extern "C" fn headrace_connect(
     code(app.connect(HostId(peer), Label::NONE).map(|number| *connection = number))
 }
 
-/// Opens a connection as `headrace_connect` does, with a label for the scheduler: connections of
-/// one `collective` belong together (0 is none), and a lower `prio` is more urgent (2000000 for a
-/// connection without a priority).
+/// Opens a connection as `headrace_connect` does, with a label for the scheduler. Connections of
+/// one `collective` belong together; 0 is no collective. A lower `prio` is more urgent; 2000000 is
+/// that of a connection without a priority.
 ///
 /// # Safety
 /// As for `headrace_connect`.
@@ -333,7 +338,7 @@ pub unsafe extern "C" fn headrace_connect_labelled(
     code(app.connect(HostId(peer), label).map(|number| *connection = number))
 }
 
-/// Closes a connection when all that was posted on it is over.
+/// Closes a connection once all messages that were posted on it have ended.
 ///
 /// # Safety
 /// `app` is null or attached.
@@ -344,8 +349,8 @@ pub unsafe extern "C" fn headrace_close(app: *mut headrace_app, connection: u32)
     code(app.close(connection))
 }
 
-/// Posts a message of `len` bytes, which are copied. It ends in one HEADRACE_SENT or
-/// HEADRACE_FAILED with `cookie`; its receiver sees `tag`, which has at most 46 bits.
+/// Posts a message of `len` bytes, which are copied. One event with `cookie` ends it, HEADRACE_SENT
+/// or HEADRACE_FAILED. Its receiver gets `tag`, which has at most 46 bits.
 ///
 /// # Safety
 /// `app` is null or attached; `bytes` is null or points to `len` bytes.
@@ -365,8 +370,9 @@ pub unsafe extern "C" fn headrace_post_send(
     code(app.post(connection, Bytes::Copied(bytes), tag, cookie))
 }
 
-/// Posts a request of `len` bytes, which are copied. It ends in one HEADRACE_RESPONSE or
-/// HEADRACE_FAILED with `cookie`; nothing else ends it, so a peer that never answers is waited for.
+/// Posts a request of `len` bytes, which are copied. One event with `cookie` ends it,
+/// HEADRACE_RESPONSE or HEADRACE_FAILED. A request has no time limit: while its peer goes on and
+/// does not answer, it stays open.
 ///
 /// # Safety
 /// `app` is null or attached; `bytes` is null or points to `len` bytes.
@@ -385,8 +391,8 @@ pub unsafe extern "C" fn headrace_request(
     code(app.request(connection, bytes, cookie))
 }
 
-/// Answers the request `token` of `peer` with `len` bytes, which are copied. It ends in one
-/// HEADRACE_SENT or HEADRACE_FAILED with `cookie`.
+/// Answers the request `token` of `peer` with `len` bytes, which are copied. One event with
+/// `cookie` ends the response, HEADRACE_SENT or HEADRACE_FAILED.
 ///
 /// # Safety
 /// `app` is null or attached; `bytes` is null or points to `len` bytes.

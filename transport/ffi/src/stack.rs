@@ -1,9 +1,10 @@
 //! DPDK and the thread that polls workers, for the life of a [`Stack`].
 //!
-//! One stack a process: DPDK starts once. Its thread takes in workers as applications attach, polls
-//! all of them in turn, lets go of those whose application is gone, and shares its core when there
-//! is nothing to do. While a device joins two processes (memif), that thread holds DPDK's interrupt
-//! thread, so that a peer that is killed takes no memory away under it.
+//! A process has one stack, because DPDK starts once. The stack's thread takes in workers as
+//! applications attach, polls all of them in turn, drops those whose application is gone, and
+//! shares its core when there is nothing to do. While a device joins two processes (memif), that
+//! thread holds DPDK's interrupt thread: it would take the shared memory away when the other
+//! process ends, while this thread reads it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,12 +49,13 @@ pub(crate) struct Setup {
     pub(crate) keys: Option<SharedKeys>,
 }
 
-/// Flows without proof have one of so many parts of tables and memory.
+/// Flows whose sender has not proven its address get one of so many parts of tables and memory.
 const UNPROVEN_PART: u32 = 4;
 
 impl Setup {
-    /// All that an application may hold, but for the part of flows without proof, which count in no
-    /// share, and one of so many parts.
+    /// The most that one host, or one prefix of addresses, may hold of an application's tables and
+    /// memory: all but the part of flows without proof, which count in no share, and one of so many
+    /// parts.
     fn all_but(&self, parts: u32) -> ShareMax {
         let (memory, parts_u64) = (self.memory_max, u64::from(parts));
         let all_but = |all: u32| all - all / UNPROVEN_PART - all / parts;
@@ -73,11 +75,11 @@ pub(crate) struct Stack {
     clock: DilatedClock,
     hosts: u32,
     give: Sender<Given>,
-    /// While a device is opened DPDK's interrupt thread may be needed.
+    /// Whether a device is being opened, which may need DPDK's interrupt thread.
     pub(crate) opening: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(), EalError>>>,
-    /// Last: everything above holds memory of it.
+    /// The last field, because everything above holds memory of it.
     eal: Eal,
 }
 
@@ -97,8 +99,8 @@ pub(crate) struct Attached {
     pub(crate) path: Path,
 }
 
-/// Silence that a connection survives, however many timeouts it has: a peer that stands still, or
-/// the restart of a link.
+/// A connection survives so long a silence, however many timeouts it has: its peer may stand still,
+/// or a link may restart.
 const GIVE_UP: Duration = Duration::from_s(10);
 
 pub(crate) const BUFFERS: u32 = 4095;
@@ -120,7 +122,7 @@ impl Stack {
             // Packets with forged sources cost no more than a quarter of tables and memory.
             unproven_max: setup.connections_max / UNPROVEN_PART,
             unproven_bytes: setup.memory_max / u64::from(UNPROVEN_PART),
-            // Nor does one host take another quarter, or one address prefix another eighth.
+            // One host may have half of them, and the hosts of one address prefix five eighths.
             peer_max: setup.all_but(4),
             group_max: setup.all_but(8),
             msgs_max: setup.messages_max,
@@ -185,8 +187,8 @@ impl Stack {
         self.config.headers_max() + if self.config.sealed { seal::LEN } else { 0 }
     }
 
-    /// Two hosts, each of which receives the frames that the other sends, and an application at
-    /// each.
+    /// Makes two hosts, each of which receives the frames that the other sends, and an application
+    /// at each.
     pub(crate) fn attach_pair(&mut self) -> Result<[Attached; 2], String> {
         let room = self.frame_max().next_multiple_of(64).max(2048);
         let config = PoolConfig { count: BUFFERS, room, cache: CACHE, socket: -1 };
@@ -218,13 +220,14 @@ impl Stack {
         Region::new(&self.eal, bytes.into()).map_err(|error| error.to_string())
     }
 
-    /// Buffers for headers of frames whose payload lies in a region, and for what points to it.
+    /// A pool of buffers for frames whose payload lies in a region: for their headers, and for what
+    /// points to the payload.
     pub(crate) fn small_pool(&self) -> Result<Arc<Pool>, String> {
         let config = PoolConfig { count: BUFFERS, room: HEADERS_MAX, cache: CACHE, socket: -1 };
         Pool::new(&self.eal, config).map(Arc::new).map_err(|error| error.to_string())
     }
 
-    /// A worker for host `host` at `io`, and its application's end.
+    /// Makes a worker for host `host` at `io`, and returns the application's end of its rings.
     pub(crate) fn attach(
         &mut self,
         io: PortIo,
@@ -273,7 +276,7 @@ impl Drop for Stack {
     }
 }
 
-/// The first queue of `port`, which is sent from `pool`.
+/// The first queue of `port`, whose frames are made in `pool`.
 pub(crate) fn io_of(port: Port, pool: &Arc<Pool>) -> Result<PortIo, String> {
     let name = port.name().to_owned();
     PortIo::of_port(port, Arc::clone(pool), None)
@@ -284,10 +287,11 @@ pub(crate) fn io_of(port: Port, pool: &Arc<Pool>) -> Result<PortIo, String> {
 struct Poller {
     workers: Vec<Given>,
     hold: Option<InterruptHold>,
-    /// Frames received by all, and when that last changed.
+    /// Frames that all workers have received, and when this number last changed.
     last_received: (u64, Instant),
+    /// When DPDK's interrupt thread may run next.
     look_at: Instant,
-    /// The file of keys is looked at here while the stack runs.
+    /// The keys, which change with their file while the stack runs.
     keys: Option<SharedKeys>,
     opening: Arc<AtomicBool>,
     clock: DilatedClock,
@@ -321,11 +325,11 @@ impl Poller {
             idle.turn(busy);
         }
         self.hold = None;
-        // Messages delivered in the last turn are acknowledged still.
+        // Messages that were delivered in the last turn are still acknowledged here.
         self.workers.into_iter().for_each(|given| drop(given.worker.into_io()));
     }
 
-    /// Takes up keys that have changed; those before stay where the file cannot be read.
+    /// Takes up keys that have changed. The keys stay as they are where the file cannot be read.
     fn rotate(&mut self) {
         let Some(keys) = &mut self.keys else { return };
         if let Some(Ok(changed)) = keys.changed(self.clock.now()) {
@@ -333,7 +337,7 @@ impl Poller {
         }
     }
 
-    /// Holds DPDK's interrupt thread while devices are polled that a peer's end takes away.
+    /// Holds DPDK's interrupt thread while devices are polled whose memory another process shares.
     fn look_after_interrupts(&mut self) {
         let wanted = self.workers.iter().any(|given| given.meets);
         if !wanted || self.opening.load(Ordering::Acquire) {

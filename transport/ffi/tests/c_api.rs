@@ -13,7 +13,7 @@ fn here() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The header as the code is now.
+/// The header that cbindgen makes of the code.
 fn header() -> String {
     let config = Config {
         language: Language::C,
@@ -63,7 +63,7 @@ fn library() -> PathBuf {
     library.expect("libheadrace_c.so is built with the tests")
 }
 
-/// Compiles an example; where it is.
+/// Compiles an example, and returns the path of the program.
 fn compiled(build: &Path, name: &str) -> PathBuf {
     let program = build.join(name);
     let library = library();

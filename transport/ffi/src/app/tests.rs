@@ -31,7 +31,8 @@ fn stack() -> (Stack, [App; 2]) {
     (stack, apps)
 }
 
-/// What `act` returns once it is not asked to try again; events of all applications until then.
+/// Repeats `act` until its result is not [`Refusal::Again`]. Returns that result, and the events of
+/// all applications until then.
 fn patiently<T>(
     apps: &mut [App; 2],
     mut act: impl FnMut(&mut [App; 2]) -> Result<T, Refusal>,

@@ -1,4 +1,4 @@
-//! Where applications are: at a pair of rings, or at a device.
+//! Attaching applications: two of them whose hosts rings join, or one at a device.
 
 use std::ffi::c_char;
 use std::net::IpAddr;
@@ -20,38 +20,39 @@ use crate::stack::{Attached, Stack};
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct headrace_address {
-    /// IPv4 or IPv6, as text; of one kind for all hosts.
+    /// The IPv4 or IPv6 address as text. All hosts of a network have addresses of one kind.
     pub ip: *const c_char,
-    /// MAC of the host, or of the next hop to it; all 0: it is asked for, and the own one is the
-    /// device's.
+    /// The MAC of the host, or of the next hop to it. All 0: the network is asked for the MAC of
+    /// another host, and this host has that of its device.
     pub mac: [u8; 6],
 }
 
-/// A device, and the hosts that are reached by it. headrace_device_init fills it in.
+/// A device, and the hosts that it reaches. headrace_device_init fills in defaults.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct headrace_device {
-    /// Bytes of this structure; set by headrace_device_init.
+    /// The size of this structure in bytes; set by headrace_device_init.
     pub size: u32,
-    /// The own place among `hosts`.
+    /// The place of this host in `hosts`.
     pub own: u32,
-    /// A PCI address that is among the configuration's `cards`, an interface of the kernel, or a
-    /// virtual device: 0000:3b:00.0, eth1, net_memif0,socket=name.
+    /// The name of the device: a PCI address that is among the configuration's `cards`
+    /// (0000:3b:00.0), an interface of the kernel (eth1), or a virtual device
+    /// (net_memif0,socket=name).
     pub name: *const c_char,
-    /// All hosts of the network, this one among them; host numbers are places in this list.
+    /// All hosts of the network with this one among them. The number of a host is its place here.
     pub hosts: *const headrace_address,
     /// The number of hosts.
     pub count: u32,
-    /// 1: the other process of a memif listens, and this one connects; 0: this one listens.
+    /// For a memif: 1, this process connects and the other one listens; 0, this one listens.
     pub connects: i32,
-    /// Most time to wait for the other process, the link and the MACs that are asked for, together,
+    /// The longest wait for the other process, the link and the MACs of other hosts together,
     /// milliseconds.
     pub wait_ms: u32,
-    /// The port that all hosts send to and receive at, 1 to 65535.
+    /// The UDP port at which all hosts receive, 1 to 65535.
     pub udp_port: u32,
 }
 
-/// Fills in a device without name and hosts.
+/// Fills in the defaults of a device, which has no name and no hosts yet.
 ///
 /// # Safety
 /// `device` is null or points to a place for a device.
@@ -75,7 +76,7 @@ pub unsafe extern "C" fn headrace_device_init(device: *mut headrace_device) {
 const DEVICE_SIZE: u32 = 40;
 const _: () = assert!(size_of::<headrace_device>() == DEVICE_SIZE as usize);
 
-/// Attaches two applications, each at a host of its own, whose devices are joined by rings.
+/// Attaches two applications, each at a host of its own. Rings join the devices of the two hosts.
 ///
 /// # Safety
 /// `stack` is null or comes from headrace_start; `first` and `second` are null or point to places
@@ -108,14 +109,15 @@ fn app_of(stack: &Stack, attached: Attached) -> *mut headrace_app {
     Box::into_raw(Box::new(headrace_app(App::new(attached, connections, messages))))
 }
 
-/// Attaches an application at a device of its own: a card, an interface of the kernel, one end of a
-/// memif. Waits for the link, for the other process of a memif, and for the MACs of hosts that have
-/// not given theirs, for `wait_ms` in all; this host answers requests for its own from then on.
+/// Attaches an application at a device of its own: a card, an interface of the kernel, or one end
+/// of a memif. Waits at most `wait_ms` in all: for the link, for the other process of a memif, and
+/// for the MACs of other hosts that are all 0 in `hosts`. From then on this host answers requests
+/// for its own MAC.
 ///
 /// # Safety
-/// `stack` is null or comes from headrace_start; `device` is null or points to a device whose name
-/// and addresses are null or end with a NUL, and whose `hosts` are `count`; `app` is null or points
-/// to a place for a pointer.
+/// `stack` is null or comes from headrace_start. `device` is null or points to a device: its name
+/// and its hosts' addresses are null or end with a NUL, and `hosts` is null or points to `count`
+/// hosts. `app` is null or points to a place for a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn headrace_attach_device(
     stack: *mut headrace_stack,

@@ -1,4 +1,4 @@
-//! What has happened, as C sees it, and the bytes of messages that have come in.
+//! Events as C gets them, and the bytes of messages that have arrived.
 
 use std::ptr;
 
@@ -9,36 +9,38 @@ use super::headrace_code::{HEADRACE_GONE, HEADRACE_INVALID, HEADRACE_OK};
 use super::{headrace_app, headrace_code};
 use crate::app::Event;
 
-/// What happened.
+/// The kind of an event.
 #[repr(i32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum headrace_kind {
-    /// A message or a response is wholly acknowledged; `cookie` says which.
+    /// A message or a response is acknowledged in full: `cookie` says which one.
     HEADRACE_SENT = 1,
-    /// A message, a request or a response came to nothing: `cookie` and `code`.
+    /// A message, a request or a response has failed: `cookie` says which one, `code` why.
     HEADRACE_FAILED = 2,
-    /// A connection could not be opened: `connection` and `code`.
+    /// A connection could not be opened: `connection` says which one, `code` why.
     HEADRACE_REFUSED = 3,
-    /// A message has come in: `peer`, `tag`, `data`, `len`.
+    /// A message has arrived; its fields are `peer`, `tag`, `data` and `len`.
     HEADRACE_MESSAGE = 4,
-    /// A request has come in: `peer`, `token` for headrace_respond, `data`, `len`.
+    /// A request has arrived; its fields are `peer`, `data`, `len`, and `token`, which
+    /// headrace_respond takes.
     HEADRACE_REQUEST = 5,
-    /// The response to a request of this application: `peer`, its `cookie`, `data`, `len`.
+    /// The response to a request of this application has arrived; its fields are `peer`, `data`,
+    /// `len`, and the `cookie` of the request.
     HEADRACE_RESPONSE = 6,
-    /// A message of `peer` has come in part and never will be whole.
+    /// A message of `peer` has arrived in part, and the rest will not come.
     HEADRACE_ABORTED = 7,
 }
 
-/// The bytes of a message that has come in; given back by headrace_release.
+/// The bytes of a message that has arrived; headrace_release gives them back.
 pub struct headrace_message(Received);
 
-/// One thing that happened; its kind names the fields that mean something.
+/// One event. Its kind says which of the other fields are set.
 #[repr(C)]
 #[derive(Debug)]
 pub struct headrace_event {
     /// The kind of event.
     pub kind: headrace_kind,
-    /// Why it failed.
+    /// The reason of a failure.
     pub code: headrace_code,
     /// The connection.
     pub connection: u32,
@@ -48,11 +50,11 @@ pub struct headrace_event {
     pub cookie: u64,
     /// The tag that the sender posted.
     pub tag: u64,
-    /// Names a request.
+    /// The number of a request.
     pub token: u64,
-    /// When, nanoseconds since the start of the stack.
+    /// The time of the event, nanoseconds since the start of the stack.
     pub at_ns: u64,
-    /// The bytes, until headrace_release; null where there are none.
+    /// The bytes, which are valid until headrace_release; null where there are none.
     pub data: *const u8,
     /// The number of bytes at `data`.
     pub len: u32,
@@ -62,8 +64,9 @@ pub struct headrace_event {
 
 const _: () = assert!(size_of::<headrace_event>() == 72);
 
-/// Writes what has happened to `events`, at most `room` of them, and returns how many; negative, a
-/// headrace_code. Never waits. HEADRACE_GONE comes when the stack has stopped and all was reported.
+/// Writes at most `room` events to `events`, and returns how many. A negative result is a
+/// headrace_code: HEADRACE_GONE once the stack has stopped and all events were reported. Never
+/// waits.
 ///
 /// # Safety
 /// `app` is null or attached; `events` is null or points to `room` places for events.
@@ -129,8 +132,9 @@ impl headrace_event {
     /// An event that owns the bytes of a message from `peer`.
     fn holding(kind: headrace_kind, peer: HostId, memory: Received, at: Instant) -> Self {
         let message = Box::into_raw(Box::new(headrace_message(memory)));
-        // SAFETY: made in the line before, and borrowed for this call only. The pointer that C
-        // gets is taken behind the move into the box, and from the bytes' own allocation.
+        // SAFETY: the box was made in the line before, and is borrowed for this call only. The
+        // pointer that C gets is taken after the move into the box, and is that of the bytes' own
+        // allocation.
         let bytes: &[u8] = unsafe { &(*message).0 };
         let (data, len) = (bytes.as_ptr(), bytes.len());
         Self {

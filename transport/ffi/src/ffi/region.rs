@@ -9,12 +9,12 @@ use super::headrace_code::{HEADRACE_INVALID, HEADRACE_OK};
 use super::{code, environment, headrace_app, headrace_code, headrace_stack};
 use crate::app::Bytes;
 
-/// Memory of an application that devices read where it lies.
+/// Memory of an application that devices read in place.
 pub struct headrace_region(Arc<Region>);
 
-/// Makes a region of `len` bytes, all 0, and says where they are. Cards read it where it lies if
-/// they are attached before; it is moved nowhere, and takes pages of its own then, so make few and
-/// large ones, and send parts of them.
+/// Makes a region of `len` bytes, all 0, and writes their address to `data`. Cards that were
+/// attached before read it in place. The system then keeps its pages in place, and no other memory
+/// is in them: make few and large regions, and send parts of them.
 ///
 /// # Safety
 /// `stack` is null or comes from headrace_start; `region` and `data` are null or point to places
@@ -47,8 +47,8 @@ pub unsafe extern "C" fn headrace_region_alloc(
 
 const REGION_MAX: usize = 1 << 40;
 
-/// Uses of a region: messages that are under way, and failed ones of which a card has frames left.
-/// While there are any the bytes that they were posted with must not be changed. 0 for null.
+/// The number of uses of a region; 0 for null. A message that is under way is a use, and so is a
+/// failed one of which a card still has frames. The bytes of these messages must not be changed.
 ///
 /// # Safety
 /// `region` is null or comes from headrace_region_alloc.
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn headrace_region_uses(region: *const headrace_region) ->
     region.map_or(0, |headrace_region(region)| Arc::strong_count(region) as u64 - 1)
 }
 
-/// Gives a region up. Its memory goes with its last use.
+/// Gives up a region. Its memory is freed after its last use.
 ///
 /// # Safety
 /// `region` is null or comes from headrace_region_alloc, and neither it nor its bytes are used
@@ -72,9 +72,10 @@ pub unsafe extern "C" fn headrace_region_free(region: *mut headrace_region) {
     }
 }
 
-/// Posts a message of the `len` bytes of `region` from `first` on, which are not copied, and must
-/// not be changed until it ends: in one HEADRACE_SENT, or HEADRACE_FAILED, with `cookie`, behind
-/// which headrace_region_uses may say that a card still reads them.
+/// Posts a message of the `len` bytes of `region` from byte `first` on, which are not copied. One
+/// event with `cookie` ends it, HEADRACE_SENT or HEADRACE_FAILED. The bytes must not be changed
+/// before that event, nor after HEADRACE_FAILED while headrace_region_uses says that a card still
+/// reads them.
 ///
 /// # Safety
 /// `app` is null or attached; `region` is null or comes from headrace_region_alloc of its stack.

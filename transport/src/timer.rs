@@ -167,6 +167,9 @@ impl<T: Copy> Wheel<T> {
     /// moves the next answer on.
     #[must_use]
     pub fn poll_at(&self) -> Option<Instant> {
+        if self.pending == 0 {
+            return None;
+        }
         if let Some(first) = self.due.front() {
             return Some(self.timers[*first as usize].at);
         }

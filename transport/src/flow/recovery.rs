@@ -25,7 +25,7 @@ pub(crate) use blocks::Span;
 use super::sent_packets::{Fate, SentPacket, SentPackets};
 use crate::config::LossSettings;
 use crate::path::Path;
-use crate::time::{Duration, Instant};
+use crate::time::{Duration, Instant, earliest};
 use crate::units::{Bytes, Psn};
 use crate::wire::{Ack, Report};
 
@@ -526,15 +526,6 @@ impl Recovery {
 /// Base RTTs before a tail probe: long enough for a full queue on the way, short against the
 /// timeout of 7.
 const PROBE_AFTER_RTTS: u64 = 3;
-
-/// The earlier of two instants, either of which may never come.
-#[inline]
-pub(crate) fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    }
-}
 
 #[cfg(test)]
 mod tests;

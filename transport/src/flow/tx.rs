@@ -13,7 +13,7 @@ use alloc::collections::VecDeque;
 
 use super::ahead::Ahead;
 use super::pacer::Pacer;
-use super::recovery::{Recovery, earliest};
+use super::recovery::Recovery;
 use super::round_trips::RoundTrips;
 use crate::cc::{Cc, CongestionControl as _, Path, Window};
 use crate::config::{Config, Extended, Policies};
@@ -24,7 +24,7 @@ use crate::rng::Rng;
 use crate::sched::Backlog;
 use crate::slab::Slab;
 use crate::stats::Stats;
-use crate::time::Instant;
+use crate::time::{Instant, earliest};
 use crate::units::{Bytes, FlowId, HostId, Key, MsgId, MsgNo};
 use crate::wire::{Ext, data};
 use blocks::ParityDue;

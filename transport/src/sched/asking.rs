@@ -118,6 +118,12 @@ impl Asking {
         }
     }
 
+    /// Whether a flow is to send a REQUEST now.
+    #[inline]
+    pub(super) fn has_requests(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
     /// The next flow that sends a REQUEST now.
     pub(super) fn next_request(&mut self) -> Option<FlowId> {
         let question = &mut self.questions[self.outbox.pop_front()?.index()];
@@ -129,6 +135,7 @@ impl Asking {
         self.given_up.pop_front()
     }
 
+    #[inline]
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         self.timers.poll_at()
     }

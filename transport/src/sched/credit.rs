@@ -39,7 +39,7 @@ use crate::params::params;
 use crate::path::Path;
 use crate::registry::Registered;
 use crate::segment::{Burst, TxSegment};
-use crate::time::Instant;
+use crate::time::{Instant, earliest};
 use crate::units::{FlowId, HostId};
 use crate::wire::{Body, Header, data};
 
@@ -103,6 +103,7 @@ impl Sending for Credits {
         self.asker.on_reopened(flow);
     }
 
+    #[inline]
     fn next_turn(&mut self, now: Instant, until: Instant) -> Option<Turn> {
         self.asker.next_turn(now, until)
     }
@@ -144,13 +145,20 @@ impl Protocol for Credits {
         }
     }
 
+    #[inline]
     fn poll_control(&mut self, _now: Instant, _until: Instant, out: &mut Burst<TxSegment>) {
-        self.giver.poll_control(out);
-        self.asker.poll_control(out);
+        // Most polls find no packet, so only these two looks are in line.
+        if self.giver.has_packets() {
+            self.giver.poll_control(out);
+        }
+        if self.asker.has_packets() {
+            self.asker.poll_control(out);
+        }
     }
 
+    #[inline]
     fn poll_timeout(&self) -> Option<Instant> {
-        [self.giver.poll_timeout(), self.asker.poll_timeout()].into_iter().flatten().min()
+        earliest(self.giver.poll_timeout(), self.asker.poll_timeout())
     }
 
     fn handle_timeout(&mut self, now: Instant) {

@@ -183,6 +183,7 @@ impl Asker {
         }
     }
 
+    #[inline]
     pub(super) fn next_turn(&mut self, now: Instant, until: Instant) -> Option<Turn> {
         // One segment at a time, even of a flow that is alone, because each segment spends credit.
         self.turns.next_turn(now, until).map(|turn| Turn::of(turn.flow))
@@ -227,6 +228,13 @@ impl Asker {
         self.asking.wait(flow, now);
     }
 
+    /// Whether a REQUEST waits to leave.
+    #[inline]
+    pub(super) fn has_packets(&self) -> bool {
+        self.asking.has_requests()
+    }
+
+    #[inline(never)]
     pub(super) fn poll_control(&mut self, out: &mut Burst<TxSegment>) {
         while out.room() > 0 {
             let Some(flow) = self.asking.next_request() else { return };
@@ -245,6 +253,7 @@ impl Asker {
         }
     }
 
+    #[inline]
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         self.asking.poll_timeout()
     }

@@ -207,6 +207,13 @@ impl Giver {
         None
     }
 
+    /// Whether a CREDIT waits to leave.
+    #[inline]
+    pub(super) fn has_packets(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
+    #[inline(never)]
     pub(super) fn poll_control(&mut self, out: &mut Burst<TxSegment>) {
         while out.room() > 0 {
             let Some(flow) = self.outbox.pop_front() else { return };
@@ -221,6 +228,7 @@ impl Giver {
         }
     }
 
+    #[inline]
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         let waiting = !(self.urgent.is_empty() && self.queue.is_empty());
         waiting.then_some(self.next_at)

@@ -319,6 +319,15 @@ impl<S: Scheduler> Endpoint<S> {
         self.clean_blocks();
     }
 
+    /// Whether data that has arrived since the last [`Endpoint::poll_transmit`] leaves nothing to
+    /// be sent at once: its scheduler reports arrivals at instants of its own, and no answer waits.
+    /// After such arrivals alone, [`Endpoint::poll_timeout`] is all that has to be asked again.
+    #[inline]
+    #[must_use]
+    pub fn owes_nothing(&self) -> bool {
+        self.acks.is_empty() && self.sched.sends_at_its_times()
+    }
+
     /// The next event for the application; `None` when there is none. Nothing else is worth asking
     /// again afterwards, except that a finished message has given up its place in the tables, which
     /// [`Endpoint::post_send`] may have been refused for.

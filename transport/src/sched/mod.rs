@@ -182,6 +182,7 @@ registry! {
         fn rto_min(&self) -> Duration;
         fn next_granted(&mut self, now: Instant, until: Instant) -> Option<Granted>;
         fn may_answer(&mut self, len: u16, now: Instant) -> bool;
+        fn sends_at_its_times(&self) -> bool;
     }
     for Protocol {
         fn on_control(&mut self, flow: FlowId, from: HostId, hdr: &Header, now: Instant) -> bool;

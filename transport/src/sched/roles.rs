@@ -72,6 +72,11 @@ pub trait Receiving {
     fn may_answer(&mut self, _len: u16, _now: Instant) -> bool {
         true
     }
+    /// Whether arrivals of data let this scheduler send nothing before the instants that
+    /// [`Protocol::poll_timeout`] names, so that a poll for packets after them is in vain.
+    fn sends_at_its_times(&self) -> bool {
+        false
+    }
 }
 
 /// The scheduler's own protocol: packets of its own and timers.

@@ -57,6 +57,12 @@ impl HostClock {
         }))
     }
 
+    /// Whether the clock shows network time, so that a reading changes nothing.
+    #[inline]
+    pub(super) fn is_exact(&self) -> bool {
+        matches!(self, Self::Exact)
+    }
+
     /// Reads the clock at network time `now`.
     #[inline]
     pub(super) fn read(&mut self, now: Instant) -> Instant {

@@ -1,6 +1,7 @@
 //! The hosts of a simulated run: one endpoint each, with its timer, flows to start and messages.
 
 mod explain;
+mod intake;
 
 use std::collections::VecDeque;
 
@@ -153,7 +154,11 @@ impl<'a> Hosts<'a> {
                     }
                     continue;
                 }
+                let takes_in = self.takes_in_alone(host, flights, now, &env.network);
                 flights = self.handle_due(host, flights, now, env);
+                if takes_in && self.take_in(host, now, env) {
+                    continue;
+                }
                 while self.drain(host, now, env) {}
             }
             env.network.wake_host(host, end, self.next_own(host, &env.network));

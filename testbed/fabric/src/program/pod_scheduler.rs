@@ -135,6 +135,17 @@ impl SwitchProgram for PodScheduler {
 }
 
 impl Pod {
+    /// Whether the answer of `window` to a member has something to say: most have not.
+    #[inline]
+    fn has_answer(&self, window: u64, member: u16) -> bool {
+        let at = usize::from(member);
+        self.receipts[at].is_some()
+            || self.owed[at]
+            || self.grants[at].front().is_some_and(|(due, _)| *due <= window)
+            || self.delivered.get(at).is_some_and(|runs| !runs.is_empty())
+            || (!self.standings.is_empty() && self.standing(window, member).is_some())
+    }
+
     /// Places the answer of `window` to a member, if there is one.
     fn place_answer(&mut self, window: u64, member: u16) {
         let at = usize::from(member);
@@ -426,8 +437,10 @@ impl Pod {
             }
         }
         self.notify(window);
-        for member in 0..self.grants.len() {
-            self.place_answer(window, u16::try_from(member).unwrap_or(u16::MAX));
+        for member in 0..u16::try_from(self.grants.len()).unwrap_or(u16::MAX) {
+            if self.has_answer(window, member) {
+                self.place_answer(window, member);
+            }
         }
         while self.standings.front().is_some_and(|(due, ..)| *due <= window) {
             self.standings.pop_front();

@@ -31,12 +31,13 @@ params! {
 /// A port's discipline without a queue.
 #[derive(Clone, Debug)]
 pub struct Bufferless {
-    /// When the link has sent all packets that have left.
-    free_at: Instant,
+    /// The transmission that began last: its instant, its bytes and its rate. When it ends is
+    /// worked out for the few packets that do not pass at once.
+    last: (Instant, u16, Rate),
     rate: Rate,
     /// A packet that leaves as soon as it has come.
     at_work: Option<Packet>,
-    /// The packet that the link sends until `free_at`, where it is one that yields.
+    /// The packet of the last transmission, where it is one that yields.
     yielding: Option<Packet>,
     paused: bool,
     /// Why a packet is lost that meets another.
@@ -56,14 +57,22 @@ impl Discipline for Bufferless {
     fn build(settings: &QdiscSettings, _port: &QdiscParams, rate: Rate) -> Self {
         let loose = settings.bufferless.loose;
         let met = if loose { DropReason::ClockCollision } else { DropReason::Collision };
-        Self { free_at: Instant::ZERO, rate, at_work: None, yielding: None, paused: false, met }
+        let last = (Instant::ZERO, 0, rate);
+        Self { last, rate, at_work: None, yielding: None, paused: false, met }
     }
 }
 
 impl Bufferless {
+    #[inline]
     fn occupy(&mut self, packet: &Packet, start: Instant) {
-        self.free_at = start + self.rate.time_for(Bytes(packet.wire_bytes()));
+        self.last = (start, packet.len, self.rate);
         self.yielding = packet.yields().then_some(*packet);
+    }
+
+    /// When the link has sent all packets that have left.
+    fn free_at(&self) -> Instant {
+        let (start, len, rate) = self.last;
+        start + rate.time_for(Bytes(len.into()))
     }
 
     fn holds_back(&self, packet: &Packet) -> bool {
@@ -73,7 +82,7 @@ impl Bufferless {
 
 impl Qdisc for Bufferless {
     fn enqueue(&mut self, packet: Packet, now: Instant, lost: &mut Option<Packet>) -> Verdict {
-        let is_busy = self.at_work.is_some() || self.free_at > now;
+        let is_busy = self.at_work.is_some() || self.free_at() > now;
         if packet.yields() && (is_busy || self.paused) {
             return Verdict::Dropped(DropReason::Optimistic);
         }
@@ -85,7 +94,7 @@ impl Qdisc for Bufferless {
             if lost.is_none() {
                 return Verdict::Dropped(self.met);
             }
-            self.free_at = now;
+            self.last = (now, 0, self.rate);
         }
         self.at_work = Some(packet);
         if is_busy { Verdict::Cut } else { Verdict::Queued }

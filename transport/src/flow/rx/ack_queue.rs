@@ -36,6 +36,12 @@ impl AckQueue {
         Self { queue, capacity, echoes, echoes_max }
     }
 
+    /// Whether no answer waits.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     /// Queues `ack`; the oldest is discarded when there is no room.
     #[inline]
     pub(crate) fn push(&mut self, flow: FlowId, ack: PendingAck, stats: &mut Stats) {

@@ -11,10 +11,14 @@ use crate::wire::pod::{CellName, Place, Schd};
 use crate::wire::{Body, Header, Note};
 
 impl Receiving for Zeropod {
-    fn on_arrival(&mut self, _flow: FlowId, arrival: &Arrival<'_>, _now: Instant) {
+    fn on_arrival(&mut self, _flow: FlowId, arrival: &Arrival<'_>, now: Instant) {
         if !self.is_settled() {
             // No cell is for a host that has not asked; its time is not the pod's.
             return;
+        }
+        if self.sends_at_its_times() {
+            // The driver need not poll for packets, which would do it.
+            self.advance(self.pod_time(now));
         }
         let sent = self.pod_time(arrival.at).before(self.timing.flight);
         let name = CellName::of(arrival.ev);
@@ -47,6 +51,11 @@ impl Receiving for Zeropod {
 
     fn answers(&self) -> Answers {
         Answers::Reported
+    }
+
+    /// A host that makes its packets early makes some at every poll.
+    fn sends_at_its_times(&self) -> bool {
+        self.timing.early == Duration::ZERO
     }
 
     /// A cell is lost when no receipt has come in the time that a demand takes: a receipt takes
@@ -104,13 +113,13 @@ impl Protocol for Zeropod {
         }
         let asks = !self.dirty.is_empty() || self.awaited.has_overdue() || self.has_former();
         let asks = asks || self.follows();
-        let request = asks.then(|| self.next_request(0, self.asked_at));
-        let receipt = self.arrivals.due().map(|epoch| self.next_request(epoch, self.asked_at));
-        let granted = self.grants.first().map(|epoch| self.start(epoch));
-        let awaited = self.awaited.due().map(|epoch| self.start(epoch));
-        let watched = self.asks_from().map(|epoch| self.next_request(epoch, self.asked_at));
-        let copy = self.next_copy_at();
-        let next = [request, receipt, granted, awaited, watched, copy].into_iter().flatten().min();
+        // The earlier its epoch, the earlier a request: the first epoch of each kind is enough.
+        let requests = [asks.then_some(0), self.arrivals.due(), self.asks_from()];
+        let request = requests.into_iter().flatten().min();
+        let request = request.map(|epoch| self.next_request(epoch, self.asked_at));
+        let begins = [self.grants.first(), self.awaited.due()].into_iter().flatten().min();
+        let begins = begins.map(|epoch| self.start(epoch));
+        let next = [request, begins, self.next_copy_at()].into_iter().flatten().min();
         next.map(|at| self.local_time(self.made_at(at)))
     }
 

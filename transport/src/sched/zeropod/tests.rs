@@ -99,6 +99,11 @@ impl Host {
     /// Goes on to `end`.
     fn run(&mut self, end: Instant) {
         self.poll();
+        self.keep_times(end);
+    }
+
+    /// Goes on to `end`, with polls at the times alone that the host names.
+    fn keep_times(&mut self, end: Instant) {
         while let Some(at) = self.sched.poll_timeout().filter(|at| *at <= end) {
             assert!(at > self.now, "later than the last call");
             self.now = at;
@@ -410,6 +415,54 @@ fn a_late_look_at_an_arrival_changes_no_receipt() {
     let late = timing.epoch * 4;
     assert_eq!(reported(name, arrived, late, 10 + timing.to_receipt), 0);
     assert_eq!(reported(name, arrived, late, 14 + timing.to_receipt), 0);
+}
+
+/// What leaves a host that asks, is granted three epochs and receives a cell in each slot of 40
+/// epochs, with a poll after each cell or without.
+fn sent_beside_arrivals(early: Duration, polls: bool) -> (Vec<(Instant, Rts)>, Vec<Instant>) {
+    let mut settings = (*config()).clone();
+    settings.sched_params.zeropod.early = early;
+    let config = Config::new(settings).unwrap();
+    let mut host = Host::new();
+    host.sched = Zeropod::new(&config.sched_setup(HOST, Rng::new(3)));
+    let (timing, data) = (host.sched.timing, Data { psn: Psn(7), ..Data::VACANT });
+    host.post(0, 48);
+    host.run(host.epoch(5));
+    for (epoch, total) in [(31, 16), (32, 32), (35, 48)] {
+        host.answer(SCHEDULER, &granted(epoch, 16, total * 512));
+    }
+    for (epoch, slot) in (6..46).flat_map(|epoch| (0..16).map(move |slot| (epoch, slot))) {
+        let epoch_of_4 = u8::try_from(epoch % 4).unwrap();
+        let (agg, layer, unscheduled) = (5, 0, false);
+        let name = CellName { agg, layer, slot, epoch: epoch_of_4, unscheduled };
+        let at = timing.start(epoch) + timing.cell_at(slot.into(), 1, 2) + timing.flight;
+        host.keep_times(at);
+        let arrival = Arrival {
+            from: PEER,
+            at,
+            src_flow: flow(0),
+            ev: name.ev(),
+            data: &data,
+            missing: Bytes::ZERO,
+        };
+        host.sched.on_arrival(flow(3), &arrival, at);
+        if polls {
+            host.poll();
+        }
+    }
+    host.keep_times(host.epoch(60));
+    (host.requests, host.cells.into_iter().map(|(at, ..)| at).collect())
+}
+
+#[test]
+fn polls_after_arrivals_are_in_vain_where_a_host_says_so() {
+    let (requests, cells) = sent_beside_arrivals(Duration::ZERO, true);
+    assert_eq!((requests.len() > 40, cells.len()), (true, 48));
+    assert_eq!(sent_beside_arrivals(Duration::ZERO, false), (requests, cells));
+    assert!(Host::new().sched.sends_at_its_times());
+    // A host that makes its packets early makes some of them at such a poll.
+    let early = Duration::from_us(3);
+    assert_ne!(sent_beside_arrivals(early, true), sent_beside_arrivals(early, false));
 }
 
 #[test]

@@ -1,0 +1,53 @@
+//! Data that a host takes in without sending anything for it: most turns of a host whose scheduler
+//! reports arrivals at times of its own, as Zeropod's does.
+
+use fabric::{Flight, Network};
+use transport::{HostId, Instant};
+
+use super::Hosts;
+use crate::virtual_time::environment::Environment;
+
+impl Hosts<'_> {
+    /// Whether `host` has nothing to do at `now` but to take in data of `flights`.
+    #[inline]
+    pub(super) fn takes_in_alone(
+        &self,
+        host: HostId,
+        flights: &[Flight],
+        now: Instant,
+        network: &Network,
+    ) -> bool {
+        let state = &self.hosts[self.index_of(host)];
+        let due = flights.iter().take_while(|flight| flight.at <= now);
+        state.timer > now
+            && state.clock.is_exact()
+            && state.waiting.is_empty()
+            && state.kept.front().is_none_or(|kept| kept.at > now)
+            && state.starts.front().is_none_or(|&(at, _)| at > now)
+            && self.posted.is_none()
+            && network.nic_turn(host).is_none_or(|turn| turn > now)
+            && due.into_iter().all(|flight| flight.packet.is_data() || flight.is_wake())
+    }
+
+    /// Reports what data that `host` has taken in has ended, where it leaves the host nothing to
+    /// send: true then. Its endpoint is not asked for packets, which a host of a pod would be for
+    /// each cell, and each time in vain.
+    #[inline]
+    pub(super) fn take_in(
+        &mut self,
+        host: HostId,
+        now: Instant,
+        env: &mut Environment<'_>,
+    ) -> bool {
+        let place = self.index_of(host);
+        let state = &mut self.hosts[place];
+        if !state.endpoint.owes_nothing() {
+            return false;
+        }
+        state.report(now, &mut env.conductor);
+        if let Some(at) = state.endpoint.poll_timeout() {
+            state.timer = at.min(state.timer);
+        }
+        !env.conductor.has_triggered()
+    }
+}

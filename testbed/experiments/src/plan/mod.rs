@@ -134,6 +134,7 @@ impl Plan {
         settings.psn_window =
             draft.psn_window.unwrap_or_else(|| psn_window(&settings, config.mtu(), most.packets));
         let config = Config::new(settings.clone())?;
+        fabric.qdiscs.bufferless.loose |= zeropod::expects_collisions(&draft, &config, &tree);
         dcsim::check(&draft, &config, &fabric, &blueprint)?;
         labels::check(config.sched, &matrix)?;
         let cc_at = |tier: u8| {
@@ -433,7 +434,7 @@ fn fabric_params(draft: &Draft, config: &Config) -> FabricParams {
         mark: (draft.switch.kmin, draft.switch.kmax),
         border_qdisc: draft.switch.border_qdisc,
         nic_qdisc: zeropod::nic_qdisc(draft),
-        qdiscs: zeropod::qdiscs(draft, config),
+        qdiscs: draft.switch.qdiscs.clone(),
         programs: draft.switch.programs.clone(),
         explicit: draft.switch.explicit,
         packet_max: config.packet_max(),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use fabric::{PortId, ProgramKind, QdiscKind, QdiscSettings};
+use fabric::{PortId, ProgramKind, QdiscKind};
 use transport::cc::CcKind;
 use transport::path::PodFacts;
 use transport::sched::SchedKind;
@@ -13,7 +13,7 @@ use transport::{Config, Duration, HostId, Rng};
 
 use super::{ClockSettings, Draft, RunError};
 use crate::input::InputError;
-use crate::scenario::fault::{FaultKind, FaultSpec};
+use crate::scenario::fault::FaultSpec;
 use crate::topology::{FabricParams, FatTree, FatTreeSpec, LinkSelector};
 
 /// Epochs that a receipt may take: a host keeps for longer what its cells were.
@@ -47,24 +47,46 @@ pub(super) fn nic_qdisc(draft: &Draft) -> QdiscKind {
     if waits { QdiscKind::DropTail } else { draft.nic.qdisc }
 }
 
-/// The settings of disciplines: ports without buffers expect packets to meet where clocks may be
-/// off by more than half of a guard.
-pub(super) fn qdiscs(draft: &Draft, config: &Config) -> QdiscSettings {
-    let mut qdiscs = draft.switch.qdiscs.clone();
-    if config.sched == SchedKind::Zeropod && draft.clocks != ClockSettings::EXACT {
-        let host = Zeropod::new(&config.sched_setup(HostId(0), Rng::new(0)));
-        let (timing, guard) = (host.timing(), config.sched_params.zeropod.guard);
-        // A median of eight readings lags by four epochs; half of the jitter is left of it.
-        let lag = timing.epoch * (2 * LAG_EPOCHS);
-        let drifted = lag.as_us_f64() * draft.clocks.drift_ppm * 1e-6;
-        let off = draft.clocks.jitter.as_us_f64() / 2.0 + drifted;
-        qdiscs.bufferless.loose |= off * 2.0 > guard.min(timing.slot_guard).as_us_f64();
+/// Whether packets may meet since clocks may be off by more than half of a guard.
+pub(super) fn expects_collisions(draft: &Draft, config: &Config, tree: &FatTree) -> bool {
+    if config.sched != SchedKind::Zeropod || draft.clocks == ClockSettings::EXACT {
+        return false;
     }
-    qdiscs
+    let host = Zeropod::new(&config.sched_setup(HostId(0), Rng::new(0)));
+    let (timing, guard) = (host.timing(), config.sched_params.zeropod.guard);
+    // An answer comes in every epoch, so a host goes without answers for no more epochs than
+    // packets are lost in a row.
+    let ways = ways_of_answers(tree);
+    let on_ways = draft.faults.iter().filter(|fault| is_on(fault, &ways, tree));
+    let silent: f64 = on_ways.map(|fault| fault.kind.losses_in_a_row()).sum();
+    // A median of eight readings lags by four epochs; half of the jitter is left of it.
+    let lag_us = timing.epoch.as_us_f64() * (2.0 * LAG_EPOCHS + silent);
+    let off_us = draft.clocks.jitter.as_us_f64() / 2.0 + lag_us * draft.clocks.drift_ppm * 1e-6;
+    off_us * 2.0 > guard.min(timing.slot_guard).as_us_f64()
 }
 
 /// Epochs by which a host's estimate of its clock lags.
-const LAG_EPOCHS: u64 = 4;
+const LAG_EPOCHS: f64 = 4.0;
+
+/// The links by which answers of schedulers come to hosts, and requests of hosts to schedulers.
+/// Links of schedulers to aggregation switches lead to Cores alone, whose clocks are exact.
+fn ways_of_answers(tree: &FatTree) -> BTreeSet<PortId> {
+    let spec = tree.spec();
+    let ends = (0..spec.pods()).flat_map(|pod| [false, true].map(|backup| (pod, backup)));
+    let schedulers = ends.flat_map(|(pod, backup)| {
+        let to_tor = move |tor| LinkSelector::Scheduler { pod, backup, link: Some(tor) };
+        (0..spec.tors_per_pod()).map(to_tor)
+    });
+    // A pod without a backup has no links of one.
+    let ports = |links: LinkSelector| tree.select(&links).unwrap_or_default();
+    schedulers.chain([LinkSelector::Hosts]).flat_map(ports).collect()
+}
+
+/// Whether a fault is on some of these links. One on a link that the tree does not have is refused
+/// elsewhere.
+fn is_on(fault: &FaultSpec, links: &BTreeSet<PortId>, tree: &FatTree) -> bool {
+    tree.select(&fault.links).unwrap_or_default().iter().any(|port| links.contains(port))
+}
 
 /// Refuses what Zeropod cannot work with; nothing of another scheduler's.
 pub(super) fn check(
@@ -223,40 +245,14 @@ fn check_cut_off(draft: &Draft, tree: &FatTree) -> Result<(), RunError> {
     if draft.clocks == ClockSettings::EXACT {
         return Ok(());
     }
-    // A link that the tree does not have is refused elsewhere.
-    let ports = |links: &LinkSelector| tree.select(links).unwrap_or_default();
-    let backups = [false, true].into_iter();
-    let schedulers = backups.flat_map(|backup| {
-        (0..tree.spec().pods()).map(move |pod| LinkSelector::Scheduler { pod, backup, link: None })
-    });
-    let ways: BTreeSet<PortId> =
-        schedulers.chain([LinkSelector::Hosts]).flat_map(|links| ports(&links)).collect();
+    let ways = ways_of_answers(tree);
     let cuts_off = |fault: &&FaultSpec| {
-        passes_nothing(&fault.kind) && ports(&fault.links).iter().any(|port| ways.contains(port))
+        fault.kind.losses_in_a_row().is_infinite() && is_on(fault, &ways, tree)
     };
     let Some(fault) = draft.faults.iter().find(cuts_off) else { return Ok(()) };
     let expected = "exact clocks, where a fault cuts hosts off from their scheduler".to_owned();
     let help = "leave out sched.zeropod.clock_offset, clock_drift and clock_jitter, or the fault";
     Err(refused("fault", format!("`{fault}`"), expected, help))
-}
-
-/// Whether nothing passes the links of a fault while it lasts, or what they lead to is gone.
-fn passes_nothing(kind: &FaultKind) -> bool {
-    match kind {
-        FaultKind::Down
-        | FaultKind::Crash
-        | FaultKind::Kill
-        | FaultKind::Restart
-        | FaultKind::Partition => true,
-        FaultKind::Loss(p) | FaultKind::Corrupt(p) | FaultKind::BurstLoss { rate: p, .. } => {
-            *p >= 1.0
-        }
-        FaultKind::BlockLoss { block, losses } => {
-            let all = block.checked_sub(1).and_then(|last| losses.get(last as usize));
-            all.is_some_and(|p| *p >= 1.0)
-        }
-        FaultKind::Duplicate(_) | FaultKind::Reorder { .. } | FaultKind::Degrade(_) => false,
-    }
 }
 
 /// Every host has a slot, and answers come in time.
@@ -321,6 +317,10 @@ mod tests {
     }
 
     fn refusal_in(topology: &FatTreeSpec, set: &[(&str, &str)]) -> String {
+        plan(topology, set).map_or_else(|error| error, |_| String::new())
+    }
+
+    fn plan(topology: &FatTreeSpec, set: &[(&str, &str)]) -> Result<Plan, String> {
         let mut draft = Draft::default();
         draft.set_transport("zeropod", Origin::Default).unwrap();
         for (key, value) in set {
@@ -328,16 +328,13 @@ mod tests {
                 "trim" => draft.set_trim(*value == "on", Origin::Set),
                 "cc" => draft.set_cc(value, Origin::Set).unwrap(),
                 _ => {
-                    if let Err(error) = draft.set(key, value, Origin::Set) {
-                        return error.to_string();
-                    }
+                    draft.set(key, value, Origin::Set).map_err(|error| error.to_string())?;
                 }
             }
         }
         let mut matrix = Matrix { nodes: 4, ..Matrix::default() };
         matrix.push_flow(FlowSpec::new(HostId(0), HostId(1), Bytes(1000)));
-        let plan = Plan::new(&draft, matrix, topology);
-        plan.map_or_else(|error| error.to_string(), |_| String::new())
+        Plan::new(&draft, matrix, topology).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -409,6 +406,10 @@ mod tests {
             ("zeropod:8", "kill@scheduler:0", true),
             ("zeropod:8", "restart@scheduler:0,from_us=10", true),
             ("zeropod:8", "down@scheduler:0", true),
+            ("zeropod:8", "partition@scheduler:0:3", true),
+            // Of four ToRs and four aggregation switches.
+            ("zeropod:8", "partition@scheduler:0:4", false),
+            ("zeropod:8,2,2", "partition@scheduler:1:4,from_us=10", false),
             ("zeropod-ha:8", "kill@backup:0", true),
             ("zeropod:8", "loss:0.01@scheduler:0", false),
             ("zeropod:8", "degrade:0.5@scheduler:0", false),
@@ -423,6 +424,31 @@ mod tests {
             let words = ["exact clocks", "cuts hosts off", fault, "clock_drift"];
             let is_refused = words.iter().all(|word| said.contains(word));
             assert_eq!((is_refused, said.is_empty()), (cuts_off, !cuts_off), "{fault}: {said}");
+        }
+    }
+
+    /// A collision is a bug elsewhere, and fails the audit.
+    #[test]
+    fn packets_may_meet_only_where_clocks_may_be_off_by_more_than_a_guard() {
+        let drift = ("sched.zeropod.clock_drift", "50");
+        for (set, expected) in [
+            (&[][..], false),
+            (&[("fault", "burst-loss:0.01@hosts,burst=1000")], false),
+            (&[drift], false),
+            (&[("sched.zeropod.clock_jitter", "5ns")], false),
+            (&[("sched.zeropod.clock_jitter", "5ns"), ("sched.zeropod.guard", "4ns")], true),
+            (&[("sched.zeropod.clock_drift", "2000")], true),
+            (&[drift, ("fault", "loss:0.01@all")], false),
+            (&[drift, ("fault", "block-loss:1@hosts,block=2")], false),
+            // A host may be without answers for milliseconds.
+            (&[drift, ("fault", "burst-loss:0.01@hosts,burst=1000")], true),
+            (&[drift, ("fault", "burst-loss:0.01@scheduler:0:1,burst=1000")], true),
+            (&[drift, ("fault", "loss:0.99@host:3")], true),
+            (&[drift, ("fault", "burst-loss:0.01@fabric,burst=1000")], false),
+            (&[drift, ("fault", "burst-loss:0.01@scheduler:0:4,burst=1000")], false),
+        ] {
+            let plan = plan(&by_name("zeropod:8").unwrap(), set).unwrap();
+            assert_eq!(plan.fabric.qdiscs.bufferless.loose, expected, "{set:?}");
         }
     }
 

@@ -270,6 +270,31 @@ impl FaultKind {
         }
     }
 
+    /// Packets in a row that it loses at most, but for about one chance in 10^12 at each packet;
+    /// infinitely many where nothing passes its links, or what they lead to is gone.
+    pub(crate) fn losses_in_a_row(&self) -> f64 {
+        let row = |p: f64| if p < 1.0 { libm::log(1e-12) / libm::log(p) } else { f64::INFINITY };
+        match *self {
+            Self::Down | Self::Crash | Self::Kill | Self::Restart | Self::Partition => {
+                f64::INFINITY
+            }
+            Self::Loss(p) | Self::Corrupt(p) => row(p),
+            Self::BurstLoss { rate, burst } => match burst_chances(rate, f64::from(burst.max(1))) {
+                [0.0, _] => 0.0,
+                [_, leave] => 1.0 + row(1.0 - leave),
+            },
+            Self::BlockLoss { block, losses } => {
+                // The end of one block and the beginning of the next, and whole blocks between.
+                let most = losses.iter().rposition(|p| *p > 0.0).map_or(0, |last| last + 1);
+                let all = block.checked_sub(1).and_then(|last| losses.get(last as usize));
+                #[expect(clippy::cast_precision_loss, reason = "at most 8")]
+                let ends = 2.0 * most as f64;
+                ends + f64::from(block) * row(all.copied().unwrap_or(0.0))
+            }
+            Self::Duplicate(_) | Self::Reorder { .. } | Self::Degrade(_) => 0.0,
+        }
+    }
+
     /// Whether it has a `rate`: probabilities a packet.
     const fn has_chance(&self) -> bool {
         let has_none = matches!(self, Self::Down | Self::Crash | Self::Degrade(_));

@@ -96,8 +96,8 @@ fn inputs(runs: &[&Run], console: &mut Console<'_>) -> Result<(), Failure> {
 /// Inputs that come first: what was sent, where and how.
 const FIRST: [&str; 5] = ["matrix", "topology", "world", "transport", "seed"];
 
-/// The inputs in which runs differ, a row each. Settings of a policy that some runs do not have,
-/// and the others have with the same values, are one row.
+/// The inputs in which runs differ, a row each. Settings of a policy that some runs do not have at
+/// all, and the others have with the same values, are one row.
 fn differences(all: &[BTreeMap<String, String>]) -> Vec<Vec<String>> {
     let keys: BTreeSet<&str> = all.iter().flat_map(|of| of.keys()).map(String::as_str).collect();
     let first = FIRST.into_iter().filter(|key| keys.contains(key));
@@ -110,28 +110,18 @@ fn differences(all: &[BTreeMap<String, String>]) -> Vec<Vec<String>> {
         }
         let known: BTreeSet<&String> = values.iter().flatten().copied().collect();
         let family = key.rsplit_once('.').map(|(family, _)| format!("{family}."));
-        let agrees =
-            |key: &str| all.iter().filter_map(|of| of.get(key)).collect::<BTreeSet<_>>().len() == 1;
-        let of_family = |family: &String| {
-            let count = |of: &BTreeMap<String, String>| {
-                of.keys().filter(|key| key.starts_with(family.as_str()) && agrees(key)).count()
-            };
-            all.iter().map(count).collect::<Vec<usize>>()
+        let has_none = |family: &String| {
+            let of_family = |key: &String| key.starts_with(family.as_str());
+            all.iter().any(|of| !of.keys().any(of_family))
         };
-        let counts = family.as_ref().map(of_family).unwrap_or_default();
-        match family {
-            Some(family) if known.len() == 1 && counts.contains(&0) => {
+        match family.filter(|family| known.len() == 1 && has_none(family)) {
+            Some(family) => {
                 if shown.insert(family.clone()) {
-                    let text = |count: usize| match count {
-                        0 => "-".to_owned(),
-                        1 => "1 setting".to_owned(),
-                        count => format!("{count} settings"),
-                    };
-                    let counts = counts.into_iter().map(text);
+                    let counts = all.iter().map(|of| agreed(of, &family, all));
                     rows.push([format!("{family}*")].into_iter().chain(counts).collect());
                 }
             }
-            _ => {
+            None => {
                 let text = |value: Option<&String>| value.map_or("-", String::as_str).to_owned();
                 let values = values.into_iter().map(text);
                 rows.push([key.to_owned()].into_iter().chain(values).collect());
@@ -139,6 +129,19 @@ fn differences(all: &[BTreeMap<String, String>]) -> Vec<Vec<String>> {
         }
     }
     rows
+}
+
+/// How many settings of a family a run has whose values are the same in all runs that have them.
+fn agreed(of: &BTreeMap<String, String>, family: &str, all: &[BTreeMap<String, String>]) -> String {
+    let agrees = |key: &&String| {
+        key.starts_with(family)
+            && all.iter().filter_map(|of| of.get(*key)).all(|value| Some(value) == of.get(*key))
+    };
+    match of.keys().filter(agrees).count() {
+        0 => "-".to_owned(),
+        1 => "1 setting".to_owned(),
+        count => format!("{count} settings"),
+    }
 }
 
 /// Writes every number of the runs.
@@ -216,6 +219,10 @@ mod tests {
         other.insert("cc.a.k".to_owned(), "9".to_owned());
         let rows = differences(&[smartt("T"), other, of(&[("lb.n", "3"), ("topology", "T")])]);
         assert_eq!(rows, [["cc.a.k", "1", "9", "-"], ["cc.a.*", "1 setting", "1 setting", "-"]]);
+        // A run of an earlier version, which lacks one setting of a policy, has the policy.
+        let older = of(&[("cc.a.k", "9"), ("lb.n", "3"), ("topology", "T")]);
+        let rows = differences(&[smartt("T"), older]);
+        assert_eq!(rows, [["cc.a.k", "1", "9"], ["cc.a.x", "2", "-"]]);
     }
 
     #[test]

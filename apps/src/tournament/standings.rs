@@ -470,7 +470,8 @@ mod tests {
         assert!(text.contains("near-incast (unfinished 1 of 2)"), "{text}");
         // The rival is compared where both finish.
         assert!(text.contains("near-incast (mean 9.00, a)"), "{text}");
-        assert!(text.contains(" !"), "{text}");
+        // The sign's meaning, and the one family of the one contestant.
+        assert_eq!(text.matches(" !").count(), 2, "{text}");
     }
 
     #[test]
@@ -484,7 +485,19 @@ mod tests {
         assert_eq!(standings.wrong(), ["a on near-incast-1"]);
         let own = standings.places.iter().find(|place| place.contestant == "b").unwrap();
         assert_eq!(own.ratios[0], Some(1.0), "the wrong run is not the best");
-        assert!(text(&standings).contains("wrong 1 of 2"));
+        let text = text(&standings);
+        assert!(text.contains("wrong 1 of 2") && text.matches(" ?").count() == 2, "{text}");
+    }
+
+    #[test]
+    fn where_the_reference_has_no_sound_run_there_are_no_ranks() {
+        let mut wrong = finished([1.0; 3]);
+        wrong["audit"]["ok"] = json!(false);
+        let field =
+            [("a", [wrong.clone(), wrong]), ("b", [finished([9.0; 3]), finished([9.0; 3])])];
+        let standings = standings(&field, Some("a"));
+        assert_eq!(ranks(&standings), [("a", None), ("b", None)]);
+        assert!(standings.ranks.iter().all(|line| line.score.is_none()));
     }
 
     #[test]

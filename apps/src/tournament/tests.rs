@@ -97,6 +97,7 @@ fn what_cannot_be_compared_is_refused_before_anything_is_written() {
         ("--transport=uno,smartt|--mixes=200", "at most 36"),
         ("--purpose=checkin", "tuning"),
         ("--transport=uno,smartt|--set=switch.queue=1MB", "switch.queue"),
+        ("--transport=uno,smartt|--set=run.limit=1s", "a limit that --scale gives"),
     ] {
         let (code, _, err) = held(&dir, flags);
         assert!(code == 2 && err.contains(part), "{flags}: {code} {err}");
@@ -104,6 +105,20 @@ fn what_cannot_be_compared_is_refused_before_anything_is_written() {
     }
     let (code, _, err) = headrace("--scale=0|--out=x");
     assert!(code == 2 && err.contains("no number of 0.001 to 1000"), "{err}");
+}
+
+#[test]
+fn a_tournament_that_fails_leaves_no_standings_of_other_mixes() {
+    let dir = tempfile::tempdir().unwrap();
+    let standings = dir.path().join("standings.json");
+    let flags = "--family=pairs|--transport=uno,smartt|--mixes";
+    assert_eq!(held(&dir, &format!("{flags}=1")).0, 0);
+    assert!(standings.exists());
+    // The directory of one more run cannot be made.
+    fs::write(dir.path().join("pairs-2,transport=uno"), "a file").unwrap();
+    let (code, _, err) = held(&dir, &format!("{flags}=2"));
+    assert!(code > 1 && err.contains("pairs-2,transport=uno"), "{code}: {err}");
+    assert!(!standings.exists());
 }
 
 #[test]

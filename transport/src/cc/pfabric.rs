@@ -9,8 +9,8 @@
 //!   acknowledgement  cwnd + 1 below the threshold, else cwnd + 1 / cwnd
 //! ```
 //!
-//! Units: packets. The timeouts of segments that left before the last reaction are no news: they
-//! belong to the window that was reacted to. Marks and refusals say nothing, since pFabric's
+//! Units: packets. A timeout of a segment that left before the last reaction changes nothing: it
+//! belongs to the window that was reacted to. Marks and refusals change nothing, since pFabric's
 //! switches neither mark nor trim.
 
 use super::bounds::Bounds;
@@ -82,7 +82,8 @@ impl CongestionControl for Pfabric {
     fn on_ack(&mut self, ack: &AckSample, path: &Path) {
         self.bounds.follow(path);
         let packets = self.bounds.packets(ack.acked);
-        // Of several packets, those up to the threshold are of slow start.
+        // An acknowledgement of several packets is slow start up to the threshold, and additive
+        // increase beyond it.
         let slow_start = packets.min((self.threshold - self.cwnd).max(0.0));
         let cwnd = self.cwnd + slow_start;
         self.cwnd = self.bounds.clamp(cwnd + (packets - slow_start) / cwnd);
@@ -171,6 +172,42 @@ mod tests {
         assert_eq!(packets(&cc), 5.0);
         acknowledge(&mut cc, 1);
         assert_eq!(packets(&cc), 5.2);
+    }
+
+    #[test]
+    fn one_acknowledgement_of_several_packets_passes_the_threshold_as_many_do() {
+        let mut cc = Pfabric::new(&PfabricParams::default(), &PATH);
+        time_out(&mut cc, at(0), at(60));
+        acknowledge(&mut cc, 140);
+        let (rtt, held, in_flight) = (PATH.base_rtt, Duration::ZERO, Bytes::ZERO);
+        let acked = Bytes(24 * MTU.0);
+        let ack = AckSample { now: at(0), rtt, held, acked, in_flight, ecn: false, sharers: 0 };
+        cc.on_ack(&ack, &PATH);
+        // 141 at first, nine to the threshold, and fifteen shares of 150.
+        assert!((packets(&cc) - 150.1).abs() < 1e-9, "{}", packets(&cc));
+    }
+
+    #[test]
+    fn the_window_follows_the_bdp_of_its_path_until_a_timeout() {
+        let longer = Path { base_rtt: Duration::from_us(24), ..PATH };
+        let mut cc = Pfabric::new(&PfabricParams::default(), &longer);
+        let loss = LossSample {
+            now: at(0),
+            sent_at: at(0),
+            bytes: MTU,
+            in_flight: Bytes::ZERO,
+            sharers: 0,
+            silent: false,
+        };
+        cc.on_nack(&loss, &PATH);
+        assert_eq!(packets(&cc), 300.0, "a shorter path, at a refusal");
+        let (rtt, held, in_flight) = (longer.base_rtt, Duration::ZERO, Bytes::ZERO);
+        for _ in 0..400 {
+            let ack =
+                AckSample { now: at(0), rtt, held, acked: MTU, in_flight, ecn: false, sharers: 0 };
+            cc.on_ack(&ack, &longer);
+        }
+        assert_eq!(packets(&cc), 600.0, "a longer path, packet by packet");
     }
 
     #[test]

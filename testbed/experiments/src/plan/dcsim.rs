@@ -141,8 +141,9 @@ fn check_window(config: &Config) -> Result<(), RunError> {
     }
     let found = format!("`{}`, whose window is {} bytes at most", cc.name(), window.0);
     let expected = format!("a window of {} bytes, what a host sends in RTT_max", wanted.0);
-    let help = "use --cc fixed, with cc.fixed.bdps as the preset has it";
-    Err(refused("cc", found, expected, help))
+    let bdps = wanted.0.div_ceil(path.bdp().0.max(1));
+    let help = format!("use --cc fixed with --set cc.fixed.bdps={bdps}, or more");
+    Err(refused("cc", found, expected, &help))
 }
 
 #[cfg(test)]
@@ -209,12 +210,21 @@ mod tests {
                 &["switch.queue", "200000 bytes", "196608 for small"],
             ),
             (&[("cc.fixed.bdps", "0.5")], &["cc", "`fixed`", "RTT_max"]),
-            (&[("cc", "smartt")], &["cc", "`smartt`", "RTT_max"]),
+            (&[("cc", "smartt")], &["cc", "`smartt`", "RTT_max", "--cc fixed"]),
         ] {
             let said = refusal(set);
             for word in words {
                 assert!(said.contains(word), "{set:?}: no `{word}` in `{said}`");
             }
         }
+    }
+
+    #[test]
+    fn the_window_that_a_refusal_names_is_wide_enough_and_no_wider() {
+        let said = refusal(&[("cc.fixed.bdps", "0.5")]);
+        let named = said.split("cc.fixed.bdps=").nth(1).unwrap_or_else(|| panic!("{said}"));
+        let bdps: u32 = named.split(',').next().unwrap().parse().unwrap();
+        assert_eq!(refusal(&[("cc.fixed.bdps", &bdps.to_string())]), "");
+        assert_ne!(refusal(&[("cc.fixed.bdps", &(bdps - 1).to_string())]), "");
     }
 }

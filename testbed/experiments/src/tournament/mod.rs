@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn times_and_bytes_follow_the_scale() {
+    fn times_follow_the_scale() {
         for family in ["staggered", "mice", "workload", "other-sizes", "dead-link"] {
             let of = |scale| {
                 let families = vec![family.to_owned()];
@@ -222,6 +222,30 @@ mod tests {
                 };
                 // Last starts of a few drawn ones scatter.
                 assert!((6.0..16.0).contains(&ratio), "{name}: {ratio}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_port_carries_at_most_200_mb_at_scale_1_and_a_tenth_at_a_tenth() {
+        // Incasts carry a fourth of that at least, to their one port.
+        let incast = 49_999_000;
+        for (family, least) in
+            [("near-incast", incast), ("mixed-incast", incast), ("pairs", 1), ("permutation", 1)]
+        {
+            let of = |scale| {
+                let families = vec![family.to_owned()];
+                matrices(&Draws { scale, families, ..draws(Purpose::Checking, 6, 8) })
+            };
+            for ((name, _, large), (_, _, small)) in of(1.0).into_iter().zip(of(0.1)) {
+                let mut by_port = std::collections::BTreeMap::new();
+                for flow in &large.flows {
+                    *by_port.entry(flow.dst).or_insert(0) += flow.size.0;
+                }
+                let most = by_port.values().max().unwrap();
+                assert!((least..=200_000_000).contains(most), "{name}: {most}");
+                let ratio = large.total_bytes().as_f64() / small.total_bytes().as_f64();
+                assert!((9.9..10.1).contains(&ratio), "{name}: {ratio}");
             }
         }
     }

@@ -84,7 +84,7 @@ pub enum KeyFileError {
     /// The log of derived keys is of another user, who could give others leave to read it.
     #[error("--key-log: {0} is of another user (number {1}); name a file of your own")]
     OthersLog(PathBuf, u32),
-    /// The path of the log of derived keys is a pipe with a reader, or a socket.
+    /// The path of the log of derived keys is a pipe with a reader, or a device that keeps blocks.
     #[error("--key-log: {0} is no file; expected a file that can be appended to")]
     NoLog(PathBuf),
     /// Other users may read the log of derived keys.

@@ -37,7 +37,9 @@ impl Terms {
         u32::try_from(segments).unwrap_or(u32::MAX).clamp(1, 1 << 14)
     }
 
-    /// Segments that fit into `bdps` BDPs of the line over a round trip of `rtt`.
+    /// Whole segments that fit into `bdps` BDPs of the line over a round trip of `rtt`. This is
+    /// rounded down and [`Terms::window`] is rounded up: in the public dcPIM simulator a flow of
+    /// one BDP, whose last segment does not fit as a whole, is no short one.
     pub(in crate::sched) fn within(setup: &SchedSetup<'_>, rtt: Duration, bdps: f32) -> u32 {
         let bytes = setup.line_rate.bytes_in(rtt).scaled(f64::from(bdps)).0;
         u32::try_from(bytes / setup.mtu.0.max(1)).unwrap_or(u32::MAX)

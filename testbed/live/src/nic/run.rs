@@ -41,6 +41,7 @@ use super::wire::FLOWS_MAX;
 use crate::dpdk_error::unfit;
 use crate::workers::control::Control;
 use crate::workers::counters::{self, Workers};
+use crate::workers::doublings;
 use crate::workers::hosts::{Host, HostSetup, Polled, Pollers, RING, RunClock, needs};
 use crate::workers::lateness::{self, Gaps};
 use crate::workers::observers::Observers;
@@ -72,6 +73,7 @@ const RTO_LONGEST: u64 = 2;
 /// The longest echo that DCsim waits for, in base RTTs.
 const ECHOES_MOST: u64 = 8;
 const LONGEST_OF_ALL: &str = "the longest echo between idle hosts, of all pairs";
+const OUTAGE: &str = "a silent host is tried again at least each 200 ms";
 const LONGEST_TWICE: &str = "twice the longest echo: polls come as late again";
 
 /// Runs this host's part of `plan` with all other hosts of `network`.
@@ -493,7 +495,14 @@ fn fit_rtts(
         draft.settings.ec_params.block_timeout = rto_min;
         note("ec.block_timeout", format!("{}ps", rto_min.as_ps()), LONGEST_TWICE);
     }
-    let fitted = Plan::new(&draft, plan.matrix.clone(), &spec)?;
+    let mut fitted = Plan::new(&draft, plan.matrix.clone(), &spec)?;
+    if draft.origin("loss.backoff_max") == Origin::Default {
+        let doublings = doublings(&fitted.settings)?;
+        if doublings < fitted.settings.loss.backoff_max {
+            fitted = fitted.with(|draft| draft.settings.loss.backoff_max = doublings)?;
+            note("loss.backoff_max", doublings.to_string(), OUTAGE);
+        }
+    }
     let is_set = plan.draft.base_rtt.is_some();
     Ok(if is_set { fitted } else { fitted.with_measured_rtts(rtts) })
 }

@@ -13,6 +13,7 @@ use transport::wire::{KEY_LEN, frame};
 use transport::{Bytes, Config, Duration, Rate, ShareMax};
 
 use super::protocol::Job;
+use crate::workers::doublings;
 
 /// The terms of a session, as its client asks for them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -150,6 +151,10 @@ impl Terms {
         (settings.peer_max, settings.group_max) = (all_but(2), all_but(4));
         settings.groups = addressing.groups();
         settings.incarnation = incarnation;
+        let chosen = |key: &str| self.set.iter().any(|(set, _)| set == key);
+        if settings.loss.give_up > Duration::ZERO && !chosen("loss.backoff_max") {
+            settings.loss.backoff_max = doublings(&settings)?;
+        }
         Ok(Config::new(settings)?)
     }
 
@@ -159,7 +164,10 @@ impl Terms {
     /// set others.
     pub(super) fn surviving(&self, silence: Duration) -> Self {
         let mut terms = self.clone();
-        for (key, time) in [("loss.give_up", silence), ("keep_alive", silence / REMINDERS)] {
+        // Terms that make no draft are refused when the endpoint is made.
+        let survived = self.draft().map_or(Duration::ZERO, |draft| draft.settings.loss.give_up);
+        let survived = if survived > Duration::ZERO { survived } else { silence };
+        for (key, time) in [("loss.give_up", silence), ("keep_alive", survived / REMINDERS)] {
             if terms.set.iter().all(|(set, _)| set != key) {
                 terms.set.push((key.to_owned(), format!("{}ps", time.as_ps())));
             }
@@ -265,6 +273,21 @@ mod tests {
     }
 
     #[test]
+    fn a_session_tries_a_silent_peer_several_times_a_second_unless_doublings_are_set() {
+        let doublings = |set: &[(&str, &str)]| {
+            let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            let terms = Terms { set: set.collect(), ..Terms::default() };
+            terms.surviving(Duration::from_s(20)).config(1, &V4).unwrap().loss.backoff_max
+        };
+        // A timeout of 100 ms doubles once.
+        assert_eq!(doublings(&[]), 1);
+        assert_eq!(doublings(&[("loss.rto_min", "10ms")]), 4);
+        assert_eq!(doublings(&[("loss.rto_min", "1s")]), 0);
+        assert_eq!(doublings(&[("loss.backoff_max", "5")]), 5);
+        assert_eq!(Terms::lobby().config(1, &V4).unwrap().loss.backoff_max, 6);
+    }
+
+    #[test]
     fn idle_flows_remind_the_peer_before_it_is_impatient_unless_another_time_is_set() {
         let every = |set: &[(&str, &str)]| {
             let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
@@ -273,6 +296,7 @@ mod tests {
         };
         assert_eq!(every(&[]), Some(Duration::from_ms(2500)));
         assert_eq!(every(&[("keep_alive", "1s")]), Some(Duration::from_s(1)));
+        assert_eq!(every(&[("loss.give_up", "2s")]), Some(Duration::from_ms(500)));
         assert_eq!(every(&[("keep_alive", "off")]), None);
     }
 

@@ -2,15 +2,25 @@
 //! shell lines as they stand, in a directory of their own, and commands inside sentences.
 //!
 //! `make test` runs a sample, and the rest in short: `make docs-test` (`DOCUMENTED=whole`) runs all
-//! of it. What is not run at all is listed here, with the reason.
+//! of it, two pages at a time, says how long each block and command took, and leaves out pages that
+//! passed with the same program before. What is not run at all is listed here, with the reason.
 #![allow(clippy::unwrap_used, reason = "a failing test panics")]
-#![allow(clippy::print_stdout, reason = "the test harness shows it where a test fails")]
+#![allow(
+    clippy::print_stdout,
+    clippy::disallowed_types,
+    reason = "the test harness shows it where a test fails; commands take real time"
+)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, RwLock};
+use std::thread;
+use std::time::Instant;
 
 /// Commands that are not run, by a part of them: the reason.
 const NOT_RUN: [(&str, &str); 13] = [
@@ -41,6 +51,10 @@ const SHORTENED: [(&str, &str); 5] = [
     ("--time 5", "--time 1"),
 ];
 
+/// What `make docs-test` shortens, too, likewise: a round trip between threads takes milliseconds
+/// instead of nanoseconds on a machine without two cores that do nothing else.
+const ROUND_TRIPS: (&str, &str) = ("bench messages", "--trips 10000");
+
 /// Commands that only `make docs-test` runs, by a part of them: the reason.
 const LONG: [(&str, &str); 5] = [
     ("bench datapath --security", "measures for half a minute"),
@@ -50,13 +64,23 @@ const LONG: [(&str, &str); 5] = [
     ("--topo ft1024-8os", "1024 hosts"),
 ];
 
-/// Seconds that a command inside a sentence may take; in `make docs-test` it is ended then.
+/// Commands in real time, by a part of them: no other command of this file runs beside one.
+const REAL_TIME: [&str; 5] = ["vdev", "lossy-16", " bench ", " perf ", " ping "];
+
+/// Seconds that a command inside a sentence may take.
 const SECONDS: u32 = 120;
-/// Seconds that a block may take, in `make test` and in `make docs-test`: measurements are long.
-const BLOCK_SECONDS: [u32; 2] = [600, 7200];
+/// Seconds that a block may take.
+const BLOCK_SECONDS: u32 = 600;
+/// How many times as long both may take in `make docs-test`, which may share the machine.
+const PATIENCE: u32 = 10;
 
 fn whole() -> bool {
     std::env::var("DOCUMENTED").is_ok_and(|what| what == "whole")
+}
+
+/// Seconds that `make test` or `make docs-test` waits.
+fn patience(seconds: u32) -> u32 {
+    if whole() { seconds * PATIENCE } else { seconds }
 }
 
 fn root() -> PathBuf {
@@ -82,12 +106,25 @@ fn blocks(text: &str) -> impl Iterator<Item = &str> {
     text.split("```sh\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0))
 }
 
+/// Commands of the program that blocks of pages have, as sentences spell them.
+fn in_blocks(pages: &[(String, String)]) -> BTreeSet<String> {
+    let lines = pages.iter().flat_map(|(_, text)| blocks(text)).flat_map(str::lines);
+    let command = |line: &str| line.split(" #").next().map(|line| line.trim().replace('$', ""));
+    lines.filter_map(command).filter(|line| line.starts_with("headrace ")).collect()
+}
+
 /// Commands of the program inside sentences.
 fn spans(text: &str) -> Vec<String> {
     let outside = text.split("```").step_by(2);
     let code = outside.flat_map(|part| part.split('`').skip(1).step_by(2));
     let command = code.filter(|code| *code == "headrace" || code.starts_with("headrace "));
     command.map(|code| code.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+/// The program that documents speak of.
+fn program() -> PathBuf {
+    let built = option_env!("CARGO_BIN_EXE_headrace").unwrap_or_default();
+    root().join(std::env::var("HEADRACE").unwrap_or_else(|_| built.to_owned()))
 }
 
 /// A directory for the commands of one page: the repository's folders, the program on `PATH` and
@@ -100,15 +137,12 @@ fn place() -> tempfile::TempDir {
     }
     fs::create_dir_all(path("target/release")).unwrap();
     fs::create_dir(path("bin")).unwrap();
-    let built = option_env!("CARGO_BIN_EXE_headrace").unwrap_or_default();
-    let program = std::env::var("HEADRACE").unwrap_or_else(|_| built.to_owned());
-    let program = root().join(program);
     // A run in real time on a busy machine may be too late: it says so, and is run all the same.
     let script = format!(
         "#!/bin/bash\nout=$(mktemp)\n{} \"$@\" >\"$out\" &\ntrap \"kill $!\" TERM\nwait $!\n\
          code=$?\ncat \"$out\"\ngrep -q INVALID \"$out\" && [ $code = 1 ] && code=0\n\
          rm -f \"$out\"\nexit $code\n",
-        program.display()
+        program().display()
     );
     for name in ["target/release/headrace", "bin/headrace"] {
         fs::write(path(name), &script).unwrap();
@@ -135,13 +169,72 @@ fn run(script: &str, place: &Path, seconds: u32) -> Result<String, String> {
     let text = String::from_utf8_lossy(&text).into_owned();
     match ran.status.code() {
         Some(0) => Ok(text),
-        Some(124) => Err(format!("{ENDED} after {seconds} s: {text}")),
+        Some(124) => Err(format!("was ended after {seconds} s: {text}")),
         _ => Err(format!("{}: {text}", ran.status)),
     }
 }
 
-/// How the failure of a command begins that took too long.
-const ENDED: &str = "was ended";
+/// A page: its name, and what is run of it in turn, as the text has it and as a script.
+type Page = (String, Vec<(String, String)>);
+
+/// Held for reading by scripts in virtual time, for writing by one in real time.
+static MACHINE: RwLock<()> = RwLock::new(());
+
+/// Runs pages, each in a directory of its own, two at a time in `make docs-test`: what failed.
+fn run_pages(pages: &[Page], seconds: u32) -> Vec<String> {
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let worker = || loop {
+        let at = next.fetch_add(1, Ordering::Relaxed);
+        let Some(page) = pages.get(at) else { return };
+        let why = run_page(page, seconds);
+        failed.lock().unwrap().insert(at, why);
+    };
+    thread::scope(|scope| {
+        for _ in 0..1 + usize::from(whole()) {
+            scope.spawn(worker);
+        }
+    });
+    failed.into_inner().unwrap().into_values().flatten().collect()
+}
+
+fn run_page(page: &Page, seconds: u32) -> Vec<String> {
+    let (name, steps) = page;
+    let passed = passed(page);
+    if steps.is_empty() {
+        return Vec::new();
+    }
+    if whole() && passed.exists() {
+        println!("{name}: passed before with this program, see {}", passed.display());
+        return Vec::new();
+    }
+    let place = place();
+    let mut failed = Vec::new();
+    for (text, script) in steps {
+        let real_time = REAL_TIME.iter().any(|part| script.contains(part));
+        let alone = real_time.then(|| MACHINE.write().unwrap());
+        let beside_others = (!real_time).then(|| MACHINE.read().unwrap());
+        let from = Instant::now();
+        let outcome = run(script, place.path(), seconds);
+        drop((alone, beside_others));
+        let first = text.lines().next().unwrap_or_default();
+        let verdict = if outcome.is_ok() { "passed" } else { "FAILED" };
+        println!("{name}: {verdict} after {} s: {first}", from.elapsed().as_secs());
+        failed.extend(outcome.err().map(|why| format!("{name}:\n{text}\n{why}")));
+    }
+    if whole() && failed.is_empty() {
+        fs::create_dir_all(passed.parent().unwrap()).unwrap();
+        fs::write(passed, "").unwrap();
+    }
+    failed
+}
+
+/// A file that is there when a page passed with this very program.
+fn passed(page: &Page) -> PathBuf {
+    let mut hasher = DefaultHasher::new();
+    page.hash(&mut hasher);
+    fs::read(program()).unwrap().hash(&mut hasher);
+    root().join(format!("target/documented/{:016x}", hasher.finish()))
+}
 
 /// The names of a table that are part of a command.
 fn of<'t, T>(table: &'t [(&'t str, T)], command: &str) -> Option<&'t (&'t str, T)> {
@@ -161,9 +254,10 @@ fn is_absent(command: &str) -> bool {
     })
 }
 
-/// A command that takes less time, outside of `make docs-test`.
+/// A command that takes less time.
 fn in_short(command: &str) -> String {
-    let Some((part, more)) = of(&SHORTENED, command).filter(|_| !whole()) else {
+    let table = if whole() { &[ROUND_TRIPS][..] } else { &SHORTENED[..] };
+    let Some((part, more)) = of(table, command) else {
         return command.to_owned();
     };
     if part.starts_with("--") {
@@ -212,17 +306,13 @@ fn script(block: &str, used: &mut BTreeSet<&'static str>) -> String {
 
 #[test]
 fn blocks_of_shell_lines_succeed_as_they_stand() {
-    let (mut used, mut count, mut failed) = (BTreeSet::new(), 0, Vec::new());
+    let (mut used, mut count, mut to_run) = (BTreeSet::new(), 0, Vec::new());
     for (name, text) in pages() {
-        let place = place();
-        for block in blocks(&text) {
-            let script = script(block, &mut used);
-            if let Err(why) = run(&script, place.path(), BLOCK_SECONDS[usize::from(whole())]) {
-                failed.push(format!("{name}:\n{block}\n{why}"));
-            }
-            count += block.lines().count();
-        }
+        count += blocks(&text).map(|block| block.lines().count()).sum::<usize>();
+        let steps = blocks(&text).map(|block| (block.to_owned(), script(block, &mut used)));
+        to_run.push((name, steps.collect()));
     }
+    let failed = run_pages(&to_run, patience(BLOCK_SECONDS));
     assert!(failed.is_empty(), "{}", failed.join("\n\n"));
     assert!(count > 50, "{count} lines");
     let inside: Vec<String> = pages().iter().flat_map(|(_, text)| spans(text)).collect();
@@ -291,49 +381,52 @@ fn shortened(command: &str, place: &Path) -> String {
         let first = variants.ok().and_then(|list| Some(list.split_whitespace().next()?.to_owned()));
         line += &first.map_or_else(String::new, |first| format!(" --variant '{first}'"));
     }
-    if words[1] == "run" && !whole() {
-        // Unfinished flows are no mistake then.
-        line += " --set run.limit=20us --quiet || [ $? = 1 ]";
+    let is_run = words[1] == "run";
+    if is_run && !whole() {
+        line += " --set run.limit=20us";
+    }
+    // Unfinished flows are no mistake where a run ends before they do.
+    if is_run && (!whole() || (is_scenario && is_limited(words[2]))) {
+        line += " --quiet || [ $? = 1 ]";
     }
     in_short(&line)
+}
+
+/// Whether the scenario of a name ends at a time.
+fn is_limited(name: &str) -> bool {
+    let folders = fs::read_dir(root().join("testbed/scenarios")).unwrap();
+    let file = |folder: fs::DirEntry| folder.path().join(name).with_extension("toml");
+    let mut texts = folders.filter_map(|folder| fs::read_to_string(file(folder.unwrap())).ok());
+    texts.any(|text| text.contains("run.limit"))
 }
 
 #[test]
 fn commands_inside_sentences_are_what_they_seem() {
     let place = place();
-    let (mut failed, mut seen, mut ran) = (Vec::new(), BTreeSet::new(), 0);
-    for (name, text) in pages() {
-        let mut of_page = 0;
+    let (mut failed, mut seen, mut to_run) = (Vec::new(), BTreeSet::new(), Vec::new());
+    let pages = pages();
+    let in_blocks = in_blocks(&pages);
+    for (name, text) in pages {
+        let mut steps = Vec::new();
         for command in spans(&text) {
-            if of(&NOT_RUN, &command).is_some() || !seen.insert(command.clone()) {
+            let is_listed = of(&NOT_RUN, &command).is_some() || in_blocks.contains(&command);
+            if is_listed || !seen.insert(command.clone()) {
                 continue;
             }
-            let outcome = if !is_whole(&command) {
-                names_what_exists(&command, place.path())
-            } else if !whole() && (of(&LONG, &command).is_some() || of_page >= SAMPLE) {
-                continue;
-            } else {
-                (of_page, ran) = (of_page + 1, ran + 1);
+            if !is_whole(&command) {
+                let missing = names_what_exists(&command, place.path()).err();
+                failed.extend(missing.map(|why| format!("{name}: `{command}`: {why}")));
+            } else if whole() || (of(&LONG, &command).is_none() && steps.len() < SAMPLE) {
                 let script = shortened(&command, place.path());
-                let outcome = run(&script, place.path(), SECONDS);
-                if has_ended(&outcome) {
-                    println!("{name}: `{script}` {ENDED}");
-                    continue;
-                }
-                outcome
-            };
-            if let Err(why) = outcome {
-                failed.push(format!("{name}: `{command}`: {why}"));
+                steps.push((script.clone(), script));
             }
         }
+        to_run.push((name, steps));
     }
+    let ran = to_run.iter().map(|(_, steps)| steps.len()).sum::<usize>();
+    failed.extend(run_pages(&to_run, patience(SECONDS)));
     assert!(failed.is_empty(), "{}", failed.join("\n\n"));
     assert!(seen.len() > 80 && ran > 10, "{} commands, {ran} ran", seen.len());
-}
-
-/// Whether a command took longer than `make docs-test` waits, as a paper's figure may.
-fn has_ended(outcome: &Result<String, String>) -> bool {
-    whole() && matches!(outcome, Err(why) if why.starts_with(ENDED))
 }
 
 /// Whole commands inside sentences that `make test` runs of each page.

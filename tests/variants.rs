@@ -317,6 +317,24 @@ fn a_report_brings_the_tables_of_a_page_up_to_date() {
 }
 
 #[test]
+fn a_table_leaves_out_columns_that_no_run_has_a_value_for() {
+    let (dir, file) = scenario();
+    let (runs, page) = (path(&dir, "runs"), path(&dir, "page.md"));
+    // No plot has an axis, so that the table has a line a run.
+    fs::write(&file, SCENARIO.replace("kind = \"bars\"\nx = \"size\"", "kind = \"cdf\"")).unwrap();
+    fs::write(&page, "<!-- results: balancers -->\n<!-- end -->\n").unwrap();
+    for (code, title, limit) in [(1, "| run | sent", "1us"), (0, "| run | shortest", "1s")] {
+        let (out, limit) = (format!("{runs}-{limit}"), format!("run.limit={limit}"));
+        let ran = headrace(&["run", &file, "--quiet", "--set", &limit, "--out", &out]);
+        assert_eq!(ran.code, code, "{ran:?}");
+        let ran = headrace(&["report", &out, "-o", &path(&dir, "drawn"), "--page", &page]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        let text = fs::read_to_string(&page).unwrap();
+        assert!(text.contains(title), "{text}");
+    }
+}
+
+#[test]
 fn a_report_marks_runs_that_are_invalid_and_says_so() {
     let (dir, file) = scenario();
     let (runs, drawn, page) = (path(&dir, "runs"), path(&dir, "drawn"), path(&dir, "page.md"));

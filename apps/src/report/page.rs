@@ -135,9 +135,8 @@ fn percentiles(results: &Results, plot: &Plot, axis: &str) -> Result<String, Inp
     header.extend(PERCENTILES.map(|(title, _)| title.to_owned()));
     let mut text = markdown_head(&header);
     for (label, times) in pooled(results.runs.iter(), plot, axis)? {
-        #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53 flows")]
-        let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
-        let mut cells = vec![label, times.len().to_string(), shown(Some(mean), 1)];
+        let mean = (!times.is_empty()).then(|| mean(&times));
+        let mut cells = vec![label, times.len().to_string(), shown(mean, 1)];
         cells.extend(PERCENTILES.map(|(_, percent)| {
             let rank = (times.len() * percent).div_ceil(100).max(1) - 1;
             shown(times.get(rank).copied(), 1)
@@ -158,12 +157,16 @@ const PERCENTILES: [(&str, usize); 8] = [
     ("most", 100),
 ];
 
-/// A line a run.
+/// A line a run; a column that no run has a value for is left out, as times are where all flows
+/// outlast the run.
 fn list(results: &Results, reference: Option<&Reference>) -> String {
     let of_others: Vec<Option<(f64, f64)>> =
         results.runs.iter().map(|run| of_reference(results, run, reference?)).collect();
     let any = of_others.iter().any(Option::is_some);
-    let mut header = COLUMNS.map(|(title, ..)| title.to_owned()).to_vec();
+    let has_values = |path: &str| results.runs.iter().any(|run| run.measure(path).is_some());
+    let columns = COLUMNS.into_iter().filter(|(_, path, _)| has_values(path));
+    let columns: Vec<(&str, &str, usize)> = columns.collect();
+    let mut header: Vec<String> = columns.iter().map(|(title, ..)| (*title).to_owned()).collect();
     header.insert(0, "run".to_owned());
     if let Some(reference) = reference.filter(|_| any) {
         header.push(format!("{}: longest FCT", reference.name));
@@ -172,7 +175,8 @@ fn list(results: &Results, reference: Option<&Reference>) -> String {
     let mut text = markdown_head(&header);
     for (run, other) in results.runs.iter().zip(of_others) {
         let mut cells = vec![run.name.replace(',', ", ")];
-        cells.extend(COLUMNS.map(|(_, path, digits)| shown(run.measure(path), digits)));
+        let values = columns.iter().map(|(_, path, digits)| shown(run.measure(path), *digits));
+        cells.extend(values);
         if any {
             cells.push(shown(other.map(|other| other.0), 1));
             cells.push(shown(other.map(|other| other.1), 0));

@@ -153,7 +153,7 @@ pub(super) fn axes(panel: &Panel, scales: Scales) -> (Axis, Axis) {
     x.categories.clone_from(&panel.categories);
     let mut y = Axis::new(&panel.y, (y_from, y_to), is_log.y);
     if panel.curves.iter().any(|curve| !curve.half_widths.is_empty()) {
-        y.title += ": mean, 95 % interval";
+        y.title += ": mean, 95 %";
     }
     (x, y)
 }
@@ -284,6 +284,14 @@ pub(crate) fn in_words(name: &str) -> &str {
         "arrivals.mice_us.p99" => "99th percentile of flows up to 100 KB, us",
         "arrivals.short_us.p50" => "median delivery of flows below 2560 bytes, us",
         "arrivals.short_us.p99" => "99th percentile of flows below 2560 bytes, us",
+        "collectives.cct_us.mean" => "mean completion of a collective, us",
+        "collectives.cct_us.max" => "completion of the last collective, us",
+        "packets.retransmitted" => "packets sent again",
+        "packets.dropped" => "packets dropped",
+        "reordered" => "share of segments behind later ones",
+        "utilisation" => "share of the hosts' lines that data took",
+        "wire_delay_us.mean" => "mean time of a packet on the wire, us",
+        "wire_delay_us.p99" => "99th percentile of times on the wire, us",
         "scheduler.core_cells_max" => "most cells in a port of a Core",
         "scheduler.core_bytes_max" => "most bytes in a Core",
         "flow_gbps" => "goodput of a flow, Gbps",

@@ -325,9 +325,9 @@ impl fmt::Display for Rate {
     }
 }
 
-/// The earlier of two instants, either of which may never come.
+/// The earlier of two instants or epochs, either of which may never come.
 #[inline]
-pub(crate) fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+pub(crate) fn earliest<T: Ord>(a: Option<T>, b: Option<T>) -> Option<T> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),

@@ -335,8 +335,10 @@ impl Zeropod {
         let at = |slot| start + self.timing.cell_at(slot, own, peer);
         let filling = self.filling.as_mut()?;
         // Bounded by the slots of an epoch.
-        while filling.slot < filling.end && at(filling.slot) < now {
+        let mut leaves = at(filling.slot);
+        while filling.slot < filling.end && leaves < now {
             filling.slot += 1;
+            leaves = at(filling.slot);
             self.counts.unused += 1;
             let queue = self.queues.queue(filling.queue);
             queue.pending = queue.pending.saturating_sub(1);
@@ -354,8 +356,7 @@ impl Zeropod {
             unscheduled: false,
         };
         self.offered = Some((flow, name));
-        let choice =
-            Choice { ev: Some(name.ev()), at: Some(at(filling.slot)), ..Choice::default() };
+        let choice = Choice { ev: Some(name.ev()), at: Some(leaves), ..Choice::default() };
         Some(Turn::chosen(flow, choice))
     }
 

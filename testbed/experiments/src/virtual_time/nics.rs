@@ -159,9 +159,14 @@ impl<'a> Nics<'a> {
             if is_timed && let Some(departure) = self.burst.own_departure(index) {
                 let at = sender.clock.when(departure);
                 if at > now {
-                    let behind = sender.kept.partition_point(|other| other.at <= at);
                     let ext = segment.hdr.ext.is_some().then(|| Box::new(*ext));
-                    sender.kept.insert(behind, Kept { at, segment: *segment, ext });
+                    let kept = Kept { at, segment: *segment, ext };
+                    if sender.kept.back().is_none_or(|last| last.at <= at) {
+                        sender.kept.push_back(kept);
+                    } else {
+                        let behind = sender.kept.partition_point(|other| other.at <= at);
+                        sender.kept.insert(behind, kept);
+                    }
                     continue;
                 }
             }

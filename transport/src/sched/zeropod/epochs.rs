@@ -85,8 +85,10 @@ impl Zeropod {
 
     /// The number of the receiver of an epoch's cells under its switch, where they were granted.
     pub(super) fn peer_in(&self, epoch: u64) -> Option<u16> {
-        let filling = self.filling.filter(|filling| filling.epoch == epoch);
-        let grant = filling.as_ref().map(|filling| &filling.grant).or(self.grants.at(epoch));
+        let grant = match &self.filling {
+            Some(filling) if filling.epoch == epoch => Some(&filling.grant),
+            _ => self.grants.at(epoch),
+        };
         let filled = || self.filled.iter().find(|(at, _)| *at == epoch).map(|(_, grant)| grant);
         grant.or_else(filled).map(|grant| self.receiver(grant))
     }

@@ -43,9 +43,15 @@ impl Grants {
     }
 
     /// The grant for `epoch`.
+    #[inline]
     pub(super) fn at(&self, epoch: u64) -> Option<&Grant> {
-        let at = self.0.partition_point(|(other, _)| *other < epoch);
-        self.0.get(at).filter(|(other, _)| *other == epoch).map(|(_, grant)| grant)
+        let first = self.first().filter(|first| *first <= epoch)?;
+        let found = |at: usize| self.0.get(at).filter(|(other, _)| *other == epoch);
+        // Where each epoch from the first on has a grant, it is there.
+        let guess = usize::try_from(epoch - first).unwrap_or(usize::MAX);
+        let grant =
+            found(guess).or_else(|| found(self.0.partition_point(|(other, _)| *other < epoch)));
+        grant.map(|(_, grant)| grant)
     }
 }
 

@@ -5,7 +5,7 @@ use super::counts::Odd;
 use super::{ACROSS, Zeropod};
 use crate::sched::{Answers, Arrival, Protocol, Receiving, Reported};
 use crate::segment::{Burst, PayloadRef, TxSegment};
-use crate::time::{Duration, Instant};
+use crate::time::{Duration, Instant, earliest};
 use crate::units::{EntropyValue, FlowId, HostId};
 use crate::wire::pod::{CellName, Place, Schd};
 use crate::wire::{Body, Header, Note};
@@ -113,13 +113,12 @@ impl Protocol for Zeropod {
         }
         let asks = !self.dirty.is_empty() || self.awaited.has_overdue() || self.has_former();
         let asks = asks || self.follows();
-        // The earlier its epoch, the earlier a request: the first epoch of each kind is enough.
-        let requests = [asks.then_some(0), self.arrivals.due(), self.asks_from()];
-        let request = requests.into_iter().flatten().min();
+        // The earlier its epoch, the earlier a request: the first epoch of all kinds is enough.
+        let request = if asks { Some(0) } else { earliest(self.arrivals.due(), self.asks_from()) };
         let request = request.map(|epoch| self.next_request(epoch, self.asked_at));
-        let begins = [self.grants.first(), self.awaited.due()].into_iter().flatten().min();
+        let begins = earliest(self.grants.first(), self.awaited.due());
         let begins = begins.map(|epoch| self.start(epoch));
-        let next = [request, begins, self.next_copy_at()].into_iter().flatten().min();
+        let next = earliest(earliest(request, begins), self.next_copy_at());
         next.map(|at| self.local_time(self.made_at(at)))
     }
 

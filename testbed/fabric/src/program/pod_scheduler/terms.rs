@@ -19,7 +19,8 @@
 //!   one that comes from the other scheduler is granted nothing before all is over that it may have
 //!   got there. As ToRs lie between hosts and schedulers, the two groups have no link in common.
 //!   Now and then a scheduler sends an answer to members that are silent. So hosts of both groups
-//!   gather at the one of the later term when they reach it, and stop the other one.
+//!   gather at the one of the later term when they reach it, and stop the other one. Where hosts
+//!   that reach both are beside two such groups, the schedulers take turns (docs/ZEROPOD.md).
 
 use std::collections::VecDeque;
 

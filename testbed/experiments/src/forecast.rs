@@ -47,8 +47,9 @@ const LOST_HOP: Duration = Duration::from_ns(300);
 /// Processor time of opening and closing a flow at both ends.
 const FLOW_TIME: Duration = Duration::from_ns(2500);
 
-/// Processor time of a flow that is computed without packets.
-const IDEAL_FLOW_TIME: Duration = Duration::from_us(20);
+/// Processor time of a flow that is computed without packets: 15 us where 100,000 flows come at a
+/// load of 0.5, 100 us where 400,000 come at 0.9 and more of them are under way.
+const IDEAL_FLOW_TIME: Duration = Duration::from_us(40);
 
 /// Hops that losses and waiting add to those of segments and acknowledgements.
 const ADDED_PERCENT: u64 = 25;

@@ -17,7 +17,8 @@
 //! own here. There are no packets to count, to capture or to explain, no queues to sample, and no
 //! links that faults could act on; the plan refuses what would need them.
 //!
-//! A run is one thread's: each decision depends on all flows.
+//! A run has one thread, since each decision depends on all flows. A start or an end of a flow
+//! costs O(flows under way).
 
 mod srpt;
 
@@ -56,12 +57,12 @@ pub fn run(plan: &Plan, observe: &Observe, watch: &mut dyn Watch) -> Result<Outc
     Ok(run.outcome(stopped))
 }
 
-/// What reaches an end of a flow.
+/// What lands at an end of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Landing {
-    /// The last bit, the receiver.
+    /// The last bit is at the receiver.
     Data,
-    /// The last acknowledgement, the sender.
+    /// The last acknowledgement is at the sender.
     Ack,
 }
 
@@ -69,7 +70,7 @@ struct Run<'a> {
     plan: &'a Plan,
     conductor: Conductor<'a>,
     srpt: Srpt,
-    /// What is under way, in the order in which it arrives.
+    /// What is under way, in the order in which it lands.
     under_way: BTreeSet<(Instant, Landing, FlowIndex)>,
     feed: RecordFeed,
     now: Instant,
@@ -114,8 +115,8 @@ impl<'a> Run<'a> {
     /// When something happens next; `None` when nothing will.
     fn next_at(&self) -> Option<Instant> {
         let start = self.conductor.next_start().map(|start| start.max(self.now));
-        let arrival = self.under_way.first().map(|(at, ..)| *at);
-        let next = [start, arrival, Some(self.srpt.next_at())].into_iter().flatten().min()?;
+        let landing = self.under_way.first().map(|(at, ..)| *at);
+        let next = [start, landing, Some(self.srpt.next_at())].into_iter().flatten().min()?;
         (next < Instant::FAR_FUTURE).then_some(next)
     }
 

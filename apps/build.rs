@@ -2,7 +2,6 @@
 //! and the hash of its sources. A tree without Git, as an archive of a release, has no commit,
 //! wherever it is unpacked.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,15 +9,18 @@ use std::process::Command;
 fn main() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     println!("cargo:rustc-env=HEADRACE_COMMIT={}", commit(&workspace).unwrap_or_default());
-    for path in deciding(&workspace) {
-        println!("cargo:rerun-if-changed={path}");
+    let sources = Sources::of(&workspace);
+    println!("cargo:rustc-env=HEADRACE_SOURCES={:016x}", sources.hash(&workspace));
+    for path in heads(&workspace).iter().chain(&sources.watched) {
+        println!("cargo:rerun-if-changed={}", path.display());
     }
-    println!("cargo:rustc-env=HEADRACE_SOURCES={:016x}", sources());
 }
 
 /// What the program is made of, from the root of the tree.
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 9] = [
     "Cargo.lock",
+    "Cargo.toml",
+    "build.rs",
     "dpdk-sys",
     "transport",
     "testbed",
@@ -30,63 +32,83 @@ const SOURCES: [&str; 7] = [
 /// Folders in which there is nothing of the program.
 const APART: [&str; 4] = ["target", "tests", "benches", "examples"];
 
-/// A hash (FNV-1a) of the sources' paths and bytes, so that results of other code are seen to be
-/// such in a tree with changes beside its commit, too. Built again where one of them changes.
-fn sources() -> u64 {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut files = Vec::new();
-    SOURCES.iter().for_each(|name| collect(&root.join(name), &mut files));
-    files.sort();
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for file in files {
-        println!("cargo:rerun-if-changed={}", file.display());
-        let name = file.strip_prefix(&root).unwrap_or(&file).to_string_lossy().into_owned();
-        let bytes = fs::read(&file).unwrap_or_default();
-        let len = (bytes.len() as u64).to_le_bytes();
-        for byte in name.bytes().chain(len).chain(bytes) {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-    hash
+/// The files that the program is made of.
+#[derive(Default)]
+pub(crate) struct Sources {
+    /// All files, in order.
+    files: Vec<PathBuf>,
+    /// The files and folders that have all of those and nothing else, new files too.
+    pub(crate) watched: Vec<PathBuf>,
 }
 
-/// Adds the file at `path`, or all files below it.
-fn collect(path: &Path, files: &mut Vec<PathBuf>) {
-    let Ok(entries) = fs::read_dir(path) else {
-        files.extend(path.is_file().then(|| path.to_owned()));
-        return;
-    };
-    for entry in entries.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if !name.starts_with('.') && !APART.contains(&name.as_str()) {
-            collect(&entry.path(), files);
+impl Sources {
+    /// The sources in the tree whose root is `workspace`.
+    pub(crate) fn of(workspace: &Path) -> Self {
+        let mut sources = Self::default();
+        SOURCES.iter().for_each(|name| _ = sources.add(&workspace.join(name)));
+        sources.files.sort();
+        sources
+    }
+
+    /// Adds the file at `path`, or all files below it; false where something below it is apart.
+    fn add(&mut self, path: &Path) -> bool {
+        let before = self.watched.len();
+        let mut is_whole = true;
+        if let Ok(entries) = fs::read_dir(path) {
+            for entry in entries.flatten() {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                let is_apart = APART.contains(&name.as_str());
+                is_whole &= !is_apart && (name.starts_with('.') || self.add(&entry.path()));
+            }
+        } else if path.is_file() {
+            self.files.push(path.to_owned());
+        } else {
+            return true;
         }
+        if is_whole {
+            self.watched.truncate(before);
+            self.watched.push(path.to_owned());
+        }
+        is_whole
+    }
+
+    /// A hash (FNV-1a) of paths and bytes, so that results of other code are seen to be such in a
+    /// tree with changes beside its commit, too.
+    fn hash(&self, workspace: &Path) -> u64 {
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        for file in &self.files {
+            let name = file.strip_prefix(workspace).unwrap_or(file).to_string_lossy().into_owned();
+            let bytes = fs::read(file).unwrap_or_default();
+            let len = (bytes.len() as u64).to_le_bytes();
+            for byte in name.bytes().chain(len).chain(bytes) {
+                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+        }
+        hash
     }
 }
 
-/// The commit of the Git tree whose root is `workspace`, with `-dirty` behind it where files differ
-/// from it; `None` where that is no Git tree of its own.
+/// The commit of the Git tree whose root is `workspace`, with `-dirty` behind it where sources of
+/// the program differ from it; `None` where that is no Git tree of its own.
 pub(crate) fn commit(workspace: &Path) -> Option<String> {
     let root = git(workspace, &["rev-parse", "--show-toplevel"])?;
     // Below the root of another tree, whose commits say nothing about this one.
     if Path::new(&root).canonicalize().ok()? != workspace.canonicalize().ok()? {
         return None;
     }
-    git(workspace, &["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"])
+    let commit = git(workspace, &["describe", "--always", "--abbrev=12", "--exclude=*"])?;
+    let apart = APART.map(|name| format!(":(exclude)*/{name}/*"));
+    let mut args = vec!["status", "--porcelain", "--untracked-files=all", "--"];
+    args.extend(SOURCES.into_iter().chain(apart.iter().map(String::as_str)));
+    let changes = git(workspace, &args)?;
+    Some(if changes.is_empty() { commit } else { commit + "-dirty" })
 }
 
-/// The files and folders by whose changes the commit may be another: HEAD moves, to another branch
-/// or with the branch that it names, or sources of the program change.
-pub(crate) fn deciding(workspace: &Path) -> BTreeSet<String> {
+/// Git's files that change when HEAD moves: to another branch, or with the branch that it names.
+pub(crate) fn heads(workspace: &Path) -> Vec<PathBuf> {
     let git_file =
         |file| git(workspace, &["rev-parse", "--path-format=absolute", "--git-path", file]);
-    let files = ["HEAD", "logs/HEAD"].into_iter().filter_map(git_file);
-    let tracked = git(workspace, &["ls-files", "*/src/*.rs"]).unwrap_or_default();
-    let folders = tracked.lines().filter_map(|path| path.split_once("/src/"));
-    let folders = folders.map(|(owner, _)| format!("{owner}/src"));
-    let read = ["Cargo.toml", "Cargo.lock", "testbed/cdfs", "testbed/scenarios"].map(str::to_owned);
-    let sources = folders.chain(read).map(|path| workspace.join(path).display().to_string());
-    files.chain(sources).collect()
+    ["HEAD", "logs/HEAD"].into_iter().filter_map(git_file).map(PathBuf::from).collect()
 }
 
 /// The output of a Git command in `dir`; `None` when it fails.

@@ -320,8 +320,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "I/N", requires = "out")]
     pub(crate) part: Option<PartOf>,
     /// Prints a batch script for Slurm and runs nothing: a job array with a task for each run, of
-    /// as many processors as the run has threads (headrace run ... --slurm | sbatch). With --resume
-    /// a task whose results are there already ends at once.
+    /// as many processors as the run uses threads (headrace run ... --slurm | sbatch). With
+    /// --resume a task whose results are there already ends at once.
     #[arg(long, requires = "out", conflicts_with_all = ["part", "json"])]
     pub(crate) slurm: bool,
     /// Keeps the results in --out that are whole and of the same code, traffic, inputs and

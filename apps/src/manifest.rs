@@ -66,6 +66,9 @@ pub(crate) struct Recorded {
     pub(crate) configuration: Vec<Setting>,
     /// Every file that was read.
     pub(crate) inputs: Vec<Input>,
+    /// The network as a `.topo` file; earlier versions recorded none.
+    #[serde(default)]
+    pub(crate) network: Option<String>,
 }
 
 /// One setting of a run.

@@ -71,6 +71,14 @@ impl<'a> Shown<'a> {
     }
 
     fn note(&mut self, progress: &Progress, seconds: f64) {
+        tracing::trace!(
+            seconds,
+            now_us = progress.now.as_us_f64(),
+            flows = progress.flows_finished,
+            bytes = progress.bytes_delivered,
+            hops = progress.hops,
+            "progress"
+        );
         self.track.note(seconds, share(progress.bytes_delivered, self.total.bytes));
         self.note_s = seconds + DRAW_EVERY_S;
     }

@@ -63,6 +63,14 @@ fn parts_of_a_sweep_are_gathered_to_what_one_command_shows() {
     let (_, script, _) =
         headrace(&[&sweep[..], &["--slurm", "--threads", "4", "--resume"]].concat());
     assert!(script.contains("--cpus-per-task=4\n") && script.contains("'--resume'"), "{script}");
+    // Flows that start one another at an instant run on one thread, whatever the command line says.
+    let ring = path("ring.cm");
+    let flows = "Nodes 16\nConnections 2\nTriggers 1\n0->1 id 1 start 0 size 1000 \
+                 send_done_trigger 1\n2->3 id 2 trigger 1 size 1000\ntrigger id 1 oneshot\n";
+    fs::write(&ring, flows).unwrap();
+    let coupled = ["run", &ring, "--seed", "1..2", "--out", &out, "--slurm", "--threads", "4"];
+    let (code, script, err) = headrace(&coupled);
+    assert_eq!((code, script.contains("--cpus-per-task=1\n")), (0, true), "{script}{err}");
     let behind = ["run", "--transport", "smartt,dctcp", "--out", &out, "--slurm", "--", &matrix];
     let (code, script, err) = headrace(&behind);
     assert_eq!(code, 0, "{err}");

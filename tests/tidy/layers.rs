@@ -69,7 +69,7 @@ const CRATES: &[Order] = &[
     Order {
         root: "testbed/experiments/src/",
         layers: &[
-            "input series shown",
+            "input series shown flow_set",
             "workload",
             "topology hosts_file",
             "scenario",

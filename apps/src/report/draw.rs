@@ -190,7 +190,7 @@ fn chart(area: &Area<'_>, panel: &Panel, names: &[&str], scales: Scales) -> Draw
             PlotKind::Violin => {
                 let scaled = |(time, share): &(f64, f64)| (y.at(*time), *share);
                 let points: Vec<(f64, f64)> = curve.points.iter().map(scaled).collect();
-                let outline = violin(&points, at);
+                let outline = violin(&points, at, y.span());
                 chart.draw_series([Polygon::new(outline, look.color.mix(0.6).filled())])?;
                 chart.draw_series(marks(&points, at))?;
             }
@@ -281,13 +281,15 @@ fn bars(
 }
 
 /// The outline of a distribution around the place `at`: as wide at each time as flows are dense
-/// there, and each violin as wide as the others where it is widest.
-fn violin(points: &[(f64, f64)], at: usize) -> Vec<(f64, f64)> {
+/// there, and each violin as wide as the others where it is widest. `span` is the length of the
+/// axis that times are on, in its scale.
+fn violin(points: &[(f64, f64)], at: usize, span: f64) -> Vec<(f64, f64)> {
     let times: Vec<f64> = points.iter().map(|point| point.0).collect();
     let (Some(first), Some(last)) = (times.first(), times.last()) else { return Vec::new() };
     let (first, last) = (*first, *last);
-    // Wide enough that single flows far out are seen, narrow against the whole.
-    let reach = (last - first).max(0.02 * last.abs()).max(f64::MIN_POSITIVE) / 12.0;
+    // Wide enough that single flows far out are seen, narrow against the whole; equal times are a
+    // bar on the axis, wherever they are.
+    let reach = (last - first).max(0.02 * span) / 12.0;
     #[expect(clippy::cast_precision_loss, reason = "few steps")]
     let heights = (0..=OUTLINE)
         .map(|step| first - reach + (last - first + 2.0 * reach) * (step as f64 / OUTLINE as f64));
@@ -365,7 +367,7 @@ mod tests {
     #[test]
     fn a_violin_is_widest_where_most_flows_are_and_reaches_all_of_them() {
         let times = [(10.0, 0.0), (11.0, 0.25), (11.0, 0.5), (12.0, 0.75), (30.0, 1.0)];
-        let points = violin(&times, 2);
+        let points = violin(&times, 2, 33.0);
         let (left, right) = points.split_at(points.len() / 2);
         let widest = left.iter().min_by(|a, b| a.0.total_cmp(&b.0)).unwrap();
         assert!((10.5..11.5).contains(&widest.1) && (widest.0 - 1.6).abs() < 1e-9, "{widest:?}");
@@ -377,7 +379,16 @@ mod tests {
         };
         assert!(width(29.0, 31.0) > 0.05 && width(15.0, 27.0) == 0.0, "{points:?}");
         assert_eq!(marks(&times, 2).count(), 2);
-        assert_eq!(violin(&[], 0), []);
+        assert_eq!(violin(&[], 0, 1.0), []);
+        // Equal times, one of them the zero of a logarithmic axis.
+        for time in [0.0, 3.0] {
+            let points = violin(&[(time, 0.5), (time, 1.0)], 0, 6.0);
+            let (low, high) = points.iter().fold((time, time), |(low, high), point| {
+                assert!(point.0.is_finite() && point.0.abs() <= 0.4, "{point:?}");
+                (low.min(point.1), high.max(point.1))
+            });
+            assert!((high - low - 0.02).abs() < 1e-9, "from {low} to {high}");
+        }
     }
 
     #[test]

@@ -7,11 +7,13 @@ mod matrix;
 mod network;
 
 use experiments::input::InputError;
+use plotters::element::Text;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 use serde::{Deserialize, Serialize};
 
 use super::draw::{lines, picture};
-use super::legend::wrapped;
+use super::legend::{Area, Drawn, FONT, wrapped};
 use super::panel::called;
 use super::read::{Results, Run};
 use crate::failure::Failure;
@@ -114,6 +116,12 @@ impl Inputs {
 const WIDTH: u32 = 1000;
 /// Pixels of a line of the title.
 const TITLE: u32 = 26;
+
+/// Writes a text at a place: its size, and which side of it the place is.
+fn write(area: &Area<'_>, text: &str, at: (i32, i32), (size, side): (i32, HPos)) -> Drawn {
+    let style = (FONT, size).into_text_style(area).pos(Pos::new(side, VPos::Center));
+    area.draw(&Text::new(text, at, style))
+}
 
 fn group<'a, T: PartialEq>(groups: &mut Vec<(T, Vec<&'a Run>)>, value: T, run: &'a Run) {
     match groups.iter_mut().find(|(known, _)| *known == value) {

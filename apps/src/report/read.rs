@@ -11,7 +11,7 @@ use experiments::scenario::Figure;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::manifest::joined;
+use crate::manifest::{Input, Recorded, joined};
 use crate::sweep_dir::{FILE, SweepDir, Variant};
 
 /// The results of a scenario with variants, or of single runs side by side.
@@ -50,31 +50,6 @@ pub(super) struct Run {
     path: PathBuf,
     /// The lines of flows.jsonl, once they have been read.
     flows: OnceCell<Vec<Flow>>,
-}
-
-/// manifest.json, as far as it is compared.
-#[derive(serde::Deserialize)]
-struct Manifest {
-    version: String,
-    configuration: Vec<Setting>,
-    inputs: Vec<Input>,
-    #[serde(default)]
-    network: Option<String>,
-}
-
-/// A setting of a manifest.
-#[derive(serde::Deserialize)]
-struct Setting {
-    key: String,
-    value: String,
-}
-
-/// A file of a manifest.
-#[derive(serde::Deserialize)]
-struct Input {
-    role: String,
-    bytes: u64,
-    sha256: String,
 }
 
 /// Digits of a hash that distinguish files.
@@ -215,15 +190,11 @@ impl Run {
 
     /// Every setting and input of the run by its name, from manifest.json; empty without one.
     pub(super) fn inputs(&self) -> Result<BTreeMap<String, String>, InputError> {
-        let path = self.path.join("manifest.json");
-        if !path.exists() {
-            return Ok(BTreeMap::new());
-        }
-        let manifest: Manifest = json(&path)?;
+        let Some(manifest) = self.manifest()? else { return Ok(BTreeMap::new()) };
         let settings = manifest.configuration.into_iter().map(|set| (set.key, set.value));
         let file = |input: Input| {
             let hash: String = input.sha256.chars().take(HASH_SHOWN).collect();
-            (input.role, format!("{} bytes, SHA-256 {hash}", input.bytes))
+            (input.role.into_owned(), format!("{} bytes, SHA-256 {hash}", input.bytes))
         };
         let version = [("version".to_owned(), manifest.version)];
         let files = manifest.inputs.into_iter().map(file);
@@ -265,11 +236,13 @@ impl Run {
 
     /// The network, as a `.topo` file; `None` of older programs.
     pub(super) fn network(&self) -> Result<Option<String>, InputError> {
+        Ok(self.manifest()?.and_then(|manifest| manifest.network))
+    }
+
+    /// manifest.json; `None` where there is none.
+    fn manifest(&self) -> Result<Option<Recorded>, InputError> {
         let path = self.path.join("manifest.json");
-        if !path.exists() {
-            return Ok(None);
-        }
-        Ok(json::<Manifest>(&path)?.network)
+        path.exists().then(|| json(&path)).transpose()
     }
 
     /// Passes each sample on.

@@ -13,6 +13,7 @@ use std::thread;
 use experiments::measure::Summary;
 use experiments::progress::Watch;
 use experiments::scenario::AxisPoint;
+use experiments::virtual_time;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -172,11 +173,13 @@ fn batch_script(
 
 /// The processors that a run keeps busy.
 fn processors(run: &Experiment) -> usize {
-    let draft = &run.plan.draft;
+    let plan = &run.plan;
     match run.world {
-        World::Sim => draft.threads,
-        // One for the switch, and those of hosts.
-        World::Vdev | World::Nic => 1 + draft.vdev.workers.unwrap_or(1),
+        World::Sim => virtual_time::threads_used(plan, &run.observe),
+        // One for the switch, and those of hosts, each of which is on one of them.
+        World::Vdev | World::Nic => {
+            1 + plan.draft.vdev.workers.unwrap_or(1).min(plan.hosts() as usize)
+        }
     }
 }
 

@@ -13,18 +13,12 @@ pub struct FlowSet {
 }
 
 /// The most flows of a set.
-pub const FLOWS_MAX: usize = 4096;
+pub const SET_MAX: usize = 4096;
 
 /// What a set looks like.
 const FORM: &str = "flows as 1,5,10..20: lines of the matrix from 1, at most 4096 of them";
 
 impl FlowSet {
-    /// The first `count` lines, at least one.
-    #[must_use]
-    pub fn first(count: usize) -> Self {
-        Self { ranges: vec![(0, count.clamp(1, FLOWS_MAX) - 1)] }
-    }
-
     /// The lines of the set that a matrix of `count` lines has, from 0.
     pub fn lines(&self, count: usize) -> impl Iterator<Item = usize> + '_ {
         let all = self.ranges.iter().flat_map(|(first, last)| *first..=*last);
@@ -74,7 +68,7 @@ impl FromStr for FlowSet {
         let set = Self::joined(ranges.ok_or(FORM)?);
         let sizes = set.ranges.iter().map(|(first, last)| (last - first).saturating_add(1));
         let size = sizes.fold(0, usize::saturating_add);
-        if size <= FLOWS_MAX { Ok(set) } else { Err(FORM) }
+        if size <= SET_MAX { Ok(set) } else { Err(FORM) }
     }
 }
 
@@ -105,7 +99,6 @@ mod tests {
         assert_eq!(set.lines(6).collect::<Vec<_>>(), [0, 1, 2, 4]);
         assert_eq!((set.lines(100).count(), set.last()), (17, 21));
         assert_eq!(FlowSet::of(&[4, 0, 1]).to_string(), "1..2,5");
-        assert_eq!(FlowSet::first(64).to_string(), "1..64");
     }
 
     #[test]

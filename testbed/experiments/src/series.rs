@@ -2,8 +2,6 @@
 
 use serde::Serialize;
 
-use crate::flow_set::FlowSet;
-
 /// One sample.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sample {
@@ -19,8 +17,8 @@ pub struct Sample {
     pub trimmed: u64,
     /// Flows finished so far.
     pub flows_finished: u64,
-    /// The lines of the matrix, from 0, that the following lists are of; left out where they are
-    /// the first [`FLOWS_SHOWN`], or all of a shorter matrix.
+    /// The lines of the matrix, from 0, that the following lists are of; left out where no flows
+    /// were chosen: then they are the first [`FLOWS_SHOWN`], or all of a shorter matrix.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<usize>,
     /// The windows of those flows, bytes; null when a flow is not open.
@@ -42,9 +40,3 @@ pub struct Sample {
 
 /// How many flows a sample shows one by one where `sampling.flows` does not say which.
 pub const FLOWS_SHOWN: usize = 64;
-
-/// The flows that a sample shows by default.
-#[must_use]
-pub fn shown_by_default() -> FlowSet {
-    FlowSet::first(FLOWS_SHOWN)
-}

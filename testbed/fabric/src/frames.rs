@@ -71,6 +71,11 @@ pub enum PacketStep {
     },
     /// The link that it left on holds it back for so long.
     Held(Duration),
+    /// A port cuts its payload off.
+    Trimmed {
+        /// The port's number.
+        port: u32,
+    },
     /// It ends at a port.
     Lost {
         /// The port's number.

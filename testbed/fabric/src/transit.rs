@@ -252,7 +252,7 @@ impl Transit {
         match verdict {
             Verdict::Queued => {}
             Verdict::Cut => self.cut(state, lost, (due, at), driver),
-            Verdict::Trimmed => state.stats.trimmed += 1,
+            Verdict::Trimmed => note_trimmed(state, packet, driver),
             Verdict::Dropped(reason) => self.lose(state, *packet, reason, at, driver),
             Verdict::Evicted => self.lose_evicted(state, lost, at, driver),
         }
@@ -544,6 +544,15 @@ impl Transit {
         self.counts.dropped.count(reason);
         driver.frames.end(packet);
         driver.out.push(Output::Dropped { packet, reason, at });
+    }
+}
+
+/// A port has cut off the payload of `packet`.
+#[inline]
+pub(super) fn note_trimmed(state: &mut PortState, packet: &Packet, driver: &mut Driver<'_>) {
+    state.stats.trimmed += 1;
+    if packet.flags.has(Flags::INT) {
+        driver.frames.note(packet, PacketStep::Trimmed { port: state.number });
     }
 }
 

@@ -64,6 +64,11 @@ impl Axis {
         self.range.0
     }
 
+    /// The length of the axis, in places.
+    pub(super) fn span(&self) -> f64 {
+        self.range.1 - self.range.0
+    }
+
     /// The axis as the drawing library has it, with its ticks.
     pub(super) fn coordinates(&self) -> Places {
         Places { all: RangedCoordf64::from(self.range.0..self.range.1), ticks: self.ticks() }
@@ -98,7 +103,7 @@ impl Axis {
 
     /// How far a place is along the axis, 0 to 1.
     pub(super) fn share(&self, place: f64) -> f64 {
-        (place - self.range.0) / (self.range.1 - self.range.0)
+        (place - self.range.0) / self.span()
     }
 
     /// How many categories it has.

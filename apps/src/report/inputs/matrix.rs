@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::legend::{Area, Drawn, FONT};
 use super::super::read::Run;
+use super::write;
 use crate::table::size;
 
 /// Bytes from host to host.
@@ -128,11 +129,6 @@ fn scale(area: &Area<'_>, (least, most): (u64, u64)) -> Drawn {
         write(area, &text(least), (left + 28, TOP + high / 2), (12, HPos::Left))?;
     }
     write(area, &text(most), (left + 28, last), (12, HPos::Left))
-}
-
-fn write(area: &Area<'_>, text: &str, at: (i32, i32), (size, side): (i32, HPos)) -> Drawn {
-    let style = (FONT, size).into_text_style(area).pos(Pos::new(side, VPos::Center));
-    area.draw(&Text::new(text, at, style))
 }
 
 /// The colour of a cell: by the logarithm of its bytes between the least and the most of all.

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use experiments::input::InputError;
 use experiments::topology::{FatTree, FatTreeSpec, topo_file};
-use plotters::element::Text;
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::text_anchor::HPos;
 use serde::{Deserialize, Serialize};
 
-use super::super::legend::{Area, Drawn, FONT};
+use super::super::legend::{Area, Drawn};
+use super::write;
 
 /// A network in boxes and lines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -155,11 +155,6 @@ impl Network {
         let (_, y) = self.place(0, 0);
         write(area, &self.aside, (LEFT, y + 34), (12, HPos::Left))
     }
-}
-
-fn write(area: &Area<'_>, text: &str, at: (i32, i32), (size, side): (i32, HPos)) -> Drawn {
-    let style = (FONT, size).into_text_style(area).pos(Pos::new(side, VPos::Center));
-    area.draw(&Text::new(text, at, style))
 }
 
 /// How many switches of a tier share a box: parts of a pod, or of what else a tier is divided in,

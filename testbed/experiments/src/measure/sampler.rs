@@ -10,7 +10,7 @@ use transport::{Duration, Instant, Rate};
 use crate::conductor::Conductor;
 use crate::plan::Plan;
 use crate::progress::Watch;
-use crate::series::{Sample, shown_by_default};
+use crate::series::{FLOWS_SHOWN, Sample};
 
 /// The samples so far, and when the next is due.
 pub struct Sampler {
@@ -124,9 +124,10 @@ impl Sampler {
     pub fn new(plan: &Plan) -> Self {
         let interval = plan.draft.sampling;
         let next_at = if interval.is_some() { Instant::ZERO } else { Instant::FAR_FUTURE };
-        let sampled = &plan.draft.sampled;
-        let lines = sampled.lines(plan.matrix.flows.len()).collect();
-        let names_lines = *sampled != shown_by_default();
+        let (sampled, flows) = (plan.draft.sampled.as_ref(), plan.matrix.flows.len());
+        let lines = sampled.map(|set| set.lines(flows).collect());
+        let names_lines = lines.is_some();
+        let lines = lines.unwrap_or_else(|| (0..flows.min(FLOWS_SHOWN)).collect());
         Self { interval, next_at, delivered_before: 0, lines, names_lines, series: Vec::new() }
     }
 

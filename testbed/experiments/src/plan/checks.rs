@@ -5,8 +5,8 @@ use transport::Bytes;
 use transport::sched::SchedKind;
 
 use super::{Draft, RunError};
+use crate::flow_set::FlowSet;
 use crate::input::InputError;
-use crate::series::shown_by_default;
 use crate::topology::FatTreeSpec;
 use crate::workload::{FlowSpec, Matrix};
 
@@ -96,10 +96,8 @@ pub(super) fn check_cores(
 
 /// Flows that are to be sampled by name are lines of the matrix.
 pub(super) fn check_sampled(draft: &Draft, matrix: &Matrix) -> Result<(), RunError> {
-    let (last, flows) = (draft.sampled.last(), matrix.flows.len());
-    if last < flows || draft.sampled == shown_by_default() {
-        return Ok(());
-    }
+    let (last, flows) = (draft.sampled.as_ref().map(FlowSet::last), matrix.flows.len());
+    let Some(last) = last.filter(|last| *last >= flows) else { return Ok(()) };
     let expected = format!("lines of the matrix, which has {flows}");
     let error = InputError::new(format!("flow {}", last.saturating_add(1)), expected);
     Err(error.at("sampling.flows", 0, 0).help("flows count from 1").into())
@@ -151,7 +149,11 @@ mod tests {
     fn flows_that_the_matrix_has_not_are_not_sampled() {
         let said = refusal("smartt", &[("sampling.flows", "1,2")]);
         assert!(said.contains("sampling.flows") && said.contains("flow 2"), "{said}");
+        // As many as are shown where none are named, too.
+        let said = refusal("smartt", &[("sampling.flows", "1..64")]);
+        assert!(said.contains("sampling.flows") && said.contains("flow 64"), "{said}");
         assert_eq!(refusal("smartt", &[("sampling.flows", "1")]), "");
+        assert_eq!(refusal("smartt", &[("sampling.flows", "auto")]), "");
     }
 
     #[test]

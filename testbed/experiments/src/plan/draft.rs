@@ -21,7 +21,6 @@ use super::{keys, policy_keys};
 use crate::flow_set::FlowSet;
 use crate::input::{InputError, did_you_mean, meant};
 use crate::scenario::FaultSpec;
-use crate::series::shown_by_default;
 use crate::topology::programs::ProgramSpec;
 use crate::workload::cm::StartUnit;
 
@@ -190,8 +189,8 @@ pub struct Draft {
     pub memory: Option<Bytes>,
     /// Time between samples of the series; none when `None`.
     pub sampling: Option<Duration>,
-    /// The flows that samples show one by one.
-    pub sampled: FlowSet,
+    /// The flows that samples show one by one; the first ones when `None`.
+    pub sampled: Option<FlowSet>,
     /// Unit of `start` in `.cm` files.
     pub start_unit: StartUnit,
     /// UDP port that hosts listen at, not 0.
@@ -244,7 +243,7 @@ impl Default for Draft {
             threads: 1,
             memory: None,
             sampling: None,
-            sampled: shown_by_default(),
+            sampled: None,
             start_unit: StartUnit::Us,
             udp_port: UDP_PORT,
             clocks: ClockSettings::EXACT,

@@ -167,8 +167,8 @@ keys! {
         |d, v| d.sampling = unless(v, "none", interval)?,
         |d| d.sampling.map_or("none".to_owned(), time);
     "sampling.flows", "flows that samples show one by one, as 1,5,10..20: lines of the matrix from \
-        1, at most 4096",
-        |d, v| d.sampled = v.parse()?, |d| d.sampled.to_string();
+        1, at most 4096, or auto: the first 64",
+        |d, v| d.sampled = unless(v, "auto", str::parse)?, |d| shown(d.sampled.as_ref(), "auto");
     "cm.start_unit", "unit of start in .cm files: us or ps",
         |d, v| d.start_unit = StartUnit::by_name(v).ok_or("us or ps")?,
         |d| (if d.start_unit == StartUnit::Ps { "ps" } else { "us" }).to_owned();

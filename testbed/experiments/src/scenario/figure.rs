@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::variants::no_such_axis;
+use crate::flow_set::SET_MAX;
 use crate::input::table::Table;
 use crate::input::{InputError, did_you_mean, number};
 
@@ -223,14 +224,11 @@ fn plot(table: Table<'_>, axes: &[String]) -> Result<Plot, InputError> {
             }),
     };
     let flows = table.integer("flows")?.map_or(1, |flows| flows.value);
-    let flows = usize::try_from(flows).ok().filter(|flows| (1..=FLOWS_MAX).contains(flows));
+    let flows = usize::try_from(flows).ok().filter(|flows| (1..=SET_MAX).contains(flows));
     let flows = flows.ok_or_else(|| {
-        let error = InputError::new("`flows`", format!("a number of flows, 1..={FLOWS_MAX}"));
+        let error = InputError::new("`flows`", format!("a number of flows, 1..={SET_MAX}"));
         table.error("flows", error)
     })?;
     let (from_us, until_us) = (time("from_us")?.unwrap_or(0.0), time("until_us")?);
     Ok(Plot { kind, y, x, panel, flows, from_us, until_us })
 }
-
-/// As many flows as a sample shows one by one.
-const FLOWS_MAX: usize = crate::series::FLOWS_SHOWN;

@@ -105,10 +105,7 @@ fn run_with(
         network.add_fault(&fault.ports, fault.spec)?;
     }
     let conductor = Conductor::new(&plan.matrix);
-    // A delay below the lookahead may end in the window in which it began, when a host has had its
-    // starts.
-    let coupled = conductor.couples_hosts()
-        || conductor.delay_min().is_some_and(|delay| delay < network.lookahead());
+    let coupled = is_coupled(&conductor, &network);
     if coupled {
         network.expect_instants();
     }
@@ -136,6 +133,25 @@ fn run_with(
 }
 
 const PICOSECOND: Duration = Duration::from_ps(1);
+
+/// How many threads a run of `plan` uses, which may be fewer than it sets. O(flows + ports).
+#[must_use]
+pub fn threads_used(plan: &Plan, observe: &Observe) -> usize {
+    if plan.is_ideal() {
+        return 1;
+    }
+    let network = Network::new(plan.blueprint(), &Rng::new(plan.seed));
+    let coupled = is_coupled(&Conductor::new(&plan.matrix), &network);
+    let (threads, _) = threads(plan, coupled, observe.why);
+    Parts::new(network.blueprint(), &weights(plan), threads).count()
+}
+
+/// Whether hosts have to meet at every instant. A delay below the lookahead may end in the window
+/// in which it began, when a host has had its starts.
+fn is_coupled(conductor: &Conductor<'_>, network: &Network) -> bool {
+    let is_short = |delay: Duration| delay < network.lookahead();
+    conductor.couples_hosts() || conductor.delay_min().is_some_and(is_short)
+}
 
 /// How many threads run `plan`, and the reason where they are fewer than it sets.
 fn threads(plan: &Plan, coupled: bool, explains: bool) -> (usize, Vec<Adapted>) {

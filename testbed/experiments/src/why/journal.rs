@@ -44,6 +44,8 @@ pub(super) struct Record {
     pub(super) fate: Fate,
     /// The port that marked it, or [`NONE`].
     pub(super) marked: u32,
+    /// The last port that cut off the payload of it or of a copy, or [`NONE`].
+    trimmed: u32,
     pub(super) is_data: bool,
     /// A scheduler or a pacer chose the departure before it was due.
     pub(super) chosen: bool,
@@ -251,6 +253,7 @@ impl Journal {
             hops: NONE,
             fate: Fate::Whole,
             marked: NONE,
+            trimmed: NONE,
             is_data: false,
             chosen: packet.chosen,
             silent: false,
@@ -349,8 +352,7 @@ impl Journal {
         } else if is_first && corrupt {
             record.fate = Fate::Corrupt;
         } else if is_first && !matches!(record.fate, Fate::Trimmed(_)) {
-            let last = self.hops.get(record.hops as usize);
-            record.fate = Fate::Trimmed(last.map_or(NONE, |hop| hop.port));
+            record.fate = Fate::Trimmed(record.trimmed);
         }
         let Some(conn) = self.conns.get_mut(record.conn as usize) else { return };
         if conn.src != host {
@@ -415,10 +417,6 @@ impl Journal {
                 if packet.flags.has(fabric::Flags::CE) && record.marked == NONE {
                     record.marked = port;
                 }
-                let is_trimmed = packet.class() == TrafficClass::Trimmed && !record.has_arrived();
-                if is_trimmed && matches!(record.fate, Fate::Whole | Fate::Lost(..)) {
-                    record.fate = Fate::Trimmed(port);
-                }
                 if let Some(host) = self.hosts.get_mut(port as usize) {
                     let end =
                         start + self.rates[port as usize].time_for(Bytes(packet.wire_bytes()));
@@ -435,8 +433,16 @@ impl Journal {
                 }
             }
             // A copy of a packet that has arrived takes nothing away from it.
+            PacketStep::Trimmed { port } => {
+                record.trimmed = port;
+                if !record.has_arrived() && matches!(record.fate, Fate::Whole | Fate::Lost(..)) {
+                    record.fate = Fate::Trimmed(port);
+                }
+            }
             PacketStep::Lost { port, reason } => {
-                if !record.has_arrived() {
+                // Of two copies one may be trimmed and the other one lost whole.
+                let is_other = matches!(record.fate, Fate::Trimmed(_)) && packet.is_data();
+                if !record.has_arrived() && !is_other {
                     record.fate = Fate::Lost(port, reason);
                 }
             }
@@ -503,29 +509,70 @@ mod tests {
     const PORT: u32 = 5;
     const LOST: Fate = Fate::Lost(PORT, DropReason::RandomLoss);
 
-    /// The fate of a packet whose copies end like this, one after the other.
-    fn fate_of(copies: &[End]) -> Fate {
-        let (src, dst) = (HostId(0), HostId(1));
+    const SRC: HostId = HostId(0);
+    const DST: HostId = HostId(1);
+
+    /// The journal of one packet that was sent, its header and the packet.
+    fn sent() -> (Journal, Header, fabric::Packet) {
         let mut journal = Journal::new(2, 1, vec![Rate::from_gbps(100); 8]);
         let hdr = Header::new(EntropyValue(7), FlowId::UNKNOWN, Body::Data(Data::VACANT));
-        let sent = Sent { handle: 3, hdr: &hdr, from: src, to: dst, chosen: false };
+        let sent = Sent { handle: 3, hdr: &hdr, from: SRC, to: DST, chosen: false };
         journal.on_sent(&sent, Instant::ZERO);
         let flags = fabric::Flags::of(TrafficClass::Data);
-        let whole = fabric::Packet { handle: 3, dst, hash: 0, len: 1000, trim_len: 64, flags };
+        let (handle, dst) = (3, DST);
+        (journal, hdr, fabric::Packet { handle, dst, hash: 0, len: 1000, trim_len: 64, flags })
+    }
+
+    /// The fate of a packet whose copies end like this, one after the other.
+    fn fate_of(copies: &[End]) -> Fate {
+        let (mut journal, hdr, whole) = sent();
         for (at, copy) in (1..).zip(copies) {
             let at = Instant::from_ps(at);
             let is_trimmed = matches!(copy, End::Trimmed);
             let packet = if is_trimmed { whole.trimmed() } else { whole };
+            if is_trimmed {
+                journal.on_step(&whole, PacketStep::Trimmed { port: PORT });
+            }
             journal.on_step(&packet, PacketStep::Left { port: PORT, start: at, arrival: at });
             if matches!(copy, End::Lost) {
                 let reason = DropReason::RandomLoss;
                 journal.on_step(&packet, PacketStep::Lost { port: PORT, reason });
             } else {
                 let corrupt = matches!(copy, End::Corrupt);
-                journal.on_arrived((3, &hdr), (src, dst), packet.class(), corrupt, at);
+                journal.on_arrived((3, &hdr), (SRC, DST), packet.class(), corrupt, at);
             }
         }
         journal.records[0].fate
+    }
+
+    #[test]
+    fn the_port_that_trimmed_a_packet_is_named_whatever_becomes_of_its_copy() {
+        let (journal, hdr, whole) = sent();
+        let left = |port| {
+            let at = Instant::from_ps(u64::from(port));
+            PacketStep::Left { port, start: at, arrival: at }
+        };
+        let lost = |port| PacketStep::Lost { port, reason: DropReason::RandomLoss };
+        let (trims, header) = (PacketStep::Trimmed { port: 3 }, whole.trimmed());
+        let first = [(whole, trims), (header, left(3))];
+        // The other copy is lost before this one arrives, goes on, or was lost before.
+        let others =
+            [vec![(whole, left(4)), (whole, lost(4))], vec![(whole, left(4)), (whole, left(6))]];
+        for other in &others {
+            for steps in [[&first[..], other].concat(), [&other[..], &first].concat()] {
+                let mut journal = journal.clone();
+                steps.iter().for_each(|(packet, step)| journal.on_step(packet, *step));
+                journal.on_step(&header, left(7));
+                let (end, class) = (Instant::from_ps(9), TrafficClass::Trimmed);
+                journal.on_arrived((3, &hdr), (SRC, DST), class, false, end);
+                assert_eq!(journal.records[0].fate, Fate::Trimmed(3), "{steps:?}");
+            }
+        }
+        // A header that is lost behind the port that made it.
+        let mut journal = journal;
+        first.iter().for_each(|(packet, step)| journal.on_step(packet, *step));
+        journal.on_step(&header, lost(5));
+        assert_eq!(journal.records[0].fate, Fate::Lost(5, DropReason::RandomLoss));
     }
 
     #[test]

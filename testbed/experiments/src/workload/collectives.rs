@@ -7,7 +7,7 @@
 
 use transport::{Bytes, HostId, Rng};
 
-use super::matrix::{FlowSpec, Matrix};
+use super::matrix::{FLOWS_MAX, FlowSpec, Matrix};
 use super::params::{Parameter, Params};
 use super::permutation::shuffle;
 use super::{Workload, does_not_fit};
@@ -68,9 +68,6 @@ fn below(bound: u32, rng: &mut Rng) -> u32 {
     u32::try_from(rng.below(bound.into())).unwrap_or(0)
 }
 
-/// Flows of a matrix.
-const FLOWS_MAX: u64 = 100_000_000;
-
 /// Packets, each of which draws its flow.
 const DRAWS_MAX: u64 = 10_000_000_000;
 
@@ -82,7 +79,7 @@ impl Workload for Collectives {
         let members = self.members.iter().map(|size| u64::from((*size).min(nodes))).max();
         let members = members.unwrap_or(0);
         let pairs = u64::from(self.count).saturating_mul(members * members);
-        if pairs > FLOWS_MAX || pairs.saturating_mul(self.packets.into()) > DRAWS_MAX {
+        if pairs > u64::from(FLOWS_MAX) || pairs.saturating_mul(self.packets.into()) > DRAWS_MAX {
             let found = format!("{} collectives of {members} hosts", self.count);
             let expected = "at most 10^8 flows of 10^10 packets; fewer or smaller collectives";
             return Err(does_not_fit(found, expected));

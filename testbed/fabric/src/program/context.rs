@@ -13,7 +13,7 @@ use crate::frames::Driver;
 use crate::packet::Packet;
 use crate::port::Departure;
 use crate::qdisc::{Queued, Verdict};
-use crate::transit::{NO_FAULT, PortState, Transit};
+use crate::transit::{NO_FAULT, PortState, Transit, note_trimmed};
 use crate::wiring::Wiring;
 
 /// The network that a switch at work belongs to. It touches its own ports alone.
@@ -130,6 +130,7 @@ impl Context<'_> {
             Verdict::Cut => {
                 self.transit.cut(state, lost, (due, self.now), &mut self.driver);
             }
+            Verdict::Trimmed => note_trimmed(state, &packet, &mut self.driver),
             _ => {}
         }
         let departure = state.port.depart(self.now, &mut state.rng);
@@ -140,7 +141,6 @@ impl Context<'_> {
             self.agenda.leaving.push(Leaving { port: port.0, departure, arrival });
         }
         state.note_peak();
-        state.stats.trimmed += u64::from(verdict == Verdict::Trimmed);
         self.expect(port.0);
         match verdict {
             Verdict::Trimmed => Sent::Trimmed,

@@ -1,29 +1,50 @@
 //! How long runs will still take, from how far they have come. Has no clock: seconds are handed in.
 //!
-//! The beginning of a run says little about the rest: windows open, first packets are lost. So a
-//! run goes on as it did in the latest half of its time. A run that has not begun takes as long for
-//! its work, which a forecast gives, as the others do for theirs; a free thread takes the next one.
+//! A run's way has two measures. The share of its bytes that is delivered is exact at the end, but
+//! says little while packets are lost and nothing arrives. Hops, as a share of those that a
+//! forecast expects, move from the first instant on, but the forecast is off by a factor. So the
+//! time left is their geometric mean, in which bytes weigh the more the more of them are delivered.
+//! Each goes on as it did in the latest part of the run's time. A run that has not begun takes as
+//! long for its work, which a forecast gives, as the others do for theirs; a free thread takes the
+//! next one.
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Done {
+    /// The share of its bytes that is delivered, 0 to 1.
+    pub(crate) bytes: f64,
+    /// Hops as a share of those in the forecast, which a run can exceed; 0 without a forecast.
+    pub(crate) hops: f64,
+    /// The share of the time limit that is over; 0 without a limit.
+    pub(crate) limit: f64,
+}
 
 /// The way of one run: how far it was when.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Track {
-    /// Seconds since its beginning, and the share that was done, ascending and about evenly apart.
-    points: Vec<(f64, f64)>,
+    /// Seconds since its beginning, and what was done, ascending and about evenly apart.
+    points: Vec<(f64, Done)>,
     /// The last note, which may be too close to the last point to be one.
-    last: Option<(f64, f64)>,
+    last: Option<(f64, Done)>,
     /// The least seconds between two points; they grow with the track.
     apart: f64,
 }
 
-/// The most points of a track: an estimate needs the one at half the time, about.
+/// The most points of a track: an estimate needs the one at [`BEFORE`] of the time, about.
 const POINTS: u16 = 256;
+/// The share of a run's time that says nothing about the rest.
+const BEFORE: f64 = 0.6;
+/// The share of the forecast hops that a run takes without losses: the forecast has a margin.
+const HOPS_USUAL: f64 = 0.8;
+/// The share of bytes delivered from which on they weigh more than hops.
+const BYTES_COUNT: f64 = 0.05;
 
 impl Track {
-    /// Notes that `share` of the run is done after so many seconds.
-    pub(crate) fn note(&mut self, seconds: f64, share: f64) {
-        self.last = Some((seconds, share));
+    /// Notes what is done of the run after so many seconds.
+    pub(crate) fn note(&mut self, seconds: f64, done: Done) {
+        self.last = Some((seconds, done));
         if self.points.last().is_none_or(|(before, _)| seconds > before + self.apart) {
-            self.points.push((seconds, share));
+            self.points.push((seconds, done));
         }
         if self.points.len() > usize::from(POINTS) {
             self.apart = 2.0 * seconds / f64::from(POINTS);
@@ -36,21 +57,43 @@ impl Track {
         }
     }
 
-    /// The share that was done when it was noted last.
+    /// The share of bytes that was delivered when it was noted last.
     fn share(&self) -> f64 {
-        self.last.map_or(0.0, |(_, share)| share.clamp(0.0, 1.0))
+        self.last.map_or(0.0, |(_, done)| done.bytes.clamp(0.0, 1.0))
     }
 
     /// Seconds from the last point to the end; `None` where nothing is done yet.
     pub(crate) fn left(&self) -> Option<f64> {
-        let (now, share) = self.last?;
-        let before = self.points.iter().rev().find(|(seconds, _)| *seconds <= now / 2.0);
-        let before = before.copied().unwrap_or_default();
-        // In a time in which nothing moves, the whole way is the better guide.
-        let (since, from) = if share > before.1 { before } else { (0.0, 0.0) };
-        let rate = (share - from) / (now - since);
-        (rate > 0.0 && rate.is_finite()).then(|| (1.0 - share).max(0.0) / rate)
+        let bytes = self.seconds_for(|done| done.bytes, |share| 1.0 - share);
+        let hops = self.seconds_for(|done| done.hops / HOPS_USUAL, hops_left);
+        let left = match (bytes, hops) {
+            (Some(bytes), Some(hops)) => {
+                let weight = self.share() / (self.share() + BYTES_COUNT);
+                libm::pow(bytes, weight) * libm::pow(hops, 1.0 - weight)
+            }
+            (either, other) => either.or(other)?,
+        };
+        let limit = self.seconds_for(|done| done.limit, |share| 1.0 - share);
+        Some(limit.map_or(left, |limit| left.min(limit)))
     }
+
+    /// Seconds for what is left of a measure; `None` where it does not move.
+    fn seconds_for(&self, of: impl Fn(&Done) -> f64, left: impl FnOnce(f64) -> f64) -> Option<f64> {
+        let (now, done) = self.last.as_ref()?;
+        let before = self.points.iter().rev().find(|(seconds, _)| *seconds <= now * BEFORE);
+        let (since, from) = before.map_or((0.0, 0.0), |(seconds, done)| (*seconds, of(done)));
+        let share = of(done);
+        // In a time in which nothing moves, the whole way is the better guide.
+        let (since, from) = if share > from { (since, from) } else { (0.0, 0.0) };
+        let rate = (share - from) / (now - since);
+        (rate > 0.0 && rate.is_finite()).then(|| left(share).max(0.0) / rate)
+    }
+}
+
+/// The share of hops that is left after a share: all others until half is done. Then the forecast
+/// counts the less the closer it comes; both lines meet with the same slope.
+fn hops_left(done: f64) -> f64 {
+    if done < 0.5 { 1.0 - done } else { 0.25 / done }
 }
 
 /// Several runs, so many of which go on at a time.
@@ -92,14 +135,14 @@ impl Runs {
         self.all[at].state = State::Over(None);
     }
 
-    /// Notes that `share` of a run is done; the first time it begins.
-    pub(crate) fn note(&mut self, at: usize, seconds: f64, share: f64) {
+    /// Notes what is done of a run; the first time it begins.
+    pub(crate) fn note(&mut self, at: usize, seconds: f64, done: Done) {
         let state = &mut self.all[at].state;
         if matches!(state, State::Waiting) {
             *state = State::Going { since: seconds, track: Track::default() };
         }
         if let State::Going { since, track } = state {
-            track.note(seconds - *since, share);
+            track.note(seconds - *since, done);
         }
     }
 
@@ -166,126 +209,4 @@ impl Runs {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Whether each estimate of a run that went this way is right within a factor of two, from one
-    /// second on, until a tenth of a second before its end.
-    fn is_right(way: &[(f64, f64)]) -> Result<(), String> {
-        let (end, _) = *way.last().unwrap();
-        let mut track = Track::default();
-        for (seconds, share) in way {
-            track.note(*seconds, *share);
-            let truth = end - seconds;
-            if *seconds < 1.0 || truth < 0.1 {
-                continue;
-            }
-            let left = track.left().ok_or_else(|| format!("none after {seconds} s"))?;
-            if !(0.5..=2.0).contains(&(left / truth)) {
-                return Err(format!("after {seconds} s: {left:.2} s, in truth {truth:.2} s"));
-            }
-        }
-        Ok(())
-    }
-
-    #[test]
-    fn a_run_that_goes_evenly_or_begins_slowly_is_foreseen() {
-        let steps = || (1..=200).map(|at| f64::from(at) / 10.0);
-        let even: Vec<(f64, f64)> = steps().map(|s| (s, s / 20.0)).collect();
-        assert_eq!(is_right(&even), Ok(()));
-        // Nothing but lost packets for half a second, and slower by and by.
-        let slowing = |s: f64| (s, (s - 0.5).max(0.0).powf(0.9) / 19.5f64.powf(0.9));
-        assert_eq!(is_right(&steps().map(slowing).collect::<Vec<_>>()), Ok(()));
-    }
-
-    #[test]
-    fn a_time_in_which_nothing_moves_is_no_end() {
-        let mut track = Track::default();
-        assert_eq!(track.left(), None);
-        track.note(1.0, 0.5);
-        track.note(4.0, 0.5);
-        assert_eq!(track.left(), Some(4.0));
-        track.note(5.0, 1.0);
-        assert_eq!(track.left(), Some(0.0));
-    }
-
-    #[test]
-    fn a_long_track_stays_short() {
-        let mut track = Track::default();
-        (1..=10_000).for_each(|at| track.note(f64::from(at), f64::from(at) / 20_000.0));
-        assert!(track.points.len() <= usize::from(POINTS));
-        assert!((track.left().unwrap() - 10_000.0).abs() < 100.0, "{:?}", track.left());
-    }
-
-    #[test]
-    fn a_long_run_goes_on_as_in_the_latest_half_of_its_time() {
-        let mut track = Track::default();
-        for at in 1..=18_000_u32 {
-            let seconds = f64::from(at) / 10.0;
-            track.note(seconds, ((seconds - 900.0) / 1000.0).max(0.0));
-        }
-        // At 1800 s, 0.9 is done, all of it since 900 s.
-        let left = track.left().unwrap();
-        assert!((left - 100.0).abs() < 5.0, "{left}");
-    }
-
-    /// Plays a sweep of runs that take so many seconds each, and forecasts that are off by the
-    /// factors beside; every estimate from the first second on is right within a factor of two.
-    fn plays(runs: &[(f64, f64)], jobs: usize) {
-        let play = |until: f64, estimate: &mut Option<Runs>| -> f64 {
-            // Seconds at which each thread is free, and the runs in their order.
-            let mut free = vec![0.0_f64; jobs];
-            for (at, (seconds, _)) in runs.iter().enumerate() {
-                let thread = free.iter_mut().min_by(|a, b| a.total_cmp(b)).unwrap();
-                let (begin, end) = (*thread, *thread + seconds);
-                *thread = end;
-                let Some(all) = estimate else { continue };
-                let mut now = begin;
-                while now < until.min(end) {
-                    all.note(at, now, (now - begin) / seconds);
-                    now += 0.1;
-                }
-                if end <= until {
-                    all.end(at, end);
-                }
-            }
-            free.into_iter().fold(0.0, f64::max)
-        };
-        let whole = play(0.0, &mut None);
-        let mut now = 1.0;
-        while now < whole - 0.5 {
-            let works = runs.iter().map(|(seconds, off)| seconds * off).collect();
-            let mut estimate = Some(Runs::new(works, jobs));
-            play(now, &mut estimate);
-            let left = estimate.unwrap().left().unwrap();
-            let ratio = left / (whole - now);
-            let truth = whole - now;
-            assert!((0.5..=2.0).contains(&ratio), "after {now} s: {left:.1} of {truth:.1} s");
-            now += 0.5;
-        }
-    }
-
-    #[test]
-    fn a_sweep_of_uneven_runs_is_foreseen_before_the_first_one_ends() {
-        let sizes = [8.0, 1.0, 2.0, 16.0, 4.0, 1.0, 1.0, 2.0, 8.0, 4.0].map(|s| (s, 1.0));
-        plays(&sizes, 1);
-        plays(&sizes, 2);
-        plays(&sizes, 4);
-        // The last one alone takes as long as all before.
-        plays(&[(2.0, 1.0), (2.0, 1.0), (2.0, 1.0), (2.0, 1.0), (16.0, 1.0)], 2);
-        // Forecasts that are off by half as much again, each in its own direction.
-        plays(&[(5.0, 0.7), (5.0, 1.4), (8.0, 1.0), (3.0, 0.8), (6.0, 1.2)], 2);
-    }
-
-    #[test]
-    fn runs_that_are_kept_are_no_work() {
-        let mut runs = Runs::new(vec![10.0, 10.0], 1);
-        runs.skip(0);
-        assert_eq!((runs.left(), runs.share(), runs.over()), (None, 0.0, 1));
-        runs.note(1, 0.0, 0.0);
-        runs.note(1, 2.0, 0.25);
-        assert_eq!((runs.left(), runs.share()), (Some(6.0), 0.25));
-        runs.end(1, 8.0);
-        assert_eq!((runs.left(), runs.share(), runs.over()), (Some(0.0), 1.0, 2));
-    }
-}
+mod tests;

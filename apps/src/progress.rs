@@ -1,18 +1,22 @@
 //! Shows how far a run is, on standard error, and passes the user's wish to stop on to it.
 //!
 //! A bar with the time left on a terminal; a plain line every few seconds elsewhere, the first one
-//! after a second. The share done is that of the bytes delivered.
+//! after a second. The share that is shown is that of the bytes delivered; the time left follows
+//! from hops and from the time limit, too. `-vvv` logs how far the run was when.
 
 use std::io::Write;
 use std::time::Duration as RealDuration;
 
+use experiments::forecast::Forecast;
 use experiments::measure::Sample;
 use experiments::plan::Plan;
 use experiments::progress::{Progress, Watch};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use transport::Duration;
 
+use crate::args::World;
 use crate::console::Console;
-use crate::estimate::Track;
+use crate::estimate::{Done, Track};
 use crate::interrupt;
 use crate::stopwatch::Stopwatch;
 
@@ -29,18 +33,36 @@ pub(crate) struct Shown<'a> {
 }
 
 /// The whole work of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Total {
     /// Flows of the matrix.
     pub(crate) flows: u64,
     /// Bytes of all flows, at least 1 to be a share of.
     pub(crate) bytes: u64,
+    /// Hops that a simulation is expected to take; 0 in real time.
+    pub(crate) hops: u64,
+    /// The network time after which it ends; zero without a limit.
+    pub(crate) limit: Duration,
 }
 
 impl Total {
-    /// The work of `plan`.
-    pub(crate) fn of(plan: &Plan) -> Self {
-        Self { flows: plan.matrix.flows.len() as u64, bytes: plan.matrix.total_bytes().0 }
+    /// The work of `plan` in a world. O(flows + ports).
+    pub(crate) fn of(plan: &Plan, world: World) -> Self {
+        Self {
+            flows: plan.matrix.flows.len() as u64,
+            bytes: plan.matrix.total_bytes().0,
+            hops: if world == World::Sim { Forecast::of(plan).hops } else { 0 },
+            limit: plan.limit.unwrap_or(Duration::ZERO),
+        }
+    }
+
+    /// The part of it that is done.
+    pub(crate) fn done(&self, progress: &Progress) -> Done {
+        Done {
+            bytes: share(progress.bytes_delivered, self.bytes),
+            hops: share(progress.hops, self.hops),
+            limit: share(progress.now.as_ps(), self.limit.as_ps()),
+        }
     }
 }
 
@@ -79,7 +101,7 @@ impl<'a> Shown<'a> {
             hops = progress.hops,
             "progress"
         );
-        self.track.note(seconds, share(progress.bytes_delivered, self.total.bytes));
+        self.track.note(seconds, self.total.done(progress));
         self.note_s = seconds + DRAW_EVERY_S;
     }
 
@@ -170,7 +192,7 @@ pub(crate) fn drawn(bar: ProgressBar) -> ProgressBar {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a display; 53 bits are plenty")]
-pub(crate) fn share(done: u64, total: u64) -> f64 {
+fn share(done: u64, total: u64) -> f64 {
     if total == 0 { 0.0 } else { done as f64 / total as f64 }
 }
 
@@ -180,7 +202,6 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use indicatif::TermLike;
-    use transport::Duration;
 
     use super::*;
 
@@ -234,7 +255,7 @@ mod tests {
             let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
             let style =
                 Style::Bar(drawn(ProgressBar::with_draw_target(Some(1_000_000_000_000), target)));
-            let total = Total { flows: 1_000_000, bytes: 1_000_000_000_000 };
+            let total = Total { bytes: 1_000_000_000_000, ..Total::default() };
             let (watch, track) = (Stopwatch::start(), Track::default());
             let mut shown = Shown { style, watch, total, track, note_s: 0.0, next_s: 0.0 };
             let progress = Progress {
@@ -265,7 +286,7 @@ mod tests {
             out_is_terminal: false,
             err_is_terminal: false,
         };
-        let total = Total { flows: 4, bytes: 1000 };
+        let total = Total { flows: 4, bytes: 1000, ..Total::default() };
         let mut shown = Shown::new(total, false, &mut console);
         let progress = Progress {
             now: Duration::from_us(7),

@@ -34,6 +34,7 @@ pub(super) fn print(
         time: forecasts.iter().fold(Duration::ZERO, |sum, forecast| sum + forecast.time),
         memory: Bytes(memory.fold(0, u64::saturating_add)),
     };
+    tracing::debug!(hops = all.hops, seconds = all.time.as_us_f64() / 1e6, "forecast");
     if let Some(refusal) = refusal(plans, &all, doctor::room_bytes(&Machine::this())) {
         return Err(Failure::Unfit(refusal));
     }

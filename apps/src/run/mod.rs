@@ -97,7 +97,7 @@ fn alone(
     if interrupt::requested() {
         return Ok(None);
     }
-    let mut shown = Shown::new(Total::of(&experiment.plan), args.quiet, console);
+    let mut shown = Shown::new(Total::of(&experiment.plan, experiment.world), args.quiet, console);
     let ran = results::run_into(out.as_ref(), experiment, command_line, &mut shown)?;
     drop(shown);
     results::show(args, experiment, &ran, console)?;

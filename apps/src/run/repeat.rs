@@ -125,7 +125,7 @@ impl Repeat {
         quiet: bool,
         console: &mut Console<'_>,
     ) -> Result<Outcome, Failure> {
-        let total = Total::of(&self.experiment.plan);
+        let total = Total::of(&self.experiment.plan, self.experiment.world);
         execute(&self.experiment, &mut Shown::new(total, quiet, console))
     }
 

@@ -24,6 +24,7 @@ use super::sweep_log::{Event, Log, Reported};
 use super::{check_environment, forecast, results};
 use crate::args::{RunArgs, Seeds, Switch, World};
 use crate::console::Console;
+use crate::estimate::Done;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt;
@@ -248,9 +249,9 @@ fn in_parallel(
         drop(give);
         for event in taken {
             let (at, outcome) = match event {
-                Event::Share(at, share) => {
+                Event::Done(at, done) => {
                     // A line that cannot be shown is no reason to end a run.
-                    let _ = log.note(at, share, console);
+                    let _ = log.note(at, done, console);
                     continue;
                 }
                 Event::Ended(at, outcome) => (at, *outcome),
@@ -286,7 +287,7 @@ fn one_by_one(
         if !real(experiment) || ended[at].is_some() || interrupt::requested() {
             continue;
         }
-        log.note(at, 0.0, console)?;
+        log.note(at, Done::default(), console)?;
         if alone {
             let ran = run_quietly((args, name), experiment, command_line, &mut Silent)?;
             let slowdown = ran.outcome.summary.slowdown;

@@ -13,16 +13,16 @@ use super::order::Sweep;
 use super::results::Ran;
 use crate::args::{RunArgs, World};
 use crate::console::Console;
-use crate::estimate::Runs;
+use crate::estimate::{Done, Runs};
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::progress::{DRAW_EVERY_S, FIRST_LINE_S, LINE_EVERY_S, drawn, share};
+use crate::progress::{DRAW_EVERY_S, FIRST_LINE_S, LINE_EVERY_S, Total, drawn};
 use crate::stopwatch::Stopwatch;
 
 /// What a thread that runs has to report of a run of that number.
 pub(super) enum Event {
-    /// The share of it that is done.
-    Share(usize, f64),
+    /// What is done of it.
+    Done(usize, Done),
     /// The run is over.
     Ended(usize, Box<Result<Ran, Failure>>),
 }
@@ -30,7 +30,7 @@ pub(super) enum Event {
 /// Reports the share of a run that is done.
 pub(super) struct Reported {
     at: usize,
-    bytes: u64,
+    total: Total,
     give: mpsc::Sender<Event>,
     stopwatch: Stopwatch,
     /// Real seconds at which the next report is due.
@@ -40,15 +40,15 @@ pub(super) struct Reported {
 impl Reported {
     /// Reports that the run of that number begins.
     pub(super) fn new(at: usize, experiment: &Experiment, give: mpsc::Sender<Event>) -> Self {
-        let bytes = experiment.plan.matrix.total_bytes().0;
-        let mut reported = Self { at, bytes, give, stopwatch: Stopwatch::start(), next_s: 0.0 };
-        reported.report(0);
+        let total = Total::of(&experiment.plan, experiment.world);
+        let mut reported = Self { at, total, give, stopwatch: Stopwatch::start(), next_s: 0.0 };
+        reported.report(&Progress::default());
         reported
     }
 
-    fn report(&mut self, bytes: u64) {
+    fn report(&mut self, progress: &Progress) {
         // Without a receiver the sweep is over, and the run's end will show it.
-        let _ = self.give.send(Event::Share(self.at, share(bytes, self.bytes)));
+        let _ = self.give.send(Event::Done(self.at, self.total.done(progress)));
     }
 }
 
@@ -57,7 +57,7 @@ impl Watch for Reported {
         let seconds = self.stopwatch.seconds();
         if seconds >= self.next_s {
             self.next_s = seconds + DRAW_EVERY_S;
-            self.report(progress.bytes_delivered);
+            self.report(progress);
         }
         !interrupt::requested()
     }
@@ -118,11 +118,11 @@ impl Log {
     pub(super) fn note(
         &mut self,
         at: usize,
-        share: f64,
+        done: Done,
         console: &mut Console<'_>,
     ) -> Result<(), Failure> {
         let seconds = self.stopwatch.seconds();
-        self.runs.note(at, seconds, share);
+        self.runs.note(at, seconds, done);
         if self.quiet || seconds < self.next_s {
             return Ok(());
         }

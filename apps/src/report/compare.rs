@@ -24,6 +24,11 @@ pub(crate) fn compare(dirs: &[PathBuf], console: &mut Console<'_>) -> Result<Exi
     for (column, dir) in columns(dirs.len()).iter().zip(dirs) {
         writeln!(console.out, "{column}: {}", dir.display())?;
     }
+    let left_out = left_out(&groups, &all);
+    if !left_out.is_empty() {
+        let text = "left out, since not all of these directories have results of it";
+        writeln!(console.err, "{text}: {}", left_out.join("; "))?;
+    }
     for runs in groups {
         if runs.iter().all(|run| run.name == runs[0].name) {
             writeln!(console.out, "{}", runs[0].name)?;
@@ -73,6 +78,15 @@ fn groups<'a>(dirs: &[PathBuf], all: &'a [Results]) -> Result<Vec<Vec<&'a Run>>,
     let found = format!("no variant that {} has too", of.display());
     let error = InputError::new(found, "results of the same scenario, or single runs");
     Err(error.at(&dir.display().to_string(), 0, 0))
+}
+
+/// The names of runs that are in no group, though groups go by names.
+fn left_out<'a>(groups: &[Vec<&Run>], all: &'a [Results]) -> Vec<&'a str> {
+    let by_name = groups.iter().all(|runs| runs.iter().all(|run| run.name == runs[0].name));
+    let is_compared = |name: &str| groups.iter().any(|runs| runs[0].name == name);
+    let names = all.iter().flat_map(Results::all).map(|run| run.name.as_str());
+    let lone: BTreeSet<&str> = names.filter(|name| by_name && !is_compared(name)).collect();
+    lone.into_iter().collect()
 }
 
 /// A table with a column for each run.

@@ -115,7 +115,15 @@ pub(crate) fn run(args: &ReportArgs, console: &mut Console<'_>) -> Result<Exit, 
             let block = page::block(results, &picture, reference.as_ref())?;
             page::update(&path, name, &block)?;
         }
-        writeln!(console.err, "{name}: {} runs drawn", results.all().count())?;
+        let drawn = results.all().count();
+        match results.missing {
+            0 => writeln!(console.err, "{name}: {drawn} runs drawn")?,
+            missing => {
+                let all = drawn + missing;
+                let text = "the others have no results in that directory";
+                writeln!(console.err, "{name}: {drawn} of {all} runs drawn: {text}")?;
+            }
+        }
     }
     for numbers in &figures[redrawn..] {
         for note in notes(numbers) {

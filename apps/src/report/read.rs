@@ -23,6 +23,8 @@ pub(super) struct Results {
     pub(super) runs: Vec<Run>,
     /// The variants whose polls were too late to mean anything.
     pub(super) invalid: Vec<Run>,
+    /// How many variants have no results: they have not run.
+    pub(super) missing: usize,
 }
 
 impl Results {
@@ -92,12 +94,18 @@ pub(super) struct Sample {
 /// The results in all of `dirs`: one for each scenario, and one called `runs` for all single runs.
 pub(super) fn all(dirs: &[PathBuf]) -> Result<Vec<Results>, InputError> {
     let (mut all, mut single) = (Vec::new(), Vec::new());
-    for dir in dirs {
+    for (at, dir) in dirs.iter().enumerate() {
+        if dirs[..at].contains(dir) {
+            let name = dir.display().to_string();
+            let error = InputError::new("the same results a second time", "each directory once");
+            return Err(error.at(&name, 0, 0));
+        }
         match dir.join(FILE).exists() {
             true => all.push(of_sweep(dir)?),
             false => single.push(of_run(dir)?),
         }
     }
+    distinguish(&mut single);
     if !single.is_empty() {
         let variant = |run: &Run| Variant { name: run.name.clone(), parts: run.parts.clone() };
         let head = SweepDir {
@@ -111,6 +119,17 @@ pub(super) fn all(dirs: &[PathBuf]) -> Result<Vec<Results>, InputError> {
         all.push(valid(head, single));
     }
     Ok(all)
+}
+
+/// Calls runs whose directories have one name by their paths.
+fn distinguish(runs: &mut [Run]) {
+    let names: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
+    for run in runs {
+        if names.iter().filter(|name| **name == run.name).count() > 1 {
+            run.name = run.path.display().to_string();
+            run.parts = BTreeMap::from([("variant".to_owned(), run.name.clone())]);
+        }
+    }
 }
 
 /// The title of single runs: each kind of them once, or how many there are.
@@ -142,13 +161,14 @@ fn of_sweep(dir: &Path) -> Result<Results, InputError> {
             runs.push(Run { name, parts, summary: json(&summary)?, path, flows: OnceCell::new() });
         }
     }
-    if runs.is_empty() { Err(nothing(dir)) } else { Ok(valid(head, runs)) }
+    let missing = head.variants.len() - runs.len();
+    if runs.is_empty() { Err(nothing(dir)) } else { Ok(Results { missing, ..valid(head, runs) }) }
 }
 
 /// Sets aside the runs whose results are marked invalid.
 fn valid(head: SweepDir, runs: Vec<Run>) -> Results {
     let (runs, invalid): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(Run::is_valid);
-    Results { head, runs, invalid }
+    Results { head, runs, invalid, missing: 0 }
 }
 
 fn of_run(dir: &Path) -> Result<Run, InputError> {

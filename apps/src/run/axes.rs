@@ -4,7 +4,7 @@
 //! as the variants and the grid of a scenario are.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use experiments::input::InputError;
 use experiments::plan::{Draft, Origin, keys};
@@ -72,8 +72,9 @@ pub(super) fn choices(args: &RunArgs) -> Result<Vec<Choice>, InputError> {
 fn axes(args: &RunArgs) -> Result<Vec<Axis>, InputError> {
     let mut axes = Vec::new();
     let inputs = args.inputs.clone();
-    let stems: Vec<&str> = inputs.iter().map(|path| stem(path)).collect();
-    axes.extend(Axis::new(MATRIX, "MATRIX.cm", &stems)?.map(|axis| {
+    let names = matrices(&inputs)?;
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    axes.extend(Axis::new(MATRIX, "MATRIX.cm", &names)?.map(|axis| {
         axis.putting(move |args: &mut RunArgs, at| args.inputs = vec![inputs[at].clone()])
     }));
     let policies = &args.policies;
@@ -193,6 +194,11 @@ impl Axis {
             };
             return Err(InputError::new(found, "each value once").at(flag, 0, 0));
         }
+        if let Some((one, other)) = of_one_name(values) {
+            let found = format!("`{one}` and `{other}`, whose runs would have one name");
+            let expected = "values that differ in their letters, digits or `._+-`";
+            return Err(InputError::new(found, expected).at(flag, 0, 0));
+        }
         let labels: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();
         let put = Box::new(|_: &mut RunArgs, _| {});
         let axis = Self { name: name.to_owned(), flag, labels, put };
@@ -204,9 +210,36 @@ impl Axis {
     }
 }
 
-/// The name of a matrix among others.
-pub(super) fn stem(path: &Path) -> &str {
-    path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("matrix")
+/// The name of a matrix: that of its file without the ending.
+pub(super) fn stem(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Two of `values` that are the same in the name of a run.
+fn of_one_name<'a>(values: &[&'a str]) -> Option<(&'a str, &'a str)> {
+    let label = |value: &str| AxisPoint::new("", value).label;
+    let other = |at: usize| {
+        let before = values[..at].iter().find(|before| label(before) == label(values[at]))?;
+        Some((*before, values[at]))
+    };
+    (0..values.len()).find_map(other)
+}
+
+/// The names of matrices: those of their files without the endings, or their paths where files in
+/// different places have one name.
+///
+/// # Errors
+/// A matrix that is given twice.
+fn matrices(paths: &[PathBuf]) -> Result<Vec<String>, InputError> {
+    if let Some(at) = (1..paths.len()).find(|at| paths[..*at].contains(&paths[*at])) {
+        let found = format!("a second `{}`", paths[at].display());
+        return Err(InputError::new(found, "each matrix once").at("MATRIX.cm", 0, 0));
+    }
+    let stems: Vec<String> = paths.iter().map(|path| stem(path)).collect();
+    if of_one_name(&stems.iter().map(String::as_str).collect::<Vec<_>>()).is_none() {
+        return Ok(stems);
+    }
+    Ok(paths.iter().map(|path| path.with_extension("").to_string_lossy().into_owned()).collect())
 }
 
 /// The values of one setting in the runs of a scenario, and the flag that replaces one of them.
@@ -284,6 +317,9 @@ mod tests {
         let all = names(&["b/c.cm", "--set", "switch.queue=1MB,2MB", "--lb", "reps"]).unwrap();
         assert_eq!(all[1], "matrix=a,queue=2MB");
         assert_eq!(all.len(), 4);
+        // Files of one name in different places are called by these.
+        let all = names(&["b/a.cm", "c/a.cm"]).unwrap();
+        assert_eq!(all, ["matrix=a", "matrix=b-a", "matrix=c-a"]);
         // Names that are cut short are whole here.
         let all = names(&["--transport", "swi,dct", "--lb", "rep,ecm"]).unwrap();
         assert_eq!(all[0], "transport=swift,lb=reps");
@@ -303,7 +339,8 @@ mod tests {
             (&["--cc", "swi,swift"], "a second `swift`"),
             (&["--transport", "dct,smartt,dctcp"], "a second `dctcp`"),
             (&["--set", "switch.queue=1MB,1000KB"], "`1MB` and `1000KB`, which are one value"),
-            (&["a.cm"], "a second `a`"),
+            (&["a.cm"], "a second `a.cm`"),
+            (&["a b.cm", "a-b.cm"], "`a b` and `a-b`, whose runs would have one name"),
             (&["--set", "switch.queue=1MB,2MB", "--set", "switch.queue=3MB,4MB"], "a second axis"),
             (
                 &[

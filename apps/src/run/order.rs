@@ -162,7 +162,7 @@ fn of_matrix(args: &RunArgs, choices: &[Choice]) -> Scenario {
     let (name, inputs) = match &args.inputs[..] {
         [path] => {
             let file = path.file_name().unwrap_or(path.as_os_str());
-            (axes::stem(path).to_owned(), file.to_string_lossy().into_owned())
+            (axes::stem(path), file.to_string_lossy().into_owned())
         }
         several => ("matrices".to_owned(), format!("{} matrices", several.len())),
     };

@@ -209,6 +209,10 @@ pub(super) fn kept(dir: &Path, experiment: &Experiment) -> Option<Value> {
 /// The file of explanations in the directory of a run.
 pub(crate) const WHY: &str = "why.jsonl";
 
+/// The files of a run in its directory, apart from recordings.
+pub(super) const FILES: [&str; 5] =
+    ["summary.json", "manifest.json", "flows.jsonl", "series.jsonl", WHY];
+
 /// What decides the results of a run in its manifest, beside the inputs.
 const DECIDING: [&str; 6] = ["schema", "version", "sources", "seed", "configuration", "traffic"];
 
@@ -247,6 +251,8 @@ fn write(
     // A run that is not sampled, or that does not explain itself, writes none.
     all = all.and_then(|()| out.remove("series.jsonl"));
     all = all.and_then(|()| out.remove(WHY));
+    // Results of several runs that were there are not those of this one.
+    all = all.and_then(|()| out.remove(sweep_dir::FILE));
     let mut parts = parts.into_iter();
     if all.is_ok() {
         all = parts.by_ref().try_for_each(PartFile::finish);

@@ -107,6 +107,8 @@ pub(crate) fn run_all(
     if let Some(out) = &args.out {
         let out = OutDir::create(out)?;
         out.write(sweep_dir::FILE, |file| results::json(file, &directory(sweep)))?;
+        // A single run that was there is none of these.
+        results::FILES.iter().try_for_each(|name| out.remove(name))?;
     }
     let mut log = Log::new(sweep, args, console);
     let mut ended = kept(sweep, args, &mut log, console)?;

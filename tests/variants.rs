@@ -557,7 +557,7 @@ fn a_full_disk_costs_files_and_no_result() {
     let ran = headrace(&["run", &matrix, "--capture", "/dev/full"]);
     assert_eq!(ran.code, 3, "{ran:?}");
     assert!(ran.out.contains("completion") && ran.out.contains("4 of 4 finished"), "{ran:?}");
-    assert!(ran.err.contains("/dev/full: cannot be written: No space left"), "{ran:?}");
+    assert!(ran.err.contains("/dev/full: cannot be written: no storage space"), "{ran:?}");
     // Of several runs those that have ended are shown, and no other starts.
     let out = path(&dir, "several");
     full(&format!("{out}/reps,size=256KiB"));

@@ -12,6 +12,29 @@ fn the_field_is_of_known_transports() {
     FIELD.iter().for_each(|name| assert!(transports::by_name(name).is_some(), "{name}"));
 }
 
+#[derive(Debug, clap::Parser)]
+struct TournamentLine {
+    #[command(flatten)]
+    tournament: TournamentArgs,
+}
+
+#[test]
+fn every_mix_takes_every_transport_of_the_field() {
+    for (purpose, seed) in Purpose::ALL.into_iter().flat_map(|one| (1..=4).map(move |n| (one, n))) {
+        let line = format!("tournament --purpose {} --seed {seed} --out unused", purpose.name());
+        let TournamentLine { tournament } =
+            TournamentLine::try_parse_from(line.split(' ')).unwrap();
+        let draws = tournament.draws();
+        let text = scenario(&draws, &draws.mixes().unwrap());
+        let out = Path::new("unused");
+        let words = tournament.run_line(&out.join("tournament.toml"), out);
+        let RunLine { run } = RunLine::try_parse_from(&words).unwrap();
+        if let Err(failure) = Order::of_text(&run, &text) {
+            panic!("{line}: {failure:?}");
+        }
+    }
+}
+
 fn headrace(line: &str) -> (u8, String, String) {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let words = ["headrace", "tournament"].into_iter().chain(line.split('|'));

@@ -152,7 +152,7 @@ impl Terms {
         settings.groups = addressing.groups();
         settings.incarnation = incarnation;
         let chosen = |key: &str| self.set.iter().any(|(set, _)| set == key);
-        if settings.loss.give_up > Duration::ZERO && !chosen("loss.backoff_max") {
+        if !chosen("loss.backoff_max") {
             settings.loss.backoff_max = doublings(&settings)?;
         }
         Ok(Config::new(settings)?)

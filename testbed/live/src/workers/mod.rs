@@ -48,12 +48,16 @@ pub(crate) fn secured(config: &Config, keys: Option<&SharedKeys>) -> Result<Conf
 const RETRY_WITHIN: Duration = Duration::from_ms(200);
 
 /// How often the timeout of `settings` may double and stay within [`RETRY_WITHIN`]: no more often
-/// than they allow, and never where the first timeout is longer. For hosts whose flows survive
-/// seconds of silence ([`transport::LossSettings::give_up`]), however many timeouts that is.
+/// than they allow, and never where the first timeout is longer. Where timeouts alone are counted
+/// ([`transport::LossSettings::give_up`] is zero), as often as they allow: shorter timeouts would
+/// end a flow sooner.
 ///
 /// # Errors
 /// When a setting is out of range.
 pub(crate) fn doublings(settings: &Settings) -> Result<u8, RunError> {
+    if settings.loss.give_up == Duration::ZERO {
+        return Ok(settings.loss.backoff_max);
+    }
     let config = Config::new(settings.clone())?;
     let rto = config.rto(&config.default_path());
     let fits = |doublings: &u8| rto * (1 << doublings) <= RETRY_WITHIN;

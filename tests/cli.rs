@@ -156,6 +156,8 @@ fn a_benchmark_of_what_there_is_not_is_refused_with_what_there_is() {
     let segment = headrace(&["bench", "datapath", "--segment", "9001"]);
     assert_eq!((segment.code, segment.out.as_str()), (2, ""), "{segment:?}");
     assert!(segment.err.contains("9001") && segment.err.contains("8960"), "{segment:?}");
+    let ideal = headrace(&["bench", "datapath", "--transport", "ideal"]);
+    assert!(ideal.code == 2 && ideal.err.contains("no host can run"), "{ideal:?}");
     // The far end of a border switch's device has to send.
     let silent = headrace(&["bench", "dci", "--device", "net_null"]);
     assert_eq!(silent.code, 2, "{silent:?}");
@@ -743,6 +745,14 @@ fn flags_that_change_nothing_are_named() {
         (
             &["--transport", "dcsim", "--set", "switch.kmin=0.3"],
             "`switch.kmin`, in a network whose queues mark nothing",
+        ),
+        (
+            &["--transport", "ideal", "--set", "switch.kmin=0.3"],
+            "`switch.kmin`, with the transport ideal",
+        ),
+        (
+            &["--transport", "ideal", "--set", "ack_every=4"],
+            "`ack_every`, with the transport ideal",
         ),
         (&["--set", "switch.detection=1ms"], "`switch.detection`, in a network whose links"),
         (&["--set", "sampling.interval=1us"], "`sampling.interval`, of samples that no file"),

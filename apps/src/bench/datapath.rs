@@ -1,6 +1,7 @@
 //! The cases of `headrace bench datapath`, one after the other.
 
-use experiments::plan::{Draft, Origin, transports};
+use experiments::input::InputError;
+use experiments::plan::{Draft, Origin};
 use live::datapath::{Bench, BenchError, Case, Device, MESSAGE};
 
 use super::report::{self, Row};
@@ -88,11 +89,17 @@ fn cases(args: &DatapathArgs) -> Result<Vec<Case>, Failure> {
     Ok(cases)
 }
 
-/// The name of a transport as the list of transports has it.
+/// The name of a transport as the list of transports has it; one that hosts can run.
 fn known_transport(name: &str) -> Result<&'static str, Failure> {
-    let known = Draft::default().set_transport(name, Origin::Set);
+    let mut draft = Draft::default();
+    let known = draft.set_transport(name, Origin::Set);
     known.map_err(|error| error.at("--transport", 0, 0))?;
-    Ok(transports::by_name(name).map_or("smartt", |known| known.name))
+    if draft.transport.is_ideal() {
+        let found = "`ideal`, which no host can run";
+        let error = InputError::new(found, "a transport that sends packets");
+        return Err(error.at("--transport", 0, 0).into());
+    }
+    Ok(draft.transport.name)
 }
 
 pub(super) fn no_device(name: &str, known: &[Device]) -> Failure {

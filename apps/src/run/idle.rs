@@ -89,9 +89,7 @@ fn unread(key: &str, world: World, plan: &Plan) -> Option<Unread> {
     let near = plan.settings.base_rtt < plan.settings.far.rtt;
     let family = key.split('.').next().unwrap_or_default();
     match (family, key) {
-        ("cc" | "ec" | "far" | "host" | "lb" | "loss" | "nic" | "rc" | "sched" | "switch", _)
-            if plan.is_ideal() =>
-        {
+        (family, key) if plan.is_ideal() && is_of_packets(family, key) => {
             Some(("with the transport ideal, which sends no packets", "another transport"))
         }
         ("udp_port", _) if world == World::Sim => {
@@ -131,6 +129,23 @@ fn unread(key: &str, world: World, plan: &Plan) -> Option<Unread> {
         }
         _ => None,
     }
+}
+
+/// Whether a setting is of endpoints or switches: a run that is computed without packets reads none
+/// of these.
+fn is_of_packets(family: &str, key: &str) -> bool {
+    const FAMILIES: [&str; 10] =
+        ["cc", "ec", "far", "host", "lb", "loss", "nic", "rc", "sched", "switch"];
+    const KEYS: [&str; 7] = [
+        "ack_delay",
+        "ack_every",
+        "base_rtt",
+        "keep_alive",
+        "msg_window",
+        "psn_window",
+        "run.message",
+    ];
+    FAMILIES.contains(&family) || KEYS.contains(&key)
 }
 
 /// Settings of policies, disciplines and programs that this run does not have.

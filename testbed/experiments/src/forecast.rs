@@ -65,6 +65,10 @@ const FLOW_TIME: Duration = Duration::from_ns(2500);
 /// load of 0.5, 100 us where 400,000 come at 0.9 and more of them are under way.
 const IDEAL_FLOW_TIME: Duration = Duration::from_us(40);
 
+/// What each flow that starts at the same time adds to that: all flows under way are looked at when
+/// one starts, ends or lands.
+const IDEAL_OPEN_TIME: Duration = Duration::from_ns(15);
+
 /// Hops that losses and waiting add to those of segments and acknowledgements.
 const ADDED_PERCENT: u64 = 25;
 
@@ -86,7 +90,8 @@ impl Forecast {
         let flows = plan.matrix.flows.len() as u64;
         if plan.is_ideal() {
             let memory = Bytes(flows.saturating_mul(FLOW).saturating_add(PROCESS));
-            return Self { hops: 0, time: IDEAL_FLOW_TIME * flows, memory };
+            let each = IDEAL_FLOW_TIME + IDEAL_OPEN_TIME * open(plan).0;
+            return Self { hops: 0, time: each * flows, memory };
         }
         let (hops, lost) = (hops(plan), lost_hops(plan));
         let time = slowed(HOP * hops + LOST_HOP * lost, touched(plan)) + FLOW_TIME * flows;
@@ -291,5 +296,22 @@ mod tests {
         let cut = forecast("ft1024-1os", 2, &[("run.limit", "6us")]);
         assert!(few.hops > 2 * cut.hops && few.hops < 3 * cut.hops, "{} {}", few.hops, cut.hops);
         assert_eq!(forecast("ft1024-1os", 2, &[("run.limit", "1ms")]), few);
+    }
+
+    #[test]
+    fn a_flow_that_is_computed_costs_more_the_more_flows_are_open() {
+        let mut draft = Draft::default();
+        draft.set_transport("ideal", Origin::Set).unwrap();
+        let tree = topology::by_name("paper-testbed").unwrap();
+        let time_of = |apart: Duration| {
+            let mut matrix = Matrix { nodes: 16, ..Matrix::default() };
+            for at in 0..300 {
+                let spec = FlowSpec::new(HostId(at % 15), HostId(15), Bytes(1000));
+                matrix.push_flow(FlowSpec { start: Start::At(apart * u64::from(at)), ..spec });
+            }
+            Forecast::of(&Plan::new(&draft, matrix, &tree).unwrap()).time
+        };
+        assert_eq!(time_of(Duration::ZERO), Duration::from_ns(300 * (40_000 + 300 * 15)));
+        assert_eq!(time_of(Duration::from_ms(1)), Duration::from_ns(300 * (40_000 + 15)));
     }
 }

@@ -13,9 +13,13 @@
 //! Bits are those of the wire, headers included. They leave as [`srpt`] says; the last ones are at
 //! the receiver as long after that as a packet of the flow takes through empty switches, each of
 //! which stores it first. So a flow that is alone in the network takes what `alone_us` says, and
-//! nothing queues, is lost, marked or retransmitted. Flows of one connection are flows of their
-//! own here. There are no packets to count, to capture or to explain, no queues to sample, and no
-//! links that faults could act on; the plan refuses what would need them.
+//! nothing queues, is lost, marked or retransmitted. Bits leave a switch before their packet is
+//! whole there: where faster links above hosts are the narrow place, a run may end before
+//! `ideal_us`, by as much as a packet takes longer on a host's line than on such a link. Flows of
+//! one connection are flows of their own here. There are no packets to count, to capture or to
+//! explain, no queues to sample, and no links that faults could act on; the plan refuses what would
+//! need them. A flow counts as delivered when it is whole, so a run that ends before its flows has
+//! no utilisation.
 //!
 //! A run has one thread, since each decision depends on all flows. A start or an end of a flow
 //! costs O(flows under way).
@@ -38,8 +42,8 @@ use crate::topology::base_one_way;
 use crate::workload::FlowIndex;
 use srpt::Srpt;
 
-/// Instants between two looks at the watch.
-const LOOK_EVERY: u64 = 1 << 12;
+/// Flows that are looked at between two looks at the watch: a few milliseconds.
+const LOOK_EVERY: usize = 1 << 18;
 
 /// Computes `plan` to its end: all flows done, the time limit, or the watch says stop.
 ///
@@ -97,11 +101,13 @@ impl<'a> Run<'a> {
         let mut unseen = 0;
         while let Some(next) = self.next_at() {
             if next > limit {
+                self.now = limit;
                 return true;
             }
             self.at(next);
-            unseen += 1;
-            if unseen == LOOK_EVERY {
+            // An instant costs O(flows that have bits left).
+            unseen += 1 + self.srpt.len();
+            if unseen >= LOOK_EVERY {
                 unseen = 0;
                 self.feed.pass_settled(watch, |line| self.conductor.settled(line));
                 if !watch.goes_on(&self.progress()) {
@@ -194,6 +200,9 @@ impl<'a> Run<'a> {
             value: "1".to_owned(),
             why: "each decision of the ideal scheduler depends on all flows",
         };
+        if stopped {
+            outcome.summary.utilisation = None;
+        }
         let adapted = (self.plan.draft.threads > 1).then_some(threads).into_iter().collect();
         Outcome { stopped, adapted, ..outcome }
     }

@@ -81,6 +81,11 @@ impl Srpt {
         self.next_at
     }
 
+    /// How many flows have bits left.
+    pub(super) fn len(&self) -> usize {
+        self.flows.len()
+    }
+
     /// Adds a flow of `bits` that crosses every level up to tier `top`; [`Srpt::decide`] is to be
     /// called after the last one of an instant.
     pub(super) fn add(

@@ -133,6 +133,7 @@ fn a_run_that_ends_at_its_limit_has_unfinished_flows() {
     }
     let outcome = outcome(&plan_of(matrix, "zeropod:8", &[("run.limit", "20us")]));
     assert!(outcome.stopped && outcome.summary.audit.ok);
+    assert_eq!((outcome.end, outcome.summary.utilisation), (Duration::from_us(20), None));
     assert_eq!((outcome.summary.flows.finished, outcome.summary.flows.total), (1, 2));
     assert_eq!(outcome.records[1].delivered_at, Instant::FAR_FUTURE);
 }

@@ -56,12 +56,13 @@ const SHORTENED: [(&str, &str); 5] = [
 const ROUND_TRIPS: (&str, &str) = ("bench messages", "--count 100000 --trips 1000");
 
 /// Commands that only `make docs-test` runs, by a part of them: the reason.
-const LONG: [(&str, &str); 5] = [
+const LONG: [(&str, &str); 6] = [
     ("bench datapath --security", "measures for half a minute"),
     ("run fig12-incast", "six incasts of a paper"),
     ("--topo two-dc --transport uno", "round trips of 1.8 ms"),
     ("run far.cm", "a GiB over 10 ms in real time"),
     ("--topo ft1024-8os", "1024 hosts"),
+    ("tournament --purpose checking", "128 runs"),
 ];
 
 /// Commands in real time, by a part of them: no other command of this file runs beside one.

@@ -10,7 +10,7 @@
 //!                                                        --the way of an acknowledgement--> end
 //! ```
 //!
-//! Bits are those of the wire, headers included. They leave as [`srpt`] says; the last ones are at
+//! Bits are those of the wire, headers included. They leave as `srpt` says; the last ones are at
 //! the receiver as long after that as a packet of the flow takes through empty switches, each of
 //! which stores it first. So a flow that is alone in the network takes what `alone_us` says, and
 //! nothing queues, is lost, marked or retransmitted. Bits leave a switch before their packet is

@@ -217,7 +217,7 @@ fn wrong_variants_grids_and_plots_are_refused_where_they_stand() {
         (edit("x = \"size\"", "x = \"sise\""), "fig5.toml:31:5: ", "did you mean `size`"),
         (edit("x = \"size\"\n", ""), "fig5.toml:29:1: ", "no `x`"),
         (edit("fct_us.max", "fct_us.mx"), "fig5.toml:33:5: ", "did you mean `fct_us.max`"),
-        (edit("flows = 2", "flows = 0"), "fig5.toml:36:9: ", "1..=64"),
+        (edit("flows = 2", "flows = 0"), "fig5.toml:36:9: ", "1..=4096"),
         (edit("from_us = 3.5", "from_us = -1"), "fig5.toml:37:11: ", "microseconds"),
     ] {
         let error = parse(&text).err().unwrap_or_else(|| panic!("accepted: {text}")).to_string();

@@ -1,6 +1,7 @@
 //! The configuration of one endpoint. A [`Config`] that exists is legal.
 
 mod extended;
+mod outage;
 
 use alloc::sync::Arc;
 use core::fmt;

@@ -113,7 +113,7 @@ impl Stack {
         let text = |error: &dyn std::error::Error| error.to_string();
         let loss =
             LossSettings { rto_min: setup.rto_min, give_up: GIVE_UP, ..LossSettings::default() };
-        let settings = Settings {
+        let mut settings = Settings {
             payload_max: setup.payload_max,
             line_rate: setup.line_rate,
             base_rtt: setup.base_rtt,
@@ -130,6 +130,8 @@ impl Stack {
             loss,
             ..Settings::default()
         };
+        let config = Config::new(settings.clone()).map_err(|error| text(&error))?;
+        settings.loss.backoff_max = config.doublings_in_outages();
         let config = Config::new(settings).map_err(|error| text(&error))?;
         let mut config = keyed(&config).map_err(|error| text(&error))?;
         if setup.keys.is_some() {

@@ -86,6 +86,20 @@ fn giving_up_takes_no_less_than_the_silence_that_a_flow_survives() {
 }
 
 #[test]
+fn timeouts_double_up_to_a_second_where_a_flow_survives_seconds() {
+    let doublings = |rto_min, backoff_max, give_up| {
+        let loss = LossSettings { rto_min, backoff_max, give_up, ..LossSettings::default() };
+        Config::new(Settings { loss, ..Settings::default() }).unwrap().doublings_in_outages()
+    };
+    let (ms, survived) = (Duration::from_ms, Duration::from_s(9));
+    assert_eq!(doublings(ms(1), 6, survived), 6);
+    assert_eq!(doublings(ms(100), 6, survived), 3);
+    assert_eq!(doublings(ms(100), 2, survived), 2);
+    assert_eq!(doublings(ms(1001), 6, survived), 0);
+    assert_eq!(doublings(ms(100), 6, Duration::ZERO), 6);
+}
+
+#[test]
 fn giving_up_takes_the_sum_of_the_backed_off_timeouts() {
     let loss = LossSettings { retries_max: 3, backoff_max: 1, ..LossSettings::default() };
     let config = Config::new(Settings { loss, ..Settings::default() }).unwrap();

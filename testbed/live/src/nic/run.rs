@@ -21,7 +21,7 @@ use transport::stats::DropReason;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame::header_overhead;
 use transport::wire::seal;
-use transport::{Duration, HostId, Instant, Rng};
+use transport::{Config, Duration, HostId, Instant, Rng};
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{
     AppEnd, Calibration, ClockCounts, DeviceClock, DeviceName, DilatedClock, Pool, PortIo,
@@ -41,7 +41,6 @@ use super::wire::FLOWS_MAX;
 use crate::dpdk_error::unfit;
 use crate::workers::control::Control;
 use crate::workers::counters::{self, Workers};
-use crate::workers::doublings;
 use crate::workers::hosts::{Host, HostSetup, Polled, Pollers, RING, RunClock, needs};
 use crate::workers::lateness::{self, Gaps};
 use crate::workers::observers::Observers;
@@ -73,7 +72,7 @@ const RTO_LONGEST: u64 = 2;
 /// The longest echo that DCsim waits for, in base RTTs.
 const ECHOES_MOST: u64 = 8;
 const LONGEST_OF_ALL: &str = "the longest echo between idle hosts, of all pairs";
-const OUTAGE: &str = "a silent host is tried again at least each 200 ms";
+const OUTAGE: &str = "a silent host is tried again at least each second";
 const LONGEST_TWICE: &str = "twice the longest echo: polls come as late again";
 
 /// Runs this host's part of `plan` with all other hosts of `network`.
@@ -497,7 +496,7 @@ fn fit_rtts(
     }
     let mut fitted = Plan::new(&draft, plan.matrix.clone(), &spec)?;
     if draft.origin("loss.backoff_max") == Origin::Default {
-        let doublings = doublings(&fitted.settings)?;
+        let doublings = Config::new(fitted.settings.clone())?.doublings_in_outages();
         if doublings < fitted.settings.loss.backoff_max {
             fitted = fitted.with(|draft| draft.settings.loss.backoff_max = doublings)?;
             note("loss.backoff_max", doublings.to_string(), OUTAGE);

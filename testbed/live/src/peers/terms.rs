@@ -13,7 +13,6 @@ use transport::wire::{KEY_LEN, frame};
 use transport::{Bytes, Config, Duration, Rate, ShareMax};
 
 use super::protocol::Job;
-use crate::workers::doublings;
 
 /// The terms of a session, as its client asks for them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -153,7 +152,7 @@ impl Terms {
         settings.incarnation = incarnation;
         let chosen = |key: &str| self.set.iter().any(|(set, _)| set == key);
         if !chosen("loss.backoff_max") {
-            settings.loss.backoff_max = doublings(&settings)?;
+            settings.loss.backoff_max = Config::new(settings.clone())?.doublings_in_outages();
         }
         Ok(Config::new(settings)?)
     }
@@ -273,16 +272,17 @@ mod tests {
     }
 
     #[test]
-    fn a_session_tries_a_silent_peer_several_times_a_second_unless_doublings_are_set() {
+    fn a_session_tries_a_silent_peer_each_second_unless_doublings_are_set() {
         let doublings = |set: &[(&str, &str)]| {
             let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
             let terms = Terms { set: set.collect(), ..Terms::default() };
             terms.surviving(Duration::from_s(20)).config(1, &V4).unwrap().loss.backoff_max
         };
-        // A timeout of 100 ms doubles once.
-        assert_eq!(doublings(&[]), 1);
-        assert_eq!(doublings(&[("loss.rto_min", "10ms")]), 4);
-        assert_eq!(doublings(&[("loss.rto_min", "1s")]), 0);
+        // A timeout of 100 ms doubles up to 0.8 s.
+        assert_eq!(doublings(&[]), 3);
+        assert_eq!(doublings(&[("loss.rto_min", "10ms")]), 6);
+        assert_eq!(doublings(&[("loss.rto_min", "500ms")]), 1);
+        assert_eq!(doublings(&[("loss.rto_min", "2s")]), 0);
         assert_eq!(doublings(&[("loss.backoff_max", "5")]), 5);
         assert_eq!(Terms::lobby().config(1, &V4).unwrap().loss.backoff_max, 6);
     }

@@ -12,7 +12,7 @@ pub(crate) mod observers;
 pub(crate) mod quiet;
 
 use experiments::plan::RunError;
-use transport::{Config, Duration, Settings};
+use transport::{Config, Duration};
 use transport_dpdk::{SharedKeys, TimeScale};
 
 use crate::dpdk_error::unfit;
@@ -41,27 +41,6 @@ pub(crate) fn secured(config: &Config, keys: Option<&SharedKeys>) -> Result<Conf
         return Ok(config);
     }
     transport_dpdk::sealed(&config).map_err(|error| unfit(&error))
-}
-
-/// The longest wait between two attempts to reach a silent peer. When an outage ends, its flows go
-/// on within this time; where links come and go, some attempt meets one that is up.
-const RETRY_WITHIN: Duration = Duration::from_ms(200);
-
-/// How often the timeout of `settings` may double and stay within [`RETRY_WITHIN`]: no more often
-/// than they allow, and never where the first timeout is longer. Where timeouts alone are counted
-/// ([`transport::LossSettings::give_up`] is zero), as often as they allow: shorter timeouts would
-/// end a flow sooner.
-///
-/// # Errors
-/// When a setting is out of range.
-pub(crate) fn doublings(settings: &Settings) -> Result<u8, RunError> {
-    if settings.loss.give_up == Duration::ZERO {
-        return Ok(settings.loss.backoff_max);
-    }
-    let config = Config::new(settings.clone())?;
-    let rto = config.rto(&config.default_path());
-    let fits = |doublings: &u8| rto * (1 << doublings) <= RETRY_WITHIN;
-    Ok((1..=settings.loss.backoff_max).take_while(fits).last().unwrap_or(0))
 }
 
 /// A number that no other host can guess.

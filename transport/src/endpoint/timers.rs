@@ -39,6 +39,7 @@ pub(super) const TIMER_TICK: Duration = Duration::from_ps(1 << 16);
 impl<S: Scheduler> Endpoint<S> {
     /// The instant at which to call [`Endpoint::handle_timeout`]; `None` when only other calls can
     /// change anything. This call changes nothing itself.
+    #[inline(always)]
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let timers = earliest(self.wheel.poll_at(), self.sched.poll_timeout());

@@ -73,6 +73,8 @@ pub(super) struct Hosts<'a> {
     /// Connections on which messages were posted since the last look at them, where the run keeps a
     /// journal.
     posted: Option<Vec<u32>>,
+    /// Whether the hosts' schedulers send at instants of their own alone, whatever arrives.
+    at_own_times: bool,
 }
 
 impl<'a> Hosts<'a> {
@@ -98,11 +100,14 @@ impl<'a> Hosts<'a> {
             refused: Vec::new(),
             kept: VecDeque::new(),
         };
+        let hosts: Vec<Host> = (first..).zip(configs).map(host).collect();
         Self {
-            nics: Nics::new(plan, capture.map(|capture| Tap::new(capture, first, configs.len()))),
+            nics: Nics::new(plan, capture.map(|capture| Tap::new(capture, first, hosts.len()))),
             plan,
             first,
-            hosts: (first..).zip(configs).map(host).collect(),
+            // Nothing has arrived yet that hosts could owe an answer for.
+            at_own_times: hosts.iter().all(|host| host.endpoint.owes_nothing()),
+            hosts,
             flows: vec![None; plan.matrix.flows.len()],
             elsewhere: Vec::new(),
             active: Vec::new(),
@@ -154,7 +159,8 @@ impl<'a> Hosts<'a> {
                     }
                     continue;
                 }
-                let takes_in = self.takes_in_alone(host, flights, now, &env.network);
+                let takes_in =
+                    self.at_own_times && self.takes_in_alone(host, flights, now, &env.network);
                 flights = self.handle_due(host, flights, now, env);
                 if takes_in && self.take_in(host, now, env) {
                     continue;

@@ -9,7 +9,7 @@ use crate::virtual_time::environment::Environment;
 
 impl Hosts<'_> {
     /// Whether `host` has nothing to do at `now` but to take in data of `flights`.
-    #[inline]
+    #[inline(never)]
     pub(super) fn takes_in_alone(
         &self,
         host: HostId,
@@ -32,7 +32,7 @@ impl Hosts<'_> {
     /// Reports what data that `host` has taken in has ended, where it leaves the host nothing to
     /// send: true then. Its endpoint is not asked for packets, which a host of a pod would be for
     /// each cell, and each time in vain.
-    #[inline]
+    #[inline(never)]
     pub(super) fn take_in(
         &mut self,
         host: HostId,

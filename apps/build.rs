@@ -113,7 +113,9 @@ pub(crate) fn heads(workspace: &Path) -> Vec<PathBuf> {
 
 /// The output of a Git command in `dir`; `None` when it fails.
 fn git(dir: &Path, args: &[&str]) -> Option<String> {
-    let ran = Command::new("git").arg("-C").arg(dir).args(args).output().ok()?;
+    // Without a lock, so that a build does not stop a commit that is made beside it.
+    let git = Command::new("git").arg("--no-optional-locks").current_dir(dir).args(args).output();
+    let ran = git.ok()?;
     let text = String::from_utf8(ran.stdout).ok()?;
     ran.status.success().then(|| text.trim().to_owned())
 }

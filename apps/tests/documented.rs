@@ -62,7 +62,7 @@ const LONG: [(&str, &str); 6] = [
     ("--topo two-dc --transport uno", "round trips of 1.8 ms"),
     ("run far.cm", "a GiB over 10 ms in real time"),
     ("--topo ft1024-8os", "1024 hosts"),
-    ("tournament --purpose checking", "128 runs"),
+    ("tournament --purpose checking", "768 runs"),
 ];
 
 /// Commands in real time, by a part of them: no other command of this file runs beside one.

@@ -1,16 +1,13 @@
 //! A sweep in parts, as a scheduler's job array runs it, and put together again.
 #![allow(clippy::unwrap_used, reason = "a failing test panics")]
 
+mod common;
+
 use std::fs;
 
 use serde_json::Value;
 
-fn headrace(args: &[&str]) -> (u8, String, String) {
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let line = std::iter::once("headrace").chain(args.iter().copied()).map(Into::into);
-    let code = headrace::main_with(line, &mut out, &mut err);
-    (code, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
-}
+use common::headrace;
 
 /// What does not differ between two runs of the same thing. Numbers are equal to the last digit: a
 /// number that is read from a file is printed as it stood there.

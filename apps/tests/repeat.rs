@@ -1,17 +1,14 @@
 //! Tests of `headrace run manifest.json`, `headrace why` and what results say of themselves.
 #![allow(clippy::unwrap_used, reason = "a failing test panics")]
 
+mod common;
+
 use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 
-fn headrace(args: &[&str]) -> (u8, String, String) {
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let args = std::iter::once("headrace").chain(args.iter().copied());
-    let code = headrace::main_with(args.map(Into::into), &mut out, &mut err);
-    (code, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
-}
+use common::headrace;
 
 /// A directory with a matrix, and the results of a run of it.
 fn ran(more: &[&str]) -> (tempfile::TempDir, String, String) {

@@ -2,18 +2,15 @@
 //! runs that are invalid, missing or of one name.
 #![allow(clippy::unwrap_used, reason = "a failing test panics")]
 
+mod common;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-fn headrace(args: &[&str]) -> (u8, String, String) {
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let line = std::iter::once("headrace").chain(args.iter().copied()).map(Into::into);
-    let code = headrace::main_with(line, &mut out, &mut err);
-    (code, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
-}
+use common::headrace;
 
 fn path(dir: &TempDir, name: &str) -> String {
     dir.path().join(name).to_str().unwrap().to_owned()

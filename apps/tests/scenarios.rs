@@ -2,6 +2,8 @@
 //! key that a scenario may have is in it. `UPDATE_DOCS=1` writes the generated part anew.
 #![allow(clippy::unwrap_used, reason = "a failing test panics")]
 
+mod common;
+
 use std::fmt::Write as _;
 use std::fs;
 
@@ -9,16 +11,11 @@ use experiments::scenario::{PlotKind, fault};
 use experiments::workload::GENERATORS;
 use serde_json::Value;
 
+use common::headrace;
+
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/SCENARIOS.md");
 const BEGIN: &str = "<!-- generated -->\n";
 const END: &str = "<!-- end -->";
-
-fn headrace(args: &[&str]) -> (u8, String, String) {
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let line = std::iter::once("headrace").chain(args.iter().copied()).map(Into::into);
-    let code = headrace::main_with(line, &mut out, &mut err);
-    (code, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
-}
 
 /// The names that the program lists, each with its sentence.
 fn listed(what: &str) -> String {

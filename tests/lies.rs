@@ -277,6 +277,24 @@ fn compressed_files_are_read_and_their_errors_have_a_line() {
     }
 }
 
+#[test]
+fn a_setting_out_of_its_range_is_refused_with_its_value_and_where_it_is_from() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(dir.path(), "small.cm", b"Nodes 4\nConnections 1\n0->1 start 0 size 5\n");
+    for (setting, expected) in [
+        ("ack_every=100", "1..=64"),
+        ("loss.backoff_max=20", "0..=16"),
+        ("msg_window=5000", "1..=1024"),
+        ("msg_window=64,5000", "1..=1024"),
+    ] {
+        let (code, out, err) = headrace(&["run", &path, "--set", setting]);
+        let value = setting.replace("64,", "");
+        let words = format!("--set: found `{value}`, expected {expected}");
+        assert_eq!((code, out.as_str()), (2, ""), "{err}");
+        assert!(err.contains(&words) && err.contains("headrace list settings"), "{err}");
+    }
+}
+
 /// A run of `transport` with `flags` over two sites ends before it begins: exit code 2, and a
 /// message with each of `words`.
 fn mlcc_refused(transport: &str, flags: &[&str], words: &[&str]) {

@@ -192,6 +192,19 @@ fn why_explains_the_run_whose_results_are_there_and_no_earlier_one() {
 }
 
 #[test]
+fn a_run_that_its_limit_has_cut_is_repeated_and_explained_like_any_other() {
+    let (dir, matrix, _) = ran(&[]);
+    let cut = dir.path().join("cut").to_str().unwrap().to_owned();
+    let (code, _, err) =
+        headrace(&["run", &matrix, "--set", "run.limit=20us", "--out", &cut, "-q"]);
+    assert_eq!(code, 1, "{err}");
+    let (code, text, err) = headrace(&["run", &format!("{cut}/manifest.json"), "-q"]);
+    assert!(code == 1 && err.contains("byte for byte"), "{code} {err}{text}");
+    let (code, text, err) = headrace(&["why", &cut, "-q"]);
+    assert_eq!(code, 0, "{err}{text}");
+}
+
+#[test]
 fn why_explains_a_run_whose_controllers_read_telemetry() {
     let (_dir, _, out) = ran(&["--transport", "hpcc"]);
     let (code, text, err) = headrace(&["why", &out, "-q"]);

@@ -124,3 +124,23 @@ fn matrices_of_one_name_have_results_of_their_own() {
     let (code, _, err) = headrace(&["run", &matrix, &names[2], "--out", &out, "-q"]);
     assert_eq!((code, summaries(&out).len()), (0, 2), "{err}");
 }
+
+#[test]
+fn figures_of_one_name_do_not_replace_one_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let (matrix, first, second) = (matrix(&dir), path(&dir, "first"), path(&dir, "second"));
+    for (out, transports) in [(&first, "smartt,dctcp"), (&second, "smartt,swift")] {
+        let line = ["run", &matrix, "-q", "--out", out, "--transport", transports];
+        assert_eq!(headrace(&line).0, 0);
+    }
+    let drawn = path(&dir, "drawn");
+    let refused = |dirs: [&str; 2]| {
+        let (code, _, err) = headrace(&[&["report", "-o", &drawn][..], &dirs].concat());
+        assert!(code == 2 && err.contains("the figure `m`") && err.contains("-o"), "{err}");
+    };
+    refused([&first, &second]);
+    assert!(!Path::new(&drawn).exists(), "nothing is drawn");
+    assert_eq!(headrace(&["report", &first, "-o", &drawn]).0, 0);
+    // The numbers of an earlier report are a figure, too.
+    refused([&format!("{drawn}/m.json"), &second]);
+}

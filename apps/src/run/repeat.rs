@@ -18,6 +18,7 @@ use crate::args::{RunArgs, World};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::manifest::{Input, Recorded, Setting, joined};
 use crate::progress::{Shown, Total};
 use crate::provenance::{COMMIT, DIRTY};
@@ -143,7 +144,7 @@ impl Repeat {
             writeln!(console.err, "world {world} runs in real time: bytes are not compared")?;
             return Ok(true);
         };
-        if outcome.stopped {
+        if interrupt::requested() {
             writeln!(console.err, "stopped before its end: bytes are not compared")?;
             return Ok(true);
         }

@@ -47,7 +47,7 @@ fn results_without_a_valid_run_are_drawn_and_compared_and_marked() {
             fs::write(&summary, late).unwrap();
         }
         let (code, _, err) = headrace(&["report", &out, "-o", &drawn]);
-        assert!(code == 0 && err.contains(&format!("{name}: {count} runs drawn")), "{err}");
+        assert!(code == 0 && err.contains(&format!("{name}: {count} run")), "{err}");
         assert!(err.contains("INVALID"), "{err}");
         let picture = fs::read_to_string(format!("{drawn}/{name}.svg")).unwrap();
         assert!(picture.contains("INVALID"), "{name}: marked");
@@ -64,9 +64,9 @@ fn results_of_one_run_and_of_several_replace_one_another() {
     let one = ["run", &matrix, "-q", "--out", &out];
     let several = [&one[..], &["--transport", "smartt,dctcp"]].concat();
     for (line, said) in [
-        (&one[..], "runs: 1 runs drawn\n"),
+        (&one[..], "runs: 1 run drawn\n"),
         (&several, "m: 2 runs drawn\n"),
-        (&one, "runs: 1 runs drawn\n"),
+        (&one, "runs: 1 run drawn\n"),
     ] {
         assert_eq!(headrace(line).0, 0, "{line:?}");
         let (code, _, err) = headrace(&["report", &out, "-o", &path(&dir, "drawn")]);
@@ -143,4 +143,14 @@ fn figures_of_one_name_do_not_replace_one_another() {
     assert_eq!(headrace(&["report", &first, "-o", &drawn]).0, 0);
     // The numbers of an earlier report are a figure, too.
     refused([&format!("{drawn}/m.json"), &second]);
+}
+
+#[test]
+fn a_directory_is_no_place_for_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().to_str().unwrap();
+    let (code, out, err) = headrace(&["gen", "permutation", "--hosts", "16", "-o", place]);
+    assert_eq!((code, out.as_str()), (2, ""), "{err}");
+    assert!(err.contains(place) && err.contains("choose another file"), "{err}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left there");
 }

@@ -131,6 +131,7 @@ pub(crate) fn run(args: &ReportArgs, console: &mut Console<'_>) -> Result<Exit, 
         }
         let drawn = results.all().count();
         match results.missing {
+            0 if drawn == 1 => writeln!(console.err, "{name}: 1 run drawn")?,
             0 => writeln!(console.err, "{name}: {drawn} runs drawn")?,
             missing => {
                 let all = drawn + missing;

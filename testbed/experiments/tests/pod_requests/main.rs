@@ -3,130 +3,28 @@
 //! hosts get stays what they get without it.
 #![allow(clippy::unwrap_used, reason = "a failing test panics")]
 
+mod pod;
+
 use std::collections::BTreeMap;
 
-use experiments::measure::scheduler::pods;
-use experiments::plan::{Draft, Origin, Plan};
-use experiments::topology::{self, FatTree};
-use experiments::workload::{FlowSpec, Matrix};
-use fabric::{Flags, Frames, Network, Output, Packet};
-use transport::sched::zeropod::timing::{Terms, Timing};
-use transport::wire::class::TrafficClass;
-use transport::wire::pod::{CoreRts, Delivered, Grant, MICE_MAX, Place, Rts, Schd};
-use transport::wire::{Body, Ext, Header, Note};
-use transport::{
-    Bytes, Duration, EntropyValue, FlowId, HostId, Instant, Psn, Rate, Rng, TxSegment,
-};
+use transport::wire::Note;
+use transport::wire::pod::{CoreRts, Delivered, Place, Rts, Schd};
+use transport::{FlowId, Psn};
 
-const ASKED: u32 = 40 * 512;
+use pod::{ASKED, Pod, Sent, rts};
 
-/// The headers of packets, and the hosts that sent them.
-#[derive(Default)]
-struct Notes(Vec<(HostId, Header)>);
+type Refusals = BTreeMap<&'static str, u64>;
 
-impl Notes {
-    fn packet(&mut self, from: HostId, dst: HostId, header: Header) -> Packet {
-        self.0.push((from, header));
-        let handle = u32::try_from(self.0.len() - 1).unwrap();
-        let flags = Flags::of(TrafficClass::Control);
-        Packet { handle, dst, hash: header.ev.0.into(), len: 40, trim_len: 40, flags }
-    }
-}
-
-impl Frames for Notes {
-    fn read(&self, packet: &Packet, look: &mut dyn FnMut(HostId, &Header, &Ext)) {
-        let (from, header) = &self.0[packet.handle as usize];
-        look(*from, header, &Ext::VACANT);
-    }
-
-    fn make(&mut self, segment: &TxSegment, _ext: &Ext, from: HostId) -> Option<Packet> {
-        Some(self.packet(from, segment.peer, segment.hdr))
-    }
-
-    fn duplicate(&mut self, _packet: &Packet) {}
-
-    fn end(&mut self, _packet: Packet) {}
-}
-
-/// A packet to the scheduler: its true sender, the host that it names, its epoch, its note.
-type Sent = (u32, u16, u64, Note);
-
-fn timing() -> Timing {
-    Timing::new(&Terms {
-        cell: Bytes(552),
-        control: Bytes(40),
-        rate: Rate::from_gbps(100),
-        hop: Duration::from_us(1),
-        cells: 16,
-        guard: Duration::ZERO,
-        delay: Duration::from_us(15),
-        layers: 0,
-        early: Duration::ZERO,
-        guards_answers: false,
-    })
-}
-
-fn rts(epoch: u32, to: Place, total: u32) -> Rts {
-    let mice = [Rts::NO_MOUSE; MICE_MAX as usize];
-    Rts { term: 1, epoch, update: Some((to, total)), arrived: 0, mice, mice_len: 0, clock: None }
-}
-
-/// Runs a pod to which `sent` is sent, as [`run_in`] does.
-fn run(sent: Vec<Sent>) -> (BTreeMap<&'static str, u64>, BTreeMap<u32, u32>) {
-    run_in("zeropod:8", sent)
-}
-
-/// Runs pods to the first of which `sent` is sent, each packet in the slot of its true sender in
-/// its epoch. Returns what the scheduler refused, by name, and the cells that each host was
-/// granted.
-fn run_in(
-    topology: &str,
-    mut sent: Vec<Sent>,
-) -> (BTreeMap<&'static str, u64>, BTreeMap<u32, u32>) {
-    let mut draft = Draft::default();
-    draft.set_transport("zeropod", Origin::Set).unwrap();
-    for (key, value) in [("sched.zeropod.cells", "16"), ("sched.zeropod.delay", "15us")] {
-        draft.set(key, value, Origin::Set).unwrap();
-    }
-    let tree = topology::by_name(topology).unwrap();
-    let scheduler = FatTree::new(tree.clone()).unwrap().scheduler_of(0).unwrap();
-    let scheduler = HostId(tree.nodes + scheduler);
-    let mut matrix = Matrix { nodes: tree.nodes, ..Matrix::default() };
-    matrix.push_flow(FlowSpec::new(HostId(0), HostId(1), Bytes(1))).unwrap();
-    let plan = Plan::new(&draft, matrix, &tree).unwrap();
-    let mut network = Network::new(plan.blueprint(), &Rng::new(1));
-    let (mut notes, mut out, timing) = (Notes::default(), Vec::new(), timing());
-    let at = |(from, _, epoch, _): &Sent| {
-        timing.start(*epoch) + timing.request_at(u16::try_from(from % 4).unwrap(), None)
-    };
-    sent.sort_by_key(at);
-    for packet in &sent {
-        let (from, named, _, note) = *packet;
-        network.run_until(at(packet), &mut notes, &mut out);
-        let header = Header::new(EntropyValue(named), FlowId::UNKNOWN, Body::Note(note));
-        let made = notes.packet(HostId(from), scheduler, header);
-        network.inject(HostId(from), made, at(packet), &mut notes, &mut out);
-    }
-    network.run_until(Instant::ZERO + timing.epoch * 400, &mut notes, &mut out);
-    let mut cells = BTreeMap::new();
-    for output in &out {
-        let Output::Delivered { packet, .. } = output else { continue };
-        let Body::Note(note) = notes.0[packet.handle as usize].1.body else { unreachable!() };
-        let granted = Schd::of(&note).unwrap().grant.map_or(0, |grant: Grant| grant.cells.into());
-        *cells.entry(packet.dst.0).or_default() += granted;
-    }
-    let counters = pods(&network).unwrap();
-    (counters.refusals().filter(|(_, count)| *count > 0).collect(), cells)
+/// What the scheduler of the first pod of `topology` refuses of `sent`, by name, and the cells that
+/// it grants each host.
+fn run_in(topology: &str, sent: Vec<Sent>) -> (Refusals, BTreeMap<u32, u32>) {
+    let ran = Pod::new(topology).run(sent);
+    (ran.refusals, ran.cells)
 }
 
 /// Two honest hosts, beside `others`.
-fn beside(others: Vec<Sent>) -> (BTreeMap<&'static str, u64>, BTreeMap<u32, u32>) {
-    let ask = |epoch, from: u16, to| {
-        let epoch_named = u32::try_from(epoch).unwrap();
-        (u32::from(from), from, epoch, rts(epoch_named, Place::Host(to), ASKED).note())
-    };
-    let honest = [ask(60, 0, 9), ask(61, 6, 3)];
-    run(honest.into_iter().chain(others).collect())
+fn beside(others: Vec<Sent>) -> (Refusals, BTreeMap<u32, u32>) {
+    run_in("zeropod:8", pod::honest().into_iter().chain(others).collect())
 }
 
 fn honest() -> BTreeMap<u32, u32> {

@@ -95,6 +95,6 @@ results: build ## the papers' figures into docs/results, pictures and tables; FI
 tournament: build ; $(HEADRACE) tournament --purpose $${PURPOSE:-tuning} --seed $(SEED) --mixes $${MIXES:-1} --scale $${SCALE:-0.5} --jobs $(JOBS) --out target/tournament/$${PURPOSE:-tuning}-$(SEED) ## transports of the papers of Uno and SMaRTT on mixes that SEED draws; PURPOSE=checking judges settings, MIXES=1 a family, SCALE=1 is at most 200 MB of a port
 docs-setup: ; command -v mdbook >/dev/null || $(CARGO) install mdbook --version '^0.5' --locked ## mdbook, which make docs needs
 docs: ; $(CARGO) doc --workspace --no-deps && mdbook build docs ## API documentation in target/doc, docs as a site in target/book (make docs-setup once before)
-docs-test: build ; DOCUMENTED=whole HEADRACE=$(HEADRACE) $(SYSTEM) --test documented --test published -- --nocapture ## every command of README.md and docs, as it stands but for fewer trips of bench messages; run again, it leaves out what passed (make test runs a sample)
+docs-test: build ; DOCUMENTED=whole HEADRACE=$(HEADRACE) $(SYSTEM) --test documented --test published -- --nocapture ## every command of README.md and docs; TESTING.md says what it shortens; run again, it leaves out what passed (make test runs a sample)
 
 .PHONY: help setup build run nic-demo sim test attack soak mutants crash check unit golden swarm system dpdk-test slurm-test vm-setup vm-test bench perf-compare fuzz results tournament docs docs-setup docs-test

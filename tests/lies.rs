@@ -4,7 +4,8 @@
 //! lie.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::ffi::OsString;
+mod program;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
@@ -16,10 +17,8 @@ use serde_json::Value;
 
 /// Exit code, standard output, standard error of one call.
 fn headrace(args: &[&str]) -> (u8, String, String) {
-    let args = std::iter::once("headrace").chain(args.iter().copied()).map(OsString::from);
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let code = headrace::main_with(args, &mut out, &mut err);
-    (code, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
+    let program::Ran { code, out, err } = program::headrace(args);
+    (code, out, err)
 }
 
 fn file(dir: &Path, name: &str, bytes: &[u8]) -> String {

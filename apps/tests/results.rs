@@ -146,6 +146,32 @@ fn figures_of_one_name_do_not_replace_one_another() {
 }
 
 #[test]
+fn what_is_explained_is_run_again_where_no_explanation_was_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let (matrix, out) = (matrix(&dir), path(&dir, "out"));
+    let line = ["run", &matrix, "--out", &out, "--seed", "1,2", "--resume"];
+    for (flags, here) in [(&[][..], 0), (&["--why"], 0), (&["--why"], 2), (&[], 2)] {
+        let (code, _, err) = headrace(&[&line[..], flags].concat());
+        assert!(code == 0 && err.contains(&format!("{here} of 2 runs are in")), "{err}");
+    }
+    assert!(Path::new(&out).join("seed=2/why.jsonl").exists());
+}
+
+#[test]
+fn settings_whose_keys_end_alike_are_axes_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let (matrix, out) = (matrix(&dir), path(&dir, "out"));
+    let kmin = ["--set", "switch.kmin=0.1,0.2", "--set", "switch.phantom.kmin=0.3,0.4"];
+    let line = ["run", &matrix, "-q", "--out", &out];
+    let (code, _, err) = headrace(&[&line[..], &kmin].concat());
+    assert_eq!(code, 0, "{err}");
+    assert!(Path::new(&out).join("kmin=0.1,switch.phantom.kmin=0.4").exists());
+    let twice = ["--set", "switch.kmin=0.1,0.2", "--set", "switch.kmin=0.3,0.4"];
+    let (code, _, err) = headrace(&[&line[..], &twice].concat());
+    assert!(code == 2 && err.contains("a second axis `kmin`"), "{err}");
+}
+
+#[test]
 fn a_directory_is_no_place_for_a_file() {
     let dir = tempfile::tempdir().unwrap();
     let place = dir.path().to_str().unwrap();

@@ -560,9 +560,13 @@ pub fn link_settings(
 /// # Errors
 /// The first setting that is out of its range, with its value and where `draft` has it from.
 fn config_of(draft: &Draft, settings: Settings) -> Result<Config, RunError> {
+    let base_rtt = settings.base_rtt;
     Config::new(settings).map_err(|error| {
         let ConfigError::Setting { name, expected } = &error else { return error.into() };
-        let Some(value) = keys::show(draft, name) else { return error.into() };
+        let Some(mut value) = keys::show(draft, name) else { return error.into() };
+        if *name == "base_rtt" {
+            value = base_rtt.to_string();
+        }
         let found = format!("`{}={value}`", draft.written(name));
         let help = format!("headrace list settings says more of {name}");
         let error = InputError::new(found, *expected).help(help);

@@ -131,7 +131,7 @@ impl Meeting {
                 }
                 None => thread::sleep(RETRY / 10),
             }
-            self.free_places()?;
+            self.free_places();
             if self.clock.now() > until {
                 let missing = self.wires.iter().zip(&self.names).skip(1);
                 let missing: Vec<&str> =
@@ -178,23 +178,23 @@ impl Meeting {
 
     /// Frees the places of hosts whose process has ended while others are still missing, so that
     /// they may be started again.
-    fn free_places(&mut self) -> Result<(), RunError> {
+    fn free_places(&mut self) {
         while let Ok((from, said)) = self.inbox.try_recv() {
+            let host = &self.names[from as usize];
             match said {
                 FromPeer::Gone(why) => {
-                    let host = &self.names[from as usize];
                     tracing::warn!(host, why, "a host left before all had come; its place is free");
                     self.wires[from as usize] = None;
                     self.early.retain(|(host, _)| *host != from);
                 }
-                FromPeer::Line(Say::Failed { host, reason }) => {
-                    return Err(self.fail(host, reason));
+                // The end of its connection follows.
+                FromPeer::Line(Say::Failed { reason, .. }) => {
+                    tracing::warn!(host, reason, "a host cannot go on");
                 }
                 FromPeer::Line(Say::Alive) => {}
                 FromPeer::Line(say) => self.early.push_back((from, say)),
             }
         }
-        Ok(())
     }
 
     /// Any other host: connects to the first.

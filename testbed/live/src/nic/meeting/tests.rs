@@ -405,7 +405,7 @@ fn a_host_that_leaves_while_others_are_missing_may_come_again() {
     };
     thread::scope(|scope| {
         let first = scope.spawn(|| join(0));
-        // A process that ends after it has said who it is.
+        // A process that has said who it is, and ends with an error.
         let mut meeting = open(&network, 1, Duration::from_s(60)).unwrap();
         let part = RoundPart::Join(hello(1));
         meeting.say(0, &Say::Part { round: Round::Join, part }).unwrap();
@@ -414,6 +414,7 @@ fn a_host_that_leaves_while_others_are_missing_may_come_again() {
         let second = join(1).unwrap_err().to_string();
         let reason = "another process runs as host `h1` already";
         assert!(second.contains("`h0`") && second.contains(reason), "{second}");
+        meeting.give_up(&RunError::Environment("no hugepages".to_owned()));
         drop(meeting);
         thread::sleep(2 * RETRY);
         let again = scope.spawn(|| join(1));

@@ -17,7 +17,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("live", &["transport", "transport-dpdk", "fabric", "experiments"]),
     ("headrace", &["transport", "transport-pod", "fabric", "experiments", "live?"]),
     ("system-tests", &["transport", "fabric", "experiments", "live?", "headrace"]),
-    ("fuzz", &["transport", "transport-dpdk", "experiments"]),
+    ("fuzz", &["transport", "transport-dpdk", "fabric", "experiments"]),
 ];
 
 /// Checks one manifest.

@@ -101,7 +101,7 @@ fn axes(args: &RunArgs) -> Result<Vec<Axis>, InputError> {
         if !value.contains(',') || takes(value) || !takes(first) {
             continue;
         }
-        // The last word of its key names it, or the whole key beside another that ends in that word.
+        // The last word of its key names it, the whole key beside another that ends in that word.
         let (word, own) = (key.rsplit('.').next().unwrap_or(key), key.to_owned());
         let is_taken = match named.insert(word, key) {
             Some(other) => other != key,

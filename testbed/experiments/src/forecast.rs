@@ -124,7 +124,7 @@ fn hops(plan: &Plan) -> u64 {
     let acknowledges = plan.settings.sched != SchedKind::Zeropod;
     let ways = plan.matrix.flows.iter().map(|flow| {
         let links = tree.links_via(tree.meeting_tier(flow.src, flow.dst));
-        let segments = segments(plan, flow.size);
+        let segments = plan.segments(flow.size);
         let acks = segments.div_ceil(u64::from(plan.settings.ack_every.max(1)));
         let acks = if acknowledges { acks } else { 0 };
         links * (segments + acks)
@@ -151,7 +151,7 @@ fn lost_hops(plan: &Plan) -> u64 {
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         let share = 1.0 / sends[flow.src.0 as usize] as f64;
         load[dst] += share;
-        offered[dst] = segments(plan, flow.size).saturating_add(offered[dst]);
+        offered[dst] = plan.segments(flow.size).saturating_add(offered[dst]);
     }
     let window = window(plan);
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
@@ -212,7 +212,7 @@ fn open(plan: &Plan) -> (u64, u64) {
     let (mut first, mut last) = (Duration::MAX, Duration::ZERO);
     let (mut timed, mut busy, mut all) = (0u64, 0u128, 0u64);
     for flow in &plan.matrix.flows {
-        all = all.saturating_add(segments(plan, flow.size));
+        all = all.saturating_add(plan.segments(flow.size));
         let Start::At(at) = flow.start else { continue };
         (first, last) = (first.min(at), last.max(at));
         timed += 1;
@@ -236,10 +236,6 @@ fn under_way(plan: &Plan, segments: u64) -> u64 {
     }
     let senders = sends.iter().filter(|sends| **sends).count() as u64;
     senders.saturating_mul(window(plan)).min(segments)
-}
-
-fn segments(plan: &Plan, size: Bytes) -> u64 {
-    size.0.div_ceil(u64::from(plan.settings.payload_max.max(1)))
 }
 
 impl fmt::Display for Forecast {

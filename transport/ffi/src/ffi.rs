@@ -174,14 +174,18 @@ pub unsafe extern "C" fn headrace_config_init(config: *mut headrace_config) {
 const SIZE: u32 = 80;
 const _: () = assert!(size_of::<headrace_config>() == SIZE as usize);
 
+/// The text, `None` for null, or the code of a text that is not UTF-8.
+///
 /// # Safety
 /// `text` is null or ends with a NUL.
-unsafe fn text_of<'a>(text: *const c_char) -> Option<&'a str> {
+unsafe fn text_of<'a>(text: *const c_char) -> Result<Option<&'a str>, headrace_code> {
     if text.is_null() {
-        return None;
+        return Ok(None);
     }
     // SAFETY: not null, and the caller's promise.
-    unsafe { CStr::from_ptr(text) }.to_str().ok()
+    let text = unsafe { CStr::from_ptr(text) };
+    let wrong = || environment(&format!("`{}` is not UTF-8", text.to_string_lossy()));
+    text.to_str().map(Some).map_err(|_| wrong())
 }
 
 /// The device that `name` names, or the code of what is wrong with the name.
@@ -204,7 +208,6 @@ fn setup(
 ) -> Option<Setup> {
     let within = |value: u32, most: u32| (1..=most).contains(&value).then_some(value);
     let span = |ns: u64| ns.checked_mul(1000).map(Duration::from_ps);
-    (config.size == SIZE).then_some(())?;
     Some(Setup {
         cards,
         line_rate: Rate::from_bps(config.line_rate_bps),
@@ -240,27 +243,30 @@ pub unsafe extern "C" fn headrace_start(
     let Some(config) = (unsafe { config.as_ref() }) else { return HEADRACE_INVALID };
     // SAFETY: the caller's promise.
     let Some(stack) = (unsafe { stack.as_mut() }) else { return HEADRACE_INVALID };
-    // SAFETY: the caller's promise. A structure of another size need not have this field.
-    let cards = if config.size == SIZE { unsafe { text_of(config.cards) } } else { None };
-    let cards = cards.unwrap_or_default().split_whitespace().map(device_name).collect();
-    let cards = match cards {
-        Ok(cards) => cards,
-        Err(code) => return code,
-    };
-    // SAFETY: as for `cards`.
-    let security = if config.size == SIZE { unsafe { text_of(config.security) } } else { None };
-    let keys = match keys_of(security) {
-        Ok(keys) => keys,
-        Err(code) => return code,
-    };
-    let Some(setup) = setup(config, cards, keys) else { return HEADRACE_INVALID };
-    match Stack::start(setup) {
+    // SAFETY: the caller's promise.
+    match unsafe { read_config(config) }
+        .and_then(|setup| Stack::start(setup).map_err(|detail| environment(&detail)))
+    {
         Ok(started) => {
             *stack = Box::into_raw(Box::new(headrace_stack(started)));
             HEADRACE_OK
         }
-        Err(detail) => environment(&detail),
+        Err(code) => code,
     }
+}
+
+/// # Safety
+/// The texts of `config` are null or end with a NUL, if it has the size of today's.
+unsafe fn read_config(config: &headrace_config) -> Result<Setup, headrace_code> {
+    if config.size != SIZE {
+        return Err(HEADRACE_INVALID);
+    }
+    // SAFETY: the caller's promise.
+    let cards = unsafe { text_of(config.cards) }?.unwrap_or_default();
+    let cards = cards.split_whitespace().map(device_name).collect::<Result<_, _>>()?;
+    // SAFETY: as for `cards`.
+    let keys = keys_of(unsafe { text_of(config.security) }?)?;
+    setup(config, cards, keys).ok_or(HEADRACE_INVALID)
 }
 
 /// Stops the stack. Applications that are still attached get HEADRACE_GONE from then on. Messages
@@ -455,6 +461,7 @@ mod tests {
     use crate::ffi::events::{headrace_poll, headrace_release};
     use std::collections::BTreeSet;
     use std::ffi::CStr;
+    use std::mem::MaybeUninit;
 
     fn text(code: i32) -> String {
         // SAFETY: a static string.
@@ -468,6 +475,27 @@ mod tests {
         for unknown in [1, -13, i32::MIN] {
             assert_eq!(text(unknown), "no code of Headrace");
         }
+    }
+
+    #[test]
+    fn texts_that_are_not_utf_8_are_refused_and_not_taken_for_none() {
+        let refused = |change: fn(&mut headrace_config)| {
+            let mut config = MaybeUninit::<headrace_config>::zeroed();
+            // SAFETY: a place for a configuration.
+            unsafe { headrace_config_init(config.as_mut_ptr()) };
+            // SAFETY: it is filled.
+            let mut config = unsafe { config.assume_init() };
+            change(&mut config);
+            // SAFETY: a configuration whose texts end with a NUL.
+            let code = unsafe { read_config(&config) }.map(drop).unwrap_err();
+            // SAFETY: a text of this thread.
+            let detail = unsafe { text_of(headrace_error_detail()) }.unwrap();
+            assert!(detail.is_some_and(|text| text.contains("is not UTF-8")), "{detail:?}");
+            code
+        };
+        let security = refused(|config| config.security = c"psk:/etc/\xe4.keys".as_ptr());
+        let cards = refused(|config| config.cards = c"\xff".as_ptr());
+        assert_eq!([security, cards], [HEADRACE_ENVIRONMENT; 2]);
     }
 
     #[test]

@@ -158,7 +158,7 @@ impl<'a> Run<'a> {
     fn on_sent(&mut self, flow: FlowIndex) {
         let Plan { tree, settings, matrix, .. } = self.plan;
         let spec = &matrix.flows[flow.index()];
-        let packet = self.plan.wire_bytes(spec.size.min(Bytes(settings.payload_max.into())));
+        let packet = self.plan.wire_bytes(self.plan.first_segment(spec.size));
         let way = base_one_way(tree, spec.src, spec.dst, packet);
         let at = self.now + (way - serialisation(packet, settings.line_rate));
         self.under_way.insert((at, Landing::Data, flow));

@@ -5,6 +5,7 @@
 //! its source; [`Plan::new`] puts them together with a matrix and a topology and checks that they
 //! fit.
 
+mod bounds;
 mod checks;
 mod dcsim;
 pub mod draft;
@@ -40,11 +41,8 @@ pub use telemetry::Stamping;
 use crate::input::InputError;
 use crate::scenario::fault;
 use crate::topology::programs::{self, Switches};
-use crate::topology::{
-    FabricParams, FatTree, FatTreeSpec, LinkSelector, TIERS_MAX, Transfer, base_rtt,
-    ideal_completion,
-};
-use crate::workload::matrix::{LinkFailure, Message, Start};
+use crate::topology::{FabricParams, FatTree, FatTreeSpec, LinkSelector, TIERS_MAX, base_rtt};
+use crate::workload::matrix::{LinkFailure, Message};
 use crate::workload::{FlowSpec, Matrix};
 
 /// A run, wholly decided.
@@ -242,20 +240,6 @@ impl Plan {
         (spec.sites() > 1).then(|| site_of(src) != site_of(dst))
     }
 
-    /// The completion time of a flow of `size` bytes that is alone in the network: all its packets
-    /// at the line rate, the first one's round trip.
-    #[must_use]
-    pub fn fct_alone(&self, src: HostId, dst: HostId, size: Bytes) -> Duration {
-        let header = u64::from(self.fabric.mtu - self.settings.payload_max);
-        let payload = u64::from(self.settings.payload_max);
-        let first = size.0.min(payload);
-        let headers = (size.0.div_ceil(payload).max(1) - 1).saturating_mul(header);
-        let rest = (size.0 - first).saturating_add(headers);
-        let ack = u64::from(self.fabric.ack_len);
-        base_rtt(&self.tree, src, dst, first + header, ack)
-            + self.settings.line_rate.time_for(Bytes(rest))
-    }
-
     /// The configuration of each host's endpoint: tables as large as its traffic needs.
     ///
     /// # Errors
@@ -357,34 +341,6 @@ impl Plan {
     pub fn codes(&self) -> bool {
         let far = self.settings.base_rtt >= self.settings.ec_params.base_rtt_min;
         self.settings.ec != EcKind::Uncoded && far
-    }
-
-    /// Bytes on the wire of the packets that carry a flow of `size` bytes, each sent once.
-    #[must_use]
-    pub fn wire_bytes(&self, size: Bytes) -> u64 {
-        let payload = u64::from(self.settings.payload_max);
-        let header = u64::from(self.fabric.mtu) - payload;
-        size.0.saturating_add(size.0.div_ceil(payload).saturating_mul(header))
-    }
-
-    /// When the matrix could be delivered at best.
-    #[must_use]
-    pub fn ideal(&self) -> Instant {
-        let transfers: Vec<Transfer> = self
-            .matrix
-            .flows
-            .iter()
-            .map(|flow| {
-                let packets = flow.size.0.div_ceil(u64::from(self.settings.payload_max));
-                let start = match flow.start {
-                    Start::At(after) => Instant::ZERO + after,
-                    Start::On(_) => Instant::ZERO,
-                };
-                let wire_bytes = self.wire_bytes(flow.size);
-                Transfer { src: flow.src, dst: flow.dst, wire_bytes, packets, start }
-            })
-            .collect();
-        ideal_completion(&self.tree, &transfers)
     }
 }
 

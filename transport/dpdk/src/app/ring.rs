@@ -128,6 +128,11 @@ impl WorkerEnd {
         self.completions.slots().min(self.memory.slots())
     }
 
+    /// Whether the application has ended, so that no completion will be read any more.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.completions.is_abandoned()
+    }
+
     /// Passes `completions` to the application, as many as there is room for; it sees them at once.
     #[inline]
     pub(crate) fn complete(&mut self, completions: impl ExactSizeIterator<Item = Completion>) {

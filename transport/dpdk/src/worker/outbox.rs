@@ -42,7 +42,8 @@ impl Outbox {
     }
 
     /// Passes on completions that are ready and fit, at most 32, and continues a checksum. Returns
-    /// how many were passed or summed.
+    /// how many were passed or summed. All are dropped once the application has ended, so that its
+    /// last requests are taken.
     #[inline]
     pub(crate) fn flush(&mut self, app: &mut WorkerEnd) -> usize {
         let most = self.waiting.len().min(BURST);
@@ -50,6 +51,11 @@ impl Outbox {
             return 0;
         }
         let most = most.min(app.room());
+        if most == 0 && app.is_unread() {
+            self.waiting.clear();
+            self.hash.reset();
+            self.hashed = 0;
+        }
         let ready = if self.digest { self.sum(most) } else { most };
         app.complete(self.waiting.drain(..ready));
         ready + usize::from(ready < most)
@@ -79,5 +85,26 @@ impl Outbox {
 impl fmt::Debug for Outbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Outbox({} waiting)", self.waiting.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::ring::app_ring;
+    use transport::Instant;
+
+    #[test]
+    fn completions_wait_for_an_application_and_not_for_one_that_has_ended() {
+        let (app, mut worker) = app_ring(1, 2);
+        let mut outbox = Outbox::new(4, true);
+        for cookie in 0..5 {
+            outbox.push(Completion::Sent { cookie, connection: 0, at: Instant::ZERO });
+        }
+        assert_eq!((outbox.flush(&mut worker), outbox.flush(&mut worker)), (2, 0));
+        assert!(!outbox.is_empty());
+        drop(app);
+        outbox.flush(&mut worker);
+        assert!(outbox.is_empty());
     }
 }

@@ -155,12 +155,12 @@ unsafe fn device_setup(device: &headrace_device) -> Result<DeviceSetup, headrace
     let udp_port = u16::try_from(device.udp_port).ok().filter(|port| *port != 0);
     let udp_port = udp_port.ok_or(HEADRACE_INVALID)?;
     // SAFETY: the caller's promise.
-    let name = unsafe { text_of(device.name) }.ok_or(HEADRACE_INVALID)?;
+    let name = unsafe { text_of(device.name) }?.ok_or(HEADRACE_INVALID)?;
     // SAFETY: not null, and the caller's promise.
     let hosts = unsafe { slice::from_raw_parts(device.hosts, count) };
     let host = |host: &headrace_address| -> Result<(IpAddr, Option<Mac>), headrace_code> {
         // SAFETY: the caller's promise.
-        let ip = unsafe { text_of(host.ip) }.ok_or(HEADRACE_INVALID)?;
+        let ip = unsafe { text_of(host.ip) }?.ok_or(HEADRACE_INVALID)?;
         let ip = ip.parse().map_err(|_| environment(&format!("`{ip}` is no IP address")))?;
         Ok((ip, (host.mac != [0; 6]).then_some(host.mac)))
     };
@@ -198,7 +198,7 @@ mod tests {
         let code = unsafe { device_setup(device) }.unwrap_err();
         // SAFETY: a text of this thread.
         let detail = unsafe { text_of(crate::ffi::headrace_error_detail()) };
-        (code, detail.unwrap_or_default().to_owned())
+        (code, detail.unwrap().unwrap_or_default().to_owned())
     }
 
     #[test]

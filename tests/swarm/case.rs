@@ -568,10 +568,14 @@ fn join(tree: &mut FatTreeSpec, alike: bool, rng: &mut Rng) {
     let (bundle, links) = (between(rng, 1, 2), between(rng, 1, 3));
     let mut border =
         TierSpec { radix_down: tops * bundle, radix_up: links, bundle, ..tree.tier[0] };
-    let mut wan = WanSpec { gbps: border.downlink_gbps, latency_ns: border.downlink_latency_ns };
+    let mut wan =
+        WanSpec { gbps: border.downlink_gbps, latency_ns: border.downlink_latency_ns, borders: 1 };
     if !alike {
-        wan =
-            WanSpec { gbps: pick(rng, &[25, 100, 800]), latency_ns: pick(rng, &[5_000, 900_000]) };
+        wan = WanSpec {
+            gbps: pick(rng, &[25, 100, 800]),
+            latency_ns: pick(rng, &[5_000, 900_000]),
+            borders: 1,
+        };
         border.downlink_gbps = wan.gbps;
     }
     tree.nodes *= 2;

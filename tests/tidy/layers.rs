@@ -58,6 +58,7 @@ const CRATES: &[Order] = &[
             "qdisc calendar frames",
             "elements border time_window port",
             "routing wiring",
+            "mesh",
             "transit",
             "program",
             "blueprint",

@@ -95,7 +95,7 @@ pub mod wire;
 
 pub use config::{Config, ConfigError, FarSettings, LossSettings, Policies, Settings, ShareMax};
 pub use endpoint::error::PostError;
-pub use endpoint::{Endpoint, MsgSpec};
+pub use endpoint::{ByKey, Endpoint, KeyHash, MsgSpec};
 pub use event::{Event, FailReason};
 pub use flow::tx::{Standing, Wait};
 pub use path::Path;

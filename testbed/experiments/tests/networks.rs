@@ -5,8 +5,8 @@ use experiments::topology::{
     FabricParams, FatTree, FatTreeSpec, TierSpec, Transfer, base_one_way, ideal_completion,
 };
 use fabric::{
-    FaultKind, FaultSpec, Flags, Frames, Network, NoFrames, Output, Packet, PortId, QdiscKind,
-    Queued,
+    FaultKind, FaultSpec, Flags, Frames, Headers, Network, NoFrames, Output, Packet, PortId,
+    QdiscKind, Queued,
 };
 use proptest::prelude::*;
 use transport::rng::mix;
@@ -95,6 +95,8 @@ fn break_links(network: &mut Network, n: usize) {
 /// Copies by handle, as the network says that they begin and end; those delivered have not ended.
 #[derive(Default)]
 struct Copies(Vec<i64>);
+
+impl Headers for Copies {}
 
 impl Frames for Copies {
     fn duplicate(&mut self, packet: &Packet) {

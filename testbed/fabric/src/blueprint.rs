@@ -4,12 +4,13 @@
 //! A topology makes one of these. Port `h` is the NIC of host `h`; the ports of switches follow,
 //! those of a switch contiguous: down ports first, each group of parallel ports contiguous.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use transport::sched::SchedParams;
 use transport::{Bytes, Duration, HostId, Instant};
 
-use super::elements::{Node, PortSpec, SwitchSpec};
+use super::elements::{Node, PortId, PortSpec, SwitchSpec};
+use super::packet::Ends;
 use super::program::pfc::{Shortage, needs};
 use super::program::{ProgramKind, ProgramSettings};
 use super::qdisc::QdiscSettings;
@@ -36,6 +37,13 @@ pub struct Blueprint {
     pub outages: BTreeMap<u32, Vec<(Instant, Instant)>>,
     /// Switches take the way that the entropy value of a packet names, instead of one by its hash.
     pub explicit: bool,
+    /// The border switches of two sites that have several each, those of the first site first, as
+    /// many of each; empty otherwise. The ports up of a border switch lead to those of the other
+    /// site in turn, as many to each, and so do those of the switches that lead to border switches.
+    pub borders: Vec<u32>,
+    /// Ports whose packets leave the network for good: the driver is handed each when it starts to
+    /// be transmitted, with the instant at which it is at the far end.
+    pub outward: BTreeSet<PortId>,
     /// How long after a link went down (or up again) the switch at it stops (or resumes) using it.
     pub detection_delay: Duration,
 }
@@ -109,6 +117,13 @@ impl Blueprint {
         }
         let pauses = |switch| self.runs(switch, ProgramKind::Pfc);
         needs(&self.ports, pauses, &self.program_settings.pfc)
+    }
+
+    /// How the ends of packets are hashed: alike in both directions where a flow and its
+    /// acknowledgements are to pass the same border switches.
+    #[must_use]
+    pub const fn ends(&self) -> Ends {
+        if self.borders.is_empty() { Ends::Ordered } else { Ends::Either }
     }
 
     /// The switches that run `program`, ascending.

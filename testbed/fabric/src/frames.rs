@@ -7,22 +7,34 @@
 //! at the instant at which it happens: a program may edit or end it in the same poll.
 
 use transport::stats::DropReason;
+use transport::wire::data::Glance;
 use transport::wire::int::Hop;
 use transport::wire::{Ext, Header};
 use transport::{Duration, HostId, Instant, TxSegment};
 
 use super::packet::{Output, Packet};
 
+/// The headers of packets by the handles of these. Methods that are provided are those of a driver
+/// whose packets have no frames.
+pub trait Headers {
+    /// Shows `look` the host that has sent a packet, its header, and the extensions that its header
+    /// names. `look` is not called when the frame cannot be read.
+    fn read(&self, _packet: &Packet, _look: &mut dyn FnMut(HostId, &Header, &Ext)) {}
+
+    /// What a border switch looks at in a packet, without reading all of it.
+    fn glance(&self, packet: &Packet) -> Option<Glance> {
+        let mut found = None;
+        self.read(packet, &mut |_, header, ext| found = Glance::of(header, ext));
+        found
+    }
+}
+
 /// Frames by the handles of their packets.
 ///
 /// A packet that shares its frame with a copy gets a frame, and a handle, of its own before it is
 /// changed. A handle is free when as many packets have ended or were delivered as there were.
 /// Methods that are provided are those of a driver whose packets have no frames.
-pub trait Frames {
-    /// Shows `look` the host that has sent a packet, its header, and the extensions that its header
-    /// names. `look` is not called when the frame cannot be read.
-    fn read(&self, _packet: &Packet, _look: &mut dyn FnMut(HostId, &Header, &Ext)) {}
-
+pub trait Frames: Headers {
     /// Lets `change` edit the header of a packet, which keeps its length and its entropy value, and
     /// the content of its extensions, of which there remain the same, with the same room. False
     /// when nothing was changed: no buffer was left, or `change` broke that rule.
@@ -32,6 +44,11 @@ pub trait Frames {
         _change: &mut dyn FnMut(&mut Header, &mut Ext),
     ) -> bool {
         false
+    }
+
+    /// Takes all hops out of the telemetry of a packet. False when no buffer was left.
+    fn clear_hops(&mut self, packet: &mut Packet) -> bool {
+        self.rewrite(packet, &mut |_, ext| ext.int.clear())
     }
 
     /// Adds a hop to the telemetry of a packet, or notes that one is missing where the room is used
@@ -122,6 +139,8 @@ pub(crate) struct Driver<'a> {
 /// Frames of networks without programs and telemetry, and of tests of them: no packet has a frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoFrames;
+
+impl Headers for NoFrames {}
 
 impl Frames for NoFrames {
     fn duplicate(&mut self, _packet: &Packet) {}

@@ -2,7 +2,7 @@
 //!
 //! Real topologies are built by the crate above this one, which tests here must not need.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use transport::{Bytes, Duration, Rate};
 
@@ -81,6 +81,8 @@ pub(crate) fn blueprint(qdisc: QdiscKind, params: QdiscParams) -> Blueprint {
         program_settings: ProgramSettings::default(),
         sched: transport::sched::SchedParams::default(),
         outages: BTreeMap::new(),
+        borders: Vec::new(),
+        outward: BTreeSet::new(),
         explicit: false,
         detection_delay: Duration::from_us(100),
     };

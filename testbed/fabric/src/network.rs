@@ -43,6 +43,8 @@ pub struct Network {
     pub(super) wiring: Wiring,
     /// The memory of the window at work; empty while it is taken.
     window: TimeWindow,
+    /// What a driver has handed in behind links, until the network is run.
+    handed_in: Vec<Flight>,
     /// The longest that a window may be.
     lookahead: Duration,
     /// Everything up to and at this instant has been processed.
@@ -67,6 +69,7 @@ impl Network {
             window: TimeWindow::new(blueprint.ports.len() + programs.len(), blueprint.hosts),
             programs,
             wiring,
+            handed_in: Vec::new(),
             lookahead,
             now: Instant::ZERO,
             fault_rng: rng.fork("fault", 0),
@@ -125,9 +128,10 @@ impl Network {
         }
     }
 
-    /// Hands in `packet` as if it came out of the link of `transmitter` at `at`, or at the instant
-    /// already run to: for a driver whose frames come from devices, so that nothing is left of the
-    /// way to the switch. An immediate result (a drop) is pushed to `out`.
+    /// Hands in `packet` as if it came out of the link of `transmitter` at the instant to which the
+    /// network is run next, behind all that is due by then: for a driver whose frames come from
+    /// devices, so that nothing is left of the way to the switch. An immediate result (a drop) is
+    /// pushed to `out`.
     ///
     /// # Panics
     /// When the link of `transmitter` leads to no switch with a program: a bug of the driver.
@@ -136,21 +140,48 @@ impl Network {
         &mut self,
         transmitter: PortId,
         packet: Packet,
-        at: Instant,
         frames: &mut dyn Frames,
         out: &mut Vec<Output>,
     ) {
         let Far::Programmed(target) = self.ports[transmitter.0 as usize].to else {
             panic!("port {} leads to no switch with a program", transmitter.0);
         };
-        let at = at.max(self.now);
         self.links.counts.injected += 1;
         if let Some(reason) = self.refuses(HostId(0), &packet) {
-            self.links.drop_packet(packet, reason, at, &mut Driver { out, frames });
+            self.links.drop_packet(packet, reason, self.now, &mut Driver { out, frames });
             return;
         }
         self.links.counts.on_wire += 1;
-        self.links.calendar.push(Flight { at, origin: transmitter.0, target, packet });
+        self.handed_in.push(Flight { at: self.now, origin: transmitter.0, target, packet });
+    }
+
+    /// Hands the switches what was handed in behind their links, at `now`.
+    fn take_in(&mut self, now: Instant, frames: &mut dyn Frames, out: &mut Vec<Output>) {
+        let mut flights = std::mem::take(&mut self.handed_in);
+        flights.iter_mut().for_each(|flight| flight.at = now);
+        for of_one in flights.chunk_by(|one, next| one.target == next.target) {
+            self.run_program(of_one[0].target, of_one, now, &mut Driver { out, frames });
+        }
+        flights.clear();
+        self.handed_in = flights;
+    }
+
+    /// Runs the switch that is the target `target` through a span that ends just after `last`.
+    fn run_program(
+        &mut self,
+        target: u32,
+        flights: &[Flight],
+        last: Instant,
+        driver: &mut Driver<'_>,
+    ) {
+        let program = &mut self.programs[target as usize - self.ports.len()];
+        let around = Surroundings {
+            ports: &mut self.ports,
+            transit: &mut self.links,
+            wiring: &self.wiring,
+            driver: Driver { out: &mut *driver.out, frames: &mut *driver.frames },
+        };
+        SwitchRun::new(program, around).run(flights, last);
     }
 
     /// The instant of the next event: a packet arrives, or a port with a backlog has its turn;
@@ -188,6 +219,9 @@ impl Network {
             self.run_switches(&window, end, frames, out);
             self.close(window, end);
         }
+        if !self.handed_in.is_empty() {
+            self.take_in(now, frames, out);
+        }
         self.now = self.now.max(now);
     }
 
@@ -223,15 +257,7 @@ impl Network {
             self.links.run(state, window.flights(*group), before(end), driver);
         }
         for group in programmed {
-            let program = &mut self.programs[group.target as usize - self.ports.len()];
-            let around = Surroundings {
-                ports: &mut self.ports,
-                transit: &mut self.links,
-                wiring: &self.wiring,
-                driver: Driver { out: &mut *driver.out, frames: &mut *driver.frames },
-            };
-            let run = SwitchRun::new(program, around);
-            run.run(window.flights(*group), before(end));
+            self.run_program(group.target, window.flights(*group), before(end), driver);
         }
     }
 

@@ -213,6 +213,28 @@ pub const fn flow_hash(src: HostId, dst: HostId, ev: EntropyValue) -> u32 {
     (mix(ends ^ ev.0 as u64) >> 32) as u32
 }
 
+/// How the ends of a packet are hashed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ends {
+    /// Source and destination: [`flow_hash`].
+    #[default]
+    Ordered,
+    /// Both ends in ascending order, so both directions of a flow have one hash.
+    Either,
+}
+
+impl Ends {
+    /// The value for [`Packet::hash`].
+    #[inline]
+    #[must_use]
+    pub const fn hash(self, src: HostId, dst: HostId, ev: EntropyValue) -> u32 {
+        match self {
+            Self::Either if src.0 > dst.0 => flow_hash(dst, src, ev),
+            Self::Ordered | Self::Either => flow_hash(src, dst, ev),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

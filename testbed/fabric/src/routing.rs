@@ -115,7 +115,7 @@ impl Switch {
 
 /// Picks one of `0..count` by the hash, with a multiplication instead of a remainder.
 #[inline]
-fn pick(hash: u32, salt: u32, count: u32) -> u32 {
+pub(super) fn pick(hash: u32, salt: u32, count: u32) -> u32 {
     let mixed = mix(u64::from(hash) << 32 | u64::from(salt)) >> 32;
     // The product of two 32-bit numbers; its high half is below `count`.
     u32::try_from((mixed * u64::from(count)) >> 32).unwrap_or(0)

@@ -23,6 +23,7 @@ use super::border::Border;
 use super::calendar::{Calendar, Flight};
 use super::fault::LinkFaults;
 use super::frames::{Driver, PacketStep};
+use super::mesh::Mesh;
 use super::packet::{Flags, Output, Packet};
 use super::port::{Departure, Port};
 use super::qdisc::{AnyQdisc, Verdict};
@@ -65,6 +66,8 @@ pub(super) enum Far {
     Plain(u32),
     /// A plain switch in a network with explicit routes.
     Named(u32),
+    /// The driver, which is handed a packet when its transmission starts.
+    Driver,
 }
 
 /// The state behind the ports: links, the packets on them and where they lead; and the counters.
@@ -75,6 +78,8 @@ pub(super) struct Transit {
     /// The border, where this network is only a part of another.
     pub(super) border: Option<Box<Border>>,
     pub(super) switches: Vec<Switch>,
+    /// The border switches where a site has several.
+    pub(super) mesh: Option<Box<Mesh>>,
     /// Hosts; higher numbers are switches that are ends of packets.
     pub(super) hosts: u32,
     /// For each switch that is an end of packets: the ports of each switch on the ways to it.
@@ -385,6 +390,11 @@ impl Transit {
             Far::Host(target) | Far::Programmed(target) => Some(target),
             Far::Plain(switch) => self.route(switch, packet, at),
             Far::Named(switch) => self.route_named(switch, (state, packet), at, driver),
+            Far::Driver => {
+                self.counts.delivered += 1;
+                driver.out.push(Output::Delivered { host: packet.dst, packet: *packet, at });
+                return;
+            }
         };
         let Some(target) = target else {
             self.lose(state, *packet, DropReason::NoRoute, at, driver);
@@ -413,6 +423,11 @@ impl Transit {
         let is_dead = |port: u32| self.is_dead(port, at);
         if packet.dst.0 >= self.hosts {
             return self.route_to_switch(switch, packet, at);
+        }
+        if let Some(mesh) = &self.mesh
+            && let Some(port) = mesh.port(switch, (packet.dst, packet.hash), at, &is_dead)
+        {
+            return Some(port);
         }
         self.switches[switch as usize].route(packet.dst, packet.hash, at, is_dead)
     }

@@ -16,12 +16,18 @@ pub(super) type FlowsBySender = HashMap<Sender, FlowId, KeyHash>;
 /// What each host, or each group, holds that holds something. Never iterated.
 pub(super) type HeldBy = HashMap<u32, Held, KeyHash>;
 
+/// What switches keep for flows, by the flows' keys, which their senders have chosen. Walked only
+/// where order means nothing.
+pub type ByKey<T> = HashMap<u64, T, KeyHash>;
+
 /// Makes [`KeyHasher`]s of one key.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct KeyHash([u64; 2]);
+pub struct KeyHash([u64; 2]);
 
 impl KeyHash {
-    pub(crate) const fn new(key: [u64; 2]) -> Self {
+    /// A hash of the key, which is secret to senders of what is hashed.
+    #[must_use]
+    pub const fn new(key: [u64; 2]) -> Self {
         Self(key)
     }
 }
@@ -29,6 +35,7 @@ impl KeyHash {
 impl BuildHasher for KeyHash {
     type Hasher = KeyHasher;
 
+    #[inline]
     fn build_hasher(&self) -> KeyHasher {
         KeyHasher { key: self.0, state: 0 }
     }
@@ -36,12 +43,13 @@ impl BuildHasher for KeyHash {
 
 /// Scatters a (host, flow, key) by multiplications of words that have parts of the key.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct KeyHasher {
+pub struct KeyHasher {
     key: [u64; 2],
     state: u64,
 }
 
 /// Both halves of the product.
+#[inline]
 const fn fold(a: u64, b: u64) -> u64 {
     let product = a as u128 * b as u128;
     #[expect(clippy::cast_possible_truncation, reason = "the halves of a product")]
@@ -50,6 +58,7 @@ const fn fold(a: u64, b: u64) -> u64 {
 }
 
 impl Hasher for KeyHasher {
+    #[inline]
     fn finish(&self) -> u64 {
         fold(self.state ^ self.key[1], self.key[0] | 1)
     }
@@ -60,6 +69,7 @@ impl Hasher for KeyHasher {
         }
     }
 
+    #[inline]
     fn write_u64(&mut self, n: u64) {
         self.state = fold(self.state ^ self.key[0], n ^ self.key[1]);
     }

@@ -81,6 +81,7 @@ use crate::units::{Bytes, FlowId, HostId, Key, MsgId};
 use crate::wire::{Body, Ext, Extensions};
 use controllers::Controllers;
 use lookup::FlowsBySender;
+pub use lookup::{ByKey, KeyHash};
 use outgoing::Outgoing;
 use presence::Allowed;
 use proof::Proofs;

@@ -6,6 +6,7 @@
 
 mod groups;
 
+use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -87,8 +88,9 @@ pub const UDP_PORT: u16 = 4797;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AddressTable {
     hosts: Vec<HostAddr>,
-    /// Sorted by address.
-    by_ip: Vec<(u128, HostId)>,
+    /// The hosts by address, scattered over at least twice as many places, a power of two: each in
+    /// the first place free from that of its address on.
+    by_ip: Vec<Option<(u128, HostId)>>,
     version: IpVersion,
 }
 
@@ -229,7 +231,7 @@ impl Addressing {
         AddrPair::new(&self.addr(src)?, &self.addr(dst)?, self.udp_port)
     }
 
-    /// The host with this IPv4 address. O(1) emulated, O(log n) with a table.
+    /// The host with this IPv4 address. O(1).
     #[inline]
     #[must_use]
     pub fn host_of_v4(&self, ip: [u8; 4]) -> Option<HostId> {
@@ -245,7 +247,7 @@ impl Addressing {
         }
     }
 
-    /// The host with this IPv6 address. O(1) emulated, O(log n) with a table.
+    /// The host with this IPv6 address. O(1).
     #[must_use]
     pub fn host_of_v6(&self, ip: [u8; 16]) -> Option<HostId> {
         match &self.hosts {
@@ -283,19 +285,45 @@ impl AddressTable {
             by_ip.push((number_of(host.ip), id));
         }
         by_ip.sort_unstable();
-        match by_ip.windows(2).find(|two| two[0].0 == two[1].0) {
-            Some(two) => Err(AddressError::Duplicate(two[0].1, two[1].1)),
-            None => Ok(Self { hosts, by_ip, version }),
+        if let Some(two) = by_ip.windows(2).find(|two| two[0].0 == two[1].0) {
+            return Err(AddressError::Duplicate(two[0].1, two[1].1));
+        }
+        let mut table = Self { hosts, by_ip: Vec::new(), version };
+        table.by_ip = vec![None; (2 * by_ip.len()).next_power_of_two()];
+        for (ip, host) in by_ip {
+            if let Err(place) = table.place_of(ip) {
+                table.by_ip[place] = Some((ip, host));
+            }
+        }
+        Ok(table)
+    }
+
+    /// The host of an address, or else the place where that address would be. O(1) on average: at
+    /// least half of the places are free.
+    #[inline]
+    fn place_of(&self, ip: u128) -> Result<HostId, usize> {
+        /// The golden ratio, as a multiplier that scatters neighbours.
+        const SCATTER: u64 = 0x9E37_79B9_7F4A_7C15;
+        #[expect(clippy::cast_possible_truncation, reason = "the halves of an address")]
+        let halves = (ip as u64, (ip >> 64) as u64);
+        let hash = (halves.0 ^ halves.1.rotate_left(32)).wrapping_mul(SCATTER) >> 32;
+        let mask = self.by_ip.len() - 1;
+        let mut place = usize::try_from(hash).unwrap_or(0) & mask;
+        loop {
+            match self.by_ip[place] {
+                Some((known, host)) if known == ip => return Ok(host),
+                Some(_) => place = (place + 1) & mask,
+                None => return Err(place),
+            }
         }
     }
 
+    #[inline]
     fn host_of(&self, ip: IpAddr) -> Option<HostId> {
         if ip.is_ipv4() != (self.version == IpVersion::V4) {
             return None;
         }
-        let ip = number_of(ip);
-        let at = self.by_ip.binary_search_by_key(&ip, |entry| entry.0).ok()?;
-        Some(self.by_ip[at].1)
+        self.place_of(number_of(ip)).ok()
     }
 }
 

@@ -7,8 +7,12 @@ use zerocopy::byteorder::network_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::ext::{DATA_HALF, DATA_INT};
+use super::half::Half;
 use super::seal::SEALED;
-use super::{Coded, Data, KIND_DATA, KIND_PARITY, Name, Open, ParseError, first_octet, half, int};
+use super::{
+    Body, Coded, Data, Ext, Header, KIND_DATA, KIND_PARITY, Name, Open, ParseError, first_octet,
+    half, int,
+};
 use crate::units::{Credit, FlowId, Key, MsgNo, Psn};
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -86,27 +90,77 @@ impl Data {
     }
 }
 
-/// Octets of the DATA or PARITY header at the front of `bytes`; `None` when it is another kind,
-/// version, unknown or cut short.
-pub(super) fn len_of(bytes: &[u8]) -> Option<u16> {
+/// Octets of the DATA or PARITY header at the front of `bytes`, and whether it has an INT
+/// extension; `None` when it is another kind, version, unknown or cut short.
+#[inline]
+pub(super) fn layout_of(bytes: &[u8]) -> Option<(u16, bool)> {
     let (at, telemetry) = parts_of(bytes)?;
     let len = at + telemetry;
-    (bytes.len() >= usize::from(len)).then_some(len)
+    (bytes.len() >= usize::from(len)).then_some((len, telemetry > 0))
+}
+
+/// What a border switch looks at in data whose controller has a half at the receiver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Glance {
+    /// The flow's key.
+    pub key: Key,
+    /// The flow at the sender, where the packet names it, else [`FlowId::UNKNOWN`].
+    pub src_flow: FlowId,
+    /// The half at the receiver.
+    pub half: Half,
+    /// Whether the telemetry has hops, or lacks some.
+    pub has_hops: bool,
+}
+
+impl Glance {
+    /// The glance at a header with its extensions; `None` for anything but data with room for
+    /// telemetry that names a half.
+    #[must_use]
+    pub fn of(header: &Header, ext: &Ext) -> Option<Self> {
+        let Body::Data(data) = &header.body else { return None };
+        let (int, half) = (header.ext.int(ext)?, header.ext.half(ext)?);
+        let src_flow = data.open.map_or(FlowId::UNKNOWN, |open| open.src_flow);
+        let has_hops = !int.hops().is_empty() || int.is_cut();
+        Some(Self { key: header.key, src_flow, half, has_hops })
+    }
+}
+
+/// [`Glance::of`] the DATA or PARITY header at the front of `bytes`, of which no other field is
+/// read or checked; `None` where it is sealed, too.
+#[inline]
+pub(super) fn glance(bytes: &[u8]) -> Option<Glance> {
+    let (fixed, rest) = Fixed::ref_from_prefix(bytes).ok()?;
+    let (at, telemetry) = parts_of(bytes)?;
+    if telemetry == 0 || fixed.flags & DATA_HALF == 0 || fixed.first & SEALED != 0 {
+        return None;
+    }
+    let at = usize::from(at);
+    let src_flow = if fixed.flags & FLAG_OPEN != 0 {
+        FlowId(OpenExt::ref_from_prefix(rest).ok()?.0.src_flow.get())
+    } else {
+        FlowId::UNKNOWN
+    };
+    let half = Half::new(*bytes.get(at - usize::from(half::LEN))?)?;
+    let has_hops = int::has_hops(bytes.get(at..)?);
+    Some(Glance { key: Key(fixed.key.get()), src_flow, half, has_hops })
 }
 
 /// The offset of the INT extension of the DATA or PARITY header at the front of `bytes`; `None`
-/// when it has none, or as in [`len_of`].
+/// when it has none, or as in [`layout_of`].
+#[inline]
 pub(super) fn int_of(bytes: &[u8]) -> Option<usize> {
     let (at, telemetry) = parts_of(bytes)?;
     (telemetry > 0).then_some(usize::from(at))
 }
 
 /// Octets of a DATA or PARITY header in front of its INT extension, and octets of the extension.
+#[inline]
 fn parts_of(bytes: &[u8]) -> Option<(u16, u16)> {
     let (fixed, _) = Fixed::ref_from_prefix(bytes).ok()?;
-    let kinds = [KIND_DATA, KIND_PARITY].map(first_octet);
+    const DATA: u8 = first_octet(KIND_DATA);
+    const PARITY: u8 = first_octet(KIND_PARITY);
     // Switches trim and measure sealed packets as others.
-    if !kinds.contains(&(fixed.first & !SEALED)) || fixed.flags & !FLAGS_KNOWN != 0 {
+    if !matches!(fixed.first & !SEALED, DATA | PARITY) || fixed.flags & !FLAGS_KNOWN != 0 {
         return None;
     }
     let ext = |flag: u8, len: u16| if fixed.flags & flag != 0 { len } else { 0 };

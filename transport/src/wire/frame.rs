@@ -14,6 +14,7 @@ use zerocopy::{FromBytes as _, IntoBytes as _};
 use super::addressing::{AddrPair, Addressing, IpPair, IpVersion};
 use super::checksum::{Checksum, updated};
 pub use super::class::{Ecn, TrafficClass};
+use super::data::Glance;
 use super::int::{self, Hop};
 use super::outer::{
     self, DONT_FRAGMENT, ETHERTYPE_V4, ETHERTYPE_V6, Ethernet, HOPS, Head4, Head6, Ipv4, Ipv6,
@@ -264,6 +265,7 @@ pub fn verify(
 /// # Errors
 /// [`ParseError`] when it is not UDP to the port of `addressing`, is cut short inside the headers,
 /// has a wrong IPv4 checksum, or has an address of no host.
+#[inline]
 pub fn route_of(frame: &[u8], addressing: &Addressing) -> Result<Route, ParseError> {
     match outer::version(frame)? {
         IpVersion::V4 => outer::open::<Head4>(frame)?.route(addressing),
@@ -271,23 +273,40 @@ pub fn route_of(frame: &[u8], addressing: &Addressing) -> Result<Route, ParseErr
     }
 }
 
-/// The offset of the Headrace header of `frame`; `None` when it is not UDP. The port is not
-/// checked: callers that edit a frame have called [`route_of`] before, or have made the frame.
+/// The offset of the Headrace header of `frame`; `None` when it is not UDP. Port and IPv4 checksum
+/// are not checked: callers have called [`route_of`] before, or have made the frame.
+#[inline]
 fn header_start(frame: &[u8]) -> Option<usize> {
-    match outer::version(frame).ok()? {
-        IpVersion::V4 => outer::open::<Head4>(frame).ok().map(|_| Head4::LEN),
-        IpVersion::V6 => outer::open::<Head6>(frame).ok().map(|_| Head6::LEN),
-    }
+    let (is_udp, at) = match outer::version(frame).ok()? {
+        IpVersion::V4 => (Head4::ref_from_prefix(frame).ok()?.0.is_udp(), Head4::LEN),
+        IpVersion::V6 => (Head6::ref_from_prefix(frame).ok()?.0.is_udp(), Head6::LEN),
+    };
+    is_udp.then_some(at)
 }
 
 /// The offset of the payload of a DATA frame, which is the length that [`trim`] leaves; `None` when
 /// it is no DATA or is cut inside its headers. `frame`, to any UDP port, may be its first
 /// [`HEADERS_MAX`] octets alone.
+#[inline]
 #[must_use]
 pub fn payload_start(frame: &[u8]) -> Option<usize> {
+    layout(frame).map(|(start, _)| start)
+}
+
+/// [`payload_start`], and whether the DATA or PARITY frame has room for telemetry.
+#[inline]
+#[must_use]
+pub fn layout(frame: &[u8]) -> Option<(usize, bool)> {
     let at = header_start(frame)?;
-    let header_len = data::len_of(frame.get(at..)?)?;
-    Some(at + usize::from(header_len))
+    let (header_len, has_int) = data::layout_of(frame.get(at..)?)?;
+    Some((at + usize::from(header_len), has_int))
+}
+
+/// What a border switch looks at in a DATA or PARITY frame; see [`Glance`].
+#[inline]
+#[must_use]
+pub fn glance(frame: &[u8]) -> Option<Glance> {
+    data::glance(frame.get(header_start(frame)?..)?)
 }
 
 /// Cuts a DATA frame behind its Headrace header and returns its new length; the caller drops the
@@ -300,7 +319,9 @@ pub fn payload_start(frame: &[u8]) -> Option<usize> {
 pub fn trim(frame: &mut [u8]) -> usize {
     let len = frame.len();
     let Some(at) = header_start(frame) else { return len };
-    let Some(header_len) = frame.get(at..).and_then(data::len_of) else { return len };
+    let Some(header_len) = frame.get(at..).and_then(data::layout_of).map(|(len, _)| len) else {
+        return len;
+    };
     if at + usize::from(header_len) >= len {
         return len;
     }
@@ -328,23 +349,45 @@ pub fn set_ce(frame: &mut [u8]) -> bool {
 /// Writes a hop into the INT extension of a DATA or PARITY frame, as [`int::Int::stamp`] does in
 /// memory; true when it has one. `frame` keeps its length, and its UDP checksum, if it has one,
 /// stays right by RFC 1624. It may be the first [`HEADERS_MAX`] octets alone.
+#[inline]
 pub fn stamp(frame: &mut [u8], hop: &Hop) -> bool {
+    edit_int(frame, |octets| int::stamp_octets(octets, hop))
+}
+
+/// Takes all hops out of the INT extension of a DATA or PARITY frame, as [`int::Int::clear`] does
+/// in memory; true when it has one. What holds for [`stamp`] holds here.
+pub fn clear_hops(frame: &mut [u8]) -> bool {
+    edit_int(frame, int::clear_octets)
+}
+
+/// Lets `edit` change the INT extension of a DATA or PARITY frame; it returns the sums of what it
+/// has replaced and of what is there now.
+#[inline]
+fn edit_int(
+    frame: &mut [u8],
+    edit: impl FnOnce(&mut [u8]) -> Option<(Checksum, Checksum)>,
+) -> bool {
     let place = header_start(frame).and_then(|at| {
         let int_at = at + data::int_of(frame.get(at..)?)?;
         Some((at - usize::from(UDP_LEN), int_at))
     });
     let Some((udp_at, int_at)) = place else { return false };
-    let field = udp_at + 6..udp_at + 8;
-    let old = u16::from_be_bytes([frame[field.start], frame[field.start + 1]]);
-    let mut new = old;
-    let octets = &mut frame[int_at..];
-    let stamped = int::stamp_octets(octets, hop, |from, to| new = updated(new, from, to));
-    if old != 0 {
+    let Some((from, to)) = edit(&mut frame[int_at..]) else { return false };
+    update_udp_checksum(&mut frame[udp_at..], from, to);
+    true
+}
+
+/// Keeps the UDP checksum of the datagram `udp` right after octets with the sum `from` were
+/// replaced by octets with the sum `to` (RFC 1624). One of zero stays zero: there is none.
+fn update_udp_checksum(udp: &mut [u8], from: Checksum, to: Checksum) {
+    let Some(field) = udp.get_mut(6..8) else { return };
+    let before = u16::from_be_bytes([field[0], field[1]]);
+    if before != 0 {
+        let sum = updated(before, from.folded(), to.folded());
         // Zero would say that there is none (RFC 768).
-        let new = if new == 0 { 0xFFFF } else { new };
-        frame[field].copy_from_slice(&new.to_be_bytes());
+        let sum = if sum == 0 { 0xFFFF } else { sum };
+        field.copy_from_slice(&sum.to_be_bytes());
     }
-    stamped
 }
 
 /// Changes the traffic class; true when the frame is IP and now carries it.
@@ -358,16 +401,18 @@ pub fn set_class(frame: &mut [u8], class: TrafficClass) -> bool {
 /// # Errors
 /// [`ParseError`] when the frame is not UDP, or no header follows.
 pub fn header_of(frame: &[u8]) -> Result<(Header, Ext), ParseError> {
-    let at = header_start(frame).ok_or(ParseError::NotHeadrace)?;
-    Header::parse(entropy_at(frame, at), &frame[at..]).map(|(header, ext, _)| (header, ext))
+    let (mut header, mut ext) = (Header::VACANT, Ext::VACANT);
+    read_header(frame, &mut header, &mut ext).map(|()| (header, ext))
 }
 
-/// Whether `frame` is a DATA or PARITY frame with room for telemetry. It may be the first
-/// [`HEADERS_MAX`] octets alone.
-#[must_use]
-pub fn has_int(frame: &[u8]) -> bool {
-    let header = header_start(frame).and_then(|at| frame.get(at..));
-    header.is_some_and(|header| data::int_of(header).is_some())
+/// [`header_of`] into the places where header and extensions stay.
+///
+/// # Errors
+/// As [`header_of`]; header and extensions mean nothing then.
+#[inline]
+pub fn read_header(frame: &[u8], header: &mut Header, ext: &mut Ext) -> Result<(), ParseError> {
+    let at = header_start(frame).ok_or(ParseError::NotHeadrace)?;
+    header.read(entropy_at(frame, at), &frame[at..], ext).map(|_| ())
 }
 
 /// Lets `change` edit the Headrace header of `frame` and the content of its extensions, and keeps
@@ -389,19 +434,8 @@ pub fn rewrite_header(frame: &mut [u8], change: &mut dyn FnMut(&mut Header, &mut
     let Some(octets) = body.get_mut(..len) else { return false };
     let mut emitted = [0; HEADERS_MAX as usize];
     header.emit(&ext, &mut emitted);
-    let field = &mut head[at - 2..];
-    let before = u16::from_be_bytes([field[0], field[1]]);
-    if before != 0 {
-        let sum_of = |octets: &[u8]| {
-            let mut sum = Checksum::new();
-            sum.add(octets);
-            sum.folded()
-        };
-        let sum = updated(before, sum_of(octets), sum_of(&emitted[..len]));
-        // Zero would say that there is none (RFC 768).
-        let sum = if sum == 0 { 0xFFFF } else { sum };
-        field[..2].copy_from_slice(&sum.to_be_bytes());
-    }
+    let (from, to) = (outer::sum_of(octets), outer::sum_of(&emitted[..len]));
+    update_udp_checksum(&mut head[at - usize::from(UDP_LEN)..], from, to);
     octets.copy_from_slice(&emitted[..len]);
     true
 }

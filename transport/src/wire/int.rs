@@ -11,6 +11,7 @@ use zerocopy::byteorder::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::ParseError;
+use super::checksum::Checksum;
 use crate::time::{Duration, Instant, Rate};
 use crate::units::Bytes;
 
@@ -325,30 +326,47 @@ pub(super) fn read(int: &mut Int, bytes: &[u8]) -> Result<(), ParseError> {
 
 /// Octets of the extension at the front of `bytes`; `None` when it is cut short or has no legal
 /// room.
+#[inline]
 pub(super) fn len_of(bytes: &[u8]) -> Option<u16> {
     let (head, _) = Head::ref_from_prefix(bytes).ok()?;
     let legal = (1..=HOPS_MAX).contains(&usize::from(head.room));
     legal.then(|| len_with(head.room))
 }
 
-/// [`Int::stamp`] of the extension at the front of `octets`, which keep their number. Each 16-bit
-/// word that it replaces, old and new, goes to `changed`. False where there is no whole extension.
-pub(super) fn stamp_octets(
-    octets: &mut [u8],
-    hop: &Hop,
-    mut changed: impl FnMut(u16, u16),
-) -> bool {
-    let Ok((head, _)) = Head::ref_from_prefix(octets) else { return false };
+/// Whether the extension at the front of `octets` has hops, or lacks some.
+#[inline]
+pub(super) fn has_hops(octets: &[u8]) -> bool {
+    Head::ref_from_prefix(octets).is_ok_and(|(head, _)| head.used > 0 || head.flags != 0)
+}
+
+/// [`Int::clear`] of the extension at the front of `octets`; the result is as in [`stamp_octets`].
+pub(super) fn clear_octets(octets: &mut [u8]) -> Option<(Checksum, Checksum)> {
+    let (head, _) = Head::ref_from_prefix(octets).ok()?;
+    let (room, used) = (head.room, head.used.min(head.room));
+    let whole = octets.get_mut(..usize::from(len_with(used)))?;
+    let (mut from, mut to) = (Checksum::new(), Checksum::new());
+    from.add(whole);
+    whole.fill(0);
+    whole[0] = room;
+    to.add(whole);
+    Some((from, to))
+}
+
+/// [`Int::stamp`] of the extension at the front of `octets`, which keep their number. The sums of
+/// what it has replaced and of what is there now; `None` where there is no whole extension.
+#[inline]
+pub(super) fn stamp_octets(octets: &mut [u8], hop: &Hop) -> Option<(Checksum, Checksum)> {
+    let (head, _) = Head::ref_from_prefix(octets).ok()?;
     let (room, used) = (head.room, head.used);
     if octets.len() < usize::from(len_with(room)) {
-        return false;
+        return None;
     }
+    let (mut from, mut to) = (Checksum::new(), Checksum::new());
     let mut put = |at: usize, new: &[u8]| {
-        let words = octets[at..at + new.len()].as_chunks_mut::<2>().0;
-        for (word, new) in words.iter_mut().zip(new.as_chunks::<2>().0) {
-            changed(u16::from_be_bytes(*word), u16::from_be_bytes(*new));
-            *word = *new;
-        }
+        let old = &mut octets[at..at + new.len()];
+        from.add(old);
+        to.add(new);
+        old.copy_from_slice(new);
     };
     if used < room {
         put(0, &[room, used + 1]);
@@ -357,7 +375,7 @@ pub(super) fn stamp_octets(
     } else {
         put(2, &[FLAG_CUT, 0]);
     }
-    true
+    Some((from, to))
 }
 
 #[cfg(test)]

@@ -232,6 +232,25 @@ pub(super) trait Received: Outer {
 
 impl<O: Outer> Received for O {}
 
+impl Head4 {
+    /// Whether UDP follows, in one piece and without options between.
+    #[inline]
+    pub(super) fn is_udp(&self) -> bool {
+        let ip = &self.ip;
+        ip.version_ihl == VERSION_IHL
+            && ip.fragment.get() & FRAGMENTED == 0
+            && ip.protocol == PROTOCOL_UDP
+    }
+}
+
+impl Head6 {
+    /// Whether UDP follows, without extension headers between.
+    #[inline]
+    pub(super) fn is_udp(&self) -> bool {
+        self.ip.first.get() >> 28 == 6 && self.ip.next_header == PROTOCOL_UDP
+    }
+}
+
 impl Outer for Head4 {
     #[inline]
     fn udp(&self) -> &Udp {
@@ -259,10 +278,7 @@ impl Outer for Head4 {
     #[inline]
     fn check(&self) -> Result<(), ParseError> {
         let ip = &self.ip;
-        if ip.version_ihl != VERSION_IHL
-            || ip.fragment.get() & FRAGMENTED != 0
-            || ip.protocol != PROTOCOL_UDP
-        {
+        if !self.is_udp() {
             return Err(ParseError::NotHeadrace);
         }
         if sum_of(ip.as_bytes()).finish() != 0 {
@@ -309,8 +325,7 @@ impl Outer for Head6 {
 
     #[inline]
     fn check(&self) -> Result<(), ParseError> {
-        let udp = self.ip.first.get() >> 28 == 6 && self.ip.next_header == PROTOCOL_UDP;
-        if udp { Ok(()) } else { Err(ParseError::NotHeadrace) }
+        if self.is_udp() { Ok(()) } else { Err(ParseError::NotHeadrace) }
     }
 
     #[inline]

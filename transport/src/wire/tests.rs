@@ -449,7 +449,12 @@ proptest! {
         let mut cleared = x;
         cleared.int.clear();
         prop_assert_eq!(&frame, &frame_of(&spec, &h, &cleared, &payload));
-        prop_assert_eq!(has_int(&frame), h.ext.has_int());
+        prop_assert_eq!(layout(&frame).is_some_and(|(_, has_int)| has_int), h.ext.has_int());
+        prop_assert_eq!(glance(&before), data::Glance::of(&h, &x));
+        prop_assert_eq!(glance(&frame), data::Glance::of(&h, &cleared));
+        let mut in_place = before.clone();
+        prop_assert_eq!(clear_hops(&mut in_place[..head]), h.ext.has_int());
+        prop_assert_eq!(&in_place, &frame);
         let mut other = before.clone();
         let fits = !h.ext.has_int() || int::len_with(room) == x.int.wire_len();
         let other_room = &mut |_: &mut Header, ext: &mut Ext| ext.int = Int::with_room(room);

@@ -212,7 +212,7 @@ fn about(spec: &FatTreeSpec, tier: u8) -> String {
     match &spec.wan {
         Some(wan) if is_border => format!(
             "{text}; {} links of {} Gbps and {} us between the sites",
-            numbers.radix_up,
+            numbers.radix_up * wan.borders,
             wan.gbps,
             f64::from(wan.latency_ns) / 1e3
         ),

@@ -9,9 +9,12 @@
 //! port j of the a-th of m aggregation switches goes to core a + j m. Where sites are joined, every
 //! switch of the top tier has `bundle` links to its site's border switch, and link i of a border
 //! switch up ends at link i of the other. Ports are numbered NICs first, then tier by tier, switch
-//! by switch, down ports before up ports. Units: bytes on the wire, picoseconds.
+//! by switch, down ports before up ports. Of several border switches a site, up port j of a top
+//! switch goes to border switch j / bundle, and up port j of a border switch to border switch j / n
+//! of the other site, where n is the number of links between two. Units: bytes on the wire,
+//! picoseconds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use fabric::{
@@ -195,14 +198,22 @@ impl FatTree {
             switches,
             programs: BTreeMap::new(),
             outages: BTreeMap::new(),
+            outward: BTreeSet::new(),
             qdiscs: params.qdiscs.clone(),
             program_settings: params.programs.clone(),
             sched: params.sched.clone(),
             explicit: params.explicit,
+            borders: self.borders(),
             detection_delay: params.detection_delay,
         };
         blueprint.pause_where_lossless();
         blueprint
+    }
+
+    /// The border switches where a site has several, site by site.
+    fn borders(&self) -> Vec<u32> {
+        let (first, count) = (self.switch_base[usize::from(self.spec.tiers)], self.spec.borders());
+        if count > 1 { (first..first + self.spec.sites() * count).collect() } else { Vec::new() }
     }
 
     /// The first switch of a tier, as the fabric numbers them.
@@ -220,7 +231,7 @@ impl FatTree {
             0 => (switch, tor, 1, 1),
             1 => (switch / spec.aggs_per_pod(), pod, tor, bundle),
             2 if spec.tiers == 3 => (switch / spec.cores_per_site(), site, pod, bundle),
-            _ => (switch, site, site, self.downs(tier)),
+            _ => (switch / spec.borders(), site, site, self.downs(tier)),
         };
         SwitchSpec {
             first_host: parent * hosts,
@@ -352,7 +363,7 @@ impl FatTree {
         let (first, child) = match tier {
             _ if tier + 1 == spec.tiers => {
                 let tops = spec.tops_per_site();
-                (switch / tops, switch % tops)
+                (switch / tops * spec.borders(), switch % tops)
             }
             0 => {
                 let tors = spec.tors_per_pod();
@@ -378,7 +389,10 @@ impl FatTree {
         let bundle = spec.tier[usize::from(tier)].bundle.max(1);
         let child = down / bundle;
         let (below, place) = match tier {
-            _ if tier == spec.tiers => (switch * spec.tops_per_site() + child, 0),
+            _ if tier == spec.tiers => {
+                let (site, place) = (switch / spec.borders(), switch % spec.borders());
+                (site * spec.tops_per_site() + child, place)
+            }
             1 => {
                 let pod = switch / spec.aggs_per_pod();
                 (pod * spec.tors_per_pod() + child, switch % spec.aggs_per_pod())
@@ -395,6 +409,15 @@ impl FatTree {
             }
         };
         (below, place * bundle + down % bundle)
+    }
+
+    /// The border switch at the end of up port `up` of border switch `switch`, and the up port of
+    /// it, counted among those, at that link.
+    pub(super) fn across(&self, switch: u32, up: u32) -> (u32, u32) {
+        let borders = self.spec.borders().max(1);
+        let links = (self.spec.border().radix_up / borders).max(1);
+        let (site, place) = (switch / borders, switch % borders);
+        ((1 - site.min(1)) * borders + up / links, place * links + up % links)
     }
 
     fn node(&self, tier: u8, switch: u32) -> Node {
@@ -460,14 +483,14 @@ impl PortBuilder<'_> {
     }
 
     /// An up port goes to the tier above, whose numbers describe the link; a border switch's to
-    /// the other border switch.
+    /// one of the other site.
     fn up(&self, tier: u8, switch: u32, i: u32) -> PortSpec {
         let tree = self.tree;
         let own = &tree.spec.tier[usize::from(tier)];
         let (rate, delay, to) = match &tree.spec.wan {
             Some(wan) if tier == tree.spec.tiers => {
                 let latency = Duration::from_ns(u64::from(wan.latency_ns)) + own.switch_latency();
-                (wan.link_rate(), latency, tree.node(tier, tree.spec.sites() - 1 - switch))
+                (wan.link_rate(), latency, tree.node(tier, tree.across(switch, i).0))
             }
             _ => {
                 let above = &tree.spec.tier[usize::from(tier) + 1];

@@ -95,7 +95,7 @@ impl Level {
         }
         if let Some(wan) = &spec.wan {
             let tier = spec.tiers;
-            levels.push(level(spec.site_hosts(), tier, wan.link_rate(), ups(tier, 1)));
+            levels.push(level(spec.site_hosts(), tier, wan.link_rate(), ups(tier, spec.borders())));
         }
         levels
     }

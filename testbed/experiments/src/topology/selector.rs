@@ -281,7 +281,8 @@ impl FatTree {
                 self.port(at.level - 1, below, self.downs(at.level - 1) + up)
             }
             Some(_) if at.level == self.spec().tiers => {
-                self.port(at.level, self.spec().sites() - 1 - switch, i)
+                let (other, up) = self.across(switch, i - at.downs);
+                self.port(at.level, other, at.downs + up)
             }
             Some(up) => {
                 let (above, down) = self.above(at.level, switch, up);

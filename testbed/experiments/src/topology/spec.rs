@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!   border =========================== border of the other site, if there is one
-//!      |                                     one a site; every top switch has links to it
+//!      |                                     one a site or more; every top switch has links to
+//!      |                                     each, and each has links to each of the other site
 //!   core        group 0 | group 1 | ...      tier 2, only with 3 tiers; group a holds the cores
 //!                  |                         that aggregation switch a of every pod connects to
 //!   pod:  agg 0   agg 1   ...                tier 1
@@ -17,9 +18,13 @@
 //! network is a tree of two tiers with one pod. Hosts have one link. Speeds are in Gbps, latencies
 //! in nanoseconds, as the file has them.
 
+mod wan;
+
 use std::fmt;
 
 use transport::{Bytes, Duration, HostId, Rate};
+
+pub use wan::{BORDERS_MAX, WanSpec};
 
 /// A fat tree. [`FatTreeSpec::check`] checks that its numbers fit together; readers only return
 /// checked ones.
@@ -49,15 +54,6 @@ pub struct FatTreeSpec {
 
 /// The tiers of a site and its border switch.
 pub const TIERS_MAX: usize = 4;
-
-/// The links between two sites; how many there are is the border switches' `radix_up`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WanSpec {
-    /// Speed of a link, both ways, `1..=GBPS_MAX`.
-    pub gbps: u32,
-    /// The propagation of the link, `0..=LATENCY_NS_MAX`.
-    pub latency_ns: u32,
-}
 
 /// The switches of one tier and the links below them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -153,29 +149,6 @@ impl FatTreeSpec {
         self.check_wan()?;
         self.check_cores()?;
         self.check_wiring()
-    }
-
-    /// The links between sites, and those that lead to them.
-    fn check_wan(&self) -> Result<(), SpecError> {
-        let Some(wan) = &self.wan else { return Ok(()) };
-        for (key, found, min, max) in [
-            ("Uplink_speed_Gbps", wan.gbps, 1, GBPS_MAX),
-            ("Uplink_Latency_ns", wan.latency_ns, 0, LATENCY_NS_MAX),
-        ] {
-            if !(min..=max).contains(&found) {
-                let rule = Rule::Range(u64::from(min), u64::from(max));
-                let tier = Some(self.tiers);
-                return Err(SpecError { tier, key, found: u64::from(found), rule });
-            }
-        }
-        let top = self.tiers - 1;
-        let ups = u64::from(self.tier[usize::from(top)].radix_up);
-        let bundle = u64::from(self.border().bundle);
-        if ups != bundle {
-            let rule = Rule::Exactly(bundle, "Bundle of the border switch above");
-            return Err(SpecError { tier: Some(top), key: "Radix_Up", found: ups, rule });
-        }
-        Ok(())
     }
 
     /// Core switches that are dealt out have an aggregation switch each, and the last port up of
@@ -309,6 +282,15 @@ impl FatTreeSpec {
         self.tier.get(usize::from(self.tiers)).copied().unwrap_or_default()
     }
 
+    /// Border switches of a site; 0 without a `wan`.
+    #[must_use]
+    pub const fn borders(&self) -> u32 {
+        match self.wan {
+            Some(wan) => wan.borders,
+            None => 0,
+        }
+    }
+
     /// Pods of all sites: 1 a site with two tiers.
     #[must_use]
     pub const fn pods(&self) -> u32 {
@@ -381,7 +363,7 @@ impl FatTreeSpec {
             0 => self.tors(),
             1 => self.aggs(),
             2 if self.tiers == 3 => self.cores(),
-            _ if tier == self.tiers && self.wan.is_some() => self.sites(),
+            _ if tier == self.tiers => self.sites() * self.borders(),
             _ => 0,
         }
     }
@@ -508,14 +490,6 @@ impl TierSpec {
     #[must_use]
     pub fn switch_latency(&self) -> Duration {
         Duration::from_ns(u64::from(self.switch_latency_ns))
-    }
-}
-
-impl WanSpec {
-    /// Speed of a link between sites.
-    #[must_use]
-    pub fn link_rate(&self) -> Rate {
-        Rate::from_gbps(u64::from(self.gbps))
     }
 }
 

@@ -22,8 +22,8 @@ use std::path::Path;
 use transport::Bytes;
 
 use super::spec::{
-    FatTreeSpec, GBPS_MAX, LATENCY_NS_MAX, NODES_MAX, RADIX_MAX, SpecError, TIERS_MAX, TierSpec,
-    WanSpec,
+    BORDERS_MAX, FatTreeSpec, GBPS_MAX, LATENCY_NS_MAX, NODES_MAX, RADIX_MAX, SpecError, TIERS_MAX,
+    TierSpec, WanSpec,
 };
 use crate::input::{InputError, LineReader, TextLine, Token, did_you_mean, file};
 
@@ -74,6 +74,9 @@ pub fn to_text(tree: &FatTreeSpec) -> String {
     if tree.wan.is_some() {
         let _ = writeln!(text, "Sites {}", tree.sites());
     }
+    if tree.borders() > 1 {
+        let _ = writeln!(text, "Borders {}", tree.borders());
+    }
     if tree.schedulers > 0 {
         let _ = writeln!(text, "Schedulers {}", tree.schedulers);
     }
@@ -108,12 +111,13 @@ pub fn to_text(tree: &FatTreeSpec) -> String {
 }
 
 /// The header's words.
-const HEADER: [&str; 6] = ["Nodes", "Tiers", "Podsize", "Sites", "Schedulers", "Cores"];
+const HEADER: [&str; 7] = ["Nodes", "Tiers", "Podsize", "Sites", "Schedulers", "Cores", "Borders"];
 
 /// The header's words that may be left out.
 const SITES: usize = 3;
 const SCHEDULERS: usize = 4;
 const CORES: usize = 5;
+const BORDERS: usize = 6;
 
 /// The words of a section, with the bounds of their values and whether the top tier has them.
 const KEYS: [(&str, u64, u64); 11] = [
@@ -175,6 +179,7 @@ impl Reader {
                 SITES => ("the number of sites", 1, 2),
                 SCHEDULERS => ("the schedulers of a pod", 0, 2),
                 CORES => ("the Core switches", 1, u64::from(RADIX_MAX)),
+                BORDERS => ("the border switches of a site", 1, u64::from(BORDERS_MAX)),
                 _ => ("the hosts of a pod", 1, u64::from(NODES_MAX)),
             };
             return enter(&mut self.header[at], word, line, what, (min, max));
@@ -230,6 +235,10 @@ impl Reader {
             dealt_cores: self.header[CORES].map(|(count, _)| fit(count)),
             ..FatTreeSpec::default()
         };
+        if let Some((count, line)) = self.header[BORDERS].filter(|_| !self.has_border()) {
+            let error = InputError::new(format!("Borders {count}"), "two sites that they join");
+            return Err(error.at(name, line, 0).help("write `Sites 2`, or leave the line out"));
+        }
         let site = usize::from(tree.tiers).min(3);
         let tiers = site + usize::from(self.has_border());
         for (at, section) in self.sections.iter().enumerate() {
@@ -254,7 +263,8 @@ impl Reader {
                     };
                     let wan;
                     (tree.tier[at], wan) = tier_spec(entries, place, &missing)?;
-                    tree.wan = tree.wan.or(wan);
+                    let borders = self.header[BORDERS].map_or(1, |(count, _)| fit(count));
+                    tree.wan = tree.wan.or(wan.map(|wan| WanSpec { borders, ..wan }));
                 }
             }
         }
@@ -360,7 +370,7 @@ fn tier_spec(
     let wan = match place {
         TierKind::Border => {
             let (gbps, latency_ns) = (required(UPLINK_GBPS)?, required(UPLINK_LATENCY)?);
-            Some(WanSpec { gbps, latency_ns })
+            Some(WanSpec { gbps, latency_ns, borders: 1 })
         }
         TierKind::Within | TierKind::Top => None,
     };

@@ -149,6 +149,21 @@ fn two_sites_are_written_with_their_border_and_read_back() {
 }
 
 #[test]
+fn several_border_switches_a_site_are_written_and_read_back_and_others_are_refused() {
+    let tree = by_name("two-dc-leaf:1ms,100,2,8,3").unwrap();
+    let text = to_text(&tree);
+    assert!(text.contains("Sites 2\nBorders 3\n"), "{text}");
+    assert_eq!(parse(&text), Ok(tree));
+    let error = |from: &str, to: &str| parse(&text.replacen(from, to, 1)).unwrap_err().to_string();
+    assert!(error("Borders 3", "Borders 2").contains("2 (Bundle of the border switches above"));
+    assert!(error("Borders 3", "Borders 65").contains("the border switches of a site"));
+    assert!(error("Radix_Up 6", "Radix_Up 7").contains("a multiple of 3 (Borders)"));
+    let plain = to_text(&by_name("leaf-spine:4,4,4").unwrap());
+    let said = parse(&plain.replacen("Tiers 2", "Tiers 2\nBorders 2", 1)).unwrap_err().to_string();
+    assert!(said.contains("Borders 2") && said.contains("Sites 2"), "{said}");
+}
+
+#[test]
 fn pods_with_cores_are_written_and_read_back_and_cores_without_a_place_are_refused() {
     for name in ["zeropod:8", "zeropod:8,8,7", "zeropod-2x:6,3,1", "zeropod:4,2,16"] {
         let tree = by_name(name).unwrap();

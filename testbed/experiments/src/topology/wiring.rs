@@ -20,10 +20,14 @@ impl FatTree {
         let switches = (0..spec.levels())
             .flat_map(move |tier| (0..spec.switches(tier)).map(move |s| (tier, s)));
         // Links between sites have two upper ends: they count at the first.
-        let first = move |&(tier, switch): &(u8, u32)| tier < spec.tiers || switch == 0;
+        let first = move |&(tier, switch): &(u8, u32)| tier < spec.tiers || switch < spec.borders();
         switches.filter(first).flat_map(move |(tier, below)| {
             (0..self.ups_of(tier, below)).map(move |up| {
-                let above = if tier == spec.tiers { 1 } else { self.above(tier, below, up).0 };
+                let above = if tier == spec.tiers {
+                    self.across(below, up).0
+                } else {
+                    self.above(tier, below, up).0
+                };
                 Uplink { tier, below, above }
             })
         })
@@ -37,7 +41,13 @@ mod tests {
 
     #[test]
     fn every_link_between_switches_is_there_once() {
-        for name in ["leaf-spine:4,4,4", "ft1024-8os", "two-dc:4", "zeropod:8,2,3"] {
+        for name in [
+            "leaf-spine:4,4,4",
+            "ft1024-8os",
+            "two-dc:4",
+            "two-dc-leaf:1ms,100,2,8,3",
+            "zeropod:8,2,3",
+        ] {
             let tree = FatTree::new(by_name(name).unwrap()).unwrap();
             let spec = tree.spec();
             let asides: u32 = (0..2).map(|tier| spec.switches(tier) * spec.asides(tier)).sum();

@@ -5,7 +5,7 @@
 
 use std::hint::black_box;
 
-use fabric::{CopySlab, Counted, Flags, Frames, Packet, PacketStep, flow_hash};
+use fabric::{CopySlab, Counted, Ends, Flags, Frames, Headers, Packet, PacketStep};
 use transport::wire::int::Hop;
 use transport::wire::{Body, Ext, Header, WireSizes};
 use transport::{HostId, Instant, TxSegment};
@@ -41,11 +41,18 @@ pub(super) struct PacketSlab {
     /// For each place: when the line of the host started to send the packet. Empty in runs that do
     /// not measure that.
     starts: Vec<Instant>,
+    /// How the ends of packets are hashed.
+    ends: Ends,
     /// The ways of packets, in runs that explain themselves.
     pub(super) journal: Option<Box<Journal>>,
 }
 
 impl PacketSlab {
+    /// An empty slab of packets whose `ends` are hashed so.
+    pub(super) fn new(ends: Ends) -> Self {
+        Self { ends, ..Self::default() }
+    }
+
     /// Keeps a segment with the extensions that its header names, which `from` sends: the fabric's
     /// packet for it, as long as `sizes` say.
     #[inline(always)]
@@ -70,7 +77,7 @@ impl PacketSlab {
         Packet {
             handle: self.insert(segment, ext, from),
             dst: segment.peer,
-            hash: flow_hash(from, segment.peer, segment.hdr.ev),
+            hash: self.ends.hash(from, segment.peer, segment.hdr.ev),
             len,
             trim_len: u8::try_from(trimmed).unwrap_or(u8::MAX),
             flags,
@@ -200,13 +207,14 @@ impl SlabFrames<'_> {
     }
 }
 
-#[deny(clippy::missing_trait_methods, reason = "each packet here has a frame")]
-impl Frames for SlabFrames<'_> {
+impl Headers for SlabFrames<'_> {
     fn read(&self, packet: &Packet, look: &mut dyn FnMut(HostId, &Header, &Ext)) {
         let sent = self.packets.of(packet.handle);
         look(sent.from, &sent.hdr, self.packets.ext(packet.handle));
     }
+}
 
+impl Frames for SlabFrames<'_> {
     fn rewrite(
         &mut self,
         packet: &mut Packet,

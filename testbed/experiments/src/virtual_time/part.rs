@@ -78,12 +78,13 @@ pub(super) fn build<'a>(
         .map(|((network, conductor), Range { start, end })| {
             let own = configs.by_ref().take((end - start) as usize).collect();
             let boxes = || std::iter::repeat_with(Mail::default).take(parts.count()).collect();
+            let ends = network.blueprint().ends();
             Part {
                 hosts: Hosts::new(plan, *start, own, (rng, capture)),
                 env: Environment {
                     network,
                     conductor,
-                    packets: PacketSlab::default(),
+                    packets: PacketSlab::new(ends),
                     out: Vec::new(),
                 },
                 coupled,

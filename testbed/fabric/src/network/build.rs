@@ -5,6 +5,7 @@ use transport::{Bytes, Duration, Instant, Rng};
 use crate::blueprint::Blueprint;
 use crate::calendar::Calendar;
 use crate::elements::{Node, PortId, PortSpec, SwitchSpec};
+use crate::mesh::Mesh;
 use crate::port::Port;
 use crate::program::pfc::room;
 use crate::program::{AnyProgram, LinkSpec, Program, Programmed, Setup};
@@ -53,6 +54,7 @@ pub(super) fn ports(blueprint: &Blueprint, wiring: &Wiring, rng: &Rng) -> Vec<Po
             _ => spec.params,
         };
         let to = match spec.to {
+            _ if blueprint.outward.contains(&PortId(number)) => Far::Driver,
             Node::Host(host) => Far::Host(host),
             Node::Switch(switch) if blueprint.programs.contains_key(&switch) => {
                 Far::Programmed(wiring.target[wiring.back[number as usize] as usize])
@@ -132,6 +134,7 @@ pub(super) fn links(
         calendar: Calendar::new(slot(lookahead).ilog2()),
         border: None,
         switches: (0..).zip(switches).map(switch).collect(),
+        mesh: Mesh::new(&blueprint.borders, ports, switches).map(Box::new),
         hosts: *hosts,
         ways,
         paused_since: vec![Instant::ZERO; paused_since],

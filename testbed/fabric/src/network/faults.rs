@@ -35,6 +35,9 @@ impl Network {
             if let (Node::Switch(owner), FaultKind::Down) = (blueprint.owner, spec.kind) {
                 for (from, until) in links.faults[state.fault as usize].outages(links.detection) {
                     links.switches[owner as usize].widen_outage(from, until);
+                    if let Some(mesh) = &mut links.mesh {
+                        mesh.widen_outage(from, until);
+                    }
                 }
             }
         }

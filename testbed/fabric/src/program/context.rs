@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use transport::wire::data::Glance;
 use transport::wire::int::Hop;
 use transport::wire::{Ext, Header};
 use transport::{DropReason, HostId, Instant, Rate, TxSegment};
@@ -101,6 +102,13 @@ impl Context<'_> {
         }
     }
 
+    /// When the link of `port` is free.
+    #[inline]
+    #[must_use]
+    pub fn free_at(&self, port: PortId) -> Instant {
+        self.ports[port.0 as usize].port.busy_until()
+    }
+
     /// The hop that telemetry would record if a packet left `port` now, behind all packets sent and
     /// before all that wait.
     #[must_use]
@@ -115,6 +123,14 @@ impl Context<'_> {
     pub fn send(&mut self, port: PortId, packet: Packet) -> Sent {
         let state = self.port_now(port.0);
         let state = &mut self.ports[state];
+        if state.fault == NO_FAULT
+            && let Some(arrival) = state.port.pass(&packet, self.now)
+        {
+            let start = self.now;
+            let departure = Departure { packet, marked: false, data_left: 0, start };
+            self.agenda.leaving.push(Leaving { port: port.0, departure, arrival });
+            return Sent::Leaves;
+        }
         let was_empty = state.port.waiting() == 0;
         let mut lost = None;
         let due = state.port.busy_until() + state.port.delay();
@@ -205,15 +221,30 @@ impl Context<'_> {
         self.driver.frames.rewrite(packet, change)
     }
 
-    /// The host that has sent a packet, its header and the extensions that the header names, read
-    /// at once; `None` when its frame cannot be read.
+    /// The host that has sent a packet, its header and its extensions, all copied; `None` when its
+    /// frame cannot be read.
     #[must_use]
     pub fn frame(&self, packet: &Packet) -> Option<(HostId, Header, Ext)> {
         let mut found = None;
-        self.driver
-            .frames
-            .read(packet, &mut |from, header, ext| found = Some((from, *header, *ext)));
+        self.read(packet, &mut |from, header, ext| found = Some((from, *header, *ext)));
         found
+    }
+
+    /// Shows `look` the host that has sent a packet, its header and the extensions that the header
+    /// names; see [`Headers::read`](crate::Headers::read).
+    pub fn read(&self, packet: &Packet, look: &mut dyn FnMut(HostId, &Header, &Ext)) {
+        self.driver.frames.read(packet, look);
+    }
+
+    /// What a border switch looks at in a packet.
+    #[must_use]
+    pub fn glance(&self, packet: &Packet) -> Option<Glance> {
+        self.driver.frames.glance(packet)
+    }
+
+    /// Takes all hops out of the telemetry of a packet.
+    pub fn clear_hops(&mut self, packet: &mut Packet) {
+        self.driver.frames.clear_hops(packet);
     }
 
     /// Adds a hop to the telemetry of a packet; see [`Frames::stamp`](crate::Frames::stamp).

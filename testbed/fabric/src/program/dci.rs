@@ -21,7 +21,8 @@ mod queues;
 mod recent;
 mod senders;
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use transport::cc::mlcc_note;
 use transport::params::params;
@@ -29,9 +30,12 @@ use transport::path::NetworkFacts;
 use transport::rc::MlccHalf;
 use transport::registry::Registered;
 use transport::units::Key;
+use transport::wire::data::Glance;
 use transport::wire::int::Hop;
-use transport::wire::{Body, Data, Ext, Extent, Header};
-use transport::{Bytes, DropReason, Duration, HostId, Instant, PayloadRef, Rate, TxSegment};
+use transport::wire::{Body, Ext, Extent, Header};
+use transport::{
+    Bytes, DropReason, Duration, FlowId, HostId, Instant, KeyHash, PayloadRef, Rate, TxSegment,
+};
 
 use super::{Context, Program, ProgramSettings, Sent, Setup, SwitchProgram};
 use crate::elements::PortId;
@@ -79,8 +83,9 @@ pub struct Dci {
     is_wan: Vec<bool>,
     /// For each port: what of its queues is at the port itself.
     links: Vec<Link>,
-    /// When ports with queues take their next packets, by place.
-    turns: BTreeSet<(Instant, usize)>,
+    /// When ports with queues take their next packets, by place. The first entry is that of its
+    /// link ([`Link::filed`]); others may be old.
+    turns: BinaryHeap<Reverse<(Instant, usize)>>,
     queues: Queues,
     queued: Queued,
     senders: Senders,
@@ -156,15 +161,22 @@ impl SwitchProgram for Dci {
             packet_max,
         };
         let ports = setup.links.len();
+        let hash = |use_: u64| {
+            let mut rng = setup.rng.fork("keys", use_);
+            KeyHash::new([rng.next_u64(), rng.next_u64()])
+        };
         let bps = Bytes(1_000_000_000).scaled(f64::from(params.host_gbps)).0;
         Self {
             first_port: setup.first_port.0,
             is_wan: setup.links.iter().map(is_wan).collect(),
             links: vec![Link::IDLE; ports],
-            turns: BTreeSet::new(),
-            queues: Queues::new(limits, ports),
+            turns: BinaryHeap::new(),
+            queues: Queues::new(limits, ports, hash(0)),
             queued: Queued::default(),
-            senders: Senders::new(params.feedback_gap, params.idle, params.rtt_d * COUNTED),
+            senders: Senders::new(
+                (params.feedback_gap, params.idle, params.rtt_d * COUNTED),
+                hash(1),
+            ),
             host_rate: Rate::from_bps(bps.max(1)),
             equal: params.equal,
             stats: DciStats::default(),
@@ -196,25 +208,31 @@ impl Dci {
     fn leaves_site(
         &mut self,
         packet: &mut Packet,
-        (host, header, data, ext): (HostId, &Header, &Data, &Ext),
+        seen: &Glance,
         (port, now): (PortId, Instant),
         cx: &mut Context<'_>,
     ) {
-        if let Some(open) = data.open {
-            self.senders.learn(header.key, (host, open.src_flow), now);
+        if seen.src_flow != FlowId::UNKNOWN
+            && let Some(from) = cx.sender(packet)
+        {
+            self.senders.learn(seen.key, (from, seen.src_flow), now);
         }
-        if let Some(due) = self.senders.due(header.key, packet.dst, now) {
+        if let Some(due) = self.senders.due(seen.key, packet.dst, now)
+            && let Some((_, Header { ev, body: Body::Data(data), .. }, ext)) = cx.frame(packet)
+        {
             // The hop of its own port: without it nothing bounds the queue there.
             let mut int = ext.int;
             int.widen();
             int.stamp(cx.hop(port));
             let note = Body::Note(mlcc_note(data.sent_at, due.sharers));
             let extent = Extent::NONE.with_int(&int);
-            let hdr = Header::new(header.ev, due.flow, note).keyed(header.key).extended(extent);
+            let hdr = Header::new(ev, due.flow, note).keyed(seen.key).extended(extent);
             let segment = TxSegment { hdr, payload: PayloadRef::NONE, peer: due.host };
             self.note(&segment, &Ext { int, ..Ext::VACANT }, packet.dst, cx);
         }
-        clear(packet, ext, cx);
+        if seen.has_hops {
+            cx.clear_hops(packet);
+        }
     }
 
     /// Sends a note in the name of `from`, the receiver that the sender's flow has as its peer.
@@ -232,20 +250,22 @@ impl Dci {
     /// Data of a flow of MLCC that enters the site by `port`.
     fn enters_site(
         &mut self,
-        (mut packet, header, ext): (Packet, &Header, &Ext),
+        (mut packet, seen): (Packet, &Glance),
         (port, from): (PortId, PortId),
         now: Instant,
         cx: &mut Context<'_>,
     ) {
-        clear(&mut packet, ext, cx);
+        if seen.has_hops {
+            cx.clear_hops(&mut packet);
+        }
         let place = self.index(port);
-        let initial = if self.equal && !self.queues.has(header.key) {
-            let flows = u64::from(self.queues.flows_to(packet.dst, now)) + 1;
-            Rate::from_bps((self.host_rate.as_bps() / flows).max(1))
-        } else {
-            self.host_rate
+        let (equal, host_rate) = (self.equal, self.host_rate);
+        // Of a new queue, which shares the link with the flows that are there.
+        let initial = |others: u16| {
+            let flows = if equal { u64::from(others) + 1 } else { 1 };
+            Rate::from_bps((host_rate.as_bps() / flows).max(1))
         };
-        match self.queues.push(header.key, (packet, place), initial, now) {
+        match self.queues.push(seen.key, (packet, place), initial, now) {
             Ok(()) => {
                 self.file(place, now);
                 self.queued.add(&packet);
@@ -263,13 +283,15 @@ impl Dci {
 
     /// An acknowledgement, or a refusal, that passes the border.
     fn answer(&mut self, packet: &Packet, to_wan: bool, now: Instant, cx: &Context<'_>) {
-        let Some((_, header, ext)) = cx.frame(packet) else { return };
-        let Some(advice) = header.ext.advice(&ext) else { return };
-        if advice.half.get() != MlccHalf::NUMBER {
-            return;
-        }
+        let mut advised = None;
+        cx.read(packet, &mut |_, header, ext| {
+            let advice = header.ext.advice(ext);
+            let advice = advice.filter(|advice| advice.half.get() == MlccHalf::NUMBER);
+            advised = advice.map(|advice| (advice, header.key, header.dst_flow));
+        });
+        let Some((advice, key, flow)) = advised else { return };
         if !to_wan {
-            self.senders.learn(header.key, (packet.dst, header.dst_flow), now);
+            self.senders.learn(key, (packet.dst, flow), now);
         } else {
             // Rates are reported in whole kb/s.
             let most = self.host_rate.as_bps() + 1000;
@@ -278,7 +300,7 @@ impl Dci {
                 self.stats.advice_refused += 1;
                 return;
             };
-            let place = self.queues.advise(header.key, advice.number, rate, now);
+            let place = self.queues.advise(key, advice.number, rate, now);
             self.stats.advised += u64::from(place.is_some());
             if let Some(place) = place {
                 self.file(place, now);
@@ -295,11 +317,21 @@ impl Dci {
             _ => Instant::FAR_FUTURE,
         };
         if turn != link.filed {
-            self.turns.remove(&(link.filed, place));
             link.filed = turn;
             if turn < Instant::FAR_FUTURE {
-                self.turns.insert((turn, place));
+                self.turns.push(Reverse((turn, place)));
             }
+            self.drop_old_turns();
+        }
+    }
+
+    /// Drops entries that are old from the top of the turns.
+    #[inline]
+    fn drop_old_turns(&mut self) {
+        while let Some(Reverse((at, place))) = self.turns.peek()
+            && self.links[*place].filed != *at
+        {
+            self.turns.pop();
         }
     }
 
@@ -318,13 +350,6 @@ impl Dci {
     }
 }
 
-/// Takes the hops out of a packet that carries `ext`.
-fn clear(packet: &mut Packet, ext: &Ext, cx: &mut Context<'_>) {
-    if !ext.int.hops().is_empty() || ext.int.is_cut() {
-        cx.rewrite(packet, &mut |_, ext| ext.int.clear());
-    }
-}
-
 impl Program for Dci {
     fn on_arrival(&mut self, mut packet: Packet, from: PortId, now: Instant, cx: &mut Context<'_>) {
         let Some(port) = cx.route(&packet) else {
@@ -335,16 +360,14 @@ impl Program for Dci {
         if from_wan != to_wan && !packet.is_data() {
             self.answer(&packet, to_wan, now, cx);
         } else if from_wan != to_wan
-            && let Some((host, header, ext)) = cx.frame(&packet)
-            && let Body::Data(data) = header.body
-            && header.ext.has_int()
-            && header.ext.half(&ext).map(u8::from) == Some(MlccHalf::NUMBER)
+            && let Some(seen) = cx.glance(&packet)
+            && u8::from(seen.half) == MlccHalf::NUMBER
         {
             if from_wan {
-                self.enters_site((packet, &header, &ext), (port, from), now, cx);
+                self.enters_site((packet, &seen), (port, from), now, cx);
                 return;
             }
-            self.leaves_site(&mut packet, (host, &header, &data, &ext), (port, now), cx);
+            self.leaves_site(&mut packet, &seen, (port, now), cx);
         }
         cx.send(port, packet);
     }
@@ -359,19 +382,24 @@ impl Program for Dci {
         let place = self.index(port);
         let link = &mut self.links[place];
         if link.given == Some(packet.handle) {
-            (link.given, link.free_at) = (None, cx.port(port).busy_until);
+            (link.given, link.free_at) = (None, cx.free_at(port));
             self.file(place, now);
         }
     }
 
     fn poll_at(&self) -> Instant {
-        self.turns.first().map_or(Instant::FAR_FUTURE, |(at, _)| *at)
+        self.turns.peek().map_or(Instant::FAR_FUTURE, |Reverse((at, _))| *at)
     }
 
     fn on_time(&mut self, now: Instant, cx: &mut Context<'_>) {
-        while let Some((_, place)) = self.turns.first().copied().filter(|(at, _)| *at <= now) {
+        while let Some(Reverse((at, place))) = self.turns.peek().copied()
+            && at <= now
+        {
+            self.turns.pop();
+            self.links[place].filed = Instant::FAR_FUTURE;
             self.give(place, now, cx);
             self.file(place, now);
+            self.drop_old_turns();
         }
     }
 
@@ -385,7 +413,7 @@ impl Program for Dci {
         self.turns.clear();
         for (place, link) in self.links.iter_mut().enumerate() {
             let port = PortId(self.first_port + u32::try_from(place).unwrap_or(u32::MAX));
-            *link = Link { free_at: cx.port(port).busy_until, ..Link::IDLE };
+            *link = Link { free_at: cx.free_at(port), ..Link::IDLE };
         }
     }
 

@@ -152,7 +152,6 @@ impl<'a> SwitchRun<'a> {
 
     /// Notes a change of the packets that the program holds. Like a port's queue it is measured
     /// when data leaves.
-    #[cold]
     fn measure(&mut self, held: Queued) {
         if held.data_packets < self.held.data_packets {
             self.cx.transit.queue_stats.sample(held.data_bytes);

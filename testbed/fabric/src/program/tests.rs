@@ -16,7 +16,8 @@ use crate::fault::{FaultKind, FaultSpec};
 use crate::frames::Driver;
 use crate::qdisc::Verdict;
 use crate::{
-    Flags, Frames, Network, NoFrames, Output, Packet, Parts, QdiscKind, QdiscParams, leaf_spine,
+    Flags, Frames, Headers, Network, NoFrames, Output, Packet, Parts, QdiscKind, QdiscParams,
+    leaf_spine,
 };
 
 const MTU: u16 = 4160;
@@ -24,7 +25,7 @@ const MTU: u16 = 4160;
 /// Frames of a driver that keeps headers alone: those of packets that programs have made, by
 /// handles from [`MADE`] on, each with its copies under way; for other handles the copies alone.
 #[derive(Clone, Debug, Default)]
-struct Headers {
+struct Kept {
     kept: Vec<(Header, u32)>,
     others: BTreeMap<u32, i64>,
     made: u64,
@@ -32,7 +33,7 @@ struct Headers {
 
 const MADE: u32 = 1 << 31;
 
-impl Headers {
+impl Kept {
     fn place(packet: &Packet) -> usize {
         packet.handle.checked_sub(MADE).unwrap() as usize
     }
@@ -48,13 +49,15 @@ impl Headers {
     }
 }
 
-impl Frames for Headers {
+impl Headers for Kept {
     fn read(&self, packet: &Packet, look: &mut dyn FnMut(HostId, &Header, &Ext)) {
         let (header, copies) = &self.kept[Self::place(packet)];
         assert!(*copies > 0, "a packet that has ended is read");
         look(HostId(0), header, &Ext::VACANT);
     }
+}
 
+impl Frames for Kept {
     fn rewrite(
         &mut self,
         packet: &mut Packet,
@@ -135,7 +138,7 @@ fn mixtures() -> impl Strategy<Value = Vec<(u32, ProgramKind)>> {
 /// Some links become slower before injection `slower_at`.
 fn feed(
     network: &mut Network,
-    frames: &mut Headers,
+    frames: &mut Kept,
     injections: &[Injection],
     (late, slower_at): (usize, Option<u32>),
 ) -> Vec<Output> {
@@ -208,7 +211,7 @@ proptest! {
                 double(&mut exact);
             }
             let mut lazy = exact.clone();
-            let mut frames = [Headers::default(), Headers::default()];
+            let mut frames = [Kept::default(), Kept::default()];
             let [on_time, whenever] = &mut frames;
             let out = feed(&mut exact, on_time, &injections, (0, slower_at));
             let audit = exact.audit();
@@ -243,7 +246,7 @@ fn crossing() -> Vec<Injection> {
 fn an_idle_network_has_nothing_to_come_whatever_programs_it_runs() {
     for kind in ProgramKind::ALL.iter().copied().chain([ProgramKind::Example]) {
         let mut network = network(QdiscKind::Trim, &[(0, kind), (4, kind)], 1);
-        feed(&mut network, &mut Headers::default(), &crossing(), (1, None));
+        feed(&mut network, &mut Kept::default(), &crossing(), (1, None));
         assert_eq!(network.next_event_at(), None, "{}", kind.name());
     }
 }
@@ -252,10 +255,10 @@ fn an_idle_network_has_nothing_to_come_whatever_programs_it_runs() {
 fn programs_hold_originate_edit_and_consume_packets() {
     let mut network =
         network(QdiscKind::Trim, &[(0, ProgramKind::Example), (3, ProgramKind::Example)], 1);
-    let mut frames = Headers::default();
+    let mut frames = Kept::default();
     let mut plain = self::network(QdiscKind::Trim, &[], 1);
     let out = feed(&mut network, &mut frames, &crossing(), (0, None));
-    let without = feed(&mut plain, &mut Headers::default(), &crossing(), (0, None));
+    let without = feed(&mut plain, &mut Kept::default(), &crossing(), (0, None));
     // 640 data packets cross both leaves: a report each 32.
     let audit = network.audit();
     assert_eq!((audit.originated, audit.consumed), (40, 40));
@@ -289,7 +292,7 @@ fn what_a_program_holds_is_in_the_books_and_in_the_queues() {
 fn a_packet_for_a_switch_without_an_end_is_refused_and_one_for_a_program_is_not() {
     let mut network =
         network(QdiscKind::Trim, &[(1, ProgramKind::Pfc), (2, ProgramKind::Example)], 1);
-    let mut frames = Headers::default();
+    let mut frames = Kept::default();
     for switch in 0..7 {
         let made = TxSegment { peer: HostId(16 + switch), ..TxSegment::VACANT };
         let made = frames.make(&made, &Ext::VACANT, HostId(0)).unwrap();
@@ -309,7 +312,7 @@ fn parts_of_a_programmed_network_have_each_program_once() {
     let parts = Parts::new(network.blueprint(), &[1; 16], 3);
     let mut networks = network.split(&parts);
     // The first leaf holds a packet, the third three; each runs in the part of its hosts.
-    let mut frames = Headers::default();
+    let mut frames = Kept::default();
     for (host, packets) in [(0, 1), (8, 3)] {
         let part = parts.hosts.iter().position(|hosts| hosts.contains(&host)).unwrap();
         let (network, mut out) = (&mut networks[part], Vec::new());

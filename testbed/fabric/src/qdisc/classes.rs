@@ -127,13 +127,17 @@ impl<const N: usize> Classes<N> {
     #[inline]
     #[must_use]
     pub fn queued(&self) -> Queued {
-        let control = &self.fifos[DATA + 1..];
-        Queued {
-            data_bytes: self.fifos[DATA].bytes,
-            data_packets: self.fifos[DATA].packets.len(),
-            control_bytes: control.iter().map(|fifo| fifo.bytes).sum(),
-            control_packets: control.iter().map(|fifo| fifo.packets.len()).sum(),
+        let data = &self.fifos[DATA];
+        let mut queued = Queued {
+            data_bytes: data.bytes,
+            data_packets: data.packets.len(),
+            ..Queued::default()
+        };
+        for fifo in &self.fifos[DATA + 1..] {
+            queued.control_bytes += fifo.bytes;
+            queued.control_packets += fifo.packets.len();
         }
+        queued
     }
 }
 

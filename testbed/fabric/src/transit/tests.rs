@@ -5,8 +5,8 @@ use transport::wire::int::{HOPS_MAX, Hop, Int};
 use transport::{Bytes, DropReason, Duration, HostId, Instant, Rate, Rng};
 
 use crate::{
-    FaultKind, FaultSpec, Flags, Frames, Network, Output, Packet, PortId, QdiscKind, QdiscParams,
-    leaf_spine,
+    FaultKind, FaultSpec, Flags, Frames, Headers, Network, Output, Packet, PortId, QdiscKind,
+    QdiscParams, leaf_spine,
 };
 
 /// A multiple of the unit of telemetry.
@@ -20,6 +20,8 @@ struct Stamps(Vec<(Int, u32)>);
 /// Frames of a driver that has no buffers left.
 struct Exhausted;
 
+impl Headers for Exhausted {}
+
 impl Frames for Exhausted {
     fn stamp(&mut self, _packet: &mut Packet, _hop: &Hop) -> bool {
         false
@@ -29,6 +31,8 @@ impl Frames for Exhausted {
 
     fn end(&mut self, _packet: Packet) {}
 }
+
+impl Headers for Stamps {}
 
 impl Frames for Stamps {
     fn stamp(&mut self, packet: &mut Packet, hop: &Hop) -> bool {

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use experiments::measure::MlccCounts;
-use fabric::{Network, Output, Packet, PortId};
+use fabric::{Ends, Network, Output, Packet, PortId};
 use transport::wire::frame;
 use transport::{HostId, Instant, Rng};
 use transport_dpdk::{Mbuf, MbufBurst, Pool, Port};
 
 use super::stations::Stations;
-use crate::switching::{HEADERS_MAX, MbufFrames, MbufSlab, described, edit, head_of};
+use crate::switching::{MbufFrames, MbufSlab, described, edit, with_head};
 
 /// Frames that wait for a device's descriptors before they are dropped.
 const WAITING_MAX: usize = 4096;
@@ -43,6 +43,18 @@ struct DeviceQueue {
     more: VecDeque<Mbuf>,
 }
 
+/// What a frame that a device has received is to the switch.
+enum Received {
+    /// Of no known host, or not Headrace.
+    Foreign,
+    /// Of a host of the other side.
+    WrongSide,
+    /// Of a known host, and no packet.
+    Unreadable,
+    /// A packet of this host, without handle.
+    Packet(HostId, Packet),
+}
+
 /// The switch between its devices.
 #[derive(Debug)]
 pub(crate) struct Bridge {
@@ -50,6 +62,9 @@ pub(crate) struct Bridge {
     stations: Stations,
     /// The LAN devices, then the WAN device.
     lines: Vec<DeviceQueue>,
+    /// Frames on the emulated way to other sites, in the order of the instants at which they leave
+    /// by the WAN device.
+    under_way: VecDeque<(Instant, Mbuf)>,
     /// The port that brings frames of other sites in.
     from_others: PortId,
     packets: MbufSlab,
@@ -76,6 +91,7 @@ impl Bridge {
             network,
             stations,
             lines: ports.into_iter().map(line).collect(),
+            under_way: VecDeque::new(),
             from_others,
             packets: MbufSlab::default(),
             pool,
@@ -88,20 +104,21 @@ impl Bridge {
 
     /// Moves all frames that are due by `now`; whether there was anything to do.
     pub(super) fn poll(&mut self, now: Instant) -> bool {
-        let received = self.receive(now);
+        let received = self.receive();
         let passed = self.pass(now);
         self.send() || received || passed
     }
 
     /// Takes a burst from each device into the network.
-    pub(crate) fn receive(&mut self, now: Instant) -> bool {
+    pub(crate) fn receive(&mut self) -> bool {
         let mut any = false;
         for line in 0..self.lines.len() {
             let mut burst = std::mem::take(&mut self.burst);
             let port = self.lines[line].port.as_mut();
             any |= port.is_some_and(|port| port.rx_burst(&mut burst) > 0);
+            burst.iter().for_each(Mbuf::prefetch_unread);
             for mbuf in burst.drain() {
-                self.accept(line, mbuf, now);
+                self.accept(line, mbuf);
             }
             self.burst = burst;
         }
@@ -117,12 +134,21 @@ impl Bridge {
             sizes: None,
         };
         self.network.run_until(now, &mut frames, &mut self.out);
+        let wan = self.wan();
+        let mut any = false;
+        while let Some((at, _)) = self.under_way.front()
+            && *at <= now
+            && let Some((_, mbuf)) = self.under_way.pop_front()
+        {
+            any = true;
+            self.queue(wan, mbuf);
+        }
         let mut out = std::mem::take(&mut self.out);
-        let any = !out.is_empty();
+        any |= !out.is_empty();
         for output in out.drain(..) {
             // The frame of a packet that was dropped has ended.
-            if let Output::Delivered { host, packet, .. } = output {
-                self.deliver(host, &packet);
+            if let Output::Delivered { host, packet, at } = output {
+                self.deliver(host, &packet, at);
             }
         }
         self.out = out;
@@ -134,52 +160,56 @@ impl Bridge {
         self.lines.len() - 1
     }
 
-    fn accept(&mut self, line: usize, mbuf: Mbuf, now: Instant) {
+    fn accept(&mut self, line: usize, mbuf: Mbuf) {
         self.counts.received += 1;
-        let mut copy = [0; HEADERS_MAX];
-        let addressing = self.stations.addressing();
-        let route = head_of(&mbuf, &mut copy)
-            .and_then(|head| frame::route_of(head, addressing).ok().map(|route| (head, route)));
-        let Some((head, route)) = route else {
-            self.counts.foreign += 1;
-            self.flood(line, mbuf);
-            return;
-        };
         let from_wan = line == self.wan();
-        if self.stations.is_near(route.src) == from_wan {
-            self.counts.wrong_side += 1;
-            return;
+        let stations = &mut self.stations;
+        let read = |head: &[u8]| {
+            let Ok(route) = frame::route_of(head, stations.addressing()) else {
+                return Received::Foreign;
+            };
+            if stations.is_near(route.src) == from_wan {
+                return Received::WrongSide;
+            }
+            stations.learn(route.src, head, (!from_wan).then_some(line));
+            let packet = described(&mbuf, head, &route, Ends::Ordered);
+            packet.map_or(Received::Unreadable, |packet| Received::Packet(route.src, packet))
+        };
+        match with_head(&mbuf, read).unwrap_or(Received::Foreign) {
+            Received::Packet(from, packet) => {
+                let packet = Packet { handle: self.packets.insert(mbuf), ..packet };
+                let mut frames = MbufFrames {
+                    packets: &mut self.packets,
+                    pool: &self.pool,
+                    addressing: self.stations.addressing(),
+                    sizes: None,
+                };
+                let from = if from_wan { self.from_others } else { PortId(from.0) };
+                self.network.inject_behind(from, packet, &mut frames, &mut self.out);
+            }
+            Received::Foreign => {
+                self.counts.foreign += 1;
+                self.flood(line, mbuf);
+            }
+            Received::Unreadable => self.counts.foreign += 1,
+            Received::WrongSide => self.counts.wrong_side += 1,
         }
-        self.stations.learn(route.src, head, (!from_wan).then_some(line));
-        let Some(packet) = described(&mbuf, head, &route) else {
-            self.counts.foreign += 1;
-            return;
-        };
-        let packet = Packet { handle: self.packets.insert(mbuf), ..packet };
-        let mut frames = MbufFrames {
-            packets: &mut self.packets,
-            pool: &self.pool,
-            addressing: self.stations.addressing(),
-            sizes: None,
-        };
-        let from = if from_wan { self.from_others } else { PortId(route.src.0) };
-        self.network.inject_behind(from, packet, now, &mut frames, &mut self.out);
     }
 
-    fn deliver(&mut self, host: HostId, packet: &Packet) {
+    /// Queues a packet at its device, or has it on its way until it is in the other site at `at`.
+    fn deliver(&mut self, host: HostId, packet: &Packet, at: Instant) {
         let mbuf = self.packets.take(packet.handle, &self.pool);
         let Some(mbuf) = mbuf.and_then(|mbuf| edit(mbuf, packet, &self.pool, &mut self.rng)) else {
             self.counts.no_buffer += 1;
             return;
         };
-        let wan = self.wan();
         if !self.stations.is_near(host) {
-            self.queue(wan, mbuf);
+            self.under_way.push_back((at, mbuf));
         } else if let Some(line) = self.stations.device_of(host) {
             self.queue(line, mbuf);
         } else {
             // No frame of this host has come yet.
-            self.flood(wan, mbuf);
+            self.flood(self.wan(), mbuf);
         }
     }
 
@@ -199,10 +229,13 @@ impl Bridge {
 
     fn queue(&mut self, line: usize, mbuf: Mbuf) {
         let line = &mut self.lines[line];
-        if line.more.len() < WAITING_MAX && line.port.is_some() {
-            line.more.push_back(mbuf);
-        } else {
+        if line.port.is_none() || line.more.len() >= WAITING_MAX {
             self.counts.device_full += 1;
+        } else if line.more.is_empty() && line.next.room() > 0 {
+            // There is room, so the push cannot fail.
+            drop(line.next.push(mbuf));
+        } else {
+            line.more.push_back(mbuf);
         }
     }
 

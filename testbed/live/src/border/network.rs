@@ -6,9 +6,10 @@
 //!    (LAN devices)      +- border switch -- wan_rate, delay -----+    (WAN device)
 //! ```
 //!
-//! Frames come in at the border switch when a device has received them, and leave by a device when
-//! they would arrive. All links but two kinds are as good as none: those to hosts of the site, and
-//! the long one outwards.
+//! Frames come in at the border switch when a device has received them. Packets leave the network
+//! at the ports of that switch: those for hosts of the site when their transmission starts, others
+//! when they would arrive at the far end of the long link. What lies behind those ports is for
+//! routing alone.
 
 use std::collections::BTreeMap;
 
@@ -100,6 +101,8 @@ impl Shape {
             program_settings: draft.switch.programs.clone(),
             sched: draft.settings.sched_params.clone(),
             outages: BTreeMap::new(),
+            borders: Vec::new(),
+            outward: (hosts..=hosts + self.near).map(PortId).collect(),
             explicit: false,
             detection_delay: Duration::ZERO,
         }

@@ -3,10 +3,11 @@
 //!
 //! Telemetry and headers are written in place, with checksums that stay right (RFC 1624).
 
-use fabric::{Flags, Frames, Packet, PacketStep, Ranks, flow_hash};
+use fabric::{Ends, Flags, Frames, Headers, Packet, PacketStep, Ranks};
 use transport::wire::addressing::Addressing;
 use transport::wire::checksum::Checksum;
 use transport::wire::class::{Ecn, TrafficClass};
+use transport::wire::data::Glance;
 use transport::wire::frame::{self, FrameSpec, Route};
 use transport::wire::int::Hop;
 use transport::wire::{Body, Ext, Header, WireSizes};
@@ -16,7 +17,7 @@ use transport_dpdk::{Mbuf, Pool};
 use super::mbuf_slab::MbufSlab;
 
 /// No Headrace frame has longer headers.
-pub(crate) const HEADERS_MAX: usize = frame::HEADERS_MAX as usize;
+const HEADERS_MAX: usize = frame::HEADERS_MAX as usize;
 
 /// Bytes of the Ethernet header, which no checksum covers.
 const ETHERNET: usize = frame::ETHERNET_LEN as usize;
@@ -34,14 +35,6 @@ pub(crate) struct MbufFrames<'a> {
 }
 
 impl MbufFrames<'_> {
-    /// The sender of a packet, and its header with the extensions.
-    fn parsed(&self, packet: &Packet) -> Option<(HostId, Header, Ext)> {
-        let mut copy = [0; HEADERS_MAX];
-        let head = head_of(self.packets.of(packet.handle)?, &mut copy)?;
-        let (header, ext) = frame::header_of(head).ok()?;
-        Some((frame::route_of(head, self.addressing).ok()?.src, header, ext))
-    }
-
     /// The first octets of a packet's frame with all its headers, to be written; no other copy of
     /// the packet and no sender shares them. Cuts and flips that are still due are applied when the
     /// packet comes out.
@@ -56,19 +49,36 @@ impl MbufFrames<'_> {
 }
 
 #[deny(clippy::missing_trait_methods, reason = "each packet here has a frame")]
-impl Frames for MbufFrames<'_> {
+impl Headers for MbufFrames<'_> {
     fn read(&self, packet: &Packet, look: &mut dyn FnMut(HostId, &Header, &Ext)) {
-        if let Some((from, header, ext)) = self.parsed(packet) {
-            look(from, &header, &ext);
-        }
+        let Some(mbuf) = self.packets.of(packet.handle) else { return };
+        with_head(mbuf, |head| {
+            let (mut header, mut ext) = (Header::VACANT, Ext::VACANT);
+            if frame::read_header(head, &mut header, &mut ext).is_ok()
+                && let Ok(route) = frame::route_of(head, self.addressing)
+            {
+                look(route.src, &header, &ext);
+            }
+        });
     }
 
+    fn glance(&self, packet: &Packet) -> Option<Glance> {
+        with_head(self.packets.of(packet.handle)?, frame::glance).flatten()
+    }
+}
+
+#[deny(clippy::missing_trait_methods, reason = "each packet here has a frame")]
+impl Frames for MbufFrames<'_> {
     fn rewrite(
         &mut self,
         packet: &mut Packet,
         change: &mut dyn FnMut(&mut Header, &mut Ext),
     ) -> bool {
         self.head_mut(packet).is_some_and(|head| frame::rewrite_header(head, change))
+    }
+
+    fn clear_hops(&mut self, packet: &mut Packet) -> bool {
+        self.head_mut(packet).is_some_and(frame::clear_hops)
     }
 
     fn stamp(&mut self, packet: &mut Packet, hop: &Hop) -> bool {
@@ -89,7 +99,8 @@ impl Frames for MbufFrames<'_> {
         let head = mbuf.append(frame::header_overhead(version) + segment.hdr.emit_len())?;
         frame::emit(&spec, &segment.hdr, ext, 0, head);
         frame::finish_udp_checksum(head, Checksum::new());
-        let packet = sized(describe(&mbuf, from, self.addressing)?, &mbuf, self.sizes);
+        let packet =
+            sized(describe(&mbuf, from, self.addressing, Ends::Ordered)?, &mbuf, self.sizes);
         Some(Packet { handle: self.packets.insert(mbuf), ..packet })
     }
 
@@ -104,36 +115,51 @@ impl Frames for MbufFrames<'_> {
     fn note(&mut self, _packet: &Packet, _step: PacketStep) {}
 }
 
-/// The first octets of a frame with all its headers, in `copy` where a driver has cut them apart.
-pub(crate) fn head_of<'a>(mbuf: &'a Mbuf, copy: &'a mut [u8; HEADERS_MAX]) -> Option<&'a [u8]> {
-    match mbuf.data() {
-        short if short.len() < HEADERS_MAX && mbuf.nb_segs() > 1 => {
-            let all = usize::try_from(mbuf.pkt_len()).unwrap_or(usize::MAX).min(HEADERS_MAX);
-            let copy = &mut copy[..all];
-            mbuf.copy_out(0, copy).then_some(&*copy)
-        }
-        whole => Some(whole),
+/// Calls `look` with the first octets of a frame, all its headers among them, in one piece; `None`
+/// when a driver has cut them apart and there is less than it says.
+#[inline]
+pub(crate) fn with_head<T>(mbuf: &Mbuf, look: impl FnOnce(&[u8]) -> T) -> Option<T> {
+    let whole = mbuf.data();
+    if whole.len() >= HEADERS_MAX || mbuf.nb_segs() == 1 {
+        return Some(look(whole));
     }
+    let mut copy = [0; HEADERS_MAX];
+    gathered(mbuf, &mut copy).map(look)
 }
 
-/// The fabric's packet for a frame from `host`, without handle; `None` when it is not Headrace.
-pub(crate) fn describe(mbuf: &Mbuf, host: HostId, addressing: &Addressing) -> Option<Packet> {
-    let mut copy = [0; HEADERS_MAX];
-    let head = head_of(mbuf, &mut copy)?;
-    let route = frame::route_of(head, addressing).ok()?;
-    // A packet that names another host as its sender is dropped.
-    (route.src == host).then(|| described(mbuf, head, &route)).flatten()
+/// The first octets of a frame that lies in pieces, in `copy`.
+#[cold]
+fn gathered<'a>(mbuf: &Mbuf, copy: &'a mut [u8; HEADERS_MAX]) -> Option<&'a [u8]> {
+    let all = usize::try_from(mbuf.pkt_len()).unwrap_or(usize::MAX).min(HEADERS_MAX);
+    let copy = &mut copy[..all];
+    mbuf.copy_out(0, copy).then_some(&*copy)
+}
+
+/// The fabric's packet for a frame from `host`, without handle, whose `ends` are hashed so; `None`
+/// when it is not Headrace.
+pub(crate) fn describe(
+    mbuf: &Mbuf,
+    host: HostId,
+    addressing: &Addressing,
+    ends: Ends,
+) -> Option<Packet> {
+    let of_head = |head: &[u8]| {
+        let route = frame::route_of(head, addressing).ok()?;
+        // A packet that names another host as its sender is dropped.
+        (route.src == host).then(|| described(mbuf, head, &route, ends)).flatten()
+    };
+    with_head(mbuf, of_head).flatten()
 }
 
 /// The fabric's packet for a frame with these first octets and this route, without handle.
-pub(crate) fn described(mbuf: &Mbuf, head: &[u8], route: &Route) -> Option<Packet> {
+pub(crate) fn described(mbuf: &Mbuf, head: &[u8], route: &Route, ends: Ends) -> Option<Packet> {
     let len = u16::try_from(mbuf.pkt_len()).ok()?;
     let narrow = |len: u16| u8::try_from(len).unwrap_or(u8::MAX);
     let (trim_len, flags) = match route.class {
         class @ (TrafficClass::Data | TrafficClass::Unscheduled) => {
-            let headers = frame::payload_start(head)?;
+            let (headers, has_int) = frame::layout(head)?;
             let ect = if route.ecn == Ecn::NotEct { Flags::NONE } else { Flags::ECT };
-            let int = if frame::has_int(head) { Flags::INT } else { Flags::NONE };
+            let int = if has_int { Flags::INT } else { Flags::NONE };
             let flags = Flags::of(class).with(ect).with(Flags::TRIMMABLE).with(int);
             (u8::try_from(headers).ok()?, flags)
         }
@@ -144,7 +170,7 @@ pub(crate) fn described(mbuf: &Mbuf, head: &[u8], route: &Route) -> Option<Packe
     Some(Packet {
         handle: 0,
         dst: route.dst,
-        hash: flow_hash(route.src, route.dst, route.ev),
+        hash: ends.hash(route.src, route.dst, route.ev),
         len,
         trim_len,
         flags,
@@ -153,18 +179,18 @@ pub(crate) fn described(mbuf: &Mbuf, head: &[u8], route: &Route) -> Option<Packe
 
 /// The packet with the rank that its frame calls for ([`Packet::ranked`]).
 pub(crate) fn ranked(packet: Packet, mbuf: &Mbuf, ranks: Ranks) -> Packet {
-    let mut copy = [0; HEADERS_MAX];
-    let header = head_of(mbuf, &mut copy).and_then(|head| frame::header_of(head).ok());
+    let header = with_head(mbuf, |head| frame::header_of(head).ok()).flatten();
     header.map_or(packet, |(header, _)| packet.ranked(&header, ranks))
 }
 
 /// The packet with the length that `sizes` account for its frame; its own without any.
 pub(crate) fn sized(packet: Packet, mbuf: &Mbuf, sizes: Option<&WireSizes>) -> Packet {
     let Some(sizes) = sizes else { return packet };
-    let mut copy = [0; HEADERS_MAX];
-    let Some(head) = head_of(mbuf, &mut copy) else { return packet };
-    let Ok((header, _)) = frame::header_of(head) else { return packet };
-    let headers = frame::payload_start(head).unwrap_or_default();
+    let of_head = |head: &[u8]| {
+        let (header, _) = frame::header_of(head).ok()?;
+        Some((header, frame::payload_start(head).unwrap_or_default()))
+    };
+    let Some((header, headers)) = with_head(mbuf, of_head).flatten() else { return packet };
     let payload = usize::from(packet.len).saturating_sub(headers);
     let payload = if matches!(header.body, Body::Data(_)) {
         u16::try_from(payload).unwrap_or(u16::MAX)

@@ -3,7 +3,5 @@
 mod mbuf_frames;
 mod mbuf_slab;
 
-pub(crate) use mbuf_frames::{
-    HEADERS_MAX, MbufFrames, describe, described, edit, head_of, ranked, sized,
-};
+pub(crate) use mbuf_frames::{MbufFrames, describe, described, edit, ranked, sized, with_head};
 pub(crate) use mbuf_slab::MbufSlab;

@@ -161,7 +161,7 @@ impl SoftSwitch {
     fn accept(&mut self, host: HostId, mbuf: Mbuf, now: Instant) {
         self.counts.received += 1;
         let at = self.stamp.get(&mbuf).map_or(now, Instant::from_ps);
-        match describe(&mbuf, host, &self.addressing) {
+        match describe(&mbuf, host, &self.addressing, self.network.blueprint().ends()) {
             // The network has run up to this instant already.
             Some(_) if self.slotted && at < self.ran_to => self.counts.slot_missed += 1,
             Some(packet) => {

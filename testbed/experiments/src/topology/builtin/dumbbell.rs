@@ -12,7 +12,7 @@ pub(super) const NETWORKS: &[Network] = &[Network {
         optional("DELAY", Kind::Delay),
     ],
     about: "two leaves and one spine between them; DELAY from leaf to leaf",
-    spec: |&[hosts, gbps, delay, _]| {
+    spec: |&[hosts, gbps, delay, ..]| {
         let (hosts, gbps) = (hosts.unwrap_or_default(), gbps.unwrap_or(GBPS_DEFAULT));
         let mut tree = shapes::leaf_spine(2, 1, hosts, gbps);
         if let Some(delay_ns) = delay {

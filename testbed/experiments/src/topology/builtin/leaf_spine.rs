@@ -14,7 +14,7 @@ pub(super) const NETWORKS: &[Network] = &[Network {
     ],
     about: "two tiers, every leaf linked to every spine",
     spec: |values| {
-        let [leaves, spines, hosts, _] = values.map(Option::unwrap_or_default);
+        let [leaves, spines, hosts, ..] = values.map(Option::unwrap_or_default);
         Ok(shapes::leaf_spine(leaves, spines, hosts, values[3].unwrap_or(GBPS_DEFAULT)))
     },
 }];

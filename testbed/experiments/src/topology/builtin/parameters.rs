@@ -25,7 +25,7 @@ pub enum Kind {
 }
 
 /// The most parameters of a network.
-pub(super) const PARAMETERS_MAX: usize = 4;
+pub(super) const PARAMETERS_MAX: usize = 5;
 
 /// The values in a name, in the order of the parameters; `None` for one that was left out.
 pub type Values = [Option<u32>; PARAMETERS_MAX];

@@ -41,7 +41,7 @@ const RADIX_MAX: u32 = 128;
 /// One way between border switches, so that the longest base RTT is 128 times that of a site.
 const WAN_DELAY_NS: u32 = 886_500;
 
-fn two_dc(&[radix, links, delay, gbps]: &Values) -> Result<FatTreeSpec, &'static str> {
+fn two_dc(&[radix, links, delay, gbps, ..]: &Values) -> Result<FatTreeSpec, &'static str> {
     let radix = radix.unwrap_or(RADIX);
     let (links, gbps) = (links.unwrap_or(radix), gbps.unwrap_or(GBPS_DEFAULT));
     if !radix.is_multiple_of(2) || radix > RADIX_MAX {
@@ -67,7 +67,7 @@ fn two_dc(&[radix, links, delay, gbps]: &Values) -> Result<FatTreeSpec, &'static
         tiers: 3,
         podsize: cores,
         tier: [tier(half, half, 1), tier(half, half, 1), tier(radix, radix, 1), border],
-        wan: Some(WanSpec { gbps, latency_ns: delay.unwrap_or(WAN_DELAY_NS) }),
+        wan: Some(WanSpec { gbps, latency_ns: delay.unwrap_or(WAN_DELAY_NS), borders: 1 }),
         ..FatTreeSpec::default()
     };
     Ok(with_oversubscription(tree))
@@ -92,6 +92,6 @@ mod tests {
         assert_eq!(tree, by_name("two-dc:8,8,886.5us,100").unwrap());
         let ratio = by_name("two-dc:4,3,46.5us,400").unwrap();
         assert_eq!((ratio.nodes, ratio.border().radix_up), (32, 3));
-        assert_eq!(ratio.wan, Some(WanSpec { gbps: 400, latency_ns: 46_500 }));
+        assert_eq!(ratio.wan, Some(WanSpec { gbps: 400, latency_ns: 46_500, borders: 1 }));
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Source: \[mlcc\] sec. 4.1: two spines and four leaves a site, 25 Gbps and 1 us to hosts, 100
 //! Gbps and 5 us between switches, 4:1 oversubscription, so 32 hosts a leaf; 3 ms between the
-//! sites. Buffers of 22 MB a switch and 128 MB at the border are the transport's settings: they are
-//! shared by ports there.
+//! sites. Several border switches a site are ours. Buffers of 22 MB a switch and 128 MB at the
+//! border are the transport's settings: they are shared by ports there.
 
 use super::Network;
 use super::parameters::{GBPS_DEFAULT, Kind, Values, optional, required};
@@ -25,8 +25,10 @@ pub(super) const NETWORKS: &[Network] = &[
             optional("GBPS", Kind::Number),
             optional("WAN_LINKS", Kind::Number),
             optional("HOSTS_PER_LEAF", Kind::Number),
+            optional("BORDERS", Kind::Number),
         ],
-        about: "the same sites, joined by WAN_LINKS links of GBPS and DELAY",
+        about: "the same sites with BORDERS border switches each, every two of which are joined by \
+                WAN_LINKS links of GBPS and DELAY",
         spec: two_dc_leaf,
     },
 ];
@@ -41,8 +43,12 @@ const HOST_NS: u32 = 1000;
 const FABRIC_NS: u32 = 5000;
 const WAN_NS: u32 = 3_000_000;
 
-fn two_dc_leaf(&[delay, gbps, links, hosts]: &Values) -> Result<FatTreeSpec, &'static str> {
+fn two_dc_leaf(
+    &[delay, gbps, links, hosts, borders]: &Values,
+) -> Result<FatTreeSpec, &'static str> {
     let (hosts, links) = (hosts.unwrap_or(HOSTS), links.unwrap_or(1));
+    let borders = borders.unwrap_or(1);
+    let ups = links.checked_mul(borders).ok_or("fewer links")?;
     let tier = |radix_down, radix_up, (downlink_gbps, downlink_latency_ns)| TierSpec {
         downlink_gbps,
         radix_down,
@@ -61,10 +67,11 @@ fn two_dc_leaf(&[delay, gbps, links, hosts]: &Values) -> Result<FatTreeSpec, &'s
         nodes: site.checked_mul(2).ok_or("fewer hosts")?,
         tiers: 2,
         podsize: site,
-        tier: [leaf, tier(LEAVES, 1, fabric), tier(SPINES, links, fabric), TierSpec::default()],
+        tier: [leaf, tier(LEAVES, borders, fabric), tier(SPINES, ups, fabric), TierSpec::default()],
         wan: Some(WanSpec {
             gbps: gbps.unwrap_or(GBPS_DEFAULT),
             latency_ns: delay.unwrap_or(WAN_NS),
+            borders,
         }),
         ..FatTreeSpec::default()
     };
@@ -91,7 +98,11 @@ mod tests {
         assert_eq!(rtt, 2 * (2 * 1_000_000 + 4 * 5_000_000 + 3_000_000_000) + packets);
         assert_eq!(tree, by_name("two-dc-leaf:3ms,100,1,32").unwrap());
         let near = by_name("two-dc-leaf:1ms,400,2").unwrap();
-        assert_eq!(near.wan, Some(WanSpec { gbps: 400, latency_ns: 1_000_000 }));
+        assert_eq!(near.wan, Some(WanSpec { gbps: 400, latency_ns: 1_000_000, borders: 1 }));
         assert_eq!(near.border().radix_up, 2);
+        let several = by_name("two-dc-leaf:1ms,100,2,8,3").unwrap();
+        assert_eq!([0, 1, 2].map(|tier| several.switches(tier)), [8, 4, 6]);
+        assert_eq!((several.border().radix_down, several.border().radix_up), (2, 6));
+        assert_eq!(several.tier[1].radix_up, 3);
     }
 }

@@ -52,7 +52,7 @@ fn any_tree() -> impl Strategy<Value = FatTree> {
             tiers: if deep { 3 } else { 2 },
             podsize: hosts * tors,
             tier: tiers.try_into().unwrap(),
-            wan: border.map(|_| WanSpec { gbps: 400, latency_ns: 50_000 }),
+            wan: border.map(|_| WanSpec { gbps: 400, latency_ns: 50_000, borders: 1 }),
             schedulers: hosts % 3,
             dealt_cores: dealt.then(|| aggs * (cores - 1) + 1 + (tors - 1) % aggs),
         };

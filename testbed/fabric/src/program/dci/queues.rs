@@ -8,17 +8,18 @@
 //!
 //! A port serves its queues in the order in which they became ready. Which packet leaves next, and
 //! when it may, is a function of state, never of when [`Queues::ready_at`] is asked. A queue that
-//! is late, because the link was taken, catches up by one packet. The pool is bounded: a flow that
-//! finds it exhausted has no queue. A queue that has been empty for some time is free again.
+//! is late, because the link was taken, catches up by one packet. A queue whose credits have
+//! stopped for good is emptied at its rate. The pool is bounded: a flow that finds it exhausted has
+//! no queue. A queue that has been empty for some time is free again.
 //!
 //! Nothing is allocated once the pool and its queues have reached their largest size. Each packet
 //! costs O(log n) of the queues of its port that wait.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, VecDeque};
 
 use transport::units::Key;
-use transport::{Bytes, Duration, HostId, Instant, Rate};
+use transport::{ByKey, Bytes, Duration, HostId, Instant, KeyHash, Rate};
 
 use super::recent::{NEVER, Recent};
 use crate::packet::Packet;
@@ -47,6 +48,11 @@ pub(super) struct Limits {
 
 /// After so many RTT_D without a credit a queue still gets a small allowance.
 const PATIENCE: u64 = 10;
+
+/// So many such silences in a row, and the loop is taken to be gone: the rate alone bounds the
+/// queue then, until a credit comes. Acknowledgements of a flow that has moved to another border
+/// switch pass there.
+const SILENCES_MAX: u8 = 2;
 
 /// Why a packet has no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +92,8 @@ struct Queue {
     credit_at: Instant,
     /// Bytes that may leave under this credit.
     allowance: u64,
+    /// Silences in a row after which there was no credit.
+    silences: u8,
     /// When the pace lets the next packet go.
     next_at: Instant,
     /// The number of its entry in the heap of its port; others are old.
@@ -100,8 +108,9 @@ struct Queue {
 pub(super) struct Queues {
     limits: Limits,
     queues: Vec<Queue>,
-    /// The queue of each flow.
-    of: BTreeMap<u64, u32>,
+    /// The queue of each flow, by its key: a switch is no end of flows, so no packet has an index
+    /// of its. Never iterated.
+    of: ByKey<u32>,
     /// Flows to each host that have sent lately.
     recent: Recent,
     free: Vec<u32>,
@@ -114,12 +123,12 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    /// Queues for `ports` ports, all empty.
-    pub(super) fn new(limits: Limits, ports: usize) -> Self {
+    /// Queues for `ports` ports, all empty; `hash` finds those of flows.
+    pub(super) fn new(limits: Limits, ports: usize, hash: KeyHash) -> Self {
         Self {
             limits,
             queues: Vec::new(),
-            of: BTreeMap::new(),
+            of: ByKey::with_hasher(hash),
             recent: Recent::new(limits.span),
             free: Vec::new(),
             empty: BinaryHeap::new(),
@@ -137,17 +146,17 @@ impl Queues {
     /// Forgets all flows; returns the packets that waited, with their ports.
     pub(super) fn clear(&mut self) -> Vec<(usize, Packet)> {
         let ports = self.waiting.len();
-        let old = std::mem::replace(self, Self::new(self.limits, ports));
+        let fresh = Self::new(self.limits, ports, *self.of.hasher());
+        let old = std::mem::replace(self, fresh);
         let of_one = |queue: Queue| queue.packets.into_iter().map(move |one| (queue.port, one));
         old.queues.into_iter().flat_map(of_one).collect()
     }
 
     /// The flows that have a queue: their keys, the bytes in it, and its rate.
     pub(super) fn of_flows(&self) -> impl Iterator<Item = (Key, Bytes, Rate)> + '_ {
-        self.of.iter().map(|(key, index)| {
-            let queue = &self.queues[*index as usize];
-            (Key(*key), Bytes(queue.bytes), queue.rate)
-        })
+        let is_open = |(index, queue): &(u32, &Queue)| self.of.get(&queue.key.0) == Some(index);
+        let open = (0..).zip(&self.queues).filter(is_open);
+        open.map(|(_, queue)| (queue.key, Bytes(queue.bytes), queue.rate))
     }
 
     /// Flows with a queue that have sent to `host` lately, at `now`. A queue stays open for long
@@ -156,12 +165,8 @@ impl Queues {
         self.recent.flows_to(host, now)
     }
 
-    /// Whether the flow of `key` has a queue.
-    pub(super) fn has(&self, key: Key) -> bool {
-        self.of.contains_key(&key.0)
-    }
-
-    /// Queues `packet` of the flow of `key` for `port`; a new queue has `initial`.
+    /// Queues `packet` of the flow of `key` for `port`; a new queue has the rate that `initial`
+    /// gives for the number of flows with a queue that have sent to its host lately.
     ///
     /// # Errors
     /// Why there is no place.
@@ -169,7 +174,7 @@ impl Queues {
         &mut self,
         key: Key,
         (packet, port): (Packet, usize),
-        initial: Rate,
+        initial: impl FnOnce(u16) -> Rate,
         now: Instant,
     ) -> Result<(), Refused> {
         if self.bytes + packet.wire_bytes() > self.limits.bytes {
@@ -177,7 +182,10 @@ impl Queues {
         }
         let index = match self.of.get(&key.0) {
             Some(index) => *index,
-            None => self.open_queue(key, packet.dst, initial, now).ok_or(Refused::Exhausted)?,
+            None => {
+                let rate = initial(self.flows_to(packet.dst, now));
+                self.open_queue(key, packet.dst, rate, now).ok_or(Refused::Exhausted)?
+            }
         };
         self.bytes += packet.wire_bytes();
         let queue = &mut self.queues[index as usize];
@@ -219,7 +227,7 @@ impl Queues {
         queue.next_at = queue.next_at.min(soonest);
         if ahead > 0 {
             is_changed |= queue.allowance == 0;
-            (queue.allowance, queue.credit_at) = (fresh, now);
+            (queue.allowance, queue.credit_at, queue.silences) = (fresh, now, 0);
         }
         if is_changed && !queue.packets.is_empty() {
             queue.next_at = queue.next_at.max(now);
@@ -243,7 +251,10 @@ impl Queues {
         let queue = &mut self.queues[index as usize];
         if queue.allowance == 0 {
             // No credit for too long: acknowledgements were lost, or the receiver is gone.
-            (queue.allowance, queue.credit_at) = (least, now);
+            queue.silences = (queue.silences + 1).min(SILENCES_MAX);
+            let is_gone = queue.silences == SILENCES_MAX;
+            queue.allowance = if is_gone { u64::MAX } else { least };
+            queue.credit_at = now;
             queue.next_at = queue.next_at.max(now);
         }
         let packet = queue.packets.pop_front()?;
@@ -284,6 +295,7 @@ impl Queues {
             credit: None,
             credit_at: now,
             allowance: self.allowance(rate),
+            silences: 0,
             next_at: now,
             entry: 0,
             emptied_at: now,
@@ -370,6 +382,7 @@ mod tests {
     use crate::packet::Flags;
 
     const RTT: Duration = Duration::from_us(24);
+    const HASH: KeyHash = KeyHash::new([1, 2]);
 
     fn limits() -> Limits {
         Limits {
@@ -407,11 +420,11 @@ mod tests {
 
     #[test]
     fn a_flow_leaves_at_its_rate_in_order_and_stops_no_other() {
-        let mut queues = Queues::new(limits(), 1);
+        let mut queues = Queues::new(limits(), 1, HASH);
         let slow = Rate::from_bps(100_000_000);
         for handle in 0..3 {
-            queues.push(Key(1), (packet(handle, 0), 0), slow, us(0)).unwrap();
-            queues.push(Key(2), (packet(10 + handle, 0), 0), GBPS, us(0)).unwrap();
+            queues.push(Key(1), (packet(handle, 0), 0), |_| slow, us(0)).unwrap();
+            queues.push(Key(2), (packet(10 + handle, 0), 0), |_| GBPS, us(0)).unwrap();
         }
         let left = drain(&mut queues, us(200));
         let expected =
@@ -421,9 +434,9 @@ mod tests {
 
     #[test]
     fn a_queue_that_the_link_kept_waiting_catches_up_by_one_packet() {
-        let mut queues = Queues::new(limits(), 1);
+        let mut queues = Queues::new(limits(), 1, HASH);
         for handle in 0..4 {
-            queues.push(Key(1), (packet(handle, 0), 0), GBPS, us(0)).unwrap();
+            queues.push(Key(1), (packet(handle, 0), 0), |_| GBPS, us(0)).unwrap();
         }
         assert!(queues.pop(0, us(5)).is_some());
         assert_eq!(queues.ready_at(0), us(8));
@@ -435,10 +448,10 @@ mod tests {
 
     #[test]
     fn a_higher_rate_ends_the_pace_of_a_lower_one() {
-        let mut queues = Queues::new(limits(), 1);
+        let mut queues = Queues::new(limits(), 1, HASH);
         let trickle = Rate::from_bps(8000);
         for handle in 0..3 {
-            queues.push(Key(1), (packet(handle, 0), 0), trickle, us(0)).unwrap();
+            queues.push(Key(1), (packet(handle, 0), 0), |_| trickle, us(0)).unwrap();
         }
         assert!(queues.pop(0, us(0)).is_some());
         assert_eq!(queues.ready_at(0), us(1_000_000), "a packet a second");
@@ -448,9 +461,9 @@ mod tests {
 
     #[test]
     fn credits_never_go_back_and_the_first_one_is_any() {
-        let mut queues = Queues::new(limits(), 1);
+        let mut queues = Queues::new(limits(), 1, HASH);
         assert!(queues.advise(Key(1), 1, GBPS, us(0)).is_none(), "no queue");
-        queues.push(Key(1), (packet(0, 0), 0), GBPS, us(0)).unwrap();
+        queues.push(Key(1), (packet(0, 0), 0), |_| GBPS, us(0)).unwrap();
         assert!(queues.advise(Key(1), 40_000, GBPS, us(1)).is_some());
         assert!(queues.advise(Key(1), 39_999, GBPS, us(1)).is_none());
         assert!(queues.advise(Key(1), 65_535, GBPS, us(1)).is_some());
@@ -461,9 +474,9 @@ mod tests {
     #[test]
     fn a_clock_holds_what_no_credit_covers_and_lets_go_after_long_silence() {
         let clocked = Limits { clock: 2.0, ..limits() };
-        let mut queues = Queues::new(clocked, 1);
+        let mut queues = Queues::new(clocked, 1, HASH);
         for handle in 0..20 {
-            queues.push(Key(1), (packet(handle, 0), 0), GBPS, us(0)).unwrap();
+            queues.push(Key(1), (packet(handle, 0), 0), |_| GBPS, us(0)).unwrap();
         }
         // Twice 1 Gb/s in 24 us: 6000 bytes.
         assert_eq!(drain(&mut queues, us(100)).len(), 6);
@@ -476,30 +489,47 @@ mod tests {
         );
         assert_eq!(drain(&mut queues, us(339)), []);
         assert_eq!(
-            drain(&mut queues, us(500))[..3],
+            drain(&mut queues, us(500)),
             [12, 13, 14].map(|h| (us(340 + (u64::from(h) - 12) * 8), h))
         );
     }
 
     #[test]
-    fn a_pool_is_bounded_and_an_idle_queue_is_free_again() {
-        let mut queues = Queues::new(limits(), 1);
-        for key in 0..4 {
-            queues.push(Key(key), (packet(0, 7), 0), GBPS, us(0)).unwrap();
+    fn a_queue_whose_loop_is_gone_empties_at_its_rate_until_a_credit_comes() {
+        let clocked = Limits { clock: 2.0, ..limits() };
+        let mut queues = Queues::new(clocked, 1, HASH);
+        for handle in 0..50 {
+            queues.push(Key(1), (packet(handle, 0), 0), |_| GBPS, us(0)).unwrap();
         }
-        let refused = queues.push(Key(9), (packet(0, 7), 0), GBPS, us(1));
+        // Six packets at once and three after a silence of 240 us; the next one is the last.
+        assert_eq!(drain(&mut queues, us(470)).len(), 9);
+        let left = drain(&mut queues, us(600));
+        let expected = (9..25).map(|h| (us(480 + (u64::from(h) - 9) * 8), h));
+        assert_eq!(left, expected.collect::<Vec<_>>());
+        // The rate was all: with a credit the clock is back.
+        assert!(queues.advise(Key(1), 1, GBPS, us(601)).is_some());
+        assert_eq!(drain(&mut queues, us(800)).len(), 6);
+    }
+
+    #[test]
+    fn a_pool_is_bounded_and_an_idle_queue_is_free_again() {
+        let mut queues = Queues::new(limits(), 1, HASH);
+        for key in 0..4 {
+            queues.push(Key(key), (packet(0, 7), 0), |_| GBPS, us(0)).unwrap();
+        }
+        let refused = queues.push(Key(9), (packet(0, 7), 0), |_| GBPS, us(1));
         assert_eq!((refused, queues.flows_to(HostId(7), us(1))), (Err(Refused::Exhausted), 4));
         // Their queues are open for longer than they count.
         assert_eq!((queues.open(), queues.flows_to(HostId(7), us(400))), (4, 0));
         drain(&mut queues, us(50));
-        assert!(queues.push(Key(9), (packet(0, 7), 0), GBPS, us(12_000 - 1)).is_err());
-        assert!(queues.push(Key(9), (packet(0, 7), 0), GBPS, us(12_050)).is_ok());
+        assert!(queues.push(Key(9), (packet(0, 7), 0), |_| GBPS, us(12_000 - 1)).is_err());
+        assert!(queues.push(Key(9), (packet(0, 7), 0), |_| GBPS, us(12_050)).is_ok());
         assert_eq!((queues.open(), queues.flows_to(HostId(7), us(12_050))), (1, 1));
-        assert!(queues.has(Key(9)) && !queues.has(Key(1)));
+        assert!(queues.of.contains_key(&9) && !queues.of.contains_key(&1));
         let full = Limits { bytes: 1500, ..limits() };
-        let mut queues = Queues::new(full, 1);
-        queues.push(Key(1), (packet(0, 7), 0), GBPS, us(0)).unwrap();
-        assert_eq!(queues.push(Key(1), (packet(1, 7), 0), GBPS, us(0)), Err(Refused::Full));
+        let mut queues = Queues::new(full, 1, HASH);
+        queues.push(Key(1), (packet(0, 7), 0), |_| GBPS, us(0)).unwrap();
+        assert_eq!(queues.push(Key(1), (packet(1, 7), 0), |_| GBPS, us(0)), Err(Refused::Full));
     }
 
     proptest! {
@@ -511,7 +541,7 @@ mod tests {
             clock in prop_oneof![Just(0.0f32), Just(2.0f32)],
         ) {
             let run = |exact: bool| {
-                let mut queues = Queues::new(Limits { clock, ..limits() }, 1);
+                let mut queues = Queues::new(Limits { clock, ..limits() }, 1, HASH);
                 let (mut now, mut left) = (us(0), Vec::new());
                 for (handle, (gap, key, step, rate)) in (0..).zip(&steps) {
                     let before = now;
@@ -528,7 +558,7 @@ mod tests {
                     } else {
                         let named = u32::from(handle) * 4 + u32::try_from(*key).unwrap();
                         let packet = packet(named, 0);
-                        queues.push(Key(*key), (packet, 0), rate, now).unwrap();
+                        queues.push(Key(*key), (packet, 0), |_| rate, now).unwrap();
                     }
                 }
                 left.extend(drain(&mut queues, Instant::FAR_FUTURE));

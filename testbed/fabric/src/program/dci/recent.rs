@@ -13,6 +13,8 @@ use transport::{Duration, HostId, Instant};
 pub(super) struct Recent {
     hosts: BTreeMap<u32, Count>,
     span: Duration,
+    /// The span asked for last: its number, and from when until when it is.
+    last: (u64, Instant, Instant),
 }
 
 /// Flows to one host, by the number of the span under way.
@@ -40,16 +42,29 @@ impl Count {
 impl Recent {
     /// No flows; they are counted over `span`.
     pub(super) const fn new(span: Duration) -> Self {
-        Self { hosts: BTreeMap::new(), span }
+        Self { hosts: BTreeMap::new(), span, last: (0, Instant::ZERO, Instant::ZERO) }
     }
 
     fn span_at(&self, now: Instant) -> u64 {
         now.as_ps() / self.span.as_ps().max(1)
     }
 
+    /// [`Recent::span_at`] without the division, within one span.
+    #[inline]
+    fn pass_to(&mut self, now: Instant) -> u64 {
+        let (number, from, until) = self.last;
+        if (from..until).contains(&now) {
+            return number;
+        }
+        let number = self.span_at(now);
+        let from = Instant::ZERO + self.span * number;
+        self.last = (number, from, from + self.span);
+        number
+    }
+
     /// A flow that was counted last in `counted` sends to `host` at `now`. O(1) but once a span.
     pub(super) fn count(&mut self, host: HostId, counted: &mut u64, now: Instant) {
-        let span = self.span_at(now);
+        let span = self.pass_to(now);
         if *counted != span {
             *counted = span;
             let count = self.hosts.entry(host.0).or_default();

@@ -4,10 +4,8 @@
 //! Learnt from packets that name the sender's flow: those that open it, and answers to it. Bounded:
 //! flows beyond the bound get no notes until others have been silent for long.
 
-use std::collections::BTreeMap;
-
 use transport::units::Key;
-use transport::{Duration, FlowId, HostId, Instant};
+use transport::{ByKey, Duration, FlowId, HostId, Instant, KeyHash};
 
 use super::recent::{NEVER, Recent};
 
@@ -28,7 +26,8 @@ struct Sender {
 /// The sending flows of a site.
 #[derive(Clone, Debug)]
 pub(super) struct Senders {
-    flows: BTreeMap<u64, Sender>,
+    /// By their keys, as queues are.
+    flows: ByKey<Sender>,
     /// The flows that send to each host of another site. One entry a flow at most.
     to: Recent,
     gap: Duration,
@@ -50,10 +49,13 @@ pub(super) struct Due {
 
 impl Senders {
     /// No senders. Notes about one flow are `gap` apart, a flow that is silent for `idle` may be
-    /// forgotten, and flows to a host are counted over `span`.
-    pub(super) const fn new(gap: Duration, idle: Duration, span: Duration) -> Self {
-        let swept_at = Instant::ZERO;
-        Self { flows: BTreeMap::new(), to: Recent::new(span), gap, idle, swept_at }
+    /// forgotten, and flows to a host are counted over `span`. `hash` finds flows.
+    pub(super) const fn new(
+        (gap, idle, span): (Duration, Duration, Duration),
+        hash: KeyHash,
+    ) -> Self {
+        let flows = ByKey::with_hasher(hash);
+        Self { flows, to: Recent::new(span), gap, idle, swept_at: Instant::ZERO }
     }
 
     /// Forgets all flows at `now`.
@@ -105,6 +107,7 @@ mod tests {
 
     const SPAN: Duration = Duration::from_us(100);
     const TO: HostId = HostId(9);
+    const HASH: KeyHash = KeyHash::new([1, 2]);
 
     fn us(us: u64) -> Instant {
         Instant::ZERO + Duration::from_us(us)
@@ -112,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_flow_gets_a_note_at_once_and_then_one_a_gap() {
-        let mut senders = Senders::new(Duration::from_us(6), Duration::from_ms(12), SPAN);
+        let mut senders = Senders::new((Duration::from_us(6), Duration::from_ms(12), SPAN), HASH);
         assert_eq!(senders.due(Key(1), TO, us(0)), None, "not known");
         let name = (HostId(3), FlowId(1 << 20));
         senders.learn(Key(1), name, us(0));
@@ -129,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_full_table_forgets_silent_flows_and_no_others() {
-        let mut senders = Senders::new(Duration::ZERO, Duration::from_us(10), SPAN);
+        let mut senders = Senders::new((Duration::ZERO, Duration::from_us(10), SPAN), HASH);
         let name = (HostId(0), FlowId(1 << 20));
         (0..FLOWS_MAX as u64).for_each(|key| senders.learn(Key(key), name, us(1)));
         senders.due(Key(5), TO, us(8));
@@ -144,7 +147,7 @@ mod tests {
 
     #[test]
     fn flows_to_one_host_are_counted_while_they_send() {
-        let mut senders = Senders::new(Duration::ZERO, Duration::from_ms(12), SPAN);
+        let mut senders = Senders::new((Duration::ZERO, Duration::from_ms(12), SPAN), HASH);
         let name = (HostId(0), FlowId(1 << 20));
         (0..4).for_each(|key| senders.learn(Key(key), name, us(0)));
         let mut sharers =

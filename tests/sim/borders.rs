@@ -1,0 +1,131 @@
+//! Sites with several border switches each, and border switches that die: flows go on with what is
+//! left, and come back.
+//!
+//! Source: ours; \[mlcc\] has one border switch a site.
+
+use std::fmt::Write as _;
+
+use super::*;
+
+/// Two sites of 32 hosts, 1 ms apart, with two border switches each: every two of them are joined
+/// by a link of 100 Gbps.
+const TOPOLOGY: &str = "two-dc-leaf:1ms,100,1,8,2";
+/// The round trip between them.
+const RTT_US: f64 = 2044.0;
+const FLOWS: u32 = 8;
+
+/// Flows of 30 MB from hosts of the first site to hosts of the second, each to its own.
+fn across() -> Matrix {
+    let mut text = format!("Nodes 64\nConnections {FLOWS}\n");
+    for flow in 0..FLOWS {
+        let (from, to) = (flow * 3, 32 + flow * 4);
+        writeln!(text, "{from}->{to} id {} start 10 size 30000000", flow + 1).unwrap();
+    }
+    cm::read(text.as_bytes(), "borders.cm", cm::StartUnit::Us).unwrap().matrix
+}
+
+/// The lines of flows, and all else, under `faults`.
+fn under(transport: &str, faults: &[&str], threads: &str) -> (Vec<u8>, Outcome) {
+    let mut set = vec![
+        ("transport", transport),
+        ("mtu", "1000"),
+        ("sampling.interval", "100us"),
+        ("run.message", "128KiB"),
+        ("msg_window", "1024"),
+        ("run.limit", "3s"),
+        ("rc.mlcc.dt", "333us"),
+        ("rc.mlcc.theta", "6ms"),
+        ("sim.threads", threads),
+    ];
+    set.extend(faults.iter().map(|fault| ("fault", *fault)));
+    let plan = plan(&set, across(), TOPOLOGY);
+    let outcome = virtual_time::run(&plan, &mut Unwatched).unwrap();
+    let mut flows = Vec::new();
+    outcome.write_flows(&plan, 0, &mut flows).unwrap();
+    (flows, outcome)
+}
+
+/// For each flow the longest time in which nothing of it arrives, after the first of it has and
+/// before all of it has, us.
+fn silences(outcome: &Outcome) -> Vec<f64> {
+    let flow = |flow: usize| {
+        let (mut longest, mut last) = (0.0_f64, None);
+        let all = outcome.series.last().unwrap().delivered_bytes[flow];
+        for pair in outcome.series.windows(2) {
+            let [before, after] = [&pair[0], &pair[1]].map(|sample| sample.delivered_bytes[flow]);
+            if after > before {
+                longest = longest.max(last.map_or(0.0, |last| pair[1].t_us - last));
+                last = Some(pair[1].t_us);
+            }
+            if after == all {
+                break;
+            }
+        }
+        longest
+    };
+    (0..FLOWS as usize).map(flow).collect()
+}
+
+/// Silences and completion of each case, at one thread and at three.
+fn check(faults: &[&str], dead_us: f64, whole_us: f64) {
+    let (flows, outcome) = under("mlcc", faults, "1");
+    let summary = &outcome.summary;
+    assert!(summary.is_success(), "{faults:?}: {:?} {:?}", summary.flows, summary.audit);
+    assert!(summary.drops["link_down"] > 100, "{faults:?}: {:?}", summary.drops);
+    let (silences, took) = (silences(&outcome), summary.completion_us.unwrap());
+    let longest = silences.iter().copied().fold(0.0, f64::max);
+    assert!(longest < dead_us + 4.0 * RTT_US, "{faults:?}: {silences:?}");
+    assert!(took < whole_us + dead_us + 4.0 * RTT_US, "{faults:?}: {took} us, {whole_us}");
+    let (again, other) = under("mlcc", faults, "3");
+    assert!(again == flows && other.summary.mlcc == summary.mlcc, "{faults:?}");
+}
+
+#[test]
+fn flows_go_on_by_the_border_switches_that_are_left_within_four_round_trips() {
+    let whole = under("mlcc", &[], "1").1.summary;
+    assert!(whole.is_success() && whole.drops.is_empty(), "{:?}", whole.drops);
+    let took = whole.completion_us.unwrap();
+    // Borders 0 and 1 are the senders', 2 and 3 the receivers'.
+    for switch in 0..4 {
+        check(&[&format!("crash@border:{switch},from_us=5000,until_us=5000000")], 0.0, took);
+    }
+    // One link of four between the sites.
+    check(&["down@border:0:up:0,from_us=5000,until_us=5000000"], 0.0, took);
+}
+
+#[test]
+fn flows_come_back_to_a_border_switch_that_is_there_again() {
+    let took = under("mlcc", &[], "1").1.summary.completion_us.unwrap();
+    check(&["crash@border:3,from_us=5000,until_us=9000"], 0.0, took);
+    // The second one dies when the first is back: without it nothing would be left.
+    let first = "crash@border:2,from_us=3000,until_us=6000";
+    check(&[first, "crash@border:3,from_us=11000,until_us=5000000"], 0.0, took);
+    let never = "crash@border:2,from_us=3000,until_us=5000000";
+    let (_, cut) = under("mlcc", &[never, "crash@border:3,from_us=11000,until_us=2000000"], "1");
+    assert!(cut.summary.completion_us.unwrap() > 2_000_000.0, "nothing is left until 2 s");
+}
+
+#[test]
+fn acknowledgements_pass_the_border_switch_that_has_the_queue_of_their_flow() {
+    let advised = |topology: &str| {
+        let set = [("transport", "mlcc"), ("mtu", "1000")];
+        let plan = plan(&set, across(), topology);
+        let summary = virtual_time::run(&plan, &mut Unwatched).unwrap().summary;
+        assert!(
+            summary.is_success() && summary.drops.is_empty(),
+            "{topology}: {:?}",
+            summary.drops
+        );
+        (summary.mlcc.unwrap().advised, summary.packets.acks)
+    };
+    for topology in ["two-dc-leaf:1ms,100,1,8,1", TOPOLOGY, "two-dc-leaf:1ms,25,2,8,3"] {
+        let (advised, acks) = advised(topology);
+        assert!(advised * 100 > acks * 99, "{topology}: {advised} of {acks}");
+    }
+}
+
+#[test]
+fn other_transports_go_on_by_what_is_left_too() {
+    let (_, outcome) = under("dcqcn-hpcc", &["crash@border:1,from_us=5000,until_us=5000000"], "1");
+    assert!(outcome.summary.is_success(), "{:?}", outcome.summary.flows);
+}

@@ -121,6 +121,14 @@ fn a_run_with_clocks_that_jitter_explains_itself_too() {
 }
 
 #[test]
+fn a_slow_line_of_the_host_sends_the_flow_alone() {
+    let set = [("fault", "degrade:0.1@host:0")];
+    let outcome = explain(&plan("paper-testbed", "smartt", &set, &[(0, 8, 400_000)]));
+    let why = &outcome.why[0];
+    assert_eq!(why.part(TimePart::Turn), 0, "no other flow has a turn: {why:?}");
+}
+
+#[test]
 fn a_link_is_busy_while_it_sends_and_not_while_a_fault_holds_packets_back() {
     let set = [("fault", "reorder:0.5@all,delay_us=20")];
     let outcome = explain(&plan("paper-testbed", "smartt", &set, &incast_of_16()));

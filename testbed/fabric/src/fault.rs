@@ -175,6 +175,8 @@ impl FaultSpec {
 #[derive(Clone, Debug)]
 pub(super) struct LinkFaults {
     windows: Vec<ActiveFault>,
+    /// When the link is down: times that do not touch one another.
+    downs: Vec<(Instant, Instant)>,
     rate: Rate,
     /// Changes of the rate up to this instant have been made at the port.
     changed_at: Instant,
@@ -238,14 +240,29 @@ pub(super) struct Fate {
 impl LinkFaults {
     /// No faults yet, on a link of `rate`.
     pub(super) const fn new(rate: Rate, rng: Rng) -> Self {
-        Self { windows: Vec::new(), rate, changed_at: Instant::ZERO, rng }
+        Self { windows: Vec::new(), downs: Vec::new(), rate, changed_at: Instant::ZERO, rng }
     }
 
     /// Adds a fault at `now`, which may have begun before; the rate from now on.
     pub(super) fn add(&mut self, spec: FaultSpec, now: Instant) -> Rate {
         self.windows.push(ActiveFault { spec, bad: false, block: Block::default() });
+        if spec.kind == FaultKind::Down {
+            self.add_down(spec.from, spec.until);
+        }
         self.changed_at = self.changed_at.max(now);
         self.rate_at(now)
+    }
+
+    /// Adds a time without the link, and makes one of those that touch it.
+    fn add_down(&mut self, mut from: Instant, mut until: Instant) {
+        self.downs.retain(|&(other_from, other_until)| {
+            let apart = other_until < from || until < other_from;
+            if !apart {
+                (from, until) = (from.min(other_from), until.max(other_until));
+            }
+            apart
+        });
+        self.downs.push((from, until));
     }
 
     /// When the rate changes next; [`Instant::FAR_FUTURE`] when it stays.
@@ -282,9 +299,9 @@ impl LinkFaults {
         &self,
         detection: Duration,
     ) -> impl Iterator<Item = (Instant, Instant)> + '_ {
-        let downs = self.windows.iter().filter(|window| window.spec.kind == FaultKind::Down);
+        let downs = self.downs.iter();
         downs
-            .map(move |window| (window.spec.from + detection, window.spec.until))
+            .map(move |&(from, until)| (from + detection, until))
             .filter(|(noticed, until)| noticed < until)
             .map(move |(noticed, until)| (noticed, until + detection))
     }
@@ -451,6 +468,25 @@ mod tests {
         let known = [599, 600, 1_000_499, 1_000_500].map(|ps| faults.known_dead(at(ps), delay));
         assert_eq!(known, [false, true, true, false]);
         assert!(!faults.known_dead(at(1_000_000), Duration::from_us(2)));
+    }
+
+    #[test]
+    fn outages_that_touch_or_overlap_are_one() {
+        let down =
+            |from, until| FaultSpec { from: at(from), until: at(until), kind: FaultKind::Down };
+        let delay = Duration::from_ps(500);
+        let known = |specs: &[FaultSpec]| {
+            let mut faults = LinkFaults::new(Rate::from_gbps(800), Rng::new(1));
+            for spec in specs {
+                faults.add(*spec, at(0));
+            }
+            [599, 600, 1499, 1500, 2500].map(|ps| faults.known_dead(at(ps), delay))
+        };
+        let whole = known(&[down(100, 1000)]);
+        assert_eq!(whole, [false, true, true, false, false]);
+        assert_eq!(known(&[down(400, 700), down(700, 1000), down(100, 400)]), whole);
+        assert_eq!(known(&[down(100, 450), down(600, 1000), down(300, 650)]), whole);
+        assert_eq!(known(&[down(100, 400), down(500, 900)]), [false; 5]);
     }
 
     #[test]

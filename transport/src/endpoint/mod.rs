@@ -386,6 +386,14 @@ impl<S: Scheduler> Endpoint<S> {
         self.tx_flows.iter().filter_map(|(_, timed)| timed.open().map(TxFlow::window))
     }
 
+    /// When a packet of one of `peer`'s flows to this host arrived last; `None` when there is no
+    /// such flow. O(flows).
+    #[must_use]
+    pub fn received_from(&self, peer: HostId) -> Option<Instant> {
+        let flows = self.rx_flows.iter().map(|(_, timed)| &timed.flow);
+        flows.filter(|flow| flow.from == peer).map(|flow| flow.received_at).max()
+    }
+
     /// The key of an outgoing flow; `None` when it is not here.
     #[must_use]
     pub fn flow_key(&self, flow: FlowId) -> Option<Key> {

@@ -200,6 +200,9 @@ fn a_flow_that_is_kept_is_remembered_and_a_restart_is_noticed_before_the_next_me
     let kept = pair.hosts[0].endpoint.stats().control_sent - before;
     assert!((99..=100).contains(&kept), "{kept} in 100 s");
     assert_eq!(pair.hosts[1].endpoint.stats().control_received, kept);
+    let received_at = pair.hosts[1].endpoint.received_from(HostId(0)).unwrap();
+    assert!(pair.now.since(received_at) <= every * 2, "{received_at:?}");
+    assert_eq!(pair.hosts[1].endpoint.received_from(HostId(7)), None);
     pair.restart(1, &config, 2);
     pair.idle(every * 3);
     assert_eq!(pair.reopened(), 1, "and once, since nothing is said about a flow not opened");

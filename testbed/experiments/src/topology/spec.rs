@@ -87,7 +87,7 @@ pub const LATENCY_NS_MAX: u32 = 1_000_000_000;
 /// The most ports of a switch in one direction.
 pub const RADIX_MAX: u32 = 1 << 16;
 /// The most links between switches; beyond it a file is a mistake and not a network.
-pub const LINKS_MAX: u64 = 1 << 28;
+pub const LINKS_MAX: u64 = 1 << 22;
 
 /// Numbers of a tree that contradict each other. `key` is the word of the file to look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

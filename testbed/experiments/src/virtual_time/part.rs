@@ -100,9 +100,9 @@ pub(super) fn build<'a>(
 impl Part<'_> {
     /// Keeps a journal from now on. This part is the whole of `plan`.
     pub(super) fn explain(&mut self, plan: &Plan) {
-        let rates = plan.blueprint().ports.iter().map(|port| port.rate).collect();
+        let delays = plan.blueprint().ports.iter().map(|port| port.delay).collect();
         let connections = self.env.conductor.connections();
-        let journal = Journal::new(plan.hosts(), connections, rates);
+        let journal = Journal::new(plan.hosts(), connections, delays);
         self.env.packets.journal = Some(Box::new(journal));
         self.hosts.explain();
     }

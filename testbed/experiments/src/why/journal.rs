@@ -9,7 +9,7 @@ use fabric::PacketStep;
 use transport::stats::DropReason;
 use transport::wire::class::TrafficClass;
 use transport::wire::{Body, Data, Header};
-use transport::{Bytes, Duration, HostId, Instant, Rate, Standing, Wait};
+use transport::{Duration, HostId, Instant, Standing, Wait};
 
 /// No record, no hop.
 pub(super) const NONE: u32 = u32::MAX;
@@ -169,8 +169,8 @@ pub(crate) struct Journal {
     pub(super) hops: Vec<Hop>,
     pub(super) conns: Vec<Conn>,
     pub(super) hosts: Vec<HostLog>,
-    /// For each port: its rate.
-    rates: Vec<Rate>,
+    /// For each port: the delay of its link.
+    delays: Vec<Duration>,
     /// For each handle of a packet under way: its record.
     of_handle: Vec<u32>,
     /// By key: the connection.
@@ -180,8 +180,8 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// An empty journal of a network with `hosts` hosts, `connections` and ports of these `rates`.
-    pub(crate) fn new(hosts: u32, connections: usize, rates: Vec<Rate>) -> Self {
+    /// An empty journal of a network: its hosts, its connections, the delays of its links by port.
+    pub(crate) fn new(hosts: u32, connections: usize, delays: Vec<Duration>) -> Self {
         let conn = Conn {
             src: HostId(NONE),
             sent: Vec::new(),
@@ -202,7 +202,7 @@ impl Journal {
             hops: Vec::new(),
             conns: vec![conn; connections],
             hosts: vec![host; hosts as usize],
-            rates,
+            delays,
             of_handle: Vec::new(),
             by_key: BTreeMap::new(),
             senders: Vec::new(),
@@ -418,8 +418,9 @@ impl Journal {
                     record.marked = port;
                 }
                 if let Some(host) = self.hosts.get_mut(port as usize) {
-                    let end =
-                        start + self.rates[port as usize].time_for(Bytes(packet.wire_bytes()));
+                    // Its line may be slower than it is by its specification.
+                    let sending = arrival.since(start).saturating_sub(self.delays[port as usize]);
+                    let end = start + sending;
                     host.line.push(OnLine { start, end, flow: record.flow });
                 }
                 let held = Duration::ZERO;
@@ -514,7 +515,7 @@ mod tests {
 
     /// The journal of one packet that was sent, its header and the packet.
     fn sent() -> (Journal, Header, fabric::Packet) {
-        let mut journal = Journal::new(2, 1, vec![Rate::from_gbps(100); 8]);
+        let mut journal = Journal::new(2, 1, vec![Duration::ZERO; 8]);
         let hdr = Header::new(EntropyValue(7), FlowId::UNKNOWN, Body::Data(Data::VACANT));
         let sent = Sent { handle: 3, hdr: &hdr, from: SRC, to: DST, chosen: false };
         journal.on_sent(&sent, Instant::ZERO);

@@ -78,6 +78,13 @@ impl Workload for Collectives {
         }
         let members = self.members.iter().map(|size| u64::from((*size).min(nodes))).max();
         let members = members.unwrap_or(0);
+        // All hosts are shuffled for each.
+        let shuffled = u64::from(self.count).saturating_mul(nodes.into());
+        if shuffled > DRAWS_MAX {
+            let found = format!("{} collectives among {nodes} hosts", self.count);
+            let expected = "at most 10^10 hosts to draw from in all; fewer collectives or hosts";
+            return Err(does_not_fit(found, expected));
+        }
         let pairs = u64::from(self.count).saturating_mul(members * members);
         if pairs > u64::from(FLOWS_MAX) || pairs.saturating_mul(self.packets.into()) > DRAWS_MAX {
             let found = format!("{} collectives of {members} hosts", self.count);

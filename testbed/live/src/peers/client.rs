@@ -78,7 +78,7 @@ struct Client<'a> {
 
 const LOOK_EVERY: Duration = Duration::from_ms(50);
 /// Pause before a busy server is asked again.
-const BUSY: Duration = Duration::from_ms(300);
+const BUSY: Duration = Duration::from_s(1);
 /// Time for acknowledgements that are decided to leave.
 const FLUSH: Duration = Duration::from_ms(2);
 /// A server whose client the user has ended gets so long to report its counts.
@@ -159,6 +159,7 @@ impl Client<'_> {
         terms.payload_bytes = terms.payload_bytes.min(self.host.payload_max());
         let number = self.number;
         let server = self.options.server;
+        let mut busy = None;
         loop {
             self.host.build(&Terms::lobby())?;
             self.host.meet(server, 0);
@@ -175,12 +176,16 @@ impl Client<'_> {
                 Some(Note::Refused { busy: false, reason, .. }) => {
                     return Err(PeerError::Refused(reason));
                 }
-                Some(Note::Refused { reason, .. }) if self.host.now() > until => {
-                    return Err(PeerError::Refused(reason));
+                Some(Note::Refused { reason, .. }) => {
+                    busy = Some(reason);
+                    self.host.now() + BUSY
                 }
                 _ => self.host.now() + BUSY,
             };
             if self.host.now() > until {
+                if let Some(reason) = busy {
+                    return Err(PeerError::Refused(reason));
+                }
                 let address = format!("host {server}");
                 let seconds = self.options.wait.as_ps() / 1_000_000_000_000;
                 let udp_port = self.host.setup().addressing.udp_port();

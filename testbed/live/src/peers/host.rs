@@ -95,6 +95,7 @@ pub(super) struct Host {
     payload_max: u16,
     incarnation: u16,
     path: Path,
+    flow_lasts: Duration,
     /// The host that notes go to, once there is a connection.
     peer: Option<HostId>,
     /// Messages that wait for room.
@@ -171,6 +172,7 @@ impl Host {
             setup,
             incarnation,
             path,
+            flow_lasts: flow_lasts(&config),
             peer: None,
             notes: 0,
             former: Counters::new(),
@@ -220,6 +222,7 @@ impl Host {
             telemetry.workers().swap_remove(0)
         });
         self.path = config.default_path();
+        self.flow_lasts = flow_lasts(&config);
         self.worker = Some(worker);
         self.app = app;
         self.waiting.clear();
@@ -374,6 +377,16 @@ impl Host {
         self.last_received.1
     }
 
+    /// How long a flow that was closed keeps its place, at most.
+    pub(super) const fn flow_lasts(&self) -> Duration {
+        self.flow_lasts
+    }
+
+    /// When a packet of one of this host's flows was received last.
+    pub(super) fn received_from(&self, peer: HostId) -> Option<Instant> {
+        self.worker.as_ref()?.endpoint().received_from(peer)
+    }
+
     pub(super) fn now(&self) -> Instant {
         self.clock.now()
     }
@@ -462,7 +475,7 @@ const PAYLOAD_MAX: u16 = 8960;
 /// Generations of flow identifiers.
 const INCARNATIONS: u16 = 4095;
 /// The connection for notes to others than the peer: behind those of any session.
-const STRANGER: u32 = CONNECTIONS - 1;
+pub(super) const STRANGER: u32 = CONNECTIONS - 1;
 const CONNECTIONS: u32 = 512;
 
 /// The device with its buffers, and the longest payload that it carries in a segment.
@@ -523,6 +536,11 @@ fn open_device(
     let port = device.open_with_patience(eal, config, pool, side, || end(monitor.wants_end()))?;
     let seconds = wait.as_ps() / 1_000_000_000_000;
     port.ok_or_else(|| PeerError::LinkDown { device: setup.device.to_string(), seconds })
+}
+
+/// How long a flow that was closed keeps its place: until its receiver has forgotten it, twice.
+fn flow_lasts(config: &Config) -> Duration {
+    config.give_up_after(&config.default_path()) * 4
 }
 
 /// Chance for a worker: which paths its segments take cannot be guessed.

@@ -10,16 +10,18 @@
 //! In the lobby it sleeps between polls. A client that is killed is silent: its session ends after
 //! the server's patience, or at once when the same host asks for another.
 
+use std::collections::VecDeque;
+
 use experiments::measure::Counters;
 use transport::{Duration, HostId, Instant};
 use transport_dpdk::{Completion, Idle, IdleMode, Request};
 
 use super::error::PeerError;
-use super::host::{Host, HostSetup};
+use super::host::{Host, HostSetup, STRANGER};
 use super::protocol::{Job, Kind, Note, Tag};
 use super::session::Session;
 use super::stream::short;
-use super::terms::Terms;
+use super::terms::{FLOWS_SPARE, Terms};
 use super::{SessionEvent, SessionMonitor};
 use crate::workers::counters;
 
@@ -53,6 +55,8 @@ struct Server<'a> {
     /// The session, and how far its end has come.
     session: Option<(Session, Ending)>,
     served: Served,
+    /// When refusals were sent whose flows are not forgotten yet.
+    refusals: VecDeque<Instant>,
     monitor: &'a mut dyn SessionMonitor,
 }
 
@@ -69,6 +73,10 @@ enum Ending {
 
 /// Time between two looks at the clock, the user's wishes and silence.
 const LOOK_EVERY: Duration = Duration::from_ms(50);
+/// Refusals whose flows are remembered: fewer than a session has flows to spare.
+const REFUSALS_MAX: usize = FLOWS_SPARE as usize / 4 * 3;
+/// Requests that wait for the worker before pings go unanswered.
+const WAITING_MAX: usize = 1 << 16;
 /// How long a client is asked for its MAC.
 const FIND_FOR: Duration = Duration::from_s(1);
 /// How long a client that is notified of the server's end is waited for.
@@ -85,7 +93,8 @@ pub fn serve(
 ) -> Result<Served, PeerError> {
     let host = Host::open(setup, Duration::ZERO, monitor)?;
     let served = Served::default();
-    let mut server = Server { host, options: *options, session: None, served, monitor };
+    let refusals = VecDeque::new();
+    let mut server = Server { host, options: *options, session: None, served, refusals, monitor };
     server.run()?;
     server.served.counters = server.host.counters();
     Ok(server.served)
@@ -157,6 +166,8 @@ impl Server<'_> {
                 Some((_, Ending::Reported(report))) if cookie == *report => self.end(None),
                 _ => Ok(()),
             },
+            // A note to another host than the session's is of no session.
+            Completion::Failed { connection: STRANGER, .. } => Ok(()),
             Completion::Failed { cookie, reason, .. } => match (Tag::unpack(cookie), &self.session)
             {
                 (Some(tag), Some((session, _))) if tag.session == short(session.number) => {
@@ -266,6 +277,14 @@ impl Server<'_> {
     fn refuse(&mut self, client: HostId, session: u64, busy: bool, reason: String) {
         self.served.refused += u64::from(!busy);
         tracing::info!(host = client.0, reason, "a session is refused");
+        // Each refusal takes a flow for some time, and the session has flows of its own.
+        let now = self.host.now();
+        let lasts = self.host.flow_lasts();
+        self.refusals.retain(|at| now.since(*at) < lasts);
+        if self.refusals.len() >= REFUSALS_MAX {
+            return;
+        }
+        self.refusals.push_back(now);
         self.host.send_note_once(client, session, &Note::Refused { session, busy, reason });
     }
 
@@ -273,6 +292,10 @@ impl Server<'_> {
         let Some((session, _)) = self.session.as_ref().filter(|(s, _)| s.owns(ping, from)) else {
             return;
         };
+        // A client that takes no answers gets no more of them.
+        if self.host.waiting.len() >= WAITING_MAX {
+            return;
+        }
         let tag = Tag { kind: Kind::Pong, ..ping }.pack();
         let (source, len) = (session.slots.source_of(ping.number), session.slots.len());
         self.host.waiting.push_back(Request::Send { connection: 1, source, len, tag, cookie: tag });
@@ -299,7 +322,9 @@ impl Server<'_> {
     fn check_session(&mut self, now: Instant) -> Result<(), PeerError> {
         let Some((session, _)) = &mut self.session else { return Ok(()) };
         session.report_interval(&self.host, now, self.monitor);
-        let silence = now.since(self.host.received_at());
+        // Other hosts that ask for a session are no sign of its client.
+        let received_at = self.host.received_from(session.peer).unwrap_or(session.acked_at);
+        let silence = now.since(received_at.max(session.acked_at));
         if silence < self.options.patience {
             return Ok(());
         }

@@ -24,6 +24,8 @@ pub(super) struct Session {
     pub(super) began: Instant,
     /// The host's counters when the session began.
     pub(super) counted_before: Counters,
+    /// When the peer acknowledged a message last.
+    pub(super) acked_at: Instant,
     /// When the application looks at its ring again.
     looks_at: Instant,
     /// Until when, and how much: sent, received, sent again.
@@ -67,6 +69,7 @@ impl Session {
             receiver: Receiver::default(),
             began: now,
             counted_before: Counters::new(),
+            acked_at: now,
             looks_at: now,
             reported: Default::default(),
             gauge: Gauge::new(now),
@@ -126,7 +129,8 @@ impl Session {
             Completion::Delivered { from, checksum, memory, .. } if self.owns(tag, from) => {
                 self.receiver.count(&self.slots, tag.number, checksum, memory.len());
             }
-            Completion::Sent { .. } => {
+            Completion::Sent { at, .. } => {
+                self.acked_at = at;
                 self.sender.iter_mut().for_each(|sender| sender.sent(tag.number));
             }
             Completion::Failed { reason, .. } => {

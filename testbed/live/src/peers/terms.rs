@@ -66,10 +66,10 @@ const REMINDERS: u64 = 4;
 
 /// Segments of notes before anything is agreed: they fit every device.
 pub(super) const LOBBY_PAYLOAD: u16 = 1024;
-/// Messages that carry notes, beside those of the job.
-const NOTES: u32 = 64;
-/// Flows of the job, and those of notes and of former sessions.
-const FLOWS_SPARE: u32 = 128;
+/// Messages that carry notes, beside those of the job: one on each spare flow, and the session's.
+const NOTES: u32 = FLOWS_SPARE + 64;
+/// Flows beside those of the job: of notes to all hosts, and of former sessions.
+pub(super) const FLOWS_SPARE: u32 = 512;
 
 impl Default for Terms {
     fn default() -> Self {

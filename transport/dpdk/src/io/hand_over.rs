@@ -94,15 +94,15 @@ impl HandOver {
     /// Adds to `rx` what others have handed over, as much as fits.
     #[inline]
     pub(crate) fn take(&mut self, rx: &mut MbufBurst) {
+        // Rotates the order, so that no ring is always read last, or not at all.
+        if self.from.len() > 1 {
+            self.from.rotate_left(1);
+        }
         for ring in &mut self.from {
             if rx.room() == 0 {
                 return;
             }
             self.counts.taken += ring.rx_burst(rx) as u64;
-        }
-        // Rotates the order, so that no ring is always read last.
-        if self.from.len() > 1 {
-            self.from.rotate_left(1);
         }
     }
 

@@ -82,6 +82,8 @@ pub unsafe extern "C" fn headrace_poll(
         return HEADRACE_INVALID as i32;
     }
     let room = usize::try_from(room.min(EVENTS_MAX)).unwrap_or(0);
+    // Asked first: a stack that stops now may report its last events before the first look.
+    let over = app.is_over();
     let mut written = 0;
     while written < room {
         let Some(event) = app.poll() else { break };
@@ -91,7 +93,7 @@ pub unsafe extern "C" fn headrace_poll(
         unsafe { place.write(headrace_event::of(event)) };
         written += 1;
     }
-    if written == 0 && app.is_over() {
+    if written == 0 && over && room > 0 {
         return HEADRACE_GONE as i32;
     }
     i32::try_from(written).unwrap_or(i32::MAX)

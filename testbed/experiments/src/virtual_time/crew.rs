@@ -7,8 +7,8 @@
 //! ```
 //!
 //! So no two threads ever lock the same part at once, and its mutex is never contended. A thread
-//! that waits spins for a few microseconds, then sleeps: windows are longer than waking up takes,
-//! and cores may be shared.
+//! that waits spins for a few microseconds, then sleeps, since cores may be shared. Where windows
+//! are shorter than waking up takes, the leader runs all parts itself.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,6 +36,9 @@ struct Turns {
     sleepers: Mutex<()>,
     counted: Condvar,
 }
+
+/// Flights of a window that are worth waking other threads for: some tens of microseconds.
+const FLIGHTS_SHARED: usize = 128;
 
 /// Looks before a thread that waits goes to sleep: about ten microseconds.
 const LOOKS: u32 = 256;
@@ -123,8 +126,12 @@ impl<'a, 'p> Crew<'a, 'p> {
         parts
     }
 
-    /// Runs every part through `span`; the caller holds none.
-    pub(super) fn run(&self, span: Span) {
+    /// Runs every part through `span`, which has about so many `flights`; the caller holds none.
+    pub(super) fn run(&self, span: Span, flights: usize) {
+        if flights < FLIGHTS_SHARED {
+            let parts = self.parts.iter().filter_map(|part| part.lock().ok());
+            return parts.for_each(|mut part| part.run_window(span));
+        }
         let others = self.parts.len() as u64 - 1;
         if others > 0 {
             self.give(Some(span));

@@ -206,7 +206,7 @@ struct Sim {
 impl Sim {
     /// The loop. True when it was stopped before its end.
     fn run(&mut self, crew: &Crew<'_, '_>, watch: &mut dyn Watch) -> bool {
-        let mut unseen = 0;
+        let (mut unseen, mut flights) = (0, 0);
         // The end of the block in which the last flow ended.
         let mut over_at = Instant::FAR_FUTURE;
         let mut parts = crew.meet();
@@ -223,14 +223,16 @@ impl Sim {
             let block_end = self.block_end(next);
             let span = self.span((next, block_end), &parts, watch);
             drop(parts);
-            crew.run(span);
+            // A window is about as busy as the last one.
+            crew.run(span, flights);
             parts = crew.meet();
             part::exchange(&mut parts);
             if let Some(recording) = &mut self.recording {
                 recording.take(parts.iter_mut().filter_map(|part| part.hosts.tap()));
             }
             self.now = span.end;
-            unseen += 1 + parts.iter().map(|part| part.flights).sum::<usize>();
+            flights = parts.iter().map(|part| part.flights).sum();
+            unseen += 1 + flights;
             let is_over = || parts.iter().all(|part| part.env.conductor.is_over());
             if over_at == Instant::FAR_FUTURE && is_over() {
                 over_at = block_end;

@@ -55,7 +55,8 @@ pub(super) fn host(args: &DeviceArgs, side: Side) -> Result<HostSetup, Failure> 
 
 /// The terms of a measurement of throughput.
 pub(super) fn stream(args: &StreamArgs) -> Result<(Terms, ClientOptions), Failure> {
-    let ms = |time: Duration| time.as_ps() / 1_000_000_000;
+    // Shorter times than the units of a session are one of these, and not nothing.
+    let ms = |time: Duration| time.as_ps().div_ceil(1_000_000_000);
     let duration = match (args.time, args.bytes) {
         (None, None) => Some(Duration::from_s(10)),
         (time, _) => time,
@@ -67,7 +68,7 @@ pub(super) fn stream(args: &StreamArgs) -> Result<(Terms, ClientOptions), Failur
         bytes: args.bytes.map(|bytes| bytes.0),
     };
     let message_bytes = u32::try_from(args.size.0).unwrap_or(u32::MAX);
-    let think_us = args.think.map_or(0, |time| time.as_ps() / 1_000_000);
+    let think_us = args.think.map_or(0, |time| time.as_ps().div_ceil(1_000_000));
     let (depth, interval_ms) = (args.depth, ms(args.interval));
     let terms = Terms { job, message_bytes, depth, think_us, interval_ms, ..Terms::default() };
     let terms = with_client(terms, &args.client, args.flows)?;

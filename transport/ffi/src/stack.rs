@@ -103,6 +103,9 @@ pub(crate) struct Attached {
 /// or a link may restart.
 const GIVE_UP: Duration = Duration::from_s(10);
 
+/// Connections that were closed a while ago: twenty a second for as long as their flows last.
+const CLOSED_MAX: u32 = 4096;
+
 pub(crate) const BUFFERS: u32 = 4095;
 pub(crate) const CACHE: u32 = 128;
 pub(crate) const DEPTH: u16 = 512;
@@ -117,7 +120,8 @@ impl Stack {
             payload_max: setup.payload_max,
             line_rate: setup.line_rate,
             base_rtt: setup.base_rtt,
-            tx_flows_max: setup.connections_max,
+            // A connection that was closed keeps its flow until the peer has forgotten it.
+            tx_flows_max: setup.connections_max + CLOSED_MAX,
             rx_flows_max: setup.connections_max,
             // Packets with forged sources cost no more than a quarter of tables and memory.
             unproven_max: setup.connections_max / UNPROVEN_PART,

@@ -394,6 +394,14 @@ impl<S: Scheduler> Endpoint<S> {
         flows.filter(|flow| flow.from == peer).map(|flow| flow.received_at).max()
     }
 
+    /// A number that changes when `peer` acknowledges the oldest packets under way to it. O(flows).
+    #[must_use]
+    pub fn acknowledged_by(&self, peer: HostId) -> u64 {
+        let open = self.tx_flows.iter().filter_map(|(_, timed)| timed.open());
+        let bases = open.filter(|open| open.peer == peer).map(|open| u64::from(open.base().0));
+        bases.fold(0, u64::wrapping_add)
+    }
+
     /// The key of an outgoing flow; `None` when it is not here.
     #[must_use]
     pub fn flow_key(&self, flow: FlowId) -> Option<Key> {

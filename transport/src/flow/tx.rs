@@ -25,7 +25,7 @@ use crate::sched::Backlog;
 use crate::slab::Slab;
 use crate::stats::Stats;
 use crate::time::{Instant, earliest};
-use crate::units::{Bytes, FlowId, HostId, Key, MsgId, MsgNo};
+use crate::units::{Bytes, FlowId, HostId, Key, MsgId, MsgNo, Psn};
 use crate::wire::{Ext, data};
 use blocks::ParityDue;
 
@@ -259,6 +259,11 @@ impl TxFlow {
         let waiting = self.unsent_bytes + self.recovery.lost_bytes();
         let segments = self.unsent_segments + u64::from(self.recovery.lost());
         Backlog { sendable, waiting, segments, in_flight, cwnd, refused }
+    }
+
+    /// The first packet number that the receiver has not acknowledged.
+    pub(crate) fn base(&self) -> Psn {
+        self.recovery.base()
     }
 
     /// True when nothing is outstanding and nothing is to be sent.

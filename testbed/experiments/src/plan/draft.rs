@@ -416,8 +416,8 @@ impl Draft {
             ..*known
         };
         for (key, value) in policy_keys::resolved(self, &facts) {
-            if matches!(self.origin(&key), Origin::Default | Origin::Topology)
-                && keys::set(self, &key, &value).is_ok()
+            let given = !matches!(self.origin(&key), Origin::Default | Origin::Topology);
+            if !(given && policy_keys::is_set(self, &key)) && keys::set(self, &key, &value).is_ok()
             {
                 self.origins.insert(key, Origin::Topology);
             }

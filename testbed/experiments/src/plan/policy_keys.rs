@@ -117,6 +117,15 @@ pub(super) fn resolved(draft: &Draft, facts: &NetworkFacts) -> Vec<(String, Stri
     changes.filter(|(before, after)| before != after).map(|(_, after)| after).collect()
 }
 
+/// Whether the value of `key` is one of its own, and not the one that stands for the network's in
+/// its description.
+pub(super) fn is_set(draft: &Draft, key: &str) -> bool {
+    let all = || all(ENDPOINTS).into_iter().chain(all(SWITCHES));
+    let Some((_, about)) = all().find(|(name, _)| name == key) else { return true };
+    let value = show(draft, key).unwrap_or_default();
+    !(about.contains(&format!("{value}:")) && about.contains("network's"))
+}
+
 /// Sets `key`; `None` when no family has it.
 pub(super) fn set(draft: &mut Draft, key: &str, value: &str) -> Option<Result<(), ParamError>> {
     ENDPOINTS.iter().chain(SWITCHES).find_map(|family| {

@@ -1,7 +1,7 @@
 //! Whether the parts of a run fit Zeropod's hosts: a pod with a scheduler, links and cells that are
 //! all alike, switches without buffers that take the routes of cells, slots for all hosts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fabric::{PortId, ProgramKind, QdiscKind};
 use transport::cc::CcKind;
@@ -11,7 +11,7 @@ use transport::sched::zeropod::Zeropod;
 use transport::wire::pod::{AGGS_MAX, LAYERS_MAX, PODS_MAX, Stamp};
 use transport::{Config, Duration, HostId, Rng};
 
-use super::{ClockSettings, Draft, RunError};
+use super::{ClockSettings, Draft, RunError, facts, keys, policy_keys};
 use crate::input::InputError;
 use crate::scenario::fault::FaultSpec;
 use crate::topology::{FabricParams, FatTree, FatTreeSpec, LinkSelector};
@@ -107,11 +107,12 @@ pub(super) fn check(
         return Ok(());
     }
     check_pod(topology)?;
+    check_described(draft, topology, fabric)?;
     check_parts(draft, config, fabric)?;
     check_clocks(draft, config)?;
     check_cut_off(draft, tree)?;
     check_slots(config, topology)?;
-    check_cores(config, topology)
+    check_cores(config, fabric, topology)
 }
 
 fn refused(key: &str, found: String, expected: String, help: &str) -> RunError {
@@ -176,7 +177,11 @@ fn check_pod(topology: &FatTreeSpec) -> Result<(), RunError> {
 }
 
 /// Some Core carries more than mice, and each has a slot.
-fn check_cores(config: &Config, topology: &FatTreeSpec) -> Result<(), RunError> {
+fn check_cores(
+    config: &Config,
+    fabric: &FabricParams,
+    topology: &FatTreeSpec,
+) -> Result<(), RunError> {
     let params = &config.sched_params.zeropod;
     let cores = if topology.tiers == 3 { topology.cores() } else { 0 };
     let mice = u32::from(params.mice_cores);
@@ -185,11 +190,40 @@ fn check_cores(config: &Config, topology: &FatTreeSpec) -> Result<(), RunError> 
         let help = "a Core for mice alone is one beside others: use zeropod:K,PODS,CORES";
         return Err(refused("sched.zeropod.mice_cores", mice.to_string(), expected, help));
     }
+    let cell = u64::from(fabric.mtu);
+    if cores > 0 && u64::from(params.core_buffer) < cell {
+        let expected = format!("a buffer that holds one cell of {cell} bytes");
+        let found = format!("{} bytes", params.core_buffer);
+        return Err(refused("sched.zeropod.core_buffer", found, expected, "raise it"));
+    }
     let layers = topology.cores_per_group();
     if u32::from(params.cells) + 1 < layers {
         let expected = format!("at least {}: a control slot for each Core", layers - 1);
         let help = "raise it, or use a topology with fewer Cores";
         return Err(refused("sched.zeropod.cells", params.cells.to_string(), expected, help));
+    }
+    Ok(())
+}
+
+/// Settings that describe the network have the values of this one.
+fn check_described(
+    draft: &Draft,
+    topology: &FatTreeSpec,
+    fabric: &FabricParams,
+) -> Result<(), RunError> {
+    const OF_NETWORK: [&str; 9] =
+        ["per_tor", "hosts", "aggs", "pods", "cores", "cell", "scheduler", "backup", "hop"];
+    let resolved = policy_keys::resolved(&Draft::default(), &facts::of(draft, topology, fabric));
+    let resolved: BTreeMap<String, String> = resolved.into_iter().collect();
+    for key in OF_NETWORK.map(|key| format!("sched.zeropod.{key}")) {
+        let expected = resolved.get(&key).cloned().or_else(|| keys::default_of(&key));
+        let found = policy_keys::show(draft, &key);
+        if let (Some(found), Some(expected)) = (found, expected)
+            && found != expected
+        {
+            let expected = format!("{expected}, as the network has it");
+            return Err(refused(&key, found, expected, "leave it out"));
+        }
     }
     Ok(())
 }
@@ -425,6 +459,22 @@ mod tests {
             let is_refused = words.iter().all(|word| said.contains(word));
             assert_eq!((is_refused, said.is_empty()), (cuts_off, !cuts_off), "{fault}: {said}");
         }
+    }
+
+    #[test]
+    fn what_describes_the_network_is_the_networks_or_left_out() {
+        let keys = ["per_tor", "hosts", "aggs", "pods", "cores", "scheduler", "backup"];
+        for (key, none) in keys.map(|key| (key, "0")).into_iter().chain([("hop", "0ns")]) {
+            let key = format!("sched.zeropod.{key}");
+            assert_eq!(refusal("zeropod:4,3,2", &[(&key, none)]), "", "{key}");
+            let wrong = if none == "0" { "3" } else { "3ns" };
+            let said = refusal("zeropod:4,4,4", &[(&key, wrong)]);
+            assert!(said.contains(&key) && said.contains("as the network has it"), "{said}");
+        }
+        // The value of the network may be given.
+        assert_eq!(refusal("zeropod:4,3,2", &[("sched.zeropod.per_tor", "2")]), "");
+        let said = refusal("zeropod:4,3,2", &[("sched.zeropod.core_buffer", "100")]);
+        assert!(said.contains("core_buffer") && said.contains("one cell of 552 bytes"), "{said}");
     }
 
     /// A collision is a bug elsewhere, and fails the audit.

@@ -17,7 +17,7 @@ use transport_dpdk::{MbufBurst, Pool};
 const FRAME_MAX: usize = 9216;
 
 /// Bytes of a frame that hold all its headers.
-pub(super) const HEAD_MAX: usize = 128;
+pub(super) const HEAD_MAX: usize = frame::HEADERS_MAX as usize;
 
 /// The receiving host.
 #[derive(Debug)]

@@ -382,6 +382,11 @@ impl Host {
         self.flow_lasts
     }
 
+    /// A number that changes when `peer` acknowledges what it was sent.
+    pub(super) fn acknowledged_by(&self, peer: HostId) -> u64 {
+        self.worker.as_ref().map_or(0, |worker| worker.endpoint().acknowledged_by(peer))
+    }
+
     /// When a packet of one of this host's flows was received last.
     pub(super) fn received_from(&self, peer: HostId) -> Option<Instant> {
         self.worker.as_ref()?.endpoint().received_from(peer)

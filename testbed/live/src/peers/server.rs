@@ -253,6 +253,8 @@ impl Server<'_> {
         self.host.send_note_once(from, number, &welcome);
         let mut session = Session::new(self.host.eal(), number, from, terms, now);
         session.counted_before = counted;
+        // Its memory was filled meanwhile, which takes time.
+        session.acked_at = self.host.now();
         self.session = Some((session, Ending::Open));
         Ok(())
     }
@@ -322,9 +324,7 @@ impl Server<'_> {
     fn check_session(&mut self, now: Instant) -> Result<(), PeerError> {
         let Some((session, _)) = &mut self.session else { return Ok(()) };
         session.report_interval(&self.host, now, self.monitor);
-        // Other hosts that ask for a session are no sign of its client.
-        let received_at = self.host.received_from(session.peer).unwrap_or(session.acked_at);
-        let silence = now.since(received_at.max(session.acked_at));
+        let silence = now.since(session.silent_since(&self.host, now));
         if silence < self.options.patience {
             return Ok(());
         }

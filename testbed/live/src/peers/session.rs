@@ -24,8 +24,10 @@ pub(super) struct Session {
     pub(super) began: Instant,
     /// The host's counters when the session began.
     pub(super) counted_before: Counters,
-    /// When the peer acknowledged a message last.
+    /// When the session began, or the peer was last seen to have acknowledged something.
     pub(super) acked_at: Instant,
+    /// What it had acknowledged then, as [`Host::acknowledged_by`] counts.
+    acked: u64,
     /// When the application looks at its ring again.
     looks_at: Instant,
     /// Until when, and how much: sent, received, sent again.
@@ -70,6 +72,7 @@ impl Session {
             began: now,
             counted_before: Counters::new(),
             acked_at: now,
+            acked: 0,
             looks_at: now,
             reported: Default::default(),
             gauge: Gauge::new(now),
@@ -129,8 +132,7 @@ impl Session {
             Completion::Delivered { from, checksum, memory, .. } if self.owns(tag, from) => {
                 self.receiver.count(&self.slots, tag.number, checksum, memory.len());
             }
-            Completion::Sent { at, .. } => {
-                self.acked_at = at;
+            Completion::Sent { .. } => {
                 self.sender.iter_mut().for_each(|sender| sender.sent(tag.number));
             }
             Completion::Failed { reason, .. } => {
@@ -141,6 +143,15 @@ impl Session {
             _ => {}
         }
         None
+    }
+
+    /// Since when the peer gives no sign of life, whatever other hosts do.
+    pub(super) fn silent_since(&mut self, host: &Host, now: Instant) -> Instant {
+        let acked = host.acknowledged_by(self.peer);
+        if acked != self.acked {
+            (self.acked, self.acked_at) = (acked, now);
+        }
+        host.received_from(self.peer).map_or(self.acked_at, |at| at.max(self.acked_at))
     }
 
     /// Looks at the windows, and reports the traffic since the last report when that is due.

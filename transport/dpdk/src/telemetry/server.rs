@@ -78,6 +78,8 @@ impl MetricsServer {
                 let served = client.and_then(|client| serve(client, &telemetry));
                 if let Err(error) = served {
                     tracing::debug!(%error, "a scrape failed");
+                    // Some errors last, as a lack of descriptors does.
+                    thread::sleep(Duration::from_millis(10));
                 }
             }
         });

@@ -9,10 +9,10 @@ FIGURES = $(wildcard testbed/scenarios/*/*fig$(FIGURE)*.toml $(if $(FIGURE),,tes
 MATRICES := $(wildcard testbed/scenarios/quickstart/*.cm)
 PACKAGES := build-essential pkg-config libdpdk-dev dpdk-dev dpdk clang libclang-dev tshark iproute2 librsvg2-bin fonts-dejavu-core
 SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
-TESTS := check unit golden swarm system dpdk-test
+TESTS := check unit swarm system dpdk-test
 NO_DPDK := --workspace --exclude dpdk-sys --exclude transport-dpdk --exclude transport-ffi --exclude live --no-default-features --all-targets
 RUST_FILES := find dpdk-sys transport testbed apps tests -name '*.rs' -not -path '*/target/*'
-SYSTEM := $(CARGO) test -p system-tests
+SYSTEM := $(CARGO) test --workspace# never -p: dependencies would have other features, and all be built again
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -52,17 +52,17 @@ fmt: ## formats every file, those of policies too: cargo fmt does not find modul
 	$(CARGO) fmt --all
 	@$(RUST_FILES) | xargs rustfmt --edition 2024
 
-unit: ## tests inside the crates, and their examples
-	$(CARGO) test --workspace --exclude system-tests
+unit: ## tests inside the crates, golden curves, and their examples
+	$(CARGO) test --workspace --exclude system-tests && $(SYSTEM) --lib -- cases::
 
 golden: ## golden curves of every controller and balancer; UPDATE_GOLDEN=1 rewrites them
-	$(CARGO) test -p transport --test golden
+	$(SYSTEM) --test golden
 
 swarm: ## random scenarios against invariants, from SEED
 	SEED=$(SEED) $(SYSTEM) --test swarm
 
 system: ## the command line, lies in its inputs, virtual time against the paper, allocations, replay, captures, the dissector
-	$(SYSTEM) --lib --test cli --test adding --test variants --test lies --test sim --test allocations --test forecast --test replay --test capture --test dissector
+	$(SYSTEM) --test cli --test adding --test variants --test lies --test sim --test allocations --test forecast --test replay --test capture --test dissector
 
 dpdk-test: ## real DPDK virtual devices: loopback, and virtual time against real time
 	$(SYSTEM) --test dpdk_loopback --test processes --test differential --test nic --test attack -- --test-threads=1
@@ -95,6 +95,6 @@ results: build ## the papers' figures into docs/results, pictures and tables; FI
 tournament: build ; $(HEADRACE) tournament --purpose $${PURPOSE:-tuning} --seed $(SEED) --mixes $${MIXES:-1} --scale $${SCALE:-0.5} --jobs $(JOBS) --out target/tournament/$${PURPOSE:-tuning}-$(SEED) ## transports of the papers of Uno and SMaRTT on mixes that SEED draws; PURPOSE=checking judges settings, MIXES=1 a family, SCALE=1 is at most 200 MB of a port
 docs-setup: ; command -v mdbook >/dev/null || $(CARGO) install mdbook --version '^0.5' --locked ## mdbook, which make docs needs
 docs: ; $(CARGO) doc --workspace --no-deps && mdbook build docs ## API documentation in target/doc, docs as a site in target/book (make docs-setup once before)
-docs-test: build ; DOCUMENTED=whole HEADRACE=$(HEADRACE) $(CARGO) test -p headrace --test documented -- --nocapture ## every command of README.md and docs, as it stands but for fewer trips of bench messages; run again, it leaves out what passed (make test runs a sample)
+docs-test: build ; DOCUMENTED=whole HEADRACE=$(HEADRACE) $(SYSTEM) --test documented --test published -- --nocapture ## every command of README.md and docs; TESTING.md says what it shortens; run again, it leaves out what passed (make test runs a sample)
 
 .PHONY: help setup build run nic-demo sim test attack soak mutants crash check unit golden swarm system dpdk-test slurm-test vm-setup vm-test bench perf-compare fuzz results tournament docs docs-setup docs-test

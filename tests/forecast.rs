@@ -1,7 +1,7 @@
 //! The forecast of a simulation against its run: hops by the network's count, memory by the peak of
 //! a process. Time is left out, because it depends on the machine.
 //!
-//! `cargo test -p system-tests --test forecast -- --nocapture` prints both sides.
+//! `cargo test --workspace --test forecast -- --nocapture` prints both sides.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::process::Command;

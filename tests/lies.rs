@@ -4,7 +4,8 @@
 //! lie.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::ffi::OsString;
+mod program;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
@@ -16,10 +17,8 @@ use serde_json::Value;
 
 /// Exit code, standard output, standard error of one call.
 fn headrace(args: &[&str]) -> (u8, String, String) {
-    let args = std::iter::once("headrace").chain(args.iter().copied()).map(OsString::from);
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let code = headrace::main_with(args, &mut out, &mut err);
-    (code, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
+    let program::Ran { code, out, err } = program::headrace(args);
+    (code, out, err)
 }
 
 fn file(dir: &Path, name: &str, bytes: &[u8]) -> String {
@@ -274,6 +273,24 @@ fn compressed_files_are_read_and_their_errors_have_a_line() {
         let (code, out, err) = headrace(&["run", path]);
         assert_eq!((code, out.as_str()), (2, ""), "{err}");
         assert!(err.contains(words), "{err}");
+    }
+}
+
+#[test]
+fn a_setting_out_of_its_range_is_refused_with_its_value_and_where_it_is_from() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(dir.path(), "small.cm", b"Nodes 4\nConnections 1\n0->1 start 0 size 5\n");
+    for (setting, expected) in [
+        ("ack_every=100", "1..=64"),
+        ("loss.backoff_max=20", "0..=16"),
+        ("msg_window=5000", "1..=1024"),
+        ("msg_window=64,5000", "1..=1024"),
+    ] {
+        let (code, out, err) = headrace(&["run", &path, "--set", setting]);
+        let value = setting.replace("64,", "");
+        let words = format!("--set: found `{value}`, expected {expected}");
+        assert_eq!((code, out.as_str()), (2, ""), "{err}");
+        assert!(err.contains(&words) && err.contains("headrace list settings"), "{err}");
     }
 }
 

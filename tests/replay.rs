@@ -3,14 +3,17 @@
 //! `dpdk_loopback`; here the recorder is driven in virtual time, so that it needs no DPDK.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod program;
+
 use std::collections::VecDeque;
-use std::ffi::OsString;
 use std::num::NonZeroU32;
 
 use transport::record::{Recorder, ReplayError, replay};
 use transport::{
     BURST, Burst, Config, Duration, HostId, Instant, MsgSpec, Placement, Rng, RxSegment, Settings,
 };
+
+use program::{Ran, headrace};
 
 /// Two recorded endpoints exchange messages over a link that loses every 17th segment. Their
 /// recordings.
@@ -86,25 +89,18 @@ fn a_recording_that_says_otherwise_is_found_out() {
     assert!(differs > 0);
 }
 
-fn headrace(args: &[&str]) -> (u8, String, String) {
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let args = ["headrace"].iter().chain(args).map(OsString::from);
-    let code = headrace::main_with(args, &mut out, &mut err);
-    (code, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
-}
-
 #[test]
 fn the_command_replays_a_directory_and_refuses_what_is_no_recording() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().to_str().unwrap();
-    assert_eq!(headrace(&["replay", path]).0, 2, "no recording there");
+    assert_eq!(headrace(&["replay", path]).code, 2, "no recording there");
     for (host, bytes) in recorded_pair().iter().enumerate() {
         std::fs::write(dir.path().join(format!("host-{host}.rec")), bytes).unwrap();
     }
-    let (code, out, err) = headrace(&["replay", path]);
+    let Ran { code, out, err } = headrace(&["replay", path]);
     assert_eq!((code, out.matches("the same").count()), (0, 2), "{out}{err}");
     std::fs::write(dir.path().join("host-1.rec"), b"no recording at all").unwrap();
-    let (code, _, err) = headrace(&["replay", path]);
+    let Ran { code, err, .. } = headrace(&["replay", path]);
     assert_eq!(code, 2);
     assert!(err.contains("host-1.rec"), "{err}");
 }

@@ -2,7 +2,7 @@
 //!
 //! Source: \[smartt\] sec. IV and the uet-htsim cases that go with it; networks of 800 Gbps, 4 KiB
 //! packets. Bounds without a paper's number were measured, with a fifth left on top. Each test
-//! prints what it measured: `cargo test -p system-tests --test sim -- --nocapture`.
+//! prints what it measured: `cargo test --workspace --test sim -- --nocapture`.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use experiments::conductor::FlowRecord;

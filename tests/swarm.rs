@@ -1,6 +1,6 @@
 //! The swarm: random small scenarios, and what must hold after each of them.
 //!
-//! `SEED=7 SWARM_CASES=1000 cargo test -p system-tests --test swarm` runs other and more cases than
+//! `SEED=7 SWARM_CASES=1000 cargo test --workspace --test swarm` runs other and more cases than
 //! the default; `SWARM_CASE=12` runs one and prints it, and `SWARM_WITH=dcsim` leaves out all cases
 //! whose text lacks that word. A case that fails prints the command that repeats it and the
 //! scenario as files and flags.
@@ -65,8 +65,8 @@ fn verdict(seed: u64, number: u64) -> Result<invariants::Tally, String> {
 fn blame(seed: u64, number: u64, found: &str) -> String {
     let text = Case::new(seed, number).text();
     format!(
-        "case {number}: {found}\nrepeat it: SEED={seed} SWARM_CASE={number} cargo test -p \
-         system-tests --test swarm -- --nocapture\n{text}"
+        "case {number}: {found}\nrepeat it: SEED={seed} SWARM_CASE={number} cargo test --workspace \
+         --test swarm -- --nocapture\n{text}"
     )
 }
 

@@ -216,7 +216,10 @@ impl FromStr for PartOf {
         });
         match numbers {
             Some(part) if part.number < part.count => Ok(part),
-            Some(part) => Err(format!("parts of {} have numbers below that", part.count)),
+            Some(part) => Err(format!(
+                "{}/{} is no part: give I/N with I below N, like 0/4",
+                part.number, part.count
+            )),
             None => Err("give I/N, like 0/4".to_owned()),
         }
     }

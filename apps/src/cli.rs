@@ -28,7 +28,7 @@ pub(crate) struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 all flows finished and the audit holds; 1 flows are unfinished or the audit failed;
-2 bad input; 3 the environment is not fit (see headrace doctor)";
+2 bad input; 3 the environment is not fit (see headrace doctor); 130 interrupted before a result";
 
 /// The commands.
 #[derive(Debug, Subcommand)]

@@ -90,7 +90,10 @@ pub(crate) struct PartFile {
 
 impl PartFile {
     fn create(path: &Path, part: &Path) -> Result<Self, OutputError> {
-        let special = fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir());
+        if path.is_dir() {
+            return Err(OutputError::of(path.to_owned(), io::ErrorKind::IsADirectory));
+        }
+        let special = fs::metadata(path).is_ok_and(|meta| !meta.is_file());
         let path = path.to_owned();
         let part = if special { path.clone() } else { part.to_owned() };
         match File::create(&part) {

@@ -15,6 +15,7 @@ use crate::args::World;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::output::write_file;
 use crate::run::WHY;
 use crate::run::repeat::Repeat;
@@ -102,7 +103,7 @@ fn explained(args: &WhyArgs, console: &mut Console<'_>) -> Result<Vec<FlowWhy>, 
     repeat.experiment.observe = experiments::observe::Observe { why: true, ..Default::default() };
     let before = repeat.flows()?;
     let outcome = repeat.run_again(args.quiet, console)?;
-    if outcome.stopped {
+    if interrupt::requested() {
         return Err(Failure::Interrupted("stopped before the run was over again".to_owned()));
     }
     if let Some(line) = repeat.difference(&before, &outcome)? {

@@ -18,7 +18,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, RwLock};
+use std::sync::{Mutex, OnceLock, RwLock};
 use std::thread;
 use std::time::Instant;
 
@@ -230,12 +230,32 @@ fn run_page(page: &Page, seconds: u32) -> Vec<String> {
     failed
 }
 
-/// A file that is there when a page passed with this very program.
+/// A file that is there when a page passed with this very program and these very inputs.
 fn passed(page: &Page) -> PathBuf {
+    static PROGRAM_AND_INPUTS: OnceLock<u64> = OnceLock::new();
+    let both = PROGRAM_AND_INPUTS.get_or_init(|| {
+        let mut hasher = DefaultHasher::new();
+        fs::read(program()).unwrap().hash(&mut hasher);
+        for inputs in ["testbed/scenarios", "docs/nic"] {
+            hash_files(&root().join(inputs), &mut hasher);
+        }
+        hasher.finish()
+    });
     let mut hasher = DefaultHasher::new();
-    page.hash(&mut hasher);
-    fs::read(program()).unwrap().hash(&mut hasher);
+    (page, both).hash(&mut hasher);
     root().join(format!("target/documented/{:016x}", hasher.finish()))
+}
+
+/// Hashes all files below a directory: their names and contents.
+fn hash_files(dir: &Path, hasher: &mut DefaultHasher) {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    for path in entries.collect::<BTreeSet<PathBuf>>() {
+        path.hash(hasher);
+        match path.is_dir() {
+            true => hash_files(&path, hasher),
+            false => fs::read(&path).unwrap().hash(hasher),
+        }
+    }
 }
 
 /// The names of a table that are part of a command.

@@ -192,6 +192,35 @@ fn why_explains_the_run_whose_results_are_there_and_no_earlier_one() {
 }
 
 #[test]
+fn a_run_is_repeated_where_it_was_started() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (_kept, _, out) = ran(&[]);
+    let manifest = fs::read_to_string(format!("{out}/manifest.json")).unwrap();
+    let elsewhere = manifest.replace(&out.replace("/out", "/small.cm"), "small.cm");
+    assert_ne!(manifest, elsewhere);
+    fs::write(path("manifest.json"), elsewhere).unwrap();
+    for line in [&["run", &path("manifest.json")][..], &["why", dir.path().to_str().unwrap()]] {
+        let (code, _, err) = headrace(line);
+        assert!(code == 2 && err.contains("`small.cm`, which is not here"), "{err}");
+        assert!(err.contains("in the directory in which that run was started"), "{err}");
+    }
+}
+
+#[test]
+fn a_run_that_its_limit_has_cut_is_repeated_and_explained_like_any_other() {
+    let (dir, matrix, _) = ran(&[]);
+    let cut = dir.path().join("cut").to_str().unwrap().to_owned();
+    let (code, _, err) =
+        headrace(&["run", &matrix, "--set", "run.limit=20us", "--out", &cut, "-q"]);
+    assert_eq!(code, 1, "{err}");
+    let (code, text, err) = headrace(&["run", &format!("{cut}/manifest.json"), "-q"]);
+    assert!(code == 1 && err.contains("byte for byte"), "{code} {err}{text}");
+    let (code, text, err) = headrace(&["why", &cut, "-q"]);
+    assert_eq!(code, 0, "{err}{text}");
+}
+
+#[test]
 fn why_explains_a_run_whose_controllers_read_telemetry() {
     let (_dir, _, out) = ran(&["--transport", "hpcc"]);
     let (code, text, err) = headrace(&["why", &out, "-q"]);

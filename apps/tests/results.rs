@@ -47,7 +47,7 @@ fn results_without_a_valid_run_are_drawn_and_compared_and_marked() {
             fs::write(&summary, late).unwrap();
         }
         let (code, _, err) = headrace(&["report", &out, "-o", &drawn]);
-        assert!(code == 0 && err.contains(&format!("{name}: {count} runs drawn")), "{err}");
+        assert!(code == 0 && err.contains(&format!("{name}: {count} run")), "{err}");
         assert!(err.contains("INVALID"), "{err}");
         let picture = fs::read_to_string(format!("{drawn}/{name}.svg")).unwrap();
         assert!(picture.contains("INVALID"), "{name}: marked");
@@ -64,9 +64,9 @@ fn results_of_one_run_and_of_several_replace_one_another() {
     let one = ["run", &matrix, "-q", "--out", &out];
     let several = [&one[..], &["--transport", "smartt,dctcp"]].concat();
     for (line, said) in [
-        (&one[..], "runs: 1 runs drawn\n"),
+        (&one[..], "runs: 1 run drawn\n"),
         (&several, "m: 2 runs drawn\n"),
-        (&one, "runs: 1 runs drawn\n"),
+        (&one, "runs: 1 run drawn\n"),
     ] {
         assert_eq!(headrace(line).0, 0, "{line:?}");
         let (code, _, err) = headrace(&["report", &out, "-o", &path(&dir, "drawn")]);
@@ -123,4 +123,60 @@ fn matrices_of_one_name_have_results_of_their_own() {
     assert!(code == 2 && err.contains("one name") && !Path::new(&out).exists(), "{err}");
     let (code, _, err) = headrace(&["run", &matrix, &names[2], "--out", &out, "-q"]);
     assert_eq!((code, summaries(&out).len()), (0, 2), "{err}");
+}
+
+#[test]
+fn figures_of_one_name_do_not_replace_one_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let (matrix, first, second) = (matrix(&dir), path(&dir, "first"), path(&dir, "second"));
+    for (out, transports) in [(&first, "smartt,dctcp"), (&second, "smartt,swift")] {
+        let line = ["run", &matrix, "-q", "--out", out, "--transport", transports];
+        assert_eq!(headrace(&line).0, 0);
+    }
+    let drawn = path(&dir, "drawn");
+    let refused = |dirs: [&str; 2]| {
+        let (code, _, err) = headrace(&[&["report", "-o", &drawn][..], &dirs].concat());
+        assert!(code == 2 && err.contains("the figure `m`") && err.contains("-o"), "{err}");
+    };
+    refused([&first, &second]);
+    assert!(!Path::new(&drawn).exists(), "nothing is drawn");
+    assert_eq!(headrace(&["report", &first, "-o", &drawn]).0, 0);
+    // The numbers of an earlier report are a figure, too.
+    refused([&format!("{drawn}/m.json"), &second]);
+}
+
+#[test]
+fn what_is_explained_is_run_again_where_no_explanation_was_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let (matrix, out) = (matrix(&dir), path(&dir, "out"));
+    let line = ["run", &matrix, "--out", &out, "--seed", "1,2", "--resume"];
+    for (flags, here) in [(&[][..], 0), (&["--why"], 0), (&["--why"], 2), (&[], 2)] {
+        let (code, _, err) = headrace(&[&line[..], flags].concat());
+        assert!(code == 0 && err.contains(&format!("{here} of 2 runs are in")), "{err}");
+    }
+    assert!(Path::new(&out).join("seed=2/why.jsonl").exists());
+}
+
+#[test]
+fn settings_whose_keys_end_alike_are_axes_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let (matrix, out) = (matrix(&dir), path(&dir, "out"));
+    let kmin = ["--set", "switch.kmin=0.1,0.2", "--set", "switch.phantom.kmin=0.3,0.4"];
+    let line = ["run", &matrix, "-q", "--out", &out];
+    let (code, _, err) = headrace(&[&line[..], &kmin].concat());
+    assert_eq!(code, 0, "{err}");
+    assert!(Path::new(&out).join("kmin=0.1,switch.phantom.kmin=0.4").exists());
+    let twice = ["--set", "switch.kmin=0.1,0.2", "--set", "switch.kmin=0.3,0.4"];
+    let (code, _, err) = headrace(&[&line[..], &twice].concat());
+    assert!(code == 2 && err.contains("a second axis `kmin`"), "{err}");
+}
+
+#[test]
+fn a_directory_is_no_place_for_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().to_str().unwrap();
+    let (code, out, err) = headrace(&["gen", "permutation", "--hosts", "16", "-o", place]);
+    assert_eq!((code, out.as_str()), (2, ""), "{err}");
+    assert!(err.contains(place) && err.contains("choose another file"), "{err}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left there");
 }

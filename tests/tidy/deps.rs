@@ -17,7 +17,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("live", &["transport", "transport-dpdk", "fabric", "experiments"]),
     ("headrace", &["transport", "transport-pod", "fabric", "experiments", "live?"]),
     ("system-tests", &["transport", "fabric", "experiments", "live?", "headrace"]),
-    ("fuzz", &["transport", "transport-dpdk", "experiments"]),
+    ("fuzz", &["transport", "transport-dpdk", "fabric", "experiments"]),
 ];
 
 /// Checks one manifest.
@@ -67,7 +67,9 @@ pub(crate) fn unused(path: &str, text: &str, files: &[File]) -> Vec<Finding> {
         let own = file.path.strip_prefix(folder).unwrap_or_default();
         file.path == build || FOLDERS.iter().any(|inner| own.starts_with(inner))
     };
-    let files = files.iter().filter(|file| file.path.ends_with(".rs")).filter(is_own);
+    let included: Vec<String> = files.iter().filter(is_own).flat_map(included).collect();
+    let is_read = |file: &&File| is_own(file) || included.contains(&file.path);
+    let files = files.iter().filter(|file| file.path.ends_with(".rs")).filter(is_read);
     let sources: Vec<Source> = files.map(|file| Source::new(&file.path, &file.text)).collect();
     let targets = manifest.get("target").and_then(Value::as_table);
     let targets = targets.into_iter().flat_map(Table::values).filter_map(Value::as_table);
@@ -81,6 +83,25 @@ pub(crate) fn unused(path: &str, text: &str, files: &[File]) -> Vec<Finding> {
     };
     let unused = names.filter(|name| !is_named(name));
     unused.map(|name| Finding::new(path, 0, format!("no code here names `{name}`"))).collect()
+}
+
+/// The files of other crates whose text a file takes in as a module: their paths from the root.
+fn included(file: &File) -> Vec<String> {
+    let paths = file.text.lines().filter_map(|line| {
+        line.trim().strip_prefix("#[path = \"")?.strip_suffix("\"]").filter(|to| to.contains(".."))
+    });
+    let from_root = |to: &str| {
+        let mut parts: Vec<&str> = file.path.split('/').collect();
+        parts.pop();
+        for part in to.split('/') {
+            match part {
+                ".." => drop(parts.pop()),
+                part => parts.push(part),
+            }
+        }
+        parts.join("/")
+    };
+    paths.map(from_root).collect()
 }
 
 /// Every dependency on a crate of ours, of every kind and target, with whether it is optional.
@@ -152,10 +173,12 @@ mod tests {
         let files = [
             file("a/src/lib.rs", "use the_one::X;"),
             file("a/benches/b.rs", "fn f() { other_one::f() }"),
+            file("a/tests/t.rs", "#[path = \"../../c/shared.rs\"]\nmod shared;"),
             file("a/b/src/lib.rs", "use gone::X; // the_ones"),
+            file("c/shared.rs", "use taken_in::X;"),
         ];
         let text = "[dependencies]\nthe-one = \"1\"\ngone = \"1\"\n\
-                    [dev-dependencies]\nother-one = \"1\"\n";
+                    [dev-dependencies]\nother-one = \"1\"\ntaken-in = \"1\"\n";
         let found = unused("a/Cargo.toml", text, &files);
         assert_eq!(found, [Finding::new("a/Cargo.toml", 0, "no code here names `gone`")]);
     }

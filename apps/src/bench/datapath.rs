@@ -1,6 +1,5 @@
 //! The cases of `headrace bench datapath`, one after the other.
 
-use experiments::input::InputError;
 use experiments::plan::{Draft, Origin};
 use live::datapath::{Bench, BenchError, Case, Device, MESSAGE};
 
@@ -94,11 +93,7 @@ fn known_transport(name: &str) -> Result<&'static str, Failure> {
     let mut draft = Draft::default();
     let known = draft.set_transport(name, Origin::Set);
     known.map_err(|error| error.at("--transport", 0, 0))?;
-    if draft.transport.is_ideal() {
-        let found = "`ideal`, which no host can run";
-        let error = InputError::new(found, "a transport that sends packets");
-        return Err(error.at("--transport", 0, 0).into());
-    }
+    draft.check_sends().map_err(|error| error.at("--transport", 0, 0))?;
     Ok(draft.transport.name)
 }
 

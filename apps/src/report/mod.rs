@@ -23,8 +23,10 @@ mod panel;
 mod read;
 mod reference;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use experiments::input::InputError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -67,6 +69,17 @@ struct Run {
     summary: Value,
 }
 
+/// Figures have files by their names: two of one name would replace one another.
+fn names_differ(figures: &[Numbers]) -> Result<(), InputError> {
+    let mut names = BTreeSet::new();
+    let Some(twice) = figures.iter().find(|numbers| !names.insert(&numbers.name)) else {
+        return Ok(());
+    };
+    let found = format!("two results of which each is the figure `{}`", twice.name);
+    let error = InputError::new(found, "one result for each figure: its files have that name");
+    Err(error.help("draw each into a directory of its own, with -o"))
+}
+
 /// Draws every directory of results, and the numbers of every earlier report again.
 ///
 /// # Errors
@@ -83,6 +96,7 @@ pub(crate) fn run(args: &ReportArgs, console: &mut Console<'_>) -> Result<Exit, 
     let redrawn = earlier.len();
     let mut figures = earlier;
     figures.extend(all.iter().map(|one| numbers(one, args)).collect::<Result<Vec<_>, _>>()?);
+    names_differ(&figures)?;
     let out = OutDir::create(&args.output)?;
     let scales = Scales { x: args.log.contains(&LogAxis::X), y: args.log.contains(&LogAxis::Y) };
     format::write(&out, &figures, (&args.format, args.inputs), scales)?;
@@ -117,6 +131,7 @@ pub(crate) fn run(args: &ReportArgs, console: &mut Console<'_>) -> Result<Exit, 
         }
         let drawn = results.all().count();
         match results.missing {
+            0 if drawn == 1 => writeln!(console.err, "{name}: 1 run drawn")?,
             0 => writeln!(console.err, "{name}: {drawn} runs drawn")?,
             missing => {
                 let all = drawn + missing;

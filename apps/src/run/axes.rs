@@ -93,6 +93,7 @@ fn axes(args: &RunArgs) -> Result<Vec<Axis>, InputError> {
         let values: Vec<Value> = values.into_iter().map(Value::spelled_out).collect();
         axes.extend(listed(key, flag, &values, put)?);
     }
+    let mut named = BTreeMap::new();
     for (at, (key, value)) in policies.settings()?.into_iter().enumerate() {
         // Some values have commas of their own: they are one value.
         let takes = |value: &str| Draft::default().set(key, value, Origin::Set).is_ok();
@@ -100,7 +101,13 @@ fn axes(args: &RunArgs) -> Result<Vec<Axis>, InputError> {
         if !value.contains(',') || takes(value) || !takes(first) {
             continue;
         }
-        let (name, own) = (key.rsplit('.').next().unwrap_or(key), key.to_owned());
+        // The last word of its key names it, the whole key beside another that ends in that word.
+        let (word, own) = (key.rsplit('.').next().unwrap_or(key), key.to_owned());
+        let is_taken = match named.insert(word, key) {
+            Some(other) => other != key,
+            None => axes.iter().any(|axis| axis.name == word),
+        };
+        let name = if is_taken { key } else { word };
         let values = values(Some(value), |value| {
             meaning(keys::canonical(key), value, |draft| draft.set(key, value, Origin::Set))
         });

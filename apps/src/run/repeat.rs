@@ -18,6 +18,7 @@ use crate::args::{RunArgs, World};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::manifest::{Input, Recorded, Setting, joined};
 use crate::progress::{Shown, Total};
 use crate::provenance::{COMMIT, DIRTY};
@@ -77,6 +78,7 @@ impl Repeat {
             return Err(wrong("a run of a matrix from standard input".to_owned()).into());
         }
         let first = RunArgs { out: None, resume: false, json: false, ..*args };
+        are_here(&first.inputs, &name)?;
         let experiment = recorded.pick(Order::read(&first)?, &wrong)?;
         recorded.check_inputs(&experiment, &name)?;
         let changed = recorded.changed(&experiment);
@@ -143,7 +145,7 @@ impl Repeat {
             writeln!(console.err, "world {world} runs in real time: bytes are not compared")?;
             return Ok(true);
         };
-        if outcome.stopped {
+        if interrupt::requested() {
             writeln!(console.err, "stopped before its end: bytes are not compared")?;
             return Ok(true);
         }
@@ -159,6 +161,18 @@ impl Repeat {
         }
         Ok(line.is_none())
     }
+}
+
+/// Paths of a command line mean what they meant where the run was started.
+fn are_here(inputs: &[PathBuf], manifest: &str) -> Result<(), InputError> {
+    let is_file = |path: &&PathBuf| path.extension().is_some();
+    let Some(missing) = inputs.iter().filter(is_file).find(|path| !path.exists()) else {
+        return Ok(());
+    };
+    let found = format!("the input `{}`, which is not here", missing.display());
+    let error = InputError::new(found, "the files of that run, at the paths of its command line");
+    let help = "give this command in the directory in which that run was started";
+    Err(error.at(manifest, 0, 0).help(help))
 }
 
 impl Recorded {

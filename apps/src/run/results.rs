@@ -189,7 +189,8 @@ fn manifest_of(experiment: &Experiment, command_line: &[OsString]) -> Manifest {
 }
 
 /// The summary of an earlier run in the directory `dir`, if that run was a success of the same
-/// code, inputs, traffic and settings. What else stands in its scenario does not matter.
+/// code, inputs, traffic and settings, explained where that is asked for. What else stands in its
+/// scenario does not matter.
 pub(super) fn kept(dir: &Path, experiment: &Experiment) -> Option<Value> {
     let read = |name: &str| -> Option<Value> {
         serde_json::from_slice(&fs::read(dir.join(name)).ok()?).ok()
@@ -202,7 +203,8 @@ pub(super) fn kept(dir: &Path, experiment: &Experiment) -> Option<Value> {
         all.filter(|input| input["role"] != "scenario").cloned().collect()
     };
     let same = DECIDING.iter().all(|key| same(key)) && inputs(&earlier) == inputs(&now);
-    let summary = read("summary.json").filter(|_| same)?;
+    let explained = !experiment.observe.why || dir.join(WHY).exists();
+    let summary = read("summary.json").filter(|_| same && explained)?;
     sweep_dir::is_success(&summary).then_some(summary)
 }
 

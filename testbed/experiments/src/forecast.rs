@@ -88,14 +88,15 @@ impl Forecast {
     #[must_use]
     pub fn of(plan: &Plan) -> Self {
         let flows = plan.matrix.flows.len() as u64;
-        if plan.is_ideal() {
+        let whole = if plan.is_ideal() {
             let memory = Bytes(flows.saturating_mul(FLOW).saturating_add(PROCESS));
             let each = IDEAL_FLOW_TIME + IDEAL_OPEN_TIME * open(plan).0;
-            return Self { hops: 0, time: each * flows, memory };
-        }
-        let (hops, lost) = (hops(plan), lost_hops(plan));
-        let time = slowed(HOP * hops + LOST_HOP * lost, touched(plan)) + FLOW_TIME * flows;
-        let whole = Self { hops: hops.saturating_add(lost), time, memory: memory(plan) };
+            Self { hops: 0, time: each * flows, memory }
+        } else {
+            let (hops, lost) = (hops(plan), lost_hops(plan));
+            let time = slowed(HOP * hops + LOST_HOP * lost, touched(plan)) + FLOW_TIME * flows;
+            Self { hops: hops.saturating_add(lost), time, memory: memory(plan) }
+        };
         let (ideal, limit) = (plan.ideal().since(Instant::ZERO), plan.limit);
         match limit.filter(|limit| *limit < ideal) {
             Some(limit) => whole.cut(limit.as_us_f64() / ideal.as_us_f64()),

@@ -16,7 +16,8 @@ use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame::HEADERS_MAX;
 use transport::wire::seal;
 use transport::{
-    Config, Duration, HostId, Instant, LossSettings, Path, Rate, Rng, Settings, ShareMax,
+    Config, ConfigError, Duration, HostId, Instant, LossSettings, Path, Rate, Rng, Settings,
+    ShareMax,
 };
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{
@@ -101,7 +102,7 @@ pub(crate) struct Attached {
 
 /// A connection survives so long a silence, however many timeouts it has: its peer may stand still,
 /// or a link may restart.
-const GIVE_UP: Duration = Duration::from_s(10);
+const GIVE_UP: Duration = Duration::from_s(50);
 
 /// Connections that were closed a while ago: twenty a second for as long as their flows last.
 const CLOSED_MAX: u32 = 4096;
@@ -114,9 +115,7 @@ impl Stack {
     /// Starts DPDK and the thread.
     pub(crate) fn start(setup: Setup) -> Result<Self, String> {
         let text = |error: &dyn std::error::Error| error.to_string();
-        let loss =
-            LossSettings { rto_min: setup.rto_min, give_up: GIVE_UP, ..LossSettings::default() };
-        let mut settings = Settings {
+        let settings = Settings {
             payload_max: setup.payload_max,
             line_rate: setup.line_rate,
             base_rtt: setup.base_rtt,
@@ -131,12 +130,9 @@ impl Stack {
             group_max: setup.all_but(8),
             msgs_max: setup.messages_max,
             incarnation: clock::incarnation(),
-            loss,
             ..Settings::default()
         };
-        let config = Config::new(settings.clone()).map_err(|error| text(&error))?;
-        settings.loss.backoff_max = config.doublings_in_outages();
-        let config = Config::new(settings).map_err(|error| text(&error))?;
+        let config = survivor(settings, setup.rto_min).map_err(|error| text(&error))?;
         let mut config = keyed(&config).map_err(|error| text(&error))?;
         if setup.keys.is_some() {
             config = sealed(&config).map_err(|error| text(&error))?;
@@ -363,5 +359,30 @@ impl Poller {
             }
             Some(_) => {}
         }
+    }
+}
+
+/// The configuration of these settings whose flows survive [`GIVE_UP`], and go on soon after.
+fn survivor(mut settings: Settings, rto_min: Duration) -> Result<Config, ConfigError> {
+    settings.loss = LossSettings { rto_min, give_up: GIVE_UP, ..LossSettings::default() };
+    settings.loss.backoff_max = Config::new(settings.clone())?.doublings_in_outages();
+    Config::new(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_is_given_up_when_the_documents_say() {
+        let given_up = |rto_min| {
+            let config = survivor(Settings::default(), rto_min).unwrap();
+            config.give_up_after(&config.default_path())
+        };
+        // That of `headrace_config_init`.
+        let usual = given_up(Duration::from_ms(100));
+        assert!((50..=52).contains(&(usual.as_ps() / 1_000_000_000_000)), "{usual}");
+        // Thirteen timeouts of 5 s take 65 s.
+        assert!(given_up(Duration::from_s(5)) >= Duration::from_s(65));
     }
 }

@@ -145,6 +145,13 @@ impl<S: Scheduler> Endpoint<S> {
         let (next_offset, acked, opened) = (0, 0, false);
         let msg = TxMsg { no, len, next_offset, acked, tag, opened, since: now };
         let id = self.tx_msgs.insert(msg).ok_or(PostError::MsgTableFull)?;
+        // The timer of an idle flow that is kept alive is far away: the first segment sets its own.
+        if self.config.keep_alive.is_some()
+            && open.is_idle()
+            && let Some((_, handle)) = timer.take()
+        {
+            self.wheel.cancel(handle);
+        }
         open.post(&self.config, id, len.get());
         self.trace.record(now, TraceKind::Post, flow, len.get(), 0);
         self.sched.on_backlog(flow, &open.backlog(), now);

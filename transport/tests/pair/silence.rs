@@ -212,6 +212,31 @@ fn a_flow_that_is_kept_is_remembered_and_a_restart_is_noticed_before_the_next_me
 }
 
 #[test]
+fn a_message_after_a_kept_silence_is_sent_again_as_soon_as_any_other() {
+    let ordinary = [SchedKind::RoundRobin, SchedKind::Credits, SchedKind::Pfabric];
+    let every = Duration::from_s(10);
+    let kept = |sched| (sched, Some(every), every * 2);
+    for sched in ordinary.into_iter().chain([SchedKind::Phost, SchedKind::DcPim]) {
+        let config = config(|s| (s.sched, s.keep_alive, s.loss.give_up) = kept(sched));
+        let mut pair = Pair::new(&config, 1, Weather::default());
+        let flow = opened(&mut pair, &config);
+        pair.post(0, flow, pattern(1, 100), 1);
+        pair.run(Duration::from_s(1), |p| p.hosts[0].count_sent() == 1);
+        pair.idle(Duration::from_s(1));
+        let sent = |pair: &Pair| pair.hosts[0].endpoint.stats().data_new;
+        let (before, from) = (sent(&pair), pair.now);
+        pair.drops = |tx| matches!(tx.hdr.body, Body::Data(_));
+        pair.post(0, flow, pattern(2, 100), 2);
+        pair.run(Duration::from_s(1), |p| sent(p) > before);
+        pair.drops = |_| false;
+        assert_eq!(pair.copies(2, 100), 0, "{sched:?}: its only segment is lost");
+        pair.run(Duration::from_s(20), |p| p.copies(2, 100) == 1);
+        let took = pair.now.since(from);
+        assert!(took < Duration::from_s(1), "{sched:?}: sent again after {took}");
+    }
+}
+
+#[test]
 fn an_answer_about_an_unknown_flow_is_short_rare_and_good_for_one_use() {
     let config = config(|_| {});
     let mut pair = Pair::new(&config, 1, Weather::default());

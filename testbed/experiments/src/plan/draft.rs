@@ -442,12 +442,21 @@ impl Draft {
         self.check_simulated(self.settings.sched != SchedKind::Zeropod)
     }
 
-    fn check_simulated(&self, with_sizes: bool) -> Result<(), InputError> {
-        if self.transport.is_ideal() {
-            let found = format!("`ideal` by {}, which no host can run", self.origin("transport"));
-            let error = InputError::new(found, "a transport that sends packets");
-            return Err(error.at("transport", 0, 0).help("choose another, or use --world sim"));
+    /// Checks that the transport is one that hosts can run.
+    ///
+    /// # Errors
+    /// Names a transport that is computed.
+    pub fn check_sends(&self) -> Result<(), InputError> {
+        if !self.transport.is_ideal() {
+            return Ok(());
         }
+        let found = format!("`ideal` by {}, which no host can run", self.origin("transport"));
+        let error = InputError::new(found, "a transport that sends packets");
+        Err(error.at("transport", 0, 0).help("choose another, or use --world sim"))
+    }
+
+    fn check_simulated(&self, with_sizes: bool) -> Result<(), InputError> {
+        self.check_sends()?;
         let (sizes, clocks) = (&self.settings.accounted, &self.clocks);
         let simulated = [
             ("wire.data_overhead", with_sizes && sizes.data_overhead.is_some()),

@@ -29,7 +29,9 @@ use transport::ec::EcKind;
 use transport::sched::SchedKind;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame::header_overhead;
-use transport::{Bytes, Config, Duration, HostId, Instant, LossSettings, Path, Rate, Settings};
+use transport::{
+    Bytes, Config, ConfigError, Duration, HostId, Instant, LossSettings, Path, Rate, Settings,
+};
 
 pub use draft::{ClockSettings, Draft, NicSettings, Origin, SwitchSettings, VdevSettings};
 pub use error::RunError;
@@ -95,7 +97,7 @@ impl Plan {
         let mut settings = draft.settings.clone();
         settings.line_rate = topology.tier[0].link_rate();
         // Legal so far? Then lengths can be asked for.
-        let config = Config::new(settings.clone())?;
+        let config = config_of(&draft, settings.clone())?;
         let mut fabric = fabric_params(&draft, &config);
         fabric.buffer = Some(draft.switch.queue.unwrap_or_else(|| {
             // Counted in packets, so that what only first segments carry takes none of their room.
@@ -131,7 +133,7 @@ impl Plan {
         settings.msg_window = settings.msg_window.min(most.messages);
         settings.psn_window =
             draft.psn_window.unwrap_or_else(|| psn_window(&settings, config.mtu(), most.packets));
-        let config = Config::new(settings.clone())?;
+        let config = config_of(&draft, settings.clone())?;
         fabric.qdiscs.bufferless.loose |= zeropod::expects_collisions(&draft, &config, &tree);
         dcsim::check(&draft, &config, &fabric, &blueprint)?;
         labels::check(config.sched, &matrix)?;
@@ -504,9 +506,28 @@ pub fn link_settings(
     settings.line_rate = line_rate;
     settings.base_rtt = draft.base_rtt.unwrap_or(base_rtt);
     settings.loss = loss_settings(draft);
-    let mtu = Config::new(settings.clone())?.mtu();
+    let mtu = config_of(draft, settings.clone())?.mtu();
     settings.psn_window = draft.psn_window.unwrap_or_else(|| psn_window(&settings, mtu, u64::MAX));
     Ok(settings)
+}
+
+/// The configuration of these settings.
+///
+/// # Errors
+/// The first setting that is out of its range, with its value and where `draft` has it from.
+fn config_of(draft: &Draft, settings: Settings) -> Result<Config, RunError> {
+    let base_rtt = settings.base_rtt;
+    Config::new(settings).map_err(|error| {
+        let ConfigError::Setting { name, expected } = &error else { return error.into() };
+        let Some(mut value) = keys::show(draft, name) else { return error.into() };
+        if *name == "base_rtt" {
+            value = base_rtt.to_string();
+        }
+        let found = format!("`{}={value}`", draft.written(name));
+        let help = format!("headrace list settings says more of {name}");
+        let error = InputError::new(found, *expected).help(help);
+        error.at(&draft.origin(name).to_string(), 0, 0).into()
+    })
 }
 
 /// Four times the segments of the largest window, so that stragglers do not stop a flow; no more

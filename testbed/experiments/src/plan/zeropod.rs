@@ -13,7 +13,7 @@ use transport::{Config, Duration, HostId, Rng};
 
 use super::{ClockSettings, Draft, RunError, facts, keys, policy_keys};
 use crate::input::InputError;
-use crate::scenario::fault::FaultSpec;
+use crate::scenario::fault::{FaultKind, FaultSpec};
 use crate::topology::{FabricParams, FatTree, FatTreeSpec, LinkSelector};
 
 /// Epochs that a receipt may take: a host keeps for longer what its cells were.
@@ -111,6 +111,7 @@ pub(super) fn check(
     check_parts(draft, config, fabric)?;
     check_clocks(draft, config)?;
     check_cut_off(draft, tree)?;
+    check_regular(draft)?;
     check_slots(config, topology)?;
     check_cores(config, fabric, topology)
 }
@@ -289,6 +290,19 @@ fn check_cut_off(draft: &Draft, tree: &FatTree) -> Result<(), RunError> {
     Err(refused("fault", format!("`{fault}`"), expected, help))
 }
 
+/// Switches without buffers rely on links that deliver each packet once and after the same time.
+fn check_regular(draft: &Draft) -> Result<(), RunError> {
+    use FaultKind::{Degrade, Duplicate, Reorder};
+    let irregular =
+        |fault: &&FaultSpec| matches!(fault.kind, Duplicate(_) | Reorder { .. } | Degrade(_));
+    let Some(fault) = draft.faults.iter().find(irregular) else { return Ok(()) };
+    let expected = "links that deliver each packet once, and all after the same time, with \
+                    sched=zeropod";
+    let help = "packets would meet in switches without buffers: leave the fault out, or compare \
+                transports with losses and with links that are down";
+    Err(refused("fault", format!("`{fault}`"), expected.to_owned(), help))
+}
+
 /// Every host has a slot, and answers come in time.
 fn check_slots(config: &Config, topology: &FatTreeSpec) -> Result<(), RunError> {
     let host = Zeropod::new(&config.sched_setup(HostId(0), Rng::new(0)));
@@ -446,7 +460,6 @@ mod tests {
             ("zeropod:8,2,2", "partition@scheduler:1:4,from_us=10", false),
             ("zeropod-ha:8", "kill@backup:0", true),
             ("zeropod:8", "loss:0.01@scheduler:0", false),
-            ("zeropod:8", "degrade:0.5@scheduler:0", false),
             ("zeropod:8", "loss:0.01@hosts", false),
             ("zeropod:8", "block-loss:1@hosts,block=2", false),
             ("zeropod:8", "down@tor:0:up:1", false),
@@ -475,6 +488,15 @@ mod tests {
         assert_eq!(refusal("zeropod:4,3,2", &[("sched.zeropod.per_tor", "2")]), "");
         let said = refusal("zeropod:4,3,2", &[("sched.zeropod.core_buffer", "100")]);
         assert!(said.contains("core_buffer") && said.contains("one cell of 552 bytes"), "{said}");
+    }
+
+    #[test]
+    fn links_that_move_packets_in_time_are_refused() {
+        for fault in ["duplicate:0.2@hosts", "reorder:0.2@all,delay_us=50", "degrade:0.5@fabric"] {
+            let said = refusal("zeropod:8", &[("fault", fault)]);
+            let words = [fault, "once", "sched=zeropod", "leave the fault out"];
+            assert!(words.iter().all(|word| said.contains(word)), "{said}");
+        }
     }
 
     /// A collision is a bug elsewhere, and fails the audit.

@@ -10,7 +10,7 @@
 //! further rounds. When the leading host fails, another takes its place (`succession.rs`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::thread;
 
@@ -121,8 +121,9 @@ impl Meeting {
             going_on()?;
             match doorway.poll(self.clock.now()).map_err(refused)? {
                 Some(Call::Line(stream, from, line)) => {
-                    if let Err(why) = self.admit(stream, &line) {
+                    if let Err(why) = self.admit(&stream, &line) {
                         tracing::warn!(%from, why, "a connection was refused");
+                        self.refuse(&stream, &why);
                     }
                 }
                 Some(Call::Refused(from, why)) => {
@@ -130,6 +131,7 @@ impl Meeting {
                 }
                 None => thread::sleep(RETRY / 10),
             }
+            self.free_places();
             if self.clock.now() > until {
                 let missing = self.wires.iter().zip(&self.names).skip(1);
                 let missing: Vec<&str> =
@@ -143,7 +145,7 @@ impl Meeting {
     }
 
     /// Takes a connection if its first line names a host that is missing.
-    fn admit(&mut self, stream: TcpStream, line: &[u8]) -> Result<(), String> {
+    fn admit(&mut self, stream: &TcpStream, line: &[u8]) -> Result<(), String> {
         let io = |error: std::io::Error| error.to_string();
         let say = Say::parse(line).ok_or("its first line is none of this protocol")?;
         let Say::Part { part: RoundPart::Join(hello), .. } = &say else {
@@ -153,12 +155,46 @@ impl Meeting {
         let place = self.wires.get_mut(host as usize).filter(|_| host > 0);
         let Some(place) = place else { return Err(format!("there is no host {host}")) };
         if place.is_some() {
-            return Err(format!("host {host} is here already"));
+            let name = &self.names[host as usize];
+            return Err(format!(
+                "another process runs as host `{name}` already: end that one, or give this one a \
+                 `--host` of its own"
+            ));
         }
         let inbox = (host, self.into_inbox.clone());
+        let stream = stream.try_clone().map_err(io)?;
         *place = Some(Wire::start(stream, inbox, self.clock).map_err(io)?);
         self.early.push_back((host, say));
         Ok(())
+    }
+
+    /// Sends the process at the other end, which may be a stranger, the reason of a refusal.
+    fn refuse(&self, mut stream: &TcpStream, why: &str) {
+        let reason = format!("it refused this process, since {why}");
+        let failed = Say::Failed { host: self.names[self.own as usize].clone(), reason };
+        // A stranger may be gone already.
+        let _ = stream.write_all(&failed.line());
+    }
+
+    /// Frees the places of hosts whose process has ended while others are still missing, so that
+    /// they may be started again.
+    fn free_places(&mut self) {
+        while let Ok((from, said)) = self.inbox.try_recv() {
+            let host = &self.names[from as usize];
+            match said {
+                FromPeer::Gone(why) => {
+                    tracing::warn!(host, why, "a host left before all had come; its place is free");
+                    self.wires[from as usize] = None;
+                    self.early.retain(|(host, _)| *host != from);
+                }
+                // The end of its connection follows.
+                FromPeer::Line(Say::Failed { reason, .. }) => {
+                    tracing::warn!(host, reason, "a host cannot go on");
+                }
+                FromPeer::Line(Say::Alive) => {}
+                FromPeer::Line(say) => self.early.push_back((from, say)),
+            }
+        }
     }
 
     /// Any other host: connects to the first.

@@ -72,7 +72,8 @@ const RTO_LONGEST: u64 = 2;
 /// The longest echo that DCsim waits for, in base RTTs.
 const ECHOES_MOST: u64 = 8;
 const LONGEST_OF_ALL: &str = "the longest echo between idle hosts, of all pairs";
-const OUTAGE: &str = "a silent host is tried again at least each second";
+const OUTAGE: &str =
+    "a silent host is tried again each second, or each timeout where that is longer";
 const LONGEST_TWICE: &str = "twice the longest echo: polls come as late again";
 
 /// Runs this host's part of `plan` with all other hosts of `network`.
@@ -101,6 +102,11 @@ pub fn run(plan: &Plan, network: &RealNetwork, watch: &mut dyn Watch) -> Result<
         Err(error) => meeting.give_up(error),
     }
     outcome
+}
+
+/// Octets that keys add to a frame.
+fn seal(network: &RealNetwork) -> u16 {
+    network.keys.as_ref().map_or(0, |_| seal::LEN)
 }
 
 /// A network must hold the hosts of the matrix, and be described for as many.
@@ -235,7 +241,9 @@ impl Attendance<'_> {
         let device = |part| if let RoundPart::Device(device) = part { Some(device) } else { None };
         let devices: Vec<DevicePart> = parts.into_iter().filter_map(device).collect();
         let (plan, mut adapted) = fit_devices(plan, self.network, &devices)?;
-        desk.send_at_most(plan.settings.payload_max + plan.settings.headers_max());
+        desk.send_at_most(
+            plan.settings.payload_max + plan.settings.headers_max() + seal(self.network),
+        );
         let [sends_to, exchanges_with] = peers(&plan, own);
         let mut meanwhile = || meeting.look().and_then(|()| going_on(watch));
         let addressing = desk.resolve(network, own, &exchanges_with, &mut meanwhile)?;
@@ -431,8 +439,8 @@ fn fit_devices(
     let mut adapted = Vec::new();
     let mut note = |key, value, why| adapted.push(Adapted { key, value, why });
     let shortest = devices.iter().map(|device| device.max_frame).min().unwrap_or(u32::MAX);
-    let seal = network.keys.as_ref().map_or(0, |_| seal::LEN);
-    let carried = shortest.saturating_sub(u32::from(plan.settings.headers_max() + seal));
+    let around = plan.settings.headers_max() + seal(network);
+    let carried = shortest.saturating_sub(u32::from(around));
     let carried = u16::try_from(carried).unwrap_or(u16::MAX);
     let is_v4 = network.hosts.hosts.iter().all(|host| host.ip.is_ipv4());
     let version = if is_v4 { IpVersion::V4 } else { IpVersion::V6 };

@@ -15,6 +15,9 @@ use crate::time::{Duration, Instant};
 use crate::units::{Bytes, EntropyValue, FlowId, MsgId, Psn};
 use crate::wire::{Ack, Extensions, Note, Receipt, Report};
 
+/// How often the wait of a refused segment doubles, from a base RTT.
+const HOLD_DOUBLINGS: u8 = 6;
+
 impl TxFlow {
     /// Takes in an ACK. False when it contradicts the segments that were sent: it is forged, and is
     /// counted and dropped.
@@ -156,7 +159,7 @@ impl TxFlow {
     /// Holds the next copy back after the only segment in flight was refused again, since a window
     /// cannot be smaller than one segment: the wait doubles each time, until something has arrived.
     fn hold(&mut self, now: Instant, config: &Config) {
-        let wait = self.path.base_rtt * (1 << self.refused_again.min(config.loss.backoff_max));
+        let wait = self.path.base_rtt * (1 << self.refused_again.min(HOLD_DOUBLINGS));
         self.held_until = now + wait.min(self.recovery.patience_max(&config.loss));
         self.refused_again = self.refused_again.saturating_add(1);
     }

@@ -395,6 +395,35 @@ fn strangers_on_the_control_port_do_not_disturb() {
 }
 
 #[test]
+fn a_host_that_leaves_while_others_are_missing_may_come_again() {
+    let network = network(3, free_port());
+    let join = |host| {
+        let mut meeting = open(&network, host, Duration::from_s(60))?;
+        let parts = meeting.gather(Round::Join, RoundPart::Join(hello(host)), &mut || Ok(()));
+        meeting.part();
+        parts.map(|(parts, _)| parts.len())
+    };
+    thread::scope(|scope| {
+        let first = scope.spawn(|| join(0));
+        // A process that has said who it is, and ends with an error.
+        let mut meeting = open(&network, 1, Duration::from_s(60)).unwrap();
+        let part = RoundPart::Join(hello(1));
+        meeting.say(0, &Say::Part { round: Round::Join, part }).unwrap();
+        thread::sleep(2 * RETRY);
+        // The first host says why it refuses a second one of that name.
+        let second = join(1).unwrap_err().to_string();
+        let reason = "another process runs as host `h1` already";
+        assert!(second.contains("`h0`") && second.contains(reason), "{second}");
+        meeting.give_up(&RunError::Environment("no hugepages".to_owned()));
+        drop(meeting);
+        thread::sleep(2 * RETRY);
+        let again = scope.spawn(|| join(1));
+        assert_eq!(join(2).unwrap(), 3);
+        assert_eq!((first.join().unwrap().unwrap(), again.join().unwrap().unwrap()), (3, 3));
+    });
+}
+
+#[test]
 fn a_stranger_that_sends_a_byte_now_and_then_holds_the_first_host_no_longer_than_its_patience() {
     let port = free_port();
     let network = network(2, port);

@@ -20,7 +20,7 @@ pub(super) type HeldBy = HashMap<u32, Held, KeyHash>;
 /// where order means nothing.
 pub type ByKey<T> = HashMap<u64, T, KeyHash>;
 
-/// Makes [`KeyHasher`]s of one key.
+/// Makes hashers of one key.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyHash([u64; 2]);
 

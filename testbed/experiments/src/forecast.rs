@@ -127,7 +127,7 @@ fn hops(plan: &Plan) -> u64 {
         let segments = plan.segments(flow.size);
         let acks = segments.div_ceil(u64::from(plan.settings.ack_every.max(1)));
         let acks = if acknowledges { acks } else { 0 };
-        links * (segments + acks)
+        segments.saturating_add(acks).saturating_mul(links)
     });
     let least = ways.fold(0u64, u64::saturating_add);
     least.saturating_add(least / 100 * ADDED_PERCENT)

@@ -19,6 +19,8 @@ mod cases;
 mod hosts;
 #[path = "nic/lab.rs"]
 mod lab;
+#[path = "nic/pod.rs"]
+mod pod;
 #[path = "nic/rotation.rs"]
 mod rotation;
 #[path = "nic/stalls.rs"]
@@ -34,9 +36,7 @@ use cases::CASES;
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     if arguments.get(1).is_some_and(|flag| flag == hosts::AS_HEADRACE) {
-        let rest = arguments.into_iter().skip(1);
-        let code = headrace::main_with(rest, &mut std::io::stdout(), &mut std::io::stderr());
-        return ExitCode::from(code);
+        return headrace::main_of(arguments.into_iter().skip(1));
     }
     let words: Vec<String> = std::env::args().skip(1).collect();
     if words.iter().any(|word| word == "--list") {

@@ -11,6 +11,7 @@ use crate::gather::GatherArgs;
 use crate::generate::Order;
 use crate::list::What;
 use crate::perf::args::{Perf, Ping};
+use crate::scheduler::SchedulerArgs;
 use crate::tournament::TournamentArgs;
 use crate::why::WhyArgs;
 
@@ -94,6 +95,8 @@ pub(crate) enum Command {
     },
     /// Runs MLCC's border switch between the devices of a site and the one to other sites.
     Dci(Box<DciArgs>),
+    /// Runs the scheduler of Zeropod's hosts on a real network.
+    Scheduler(SchedulerArgs),
     /// Puts the results of a sweep together whose runs went apart, as jobs of a scheduler.
     Gather(GatherArgs),
     /// Explains where the time of the slowest flows of a run went, in words and numbers.

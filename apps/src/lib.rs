@@ -14,6 +14,7 @@
 //! | `report`, `sweep_dir` | pictures and tables of what runs left behind |
 //! | `bench` | what a segment costs on a device, beside dpdk-testpmd |
 //! | `dci` | MLCC's border switch between real devices |
+//! | `scheduler` | Zeropod's scheduler on a real network |
 //! | `perf` | throughput and round trips between two processes |
 //! | `replay` | recorded runs through the core again |
 //! | `list`, `generate` | what there is by name, and matrices made to order |
@@ -49,6 +50,7 @@ mod replay;
 mod report;
 mod run;
 mod scenarios;
+mod scheduler;
 mod shell;
 mod stopwatch;
 mod sweep_dir;
@@ -195,6 +197,7 @@ fn execute(
             | Command::Perf { .. }
             | Command::Ping { .. }
             | Command::Dci(_)
+            | Command::Scheduler(_)
     );
     if !looks {
         interrupt::end_at_once();
@@ -212,6 +215,7 @@ fn execute(
         Command::Perf { what } => perf::perf(&what, console),
         Command::Ping { what } => perf::ping(&what, console),
         Command::Dci(dci_args) => dci::run(&dci_args, console),
+        Command::Scheduler(scheduler_args) => scheduler::run(&scheduler_args, console),
         Command::Gather(gather_args) => gather::run(&gather_args, console),
         Command::Why(why_args) => why::run(&why_args, console),
         Command::Tournament(tournament_args) => tournament::run(&tournament_args, console),

@@ -118,6 +118,17 @@ local fields = {
    pod_cells = ProtoField.uint16("headrace.pod_cells", "Cells, 0 for 32", base.DEC, nil, 0xf800),
    pod_granted_cells_to = ProtoField.uint16("headrace.pod_granted_cells_to",
       "Destination of the grant", base.HEX, nil, 0x7ff),
+   pod_run = ProtoField.uint16("headrace.pod_run", "Run", base.DEC),
+   pod_hosts = ProtoField.uint8("headrace.pod_hosts", "Hosts of the pod", base.DEC),
+   pod_epoch_cells = ProtoField.uint8("headrace.pod_epoch_cells", "Cells of an epoch", base.DEC),
+   pod_payload = ProtoField.uint16("headrace.pod_payload", "Payload of a cell", base.DEC),
+   pod_cell = ProtoField.uint16("headrace.pod_cell", "Length of a cell", base.DEC),
+   pod_control = ProtoField.uint16("headrace.pod_control", "Length of a control cell", base.DEC),
+   pod_kbps = ProtoField.uint32("headrace.pod_kbps", "Rate of links, kbit/s", base.DEC),
+   pod_hop = ProtoField.uint32("headrace.pod_hop", "Propagation, ns", base.DEC),
+   pod_guard = ProtoField.uint32("headrace.pod_guard", "Guard, ns", base.DEC),
+   pod_delay = ProtoField.uint32("headrace.pod_delay", "Decision, ns", base.DEC),
+   pod_early = ProtoField.uint32("headrace.pod_early", "Lateness of a host, ns", base.DEC),
    pod_reserved = ProtoField.uint16("headrace.pod_reserved", "Reserved", base.HEX),
    pod_rest = ProtoField.uint32("headrace.pod_rest", "Reserved", base.HEX),
    pod_late = ProtoField.uint16("headrace.pod_late", "Lateness of a request three epochs before", base.HEX),
@@ -413,6 +424,23 @@ local function core_rts(reader)
    return string.format("RTS of a Core, epoch %u", epoch:uint())
 end
 
+-- The introduction of a host to a scheduler that is a process of its own.
+local function join(reader)
+   local _, run = reader:add(fields.pod_run, 2)
+   reader:add(fields.pod_term, 2)
+   reader:add(fields.pod_hosts, 1)
+   reader:add(fields.pod_epoch_cells, 1)
+   reader:add(fields.pod_payload, 2)
+   reader:add(fields.pod_cell, 2)
+   reader:add(fields.pod_control, 2)
+   reader:add(fields.pod_kbps, 4)
+   reader:add(fields.pod_hop, 4)
+   reader:add(fields.pod_guard, 4)
+   reader:add(fields.pod_delay, 4)
+   reader:add(fields.pod_early, 4)
+   return string.format("JOIN, run %u", run:uint())
+end
+
 -- An answer of the scheduler of a pod.
 local function schd(reader)
    reader:add(fields.pod_term, 2)
@@ -497,6 +525,9 @@ local function of_known(reader, class, protocol, length)
    end
    if protocol == 82 and length == 32 then
       return core_rts
+   end
+   if protocol == 83 and length == 32 then
+      return join
    end
    if protocol == 81 and length == 32 then
       return schd

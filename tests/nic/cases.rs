@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::hosts::{Ended, Files, flows};
 use crate::lab::Lab;
-use crate::{rotation, stalls};
+use crate::{pod, rotation, stalls};
 use system_tests::cases::Verdict::{self, Passed, Skipped};
 
 /// A name and what runs under it.
@@ -33,6 +33,10 @@ pub(crate) const CASES: &[Case] = &[
     ("three_hosts_on_a_bridge_speak_ipv6", ipv6),
     ("frames_too_long_for_the_network_are_found_before_the_run", short_mtu),
     ("a_host_that_is_not_there_is_named_with_its_address", absent),
+    ("hosts_of_a_pod_send_when_their_scheduler_says_and_every_byte_arrives", pod::served),
+    ("a_scheduler_that_is_started_again_is_in_a_later_term_and_flows_go_on", pod::restarted),
+    ("hosts_without_their_scheduler_say_how_it_is_started", pod::missing),
+    ("a_pod_that_cannot_be_is_refused_with_its_place", pod::refused),
 ];
 
 /// Both ways at once, and a flow that waits for another host's.

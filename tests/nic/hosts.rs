@@ -77,6 +77,24 @@ impl Files {
         fs::write(path, format!("{text}{hosts}")).unwrap();
     }
 
+    /// Puts `text` behind the hosts.
+    pub(crate) fn end_hosts_with(&self, text: &str) {
+        let path = self.path("hosts.toml");
+        let hosts = fs::read_to_string(&path).unwrap();
+        fs::write(path, format!("{hosts}{text}")).unwrap();
+    }
+
+    /// `headrace ARGUMENTS` at the device of host `number`.
+    pub(crate) fn beside(&self, number: u32, arguments: &[&str]) -> Running {
+        let program = std::env::current_exe().unwrap();
+        let mut command = match &self.lab {
+            Some(lab) => lab.command(number, &program),
+            None => Command::new(program),
+        };
+        command.arg(AS_HEADRACE).args(arguments);
+        Running::start(command)
+    }
+
     /// Takes the link of host `number` down, or up again, where hosts are on a bridge.
     pub(crate) fn link(&self, number: u32, up: bool) {
         self.lab.as_ref().unwrap().link(number, up).unwrap();
@@ -84,19 +102,11 @@ impl Files {
 
     /// Starts host `number` with more flags.
     pub(crate) fn start(&self, number: u32, more: &[&str]) -> Running {
-        let program = std::env::current_exe().unwrap();
-        let mut command = match &self.lab {
-            Some(lab) => lab.command(number, &program),
-            None => Command::new(program),
-        };
-        let text = |path: PathBuf| path.into_os_string();
-        command
-            .args([AS_HEADRACE, "run"])
-            .arg(text(self.path("matrix.cm")))
-            .args(["--world", "nic", "--json", "--host", &format!("h{number}"), "--hosts"])
-            .arg(text(self.path("hosts.toml")))
-            .args(more);
-        Running::start(command)
+        let [matrix, hosts] = ["matrix.cm", "hosts.toml"].map(|name| self.path(name));
+        let [matrix, hosts] = [&matrix, &hosts].map(|path| path.to_str().unwrap());
+        let host = format!("h{number}");
+        let words = ["run", matrix, "--world", "nic", "--json", "--host", &host, "--hosts", hosts];
+        self.beside(number, &[&words, more].concat())
     }
 
     /// Starts all hosts with the same flags and waits for them.

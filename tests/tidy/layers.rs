@@ -102,7 +102,7 @@ const CRATES: &[Order] = &[
             "args device ranking",
             "progress observe generate doctor replay",
             "run",
-            "list report perf bench dci why gather tournament",
+            "list report perf bench dci scheduler why gather tournament",
             "cli",
             "shell",
             "lib",

@@ -81,6 +81,27 @@ pub struct PodFacts {
     pub hop: Duration,
     /// How late readings of hosts' clocks are at most; `None` where all clocks show one time.
     pub clock_jitter: Option<Duration>,
+    /// Where the pod is a real network and its scheduler a process: what follows from measurements.
+    pub real: Option<RealPod>,
+}
+
+/// The settings of a pod on a real network, whose switches queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RealPod {
+    /// Address of the scheduler.
+    pub scheduler: u32,
+    /// Number of the run; 0 until its hosts have measured.
+    pub run: u16,
+    /// Data cells of an epoch.
+    pub cells: u16,
+    /// The time that a decision takes, an epoch at least.
+    pub delay: Duration,
+    /// How late hosts and links may be without meeting others.
+    pub guard: Duration,
+    /// How late a host may be until it sends no more in an epoch.
+    pub early: Duration,
+    /// A quarter of the longest base RTT: what a hop to or from the scheduler takes.
+    pub hop: Duration,
 }
 
 /// How ports queue probes, as the discipline for them is set.

@@ -138,6 +138,9 @@ impl Reader {
         {
             draft.set("udp_port", &port.to_string(), Origin::HostsFile)?;
         }
+        if let Some(real) = &real {
+            draft.fit_real_pod(&real.hosts)?;
+        }
         if world == World::Nic && draft.origin("loss.give_up") == Origin::Default {
             let survived = format!("{SILENCE_S}s");
             draft.set("loss.give_up", &survived, Origin::World(world.name()))?;

@@ -12,6 +12,7 @@
 //! mac = "0c:42:a1:00:00:01"        # optional: its peers do not ask for it then
 //! gateway = "10.0.0.254"           # optional: the way to hosts of other subnets
 //! site = "east"                    # optional: its site, for headrace dci
+//! role = "scheduler"               # optional: no host of the matrix, but Zeropod's scheduler
 //! core = 2                         # optional: the core that polls the device
 //! memory_mb = 1024                 # optional: memory for packet buffers
 //! hugepages = true                 # optional: demand them, or do without
@@ -36,6 +37,8 @@ pub struct HostsFile {
     pub file: String,
     /// Hosts by number, `2..=`[`HOSTS_MAX`].
     pub hosts: Vec<HostEntry>,
+    /// The scheduler of Zeropod's pod, which has no number.
+    pub scheduler: Option<HostEntry>,
     /// The UDP port of all hosts, where the file names one; not 0.
     pub udp_port: Option<u16>,
 }
@@ -72,7 +75,7 @@ pub const HOSTS_MAX: usize = 1024;
 
 const BYTES_MAX: usize = 1 << 20;
 const NAME_MAX: usize = 64;
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "name",
     "address",
     "device",
@@ -80,6 +83,7 @@ const KEYS: [&str; 10] = [
     "mac",
     "gateway",
     "site",
+    "role",
     "core",
     "memory_mb",
     "hugepages",
@@ -108,19 +112,35 @@ impl HostsFile {
         root.expect_only(&["host", "udp_port"])?;
         let udp_port = bounded(root, "udp_port", 1..=u64::from(u16::MAX))?;
         let tables = root.tables("host", "[[host]]")?;
-        if !(2..=HOSTS_MAX).contains(&tables.len()) {
-            let found = format!("{} hosts", tables.len());
+        let wrong_count = |found: String| {
             let error = InputError::new(found, format!("2 to {HOSTS_MAX} of them"));
-            return Err(root.error("host", error.help(EXAMPLE)));
+            root.error("host", error.help(EXAMPLE))
+        };
+        if !(2..=HOSTS_MAX + 1).contains(&tables.len()) {
+            return Err(wrong_count(format!("{} hosts", tables.len())));
         }
         let mut hosts: Vec<HostEntry> = Vec::with_capacity(tables.len());
+        let mut scheduler: Option<HostEntry> = None;
         for table in tables {
-            let host = entry(table, hosts.is_empty())?;
-            check_against(table, &host, &hosts)?;
-            hosts.push(host);
+            let schedules = is_scheduler(table)?;
+            let host = entry(table, hosts.is_empty() && !schedules)?;
+            check_against(table, &host, hosts.iter().chain(&scheduler))?;
+            match (schedules, &scheduler) {
+                (false, _) => hosts.push(host),
+                (true, None) => scheduler = Some(host),
+                (true, Some(other)) => {
+                    let error = InputError::new("a second scheduler", "one in the file, or none");
+                    let help = format!("host `{}` has that role already", other.name);
+                    return Err(table.error("role", error.help(help)));
+                }
+            }
+        }
+        if !(2..=HOSTS_MAX).contains(&hosts.len()) {
+            let besides = if scheduler.is_some() { " beside the scheduler" } else { "" };
+            return Err(wrong_count(format!("{} hosts{besides}", hosts.len())));
         }
         let udp_port = udp_port.and_then(|port| u16::try_from(port).ok());
-        Ok(Self { file: name.to_owned(), hosts, udp_port })
+        Ok(Self { file: name.to_owned(), hosts, scheduler, udp_port })
     }
 
     /// The number of the host called `name`.
@@ -128,6 +148,13 @@ impl HostsFile {
     /// # Errors
     /// When there is none, with the nearest name.
     pub fn number_of(&self, name: &str) -> Result<u32, InputError> {
+        if self.scheduler.as_ref().is_some_and(|host| host.name == name) {
+            let found = format!("`{name}`, the scheduler of {}", self.file);
+            let error = InputError::new(found, "a host that has flows");
+            return Err(
+                error.help(format!("start it with headrace scheduler --hosts {}", self.file))
+            );
+        }
         let at = self.hosts.iter().position(|host| host.name == name);
         at.and_then(|at| u32::try_from(at).ok()).ok_or_else(|| {
             let names: Vec<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
@@ -142,6 +169,16 @@ fn shown(names: &[&str]) -> String {
     const MOST: usize = 8;
     let more = if names.len() > MOST { ", ..." } else { "" };
     format!("{}{more}", names.iter().take(MOST).copied().collect::<Vec<_>>().join(", "))
+}
+
+/// Whether a host is the scheduler of Zeropod's pod.
+fn is_scheduler(table: Table<'_>) -> Result<bool, InputError> {
+    let Some(role) = table.string("role")? else { return Ok(false) };
+    if role.value == "scheduler" {
+        return Ok(true);
+    }
+    let error = InputError::new(format!("the role `{}`", role.value), "`scheduler`, or no role");
+    Err(table.error("role", error))
 }
 
 fn entry(table: Table<'_>, is_first: bool) -> Result<HostEntry, InputError> {
@@ -259,10 +296,10 @@ fn bounded(
 }
 
 /// Names, addresses and MACs are unique, and there is one IP version.
-fn check_against(
+fn check_against<'a>(
     table: Table<'_>,
     host: &HostEntry,
-    others: &[HostEntry],
+    others: impl Iterator<Item = &'a HostEntry>,
 ) -> Result<(), InputError> {
     let taken = |key: &str, what: String, other: &HostEntry| {
         let help = format!("host `{}` has it already", other.name);
@@ -333,6 +370,30 @@ device = \"eth1\"
     }
 
     #[test]
+    fn a_scheduler_has_no_number_and_there_is_one_at_most() {
+        let third = |name: &str, last: u8| {
+            format!(
+                "[[host]]\nname = \"{name}\"\naddress = \"10.0.0.{last}/24\"\ndevice = \"eth1\"\n"
+            )
+        };
+        let role = "role = \"scheduler\"\n";
+        let first = format!("{}{role}{TWO}", third("s", 9));
+        let file = read(&first).unwrap();
+        assert_eq!(file.hosts.len(), 2, "the scheduler needs no control address");
+        assert_eq!(file.number_of("a"), Ok(0));
+        assert_eq!(file.scheduler.as_ref().map(|host| host.name.as_str()), Some("s"));
+        let said = file.number_of("s").unwrap_err().to_string();
+        assert!(said.contains("headrace scheduler --hosts hosts.toml"), "{said}");
+        let said = read(&format!("{first}{}{role}", third("t", 8))).unwrap_err().to_string();
+        assert!(
+            said.starts_with("hosts.toml:19:8") && said.contains("`s` has that role"),
+            "{said}"
+        );
+        let said = read(&format!("{first}{}", third("t", 9))).unwrap_err().to_string();
+        assert!(said.contains("10.0.0.9 again"), "{said}");
+    }
+
+    #[test]
     fn every_mistake_is_named_with_its_place() {
         let cases = [
             ("name = \"b\"", "name = \"a\"", "7:8", "host `a` has it"),
@@ -353,6 +414,8 @@ device = \"eth1\"
             ("name = \"b\"", "name = \"b\"\nudp_port = 5000", "8:1", "udp_port"),
             ("[[host]]", "udp_port = 0\n[[host]]", "1:12", "1..=65535"),
             ("[[host]]", "udp_port = 65536\n[[host]]", "1:12", "1..=65535"),
+            ("name = \"b\"", "name = \"b\"\nrole = \"core\"", "8:8", "`scheduler`, or no role"),
+            ("name = \"b\"", "name = \"b\"\nrole = \"scheduler\"", "1:", "1 hosts beside"),
         ];
         for (right, wrong, place, words) in cases {
             let text = TWO.replacen(right, wrong, 1);

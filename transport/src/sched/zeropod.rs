@@ -21,6 +21,7 @@ mod awaited;
 mod clock;
 mod counts;
 mod epochs;
+mod joining;
 mod optimistic;
 mod params;
 mod queues;
@@ -51,6 +52,7 @@ use crate::wire::pod::{CellName, Grant, MICE_MAX, Mouse, Place, Rts, Schd};
 use awaited::Awaited;
 use clock::PodClock;
 use counts::Odd;
+use joining::Joining;
 use optimistic::Optimistic;
 use queues::Queues;
 use records::{Arrivals, Grants, Records, report_delivered};
@@ -120,6 +122,8 @@ pub struct Zeropod {
     /// The pod's time, where the host's clock may be off. All instants and epochs here are of the
     /// pod's time; those that the endpoint hands in and gets are of the host's clock.
     clock: Option<Box<PodClock>>,
+    /// Where the scheduler is a process that has its settings from hosts.
+    joining: Option<Joining>,
     counts: PodCounts,
 }
 
@@ -128,7 +132,10 @@ impl Zeropod {
     #[must_use]
     pub fn new(setup: &SchedSetup<'_>) -> Self {
         let params = setup.params.zeropod;
-        let timing = Timing::new(&params.terms(setup));
+        let terms = params.terms(setup);
+        let joining = Joining::new(&params, &terms);
+        let terms = joining.as_ref().map_or(terms, Joining::terms);
+        let timing = Timing::new(&terms);
         let hosts = params.hosts.max(1);
         let pod = setup.host.0 / u32::from(hosts);
         let number = setup.host.0 % u32::from(hosts);
@@ -142,8 +149,9 @@ impl Zeropod {
             behind: Duration::ZERO,
         };
         let sched = Self::at(seat, &params, timing, setup.tx_flows_max as usize);
-        let clock = params.follow.then(|| Box::new(PodClock::new()));
-        Self { optimistic: Optimistic::new(setup).map(Box::new), clock, ..sched }
+        let lag = if joining.is_some() { timing.early } else { Duration::ZERO };
+        let clock = params.follow.then(|| Box::new(PodClock::new(lag)));
+        Self { optimistic: Optimistic::new(setup).map(Box::new), clock, joining, ..sched }
     }
 
     /// The scheduler of one end of a pod, a host or the port of a Core, with room for `flows`
@@ -177,6 +185,7 @@ impl Zeropod {
             term: 0,
             watch: PodWatch::new(seat.backup),
             clock: None,
+            joining: None,
             counts: PodCounts::default(),
         }
     }
@@ -333,6 +342,7 @@ impl Zeropod {
         };
         let (start, own) = (self.start(epoch), self.seat.own);
         let at = |slot| start + self.timing.cell_at(slot, own, peer);
+        let lags = self.lags();
         let filling = self.filling.as_mut()?;
         // Bounded by the slots of an epoch.
         let mut leaves = at(filling.slot);
@@ -355,6 +365,7 @@ impl Zeropod {
             epoch: (filling.epoch % 4) as u8,
             unscheduled: false,
         };
+        let name = if lags { name.of_epoch(epoch) } else { name };
         self.offered = Some((flow, name));
         let choice = Choice { ev: Some(name.ev()), at: Some(leaves), ..Choice::default() };
         Some(Turn::chosen(flow, choice))
@@ -387,6 +398,7 @@ impl Zeropod {
     fn on_answer(&mut self, from: HostId, schd: &Schd, local: Instant) -> Result<(), Odd> {
         self.advance(self.pod_time(local));
         self.admit(from, schd)?;
+        self.note_answered(local);
         self.follow(schd, local);
         if let Some(delivered) = schd.delivered {
             report_delivered(delivered, &mut self.reports);
@@ -508,7 +520,7 @@ impl Sending for Zeropod {
         self.offered = None;
         let mut turn = self.granted_turn(now).or_else(|| self.optimistic_turn(now));
         if let Some(choice) = turn.as_mut().and_then(|turn| turn.choice.as_mut()) {
-            choice.at = choice.at.map(|at| self.local_time(at));
+            choice.at = choice.at.filter(|_| !self.lags()).map(|at| self.local_time(at));
         }
         turn
     }

@@ -6,9 +6,11 @@
 //! came by it have been delivered. A cell is a DATA packet whose entropy value is its name: the
 //! route, the slot and the epoch.
 
+mod join;
 mod schd;
 mod stamp;
 
+pub use join::{JOIN, JOIN_HOSTS_MAX, Join};
 pub use schd::{Grant, Schd};
 pub use stamp::{ClockState, Stamp};
 
@@ -319,6 +321,26 @@ pub struct CellName {
 impl CellName {
     const UNSCHEDULED_AT: u32 = 15;
 
+    /// Epochs that names on a real network distinguish: they have no route, so those bits are of
+    /// the epoch, too.
+    const EPOCHS: u64 = 1 << 10;
+
+    /// This name on a real network, in `epoch`.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "10 bits")]
+    pub const fn of_epoch(self, epoch: u64) -> Self {
+        let bits = epoch % Self::EPOCHS;
+        let (agg, layer) = ((bits >> 2) as u8 & 31, (bits >> 7) as u8 & 7);
+        Self { agg, layer, epoch: bits as u8 & 3, ..self }
+    }
+
+    /// How many epochs before `epoch` the one of this name on a real network was, below 1024.
+    #[must_use]
+    pub const fn epochs_before(self, epoch: u64) -> u64 {
+        let bits = self.epoch as u64 | (self.agg as u64) << 2 | (self.layer as u64) << 7;
+        (epoch + Self::EPOCHS - bits) % Self::EPOCHS
+    }
+
     /// The entropy value of the cell: from the low bits up 5 of the switch, 3 of the Core, 5 of the
     /// slot, 2 of the epoch, and 1 that is set in unscheduled cells.
     #[must_use]
@@ -361,6 +383,18 @@ mod tests {
             let (flow, first) = (FlowId(flow), Psn(first));
             Delivered { flow, first, arrived }
         })
+    }
+
+    #[test]
+    fn a_name_on_a_real_network_distinguishes_a_thousand_epochs() {
+        let name = CellName { agg: 0, layer: 0, slot: 31, epoch: 0, unscheduled: false };
+        for epoch in [0, 3, 1023, 1024, 5_000_001] {
+            for behind in [0, 1, 7, 1023] {
+                let read = CellName::of(name.of_epoch(epoch).ev());
+                assert_eq!((read.slot, read.unscheduled), (31, false));
+                assert_eq!(read.epochs_before(epoch + behind), behind);
+            }
+        }
     }
 
     proptest! {

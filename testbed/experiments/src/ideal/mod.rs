@@ -189,7 +189,7 @@ impl<'a> Run<'a> {
 
     fn outcome(mut self, stopped: bool) -> Outcome {
         let stats = Stats { data_placed_bytes: self.sent_bytes, ..Stats::default() };
-        let audit = Audit::of_hosts(&self.conductor, &stats, DriverCount::default(), 0);
+        let audit = Audit::of_hosts(&self.conductor, &stats, (DriverCount::default(), 0), 0);
         let mut outcome =
             Outcome::new(self.plan, &mut self.conductor, stats, None, audit, self.now);
         for policy in [&mut outcome.summary.cc, &mut outcome.summary.lb] {

@@ -76,17 +76,18 @@ impl Audit {
     }
 
     /// Checks a run over a network that could not be looked into: `arrived` of the packets that
-    /// drivers took were given to hosts, as far as these recognised them as theirs.
+    /// drivers took were given to hosts, as far as these recognised them as theirs; `asked` went to
+    /// no host.
     #[must_use]
     pub fn of_hosts(
         conductor: &Conductor<'_>,
         stats: &Stats,
-        driver: DriverCount,
+        (driver, asked): (DriverCount, u64),
         arrived: u64,
     ) -> Self {
         let mut audit = Self { ok: true, findings: Vec::new() };
         audit.hosts(stats, driver);
-        let left = driver.handed_over.saturating_sub(driver.lost_before);
+        let left = driver.handed_over.saturating_sub(driver.lost_before + asked);
         if arrived > left {
             audit.find(format!("packets: {left} left hosts, {arrived} arrived"));
         }

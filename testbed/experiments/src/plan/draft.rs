@@ -10,7 +10,7 @@ use std::num::NonZeroU32;
 use fabric::{ProgramSettings, QdiscKind, QdiscSettings};
 use transport::cc::CcKind;
 use transport::lb::LbKind;
-use transport::path::NetworkFacts;
+use transport::path::{NetworkFacts, RealPod};
 use transport::sched::SchedKind;
 use transport::wire::addressing::UDP_PORT;
 use transport::{Bytes, Duration, Settings};
@@ -204,6 +204,8 @@ pub struct Draft {
     pub vdev: VdevSettings,
     /// The `nic` world.
     pub nic: NicSettings,
+    /// The pod that Zeropod's hosts are in on a real network.
+    pub(super) real_pod: Option<RealPod>,
     origins: BTreeMap<String, Origin>,
     /// How a key was written when it was set last.
     written: BTreeMap<String, String>,
@@ -263,6 +265,7 @@ impl Default for Draft {
                 control_depth: None,
                 patience: Duration::from_s(60),
             },
+            real_pod: None,
             origins: BTreeMap::new(),
             written: BTreeMap::new(),
         };

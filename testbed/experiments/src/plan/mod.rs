@@ -18,6 +18,7 @@ mod mlcc;
 mod outages;
 mod pfc;
 mod policy_keys;
+mod real_pod;
 mod telemetry;
 pub mod transports;
 mod zeropod;
@@ -36,6 +37,7 @@ use transport::{
 pub use draft::{ClockSettings, Draft, NicSettings, Origin, SwitchSettings, VdevSettings};
 pub use error::RunError;
 use fabric::{Blueprint, FaultKind, FaultSpec, PortId, ProgramKind, QdiscKind, Ranks};
+pub use real_pod::Measured;
 pub use telemetry::Stamping;
 
 use crate::input::InputError;

@@ -11,7 +11,7 @@ use transport::sched::zeropod::Zeropod;
 use transport::wire::pod::{AGGS_MAX, LAYERS_MAX, PODS_MAX, Stamp};
 use transport::{Config, Duration, HostId, Rng};
 
-use super::{ClockSettings, Draft, RunError, facts, keys, policy_keys};
+use super::{ClockSettings, Draft, RunError, facts, keys, policy_keys, real_pod};
 use crate::input::InputError;
 use crate::scenario::fault::{FaultKind, FaultSpec};
 use crate::topology::{FabricParams, FatTree, FatTreeSpec, LinkSelector};
@@ -23,6 +23,10 @@ const LEAD_MAX: u64 = 4096;
 
 /// The facts of their pods that hosts get; `None` where pods have no scheduler.
 pub(super) fn facts(draft: &Draft, topology: &FatTreeSpec) -> Option<PodFacts> {
+    if let Some(real) = draft.real_pod {
+        let hosts = u16::try_from(real.scheduler).unwrap_or(u16::MAX);
+        return Some(real_pod::facts(real, hosts, draft.settings.payload_max));
+    }
     let switches: u32 = (0..topology.levels()).map(|tier| topology.switches(tier)).sum();
     let narrow = |count: u32| u16::try_from(count).unwrap_or(u16::MAX);
     let scheduler = topology.nodes + switches;
@@ -37,6 +41,7 @@ pub(super) fn facts(draft: &Draft, topology: &FatTreeSpec) -> Option<PodFacts> {
         backup: if topology.schedulers > 1 { scheduler + topology.pods() } else { 0 },
         hop: topology.tier[0].link_latency(),
         clock_jitter: (draft.clocks != ClockSettings::EXACT).then_some(draft.clocks.jitter),
+        real: None,
     })
 }
 
@@ -106,13 +111,17 @@ pub(super) fn check(
     if config.sched != SchedKind::Zeropod {
         return Ok(());
     }
+    check_ends(draft, config)?;
+    if let Some(real) = draft.real_pod {
+        return check_slots(config, real.run > 0);
+    }
     check_pod(topology)?;
     check_described(draft, topology, fabric)?;
-    check_parts(draft, config, fabric)?;
+    check_switches(config, fabric)?;
     check_clocks(draft, config)?;
     check_cut_off(draft, tree)?;
     check_regular(draft)?;
-    check_slots(config, topology)?;
+    check_slots(config, true)?;
     check_cores(config, fabric, topology)
 }
 
@@ -229,13 +238,27 @@ fn check_described(
     Ok(())
 }
 
-/// Switches, NICs, lengths and the controller are those that slots need.
-fn check_parts(draft: &Draft, config: &Config, fabric: &FabricParams) -> Result<(), RunError> {
-    let with = |what: &str| format!("{what}, with sched=zeropod");
+/// What `what` is to be, and why.
+fn with(what: &str) -> String {
+    format!("{what}, with sched=zeropod")
+}
+
+/// Hosts are those that slots need.
+fn check_ends(draft: &Draft, config: &Config) -> Result<(), RunError> {
     if draft.trim {
         let expected = with("switches that do not trim");
         return Err(refused("trim", "`on`".to_owned(), expected, "leave --trim out"));
     }
+    if config.cc != CcKind::Fixed {
+        let expected = with("fixed, since hosts measure no round trip");
+        let found = format!("`{}`", config.cc.name());
+        return Err(refused("cc", found, expected, "leave --cc out"));
+    }
+    Ok(())
+}
+
+/// Emulated switches and the lengths of cells in them are those that slots need.
+fn check_switches(config: &Config, fabric: &FabricParams) -> Result<(), RunError> {
     if fabric.qdisc != QdiscKind::Bufferless {
         let found = format!("`{}`", fabric.qdisc.name());
         let help = "use --set switch.qdisc=bufferless";
@@ -244,11 +267,6 @@ fn check_parts(draft: &Draft, config: &Config, fabric: &FabricParams) -> Result<
     if !fabric.explicit {
         let help = "use --set switch.routing=explicit";
         return Err(refused("switch.routing", "`hash`".to_owned(), with("explicit"), help));
-    }
-    if config.cc != CcKind::Fixed {
-        let expected = with("fixed, since hosts measure no round trip");
-        let found = format!("`{}`", config.cc.name());
-        return Err(refused("cc", found, expected, "leave --cc out"));
     }
     let sizes = &config.accounted;
     if sizes.data_overhead.is_none() || sizes.data_min != config.payload_max {
@@ -303,13 +321,13 @@ fn check_regular(draft: &Draft) -> Result<(), RunError> {
     Err(refused("fault", format!("`{fault}`"), expected.to_owned(), help))
 }
 
-/// Every host has a slot, and answers come in time.
-fn check_slots(config: &Config, topology: &FatTreeSpec) -> Result<(), RunError> {
+/// Every host has a slot, and answers come in time where it is known when.
+fn check_slots(config: &Config, timed: bool) -> Result<(), RunError> {
     let host = Zeropod::new(&config.sched_setup(HostId(0), Rng::new(0)));
     let (timing, params) = (host.timing(), &config.sched_params.zeropod);
-    let per_tor = topology.tier[0].radix_down;
+    let per_tor = params.per_tor;
     //= zeropod#IV-C
-    if u32::from(params.cells) + 1 < per_tor {
+    if params.cells + 1 < per_tor {
         let expected = format!("at least {}: a control slot for each host of a ToR", per_tor - 1);
         let help = "raise it, or use a topology with fewer hosts a ToR";
         return Err(refused("sched.zeropod.cells", params.cells.to_string(), expected, help));
@@ -326,6 +344,9 @@ fn check_slots(config: &Config, topology: &FatTreeSpec) -> Result<(), RunError> 
         let help = "lower it, or raise sched.zeropod.cells";
         return Err(refused("sched.zeropod.guard", params.guard.to_string(), expected, help));
     }
+    if !timed {
+        return Ok(());
+    }
     let longest = timing.epoch * (LEAD_MAX / 2);
     if params.delay < timing.epoch || params.delay > longest {
         let expected = format!("{} (an epoch) to {longest}", timing.epoch);
@@ -340,8 +361,7 @@ fn check_slots(config: &Config, topology: &FatTreeSpec) -> Result<(), RunError> 
         return Err(refused("sched.zeropod.cells", found, expected, help));
     }
     let opens = if params.layers() > 0 { timing.core_answers_at } else { timing.answers_at };
-    let last = u16::try_from(per_tor - 1).unwrap_or(u16::MAX);
-    let comes = timing.request_behind(last, true) + timing.control_flight;
+    let comes = timing.request_behind(per_tor - 1, true) + timing.control_flight;
     let by = timing.epoch * Stamp::BEHIND + opens;
     if params.follow && comes > by {
         let found = format!("epochs of {}, and {comes} until a request comes", timing.epoch);

@@ -16,10 +16,12 @@
 //! there is no demand: an idle pod without a backup costs nothing. The slots for these packets stay
 //! empty. With a backup every member asks every second epoch.
 
+mod asked;
 mod counters;
 mod delivered;
 mod lateness;
 mod members;
+mod server;
 mod settings;
 mod terms;
 
@@ -27,6 +29,7 @@ use std::collections::VecDeque;
 
 use transport::params::NoParams;
 use transport::registry::Registered;
+use transport::sched::zeropod::ZeropodParams;
 use transport::sched::zeropod::timing::Timing;
 use transport::wire::pod::{CoreRts, Delivered, Grant, Mouse, Place, Rts, Schd};
 use transport::wire::{Body, Ext, Header};
@@ -40,11 +43,13 @@ use super::{Context, Program, ProgramSettings, Setup, SwitchProgram};
 use crate::elements::PortId;
 use crate::packet::Packet;
 use crate::qdisc::Queued;
+use asked::Asked;
 pub use counters::PodCounters;
 use delivered::Runs;
 use lateness::Lateness;
 use members::Members;
 pub(super) use members::{all_hosts, first_core};
+pub use server::PodServer;
 pub(super) use settings::timing;
 use terms::{TermStep, Terms};
 
@@ -61,6 +66,8 @@ pub struct PodScheduler {
 struct Pod {
     members: Members,
     timing: Timing,
+    /// Epochs by which a request may come sooner or later than one in a pod.
+    slack: u64,
     terms: Terms,
     scheduler: Scheduler,
     /// Requests that wait for their decision, by the epoch in which they left.
@@ -95,29 +102,6 @@ struct Pod {
 }
 
 const NEVER: u64 = u64::MAX;
-
-/// What a member asks for.
-#[derive(Clone, Copy, Debug)]
-struct Asked {
-    rts: Rts,
-    /// From a Core: the pods for which it takes no more cells.
-    paused: u32,
-    /// From a Core: a host, and cells of it that have been delivered.
-    delivered: Option<(u16, Delivered)>,
-}
-
-impl Asked {
-    const fn of_host(rts: Rts) -> Self {
-        Self { rts, paused: 0, delivered: None }
-    }
-
-    const fn of_core(rts: &CoreRts) -> Self {
-        let CoreRts { term, epoch, update, paused, delivered } = *rts;
-        let (mice, mice_len) = ([Rts::NO_MOUSE; _], 0);
-        let rts = Rts { term, epoch, update, arrived: 0, mice, mice_len, clock: None };
-        Self { rts, paused, delivered }
-    }
-}
 
 /// Requests of a host that wait at most: it sends one an epoch, and each waits for a few epochs.
 const REQUESTS_MAX: u8 = 16;
@@ -192,14 +176,29 @@ impl Pod {
         let timing = timing(params, setup.links.first()?);
         let settings = settings::settings(params, &timing)?;
         let seed = setup.rng.fork("pod", 0).next_u64();
+        let terms = Terms::of(setup, &timing);
+        let mut pod = Self::of(members, (timing, terms), settings, (params, seed))?;
+        pod.answer_always(0);
+        pod.greet();
+        Some(pod)
+    }
+
+    /// The scheduler of these members; `None` when its settings do not fit.
+    fn of(
+        members: Members,
+        (timing, terms): (Timing, Terms),
+        settings: scheduler::Settings,
+        (params, seed): (&ZeropodParams, u64),
+    ) -> Option<Self> {
         let scheduler = Scheduler::new(members.shape, settings, seed).ok()?;
         let count = members.count();
         let runs = Runs::new(count > members.hosts());
         let lateness = params.follow.then(|| Lateness::new(members.hosts()));
-        let mut pod = Self {
+        Some(Self {
             members,
             timing,
-            terms: Terms::of(setup, &timing),
+            slack: 0,
+            terms,
             scheduler,
             requests: VecDeque::with_capacity(count * usize::from(REQUESTS_MAX)),
             waiting: vec![0; count],
@@ -215,10 +214,7 @@ impl Pod {
             unaware: vec![false; count],
             answers: VecDeque::with_capacity(count),
             lateness,
-        };
-        pod.answer_always(0);
-        pod.greet();
-        Some(pod)
+        })
     }
 
     /// The epoch near the one at `now` that is `epoch` modulo 2^32.
@@ -241,10 +237,10 @@ impl Pod {
     /// that is far away, so that no host takes the place of another.
     fn take(&mut self, member: u16, asked: Asked, now: Instant) -> Result<(), Refused> {
         let (epoch, own) = (self.full(asked.rts.epoch, now), self.timing.epoch_at(now));
-        if epoch > own {
+        if epoch > own + self.slack {
             return Err(Refused::FutureEpoch);
         }
-        if own - epoch > self.timing.lead {
+        if own.saturating_sub(epoch) > self.timing.lead + self.slack {
             return Err(Refused::PastEpoch);
         }
         let waiting = self.waiting.get_mut(usize::from(member)).ok_or(Refused::UnknownSender)?;
@@ -289,6 +285,30 @@ impl Pod {
 
     fn answer_at(&self) -> Instant {
         self.answers.front().map_or(Instant::FAR_FUTURE, |(at, ..)| *at)
+    }
+
+    fn poll_at(&self) -> Instant {
+        self.decision_at().min(self.window_at()).min(self.answer_at())
+    }
+
+    /// Does what is due by `now`, up to the next answer: its member, and whether it yields.
+    fn next_answer(&mut self, now: Instant) -> Option<(u16, Schd, bool)> {
+        // Bounded: each turn makes a decision, ends a window or returns an answer.
+        loop {
+            let (decision, window, answer) =
+                (self.decision_at(), self.window_at(), self.answer_at());
+            if decision.min(window).min(answer) > now {
+                return None;
+            }
+            if decision <= window && decision <= answer {
+                self.decide();
+            } else if window <= answer {
+                self.place_answers();
+            } else {
+                let (_, member, schd, yields) = self.answers.pop_front()?;
+                return Some((member, schd, yields));
+            }
+        }
     }
 
     /// Makes the decision that is due.
@@ -483,17 +503,7 @@ impl PodScheduler {
     /// What this scheduler has counted.
     #[must_use]
     pub fn counters(&self) -> PodCounters {
-        let Some(pod) = &self.pod else { return PodCounters::default() };
-        let counters = pod.scheduler.counters();
-        let hosts = pod.members.hosts() as u64;
-        PodCounters {
-            epochs: counters.epochs,
-            grants: counters.grants,
-            chances: counters.epochs * hosts,
-            refused: core::array::from_fn(|reason| counters.refused(Refused::ALL[reason])),
-            term: pod.scheduler.term(),
-            clock_error: pod.lateness.as_ref().map_or(Duration::ZERO, Lateness::most),
-        }
+        self.pod.as_ref().map(|pod| pod.counters()).unwrap_or_default()
     }
 
     /// The request in a packet that came by `from`, and the member that sent it. A member's packets
@@ -564,26 +574,14 @@ impl Program for PodScheduler {
     fn on_departure(&mut self, _: &mut Packet, _: PortId, _: Instant, _: &mut Context<'_>) {}
 
     fn poll_at(&self) -> Instant {
-        let Some(pod) = &self.pod else { return Instant::FAR_FUTURE };
-        pod.decision_at().min(pod.window_at()).min(pod.answer_at())
+        self.pod.as_ref().map_or(Instant::FAR_FUTURE, |pod| pod.poll_at())
     }
 
     fn on_time(&mut self, now: Instant, cx: &mut Context<'_>) {
         let Some(mut pod) = self.pod.take() else { return };
         pod.pass_outages(now);
-        // Bounded: each turn makes a decision, ends a window or sends an answer.
-        loop {
-            let (decision, window, answer) = (pod.decision_at(), pod.window_at(), pod.answer_at());
-            if decision.min(window).min(answer) > now {
-                break;
-            }
-            if decision <= window && decision <= answer {
-                pod.decide();
-            } else if window <= answer {
-                pod.place_answers();
-            } else if let Some((_, member, schd, yields)) = pod.answers.pop_front() {
-                self.send((member, &schd), yields, &pod, cx);
-            }
+        while let Some((member, schd, yields)) = pod.next_answer(now) {
+            self.send((member, &schd), yields, &pod, cx);
         }
         self.pod = Some(pod);
     }

@@ -6,20 +6,16 @@
 use experiments::hosts_file::{HostEntry, HostsFile};
 use experiments::input::InputError;
 use transport::HostId;
-use transport::wire::addressing::{AddressTable, Addressing, HostAddr, UDP_PORT};
+use transport::wire::addressing::{Addressing, UDP_PORT};
 
-/// Stands for a MAC that is not known yet.
-const UNKNOWN: [u8; 6] = [2, 0, 0, 0, 0, 0];
-
-/// Octets of an Ethernet header, in which the sender's MAC has the second place.
-const ETHERNET: usize = 14;
+use crate::switching::LearntAddresses;
 
 /// The hosts of all sites.
 #[derive(Debug)]
 pub(super) struct Stations {
-    addresses: Vec<HostAddr>,
-    addressing: Addressing,
+    addresses: LearntAddresses,
     near: u32,
+    far: u32,
     /// For each host of the site: its device, by place, once a frame of it has come.
     devices: Vec<Option<usize>>,
 }
@@ -44,26 +40,23 @@ impl Stations {
             let found = format!("{} hosts at `{site}`, {} elsewhere", near.len(), far.len());
             return Err(wrong(found, "hosts on both sides of the switch"));
         }
-        let address =
-            |host: &&HostEntry| HostAddr { mac: host.mac.unwrap_or(UNKNOWN), ip: host.ip };
-        let addresses: Vec<HostAddr> = near.iter().chain(&far).map(address).collect();
-        let table = AddressTable::new(addresses.clone());
-        let table = table.map_err(|error| wrong(error.to_string(), "addresses of machines"))?;
-        let addressing = Addressing::table(table).with_udp_port(file.udp_port.unwrap_or(UDP_PORT));
+        let all = near.iter().chain(&far).map(|host| (host.ip, host.mac));
+        let addresses = LearntAddresses::new(all, file.udp_port.unwrap_or(UDP_PORT))
+            .map_err(|error| wrong(error.to_string(), "addresses of machines"))?;
+        let far = u32::try_from(far.len()).unwrap_or(u32::MAX);
         let devices = vec![None; near.len()];
         let near = u32::try_from(near.len()).unwrap_or(u32::MAX);
-        Ok(Self { addresses, addressing, near, devices })
+        Ok(Self { addresses, near, far, devices })
     }
 
     /// Hosts of the site, and others.
     pub(super) fn counts(&self) -> (u32, u32) {
-        let all = u32::try_from(self.addresses.len()).unwrap_or(u32::MAX);
-        (self.near, all - self.near)
+        (self.near, self.far)
     }
 
     /// How hosts are addressed.
     pub(super) const fn addressing(&self) -> &Addressing {
-        &self.addressing
+        self.addresses.addressing()
     }
 
     /// Whether `host` is of the site.
@@ -82,22 +75,7 @@ impl Stations {
         if let Some(place) = self.devices.get_mut(host.0 as usize) {
             *place = device;
         }
-        let Some(mac) = head.get(6..12).and_then(|octets| <[u8; 6]>::try_from(octets).ok()) else {
-            return;
-        };
-        let known = &mut self.addresses[host.0 as usize];
-        if known.mac == mac || head.len() < ETHERNET {
-            return;
-        }
-        let before = std::mem::replace(&mut known.mac, mac);
-        match AddressTable::new(self.addresses.clone()) {
-            Ok(table) => {
-                let udp_port = self.addressing.udp_port();
-                self.addressing = Addressing::table(table).with_udp_port(udp_port);
-            }
-            // No machine has that address.
-            Err(_) => self.addresses[host.0 as usize].mac = before,
-        }
+        self.addresses.learn(host, head);
     }
 }
 

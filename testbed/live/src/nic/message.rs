@@ -23,7 +23,7 @@ use transport::Stats;
 use transport::stats::DropReason;
 
 /// Version of these messages; it changes with each of them.
-pub(super) const PROTOCOL: u32 = 8;
+pub(super) const PROTOCOL: u32 = 9;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -168,6 +168,12 @@ pub(super) struct MeasurePart {
     pub(super) rtts_ps: Vec<(u32, u64)>,
     /// The longest echo.
     pub(super) longest_ps: u64,
+    /// How much later than the least echo nine of ten come, at the worst peer.
+    pub(super) jitter_ps: u64,
+    /// Base RTT to the scheduler of the pod, where there is one.
+    pub(super) scheduler_ps: Option<u64>,
+    /// A number at random.
+    pub(super) chance: u64,
 }
 
 /// How the run went on one host.
@@ -226,6 +232,10 @@ pub(super) struct DriverPart {
     pub(super) unsendable: u64,
     pub(super) received: u64,
     pub(super) left: u64,
+    /// Packets taken that went to a scheduler, which is no host.
+    pub(super) asked: u64,
+    /// Packets received that came from a scheduler.
+    pub(super) answered: u64,
 }
 
 /// [`Stats`] by the names of its counters, and drops by those of their reasons.

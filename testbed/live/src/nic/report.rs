@@ -82,7 +82,8 @@ pub(super) fn outcome(
     });
     let strays = [DropReason::NotHeadrace, DropReason::OtherPort, DropReason::WrongHost];
     let strays: u64 = strays.iter().map(|reason| stats.drops.of(*reason)).sum();
-    let arrived = driver.received - strays.min(driver.received);
+    let arrived = driver.received.saturating_sub(strays + driver.answered);
+    let taken = driver.taken.saturating_sub(driver.asked);
     let count = DriverCount {
         handed_over: driver.taken,
         given: driver.received,
@@ -91,7 +92,7 @@ pub(super) fn outcome(
         ..DriverCount::default()
     };
     let audit = if gone.is_empty() {
-        Audit::of_hosts(&conductor, &stats, count, arrived)
+        Audit::of_hosts(&conductor, &stats, (count, driver.asked), arrived)
     } else {
         Audit::of_survivors(&conductor, &stats, count)
     };
@@ -102,7 +103,7 @@ pub(super) fn outcome(
     let summary = &mut outcome.summary;
     summary.world = "nic";
     // Packets that devices still held may have been any host's.
-    let in_network = driver.taken.saturating_sub(driver.lost + arrived + driver.left);
+    let in_network = taken.saturating_sub(driver.lost + arrived + driver.left);
     let in_network = if gone.is_empty() { in_network } else { 0 };
     // A frame of another protocol is none of ours that was dropped.
     summary.packets.dropped = summary.packets.dropped.saturating_sub(strays) + in_network;
@@ -226,5 +227,7 @@ impl DriverPart {
         self.unsendable += other.unsendable;
         self.received += other.received;
         self.left += other.left;
+        self.asked += other.asked;
+        self.answered += other.answered;
     }
 }

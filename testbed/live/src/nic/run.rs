@@ -25,7 +25,7 @@ use transport::{Config, Duration, HostId, Instant, Rng};
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{
     AppEnd, Calibration, ClockCounts, DeviceClock, DeviceName, DilatedClock, Pool, PortIo,
-    RegisteredThread, SharedKeys, TimeScale, app_ring,
+    RegisteredThread, SharedKeys, TimeScale, app_ring, random,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -35,6 +35,7 @@ use super::message::{
 };
 use super::offset::Offset;
 use super::ongoing_run::OngoingRun;
+use super::pod;
 use super::report;
 use super::warm_up::{Desk, Opened, devices};
 use super::wire::FLOWS_MAX;
@@ -112,6 +113,7 @@ fn seal(network: &RealNetwork) -> u16 {
 /// A network must hold the hosts of the matrix, and be described for as many.
 fn check(plan: &Plan, network: &RealNetwork) -> Result<(), RunError> {
     plan.draft.check_real_world()?;
+    pod::check(plan, network)?;
     let hosts = u32::try_from(network.hosts.hosts.len()).unwrap_or(u32::MAX);
     let file = &network.hosts.file;
     let flows = plan.matrix.flows.len();
@@ -191,7 +193,8 @@ impl Attendance<'_> {
             let entry = &self.network.hosts.hosts[self.network.own as usize];
             let (meeting, watch) = (&mut *self.meeting, &mut *self.watch);
             let mut meanwhile = || meeting.look().and_then(|()| going_on(watch));
-            Desk::open(plan, entry, (device, socket), self.clock, &mut meanwhile)?
+            let full = plan.settings.payload_max + plan.settings.headers_max();
+            Desk::open(full, entry, (device, socket), self.clock, &mut meanwhile)?
         };
         observers.show(desk.eal())?;
         let Fitted { plan, adapted, addressing, rtts } = self.warm_up(plan, &mut desk)?;
@@ -244,15 +247,25 @@ impl Attendance<'_> {
         desk.send_at_most(
             plan.settings.payload_max + plan.settings.headers_max() + seal(self.network),
         );
-        let [sends_to, exchanges_with] = peers(&plan, own);
+        let [sends_to, mut exchanges_with] = peers(&plan, own);
+        let scheduler = pod::scheduler(&plan, network);
+        let probed: Vec<u32> = sends_to.iter().copied().chain(scheduler).collect();
+        exchanges_with.extend(scheduler);
         let mut meanwhile = || meeting.look().and_then(|()| going_on(watch));
         let addressing = desk.resolve(network, own, &exchanges_with, &mut meanwhile)?;
         let addressing = addressing.with_udp_port(plan.draft.udp_port);
         let id = u16::try_from(own).unwrap_or(u16::MAX);
-        let (rtts, longest) = desk.probe(network, (&sends_to, &addressing), id, &mut meanwhile)?;
+        let probed = desk.probe(network, (&probed, &addressing), id, &mut meanwhile)?;
+        let (rtts, to_scheduler) = probed.rtts.split_at(sends_to.len());
         let bounds = rtts.iter().min().copied().zip(rtts.iter().max().copied());
         let rtts_ps = sends_to.iter().copied().zip(rtts.iter().map(|rtt| rtt.as_ps())).collect();
-        let part = RoundPart::Measure(MeasurePart { rtts_ps, longest_ps: longest.as_ps() });
+        let part = RoundPart::Measure(MeasurePart {
+            rtts_ps,
+            longest_ps: probed.longest.as_ps(),
+            jitter_ps: probed.jitter.as_ps(),
+            scheduler_ps: to_scheduler.first().map(|rtt| rtt.as_ps()),
+            chance: random().map_err(|error| RunError::Environment(error.to_string()))?,
+        });
         let (parts, _) = meeting.gather(Round::Measure, part, &mut || {
             desk.serve()?;
             going_on(watch)
@@ -371,6 +384,7 @@ fn report(
     let others = drops.of(DropReason::NotHeadrace) + drops.of(DropReason::OtherPort);
     let strays = seen.strays + others;
     let mut seen = HostSeen { lateness, strays, counters: sum.counters, ..seen };
+    seen.counters.extend(pod::counters(&sum.pod));
     for host in polled.iter_mut().flat_map(|polled| &mut polled.hosts) {
         let stats = host.io().queue().stats();
         seen.device_missed += stats.rx_missed + stats.rx_no_mbuf;
@@ -391,6 +405,8 @@ fn report(
             unsendable: sum.unsendable,
             received: sum.received,
             left: sum.left,
+            asked: sum.pod.requests + sum.pod.joins,
+            answered: sum.pod.answers,
         },
         wrong: control.wrong_deliveries(),
         findings: Vec::new(),
@@ -501,6 +517,9 @@ fn fit_rtts(
     if draft.settings.ec != EcKind::Uncoded && rto_min > draft.settings.ec_params.block_timeout {
         draft.settings.ec_params.block_timeout = rto_min;
         note("ec.block_timeout", format!("{}ps", rto_min.as_ps()), LONGEST_TWICE);
+    }
+    for (key, value, why) in pod::fit(&mut draft, plan, measured)? {
+        note(key, value, why);
     }
     let mut fitted = Plan::new(&draft, plan.matrix.clone(), &spec)?;
     if draft.origin("loss.backoff_max") == Origin::Default {

@@ -8,7 +8,7 @@ use std::thread;
 
 use experiments::hosts_file::{HostEntry, HostsFile};
 use experiments::input::InputError;
-use experiments::plan::{Plan, RunError};
+use experiments::plan::RunError;
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
 use transport::{Duration, HostId};
 use transport_dpdk::neighbour::{Mac, ProbeResult, Prober, Reach, Resolution, Station};
@@ -74,31 +74,36 @@ pub(super) struct Opened {
 /// # Errors
 /// The first that is none, with its place.
 pub(super) fn devices(network: &HostsFile) -> Result<Vec<DeviceName>, InputError> {
-    let name = |host: &HostEntry| {
-        let device = &host.device;
-        device.value.parse().map_err(|_| {
-            InputError::new(format!("device `{}`", device.value), "a device")
-                .at(&network.file, device.line, device.column)
-                .help(
-                    "a PCI address (0000:3b:00.0), an interface (eth1), or a virtual device \
-                       (net_memif0,role=client)",
-                )
-        })
-    };
-    network.hosts.iter().map(name).collect()
+    network.hosts.iter().map(|host| device_of(network, host)).collect()
+}
+
+/// The device of one entry of the file.
+///
+/// # Errors
+/// When it is none, with its place.
+pub(super) fn device_of(network: &HostsFile, host: &HostEntry) -> Result<DeviceName, InputError> {
+    let device = &host.device;
+    device.value.parse().map_err(|_| {
+        InputError::new(format!("device `{}`", device.value), "a device")
+            .at(&network.file, device.line, device.column)
+            .help(
+                "a PCI address (0000:3b:00.0), an interface (eth1), or a virtual device \
+                 (net_memif0,role=client)",
+            )
+    })
 }
 
 impl Desk {
-    /// Opens `device` for `host`, with DPDK's telemetry socket if asked for.
+    /// Opens `device` for `host` and frames of up to `full` octets, with DPDK's telemetry socket if
+    /// asked for.
     pub(super) fn open(
-        plan: &Plan,
+        full: u16,
         host: &HostEntry,
         (device, telemetry): (DeviceName, bool),
         clock: DilatedClock,
         meanwhile: Meanwhile<'_>,
     ) -> Result<Self, RunError> {
         let device = device.resolved().map_err(|error| unfit(&error))?;
-        let full = plan.settings.payload_max + plan.settings.headers_max();
         let room = device.room(full);
         let bytes = u64::from(BUFFERS) * (u64::from(room) + 384);
         let needed = u32::try_from((bytes >> 20) + EAL_MB).unwrap_or(u32::MAX);
@@ -161,13 +166,18 @@ impl Desk {
         &self.eal
     }
 
+    /// The MAC of the device's station.
+    pub(super) const fn mac(&self) -> Mac {
+        self.station.mac
+    }
+
     /// The device.
     pub(super) fn port(&self) -> &Port {
         &self.port
     }
 
     /// Has `what` done with the device's first queue; what that counts is kept.
-    fn enquire<T>(
+    pub(super) fn enquire<T>(
         &mut self,
         what: impl FnOnce(&mut Enquiry<'_>) -> Result<T, RunError>,
     ) -> Result<T, RunError> {
@@ -199,16 +209,17 @@ impl Desk {
         peers: &[u32],
         meanwhile: Meanwhile<'_>,
     ) -> Result<Addressing, RunError> {
-        let entry = |peer: &u32| &network.hosts[*peer as usize];
+        let all: Vec<&HostEntry> = ends(network, peers);
+        let entry = |peer: &u32| all[*peer as usize];
         let wanted: Vec<(IpAddr, Option<Mac>)> =
             peers.iter().map(entry).map(|host| (host.ip, host.mac)).collect();
         let clock = self.clock;
         let found = self
             .enquire(|enquiry| enquiry.resolve(&wanted, RESOLVE_FOR, || clock.now(), meanwhile))?;
-        let mut macs: Vec<Mac> = vec![UNUSED_MAC; network.hosts.len()];
+        let mut macs: Vec<Mac> = vec![UNUSED_MAC; all.len()];
         macs[own as usize] = self.station.mac;
         for (found, &peer) in found.into_iter().zip(peers) {
-            let host = &network.hosts[peer as usize];
+            let host = all[peer as usize];
             let why = match found {
                 Resolution::Known(mac) => {
                     macs[peer as usize] = mac;
@@ -218,27 +229,32 @@ impl Desk {
                 Resolution::Asking | Resolution::Silent => "does not say its MAC",
             };
             let hop = self.station.next_hop(host.ip).unwrap_or(host.ip);
+            let begin = if peer as usize == network.hosts.len() {
+                format!("start headrace scheduler --hosts {} there; ", network.file)
+            } else {
+                String::new()
+            };
             return Err(RunError::Environment(format!(
-                "{} ({}) {why}: asked for {hop} over {}; check cabling, VLAN and `address` of both \
-                 hosts, or give its `mac`",
+                "{} ({}) {why}: asked for {hop} over {}; {begin}check cabling, VLAN and `address` \
+                 of both hosts, or give its `mac`",
                 host.name,
                 host.ip,
                 self.port.name()
             )));
         }
-        let hosts = network.hosts.iter().zip(macs).map(|(host, mac)| HostAddr { mac, ip: host.ip });
+        let hosts = all.iter().zip(macs).map(|(host, mac)| HostAddr { mac, ip: host.ip });
         let table = AddressTable::new(hosts.collect());
         table.map(Addressing::table).map_err(|error| unfit(&error))
     }
 
-    /// Base RTTs to `peers`, in their order, and the longest echo; full frames have passed.
+    /// The measurements of `peers`; full frames have passed.
     pub(super) fn probe(
         &mut self,
         network: &HostsFile,
         (peers, addressing): (&[u32], &Addressing),
         id: u16,
         meanwhile: Meanwhile<'_>,
-    ) -> Result<(Vec<Duration>, Duration), RunError> {
+    ) -> Result<Probed, RunError> {
         let address = |peer: &u32| addressing.addr(HostId(*peer)).map(|addr| (addr.ip, addr.mac));
         let wanted: Vec<(IpAddr, Mac)> = peers.iter().filter_map(address).collect();
         let mut prober = Prober::new(self.station, id, self.full, &wanted);
@@ -252,10 +268,11 @@ impl Desk {
             meanwhile()?;
             thread::yield_now();
         }
+        let all = ends(network, peers);
         let reached: Vec<Reach> = prober.reached().collect();
         let mut rtts = Vec::with_capacity(peers.len());
         for (reach, &peer) in reached.iter().zip(peers) {
-            let host = &network.hosts[peer as usize];
+            let host = all[peer as usize];
             let (name, ip, full) = (&host.name, host.ip, self.full);
             rtts.push(match reach.verdict() {
                 ProbeResult::Reached(rtt) => rtt,
@@ -275,16 +292,40 @@ impl Desk {
                 }
             });
         }
-        let longest = reached.iter().map(|reach| reach.longest).max();
-        Ok((rtts, longest.unwrap_or_default()))
+        let longest = reached.iter().map(|reach| reach.longest).max().unwrap_or_default();
+        let jitter = reached.iter().map(|reach| reach.jitter).max().unwrap_or_default();
+        Ok(Probed { rtts, longest, jitter })
+    }
+
+    /// Keeps the interrupt thread from a device that leads to another process, which may be killed
+    /// while a thread polls.
+    pub(super) fn hold(&self) -> Option<InterruptHold> {
+        self.meets.then(|| InterruptHold::new(&self.eal))
     }
 
     /// Hands the device over.
     pub(super) fn close(self) -> Opened {
-        let Self { port, pool, station, strays, answers, meets, eal, .. } = self;
-        let hold = meets.then(|| InterruptHold::new(&eal));
+        let hold = self.hold();
+        let Self { port, pool, station, strays, answers, eal, .. } = self;
         Opened { port, pool, station, strays, answers, hold, eal }
     }
+}
+
+/// The measurements of peers.
+pub(super) struct Probed {
+    /// Base RTTs, in the order of the peers.
+    pub(super) rtts: Vec<Duration>,
+    /// The longest echo.
+    pub(super) longest: Duration,
+    /// Nine of ten echoes exceed the least of their peer and length by no more.
+    pub(super) jitter: Duration,
+}
+
+/// The hosts of a network by number, and behind them its scheduler where it is among `peers`.
+fn ends<'a>(network: &'a HostsFile, peers: &[u32]) -> Vec<&'a HostEntry> {
+    let hosts = network.hosts.len();
+    let has_scheduler = peers.iter().any(|peer| *peer as usize >= hosts);
+    network.hosts.iter().chain(network.scheduler.as_ref().filter(|_| has_scheduler)).collect()
 }
 
 const ETHERNET: u16 = 14;

@@ -22,6 +22,8 @@ pub struct Reach {
     pub full: Option<Duration>,
     /// The longest round trip of all.
     pub longest: Duration,
+    /// Nine of ten round trips exceed the least of their length by no more.
+    pub jitter: Duration,
     /// Echoes that were not answered in time.
     pub lost: u32,
 }
@@ -53,6 +55,8 @@ pub struct Prober {
     /// Echoes that this peer was sent.
     sent: u32,
     sequence: u16,
+    /// Round trips of this peer and length.
+    trips: Vec<Duration>,
     /// When the echo under way left.
     under_way: Option<Instant>,
 }
@@ -96,6 +100,7 @@ impl Prober {
             at: 0,
             sent: 0,
             sequence: 0,
+            trips: Vec::with_capacity(ECHOES as usize),
             under_way: None,
         }
     }
@@ -167,6 +172,7 @@ impl Prober {
             Some(rtt) => {
                 *least = Some(least.map_or(rtt, |least| least.min(rtt)));
                 reach.longest = reach.longest.max(rtt);
+                self.trips.push(rtt);
             }
             None => reach.lost += 1,
         }
@@ -175,11 +181,22 @@ impl Prober {
         if least.is_none() && of_length >= LOST_MAX {
             self.sent = if is_full { 2 * ECHOES } else { ECHOES };
         }
+        if self.sent.is_multiple_of(ECHOES) {
+            reach.jitter = reach.jitter.max(jitter_of(&mut self.trips));
+            self.trips.clear();
+        }
         if self.sent == 2 * ECHOES {
             self.at += 1;
             self.sent = 0;
         }
     }
+}
+
+/// How much longer than the least the longest of nine of ten is; zero of none.
+fn jitter_of(trips: &mut [Duration]) -> Duration {
+    trips.sort_unstable();
+    let place = (trips.len() * 9 / 10).min(trips.len().saturating_sub(1));
+    trips.get(place).map_or(Duration::ZERO, |trip| trip.saturating_sub(trips[0]))
 }
 
 #[cfg(test)]
@@ -232,6 +249,19 @@ mod tests {
         assert_eq!((reach.verdict(), reach.lost), (ProbeResult::FullFramesLost, LOST_MAX));
         let reach = probe(true, 4176, |_| None);
         assert_eq!((reach.verdict(), reach.lost), (ProbeResult::Silent, 2 * LOST_MAX));
+    }
+
+    #[test]
+    fn jitter_leaves_out_the_least_tenth_of_chance() {
+        let count = std::cell::Cell::new(0_u64);
+        // Of each length, two of 32 are far off, and the others up to 29 us.
+        let reach = probe(false, 1514, |_| {
+            count.set(count.get() + 1);
+            let place = (count.get() - 1) % 32;
+            Some(if place < 2 { US(5000) } else { US(100 + place / 2) })
+        });
+        assert_eq!(reach.longest, US(10_000));
+        assert!((US(24)..=US(30)).contains(&reach.jitter), "{:?}", reach.jitter);
     }
 
     #[test]

@@ -54,6 +54,16 @@ impl Awaited {
         }
     }
 
+    /// Forgets all demands.
+    pub(super) fn clear(&mut self, queues: &mut Queues) {
+        for place in 0..queues.len() {
+            let queue = queues.queue(place);
+            (queue.awaited, queue.overdue, queue.since) = (false, false, 0);
+        }
+        self.checks.clear();
+        self.overdue.clear();
+    }
+
     /// The next demand to be asked for again.
     pub(super) fn next(&mut self, queues: &mut Queues, epoch: u64) -> Option<usize> {
         let place = self.first_overdue(queues)?;

@@ -12,6 +12,10 @@
 //!
 //! A host follows the median of its last corrections. It sends nothing before the first answer,
 //! and requests alone until [`SETTLED`] answers have said how late these were: from then on cells.
+//!
+//! A host of a real network is polled late by more than an epoch now and then, which adds to one
+//! of both ways alone. It goes by answers that name their epoch, and by the one of the last
+//! corrections whose round trip was the shortest, as RFC 5905 does.
 
 use super::Zeropod;
 use crate::time::{Duration, Instant};
@@ -29,6 +33,8 @@ pub(super) struct PodClock {
     kept: [(u64, i64); KEPT],
     /// The epoch from which on the clock has settled; `None` until then.
     pub(super) settled_in: Option<u64>,
+    /// The time by which the host may be late: it sends by an estimate that is behind by as much.
+    pub(super) lag: Duration,
 }
 
 /// Answers after which a clock has settled.
@@ -38,6 +44,9 @@ const SETTLED: u8 = 4;
 /// one behind it: half of a control cell.
 const STEP_OF_CONTROL: u64 = 2;
 
+/// A host that may be late moves by a part of that.
+const STEP_OF_LAG: u64 = 8;
+
 /// Epochs whose estimates are kept: more than an answer takes to say how late a request was, where
 /// a receipt is passed on within 48 epochs, as plans demand.
 const KEPT: usize = 32;
@@ -46,12 +55,24 @@ const KEPT: usize = 32;
 #[derive(Clone, Copy, Debug, Default)]
 struct Median {
     values: [i64; Self::LEN],
+    /// The round trips that showed them, where these count.
+    trips: [i64; Self::LEN],
     len: usize,
     next: usize,
 }
 
 impl Median {
     const LEN: usize = 8;
+
+    /// Adds a value that a round trip of `trip` has shown, and returns that of the shortest one of
+    /// the last.
+    fn add_of(&mut self, value: i64, trip: i64) -> i64 {
+        (self.values[self.next], self.trips[self.next]) = (value, trip);
+        self.next = (self.next + 1) % Self::LEN;
+        self.len = (self.len + 1).min(Self::LEN);
+        let all = self.trips[..self.len].iter().zip(&self.values);
+        all.min_by_key(|(trip, _)| **trip).map_or(value, |(_, value)| *value)
+    }
 
     /// Adds a value, and returns the lower median of the last ones.
     fn add(&mut self, value: i64) -> i64 {
@@ -66,9 +87,9 @@ impl Median {
 }
 
 impl PodClock {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(lag: Duration) -> Self {
         let kept = [(u64::MAX, 0); KEPT];
-        Self { ahead: None, median: Median::default(), kept, paired: 0, settled_in: None }
+        Self { ahead: None, median: Median::default(), kept, paired: 0, settled_in: None, lag }
     }
 
     /// The pod's time at `local`; zero before the first answer.
@@ -84,9 +105,9 @@ impl PodClock {
         Instant::from_ps(pod.as_ps().saturating_add_signed(self.ahead.unwrap_or(0)))
     }
 
-    /// Takes in local time less the pod's, as one answer shows it, alone or paired with a request.
-    /// A settled clock moves by `step` at most.
-    fn add(&mut self, ahead: i64, is_paired: bool, step: Duration) {
+    /// Takes in local time less the pod's, as one answer shows it, alone or paired with a request,
+    /// after a round trip of `trip` where that counts. A settled clock moves by `step` at most.
+    fn add(&mut self, ahead: i64, is_paired: bool, trip: Option<i64>, step: Duration) {
         if is_paired && self.paired < SETTLED {
             if self.paired == 0 {
                 // One way alone is worth less.
@@ -94,7 +115,10 @@ impl PodClock {
             }
             self.paired += 1;
         }
-        let median = self.median.add(ahead);
+        let median = match trip {
+            Some(trip) => self.median.add_of(ahead, trip),
+            None => self.median.add(ahead),
+        };
         let most = i64::try_from(step.as_ps()).unwrap_or(i64::MAX);
         self.ahead = Some(match (self.ahead, self.settled_in) {
             (Some(own), Some(_)) => own + (median - own).clamp(-most, most),
@@ -121,21 +145,38 @@ fn difference(a: Instant, b: Instant) -> i64 {
 }
 
 impl Zeropod {
-    /// The pod's time at `local` time.
+    /// The pod's time at `local` time, for what this host sends: a host that may be late takes it
+    /// for earlier, by as much.
     #[inline]
     pub(super) fn pod_time(&self, local: Instant) -> Instant {
+        match &self.clock {
+            None => local,
+            Some(clock) => clock.pod(local).before(clock.lag),
+        }
+    }
+
+    /// The pod's time at `local` time, at which something has arrived.
+    #[inline]
+    pub(super) fn time_of_arrival(&self, local: Instant) -> Instant {
         match &self.clock {
             None => local,
             Some(clock) => clock.pod(local),
         }
     }
 
-    /// Local time at `pod` time.
+    /// Whether packets leave when they are made, behind the instant of their slot.
+    #[inline]
+    pub(super) fn lags(&self) -> bool {
+        self.clock.as_ref().is_some_and(|clock| clock.lag > Duration::ZERO)
+    }
+
+    /// Local time at `pod` time, for what this host sends.
     #[inline]
     pub(super) fn local_time(&self, pod: Instant) -> Instant {
         match &self.clock {
             None => pod,
-            Some(clock) => clock.local(pod),
+            Some(_) if pod == Instant::FAR_FUTURE => pod,
+            Some(clock) => clock.local(pod + clock.lag),
         }
     }
 
@@ -175,6 +216,8 @@ impl Zeropod {
         let window = match (clock.ahead, stamp.window) {
             (None, None) => return,
             (None, Some(window)) => window.into(),
+            (Some(_), Some(window)) if self.lags() => self.full(window),
+            (Some(_), None) if self.lags() => return,
             // The one that it fits best.
             (Some(_), _) => {
                 let half = Duration::from_ps(self.timing.epoch.as_ps() / 2);
@@ -186,14 +229,22 @@ impl Zeropod {
         let error = difference(local, came).wrapping_sub(own);
         let moved = window.checked_sub(Stamp::BEHIND).and_then(|epoch| clock.moved_since(epoch));
         let paired = stamp.late.zip(moved);
+        let unit = Stamp::unit(self.timing.epoch).as_ps().cast_signed();
+        if self.lags() && clock.ahead.is_some() && paired.is_none() {
+            // One way of a host that is polled late says nothing.
+            return;
+        }
+        let trip = |(late, moved): (i16, i64)| error + i64::from(late) * unit + moved;
+        let trip = self.lags().then(|| paired.map_or(i64::MAX, trip));
         let error = match paired {
             // By the present estimate the request would have been later by what that has moved.
-            Some((late, moved)) => (error - i64::from(late) * UNIT_PS - moved) / 2,
+            Some((late, moved)) => (error - i64::from(late) * unit - moved) / 2,
             None => error,
         };
         let step = Duration::from_ps(self.timing.control.as_ps() / STEP_OF_CONTROL);
+        let step = step.max(clock.lag / STEP_OF_LAG);
         if let Some(clock) = &mut self.clock {
-            clock.add(own.wrapping_add(error), paired.is_some(), step);
+            clock.add(own.wrapping_add(error), paired.is_some(), trip, step);
         }
         let now = self.pod_time(local);
         self.settle(now);
@@ -211,8 +262,6 @@ impl Zeropod {
         }
     }
 }
-
-const UNIT_PS: i64 = Stamp::UNIT.as_ps().cast_signed();
 
 #[cfg(test)]
 mod tests {
@@ -233,6 +282,22 @@ mod tests {
         // What is older than that is forgotten.
         let last = (0..8).map(|_| median.add(500)).last();
         assert_eq!(last, Some(500));
+    }
+
+    #[test]
+    fn of_a_host_that_is_polled_late_the_shortest_round_trip_counts() {
+        let mut clock = PodClock::new(Duration::from_us(1));
+        let step = Duration::from_ps(100);
+        clock.add(40_000, false, Some(i64::MAX), step);
+        for (ahead, trip) in [(9_000, 8_000), (5_000, 20), (-70_000, 150_000), (8_000, 6_000)] {
+            clock.add(ahead, true, Some(trip), step);
+        }
+        assert_eq!((clock.ahead, clock.paired), (Some(5_000), 4));
+        // What is older than eight is forgotten.
+        for _ in 0..8 {
+            clock.add(7_000, true, Some(500), step);
+        }
+        assert_eq!(clock.ahead, Some(7_000));
     }
 
     /// Whatever the length of links and epochs.
@@ -270,16 +335,16 @@ mod tests {
 
     #[test]
     fn a_settled_clock_moves_by_a_step_at_most() {
-        let mut clock = PodClock::new();
+        let mut clock = PodClock::new(Duration::ZERO);
         let (at, step) = (Instant::from_ps, Duration::from_ps(100));
         assert_eq!((clock.pod(at(77)), clock.ahead), (Instant::ZERO, None));
-        clock.add(5_000, true, step);
-        clock.add(9_000, true, step);
-        clock.add(9_000, true, step);
+        clock.add(5_000, true, None, step);
+        clock.add(9_000, true, None, step);
+        clock.add(9_000, true, None, step);
         assert_eq!((clock.pod(at(10_000)), clock.local(at(1_000))), (at(1_000), at(10_000)));
         clock.settled_in = Some(3);
         for _ in 0..8 {
-            clock.add(20_000, true, step);
+            clock.add(20_000, true, None, step);
         }
         assert!(clock.ahead.is_some_and(|ahead| (9_100..=9_800).contains(&ahead)), "{clock:?}");
         assert_eq!(clock.local(Instant::FAR_FUTURE), Instant::FAR_FUTURE);

@@ -39,6 +39,10 @@ pub struct PodCounts {
     pub optimistic_delivered: u64,
     /// Requests sent.
     pub requests: u64,
+    /// Introductions sent to a scheduler that is a process of its own.
+    pub joins: u64,
+    /// Notes received, whether they made sense or not.
+    pub answers: u64,
     /// Requests sent again, because no answer had come.
     pub repeated: u64,
     /// Answers for epochs that had begun.
@@ -60,6 +64,8 @@ impl PodCounts {
         self.optimistic_sent += other.optimistic_sent;
         self.optimistic_delivered += other.optimistic_delivered;
         self.requests += other.requests;
+        self.joins += other.joins;
+        self.answers += other.answers;
         self.repeated += other.repeated;
         self.late += other.late;
         self.silence = self.silence.max(other.silence);

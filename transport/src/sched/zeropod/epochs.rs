@@ -95,6 +95,9 @@ impl Zeropod {
 
     /// The epoch of the request that can be made at `now` and has not been, and when it leaves.
     pub(super) fn due_request(&self, now: Instant) -> Option<(u64, Instant)> {
+        if self.lags() {
+            return self.late_request(now + self.timing.early);
+        }
         let present = self.epoch_at(now);
         if self.timing.early == Duration::ZERO && !self.is_slot(present, now) {
             return None;
@@ -103,6 +106,15 @@ impl Zeropod {
         let epoch = if self.request_at(epoch) < now { epoch + 1 } else { epoch };
         let at = self.request_at(epoch);
         (at <= now + self.timing.early).then_some((epoch, at))
+    }
+
+    /// Like [`Zeropod::due_request`], at the pod's time `now`: a host that has been polled late
+    /// makes the requests of the last epochs one after the other, as each reports other arrivals.
+    fn late_request(&self, now: Instant) -> Option<(u64, Instant)> {
+        let first = self.epoch_at(now).saturating_sub(self.timing.lead);
+        let epoch = first.max(self.request_from);
+        let at = self.request_at(epoch);
+        (at <= now).then_some((epoch, at))
     }
 
     /// Whether a request of `epoch` may leave at `now`, with a gap before it or without: most polls

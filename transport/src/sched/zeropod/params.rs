@@ -127,6 +127,9 @@ params! {
         follow: bool = false;
         /// Propagation of a link; 0ns: the network's.
         hop: Duration = Duration::ZERO, in Duration::ZERO..=Duration::from_s(1);
+        /// The number of the run in the introductions of hosts to a scheduler that is a process of
+        /// its own; 0: hosts and scheduler have the same settings.
+        run: u16 = 0;
     }
 }
 
@@ -144,6 +147,11 @@ impl ZeropodParams {
         }
         if pod.pods > 1 {
             (self.cells, self.delay) = OF_SEVERAL;
+        }
+        if let Some(real) = pod.real {
+            (self.run, self.follow) = (real.run, true);
+            (self.cells, self.delay) = (real.cells, real.delay);
+            (self.guard, self.early) = (real.guard, real.early);
         }
     }
 

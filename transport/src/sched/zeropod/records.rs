@@ -90,6 +90,11 @@ impl Records {
         }
     }
 
+    /// Forgets all segments.
+    pub(super) fn clear(&mut self) {
+        self.0.fill(NOTHING);
+    }
+
     /// Appends the segments that left in `epoch` and whose slots are in `arrived` to `out`, each
     /// once. Bounded by the cells of an epoch.
     pub(super) fn report(&mut self, epoch: u64, arrived: u32, out: &mut VecDeque<Reported>) {
@@ -154,6 +159,11 @@ impl Arrivals {
             // Without room nothing is reported, and the sender sends these cells again.
             self.epochs.insert(at, (epoch, 1 << (slot & 31)));
         }
+    }
+
+    /// Forgets all cells.
+    pub(super) fn clear(&mut self) {
+        self.epochs.clear();
     }
 
     /// The slots that a request of `epoch` reports; those of earlier requests are given up.

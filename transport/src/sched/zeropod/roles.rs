@@ -20,7 +20,7 @@ impl Receiving for Zeropod {
             // The driver need not poll for packets, which would do it.
             self.advance(self.pod_time(now));
         }
-        let sent = self.pod_time(arrival.at).before(self.timing.flight);
+        let sent = self.time_of_arrival(arrival.at).before(self.timing.flight);
         let name = CellName::of(arrival.ev);
         if name.unscheduled {
             // Nothing that a host says depends on it.
@@ -39,6 +39,12 @@ impl Receiving for Zeropod {
             let slot = within / self.timing.cell.as_ps().max(1);
             let last = u64::from(self.timing.cells) - 1;
             self.arrivals.note(epoch, u8::try_from(slot.min(last)).unwrap_or(u8::MAX));
+            return;
+        }
+        if self.lags() {
+            // However late it is, it has left before.
+            let about = self.timing.epoch_at(self.time_of_arrival(arrival.at)) + 1;
+            self.arrivals.note(about.saturating_sub(name.epochs_before(about)), name.slot);
             return;
         }
         // The name has the epoch modulo 4, so a clock may be wrong by an epoch.
@@ -73,6 +79,7 @@ impl Protocol for Zeropod {
     }
 
     fn on_host_control(&mut self, from: HostId, _hdr: &Header, note: &Note, at: Instant) -> bool {
+        self.counts.answers += 1;
         let answer = match Schd::of(note) {
             _ if !self.is_scheduler(from) => Err(Odd::Forged),
             Some(schd) => self.on_answer(from, &schd, at),
@@ -89,6 +96,11 @@ impl Protocol for Zeropod {
     }
 
     fn poll_control(&mut self, now: Instant, _until: Instant, out: &mut Burst<TxSegment>) {
+        if out.room() > 0
+            && let Some(join) = self.next_join(now)
+        {
+            out.push(join);
+        }
         let now = self.pod_time(now);
         self.advance(now);
         if self.has_time()
@@ -99,7 +111,7 @@ impl Protocol for Zeropod {
             let number = EntropyValue(self.seat.number);
             let hdr = Header::new(number, FlowId::UNKNOWN, Body::Note(rts.note()));
             let segment = TxSegment { hdr, payload: PayloadRef::NONE, peer };
-            if at > now {
+            if at > now && !self.lags() {
                 out.push_at(segment, self.local_time(at));
             } else {
                 out.push(segment);
@@ -109,7 +121,7 @@ impl Protocol for Zeropod {
 
     fn poll_timeout(&self) -> Option<Instant> {
         if !self.has_time() {
-            return None;
+            return self.joins_at();
         }
         let asks = !self.dirty.is_empty() || self.awaited.has_overdue() || self.has_former();
         let asks = asks || self.follows();
@@ -119,7 +131,7 @@ impl Protocol for Zeropod {
         let begins = earliest(self.grants.first(), self.awaited.due());
         let begins = begins.map(|epoch| self.start(epoch));
         let next = earliest(earliest(request, begins), self.next_copy_at());
-        next.map(|at| self.local_time(self.made_at(at)))
+        earliest(self.joins_at(), next.map(|at| self.local_time(self.made_at(at))))
     }
 
     fn handle_timeout(&mut self, now: Instant) {

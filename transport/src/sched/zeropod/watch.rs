@@ -68,6 +68,12 @@ impl PodWatch {
         }
     }
 
+    /// Forgets epochs, and what depends on them: they were of another clock.
+    pub(super) const fn forget_epochs(&mut self) {
+        (self.unanswered, self.asked, self.granted) = (None, 0, 0);
+        self.silent_since = None;
+    }
+
     pub(super) const fn is_on(&self) -> bool {
         self.other.is_some()
     }
@@ -162,6 +168,9 @@ impl Zeropod {
         self.turn_to(from);
         if is_later && self.term != 0 {
             self.begin_term(schd.term);
+            if self.joining.is_some() {
+                self.forget_time();
+            }
         }
         (self.watch.unanswered, self.watch.tries) = (None, 0);
         self.term = schd.term;

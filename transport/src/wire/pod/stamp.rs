@@ -23,13 +23,28 @@ pub struct Stamp {
     /// The gap of the sender of the epoch's cells is before this answer.
     pub behind_gap: bool,
     /// How much later than its slot says the request came that left [`Stamp::BEHIND`] epochs before
-    /// that one, in units of [`Stamp::UNIT`]; `None` where none came, or one further off.
+    /// that one, in units of [`Stamp::unit`]; `None` where none came, or one further off.
     pub late: Option<i16>,
 }
 
 impl Stamp {
-    /// The unit of lateness.
-    pub const UNIT: Duration = Duration::from_ps(20);
+    /// The least unit of lateness.
+    const UNIT: Duration = Duration::from_ps(20);
+    /// Epochs up to which lateness is in the least unit: those of links of a pod. Longer ones are
+    /// of networks whose hosts are late by parts of an epoch.
+    const SHORT: Duration = Duration::from_us(10);
+    /// Units in a longer epoch: an answer can say up to 8 epochs.
+    const OF_LONG: u64 = 1 << 12;
+
+    /// The unit of lateness where an epoch takes `epoch`.
+    #[must_use]
+    pub const fn unit(epoch: Duration) -> Duration {
+        if epoch.as_ps() <= Self::SHORT.as_ps() {
+            return Self::UNIT;
+        }
+        Duration::from_ps(epoch.as_ps() / Self::OF_LONG)
+    }
+
     /// Epochs from a request to the answer that says how late it was: it has come by then.
     pub const BEHIND: u64 = 3;
 }

@@ -3,6 +3,8 @@
 use transport::Duration;
 use transport_pod::scheduler::Refused;
 
+use super::{Lateness, Pod};
+
 /// What the schedulers of pods have counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PodCounters {
@@ -13,7 +15,7 @@ pub struct PodCounters {
     /// Hosts that could have been granted something in these decisions, whether they asked or not.
     pub chances: u64,
     /// Requests, or parts of some, that made no sense, in the order of [`Refused::ALL`].
-    pub(super) refused: [u64; Refused::ALL.len()],
+    refused: [u64; Refused::ALL.len()],
     /// The term, the highest of all.
     pub term: u32,
     /// The most by which a request of a host was early or late, where clocks of hosts may be off
@@ -40,6 +42,20 @@ impl PodCounters {
             self.clock_error = other.clock_error;
         }
         self
+    }
+}
+
+impl Pod {
+    pub(super) fn counters(&self) -> PodCounters {
+        let counters = self.scheduler.counters();
+        PodCounters {
+            epochs: counters.epochs,
+            grants: counters.grants,
+            chances: counters.epochs * self.members.hosts() as u64,
+            refused: core::array::from_fn(|reason| counters.refused(Refused::ALL[reason])),
+            term: self.scheduler.term(),
+            clock_error: self.lateness.as_ref().map_or(Duration::ZERO, Lateness::most),
+        }
     }
 }
 

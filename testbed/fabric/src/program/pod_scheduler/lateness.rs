@@ -22,7 +22,7 @@ const _: () = assert!(Stamp::BEHIND + 5 <= KEPT as u64);
 #[derive(Clone, Debug)]
 pub(super) struct Lateness {
     /// By host: the epochs of its last requests, by their number modulo [`KEPT`], and how late each
-    /// was in units of [`Stamp::UNIT`].
+    /// was in units of [`Stamp::unit`].
     of_hosts: Vec<[Option<(u64, i16)>; KEPT]>,
     /// The most that a request of a host whose clock had settled was early or late by.
     most: Duration,
@@ -59,7 +59,7 @@ impl Pod {
             lateness.most = lateness.most.max(Duration::from_ps(late.unsigned_abs()));
         }
         if let Some(of_host) = lateness.of_hosts.get_mut(usize::from(member)) {
-            let units = late / Stamp::UNIT.as_ps().cast_signed();
+            let units = late / Stamp::unit(self.timing.epoch).as_ps().cast_signed();
             let units = i16::try_from(units).ok().filter(|units| *units != i16::MIN);
             of_host[place(epoch)] = units.map(|units| (epoch, units));
         }

@@ -63,6 +63,11 @@ impl Members {
         Some(members)
     }
 
+    /// The hosts of `shape` alone, which have the first addresses.
+    pub(super) const fn at_one_switch(shape: Shape) -> Self {
+        Self { shape, first_port: 0, first_host: 0, first_core: 0 }
+    }
+
     /// Hosts and Cores.
     pub(super) const fn count(&self) -> usize {
         self.shape.senders()

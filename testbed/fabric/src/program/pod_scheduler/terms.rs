@@ -150,6 +150,11 @@ impl Terms {
         Self::new(is_backup, backup > 0, setup.outages, timing.patience())
     }
 
+    /// The state of a scheduler without a backup that serves from the beginning on.
+    pub(super) fn alone(timing: &Timing) -> Self {
+        Self::new(false, false, &[], timing.patience())
+    }
+
     fn new(backup: bool, guarded: bool, outages: &[(Instant, Instant)], patience: u64) -> Self {
         let (outages, serves) = (outages.into(), !backup);
         Self { backup, guarded, outages, begun: 0, serves, from: 0, asked_for: 0, patience }

@@ -63,8 +63,13 @@ fn every_host_gets_every_part_of_every_round() {
         let join = RoundPart::Join(hello(meeting.own));
         let (parts, _) = meeting.gather(Round::Join, join, &mut || Ok(())).unwrap();
         let rtts_ps = vec![(meeting.own, 1)];
-        let part =
-            RoundPart::Measure(super::super::message::MeasurePart { rtts_ps, longest_ps: 2 });
+        let part = RoundPart::Measure(super::super::message::MeasurePart {
+            rtts_ps,
+            longest_ps: 2,
+            jitter_ps: 1,
+            scheduler_ps: None,
+            chance: 7,
+        });
         let (measured, at) = meeting.gather(Round::Measure, part, &mut || Ok(())).unwrap();
         meeting.part();
         (parts.len(), measured, at)

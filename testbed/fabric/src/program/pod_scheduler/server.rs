@@ -1,0 +1,271 @@
+//! A pod's scheduler without a switch: for a process on a real network, which gives it the notes of
+//! hosts and sends its answers.
+//!
+//! Source: as the program of the switch, whose code it runs; introductions of hosts are ours. The
+//! network between hosts and scheduler is none of its own: where its switches are and which ways
+//! packets take there is not known, so the pod is one switch with as many ways through it as hosts,
+//! and no way is suspected of losses.
+
+use transport::sched::zeropod::ZeropodParams;
+use transport::sched::zeropod::timing::Timing;
+use transport::wire::Note;
+use transport::wire::pod::{Join, Rts};
+use transport::{Duration, Instant};
+use transport_pod::Shape;
+use transport_pod::scheduler::{Refused, Settings};
+
+use super::members::Members;
+use super::terms::Terms;
+use super::{Asked, Pod, PodCounters, settings};
+
+/// The scheduler of one run's pod.
+#[derive(Clone, Debug)]
+pub struct PodServer {
+    pod: Pod,
+    /// The introduction that the pod is made of, without a term.
+    join: Join,
+}
+
+/// Epochs by which requests may come later than in a pod, or sooner: hosts are polled late, and
+/// report what arrived in each epoch by the request of another; and one whose clock is ahead has to
+/// get to know by how much.
+const SLACK: u64 = 8;
+
+/// The greatest term.
+const TERM_MAX: u32 = (1 << 16) - 1;
+
+impl PodServer {
+    /// The scheduler of the pod that is introduced, which decides by `params` and begins `term` at
+    /// `now`, above 0; `None` where the numbers of `join` are no pod's, or the term is none.
+    #[must_use]
+    pub fn new(
+        join: &Join,
+        params: &ZeropodParams,
+        (term, now): (u32, Instant),
+        seed: u64,
+    ) -> Option<Self> {
+        let hosts = usize::from(join.hosts);
+        let members = Members::at_one_switch(Shape::new(hosts, hosts, hosts).ok()?);
+        let params = ZeropodParams {
+            cell: join.payload,
+            cells: join.cells.into(),
+            follow: true,
+            backup: 0,
+            ..*params
+        };
+        let timing = Timing::new(&join.terms());
+        let terms = Terms::alone(&timing);
+        let settings = settings::settings(&params, &timing)?;
+        // Cells that are late or lost say nothing about ways that are not known.
+        let settings = Settings { misses: u8::MAX, retry_after: 1, ..settings };
+        let mut pod = Pod::of(members, (timing, terms), settings, (&params, seed))?;
+        let epoch = timing.epoch_at(now);
+        if !(1..=TERM_MAX).contains(&term) {
+            return None;
+        }
+        pod.slack = SLACK;
+        pod.begin_term(term, epoch);
+        pod.answer_always(pod.window_of(epoch + 1));
+        Some(Self { pod, join: Join { term: 0, ..*join } })
+    }
+
+    /// Whether an introduction is of this pod.
+    #[must_use]
+    pub fn is_of(&self, join: &Join) -> bool {
+        self.join == Join { term: 0, ..*join }
+    }
+
+    /// The number of the run.
+    #[must_use]
+    pub const fn run(&self) -> u16 {
+        self.join.run
+    }
+
+    /// Hosts of the pod.
+    #[must_use]
+    pub const fn hosts(&self) -> usize {
+        self.pod.members.hosts()
+    }
+
+    /// The term.
+    #[must_use]
+    pub const fn term(&self) -> u32 {
+        self.pod.scheduler.term()
+    }
+
+    /// An epoch of the pod.
+    #[must_use]
+    pub const fn epoch(&self) -> Duration {
+        self.pod.timing.epoch
+    }
+
+    /// The time at the end of an epoch in which nothing is sent.
+    #[must_use]
+    pub fn guard(&self) -> Duration {
+        self.join.terms().guard
+    }
+
+    /// Takes a note of host number `host` that has come at `now`; whether it is a request that
+    /// counts. Afterwards ask [`PodServer::poll_at`].
+    pub fn handle(&mut self, host: u16, note: &Note, now: Instant) -> bool {
+        let taken = match Rts::of(note) {
+            Some(rts) => self.pod.take(host, Asked::of_host(rts), now),
+            None => Err(Refused::Malformed),
+        };
+        if let Err(why) = taken {
+            self.pod.scheduler.refuse(why);
+        }
+        taken.is_ok()
+    }
+
+    /// When [`PodServer::poll_answer`] has something to do.
+    #[must_use]
+    pub fn poll_at(&self) -> Instant {
+        self.pod.poll_at()
+    }
+
+    /// Makes the decisions that are due by `now`, up to the next answer: its host and its note.
+    /// Call it until there is none.
+    pub fn poll_answer(&mut self, now: Instant) -> Option<(u16, Note)> {
+        self.pod.next_answer(now).map(|(member, schd, _)| (member, schd.note()))
+    }
+
+    /// What the scheduler has counted.
+    #[must_use]
+    pub fn counters(&self) -> PodCounters {
+        self.pod.counters()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use transport::wire::pod::{ClockState, Place, Schd, Stamp};
+
+    use super::*;
+
+    fn join() -> Join {
+        Join {
+            run: 9,
+            term: 0,
+            hosts: 3,
+            cells: 16,
+            payload: 1024,
+            cell: 1104,
+            control: 92,
+            kbps: 1_000_000,
+            hop_ns: 20_000,
+            guard_ns: 50_000,
+            delay_ns: 300_000,
+            early_ns: 50_000,
+        }
+    }
+
+    fn at(us: u64) -> Instant {
+        Instant::ZERO + Duration::from_us(us)
+    }
+
+    fn server(term: u32, now: Instant) -> PodServer {
+        PodServer::new(&join(), &ZeropodParams::default(), (term, now), 1).unwrap()
+    }
+
+    fn request(server: &PodServer, now: Instant, update: Option<(Place, u32)>) -> Rts {
+        let epoch = u32::try_from(server.pod.timing.epoch_at(now)).unwrap();
+        let (mice, mice_len) = ([Rts::NO_MOUSE; _], 0);
+        Rts { term: 0, epoch, update, arrived: 0, mice, mice_len, clock: None }
+    }
+
+    /// All answers until `until`, polled each microsecond.
+    fn answers(server: &mut PodServer, from: Instant, until: Instant) -> Vec<(Instant, u16, Schd)> {
+        let (mut all, mut now) = (Vec::new(), from);
+        while now < until {
+            while let Some((host, note)) = server.poll_answer(now) {
+                all.push((now, host, Schd::of(&note).unwrap()));
+            }
+            now += Duration::from_us(1);
+        }
+        all
+    }
+
+    #[test]
+    fn every_host_is_answered_in_every_epoch_from_the_beginning_on() {
+        // Long after the process began: no epoch before that is made up for.
+        let now = at(3_000_000);
+        let mut server = server(5, now);
+        let epochs = 20;
+        let until = now + server.epoch() * epochs;
+        let all = answers(&mut server, now, until);
+        for host in 0..3 {
+            let of_host = all.iter().filter(|(_, to, _)| *to == host).count() as u64;
+            assert!((epochs - 3..=epochs).contains(&of_host), "{of_host}");
+        }
+        assert!(all.iter().all(|(.., schd)| schd.term == 5 && schd.stamp.is_some()));
+    }
+
+    #[test]
+    fn what_a_host_asks_for_is_granted_behind_the_fence_and_no_two_send_to_one() {
+        let now = at(1_000_000);
+        let mut server = server(1, now);
+        for host in [0, 1] {
+            let rts = request(&server, now, Some((Place::Host(2), 64 * 1024)));
+            assert!(server.handle(host, &rts.note(), now));
+        }
+        let until = now + server.epoch() * 40;
+        let grants: Vec<_> = answers(&mut server, now, until)
+            .into_iter()
+            .filter_map(|(_, host, schd)| schd.grant.map(|grant| (host, grant)))
+            .collect();
+        for host in [0, 1] {
+            let of_host = grants.iter().filter(|(to, _)| *to == host);
+            let cells: u32 = of_host.map(|(_, grant)| u32::from(grant.cells)).sum();
+            assert_eq!(cells, 64, "{grants:?}");
+        }
+        let mut epochs: Vec<u32> = grants.iter().map(|(_, grant)| grant.epoch).collect();
+        epochs.sort_unstable();
+        assert!(epochs.windows(2).all(|pair| pair[0] < pair[1]), "one sender an epoch: {epochs:?}");
+    }
+
+    /// Otherwise one whose clock is ahead by more than a request takes would never be corrected.
+    #[test]
+    fn a_host_whose_clock_is_ahead_gets_to_know_by_how_much() {
+        let now = at(1_000_000);
+        let mut server = server(1, now);
+        let ahead = server.epoch() * 2;
+        let clock = Some(ClockState { behind_gap: false, settled: false });
+        let rts = Rts { clock, ..request(&server, now + ahead, None) };
+        assert!(server.handle(0, &rts.note(), now));
+        let far = Rts { clock, ..request(&server, now + ahead * 5, None) };
+        assert!(!server.handle(0, &far.note(), now));
+        let until = now + server.epoch() * 8;
+        let late = answers(&mut server, now, until).into_iter().find_map(|(_, host, schd)| {
+            let stamp = schd.stamp.filter(|_| host == 0)?;
+            stamp.late.map(i64::from)
+        });
+        let unit = Stamp::unit(server.epoch()).as_ps().cast_signed();
+        let ahead = ahead.as_ps().cast_signed();
+        let late = late.unwrap() * unit;
+        assert!((-2 * ahead..-ahead / 2).contains(&late), "{late} of {ahead}");
+    }
+
+    #[test]
+    fn notes_that_are_no_requests_are_counted() {
+        let mut server = server(1, at(0));
+        assert!(!server.handle(0, &join().note(), at(10)));
+        let rts = request(&server, at(10), None);
+        assert!(!server.handle(3, &rts.note(), at(10)), "there are three hosts");
+        let refused: u64 = server.counters().refusals().map(|(_, count)| count).sum();
+        assert_eq!(refused, 2);
+    }
+
+    #[test]
+    fn numbers_that_are_no_pods_are_refused() {
+        let params = ZeropodParams::default();
+        let made = |join: &Join, term| PodServer::new(join, &params, (term, at(0)), 1).is_some();
+        assert!(made(&join(), 1) && made(&join(), TERM_MAX));
+        assert!(!made(&join(), 0) && !made(&join(), TERM_MAX + 1));
+        // Decisions that take seconds in epochs of microseconds.
+        let slow = Join { delay_ns: u32::MAX, kbps: 400_000_000, guard_ns: 0, ..join() };
+        assert!(!made(&slow, 1));
+        assert!(server(1, at(0)).is_of(&Join { term: 7, ..join() }));
+        assert!(!server(1, at(0)).is_of(&Join { run: 8, ..join() }));
+    }
+}

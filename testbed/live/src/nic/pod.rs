@@ -1,0 +1,71 @@
+//! Zeropod's hosts in a run of this world: their scheduler is a process, and their epochs follow
+//! from what all of them have measured.
+
+use experiments::input::InputError;
+use experiments::plan::{Draft, Measured, Plan, RunError};
+use transport::sched::SchedKind;
+use transport::sched::zeropod::PodCounts;
+use transport::{Config, Duration};
+
+use super::message::MeasurePart;
+use super::run::RealNetwork;
+
+const WHY: &str = "measured: the jitter of echoes between hosts and to the scheduler, nine of ten";
+
+/// Whether hosts of `plan` are in a pod.
+fn is_pod(plan: &Plan) -> bool {
+    plan.settings.sched == SchedKind::Zeropod
+}
+
+/// The number of the scheduler behind that of the last host, where hosts are in a pod.
+pub(super) fn scheduler(plan: &Plan, network: &experiments::hosts_file::HostsFile) -> Option<u32> {
+    let has = is_pod(plan) && network.scheduler.is_some();
+    has.then(|| u32::try_from(network.hosts.len()).unwrap_or(u32::MAX))
+}
+
+/// Refuses keys: the scheduler has none.
+pub(super) fn check(plan: &Plan, network: &RealNetwork) -> Result<(), RunError> {
+    if !is_pod(plan) || network.keys.is_none() {
+        return Ok(());
+    }
+    let error = InputError::new("keys, with sched=zeropod", "packets that the scheduler can read");
+    Err(error.at("--security", 0, 0).help("leave it out, or use another transport").into())
+}
+
+/// Has epochs follow from the measurements of all hosts; the settings that do, with why.
+pub(super) fn fit(
+    draft: &mut Draft,
+    plan: &Plan,
+    measured: &[MeasurePart],
+) -> Result<Vec<(&'static str, String, &'static str)>, RunError> {
+    if !is_pod(plan) {
+        return Ok(Vec::new());
+    }
+    let rtts = measured.iter().flat_map(|part| part.rtts_ps.iter().map(|(_, ps)| *ps));
+    let longest = rtts.chain(measured.iter().filter_map(|part| part.scheduler_ps)).max();
+    let jitter = measured.iter().map(|part| part.jitter_ps).max().unwrap_or(0);
+    // The first host's, of 16 bits and above 0.
+    let chance = measured.first().map_or(0, |part| part.chance);
+    let run = u16::try_from(chance % u64::from(u16::MAX)).unwrap_or(0) + 1;
+    let measured = Measured {
+        jitter: Duration::from_ps(jitter),
+        base_rtt: Duration::from_ps(longest.unwrap_or(0)),
+        run,
+    };
+    let config = Config::new(plan.settings.clone())?;
+    let fitted = draft.fit_epochs(&measured, &config)?;
+    Ok(fitted.into_iter().map(|(key, value)| (key, value, WHY)).collect())
+}
+
+/// What a host of a pod has counted, by name; nothing elsewhere.
+pub(super) fn counters(pod: &PodCounts) -> impl Iterator<Item = (String, u64)> {
+    let own = [
+        ("cells", pod.cells),
+        ("unused", pod.unused),
+        ("requests", pod.requests),
+        ("repeated", pod.repeated),
+        ("late", pod.late),
+    ];
+    let named = own.into_iter().chain(pod.refusals()).filter(|(_, count)| *count > 0);
+    named.map(|(name, count)| (format!("zeropod_{name}"), count)).collect::<Vec<_>>().into_iter()
+}

@@ -1,0 +1,58 @@
+//! The addresses of hosts, whose MACs are learnt from their frames where no file names them.
+
+use transport::HostId;
+use transport::wire::addressing::{AddressError, AddressTable, Addressing, HostAddr};
+
+/// Stands for a MAC that is not known yet.
+const UNKNOWN: [u8; 6] = [2, 0, 0, 0, 0, 0];
+
+/// Octets of an Ethernet header, in which the sender's MAC has the second place.
+const ETHERNET: usize = 14;
+
+/// The addresses of hosts by number.
+#[derive(Debug)]
+pub(crate) struct LearntAddresses {
+    addresses: Vec<HostAddr>,
+    addressing: Addressing,
+}
+
+impl LearntAddresses {
+    /// Hosts with the given addresses, and MACs as far as they are known.
+    ///
+    /// # Errors
+    /// When two hosts have one address, or it is none of a machine.
+    pub(crate) fn new(
+        hosts: impl Iterator<Item = (std::net::IpAddr, Option<[u8; 6]>)>,
+        udp_port: u16,
+    ) -> Result<Self, AddressError> {
+        let address = |(ip, mac): (_, Option<_>)| HostAddr { mac: mac.unwrap_or(UNKNOWN), ip };
+        let addresses: Vec<HostAddr> = hosts.map(address).collect();
+        let table = AddressTable::new(addresses.clone())?;
+        let addressing = Addressing::table(table).with_udp_port(udp_port);
+        Ok(Self { addresses, addressing })
+    }
+
+    /// How hosts are addressed.
+    pub(crate) const fn addressing(&self) -> &Addressing {
+        &self.addressing
+    }
+
+    /// Frames to `host` go to where the frame came from that begins with `head`: the host itself,
+    /// or its router. O(1) unless the MAC is new.
+    pub(crate) fn learn(&mut self, host: HostId, head: &[u8]) {
+        let mac = head.get(6..12).and_then(|octets| <[u8; 6]>::try_from(octets).ok());
+        let Some((mac, known)) = mac.zip(self.addresses.get_mut(host.0 as usize)) else { return };
+        if known.mac == mac || head.len() < ETHERNET {
+            return;
+        }
+        let before = std::mem::replace(&mut known.mac, mac);
+        match AddressTable::new(self.addresses.clone()) {
+            Ok(table) => {
+                let udp_port = self.addressing.udp_port();
+                self.addressing = Addressing::table(table).with_udp_port(udp_port);
+            }
+            // No machine has that address.
+            Err(_) => self.addresses[host.0 as usize].mac = before,
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Notes of pods and the fields that they have.
+
+use transport::wire::pod::{
+    ClockState, CoreRts, Delivered, Grant, Join, MICE_MAX, Mouse, Place, Rts, Schd, Stamp,
+};
+
+use super::*;
+
+/// A request without and with an update and a mouse, an answer without and with all parts, two with
+/// delivered cells, with and without a receipt, a request of a Core with and without all parts, an
+/// introduction.
+pub(super) fn of_pods(rng: &mut Rng) -> Vec<Note> {
+    let mut mice = [Rts::NO_MOUSE; MICE_MAX as usize];
+    mice[0] = Mouse { to: Place::Host(511), size: 17 };
+    let [epoch, arrived, total] = [0; 3].map(|_: u32| word(rng));
+    let idle = Rts { term: 3, epoch, update: None, arrived, mice, mice_len: 0, clock: None };
+    let asks = Rts { update: Some((Place::Pod(6), total)), mice_len: 1, ..idle };
+    let clock = Some(ClockState { behind_gap: true, settled: true });
+    let asks = Rts { clock, ..asks };
+    let grant = Grant {
+        epoch,
+        to: Place::Host(77),
+        agg: 30,
+        layer: Some(2),
+        cells: 32,
+        total,
+        mice_only: true,
+    };
+    let receipt = Some((u16::try_from(epoch >> 16).unwrap(), arrived));
+    let standing = Some((Place::Host(78), total));
+    let clock = Stamp { window: Some(epoch), behind_gap: true, late: Some(-77) };
+    let stamp = Some(clock);
+    let (grant_of, stamp_of) = (Some(grant), Some(Stamp { window: None, ..clock }));
+    let empty =
+        Schd { term: 4, grant: None, receipt: None, standing: None, delivered: None, stamp };
+    let full = Schd { grant: grant_of, receipt, standing, stamp: stamp_of, ..empty };
+    let run = Delivered { flow: FlowId(total), first: Psn(epoch), arrived };
+    let shown = Schd { grant: grant_of, delivered: Some(run), stamp: None, ..empty };
+    let few = Delivered { arrived: arrived & 0xffff, ..run };
+    let both = Schd { receipt, delivered: Some(few), ..shown };
+    let (update, delivered) = (Some((Place::Host(9), total)), Some((12, run)));
+    let core = CoreRts { term: 5, epoch, update, paused: arrived, delivered };
+    let idle_core = CoreRts { update: None, delivered: None, ..core };
+    let join = Join {
+        run: 7,
+        term: 8,
+        hosts: 3,
+        cells: 31,
+        payload: 8192,
+        cell: 8264,
+        control: 92,
+        kbps: arrived.max(1),
+        hop_ns: total,
+        guard_ns: epoch,
+        delay_ns: !total,
+        early_ns: !epoch,
+    };
+    let of_cores = [shown.note(), both.note(), core.note(), idle_core.note(), join.note()];
+    [idle.note(), asks.note(), empty.note(), full.note()].into_iter().chain(of_cores).collect()
+}
+
+/// A destination in a pod as its octets say.
+fn place(to: Place) -> u64 {
+    match to {
+        Place::Host(host) => u64::from(host),
+        Place::Pod(pod) => u64::from(pod) + 1024,
+    }
+}
+
+/// The fields of a request of a Core.
+fn core_numbers(core: &CoreRts) -> Vec<(&'static str, u64)> {
+    let (to, total) = core.update.unwrap_or((Place::Host(0), 0));
+    let none = Delivered { flow: FlowId::UNKNOWN, first: Psn(0), arrived: 0 };
+    let (host, run) = core.delivered.unwrap_or((0, none));
+    let flags = u64::from(core.update.is_some()) | u64::from(core.delivered.is_some()) << 1;
+    vec![
+        ("pod_term", core.term.into()),
+        ("pod_epoch", core.epoch.into()),
+        ("pod_flags", flags),
+        ("pod_to", place(to)),
+        ("pod_total", total.into()),
+        ("pod_paused", core.paused.into()),
+        ("pod_host", host.into()),
+        ("pod_flow", run.flow.0.into()),
+        ("pod_first", run.first.0.into()),
+        ("pod_delivered", run.arrived.into()),
+    ]
+}
+
+/// What a request's flags say of its host's clock.
+fn clock_flags(clock: Option<ClockState>) -> u64 {
+    clock.map_or(0, |clock| 4 | u64::from(clock.behind_gap) << 3 | u64::from(clock.settled) << 4)
+}
+
+/// The fields of a request or an answer in a pod.
+pub(super) fn pod_numbers(note: &Note) -> Vec<(&'static str, u64)> {
+    if let Some(rts) = Rts::of(note) {
+        let (to, total) = rts.update.unwrap_or((Place::Host(0), 0));
+        let mut numbers = vec![
+            ("pod_term", rts.term.into()),
+            ("pod_epoch", rts.epoch.into()),
+            ("pod_flags", u64::from(rts.update.is_some()) | clock_flags(rts.clock)),
+            ("pod_mice", rts.mice_len.into()),
+            ("pod_to", place(to)),
+            ("pod_total", total.into()),
+            ("pod_arrived", rts.arrived.into()),
+        ];
+        let mice = rts.mice().iter().map(|mouse| u64::from(mouse.size) << 11 | place(mouse.to));
+        numbers.extend(mice.map(|mouse| ("pod_mouse", mouse)));
+        return numbers;
+    }
+    if let Some(core) = CoreRts::of(note) {
+        return core_numbers(&core);
+    }
+    if let Some(join) = Join::of(note) {
+        return vec![
+            ("pod_run", join.run.into()),
+            ("pod_term", join.term.into()),
+            ("pod_hosts", join.hosts.into()),
+            ("pod_epoch_cells", join.cells.into()),
+            ("pod_payload", join.payload.into()),
+            ("pod_cell", join.cell.into()),
+            ("pod_control", join.control.into()),
+            ("pod_kbps", join.kbps.into()),
+            ("pod_hop", join.hop_ns.into()),
+            ("pod_guard", join.guard_ns.into()),
+            ("pod_delay", join.delay_ns.into()),
+            ("pod_early", join.early_ns.into()),
+        ];
+    }
+    Schd::of(note).map_or_else(Vec::new, |schd| answer_numbers(&schd))
+}
+
+/// The fields of an answer in a pod.
+fn answer_numbers(schd: &Schd) -> Vec<(&'static str, u64)> {
+    let Schd { term, grant, receipt, standing, delivered, stamp } = *schd;
+    let mice_only = grant.is_some_and(|grant| grant.mice_only);
+    let layer = grant.and_then(|grant| grant.layer);
+    let shown = [receipt.is_some(), standing.is_some(), delivered.is_some()];
+    let parts = [grant.is_some(), mice_only].into_iter().chain(shown);
+    let stamped = [stamp.is_some(), stamp.is_some_and(|stamp| stamp.behind_gap), layer.is_some()];
+    let parts = parts.chain(stamped);
+    let flags = parts.enumerate().map(|(bit, set)| u64::from(set) << bit).sum();
+    let window = stamp.and_then(|stamp| stamp.window).unwrap_or(0);
+    let late = stamp.map_or(0, |stamp| stamp.late.unwrap_or(i16::MIN));
+    let of_grant = |field: fn(&Grant) -> u64| grant.as_ref().map_or(0, field);
+    let mut numbers = vec![
+        ("pod_term", term.into()),
+        ("pod_epoch", grant.map_or(window, |grant| grant.epoch).into()),
+        ("pod_flags", flags),
+        ("pod_agg", of_grant(|grant| grant.agg.into())),
+        ("pod_layer", layer.unwrap_or(0).into()),
+        ("pod_cells", of_grant(|grant| u64::from(grant.cells) % 32)),
+        ("pod_late", late.cast_unsigned().into()),
+        ("pod_granted_cells_to", grant.map_or(0, |grant| place(grant.to))),
+        ("pod_total", of_grant(|grant| grant.total.into())),
+        ("pod_arrived", receipt.map_or(0, |(_, arrived)| arrived).into()),
+    ];
+    numbers.push(match (receipt, delivered) {
+        (None, Some(run)) => ("pod_delivered_more", u64::from(run.arrived >> 16)),
+        _ => ("pod_sent_in", receipt.map_or(0, |(sent_in, _)| sent_in).into()),
+    });
+    numbers.extend(match delivered {
+        Some(run) => vec![
+            ("pod_flow", run.flow.0.into()),
+            ("pod_first", run.first.0.into()),
+            ("pod_delivered_few", u64::from(run.arrived & 0xffff)),
+        ],
+        None => {
+            let (to, granted) = standing.unwrap_or((Place::Host(0), 0));
+            vec![("pod_granted_to", place(to)), ("pod_granted", granted.into())]
+        }
+    });
+    numbers
+}

@@ -1,0 +1,193 @@
+//! Zeropod's hosts and their scheduler, a process each, on a bridge of the kernel.
+
+use std::fmt::Write as _;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::cases::{PATIENT, over_memif, same_story, v4};
+use crate::hosts::{Files, Running};
+use crate::lab::Lab;
+use system_tests::cases::Verdict::{self, Passed, Skipped};
+
+/// With links of 1 Gb/s, long cells are for machines whose processes wait for a processor: epochs
+/// of up to 3.2 ms, guards of up to 1 ms.
+const SLOTS: [&str; 4] = ["--transport", "zeropod", "--set", "mtu=8192"];
+/// A scheduler that has not said it in this time never will.
+const SAID_WITHIN: Duration = Duration::from_secs(30);
+
+/// Hosts on a bridge, and behind them their scheduler.
+fn on_pod(hosts: u32, cm: &str) -> Result<Files, String> {
+    let lab = Lab::new(hosts + 1, 9000)?;
+    let control = Lab::control();
+    let files = Files::new(hosts, cm, Some(lab), |host| {
+        let address = v4(host);
+        format!("address = \"{address}\"\ndevice = \"eth0\"\ncontrol = \"{control}\"\n")
+    });
+    files.end_hosts_with(&scheduler_entry(hosts));
+    Ok(files)
+}
+
+fn scheduler_entry(hosts: u32) -> String {
+    let address = v4(hosts);
+    format!(
+        "[[host]]\nname = \"s\"\nrole = \"scheduler\"\naddress = \"{address}\"\ndevice = \"eth0\"\n"
+    )
+}
+
+/// The arguments of a host in a pod of `hosts`.
+fn arguments(hosts: u32) -> Vec<String> {
+    let topo = format!("leaf-spine:1,1,{hosts},1");
+    let words = PATIENT.iter().chain(&SLOTS).copied().chain(["--topo", &topo]);
+    words.map(str::to_owned).collect()
+}
+
+/// A scheduler, which ends with its case.
+struct Scheduler(Option<Running>);
+
+impl Scheduler {
+    fn start(files: &Files, hosts: u32) -> Self {
+        let path = files.path("hosts.toml");
+        let words = ["scheduler", "--json", "--hosts", path.to_str().unwrap()];
+        Self(Some(files.beside(hosts, &words)))
+    }
+
+    fn wait_until_said(&mut self, words: &str) {
+        let process = self.0.as_mut().unwrap();
+        let from = Instant::now();
+        while !process.has_said(words) {
+            assert!(process.goes_on(), "it has ended without `{words}`");
+            assert!(from.elapsed() < SAID_WITHIN, "it does not say `{words}`");
+            sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Ends it as a user does: its books.
+    fn books(mut self) -> Value {
+        let process = self.0.take().unwrap();
+        process.signal("INT");
+        let ended = process.wait();
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        serde_json::from_str(&ended.out).unwrap()
+    }
+}
+
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        self.0.iter_mut().for_each(Running::kill);
+    }
+}
+
+/// The named counters of all hosts.
+fn counted(summary: &Value, name: &str) -> u64 {
+    let hosts = summary["per_host"].as_array().unwrap().iter();
+    hosts.map(|host| host["counters"][name].as_u64().unwrap_or(0)).sum()
+}
+
+/// Three processes: cells leave as granted, every byte arrives, and epochs are as measured.
+pub(crate) fn served() -> Verdict {
+    let cm = "Nodes 2\nConnections 3\nTriggers 1\n\
+              0->1 id 1 start 0 size 400000 recv_done_trigger 1\n\
+              1->0 id 2 start 0 size 300000\n\
+              1->0 id 3 trigger 1 size 5000\n\
+              trigger id 1 oneshot\n";
+    let files = match on_pod(2, cm) {
+        Ok(files) => files,
+        Err(reason) => return Skipped(reason),
+    };
+    let scheduler = Scheduler::start(&files, 2);
+    let arguments = arguments(2);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    // A second run finds the same scheduler, in a later term.
+    for _ in 0..2 {
+        let ended = files.run(&arguments);
+        let summary = same_story(&ended);
+        assert_eq!(summary["flows"]["finished"], 3);
+        assert!(counted(&summary, "zeropod_cells") >= 705_000 / 8192, "{summary}");
+        for host in &ended {
+            for named in ["sched.zeropod.guard is", "sched.zeropod.cells is", "jitter of echoes"] {
+                assert!(host.err.contains(named), "{named}: {host:?}");
+            }
+        }
+    }
+    let books = scheduler.books();
+    assert_eq!((&books["counters"]["pods"], &books["scheduler"]["term"]), (&2.into(), &3.into()));
+    assert!(books["scheduler"]["grants"].as_u64() >= Some(2 * 705_000 / (32 * 8192)), "{books}");
+    Passed
+}
+
+/// A scheduler is killed and started again while flows begin one after the other: it is in a later
+/// term then, and every flow ends.
+pub(crate) fn restarted() -> Verdict {
+    const FLOWS: u64 = 60;
+    let mut cm = format!("Nodes 2\nConnections {FLOWS}\n");
+    for flow in 0..FLOWS {
+        let (from, start_us) = (flow % 2, flow * 50_000);
+        writeln!(cm, "{from}->{} id {} start {start_us} size 100000", 1 - from, flow + 1).unwrap();
+    }
+    let files = match on_pod(2, &cm) {
+        Ok(files) => files,
+        Err(reason) => return Skipped(reason),
+    };
+    let mut scheduler = Scheduler::start(&files, 2);
+    let arguments = arguments(2);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let hosts = [0, 1].map(|host| files.start(host, &arguments));
+    scheduler.wait_until_said("term 1");
+    sleep(Duration::from_millis(500));
+    // As a power cut does.
+    drop(scheduler);
+    let mut again = Scheduler::start(&files, 2);
+    again.wait_until_said("term 3");
+    let summary = same_story(&hosts.map(Running::wait));
+    assert_eq!(summary["flows"]["finished"], FLOWS);
+    let books = again.books();
+    assert_eq!(books["scheduler"]["term"], 3, "{books}");
+    assert!(books["scheduler"]["grants"].as_u64() > Some(0), "{books}");
+    Passed
+}
+
+/// Hosts whose scheduler is not there say where it should be, and how it is started.
+pub(crate) fn missing() -> Verdict {
+    let files = over_memif("Nodes 2\nConnections 1\n0->1 id 1 start 0 size 1000\n");
+    files.end_hosts_with(&scheduler_entry(2).replace("10.77.0.3", "10.0.0.3"));
+    for ended in files.run(&SLOTS) {
+        assert_eq!((ended.code, ended.out.as_str()), (Some(3), ""), "{ended:?}");
+        for words in ["s (10.0.0.3) does not say its MAC", "start headrace scheduler --hosts"] {
+            assert!(ended.err.contains(words), "{words}: {ended:?}");
+        }
+    }
+    Passed
+}
+
+/// What cannot be is refused before DPDK starts, with its place and a remedy.
+pub(crate) fn refused() -> Verdict {
+    let files = over_memif("Nodes 2\nConnections 1\n0->1 id 1 start 0 size 1000\n");
+    let path = files.path("hosts.toml");
+    let path = path.to_str().unwrap();
+    let wrong = |running: Running, words: &[&str]| {
+        let ended = running.wait();
+        assert_eq!((ended.code, ended.out.as_str()), (Some(2), ""), "{ended:?}");
+        assert!(words.iter().all(|word| ended.err.contains(word)), "{words:?}: {}", ended.err);
+    };
+    let scheduler =
+        |more: &[&str]| Running::alone(&[&["scheduler", "--hosts", path], more].concat());
+    let named = ["hosts.toml", "no scheduler", "role = \"scheduler\""];
+    wrong(scheduler(&[]), &named);
+    wrong(files.start(0, &SLOTS), &named);
+    files.end_hosts_with(&scheduler_entry(2).replace("10.77.0.3", "10.0.0.3"));
+    let device = ["--device", "net_memif0"];
+    wrong(scheduler(&[device, device].concat()), &["--device", "multiple times"]);
+    wrong(scheduler(&["--device", "a b"]), &["--device"]);
+    wrong(scheduler(&["--set", "sched.zeropod.matcher=best"]), &["iterative, greedy or exact"]);
+    wrong(scheduler(&["--set", "sched.zeropod.cells=8"]), &["--set", "cells", "hosts have all"]);
+    wrong(scheduler(&["--set", "matcher"]), &["--set", "KEY=VALUE"]);
+    let run = ["run", "m.cm", "--world", "nic", "--hosts", path, "--host", "s"];
+    wrong(Running::alone(&run), &["`s`, the scheduler", "headrace scheduler --hosts"]);
+    let guard = ["--set", "sched.zeropod.guard=2s"];
+    wrong(files.start(0, &[&SLOTS[..], &guard].concat()), &["sched.zeropod.guard", "2.000s"]);
+    files.end_hosts_with(&scheduler_entry(3).replace("\"s\"", "\"t\""));
+    wrong(scheduler(&[]), &["hosts.toml:", "a second scheduler", "`s` has that role"]);
+    Passed
+}

@@ -1,0 +1,146 @@
+//! The note by which a host introduces itself to a scheduler that is a process of its own, octet by
+//! octet.
+//!
+//! Source: ours; \[zeropod\] has hosts and scheduler configured alike. Hosts of a real network have
+//! measured what the timing of their pod follows from, and a scheduler that has been started again
+//! has it from them. Times are whole nanoseconds, so that both ends compute the same instants.
+
+use super::super::note::OCTETS_MAX;
+use super::super::{Note, TrafficClass};
+use super::{CELLS_MAX, Reader, Writer};
+
+/// The number of the protocol in NOTEs that introduce hosts.
+pub const JOIN: u8 = 0x53;
+
+/// Hosts of a pod that introduces itself at most: all are at one switch, and each has a control
+/// slot.
+pub const JOIN_HOSTS_MAX: u8 = 32;
+
+/// An introduction: the run of its host, and all that the timing of the pod follows from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Join {
+    /// The number of the run, above 0: hosts of another run begin anew.
+    pub run: u16,
+    /// The last term that the host was in; 0 while it has had no answer.
+    pub term: u16,
+    /// Hosts of the pod, 2..=[`JOIN_HOSTS_MAX`].
+    pub hosts: u8,
+    /// Data cells of an epoch, 1..=[`CELLS_MAX`].
+    pub cells: u8,
+    /// Payload bytes of a data cell, above 0.
+    pub payload: u16,
+    /// Bytes of a data cell on the wire, more than those of two control cells.
+    pub cell: u16,
+    /// Bytes of a control cell on the wire, above 0.
+    pub control: u16,
+    /// Rate of links, kbit/s, above 0.
+    pub kbps: u32,
+    /// Propagation of a link, nanoseconds.
+    pub hop_ns: u32,
+    /// The time at the end of an epoch in which nothing is sent, nanoseconds.
+    pub guard_ns: u32,
+    /// The time that a decision takes, nanoseconds.
+    pub delay_ns: u32,
+    /// The time by which a host may be late, nanoseconds.
+    pub early_ns: u32,
+}
+
+const LEN: usize = 32;
+const _: () = assert!(LEN <= OCTETS_MAX);
+
+impl Join {
+    /// The NOTE of this introduction.
+    #[must_use]
+    pub fn note(&self) -> Note {
+        let mut out = Writer::new();
+        out.put(self.run.to_be_bytes()).put(self.term.to_be_bytes());
+        out.put([self.hosts, self.cells]).put(self.payload.to_be_bytes());
+        out.put(self.cell.to_be_bytes()).put(self.control.to_be_bytes());
+        out.put(self.kbps.to_be_bytes()).put(self.hop_ns.to_be_bytes());
+        out.put(self.guard_ns.to_be_bytes()).put(self.delay_ns.to_be_bytes());
+        out.put(self.early_ns.to_be_bytes());
+        out.note(JOIN)
+    }
+
+    /// The introduction in a NOTE; `None` for any other NOTE.
+    #[must_use]
+    pub fn of(note: &Note) -> Option<Self> {
+        if note.protocol != JOIN || note.class != TrafficClass::Control {
+            return None;
+        }
+        let mut from = Reader(note.said());
+        let join = Self {
+            run: from.u16()?,
+            term: from.u16()?,
+            hosts: from.u8()?,
+            cells: from.u8()?,
+            payload: from.u16()?,
+            cell: from.u16()?,
+            control: from.u16()?,
+            kbps: from.u32()?,
+            hop_ns: from.u32()?,
+            guard_ns: from.u32()?,
+            delay_ns: from.u32()?,
+            early_ns: from.u32()?,
+        };
+        (from.0.is_empty() && join.is_sound()).then_some(join)
+    }
+
+    fn is_sound(&self) -> bool {
+        let cells = (1..=CELLS_MAX).contains(&self.cells.into());
+        let hosts = (2..=JOIN_HOSTS_MAX).contains(&self.hosts) && self.hosts <= self.cells + 1;
+        let sizes = self.payload > 0 && self.control > 0 && self.control < self.cell.div_ceil(2);
+        self.run > 0 && self.kbps > 0 && cells && hosts && sizes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JOINED: Join = Join {
+        run: 0x1234,
+        term: 7,
+        hosts: 3,
+        cells: 16,
+        payload: 1024,
+        cell: 1104,
+        control: 92,
+        kbps: 10_000_000,
+        hop_ns: 12_000,
+        guard_ns: 90_000,
+        delay_ns: 500_000,
+        early_ns: 90_000,
+    };
+
+    #[test]
+    fn an_introduction_reads_back() {
+        assert_eq!(Join::of(&JOINED.note()), Some(JOINED));
+        let last = Join { hosts: 32, cells: 32, early_ns: u32::MAX, ..JOINED };
+        assert_eq!(Join::of(&last.note()), Some(last));
+    }
+
+    #[test]
+    fn introductions_of_no_pod_are_refused() {
+        for wrong in [
+            Join { run: 0, ..JOINED },
+            Join { hosts: 1, ..JOINED },
+            Join { hosts: 33, cells: 32, ..JOINED },
+            Join { hosts: 18, ..JOINED },
+            Join { cells: 0, ..JOINED },
+            Join { cells: 33, ..JOINED },
+            Join { payload: 0, ..JOINED },
+            Join { control: 552, ..JOINED },
+            Join { control: 0, ..JOINED },
+            Join { kbps: 0, ..JOINED },
+        ] {
+            assert_eq!(Join::of(&wrong.note()), None, "{wrong:?}");
+        }
+        let note = JOINED.note();
+        for len in 0..note.len {
+            assert_eq!(Join::of(&Note { len, ..note }), None);
+        }
+        assert_eq!(Join::of(&Note { class: TrafficClass::Probe, ..note }), None);
+        assert_eq!(Join::of(&Note { protocol: super::super::RTS, ..note }), None);
+    }
+}

@@ -167,6 +167,7 @@ impl Network {
     }
 
     /// Runs the switch that is the target `target` through a span that ends just after `last`.
+    #[inline(never)]
     fn run_program(
         &mut self,
         target: u32,

@@ -228,10 +228,9 @@ impl Ends {
     #[inline]
     #[must_use]
     pub const fn hash(self, src: HostId, dst: HostId, ev: EntropyValue) -> u32 {
-        match self {
-            Self::Either if src.0 > dst.0 => flow_hash(dst, src, ev),
-            Self::Ordered | Self::Either => flow_hash(src, dst, ev),
-        }
+        let is_turned = matches!(self, Self::Either) & (src.0 > dst.0);
+        let (first, second) = if is_turned { (dst, src) } else { (src, dst) };
+        flow_hash(first, second, ev)
     }
 }
 

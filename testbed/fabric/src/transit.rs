@@ -12,11 +12,12 @@
 //! ports are run together (`program`), is bound for the switch. What happens here is all that a hop
 //! between plain switches costs, so it is compiled into one loop.
 
+mod ways;
+
 use std::hint::black_box;
 
 use transport::stats::{DropCounts, DropReason};
 use transport::wire::int::Hop;
-use transport::wire::pod::CellName;
 use transport::{Bytes, Duration, HostId, Instant, Rate, Rng};
 
 use super::border::Border;
@@ -64,11 +65,13 @@ pub(super) enum Far {
     Programmed(u32),
     /// A plain switch: packets are bound for its ports.
     Plain(u32),
-    /// A plain switch in a network with explicit routes.
+    /// A plain switch in a network with explicit routes, or [`DRIVER`].
     Named(u32),
-    /// The driver, which is handed a packet when its transmission starts.
-    Driver,
 }
+
+/// The driver as the far end, which is handed a packet when its transmission starts. It is no kind
+/// of its own: one more to distinguish costs 5 instructions a hop.
+pub(super) const DRIVER: Far = Far::Named(u32::MAX);
 
 /// The state behind the ports: links, the packets on them and where they lead; and the counters.
 #[derive(Clone, Debug)]
@@ -82,6 +85,9 @@ pub(super) struct Transit {
     pub(super) mesh: Option<Box<Mesh>>,
     /// Hosts; higher numbers are switches that are ends of packets.
     pub(super) hosts: u32,
+    /// Packets to lower numbers go by the routes of their switches alone: all hosts, or none where
+    /// there is a mesh.
+    pub(super) plainly_routed: u32,
     /// For each switch that is an end of packets: the ports of each switch on the ways to it.
     pub(super) ways: Vec<Option<Ways>>,
     /// For each port: since when its data is paused; empty where no switch pauses a link.
@@ -390,18 +396,30 @@ impl Transit {
             Far::Host(target) | Far::Programmed(target) => Some(target),
             Far::Plain(switch) => self.route(switch, packet, at),
             Far::Named(switch) => self.route_named(switch, (state, packet), at, driver),
-            Far::Driver => {
-                self.counts.delivered += 1;
-                driver.out.push(Output::Delivered { host: packet.dst, packet: *packet, at });
-                return;
-            }
         };
         let Some(target) = target else {
-            self.lose(state, *packet, DropReason::NoRoute, at, driver);
+            self.end_here(state, packet, at, driver);
             return;
         };
         if self.file(Flight { at, origin: state.number, target, packet: *packet }) {
             self.counts.on_wire += 1;
+        }
+    }
+
+    /// Gives a packet to the driver, or loses one that no way leads on from.
+    #[cold]
+    fn end_here(
+        &mut self,
+        state: &mut PortState,
+        packet: &Packet,
+        at: Instant,
+        driver: &mut Driver<'_>,
+    ) {
+        if state.to == DRIVER {
+            self.counts.delivered += 1;
+            driver.out.push(Output::Delivered { host: packet.dst, packet: *packet, at });
+        } else {
+            self.lose(state, *packet, DropReason::NoRoute, at, driver);
         }
     }
 
@@ -420,41 +438,11 @@ impl Transit {
     /// The port of `switch` that `packet`, which is there at `at`, takes.
     #[inline(always)]
     pub(super) fn route(&self, switch: u32, packet: &Packet, at: Instant) -> Option<u32> {
+        if packet.dst.0 >= self.plainly_routed {
+            return self.route_specially(switch, packet, at);
+        }
         let is_dead = |port: u32| self.is_dead(port, at);
-        if packet.dst.0 >= self.hosts {
-            return self.route_to_switch(switch, packet, at);
-        }
-        if let Some(mesh) = &self.mesh
-            && let Some(port) = mesh.port(switch, (packet.dst, packet.hash), at, &is_dead)
-        {
-            return Some(port);
-        }
         self.switches[switch as usize].route(packet.dst, packet.hash, at, is_dead)
-    }
-
-    /// The port of `switch` that `packet`, which comes from the port of `state`, names.
-    #[inline(never)]
-    fn route_named(
-        &self,
-        switch: u32,
-        (state, packet): (&PortState, &Packet),
-        at: Instant,
-        driver: &Driver<'_>,
-    ) -> Option<u32> {
-        if packet.dst.0 >= self.hosts {
-            return self.route_to_switch(switch, packet, at);
-        }
-        let name = CellName::of(driver.frames.header(packet)?.ev);
-        // NICs are not measured.
-        self.switches[switch as usize].route_named(packet.dst, name, !state.measured)
-    }
-
-    /// The port of `switch` on a way to the switch that `packet` is for; `None` at its end.
-    #[cold]
-    fn route_to_switch(&self, switch: u32, packet: &Packet, at: Instant) -> Option<u32> {
-        let ways = self.ways.get((packet.dst.0 - self.hosts) as usize)?.as_ref()?;
-        let is_dead = |port: u32| self.is_dead(port, at);
-        self.switches[switch as usize].choose(&ways[switch as usize], packet.hash, is_dead)
     }
 
     /// Whether a packet for `dst` has an end in this network.
@@ -563,7 +551,7 @@ impl Transit {
 }
 
 /// A port has cut off the payload of `packet`.
-#[inline]
+#[cold]
 pub(super) fn note_trimmed(state: &mut PortState, packet: &Packet, driver: &mut Driver<'_>) {
     state.stats.trimmed += 1;
     if packet.flags.has(Flags::INT) {

@@ -12,7 +12,7 @@ use crate::program::{AnyProgram, LinkSpec, Program, Programmed, Setup};
 use crate::qdisc::{AnyQdisc, QdiscParams};
 use crate::routing::Switch;
 use crate::stats::{PortStats, QueueStats};
-use crate::transit::{Counts, Far, NO_FAULT, PortState, Transit};
+use crate::transit::{Counts, DRIVER, Far, NO_FAULT, PortState, Transit};
 use crate::wiring::{Wiring, ways_to};
 
 /// Slots of the calendar in a window: so many that the flights handed to a port are nearly in
@@ -54,7 +54,7 @@ pub(super) fn ports(blueprint: &Blueprint, wiring: &Wiring, rng: &Rng) -> Vec<Po
             _ => spec.params,
         };
         let to = match spec.to {
-            _ if blueprint.outward.contains(&PortId(number)) => Far::Driver,
+            _ if blueprint.outward.contains(&PortId(number)) => DRIVER,
             Node::Host(host) => Far::Host(host),
             Node::Switch(switch) if blueprint.programs.contains_key(&switch) => {
                 Far::Programmed(wiring.target[wiring.back[number as usize] as usize])
@@ -130,11 +130,13 @@ pub(super) fn links(
         ways[end.switch as usize] = Some(ways_to(ports, switches.len(), end.switch));
     }
     let paused_since = if programs.is_empty() { 0 } else { ports.len() };
+    let mesh = Mesh::new(&blueprint.borders, ports, switches).map(Box::new);
     Transit {
         calendar: Calendar::new(slot(lookahead).ilog2()),
         border: None,
         switches: (0..).zip(switches).map(switch).collect(),
-        mesh: Mesh::new(&blueprint.borders, ports, switches).map(Box::new),
+        plainly_routed: if mesh.is_some() { 0 } else { *hosts },
+        mesh,
         hosts: *hosts,
         ways,
         paused_since: vec![Instant::ZERO; paused_since],

@@ -113,6 +113,11 @@ fn agrees(found: &Value, published: &Value) -> bool {
         (Value::Object(found), Value::Object(published)) => published
             .iter()
             .all(|(key, value)| found.get(key).is_some_and(|found| agrees(found, value))),
+        (Value::Array(found), Value::Array(published)) => {
+            let mut both = found.iter().zip(published);
+            found.len() == published.len()
+                && both.all(|(found, published)| agrees(found, published))
+        }
         _ => found == published,
     }
 }

@@ -11,7 +11,7 @@ use transport::sched::zeropod::Zeropod;
 use transport::wire::pod::{AGGS_MAX, LAYERS_MAX, PODS_MAX, Stamp};
 use transport::{Config, Duration, HostId, Rng};
 
-use super::{ClockSettings, Draft, RunError, facts, keys, policy_keys, real_pod};
+use super::{ClockSettings, Draft, Origin, RunError, facts, keys, policy_keys, real_pod};
 use crate::input::InputError;
 use crate::scenario::fault::{FaultKind, FaultSpec};
 use crate::topology::{FabricParams, FatTree, FatTreeSpec, LinkSelector};
@@ -112,6 +112,11 @@ pub(super) fn check(
         return Ok(());
     }
     check_ends(draft, config)?;
+    if draft.origin("sched.zeropod.run") == Origin::Set {
+        let found = config.sched_params.zeropod.run.to_string();
+        let expected = "the number that hosts of a real network draw for each run".to_owned();
+        return Err(refused("sched.zeropod.run", found, expected, "leave it out"));
+    }
     if let Some(real) = draft.real_pod {
         return check_slots(config, real.run > 0);
     }

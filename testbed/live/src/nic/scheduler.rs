@@ -12,8 +12,6 @@
 //! all of them have said in which term they were, and it begins a later one. One thread polls the
 //! device. Times are of this process's clock, which is the pod's.
 
-use std::thread;
-
 use experiments::hosts_file::{HostEntry, HostsFile};
 use experiments::input::InputError;
 use experiments::measure::Counters;
@@ -123,6 +121,9 @@ fn entry(hosts: &HostsFile) -> Result<&HostEntry, InputError> {
     })
 }
 
+/// Answers that are sent before the next look at what comes in, and at the user's wishes.
+const ANSWERS_A_TURN: u32 = 256;
+
 /// Moves frames until the monitor ends it.
 fn serve(
     desk: &mut Desk,
@@ -140,7 +141,9 @@ fn serve(
             let mut busy = office.counts.received > before;
             let now = clock.now();
             office.poll(now);
-            while let Some((host, note)) = office.next_answer(now) {
+            // Answers of windows that were missed come in several turns.
+            for _ in 0..ANSWERS_A_TURN {
+                let Some((host, note)) = office.next_answer(now) else { break };
                 busy = true;
                 let sent = enquiry.send(|out| office.write(host, &note, out));
                 office.counts.unsent += u64::from(!sent);
@@ -160,10 +163,6 @@ fn serve(
             let is_quiet = quiet.is_due(office.counts.received, now);
             if let Some(hold) = hold.as_mut().filter(|_| is_quiet) {
                 hold.let_through();
-            }
-            if office.pod.is_none() && office.gathering.is_none() {
-                // Hosts introduce themselves again and again, so none is kept waiting for long.
-                thread::yield_now();
             }
         }
         idle.turn(busy);
@@ -325,8 +324,9 @@ impl<'a> Office<'a> {
             return;
         };
         self.end("other hosts have come");
+        let ended = self.news.take().map_or_else(String::new, |text| text + "; ");
         self.news = Some(format!(
-            "run {}: {} hosts, epochs of {}, guard {}, term {term}",
+            "{ended}run {}: {} hosts, epochs of {}, guard {}, term {term}",
             pod.run(),
             pod.hosts(),
             pod.epoch(),

@@ -90,7 +90,10 @@ impl Join {
         let cells = (1..=CELLS_MAX).contains(&self.cells.into());
         let hosts = (2..=JOIN_HOSTS_MAX).contains(&self.hosts) && self.hosts <= self.cells + 1;
         let sizes = self.payload > 0 && self.control > 0 && self.control < self.cell.div_ceil(2);
-        self.run > 0 && self.kbps > 0 && cells && hosts && sizes
+        // No scheduler decides more often than every half microsecond.
+        let bits = u64::from(self.cells) * u64::from(self.cell) * 8;
+        let long = bits * 2000 >= u64::from(self.kbps);
+        self.run > 0 && self.kbps > 0 && cells && hosts && sizes && long
     }
 }
 
@@ -133,6 +136,7 @@ mod tests {
             Join { control: 552, ..JOINED },
             Join { control: 0, ..JOINED },
             Join { kbps: 0, ..JOINED },
+            Join { kbps: 16 * 1104 * 8 * 2000 + 1, ..JOINED },
         ] {
             assert_eq!(Join::of(&wrong.note()), None, "{wrong:?}");
         }

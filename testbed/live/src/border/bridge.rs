@@ -45,11 +45,11 @@ struct DeviceQueue {
 
 /// What a frame that a device has received is to the switch.
 enum Received {
-    /// Of no known host, or not Headrace.
+    /// The frame is from no known host, or is not of Headrace.
     Foreign,
-    /// Of a host of the other side.
+    /// The frame is from a host of the other side.
     WrongSide,
-    /// Of a known host, and no packet.
+    /// The frame is from a known host, and holds no packet.
     Unreadable,
     /// A packet of this host, without handle.
     Packet(HostId, Packet),

@@ -172,7 +172,7 @@ fn serve(
 /// Frames and notes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
-    /// Of hosts of the file, for this scheduler.
+    /// Frames from hosts of the file to this scheduler.
     received: u64,
     sent: u64,
     /// Answers that the device did not take.

@@ -26,6 +26,8 @@ pub struct ParamKey {
     pub values: &'static str,
     /// The range, each end as text that sets it; `None` where every value is taken.
     pub range: Option<fn() -> String>,
+    /// The value that stands for the network's, as text that sets it; `None` where no value does.
+    pub of_network: Option<&'static str>,
 }
 
 impl ParamKey {
@@ -215,8 +217,9 @@ pub fn shown<T: ParamValue>(range: &RangeInclusive<T>) -> String {
     format!("{}..={}", range.start().show(), range.end().show())
 }
 
-/// Declares a struct of settings: `/// doc` then `name: type = default` and, for numbers, `in
-/// low..=high`. Gives the struct, `Default`, `KEYS`, `set`, `show` and `validate`.
+/// Declares a struct of settings: `/// doc` then `name: type = default`, for numbers `in
+/// low..=high`, and `of_network "value"` where that value stands for the network's. Gives the
+/// struct, `Default`, `KEYS`, `set`, `show` and `validate`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! params {
@@ -225,7 +228,8 @@ macro_rules! params {
         $vis:vis struct $name:ident {
             $(
                 $(#[doc = $doc:literal])+
-                $field:ident: $type:ty = $default:expr $(, in $range:expr)?;
+                $field:ident: $type:ty = $default:expr $(, in $range:expr)?
+                    $(, of_network $network:literal)?;
             )*
         }
     ) => {
@@ -246,6 +250,7 @@ macro_rules! params {
                 doc: concat!($($doc, "\n"),+),
                 values: <$type as $crate::params::ParamValue>::VALUES,
                 range: $crate::params::range!($type $(, $range)?),
+                of_network: $crate::params::optional!($($network)?),
             }),*];
 
             fn key(name: &str) -> Option<&'static $crate::params::ParamKey> {
@@ -327,6 +332,18 @@ macro_rules! range {
     };
 }
 
+/// `Some` of a value that a setting may have, or `None`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! optional {
+    () => {
+        None
+    };
+    ($value:literal) => {
+        Some($value)
+    };
+}
+
 /// Declares an enum whose values are words.
 #[doc(hidden)]
 #[macro_export]
@@ -359,7 +376,7 @@ macro_rules! words {
     };
 }
 
-pub use {params, range, words};
+pub use {optional, params, range, words};
 
 params! {
     /// Settings of a policy that has none.
@@ -382,7 +399,7 @@ pub const fn count(parts: &[&[ParamKey]]) -> usize {
 #[doc(hidden)]
 #[must_use]
 pub const fn joined<const N: usize>(parts: &[&[ParamKey]]) -> [ParamKey; N] {
-    let mut all = [ParamKey { key: "", doc: "", values: "", range: None }; N];
+    let mut all = [ParamKey { key: "", doc: "", values: "", range: None, of_network: None }; N];
     let (mut part, mut filled) = (0, 0);
     while part < parts.len() {
         let mut key = 0;

@@ -62,7 +62,7 @@ params! {
     pub struct DcPimParams {
         /// Round trip of which a round and a BDP are made; auto: that of the network's longest
         /// path, without the time to send packets.
-        rtt: Option<Duration> = None;
+        rtt: Option<Duration> = None, of_network "auto";
         /// Channels of a host in each direction, k.
         channels: u16 = 4, in 1..=64;
         /// Rounds of an epoch, r. One alone would leave no time for a message that is late.

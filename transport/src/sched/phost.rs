@@ -41,7 +41,7 @@ params! {
     pub struct PhostParams {
         /// Round trip of which a BDP is made; auto: that of the network's longest path, without the
         /// time to send packets.
-        rtt: Option<Duration> = None;
+        rtt: Option<Duration> = None, of_network "auto";
         /// Tokens that may be outstanding for a flow, and what it sends without any, in BDPs.
         window: f32 = 1.0, in 0.01..=16.0;
         /// Which flows send without tokens: the first window of all, as in the paper, or flows

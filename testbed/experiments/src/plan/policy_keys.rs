@@ -117,13 +117,18 @@ pub(super) fn resolved(draft: &Draft, facts: &NetworkFacts) -> Vec<(String, Stri
     changes.filter(|(before, after)| before != after).map(|(_, after)| after).collect()
 }
 
-/// Whether the value of `key` is one of its own, and not the one that stands for the network's in
-/// its description.
+/// The keys that begin with `prefix` and have a value that stands for the network's.
+pub(super) fn of_network(prefix: &str) -> impl Iterator<Item = String> + '_ {
+    let keys = ENDPOINTS.iter().chain(SWITCHES).flat_map(|family| family.keys(|_| true));
+    let found =
+        keys.filter(move |(name, key)| name.starts_with(prefix) && key.of_network.is_some());
+    found.map(|(name, _)| name)
+}
+
+/// Whether the value of `key` is one of its own, and not the one that stands for the network's.
 pub(super) fn is_set(draft: &Draft, key: &str) -> bool {
-    let all = || all(ENDPOINTS).into_iter().chain(all(SWITCHES));
-    let Some((_, about)) = all().find(|(name, _)| name == key) else { return true };
-    let value = show(draft, key).unwrap_or_default();
-    !(about.contains(&format!("{value}:")) && about.contains("network's"))
+    let of_network = declared(key).and_then(|key| key.of_network);
+    of_network.is_none_or(|of_network| show(draft, key).as_deref() != Some(of_network))
 }
 
 /// Sets `key`; `None` when no family has it.
@@ -142,10 +147,15 @@ pub(super) fn show(draft: &Draft, key: &str) -> Option<String> {
 
 /// What `key` takes: the form of its values and their range; `None` when no family has it.
 pub(super) fn takes(key: &str) -> Option<String> {
+    declared(key).map(ParamKey::takes)
+}
+
+/// The declaration of `key`; `None` when no family has it.
+fn declared(key: &str) -> Option<&'static ParamKey> {
     let mut families = ENDPOINTS.iter().chain(SWITCHES);
     families.find_map(|family| {
         let keys = family.keys(|_| true);
-        keys.into_iter().find(|(name, _)| name == key).map(|(_, key)| key.takes())
+        keys.into_iter().find(|(name, _)| name == key).map(|(_, key)| key)
     })
 }
 

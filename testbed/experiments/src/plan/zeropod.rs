@@ -226,11 +226,9 @@ fn check_described(
     topology: &FatTreeSpec,
     fabric: &FabricParams,
 ) -> Result<(), RunError> {
-    const OF_NETWORK: [&str; 9] =
-        ["per_tor", "hosts", "aggs", "pods", "cores", "cell", "scheduler", "backup", "hop"];
     let resolved = policy_keys::resolved(&Draft::default(), &facts::of(draft, topology, fabric));
     let resolved: BTreeMap<String, String> = resolved.into_iter().collect();
-    for key in OF_NETWORK.map(|key| format!("sched.zeropod.{key}")) {
+    for key in policy_keys::of_network("sched.zeropod.") {
         let expected = resolved.get(&key).cloned().or_else(|| keys::default_of(&key));
         let found = policy_keys::show(draft, &key);
         if let (Some(found), Some(expected)) = (found, expected)
@@ -501,7 +499,7 @@ mod tests {
 
     #[test]
     fn what_describes_the_network_is_the_networks_or_left_out() {
-        let keys = ["per_tor", "hosts", "aggs", "pods", "cores", "scheduler", "backup"];
+        let keys = ["per_tor", "hosts", "aggs", "pods", "cores", "cell", "scheduler", "backup"];
         for (key, none) in keys.map(|key| (key, "0")).into_iter().chain([("hop", "0ns")]) {
             let key = format!("sched.zeropod.{key}");
             assert_eq!(refusal("zeropod:4,3,2", &[(&key, none)]), "", "{key}");

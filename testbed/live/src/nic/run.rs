@@ -105,9 +105,9 @@ pub fn run(plan: &Plan, network: &RealNetwork, watch: &mut dyn Watch) -> Result<
     outcome
 }
 
-/// Octets that keys add to a frame.
-fn seal(network: &RealNetwork) -> u16 {
-    network.keys.as_ref().map_or(0, |_| seal::LEN)
+/// Octets around the payload of the longest frame: headers, and what keys add.
+fn around(plan: &Plan, network: &RealNetwork) -> u16 {
+    plan.settings.headers_max() + network.keys.as_ref().map_or(0, |_| seal::LEN)
 }
 
 /// A network must hold the hosts of the matrix, and be described for as many.
@@ -193,7 +193,7 @@ impl Attendance<'_> {
             let entry = &self.network.hosts.hosts[self.network.own as usize];
             let (meeting, watch) = (&mut *self.meeting, &mut *self.watch);
             let mut meanwhile = || meeting.look().and_then(|()| going_on(watch));
-            let full = plan.settings.payload_max + plan.settings.headers_max();
+            let full = plan.settings.payload_max + around(plan, self.network);
             Desk::open(full, entry, (device, socket), self.clock, &mut meanwhile)?
         };
         observers.show(desk.eal())?;
@@ -244,9 +244,7 @@ impl Attendance<'_> {
         let device = |part| if let RoundPart::Device(device) = part { Some(device) } else { None };
         let devices: Vec<DevicePart> = parts.into_iter().filter_map(device).collect();
         let (plan, mut adapted) = fit_devices(plan, self.network, &devices)?;
-        desk.send_at_most(
-            plan.settings.payload_max + plan.settings.headers_max() + seal(self.network),
-        );
+        desk.send_at_most(plan.settings.payload_max + around(&plan, self.network));
         let [sends_to, mut exchanges_with] = peers(&plan, own);
         let scheduler = pod::scheduler(&plan, network);
         let probed: Vec<u32> = sends_to.iter().copied().chain(scheduler).collect();
@@ -455,8 +453,7 @@ fn fit_devices(
     let mut adapted = Vec::new();
     let mut note = |key, value, why| adapted.push(Adapted { key, value, why });
     let shortest = devices.iter().map(|device| device.max_frame).min().unwrap_or(u32::MAX);
-    let around = plan.settings.headers_max() + seal(network);
-    let carried = shortest.saturating_sub(u32::from(around));
+    let carried = shortest.saturating_sub(u32::from(around(plan, network)));
     let carried = u16::try_from(carried).unwrap_or(u16::MAX);
     let is_v4 = network.hosts.hosts.iter().all(|host| host.ip.is_ipv4());
     let version = if is_v4 { IpVersion::V4 } else { IpVersion::V6 };

@@ -387,7 +387,7 @@ impl Host {
         self.worker.as_ref().map_or(0, |worker| worker.endpoint().acknowledged_by(peer))
     }
 
-    /// When a packet of one of this host's flows was received last.
+    /// When a packet of one of `peer`'s flows to this host was received last.
     pub(super) fn received_from(&self, peer: HostId) -> Option<Instant> {
         self.worker.as_ref()?.endpoint().received_from(peer)
     }

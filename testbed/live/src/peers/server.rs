@@ -55,8 +55,8 @@ struct Server<'a> {
     /// The session, and how far its end has come.
     session: Option<(Session, Ending)>,
     served: Served,
-    /// When refusals were sent whose flows are not forgotten yet.
-    refusals: VecDeque<Instant>,
+    /// When refusals were sent whose flows are not forgotten yet, and to which host.
+    refusals: VecDeque<(Instant, HostId)>,
     monitor: &'a mut dyn SessionMonitor,
 }
 
@@ -75,6 +75,8 @@ enum Ending {
 const LOOK_EVERY: Duration = Duration::from_ms(50);
 /// Refusals whose flows are remembered: fewer than a session has flows to spare.
 const REFUSALS_MAX: usize = FLOWS_SPARE as usize / 4 * 3;
+/// Such refusals to one host, so that a host that asks all the time leaves room for others.
+const REFUSALS_A_HOST: usize = REFUSALS_MAX / 8;
 /// Requests that wait for the worker before pings go unanswered.
 const WAITING_MAX: usize = 1 << 16;
 /// How long a client is asked for its MAC.
@@ -282,11 +284,12 @@ impl Server<'_> {
         // Each refusal takes a flow for some time, and the session has flows of its own.
         let now = self.host.now();
         let lasts = self.host.flow_lasts();
-        self.refusals.retain(|at| now.since(*at) < lasts);
-        if self.refusals.len() >= REFUSALS_MAX {
+        self.refusals.retain(|(at, _)| now.since(*at) < lasts);
+        let own = self.refusals.iter().filter(|(_, to)| *to == client).count();
+        if self.refusals.len() >= REFUSALS_MAX || own >= REFUSALS_A_HOST {
             return;
         }
-        self.refusals.push_back(now);
+        self.refusals.push_back((now, client));
         self.host.send_note_once(client, session, &Note::Refused { session, busy, reason });
     }
 

@@ -30,6 +30,8 @@ pub struct HandOver {
     /// Ways to the others, by worker; none to itself.
     ways: Box<[Option<Way>]>,
     from: Vec<RingRx>,
+    /// The last burst began with the rings, and the next begins with the worker's own queue.
+    rings_first: bool,
     counts: HandOverCounts,
 }
 
@@ -72,6 +74,7 @@ impl HandOver {
                 own,
                 ways: (0..workers).map(|_| None).collect(),
                 from: Vec::new(),
+                rings_first: false,
                 counts: HandOverCounts::default(),
             })
             .collect();
@@ -91,9 +94,31 @@ impl HandOver {
         self.counts
     }
 
+    /// Fills `rx`, which is empty, from the worker's own `queue` and from what others have handed
+    /// over, and hands over what is another's. Each comes first in every second burst, so that
+    /// neither a full queue nor full rings stop the other.
+    #[inline]
+    pub(crate) fn receive(
+        &mut self,
+        rx: &mut MbufBurst,
+        queue: impl FnOnce(&mut MbufBurst) -> usize,
+    ) {
+        self.rings_first = !self.rings_first;
+        if self.rings_first {
+            self.take(rx);
+        }
+        let taken = rx.len();
+        if queue(rx) > 0 {
+            self.give(rx, taken);
+        }
+        if !self.rings_first {
+            self.take(rx);
+        }
+    }
+
     /// Adds to `rx` what others have handed over, as much as fits.
     #[inline]
-    pub(crate) fn take(&mut self, rx: &mut MbufBurst) {
+    fn take(&mut self, rx: &mut MbufBurst) {
         // Rotates the order, so that no ring is always read last, or not at all.
         if self.from.len() > 1 {
             self.from.rotate_left(1);
@@ -109,7 +134,7 @@ impl HandOver {
     /// Gives frames of `rx` from `first` on that are for other workers to their rings; the order of
     /// the rest stays. A frame for none of the workers stays too, to be counted.
     #[inline]
-    pub(crate) fn give(&mut self, rx: &mut MbufBurst, first: usize) {
+    fn give(&mut self, rx: &mut MbufBurst, first: usize) {
         for (index, mbuf) in rx.drain().enumerate() {
             let owner = if index < first { None } else { self.owner(&mbuf) };
             let way = owner.and_then(|owner| self.ways[owner].as_mut());

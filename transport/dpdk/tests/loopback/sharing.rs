@@ -7,12 +7,12 @@ use std::sync::Arc;
 use transport::ec::EcKind;
 use transport::sched::Label;
 use transport::wire::addressing::{Addressing, IpVersion};
-use transport::{Config, Duration, HostId, Settings};
+use transport::{Config, Duration, HostId, Instant, Settings};
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{
     AppEnd, Calibration, Completion, DilatedClock, Eal, Link, LinkConfig, LinkEnd, Mbuf, MbufBurst,
-    MessageBytes, Pattern, Pool, PoolConfig, PortIo, Region, Request, Rung, TimeScale, UdpSums,
-    app_ring, share,
+    MessageBytes, PacketIo, Pattern, Pool, PoolConfig, PortIo, Region, Request, Rung, TimeScale,
+    UdpSums, app_ring, share,
 };
 
 use crate::Outcome::{self, Passed, Skipped};
@@ -26,6 +26,7 @@ pub(crate) const CHECKS: &[crate::Check] = &[
     ("a_worker_without_buffers_waits_and_loses_nothing", starved),
     ("three_threads_share_two_workers_and_a_full_ring_loses_nothing", threads),
     ("no_packet_of_a_flow_reaches_two_workers_of_a_device_that_sprays", steered),
+    ("a_worker_reads_its_own_queue_and_full_rings_in_turn", in_turn),
 ];
 
 const LEN: u32 = 100_000;
@@ -413,6 +414,41 @@ fn steered(eal: &Eal) -> Outcome {
         }
         exchange(&mut near, &mut far);
         check_steering(&mut near);
+    }
+    assert_eq!((wide.in_use(), small.in_use()), (0, 0));
+    Passed
+}
+
+/// The queue of worker 0, and the ring from worker 1 to it, bring a burst each round.
+fn in_turn(eal: &Eal) -> Outcome {
+    let (wide, small) = (wide_pool(eal, 4608), small_pool(eal, 1023));
+    {
+        let addressing = Addressing::emulated(IpVersion::V6);
+        let hosts = [HostId(0), HostId(1)];
+        let (port, mut wires) = Link::ring_queues(eal, &link_config(&wide), 2).unwrap();
+        let mut shared = share(eal, port, &wide, (&hosts, &addressing), 64).unwrap();
+        let mut far = End::new(eal, 4, [&wide, &small], clock());
+        far.open(0, 0);
+        far.send(0, MessageBytes::Pattern(Pattern { seed: 3, tag: 1 }), 1);
+        while far.frames.is_empty() {
+            far.turn();
+        }
+        let frame = crate::traffic::bytes(far.frames.get(0).unwrap());
+        let mut received = 0;
+        for _ in 0..64 {
+            for wire in &mut wires {
+                let mut burst = MbufBurst::new();
+                while burst.room() > 0 {
+                    burst.push(crate::traffic::packet(&wide, &frame).unwrap()).unwrap();
+                }
+                wire.tx_burst(&mut burst);
+            }
+            assert_eq!(shared[1].rx_burst(Instant::ZERO), 0, "frames of another worker's host");
+            received += shared[0].rx_burst(Instant::ZERO) as u64;
+        }
+        let taken = shared[0].hand_over().taken;
+        let least = taken.min(received - taken);
+        assert!(least * 3 >= received, "{taken} of {received} frames by the ring");
     }
     assert_eq!((wide.in_use(), small.in_use()), (0, 0));
     Passed

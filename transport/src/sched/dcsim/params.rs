@@ -139,19 +139,19 @@ params! {
         per_sim: u16 = 1, in 1..=64;
         /// Round trip of the longest path without what packets take to be sent, RTT_p; auto: the
         /// network's.
-        rtt_p: Option<Duration> = None;
+        rtt_p: Option<Duration> = None, of_network "auto";
         /// Links of the longest path one way, H; 0: the network's.
-        hops: u16 = 0, in 0..=64;
+        hops: u16 = 0, in 0..=64, of_network "0";
         /// Time that the links of the longest path take to send a packet, over that of as many
         /// links of the host's rate; 0: the network's.
-        stretch: f32 = 0.0, in 0.0..=1_000_000.0;
+        stretch: f32 = 0.0, in 0.0..=1_000_000.0, of_network "0";
         /// SIMs that wait in the host, and SIM-ACKs: B; 0: as at switches.
-        queue: u16 = 0, in 0..=1024;
+        queue: u16 = 0, in 0..=1024, of_network "0";
         /// Tokens for SIMs that the host holds; 0: as at switches.
-        bucket: u16 = 0, in 0..=1024;
+        bucket: u16 = 0, in 0..=1024, of_network "0";
         /// Packets as long as a SIM that the host's line leaves room for beside a DATA; 0: as at
         /// switches.
-        overhead: f32 = 0.0, in 0.0..=64.0;
+        overhead: f32 = 0.0, in 0.0..=64.0, of_network "0";
         /// DATAs that one DATA-ACK answers.
         //= dcsim#2.4
         ack_every: u16 = 16, in 1..=64;

@@ -85,22 +85,22 @@ params! {
         /// Decisions among which one goes round and one by age instead of size; 0: none does.
         fair_every: u16 = 0;
         /// Payload bytes of a data cell; 0: those of a full segment.
-        cell: u16 = 0, in 0..=9000;
+        cell: u16 = 0, in 0..=9000, of_network "0";
         /// Hosts of a ToR; 0: the network's.
-        per_tor: u16 = 0, in 0..=32;
+        per_tor: u16 = 0, in 0..=32, of_network "0";
         /// Hosts of a pod; 0: the network's.
-        hosts: u16 = 0, in 0..=1024;
+        hosts: u16 = 0, in 0..=1024, of_network "0";
         /// Aggregation switches of a pod; 0: the network's.
-        aggs: u16 = 0, in 0..=32;
+        aggs: u16 = 0, in 0..=32, of_network "0";
         /// Address of the scheduler of the first pod; 0: the network's.
-        scheduler: u32 = 0;
+        scheduler: u32 = 0, of_network "0";
         /// Flows of fewer bytes than so many cells also send them at once, without a grant, where
         /// the host has nothing granted; 0: none do.
         optimistic: u16 = 0, in 0..=64;
         /// Times that such a cell is sent without a grant.
         optimistic_copies: u16 = 1, in 1..=8;
         /// Address of the backup of the first pod's scheduler; 0: the network's, or none.
-        backup: u32 = 0;
+        backup: u32 = 0, of_network "0";
         /// Cores that carry mice alone, the last ones.
         //= zeropod#IV-B2
         mice_cores: u16 = 0, in 0..=255;
@@ -115,9 +115,9 @@ params! {
         //= zeropod#V-A
         core_buffer: u32 = 32_000_000, in 1..=2_000_000_000;
         /// Pods; 0: the network's.
-        pods: u16 = 0, in 0..=32;
+        pods: u16 = 0, in 0..=32, of_network "0";
         /// Cores; 0: the network's.
-        cores: u16 = 0, in 0..=256;
+        cores: u16 = 0, in 0..=256, of_network "0";
         /// How long before its departure a host makes a packet: hosts in real time that are polled
         /// need some.
         early: Duration = Duration::ZERO, in Duration::ZERO..=Duration::from_s(1);
@@ -126,7 +126,7 @@ params! {
         //= zeropod#IV-E
         follow: bool = false;
         /// Propagation of a link; 0ns: the network's.
-        hop: Duration = Duration::ZERO, in Duration::ZERO..=Duration::from_s(1);
+        hop: Duration = Duration::ZERO, in Duration::ZERO..=Duration::from_s(1), of_network "0ns";
         /// The number of the run in the introductions of hosts to a scheduler that is a process of
         /// its own; 0: hosts and scheduler have the same settings.
         run: u16 = 0;

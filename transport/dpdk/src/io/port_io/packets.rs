@@ -18,11 +18,7 @@ impl PacketIo for PortIo {
     fn rx_burst(&mut self, now: Instant) -> usize {
         self.rx.clear();
         if let Some(hand_over) = &mut self.hand_over {
-            hand_over.take(&mut self.rx);
-            let taken = self.rx.len();
-            if self.queue.rx_burst(&mut self.rx) > 0 {
-                hand_over.give(&mut self.rx, taken);
-            }
+            hand_over.receive(&mut self.rx, |rx| self.queue.rx_burst(rx));
         } else {
             self.queue.rx_burst(&mut self.rx);
         }

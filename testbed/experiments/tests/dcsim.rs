@@ -3,19 +3,11 @@
 
 use experiments::measure::Outcome;
 use experiments::plan::{Draft, Origin, Plan};
-use experiments::progress::{Progress, Watch};
+use experiments::progress::Unwatched;
 use experiments::topology;
 use experiments::virtual_time;
 use experiments::workload::{FlowSpec, Matrix};
 use transport::{Bytes, HostId};
-
-struct Patient;
-
-impl Watch for Patient {
-    fn goes_on(&mut self, _progress: &Progress) -> bool {
-        true
-    }
-}
 
 /// Packets of 9000 bytes on the wire, SIMs of 64.
 const SIZES: [(&str, &str); 3] =
@@ -44,7 +36,7 @@ fn run_to_limit(transport: &str, set: &[(&str, &str)], flows: &[Flow]) -> Outcom
         matrix.push_flow(FlowSpec { collective: 1, ..flow }).unwrap();
     }
     let plan = Plan::new(&draft, matrix, &topology::by_name("dcsim").unwrap()).unwrap();
-    let outcome = virtual_time::run(&plan, &mut Patient).unwrap();
+    let outcome = virtual_time::run(&plan, &mut Unwatched).unwrap();
     let summary = &outcome.summary;
     assert!(summary.audit.ok, "{:?}", summary.audit);
     outcome

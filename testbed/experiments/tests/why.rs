@@ -2,26 +2,21 @@
 //! cause that is named is the true one.
 #![allow(clippy::unwrap_used, reason = "a failing test panics")]
 
+mod plans;
+
 use std::num::NonZeroU32;
 
 use experiments::measure::Outcome;
 use experiments::observe::Observe;
-use experiments::plan::{Draft, Origin, Plan};
-use experiments::progress::{Progress, Watch};
-use experiments::topology;
+use experiments::plan::{Origin, Plan};
+use experiments::progress::Unwatched;
 use experiments::virtual_time;
 use experiments::why::{FlowWhy, TimePart};
+use experiments::workload::FlowSpec;
 use experiments::workload::matrix::Message;
-use experiments::workload::{FlowSpec, Matrix};
 use transport::{Bytes, HostId};
 
-struct Patient;
-
-impl Watch for Patient {
-    fn goes_on(&mut self, _progress: &Progress) -> bool {
-        true
-    }
-}
+use plans::plan_of;
 
 /// A flow: source, destination, bytes.
 type Flow = (u32, u32, u64);
@@ -31,31 +26,12 @@ fn plan(network: &str, transport: &str, set: &[(&str, &str)], flows: &[Flow]) ->
     plan_of(network, transport, set, flows.iter().map(spec))
 }
 
-fn plan_of(
-    network: &str,
-    transport: &str,
-    set: &[(&str, &str)],
-    flows: impl Iterator<Item = FlowSpec>,
-) -> Plan {
-    let mut draft = Draft::default();
-    draft.set_transport(transport, Origin::Set).unwrap();
-    for (key, value) in set {
-        draft.set(key, value, Origin::Set).unwrap();
-    }
-    let tree = topology::by_name(network).unwrap();
-    let mut matrix = Matrix { nodes: tree.nodes, ..Matrix::default() };
-    for flow in flows {
-        matrix.push_flow(flow).unwrap();
-    }
-    Plan::new(&draft, matrix, &tree).unwrap()
-}
-
 /// Explains a run; checks that all parts of each flow add up to its completion time, and that the
 /// run is the one without explanations.
 fn explain(plan: &Plan) -> Outcome {
     let observe = Observe { why: true, ..Observe::default() };
-    let outcome = virtual_time::run_observed(plan, &observe, &mut Patient).unwrap();
-    let plain = virtual_time::run(plan, &mut Patient).unwrap();
+    let outcome = virtual_time::run_observed(plan, &observe, &mut Unwatched).unwrap();
+    let plain = virtual_time::run(plan, &mut Unwatched).unwrap();
     assert_eq!(outcome.records, plain.records);
     assert!(plain.why.is_empty());
     for (why, record) in outcome.why.iter().zip(&outcome.records) {

@@ -3,47 +3,21 @@
 #![allow(clippy::unwrap_used, reason = "a failing test panics")]
 #![allow(clippy::cast_possible_truncation, reason = "numbers of a few hosts")]
 
+mod plans;
+mod pods;
+
 use experiments::measure::Outcome;
-use experiments::plan::{Draft, Origin, Plan};
-use experiments::progress::{Progress, Watch};
-use experiments::topology;
+use experiments::progress::Unwatched;
 use experiments::virtual_time;
-use experiments::workload::{FlowSpec, Matrix};
 use transport::sched::zeropod::timing::{Terms, Timing};
-use transport::{Bytes, Duration, HostId, Instant, Rate, Rng};
+use transport::{Bytes, Duration, Instant, Rate, Rng};
 
-struct Patient;
-
-impl Watch for Patient {
-    fn goes_on(&mut self, _progress: &Progress) -> bool {
-        true
-    }
-}
-
-/// A flow: source, destination, bytes, start in picoseconds.
-type Flow = (u32, u32, u64, u64);
-
-fn plan(topology: &str, transport: &str, set: &[(&str, &str)], flows: &[Flow]) -> Plan {
-    let mut draft = Draft::default();
-    draft.set_transport(transport, Origin::Set).unwrap();
-    // Cells without a grant have tests of their own: these are of granted ones.
-    draft.set("sched.zeropod.optimistic", "0", Origin::Set).unwrap();
-    for (key, value) in set {
-        draft.set(key, value, Origin::Set).unwrap();
-    }
-    let tree = topology::by_name(topology).unwrap();
-    let mut matrix = Matrix { nodes: tree.nodes, ..Matrix::default() };
-    for &(src, dst, size, start) in flows {
-        let start = experiments::workload::matrix::Start::At(Duration::from_ps(start));
-        let spec = FlowSpec { start, ..FlowSpec::new(HostId(src), HostId(dst), Bytes(size)) };
-        matrix.push_flow(spec).unwrap();
-    }
-    Plan::new(&draft, matrix, &tree).unwrap()
-}
+use pods::{Flow, plan};
 
 /// Runs flows, all of which finish without a loss or a queue.
 fn run(topology: &str, transport: &str, flows: &[Flow]) -> Outcome {
-    let outcome = virtual_time::run(&plan(topology, transport, &[], flows), &mut Patient).unwrap();
+    let outcome =
+        virtual_time::run(&plan(topology, transport, &[], flows), &mut Unwatched).unwrap();
     assert_clean(&outcome, flows.len() as u64);
     outcome
 }
@@ -209,7 +183,7 @@ fn threads_change_nothing() {
     let flows = mixed(64, 300, 9);
     let of = |threads| {
         let plan = plan("zeropod:16", "zeropod", &[("sim.threads", threads)], &flows);
-        let outcome = virtual_time::run(&plan, &mut Patient).unwrap();
+        let outcome = virtual_time::run(&plan, &mut Unwatched).unwrap();
         assert_clean(&outcome, 300);
         outcome.records.iter().map(|r| (r.delivered_at, r.acked_at)).collect::<Vec<_>>()
     };
@@ -227,7 +201,7 @@ fn threads_change_nothing_where_cells_without_a_grant_are_cut_off() {
                 ("sim.threads", threads),
             ];
             let plan = plan(topology, "zeropod", &set, &flows);
-            let outcome = virtual_time::run(&plan, &mut Patient).unwrap();
+            let outcome = virtual_time::run(&plan, &mut Unwatched).unwrap();
             let lost = outcome.summary.drops.get("optimistic").copied().unwrap_or(0);
             assert!(outcome.summary.audit.ok && lost > 20, "{topology}: {lost} cells are lost");
             let times = outcome.records.iter().map(|r| (r.delivered_at, r.acked_at));
@@ -260,7 +234,7 @@ fn requests_and_answers_that_are_lost_are_made_up_for() {
         let short = |flow: Flow| (flow.0, flow.1, flow.2 % 600 + 1, flow.3);
         let flows: Vec<Flow> = mixed(8, 300, 5).into_iter().map(short).collect();
         let plan = plan("zeropod:16", "zeropod", &[("fault", fault)], &flows);
-        let outcome = virtual_time::run(&plan, &mut Patient).unwrap();
+        let outcome = virtual_time::run(&plan, &mut Unwatched).unwrap();
         let summary = &outcome.summary;
         assert!(summary.audit.ok && summary.flows.finished == 300, "{fault}: {:?}", summary.flows);
         let pods = summary.scheduler.as_ref().unwrap();
@@ -273,7 +247,7 @@ fn cells_that_a_link_loses_are_sent_again() {
     let set = [("fault", "loss:0.02@tor:0:up")];
     let flows: Vec<Flow> = (0..8).map(|host| (host, 63 - host, 100_000, 0)).collect();
     let plan = plan("zeropod:16", "zeropod", &set, &flows);
-    let outcome = virtual_time::run(&plan, &mut Patient).unwrap();
+    let outcome = virtual_time::run(&plan, &mut Unwatched).unwrap();
     let summary = &outcome.summary;
     assert!(summary.audit.ok && summary.flows.finished == 8, "{:?}", summary.audit);
     assert!(outcome.stats.retransmitted > 0 && summary.drops.contains_key("random_loss"));
@@ -290,7 +264,7 @@ fn cells_without_a_grant_change_nothing_but_when_their_own_flows_are_there() {
                 ("sched.zeropod.optimistic_copies", copies),
             ];
             let plan = plan(topology, "zeropod", &set, &flows);
-            virtual_time::run(&plan, &mut Patient).unwrap()
+            virtual_time::run(&plan, &mut Unwatched).unwrap()
         };
         let (without, with) = (of("0"), of("5"));
         assert_clean(&without, 500);
@@ -318,7 +292,7 @@ fn a_lone_short_flow_is_there_after_its_way_and_its_wait_for_a_request_and_slots
     for (src, dst, size) in [(0, 63, 1), (5, 2, 512), (7, 6, 2559)] {
         let set = [("sched.zeropod.optimistic", "5")];
         let plan = plan("zeropod:16", "zeropod-paper", &set, &[(src, dst, size, 0)]);
-        let outcome = virtual_time::run(&plan, &mut Patient).unwrap();
+        let outcome = virtual_time::run(&plan, &mut Unwatched).unwrap();
         // The request is in slot `src`, copies of the cells in those from there on.
         let own = (src % 8) as u16;
         let last = own + size.div_ceil(512) as u16 - 1;
@@ -330,6 +304,6 @@ fn a_lone_short_flow_is_there_after_its_way_and_its_wait_for_a_request_and_slots
     // A flow of five cells is none of them.
     let plan =
         plan("zeropod:16", "zeropod", &[("sched.zeropod.optimistic", "5")], &[(0, 1, 2560, 0)]);
-    let outcome = virtual_time::run(&plan, &mut Patient).unwrap();
+    let outcome = virtual_time::run(&plan, &mut Unwatched).unwrap();
     assert_eq!(outcome.summary.scheduler.unwrap().optimistic_sent, 0);
 }

@@ -4,20 +4,12 @@
 
 use experiments::measure::Outcome;
 use experiments::plan::{Draft, Origin, Plan};
-use experiments::progress::{Progress, Watch};
+use experiments::progress::Unwatched;
 use experiments::topology::{FatTreeSpec, topo_file};
 use experiments::workload::matrix::Start;
 use experiments::workload::{FlowSpec, Matrix};
 use experiments::{topology, virtual_time};
 use transport::{Bytes, Duration, HostId, Rng};
-
-struct Patient;
-
-impl Watch for Patient {
-    fn goes_on(&mut self, _progress: &Progress) -> bool {
-        true
-    }
-}
 
 const OFF: [(&str, &str); 2] =
     [("sched.zeropod.clock_offset", "100us"), ("sched.zeropod.clock_drift", "50")];
@@ -53,7 +45,7 @@ fn outcome(tree: &FatTreeSpec, set: &[(&str, &str)], seed: u64) -> Outcome {
         matrix.push_flow(FlowSpec { start, ..spec }).unwrap();
     }
     let plan = Plan::new(&draft, matrix, tree).unwrap();
-    virtual_time::run(&plan, &mut Patient).unwrap()
+    virtual_time::run(&plan, &mut Unwatched).unwrap()
 }
 
 #[test]

@@ -4,48 +4,21 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 #![expect(clippy::cast_possible_truncation, reason = "numbers of a few hosts")]
 
+mod plans;
+mod pods;
+
 use experiments::measure::Outcome;
-use experiments::plan::{Draft, Origin, Plan};
-use experiments::progress::{Progress, Watch};
-use experiments::topology;
+use experiments::progress::Unwatched;
 use experiments::virtual_time;
-use experiments::workload::matrix::Start;
-use experiments::workload::{FlowSpec, Matrix};
 use transport::sched::zeropod::timing::{Terms, Timing};
-use transport::{Bytes, Duration, HostId, Instant, Rate, Rng};
+use transport::{Bytes, Duration, Instant, Rate, Rng};
 
-struct Patient;
-
-impl Watch for Patient {
-    fn goes_on(&mut self, _progress: &Progress) -> bool {
-        true
-    }
-}
-
-/// A flow: source, destination, bytes, start in picoseconds.
-type Flow = (u32, u32, u64, u64);
-
-fn plan(topology: &str, transport: &str, set: &[(&str, &str)], flows: &[Flow]) -> Plan {
-    let mut draft = Draft::default();
-    draft.set_transport(transport, Origin::Set).unwrap();
-    // Cells without a grant have tests of their own: these are of granted ones.
-    draft.set("sched.zeropod.optimistic", "0", Origin::Set).unwrap();
-    for (key, value) in set {
-        draft.set(key, value, Origin::Set).unwrap();
-    }
-    let tree = topology::by_name(topology).unwrap();
-    let mut matrix = Matrix { nodes: tree.nodes, ..Matrix::default() };
-    for &(src, dst, size, start) in flows {
-        let start = Start::At(Duration::from_ps(start));
-        let spec = FlowSpec { start, ..FlowSpec::new(HostId(src), HostId(dst), Bytes(size)) };
-        matrix.push_flow(spec).unwrap();
-    }
-    Plan::new(&draft, matrix, &tree).unwrap()
-}
+use pods::{Flow, plan};
 
 /// Runs flows, all of which finish without a loss and without anything sent again.
 fn run(topology: &str, transport: &str, set: &[(&str, &str)], flows: &[Flow]) -> Outcome {
-    let outcome = virtual_time::run(&plan(topology, transport, set, flows), &mut Patient).unwrap();
+    let outcome =
+        virtual_time::run(&plan(topology, transport, set, flows), &mut Unwatched).unwrap();
     let summary = &outcome.summary;
     assert!(summary.audit.ok, "{:?}", summary.audit);
     assert_eq!(summary.flows.finished, flows.len() as u64);
@@ -205,7 +178,7 @@ fn cells_that_a_core_has_no_room_for_or_that_are_lost_behind_it_are_sent_again()
     for (set, reason) in [(room, "data_queue_full"), (behind, "random_loss")] {
         let flows = across(3, 16, 20_000);
         let outcome =
-            virtual_time::run(&plan("zeropod:8,3,2", "zeropod", &[set], &flows), &mut Patient);
+            virtual_time::run(&plan("zeropod:8,3,2", "zeropod", &[set], &flows), &mut Unwatched);
         let summary = &outcome.unwrap().summary;
         assert!(summary.audit.ok && summary.flows.finished == 32, "{:?}", summary.flows);
         assert!(summary.drops.contains_key(reason), "{:?}", summary.drops);

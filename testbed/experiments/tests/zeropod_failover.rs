@@ -6,21 +6,13 @@
 
 use experiments::measure::Outcome;
 use experiments::plan::{Draft, Origin, Plan, RunError};
-use experiments::progress::{Progress, Watch};
+use experiments::progress::Unwatched;
 use experiments::scenario::FaultSpec;
 use experiments::topology::FatTree;
 use experiments::workload::{FlowSpec, Matrix};
 use experiments::{topology, virtual_time};
 use transport::sched::zeropod::Zeropod;
 use transport::{Bytes, Duration, HostId, Instant, Rng};
-
-struct Patient;
-
-impl Watch for Patient {
-    fn goes_on(&mut self, _progress: &Progress) -> bool {
-        true
-    }
-}
 
 /// Runs with other instants for the faults: `POD_FAILOVERS=1000` for the whole sweep.
 fn cases() -> u64 {
@@ -67,7 +59,7 @@ fn ring(hosts: u32, rng: &mut Rng) -> Matrix {
 
 fn run(topology: &str, matrix: &Matrix, faults: &[String]) -> Outcome {
     let plan = faulty(topology, matrix, faults).unwrap_or_else(|error| panic!("{error}"));
-    let outcome = virtual_time::run(&plan, &mut Patient).unwrap();
+    let outcome = virtual_time::run(&plan, &mut Unwatched).unwrap();
     let summary = &outcome.summary;
     assert!(summary.audit.ok, "{faults:?}: {:?}", summary.audit);
     assert_eq!(summary.flows.finished, matrix.flows.len() as u64, "{faults:?}");
@@ -289,7 +281,7 @@ fn a_backup_that_is_not_needed_delays_no_granted_cell() {
     }
     let [alone, backed] = ["zeropod:8", "zeropod-ha:8"].map(|topology| {
         let plan = Plan::new(&draft, matrix.clone(), &topology::by_name(topology).unwrap());
-        let outcome = virtual_time::run(&plan.unwrap(), &mut Patient).unwrap();
+        let outcome = virtual_time::run(&plan.unwrap(), &mut Unwatched).unwrap();
         assert_eq!(outcome.summary.scheduler.as_ref().unwrap().term, 1);
         outcome.records.iter().map(|record| record.delivered_at).collect::<Vec<_>>()
     });
@@ -318,7 +310,7 @@ fn faults_that_name_no_scheduler_are_refused() {
         faults.iter().for_each(|fault| draft.add_fault(fault.parse().unwrap(), Origin::Set));
         let tree = topology::by_name(topology).unwrap();
         let plan = Plan::new(&draft, matrix.clone(), &tree);
-        let outcome = plan.and_then(|plan| virtual_time::run(&plan, &mut Patient).map(|_| ()));
+        let outcome = plan.and_then(|plan| virtual_time::run(&plan, &mut Unwatched).map(|_| ()));
         let said = outcome.map_or_else(|error| error.to_string(), |()| String::new());
         words.iter().for_each(|word| assert!(said.contains(word), "{faults:?}: {said}"));
     }

@@ -3,6 +3,7 @@
 //! Source: /proc/cpuinfo, /proc/self/status, the CPU controller of cgroup versions 1 and 2,
 //! /proc/sys/kernel/osrelease.
 
+use super::cgroup::{Cgroup, groups};
 use super::finding::Finding;
 use super::machine::Machine;
 
@@ -65,27 +66,28 @@ fn cores(machine: &Machine) -> Finding {
 fn quota(machine: &Machine) -> Finding {
     const WHY: &str = "a polling process that has used up its quota stands still for milliseconds";
     let id = "cores.quota";
-    let v2 = machine.text("/sys/fs/cgroup/cpu.max").and_then(|text| {
-        let mut words = text.split_whitespace().map(|word| word.parse::<u64>().ok());
-        Some((words.next()??, words.next()??, "/sys/fs/cgroup/cpu.max", "max"))
-    });
-    let v1 = || {
-        let dir = "/sys/fs/cgroup/cpu";
-        let quota = machine.number(&format!("{dir}/cpu.cfs_quota_us"))?;
-        let period = machine.number(&format!("{dir}/cpu.cfs_period_us"))?;
-        Some((quota, period, "/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1"))
+    // Hundredths of a core, the file that sets them, and what it has without a quota.
+    let share = |Cgroup { dir, unified }| {
+        let (quota, period, file, unlimited) = if unified {
+            let file = format!("{dir}/cpu.max");
+            let text = machine.text(&file)?;
+            let mut words = text.split_whitespace().map(|word| word.parse::<u64>().ok());
+            (words.next()??, words.next()??, file, "max")
+        } else {
+            let file = format!("{dir}/cpu.cfs_quota_us");
+            let quota = machine.number(&file)?;
+            (quota, machine.number(&format!("{dir}/cpu.cfs_period_us"))?, file, "-1")
+        };
+        Some((quota.saturating_mul(100).checked_div(period)?, file, unlimited))
     };
-    match v2.or_else(v1).filter(|&(_, period, ..)| period > 0) {
+    match groups(machine, "cpu").into_iter().filter_map(share).min() {
         None => Finding::ok(id, "no quota on processor time", WHY),
-        Some((quota, period, file, unlimited)) => {
-            let percent = quota.saturating_mul(100) / period;
-            Finding::warn(
-                id,
-                format!("processor time is limited to {percent} % of one core"),
-                WHY,
-                format!("echo {unlimited} | sudo tee {file}"),
-            )
-        }
+        Some((percent, file, unlimited)) => Finding::warn(
+            id,
+            format!("processor time is limited to {percent} % of one core"),
+            WHY,
+            format!("echo {unlimited} | sudo tee {file}"),
+        ),
     }
 }
 

@@ -4,6 +4,7 @@
 //! and 2, /sys/kernel/mm/hugepages, /sys/devices/system/node, /proc/mounts. Sizes are bytes, shown
 //! in MB of 2^20.
 
+use super::cgroup::{Cgroup, groups};
 use super::finding::Finding;
 use super::machine::Machine;
 
@@ -88,43 +89,24 @@ fn border(machine: &Machine) -> Finding {
 
 /// Room in the tightest memory cgroup of this process, and the file that sets its limit.
 fn cgroup_room(machine: &Machine) -> Option<(u64, String)> {
-    let text = machine.text("/proc/self/cgroup")?;
-    let mut rooms = Vec::new();
-    for line in text.lines() {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
-        let v2 = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
-        let files: (&[&str], &str, &str, &str) = if controllers.is_empty() {
-            (&v2, "memory.max", "memory.current", "inactive_file")
-        } else if controllers.split(',').any(|name| name == "memory") {
-            let v1: &[&str] = &["/sys/fs/cgroup/memory"];
-            (v1, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+    let room = |Cgroup { dir, unified }| {
+        let (limit, usage, cache) = if unified {
+            ("memory.max", "memory.current", "inactive_file")
         } else {
-            continue;
+            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
         };
-        let (mounts, limit, usage, cache) = files;
-        for (mount, group) in mounts.iter().flat_map(|m| ancestors(path).map(move |g| (m, g))) {
-            let dir = format!("{mount}{group}");
-            let file = format!("{dir}/{limit}");
-            let max = machine.number(&file).filter(|&max| max < UNLIMITED_BYTES);
-            let Some(max) = max else { continue };
-            let used = machine.number(&format!("{dir}/{usage}")).unwrap_or(0);
-            let cached = machine.field(&format!("{dir}/memory.stat"), cache);
-            let cached = cached.and_then(|text| text.parse().ok()).unwrap_or(0);
-            rooms.push((max.saturating_sub(used.saturating_sub(cached)), file));
-        }
-    }
-    rooms.into_iter().min()
+        let file = format!("{dir}/{limit}");
+        let max = machine.number(&file).filter(|&max| max < UNLIMITED_BYTES)?;
+        let used = machine.number(&format!("{dir}/{usage}")).unwrap_or(0);
+        let cached = machine.field(&format!("{dir}/memory.stat"), cache);
+        let cached = cached.and_then(|text| text.parse().ok()).unwrap_or(0);
+        Some((max.saturating_sub(used.saturating_sub(cached)), file))
+    };
+    groups(machine, "memory").into_iter().filter_map(room).min()
 }
 
 /// Version 1 says "no limit" by a number near 2^63.
 const UNLIMITED_BYTES: u64 = 1 << 60;
-
-/// `/a/b`, `/a` and the empty path.
-fn ancestors(path: &str) -> impl Iterator<Item = &str> {
-    let path = path.trim_end_matches('/');
-    std::iter::successors(Some(path), |path| path.rfind('/').map(|at| &path[..at]))
-}
 
 fn cgroup(machine: &Machine) -> Finding {
     const WHY: &str = "the kernel ends a process that outgrows its cgroup, whatever is free";

@@ -14,6 +14,7 @@
 //! | `keys.rs` | the file of keys of `--security` |
 
 mod access;
+mod cgroup;
 mod cpu;
 mod device;
 mod dpdk;

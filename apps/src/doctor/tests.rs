@@ -269,12 +269,19 @@ fn a_plugin_directory_that_all_users_may_write_is_refused_as_dpdk_does() {
 fn processors_without_what_dpdk_needs_are_named() {
     let tree = Tree::healthy();
     tree.put("proc/cpuinfo", "flags\t: fpu sse\n");
-    tree.put("sys/fs/cgroup/cpu.max", "150000 100000\n");
+    tree.put("proc/self/cgroup", "2:cpu,cpuacct:/job\n0::/a/b\n");
+    tree.put("sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+    tree.put("sys/fs/cgroup/a/cpu.max", "150000 100000\n");
+    tree.put("sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "-1\n");
+    tree.put("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "500000\n");
+    tree.put("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
     tree.put("proc/self/status", "Uid:\t0\t0\t0\t0\nCpus_allowed_list:\t2\n");
     let diagnosis = tree.examine();
     assert_eq!(says(&diagnosis, "cpu.simd").0, Status::Fail);
     assert_eq!(says(&diagnosis, "cpu.tsc").0, Status::Warn);
-    assert!(says(&diagnosis, "cores.quota").1.contains("150 % of one core"));
+    let (_, what, mend) = says(&diagnosis, "cores.quota");
+    assert!(what.contains("150 % of one core"), "{what}");
+    assert_eq!(mend, "echo max | sudo tee /sys/fs/cgroup/a/cpu.max");
     let (_, what, mend) = says(&diagnosis, "cores");
     assert_eq!((what, mend), ("1 of 4 cores may be used", "taskset -pc 0-3 $$"));
 }

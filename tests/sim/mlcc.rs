@@ -182,6 +182,20 @@ fn receivers_know_the_round_trips_of_their_network_and_short_links_are_crossed_t
     }
 }
 
+#[test]
+fn a_site_of_one_rack_has_a_round_trip_of_its_own() {
+    let dumbbell = "testbed/scenarios/mlcc/dumbbell.topo";
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(dumbbell);
+    let tree = topology::topo_file::read_path(&path).unwrap();
+    let text = "Nodes 4\nConnections 1\n0->3 id 1 start 0 size 100000\n";
+    let matrix = cm::read(text.as_bytes(), "across.cm", cm::StartUnit::Us).unwrap().matrix;
+    let plan = Plan::new(&draft(&[("transport", "mlcc"), ("mtu", "1000")]), matrix, &tree).unwrap();
+    // As long as to the spine and back: 1 and 5 us a link, and what packets take.
+    let half = &plan.settings.rc_params.mlcc;
+    assert!((24..27).contains(&(half.rtt_d.as_ps() / 1_000_000)), "{}", half.rtt_d);
+    assert!(half.rtt_c > Duration::from_us(2000), "{}", half.rtt_c);
+}
+
 /// A network whose sites are as far apart as the paper's.
 const PAPERS: &str = "two-dc-leaf:3ms,100,1,8";
 

@@ -436,8 +436,14 @@ fn base_rtts(draft: &Draft, tree: &FatTree, fabric: &FabricParams) -> [Duration;
     let [data, ack] = [fabric.mtu, fabric.ack_len].map(u64::from);
     let two_tiers = spec.tiers == 2;
     let core = if two_tiers { spec.site_hosts() } else { spec.podsize };
-    [1, spec.tier[0].radix_down, core, spec.site_hosts()].map(|away| {
-        let measured = base_rtt(tree, HostId(0), far(away), data, ack);
+    let away = [(0, 1), (1, spec.tier[0].radix_down), (2, core), (3, spec.site_hosts())];
+    away.map(|(tier, hosts)| {
+        // Behind the last host of a site is one of the other: the way to the tier counts.
+        let has_none = tier < spec.tiers && hosts >= spec.site_hosts() && spec.sites() > 1;
+        let measured = match has_none {
+            true => spec.rtt_via(tier, Bytes(data), Bytes(ack)),
+            false => base_rtt(tree, HostId(0), far(hosts), data, ack),
+        };
         draft.base_rtt.unwrap_or(measured + draft.rtt_allowance)
     })
 }

@@ -6,6 +6,7 @@
 use std::hint::black_box;
 
 use fabric::{CopySlab, Counted, Ends, Flags, Frames, Headers, Packet, PacketStep};
+use transport::wire::data::Glance;
 use transport::wire::int::Hop;
 use transport::wire::{Body, Ext, Header, WireSizes};
 use transport::{HostId, Instant, TxSegment};
@@ -207,13 +208,20 @@ impl SlabFrames<'_> {
     }
 }
 
+#[deny(clippy::missing_trait_methods, reason = "each packet here has a frame")]
 impl Headers for SlabFrames<'_> {
     fn read(&self, packet: &Packet, look: &mut dyn FnMut(HostId, &Header, &Ext)) {
         let sent = self.packets.of(packet.handle);
         look(sent.from, &sent.hdr, self.packets.ext(packet.handle));
     }
+
+    fn glance(&self, packet: &Packet) -> Option<Glance> {
+        let sent = self.packets.of(packet.handle);
+        Glance::of(&sent.hdr, self.packets.ext(packet.handle))
+    }
 }
 
+#[deny(clippy::missing_trait_methods, reason = "each packet here has a frame")]
 impl Frames for SlabFrames<'_> {
     fn rewrite(
         &mut self,
@@ -230,6 +238,10 @@ impl Frames for SlabFrames<'_> {
         }
         self.replace(packet, frame, &ext);
         true
+    }
+
+    fn clear_hops(&mut self, packet: &mut Packet) -> bool {
+        self.rewrite(packet, &mut |_, ext| ext.int.clear())
     }
 
     fn stamp(&mut self, packet: &mut Packet, hop: &Hop) -> bool {

@@ -1,5 +1,7 @@
 //! series.jsonl: the state of a run over time.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 /// One sample.
@@ -13,6 +15,10 @@ pub struct Sample {
     pub queue_max_bytes: u64,
     /// Data bytes in all switch queues.
     pub queue_sum_bytes: u64,
+    /// Most data bytes that waited in one queue since the sample before: at the ports of the
+    /// switches of each tier (`tor`, `agg`, `core`, `border`), and in their programs (`held`),
+    /// where there are any.
+    pub queue_peak_bytes: BTreeMap<&'static str, u64>,
     /// Packets trimmed so far.
     pub trimmed: u64,
     /// Flows finished so far.

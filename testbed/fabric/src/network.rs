@@ -14,6 +14,7 @@
 mod build;
 mod faults;
 mod nics;
+mod queues;
 
 use transport::{DropReason, Duration, HostId, Instant, Rng};
 
@@ -29,6 +30,8 @@ use super::stats::{PortStats, QueueStats};
 use super::time_window::{Group, TimeWindow};
 use super::transit::{Far, PortState, Transit};
 use super::wiring::Wiring;
+pub use queues::SwitchQueues;
+
 use build::{calendar_of_instants, check, links, lookahead, ports, programs};
 
 /// A running network. Memory: about 450 bytes a port, 16 bytes a packet queued, 32 a packet on a
@@ -45,6 +48,9 @@ pub struct Network {
     window: TimeWindow,
     /// What a driver has handed in behind links, until the network is run.
     handed_in: Vec<Flight>,
+    /// For each port, and behind them each program: its peak before the last look at the queues;
+    /// empty before the first.
+    earlier_peaks: Vec<u64>,
     /// The longest that a window may be.
     lookahead: Duration,
     /// Everything up to and at this instant has been processed.
@@ -70,6 +76,7 @@ impl Network {
             programs,
             wiring,
             handed_in: Vec::new(),
+            earlier_peaks: Vec::new(),
             lookahead,
             now: Instant::ZERO,
             fault_rng: rng.fork("fault", 0),
@@ -337,13 +344,6 @@ impl Network {
         self.ports.get(port.0 as usize).map(|state| state.port.queued()).unwrap_or_default()
     }
 
-    /// The queues of switches: of each of their ports, and of each program that holds packets.
-    pub fn switch_queues(&self) -> impl Iterator<Item = Queued> + '_ {
-        let ports = &self.ports[self.blueprint.hosts as usize..];
-        let held = self.programs.iter().map(|program| program.program.held());
-        ports.iter().map(|state| state.port.queued()).chain(held)
-    }
-
     /// The programs of switches, in the order of the switches.
     pub fn programs(&self) -> impl Iterator<Item = &AnyProgram> + '_ {
         self.programs.iter().map(|one| &one.program)
@@ -365,9 +365,10 @@ impl Network {
 
     /// The counters of each port, in the order of the blueprint.
     pub fn port_stats(&self) -> impl Iterator<Item = PortStats> + '_ {
-        self.ports.iter().map(|state| {
+        self.ports.iter().enumerate().map(|(place, state)| {
             let (hops, bytes) = state.port.sent();
-            PortStats { hops, bytes, ..state.stats }
+            let data_peak = state.stats.data_peak.max(self.earlier_peak(place));
+            PortStats { hops, bytes, data_peak, ..state.stats }
         })
     }
 
@@ -376,7 +377,9 @@ impl Network {
     pub fn totals(&self) -> PortStats {
         let mut totals = PortStats::default();
         self.port_stats().for_each(|port| totals.merge(&port));
-        let held = self.programs.iter().map(|program| program.held_peak);
+        let places = self.ports.len()..;
+        let held = self.programs.iter().zip(places);
+        let held = held.map(|(program, place)| program.held_peak.max(self.earlier_peak(place)));
         totals.data_peak = held.fold(totals.data_peak, u64::max);
         totals.dropped = self.links.counts.dropped.total();
         totals

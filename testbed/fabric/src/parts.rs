@@ -140,6 +140,7 @@ impl Network {
         for (part, mut network) in (1..).zip(networks) {
             whole.links.counts.add(&network.links.counts);
             whole.links.queue_stats.add(&network.links.queue_stats);
+            whole.add_earlier_peaks(&network);
             let ports = whole.ports.iter_mut().zip(&mut network.ports).zip(&parts.ports);
             for ((port, own), home) in ports {
                 if *home == part {

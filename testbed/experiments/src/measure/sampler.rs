@@ -2,8 +2,9 @@
 //! it.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-use fabric::{AnyProgram, Network, ProgramKind};
+use fabric::{AnyProgram, Network, ProgramKind, SwitchQueues};
 use transport::units::Key;
 use transport::{Duration, Instant, Rate};
 
@@ -21,14 +22,18 @@ pub struct Sampler {
     lines: Vec<usize>,
     /// Samples name those lines, which are not the ones by default.
     names_lines: bool,
+    /// The tiers of the network by their names, with their switches.
+    tiers: Vec<(&'static str, Range<u32>)>,
     series: Vec<Sample>,
 }
 
 /// The state of a run at an instant, for a sample.
 #[derive(Default)]
 pub struct Seen {
-    queue_max_bytes: u64,
-    queue_sum_bytes: u64,
+    /// For each switch.
+    queues: Vec<SwitchQueues>,
+    /// Whether some switch runs a program.
+    has_programs: bool,
     trimmed: u64,
     delivered: u64,
     flows_finished: u64,
@@ -51,20 +56,17 @@ pub struct FlowSeen {
 }
 
 impl Seen {
-    /// The state of a run, or of a part of it, with these `lines` of the matrix one by one. `flow`
+    /// The state of a run, or of a part of it, since the last call, with these `lines` of the matrix one by one. `flow`
     /// gives the state of a line at its sender, where it can be seen.
     pub fn of(
-        network: &Network,
+        network: &mut Network,
         conductor: &Conductor<'_>,
         lines: &[usize],
         flow: impl Fn(usize) -> Option<FlowSeen>,
     ) -> Self {
-        let queues = network.switch_queues().map(|queued| queued.data_bytes);
-        let (queue_max_bytes, queue_sum_bytes) =
-            queues.fold((0, 0), |(max, sum), bytes| (bytes.max(max), sum + bytes));
         Self {
-            queue_max_bytes,
-            queue_sum_bytes,
+            queues: network.look_at_queues(),
+            has_programs: network.programs().next().is_some(),
             trimmed: network.totals().trimmed,
             delivered: conductor.delivered().0,
             flows_finished: conductor.finished() as u64,
@@ -75,14 +77,19 @@ impl Seen {
     }
 
     /// The state of a run whose senders cannot be seen: it shows no queues of single flows.
-    pub fn without_senders(network: &Network, conductor: &Conductor<'_>, lines: &[usize]) -> Self {
+    pub fn without_senders(
+        network: &mut Network,
+        conductor: &Conductor<'_>,
+        lines: &[usize],
+    ) -> Self {
         Self { borders: None, ..Self::of(network, conductor, lines, |_| None) }
     }
 
     /// Adds the state of another part.
     pub(crate) fn add(mut self, other: &Self) -> Self {
-        self.queue_max_bytes = self.queue_max_bytes.max(other.queue_max_bytes);
-        self.queue_sum_bytes += other.queue_sum_bytes;
+        for (mine, theirs) in self.queues.iter_mut().zip(&other.queues) {
+            mine.add(theirs);
+        }
         self.trimmed += other.trimmed;
         self.delivered += other.delivered;
         self.flows_finished += other.flows_finished;
@@ -97,6 +104,25 @@ impl Seen {
             mine.extend(theirs);
         }
         self
+    }
+
+    /// The longest queue of each tier since the last look.
+    fn peaks(&self, tiers: &[(&'static str, Range<u32>)]) -> BTreeMap<&'static str, u64> {
+        let of_tier = |(name, switches): &(&'static str, Range<u32>)| {
+            let own = self.queues.get(switches.start as usize..switches.end as usize);
+            let peaks = own.into_iter().flatten().map(|switch| switch.port_peak);
+            (*name, peaks.max().unwrap_or(0))
+        };
+        let held = self.queues.iter().map(|switch| switch.held_peak).max();
+        let held = held.filter(|_| self.has_programs).map(|peak| ("held", peak));
+        tiers.iter().map(of_tier).chain(held).collect()
+    }
+
+    /// The time since the last look is over: what waits now is the peak of what follows.
+    fn begin_peaks(&mut self) {
+        for switch in &mut self.queues {
+            (switch.port_peak, switch.held_peak) = (switch.port_bytes, switch.held_bytes);
+        }
     }
 
     /// For each flow: bytes and rate of its queue at a border switch; empty without such switches.
@@ -128,7 +154,9 @@ impl Sampler {
         let lines = sampled.map(|set| set.lines(flows).collect());
         let names_lines = lines.is_some();
         let lines = lines.unwrap_or_else(|| (0..flows.min(FLOWS_SHOWN)).collect());
-        Self { interval, next_at, delivered_before: 0, lines, names_lines, series: Vec::new() }
+        let tiers = plan.tree.tiers().map(|(tier, switches)| (tier.word(), switches)).collect();
+        let (delivered_before, series) = (0, Vec::new());
+        Self { interval, next_at, delivered_before, lines, names_lines, tiers, series }
     }
 
     /// When the next sample is due; [`Instant::FAR_FUTURE`] when none is.
@@ -146,12 +174,13 @@ impl Sampler {
         look: impl FnOnce(&[usize]) -> Seen,
     ) {
         let Some(interval) = self.interval.filter(|_| self.next_at <= now) else { return };
-        let seen = look(&self.lines);
+        let mut seen = look(&self.lines);
         while self.next_at <= now {
             if self.series.len() >= HELD {
                 self.show_to(watch);
             }
             self.take(interval, &seen);
+            seen.begin_peaks();
             self.next_at += interval;
         }
     }
@@ -163,11 +192,14 @@ impl Sampler {
         let at_borders = seen.at_borders();
         let flow_rate = |flow: &Option<FlowSeen>| flow.as_ref()?.rate.map(Rate::as_gbps_f64);
         let shows_rates = seen.borders.is_some();
+        let longest =
+            seen.queues.iter().map(|switch| switch.port_bytes.max(switch.held_bytes)).max();
         self.series.push(Sample {
             t_us: self.next_at.as_us_f64(),
             goodput_gbps,
-            queue_max_bytes: seen.queue_max_bytes,
-            queue_sum_bytes: seen.queue_sum_bytes,
+            queue_max_bytes: longest.unwrap_or(0),
+            queue_sum_bytes: seen.queues.iter().map(|switch| switch.sum_bytes).sum(),
+            queue_peak_bytes: seen.peaks(&self.tiers),
             trimmed: seen.trimmed,
             flows_finished: seen.flows_finished,
             flows: if self.names_lines { self.lines.clone() } else { Vec::new() },
@@ -226,6 +258,7 @@ mod tests {
             delivered_before: 0,
             lines: vec![2, 7],
             names_lines: true,
+            tiers: Vec::new(),
             series: Vec::new(),
         };
         let mut taker = Taker::default();

@@ -141,7 +141,7 @@ impl fmt::Display for LinkSelector {
                 link.map_or(Ok(()), |link| write!(f, ":{link}"))
             }
             Self::Switch { tier, switch, ports } => {
-                write!(f, "{}:{switch}", tier.name().to_ascii_lowercase())?;
+                write!(f, "{}:{switch}", tier.word())?;
                 match ports {
                     Ports::All => Ok(()),
                     Ports::Up => f.write_str(":up"),

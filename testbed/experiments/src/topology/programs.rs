@@ -70,9 +70,9 @@ impl fmt::Display for Switches {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::All => f.write_str("all"),
-            Self::Tier(tier) => f.write_str(&tier.name().to_ascii_lowercase()),
+            Self::Tier(tier) => f.write_str(tier.word()),
             Self::One(tier, number) => {
-                write!(f, "{}:{number}", tier.name().to_ascii_lowercase())
+                write!(f, "{}:{number}", tier.word())
             }
         }
     }

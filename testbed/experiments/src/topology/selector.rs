@@ -223,10 +223,17 @@ impl FatTree {
     pub fn switch_name(&self, switch: u32) -> String {
         let of_tier = |(tier, level): (SwitchTier, Tier)| {
             let number = switch.checked_sub(self.first_switch(level.level))?;
-            let name = tier.name().to_ascii_lowercase();
-            (number < level.switches).then(|| format!("{name} {number}"))
+            (number < level.switches).then(|| format!("{} {number}", tier.word()))
         };
         self.named_tiers().find_map(of_tier).unwrap_or_else(|| format!("switch {switch}"))
+    }
+
+    /// The tiers of this tree, each with its switches as the fabric numbers them.
+    pub fn tiers(&self) -> impl Iterator<Item = (SwitchTier, Range<u32>)> + '_ {
+        self.named_tiers().map(|(tier, level)| {
+            let first = self.first_switch(level.level);
+            (tier, first..first + level.switches)
+        })
     }
 
     /// The tiers that this tree has.

@@ -29,7 +29,7 @@ mod nics;
 mod packets;
 mod part;
 
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, PoisonError};
 
 use fabric::{Network, Parts, Ranks};
@@ -221,7 +221,7 @@ impl Sim {
                 return over_at == Instant::FAR_FUTURE;
             }
             let block_end = self.block_end(next);
-            let span = self.span((next, block_end), &parts, watch);
+            let span = self.span((next, block_end), &mut parts, watch);
             drop(parts);
             // A window is about as busy as the last one.
             crew.run(span, flights);
@@ -260,11 +260,11 @@ impl Sim {
     fn span<'a>(
         &mut self,
         (next, block_end): (Instant, Instant),
-        parts: &[impl Deref<Target = Part<'a>>],
+        parts: &mut [impl DerefMut<Target = Part<'a>>],
         watch: &mut dyn Watch,
     ) -> Span {
         self.sampler.catch_up(next, watch, |lines| {
-            let seen = parts.iter().map(|part| part.seen(lines));
+            let seen = parts.iter_mut().map(|part| part.seen(lines));
             seen.reduce(|all, part| all.add(&part)).unwrap_or_default()
         });
         let longest = (next + self.window).min(self.limit + PICOSECOND);

@@ -179,12 +179,12 @@ impl Part<'_> {
     }
 
     /// The state of this part for a sample that shows these lines of the matrix.
-    pub(super) fn seen(&self, lines: &[usize]) -> Seen {
+    pub(super) fn seen(&mut self, lines: &[usize]) -> Seen {
         let (hosts, conductor) = (&self.hosts, &self.env.conductor);
         let flow = |flow: usize| {
             hosts.seen(conductor.matrix().flows[flow].src, conductor.connection(flow))
         };
-        Seen::of(&self.env.network, conductor, lines, flow)
+        Seen::of(&mut self.env.network, conductor, lines, flow)
     }
 }
 

@@ -315,4 +315,15 @@ impl SwitchTier {
             Self::Border => "BORDER",
         }
     }
+
+    /// The word in the names of links and switches.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Tor => "tor",
+            Self::Agg => "agg",
+            Self::Core => "core",
+            Self::Border => "border",
+        }
+    }
 }

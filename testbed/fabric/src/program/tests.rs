@@ -284,7 +284,7 @@ fn what_a_program_holds_is_in_the_books_and_in_the_queues() {
     let audit = network.audit();
     assert_eq!((audit.held, audit.in_queues, audit.on_wire), (1, 0, 0));
     assert_eq!(audit.check(), Ok(()));
-    let queued: u64 = network.switch_queues().map(|queue| queue.data_bytes).sum();
+    let queued: u64 = network.look_at_queues().iter().map(|switch| switch.held_bytes).sum();
     assert_eq!(queued, u64::from(MTU));
 }
 

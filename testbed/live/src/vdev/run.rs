@@ -286,7 +286,7 @@ impl Run<'_> {
             self.now = self.clock.now().max(self.now);
             let now = self.now;
             self.gaps.poll(now);
-            let (network, conductor) = (self.switch.network(), self.control.conductor());
+            let (network, conductor) = (self.switch.network_mut(), self.control.conductor());
             self.sampler
                 .catch_up(now, watch, |lines| Seen::without_senders(network, conductor, lines));
             let moved = self.switch.poll(now);

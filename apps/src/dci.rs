@@ -20,9 +20,9 @@ pub(crate) struct DciArgs {
     /// Several devices are one site; a memif that is to connect says role=client.
     #[arg(long, value_name = "DEVICE", required = true)]
     pub(crate) lan: Vec<String>,
-    /// Device to the other sites.
-    #[arg(long, value_name = "DEVICE")]
-    pub(crate) wan: String,
+    /// Device to the other sites; a site has one border switch here, with one link.
+    #[arg(long, value_name = "DEVICE", required = true)]
+    pub(crate) wan: Vec<String>,
     /// The hosts of all sites, each with its `site`.
     #[arg(long, value_name = "HOSTS.toml")]
     pub(crate) hosts: PathBuf,
@@ -113,6 +113,15 @@ fn setup(args: &DciArgs) -> Result<live::border::Setup, Failure> {
 
     use crate::device;
 
+    let [wan] = args.wan.as_slice() else {
+        let found = format!("{} devices", args.wan.len());
+        let error = InputError::new(found, "one device, which leads to the other sites");
+        let help = "acknowledgements have to pass the switch that has the queue of their flow, \
+                    which only routers of a site could see to: several links and border switches \
+                    are in the worlds sim and vdev (--topology \
+                    two-dc-leaf:DELAY,GBPS,LINKS,HOSTS,BORDERS)";
+        return Err(error.at("--wan", 0, 0).help(help).into());
+    };
     let lan = args.lan.iter().map(|text| device::resolved(text)).collect::<Result<_, _>>()?;
     let parted = |text: &String| {
         let pair = text
@@ -122,7 +131,7 @@ fn setup(args: &DciArgs) -> Result<live::border::Setup, Failure> {
     };
     Ok(live::border::Setup {
         lan,
-        wan: device::resolved(&args.wan)?,
+        wan: device::resolved(wan)?,
         hosts: HostsFile::read_path(&args.hosts)?,
         site: args.site.clone(),
         lan_rate: args.lan_rate,

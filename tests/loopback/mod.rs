@@ -36,6 +36,8 @@ pub(crate) const CASES: &[Case] = &[
     ("a_recorded_run_with_telemetry_replays_bit_for_bit", int::recorded),
     ("border_switches_share_a_site_fairly_between_near_and_far_messages", mlcc::fair),
     ("border_switches_survive_what_happens_to_frames", mlcc::faults),
+    ("both_directions_of_a_flow_pass_the_same_of_two_border_switches", mlcc::two_borders_work),
+    ("flows_go_on_when_one_of_two_border_switches_dies", mlcc::border_dies),
     ("an_all_to_all_of_dcsim_loses_probes_and_no_data", dcsim),
     ("hosts_of_a_pod_send_in_slots_and_nothing_collides", zeropod::all_to_all),
     ("a_backup_takes_over_from_a_scheduler_that_is_killed_while_hosts_wait", zeropod::taken_over),

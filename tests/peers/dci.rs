@@ -153,6 +153,10 @@ pub(super) fn refused() -> Verdict {
     wrong(&same, ["`net_memif0` twice", "another device"]);
     wrong(&|arguments| value(arguments, "--wan", "net_tap0"), ["whose MTU is 1500", "1600"]);
     wrong(&|arguments| value(arguments, "--site", "north"), ["0 hosts at `north`", "hosts.toml"]);
+    let twice = |arguments: &mut Vec<String>| {
+        arguments.extend(["--wan", "net_memif7"].map(str::to_owned));
+    };
+    wrong(&twice, ["--wan: found 2 devices", "two-dc-leaf:"]);
     let set = |value: &str, words| {
         let with = |arguments: &mut Vec<String>| {
             arguments.extend(["--set".to_owned(), value.to_owned()]);

@@ -5,7 +5,7 @@ use transport::Rng;
 use transport::cc::CcKind;
 use transport::sched::SchedKind;
 
-use super::case::{Case, micros, pick};
+use super::case::{Case, FOR_EVER, micros, pick};
 
 impl Case {
     /// Gives flows across to MLCC in about two thirds of the cases that can have it.
@@ -53,14 +53,26 @@ impl Case {
         }
     }
 
-    /// A border switch crashes, at any moment of the first round trips, and is there again.
+    /// A border switch crashes, at any moment of the first round trips. It is there again after a
+    /// while, or never where the site has another one.
     fn crash(&mut self, rng: &mut Rng) {
         let rtt = self.round_trip().as_us_f64();
         let from = rtt * 10.0 * rng.next_f64();
-        let dead = pick(rng, &[0.001, 0.001, rtt, 20.0 * rtt]);
-        let switch = rng.below(2);
+        let borders = self.topology.borders();
+        let dies = borders > 1 && rng.chance(0.5);
+        let dead = match dies {
+            true => FOR_EVER.as_us_f64(),
+            false => pick(rng, &[0.001, 0.001, rtt, 20.0 * rtt]),
+        };
+        let switch = rng.below(2 * u64::from(borders));
         let until = from + dead + 0.001;
-        self.outage = self.outage.max(micros(dead + 100.0));
+        // Flows that other border switches can have wait for no longer than switches are unaware.
+        let outage = match self.draft().switch.detection {
+            Some(delay) if dies => delay.as_us_f64(),
+            None if dies => FOR_EVER.as_us_f64(),
+            _ => dead,
+        };
+        self.outage = self.outage.max(micros(outage + 100.0)).min(FOR_EVER);
         self.set("fault", format!("crash@border:{switch},from_us={from:.6},until_us={until:.6}"));
     }
 }

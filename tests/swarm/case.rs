@@ -300,6 +300,8 @@ impl Case {
         } else {
             return;
         }
+        // Room makes packets longer, and queues were drawn without it.
+        self.unset("switch.queue");
         self.set("switch.int_cut", "on");
     }
 
@@ -566,22 +568,18 @@ fn topology(alike: bool, rng: &mut Rng) -> FatTreeSpec {
 fn join(tree: &mut FatTreeSpec, alike: bool, rng: &mut Rng) {
     let (tops, top) = (tree.tops_per_site(), usize::from(tree.tiers) - 1);
     let (bundle, links) = (between(rng, 1, 2), between(rng, 1, 3));
+    let borders = pick(&mut rng.fork("borders", 0), &[1, 1, 2, 3]);
     let mut border =
-        TierSpec { radix_down: tops * bundle, radix_up: links, bundle, ..tree.tier[0] };
-    let mut wan =
-        WanSpec { gbps: border.downlink_gbps, latency_ns: border.downlink_latency_ns, borders: 1 };
+        TierSpec { radix_down: tops * bundle, radix_up: links * borders, bundle, ..tree.tier[0] };
+    let (mut gbps, mut latency_ns) = (border.downlink_gbps, border.downlink_latency_ns);
     if !alike {
-        wan = WanSpec {
-            gbps: pick(rng, &[25, 100, 800]),
-            latency_ns: pick(rng, &[5_000, 900_000]),
-            borders: 1,
-        };
-        border.downlink_gbps = wan.gbps;
+        (gbps, latency_ns) = (pick(rng, &[25, 100, 800]), pick(rng, &[5_000, 900_000]));
+        border.downlink_gbps = gbps;
     }
     tree.nodes *= 2;
-    tree.tier[top].radix_up = bundle;
+    tree.tier[top].radix_up = bundle * borders;
     tree.tier[top + 1] = border;
-    tree.wan = Some(wan);
+    tree.wan = Some(WanSpec { gbps, latency_ns, borders });
 }
 
 fn matrix(digits: &mut Digits, nodes: u32, mtu: u64, rng: &mut Rng) -> Matrix {

@@ -15,7 +15,7 @@ use experiments::workload::FlowSpec;
 use fabric::QdiscKind;
 use transport::cc::CcKind;
 use transport::sched::SchedKind;
-use transport::{Bytes, Config, DropReason, Duration, HostId, Instant};
+use transport::{Bytes, Config, DropReason, Duration, HostId, Instant, Path};
 
 use crate::case::Case;
 
@@ -102,7 +102,7 @@ pub(crate) fn check(case: &Case, window: Duration, threads: usize) -> Result<Tal
         flow(case, &plan, spec, record, some_failed)
             .map_err(|found| format!("flow {line}: {found}"))?;
     }
-    windows(&plan, &outcome)?;
+    windows(case, &plan, &outcome)?;
     lossless(case, &plan, &outcome)?;
     speed(&plan, &outcome)?;
     borders(&plan, &outcome)?;
@@ -186,13 +186,17 @@ fn flow(
     if record.failed { Ok(()) } else { wrong("neither finished nor failed") }
 }
 
-fn windows(plan: &Plan, outcome: &Outcome) -> Result<(), String> {
+fn windows(case: &Case, plan: &Plan, outcome: &Outcome) -> Result<(), String> {
     let mtu = config(plan)?.mtu();
+    let has_global_t = case.settings.iter().any(|(key, _)| key.ends_with(".global_t"));
     for sample in &outcome.series {
         for (spec, cwnd) in plan.matrix.flows.iter().zip(&sample.cwnd_bytes) {
             let Some(cwnd) = *cwnd else { continue };
             let path = plan.path(spec.src, spec.dst);
-            let (bdp, cc) = (path.bdp(), plan.settings.policies(&path).cc);
+            let cc = plan.settings.policies(&path).cc;
+            // Some have the longest path's, as a setting says.
+            let longest = Path { base_rtt: plan.settings.base_rtt, ..path };
+            let bdp = if has_global_t { longest.bdp() } else { path.bdp() };
             let bdps = cc.window_max(&plan.settings.cc_params);
             // A controller may round the product once, and this does twice.
             let most = bdp.scaled(f64::from(bdps)).max(mtu) + Bytes(1);

@@ -56,8 +56,9 @@ pub struct FlowSeen {
 }
 
 impl Seen {
-    /// The state of a run, or of a part of it, since the last call, with these `lines` of the matrix one by one. `flow`
-    /// gives the state of a line at its sender, where it can be seen.
+    /// The state of a run, or of a part of it, with these `lines` of the matrix one by one; peaks
+    /// are those since the last call. `flow` gives the state of a line at its sender, where it can
+    /// be seen.
     pub fn of(
         network: &mut Network,
         conductor: &Conductor<'_>,

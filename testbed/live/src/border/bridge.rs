@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use experiments::measure::MlccCounts;
-use fabric::{Ends, Network, Output, Packet, PortId};
+use fabric::{Network, Output, Packet, PortId};
 use transport::wire::frame;
 use transport::{HostId, Instant, Rng};
 use transport_dpdk::{Mbuf, MbufBurst, Pool, Port};
@@ -131,6 +131,7 @@ impl Bridge {
             packets: &mut self.packets,
             pool: &self.pool,
             addressing: self.stations.addressing(),
+            ends: self.network.blueprint().ends(),
             sizes: None,
         };
         self.network.run_until(now, &mut frames, &mut self.out);
@@ -163,6 +164,7 @@ impl Bridge {
     fn accept(&mut self, line: usize, mbuf: Mbuf) {
         self.counts.received += 1;
         let from_wan = line == self.wan();
+        let ends = self.network.blueprint().ends();
         let stations = &mut self.stations;
         let read = |head: &[u8]| {
             let Ok(route) = frame::route_of(head, stations.addressing()) else {
@@ -172,7 +174,7 @@ impl Bridge {
                 return Received::WrongSide;
             }
             stations.learn(route.src, head, (!from_wan).then_some(line));
-            let packet = described(&mbuf, head, &route, Ends::Ordered);
+            let packet = described(&mbuf, head, &route, ends);
             packet.map_or(Received::Unreadable, |packet| Received::Packet(route.src, packet))
         };
         match with_head(&mbuf, read).unwrap_or(Received::Foreign) {
@@ -182,6 +184,7 @@ impl Bridge {
                     packets: &mut self.packets,
                     pool: &self.pool,
                     addressing: self.stations.addressing(),
+                    ends,
                     sizes: None,
                 };
                 let from = if from_wan { self.from_others } else { PortId(from.0) };

@@ -30,6 +30,8 @@ pub(crate) struct MbufFrames<'a> {
     pub(crate) packets: &'a mut MbufSlab,
     pub(crate) pool: &'a Pool,
     pub(crate) addressing: &'a Addressing,
+    /// How the ends of packets are hashed.
+    pub(crate) ends: Ends,
     /// Lengths that count instead of those of the frames.
     pub(crate) sizes: Option<&'a WireSizes>,
 }
@@ -99,8 +101,8 @@ impl Frames for MbufFrames<'_> {
         let head = mbuf.append(frame::header_overhead(version) + segment.hdr.emit_len())?;
         frame::emit(&spec, &segment.hdr, ext, 0, head);
         frame::finish_udp_checksum(head, Checksum::new());
-        let packet =
-            sized(describe(&mbuf, from, self.addressing, Ends::Ordered)?, &mbuf, self.sizes);
+        let packet = describe(&mbuf, from, self.addressing, self.ends)?;
+        let packet = sized(packet, &mbuf, self.sizes);
         Some(Packet { handle: self.packets.insert(mbuf), ..packet })
     }
 

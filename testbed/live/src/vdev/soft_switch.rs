@@ -133,6 +133,7 @@ impl SoftSwitch {
             packets: &mut self.packets,
             pool: &self.pool,
             addressing: &self.addressing,
+            ends: self.network.blueprint().ends(),
             sizes: self.sizes.as_ref(),
         };
         self.network.run_until(now, &mut frames, &mut self.out);
@@ -161,7 +162,8 @@ impl SoftSwitch {
     fn accept(&mut self, host: HostId, mbuf: Mbuf, now: Instant) {
         self.counts.received += 1;
         let at = self.stamp.get(&mbuf).map_or(now, Instant::from_ps);
-        match describe(&mbuf, host, &self.addressing, self.network.blueprint().ends()) {
+        let ends = self.network.blueprint().ends();
+        match describe(&mbuf, host, &self.addressing, ends) {
             // The network has run up to this instant already.
             Some(_) if self.slotted && at < self.ran_to => self.counts.slot_missed += 1,
             Some(packet) => {
@@ -175,6 +177,7 @@ impl SoftSwitch {
                     packets: &mut self.packets,
                     pool: &self.pool,
                     addressing: &self.addressing,
+                    ends,
                     sizes: self.sizes.as_ref(),
                 };
                 self.network.inject(host, packet, at, &mut frames, &mut self.out);
@@ -239,6 +242,11 @@ impl SoftSwitch {
     /// The emulated network.
     pub(super) fn network(&self) -> &Network {
         &self.network
+    }
+
+    /// The emulated network, to be looked at anew.
+    pub(super) fn network_mut(&mut self) -> &mut Network {
+        &mut self.network
     }
 
     /// The counters of the switch.

@@ -20,7 +20,7 @@ fn select(tree: &FatTree, links: &str) -> Result<Vec<PortId>, SelectorError> {
 /// Trees with bundles, of two and three tiers, alone or in pairs.
 fn any_tree() -> impl Strategy<Value = FatTree> {
     let numbers = (2u32..5, 1u32..4, 1u32..4, 1u32..4, 1u32..3, 1u32..3, 1u32..4, any::<bool>());
-    let border = prop::option::of((1u32..4, 1u32..4));
+    let border = prop::option::of((1u32..4, 1u32..4, 1u32..4));
     (numbers, border).prop_map(|(numbers, border)| {
         let (hosts, tors, pods, aggs, bundle, core_bundle, cores, deep) = numbers;
         let pods = if deep { pods } else { 1 };
@@ -34,7 +34,7 @@ fn any_tree() -> impl Strategy<Value = FatTree> {
             downlink_latency_ns: 600,
             ..TierSpec::default()
         };
-        let to_border = border.map_or(0, |(bundle, _)| bundle);
+        let to_border = border.map_or(0, |(bundle, _, borders)| bundle * borders);
         // Core switches are dealt out in some of the trees that may have them so.
         let dealt = deep && border.is_none() && core_bundle == 1 && hosts == 3;
         let agg_ups = if deep { cores * core_bundle } else { to_border };
@@ -42,9 +42,9 @@ fn any_tree() -> impl Strategy<Value = FatTree> {
         if deep {
             tiers.push(tier(pods * core_bundle, to_border, core_bundle));
         }
-        if let Some((bundle, links)) = border {
+        if let Some((bundle, links, borders)) = border {
             let tops = if deep { aggs * cores } else { aggs };
-            tiers.push(tier(tops * bundle, links, bundle));
+            tiers.push(tier(tops * bundle, links * borders, bundle));
         }
         tiers.resize(TIERS_MAX, TierSpec::default());
         let spec = FatTreeSpec {
@@ -52,7 +52,7 @@ fn any_tree() -> impl Strategy<Value = FatTree> {
             tiers: if deep { 3 } else { 2 },
             podsize: hosts * tors,
             tier: tiers.try_into().unwrap(),
-            wan: border.map(|_| WanSpec { gbps: 400, latency_ns: 50_000, borders: 1 }),
+            wan: border.map(|(_, _, borders)| WanSpec { gbps: 400, latency_ns: 50_000, borders }),
             schedulers: hosts % 3,
             dealt_cores: dealt.then(|| aggs * (cores - 1) + 1 + (tors - 1) % aggs),
         };
@@ -113,14 +113,17 @@ proptest! {
                 panic!("a named direction is one port");
             };
             let (upper, above, way, port) = if tier == spec.tiers {
-                (own, 1 - switch, "up", i)
+                let (peer, port) = tree.across(switch, i);
+                prop_assert_eq!(tree.across(peer, port), (switch, i));
+                prop_assert_ne!(peer / spec.borders(), switch / spec.borders());
+                (own, peer, "up", port)
             } else {
                 let (above, port) = tree.above(tier, switch, i);
                 prop_assert_eq!(tree.below(tier + 1, above, port), (switch, i));
                 (name(tier + 1), above, "down", port)
             };
             let down = select(&tree, &format!("{upper}:{above}:{way}:{port}")).unwrap();
-            if tier < spec.tiers || switch == 0 {
+            if tier < spec.tiers || switch < spec.borders() {
                 links.push([up, down[0].0]);
             }
             // The whole switch names both directions, from either end.

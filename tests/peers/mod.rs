@@ -24,6 +24,8 @@ type Case = (&'static str, fn() -> Verdict);
 /// Every case.
 pub(crate) const CASES: &[Case] = &[
     ("every_byte_arrives_over_memif_in_both_directions_and_comes_back", memif),
+    ("sessions_of_schedulers_that_ask_first_begin_and_end", schedulers),
+    ("ctrl_c_ends_a_ping_between_two_round_trips", ping_interrupted),
     ("terms_that_cannot_be_are_refused_with_a_reason", refused),
     ("another_udp_port_carries_it_all_and_a_peer_at_a_different_one_is_told_of", udp_port),
     ("border_switches_carry_every_byte_between_two_sites", dci::carried),
@@ -120,6 +122,40 @@ fn memif() -> Verdict {
     assert!((550..1000).contains(&answers), "{result:#}");
     let ended = stage.end();
     assert!(ended.out.contains("5 sessions, 0 broken"), "{}", ended.out);
+    Verdict::Passed
+}
+
+/// The server's endpoint of such a session sends nothing before the client's own answers it, and
+/// the client waits for the server's welcome before it has one.
+fn schedulers() -> Verdict {
+    let dir = tempfile::tempdir().unwrap();
+    let stage = Stage::memif(dir.path(), &[]);
+    let transports = ["dcsim", "dcsim-fast", "phost", "dcpim", "eqds"];
+    for transport in transports {
+        let bytes = ["--transport", transport, "--bytes", "300KiB", "--bidir", "--verify"];
+        let result = stage.run("perf", &bytes).result();
+        assert!(result["from_server"]["bytes"].as_u64() > Some(0), "{transport}: {result:#}");
+        let result = stage.run("ping", &["--transport", transport, "--count", "5"]).result();
+        assert_eq!(result["round_trip_us"]["count"], 5, "{transport}");
+    }
+    // A path over the moon and back.
+    let far = ["--rtt", "2s", "--bytes", "1KiB", "--patience", "60"];
+    stage.run("perf", &far).result();
+    let ended = stage.end();
+    let sessions = format!("{} sessions, 0 broken", 2 * transports.len() + 1);
+    assert!(ended.out.contains(&sessions), "{}", ended.out);
+    Verdict::Passed
+}
+
+fn ping_interrupted() -> Verdict {
+    let dir = tempfile::tempdir().unwrap();
+    let stage = Stage::memif(dir.path(), &[]);
+    let mut client = stage.client("ping", &["--count", "9", "--interval", "60s"]);
+    client.on_event("session with");
+    client.signal("INT");
+    let ended = client.end();
+    assert!(ended.out.contains("\"round_trip_us\""), "{ended:?}");
+    assert!(stage.end().out.contains("1 sessions, 0 broken"));
     Verdict::Passed
 }
 

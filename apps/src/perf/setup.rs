@@ -190,6 +190,7 @@ impl From<PeerError> for Failure {
             PeerError::LinkDown { .. }
             | PeerError::NoMac { .. }
             | PeerError::NoServer { .. }
+            | PeerError::Busy(_)
             | PeerError::Stopped(_)
             | PeerError::Silent { .. } => Self::Peer(error.to_string()),
         }

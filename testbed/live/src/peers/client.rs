@@ -184,7 +184,7 @@ impl Client<'_> {
             };
             if self.host.now() > until {
                 if let Some(reason) = busy {
-                    return Err(PeerError::Refused(reason));
+                    return Err(PeerError::Busy(reason));
                 }
                 let address = format!("host {server}");
                 let seconds = self.options.wait.as_ps() / 1_000_000_000_000;
@@ -271,7 +271,8 @@ impl Client<'_> {
                 trips.push(trip);
             }
             if self.options.interval > Duration::ZERO {
-                self.rest(self.options.interval)?;
+                let until = self.host.now() + self.options.interval;
+                while self.turn(Some(session))? < until && !self.stopped {}
             }
         }
         trips.sort_unstable();
@@ -280,6 +281,9 @@ impl Client<'_> {
 
     /// Runs one round trip; `None` when the user wants to end.
     fn round_trip(&mut self, session: &mut Session, number: u32) -> Result<Option<u64>, PeerError> {
+        if self.stopped {
+            return Ok(None);
+        }
         let start = eal::tsc();
         let tag = Tag { kind: Kind::Ping, session: short(session.number), number }.pack();
         let (source, len) = (session.slots.source_of(number), session.slots.len());
@@ -291,7 +295,9 @@ impl Client<'_> {
             while let Some(completion) = self.host.poll() {
                 busy = true;
                 match completion {
-                    Completion::Delivered { tag, checksum, memory, .. } if tag == pong => {
+                    Completion::Delivered { from, tag, checksum, memory, .. }
+                        if tag == pong && from == session.peer =>
+                    {
                         let ticks = eal::tsc().wrapping_sub(start);
                         session.receiver.count(&session.slots, number, checksum, memory.len());
                         return Ok(Some(nanoseconds(ticks, self.host.hz())));

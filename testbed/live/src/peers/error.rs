@@ -60,6 +60,9 @@ pub enum PeerError {
     /// The server would not.
     #[error("the server refuses: {0}")]
     Refused(String),
+    /// The server had another session for as long as the client waited.
+    #[error("the server refuses: {0}")]
+    Busy(String),
     /// The other side stopped in the middle.
     #[error("the server ended the session: {0}")]
     Stopped(String),

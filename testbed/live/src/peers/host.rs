@@ -97,7 +97,7 @@ pub(super) struct Host {
     path: Path,
     flow_lasts: Duration,
     /// The host that notes go to, once there is a connection.
-    peer: Option<HostId>,
+    pub(super) peer: Option<HostId>,
     /// Messages that wait for room.
     notes: u32,
     /// Counters of former workers.
@@ -201,12 +201,17 @@ impl Host {
         Some(former.into_parts())
     }
 
+    /// The configuration of a worker for `terms`.
+    pub(super) fn config(&self, terms: &Terms) -> Result<Config, PeerError> {
+        let config = terms.config(self.incarnation, &self.setup.addressing)?;
+        Ok(secured(&config, self.setup.keys.as_ref())?)
+    }
+
     /// Makes a worker of `parts` for `terms`.
     fn put(&mut self, (io, security): Parts, terms: &Terms) -> Result<(), PeerError> {
         // Peers distinguish one worker of this process from the next as they do processes.
         self.incarnation = self.incarnation % INCARNATIONS + 1;
-        let config = terms.config(self.incarnation, &self.setup.addressing)?;
-        let config = secured(&config, self.setup.keys.as_ref())?;
+        let config = self.config(terms)?;
         let (app, end) = app_ring(RING, RING);
         let mut worker = Worker::new(
             Recorder::off(&config, self.setup.host, rng()?),
@@ -289,8 +294,9 @@ impl Host {
         tag
     }
 
-    /// Sends `note` to another host than the peer, over a connection that lasts for this note.
-    pub(super) fn send_note_once(&mut self, stranger: HostId, session: u64, note: &Note) {
+    /// Sends `note` to another host than the peer, over a connection that lasts for this note;
+    /// returns the cookie of the message.
+    pub(super) fn send_note_once(&mut self, stranger: HostId, session: u64, note: &Note) -> u64 {
         let (connection, path) = (STRANGER, self.path);
         self.waiting.push_back(Request::Open {
             connection,
@@ -298,8 +304,9 @@ impl Host {
             path,
             label: Label::NONE,
         });
-        self.send_note_over(connection, session, note);
+        let cookie = self.send_note_over(connection, session, note);
         self.waiting.push_back(Request::Close { connection });
+        cookie
     }
 
     /// Runs one turn of the worker, with the application's waiting requests.

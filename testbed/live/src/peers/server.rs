@@ -1,7 +1,7 @@
 //! The server: waits for clients, one session at a time, and outlives them all.
 //!
 //! ```text
-//!             Hello: agreed                        Report acknowledged, Stop,
+//!          Hello: agreed, Welcome acknowledged    Report acknowledged, Stop,
 //!   lobby ---------------------> session --+-----  silence, another Hello of that host  --> lobby
 //!     ^  \ Hello: refused, with a reason   | Hello of another host: busy
 //!     +---+                                +---+
@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 
 use experiments::measure::Counters;
 use transport::{Duration, HostId, Instant};
-use transport_dpdk::{Completion, Idle, IdleMode, Request};
+use transport_dpdk::{Completion, Failure, Idle, IdleMode, Request};
 
 use super::error::PeerError;
 use super::host::{Host, HostSetup, STRANGER};
@@ -54,10 +54,25 @@ struct Server<'a> {
     options: ServerOptions,
     /// The session, and how far its end has come.
     session: Option<(Session, Ending)>,
+    /// A session that the client has not acknowledged yet.
+    offer: Option<Offer>,
     served: Served,
     /// When refusals were sent whose flows are not forgotten yet, and to which host.
     refusals: VecDeque<(Instant, HostId)>,
     monitor: &'a mut dyn SessionMonitor,
+}
+
+/// A session that is agreed to. Its welcome is sent by the endpoint that the client's request came
+/// to: that of the session may have a scheduler which sends nothing before the client's own
+/// endpoint answers it.
+struct Offer {
+    peer: HostId,
+    number: u64,
+    terms: Terms,
+    /// The cookie of the welcome.
+    welcome: u64,
+    /// When it is withdrawn.
+    until: Instant,
 }
 
 /// How far the end of a session has come.
@@ -95,8 +110,9 @@ pub fn serve(
 ) -> Result<Served, PeerError> {
     let host = Host::open(setup, Duration::ZERO, monitor)?;
     let served = Served::default();
-    let refusals = VecDeque::new();
-    let mut server = Server { host, options: *options, session: None, served, refusals, monitor };
+    let (session, offer, refusals) = (None, None, VecDeque::new());
+    let options = *options;
+    let mut server = Server { host, options, session, offer, served, refusals, monitor };
     server.run()?;
     server.served.counters = server.host.counters();
     Ok(server.served)
@@ -159,17 +175,27 @@ impl Server<'_> {
             Completion::Delivered { from, tag, memory, .. } => match Tag::unpack(tag) {
                 Some(Tag { kind: Kind::Note, .. }) => self.on_note(from, &memory, now),
                 Some(tag @ Tag { kind: Kind::Ping, .. }) => {
-                    self.answer(tag, from);
+                    self.answer(tag, from, now);
                     Ok(())
                 }
                 _ => Ok(()),
             },
             Completion::Sent { cookie, .. } => match &self.session {
                 Some((_, Ending::Reported(report))) if cookie == *report => self.end(None),
-                _ => Ok(()),
+                Some(_) => Ok(()),
+                None => self.on_welcomed(cookie),
             },
+            // The client has left the endpoint that the welcome was for.
+            Completion::Failed { cookie, reason: Failure::PeerForgot, .. }
+                if self.session.is_none() =>
+            {
+                self.on_welcomed(cookie)
+            }
             // A note to another host than the session's is of no session.
-            Completion::Failed { connection: STRANGER, .. } => Ok(()),
+            Completion::Failed { connection: STRANGER, cookie, .. } => {
+                self.offer.take_if(|offer| offer.welcome == cookie);
+                Ok(())
+            }
             Completion::Failed { cookie, reason, .. } => match (Tag::unpack(cookie), &self.session)
             {
                 (Some(tag), Some((session, _))) if tag.session == short(session.number) => {
@@ -196,17 +222,18 @@ impl Server<'_> {
         if let Note::Hello { session, terms, .. } = note {
             return self.on_hello(from, session, *terms, now);
         }
+        if let Note::Go { session: number } = note
+            && let Some(offer) = self.offer.take_if(|o| o.number == number && o.peer == from)
+        {
+            self.begin(offer)?;
+        }
         let Some((session, ending)) = &mut self.session else { return Ok(()) };
         if session.peer != from {
             return Ok(());
         }
         let number = session.number;
         match note {
-            Note::Go { session: n } if n == number => {
-                let sends = !matches!(session.terms.job, Job::Perf { down: false, .. });
-                self.host.meet(from, if sends { session.terms.flows } else { 0 });
-                session.start(sends, now);
-            }
+            Note::Go { session: n } if n == number => self.go(now),
             Note::Finish { session: n } if n == number => {
                 session.sender.iter_mut().for_each(|sender| sender.stop(now));
                 *ending = Ending::Wanted;
@@ -226,16 +253,19 @@ impl Server<'_> {
         mut terms: Terms,
         now: Instant,
     ) -> Result<(), PeerError> {
-        if let Some((session, _)) = &self.session {
-            if session.number == number && session.peer == from {
+        let offered = self.offer.as_ref().map(|offer| (offer.number, offer.peer));
+        let began = self.session.as_ref().map(|(session, _)| (session.number, session.peer));
+        if let Some((known, peer)) = began.or(offered) {
+            if known == number && peer == from {
                 return Ok(());
             }
-            if session.peer != from {
+            if peer != from {
                 // A host whose MAC is not known gets no answer, and asks again.
-                let reason = format!("host {} has a session; one at a time", session.peer);
+                let reason = format!("host {peer} has a session; one at a time");
                 self.refuse(from, number, true, reason);
                 return Ok(());
             }
+            self.offer = None;
             self.end(Some("its client began another"))?;
         }
         if !self.host.find(from, FIND_FOR, self.monitor)? {
@@ -247,13 +277,26 @@ impl Server<'_> {
             self.refuse(from, number, false, reason);
             return Ok(());
         }
-        self.monitor.on_event(&SessionEvent::Begins(from, &terms));
+        let welcome = Note::Welcome { session: number, payload_bytes: terms.payload_bytes };
+        let welcome = self.host.send_note_once(from, number, &welcome);
+        let until = now + self.options.patience;
+        self.offer = Some(Offer { peer: from, number, terms, welcome, until });
+        Ok(())
+    }
+
+    /// Begins the session whose welcome had this cookie, if there is one.
+    fn on_welcomed(&mut self, cookie: u64) -> Result<(), PeerError> {
+        let offer = self.offer.take_if(|offer| offer.welcome == cookie);
+        offer.map_or(Ok(()), |offer| self.begin(offer))
+    }
+
+    /// Builds the endpoint of a session that is agreed to.
+    fn begin(&mut self, offer: Offer) -> Result<(), PeerError> {
+        let Offer { peer, number, terms, .. } = offer;
+        self.monitor.on_event(&SessionEvent::Begins(peer, &terms));
         let counted = self.host.counters();
         self.host.build(&terms)?;
-        // The client receives it with the endpoint that it had before the session.
-        let welcome = Note::Welcome { session: number, payload_bytes: terms.payload_bytes };
-        self.host.send_note_once(from, number, &welcome);
-        let mut session = Session::new(self.host.eal(), number, from, terms, now);
+        let mut session = Session::new(self.host.eal(), number, peer, terms, self.host.now());
         session.counted_before = counted;
         // Its memory was filled meanwhile, which takes time.
         session.acked_at = self.host.now();
@@ -266,7 +309,7 @@ impl Server<'_> {
         if terms.is_lobby() {
             return Err("a session of no flows".to_owned());
         }
-        terms.config(1, &self.host.setup().addressing).map_err(|error| error.to_string())?;
+        self.host.config(terms).map_err(|error| error.to_string())?;
         let (wanted, most) = (terms.receive_bytes(), self.options.memory_bytes);
         if wanted > most {
             return Err(format!(
@@ -293,10 +336,24 @@ impl Server<'_> {
         self.host.send_note_once(client, session, &Note::Refused { session, busy, reason });
     }
 
-    fn answer(&mut self, ping: Tag, from: HostId) {
-        let Some((session, _)) = self.session.as_ref().filter(|(s, _)| s.owns(ping, from)) else {
+    /// Opens the session's connections and begins to send, if it has not.
+    fn go(&mut self, now: Instant) {
+        let Some((session, _)) = &mut self.session else { return };
+        if self.host.peer.is_some() {
             return;
-        };
+        }
+        let sends = !matches!(session.terms.job, Job::Perf { down: false, .. });
+        self.host.meet(session.peer, if sends { session.terms.flows } else { 0 });
+        session.start(sends, now);
+    }
+
+    fn answer(&mut self, ping: Tag, from: HostId, now: Instant) {
+        if self.session.as_ref().is_none_or(|(session, _)| !session.owns(ping, from)) {
+            return;
+        }
+        // It may come before Go, which travels by another flow.
+        self.go(now);
+        let Some((session, _)) = &self.session else { return };
         // A client that takes no answers gets no more of them.
         if self.host.waiting.len() >= WAITING_MAX {
             return;
@@ -323,8 +380,9 @@ impl Server<'_> {
         *ending = Ending::Reported(self.host.send_note(number, &report));
     }
 
-    /// Silence, and the traffic of the last interval.
+    /// An offer that nothing answers, silence, and the traffic of the last interval.
     fn check_session(&mut self, now: Instant) -> Result<(), PeerError> {
+        self.offer.take_if(|offer| now >= offer.until);
         let Some((session, _)) = &mut self.session else { return Ok(()) };
         session.report_interval(&self.host, now, self.monitor);
         let silence = now.since(session.silent_since(&self.host, now));
@@ -349,13 +407,17 @@ impl Server<'_> {
     /// Notifies the client of a session that there will be no more of it.
     fn say_farewell(&mut self) -> Result<(), PeerError> {
         let Some((session, _)) = &self.session else { return Ok(()) };
-        let (session, reason) = (session.number, "it was interrupted".to_owned());
-        self.host.send_note(session, &Note::Stop { session, reason });
+        let (session, peer, reason) = (session.number, session.peer, "it was interrupted");
+        let stop = Note::Stop { session, reason: reason.to_owned() };
+        let stop = if self.host.peer == Some(peer) {
+            self.host.send_note(session, &stop)
+        } else {
+            self.host.send_note_once(peer, session, &stop)
+        };
         let until = self.host.now() + FAREWELL;
         while self.host.turn(self.monitor).now < until {
             while let Some(completion) = self.host.poll() {
-                let Completion::Sent { cookie, .. } = completion else { continue };
-                if Tag::unpack(cookie).is_some_and(|tag| tag.kind == Kind::Note) {
+                if matches!(completion, Completion::Sent { cookie, .. } if cookie == stop) {
                     return self.end(Some("the server was interrupted"));
                 }
             }

@@ -63,6 +63,8 @@ pub struct Policies {
 
 /// How often an idle flow reminds its receiver within the patience of a session.
 const REMINDERS: u64 = 4;
+/// Base RTTs between two reminders, at least: what `keep_alive` allows.
+const REMIND_RTTS: u64 = 8;
 
 /// Segments of notes before anything is agreed: they fit every device.
 pub(super) const LOBBY_PAYLOAD: u16 = 1024;
@@ -164,11 +166,17 @@ impl Terms {
     pub(super) fn surviving(&self, silence: Duration) -> Self {
         let mut terms = self.clone();
         // Terms that make no draft are refused when the endpoint is made.
-        let survived = self.draft().map_or(Duration::ZERO, |draft| draft.settings.loss.give_up);
+        let draft = self.draft().ok();
+        let survived = draft.as_ref().map_or(Duration::ZERO, |draft| draft.settings.loss.give_up);
         let survived = if survived > Duration::ZERO { survived } else { silence };
-        for (key, time) in [("loss.give_up", silence), ("keep_alive", survived / REMINDERS)] {
+        let base_rtt = draft.and_then(|draft| draft.base_rtt);
+        let base_rtt = base_rtt.unwrap_or(Duration::from_ns(self.base_rtt_ns));
+        let every = (survived / REMINDERS).max(base_rtt.min(survived) * REMIND_RTTS);
+        let text = |time: Duration| format!("{}ps", time.as_ps());
+        let keep_alive = if every <= survived { text(every) } else { "off".to_owned() };
+        for (key, value) in [("loss.give_up", text(silence)), ("keep_alive", keep_alive)] {
             if terms.set.iter().all(|(set, _)| set != key) {
-                terms.set.push((key.to_owned(), format!("{}ps", time.as_ps())));
+                terms.set.push((key.to_owned(), value));
             }
         }
         terms
@@ -298,6 +306,9 @@ mod tests {
         assert_eq!(every(&[("keep_alive", "1s")]), Some(Duration::from_s(1)));
         assert_eq!(every(&[("loss.give_up", "2s")]), Some(Duration::from_ms(500)));
         assert_eq!(every(&[("keep_alive", "off")]), None);
+        // Reminders are base RTTs apart, and end where the silence is as short.
+        assert_eq!(every(&[("base_rtt", "1s")]), Some(Duration::from_s(8)));
+        assert_eq!(every(&[("base_rtt", "2s")]), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod extended;
 mod outage;
+mod psn_window;
 
 use alloc::sync::Arc;
 use core::fmt;

@@ -181,7 +181,8 @@ typedef struct headrace_config {
    */
   uint64_t memory_max;
   /*
-   The most requests that wait between an application and the stack, and the most events.
+   The most requests that wait between an application and the stack, and the most events; at
+   least 2.
    */
   uint32_t ring;
   /*

@@ -83,7 +83,8 @@ pub struct headrace_config {
     pub messages_max: u32,
     /// The most bytes of messages that an application has received and not released, above 0.
     pub memory_max: u64,
-    /// The most requests that wait between an application and the stack, and the most events.
+    /// The most requests that wait between an application and the stack, and the most events; at
+    /// least 2.
     pub ring: u32,
     /// The memory that DPDK takes, in units of 2^20 bytes.
     pub dpdk_mb: u32,
@@ -217,7 +218,8 @@ fn setup(
         connections_max: within(config.connections_max, 1 << 16)?,
         messages_max: within(config.messages_max, 1 << 16)?,
         memory_max: Some(config.memory_max).filter(|most| *most > 0)?,
-        ring: within(config.ring, 1 << 16)?,
+        // A response takes two requests.
+        ring: within(config.ring, 1 << 16).filter(|ring| *ring >= 2)?,
         dpdk_mb: within(config.dpdk_mb, 1 << 20)?,
         hugepages: match config.hugepages {
             -1 => None,

@@ -54,6 +54,33 @@ pub(crate) struct Setup {
 const UNPROVEN_PART: u32 = 4;
 
 impl Setup {
+    /// The settings of every application's endpoint.
+    fn settings(&self) -> Settings {
+        Settings {
+            payload_max: self.payload_max,
+            line_rate: self.line_rate,
+            base_rtt: self.base_rtt,
+            // A connection that was closed keeps its flow until the peer has forgotten it, which
+            // forgets it only after a long silence.
+            tx_flows_max: self.flows_max(),
+            rx_flows_max: self.flows_max(),
+            // Packets with forged sources cost no more than a quarter of tables and memory.
+            unproven_max: self.flows_max() / UNPROVEN_PART,
+            unproven_bytes: self.memory_max / u64::from(UNPROVEN_PART),
+            // One host may have half of them, and the hosts of one address prefix five eighths.
+            peer_max: self.all_but(4),
+            group_max: self.all_but(8),
+            msgs_max: self.messages_max,
+            incarnation: clock::incarnation(),
+            ..Settings::default()
+        }
+    }
+
+    /// Flows of an application in each direction.
+    const fn flows_max(&self) -> u32 {
+        self.connections_max + CLOSED_MAX
+    }
+
     /// The most that one host, or one prefix of addresses, may hold of an application's tables and
     /// memory: all but the part of flows without proof, which count in no share, and one of so many
     /// parts.
@@ -61,7 +88,7 @@ impl Setup {
         let (memory, parts_u64) = (self.memory_max, u64::from(parts));
         let all_but = |all: u32| all - all / UNPROVEN_PART - all / parts;
         ShareMax {
-            flows: all_but(self.connections_max),
+            flows: all_but(self.flows_max()),
             messages: all_but(self.messages_max),
             bytes: memory - memory / u64::from(UNPROVEN_PART) - memory / parts_u64,
         }
@@ -104,7 +131,8 @@ pub(crate) struct Attached {
 /// or a link may restart.
 const GIVE_UP: Duration = Duration::from_s(50);
 
-/// Connections that were closed a while ago: twenty a second for as long as their flows last.
+/// Flows of connections that were closed a while ago, at each end: forty a second for as long as a
+/// receiver remembers them.
 const CLOSED_MAX: u32 = 4096;
 
 pub(crate) const BUFFERS: u32 = 4095;
@@ -115,23 +143,7 @@ impl Stack {
     /// Starts DPDK and the thread.
     pub(crate) fn start(setup: Setup) -> Result<Self, String> {
         let text = |error: &dyn std::error::Error| error.to_string();
-        let settings = Settings {
-            payload_max: setup.payload_max,
-            line_rate: setup.line_rate,
-            base_rtt: setup.base_rtt,
-            // A connection that was closed keeps its flow until the peer has forgotten it.
-            tx_flows_max: setup.connections_max + CLOSED_MAX,
-            rx_flows_max: setup.connections_max,
-            // Packets with forged sources cost no more than a quarter of tables and memory.
-            unproven_max: setup.connections_max / UNPROVEN_PART,
-            unproven_bytes: setup.memory_max / u64::from(UNPROVEN_PART),
-            // One host may have half of them, and the hosts of one address prefix five eighths.
-            peer_max: setup.all_but(4),
-            group_max: setup.all_but(8),
-            msgs_max: setup.messages_max,
-            incarnation: clock::incarnation(),
-            ..Settings::default()
-        };
+        let settings = setup.settings();
         let config = survivor(settings, setup.rto_min).map_err(|error| text(&error))?;
         let mut config = keyed(&config).map_err(|error| text(&error))?;
         if setup.keys.is_some() {
@@ -362,16 +374,45 @@ impl Poller {
     }
 }
 
-/// The configuration of these settings whose flows survive [`GIVE_UP`], and go on soon after.
+/// The configuration of these settings whose flows survive [`GIVE_UP`], go on soon after, and keep
+/// the link busy over the base RTT.
 fn survivor(mut settings: Settings, rto_min: Duration) -> Result<Config, ConfigError> {
     settings.loss = LossSettings { rto_min, give_up: GIVE_UP, ..LossSettings::default() };
-    settings.loss.backoff_max = Config::new(settings.clone())?.doublings_in_outages();
+    let config = Config::new(settings.clone())?;
+    settings.loss.backoff_max = config.doublings_in_outages();
+    settings.psn_window = settings.psn_window_for(config.mtu(), u64::MAX);
     Config::new(settings)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn connections_that_a_host_has_closed_leave_room_for_as_many_as_it_may_have() {
+        for connections_max in [1, 64, 1 << 16] {
+            let setup = Setup {
+                payload_max: 4096,
+                line_rate: Rate::from_gbps(100),
+                base_rtt: Duration::from_us(200),
+                rto_min: Duration::from_ms(100),
+                cards: Vec::new(),
+                connections_max,
+                messages_max: 256,
+                memory_max: 1 << 28,
+                ring: 64,
+                dpdk_mb: 64,
+                hugepages: None,
+                keys: None,
+            };
+            let settings = setup.settings();
+            assert!(settings.tx_flows_max >= connections_max + CLOSED_MAX);
+            // What the receiver remembers of one host.
+            let share = settings.peer_max.flows;
+            assert!(share >= connections_max / 2 + CLOSED_MAX / 2, "{connections_max}: {share}");
+            assert!(Config::new(settings).is_ok());
+        }
+    }
 
     #[test]
     fn a_peer_is_given_up_when_the_documents_say() {

@@ -47,6 +47,14 @@ fn reminders_are_neither_a_load_nor_later_than_forgetting() {
 }
 
 #[test]
+fn what_a_configuration_resolves_is_legal_in_another() {
+    for base_rtt in [Duration::from_ps(1), Duration::from_us(12), Duration::from_s(2)] {
+        let config = Config::new(Settings { base_rtt, ..Settings::default() }).unwrap();
+        assert_eq!(Config::new((*config).clone()).unwrap(), config);
+    }
+}
+
+#[test]
 fn a_path_is_far_from_the_threshold_on_and_what_is_not_chosen_stays() {
     let far = FarSettings {
         rtt: Duration::from_us(100),

@@ -39,6 +39,7 @@ pub use error::RunError;
 use fabric::{Blueprint, FaultKind, FaultSpec, PortId, ProgramKind, QdiscKind, Ranks};
 pub use real_pod::Measured;
 pub use telemetry::Stamping;
+pub use zeropod::check_kernel;
 
 use crate::input::InputError;
 use crate::scenario::fault;
@@ -134,7 +135,7 @@ impl Plan {
         let most = Most::on_one_flow(&matrix, &settings);
         settings.msg_window = settings.msg_window.min(most.messages);
         settings.psn_window =
-            draft.psn_window.unwrap_or_else(|| psn_window(&settings, config.mtu(), most.packets));
+            draft.psn_window.unwrap_or_else(|| settings.psn_window_for(config.mtu(), most.packets));
         let config = config_of(&draft, settings.clone())?;
         fabric.qdiscs.bufferless.loose |= zeropod::expects_collisions(&draft, &config, &tree);
         dcsim::check(&draft, &config, &fabric, &blueprint)?;
@@ -515,7 +516,8 @@ pub fn link_settings(
     settings.base_rtt = draft.base_rtt.unwrap_or(base_rtt);
     settings.loss = loss_settings(draft);
     let mtu = config_of(draft, settings.clone())?.mtu();
-    settings.psn_window = draft.psn_window.unwrap_or_else(|| psn_window(&settings, mtu, u64::MAX));
+    settings.psn_window =
+        draft.psn_window.unwrap_or_else(|| settings.psn_window_for(mtu, u64::MAX));
     Ok(settings)
 }
 
@@ -536,15 +538,6 @@ fn config_of(draft: &Draft, settings: Settings) -> Result<Config, RunError> {
         let error = InputError::new(found, *expected).help(help);
         error.at(&draft.origin(name).to_string(), 0, 0).into()
     })
-}
-
-/// Four times the segments of the largest window, so that stragglers do not stop a flow; no more
-/// than twice the packets that a flow has.
-fn psn_window(settings: &Settings, mtu: Bytes, most: u64) -> u32 {
-    let bdp = settings.line_rate.bytes_in(settings.base_rtt).0;
-    let segments = (bdp * 3 / 2 / mtu.0.max(1)).saturating_mul(4).min(most.saturating_mul(2));
-    let least = if settings.ec == EcKind::Uncoded { 128 } else { 256 };
-    u32::try_from(segments.clamp(least, 1 << 20)).unwrap_or(1 << 20).next_power_of_two()
 }
 
 fn scaled(bytes: Bytes, factor: f64) -> Bytes {

@@ -71,15 +71,11 @@ pub(crate) fn run(args: &SchedulerArgs, console: &mut Console<'_>) -> Result<Exi
     Ok(Exit::Finished)
 }
 
-/// The settings of `sched.zeropod` that are the scheduler's own.
-#[cfg(feature = "dpdk")]
-const OWN: [&str; 5] = ["matcher", "iterations", "kernel", "classes", "fair_every"];
-
 #[cfg(feature = "dpdk")]
 fn setup(args: &SchedulerArgs) -> Result<live::nic::scheduler::SchedulerSetup, Failure> {
     use experiments::hosts_file::HostsFile;
     use experiments::input::InputError;
-    use experiments::plan::{Draft, Origin, keys};
+    use experiments::plan::{Draft, Origin, check_kernel, keys};
     use transport::wire::addressing::UDP_PORT;
 
     let hosts = HostsFile::read_path(&args.hosts)?;
@@ -87,14 +83,13 @@ fn setup(args: &SchedulerArgs) -> Result<live::nic::scheduler::SchedulerSetup, F
     draft.set_transport("zeropod", Origin::Default)?;
     for text in &args.set {
         let wrong = |found: String, expected: &str| {
-            let help = format!("sched.zeropod. and one of {}", OWN.join(", "));
+            let help = format!("sched.zeropod. and one of {}", keys::OF_DECISIONS.join(", "));
             InputError::new(found, expected).at("--set", 0, 0).help(help)
         };
         let (key, value) =
             text.split_once('=').ok_or_else(|| wrong(format!("`{text}`"), "KEY=VALUE"))?;
         let (key, value) = (key.trim(), value.trim());
-        let own = keys::canonical(key).strip_prefix("sched.zeropod.");
-        if !own.is_some_and(|own| OWN.contains(&own)) {
+        if !keys::is_of_decisions(keys::canonical(key)) {
             let expected = "a key of the scheduler's decisions; hosts have all others";
             return Err(wrong(format!("`{key}`"), expected).into());
         }
@@ -103,6 +98,7 @@ fn setup(args: &SchedulerArgs) -> Result<live::nic::scheduler::SchedulerSetup, F
     let device = args.device.as_deref().map(crate::device::named).transpose()?;
     let udp_port = args.udp_port.or(hosts.udp_port).unwrap_or(UDP_PORT);
     let params = draft.settings.sched_params.zeropod;
+    check_kernel(&params)?;
     Ok(live::nic::scheduler::SchedulerSetup { hosts, device, params, udp_port })
 }
 

@@ -104,6 +104,10 @@ fn unread(key: &str, world: World, plan: &Plan) -> Option<Unread> {
         ("vdev", _) if world != World::Vdev => {
             Some(("in a world without virtual devices", "--world vdev"))
         }
+        (_, key) if world == World::Nic && keys::is_of_decisions(key) => Some((
+            "of the pod's scheduler, which is a process of its own",
+            "headrace scheduler --set",
+        )),
         (_, "nic.patience") if world != World::Nic => {
             Some(("in a world whose hosts are in one process", "--world nic"))
         }

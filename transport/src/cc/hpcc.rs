@@ -37,7 +37,7 @@ params! {
         /// configuration has it; off: each flow has its own.
         global_t: bool = false;
         /// The longest base RTT, for global_t; taken over from the network.
-        longest_rtt: Duration = Duration::ZERO, in Duration::ZERO..=Duration::from_s(1);
+        longest_rtt: Duration = Duration::ZERO, in Duration::ZERO..=Duration::from_s(2);
     }
 }
 

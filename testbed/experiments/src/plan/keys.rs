@@ -294,6 +294,16 @@ const SECOND_NAMES: [(&str, &str); 18] = [
     ("switch.sim.overhead", "switch.dcsim.overhead"),
 ];
 
+/// The settings of `sched.zeropod` that are of the scheduler's decisions: hosts do not read them
+/// where it is a process of its own.
+pub const OF_DECISIONS: [&str; 5] = ["matcher", "iterations", "kernel", "classes", "fair_every"];
+
+/// Whether `key` is one of [`OF_DECISIONS`].
+#[must_use]
+pub fn is_of_decisions(key: &str) -> bool {
+    key.strip_prefix("sched.zeropod.").is_some_and(|own| OF_DECISIONS.contains(&own))
+}
+
 /// The first name of a setting.
 #[must_use]
 pub fn canonical(key: &str) -> &str {

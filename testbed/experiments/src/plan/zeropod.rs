@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fabric::{PortId, ProgramKind, QdiscKind};
+use fabric::{PortId, ProgramKind, QdiscKind, pod_kernel};
 use transport::cc::CcKind;
+use transport::params::ParamValue as _;
 use transport::path::PodFacts;
 use transport::sched::SchedKind;
-use transport::sched::zeropod::Zeropod;
+use transport::sched::zeropod::{Zeropod, ZeropodParams};
 use transport::wire::pod::{AGGS_MAX, LAYERS_MAX, PODS_MAX, Stamp};
 use transport::{Config, Duration, HostId, Rng};
 
@@ -117,6 +118,7 @@ pub(super) fn check(
         let expected = "the number that hosts of a real network draw for each run".to_owned();
         return Err(refused("sched.zeropod.run", found, expected, "leave it out"));
     }
+    check_kernel(&config.sched_params.zeropod)?;
     if let Some(real) = draft.real_pod {
         return check_slots(config, real.run > 0);
     }
@@ -128,6 +130,19 @@ pub(super) fn check(
     check_regular(draft)?;
     check_slots(config, true)?;
     check_cores(config, fabric, topology)
+}
+
+/// The processor runs the code that the matcher is to run on.
+///
+/// # Errors
+/// When it does not.
+pub fn check_kernel(params: &ZeropodParams) -> Result<(), InputError> {
+    if pod_kernel(params).is_some() {
+        return Ok(());
+    }
+    let found = format!("`{}`, which this processor cannot run", params.kernel.show());
+    let error = InputError::new(found, "auto, or what it can run");
+    Err(error.at("sched.zeropod.kernel", 0, 0).help("leave it out"))
 }
 
 fn refused(key: &str, found: String, expected: String, help: &str) -> RunError {

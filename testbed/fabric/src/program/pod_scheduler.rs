@@ -50,6 +50,7 @@ use lateness::Lateness;
 use members::Members;
 pub(super) use members::{all_hosts, first_core};
 pub use server::PodServer;
+pub use settings::kernel;
 pub(super) use settings::timing;
 use terms::{TermStep, Terms};
 

@@ -185,7 +185,7 @@ fn records(plan: &Plan, reports: &[HostReport]) -> Vec<FlowRecord> {
                 let on_first = drifted(at, report.offset_change_ps, report.end_ps);
                 // Back to the sender's clock, by which its other times are.
                 let (change, end) = starts[flow.flow as usize];
-                let there = Instant::from_ps(drifted(on_first, -change, end));
+                let there = Instant::from_ps(drifted(on_first, change.saturating_neg(), end));
                 // Clocks are compared to some microseconds; nothing is delivered before it starts,
                 // nor after all of it was acknowledged.
                 let last = record.acked_at.max(record.start);

@@ -3,7 +3,7 @@
 //! [`Request`] and [`Completion`] are the values; [`RequestSlot`] and [`CompletionSlot`] are 64
 //! bytes each, `repr(C)`, plain integers in the machine's byte order, every combination of which
 //! is understood or refused: the other end may be another process one day. Memory does not travel
-//! in them; it takes the ring beside (`app_ring.rs`). Times are picoseconds of network time,
+//! in them; it takes the ring beside (`ring.rs`). Times are picoseconds of network time,
 //! lengths bytes, rates bit/s.
 
 use std::fmt;

@@ -25,18 +25,24 @@ pub(in crate::program) fn timing(params: &ZeropodParams, link: &LinkSpec) -> Tim
     })
 }
 
-/// The settings of the decision.
-pub(super) fn settings(params: &ZeropodParams, timing: &Timing) -> Option<Settings> {
-    let matcher = match params.matcher {
-        Matcher::Iterative => MatcherKind::Iterative,
-        Matcher::Greedy => MatcherKind::Greedy,
-        Matcher::Exact => MatcherKind::Exact,
-    };
+/// The code that the matcher runs on; `None` when this processor cannot run the chosen one.
+#[must_use]
+pub fn kernel(params: &ZeropodParams) -> Option<transport_pod::Kernel> {
     let kernel = match params.kernel {
         Kernel::Auto => transport_pod::Kernel::best(),
         Kernel::Scalar => transport_pod::Kernel::Scalar,
         Kernel::Avx2 => transport_pod::Kernel::Avx2,
         Kernel::Avx512 => transport_pod::Kernel::Avx512,
+    };
+    kernel.is_supported().then_some(kernel)
+}
+
+/// The settings of the decision; `None` when no scheduler can have them.
+pub(super) fn settings(params: &ZeropodParams, timing: &Timing) -> Option<Settings> {
+    let matcher = match params.matcher {
+        Matcher::Iterative => MatcherKind::Iterative,
+        Matcher::Greedy => MatcherKind::Greedy,
+        Matcher::Exact => MatcherKind::Exact,
     };
     let ladder = match params.classes {
         Classes::One => Ladder::One,
@@ -49,7 +55,7 @@ pub(super) fn settings(params: &ZeropodParams, timing: &Timing) -> Option<Settin
     let silent_after = if guarded { timing.to_decision + SILENT_MAX } else { 0 };
     Some(Settings {
         matcher,
-        setup: MatcherSetup { kernel, iterations: params.iterations.into() },
+        setup: MatcherSetup { kernel: kernel(params)?, iterations: params.iterations.into() },
         ladder,
         cell: payload,
         cells: params.cells,

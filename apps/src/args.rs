@@ -30,7 +30,7 @@ pub(crate) enum Bench {
     Dci(BenchDciArgs),
 }
 
-/// What of `headrace bench dci` is measured.
+/// The devices, segments and queues that `headrace bench dci` measures.
 #[derive(Debug, Args)]
 pub(crate) struct BenchDciArgs {
     /// Kind of both devices; may be given several times [default: net_ring, net_memif].
@@ -64,7 +64,7 @@ pub(crate) struct SchedulerArgs {
     /// Matcher: iterative, greedy or exact; may be given several times [default: all].
     #[arg(long, value_name = "NAME")]
     pub(crate) matcher: Vec<String>,
-    /// Demands of each host: to `all` others, or to so many others.
+    /// Demands of each host: `all` for one to every other host, or a number of other hosts.
     #[arg(long, value_name = "all|D", default_value = "all")]
     pub(crate) demand: String,
     /// Iterations of `iterative`, 1 to 255.
@@ -127,15 +127,16 @@ pub(crate) struct DatapathArgs {
     #[arg(long, value_name = "N", default_value_t = 2_000_000,
           value_parser = clap::value_parser!(u64).range(100_000..=1_000_000_000))]
     pub(crate) segments: u64,
-    /// Segments that one acknowledgement answers at most, 1 to 64. SMaRTT's paper has one each.
+    /// Segments that one acknowledgement answers at most, 1 to 64. SMaRTT's paper has one
+    /// acknowledgement for each segment.
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) ack_every: u16,
     /// Copies and sums payload also where the device could read it in place.
     #[arg(long)]
     pub(crate) copy: bool,
-    /// Codes messages: data and parity segments of a block. A segment's cost then holds its share
-    /// of the parity's.
+    /// Codes messages: data and parity segments of a block. The cost of a segment then includes its
+    /// share of the cost of parity.
     #[arg(long, value_name = "X,Y")]
     pub(crate) ec: Option<BlockShape>,
     /// Measures sealing and opening of frames in memory, beside the library that does it, and no
@@ -267,9 +268,9 @@ impl fmt::Display for Seeds {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RunArgs {
     /// A matrix, a scenario, or the name of a built-in scenario (headrace list scenarios). Several
-    /// matrices are run one after the other, and compared. The manifest.json of an earlier run
-    /// repeats that, and says whether the results are the same to the byte. A matrix may come from
-    /// standard input, as `-`.
+    /// matrices run one after the other, and are compared. With the manifest.json of an earlier run
+    /// that run is repeated, and the last line says whether the results are the same to the byte. A
+    /// matrix may come from standard input, as `-`.
     #[arg(value_name = "MATRIX.cm|SCENARIO.toml|manifest.json", required = true)]
     pub(crate) inputs: Vec<PathBuf>,
     /// The world to run in: virtual time (default), DPDK virtual devices, or network cards.
@@ -292,26 +293,27 @@ pub(crate) struct RunArgs {
     /// Whether switches trim packets that do not fit.
     #[arg(long, value_enum)]
     pub(crate) trim: Option<Switch>,
-    /// Root of all chance: N, or several to compare, as 1,5 or 1..10 (both ends run).
+    /// The seed of all random numbers: N, or several seeds to compare, as 1,5 or 1..10 (both ends
+    /// run).
     #[arg(long, value_name = "N|FROM..TO")]
     pub(crate) seed: Option<Seeds>,
     /// Threads that run a simulation, 1 to 64; results are the same on any number.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) threads: Option<u8>,
-    /// UDP port that hosts listen at, the same on all of them [default: that of the hosts file,
-    /// else 4797].
+    /// UDP port that hosts listen at, the same on all of them [default: that of the hosts file, or
+    /// 4797].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) udp_port: Option<u16>,
     /// Seals packets of --world nic by the keys of a file that all hosts have: psk:FILE encrypts
-    /// payloads, psk-auth:FILE leaves them readable. Packets are plain unless given.
+    /// payloads, psk-auth:FILE leaves them readable. Without this flag packets are plain.
     #[arg(long, value_name = "psk:FILE")]
     pub(crate) security: Option<String>,
-    /// Appends the keys that packets of --security are sealed and opened by to a file of mode 600,
-    /// for dissectors of captures: its reader can read captures and forge packets.
+    /// Appends the keys that seal and open packets of --security to a file of mode 600, for
+    /// dissectors of captures. With this file captures can be read and packets can be forged.
     #[arg(long, value_name = "FILE", requires = "security")]
     pub(crate) key_log: Option<PathBuf>,
-    /// Runs only the variants of this name, or with these parts of a name, like smartt,size=1MiB;
-    /// may be given several times.
+    /// Runs only the variants of this name, or those whose names have these parts, like
+    /// smartt,size=1MiB; may be given several times.
     #[arg(long, value_name = "NAME")]
     pub(crate) variant: Vec<String>,
     /// Variants that run at the same time in virtual time.
@@ -328,11 +330,11 @@ pub(crate) struct RunArgs {
     #[arg(long, requires = "out", conflicts_with_all = ["part", "json"])]
     pub(crate) slurm: bool,
     /// Keeps the results in --out that are whole and of the same code, traffic, inputs and
-    /// settings, and runs the others alone.
+    /// settings, and runs only the others.
     #[arg(long, requires = "out")]
     pub(crate) resume: bool,
-    /// Writes manifest.json, summary.json, flows.jsonl and series.jsonl there; the files of a
-    /// variant go into a directory of its name.
+    /// Writes manifest.json, summary.json, flows.jsonl and series.jsonl into this directory; the
+    /// files of a variant go into a directory of its name.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Prints summary.json and nothing else on standard output; for a scenario with variants it
@@ -345,14 +347,15 @@ pub(crate) struct RunArgs {
     /// Shows no progress.
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// Keeps a journal of every packet, and writes to why.jsonl of --out where the time of each
-    /// flow went (headrace why); in virtual time only, on one thread.
+    /// Keeps a journal of every packet, and writes why.jsonl into --out, which says where the time
+    /// of each flow went (headrace why); in virtual time only, on one thread.
     #[arg(long, requires = "out")]
     pub(crate) why: bool,
     #[command(flatten)]
     pub(crate) observe: ObserveArgs,
-    /// Writes what hosts send and receive as pcapng: at most N bytes of a frame, one of every N, of
-    /// one host. A simulation has headers only.
+    /// Writes the frames that hosts send and receive as pcapng. snap=N keeps at most N bytes of a
+    /// frame, every=N one frame of every N, host=I those of one host. A simulation has headers
+    /// only.
     #[arg(long, value_name = "FILE[,snap=N][,every=N][,host=I]")]
     pub(crate) capture: Option<String>,
 }
@@ -364,7 +367,7 @@ pub(crate) struct ReportArgs {
     /// beside its picture, to draw it again.
     #[arg(required = true, value_name = "DIR|NAME.json")]
     pub(crate) dirs: Vec<PathBuf>,
-    /// Writes NAME.json and the chosen formats there for each scenario.
+    /// Writes NAME.json and the chosen formats into this directory for each scenario.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: PathBuf,
     /// Formats, with commas between.
@@ -376,16 +379,18 @@ pub(crate) struct ReportArgs {
         value_name = "FORMAT,.."
     )]
     pub(crate) format: Vec<Format>,
-    /// Draws these flows over time, a panel for each run: lines of the matrix from 1. Runs are
-    /// sampled with --set sampling.interval=1us, of the first 64 flows or those of --set
-    /// sampling.flows=1,5,10..20; goodput moves by whole messages, which --set run.message=64KiB
-    /// makes short.
+    /// Draws these flows over time, a panel for each run. A flow is named by its line of the
+    /// matrix, from 1. Runs have samples with --set sampling.interval=1us, of the first 64 flows or
+    /// those of --set sampling.flows=1,5,10..20. Goodput moves by whole messages, which --set
+    /// run.message=64KiB makes short.
     #[arg(long, value_name = "1,5,10..20")]
     pub(crate) flows: Option<FlowSet>,
-    /// Makes axes logarithmic, of panels whose numbers are all above 0; the page begins with them.
+    /// Makes axes logarithmic in panels whose numbers are all above 0; the HTML page begins with
+    /// these axes.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "x,y")]
     pub(crate) log: Vec<LogAxis>,
-    /// Draws the matrix and the network, too: NAME-inputs in each format. The page always has them.
+    /// Draws the matrix and the network, too, as NAME-inputs in each format. The HTML page always
+    /// has them.
     #[arg(long)]
     pub(crate) inputs: bool,
     /// Results of another simulator to put beside ours.
@@ -417,8 +422,8 @@ pub(crate) enum Format {
     Pdf,
     /// The runs, a line each, and the points of the curves.
     Csv,
-    /// All figures on one page that needs no network: curves by a click, values under the pointer,
-    /// zoom, tables to be sorted.
+    /// All figures on one page that needs no network: a click hides or shows a curve, the pointer
+    /// shows values, the wheel zooms, and tables can be sorted.
     Html,
 }
 
@@ -464,7 +469,7 @@ pub(crate) enum Switch {
 /// The counters of workers to show while they run.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ObserveArgs {
-    /// Serves counters and histograms as OpenMetrics at this unix socket while it runs; over DPDK
+    /// Serves counters and histograms as OpenMetrics at this unix socket during the run; over DPDK
     /// only.
     #[arg(long, value_name = "PATH")]
     pub(crate) metrics: Option<PathBuf>,

@@ -15,12 +15,12 @@ use crate::scheduler::SchedulerArgs;
 use crate::tournament::TournamentArgs;
 use crate::why::WhyArgs;
 
-/// A userspace transport stack for AI and HPC datacentres: run a traffic matrix, in virtual time or
-/// through DPDK, and see how it went.
+/// A userspace transport stack for AI and HPC datacentres: runs a traffic matrix, in virtual time
+/// or through DPDK, and reports the results.
 #[derive(Debug, Parser)]
 #[command(name = "headrace", version, max_term_width = 100, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
-    /// Logs more; twice for debugging. RUST_LOG wins.
+    /// Logs more; give it twice for debugging. The variable RUST_LOG overrules it.
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
     #[command(subcommand)]
@@ -36,26 +36,26 @@ Exit codes: 0 all flows finished and the audit holds; 1 flows are unfinished or 
 pub(crate) enum Command {
     /// Runs a traffic matrix or a scenario.
     Run(Box<RunArgs>),
-    /// Says what this machine can and cannot do, and the command that mends it.
+    /// Reports what this machine can and cannot do, and the commands that mend what is missing.
     Doctor {
         /// Prints JSON.
         #[arg(long)]
         json: bool,
-        /// Opens this device, alone, and says how it is used: a virtual device, a netdev or a PCI
+        /// Opens this device and reports how it is used: a virtual device, a netdev or a PCI
         /// address.
         #[arg(long, value_name = "DEVICE")]
         device: Option<String>,
-        /// Queues that the device is asked for, one for each worker.
+        /// Queues to ask the device for, one for each worker.
         #[arg(long, value_name = "N", default_value_t = 1, requires = "device",
               value_parser = clap::value_parser!(u16).range(1..=16))]
         queues: u16,
-        /// Looks at this file of keys: psk:FILE or psk-auth:FILE, as `run` takes it.
+        /// Checks this file of keys: psk:FILE or psk-auth:FILE, as `run` takes it.
         #[arg(long, value_name = "MODE:FILE")]
         security: Option<String>,
     },
     /// Makes a traffic matrix (.cm).
     Gen(Order),
-    /// Lists everything that has a name.
+    /// Lists the names of one kind: transports, topologies, scenarios, settings and others.
     List {
         /// The kind of thing to list.
         what: What,
@@ -68,8 +68,8 @@ pub(crate) enum Command {
     },
     /// Puts results side by side: first the differences of their inputs, then every number.
     Compare {
-        /// Directories of runs, or of scenarios with variants. Values of the others are shown as
-        /// multiples of those of the first, too.
+        /// Directories of runs, or of scenarios with variants. Values of the second and all further
+        /// ones are also shown as multiples of those of the first.
         #[arg(required = true, num_args = 2.., value_name = "DIR")]
         dirs: Vec<PathBuf>,
     },
@@ -97,28 +97,28 @@ pub(crate) enum Command {
     Dci(Box<DciArgs>),
     /// Runs the scheduler of Zeropod's hosts on a real network.
     Scheduler(SchedulerArgs),
-    /// Puts the results of a sweep together whose runs went apart, as jobs of a scheduler.
+    /// Puts the results of a sweep together that ran in parts, such as jobs of Slurm.
     Gather(GatherArgs),
     /// Explains where the time of the slowest flows of a run went, in words and numbers.
     Why(WhyArgs),
-    /// Runs transports on mixes of traffic, networks and faults that a seed draws, and ranks them:
-    /// settings are chosen on the mixes of tuning and judged on those of checking.
+    /// Runs transports on mixes of traffic, networks and faults that a seed draws, and ranks them.
+    /// Choose settings on the mixes of tuning, and judge them on the mixes of checking.
     Tournament(TournamentArgs),
-    /// Feeds a recorded run through the core again and says whether it decides the same, bit for
-    /// bit.
+    /// Feeds a recorded run through the core again and reports whether the core decides the same,
+    /// bit for bit.
     Replay {
         /// Recordings, or directories of runs with --set vdev.record=on --out DIR.
         #[arg(required = true, value_name = "DIR|FILE.rec")]
         paths: Vec<PathBuf>,
     },
-    /// Prints completions for a shell, for its folder of completions.
+    /// Prints completions for a shell; put them into the shell's folder of completions.
     Completions {
         /// The shell.
         shell: Shell,
     },
     /// Writes the manual pages, one for each command.
     Man {
-        /// The directory, which is made where it is missing: a `man1` folder of MANPATH.
+        /// The directory, such as a `man1` folder of MANPATH; it is made when it is missing.
         #[arg(value_name = "DIR")]
         dir: PathBuf,
     },

@@ -49,10 +49,10 @@ pub(crate) struct DciArgs {
     #[arg(long, value_name = "N", default_value_t = 16_383,
           value_parser = clap::value_parser!(u32).range(4096..=4_194_303))]
     pub(crate) buffers: u32,
-    /// Hugepages: used when there are enough, unless this says.
+    /// Whether to use hugepages; without this flag they are used when there are enough.
     #[arg(long, value_enum)]
     pub(crate) hugepages: Option<Switch>,
-    /// Core to run on; any unless given.
+    /// Core to run on; without this flag any core.
     #[arg(long, value_name = "N")]
     pub(crate) core: Option<usize>,
     /// Argument for DPDK's EAL, unchanged; may be given several times.

@@ -24,8 +24,8 @@ use crate::table;
 /// The directories of the parts.
 #[derive(Debug, Args)]
 pub(crate) struct GatherArgs {
-    /// The directory that all parts wrote to (run --part I/N --out DIR), or those of the parts: a
-    /// run that several have is taken from the first where it was a success.
+    /// The directory that all parts wrote to (run --part I/N --out DIR), or the directories of the
+    /// parts. A run that several of them have is taken from the first one where it succeeded.
     #[arg(required = true, value_name = "DIR")]
     dirs: Vec<PathBuf>,
     /// Prints the array that `run --json` would have printed, and nothing else.

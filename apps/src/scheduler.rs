@@ -22,11 +22,11 @@ pub(crate) struct SchedulerArgs {
     /// address.
     #[arg(long, value_name = "DEVICE")]
     pub(crate) device: Option<String>,
-    /// Changes how it decides: sched.zeropod.KEY of matcher, iterations, kernel, classes or
-    /// fair_every; may be given several times. Hosts say all else.
+    /// Changes how it decides: sched.zeropod.KEY, with KEY one of matcher, iterations, kernel,
+    /// classes and fair_every; may be given several times. Hosts name all other settings.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// UDP port of the traffic [default: the file's, else 4797].
+    /// UDP port of the traffic [default: that of the hosts file, or 4797].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) udp_port: Option<u16>,
     /// Prints what was decided as JSON and nothing else on standard output.

@@ -13,16 +13,16 @@ use crate::args::{PolicyArgs, Switch};
 pub(crate) enum Perf {
     /// Waits for clients, one after the other; the same server answers `headrace ping`.
     Server(ServerArgs),
-    /// Sends to a server, or receives from it, and reports how much a second.
+    /// Sends to a server, or receives from it, and reports the throughput.
     Client(StreamArgs),
 }
 
 /// The end of a measurement of round trips that a process is.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Ping {
-    /// Waits for clients, one after the other; the same server as of `headrace perf`.
+    /// Waits for clients, one after the other; the same server serves `headrace perf client`.
     Server(ServerArgs),
-    /// Sends messages that the server answers, one after the other, and reports how long it takes.
+    /// Sends messages that the server answers, one after the other, and reports their round trips.
     Client(PingArgs),
 }
 
@@ -36,16 +36,16 @@ pub(crate) struct DeviceArgs {
     /// Own number; addresses follow from it [default: 0 for servers, 1 for clients].
     #[arg(long, value_name = "N")]
     pub(crate) host: Option<u32>,
-    /// Addresses of host N instead of those that follow from its number, IPv4 or IPv6; give those
-    /// of all hosts from 0 on, the same on both sides. A MAC that is left out is asked for, by ARP
-    /// or neighbour discovery; one's own is the device's.
+    /// Addresses of host N instead of those that follow from its number, IPv4 or IPv6. Give those
+    /// of all hosts from 0 on, the same on both sides. A MAC that is left out is asked for by ARP
+    /// or neighbour discovery; the MAC of the own host is then the device's.
     #[arg(long, value_name = "N=IP[,MAC]")]
     pub(crate) at: Vec<String>,
     /// UDP port of packets, the same on both sides.
     #[arg(long, value_name = "N", default_value_t = UDP_PORT,
           value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) udp_port: u16,
-    /// Hugepages: used when there are enough, unless this says.
+    /// Whether to use hugepages; without this flag they are used when there are enough.
     #[arg(long, value_enum)]
     pub(crate) hugepages: Option<Switch>,
     /// Frames that can be held at once.
@@ -56,18 +56,18 @@ pub(crate) struct DeviceArgs {
     #[arg(long, value_name = "N", default_value_t = 512,
           value_parser = clap::value_parser!(u16).range(64..=16_384))]
     pub(crate) ring: u16,
-    /// Core to run on; any unless given.
+    /// Core to run on; without this flag any core.
     #[arg(long, value_name = "N")]
     pub(crate) core: Option<usize>,
     /// Argument for DPDK's EAL, unchanged; may be given several times.
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     pub(crate) eal: Vec<String>,
     /// Seals packets by the keys of a file that both sides have: psk:FILE encrypts payloads,
-    /// psk-auth:FILE leaves them readable. Packets are plain unless given.
+    /// psk-auth:FILE leaves them readable. Without this flag packets are plain.
     #[arg(long, value_name = "psk:FILE")]
     pub(crate) security: Option<String>,
-    /// Appends the keys that packets of --security are sealed and opened by to a file of mode 600,
-    /// for dissectors of captures: its reader can read captures and forge packets.
+    /// Appends the keys that seal and open packets of --security to a file of mode 600, for
+    /// dissectors of captures. With this file captures can be read and packets can be forged.
     #[arg(long, value_name = "FILE", requires = "security")]
     pub(crate) key_log: Option<PathBuf>,
     /// Seconds of silence after which the other side is given up.
@@ -87,7 +87,7 @@ pub(crate) struct DeviceArgs {
 pub(crate) struct ServerArgs {
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
-    /// Ends after so many sessions; by Ctrl-C only unless given.
+    /// Ends after so many sessions; without this flag the server runs until Ctrl-C.
     #[arg(long, value_name = "N")]
     pub(crate) sessions: Option<u64>,
     /// Bytes of messages that a session may hold at once.
@@ -107,7 +107,7 @@ pub(crate) struct ClientArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) wait: u64,
-    /// Policies and settings hold on both sides.
+    /// Policies and settings, which hold on both sides.
     #[command(flatten)]
     pub(crate) policies: PolicyArgs,
     /// Rate that flows assume for the link [default: 100Gbps over net_memif, else 40Gbps].
@@ -147,7 +147,7 @@ pub(crate) struct StreamArgs {
     /// Seconds to send [default: 10, unless --bytes is given].
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) time: Option<Duration>,
-    /// Bytes to send, by each side that does.
+    /// Bytes to send, for each side that sends.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) bytes: Option<Bytes>,
     /// The server sends instead.
@@ -156,11 +156,12 @@ pub(crate) struct StreamArgs {
     /// Both send.
     #[arg(long, conflicts_with = "reverse")]
     pub(crate) bidir: bool,
-    /// Seconds between two lines of progress, which `--json` has as `intervals`, 0.1 to 3600; with
-    /// 0 there are none, and no round trips of segments are measured.
+    /// Seconds between two lines of progress, 0.1 to 3600; `--json` has these lines as `intervals`.
+    /// With 0 there are none, and no round trips of segments are measured.
     #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     pub(crate) interval: Duration,
-    /// The receiving application takes one message in this time: for trying what a slow one does.
+    /// The receiving application takes one message in this time, to try how a slow application
+    /// works.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) think: Option<Duration>,
 }
@@ -177,7 +178,7 @@ pub(crate) struct PingArgs {
     #[arg(long, value_name = "N", default_value_t = 10_000,
           value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub(crate) count: u64,
-    /// Time between two of them [default: none].
+    /// Time between two messages [default: none].
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) interval: Option<Duration>,
 }

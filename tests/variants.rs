@@ -516,14 +516,21 @@ fn a_sweep_that_was_interrupted_goes_on_where_it_was() {
     let flows = dir.path().join("out/lb=ecmp,seed=2/flows.jsonl");
     let first = fs::read(&flows).unwrap();
     fs::remove_file(dir.path().join("out/lb=ecmp,seed=2/summary.json")).unwrap();
-    fs::write(dir.path().join("out/lb=ecmp,seed=1/flows.jsonl"), "kept").unwrap();
+    fs::write(dir.path().join("out/lb=ecmp,seed=1/flows.jsonl"), "kept\n".repeat(4)).unwrap();
     fs::write(&flows, "half a li").unwrap();
-    let again = headrace(&[&line[..], &["--resume"]].concat());
+    // The number of threads changes no result.
+    let again = headrace(&[&line[..], &["--resume", "--threads", "2"]].concat());
     assert_eq!(again.code, 0, "{again:?}");
     assert!(again.err.contains("3 of 4 runs are in"), "{again:?}");
     assert_eq!(fs::read(&flows).unwrap(), first);
     let kept = fs::read(dir.path().join("out/lb=ecmp,seed=1/flows.jsonl")).unwrap();
-    assert_eq!(kept, b"kept");
+    assert_eq!(kept, b"kept\n".repeat(4));
+    // A run whose flows were cut or removed is none that is kept.
+    fs::write(&flows, &first[..first.len() / 2]).unwrap();
+    fs::remove_file(dir.path().join("out/lb=reps,seed=1/flows.jsonl")).unwrap();
+    let again = headrace(&[&line[..], &["--resume"]].concat());
+    assert!(again.err.contains("2 of 4 runs are in"), "{again:?}");
+    assert_eq!(fs::read(&flows).unwrap(), first);
     // Another setting makes all of them other runs.
     let other = ["--resume", "--set", "switch.kmin=0.3"];
     let other = headrace(&[&line[..], &other].concat());
@@ -548,7 +555,8 @@ fn a_full_disk_costs_files_and_no_result() {
     assert!(ran.err.contains("flows.jsonl: cannot be written: No space left"), "{ran:?}");
     assert!(!ran.err.contains("results are in"), "{ran:?}");
     let is = |name: &str| fs::exists(format!("{out}/{name}")).unwrap();
-    assert!(is("manifest.json.part") && is("summary.json.part") && is("series.jsonl.part"));
+    assert!(is("manifest.json.part") && is("summary.json.part"));
+    assert!(!is("series.jsonl.part"), "samples leave their room to what is worth more");
     assert!(
         !is("manifest.json") && !is("summary.json") && !is("flows.jsonl") && !is("series.jsonl"),
         "not whole"

@@ -17,6 +17,9 @@ use experiments::workload::{Matrix, cm_write};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+/// Settings that change no result.
+pub(crate) const FREE: [&str; 2] = ["sim.threads", "run.memory"];
+
 /// The record of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Manifest {

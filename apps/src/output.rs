@@ -5,15 +5,17 @@
 //! Nothing here depends on what is in the files.
 
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::hash::{BuildHasher as _, RandomState};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Seek as _, Write};
 use std::path::{Path, PathBuf};
 
 /// A directory for results.
 #[derive(Debug)]
 pub(crate) struct OutDir {
     path: PathBuf,
+    /// The directory itself, locked against other runs.
+    _lock: Option<File>,
 }
 
 /// Why results could not be written.
@@ -32,15 +34,31 @@ impl OutDir {
     /// # Errors
     /// When there is something else of that name, or it cannot be made or written to.
     pub(crate) fn create(path: &Path) -> Result<Self, OutputError> {
-        let wrong = |error| OutputError { path: path.to_owned(), error };
+        let wrong = |error| OutputError::new(path, error);
         fs::create_dir_all(path).map_err(|error| match path.is_dir() || !path.exists() {
             true => wrong(error),
             false => wrong(io::Error::from(io::ErrorKind::NotADirectory)),
         })?;
-        let dir = Self { path: path.to_owned() };
+        let dir = Self { path: path.to_owned(), _lock: None };
         let probe = beside(&path.join("probe"));
         File::create(&probe).and_then(|_| fs::remove_file(&probe)).map_err(wrong)?;
         Ok(dir)
+    }
+
+    /// [`OutDir::create`] for the results of one run, which no other run may write meanwhile.
+    ///
+    /// # Errors
+    /// As [`OutDir::create`], and when another run writes there.
+    pub(crate) fn create_alone(path: &Path) -> Result<Self, OutputError> {
+        let dir = Self::create(path)?;
+        let lock = File::open(path).map_err(|error| OutputError::new(path, error))?;
+        match lock.try_lock() {
+            Err(TryLockError::WouldBlock) => {
+                Err(OutputError::of(path.to_owned(), io::ErrorKind::ResourceBusy))
+            }
+            // A file system without locks has no more than the names of parts.
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(Self { _lock: Some(lock), ..dir }),
+        }
     }
 
     /// Writes one file of the directory.
@@ -117,6 +135,18 @@ impl PartFile {
         fill(file).map_err(|error| OutputError { path: self.path.clone(), error })
     }
 
+    /// Begins the file anew: what has been written is gone, and its room is free.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(crate) fn restart(&mut self) -> Result<(), OutputError> {
+        let Some(buffered) = self.file.take() else { return Ok(()) };
+        let (mut file, _unwritten) = buffered.into_parts();
+        let emptied = file.set_len(0).and_then(|()| file.rewind());
+        self.file = Some(BufWriter::with_capacity(WRITE_BYTES, file));
+        emptied.map_err(|error| OutputError::new(&self.path, error))
+    }
+
     /// Leaves what has been written where it is, beside the file's place, for lack of room for the
     /// rest.
     pub(crate) fn leave(mut self) {
@@ -178,6 +208,10 @@ fn beside(path: &Path) -> PathBuf {
 }
 
 impl OutputError {
+    fn new(path: &Path, error: io::Error) -> Self {
+        Self { path: path.to_owned(), error }
+    }
+
     /// The file `path` could not be written for `reason`.
     pub(crate) fn of(path: PathBuf, reason: io::ErrorKind) -> Self {
         Self { path, error: reason.into() }
@@ -200,6 +234,9 @@ impl fmt::Display for OutputError {
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 write!(f, "\n  help: free some space (`df -h {parent}`) or choose another disk")
+            }
+            io::ErrorKind::ResourceBusy => {
+                write!(f, "\n  help: another run writes there; give each a directory of its own")
             }
             io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
                 write!(f, "\n  help: a file has that name; choose another directory")
@@ -231,6 +268,16 @@ mod tests {
         let names: Vec<_> = fs::read_dir(dir.path().join("a/b")).unwrap().collect();
         assert_eq!(names.len(), 1);
         assert_eq!(fs::read(dir.path().join("a/b/x.json")).unwrap(), b"22");
+    }
+
+    #[test]
+    fn one_run_alone_writes_to_its_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = OutDir::create_alone(dir.path()).unwrap();
+        let error = OutDir::create_alone(dir.path()).unwrap_err();
+        assert!(error.is_mistake() && error.to_string().contains("another run"), "{error}");
+        drop(out);
+        assert!(OutDir::create_alone(dir.path()).is_ok());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use experiments::input::InputError;
 use experiments::plan::keys;
 use experiments::scenario::AxisPoint;
 
-use crate::manifest::{Recorded, Setting};
+use crate::manifest::{self, Recorded, Setting};
 
 /// A run of a sweep.
 #[derive(Debug)]
@@ -23,9 +23,6 @@ pub(super) struct Piece {
 
 /// Something of a run that is the same for all runs of a sweep: its name, and its value in words.
 type Fact = (String, String);
-
-/// Settings that change no result.
-const FREE: [&str; 2] = ["sim.threads", "run.memory"];
 
 /// Refuses runs of different sweeps.
 ///
@@ -77,7 +74,7 @@ fn files(piece: &Piece) -> Vec<Fact> {
         ("matrix", None) if !has_scenario => "the matrix".to_owned(),
         _ => format!("the {role} {path}"),
     };
-    let fact = |input: &crate::manifest::Input| {
+    let fact = |input: &manifest::Input| {
         let hash: String = input.sha256.chars().take(HASH_SHOWN).collect();
         (name(&input.role, &input.path), format!("with SHA-256 {hash}"))
     };
@@ -94,7 +91,7 @@ fn flags(piece: &Piece) -> impl Iterator<Item = &str> {
     let given: Vec<_> = settings.filter(|set| by_flag(&set.source)).collect();
     let on_axes: BTreeSet<&str> =
         piece.parts.iter().flat_map(|part| on_axis(part, &given)).collect();
-    let fixed = move |key: &&str| !FREE.contains(key) && !on_axes.contains(key);
+    let fixed = move |key: &&str| !manifest::FREE.contains(key) && !on_axes.contains(key);
     given.into_iter().map(|set| set.key.as_str()).filter(fixed)
 }
 

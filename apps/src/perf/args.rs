@@ -53,8 +53,7 @@ pub(crate) struct DeviceArgs {
           value_parser = clap::value_parser!(u32).range(16..=65_535))]
     pub(crate) buffers: u32,
     /// Frames in the device's queue, each way; a power of two.
-    #[arg(long, value_name = "N", default_value_t = 512,
-          value_parser = clap::value_parser!(u16).range(64..=16_384))]
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = ring)]
     pub(crate) ring: u16,
     /// Core to run on; without this flag any core.
     #[arg(long, value_name = "N")]
@@ -181,6 +180,13 @@ pub(crate) struct PingArgs {
     /// Time between two messages [default: none].
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) interval: Option<Duration>,
+}
+
+fn ring(text: &str) -> Result<u16, String> {
+    let frames = text.parse().ok().filter(|n: &u16| n.is_power_of_two());
+    frames
+        .filter(|n| (64..=16_384).contains(n))
+        .ok_or_else(|| "expected a power of two in 64..=16384".to_owned())
 }
 
 fn bytes(text: &str) -> Result<Bytes, String> {

@@ -46,7 +46,7 @@ pub(super) fn host(args: &DeviceArgs, side: Side) -> Result<HostSetup, Failure> 
             Some(Switch::Off) => MemoryMode::NoHuge,
         },
         buffers: args.buffers,
-        depth: args.ring.next_power_of_two(),
+        depth: args.ring,
         eal_arguments: args.eal.clone(),
         core: args.core,
         keys,
@@ -94,6 +94,13 @@ fn options(args: &ClientArgs, pings: u64, interval: Option<Duration>) -> ClientO
 }
 
 fn with_client(terms: Terms, args: &ClientArgs, flows: u16) -> Result<Terms, Failure> {
+    if args.device.host.unwrap_or(1) == args.server {
+        let found = format!("host {}, which is the server", args.server);
+        let error = InputError::new(found, "another number").at("--host", 0, 0);
+        return Err(error
+            .help("give the server's number with --server, this host's with --host")
+            .into());
+    }
     let device = device::named(&args.device.device)?;
     let is_memif = device.meets();
     let gbps = if is_memif { RATE_MEMIF } else { RATE_KERNEL };

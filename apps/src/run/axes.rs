@@ -98,7 +98,8 @@ fn axes(args: &RunArgs) -> Result<Vec<Axis>, InputError> {
         // Some values have commas of their own: they are one value.
         let takes = |value: &str| Draft::default().set(key, value, Origin::Set).is_ok();
         let first = value.split(',').next().unwrap_or_default().trim();
-        if !value.contains(',') || takes(value) || !takes(first) {
+        let has_parts = value.split(',').skip(1).any(|part| part.contains('='));
+        if !value.contains(',') || has_parts || takes(value) || !takes(first) {
             continue;
         }
         // The last word of its key names it, the whole key beside another that ends in that word.
@@ -336,6 +337,9 @@ mod tests {
     #[test]
     fn a_value_that_has_commas_of_its_own_is_one() {
         assert_eq!(names(&["--set", "ec=8,2"]).unwrap(), [""]);
+        // A value that is refused as a whole is not taken for several.
+        let wrong = "fault=down@host:0,from_us=10,until_us=5";
+        assert_eq!(names(&["--set", wrong]).unwrap(), [""]);
     }
 
     #[test]

@@ -93,7 +93,7 @@ fn alone(
     if experiment.world == World::Sim {
         forecast::print(&[&experiment.plan], 1, args.quiet, console)?;
     }
-    let out = args.out.as_deref().map(OutDir::create).transpose()?;
+    let out = args.out.as_deref().map(OutDir::create_alone).transpose()?;
     if interrupt::requested() {
         return Ok(None);
     }

@@ -75,7 +75,9 @@ impl Repeat {
         })?;
         let Only::Run(args) = line.command;
         if args.inputs.iter().any(|path| is_standard_input(path)) {
-            return Err(wrong("a run of a matrix from standard input".to_owned()).into());
+            let found = "a run of a matrix from standard input, which nothing kept";
+            let error = InputError::new(found, "a run of files").at(&name, 0, 0);
+            return Err(error.help("save the matrix to a file, and run that with --out").into());
         }
         let first = RunArgs { out: None, resume: false, json: false, ..*args };
         are_here(&first.inputs, &name)?;

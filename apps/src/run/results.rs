@@ -124,8 +124,10 @@ impl<'a> Streams<'a> {
         }
     }
 
-    /// Writes the remaining lines; returns the files, which have no places yet.
-    fn finish(mut self, outcome: &Outcome) -> Result<Vec<PartFile>, OutputError> {
+    /// Writes the remaining lines; returns the files, which have no places yet, and why they are
+    /// not whole. The lines of flows, and what else is written at the end, are worth more than
+    /// samples, which leave their room to them.
+    fn finish(mut self, outcome: &Outcome) -> (Vec<PartFile>, Result<(), OutputError>) {
         let (plan, lines) = (self.plan, self.lines);
         if self.failed.is_none() {
             let written = self.flows.append(|mut file| outcome.write_flows(plan, lines, &mut file));
@@ -133,12 +135,18 @@ impl<'a> Streams<'a> {
         }
         self.append_samples(&outcome.series);
         self.flush();
-        let parts = [Some(self.flows), self.series].into_iter().flatten();
-        if let Some(error) = self.failed {
-            parts.for_each(PartFile::leave);
-            return Err(error);
+        let failed = self.failed.map_or(Ok(()), Err);
+        if failed.is_err() {
+            drop(self.series.take());
+            let flows = &mut self.flows;
+            // The first error is the one that is reported.
+            let _ = flows.restart().and_then(|()| {
+                flows.append(|mut file| {
+                    outcome.write_flows(plan, 0, &mut file).and_then(|()| file.flush())
+                })
+            });
         }
-        Ok(parts.collect())
+        ([Some(self.flows), self.series].into_iter().flatten().collect(), failed)
     }
 }
 
@@ -197,15 +205,19 @@ pub(super) fn kept(dir: &Path, experiment: &Experiment) -> Option<Value> {
     };
     let (earlier, now) = (read("manifest.json")?, manifest_of(experiment, &[]));
     let now = serde_json::to_value(now).ok()?;
-    let same = |key: &str| earlier.get(key) == now.get(key);
+    let same = |key: &str| deciding(&earlier, key) == deciding(&now, key);
     let inputs = |manifest: &Value| -> Vec<Value> {
         let all = manifest["inputs"].as_array().into_iter().flatten();
         all.filter(|input| input["role"] != "scenario").cloned().collect()
     };
     let same = DECIDING.iter().all(|key| same(key)) && inputs(&earlier) == inputs(&now);
     let explained = !experiment.observe.why || dir.join(WHY).exists();
-    let summary = read("summary.json").filter(|_| same && explained)?;
-    sweep_dir::is_success(&summary).then_some(summary)
+    let sampled = experiment.plan.draft.sampling.is_none() || dir.join("series.jsonl").exists();
+    let summary = read("summary.json").filter(|_| same && explained && sampled)?;
+    let flows = fs::read(dir.join("flows.jsonl")).ok()?;
+    let lines = flows.iter().filter(|octet| **octet == b'\n').count();
+    let whole = summary["flows"]["total"] == lines;
+    (whole && sweep_dir::is_success(&summary)).then_some(summary)
 }
 
 /// The file of explanations in the directory of a run.
@@ -217,6 +229,16 @@ pub(super) const FILES: [&str; 5] =
 
 /// What decides the results of a run in its manifest, beside the inputs.
 const DECIDING: [&str; 6] = ["schema", "version", "sources", "seed", "configuration", "traffic"];
+
+/// The entry `key` of a manifest, without the settings that change no result.
+fn deciding(manifest: &Value, key: &str) -> Option<Value> {
+    let mut entry = manifest.get(key).cloned();
+    if let Some(Value::Array(settings)) = &mut entry {
+        let is_free = |key: &Value| key.as_str().is_some_and(|key| manifest::FREE.contains(&key));
+        settings.retain(|setting| setting.get("key").is_none_or(|key| !is_free(key)));
+    }
+    entry
+}
 
 /// Writes the files that are written at the end, as many as there is room for. Each file has its
 /// place only when all are whole, those that were `streamed` too. The summary of an earlier run
@@ -230,14 +252,11 @@ fn write(
     experiment: &Experiment,
     outcome: &Outcome,
     command_line: &[OsString],
-    streamed: Result<Vec<PartFile>, OutputError>,
+    (mut parts, streamed): (Vec<PartFile>, Result<(), OutputError>),
 ) -> Result<(), OutputError> {
     let manifest =
         Manifest { adapted: outcome.adapted.clone(), ..manifest_of(experiment, command_line) };
-    let (mut parts, mut all) = match streamed {
-        Ok(parts) => (parts, Ok(())),
-        Err(error) => (Vec::new(), Err(error)),
-    };
+    let mut all = streamed;
     all = all.and(part(out, "manifest.json", &mut parts, |file| json(file, &manifest)));
     for (host, recording) in outcome.recordings.iter().enumerate() {
         let name = replay::file_name(host);
@@ -302,6 +321,8 @@ pub(super) fn show(
         table::write_flows(outcome, &experiment.plan.matrix, console.out)?;
     }
     table::write_summary(outcome, console.out)?;
+    // What is said beside the table comes behind it.
+    console.out.flush()?;
     if let Some(dir) = args.out.as_ref().filter(|_| !args.quiet && ran.unwritten.is_none()) {
         writeln!(console.err, "results are in {}", dir.display())?;
     }

@@ -313,7 +313,8 @@ fn run_quietly(
     command_line: &[OsString],
     watch: &mut dyn Watch,
 ) -> Result<Ran, Failure> {
-    let out = args.out.as_ref().map(|out| OutDir::create(&out.join(name))).transpose()?;
+    let out = args.out.as_ref().map(|out| OutDir::create_alone(&out.join(name)));
+    let out = out.transpose()?;
     results::run_into(out.as_ref(), experiment, command_line, watch)
 }
 

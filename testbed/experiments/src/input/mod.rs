@@ -85,6 +85,9 @@ impl InputError {
                 let help = "name a file of text, or save it as UTF-8";
                 return Self::new(found, "text").at(file, 0, 0).help(help);
             }
+            (ErrorKind::IsADirectory, _) => {
+                "name a file: of a directory of results, its manifest.json"
+            }
             (ErrorKind::UnexpectedEof, _) | (_, true) => {
                 "the file is cut short or damaged: copy or compress it once more"
             }

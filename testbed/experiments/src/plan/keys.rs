@@ -262,6 +262,9 @@ fn unknown(key: &str) -> InputError {
         family = &family[..end];
     }
     let help = match nearest(key, all.iter().copied()) {
+        _ if ["transport", "cc", "lb", "seed", "topo", "world"].contains(&key) => {
+            format!("that is the flag --{key}, and a key of scenarios")
+        }
         _ if !near.is_empty() && near.len() <= FAMILY_MAX => did_you_mean(key, &near),
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("headrace list settings has all {}", all.len()),
@@ -481,7 +484,9 @@ fn ppm(text: &str) -> Result<f64, &'static str> {
 }
 
 fn interval(text: &str) -> Result<Duration, &'static str> {
-    duration(text).and_then(|span| if span > Duration::ZERO { Ok(span) } else { Err("above zero") })
+    // A run of a millisecond would have 10^5 samples, each with every port and flow.
+    let least = Duration::from_ns(10);
+    duration(text).and_then(|span| if span >= least { Ok(span) } else { Err("at least 10 ns") })
 }
 
 fn bytes(text: &str) -> Result<Bytes, &'static str> {

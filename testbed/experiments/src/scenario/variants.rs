@@ -95,8 +95,13 @@ fn variants<'d>(root: Table<'d>) -> Result<Option<Axis<'d>>, InputError> {
         };
         let starts_well = name.value.starts_with(|c: char| c.is_ascii_alphanumeric());
         if !starts_well || label(&name.value) != name.value {
-            let error = InputError::new(format!("name `{}`", label(&name.value)), "a short name");
+            let error = InputError::new(format!("name `{}`", name.value), "a short name");
             let help = "letters, digits and . _ + -, a letter or digit first: it names a directory";
+            return Err(table.error("name", error.help(help)));
+        }
+        if [".json", ".jsonl"].iter().any(|ending| name.value.ends_with(ending)) {
+            let error = InputError::new(format!("name `{}`", name.value), "no name of a file");
+            let help = "it names a directory, beside files that end so: leave the ending out";
             return Err(table.error("name", error.help(help)));
         }
         if choices.iter().any(|choice| choice.label == name.value) {

@@ -221,9 +221,9 @@ impl Smartt {
     fn measured(&mut self, now: Instant, in_flight: Bytes) -> bool {
         let span = now.since(self.measure_end) + self.at.target_rtt;
         let started = self.measure_end != Instant::ZERO;
-        // DEVIATION(smartt#alg2): a measurement that nothing ended for another target RTT says that
-        // the flow was idle or ignoring, not what the network carries, so it is taken anew. One
-        // that ended late is scaled to one target RTT, which is what line 7 means.
+        // DEVIATION(smartt#alg2): a measurement that went on for another target RTT shows that the
+        // flow was idle or ignoring, and not how much the network carries, so it is taken anew. A
+        // measurement that ended late is scaled to one target RTT, which is what line 7 means.
         let fresh = span.as_ps() < self.at.target_rtt.as_ps().saturating_mul(2);
         let adapted = self.trigger_qa && started && fresh;
         if adapted {
@@ -249,7 +249,7 @@ impl Smartt {
         self.increasing = false;
     }
 
-    /// Without trimming QuickAdapt is asked for by delay and by how little arrives, at the end of a
+    /// Without trimming a long delay and few received bytes call for QuickAdapt, at the end of a
     /// measurement.
     fn watch_for_collapse(&mut self, ack: &AckSample) {
         //= smartt#III-E
@@ -396,9 +396,9 @@ impl Smartt {
         self.congested();
         let size = small(loss.bytes);
         if self.at.params.ignore && loss.sent_at < self.adapted_at {
-            // DEVIATION(smartt#alg4): lines 16 and 17 react to trims even while ignoring, which
-            // would take a window just set right down to one packet. Sec. III-E ignores all that
-            // was in flight.
+            // DEVIATION(smartt#alg4): lines 16 and 17 react to trims even while ignoring. That
+            // would reduce a window which QuickAdapt has just set to one packet. Sec. III-E ignores
+            // all packets that were in flight.
             self.to_ignore = self.to_ignore.saturating_sub(size);
             return false;
         }
@@ -437,9 +437,9 @@ impl CongestionControl for Smartt {
         //= smartt#alg4
         self.follow(path);
         let size = small(ack.acked);
-        // DEVIATION(smartt#alg4): line 2 counts trimmed packets too. Sec. III-E wants "the bytes
-        // that have been received": what came through the bottleneck is this flow's share of it,
-        // and an incast converges in one step only to that.
+        // DEVIATION(smartt#alg4): line 2 counts trimmed packets, too. Sec. III-E counts "the bytes
+        // that have been received": these came through the bottleneck and are this flow's share of
+        // it, and only to that share an incast converges in one step.
         self.acked = self.acked.saturating_add(size);
         self.split(ack.sharers);
         if self.to_ignore > 0 {
@@ -489,7 +489,7 @@ fn average(avg: Duration, sample: Duration, gain: u64) -> Duration {
     if sample >= avg { avg + step(sample - avg) } else { avg - step(avg - sample) }
 }
 
-/// Windows and counters are 32 bits: a path of more than 4 GB of BDP is served as one of 4 GB.
+/// Windows and counters have 32 bits: a path with a BDP of more than 4 GB counts as one of 4 GB.
 fn small(bytes: Bytes) -> u32 {
     u32::try_from(bytes.0).unwrap_or(u32::MAX)
 }

@@ -13,8 +13,9 @@
 //!   congestion          them
 //! ```
 //!
-//! An epoch is as long for flows of every RTT: `T_epoch` moves on by one intra-datacentre RTT at a
-//! time, and an acknowledgement of a segment that was sent at or after `T_epoch` ends it.
+//! Epochs are equally long for flows of every RTT: `T_epoch` moves on by one intra-datacentre RTT
+//! at a time, and an acknowledgement of a segment that was sent at or after `T_epoch` ends an
+//! epoch.
 //!
 //! ```text
 //!   send times   ----|======|======|======|------------------> time
@@ -39,9 +40,9 @@ use crate::units::Bytes;
 
 /// E above which a marked epoch decreases even though E falls, in the simulator.
 const ECN_HIGH: f64 = 0.9;
-/// Packets that the additive increase gains, without a mark, before the fast one begins. A flow
-/// that shares a link, near or far, is marked for about every sixth of a packet that it gains, so a
-/// flow that gains this much without a mark is alone, however small its window is.
+/// Packets that the additive increase gains, without a mark, before the fast increase begins. A
+/// flow that shares a link, near or far, gets about one mark for every sixth of a packet that it
+/// gains. So a flow that gains this much without a mark is alone, however small its window is.
 const GAINED_MIN: f64 = 3.0;
 /// RTTs without congestion after which the fast increase is no faster.
 const FAST_RTTS: u32 = 4;
@@ -85,8 +86,8 @@ pub struct UnoCc {
     /// QuickAdapt's present period; `None` before the first acknowledgement, and while QuickAdapt
     /// skips an RTT.
     measurement: Option<Measurement>,
-    /// When QuickAdapt last acted; zero if never. Reports about segments sent before do not count
-    /// against the window that it set.
+    /// When QuickAdapt last acted; zero if never. Reports about segments that were sent earlier do
+    /// not count against the window that it set.
     adapted_at: Instant,
     /// When the newest segment that is known to have met congestion was sent; zero if none.
     congested_at: Instant,
@@ -327,8 +328,8 @@ impl UnoCc {
         self.gained = 0.0;
     }
 
-    /// A packet sent at `sent_at` met no congestion: applies the fast increase, if that has been so
-    /// for at least a base RTT.
+    /// A packet sent at `sent_at` met no congestion: applies the fast increase, if no packet has
+    /// met congestion for at least a base RTT.
     fn meet_no_flow(&mut self, sent_at: Instant, acked: f64, ack: &AckSample, path: &Path) {
         let clear = sent_at.since(self.congested_at);
         if self.params.fast_increase <= 0.0 || clear == Duration::ZERO {
@@ -350,9 +351,9 @@ impl UnoCc {
         if loss.sent_at >= self.adapted_at && self.adapt_early(loss) {
             return;
         }
-        // DEVIATION(uno#alg1): the paper has no reaction to losses. With marks that come too late
-        // or not at all a window would stay twice as large as what arrives, for QuickAdapt acts
-        // only below that.
+        // DEVIATION(uno#alg1): the paper has no reaction to losses. Where marks come too late or
+        // not at all, a window would stay at up to twice the bytes that arrive, because QuickAdapt
+        // acts only when less than half of the window arrives.
         if self.params.on_loss == OnLoss::Reduce && loss.sent_at >= self.adapted_at {
             self.reduce(loss);
         }

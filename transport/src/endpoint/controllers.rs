@@ -12,8 +12,8 @@ pub(super) struct Controllers {
     known: Vec<(Path, Cc)>,
 }
 
-/// Most paths whose controllers are shared: a network has few different base RTTs, and controllers
-/// of further paths are only not shared.
+/// The most paths whose controllers are shared. A network has few different base RTTs; beyond this
+/// number each flow gets a controller of its own.
 const PATHS: usize = 16;
 
 impl Controllers {

@@ -48,9 +48,9 @@ impl<S: Scheduler> Endpoint<S> {
         flow.is_some_and(|flow| flow.has_begun(data, &self.rx_msgs, &self.rx_buffers))
     }
 
-    /// Whether `rx` is data of a flow that is not here, at least not under its key. It will be
-    /// dropped where it names that flow as this host does, unless an earlier packet of the burst
-    /// opens a flow of that name, which its sender has to guess.
+    /// Whether `rx` is data of a flow that is not here, or is here under another key. If `rx` names
+    /// the flow by this host's name for it, it will be dropped, unless an earlier packet of the
+    /// burst opens a flow of that name; the sender of `rx` can only guess that name.
     #[must_use]
     #[inline]
     pub fn is_strange(&self, rx: &RxSegment) -> bool {
@@ -59,9 +59,9 @@ impl<S: Scheduler> Endpoint<S> {
     }
 
     /// Whether `rx` is data that will be dropped, whatever its payload is, unless an earlier packet
-    /// of the burst opens its flow: the flow is not here, and `rx` names it as this host does, or
-    /// names none, or its sender has to prove its address first. Never where packets are sealed: a
-    /// trimmed one begins no flow there.
+    /// of the burst opens its flow. That is so when the flow is not here, and `rx` names it by this
+    /// host's name, or names no flow, or its sender has to prove its address first. False where
+    /// packets are sealed, since a trimmed one begins no flow there.
     #[must_use]
     pub fn would_refuse(&self, rx: &RxSegment) -> bool {
         let Body::Data(data) = &rx.hdr.body else { return false };
@@ -368,8 +368,8 @@ fn push(
     if leaves > now { tx.push_at(segment, leaves) } else { tx.push(segment) }
 }
 
-/// Writes what an answer that was taken from `acks` last carries when it leaves at `now`, for the
-/// next place of `tx`, and names it in `hdr`; the telemetry that it echoes.
+/// Writes the extensions of the answer that was taken from `acks` last, which leaves at `now`, for
+/// the next place of `tx`, and names them in `hdr`. Returns the telemetry that the answer echoes.
 #[cold]
 fn extend(
     (answer, acks): (&Answer, &mut AckQueue),

@@ -13,11 +13,11 @@ use crate::units::FlowId;
 /// Incoming flows by their sender's name. Never iterated.
 pub(super) type FlowsBySender = HashMap<Sender, FlowId, KeyHash>;
 
-/// What each host, or each group, holds that holds something. Never iterated.
+/// What each host, or each group, holds; those that hold nothing have no entry. Never iterated.
 pub(super) type HeldBy = HashMap<u32, Held, KeyHash>;
 
-/// What switches keep for flows, by the flows' keys, which their senders have chosen. Walked only
-/// where order means nothing.
+/// What switches keep for flows, by the flows' keys, which their senders have chosen. Iterated only
+/// where the order has no effect.
 pub type ByKey<T> = HashMap<u64, T, KeyHash>;
 
 /// Makes hashers of one key.

@@ -113,8 +113,8 @@ struct RxBurst<'a> {
 }
 
 impl RxBurst<'_> {
-    /// [`RxBurst::extensions`] of `rx`, a segment of the burst: an index that is counted through a
-    /// run of acknowledgements costs each of them, with extensions or without.
+    /// [`RxBurst::extensions`] of `rx`, a segment of the burst. Counting an index through a run of
+    /// acknowledgements would cost time for each of them, with extensions or without.
     fn extensions_of(&self, rx: &RxSegment) -> Extensions<'_> {
         let offset = ptr::from_ref(rx).addr().wrapping_sub(self.rx.as_ptr().addr());
         self.extensions(offset / size_of::<RxSegment>())
@@ -329,9 +329,9 @@ impl<S: Scheduler> Endpoint<S> {
         self.acks.is_empty() && self.sched.sends_at_its_times()
     }
 
-    /// The next event for the application; `None` when there is none. Nothing else is worth asking
-    /// again afterwards, except that a finished message has given up its place in the tables, which
-    /// [`Endpoint::post_send`] may have been refused for.
+    /// The next event for the application; `None` when there is none. Nothing else has to be polled
+    /// afterwards. A finished message has given up its place in the tables, so
+    /// [`Endpoint::post_send`] may succeed where it was refused for want of a place.
     pub fn poll_event(&mut self) -> Option<Event> {
         let event = self.events.pop_front()?;
         if self.events.is_empty() {

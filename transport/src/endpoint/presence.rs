@@ -1,4 +1,4 @@
-//! Flows that one end has forgotten: how the other learns of it, and what becomes of messages.
+//! Flows that one end has forgotten: how the other end is notified, and what becomes of messages.
 //!
 //! ```text
 //!   sender                              receiver
@@ -10,36 +10,37 @@
 //!     | ---------------------------------> |
 //! ```
 //!
-//! A receiver answers a packet that names a flow which is not here with that name and the packet's
-//! key. The answer is no longer than the packet. A packet's source, flow and key choose one of
-//! [`SHARES`], which only this endpoint can compute, and a share has one answer each
-//! [`ANSWER_EVERY`] after the first [`ANSWERS_AT_ONCE`]: forged packets cause no more than that,
-//! and keep no answer from a flow whose key their sender does not have, unless they take the
-//! answers of all shares, 640,000 a second. The answers `Prove` and `Refused` (`proof.rs`) have a
-//! budget of their own, as large: packets of flows that are not here leave it alone.
+//! When a packet names a flow that is not here, the receiver answers with that name and the
+//! packet's key. The answer is no longer than the packet. A packet's source, flow and key choose
+//! one of [`SHARES`] by a hash that only this endpoint can compute. A share has one answer each
+//! [`ANSWER_EVERY`] after the first [`ANSWERS_AT_ONCE`], so forged packets cause no more answers
+//! than that. They keep no answer from a flow whose key their sender does not have, unless they
+//! take the answers of all shares, 640,000 a second. The answers `Prove` and `Refused` (`proof.rs`)
+//! have a budget of their own, equally large, which packets of flows that are not here do not use.
 //!
-//! A sender that is answered so opens its flow anew: under a new key, so that no packet of before
-//! is taken for one of now, with PSNs and messages numbered from 0. Every message that is not
-//! wholly acknowledged is sent again from its start. It accepts an answer that has the flow's key,
-//! comes from its peer, and names the flow as the receiver does now. The answer cannot be used
-//! twice, since the key has changed then, and it ends no flow.
+//! A sender that gets this answer opens its flow anew: under a new key, so that no earlier packet
+//! is taken for a present one, and with PSNs and messages numbered from 0. Every message that is
+//! not wholly acknowledged is sent again from its start. The sender accepts an answer that has the
+//! flow's key, comes from its peer, and names the flow as the receiver does now. An answer cannot
+//! be used twice, since the key has changed then, and it ends no flow.
 //!
 //! What an application may rely on:
-//! - While both ends run, a message is delivered once, or its sender is given an error. A receiver
-//!   that has forgotten a flow since it started says so (`Forgotten`). It forgets no flow that has
-//!   delivered a message before `linger` of silence, so a message that was posted less than that
-//!   ago was not delivered, nor can one be whole of which some byte was never sent: both are sent
-//!   again. An older message may have been delivered while only its acknowledgements were lost, and
-//!   fails. A receiver keeps the names that it gives apart by generation; when a table's places
-//!   have been used so often that generations may have come round, it says `Forgotten`.
+//! - While both ends run, a message is delivered once, or its sender gets an error. A receiver that
+//!   has forgotten a flow since it started answers `Forgotten`. It forgets no flow that has
+//!   delivered a message before `linger` of silence. So a message that was posted less than
+//!   `linger` ago was not delivered, and a message of which some byte was never sent cannot be
+//!   whole: both are sent again. An older message may have been delivered while only its
+//!   acknowledgements were lost, so it fails. Names that a receiver gives differ by their
+//!   generation; when a table's places have been used so often that generations may have come
+//!   round, it answers `Forgotten`.
 //! - Across a restart of the receiver, a message that was not wholly acknowledged is delivered once
-//!   by the process that runs now; the process before may have delivered it too, and nothing on
-//!   the network remembers that. Neither process delivers it twice. The one exception: the network
-//!   keeps every packet of the message during the restart, and all of them arrive before the flow
-//!   is opened anew.
-//! - A restart of the sender ends its flows; its messages that were not whole are aborted at the
-//!   receiver after its silence. Flows of the new process have other keys: nothing of the old ones
-//!   is taken for theirs.
+//!   by the process that runs now. The earlier process may have delivered it, too, and no host has
+//!   a record of that. Neither process delivers it twice, with one exception: the network keeps
+//!   every packet of the message during the restart, and all of them arrive before the flow is
+//!   opened anew.
+//! - A restart of the sender ends its flows. Its messages that were not whole are aborted at the
+//!   receiver after a time of silence. Flows of the new process have other keys, so no packet of an
+//!   old flow is taken for theirs.
 //!
 //! An outgoing flow may be kept at its receiver while it is idle (`keep_alive` of the settings): a
 //! KEEP makes the receiver remember it, or say now that it does not.
@@ -68,9 +69,9 @@ const ANSWERS_AT_ONCE: u64 = 32;
 /// Shares of (source, flow, key), each with a budget of its own.
 const SHARES: usize = 64;
 
-/// How many answers may leave to senders whose address is not proven. A share is chosen by all that
-/// names a flow, its key included: a host that forges the address of another comes to a share by
-/// chance.
+/// How many answers may leave to senders whose address is not proven. The source, the name and the
+/// key of a flow choose its share, so a host that forges the address of another hits the share of
+/// that host's flow only by chance.
 #[derive(Clone, Debug)]
 pub(super) struct Allowed {
     shares: KeyHash,

@@ -19,19 +19,19 @@
 //!
 //! While few flows are unproven ([`unproven_max`]), a flow is opened by its first packet, and its
 //! sender is asked for proof beside the first packets that name the flow as this host does, so that
-//! flows in use become proven without waiting. Messages that unproven flows open have
-//! [`unproven_bytes`] in all, and no unproven flow opens a second message once half of the table of
-//! messages is taken. A full table forgets unproven flows first, but none of which a message was
-//! delivered before its sender has given up; an unproven flow that is silent is forgotten. A sender
-//! that the table has no room for gets the answer `Refused`, goes on trying, and reports `PeerFull`
-//! when it gives up.
+//! flows in use become proven without waiting. All messages that unproven flows open share
+//! [`unproven_bytes`], and no unproven flow opens a second message once half of the table of
+//! messages is taken. A full table forgets unproven flows first. It keeps an unproven flow that has
+//! delivered a message until the flow's sender has given up. An unproven flow that is silent is
+//! forgotten. When the table has no room for a sender's flow, the sender gets the answer `Refused`,
+//! goes on trying, and reports `PeerFull` when it gives up.
 //!
 //! What the proven flows of a host hold, and of the hosts of one address prefix, is bounded, too
 //! (`shares.rs`).
 //!
-//! So, with a table that has room for [`unproven_max`] flows beside those in use, packets with
-//! forged sources cost those flows and those bytes, and a flow whose sender answers begins one
-//! round trip later.
+//! Where the table has room for [`unproven_max`] flows beside those in use, packets with forged
+//! sources can take no more than these flows and [`unproven_bytes`]. A flow whose sender answers
+//! then begins one round trip later.
 //!
 //! Where all hosts are trusted, as in simulations, none of this happens.
 //!
@@ -53,9 +53,9 @@ use crate::stats::DropReason;
 use crate::time::Instant;
 use crate::units::{EntropyValue, FlowId, HostId};
 
-/// Times that the sender of a flow that is known is asked for proof: some may be lost. They are a
-/// base RTT apart, so that no single burst of loss takes all. A question that was withheld for lack
-/// of budget or room is none of them.
+/// How often the sender of a known flow is asked for proof, since some questions may be lost. The
+/// questions are a base RTT apart, so that no single burst of loss takes all of them. A question
+/// that was withheld for lack of budget or room does not count.
 const ASKS: u8 = 3;
 
 /// The incoming flows whose sender has proved its address; empty where all hosts are trusted.

@@ -36,9 +36,10 @@ impl Secret {
 
     /// The key of outgoing flow number `opened` of `host`, in the flows' table at `index`.
     ///
-    /// The high bits are drawn by the count of flows. The low ones are the index under a mask that
-    /// is drawn by the high ones, so that the endpoint finds the flow of a key without a table. To
-    /// all others both are chance: a guess of a key is right once in 2^64.
+    /// The high bits follow from the secret and the count of flows. The low bits are the index
+    /// under a mask that follows from the secret and the high bits, so that the endpoint finds the
+    /// flow of a key without a table. To other hosts both look random: a guess of a key is right
+    /// once in 2^64.
     pub(super) fn key(&self, host: HostId, opened: u64, index: usize) -> Key {
         let mut hasher = self.0;
         hasher.write_u32(host.0);

@@ -1,13 +1,13 @@
-//! What the proven flows of a host hold at this receiver, and those of a group of hosts: flows,
-//! messages under way and their bytes; and how much of each they may.
+//! How many flows, messages under way and bytes of these the proven flows of a host, and those of a
+//! group of hosts, hold at this receiver, and how many they may hold.
 //!
-//! A sender that has proved its address may still want all there is. Each host has a bound, and
-//! each group of hosts that have one address prefix, since one machine may have many addresses of
-//! its prefix and none of another. A host that has reached a bound is refused, by name and with an
-//! answer; hosts of other prefixes are not affected. Flows at rest give way first: the host's own,
-//! or where its group is full any of the group. Flows without proof count in no bound, because
-//! their source may be forged: they share others (`proof.rs`). What they have begun counts with
-//! them once they are proven.
+//! A sender that has proved its address may still try to take all places. So each host has a bound,
+//! and each group of hosts with a common address prefix has one, since one machine may have many
+//! addresses of its prefix and none of another. A host that has reached a bound is refused, by name
+//! and with an answer; hosts of other prefixes are not affected. Flows at rest give way first:
+//! those of the host itself, or any flow of its group where the group is full. Flows without proof
+//! do not count here, because their source may be forged: they have bounds of their own
+//! (`proof.rs`). Their messages count here once they are proven.
 //!
 //! Amortised O(1), for packets that open a flow or a message, or end one.
 
@@ -131,7 +131,7 @@ impl<S: Scheduler> Endpoint<S> {
     /// Makes room for a flow of `from` and what it holds already, if `from` may have that.
     pub(super) fn admit(&mut self, from: HostId, held: Held) -> Result<(), DropReason> {
         let flow = Held { flows: 1, ..Held::default() };
-        // A flow at rest has no message under way, so none that goes makes room for those.
+        // A flow at rest has no message under way, so forgetting it makes no room for messages.
         self.proofs.shares.room_for(from, held)?;
         // Bounded: a flow of the host's own may have to go, and then one of its group.
         for _ in 0..2 {

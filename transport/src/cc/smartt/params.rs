@@ -77,10 +77,10 @@ words! {
     pub enum QaShare: "measured or receiver" {
         /// The bytes that arrived in one target RTT, as the paper has it; receivers report nothing.
         Measured = "measured",
-        /// Cuts, at the first trim, to an equal share of the path among the flows that share the
-        /// receiver, as its refusal reports them; then the paper's measurement. An improvement of
-        /// ours: an incast converges half a base RTT after its first trim, and all its flows to one
-        /// window.
+        /// At the first trim the window is cut to an equal share of the path among the flows that
+        /// share the receiver, whose number the refusal reports. The paper's measurement follows.
+        /// An improvement of ours: an incast converges half a base RTT after its first trim, with
+        /// equal windows of all its flows.
         Receiver = "receiver",
     }
 }
@@ -92,7 +92,8 @@ pub enum Adjustment {
     PerPacket,
     /// Increases gather until this many bytes are acknowledged or one base RTT has passed.
     Accumulate(u32),
-    /// Every n-th acknowledgement is looked at and stands for the bytes of all n; 0 counts as 1.
+    /// Only every n-th acknowledgement changes the window, and stands for the bytes of all n; 0
+    /// counts as 1.
     Sample(u16),
 }
 

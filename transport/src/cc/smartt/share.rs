@@ -6,11 +6,12 @@
 //!   share_split  n flows, now m < n   ->  window x n / m, at most that of m flows
 //! ```
 //!
-//! An incast converges half a base RTT after its first trim, and all its flows to one window; when
-//! some of them end, the others take over at the next acknowledgement. A flow alone at its receiver
-//! has its bottleneck elsewhere: measurements alone set its share. Flows that share a receiver but
-//! have their bottleneck before it keep what measurements gave them: `qa_share` never raises a
-//! window, and `share_split` raises it only by the shares of flows that have ended.
+//! An incast converges half a base RTT after its first trim, with equal windows of all its flows.
+//! When some of them end, the others take over their shares at the next acknowledgement. A flow
+//! that is alone at its receiver has its bottleneck elsewhere, so only measurements set its share.
+//! Flows that share a receiver but have their bottleneck before it keep the windows that
+//! measurements gave them: `qa_share` never raises a window, and `share_split` raises it only by
+//! the shares of flows that have ended.
 
 use super::{QaShare, Smartt, small};
 use crate::cc::LossSample;

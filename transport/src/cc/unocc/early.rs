@@ -1,10 +1,10 @@
 //! QuickAdapt before its round trip is over, for bursts that are shorter than their path; ours.
 //!
-//! A message shorter than a BDP leaves at line rate at once. Where many hosts send such messages at
-//! once, most packets are lost. One timeout later they would leave again as fast, and be lost
-//! again, because QuickAdapt is still counting: on a path of 1.8 ms each such turn takes 4 ms. At
-//! the first loss the sender has measured how much of the burst has arrived, and how fast; the rest
-//! leaves at that rate.
+//! A message shorter than a BDP leaves at line rate at once. Where many hosts send short messages
+//! at the same time, most packets are lost. One timeout later they would leave again as fast, and
+//! be lost again, because QuickAdapt is still counting: with an RTT of 1.8 ms each of these rounds
+//! takes 4 ms. At the first loss the sender has measured how much of the burst has arrived, and how
+//! fast; the rest leaves at that rate.
 //!
 //! ```text
 //!   sent      |======|                         |====   ====   ====
@@ -12,9 +12,9 @@
 //!                                from  until   a loss: the window becomes the rate from..until
 //! ```
 //!
-//! That rate is the flow's share at a moment when all flows sent. A window that was cut so doubles
-//! each RTT while real queues are empty, marked or not: phantom queues stay full for longer than
-//! one RTT after an overload.
+//! That rate is the flow's share at a moment when all flows sent. A window that was cut early
+//! doubles each RTT while real queues are empty, whether packets are marked or not: phantom queues
+//! stay full for longer than one RTT after an overload.
 
 use super::{Measurement, QaMeasure, UnoCc};
 use crate::cc::{AckSample, LossSample};
@@ -44,8 +44,8 @@ impl UnoCc {
         true
     }
 
-    /// Whether so little of the burst that was in flight has arrived that QuickAdapt has to act,
-    /// although all of it has had the time that it takes at the window's rate.
+    /// Whether QuickAdapt has to act because too little of the burst in flight has arrived,
+    /// although the time has passed in which all of it arrives at the window's rate.
     fn is_starved(&self, done: &Measurement, now: Instant) -> bool {
         let burst = self.cwnd.min(done.in_flight);
         let span_ps = Bytes(now.since(done.from).as_ps()).as_f64();

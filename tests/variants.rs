@@ -540,6 +540,29 @@ fn a_sweep_that_was_interrupted_goes_on_where_it_was() {
 }
 
 #[test]
+fn parts_of_a_sweep_are_gathered_and_results_in_the_place_of_others_are_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, out) = (matrix(&dir, "a.cm"), path(&dir, "out"));
+    let line = ["run", &a, "--seed", "1..4", "--out", &out, "--quiet"];
+    for part in ["0/2", "1/2"] {
+        let ran = headrace(&[&line[..], &["--part", part]].concat());
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+    let gathered = headrace(&["gather", &out, "--json"]);
+    assert_eq!(gathered.code, 0, "{gathered:?}");
+    assert_eq!(json(&gathered.out).as_array().unwrap().len(), 4);
+    let place = |seed: &str| format!("{out}/seed={seed}");
+    for (from, to) in [("1", "x"), ("2", "1"), ("x", "2")] {
+        fs::rename(place(from), place(to)).unwrap();
+    }
+    let wrong = headrace(&["gather", &out]);
+    assert_eq!(wrong.code, 1, "{wrong:?}");
+    assert!(wrong.err.contains("missing: seed=1") && wrong.err.contains("missing: seed=2"));
+    assert!(wrong.err.contains("seed=1/manifest.json: found results of the run `seed=2`"));
+    assert!(wrong.out.contains("8/8"), "{wrong:?}");
+}
+
+#[test]
 fn a_full_disk_costs_files_and_no_result() {
     let (dir, file) = scenario();
     let matrix = matrix(&dir, "a.cm");

@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::manifest::Recorded;
 use crate::ranking;
 use crate::sweep_dir::{self, CHANCE, SweepDir, Variant};
 use crate::table;
@@ -126,14 +127,21 @@ fn sweep_of(dir: &Path) -> Result<SweepDir, InputError> {
 /// ended there.
 ///
 /// # Errors
-/// When one of the files is damaged, or has no other beside it.
+/// When one of the files is damaged, has no other beside it, or is of another run.
 fn piece(dir: &Path, variant: &Variant) -> Result<Option<(Value, Piece)>, InputError> {
     let dir = dir.join(&variant.name);
     if !dir.join("summary.json").exists() {
         return Ok(None);
     }
-    let manifest = dir.join("manifest.json");
-    let piece = Piece { of: manifest.clone(), parts: points(variant), manifest: json(&manifest)? };
+    let of = dir.join("manifest.json");
+    let manifest: Recorded = json(&of)?;
+    if let Some(name) = manifest.variant.as_ref().filter(|name| **name != variant.name) {
+        let found = format!("results of the run `{name}`");
+        let error = InputError::new(found, format!("those of `{}`", variant.name));
+        let help = "copy the results of each run into the directory of its name";
+        return Err(error.at(&of.display().to_string(), 0, 0).help(help));
+    }
+    let piece = Piece { of, parts: points(variant), manifest };
     Ok(Some((json(&dir.join("summary.json"))?, piece)))
 }
 

@@ -71,6 +71,19 @@ fn near_and_far_flows_share_a_port_within_five_round_trips_and_nothing_is_lost()
         assert!(*sum >= 0.9 * 43.6, "{sum} at {at} us");
         assert!(*least >= 7.0, "{least} at {at} us");
     }
+    let peak = |name: &str, from: f64| {
+        let later = outcome.series.iter().filter(|sample| sample.t_us > from);
+        later.map(|sample| sample.queue_peak_bytes[name]).max().unwrap()
+    };
+    assert!(peak("tor", 0.0) <= 200_000, "{}", peak("tor", 0.0));
+    assert!(peak("tor", 10_000.0) <= 20_000, "{}", peak("tor", 10_000.0));
+    assert_eq!(peak("held", -1.0), outcome.summary.mlcc.unwrap().queue_bytes_peak);
+    let all = ["tor", "agg", "border", "held"].map(|name| peak(name, -1.0));
+    assert_eq!(
+        all.into_iter().max(),
+        outcome.summary.queue_bytes.map(|queue| queue.max),
+        "{all:?}"
+    );
 }
 
 //= mlcc#2.2

@@ -1,9 +1,9 @@
 //! dcPIM: hosts match senders and receivers in rounds, and each receiver sends tokens over the
 //! channels that it has been matched to.
 //!
-//! Source: \[dcpim\] sec. 3, and for constants and what is early the public dcPIM simulator. A host
-//! has k channels in each direction, each a k-th of its link. An epoch of r rounds matches while
-//! the channels of the epoch before carry segments:
+//! Source: \[dcpim\] sec. 3; the public dcPIM simulator for constants and for the early use of
+//! channels. A host has k channels in each direction, each a k-th of its link. An epoch of r rounds
+//! matches while the channels of the epoch before carry segments:
 //!
 //! ```text
 //!   receiver (receiver.rs)                 source (source.rs)
@@ -112,7 +112,7 @@ impl Matching {
     }
 }
 
-/// Messages of the matching that wait to leave.
+/// Messages of the matching that wait until they leave.
 #[derive(Clone, Debug)]
 struct Outbox {
     messages: VecDeque<(HostId, Offer)>,
@@ -217,7 +217,7 @@ impl DcPim {
         self.next_at = self.stages.start(self.next_stage);
     }
 
-    /// Performs one stage. A stage that is over asks no source.
+    /// Performs one stage. In a stage that is over no source is asked.
     fn go_through(&mut self, stage: u64, lasts: bool) {
         let round = stage / 2;
         if stage % 2 == 1 {

@@ -62,8 +62,8 @@ const ACK_DELAY_RTTS: u64 = 3;
 const TIMER_RTTS: u64 = 4;
 
 /// Where the device sends packets at their time, they are handed over ahead by this part of RTT_max
-/// at most: a SIM-ACK that comes later than that before its DATA may leave finds it out of turn,
-/// behind packets that were handed over.
+/// at most. When a SIM-ACK comes within this time before its DATA may leave, packets that leave
+/// later may have been handed over already, and the DATA goes behind them.
 const AHEAD_SHARE: u64 = 16;
 
 /// The scheduler of one host.
@@ -74,7 +74,7 @@ pub struct DcSim {
     ahead: Duration,
     sender: Sender,
     line: Line,
-    /// SIMs that wait to be answered: at most B, and what a late call brings at once.
+    /// SIMs that wait to be answered: at most B, and more where a late call brings several at once.
     answers: VecDeque<Answer>,
     /// Acknowledgements of segments wait for the line.
     acks_wait: bool,
@@ -159,7 +159,7 @@ impl DcSim {
     }
 
     /// Whether a SIM goes before data that starts at `start`, where packets are handed over ahead.
-    /// At any other host those that may leave at `now` have left before data is asked for.
+    /// At any other host SIMs that may leave at `now` have left before data is asked for.
     #[inline]
     fn is_behind_sim(&self, start: Instant, now: Instant) -> bool {
         self.ahead > Duration::ZERO && self.sim_at() <= start.max(now)

@@ -1,4 +1,4 @@
-//! Flows by a rank of each, the least first: a binary heap with the place of every flow in it.
+//! Flows ordered by rank, the least first: a binary heap that also has the place of every flow.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -63,7 +63,7 @@ pub struct SchedSetup<'a> {
     pub retries_max: u8,
     /// Silence that a flow survives however many timeouts it has.
     pub give_up: Duration,
-    /// Paths that control packets take in turn; at least one.
+    /// The number of paths that control packets take in turn; at least one.
     pub control_evs: [EntropyValue; 8],
     /// The scheduler's own chance.
     pub rng: Rng,

@@ -1,12 +1,11 @@
 //! pHost: receivers send tokens at the rate of their link, to the flow with the least left.
 //!
-//! Source: \[phost\] sec. 3; the constants are those with which the public dcPIM simulator runs it.
-//! What a token is worth is said in `tokens.rs`. A flow sends its first window without tokens; in
-//! that simulator only a flow within a window does (`first`). Senders and receivers both prefer the
-//! flow with the least left. It decides no path and infers no
-//! loss.
-// DEVIATION(phost#3): the paper has no priorities. A sender uses the tokens of its more urgent
-// flows first; tokens do not depend on priorities, since receivers do not learn of them.
+//! Source: \[phost\] sec. 3; the constants are those with which the public dcPIM simulator runs
+//! pHost. `tokens.rs` explains what a token is worth. A flow sends its first window without tokens;
+//! in that simulator only a flow that fits into a window does (`first`). Senders and receivers both
+//! prefer the flow with the least left. This scheduler decides no path and infers no loss.
+//! DEVIATION(phost#3): the paper has no priorities. A sender uses the tokens of its more urgent
+//! flows first; tokens do not depend on priorities, since no packet reports these to receivers.
 
 use alloc::boxed::Box;
 use alloc::vec;

@@ -21,8 +21,8 @@ impl<S: Sending + Receiving + Protocol> Scheduler for S {}
 pub trait Sending {
     /// An outgoing flow has been opened. It has sent nothing.
     fn on_open(&mut self, flow: FlowId, peer: HostId, path: &Path, label: Label);
-    /// The receiver of an outgoing flow does not have it, and the flow begins again: nothing that
-    /// was said to or by the peer about the flow counts any more.
+    /// The receiver of an outgoing flow does not have it, and the flow begins again: no earlier
+    /// message to the peer or from the peer about this flow counts any more.
     fn on_reopened(&mut self, _flow: FlowId) {}
     /// The backlog of an outgoing flow has changed, or the part of it that its own window allows.
     fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant);
@@ -72,8 +72,8 @@ pub trait Receiving {
     fn may_answer(&mut self, _len: u16, _now: Instant) -> bool {
         true
     }
-    /// Whether arrivals of data let this scheduler send nothing before the instants that
-    /// [`Protocol::poll_timeout`] names, so that a poll for packets after them is in vain.
+    /// Whether this scheduler sends nothing in answer to arrivals of data before the instants that
+    /// [`Protocol::poll_timeout`] names, so that a poll for packets after an arrival finds none.
     fn sends_at_its_times(&self) -> bool {
         false
     }
@@ -148,11 +148,11 @@ pub struct Choice {
     /// copies: the one whose last copy left first.
     pub again: bool,
     /// Which segment: the one behind so many others that wait. Lost segments and those that were
-    /// passed over come first, oldest first, then those that were never sent, last those that have
-    /// left only as a copy. What is passed over and was never sent gets its PSN now, so that PSNs
-    /// stay in the order of messages. A flow with an erasure code, whose packets leave in order,
-    /// sends the first, and so does one in which fewer wait. `None` is the oldest that is lost or
-    /// was copied, else the first that was never sent.
+    /// passed over come first, oldest first; then those that were never sent; and last those that
+    /// have left only as a copy. A segment that is passed over and was never sent gets its PSN now,
+    /// so that PSNs stay in the order of messages. A flow with an erasure code, whose packets leave
+    /// in order, sends the first segment, and so does a flow in which fewer segments wait. `None`
+    /// is the oldest segment that is lost or was copied, or else the first that was never sent.
     pub nth: Option<u16>,
 }
 
@@ -201,7 +201,7 @@ pub struct Backlog {
     pub sendable: Bytes,
     /// Wire bytes that wait to be sent, for the first time or again, window or not.
     pub waiting: Bytes,
-    /// Segments that wait to be sent, for the first time or again.
+    /// The number of segments that wait to be sent, for the first time or again.
     pub segments: u64,
     /// Wire bytes in flight.
     pub in_flight: Bytes,

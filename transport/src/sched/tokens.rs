@@ -1,7 +1,8 @@
 //! Tokens from receivers, each good for one segment: those of pHost and dcPIM.
 //!
-//! Source: \[phost\] sec. 3 and, for facts, the public dcPIM simulator. Which flow gets tokens, and
-//! at which rate, is said in `phost.rs` and `dcpim.rs`; here is what a token is worth at both ends.
+//! Source: \[phost\] sec. 3 and, for facts, the public dcPIM simulator. `phost.rs` and `dcpim.rs`
+//! decide which flow gets tokens and at which rate; this file says what a token is worth at both
+//! ends.
 //!
 //! ```text
 //!   sender (spender.rs)                            receiver (issuer.rs)
@@ -14,8 +15,9 @@
 //!
 //! - Tokens have numbers, one after another. A CREDIT names the last one, so it makes up for those
 //!   that were lost, and one that comes twice or late gives nothing.
-//! - A token dies when it has lain unused at the sender for a while: its receiver's link is better
-//!   given to another sender. A report, in each DATA and REQUEST, says how far tokens are gone.
+//! - A token dies when it has lain unused at the sender for a while, so that its receiver's link
+//!   serves another sender. A report, in each DATA and REQUEST, says up to which token all are used
+//!   or dead.
 //! - A receiver whose tokens have neither been used nor reported for a timeout takes them for dead
 //!   and gives others, less and less often while the sender is silent.
 //! - A flow that waits without a token asks by REQUEST, and again after a silence.

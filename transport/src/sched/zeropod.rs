@@ -1,8 +1,9 @@
 //! Zeropod: hosts ask a pod's scheduler for epochs in which their cells meet no others, and send
 //! them slot by slot on the route that it names, through switches without buffers.
 //!
-//! Source: \[zeropod\] III, IV. The scheduler itself is a program of the fabric; here is what hosts
-//! do. All instants follow from `timing.rs`. Units: cells, epochs, picoseconds of the host's clock.
+//! Source: \[zeropod\] III, IV. The scheduler itself is a program of the fabric; this file has what
+//! hosts do. All instants follow from `timing.rs`. Units: cells, epochs, picoseconds of the host's
+//! clock.
 //!
 //! ```text
 //!   sender                       pod's scheduler                       receiver
@@ -68,7 +69,7 @@ const AHEAD_MAX: u64 = 64;
 const _: () = assert!(AHEAD_MAX <= records::GRANTS_MAX as u64, "an epoch has room for its grant");
 
 /// Silence after which a cell is lost in a network of several pods: cells may wait in a Core for as
-/// long as others go before them, and no one there says so.
+/// long as others go before them, and no packet reports that.
 const ACROSS: Duration = Duration::from_ms(20);
 
 /// An epoch that is being filled with cells.
@@ -253,8 +254,8 @@ impl Zeropod {
         }
     }
 
-    /// The next request, when it leaves and to which scheduler, if there is one to be made at
-    /// `now`: one that asks for nothing only where `anyway` says so.
+    /// The next request, when it leaves and to which scheduler, if a request is to be made at
+    /// `now`. A request that asks for nothing is made only where `anyway` is true.
     fn request(&mut self, now: Instant, anyway: bool) -> Option<(Instant, HostId, Rts)> {
         let last = self.last_request(now);
         if last.is_some() {
@@ -427,8 +428,8 @@ impl Zeropod {
         self.epoch.saturating_add_signed(ahead.into())
     }
 
-    /// The bytes granted for a destination so far; returns the place of its queue. What was granted
-    /// and did not get here is asked for again.
+    /// Takes in the bytes granted for a destination so far; returns the place of its queue. Grants
+    /// that did not arrive here are asked for again.
     fn on_total(&mut self, to: Place, total: u32) -> Result<usize, Odd> {
         let place = self.queues.place(to).ok_or(Odd::Unasked)?;
         let epoch = self.epoch;

@@ -54,7 +54,7 @@ const VACANT: Account = Account {
     sendable: false,
 };
 
-/// Most bytes asked for at once, because serial arithmetic compares places less than 2^31 apart.
+/// The most bytes asked for at once: serial arithmetic compares places less than 2^31 apart.
 const DISTANCE_MAX: u32 = 1 << 30;
 
 fn narrow(bytes: Bytes) -> u32 {
@@ -145,7 +145,7 @@ impl Asker {
 
     pub(super) fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant) {
         let Some(account) = self.account(flow) else {
-            // Closed: only its turn may be left of it.
+            // The flow is closed: only its turn may still be queued.
             return self.turns.set_ready(flow, false);
         };
         account.sendable = backlog.sendable > Bytes::ZERO;

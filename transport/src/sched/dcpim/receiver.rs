@@ -54,8 +54,8 @@ impl Link {
 /// A source that owes segments, or of which channels are taken.
 #[derive(Clone, Copy, Debug, Default)]
 struct Owing {
-    /// A bit for each round of the epoch in which it was asked and has not answered, and those of
-    /// the epoch before.
+    /// A bit for each round of the epoch in which the source was asked and has not answered, and
+    /// the bits of the epoch before.
     asked: [u32; 2],
     /// Requests in a row without an answer or a segment.
     unanswered: u32,
@@ -113,8 +113,8 @@ pub(super) struct Receiver {
     rng: Rng,
 }
 
-/// Requests in a row without an answer before a source is asked less often: it is served late
-/// rather than gone.
+/// Requests in a row without an answer after which a source is asked less often. Up to this number
+/// it counts as late and not as gone.
 const PATIENT: u32 = 256;
 /// Doublings of the time between requests at most.
 const DOUBLINGS_MAX: u32 = 12;
@@ -307,7 +307,7 @@ impl Receiver {
         }
     }
 
-    /// A source takes channels back that were granted in `epoch`.
+    /// A source takes back channels that it granted in `epoch`.
     pub(super) fn on_return(&mut self, from: HostId, offer: &Offer, epoch: u64) -> bool {
         let nonces = [self.nonce, self.nonce_before];
         if self.places.host(offer.place) != Some(from) || !nonces.contains(&offer.asked) {

@@ -1,9 +1,9 @@
 //! The sending half of the matching: a host with segments for others gives its channels to those
 //! that ask for them.
 //!
-//! A source gives at most k channels of one epoch: a grant keeps its channels until the next round,
-//! and an acceptance that comes later gets what is left. Where clocks or round trips make messages
-//! late by up to an epoch, they count for the epoch in which they come.
+//! A source gives at most k channels of one epoch. A grant keeps its channels until the next round;
+//! an acceptance that comes later gets the channels that are left. Messages that come late by up to
+//! an epoch, because of clocks or round trips, count for the epoch in which they come.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -22,7 +22,8 @@ struct Requested {
     offer: Offer,
     /// The round of the request, in full.
     round: u64,
-    /// Decides between requests for as many segments, and all of later rounds.
+    /// Decides between requests for equally many segments, and between all requests of later
+    /// rounds.
     tie: u32,
 }
 
@@ -157,8 +158,8 @@ impl Source {
         self.requests.clear();
     }
 
-    /// A receiver takes what it was granted. Whatever others have been given instead by now goes
-    /// back.
+    /// A receiver takes channels that it was granted. Those of them that other receivers have been
+    /// given meanwhile are taken back.
     pub(super) fn on_accept(&mut self, from: HostId, offer: &Offer, round: u64, out: &mut Outbox) {
         let of_it = |granted: &Granted| {
             (granted.to, granted.round, granted.nonce) == (from, round, offer.granted)

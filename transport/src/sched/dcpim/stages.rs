@@ -1,10 +1,11 @@
 //! The clock of the matching: half rounds of one length, counted since time 0.
 //!
-//! In an even stage receivers take grants and ask, in an odd one sources give. Clocks of hosts need
-//! not agree: each message names the stage of its host, and a host that is behind follows. A host
-//! follows far only so often, and a little only by a small part of the time that passes, so peers
-//! whose stages run ahead for ever take a bounded share of its epochs. All peers share these
-//! budgets: one that uses them up keeps hosts apart whose clocks differ.
+//! In an even stage receivers take grants and send requests, in an odd stage sources send grants.
+//! Clocks of hosts need not agree: each message names the stage of its host, and a host that is
+//! behind follows. Large steps are bounded in number, and small steps together to a small part of
+//! the time that passes, so peers whose stages run ahead for ever take a bounded share of a host's
+//! epochs. All peers share these budgets: while one peer uses them up, hosts whose clocks differ
+//! stay apart.
 
 use crate::time::{Duration, Instant};
 
@@ -82,8 +83,8 @@ impl Stages {
         own.saturating_add_signed(ahead.into())
     }
 
-    /// Another host is in `stage`, modulo 2^32: stages that are behind it go on from there, unless
-    /// others have been followed too far of late.
+    /// Another host is in `stage`, modulo 2^32: if the stages here are behind it, they go on from
+    /// there, unless the budget of steps is used up.
     pub(super) fn follow(&mut self, stage: u32, now: Instant) {
         let own = self.at(now);
         let stage = Self::near(stage, own);

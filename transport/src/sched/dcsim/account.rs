@@ -5,11 +5,11 @@
 use crate::time::Instant;
 use crate::units::{FlowId, HostId};
 
-/// A flow that has been silent may have so many more SIMs on their way for each one answered in
-/// time, and one less for each one lost: more and more, as long as one of four is answered.
+/// How many more SIMs a flow that has been silent may have on their way for each SIM answered in
+/// time; for each lost SIM it may have one less. So the number grows while one of four is answered.
 const GROWTH: u32 = 3;
 
-/// A flow with at most so many segments that have no SIM-ACK is near its end.
+/// A flow is near its end when at most so many of its segments have no SIM-ACK.
 const TAIL: u32 = 8;
 
 /// The limit of a flow that only equation 3 limits.
@@ -25,15 +25,15 @@ pub(super) struct Account {
     pub(super) sims: u32,
     /// Segments that a SIM-ACK has released and that have not left.
     pub(super) bound: u32,
-    /// Segments that have not left, or must leave again, the bound ones included.
+    /// Segments that have not left, or must leave again, including bound ones.
     pub(super) waiting: u32,
     /// The flow's window lets it send.
     pub(super) sendable: bool,
     /// When the first SIM since the last SIM-ACK was given up.
     pub(super) silent_since: Option<Instant>,
-    /// SIMs that may be on their way beside equation 3: 0 while the flow rests, and few after no
-    /// SIM was answered in time for long. Then either the peer is gone or the SIMs of all flows
-    /// together are more than the path takes.
+    /// The number of SIMs that may be on their way, as a limit besides equation 3: 0 while the flow
+    /// rests, and few when no SIM was answered in time for long. In that case the peer is gone, or
+    /// the SIMs of all flows together are more than the path takes.
     pub(super) limit: u32,
     /// The place of this account in the slab is in `resting`.
     pub(super) listed: bool,
@@ -66,7 +66,7 @@ pub(super) const VACANT: Account = Account {
 /// SIMs for so many segments, where each stands for `per_sim`.
 #[inline]
 const fn sims_for(segments: u32, per_sim: u32) -> u32 {
-    // One each is what the paper has, and a division would be a good part of a SIM's cost.
+    // The paper has one segment for each SIM, and a division would be a good part of a SIM's cost.
     if per_sim == 1 { segments } else { segments.div_ceil(per_sim) }
 }
 

@@ -1,9 +1,9 @@
 //! Copies of segments that leave unasked, where a host's line has nothing else to send.
 //!
-//! Copies are ours, off in the paper's preset: \[dcsim\] sec. 4.2 says that short flows could leave
-//! without SIMs at a lower priority. Here every flow may begin so. A copy takes no SIM's place:
-//! its segment waits for a SIM-ACK like any other, behind those that have not left, until it is
-//! acknowledged. So what switches drop of copies costs no timeout.
+//! Copies are ours, and off in the paper's preset. \[dcsim\] sec. 4.2 says that short flows could
+//! leave without SIMs at a lower priority; here every flow may begin with copies. A copy takes no
+//! SIM's place: its segment waits for a SIM-ACK like any other, behind those that have not left,
+//! until it is acknowledged. So copies that switches drop cost no timeout.
 //= dcsim#4.2
 
 use alloc::collections::VecDeque;

@@ -15,8 +15,8 @@ use crate::units::Bytes;
 pub enum RttMax {
     /// The bound of the paper, equation 5.
     Paper,
-    /// The bound that holds where buckets have two tokens or more: a SIM waits at five ports of
-    /// six, since its time counts from the line of its host, and SIM-ACKs wait for no token.
+    /// The bound for buckets with two tokens or more: a SIM waits at five of six ports, since its
+    /// time counts from its departure on the line of its host, and SIM-ACKs wait for no token.
     Tight,
     /// A fixed time.
     Time(Duration),
@@ -54,7 +54,7 @@ impl ParamValue for RttMax {
     }
 }
 
-/// What of a flow leaves unasked.
+/// The part of a flow that leaves unasked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unscheduled {
     /// So many bytes on the wire.
@@ -129,10 +129,10 @@ params! {
         /// other packet to send: copies that switches serve last and drop first. Their segments
         /// still wait for SIM-ACKs.
         unscheduled: Unscheduled = Unscheduled::Bytes(0);
-        /// Source ports that a flow keeps, of SIMs that were answered in time, for its next SIMs; a
-        /// SIM without one draws any. Paths that failed lately are so tried less.
+        /// Source ports of SIMs answered in time that a flow keeps for its next SIMs; a SIM without
+        /// a kept port draws any port. So paths that failed lately are tried less often.
         recycle: u16 = 0, in 0..=8;
-        /// The host gets the token of a SIM that is lost back while fewer DATAs than this wait for
+        /// The token of a lost SIM is given back to the host while fewer DATAs than this wait for
         /// its line; 0: never.
         refund: u16 = 0, in 0..=1024;
         /// DATAs that one SIM stands for; switches let so many fewer SIMs through.

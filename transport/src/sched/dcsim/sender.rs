@@ -35,7 +35,7 @@ use crate::units::{Bytes, EntropyValue, FlowId, HostId};
 use crate::wire::sim::Sim;
 
 /// For how many RTT_max a flow goes on at its full rate while all its SIMs are lost. Where three of
-/// four are lost, a flow with one segment left has this much bad luck once in 100 times.
+/// four SIMs are lost, a flow with one segment left loses that many in a row once in 100 times.
 const SILENCE_RTTS: u64 = 16;
 
 /// A DATA that may leave.
@@ -49,7 +49,8 @@ pub(super) struct Due {
     last: bool,
     /// When its segment was chosen, in the order of SIM-ACKs; wraps.
     bound: u32,
-    /// How many segments that wait are passed over for it; `None` where none ever is.
+    /// How many waiting segments are passed over for it; `None` where no segment is ever passed
+    /// over.
     pub(super) nth: Option<u16>,
 }
 

@@ -1,4 +1,4 @@
-//! Demands whose answers are awaited: a total that no answer has come to is asked for again.
+//! Demands whose answers are awaited: a total to which no answer has come is asked for again.
 //!
 //! Source: \[zeropod\] IV-C has no losses. Requests and answers carry totals, so repeating the last
 //! total makes up for a lost request, and the answer to it for a lost answer.
@@ -13,7 +13,7 @@ const DOUBLINGS: u8 = 5;
 /// Demands that wait for answers. Bounded by the destinations of a host.
 #[derive(Clone, Debug)]
 pub(super) struct Awaited {
-    /// Epochs that an answer takes that nothing delays.
+    /// Epochs until an answer comes, where nothing delays it.
     patience: u64,
     /// When each demand is looked at, and the place of its queue; ascending.
     checks: VecDeque<(u64, usize)>,

@@ -2,8 +2,8 @@
 //!
 //! Source: \[zeropod\] IV-E; the exchange is ours. Nothing waits in a pod, so an answer that left
 //! its scheduler in a known slot arrives at a known instant of the pod's time, and so does a
-//! request. What the host sees of the one, less what the scheduler saw of the other, is twice the
-//! error of the host's estimate, whatever the links take:
+//! request. The lateness of the answer by the host's clock, less the lateness of the request by the
+//! scheduler's, is twice the error of the host's estimate, whatever time the links take:
 //!
 //! ```text
 //!   request of an epoch  --->  scheduler: late by   links - error
@@ -13,9 +13,9 @@
 //! A host follows the median of its last corrections. It sends nothing before the first answer,
 //! and requests alone until [`SETTLED`] answers have said how late these were: from then on cells.
 //!
-//! A host of a real network is polled late by more than an epoch now and then, which adds to one
-//! of both ways alone. It goes by answers that name their epoch, and by the one of the last
-//! corrections whose round trip was the shortest, as RFC 5905 does.
+//! A host of a real network is now and then polled late by more than an epoch, which makes one of
+//! the two directions longer. It uses answers that name their epoch, and of the last corrections
+//! takes the one whose round trip was the shortest, as RFC 5905 does.
 
 use super::Zeropod;
 use crate::time::{Duration, Instant};
@@ -40,8 +40,8 @@ pub(super) struct PodClock {
 /// Answers after which a clock has settled.
 const SETTLED: u8 = 4;
 
-/// Corrections are at most so large once the clock has settled, so that no cell is passed by the
-/// one behind it: half of a control cell.
+/// The largest correction once the clock has settled: half of a control cell, so that no cell
+/// leaves before the one in front of it.
 const STEP_OF_CONTROL: u64 = 2;
 
 /// A host that may be late moves by a part of that.

@@ -1,10 +1,10 @@
 //! Cells of short flows that also leave without a grant: in slots in which their host has nothing
 //! granted, by paths drawn at random, after they have been asked for.
 //!
-//! Source: \[zeropod\] IV-B3. Such a cell yields to every other packet that it meets, and is sent
-//! again as granted in any case. So nothing else depends on whether it arrives: neither requests
-//! nor grants nor receipts, and a flow without such cells is served to the picosecond as if there
-//! were none. They stay in their pod.
+//! Source: \[zeropod\] IV-B3. A cell without a grant yields to every other packet that it meets,
+//! and is sent again with a grant in any case. So requests, grants and receipts do not depend on
+//! whether it arrives, and a flow without cells of this kind is served to the picosecond as if
+//! there were none. These cells stay in their pod.
 //!
 //! ```text
 //!   flow posted --> request leaves --> free slots: a copy of each cell, path drawn --+--> there
@@ -25,7 +25,7 @@ use crate::wire::pod::{CellName, Place};
 /// The flows of a host whose cells also leave without a grant.
 #[derive(Clone, Debug)]
 pub(super) struct Optimistic {
-    /// Payload bytes that a flow has less than.
+    /// A flow with fewer payload bytes than this is short.
     below: u64,
     /// Wire bytes of a cell beside its payload.
     overhead: u64,

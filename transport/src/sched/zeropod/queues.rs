@@ -1,9 +1,9 @@
 //! What a host has to send, by destination: virtual output queues, in each the flows by level.
 //!
 //! Source: \[zeropod\] III-B1, IV-B, with the levels of \[pias\]. A flow begins at the lowest level
-//! and falls to the next one when it has sent so many bytes; a destination sends from its lowest
-//! level first, and within one flow after flow. Demands are counted in whole cells, since a cell
-//! carries bytes of one message.
+//! and moves to the next one when it has sent a certain number of bytes. A destination sends from
+//! its lowest level first, and within a level flow after flow. Demands are counted in whole cells,
+//! since a cell carries bytes of one message.
 
 use alloc::vec;
 use alloc::vec::Vec;

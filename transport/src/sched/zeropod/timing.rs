@@ -1,4 +1,5 @@
-//! When what is sent: epochs, the slots in them, and how long requests, decisions and answers take.
+//! When each packet is sent: epochs, their slots, and how long requests, decisions and answers
+//! take.
 //!
 //! Source: \[zeropod\] IV-C, IV-D. Hosts and the pod's scheduler compute the same numbers from the
 //! same settings, so no instant is ever agreed upon by packets. All links of a pod are alike, and
@@ -93,9 +94,9 @@ pub struct Timing {
     /// Epochs from the one in which a request leaves to the one at whose beginning its answer is
     /// there, where a scheduler answers every request.
     pub round_trip: u64,
-    /// How long before its departure a host makes a packet. An answer is there twice as long before
-    /// its epoch, and a cell before the request that reports it: as late as once as long may a host
-    /// look for what has arrived.
+    /// How long before its departure a host makes a packet. An answer arrives twice that time
+    /// before its epoch, and a cell twice that time before the request that reports it. So a host
+    /// may look for arrivals late by that time.
     pub early: Duration,
 }
 

@@ -7,8 +7,8 @@
 //! backup's, so no term has two schedulers. A host that gets an answer of a
 //! later term forgets what it was granted in earlier ones, and asks for all that waits anew.
 //!
-//! A host that turns to another scheduler, or is turned to it by its answer, sends one request to
-//! the former one as well: that one stops.
+//! A host that turns to another scheduler, by itself or because of that one's answer, also sends
+//! one request to the former scheduler, which makes the former one stop.
 //!
 //! Where neither scheduler answers, a host asks one after the other. Its patience doubles then, so
 //! that terms, which must not fall again, do not run out.
@@ -19,7 +19,7 @@ use crate::time::{Duration, Instant};
 use crate::units::HostId;
 use crate::wire::pod::Schd;
 
-/// Schedulers that a host asks in vain before its patience begins to double, and the times that it
+/// How many schedulers a host asks in vain before its patience begins to double, and how often it
 /// doubles at most.
 const ALIKE: u32 = 3;
 const DOUBLINGS: u32 = 14;
@@ -42,7 +42,7 @@ pub(super) struct PodWatch {
     unanswered: Option<u64>,
     /// Schedulers asked since the last answer, beyond the first.
     tries: u32,
-    /// The former scheduler, which is to be notified that it is.
+    /// The former scheduler, which is to be notified that it serves no more.
     former: Option<HostId>,
     /// The epoch of the last request.
     asked: u64,
@@ -106,8 +106,9 @@ impl Zeropod {
         }
     }
 
-    /// The epoch in which a host asks again at the latest: where its pod has a backup, one that has
-    /// had an answer, or waits for one. Its scheduler grants to and from those alone that ask.
+    /// The epoch in which a host sends a request at the latest, where its pod has a backup and the
+    /// host has had an answer or waits for one. Its scheduler grants only to and from hosts that
+    /// send requests.
     pub(super) fn asks_from(&self) -> Option<u64> {
         let asks = self.watch.is_on() && (self.term != 0 || self.awaited.due().is_some());
         asks.then_some(self.watch.asked + ASK_EVERY)

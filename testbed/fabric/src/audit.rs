@@ -1,4 +1,4 @@
-//! The books of a network: every packet that came in is accounted for.
+//! The audit of a network: every packet that came in is accounted for.
 
 use core::fmt;
 
@@ -27,7 +27,7 @@ pub struct Audit {
     pub on_wire: u64,
 }
 
-/// The books do not balance: a bug of the fabric.
+/// The counts do not balance, which is a bug of the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Imbalance {
     /// Injected, duplicated and originated.

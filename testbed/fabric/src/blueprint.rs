@@ -37,9 +37,10 @@ pub struct Blueprint {
     pub outages: BTreeMap<u32, Vec<(Instant, Instant)>>,
     /// Switches take the way that the entropy value of a packet names, instead of one by its hash.
     pub explicit: bool,
-    /// The border switches of two sites that have several each, those of the first site first, as
-    /// many of each; empty otherwise. The ports up of a border switch lead to those of the other
-    /// site in turn, as many to each, and so do those of the switches that lead to border switches.
+    /// The border switches of two sites that have several each: those of the first site come first,
+    /// and both sites have equally many. Empty otherwise. The ports up of a border switch lead to
+    /// the border switches of the other site in turn, equally many to each. The ports up of a
+    /// switch below border switches lead to these in the same way.
     pub borders: Vec<u32>,
     /// Ports whose packets leave the network for good: the driver is handed each when it starts to
     /// be transmitted, with the instant at which it is at the far end.
@@ -48,7 +49,7 @@ pub struct Blueprint {
     pub detection_delay: Duration,
 }
 
-/// A program that pauses no links in a switch with lossless ports.
+/// The error of a program that pauses no links, in a switch with lossless ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unpaused(pub ProgramKind);
 

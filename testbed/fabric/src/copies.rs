@@ -1,8 +1,8 @@
 //! What a driver keeps for the packets that are in a network, by the handles of [`Packet`]s.
 //!
 //! A faulty link may deliver a packet twice, so the copies under way are counted: see `Frames`.
-//! Grows to the most packets ever under way at once, then allocates no more. It does not bound
-//! itself: what hosts may have outstanding does.
+//! Grows to the most packets ever under way at once, then allocates no more. Its bound is what
+//! hosts may have outstanding.
 //!
 //! [`Packet`]: crate::Packet
 

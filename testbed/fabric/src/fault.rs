@@ -1,9 +1,10 @@
 //! Faults of links, and their windows of time.
 //!
-//! A fault is a kind and a window of time. The state of a link at any instant follows from its
-//! windows alone, so faults add no events and a late poll sees what a punctual one sees; only
-//! chance has a state, a stream of draws of its own for each link, one draw a departure and window.
-//! Faults act when a packet's transmission starts. Probabilities are 0 ..= 1 a packet.
+//! A fault has a kind and a window of time. The state of a link at any instant follows from its
+//! windows alone, so faults add no events, and a late poll has the same result as a punctual one.
+//! Only random draws have a state: each link has a stream of its own, with one draw for each
+//! departure and window. Faults act when a packet's transmission starts. Probabilities are 0 ..= 1
+//! a packet.
 
 use core::fmt;
 
@@ -66,12 +67,12 @@ pub enum FaultKind {
         /// Probability of corruption.
         p: f64,
     },
-    /// The link is down. The port goes on sending, into nothing: its queue drains to loss, and what
-    /// is on the link when it goes down (the far switch's traversal included) is lost too.
+    /// The link is down. The port goes on sending, and all packets of its queue are lost. Packets
+    /// that are on the link when it goes down (the far switch's traversal included) are lost, too.
     Down,
-    /// The link is down since the switch at one end has crashed: one of which all links have this
-    /// fault. Its program loses its packets and its state at the start; at the end the switch is
-    /// there again.
+    /// The link is down because the switch at one end has crashed: all links of that switch have
+    /// this fault. Its program loses its packets and its state at the start; at the end the switch
+    /// runs again.
     Crash,
     /// The link sends at a share of its rate.
     Degrade {
@@ -202,7 +203,8 @@ struct Block {
 }
 
 impl Block {
-    /// The next block: how many it loses by the table, which by chance alone (Floyd's sampling).
+    /// The next block: the table decides how many packets it loses, and chance alone which ones
+    /// (Floyd's sampling).
     fn draw(size: u32, losses: &[f64], rng: &mut Rng) -> Self {
         let chance = rng.next_f64();
         let mut below = 0.0;

@@ -1,10 +1,11 @@
 //! The bytes of packets, as switches may read and change them through the driver.
 //!
-//! The fabric moves handles; what a handle stands for only the driver has. In virtual time that is
+//! The fabric moves handles; only the driver has what a handle stands for. In virtual time that is
 //! the header as its sender made it, in real time a frame in an mbuf, so a program runs in both.
-//! Programs call this, and ports that write their telemetry into packets with room for it: a plain
-//! switch never looks at a header. That a frame has one more packet or one less is said here, too,
-//! at the instant at which it happens: a program may edit or end it in the same poll.
+//! Programs call these methods, and ports that write their telemetry into packets with room for it;
+//! a plain switch never looks at a header. A frame that gets one more packet or one less is
+//! reported here, too, at the instant at which that happens, because a program may edit or end the
+//! frame in the same poll.
 
 use transport::stats::DropReason;
 use transport::wire::data::Glance;

@@ -1,4 +1,4 @@
-//! Two sites that several border switches each join: by which of them a packet goes.
+//! Two sites with several border switches each: the border switches that a packet passes.
 //!
 //! ```text
 //!   site 0: border 0 ---- border 0 :site 1     a pair for each packet across, chosen by its hash
@@ -10,11 +10,11 @@
 //!
 //! A border switch of MLCC keeps queues of flows that acknowledgements on their way back have to
 //! pass, so both directions of a flow take one pair: a driver hashes the ends of packets in either
-//! order alike ([`Ends::Either`](super::Ends)). All switches of both sites learn of a dead link
-//! when those at its ends do, after the detection delay: routers notify each other. A pair leaves
-//! the choice while all links between its two switches are dead in one direction or the other,
-//! which is so when one of both is down, and comes back with the first link. The state of links is
-//! a function of time, as in `routing`, whose rules hold for all other decisions.
+//! order alike ([`Ends::Either`](super::Ends)). All switches of both sites avoid a dead link at the
+//! same time as those at its ends, after the detection delay: routers notify each other. A pair is
+//! not chosen while all links between its two switches are dead in one direction or the other,
+//! which is so when one of both switches is down; it comes back with the first link. The state of
+//! links is a function of time, as in `routing`, whose rules hold for all other decisions.
 
 use transport::{HostId, Instant};
 
@@ -134,8 +134,8 @@ impl Mesh {
         now >= self.outage.0 && now < self.outage.1
     }
 
-    /// The pair of a hash while all are joined, or when none is; where that one is not joined, a
-    /// pair among those that are. So flows of joined pairs stay where they are.
+    /// The pair that a hash names while all pairs are joined, or when none is. Where that pair is
+    /// not joined, it is a pair among those that are. So flows of joined pairs stay where they are.
     fn pair(&self, hash: u32, now: Instant, is_dead: &dyn Fn(u32) -> bool) -> u32 {
         let all = self.each * self.each;
         let first = pick(hash, SALT, all);

@@ -5,8 +5,8 @@
 //! affects another. Each port is handed the arrivals of a window at once, in the order (arrival,
 //! origin, departure), and before each it runs the departures due by then; at the end of the window
 //! it runs those due by the end. There is no event for a link that becomes free. So a run is a
-//! function of what was injected and of the seed, never of the order in which things were handed
-//! over nor of how time was cut into windows. How packets move is in `transit`.
+//! function of what was injected and of the seed; it depends neither on the order in which packets
+//! were handed over nor on how time was cut into windows. How packets move is in `transit`.
 //!
 //! Nothing is allocated once queues and buffers have reached their largest size. Time is the
 //! driver's: this file has no clock.
@@ -53,7 +53,7 @@ pub struct Network {
     earlier_peaks: Vec<u64>,
     /// The longest that a window may be.
     lookahead: Duration,
-    /// Everything up to and at this instant has been processed.
+    /// All events up to and at this instant have been processed.
     now: Instant,
     blueprint: Blueprint,
     fault_rng: Rng,

@@ -77,7 +77,7 @@ impl Flags {
 
 const _: () = assert!(TrafficClass::ALL.len() <= 8, "a class has three bits");
 
-/// What ranks of data stand for, where ports look at them.
+/// The meaning of ranks of data, where ports look at them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ranks {
     /// What its flow has left to send, as its header says.

@@ -1,9 +1,9 @@
 //! A network in parts, each run by a thread of its own.
 //!
-//! Within a window no port affects another, so ports may be shared out at will: a part is a network
-//! of which only some ports are ever used. What a port puts on a link to a port of another part
-//! waits at the *border* until the window is over. A switch is never divided, so that a discipline
-//! may treat all ports of one as one.
+//! Within a window no port affects another, so ports may be divided among parts in any way: a part
+//! is a network of which only some ports are ever used. Packets that a port puts on a link to a
+//! port of another part wait at the *border* until the window is over. A switch is never divided,
+//! so that a discipline may treat all ports of one as one.
 //!
 //! Hosts are divided into contiguous ranges along the boundaries of pods (or of smaller switches,
 //! where there are too few pods) so that the parts have about the same traffic. Switches go with

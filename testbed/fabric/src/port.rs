@@ -1,11 +1,11 @@
 //! A port: one link's transmitter with the queue before it.
 //!
-//! Source: the departure rule of the style guide. A departure starts when the link is free and
-//! the discipline lets something go, never at the time of the call, so a late poll costs no rate;
-//! and a caller that enqueues at `t` first runs every departure due by `t`, so late polls and
-//! exact events agree bit for bit. One instant a port says when the next departure starts, a
-//! function of state: the latest of when the link is free, when the state last changed and when
-//! the discipline is ready. Store and forward: a packet is at the far end when its last bit is.
+//! Source: the departure rule of the style guide. A departure starts when the link is free and the
+//! discipline lets something go, never at the time of the call, so a late poll costs no rate; and a
+//! caller that enqueues at `t` first runs every departure due by `t`, so late polls and exact
+//! events agree bit for bit. For each port one instant says when the next departure starts. It is a
+//! function of state: the latest of the instants at which the link is free, the state last changed,
+//! and the discipline is ready. Store and forward: a packet is at the far end when its last bit is.
 //! Faults and routing are the network's business.
 
 use std::mem::Discriminant;

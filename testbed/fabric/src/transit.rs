@@ -69,8 +69,8 @@ pub(super) enum Far {
     Named(u32),
 }
 
-/// The driver as the far end, which is handed a packet when its transmission starts. It is no kind
-/// of its own: one more to distinguish costs 5 instructions a hop.
+/// The driver as the far end, which gets a packet when its transmission starts. It has no variant
+/// of its own, because one more variant to distinguish costs 5 instructions a hop.
 pub(super) const DRIVER: Far = Far::Named(u32::MAX);
 
 /// The state behind the ports: links, the packets on them and where they lead; and the counters.
@@ -183,8 +183,8 @@ impl Transit {
         self.finish(state, last, driver);
     }
 
-    /// A pause frame, or a resume, is at the transmitter that it is for. One that changes nothing
-    /// is none: the pause that is on has begun before.
+    /// A pause or resume frame is at the transmitter that it is for. A frame that changes nothing
+    /// is ignored: the pause that is on began earlier.
     #[cold]
     pub(super) fn obey(&mut self, state: &mut PortState, paused: bool, at: Instant) {
         if paused == state.port.is_paused() {

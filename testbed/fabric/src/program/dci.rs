@@ -8,11 +8,11 @@
 //!   answer from it:     names the sender's flow, for notes
 //! ```
 //!
-//! The queues are the port's own: the port is given one packet at a time, when its link is free, so
-//! nothing lies behind the pacers and a pause stops them. Flows are known by their keys. Packets of
-//! other transports, and all that is no data, go straight to their ports. A flow that finds no
-//! queue free shares the port's own; its receiver sees no hop of a queue and leaves its credit
-//! alone. Ports whose links are long lead to other sites.
+//! The queues stand directly before the port: the port gets one packet at a time, when its link is
+//! free, so no other queue follows the pacers, and a pause stops them. Flows are named by their
+//! keys. Packets of other transports, and all packets but data, go straight to their ports. A flow
+//! that finds no queue free shares the port's own queue; its receiver gets no hop of a queue and
+//! does not change its credit. Ports whose links are long lead to other sites.
 //!
 //! The program depends on its [`Context`] alone. It trusts the sites on its own side: advice is
 //! taken from packets that leave the site.
@@ -260,7 +260,7 @@ impl Dci {
         }
         let place = self.index(port);
         let (equal, host_rate) = (self.equal, self.host_rate);
-        // Of a new queue, which shares the link with the flows that are there.
+        // The first rate of a new queue, which shares the link with the flows that are there.
         let initial = |others: u16| {
             let flows = if equal { u64::from(others) + 1 } else { 1 };
             Rate::from_bps((host_rate.as_bps() / flows).max(1))

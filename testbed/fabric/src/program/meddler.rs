@@ -1,9 +1,9 @@
-//! A program that makes a network hostile, for tests: it passes every packet on at once, and beside
-//! some of them sends a control packet that it has seen before, or one like it without the key of
-//! its flow, in the name of the host that sent it. No text chooses it.
+//! A program that makes a network hostile, for tests. It passes every packet on at once. Beside
+//! some packets it also sends a control packet that has passed before, or a copy with a wrong key
+//! of the flow, in the name of the host that sent it. No text chooses this program.
 //!
-//! What a meddler makes has no payload, so that it can end no message; data that comes twice or
-//! late is the matter of faults.
+//! Packets that a meddler makes have no payload, so that they can end no message; data that comes
+//! twice or late is the task of faults.
 
 use transport::params::NoParams;
 use transport::registry::Registered;

@@ -2,9 +2,10 @@
 //! departs, and keeps time.
 //!
 //! A program is one file and one line of the registry below; both drivers have it then. A switch
-//! has at most one, a plain switch none, and both kinds hang together in one network. A program
-//! sees its [`Context`] and nothing of the network: it routes and sends packets, holds some, ends
-//! some and makes new ones, and reads and edits headers through the driver's frames.
+//! has at most one program, a plain switch has none, and both kinds are joined in one network. A
+//! program has access to its [`Context`] alone and not to the network: it routes and sends packets,
+//! holds some, ends some and makes new ones, and reads and edits headers through the driver's
+//! frames.
 //!
 //! The ports of a programmed switch are run together in the order of time. At one instant the
 //! departures that are due come first, by port, then arrivals, by the port that each left, then the
@@ -41,9 +42,9 @@ pub trait Program {
         now: Instant,
         cx: &mut Context<'_>,
     );
-    /// When the program has something to do of its own; [`Instant::FAR_FUTURE`] when it has not, at
-    /// the latest some time after its last packet: a simulation ends when nothing is to come.
-    /// Asked after every other call.
+    /// When the program has something to do of its own; [`Instant::FAR_FUTURE`] when it has
+    /// nothing. Some time after its last packet it has to have nothing, since a simulation ends
+    /// when no event is to come. Asked after every other call.
     fn poll_at(&self) -> Instant;
     /// The time of `poll_at` has come. `poll_at` is later afterwards.
     fn on_time(&mut self, now: Instant, cx: &mut Context<'_>);

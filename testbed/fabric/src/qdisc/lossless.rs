@@ -1,9 +1,9 @@
 //! The queue of a lossless switch: RED marks at dequeue, as in `ecn`.
 //!
-//! What makes it lossless is around it, in `program/pfc.rs`: the switch counts what waits by the
-//! link it came by, and pauses the transmitter of a link that sends more than its share. So what
-//! may wait here is the room of all links into the switch together, which the network gives it as
-//! its limit; of its own buffer it keeps the thresholds of marking.
+//! The code that makes it lossless is in `program/pfc.rs`: the switch counts waiting packets by the
+//! link by which they came, and pauses the transmitter of a link that sends more than its share. So
+//! as much may wait here as all links into the switch have room together, and the network gives
+//! that to the queue as its limit. The thresholds of marking are those of the port's own buffer.
 
 use transport::params::NoParams;
 use transport::registry::Registered;

@@ -43,8 +43,8 @@ use transport::{Bytes, Instant, Rate, Rng};
 use super::packet::Packet;
 use transport::DropReason;
 
-/// One queue discipline. Which packet leaves, and when, is a function of state and never of when a
-/// method is called, so a port that is looked at late sends as a punctual one does.
+/// One queue discipline. Which packet leaves, and when, is a function of state and does not depend
+/// on when a method is called, so a port that is polled late sends as a punctual one does.
 pub trait Qdisc {
     /// Takes `packet` at `now`, or refuses it. What waits already stays, unless the verdict is
     /// [`Verdict::Evicted`]: then `lost`, which is `None` before, is what waited. With

@@ -1,5 +1,5 @@
-//! pFabric: data leaves by what its flow has left, and what has the most left is lost when the
-//! queue is full.
+//! pFabric: the data whose flow has the least left leaves first, and the data whose flow has the
+//! most left is lost when the queue is full.
 //!
 //! Source: \[pfabric\] sec. 4. The rank of a packet is in eight bits ([`Packet::rank`]): packets of
 //! one rank leave in the order in which they came, so those of one flow, whose remainders are near

@@ -4,11 +4,11 @@
 //! Source: \[uno\] sec. 4.1.3: the occupancy grows by every packet that is queued, shrinks at a
 //! constant share of the link's rate, and marks between two thresholds of its own, whatever the
 //! real queue holds. Only data counts, with its size on the wire, and no more than the phantom's
-//! size; a trimmed or dropped packet was not queued. A mark of either queue is a mark; or, when the
-//! real one is not `physical`, those of the phantom alone. As with the real queue it is the
-//! departing packet that is marked. Nothing ticks: a phantom queue is the instant at which it would
-//! be empty, and its occupancy is the time until then, as the rate drains it. That is exact but for
-//! the picosecond that each packet's time is cut to.
+//! size; a trimmed or dropped packet was not queued. Marks of both queues count; with `physical`
+//! off only those of the phantom queue do. As with the real queue the departing packet is marked.
+//! No timer runs: a phantom queue is kept as the instant at which it would be empty, and its
+//! occupancy follows from the time until then and the rate. That is exact, except that each
+//! packet's time is rounded down to a picosecond.
 
 use transport::params::params;
 use transport::registry::Registered;

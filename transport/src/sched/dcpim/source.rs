@@ -158,8 +158,8 @@ impl Source {
         self.requests.clear();
     }
 
-    /// A receiver takes channels that it was granted. Those of them that other receivers have been
-    /// given meanwhile are taken back.
+    /// A receiver takes channels that it was granted. Channels that other receivers have been given
+    /// meanwhile are taken back.
     pub(super) fn on_accept(&mut self, from: HostId, offer: &Offer, round: u64, out: &mut Outbox) {
         let of_it = |granted: &Granted| {
             (granted.to, granted.round, granted.nonce) == (from, round, offer.granted)

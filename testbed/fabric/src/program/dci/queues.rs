@@ -49,9 +49,9 @@ pub(super) struct Limits {
 /// After so many RTT_D without a credit a queue still gets a small allowance.
 const PATIENCE: u64 = 10;
 
-/// So many such silences in a row, and the loop is taken to be gone: the rate alone bounds the
-/// queue then, until a credit comes. Acknowledgements of a flow that has moved to another border
-/// switch pass there.
+/// After so many silences in a row the control loop counts as gone: only the rate bounds the queue
+/// then, until a credit comes. (Acknowledgements of a flow that has moved to another border switch
+/// pass that one.)
 const SILENCES_MAX: u8 = 2;
 
 /// Why a packet has no place.
@@ -160,7 +160,7 @@ impl Queues {
     }
 
     /// Flows with a queue that have sent to `host` lately, at `now`. A queue stays open for long
-    /// after its flow has ended, so queues that are open say little of who shares the link.
+    /// after its flow has ended, so open queues show little of which flows share the link.
     pub(super) fn flows_to(&self, host: HostId, now: Instant) -> u16 {
         self.recent.flows_to(host, now)
     }

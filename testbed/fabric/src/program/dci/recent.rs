@@ -1,8 +1,8 @@
 //! How many flows to each host have sent lately: those of the span of time under way, or of the
 //! one before where these are more.
 //!
-//! A flow remembers the span in which it was counted last, so it counts once in each. Hosts are
-//! kept until they are forgotten by [`Recent::forget_silent`].
+//! Each flow has a record of the span in which it was counted last, so it counts once in each span.
+//! Hosts are kept until they are forgotten by [`Recent::forget_silent`].
 
 use std::collections::BTreeMap;
 

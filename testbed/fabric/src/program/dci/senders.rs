@@ -1,8 +1,9 @@
 //! The flows of a site that send to others, as far as its border switch has seen them: where notes
 //! about a flow go, when the last one went, and how many flows send to the same host.
 //!
-//! Learnt from packets that name the sender's flow: those that open it, and answers to it. Bounded:
-//! flows beyond the bound get no notes until others have been silent for long.
+//! The switch finds them in packets that name the sender's flow: packets that open it, and answers
+//! to it. Their number is bounded: flows beyond the bound get no notes until others have been
+//! silent for long.
 
 use transport::units::Key;
 use transport::{ByKey, Duration, FlowId, HostId, Instant, KeyHash};

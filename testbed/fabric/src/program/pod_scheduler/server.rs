@@ -1,10 +1,10 @@
 //! A pod's scheduler without a switch: for a process on a real network, which gives it the notes of
 //! hosts and sends its answers.
 //!
-//! Source: as the program of the switch, whose code it runs; introductions of hosts are ours. The
-//! network between hosts and scheduler is none of its own: where its switches are and which ways
-//! packets take there is not known, so the pod is one switch with as many ways through it as hosts,
-//! and no way is suspected of losses.
+//! Source: that of the switch program, whose code it runs; introductions of hosts are ours. The
+//! scheduler has no record of the network between it and the hosts, neither of its switches nor of
+//! the paths of packets. So the pod counts as one switch with as many paths through it as hosts,
+//! and no path is suspected of losses.
 
 use transport::sched::zeropod::ZeropodParams;
 use transport::sched::zeropod::timing::Timing;
@@ -26,9 +26,9 @@ pub struct PodServer {
     join: Join,
 }
 
-/// Epochs by which requests may come later than in a pod, or sooner: hosts are polled late, and
-/// report what arrived in each epoch by the request of another; and one whose clock is ahead has to
-/// get to know by how much.
+/// Epochs by which requests may come later than in an emulated pod, or sooner. Hosts are polled
+/// late, and report arrivals of each epoch by the request of another one. A host whose clock is
+/// ahead has to be notified by how much.
 const SLACK: u64 = 8;
 
 /// The greatest term.

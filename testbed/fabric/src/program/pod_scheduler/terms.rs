@@ -12,15 +12,16 @@
 //! - A scheduler with a backup answers every request, so that hosts notice when it is gone. One
 //!   that gets no requests for longer than hosts wait between theirs is cut off: it stops so soon
 //!   that its grants end before those of the backup begin, see [`Timing::patience`].
-//! - A host's term rises by one each [`Timing::patience`] epochs at most. So a scheduler takes a
-//!   term that is further ahead of a host that it has not been asked by for long.
-//! - Some hosts may reach one scheduler only and others the other one only. Then both serve, each
-//!   those that ask it: all members ask again and again, one that does not is granted nothing, and
-//!   one that comes from the other scheduler is granted nothing before all is over that it may have
-//!   got there. As ToRs lie between hosts and schedulers, the two groups have no link in common.
-//!   Now and then a scheduler sends an answer to members that are silent. So hosts of both groups
-//!   gather at the one of the later term when they reach it, and stop the other one. Where hosts
-//!   that reach both are beside two such groups, the schedulers take turns (docs/ZEROPOD.md).
+//! - A host's term rises by at most one in [`Timing::patience`] epochs. So a scheduler takes a term
+//!   that is further ahead from a host that has sent it no request for long.
+//! - Some hosts may reach one scheduler only and others the other one only. Then both schedulers
+//!   serve, each the members that send it requests. All members send requests again and again; a
+//!   member that does not is granted nothing, and a member that comes from the other scheduler is
+//!   granted nothing until all grants are over that it may have got there. As ToRs lie between
+//!   hosts and schedulers, the two groups have no link in common. Now and then a scheduler sends an
+//!   answer to members that are silent. So hosts of both groups gather at the scheduler of the
+//!   later term when they reach it, and stop the other one. Where there are also hosts that reach
+//!   both schedulers, the schedulers take turns (docs/ZEROPOD.md).
 
 use std::collections::VecDeque;
 

@@ -1,9 +1,9 @@
 //! The thread that writes a capture while workers fill their taps.
 //!
-//! It takes what all taps have, puts it in order of time, writes it, and sleeps a millisecond when
-//! there was nothing. Within such a round packets are in order; a worker that was slow may bring
-//! older ones in the next (`reordercap` puts all in order). Stamps are network time since the start
-//! of the run, added to the wall clock of that start.
+//! In each round it takes the packets of all taps, puts them in order of time and writes them; it
+//! sleeps a millisecond when there were none. Within a round packets are in order; a worker that
+//! was slow may bring older ones in the next round (`reordercap` puts all in order). Stamps are
+//! network time since the start of the run, added to the wall clock of that start.
 
 use std::fs::File;
 use std::io::{self, BufWriter};

@@ -43,7 +43,7 @@ struct DeviceQueue {
     more: VecDeque<Mbuf>,
 }
 
-/// What a frame that a device has received is to the switch.
+/// The kind of a frame that a device has received, as the switch treats it.
 enum Received {
     /// The frame is from no known host, or is not of Headrace.
     Foreign,
@@ -199,7 +199,8 @@ impl Bridge {
         }
     }
 
-    /// Queues a packet at its device, or has it on its way until it is in the other site at `at`.
+    /// Queues a packet at its device, or keeps it on the emulated way until it is in the other site
+    /// at `at`.
     fn deliver(&mut self, host: HostId, packet: &Packet, at: Instant) {
         let mbuf = self.packets.take(packet.handle, &self.pool);
         let Some(mbuf) = mbuf.and_then(|mbuf| edit(mbuf, packet, &self.pool, &mut self.rng)) else {

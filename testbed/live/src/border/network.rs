@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Frames come in at the border switch when a device has received them. Packets leave the network
-//! at the ports of that switch: those for hosts of the site when their transmission starts, others
-//! when they would arrive at the far end of the long link. What lies behind those ports is for
-//! routing alone.
+//! at the ports of that switch: packets for hosts of the site when their transmission starts, and
+//! others when they would arrive at the far end of the long link. The elements behind those ports
+//! serve routing alone.
 
 use std::collections::BTreeMap;
 

@@ -71,7 +71,7 @@ pub struct Passed {
     pub counters: Counters,
     /// What the program has counted.
     pub mlcc: Option<MlccCounts>,
-    /// Whether each packet that came in has left, ended or waits.
+    /// Whether each packet that came in has left, has ended or still waits.
     pub balanced: bool,
 }
 
@@ -177,8 +177,8 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// Connects the devices again whose other ends are gone and are there again. The driver does
-    /// not: its connecting side tries once. One that listens is found by its peer.
+    /// Connects devices again whose other ends were gone and are back. The driver does not do that:
+    /// its connecting side tries once. A device that listens is found by its peer.
     fn reconnect(&mut self, bridge: &mut Bridge, monitor: &mut dyn BorderMonitor) {
         for (line, device) in self.devices.iter().enumerate() {
             if device.side() == Side::Listens || !bridge.is_down(line) {
@@ -364,7 +364,7 @@ fn eal_options(setup: &Setup, room: u16) -> EalOptions {
     devices.fold(options, |options, device| device.allowed_in(options))
 }
 
-/// The books of the process.
+/// The counts of the process.
 fn passed(bridge: &Bridge) -> Passed {
     let (counts, network) = (bridge.counts(), bridge.network());
     let audit = network.audit();

@@ -1,8 +1,8 @@
 //! The measured worker's device, and the far end of its link.
 //!
-//! A device that swallows what it is sent has no far end: there, the heads of frames are copied out
-//! before they are handed over, and answers come in as if received. The time that takes is counted
-//! apart, in ticks, so that it can be taken out of the worker's.
+//! A device that drops all frames has no far end: the heads of its frames are copied out before
+//! they are handed over, and answers come in as if received. The time that this takes is counted
+//! apart, in ticks, so that it can be taken out of the worker's time.
 
 use transport::{BURST, Instant};
 use transport_dpdk::{

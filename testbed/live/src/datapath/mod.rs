@@ -5,10 +5,10 @@
 //!   |------------- measured, a stage at a time ---------------|    |-- timed apart --|
 //! ```
 //!
-//! All of it takes turns on one thread, so that no scheduler stands between the two ends, and the
-//! time-stamp counter is read between the turns: what the peer costs is known and is not part of a
-//! segment's cost. Every segment is acknowledged by a frame that the peer's endpoint has decided,
-//! that is built in an mbuf, travels, is parsed and reaches the controller.
+//! All parts take turns on one thread, so that no scheduler stands between the two ends. The
+//! time-stamp counter is read between the turns, so the peer's cost is measured and is not part of
+//! a segment's cost. Every segment is acknowledged by a frame that the peer's endpoint has decided
+//! on; it is built in an mbuf, travels, is parsed and reaches the controller.
 //!
 //! | Device | A sent frame |
 //! |---|---|

@@ -7,11 +7,11 @@
 //! ```
 //!
 //! An application and its worker take turns on one thread, as a library that runs to completion;
-//! the two ends are on two cores. A trip's frames alone, those of the messages and of their
-//! acknowledgements, taken from the pool, written, read and freed, show what their lines cost on
-//! the way from core to core. Less is the same way without endpoints or frames: one mbuf goes to
-//! and fro between the same devices on the same cores. Least is a cache line that two cores write
-//! in turn. Nanoseconds.
+//! the two ends are on two cores. Three floors are measured beside it. The first has a trip's
+//! frames alone, those of the messages and of their acknowledgements: they are taken from the pool,
+//! written, read and freed, which shows what their cache lines cost on the way from core to core.
+//! The second has no endpoints and no frames: one mbuf goes to and fro between the same devices on
+//! the same cores. The third is a cache line that two cores write in turn. Nanoseconds.
 
 use std::hint;
 use std::num::NonZeroU32;
@@ -37,11 +37,11 @@ use super::windows::precise;
 /// Round trips of one message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoundTrip {
-    /// Half of all took no longer.
+    /// Half of all trips took no longer.
     pub p50_ns: f64,
-    /// 99 of 100.
+    /// 99 of 100 trips took no longer.
     pub p99_ns: f64,
-    /// 999 of 1000.
+    /// 999 of 1000 trips took no longer.
     pub p999_ns: f64,
     /// The median of one mbuf between the same devices.
     pub device_floor_ns: f64,

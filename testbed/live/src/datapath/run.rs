@@ -464,9 +464,9 @@ pub(super) fn unhindered() -> Settings {
     }
 }
 
-/// The parts of a transport over a line that is faster than any core, and so never limits, and
-/// round trips in which no more waits than messages are under way, but which are longer than what
-/// two ends on one core take to answer each other: a probe that is answered late is sent again.
+/// The parts of a transport over a line that is faster than any core and so never limits. Round
+/// trips are short enough that no more waits than messages are under way, but longer than two ends
+/// on one core take to answer each other, since a probe that is answered late is sent again.
 fn paced_by_itself(transport: &str) -> Settings {
     let mut draft = Draft::default();
     // An unknown name leaves the parts of SMaRTT: commands look it up first.

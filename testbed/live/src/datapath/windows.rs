@@ -1,9 +1,9 @@
 //! Computes a cost a segment that is not disturbed by other programs on the machine.
 //!
-//! Turns are gathered into windows of some thousands of segments, about a millisecond each: shorter
-//! than a scheduler's slice. Other programs on the machine can only make a window longer, never
-//! shorter, so the fastest quarter of the windows is what is averaged. On a quiet machine that is a
-//! few percent below the mean of all.
+//! Turns are gathered into windows of some thousands of segments. A window takes about a
+//! millisecond, less than a slice of the kernel's scheduler. Other programs on the machine can only
+//! make a window longer, never shorter, so the fastest quarter of the windows is averaged. On a
+//! quiet machine that average is a few percent below the mean of all windows.
 
 /// The times of one window, or an average of several. Ticks, and ticks a segment once averaged.
 #[derive(Clone, Debug, Default, PartialEq)]

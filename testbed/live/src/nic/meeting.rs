@@ -26,8 +26,8 @@ use super::offset::Offset;
 use super::succession::Stand;
 use super::wire::{FromPeer, Wire};
 
-/// A function that is called while this host waits for others: it keeps peers answered, and fails
-/// to end the wait.
+/// A function that is called while this host waits for others: it answers peers, and returns an
+/// error to end the wait.
 pub(super) type Meanwhile<'a> = &'a mut dyn FnMut() -> Result<(), RunError>;
 
 /// This host among the others.
@@ -365,7 +365,7 @@ impl Meeting {
         self.say_all(&Say::End { stopped })
     }
 
-    /// The error of host `from`, whose part is none of its round.
+    /// The error of host `from`, whose part does not belong to the round.
     pub(super) fn out_of_turn(&self, from: u32, part: &RoundPart) -> RunError {
         let reason = format!("it said something out of turn: {:.80}", format!("{part:?}"));
         self.fail(self.names[from as usize].clone(), reason)

@@ -41,7 +41,7 @@ pub(super) enum Say {
     ClockAnswer { sent_ps: u64, now_ps: u64 },
     /// A trigger is poked.
     Poke(Poke),
-    /// Goes to the first host: nothing is under way from here.
+    /// Goes to the first host: no flow of this host is under way.
     Idle(Standing),
     /// Goes to all others: they are to report again once they are idle.
     Ask,
@@ -187,7 +187,7 @@ pub(super) struct HostReport {
     #[serde(with = "stats")]
     pub(super) stats: Stats,
     pub(super) driver: DriverPart,
-    /// Messages delivered with bytes that were never sent so.
+    /// Messages delivered with bytes that differ from those that were sent.
     pub(super) wrong: u64,
     /// Buffers that are not back.
     pub(super) findings: Vec<String>,

@@ -6,10 +6,10 @@
 //!   Control <--app ring--> Worker (endpoint) <--PortIo--> device <--network--> other hosts
 //! ```
 //!
-//! Every host has the same inputs and runs its own flows of the matrix. Before they start, links
-//! are waited for, MACs asked for, base RTTs and the longest frame measured, and clocks compared
-//! with the first host's; network time begins at the same instant everywhere. At the end every host
-//! has the books of all hosts and puts the same outcome together. Time is real: nothing is scaled.
+//! Every host has the same inputs and runs its own flows of the matrix. Before flows start, hosts
+//! wait for links, ask for MACs, measure base RTTs and the longest frame, and compare clocks with
+//! the first host's. Network time begins at the same instant everywhere. At the end every host has
+//! the reports of all hosts and computes the same outcome. Time is real and is not scaled.
 
 mod doorway;
 mod meeting;

@@ -1,8 +1,8 @@
 //! How far one clock is ahead of another, from questions and answers that take time to travel.
 //!
 //! Source: RFC 5905 sec. 8, with one time at the other side: a question leaves at `a`, is read at
-//! `t` of the other clock and its answer is back at `b`; then the other clock is `t - (a + b) / 2`
-//! ahead, which is wrong by half of `b - a` at most. The answer that was fastest is the best.
+//! `t` of the other clock, and its answer is back at `b`. Then the other clock is `t - (a + b) / 2`
+//! ahead, with an error of at most half of `b - a`. So the fastest answer is the best one.
 
 use transport::{Duration, Instant};
 

@@ -1,17 +1,19 @@
-//! The run itself: starts own flows, passes pokes of triggers on, and finds out that all is over.
+//! The run itself: starts own flows, passes pokes of triggers on, and finds out that the run is
+//! over.
 //!
-//! The leading host decides: the first one, or another in its place. Nothing is under way when
-//! every host is idle, has received every poke that the leading host passed on to it (it passes on
-//! all, and gets a host's pokes before that host's word of being idle), and all that was
-//! acknowledged anywhere has been delivered to its application, which may poke. A host repeats its
-//! word whenever it changes. A word may be older than what others report, so the leading host then
-//! asks all once more: the run is over when the second answers add up to the same counts as the
-//! first (Mattern's four counters).
+//! The leading host, which is the first one or another in its place, decides when the run is over.
+//! Nothing is under way when three conditions hold: every host is idle; every host has received all
+//! pokes that the leading host passed on to it; and all that was acknowledged anywhere has been
+//! delivered to its application, which may poke. (The leading host passes on all pokes, and gets a
+//! host's pokes before that host's report of being idle.) A host reports again whenever its state
+//! changes. A report may be older than those of others, so the leading host then asks all hosts
+//! once more: the run is over when the second answers add up to the same counts as the first
+//! (Mattern's four counters).
 //!
-//! A host that fails during the run is lost: its flows fail at their other ends, the rest goes on,
-//! and only reports of hosts that have been notified of all losses count. When it led, another
-//! leads from then on: all counts between hosts begin anew, and every host says its pokes again,
-//! of which each has an effect once.
+//! A host that fails during the run is lost: its flows fail at their other ends, all other flows go
+//! on, and only reports of hosts count that have been notified of all losses. When the lost host
+//! led, another one leads from then on: all counts between hosts begin anew, and every host repeats
+//! its pokes, each of which takes effect once.
 
 use std::collections::BTreeSet;
 
@@ -187,7 +189,7 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
     /// Passes a poke on: to the leading host, or by it to all others but `from`.
     fn pass_on(&mut self, from: u32, poke: Poke) -> Result<(), RunError> {
         if self.meeting.leader() != self.leader {
-            // Books begin anew as soon as that is handled, and all pokes are said again.
+            // Counts begin anew as soon as that is handled, and all pokes are repeated.
             return Ok(());
         }
         if !self.meeting.leads() {
@@ -274,7 +276,7 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
             self.books.stop_said = true;
             self.meeting.say(leader, &Say::Stop)?;
         }
-        // What is said under one leading host is void under the next.
+        // Messages under one leading host are void under the next.
         if leader == self.leader
             && let Some(standing) = own.filter(|_| own != self.books.said)
         {

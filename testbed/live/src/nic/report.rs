@@ -1,9 +1,9 @@
 //! Combines the records of all hosts into the outcome of the whole run, in the schema of all
 //! worlds.
 //!
-//! Every host gets all reports and puts the same outcome together. The switches of a
-//! real network cannot be seen: what they drop is what left hosts and did not arrive, and what they
-//! mark, queue or forward is unknown.
+//! Every host gets all reports and computes the same outcome. The switches of a real network report
+//! nothing: the packets that they drop are those that left hosts and did not arrive, and how many
+//! they mark, queue or forward is unknown.
 
 use std::collections::BTreeMap;
 

@@ -68,7 +68,7 @@ const STUCK_AFTER: Duration = Duration::from_s(1);
 /// Time from the last round to the start: longer than it takes to reach all hosts.
 const START_IN: Duration = Duration::from_ms(100);
 
-/// The shortest timeout, in longest echoes: what delays polls once, delays them again.
+/// The shortest timeout, in longest echoes: polls that were late once will be as late again.
 const RTO_LONGEST: u64 = 2;
 /// The longest echo that DCsim waits for, in base RTTs.
 const ECHOES_MOST: u64 = 8;

@@ -6,11 +6,12 @@
 //!          <--frames-- SCHD of every host and epoch <---------+
 //! ```
 //!
-//! Hosts have measured what the timing of their pod follows from, and introduce themselves with it,
-//! so this process needs no settings of theirs, and can be started again in the middle of a run.
-//! A process that has been started waits for as long as hosts are patient with a former one: then
-//! all of them have said in which term they were, and it begins a later one. One thread polls the
-//! device. Times are of this process's clock, which is the pod's.
+//! Hosts have measured the network, and send the timing of their pod when they introduce
+//! themselves. So this process needs no settings of theirs, and can be started again in the middle
+//! of a run. A process that has been started waits for [`Join::patience`], after which hosts
+//! introduce themselves again. By then all of them have named the term that they were in, and it
+//! begins a later one. One thread polls the device. Times are of this process's clock, which is the
+//! pod's.
 
 use experiments::hosts_file::{HostEntry, HostsFile};
 use experiments::input::InputError;
@@ -184,7 +185,7 @@ struct Counts {
     no_pod: u64,
     /// Requests while no pod is served.
     unserved: u64,
-    /// Damaged frames, and such of no host of the file.
+    /// Damaged frames, and frames of no host of the file.
     strange: u64,
     /// Pods that were served.
     pods: u64,
@@ -267,7 +268,7 @@ impl<'a> Office<'a> {
         match (Join::of(&note), &mut self.pod) {
             (Some(join), _) => self.on_join(&join, now),
             (None, Some(pod)) => {
-                // One that does not count is of a host that is there, all the same.
+                // A request that does not count also shows that its host is there.
                 pod.handle(host, &note, now);
                 self.asked_at = now;
             }
@@ -371,7 +372,7 @@ impl<'a> Office<'a> {
         Some(format!("run {}: {}", pod.run(), shown(&pod.counters())))
     }
 
-    /// The books of the process.
+    /// The counts of the process.
     fn served(&self) -> Served {
         let counts = &self.counts;
         let named = [

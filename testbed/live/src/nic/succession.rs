@@ -8,8 +8,8 @@
 //! host has lost. Messages that hosts had sent to the former leading host are void, and the hosts
 //! send them again (`ongoing_run.rs`).
 //!
-//! A host reads connections to its place only once it has lost the leading host itself. So a host
-//! that alone has lost it is not answered, and ends.
+//! A host reads connections to its place only once it has lost the leading host itself. So when
+//! only one host has lost the leading host, it gets no answer, and ends.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -24,10 +24,10 @@ use super::message::{Hello, Round, RoundPart, Say, StandAddress};
 use super::wire::{Wire, is_pause};
 use crate::workers::random;
 
-/// The leading host waits so long for others that notice later than it that the former one is gone.
+/// How long the leading host waits for others, which may notice later that the former one is gone.
 const FOLLOW_WITHIN: Duration = Duration::from_s(if cfg!(test) { 1 } else { 5 });
 
-/// A host waits so much longer for an answer of the host that is to lead than that one waits.
+/// By how much longer a host waits for an answer of the host that is to lead than that host waits.
 const LEAD_BEYOND: Duration = Duration::from_s(if cfg!(test) { 1 } else { 5 });
 
 /// The time that `leader`, which is to lead, waits for the others: each of them may try every host
@@ -129,7 +129,7 @@ impl Meeting {
                 }
             }
         }
-        // A host that comes later is not answered, rather than led by another.
+        // A host that comes later gets no answer; no second host leads it.
         self.stand.door = Some(door);
         let missing: Vec<u32> = self.missing().collect();
         for host in missing {

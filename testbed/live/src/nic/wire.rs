@@ -23,7 +23,8 @@ const SILENCE: Duration = Duration::from_s(SILENCE_S);
 /// Between two signs of life.
 const BEAT: core::time::Duration = core::time::Duration::from_millis(500);
 
-/// A write that takes longer than a silence may last finds no reader at the other end.
+/// The longest time of a write: where it takes longer than a silence may last, no process reads at
+/// the other end.
 const WRITE_MAX: core::time::Duration = core::time::Duration::from_secs(SILENCE_S);
 
 /// The longest line: the reports of all hosts.

@@ -7,7 +7,7 @@ use transport::HostId;
 
 use crate::dpdk_error::DpdkError;
 
-/// Why a process came to nothing.
+/// Why a process had no session.
 #[derive(Debug, Error)]
 pub enum PeerError {
     /// The machine is not fit.

@@ -34,7 +34,7 @@ use super::{SessionEvent, SessionMonitor};
 use crate::workers::quiet::Quiet;
 use crate::workers::{counters, random, secured};
 
-/// What a process without keys says of itself.
+/// The line that a process without keys prints.
 const UNSEALED: &str = "packets are not sealed (--security psk:FILE seals them)";
 
 /// The settings of a process.
@@ -42,7 +42,7 @@ const UNSEALED: &str = "packets are not sealed (--security psk:FILE seals them)"
 pub struct HostSetup {
     /// The device of the process.
     pub device: DeviceName,
-    /// Whether it is there first.
+    /// Whether this process opens the device first.
     pub side: Side,
     /// The number of the own host.
     pub host: HostId,

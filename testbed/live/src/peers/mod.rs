@@ -5,11 +5,11 @@
 //!   client                                                                   server
 //! ```
 //!
-//! The server needs a device and an address; all else, down to congestion control, the client says
-//! when it opens a *session* (`protocol.rs`). Both build an endpoint for the session alone, so
-//! nothing of one session is left in the next, and a client that is killed is followed by another
-//! as if by itself. An application and its worker take turns on one thread, as a library that runs
-//! to completion. Times are real; bytes are message bytes.
+//! The server needs a device and an address. The client names everything else, also congestion
+//! control, when it opens a *session* (`protocol.rs`). Both build an endpoint for the session
+//! alone, so no state of one session is left in the next, and a client that is killed leaves
+//! nothing to the client that follows it. An application and its worker take turns on one thread,
+//! as a library that runs to completion. Times are real; bytes are message bytes.
 //!
 //! | File | Is |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! The server: waits for clients, one session at a time, and outlives them all.
+//! The server: waits for clients, one session at a time, and goes on after each.
 //!
 //! ```text
 //!          Hello: agreed, Welcome acknowledged    Report acknowledged, Stop,
@@ -62,9 +62,9 @@ struct Server<'a> {
     monitor: &'a mut dyn SessionMonitor,
 }
 
-/// A session that is agreed to. Its welcome is sent by the endpoint that the client's request came
-/// to: that of the session may have a scheduler which sends nothing before the client's own
-/// endpoint answers it.
+/// A session that is agreed to. The endpoint that got the client's request sends the welcome,
+/// because the session's own endpoint may have a scheduler that sends nothing before the client's
+/// endpoint for the session answers.
 struct Offer {
     peer: HostId,
     number: u64,

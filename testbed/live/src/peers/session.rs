@@ -145,7 +145,7 @@ impl Session {
         None
     }
 
-    /// Since when the peer gives no sign of life, whatever other hosts do.
+    /// Since when no packet of the peer shows that it is there, whatever other hosts send.
     pub(super) fn silent_since(&mut self, host: &Host, now: Instant) -> Instant {
         let acked = host.acknowledged_by(self.peer);
         if acked != self.acked {

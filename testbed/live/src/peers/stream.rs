@@ -2,8 +2,8 @@
 //! other.
 //!
 //! Messages are numbered from 0. Number n goes over flow n mod flows and carries the bytes of slot
-//! n mod slots, which both ends compute; a region holds them, so that devices can read them where
-//! they lie. What is verified is every byte; nothing is copied for it.
+//! n mod slots, which both ends compute; a region holds them, so that devices can read them in
+//! place. Every byte is verified, and nothing is copied for that.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;

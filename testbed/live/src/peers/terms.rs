@@ -159,10 +159,10 @@ impl Terms {
         Ok(Config::new(settings)?)
     }
 
-    /// These terms with flows that survive `silence`, which is no shorter than what the client of
-    /// the session survives, and whose idle ends remind each other of them several times meanwhile,
-    /// so that a session that pauses is not taken for one whose peer is gone; unless the user has
-    /// set others.
+    /// These terms with flows that survive `silence`, which is at least the silence that the client
+    /// of the session survives. In that time idle ends remind each other of their flows several
+    /// times, so that a session that pauses does not count as one whose peer is gone. Values that
+    /// the user has set stay.
     pub(super) fn surviving(&self, silence: Duration) -> Self {
         let mut terms = self.clone();
         // Terms that make no draft are refused when the endpoint is made.

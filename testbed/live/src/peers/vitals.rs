@@ -1,5 +1,5 @@
-//! What one end of a session sees of its own traffic: round trips, windows, segments sent again,
-//! and the processor time that the process takes.
+//! What one end of a session measures of its own traffic: round trips, windows, segments sent
+//! again, and the processor time that the process takes.
 //!
 //! Round trips are those of all acknowledgements, without the time for which the receiver held
 //! them. Windows are sampled whenever the session is looked at; a flow that has nothing under way

@@ -1,5 +1,5 @@
-//! Frames in mbufs as the network's programs see them, and what the network has done to a packet
-//! applied to its bytes.
+//! Frames in mbufs, as the network's programs read and change them, and the code that applies the
+//! network's changes of a packet to its bytes.
 //!
 //! Telemetry and headers are written in place, with checksums that stay right (RFC 1624).
 

@@ -1,4 +1,4 @@
-//! The result of a run in real time: the books of workers, links, switch and pools in one outcome.
+//! The result of a run in real time: the counts of workers, links, switch and pools in one outcome.
 
 use experiments::capture::Unwritten;
 use experiments::measure::audit::DriverCount;
@@ -82,7 +82,7 @@ pub(super) fn outcome(
     Outcome { series, recordings, stopped, unwritten, lateness: Some(lateness), ..outcome }
 }
 
-/// The books of packets between endpoints and network, with those losses that neither counts.
+/// The counts of packets between endpoints and network, with losses that neither of them counts.
 fn books(
     switch: &SoftSwitch,
     workers: &Workers,

@@ -1,14 +1,15 @@
 //! The time scale: how much slower than real time a run's network time passes, so that this machine
 //! keeps up.
 //!
-//! A scale has to satisfy the processor: all hosts sending at line rate must cost a quarter of one
-//! core at most. And it has to satisfy the control loops: a scheduler takes a core away for 4 ms at
-//! a time, on a busy machine for several times that, so a base RTT of less than some 40 ms of real
-//! time sees it. Between sites it is the shortest loop that counts: flows inside a site lose rate
-//! where pollers add to their round trip. The first is a floor; the second is followed as long as
-//! the run stays short. What a packet costs is measured with this build on this machine, by sending
-//! some through the run's own network; the hosts' part is a multiple of that. How well it went is
-//! measured again during the run (`lateness`).
+//! A scale has to satisfy two conditions. The first is the processor's: all hosts that send at line
+//! rate must cost at most a quarter of one core. The second is that of the control loops: the
+//! kernel's scheduler takes a core away for 4 ms at a time, on a busy machine for several times
+//! that, which disturbs a base RTT of less than some 40 ms of real time. Between sites the shortest
+//! loop counts: flows inside a site lose rate where pollers add to their round trip. The first
+//! condition always holds; the second is followed as long as the run stays short. The cost of a
+//! packet is measured with this build on this machine, by sending some through the run's own
+//! network; the hosts' part is a multiple of that. The lateness of polls is measured again during
+//! the run (`lateness`).
 
 use transport::{Bytes, Duration, HostId, Instant, Rng};
 use transport_dpdk::ClockError;

@@ -1,12 +1,12 @@
 //! How long runs will still take, from how far they have come. Has no clock: seconds are handed in.
 //!
-//! A run's way has two measures. The share of its bytes that is delivered is exact at the end, but
-//! says little while packets are lost and nothing arrives. Hops, as a share of those that a
-//! forecast expects, move from the first instant on, but the forecast is off by a factor. So the
-//! time left is their geometric mean, in which bytes weigh the more the more of them are delivered.
-//! Each goes on as it did in the latest part of the run's time. A run that has not begun takes as
-//! long for its work, which a forecast gives, as the others do for theirs; a free thread takes the
-//! next one.
+//! The progress of a run has two measures. The share of its bytes that is delivered is exact at the
+//! end, but says little while packets are lost and nothing arrives. Hops, as a share of those that
+//! a forecast expects, move from the first instant on, but the forecast is off by a factor. Each
+//! measure gives a time left, as if it went on as in the latest part of the run's time. The time
+//! left of the run is the geometric mean of both, in which bytes weigh the more the more of them
+//! are delivered. A run that has not begun is expected to take as long for its work, which a
+//! forecast gives, as the others do for theirs; a free thread takes the next run.
 
 /// How far a run is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -1,5 +1,5 @@
-//! `headrace gather`: the results of a sweep whose runs went apart, as jobs of a scheduler, put
-//! together as one command would have shown them.
+//! `headrace gather`: the results of a sweep that ran in parts, such as jobs of a batch scheduler,
+//! put together as one command would have shown them.
 
 mod pieces;
 

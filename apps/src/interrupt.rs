@@ -1,5 +1,5 @@
-//! Ctrl-C: the first one asks the run to end with its results so far, the second ends the process.
-//! The first ends a command that has nothing to keep.
+//! Ctrl-C: the first one asks the run to end with its results so far, the second one ends the
+//! process. A command that has no results to keep ends at the first one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};

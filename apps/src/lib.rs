@@ -3,12 +3,12 @@
 //! | Module | Is |
 //! |---|---|
 //! | `cli`, `args` | the command line; `generate` makes its flags from the registered workloads |
-//! | [`doctor`] | what the machine can do |
+//! | [`doctor`] | reports what the machine can do |
 //! | `run` | reads the inputs, runs them in a world, reports |
 //! | `output`, `manifest`, `table`, `ranking`, `progress` | what a run leaves behind and shows |
-//! | `observe` | what the flags of a run ask to see of it |
-//! | `provenance` | what a result is of: inputs, program, machine |
-//! | `gather` | results of a sweep whose runs went apart |
+//! | `observe` | the observations that the flags of a run ask for |
+//! | `provenance` | the inputs, the program and the machine of a result |
+//! | `gather` | results of a sweep that ran in parts |
 //! | `tournament` | transports on mixes that a seed draws |
 //! | `why` | where the time of flows went |
 //! | `report`, `sweep_dir` | pictures and tables of what runs left behind |
@@ -17,7 +17,7 @@
 //! | `scheduler` | Zeropod's scheduler on a real network |
 //! | `perf` | throughput and round trips between two processes |
 //! | `replay` | recorded runs through the core again |
-//! | `list`, `generate` | what there is by name, and matrices made to order |
+//! | `list`, `generate` | everything that has a name, and matrices made to order |
 //! | `shell` | completions and manual pages |
 //!
 //! Exit codes are a contract (see [`Exit`]). Results go to standard output, everything else to

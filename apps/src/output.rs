@@ -1,6 +1,6 @@
-//! The directory a run leaves behind. Files appear whole or not at all: written beside, then
-//! renamed. What a long run writes while it goes on is beside its place under the name with
-//! `.part` behind it, for every user to read; a run that is killed leaves that.
+//! The directory that a run leaves behind. Files appear whole or not at all: they are written
+//! beside their place, then renamed. The files that a long run writes while it goes on have their
+//! names with `.part` behind them, and every user may read them; a run that is killed leaves them.
 //!
 //! Nothing here depends on what is in the files.
 

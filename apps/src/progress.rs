@@ -1,4 +1,4 @@
-//! Shows how far a run is, on standard error, and passes the user's wish to stop on to it.
+//! Shows the progress of a run on standard error, and passes the user's wish to stop on to the run.
 //!
 //! A bar with the time left on a terminal; a plain line every few seconds elsewhere, the first one
 //! after a second. The share that is shown is that of the bytes delivered; the time left follows

@@ -1,4 +1,4 @@
-//! What a result is of: its inputs, the program and the machine.
+//! The origin of a result: its inputs, the program and the machine.
 
 use std::fs;
 

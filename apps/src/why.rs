@@ -1,6 +1,6 @@
 //! `headrace why`: where the time of the flows of a run went.
 //!
-//! A run that was not asked to explain itself is repeated from its manifest: in virtual time it is
+//! A run without a journal (`--why`) is repeated from its manifest with one: in virtual time it is
 //! the same run again, and that is checked.
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! Histograms of fixed size: how often values of about a length occurred.
+//! Histograms of fixed size: how often values of about one size occurred.
 //!
 //! With `BITS` of 3 an octave has eight buckets. Values below 8 have a bucket each; above, the
 //! highest bit of a value and the three below it name its bucket, so a bucket is at most an eighth

@@ -9,9 +9,9 @@
 //!   once a round:                       reference = rate
 //! ```
 //!
-//! Shared by the controllers of both ends that read hops, with PowerTCP's update beside it. Which
-//! quantity of a hop is its load is theirs to say ([`Sample`], [`Law`]). Units: bits a second,
-//! picoseconds. It does not depend on where the hops come from, and reads no clock.
+//! The controllers of both ends that read hops share this code, with PowerTCP's update beside it.
+//! Each controller chooses which quantity of a hop is its load ([`Sample`], [`Law`]). Units: bits a
+//! second, picoseconds. It does not depend on where the hops come from, and reads no clock.
 
 use crate::params::words;
 use crate::time::{Duration, Instant, Rate};

@@ -1,6 +1,6 @@
-//! `headrace bench datapath`: what one segment costs one core, beside dpdk-testpmd on the same
-//! device in the same run. `headrace bench messages`: the same for small messages, and their round
-//! trips.
+//! `headrace bench datapath` measures what one segment costs one core, beside dpdk-testpmd on a
+//! device of the same kind in the same run. `headrace bench messages` measures small messages and
+//! their round trips.
 //!
 //! | Field | Is |
 //! |---|---|

@@ -1,8 +1,9 @@
-//! `headrace doctor`: what this machine can and cannot do, and the command that mends it.
+//! `headrace doctor`: what this machine can and cannot do, and the commands that mend what is
+//! missing.
 //!
-//! Runs before EAL and loads no library: it reads files (`machine.rs`) and judges them. `sim` needs
-//! nothing of all this and is always fit. It changes nothing on the machine. A device that is named
-//! is opened on top of that, with DPDK, where DPDK can start.
+//! The doctor runs before EAL and loads no library: it reads files (`machine.rs`) and judges them.
+//! It changes nothing on the machine. `sim` needs none of these things and always works. When a
+//! device is named, the doctor also opens it with DPDK, where DPDK can start.
 //!
 //! | File | Looks at |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! `headrace run`: reads the inputs, runs them in a world, leaves results and prints the outcome.
 //!
-//! Order matters to the exit code: inputs are judged first (2), then the environment (3), and only
-//! then is anything started or written.
+//! The order of steps decides the exit code: inputs are checked first (2), then the environment
+//! (3), and only then is anything started or written.
 
 mod axes;
 pub(crate) mod experiment;

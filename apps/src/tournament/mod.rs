@@ -2,7 +2,7 @@
 //!
 //! The mixes are variants of one scenario, tournament.toml in the directory of `--out`, which
 //! `headrace run` runs: any of them can be run again by itself. Runs of the same code, mix and
-//! settings that finished are kept, so one transport or one mix more costs what it adds.
+//! settings that finished are kept, so one more transport or one more mix costs only its own runs.
 
 mod standings;
 

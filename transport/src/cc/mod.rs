@@ -1,7 +1,7 @@
 //! Congestion control: how much may be in flight. One file a controller, one line in the registry.
 //!
 //! A controller is a pure state machine: it takes samples of what happened and gives a [`Window`],
-//! which the flow caches. It never sees an endpoint, a socket or a clock.
+//! which the flow caches. It has no access to an endpoint, a socket or a clock.
 
 mod bounds;
 

@@ -1,10 +1,10 @@
 //! Receivers' halves of congestion controllers. One file a half, one line in the registry.
 //!
-//! A half sees every segment of a flow that arrives and puts its report into acknowledgements,
+//! A half gets every segment of a flow that arrives and puts its report into acknowledgements,
 //! where the controller at the sender reads it. Which half a flow has follows from its controller
 //! ([`crate::cc::CcKind::half`]); the sender names it in each segment, so a receiver chooses
-//! nothing. Its state is on loan to flows that are not at rest. It never sees an endpoint, a socket
-//! or a clock.
+//! nothing. Its state is on loan to flows that are not at rest. It has no access to an endpoint, a
+//! socket or a clock.
 
 pub use mlcc::{Mlcc as MlccHalf, Signal as MlccHalfSignal};
 

@@ -10,16 +10,16 @@
 //!                                                        --the way of an acknowledgement--> end
 //! ```
 //!
-//! Bits are those of the wire, headers included. They leave as `srpt` says; the last ones are at
-//! the receiver as long after that as a packet of the flow takes through empty switches, each of
-//! which stores it first. So a flow that is alone in the network takes what `alone_us` says, and
-//! nothing queues, is lost, marked or retransmitted. Bits leave a switch before their packet is
-//! whole there: where faster links above hosts are the narrow place, a run may end before
-//! `ideal_us`, by as much as a packet takes longer on a host's line than on such a link. Flows of
-//! one connection are flows of their own here. There are no packets to count, to capture or to
-//! explain, no queues to sample, and no links that faults could act on; the plan refuses what would
-//! need them. A flow counts as delivered when it is whole, so a run that ends before its flows has
-//! no utilisation.
+//! Bits are those of the wire, including headers. They leave as `srpt` decides. The last bits of a
+//! flow are at the receiver later by the time that a packet of the flow takes through empty
+//! switches, each of which stores it first. So a flow that is alone in the network takes the time
+//! `alone_us`, and no packet queues, is lost, marked or retransmitted. Bits leave a switch before
+//! their packet is whole there. Where faster links above hosts are the bottleneck, a run may
+//! therefore end before `ideal_us`, by as much as a packet takes longer on a host's line than on
+//! one of these links. Flows of one connection are flows of their own here. There are no packets to
+//! count, to capture or to explain, no queues to sample, and no links that faults could act on; the
+//! plan refuses what would need them. A flow counts as delivered when it is whole, so a run that
+//! ends before its flows has no utilisation.
 //!
 //! A run has one thread, since each decision depends on all flows. A start or an end of a flow
 //! costs O(flows under way).

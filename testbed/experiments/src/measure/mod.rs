@@ -1,4 +1,4 @@
-//! The measurements of a run: per-flow records, the summary of the result schema, the audit, the
+//! The measurements of a run: records of flows, the summary of the result schema, the audit and the
 //! series.
 
 pub mod arrivals;

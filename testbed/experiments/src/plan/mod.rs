@@ -1,4 +1,4 @@
-//! A run, wholly decided: traffic, network, endpoints, faults and chance. Both worlds run a
+//! A run, wholly decided: traffic, network, endpoints, faults and seed. Every world runs a
 //! [`Plan`].
 //!
 //! A [`Draft`] collects settings from defaults, presets, scenarios, flags and `--set`, each with

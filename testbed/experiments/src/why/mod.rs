@@ -1,8 +1,8 @@
 //! Why flows took as long as they did: where the time of each went, part by part.
 //!
 //! A simulation that is asked to (`Observe::why`) keeps a journal of its packets; a walk goes from
-//! the end of each flow back to its start along what each step waited for.
-//! The parts add up to the flow completion time to the picosecond. Nothing of this runs otherwise.
+//! the end of each flow back to its start along what each step waited for. The parts add up to the
+//! flow completion time to the picosecond. Without `Observe::why` none of this code runs.
 
 mod bottleneck;
 pub(crate) mod journal;

@@ -2,18 +2,19 @@
 //! share.
 //!
 //! Every host has the same file of shared keys ([`Keys`]). The key that seals a flow's frames in
-//! one direction is derived from a shared key and what the frame says of itself, so a receiver
-//! needs no table of keys and no handshake; it keeps derived keys at hand. [`Sealer`] turns a plain
-//! frame into a sealed one just before its device gets it, [`Opener`] turns it back as soon as it
-//! has come in, so neither protocol nor store sees a difference. What a seal covers and what it
-//! leaves out: docs/WIRE.md.
+//! one direction is derived from a shared key and from fields of the frame, so a receiver needs no
+//! table of keys and no handshake; it keeps derived keys at hand. [`Sealer`] turns a plain frame
+//! into a sealed one just before its device gets it, [`Opener`] turns it back as soon as it has
+//! come in, so neither protocol nor store sees a difference. What a seal covers and what it leaves
+//! out: docs/WIRE.md.
 //!
-//! Deriving a key allocates, once a second and flow, since aws-lc-rs makes no key in memory that is
-//! there; so it is bounded for flows from which no frame has been opened yet. Nothing else
-//! allocates after the start.
+//! Deriving a key allocates, once a second and flow, since aws-lc-rs makes no key in memory that
+//! was allocated before. So derivations are bounded for flows from which no frame has been opened
+//! yet. Nothing else allocates after the start.
 //!
-//! AES-128-GCM and HKDF-SHA256 are aws-lc-rs's: no cryptography of our own. A host that has the
-//! file can pretend to be every other host that has it; this protects from all others.
+//! AES-128-GCM and HKDF-SHA256 come from aws-lc-rs; this crate has no cryptography of its own. A
+//! host that has the file can pose as every other host that has it; seals protect from all other
+//! hosts.
 
 mod authenticated;
 mod budget;

@@ -10,7 +10,7 @@
 //! the worker's counters stay its own and are copied to the board every few milliseconds, as one
 //! picture (a sequence number makes a reader read again). The names of all counters and histograms
 //! are in [`catalogue`], and docs/TELEMETRY.md lists them. A worker without a meter executes one
-//! branch a burst for them.
+//! more branch for each burst.
 //!
 //! Times are network time. Nothing here reads a clock or opens a device.
 

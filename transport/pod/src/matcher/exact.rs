@@ -1,15 +1,15 @@
 //! `exact`: pairs first, then a path for each by edge colouring. Maximal; with as many Aggs as a
 //! ToR has hosts, every permutation is routed in full. Source: \[konig\].
 //!
-//! A pod is a bipartite graph: ToRs that send, ToRs that receive, a pair an edge between two of
-//! them, Aggs are colours. König's theorem has as many colours suffice as the busiest ToR has
-//! edges, and his proof is the method: where no Agg is idle at both ends of an edge, one that is
-//! idle at the sender's ToR and one that is idle at the receiver's alternate along a path from the
-//! latter, and are exchanged there.
+//! A pod is a bipartite graph: one side has the ToRs that send, the other the ToRs that receive,
+//! each pair of hosts is an edge between two of them, and Aggs are colours. By König's theorem as
+//! many colours are enough as the busiest ToR has edges, and his proof is the method. Where no Agg
+//! is idle at both ends of an edge, one Agg is idle at the sender's ToR and another at the
+//! receiver's. These two alternate along a path from the receiver's ToR, and are exchanged there.
 //!
 //! Demands across pods have their Core's Agg, and links may be down: these colours are not
-//! exchanged. A pair that they leave without a path is given up, and those without a grant are
-//! matched once more with what is idle.
+//! exchanged. A pair that gets no path for one of these reasons is given up. Hosts without a grant
+//! are matched once more with the ports that are idle.
 
 use transport::params::NoParams;
 use transport::registry::Registered;

@@ -1,10 +1,10 @@
 //! One pass over the senders, class by class: what `greedy` and `exact` share. The result is
 //! maximal: no open demand is left whose sender, receiver and a path are free.
 //!
-//! Senders come in random order, each with its best class. A sender that finds nothing in a class
-//! comes again with its next one, among those that have it already. It first asks for its
-//! *partner*, a host that no other sender has as partner in this decision, and else for any that is
-//! free, all with the same chance. Partners of the hosts of one ToR are below one ToR, so that
+//! Senders come in random order, each with its best class. A sender that finds no receiver in a
+//! class comes again with its next class, among the senders that have that class already. It first
+//! tries its *partner*, a host that no other sender has as partner in this decision, and then any
+//! free host, all with the same chance. Partners of the hosts of one ToR are below one ToR, so that
 //! under dense demand their paths do not meet either.
 
 use super::Pair;

@@ -1,11 +1,11 @@
 //! Which decisions do not go by size alone, and which demands these serve first.
 //!
-//! DEVIATION(zeropod#IV-B1): the paper has no such turns, and there a large demand beside small
-//! ones that never end waits without end. Of `fair_every` decisions one goes round: it serves what
-//! such turns served longest ago, so that every demand has its turn. Half of `fair_every` decisions
-//! later one goes by age: it serves demands that have been open for [`OLD`] rounds, whatever they
-//! were granted since. Small demands do not get that old, and a large one beside them has these
-//! turns to itself until it is closed.
+//! DEVIATION(zeropod#IV-B1): the paper has no turns of these kinds, and there a large demand beside
+//! small ones that never end waits without end. Of `fair_every` decisions one goes round: it serves
+//! the demands that turns of this kind served longest ago, so that every demand has its turn. Half
+//! of `fair_every` decisions later one goes by age: it serves demands that have been open for
+//! [`OLD`] rounds, whatever they were granted since. Small demands do not get that old, and a large
+//! one beside them has these turns to itself until it is closed.
 
 use core::cmp::Reverse;
 

@@ -19,6 +19,8 @@ use transport::{Bytes, Duration, HostId, Rng};
 
 #[path = "sim/borders.rs"]
 mod borders;
+#[path = "sim/bounds.rs"]
+mod bounds;
 #[path = "sim/clocks.rs"]
 mod clocks;
 #[path = "sim/mlcc.rs"]

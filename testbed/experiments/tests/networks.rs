@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failing test panics")]
 
 use experiments::topology::{
-    FabricParams, FatTree, FatTreeSpec, TierSpec, Transfer, base_one_way, ideal_completion,
+    FabricParams, FatTree, FatTreeSpec, Packets, TierSpec, Transfer, base_one_way, ideal_completion,
 };
 use fabric::{
     FaultKind, FaultSpec, Flags, Frames, Headers, Network, NoFrames, Output, Packet, PortId,
@@ -276,9 +276,9 @@ fn an_incast_never_beats_the_ideal() {
                 &mut out,
             );
         }
-        let wire_bytes = 50 * 4160;
+        let packets = Packets::new([(4160, 50), (0, 0), (0, 0)]);
         let [src, dst] = [HostId(src), HostId(0)];
-        transfers.push(Transfer { src, dst, wire_bytes, packets: 50, start: us(0) });
+        transfers.push(Transfer { src, dst, packets, start: us(0) });
     }
     run_out(&mut network, &mut out);
     let ideal = ideal_completion(&tree, &transfers);

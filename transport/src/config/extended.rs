@@ -4,9 +4,10 @@
 use super::Settings;
 use crate::cc::CcKind;
 use crate::rc::RcKind;
+use crate::units::Bytes;
 use crate::wire::half::Half;
 use crate::wire::int::Int;
-use crate::wire::{Extent, advice, frame, int};
+use crate::wire::{Extent, ack, advice, frame, int};
 
 /// What follows the headers of a flow's segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,6 +44,17 @@ impl Settings {
     #[must_use]
     pub fn has_int(&self) -> bool {
         self.of_flows().any(Extent::has_int)
+    }
+
+    /// Wire bytes of an acknowledgement of a segment that has `hops` hops of telemetry, in a flow
+    /// whose controller is `cc`, at least: its advice may be missing.
+    #[must_use]
+    pub fn ack_least(&self, cc: CcKind, hops: u32) -> Bytes {
+        let hops = u8::try_from(hops).unwrap_or(u8::MAX).min(self.int_room);
+        let has_int = hops > 0 && self.extended(cc).extent.has_int();
+        let headers =
+            self.flow_overhead() + ack::LEN + if has_int { int::len_with(hops) } else { 0 };
+        Bytes(self.accounted.control.unwrap_or(headers).into())
     }
 
     /// Octets that hold the headers of any segment.

@@ -166,12 +166,11 @@ impl<'a> Run<'a> {
     }
 
     fn on_landing(&mut self, landing: Landing, flow: FlowIndex) {
-        let Plan { tree, fabric, matrix, .. } = self.plan;
-        let spec = &matrix.flows[flow.index()];
+        let spec = &self.plan.matrix.flows[flow.index()];
         match landing {
             Landing::Data => {
                 self.conductor.on_delivered(flow, spec.size.0, self.now);
-                let back = base_one_way(tree, spec.dst, spec.src, fabric.ack_len.into());
+                let back = self.plan.way_back(spec.src, spec.dst);
                 self.under_way.insert((self.now + back, Landing::Ack, flow));
             }
             Landing::Ack => self.conductor.on_acked(flow, spec.size.0, self.now),

@@ -1,19 +1,37 @@
 //! The packets of flows, and the times that no run can be shorter than.
 
+use std::collections::BTreeSet;
+
 use transport::{Bytes, Duration, HostId, Instant};
 
-use super::Plan;
-use crate::topology::{Transfer, base_rtt, ideal_completion};
+use super::{Plan, telemetry};
+use crate::topology::{Packets, Transfer, base_one_way, delivery_alone, ideal_completion};
 use crate::workload::matrix::Start;
+use crate::workload::{FlowIndex, FlowSpec, Matrix, Triggers};
 
 impl Plan {
-    /// Segments that carry a flow of `size` bytes: each message has segments of its own.
+    /// The packets that carry a flow of `size` bytes, each sent once: each message has segments of
+    /// its own. Parity of an erasure code is not among them: a receiver can do without.
     #[must_use]
-    pub fn segments(&self, size: Bytes) -> u64 {
+    pub fn packets(&self, size: Bytes) -> Packets {
         let payload = u64::from(self.settings.payload_max.max(1));
+        let header = u64::from(self.fabric.mtu - self.settings.payload_max);
         let message = u64::from(self.matrix.message_max());
         let (whole, rest) = (size.0 / message, size.0 % message);
-        whole.saturating_mul(message.div_ceil(payload)).saturating_add(rest.div_ceil(payload))
+        let full = whole.saturating_mul(message / payload).saturating_add(rest / payload);
+        let tails = if message.is_multiple_of(payload) { 0 } else { whole };
+        let last = u64::from(!rest.is_multiple_of(payload));
+        Packets::new([
+            (payload + header, full),
+            (message % payload + header, tails),
+            (rest % payload + header, last),
+        ])
+    }
+
+    /// Segments that carry a flow of `size` bytes.
+    #[must_use]
+    pub fn segments(&self, size: Bytes) -> u64 {
+        self.packets(size).count()
     }
 
     /// Payload of the first segment of a flow of `size` bytes, the longest that it has.
@@ -26,39 +44,93 @@ impl Plan {
     /// Bytes on the wire of the packets that carry a flow of `size` bytes, each sent once.
     #[must_use]
     pub fn wire_bytes(&self, size: Bytes) -> u64 {
-        let header = u64::from(self.fabric.mtu - self.settings.payload_max);
-        size.0.saturating_add(self.segments(size).saturating_mul(header))
+        self.packets(size).bytes()
     }
 
-    /// The completion time of a flow of `size` bytes that is alone in the network: all its packets
-    /// at the line rate, the first one's round trip.
+    /// The way of a flow's last acknowledgement, from its receiver `dst` to its sender, with the
+    /// telemetry that the path of the flow writes at least.
+    #[must_use]
+    pub fn way_back(&self, src: HostId, dst: HostId) -> Duration {
+        let spec = self.tree.spec();
+        let hops = telemetry::hops_least(&self.draft, spec, spec.meeting_tier(src, dst));
+        let cc = self.settings.policies(&self.path(src, dst)).cc;
+        base_one_way(&self.tree, dst, src, self.settings.ack_least(cc, hops).0)
+    }
+
+    /// The least completion time of a flow of `size` bytes that is alone in the network: its
+    /// delivery at best, and the way of its last acknowledgement.
     #[must_use]
     pub fn fct_alone(&self, src: HostId, dst: HostId, size: Bytes) -> Duration {
-        let header = u64::from(self.fabric.mtu - self.settings.payload_max);
-        let first = self.first_segment(size).0 + header;
-        let rest = self.wire_bytes(size).saturating_sub(first);
-        let ack = u64::from(self.fabric.ack_len);
-        base_rtt(&self.tree, src, dst, first, ack) + self.settings.line_rate.time_for(Bytes(rest))
+        delivery_alone(&self.tree, src, dst, &self.packets(size)) + self.way_back(src, dst)
     }
 
-    /// When the matrix could be delivered at best.
+    /// When the first flow starts by time; zero without one.
+    #[must_use]
+    pub fn first_start(&self) -> Instant {
+        let starts = self.matrix.flows.iter().filter_map(|flow| match flow.start {
+            Start::At(after) => Some(Instant::ZERO + after),
+            Start::On(_) => None,
+        });
+        starts.min().unwrap_or_default()
+    }
+
+    /// When the matrix could be delivered at best. Flows that no trigger would start are left out.
     #[must_use]
     pub fn ideal(&self) -> Instant {
-        let transfers: Vec<Transfer> = self
-            .matrix
-            .flows
-            .iter()
-            .map(|flow| {
-                let start = match flow.start {
-                    Start::At(after) => Instant::ZERO + after,
-                    Start::On(_) => Instant::ZERO,
-                };
-                let (packets, wire_bytes) = (self.segments(flow.size), self.wire_bytes(flow.size));
-                Transfer { src: flow.src, dst: flow.dst, wire_bytes, packets, start }
+        let starts = self.starts();
+        let lines = self.matrix.flows.iter().zip(starts);
+        let transfers: Vec<Transfer> = lines
+            .filter(|(_, start)| *start < Instant::FAR_FUTURE)
+            .map(|(flow, start)| {
+                let packets = self.packets(flow.size);
+                Transfer { src: flow.src, dst: flow.dst, packets, start }
             })
             .collect();
         ideal_completion(&self.tree, &transfers)
     }
+
+    /// When each flow could start at best: where triggers start flows, as if each flow that pokes
+    /// one took as long as it does alone. No trigger fires later when its pokes come sooner.
+    fn starts(&self) -> Vec<Instant> {
+        let Matrix { flows, triggers, .. } = &self.matrix;
+        let timed = |flow: &FlowSpec| match flow.start {
+            Start::At(after) => Instant::ZERO + after,
+            Start::On(_) => Instant::FAR_FUTURE,
+        };
+        let mut starts: Vec<Instant> = flows.iter().map(timed).collect();
+        if triggers.is_empty() {
+            return starts;
+        }
+        let mut triggers = Triggers::new(&self.matrix);
+        let first = triggers.start().iter().map(|flow| (starts[flow.index()], Step::Start, *flow));
+        let mut due: BTreeSet<(Instant, Step, FlowIndex)> = first.collect();
+        // Bounded: each flow has each step once.
+        while let Some((now, step, flow)) = due.pop_first() {
+            let poked = match step {
+                Step::Delivered => triggers.on_recv_done(flow),
+                Step::Acked => triggers.on_send_done(flow),
+                Step::Start => {
+                    starts[flow.index()] = now;
+                    let FlowSpec { src, dst, size, .. } = flows[flow.index()];
+                    let delivered = now + delivery_alone(&self.tree, src, dst, &self.packets(size));
+                    due.insert((delivered, Step::Delivered, flow));
+                    due.insert((delivered + self.way_back(src, dst), Step::Acked, flow));
+                    continue;
+                }
+            };
+            let start = |flow: &FlowIndex| (now + self.matrix.delay_of(*flow), Step::Start, *flow);
+            due.extend(poked.iter().map(start));
+        }
+        starts
+    }
+}
+
+/// A step of a flow that could start others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Start,
+    Delivered,
+    Acked,
 }
 
 #[cfg(test)]
@@ -66,7 +138,7 @@ mod tests {
     use super::*;
     use crate::plan::{Draft, Origin};
     use crate::topology;
-    use crate::workload::{FlowSpec, Matrix};
+    use crate::workload::matrix::TriggerKind;
 
     fn plan(message: &str, size: u64) -> Plan {
         let mut draft = Draft::default();
@@ -103,5 +175,27 @@ mod tests {
         assert!(ideal("500") > ideal("1000") && ideal("1000") == ideal("none"));
         let alone = |message| plan(message, 4000).fct_alone(HostId(0), HostId(8), Bytes(4000));
         assert!(alone("4") > alone("400") && alone("1000") == alone("none"));
+    }
+
+    #[test]
+    fn a_triggered_flow_could_start_when_the_one_before_is_delivered_alone() {
+        let mut matrix = Matrix { nodes: 16, ..Matrix::default() };
+        let delay = Duration::from_us(9);
+        let trigger = matrix.push_delayed_trigger(TriggerKind::Oneshot, delay);
+        let [first, second] = [(0, 8), (8, 3)]
+            .map(|(src, dst)| FlowSpec::new(HostId(src), HostId(dst), Bytes(10_001)));
+        let start = Start::At(Duration::from_us(4));
+        matrix.push_flow(FlowSpec { start, recv_done: trigger, ..first }).unwrap();
+        let start = Start::On(trigger.unwrap());
+        matrix.push_flow(FlowSpec { start, ..second }).unwrap();
+        let tree = topology::by_name("paper-testbed").unwrap();
+        let plan = Plan::new(&Draft::default(), matrix, &tree).unwrap();
+        let alone = |src, dst| {
+            delivery_alone(&plan.tree, HostId(src), HostId(dst), &plan.packets(Bytes(10_001)))
+        };
+        let start = Instant::ZERO + Duration::from_us(4);
+        let then = start + alone(0, 8) + delay;
+        assert_eq!(plan.starts(), [start, then]);
+        assert_eq!((plan.first_start(), plan.ideal()), (start, then + alone(8, 3)));
     }
 }

@@ -160,11 +160,26 @@ fn check_room(
 
 /// Hops that a packet collects at most on a path that turns at tier `top`.
 fn hops(draft: &Draft, topology: &FatTreeSpec, top: u8) -> u32 {
+    hops_where(draft, topology, top, Switches::may_hold)
+}
+
+/// Hops that a packet has at least when it arrives over a path that turns at tier `top`.
+pub(super) fn hops_least(draft: &Draft, topology: &FatTreeSpec, top: u8) -> u32 {
+    hops_where(draft, topology, top, Switches::holds_all).min(hops(draft, topology, top))
+}
+
+/// Hops that a packet collects where the switches `named` are those of which `holds` says so.
+fn hops_where(
+    draft: &Draft,
+    topology: &FatTreeSpec,
+    top: u8,
+    holds: impl Fn(&Switches, Option<SwitchTier>) -> bool,
+) -> u32 {
     let writes = |tier: u8| match &draft.stamping {
         Stamping::Auto => draft.settings.has_int(),
         Stamping::Off => false,
         Stamping::At(named) => {
-            named.iter().any(|switches| switches.may_hold(tier_named(topology, tier)))
+            named.iter().any(|switches| holds(switches, tier_named(topology, tier)))
         }
     };
     let crosses = topology.wan.is_some() && top == topology.tiers;

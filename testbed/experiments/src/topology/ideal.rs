@@ -5,6 +5,11 @@
 //! there. The reference adds a whole round trip because its flows end at an acknowledgement; here a
 //! flow is complete when it is delivered. Bytes are wire bytes, headers included; every hop stores
 //! a packet before it forwards it.
+//!
+//! The bounds hold for packets in any order over any paths. A short packet, as the last one of a
+//! message may be, is stored for less time at each hop than a full one, and may overtake full ones
+//! on another path. So a cut has a bound of all its packets with the delay of the shortest, and one
+//! of the longest packets alone with theirs; the greater holds.
 
 use fabric::serialisation;
 use transport::{Bytes, Duration, HostId, Instant, Rate};
@@ -18,12 +23,57 @@ pub struct Transfer {
     pub src: HostId,
     /// The receiver.
     pub dst: HostId,
-    /// All its bytes on the wire.
-    pub wire_bytes: u64,
-    /// How many packets carry them; 0 counts as 1.
-    pub packets: u64,
+    /// The packets that carry it.
+    pub packets: Packets,
     /// When it may start.
     pub start: Instant,
+}
+
+/// The packets of a flow by their length on the wire: the full ones, the last ones of its whole
+/// messages, the last one of all. Lengths and counts are 0 for those that it has none of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Packets {
+    /// (length, count), the longest first.
+    lengths: [(u64, u64); 3],
+}
+
+impl Packets {
+    /// Packets of these lengths, and how many of each there are; in any order.
+    #[must_use]
+    pub fn new(mut lengths: [(u64, u64); 3]) -> Self {
+        lengths.iter_mut().filter(|(_, count)| *count == 0).for_each(|none| *none = (0, 0));
+        lengths.sort_unstable_by(|a, b| b.cmp(a));
+        Self { lengths }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.lengths.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
+    }
+
+    /// Bytes of them all.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.at_least().last().map_or(0, |(bytes, _)| bytes)
+    }
+
+    /// For each length, the longest first: the bytes of all packets that are at least as long, and
+    /// the length.
+    fn at_least(&self) -> impl Iterator<Item = (u64, u64)> {
+        let some = self.lengths.into_iter().filter(|(_, count)| *count > 0);
+        some.scan(0u64, |sum, (len, count)| {
+            *sum = sum.saturating_add(len.saturating_mul(count));
+            Some((*sum, len))
+        })
+    }
+
+    /// The length of the full packets and that of the short one, where there are full ones and one
+    /// other.
+    fn full_and_short(&self) -> Option<(u64, u64)> {
+        let [(full, _), (short, 1), (_, 0)] = self.lengths else { return None };
+        Some((full, short))
+    }
 }
 
 /// Time from the first bit of a packet of `len` bytes leaving `src` to its last bit being at `dst`,
@@ -38,6 +88,49 @@ pub fn base_one_way(tree: &FatTree, src: HostId, dst: HostId, len: u64) -> Durat
 #[must_use]
 pub fn base_rtt(tree: &FatTree, src: HostId, dst: HostId, data_len: u64, ack_len: u64) -> Duration {
     base_one_way(tree, src, dst, data_len) + base_one_way(tree, dst, src, ack_len)
+}
+
+/// Time from the start of a flow of `packets` that is alone in the network to its delivery at best:
+/// through the line of its hosts, and through all links together that it crosses above them.
+#[must_use]
+pub fn delivery_alone(tree: &FatTree, src: HostId, dst: HostId, packets: &Packets) -> Duration {
+    let top = tree.spec().meeting_tier(src, dst);
+    let crossed = Level::all(tree).into_iter().filter(|level| level.tier <= top);
+    alone_over(tree, crossed, top, packets)
+}
+
+/// [`delivery_alone`] over a path that turns at tier `top` and crosses these levels.
+fn alone_over(
+    tree: &FatTree,
+    crossed: impl Iterator<Item = Level>,
+    top: u8,
+    packets: &Packets,
+) -> Duration {
+    let rest = |len, rate| one_way_via(tree, top, len) - serialisation(len, rate);
+    let over = |level: Level| {
+        let sets = packets.at_least();
+        sets.map(move |(bytes, len)| level.capacity.time_for(Bytes(bytes)) + rest(len, level.rate))
+    };
+    let bound = crossed.flat_map(over).max().unwrap_or_default();
+    bound.max(one_short(tree, top, packets).unwrap_or_default())
+}
+
+/// The bound of a flow whose packets are all full but one, over the line of its receiver. The line
+/// is busy from the first full packet on, so the flow takes what it would if the short packet were
+/// full at each hop, unless that packet, which leaves last, is there before the first full one. If
+/// a full packet leaves last, it takes no less.
+fn one_short(tree: &FatTree, top: u8, packets: &Packets) -> Option<Duration> {
+    let (full, short) = packets.full_and_short()?;
+    let line = tree.spec().tier[0].link_rate();
+    // From the first bit on the sender's line to the first bit on the receiver's.
+    let before = |len| one_way_via(tree, top, len) - serialisation(len, line);
+    let (all, first) = (line.time_for(Bytes(packets.bytes())), before(full));
+    let overtaking = all + before(short) - serialisation(short, line);
+    if overtaking >= first {
+        return Some(all + first);
+    }
+    let last = first.max(overtaking + serialisation(short, line));
+    Some(line.time_for(Bytes(packets.bytes() - short)) + last)
 }
 
 /// When `transfers` could all be delivered at best: over the transmitters and receivers of hosts,
@@ -129,13 +222,30 @@ struct BothWays {
 
 #[derive(Clone, Copy)]
 struct Cut {
-    bytes: u64,
     start: Instant,
+    all: Crossing,
+    /// The longest packets of each transfer.
+    longest: Crossing,
+}
+
+/// Packets that cross a cut.
+#[derive(Clone, Copy)]
+struct Crossing {
+    bytes: u64,
     /// Shortest one-way delay without the serialisation on this cut's own link.
     rest: Duration,
 }
 
-const IDLE: Cut = Cut { bytes: 0, start: Instant::FAR_FUTURE, rest: Duration::MAX };
+impl Crossing {
+    const NONE: Self = Self { bytes: 0, rest: Duration::MAX };
+
+    fn add(&mut self, bytes: u64, rest: Duration) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.rest = self.rest.min(rest);
+    }
+}
+
+const IDLE: Cut = Cut { start: Instant::FAR_FUTURE, all: Crossing::NONE, longest: Crossing::NONE };
 
 impl<'a> Cuts<'a> {
     fn new(tree: &'a FatTree) -> Self {
@@ -153,26 +263,29 @@ impl<'a> Cuts<'a> {
             return;
         }
         let top = spec.meeting_tier(transfer.src, transfer.dst);
-        let len = transfer.wire_bytes / transfer.packets.max(1);
-        let one_way = one_way_via(self.tree, top, len);
-        let others = serialisation(transfer.wire_bytes - len, spec.tier[0].link_rate());
-        self.alone = self.alone.max(transfer.start + others + one_way);
+        let mut sets = transfer.packets.at_least();
+        let Some(longest) = sets.next() else { return };
+        let all = sets.last().unwrap_or(longest);
+        let crossed = self.levels.iter().map(|(level, _)| *level);
+        let crossed = crossed.filter(|level| level.tier <= top);
+        let alone = alone_over(self.tree, crossed, top, &transfer.packets);
+        self.alone = self.alone.max(transfer.start + alone);
         for (level, cuts) in self.levels.iter_mut().filter(|(level, _)| level.tier <= top) {
             let [up, down] = [transfer.src, transfer.dst].map(|host| level.group_of(host));
-            let rest = one_way - serialisation(len, level.rate);
+            let rest = |len| one_way_via(self.tree, top, len) - serialisation(len, level.rate);
             for cut in [&mut cuts.up[up], &mut cuts.down[down]] {
-                cut.bytes = cut.bytes.saturating_add(transfer.wire_bytes);
                 cut.start = cut.start.min(transfer.start);
-                cut.rest = cut.rest.min(rest);
+                cut.all.add(all.0, rest(all.1));
+                cut.longest.add(longest.0, rest(longest.1));
             }
         }
     }
 
     fn completion(&self) -> Instant {
         let of_level = |(level, cuts): &(Level, BothWays)| {
-            let busy = cuts.up.iter().chain(&cuts.down).filter(|cut| cut.bytes > 0);
-            let time = |bytes| level.capacity.time_for(Bytes(bytes));
-            busy.map(|cut| cut.start + time(cut.bytes) + cut.rest).max()
+            let busy = cuts.up.iter().chain(&cuts.down).filter(|cut| cut.all.bytes > 0);
+            let time = |set: Crossing| level.capacity.time_for(Bytes(set.bytes)) + set.rest;
+            busy.map(|cut| cut.start + time(cut.all).max(time(cut.longest))).max()
         };
         self.levels.iter().filter_map(of_level).fold(self.alone, Instant::max)
     }
@@ -190,8 +303,7 @@ mod tests {
         let transfer = |start| Transfer {
             src: HostId(0),
             dst: HostId(1000),
-            wire_bytes: 10 * 4160,
-            packets: 10,
+            packets: Packets::new([(4160, 10), (0, 0), (0, 0)]),
             start,
         };
         let alone = late
@@ -212,8 +324,7 @@ mod tests {
         Transfer {
             src: HostId(src),
             dst: HostId(dst),
-            wire_bytes: packets * 4160,
-            packets,
+            packets: Packets::new([(4160, packets), (0, 0), (0, 0)]),
             start: Instant::ZERO,
         }
     }
@@ -263,7 +374,7 @@ mod tests {
     #[test]
     fn more_bytes_than_can_be_counted_take_for_ever() {
         let tree = one_to_one();
-        let huge = |src| Transfer { wire_bytes: u64::MAX, packets: 1 << 57, ..transfer(src, 0, 1) };
+        let huge = |src| transfer(src, 0, u64::MAX);
         let ideal = ideal_completion(&tree, &[huge(1), huge(2), huge(3)]);
         assert_eq!(ideal, Instant::FAR_FUTURE);
     }

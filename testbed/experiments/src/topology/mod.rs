@@ -13,7 +13,9 @@ mod wiring;
 
 pub use builtin::{Network, by_name, networks};
 pub use fat_tree::{FabricParams, FatTree};
-pub use ideal::{Level, Transfer, base_one_way, base_rtt, ideal_completion};
+pub use ideal::{
+    Level, Packets, Transfer, base_one_way, base_rtt, delivery_alone, ideal_completion,
+};
 pub use links::{LinkSelector, Ports};
 pub use selector::SelectorError;
 pub use spec::{FatTreeSpec, SpecError, TIERS_MAX, TierSpec, WanSpec};

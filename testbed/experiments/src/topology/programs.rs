@@ -46,6 +46,12 @@ impl Switches {
             Self::Tier(named) | Self::One(named, _) => tier == Some(named),
         }
     }
+
+    /// Whether every switch of `tier` is among them.
+    #[must_use]
+    pub fn holds_all(&self, tier: Option<SwitchTier>) -> bool {
+        !matches!(self, Self::One(..)) && self.may_hold(tier)
+    }
 }
 
 impl FromStr for Switches {

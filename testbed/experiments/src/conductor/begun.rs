@@ -22,11 +22,19 @@ pub fn begun(endpoint: &Endpoint) -> impl Iterator<Item = Begun> + '_ {
     arriving.chain(endpoint.departing().map(|(tag, len)| Begun { tag, len, acked: true }))
 }
 
+impl Begun {
+    /// The line of the matrix that its tag names, if it names one.
+    #[must_use]
+    pub fn line(&self) -> Option<usize> {
+        self.tag.checked_sub(1).and_then(|flow| usize::try_from(flow).ok())
+    }
+}
+
 impl Conductor<'_> {
     /// Notes a message that is not whole when the run ends. A tag that names no flow is none of the
     /// matrix's, nor are bytes beyond the size of a flow.
-    pub fn on_begun(&mut self, Begun { tag, len, acked }: Begun) {
-        let flow = tag.checked_sub(1).and_then(|flow| usize::try_from(flow).ok());
+    pub fn on_begun(&mut self, message: Begun) {
+        let (flow, Begun { len, acked, .. }) = (message.line(), message);
         let Some(record) = flow.and_then(|flow| self.records.get_mut(flow)) else { return };
         let size = flow.map_or(0, |flow| self.matrix.flows[flow].size.0);
         let (whole, begun) = if acked {

@@ -34,7 +34,8 @@ const MOUSE: u64 = 100_000;
 const SHORT: u64 = 2560;
 
 impl Arrivals {
-    /// The result of a run; `None` unless flows of several sizes start by time, at several times.
+    /// The result of a run; `None` unless flows of several sizes start by time, at several times,
+    /// and all are delivered: percentiles of those that were would be of the fastest alone.
     #[must_use]
     pub fn of(plan: &Plan, records: &[FlowRecord]) -> Option<Self> {
         let flows = &plan.matrix.flows;
@@ -44,14 +45,16 @@ impl Arrivals {
         if !sizes || !starts || !flows.iter().all(timed) {
             return None;
         }
-        let known = || records.iter().filter(|record| record.start < Instant::FAR_FUTURE);
-        let (first, last) = (known().map(|r| r.start).min()?, known().map(|r| r.start).max()?);
+        if records.iter().any(|record| record.delivered_at == Instant::FAR_FUTURE) {
+            return None;
+        }
+        let starts = || records.iter().map(|record| record.start);
+        let (first, last) = (starts().min()?, starts().max()?);
         let lines = || flows.iter().zip(records);
         let bytes: f64 = lines().map(|(spec, record)| delivered_by(last, spec, record)).sum();
         let below = |most: u64| {
             let these = lines().filter(|(spec, _)| spec.size.0 <= most);
-            let there = these.filter(|(_, r)| r.delivered_at < Instant::FAR_FUTURE);
-            Fct::of(there.map(|(_, record)| record.delivered_at.since(record.start)))
+            Fct::of(these.map(|(_, record)| record.delivered_at.since(record.start)))
         };
         let (hosts, span) = (f64::from(plan.hosts()), last.since(first).as_us_f64());
         Some(Self {
@@ -69,7 +72,7 @@ fn delivered_by(at: Instant, spec: &FlowSpec, record: &FlowRecord) -> f64 {
     if record.delivered_at <= at {
         return size;
     }
-    if record.delivered_at == Instant::FAR_FUTURE || record.start >= at {
+    if record.start >= at {
         return 0.0;
     }
     let all = record.delivered_at.since(record.start).as_us_f64();
@@ -79,7 +82,10 @@ fn delivered_by(at: Instant, spec: &FlowSpec, record: &FlowRecord) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use transport::{Bytes, HostId};
+    use crate::plan::Draft;
+    use crate::topology::by_name;
+    use crate::workload::Matrix;
+    use transport::{Bytes, Duration, HostId};
 
     #[test]
     fn a_flow_counts_as_delivered_evenly() {
@@ -91,7 +97,24 @@ mod tests {
             let delivered = delivered_by(at(now * 1_000_000), &spec, &record);
             assert!((delivered - bytes).abs() < 1e-9, "{now}: {delivered}");
         }
-        let lost = FlowRecord { start, ..FlowRecord::UNSTARTED };
-        assert!(delivered_by(at(9_000_000), &spec, &lost) < 1e-9);
+    }
+
+    #[test]
+    fn a_run_that_left_flows_undelivered_has_no_percentiles_of_the_others() {
+        let mut matrix = Matrix { nodes: 4, ..Matrix::default() };
+        for (us, size) in [(0, 1000), (5, 2000)] {
+            let start = Start::At(Duration::from_us(us));
+            let flow = FlowSpec::new(HostId(0), HostId(1), Bytes(size));
+            matrix.push_flow(FlowSpec { start, ..flow });
+        }
+        let plan =
+            Plan::new(&Draft::default(), matrix, &by_name("paper-testbed").unwrap()).unwrap();
+        let at = |us| Instant::ZERO + Duration::from_us(us);
+        let record =
+            |start, delivered_at| FlowRecord { start, delivered_at, ..FlowRecord::UNSTARTED };
+        let mut records = [record(at(0), at(4)), record(at(5), at(9))];
+        assert_eq!(Arrivals::of(&plan, &records).unwrap().mice_us.max, Some(4.0));
+        records[1].delivered_at = Instant::FAR_FUTURE;
+        assert_eq!(Arrivals::of(&plan, &records), None);
     }
 }

@@ -9,6 +9,7 @@ use transport::units::Key;
 use transport::{Duration, Instant, Rate};
 
 use crate::conductor::Conductor;
+use crate::conductor::begun::Begun;
 use crate::plan::Plan;
 use crate::progress::Watch;
 use crate::series::{FLOWS_SHOWN, Sample};
@@ -17,6 +18,8 @@ use crate::series::{FLOWS_SHOWN, Sample};
 pub struct Sampler {
     interval: Option<Duration>,
     next_at: Instant,
+    /// When the sample before was taken; zero before the first.
+    before: Instant,
     delivered_before: u64,
     /// The flows that samples show one by one: their lines of the matrix, from 0.
     lines: Vec<usize>,
@@ -84,6 +87,18 @@ impl Seen {
         lines: &[usize],
     ) -> Self {
         Self { borders: None, ..Self::of(network, conductor, lines, |_| None) }
+    }
+
+    /// Adds bytes that are in place of messages that are not whole, as the receivers of a part say.
+    pub(crate) fn add_begun(&mut self, begun: impl Iterator<Item = Begun>, lines: &[usize]) {
+        for message in begun.filter(|message| !message.acked) {
+            let bytes = u64::from(message.len);
+            self.delivered += bytes;
+            let place = message.line().and_then(|line| lines.binary_search(&line).ok());
+            if let Some(of_flow) = place.and_then(|place| self.delivered_bytes.get_mut(place)) {
+                *of_flow += bytes;
+            }
+        }
     }
 
     /// Adds the state of another part.
@@ -156,8 +171,16 @@ impl Sampler {
         let names_lines = lines.is_some();
         let lines = lines.unwrap_or_else(|| (0..flows.min(FLOWS_SHOWN)).collect());
         let tiers = plan.tree.tiers().map(|(tier, switches)| (tier.word(), switches)).collect();
-        let (delivered_before, series) = (0, Vec::new());
-        Self { interval, next_at, delivered_before, lines, names_lines, tiers, series }
+        Self {
+            interval,
+            next_at,
+            before: Instant::ZERO,
+            delivered_before: 0,
+            lines,
+            names_lines,
+            tiers,
+            series: Vec::new(),
+        }
     }
 
     /// When the next sample is due; [`Instant::FAR_FUTURE`] when none is.
@@ -180,23 +203,39 @@ impl Sampler {
             if self.series.len() >= HELD {
                 self.show_to(watch);
             }
-            self.take(interval, &seen);
+            self.take(self.next_at, interval, &seen);
             seen.begin_peaks();
             self.next_at += interval;
         }
     }
 
-    fn take(&mut self, interval: Duration, seen: &Seen) {
+    /// Takes the samples that are due when the run ends, at `end`, and one of the end itself: it is
+    /// of what has happened since the last of them, which may be less than an interval ago.
+    pub fn end(
+        &mut self,
+        end: Instant,
+        watch: &mut dyn Watch,
+        mut look: impl FnMut(&[usize]) -> Seen,
+    ) {
+        self.catch_up(end, watch, &mut look);
+        if self.interval.is_some() && self.before < end {
+            let seen = look(&self.lines);
+            self.take(end, end.since(self.before), &seen);
+        }
+    }
+
+    fn take(&mut self, at: Instant, span: Duration, seen: &Seen) {
+        // Fewer bytes than before may be in place: those of a message that was given up.
+        let bytes = seen.delivered.saturating_sub(self.delivered_before);
         #[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]
-        let goodput_gbps =
-            (seen.delivered - self.delivered_before) as f64 * 8.0 / (interval.as_us_f64() * 1000.0);
+        let goodput_gbps = bytes as f64 * 8.0 / (span.as_us_f64() * 1000.0);
         let at_borders = seen.at_borders();
         let flow_rate = |flow: &Option<FlowSeen>| flow.as_ref()?.rate.map(Rate::as_gbps_f64);
         let shows_rates = seen.borders.is_some();
         let longest =
             seen.queues.iter().map(|switch| switch.port_bytes.max(switch.held_bytes)).max();
         self.series.push(Sample {
-            t_us: self.next_at.as_us_f64(),
+            t_us: at.as_us_f64(),
             goodput_gbps,
             queue_max_bytes: longest.unwrap_or(0),
             queue_sum_bytes: seen.queues.iter().map(|switch| switch.sum_bytes).sum(),
@@ -213,7 +252,7 @@ impl Sampler {
                 .collect(),
             rate_gbps: seen.flows.iter().filter(|_| shows_rates).map(flow_rate).collect(),
         });
-        self.delivered_before = seen.delivered;
+        (self.before, self.delivered_before) = (at, seen.delivered);
     }
 
     /// Offers the samples so far to a watch.
@@ -256,6 +295,7 @@ mod tests {
         let mut sampler = Sampler {
             interval,
             next_at: Instant::ZERO,
+            before: Instant::ZERO,
             delivered_before: 0,
             lines: vec![2, 7],
             names_lines: true,

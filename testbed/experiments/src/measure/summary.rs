@@ -45,11 +45,11 @@ pub struct Summary {
     pub completion_us: Option<f64>,
     /// The lower bound for this matrix on this topology.
     pub ideal_us: f64,
-    /// `completion_us / ideal_us`.
+    /// `completion_us / ideal_us`, both less the first start of the matrix.
     pub slowdown: Option<f64>,
     /// Bytes delivered over the time from the first start to the last delivery.
     pub goodput_gbps: Option<f64>,
-    /// Jain's index of the flows' rates.
+    /// Jain's index of size over completion time of the flows; null unless all finished.
     pub jain: Option<f64>,
     /// Packets, by kind and fate.
     pub packets: Packets,
@@ -86,7 +86,8 @@ pub struct Summary {
     /// Collectives; null where the matrix has none.
     pub collectives: Option<Collectives>,
     /// Share of the hosts' lines that data took until the last delivery, or until the limit of the
-    /// run where not all was delivered; null without one.
+    /// run where not all was delivered, from the first start on; null without one. Data is what
+    /// carries messages, each packet once: parity is not counted.
     pub utilisation: Option<f64>,
     /// Share of the data segments that arrived after a later one of their flow; null when none
     /// arrived.
@@ -101,7 +102,7 @@ pub struct Summary {
     /// Schedulers of pods; null where there are none, and where they cannot be seen.
     pub scheduler: Option<SchedulerResult>,
     /// Short flows, and goodput while flows arrive; null unless flows of several sizes start by
-    /// time, at several times.
+    /// time, at several times, and all are delivered.
     pub arrivals: Option<Arrivals>,
     /// Counters of workers and their devices, by name (docs/PERFORMANCE.md), and counters that
     /// policies keep of their own; missing where nothing is counted.
@@ -384,7 +385,10 @@ impl Summary {
         let first = records.iter().map(|record| record.start).min().unwrap_or_default();
         let last = records.iter().map(|record| record.delivered_at).max().unwrap_or_default();
         let completion = (last < Instant::FAR_FUTURE).then(|| last.as_us_f64());
-        let ideal_us = plan.ideal().as_us_f64();
+        let (begin, ideal) = (plan.first_start(), plan.ideal());
+        let [taken_us, least_us] = [last, ideal].map(|end| end.since(begin).as_us_f64());
+        let finished = conductor.finished() as u64;
+        let is_whole = finished == plan.matrix.flows.len() as u64;
         let (near, far) = (&plan.settings, plan.settings.far);
         let mut counters = Counters::new();
         if let Some(network) = network {
@@ -398,15 +402,12 @@ impl Summary {
             lb: near_and_far(near.lb.name(), far.lb.map(LbKind::name)),
             seed: plan.seed,
             hosts: plan.hosts(),
-            flows: Flows {
-                total: plan.matrix.flows.len() as u64,
-                finished: conductor.finished() as u64,
-            },
-            jain: jain(rates(plan, records)),
+            flows: Flows { total: plan.matrix.flows.len() as u64, finished },
+            jain: jain(rates(plan, records)).filter(|_| is_whole),
             fct_us: Fct::of(records.iter().filter_map(FlowRecord::fct)),
             completion_us: completion,
-            ideal_us,
-            slowdown: completion.filter(|_| ideal_us > 0.0).map(|us| us / ideal_us),
+            ideal_us: ideal.as_us_f64(),
+            slowdown: completion.filter(|_| least_us > 0.0).map(|_| taken_us / least_us),
             goodput_gbps: completion.map(|_| gbps(delivered, last.since(first))),
             packets: Packets::of(stats, network),
             queue_bytes: network.map(QueueBytes::of),
@@ -425,7 +426,7 @@ impl Summary {
             fct_inter_us: fct_of(plan, records, true),
             fct_slowdown: fct_slowdown(plan, records),
             collectives: Collectives::of(plan, records),
-            utilisation: utilisation(plan, stats, completion),
+            utilisation: utilisation(plan, stats, completion.map(|_| last)),
             reordered: reordered(stats),
             wire_delay_us: None,
             dcsim: None,
@@ -447,7 +448,7 @@ impl Summary {
     }
 }
 
-/// The rate of each flow that finished, Gbps.
+/// The rate of each flow that finished, from its start to its end, Gbps.
 fn rates(plan: &Plan, records: &[FlowRecord]) -> impl Iterator<Item = f64> {
     let lines = plan.matrix.flows.iter().zip(records);
     lines.filter_map(|(spec, record)| Some(gbps(spec.size.0, record.fct()?)))

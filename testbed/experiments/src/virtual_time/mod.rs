@@ -42,7 +42,7 @@ use crate::conductor::Conductor;
 use crate::ideal;
 use crate::measure::audit::DriverCount;
 use crate::measure::collectives::{DcSimResult, SpanResult};
-use crate::measure::sampler::Sampler;
+use crate::measure::sampler::{Sampler, Seen};
 use crate::measure::scheduler::SchedulerResult;
 use crate::measure::{Adapted, Audit, Counters, Outcome};
 use crate::observe::Observe;
@@ -127,7 +127,11 @@ fn run_with(
         limit: plan.limit.map_or(Instant::FAR_FUTURE, |limit| Instant::ZERO + limit),
         now: Instant::ZERO,
     };
-    let stopped = crew::with_crew(&built, |crew| sim.run(crew, watch))?;
+    let stopped = crew::with_crew(&built, |crew| {
+        let stopped = sim.run(crew, watch);
+        sim.take_last_samples(crew, watch);
+        stopped
+    })?;
     let outcome = sim.outcome(plan, &parts, built, stopped);
     Ok(Outcome { adapted, ..outcome })
 }
@@ -188,6 +192,12 @@ fn weights(plan: &Plan) -> Vec<u64> {
         }
     }
     weights
+}
+
+/// The state of all parts for a sample that shows these lines of the matrix.
+fn seen<'a>(parts: &mut [impl DerefMut<Target = Part<'a>>], lines: &[usize]) -> Seen {
+    let seen = parts.iter_mut().map(|part| part.seen(lines));
+    seen.reduce(|all, part| all.add(&part)).unwrap_or_default()
 }
 
 struct Sim {
@@ -263,12 +273,16 @@ impl Sim {
         parts: &mut [impl DerefMut<Target = Part<'a>>],
         watch: &mut dyn Watch,
     ) -> Span {
-        self.sampler.catch_up(next, watch, |lines| {
-            let seen = parts.iter_mut().map(|part| part.seen(lines));
-            seen.reduce(|all, part| all.add(&part)).unwrap_or_default()
-        });
+        self.sampler.catch_up(next, watch, |lines| seen(parts, lines));
         let longest = (next + self.window).min(self.limit + PICOSECOND);
         Span { next, end: block_end.min(longest).min(self.sampler.next_at()) }
+    }
+
+    /// The samples up to the end of the run.
+    fn take_last_samples(&mut self, crew: &Crew<'_, '_>, watch: &mut dyn Watch) {
+        let mut parts = crew.meet();
+        let end = self.now.min(self.limit);
+        self.sampler.end(end, watch, |lines| seen(&mut parts[..], lines));
     }
 
     fn progress<'a>(&self, parts: &[impl Deref<Target = Part<'a>>]) -> Progress {

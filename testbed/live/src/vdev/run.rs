@@ -271,7 +271,10 @@ fn drive<'a>(
     let unwritten = observers.finish_capture(capture);
     // Packets that hosts have sent are in the network now, or counted as on their way.
     while run.switch.receive(run.now) {}
-    let Run { switch, control, sampler, gaps, now, .. } = run;
+    let Run { mut switch, control, mut sampler, gaps, now, limit, .. } = run;
+    sampler.end(now.min(limit), watch, |lines| {
+        Seen::without_senders(switch.network_mut(), control.conductor(), lines)
+    });
     Ok(Ended { switch, control, sampler, gaps, now, polled, stopped, unwritten })
 }
 

@@ -63,6 +63,9 @@ pub(super) struct Flow {
     pub(super) src: u32,
     pub(super) dst: u32,
     pub(super) size: u64,
+    pub(super) start_us: Option<f64>,
+    /// When its last byte was at the receiver.
+    pub(super) delivered_us: Option<f64>,
     pub(super) fct_us: Option<f64>,
     /// The completion time that it would have alone; `None` in files of older programs.
     pub(super) alone_us: Option<f64>,

@@ -102,12 +102,89 @@ fn tracks(
         }
         before = Some(sample);
     })?;
-    let each = wanted.iter().zip(&tracks);
-    Ok(each.map(|((measure, _), points)| thin(points, COUNTS.contains(measure))).collect())
+    let thin = |((measure, _), points): (&(&str, usize), &Vec<(f64, f64)>)| match *measure {
+        FAIRNESS => fairness(run, plot),
+        measure => Ok(thin(points, Merge::of(measure))),
+    };
+    wanted.iter().zip(&tracks).map(thin).collect()
 }
 
-/// Measures that count events between two samples.
-const COUNTS: [&str; 1] = ["trimmed"];
+/// The measure of a sample that is of all its flows together, and of the time since another.
+const FAIRNESS: &str = "flows_jain";
+
+/// Jain's index over time, thinned: of the bytes that each flow got from point to point, of those
+/// flows that were under way for all of that time.
+fn fairness(run: &Run, plot: &Plot) -> Result<Vec<(f64, f64)>, InputError> {
+    let lines = run.sampled_flows()?;
+    let flows = run.flows(FAIRNESS)?;
+    let of_line = |line: &usize| flows.get(*line).map(|flow| (flow.start_us, flow.delivered_us));
+    let spans: Vec<Span> = lines.iter().map(|line| of_line(line).unwrap_or_default()).collect();
+    // Twice through the file, whose samples are too many to hold.
+    let (mut count, mut any_before) = (0, false);
+    run.samples(|sample| {
+        count += usize::from(any_before && is_shown(plot, sample.t_us));
+        any_before = true;
+    })?;
+    let width = count.div_ceil(POINTS).max(1);
+    let mut points = Vec::new();
+    let (mut then, mut last): (Option<Sample>, Option<Sample>) = (None, None);
+    let mut times: Vec<f64> = Vec::with_capacity(width);
+    run.samples(|sample| {
+        if last.is_some() && is_shown(plot, sample.t_us) {
+            then = then.take().or_else(|| last.clone());
+            times.push(sample.t_us);
+            if times.len() == width {
+                points.extend(fair_point(then.as_ref(), &sample, &spans, &times));
+                (then, times) = (None, Vec::with_capacity(width));
+            }
+        }
+        last = Some(sample);
+    })?;
+    points.extend(last.and_then(|now| fair_point(then.as_ref(), &now, &spans, &times)));
+    Ok(points)
+}
+
+/// When a flow started and was delivered, microseconds; `None` where it was not.
+type Span = (Option<f64>, Option<f64>);
+
+/// A point of [`fairness`] from the sample `then` to `now`, at the mean of the `times` between.
+fn fair_point(
+    then: Option<&Sample>,
+    now: &Sample,
+    spans: &[Span],
+    times: &[f64],
+) -> Option<(f64, f64)> {
+    let then = then?;
+    let under_way = |(start, delivered): &Span| {
+        let started = start.is_some_and(|start| start <= then.t_us);
+        started && delivered.is_none_or(|delivered| delivered >= now.t_us)
+    };
+    let bytes = now.delivered_bytes.iter().zip(&then.delivered_bytes).zip(spans);
+    let shares = bytes.filter(|(_, span)| under_way(span)).map(|((now, then), _)| now - then);
+    #[expect(clippy::cast_precision_loss, reason = "a few points")]
+    let at = times.iter().sum::<f64>() / times.len().max(1) as f64;
+    jain(shares).map(|jain| (rounded(at), rounded(jain)))
+}
+
+/// How neighbouring points are made one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Merge {
+    Mean,
+    /// Of what counts events between two samples.
+    Sum,
+    /// Of what is the most of something, so that no peak vanishes.
+    Max,
+}
+
+impl Merge {
+    fn of(measure: &str) -> Self {
+        match measure {
+            "trimmed" => Self::Sum,
+            "queue_max_bytes" => Self::Max,
+            _ => Self::Mean,
+        }
+    }
+}
 
 /// A measure of a sample; of a single flow it is that at place `flow` of the sample's lists.
 fn value(sample: &Sample, before: Option<&Sample>, measure: &str, flow: usize) -> Option<f64> {
@@ -132,11 +209,6 @@ fn value(sample: &Sample, before: Option<&Sample>, measure: &str, flow: usize) -
             let bytes = now - then.delivered_bytes.get(flow)?;
             (span > 0.0).then(|| bytes * 8.0 / (span * 1000.0))
         }
-        "flows_jain" => {
-            let then = &before?.delivered_bytes;
-            let rates = sample.delivered_bytes.iter().zip(then).map(|(now, then)| now - then);
-            jain(rates)
-        }
         _ => None,
     }
 }
@@ -149,16 +221,21 @@ fn jain(shares: impl Iterator<Item = f64>) -> Option<f64> {
     (squares > 0.0).then(|| sum * sum / (count * squares))
 }
 
-/// At most [`POINTS`] points: means of equally many neighbours, or sums of what is counted.
-fn thin(points: &[(f64, f64)], is_count: bool) -> Vec<(f64, f64)> {
+/// At most [`POINTS`] points: equally many neighbours make one.
+fn thin(points: &[(f64, f64)], merge: Merge) -> Vec<(f64, f64)> {
     let width = points.len().div_ceil(POINTS).max(1);
-    let mean = |chunk: &[(f64, f64)]| {
+    let merged = |chunk: &[(f64, f64)]| {
         #[expect(clippy::cast_precision_loss, reason = "a chunk of points")]
         let count = chunk.len() as f64;
         let sum = chunk.iter().fold((0.0, 0.0), |sum, point| (sum.0 + point.0, sum.1 + point.1));
-        (rounded(sum.0 / count), rounded(if is_count { sum.1 } else { sum.1 / count }))
+        let value = match merge {
+            Merge::Mean => sum.1 / count,
+            Merge::Sum => sum.1,
+            Merge::Max => chunk.iter().fold(f64::MIN, |most, point| most.max(point.1)),
+        };
+        (rounded(sum.0 / count), rounded(value))
     };
-    points.chunks(width).map(mean).collect()
+    points.chunks(width).map(merged).collect()
 }
 
 /// Points of a curve over time: about two for each pixel of a panel's width would be twice that.
@@ -169,11 +246,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thinning_keeps_the_mean_and_the_sum_of_what_is_counted() {
-        let points: Vec<(f64, f64)> = (0..1600).map(|i| (f64::from(i), 3.0)).collect();
-        let thinned = thin(&points, false);
+    fn thinning_keeps_means_sums_of_counts_and_peaks() {
+        let mut points: Vec<(f64, f64)> = (0..1600).map(|i| (f64::from(i), 3.0)).collect();
+        let thinned = thin(&points, Merge::of("goodput_gbps"));
         assert_eq!((thinned.len(), thinned[0]), (160, (4.5, 3.0)));
-        assert_eq!(thin(&points, true)[159], (1594.5, 30.0));
+        assert_eq!(thin(&points, Merge::of("trimmed"))[159], (1594.5, 30.0));
+        points[1597].1 = 90.0;
+        assert_eq!(thin(&points, Merge::of("queue_max_bytes"))[159], (1594.5, 90.0));
+    }
+
+    #[test]
+    fn fairness_is_among_the_flows_that_are_under_way() {
+        let sample = |t_us: f64, delivered: [f64; 3]| {
+            let bytes = serde_json::json!({"t_us": t_us, "goodput_gbps": 0.0,
+                "queue_max_bytes": 0, "queue_sum_bytes": 0, "trimmed": 0, "cwnd_bytes": [],
+                "delivered_bytes": delivered});
+            serde_json::from_value::<Sample>(bytes).unwrap()
+        };
+        let (then, now) = (sample(1.0, [5.0, 0.0, 3.0]), sample(3.0, [9.0, 4.0, 3.0]));
+        let jain = |spans: [Span; 3]| fair_point(Some(&then), &now, &spans, &[2.0, 3.0]);
+        let always = (Some(0.0), None);
+        assert_eq!(jain([always; 3]), Some((2.5, 0.666667)));
+        // The third flow has not begun, has begun in between, or has ended before.
+        for idle in [(None, None), (Some(2.0), None), (Some(0.0), Some(1.0))] {
+            assert_eq!(jain([always, always, idle]), Some((2.5, 1.0)), "{idle:?}");
+        }
+        assert_eq!(jain([(None, None); 3]), None);
     }
 
     #[test]
@@ -195,8 +293,6 @@ mod tests {
         assert_eq!(value(&b, Some(&a), "flow_gbps", 0), Some(4.0));
         assert_eq!(value(&b, None, "flow_gbps", 0), None);
         assert_eq!(value(&b, Some(&a), "trimmed", 0), Some(2.0));
-        assert_eq!(value(&b, Some(&a), "flows_jain", 0), Some(1.0));
-        assert_eq!(value(&b, Some(&b), "flows_jain", 0), None);
         assert_eq!(jain([3.0, 0.0, 0.0, 0.0].into_iter()), Some(0.25));
         assert_eq!(value(&b, Some(&a), "cwnd_sum_bytes", 0), Some(7.0));
         assert_eq!(value(&b, Some(&a), "cwnd_bytes", 0), None);

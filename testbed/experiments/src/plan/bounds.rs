@@ -102,23 +102,25 @@ impl Plan {
             return starts;
         }
         let mut triggers = Triggers::new(&self.matrix);
-        let first = triggers.start().iter().map(|flow| (starts[flow.index()], Step::Start, *flow));
-        let mut due: BTreeSet<(Instant, Step, FlowIndex)> = first.collect();
+        let first =
+            triggers.start().iter().map(|flow| (starts[flow.index()], FlowStep::Start, *flow));
+        let mut due: BTreeSet<(Instant, FlowStep, FlowIndex)> = first.collect();
         // Bounded: each flow has each step once.
         while let Some((now, step, flow)) = due.pop_first() {
             let poked = match step {
-                Step::Delivered => triggers.on_recv_done(flow),
-                Step::Acked => triggers.on_send_done(flow),
-                Step::Start => {
+                FlowStep::Delivered => triggers.on_recv_done(flow),
+                FlowStep::Acked => triggers.on_send_done(flow),
+                FlowStep::Start => {
                     starts[flow.index()] = now;
                     let FlowSpec { src, dst, size, .. } = flows[flow.index()];
                     let delivered = now + delivery_alone(&self.tree, src, dst, &self.packets(size));
-                    due.insert((delivered, Step::Delivered, flow));
-                    due.insert((delivered + self.way_back(src, dst), Step::Acked, flow));
+                    due.insert((delivered, FlowStep::Delivered, flow));
+                    due.insert((delivered + self.way_back(src, dst), FlowStep::Acked, flow));
                     continue;
                 }
             };
-            let start = |flow: &FlowIndex| (now + self.matrix.delay_of(*flow), Step::Start, *flow);
+            let start =
+                |flow: &FlowIndex| (now + self.matrix.delay_of(*flow), FlowStep::Start, *flow);
             due.extend(poked.iter().map(start));
         }
         starts
@@ -127,7 +129,7 @@ impl Plan {
 
 /// A step of a flow that could start others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
+enum FlowStep {
     Start,
     Delivered,
     Acked,

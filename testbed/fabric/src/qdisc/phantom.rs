@@ -6,6 +6,7 @@
 //! real queue holds. Only data counts, with its size on the wire, and no more than the phantom's
 //! size; a trimmed or dropped packet was not queued. Marks of both queues count; with `physical`
 //! off only those of the phantom queue do. As with the real queue the departing packet is marked.
+//! When the rate of the link changes, the phantom queue drains at its share of the new rate.
 //! No timer runs: a phantom queue is kept as the instant at which it would be empty, and its
 //! occupancy follows from the time until then and the rate. That is exact, except that each
 //! packet's time is rounded down to a picosecond.
@@ -29,7 +30,8 @@ params! {
         /// drain rate of a phantom queue by its link's, 1e-9..=1
         //= uno#5.1
         drain: f64 = 0.9, in 1e-9..=1.0;
-        /// bytes a phantom queue holds, or auto: a BDP of the longest path
+        /// bytes a phantom queue holds, or auto: a BDP of the longest path, whose thresholds are
+        /// never below 1.5 and 60 of the longest packets
         size: Option<Bytes> = None;
         /// share of a phantom queue up to which it marks nothing, 0..=1
         //= uno#5.1
@@ -42,10 +44,10 @@ params! {
 }
 
 /// The phantom queue of one port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Sizes {
-    /// The rate at which the phantom queue drains.
-    drain: Rate,
+    /// Rate at which it drains by that of the link, 1e-9..=1.
+    drain: f64,
     /// Most bytes it holds; none where no phantom queue is.
     size: Bytes,
     /// Bytes up to which nothing is marked.
@@ -58,24 +60,43 @@ struct Sizes {
 
 impl Sizes {
     /// A phantom queue that holds nothing and never marks.
-    const NONE: Self = Self {
-        drain: Rate::from_bps(1),
-        size: Bytes(0),
-        kmin: Bytes(0),
-        kmax: Bytes(0),
-        physical: true,
-    };
+    const NONE: Self =
+        Self { drain: 1.0, size: Bytes(0), kmin: Bytes(0), kmax: Bytes(0), physical: true };
 
-    /// The sizes at a `port` of `rate`; [`Self::NONE`] at a NIC.
-    fn at(params: &PhantomParams, port: &QdiscParams, rate: Rate) -> Self {
+    /// The sizes at a `port`; [`Self::NONE`] at a NIC.
+    // DEVIATION(uno#4.1.3): thresholds are never below some packets, as a share of a short path's
+    // BDP is: there a single packet would be above them, and everything would be marked.
+    fn at(params: &PhantomParams, port: &QdiscParams) -> Self {
         let Some(path) = port.path_bdp else { return Self::NONE };
+        let least = |packets| match params.size {
+            Some(_) => Bytes::ZERO,
+            None => port.packet_max.scaled(packets),
+        };
         let size = params.size.unwrap_or(path);
         let part = |share: f64| size.scaled(share.clamp(0.0, 1.0));
-        let drain = Bytes(rate.as_bps()).scaled(params.drain.clamp(0.0, 1.0)).0;
-        let (kmin, kmax) = (part(params.kmin), part(params.kmax.max(params.kmin)));
-        Self { drain: Rate::from_bps(drain.max(1)), size, kmin, kmax, physical: params.physical }
+        let kmin = part(params.kmin).max(least(KMIN_PACKETS));
+        let kmax = part(params.kmax.max(params.kmin)).max(least(KMAX_PACKETS));
+        let (drain, size) = (params.drain.clamp(0.0, 1.0), size.max(kmax));
+        Self { drain, size, kmin, kmax, physical: params.physical }
+    }
+
+    /// The rate at which it drains where the link has `rate`.
+    fn drain(&self, rate: Rate) -> Rate {
+        Rate::from_bps(Bytes(rate.as_bps()).scaled(self.drain).0.max(1))
+    }
+
+    /// Size, kmin and kmax in the time that they take to drain at the rate `drain`.
+    fn times(&self, drain: Rate) -> [Duration; 3] {
+        [self.size, self.kmin, self.kmax].map(|bytes| drain.time_for(bytes))
     }
 }
+
+/// The longest packets that an automatic phantom queue holds, at least, before it marks anything,
+/// and before it marks everything (docs/PAPERS.md, `uno`, has what other numbers give). They are
+/// below the thresholds of the preset `uno` where the BDP is larger than 300 packets, as it is on
+/// all far paths of the paper.
+const KMIN_PACKETS: f64 = 1.5;
+const KMAX_PACKETS: f64 = 60.0;
 
 /// A queue with a phantom beside it.
 #[derive(Clone, Debug)]
@@ -83,13 +104,27 @@ pub struct Phantom<Q> {
     queue: Q,
     /// When it would be empty if nothing more came.
     empty_at: Instant,
-    /// Bits a second.
-    drain: u64,
-    /// The sizes in the time that draining them takes.
+    /// The rate at which it drains, above zero.
+    drain: Rate,
+    /// The most that it holds, in the time that draining it takes.
     size: Duration,
+    /// The threshold up to which nothing is marked, in the same unit.
     kmin: Duration,
-    kmax: Duration,
+    /// The second threshold, and the sizes in bytes.
+    rest: Box<Rest>,
 }
+
+/// What a phantom queue needs only above the first threshold, or when its link changes.
+#[derive(Clone, Copy, Debug)]
+struct Rest {
+    /// The threshold above which everything is marked, in the time that draining it takes.
+    kmax: Duration,
+    /// The sizes in bytes.
+    sizes: Sizes,
+}
+
+// Every port has room for the largest discipline.
+const _: () = assert!(size_of::<Phantom<super::Trim>>() <= 160 && size_of::<PhantomEcn>() <= 160);
 
 impl<Q: Qdisc> Phantom<Q> {
     /// An empty phantom at a `port` of `rate`, beside the queue that `real` builds from the port's
@@ -100,24 +135,29 @@ impl<Q: Qdisc> Phantom<Q> {
         port: &QdiscParams,
         rate: Rate,
     ) -> Self {
-        let sizes = Sizes::at(params, port, rate);
+        let sizes = Sizes::at(params, port);
         let never = Bytes(u64::MAX);
         let (kmin, kmax) = if sizes.physical { (port.kmin, port.kmax) } else { (never, never) };
-        let time = |bytes| sizes.drain.time_for(bytes);
-        Self {
-            queue: real(&QdiscParams { kmin, kmax, ..*port }),
-            empty_at: Instant::ZERO,
-            drain: sizes.drain.as_bps().max(1),
-            size: time(sizes.size),
-            kmin: time(sizes.kmin),
-            kmax: time(sizes.kmax),
-        }
+        let queue = real(&QdiscParams { kmin, kmax, ..*port });
+        let drain = sizes.drain(rate);
+        let [size, kmin, kmax] = sizes.times(drain);
+        let rest = Box::new(Rest { kmax, sizes });
+        Self { queue, empty_at: Instant::ZERO, drain, size, kmin, rest }
+    }
+
+    /// Drains at `drain` from `now` on. What it holds, and its thresholds, stay as many bytes.
+    #[cold]
+    fn set_drain(&mut self, drain: Rate, now: Instant) {
+        let held = self.drain.bytes_in(self.empty_at.since(now));
+        self.empty_at = now + drain.time_for(held);
+        self.drain = drain;
+        [self.size, self.kmin, self.rest.kmax] = self.rest.sizes.times(drain);
     }
 
     /// When it would be empty with `packet` queued at `now`.
     #[inline]
     fn with(&self, packet: &Packet, now: Instant) -> Instant {
-        let time = Duration::from_ps(packet.wire_bytes() * BYTE_PS / self.drain);
+        let time = Duration::from_ps(packet.wire_bytes() * BYTE_PS / self.drain.as_bps());
         (self.empty_at.max(now) + time).min(now + self.size)
     }
 
@@ -125,10 +165,11 @@ impl<Q: Qdisc> Phantom<Q> {
     /// between the thresholds.
     #[inline]
     fn wants_mark(&self, occupancy: Duration, rng: &mut Rng) -> bool {
-        let above = occupancy.saturating_sub(self.kmin);
-        occupancy > self.kmin
-            && (occupancy > self.kmax
-                || rng.below(self.kmax.saturating_sub(self.kmin).as_ps()) < above.as_ps())
+        if occupancy <= self.kmin {
+            return false;
+        }
+        let (above, kmax) = (occupancy.saturating_sub(self.kmin), self.rest.kmax);
+        occupancy > kmax || rng.below(kmax.saturating_sub(self.kmin).as_ps()) < above.as_ps()
     }
 }
 
@@ -178,6 +219,10 @@ impl<Q: Qdisc> Qdisc for Phantom<Q> {
 
     fn set_link(&mut self, link: LinkState, now: Instant) {
         self.queue.set_link(link, now);
+        let drain = self.rest.sizes.drain(link.rate);
+        if drain != self.drain {
+            self.set_drain(drain, now);
+        }
     }
 
     #[inline]
@@ -232,7 +277,7 @@ mod tests {
     }
 
     fn standard<D: Discipline>(gbps: u64, size: u64) -> D {
-        built(PhantomParams::default(), gbps, size)
+        built(PhantomParams { size: Some(Bytes(size)), ..PhantomParams::default() }, gbps, size)
     }
 
     fn data(len: u16) -> Packet {
@@ -247,7 +292,7 @@ mod tests {
     /// The occupancy of the phantom at `now`, bytes.
     fn occupancy(queue: &PhantomEcn, now: Instant) -> f64 {
         let ps = queue.empty_at.since(now).as_us_f64() * 1e6;
-        ps * Bytes(queue.drain).as_f64() / 8e12
+        ps * Bytes(queue.drain.as_bps()).as_f64() / 8e12
     }
 
     /// The definition: a counter that loses a little each tick of 100 ps.
@@ -277,7 +322,7 @@ mod tests {
             size in 1_000u64..200_000,
         ) {
             let mut queue: PhantomEcn = standard(gbps, size);
-            let drain = Bytes(queue.drain).as_f64();
+            let drain = Bytes(queue.drain.as_bps()).as_f64();
             let mut ticking =
                 Ticking { bytes: 0.0, size: Bytes(size).as_f64(), drain, now: 0 };
             let mut rng = Rng::new(1);
@@ -324,7 +369,8 @@ mod tests {
 
     #[test]
     fn it_holds_no_more_than_its_size_and_is_empty_that_much_later() {
-        let half = PhantomParams { drain: 0.5, ..PhantomParams::default() };
+        let size = Some(Bytes(9_000));
+        let half = PhantomParams { drain: 0.5, size, ..PhantomParams::default() };
         let mut queue: PhantomEcn = built(half, 16, 9_000);
         for _ in 0..5 {
             queue.enqueue(data(4_000), at(0), &mut None);
@@ -349,14 +395,42 @@ mod tests {
 
     #[test]
     fn it_drains_by_its_own_link_and_is_as_large_as_the_longest_path_unless_set() {
-        let sizes = Sizes::at(&PhantomParams::default(), &port(22_401_600), Rate::from_gbps(100));
-        assert_eq!(sizes.drain, Rate::from_gbps(90));
+        let sizes = Sizes::at(&PhantomParams::default(), &port(22_401_600));
+        assert_eq!(sizes.drain(Rate::from_gbps(100)), Rate::from_gbps(90));
         assert_eq!(sizes.size, Bytes(22_401_600));
         assert_eq!((sizes.kmin, sizes.kmax), (Bytes(5_600_400), Bytes(16_801_200)));
         let set = PhantomParams { size: Some(Bytes(8)), ..PhantomParams::default() };
-        assert_eq!(Sizes::at(&set, &port(1), Rate::from_gbps(100)).size, Bytes(8));
+        assert_eq!(Sizes::at(&set, &port(1)).size, Bytes(8));
         let nic = QdiscParams { path_bdp: None, ..port(1) };
-        assert_eq!(Sizes::at(&set, &nic, Rate::from_gbps(100)), Sizes::NONE);
+        assert_eq!(Sizes::at(&set, &nic), Sizes::NONE);
+    }
+
+    #[test]
+    fn automatic_thresholds_are_some_packets_at_least() {
+        let shares = PhantomParams { kmin: 0.005, kmax: 0.2, ..PhantomParams::default() };
+        let thresholds = |size| {
+            let Sizes { kmin, kmax, size, .. } = Sizes::at(&shares, &port(size));
+            assert!(kmax <= size);
+            [kmin, kmax].map(|bytes| bytes.0)
+        };
+        assert_eq!(thresholds(97_000), [6_240, 60 * 4_160]);
+        assert_eq!(thresholds(22_401_600), [112_008, 4_480_320]);
+    }
+
+    #[test]
+    fn it_drains_as_its_link_does_and_keeps_its_bytes() {
+        let mut queue: PhantomEcn = standard(80, 40_000);
+        queue.enqueue(data(9_000), at(0), &mut None);
+        // 9 Gb/s are 9 bytes in 8 ns: a millionth of a second leaves 7875 of 9000 bytes.
+        let slow = LinkState { rate: Rate::from_gbps(10), paused: false };
+        queue.set_link(slow, at(0));
+        assert_eq!(occupancy(&queue, at(1_000_000)).round(), 7_875.0);
+        let thresholds = [queue.size, queue.kmin, queue.rest.kmax];
+        let at_nine = |bytes| Rate::from_gbps(9).time_for(Bytes(bytes));
+        assert_eq!(thresholds, [at_nine(40_000), at_nine(10_000), at_nine(30_000)]);
+        queue.set_link(LinkState { rate: Rate::from_gbps(80), paused: true }, at(1_000_000));
+        assert_eq!(occupancy(&queue, at(1_000_000)).round(), 7_875.0);
+        assert_eq!(queue.kmin, Rate::from_gbps(72).time_for(Bytes(10_000)));
     }
 
     #[test]

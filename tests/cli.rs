@@ -162,6 +162,10 @@ fn a_benchmark_of_what_there_is_not_is_refused_with_what_there_is() {
     let silent = headrace(&["bench", "dci", "--device", "net_null"]);
     assert_eq!(silent.code, 2, "{silent:?}");
     assert!(silent.err.contains("net_null") && silent.err.contains("net_ring"), "{silent:?}");
+    let alone = headrace(&["bench", "scheduler", "--device", "net_null"]);
+    assert!(alone.code == 2 && alone.err.contains("net_ring, net_memif"), "{alone:?}");
+    let epochs = headrace(&["bench", "scheduler", "--epochs", "2000"]);
+    assert!(epochs.code == 2 && epochs.err.contains("--device"), "{epochs:?}");
     let queues = headrace(&["bench", "dci", "--queues", "0"]);
     assert!(queues.code == 2 && queues.err.contains("1..=4096"), "{queues:?}");
     let bytes = headrace(&["bench", "messages", "--bytes", "0"]);

@@ -21,6 +21,8 @@ mod hosts;
 mod lab;
 #[path = "nic/pod.rs"]
 mod pod;
+#[path = "nic/queueing.rs"]
+mod queueing;
 #[path = "nic/rotation.rs"]
 mod rotation;
 #[path = "nic/stalls.rs"]
@@ -37,6 +39,9 @@ fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     if arguments.get(1).is_some_and(|flag| flag == hosts::AS_HEADRACE) {
         return headrace::main_of(arguments.into_iter().skip(1));
+    }
+    if arguments.get(1).is_some_and(|flag| flag == queueing::AS_ECHO) {
+        return queueing::echo(&arguments[2..]);
     }
     let words: Vec<String> = std::env::args().skip(1).collect();
     if words.iter().any(|word| word == "--list") {

@@ -64,6 +64,19 @@ pub(crate) struct SchedulerArgs {
     /// Matcher: iterative, greedy or exact; may be given several times [default: all].
     #[arg(long, value_name = "NAME")]
     pub(crate) matcher: Vec<String>,
+    /// Measures the scheduler at a device instead, as `headrace scheduler` runs it, with generated
+    /// requests: net_ring or net_memif; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) device: Vec<String>,
+    /// Epochs to measure at a device [default: those of two million requests].
+    #[arg(long, value_name = "N", requires = "device",
+          value_parser = clap::value_parser!(u64).range(1000..=1_000_000_000))]
+    pub(crate) epochs: Option<u64>,
+    /// Microseconds of an epoch in which waiting for answers at a device is measured [default: half
+    /// as long again as an epoch costs].
+    #[arg(long, value_name = "US", requires = "device",
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) epoch_us: Option<u32>,
     /// Demands of each host: `all` for one to every other host, or a number of other hosts.
     #[arg(long, value_name = "all|D", default_value = "all")]
     pub(crate) demand: String,

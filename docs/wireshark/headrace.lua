@@ -119,8 +119,9 @@ local fields = {
    pod_granted_cells_to = ProtoField.uint16("headrace.pod_granted_cells_to",
       "Destination of the grant", base.HEX, nil, 0x7ff),
    pod_run = ProtoField.uint16("headrace.pod_run", "Run", base.DEC),
-   pod_hosts = ProtoField.uint8("headrace.pod_hosts", "Hosts of the pod", base.DEC),
-   pod_epoch_cells = ProtoField.uint8("headrace.pod_epoch_cells", "Cells of an epoch", base.DEC),
+   pod_hosts = ProtoField.uint16("headrace.pod_hosts", "Hosts of the pod", base.DEC, nil, 0x07ff),
+   pod_epoch_cells = ProtoField.uint16("headrace.pod_epoch_cells", "Cells of an epoch (0: 32)",
+      base.DEC, nil, 0xf800),
    pod_payload = ProtoField.uint16("headrace.pod_payload", "Payload of a cell", base.DEC),
    pod_cell = ProtoField.uint16("headrace.pod_cell", "Length of a cell", base.DEC),
    pod_control = ProtoField.uint16("headrace.pod_control", "Length of a control cell", base.DEC),
@@ -428,8 +429,8 @@ end
 local function join(reader)
    local _, run = reader:add(fields.pod_run, 2)
    reader:add(fields.pod_term, 2)
-   reader:add(fields.pod_hosts, 1)
-   reader:add(fields.pod_epoch_cells, 1)
+   local _, sizes = reader:add(fields.pod_hosts, 2)
+   reader.tree:add(fields.pod_epoch_cells, sizes)
    reader:add(fields.pod_payload, 2)
    reader:add(fields.pod_cell, 2)
    reader:add(fields.pod_control, 2)

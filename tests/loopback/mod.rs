@@ -59,6 +59,7 @@ pub(crate) const CASES: &[Case] = &[
     ("without_hugepages_a_run_is_the_same", without_hugepages),
     ("every_measured_device_carries_segments_and_acknowledgements", measured),
     ("a_measured_border_switch_has_a_queue_for_each_flow", mlcc::measured),
+    ("a_measured_pod_scheduler_serves_pods_of_all_sizes", zeropod::measured),
     ("metrics_are_served_while_a_run_goes_on", telemetry::scraped),
     ("dpdk_telemetry_answers_while_a_run_goes_on", telemetry::asked),
     ("a_capture_holds_every_frame_of_a_run", capture::whole),

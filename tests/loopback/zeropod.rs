@@ -2,6 +2,9 @@
 //! buffers.
 
 use experiments::measure::Outcome;
+use live::datapath::{Bench, Device, PodCase};
+use transport::Duration;
+use transport::sched::zeropod::ZeropodParams;
 
 use super::{Origin, Plan, Verdict, assert_whole, draft, matrix, run, topology};
 
@@ -26,6 +29,33 @@ pub(super) fn taken_over() -> Verdict {
     let scheduler = outcome.summary.scheduler.as_ref().unwrap();
     assert!(scheduler.term >= 2 && scheduler.outage_us > 0.0, "{scheduler:?}");
     assert_eq!(scheduler.collisions, 0, "{scheduler:?}");
+    Verdict::Passed
+}
+
+/// `headrace bench scheduler --device`, with a small number of epochs.
+pub(super) fn measured() -> Verdict {
+    let bench = Bench::start().unwrap_or_else(|error| panic!("{error}"));
+    for (device, hosts) in [(Device::Ring, 16), (Device::Ring, 300), (Device::Memif, 2)] {
+        let (params, epochs) = (ZeropodParams::default(), 400);
+        let case = PodCase { device, hosts, receivers: hosts - 1, params, epochs, seed: 1 };
+        let cost = bench.pod(&case).unwrap_or_else(|error| panic!("{error}"));
+        println!("{case:?}: {cost:?}");
+        assert!(cost.receive_ns > 0.0 && cost.answer_ns > 0.0, "{cost:?}");
+        assert!((cost.receive_ns + cost.answer_ns - cost.epoch_ns).abs() < 1e-6, "{cost:?}");
+        assert!((0.5..=1.0).contains(&cost.matched), "{cost:?}");
+        // Every request was taken in and every host answered in every epoch.
+        let all = u64::from(hosts) * epochs;
+        let [received, sent] = ["received", "sent"].map(|name| cost.counters[name]);
+        assert!(received >= all * 9 / 10 && sent >= all * 9 / 10, "{cost:?}");
+    }
+    let (device, hosts) = (Device::Ring, 4);
+    let params = ZeropodParams::default();
+    let case = PodCase { device, hosts, receivers: 3, params, epochs: 200, seed: 1 };
+    // Long epochs: both threads have the core within one.
+    let waited = bench.pod_waiting(&case, Duration::from_ms(2));
+    let waited = waited.unwrap_or_else(|error| panic!("{error}")).unwrap();
+    // The request of an epoch is answered between the cells of the one behind its decision.
+    assert!(waited.p50_epochs >= 2.0 && waited.answered > 0, "{waited:?}");
     Verdict::Passed
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::hosts::{Ended, Files, flows};
 use crate::lab::Lab;
-use crate::{pod, rotation, stalls};
+use crate::{pod, queueing, rotation, stalls};
 use system_tests::cases::Verdict::{self, Passed, Skipped};
 
 /// A name and what runs under it.
@@ -35,8 +35,11 @@ pub(crate) const CASES: &[Case] = &[
     ("a_host_that_is_not_there_is_named_with_its_address", absent),
     ("hosts_of_a_pod_send_when_their_scheduler_says_and_every_byte_arrives", pod::served),
     ("a_scheduler_that_is_started_again_is_in_a_later_term_and_flows_go_on", pod::restarted),
+    ("hosts_of_a_pod_speak_ipv6", pod::ipv6),
+    ("a_scheduler_that_stays_away_ends_the_flows_that_wait_and_is_named", pod::lost),
     ("hosts_without_their_scheduler_say_how_it_is_started", pod::missing),
     ("a_pod_that_cannot_be_is_refused_with_its_place", pod::refused),
+    ("an_incast_queues_with_dctcp_and_with_zeropod", queueing::incast),
 ];
 
 /// Both ways at once, and a flow that waits for another host's.
@@ -84,6 +87,10 @@ pub(crate) fn on_bridge(
 
 pub(crate) fn v4(host: u32) -> String {
     format!("10.77.0.{}/24", host + 1)
+}
+
+pub(crate) fn v6(host: u32) -> String {
+    format!("fd77::{}/64", host + 1)
 }
 
 /// The result, which all hosts must report alike.
@@ -232,8 +239,7 @@ fn bridge() -> Verdict {
 
 fn ipv6() -> Verdict {
     let cm = "Nodes 3\nConnections 2\n1->0 start 0 size 200000\n2->0 start 100 size 200000\n";
-    let address = |host| format!("fd77::{}/64", host + 1);
-    match on_bridge((3, 9000), cm, address) {
+    match on_bridge((3, 9000), cm, v6) {
         Ok(files) => {
             let summary = same_story(&files.run(&PATIENT));
             assert_eq!(summary["flows"]["total"], 2);

@@ -95,6 +95,19 @@ impl Files {
         Running::start(command)
     }
 
+    /// Has frames to host `number` pass a queue, where hosts are on a bridge.
+    pub(crate) fn limit(&self, number: u32, queue: &str) -> Result<(), String> {
+        self.lab.as_ref().unwrap().limit(number, queue)
+    }
+
+    /// This binary with `arguments` at the bridge.
+    pub(crate) fn at_bridge(&self, arguments: &[&str]) -> Running {
+        let program = std::env::current_exe().unwrap();
+        let mut command = self.lab.as_ref().unwrap().at_bridge(&program);
+        command.args(arguments);
+        Running::start(command)
+    }
+
     /// Takes the link of host `number` down, or up again, where hosts are on a bridge.
     pub(crate) fn link(&self, number: u32, up: bool) {
         self.lab.as_ref().unwrap().link(number, up).unwrap();
@@ -157,6 +170,18 @@ impl Running {
     /// How often it has written `text` to standard error.
     pub(crate) fn times_said(&self, text: &str) -> usize {
         self.err.text().matches(text).count()
+    }
+
+    /// Lines that it has written to standard output.
+    pub(crate) fn lines_out(&self) -> usize {
+        self.out.text().lines().count()
+    }
+
+    /// Kills it; what it has written to standard output, up to the last whole line.
+    pub(crate) fn end(mut self) -> String {
+        self.kill();
+        let text = self.out.whole();
+        text[..text.rfind('\n').map_or(0, |end| end + 1)].to_owned()
     }
 
     /// Whether it has not ended.

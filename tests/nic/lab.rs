@@ -36,6 +36,30 @@ impl Lab {
         Ok(lab)
     }
 
+    /// Has frames to `host` pass a queue, as `tc qdisc add dev DEVICE root` takes it. The bridge
+    /// has an address then, and the host's kernel says of every packet that it is for no process.
+    #[allow(dead_code, reason = "shared with another harness")]
+    pub(crate) fn limit(&self, host: u32, queue: &str) -> Result<(), String> {
+        let bridge = &self.names[0];
+        run("tc", &format!("-n {bridge} qdisc add dev p{host} root {queue}"))?;
+        ip(&format!("-n {bridge} address add {CONTROL}.250/24 dev br0"))?;
+        let limit = "echo 0 > /proc/sys/net/ipv4/icmp_ratelimit";
+        let name = self.name(host);
+        let said = Command::new("ip").args(["netns", "exec", name, "sh", "-c", limit]).status();
+        match said {
+            Ok(status) if status.success() => Ok(()),
+            _ => Err(format!("`{limit}` cannot be said in a namespace")),
+        }
+    }
+
+    /// `program` inside the namespace of the bridge.
+    #[allow(dead_code, reason = "shared with another harness")]
+    pub(crate) fn at_bridge(&self, program: &std::path::Path) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.names[0]]).arg(program);
+        command
+    }
+
     /// Takes the link of `host` down, or up again.
     #[allow(dead_code, reason = "shared with another harness")]
     pub(crate) fn link(&self, host: u32, up: bool) -> Result<(), String> {
@@ -80,13 +104,17 @@ impl Drop for Lab {
 }
 
 fn ip(arguments: &str) -> Result<(), String> {
-    let run = Command::new("ip").args(arguments.split_whitespace()).output();
+    run("ip", arguments)
+}
+
+fn run(program: &str, arguments: &str) -> Result<(), String> {
+    let run = Command::new(program).args(arguments.split_whitespace()).output();
     match run {
         Ok(output) if output.status.success() => Ok(()),
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            Err(format!("`ip {arguments}` says: {said}"))
+            Err(format!("`{program} {arguments}` says: {said}"))
         }
-        Err(error) => Err(format!("there is no `ip` here ({error}); install iproute2")),
+        Err(error) => Err(format!("there is no `{program}` here ({error}); install iproute2")),
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::cases::{PATIENT, over_memif, same_story, v4};
+use crate::cases::{PATIENT, over_memif, same_story, v4, v6};
 use crate::hosts::{Files, Running};
 use crate::lab::Lab;
 use system_tests::cases::Verdict::{self, Passed, Skipped};
@@ -17,20 +17,19 @@ const SLOTS: [&str; 4] = ["--transport", "zeropod", "--set", "mtu=8192"];
 /// A scheduler that has not said it in this time never will.
 const SAID_WITHIN: Duration = Duration::from_secs(30);
 
-/// Hosts on a bridge, and behind them their scheduler.
-fn on_pod(hosts: u32, cm: &str) -> Result<Files, String> {
+/// Hosts on a bridge, and behind them their scheduler; `address(number)` is that of each.
+pub(crate) fn on_pod(hosts: u32, cm: &str, address: fn(u32) -> String) -> Result<Files, String> {
     let lab = Lab::new(hosts + 1, 9000)?;
     let control = Lab::control();
     let files = Files::new(hosts, cm, Some(lab), |host| {
-        let address = v4(host);
+        let address = address(host);
         format!("address = \"{address}\"\ndevice = \"eth0\"\ncontrol = \"{control}\"\n")
     });
-    files.end_hosts_with(&scheduler_entry(hosts));
+    files.end_hosts_with(&scheduler_entry(&address(hosts)));
     Ok(files)
 }
 
-fn scheduler_entry(hosts: u32) -> String {
-    let address = v4(hosts);
+fn scheduler_entry(address: &str) -> String {
     format!(
         "[[host]]\nname = \"s\"\nrole = \"scheduler\"\naddress = \"{address}\"\ndevice = \"eth0\"\n"
     )
@@ -44,10 +43,10 @@ fn arguments(hosts: u32) -> Vec<String> {
 }
 
 /// A scheduler, which ends with its case.
-struct Scheduler(Option<Running>);
+pub(crate) struct Scheduler(Option<Running>);
 
 impl Scheduler {
-    fn start(files: &Files, hosts: u32) -> Self {
+    pub(crate) fn start(files: &Files, hosts: u32) -> Self {
         let path = files.path("hosts.toml");
         let words = ["scheduler", "--json", "--hosts", path.to_str().unwrap()];
         Self(Some(files.beside(hosts, &words)))
@@ -64,7 +63,7 @@ impl Scheduler {
     }
 
     /// Ends it as a user does: its books.
-    fn books(mut self) -> Value {
+    pub(crate) fn books(mut self) -> Value {
         let process = self.0.take().unwrap();
         process.signal("INT");
         let ended = process.wait();
@@ -92,7 +91,7 @@ pub(crate) fn served() -> Verdict {
               1->0 id 2 start 0 size 300000\n\
               1->0 id 3 trigger 1 size 5000\n\
               trigger id 1 oneshot\n";
-    let files = match on_pod(2, cm) {
+    let files = match on_pod(2, cm, v4) {
         Ok(files) => files,
         Err(reason) => return Skipped(reason),
     };
@@ -126,7 +125,7 @@ pub(crate) fn restarted() -> Verdict {
         let (from, start_us) = (flow % 2, flow * 50_000);
         writeln!(cm, "{from}->{} id {} start {start_us} size 100000", 1 - from, flow + 1).unwrap();
     }
-    let files = match on_pod(2, &cm) {
+    let files = match on_pod(2, &cm, v4) {
         Ok(files) => files,
         Err(reason) => return Skipped(reason),
     };
@@ -148,10 +147,54 @@ pub(crate) fn restarted() -> Verdict {
     Passed
 }
 
+/// Three processes over IPv6.
+pub(crate) fn ipv6() -> Verdict {
+    let cm = "Nodes 2\nConnections 1\n0->1 id 1 start 0 size 300000\n";
+    let files = match on_pod(2, cm, v6) {
+        Ok(files) => files,
+        Err(reason) => return Skipped(reason),
+    };
+    let scheduler = Scheduler::start(&files, 2);
+    let arguments = arguments(2);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let summary = same_story(&files.run(&arguments));
+    assert!(counted(&summary, "zeropod_cells") >= 300_000 / 8192, "{summary}");
+    assert!(scheduler.books()["scheduler"]["grants"].as_u64() > Some(0));
+    Passed
+}
+
+/// A scheduler ends for good while flows wait: they are given up, all hosts end, and say which
+/// scheduler is not there.
+pub(crate) fn lost() -> Verdict {
+    let cm = "Nodes 2\nConnections 2\n0->1 id 1 start 0 size 1000000000\n\
+              1->0 id 2 start 0 size 1000000000\n";
+    let files = match on_pod(2, cm, v4) {
+        Ok(files) => files,
+        Err(reason) => return Skipped(reason),
+    };
+    let mut scheduler = Scheduler::start(&files, 2);
+    let arguments = arguments(2);
+    let more = ["--set", "loss.give_up=1s", "--set", "loss.retries_max=1"];
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).chain(more).collect();
+    let hosts = [0, 1].map(|host| files.start(host, &arguments));
+    scheduler.wait_until_said("term 1");
+    drop(scheduler);
+    for ended in hosts.map(Running::wait) {
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        let summary: Value = serde_json::from_str(&ended.out).unwrap();
+        assert_eq!(summary["flows"]["finished"], 0, "{summary}");
+        let findings = summary["audit"]["findings"].to_string();
+        for words in ["the scheduler s (10.77.0.3) did not answer", "start headrace scheduler"] {
+            assert!(findings.contains(words), "{words}: {findings}");
+        }
+    }
+    Passed
+}
+
 /// Hosts whose scheduler is not there say where it should be, and how it is started.
 pub(crate) fn missing() -> Verdict {
     let files = over_memif("Nodes 2\nConnections 1\n0->1 id 1 start 0 size 1000\n");
-    files.end_hosts_with(&scheduler_entry(2).replace("10.77.0.3", "10.0.0.3"));
+    files.end_hosts_with(&scheduler_entry("10.0.0.3/24"));
     for ended in files.run(&SLOTS) {
         assert_eq!((ended.code, ended.out.as_str()), (Some(3), ""), "{ended:?}");
         for words in ["s (10.0.0.3) does not say its MAC", "start headrace scheduler --hosts"] {
@@ -176,7 +219,7 @@ pub(crate) fn refused() -> Verdict {
     let named = ["hosts.toml", "no scheduler", "role = \"scheduler\""];
     wrong(scheduler(&[]), &named);
     wrong(files.start(0, &SLOTS), &named);
-    files.end_hosts_with(&scheduler_entry(2).replace("10.77.0.3", "10.0.0.3"));
+    files.end_hosts_with(&scheduler_entry("10.0.0.3/24"));
     let device = ["--device", "net_memif0"];
     wrong(scheduler(&[device, device].concat()), &["--device", "multiple times"]);
     wrong(scheduler(&["--device", "a b"]), &["--device"]);
@@ -187,7 +230,7 @@ pub(crate) fn refused() -> Verdict {
     wrong(Running::alone(&run), &["`s`, the scheduler", "headrace scheduler --hosts"]);
     let guard = ["--set", "sched.zeropod.guard=2s"];
     wrong(files.start(0, &[&SLOTS[..], &guard].concat()), &["sched.zeropod.guard", "2.000s"]);
-    files.end_hosts_with(&scheduler_entry(3).replace("\"s\"", "\"t\""));
+    files.end_hosts_with(&scheduler_entry("10.0.0.4/24").replace("\"s\"", "\"t\""));
     wrong(scheduler(&[]), &["hosts.toml:", "a second scheduler", "`s` has that role"]);
     Passed
 }

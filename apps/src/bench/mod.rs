@@ -11,7 +11,8 @@
 //!
 //! With `--security`, `headrace bench datapath` measures seals instead, see `sealing.rs`.
 //! `headrace bench dci` is about MLCC's border switch, see `border.rs`.
-//! `headrace bench scheduler` is about the pod scheduler and needs no DPDK; see `scheduler.rs`.
+//! `headrace bench scheduler` is about the pod scheduler and needs no DPDK, see `scheduler.rs`,
+//! unless it is measured at a device, see `pod.rs`.
 //!
 //! `live::datapath` measures; the command asks for it and prints the result.
 
@@ -21,6 +22,8 @@ mod border;
 mod datapath;
 #[cfg(feature = "dpdk")]
 mod messages;
+#[cfg(feature = "dpdk")]
+mod pod;
 #[cfg(feature = "dpdk")]
 mod report;
 mod scheduler;
@@ -40,7 +43,7 @@ use crate::failure::Failure;
 /// Names and sizes that there are not, and machines without DPDK for what needs it.
 pub(crate) fn run(what: &Bench, console: &mut Console<'_>) -> Result<Exit, Failure> {
     match what {
-        Bench::Scheduler(args) => scheduler::run(args, console),
+        Bench::Scheduler(args) if args.device.is_empty() => scheduler::run(args, console),
         #[cfg(feature = "dpdk")]
         Bench::Datapath(args) => match args.security {
             Some(mode) => sealing::run(args, mode, console),
@@ -49,9 +52,11 @@ pub(crate) fn run(what: &Bench, console: &mut Console<'_>) -> Result<Exit, Failu
         #[cfg(feature = "dpdk")]
         Bench::Messages(args) => messages::run(args, console),
         #[cfg(feature = "dpdk")]
+        Bench::Scheduler(args) => pod::run(args, console),
+        #[cfg(feature = "dpdk")]
         Bench::Dci(args) => border::run(args, console),
         #[cfg(not(feature = "dpdk"))]
-        Bench::Datapath(_) | Bench::Messages(_) | Bench::Dci(_) => {
+        Bench::Datapath(_) | Bench::Messages(_) | Bench::Dci(_) | Bench::Scheduler(_) => {
             let text = "this build of headrace has no DPDK; build it with the feature `dpdk`";
             Err(Failure::Unfit(text.to_owned()))
         }

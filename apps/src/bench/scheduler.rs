@@ -77,7 +77,7 @@ pub(super) fn run(args: &SchedulerArgs, console: &mut Console<'_>) -> Result<Exi
     Ok(Exit::Finished)
 }
 
-fn matchers(names: &[String]) -> Result<Vec<MatcherKind>, Failure> {
+pub(super) fn matchers(names: &[String]) -> Result<Vec<MatcherKind>, Failure> {
     let find = |name: &String| {
         MatcherKind::by_name(name).ok_or_else(|| {
             let known = MatcherKind::NAMES.join(", ");
@@ -91,7 +91,7 @@ fn matchers(names: &[String]) -> Result<Vec<MatcherKind>, Failure> {
 }
 
 /// The load that `text` names for a pod of `hosts` hosts.
-fn demand(text: &str, hosts: usize) -> Result<Load, Failure> {
+pub(super) fn demand(text: &str, hosts: usize) -> Result<Load, Failure> {
     if text == "all" {
         return Ok(Load::All);
     }
@@ -202,7 +202,7 @@ fn number(count: usize) -> f64 {
 }
 
 /// Rounds to a thousandth: more digits are noise.
-fn round(value: f64) -> f64 {
+pub(super) fn round(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 

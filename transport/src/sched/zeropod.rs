@@ -124,7 +124,7 @@ pub struct Zeropod {
     /// pod's time; those that the endpoint hands in and gets are of the host's clock.
     clock: Option<Box<PodClock>>,
     /// Where the scheduler is a process that has its settings from hosts.
-    joining: Option<Joining>,
+    joining: Option<Box<Joining>>,
     counts: PodCounts,
 }
 
@@ -134,8 +134,9 @@ impl Zeropod {
     pub fn new(setup: &SchedSetup<'_>) -> Self {
         let params = setup.params.zeropod;
         let terms = params.terms(setup);
-        let joining = Joining::new(&params, &terms);
+        let joining = Joining::new(&params, &terms, setup.give_up);
         let terms = joining.as_ref().map_or(terms, Joining::terms);
+        let joining = joining.map(Box::new);
         let timing = Timing::new(&terms);
         let hosts = params.hosts.max(1);
         let pod = setup.host.0 / u32::from(hosts);

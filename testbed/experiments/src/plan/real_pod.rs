@@ -2,16 +2,17 @@
 //! measurements.
 //!
 //! A real network has switches that queue, and ways that no host can name, so its pod is one switch
-//! with as many ways through it as hosts. What remains of Zeropod is who sends when.
+//! with as many ways through it as hosts, or switches with as many ways between them as each has
+//! hosts. What remains of Zeropod is who sends when.
 
 use transport::path::{PodFacts, RealPod};
 use transport::sched::SchedKind;
 use transport::sched::zeropod::timing::{Terms, Timing};
-use transport::wire::pod::{CELLS_MAX, JOIN_HOSTS_MAX};
+use transport::wire::pod::{CELLS_MAX, JOIN_HOSTS_MAX, hosts_a_switch};
 use transport::{Bytes, Config, Duration, Rate};
 
 use super::{Draft, Origin, keys};
-use crate::hosts_file::HostsFile;
+use crate::hosts_file::{HOSTS_MAX, HostsFile};
 use crate::input::InputError;
 
 /// What hosts of a real network have measured of it.
@@ -41,12 +42,15 @@ const EPOCHS_LATE: u64 = 4;
 /// Epochs of receipts and answers that a flow's window covers, beside those that they take.
 const SPARE: u64 = 8;
 
+const _: () = assert!(HOSTS_MAX <= JOIN_HOSTS_MAX as usize, "every file's hosts make a pod");
+
 /// The pod of as many hosts as `hosts`, of cells of `payload` bytes, as hosts get it.
 pub(super) fn facts(real: RealPod, hosts: u16, payload: u16) -> PodFacts {
+    let each = hosts_a_switch(hosts);
     PodFacts {
-        per_tor: hosts,
+        per_tor: each,
         hosts,
-        aggs: hosts,
+        aggs: each,
         pods: 1,
         cores: 0,
         cell: payload,
@@ -63,36 +67,28 @@ impl Draft {
     /// behind the last host is the scheduler's. Nothing for other hosts.
     ///
     /// # Errors
-    /// When the file names no scheduler, or more hosts than have a control slot.
+    /// When the file names no scheduler.
     pub fn fit_real_pod(&mut self, file: &HostsFile) -> Result<(), InputError> {
         if self.settings.sched != SchedKind::Zeropod {
             return Ok(());
         }
-        let wrong = |found: String, expected: String, help: &str| {
-            Err(InputError::new(found, expected).at(&file.file, 0, 0).help(help))
-        };
-        let hosts = file.hosts.len();
         if file.scheduler.is_none() {
             let help = "add a [[host]] with role = \"scheduler\" to the file, and start \
                         headrace scheduler there";
-            return wrong("no scheduler".to_owned(), "one, with sched=zeropod".to_owned(), help);
-        }
-        if hosts > usize::from(JOIN_HOSTS_MAX) {
-            let expected = format!("at most {JOIN_HOSTS_MAX}: a control slot for each");
-            let help = "split the run, or use another transport";
-            return wrong(format!("{hosts} hosts with sched=zeropod"), expected, help);
+            let error = InputError::new("no scheduler", "one, with sched=zeropod");
+            return Err(error.at(&file.file, 0, 0).help(help));
         }
         for key in SIMULATED {
             if let (Origin::Transport(_), Some(value)) = (self.origin(key), keys::default_of(key)) {
                 self.set(key, &value, Origin::World("nic"))?;
             }
         }
-        let hosts = u16::try_from(hosts).unwrap_or(u16::MAX);
+        let hosts = u16::try_from(file.hosts.len()).unwrap_or(u16::MAX);
         self.real_pod = Some(RealPod {
             scheduler: hosts.into(),
             // Not measured yet.
             run: 0,
-            cells: CELLS_MIN.max(hosts),
+            cells: CELLS_MIN.max(hosts_a_switch(hosts)).min(CELLS_MAX),
             delay: Duration::ZERO,
             guard: GUARD_MIN,
             early: GUARD_MIN,
@@ -179,7 +175,7 @@ fn epochs(
     let each = rate.time_for(cell);
     let wanted = guard.unwrap_or(measured.jitter) * JITTERS;
     let enough = wanted.as_ps().div_ceil(each.as_ps().max(1));
-    let least = CELLS_MIN.max(hosts.saturating_sub(1));
+    let least = CELLS_MIN.max(hosts_a_switch(hosts).saturating_sub(1));
     let cells = cells.unwrap_or_else(|| {
         u16::try_from(enough).unwrap_or(u16::MAX).clamp(least.min(CELLS_MAX), CELLS_MAX)
     });

@@ -7,11 +7,12 @@ use experiments::plan::{Draft, Origin, Plan};
 use experiments::topology::{self, FatTree};
 use experiments::workload::{FlowSpec, Matrix};
 use fabric::{Flags, Frames, Headers, Network, Output, Packet};
-use transport::sched::zeropod::timing::{Terms, Timing};
+use transport::sched::zeropod::Zeropod;
+use transport::sched::zeropod::timing::Timing;
 use transport::wire::class::TrafficClass;
 use transport::wire::pod::{Grant, MICE_MAX, Place, Rts, Schd};
 use transport::wire::{Body, Ext, Header, Note};
-use transport::{Bytes, Duration, EntropyValue, FlowId, HostId, Instant, Rate, Rng, TxSegment};
+use transport::{Bytes, EntropyValue, FlowId, HostId, Instant, Rng, TxSegment};
 
 /// Bytes that each honest host asks for.
 pub(crate) const ASKED: u32 = 40 * 512;
@@ -57,19 +58,10 @@ pub(crate) fn honest() -> [Sent; 2] {
     [ask(60, 0, 9), ask(61, 6, 3)]
 }
 
-fn timing() -> Timing {
-    Timing::new(&Terms {
-        cell: Bytes(552),
-        control: Bytes(40),
-        rate: Rate::from_gbps(100),
-        hop: Duration::from_us(1),
-        cells: 16,
-        guard: Duration::ZERO,
-        delay: Duration::from_us(15),
-        layers: 0,
-        early: Duration::ZERO,
-        guards_answers: false,
-    })
+/// The timing of the hosts of a plan's pods.
+fn timing(plan: &Plan) -> Timing {
+    let config = plan.host_configs().expect("hosts").swap_remove(0);
+    *Zeropod::new(&config.sched_setup(HostId(0), Rng::new(0))).timing()
 }
 
 /// The request of a host, in this epoch, for as many bytes in all to one place.
@@ -110,7 +102,7 @@ impl Pod {
     /// Runs the pods anew. Each packet is sent in the slot of its true sender in its epoch.
     pub(crate) fn run(&self, mut sent: Vec<Sent>) -> Ran {
         let mut network = Network::new(self.plan.blueprint(), &Rng::new(1));
-        let (mut notes, mut out, timing) = (Notes::default(), Vec::new(), timing());
+        let (mut notes, mut out, timing) = (Notes::default(), Vec::new(), timing(&self.plan));
         let at = |(from, _, epoch, _): &Sent| {
             let place = u16::try_from(from % 4).unwrap_or_default();
             timing.start(*epoch) + timing.request_at(place, None)

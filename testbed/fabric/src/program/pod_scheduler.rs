@@ -32,7 +32,7 @@ use transport::registry::Registered;
 use transport::sched::zeropod::ZeropodParams;
 use transport::sched::zeropod::timing::Timing;
 use transport::wire::pod::{CoreRts, Delivered, Grant, Mouse, Place, Rts, Schd};
-use transport::wire::{Body, Ext, Header};
+use transport::wire::{Body, Ext, Header, Note};
 use transport::{
     DropReason, Duration, EntropyValue, FlowId, HostId, Instant, PayloadRef, TxSegment,
 };
@@ -97,13 +97,14 @@ struct Pod {
     /// Members that have not asked in this term, all to be notified of it until its fence.
     unaware: Vec<bool>,
     /// Answers that wait for their instant, ascending, and whether they yield.
-    answers: VecDeque<(Instant, u16, Schd, bool)>,
+    answers: VecDeque<(Instant, u16, Note, bool)>,
+    /// Members in the order of their control slots, so that answers are nearly sorted.
+    by_slot: Vec<u16>,
     /// How late requests come, where clocks of hosts may be off.
     lateness: Option<Lateness>,
 }
 
 const NEVER: u64 = u64::MAX;
-
 /// Requests of a host that wait at most: it sends one an epoch, and each waits for a few epochs.
 const REQUESTS_MAX: u8 = 16;
 
@@ -166,7 +167,7 @@ impl Pod {
         // Cells may be under way that another scheduler granted, by gaps that this one does not
         // know of.
         let yields = !self.scheduler.has_to_itself(client, window);
-        self.answers.push_back((at, member, schd, yields));
+        self.answers.push_back((at, member, schd.note(), yields));
     }
 
     /// The scheduler of the pod whose switches the links lead to; `None` when its settings do not
@@ -214,6 +215,7 @@ impl Pod {
             asked_for: vec![0; count],
             unaware: vec![false; count],
             answers: VecDeque::with_capacity(count),
+            by_slot: members.by_slot(),
             lateness,
         })
     }
@@ -293,7 +295,7 @@ impl Pod {
     }
 
     /// Does what is due by `now`, up to the next answer: its member, and whether it yields.
-    fn next_answer(&mut self, now: Instant) -> Option<(u16, Schd, bool)> {
+    fn next_answer(&mut self, now: Instant) -> Option<(u16, Note, bool)> {
         // Bounded: each turn makes a decision, ends a window or returns an answer.
         loop {
             let (decision, window, answer) =
@@ -306,8 +308,8 @@ impl Pod {
             } else if window <= answer {
                 self.place_answers();
             } else {
-                let (_, member, schd, yields) = self.answers.pop_front()?;
-                return Some((member, schd, yields));
+                let (_, member, note, yields) = self.answers.pop_front()?;
+                return Some((member, note, yields));
             }
         }
     }
@@ -458,7 +460,8 @@ impl Pod {
             }
         }
         self.notify(window);
-        for member in 0..u16::try_from(self.grants.len()).unwrap_or(u16::MAX) {
+        for at in 0..self.by_slot.len() {
+            let member = self.by_slot[at];
             if self.has_answer(window, member) {
                 self.place_answer(window, member);
             }
@@ -534,9 +537,9 @@ impl PodScheduler {
         Ok((member, asked))
     }
 
-    fn send(&self, (member, schd): (u16, &Schd), yields: bool, pod: &Pod, cx: &mut Context<'_>) {
+    fn send(&self, (member, note): (u16, Note), yields: bool, pod: &Pod, cx: &mut Context<'_>) {
         let (members, client) = (&pod.members, pod.members.client(member));
-        let hdr = Header::new(EntropyValue(0), FlowId::UNKNOWN, Body::Note(schd.note()));
+        let hdr = Header::new(EntropyValue(0), FlowId::UNKNOWN, Body::Note(note));
         let segment = TxSegment { hdr, payload: PayloadRef::NONE, peer: members.address(client) };
         if let Some(packet) = cx.make(&segment, &Ext::VACANT, self.address) {
             let packet = if yields { packet.yielding() } else { packet };
@@ -581,8 +584,8 @@ impl Program for PodScheduler {
     fn on_time(&mut self, now: Instant, cx: &mut Context<'_>) {
         let Some(mut pod) = self.pod.take() else { return };
         pod.pass_outages(now);
-        while let Some((member, schd, yields)) = pod.next_answer(now) {
-            self.send((member, &schd), yields, &pod, cx);
+        while let Some((member, note, yields)) = pod.next_answer(now) {
+            self.send((member, note), yields, &pod, cx);
         }
         self.pod = Some(pod);
     }

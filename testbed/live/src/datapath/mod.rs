@@ -22,6 +22,7 @@
 mod border;
 mod link;
 mod peer;
+mod pod;
 mod policies;
 mod round_trip;
 mod run;
@@ -30,6 +31,7 @@ mod stage_clock;
 mod windows;
 
 pub use border::{ACK_EVERY, BorderCase, BorderCost};
+pub use pod::{PodCase, PodCost, PodWaiting};
 pub use policies::PolicyCosts;
 pub use round_trip::RoundTrip;
 pub use run::{Bench, BenchError, Case, Cost, MESSAGE};

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use experiments::input::InputError;
 use experiments::observe::Observe;
 use experiments::plan::RunError;
 use experiments::plan::{Draft, Origin};
@@ -93,6 +94,9 @@ pub enum BenchError {
     /// The link did not come up.
     #[error("the link of {0} did not come up within {UP_MS} ms; measure other devices")]
     LinkDown(&'static str),
+    /// The hosts of a pod cannot be.
+    #[error(transparent)]
+    Input(#[from] InputError),
     /// The counters cannot be shown where they should.
     #[error(transparent)]
     Observe(#[from] RunError),

@@ -1,6 +1,7 @@
 //! Zeropod's hosts in a run of this world: their scheduler is a process, and their epochs follow
 //! from what all of them have measured.
 
+use experiments::hosts_file::HostsFile;
 use experiments::input::InputError;
 use experiments::plan::{Draft, Measured, Plan, RunError};
 use transport::sched::SchedKind;
@@ -18,7 +19,7 @@ fn is_pod(plan: &Plan) -> bool {
 }
 
 /// The number of the scheduler behind that of the last host, where hosts are in a pod.
-pub(super) fn scheduler(plan: &Plan, network: &experiments::hosts_file::HostsFile) -> Option<u32> {
+pub(super) fn scheduler(plan: &Plan, network: &HostsFile) -> Option<u32> {
     let has = is_pod(plan) && network.scheduler.is_some();
     has.then(|| u32::try_from(network.hosts.len()).unwrap_or(u32::MAX))
 }
@@ -57,6 +58,17 @@ pub(super) fn fit(
     Ok(fitted.into_iter().map(|(key, value)| (key, value, WHY)).collect())
 }
 
+/// What is to be said of a host whose scheduler was silent for so long that flows were given up.
+pub(super) fn findings(pod: &PodCounts, plan: &Plan, network: &HostsFile) -> Option<String> {
+    let scheduler = network.scheduler.as_ref().filter(|_| pod.given_up > 0)?;
+    let (name, ip, file) = (&scheduler.name, scheduler.ip, &network.file);
+    let (flows, after) = (pod.given_up, plan.settings.loss.give_up);
+    Some(format!(
+        "the scheduler {name} ({ip}) did not answer for {after} (loss.give_up), so {flows} flows \
+         were given up: start headrace scheduler --hosts {file} there, and look at what is between"
+    ))
+}
+
 /// What a host of a pod has counted, by name; nothing elsewhere.
 pub(super) fn counters(pod: &PodCounts) -> impl Iterator<Item = (String, u64)> {
     let own = [
@@ -65,6 +77,9 @@ pub(super) fn counters(pod: &PodCounts) -> impl Iterator<Item = (String, u64)> {
         ("requests", pod.requests),
         ("repeated", pod.repeated),
         ("late", pod.late),
+        ("joins", pod.joins),
+        ("answers", pod.answers),
+        ("given_up", pod.given_up),
     ];
     let named = own.into_iter().chain(pod.refusals()).filter(|(_, count)| *count > 0);
     named.map(|(name, count)| (format!("zeropod_{name}"), count)).collect::<Vec<_>>().into_iter()

@@ -320,10 +320,12 @@ impl Attendance<'_> {
         let OngoingRun { mut control, gaps, now, clock, .. } = turn;
         control.end(&mut polled);
         let sum = counters::sum(&mut polled, clock.now());
+        let silent = pod::findings(&sum.pod, plan, &self.network.hosts);
         let mut report = report(sum, &mut polled, &control, (own, gaps, now), seen);
         // Devices go first: they hold buffers of the pool.
         drop((polled, control));
         report.findings = findings(&pool);
+        report.findings.extend(silent);
         // The leading host answers while it waits for reports.
         let after = self.meeting.compare_clocks(&mut || Ok(()))?;
         // Against the clock of another host than before, a change says nothing.

@@ -8,22 +8,22 @@
 //!
 //! Hosts have measured the network, and send the timing of their pod when they introduce
 //! themselves. So this process needs no settings of theirs, and can be started again in the middle
-//! of a run. A process that has been started waits for [`Join::patience`], after which hosts
+//! of a run. It begins no term before it has listened for [`Join::patience`], after which hosts
 //! introduce themselves again. By then all of them have named the term that they were in, and it
 //! begins a later one. One thread polls the device. Times are of this process's clock, which is the
 //! pod's.
+//!
+//! [`Join::patience`]: transport::wire::pod::Join::patience
+
+mod office;
 
 use experiments::hosts_file::{HostEntry, HostsFile};
 use experiments::input::InputError;
 use experiments::measure::Counters;
 use experiments::plan::RunError;
-use fabric::{PodCounters, PodServer};
-use transport::sched::zeropod::{ZeropodParams, next_term};
-use transport::wire::checksum::Checksum;
-use transport::wire::frame::{self, FrameSpec, UdpCheck};
-use transport::wire::pod::Join;
-use transport::wire::{Body, Ext, Header, Note};
-use transport::{Duration, EntropyValue, FlowId, HostId, Instant, Rng};
+use fabric::PodCounters;
+use transport::sched::zeropod::ZeropodParams;
+use transport::{Duration, Instant};
 use transport_dpdk::{
     CALIBRATION_MIN, Calibration, DeviceName, DilatedClock, Idle, IdleMode, RegisteredThread,
     TimeScale, random,
@@ -31,8 +31,8 @@ use transport_dpdk::{
 
 use super::warm_up::{Desk, device_of};
 use crate::dpdk_error::unfit;
-use crate::switching::LearntAddresses;
 use crate::workers::quiet::Quiet;
+pub(crate) use office::Office;
 
 /// The set-up of a scheduler.
 #[derive(Clone, Debug)]
@@ -66,12 +66,6 @@ pub struct Served {
 
 /// Between two looks at the user's wishes.
 const LOOK_EVERY: Duration = Duration::from_ms(20);
-/// Between two lines about the pod.
-const SAY_EVERY: Duration = Duration::from_s(10);
-/// Silence of all hosts after which hosts of another run may introduce theirs, and after which a
-/// pod is over.
-const QUIET: Duration = Duration::from_ms(200);
-const OVER: Duration = Duration::from_s(2);
 
 /// Serves pods until the monitor ends it.
 ///
@@ -99,7 +93,7 @@ pub fn run(setup: &SchedulerSetup, monitor: &mut dyn SchedulerMonitor) -> Result
     let caps = desk.port().caps().to_string();
     monitor.on_event(&format!("{} at {}: {caps}", desk.port().name(), entry.ip));
     let seed = random().map_err(|error| RunError::Environment(error.to_string()))?;
-    let mut office = Office::new(setup, (entry, desk.mac()), seed)?;
+    let mut office = Office::new(setup, (entry, desk.mac()), (seed, clock.now()))?;
     monitor.on_event(&format!(
         "waits for hosts of {}: {} of them; any switches may lie between",
         setup.hosts.file,
@@ -122,9 +116,6 @@ fn entry(hosts: &HostsFile) -> Result<&HostEntry, InputError> {
     })
 }
 
-/// Answers that are sent before the next look at what comes in, and at the user's wishes.
-const ANSWERS_A_TURN: u32 = 256;
-
 /// Moves frames until the monitor ends it.
 fn serve(
     desk: &mut Desk,
@@ -136,21 +127,10 @@ fn serve(
     let mut idle = Idle::new(IdleMode::Shared);
     let (mut look_at, mut quiet) = (Instant::ZERO, Quiet::new(clock.now()));
     loop {
+        let now = clock.now();
         let busy = desk.enquire(|enquiry| {
-            let before = office.counts.received;
-            enquiry.serve(|frame| office.take(frame, clock.now()));
-            let mut busy = office.counts.received > before;
-            let now = clock.now();
-            office.poll(now);
-            // Answers of windows that were missed come in several turns.
-            for _ in 0..ANSWERS_A_TURN {
-                let Some((host, note)) = office.next_answer(now) else { break };
-                busy = true;
-                let sent = enquiry.send(|out| office.write(host, &note, out));
-                office.counts.unsent += u64::from(!sent);
-                office.counts.sent += u64::from(sent);
-            }
-            Ok(busy)
+            let received = office.receive(enquiry, now);
+            Ok(office.answer(enquiry, clock.now()) || received)
         })?;
         let now = clock.now();
         if now >= look_at {
@@ -158,245 +138,14 @@ fn serve(
             if monitor.wants_end() {
                 return Ok(());
             }
-            if let Some(text) = office.news(now) {
+            while let Some(text) = office.news(now) {
                 monitor.on_event(&text);
             }
-            let is_quiet = quiet.is_due(office.counts.received, now);
+            let is_quiet = quiet.is_due(office.received(), now);
             if let Some(hold) = hold.as_mut().filter(|_| is_quiet) {
                 hold.let_through();
             }
         }
         idle.turn(busy);
     }
-}
-
-/// Frames and notes.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    /// Frames from hosts of the file to this scheduler.
-    received: u64,
-    sent: u64,
-    /// Answers that the device did not take.
-    unsent: u64,
-    joins: u64,
-    /// Introductions of hosts of another run while one is served.
-    other_run: u64,
-    /// Introductions that make no pod of this file.
-    no_pod: u64,
-    /// Requests while no pod is served.
-    unserved: u64,
-    /// Damaged frames, and frames of no host of the file.
-    strange: u64,
-    /// Pods that were served.
-    pods: u64,
-}
-
-/// The introductions to a scheduler that has just been started.
-#[derive(Clone, Copy, Debug)]
-struct Gathering {
-    join: Join,
-    /// The highest term of a host.
-    term: u16,
-    until: Instant,
-}
-
-/// The scheduler without its device: frames in, notes out.
-struct Office<'a> {
-    setup: &'a SchedulerSetup,
-    addresses: LearntAddresses,
-    own: HostId,
-    rng: Rng,
-    pod: Option<PodServer>,
-    gathering: Option<Gathering>,
-    /// The last term that was begun; 0 before the first.
-    term: u32,
-    /// When the last request came that counts.
-    asked_at: Instant,
-    /// The counts of former pods.
-    past: PodCounters,
-    counts: Counts,
-    /// A line that has not been shown.
-    news: Option<String>,
-    say_at: Instant,
-}
-
-impl<'a> Office<'a> {
-    fn new(
-        setup: &'a SchedulerSetup,
-        (entry, mac): (&HostEntry, [u8; 6]),
-        seed: u64,
-    ) -> Result<Self, InputError> {
-        let hosts = &setup.hosts;
-        let own = HostId(u32::try_from(hosts.hosts.len()).unwrap_or(u32::MAX));
-        let all = hosts.hosts.iter().map(|host| (host.ip, host.mac));
-        let all = all.chain([(entry.ip, entry.mac.or(Some(mac)))]);
-        let addresses = LearntAddresses::new(all, setup.udp_port).map_err(|error| {
-            InputError::new(error.to_string(), "addresses of machines").at(&hosts.file, 0, 0)
-        })?;
-        Ok(Self {
-            setup,
-            addresses,
-            own,
-            rng: Rng::new(seed),
-            pod: None,
-            gathering: None,
-            term: 0,
-            asked_at: Instant::ZERO,
-            past: PodCounters::default(),
-            counts: Counts::default(),
-            news: None,
-            say_at: Instant::ZERO,
-        })
-    }
-
-    /// Takes a frame that has come at `now`; whether it is for this scheduler.
-    fn take(&mut self, octets: &[u8], now: Instant) -> bool {
-        let parsed = match frame::parse(octets, self.addresses.addressing(), UdpCheck::Required) {
-            Ok(parsed) if parsed.dst == self.own && parsed.src != self.own => parsed,
-            _ => {
-                self.counts.strange += 1;
-                return false;
-            }
-        };
-        let Body::Note(note) = parsed.header.body else {
-            self.counts.strange += 1;
-            return false;
-        };
-        self.counts.received += 1;
-        self.addresses.learn(parsed.src, octets);
-        let host = u16::try_from(parsed.src.0).unwrap_or(u16::MAX);
-        match (Join::of(&note), &mut self.pod) {
-            (Some(join), _) => self.on_join(&join, now),
-            (None, Some(pod)) => {
-                // A request that does not count also shows that its host is there.
-                pod.handle(host, &note, now);
-                self.asked_at = now;
-            }
-            (None, None) => self.counts.unserved += 1,
-        }
-        true
-    }
-
-    /// A host introduces itself.
-    fn on_join(&mut self, join: &Join, now: Instant) {
-        self.counts.joins += 1;
-        if usize::from(join.hosts) != self.setup.hosts.hosts.len() {
-            self.counts.no_pod += 1;
-            return;
-        }
-        let is_served = |pod: &PodServer| pod.is_of(join) && pod.term() >= join.term.into();
-        if let Some(pod) = &self.pod {
-            if is_served(pod) {
-                return;
-            }
-            if !pod.is_of(join) && now < self.asked_at + QUIET {
-                self.counts.other_run += 1;
-                return;
-            }
-        }
-        if self.term > 0 {
-            self.begin(join, self.term.max(join.term.into()), now);
-            return;
-        }
-        let until = now + join.patience() + LOOK_EVERY;
-        let first = Gathering { join: *join, term: 0, until };
-        let gathering = self.gathering.get_or_insert(first);
-        gathering.term = gathering.term.max(join.term);
-        gathering.join = *join;
-    }
-
-    /// Does what is due, beside answers.
-    fn poll(&mut self, now: Instant) {
-        if let Some(gathering) = self.gathering.filter(|gathering| gathering.until <= now) {
-            self.gathering = None;
-            self.begin(&gathering.join, gathering.term.into(), now);
-        }
-        if self.pod.is_some() && now > self.asked_at + OVER {
-            self.end("its hosts are silent");
-        }
-    }
-
-    /// Serves the pod that is introduced, in a term behind `term`.
-    fn begin(&mut self, join: &Join, term: u32, now: Instant) {
-        let term = next_term(term, false);
-        let seed = self.rng.fork("pod", self.counts.pods).next_u64();
-        let Some(pod) = PodServer::new(join, &self.setup.params, (term, now), seed) else {
-            self.counts.no_pod += 1;
-            return;
-        };
-        self.end("other hosts have come");
-        let ended = self.news.take().map_or_else(String::new, |text| text + "; ");
-        self.news = Some(format!(
-            "{ended}run {}: {} hosts, epochs of {}, guard {}, term {term}",
-            pod.run(),
-            pod.hosts(),
-            pod.epoch(),
-            pod.guard(),
-        ));
-        (self.term, self.asked_at, self.say_at) = (term, now, now + SAY_EVERY);
-        self.counts.pods += 1;
-        self.pod = Some(pod);
-    }
-
-    /// Serves the present pod no more.
-    fn end(&mut self, why: &str) {
-        if let Some(pod) = self.pod.take() {
-            let counters = pod.counters();
-            self.news = Some(format!("run {} is over: {why}; {}", pod.run(), shown(&counters)));
-            self.past = self.past.with(&counters);
-        }
-    }
-
-    /// The next answer that is due by `now`, and its host.
-    fn next_answer(&mut self, now: Instant) -> Option<(u16, Note)> {
-        self.pod.as_mut()?.poll_answer(now)
-    }
-
-    /// Writes the frame of an answer; its length.
-    fn write(&self, host: u16, note: &Note, out: &mut [u8]) -> Option<usize> {
-        let addrs = self.addresses.addressing().pair(self.own, HostId(host.into()))?;
-        let header = Header::new(EntropyValue(host), FlowId::UNKNOWN, Body::Note(*note));
-        let spec = FrameSpec { addrs, ecn: note.class.ecn(), class: note.class };
-        let length = frame::emit(&spec, &header, &Ext::VACANT, 0, out);
-        frame::finish_udp_checksum(&mut out[..length], Checksum::new());
-        Some(length)
-    }
-
-    /// What has happened since the last look, in a line.
-    fn news(&mut self, now: Instant) -> Option<String> {
-        if self.news.is_some() {
-            return self.news.take();
-        }
-        let pod = self.pod.as_ref().filter(|_| now >= self.say_at)?;
-        self.say_at = now + SAY_EVERY;
-        Some(format!("run {}: {}", pod.run(), shown(&pod.counters())))
-    }
-
-    /// The counts of the process.
-    fn served(&self) -> Served {
-        let counts = &self.counts;
-        let named = [
-            ("received", counts.received),
-            ("sent", counts.sent),
-            ("unsent", counts.unsent),
-            ("joins", counts.joins),
-            ("other_run", counts.other_run),
-            ("no_pod", counts.no_pod),
-            ("unserved", counts.unserved),
-            ("strange", counts.strange),
-            ("pods", counts.pods),
-        ];
-        let counters = named.into_iter().filter(|(_, count)| *count > 0);
-        let counters = counters.map(|(name, count)| (name.to_owned(), count)).collect();
-        let present = self.pod.as_ref().map(PodServer::counters).unwrap_or_default();
-        Served { counters, pods: self.past.with(&present) }
-    }
-}
-
-/// A pod's counters in words.
-fn shown(counters: &PodCounters) -> String {
-    let refused = counters.refusals().filter(|(_, count)| *count > 0);
-    let refused: String = refused.map(|(why, count)| format!(", {why} {count}")).collect();
-    let (term, epochs, grants) = (counters.term, counters.epochs, counters.grants);
-    format!("term {term}, {epochs} decisions, {grants} grants{refused}")
 }

@@ -1,7 +1,7 @@
 //! A device while no worker polls it: requests of others are answered, and own ones sent.
 //!
-//! Requests and answers are `neighbour`'s; here frames are moved. Lengths are octets without
-//! FCS. Not for the path of segments: every frame is copied.
+//! Requests and answers are `neighbour`'s; here frames are moved, a burst at a time. Lengths are
+//! octets without FCS.
 
 use std::net::IpAddr;
 use std::thread;
@@ -19,6 +19,8 @@ pub struct Enquiry<'a> {
     queue: &'a mut PortQueue,
     pool: &'a Pool,
     station: Station,
+    /// Frames that wait for the next [`flush`](Self::flush).
+    out: MbufBurst,
     /// Answers that were sent.
     pub answers: u64,
     /// Frames that were neither question nor answer.
@@ -29,7 +31,7 @@ impl<'a> Enquiry<'a> {
     /// An enquiry in the name of `station`; `pool` has room for a full frame in a buffer.
     #[must_use]
     pub const fn new(queue: &'a mut PortQueue, pool: &'a Pool, station: Station) -> Self {
-        Self { queue, pool, station, answers: 0, strays: 0 }
+        Self { queue, pool, station, out: MbufBurst::new(), answers: 0, strays: 0 }
     }
 
     /// Receives a burst: answers requests to the station, and shows all other frames to `see`,
@@ -37,30 +39,59 @@ impl<'a> Enquiry<'a> {
     pub fn serve(&mut self, mut see: impl FnMut(&[u8]) -> bool) {
         let mut burst = MbufBurst::new();
         self.queue.rx_burst(&mut burst);
-        let mut frame = Vec::new();
-        for mbuf in burst.drain() {
-            frame.resize(usize::try_from(mbuf.pkt_len()).unwrap_or(0), 0);
-            if !mbuf.copy_out(0, &mut frame) {
-                continue;
+        // Frames in several pieces are rare.
+        let mut whole = Vec::new();
+        for mbuf in burst.iter() {
+            let mut frame = mbuf.data();
+            if mbuf.nb_segs() > 1 {
+                whole.resize(usize::try_from(mbuf.pkt_len()).unwrap_or(0), 0);
+                if !mbuf.copy_out(0, &mut whole) {
+                    continue;
+                }
+                frame = &whole;
             }
             let station = self.station;
-            if self.send(|out| station.answer(&frame, out)) {
+            if Station::may_answer(frame) && self.send(|out| station.answer(frame, out)) {
                 self.answers += 1;
-            } else if !see(&frame) {
+            } else if !see(frame) {
                 self.strays += 1;
             }
         }
     }
 
-    /// Sends the frame that `write` writes, if any. A frame that the device has no room for is
-    /// lost: a host that asks repeats its request.
+    /// Sends the frame that `write` writes, if any, behind those that wait. A frame that the device
+    /// has no room for is lost: a host that asks repeats its request.
     pub fn send(&mut self, write: impl FnOnce(&mut [u8]) -> Option<usize>) -> bool {
+        self.put(write) && self.flush() == 0
+    }
+
+    /// Has the frame that `write` writes wait for the next [`flush`](Self::flush); false where it
+    /// writes none, or a full burst waits.
+    pub fn put(&mut self, write: impl FnOnce(&mut [u8]) -> Option<usize>) -> bool {
+        if self.out.room() == 0 {
+            return false;
+        }
         let Some(mut mbuf) = self.pool.alloc() else { return false };
         let room = self.pool.room();
         let Some(length) = mbuf.append(room).and_then(write) else { return false };
         let rest = room - u16::try_from(length).unwrap_or(room);
-        let mut burst = MbufBurst::new();
-        mbuf.trim(rest) && burst.push(mbuf).is_ok() && self.queue.tx_burst(&mut burst) > 0
+        mbuf.trim(rest) && self.out.push(mbuf).is_ok()
+    }
+
+    /// Frames that may still wait for the next [`flush`](Self::flush).
+    #[must_use]
+    pub const fn room(&self) -> usize {
+        self.out.room()
+    }
+
+    /// Sends the frames that wait; returns how many the device did not take, which are lost.
+    pub fn flush(&mut self) -> usize {
+        if !self.out.is_empty() {
+            self.queue.tx_burst(&mut self.out);
+        }
+        let lost = self.out.len();
+        self.out.clear();
+        lost
     }
 
     /// Asks for the MACs of `peers` that are not given, for at most `patience`, and returns the

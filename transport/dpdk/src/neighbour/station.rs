@@ -35,6 +35,20 @@ impl Station {
         if is_near(self.ip, peer, self.prefix) { Some(peer) } else { self.gateway }
     }
 
+    /// Whether [`Station::answer`] may have something to say to `frame`: nothing to UDP, by one of
+    /// its fields.
+    #[inline]
+    #[must_use]
+    pub fn may_answer(frame: &[u8]) -> bool {
+        const UDP: u8 = 17;
+        let protocol = match frame.get(12..14) {
+            Some([0x08, 0x00]) => frame.get(23),
+            Some([0x86, 0xdd]) => frame.get(20),
+            _ => None,
+        };
+        protocol != Some(&UDP)
+    }
+
     /// Writes the reply to `frame` to `out`, if it is an ARP request, a solicitation or an echo for
     /// us. Its length; `None` when it is none of them, or `out` is too short.
     #[must_use]

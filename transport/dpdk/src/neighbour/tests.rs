@@ -26,6 +26,7 @@ fn show(is_v6: bool, frame: &[u8]) -> Option<usize> {
     prober.handle_frame(Instant::ZERO, frame);
     let answered = station.answer(frame, &mut out);
     assert!(answered.is_none_or(|len| len <= frame.len().max(86)), "{answered:?}");
+    assert!(answered.is_none() || Station::may_answer(frame), "it would not be asked");
     assert_eq!(station.answer(frame, &mut [0; 20]), None, "no room, no answer");
     answered
 }

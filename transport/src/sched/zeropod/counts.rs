@@ -47,6 +47,8 @@ pub struct PodCounts {
     pub repeated: u64,
     /// Answers for epochs that had begun.
     pub late: u64,
+    /// Flows that were given up because their scheduler was silent.
+    pub given_up: u64,
     /// The longest time without grants of a host that waited while its pod's scheduler failed and
     /// another term began.
     pub silence: Duration,
@@ -68,6 +70,7 @@ impl PodCounts {
         self.answers += other.answers;
         self.repeated += other.repeated;
         self.late += other.late;
+        self.given_up += other.given_up;
         self.silence = self.silence.max(other.silence);
         self.settled_in = self.settled_in.max(other.settled_in);
         for (count, other) in self.refused.iter_mut().zip(&other.refused) {

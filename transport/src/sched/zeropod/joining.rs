@@ -4,7 +4,9 @@
 //! Source: ours; \[zeropod\] has hosts and scheduler configured alike. A host introduces itself
 //! until an answer comes, and again when none has come for [`Join::patience`]. A scheduler that
 //! has been started again is in a later term, and its clock shows another time: the host forgets
-//! what it was granted, takes the new time from the answers, and asks for all that waits anew.
+//! what it was granted, takes the new time from the answers, and asks for all that waits anew. When
+//! no answer has come for as long as a flow survives silence, all flows that wait are given up, and
+//! so is each that has something to send from then on, until an answer comes.
 //!
 //! ```text
 //!            JOIN every 10 ms                       RTS, SCHD of every epoch
@@ -35,6 +37,15 @@ pub(super) struct Joining {
     patience: Duration,
     /// When it is sent next, by the host's clock.
     at: Instant,
+    /// Time without an answer after which flows are given up.
+    give_up: Duration,
+    /// When the last answer came, by the host's clock; before the first one when an introduction
+    /// was due first.
+    answered_at: Option<Instant>,
+    /// Whether flows are given up.
+    gives_up: bool,
+    /// When the flows that wait are given up next; `None` where none are.
+    gives_up_at: Option<Instant>,
 }
 
 /// Nanoseconds, up to what an introduction can say.
@@ -45,12 +56,12 @@ fn nanoseconds(span: Duration) -> u32 {
 impl Joining {
     /// The introduction of a host of a pod with these settings and `terms`; `None` for one that no
     /// note can say, and where hosts introduce themselves to none.
-    pub(super) fn new(params: &ZeropodParams, terms: &Terms) -> Option<Self> {
+    pub(super) fn new(params: &ZeropodParams, terms: &Terms, give_up: Duration) -> Option<Self> {
         let narrow = |bytes: Bytes| u16::try_from(bytes.0).ok();
         let join = Join {
             run: params.run,
             term: 0,
-            hosts: u8::try_from(params.hosts).ok()?,
+            hosts: params.hosts,
             cells: u8::try_from(terms.cells).ok()?,
             payload: params.cell,
             cell: narrow(terms.cell)?,
@@ -62,7 +73,17 @@ impl Joining {
             early_ns: nanoseconds(terms.early),
         };
         let join = Join::of(&join.note())?;
-        Some(Self { join, patience: join.patience(), at: Instant::ZERO })
+        let patience = join.patience();
+        Some(Self {
+            join,
+            patience,
+            at: Instant::ZERO,
+            // A scheduler that has been started again takes as long to serve.
+            give_up: give_up.max(patience * 2),
+            answered_at: None,
+            gives_up: false,
+            gives_up_at: None,
+        })
     }
 
     /// The inputs of the timing as both ends have them.
@@ -102,6 +123,9 @@ impl Zeropod {
     pub(super) fn next_join(&mut self, local: Instant) -> Option<TxSegment> {
         let joining = self.joining.as_mut().filter(|joining| joining.at <= local)?;
         joining.at = local + EVERY;
+        let answered_at = *joining.answered_at.get_or_insert(local);
+        joining.gives_up = local >= answered_at + joining.give_up;
+        joining.gives_up_at = joining.gives_up.then_some(local);
         self.counts.joins += 1;
         let join = Join { term: self.term, ..joining.join };
         let number = EntropyValue(self.seat.number);
@@ -109,16 +133,31 @@ impl Zeropod {
         Some(TxSegment { hdr, payload: PayloadRef::NONE, peer: self.seat.scheduler })
     }
 
-    /// When the next introduction is due, by the host's clock.
+    /// When the next introduction is due, or flows are to be given up, by the host's clock.
     pub(super) fn joins_at(&self) -> Option<Instant> {
-        self.joining.map(|joining| joining.at)
+        let joining = self.joining.as_ref()?;
+        Some(joining.gives_up_at.unwrap_or(joining.at))
     }
 
     /// An answer has come at `local` time.
     pub(super) fn note_answered(&mut self, local: Instant) {
         if let Some(joining) = &mut self.joining {
             joining.at = local + joining.patience;
+            (joining.answered_at, joining.gives_up) = (Some(local), false);
+            joining.gives_up_at = None;
         }
+    }
+
+    /// The next flow that is given up, since its scheduler has been silent for too long.
+    pub(super) fn next_unserved(&mut self) -> Option<FlowId> {
+        let joining = self.joining.as_mut().filter(|joining| joining.gives_up)?;
+        let Some(flow) = self.queues.first_waiting() else {
+            joining.gives_up_at = None;
+            return None;
+        };
+        self.queues.update(flow, 0);
+        self.counts.given_up += 1;
+        Some(flow)
     }
 
     /// Forgets the pod's time and all epochs: they were those of a scheduler that is gone.
@@ -132,5 +171,63 @@ impl Zeropod {
         self.records.clear();
         self.awaited.clear(&mut self.queues);
         self.watch.forget_epochs();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{HOST, PEER, config_with};
+    use super::*;
+    use crate::rng::Rng;
+    use crate::sched::{Backlog, Label, Protocol, SchedSetup, Sending};
+    use crate::segment::{BURST, Burst};
+
+    const MS: fn(u64) -> Instant = |ms| Instant::ZERO + Duration::from_ms(ms);
+
+    /// Polls at `now`; the flows that are given up.
+    fn given_up(host: &mut Zeropod, now: Instant) -> alloc::vec::Vec<FlowId> {
+        let mut burst = Burst::with_limit(BURST);
+        host.poll_control(now, now, &mut burst);
+        // A driver calls it when it is due alone.
+        if host.poll_timeout().is_none_or(|due| due > now) {
+            return alloc::vec::Vec::new();
+        }
+        host.handle_timeout(now);
+        let given_up = core::iter::from_fn(|| host.next_given_up()).collect();
+        assert!(host.poll_timeout() > Some(now), "all that was due is done");
+        given_up
+    }
+
+    #[test]
+    fn flows_are_given_up_once_their_scheduler_has_been_silent_for_long() {
+        let config = config_with(0, 1);
+        let mut params = config.sched_params.clone();
+        (params.zeropod.run, params.zeropod.follow) = (1, true);
+        let setup = config.sched_setup(HOST, Rng::new(3));
+        let setup = SchedSetup { params: &params, give_up: Duration::from_ms(300), ..setup };
+        let mut host = Zeropod::new(&setup);
+        let post = |host: &mut Zeropod, index, now| {
+            let flow = FlowId::new(index, 1);
+            host.on_open(flow, PEER, &config.default_path(), Label::NONE);
+            let segments = Backlog { sendable: Bytes(512), segments: 3, ..Backlog::default() };
+            host.on_backlog(flow, &segments, now);
+            flow
+        };
+        let first = post(&mut host, 0, MS(0));
+        for ms in (0..300).step_by(10) {
+            assert_eq!(given_up(&mut host, MS(ms)), [], "{ms}");
+        }
+        assert_eq!(given_up(&mut host, MS(300)), [first]);
+        assert_eq!(given_up(&mut host, MS(310)), []);
+        let second = post(&mut host, 1, MS(315));
+        assert_eq!(given_up(&mut host, MS(320)), [second]);
+        // An answer comes.
+        host.note_answered(MS(325));
+        post(&mut host, 2, MS(326));
+        for ms in (330..620).step_by(10) {
+            assert_eq!(given_up(&mut host, MS(ms)), [], "{ms}");
+        }
+        assert_eq!(host.counts().given_up, 2);
+        assert!(!given_up(&mut host, MS(640)).is_empty(), "silent again");
     }
 }

@@ -279,6 +279,11 @@ impl Queues {
         self.update(flow, left);
     }
 
+    /// A flow that waits for a grant. Looks at all accounts.
+    pub(super) fn first_waiting(&self) -> Option<FlowId> {
+        self.accounts.iter().find(|account| account.waiting > 0).map(|account| account.id)
+    }
+
     /// Whether a flow waits for a grant.
     pub(super) fn holds(&self, flow: FlowId) -> bool {
         self.known(flow).is_some_and(|account| account.waiting > 0)

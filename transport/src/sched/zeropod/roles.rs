@@ -139,6 +139,6 @@ impl Protocol for Zeropod {
     }
 
     fn next_given_up(&mut self) -> Option<FlowId> {
-        None
+        self.next_unserved()
     }
 }

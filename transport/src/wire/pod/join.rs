@@ -12,9 +12,24 @@ use super::{CELLS_MAX, Reader, Writer};
 /// The number of the protocol in NOTEs that introduce hosts.
 pub const JOIN: u8 = 0x53;
 
-/// Hosts of a pod that introduces itself at most: all are at one switch, and each has a control
-/// slot.
-pub const JOIN_HOSTS_MAX: u8 = 32;
+/// Hosts of a pod that introduces itself at most.
+pub const JOIN_HOSTS_MAX: u16 = 1024;
+
+/// Hosts at one switch at most: the bits of a word.
+const SWITCH_HOSTS_MAX: u16 = 32;
+
+/// Hosts that a pod of `hosts` hosts on a real network has at a switch, and ways between two of its
+/// switches. No host can name the ways of such a network, so up to 32 hosts are at one switch; of
+/// more, each switch has as many as there are switches, so that the ways suffice for any
+/// permutation. Each host of a switch has a control slot.
+#[must_use]
+pub const fn hosts_a_switch(hosts: u16) -> u16 {
+    if hosts <= SWITCH_HOSTS_MAX {
+        return hosts;
+    }
+    let root = hosts.isqrt();
+    if root * root < hosts { root + 1 } else { root }
+}
 
 /// An introduction: the run of its host, and all that the timing of the pod follows from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +39,7 @@ pub struct Join {
     /// The last term that the host was in; 0 while it has had no answer.
     pub term: u16,
     /// Hosts of the pod, 2..=[`JOIN_HOSTS_MAX`].
-    pub hosts: u8,
+    pub hosts: u16,
     /// Data cells of an epoch, 1..=[`CELLS_MAX`].
     pub cells: u8,
     /// Payload bytes of a data cell, above 0.
@@ -46,6 +61,10 @@ pub struct Join {
 }
 
 const LEN: usize = 32;
+/// Where the cells are in the word that has the hosts.
+const CELLS_AT: u32 = 11;
+const _: () = assert!(JOIN_HOSTS_MAX < 1 << CELLS_AT);
+const _: () = assert!(CELLS_MAX <= 1 << (16 - CELLS_AT), "0 stands for all of them");
 const _: () = assert!(LEN <= OCTETS_MAX);
 
 impl Join {
@@ -54,7 +73,8 @@ impl Join {
     pub fn note(&self) -> Note {
         let mut out = Writer::new();
         out.put(self.run.to_be_bytes()).put(self.term.to_be_bytes());
-        out.put([self.hosts, self.cells]).put(self.payload.to_be_bytes());
+        let cells = u16::from(self.cells) % CELLS_MAX;
+        out.put((cells << CELLS_AT | self.hosts).to_be_bytes()).put(self.payload.to_be_bytes());
         out.put(self.cell.to_be_bytes()).put(self.control.to_be_bytes());
         out.put(self.kbps.to_be_bytes()).put(self.hop_ns.to_be_bytes());
         out.put(self.guard_ns.to_be_bytes()).put(self.delay_ns.to_be_bytes());
@@ -69,11 +89,13 @@ impl Join {
             return None;
         }
         let mut from = Reader(note.said());
+        let (run, term, sizes) = (from.u16()?, from.u16()?, from.u16()?);
+        let cells = Some(sizes >> CELLS_AT).filter(|cells| *cells > 0).unwrap_or(CELLS_MAX);
         let join = Self {
-            run: from.u16()?,
-            term: from.u16()?,
-            hosts: from.u8()?,
-            cells: from.u8()?,
+            run,
+            term,
+            hosts: sizes & ((1 << CELLS_AT) - 1),
+            cells: u8::try_from(cells).ok()?,
             payload: from.u16()?,
             cell: from.u16()?,
             control: from.u16()?,
@@ -88,7 +110,8 @@ impl Join {
 
     fn is_sound(&self) -> bool {
         let cells = (1..=CELLS_MAX).contains(&self.cells.into());
-        let hosts = (2..=JOIN_HOSTS_MAX).contains(&self.hosts) && self.hosts <= self.cells + 1;
+        let hosts = (2..=JOIN_HOSTS_MAX).contains(&self.hosts)
+            && hosts_a_switch(self.hosts) <= u16::from(self.cells) + 1;
         let sizes = self.payload > 0 && self.control > 0 && self.control < self.cell.div_ceil(2);
         // No scheduler decides more often than every half microsecond.
         let bits = u64::from(self.cells) * u64::from(self.cell) * 8;
@@ -119,8 +142,19 @@ mod tests {
     #[test]
     fn an_introduction_reads_back() {
         assert_eq!(Join::of(&JOINED.note()), Some(JOINED));
-        let last = Join { hosts: 32, cells: 32, early_ns: u32::MAX, ..JOINED };
-        assert_eq!(Join::of(&last.note()), Some(last));
+        for hosts in [32, 33, 1024] {
+            let last = Join { hosts, cells: 32, early_ns: u32::MAX, ..JOINED };
+            assert_eq!(Join::of(&last.note()), Some(last));
+        }
+    }
+
+    #[test]
+    fn switches_have_as_many_hosts_as_there_are_switches_at_most() {
+        for hosts in 2..=JOIN_HOSTS_MAX {
+            let each = hosts_a_switch(hosts);
+            assert!(each <= SWITCH_HOSTS_MAX && hosts.div_ceil(each) <= each, "{hosts}: {each}");
+            assert_eq!(each == hosts, hosts <= SWITCH_HOSTS_MAX);
+        }
     }
 
     #[test]
@@ -128,10 +162,9 @@ mod tests {
         for wrong in [
             Join { run: 0, ..JOINED },
             Join { hosts: 1, ..JOINED },
-            Join { hosts: 33, cells: 32, ..JOINED },
+            Join { hosts: 1025, cells: 32, ..JOINED },
             Join { hosts: 18, ..JOINED },
-            Join { cells: 0, ..JOINED },
-            Join { cells: 33, ..JOINED },
+            Join { hosts: 17 * 17 + 1, ..JOINED },
             Join { payload: 0, ..JOINED },
             Join { control: 552, ..JOINED },
             Join { control: 0, ..JOINED },

@@ -64,7 +64,7 @@ impl Members {
     }
 
     /// The hosts of `shape` alone, which have the first addresses.
-    pub(super) const fn at_one_switch(shape: Shape) -> Self {
+    pub(super) const fn first_ones(shape: Shape) -> Self {
         Self { shape, first_port: 0, first_host: 0, first_core: 0 }
     }
 
@@ -105,6 +105,14 @@ impl Members {
             Client::Host(host) => self.shape.place(host as usize).1 as u16,
             Client::Core(core) => self.shape.core_place(core as usize).1 as u16,
         }
+    }
+
+    /// All members in the order of their control slots.
+    pub(super) fn by_slot(&self) -> Vec<u16> {
+        let mut members: Vec<u16> =
+            (0..self.count()).filter_map(|at| u16::try_from(at).ok()).collect();
+        members.sort_by_key(|member| self.slot(self.client(*member)));
+        members
     }
 
     /// The address of a member.

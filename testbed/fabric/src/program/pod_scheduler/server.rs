@@ -4,12 +4,12 @@
 //! Source: that of the switch program, whose code it runs; introductions of hosts are ours. The
 //! scheduler has no record of the network between it and the hosts, neither of its switches nor of
 //! the paths of packets. So the pod counts as one switch with as many paths through it as hosts,
-//! and no path is suspected of losses.
+//! or as switches with enough paths between them, and no path is suspected of losses.
 
 use transport::sched::zeropod::ZeropodParams;
 use transport::sched::zeropod::timing::Timing;
 use transport::wire::Note;
-use transport::wire::pod::{Join, Rts};
+use transport::wire::pod::{Join, Rts, hosts_a_switch};
 use transport::{Duration, Instant};
 use transport_pod::Shape;
 use transport_pod::scheduler::{Refused, Settings};
@@ -44,8 +44,8 @@ impl PodServer {
         (term, now): (u32, Instant),
         seed: u64,
     ) -> Option<Self> {
-        let hosts = usize::from(join.hosts);
-        let members = Members::at_one_switch(Shape::new(hosts, hosts, hosts).ok()?);
+        let each = usize::from(hosts_a_switch(join.hosts));
+        let members = Members::first_ones(Shape::new(join.hosts.into(), each, each).ok()?);
         let params = ZeropodParams {
             cell: join.payload,
             cells: join.cells.into(),
@@ -127,7 +127,7 @@ impl PodServer {
     /// Makes the decisions that are due by `now`, up to the next answer: its host and its note.
     /// Call it until there is none.
     pub fn poll_answer(&mut self, now: Instant) -> Option<(u16, Note)> {
-        self.pod.next_answer(now).map(|(member, schd, _)| (member, schd.note()))
+        self.pod.next_answer(now).map(|(member, note, _)| (member, note))
     }
 
     /// What the scheduler has counted.
@@ -222,6 +222,30 @@ mod tests {
         let mut epochs: Vec<u32> = grants.iter().map(|(_, grant)| grant.epoch).collect();
         epochs.sort_unstable();
         assert!(epochs.windows(2).all(|pair| pair[0] < pair[1]), "one sender an epoch: {epochs:?}");
+    }
+
+    /// More hosts than a switch has: every one sends in every epoch behind the fence.
+    #[test]
+    fn all_hosts_of_a_large_pod_are_granted_what_a_permutation_asks_for() {
+        let hosts = 256_u16;
+        let join = Join { hosts, ..join() };
+        let now = at(1_000_000);
+        let mut server = PodServer::new(&join, &ZeropodParams::default(), (1, now), 1).unwrap();
+        for host in 0..hosts {
+            let to = Place::Host((host + 37) % hosts);
+            let rts = request(&server, now, Some((to, 4 * 16 * 1024)));
+            assert!(server.handle(host, &rts.note(), now));
+        }
+        let until = now + server.epoch() * 40;
+        let mut granted = std::collections::BTreeMap::<u32, u32>::new();
+        for (_, _, schd) in answers(&mut server, now, until) {
+            if let Some(grant) = schd.grant {
+                assert_eq!(grant.cells, 16);
+                *granted.entry(grant.epoch).or_default() += 1;
+            }
+        }
+        assert_eq!(granted.len(), 4, "{granted:?}");
+        assert!(granted.values().all(|senders| *senders == u32::from(hosts)), "{granted:?}");
     }
 
     /// Otherwise one whose clock is ahead by more than a request takes would never be corrected.

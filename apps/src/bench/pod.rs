@@ -1,0 +1,232 @@
+//! `headrace bench scheduler --device NAME`: the pod scheduler at a device, as `headrace scheduler`
+//! runs it, with generated requests.
+//!
+//! | Field | Is |
+//! |---|---|
+//! | `epoch_us` | the shortest epoch that one core keeps: all requests in, all answers out |
+//! | `receive_us`, `answer_us` | its parts: frames and requests; the decision and answers |
+//! | `ns_per_host`, `rts_per_s` | the same a request, and requests a second |
+//! | `matched` | the share of hosts that are granted cells, over all epochs |
+//! | `paced_epoch_us` | the epoch in which waiting is measured |
+//! | `p50_epochs` | epochs from a request to its grant |
+//! | `p99_epochs` | what 99 in 100 are below, where other programs disturb least |
+//! | `p99_all_epochs` | what 99 in 100 of all are below |
+//!
+//! `live::datapath` measures; the command asks for it and prints the result.
+
+use std::io::{self, Write};
+
+use comfy_table::presets::UTF8_BORDERS_ONLY;
+use comfy_table::{CellAlignment, Table};
+use experiments::plan::{Draft, Origin};
+use live::datapath::{Bench, Device, PodCase, PodCost, PodWaiting};
+use serde::Serialize;
+use transport::Duration;
+use transport::sched::zeropod::{Classes, Matcher, ZeropodParams};
+use transport_pod::Kernel;
+use transport_pod::load::Load;
+use transport_pod::matcher::MatcherKind;
+
+use super::datapath::{no_device, unfit};
+use super::report::round;
+use super::scheduler::{demand, matchers};
+use crate::args::SchedulerArgs;
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// The kinds of device whose far end can send frames.
+const DEVICES: [Device; 2] = [Device::Ring, Device::Memif];
+/// Hosts of a pod.
+const HOSTS: [u16; 3] = [16, 64, 256];
+/// Requests of a measurement, unless the epochs are given.
+const REQUESTS: u64 = 2_000_000;
+
+/// One pod with one matcher at one device.
+#[derive(Debug, Serialize)]
+struct Row {
+    device: &'static str,
+    hosts: u16,
+    matcher: &'static str,
+    kernel: &'static str,
+    demand: String,
+    epoch_us: f64,
+    receive_us: f64,
+    answer_us: f64,
+    ns_per_host: f64,
+    rts_per_s: f64,
+    matched: f64,
+    paced_epoch_us: Option<f64>,
+    p50_epochs: Option<f64>,
+    p99_epochs: Option<f64>,
+    p99_all_epochs: Option<f64>,
+}
+
+impl Row {
+    fn new(case: &PodCase, demand: &str, cost: &PodCost, waiting: Option<&PodWaiting>) -> Self {
+        let hosts = f64::from(case.hosts);
+        let of = |value: fn(&PodWaiting) -> f64| waiting.map(|waiting| round(value(waiting)));
+        Self {
+            device: case.device.name(),
+            hosts: case.hosts,
+            matcher: kind(case.params.matcher).name(),
+            kernel: Kernel::best().name(),
+            demand: demand.to_owned(),
+            epoch_us: round(cost.epoch_ns / 1000.0),
+            receive_us: round(cost.receive_ns / 1000.0),
+            answer_us: round(cost.answer_ns / 1000.0),
+            ns_per_host: round(cost.epoch_ns / hosts),
+            rts_per_s: (hosts * 1e9 / cost.epoch_ns.max(f64::MIN_POSITIVE)).round(),
+            matched: round(cost.matched),
+            paced_epoch_us: of(|waiting| waiting.epoch.as_us_f64()),
+            p50_epochs: of(|waiting| waiting.p50_epochs),
+            p99_epochs: of(|waiting| waiting.p99_epochs),
+            p99_all_epochs: of(|waiting| waiting.p99_all_epochs),
+        }
+    }
+}
+
+/// Measures, and reports progress on standard error.
+///
+/// # Errors
+/// A device that cannot be measured, a pod that cannot be, or a machine that is not fit.
+pub(super) fn run(args: &SchedulerArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
+    let devices = devices(&args.device)?;
+    let sizes = if args.hosts.is_empty() { &HOSTS[..] } else { &args.hosts };
+    let kinds = matchers(&args.matcher)?;
+    for hosts in sizes {
+        demand(&args.demand, usize::from(*hosts))?;
+    }
+    let params = params(args)?;
+    let bench = Bench::start().map_err(unfit)?;
+    let two_cores = std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
+    if !two_cores {
+        writeln!(console.err, "one core alone: waiting for answers is not measured")?;
+    }
+    let mut rows = Vec::new();
+    for device in devices {
+        for &hosts in sizes {
+            for &kind in &kinds {
+                let name = device.name();
+                writeln!(console.err, "measuring {name}, {}, {hosts} hosts", kind.name())?;
+                let receivers = match demand(&args.demand, usize::from(hosts))? {
+                    Load::All => hosts - 1,
+                    Load::Some(each) => u16::try_from(each).unwrap_or(u16::MAX),
+                };
+                let case = PodCase {
+                    device,
+                    hosts,
+                    receivers,
+                    params: ZeropodParams { matcher: matcher(kind), ..params },
+                    epochs: args.epochs.unwrap_or((REQUESTS / u64::from(hosts)).max(1000)),
+                    seed: args.seed,
+                };
+                let cost = bench.pod(&case).map_err(unfit)?;
+                let paced = match args.epoch_us {
+                    Some(us) => Duration::from_us(us.into()),
+                    None => paced(&cost),
+                };
+                let waiting = match two_cores {
+                    true => bench.pod_waiting(&case, paced).map_err(unfit)?,
+                    false => None,
+                };
+                rows.push(Row::new(&case, &args.demand, &cost, waiting.as_ref()));
+            }
+        }
+    }
+    if args.json {
+        let text = serde_json::to_string_pretty(&rows).map_err(io::Error::from)?;
+        writeln!(console.out, "{text}")?;
+    } else {
+        write_table(&rows, console.out)?;
+    }
+    Ok(Exit::Finished)
+}
+
+/// Half as long again as an epoch costs.
+fn paced(cost: &PodCost) -> Duration {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "some microseconds"
+    )]
+    let ps = (cost.epoch_ns * 1500.0) as u64;
+    Duration::from_ps(ps).max(Duration::from_us(1))
+}
+
+fn devices(names: &[String]) -> Result<Vec<Device>, Failure> {
+    let named = |name: &String| {
+        let device = Device::by_name(name).filter(|device| DEVICES.contains(device));
+        device.ok_or_else(|| no_device(name, &DEVICES))
+    };
+    names.iter().map(named).collect()
+}
+
+/// How `headrace scheduler` decides, but for the matcher and what flags say.
+fn params(args: &SchedulerArgs) -> Result<ZeropodParams, Failure> {
+    let mut draft = Draft::default();
+    draft.set_transport("zeropod", Origin::Default)?;
+    let preset = draft.settings.sched_params.zeropod;
+    let classes = if args.classes { Classes::Sizes } else { preset.classes };
+    Ok(ZeropodParams { iterations: args.iterations.into(), classes, ..preset })
+}
+
+const fn matcher(kind: MatcherKind) -> Matcher {
+    match kind {
+        MatcherKind::Iterative => Matcher::Iterative,
+        MatcherKind::Greedy => Matcher::Greedy,
+        MatcherKind::Exact => Matcher::Exact,
+    }
+}
+
+const fn kind(matcher: Matcher) -> MatcherKind {
+    match matcher {
+        Matcher::Iterative => MatcherKind::Iterative,
+        Matcher::Greedy => MatcherKind::Greedy,
+        Matcher::Exact => MatcherKind::Exact,
+    }
+}
+
+fn write_table(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
+    let mut table = Table::new();
+    table.load_preset(UTF8_BORDERS_ONLY);
+    table.set_header([
+        "device",
+        "hosts",
+        "matcher",
+        "kernel",
+        "demand",
+        "epoch us",
+        "receive",
+        "answer",
+        "ns a host",
+        "matched",
+        "paced us",
+        "p50 epochs",
+        "p99",
+        "p99 of all",
+    ]);
+    let maybe = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2}"));
+    for row in rows {
+        table.add_row([
+            row.device.to_owned(),
+            row.hosts.to_string(),
+            row.matcher.to_owned(),
+            row.kernel.to_owned(),
+            row.demand.clone(),
+            format!("{:.2}", row.epoch_us),
+            format!("{:.2}", row.receive_us),
+            format!("{:.2}", row.answer_us),
+            format!("{:.1}", row.ns_per_host),
+            format!("{:.3}", row.matched),
+            maybe(row.paced_epoch_us),
+            maybe(row.p50_epochs),
+            maybe(row.p99_epochs),
+            maybe(row.p99_all_epochs),
+        ]);
+    }
+    for column in table.column_iter_mut().skip(5) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    writeln!(out, "{table}")
+}

@@ -1,0 +1,354 @@
+//! What an epoch costs the scheduler of Zeropod's pod at a device, and how long requests wait for
+//! their answers there.
+//!
+//! ```text
+//!   PodHosts --RTS--> device --> Office: PodServer, as `headrace scheduler` runs it
+//!            <-SCHD--        <--
+//! ```
+//!
+//! - *Cost*: hosts and scheduler take turns on one thread, and an epoch of the pod passes in each
+//!   turn. The time of the hosts is not counted, so this is the shortest epoch that one core keeps.
+//! - *Waiting*: hosts are on a thread of their own and send each request in its slot by the clock,
+//!   in epochs of a given length. What is counted is the time from a request to the answer with the
+//!   grant of the decision that it counts in.
+//!
+//! Every host asks in every epoch, for an epoch's cells to one of its receivers, and reports that
+//! all cells of an earlier epoch have arrived.
+
+mod hosts;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use experiments::hosts_file::{HostEntry, HostsFile};
+use experiments::input::InputError;
+use experiments::measure::Counters;
+use transport::sched::zeropod::ZeropodParams;
+use transport::sched::zeropod::timing::Timing;
+use transport::wire::addressing::UDP_PORT;
+use transport::wire::pod::{Join, hosts_a_switch};
+use transport::{Duration, Instant};
+use transport_dpdk::neighbour::Station;
+use transport_dpdk::{Enquiry, Link, LinkConfig, Pool, Port, TimeScale, eal};
+
+use super::Device;
+use super::run::{Bench, BenchError, UP_MS, link_of};
+use super::windows::{TurnGroup, fastest_quarter, precise};
+use crate::nic::scheduler::{Office, SchedulerSetup};
+use hosts::PodHosts;
+
+/// The case of a scheduler at a device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PodCase {
+    /// The scheduler's device; not [`Device::Null`], which has no far end.
+    pub device: Device,
+    /// Hosts of the pod, 2 to 1024.
+    pub hosts: u16,
+    /// Receivers of each host, from one to all other hosts.
+    pub receivers: u16,
+    /// How the scheduler decides.
+    pub params: ZeropodParams,
+    /// Epochs to measure.
+    pub epochs: u64,
+    /// The seed of demands and ties.
+    pub seed: u64,
+}
+
+/// What a scheduler costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodCost {
+    /// Nanoseconds of an epoch.
+    pub epoch_ns: f64,
+    /// The part of taking in frames and reading their requests.
+    pub receive_ns: f64,
+    /// The part of the decision, and of writing and sending answers.
+    pub answer_ns: f64,
+    /// The share of hosts that were granted cells in an epoch.
+    pub matched: f64,
+    /// The scheduler's counters.
+    pub counters: Counters,
+}
+
+/// How long requests waited.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PodWaiting {
+    /// The length of an epoch.
+    pub epoch: Duration,
+    /// Epochs from a request to its answer: half of them waited for no longer.
+    pub p50_epochs: f64,
+    /// What 99 in 100 waited for no longer than, in the fastest quarter of the windows.
+    pub p99_epochs: f64,
+    /// What 99 in 100 of all waited for no longer than, those too that waited while another program
+    /// had the core.
+    pub p99_all_epochs: f64,
+    /// Requests that were answered with a grant.
+    pub answered: u64,
+}
+
+/// Requests of a window.
+const WINDOW: u64 = 4096;
+/// Share of a run that only warms up: one in so many epochs.
+const WARM_UP: u64 = 10;
+/// Payload bytes of a cell, and bytes of it and of a request on the wire.
+//= zeropod#V-A
+const CELL: (u16, u16) = (512, 552);
+const CONTROL: u16 = 104;
+/// The longest frame.
+const FRAME_MAX: u16 = 256;
+/// Frames that the device holds in each direction: those of two epochs of the largest pod.
+const DEPTH: u16 = 2048;
+/// Nanoseconds of an epoch where it passes as fast as the scheduler is.
+const SHORT: Duration = Duration::from_us(1);
+/// Real time after which hosts give a scheduler up that has not answered.
+const PATIENCE: Duration = Duration::from_s(5);
+
+/// Parts of a turn.
+const RECEIVE: usize = 0;
+const ANSWER: usize = 1;
+const PARTS: usize = 2;
+
+/// The pod, its scheduler's device, and its hosts at the far end.
+struct Rig {
+    setup: SchedulerSetup,
+    hosts: PodHosts,
+    port: Port,
+    /// Of the scheduler's frames.
+    pool: Arc<Pool>,
+}
+
+/// The pod of `hosts` hosts with epochs of about `epoch`, a decision of one epoch, and links that
+/// take no time.
+fn join(hosts: u16, epoch: Duration) -> Join {
+    let cells = (hosts_a_switch(hosts) - 1).max(16);
+    let (payload, cell) = CELL;
+    // Two control cells, a guard as long, and the room beside an answer.
+    let gaps = CONTROL * 4 + (cell - 2 * CONTROL) / 2;
+    let bits = (u64::from(cells) * u64::from(cell) + u64::from(gaps)) * 8;
+    let kbps = u128::from(bits) * 1_000_000_000 / u128::from(epoch.as_ps().max(1));
+    let kbps = u32::try_from(kbps).unwrap_or(u32::MAX);
+    let nanoseconds = |bits: u64| {
+        let ns = bits * 1_000_000 / u64::from(kbps.max(1));
+        u32::try_from(ns).unwrap_or(u32::MAX)
+    };
+    Join {
+        run: 1,
+        term: 0,
+        hosts,
+        cells: u8::try_from(cells).unwrap_or(u8::MAX),
+        payload,
+        cell,
+        control: CONTROL,
+        kbps,
+        hop_ns: 0,
+        // So a request is there before its epoch ends.
+        guard_ns: nanoseconds(u64::from(CONTROL) * 8 * 2),
+        delay_ns: nanoseconds(bits),
+        early_ns: 0,
+    }
+}
+
+impl Rig {
+    fn new(bench: &Bench, case: &PodCase, join: Join) -> Result<Self, BenchError> {
+        let (pool, far) = (bench.pool(FRAME_MAX)?, bench.pool(FRAME_MAX)?);
+        let link = LinkConfig {
+            max_frame: u32::from(FRAME_MAX),
+            depth: DEPTH,
+            host_pool: Arc::clone(&pool),
+            switch_pool: Arc::clone(&far),
+        };
+        let link = link_of(case.device, bench.eal(), &link)?;
+        if !link.wait_up(UP_MS) {
+            return Err(BenchError::LinkDown(case.device.name()));
+        }
+        let Link { switch_side, host: port } = link;
+        let hosts = HostsFile::read(hosts::file(case.hosts).as_bytes(), "hosts.toml")?;
+        let setup = SchedulerSetup { hosts, device: None, params: case.params, udp_port: UDP_PORT };
+        let hosts = PodHosts::new(case, join, (switch_side, far));
+        let hosts = hosts.ok_or_else(no_pod)?;
+        Ok(Self { setup, hosts, port, pool })
+    }
+
+    /// The scheduler, which listens from `now` on, and its station.
+    fn office<'a>(
+        setup: &'a SchedulerSetup,
+        (seed, now): (u64, Instant),
+    ) -> Result<(Office<'a>, Station), BenchError> {
+        let entry: &HostEntry = setup.hosts.scheduler.as_ref().ok_or_else(no_pod)?;
+        let mac = entry.mac.unwrap_or_default();
+        let office = Office::new(setup, (entry, mac), (seed, now))?;
+        Ok((office, Station { mac, ip: entry.ip, prefix: entry.prefix, gateway: None }))
+    }
+}
+
+fn no_pod() -> InputError {
+    InputError::new("hosts that make no pod", "2 to 1024 of them")
+}
+
+impl Bench {
+    /// Measures what an epoch costs.
+    ///
+    /// # Errors
+    /// [`BenchError`].
+    pub fn pod(&self, case: &PodCase) -> Result<PodCost, BenchError> {
+        let join = join(case.hosts, SHORT);
+        let timing = Timing::new(&join.terms());
+        let Rig { setup, mut hosts, mut port, pool } = Rig::new(self, case, join)?;
+        let (mut office, station) = Rig::office(&setup, (case.seed, Instant::ZERO))?;
+        let queue = port.queue(0).ok_or(BenchError::LinkDown(case.device.name()))?;
+        let from = timing.epoch_at(Instant::ZERO + join.patience() * 2);
+        let (mut windows, mut window) = (Vec::new(), TurnGroup::new(PARTS));
+        let warm = from + case.epochs / WARM_UP;
+        let mut granted = 0;
+        for epoch in from..from + case.epochs {
+            // All requests of the epoch have come, and the next one has not begun.
+            let now = timing.start(epoch + 1).before(Duration::from_ps(1));
+            if !hosts.is_served() {
+                hosts.join_all();
+            }
+            hosts.ask_all(epoch, now);
+            loop {
+                let mut enquiry = Enquiry::new(queue, &pool, station);
+                let start = eal::tsc();
+                let received = office.receive(&mut enquiry, now);
+                let taken = eal::tsc();
+                let answered = office.answer(&mut enquiry, now);
+                let sent = eal::tsc();
+                window.parts[RECEIVE] += taken.wrapping_sub(start);
+                window.parts[ANSWER] += sent.wrapping_sub(taken);
+                hosts.take(now);
+                if !received && !answered {
+                    break;
+                }
+            }
+            window.segments += u64::from(case.hosts);
+            if window.segments >= WINDOW {
+                let whole = std::mem::replace(&mut window, TurnGroup::new(PARTS));
+                if epoch >= warm {
+                    windows.push(whole);
+                }
+            }
+            if epoch == warm {
+                granted = hosts.granted();
+            }
+        }
+        if windows.is_empty() {
+            windows.push(window);
+        }
+        let hosts_f = f64::from(case.hosts);
+        let ticks = fastest_quarter(windows, PARTS);
+        let ns = |part: usize| ticks.get(part).copied().unwrap_or(0.0) * hosts_f * 1e9 / self.hz();
+        let epochs = precise(from + case.epochs - 1 - warm);
+        Ok(PodCost {
+            epoch_ns: ns(RECEIVE) + ns(ANSWER),
+            receive_ns: ns(RECEIVE),
+            answer_ns: ns(ANSWER),
+            matched: precise(hosts.granted() - granted) / epochs.max(1.0) / hosts_f,
+            counters: office.served().counters,
+        })
+    }
+
+    /// Measures how long requests wait in epochs of about `epoch`; `None` where no answer came.
+    /// Takes two cores.
+    ///
+    /// # Errors
+    /// [`BenchError`].
+    pub fn pod_waiting(
+        &self,
+        case: &PodCase,
+        epoch: Duration,
+    ) -> Result<Option<PodWaiting>, BenchError> {
+        let join = join(case.hosts, epoch);
+        let timing = Timing::new(&join.terms());
+        let clock = self.clock(TimeScale::REAL);
+        let Rig { setup, mut hosts, mut port, pool } = Rig::new(self, case, join)?;
+        let (mut office, station) = Rig::office(&setup, (case.seed, clock.now()))?;
+        let queue = port.queue(0).ok_or(BenchError::LinkDown(case.device.name()))?;
+        let over = AtomicBool::new(false);
+        let eal = self.eal().clone();
+        let waited = thread::scope(|scope| {
+            let (over, epochs) = (&over, case.epochs);
+            let hosts = scope.spawn(move || {
+                let lcore = eal.register_thread().ok();
+                let served = hosts.run(epochs, clock, PATIENCE);
+                drop(lcore);
+                over.store(true, Ordering::Release);
+                served.then(|| hosts.waited())
+            });
+            while !over.load(Ordering::Acquire) {
+                let mut enquiry = Enquiry::new(queue, &pool, station);
+                office.receive(&mut enquiry, clock.now());
+                office.answer(&mut enquiry, clock.now());
+            }
+            hosts.join().ok().flatten()
+        });
+        let said = waited.and_then(|waited| waiting(waited, timing.epoch));
+        if said.is_none() {
+            tracing::warn!("no request was answered: {:?}", office.served());
+        }
+        Ok(said)
+    }
+}
+
+/// What the epochs that requests waited say, in thousandths; `None` without any.
+fn waiting(waited: Vec<u32>, epoch: Duration) -> Option<PodWaiting> {
+    let size = usize::try_from(WINDOW).unwrap_or(usize::MAX);
+    let p99 = |sorted: &[u32]| sorted[(sorted.len() * 99).div_ceil(100) - 1];
+    let mut windows: Vec<u32> = waited
+        .chunks(size)
+        .filter(|window| window.len() == size || waited.len() < size)
+        .map(|window| {
+            let mut window = window.to_vec();
+            window.sort_unstable();
+            p99(&window)
+        })
+        .collect();
+    windows.sort_unstable();
+    let quarter = windows.get(..windows.len().div_ceil(4)).filter(|quarter| !quarter.is_empty())?;
+    let mean =
+        precise(quarter.iter().copied().map(u64::from).sum()) / precise(quarter.len() as u64);
+    let mut all = waited;
+    all.sort_unstable();
+    let epochs = |thousandths: f64| thousandths / 1000.0;
+    Some(PodWaiting {
+        epoch,
+        p50_epochs: epochs(f64::from(all[all.len() / 2])),
+        p99_epochs: epochs(mean),
+        p99_all_epochs: epochs(f64::from(p99(&all))),
+        answered: all.len() as u64,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both measurements rest on it: a request is there within its epoch, and a decision takes one.
+    #[test]
+    fn pods_of_all_sizes_decide_in_the_next_epoch_and_answer_in_the_one_behind_it() {
+        for hosts in [2, 16, 33, 256, 1024] {
+            for us in [1, 3, 30, 500] {
+                let join = join(hosts, Duration::from_us(us));
+                assert_eq!(Join::of(&join.note()), Some(join));
+                let timing = Timing::new(&join.terms());
+                assert_eq!((timing.to_decision, timing.to_answers), (1, 1), "{join:?}");
+                let ratio = timing.epoch.as_us_f64() / Duration::from_us(us).as_us_f64();
+                assert!((0.99..1.01).contains(&ratio), "{hosts} {us}: {ratio}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_fastest_quarter_of_the_windows_says_how_long_requests_wait() {
+        let size = usize::try_from(WINDOW).unwrap();
+        let mut waited = vec![2000; 8 * size];
+        // One window is fast, others are held up for one in fifty.
+        waited[..size].fill(1500);
+        waited[size..].iter_mut().step_by(50).for_each(|waited| *waited = 90_000);
+        let said = waiting(waited, Duration::from_us(1)).unwrap();
+        assert!((said.p50_epochs - 2.0).abs() < 1e-9 && (said.p99_all_epochs - 90.0).abs() < 1e-9);
+        assert!((said.p99_epochs - (1.5 + 90.0) / 2.0).abs() < 1e-9, "{said:?}");
+        assert_eq!(waiting(Vec::new(), Duration::from_us(1)), None);
+        assert_eq!(waiting(vec![1000], Duration::from_us(1)).unwrap().answered, 1);
+    }
+}

@@ -1,0 +1,290 @@
+//! All hosts of a measured pod at the far end of its scheduler's device: they ask, and note when
+//! they are answered.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use transport::sched::zeropod::timing::Timing;
+use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
+use transport::wire::checksum::Checksum;
+use transport::wire::frame::{self, FrameSpec};
+use transport::wire::pod::{ClockState, Join, Place, Rts, Schd};
+use transport::wire::{Body, Ext, Header, Note};
+use transport::{BURST, Duration, EntropyValue, FlowId, HostId, Instant, Rng};
+use transport_dpdk::{DilatedClock, LinkEnd, MbufBurst, Pool};
+
+use super::{FRAME_MAX, PodCase};
+
+/// Epochs whose requests are remembered.
+const KEPT: usize = 64;
+/// Epochs of cells that a host asks for and is not granted at most.
+const OPEN_MAX: u32 = 64;
+/// Between two introductions.
+const JOIN_EVERY: Duration = Duration::from_ms(10);
+
+/// One host.
+struct PodHost {
+    /// Receivers, and the bytes asked for so far.
+    receivers: Vec<(u16, u32)>,
+    /// Epochs of cells asked for and not granted.
+    open: u32,
+    /// The last requests by their epoch modulo [`KEPT`], and when they left.
+    asked: [(u64, Instant); KEPT],
+}
+
+/// The hosts.
+pub(super) struct PodHosts {
+    join: Join,
+    timing: Timing,
+    addressing: Addressing,
+    scheduler: HostId,
+    hosts: Vec<PodHost>,
+    /// Hosts in the order of their slots.
+    by_slot: Vec<u16>,
+    term: u16,
+    granted: u64,
+    /// Thousandths of an epoch that requests waited for their answers.
+    waited: Vec<u32>,
+    rng: Rng,
+    end: LinkEnd,
+    pool: Arc<Pool>,
+    out: MbufBurst,
+}
+
+/// The address of a host; the scheduler's is behind the last one.
+fn address(host: u16) -> ([u8; 4], [u8; 6]) {
+    let [high, low] = (host + 1).to_be_bytes();
+    ([10, 0, high, low], [2, 0, 0, 0, high, low])
+}
+
+/// The hosts file of a pod of `hosts` hosts.
+pub(super) fn file(hosts: u16) -> String {
+    let mut text = String::new();
+    for host in 0..=hosts {
+        let ([a, b, c, d], [.., high, low]) = address(host);
+        let role = if host == hosts { "role = \"scheduler\"\n" } else { "" };
+        // A `String` takes any text.
+        let _ = write!(
+            text,
+            "[[host]]\nname = \"h{host}\"\naddress = \"{a}.{b}.{c}.{d}/16\"\n\
+             mac = \"02:00:00:00:{high:02x}:{low:02x}\"\ndevice = \"net_ring0\"\n\
+             control = \"10.1.0.1:4798\"\n{role}"
+        );
+    }
+    text
+}
+
+impl PodHosts {
+    /// The hosts of `case` in the pod that `join` introduces; `None` where they have no addresses.
+    pub(super) fn new(
+        case: &PodCase,
+        join: Join,
+        (end, pool): (LinkEnd, Arc<Pool>),
+    ) -> Option<Self> {
+        let addr = |host: u16| {
+            let (ip, mac) = address(host);
+            HostAddr { mac, ip: ip.into() }
+        };
+        let table = AddressTable::new((0..=case.hosts).map(addr).collect()).ok()?;
+        let mut rng = Rng::new(case.seed).fork("pod hosts", 0);
+        let hosts = (0..case.hosts).map(|host| PodHost::new(host, case, &mut rng)).collect();
+        let timing = Timing::new(&join.terms());
+        let each = transport::wire::pod::hosts_a_switch(case.hosts);
+        let mut by_slot: Vec<u16> = (0..case.hosts).collect();
+        by_slot.sort_by_key(|host| host % each);
+        Some(Self {
+            join,
+            timing,
+            addressing: Addressing::table(table),
+            scheduler: HostId(case.hosts.into()),
+            hosts,
+            by_slot,
+            term: 0,
+            granted: 0,
+            waited: Vec::new(),
+            rng,
+            end,
+            pool,
+            out: MbufBurst::new(),
+        })
+    }
+
+    /// Whether a scheduler has answered.
+    pub(super) const fn is_served(&self) -> bool {
+        self.term != 0
+    }
+
+    /// Epochs of cells that were granted.
+    pub(super) const fn granted(&self) -> u64 {
+        self.granted
+    }
+
+    /// The number of a host under its switch.
+    fn slot(&self, host: u16) -> u16 {
+        host % transport::wire::pod::hosts_a_switch(self.join.hosts)
+    }
+
+    /// All hosts introduce themselves.
+    pub(super) fn join_all(&mut self) {
+        for host in 0..self.join.hosts {
+            self.put(host, &self.join.note());
+        }
+        self.flush();
+    }
+
+    /// All hosts send their requests of `epoch`.
+    pub(super) fn ask_all(&mut self, epoch: u64, now: Instant) {
+        for host in 0..self.join.hosts {
+            self.ask(host, (epoch, now));
+        }
+        self.flush();
+    }
+
+    /// A host asks for the cells of one more epoch.
+    fn ask(&mut self, host: u16, (epoch, now): (u64, Instant)) {
+        let bytes = u32::from(self.join.cells) * u32::from(self.join.payload);
+        let Self { hosts, rng, term, .. } = self;
+        let of = &mut hosts[usize::from(host)];
+        #[expect(clippy::cast_possible_truncation, reason = "below KEPT")]
+        let place = (epoch % KEPT as u64) as usize;
+        of.asked[place] = (epoch, now);
+        let update = (of.open < OPEN_MAX).then(|| {
+            let count = of.receivers.len() as u64;
+            let drawn = usize::try_from(rng.below(count)).unwrap_or(0);
+            let (to, total) = &mut of.receivers[drawn];
+            (of.open, *total) = (of.open + 1, total.wrapping_add(bytes));
+            (Place::Host(*to), *total)
+        });
+        #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
+        let rts = Rts {
+            term: *term,
+            epoch: epoch as u32,
+            update,
+            arrived: u32::MAX >> (32 - u32::from(self.join.cells)),
+            mice: [Rts::NO_MOUSE; _],
+            mice_len: 0,
+            clock: Some(ClockState { behind_gap: false, settled: true }),
+        };
+        self.put(host, &rts.note());
+    }
+
+    /// Has the frame of a note wait for the next burst.
+    fn put(&mut self, host: u16, note: &Note) {
+        let pair = self.addressing.pair(HostId(host.into()), self.scheduler);
+        let (Some(addrs), Some(mut mbuf)) = (pair, self.pool.alloc()) else { return };
+        let Some(out) = mbuf.append(FRAME_MAX) else { return };
+        let header = Header::new(EntropyValue(host), FlowId::UNKNOWN, Body::Note(*note));
+        let spec = FrameSpec { addrs, ecn: note.class.ecn(), class: note.class };
+        let length = frame::emit(&spec, &header, &Ext::VACANT, 0, out);
+        frame::finish_udp_checksum(&mut out[..length], Checksum::new());
+        let rest = FRAME_MAX - u16::try_from(length).unwrap_or(FRAME_MAX);
+        if mbuf.trim(rest) && self.out.push(mbuf).is_ok() && self.out.len() == BURST {
+            self.flush();
+        }
+    }
+
+    /// Sends what waits. What the device does not take is lost: totals make up for it.
+    fn flush(&mut self) {
+        self.end.tx_burst(&mut self.out);
+        self.out.clear();
+    }
+
+    /// Takes all answers that have come by `now`; whether there were any.
+    pub(super) fn take(&mut self, now: Instant) -> bool {
+        let (mut burst, mut any) = (MbufBurst::new(), false);
+        while self.end.rx_burst(&mut burst) > 0 {
+            any = true;
+            for mbuf in burst.iter() {
+                let Ok((header, _)) = frame::header_of(mbuf.data()) else { continue };
+                let Body::Note(note) = header.body else { continue };
+                let Some(schd) = Schd::of(&note) else { continue };
+                self.term = schd.term;
+                if let Some(grant) = schd.grant {
+                    self.on_grant(header.ev.0, grant.epoch, now);
+                }
+            }
+            burst.clear();
+        }
+        any
+    }
+
+    /// A host was granted the cells of `epoch`, by the decision that a request of an earlier one
+    /// counted in first.
+    fn on_grant(&mut self, host: u16, epoch: u32, now: Instant) {
+        let Some(of) = self.hosts.get_mut(usize::from(host)) else { return };
+        of.open = of.open.saturating_sub(1);
+        self.granted += 1;
+        let asked = u64::from(epoch).wrapping_sub(self.timing.request_to_data());
+        #[expect(clippy::cast_possible_truncation, reason = "below KEPT")]
+        let (at, left) = of.asked[(asked % KEPT as u64) as usize];
+        #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
+        if at as u32 == asked as u32 {
+            let thousandths = u128::from(now.since(left).as_ps()) * 1000;
+            let waited = thousandths / u128::from(self.timing.epoch.as_ps().max(1));
+            self.waited.push(u32::try_from(waited).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// The hosts introduce themselves, and once they are answered ask in each of `epochs` epochs,
+    /// each in its slot by `clock`; false when no answer comes for `patience`.
+    pub(super) fn run(&mut self, epochs: u64, clock: DilatedClock, patience: Duration) -> bool {
+        let until = clock.now() + patience;
+        let mut join_at = Instant::ZERO;
+        while !self.is_served() {
+            let now = clock.now();
+            if now >= join_at {
+                join_at = now + JOIN_EVERY;
+                self.join_all();
+            }
+            if now >= until {
+                return false;
+            }
+            self.take(now);
+        }
+        let first = self.timing.epoch_at(clock.now()) + 2;
+        let warm = first + epochs / super::WARM_UP;
+        for epoch in first..first + epochs {
+            if epoch == warm {
+                self.waited.clear();
+            }
+            // Another program had the core: those requests would come too late for any decision.
+            if clock.now() > self.timing.start(epoch + 1) {
+                continue;
+            }
+            let mut next = 0;
+            while next < self.by_slot.len() {
+                let now = clock.now();
+                let since = now.since(self.timing.start(epoch).min(now));
+                while let Some(host) = self.by_slot.get(next).copied()
+                    && now >= self.timing.start(epoch)
+                    && self.timing.request_at(self.slot(host), None) <= since
+                {
+                    self.ask(host, (epoch, now));
+                    next += 1;
+                }
+                self.flush();
+                self.take(clock.now());
+            }
+        }
+        true
+    }
+
+    /// The thousandths of an epoch that requests waited for their answers.
+    pub(super) fn waited(self) -> Vec<u32> {
+        self.waited
+    }
+}
+
+impl PodHost {
+    fn new(host: u16, case: &PodCase, rng: &mut Rng) -> Self {
+        let mut others: Vec<u16> = (0..case.hosts).filter(|other| *other != host).collect();
+        let wanted = usize::from(case.receivers).clamp(1, others.len());
+        for at in 0..wanted {
+            let drawn = usize::try_from(rng.below((others.len() - at) as u64)).unwrap_or(0);
+            others.swap(at, at + drawn);
+        }
+        others.truncate(wanted);
+        let receivers = others.into_iter().map(|other| (other, 0)).collect();
+        Self { receivers, open: 0, asked: [(u64::MAX, Instant::ZERO); KEPT] }
+    }
+}

@@ -23,6 +23,8 @@ mod borders;
 mod bounds;
 #[path = "sim/clocks.rs"]
 mod clocks;
+#[path = "sim/dcsim.rs"]
+mod dcsim;
 #[path = "sim/mlcc.rs"]
 mod mlcc;
 #[path = "sim/nics.rs"]

@@ -157,6 +157,25 @@ fn uno_is_ahead_of_what_it_is_compared_with_inside_and_across_and_auto_is_not_be
 }
 
 #[test]
+fn a_lone_flow_of_one_site_fills_most_of_its_line_at_any_rate_and_mtu() {
+    let slowdown = |topology: &str, mtu: &str| {
+        let matrix = Matrix { nodes: 8, ..flows_of(&[(0, 7)], 10_000_000) };
+        let outcome = run(&[("transport", "uno"), ("mtu", mtu)], matrix, topology);
+        outcome.summary.slowdown.unwrap()
+    };
+    for gbps in [1, 10, 25, 100, 400] {
+        let topology = format!("leaf-spine:2,2,4,{gbps}");
+        for mtu in ["1000", "4160", "8960"] {
+            let slowdown = slowdown(&topology, mtu);
+            assert!(slowdown < 1.35, "{slowdown} at {gbps} Gb/s and {mtu} bytes");
+        }
+    }
+    // Sites so near to each other that a BDP across is 42 packets.
+    let near = slowdown("two-dc:4,2,5us", "4160");
+    assert!(near < 1.35, "{near}");
+}
+
+#[test]
 fn auto_is_behind_neither_of_its_parts_where_near_and_far_flows_share_a_port() {
     let pairs = [129, 145, 161, 177, 1, 17, 33, 49].map(|src| (src, 240));
     let completion = |transport| {

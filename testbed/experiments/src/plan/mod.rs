@@ -115,7 +115,7 @@ impl Plan {
         if draft.switch.queue.is_none() {
             let own = fabric.buffer.unwrap_or_default();
             fabric.buffer = Some(pfc::buffer(&blueprint(&draft, &tree, &fabric)?, own));
-            fabric.buffer = fabric.buffer.max(dcsim::least_buffer(&fabric, &config));
+            fabric.buffer = fabric.buffer.max(dcsim::least_buffer(&fabric));
         }
         let blueprint = blueprint(&draft, &tree, &fabric)?;
         pfc::check(&draft, &blueprint)?;

@@ -1,6 +1,7 @@
 //! DCsim on slow networks, whose BDP is a few packets.
 //!
-//! Source: \[dcsim\] sec. 2.2 and 3.1: buffers for data hold what the SIMs of a full queue stand for.
+//! Source: \[dcsim\] sec. 2.2 and 3.1: buffers for data hold what the SIMs of a full queue stand
+//! for.
 
 use experiments::workload::FlowSpec;
 use transport::HostId;

@@ -2,10 +2,10 @@
 
 use fabric::QdiscKind;
 use transport::path::{NetworkFacts, ProbeFacts};
-use transport::{Bytes, Duration};
+use transport::{Bytes, Duration, Rate};
 
 use super::{Draft, zeropod};
-use crate::topology::{FabricParams, FatTreeSpec};
+use crate::topology::{FabricParams, FatTree, FatTreeSpec, Level};
 
 /// Long enough that picoseconds do not count.
 const MEGABYTE: Bytes = Bytes(1_000_000);
@@ -34,5 +34,37 @@ pub(super) fn of(draft: &Draft, topology: &FatTreeSpec, fabric: &FabricParams) -
         }),
         pod: zeropod::facts(draft, topology),
         ..NetworkFacts::default()
+    }
+}
+
+/// The most that one flow gets through a path that turns at tier `top`: the rate of a host's link,
+/// or that of all links together up from a ToR, a pod or a site, where it is less.
+pub(super) fn path_rate(tree: &FatTree, top: u8) -> Rate {
+    let levels = Level::all(tree);
+    let crossed = levels.iter().filter(|level| level.tier <= top);
+    crossed.map(|level| level.capacity).min().unwrap_or(tree.spec().tier[0].link_rate())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::plan::{Draft, Plan};
+    use crate::topology::by_name;
+    use crate::workload::{FlowSpec, Matrix};
+    use transport::{Bytes, HostId, Rate};
+
+    #[test]
+    fn a_path_is_as_fast_as_the_narrowest_place_that_it_crosses() {
+        // Two links between the sites, of 100 Gb/s each as built.
+        let between = |gbps| {
+            let mut topology = by_name("two-dc:4,2,5us").unwrap();
+            topology.wan.as_mut().unwrap().gbps = gbps;
+            let mut matrix = Matrix { nodes: 32, ..Matrix::default() };
+            matrix.push_flow(FlowSpec::new(HostId(0), HostId(31), Bytes(1000))).unwrap();
+            let plan = Plan::new(&Draft::default(), matrix, &topology).unwrap();
+            [1, 31].map(|dst| plan.path(HostId(0), HostId(dst)).line_rate)
+        };
+        let [near, far] = [100, 20].map(Rate::from_gbps);
+        assert_eq!(between(100), [near, near]);
+        assert_eq!(between(10), [near, far]);
     }
 }

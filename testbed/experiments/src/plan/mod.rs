@@ -202,7 +202,7 @@ impl Plan {
         let measured = self.measured_rtts.get(&(src, dst));
         Path {
             base_rtt: measured.copied().unwrap_or(self.base_rtts[usize::from(tier)]),
-            line_rate: self.settings.line_rate,
+            line_rate: self.settings.line_rate.min(facts::path_rate(&self.tree, tier)),
             mtu: Bytes(u64::from(self.fabric.mtu)),
         }
     }

@@ -45,7 +45,7 @@ pub struct Summary {
     pub completion_us: Option<f64>,
     /// The lower bound for this matrix on this topology.
     pub ideal_us: f64,
-    /// `completion_us / ideal_us`, both less the first start of the matrix.
+    /// `completion_us / ideal_us`.
     pub slowdown: Option<f64>,
     /// Bytes delivered over the time from the first start to the last delivery.
     pub goodput_gbps: Option<f64>,
@@ -385,8 +385,7 @@ impl Summary {
         let first = records.iter().map(|record| record.start).min().unwrap_or_default();
         let last = records.iter().map(|record| record.delivered_at).max().unwrap_or_default();
         let completion = (last < Instant::FAR_FUTURE).then(|| last.as_us_f64());
-        let (begin, ideal) = (plan.first_start(), plan.ideal());
-        let [taken_us, least_us] = [last, ideal].map(|end| end.since(begin).as_us_f64());
+        let ideal_us = plan.ideal().as_us_f64();
         let finished = conductor.finished() as u64;
         let is_whole = finished == plan.matrix.flows.len() as u64;
         let (near, far) = (&plan.settings, plan.settings.far);
@@ -406,8 +405,8 @@ impl Summary {
             jain: jain(rates(plan, records)).filter(|_| is_whole),
             fct_us: Fct::of(records.iter().filter_map(FlowRecord::fct)),
             completion_us: completion,
-            ideal_us: ideal.as_us_f64(),
-            slowdown: completion.filter(|_| least_us > 0.0).map(|_| taken_us / least_us),
+            ideal_us,
+            slowdown: completion.filter(|_| ideal_us > 0.0).map(|us| us / ideal_us),
             goodput_gbps: completion.map(|_| gbps(delivered, last.since(first))),
             packets: Packets::of(stats, network),
             queue_bytes: network.map(QueueBytes::of),

@@ -126,6 +126,7 @@ fn run_with(
         recording: capture.map(|capture| Recording::start(capture, plan)).transpose()?,
         limit: plan.limit.map_or(Instant::FAR_FUTURE, |limit| Instant::ZERO + limit),
         now: Instant::ZERO,
+        end: Instant::ZERO,
     };
     let stopped = crew::with_crew(&built, |crew| {
         let stopped = sim.run(crew, watch);
@@ -211,6 +212,9 @@ struct Sim {
     limit: Instant,
     /// The end of the last window.
     now: Instant,
+    /// The end of the run, which is the same in windows of any length; zero before it, and where
+    /// nothing is due any more though flows have not ended.
+    end: Instant,
 }
 
 impl Sim {
@@ -228,6 +232,7 @@ impl Sim {
                 return false;
             }
             if next > self.limit {
+                self.end = self.limit;
                 return over_at == Instant::FAR_FUTURE;
             }
             let block_end = self.block_end(next);
@@ -246,6 +251,7 @@ impl Sim {
             let is_over = || parts.iter().all(|part| part.env.conductor.is_over());
             if over_at == Instant::FAR_FUTURE && is_over() {
                 over_at = block_end;
+                self.end = block_end.min(self.limit);
             }
             if unseen >= LOOK_EVERY {
                 unseen = 0;
@@ -254,6 +260,7 @@ impl Sim {
                     parts.iter().find_map(|part| part.env.conductor.settled(line))
                 });
                 if !watch.goes_on(&self.progress(&parts)) {
+                    self.end = self.now.min(self.limit);
                     return true;
                 }
             }
@@ -281,8 +288,7 @@ impl Sim {
     /// The samples up to the end of the run.
     fn take_last_samples(&mut self, crew: &Crew<'_, '_>, watch: &mut dyn Watch) {
         let mut parts = crew.meet();
-        let end = self.now.min(self.limit);
-        self.sampler.end(end, watch, |lines| seen(&mut parts[..], lines));
+        self.sampler.end(self.end, watch, |lines| seen(&mut parts[..], lines));
     }
 
     fn progress<'a>(&self, parts: &[impl Deref<Target = Part<'a>>]) -> Progress {

@@ -369,7 +369,11 @@ fn sampled_triggers() -> Verdict {
     assert!(outcome.records[1].start >= outcome.records[0].delivered_at);
     assert!(outcome.series.len() >= 2);
     let steps = outcome.series.windows(2).map(|pair| pair[1].t_us - pair[0].t_us);
-    assert!(steps.into_iter().all(|step| (step - 5.0).abs() < 1e-6));
+    let steps: Vec<f64> = steps.collect();
+    // The last sample is of the end of the run.
+    let (last, steps) = steps.split_last().unwrap();
+    assert!(steps.iter().all(|step| (step - 5.0).abs() < 1e-6), "{steps:?}");
+    assert!(*last > 0.0 && *last < 5.0 + 1e-6, "{last}");
     Verdict::Passed
 }
 

@@ -75,7 +75,7 @@ keys! {
         |d, v| (d.settings.ec, d.settings.ec_shape) = code(v)?,
         |d| shown_code(d.settings.ec, d.settings.ec_shape);
     "far.rtt", "base RTT from which on a path is far: leads to another datacentre; a time above 0",
-        |d, v| d.settings.far.rtt = interval(v)?, |d| time(d.settings.far.rtt);
+        |d, v| d.settings.far.rtt = above_zero(v)?, |d| time(d.settings.far.rtt);
     "far.cc", "controller of far paths, or same: that of the others",
         |d, v| d.settings.far.cc = unless(v, "same", controller)?,
         |d| d.settings.far.cc.map_or("same".to_owned(), |kind| kind.name().to_owned());
@@ -481,6 +481,10 @@ fn up_to(text: &str, most: Duration) -> Result<Duration, &'static str> {
 
 fn ppm(text: &str) -> Result<f64, &'static str> {
     real(text).ok().filter(|value| *value <= 10_000.0).ok_or("a number in 0..=10000")
+}
+
+fn above_zero(text: &str) -> Result<Duration, &'static str> {
+    duration(text).and_then(|span| if span > Duration::ZERO { Ok(span) } else { Err("above zero") })
 }
 
 fn interval(text: &str) -> Result<Duration, &'static str> {

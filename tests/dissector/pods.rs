@@ -13,7 +13,8 @@ pub(super) fn of_pods(rng: &mut Rng) -> Vec<Note> {
     let mut mice = [Rts::NO_MOUSE; MICE_MAX as usize];
     mice[0] = Mouse { to: Place::Host(511), size: 17 };
     let [epoch, arrived, total] = [0; 3].map(|_: u32| word(rng));
-    let idle = Rts { term: 3, epoch, update: None, arrived, mice, mice_len: 0, clock: None };
+    let (update, clock) = (None, None);
+    let idle = Rts { term: 3, epoch, update, arrived, lost: false, mice, mice_len: 0, clock };
     let asks = Rts { update: Some((Place::Pod(6), total)), mice_len: 1, ..idle };
     let clock = Some(ClockState { behind_gap: true, settled: true });
     let asks = Rts { clock, ..asks };
@@ -39,7 +40,7 @@ pub(super) fn of_pods(rng: &mut Rng) -> Vec<Note> {
     let few = Delivered { arrived: arrived & 0xffff, ..run };
     let both = Schd { receipt, delivered: Some(few), ..shown };
     let (update, delivered) = (Some((Place::Host(9), total)), Some((12, run)));
-    let core = CoreRts { term: 5, epoch, update, paused: arrived, delivered };
+    let core = CoreRts { term: 5, epoch, update, paused: arrived, delivered, lost: false };
     let idle_core = CoreRts { update: None, delivered: None, ..core };
     let join = Join {
         run: 7,

@@ -175,10 +175,17 @@ fn epoch_ns(scheduler: Option<Scheduler>, shape: &Shape, load: Load, chance: &mu
             let (to, total) = &mut receivers[chance.below(count) as usize];
             *total = total.wrapping_add(8192);
             let updates = [Update { to: *to, total: *total }];
-            let (from, pod) = (Client::Host(from), 0);
-            let (mice, receipt) = (&[][..], None);
-            let rts =
-                Rts { from, pod, term: 1, epoch, updates: &updates, mice, paused: 0, receipt };
+            let rts = Rts {
+                from: Client::Host(from),
+                pod: 0,
+                term: 1,
+                epoch,
+                updates: &updates,
+                mice: &[],
+                paused: 0,
+                arrived: None,
+                lost: None,
+            };
             scheduler.handle_rts(&rts, epoch);
         }
         scheduler.decide(epoch);

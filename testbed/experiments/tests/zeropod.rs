@@ -307,3 +307,67 @@ fn a_lone_short_flow_is_there_after_its_way_and_its_wait_for_a_request_and_slots
     let outcome = virtual_time::run(&plan, &mut Unwatched).unwrap();
     assert_eq!(outcome.summary.scheduler.unwrap().optimistic_sent, 0);
 }
+
+/// A permutation of 16 hosts with flows of `size` bytes, where a link from a ToR to an Agg loses
+/// everything.
+fn over_a_lossy_link(size: u64, fault: &str, threads: &str) -> Outcome {
+    let flow = |src| (src, (src + 5) % 16, size, 0);
+    let flows: Vec<Flow> = (0..16).map(flow).collect();
+    let set = [("fault", fault), ("sim.threads", threads)];
+    let outcome =
+        virtual_time::run(&plan("zeropod:8", "zeropod", &set, &flows), &mut Unwatched).unwrap();
+    let summary = &outcome.summary;
+    assert!(summary.audit.ok, "{:?}", summary.audit);
+    assert_eq!(summary.flows.finished, 16);
+    assert_eq!(summary.scheduler.as_ref().unwrap().collisions, 0);
+    outcome
+}
+
+fn lost(outcome: &Outcome) -> u64 {
+    outcome.summary.drops.values().sum()
+}
+
+#[test]
+fn a_link_that_loses_cells_is_accused_and_larger_flows_lose_no_more() {
+    for fault in ["down@tor:0:up:0", "down@agg:2:down:1", "crash@agg:1"] {
+        let [few, many] = [1_000_000, 3_000_000].map(|size| over_a_lossy_link(size, fault, "1"));
+        let pods = many.summary.scheduler.as_ref().unwrap();
+        // Each link carries cells until the first ones are judged, and then those of a few trials.
+        let links = if fault.starts_with("crash") { 8 } else { 1 };
+        assert!((1..=2 * links + 8).contains(&pods.accused), "{fault}: {pods:?}");
+        assert!(lost(&many) > 0 && lost(&few) <= 1200 * links, "{fault}: {}", lost(&few));
+        assert!(lost(&many) <= lost(&few) + 64 * links, "{fault}: {} {}", lost(&few), lost(&many));
+        // Three of the four links of a ToR are left to its four hosts.
+        let end = many.summary.completion_us.unwrap();
+        assert!(end < 2.5 * many.summary.ideal_us, "{fault}: {end} of {}", many.summary.ideal_us);
+    }
+}
+
+#[test]
+fn threads_change_nothing_where_links_are_accused() {
+    let of = |threads| {
+        let outcome = over_a_lossy_link(300_000, "down@tor:0:up:0", threads);
+        assert!(outcome.summary.scheduler.as_ref().unwrap().accused > 0);
+        outcome.records.iter().map(|r| (r.delivered_at, r.acked_at)).collect::<Vec<_>>()
+    };
+    assert_eq!(of("1"), of("3"));
+}
+
+#[test]
+fn a_repaired_link_is_used_again() {
+    let end = |fault| over_a_lossy_link(6_000_000, fault, "1").summary.completion_us.unwrap();
+    let (broken, repaired) = (end("down@tor:0:up:0"), end("down@tor:0:up:0,until_us=100"));
+    assert!(repaired < 0.9 * broken, "{repaired} of {broken} us");
+}
+
+#[test]
+fn flows_whose_scheduler_stays_away_are_given_up() {
+    for fault in ["kill@scheduler:0", "crash@tor:0"] {
+        let flows: Vec<Flow> = vec![(0, 5, 100_000, 0), (1, 9, 100, 0), (12, 5, 100_000, 0)];
+        let set = [("fault", fault)];
+        let outcome =
+            virtual_time::run(&plan("zeropod:8", "zeropod", &set, &flows), &mut Unwatched).unwrap();
+        let finished = u64::from(fault.starts_with("crash"));
+        assert!(outcome.summary.audit.ok && outcome.summary.flows.finished == finished, "{fault}");
+    }
+}

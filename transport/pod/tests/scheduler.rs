@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use transport_pod::matcher::MatcherKind;
 use transport_pod::scheduler::{
-    Answer, Client, Link, Mouse, Receipt, Refused, Rts, Scheduler, Settings, Update, Wait,
+    Answer, Client, Link, Mouse, Refused, Rts, Scheduler, Settings, Update, Wait,
 };
 use transport_pod::{Chance, Grant, Ladder, Ports, Shape, To};
 
@@ -62,10 +62,10 @@ impl Pod {
 
     /// Runs an epoch: requests of the clients that `speaks` picks, a decision, and the answers that
     /// leave.
-    fn epoch(&mut self, speaks: impl Fn(Client) -> bool, receipt: Option<Receipt>) -> Vec<Answer> {
+    fn epoch(&mut self, speaks: impl Fn(Client) -> bool) -> Vec<Answer> {
         for from in self.clients().into_iter().filter(|from| speaks(*from)) {
             let (updates, mice) = self.request(from);
-            let rts = Rts { updates: &updates, mice: &mice, receipt, ..self.rts(from) };
+            let rts = Rts { updates: &updates, mice: &mice, ..self.rts(from) };
             self.scheduler.handle_rts(&rts, self.epoch);
         }
         self.scheduler.decide(self.epoch);
@@ -84,12 +84,13 @@ impl Pod {
             updates: &[],
             mice: &[],
             paused: 0,
-            receipt: None,
+            arrived: None,
+            lost: None,
         }
     }
 
     fn quiet(&mut self) -> Vec<Answer> {
-        self.epoch(|_| true, None)
+        self.epoch(|_| true)
     }
 
     /// No port is used twice among the answers of one epoch.
@@ -175,7 +176,7 @@ proptest! {
                 let at = match client { Client::Host(at) => at, Client::Core(at) => 16 + at };
                 Chance::new(dice ^ u64::from(at)).below(100) >= loss
             };
-            let answers = pod.epoch(speaks, None);
+            let answers = pod.epoch(speaks);
             pod.check(&answers);
             for answer in answers {
                 let total = granted.entry((answer.client, answer.to)).or_default();
@@ -227,11 +228,12 @@ proptest! {
                     updates: &updates,
                     mice: &mice,
                     paused: total,
-                    receipt: Some(Receipt { epoch: wild >> (wild % 64), arrived: odd }),
+                    arrived: Some(wild >> (wild % 64)),
+                    lost: Some(wild >> (wild % 61)),
                 };
                 pod.scheduler.handle_rts(&rts, pod.epoch);
             }
-            let answers = pod.epoch(|client| client != host(0), None);
+            let answers = pod.epoch(|client| client != host(0));
             pod.check(&answers);
             for answer in answers {
                 if let (Client::Host(from @ 1..), To::Host(_)) = (answer.client, answer.to) {
@@ -273,11 +275,10 @@ fn every_refusal_has_its_counter() {
     tries.push((Refused::BeyondBacklog, Rts { updates: &much, ..base(6) }));
     let mice = [Mouse { to: To::Host(0), bytes: 5 }; 33];
     tries.push((Refused::TooMany, Rts { mice: &mice, ..base(7) }));
-    let receipt = Some(Receipt { epoch: 990, arrived: true });
-    tries.push((Refused::UnknownReceipt, Rts { receipt, ..base(8) }));
-    let receipt = Some(Receipt { epoch: u64::MAX, arrived: false });
-    tries.push((Refused::UnknownReceipt, Rts { receipt, ..base(9) }));
-    tries.push((Refused::Repeated, Rts { ..base(9) }));
+    tries.push((Refused::UnknownReceipt, Rts { arrived: Some(990), ..base(8) }));
+    tries.push((Refused::UnknownReceipt, Rts { lost: Some(990), ..base(9) }));
+    tries.push((Refused::UnknownReceipt, Rts { lost: Some(u64::MAX), ..base(10) }));
+    tries.push((Refused::Repeated, Rts { ..base(10) }));
     let mut wanted = [0u64; Refused::ALL.len()];
     for (why, rts) in tries {
         wanted[why as usize] += 1;
@@ -378,7 +379,7 @@ fn a_silent_host_has_no_slots_and_says_why() {
     pod.ask(host(1), To::Host(2), 1 << 30);
     pod.ask(host(3), To::Host(1), 1 << 30);
     for epoch in 0..80u64 {
-        let answers = pod.epoch(|client| client != host(1) || epoch < 20, None);
+        let answers = pod.epoch(|client| client != host(1) || epoch < 20);
         // Its last request is of epoch 19; decisions leave 21 epochs after they are made.
         assert_eq!(answers.is_empty(), !(21..=22 + 21).contains(&epoch), "{epoch}: {answers:?}");
     }
@@ -399,11 +400,19 @@ fn a_link_that_loses_cells_is_found_by_receipts_and_avoided() {
     let mut used_after = 0;
     for _ in 0..200u64 {
         let now = pod.epoch;
+        let mut spoken = BTreeMap::<Client, (Option<u64>, Option<u64>)>::new();
         for answer in pending.remove(&now.wrapping_sub(1)).unwrap_or_default() {
             let To::Host(to) = answer.to else { continue };
-            let receipt = Some(Receipt { epoch: now - 1, arrived: !is_bad(&answer) });
-            let (updates, _) = pod.request(host(to));
-            let rts = Rts { receipt, updates: &updates, ..pod.rts(host(to)) };
+            let (says, arrived, lost) = match is_bad(&answer) {
+                true => (answer.client, None, Some(now - 1)),
+                false => (host(to), Some(now - 1), None),
+            };
+            let said = spoken.entry(says).or_default();
+            *said = (arrived.or(said.0), lost.or(said.1));
+        }
+        for (from, (arrived, lost)) in spoken {
+            let (updates, _) = pod.request(from);
+            let rts = Rts { arrived, lost, updates: &updates, ..pod.rts(from) };
             pod.scheduler.handle_rts(&rts, now);
         }
         let answers = pod.quiet();
@@ -455,7 +464,7 @@ fn a_core_that_is_full_for_a_pod_gets_nothing_for_it() {
             let rts = Rts { paused, ..pod.rts(Client::Core(core)) };
             pod.scheduler.handle_rts(&rts, epoch);
         }
-        let answers = pod.epoch(|client| matches!(client, Client::Host(_)), None);
+        let answers = pod.epoch(|client| matches!(client, Client::Host(_)));
         assert!(answers.iter().all(|answer| answer.core == Some(3)), "{answers:?}");
         assert_eq!(answers.len(), usize::from(epoch >= 21));
     }
@@ -473,7 +482,7 @@ fn a_pause_that_its_core_does_not_repeat_ends_after_32_epochs() {
     }
     let delay = Settings::default().delay;
     for epoch in 0..60u64 {
-        let answers = pod.epoch(|client| matches!(client, Client::Host(_)), None);
+        let answers = pod.epoch(|client| matches!(client, Client::Host(_)));
         assert_eq!(answers.is_empty(), epoch < 33 + delay, "{epoch}: {answers:?}");
     }
 }
@@ -516,7 +525,7 @@ fn a_client_that_joins_a_later_term_waits_until_grants_of_another_scheduler_are_
     let mut granted = Vec::new();
     while pod.epoch < 130 {
         let epoch = pod.epoch;
-        let answers = pod.epoch(|client| epoch >= 60 || !late.contains(&client), None);
+        let answers = pod.epoch(|client| epoch >= 60 || !late.contains(&client));
         granted.extend(answers.iter().map(|answer| (answer.epoch, answer.client)));
         for client in late {
             assert_eq!(pod.scheduler.has_to_itself(client, epoch), epoch >= 100, "{epoch}");
@@ -536,12 +545,12 @@ fn a_total_that_is_repeated_is_answered_by_what_was_granted() {
     let mut pod = Pod::new(Shape::square(16).unwrap(), settings);
     let to = To::Host(7);
     pod.ask(host(1), to, 3 * EPOCH);
-    pod.epoch(|from| from == host(1), None);
+    pod.epoch(|from| from == host(1));
     assert_eq!(pod.scheduler.take_standing(host(1)), None, "a total that is new");
     for _ in 0..3 {
-        pod.epoch(|_| false, None);
+        pod.epoch(|_| false);
     }
-    pod.epoch(|from| from == host(1), None);
+    pod.epoch(|from| from == host(1));
     assert_eq!(pod.scheduler.take_standing(host(1)), Some((to, 3 * EPOCH)));
     assert_eq!(pod.scheduler.take_standing(host(1)), None, "once");
     assert_eq!(pod.scheduler.take_standing(host(99)), None);
@@ -556,7 +565,7 @@ fn a_total_that_is_repeated_is_answered_by_what_was_granted() {
 fn decisions_of_long_ago_are_not_looked_for_one_by_one() {
     let mut pod = Pod::new(Shape::square(16).unwrap(), Settings::default());
     pod.ask(host(1), To::Host(7), EPOCH);
-    pod.epoch(|_| true, None);
+    pod.epoch(|_| true);
     // A driver that stood still for long, and polled no answer.
     let later = 1 << 50;
     pod.scheduler.decide(later);
@@ -574,7 +583,6 @@ fn settings_out_of_range_are_refused_by_name() {
         ("delay", Settings { delay: 31, ..base }),
         ("backlog", Settings { backlog: 511, ..base }),
         ("judge_after", Settings { judge_after: 0, ..base }),
-        ("misses", Settings { misses: 0, ..base }),
         ("retry_after", Settings { retry_after: 0, ..base }),
     ];
     for (name, settings) in settings {

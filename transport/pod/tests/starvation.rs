@@ -42,7 +42,8 @@ impl Pod {
             updates: &updates,
             mice: &[],
             paused: 0,
-            receipt: None,
+            arrived: None,
+            lost: None,
         };
         self.scheduler.handle_rts(&rts, self.epoch);
         self.epoch += 1;

@@ -107,9 +107,7 @@ impl DcSim {
         let params = &setup.params.dcsim;
         let flows = setup.tx_flows_max as usize;
         // The time for which a flow goes on without answers to its segments.
-        let timeout = setup.rto.max(terms.rtt_max * TIMER_RTTS);
-        let timeouts = (0..=setup.retries_max).map(|n| 1_u64 << n.min(setup.backoff_max));
-        let patience = (timeout * timeouts.sum::<u64>()).max(setup.give_up);
+        let patience = setup.patience(setup.rto.max(terms.rtt_max * TIMER_RTTS));
         Self {
             terms,
             ahead: Duration::ZERO,

@@ -69,6 +69,14 @@ pub struct SchedSetup<'a> {
     pub rng: Rng,
 }
 
+impl SchedSetup<'_> {
+    /// The silence after which a flow is given up whose packets are lost after `timeout`.
+    fn patience(&self, timeout: Duration) -> Duration {
+        let timeouts = (0..=self.retries_max).map(|n| 1_u64 << n.min(self.backoff_max));
+        (timeout * timeouts.sum::<u64>()).max(self.give_up)
+    }
+}
+
 /// The registration of a scheduler, in its file.
 pub trait Scheduling: Scheduler + Registered {
     /// The scheduler of an endpoint, without flows.

@@ -42,7 +42,7 @@ pub use params::{Classes, Kernel, Matcher, ZeropodParams};
 pub use seat::Seat;
 pub use watch::next_term;
 
-use super::{Backlog, Choice, Label, Reported, SchedSetup, Scheduling, Sending, Turn};
+use super::{Backlog, Choice, Label, Receiving, Reported, SchedSetup, Scheduling, Sending, Turn};
 use crate::path::{NetworkFacts, Path};
 use crate::registry::Registered;
 use crate::segment::TxSegment;
@@ -108,7 +108,7 @@ pub struct Zeropod {
     optimistic: Option<Box<Optimistic>>,
     /// The cell that a flow was asked for last.
     offered: Option<(FlowId, CellName)>,
-    records: Records,
+    records: Box<Records>,
     arrivals: Arrivals,
     reports: VecDeque<Reported>,
     /// The mice of the last request.
@@ -150,9 +150,15 @@ impl Zeropod {
             own: number % params.per_tor.max(1),
             behind: Duration::ZERO,
         };
-        let sched = Self::at(seat, &params, timing, setup.tx_flows_max as usize);
+        let mut sched = Self::at(seat, &params, timing, setup.tx_flows_max as usize);
+        let patience = setup.patience(setup.rto.max(sched.rto_min()));
+        sched.awaited.gives_up_after = patience.as_ps().div_ceil(timing.epoch.as_ps());
         let lag = if joining.is_some() { timing.early } else { Duration::ZERO };
         let clock = params.follow.then(|| Box::new(PodClock::new(lag)));
+        // A scheduler that is a process of its own does not know the links.
+        if joining.is_some() {
+            *sched.records = Records::new(None);
+        }
         Self { optimistic: Optimistic::new(setup).map(Box::new), clock, joining, ..sched }
     }
 
@@ -177,7 +183,7 @@ impl Zeropod {
             filled: VecDeque::with_capacity(if timing.early > Duration::ZERO { 64 } else { 0 }),
             optimistic: None,
             offered: None,
-            records: Records::new(),
+            records: Box::new(Records::new(Some(timing.to_lost))),
             arrivals: Arrivals::new(timing.to_receipt),
             reports: VecDeque::with_capacity(timing.cells.into()),
             mice: [Rts::NO_MOUSE; MICE_MAX as usize],
@@ -263,7 +269,7 @@ impl Zeropod {
             return last;
         }
         let (epoch, at) = self.due_request(now)?;
-        let arrived = self.arrivals.take(epoch);
+        let (arrived, lost) = (self.arrivals.take(epoch), self.records.take_lost(epoch));
         let wants = self.wants();
         let asks = self.asks_from().is_some_and(|from| from <= epoch);
         if wants || asks {
@@ -275,7 +281,8 @@ impl Zeropod {
         } else {
             None
         };
-        if arrived == 0 && update.is_none() && !anyway && !asks && !follows {
+        let reports = arrived != 0 || lost;
+        if !reports && update.is_none() && !anyway && !asks && !follows {
             return None;
         }
         self.request_from = epoch + 1;
@@ -285,7 +292,7 @@ impl Zeropod {
         #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
         let epoch = epoch as u32;
         let (mice, mice_len) = (self.mice, self.mice_len);
-        let rts = Rts { term: self.term, epoch, update, arrived, mice, mice_len, clock };
+        let rts = Rts { term: self.term, epoch, update, arrived, lost, mice, mice_len, clock };
         Some((at, self.seat.scheduler, rts))
     }
 
@@ -400,6 +407,7 @@ impl Zeropod {
     fn on_answer(&mut self, from: HostId, schd: &Schd, local: Instant) -> Result<(), Odd> {
         self.advance(self.pod_time(local));
         self.admit(from, schd)?;
+        self.awaited.answered();
         self.note_answered(local);
         self.follow(schd, local);
         if let Some(delivered) = schd.delivered {
@@ -544,7 +552,8 @@ impl Sending for Zeropod {
         let queue = self.queues.queue(filling.queue);
         queue.pending = queue.pending.saturating_sub(1);
         if let Body::Data(data) = &segment.hdr.body {
-            self.records.sent(filling.epoch, name.slot, flow, data.psn);
+            let to = filling.grant.to;
+            self.records.sent(filling.epoch, name.slot, (flow, data.psn), to);
         }
         self.counts.cells += 1;
         self.queues.sent(flow, segment.payload.len);

@@ -102,6 +102,9 @@ pub struct Rts {
     /// Cells that arrived in an earlier epoch, a bit each; how much earlier is a constant of the
     /// pod.
     pub arrived: u32,
+    /// Whether its sender got no receipt for cells that it sent in an earlier epoch; how much
+    /// earlier is another constant of the pod.
+    pub lost: bool,
     /// The demands with the shortest flows; those from `mice_len` on mean nothing.
     pub mice: [Mouse; MICE_MAX as usize],
     /// Number of `mice`, 0..=[`MICE_MAX`].
@@ -148,6 +151,8 @@ pub struct CoreRts {
     pub paused: u32,
     /// A host of the pod by its number there, and cells of it that have been delivered.
     pub delivered: Option<(u16, Delivered)>,
+    /// As in the request of a host.
+    pub lost: bool,
 }
 
 const HAS_UPDATE: u8 = 1;
@@ -155,6 +160,7 @@ const HAS_DELIVERED: u8 = 2;
 const HAS_CLOCK: u8 = 4;
 const BEHIND_GAP: u8 = 8;
 const SETTLED: u8 = 16;
+const HAS_LOST: u8 = 32;
 
 const RTS_FIXED: usize = 18;
 const CORE_RTS_LEN: usize = 32;
@@ -219,7 +225,9 @@ impl Rts {
             let gap = if clock.behind_gap { BEHIND_GAP } else { 0 };
             HAS_CLOCK | gap | if clock.settled { SETTLED } else { 0 }
         });
-        out.put([clock | if self.update.is_some() { HAS_UPDATE } else { 0 }, self.mice_len]);
+        let update = if self.update.is_some() { HAS_UPDATE } else { 0 };
+        let lost = if self.lost { HAS_LOST } else { 0 };
+        out.put([clock | update | lost, self.mice_len]);
         out.put(to.word().to_be_bytes()).put(total.to_be_bytes());
         out.put(self.arrived.to_be_bytes());
         for mouse in self.mice() {
@@ -239,7 +247,8 @@ impl Rts {
         let (to, total, arrived) = (Place::of(from.u16()?), from.u32()?, from.u32()?);
         let count = usize::from(mice_len);
         let has_clock = flags & HAS_CLOCK != 0;
-        let known = HAS_UPDATE | if has_clock { HAS_CLOCK | BEHIND_GAP | SETTLED } else { 0 };
+        let known =
+            HAS_UPDATE | HAS_LOST | if has_clock { HAS_CLOCK | BEHIND_GAP | SETTLED } else { 0 };
         if flags & !known != 0 || count > usize::from(MICE_MAX) || from.0.len() != 2 * count {
             return None;
         }
@@ -251,7 +260,8 @@ impl Rts {
             *mouse = Mouse { to: Place::of(word), size: u8::try_from(word >> 11).ok()? };
         }
         let update = (flags & HAS_UPDATE != 0).then_some((to, total));
-        Some(Self { term, epoch, update, arrived, mice, mice_len, clock })
+        let lost = flags & HAS_LOST != 0;
+        Some(Self { term, epoch, update, arrived, lost, mice, mice_len, clock })
     }
 
     /// The value of an entry of `mice` that is not used.
@@ -272,7 +282,8 @@ impl CoreRts {
         let none = Delivered { flow: FlowId::UNKNOWN, first: Psn(0), arrived: 0 };
         let (host, delivered) = self.delivered.unwrap_or((0, none));
         let flags = if self.update.is_some() { HAS_UPDATE } else { 0 }
-            | if self.delivered.is_some() { HAS_DELIVERED } else { 0 };
+            | if self.delivered.is_some() { HAS_DELIVERED } else { 0 }
+            | if self.lost { HAS_LOST } else { 0 };
         let mut out = Writer::new();
         out.put(self.term.to_be_bytes()).put(self.epoch.to_be_bytes()).put([flags, 0]);
         out.put(to.word().to_be_bytes()).put(total.to_be_bytes());
@@ -293,12 +304,16 @@ impl CoreRts {
         let (to, total, paused) = (Place::of(from.u16()?), from.u32()?, from.u32()?);
         let (host, flow, first) = (from.u16()?, FlowId(from.u32()?), Psn(from.u32()?));
         let delivered = (host, Delivered { flow, first, arrived: from.u32()? });
-        if flags & !(HAS_UPDATE | HAS_DELIVERED) != 0 || reserved != 0 || !from.0.is_empty() {
+        if flags & !(HAS_UPDATE | HAS_DELIVERED | HAS_LOST) != 0
+            || reserved != 0
+            || !from.0.is_empty()
+        {
             return None;
         }
         let update = (flags & HAS_UPDATE != 0).then_some((to, total));
         let delivered = (flags & HAS_DELIVERED != 0).then_some(delivered);
-        Some(Self { term, epoch, update, paused, delivered })
+        let lost = flags & HAS_LOST != 0;
+        Some(Self { term, epoch, update, paused, delivered, lost })
     }
 }
 
@@ -403,8 +418,9 @@ mod tests {
             (term, epoch, paused) in any::<(u16, u32, u32)>(),
             update in prop::option::of((place(), any::<u32>())),
             delivered in prop::option::of((any::<u16>(), delivered())),
+            lost: bool,
         ) {
-            let rts = CoreRts { term, epoch, update, paused, delivered };
+            let rts = CoreRts { term, epoch, update, paused, delivered, lost };
             prop_assert_eq!(CoreRts::of(&rts.note()), Some(rts));
             prop_assert_eq!((Rts::of(&rts.note()), Schd::of(&rts.note())), (None, None));
         }
@@ -415,12 +431,13 @@ mod tests {
             update in prop::option::of((place(), any::<u32>())),
             some in prop::collection::vec(mouse(), 0..=usize::from(MICE_MAX)),
             clock in prop::option::of(any::<(bool, bool)>()),
+            lost: bool,
         ) {
             let clock = clock.map(|(behind_gap, settled)| ClockState { behind_gap, settled });
             let mut mice = [Rts::NO_MOUSE; MICE_MAX as usize];
             mice[..some.len()].copy_from_slice(&some);
             let mice_len = u8::try_from(some.len()).unwrap();
-            let rts = Rts { term, epoch, update, arrived, mice, mice_len, clock };
+            let rts = Rts { term, epoch, update, arrived, lost, mice, mice_len, clock };
             prop_assert_eq!(Rts::of(&rts.note()), Some(rts));
             prop_assert_eq!(Schd::of(&rts.note()), None);
         }

@@ -47,6 +47,8 @@ pub struct SchedulerResult {
     /// The longest time without grants of a host that waited while its scheduler failed,
     /// microseconds; 0 where none did.
     pub outage_us: f64,
+    /// Times that a link was accused of losing cells, and then avoided.
+    pub accused: u64,
     /// The highest term.
     pub term: u32,
     /// The most that a request was early or late by, nanoseconds, once the clock of its host had
@@ -90,6 +92,7 @@ impl SchedulerResult {
             core_bytes_max: cores.bytes_max,
             core_pauses: cores.pauses,
             outage_us: hosts.silence.max(ports.silence).as_us_f64(),
+            accused: pods.accused,
             term: pods.term,
             clock_error_ns: pods.clock_error.as_us_f64() * 1000.0,
             clock_epochs: hosts.settled_in,

@@ -67,7 +67,8 @@ fn timing(plan: &Plan) -> Timing {
 /// The request of a host, in this epoch, for as many bytes in all to one place.
 pub(crate) fn rts(epoch: u32, to: Place, total: u32) -> Rts {
     let mice = [Rts::NO_MOUSE; MICE_MAX as usize];
-    Rts { term: 1, epoch, update: Some((to, total)), arrived: 0, mice, mice_len: 0, clock: None }
+    let update = Some((to, total));
+    Rts { term: 1, epoch, update, arrived: 0, lost: false, mice, mice_len: 0, clock: None }
 }
 
 /// What a scheduler made of what it was sent.

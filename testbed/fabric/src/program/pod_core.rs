@@ -233,8 +233,8 @@ impl Relay {
             if to == port.client.seat().scheduler {
                 port.named = paused;
             }
-            let (term, epoch, update) = (rts.term, rts.epoch, rts.update);
-            let rts = CoreRts { term, epoch, update, paused, delivered };
+            let (term, epoch, update, lost) = (rts.term, rts.epoch, rts.update, rts.lost);
+            let rts = CoreRts { term, epoch, update, paused, delivered, lost };
             port.ask(to, &rts, out, cx);
         }
         let timer = port.client.poll_timeout().unwrap_or(Instant::FAR_FUTURE);

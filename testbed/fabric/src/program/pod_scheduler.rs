@@ -36,7 +36,7 @@ use transport::wire::{Body, Ext, Header, Note};
 use transport::{
     DropReason, Duration, EntropyValue, FlowId, HostId, Instant, PayloadRef, TxSegment,
 };
-use transport_pod::scheduler::{self, Answer, Client, Receipt, Refused, Update};
+use transport_pod::scheduler::{self, Answer, Client, Refused, Update};
 use transport_pod::{Scheduler, To};
 
 use super::{Context, Program, ProgramSettings, Setup, SwitchProgram};
@@ -354,8 +354,7 @@ impl Pod {
         for (place, mouse) in mice.iter_mut().zip(rts.mice()) {
             *place = scheduler::Mouse { to: demand(mouse.to), bytes: Mouse::bytes(mouse.size) };
         }
-        let sent_in = epoch.checked_sub(self.timing.to_receipt);
-        let arrived = sent_in.filter(|_| rts.arrived != 0);
+        let arrived = epoch.checked_sub(self.timing.to_receipt).filter(|_| rts.arrived != 0);
         let request = scheduler::Rts {
             from: client,
             pod: self.members.pod(),
@@ -365,7 +364,8 @@ impl Pod {
             updates: update.as_slice(),
             mice: &mice[..rts.mice().len()],
             paused: asked.paused,
-            receipt: arrived.map(|epoch| Receipt { epoch, arrived: true }),
+            arrived,
+            lost: epoch.checked_sub(self.timing.to_lost).filter(|_| rts.lost),
         };
         let window = self.window_of(decision);
         let counts = self.scheduler.handle_rts(&request, decision);

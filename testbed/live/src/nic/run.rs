@@ -141,7 +141,8 @@ fn going_on(watch: &mut dyn Watch) -> Result<(), RunError> {
 fn hello(plan: &Plan, network: &RealNetwork) -> Hello {
     let print = |text: &str| format!("{:016x}", xxh3_64(text.as_bytes()));
     let host = |host: &HostEntry| format!("{} {} {:?}\n", host.name, host.ip, host.mac);
-    let hosts: String = network.hosts.hosts.iter().map(host).collect();
+    let all = network.hosts.hosts.iter().chain(network.hosts.scheduler.as_ref());
+    let hosts: String = all.map(host).collect();
     let inputs = [
         ("matrix", print(&cm_write::to_text(&plan.matrix))),
         ("topology", print(&topo_file::to_text(plan.tree.spec()))),

@@ -5,7 +5,6 @@ use crate::ports::Grant;
 use crate::shape::Shape;
 
 use super::links::Links;
-use super::messages::Receipt;
 
 /// The worth of a grant: its cells, the total of its demand with them, whether mice alone may go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,7 +25,7 @@ struct Decision {
     worths: Vec<Worth>,
     /// For each receiver, hosts and then Cores: its grant, or [`NONE`].
     by_receiver: Vec<u16>,
-    /// For each receiver: its receipt, if it has sent one.
+    /// For each receiver: whether cells arrived, where it has said so or their sender misses that.
     receipts: Vec<Option<bool>>,
 }
 
@@ -41,6 +40,8 @@ pub(super) struct History {
     next: (u64, usize),
     /// The epoch after the last one decided.
     end: u64,
+    /// The next epoch whose receipts are judged.
+    judged: u64,
 }
 
 impl History {
@@ -60,12 +61,17 @@ impl History {
             decision.grants.reserve_exact(senders);
             decision.worths.reserve_exact(senders);
         }
-        Self { hosts: shape.hosts(), ring, next: (0, 0), end: 0 }
+        Self { hosts: shape.hosts(), ring, next: (0, 0), end: 0, judged: 0 }
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "a remainder")]
     fn at(&self, epoch: u64) -> usize {
         (epoch % self.ring.len() as u64) as usize
+    }
+
+    /// Decisions about epochs before this one are not kept.
+    pub(super) fn kept_from(&self) -> u64 {
+        self.end.saturating_sub(self.ring.len() as u64)
     }
 
     /// Puts a decision in the place of an older one.
@@ -99,7 +105,7 @@ impl History {
     /// The next answer that may leave by `now`: its epoch, grant and worth.
     pub(super) fn next(&mut self, now: u64) -> Option<(u64, Grant, Worth)> {
         // Decisions before these are not kept: after a long silence there is nothing to look for.
-        let kept = self.end.saturating_sub(self.ring.len() as u64);
+        let kept = self.kept_from();
         if self.next.0 < kept {
             self.next = (kept, 0);
         }
@@ -120,15 +126,30 @@ impl History {
         None
     }
 
-    /// Notes a receipt; false when nothing was announced to the receiver for its epoch.
-    pub(super) fn note(&mut self, receiver: usize, receipt: Receipt) -> bool {
-        let at = self.at(receipt.epoch);
+    /// Notes that cells of `epoch` arrived; false when none were granted to the receiver.
+    pub(super) fn note_arrived(&mut self, receiver: usize, epoch: u64) -> bool {
+        let at = self.at(epoch);
         let decision = &mut self.ring[at];
-        let known = decision.epoch == receipt.epoch && decision.by_receiver[receiver] != NONE;
+        let known = decision.epoch == epoch && decision.by_receiver[receiver] != NONE;
         if known {
-            decision.receipts[receiver] = Some(receipt.arrived);
+            decision.receipts[receiver] = Some(true);
         }
         known
+    }
+
+    /// Notes that no receipt has come for the cells that a sender sent in `epoch`; false when it
+    /// was granted none then, or none that a host of the pod gets. What their receiver has said
+    /// counts, since a receipt may be lost on its way to their sender.
+    pub(super) fn note_lost(&mut self, sender: usize, epoch: u64) -> bool {
+        let (hosts, at) = (self.hosts, self.at(epoch));
+        let decision = &mut self.ring[at];
+        let is_its = |grant: &&Grant| usize::from(grant.sender) == sender;
+        let grant = decision.grants.iter().find(is_its).filter(|_| decision.epoch == epoch);
+        let Some(grant) = grant.filter(|grant| matches!(grant.to, To::Host(_))) else {
+            return false;
+        };
+        decision.receipts[receiver(hosts, grant)].get_or_insert(false);
+        true
     }
 
     /// The sender from which a receiver gets cells in `epoch`.
@@ -139,8 +160,22 @@ impl History {
         (decision.epoch == epoch).then_some(grant.sender)
     }
 
+    /// Judges links by all epochs before `end`, whose receipts should be there in `epoch`. Some are
+    /// from before the last decision where none has been made for a while. Returns how many links
+    /// this accuses.
+    pub(super) fn judge(&mut self, end: u64, epoch: u64, links: &mut Links) -> u64 {
+        let mut accused = 0;
+        // Bounded by the decisions kept.
+        for judged in self.judged.max(self.kept_from())..end.min(self.end) {
+            self.report(judged, links);
+            accused += links.judge(epoch);
+        }
+        self.judged = self.judged.max(end);
+        accused
+    }
+
     /// Passes the receipts of an epoch on to `links`.
-    pub(super) fn report(&self, epoch: u64, links: &mut Links) {
+    fn report(&self, epoch: u64, links: &mut Links) {
         let decision = &self.ring[self.at(epoch)];
         if decision.epoch != epoch {
             return;

@@ -4,11 +4,21 @@
 //! ```text
 //!              misses without a success in between
 //!     works ------------------------------------> accused, for a time that doubles
-//!       ^ ^                                          |        ^
-//!       | +------ a success ----- on trial <---------+        |
-//!       |                            +------ a miss ----------+
+//!       ^ ^                                          |    ^    ^
+//!       | |               +--------------------------+    |    |
+//!       | |               v     a grant                   |    |
+//!       | |           on trial ---------> tried --- a miss     |
+//!       | |               ^                 |  |               |
+//!       | |               +-- no word of it +  |               |
+//!       | +------------------- a success ------+               |
 //!     repaired by the operator
 //! ```
+//!
+//! A link on trial carries the cells of one grant. It is avoided until these are judged, so that a
+//! broken link costs an epoch of one sender for each trial, however long its cells are under way.
+//!
+//! The last link of a switch to the others is never accused: where all of them fail, the fault is
+//! behind the switch, at a host or at all of it, and other hosts there can still send.
 
 use crate::ports::{Grant, Ports};
 use crate::shape::{LANES, LAYERS, Shape};
@@ -40,11 +50,24 @@ const PAIRS: usize = LANES * LANES;
 const CORES: usize = LANES * LAYERS;
 const LINKS: usize = 2 * PAIRS + 2 * CORES;
 
+/// What receipts say of a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Standing {
+    Works,
+    /// The link is avoided up to an epoch.
+    Accused(u64),
+    /// The next grant by it shows whether it works.
+    OnTrial,
+    /// The link is avoided until the cells of its grant are judged, or up to an epoch.
+    Tried(u64),
+}
+
 /// The state of one link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct State {
     /// Taken down by the operator.
     down: bool,
+    standing: Standing,
     /// Epochs in a row in which it may have lost cells.
     misses: u8,
     /// The other link of the path that failed last.
@@ -53,12 +76,27 @@ struct State {
     partners: bool,
     /// Accusations since it last worked; each doubles how long the next one lasts.
     accusations: u8,
-    /// The epoch in which an accused link is tried again; 0 when it is not accused.
-    until: u64,
 }
 
-const WORKS: State =
-    State { down: false, misses: 0, partner: NONE, partners: false, accusations: 0, until: 0 };
+impl State {
+    const fn is_avoided(&self) -> bool {
+        self.down || matches!(self.standing, Standing::Accused(_) | Standing::Tried(_))
+    }
+
+    /// Whether a failure of its path says nothing about the other link of that.
+    const fn explains(&self) -> bool {
+        self.down || matches!(self.standing, Standing::Accused(_))
+    }
+}
+
+const WORKS: State = State {
+    down: false,
+    standing: Standing::Works,
+    misses: 0,
+    partner: NONE,
+    partners: false,
+    accusations: 0,
+};
 const NONE: u16 = u16::MAX;
 
 /// Factor for the misses that accuse a link whose failed paths all had the same other link, because
@@ -78,7 +116,7 @@ pub(super) struct Links {
     worked: [u64; LINKS / 64],
     /// For each link of a failed path: the other one.
     partners: Vec<u16>,
-    /// Accused links, whose time may come.
+    /// Links that have been accused and have not worked since.
     accused: usize,
     misses: u8,
     retry: u64,
@@ -87,7 +125,8 @@ pub(super) struct Links {
 }
 
 impl Links {
-    /// All links work. One is accused after `misses` epochs and tried again after `retry` epochs.
+    /// All links work. One is accused after `misses` epochs, or never where that is 0, and tried
+    /// again after `retry` epochs.
     pub(super) fn new(shape: &Shape, misses: u8, retry: u64) -> Self {
         Self {
             shape: *shape,
@@ -115,26 +154,24 @@ impl Links {
     /// Takes a link down, or puts it to work again with a clean record.
     pub(super) fn set(&mut self, link: Link, works: bool) {
         let state = &mut self.states[index(link)];
-        self.accused -= usize::from(state.until > 0);
+        self.accused -= usize::from(state.standing != Standing::Works);
         *state = State { down: !works, ..WORKS };
         self.refresh(link);
     }
 
     /// Whether a link is avoided.
     pub(super) fn is_avoided(&self, link: Link) -> bool {
-        let state = &self.states[index(link)];
-        state.down || state.until > 0
+        self.states[index(link)].is_avoided()
     }
 
     /// Notes that cells which should have come by the route of a grant did, or did not. A failure
     /// by a link that has been accused since says nothing about the other one.
     #[expect(clippy::cast_possible_truncation, reason = "numbers of links are below 2^16")]
     pub(super) fn note(&mut self, grant: &Grant, arrived: bool) {
-        let route = self.route(grant);
-        if !arrived && route.iter().any(|link| self.is_avoided(*link)) {
+        let [first, last] = self.route(grant).map(index);
+        if !arrived && [first, last].iter().any(|at| self.states[*at].explains()) {
             return;
         }
-        let [first, last] = route.map(index);
         for (at, partner) in [(first, last), (last, first)] {
             let set = if arrived { &mut self.worked } else { &mut self.failed };
             set[at / 64] |= 1 << (at % 64);
@@ -153,9 +190,7 @@ impl Links {
             let mut suspect = failed & !worked;
             (self.worked[word], self.failed[word]) = (0, 0);
             while worked != 0 {
-                let state = &mut self.states[word * 64 + worked.trailing_zeros() as usize];
-                (state.misses, state.accusations) = (0, 0);
-                (state.partner, state.partners) = (NONE, false);
+                self.acquit(word * 64 + worked.trailing_zeros() as usize);
                 worked &= worked - 1;
             }
             while suspect != 0 {
@@ -175,28 +210,73 @@ impl Links {
         state.partner = self.partners[at];
         let factor = if state.partners { 1 } else { ONE_PARTNER };
         let enough = state.misses >= self.misses.saturating_mul(factor);
-        if state.until > 0 || state.down || !enough {
+        if self.misses == 0 || state.explains() || !enough || self.is_last(link_of(at)) {
             return false;
         }
-        state.until = epoch + (self.retry << state.accusations.min(DOUBLINGS));
+        let state = &mut self.states[at];
+        self.accused += usize::from(state.standing == Standing::Works);
+        state.standing =
+            Standing::Accused(epoch + (self.retry << state.accusations.min(DOUBLINGS)));
         state.accusations = state.accusations.saturating_add(1);
-        self.accused += 1;
         self.refresh(link_of(at));
         true
     }
 
-    /// Tries accused links again whose time has come.
+    /// A link has worked. One that was accused before it had a trial stays so: what worked may have
+    /// left before.
+    fn acquit(&mut self, at: usize) {
+        let state = &mut self.states[at];
+        (state.misses, state.accusations) = (0, 0);
+        (state.partner, state.partners) = (NONE, false);
+        if matches!(state.standing, Standing::OnTrial | Standing::Tried(_)) {
+            state.standing = Standing::Works;
+            self.accused -= 1;
+            self.refresh(link_of(at));
+        }
+    }
+
+    /// Whether no other link of a ToR in this direction may be used.
+    fn is_last(&self, link: Link) -> bool {
+        let (links, agg) = match link {
+            Link::Up { tor, agg } => (self.usable.up.0[usize::from(tor)], agg),
+            Link::Down { tor, agg } => (self.usable.down.0[usize::from(tor)], agg),
+            Link::ToCore(_) | Link::FromCore(_) => return false,
+        };
+        links & !(1 << agg) == 0
+    }
+
+    /// Puts accused links on trial whose time has come.
     pub(super) fn retry(&mut self, epoch: u64) {
         if self.accused == 0 {
             return;
         }
         for at in 0..LINKS {
             let state = &mut self.states[at];
-            if state.until > 0 && state.until <= epoch {
+            let (Standing::Accused(until) | Standing::Tried(until)) = state.standing else {
+                continue;
+            };
+            if until <= epoch {
                 // One more miss is enough.
-                (state.until, state.misses, state.partners) = (0, self.misses - 1, true);
-                self.accused -= 1;
+                (state.misses, state.partners) = (self.misses.saturating_sub(1), true);
+                state.standing = Standing::OnTrial;
                 self.refresh(link_of(at));
+            }
+        }
+    }
+
+    /// Links on trial that these grants use are avoided until the grants are judged, up to epoch
+    /// `until`.
+    pub(super) fn try_out(&mut self, grants: &[Grant], until: u64) {
+        if self.accused == 0 {
+            return;
+        }
+        for grant in grants {
+            for link in self.route(grant) {
+                let state = &mut self.states[index(link)];
+                if state.standing == Standing::OnTrial {
+                    state.standing = Standing::Tried(until);
+                    self.refresh(link);
+                }
             }
         }
     }
@@ -310,7 +390,27 @@ mod tests {
             links.note(&failed(epoch), false);
             assert_eq!(links.judge(epoch), 0);
         }
+        // On trial it carries one grant; without word of that it is tried again, and with good word
+        // it works.
         links.set(bad, true);
+        for epoch in 0..3 {
+            links.note(&failed(epoch), false);
+            links.note(&worked, true);
+            links.judge(epoch);
+        }
+        let tried = failed(0);
+        links.try_out(&[tried], 150);
+        links.retry(102);
+        links.try_out(&[worked], 150);
+        assert!(!links.is_avoided(bad));
+        links.try_out(&[tried], 150);
+        assert!(links.is_avoided(bad));
+        links.retry(150);
+        assert!(!links.is_avoided(bad));
+        links.try_out(&[tried], 200);
+        links.note(&tried, true);
+        links.judge(199);
+        assert!(!links.is_avoided(bad) && links.accused == 0);
         // A success takes everything back.
         links.note(&failed(0), true);
         links.judge(311);
@@ -318,6 +418,25 @@ mod tests {
             links.note(&failed(epoch), false);
             assert_eq!(links.judge(epoch), 0);
         }
+    }
+
+    #[test]
+    fn the_last_link_of_a_switch_is_not_accused() {
+        let shape = Shape::square(16).unwrap();
+        let mut links = Links::new(&shape, 3, 100);
+        let fails = |agg| Grant { sender: 0, to: To::Host(8), agg, core: None };
+        for epoch in 0..400 {
+            for agg in 0..4 {
+                links.note(&fails(agg), false);
+            }
+            links.judge(epoch);
+        }
+        for link in [|agg| Link::Up { tor: 0, agg }, |agg| Link::Down { tor: 2, agg }] {
+            assert_eq!((0..4).filter(|agg| links.is_avoided(link(*agg))).count(), 3);
+        }
+        assert!(
+            (0..4).any(|agg| links.usable.up_is_idle(0, agg) && links.usable.down_is_idle(2, agg))
+        );
     }
 
     #[test]

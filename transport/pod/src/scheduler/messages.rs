@@ -30,8 +30,11 @@ pub struct Rts<'a> {
     pub mice: &'a [Mouse],
     /// Pods for which a Core takes no more cells, a bit each; 0 from hosts.
     pub paused: u32,
-    /// Whether the cells that were announced for an earlier epoch arrived.
-    pub receipt: Option<Receipt>,
+    /// An earlier epoch of which cells arrived here.
+    pub arrived: Option<u64>,
+    /// An earlier epoch in which the sender sent cells, as it was granted, and of which it got no
+    /// receipt.
+    pub lost: Option<u64>,
 }
 
 /// One demand's total.
@@ -50,15 +53,6 @@ pub struct Mouse {
     pub to: To,
     /// The bytes of the flow.
     pub bytes: u32,
-}
-
-/// Whether scheduled cells arrived in an epoch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Receipt {
-    /// The epoch.
-    pub epoch: u64,
-    /// Whether any did.
-    pub arrived: bool,
 }
 
 /// An answer (SCHD): a client may send in an epoch, by a route.
@@ -109,7 +103,8 @@ pub enum Refused {
     BeyondBacklog,
     /// More mice, or more updates, than a request has room for. The first ones count.
     TooMany,
-    /// A receipt for an epoch whose decision is not kept, or that announced no cells to the sender.
+    /// A receipt, or the lack of one, for an epoch whose decision is not kept, or that granted no
+    /// such cells to or from its sender.
     UnknownReceipt,
     /// A packet to the scheduler that is no request. Drivers count it.
     Malformed,

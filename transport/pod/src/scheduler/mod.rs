@@ -22,7 +22,7 @@ mod turns;
 use core::fmt;
 
 pub use links::Link;
-pub use messages::{Answer, Client, Counters, Mouse, Receipt, Refused, Rts, Update, Wait};
+pub use messages::{Answer, Client, Counters, Mouse, Refused, Rts, Update, Wait};
 
 use crate::chance::Chance;
 use crate::demands::{Demands, Order, To};
@@ -78,9 +78,9 @@ pub struct Settings {
     pub joins_after: u64,
     /// Epochs after which the receipts of an epoch are judged, 1 to 4096.
     pub judge_after: u64,
-    /// Epochs in a row of suspicion for which a link is accused, 1 to 255.
+    /// Epochs in a row of suspicion for which a link is accused, up to 255; 0: none is.
     pub misses: u8,
-    /// Epochs after which an accused link is tried again, 1 to 2^32.
+    /// Epochs after which an accused link is tried again, 1 to 2^32; they double up to 64 times.
     pub retry_after: u64,
 }
 
@@ -103,7 +103,7 @@ impl Default for Settings {
             joins_after: 0,
             judge_after: 16,
             misses: 3,
-            retry_after: 100_000,
+            retry_after: 400,
         }
     }
 }
@@ -123,7 +123,6 @@ impl Settings {
         within("delay", self.delay, 0, self.lead)?;
         within("backlog", self.backlog.into(), self.cell.into(), (1 << 31) - 1)?;
         within("judge_after", self.judge_after, 1, 4096)?;
-        within("misses", self.misses.into(), 1, 255)?;
         within("retry_after", self.retry_after, 1, 1 << 32)
     }
 
@@ -305,8 +304,14 @@ impl Scheduler {
         if let Some(core) = sender.checked_sub(self.shape.hosts()) {
             self.pause(core, rts.paused);
         }
-        if let Some(receipt) = rts.receipt
-            && (receipt.epoch > now || !self.history.note(sender, receipt))
+        let history = &mut self.history;
+        if let Some(epoch) = rts.arrived
+            && (epoch > now || !history.note_arrived(sender, epoch))
+        {
+            self.counters.refuse(Refused::UnknownReceipt);
+        }
+        if let Some(epoch) = rts.lost
+            && (epoch > now || !history.note_lost(sender, epoch))
         {
             self.counters.refuse(Refused::UnknownReceipt);
         }
@@ -406,14 +411,13 @@ impl Scheduler {
         self.next = epoch + 1;
         self.links.retry(epoch);
         self.end_pauses(epoch);
-        if let Some(judged) = epoch.checked_sub(self.settings.judge_after) {
-            self.history.report(judged, &mut self.links);
-            self.counters.accused += self.links.judge(epoch);
-        }
+        let known = (epoch + 1).saturating_sub(self.settings.judge_after);
+        self.counters.accused += self.history.judge(known, epoch, &mut self.links);
         let about = epoch + self.settings.lead;
         self.grants.clear();
         if about >= self.fence {
             self.match_up(epoch);
+            self.links.try_out(&self.grants, about + self.settings.judge_after + 1);
         }
         self.counters.epochs += 1;
         self.counters.grants += self.grants.len() as u64;

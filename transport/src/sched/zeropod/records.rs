@@ -7,7 +7,7 @@ use alloc::vec;
 
 use crate::sched::Reported;
 use crate::units::{FlowId, Psn};
-use crate::wire::pod::{CELLS_MAX, Delivered, Grant};
+use crate::wire::pod::{CELLS_MAX, Delivered, Grant, Place};
 
 /// Grants kept at most; an answer is never so many epochs ahead.
 pub(super) const GRANTS_MAX: usize = 64;
@@ -60,7 +60,14 @@ const SENT_MAX: u64 = 64;
 
 /// Segments by the epoch and the slot in which they left.
 #[derive(Clone, Debug)]
-pub(super) struct Records(Box<[Sent]>);
+pub(super) struct Records {
+    sent: Box<[Sent]>,
+    /// Epochs whose cells a host of the pod gets, as long as it has reported none; ascending.
+    unreported: VecDeque<u64>,
+    /// Epochs from the one in which cells are sent to the request that says that none has been
+    /// reported; `None` where no request does.
+    lag: Option<u64>,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Sent {
@@ -75,15 +82,25 @@ const fn place(epoch: u64) -> usize {
 }
 
 impl Records {
-    pub(super) fn new() -> Self {
-        Self(vec![NOTHING; place(SENT_MAX - 1) + 1].into())
+    /// Nothing has been sent. A request that leaves `lag` epochs later says that no receipt came.
+    pub(super) fn new(lag: Option<u64>) -> Self {
+        let sent = vec![NOTHING; place(SENT_MAX - 1) + 1].into();
+        let room = if lag.is_some() { place(SENT_MAX - 1) + 1 } else { 0 };
+        Self { sent, unreported: VecDeque::with_capacity(room), lag }
     }
 
-    /// A segment left in `slot` of `epoch`.
-    pub(super) fn sent(&mut self, epoch: u64, slot: u8, flow: FlowId, psn: Psn) {
-        let record = &mut self.0[place(epoch)];
+    /// A segment left in `slot` of `epoch`, for a host of the pod or a Core.
+    pub(super) fn sent(&mut self, epoch: u64, slot: u8, (flow, psn): (FlowId, Psn), to: Place) {
+        let record = &mut self.sent[place(epoch)];
         if record.epoch != epoch {
             *record = Sent { epoch, ..NOTHING };
+            // Cores send no receipts.
+            if matches!(to, Place::Host(_)) && self.lag.is_some() {
+                if self.unreported.len() >= place(SENT_MAX - 1) {
+                    self.unreported.pop_front();
+                }
+                self.unreported.push_back(epoch);
+            }
         }
         if let Some(cell) = record.cells.get_mut(usize::from(slot)) {
             *cell = (flow, psn);
@@ -92,15 +109,39 @@ impl Records {
 
     /// Forgets all segments.
     pub(super) fn clear(&mut self) {
-        self.0.fill(NOTHING);
+        self.sent.fill(NOTHING);
+        self.unreported.clear();
+    }
+
+    // DEVIATION(zeropod#IV-E): in the paper the receiver says that nothing arrived. It does not
+    // know whether the sender used its grant, so a grant that was not used would accuse links.
+    /// Whether a request of `epoch` says that no receipt has come; what earlier requests should
+    /// have said is given up.
+    pub(super) fn take_lost(&mut self, epoch: u64) -> bool {
+        let Some(lag) = self.lag else { return false };
+        while let Some(sent) = self.unreported.front().copied().filter(|sent| sent + lag <= epoch) {
+            self.unreported.pop_front();
+            if sent + lag == epoch {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The epoch of the next request that says that no receipt has come.
+    pub(super) fn lost_due(&self) -> Option<u64> {
+        Some(self.unreported.front()? + self.lag?)
     }
 
     /// Appends the segments that left in `epoch` and whose slots are in `arrived` to `out`, each
     /// once. Bounded by the cells of an epoch.
     pub(super) fn report(&mut self, epoch: u64, arrived: u32, out: &mut VecDeque<Reported>) {
-        let record = &mut self.0[place(epoch)];
+        let record = &mut self.sent[place(epoch)];
         if record.epoch != epoch {
             return;
+        }
+        if let Ok(at) = self.unreported.binary_search(&epoch) {
+            self.unreported.remove(at);
         }
         for (slot, cell) in record.cells.iter_mut().enumerate() {
             if arrived >> slot & 1 == 0 || cell.0 == FlowId::UNKNOWN {
@@ -189,7 +230,6 @@ impl Arrivals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::pod::Place;
     use alloc::vec::Vec;
 
     const GRANT: Grant = Grant {
@@ -217,10 +257,10 @@ mod tests {
 
     #[test]
     fn a_segment_is_reported_once_and_only_for_its_own_epoch() {
-        let (mut records, mut out) = (Records::new(), VecDeque::new());
+        let (mut records, mut out) = (Records::new(None), VecDeque::new());
         let flow = FlowId::new(3, 1);
         for slot in 0..4 {
-            records.sent(70, slot, flow, Psn(62 + u32::from(slot)));
+            records.sent(70, slot, (flow, Psn(62 + u32::from(slot))), Place::Host(1));
         }
         records.report(70 - SENT_MAX, !0, &mut out);
         assert!(out.is_empty());
@@ -228,6 +268,22 @@ mod tests {
         records.report(70, 0b1111, &mut out);
         let reported: Vec<_> = out.iter().map(|r| (r.first.0, r.arrived)).collect();
         assert_eq!(reported, [(0, 1 << 62), (64, 0b11), (0, 1 << 63)]);
+    }
+
+    #[test]
+    fn an_epoch_without_a_receipt_is_lost_once_and_only_inside_the_pod() {
+        let (mut records, mut out) = (Records::new(Some(9)), VecDeque::new());
+        let cell = (FlowId::new(3, 1), Psn(0));
+        for epoch in 70..74 {
+            records.sent(epoch, 0, cell, Place::Host(1));
+            records.sent(epoch, 1, cell, Place::Host(1));
+        }
+        records.sent(74, 0, cell, Place::Pod(1));
+        records.report(71, 0b10, &mut out);
+        assert_eq!(records.lost_due(), Some(79));
+        let lost: Vec<_> = [79, 79, 80, 82, 83].map(|epoch| records.take_lost(epoch)).into();
+        assert_eq!(lost, [true, false, false, true, false], "the turn of 72 was missed");
+        assert_eq!(records.lost_due(), None);
     }
 
     #[test]

@@ -126,7 +126,8 @@ impl Protocol for Zeropod {
         let asks = !self.dirty.is_empty() || self.awaited.has_overdue() || self.has_former();
         let asks = asks || self.follows();
         // The earlier its epoch, the earlier a request: the first epoch of all kinds is enough.
-        let request = if asks { Some(0) } else { earliest(self.arrivals.due(), self.asks_from()) };
+        let reports = earliest(self.arrivals.due(), self.records.lost_due());
+        let request = if asks { Some(0) } else { earliest(reports, self.asks_from()) };
         let request = request.map(|epoch| self.next_request(epoch, self.asked_at));
         let begins = earliest(self.grants.first(), self.awaited.due());
         let begins = begins.map(|epoch| self.start(epoch));
@@ -139,6 +140,11 @@ impl Protocol for Zeropod {
     }
 
     fn next_given_up(&mut self) -> Option<FlowId> {
-        self.next_unserved()
+        if let Some(flow) = self.next_unserved() {
+            return Some(flow);
+        }
+        let flow = self.awaited.next_given_up(&mut self.queues);
+        self.counts.given_up += u64::from(flow.is_some());
+        flow
     }
 }

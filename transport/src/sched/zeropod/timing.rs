@@ -94,6 +94,9 @@ pub struct Timing {
     /// Epochs from the one in which a request leaves to the one at whose beginning its answer is
     /// there, where a scheduler answers every request.
     pub round_trip: u64,
+    /// Epochs from the one in which cells are sent to the request that says that no receipt has
+    /// come for them.
+    pub to_lost: u64,
     /// How long before its departure a host makes a packet. An answer arrives twice that time
     /// before its epoch, and a cell twice that time before the request that reports it. So a host
     /// may look for arrivals late by that time.
@@ -132,6 +135,8 @@ impl Timing {
         // are Cores, it opens with answers to these, a hop before those to hosts.
         let behind = if terms.layers > 0 { hop } else { Duration::ZERO };
         let to_answer = epoch + behind + last_slot + control_flight + early;
+        let to_receipt = epochs(cell * (cells - 1) + control * 2 + slot_guard + flight + early);
+        let round_trip = to_decision + epochs(to_answer);
         Self {
             cell,
             control,
@@ -147,8 +152,10 @@ impl Timing {
             to_answers,
             to_core_answers,
             lead: lead.max(core_lead),
-            to_receipt: epochs(cell * (cells - 1) + control * 2 + slot_guard + flight + early),
-            round_trip: to_decision + epochs(to_answer),
+            to_receipt,
+            round_trip,
+            // The epoch at whose beginning the receipt is there, and one for a clock that is off.
+            to_lost: to_receipt + round_trip + 1,
             early: terms.early,
         }
     }

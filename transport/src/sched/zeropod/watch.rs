@@ -143,6 +143,7 @@ impl Zeropod {
             epoch,
             update: None,
             arrived: 0,
+            lost: false,
             mice,
             mice_len: 0,
             clock: None,

@@ -18,9 +18,9 @@ impl Asked {
     }
 
     pub(super) const fn of_core(rts: &CoreRts) -> Self {
-        let CoreRts { term, epoch, update, paused, delivered } = *rts;
+        let CoreRts { term, epoch, update, paused, delivered, lost } = *rts;
         let (mice, mice_len) = ([Rts::NO_MOUSE; _], 0);
-        let rts = Rts { term, epoch, update, arrived: 0, mice, mice_len, clock: None };
+        let rts = Rts { term, epoch, update, arrived: 0, lost, mice, mice_len, clock: None };
         Self { rts, paused, delivered }
     }
 }

@@ -16,6 +16,8 @@ pub struct PodCounters {
     pub chances: u64,
     /// Requests, or parts of some, that made no sense, in the order of [`Refused::ALL`].
     refused: [u64; Refused::ALL.len()],
+    /// Times that a link was accused of losing cells.
+    pub accused: u64,
     /// The term, the highest of all.
     pub term: u32,
     /// The most by which a request of a host was early or late, where clocks of hosts may be off
@@ -30,6 +32,7 @@ impl PodCounters {
         self.epochs += other.epochs;
         self.grants += other.grants;
         self.chances += other.chances;
+        self.accused += other.accused;
         let mut reason = 0;
         while reason < self.refused.len() {
             self.refused[reason] += other.refused[reason];
@@ -53,6 +56,7 @@ impl Pod {
             grants: counters.grants,
             chances: counters.epochs * self.members.hosts() as u64,
             refused: core::array::from_fn(|reason| counters.refused(Refused::ALL[reason])),
+            accused: counters.accused,
             term: self.scheduler.term(),
             clock_error: self.lateness.as_ref().map_or(Duration::ZERO, Lateness::most),
         }

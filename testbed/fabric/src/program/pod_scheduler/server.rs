@@ -57,7 +57,7 @@ impl PodServer {
         let terms = Terms::alone(&timing);
         let settings = settings::settings(&params, &timing)?;
         // Cells that are late or lost say nothing about ways that are not known.
-        let settings = Settings { misses: u8::MAX, retry_after: 1, ..settings };
+        let settings = Settings { misses: 0, ..settings };
         let mut pod = Pod::of(members, (timing, terms), settings, (&params, seed))?;
         let epoch = timing.epoch_at(now);
         if !(1..=TERM_MAX).contains(&term) {
@@ -171,7 +171,7 @@ mod tests {
     fn request(server: &PodServer, now: Instant, update: Option<(Place, u32)>) -> Rts {
         let epoch = u32::try_from(server.pod.timing.epoch_at(now)).unwrap();
         let (mice, mice_len) = ([Rts::NO_MOUSE; _], 0);
-        Rts { term: 0, epoch, update, arrived: 0, mice, mice_len, clock: None }
+        Rts { term: 0, epoch, update, arrived: 0, lost: false, mice, mice_len, clock: None }
     }
 
     /// All answers until `until`, polled each microsecond.

@@ -53,6 +53,7 @@ pub(super) fn settings(params: &ZeropodParams, timing: &Timing) -> Option<Settin
     let payload = u32::from(params.cell);
     let guarded = params.backup > 0;
     let silent_after = if guarded { timing.to_decision + SILENT_MAX } else { 0 };
+    let judge_after = timing.to_lost + timing.to_decision + JUDGED_LATER;
     Some(Settings {
         matcher,
         setup: MatcherSetup { kernel: kernel(params)?, iterations: params.iterations.into() },
@@ -66,7 +67,8 @@ pub(super) fn settings(params: &ZeropodParams, timing: &Timing) -> Option<Settin
         // What is granted to a host has to end before another scheduler may grant it anything.
         silent_after,
         joins_after: if guarded { silent_after + timing.lead } else { 0 },
-        judge_after: timing.to_receipt + timing.to_decision + JUDGED_LATER,
+        judge_after,
+        retry_after: RETRY_AFTER * (timing.lead + judge_after),
         ..Settings::default()
     })
 }
@@ -74,5 +76,9 @@ pub(super) fn settings(params: &ZeropodParams, timing: &Timing) -> Option<Settin
 /// Bytes of one demand that wait at most: what a total can raise at once.
 const BACKLOG_MAX: u32 = (1 << 31) - 1;
 
-/// Epochs after which the receipts of an epoch are judged, beyond those that they take.
+/// Epochs after which the receipts of an epoch are judged, beyond those that word of their lack
+/// takes.
 const JUDGED_LATER: u64 = 4;
+
+/// Times that a grant and its receipt take until a link that was accused is tried again.
+const RETRY_AFTER: u64 = 8;

@@ -157,6 +157,7 @@ impl PodHosts {
         });
         #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
         let rts = Rts {
+            lost: false,
             term: *term,
             epoch: epoch as u32,
             update,

@@ -10,7 +10,8 @@ use crate::units::Bytes;
 pub struct Path {
     /// Round-trip time of a full segment and its acknowledgement in an idle network.
     pub base_rtt: Duration,
-    /// Rate of the slowest link that the flow always crosses, normally the host's.
+    /// The rate of the narrowest place that the flow always crosses: normally its host's link, else
+    /// all links together up from a rack, a pod or a site, where these are slower.
     pub line_rate: Rate,
     /// Wire bytes of a full segment.
     pub mtu: Bytes,

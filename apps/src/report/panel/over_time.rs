@@ -170,9 +170,9 @@ fn fair_point(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Merge {
     Mean,
-    /// Of what counts events between two samples.
+    /// For measures that count events between two samples.
     Sum,
-    /// Of what is the most of something, so that no peak vanishes.
+    /// For measures that are a maximum, so that no peak vanishes.
     Max,
 }
 

@@ -113,7 +113,7 @@ struct Rig {
     setup: SchedulerSetup,
     hosts: PodHosts,
     port: Port,
-    /// Of the scheduler's frames.
+    /// The buffers of the scheduler's frames.
     pool: Arc<Pool>,
 }
 

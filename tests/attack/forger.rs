@@ -91,9 +91,15 @@ impl Attack {
         matches!(self, Self::Seals | Self::Trims)
     }
 
-    /// Whether a host with keys has more to do with it than to look at an octet.
-    pub(crate) const fn matters_with_keys(self) -> bool {
-        self.is_of_seals() || matches!(self, Self::Junk | Self::Large | Self::Replay)
+    /// Whether short runs have it. With keys, a host drops most forged packets at the first octet,
+    /// and one such case without keys is enough; [`Attack::Large`] does what [`Attack::Segments`]
+    /// does with longer ones.
+    pub(crate) const fn is_in_sample(self, keyed: bool) -> bool {
+        match self {
+            Self::Seals | Self::Trims | Self::Replay => true,
+            Self::Large => false,
+            _ => !keyed,
+        }
     }
 
     /// The victim that the attack aims at, 0 the server and 1 its client, and the counter there

@@ -96,7 +96,7 @@ pub(crate) fn suffer(version: ([&str; 2], u8)) -> Result<String, String> {
     let given: Vec<String> =
         victims.iter().zip(given).map(|(address, mac)| format!("{address},{mac}")).collect();
     let first = server(&lab, &named);
-    let mut client = start(&lab, 1, &named, &[&CLIENT[..], &["--time", "3"]].concat());
+    let mut client = start(&lab, 1, &named, &[&CLIENT[..], &["--time", "2"]].concat());
     client.on_event("session with");
     pose(&lab, version)?;
     for _ in 0..ANNOUNCEMENTS {

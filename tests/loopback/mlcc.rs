@@ -8,26 +8,24 @@ use transport::{Bytes, Duration, HostId};
 
 use super::{Origin, Plan, Verdict, assert_whole, draft, run, topology};
 
-/// How long the flows of the other site are on their way.
-const ONE_WAY: Duration = Duration::from_us(3010);
-
 /// Four flows inside a site and four from the other into the same four hosts, as in \[mlcc\] fig.
-/// 8, all of which arrive first at the same instant.
-fn receivers(size: u64) -> Matrix {
+/// 8, all of which arrive first at the same instant: sites are so many milliseconds apart.
+fn receivers(size: u64, apart_ms: u64) -> Matrix {
+    let one_way = Duration::from_us(1000 * apart_ms + 10);
     let mut matrix = Matrix { nodes: 32, ..Matrix::default() };
     for host in 0..4 {
         matrix.push_flow(FlowSpec::new(HostId(host), HostId(20 + host), Bytes(size)));
         let near = FlowSpec::new(HostId(16 + host), HostId(20 + host), Bytes(size));
-        matrix.push_flow(FlowSpec { start: Start::At(ONE_WAY), ..near });
+        matrix.push_flow(FlowSpec { start: Start::At(one_way), ..near });
     }
     matrix
 }
 
-fn run_with(settings: &[(&str, &str)], size: u64) -> Outcome {
+fn run_with(settings: &[(&str, &str)], size: u64, apart_ms: u64) -> Outcome {
     let mut draft = draft(settings);
     draft.set_transport("mlcc", Origin::Set).unwrap();
-    let network = topology::by_name("two-dc-leaf:3ms,100,1,4").unwrap();
-    let outcome = run(&Plan::new(&draft, receivers(size), &network).unwrap());
+    let network = topology::by_name(&format!("two-dc-leaf:{apart_ms}ms,100,1,4")).unwrap();
+    let outcome = run(&Plan::new(&draft, receivers(size, apart_ms), &network).unwrap());
     assert_whole(&outcome);
     outcome
 }
@@ -43,7 +41,7 @@ pub(super) fn fair() -> Verdict {
 
 fn run_fair() -> Summary {
     // Long enough that the first round trip across, in which far flows start blind, weighs little.
-    let Outcome { summary, .. } = run_with(&[], 20_000_000);
+    let Outcome { summary, .. } = run_with(&[], 10_000_000, 1);
     let Summary { jain, mlcc, packets, drops, .. } = &summary;
     // A frame whose checksum a switch broke would be dropped.
     assert_eq!((packets.dropped, packets.retransmitted), (0, 0), "{drops:?}");
@@ -63,7 +61,7 @@ pub(super) fn faults() -> Verdict {
         ("fault", "reorder:0.02@all,delay_us=3"),
         ("fault", "corrupt:0.005@all"),
     ];
-    let outcome = run_with(&settings, 1_000_000);
+    let outcome = run_with(&settings, 1_000_000, 1);
     let Summary { mlcc, drops, .. } = &outcome.summary;
     assert!(drops["corrupt"] > 0 && outcome.stats.duplicates > 0, "{drops:?}");
     assert!(mlcc.as_ref().unwrap().advised > 100);

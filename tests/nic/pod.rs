@@ -195,7 +195,8 @@ pub(crate) fn lost() -> Verdict {
 pub(crate) fn missing() -> Verdict {
     let files = over_memif("Nodes 2\nConnections 1\n0->1 id 1 start 0 size 1000\n");
     files.end_hosts_with(&scheduler_entry("10.0.0.3/24"));
-    for ended in files.run(&SLOTS) {
+    let hasty = [&SLOTS[..], &["--set", "nic.patience=2s"]].concat();
+    for ended in files.run(&hasty) {
         assert_eq!((ended.code, ended.out.as_str()), (Some(3), ""), "{ended:?}");
         for words in ["s (10.0.0.3) does not say its MAC", "start headrace scheduler --hosts"] {
             assert!(ended.err.contains(words), "{words}: {ended:?}");

@@ -20,7 +20,7 @@ const SAID_WITHIN: Duration = Duration::from_secs(10);
 /// Packets under way have arrived after this.
 const SETTLES: Duration = Duration::from_millis(100);
 
-/// Flows of a run of some seconds, each way in turn: one begins every 50 ms.
+/// Flows of a run of some seconds, each way in turn: one begins every 40 ms.
 const FLOWS: u64 = 200;
 
 /// Bytes of a flow.
@@ -29,7 +29,7 @@ const SIZE: u64 = 200_000;
 fn matrix() -> String {
     let mut text = format!("Nodes 2\nConnections {FLOWS}\n");
     for flow in 0..FLOWS {
-        let (from, start_us) = (flow % 2, flow * 50_000);
+        let (from, start_us) = (flow % 2, flow * 40_000);
         writeln!(text, "{from}->{} id {} start {start_us} size {SIZE}", 1 - from, flow + 1)
             .unwrap();
     }

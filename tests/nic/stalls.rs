@@ -314,7 +314,7 @@ pub(crate) fn first() -> Verdict {
 pub(crate) fn emulated() -> Verdict {
     let dir = tempfile::tempdir().unwrap();
     let matrix = dir.path().join("matrix.cm");
-    std::fs::write(&matrix, "Nodes 2\nConnections 1\n0->1 id 1 start 0 size 20000000\n").unwrap();
+    std::fs::write(&matrix, "Nodes 2\nConnections 1\n0->1 id 1 start 0 size 4000000\n").unwrap();
     let mut run = Running::alone(&["run", matrix.to_str().unwrap(), "--world", "vdev", "--json"]);
     while run.goes_on() {
         run.signal("STOP");

@@ -41,7 +41,7 @@ pub(super) fn stalled() -> Verdict {
     let stage = Stage::memif(dir.path(), &["--patience", &patience]);
     for seconds in stalls() {
         for side in 0..2 {
-            let time = (seconds + 3).to_string();
+            let time = (seconds + 2).to_string();
             let more = ["--time", &time, "--bidir", "--verify", "--patience", &patience];
             let mut client = stage.client("perf", &more);
             client.on_event(" 1.");

@@ -89,7 +89,7 @@ pub(super) fn killed() -> Verdict {
         let dir = tempfile::tempdir().unwrap();
         let stage = Stage::memif(dir.path(), &[]);
         let device = format!("net_memif0,socket={}/lan,role=server", dir.path().display());
-        let terms = "perf client --json --verify --bytes 48MiB --segment 1024 --cc mlcc --lb ecmp \
+        let terms = "perf client --json --verify --bytes 24MiB --segment 1024 --cc mlcc --lb ecmp \
                      --rate 200Mbps --rtt 7ms --wait 60";
         let mut terms: Vec<&str> = terms.split_whitespace().collect();
         terms.extend(["--device", &device]);
@@ -114,7 +114,7 @@ pub(super) fn killed() -> Verdict {
         let mut again = begin(victim);
         again.on_event("frames pass");
         let result = client.end().result();
-        assert_eq!(result["to_server"]["bytes"], 48 << 20, "{victim}: {result:#}");
+        assert_eq!(result["to_server"]["bytes"], 24 << 20, "{victim}: {result:#}");
         other.signal("INT");
         again.signal("INT");
         let other = if victim == "west" { east } else { west };

@@ -303,7 +303,7 @@ fn killed() -> Verdict {
     let mut pids = Vec::new();
     let mut stage = Stage::memif(dir.path(), &[]);
     for round in 0..crashes::rounds(4) {
-        let mut client = stage.client("perf", &["--time", "60", "--bidir", "--patience", "3"]);
+        let mut client = stage.client("perf", &["--time", "60", "--bidir", "--patience", "1"]);
         pids.push(client.id());
         // In some rounds while it starts.
         if round > 0 {
@@ -388,6 +388,10 @@ fn resolved() -> Verdict {
         let more = ["--bytes", "4MiB", "--bidir", "--verify"];
         let result = stage.run("perf", &[&more[..], &at].concat()).result();
         assert_eq!(result["from_server"]["bytes"], 4 << 20);
+        if at[1].contains(':') {
+            stage.end();
+            continue;
+        }
         // No host has this address.
         let wrong = [at[0], "0=198.51.100.9", at[2], "1=198.51.100.2", "--wait", "1"];
         let ended = stage.run("ping", &wrong);

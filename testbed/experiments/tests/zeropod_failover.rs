@@ -17,7 +17,7 @@ use transport::{Bytes, Duration, HostId, Instant, Rng};
 /// Runs with other instants for the faults: `POD_FAILOVERS=1000` for the whole sweep.
 fn cases() -> u64 {
     let set = std::env::var("POD_FAILOVERS").ok().and_then(|text| text.parse().ok());
-    set.unwrap_or(40)
+    set.unwrap_or(16)
 }
 
 fn faulty(topology: &str, matrix: &Matrix, faults: &[String]) -> Result<Plan, RunError> {

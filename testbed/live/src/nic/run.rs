@@ -251,7 +251,10 @@ impl Attendance<'_> {
         let probed: Vec<u32> = sends_to.iter().copied().chain(scheduler).collect();
         exchanges_with.extend(scheduler);
         let mut meanwhile = || meeting.look().and_then(|()| going_on(watch));
-        let addressing = desk.resolve(network, own, &exchanges_with, &mut meanwhile)?;
+        let addressing = {
+            let patience = plan.draft.nic.patience;
+            desk.resolve(network, (own, &exchanges_with), patience, &mut meanwhile)?
+        };
         let addressing = addressing.with_udp_port(plan.draft.udp_port);
         let id = u16::try_from(own).unwrap_or(u16::MAX);
         let probed = desk.probe(network, (&probed, &addressing), id, &mut meanwhile)?;

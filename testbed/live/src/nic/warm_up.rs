@@ -39,7 +39,7 @@ const UP_MS: u32 = 20_000;
 /// How long the other end of a virtual device is waited for, and the pauses between attempts.
 const CONNECT_FOR: Duration = Duration::from_s(20);
 
-/// How long a peer is asked for its MAC.
+/// How long a peer is asked for its MAC, at most.
 const RESOLVE_FOR: Duration = Duration::from_s(10);
 
 /// The device of this host before a worker has it. Field order: the device goes before EAL.
@@ -201,12 +201,13 @@ impl Desk {
     }
 
     /// The addresses of all hosts as this one writes them into frames; only those of `peers` are
-    /// resolved, no other host is sent anything.
+    /// resolved, no other host is sent anything. They are asked for 10 s, or for `patience` where
+    /// that is shorter.
     pub(super) fn resolve(
         &mut self,
         network: &HostsFile,
-        own: u32,
-        peers: &[u32],
+        (own, peers): (u32, &[u32]),
+        patience: Duration,
         meanwhile: Meanwhile<'_>,
     ) -> Result<Addressing, RunError> {
         let all: Vec<&HostEntry> = ends(network, peers);
@@ -214,8 +215,9 @@ impl Desk {
         let wanted: Vec<(IpAddr, Option<Mac>)> =
             peers.iter().map(entry).map(|host| (host.ip, host.mac)).collect();
         let clock = self.clock;
-        let found = self
-            .enquire(|enquiry| enquiry.resolve(&wanted, RESOLVE_FOR, || clock.now(), meanwhile))?;
+        let within = patience.min(RESOLVE_FOR);
+        let found =
+            self.enquire(|enquiry| enquiry.resolve(&wanted, within, || clock.now(), meanwhile))?;
         let mut macs: Vec<Mac> = vec![UNUSED_MAC; all.len()];
         macs[own as usize] = self.station.mac;
         for (found, &peer) in found.into_iter().zip(peers) {

@@ -1,16 +1,12 @@
 //! `headrace bench dci`: MLCC's border switch between two devices, beside dpdk-testpmd that
 //! forwards between two devices of the same kind, in the same run.
 
-use std::io::{self, Write};
-
-use comfy_table::presets::UTF8_BORDERS_ONLY;
-use comfy_table::{CellAlignment, Table};
 use live::datapath::{Bench, BorderCase, BorderCost, Device};
 use serde::Serialize;
 
-use super::datapath::{no_device, unfit};
-use super::report::round;
-use super::testpmd::{self, Mode, Testpmd};
+use super::datapath::{devices, unfit};
+use super::shown::{self, Shown, header, maybe, round};
+use super::testpmd::{self, Beside, Mode};
 use crate::args::BenchDciArgs;
 use crate::console::Console;
 use crate::exit::Exit;
@@ -63,16 +59,10 @@ impl Row {
 /// # Errors
 /// A device that cannot be measured, or a machine that is not fit.
 pub(super) fn run(args: &BenchDciArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
-    let devices = devices(&args.device)?;
+    let devices = devices(&args.device, &DEVICES)?;
     let sizes = if args.segment.is_empty() { &SEGMENTS[..] } else { &args.segment };
     let queues = if args.queues.is_empty() { &QUEUES[..] } else { &args.queues };
-    let testpmd = if args.no_testpmd { None } else { Testpmd::find() };
-    if testpmd.is_none() && !args.no_testpmd {
-        writeln!(
-            console.err,
-            "dpdk-testpmd is not in PATH: its columns stay empty (Debian: apt-get install dpdk-dev)"
-        )?;
-    }
+    let beside = Beside::find(!args.no_testpmd, console)?;
     let bench = Bench::start().map_err(unfit)?;
     let mut rows = Vec::new();
     for device in devices {
@@ -80,19 +70,8 @@ pub(super) fn run(args: &BenchDciArgs, console: &mut Console<'_>) -> Result<Exit
             let name = device.name();
             let huge = bench.has_hugepages();
             let frame = Bench::border_frame_bytes(segment_bytes);
-            let mode = Mode::Forward;
-            let beside = testpmd.as_ref().map(|program| {
-                writeln!(console.err, "measuring dpdk-testpmd, {name}, {segment_bytes} B")?;
-                Ok::<_, Failure>(program.mpps(&testpmd::Run { device, frame, huge, mode }))
-            });
-            let testpmd_mpps = match beside.transpose()? {
-                Some(Ok(mpps)) => Some(mpps),
-                Some(Err(why)) => {
-                    writeln!(console.err, "dpdk-testpmd on {name}: {why}; its columns stay empty")?;
-                    None
-                }
-                None => None,
-            };
+            let forwarded = testpmd::Run { device, frame, huge, mode: Mode::Forward };
+            let testpmd_mpps = beside.mpps(&forwarded, console)?;
             for &queues in queues {
                 writeln!(console.err, "measuring {name}, {segment_bytes} B, {queues} queues")?;
                 let case = BorderCase { device, segment_bytes, queues, packets: args.packets };
@@ -101,58 +80,39 @@ pub(super) fn run(args: &BenchDciArgs, console: &mut Console<'_>) -> Result<Exit
             }
         }
     }
-    if args.json {
-        let text = serde_json::to_string_pretty(&rows).map_err(io::Error::from)?;
-        writeln!(console.out, "{text}")?;
-    } else {
-        write_table(&rows, console.out)?;
-    }
-    Ok(Exit::Finished)
+    shown::write(&rows, args.json, console)
 }
 
-fn devices(names: &[String]) -> Result<Vec<Device>, Failure> {
-    if names.is_empty() {
-        return Ok(DEVICES.to_vec());
-    }
-    let named = |name: &String| {
-        let device = Device::by_name(name).filter(|device| DEVICES.contains(device));
-        device.ok_or_else(|| no_device(name, &DEVICES))
-    };
-    names.iter().map(named).collect()
-}
+impl Shown for Row {
+    const WORDS: usize = 1;
 
-fn write_table(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
-    let mut table = Table::new();
-    table.load_preset(UTF8_BORDERS_ONLY);
-    table.set_header([
-        "device",
-        "bytes",
-        "queues",
-        "Mpps",
-        "testpmd Mpps",
-        "ratio",
-        "ns",
-        "receive",
-        "switch",
-        "send",
-    ]);
-    let maybe = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2}"));
-    for row in rows {
-        table.add_row([
-            row.device.to_owned(),
-            row.segment_bytes.to_string(),
-            row.queues.to_string(),
-            format!("{:.2}", row.mpps),
-            maybe(row.testpmd_mpps),
-            maybe(row.ratio),
-            format!("{:.1}", row.ns_per_packet),
-            format!("{:.1}", row.receive_ns),
-            format!("{:.1}", row.switch_ns),
-            format!("{:.1}", row.send_ns),
-        ]);
+    fn header(_: &[Self]) -> Vec<String> {
+        header([
+            "device",
+            "bytes",
+            "queues",
+            "Mpps",
+            "testpmd Mpps",
+            "ratio",
+            "ns",
+            "receive",
+            "switch",
+            "send",
+        ])
     }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
+
+    fn lines(&self) -> Vec<Vec<String>> {
+        vec![vec![
+            self.device.to_owned(),
+            self.segment_bytes.to_string(),
+            self.queues.to_string(),
+            format!("{:.2}", self.mpps),
+            maybe(self.testpmd_mpps),
+            maybe(self.ratio),
+            format!("{:.1}", self.ns_per_packet),
+            format!("{:.1}", self.receive_ns),
+            format!("{:.1}", self.switch_ns),
+            format!("{:.1}", self.send_ns),
+        ]]
     }
-    writeln!(out, "{table}")
 }

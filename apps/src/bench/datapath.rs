@@ -3,8 +3,9 @@
 use experiments::plan::{Draft, Origin};
 use live::datapath::{Bench, BenchError, Case, Device, MESSAGE};
 
-use super::report::{self, Row};
-use super::testpmd::{self, Mode, Testpmd};
+use super::report::Row;
+use super::shown;
+use super::testpmd::{self, Beside, Mode};
 use crate::args::DatapathArgs;
 use crate::console::Console;
 use crate::exit::Exit;
@@ -19,13 +20,7 @@ const SEGMENTS: [u16; 4] = [256, 1500, 4096, 8960];
 /// A device that there is not, a size that no endpoint takes, a machine that is not fit.
 pub(super) fn run(args: &DatapathArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
     let cases = cases(args)?;
-    let testpmd = if args.no_testpmd { None } else { Testpmd::find() };
-    if testpmd.is_none() && !args.no_testpmd {
-        writeln!(
-            console.err,
-            "dpdk-testpmd is not in PATH: its columns stay empty (Debian: apt-get install dpdk-dev)"
-        )?;
-    }
+    let beside = Beside::find(!args.no_testpmd, console)?;
     let bench = Bench::start_observed(&args.observe.wanted()).map_err(unfit)?;
     let policies = bench.policies();
     let mut rows = Vec::new();
@@ -34,37 +29,16 @@ pub(super) fn run(args: &DatapathArgs, console: &mut Console<'_>) -> Result<Exit
         writeln!(console.err, "measuring {name}, {} B", case.segment_bytes)?;
         let cost = bench.measure(case).map_err(unfit)?;
         let frame = Bench::frame_bytes(case).map_err(unfit)?;
-        let beside = testpmd.as_ref().map(|program| {
-            let (huge, mode) = (bench.has_hugepages(), Mode::Generate);
-            let how = testpmd::Run { device: case.device, frame, huge, mode };
-            program.mpps(&how)
-        });
-        let testpmd_mpps = match beside {
-            Some(Ok(mpps)) => Some(mpps),
-            Some(Err(why)) => {
-                writeln!(console.err, "dpdk-testpmd on {name}: {why}; its columns stay empty")?;
-                None
-            }
-            None => None,
-        };
+        let (huge, mode) = (bench.has_hugepages(), Mode::Generate);
+        let generated = testpmd::Run { device: case.device, frame, huge, mode };
+        let testpmd_mpps = beside.mpps(&generated, console)?;
         rows.push(Row::new(case, &cost, policies, testpmd_mpps));
     }
-    if args.json {
-        report::write_json(&rows, console.out)?;
-    } else {
-        report::write_table(&rows, console.out)?;
-    }
-    Ok(Exit::Finished)
+    shown::write(&rows, args.json, console)
 }
 
 fn cases(args: &DatapathArgs) -> Result<Vec<Case>, Failure> {
-    let mut devices = Vec::new();
-    for name in &args.device {
-        devices.push(Device::by_name(name).ok_or_else(|| no_device(name, &Device::ALL))?);
-    }
-    if devices.is_empty() {
-        devices.extend(Device::ALL);
-    }
+    let devices = devices(&args.device, &Device::ALL)?;
     let transport = args.transport.as_deref().map(known_transport).transpose()?;
     let sizes = if args.segment.is_empty() { &SEGMENTS[..] } else { &args.segment };
     let mut cases = Vec::new();
@@ -97,12 +71,25 @@ fn known_transport(name: &str) -> Result<&'static str, Failure> {
     Ok(draft.transport.name)
 }
 
-pub(super) fn no_device(name: &str, known: &[Device]) -> Failure {
-    let known: Vec<&str> = known.iter().copied().map(Device::name).collect();
-    let known = known.join(", ");
-    Failure::CommandLine(format!(
-        "error: --device: `{name}` cannot be measured\n  expected: one of {known}"
-    ))
+/// The devices of these names among the `known` ones; all of them without names.
+///
+/// # Errors
+/// A name that none of them has.
+pub(super) fn devices(names: &[String], known: &[Device]) -> Result<Vec<Device>, Failure> {
+    if names.is_empty() {
+        return Ok(known.to_vec());
+    }
+    let named = |name: &String| {
+        let device = Device::by_name(name).filter(|device| known.contains(device));
+        device.ok_or_else(|| {
+            let known: Vec<&str> = known.iter().copied().map(Device::name).collect();
+            Failure::CommandLine(format!(
+                "error: --device: `{name}` cannot be measured\n  expected: one of {}",
+                known.join(", ")
+            ))
+        })
+    };
+    names.iter().map(named).collect()
 }
 
 pub(super) fn unfit(error: BenchError) -> Failure {

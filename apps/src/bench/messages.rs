@@ -7,7 +7,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::datapath::unfit;
-use super::report::{round, stages};
+use super::report::stages;
+use super::shown::round;
 use crate::args::MessagesArgs;
 use crate::console::Console;
 use crate::exit::Exit;

@@ -29,6 +29,7 @@ mod report;
 mod scheduler;
 #[cfg(feature = "dpdk")]
 mod sealing;
+mod shown;
 #[cfg(feature = "dpdk")]
 mod testpmd;
 

@@ -14,10 +14,6 @@
 //!
 //! `live::datapath` measures; the command asks for it and prints the result.
 
-use std::io::{self, Write};
-
-use comfy_table::presets::UTF8_BORDERS_ONLY;
-use comfy_table::{CellAlignment, Table};
 use experiments::plan::{Draft, Origin};
 use live::datapath::{Bench, Device, PodCase, PodCost, PodWaiting};
 use serde::Serialize;
@@ -27,9 +23,10 @@ use transport_pod::Kernel;
 use transport_pod::load::Load;
 use transport_pod::matcher::MatcherKind;
 
-use super::datapath::{no_device, unfit};
-use super::report::round;
+use super::datapath::{devices, unfit};
+
 use super::scheduler::{demand, matchers};
+use super::shown::{self, Shown, header, maybe, round};
 use crate::args::SchedulerArgs;
 use crate::console::Console;
 use crate::exit::Exit;
@@ -91,7 +88,7 @@ impl Row {
 /// # Errors
 /// A device that cannot be measured, a pod that cannot be, or a machine that is not fit.
 pub(super) fn run(args: &SchedulerArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
-    let devices = devices(&args.device)?;
+    let devices = devices(&args.device, &DEVICES)?;
     let sizes = if args.hosts.is_empty() { &HOSTS[..] } else { &args.hosts };
     let kinds = matchers(&args.matcher)?;
     for hosts in sizes {
@@ -134,13 +131,7 @@ pub(super) fn run(args: &SchedulerArgs, console: &mut Console<'_>) -> Result<Exi
             }
         }
     }
-    if args.json {
-        let text = serde_json::to_string_pretty(&rows).map_err(io::Error::from)?;
-        writeln!(console.out, "{text}")?;
-    } else {
-        write_table(&rows, console.out)?;
-    }
-    Ok(Exit::Finished)
+    shown::write(&rows, args.json, console)
 }
 
 /// Half as long again as an epoch costs.
@@ -152,14 +143,6 @@ fn paced(cost: &PodCost) -> Duration {
     )]
     let ps = (cost.epoch_ns * 1500.0) as u64;
     Duration::from_ps(ps).max(Duration::from_us(1))
-}
-
-fn devices(names: &[String]) -> Result<Vec<Device>, Failure> {
-    let named = |name: &String| {
-        let device = Device::by_name(name).filter(|device| DEVICES.contains(device));
-        device.ok_or_else(|| no_device(name, &DEVICES))
-    };
-    names.iter().map(named).collect()
 }
 
 /// How `headrace scheduler` decides, but for the matcher and what flags say.
@@ -187,46 +170,44 @@ const fn kind(matcher: Matcher) -> MatcherKind {
     }
 }
 
-fn write_table(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
-    let mut table = Table::new();
-    table.load_preset(UTF8_BORDERS_ONLY);
-    table.set_header([
-        "device",
-        "hosts",
-        "matcher",
-        "kernel",
-        "demand",
-        "epoch us",
-        "receive",
-        "answer",
-        "ns a host",
-        "matched",
-        "paced us",
-        "p50 epochs",
-        "p99",
-        "p99 of all",
-    ]);
-    let maybe = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2}"));
-    for row in rows {
-        table.add_row([
-            row.device.to_owned(),
-            row.hosts.to_string(),
-            row.matcher.to_owned(),
-            row.kernel.to_owned(),
-            row.demand.clone(),
-            format!("{:.2}", row.epoch_us),
-            format!("{:.2}", row.receive_us),
-            format!("{:.2}", row.answer_us),
-            format!("{:.1}", row.ns_per_host),
-            format!("{:.3}", row.matched),
-            maybe(row.paced_epoch_us),
-            maybe(row.p50_epochs),
-            maybe(row.p99_epochs),
-            maybe(row.p99_all_epochs),
-        ]);
+impl Shown for Row {
+    const WORDS: usize = 5;
+
+    fn header(_: &[Self]) -> Vec<String> {
+        header([
+            "device",
+            "hosts",
+            "matcher",
+            "kernel",
+            "demand",
+            "epoch us",
+            "receive",
+            "answer",
+            "ns a host",
+            "matched",
+            "paced us",
+            "p50 epochs",
+            "p99",
+            "p99 of all",
+        ])
     }
-    for column in table.column_iter_mut().skip(5) {
-        column.set_cell_alignment(CellAlignment::Right);
+
+    fn lines(&self) -> Vec<Vec<String>> {
+        vec![vec![
+            self.device.to_owned(),
+            self.hosts.to_string(),
+            self.matcher.to_owned(),
+            self.kernel.to_owned(),
+            self.demand.clone(),
+            format!("{:.2}", self.epoch_us),
+            format!("{:.2}", self.receive_us),
+            format!("{:.2}", self.answer_us),
+            format!("{:.1}", self.ns_per_host),
+            format!("{:.3}", self.matched),
+            maybe(self.paced_epoch_us),
+            maybe(self.p50_epochs),
+            maybe(self.p99_epochs),
+            maybe(self.p99_all_epochs),
+        ]]
     }
-    writeln!(out, "{table}")
 }

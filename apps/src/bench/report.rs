@@ -1,12 +1,10 @@
-//! The rows of a benchmark, as JSON and as a table.
+//! The rows of `headrace bench datapath`.
 
-use std::io::{self, Write};
-
-use comfy_table::presets::UTF8_BORDERS_ONLY;
-use comfy_table::{CellAlignment, Table};
 use live::datapath::{Case, Cost, PolicyCosts};
 use serde::Serialize;
 use serde_json::{Map, Value};
+
+use super::shown::{Shown, header, maybe, round};
 
 /// One device at one size. Nanoseconds are of the sending core, a segment.
 #[derive(Clone, Debug, Serialize)]
@@ -76,61 +74,45 @@ pub(super) fn stages(cost: &Cost, policies: PolicyCosts) -> Map<String, Value> {
     stages
 }
 
-/// Rounds to a thousandth: more digits are noise.
-pub(super) fn round(value: f64) -> f64 {
-    (value * 1000.0).round() / 1000.0
-}
-
 fn rounded(value: f64) -> Value {
     Value::from(round(value))
 }
 
-/// Writes the list of rows.
-///
-/// # Errors
-/// When `out` fails.
-pub(super) fn write_json(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
-    let text = serde_json::to_string_pretty(rows)?;
-    writeln!(out, "{text}")
-}
+impl Shown for Row {
+    const WORDS: usize = 1;
 
-/// Writes one line a row.
-///
-/// # Errors
-/// When `out` fails.
-pub(super) fn write_table(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
-    let mut table = Table::new();
-    table.load_preset(UTF8_BORDERS_ONLY);
-    let stages: Vec<&String> =
-        rows.first().map(|row| row.stages_ns.keys().collect()).unwrap_or_default();
-    let mut header: Vec<String> =
-        ["device", "bytes", "payload", "Mpps", "Gbps", "testpmd Mpps", "ratio", "ns", "observed"]
-            .map(str::to_owned)
-            .into();
-    header.extend(stages.iter().map(|stage| (*stage).clone()));
-    header.push("(peer)".to_owned());
-    table.set_header(header);
-    for row in rows {
-        let maybe =
-            |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2}"));
+    fn header(rows: &[Self]) -> Vec<String> {
+        let mut names = header([
+            "device",
+            "bytes",
+            "payload",
+            "Mpps",
+            "Gbps",
+            "testpmd Mpps",
+            "ratio",
+            "ns",
+            "observed",
+        ]);
+        names.extend(rows.first().iter().flat_map(|row| row.stages_ns.keys().cloned()));
+        names.push("(peer)".to_owned());
+        names
+    }
+
+    fn lines(&self) -> Vec<Vec<String>> {
         let mut cells = vec![
-            row.device.to_owned(),
-            row.segment_bytes.to_string(),
-            row.payload.to_owned(),
-            format!("{:.2}", row.headrace_mpps),
-            format!("{:.1}", row.headrace_gbps),
-            maybe(row.testpmd_mpps),
-            maybe(row.ratio),
-            format!("{:.1}", row.ns_per_segment),
-            format!("{:.1}", row.observed_ns),
+            self.device.to_owned(),
+            self.segment_bytes.to_string(),
+            self.payload.to_owned(),
+            format!("{:.2}", self.headrace_mpps),
+            format!("{:.1}", self.headrace_gbps),
+            maybe(self.testpmd_mpps),
+            maybe(self.ratio),
+            format!("{:.1}", self.ns_per_segment),
+            format!("{:.1}", self.observed_ns),
         ];
         let ns = |value: &Value| format!("{:.1}", value.as_f64().unwrap_or(0.0));
-        cells.extend(row.stages_ns.values().map(ns));
-        cells.push(format!("{:.1}", row.peer_ns));
-        table.add_row(cells);
+        cells.extend(self.stages_ns.values().map(ns));
+        cells.push(format!("{:.1}", self.peer_ns));
+        vec![cells]
     }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    writeln!(out, "{table}")
 }

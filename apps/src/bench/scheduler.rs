@@ -8,16 +8,13 @@
 //! | `epoch_us` | a whole epoch: a request of every host, the decision, all answers as plain data |
 //! | `rts_per_s` | requests that a core so handles |
 
-use std::io;
-
-use comfy_table::presets::UTF8_BORDERS_ONLY;
-use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 use transport_pod::load::Load;
 use transport_pod::matcher::{Match, Matcher, MatcherKind, Setup};
 use transport_pod::scheduler::{Client, Rts, Settings, Update};
 use transport_pod::{Chance, Demands, Kernel, Ladder, OutOfRange, Ports, Scheduler, Shape, To};
 
+use super::shown::{self, Shown, header, round};
 use crate::args::SchedulerArgs;
 use crate::console::Console;
 use crate::exit::Exit;
@@ -68,13 +65,7 @@ pub(super) fn run(args: &SchedulerArgs, console: &mut Console<'_>) -> Result<Exi
             rows.push(measure(shape, *kind, setup, (load, &args.demand), args));
         }
     }
-    if args.json {
-        let text = serde_json::to_string_pretty(&rows).map_err(io::Error::from)?;
-        writeln!(console.out, "{text}")?;
-    } else {
-        writeln!(console.out, "{}", table(&rows))?;
-    }
-    Ok(Exit::Finished)
+    shown::write(&rows, args.json, console)
 }
 
 pub(super) fn matchers(names: &[String]) -> Result<Vec<MatcherKind>, Failure> {
@@ -208,44 +199,38 @@ fn number(count: usize) -> f64 {
     count as f64
 }
 
-/// Rounds to a thousandth: more digits are noise.
-pub(super) fn round(value: f64) -> f64 {
-    (value * 1000.0).round() / 1000.0
-}
+impl Shown for Row {
+    const WORDS: usize = 4;
 
-fn table(rows: &[Row]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(UTF8_BORDERS_ONLY);
-    table.set_header([
-        "hosts",
-        "matcher",
-        "kernel",
-        "demand",
-        "classes",
-        "ns",
-        "ns a host",
-        "p99 ns",
-        "matched",
-        "M RTS/s",
-        "epoch us",
-    ]);
-    for row in rows {
-        table.add_row([
-            row.hosts.to_string(),
-            row.matcher.to_owned(),
-            row.kernel.to_owned(),
-            row.demand.clone(),
-            row.classes.to_string(),
-            format!("{:.0}", row.ns_per_decision),
-            format!("{:.1}", row.ns_per_host),
-            format!("{:.0}", row.p99_ns),
-            format!("{:.4}", row.matched),
-            format!("{:.2}", row.rts_per_s / 1e6),
-            format!("{:.2}", row.epoch_us),
-        ]);
+    fn header(_: &[Self]) -> Vec<String> {
+        header([
+            "hosts",
+            "matcher",
+            "kernel",
+            "demand",
+            "classes",
+            "ns",
+            "ns a host",
+            "p99 ns",
+            "matched",
+            "M RTS/s",
+            "epoch us",
+        ])
     }
-    for column in table.column_iter_mut().skip(3) {
-        column.set_cell_alignment(CellAlignment::Right);
+
+    fn lines(&self) -> Vec<Vec<String>> {
+        vec![vec![
+            self.hosts.to_string(),
+            self.matcher.to_owned(),
+            self.kernel.to_owned(),
+            self.demand.clone(),
+            self.classes.to_string(),
+            format!("{:.0}", self.ns_per_decision),
+            format!("{:.1}", self.ns_per_host),
+            format!("{:.0}", self.p99_ns),
+            format!("{:.4}", self.matched),
+            format!("{:.2}", self.rts_per_s / 1e6),
+            format!("{:.2}", self.epoch_us),
+        ]]
     }
-    table
 }

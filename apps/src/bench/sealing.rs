@@ -9,15 +9,11 @@
 //! | `library_*` | AES-128-GCM of aws-lc-rs over the payload alone, in the same run |
 //! | `seal_ratio`, `open_ratio` | the first over the library's |
 
-use std::io::{self, Write};
-
-use comfy_table::presets::UTF8_BORDERS_ONLY;
-use comfy_table::{CellAlignment, Table};
 use live::datapath::{Payloads, SealCost, sealing};
 use serde::Serialize;
 
 use super::datapath::unfit;
-use super::report::round;
+use super::shown::{self, Shown, header, round};
 use crate::args::{DatapathArgs, SealMode};
 use crate::console::Console;
 use crate::exit::Exit;
@@ -61,12 +57,7 @@ pub(super) fn run(
     for bytes in sizes {
         rows.push(Row::new(security, &sealing(*bytes, payloads).map_err(unfit)?));
     }
-    if args.json {
-        writeln!(console.out, "{}", serde_json::to_string_pretty(&rows).map_err(io::Error::from)?)?;
-    } else {
-        write_table(&rows, console.out)?;
-    }
-    Ok(Exit::Finished)
+    shown::write(&rows, args.json, console)
 }
 
 impl Row {
@@ -105,16 +96,14 @@ impl Row {
     }
 }
 
-fn write_table(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
-    let mut table = Table::new();
-    table.load_preset(UTF8_BORDERS_ONLY);
-    table.set_header(["", "security", "bytes", "ns", "GB/s", "Mpps", "library GB/s", "ratio"]);
-    for row in rows {
-        table.add_row(row.cells(true));
-        table.add_row(row.cells(false));
+impl Shown for Row {
+    const WORDS: usize = 2;
+
+    fn header(_: &[Self]) -> Vec<String> {
+        header(["", "security", "bytes", "ns", "GB/s", "Mpps", "library GB/s", "ratio"])
     }
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
+
+    fn lines(&self) -> Vec<Vec<String>> {
+        vec![self.cells(true), self.cells(false)]
     }
-    writeln!(out, "{table}")
 }

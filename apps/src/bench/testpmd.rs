@@ -19,9 +19,12 @@ use std::time::Duration;
 
 use live::datapath::Device;
 
+use crate::console::Console;
+use crate::failure::Failure;
+
 /// The program.
 #[derive(Debug)]
-pub(super) struct Testpmd(PathBuf);
+struct Testpmd(PathBuf);
 
 /// The task of a run of testpmd.
 #[derive(Clone, Copy, Debug)]
@@ -80,9 +83,52 @@ const CIRCLING: u32 = 4;
 const MBUFS: u32 = 8191;
 const HEADROOM: u64 = 128;
 
+/// testpmd beside a benchmark, unless it is not wanted or not installed.
+#[derive(Debug)]
+pub(super) struct Beside(Option<Testpmd>);
+
+impl Beside {
+    /// Looks for the program where it is `wanted`, and says so when there is none.
+    ///
+    /// # Errors
+    /// When standard error fails.
+    pub(super) fn find(wanted: bool, console: &mut Console<'_>) -> Result<Self, Failure> {
+        let program = if wanted { Testpmd::find() } else { None };
+        if wanted && program.is_none() {
+            writeln!(
+                console.err,
+                "dpdk-testpmd is not in PATH: its columns stay empty (Debian: apt-get install \
+                 dpdk-dev)"
+            )?;
+        }
+        Ok(Self(program))
+    }
+
+    /// Millions of frames a second; `None` without the program, and where it fails, which is said.
+    ///
+    /// # Errors
+    /// When standard error fails.
+    pub(super) fn mpps(
+        &self,
+        run: &Run,
+        console: &mut Console<'_>,
+    ) -> Result<Option<f64>, Failure> {
+        let Some(program) = &self.0 else { return Ok(None) };
+        let name = run.device.name();
+        writeln!(console.err, "measuring dpdk-testpmd, {name}, frames of {} B", run.frame)?;
+        match program.mpps(run) {
+            Ok(mpps) => Ok(Some(mpps)),
+            Err(why) => {
+                writeln!(console.err, "dpdk-testpmd on {name}: {why}; its columns stay empty")?;
+                Ok(None)
+            }
+        }
+    }
+}
+
 impl Testpmd {
     /// The program in PATH.
-    pub(super) fn find() -> Option<Self> {
+    fn find() -> Option<Self> {
         let path = env::var_os("PATH")?;
         let found = env::split_paths(&path).map(|directory| directory.join("dpdk-testpmd"));
         found.into_iter().find(|program| program.is_file()).map(Self)

@@ -354,6 +354,22 @@ fn threads_change_nothing_where_links_are_accused() {
 }
 
 #[test]
+fn a_host_that_is_gone_slows_no_other_host_of_its_rack() {
+    // From other racks to host 8, and to the three hosts beside it.
+    let flow = |(src, dst)| (src, dst, 3_000_000, 0);
+    let flows = [(0, 8), (4, 8), (12, 8), (1, 9), (5, 10), (13, 11)].map(flow);
+    let end = |set: &[(&str, &str)]| {
+        let set = [&[("run.limit", "2ms")], set].concat();
+        let outcome =
+            virtual_time::run(&plan("zeropod:8", "zeropod", &set, &flows), &mut Unwatched).unwrap();
+        let end = outcome.records[3..].iter().map(|record| record.delivered_at).max().unwrap();
+        (end.since(Instant::ZERO), outcome.summary.scheduler.unwrap().accused)
+    };
+    let (all, gone) = (end(&[]), end(&[("fault", "down@host:8")]));
+    assert!(gone.0 <= all.0 && gone.1 == 0, "{gone:?} after {all:?}");
+}
+
+#[test]
 fn a_repaired_link_is_used_again() {
     let end = |fault| over_a_lossy_link(6_000_000, fault, "1").summary.completion_us.unwrap();
     let (broken, repaired) = (end("down@tor:0:up:0"), end("down@tor:0:up:0,until_us=100"));

@@ -17,8 +17,9 @@
 //! A link on trial carries the cells of one grant. It is avoided until these are judged, so that a
 //! broken link costs an epoch of one sender for each trial, however long its cells are under way.
 //!
-//! The last link of a switch to the others is never accused: where all of them fail, the fault is
-//! behind the switch, at a host or at all of it, and other hosts there can still send.
+//! Cells of a host that fail by several Aggs, and by none arrive, say nothing of links: the host is
+//! gone, or its own link is. The last link of a switch that works is never accused either: where
+//! all of them fail, the fault is behind the switch, and some hosts there may still send.
 
 use crate::ports::{Grant, Ports};
 use crate::shape::{LANES, LAYERS, Shape};
@@ -116,6 +117,9 @@ pub(super) struct Links {
     worked: [u64; LINKS / 64],
     /// For each link of a failed path: the other one.
     partners: Vec<u16>,
+    /// The Aggs by which each host's paths have failed since one of them worked, a bit each: of
+    /// hosts that send, and of those that receive.
+    failed_by: [Vec<u32>; 2],
     /// Links that have been accused and have not worked since.
     accused: usize,
     misses: u8,
@@ -134,6 +138,7 @@ impl Links {
             failed: [0; LINKS / 64],
             worked: [0; LINKS / 64],
             partners: vec![NONE; LINKS],
+            failed_by: [vec![0; shape.hosts()], vec![0; shape.hosts()]],
             accused: 0,
             misses,
             retry,
@@ -165,11 +170,15 @@ impl Links {
     }
 
     /// Notes that cells which should have come by the route of a grant did, or did not. A failure
-    /// by a link that has been accused since says nothing about the other one.
+    /// by a link that has been accused since says nothing about the other one, and one of a host
+    /// whose paths fail by other Aggs as well says nothing about links.
     #[expect(clippy::cast_possible_truncation, reason = "numbers of links are below 2^16")]
     pub(super) fn note(&mut self, grant: &Grant, arrived: bool) {
         let [first, last] = self.route(grant).map(index);
         if !arrived && [first, last].iter().any(|at| self.states[*at].explains()) {
+            return;
+        }
+        if self.is_of_a_host(grant, arrived) {
             return;
         }
         for (at, partner) in [(first, last), (last, first)] {
@@ -177,6 +186,25 @@ impl Links {
             set[at / 64] |= 1 << (at % 64);
             self.partners[at] = partner as u16;
         }
+    }
+
+    /// Notes by which Agg cells of these hosts failed; whether those of one of them have failed by
+    /// others, too, since they arrived by any.
+    fn is_of_a_host(&mut self, grant: &Grant, arrived: bool) -> bool {
+        let receiver = match grant.to {
+            crate::To::Host(host) => Some(host),
+            crate::To::Pod(_) => None,
+        };
+        let mut several = false;
+        for (failed_by, host) in self.failed_by.iter_mut().zip([Some(grant.sender), receiver]) {
+            // Ports of Cores send, too.
+            let aggs = host.and_then(|host| failed_by.get_mut(usize::from(host)));
+            if let Some(aggs) = aggs {
+                *aggs = if arrived { 0 } else { *aggs | 1 << grant.agg };
+                several |= aggs.count_ones() > 1;
+            }
+        }
+        several
     }
 
     /// Judges the paths noted for one epoch, and forgets them; how many links this accuses.
@@ -235,14 +263,20 @@ impl Links {
         }
     }
 
-    /// Whether no other link of a ToR in this direction may be used.
+    /// Whether no other link of a ToR in this direction works.
     fn is_last(&self, link: Link) -> bool {
-        let (links, agg) = match link {
-            Link::Up { tor, agg } => (self.usable.up.0[usize::from(tor)], agg),
-            Link::Down { tor, agg } => (self.usable.down.0[usize::from(tor)], agg),
-            Link::ToCore(_) | Link::FromCore(_) => return false,
+        let other = |agg: u8| match link {
+            Link::Up { tor, agg: own } if own != agg => Some(Link::Up { tor, agg }),
+            Link::Down { tor, agg: own } if own != agg => Some(Link::Down { tor, agg }),
+            _ => None,
         };
-        links & !(1 << agg) == 0
+        let works = |link: Link| {
+            let state = &self.states[index(link)];
+            !state.down && state.standing == Standing::Works
+        };
+        let is_of_a_tor = matches!(link, Link::Up { .. } | Link::Down { .. });
+        let aggs = u8::try_from(self.shape.aggs()).unwrap_or(u8::MAX);
+        is_of_a_tor && !(0..aggs).filter_map(other).any(works)
     }
 
     /// Puts accused links on trial whose time has come.
@@ -420,23 +454,54 @@ mod tests {
         }
     }
 
+    /// Epochs in which these grants fail and those arrive: at each end of a link, how many may
+    /// be used at least.
+    fn least(links: &mut Links, epochs: u64, fail: &[Grant], arrive: &[Grant]) -> [u32; 2] {
+        let mut least = [u32::MAX; 2];
+        for epoch in 0..epochs {
+            links.retry(epoch);
+            links.try_out(fail, epoch + 20);
+            fail.iter().for_each(|grant| links.note(grant, false));
+            arrive.iter().for_each(|grant| links.note(grant, true));
+            links.judge(epoch);
+            let usable = [links.usable.up.0[0], links.usable.down.0[2]].map(u32::count_ones);
+            least = [0, 1].map(|end| least[end].min(usable[end]));
+        }
+        least
+    }
+
     #[test]
     fn the_last_link_of_a_switch_is_not_accused() {
         let shape = Shape::square(16).unwrap();
         let mut links = Links::new(&shape, 3, 100);
-        let fails = |agg| Grant { sender: 0, to: To::Host(8), agg, core: None };
-        for epoch in 0..400 {
-            for agg in 0..4 {
-                links.note(&fails(agg), false);
-            }
-            links.judge(epoch);
-        }
-        for link in [|agg| Link::Up { tor: 0, agg }, |agg| Link::Down { tor: 2, agg }] {
-            assert_eq!((0..4).filter(|agg| links.is_avoided(link(*agg))).count(), 3);
-        }
+        // From each host of a ToR to one of another by an Agg of its own.
+        let fail = [0, 1, 2, 3].map(|host| {
+            let to = To::Host(8 + u16::from(host));
+            Grant { sender: host.into(), to, agg: host, core: None }
+        });
+        assert_eq!(least(&mut links, 1000, &fail, &[]), [1, 1]);
         assert!(
             (0..4).any(|agg| links.usable.up_is_idle(0, agg) && links.usable.down_is_idle(2, agg))
         );
+    }
+
+    #[test]
+    fn a_host_that_is_gone_accuses_no_link() {
+        let shape = Shape::square(16).unwrap();
+        let mut links = Links::new(&shape, 3, 100);
+        // Host 8 is gone, whatever Agg its cells pass, and host 9 of its rack receives nothing.
+        let fail = [0, 1, 2, 3].map(|host| Grant {
+            sender: host.into(),
+            to: To::Host(8),
+            agg: host,
+            core: None,
+        });
+        assert_eq!(least(&mut links, 1000, &fail, &[]), [4, 4]);
+        // A link of the rack breaks, as cells to another host show: 12 misses with one partner.
+        let fails = Grant { sender: 4, to: To::Host(9), agg: 1, core: None };
+        let works = Grant { sender: 4, to: To::Host(0), agg: 1, core: None };
+        least(&mut links, 12, &[&fail[..], &[fails]].concat(), &[works]);
+        assert!(links.is_avoided(Link::Down { tor: 2, agg: 1 }) && links.accused == 1);
     }
 
     #[test]

@@ -40,6 +40,8 @@ fn explain(plan: &Plan) -> Outcome {
         assert_eq!(sum, why.fct_ps.unwrap_or(0), "{why:?}");
         let queues: u64 = why.queues.iter().map(|wait| wait.ps).sum();
         assert_eq!(queues, why.part(TimePart::Queue));
+        let paused: u64 = why.paused.iter().map(|wait| wait.ps).sum();
+        assert_eq!(paused, why.part(TimePart::Paused));
         let repairs: u64 = why.retransmissions.iter().map(|repair| repair.ps).sum();
         assert_eq!(repairs, why.part(TimePart::Retransmission));
         // A link sends one packet at a time.
@@ -86,6 +88,44 @@ fn parts_add_up_to_the_picosecond_with_every_transport() {
             let other: u64 = outcome.why.iter().map(|why| why.part(TimePart::Other)).sum();
             assert!(other * 20 <= total, "{transport} {set:?}: {other} of {total} unexplained");
         }
+    }
+}
+
+/// Seven hosts send to host 8, and a flow of host 3 goes to an idle rack. Switches pause the ToR of
+/// host 3 for that incast, and the ToR pauses host 3. With one spine the incast waits there; with two
+/// it waits at the ToR of its receiver, too, which pauses the spines.
+#[test]
+fn a_flow_that_is_paused_for_an_incast_elsewhere_names_the_queue_of_that_one() {
+    let mut flows: Vec<Flow> = [0, 1, 2, 4, 5, 6, 12].map(|src| (src, 8, 1_000_000)).to_vec();
+    flows.push((3, 15, 100_000));
+    let cases = [("leaf-spine:4,1,4", "agg:0:down:2"), ("leaf-spine:4,2,4", "tor:2:down:0")];
+    for (network, reason) in cases {
+        let outcome = explain(&plan(network, "roce", &[], &flows));
+        let why = outcome.why.last().unwrap();
+        assert_eq!(why.part(TimePart::Turn), 0, "host 3 sends nothing else: {why:?}");
+        assert!(share(why, TimePart::Paused) > 0.25, "{network}: {why:?}");
+        assert!(why.paused.iter().any(|wait| wait.link == reason), "{why:?}");
+        let link = why.bottleneck.as_ref().unwrap();
+        assert_eq!((link.link.as_str(), link.flows, link.own_ps), (reason, 7, 0), "{why:?}");
+        let words = ["had paused", &format!("The link {reason} to "), "which it does not use"];
+        assert!(words.iter().all(|words| why.sentence.contains(words)), "{}", why.sentence);
+    }
+}
+
+/// The incast waits at the first link that all of it shares: that of its receiver, or one above the
+/// receiver's ToR where that ToR has no faster way in.
+#[test]
+fn a_lossless_incast_is_explained_by_the_first_link_that_all_of_it_shares() {
+    for (network, link) in [("ft128-1os", "tor:0:down:0"), ("ft128-8os", "agg:0:down:0")] {
+        let outcome = explain(&plan(network, "roce", &[], &incast(32, 256 << 10)));
+        let words = &slowest(&outcome).sentence;
+        let named = |why: &&FlowWhy| why.bottleneck.as_ref().is_some_and(|of| of.link == link);
+        assert_eq!(outcome.why.iter().filter(named).count(), 32, "{network}: {words}");
+        let paused = outcome.why.iter().flat_map(|why| &why.paused);
+        let (all, of_link) = paused.fold((0, 0), |(all, own), wait| {
+            (all + wait.ps, own + if wait.link == link { wait.ps } else { 0 })
+        });
+        assert!(all > 0 && of_link * 10 > all * 9, "{network}: {of_link} of {all}: {words}");
     }
 }
 

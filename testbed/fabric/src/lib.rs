@@ -51,5 +51,5 @@ pub use program::pod_core::CoreCounters;
 pub use program::pod_scheduler::{PodCounters, PodServer, kernel as pod_kernel};
 pub use program::{AnyProgram, ProgramKind, ProgramSettings};
 pub use qdisc::{PacketSizes, PhantomParams, QdiscKind, QdiscParams, QdiscSettings, Queued};
-pub use stats::{Eighths, PortStats, QueueStats};
+pub use stats::{Eighths, Pause, PortStats, QueueStats};
 pub use time_window::{Group, TimeWindow};

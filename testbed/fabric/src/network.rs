@@ -26,7 +26,7 @@ use super::frames::{Driver, Frames};
 use super::packet::{Output, Packet};
 use super::program::{AnyProgram, Program, Programmed, Surroundings, SwitchRun};
 use super::qdisc::Queued;
-use super::stats::{PortStats, QueueStats};
+use super::stats::{Pause, PortStats, QueueStats};
 use super::time_window::{Group, TimeWindow};
 use super::transit::{Far, PortState, Transit};
 use super::wiring::Wiring;
@@ -190,6 +190,22 @@ impl Network {
             driver: Driver { out: &mut *driver.out, frames: &mut *driver.frames },
         };
         SwitchRun::new(program, around).run(flights, last);
+    }
+
+    /// Keeps from now on when the data of each port was paused, for [`Network::take_pauses`].
+    pub fn keep_pauses(&mut self) {
+        self.links.pauses = Some(Vec::new());
+    }
+
+    /// The pauses so far, those that are over first; empty unless they are kept.
+    pub fn take_pauses(&mut self) -> Vec<Pause> {
+        let Some(mut pauses) = self.links.pauses.take() else { return Vec::new() };
+        let on = self.ports.iter().filter(|state| state.port.is_paused());
+        pauses.extend(on.map(|state| {
+            let from = self.links.paused_since[state.number as usize];
+            Pause { port: state.number, from, until: self.now.max(from) }
+        }));
+        pauses
     }
 
     /// The instant of the next event: a packet arrives, or a port with a backlog has its turn;

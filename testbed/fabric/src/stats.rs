@@ -2,8 +2,19 @@
 //!
 //! Bytes are wire bytes. Nothing here allocates after `new`.
 
-use transport::Duration;
 use transport::histogram::{Histogram, buckets};
+use transport::{Duration, Instant};
+
+/// A time in which the data of a port was paused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// The port's number.
+    pub port: u32,
+    /// When the port obeyed the pause frame.
+    pub from: Instant,
+    /// When it went on; the end of the run where it did not.
+    pub until: Instant,
+}
 
 /// Counters of one port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

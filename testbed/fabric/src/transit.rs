@@ -29,7 +29,7 @@ use super::packet::{Flags, Output, Packet};
 use super::port::{Departure, Port};
 use super::qdisc::{AnyQdisc, Verdict};
 use super::routing::Switch;
-use super::stats::{PortStats, QueueStats};
+use super::stats::{Pause, PortStats, QueueStats};
 use super::wiring::Ways;
 
 /// A port with all that the network keeps for it.
@@ -92,6 +92,8 @@ pub(super) struct Transit {
     pub(super) ways: Vec<Option<Ways>>,
     /// For each port: since when its data is paused; empty where no switch pauses a link.
     pub(super) paused_since: Vec<Instant>,
+    /// The pauses that are over, where a driver asks for them.
+    pub(super) pauses: Option<Vec<Pause>>,
     pub(super) faults: Vec<LinkFaults>,
     /// For each port: index into `faults`, or [`NO_FAULT`]. Read only while some link is dead.
     pub(super) fault_of: Vec<u32>,
@@ -196,6 +198,9 @@ impl Transit {
             *since = at;
         } else {
             state.stats.paused += at.since(*since);
+            if let Some(pauses) = &mut self.pauses {
+                pauses.push(Pause { port: state.number, from: *since, until: at });
+            }
         }
     }
 

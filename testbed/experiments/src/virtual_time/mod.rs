@@ -315,7 +315,7 @@ impl Sim {
         });
         let (mut stats, mut driver) = (Stats::default(), DriverCount::default());
         let (mut networks, mut conductors) = (Vec::new(), Vec::new());
-        let (mut journal, mut begun) = (None, Vec::new());
+        let (mut journal, mut begun, mut pauses) = (None, Vec::new(), Vec::new());
         let mut dcsim: Option<(Duration, Figures)> = None;
         let mut wire_delay = plan.measures_delay().then(Spans::default);
         let mut pod_counts = PodCounts::default();
@@ -341,6 +341,7 @@ impl Sim {
             driver.waiting += part.hosts.waiting();
             driver.kept += part.env.packets.live();
             journal = journal.or(part.env.packets.journal.take());
+            pauses.append(&mut part.env.network.take_pauses());
             networks.push(part.env.network);
             conductors.push(part.env.conductor);
         }
@@ -356,7 +357,8 @@ impl Sim {
             wire_delay.map(|spans| SpanResult::of(&spans, Duration::from_us(1)));
         outcome.summary.counters.append(&mut counters);
         outcome.summary.scheduler = SchedulerResult::of(&network, &pod_counts);
-        let why = journal.map(|journal| why::explain(plan, &journal, &conductor, &outcome.records));
+        let why = journal
+            .map(|journal| why::explain(plan, (&journal, &pauses), &conductor, &outcome.records));
         let why = why.unwrap_or_default();
         Outcome { why, series: self.sampler.into_series(), stopped, unwritten, ..outcome }
     }

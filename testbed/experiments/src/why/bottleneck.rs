@@ -90,7 +90,8 @@ impl Fates {
     }
 }
 
-/// The ports of switches that may hold a flow up most: by the time in their queues, and by their
+/// The ports of switches that may hold a flow up most: by the time in their queues, by the pauses
+/// of other links that their queues were the reason of, and by their
 /// share of the signals by which the flow's controller kept the window small.
 pub(super) fn candidates(
     charges: &Charges,
@@ -103,6 +104,9 @@ pub(super) fn candidates(
     let held: u64 = held.iter().map(|part| charges.parts[*part as usize]).sum();
     let mut score: BTreeMap<u32, u128> =
         charges.queues.iter().map(|(port, ps)| (*port, u128::from(*ps))).collect();
+    for (port, ps) in &charges.paused {
+        *score.entry(*port).or_default() += u128::from(*ps);
+    }
     for (port, count) in signals {
         let share = u128::from(held) * u128::from(count) / u128::from(all.max(1));
         *score.entry(port).or_default() += share;

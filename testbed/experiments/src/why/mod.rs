@@ -6,6 +6,7 @@
 
 mod bottleneck;
 pub(crate) mod journal;
+mod pauses;
 mod walk;
 mod words;
 
@@ -17,7 +18,9 @@ use serde::{Deserialize, Serialize};
 use crate::conductor::{Conductor, FlowRecord};
 use crate::plan::Plan;
 use bottleneck::{Busy, Fates};
+use fabric::Pause;
 use journal::Journal;
+use pauses::Pauses;
 use walk::Charges;
 use words::NamedLinks;
 
@@ -40,6 +43,8 @@ pub enum TimePart {
     Receiver,
     /// Queues of switches.
     Queue,
+    /// Links that switches had paused (PFC).
+    Paused,
     /// From packets that were lost until the sender learnt it.
     Retransmission,
     /// Anything else.
@@ -48,7 +53,7 @@ pub enum TimePart {
 
 impl TimePart {
     /// Every part, in the order in which results have them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Path,
         Self::Sending,
         Self::Turn,
@@ -57,6 +62,7 @@ impl TimePart {
         Self::Scheduler,
         Self::Receiver,
         Self::Queue,
+        Self::Paused,
         Self::Retransmission,
         Self::Other,
     ];
@@ -73,6 +79,7 @@ impl TimePart {
             Self::Scheduler => "scheduler",
             Self::Receiver => "receiver",
             Self::Queue => "queue",
+            Self::Paused => "paused",
             Self::Retransmission => "retransmission",
             Self::Other => "other",
         }
@@ -108,10 +115,14 @@ pub struct FlowWhy {
     pub parts_ps: BTreeMap<String, u64>,
     /// The queues of `parts_ps.queue`, the longest wait first.
     pub queues: Vec<QueueWait>,
+    /// The links whose full queues were the reason of the pauses of `parts_ps.paused`, the longest
+    /// first; left out where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paused: Vec<QueueWait>,
     /// The causes of `parts_ps.retransmission`, the longest first.
     pub retransmissions: Vec<RepairTime>,
-    /// The link that held it up most, by queues, marks, trims and how busy it was; null where none
-    /// did.
+    /// The link that held it up most, by queues, pauses that its queue was the reason of, marks,
+    /// trims and how busy it was; null where none did.
     pub bottleneck: Option<Bottleneck>,
     /// Data packets that it sent, and what became of them.
     pub packets: PacketFates,
@@ -181,11 +192,12 @@ pub struct PacketFates {
 /// Explains the flows of a run whose packets are in `journal`. O(packets).
 pub(crate) fn explain(
     plan: &Plan,
-    journal: &Journal,
+    (journal, pauses): (&Journal, &[Pause]),
     conductor: &Conductor<'_>,
     records: &[FlowRecord],
 ) -> Vec<FlowWhy> {
     let users = users(journal);
+    let pauses = Pauses::of(journal, pauses);
     let answers = bottleneck::lost_answers(journal);
     let links = &NamedLinks::of(plan);
     let flow = |(flow, record): (usize, &FlowRecord)| {
@@ -199,6 +211,7 @@ pub(crate) fn explain(
             fct_ps: record.fct().map(transport::Duration::as_ps),
             parts_ps: BTreeMap::new(),
             queues: Vec::new(),
+            paused: Vec::new(),
             retransmissions: Vec::new(),
             bottleneck: None,
             packets: PacketFates::default(),
@@ -207,7 +220,7 @@ pub(crate) fn explain(
         let fates = Fates::of(journal, line(flow), conn);
         why.packets = fates.named(links, answers.get(&line(flow)));
         let ports = record.fct().map(|_| {
-            let charges = fill(&mut why, links, journal, (line(conn), record), &users);
+            let charges = fill(&mut why, links, (journal, &pauses), (line(conn), record), &users);
             bottleneck::candidates(&charges, &fates, links)
         });
         (why, ports.unwrap_or_default())
@@ -235,19 +248,23 @@ pub(crate) fn explain(
 fn fill(
     why: &mut FlowWhy,
     links: &NamedLinks<'_>,
-    journal: &Journal,
+    seen: (&Journal, &Pauses),
     (conn, record): (u32, &FlowRecord),
     users: &BTreeMap<u32, usize>,
 ) -> Charges {
-    let charges = walk::walk(journal, (line(why.flow), conn), (record.start, record.acked_at));
+    let charges = walk::walk(seen, (line(why.flow), conn), (record.start, record.acked_at));
     let parts = TimePart::ALL.into_iter().zip(charges.parts).filter(|(_, ps)| *ps > 0);
     why.parts_ps = parts.map(|(part, ps)| (part.name().to_owned(), ps)).collect();
     let queue = |(port, ps): (u32, u64)| {
         let (link, to) = (links.name(port), links.end(port));
         QueueWait { link, to, ps, flows: users.get(&port).copied().unwrap_or(0) }
     };
-    why.queues = charges.queues.iter().map(|(port, ps)| queue((*port, *ps))).collect();
-    why.queues.sort_by_key(|wait| std::cmp::Reverse(wait.ps));
+    let waits = |by_port: &BTreeMap<u32, u64>| {
+        let mut waits: Vec<_> = by_port.iter().map(|(port, ps)| queue((*port, *ps))).collect();
+        waits.sort_by_key(|wait| std::cmp::Reverse(wait.ps));
+        waits
+    };
+    (why.queues, why.paused) = (waits(&charges.queues), waits(&charges.paused));
     let repair = |(repair, (ps, times)): (Repair, (u64, u32))| RepairTime {
         cause: repair.cause.to_owned(),
         link: repair.port.map(|port| links.name(port)),

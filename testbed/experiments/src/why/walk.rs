@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use transport::{Duration, Instant, Wait};
 
 use super::journal::{Fate, Hop, Journal, NONE, Opened, Record};
+use super::pauses::Pauses;
 use super::{Repair, TimePart};
 
 /// Where the time of a flow went.
@@ -22,12 +23,15 @@ pub(super) struct Charges {
     pub(super) parts: [u64; TimePart::ALL.len()],
     /// By port: picoseconds in its queue.
     pub(super) queues: BTreeMap<u32, u64>,
+    /// By port whose queue was the reason: picoseconds for which links were paused.
+    pub(super) paused: BTreeMap<u32, u64>,
     /// By cause: picoseconds, and how often.
     pub(super) repairs: BTreeMap<Repair, (u64, u32)>,
 }
 
 struct Walk<'j> {
     journal: &'j Journal,
+    pauses: &'j Pauses,
     hosts: u32,
     /// Nothing before it is charged.
     start: Instant,
@@ -51,13 +55,13 @@ enum Standpoint {
 /// The charges of line `flow` of the matrix, on connection `conn`, from `start` to `end`, when its
 /// last acknowledgement arrived.
 pub(super) fn walk(
-    journal: &Journal,
+    (journal, pauses): (&Journal, &Pauses),
     (flow, conn): (u32, u32),
     (start, end): (Instant, Instant),
 ) -> Charges {
     let hosts = u32::try_from(journal.hosts.len()).unwrap_or(u32::MAX);
     let (mode, charges) = (TimePart::Path, Charges::default());
-    let mut walk = Walk { journal, hosts, start, flow, mode, charges };
+    let mut walk = Walk { journal, pauses, hosts, start, flow, mode, charges };
     let feedback = &journal.conns[conn as usize].feedback;
     let last = feedback.iter().rev().find(|at| journal.records[**at as usize].arrived <= end);
     let mut step =
@@ -88,15 +92,40 @@ impl Walk<'_> {
         from.min(to)
     }
 
-    /// Charges the time from `from` to `to` in the queue of `port`.
-    fn charge_queue(&mut self, port: u32, from: Instant, to: Instant) -> Instant {
+    /// Charges the part of the time from `from` to `to` for which the data of `port` was paused,
+    /// less `other`, which is charged elsewhere; returns how long that was.
+    fn charge_pauses(
+        &mut self,
+        port: u32,
+        (from, to): (Instant, Instant),
+        other: Duration,
+    ) -> Duration {
+        let room = to.since(from).saturating_sub(other);
+        let mut charged = Duration::ZERO;
+        for (time, cause) in self.pauses.within(port, from, to) {
+            let time = time.min(room - charged);
+            if time > Duration::ZERO {
+                charged += time;
+                self.charges.parts[TimePart::Paused as usize] += time.as_ps();
+                *self.charges.paused.entry(cause).or_default() += time.as_ps();
+            }
+        }
+        charged
+    }
+
+    /// Charges the time from `from` to `to` in the queue of `port`: to pauses of its link, which
+    /// hold data back and nothing else, and to the queue.
+    fn charge_queue(&mut self, port: u32, is_data: bool, from: Instant, to: Instant) -> Instant {
+        let from = from.max(self.start).min(to);
+        let all = if is_data { Duration::ZERO } else { to.since(from) };
+        let paused = self.charge_pauses(port, (from, to), all);
         let before = self.charges.parts[TimePart::Queue as usize];
-        let at = self.charge(TimePart::Queue, from, to);
+        self.charge(TimePart::Queue, from + paused, to);
         let more = self.charges.parts[TimePart::Queue as usize] - before;
         if more > 0 {
             *self.charges.queues.entry(port).or_default() += more;
         }
-        at
+        from
     }
 
     /// From the arrival of a packet back to its departure.
@@ -112,7 +141,7 @@ impl Walk<'_> {
             hop = self.journal.hops.get(before as usize).copied();
             let queued = hop.map_or(packet.sent, |hop| hop.arrival).max(packet.sent);
             if port >= self.hosts {
-                at = self.charge_queue(port, queued, at);
+                at = self.charge_queue(port, packet.is_data, queued, at);
             } else if !packet.is_data {
                 at = self.charge(TimePart::Receiver, queued, at);
             } else {
@@ -239,11 +268,12 @@ impl Walk<'_> {
     }
 
     /// Charges the time in which a packet that was ready waited for the NIC of its host: to the
-    /// bytes of its own flow that went before it, and to its turn.
+    /// bytes of its own flow that went before it, to pauses of the link, and to its turn.
     fn charge_line(&mut self, host: u32, from: Instant, to: Instant) -> Instant {
         let from = from.max(self.start).min(to);
         let own = self.own_line(host, from, to);
-        self.charge(TimePart::Turn, from + own, to);
+        let paused = self.charge_pauses(host, (from, to), own);
+        self.charge(TimePart::Turn, from + own + paused, to);
         self.charge(TimePart::Sending, from, from + own);
         from
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fabric::{Node, PortId, PortSpec};
 use transport::Duration;
 
-use super::{Bottleneck, FlowWhy, TimePart};
+use super::{Bottleneck, FlowWhy, QueueWait, TimePart};
 use crate::plan::Plan;
 use crate::shown;
 
@@ -53,9 +53,10 @@ pub(super) fn sentence(why: &FlowWhy) -> String {
         TimePart::ALL.into_iter().map(|part| (part, why.part(part))).collect();
     parts.sort_by_key(|(_, ps)| std::cmp::Reverse(*ps));
     let share = |ps: u64| ps.saturating_mul(100).checked_div(fct).unwrap_or(0);
+    let held = [TimePart::Queue, TimePart::Paused, TimePart::Window];
     let mut text = format!("It took {}.", time(fct));
     if let Some(link) = &why.bottleneck
-        && share(why.part(TimePart::Queue) + why.part(TimePart::Window)) >= 30
+        && share(held.iter().map(|part| why.part(*part)).sum()) >= 30
     {
         text += &shared(link, fct);
     }
@@ -72,15 +73,19 @@ pub(super) fn sentence(why: &FlowWhy) -> String {
 fn shared(bottleneck: &Bottleneck, fct: u64) -> String {
     let Bottleneck { link, to, flows, busy_ps, own_ps } = bottleneck;
     let share = |ps: u64| ps.saturating_mul(100).checked_div(fct).unwrap_or(0);
+    let (elsewhere, of_flow) = match own_ps {
+        0 => (", which it does not use,", String::new()),
+        own => ("", format!(", of this flow for {} %", share(*own))),
+    };
     let use_of = match (flows, to.starts_with("host ")) {
         (0 | 1, _) => "no other flow uses it".to_owned(),
         (flows, true) => format!("{flows} flows to that host share it"),
         (flows, false) => format!("{flows} flows share it"),
     };
-    let (busy, own) = (share(*busy_ps), share(*own_ps));
+    let busy = share(*busy_ps);
     format!(
-        " The link {link} to {to} held it up most: {use_of}, and it sent data for {busy} % of the \
-         time, of this flow for {own} %."
+        " The link {link} to {to}{elsewhere} held it up most: {use_of}, and it sent data for \
+         {busy} % of the time{of_flow}."
     )
 }
 
@@ -130,6 +135,7 @@ fn clause(why: &FlowWhy, part: TimePart) -> String {
         TimePart::Scheduler => "its scheduler held it back (credit, tokens or slots)".to_owned(),
         TimePart::Receiver => "it waited for its receiver to answer".to_owned(),
         TimePart::Queue => queue(why),
+        TimePart::Paused => paused(why),
         TimePart::Retransmission => repair(why),
         TimePart::Other => "the cause is not known".to_owned(),
     }
@@ -168,6 +174,15 @@ fn queue(why: &FlowWhy) -> String {
         flows => format!("which {flows} flows use"),
     };
     format!("{most} of {} to {}, {flows}", first.link, first.to)
+}
+
+fn paused(why: &FlowWhy) -> String {
+    let links = "switches had paused links on its way (PFC)";
+    let Some(QueueWait { link, to, flows, .. }) = why.paused.first() else {
+        return links.to_owned();
+    };
+    let flows = if *flows == 1 { "one flow uses".to_owned() } else { format!("{flows} flows use") };
+    format!("{links}, most for the queue of {link} to {to}, which {flows}")
 }
 
 fn repair(why: &FlowWhy) -> String {

@@ -140,6 +140,7 @@ pub(super) fn links(
         hosts: *hosts,
         ways,
         paused_since: vec![Instant::ZERO; paused_since],
+        pauses: None,
         faults: Vec::new(),
         fault_of: vec![NO_FAULT; ports.len()],
         detection: *detection_delay,

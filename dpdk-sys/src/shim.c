@@ -207,6 +207,7 @@ int rdpdk_port_info(uint16_t port, struct rdpdk_port_info *out)
 	out->rx_queues_max = info.max_rx_queues;
 	out->tx_queues_max = info.max_tx_queues;
 	out->socket = rte_eth_dev_socket_id(port);
+	out->interface = info.if_index;
 	out->has_clock = rte_eth_read_clock(port, &ticks) != -ENOTSUP;
 	return 0;
 }

@@ -162,6 +162,8 @@ struct rdpdk_port_info {
 	uint16_t rx_queues_max;
 	uint16_t tx_queues_max;
 	int32_t socket;
+	/* The kernel's number of the interface behind the port; 0 where there is none. */
+	uint32_t interface;
 	/* The driver can read the device's clock; perhaps only once it is started. */
 	uint8_t has_clock;
 };

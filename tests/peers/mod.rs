@@ -37,6 +37,7 @@ pub(crate) const CASES: &[Case] = &[
     ("what_is_short_is_counted_by_name_and_nothing_is_lost", shortages),
     ("macs_that_nobody_gives_are_asked_for_over_both_versions_of_ip", resolved),
     ("segments_grow_to_what_both_netdevs_carry_over_af_packet", af_packet),
+    ("an_interface_is_promiscuous_only_while_a_process_has_it", promiscuous),
     ("af_xdp_carries_what_fits_its_frames", af_xdp),
     ("tap_devices_meet_over_bridges", tap),
     ("the_doctor_opens_a_device_alone_and_says_who_does_what", doctor),
@@ -432,6 +433,31 @@ fn af_packet() -> Verdict {
         assert_eq!(result["round_trip_us"]["count"], 200);
         stage.end();
     }
+    Verdict::Passed
+}
+
+fn promiscuous() -> Verdict {
+    let pair = match Pair::new("promisc", 1500) {
+        Ok(pair) => pair,
+        Err(reason) => return Verdict::Skipped(reason),
+    };
+    let off = (0, false);
+    let looked = Process::start(Some(&pair.names[0]), &["doctor", "--device", "veth"]).end();
+    assert!(looked.out.contains("net_af_packet"), "{looked:?}");
+    assert_eq!(pair.promiscuity(0), off);
+    let stage = across(&pair, ["veth", "veth"]);
+    assert_eq!(pair.promiscuity(0).0, 1);
+    assert_eq!(stage.run("ping", &["--count", "10"]).code, Some(0));
+    assert_eq!(pair.promiscuity(1), off);
+    // A process that is killed restores nothing.
+    stage.server.signal("KILL");
+    stage.server.end();
+    assert_eq!(pair.promiscuity(0), off);
+    // What the operator has set stays.
+    netns::ip(&["-n", &pair.names[0], "link", "set", "veth", "promisc", "on"]).unwrap();
+    let on = pair.promiscuity(0);
+    across(&pair, ["veth", "veth"]).end();
+    assert_eq!((pair.promiscuity(0), on), (on, (1, true)));
     Verdict::Passed
 }
 

@@ -30,6 +30,17 @@ impl Pair {
         Ok(())
     }
 
+    /// The mode of end `end`: how many hold it promiscuous, and whether its flag says so, which
+    /// outlives processes.
+    pub(crate) fn promiscuity(&self, end: usize) -> (u32, bool) {
+        let args = ["-n", &self.names[end], "-d", "link", "show", "veth"];
+        let ran = Command::new("ip").args(args).output().unwrap();
+        let text = String::from_utf8_lossy(&ran.stdout).into_owned();
+        let mut words = text.split_whitespace();
+        let count = words.find(|word| *word == "promiscuity").and_then(|_| words.next());
+        (count.and_then(|count| count.parse().ok()).expect(&text), text.contains("PROMISC"))
+    }
+
     /// Joins device `tap` of one end to the link, by a bridge.
     pub(crate) fn bridge_tap(&self, end: usize) -> Result<(), String> {
         let name = &self.names[end];

@@ -9,6 +9,7 @@ use std::ffi::{CStr, CString, c_char, c_int};
 use std::fmt;
 use std::fs;
 use std::net::IpAddr;
+use std::os::fd::OwnedFd;
 use std::ptr;
 use std::sync::Arc;
 use std::thread;
@@ -57,6 +58,8 @@ pub(crate) struct Device {
     /// The device's bit among the readers of applications' memory; 0 when it reads none.
     pub(crate) reader: Readers,
     keep: Keep,
+    /// Held: while it is open, the kernel's interface receives frames to all addresses.
+    all_frames: Option<OwnedFd>,
     /// Receive queues take their buffers from it.
     pub(crate) pool: Arc<Pool>,
     pub(crate) eal: Eal,
@@ -82,6 +85,7 @@ impl Device {
             is_vdev,
             reader: 0,
             keep,
+            all_frames: None,
             pool,
             eal: eal.clone(),
         };
@@ -100,12 +104,16 @@ impl Device {
             if plan.caps.tx_times == TxTimes::Device {
                 device.departures = TimestampField::of_departures(&device.eal).ok();
             }
+            if eal::is_set_to_receive_all(info.interface) {
+                // A start would clear the flag of an interface, unless it was set by this port.
+                // SAFETY: a valid port.
+                unsafe { sys::rte_eth_promiscuous_enable(id) };
+            }
             // SAFETY: a valid, configured port.
             let ret = unsafe { sys::rte_eth_dev_start(id) };
             check(name, SetupStep::Start, ret)?;
-            // SAFETY: a valid port. Devices without such a mode receive everything anyway.
-            unsafe { sys::rte_eth_promiscuous_enable(id) };
             device.caps = plan.caps;
+            device.receive_all(info.interface);
         }
         device.find_clock();
         device.reader = device.reader_bit();
@@ -113,6 +121,25 @@ impl Device {
         device.warn_of_distance();
         device.caps.link_mbps = device.link().filter(|mbps| *mbps != 0);
         Ok(device)
+    }
+
+    /// Has the port receive frames to all addresses; `interface` is the kernel's number of the
+    /// interface behind it, or 0. The drivers that share an interface with the kernel would set a
+    /// flag of it that outlives the process.
+    fn receive_all(&mut self, interface: u32) {
+        if interface == 0 || !SHARES.contains(&self.caps.driver.as_str()) {
+            // SAFETY: a valid port. Devices without such a mode receive everything anyway.
+            unsafe { sys::rte_eth_promiscuous_enable(self.id) };
+            return;
+        }
+        match eal::receive_all(interface) {
+            Ok(held) => self.all_frames = Some(held),
+            Err(error) => tracing::warn!(
+                port = ?self.name, %error,
+                "the interface receives frames to its own address alone; CAP_NET_RAW is needed for \
+                 others"
+            ),
+        }
     }
 
     pub(crate) fn clock(&self) -> Option<u64> {
@@ -306,6 +333,9 @@ impl fmt::Debug for Device {
 /// process. Others may pass frames on to cards, or to processes that cannot read the memory.
 const READS_ALL: [&str; 7] =
     ["net_af_packet", "net_af_xdp", "net_memif", "net_null", "net_pcap", "net_ring", "net_tap"];
+
+/// Drivers of interfaces that the kernel uses, too.
+const SHARES: [&str; 2] = ["net_af_packet", "net_af_xdp"];
 
 pub(crate) const ANY_SOCKET: u32 = u32::MAX;
 

@@ -1,10 +1,13 @@
-//! Functions that need no running EAL: versions, counters of time, network namespaces of a thread.
+//! Functions that need no running EAL: versions, counters of time, network namespaces of a thread,
+//! modes of the kernel's interfaces.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::mem::{size_of, zeroed};
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use dpdk_sys as sys;
 
@@ -51,6 +54,62 @@ pub(crate) fn enter_network(handle: &File) -> io::Result<()> {
         _ => Err(io::Error::last_os_error()),
     }
 }
+
+/// Makes the kernel's interface `number`, in the namespace of the calling thread, receive frames to
+/// all addresses for as long as the descriptor is open. The kernel counts such descriptors and ends
+/// the mode with the last one, also that of a process that was killed; packet(7).
+pub(crate) fn receive_all(number: u32) -> io::Result<OwnedFd> {
+    // SAFETY: takes numbers only. Protocol 0: the socket itself receives nothing.
+    let raw = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    if raw < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a descriptor that was just opened, and that nothing else closes.
+    let socket = unsafe { OwnedFd::from_raw_fd(raw) };
+    // SAFETY: a plain struct of numbers, for which zeros are valid.
+    let mut wanted: libc::packet_mreq = unsafe { zeroed() };
+    wanted.mr_ifindex = i32::try_from(number).map_err(io::Error::other)?;
+    wanted.mr_type = PROMISCUOUS;
+    // SAFETY: an open socket, and a struct of the length that is given.
+    let ret = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_ADD_MEMBERSHIP,
+            (&raw const wanted).cast(),
+            LENGTH,
+        )
+    };
+    if ret == 0 { Ok(socket) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Whether the flag of the kernel's interface `number` is set by which it receives frames to all
+/// addresses; false where it cannot be read. What [`receive_all`] holds does not set it;
+/// netdevice(7).
+pub(crate) fn is_set_to_receive_all(number: u32) -> bool {
+    let Ok(number) = i32::try_from(number) else { return false };
+    let Ok(socket) = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)) else { return false };
+    // SAFETY: a plain struct of numbers, for which zeros are valid.
+    let mut request: libc::ifreq = unsafe { zeroed() };
+    request.ifr_ifru.ifru_ifindex = number;
+    let socket = socket.as_raw_fd();
+    // SAFETY: an open socket and a request, in which the kernel writes the name of the interface.
+    let named = unsafe { libc::ioctl(socket, libc::SIOCGIFNAME, &raw mut request) };
+    // SAFETY: as above; the kernel reads the name and writes the flags.
+    if named != 0 || unsafe { libc::ioctl(socket, libc::SIOCGIFFLAGS, &raw mut request) } != 0 {
+        return false;
+    }
+    // SAFETY: the kernel has just written this member.
+    let flags = unsafe { request.ifr_ifru.ifru_flags };
+    i32::from(flags) & libc::IFF_PROMISC != 0
+}
+
+/// PACKET_MR_PROMISC has 16 bits in a request.
+const PROMISCUOUS: u16 = 1;
+const _: () = assert!(PROMISCUOUS as i32 == libc::PACKET_MR_PROMISC);
+/// Bytes of a request.
+const LENGTH: u32 = 16;
+const _: () = assert!(LENGTH as usize == size_of::<libc::packet_mreq>());
 
 #[cfg(test)]
 mod tests {

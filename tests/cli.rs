@@ -337,7 +337,7 @@ fn gigabytes_are_announced_before_they_are_written() {
     }
     let (mut out, mut err) = (Closed(0), Vec::new());
     let line = "headrace gen all-to-all --hosts 4096 -o -".split(' ').map(Into::into);
-    headrace::main_with(line, &mut out, &mut err);
+    assert_eq!(headrace::main_with(line, &mut out, &mut err), 141);
     let err = String::from_utf8(err).unwrap();
     assert!(err.starts_with("warning: about 1.3 GB of text"), "{err}");
     assert!(out.0 > 1 << 20, "{} bytes", out.0);

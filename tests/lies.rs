@@ -221,6 +221,23 @@ fn a_hosts_file_that_lies_is_refused_at_the_lie() {
     let stranger = ["--hosts", &path, "--host", "c"];
     refused(&[&nic[..], &stranger].concat(), "--host", "", &["`c`", "a, b"]);
     refused(&["run", &matrix, "--hosts", &path], "--hosts", "", &["--world nic"]);
+    // The matrix has more hosts than the file; no topology mends that.
+    let larger = file(dir.path(), "larger.cm", b"Nodes 9\nConnections 1\n0->8 start 0 size 5\n");
+    let nic = ["run", &larger, "--world", "nic", "--hosts", &path, "--host", "a"];
+    for topology in [&[][..], &["--topo", "leaf-spine:2,2,8"]] {
+        let words = ["2 hosts for a matrix of 9", "[[host]]"];
+        refused(&[&nic[..], topology].concat(), &path, "", &words);
+    }
+}
+
+#[test]
+fn round_trips_that_make_no_time_are_refused_under_their_own_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let matrix = file(dir.path(), "ok.cm", b"Nodes 4\nConnections 1\n0->1 start 0 size 5\n");
+    let set = ["--set", "rc.mlcc.theta_rtts=0.0000001"];
+    let mlcc = ["run", &matrix, "--transport", "mlcc", "--topo", "two-dc-leaf"];
+    let words = ["0.0000001 of RTT_C", "a count by which theta is", "1us..=10s"];
+    refused(&[&mlcc[..], &set].concat(), "rc.mlcc.theta_rtts", "", &words);
 }
 
 #[test]

@@ -28,8 +28,9 @@ pub(crate) struct Cli {
 }
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 all flows finished and the audit holds; 1 flows are unfinished or the audit failed;
-2 bad input; 3 the environment is not fit (see headrace doctor); 130 interrupted before a result";
+Exit codes: 0 all flows finished and the audit holds; 1 flows are unfinished, the audit failed, or
+the run is invalid; 2 bad input; 3 the environment is not fit (see headrace doctor); 130 interrupted
+before a result; 141 the reader of the output ended before all was written";
 
 /// The commands.
 #[derive(Debug, Subcommand)]

@@ -13,6 +13,9 @@ pub enum Exit {
     Unfit,
     /// 130: interrupted before there was a result.
     Interrupted,
+    /// 141: the reader of the output ended before all was written, as `head` does; what a shell
+    /// reports of a program that SIGPIPE ends.
+    Unread,
 }
 
 impl Exit {
@@ -25,6 +28,7 @@ impl Exit {
             Self::BadInput => 2,
             Self::Unfit => 3,
             Self::Interrupted => 130,
+            Self::Unread => 141,
         }
     }
 }

@@ -46,6 +46,7 @@ impl Failure {
             Self::Output(error) if error.is_mistake() => Exit::BadInput,
             Self::Output(_) | Self::Incomplete(_) | Self::Unfit(_) => Exit::Unfit,
             Self::Stream(error) if is_full(error) => Exit::Unfit,
+            Self::Stream(error) if is_unread(error) => Exit::Unread,
             Self::Peer(_) | Self::Stream(_) => Exit::Unfinished,
             Self::Interrupted(_) => Exit::Interrupted,
         }
@@ -67,7 +68,7 @@ impl Failure {
             }
             // The reader has ended, as in `headrace list scenarios | head -1`: the rest is not
             // read.
-            Self::Stream(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            Self::Stream(error) if is_unread(error) => Ok(()),
             Self::Stream(error) if is_full(error) => {
                 writeln!(err, "error: standard output cannot be written: {error}")?;
                 writeln!(err, "  help: free some space, or send the output to another disk")
@@ -80,6 +81,11 @@ impl Failure {
 /// Whether a disk has no room.
 fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// Whether the reader of a stream has ended.
+fn is_unread(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::BrokenPipe
 }
 
 impl From<InputError> for Failure {

@@ -69,10 +69,10 @@ pub(crate) fn run(args: &GatherArgs, console: &mut Console<'_>) -> Result<Exit, 
         let placed: Vec<(&Value, &[AxisPoint])> =
             elements.iter().map(|(element, points)| (element, &points[..])).collect();
         match &head.compared {
-            Some(axes) => ranking::write(&placed, axes, CHANCE, console.out)?,
-            None => table::write_variants(&runs, console.out)?,
+            Some(axes) => ranking::write(&placed, axes, CHANCE, console)?,
+            None => table::write_variants(&runs, console)?,
         }
-        table::write_origins(&runs, console.out)?;
+        table::write_origins(&runs, console)?;
         table::write_findings(&runs, console.out)?;
     }
     for (name, damaged) in &missing {

@@ -6,6 +6,7 @@
 //! | [`doctor`] | reports what the machine can do |
 //! | `run` | reads the inputs, runs them in a world, reports |
 //! | `output`, `manifest`, `table`, `ranking`, `progress` | what a run leaves behind and shows |
+//! | `fit` | tables and lines that fit a terminal |
 //! | `observe` | the observations that the flags of a run ask for |
 //! | `provenance` | the inputs, the program and the machine of a result |
 //! | `gather` | results of a sweep that ran in parts |
@@ -34,6 +35,7 @@ pub mod doctor;
 mod estimate;
 mod exit;
 mod failure;
+mod fit;
 mod gather;
 mod generate;
 mod interrupt;
@@ -64,6 +66,7 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser as _};
+use comfy_table::Table;
 use experiments::input::nearest;
 
 pub use exit::Exit;
@@ -71,6 +74,7 @@ pub use exit::Exit;
 use cli::{Cli, Command};
 use console::Console;
 use failure::Failure;
+use fit::WIDTH_MIN;
 
 /// Runs the program with the process's arguments, streams and signals.
 #[must_use]
@@ -85,6 +89,8 @@ pub fn main_of(args: impl Iterator<Item = OsString>) -> ExitCode {
     let (out, err) = (std::io::stdout(), std::io::stderr());
     let mut console = Console {
         out_is_terminal: out.is_terminal(),
+        // Asks for the width of the terminal at standard output.
+        out_width: Table::new().width().map(usize::from).filter(|width| *width >= WIDTH_MIN),
         err_is_terminal: err.is_terminal(),
         out: &mut std::io::BufWriter::new(out),
         err: &mut { err },
@@ -99,8 +105,7 @@ pub fn main_with(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> u8 {
-    let mut console = Console { out, err, out_is_terminal: false, err_is_terminal: false };
-    dispatch(args, &mut console).code()
+    dispatch(args, &mut Console::plain(out, err)).code()
 }
 
 fn dispatch(args: impl Iterator<Item = OsString>, console: &mut Console<'_>) -> Exit {
@@ -174,14 +179,34 @@ fn diagnose(
     let keys = security.map(doctor::look_at_keys).unwrap_or_default();
     let sealing = keys.iter().all(|finding| finding.status != doctor::Status::Fail);
     diagnosis.add(keys);
-    let write = if json { doctor::write_json } else { doctor::write_text };
-    write(&diagnosis, console.out)?;
+    if json {
+        doctor::write_json(&diagnosis, console.out)?;
+    } else {
+        show(&diagnosis, console)?;
+    }
     match refused {
         Some(failure) => Err(failure),
         None if diagnosis.fit.vdev && sealing => Ok(Exit::Finished),
         None => Ok(Exit::Unfit),
     }
 }
+
+/// Writes a diagnosis for a person: long lines are broken, but for commands, which are copied.
+fn show(diagnosis: &doctor::Diagnosis, console: &mut Console<'_>) -> Result<(), Failure> {
+    let mut text = Vec::new();
+    doctor::write_text(diagnosis, &mut text)?;
+    for line in String::from_utf8_lossy(&text).lines() {
+        if line.contains(" mend: ") {
+            writeln!(console.out, "{line}")?;
+        } else {
+            fit::write_line(line, DOCTOR_INDENT, console)?;
+        }
+    }
+    Ok(())
+}
+
+/// Where the words of the doctor start.
+const DOCTOR_INDENT: usize = 29;
 
 fn execute(
     command: Command,

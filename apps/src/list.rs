@@ -20,6 +20,7 @@ use transport::sched::SchedKind;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::fit;
 use crate::run::experiment;
 use crate::scenarios::{BUILT_IN, BuiltIn};
 
@@ -111,9 +112,12 @@ pub(crate) fn run(
         return Ok(Exit::Finished);
     }
     let width = entries.iter().map(|entry| entry.name.chars().count()).max().unwrap_or(0);
+    let has_room = console.out_width.is_none_or(|columns| (width + 2) * 2 <= columns);
+    let indent = if has_room { width + 2 } else { 4 };
     for entry in &entries {
         let (name, line) = (&entry.name, entry.line());
-        writeln!(console.out, "{}", format!("{name:<width$}  {line}").trim_end())?;
+        let line = format!("{name:<width$}  {line}");
+        fit::write_line(line.trim_end(), indent, console)?;
     }
     Ok(Exit::Finished)
 }

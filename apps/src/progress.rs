@@ -280,12 +280,7 @@ mod tests {
     #[test]
     fn a_plain_line_says_how_far_it_is_and_how_long_it_takes() {
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let mut console = Console {
-            out: &mut out,
-            err: &mut err,
-            out_is_terminal: false,
-            err_is_terminal: false,
-        };
+        let mut console = Console::plain(&mut out, &mut err);
         let total = Total { flows: 4, bytes: 1000, ..Total::default() };
         let mut shown = Shown::new(total, false, &mut console);
         let progress = Progress {

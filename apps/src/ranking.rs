@@ -1,11 +1,13 @@
 //! Runs that differ by chance as one line each: means with intervals, and a rank.
 
-use std::io::{self, Write};
+use std::io;
 
 use comfy_table::CellAlignment;
 use experiments::scenario::AxisPoint;
 use serde_json::Value;
 
+use crate::console::Console;
+use crate::fit;
 use crate::table::plain;
 
 /// Runs with the same place on every axis but that of chance.
@@ -41,7 +43,7 @@ pub(crate) fn write(
     runs: &[(&Value, &[AxisPoint])],
     compared: &[String],
     chance: &str,
-    out: &mut dyn Write,
+    console: &mut Console<'_>,
 ) -> io::Result<()> {
     let groups = ranked(groups(runs, compared, chance));
     let mut table = plain();
@@ -58,9 +60,9 @@ pub(crate) fn write(
         let values = COLUMNS.map(|(_, path, digits)| shown(&numbers(group, path), digits));
         table.add_row(head.into_iter().chain(values));
     }
-    writeln!(out, "{table}")?;
+    fit::write_columns(table, console)?;
     if groups.iter().any(|group| group.runs.len() > 1) {
-        writeln!(out, "mean ± half the width of its 95 % interval over the seeds")?;
+        writeln!(console.out, "mean ± half the width of its 95 % interval over the seeds")?;
     }
     Ok(())
 }
@@ -229,8 +231,9 @@ mod tests {
         let (a, b) = (run(Some(5.0)), run(None));
         let (pa, pb) = (parts(&[("cc", "x"), ("seed", "1")]), parts(&[("cc", "x"), ("seed", "2")]));
         let runs = [(&a, &pa[..]), (&b, &pb[..])];
-        let mut out = Vec::new();
-        write(&runs, &["cc".to_owned()], "seed", &mut out).unwrap();
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut console = Console::plain(&mut out, &mut err);
+        write(&runs, &["cc".to_owned()], "seed", &mut console).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(text.contains("3/4") && text.contains(" - "), "{text}");
     }

@@ -13,20 +13,23 @@ use experiments::workload::Matrix;
 use serde_json::Value;
 use transport::Instant;
 
+use crate::console::Console;
+use crate::fit;
+
 /// Writes the summary, and below it the findings, invalid runs and early ends, which a reader must
 /// not miss.
 ///
 /// # Errors
 /// When `out` fails.
-pub(crate) fn write_summary(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn write_summary(outcome: &Outcome, console: &mut Console<'_>) -> io::Result<()> {
     let summary = &outcome.summary;
     let mut table = plain();
     for (name, value) in rows(summary) {
         table.add_row([name.to_owned(), value]);
     }
-    writeln!(out, "{table}")?;
-    write_adapted(outcome, out)?;
-    write_faults(outcome, out)
+    fit::write_texts(table, console)?;
+    write_adapted(outcome, console.out)?;
+    write_faults(outcome, console.out)
 }
 
 /// Writes why the run is no success, a line each; nothing when it is one.
@@ -92,7 +95,7 @@ pub(crate) fn write_adapted(outcome: &Outcome, out: &mut dyn Write) -> io::Resul
 pub(crate) fn write_flows(
     outcome: &Outcome,
     matrix: &Matrix,
-    out: &mut dyn Write,
+    console: &mut Console<'_>,
 ) -> io::Result<()> {
     let mut table = plain();
     table.set_header([
@@ -126,7 +129,7 @@ pub(crate) fn write_flows(
             state.to_owned(),
         ]);
     }
-    writeln!(out, "{table}")
+    fit::write_columns(table, console)
 }
 
 /// Writes the summaries of variants side by side, a line each, from the elements of the array that
@@ -134,7 +137,7 @@ pub(crate) fn write_flows(
 ///
 /// # Errors
 /// When `out` fails.
-pub(crate) fn write_variants(elements: &[&Value], out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn write_variants(elements: &[&Value], console: &mut Console<'_>) -> io::Result<()> {
     let mut table = plain();
     let columns = COLUMNS.map(|(title, ..)| title);
     table.set_header(["variant", "finished"].into_iter().chain(columns));
@@ -151,7 +154,7 @@ pub(crate) fn write_variants(elements: &[&Value], out: &mut dyn Write) -> io::Re
         let name = element["variant"].as_str().unwrap_or_default().to_owned();
         table.add_row([name, finished].into_iter().chain(COLUMNS.map(value)));
     }
-    writeln!(out, "{table}")
+    fit::write_columns(table, console)
 }
 
 /// Writes what the results of variants are of: matrix and network, program and machine, a line each
@@ -159,7 +162,7 @@ pub(crate) fn write_variants(elements: &[&Value], out: &mut dyn Write) -> io::Re
 ///
 /// # Errors
 /// When `out` fails.
-pub(crate) fn write_origins(elements: &[&Value], out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn write_origins(elements: &[&Value], console: &mut Console<'_>) -> io::Result<()> {
     let origins: Vec<Provenance> = elements
         .iter()
         .filter_map(|element| serde_json::from_value(element["provenance"].clone()).ok())
@@ -176,13 +179,9 @@ pub(crate) fn write_origins(elements: &[&Value], out: &mut dyn Write) -> io::Res
     let matrix = distinct(&|of| of.matrix.clone(), "different ones");
     let topology =
         distinct(&|of| format!("{} ({})", of.topology, of.topology_source), "different ones");
-    writeln!(out, "matrix {matrix}; topology {topology}")?;
-    writeln!(
-        out,
-        "{}; {}",
-        distinct(&built, "builds"),
-        distinct(&|of| of.machine.clone(), "machines")
-    )
+    fit::write_line(&format!("matrix {matrix}; topology {topology}"), 2, console)?;
+    let machine = distinct(&|of| of.machine.clone(), "machines");
+    fit::write_line(&format!("{}; {machine}", distinct(&built, "builds")), 2, console)
 }
 
 /// Origins of a kind that are named.

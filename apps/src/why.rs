@@ -15,6 +15,7 @@ use crate::args::World;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::fit;
 use crate::interrupt;
 use crate::output::write_file;
 use crate::run::WHY;
@@ -67,7 +68,7 @@ pub(crate) fn run(args: &WhyArgs, console: &mut Console<'_>) -> Result<Exit, Fai
     // Those that did not finish are the slowest.
     slowest.sort_by_key(|flow| std::cmp::Reverse(flow.fct_ps.unwrap_or(u64::MAX)));
     for flow in slowest.into_iter().take(args.slowest) {
-        writeln!(console.out, "{}: {}", name_of(flow), flow.sentence)?;
+        fit::write_line(&format!("{}: {}", name_of(flow), flow.sentence), 2, console)?;
     }
     Ok(Exit::Finished)
 }
@@ -151,7 +152,7 @@ fn name_of(flow: &FlowWhy) -> String {
 
 /// One flow in full.
 fn whole(flow: &FlowWhy, console: &mut Console<'_>) -> Result<(), Failure> {
-    writeln!(console.out, "{}: {}", name_of(flow), flow.sentence)?;
+    fit::write_line(&format!("{}: {}", name_of(flow), flow.sentence), 2, console)?;
     let Some(fct) = flow.fct_ps else { return Ok(()) };
     let mut table = table::plain();
     table.set_header(["part", "us", "%", "where"]);
@@ -162,11 +163,14 @@ fn whole(flow: &FlowWhy, console: &mut Console<'_>) -> Result<(), Failure> {
         |name: &str, ps: u64, place: String| [name.to_owned(), us(ps), percent(ps, fct), place];
     for part in TimePart::ALL.into_iter().filter(|part| flow.part(*part) > 0) {
         table.add_row(row(part.name(), flow.part(part), String::new()));
-        if part == TimePart::Queue {
-            for wait in &flow.queues {
-                let place = format!("{} to {}, {} flows", wait.link, wait.to, wait.flows);
-                table.add_row(row("", wait.ps, place));
-            }
+        let waits = match part {
+            TimePart::Queue => &flow.queues[..],
+            TimePart::Paused => &flow.paused[..],
+            _ => &[],
+        };
+        for wait in waits {
+            let place = format!("{} to {}, {} flows", wait.link, wait.to, wait.flows);
+            table.add_row(row("", wait.ps, place));
         }
         if part == TimePart::Retransmission {
             for repair in &flow.retransmissions {
@@ -179,7 +183,7 @@ fn whole(flow: &FlowWhy, console: &mut Console<'_>) -> Result<(), Failure> {
         }
     }
     table.add_row(row("fct", fct, String::new()));
-    writeln!(console.out, "{table}")?;
+    fit::write_texts(table, console)?;
     let packets = &flow.packets;
     writeln!(console.out, "packets sent: {}", packets.sent)?;
     let kinds = [
@@ -224,7 +228,7 @@ fn by_quantile(flows: &[FlowWhy], console: &mut Console<'_>) -> Result<(), Failu
         let mean = us(fct / band.len() as u64);
         table.add_row([name.to_owned(), band.len().to_string(), mean].into_iter().chain(shares));
     }
-    writeln!(console.out, "{table}")?;
+    fit::write_columns(table, console)?;
     let left = flows.len() - count;
     if left > 0 {
         writeln!(console.out, "unfinished: {left} of {} flows", flows.len())?;

@@ -54,6 +54,37 @@ fn a_full_disk_behind_standard_output_ends_with_three() {
 }
 
 #[test]
+fn a_reader_that_ends_early_is_no_mistake() {
+    let dir = dir();
+    for out in ["a", "b"] {
+        let line = format!("run a.cm --quiet --why --out {out}");
+        assert_eq!(ran(dir.path(), &line), (Some(0), String::new()));
+    }
+    let verbs = [
+        "run a.cm --quiet",
+        "run a.cm --quiet --json",
+        "list settings",
+        "gen permutation",
+        "why a",
+        "compare a b",
+        "doctor",
+        "completions bash",
+        "run --help",
+        "--version",
+    ];
+    for line in verbs {
+        // Nothing has been read when the pipe closes.
+        let mut command = headrace(dir.path(), line);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let Output { status, stderr, .. } = child.wait_with_output().unwrap();
+        // As a shell has it for a program that SIGPIPE ended.
+        assert_eq!(status.code(), Some(141), "{line}");
+        assert_eq!(String::from_utf8(stderr).unwrap(), "", "{line}");
+    }
+}
+
+#[test]
 fn more_hosts_than_devices_are_not_answered_with_another_topology() {
     let dir = dir();
     assert_eq!(ran(dir.path(), "gen permutation --hosts 40 -o b.cm").0, Some(0));

@@ -137,6 +137,8 @@ fn figures_of_one_name_do_not_replace_one_another() {
     let refused = |dirs: [&str; 2]| {
         let (code, _, err) = headrace(&[&["report", "-o", &drawn][..], &dirs].concat());
         assert!(code == 2 && err.contains("the figure `m`") && err.contains("-o"), "{err}");
+        let [first, second] = dirs;
+        assert!(err.starts_with(&format!("error: {second}: ")) && err.contains(first), "{err}");
     };
     refused([&first, &second]);
     assert!(!Path::new(&drawn).exists(), "nothing is drawn");

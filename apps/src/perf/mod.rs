@@ -80,7 +80,7 @@ fn client(
     if args.device.json {
         result.write_json(console.out)?;
     } else {
-        result.write_text(console.out)?;
+        result.write_text(console)?;
     }
     Ok(if outcome.findings.is_empty() { Exit::Finished } else { Exit::Unfinished })
 }

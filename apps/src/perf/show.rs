@@ -9,6 +9,8 @@ use live::peers::{
 use serde::Serialize;
 use transport::Duration;
 
+use crate::console::Console;
+use crate::fit;
 use crate::interrupt;
 use crate::table;
 
@@ -192,7 +194,7 @@ impl<'a> Result<'a> {
         writeln!(out)
     }
 
-    pub(super) fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
+    pub(super) fn write_text(&self, console: &mut Console<'_>) -> io::Result<()> {
         let mut table = table::plain();
         let mut row = |name: &str, value: String| {
             table.add_row([name.to_owned(), value]);
@@ -224,12 +226,12 @@ impl<'a> Result<'a> {
         }
         row("counters here", list(self.counters));
         row("counters there", list(self.server_counters));
-        writeln!(out, "{table}")?;
+        fit::write_texts(table, console)?;
         for finding in self.findings {
-            writeln!(out, "audit: {finding}")?;
+            writeln!(console.out, "audit: {finding}")?;
         }
         if self.stopped {
-            writeln!(out, "stopped early")?;
+            writeln!(console.out, "stopped early")?;
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use super::read::{self, Results, Run, measure};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::fit;
 use crate::table::plain;
 use experiments::input::InputError;
 
@@ -102,7 +103,7 @@ fn inputs(runs: &[&Run], console: &mut Console<'_>) -> Result<(), Failure> {
     let mut table = table("input", columns(runs.len()));
     table.add_rows(differences(&all));
     if table.row_count() > 0 {
-        writeln!(console.out, "{table}")?;
+        fit::write_columns(table, console)?;
     }
     Ok(())
 }
@@ -170,7 +171,7 @@ fn results(runs: &[&Run], console: &mut Console<'_>) -> Result<(), Failure> {
     for name in names(&summaries) {
         table.add_row(row(&name, &summaries));
     }
-    Ok(writeln!(console.out, "{table}")?)
+    Ok(fit::write_columns(table, console)?)
 }
 
 /// Every number of the summaries by its dotted name, in the order of the schema.

@@ -23,7 +23,7 @@ mod panel;
 mod read;
 mod reference;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use experiments::input::InputError;
@@ -69,15 +69,23 @@ struct Run {
     summary: Value,
 }
 
-/// Figures have files by their names: two of one name would replace one another.
-fn names_differ(figures: &[Numbers]) -> Result<(), InputError> {
-    let mut names = BTreeSet::new();
-    let Some(twice) = figures.iter().find(|numbers| !names.insert(&numbers.name)) else {
-        return Ok(());
-    };
-    let found = format!("two results of which each is the figure `{}`", twice.name);
-    let error = InputError::new(found, "one result for each figure: its files have that name");
-    Err(error.help("draw each into a directory of its own, with -o"))
+/// Figures have files by their names: two of one name would replace one another. `places` are where
+/// the figures were read, in their order.
+fn names_differ(figures: &[Numbers], places: &[&Path]) -> Result<(), InputError> {
+    let mut names: BTreeMap<&str, &Path> = BTreeMap::new();
+    for (numbers, place) in figures.iter().zip(places) {
+        let Some(first) = names.insert(&numbers.name, place) else { continue };
+        let found = format!("the figure `{}`, as {} is, too", numbers.name, first.display());
+        let error = InputError::new(found, "one result for each figure: its files have that name");
+        let help = format!(
+            "draw them apart: headrace report {} -o PLACE1, headrace report {} -o PLACE2; headrace \
+             compare has both in one table",
+            first.display(),
+            place.display()
+        );
+        return Err(error.at(&place.display().to_string(), 0, 0).help(help));
+    }
+    Ok(())
 }
 
 /// Draws every directory of results, and the numbers of every earlier report again.
@@ -87,6 +95,7 @@ fn names_differ(figures: &[Numbers]) -> Result<(), InputError> {
 pub(crate) fn run(args: &ReportArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
     let is_numbers = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "json");
     let (earlier, dirs): (Vec<&PathBuf>, Vec<&PathBuf>) = args.dirs.iter().partition(is_numbers);
+    let mut places: Vec<&Path> = earlier.iter().map(|path| path.as_path()).collect();
     let dirs: Vec<PathBuf> = dirs.into_iter().cloned().collect();
     let earlier = earlier.into_iter().map(|path| read::json(path));
     let earlier: Vec<Numbers> = earlier.collect::<Result<_, _>>()?;
@@ -96,7 +105,8 @@ pub(crate) fn run(args: &ReportArgs, console: &mut Console<'_>) -> Result<Exit, 
     let redrawn = earlier.len();
     let mut figures = earlier;
     figures.extend(all.iter().map(|one| numbers(one, args)).collect::<Result<Vec<_>, _>>()?);
-    names_differ(&figures)?;
+    places.extend(all.iter().map(|results| results.place.as_path()));
+    names_differ(&figures, &places)?;
     let out = OutDir::create(&args.output)?;
     let scales = Scales { x: args.log.contains(&LogAxis::X), y: args.log.contains(&LogAxis::Y) };
     format::write(&out, &figures, (&args.format, args.inputs), scales)?;

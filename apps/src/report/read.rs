@@ -17,6 +17,8 @@ use crate::sweep_dir::{FILE, SweepDir, Variant};
 /// The results of a scenario with variants, or of single runs side by side.
 #[derive(Debug)]
 pub(super) struct Results {
+    /// The directory; of single runs that of the first.
+    pub(super) place: PathBuf,
     /// The description of the scenario or of the runs.
     pub(super) head: SweepDir,
     /// The variants with valid results, in the scenario's order.
@@ -119,7 +121,7 @@ pub(super) fn all(dirs: &[PathBuf]) -> Result<Vec<Results>, InputError> {
             variants: single.iter().map(variant).collect(),
             compared: None,
         };
-        all.push(valid(head, single));
+        all.push(valid(single[0].path.clone(), head, single));
     }
     Ok(all)
 }
@@ -165,13 +167,17 @@ fn of_sweep(dir: &Path) -> Result<Results, InputError> {
         }
     }
     let missing = head.variants.len() - runs.len();
-    if runs.is_empty() { Err(nothing(dir)) } else { Ok(Results { missing, ..valid(head, runs) }) }
+    if runs.is_empty() {
+        Err(nothing(dir))
+    } else {
+        Ok(Results { missing, ..valid(dir.to_owned(), head, runs) })
+    }
 }
 
 /// Sets aside the runs whose results are marked invalid.
-fn valid(head: SweepDir, runs: Vec<Run>) -> Results {
+fn valid(place: PathBuf, head: SweepDir, runs: Vec<Run>) -> Results {
     let (runs, invalid): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(Run::is_valid);
-    Results { head, runs, invalid, missing: 0 }
+    Results { place, head, runs, invalid, missing: 0 }
 }
 
 fn of_run(dir: &Path) -> Result<Run, InputError> {

@@ -150,6 +150,7 @@ impl Reader {
             draft.settings.key_bytes = KEY_LEN;
         }
         let (matrix, topology) = self.network(traffic, &draft)?;
+        real.as_ref().map_or(Ok(()), |real| real.hosts.check_matrix(matrix.nodes))?;
         let plan = Plan::new(&draft, matrix, &topology)
             .map_err(|error| located(error, traffic, self.topology.as_ref()))?;
         if real.is_some() && !plan.link_faults()?.is_empty() {

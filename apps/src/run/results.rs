@@ -318,9 +318,9 @@ pub(super) fn show(
         return Ok(json(console.out, &outcome.summary)?);
     }
     if args.flows {
-        table::write_flows(outcome, &experiment.plan.matrix, console.out)?;
+        table::write_flows(outcome, &experiment.plan.matrix, console)?;
     }
-    table::write_summary(outcome, console.out)?;
+    table::write_summary(outcome, console)?;
     // What is said beside the table comes behind it.
     console.out.flush()?;
     if let Some(dir) = args.out.as_ref().filter(|_| !args.quiet && ran.unwritten.is_none()) {

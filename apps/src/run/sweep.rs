@@ -392,10 +392,10 @@ fn show(
         return Ok(results::json(console.out, &elements)?);
     }
     match &sweep.compared {
-        None => table::write_variants(&elements, console.out)?,
-        Some(axes) => ranking::write(&placed(sweep, &elements), axes, CHANCE, console.out)?,
+        None => table::write_variants(&elements, console)?,
+        Some(axes) => ranking::write(&placed(sweep, &elements), axes, CHANCE, console)?,
     }
-    table::write_origins(&elements, console.out)?;
+    table::write_origins(&elements, console)?;
     table::write_findings(&elements, console.out)?;
     let missing = sweep.chosen.len() - elements.len();
     if missing > 0 {

@@ -92,6 +92,21 @@ const EXAMPLE: &str = "a [[host]] has name = \"node0\", address = \"10.0.0.1/24\
     device = \"0000:3b:00.0\", and the first one control = \"192.168.1.10:4798\"";
 
 impl HostsFile {
+    /// Checks that the file has a host for each of the `nodes` of a matrix.
+    ///
+    /// # Errors
+    /// When it has fewer: no topology changes that.
+    pub fn check_matrix(&self, nodes: u32) -> Result<(), InputError> {
+        let hosts = self.hosts.len();
+        if u64::from(nodes) <= hosts as u64 {
+            return Ok(());
+        }
+        let found = format!("{hosts} hosts for a matrix of {nodes}");
+        let error = InputError::new(found, "a [[host]] for each host of the matrix");
+        let help = "run a matrix of fewer hosts (headrace gen ... --hosts N), or add hosts";
+        Err(error.at(&self.file, 0, 0).help(help))
+    }
+
     /// Reads the file at `path`.
     ///
     /// # Errors

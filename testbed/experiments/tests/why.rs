@@ -92,8 +92,8 @@ fn parts_add_up_to_the_picosecond_with_every_transport() {
 }
 
 /// Seven hosts send to host 8, and a flow of host 3 goes to an idle rack. Switches pause the ToR of
-/// host 3 for that incast, and the ToR pauses host 3. With one spine the incast waits there; with two
-/// it waits at the ToR of its receiver, too, which pauses the spines.
+/// host 3 for that incast, and the ToR pauses host 3. With one spine the incast waits there; with
+/// two it waits at the ToR of its receiver, too, which pauses the spines.
 #[test]
 fn a_flow_that_is_paused_for_an_incast_elsewhere_names_the_queue_of_that_one() {
     let mut flows: Vec<Flow> = [0, 1, 2, 4, 5, 6, 12].map(|src| (src, 8, 1_000_000)).to_vec();

@@ -1,9 +1,10 @@
 //! Whether a network has what MLCC needs: border switches that run its program.
 
 use fabric::ProgramKind;
-use transport::Config;
 use transport::cc::{CcKind, MlccLaw, MlccSignal};
+use transport::params::ParamError;
 use transport::rc::MlccHalfSignal;
+use transport::{Config, Settings};
 
 use super::{Draft, Origin, RunError};
 use crate::input::InputError;
@@ -126,6 +127,21 @@ pub(super) fn check(
         return Err(refused("switch.program", found, expected, HELP));
     }
     check_times(draft, config, across)
+}
+
+/// theta and D_t may be given in round trips, and are times whose range then bounds these counts.
+pub(super) fn check_round_trips(draft: &Draft, settings: &Settings) -> Result<(), RunError> {
+    let params = &settings.rc_params.mlcc;
+    let Err(ParamError::OutOfRange(time)) = params.validate() else { return Ok(()) };
+    let (count, value) = match time.key {
+        "theta" if params.theta_rtts > 0.0 => (params.theta_rtts, params.theta),
+        "dt" if params.dt_rtts > 0.0 => (params.dt_rtts, params.dt),
+        _ => return Ok(()),
+    };
+    let key = format!("rc.mlcc.{}_rtts", time.key);
+    let found = format!("{count} of RTT_C, {}: {value}, by {}", params.rtt_c, draft.origin(&key));
+    let expected = format!("a count by which {} is {}", time.key, time.takes());
+    Err(refused(draft.written(&key), found, expected, "count more or fewer round trips"))
 }
 
 /// theta divides the delay beyond D_t: it is longer.

@@ -132,6 +132,7 @@ impl Plan {
         (settings.cc_params, settings.lb_params) = (cc_params, lb_params);
         (settings.rc_params, settings.sched_params) = (rc_params, sched_params);
         fabric.sched = settings.sched_params.clone();
+        mlcc::check_round_trips(&draft, &settings)?;
         let most = Most::on_one_flow(&matrix, &settings);
         settings.msg_window = settings.msg_window.min(most.messages);
         settings.psn_window =

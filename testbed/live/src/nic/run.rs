@@ -121,13 +121,11 @@ fn check(plan: &Plan, network: &RealNetwork) -> Result<(), RunError> {
         let most = format!("at most {FLOWS_MAX}: hosts exchange a report of each over the network");
         return Err(InputError::new(format!("{flows} flows"), most).into());
     }
-    if plan.matrix.nodes > hosts {
-        let nodes = plan.matrix.nodes;
-        return Err(RunError::Disagree(format!("the matrix has {nodes} hosts, {file} {hosts}")));
-    }
+    network.hosts.check_matrix(plan.matrix.nodes)?;
     if plan.hosts() < hosts {
-        let nodes = plan.hosts();
-        return Err(RunError::Disagree(format!("the topology has {nodes} hosts, {file} {hosts}")));
+        let found = format!("a topology of {} hosts", plan.hosts());
+        let error = InputError::new(found, format!("one for the {hosts} hosts of {file}"));
+        return Err(error.at("--topo", 0, 0).help("without it one switch joins all hosts").into());
     }
     Ok(())
 }

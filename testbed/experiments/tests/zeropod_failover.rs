@@ -127,6 +127,21 @@ fn a_scheduler_that_is_killed_at_any_instant_is_replaced_by_its_backup() {
     assert!(longest > 0.6 * silence_max("zeropod-ha:8"), "{longest}");
 }
 
+/// Hosts report nothing to a scheduler of what an earlier one granted.
+#[test]
+fn a_backup_that_takes_over_refuses_nothing() {
+    let mut matrix = Matrix { nodes: 16, ..Matrix::default() };
+    for src in 0..16 {
+        let to = HostId((src + 5) % 16);
+        matrix.push_flow(FlowSpec::new(HostId(src), to, Bytes(1_000_000))).unwrap();
+    }
+    for at in [30, 50, 70] {
+        let outcome = run("zeropod-ha:8", &matrix, &[format!("kill@scheduler:0,from_us={at}")]);
+        let pods = outcome.summary.scheduler.unwrap();
+        assert_eq!((pods.term, pods.refusals.len()), (2, 0), "{at} us: {pods:?}");
+    }
+}
+
 #[test]
 fn schedulers_that_fail_at_random_instants_leave_no_flow_behind_and_no_cells_meet() {
     for case in 0..cases() {

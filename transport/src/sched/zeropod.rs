@@ -269,12 +269,12 @@ impl Zeropod {
             return last;
         }
         let (epoch, at) = self.due_request(now)?;
-        let (arrived, lost) = (self.arrivals.take(epoch), self.records.take_lost(epoch));
         let wants = self.wants();
         let asks = self.asks_from().is_some_and(|from| from <= epoch);
         if wants || asks {
             self.watch(epoch);
         }
+        let (arrived, lost) = (self.arrivals.take(epoch), self.records.take_lost(epoch));
         let follows = self.follows();
         let update = if self.is_settled() {
             self.next_update(epoch).or_else(|| self.next_repeat(epoch))

@@ -64,6 +64,8 @@ pub(super) struct Records {
     sent: Box<[Sent]>,
     /// Epochs whose cells a host of the pod gets, as long as it has reported none; ascending.
     unreported: VecDeque<u64>,
+    /// The first epoch whose cells the scheduler of this term may have granted.
+    term_from: u64,
     /// Epochs from the one in which cells are sent to the request that says that none has been
     /// reported; `None` where no request does.
     lag: Option<u64>,
@@ -85,8 +87,9 @@ impl Records {
     /// Nothing has been sent. A request that leaves `lag` epochs later says that no receipt came.
     pub(super) fn new(lag: Option<u64>) -> Self {
         let sent = vec![NOTHING; place(SENT_MAX - 1) + 1].into();
-        let room = if lag.is_some() { place(SENT_MAX - 1) + 1 } else { 0 };
-        Self { sent, unreported: VecDeque::with_capacity(room), lag }
+        // What is older than `lag` is given up.
+        let room = lag.map_or(0, |lag| usize::try_from(lag + 1).unwrap_or(usize::MAX));
+        Self { sent, unreported: VecDeque::with_capacity(room), term_from: 0, lag }
     }
 
     /// A segment left in `slot` of `epoch`, for a host of the pod or a Core.
@@ -95,8 +98,9 @@ impl Records {
         if record.epoch != epoch {
             *record = Sent { epoch, ..NOTHING };
             // Cores send no receipts.
-            if matches!(to, Place::Host(_)) && self.lag.is_some() {
-                if self.unreported.len() >= place(SENT_MAX - 1) {
+            let lag = self.lag.filter(|_| epoch >= self.term_from);
+            if let (Place::Host(_), Some(lag)) = (to, lag) {
+                while self.unreported.front().is_some_and(|sent| sent + lag < epoch) {
                     self.unreported.pop_front();
                 }
                 self.unreported.push_back(epoch);
@@ -105,6 +109,13 @@ impl Records {
         if let Some(cell) = record.cells.get_mut(usize::from(slot)) {
             *cell = (flow, psn);
         }
+    }
+
+    /// Says of no cells before this epoch that they are lost: the scheduler of this term granted
+    /// none of them.
+    pub(super) fn begin_term(&mut self, epoch: u64) {
+        self.unreported.clear();
+        self.term_from = epoch;
     }
 
     /// Forgets all segments.

@@ -183,6 +183,7 @@ impl Zeropod {
     fn begin_term(&mut self, term: u16) {
         self.watch.granted = self.watch.granted.min(self.epoch);
         self.term = term;
+        self.records.begin_term(self.epoch + 1);
         if self.filling.is_some() {
             // Cells that have been handed over leave in this epoch, with the gap of their receiver.
             self.request_from = self.request_from.max(self.epoch + 1);

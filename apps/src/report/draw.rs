@@ -198,7 +198,7 @@ fn chart(area: &Area<'_>, panel: &Panel, names: &[&str], scales: Scales) -> Draw
                 let of = panel.curves.len();
                 chart.draw_series(bars(curve, (at, of), (y.foot(), look.fill())))?;
                 let ends = intervals(curve, &y, bar_offset(at, of), (0.2 / count(of)).min(0.06));
-                chart.draw_series(ends.map(line))?;
+                chart.draw_series(ends.map(|ends| line(ends, BLACK)))?;
             }
             _ => {
                 match look.dash {
@@ -211,7 +211,9 @@ fn chart(area: &Area<'_>, panel: &Panel, names: &[&str], scales: Scales) -> Draw
                 if matches!(panel.kind, PlotKind::Lines | PlotKind::Sizes) {
                     chart.draw_series(points().map(|at| Circle::new(at, 3, look.fill())))?;
                 }
-                chart.draw_series(intervals(curve, &y, 0.0, 0.06).map(line))?;
+                // In the colour of their curve: those of several stand at one place.
+                let ends = intervals(curve, &y, 0.0, 0.06);
+                chart.draw_series(ends.map(|ends| line(ends, look.color)))?;
             }
         }
     }
@@ -252,8 +254,8 @@ fn intervals(
 }
 
 /// A line of an interval.
-fn line(ends: [(f64, f64); 2]) -> PathElement<(f64, f64)> {
-    PathElement::new(ends, BLACK.stroke_width(1))
+fn line(ends: [(f64, f64); 2], color: RGBColor) -> PathElement<(f64, f64)> {
+    PathElement::new(ends, color.stroke_width(1))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "few curves")]

@@ -35,6 +35,8 @@ mod patience;
 mod programs;
 #[path = "sim/telemetry.rs"]
 mod telemetry;
+#[path = "sim/tokens.rs"]
+mod tokens;
 #[path = "sim/uno.rs"]
 mod uno;
 #[path = "sim/uno_claims.rs"]

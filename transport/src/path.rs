@@ -43,6 +43,9 @@ pub struct NetworkFacts {
     pub trims: Option<bool>,
     /// Round trip of the longest path without the time that packets take to be sent.
     pub propagation_rtt: Option<Duration>,
+    /// The time in which a host's line sends the largest BDP of a path: of its base RTT, at the
+    /// rate of the narrowest place that it crosses.
+    pub loop_rtt: Option<Duration>,
     /// Links of the longest path, one way.
     pub hops: Option<u16>,
     /// Time that the links of the longest path take to send a packet, over the time that as many

@@ -5,6 +5,7 @@ use experiments::input::{InputError, Warning};
 use experiments::plan::keys;
 use experiments::plan::{Draft, Plan};
 use fabric::{ProgramKind, QdiscKind};
+use transport::Duration;
 use transport::cc::CcKind;
 use transport::ec::EcKind;
 use transport::lb::LbParams;
@@ -13,7 +14,14 @@ use crate::args::{RunArgs, World};
 
 /// The warnings about a run in `world`; `draft` has what was set, and the plan follows from it.
 pub(super) fn warnings(args: &RunArgs, world: World, draft: &Draft, plan: &Plan) -> Vec<Warning> {
-    let of_plan = [idle_code(plan), hasty_border(plan)].into_iter().flatten();
+    let of_plan = [
+        idle_code(plan),
+        hasty_border(plan),
+        small_buffer(plan),
+        short_target(plan),
+        plain_switches(world, plan),
+    ];
+    let of_plan = of_plan.into_iter().flatten();
     of_plan.chain(idle_flags(args, world, draft, plan)).collect()
 }
 
@@ -42,6 +50,38 @@ fn hasty_border(plan: &Plan) -> Option<Warning> {
     let help = "the queue at the border overshoots; three RTT_C: --set cc.mlcc.theta_rtts=3";
     let theta = plan.draft.written("rc.mlcc.theta");
     Some(Warning(InputError::new(found, expected).at(theta, 0, 0).help(help)))
+}
+
+/// DCsim's switches have room for less data than arrives at worst.
+fn small_buffer(plan: &Plan) -> Option<Warning> {
+    let (buffer, wanted) = plan.small_dcsim_buffer()?;
+    let found = format!("a buffer of {} bytes, in which DCsim may lose data", buffer.0);
+    let expected = format!("at least {} bytes: data of four full queues of SIMs", wanted.0);
+    let help = "raise it, or leave it out: that is the least of a buffer that nothing sets";
+    Some(Warning(InputError::new(found, expected).at("switch.queue", 0, 0).help(help)))
+}
+
+/// Emulated switches have no class for the SIMs of DCsim's hosts.
+fn plain_switches(world: World, plan: &Plan) -> Option<Warning> {
+    let (key, qdisc) = plan.qdisc_without_sims().filter(|_| world != World::Nic)?;
+    let found = format!("`{}`, whose ports have no class for SIMs", qdisc.name());
+    let expected = "`dcsim`: other switches lose data in place of SIMs, so runs take longer";
+    let help = format!("leave {key} out");
+    Some(Warning(InputError::new(found, expected).at(key, 0, 0).help(help)))
+}
+
+/// Timely's target is absolute, and an idle path takes longer.
+fn short_target(plan: &Plan) -> Option<Warning> {
+    let (settings, params) = (&plan.settings, &plan.settings.cc_params.timely);
+    let is_timely = settings.cc == CcKind::Timely || settings.far.cc == Some(CcKind::Timely);
+    let base_rtts = plan.matrix.flows.iter().map(|flow| plan.path(flow.src, flow.dst).base_rtt);
+    let longest = base_rtts.max().filter(|rtt| is_timely && *rtt >= params.t_low)?;
+    let found = format!("{}, and base RTTs of up to {longest}", params.t_low);
+    let expected = "a T_low above all base RTTs: Timely slows down on paths without queues";
+    let above = |time: Duration| (longest + time).as_ps().div_ceil(1_000_000);
+    let (low, high) = (above(params.t_low), above(params.t_high));
+    let help = format!("use --set cc.timely.t_low={low}us and --set cc.timely.t_high={high}us");
+    Some(Warning(InputError::new(found, expected).at("cc.timely.t_low", 0, 0).help(help)))
 }
 
 /// Flags and settings of `--set` that change nothing in this run.
@@ -188,4 +228,70 @@ fn disciplines(plan: &Plan) -> impl Iterator<Item = QdiscKind> + '_ {
 fn has_program(plan: &Plan, name: &str) -> bool {
     let kind = ProgramKind::by_name(name);
     kind.is_some_and(|kind| plan.blueprint().switches_with(kind).next().is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use experiments::plan::Origin;
+    use experiments::topology::by_name;
+    use experiments::workload::{FlowSpec, Matrix};
+    use transport::{Bytes, HostId};
+
+    /// One flow between the farthest hosts of a network.
+    fn plan(topology: &str, set: &[(&str, &str)]) -> Plan {
+        let topology = by_name(topology).unwrap();
+        let mut draft = Draft::default();
+        for (key, value) in set {
+            match *key {
+                "transport" => draft.set_transport(value, Origin::Set).unwrap(),
+                _ => draft.set(key, value, Origin::Set).unwrap(),
+            }
+        }
+        let mut matrix = Matrix { nodes: topology.nodes, ..Matrix::default() };
+        let last = HostId(topology.nodes - 1);
+        matrix.push_flow(FlowSpec::new(HostId(0), last, Bytes(1000))).unwrap();
+        Plan::new(&draft, matrix, &topology).unwrap()
+    }
+
+    #[test]
+    fn timely_beyond_its_target_is_warned_of_with_a_target_that_holds() {
+        let far = "two-dc:4,2,1ms";
+        let timely = ("transport", "timely");
+        let said = short_target(&plan(far, &[timely])).unwrap().to_string();
+        assert!(said.contains("cc.timely.t_low"), "{said}");
+        let value = |key: &str| said.split(&format!("{key}=")).nth(1).unwrap().to_owned();
+        let [low, high] = ["cc.timely.t_low", "cc.timely.t_high"].map(value);
+        let word = |text: &str| text.split_whitespace().next().unwrap().to_owned();
+        let (low, high) = (word(&low), word(&high));
+        let mended = [timely, ("cc.timely.t_low", &low), ("cc.timely.t_high", &high)];
+        assert!(short_target(&plan(far, &mended)).is_none());
+        assert!(short_target(&plan("paper-testbed", &[timely])).is_none());
+        assert!(short_target(&plan(far, &[("transport", "swift")])).is_none());
+    }
+
+    #[test]
+    fn emulated_switches_without_a_class_for_sims_are_warned_of() {
+        let of = |world, set: &[_]| plain_switches(world, &plan("leaf-spine:2,2,4", set));
+        let set = [("transport", "dcsim"), ("switch.qdisc", "ecn")];
+        for world in [World::Sim, World::Vdev] {
+            let said = of(world, &set).unwrap().to_string();
+            assert!(said.contains("switch.qdisc") && said.contains("`ecn`"), "{said}");
+            assert!(of(world, &set[..1]).is_none() && of(world, &set[1..]).is_none());
+        }
+        // Real switches are judged by what hosts lose.
+        assert!(of(World::Nic, &set).is_none());
+    }
+
+    #[test]
+    fn dcsim_with_room_for_few_segments_is_warned_of() {
+        let dcsim = ("transport", "dcsim");
+        let said = small_buffer(&plan("leaf-spine:2,2,4", &[dcsim, ("switch.queue", "60000")]));
+        let said = said.unwrap().to_string();
+        let wanted = said.split("at least ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+        let mended = [dcsim, ("switch.queue", &wanted)];
+        assert!(small_buffer(&plan("leaf-spine:2,2,4", &mended)).is_none());
+        assert!(small_buffer(&plan("leaf-spine:2,2,4", &[dcsim])).is_none());
+        assert!(small_buffer(&plan("leaf-spine:2,2,4", &[])).is_none());
+    }
 }

@@ -60,9 +60,12 @@ words! {
 params! {
     /// Settings of [`DcPim`].
     pub struct DcPimParams {
-        /// Round trip of which a round and a BDP are made; auto: that of the network's longest
-        /// path, without the time to send packets.
+        /// Round trip of a message, of which a round is made, and the BDP of flows that leave at
+        /// once; auto: that of the network's longest path, without the time to send packets.
         rtt: Option<Duration> = None, of_network "auto";
+        /// Round trip of a token and its segment, of which the BDP of a window is made; auto: that
+        /// of the path that holds most.
+        token_rtt: Option<Duration> = None, of_network "auto";
         /// Channels of a host in each direction, k.
         channels: u16 = 4, in 1..=64;
         /// Rounds of an epoch, r. One alone would leave no time for a message that is late.
@@ -162,17 +165,23 @@ pub struct DcPim {
 /// Messages that wait to leave at most, beside one for each source.
 const OUTBOX_MIN: usize = 256;
 
+/// The shortest round that matches anything: each of its two messages may find two segments in
+/// front of it at its host and another one at each link. The base RTT has the time of one segment
+/// at each link, beside what a message without any takes, `rtt`.
+fn slowest_round(setup: &SchedSetup<'_>, rtt: Duration) -> Duration {
+    let behind = setup.base_rtt.saturating_sub(rtt) + setup.line_rate.time_for(setup.mtu) * 2;
+    rtt + behind * 2
+}
+
 impl DcPim {
     /// A scheduler without flows.
     #[must_use]
     pub fn new(setup: &SchedSetup<'_>) -> Self {
         let params = &setup.params.dcpim;
-        let terms = Terms::new(setup, params.rtt, params.life);
+        let terms = Terms::new(setup, params.token_rtt, params.life);
         let rtt = params.rtt.unwrap_or(setup.base_rtt);
         //= dcpim#3
-        // A round that is shorter than its messages, behind a full segment at each link, matches
-        // nothing.
-        let round = rtt.scaled(f64::from(params.slack)).max(setup.base_rtt);
+        let round = rtt.scaled(f64::from(params.slack)).max(slowest_round(setup, rtt));
         let stages = Stages::new(round, params.rounds.into());
         let packets = stages.epoch().as_ps() / terms.packet_time.as_ps().max(1);
         let small = |value: u16| u8::try_from(value).unwrap_or(u8::MAX);
@@ -183,7 +192,8 @@ impl DcPim {
             early: params.early,
             per_channel: (packets / u64::from(params.channels)).max(1),
         };
-        let first = Terms::within(setup, rtt, params.short);
+        // No more leaves at once than the path that holds most has room for.
+        let first = Terms::within(setup, rtt, params.short).min(terms.window(params.short));
         let tokens = (terms.window(params.window), terms.time(terms.bdp, params.timeout));
         Self {
             terms,
@@ -279,7 +289,8 @@ impl Registered for DcPim {
         "senders and receivers matched in rounds, tokens over the channels matched, as dcPIM";
     type Params = DcPimParams;
     fn resolve(params: &mut DcPimParams, facts: &NetworkFacts) {
-        params.rtt = params.rtt.or(facts.propagation_rtt);
+        params.rtt = facts.propagation_rtt.or(params.rtt);
+        params.token_rtt = facts.loop_rtt.or(params.token_rtt);
     }
 }
 

@@ -38,8 +38,8 @@ words! {
 params! {
     /// Settings of [`Phost`].
     pub struct PhostParams {
-        /// Round trip of which a BDP is made; auto: that of the network's longest path, without the
-        /// time to send packets.
+        /// Round trip of a token and its segment, of which a BDP is made; auto: that of the path
+        /// that holds most.
         rtt: Option<Duration> = None, of_network "auto";
         /// Tokens that may be outstanding for a flow, and what it sends without any, in BDPs.
         window: f32 = 1.0, in 0.01..=16.0;
@@ -157,7 +157,7 @@ impl Registered for Phost {
         "a BDP unasked, then a token for each segment at the receiver's rate, as pHost";
     type Params = PhostParams;
     fn resolve(params: &mut PhostParams, facts: &NetworkFacts) {
-        params.rtt = params.rtt.or(facts.propagation_rtt);
+        params.rtt = facts.loop_rtt.or(params.rtt);
     }
 }
 

@@ -87,8 +87,9 @@ pub struct DcSimResult {
     pub sims: Sims,
     /// How much later than it might a DATA left its host, nanoseconds.
     pub departure_error_ns: SpanResult,
-    /// Data was lost under load and no SIM: switches do not limit SIMs, so they lose data in their
-    /// place. Null where switches can be seen.
+    /// Switches do not limit SIMs, so they lose data in their place: emulated ones have another
+    /// discipline, or data was lost under load and no SIM in a real network. Null where emulated
+    /// switches limit SIMs.
     #[serde(default)]
     pub switches_unaware: Option<bool>,
 }
@@ -193,6 +194,12 @@ impl DcSimResult {
             departure_error_ns: self.departure_error_ns.worse(other.departure_error_ns),
             switches_unaware: None,
         }
+    }
+
+    /// These figures with what the plan of emulated switches says of them.
+    #[must_use]
+    pub fn in_view(self, plan: &Plan) -> Self {
+        Self { switches_unaware: plan.qdisc_without_sims().map(|_| true), ..self }
     }
 
     /// Whether switches that cannot be seen know DCsim's classes, from what hosts lost: `data`

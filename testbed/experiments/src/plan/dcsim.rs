@@ -6,7 +6,7 @@ use transport::sched::dcsim::{DcSim, RttMax};
 use transport::sched::{SchedKind, SchedSetup};
 use transport::{Bytes, Config, Duration, HostId, Rng};
 
-use super::{Draft, RunError};
+use super::{Draft, Plan, RunError};
 use crate::input::InputError;
 use crate::topology::FabricParams;
 
@@ -15,7 +15,7 @@ pub(super) fn check(
     draft: &Draft,
     config: &Config,
     fabric: &FabricParams,
-    blueprint: &Blueprint,
+    (blueprint, rtt_p): (&Blueprint, Option<Duration>),
 ) -> Result<(), RunError> {
     let ports = blueprint.ports.iter().any(|port| port.qdisc == QdiscKind::DcSim);
     if ports || config.sched == SchedKind::DcSim {
@@ -23,6 +23,7 @@ pub(super) fn check(
     }
     if config.sched == SchedKind::DcSim {
         check_switches(draft, fabric)?;
+        check_rtt_p(config, rtt_p)?;
         check_delay(config, fabric)?;
         check_window(config)?;
     }
@@ -108,6 +109,40 @@ fn check_ports(
     Err(refused("switch.queue", found, expected, &help))
 }
 
+impl Plan {
+    /// The smallest buffer of a port of DCsim's discipline, and the one that loses no data, where
+    /// the smallest is less.
+    #[must_use]
+    pub fn small_dcsim_buffer(&self) -> Option<(Bytes, Bytes)> {
+        let (fabric, wanted) = (&self.fabric, least_buffer(&self.fabric)?);
+        let buffer = smallest_buffer(&self.tree.blueprint(fabric))?;
+        (buffer < wanted).then_some((buffer, wanted))
+    }
+
+    /// The setting by which emulated switches have no class for the SIMs of this run's hosts, and
+    /// the discipline that they have; `None` where they have one, or no host sends SIMs.
+    #[must_use]
+    pub fn qdisc_without_sims(&self) -> Option<(&'static str, QdiscKind)> {
+        let fabric = &self.fabric;
+        let set =
+            [("switch.qdisc", Some(fabric.qdisc)), ("switch.border_qdisc", fabric.border_qdisc)];
+        let mut set = set.into_iter().filter_map(|(key, qdisc)| Some((key, qdisc?)));
+        let other = set.find(|(_, qdisc)| *qdisc != QdiscKind::DcSim);
+        other.filter(|_| self.settings.sched == SchedKind::DcSim)
+    }
+}
+
+/// RTT_p is no shorter than a round trip of the network: all SIM-ACKs would be late.
+fn check_rtt_p(config: &Config, own: Option<Duration>) -> Result<(), RunError> {
+    let given = config.sched_params.dcsim.rtt_p;
+    let Some((given, own)) = given.zip(own).filter(|(given, own)| given < own) else {
+        return Ok(());
+    };
+    let expected = format!("at least {own}, the round trip of this network's longest path");
+    let help = "raise it, or leave it out: auto";
+    Err(refused("sched.dcsim.rtt_p", given.to_string(), expected, help))
+}
+
 /// RTT_max is at most so many times the paper's: beyond, ports run out before SIMs come back.
 const RTT_MAX_TIMES: u64 = 16;
 
@@ -167,6 +202,7 @@ mod tests {
     use crate::plan::{Draft, Origin, Plan};
     use crate::topology::by_name;
     use crate::workload::{FlowSpec, Matrix};
+    use fabric::QdiscKind;
     use transport::{Bytes, HostId};
 
     fn refusal(set: &[(&str, &str)]) -> String {
@@ -203,9 +239,40 @@ mod tests {
         assert!(data >= full, "{data} of {full}");
     }
 
+    /// A plan of one flow with `set` beside the preset.
+    fn plan(set: &[(&str, &str)]) -> Plan {
+        let mut draft = Draft::default();
+        draft.set_transport("dcsim", Origin::Default).unwrap();
+        for (key, value) in set {
+            draft.set(key, value, Origin::Set).unwrap();
+        }
+        let mut matrix = Matrix { nodes: 4, ..Matrix::default() };
+        matrix.push_flow(FlowSpec::new(HostId(0), HostId(1), Bytes(1000))).unwrap();
+        Plan::new(&draft, matrix, &by_name("leaf-spine:2,2,4").unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_set_buffer_that_may_lose_data_is_found() {
+        assert_eq!(plan(&[]).small_dcsim_buffer(), None);
+        let (found, wanted) = plan(&[("switch.queue", "60000")]).small_dcsim_buffer().unwrap();
+        assert_eq!(found, Bytes(60_000));
+        let of = |bytes: u64| plan(&[("switch.queue", &bytes.to_string())]).small_dcsim_buffer();
+        assert_eq!(of(wanted.0), None);
+        assert_eq!(of(wanted.0 - 1), Some((Bytes(wanted.0 - 1), wanted)));
+    }
+
+    #[test]
+    fn switches_without_a_class_for_sims_are_found_where_hosts_send_some() {
+        assert_eq!(plan(&[]).qdisc_without_sims(), None);
+        let ecn = ("switch.qdisc", "ecn");
+        assert_eq!(plan(&[ecn]).qdisc_without_sims(), Some(("switch.qdisc", QdiscKind::Ecn)));
+        assert_eq!(plan(&[ecn, ("sched", "round-robin")]).qdisc_without_sims(), None);
+    }
+
     #[test]
     fn what_does_not_fit_is_refused_with_key_value_and_expectation() {
         assert_eq!(refusal(&[]), "");
+        assert_eq!(refusal(&[("sched.dcsim.rtt_p", "7800ns")]), "");
         for (set, words) in [
             (&[("trim", "on")][..], &["trim", "`on`", "neither trim nor pause"][..]),
             (&[("switch.qdisc", "lossless")], &["switch.qdisc", "`lossless`", "neither"]),
@@ -219,6 +286,7 @@ mod tests {
                 &["sched.dcsim.rtt_max", "`tight`", "two and more"],
             ),
             (&[("nic.qdisc", "dcsim"), ("switch.dcsim.bucket", "13")], &["bucket", "13", "12"]),
+            (&[("sched.dcsim.rtt_p", "7799ns")], &["sched.dcsim.rtt_p", "7.799us", "7.800us"]),
             (&[("sched.dcsim.rtt_max", "soon")], &["rtt_max=soon", "paper, tight"]),
             (&[("switch.queue", "10000")], &["switch.queue", "10000 bytes", "two of data"]),
             (

@@ -416,6 +416,7 @@ impl Draft {
             inter_rtt: Some(inter),
             far_rtt: Some(far),
             propagation_rtt: known.propagation_rtt.map(whole),
+            loop_rtt: known.loop_rtt.map(whole),
             ..*known
         };
         for (key, value) in policy_keys::resolved(self, &facts) {

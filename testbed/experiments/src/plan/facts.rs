@@ -45,6 +45,25 @@ pub(super) fn path_rate(tree: &FatTree, top: u8) -> Rate {
     crossed.map(|level| level.capacity).min().unwrap_or(tree.spec().tier[0].link_rate())
 }
 
+/// [`of`] a network, with what follows from its base RTTs, which are those of paths by the tier at
+/// which they turn.
+pub(super) fn with_loop(
+    draft: &Draft,
+    tree: &FatTree,
+    fabric: &FabricParams,
+    base_rtts: &[Duration],
+) -> NetworkFacts {
+    NetworkFacts { loop_rtt: Some(loop_rtt(tree, base_rtts)), ..of(draft, tree.spec(), fabric) }
+}
+
+/// The time in which a host's line sends the largest BDP of a path; `base_rtts` are those of paths
+/// by the tier at which they turn.
+fn loop_rtt(tree: &FatTree, base_rtts: &[Duration]) -> Duration {
+    let line = tree.spec().tier[0].link_rate();
+    let bdp = |(top, rtt): (u8, &Duration)| path_rate(tree, top).min(line).bytes_in(*rtt);
+    line.time_for((0..tree.spec().levels()).zip(base_rtts).map(bdp).max().unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
     use crate::plan::{Draft, Plan};

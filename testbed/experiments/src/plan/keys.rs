@@ -16,6 +16,7 @@ use transport::{Bytes, Duration};
 
 use super::draft::Draft;
 use super::policy_keys::{self, ENDPOINTS, SWITCHES};
+use super::transports::Transport;
 use crate::input::number;
 use crate::input::{InputError, did_you_mean, nearest};
 use crate::topology::programs;
@@ -243,12 +244,22 @@ pub(super) fn set(draft: &mut Draft, key: &str, value: &str) -> Result<(), Input
         return set.map_err(|error| match error {
             ParamError::UnknownKey(_) => unknown(written),
             ParamError::BadValue(known) | ParamError::OutOfRange(known) => {
-                let default = default_of(key).map(|value| format!("its default is {value}"));
-                wrong(known.takes()).help(default.unwrap_or_default())
+                wrong(known.takes()).help(default_with(draft.transport, key).unwrap_or_default())
             }
         });
     }
     Err(unknown(written))
+}
+
+/// A sentence that names the default of `key` with the preset `transport`.
+fn default_with(transport: &Transport, key: &str) -> Option<String> {
+    let of_preset = transport.set().filter(|(name, _)| canonical(name) == key).last();
+    match of_preset {
+        Some((_, value)) => {
+            Some(format!("its default is {value} with the transport {}", transport.name))
+        }
+        None => default_of(key).map(|value| format!("its default is {value}")),
+    }
 }
 
 /// No setting has this name.

@@ -122,7 +122,7 @@ impl Plan {
         let base_rtts = base_rtts(&draft, &tree, &fabric);
         let farthest = HostId(topology.nodes - 1);
         let inter = base_rtts[usize::from(topology.meeting_tier(HostId(0), farthest))];
-        let facts = facts::of(&draft, topology, &fabric);
+        let facts = facts::with_loop(&draft, &tree, &fabric, &base_rtts);
         draft.fit_to(base_rtts[usize::from(topology.tiers - 1)], inter, &facts);
         fabric.programs = draft.switch.programs.clone();
         settings.base_rtt = inter;
@@ -139,7 +139,7 @@ impl Plan {
             draft.psn_window.unwrap_or_else(|| settings.psn_window_for(config.mtu(), most.packets));
         let config = config_of(&draft, settings.clone())?;
         fabric.qdiscs.bufferless.loose |= zeropod::expects_collisions(&draft, &config, &tree);
-        dcsim::check(&draft, &config, &fabric, &blueprint)?;
+        dcsim::check(&draft, &config, &fabric, (&blueprint, facts.propagation_rtt))?;
         labels::check(config.sched, &matrix)?;
         let cc_at = |tier: u8| {
             let base_rtt = base_rtts[usize::from(tier)];

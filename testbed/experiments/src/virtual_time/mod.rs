@@ -351,8 +351,9 @@ impl Sim {
         let audit = Audit::of(&conductor, &stats, &network, driver);
         let mut outcome =
             Outcome::new(plan, &mut conductor, stats, Some(&network), audit, self.now);
-        outcome.summary.dcsim =
-            dcsim.map(|(rtt_max, figures)| DcSimResult::of(rtt_max, &figures, Some(&network)));
+        outcome.summary.dcsim = dcsim.map(|(rtt_max, figures)| {
+            DcSimResult::of(rtt_max, &figures, Some(&network)).in_view(plan)
+        });
         outcome.summary.wire_delay_us =
             wire_delay.map(|spans| SpanResult::of(&spans, Duration::from_us(1)));
         outcome.summary.counters.append(&mut counters);

@@ -50,7 +50,8 @@ pub(super) fn outcome(
     threads.push(gaps);
     let mut lateness = lateness::judge(&threads, scale.factor());
     if let Some((rtt_max, slot, figures)) = &workers.dcsim {
-        outcome.summary.dcsim = Some(DcSimResult::of(*rtt_max, figures, Some(switch.network())));
+        let dcsim = DcSimResult::of(*rtt_max, figures, Some(switch.network()));
+        outcome.summary.dcsim = Some(dcsim.in_view(plan));
         lateness::judge_departures(&mut lateness, &figures.departure_error, *slot);
     }
     outcome.summary.scheduler = SchedulerResult::of(switch.network(), &workers.pod);

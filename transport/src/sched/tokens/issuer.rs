@@ -64,6 +64,10 @@ const PATIENT: u8 = 8;
 /// Doublings of the timeout at most.
 const DOUBLINGS_MAX: u8 = 12;
 
+/// Needs that a flow's window bounds are so many times its tokens; those of shorter flows stay as
+/// they are where a segment is lost.
+const LONG: u32 = 8;
+
 impl Need {
     fn may_issue(&self, window: u32) -> bool {
         self.left > 0 && self.outstanding < window
@@ -75,12 +79,18 @@ impl Need {
         if unreported > self.unreported {
             return;
         }
-        let newer = unreported < self.unreported;
+        let gone = self.unreported - unreported;
+        let newer = gone > 0;
         self.unreported = unreported;
         self.outstanding = self.outstanding.min(unreported);
         let needs = report.needs.into();
         // Without a token in between, segments that are lost raise the needs.
         let had_none = self.needs == 0;
+        if newer && needs == self.needs && needs > LONG * unreported {
+            // Needs that stay as they are while tokens are used are bounded by the flow's own
+            // window, and as many segments wait behind it.
+            self.left += gone;
+        }
         self.needs = if newer { needs } else { self.needs.max(needs) };
         self.left = if had_none { self.needs } else { self.left.min(self.needs) };
         self.silent = 0;

@@ -18,7 +18,8 @@ pub(in crate::sched) struct Terms {
 }
 
 impl Terms {
-    /// The terms where a round trip without the time to send packets takes `rtt`.
+    /// The terms where a token and its segment take `rtt`, the host's base RTT where that is not
+    /// known.
     pub(in crate::sched) fn new(setup: &SchedSetup<'_>, rtt: Option<Duration>, life: u16) -> Self {
         let packet_time = setup.line_rate.time_for(setup.mtu);
         let rtt = rtt.unwrap_or(setup.base_rtt);

@@ -318,6 +318,29 @@ fn tokens_of_a_silent_flow_are_dead_after_a_timeout_and_then_less_often() {
 }
 
 #[test]
+fn needs_that_a_window_bounds_last_for_as_long_as_segments_wait_behind_it() {
+    let mut receiver = Receiver::new();
+    let bound = 9 * WINDOW;
+    receiver.arrive(0, report(0, bound));
+    assert_eq!(receiver.issue(0, at(1)), WINDOW);
+    let mut sent = 0;
+    while sent < 3 * bound {
+        sent += 2;
+        receiver.arrive(0, report(sent, bound));
+        assert_eq!(receiver.issue(0, at(1)), 2, "after {sent}");
+    }
+    // From there on needs fall, and each of them gets its token.
+    let end = sent + bound;
+    let mut given = sent + WINDOW;
+    while sent < end {
+        sent += 2;
+        receiver.arrive(0, report(sent, end - sent));
+        given += receiver.issue(0, at(1));
+    }
+    assert_eq!(given, end);
+}
+
+#[test]
 fn a_report_counts_also_when_its_tokens_were_taken_for_dead_before() {
     let mut receiver = Receiver::new();
     receiver.arrive(0, report(0, 3));

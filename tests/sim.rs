@@ -254,6 +254,59 @@ fn any_number_of_threads_gives_one_result_to_the_byte() {
     }
 }
 
+#[test]
+fn samples_lose_no_bytes_when_a_receiver_forgets_a_message() {
+    let text = "Nodes 8\nConnections 2\n0->7 id 1 start 0 size 4000000\n\
+                1->6 id 2 start 0 size 40000000\n";
+    let matrix = cm::read(text.as_bytes(), "two.cm", cm::StartUnit::Us).unwrap().matrix;
+    let settings = [
+        ("transport", "dctcp"),
+        ("fault", "down@host:0,from_us=100"),
+        ("loss.retries_max", "1"),
+        ("sampling.interval", "20us"),
+    ];
+    for message in [None, Some(("run.message", "128KiB"))] {
+        let settings: Vec<_> = settings.into_iter().chain(message).collect();
+        let plan = plan(&settings, matrix.clone(), "leaf-spine:2,2,4");
+        let Outcome { series, summary, .. } = virtual_time::run(&plan, &mut Unwatched).unwrap();
+        assert_eq!(summary.flows.finished, 1, "{:?}", summary.flows);
+        let mut bytes = 0.0;
+        for pair in series.windows(2) {
+            let [before, after] = pair else { unreachable!() };
+            let flows = after.delivered_bytes.iter().zip(&before.delivered_bytes);
+            assert!(flows.clone().all(|(now, then)| now >= then), "{before:?} {after:?}");
+            // The other flow goes on at nearly the rate of its link.
+            let ends = after.t_us + 60.0 > series.last().unwrap().t_us;
+            assert!(ends || after.goodput_gbps > 80.0, "{after:?}");
+            bytes += after.goodput_gbps * (after.t_us - before.t_us) * 1000.0 / 8.0;
+        }
+        let placed = summary.bytes.placed as f64;
+        assert!((bytes / placed - 1.0).abs() < 1e-9, "{bytes} of {placed}");
+    }
+}
+
+#[test]
+fn a_run_with_nothing_more_due_is_sampled_to_its_end() {
+    // The first flow is given up, so its trigger never starts the second.
+    let text = "Nodes 8\nConnections 2\nTriggers 1\n\
+                0->7 id 1 start 0 size 4000000 recv_done_trigger 1\n\
+                1->6 id 2 trigger 1 size 1000\ntrigger id 1 oneshot\n";
+    let matrix = cm::read(text.as_bytes(), "two.cm", cm::StartUnit::Us).unwrap().matrix;
+    let settings = [
+        ("transport", "dctcp"),
+        ("fault", "down@host:0,from_us=100"),
+        ("loss.retries_max", "1"),
+        ("sampling.interval", "77us"),
+    ];
+    let plan = plan(&settings, matrix, "leaf-spine:2,2,4");
+    let ends = [Duration::MAX, Duration::from_ns(100)].map(|window| {
+        let outcome = virtual_time::run_in_windows(&plan, window, &mut Unwatched).unwrap();
+        assert_eq!(outcome.summary.flows.finished, 0);
+        outcome.series.last().unwrap().t_us
+    });
+    assert!(ends[0] > 100.0 && ends[0] % 77.0 > 0.0 && ends[0] == ends[1], "{ends:?}");
+}
+
 /// Writes the records that it gets while the run goes on.
 struct Listener<'a> {
     plan: &'a Plan,

@@ -23,7 +23,7 @@ pub(crate) enum Bench {
     /// back.
     Messages(MessagesArgs),
     /// The cost of a decision of Zeropod's pod scheduler on one core, and how many hosts it lets
-    /// send.
+    /// send; with --device, the cost of an epoch at a device, and how long requests wait there.
     Scheduler(SchedulerArgs),
     /// The cost of a packet in MLCC's border switch on one core, from another site through the
     /// queue of its flow, beside dpdk-testpmd forwarding between two devices of the same kind.
@@ -394,8 +394,9 @@ pub(crate) struct ReportArgs {
     pub(crate) format: Vec<Format>,
     /// Draws these flows over time, a panel for each run. A flow is named by its line of the
     /// matrix, from 1. Runs have samples with --set sampling.interval=1us, of the first 64 flows or
-    /// those of --set sampling.flows=1,5,10..20. Goodput moves by whole messages, which --set
-    /// run.message=64KiB makes short.
+    /// those of --set sampling.flows=1,5,10..20. In the world vdev goodput moves by whole messages,
+    /// which --set run.message=64KiB makes short; in sim it moves by bytes as they arrive, without
+    /// that setting.
     #[arg(long, value_name = "1,5,10..20")]
     pub(crate) flows: Option<FlowSet>,
     /// Makes axes logarithmic in panels whose numbers are all above 0; the HTML page begins with

@@ -9,7 +9,9 @@ use serde::Serialize;
 pub struct Sample {
     /// Network time, microseconds.
     pub t_us: f64,
-    /// Goodput since the sample before, Gbps, of the bytes that count as delivered.
+    /// Goodput since the sample before, Gbps. In a simulation bytes count as they arrive, elsewhere
+    /// when their message is whole. Bytes of a message that its receiver has forgotten count again
+    /// when they arrive again.
     pub goodput_gbps: f64,
     /// Data bytes in the longest switch queue.
     pub queue_max_bytes: u64,
@@ -29,8 +31,9 @@ pub struct Sample {
     pub flows: Vec<usize>,
     /// The windows of those flows, bytes; null when a flow is not open.
     pub cwnd_bytes: Vec<Option<u64>>,
-    /// Bytes of those flows delivered so far. In a simulation of flows that are not cut into
-    /// messages (`run.message`) they count as they arrive; otherwise when their message is whole.
+    /// Bytes of those flows delivered so far, which never fall. In a simulation of flows that are
+    /// not cut into messages (`run.message`) they count as they arrive, but only once the first
+    /// segment of their flow is there; otherwise when their message is whole.
     pub delivered_bytes: Vec<u64>,
     /// Bytes of those flows in their queues at a border switch of MLCC; null without a queue. This
     /// and the rates are missing where no switch runs its program.

@@ -1,10 +1,10 @@
-//! Messages that are not whole when a run ends: what a run that was cut short has carried of them.
+//! Messages that are not whole: what has been carried of them when a run is sampled or ends.
 
 use transport::Endpoint;
 
 use super::Conductor;
 
-/// A message that is not whole when a run ends.
+/// A message that is not whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Begun {
     /// The message's tag, [`super::Order::tag`]; 0 at a receiver that has not seen its first

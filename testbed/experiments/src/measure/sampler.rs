@@ -20,7 +20,10 @@ pub struct Sampler {
     next_at: Instant,
     /// When the sample before was taken; zero before the first.
     before: Instant,
-    delivered_before: u64,
+    arrived_before: u64,
+    /// The most bytes of each shown flow that were ever in place: a receiver that forgets a message
+    /// takes none of them back.
+    delivered_most: Vec<u64>,
     /// The flows that samples show one by one: their lines of the matrix, from 0.
     lines: Vec<usize>,
     /// Samples name those lines, which are not the ones by default.
@@ -38,7 +41,8 @@ pub struct Seen {
     /// Whether some switch runs a program.
     has_programs: bool,
     trimmed: u64,
-    delivered: u64,
+    /// Bytes that have ever arrived, which are goodput; the count never falls.
+    arrived: u64,
     flows_finished: u64,
     flows: Vec<Option<FlowSeen>>,
     delivered_bytes: Vec<u64>,
@@ -72,7 +76,7 @@ impl Seen {
             queues: network.look_at_queues(),
             has_programs: network.programs().next().is_some(),
             trimmed: network.totals().trimmed,
-            delivered: conductor.delivered().0,
+            arrived: conductor.delivered().0,
             flows_finished: conductor.finished() as u64,
             flows: lines.iter().map(|line| flow(*line)).collect(),
             delivered_bytes: conductor.delivered_of(lines).collect(),
@@ -89,11 +93,17 @@ impl Seen {
         Self { borders: None, ..Self::of(network, conductor, lines, |_| None) }
     }
 
-    /// Adds bytes that are in place of messages that are not whole, as the receivers of a part say.
+    /// The receivers have counted `placed` bytes as they arrived, of messages too that are not
+    /// whole.
+    pub(crate) fn with_placed(self, placed: u64) -> Self {
+        Self { arrived: placed, ..self }
+    }
+
+    /// Adds bytes that are in place of messages that are not whole to those of their flows, as the
+    /// receivers of a part say.
     pub(crate) fn add_begun(&mut self, begun: impl Iterator<Item = Begun>, lines: &[usize]) {
         for message in begun.filter(|message| !message.acked) {
             let bytes = u64::from(message.len);
-            self.delivered += bytes;
             let place = message.line().and_then(|line| lines.binary_search(&line).ok());
             if let Some(of_flow) = place.and_then(|place| self.delivered_bytes.get_mut(place)) {
                 *of_flow += bytes;
@@ -107,7 +117,7 @@ impl Seen {
             mine.add(theirs);
         }
         self.trimmed += other.trimmed;
-        self.delivered += other.delivered;
+        self.arrived += other.arrived;
         self.flows_finished += other.flows_finished;
         for (mine, theirs) in self.flows.iter_mut().zip(&other.flows) {
             *mine = mine.or(*theirs);
@@ -169,13 +179,14 @@ impl Sampler {
         let (sampled, flows) = (plan.draft.sampled.as_ref(), plan.matrix.flows.len());
         let lines = sampled.map(|set| set.lines(flows).collect());
         let names_lines = lines.is_some();
-        let lines = lines.unwrap_or_else(|| (0..flows.min(FLOWS_SHOWN)).collect());
+        let lines: Vec<usize> = lines.unwrap_or_else(|| (0..flows.min(FLOWS_SHOWN)).collect());
         let tiers = plan.tree.tiers().map(|(tier, switches)| (tier.word(), switches)).collect();
         Self {
             interval,
             next_at,
             before: Instant::ZERO,
-            delivered_before: 0,
+            arrived_before: 0,
+            delivered_most: vec![0; lines.len()],
             lines,
             names_lines,
             tiers,
@@ -225,12 +236,14 @@ impl Sampler {
     }
 
     fn take(&mut self, at: Instant, span: Duration, seen: &Seen) {
-        // Fewer bytes than before may be in place: those of a message that was given up.
-        let bytes = seen.delivered.saturating_sub(self.delivered_before);
+        let bytes = seen.arrived.saturating_sub(self.arrived_before);
         #[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]
         let goodput_gbps = bytes as f64 * 8.0 / (span.as_us_f64() * 1000.0);
         let at_borders = seen.at_borders();
         let flow_rate = |flow: &Option<FlowSeen>| flow.as_ref()?.rate.map(Rate::as_gbps_f64);
+        for (most, now) in self.delivered_most.iter_mut().zip(&seen.delivered_bytes) {
+            *most = (*most).max(*now);
+        }
         let shows_rates = seen.borders.is_some();
         let longest =
             seen.queues.iter().map(|switch| switch.port_bytes.max(switch.held_bytes)).max();
@@ -244,7 +257,7 @@ impl Sampler {
             flows_finished: seen.flows_finished,
             flows: if self.names_lines { self.lines.clone() } else { Vec::new() },
             cwnd_bytes: seen.flows.iter().map(|flow| Some(flow.as_ref()?.cwnd_bytes)).collect(),
-            delivered_bytes: seen.delivered_bytes.clone(),
+            delivered_bytes: self.delivered_most.clone(),
             dci_queue_bytes: at_borders.iter().map(|at| at.map(|(bytes, _)| bytes)).collect(),
             dci_rate_gbps: at_borders
                 .iter()
@@ -252,7 +265,7 @@ impl Sampler {
                 .collect(),
             rate_gbps: seen.flows.iter().filter(|_| shows_rates).map(flow_rate).collect(),
         });
-        (self.before, self.delivered_before) = (at, seen.delivered);
+        (self.before, self.arrived_before) = (at, seen.arrived);
     }
 
     /// Offers the samples so far to a watch.
@@ -296,14 +309,15 @@ mod tests {
             interval,
             next_at: Instant::ZERO,
             before: Instant::ZERO,
-            delivered_before: 0,
+            arrived_before: 0,
+            delivered_most: vec![0; 2],
             lines: vec![2, 7],
             names_lines: true,
             tiers: Vec::new(),
             series: Vec::new(),
         };
         let mut taker = Taker::default();
-        let seen = Seen { delivered: 1000, ..Seen::default() };
+        let seen = Seen { arrived: 1000, ..Seen::default() };
         sampler.catch_up(Instant::ZERO + Duration::from_ms(100), &mut taker, |lines| {
             assert_eq!(lines, [2, 7]);
             seen

@@ -212,8 +212,9 @@ struct Sim {
     limit: Instant,
     /// The end of the last window.
     now: Instant,
-    /// The end of the run, which is the same in windows of any length; zero before it, and where
-    /// nothing is due any more though flows have not ended.
+    /// The end of the run, which is the same in windows of any length; zero before it. Where nothing
+    /// is due any more though flows have not ended, it is the end of the last block in which
+    /// something was due.
     end: Instant,
 }
 
@@ -223,19 +224,21 @@ impl Sim {
         let (mut unseen, mut flights) = (0, 0);
         // The end of the block in which the last flow ended.
         let mut over_at = Instant::FAR_FUTURE;
+        let mut block_end = Instant::ZERO;
         let mut parts = crew.meet();
         loop {
             let own = parts.iter().filter_map(|part| part.next_at()).min();
             let sent = parts.iter().map(|part| part.parcel_at()).min();
-            let Some(next) = own.into_iter().chain(sent).min() else { return false };
+            let next = own.into_iter().chain(sent).min().unwrap_or(Instant::FAR_FUTURE);
             if next >= over_at || next == Instant::FAR_FUTURE {
+                self.end = block_end.min(self.limit);
                 return false;
             }
             if next > self.limit {
                 self.end = self.limit;
                 return over_at == Instant::FAR_FUTURE;
             }
-            let block_end = self.block_end(next);
+            block_end = self.block_end(next);
             let span = self.span((next, block_end), &mut parts, watch);
             drop(parts);
             // A window is about as busy as the last one.

@@ -180,13 +180,15 @@ impl Part<'_> {
     }
 
     /// The state of this part for a sample that shows these lines of the matrix. Where flows are
-    /// cut into messages, bytes count when their message is whole; otherwise as they arrive.
+    /// cut into messages, the bytes of a flow count when their message is whole; otherwise as they
+    /// arrive.
     pub(super) fn seen(&mut self, lines: &[usize]) -> Seen {
         let (hosts, conductor) = (&self.hosts, &self.env.conductor);
         let flow = |flow: usize| {
             hosts.seen(conductor.matrix().flows[flow].src, conductor.connection(flow))
         };
-        let mut seen = Seen::of(&mut self.env.network, conductor, lines, flow);
+        let seen = Seen::of(&mut self.env.network, conductor, lines, flow);
+        let mut seen = seen.with_placed(self.hosts.placed_bytes());
         if self.env.conductor.matrix().message.is_none() {
             seen.add_begun(self.hosts.begun(), lines);
         }

@@ -22,7 +22,10 @@ pub(super) fn curves(run: &Run, plot: &Plot, name: &str) -> Result<Vec<Curve>, I
         (_, true) => of_line(line),
         _ => format!("{name}, {}", of_line(line)),
     };
-    let tracks = tracks(run, &wanted, plot)?;
+    let tracks = match plot.y.as_str() {
+        FAIRNESS => vec![fairness(run, plot)?],
+        _ => tracks(run, &wanted, plot)?,
+    };
     Ok(tracks
         .into_iter()
         .zip(lines)
@@ -102,11 +105,8 @@ fn tracks(
         }
         before = Some(sample);
     })?;
-    let thin = |((measure, _), points): (&(&str, usize), &Vec<(f64, f64)>)| match *measure {
-        FAIRNESS => fairness(run, plot),
-        measure => Ok(thin(points, Merge::of(measure))),
-    };
-    wanted.iter().zip(&tracks).map(thin).collect()
+    let tracks = wanted.iter().zip(&tracks);
+    Ok(tracks.map(|((measure, _), points)| thin(points, Merge::of(measure))).collect())
 }
 
 /// The measure of a sample that is of all its flows together, and of the time since another.
@@ -125,23 +125,60 @@ fn fairness(run: &Run, plot: &Plot) -> Result<Vec<(f64, f64)>, InputError> {
         count += usize::from(any_before && is_shown(plot, sample.t_us));
         any_before = true;
     })?;
-    let width = count.div_ceil(POINTS).max(1);
-    let mut points = Vec::new();
-    let (mut then, mut last): (Option<Sample>, Option<Sample>) = (None, None);
-    let mut times: Vec<f64> = Vec::with_capacity(width);
+    let mut track = FairTrack::new(&spans, count.div_ceil(POINTS).max(1));
     run.samples(|sample| {
-        if last.is_some() && is_shown(plot, sample.t_us) {
-            then = then.take().or_else(|| last.clone());
-            times.push(sample.t_us);
-            if times.len() == width {
-                points.extend(fair_point(then.as_ref(), &sample, &spans, &times));
-                (then, times) = (None, Vec::with_capacity(width));
-            }
-        }
-        last = Some(sample);
+        let shown = is_shown(plot, sample.t_us);
+        track.add(sample, shown);
     })?;
-    points.extend(last.and_then(|now| fair_point(then.as_ref(), &now, &spans, &times)));
-    Ok(points)
+    Ok(track.finish())
+}
+
+/// The points of [`fairness`], of some samples each.
+struct FairTrack<'a> {
+    /// For each flow, when it was under way.
+    spans: &'a [Span],
+    /// Samples of a point.
+    width: usize,
+    points: Vec<(f64, f64)>,
+    /// The sample before.
+    last: Option<Sample>,
+    /// The sample from which the point is that has begun.
+    then: Option<Sample>,
+    /// The times of the samples of the point that has begun.
+    times: Vec<f64>,
+}
+
+impl<'a> FairTrack<'a> {
+    const fn new(spans: &'a [Span], width: usize) -> Self {
+        Self { spans, width, points: Vec::new(), last: None, then: None, times: Vec::new() }
+    }
+
+    /// Takes the next sample. One that is not shown ends the point that has begun, without being
+    /// part of it.
+    fn add(&mut self, sample: Sample, shown: bool) {
+        if !shown {
+            self.end_point();
+        } else if self.last.is_some() {
+            self.then = self.then.take().or_else(|| self.last.clone());
+            self.times.push(sample.t_us);
+        }
+        self.last = Some(sample);
+        if self.times.len() == self.width {
+            self.end_point();
+        }
+    }
+
+    /// The point that has begun is from `then` to the last sample.
+    fn end_point(&mut self) {
+        let (then, times) = (self.then.take(), std::mem::take(&mut self.times));
+        let now = self.last.as_ref();
+        self.points.extend(now.and_then(|now| fair_point(then.as_ref(), now, self.spans, &times)));
+    }
+
+    fn finish(mut self) -> Vec<(f64, f64)> {
+        self.end_point();
+        self.points
+    }
 }
 
 /// When a flow started and was delivered, microseconds; `None` where it was not.
@@ -272,6 +309,29 @@ mod tests {
             assert_eq!(jain([always, always, idle]), Some((2.5, 1.0)), "{idle:?}");
         }
         assert_eq!(jain([(None, None); 3]), None);
+    }
+
+    #[test]
+    fn fairness_ends_with_the_last_sample_that_is_shown() {
+        // Two flows are alike up to 10 us, when the first of them alone goes on.
+        let sample = |t: u32| {
+            let (t_us, second) = (f64::from(t), f64::from(t.min(10)));
+            let bytes = serde_json::json!({"t_us": t_us, "goodput_gbps": 0.0,
+                "queue_max_bytes": 0, "queue_sum_bytes": 0, "trimmed": 0, "cwnd_bytes": [],
+                "delivered_bytes": [t_us, second]});
+            serde_json::from_value::<Sample>(bytes).unwrap()
+        };
+        let spans = [(Some(0.0), None); 2];
+        let points = |shown: &dyn Fn(u32) -> bool| {
+            let mut track = FairTrack::new(&spans, 4);
+            (0..30).for_each(|t| track.add(sample(t), shown(t)));
+            track.finish()
+        };
+        let until_10 = [(2.5, 1.0), (6.5, 1.0), (9.5, 1.0)];
+        assert_eq!(points(&|t| t <= 10), until_10);
+        assert_eq!(points(&|t| (5..=10).contains(&t)), [(6.5, 1.0), (9.5, 1.0)]);
+        let all = points(&|_| true);
+        assert_eq!((all.len(), all[7]), (8, (29.0, 0.5)));
     }
 
     #[test]

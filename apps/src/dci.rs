@@ -116,9 +116,9 @@ fn setup(args: &DciArgs) -> Result<live::border::Setup, Failure> {
     let [wan] = args.wan.as_slice() else {
         let found = format!("{} devices", args.wan.len());
         let error = InputError::new(found, "one device, which leads to the other sites");
-        let help = "acknowledgements have to pass the switch that has the queue of their flow, \
-                    which only routers of a site could see to: several links and border switches \
-                    are in the worlds sim and vdev (--topology \
+        let help = "acknowledgements have to pass the switch that has the queue of their flow, and \
+                    with several links only the routers of the site choose the switch; the worlds \
+                    sim and vdev emulate several links and border switches (headrace run --topo \
                     two-dc-leaf:DELAY,GBPS,LINKS,HOSTS,BORDERS)";
         return Err(error.at("--wan", 0, 0).help(help).into());
     };

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct OutDir {
     path: PathBuf,
     /// The directory itself, locked against other runs.
-    _lock: Option<File>,
+    lock: Option<File>,
 }
 
 /// Why results could not be written.
@@ -39,7 +39,7 @@ impl OutDir {
             true => wrong(error),
             false => wrong(io::Error::from(io::ErrorKind::NotADirectory)),
         })?;
-        let dir = Self { path: path.to_owned(), _lock: None };
+        let dir = Self { path: path.to_owned(), lock: None };
         let probe = beside(&path.join("probe"));
         File::create(&probe).and_then(|_| fs::remove_file(&probe)).map_err(wrong)?;
         Ok(dir)
@@ -50,14 +50,30 @@ impl OutDir {
     /// # Errors
     /// As [`OutDir::create`], and when another run writes there.
     pub(crate) fn create_alone(path: &Path) -> Result<Self, OutputError> {
+        Self::locked(path, File::try_lock)
+    }
+
+    /// [`OutDir::create`] for a sweep, which has a directory in it for each run: processes that run
+    /// parts of the sweep share it, and no single run may write there meanwhile.
+    ///
+    /// # Errors
+    /// As [`OutDir::create_alone`].
+    pub(crate) fn create_among(path: &Path) -> Result<Self, OutputError> {
+        Self::locked(path, File::try_lock_shared)
+    }
+
+    fn locked(
+        path: &Path,
+        try_lock: fn(&File) -> Result<(), TryLockError>,
+    ) -> Result<Self, OutputError> {
         let dir = Self::create(path)?;
         let lock = File::open(path).map_err(|error| OutputError::new(path, error))?;
-        match lock.try_lock() {
+        match try_lock(&lock) {
             Err(TryLockError::WouldBlock) => {
                 Err(OutputError::of(path.to_owned(), io::ErrorKind::ResourceBusy))
             }
             // A file system without locks has no more than the names of parts.
-            Ok(()) | Err(TryLockError::Error(_)) => Ok(Self { _lock: Some(lock), ..dir }),
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(Self { lock: Some(lock), ..dir }),
         }
     }
 
@@ -90,7 +106,13 @@ impl OutDir {
     /// # Errors
     /// When it cannot be made.
     pub(crate) fn begin(&self, name: &str) -> Result<PartFile, OutputError> {
-        PartFile::create(&self.path.join(name), &self.path.join(format!("{name}.part")))
+        let path = self.path.join(name);
+        let part = match self.lock {
+            Some(_) => self.path.join(format!("{name}.part")),
+            // Other processes may begin the same file.
+            None => beside(&path),
+        };
+        PartFile::create(&path, &part)
     }
 }
 
@@ -281,6 +303,30 @@ mod tests {
     }
 
     #[test]
+    fn sweeps_share_a_directory_that_no_single_run_writes_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let parts = [(); 2].map(|()| OutDir::create_among(dir.path()).unwrap());
+        assert!(OutDir::create_alone(dir.path()).unwrap_err().is_mistake());
+        drop(parts);
+        let run = OutDir::create_alone(dir.path()).unwrap();
+        assert!(OutDir::create_among(dir.path()).unwrap_err().is_mistake());
+        drop(run);
+    }
+
+    #[test]
+    fn hosts_that_share_a_directory_write_the_same_file_at_the_same_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let hosts = [(); 2].map(|()| OutDir::create(dir.path()).unwrap());
+        let mut files = hosts.map(|out| out.begin("flows.jsonl").unwrap());
+        for file in &mut files {
+            file.append(|file| file.write_all(b"{}")).unwrap();
+        }
+        files.into_iter().for_each(|file| file.finish().unwrap());
+        assert_eq!(fs::read(dir.path().join("flows.jsonl")).unwrap(), b"{}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
     fn a_failed_write_leaves_the_old_file() {
         let dir = tempfile::tempdir().unwrap();
         let out = OutDir::create(dir.path()).unwrap();
@@ -300,7 +346,7 @@ mod tests {
     #[test]
     fn a_file_that_was_begun_can_be_read_and_goes_with_its_writer() {
         let dir = tempfile::tempdir().unwrap();
-        let out = OutDir::create(dir.path()).unwrap();
+        let out = OutDir::create_alone(dir.path()).unwrap();
         let part = dir.path().join("x.part");
         let mut file = out.begin("x").unwrap();
         file.append(|file| file.write_all(b"1").and_then(|()| file.flush())).unwrap();

@@ -93,7 +93,7 @@ fn alone(
     if experiment.world == World::Sim {
         forecast::print(&[&experiment.plan], 1, args.quiet, console)?;
     }
-    let out = args.out.as_deref().map(OutDir::create_alone).transpose()?;
+    let out = args.out.as_deref().map(|out| own_dir(out, experiment.world)).transpose()?;
     if interrupt::requested() {
         return Ok(None);
     }
@@ -102,6 +102,15 @@ fn alone(
     drop(shown);
     results::show(args, experiment, &ran, console)?;
     Ok(Some(ran))
+}
+
+/// The directory of one run's results. All hosts of a real network write the same results, and may
+/// do so in one place.
+fn own_dir(path: &Path, world: World) -> Result<OutDir, OutputError> {
+    match world {
+        World::Nic => OutDir::create(path),
+        World::Sim | World::Vdev => OutDir::create_alone(path),
+    }
 }
 
 /// The exit of a run that has been shown.

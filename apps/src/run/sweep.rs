@@ -21,7 +21,7 @@ use super::experiment::Experiment;
 use super::order::Sweep;
 use super::results::Ran;
 use super::sweep_log::{Event, Log, Reported};
-use super::{check_environment, forecast, results};
+use super::{check_environment, forecast, own_dir, results};
 use crate::args::{RunArgs, Seeds, Switch, World};
 use crate::console::Console;
 use crate::estimate::Done;
@@ -104,8 +104,9 @@ pub(crate) fn run_all(
     let simulated = sweep.chosen.iter().filter(|(_, run)| run.world == World::Sim);
     let plans: Vec<_> = simulated.map(|(_, run)| &run.plan).collect();
     forecast::print(&plans, args.jobs.into(), args.quiet, console)?;
-    if let Some(out) = &args.out {
-        let out = OutDir::create(out)?;
+    // Held until all runs have ended.
+    let out = args.out.as_deref().map(OutDir::create_among).transpose()?;
+    if let Some(out) = &out {
         out.write(sweep_dir::FILE, |file| results::json(file, &directory(sweep)))?;
         // A single run that was there is none of these.
         results::FILES.iter().try_for_each(|name| out.remove(name))?;
@@ -313,7 +314,7 @@ fn run_quietly(
     command_line: &[OsString],
     watch: &mut dyn Watch,
 ) -> Result<Ran, Failure> {
-    let out = args.out.as_ref().map(|out| OutDir::create_alone(&out.join(name)));
+    let out = args.out.as_ref().map(|out| own_dir(&out.join(name), experiment.world));
     let out = out.transpose()?;
     results::run_into(out.as_ref(), experiment, command_line, watch)
 }

@@ -18,7 +18,7 @@ use experiments::plan::{Draft, Origin};
 use live::datapath::{Bench, Device, PodCase, PodCost, PodWaiting};
 use serde::Serialize;
 use transport::Duration;
-use transport::sched::zeropod::{Classes, Matcher, ZeropodParams};
+use transport::sched::zeropod::{Classes, ZeropodParams};
 use transport_pod::Kernel;
 use transport_pod::load::Load;
 use transport_pod::matcher::MatcherKind;
@@ -60,13 +60,18 @@ struct Row {
 }
 
 impl Row {
-    fn new(case: &PodCase, demand: &str, cost: &PodCost, waiting: Option<&PodWaiting>) -> Self {
+    fn new(
+        case: &PodCase,
+        (matcher, demand): (&'static str, &str),
+        cost: &PodCost,
+        waiting: Option<&PodWaiting>,
+    ) -> Self {
         let hosts = f64::from(case.hosts);
         let of = |value: fn(&PodWaiting) -> f64| waiting.map(|waiting| round(value(waiting)));
         Self {
             device: case.device.name(),
             hosts: case.hosts,
-            matcher: kind(case.params.matcher).name(),
+            matcher,
             kernel: Kernel::best().name(),
             demand: demand.to_owned(),
             epoch_us: round(cost.epoch_ns / 1000.0),
@@ -94,7 +99,6 @@ pub(super) fn run(args: &SchedulerArgs, console: &mut Console<'_>) -> Result<Exi
     for hosts in sizes {
         demand(&args.demand, usize::from(*hosts))?;
     }
-    let params = params(args)?;
     let bench = Bench::start().map_err(unfit)?;
     let two_cores = std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
     if !two_cores {
@@ -114,7 +118,7 @@ pub(super) fn run(args: &SchedulerArgs, console: &mut Console<'_>) -> Result<Exi
                     device,
                     hosts,
                     receivers,
-                    params: ZeropodParams { matcher: matcher(kind), ..params },
+                    params: params(args, kind)?,
                     epochs: args.epochs.unwrap_or((REQUESTS / u64::from(hosts)).max(1000)),
                     seed: args.seed,
                 };
@@ -127,7 +131,8 @@ pub(super) fn run(args: &SchedulerArgs, console: &mut Console<'_>) -> Result<Exi
                     true => bench.pod_waiting(&case, paced).map_err(unfit)?,
                     false => None,
                 };
-                rows.push(Row::new(&case, &args.demand, &cost, waiting.as_ref()));
+                let chosen = (kind.name(), &args.demand[..]);
+                rows.push(Row::new(&case, chosen, &cost, waiting.as_ref()));
             }
         }
     }
@@ -145,29 +150,14 @@ fn paced(cost: &PodCost) -> Duration {
     Duration::from_ps(ps).max(Duration::from_us(1))
 }
 
-/// How `headrace scheduler` decides, but for the matcher and what flags say.
-fn params(args: &SchedulerArgs) -> Result<ZeropodParams, Failure> {
+/// How `headrace scheduler` decides, but with this matcher and what flags say.
+fn params(args: &SchedulerArgs, kind: MatcherKind) -> Result<ZeropodParams, Failure> {
     let mut draft = Draft::default();
     draft.set_transport("zeropod", Origin::Default)?;
+    draft.set("sched.zeropod.matcher", kind.name(), Origin::Set)?;
     let preset = draft.settings.sched_params.zeropod;
     let classes = if args.classes { Classes::Sizes } else { preset.classes };
     Ok(ZeropodParams { iterations: args.iterations.into(), classes, ..preset })
-}
-
-const fn matcher(kind: MatcherKind) -> Matcher {
-    match kind {
-        MatcherKind::Iterative => Matcher::Iterative,
-        MatcherKind::Greedy => Matcher::Greedy,
-        MatcherKind::Exact => Matcher::Exact,
-    }
-}
-
-const fn kind(matcher: Matcher) -> MatcherKind {
-    match matcher {
-        Matcher::Iterative => MatcherKind::Iterative,
-        Matcher::Greedy => MatcherKind::Greedy,
-        Matcher::Exact => MatcherKind::Exact,
-    }
 }
 
 impl Shown for Row {

@@ -8,7 +8,7 @@ use transport::sched::zeropod::timing::Timing;
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, FrameSpec};
-use transport::wire::pod::{ClockState, Join, Place, Rts, Schd};
+use transport::wire::pod::{ClockState, Join, Place, Rts, Schd, hosts_a_switch};
 use transport::wire::{Body, Ext, Header, Note};
 use transport::{BURST, Duration, EntropyValue, FlowId, HostId, Instant, Rng};
 use transport_dpdk::{DilatedClock, LinkEnd, MbufBurst, Pool};
@@ -74,6 +74,11 @@ pub(super) fn file(hosts: u16) -> String {
     text
 }
 
+/// The control slot of a host: its number under its switch.
+fn slot(join: &Join, host: u16) -> u16 {
+    host % hosts_a_switch(join.hosts)
+}
+
 impl PodHosts {
     /// The hosts of `case` in the pod that `join` introduces; `None` where they have no addresses.
     pub(super) fn new(
@@ -89,9 +94,8 @@ impl PodHosts {
         let mut rng = Rng::new(case.seed).fork("pod hosts", 0);
         let hosts = (0..case.hosts).map(|host| PodHost::new(host, case, &mut rng)).collect();
         let timing = Timing::new(&join.terms());
-        let each = transport::wire::pod::hosts_a_switch(case.hosts);
         let mut by_slot: Vec<u16> = (0..case.hosts).collect();
-        by_slot.sort_by_key(|host| host % each);
+        by_slot.sort_by_key(|host| slot(&join, *host));
         Some(Self {
             join,
             timing,
@@ -117,11 +121,6 @@ impl PodHosts {
     /// Epochs of cells that were granted.
     pub(super) const fn granted(&self) -> u64 {
         self.granted
-    }
-
-    /// The number of a host under its switch.
-    fn slot(&self, host: u16) -> u16 {
-        host % transport::wire::pod::hosts_a_switch(self.join.hosts)
     }
 
     /// All hosts introduce themselves.
@@ -258,7 +257,7 @@ impl PodHosts {
                 let since = now.since(self.timing.start(epoch).min(now));
                 while let Some(host) = self.by_slot.get(next).copied()
                     && now >= self.timing.start(epoch)
-                    && self.timing.request_at(self.slot(host), None) <= since
+                    && self.timing.request_at(slot(&self.join, host), None) <= since
                 {
                     self.ask(host, (epoch, now));
                     next += 1;

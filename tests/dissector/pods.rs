@@ -17,7 +17,7 @@ pub(super) fn of_pods(rng: &mut Rng) -> Vec<Note> {
     let idle = Rts { term: 3, epoch, update, arrived, lost: false, mice, mice_len: 0, clock };
     let asks = Rts { update: Some((Place::Pod(6), total)), mice_len: 1, ..idle };
     let clock = Some(ClockState { behind_gap: true, settled: true });
-    let asks = Rts { clock, ..asks };
+    let asks = Rts { clock, lost: true, ..asks };
     let grant = Grant {
         epoch,
         to: Place::Host(77),
@@ -41,7 +41,7 @@ pub(super) fn of_pods(rng: &mut Rng) -> Vec<Note> {
     let both = Schd { receipt, delivered: Some(few), ..shown };
     let (update, delivered) = (Some((Place::Host(9), total)), Some((12, run)));
     let core = CoreRts { term: 5, epoch, update, paused: arrived, delivered, lost: false };
-    let idle_core = CoreRts { update: None, delivered: None, ..core };
+    let idle_core = CoreRts { update: None, delivered: None, lost: true, ..core };
     let join = Join {
         run: 7,
         term: 8,

@@ -149,20 +149,6 @@ fn an_erasure_code_that_no_flow_is_far_enough_for_is_said_to_code_nothing() {
 
 #[test]
 #[cfg(feature = "dpdk")]
-fn a_border_switch_with_two_links_names_the_flag_of_a_run_that_has_some() {
-    let flags = ["--lan", "net_null0", "--wan", "net_null1", "--wan", "net_null2"];
-    let rest = ["--hosts", "none.toml", "--site", "east"];
-    let refused = headrace(&[&["dci"], &flags[..], &rest[..]].concat());
-    assert_eq!(refused.code, 2, "{refused:?}");
-    let said: Vec<_> = refused.err.split_whitespace().collect();
-    let command = said.windows(3).find(|words| words[0] == "(headrace").expect("a command");
-    assert_eq!(command[1], "run", "{refused:?}");
-    let run = headrace(&["run", "none.cm", command[2], "two-dc-leaf:1ms,100,1,8,2"]);
-    assert!(run.err.contains("none.cm") && !run.err.contains("argument"), "{run:?}");
-}
-
-#[test]
-#[cfg(feature = "dpdk")]
 fn a_benchmark_of_what_there_is_not_is_refused_with_what_there_is() {
     let device = headrace(&["bench", "datapath", "--device", "net_rong", "--json"]);
     assert_eq!((device.code, device.out.as_str()), (2, ""), "{device:?}");

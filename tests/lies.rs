@@ -408,3 +408,17 @@ fn a_long_matrix_runs_in_bounded_time_and_memory() {
     assert!(summary["wall_s"].as_f64().unwrap() < 60.0, "{}", summary["wall_s"]);
     assert!(summary["peak_rss_bytes"].as_u64().unwrap() < 4 << 30, "{summary}");
 }
+
+#[test]
+#[cfg(feature = "dpdk")]
+fn a_border_switch_with_two_links_names_the_flag_of_a_run_that_has_some() {
+    let flags = ["--lan", "net_null0", "--wan", "net_null1", "--wan", "net_null2"];
+    let rest = ["--hosts", "none.toml", "--site", "east"];
+    let refused = program::headrace(&[&["dci"], &flags[..], &rest[..]].concat());
+    assert_eq!(refused.code, 2, "{refused:?}");
+    let said: Vec<_> = refused.err.split_whitespace().collect();
+    let command = said.windows(3).find(|words| words[0] == "(headrace").expect("a command");
+    assert_eq!(command[1], "run", "{refused:?}");
+    let run = program::headrace(&["run", "none.cm", command[2], "two-dc-leaf:1ms,100,1,8,2"]);
+    assert!(run.err.contains("none.cm") && !run.err.contains("argument"), "{run:?}");
+}

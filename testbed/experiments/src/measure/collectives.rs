@@ -57,11 +57,15 @@ impl Collectives {
     }
 }
 
-/// The share of the hosts' lines that data on the wire took, without parity: from the first start
-/// to the last delivery, `completion`, or, where not all was delivered, to the limit of the run;
-/// `None` without one.
+/// The share of the hosts' lines that data on the wire took, without parity: from the first start,
+/// `first`, to the last delivery, `completion`, or, where not all was delivered, to the limit of
+/// the run; `None` without one.
 #[must_use]
-pub fn utilisation(plan: &Plan, stats: &Stats, completion: Option<Instant>) -> Option<f64> {
+pub fn utilisation(
+    plan: &Plan,
+    stats: &Stats,
+    (first, completion): (Instant, Option<Instant>),
+) -> Option<f64> {
     let (bytes, end) = if let Some(end) = completion {
         let sizes = plan.matrix.flows.iter().map(|flow| plan.wire_bytes(flow.size));
         (sizes.fold(0, u64::saturating_add), end)
@@ -69,7 +73,7 @@ pub fn utilisation(plan: &Plan, stats: &Stats, completion: Option<Instant>) -> O
         let header = u64::from(plan.fabric.mtu - plan.settings.payload_max);
         (stats.data_placed_bytes + stats.data_placed * header, Instant::ZERO + plan.limit?)
     };
-    let us = end.since(plan.first_start()).as_us_f64();
+    let us = end.since(first.min(end)).as_us_f64();
     #[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]
     let (bits, bps) = (bytes as f64 * 8.0, plan.settings.line_rate.as_bps() as f64);
     let capacity = |us: f64| us * 1e-6 * bps * f64::from(plan.hosts());

@@ -425,7 +425,7 @@ impl Summary {
             fct_inter_us: fct_of(plan, records, true),
             fct_slowdown: fct_slowdown(plan, records),
             collectives: Collectives::of(plan, records),
-            utilisation: utilisation(plan, stats, completion.map(|_| last)),
+            utilisation: utilisation(plan, stats, (first, completion.map(|_| last))),
             reordered: reordered(stats),
             wire_delay_us: None,
             dcsim: None,

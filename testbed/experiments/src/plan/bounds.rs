@@ -64,16 +64,6 @@ impl Plan {
         delivery_alone(&self.tree, src, dst, &self.packets(size)) + self.way_back(src, dst)
     }
 
-    /// When the first flow starts by time; zero without one.
-    #[must_use]
-    pub fn first_start(&self) -> Instant {
-        let starts = self.matrix.flows.iter().filter_map(|flow| match flow.start {
-            Start::At(after) => Some(Instant::ZERO + after),
-            Start::On(_) => None,
-        });
-        starts.min().unwrap_or_default()
-    }
-
     /// When the matrix could be delivered at best. Flows that no trigger would start are left out.
     #[must_use]
     pub fn ideal(&self) -> Instant {
@@ -198,6 +188,6 @@ mod tests {
         let start = Instant::ZERO + Duration::from_us(4);
         let then = start + alone(0, 8) + delay;
         assert_eq!(plan.starts(), [start, then]);
-        assert_eq!((plan.first_start(), plan.ideal()), (start, then + alone(8, 3)));
+        assert_eq!(plan.ideal(), then + alone(8, 3));
     }
 }

@@ -212,9 +212,9 @@ struct Sim {
     limit: Instant,
     /// The end of the last window.
     now: Instant,
-    /// The end of the run, which is the same in windows of any length; zero before it. Where nothing
-    /// is due any more though flows have not ended, it is the end of the last block in which
-    /// something was due.
+    /// The end of the run, which is the same in windows of any length; zero before it. Where
+    /// nothing is due any more though flows have not ended, it is the end of the last block in
+    /// which something was due.
     end: Instant,
 }
 

@@ -12,10 +12,9 @@
 //!                                 +--> receipts, with the next answers
 //! ```
 //!
-//! A host that has no demand, no receipt and no lost cells to report sends no request and gets no
-//! answer, and no decision is made while there is no demand: an idle pod without a backup costs
-//! nothing. The slots for these packets stay empty. With a backup every member sends a request
-//! every second epoch.
+//! A host without a demand, a receipt or lost cells to report sends no request and gets no answer,
+//! and no decision is made while there is no demand: an idle pod without a backup costs nothing.
+//! Unused slots stay empty. With a backup every member sends a request every second epoch.
 
 mod asked;
 mod counters;

@@ -34,7 +34,7 @@ use transport::{EntropyValue, FlowId, HostId, Instant, MsgNo, Psn, Rate, Rng};
 use pods::{of_pods, pod_numbers};
 
 /// Fields that are numbers, in the order asked for.
-const NUMBERS: [&str; 85] = [
+const NUMBERS: [&str; 86] = [
     "kind",
     "ev",
     "dst_flow",
@@ -74,6 +74,7 @@ const NUMBERS: [&str; 85] = [
     "class",
     "protocol",
     "length",
+    "pod_proof",
     "pod_run",
     "pod_hosts",
     "pod_epoch_cells",

@@ -118,6 +118,7 @@ local fields = {
    pod_cells = ProtoField.uint16("headrace.pod_cells", "Cells, 0 for 32", base.DEC, nil, 0xf800),
    pod_granted_cells_to = ProtoField.uint16("headrace.pod_granted_cells_to",
       "Destination of the grant", base.HEX, nil, 0x7ff),
+   pod_proof = ProtoField.uint64("headrace.pod_proof", "Proof", base.HEX),
    pod_run = ProtoField.uint16("headrace.pod_run", "Run", base.DEC),
    pod_hosts = ProtoField.uint16("headrace.pod_hosts", "Hosts of the pod", base.DEC, nil, 0x07ff),
    pod_epoch_cells = ProtoField.uint16("headrace.pod_epoch_cells", "Cells of an epoch (0: 32)",
@@ -442,6 +443,12 @@ local function join(reader)
    return string.format("JOIN, run %u", run:uint())
 end
 
+-- An invitation of the scheduler of a pod.
+local function invite(reader)
+   reader:add(fields.pod_proof, 8)
+   return "INVITE"
+end
+
 -- An answer of the scheduler of a pod.
 local function schd(reader)
    reader:add(fields.pod_term, 2)
@@ -529,6 +536,9 @@ local function of_known(reader, class, protocol, length)
    end
    if protocol == 83 and length == 32 then
       return join
+   end
+   if protocol == 84 and length == 8 then
+      return invite
    end
    if protocol == 81 and length == 32 then
       return schd

@@ -1,7 +1,8 @@
 //! Notes of pods and the fields that they have.
 
+use transport::Key;
 use transport::wire::pod::{
-    ClockState, CoreRts, Delivered, Grant, Join, MICE_MAX, Mouse, Place, Rts, Schd, Stamp,
+    ClockState, CoreRts, Delivered, Grant, Invite, Join, MICE_MAX, Mouse, Place, Rts, Schd, Stamp,
 };
 
 use super::*;
@@ -56,7 +57,9 @@ pub(super) fn of_pods(rng: &mut Rng) -> Vec<Note> {
         delay_ns: !total,
         early_ns: !epoch,
     };
-    let of_cores = [shown.note(), both.note(), core.note(), idle_core.note(), join.note()];
+    let invite = Invite { proof: Key(u64::from(total) << 32 | 1) };
+    let of_cores = [shown.note(), both.note(), core.note(), idle_core.note()].into_iter();
+    let of_cores = of_cores.chain([join.note(), invite.note()]);
     [idle.note(), asks.note(), empty.note(), full.note()].into_iter().chain(of_cores).collect()
 }
 
@@ -73,7 +76,9 @@ fn core_numbers(core: &CoreRts) -> Vec<(&'static str, u64)> {
     let (to, total) = core.update.unwrap_or((Place::Host(0), 0));
     let none = Delivered { flow: FlowId::UNKNOWN, first: Psn(0), arrived: 0 };
     let (host, run) = core.delivered.unwrap_or((0, none));
-    let flags = u64::from(core.update.is_some()) | u64::from(core.delivered.is_some()) << 1;
+    let flags = u64::from(core.update.is_some())
+        | u64::from(core.delivered.is_some()) << 1
+        | u64::from(core.lost) << 5;
     vec![
         ("pod_term", core.term.into()),
         ("pod_epoch", core.epoch.into()),
@@ -97,10 +102,12 @@ fn clock_flags(clock: Option<ClockState>) -> u64 {
 pub(super) fn pod_numbers(note: &Note) -> Vec<(&'static str, u64)> {
     if let Some(rts) = Rts::of(note) {
         let (to, total) = rts.update.unwrap_or((Place::Host(0), 0));
+        let flags =
+            u64::from(rts.update.is_some()) | clock_flags(rts.clock) | u64::from(rts.lost) << 5;
         let mut numbers = vec![
             ("pod_term", rts.term.into()),
             ("pod_epoch", rts.epoch.into()),
-            ("pod_flags", u64::from(rts.update.is_some()) | clock_flags(rts.clock)),
+            ("pod_flags", flags),
             ("pod_mice", rts.mice_len.into()),
             ("pod_to", place(to)),
             ("pod_total", total.into()),
@@ -112,6 +119,9 @@ pub(super) fn pod_numbers(note: &Note) -> Vec<(&'static str, u64)> {
     }
     if let Some(core) = CoreRts::of(note) {
         return core_numbers(&core);
+    }
+    if let Some(invite) = Invite::of(note) {
+        return vec![("pod_proof", invite.proof.0)];
     }
     if let Some(join) = Join::of(note) {
         return vec![

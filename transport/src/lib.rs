@@ -103,4 +103,4 @@ pub use rng::Rng;
 pub use segment::{BURST, Burst, Coding, PayloadRef, Placement, Restore, RxSegment, TxSegment};
 pub use stats::{DropReason, Stats};
 pub use time::{Duration, Instant, Rate};
-pub use units::{Bytes, EntropyValue, FlowId, HostId, MsgId, MsgNo, Psn};
+pub use units::{Bytes, EntropyValue, FlowId, HostId, Key, MsgId, MsgNo, Psn};

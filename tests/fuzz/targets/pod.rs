@@ -9,7 +9,9 @@ use libfuzzer_sys::fuzz_target;
 use transport::sched::zeropod::Zeropod;
 use transport::sched::{Backlog, Label, Protocol, SchedKind, Sending};
 use transport::wire::class::TrafficClass;
-use transport::wire::pod::{CORE_RTS, CellName, CoreRts, JOIN, Join, RTS, Rts, SCHD, Schd};
+use transport::wire::pod::{
+    CORE_RTS, CellName, CoreRts, INVITE, Invite, JOIN, Join, RTS, Rts, SCHD, Schd,
+};
 use transport::wire::{Body, Header, Note};
 use transport::{Bytes, Config, Duration, EntropyValue, FlowId, HostId, Instant, Rng, Settings};
 
@@ -38,7 +40,7 @@ fuzz_target!(|bytes: &[u8]| {
     for said in bytes.chunks(34) {
         let [head, octets @ ..] = said else { continue };
         now += Duration::from_ns(u64::from(*head) * 16);
-        let protocol = [RTS, SCHD, CORE_RTS, JOIN][usize::from(head % 4)];
+        let protocol = [RTS, SCHD, CORE_RTS, JOIN, INVITE][usize::from(head % 5)];
         let Some(note) = Note::new(protocol, &octets[..octets.len().min(32) & !1]) else {
             continue;
         };
@@ -52,6 +54,9 @@ fuzz_target!(|bytes: &[u8]| {
         if let Some(join) = Join::of(&note) {
             assert_eq!(Join::of(&join.note()), Some(join));
             assert!(join.patience() > Duration::ZERO);
+        }
+        if let Some(invite) = Invite::of(&note) {
+            assert_eq!(Invite::of(&invite.note()), Some(invite));
         }
         if let Some(schd) = Schd::of(&note) {
             assert_eq!(Schd::of(&schd.note()), Some(schd));

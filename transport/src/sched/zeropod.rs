@@ -29,6 +29,7 @@ mod queues;
 mod records;
 mod roles;
 mod seat;
+mod silence;
 #[cfg(test)]
 mod tests;
 pub mod timing;
@@ -40,7 +41,7 @@ use alloc::collections::VecDeque;
 pub use counts::PodCounts;
 pub use params::{Classes, Kernel, Matcher, ZeropodParams};
 pub use seat::Seat;
-pub use watch::next_term;
+pub use watch::{is_later, next_term};
 
 use super::{Backlog, Choice, Label, Receiving, Reported, SchedSetup, Scheduling, Sending, Turn};
 use crate::path::{NetworkFacts, Path};
@@ -57,6 +58,7 @@ use joining::Joining;
 use optimistic::Optimistic;
 use queues::Queues;
 use records::{Arrivals, Grants, Records, report_delivered};
+use silence::Silence;
 use timing::Timing;
 use watch::PodWatch;
 
@@ -96,6 +98,7 @@ pub struct Zeropod {
     /// Places of queues with something to ask for, in the order in which they have it.
     dirty: VecDeque<usize>,
     awaited: Awaited,
+    silence: Silence,
     grants: Grants,
     /// Epochs before this one are over.
     epoch: u64,
@@ -134,7 +137,7 @@ impl Zeropod {
     pub fn new(setup: &SchedSetup<'_>) -> Self {
         let params = setup.params.zeropod;
         let terms = params.terms(setup);
-        let joining = Joining::new(&params, &terms, setup.give_up);
+        let joining = Joining::new(&params, &terms);
         let terms = joining.as_ref().map_or(terms, Joining::terms);
         let joining = joining.map(Box::new);
         let timing = Timing::new(&terms);
@@ -152,7 +155,10 @@ impl Zeropod {
         };
         let mut sched = Self::at(seat, &params, timing, setup.tx_flows_max as usize);
         let patience = setup.patience(setup.rto.max(sched.rto_min()));
-        sched.awaited.gives_up_after = patience.as_ps().div_ceil(timing.epoch.as_ps());
+        sched.silence = match &joining {
+            Some(joining) => Silence::new(joining.gives_up_after(setup.give_up), true),
+            None => Silence::new(patience, false),
+        };
         let lag = if joining.is_some() { timing.early } else { Duration::ZERO };
         let clock = params.follow.then(|| Box::new(PodClock::new(lag)));
         // A scheduler that is a process of its own does not know the links.
@@ -176,6 +182,7 @@ impl Zeropod {
             queues: Queues::new(flows, hosts, pods),
             dirty: VecDeque::with_capacity(hosts + pods),
             awaited: Awaited::new(timing.request_to_data(), hosts + pods),
+            silence: Silence::new(Duration::MAX, false),
             grants: Grants::new(),
             epoch: 0,
             epoch_ends: Instant::ZERO,
@@ -202,6 +209,12 @@ impl Zeropod {
     #[must_use]
     pub const fn timing(&self) -> &Timing {
         &self.timing
+    }
+
+    /// Whether this host introduces itself to a scheduler that is a process.
+    #[must_use]
+    pub const fn introduces_itself(&self) -> bool {
+        self.joining.is_some()
     }
 
     /// What this host has counted.
@@ -326,6 +339,7 @@ impl Zeropod {
         let queue = self.queues.queue(place);
         (queue.dirty, queue.asked) = (false, queue.asked.wrapping_add(lacking));
         self.awaited.asked(&mut self.queues, place, epoch);
+        self.note_asked(epoch);
         Some(self.total(place))
     }
 
@@ -333,8 +347,17 @@ impl Zeropod {
     /// have grown go first.
     fn next_repeat(&mut self, epoch: u64) -> Option<(Place, u32)> {
         let place = self.awaited.next(&mut self.queues, epoch)?;
+        self.note_asked(epoch);
         self.counts.repeated += 1;
         Some(self.total(place))
+    }
+
+    /// A request in `epoch` asks for something. Where hosts introduce themselves, introductions
+    /// alone show whether the scheduler is there.
+    fn note_asked(&mut self, epoch: u64) {
+        if self.joining.is_none() {
+            self.silence.asked(self.timing.start(epoch));
+        }
     }
 
     /// The destination of a queue, and the bytes asked for so far, modulo 2^32.
@@ -406,8 +429,8 @@ impl Zeropod {
     /// Takes in an answer that came at `local` time.
     fn on_answer(&mut self, from: HostId, schd: &Schd, local: Instant) -> Result<(), Odd> {
         self.advance(self.pod_time(local));
-        self.admit(from, schd)?;
-        self.awaited.answered();
+        self.admit(from, schd, local)?;
+        self.silence.answered();
         self.note_answered(local);
         self.follow(schd, local);
         if let Some(delivered) = schd.delivered {

@@ -10,7 +10,7 @@ mod join;
 mod schd;
 mod stamp;
 
-pub use join::{JOIN, JOIN_HOSTS_MAX, Join, hosts_a_switch};
+pub use join::{INVITE, Invite, JOIN, JOIN_HOSTS_MAX, Join, hosts_a_switch};
 pub use schd::{Grant, Schd};
 pub use stamp::{ClockState, Stamp};
 

@@ -366,6 +366,12 @@ fn check_slots(config: &Config, timed: bool) -> Result<(), RunError> {
     if !timed {
         return Ok(());
     }
+    if params.run > 0 && !host.introduces_itself() {
+        let found = format!("epochs of {}", timing.epoch);
+        let expected = "cells that take half a microsecond an epoch, and sizes that a JOIN can say";
+        let help = "raise sched.zeropod.cells or mtu";
+        return Err(refused("sched.zeropod.cells", found, expected.to_owned(), help));
+    }
     let longest = timing.epoch * (LEAD_MAX / 2);
     if params.delay < timing.epoch || params.delay > longest {
         let expected = format!("{} (an epoch) to {longest}", timing.epoch);

@@ -22,8 +22,9 @@ use serde::{Deserialize, Serialize};
 use transport::Stats;
 use transport::stats::DropReason;
 
-/// Version of these messages; it changes with each of them.
-pub(super) const PROTOCOL: u32 = 9;
+/// Version of these messages, and of those with which hosts and the scheduler of a pod meet; it
+/// changes with each of them.
+pub(super) const PROTOCOL: u32 = 10;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

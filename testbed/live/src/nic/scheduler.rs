@@ -10,8 +10,9 @@
 //! themselves. So this process needs no settings of theirs, and can be started again in the middle
 //! of a run. It begins no term before it has listened for [`Join::patience`], after which hosts
 //! introduce themselves again. By then all of them have named the term that they were in, and it
-//! begins a later one. One thread polls the device. Times are of this process's clock, which is the
-//! pod's.
+//! begins a later one. A host has to introduce itself with a proof that this process has sent to
+//! its address, so frames with forged addresses begin nothing and end nothing. One thread polls the
+//! device. Times are of this process's clock, which is the pod's.
 //!
 //! [`Join::patience`]: transport::wire::pod::Join::patience
 
@@ -124,7 +125,8 @@ fn serve(
     monitor: &mut dyn SchedulerMonitor,
 ) -> Result<(), RunError> {
     let mut hold = desk.hold();
-    let mut idle = Idle::new(IdleMode::Shared);
+    let mut at_work = Idle::new(IdleMode::Shared);
+    let mut idle = Idle::new(IdleMode::Sleepy);
     let (mut look_at, mut quiet) = (Instant::ZERO, Quiet::new(clock.now()));
     loop {
         let now = clock.now();
@@ -146,6 +148,8 @@ fn serve(
                 hold.let_through();
             }
         }
-        idle.turn(busy);
+        // Without a pod, hosts introduce themselves and wait.
+        let turns = if office.serves() { &mut at_work } else { &mut idle };
+        turns.turn(busy);
     }
 }

@@ -413,7 +413,7 @@ impl Client<'_> {
         self.stopped |= self.monitor.wants_end();
         let Some(session) = session else { return Ok(()) };
         session.report_interval(&self.host, now, self.monitor);
-        let silence = now.since(self.host.received_at().max(session.began));
+        let silence = now.since(session.silent_since(&self.host, now).max(session.began));
         if silence > self.options.patience {
             let counted = self.host.counters();
             let counted = counted.iter().map(|(name, count)| format!("{name} {count}"));

@@ -237,6 +237,11 @@ impl Host {
         Ok(())
     }
 
+    /// Whether the MAC of `peer` is known.
+    pub(super) fn can_address(&self, peer: HostId) -> bool {
+        !self.setup.unresolved.contains(&peer)
+    }
+
     /// Whether `peer` can be sent to. Where its MAC is not known yet it is asked for, for at most
     /// `patience`; that ends all work that the worker had under way.
     pub(super) fn find(
@@ -245,7 +250,7 @@ impl Host {
         patience: Duration,
         monitor: &mut dyn SessionMonitor,
     ) -> Result<bool, PeerError> {
-        if !self.setup.unresolved.contains(&peer) {
+        if self.can_address(peer) {
             return Ok(true);
         }
         let Some((mut io, security)) = self.take_parts() else { return Ok(false) };
@@ -377,11 +382,6 @@ impl Host {
     /// Requests that may be put in line without waiting there.
     pub(super) fn room(&self) -> usize {
         self.app.room().saturating_sub(self.waiting.len())
-    }
-
-    /// When a packet of a flow that is here was received last.
-    pub(super) const fn received_at(&self) -> Instant {
-        self.last_received.1
     }
 
     /// How long a flow that was closed keeps its place, at most.

@@ -215,7 +215,9 @@ impl Server<'_> {
         let note = match Note::read(bytes) {
             Ok(note) => note,
             Err(reason) => {
-                self.refuse(from, Note::session_of(bytes), false, reason);
+                if self.reaches(from)? {
+                    self.refuse(from, Note::session_of(bytes), false, reason);
+                }
                 return Ok(());
             }
         };
@@ -260,16 +262,17 @@ impl Server<'_> {
                 return Ok(());
             }
             if peer != from {
-                // A host whose MAC is not known gets no answer, and asks again.
+                // A host whose MAC is not known asks again, and is answered after the session.
                 let reason = format!("host {peer} has a session; one at a time");
-                self.refuse(from, number, true, reason);
+                if self.reaches(from)? {
+                    self.refuse(from, number, true, reason);
+                }
                 return Ok(());
             }
             self.offer = None;
             self.end(Some("its client began another"))?;
         }
-        if !self.host.find(from, FIND_FOR, self.monitor)? {
-            tracing::info!(host = from.0, "a client does not say its MAC");
+        if !self.reaches(from)? {
             return Ok(());
         }
         terms.payload_bytes = terms.payload_bytes.min(self.host.payload_max());
@@ -282,6 +285,19 @@ impl Server<'_> {
         let until = now + self.options.patience;
         self.offer = Some(Offer { peer: from, number, terms, welcome, until });
         Ok(())
+    }
+
+    /// Whether a client can be answered. One whose MAC is not known is asked for it, unless that
+    /// would end a session or the welcome to one.
+    fn reaches(&mut self, client: HostId) -> Result<bool, PeerError> {
+        if self.session.is_some() || self.offer.is_some() {
+            return Ok(self.host.can_address(client));
+        }
+        let is_found = self.host.find(client, FIND_FOR, self.monitor)?;
+        if !is_found {
+            tracing::info!(host = client.0, "a client does not say its MAC");
+        }
+        Ok(is_found)
     }
 
     /// Begins the session whose welcome had this cookie, if there is one.

@@ -20,10 +20,12 @@ pub(super) enum Odd {
     Doubled,
     /// The answer names a route that the pod does not have.
     NoRoute,
+    /// The answer is of a later term while those of the present one come.
+    EarlyTerm,
 }
 
 impl Odd {
-    const COUNT: usize = 7;
+    const COUNT: usize = 8;
 }
 
 /// What a host has counted.
@@ -92,6 +94,7 @@ impl PodCounts {
             "far_answer",
             "doubled_answer",
             "routeless_answer",
+            "early_answer",
         ];
         names.into_iter().zip(self.refused)
     }

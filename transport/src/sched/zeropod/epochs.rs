@@ -51,6 +51,9 @@ impl Zeropod {
         self.epoch = epoch;
         self.epoch_ends = self.start(epoch + 1);
         self.awaited.advance(&mut self.queues, epoch);
+        if self.joining.is_none() {
+            self.silence.look(self.timing.start(epoch));
+        }
     }
 
     /// Whether some cell can still leave in the epoch that is being filled.

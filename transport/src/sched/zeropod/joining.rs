@@ -2,7 +2,8 @@
 //! of the pod from its hosts.
 //!
 //! Source: ours; \[zeropod\] has hosts and scheduler configured alike. A host introduces itself
-//! until an answer comes, and again when none has come for [`Join::patience`]. A scheduler that
+//! until an answer comes, and again when none has come for [`Join::patience`]. The scheduler
+//! invites it to do so with a proof that only a host at its own address gets. A scheduler that
 //! has been started again is in a later term, and its clock shows another time: the host forgets
 //! what it was granted, takes the new time from the answers, and asks for all that waits anew. When
 //! no answer has come for as long as a flow survives silence, all flows that wait are given up, and
@@ -11,8 +12,9 @@
 //! ```text
 //!            JOIN every 10 ms                       RTS, SCHD of every epoch
 //!   [joins] -------------------> first answer ---> [in the pod] ---+
-//!      ^                                                |          | a later term: anew
-//!      +------------- no answer for `patience` ---------+<---------+
+//!    ^   ^ |  INVITE: JOIN with                         |          | a later term: anew
+//!    |   +-+  its proof at once                         |          |
+//!    +--------------- no answer for `patience` ---------+<---------+
 //! ```
 
 use super::clock::PodClock;
@@ -20,9 +22,8 @@ use super::timing::Terms;
 use super::{Timing, Zeropod, ZeropodParams};
 use crate::segment::{PayloadRef, TxSegment};
 use crate::time::{Duration, Instant, Rate};
-use crate::units::{Bytes, EntropyValue, FlowId};
-use crate::wire::pod::Join;
-use crate::wire::{Body, Header};
+use crate::units::{Bytes, EntropyValue, Key};
+use crate::wire::pod::{Invite, Join};
 
 /// Time between two introductions.
 const EVERY: Duration = Duration::from_ms(10);
@@ -34,18 +35,11 @@ const SILENT_MIN: Duration = Duration::from_ms(50);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Joining {
     join: Join,
+    /// What the scheduler has invited it with; [`Key::NONE`] before that.
+    proof: Key,
     patience: Duration,
     /// When it is sent next, by the host's clock.
     at: Instant,
-    /// Time without an answer after which flows are given up.
-    give_up: Duration,
-    /// When the last answer came, by the host's clock; before the first one when an introduction
-    /// was due first.
-    answered_at: Option<Instant>,
-    /// Whether flows are given up.
-    gives_up: bool,
-    /// When the flows that wait are given up next; `None` where none are.
-    gives_up_at: Option<Instant>,
 }
 
 /// Nanoseconds, up to what an introduction can say.
@@ -56,7 +50,7 @@ fn nanoseconds(span: Duration) -> u32 {
 impl Joining {
     /// The introduction of a host of a pod with these settings and `terms`; `None` for one that no
     /// note can say, and where hosts introduce themselves to none.
-    pub(super) fn new(params: &ZeropodParams, terms: &Terms, give_up: Duration) -> Option<Self> {
+    pub(super) fn new(params: &ZeropodParams, terms: &Terms) -> Option<Self> {
         let narrow = |bytes: Bytes| u16::try_from(bytes.0).ok();
         let join = Join {
             run: params.run,
@@ -74,16 +68,13 @@ impl Joining {
         };
         let join = Join::of(&join.note())?;
         let patience = join.patience();
-        Some(Self {
-            join,
-            patience,
-            at: Instant::ZERO,
-            // A scheduler that has been started again takes as long to serve.
-            give_up: give_up.max(patience * 2),
-            answered_at: None,
-            gives_up: false,
-            gives_up_at: None,
-        })
+        Some(Self { join, proof: Key::NONE, patience, at: Instant::ZERO })
+    }
+
+    /// Silence after which flows are given up that survive `give_up`: a scheduler that has been
+    /// started again takes some time to serve.
+    pub(super) fn gives_up_after(&self, give_up: Duration) -> Duration {
+        give_up.max(self.patience * 2)
     }
 
     /// The inputs of the timing as both ends have them.
@@ -123,41 +114,45 @@ impl Zeropod {
     pub(super) fn next_join(&mut self, local: Instant) -> Option<TxSegment> {
         let joining = self.joining.as_mut().filter(|joining| joining.at <= local)?;
         joining.at = local + EVERY;
-        let answered_at = *joining.answered_at.get_or_insert(local);
-        joining.gives_up = local >= answered_at + joining.give_up;
-        joining.gives_up_at = joining.gives_up.then_some(local);
+        self.silence.asked(local);
+        self.silence.look(local);
         self.counts.joins += 1;
         let join = Join { term: self.term, ..joining.join };
         let number = EntropyValue(self.seat.number);
-        let hdr = Header::new(number, FlowId::UNKNOWN, Body::Note(join.note()));
+        let hdr = join.header(number, joining.proof);
         Some(TxSegment { hdr, payload: PayloadRef::NONE, peer: self.seat.scheduler })
+    }
+
+    /// The scheduler invites this host at `local` time, which introduces itself at once; whether it
+    /// waits for an answer.
+    pub(super) fn on_invite(&mut self, invite: &Invite, local: Instant) -> bool {
+        if !self.lacks_answers(local) {
+            return false;
+        }
+        if let Some(joining) = &mut self.joining
+            && joining.proof != invite.proof
+        {
+            (joining.proof, joining.at) = (invite.proof, joining.at.min(local));
+        }
+        true
+    }
+
+    /// Whether the host introduces itself at `local` time, as no answer has come for long.
+    pub(super) fn lacks_answers(&self, local: Instant) -> bool {
+        self.joining.as_ref().is_some_and(|joining| joining.at <= local + EVERY)
     }
 
     /// When the next introduction is due, or flows are to be given up, by the host's clock.
     pub(super) fn joins_at(&self) -> Option<Instant> {
         let joining = self.joining.as_ref()?;
-        Some(joining.gives_up_at.unwrap_or(joining.at))
+        Some(self.silence.due().unwrap_or(joining.at))
     }
 
     /// An answer has come at `local` time.
     pub(super) fn note_answered(&mut self, local: Instant) {
         if let Some(joining) = &mut self.joining {
             joining.at = local + joining.patience;
-            (joining.answered_at, joining.gives_up) = (Some(local), false);
-            joining.gives_up_at = None;
         }
-    }
-
-    /// The next flow that is given up, since its scheduler has been silent for too long.
-    pub(super) fn next_unserved(&mut self) -> Option<FlowId> {
-        let joining = self.joining.as_mut().filter(|joining| joining.gives_up)?;
-        let Some(flow) = self.queues.first_waiting() else {
-            joining.gives_up_at = None;
-            return None;
-        };
-        self.queues.update(flow, 0);
-        self.counts.given_up += 1;
-        Some(flow)
     }
 
     /// Forgets the pod's time and all epochs: they were those of a scheduler that is gone.
@@ -176,11 +171,14 @@ impl Zeropod {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{HOST, PEER, config_with};
+    use super::super::tests::{HOST, PEER, SCHEDULER, config_with};
     use super::*;
     use crate::rng::Rng;
     use crate::sched::{Backlog, Label, Protocol, SchedSetup, Sending};
     use crate::segment::{BURST, Burst};
+    use crate::units::FlowId;
+    use crate::wire::pod::{Schd, Stamp};
+    use crate::wire::{Body, Header, Note};
 
     const MS: fn(u64) -> Instant = |ms| Instant::ZERO + Duration::from_ms(ms);
 
@@ -198,14 +196,68 @@ mod tests {
         given_up
     }
 
-    #[test]
-    fn flows_are_given_up_once_their_scheduler_has_been_silent_for_long() {
+    /// The host of a run, and what it asks for is given up after 300 ms.
+    fn host() -> (Zeropod, crate::config::Config) {
         let config = config_with(0, 1);
         let mut params = config.sched_params.clone();
         (params.zeropod.run, params.zeropod.follow) = (1, true);
         let setup = config.sched_setup(HOST, Rng::new(3));
         let setup = SchedSetup { params: &params, give_up: Duration::from_ms(300), ..setup };
-        let mut host = Zeropod::new(&setup);
+        (Zeropod::new(&setup), config)
+    }
+
+    /// What it sends at `now`: the keys of introductions.
+    fn proofs(host: &mut Zeropod, now: Instant) -> alloc::vec::Vec<Key> {
+        let mut burst = Burst::with_limit(BURST);
+        host.poll_control(now, now, &mut burst);
+        let joins =
+            |hdr: &Header| matches!(hdr.body, Body::Note(note) if Join::of(&note).is_some());
+        burst.iter().filter(|s| joins(&s.hdr)).map(|s| s.hdr.key).collect()
+    }
+
+    fn take(host: &mut Zeropod, note: &Note, now: Instant) -> bool {
+        let hdr = Header::new(EntropyValue(0), FlowId::UNKNOWN, Body::Note(*note));
+        host.on_host_control(SCHEDULER, &hdr, note, now)
+    }
+
+    fn answer(term: u16) -> Note {
+        let stamp = Some(Stamp { window: Some(9), behind_gap: false, late: None });
+        Schd { term, grant: None, receipt: None, standing: None, delivered: None, stamp }.note()
+    }
+
+    #[test]
+    fn an_invited_host_introduces_itself_with_the_proof_at_once() {
+        let (mut host, _) = host();
+        assert_eq!(proofs(&mut host, MS(0)), [Key::NONE]);
+        assert_eq!(proofs(&mut host, MS(1)), []);
+        let invite = Invite { proof: Key(7) }.note();
+        assert!(take(&mut host, &invite, MS(2)));
+        assert_eq!(host.poll_timeout(), Some(MS(2)));
+        assert_eq!(proofs(&mut host, MS(2)), [Key(7)]);
+        assert!(take(&mut host, &invite, MS(3)), "it came twice");
+        assert_eq!(proofs(&mut host, MS(3)), []);
+        assert_eq!(proofs(&mut host, MS(12)), [Key(7)]);
+        assert!(take(&mut host, &answer(1), MS(13)));
+        assert!(!take(&mut host, &Invite { proof: Key(8) }.note(), MS(14)));
+        assert_eq!(proofs(&mut host, MS(14)), []);
+    }
+
+    #[test]
+    fn a_later_term_is_taken_once_the_present_one_has_been_silent() {
+        let (mut host, _) = host();
+        assert_eq!(proofs(&mut host, MS(0)).len(), 1);
+        assert!(take(&mut host, &answer(1), MS(1)));
+        // It is forged: no scheduler begins a term while it serves one.
+        assert!(!take(&mut host, &answer(65_535), MS(2)));
+        assert_eq!((host.term, host.counts().refused()), (1, 1));
+        assert_eq!(proofs(&mut host, MS(51)).len(), 1, "the forged one is no answer");
+        assert!(take(&mut host, &answer(3), MS(52)));
+        assert_eq!(host.term, 3);
+    }
+
+    #[test]
+    fn flows_are_given_up_once_their_scheduler_has_been_silent_for_long() {
+        let (mut host, config) = host();
         let post = |host: &mut Zeropod, index, now| {
             let flow = FlowId::new(index, 1);
             host.on_open(flow, PEER, &config.default_path(), Label::NONE);
@@ -222,12 +274,14 @@ mod tests {
         let second = post(&mut host, 1, MS(315));
         assert_eq!(given_up(&mut host, MS(320)), [second]);
         // An answer comes.
+        host.silence.answered();
         host.note_answered(MS(325));
         post(&mut host, 2, MS(326));
-        for ms in (330..620).step_by(10) {
+        for ms in (330..670).step_by(10) {
             assert_eq!(given_up(&mut host, MS(ms)), [], "{ms}");
         }
         assert_eq!(host.counts().given_up, 2);
-        assert!(!given_up(&mut host, MS(640)).is_empty(), "silent again");
+        // It introduces itself again 50 ms after the answer.
+        assert!(!given_up(&mut host, MS(680)).is_empty(), "silent again");
     }
 }

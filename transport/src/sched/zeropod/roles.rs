@@ -7,7 +7,7 @@ use crate::sched::{Answers, Arrival, Protocol, Receiving, Reported};
 use crate::segment::{Burst, PayloadRef, TxSegment};
 use crate::time::{Duration, Instant, earliest};
 use crate::units::{EntropyValue, FlowId, HostId};
-use crate::wire::pod::{CellName, Place, Schd};
+use crate::wire::pod::{CellName, Invite, Place, Schd};
 use crate::wire::{Body, Header, Note};
 
 impl Receiving for Zeropod {
@@ -80,10 +80,11 @@ impl Protocol for Zeropod {
 
     fn on_host_control(&mut self, from: HostId, _hdr: &Header, note: &Note, at: Instant) -> bool {
         self.counts.answers += 1;
-        let answer = match Schd::of(note) {
+        let answer = match (Schd::of(note), Invite::of(note)) {
             _ if !self.is_scheduler(from) => Err(Odd::Forged),
-            Some(schd) => self.on_answer(from, &schd, at),
-            None => Err(Odd::Malformed),
+            (Some(schd), _) => self.on_answer(from, &schd, at),
+            (None, Some(invite)) if self.on_invite(&invite, at) => Ok(()),
+            (None, _) => Err(Odd::Malformed),
         };
         if let Err(why) = answer {
             self.counts.refuse(why);
@@ -140,10 +141,7 @@ impl Protocol for Zeropod {
     }
 
     fn next_given_up(&mut self) -> Option<FlowId> {
-        if let Some(flow) = self.next_unserved() {
-            return Some(flow);
-        }
-        let flow = self.awaited.next_given_up(&mut self.queues);
+        let flow = self.silence.next_given_up(&mut self.queues);
         self.counts.given_up += u64::from(flow.is_some());
         flow
     }

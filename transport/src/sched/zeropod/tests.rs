@@ -16,7 +16,7 @@ use crate::wire::{AccountedSizes, Data, Header, Note};
 /// The host, the third of its ToR, and its peer, the second of another.
 pub(super) const HOST: HostId = HostId(2);
 pub(super) const PEER: HostId = HostId(17);
-const SCHEDULER: HostId = HostId(288);
+pub(super) const SCHEDULER: HostId = HostId(288);
 const BACKUP: HostId = HostId(289);
 
 fn config() -> Config {
@@ -280,6 +280,7 @@ fn answers_that_make_no_sense_are_counted_and_change_nothing() {
         ("far_answer", 1),
         ("doubled_answer", 1),
         ("routeless_answer", 3),
+        ("early_answer", 0),
     ];
     assert_eq!(named, expected);
 }

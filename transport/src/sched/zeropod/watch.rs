@@ -31,6 +31,13 @@ pub const fn next_term(term: u32, backup: bool) -> u32 {
     if next.is_multiple_of(2) == backup { next } else { next + 1 }
 }
 
+/// Whether a term is later than another one, 0 before the first. Terms of a scheduler that serves
+/// one run after another begin again behind 65535, so they compare in serial arithmetic.
+#[must_use]
+pub const fn is_later(term: u16, than: u16) -> bool {
+    than == 0 || (term != 0 && term != than && term.wrapping_sub(than) < 1 << 15)
+}
+
 /// The schedulers of a host's pod as their answers show them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PodWatch {
@@ -157,10 +164,15 @@ impl Zeropod {
     }
 
     /// An answer came from a scheduler of the pod: of the term that the host is in, or of a later
-    /// one, which then begins here.
-    pub(super) fn admit(&mut self, from: HostId, schd: &Schd) -> Result<(), Odd> {
-        let is_later = schd.term > self.term;
-        if schd.term < self.term || (from != self.seat.scheduler && !is_later) {
+    /// one, which then begins here. A scheduler that is a process is silent before it begins a
+    /// later term; an answer of a later term that comes sooner is forged.
+    pub(super) fn admit(&mut self, from: HostId, schd: &Schd, local: Instant) -> Result<(), Odd> {
+        let is_later = is_later(schd.term, self.term);
+        if self.joining.is_some() && self.term != 0 && is_later && !self.lacks_answers(local) {
+            return Err(Odd::EarlyTerm);
+        }
+        let is_present = schd.term == self.term;
+        if !(is_later || is_present && from == self.seat.scheduler) {
             if from != self.seat.scheduler {
                 // It serves on, for hosts that do not reach the later one.
                 self.watch.former = Some(from);
@@ -220,7 +232,13 @@ impl Zeropod {
 
 #[cfg(test)]
 mod tests {
-    use super::next_term;
+    use super::{is_later, next_term};
+
+    #[test]
+    fn terms_begin_again_behind_the_last_one() {
+        assert!(is_later(1, 0) && is_later(40_000, 0) && is_later(2, 1) && is_later(1, 65_535));
+        assert!(!is_later(1, 1) && !is_later(1, 2) && !is_later(65_535, 1) && !is_later(0, 40_000));
+    }
 
     #[test]
     fn odd_terms_are_the_first_schedulers_and_even_ones_the_backups() {

@@ -4,13 +4,23 @@
 //! Source: ours; \[zeropod\] has hosts and scheduler configured alike. Hosts of a real network have
 //! measured what the timing of their pod follows from, and a scheduler that has been started again
 //! has it from them. Times are whole nanoseconds, so that both ends compute the same instants.
+//!
+//! A scheduler answers an introduction by an invitation with a proof, and acts on introductions
+//! that carry it alone: a host that forges the address of another does not receive the proof.
 
 use super::super::note::OCTETS_MAX;
-use super::super::{Note, TrafficClass};
+use super::super::{Body, Header, Note, TrafficClass};
 use super::{CELLS_MAX, Reader, Writer};
+use crate::units::{EntropyValue, FlowId, Key};
 
 /// The number of the protocol in NOTEs that introduce hosts.
 pub const JOIN: u8 = 0x53;
+/// The number of the protocol in NOTEs that invite hosts to introduce themselves with a proof.
+pub const INVITE: u8 = 0x54;
+
+/// The flow that an introduction with a proof names, since notes for a host have no key. No flow
+/// has this number: its generation is 0.
+const PROVEN: FlowId = FlowId(1);
 
 /// Hosts of a pod that introduces itself at most.
 pub const JOIN_HOSTS_MAX: u16 = 1024;
@@ -108,6 +118,13 @@ impl Join {
         (from.0.is_empty() && join.is_sound()).then_some(join)
     }
 
+    /// The header of this introduction of host `number`, with a proof unless it is [`Key::NONE`].
+    #[must_use]
+    pub fn header(&self, number: EntropyValue, proof: Key) -> Header {
+        let to = if proof == Key::NONE { FlowId::UNKNOWN } else { PROVEN };
+        Header { key: proof, ..Header::new(number, to, Body::Note(self.note())) }
+    }
+
     fn is_sound(&self) -> bool {
         let cells = (1..=CELLS_MAX).contains(&self.cells.into());
         let hosts = (2..=JOIN_HOSTS_MAX).contains(&self.hosts)
@@ -120,9 +137,37 @@ impl Join {
     }
 }
 
+/// What a scheduler answers to an introduction without its proof.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Invite {
+    /// What the host has to introduce itself with, never [`Key::NONE`].
+    pub proof: Key,
+}
+
+impl Invite {
+    /// The NOTE of this invitation.
+    #[must_use]
+    pub fn note(&self) -> Note {
+        let mut out = Writer::new();
+        out.put(self.proof.0.to_be_bytes());
+        out.note(INVITE)
+    }
+
+    /// The invitation in a NOTE; `None` for any other NOTE.
+    #[must_use]
+    pub fn of(note: &Note) -> Option<Self> {
+        if note.protocol != INVITE || note.class != TrafficClass::Control {
+            return None;
+        }
+        let proof = Key(u64::from_be_bytes(note.said().try_into().ok()?));
+        (proof != Key::NONE).then_some(Self { proof })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::Ext;
 
     const JOINED: Join = Join {
         run: 0x1234,
@@ -145,6 +190,24 @@ mod tests {
         for hosts in [32, 33, 1024] {
             let last = Join { hosts, cells: 32, early_ns: u32::MAX, ..JOINED };
             assert_eq!(Join::of(&last.note()), Some(last));
+        }
+    }
+
+    #[test]
+    fn an_invitation_reads_back_and_its_proof_returns_in_the_header() {
+        let invite = Invite { proof: Key(0x0102_0304_0506_0708) };
+        assert_eq!(Invite::of(&invite.note()), Some(invite));
+        for len in [0, 6, 10] {
+            assert_eq!(Invite::of(&Note { len, ..invite.note() }), None);
+        }
+        assert_eq!(Invite::of(&Invite { proof: Key::NONE }.note()), None);
+        assert_eq!(Invite::of(&JOINED.note()), None);
+        for proof in [Key::NONE, invite.proof] {
+            let header = JOINED.header(EntropyValue(2), proof);
+            let mut out = [0; 128];
+            let len = header.emit(&Ext::VACANT, &mut out);
+            let (read, ..) = Header::parse(EntropyValue(2), &out[..len]).unwrap();
+            assert_eq!((read.key, read.body), (proof, Body::Note(JOINED.note())));
         }
     }
 

@@ -8,9 +8,9 @@ use transport::sched::zeropod::timing::Timing;
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, FrameSpec};
-use transport::wire::pod::{ClockState, Join, Place, Rts, Schd, hosts_a_switch};
-use transport::wire::{Body, Ext, Header, Note};
-use transport::{BURST, Duration, EntropyValue, FlowId, HostId, Instant, Rng};
+use transport::wire::pod::{ClockState, Invite, Join, Place, Rts, Schd, hosts_a_switch};
+use transport::wire::{Body, Ext, Header};
+use transport::{BURST, Duration, EntropyValue, FlowId, HostId, Instant, Key, Rng};
 use transport_dpdk::{DilatedClock, LinkEnd, MbufBurst, Pool};
 
 use super::{FRAME_MAX, PodCase};
@@ -126,7 +126,7 @@ impl PodHosts {
     /// All hosts introduce themselves.
     pub(super) fn join_all(&mut self) {
         for host in 0..self.join.hosts {
-            self.put(host, &self.join.note());
+            self.put(&self.join.header(EntropyValue(host), Key::NONE));
         }
         self.flush();
     }
@@ -165,17 +165,17 @@ impl PodHosts {
             mice_len: 0,
             clock: Some(ClockState { behind_gap: false, settled: true }),
         };
-        self.put(host, &rts.note());
+        self.put(&Header::new(EntropyValue(host), FlowId::UNKNOWN, Body::Note(rts.note())));
     }
 
-    /// Has the frame of a note wait for the next burst.
-    fn put(&mut self, host: u16, note: &Note) {
-        let pair = self.addressing.pair(HostId(host.into()), self.scheduler);
+    /// Has the frame of a note wait for the next burst; its entropy value is its host.
+    fn put(&mut self, header: &Header) {
+        let Body::Note(note) = &header.body else { return };
+        let pair = self.addressing.pair(HostId(header.ev.0.into()), self.scheduler);
         let (Some(addrs), Some(mut mbuf)) = (pair, self.pool.alloc()) else { return };
         let Some(out) = mbuf.append(FRAME_MAX) else { return };
-        let header = Header::new(EntropyValue(host), FlowId::UNKNOWN, Body::Note(*note));
         let spec = FrameSpec { addrs, ecn: note.class.ecn(), class: note.class };
-        let length = frame::emit(&spec, &header, &Ext::VACANT, 0, out);
+        let length = frame::emit(&spec, header, &Ext::VACANT, 0, out);
         frame::finish_udp_checksum(&mut out[..length], Checksum::new());
         let rest = FRAME_MAX - u16::try_from(length).unwrap_or(FRAME_MAX);
         if mbuf.trim(rest) && self.out.push(mbuf).is_ok() && self.out.len() == BURST {
@@ -197,6 +197,9 @@ impl PodHosts {
             for mbuf in burst.iter() {
                 let Ok((header, _)) = frame::header_of(mbuf.data()) else { continue };
                 let Body::Note(note) = header.body else { continue };
+                if let Some(Invite { proof }) = Invite::of(&note) {
+                    self.put(&self.join.header(header.ev, proof));
+                }
                 let Some(schd) = Schd::of(&note) else { continue };
                 self.term = schd.term;
                 if let Some(grant) = schd.grant {
@@ -205,6 +208,7 @@ impl PodHosts {
             }
             burst.clear();
         }
+        self.flush();
         any
     }
 

@@ -1,23 +1,29 @@
 //! The scheduler without its device: frames in, frames out, and lines about what happens.
 //!
 //! ```text
-//!   JOIN ---> gathered, after a start only: until all hosts of a former scheduler must have come
-//!                |
+//!   JOIN ---> INVITE, to the address that it is from
+//!   JOIN with the proof of that ---> gathered, after a start only: until all hosts of a former
+//!                |                   scheduler must have come
 //!                v
 //!   RTS ----> PodServer of the run, in a later term than any host of it has named ----> SCHD
 //! ```
+//!
+//! A host that only forges the address of one of the file never gets an INVITE, so it neither
+//! begins nor ends what is served. A proof is a keyed hash of its host and the time in periods: it
+//! costs no memory, and is good for one or two periods.
 
 use std::collections::VecDeque;
+use std::hash::{BuildHasher as _, RandomState};
 
 use experiments::hosts_file::HostEntry;
 use experiments::input::InputError;
 use fabric::{PodCounters, PodServer};
-use transport::sched::zeropod::next_term;
+use transport::sched::zeropod::{is_later, next_term};
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, FrameSpec, UdpCheck};
-use transport::wire::pod::Join;
+use transport::wire::pod::{Invite, Join};
 use transport::wire::{Body, Ext, Header, Note};
-use transport::{Duration, EntropyValue, FlowId, HostId, Instant, Rng};
+use transport::{Duration, EntropyValue, FlowId, HostId, Instant, Key, Rng};
 use transport_dpdk::Enquiry;
 
 use super::{SchedulerSetup, Served};
@@ -33,10 +39,14 @@ const NEWS_MAX: usize = 16;
 const QUIET: Duration = Duration::from_ms(200);
 const OVER: Duration = Duration::from_s(2);
 /// Beyond the patience of hosts: until the introduction of each has come, which it repeats every
-/// 10 ms.
-const COMING: Duration = Duration::from_ms(20);
+/// 10 ms, and again with its proof.
+const COMING: Duration = Duration::from_ms(40);
 /// A scheduler that has been started waits for no longer, whatever patience hosts introduce.
 const GATHER_MAX: Duration = Duration::from_s(10);
+/// The term that follows the last one that a note can say.
+const BEHIND_THE_LAST: u16 = 3;
+/// Proofs of this period and of the one before are good.
+const PROOF_PERIOD: Duration = Duration::from_s(10);
 /// Bursts of answers before the next look at what comes in: answers of windows that were missed
 /// come in several turns.
 const BURSTS_A_TURN: u32 = 8;
@@ -50,6 +60,8 @@ struct Counts {
     /// Answers that the device did not take.
     unsent: u64,
     joins: u64,
+    /// Introductions without the proof, each of which is answered by an invitation.
+    unproven: u64,
     /// Introductions of hosts of another run while one is served.
     other_run: u64,
     /// Introductions that make no pod of this file.
@@ -98,13 +110,18 @@ pub(crate) struct Office<'a> {
     header: Header,
     ext: Ext,
     rng: Rng,
+    /// What proofs are made of.
+    secret: RandomState,
+    /// Hosts that are to be invited, each once, and which these are.
+    invited: VecDeque<u16>,
+    is_invited: Vec<bool>,
     /// When this process began to listen.
     opened_at: Instant,
     pod: Option<PodServer>,
     gathering: Option<Gathering>,
     /// The last term that was begun; 0 before the first.
-    term: u32,
-    /// When the last request came that counts.
+    term: u16,
+    /// When the last request came in time, or the last introduction to the present pod.
     asked_at: Instant,
     /// The counts of former pods.
     past: PodCounters,
@@ -137,6 +154,9 @@ impl<'a> Office<'a> {
             header: Header::VACANT,
             ext: Ext::VACANT,
             rng: Rng::new(seed),
+            secret: RandomState::new(),
+            invited: VecDeque::with_capacity(hosts.hosts.len()),
+            is_invited: vec![false; hosts.hosts.len()],
             opened_at: now,
             pod: None,
             gathering: None,
@@ -153,6 +173,11 @@ impl<'a> Office<'a> {
     /// Frames from hosts of the file so far.
     pub(crate) const fn received(&self) -> u64 {
         self.counts.received
+    }
+
+    /// Whether a pod is served.
+    pub(crate) const fn serves(&self) -> bool {
+        self.pod.is_some()
     }
 
     /// Takes in a burst of frames that have come by `now`; whether there were any for this
@@ -203,11 +228,12 @@ impl<'a> Office<'a> {
         self.addresses.learn(from, octets);
         let host = u16::try_from(from.0).unwrap_or(u16::MAX);
         match (Join::of(&note), &mut self.pod) {
-            (Some(join), _) => self.on_join(host, &join, now),
+            (Some(join), _) => self.on_claim((host, &join), self.header.key, now),
             (None, Some(pod)) => {
-                // One that does not count is of a host that is there, all the same.
-                pod.handle(host, &note, now);
-                self.asked_at = now;
+                // Other notes may be of another run, or of a host that forges the address.
+                if pod.handle(host, &note, now) {
+                    self.asked_at = now;
+                }
             }
             (None, None) => self.counts.unserved += 1,
         }
@@ -220,15 +246,37 @@ impl<'a> Office<'a> {
         false
     }
 
+    /// A frame from the address of host number `host` introduces it.
+    fn on_claim(&mut self, (host, join): (u16, &Join), proof: Key, now: Instant) {
+        self.counts.joins += 1;
+        let period = now.as_ps() / PROOF_PERIOD.as_ps();
+        let periods = [period, period.saturating_sub(1)];
+        if periods.iter().any(|period| self.proof_of(host, *period) == proof) {
+            return self.on_join(host, join, now);
+        }
+        self.counts.unproven += 1;
+        if let Some(is_invited) = self.is_invited.get_mut(usize::from(host))
+            && !*is_invited
+        {
+            *is_invited = true;
+            self.invited.push_back(host);
+        }
+    }
+
+    /// What proves in a period that a host is where its frames say they are from.
+    fn proof_of(&self, host: u16, period: u64) -> Key {
+        Key(self.secret.hash_one((host, period)).max(1))
+    }
+
     /// Host number `host` introduces itself.
     fn on_join(&mut self, host: u16, join: &Join, now: Instant) {
-        self.counts.joins += 1;
         if usize::from(join.hosts) != self.setup.hosts.hosts.len() {
             return self.refuse((host, join), NoPod::OtherFile, now);
         }
         if let Some(pod) = &self.pod {
             let is_of = pod.is_of(join);
-            if is_of && pod.term() >= join.term.into() {
+            if is_of && !is_later(join.term, self.term) {
+                self.asked_at = now;
                 return;
             }
             if !is_of && now < self.asked_at + QUIET {
@@ -236,12 +284,12 @@ impl<'a> Office<'a> {
             }
         }
         if self.term > 0 {
-            self.begin((host, join), self.term.max(join.term.into()), now);
+            self.begin((host, join), later(self.term, join.term), now);
             return;
         }
         let first = Gathering { host, join: *join, joined_at: now, term: 0 };
         let gathering = self.gathering.get_or_insert(first);
-        gathering.term = gathering.term.max(join.term);
+        gathering.term = later(gathering.term, join.term);
         let is_of = Join { term: 0, ..gathering.join } == Join { term: 0, ..*join };
         if is_of || now >= gathering.joined_at + QUIET {
             (gathering.host, gathering.join, gathering.joined_at) = (host, *join, now);
@@ -294,7 +342,7 @@ impl<'a> Office<'a> {
         let is_due = |gathering: &Gathering| self.gathers_until(&gathering.join) <= now;
         if let Some(gathering) = self.gathering.filter(is_due) {
             self.gathering = None;
-            self.begin((gathering.host, &gathering.join), gathering.term.into(), now);
+            self.begin((gathering.host, &gathering.join), gathering.term, now);
         }
         if self.pod.is_some() && now > self.asked_at + OVER {
             self.end("its hosts are silent");
@@ -308,10 +356,11 @@ impl<'a> Office<'a> {
     }
 
     /// Serves the pod that is introduced, in a term behind `term`.
-    fn begin(&mut self, (host, join): (u16, &Join), term: u32, now: Instant) {
-        let term = next_term(term, false);
+    fn begin(&mut self, (host, join): (u16, &Join), term: u16, now: Instant) {
+        // The first term has no fence, so none that follows another one begins again there.
+        let term = u16::try_from(next_term(term.into(), false)).unwrap_or(BEHIND_THE_LAST);
         let seed = self.rng.fork("pod", self.counts.pods).next_u64();
-        let Some(pod) = PodServer::new(join, &self.setup.params, (term, now), seed) else {
+        let Some(pod) = PodServer::new(join, &self.setup.params, (term.into(), now), seed) else {
             return self.refuse((host, join), NoPod::Numbers, now);
         };
         let is_same = self.pod.as_ref().is_some_and(|pod| pod.is_of(join));
@@ -337,8 +386,15 @@ impl<'a> Office<'a> {
         }
     }
 
-    /// The next answer that is due by `now`, and its host.
+    /// The next answer or invitation that is due by `now`, and its host.
     fn next_answer(&mut self, now: Instant) -> Option<(u16, Note)> {
+        if let Some(host) = self.invited.pop_front() {
+            if let Some(is_invited) = self.is_invited.get_mut(usize::from(host)) {
+                *is_invited = false;
+            }
+            let proof = self.proof_of(host, now.as_ps() / PROOF_PERIOD.as_ps());
+            return Some((host, Invite { proof }.note()));
+        }
         self.pod.as_mut()?.poll_answer(now)
     }
 
@@ -370,6 +426,7 @@ impl<'a> Office<'a> {
             ("sent", counts.sent),
             ("unsent", counts.unsent),
             ("joins", counts.joins),
+            ("unproven", counts.unproven),
             ("other_run", counts.other_run),
             ("no_pod", counts.no_pod),
             ("unserved", counts.unserved),
@@ -383,6 +440,11 @@ impl<'a> Office<'a> {
     }
 }
 
+/// The later one of two terms; 0 is none.
+const fn later(a: u16, b: u16) -> u16 {
+    if is_later(b, a) { b } else { a }
+}
+
 /// A pod's counters in words.
 fn shown(counters: &PodCounters) -> String {
     let refused = counters.refusals().filter(|(_, count)| *count > 0);
@@ -392,149 +454,4 @@ fn shown(counters: &PodCounters) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use experiments::hosts_file::HostsFile;
-    use transport::sched::zeropod::ZeropodParams;
-    use transport::wire::addressing::UDP_PORT;
-
-    use super::*;
-
-    const MS: fn(u64) -> Instant = |ms| Instant::ZERO + Duration::from_ms(ms);
-
-    fn setup() -> SchedulerSetup {
-        let host = |number: u8, role: &str| {
-            format!(
-                "[[host]]\nname = \"h{number}\"\naddress = \"10.0.0.{number}/24\"\n\
-                 mac = \"02:00:00:00:00:0{number}\"\ndevice = \"eth0\"\n\
-                 control = \"10.1.0.1:4798\"\n{role}"
-            )
-        };
-        let text = [host(1, ""), host(2, ""), host(3, "role = \"scheduler\"\n")].concat();
-        let hosts = HostsFile::read(text.as_bytes(), "hosts.toml").unwrap();
-        SchedulerSetup { hosts, device: None, params: ZeropodParams::default(), udp_port: UDP_PORT }
-    }
-
-    fn office(setup: &SchedulerSetup) -> Office<'_> {
-        let entry = setup.hosts.scheduler.as_ref().unwrap();
-        Office::new(setup, (entry, [2, 0, 0, 0, 0, 3]), (1, MS(0))).unwrap()
-    }
-
-    /// Epochs of some 0.2 ms: its hosts are patient for the least time, 50 ms.
-    fn join(run: u16, term: u16) -> Join {
-        Join {
-            run,
-            term,
-            hosts: 2,
-            cells: 16,
-            payload: 1024,
-            cell: 1104,
-            control: 92,
-            kbps: 1_000_000,
-            hop_ns: 20_000,
-            guard_ns: 50_000,
-            delay_ns: 300_000,
-            early_ns: 50_000,
-        }
-    }
-
-    /// Host `host` introduces itself in a frame.
-    fn say(office: &mut Office<'_>, host: u32, join: &Join, now: Instant) {
-        let addrs = office.addresses.addressing().pair(HostId(host), office.own).unwrap();
-        let note = join.note();
-        let header = Header::new(EntropyValue(0), FlowId::UNKNOWN, Body::Note(note));
-        let spec = FrameSpec { addrs, ecn: note.class.ecn(), class: note.class };
-        let mut out = [0; 256];
-        let length = frame::emit(&spec, &header, &Ext::VACANT, 0, &mut out);
-        frame::finish_udp_checksum(&mut out[..length], Checksum::new());
-        assert!(office.take(&out[..length], now));
-    }
-
-    /// The term that is served at `now`, and of which run.
-    fn served(office: &mut Office<'_>, now: Instant) -> Option<(u16, u32)> {
-        office.poll(now);
-        office.pod.as_ref().map(|pod| (pod.run(), pod.term()))
-    }
-
-    #[test]
-    fn a_scheduler_that_has_been_started_gathers_the_terms_of_all_hosts() {
-        let setup = setup();
-        let mut office = office(&setup);
-        say(&mut office, 0, &join(1, 0), MS(1));
-        assert_eq!(served(&mut office, MS(49)), None);
-        // The other host had an answer until this process began, and was patient.
-        say(&mut office, 1, &join(1, 5), MS(60));
-        say(&mut office, 0, &join(1, 0), MS(61));
-        assert_eq!(served(&mut office, MS(69)), None);
-        assert_eq!(served(&mut office, MS(70)), Some((1, 7)));
-    }
-
-    #[test]
-    fn a_scheduler_that_has_listened_for_long_begins_at_once() {
-        let setup = setup();
-        let mut office = office(&setup);
-        say(&mut office, 0, &join(1, 0), MS(1000));
-        assert_eq!(served(&mut office, MS(1000)), Some((1, 1)));
-        // A host that could not reach it is in a later term of another scheduler.
-        say(&mut office, 1, &join(1, 8), MS(1001));
-        assert_eq!(served(&mut office, MS(1001)), Some((1, 9)));
-        let news: Vec<String> = core::iter::from_fn(|| office.news(MS(1001))).collect();
-        assert!(news[1].contains("a host was in a later term"), "{news:?}");
-    }
-
-    #[test]
-    fn introductions_of_another_run_wait_until_the_first_one_is_silent() {
-        let setup = setup();
-        let mut office = office(&setup);
-        // Whose hosts are patient for longer, and of a later term.
-        let other = Join { kbps: 100_000, ..join(2, 4) };
-        assert!(other.patience() > join(1, 0).patience());
-        say(&mut office, 0, &join(1, 0), MS(1));
-        say(&mut office, 1, &other, MS(2));
-        assert_eq!(served(&mut office, MS(70)), Some((1, 5)));
-        assert_eq!(office.counts.other_run, 1);
-        say(&mut office, 1, &other, MS(71));
-        assert_eq!(served(&mut office, MS(71)), Some((1, 5)));
-        say(&mut office, 1, &other, MS(270));
-        assert_eq!(served(&mut office, MS(270)), Some((2, 7)));
-        let mut office = self::office(&setup);
-        say(&mut office, 0, &join(1, 0), MS(1));
-        say(&mut office, 1, &other, MS(201));
-        assert_eq!(served(&mut office, MS(1000)), Some((2, 5)), "the first one has gone");
-    }
-
-    #[test]
-    fn no_host_makes_a_scheduler_gather_for_ever() {
-        let setup = setup();
-        let mut office = office(&setup);
-        let slow = Join { kbps: 1, ..join(1, 0) };
-        assert!(slow.patience() > Duration::from_s(3600));
-        say(&mut office, 0, &slow, MS(1));
-        assert_eq!(served(&mut office, MS(10_019)), None);
-        office.poll(MS(10_020));
-        assert!(office.gathering.is_none());
-    }
-
-    #[test]
-    fn refused_introductions_are_said_now_and_then() {
-        let setup = setup();
-        let mut office = office(&setup);
-        let wrong = Join { hosts: 3, ..join(1, 0) };
-        for ms in (0..9_990).step_by(10) {
-            say(&mut office, 1, &wrong, MS(ms));
-        }
-        let line = office.news(MS(9_990)).unwrap();
-        for words in ["host `h2` of run 1", "has 3 hosts", "hosts.toml has 2", "same file"] {
-            assert!(line.contains(words), "{words}: {line}");
-        }
-        assert_eq!(office.news(MS(9_990)), None);
-        say(&mut office, 1, &wrong, MS(10_000));
-        assert!(office.news(MS(10_000)).is_some());
-        // Decisions that take seconds in epochs of microseconds.
-        let slow = Join { delay_ns: u32::MAX, kbps: 100_000_000, guard_ns: 0, ..join(1, 0) };
-        say(&mut office, 0, &slow, MS(11_000));
-        office.poll(MS(11_000));
-        let line = office.news(MS(11_000)).unwrap();
-        assert!(line.contains("host `h1`") && line.contains("no pod has 16 cells"), "{line}");
-        assert_eq!(office.counts.no_pod, 1001);
-    }
-}
+mod tests;

@@ -1,0 +1,213 @@
+//! What the scheduler makes of introductions and notes.
+
+use experiments::hosts_file::HostsFile;
+use transport::sched::zeropod::ZeropodParams;
+use transport::wire::addressing::UDP_PORT;
+
+use super::*;
+
+const MS: fn(u64) -> Instant = |ms| Instant::ZERO + Duration::from_ms(ms);
+
+fn setup() -> SchedulerSetup {
+    let host = |number: u8, role: &str| {
+        format!(
+            "[[host]]\nname = \"h{number}\"\naddress = \"10.0.0.{number}/24\"\n\
+             mac = \"02:00:00:00:00:0{number}\"\ndevice = \"eth0\"\n\
+             control = \"10.1.0.1:4798\"\n{role}"
+        )
+    };
+    let text = [host(1, ""), host(2, ""), host(3, "role = \"scheduler\"\n")].concat();
+    let hosts = HostsFile::read(text.as_bytes(), "hosts.toml").unwrap();
+    SchedulerSetup { hosts, device: None, params: ZeropodParams::default(), udp_port: UDP_PORT }
+}
+
+fn office(setup: &SchedulerSetup) -> Office<'_> {
+    let entry = setup.hosts.scheduler.as_ref().unwrap();
+    Office::new(setup, (entry, [2, 0, 0, 0, 0, 3]), (1, MS(0))).unwrap()
+}
+
+/// Epochs of some 0.2 ms: its hosts are patient for the least time, 50 ms.
+fn join(run: u16, term: u16) -> Join {
+    Join {
+        run,
+        term,
+        hosts: 2,
+        cells: 16,
+        payload: 1024,
+        cell: 1104,
+        control: 92,
+        kbps: 1_000_000,
+        hop_ns: 20_000,
+        guard_ns: 50_000,
+        delay_ns: 300_000,
+        early_ns: 50_000,
+    }
+}
+
+/// Host `host` introduces itself in a frame, with the proof that it has been sent.
+fn say(office: &mut Office<'_>, host: u16, join: &Join, now: Instant) {
+    let proof = office.proof_of(host, now.as_ps() / PROOF_PERIOD.as_ps());
+    claim(office, host, &join.header(EntropyValue(0), proof), now);
+}
+
+/// A frame from the address of `host` comes.
+fn claim(office: &mut Office<'_>, host: u16, header: &Header, now: Instant) {
+    let addrs = office.addresses.addressing().pair(HostId(host.into()), office.own).unwrap();
+    let Body::Note(note) = header.body else { panic!("{header:?}") };
+    let spec = FrameSpec { addrs, ecn: note.class.ecn(), class: note.class };
+    let mut out = [0; 256];
+    let length = frame::emit(&spec, header, &Ext::VACANT, 0, &mut out);
+    frame::finish_udp_checksum(&mut out[..length], Checksum::new());
+    assert!(office.take(&out[..length], now));
+}
+
+/// The term that is served at `now`, and of which run.
+fn served(office: &mut Office<'_>, now: Instant) -> Option<(u16, u32)> {
+    office.poll(now);
+    office.pod.as_ref().map(|pod| (pod.run(), pod.term()))
+}
+
+#[test]
+fn a_scheduler_that_has_been_started_gathers_the_terms_of_all_hosts() {
+    let setup = setup();
+    let mut office = office(&setup);
+    say(&mut office, 0, &join(1, 0), MS(1));
+    assert_eq!(served(&mut office, MS(49)), None);
+    // The other host had an answer until this process began, and was patient.
+    say(&mut office, 1, &join(1, 5), MS(60));
+    say(&mut office, 0, &join(1, 0), MS(61));
+    assert_eq!(served(&mut office, MS(89)), None);
+    assert_eq!(served(&mut office, MS(90)), Some((1, 7)));
+}
+
+#[test]
+fn a_scheduler_that_has_listened_for_long_begins_at_once() {
+    let setup = setup();
+    let mut office = office(&setup);
+    say(&mut office, 0, &join(1, 0), MS(1000));
+    assert_eq!(served(&mut office, MS(1000)), Some((1, 1)));
+    // A host that could not reach it is in a later term of another scheduler.
+    say(&mut office, 1, &join(1, 8), MS(1001));
+    assert_eq!(served(&mut office, MS(1001)), Some((1, 9)));
+    let news: Vec<String> = core::iter::from_fn(|| office.news(MS(1001))).collect();
+    assert!(news[1].contains("a host was in a later term"), "{news:?}");
+}
+
+#[test]
+fn introductions_of_another_run_wait_until_the_first_one_is_silent() {
+    let setup = setup();
+    let mut office = office(&setup);
+    // Whose hosts are patient for longer, and of a later term.
+    let other = Join { kbps: 100_000, ..join(2, 4) };
+    assert!(other.patience() > join(1, 0).patience());
+    say(&mut office, 0, &join(1, 0), MS(1));
+    say(&mut office, 1, &other, MS(2));
+    assert_eq!(served(&mut office, MS(90)), Some((1, 5)));
+    assert_eq!(office.counts.other_run, 1);
+    say(&mut office, 1, &other, MS(91));
+    assert_eq!(served(&mut office, MS(91)), Some((1, 5)));
+    say(&mut office, 1, &other, MS(290));
+    assert_eq!(served(&mut office, MS(290)), Some((2, 7)));
+    let mut office = self::office(&setup);
+    say(&mut office, 0, &join(1, 0), MS(1));
+    say(&mut office, 1, &other, MS(201));
+    assert_eq!(served(&mut office, MS(1000)), Some((2, 5)), "the first one has gone");
+}
+
+#[test]
+fn an_introduction_without_its_proof_gets_an_invitation_alone() {
+    let setup = setup();
+    let mut office = office(&setup);
+    let now = MS(1000);
+    for proof in [Key::NONE, Key(7), office.proof_of(0, 1000)] {
+        claim(&mut office, 1, &join(1, 65_534).header(EntropyValue(1), proof), now);
+    }
+    assert_eq!(served(&mut office, now), None);
+    assert!(office.gathering.is_none());
+    let (host, note) = office.next_answer(now).unwrap();
+    assert_eq!((host, office.next_answer(now)), (1, None), "one each, whatever comes");
+    let Invite { proof } = Invite::of(&note).unwrap();
+    // What another host has been sent proves nothing, nor does what has been sent long ago.
+    claim(&mut office, 0, &join(1, 0).header(EntropyValue(0), proof), now);
+    claim(&mut office, 1, &join(1, 0).header(EntropyValue(1), proof), MS(20_000));
+    assert_eq!(served(&mut office, MS(20_000)), None);
+    claim(&mut office, 1, &join(1, 0).header(EntropyValue(1), proof), MS(19_999));
+    assert_eq!(served(&mut office, MS(20_000)), Some((1, 1)));
+    assert_eq!((office.counts.joins, office.counts.unproven), (6, 5));
+}
+
+#[test]
+fn no_term_of_a_host_is_the_last_one() {
+    let setup = setup();
+    let mut office = office(&setup);
+    let mut now = 1000;
+    let mut say_in = |run, term, terms: &[u32]| {
+        say(&mut office, 0, &join(run, term), MS(now));
+        assert!(terms.contains(&served(&mut office, MS(now)).unwrap().1), "{term}");
+        now += 300;
+    };
+    say_in(1, 65_534, &[65_535]);
+    say_in(2, 0, &[3]);
+    say_in(3, 65_535, &[5]);
+    say_in(4, 30_000, &[30_001]);
+    say_in(5, 65_535, &[30_003]);
+    say_in(6, 60_000, &[60_001]);
+    say_in(7, 5, &[7]);
+}
+
+#[test]
+fn notes_that_are_no_requests_of_its_pod_keep_it_for_no_host() {
+    let setup = setup();
+    let mut office = office(&setup);
+    say(&mut office, 0, &join(1, 0), MS(1000));
+    assert_eq!(served(&mut office, MS(1000)), Some((1, 1)));
+    let other = Note::new(99, &[0; 8]).unwrap();
+    let other = Header::new(EntropyValue(0), FlowId::UNKNOWN, Body::Note(other));
+    for ms in (1010..1200).step_by(10) {
+        claim(&mut office, 0, &other, MS(ms));
+        say(&mut office, 1, &join(2, 0), MS(ms));
+    }
+    assert_eq!(served(&mut office, MS(1199)), Some((1, 1)));
+    say(&mut office, 1, &join(2, 0), MS(1200));
+    assert_eq!(served(&mut office, MS(1200)), Some((2, 3)));
+    // One of its hosts that has had no answer is there.
+    say(&mut office, 1, &join(2, 0), MS(1390));
+    say(&mut office, 0, &join(3, 0), MS(1589));
+    assert_eq!(served(&mut office, MS(1589)), Some((2, 3)));
+}
+
+#[test]
+fn no_host_makes_a_scheduler_gather_for_ever() {
+    let setup = setup();
+    let mut office = office(&setup);
+    let slow = Join { kbps: 1, ..join(1, 0) };
+    assert!(slow.patience() > Duration::from_s(3600));
+    say(&mut office, 0, &slow, MS(1));
+    assert_eq!(served(&mut office, MS(10_039)), None);
+    office.poll(MS(10_040));
+    assert!(office.gathering.is_none());
+}
+
+#[test]
+fn refused_introductions_are_said_now_and_then() {
+    let setup = setup();
+    let mut office = office(&setup);
+    let wrong = Join { hosts: 3, ..join(1, 0) };
+    for ms in (0..9_990).step_by(10) {
+        say(&mut office, 1, &wrong, MS(ms));
+    }
+    let line = office.news(MS(9_990)).unwrap();
+    for words in ["host `h2` of run 1", "has 3 hosts", "hosts.toml has 2", "same file"] {
+        assert!(line.contains(words), "{words}: {line}");
+    }
+    assert_eq!(office.news(MS(9_990)), None);
+    say(&mut office, 1, &wrong, MS(10_000));
+    assert!(office.news(MS(10_000)).is_some());
+    // Decisions that take seconds in epochs of microseconds.
+    let slow = Join { delay_ns: u32::MAX, kbps: 100_000_000, guard_ns: 0, ..join(1, 0) };
+    say(&mut office, 0, &slow, MS(11_000));
+    office.poll(MS(11_000));
+    let line = office.news(MS(11_000)).unwrap();
+    assert!(line.contains("host `h1`") && line.contains("no pod has 16 cells"), "{line}");
+    assert_eq!(office.counts.no_pod, 1001);
+}

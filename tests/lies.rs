@@ -346,7 +346,7 @@ fn settings_of_mlcc_are_refused_under_the_name_they_were_given() {
         ("cc.mlcc.m=x", ["`cc.mlcc.m=x`", "in 1..=5", "its default is 5"]),
         ("cc.mlcc.near=maybe", ["`cc.mlcc.near=maybe`", "on or off", "its default is on"]),
         ("cc.mlcc.initial=half", ["`cc.mlcc.initial=half`", "line or equal", "is equal"]),
-        ("cc.mlcc.below=x", ["`cc.mlcc.below=x`", "credit, eq5 or stale", "is credit"]),
+        ("cc.mlcc.below=x", ["`cc.mlcc.below=x`", "credit, eq5 or stale", "is eq5 with the"]),
         ("cc.mlcc.clock=-1", ["`cc.mlcc.clock=-1`", "in 0..=1000", "its default is 2"]),
         ("cc.mlcc.feedback_gap=2s", ["`cc.mlcc.feedback_gap=2s`", "in 0ns..=1s", "is 6us"]),
         ("dci.queues=0", ["`dci.queues=0`", "in 1..=1048576", "its default is 4096"]),

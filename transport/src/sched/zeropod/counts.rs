@@ -20,7 +20,8 @@ pub(super) enum Odd {
     Doubled,
     /// The answer names a route that the pod does not have.
     NoRoute,
-    /// The answer is of a later term while those of the present one come.
+    /// The answer is of a later term while those of the present one come, or comes before this
+    /// host has introduced itself.
     EarlyTerm,
 }
 

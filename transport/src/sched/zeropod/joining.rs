@@ -19,6 +19,7 @@
 
 use super::clock::PodClock;
 use super::timing::Terms;
+use super::watch::is_later;
 use super::{Timing, Zeropod, ZeropodParams};
 use crate::segment::{PayloadRef, TxSegment};
 use crate::time::{Duration, Instant, Rate};
@@ -123,18 +124,26 @@ impl Zeropod {
         Some(TxSegment { hdr, payload: PayloadRef::NONE, peer: self.seat.scheduler })
     }
 
-    /// The scheduler invites this host at `local` time, which introduces itself at once; whether it
+    /// The scheduler invites this host at `local` time, which introduces itself at once where it
     /// waits for an answer.
-    pub(super) fn on_invite(&mut self, invite: &Invite, local: Instant) -> bool {
-        if !self.lacks_answers(local) {
-            return false;
-        }
-        if let Some(joining) = &mut self.joining
+    pub(super) fn on_invite(&mut self, invite: &Invite, local: Instant) {
+        let lacks_answers = self.lacks_answers(local);
+        if let Some(joining) = self.joining.as_mut().filter(|_| lacks_answers)
             && joining.proof != invite.proof
         {
             (joining.proof, joining.at) = (invite.proof, joining.at.min(local));
         }
-        true
+    }
+
+    /// Whether an answer of `term` at `local` time is of a scheduler that serves another run, or
+    /// forged: it comes before this host has introduced itself with a proof, or is of a later term
+    /// while answers of the present one come.
+    pub(super) fn is_early(&self, term: u16, local: Instant) -> bool {
+        let Some(joining) = &self.joining else { return false };
+        match self.term {
+            0 => joining.proof == Key::NONE,
+            present => is_later(term, present) && !self.lacks_answers(local),
+        }
     }
 
     /// Whether the host introduces itself at `local` time, as no answer has come for long.
@@ -238,7 +247,7 @@ mod tests {
         assert_eq!(proofs(&mut host, MS(3)), []);
         assert_eq!(proofs(&mut host, MS(12)), [Key(7)]);
         assert!(take(&mut host, &answer(1), MS(13)));
-        assert!(!take(&mut host, &Invite { proof: Key(8) }.note(), MS(14)));
+        assert!(take(&mut host, &Invite { proof: Key(8) }.note(), MS(14)), "it came late");
         assert_eq!(proofs(&mut host, MS(14)), []);
     }
 
@@ -246,10 +255,13 @@ mod tests {
     fn a_later_term_is_taken_once_the_present_one_has_been_silent() {
         let (mut host, _) = host();
         assert_eq!(proofs(&mut host, MS(0)).len(), 1);
+        // Of a run that is over: the scheduler does not know this host.
+        assert!(!take(&mut host, &answer(1), MS(0)));
+        assert!(take(&mut host, &Invite { proof: Key(7) }.note(), MS(1)));
         assert!(take(&mut host, &answer(1), MS(1)));
         // It is forged: no scheduler begins a term while it serves one.
         assert!(!take(&mut host, &answer(65_535), MS(2)));
-        assert_eq!((host.term, host.counts().refused()), (1, 1));
+        assert_eq!((host.term, host.counts().refused()), (1, 2));
         assert_eq!(proofs(&mut host, MS(51)).len(), 1, "the forged one is no answer");
         assert!(take(&mut host, &answer(3), MS(52)));
         assert_eq!(host.term, 3);

@@ -83,7 +83,10 @@ impl Protocol for Zeropod {
         let answer = match (Schd::of(note), Invite::of(note)) {
             _ if !self.is_scheduler(from) => Err(Odd::Forged),
             (Some(schd), _) => self.on_answer(from, &schd, at),
-            (None, Some(invite)) if self.on_invite(&invite, at) => Ok(()),
+            (None, Some(invite)) if self.joining.is_some() => {
+                self.on_invite(&invite, at);
+                Ok(())
+            }
             (None, _) => Err(Odd::Malformed),
         };
         if let Err(why) = answer {

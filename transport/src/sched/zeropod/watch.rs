@@ -168,7 +168,7 @@ impl Zeropod {
     /// later term; an answer of a later term that comes sooner is forged.
     pub(super) fn admit(&mut self, from: HostId, schd: &Schd, local: Instant) -> Result<(), Odd> {
         let is_later = is_later(schd.term, self.term);
-        if self.joining.is_some() && self.term != 0 && is_later && !self.lacks_answers(local) {
+        if self.is_early(schd.term, local) {
             return Err(Odd::EarlyTerm);
         }
         let is_present = schd.term == self.term;

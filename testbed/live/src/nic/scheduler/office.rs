@@ -43,6 +43,8 @@ const OVER: Duration = Duration::from_s(2);
 const COMING: Duration = Duration::from_ms(40);
 /// A scheduler that has been started waits for no longer, whatever patience hosts introduce.
 const GATHER_MAX: Duration = Duration::from_s(10);
+/// Epochs without a request in time after which a pod is answered no more, beyond [`QUIET`].
+const SILENT_EPOCHS: u64 = 16;
 /// The term that follows the last one that a note can say.
 const BEHIND_THE_LAST: u16 = 3;
 /// Proofs of this period and of the one before are good.
@@ -115,6 +117,8 @@ pub(crate) struct Office<'a> {
     /// Hosts that are to be invited, each once, and which these are.
     invited: VecDeque<u16>,
     is_invited: Vec<bool>,
+    /// Hosts that have introduced themselves to the present pod, which answers no others.
+    is_in_pod: Vec<bool>,
     /// When this process began to listen.
     opened_at: Instant,
     pod: Option<PodServer>,
@@ -157,6 +161,7 @@ impl<'a> Office<'a> {
             secret: RandomState::new(),
             invited: VecDeque::with_capacity(hosts.hosts.len()),
             is_invited: vec![false; hosts.hosts.len()],
+            is_in_pod: vec![false; hosts.hosts.len()],
             opened_at: now,
             pod: None,
             gathering: None,
@@ -277,6 +282,7 @@ impl<'a> Office<'a> {
             let is_of = pod.is_of(join);
             if is_of && !is_later(join.term, self.term) {
                 self.asked_at = now;
+                self.take_in(host);
                 return;
             }
             if !is_of && now < self.asked_at + QUIET {
@@ -375,6 +381,8 @@ impl<'a> Office<'a> {
         (self.term, self.asked_at, self.say_at) = (term, now, now + SAY_EVERY);
         self.counts.pods += 1;
         self.pod = Some(pod);
+        self.is_in_pod.fill(false);
+        self.take_in(host);
     }
 
     /// Serves the present pod no more.
@@ -395,7 +403,23 @@ impl<'a> Office<'a> {
             let proof = self.proof_of(host, now.as_ps() / PROOF_PERIOD.as_ps());
             return Some((host, Invite { proof }.note()));
         }
-        self.pod.as_mut()?.poll_answer(now)
+        // One whose hosts are silent may be of a run that is over, and they of the next one.
+        let pod = self.pod.as_mut()?;
+        let is_silent = now >= self.asked_at + QUIET.max(pod.epoch() * SILENT_EPOCHS);
+        // Bounded by the answers that are due.
+        loop {
+            let (host, note) = pod.poll_answer(now)?;
+            if !is_silent && self.is_in_pod.get(usize::from(host)) == Some(&true) {
+                return Some((host, note));
+            }
+        }
+    }
+
+    /// Host number `host` is in the present pod.
+    fn take_in(&mut self, host: u16) {
+        if let Some(is_in_pod) = self.is_in_pod.get_mut(usize::from(host)) {
+            *is_in_pod = true;
+        }
     }
 
     /// Writes the frame of an answer; its length.

@@ -177,6 +177,29 @@ fn notes_that_are_no_requests_of_its_pod_keep_it_for_no_host() {
 }
 
 #[test]
+fn only_hosts_that_have_introduced_themselves_are_answered_until_all_are_silent() {
+    let setup = setup();
+    let mut office = office(&setup);
+    let answered = |office: &mut Office<'_>, now| {
+        let answers = core::iter::from_fn(|| office.next_answer(now));
+        let mut hosts: Vec<u16> = answers.map(|(host, _)| host).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        hosts
+    };
+    say(&mut office, 0, &join(1, 0), MS(1000));
+    assert_eq!(served(&mut office, MS(1000)), Some((1, 1)));
+    assert_eq!(answered(&mut office, MS(1010)), [0]);
+    say(&mut office, 1, &join(1, 0), MS(1011));
+    assert_eq!(answered(&mut office, MS(1020)), [0, 1]);
+    assert_eq!(answered(&mut office, MS(1210)), [0, 1]);
+    // Hosts of the next run may be there, and are not to take this pod for theirs.
+    assert!(answered(&mut office, MS(1211)).is_empty());
+    say(&mut office, 0, &join(1, 1), MS(1300));
+    assert_eq!(answered(&mut office, MS(1310)), [0, 1]);
+}
+
+#[test]
 fn no_host_makes_a_scheduler_gather_for_ever() {
     let setup = setup();
     let mut office = office(&setup);

@@ -355,15 +355,19 @@ fn shortages() -> Verdict {
     let ended = stage.run("perf", &[&bytes[..], &slow].concat());
     let waited = ended.counter("server_counters", "completions_waited");
     assert!(waited > 0, "{}", ended.out);
-    // Sixteen buffers, and a window of hundreds: segments wait for those that come back.
-    let few = ["16MiB", "--buffers", "16", "--rtt", "1ms", "--depth", "64"];
-    let ended = stage.run("perf", &[&bytes[..], &few].concat());
-    assert!(ended.counter("counters", "starved") > 0, "{}", ended.out);
-    assert_eq!(ended.result()["to_server"]["bytes"], 16 << 20, "{}", ended.out);
-    // A queue of 64 frames, and a window of hundreds.
-    let narrow = ["16MiB", "--ring", "64", "--rtt", "1ms", "--depth", "64"];
-    let ended = stage.run("perf", &[&bytes[..], &narrow].concat());
-    assert!(ended.counter("counters", "device_full") > 0, "{}", ended.out);
+    // In some sessions the window stays below what is short.
+    let is_short = |set: [&str; 2], counter: &str| {
+        let more = ["16MiB", "--rtt", "1ms", "--depth", "64"];
+        let is_short = (0..12).any(|_| {
+            let ended = stage.run("perf", &[&bytes[..], &more, &set].concat());
+            assert_eq!(ended.result()["to_server"]["bytes"], 16 << 20, "{}", ended.out);
+            ended.counter("counters", counter) > 0
+        });
+        assert!(is_short, "{counter} is in no session of twelve");
+    };
+    // Segments wait for buffers that come back, and for a queue of 64 frames.
+    is_short(["--buffers", "16"], "starved");
+    is_short(["--ring", "64"], "device_full");
     stage.end();
     Verdict::Passed
 }

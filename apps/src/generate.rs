@@ -193,7 +193,9 @@ fn switch(arg: Arg) -> Arg {
 fn start(text: &str) -> Result<Duration, String> {
     let decimal = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let parsed = experiments::input::number::duration(text).ok().filter(|_| decimal);
-    parsed.ok_or_else(|| "a number of microseconds, like 10 or 0.5".to_owned())
+    parsed.ok_or_else(|| {
+        "expected microseconds from 0 to 18446744073709 (2^64 ps), like 10 or 0.5".to_owned()
+    })
 }
 
 impl FromArgMatches for Order {

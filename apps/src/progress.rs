@@ -1,10 +1,11 @@
-//! Shows the progress of a run on standard error, and passes the user's wish to stop on to the run.
+//! The progress of a command: how far its runs are and how long they will still take, on standard
+//! error. Passes the user's wish to stop on to the runs.
 //!
-//! A bar with the time left on a terminal; a plain line every few seconds elsewhere, the first one
-//! after a second. The share that is shown is that of the bytes delivered; the time left follows
-//! from hops and from the time limit, too. `-vvv` logs how far the run was when.
+//! One run and the runs of a sweep are shown alike: a bar with the time left on a terminal; a plain
+//! line every few seconds elsewhere, the first one after a second. `-vvv` logs how far each run was
+//! when.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::time::Duration as RealDuration;
 
 use experiments::forecast::Forecast;
@@ -16,21 +17,10 @@ use transport::Duration;
 
 use crate::args::World;
 use crate::console::Console;
-use crate::estimate::{Done, Track};
+use crate::estimate::{Done, Runs};
 use crate::interrupt;
 use crate::stopwatch::Stopwatch;
-
-/// Watches one run.
-pub(crate) struct Shown<'a> {
-    style: Style<'a>,
-    watch: Stopwatch,
-    total: Total,
-    track: Track,
-    /// Real seconds at which the track has its next point.
-    note_s: f64,
-    /// Real seconds at which the next line is due.
-    next_s: f64,
-}
+use crate::table;
 
 /// The whole work of a run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -66,108 +56,198 @@ impl Total {
     }
 }
 
-enum Style<'a> {
+/// Watches one run: passes on how far it is ten times a second, and the user's wish to stop to it.
+pub(crate) struct Watched<F> {
+    total: Total,
+    stopwatch: Stopwatch,
+    /// Real seconds at which it is due to pass on more.
+    next_s: f64,
+    pass: F,
+}
+
+impl<F: FnMut(&Progress, Done)> Watched<F> {
+    /// Passes on that a run begins.
+    pub(crate) fn new(total: Total, pass: F) -> Self {
+        let mut watched = Self { total, stopwatch: Stopwatch::start(), next_s: 0.0, pass };
+        watched.goes_on(&Progress::default());
+        watched
+    }
+}
+
+impl<F: FnMut(&Progress, Done)> Watch for Watched<F> {
+    fn goes_on(&mut self, progress: &Progress) -> bool {
+        let seconds = self.stopwatch.seconds();
+        if seconds >= self.next_s {
+            tracing::trace!(
+                seconds,
+                now_us = progress.now.as_us_f64(),
+                flows = progress.flows_finished,
+                bytes = progress.bytes_delivered,
+                hops = progress.hops,
+                "progress"
+            );
+            (self.pass)(progress, self.total.done(progress));
+            self.next_s = seconds + DRAW_EVERY_S;
+        }
+        !interrupt::requested()
+    }
+
+    /// Without a directory for results no one reads them.
+    fn on_samples(&mut self, samples: &mut Vec<Sample>) {
+        samples.clear();
+    }
+}
+
+/// Watches one run alone, and shows how far it is.
+pub(crate) fn shown(total: Total, quiet: bool, console: &mut Console<'_>) -> impl Watch {
+    let mut meter = Meter::new(Runs::new(vec![1.0], 1), quiet, console.err_is_terminal);
+    let err = &mut *console.err;
+    Watched::new(total, move |progress, done| {
+        let words = || Words {
+            done: format!("{}/{} flows", progress.flows_finished, total.flows),
+            of: "bytes",
+            at: format!("{} of network time", table::time(progress.now.as_us_f64())),
+        };
+        // A log that cannot be written is no reason to end a run.
+        let _ = meter.note(0, done, words, err);
+    })
+}
+
+/// How far runs are, in words.
+pub(crate) struct Words {
+    /// How many of what are done.
+    pub(crate) done: String,
+    /// What the share is of.
+    pub(crate) of: &'static str,
+    /// Where they are.
+    pub(crate) at: String,
+}
+
+/// How far the runs of a command are, and its display.
+pub(crate) struct Meter {
+    style: Style,
+    stopwatch: Stopwatch,
+    runs: Runs,
+    /// Real seconds at which it is due to show more.
+    next_s: f64,
+}
+
+enum Style {
     Quiet,
-    Lines(&'a mut dyn Write),
+    Lines,
     Bar(ProgressBar),
 }
 
 /// Real seconds between plain lines: rare enough for a log.
-pub(crate) const LINE_EVERY_S: f64 = 5.0;
+const LINE_EVERY_S: f64 = 5.0;
 /// Real seconds before the first one.
-pub(crate) const FIRST_LINE_S: f64 = 1.0;
+const FIRST_LINE_S: f64 = 1.0;
 /// Real seconds between redraws, and between points of a track.
-pub(crate) const DRAW_EVERY_S: f64 = 0.1;
+const DRAW_EVERY_S: f64 = 0.1;
+/// Parts of the whole in a bar.
+const PARTS: u32 = 1000;
 
-impl<'a> Shown<'a> {
-    /// Starts to watch; shows nothing when `quiet`.
-    pub(crate) fn new(total: Total, quiet: bool, console: &'a mut Console<'_>) -> Self {
-        let style = match (quiet, console.err_is_terminal) {
+impl Meter {
+    /// Begins with runs of which none has run; shows nothing when `quiet`.
+    pub(crate) fn new(runs: Runs, quiet: bool, on_terminal: bool) -> Self {
+        let style = match (quiet, on_terminal) {
             (true, _) => Style::Quiet,
-            (false, true) => Style::Bar(bar(total)),
-            (false, false) => Style::Lines(&mut *console.err),
+            (false, true) => Style::Bar(bar(ProgressDrawTarget::stderr())),
+            (false, false) => Style::Lines,
         };
-        let next_s = if matches!(style, Style::Bar(_)) { DRAW_EVERY_S } else { FIRST_LINE_S };
-        let (watch, track) = (Stopwatch::start(), Track::default());
-        Self { style, watch, total, track, note_s: 0.0, next_s }
+        let next_s = if on_terminal { DRAW_EVERY_S } else { FIRST_LINE_S };
+        Self { style, stopwatch: Stopwatch::start(), runs, next_s }
     }
 
-    fn note(&mut self, progress: &Progress, seconds: f64) {
-        tracing::trace!(
-            seconds,
-            now_us = progress.now.as_us_f64(),
-            flows = progress.flows_finished,
-            bytes = progress.bytes_delivered,
-            hops = progress.hops,
-            "progress"
-        );
-        self.track.note(seconds, self.total.done(progress));
-        self.note_s = seconds + DRAW_EVERY_S;
+    /// Takes a run that need not run out of the work.
+    pub(crate) fn skip(&mut self, at: usize) {
+        self.runs.skip(at);
     }
 
-    fn show(&mut self, progress: &Progress, seconds: f64) {
-        let done = format!("{}/{} flows", progress.flows_finished, self.total.flows);
-        let left = self.track.left();
-        match &mut self.style {
+    /// How many runs are over.
+    pub(crate) fn over(&self) -> usize {
+        self.runs.over()
+    }
+
+    /// Notes what is done of a run, and shows now and then, in `words`, how far all runs are.
+    ///
+    /// # Errors
+    /// When `err` fails.
+    pub(crate) fn note(
+        &mut self,
+        at: usize,
+        done: Done,
+        words: impl FnOnce() -> Words,
+        err: &mut dyn Write,
+    ) -> io::Result<()> {
+        self.note_at(self.stopwatch.seconds(), (at, done), words, err)
+    }
+
+    /// [`Meter::note`] so many real seconds after the beginning.
+    fn note_at(
+        &mut self,
+        seconds: f64,
+        (at, done): (usize, Done),
+        words: impl FnOnce() -> Words,
+        err: &mut dyn Write,
+    ) -> io::Result<()> {
+        self.runs.note(at, seconds, done);
+        if seconds < self.next_s {
+            return Ok(());
+        }
+        let (left, share) = (self.left(), self.runs.share());
+        match &self.style {
             Style::Quiet => {}
             Style::Bar(bar) => {
-                bar.set_position(progress.bytes_delivered);
-                let left = left.map_or_else(String::new, |left| format!("{left:.0} s left, "));
-                let now = progress.now.as_us_f64();
-                bar.set_message(format!("{left}{done}, {now:.0} us of network time"));
+                let Words { done, at, .. } = words();
+                bar.set_position(parts(share));
+                bar.set_message(format!("{left}, {done}, {at}"));
+                self.next_s = seconds + DRAW_EVERY_S;
             }
-            Style::Lines(err) => {
-                let share = share(progress.bytes_delivered, self.total.bytes);
-                let left =
-                    left.map_or_else(String::new, |left| format!(", about {left:.0} s left"));
-                let now = progress.now.as_us_f64();
-                // A log that cannot be written is no reason to end a run.
-                let _ = writeln!(
-                    err,
-                    "{seconds:.0} s: {done}, {:.1} % of bytes, {now:.0} us of network time{left}",
-                    share * 100.0
-                );
+            Style::Lines => {
+                let Words { done, of, at } = words();
+                let share = share * 100.0;
+                writeln!(err, "{seconds:.0} s: {done}, {share:.1} % of {of}, {at}, {left}")?;
+                self.next_s = seconds + LINE_EVERY_S;
             }
         }
+        Ok(())
     }
-}
 
-impl Watch for Shown<'_> {
-    fn goes_on(&mut self, progress: &Progress) -> bool {
-        let seconds = self.watch.seconds();
-        if seconds >= self.note_s {
-            self.note(progress, seconds);
+    /// Notes that a run is over, and writes the line that `text` makes of how many are and how long
+    /// the others will take.
+    ///
+    /// # Errors
+    /// When `err` fails.
+    pub(crate) fn end(
+        &mut self,
+        at: usize,
+        text: impl FnOnce(usize, &str) -> String,
+        err: &mut dyn Write,
+    ) -> io::Result<()> {
+        let seconds = self.stopwatch.seconds();
+        self.runs.end(at, seconds);
+        let times = format!("{seconds:.0} s, {}", self.left());
+        let write = || writeln!(err, "{}", text(self.runs.over(), &times));
+        match &self.style {
+            Style::Quiet => Ok(()),
+            Style::Bar(bar) => bar.suspend(write),
+            Style::Lines => write(),
         }
-        if seconds >= self.next_s {
-            self.show(progress, seconds);
-            let step =
-                if matches!(self.style, Style::Bar(_)) { DRAW_EVERY_S } else { LINE_EVERY_S };
-            self.next_s = seconds + step;
+    }
+
+    /// The time left, in words.
+    fn left(&self) -> String {
+        match self.runs.left() {
+            None => "time left unknown".to_owned(),
+            Some(left) if left < 120.0 => format!("about {left:.0} s left"),
+            Some(left) if left < 7200.0 => format!("about {:.0} min left", left / 60.0),
+            Some(left) => format!("about {:.1} h left", left / 3600.0),
         }
-        !interrupt::requested()
-    }
-
-    /// Without a directory for results no one reads them.
-    fn on_samples(&mut self, samples: &mut Vec<Sample>) {
-        samples.clear();
     }
 }
 
-/// Shows nothing and passes on the user's wish to stop.
-pub(crate) struct Silent;
-
-impl Watch for Silent {
-    fn goes_on(&mut self, _: &Progress) -> bool {
-        !interrupt::requested()
-    }
-
-    /// Without a directory for results no one reads them.
-    fn on_samples(&mut self, samples: &mut Vec<Sample>) {
-        samples.clear();
-    }
-}
-
-impl Drop for Shown<'_> {
+impl Drop for Meter {
     fn drop(&mut self) {
         if let Style::Bar(bar) = &self.style {
             bar.finish_and_clear();
@@ -175,12 +255,15 @@ impl Drop for Shown<'_> {
     }
 }
 
-fn bar(total: Total) -> ProgressBar {
-    drawn(ProgressBar::with_draw_target(Some(total.bytes), ProgressDrawTarget::stderr()))
+/// A share in parts of the whole.
+fn parts(share: f64) -> u64 {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 or more")]
+    let parts = (share.max(0.0) * f64::from(PARTS)) as u64;
+    parts
 }
 
-/// Gives a bar its look.
-pub(crate) fn drawn(bar: ProgressBar) -> ProgressBar {
+fn bar(target: ProgressDrawTarget) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(PARTS.into()), target);
     // `wide_msg` takes what the terminal's width leaves, and is cut there: the time left comes
     // first.
     let template = "{percent:>3} % [{bar:12}] {wide_msg}";
@@ -248,29 +331,38 @@ mod tests {
         }
     }
 
+    /// A meter of one run, which shows in `style` what it notes first.
+    fn one(style: Style) -> Meter {
+        let runs = Runs::new(vec![1.0], 1);
+        Meter { style, stopwatch: Stopwatch::start(), runs, next_s: 0.0 }
+    }
+
+    /// Notes that a quarter of the bytes is there after so many seconds.
+    fn note_a_quarter(meter: &mut Meter, seconds: f64) -> String {
+        let mut err = Vec::new();
+        let words = || Words {
+            done: "1/4 flows".to_owned(),
+            of: "bytes",
+            at: "7.00 us of network time".to_owned(),
+        };
+        meter.runs.note(0, 0.0, Done::default());
+        let done = Done { bytes: 0.25, ..Done::default() };
+        meter.note_at(seconds, (0, done), words, &mut err).unwrap();
+        String::from_utf8(err).unwrap()
+    }
+
     #[test]
     fn a_bar_is_no_wider_than_the_terminal_and_begins_with_the_time_left() {
         for width in [40, 80] {
             let terminal = Narrow(width, Arc::default());
             let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
-            let style =
-                Style::Bar(drawn(ProgressBar::with_draw_target(Some(1_000_000_000_000), target)));
-            let total = Total { bytes: 1_000_000_000_000, ..Total::default() };
-            let (watch, track) = (Stopwatch::start(), Track::default());
-            let mut shown = Shown { style, watch, total, track, note_s: 0.0, next_s: 0.0 };
-            let progress = Progress {
-                now: Duration::from_s(1000),
-                flows_finished: 123_456,
-                bytes_delivered: 250_000_000_000,
-                hops: 9,
-            };
-            shown.note(&progress, 400.0);
-            shown.show(&progress, 400.0);
-            let Style::Bar(bar) = &shown.style else { panic!("a bar") };
+            let mut meter = one(Style::Bar(bar(target)));
+            assert_eq!(note_a_quarter(&mut meter, 400.0), "");
+            let Style::Bar(bar) = &meter.style else { panic!("a bar") };
             bar.force_draw();
-            drop(shown);
+            drop(meter);
             let written = terminal.1.lock().unwrap();
-            assert!(written.iter().any(|text| text.contains("1200 s left")), "{written:?}");
+            assert!(written.iter().any(|text| text.contains("20 min left")), "{written:?}");
             for text in written.iter() {
                 assert!(text.chars().count() <= usize::from(width), "{width}: {text:?}");
             }
@@ -279,23 +371,25 @@ mod tests {
 
     #[test]
     fn a_plain_line_says_how_far_it_is_and_how_long_it_takes() {
-        let (mut out, mut err) = (Vec::new(), Vec::new());
-        let mut console = Console::plain(&mut out, &mut err);
-        let total = Total { flows: 4, bytes: 1000, ..Total::default() };
-        let mut shown = Shown::new(total, false, &mut console);
-        let progress = Progress {
-            now: Duration::from_us(7),
-            flows_finished: 1,
-            bytes_delivered: 250,
-            hops: 9,
-        };
-        shown.note(&progress, 3.0);
-        shown.show(&progress, 3.0);
-        assert!(shown.goes_on(&progress));
-        drop(shown);
-        let line = String::from_utf8(err).unwrap();
-        let expected = "3 s: 1/4 flows, 25.0 % of bytes, 7 us of network time, about 9 s left\n";
+        let mut meter = one(Style::Lines);
+        let line = note_a_quarter(&mut meter, 3.0);
+        let expected = "3 s: 1/4 flows, 25.0 % of bytes, 7.00 us of network time, about 9 s left\n";
         assert_eq!(line, expected);
-        assert!(out.is_empty());
+        assert_eq!(note_a_quarter(&mut meter, 4.0), "", "a line again after 5 s");
+        assert_ne!(note_a_quarter(&mut meter, 8.0), "");
+        assert_eq!(note_a_quarter(&mut one(Style::Quiet), 3.0), "");
+    }
+
+    #[test]
+    fn a_run_is_passed_on_when_it_begins_and_when_it_is_due() {
+        let mut noted = Vec::new();
+        let total = Total { flows: 4, bytes: 1000, ..Total::default() };
+        let mut watched = Watched::new(total, |_, done| noted.push(done.bytes));
+        let quarter = Progress { bytes_delivered: 250, ..Progress::default() };
+        for due in [f64::INFINITY, 0.0] {
+            watched.next_s = due;
+            assert!(watched.goes_on(&quarter));
+        }
+        assert_eq!(noted, [0.0, 0.25]);
     }
 }

@@ -112,8 +112,8 @@ pub(crate) struct ClientArgs {
     /// Rate that flows assume for the link [default: 100Gbps over net_memif, else 40Gbps].
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) rate: Option<Rate>,
-    /// Round-trip time of the idle network [default: by device and flows].
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    /// Round-trip time of the idle network, at most 2s [default: by device and flows].
+    #[arg(long, value_name = "TIME", value_parser = rtt)]
     pub(crate) rtt: Option<Duration>,
     /// Payload bytes of a segment, 1024 to 8960; no more than both devices carry.
     #[arg(long, value_name = "BYTES", default_value_t = 8960,
@@ -132,8 +132,8 @@ pub(crate) struct ClientArgs {
 pub(crate) struct StreamArgs {
     #[command(flatten)]
     pub(crate) client: ClientArgs,
-    /// Bytes of a message.
-    #[arg(long, value_name = "BYTES", default_value = "128KiB", value_parser = bytes)]
+    /// Bytes of a message, at most 1GiB.
+    #[arg(long, value_name = "BYTES", default_value = "128KiB", value_parser = message)]
     pub(crate) size: Bytes,
     /// Flows each way.
     #[arg(long, value_name = "N", default_value_t = 1,
@@ -143,7 +143,7 @@ pub(crate) struct StreamArgs {
     #[arg(long, value_name = "N", default_value_t = 16,
           value_parser = clap::value_parser!(u16).range(1..=512))]
     pub(crate) depth: u16,
-    /// Seconds to send [default: 10, unless --bytes is given].
+    /// Seconds to send, at most 10000000 [default: 10, unless --bytes is given].
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) time: Option<Duration>,
     /// Bytes to send, for each side that sends.
@@ -159,8 +159,8 @@ pub(crate) struct StreamArgs {
     /// With 0 there are none, and no round trips of segments are measured.
     #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     pub(crate) interval: Duration,
-    /// The receiving application takes one message in this time, to try how a slow application
-    /// works.
+    /// The receiving application takes one message in this time, at most 1000s, to try how a slow
+    /// application works.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) think: Option<Duration>,
 }
@@ -170,14 +170,14 @@ pub(crate) struct StreamArgs {
 pub(crate) struct PingArgs {
     #[command(flatten)]
     pub(crate) client: ClientArgs,
-    /// Bytes of a message.
-    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = bytes)]
+    /// Bytes of a message, at most 1GiB.
+    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = message)]
     pub(crate) size: Bytes,
     /// Round trips to measure.
     #[arg(long, value_name = "N", default_value_t = 10_000,
           value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub(crate) count: u64,
-    /// Time between two messages [default: none].
+    /// Time between two messages, at most 1000s [default: none].
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) interval: Option<Duration>,
 }
@@ -191,12 +191,27 @@ fn ring(text: &str) -> Result<u16, String> {
 
 fn bytes(text: &str) -> Result<Bytes, String> {
     let read = number::bytes(text).ok().filter(|bytes| bytes.0 > 0);
-    read.ok_or_else(|| "expected bytes above zero, like 65536, 128KiB or 1.5MB".to_owned())
+    read.ok_or_else(|| "expected bytes from 1 to 2^64 - 1, like 65536, 128KiB or 1.5MB".to_owned())
+}
+
+fn message(text: &str) -> Result<Bytes, String> {
+    let read = number::bytes(text).ok().filter(|bytes| (1..=1 << 30).contains(&bytes.0));
+    read.ok_or_else(|| "expected bytes from 1 to 1GiB, like 65536, 128KiB or 1.5MB".to_owned())
+}
+
+/// A time above zero, at most `most` seconds.
+fn time_up_to(text: &str, most: u64) -> Result<Duration, String> {
+    let bounds = Duration::from_ps(1)..=Duration::from_s(most);
+    let read = number::duration(text).ok().filter(|time| bounds.contains(time));
+    read.ok_or_else(|| format!("expected a time above zero, up to {most}s, like 10us or 1.5ms"))
+}
+
+fn rtt(text: &str) -> Result<Duration, String> {
+    time_up_to(text, 2)
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    let read = number::duration(text).ok().filter(|time| *time > Duration::ZERO);
-    read.ok_or_else(|| "expected a time above zero, like 10us, 1.5ms or 2s".to_owned())
+    time_up_to(text, 1000)
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
@@ -209,15 +224,34 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let text = if text.ends_with(|c: char| c.is_ascii_digit()) {
-        format!("{text}s")
-    } else {
-        text.to_owned()
-    };
-    duration(&text)
+    let unit = if text.ends_with(|c: char| c.is_ascii_digit()) { "s" } else { "" };
+    let read = time_up_to(&format!("{text}{unit}"), SECONDS_MAX);
+    read.map_err(|_| format!("expected seconds above zero, up to {SECONDS_MAX}, like 10 or 0.5"))
 }
+
+/// The longest measurement, in seconds: 115 days.
+const SECONDS_MAX: u64 = 10_000_000;
 
 fn rate(text: &str) -> Result<Rate, String> {
     let read = number::rate(text).ok().filter(|rate| *rate > Rate::ZERO);
     read.ok_or_else(|| "expected a rate above zero, like 40Gbps or 800Mbps".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_out_of_range_is_refused_with_the_range() {
+        let said = |text: Result<Duration, String>| text.unwrap_err();
+        assert!(said(rtt("9000s")).contains("up to 2s") && said(rtt("0")).contains("above zero"));
+        assert_eq!(rtt("2s"), Ok(Duration::from_s(2)));
+        assert!(said(seconds("99999999")).contains("up to 10000000"));
+        assert!(said(seconds("0")).contains("above zero"));
+        assert_eq!(seconds("0.5"), Ok(Duration::from_ms(500)));
+        assert!(said(duration("2000s")).contains("up to 1000s"));
+        assert!(message("3GiB").unwrap_err().contains("1 to 1GiB"));
+        assert_eq!(message("1GiB"), Ok(Bytes(1 << 30)));
+        assert!(bytes("0").unwrap_err().contains("from 1 to"));
+    }
 }

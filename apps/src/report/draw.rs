@@ -113,6 +113,10 @@ const NOTE_HEIGHT: u32 = 20;
 /// Pixels that a letter of a note takes on average.
 const NOTE_LETTER: u32 = 7;
 const NOTE_COLOUR: RGBColor = RGBColor(170, 30, 0);
+/// Half the line across an end of an interval, in places of categories, and as a share of an axis
+/// of numbers.
+const END: f64 = 0.06;
+const END_SHARE: f64 = 0.01;
 /// Pixels around a chart, left of its axis along y, and below its axis along x.
 const MARGIN: u32 = 8;
 const LEFT: u32 = 62;
@@ -197,7 +201,8 @@ fn chart(area: &Area<'_>, panel: &Panel, names: &[&str], scales: Scales) -> Draw
             PlotKind::Bars => {
                 let of = panel.curves.len();
                 chart.draw_series(bars(curve, (at, of), (y.foot(), look.fill())))?;
-                let ends = intervals(curve, &y, bar_offset(at, of), (0.2 / count(of)).min(0.06));
+                let ends =
+                    intervals(curve, (&x, &y), bar_offset(at, of), (0.2 / count(of)).min(END));
                 chart.draw_series(ends.map(|ends| line(ends, BLACK)))?;
             }
             _ => {
@@ -212,7 +217,8 @@ fn chart(area: &Area<'_>, panel: &Panel, names: &[&str], scales: Scales) -> Draw
                     chart.draw_series(points().map(|at| Circle::new(at, 3, look.fill())))?;
                 }
                 // In the colour of their curve: those of several stand at one place.
-                let ends = intervals(curve, &y, 0.0, 0.06);
+                let half = if x.count() == 0 { END_SHARE * x.span() } else { END };
+                let ends = intervals(curve, (&x, &y), 0.0, half);
                 chart.draw_series(ends.map(|ends| line(ends, look.color)))?;
             }
         }
@@ -240,13 +246,13 @@ fn upright(area: &Area<'_>, x: &Axis, below: u32) -> Drawn {
 /// lines of `half` that length across their ends; they end at the foot of the axis.
 fn intervals(
     curve: &Curve,
-    y: &Axis,
+    (x, y): (&Axis, &Axis),
     aside: f64,
     half: f64,
 ) -> impl Iterator<Item = [(f64, f64); 2]> {
     let means = curve.points.iter().zip(&curve.half_widths).filter(|(_, half)| **half > 0.0);
-    means.flat_map(move |((x, mean), width)| {
-        let (x, low) = (x + aside, y.at(mean - width).max(y.foot()));
+    means.flat_map(move |((at, mean), width)| {
+        let (x, low) = (x.at(*at) + aside, y.at(mean - width).max(y.foot()));
         let high = y.at(mean + width);
         let ends = [low, high].map(|end| [(x - half, end), (x + half, end)]);
         ends.into_iter().chain([[(x, low), (x, high)]])
@@ -464,22 +470,36 @@ mod tests {
 
     #[test]
     fn means_have_intervals_that_end_at_the_axis() {
-        let (mut one, axis) = (panel(PlotKind::Bars, &["a"]), |p: &Panel| axes(p, PLAIN.scales).1);
+        let (mut one, axes_of) = (panel(PlotKind::Bars, &["a"]), |p: &Panel| axes(p, PLAIN.scales));
         one.curves.truncate(1);
         one.curves[0] = Curve::new("reps".to_owned(), vec![(0.0, 1.5)]);
         let without = svg(&PLAIN, &[vec![one.clone()]]).unwrap();
         one.curves[0].half_widths = vec![0.75];
         let with = svg(&PLAIN, &[vec![one.clone()]]).unwrap();
         one.curves[0].half_widths.clear();
-        let ticks = axis(&one).ticks().len();
+        let ticks = axes_of(&one).1.ticks().len();
         one.curves[0].half_widths = vec![0.75];
-        let more = axis(&one).ticks().len();
+        let more = axes_of(&one).1.ticks().len();
         let lines = |picture: &str| picture.matches("<polyline").count();
         let both = (lines(&with) - more, lines(&without) - ticks + 3);
         assert_eq!(both.0, both.1, "two ends and what joins them");
-        let ends: Vec<[(f64, f64); 2]> = intervals(&one.curves[0], &axis(&one), 0.0, 0.1).collect();
+        let (x, y) = axes_of(&one);
+        let ends: Vec<[(f64, f64); 2]> = intervals(&one.curves[0], (&x, &y), 0.0, 0.1).collect();
         assert_eq!(ends[0], [(-0.1, 1.0), (0.1, 1.0)], "no run is below its bound");
         assert_eq!(ends[1][0].1, 2.25);
+    }
+
+    #[test]
+    fn intervals_stand_at_their_points_on_a_logarithmic_axis() {
+        let mut sizes = panel(PlotKind::Sizes, &[]);
+        sizes.x = "size_bytes".to_owned();
+        sizes.curves.truncate(1);
+        sizes.curves[0].points = vec![(1e3, 2.0), (1e6, 3.0)];
+        sizes.curves[0].half_widths = vec![0.5, 0.5];
+        let (x, y) = axes(&sizes, PLAIN.scales);
+        let ends: Vec<[(f64, f64); 2]> = intervals(&sizes.curves[0], (&x, &y), 0.0, 0.03).collect();
+        assert_eq!(ends[2], [(3.0, 1.5), (3.0, 2.5)]);
+        assert_eq!(ends[5], [(6.0, 2.5), (6.0, 3.5)]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use transport::{Bytes, Duration};
 use crate::console::Console;
 use crate::doctor::{self, Machine};
 use crate::failure::Failure;
+use crate::table;
 
 /// A run that takes no longer than this needs no announcement.
 const SHORT: Duration = Duration::from_s(2);
@@ -55,10 +56,12 @@ fn refusal(plans: &[&Plan], forecast: &Forecast, room: Option<u64>) -> Option<St
     }
     let flows = plans.iter().map(|plan| plan.matrix.flows.len()).max().unwrap_or(0);
     let hosts = plans.iter().map(|plan| plan.hosts()).max().unwrap_or(0);
-    let (needed, limit) = (forecast.memory.0.div_ceil(MB), limit / MB);
+    let needed = forecast.memory.0.div_ceil(MB);
+    #[expect(clippy::cast_precision_loss, reason = "a display; 53 bits are plenty")]
+    let limit = table::size(limit as f64);
     Some(format!(
         "memory: the run is expected to need {needed} MB ({flows} flows, {hosts} hosts), {whose} \
-         {limit} MB\n  help: use a machine with more memory, or a matrix with fewer flows or \
+         {limit}\n  help: use a machine with more memory, or a matrix with fewer flows or \
          hosts; --set run.memory={needed}MB starts it all the same"
     ))
 }
@@ -102,6 +105,10 @@ mod tests {
         assert_eq!(refusal(&[&plan], &forecast, Some(0)), None);
         let (plan, forecast) = plan_of(&[("run.memory", "1MB")]);
         let text = refusal(&[&plan], &forecast, None).unwrap();
-        assert!(text.contains("run.memory allows 1 MB"), "{text}");
+        assert!(text.contains("run.memory allows 1.0 MB"), "{text}");
+        // Without a unit they are bytes.
+        let (plan, forecast) = plan_of(&[("run.memory", "512")]);
+        let text = refusal(&[&plan], &forecast, None).unwrap();
+        assert!(text.contains("run.memory allows 512 B"), "{text}");
     }
 }

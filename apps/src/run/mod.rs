@@ -32,7 +32,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::observe;
 use crate::output::{OutDir, OutputError};
-use crate::progress::{Shown, Total};
+use crate::progress::{self, Total};
 use crate::provenance;
 use crate::stopwatch::{self, Stopwatch};
 use experiment::{Experiment, Real, SharedKeys};
@@ -55,6 +55,10 @@ pub(crate) fn run(
         return repeat::run(args, command_line, console);
     }
     let mut order = Order::read(args)?;
+    for experiment in order.experiments_mut() {
+        let Experiment { observe, inputs, .. } = experiment;
+        observe::check_files(args, observe, inputs, &results::FILES)?;
+    }
     seal(order.experiments_mut(), args, console)?;
     let experiment = match order {
         Order::Several(sweep) => return sweep::run(&sweep, args, command_line, console),
@@ -97,7 +101,8 @@ fn alone(
     if interrupt::requested() {
         return Ok(None);
     }
-    let mut shown = Shown::new(Total::of(&experiment.plan, experiment.world), args.quiet, console);
+    let total = Total::of(&experiment.plan, experiment.world);
+    let mut shown = progress::shown(total, args.quiet, console);
     let ran = results::run_into(out.as_ref(), experiment, command_line, &mut shown)?;
     drop(shown);
     results::show(args, experiment, &ran, console)?;

@@ -20,7 +20,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::manifest::{Input, Recorded, Setting, joined};
-use crate::progress::{Shown, Total};
+use crate::progress::{self, Total};
 use crate::provenance::{COMMIT, DIRTY};
 
 /// A command line that runs something.
@@ -130,7 +130,7 @@ impl Repeat {
         console: &mut Console<'_>,
     ) -> Result<Outcome, Failure> {
         let total = Total::of(&self.experiment.plan, self.experiment.world);
-        execute(&self.experiment, &mut Shown::new(total, quiet, console))
+        execute(&self.experiment, &mut progress::shown(total, quiet, console))
     }
 
     /// Says whether the flows of `outcome` are those `before`, where both can be compared; whether

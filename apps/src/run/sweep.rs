@@ -20,17 +20,16 @@ use serde_json::Value;
 use super::experiment::Experiment;
 use super::order::Sweep;
 use super::results::Ran;
-use super::sweep_log::{Event, Log, Reported};
+use super::sweep_log::{Event, Log, reported};
 use super::{check_environment, forecast, own_dir, results};
 use crate::args::{RunArgs, Seeds, Switch, World};
 use crate::console::Console;
-use crate::estimate::Done;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::observe;
 use crate::output::OutDir;
-use crate::progress::Silent;
+use crate::progress::{Total, Watched};
 use crate::ranking;
 use crate::sweep_dir::{self, CHANCE, SweepDir, Variant};
 use crate::table;
@@ -236,7 +235,7 @@ fn in_parallel(
             scope.spawn(move || {
                 while let Some(at) = take() {
                     let (name, experiment) = &sweep.chosen[at];
-                    let mut reported = Reported::new(at, experiment, give.clone());
+                    let mut reported = reported(at, experiment, give.clone());
                     let out = (args, name.as_str());
                     let outcome = run_quietly(out, experiment, command_line, &mut reported);
                     if outcome.as_ref().map_or(true, |ran| ran.unwritten.is_some()) {
@@ -253,8 +252,7 @@ fn in_parallel(
         for event in taken {
             let (at, outcome) = match event {
                 Event::Done(at, done) => {
-                    // A line that cannot be shown is no reason to end a run.
-                    let _ = log.note(at, done, console);
+                    log.note(at, done, console);
                     continue;
                 }
                 Event::Ended(at, outcome) => (at, *outcome),
@@ -290,9 +288,10 @@ fn one_by_one(
         if !real(experiment) || ended[at].is_some() || interrupt::requested() {
             continue;
         }
-        log.note(at, Done::default(), console)?;
+        let total = Total::of(&experiment.plan, experiment.world);
+        let mut watched = Watched::new(total, |_, done| log.note(at, done, console));
         if alone {
-            let ran = run_quietly((args, name), experiment, command_line, &mut Silent)?;
+            let ran = run_quietly((args, name), experiment, command_line, &mut watched)?;
             let slowdown = ran.outcome.summary.slowdown;
             let taken = take_in(name, ran, &mut ended[at]);
             log.line(at, &slowdown, console)?;

@@ -1,7 +1,7 @@
 //! Checks of a plan beside those of single systems: queues, marks, sizes, and how packets name
 //! their way.
 
-use transport::Bytes;
+use transport::Config;
 use transport::sched::SchedKind;
 
 use super::{Draft, RunError};
@@ -10,23 +10,35 @@ use crate::input::InputError;
 use crate::topology::FatTreeSpec;
 use crate::workload::{FlowSpec, Matrix};
 
-/// Every queue whose size was set must hold the longest packet, or nothing would ever pass. The
-/// topology's own count where no setting replaces them.
+/// Every queue whose size was set must hold the longest packet that it is for, or nothing would
+/// ever pass. The topology's own count where no setting replaces them.
 pub(super) fn check_queues(
     draft: &Draft,
     tree: &FatTreeSpec,
-    packet: Bytes,
+    config: &Config,
 ) -> Result<(), RunError> {
-    let expected = || format!("a queue that holds one packet of {} bytes", packet.0);
+    let (packet, control) = (config.packet_max(), config.ack_len().max(config.probe_len()));
     let help = "raise it, or lower `mtu` with --set mtu=BYTES";
-    let settings =
-        [("switch.queue", draft.switch.queue), ("switch.border_queue", draft.switch.border_queue)];
-    for (name, queue) in settings {
+    let switch = &draft.switch;
+    let settings = [
+        ("switch.queue", switch.queue, packet, "packet", help),
+        ("switch.border_queue", switch.border_queue, packet, "packet", help),
+        (
+            "switch.control_queue",
+            switch.control_queue,
+            control,
+            "control packet",
+            "raise it, or leave it out",
+        ),
+    ];
+    for (name, queue, packet, what, help) in settings {
         if let Some(queue) = queue.filter(|queue| *queue < packet) {
-            let error = InputError::new(format!("{} bytes", queue.0), expected());
+            let expected = format!("a queue that holds one {what} of {} bytes", packet.0);
+            let error = InputError::new(format!("{} bytes", queue.0), expected);
             return Err(error.at(name, 0, 0).help(help).into());
         }
     }
+    let expected = || format!("a queue that holds one packet of {} bytes", packet.0);
     let own = tree.tier.iter().zip(0..).filter(|_| draft.switch.queue.is_none());
     for (spec, tier) in own {
         for (key, queue) in [("Queue_Down", spec.queue_down), ("Queue_Up", spec.queue_up)] {
@@ -143,6 +155,19 @@ mod tests {
         assert!(said.contains("switch.program") && said.contains("`dci`"), "{said}");
         assert_eq!(refusal("zeropod", &[]), "");
         assert_eq!(refusal("smartt", &[("switch.program", "dci@tor:0")]), "");
+    }
+
+    #[test]
+    fn a_queue_that_holds_no_packet_is_refused_with_what_it_must_hold() {
+        for (key, few) in
+            [("switch.queue", "100"), ("switch.control_queue", "0"), ("switch.control_queue", "40")]
+        {
+            let said = refusal("smartt", &[(key, few)]);
+            assert!(said.contains(key) && said.contains(&format!("{few} bytes")), "{said}");
+            let (_, least) = said.split_once(" of ").unwrap();
+            let least = least.split_whitespace().next().unwrap();
+            assert_eq!(refusal("smartt", &[(key, least)]), "", "{said}");
+        }
     }
 
     #[test]

@@ -3,25 +3,21 @@
 //! Keys of policies (`cc.<name>.<key>`, `lb.<key>`, `ec.<key>`, `sched.<name>.<key>`), of queue
 //! disciplines and of switch programs (`switch.<name>.<key>`) come from their own tables.
 
-use std::num::NonZeroU32;
-
-use fabric::QdiscKind;
-use transport::cc::CcKind;
-use transport::ec::{BlockShape, EcKind};
-use transport::lb::LbKind;
+use transport::Duration;
 use transport::params::ParamError;
 use transport::sched::SchedKind;
-use transport::wire::int::HOPS_MAX;
-use transport::{Bytes, Duration};
 
 use super::draft::Draft;
 use super::policy_keys::{self, ENDPOINTS, SWITCHES};
 use super::transports::Transport;
-use crate::input::number;
+use super::values::{
+    above_zero, at_least_one, at_most, balancer, bytes, code, controller, depth, duration, hops,
+    integer, interval, memory, message, on_off, payload, positive, ppm, qdisc, quarters, real,
+    routing, share, shown, shown_code, size_up_to, time, udp_port, unless, up_to, word, workers,
+};
 use crate::input::{InputError, did_you_mean, nearest};
 use crate::topology::programs;
 use crate::workload::cm::StartUnit;
-use crate::workload::matrix::MESSAGE_MAX;
 
 /// One setting.
 pub struct Key {
@@ -233,7 +229,11 @@ pub(super) fn set(draft: &mut Draft, key: &str, value: &str) -> Result<(), Input
     let wrong = |expected: String| InputError::new(format!("`{written}={value}`"), expected);
     if let Some(known) = KEYS.iter().find(|known| known.name == key) {
         return (known.set)(draft, value).map_err(|refusal| match refusal {
-            Refusal::Expected(expected) => wrong(expected.to_owned()),
+            Refusal::Expected(expected) => {
+                let about = one_line(known.about);
+                let default = default_with(draft.transport, key).unwrap_or_default();
+                wrong(expected.to_owned()).help(format!("{written}: {about}; {default}"))
+            }
             Refusal::Part(mut error) => {
                 error.found = format!("`{written}={value}`: {}", error.found);
                 error
@@ -349,14 +349,18 @@ pub fn names() -> Vec<String> {
 
 /// Every name with its one line, in the order of the tables.
 pub fn all() -> impl Iterator<Item = (String, String)> {
-    let line = |doc: &str| doc.split_whitespace().collect::<Vec<_>>().join(" ");
     let named = |keys: &'static [Key]| keys.iter().map(|key| (key.name.to_owned(), key.about));
     let (before, after) = around_switches();
     let own = named(before).chain(policy_keys::all(SWITCHES)).chain(named(after));
     own.chain(policy_keys::all(ENDPOINTS)).map(move |(name, doc)| {
-        let line = line(doc) + &also(&name);
+        let line = one_line(doc) + &also(&name);
         (name, line)
     })
+}
+
+/// A doc that stands in several lines of the code, as one.
+fn one_line(doc: &str) -> String {
+    doc.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// A setting as lists show it.
@@ -402,198 +406,6 @@ pub(super) fn effective(draft: &Draft) -> impl Iterator<Item = (String, String)>
     let switches = policy_keys::values(SWITCHES, draft);
     let own = shown(before).chain(switches).chain(shown(after));
     own.chain(policy_keys::chosen(draft))
-}
-
-/// The code of a text that names none.
-const CODE_DEFAULT: EcKind = EcKind::Mds;
-
-/// An erasure code and its blocks; without one, the blocks of the default.
-fn code(text: &str) -> Result<(EcKind, BlockShape), &'static str> {
-    let without = EcKind::ALL.iter().find(|kind| kind.number().is_none());
-    if let Some(&none) = without.filter(|none| none.name() == text) {
-        return Ok((none, BlockShape::default()));
-    }
-    let expected = "off, or X,Y: 1..=48 data and 1..=16 parity segments of a block, like 8,2";
-    let (kind, shape) = match text.split_once(':') {
-        Some((name, shape)) => (EcKind::by_name(name).ok_or(expected)?, shape),
-        None => (CODE_DEFAULT, text),
-    };
-    let shape: BlockShape = shape.parse().map_err(|_| expected)?;
-    if shape.parity() > 0 && kind.number().is_some() { Ok((kind, shape)) } else { Err(expected) }
-}
-
-/// The text that [`code`] reads.
-fn shown_code(kind: EcKind, shape: BlockShape) -> String {
-    match kind {
-        CODE_DEFAULT => shape.to_string(),
-        _ if kind.number().is_none() => kind.name().to_owned(),
-        _ => format!("{}:{shape}", kind.name()),
-    }
-}
-
-fn shown<T: std::fmt::Display>(value: Option<T>, none: &str) -> String {
-    value.map_or(none.to_owned(), |value| value.to_string())
-}
-
-/// In the largest unit in which it is a whole number.
-fn time(span: Duration) -> String {
-    let ps = span.as_ps();
-    let units = [("s", 1_000_000_000_000), ("ms", 1_000_000_000), ("us", 1_000_000), ("ns", 1000)];
-    let whole = units.into_iter().find(|(_, of)| ps > 0 && ps.is_multiple_of(*of));
-    match whole {
-        Some((unit, of)) => format!("{}{unit}", ps / of),
-        None => format!("{ps}ps"),
-    }
-}
-
-/// `None` for the word, else the parsed value.
-fn unless<T>(
-    text: &str,
-    word: &str,
-    parse: impl Fn(&str) -> Result<T, &'static str>,
-) -> Result<Option<T>, &'static str> {
-    if text == word { Ok(None) } else { parse(text).map(Some) }
-}
-
-fn integer<T: std::str::FromStr>(text: &str) -> Result<T, &'static str> {
-    text.parse().map_err(|_| "a whole number in range; see `headrace list settings`")
-}
-
-fn payload(text: &str) -> Result<u16, &'static str> {
-    integer(text)
-        .and_then(|n| if (64..=8960).contains(&n) { Ok(n) } else { Err("64..=8960 bytes") })
-}
-
-/// A size of packets in bytes, 1 to `MOST`.
-fn size_up_to<const MOST: u16>(text: &str) -> Result<u16, &'static str> {
-    let size = integer(text).ok().filter(|size| (1..=MOST).contains(size));
-    size.ok_or("bytes in range, or headers; see `headrace list settings`")
-}
-
-fn at_most<const MOST: u16>(text: &str) -> Result<u16, &'static str> {
-    integer(text).ok().filter(|size| *size <= MOST).ok_or("bytes in range")
-}
-
-fn routing(text: &str) -> Result<bool, &'static str> {
-    match text {
-        "hash" => Ok(false),
-        "explicit" => Ok(true),
-        _ => Err("hash or explicit"),
-    }
-}
-
-fn duration(text: &str) -> Result<Duration, &'static str> {
-    number::duration(text).map_err(|_| "a time: 10us, 1.5ms, 600ns; without unit microseconds")
-}
-
-fn up_to(text: &str, most: Duration) -> Result<Duration, &'static str> {
-    duration(text).ok().filter(|span| *span <= most).ok_or("a time: 10us, 600ns, 1ms, in range")
-}
-
-fn ppm(text: &str) -> Result<f64, &'static str> {
-    real(text).ok().filter(|value| *value <= 10_000.0).ok_or("a number in 0..=10000")
-}
-
-fn above_zero(text: &str) -> Result<Duration, &'static str> {
-    duration(text).and_then(|span| if span > Duration::ZERO { Ok(span) } else { Err("above zero") })
-}
-
-fn interval(text: &str) -> Result<Duration, &'static str> {
-    // A run of a millisecond would have 10^5 samples, each with every port and flow.
-    let least = Duration::from_ns(10);
-    duration(text).and_then(|span| if span >= least { Ok(span) } else { Err("at least 10 ns") })
-}
-
-fn bytes(text: &str) -> Result<Bytes, &'static str> {
-    number::bytes(text).map_err(|_| "a size: 65536, 64KiB, 1.5MB")
-}
-
-fn message(text: &str) -> Result<NonZeroU32, &'static str> {
-    let len = bytes(text)?.0;
-    let len = u32::try_from(len).ok().filter(|&len| len <= MESSAGE_MAX).and_then(NonZeroU32::new);
-    len.ok_or("a size, 1..=1GiB")
-}
-
-fn real(text: &str) -> Result<f64, &'static str> {
-    text.parse()
-        .ok()
-        .filter(|value: &f64| value.is_finite() && *value >= 0.0)
-        .ok_or("a number, 0 or more")
-}
-
-fn positive(text: &str) -> Result<f64, &'static str> {
-    real(text).and_then(|value| {
-        if value > 0.0 && value <= 1e6 { Ok(value) } else { Err("above 0, at most 1e6") }
-    })
-}
-
-fn share(text: &str) -> Result<f64, &'static str> {
-    real(text).and_then(|value| if value <= 1.0 { Ok(value) } else { Err("a number in 0..=1") })
-}
-
-fn at_least_one(text: &str) -> Result<f64, &'static str> {
-    real(text)
-        .and_then(|value| if (1.0..=1e6).contains(&value) { Ok(value) } else { Err("1..=1e6") })
-}
-
-fn quarters(text: &str) -> Result<u16, &'static str> {
-    let value = real(text)?;
-    let range = "base RTTs, 1..=1000";
-    if !(1.0..=1000.0).contains(&value) {
-        return Err(range);
-    }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1..=1000 checked")]
-    Ok((value * 4.0) as u16)
-}
-
-fn workers(text: &str) -> Result<usize, &'static str> {
-    integer(text).and_then(|n| if (1..=64).contains(&n) { Ok(n) } else { Err("1..=64 threads") })
-}
-
-fn hops(text: &str) -> Result<u8, &'static str> {
-    let count: u8 = integer(text).map_err(|_| "0..=8 hops")?;
-    if usize::from(count) <= HOPS_MAX { Ok(count) } else { Err("0..=8 hops") }
-}
-
-fn depth(text: &str) -> Result<usize, &'static str> {
-    integer(text)
-        .and_then(|n| if (1..=1024).contains(&n) { Ok(n) } else { Err("1..=1024 packets") })
-}
-
-fn memory(text: &str) -> Result<u32, &'static str> {
-    integer(text)
-        .and_then(|n| if (64..=1 << 20).contains(&n) { Ok(n) } else { Err("64..=1048576 MiB") })
-}
-
-fn udp_port(text: &str) -> Result<u16, &'static str> {
-    text.parse().ok().filter(|port| *port != 0).ok_or("a port, 1..=65535")
-}
-
-fn on_off(text: &str) -> Result<bool, &'static str> {
-    match text {
-        "on" | "true" => Ok(true),
-        "off" | "false" => Ok(false),
-        _ => Err("on or off"),
-    }
-}
-
-fn word(text: &str, known: &[&'static str]) -> Result<String, &'static str> {
-    if known.contains(&text) {
-        return Ok(text.to_owned());
-    }
-    Err("net_ring, net_memif, net_tap or net_null")
-}
-
-fn controller(text: &str) -> Result<CcKind, &'static str> {
-    CcKind::by_name(text).ok_or("a controller; see `headrace list cc`")
-}
-
-fn balancer(text: &str) -> Result<LbKind, &'static str> {
-    LbKind::by_name(text).ok_or("a load balancer; see `headrace list lb`")
-}
-
-fn qdisc(text: &str) -> Result<QdiscKind, &'static str> {
-    QdiscKind::by_name(text).ok_or("a queue discipline; see `headrace list qdiscs`")
 }
 
 #[cfg(test)]

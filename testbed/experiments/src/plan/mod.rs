@@ -21,6 +21,7 @@ mod policy_keys;
 mod real_pod;
 mod telemetry;
 pub mod transports;
+mod values;
 mod zeropod;
 
 use std::collections::BTreeMap;
@@ -108,7 +109,7 @@ impl Plan {
             let packets = bdp.0.div_ceil(config.mtu().0).max(1);
             Bytes(packets.saturating_mul(config.packet_max().0))
         }));
-        checks::check_queues(&draft, topology, config.packet_max())?;
+        checks::check_queues(&draft, topology, &config)?;
         checks::check_marks(&draft)?;
         checks::check_sizes(&draft)?;
         checks::check_sampled(&draft, &matrix)?;

@@ -120,6 +120,7 @@ impl Terms {
             ("depth", "1..=512", (1..=512).contains(&self.depth)),
             ("size", "1 byte to 1 GiB", (1..=1 << 30).contains(&self.message_bytes)),
             ("rate", "above zero", self.rate_bps > 0),
+            ("rtt", "above zero and at most 2 s", (1..=2_000_000_000).contains(&self.base_rtt_ns)),
         ];
         for (name, expected, holds) in ranges {
             if !holds {
@@ -332,6 +333,8 @@ mod tests {
         };
         assert!(terms(|t| t.flows = 257).contains("--flows"));
         assert!(terms(|t| t.message_bytes = 0).contains("--size"));
+        let rtt = terms(|t| t.base_rtt_ns = 9_000_000_000_000);
+        assert!(rtt.contains("--rtt") && rtt.contains("at most 2 s"), "{rtt}");
         assert!(terms(|t| t.cc = Some("smrtt".into())).contains("smartt"));
         assert!(terms(|t| t.set = vec![("losss.rto".into(), "1".into())]).contains("loss.rto"));
         assert!(terms(|t| t.set = vec![("mtu".into(), "7".into())]).contains("mtu"));

@@ -1,7 +1,7 @@
 //! Tests of settings: their names, their texts and the values that they refuse.
 
-use fabric::{ProgramKind, ProgramSettings, QdiscSettings};
-use transport::Rng;
+use fabric::{ProgramKind, ProgramSettings, QdiscKind, QdiscSettings};
+use transport::{Bytes, Rng};
 
 use super::*;
 use crate::plan::Plan;
@@ -138,6 +138,18 @@ fn a_value_out_of_range_says_what_would_be_in_it() {
     for (key, value) in [("switch.kmin", "2"), ("loss.rto", "0"), ("vdev.workers", "0")] {
         let error = Draft::default().set(key, value, Origin::Set).unwrap_err();
         assert!(error.to_string().contains(key), "{error}");
+    }
+    // The range is in the setting's own line, whatever was wrong.
+    for (key, value, range) in [
+        ("host.jitter", "2ms", "a time up to 1ms; its default is 0ps"),
+        ("host.offset", "2s", "a time up to 1s"),
+        ("ack_every", "70000", "1..=64; its default is 1"),
+        ("loss.retries_max", "x", "1..=64"),
+        ("wire.data_min", "9000", "0..=8960"),
+        ("wire.control", "256", "1..=255"),
+    ] {
+        let error = Draft::default().set(key, value, Origin::Set).unwrap_err().to_string();
+        assert!(error.contains(&format!("`{key}={value}`")) && error.contains(range), "{error}");
     }
 }
 

@@ -68,6 +68,15 @@ enum headrace_code
    The peer had no room for the connection or message through all retries.
    */
   HEADRACE_PEER_FULL = -12,
+  /*
+   Connections that were closed still take all places of this host, until their peers forget
+   them: connect again later.
+   */
+  HEADRACE_TABLE_FULL = -13,
+  /*
+   No request with this cookie waits for its response: it has ended already, or there was none.
+   */
+  HEADRACE_NO_REQUEST = -14,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -417,7 +426,7 @@ headrace_code headrace_post_send(struct headrace_app *app,
 /*
  Posts a request of `len` bytes, which are copied. One event with `cookie` ends it,
  HEADRACE_RESPONSE or HEADRACE_FAILED. A request has no time limit: while its peer goes on and
- does not answer, it stays open.
+ does not answer, it stays open until headrace_cancel.
 
  # Safety
  `app` is null or attached; `bytes` is null or points to `len` bytes.
@@ -427,6 +436,16 @@ headrace_code headrace_request(struct headrace_app *app,
                                const void *bytes,
                                uint32_t len,
                                uint64_t cookie);
+
+/*
+ Gives up a request with `cookie` that has no response yet. After HEADRACE_OK no event of it
+ comes, and a response that is under way is dropped. Where several requests have the cookie, one
+ of them is given up.
+
+ # Safety
+ `app` is null or attached.
+ */
+headrace_code headrace_cancel(struct headrace_app *app, uint64_t cookie);
 
 /*
  Answers the request `token` of `peer` with `len` bytes, which are copied. One event with

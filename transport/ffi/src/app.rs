@@ -27,6 +27,8 @@ pub(crate) enum Refusal {
     NoConnection,
     /// The application itself has opened as many connections as the limit allows.
     TooMany,
+    /// No request of that cookie waits for its response.
+    NoRequest,
     /// The stack has stopped.
     Gone,
 }
@@ -99,6 +101,8 @@ struct Connection {
     /// Whether the library opened it itself, for responses.
     own: bool,
     phase: Phase,
+    /// Why the worker has refused to open it.
+    refused: Option<Failure>,
     /// Messages under way.
     outstanding: u32,
     /// How many messages the application had posted when it last posted one here.
@@ -202,7 +206,7 @@ impl App {
         self.send(bytes, (Kind::Message, tag), Outgoing { cookie, connection, asks: None })
     }
 
-    /// Posts a request; ends in one `Response` or `Failed`.
+    /// Posts a request; ends in one `Response` or `Failed`, or when it is cancelled.
     pub(crate) fn request(
         &mut self,
         connection: u32,
@@ -219,6 +223,15 @@ impl App {
         self.send(bytes, (Kind::Request, number), Outgoing { cookie, connection, asks })?;
         self.asked.insert((peer, number), cookie);
         self.next_request = number % TAG_MASK + 1;
+        Ok(())
+    }
+
+    /// Gives up a request with `cookie` that has no response: no event of it is reported any more.
+    /// O(requests without a response).
+    pub(crate) fn cancel(&mut self, cookie: u64) -> Result<(), Refusal> {
+        let asked = self.asked.iter().find(|(_, asked)| **asked == cookie);
+        let request = asked.map(|(request, _)| *request).ok_or(Refusal::NoRequest)?;
+        self.asked.remove(&request);
         Ok(())
     }
 
@@ -278,6 +291,7 @@ impl App {
             }
             Completion::Failed { cookie, connection, reason, at } => {
                 self.note_failure(connection, reason);
+                let reason = self.cause(connection, reason);
                 let outgoing = self.end(cookie)?;
                 if let Some(asks) = outgoing.asks {
                     // A request that has its response has not failed, although its last
@@ -287,15 +301,18 @@ impl App {
                 Some(Event::Failed { connection, cookie: outgoing.cookie, reason, at })
             }
             Completion::Refused { connection, reason, at } => {
-                let known = self.connections.get(connection as usize).copied().flatten()?;
-                if known.phase != Phase::Closing {
-                    self.enter(connection, Phase::Over);
-                } else if reason == Failure::NoSuchConnection {
+                let known = self.connections.get_mut(connection as usize)?.as_mut()?;
+                let (own, was_closed) = (known.own, known.phase == Phase::Closing);
+                if was_closed && reason == Failure::NoSuchConnection {
                     // The answer to the close of a connection that was refused before.
                     self.enter(connection, Phase::Over);
                     return None;
                 }
-                (!known.own).then_some(Event::Refused { connection, reason, at })
+                known.refused = Some(reason);
+                if !was_closed {
+                    self.enter(connection, Phase::Over);
+                }
+                (!own).then_some(Event::Refused { connection, reason, at })
             }
             Completion::Closed { connection, .. } => {
                 self.enter(connection, Phase::Over);
@@ -320,6 +337,14 @@ impl App {
             }
             Completion::Aborted { from, at } => Some(Event::Aborted { peer: from, at }),
         }
+    }
+
+    /// Why a message on `connection` failed: where the connection was refused, the reason of that,
+    /// since a refused connection for responses is no event of its own.
+    fn cause(&self, connection: u32, reason: Failure) -> Failure {
+        let known = self.connections.get(connection as usize).and_then(Option::as_ref);
+        let refused = known.and_then(|known| known.refused);
+        refused.filter(|_| reason == Failure::NoSuchConnection).unwrap_or(reason)
     }
 
     /// Marks a connection whose peer is silent as failed. One for responses is to be closed.
@@ -368,7 +393,8 @@ impl App {
         }
         self.submit(Request::Open { connection, peer, path: self.path, label })?;
         let used = self.posted;
-        let opened = Connection { peer, own, phase: Phase::Open, outstanding: 0, used };
+        let (phase, refused, outstanding) = (Phase::Open, None, 0);
+        let opened = Connection { peer, own, phase, refused, outstanding, used };
         self.connections[free] = Some(opened);
         Ok(connection)
     }

@@ -55,12 +55,18 @@ pub enum headrace_code {
     HEADRACE_PEER_FORGOT = -11,
     /// The peer had no room for the connection or message through all retries.
     HEADRACE_PEER_FULL = -12,
+    /// Connections that were closed still take all places of this host, until their peers forget
+    /// them: connect again later.
+    HEADRACE_TABLE_FULL = -13,
+    /// No request with this cookie waits for its response: it has ended already, or there was none.
+    HEADRACE_NO_REQUEST = -14,
 }
 
 use headrace_code::{
     HEADRACE_AGAIN, HEADRACE_CONNECTION_FAILED, HEADRACE_ENVIRONMENT, HEADRACE_GONE,
-    HEADRACE_INTERNAL, HEADRACE_INVALID, HEADRACE_NO_CONNECTION, HEADRACE_NO_SUCH_HOST,
-    HEADRACE_OK, HEADRACE_PEER_FORGOT, HEADRACE_PEER_FULL, HEADRACE_PEER_SILENT, HEADRACE_TOO_MANY,
+    HEADRACE_INTERNAL, HEADRACE_INVALID, HEADRACE_NO_CONNECTION, HEADRACE_NO_REQUEST,
+    HEADRACE_NO_SUCH_HOST, HEADRACE_OK, HEADRACE_PEER_FORGOT, HEADRACE_PEER_FULL,
+    HEADRACE_PEER_SILENT, HEADRACE_TABLE_FULL, HEADRACE_TOO_MANY,
 };
 
 /// The settings of a stack. headrace_config_init fills in defaults, which may be changed then.
@@ -133,6 +139,8 @@ pub extern "C" fn headrace_strerror(code: i32) -> *const c_char {
         (HEADRACE_INTERNAL, c"a request was malformed: a bug of Headrace"),
         (HEADRACE_PEER_FULL, c"the peer had no room for the connection or message"),
         (HEADRACE_PEER_FORGOT, c"the peer has forgotten the connection, and may have the message"),
+        (HEADRACE_TABLE_FULL, c"closed connections still take all places: connect again later"),
+        (HEADRACE_NO_REQUEST, c"no request with this cookie waits for its response"),
     ];
     let text = all.into_iter().find(|(known, _)| *known as i32 == code);
     text.map_or(c"no code of Headrace", |(_, text)| text).as_ptr()
@@ -380,7 +388,7 @@ pub unsafe extern "C" fn headrace_post_send(
 
 /// Posts a request of `len` bytes, which are copied. One event with `cookie` ends it,
 /// HEADRACE_RESPONSE or HEADRACE_FAILED. A request has no time limit: while its peer goes on and
-/// does not answer, it stays open.
+/// does not answer, it stays open until headrace_cancel.
 ///
 /// # Safety
 /// `app` is null or attached; `bytes` is null or points to `len` bytes.
@@ -397,6 +405,19 @@ pub unsafe extern "C" fn headrace_request(
     // SAFETY: the caller's promise.
     let Some(bytes) = (unsafe { bytes_of(bytes, len) }) else { return HEADRACE_INVALID };
     code(app.request(connection, bytes, cookie))
+}
+
+/// Gives up a request with `cookie` that has no response yet. After HEADRACE_OK no event of it
+/// comes, and a response that is under way is dropped. Where several requests have the cookie, one
+/// of them is given up.
+///
+/// # Safety
+/// `app` is null or attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn headrace_cancel(app: *mut headrace_app, cookie: u64) -> headrace_code {
+    // SAFETY: the caller's promise.
+    let Some(headrace_app(app)) = (unsafe { app.as_mut() }) else { return HEADRACE_INVALID };
+    code(app.cancel(cookie))
 }
 
 /// Answers the request `token` of `peer` with `len` bytes, which are copied. One event with
@@ -437,6 +458,7 @@ fn code(result: Result<(), Refusal>) -> headrace_code {
         Err(Refusal::Invalid) => HEADRACE_INVALID,
         Err(Refusal::NoConnection) => HEADRACE_NO_CONNECTION,
         Err(Refusal::TooMany) => HEADRACE_TOO_MANY,
+        Err(Refusal::NoRequest) => HEADRACE_NO_REQUEST,
         Err(Refusal::Gone) => HEADRACE_GONE,
     }
 }
@@ -447,6 +469,7 @@ impl From<Failure> for headrace_code {
             Failure::PeerSilent => HEADRACE_PEER_SILENT,
             Failure::PeerForgot => HEADRACE_PEER_FORGOT,
             Failure::PeerFull => HEADRACE_PEER_FULL,
+            Failure::FlowTableFull => HEADRACE_TABLE_FULL,
             Failure::FlowFailed => HEADRACE_CONNECTION_FAILED,
             Failure::NoSuchConnection => HEADRACE_NO_CONNECTION,
             Failure::SelfSend | Failure::NoSuchHost => HEADRACE_NO_SUCH_HOST,
@@ -472,9 +495,9 @@ mod tests {
 
     #[test]
     fn every_code_has_a_text_of_its_own_and_nothing_else_has() {
-        let texts: BTreeSet<String> = (-12..=0).map(text).collect();
-        assert_eq!(texts.len(), 13);
-        for unknown in [1, -13, i32::MIN] {
+        let texts: BTreeSet<String> = (-14..=0).map(text).collect();
+        assert_eq!(texts.len(), 15);
+        for unknown in [1, -15, i32::MIN] {
             assert_eq!(text(unknown), "no code of Headrace");
         }
     }
@@ -518,9 +541,11 @@ mod tests {
             // SAFETY: as above.
             unsafe { headrace_request(null, 0, none, 1, 0) },
             // SAFETY: as above.
+            unsafe { headrace_cancel(null, 0) },
+            // SAFETY: as above.
             unsafe { headrace_respond(null, 0, 1, none, 1, 0) },
         ];
-        assert_eq!(codes, [HEADRACE_INVALID; 7]);
+        assert_eq!(codes, [HEADRACE_INVALID; 8]);
         // SAFETY: as above.
         assert_eq!(unsafe { headrace_poll(null, ptr::null_mut(), 1) }, HEADRACE_INVALID as i32);
         // SAFETY: as above.

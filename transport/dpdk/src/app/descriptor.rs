@@ -174,10 +174,13 @@ pub enum Failure {
     PeerForgot = 9,
     /// The peer had no room for the connection or message through all retries.
     PeerFull = 10,
+    /// Flows of connections that were closed take all places that this host has for flows: a place
+    /// is free when its peer has forgotten the flow.
+    FlowTableFull = 11,
 }
 
 impl Failure {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::PeerSilent,
         Self::FlowFailed,
         Self::NoSuchConnection,
@@ -188,6 +191,7 @@ impl Failure {
         Self::Malformed,
         Self::PeerForgot,
         Self::PeerFull,
+        Self::FlowTableFull,
     ];
 }
 
@@ -196,10 +200,9 @@ impl From<PostError> for Failure {
         match error {
             PostError::FlowFailed => Self::FlowFailed,
             PostError::SelfSend => Self::SelfSend,
-            // The tables' variants never get here: such a request waits.
-            PostError::NoSuchFlow | PostError::FlowTableFull | PostError::MsgTableFull => {
-                Self::NoSuchConnection
-            }
+            PostError::FlowTableFull => Self::FlowTableFull,
+            // A message for which the table has no room never gets here: it waits.
+            PostError::NoSuchFlow | PostError::MsgTableFull => Self::NoSuchConnection,
         }
     }
 }
@@ -231,6 +234,9 @@ impl fmt::Display for Failure {
             Self::NoSuchHost => "the peer has no address: list it in the address table",
             Self::ShortSource => "the source has fewer bytes than the message",
             Self::Malformed => "the descriptor holds no request",
+            Self::FlowTableFull => {
+                "closed connections still take all places for flows: open it again later"
+            }
         })
     }
 }

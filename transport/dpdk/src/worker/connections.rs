@@ -1,8 +1,10 @@
 //! From the application's names to the endpoint's: connections to flows, messages to cookies.
 //!
-//! Requests are served one by one in the order they were made, and where they lie: the one that a
-//! full table keeps out stays in the ring, and all others behind it. Tables are sized once. It
-//! sends nothing.
+//! Requests are served one by one in the order they were made, and where they lie. A message for
+//! which the table of messages has no room stays in the ring, with all others behind it, until a
+//! message ends. A connection for which the table of flows has no room is refused: the flows of
+//! closed connections hold places for as long as their peers remember them, which no later request
+//! is to wait for. Tables are sized once. It sends nothing.
 
 use transport::record::Recorder;
 use transport::{FlowId, HostId, Instant, MsgId, MsgSpec, PostError};
@@ -31,17 +33,6 @@ pub(crate) enum Outcome {
     Answered(Completion),
     /// The request posted no message and has no answer yet.
     Done,
-}
-
-/// The result of a request to open a connection.
-#[derive(Debug)]
-enum Opening {
-    /// The connection has a flow.
-    Opened,
-    /// The flow could not be opened.
-    Refused(Failure),
-    /// The endpoint's table of flows is full: the request stays in its ring.
-    Waits,
 }
 
 impl Connections {
@@ -73,9 +64,8 @@ impl Connections {
             Some(Asked::Open { connection, peer, path, label }) => {
                 let reachable = reachable(peer);
                 match self.open(connection, reachable, || core.open_labelled(peer, path, label)) {
-                    Opening::Opened => Outcome::Done,
-                    Opening::Refused(reason) => refused(connection, reason),
-                    Opening::Waits => return None,
+                    Ok(()) => Outcome::Done,
+                    Err(reason) => refused(connection, reason),
                 }
             }
             Some(Asked::Close { connection }) => {
@@ -102,20 +92,14 @@ impl Connections {
         connection: u32,
         reachable: bool,
         open_flow: impl FnOnce() -> Result<FlowId, PostError>,
-    ) -> Opening {
+    ) -> Result<(), Failure> {
         let slot = self.flows.get_mut(connection as usize).filter(|slot| slot.is_none());
-        let Some(slot) = slot else { return Opening::Refused(Failure::ConnectionTaken) };
+        let slot = slot.ok_or(Failure::ConnectionTaken)?;
         if !reachable {
-            return Opening::Refused(Failure::NoSuchHost);
+            return Err(Failure::NoSuchHost);
         }
-        match open_flow() {
-            Ok(flow) => {
-                *slot = Some(flow);
-                Opening::Opened
-            }
-            Err(PostError::FlowTableFull) => Opening::Waits,
-            Err(error) => Opening::Refused(error.into()),
-        }
+        *slot = Some(open_flow()?);
+        Ok(())
     }
 
     #[inline]

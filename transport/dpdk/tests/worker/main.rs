@@ -120,11 +120,8 @@ fn without_memory_a_message_is_refused_before_it_is_acknowledged_and_arrives_lat
 }
 
 #[test]
-fn full_tables_keep_requests_waiting_in_order() {
-    let shape = Sizes {
-        config: config(|s| (s.tx_flows_max, s.msgs_max, s.loss.retries_max) = (1, 2, 3)),
-        ..Sizes::ample()
-    };
+fn a_full_table_keeps_messages_waiting_in_order() {
+    let shape = Sizes { config: config(|s| s.msgs_max = 2), ..Sizes::ample() };
     let mut rig = Rig::new(&shape, 9, Weather::default());
     for round in 0..3u32 {
         rig.open(0, round, &shape);
@@ -137,6 +134,48 @@ fn full_tables_keep_requests_waiting_in_order() {
     let closed = |completion: &&Completion| matches!(completion, Completion::Closed { .. });
     assert_eq!(rig.hosts[0].completions.iter().filter(closed).count(), 3);
     assert_eq!(rig.hosts[0].completions.len(), 18);
+}
+
+#[test]
+fn a_connection_without_a_place_for_its_flow_is_refused_and_requests_behind_it_go_on() {
+    let shape = Sizes {
+        config: config(|s| (s.tx_flows_max, s.loss.retries_max) = (2, 3)),
+        ..Sizes::ample()
+    };
+    let mut rig = Rig::new(&shape, 9, Weather::default());
+    (0..2).for_each(|connection| rig.open(0, connection, &shape));
+    rig.send(0, 1, 9000, 1);
+    rig.hosts[0].wanted.push_back(Request::Close { connection: 1 });
+    rig.run(SECOND, 64, |rig| rig.sent(0) == [1]);
+    // The receiver remembers the flow of the closed connection, so it keeps its place.
+    rig.open(0, 2, &shape);
+    rig.send(0, 2, 9000, 2);
+    rig.send(0, 0, 9000, 3);
+    rig.run(SECOND, 64, |rig| rig.sent(0) == [1, 3]);
+    let failures = rig.hosts[0].completions.iter().filter_map(|completion| match completion {
+        Completion::Refused { connection: 2, reason, .. } => Some((0, *reason)),
+        Completion::Failed { connection: 2, cookie, reason, .. } => Some((*cookie, *reason)),
+        _ => None,
+    });
+    let expected = [(0, Failure::FlowTableFull), (2, Failure::NoSuchConnection)];
+    assert_eq!(failures.collect::<Vec<_>>(), expected);
+    // Once the receiver has forgotten that flow there is a place.
+    let is_over = |rig: &Rig, tag| {
+        let mut all = rig.hosts[0].completions.iter();
+        let failed = |cookie: &u64| *cookie == tag;
+        rig.sent(0).contains(&tag)
+            || all.any(|c| matches!(c, Completion::Failed { cookie, .. } if failed(cookie)))
+    };
+    for tag in 4..1000 {
+        rig.open(0, 2, &shape);
+        rig.send(0, 2, 9000, tag);
+        rig.run(SECOND, 64, |rig| is_over(rig, tag));
+        if rig.sent(0).contains(&tag) {
+            break;
+        }
+        (0..2000).for_each(|_| rig.step(64));
+    }
+    assert_eq!(rig.sent(0).len(), 3, "no place in a second");
 }
 
 #[test]

@@ -59,6 +59,67 @@ fn event<T>(apps: &mut [App; 2], wanted: impl Fn(Event) -> Option<T>) -> T {
     patiently(apps, next).0
 }
 
+/// As many requests as there may be have no response, and one of them is given up.
+fn requests_without_response_are_given_up(apps: &mut [App; 2]) {
+    let asked = |event| match event {
+        Event::Request { peer, token, .. } => Some((peer, token)),
+        _ => None,
+    };
+    let mut questions = Vec::new();
+    for cookie in 10..18 {
+        let (_, events) = patiently(apps, |apps| apps[0].request(0, b"question", cookie));
+        questions.extend(events.into_iter().filter_map(asked));
+    }
+    while questions.len() < 8 {
+        questions.push(event(apps, asked));
+    }
+    // All have been acknowledged, and none is answered: there is no room for another one.
+    for _ in 0..100 {
+        while apps[0].poll().is_some() {}
+        assert_eq!(apps[0].request(0, b"question", 20), Err(Refusal::Again));
+        std::thread::sleep(Time::from_millis(1));
+    }
+    assert_eq!(apps[0].cancel(9), Err(Refusal::NoRequest));
+    assert_eq!(apps[0].cancel(12), Ok(()));
+    assert_eq!(apps[0].cancel(12), Err(Refusal::NoRequest));
+    apps[0].request(0, b"question", 20).unwrap();
+    questions.push(event(apps, asked));
+    // The response to the one that was given up is no event.
+    let mut answered = Vec::new();
+    let response = |event: &Event| match event {
+        Event::Response { cookie, .. } => Some(*cookie).filter(|cookie| *cookie >= 10),
+        _ => None,
+    };
+    for (peer, token) in questions {
+        let (_, events) = patiently(apps, |apps| apps[1].respond(peer, token, b"answer", 8));
+        answered.extend(events.iter().filter_map(response));
+    }
+    while answered.len() < 8 {
+        answered.push(event(apps, |event| response(&event)));
+    }
+    answered.sort_unstable();
+    assert_eq!(answered, [10, 11, 13, 14, 15, 16, 17, 20]);
+    assert!(apps[0].asked.is_empty());
+}
+
+#[test]
+fn a_response_on_a_connection_that_is_refused_fails_for_the_reason_of_that() {
+    let (ring, _worker) = transport_dpdk::app_ring(4, 4);
+    let path = transport::Config::new(transport::Settings::default()).unwrap().default_path();
+    let mut app = App::new(Attached { ring, host: HostId(0), path }, 1, 2);
+    let (connection, at, reason) = (0, Instant::ZERO, Failure::FlowTableFull);
+    app.respond(HostId(1), 5, b"answer", 7).unwrap();
+    let place = app.outgoing.iter().position(Option::is_some).unwrap() as u64;
+    assert!(app.event_of(Completion::Refused { connection, reason, at }).is_none());
+    let failed = |cookie, reason| Completion::Failed { cookie, connection, reason, at };
+    let event = app.event_of(failed(place, Failure::NoSuchConnection)).unwrap();
+    assert!(
+        matches!(event, Event::Failed { cookie: 7, reason: r, .. } if r == reason),
+        "{event:?}"
+    );
+    assert!(app.connections[0].is_none(), "its number is free");
+}
+
 #[test]
 fn numbers_and_places_of_connections_come_back() {
     const NOWHERE: HostId = HostId(u32::MAX);
@@ -80,10 +141,11 @@ fn numbers_and_places_of_connections_come_back() {
         _ => None,
     };
     let (asker, token) = event(&mut apps, asked);
-    // The answer's connection is closed for another peer as soon as it is idle.
     apps[1].respond(asker, token, b"answer", 6).unwrap();
     let sent = |event| matches!(event, Event::Sent { cookie: 6, .. }).then_some(());
     event(&mut apps, sent);
+    requests_without_response_are_given_up(&mut apps);
+    // The answers' connection is closed for another peer as soon as it is idle.
     let other = HostId(asker.0 + 9);
     assert_eq!(apps[1].respond(other, 1, b"answer", 7), Err(Refusal::Again));
     patiently(&mut apps, |apps| apps[1].respond(other, 1, b"answer", 7));

@@ -30,7 +30,7 @@ const NETWORKS: [(&str, Option<u32>); 8] = [
 fn network(name: &str, above_gbps: Option<u32>) -> FatTreeSpec {
     let mut spec = topology::by_name(name).unwrap();
     if let Some(gbps) = above_gbps {
-        spec.tier[1].downlink_gbps = gbps;
+        spec.tier[1].downlink_mbps = gbps * 1000;
     }
     spec
 }

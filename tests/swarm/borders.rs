@@ -18,8 +18,8 @@ impl Case {
         let suits = settings.sched == SchedKind::RoundRobin && settings.cc != CcKind::Mlcc;
         // Its least rate, a share of the hosts' links, drowns links that are far slower.
         let levels = usize::from(self.topology.levels());
-        let slowest = self.topology.tier[..levels].iter().map(|tier| tier.downlink_gbps).min();
-        let drowns = slowest.is_some_and(|gbps| gbps * 20 < self.topology.tier[0].downlink_gbps);
+        let slowest = self.topology.tier[..levels].iter().map(|tier| tier.downlink_mbps).min();
+        let drowns = slowest.is_some_and(|mbps| mbps * 20 < self.topology.tier[0].downlink_mbps);
         if !suits || drowns || !rng.chance(0.7) {
             return;
         }

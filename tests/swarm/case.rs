@@ -542,7 +542,7 @@ fn topology(alike: bool, rng: &mut Rng) -> FatTreeSpec {
         }
         let queue = |rng: &mut Rng| rng.chance(0.1).then(|| Bytes(9100 + rng.below(100_000)));
         tree.tier[tier] = TierSpec {
-            downlink_gbps: gbps,
+            downlink_mbps: gbps * 1000,
             radix_down,
             radix_up,
             queue_down: queue(rng),
@@ -571,10 +571,10 @@ fn join(tree: &mut FatTreeSpec, alike: bool, rng: &mut Rng) {
     let borders = pick(&mut rng.fork("borders", 0), &[1, 1, 2, 3]);
     let mut border =
         TierSpec { radix_down: tops * bundle, radix_up: links * borders, bundle, ..tree.tier[0] };
-    let (mut gbps, mut latency_ns) = (border.downlink_gbps, border.downlink_latency_ns);
+    let (mut gbps, mut latency_ns) = (border.downlink_mbps / 1000, border.downlink_latency_ns);
     if !alike {
         (gbps, latency_ns) = (pick(rng, &[25, 100, 800]), pick(rng, &[5_000, 900_000]));
-        border.downlink_gbps = gbps;
+        border.downlink_mbps = gbps * 1000;
     }
     tree.nodes *= 2;
     tree.tier[top].radix_up = bundle * borders;

@@ -19,7 +19,7 @@ const DATA: Flags = Flags::ECT.with(Flags::TRIMMABLE);
 /// Eight hosts, two pods, 2:1 above the ToRs.
 fn small_tree() -> FatTree {
     let tier = |radix_down, radix_up| TierSpec {
-        downlink_gbps: 800,
+        downlink_mbps: 800_000,
         radix_down,
         radix_up,
         bundle: 1,

@@ -201,7 +201,9 @@ fn about(spec: &FatTreeSpec, tier: u8) -> String {
     };
     let mut text = format!(
         "{count} {name} switches{pods}, {} ports down of {} Gbps and {} ns",
-        numbers.radix_down, numbers.downlink_gbps, numbers.downlink_latency_ns
+        numbers.radix_down,
+        numbers.downlink_gbps(),
+        numbers.downlink_latency_ns
     );
     if tier + 1 < spec.levels() {
         text += &format!(", {} up", numbers.radix_up);

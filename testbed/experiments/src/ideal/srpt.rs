@@ -168,7 +168,7 @@ mod tests {
     /// Two ToRs of four hosts each, with one link of 250 Gbps up.
     fn uneven() -> FatTree {
         let mut spec = by_name("leaf-spine:2,1,4").unwrap();
-        spec.tier[1].downlink_gbps = 250;
+        spec.tier[1].downlink_mbps = 250_000;
         spec.tier[0].oversubscribed = 1;
         FatTree::new(spec).unwrap()
     }

@@ -151,6 +151,26 @@ impl<'a> TextLine<'a> {
         }
     }
 
+    /// The next token as a number with at most three decimals, in thousandths, of which there are
+    /// `min..=max`; `what` names it in errors.
+    ///
+    /// # Errors
+    /// As [`TextLine::integer`].
+    pub fn thousandths(&mut self, what: &str, (min, max): (u64, u64)) -> Result<u64, InputError> {
+        let [least, most] = [min, max].map(|thousandths| thousandths as f64 / 1000.0);
+        let expected = || format!("{what}, a number in {least}..={most}, at most three decimals");
+        let Some(token) = self.token() else { return Err(self.end_error(&expected())) };
+        let [value, finer] = [3, 9].map(|scale| number::decimal(token.text, scale));
+        match (value, finer) {
+            (Ok(value), Ok(finer)) if value.checked_mul(1_000_000) != Some(finer) => {
+                Err(self.error(token, expected()))
+            }
+            (Ok(value), _) if (min..=max).contains(&value) => Ok(value),
+            (Err(NumberError::Malformed), _) => Err(self.error(token, expected())),
+            _ => Err(self.error(token, expected()).help("the number is out of range")),
+        }
+    }
+
     /// [`TextLine::integer`] for values that fit 32 bits.
     ///
     /// # Errors

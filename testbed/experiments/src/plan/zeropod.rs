@@ -170,7 +170,7 @@ fn check_pod(topology: &FatTreeSpec) -> Result<(), RunError> {
     }
     let [low, high] = [topology.tier[0], topology.tier[1]];
     let top = topology.tier[if several { 2 } else { 1 }];
-    let links = |tier: crate::topology::TierSpec| (tier.downlink_gbps, tier.downlink_latency_ns);
+    let links = |tier: crate::topology::TierSpec| (tier.downlink_gbps(), tier.downlink_latency_ns);
     if links(low) != links(high) || links(low) != links(top) {
         let (low, high, top) = (links(low), links(high), links(top));
         let found = format!("{low:?}, {high:?} and {top:?} (Gbps, ns)");

@@ -58,8 +58,9 @@ pub const TIERS_MAX: usize = 4;
 /// The switches of one tier and the links below them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TierSpec {
-    /// Speed of a link below this tier, both ways, `1..=GBPS_MAX`.
-    pub downlink_gbps: u32,
+    /// Speed of a link below this tier, both ways, Mbit/s, `1..=GBPS_MAX * 1000`. Devices of real
+    /// networks have 2.5 Gbit/s, too.
+    pub downlink_mbps: u32,
     /// Ports down.
     pub radix_down: u32,
     /// Ports up; 0 in the top tier.
@@ -181,7 +182,7 @@ impl FatTreeSpec {
         let (radix_max, latency_max) = (u64::from(RADIX_MAX), u64::from(LATENCY_NS_MAX));
         let up = if top { (0, 0) } else { (1, radix_max) };
         for (key, found, (min, max)) in [
-            ("Downlink_speed_Gbps", spec.downlink_gbps, (1, u64::from(GBPS_MAX))),
+            ("Downlink_speed_Gbps", spec.downlink_mbps.div_ceil(1000), (1, u64::from(GBPS_MAX))),
             ("Radix_Down", spec.radix_down, (1, radix_max)),
             ("Radix_Up", spec.radix_up, up),
             ("Oversubscribed", spec.oversubscribed, (1, radix_max)),
@@ -454,13 +455,13 @@ impl FatTreeSpec {
     pub fn oversubscription(&self, tier: u8) -> u32 {
         let at = usize::from(tier);
         let above = match &self.wan {
-            Some(wan) if tier == self.tiers => wan.gbps,
-            _ if tier + 1 < self.levels() => self.tier[at + 1].downlink_gbps,
+            Some(wan) if tier == self.tiers => u64::from(wan.gbps) * 1000,
+            _ if tier + 1 < self.levels() => self.tier[at + 1].downlink_mbps.into(),
             _ => return 1,
         };
         let spec = &self.tier[at];
-        let down = u64::from(spec.radix_down) * u64::from(spec.downlink_gbps);
-        let up = u64::from(spec.radix_up) * u64::from(above);
+        let down = u64::from(spec.radix_down) * u64::from(spec.downlink_mbps);
+        let up = u64::from(spec.radix_up) * above;
         let ratio = down.checked_div(up).unwrap_or(1).max(1);
         u32::try_from(ratio).unwrap_or(u32::MAX)
     }
@@ -477,7 +478,13 @@ impl TierSpec {
     /// Speed of a link below this tier.
     #[must_use]
     pub fn link_rate(&self) -> Rate {
-        Rate::from_gbps(u64::from(self.downlink_gbps))
+        Rate::from_bps(u64::from(self.downlink_mbps) * 1_000_000)
+    }
+
+    /// The speed of a link below this tier as it is shown, Gbit/s: with as many decimals as it has.
+    #[must_use]
+    pub fn downlink_gbps(&self) -> f64 {
+        f64::from(self.downlink_mbps) / 1000.0
     }
 
     /// Propagation of a link below this tier.

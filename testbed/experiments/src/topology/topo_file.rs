@@ -88,7 +88,8 @@ pub fn to_text(tree: &FatTreeSpec) -> String {
         let wan = tree.wan.as_ref().filter(|_| at == usize::from(tree.tiers));
         let rows = [
             ("Oversubscribed", Some(u64::from(tier.oversubscribed)).filter(|_| !top)),
-            ("Downlink_speed_Gbps", Some(u64::from(tier.downlink_gbps))),
+            // Shown in Gbit/s.
+            (KEYS[DOWNLINK_GBPS].0, Some(u64::from(tier.downlink_mbps))),
             ("Radix_Down", Some(u64::from(tier.radix_down))),
             ("Radix_Up", Some(u64::from(tier.radix_up)).filter(|_| !top)),
             ("Queue_Down", tier.queue_down.map(|bytes| bytes.0)),
@@ -102,9 +103,13 @@ pub fn to_text(tree: &FatTreeSpec) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "\nTier {at}");
         for (key, value) in rows {
-            if let Some(value) = value {
-                let _ = writeln!(text, "{key} {value}");
-            }
+            let _ = match value {
+                None => Ok(()),
+                Some(_) if key == KEYS[DOWNLINK_GBPS].0 => {
+                    writeln!(text, "{key} {}", tier.downlink_gbps())
+                }
+                Some(value) => writeln!(text, "{key} {value}"),
+            };
         }
     }
     text
@@ -119,9 +124,9 @@ const SCHEDULERS: usize = 4;
 const CORES: usize = 5;
 const BORDERS: usize = 6;
 
-/// The words of a section, with the bounds of their values and whether the top tier has them.
+/// The words of a section, with the bounds of their values.
 const KEYS: [(&str, u64, u64); 11] = [
-    ("Downlink_speed_Gbps", 1, GBPS_MAX as u64),
+    ("Downlink_speed_Gbps", 1, GBPS_MAX as u64 * 1000),
     ("Radix_Down", 1, RADIX_MAX as u64),
     ("Radix_Up", 1, RADIX_MAX as u64),
     ("Queue_Down", 1, QUEUE_MAX),
@@ -149,7 +154,7 @@ const DOWNLINK_LATENCY: usize = 8;
 const UPLINK_GBPS: usize = 9;
 const UPLINK_LATENCY: usize = 10;
 
-/// A value and the line it stands on.
+/// A value and the line it stands on. The value of `Downlink_speed_Gbps` is in Mbit/s.
 type Entry = Option<(u64, u32)>;
 
 #[derive(Debug, Default)]
@@ -195,6 +200,10 @@ impl Reader {
                 .help("this word belongs to a tier's section"));
         };
         let (key, min, max) = KEYS[at];
+        if at == DOWNLINK_GBPS {
+            let read = |line: &mut TextLine<'_>| line.thousandths(key, (min, max));
+            return enter_as(&mut entries[at], word, line, read);
+        }
         enter(&mut entries[at], word, line, key, (min, max))
     }
 
@@ -321,11 +330,21 @@ fn enter(
     what: &str,
     (min, max): (u64, u64),
 ) -> Result<(), InputError> {
+    enter_as(entry, word, line, |line| line.integer(what, min, max))
+}
+
+/// [`enter`] of a value that `read` takes from the line.
+fn enter_as(
+    entry: &mut Entry,
+    word: Token<'_>,
+    line: &mut TextLine<'_>,
+    read: impl FnOnce(&mut TextLine<'_>) -> Result<u64, InputError>,
+) -> Result<(), InputError> {
     if let Some((_, earlier)) = entry {
         let help = format!("the first is on line {earlier}");
         return Err(line.error(word, "each word once a section").help(help));
     }
-    *entry = Some((line.integer(what, min, max)?, line.number));
+    *entry = Some((read(line)?, line.number));
     Ok(())
 }
 
@@ -375,7 +394,7 @@ fn tier_spec(
         TierKind::Within | TierKind::Top => None,
     };
     let tier = TierSpec {
-        downlink_gbps: required(DOWNLINK_GBPS)?,
+        downlink_mbps: required(DOWNLINK_GBPS)?,
         radix_down: required(RADIX_DOWN)?,
         radix_up: if top { 0 } else { required(RADIX_UP)? },
         queue_down: value(QUEUE_DOWN).map(Bytes),

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::topology::by_name;
+use transport::Rate;
 
 fn parse(text: &str) -> Result<FatTreeSpec, InputError> {
     read(text.as_bytes(), "t.topo")
@@ -136,6 +137,28 @@ proptest! {
             tree.tier[0].queue_up = Some(Bytes(queue));
             prop_assert_eq!(parse(&to_text(&tree)), Ok(tree));
         }
+    }
+}
+
+#[test]
+fn speeds_that_are_no_whole_gigabits_are_read_and_written() {
+    let plain = to_text(&by_name("leaf-spine:1,1,4,100").unwrap());
+    let at = |speed: &str| {
+        let key = "Downlink_speed_Gbps";
+        parse(&plain.replace(&format!("{key} 100"), &format!("{key} {speed}")))
+    };
+    for (speed, mbps) in
+        [("2.5", 2500_u64), ("0.01", 10), ("100.000", 100_000), ("1e6", 1_000_000_000)]
+    {
+        let tree = at(speed).unwrap();
+        assert_eq!(u64::from(tree.tier[0].downlink_mbps), mbps, "{speed}");
+        assert_eq!(tree.tier[0].link_rate(), Rate::from_bps(mbps * 1_000_000));
+        assert_eq!(parse(&to_text(&tree)), Ok(tree));
+    }
+    assert!(to_text(&at("2.5").unwrap()).contains("Downlink_speed_Gbps 2.5\n"));
+    for wrong in ["0", "0.0004", "2.5001", "1000000.001", "-1", "fast", "1e300"] {
+        let error = at(wrong).unwrap_err().to_string();
+        assert!(error.contains("a number in 0.001..=1000000, at most three"), "{wrong}: {error}");
     }
 }
 

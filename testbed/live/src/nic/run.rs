@@ -13,7 +13,7 @@ use experiments::measure::{Adapted, HostSeen, Outcome};
 use experiments::observe::Observe;
 use experiments::plan::{Draft, Origin, Plan, RunError};
 use experiments::progress::{Progress, Watch};
-use experiments::topology::{self, topo_file};
+use experiments::topology::{self, FatTreeSpec, topo_file};
 use experiments::workload::cm_write;
 use transport::ec::EcKind;
 use transport::sched::SchedKind;
@@ -468,15 +468,21 @@ fn fit_devices(
     draft.settings.payload_max = plan.settings.payload_max.min(carried);
     draft.settings.frame_overhead = header_overhead(version);
     let slowest = devices.iter().filter_map(|device| device.link_mbps).min();
-    let gbps = slowest.map(|mbps| (mbps / 1000).max(1)).filter(|_| !network.topology_given);
     let mut spec = plan.tree.spec().clone();
-    if let Some(gbps) = gbps {
-        let hosts = spec.nodes;
-        spec = topology::by_name(&format!("leaf-spine:1,1,{hosts},{gbps}"))?;
-        let name = format!("one switch, {gbps} Gbps");
+    if let Some(mbps) = slowest.filter(|_| !network.topology_given) {
+        spec = one_switch(spec.nodes, mbps)?;
+        let name = format!("one switch, {} Gbps", spec.tier[0].downlink_gbps());
         note("topology", name, "no --topo was given: the rate is that of the slowest device");
     }
     Ok((Plan::new(&draft, plan.matrix.clone(), &spec)?, adapted))
+}
+
+/// The network of a run without `--topo`: all hosts at one switch, by links of one speed.
+fn one_switch(hosts: u32, mbps: u32) -> Result<FatTreeSpec, InputError> {
+    let mut spec = topology::by_name(&format!("leaf-spine:1,1,{hosts}"))?;
+    let levels = usize::from(spec.levels());
+    spec.tier[..levels].iter_mut().for_each(|tier| tier.downlink_mbps = mbps);
+    Ok(spec)
 }
 
 /// Base RTTs as they were measured, and a shortest timeout that spares slow polls.
@@ -557,4 +563,22 @@ fn propagation_ns(rtt: Duration, plan: &Plan) -> u32 {
     let sending = plan.settings.line_rate.time_for(mtu).as_ps() * 2;
     let ns = rtt.as_ps().saturating_sub(sending) / 4000;
     u32::try_from(ns).unwrap_or(u32::MAX).min(1_000_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use transport::Rate;
+
+    #[test]
+    fn links_are_as_fast_as_their_devices_to_the_megabit() {
+        for mbps in [10, 1000, 2500, 100_000] {
+            let spec = one_switch(3, mbps).unwrap();
+            assert_eq!(spec.check(), Ok(()));
+            let rate = Rate::from_bps(u64::from(mbps) * 1_000_000);
+            assert!(
+                (0..spec.levels()).all(|tier| spec.tier[usize::from(tier)].link_rate() == rate)
+            );
+        }
+    }
 }

@@ -33,7 +33,7 @@ mod tests {
     fn hosts_and_speed_are_parameters() {
         let tree = by_name("dumbbell:6,25").unwrap();
         assert_eq!((tree.nodes, tree.tors(), tree.aggs()), (12, 2, 1));
-        assert_eq!(tree.tier[0].downlink_gbps, 25);
+        assert_eq!(tree.tier[0].downlink_mbps, 25_000);
     }
 
     #[test]

@@ -27,6 +27,6 @@ mod tests {
     fn leaves_spines_hosts_and_speed_are_parameters() {
         let tree = by_name("leaf-spine:8,2,16,400").unwrap();
         assert_eq!((tree.nodes, tree.tors(), tree.aggs()), (128, 8, 2));
-        assert_eq!((tree.tier[0].oversubscribed, tree.tier[1].downlink_gbps), (8, 400));
+        assert_eq!((tree.tier[0].oversubscribed, tree.tier[1].downlink_mbps), (8, 400_000));
     }
 }

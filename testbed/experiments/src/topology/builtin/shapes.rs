@@ -19,9 +19,9 @@ pub(super) fn leaf_spine(leaves: u32, spines: u32, hosts_per_leaf: u32, gbps: u3
 }
 
 /// A tier at the latencies of \[smartt\] sec. IV.
-pub(super) fn tier(downlink_gbps: u32, radix_down: u32, radix_up: u32) -> TierSpec {
+pub(super) fn tier(gbps: u32, radix_down: u32, radix_up: u32) -> TierSpec {
     TierSpec {
-        downlink_gbps,
+        downlink_mbps: gbps.saturating_mul(1000),
         radix_down,
         radix_up,
         queue_down: None,

@@ -50,7 +50,7 @@ fn two_dc(&[radix, links, delay, gbps, ..]: &Values) -> Result<FatTreeSpec, &'st
     let half = radix / 2;
     let cores = half * half;
     let tier = |radix_down, radix_up, bundle| TierSpec {
-        downlink_gbps: gbps,
+        downlink_mbps: gbps.saturating_mul(1000),
         radix_down,
         radix_up,
         //= uno#5.1

@@ -49,8 +49,8 @@ fn two_dc_leaf(
     let (hosts, links) = (hosts.unwrap_or(HOSTS), links.unwrap_or(1));
     let borders = borders.unwrap_or(1);
     let ups = links.checked_mul(borders).ok_or("fewer links")?;
-    let tier = |radix_down, radix_up, (downlink_gbps, downlink_latency_ns)| TierSpec {
-        downlink_gbps,
+    let tier = |radix_down, radix_up, (gbps, downlink_latency_ns): (u32, u32)| TierSpec {
+        downlink_mbps: gbps.saturating_mul(1000),
         radix_down,
         radix_up,
         queue_down: None,

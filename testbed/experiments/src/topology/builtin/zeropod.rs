@@ -83,7 +83,7 @@ mod tests {
         let tree = by_name("zeropod:32").unwrap();
         assert_eq!((tree.nodes, tree.tors(), tree.aggs(), tree.pods()), (256, 16, 16, 1));
         assert_eq!(tree.base_rtt(Bytes::ZERO, Bytes::ZERO), Duration::from_us(8));
-        assert_eq!(by_name("zeropod-2x:8").unwrap().tier[0].downlink_gbps, 200);
+        assert_eq!(by_name("zeropod-2x:8").unwrap().tier[0].downlink_mbps, 200_000);
         for wrong in ["zeropod:2", "zeropod:7", "zeropod:66", "zeropod:x", "zeropod"] {
             assert!(by_name(wrong).is_err(), "{wrong}");
         }

@@ -25,7 +25,7 @@ fn any_tree() -> impl Strategy<Value = FatTree> {
         let (hosts, tors, pods, aggs, bundle, core_bundle, cores, deep) = numbers;
         let pods = if deep { pods } else { 1 };
         let tier = |radix_down, radix_up, bundle| TierSpec {
-            downlink_gbps: 800,
+            downlink_mbps: 800_000,
             radix_down,
             radix_up,
             bundle,

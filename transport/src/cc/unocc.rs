@@ -23,13 +23,13 @@
 //! ```
 //!
 //! Units: packets, picoseconds. The paper and the simulator that its figures were made with differ;
-//! [`UnoCcParams::PROFILES`] has both. It does not choose paths or code blocks: see `lb::subflow`
-//! and `ec`.
+//! `uno-paper` and `uno-artifact` are presets of both (`headrace list transports`). UnoCC does not
+//! choose paths or code blocks: see `lb::subflow` and `ec`.
 
 mod early;
 mod params;
 
-pub use params::{Epoch, Gentle, OnEcnFalling, OnLoss, Profile, QaMeasure, UnoCcParams};
+pub use params::{Epoch, Gentle, OnEcnFalling, OnLoss, QaMeasure, UnoCcParams};
 
 use super::bounds::Bounds;
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};

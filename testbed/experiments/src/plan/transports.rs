@@ -9,7 +9,7 @@ use transport::sched::SchedKind;
 
 use parts::{
     DCQCN_HPCC, DCSIM, DROP_TAIL, GOOD_PATHS, LONG_QUEUES, MLCC, MLCC_PAPER, PFABRIC, PHANTOM, RED,
-    RED_INSIDE, SHORT_QUEUES, SITES, TIMEOUTS_ACROSS, TOKENS, ZEROPOD,
+    RED_INSIDE, SHORT_QUEUES, SITES, TIMEOUTS_ACROSS, TOKENS, UNO_PAPER, ZEROPOD, one_path,
 };
 
 /// A named choice of parts.
@@ -147,25 +147,11 @@ pub const TRANSPORTS: &[Transport] = &[
         set: &[
             TIMEOUTS_ACROSS,
             RED,
+            UNO_PAPER,
             &[
-                ("switch.qdisc", "phantom"),
-                ("cc.unocc.ewma_gain", "0.5"),
-                ("cc.unocc.epoch", "intra"),
-                ("cc.unocc.gentle", "compound"),
-                ("cc.unocc.md_scale", "0.3"),
-                ("cc.unocc.on_ecn_falling", "decrease"),
-                ("cc.unocc.qa_scaling", "1"),
-                ("cc.unocc.qa_rtts", "1"),
-                ("cc.unocc.qa_measure", "bytes"),
-                ("cc.unocc.qa_early", "0"),
                 ("cc.unocc.qa_in_flight", "off"),
-                ("cc.unocc.empty_delay", "0ns"),
                 ("cc.unocc.empty_packets", "0"),
-                ("cc.unocc.empty_rtts", "0"),
                 ("cc.unocc.on_loss", "ignore"),
-                ("cc.unocc.loss_max", "1"),
-                ("cc.unocc.fast_increase", "0"),
-                ("cc.unocc.window_min", "1"),
             ],
         ],
     },
@@ -176,27 +162,7 @@ pub const TRANSPORTS: &[Transport] = &[
         lb: LbKind::Subflow,
         sched: SchedKind::RoundRobin,
         trim: false,
-        set: &[
-            TIMEOUTS_ACROSS,
-            RED,
-            &[
-                ("switch.qdisc", "phantom"),
-                ("cc.unocc.ewma_gain", "0.5"),
-                ("cc.unocc.epoch", "intra"),
-                ("cc.unocc.gentle", "compound"),
-                ("cc.unocc.md_scale", "0.3"),
-                ("cc.unocc.on_ecn_falling", "decrease"),
-                ("cc.unocc.qa_scaling", "1"),
-                ("cc.unocc.qa_rtts", "1"),
-                ("cc.unocc.qa_measure", "bytes"),
-                ("cc.unocc.qa_early", "0"),
-                ("cc.unocc.empty_delay", "0ns"),
-                ("cc.unocc.empty_rtts", "0"),
-                ("cc.unocc.loss_max", "1"),
-                ("cc.unocc.fast_increase", "0"),
-                ("cc.unocc.window_min", "1"),
-            ],
-        ],
+        set: &[TIMEOUTS_ACROSS, RED, UNO_PAPER],
     },
     Transport {
         name: "uno-artifact",
@@ -236,24 +202,18 @@ pub const TRANSPORTS: &[Transport] = &[
     },
     // Transports that Uno is compared with. Between the sites Gemini reacts to delay, and BBR to
     // bandwidth.
-    Transport {
-        name: "gemini",
-        about: "Gemini: ECN inside a datacentre and delay across, one path a flow",
-        cc: CcKind::Gemini,
-        lb: LbKind::Ecmp,
-        sched: SchedKind::RoundRobin,
-        trim: false,
-        set: &[TIMEOUTS_ACROSS, RED, RED_INSIDE],
-    },
-    Transport {
-        name: "mprdma-bbr",
-        about: "MPRDMA inside a datacentre and BBR across, one path a flow",
-        cc: CcKind::MprdmaBbr,
-        lb: LbKind::Ecmp,
-        sched: SchedKind::RoundRobin,
-        trim: false,
-        set: &[TIMEOUTS_ACROSS, RED, RED_INSIDE],
-    },
+    one_path(
+        "gemini",
+        "Gemini: ECN inside a datacentre and delay across, one path a flow",
+        CcKind::Gemini,
+        &[TIMEOUTS_ACROSS, RED, RED_INSIDE],
+    ),
+    one_path(
+        "mprdma-bbr",
+        "MPRDMA inside a datacentre and BBR across, one path a flow",
+        CcKind::MprdmaBbr,
+        &[TIMEOUTS_ACROSS, RED, RED_INSIDE],
+    ),
     // A host uses SMaRTT to its neighbours and Uno to the other datacentre at once. SMaRTT's target
     // must not follow the longest path of the network, which is Uno's. Where switches trim, only
     // marks limit the bytes that UnoCC has in flight (docs/RESULTS.md). SMaRTT fills a link, so a
@@ -283,92 +243,61 @@ pub const TRANSPORTS: &[Transport] = &[
     // RoCEv2 is in order, so a flow has one path. Its go-back-N is not modelled: nothing is lost
     // unless a fault loses it, and then single segments are sent again as for all others. Its
     // timeouts are far longer than any pause, and it has no probes.
-    Transport {
-        name: "roce",
-        about: "RoCEv2: DCQCN on one path a flow, over lossless Ethernet (PFC)",
-        cc: CcKind::Dcqcn,
-        lb: LbKind::Ecmp,
-        sched: SchedKind::RoundRobin,
-        trim: false,
-        set: &[&[
-            ("switch.qdisc", "lossless"),
-            ("loss.tail_probe", "off"),
-            ("loss.rto_min", "4ms"),
-        ]],
-    },
-    Transport {
-        name: "mlcc",
-        about: "MLCC: loops inside both sites and across, with our improvements; PowerTCP inside",
-        cc: CcKind::PowerTcp,
-        lb: LbKind::Ecmp,
-        sched: SchedKind::RoundRobin,
-        trim: false,
-        set: &[DROP_TAIL, SITES, SHORT_QUEUES, MLCC, &[("rc.mlcc.below", "eq5")]],
-    },
-    Transport {
-        name: "mlcc-paper",
-        about: "MLCC as in its paper, with the damping that its equations lack; HPCC inside",
-        cc: CcKind::Hpcc,
-        lb: LbKind::Ecmp,
-        sched: SchedKind::RoundRobin,
-        trim: false,
-        set: &[DROP_TAIL, SITES, LONG_QUEUES, MLCC, MLCC_PAPER],
-    },
-    Transport {
-        name: "mlcc-literal",
-        about: "MLCC as its equations are printed, which oscillates",
-        cc: CcKind::Hpcc,
-        lb: LbKind::Ecmp,
-        sched: SchedKind::RoundRobin,
-        trim: false,
-        set: &[DROP_TAIL, SITES, LONG_QUEUES, MLCC, MLCC_PAPER, &[("rc.mlcc.leak", "off")]],
-    },
+    one_path(
+        "roce",
+        "RoCEv2: DCQCN on one path a flow, over lossless Ethernet (PFC)",
+        CcKind::Dcqcn,
+        &[&[("switch.qdisc", "lossless"), ("loss.tail_probe", "off"), ("loss.rto_min", "4ms")]],
+    ),
+    one_path(
+        "mlcc",
+        "MLCC: loops inside both sites and across, with our improvements; PowerTCP inside",
+        CcKind::PowerTcp,
+        &[DROP_TAIL, SITES, SHORT_QUEUES, MLCC, &[("rc.mlcc.below", "eq5")]],
+    ),
+    one_path(
+        "mlcc-paper",
+        "MLCC as in its paper, with the damping that its equations lack; HPCC inside",
+        CcKind::Hpcc,
+        &[DROP_TAIL, SITES, LONG_QUEUES, MLCC, MLCC_PAPER],
+    ),
+    one_path(
+        "mlcc-literal",
+        "MLCC as its equations are printed, which oscillates",
+        CcKind::Hpcc,
+        &[DROP_TAIL, SITES, LONG_QUEUES, MLCC, MLCC_PAPER, &[("rc.mlcc.leak", "off")]],
+    ),
     // Six switches are on a path across; a packet with less room is never followed.
-    Transport {
-        name: "hpcc",
-        about: "HPCC on one path a flow: the load of every link, by telemetry",
-        cc: CcKind::Hpcc,
-        lb: LbKind::Ecmp,
-        sched: SchedKind::RoundRobin,
-        trim: false,
-        set: &[DROP_TAIL, SITES, LONG_QUEUES, &[("switch.int_room", "6")]],
-    },
-    Transport {
-        name: "powertcp",
-        about: "PowerTCP on one path a flow: the power of the busiest link, by telemetry",
-        cc: CcKind::PowerTcp,
-        lb: LbKind::Ecmp,
-        sched: SchedKind::RoundRobin,
-        trim: false,
-        set: &[DROP_TAIL, SITES, LONG_QUEUES, &[("switch.int_room", "6")]],
-    },
-    Transport {
-        name: "theta-powertcp",
-        about: "Theta-PowerTCP on one path a flow: the power that round-trip times show",
-        cc: CcKind::ThetaPowerTcp,
-        lb: LbKind::Ecmp,
-        sched: SchedKind::RoundRobin,
-        trim: false,
-        set: &[DROP_TAIL, SITES, LONG_QUEUES],
-    },
-    Transport {
-        name: "timely",
-        about: "Timely on one path a flow: round-trip times and their gradient",
-        cc: CcKind::Timely,
-        lb: LbKind::Ecmp,
-        sched: SchedKind::RoundRobin,
-        trim: false,
-        set: &[DROP_TAIL, SITES, LONG_QUEUES],
-    },
-    Transport {
-        name: "dcqcn-hpcc",
-        about: "DCQCN as on network cards, with the settings of HPCC's authors, on one path a flow",
-        cc: CcKind::Dcqcn,
-        lb: LbKind::Ecmp,
-        sched: SchedKind::RoundRobin,
-        trim: false,
-        set: &[SITES, LONG_QUEUES, DCQCN_HPCC],
-    },
+    one_path(
+        "hpcc",
+        "HPCC on one path a flow: the load of every link, by telemetry",
+        CcKind::Hpcc,
+        &[DROP_TAIL, SITES, LONG_QUEUES, &[("switch.int_room", "6")]],
+    ),
+    one_path(
+        "powertcp",
+        "PowerTCP on one path a flow: the power of the busiest link, by telemetry",
+        CcKind::PowerTcp,
+        &[DROP_TAIL, SITES, LONG_QUEUES, &[("switch.int_room", "6")]],
+    ),
+    one_path(
+        "theta-powertcp",
+        "Theta-PowerTCP on one path a flow: the power that round-trip times show",
+        CcKind::ThetaPowerTcp,
+        &[DROP_TAIL, SITES, LONG_QUEUES],
+    ),
+    one_path(
+        "timely",
+        "Timely on one path a flow: round-trip times and their gradient",
+        CcKind::Timely,
+        &[DROP_TAIL, SITES, LONG_QUEUES],
+    ),
+    one_path(
+        "dcqcn-hpcc",
+        "DCQCN as on network cards, with the settings of HPCC's authors, on one path a flow",
+        CcKind::Dcqcn,
+        &[SITES, LONG_QUEUES, DCQCN_HPCC],
+    ),
     Transport {
         name: "fixed-window",
         about: "a constant window over oblivious spraying: no congestion control, for comparison",
@@ -533,18 +462,43 @@ pub fn names() -> Vec<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use transport::cc::unocc::UnoCcParams;
+    use transport::Duration;
+    use transport::cc::unocc::{Epoch, Gentle, OnLoss, QaMeasure, UnoCcParams};
 
     use super::*;
 
-    #[test]
-    fn presets_named_like_a_profile_have_its_settings() {
-        for (name, settings) in UnoCcParams::PROFILES {
-            let preset = by_name(name).unwrap();
-            let of_cc = preset
-                .set()
-                .filter_map(|(key, value)| key.strip_prefix("cc.unocc.").map(|key| (key, value)));
-            assert!(of_cc.eq(settings.iter().copied()), "{name}");
+    /// UnoCC's settings in a preset.
+    fn unocc(preset: &str) -> UnoCcParams {
+        let mut params = UnoCcParams::default();
+        for (key, value) in by_name(preset).unwrap().set() {
+            if let Some(key) = key.strip_prefix("cc.unocc.") {
+                params.set(key, value).unwrap_or_else(|error| panic!("{key}: {error}"));
+            }
         }
+        params
+    }
+
+    #[test]
+    fn each_preset_of_uno_departs_from_the_paper_in_named_settings() {
+        let [default, letter, mended] = ["uno", "uno-paper", "uno-mended"].map(unocc);
+        assert_eq!(default, UnoCcParams::default());
+        let UnoCcParams { qa_in_flight, on_loss, empty_packets, .. } = default;
+        // What the letter lacks, and nothing else.
+        assert_eq!(UnoCcParams { qa_in_flight, on_loss, empty_packets, ..letter }, mended);
+        assert_eq!((letter.qa_in_flight, letter.on_loss), (false, OnLoss::Ignore));
+        assert_eq!((letter.empty_packets, letter.empty_delay), (0.0, Duration::ZERO));
+        let UnoCcParams { empty_delay, ewma_gain, gentle, qa_measure, .. } = default;
+        let UnoCcParams { qa_early, fast_increase, loss_max, epoch, window_min, .. } = default;
+        let ours = UnoCcParams { empty_delay, ewma_gain, gentle, qa_measure, ..mended };
+        let ours = UnoCcParams { qa_early, fast_increase, loss_max, epoch, window_min, ..ours };
+        assert_eq!(ours, default);
+        assert_eq!((letter.ewma_gain, letter.gentle), (0.5, Gentle::Compound));
+        assert_eq!((letter.qa_measure, letter.fast_increase), (QaMeasure::Bytes, 0.0));
+        assert_eq!((letter.qa_early, letter.loss_max, letter.window_min), (0.0, 1.0, 1.0));
+        assert_eq!((letter.epoch, default.epoch), (Epoch::Intra, Epoch::Least));
+        let artifact = unocc("uno-artifact");
+        assert_eq!((artifact.gentle, artifact.md_scale), (Gentle::Flat, 0.35));
+        assert_eq!((artifact.qa_scaling, artifact.on_loss), (0.96, OnLoss::Ignore));
+        assert_eq!((artifact.fast_increase, artifact.qa_early), (0.0, 0.0));
     }
 }

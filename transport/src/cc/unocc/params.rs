@@ -64,8 +64,8 @@ words! {
 params! {
     /// Settings of [`UnoCc`](super::UnoCc). The defaults are the paper's. Where the paper gives
     /// none or can be read in two ways, they are the better ones in its own experiments
-    /// (docs/RESULTS.md), and the comment says so. The profile `uno-paper` is the paper's letter,
-    /// `uno-mended` has beside it what the letter lacks.
+    /// (docs/RESULTS.md), and the comment says so. The preset `uno-paper` has the paper's letter,
+    /// `uno-mended` also what the letter lacks.
     pub struct UnoCcParams {
         /// RTT inside a datacentre: sets the epoch and K, alike for every flow.
         //= uno#5.1
@@ -143,77 +143,4 @@ params! {
         /// Largest window in BDPs, as in the simulator.
         window_max: f32 = 1.0, in 0.01..=64.0;
     }
-}
-
-/// A named set of settings: its name, and keys with the values that it gives them.
-pub type Profile = (&'static str, &'static [(&'static str, &'static str)]);
-
-impl UnoCcParams {
-    /// The algorithm as the paper prints it; with what the letter lacks; and as the simulator
-    /// behind its figures runs it.
-    pub const PROFILES: &'static [Profile] = &[
-        (
-            "uno-paper",
-            &[
-                ("ewma_gain", "0.5"),
-                ("epoch", "intra"),
-                ("gentle", "compound"),
-                ("md_scale", "0.3"),
-                ("on_ecn_falling", "decrease"),
-                ("qa_scaling", "1"),
-                ("qa_rtts", "1"),
-                ("qa_measure", "bytes"),
-                ("qa_early", "0"),
-                ("qa_in_flight", "off"),
-                ("empty_delay", "0ns"),
-                ("empty_packets", "0"),
-                ("empty_rtts", "0"),
-                ("on_loss", "ignore"),
-                ("loss_max", "1"),
-                ("fast_increase", "0"),
-                ("window_min", "1"),
-            ],
-        ),
-        (
-            "uno-mended",
-            &[
-                ("ewma_gain", "0.5"),
-                ("epoch", "intra"),
-                ("gentle", "compound"),
-                ("md_scale", "0.3"),
-                ("on_ecn_falling", "decrease"),
-                ("qa_scaling", "1"),
-                ("qa_rtts", "1"),
-                ("qa_measure", "bytes"),
-                ("qa_early", "0"),
-                ("empty_delay", "0ns"),
-                ("empty_rtts", "0"),
-                ("loss_max", "1"),
-                ("fast_increase", "0"),
-                ("window_min", "1"),
-            ],
-        ),
-        (
-            "uno-artifact",
-            &[
-                ("k", "0.14016"),
-                ("ewma_gain", "0.65"),
-                ("epoch", "rtt"),
-                ("gentle", "flat"),
-                ("md_scale", "0.35"),
-                ("on_ecn_falling", "increase"),
-                ("qa_scaling", "0.96"),
-                ("qa_rtts", "1.05"),
-                ("qa_measure", "bytes"),
-                ("qa_early", "0"),
-                ("qa_in_flight", "off"),
-                ("empty_delay", "0ns"),
-                ("empty_rtts", "0.055"),
-                ("on_loss", "ignore"),
-                ("loss_max", "1"),
-                ("fast_increase", "0"),
-                ("window_min", "1"),
-            ],
-        ),
-    ];
 }

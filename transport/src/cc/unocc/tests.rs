@@ -10,7 +10,7 @@ const NEAR: Path =
     Path { base_rtt: Duration::from_us(16), line_rate: Rate::from_gbps(100), mtu: MTU };
 /// 5000 packets of BDP.
 const FAR: Path = Path { base_rtt: Duration::from_us(1600), ..NEAR };
-/// The RTT of `NEAR` inside the datacentre, and the settings of the paper's profile.
+/// The RTT of `NEAR` inside the datacentre, and settings of the paper.
 const BASE: &[(&str, &str)] =
     &[("intra_rtt", "16us"), ("ewma_gain", "0.5"), ("gentle", "compound")];
 
@@ -269,38 +269,6 @@ fn a_window_is_paced_over_a_base_rtt() {
     // A window of one packet on a path of less than one is not faster than the line.
     let short = Path { base_rtt: Duration::from_ns(100), ..NEAR };
     assert_eq!(Driver::new(short, &[]).cc.window().pacing, Some(NEAR.line_rate));
-}
-
-#[test]
-fn every_profile_sets_what_it_says_and_the_default_departs_from_the_paper_in_named_settings() {
-    let of = |profile: &Profile| {
-        let mut params = UnoCcParams::default();
-        for (key, value) in profile.1 {
-            params.set(key, value).unwrap_or_else(|error| panic!("{key}: {error}"));
-        }
-        params
-    };
-    let [paper, mended, artifact] = UnoCcParams::PROFILES else { panic!("three profiles") };
-    let default = UnoCcParams::default();
-    let UnoCcParams { qa_in_flight, on_loss, empty_packets, .. } = default;
-    // What the letter lacks, and nothing else.
-    assert_eq!(UnoCcParams { qa_in_flight, on_loss, empty_packets, ..of(paper) }, of(mended));
-    let letter = of(paper);
-    assert_eq!((letter.qa_in_flight, letter.on_loss), (false, OnLoss::Ignore));
-    assert_eq!((letter.empty_packets, letter.empty_delay), (0.0, Duration::ZERO));
-    let UnoCcParams { empty_delay, ewma_gain, gentle, qa_measure, .. } = default;
-    let UnoCcParams { qa_early, fast_increase, loss_max, epoch, window_min, .. } = default;
-    let ours = UnoCcParams { empty_delay, ewma_gain, gentle, qa_measure, ..of(mended) };
-    let ours = UnoCcParams { qa_early, fast_increase, loss_max, epoch, window_min, ..ours };
-    assert_eq!(ours, default);
-    assert_eq!((letter.ewma_gain, letter.gentle), (0.5, Gentle::Compound));
-    assert_eq!((letter.qa_measure, letter.fast_increase), (QaMeasure::Bytes, 0.0));
-    assert_eq!((letter.qa_early, letter.loss_max, letter.window_min), (0.0, 1.0, 1.0));
-    assert_eq!((letter.epoch, default.epoch), (Epoch::Intra, Epoch::Least));
-    let artifact = of(artifact);
-    assert_eq!((artifact.gentle, artifact.md_scale), (Gentle::Flat, 0.35));
-    assert_eq!((artifact.qa_scaling, artifact.on_loss), (0.96, OnLoss::Ignore));
-    assert_eq!((artifact.fast_increase, artifact.qa_early), (0.0, 0.0));
 }
 
 #[test]

@@ -1,6 +1,21 @@
 //! Settings that several presets share, or that are the switches and hosts of one.
 
-use super::Settings;
+use transport::cc::CcKind;
+use transport::lb::LbKind;
+use transport::sched::SchedKind;
+
+use super::{Settings, Transport};
+
+/// A preset whose flows have one path each, over switches that do not trim.
+pub(super) const fn one_path(
+    name: &'static str,
+    about: &'static str,
+    cc: CcKind,
+    set: &'static [Settings],
+) -> Transport {
+    let (lb, sched) = (LbKind::Ecmp, SchedKind::RoundRobin);
+    Transport { name, about, cc, lb, sched, trim: false, set }
+}
 
 /// Timeouts where paths are 14 us and 1.8 ms long. Seven round trips, which suit a datacentre, are
 /// 12.5 ms across; the simulator behind Uno's figures has a base RTT and the longest queueing: 14 +
@@ -14,6 +29,26 @@ pub(super) const RED: Settings = &[("switch.kmin", "0.25"), ("switch.kmax", "0.7
 /// Marks by a phantom queue beside each queue, as large as the longest BDP.
 pub(super) const PHANTOM: Settings =
     &[("switch.phantom.kmin", "0.005"), ("switch.phantom.kmax", "0.2")];
+
+/// UnoCC as its paper prints it, with the least that the letter lacks.
+//= uno#4.1
+pub(super) const UNO_PAPER: Settings = &[
+    ("switch.qdisc", "phantom"),
+    ("cc.unocc.ewma_gain", "0.5"),
+    ("cc.unocc.epoch", "intra"),
+    ("cc.unocc.gentle", "compound"),
+    ("cc.unocc.md_scale", "0.3"),
+    ("cc.unocc.on_ecn_falling", "decrease"),
+    ("cc.unocc.qa_scaling", "1"),
+    ("cc.unocc.qa_rtts", "1"),
+    ("cc.unocc.qa_measure", "bytes"),
+    ("cc.unocc.qa_early", "0"),
+    ("cc.unocc.empty_delay", "0ns"),
+    ("cc.unocc.empty_rtts", "0"),
+    ("cc.unocc.loss_max", "1"),
+    ("cc.unocc.fast_increase", "0"),
+    ("cc.unocc.window_min", "1"),
+];
 
 /// DCsim's hosts and switches. Its hosts say when a segment leaves, so the window is one that never
 /// holds it back; nothing but its timer says that a segment is lost, which a scheduler's own least
@@ -41,8 +76,8 @@ pub(super) const TOKENS: Settings = &[
 ];
 
 /// pFabric's hosts and switches: a BDP at once, and a timer that is as short after many timeouts as
-/// after one. A flow with much left waits until others have ended, so its
-/// silence says little.
+/// after one. A flow with much left waits until others have ended, so its silence does not mean
+/// that its peer is gone.
 //= pfabric#4
 pub(super) const PFABRIC: Settings = &[
     ("switch.qdisc", "pfabric"),
@@ -85,10 +120,10 @@ pub(super) const SITES: Settings = &[
     ("loss.rto_min", "4ms"),
 ];
 
-/// Queues at the far border that are longer than the path for many a round trip.
+/// Timeouts where a packet can wait at the far border for several round trips.
 pub(super) const LONG_QUEUES: Settings = &[("loss.rto", "8")];
 
-/// Queues there that are shorter than a round trip.
+/// Timeouts where a packet waits at the far border for less than a round trip.
 pub(super) const SHORT_QUEUES: Settings = &[("loss.rto", "3")];
 
 /// DCQCN as on network cards, with the settings of HPCC's authors. Marks are a share of a port's
@@ -112,9 +147,9 @@ pub(super) const DCQCN_HPCC: Settings = &[
 pub(super) const MLCC: Settings =
     &[("far.cc", "mlcc"), ("switch.program", "dci@border"), ("switch.int_room", "4")];
 
-/// What the paper has and ours has not: queues start at line rate and are bounded by it alone.
-/// Packets are those of the simulator that its baselines come from: 90 bytes around payload, 102
-/// without.
+/// Settings of MLCC's paper that differ from our defaults: queues start at line rate and are
+/// bounded by it alone. Packets are those of the simulator that its baselines come from: 90 bytes
+/// around payload, 102 without.
 pub(super) const MLCC_PAPER: Settings = &[
     ("cc.mlcc.first", "auto"),
     ("cc.mlcc.equal", "off"),

@@ -8,7 +8,6 @@ use transport::{DropReason, Instant};
 use super::{Context, Program, ProgramSettings, Setup, SwitchProgram};
 use crate::elements::PortId;
 use crate::packet::Packet;
-use crate::qdisc::Queued;
 
 params! {
     /// Settings of the program.
@@ -57,28 +56,5 @@ impl Program for Thin {
             }
             None => cx.drop_at(from, packet, DropReason::NoRoute),
         }
-    }
-
-    fn on_departure(
-        &mut self,
-        _packet: &mut Packet,
-        _port: PortId,
-        _now: Instant,
-        _cx: &mut Context<'_>,
-    ) {
-    }
-
-    fn poll_at(&self) -> Instant {
-        Instant::FAR_FUTURE
-    }
-
-    fn on_time(&mut self, _now: Instant, _cx: &mut Context<'_>) {}
-
-    fn held(&self) -> Queued {
-        Queued::default()
-    }
-
-    fn is_end(&self) -> bool {
-        false
     }
 }

@@ -52,7 +52,7 @@ pub(super) struct Agenda {
 pub(super) struct Leaving {
     pub(super) port: u32,
     pub(super) departure: Departure,
-    /// When it arrives at the far end of the link.
+    /// When the packet arrives at the far end of the link.
     pub(super) arrival: Instant,
 }
 

@@ -189,7 +189,7 @@ impl SwitchProgram for Dci {
 }
 
 impl Dci {
-    /// What it has counted.
+    /// The counters of the switch.
     #[must_use]
     pub const fn stats(&self) -> DciStats {
         self.stats
@@ -419,9 +419,5 @@ impl Program for Dci {
 
     fn held(&self) -> Queued {
         self.queued
-    }
-
-    fn is_end(&self) -> bool {
-        false
     }
 }

@@ -14,15 +14,14 @@ use transport::{DropReason, HostId, Instant, PayloadRef, Rng, TxSegment};
 use super::{Context, Program, ProgramSettings, Setup, SwitchProgram};
 use crate::elements::PortId;
 use crate::packet::Packet;
-use crate::qdisc::Queued;
 
-/// The part of packets beside which one is made.
+/// The share of packets beside which another packet is made.
 const MADE: f64 = 0.05;
 
 /// Packets that are remembered.
 const REMEMBERED: usize = 64;
 
-/// Packets that one switch makes at most: a network that answers each of them comes to an end.
+/// The most packets that one switch makes, so that a network that answers each of them ends.
 const MADE_MAX: u32 = 20_000;
 
 /// A switch that forges and replays.
@@ -60,7 +59,7 @@ impl Meddler {
         }
     }
 
-    /// A packet of those seen, with its key or with another.
+    /// A copy of a packet that has been seen, with its key or with another.
     fn make(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
         let at = usize::try_from(self.rng.below(self.seen.len() as u64)).unwrap_or(0);
         let (from, mut hdr, ext, peer) = *self.seen.get(at)?;
@@ -84,28 +83,5 @@ impl Program for Meddler {
                 None => cx.drop_at(from, packet, DropReason::NoRoute),
             }
         }
-    }
-
-    fn on_departure(
-        &mut self,
-        _packet: &mut Packet,
-        _port: PortId,
-        _now: Instant,
-        _cx: &mut Context<'_>,
-    ) {
-    }
-
-    fn poll_at(&self) -> Instant {
-        Instant::FAR_FUTURE
-    }
-
-    fn on_time(&mut self, _now: Instant, _cx: &mut Context<'_>) {}
-
-    fn held(&self) -> Queued {
-        Queued::default()
-    }
-
-    fn is_end(&self) -> bool {
-        false
     }
 }

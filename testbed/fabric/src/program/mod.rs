@@ -29,33 +29,35 @@ use super::elements::{PortId, PortSpec, SwitchSpec};
 use super::packet::Packet;
 use super::qdisc::{QdiscKind, Queued};
 
-/// What a program does with packets and time.
+/// What a program does with packets and time. Only arrivals have to be handled: by default a
+/// program leaves departing packets as they are, has no time of its own, holds nothing, and is no
+/// end of packets.
 pub trait Program {
     /// `packet` has arrived by the link that `from`, a port of this switch, leads back along. The
     /// program sends it on, holds it, drops it or consumes it.
     fn on_arrival(&mut self, packet: Packet, from: PortId, now: Instant, cx: &mut Context<'_>);
     /// `packet` starts to be transmitted by `port`. The program may not change its length.
-    fn on_departure(
-        &mut self,
-        packet: &mut Packet,
-        port: PortId,
-        now: Instant,
-        cx: &mut Context<'_>,
-    );
+    fn on_departure(&mut self, _: &mut Packet, _port: PortId, _: Instant, _: &mut Context<'_>) {}
     /// When the program has something to do of its own; [`Instant::FAR_FUTURE`] when it has
     /// nothing. Some time after its last packet it has to have nothing, since a simulation ends
     /// when no event is to come. Asked after every other call.
-    fn poll_at(&self) -> Instant;
+    fn poll_at(&self) -> Instant {
+        Instant::FAR_FUTURE
+    }
     /// The time of `poll_at` has come. `poll_at` is later afterwards.
-    fn on_time(&mut self, now: Instant, cx: &mut Context<'_>);
+    fn on_time(&mut self, _now: Instant, _cx: &mut Context<'_>) {}
     /// The switch crashes: the program loses the packets that it holds, by [`Context::drop_at`],
     /// and its state, as if it began anew. Its counters go on. A program whose state follows from
     /// the packets that are there has nothing to do.
     fn crash(&mut self, _now: Instant, _cx: &mut Context<'_>) {}
     /// Packets that the program holds itself, beside those in the queues of ports.
-    fn held(&self) -> Queued;
+    fn held(&self) -> Queued {
+        Queued::default()
+    }
     /// Whether hosts and other programs send packets to [`Setup::address`] of this switch.
-    fn is_end(&self) -> bool;
+    fn is_end(&self) -> bool {
+        false
+    }
 }
 
 /// The inputs from which a program is built.

@@ -43,7 +43,7 @@ use self::buffers::{headroom, shared_size};
 use super::{Context, LinkSpec, Program, ProgramSettings, Sent, Setup, SwitchProgram};
 use crate::elements::PortId;
 use crate::packet::Packet;
-use crate::qdisc::{QdiscKind, Queued};
+use crate::qdisc::QdiscKind;
 
 /// XON is so many of the longest packets below XOFF.
 //= dcqcn#4
@@ -253,20 +253,6 @@ impl Program for Pfc {
         if link.paused && link.bytes <= xon {
             self.signal(PortId(from), false, cx);
         }
-    }
-
-    fn poll_at(&self) -> Instant {
-        Instant::FAR_FUTURE
-    }
-
-    fn on_time(&mut self, _now: Instant, _cx: &mut Context<'_>) {}
-
-    fn held(&self) -> Queued {
-        Queued::default()
-    }
-
-    fn is_end(&self) -> bool {
-        false
     }
 }
 

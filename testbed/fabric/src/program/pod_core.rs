@@ -80,7 +80,7 @@ struct Port {
     delivered: VecDeque<(u16, Delivered)>,
     /// The pauses that its last request named.
     named: u32,
-    /// When it has something to do next.
+    /// When the port has something to do next.
     due: Instant,
 }
 
@@ -382,8 +382,6 @@ impl Program for PodCore {
             _ => cx.drop_at(from, packet, DropReason::NoRoute),
         }
     }
-
-    fn on_departure(&mut self, _: &mut Packet, _: PortId, _: Instant, _: &mut Context<'_>) {}
 
     fn poll_at(&self) -> Instant {
         self.relay.as_ref().map_or(Instant::FAR_FUTURE, |relay| relay.poll_at())

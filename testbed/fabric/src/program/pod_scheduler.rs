@@ -42,7 +42,6 @@ use transport_pod::{Scheduler, To};
 use super::{Context, Program, ProgramSettings, Setup, SwitchProgram};
 use crate::elements::PortId;
 use crate::packet::Packet;
-use crate::qdisc::Queued;
 use asked::Asked;
 pub use counters::PodCounters;
 use delivered::Runs;
@@ -575,8 +574,6 @@ impl Program for PodScheduler {
         cx.consume(packet);
     }
 
-    fn on_departure(&mut self, _: &mut Packet, _: PortId, _: Instant, _: &mut Context<'_>) {}
-
     fn poll_at(&self) -> Instant {
         self.pod.as_ref().map_or(Instant::FAR_FUTURE, |pod| pod.poll_at())
     }
@@ -588,10 +585,6 @@ impl Program for PodScheduler {
             self.send((member, note), yields, &pod, cx);
         }
         self.pod = Some(pod);
-    }
-
-    fn held(&self) -> Queued {
-        Queued::default()
     }
 
     fn is_end(&self) -> bool {

@@ -10,7 +10,7 @@ use transport::{ByKey, Duration, FlowId, HostId, Instant, KeyHash};
 
 use super::recent::{NEVER, Recent};
 
-/// Flows known at most.
+/// The most flows that are remembered.
 const FLOWS_MAX: usize = 1 << 16;
 
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +44,7 @@ pub(super) struct Due {
     pub(super) host: HostId,
     /// The sender's flow.
     pub(super) flow: FlowId,
-    /// Flows of the site to the same host, this one included.
+    /// Flows of the site to the same host, including this flow.
     pub(super) sharers: u16,
 }
 

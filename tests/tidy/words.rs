@@ -120,6 +120,7 @@ const ONE_MEANING: &[&str] = &[
     "Links",
     "Memory",
     "Monitor",
+    "Offer",
     "Part",
     "Place",
     "Receiving",

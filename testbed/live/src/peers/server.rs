@@ -55,23 +55,23 @@ struct Server<'a> {
     /// The session, and how far its end has come.
     session: Option<(Session, Ending)>,
     /// A session that the client has not acknowledged yet.
-    offer: Option<Offer>,
+    welcome: Option<Welcome>,
     served: Served,
     /// When refusals were sent whose flows are not forgotten yet, and to which host.
     refusals: VecDeque<(Instant, HostId)>,
     monitor: &'a mut dyn SessionMonitor,
 }
 
-/// A session that is agreed to. The endpoint that got the client's request sends the welcome,
+/// The welcome to a session that is agreed to. The endpoint that got the client's request sends it,
 /// because the session's own endpoint may have a scheduler that sends nothing before the client's
 /// endpoint for the session answers.
-struct Offer {
+struct Welcome {
     peer: HostId,
     number: u64,
     terms: Terms,
-    /// The cookie of the welcome.
-    welcome: u64,
-    /// When it is withdrawn.
+    /// The cookie of its message.
+    cookie: u64,
+    /// When the welcome is withdrawn.
     until: Instant,
 }
 
@@ -86,11 +86,12 @@ enum Ending {
     Reported(u64),
 }
 
-/// Time between two looks at the clock, the user's wishes and silence.
+/// Time between two looks at the clock, at the user's request to end, and at silence.
 const LOOK_EVERY: Duration = Duration::from_ms(50);
 /// Refusals whose flows are remembered: fewer than a session has flows to spare.
 const REFUSALS_MAX: usize = FLOWS_SPARE as usize / 4 * 3;
-/// Such refusals to one host, so that a host that asks all the time leaves room for others.
+/// Refusals to one host that are remembered, so that a host that asks all the time leaves room for
+/// others.
 const REFUSALS_A_HOST: usize = REFUSALS_MAX / 8;
 /// Requests that wait for the worker before pings go unanswered.
 const WAITING_MAX: usize = 1 << 16;
@@ -110,9 +111,9 @@ pub fn serve(
 ) -> Result<Served, PeerError> {
     let host = Host::open(setup, Duration::ZERO, monitor)?;
     let served = Served::default();
-    let (session, offer, refusals) = (None, None, VecDeque::new());
+    let (session, welcome, refusals) = (None, None, VecDeque::new());
     let options = *options;
-    let mut server = Server { host, options, session, offer, served, refusals, monitor };
+    let mut server = Server { host, options, session, welcome, served, refusals, monitor };
     server.run()?;
     server.served.counters = server.host.counters();
     Ok(server.served)
@@ -193,7 +194,7 @@ impl Server<'_> {
             }
             // A note to another host than the session's is of no session.
             Completion::Failed { connection: STRANGER, cookie, .. } => {
-                self.offer.take_if(|offer| offer.welcome == cookie);
+                self.welcome.take_if(|sent| sent.cookie == cookie);
                 Ok(())
             }
             Completion::Failed { cookie, reason, .. } => match (Tag::unpack(cookie), &self.session)
@@ -225,9 +226,10 @@ impl Server<'_> {
             return self.on_hello(from, session, *terms, now);
         }
         if let Note::Go { session: number } = note
-            && let Some(offer) = self.offer.take_if(|o| o.number == number && o.peer == from)
+            && let Some(sent) =
+                self.welcome.take_if(|sent| sent.number == number && sent.peer == from)
         {
-            self.begin(offer)?;
+            self.begin(sent)?;
         }
         let Some((session, ending)) = &mut self.session else { return Ok(()) };
         if session.peer != from {
@@ -255,9 +257,9 @@ impl Server<'_> {
         mut terms: Terms,
         now: Instant,
     ) -> Result<(), PeerError> {
-        let offered = self.offer.as_ref().map(|offer| (offer.number, offer.peer));
+        let welcomed = self.welcome.as_ref().map(|sent| (sent.number, sent.peer));
         let began = self.session.as_ref().map(|(session, _)| (session.number, session.peer));
-        if let Some((known, peer)) = began.or(offered) {
+        if let Some((known, peer)) = began.or(welcomed) {
             if known == number && peer == from {
                 return Ok(());
             }
@@ -269,7 +271,7 @@ impl Server<'_> {
                 }
                 return Ok(());
             }
-            self.offer = None;
+            self.welcome = None;
             self.end(Some("its client began another"))?;
         }
         if !self.reaches(from)? {
@@ -281,16 +283,16 @@ impl Server<'_> {
             return Ok(());
         }
         let welcome = Note::Welcome { session: number, payload_bytes: terms.payload_bytes };
-        let welcome = self.host.send_note_once(from, number, &welcome);
+        let cookie = self.host.send_note_once(from, number, &welcome);
         let until = now + self.options.patience;
-        self.offer = Some(Offer { peer: from, number, terms, welcome, until });
+        self.welcome = Some(Welcome { peer: from, number, terms, cookie, until });
         Ok(())
     }
 
     /// Whether a client can be answered. One whose MAC is not known is asked for it, unless that
     /// would end a session or the welcome to one.
     fn reaches(&mut self, client: HostId) -> Result<bool, PeerError> {
-        if self.session.is_some() || self.offer.is_some() {
+        if self.session.is_some() || self.welcome.is_some() {
             return Ok(self.host.can_address(client));
         }
         let is_found = self.host.find(client, FIND_FOR, self.monitor)?;
@@ -302,13 +304,13 @@ impl Server<'_> {
 
     /// Begins the session whose welcome had this cookie, if there is one.
     fn on_welcomed(&mut self, cookie: u64) -> Result<(), PeerError> {
-        let offer = self.offer.take_if(|offer| offer.welcome == cookie);
-        offer.map_or(Ok(()), |offer| self.begin(offer))
+        let sent = self.welcome.take_if(|sent| sent.cookie == cookie);
+        sent.map_or(Ok(()), |sent| self.begin(sent))
     }
 
     /// Builds the endpoint of a session that is agreed to.
-    fn begin(&mut self, offer: Offer) -> Result<(), PeerError> {
-        let Offer { peer, number, terms, .. } = offer;
+    fn begin(&mut self, welcome: Welcome) -> Result<(), PeerError> {
+        let Welcome { peer, number, terms, .. } = welcome;
         self.monitor.on_event(&SessionEvent::Begins(peer, &terms));
         let counted = self.host.counters();
         self.host.build(&terms)?;
@@ -396,9 +398,9 @@ impl Server<'_> {
         *ending = Ending::Reported(self.host.send_note(number, &report));
     }
 
-    /// An offer that nothing answers, silence, and the traffic of the last interval.
+    /// A welcome that nothing answers, silence, and the traffic of the last interval.
     fn check_session(&mut self, now: Instant) -> Result<(), PeerError> {
-        self.offer.take_if(|offer| now >= offer.until);
+        self.welcome.take_if(|sent| now >= sent.until);
         let Some((session, _)) = &mut self.session else { return Ok(()) };
         session.report_interval(&self.host, now, self.monitor);
         let silence = now.since(session.silent_since(&self.host, now));

@@ -72,8 +72,8 @@ impl Sources {
         is_whole
     }
 
-    /// A hash (FNV-1a) of paths and bytes, so that results of other code are seen to be such in a
-    /// tree with changes beside its commit, too.
+    /// A hash (FNV-1a) of paths and bytes. It shows which results are of other code, also in a tree
+    /// with uncommitted changes.
     fn hash(&self, workspace: &Path) -> u64 {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for file in &self.files {

@@ -354,7 +354,7 @@ pub(crate) struct RunArgs {
     /// prints an array, each element with its `variant`.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Also prints a line for each flow.
+    /// Prints a line for each flow, too.
     #[arg(long, conflicts_with = "json")]
     pub(crate) flows: bool,
     /// Shows no progress.

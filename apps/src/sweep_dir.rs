@@ -18,7 +18,7 @@ pub(crate) struct SweepDir {
     pub(crate) name: String,
     /// The scenario's sentence.
     pub(crate) about: String,
-    /// How it is drawn.
+    /// How the figure is drawn.
     pub(crate) figure: Figure,
     /// All variants, those that did not run too.
     pub(crate) variants: Vec<Variant>,

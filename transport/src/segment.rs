@@ -27,7 +27,7 @@ pub struct TxSegment {
 pub struct RxSegment {
     /// The parsed header.
     pub hdr: Header,
-    /// When it arrived: the NIC's timestamp where there is one, else the burst's.
+    /// When the segment arrived: the NIC's timestamp where there is one, else the burst's.
     pub at: Instant,
     /// The host that sent it.
     pub from: HostId,
@@ -98,7 +98,7 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// Whether it is a copy.
+    /// Whether the segment is a copy.
     #[inline]
     #[must_use]
     pub const fn is_copy(self) -> bool {

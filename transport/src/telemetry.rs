@@ -92,7 +92,7 @@ impl Sample {
 /// The smoothed load of a path of at most `N` hops.
 #[derive(Clone, Debug)]
 pub(crate) struct Load<const N: usize> {
-    /// The first `known` are those of the last packet.
+    /// The hops, of which the first `known` are those of the last packet.
     hops: [Hop; N],
     known: u8,
     /// Packets in a row whose hops were older than these.

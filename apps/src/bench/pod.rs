@@ -91,7 +91,7 @@ impl Row {
 /// Measures, and reports progress on standard error.
 ///
 /// # Errors
-/// A device that cannot be measured, a pod that cannot be, or a machine that is not fit.
+/// A device that cannot be measured, an impossible pod, or a machine that is not fit.
 pub(super) fn run(args: &SchedulerArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
     let devices = devices(&args.device, &DEVICES)?;
     let sizes = if args.hosts.is_empty() { &HOSTS[..] } else { &args.hosts };

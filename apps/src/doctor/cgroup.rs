@@ -9,7 +9,7 @@ use super::machine::Machine;
 /// The directory of a control group.
 pub(super) struct Cgroup {
     pub(super) dir: String,
-    /// Whether it is of version 2, which has one tree for all controllers.
+    /// Whether the control group is of version 2, which has one tree for all controllers.
     pub(super) unified: bool,
 }
 

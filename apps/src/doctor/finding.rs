@@ -35,7 +35,7 @@ pub enum FitWorld {
 pub struct Finding {
     /// Stable name, words joined by dots and underscores.
     pub id: String,
-    /// How it stands.
+    /// Whether the finding is good, a warning or a failure.
     pub status: Status,
     /// The state that was found.
     pub what: String,

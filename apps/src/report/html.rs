@@ -9,9 +9,9 @@ use crate::failure::Failure;
 
 /// The page, with a place for the numbers.
 const TEMPLATE: &str = include_str!("html/page.html");
-/// That place.
+/// The place of the numbers in [`TEMPLATE`].
 const PLACE: &str = "/*NUMBERS*/";
-/// The place of the axes that are logarithmic at first.
+/// The place in [`TEMPLATE`] of the axes that are logarithmic at first.
 const SCALES: &str = "/*SCALES*/";
 
 /// The page of `figures`, with the axes of `scales` logarithmic at first.

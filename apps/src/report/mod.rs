@@ -1,4 +1,4 @@
-//! `headrace report` and `headrace compare`: pictures, numbers and tables of what runs left behind.
+//! `headrace report` and `headrace compare`: pictures, numbers and tables of results.
 //!
 //! | Module | Is |
 //! |---|---|
@@ -224,8 +224,8 @@ fn numbers(results: &Results, args: &ReportArgs) -> Result<Numbers, Failure> {
     })
 }
 
-/// A summary without what differs from one time that it ran to the next in virtual time, and from
-/// one machine to the next.
+/// A summary without the values that differ when a run in virtual time is repeated, or runs on
+/// another machine.
 fn lasting(summary: &Value) -> Value {
     let mut summary = summary.clone();
     if let Some(object) = summary.as_object_mut() {

@@ -205,7 +205,7 @@ impl Run {
         self.summary.pointer("/lateness/valid") != Some(&Value::Bool(false))
     }
 
-    /// What it is a run of, in words.
+    /// The subject of the run, in words.
     fn about(&self) -> String {
         let word = |path: &str| self.summary.pointer(path).and_then(Value::as_str);
         let of = [("", "/provenance/matrix"), (" on ", "/provenance/topology")];

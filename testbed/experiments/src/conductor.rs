@@ -56,7 +56,7 @@ impl Order {
 /// The record of one flow. Instants are [`Instant::FAR_FUTURE`] until they are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowRecord {
-    /// When it was posted.
+    /// When the flow was posted.
     pub start: Instant,
     /// When its last byte was at the receiver.
     pub delivered_at: Instant,

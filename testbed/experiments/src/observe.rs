@@ -1,6 +1,6 @@
 //! The view of a run while it goes on, beside its result.
 //!
-//! Asked for by who starts the run; it changes nothing of what the run does.
+//! The command that starts a run asks for it; it changes nothing of what the run does.
 
 use std::path::PathBuf;
 

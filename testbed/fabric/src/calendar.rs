@@ -61,7 +61,7 @@ impl Flight {
         Self { packet: Packet { trim_len: CRASH, ..wake.packet }, ..wake }
     }
 
-    /// Whether it is the crash of a switch.
+    /// Whether the event is the crash of a switch.
     pub(super) const fn is_crash(&self) -> bool {
         self.packet.len == 0 && self.packet.trim_len == CRASH
     }
@@ -72,18 +72,18 @@ impl Flight {
         Self { at, origin: HANDED_IN, target: host, packet }
     }
 
-    /// Whether it is a packet that a driver hands in.
+    /// Whether the event is a packet that a driver hands in.
     pub(super) const fn is_handed_in(&self) -> bool {
         self.origin == HANDED_IN
     }
 
-    /// Whether it is a packet.
+    /// Whether the event is a packet.
     #[inline]
     pub const fn is_packet(&self) -> bool {
         self.packet.len > 0
     }
 
-    /// Whether it is a wake-up.
+    /// Whether the event is a wake-up.
     pub const fn is_wake(&self) -> bool {
         self.packet.len == 0 && self.packet.trim_len == 0
     }

@@ -37,7 +37,7 @@ pub trait Headers {
 /// Methods that are provided are those of a driver whose packets have no frames.
 pub trait Frames: Headers {
     /// Lets `change` edit the header of a packet, which keeps its length and its entropy value, and
-    /// the content of its extensions, of which there remain the same, with the same room. False
+    /// the content of its extensions. Their kinds and their room stay as they are. False
     /// when nothing was changed: no buffer was left, or `change` broke that rule.
     fn rewrite(
         &mut self,
@@ -59,7 +59,7 @@ pub trait Frames: Headers {
     }
 
     /// A packet for a segment without payload, with its extensions, and with `from` as its sender;
-    /// `None` when no buffer is left or one of both has no address.
+    /// `None` when no buffer is left or one of the hosts has no address.
     fn make(&mut self, _segment: &TxSegment, _ext: &Ext, _from: HostId) -> Option<Packet> {
         None
     }
@@ -84,7 +84,7 @@ pub enum PacketStep {
         port: u32,
         /// When its transmission starts.
         start: Instant,
-        /// When it is at the far end.
+        /// When the packet is at the far end.
         arrival: Instant,
     },
     /// The link that it left on holds it back for so long.
@@ -94,7 +94,7 @@ pub enum PacketStep {
         /// The port's number.
         port: u32,
     },
-    /// It ends at a port.
+    /// The packet ends at a port.
     Lost {
         /// The port's number.
         port: u32,

@@ -104,7 +104,7 @@ impl Packet {
         }
     }
 
-    /// Whether it carries payload; every class without has priority over data.
+    /// Whether the packet carries payload; every class without has priority over data.
     #[inline]
     #[must_use]
     pub const fn is_data(&self) -> bool {
@@ -135,7 +135,7 @@ impl Packet {
         }
     }
 
-    /// Whether it yields to every other packet: data of the last rank, and control packets that
+    /// Whether every other packet goes first: data of the last rank, and control packets that
     /// [`Packet::yielding`] has made.
     #[inline]
     #[must_use]

@@ -12,7 +12,7 @@ pub struct Pause {
     pub port: u32,
     /// When the port obeyed the pause frame.
     pub from: Instant,
-    /// When it went on; the end of the run where it did not.
+    /// When the port went on; the end of the run where it did not.
     pub until: Instant,
 }
 

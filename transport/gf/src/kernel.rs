@@ -95,7 +95,7 @@ impl Kernel {
         }
     }
 
-    /// Whether it sums over pairs of neighbours.
+    /// Whether the kernel sums over pairs of neighbours.
     pub(crate) fn has_pairs(self) -> bool {
         self != Self::Portable
     }

@@ -1,9 +1,8 @@
-//! Products without instructions that a processor may lack: a byte at a time, from a table of the
-//! factor.
+//! Products one byte at a time, from a table of the factor, for every processor.
 
 use crate::field::NIBBLES;
 
-/// Adds `factor` times `source` to `output`, which is as long.
+/// Adds `factor` times `source` to `output`, which has the same length.
 pub(crate) fn add(factor: u8, source: &[u8], output: &mut [u8]) {
     let [low, high] = &NIBBLES[usize::from(factor)];
     let products: [u8; 256] = std::array::from_fn(|byte| low[byte & 15] ^ high[byte >> 4]);

@@ -29,7 +29,7 @@ pub struct Window {
 /// One acknowledgement, as a controller sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AckSample {
-    /// When it arrived.
+    /// When the acknowledgement arrived.
     pub now: Instant,
     /// Round-trip time of the segment that caused it, without the time the receiver held it.
     pub rtt: Duration,
@@ -116,7 +116,8 @@ pub trait Controller: CongestionControl + Registered {
     fn half(_params: &CcParams) -> Option<RcKind> {
         None
     }
-    /// Whether it reads what switches write into packets: its flows have room for that.
+    /// Whether the controller reads what switches write into packets: packets of its flows then
+    /// have room for that.
     fn reads_int(_params: &CcParams) -> bool {
         false
     }

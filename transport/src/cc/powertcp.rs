@@ -22,13 +22,13 @@ params! {
     pub struct PowerTcpParams {
         /// The power to aim at.
         target: f32 = 0.95, in 0.01..=1.0;
-        /// gamma: weight of what the power calls for.
+        /// gamma: weight of the rate that the power calls for.
         gain: f32 = 0.9, in 0.01..=1.0;
         /// beta: additive increase; 150 Mb/s of 25 Gb/s.
         rate_ai: f32 = 0.006, in 0.0..=1.0;
         /// Smallest rate; 100 Mb/s of 25 Gb/s.
         rate_min: f32 = 0.004, in 0.000001..=1.0;
-        /// The window, in what the rate sends in T; see `cc.hpcc.window`.
+        /// The window, as a multiple of what the rate sends in T; see `cc.hpcc.window`.
         window: f32 = 1.09, in 1.0..=8.0;
     }
 }

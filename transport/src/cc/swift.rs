@@ -93,7 +93,7 @@ const _: () = assert!(size_of::<Swift>() <= 208);
 struct Aimd {
     /// Packets, `min_cwnd..=` the largest window.
     cwnd: f64,
-    /// When it was last decreased.
+    /// When the window was last decreased.
     decreased_at: Instant,
 }
 

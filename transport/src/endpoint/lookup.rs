@@ -48,7 +48,7 @@ pub struct KeyHasher {
     state: u64,
 }
 
-/// Both halves of the product.
+/// The product of two words, its halves combined.
 #[inline]
 const fn fold(a: u64, b: u64) -> u64 {
     let product = a as u128 * b as u128;

@@ -98,8 +98,8 @@ impl<S: Scheduler> Endpoint<S> {
         true
     }
 
-    /// The first of the next [`LOOKS_MAX`] flows that fits best, or else well; `fit` is given each
-    /// with whether its sender's proof is lacking.
+    /// The first of the next [`LOOKS_MAX`] flows that fits best, or else the first that fits well.
+    /// `fit` gets each flow, and whether its sender's proof is lacking.
     fn search(&mut self, fit: impl Fn(&Timed<RxFlow>, bool) -> Fit) -> Option<FlowId> {
         let mut good = None;
         for _ in 0..LOOKS_MAX.min(self.config.rx_flows_max) {

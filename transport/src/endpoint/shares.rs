@@ -37,7 +37,7 @@ impl Held {
         Self { flows: 0, messages: 1, bytes: len.into() }
     }
 
-    /// Both together.
+    /// The sum of two shares.
     pub(super) const fn and(self, more: Self) -> Self {
         Self {
             flows: self.flows.saturating_add(more.flows),

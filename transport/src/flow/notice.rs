@@ -15,7 +15,7 @@ pub(crate) struct Notice {
     pub(crate) kind: NoticeKind,
 }
 
-/// Which of its kinds.
+/// The kind of a notice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NoticeKind {
     Unknown,

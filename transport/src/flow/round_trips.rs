@@ -22,7 +22,7 @@ pub(crate) struct RoundTrips {
 struct Long {
     peer: HostId,
     took: Duration,
-    /// When it ended.
+    /// When the round trip ended.
     at: Instant,
 }
 

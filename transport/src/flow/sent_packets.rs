@@ -30,7 +30,7 @@ pub(crate) enum Fate {
 /// One segment that was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SentPacket {
-    /// When it was last sent.
+    /// When the segment was last sent.
     pub(crate) sent_at: Instant,
     /// The message that it is of.
     pub(crate) msg: MsgId,
@@ -44,7 +44,7 @@ pub(crate) struct SentPacket {
     pub(crate) ev: EntropyValue,
     /// The fate of the segment.
     pub(crate) fate: Fate,
-    /// Whether it has been sent again, and which parity packet it is, if any.
+    /// Whether the segment was sent again, and which parity packet it is, if any.
     pub(crate) marks: Marks,
     /// Neighbours of the packet in its chain, if any.
     pub(crate) links: ChainLinks,

@@ -46,11 +46,11 @@ pub(crate) struct TxMsg {
     pub(crate) tag: u64,
     /// Whether the receiver has acknowledged a segment, so that it has opened the message.
     pub(crate) opened: bool,
-    /// When it was posted, or its flow opened anew: none of it left before.
+    /// When the message was posted, or its flow was opened anew: no segment of it left before.
     pub(crate) since: Instant,
 }
 
-/// The reason why a flow is not sending.
+/// The reason for which a flow is not sending.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
     /// The application has posted no more, and all is acknowledged.
@@ -104,7 +104,7 @@ pub(crate) struct TxFlow {
     rng: Rng,
     path: Path,
     pacer: Pacer,
-    /// Messages started or waiting, of consecutive numbers; done ones are taken off the front.
+    /// Unfinished messages, of consecutive numbers; finished ones are taken off the front.
     unfinished: VecDeque<MsgId>,
     /// How many of the unfinished messages, at the end, have bytes that were never sent; the first
     /// of these is being sent.
@@ -131,7 +131,7 @@ pub(crate) struct TxFlow {
     swept_until: Instant,
     /// When the receiver was last reminded of this flow, or the flow had something to send.
     kept_at: Instant,
-    /// What follows the headers of its segments.
+    /// The extensions that follow the headers of its segments.
     extended: Extended,
     /// Wire bytes of a packet beside its payload and extensions that only some of its packets have.
     overhead: u16,
@@ -140,7 +140,7 @@ pub(crate) struct TxFlow {
     coded_overhead: u16,
     /// When the receiver was last sent proof of this host's address, and what proves it.
     proved: Option<(Instant, u64)>,
-    /// The receiver said that it has no room for the flow.
+    /// Whether the receiver has reported that it has no room for the flow.
     refused_flow: bool,
 }
 
@@ -283,8 +283,8 @@ impl TxFlow {
         self.wait
     }
 
-    /// When to call [`TxFlow::on_timer`]. For a paced segment that is `ahead` of its departure;
-    /// when that instant is past and the segment was not given, it is the departure.
+    /// When to call [`TxFlow::on_timer`]. The timer of a paced segment is `ahead` of its departure.
+    /// Once that instant has passed without the segment being given, it is the departure itself.
     pub(crate) fn next_timer(
         &mut self,
         now: Instant,

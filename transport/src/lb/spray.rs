@@ -1,8 +1,9 @@
 //! Oblivious packet spraying: every segment takes another path, without any regard to feedback.
 //! Source: \[rps\], and \[ndp\] sec. 3 for the order; \[smartt\] sec. III-A compares it.
 //!
-//! Paths drawn one by one are loaded unevenly by chance: some come up often and some never. Rounds
-//! over all paths, each in a random order, send equally many segments over each.
+//! Paths drawn one by one are loaded unevenly by chance: some come up often and some never. So
+//! spraying goes over all paths in rounds, each in a random order, and sends equally many segments
+//! over every path.
 
 use super::{Balancer, LbParams, LoadBalancer, PathFeedback, draw, entropy};
 use crate::params::{params, words};
@@ -63,7 +64,8 @@ impl Spray {
         spray
     }
 
-    /// Draws another order, one of `mask^2 / 2` that need no memory instead of all permutations.
+    /// Draws another order: one of `mask^2 / 2` orders that take no memory, not of all
+    /// permutations.
     fn shuffle(&mut self, rng: &mut Rng) {
         self.factor = rng.next_u32() | 1;
         self.first = rng.next_u32();

@@ -66,7 +66,7 @@ struct Lane {
 /// The subflows of one flow.
 #[derive(Clone, Debug)]
 pub struct Subflow {
-    /// The first `count` are meaningful.
+    /// The subflows, of which the first `count` exist.
     lanes: [Lane; SUBFLOWS_MAX as usize],
     /// Subflows that were ever acknowledged on their present path, as a bitmap.
     acked: u32,

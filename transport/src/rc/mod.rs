@@ -17,7 +17,7 @@ use crate::wire::half::Half;
 /// A segment that arrived, as a half sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentArrival<'a> {
-    /// When it arrived.
+    /// When the segment arrived.
     pub at: Instant,
     /// The segment's number in its flow.
     pub psn: Psn,

@@ -1,17 +1,18 @@
-//! Everything that happens to an endpoint, recorded so that it can happen again.
+//! Recordings of all inputs of an endpoint, from which a run can be repeated.
 //!
 //! A [`Recorder`] stands before an endpoint and, when switched on, writes every input in order
 //! with a digest of what the endpoint answered. [`replay()`] builds the endpoint anew and feeds it
 //! the same inputs: since the core has no other source of time or chance, every answer must be the
-//! same bit for bit. It lives in the core because replaying needs no device: a recording made by a
-//! DPDK run is replayed by a build without DPDK. It writes bytes, not files.
+//! same bit for bit. Recording is part of the core because replaying needs no device: a recording
+//! made by a DPDK run is replayed by a build without DPDK. It writes bytes, not files.
 //!
 //! Layout, little-endian: `HRREC` and the format's version, 8 octets; host, 4; name of the random
 //! stream, 8; number of words of the configuration, 4; the words, 8 each; digest, 8. Then calls: a
 //! kind octet, the call's input, 4 octets of the digest with the input, and 8 of the digest with
-//! the answer too. The digest runs through all calls, so no octet can change unnoticed: damage is
-//! found before it reaches the endpoint, and a different answer names its call. The last call is
-//! the end, which holds their number: a recording cut short is known to be.
+//! the answer too. The digest runs through all calls, so every changed octet is found: damage is
+//! found before it reaches the endpoint, and a replay names the first call whose answer differs.
+//! The last call marks the end and has the number of calls, so a recording that was cut short is
+//! found, too.
 
 mod call;
 mod reader;

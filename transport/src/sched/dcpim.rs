@@ -48,11 +48,11 @@ use stages::Stages;
 words! {
     /// How channels are used before their epoch begins.
     pub enum Early: "off, windows or tokens" {
-        /// Not at all.
+        /// Channels are not used early.
         Off = "off",
         /// A window of tokens, and another after each timeout, as in the public simulator.
         Windows = "windows",
-        /// As in their epoch.
+        /// Tokens go out early as in the epoch of the channels.
         Tokens = "tokens",
     }
 }

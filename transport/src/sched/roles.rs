@@ -216,7 +216,7 @@ pub struct Backlog {
 pub struct Arrival<'a> {
     /// The host that sent it.
     pub from: HostId,
-    /// When it arrived: before the time of the call where the driver is late.
+    /// When the segment arrived: before the time of the call where the driver is late.
     pub at: Instant,
     /// The flow at the sender.
     pub src_flow: FlowId,

@@ -102,7 +102,7 @@ pub struct Zeropod {
     grants: Grants,
     /// Epochs before this one are over.
     epoch: u64,
-    /// When it ends.
+    /// When the epoch ends.
     epoch_ends: Instant,
     filling: Option<Filling>,
     /// The epochs filled last with their grants, ascending, where hosts are early.

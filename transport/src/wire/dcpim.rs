@@ -1,4 +1,4 @@
-//! What hosts of dcPIM say to each other while they match: requests, grants, acceptances, and
+//! The messages of dcPIM's hosts while they match: requests, grants, acceptances, and
 //! returns.
 //!
 //! Source: the public dcPIM simulator, see \[dcpim\]. All four are NOTEs of class Control for a
@@ -30,7 +30,7 @@ pub enum MatchStep {
 /// A message of the matching.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offer {
-    /// Which of the four it is.
+    /// Which of the four messages this is.
     pub step: MatchStep,
     /// Channels asked for, given, taken or taken back.
     pub channels: u8,

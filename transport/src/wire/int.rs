@@ -151,7 +151,7 @@ pub struct Int {
     used: u8,
     /// The path had more ports than there is room for.
     cut: bool,
-    /// The first `used` mean something.
+    /// The hops, of which the first `used` are written.
     hops: [Hop; HOPS_MAX],
 }
 

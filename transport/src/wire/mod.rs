@@ -355,7 +355,7 @@ impl Header {
         body: Body::Credit(Allowance { src_flow: FlowId::UNKNOWN, upto: Credit::START }),
     };
 
-    /// Whether it is an acknowledgement or a refusal.
+    /// Whether the packet is an acknowledgement or a refusal.
     #[inline]
     #[must_use]
     pub const fn is_feedback(&self) -> bool {

@@ -1,9 +1,10 @@
-//! Who sends at each instant, and how fast: the flow with the least left first, pre-emptive.
+//! Which flows send at each instant, and how fast: the flow with the least left first, pre-emptive.
 //!
 //! Source: algorithm 1 of \[pfabric\], in which a flow sends at the rate of its host's line or not
-//! at all, because only hosts' lines can be busy there. Here the links above them can be, too: a
-//! flow sends at the least of the rates that the flows before it leave on the links that it
-//! crosses. Where those above are not the narrower ones, that is algorithm 1.
+//! at all, because only hosts' lines can be busy there. In this code the links above the hosts can
+//! be busy, too: a flow sends at the least of the rates that the flows before it leave on the links
+//! that it crosses. Where no link above the hosts is narrower than their lines together, this is
+//! algorithm 1.
 //!
 //! Bits flow evenly; a flow may be pre-empted inside a packet. All numbers are integers, so an
 //! instant is exact to the picosecond that follows it.
@@ -25,7 +26,7 @@ pub(super) struct Srpt {
     free: Vec<u64>,
     /// In the order of service.
     flows: Vec<Sender>,
-    /// When the rates or the order may be others.
+    /// When the rates or the order may change.
     next_at: Instant,
 }
 
@@ -121,8 +122,8 @@ impl Srpt {
         });
     }
 
-    /// Decides who sends from now on. Flows with equally much left are served in the order of the
-    /// matrix. O(flows log flows), and O(flows) where few have overtaken others.
+    /// Decides which flows send from now on. Flows with equally much left are served in the order
+    /// of the matrix. O(flows log flows), and O(flows) where few have overtaken others.
     pub(super) fn decide(&mut self) {
         self.flows.sort_by_key(|sender| (sender.left, sender.flow));
         self.free.copy_from_slice(&self.capacity);

@@ -22,7 +22,7 @@ pub struct Arrivals {
     pub host_gbps: f64,
     /// Time from start to delivery of flows of at most 100,000 bytes, microseconds.
     pub mice_us: Fct,
-    /// Of the flows among these with less than 2560 bytes.
+    /// Time from start to delivery of flows of less than 2560 bytes, microseconds.
     pub short_us: Fct,
 }
 

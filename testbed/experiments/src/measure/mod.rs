@@ -110,7 +110,7 @@ struct FlowLine {
     #[serde(skip_serializing_if = "is_zero")]
     begun_acked: u64,
     failed: bool,
-    /// Whether it goes to another datacentre; left out where there is one.
+    /// Whether the flow goes to another datacentre; left out where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     inter: Option<bool>,
     /// The collective of the flow; left out where the flow is of none.

@@ -125,7 +125,7 @@ pub struct Provenance {
     pub matrix: String,
     /// The network: a file or a built-in name.
     pub topology: String,
-    /// Who chose it: a flag, a scenario, or a default.
+    /// What set the value: a flag, a scenario, or a default.
     pub topology_source: String,
     /// Version of the program.
     pub version: String,
@@ -142,7 +142,7 @@ pub struct Provenance {
 pub struct GoneHost {
     /// The name of the host.
     pub name: String,
-    /// What it reported last, or how its connection ended.
+    /// The last report of the host, or how its connection ended.
     pub reason: String,
 }
 

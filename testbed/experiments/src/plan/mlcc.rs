@@ -13,7 +13,7 @@ use crate::topology::programs::{ProgramSpec, Switches};
 use crate::workload::Matrix;
 use crate::workload::matrix::SwitchTier;
 
-/// The mend where border switches are missing.
+/// The advice where border switches are missing.
 const HELP: &str = "use --topo two-dc-leaf with --transport mlcc, or do without border switches: \
                     --set cc.mlcc.signal=off";
 
@@ -45,8 +45,9 @@ pub(super) fn fit(draft: &mut Draft, has_borders: bool) -> Result<(), RunError> 
     Ok(())
 }
 
-/// Has the loops of MLCC follow what flows inside a site follow, with their increase and gamma,
-/// unless a setting says otherwise: on links that both share, flows are fair by nothing else.
+/// Makes the loops of MLCC follow the signal that flows inside a site follow, with the same
+/// increase and gamma, unless a setting says otherwise. Nothing else makes both fair on links that
+/// they share.
 fn follow_inside(draft: &mut Draft) {
     let unset = |key| draft.origin(key) == Origin::Default;
     let [increase, half_increase] = ["cc.mlcc.rate_ai", "rc.mlcc.rate_ai"].map(unset);
@@ -129,7 +130,7 @@ pub(super) fn check(
     check_times(draft, config, across)
 }
 
-/// theta and D_t may be given in round trips, and are times whose range then bounds these counts.
+/// theta and D_t may be given as counts of round trips. The ranges of these times bound the counts.
 pub(super) fn check_round_trips(draft: &Draft, settings: &Settings) -> Result<(), RunError> {
     let params = &settings.rc_params.mlcc;
     let Err(ParamError::OutOfRange(time)) = params.validate() else { return Ok(()) };
@@ -144,7 +145,7 @@ pub(super) fn check_round_trips(draft: &Draft, settings: &Settings) -> Result<()
     Err(refused(draft.written(&key), found, expected, "count more or fewer round trips"))
 }
 
-/// theta divides the delay beyond D_t: it is longer.
+/// Refuses a theta that is not longer than D_t: theta divides the delay beyond D_t.
 fn check_times(draft: &Draft, config: &Config, across: bool) -> Result<(), RunError> {
     let params = &config.rc_params.mlcc;
     if !across || params.theta > params.dt {

@@ -3,7 +3,7 @@
 //!
 //! A real network has switches that queue, and ways that no host can name, so its pod is one switch
 //! with as many ways through it as hosts, or switches with as many ways between them as each has
-//! hosts. What remains of Zeropod is who sends when.
+//! hosts. What remains of Zeropod is the times at which hosts send.
 
 use transport::path::{PodFacts, RealPod};
 use transport::sched::SchedKind;

@@ -295,7 +295,7 @@ impl FaultKind {
         }
     }
 
-    /// Whether it has a `rate`: probabilities a packet.
+    /// Whether faults of this kind have a `rate`: probabilities for each packet.
     const fn has_chance(&self) -> bool {
         let has_none = matches!(self, Self::Down | Self::Crash | Self::Degrade(_));
         !has_none && !matches!(self, Self::Kill | Self::Restart | Self::Partition)

@@ -223,7 +223,7 @@ impl Scenario {
         self
     }
 
-    /// Whether it has variants: its results are then several, even when there is only one.
+    /// Whether the scenario has variants. Its results are then a list, even of a single one.
     #[must_use]
     pub fn has_variants(&self) -> bool {
         self.runs.iter().any(|run| !run.parts.is_empty())

@@ -25,7 +25,7 @@ pub struct Transfer {
     pub dst: HostId,
     /// The packets that carry it.
     pub packets: Packets,
-    /// When it may start.
+    /// When the transfer may start.
     pub start: Instant,
 }
 

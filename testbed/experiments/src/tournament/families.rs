@@ -144,7 +144,7 @@ fn incast(draw: &mut Draw, near: u32, far: u32) {
     any_queue(draw);
 }
 
-/// So many senders to one host.
+/// `near` and `far` senders to one host.
 fn senders(draw: &mut Draw, near: u32, far: u32) {
     draw.kind("incast-two-dc");
     draw.with("intra", near);
@@ -164,7 +164,7 @@ fn mice(draw: &mut Draw) {
     draw.time("mice_span", us);
 }
 
-/// So many flows across.
+/// `count` flows across, each between two hosts of its own.
 fn pairs(draw: &mut Draw, count: u32) {
     draw.kind("pairs-two-dc");
     draw.with("count", count);

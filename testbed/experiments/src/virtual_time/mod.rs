@@ -68,7 +68,7 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
 /// else to observe.
 ///
 /// # Errors
-/// As [`run`], and [`RunError::Input`] for a capture that cannot be.
+/// As [`run`], and [`RunError::Input`] for a capture that cannot be made.
 pub fn run_observed(
     plan: &Plan,
     observe: &Observe,

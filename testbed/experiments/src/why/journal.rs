@@ -19,7 +19,7 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) struct Record {
     /// When its host gave it to the NIC.
     pub(super) sent: Instant,
-    /// When it arrived; [`Instant::FAR_FUTURE`] where it did not.
+    /// When the packet arrived; [`Instant::FAR_FUTURE`] where it did not.
     pub(super) arrived: Instant,
     /// Data: since when its flow could have sent it.
     pub(super) ready: Instant,
@@ -39,12 +39,12 @@ pub(super) struct Record {
     pub(super) before: u32,
     /// A packet without payload: the one that it answers.
     pub(super) answers: u32,
-    /// The last of its hops.
+    /// The last hop of the packet.
     pub(super) hops: u32,
     pub(super) fate: Fate,
-    /// The port that marked it, or [`NONE`].
+    /// The port that marked the packet, or [`NONE`].
     pub(super) marked: u32,
-    /// The last port that cut off the payload of it or of a copy, or [`NONE`].
+    /// The last port that cut off the payload of the packet or of a copy, or [`NONE`].
     trimmed: u32,
     pub(super) is_data: bool,
     /// A scheduler or a pacer chose the departure before it was due.
@@ -74,13 +74,13 @@ pub(super) enum Opened {
 /// How a transmission ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fate {
-    /// It arrived, or is under way.
+    /// The packet arrived, or is under way.
     Whole,
-    /// This port cut its payload off.
+    /// This port cut the payload off.
     Trimmed(u32),
-    /// It ended at this port.
+    /// The packet ended at this port.
     Lost(u32, DropReason),
-    /// It arrived with other bytes than it left with.
+    /// The packet arrived with other bytes than it left with.
     Corrupt,
 }
 
@@ -100,9 +100,9 @@ pub(super) struct Hop {
 /// What a flow does at present.
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// It could send.
+    /// The flow could send.
     Ready { since: Instant, waited: Wait, opened: Opened },
-    /// It waits; where known, until when.
+    /// The flow waits; where known, until when.
     Waiting { wait: Wait, until: Option<Instant> },
 }
 
@@ -158,7 +158,7 @@ pub(crate) struct Sent<'a> {
     pub(crate) hdr: &'a Header,
     pub(crate) from: HostId,
     pub(crate) to: HostId,
-    /// Whether it waited for a departure that was chosen before.
+    /// Whether the segment waited for a departure that was chosen before.
     pub(crate) chosen: bool,
 }
 

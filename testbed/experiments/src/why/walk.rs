@@ -48,7 +48,7 @@ enum Standpoint {
     Arrival(u32),
     /// At the departure of data.
     Departure(u32),
-    /// The rest has this part.
+    /// The walk is over: the rest of the time belongs to this part.
     Rest(TimePart),
 }
 

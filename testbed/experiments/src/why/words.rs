@@ -31,7 +31,7 @@ impl<'p> NamedLinks<'p> {
         self.ports.get(port as usize).map_or(Duration::ZERO, |spec| spec.delay)
     }
 
-    /// Whether it is the link of a host, seen from the host.
+    /// Whether `port` is the link of a host, seen from the host.
     pub(super) fn is_nic(&self, port: u32) -> bool {
         port < self.plan.hosts()
     }

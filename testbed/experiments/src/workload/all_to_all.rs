@@ -22,7 +22,7 @@ pub struct AllToAll {
     pub size: Bytes,
     /// Flows that a host has active at a time; `None` for all at once.
     pub window: Option<u32>,
-    /// One of so many hosts in a row takes part, at least 1.
+    /// Only every n-th host takes part, n at least 1.
     pub every: u32,
 }
 
@@ -33,7 +33,7 @@ impl AllToAll {
     pub const PARAMETERS: &'static [Parameter] = &[
         Parameter { name: "size", about: "bytes of each flow (64KiB)" },
         Parameter { name: "window", about: "flows a host has active at a time; 0 for all (8)" },
-        Parameter { name: "every", about: "one of so many hosts in a row takes part (1)" },
+        Parameter { name: "every", about: "only every n-th host takes part (1)" },
     ];
 
     /// Reads the parameters.

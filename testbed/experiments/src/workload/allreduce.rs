@@ -48,7 +48,7 @@ impl Allreduce {
         Parameter { name: "size", about: "bytes each way across in an iteration (70MiB)" },
         Parameter { name: "groups", about: "groups that sum by themselves (up to 8)" },
         Parameter { name: "ranks", about: "hosts of a group in each datacentre (1)" },
-        Parameter { name: "iterations", about: "how often (10)" },
+        Parameter { name: "iterations", about: "number of iterations (10)" },
         Parameter { name: "compute", about: "time between iterations at each host (1ms)" },
         Border::DC0_HOSTS,
     ];

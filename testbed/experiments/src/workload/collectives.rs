@@ -31,8 +31,8 @@ const PACKETS_MAX: u32 = 1 << 20;
 
 impl Collectives {
     /// The sentence that `headrace list` prints beside the name.
-    pub const ABOUT: &'static str = "collectives at once, each an all-to-all with packets thrown \
-                                     at random members";
+    pub const ABOUT: &'static str = "several collectives at once, each an all-to-all with packets \
+                                     to random members";
     /// The parameters that [`Collectives::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[
         Parameter { name: "count", about: "collectives (5)" },

@@ -20,7 +20,8 @@ pub struct Incast {
     pub receiver: u32,
     /// Bytes of each flow, at least 1.
     pub size: Bytes,
-    /// Senders from half the network away onwards, else drawn.
+    /// The first sender is half the network away from the receiver, and the others follow; else
+    /// senders are drawn.
     pub remote: bool,
     /// The sending hosts; `degree` and `remote` do not count where there are any.
     pub senders: Vec<u32>,
@@ -48,7 +49,7 @@ impl Incast {
         DEGREE,
         RECEIVER,
         SIZE,
-        Parameter { name: "remote", about: "senders from half the network away onwards (true)" },
+        Parameter { name: "remote", about: "the first sender is half the network away (true)" },
         SENDERS,
         Parameter { name: "first_size", about: "bytes of the first flow (size)" },
         Parameter { name: "stagger", about: "time between the starts of two flows (0us)" },

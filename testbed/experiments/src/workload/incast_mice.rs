@@ -23,9 +23,9 @@ pub struct IncastMice {
     pub mouse: (Bytes, Bytes),
     /// How many hosts send them in turn: those that follow the receiver by number.
     pub mouse_hosts: u32,
-    /// The first starts here or a gap later.
+    /// The earliest start of the first short flow, which starts up to a gap later.
     pub mice_from: Duration,
-    /// Mean time from one to the next; each is up to one gap late, evenly.
+    /// Mean time from one short flow to the next; each is up to one gap late, drawn evenly.
     pub mice_gap: Duration,
 }
 

@@ -40,7 +40,7 @@ pub struct IncastTwoDc {
 
 impl IncastTwoDc {
     /// The sentence that `headrace list` prints beside the name.
-    pub const ABOUT: &'static str = "an incast from the own and another datacentre";
+    pub const ABOUT: &'static str = "an incast from the receiver's datacentre and another";
     /// The parameters that [`IncastTwoDc::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[
         Parameter { name: "intra", about: "senders in the receiver's datacentre (up to 4)" },

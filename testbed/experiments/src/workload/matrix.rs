@@ -48,7 +48,7 @@ pub const MESSAGE_MAX: u32 = 1 << 30;
 pub struct FlowSpec {
     /// The size of the flow, `1..=`[`FLOW_BYTES_MAX`] bytes.
     pub size: Bytes,
-    /// When it starts.
+    /// When the flow starts.
     pub start: Start,
     /// The sender, below `nodes`.
     pub src: HostId,
@@ -104,7 +104,7 @@ pub struct TriggerIndex(NonZeroU32);
 pub struct Trigger {
     /// The name in the file, unique among triggers.
     pub id: NonZeroU32,
-    /// When it fires.
+    /// When the trigger fires.
     pub kind: TriggerKind,
     /// The time from the trigger to the start of its flows, for example a host's computation.
     pub delay: Duration,

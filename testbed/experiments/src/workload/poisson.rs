@@ -47,7 +47,7 @@ pub struct Arrivals {
     pub link_rate: Rate,
     /// Flows start before this.
     pub duration: Duration,
-    /// The first so many of them, of all hosts together.
+    /// The most flows, of all hosts together.
     pub flows: u32,
 }
 

@@ -59,12 +59,12 @@ impl PoissonTwoDc {
         Parameter { name: "intra_share", about: "share of the flows inside, 0..1 (0.8)" },
         Parameter {
             name: "intra_load",
-            about: "with inter_load, not load: share of intra_base that flows inside offer, 0..1",
+            about: "load inside, as a share of intra_base, 0..1; with inter_load, not load",
         },
         Parameter { name: "intra_base", about: "capacity inside a datacentre, like 800Gbps" },
         Parameter {
             name: "inter_load",
-            about: "share of inter_base that flows across offer, each way, 0..1",
+            about: "load across, each way, as a share of inter_base, 0..1",
         },
         Parameter { name: "inter_base", about: "capacity across, one way, like 100Gbps" },
         Border::DC0_HOSTS,

@@ -48,17 +48,17 @@ use transport::DropReason;
 pub trait Qdisc {
     /// Takes `packet` at `now`, or refuses it. What waits already stays, unless the verdict is
     /// [`Verdict::Evicted`]: then `lost`, which is `None` before, is what waited. With
-    /// [`Verdict::Cut`] it is what the link was sending. A packet that is
-    /// queued leaves as it came but for its marks: the port counts what waits.
+    /// [`Verdict::Cut`] it is what the link was sending. A packet that is queued leaves as it came
+    /// but for its marks: the port counts what waits.
     fn enqueue(&mut self, packet: Packet, now: Instant, lost: &mut Option<Packet>) -> Verdict;
-    /// Gives up the packet whose transmission starts at `now`. A packet, whenever
+    /// Takes out the packet whose transmission starts at `now`. There is one whenever
     /// [`Qdisc::ready_at`] is no later than `now`.
     fn dequeue(&mut self, now: Instant, rng: &mut Rng) -> Option<Dequeued>;
     /// When the next departure may start as far as the discipline goes: [`Instant::ZERO`] when the
     /// link is free, [`Instant::FAR_FUTURE`] while nothing that waits may leave. Asked after every
     /// call that changes the discipline; it stays what it is until the next such call.
     fn ready_at(&self) -> Instant;
-    /// How it serves its link. Asked once, when the port is made.
+    /// How the discipline serves its link. Asked once, when the port is made.
     fn service(&self) -> Service {
         Service::default()
     }

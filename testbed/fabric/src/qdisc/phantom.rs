@@ -102,7 +102,7 @@ const KMAX_PACKETS: f64 = 60.0;
 #[derive(Clone, Debug)]
 pub struct Phantom<Q> {
     queue: Q,
-    /// When it would be empty if nothing more came.
+    /// When the phantom queue would be empty if nothing more came.
     empty_at: Instant,
     /// The rate at which it drains, above zero.
     drain: Rate,
@@ -154,7 +154,7 @@ impl<Q: Qdisc> Phantom<Q> {
         [self.size, self.kmin, self.rest.kmax] = self.rest.sizes.times(drain);
     }
 
-    /// When it would be empty with `packet` queued at `now`.
+    /// When the phantom queue would be empty with `packet` queued at `now`.
     #[inline]
     fn with(&self, packet: &Packet, now: Instant) -> Instant {
         let time = Duration::from_ps(packet.wire_bytes() * BYTE_PS / self.drain.as_bps());

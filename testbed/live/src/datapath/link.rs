@@ -19,7 +19,7 @@ pub(super) struct MeasuredIo {
     mirror: Option<Mirror>,
 }
 
-/// The far end of a device that has none.
+/// The substitute for the far end of a device that drops all frames.
 #[derive(Debug)]
 struct Mirror {
     /// Heads of frames and the lengths of the frames; at most a burst.

@@ -94,7 +94,7 @@ pub enum BenchError {
     /// The link did not come up.
     #[error("the link of {0} did not come up within {UP_MS} ms; measure other devices")]
     LinkDown(&'static str),
-    /// The hosts of a pod cannot be.
+    /// A pod cannot have these hosts.
     #[error(transparent)]
     Input(#[from] InputError),
     /// The counters cannot be shown where they should.

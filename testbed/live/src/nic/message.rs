@@ -192,7 +192,7 @@ pub(super) struct HostReport {
     pub(super) wrong: u64,
     /// Buffers that are not back.
     pub(super) findings: Vec<String>,
-    /// When it stopped, by its clock since the start.
+    /// When the host stopped, by its clock since the start.
     pub(super) end_ps: u64,
     /// The change of the host's clock against the first host's since the start: to be added to its
     /// times.

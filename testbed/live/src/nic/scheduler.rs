@@ -42,7 +42,7 @@ pub struct SchedulerSetup {
     pub hosts: HostsFile,
     /// The scheduler's device, in the place of the file's.
     pub device: Option<DeviceName>,
-    /// How it decides; what hosts introduce is not looked at here.
+    /// How the scheduler decides; settings that hosts introduce are not read from here.
     pub params: ZeropodParams,
     /// The UDP port of the traffic.
     pub udp_port: u16,

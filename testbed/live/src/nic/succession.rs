@@ -164,7 +164,8 @@ impl Meeting {
         }
         let wire = Wire::start(stream, (host, self.into_inbox.clone()), self.clock);
         self.wires[host as usize] = Some(wire.map_err(|error| error.to_string())?);
-        // Also one that has come: hosts that differ in who is lost never find the end of the run.
+        // Also one that has come: hosts that differ in which are lost never find the end of the
+        // run.
         let others = [self.own, host];
         let count = self.count();
         for (lost, reason) in lost.into_iter().filter(|(lost, _)| *lost < count) {

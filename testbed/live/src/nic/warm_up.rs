@@ -64,7 +64,8 @@ pub(super) struct Opened {
     pub(super) station: Station,
     pub(super) strays: u64,
     pub(super) answers: u64,
-    /// Of a device that leads to another process, which may be killed while a worker polls.
+    /// The hold on DPDK's interrupt thread, for a device that leads to another process, which may
+    /// be killed while a worker polls.
     pub(super) hold: Option<InterruptHold>,
     pub(super) eal: Eal,
 }

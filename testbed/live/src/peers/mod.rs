@@ -13,15 +13,15 @@
 //!
 //! | File | Is |
 //! |---|---|
-//! | `protocol` | what the two say to each other, and the tags of messages |
+//! | `protocol` | messages about sessions between client and server, and their tags |
 //! | `terms` | an endpoint's configuration from what the client wants |
 //! | `host` | EAL, device, worker and application's ring of one process |
-//! | `session` | what both ends keep of one |
+//! | `session` | the state that both ends keep of a session |
 //! | `stream` | the messages of a direction: posted, counted, verified |
-//! | `vitals` | what an end sees of its traffic: round trips, windows, processor time |
+//! | `vitals` | measurements of an end: round trips, windows, processor time |
 //! | `server`, `client` | the two ends of a session |
 //!
-//! It judges nothing and prints nothing: a [`SessionMonitor`] gets its events.
+//! This module prints nothing: a [`SessionMonitor`] gets its events.
 
 mod client;
 mod error;
@@ -52,9 +52,10 @@ pub enum SessionEvent<'a> {
     Opened(&'a str),
     /// The link went down, or came up again.
     Link(bool),
-    /// Packets have come to another UDP port than this one, at which we listen; reported once.
+    /// Packets have come to another UDP port than this, the port of this host; reported once.
     OtherPort(u16),
-    /// The file of keys has changed and is in use, or cannot be and the keys before it are.
+    /// The file of keys has changed. Its keys are in use, or, with a reason, the former ones still
+    /// are.
     Keys(Option<&'a str>),
     /// A session begins with this host.
     Begins(HostId, &'a Terms),
@@ -64,10 +65,10 @@ pub enum SessionEvent<'a> {
     Ends(HostId, Option<&'a str>),
 }
 
-/// Traffic of a time.
+/// The traffic of an interval of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Interval {
-    /// From the session's start to the end of this time.
+    /// From the session's start to the end of the interval.
     pub until: Duration,
     /// The length of the session.
     pub length: Duration,
@@ -75,7 +76,7 @@ pub struct Interval {
     pub sent: u64,
     /// Bytes of messages delivered.
     pub received: u64,
-    /// Segments sent again.
+    /// Segments that were sent again.
     pub retransmitted: u64,
     /// Round trips of segments from here; `None` where there were none.
     pub rtt: Option<RoundTrips>,
@@ -85,8 +86,8 @@ pub struct Interval {
 
 /// Takes the events of sessions, and may end them.
 pub trait SessionMonitor {
-    /// Whether to end as soon as may be.
+    /// Whether the session is to end as soon as possible.
     fn wants_end(&mut self) -> bool;
-    /// Something has happened.
+    /// Takes one event of a session.
     fn on_event(&mut self, event: &SessionEvent<'_>);
 }

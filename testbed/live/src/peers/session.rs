@@ -26,7 +26,7 @@ pub(super) struct Session {
     pub(super) counted_before: Counters,
     /// When the session began, or the peer was last seen to have acknowledged something.
     pub(super) acked_at: Instant,
-    /// What it had acknowledged then, as [`Host::acknowledged_by`] counts.
+    /// The bytes that the peer had acknowledged then, as [`Host::acknowledged_by`] counts.
     acked: u64,
     /// When the application looks at its ring again.
     looks_at: Instant,
@@ -39,9 +39,9 @@ pub(super) struct Session {
 /// The intervals of a session so far.
 #[derive(Debug, Default)]
 pub(super) struct Intervals {
-    /// The first ones, at most [`INTERVALS_MAX`].
+    /// The first intervals, at most [`INTERVALS_MAX`].
     pub(super) kept: Vec<Interval>,
-    /// How many followed those.
+    /// How many intervals followed `kept`.
     pub(super) omitted: u64,
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct Control<'a> {
     conductor: Conductor<'a>,
     /// Applications of hosts with successive numbers.
     apps: Vec<App>,
-    /// The first of them.
+    /// The number of the first host with an application in `apps`.
     first: u32,
     /// For each connection of the conductor: its number at its sender, once open.
     connections: Vec<Option<u32>>,

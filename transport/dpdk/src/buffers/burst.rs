@@ -45,7 +45,7 @@ impl MbufBurst {
         self.length
     }
 
-    /// Whether it is empty.
+    /// Whether the burst is empty.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {

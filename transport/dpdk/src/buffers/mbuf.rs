@@ -254,7 +254,7 @@ impl Mbuf {
         Ok(head)
     }
 
-    /// Whether it is empty, alone and writable.
+    /// Whether the mbuf is empty, in no chain, and writable.
     #[inline]
     fn is_fresh(&self) -> bool {
         let first = self.head();

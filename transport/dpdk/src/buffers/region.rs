@@ -69,7 +69,7 @@ impl Region {
         self.memory.span().len()
     }
 
-    /// Whether it holds nothing.
+    /// Whether the region has no bytes.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -1,7 +1,7 @@
 //! Rings: single-producer, single-consumer queues of mbufs.
 //!
 //! Source: DPDK Programmer's Guide, "Ring Library". A ring is made as its two halves, each of which
-//! may go to another thread. Counts are mbufs; a burst is at most 32. It waits for nothing.
+//! may go to another thread. Counts are mbufs; a burst is at most 32. No call blocks.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -15,14 +15,14 @@ use crate::buffers::burst::{MbufBurst, count_u16};
 use crate::buffers::mbuf::as_pointers;
 use crate::eal::{self, Eal, EalError, Errno};
 
-/// Why a ring is not to be had.
+/// The reason for which no ring was made.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RingError {
     /// EAL refused.
     #[error(transparent)]
     Eal(#[from] EalError),
     /// A ring of no or of too many entries.
-    #[error("a ring of {0} entries cannot be; choose 1 ..= 1048575")]
+    #[error("a ring cannot have {0} entries; choose 1 ..= 1048575")]
     Size(u32),
     /// No memory for a ring.
     #[error("no memory for a ring of {entries} entries ({errno}); give DPDK more memory")]
@@ -60,7 +60,7 @@ impl Ring {
             return Err(RingError::Size(entries));
         }
         let name = eal::c_string(&eal::unique_name())?;
-        // One entry of a power of two is lost to telling full from empty.
+        // One entry of a power of two is unused, so that full differs from empty.
         let size = (entries + 1).next_power_of_two();
         // SAFETY: EAL runs; the name is NUL-terminated and copied.
         let raw = unsafe { sys::rte_ring_create(name.as_ptr(), size, -1, sys::RDPDK_RING_SPSC) };

@@ -84,10 +84,10 @@ pub struct Caps {
     pub attaches: bool,
     /// Whether long frames are received as chains.
     pub rx_scatter: bool,
-    /// Whether it completes UDP checksums; else software does. IPv4 headers are software's always:
-    /// their sum is all but ready in a template.
+    /// Whether the device completes UDP checksums; else software does. Software always completes
+    /// those of IPv4 headers, whose sum a template has nearly ready.
     pub tx_checksums: bool,
-    /// Whether it checks UDP checksums.
+    /// Whether the device checks UDP checksums.
     pub rx_checksums: bool,
     /// Where the time of arrival of a frame comes from.
     pub rx_times: RxTimes,

@@ -1,4 +1,4 @@
-//! Why a port, a ring or a virtual link is not to be had.
+//! Errors of opening a port, a ring or a virtual link.
 //!
 //! Each error names the device, the step that failed, DPDK's reason, and what mends it. Frame
 //! lengths are bytes without FCS. Nothing here happens after the setup: a running device has
@@ -13,7 +13,7 @@ use crate::device::socket::SocketError;
 use crate::eal::netns::NetnsError;
 use crate::eal::{EalError, Errno};
 
-/// Why a port or a ring is not to be had.
+/// The reason for which a port or a ring cannot be opened.
 #[derive(Debug, Error)]
 pub enum PortError {
     /// EAL refused.
@@ -56,13 +56,13 @@ pub enum PortError {
         /// Given.
         queues: u16,
     },
-    /// A ring is not to be had.
+    /// The ring could not be made.
     #[error(transparent)]
     Ring(#[from] RingError),
-    /// The socket that two processes meet at is not to be had.
+    /// The socket at which two processes meet cannot be used.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// The private network namespace is not to be had.
+    /// The private network namespace could not be made.
     #[error(transparent)]
     Netns(#[from] NetnsError),
 }

@@ -146,7 +146,7 @@ impl DeviceName {
         }
     }
 
-    /// Whether it is a card.
+    /// Whether the device is a card.
     #[must_use]
     pub const fn is_card(&self) -> bool {
         matches!(self, Self::Pci { .. })

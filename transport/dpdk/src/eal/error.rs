@@ -1,4 +1,4 @@
-//! Why EAL, or something it provides, is not to be had.
+//! Errors of EAL and of what it provides.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString};
@@ -14,7 +14,7 @@ use crate::eal::memory::MemoryError;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Errno(pub i32);
 
-/// Why EAL, or something it provides, is not to be had.
+/// The reason for which EAL, or something that it provides, is missing.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EalError {
     /// No memory mode fits this machine.

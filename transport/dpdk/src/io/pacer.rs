@@ -24,8 +24,8 @@ pub struct LinkPacer {
     polled_at: Instant,
     /// The poll interval, averaged over about 8.
     interval: Duration,
-    /// Whether the host was refused room at the last poll, so that it has something to send.
-    hungry: bool,
+    /// Whether the last poll left the host no room, so that it has something to send.
+    was_full: bool,
 }
 
 const DEPTH_MIN_PKTS: u64 = 4;
@@ -44,7 +44,7 @@ impl LinkPacer {
             free_at: Instant::ZERO,
             polled_at: Instant::ZERO,
             interval: Duration::ZERO,
-            hungry: false,
+            was_full: false,
         }
     }
 
@@ -56,7 +56,7 @@ impl LinkPacer {
         let until = now + self.depth;
         let span = if self.free_at < until { until.since(self.free_at) } else { Duration::ZERO };
         let room = usize::try_from(span.as_ps() / self.packet.as_ps()).unwrap_or(usize::MAX);
-        self.hungry |= room == 0;
+        self.was_full |= room == 0;
         room
     }
 
@@ -74,18 +74,18 @@ impl LinkPacer {
     /// Notes a new poll: adapts the depth, and drops time in which the line was idle.
     fn observe(&mut self, now: Instant) {
         let gap = now.since(self.polled_at);
-        // The first poll gives nothing about the interval.
+        // The first poll shows no interval.
         if self.polled_at > Instant::ZERO {
             let kept = self.interval.as_ps() / INTERVAL_WEIGHT * (INTERVAL_WEIGHT - 1);
             self.interval = Duration::from_ps(kept + gap.as_ps() / INTERVAL_WEIGHT);
         }
         let (least, most) = (self.packet * DEPTH_MIN_PKTS, self.packet * DEPTH_MAX_PKTS);
         self.depth = (self.interval * 2).clamp(least, most);
-        let credit = if self.hungry { self.depth } else { Duration::ZERO };
+        let credit = if self.was_full { self.depth } else { Duration::ZERO };
         let oldest = Instant::from_ps(now.as_ps().saturating_sub(credit.as_ps()));
         self.free_at = self.free_at.max(oldest);
         self.polled_at = now;
-        self.hungry = false;
+        self.was_full = false;
     }
 }
 

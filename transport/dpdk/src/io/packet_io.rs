@@ -19,7 +19,7 @@ pub struct RxFrame<'a> {
     pub bytes: &'a [u8],
     /// The bytes that follow, when the device left them in a second buffer.
     pub tail: &'a [u8],
-    /// When it arrived, where the device reports it.
+    /// When the frame arrived, where the device reports it.
     pub stamp: Option<Instant>,
     /// The device's result for the checksums of the frame.
     pub check: RxCheck,
@@ -47,7 +47,7 @@ pub enum RxCheck {
     Unknown,
     /// The checksums are right.
     Good,
-    /// One does not: the frame was damaged.
+    /// A checksum is wrong: the frame was damaged.
     Bad,
 }
 

@@ -25,7 +25,7 @@ pub enum Resolution {
     Known(Mac),
     /// The peer has not answered yet.
     Asking,
-    /// The peer has not answered for as long as the resolver is patient.
+    /// The peer has not answered in the time that the resolver waits.
     Silent,
     /// The peer is on another subnet, and there is no gateway.
     Unreachable,

@@ -17,7 +17,7 @@ pub(super) struct Name {
     pub(super) dst: [u8; 16],
     /// The key of the flow; 0 for notes for hosts.
     pub(super) flow: u64,
-    /// When it was first used, ns since 1970.
+    /// When the key was first used, ns since 1970.
     pub(super) start: u64,
     /// The number of the shared key.
     pub(super) key: u8,

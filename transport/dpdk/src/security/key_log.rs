@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use super::derive::{KEY_LEN, NAME_LEN};
 use super::key_file::{KeyFileError, OTHERS};
 
-/// The first word of each line; a derivation that is another one has another word.
+/// The first word of each line, which names the derivation of the keys.
 const LABEL: &str = "HEADRACE_SEAL_1";
 /// [`Log::failed`] while every line was written.
 const NONE: i32 = 0;

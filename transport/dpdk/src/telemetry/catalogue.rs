@@ -154,7 +154,7 @@ impl HistogramName {
         }
     }
 
-    /// Whether it is of nanoseconds; else of frames.
+    /// Whether the histogram is of nanoseconds; else it is of frames.
     #[must_use]
     pub const fn is_time(self) -> bool {
         matches!(self, Self::Rtt | Self::MessageTime | Self::Poll)

@@ -41,7 +41,7 @@ pub(super) fn columns_of<'a, const W: usize, const U: usize, const P: usize>(
     columns
 }
 
-/// The first `P` of some pairs, and of what belongs to them.
+/// The first `P` pairs, and the first `P` elements of the list beside them.
 #[inline]
 pub(super) fn first<'a, 'b, const P: usize, T>(
     (pairs, by): (&'a [Pair<'b>], &'a [T]),

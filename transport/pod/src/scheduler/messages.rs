@@ -198,7 +198,7 @@ impl Counters {
 /// Why a demand waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
-    /// There is no such demand.
+    /// The scheduler has no demand of these two.
     Unknown,
     /// All that was asked for has been granted and sent.
     Nothing,

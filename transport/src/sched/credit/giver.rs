@@ -26,7 +26,7 @@ struct Need {
     granted: Credit,
     /// Trimmed wire bytes, served before other flows' demand, 0..=`target - granted`.
     urgent: u32,
-    /// Whether it is in the queue of its class, once.
+    /// Whether the flow is in the queue of its class, once.
     in_urgent: bool,
     in_queue: bool,
     /// Whether a CREDIT to it waits to leave.

@@ -39,7 +39,7 @@ struct Granted {
     stage: u64,
     channels: u8,
     early: u8,
-    /// Whether its acceptance has come: one that comes again says nothing new.
+    /// Whether its acceptance has come; a repeated acceptance changes nothing.
     accepted: bool,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Source {
     /// may be named again, so that a request that comes twice counts once.
     named_from: Vec<(FlowId, u64)>,
     granted: Vec<Granted>,
-    /// The stage of the last grants: those of others are not kept any more.
+    /// The stage of the last grants: channels of earlier grants are no longer reserved.
     stage: u64,
     /// The epoch that is being matched.
     epoch: u64,
@@ -90,8 +90,8 @@ impl Source {
         !self.requests.is_empty()
     }
 
-    /// Takes in a request, which may be late by an epoch; false when it is later. One that comes
-    /// again is ignored, and so is one that a later one has overtaken.
+    /// Takes a request, which may be late by an epoch; false when it is later. A repeated request
+    /// is ignored, and so is a request that a later one has overtaken.
     pub(super) fn on_request(
         &mut self,
         from: HostId,
@@ -124,7 +124,7 @@ impl Source {
         }
     }
 
-    /// Gives channels to those that have asked: an odd stage, in which acceptances of the last
+    /// Gives channels to the receivers that have asked. The stage is odd: acceptances of the last
     /// epoch have come.
     pub(super) fn grant(&mut self, stages: &Stages, stage: u64, out: &mut Outbox) {
         let round = stage / 2;

@@ -57,7 +57,7 @@ impl ParamValue for RttMax {
 /// The part of a flow that leaves unasked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unscheduled {
-    /// So many bytes on the wire.
+    /// This number of bytes on the wire.
     Bytes(u64),
     /// What the host's line sends in one base RTT.
     Bdp,
@@ -91,7 +91,7 @@ impl ParamValue for Unscheduled {
 words! {
     /// When a SIM-ACK gets its segments.
     pub enum Bind: "ack or departure" {
-        /// When it comes: it gets the first segments that have no SIM-ACK.
+        /// When the SIM-ACK comes: it gets the first segments that have none.
         Ack = "ack",
         /// When its DATA leaves: it gets the first segments that wait.
         Departure = "departure",

@@ -150,10 +150,10 @@ impl Account {
 /// idle: tokens that it gives itself, which die as tokens do.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sched) enum First {
-    /// The first ones, so many at most.
+    /// At most this number of segments of every flow.
     //= phost#3
     AtMost(u32),
-    /// All of a flow that has no more than so many, none of a longer one.
+    /// All segments of a flow that has at most this number, none of a longer flow.
     //= dcpim#3
     Short(u32),
 }

@@ -39,7 +39,7 @@ pub(super) struct Joining {
     /// What the scheduler has invited it with; [`Key::NONE`] before that.
     proof: Key,
     patience: Duration,
-    /// When it is sent next, by the host's clock.
+    /// When the introduction is sent next, by the host's clock.
     at: Instant,
 }
 

@@ -14,7 +14,7 @@ use crate::wire::pod::{CELLS_MAX, Grant, MICE_MAX, Place};
 const _: () = assert!(CELLS_MAX == 32 && MICE_MAX == 7);
 
 words! {
-    /// How the scheduler decides who sends in an epoch.
+    /// How the scheduler decides which hosts send in an epoch.
     pub enum Matcher: "iterative, greedy or exact" {
         /// Algorithm 1 of the paper.
         Iterative = "iterative",
@@ -73,7 +73,7 @@ params! {
         guard: Duration = Duration::ZERO;
         /// The destinations with the shortest flows that a request names.
         top_k: u16 = MICE_MAX, in 0..=7;
-        /// How the scheduler decides who sends.
+        /// How the scheduler decides which hosts send.
         matcher: Matcher = Matcher::Exact;
         /// Iterations of the matcher iterative.
         //= zeropod#V-A

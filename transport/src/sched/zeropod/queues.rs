@@ -46,7 +46,7 @@ pub(super) struct Account {
     list: u8,
 }
 
-/// Not in a list.
+/// The level of a queue that is in no list.
 const UNLISTED: u8 = u8::MAX;
 
 const VACANT: Account = Account {

@@ -1,5 +1,5 @@
-//! What a host keeps of epochs: grants for those to come, which segments its cells were, and which
-//! cells of others arrived.
+//! A host's records of epochs: grants for coming epochs, the segments that left in its cells, and
+//! the cells of others that arrived.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -55,7 +55,7 @@ impl Grants {
     }
 }
 
-/// Epochs of which it is kept which segments were sent: longer than a receipt takes.
+/// The most epochs whose sent segments are kept: longer than a receipt takes.
 const SENT_MAX: u64 = 64;
 
 /// Segments by the epoch and the slot in which they left.
@@ -111,8 +111,7 @@ impl Records {
         }
     }
 
-    /// Says of no cells before this epoch that they are lost: the scheduler of this term granted
-    /// none of them.
+    /// Reports no cells before this epoch as lost: the scheduler of this term granted none of them.
     pub(super) fn begin_term(&mut self, epoch: u64) {
         self.unreported.clear();
         self.term_from = epoch;

@@ -111,7 +111,7 @@ impl Protocol for Zeropod {
             && out.room() > 0
             && let Some((at, peer, rts)) = self.request(now, false)
         {
-            // There is one way to the scheduler, so the entropy value says who asks.
+            // There is one way to the scheduler, so the entropy value names the host that asks.
             let number = EntropyValue(self.seat.number);
             let hdr = Header::new(number, FlowId::UNKNOWN, Body::Note(rts.note()));
             let segment = TxSegment { hdr, payload: PayloadRef::NONE, peer };

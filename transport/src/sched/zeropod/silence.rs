@@ -18,7 +18,7 @@ pub(super) struct Silence {
     /// Whether a flow that comes later is given up at the next look, or waits as long. A host that
     /// introduces itself needs no flow that waits to learn that its scheduler is back.
     lasts: bool,
-    /// When it was asked first since its last answer.
+    /// When the scheduler was asked first since its last answer.
     since: Option<Instant>,
     /// The look at which it had been silent for too long, until all flows that wait are given up.
     over_at: Option<Instant>,

@@ -2,7 +2,7 @@
 //!
 //! A file here has one or more networks, each with its name, its parameters, the sentence of
 //! `headrace list topologies` and the numbers of its tree; a line of `networks!` below adds them. A
-//! name never reads a file.
+//! name is never read as that of a file.
 
 mod parameters;
 mod shapes;

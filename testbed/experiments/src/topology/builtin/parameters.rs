@@ -11,7 +11,7 @@ pub struct Parameter {
     pub name: &'static str,
     /// The kind of the parameter.
     pub kind: Kind,
-    /// Whether it must be given; all that must stand before all that may be left out.
+    /// Whether the parameter must be given. Parameters that may be left out follow all others.
     pub required: bool,
 }
 

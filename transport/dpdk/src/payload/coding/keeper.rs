@@ -41,7 +41,7 @@ pub(crate) struct Keeper {
     slots: Slots,
     /// Entries by the number of their slot; as many as there are slots.
     entries: Box<[Option<BlockEntry>]>,
-    /// The first of each chain; a power of two.
+    /// The first entry of each chain; the number of chains is a power of two.
     chains: Box<[Option<u32>]>,
     /// Blocks with kept parity by their message's index.
     of_msg: Box<[u32]>,

@@ -74,16 +74,26 @@ struct Digits(u64);
 const BASES: [usize; 5] =
     [CcKind::NAMES.len(), LbKind::NAMES.len(), QDISCS + 1, SCHEDULERS, 2 * GENERATORS.len()];
 
-/// Schedulers that have a digit: all but pHost and dcPIM, which have two thirds of the cases of
-/// their like, credit, and pFabric, which has half of those whose switches would be without
-/// buffers.
-const SCHEDULERS: usize = SchedKind::NAMES.len() - 3;
-const _: () =
-    assert!(matches!(SchedKind::ALL[SCHEDULERS], SchedKind::Phost), "digits go before it");
+/// Schedulers without a digit: pHost and dcPIM have two thirds of the cases of their like, credit,
+/// and pFabric has half of those whose switches would be without buffers.
+const SCHEDULERS_APART: [SchedKind; 3] = [SchedKind::Phost, SchedKind::DcPim, SchedKind::Pfabric];
+const SCHEDULERS: usize = SchedKind::NAMES.len() - SCHEDULERS_APART.len();
 
-/// Disciplines that have a digit.
+/// The discipline without a digit comes with its scheduler.
+const QDISC_APART: QdiscKind = QdiscKind::Pfabric;
 const QDISCS: usize = QdiscKind::NAMES.len() - 1;
-const _: () = assert!(matches!(QdiscKind::ALL[QDISCS], QdiscKind::Pfabric), "digits go before it");
+
+/// The scheduler of a digit, wherever a new one is in the registry.
+fn scheduler(digit: usize) -> &'static str {
+    let mut kinds = SchedKind::ALL.iter().filter(|kind| !SCHEDULERS_APART.contains(kind));
+    kinds.nth(digit).unwrap().name()
+}
+
+/// The discipline of a digit; `None` beyond the last.
+fn qdisc(digit: usize) -> Option<&'static str> {
+    let mut kinds = QdiscKind::ALL.iter().filter(|kind| **kind != QDISC_APART);
+    kinds.nth(digit).map(|kind| kind.name())
+}
 
 impl Digits {
     /// Seeds begin anywhere among the combinations, and go through them by about the golden ratio
@@ -183,15 +193,15 @@ impl Case {
         let cc = CcKind::NAMES[digits.next(CcKind::NAMES.len())];
         self.set("cc", cc);
         self.set("lb", LbKind::NAMES[digits.next(LbKind::NAMES.len())]);
-        let qdisc = QdiscKind::NAMES[..QDISCS].get(digits.next(QDISCS + 1));
+        let qdisc = qdisc(digits.next(QDISCS + 1));
         // Ports without buffers lose nearly all packets that no scheduler keeps apart.
-        let bufferless = qdisc == Some(&"bufferless");
+        let bufferless = qdisc == Some("bufferless");
         let ranks = bufferless && rng.fork("ranks", 0).chance(0.5);
         if let Some(name) = qdisc {
             let plain = if ranks { "pfabric" } else { "drop-tail" };
             self.set("switch.qdisc", if bufferless { plain } else { name });
         }
-        let sched = SchedKind::NAMES[digits.next(SCHEDULERS)];
+        let sched = scheduler(digits.next(SCHEDULERS));
         let like_credit = pick(&mut rng.fork("tokens", 1), &["credit", "phost", "dcpim"]);
         let sched = if sched == "credit" { like_credit } else { sched };
         let sched = if ranks { "pfabric" } else { sched };

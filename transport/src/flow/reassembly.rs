@@ -51,7 +51,7 @@ impl MsgWindow {
         self.done > 0 || self.first != MsgNo(0)
     }
 
-    /// The state of message `no`; `None` beyond the window, where no honest sender goes.
+    /// The state of message `no`; `None` beyond the window, to which senders never come.
     pub(crate) fn state(&self, ring: &[MsgState], no: MsgNo) -> Option<MsgState> {
         let ahead = no.distance_from(self.first);
         if ahead < 0 {

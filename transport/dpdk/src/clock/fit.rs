@@ -165,7 +165,7 @@ const DRIFT_SHIFT: u32 = 14;
 const SAME_MAX: u32 = 3;
 const SAME_PS: u64 = 100_000_000;
 
-/// Jumps after which a clock is given up; readings in a row without one forgive them.
+/// Jumps after which a clock is given up, and readings in a row without one that reset their count.
 const JUMPS_MAX: u32 = 3;
 const CALM: u32 = 64;
 

@@ -52,7 +52,7 @@ impl Qdisc for Shallow {
         queued.map_or_else(Verdict::Dropped, |()| Verdict::Queued)
     }
 
-    fn dequeue(&mut self, now: Instant, _rng: &mut Rng) -> Option<Dequeued> {
+    fn dequeue(&mut self, _now: Instant, _rng: &mut Rng) -> Option<Dequeued> {
         let packet = self.classes.pop()?;
         Some(Dequeued { packet, marked: false })
     }

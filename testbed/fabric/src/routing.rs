@@ -1,13 +1,13 @@
 //! Routing: the port by which a packet leaves a switch, by arithmetic on host numbers, without
 //! tables.
 //!
-//! Hosts are dense and every switch of a tree has a contiguous range of them below it, so a packet
-//! goes down by a division and up, when its host is not below, by equal-cost multipath: a hash of
-//! the packet's hash and the switch's salt picks one of the parallel ports. A port whose link has
-//! been down for the detection delay leaves its group until the link has been back for as long;
-//! the state of links is a function of time (see `fault`), so there is nothing to update and a late
-//! caller sees what a punctual one saw. Only the switch at the link reacts: routes are not
-//! recomputed upstream.
+//! Hosts are dense, and every switch of a tree has a contiguous range of them below it. A division
+//! gives the port down to a host below. A packet for another host goes up by equal-cost multipath:
+//! a hash of the packet's hash and the switch's salt picks one of the parallel ports. A port whose
+//! link has been down for the detection delay leaves its group until the link has been back for as
+//! long. The state of links is a function of time (see `fault`), so nothing has to be updated, and
+//! a late caller gets the same result as a punctual one. Only the switch at the link reacts: routes
+//! are not recomputed upstream.
 //!
 //! In a network with explicit routes the entropy value of a packet names its ports up, and nothing
 //! is drawn.

@@ -133,11 +133,14 @@ fn one_short(tree: &FatTree, top: u8, packets: &Packets) -> Option<Duration> {
     Some(line.time_for(Bytes(packets.bytes() - short)) + last)
 }
 
-/// When `transfers` could all be delivered at best: over the transmitters and receivers of hosts,
-/// and over the links up from and down to each ToR, each pod and each site, the first start, plus
-/// the bytes that cross by the capacity there, plus the shortest one-way delay among the transfers
-/// that cross, less the one packet counted in both; and no sooner than any transfer would be alone.
-/// Zero without transfers; bytes beyond 64 bits saturate.
+/// When `transfers` could all be delivered at best: the latest of two kinds of bounds. Zero without
+/// transfers; bytes beyond 64 bits saturate.
+///
+/// - Each cut of the network has a bound: the transmitter and the receiver of each host, and the
+///   links up from and down to each ToR, each pod and each site. It is the first start, plus the
+///   bytes that cross by the capacity there, plus the shortest one-way delay among the transfers
+///   that cross, less the one packet counted in both.
+/// - Each transfer has a bound: when it would be delivered alone.
 #[must_use]
 pub fn ideal_completion(tree: &FatTree, transfers: &[Transfer]) -> Instant {
     let mut cuts = Cuts::new(tree);

@@ -1,10 +1,10 @@
 //! Poisson arrivals: flows of drawn sizes start at random times, so that every host sends at a
 //! given load.
 //!
-//! Each host has a stream of its own: exponential gaps with the mean at which flows of the mean
-//! size use `load` of the link, and uniform destinations: among all other hosts, or, where hosts
-//! are in pods, among those of the own pod with a given chance and else among those of the other
-//! pods (\[zeropod\] V-A). Lines are in order of time.
+//! Each host has a stream of its own. Gaps are exponential, with the mean at which flows of the
+//! mean size use `load` of the link. Destinations are drawn evenly from all other hosts. Where
+//! hosts are in pods, they are drawn from the host's own pod with a given chance, and else from the
+//! other pods (\[zeropod\] V-A). Lines are in order of time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -2,8 +2,8 @@
 //! over.
 //!
 //! The leading host, which is the first one or another in its place, decides when the run is over.
-//! Nothing is under way when three conditions hold: every host is idle; every host has received all
-//! pokes that the leading host passed on to it; and all that was acknowledged anywhere has been
+//! Nothing is under way when three conditions hold. Every host is idle. Every host has received all
+//! pokes that the leading host passed on to it. All that was acknowledged anywhere has been
 //! delivered to its application, which may poke. (The leading host passes on all pokes, and gets a
 //! host's pokes before that host's report of being idle.) A host reports again whenever its state
 //! changes. A report may be older than those of others, so the leading host then asks all hosts

@@ -14,8 +14,8 @@ use transport::{Duration, Instant};
 /// Runs are invalid in which a thread spent a larger share of the time in late gaps.
 ///
 /// Measured on two cores at the default scale, for runs of 0.2 to 3 s: nothing was late on a quiet
-/// machine nor beside one busy loop; beside two, up to 0.07 was, and completion times were up to
-/// 1.3 times the quiet ones; beside four, 0.13 to 0.36, and times up to 1.8 times the quiet ones.
+/// machine nor beside one busy loop. Beside two loops up to 0.07 was late, and completion times
+/// were up to 1.3 times the quiet ones. Beside four it was 0.13 to 0.36, and up to 1.8 times.
 pub const LATE_SHARE_MAX: f64 = 0.1;
 
 /// The gaps between the polls of one thread. Fixed size, 4 KiB.

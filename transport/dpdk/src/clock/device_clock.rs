@@ -1,9 +1,10 @@
 //! A device's clock at one queue: it is read now and then, and converts stamps.
 //!
-//! A reading costs about as much as a packet, or 100 times that where firmware is asked, so it is
-//! taken at the end of a turn that had nothing to do, or later at the end of any; and the longer it
-//! takes the rarer it is: a thousandth of the time at most. Frames without a stamp, and those whose
-//! stamp cannot be true, arrived when they were found. Ticks are the device's, times the driver's.
+//! A reading costs about as much as a packet, or 100 times that where firmware is asked. So the
+//! clock is read at the end of a turn that had nothing to do, or, when no such turn comes, at the
+//! end of any. Readings take a thousandth of the time at most: slow ones are rare. Frames without a
+//! stamp, and those whose stamp cannot be true, count as arrived when they were found. Ticks are
+//! the device's, times the driver's.
 
 use std::fmt;
 

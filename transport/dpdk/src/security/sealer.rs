@@ -1,8 +1,8 @@
 //! Frames that leave: sealed where they lie, just before their device gets them.
 //!
-//! A number is used once with a derived key, whatever happens: each frame counts the key's numbers
-//! up, a retransmission too; a key is derived with a start of its own, later than every start
-//! before; and a key that was dropped from the table is never derived again under its old start. No
+//! A number is used once with a derived key, whatever happens. Each frame counts the key's numbers
+//! up, a retransmission too. A key is derived with a start of its own, later than every start
+//! before, and a key that was dropped from the table is never derived again under its old start. No
 //! key is in use for longer than [`RENEWED`], so it seals far fewer blocks than GCM allows.
 
 use std::fmt;

@@ -5,11 +5,11 @@
 //! priority, equal ones in random order, while their ports are free. *Grant 2*: each sender keeps
 //! one grant. *Accept*: each receiver keeps one. Ports of what is not kept are free again.
 //!
-//! Requests of a class are drawn one by one while they are few (`literal`). Where they
-//! are many, as under dense demand, only those that can win are drawn: of the requests of two ToRs
-//! at one Agg the first one in the random order wins or none does, so its place in that order is
-//! drawn instead (`Ops::places`), with the law that it has when every demand draws. Which demand
-//! it is of is drawn for winners alone, uniformly.
+//! Requests of a class are drawn one by one while they are few (`literal`). Where they are many, as
+//! under dense demand, only requests that can win are drawn. For two ToRs and an Agg, the first
+//! request in the random order wins, or none does. So its place in that order is drawn
+//! (`Ops::places`), with the law that it has when every demand draws. The demand that a winner
+//! belongs to is drawn afterwards, uniformly.
 
 use core::mem;
 

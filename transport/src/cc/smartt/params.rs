@@ -212,10 +212,9 @@ const EWMA_GAIN: f32 = 0.0125;
 /// the round trip until feedback comes; packets beyond it are sent without any feedback, and where
 /// the path gives an eighth of the line rate, nearly all of them are trimmed.
 const WINDOW_START: f32 = 1.0;
-/// Where a BDP is a few packets, one packet is a tenth of it, and a window that starts too small
-/// grows by one packet a round trip: permutations on the emulated testbed, whose BDP is eleven
-/// packets, take 13 to 15 % longer than the bound when they start with one BDP, and 3 % longer with
-/// one and a half.
+/// Where a BDP is a few packets, a window that starts too small grows slowly, by one packet a round
+/// trip. The BDP of the emulated testbed is eleven packets: permutations take 13 to 15 % longer
+/// than the bound there when they start with one BDP, and 3 % longer with one and a half.
 const WINDOW_START_PACKETS: u16 = 32;
 
 impl SmarttParams {

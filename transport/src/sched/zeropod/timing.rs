@@ -172,10 +172,10 @@ impl Timing {
     /// Where a scheduler is cut off, its last grants are for epochs before the first for which the
     /// other one grants, even if no packet of the other one arrives. Say it is cut off in epoch c.
     /// A request that it got counts in decision c + 2 at the latest, so it decides up to
-    /// c + 2 + [`SILENT_MAX`]. The first request that is not answered leaves in epoch
-    /// c + 1 - `round_trip` or later, so the other one begins in c + 1 + [`SILENT_MAX`] at the
-    /// earliest, and grants from `lead` + 2 epochs later on: for an epoch later than the last of
-    /// the first one's, which is `lead` epochs behind its last decision.
+    /// c + 2 + [`SILENT_MAX`], and its last grant is for the epoch `lead` later. The first request
+    /// that is not answered leaves in epoch c + 1 - `round_trip` or later, so the other one begins
+    /// in c + 1 + [`SILENT_MAX`] at the earliest. It grants from `lead` + 2 epochs later on, which
+    /// is later than the last grant of the scheduler that is cut off.
     #[must_use]
     pub const fn patience(&self) -> u64 {
         SILENT_MAX + self.round_trip

@@ -1,10 +1,11 @@
 //! Two datacentres: fat trees of switches with RADIX ports, joined by links between the border
 //! switches of both.
 //!
-//! Source: \[uno\] sec. 5.1: two 8-ary fat trees of 128 hosts, one switch at the border of each and
-//! eight links between these, 100 Gbps and 1 us everywhere else; the paper's 2 ms between farthest
-//! hosts are 128 times the 14 us inside, by 886.5 us of delay, as in its simulator. A border switch
-//! has a link to every switch of its site's top tier for every host of that switch.
+//! Source: \[uno\] sec. 5.1: two 8-ary fat trees of 128 hosts with one border switch each, and
+//! eight links between the border switches. Links have 100 Gbps and 1 us, those between the sites
+//! 886.5 us, as in the paper's simulator: the round trip between the farthest hosts is then 128
+//! times the 14 us inside, where the paper says 2 ms. A border switch has a link to every switch of
+//! its site's top tier for every host of that switch.
 
 use transport::Bytes;
 

@@ -92,14 +92,14 @@ fn groups<'a>(
     groups
 }
 
-/// Gives each group its place among those of the same work; a group with a run that did not finish
-/// has none.
+/// Gives each group its place among those of the same work; equal ones, to the digits that are
+/// shown, share a place. A group with a run that did not finish has none.
 fn ranked(mut groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
     let means: Vec<Option<f64>> = groups
         .iter()
         .map(|group| {
             let values = numbers(group, RANKED_BY);
-            (values.len() == group.runs.len()).then(|| mean(&values))
+            (values.len() == group.runs.len()).then(|| (mean(&values) * 100.0).round())
         })
         .collect();
     let works: Vec<String> = groups.iter().map(|group| group.work.clone()).collect();
@@ -211,6 +211,13 @@ mod tests {
             ("matrix=b,cc=swift", Some(1)),
         ];
         assert_eq!(ranks, expected);
+        // What is shown alike has one place.
+        let values = [9.001, 9.002, 9.02].map(|value| run(Some(value)));
+        let places = ["swift", "dctcp", "bbr"].map(|cc| of("a", cc, "1"));
+        let runs: Vec<_> = values.iter().zip(places.iter().map(Vec::as_slice)).collect();
+        let equal = ranked(super::groups(&runs, &["cc".to_owned()], "seed"));
+        let ranks: Vec<_> = equal.iter().map(|group| group.rank).collect();
+        assert_eq!(ranks, [Some(1), Some(1), Some(3)]);
         // Deviation 2, three runs: 4.303 * 2 / sqrt(3).
         assert_eq!(shown(&numbers(&groups[0], RANKED_BY), 2), "12.00 ± 4.97");
         assert_eq!(shown(&[3.0], 1), "3.0");

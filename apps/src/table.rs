@@ -323,16 +323,22 @@ fn origin(of: &Provenance) -> Vec<(&'static str, String)> {
 fn bytes(bytes: &ByteCounts) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a display; 53 bits are plenty")]
     let offered = size(bytes.offered as f64);
-    // A part is shown to the byte.
+    #[expect(clippy::cast_precision_loss, reason = "a display; 53 bits are plenty")]
+    let (part, begun) =
+        (size(bytes.delivered as f64), bytes.placed.saturating_sub(bytes.delivered) as f64);
     let delivered = match bytes.delivered == bytes.offered {
         true => format!("{offered} delivered"),
-        false => format!("{} of {} bytes delivered", bytes.delivered, bytes.offered),
-    };
-    match bytes.placed.saturating_sub(bytes.delivered) {
-        0 => delivered,
-        begun => {
-            format!("{delivered}, and {begun} of messages that name no flow yet or were sent anew")
+        false if part == offered => {
+            format!("{} of {} bytes delivered", bytes.delivered, bytes.offered)
         }
+        false => format!("{part} of {offered} delivered"),
+    };
+    match begun > 0.0 {
+        false => delivered,
+        true => format!(
+            "{delivered}, and {} of messages that name no flow yet or were sent anew",
+            size(begun)
+        ),
     }
 }
 

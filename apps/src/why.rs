@@ -169,7 +169,8 @@ fn whole(flow: &FlowWhy, console: &mut Console<'_>) -> Result<(), Failure> {
             _ => &[],
         };
         for wait in waits {
-            let place = format!("{} to {}, {} flows", wait.link, wait.to, wait.flows);
+            let flows = if wait.flows == 1 { "flow" } else { "flows" };
+            let place = format!("{} to {}, {} {flows}", wait.link, wait.to, wait.flows);
             table.add_row(row("", wait.ps, place));
         }
         if part == TimePart::Retransmission {

@@ -97,6 +97,24 @@ fn more_hosts_than_devices_are_not_answered_with_another_topology() {
 }
 
 #[test]
+fn a_file_of_a_network_may_have_any_name_and_is_called_as_it_was_written() {
+    let dir = dir();
+    let text = include_str!("../../tests/fuzz/seeds/topo/ft128-8os.topo");
+    fs::write(dir.path().join("net.txt"), text).unwrap();
+    for (name, shown) in [("./net.txt", "topology     ./net.txt ("), ("net.txt", " net.txt (")] {
+        let line = format!("run a.cm --topo {name} --quiet");
+        let Output { stdout, .. } = headrace(dir.path(), &line).output().unwrap();
+        let text = String::from_utf8(stdout).unwrap();
+        assert!(text.contains(shown), "{text}");
+    }
+    // A file that is not there is none, and no misspelt name.
+    for (name, part) in [("./nott.txt", "No such file"), ("nott.txt", "a file, or a built-in")] {
+        let (code, text) = ran(dir.path(), &format!("run a.cm --topo {name}"));
+        assert!(code == Some(2) && text.contains(part) && text.contains(name), "{text}");
+    }
+}
+
+#[test]
 fn a_repetition_that_is_stopped_compares_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let made = ran(dir.path(), "gen incast --hosts 16 --degree 8 --size 1GiB -o a.cm");

@@ -105,6 +105,9 @@ fn memif() -> Verdict {
         assert_eq!(result["to_server"]["bytes"], up, "{result:#}");
         assert_eq!(result["from_server"]["bytes"].as_u64(), down, "{result:#}");
         assert_eq!(result["segment_bytes"], 8960);
+        let sent = result["intervals"].as_array().unwrap().iter();
+        let sent = sent.map(|line| line["sent_bytes"].as_u64().unwrap()).sum::<u64>();
+        assert_eq!(result["to_server"]["bytes"], sent, "intervals add up to all: {result:#}");
     }
     let reverse = ["--reverse", "--time", "0.5", "--cc", "swift", "--set", "ack_every=4"];
     let result = stage.run("perf", &[&reverse[..], &["-i", "0.1"]].concat()).result();
@@ -170,11 +173,13 @@ fn assert_vitals(result: &Value) {
     assert!(p50 > 0.0 && p50 <= p99 && p99 <= max, "{result:#}");
     let segments = there["segments"].as_u64().unwrap();
     assert!(there["rtt_us"]["count"].as_u64().unwrap() <= segments + 1000, "{result:#}");
-    assert!(there["cwnd_bytes"].as_u64() >= Some(8960), "{result:#}");
+    // Swift may go below a segment where delays are long.
+    assert!(there["cwnd_bytes"].as_u64() > Some(0), "{result:#}");
     let intervals = result["intervals"].as_array().unwrap();
     let last = intervals.last().unwrap()["until_s"].as_f64();
     assert!(last >= Some(0.1) && last <= result["seconds"].as_f64(), "{result:#}");
-    assert!(intervals.iter().all(|line| line["seconds"].as_f64() >= Some(0.1)), "{result:#}");
+    let whole = &intervals[..intervals.len() - 1];
+    assert!(whole.iter().all(|line| line["seconds"].as_f64() >= Some(0.1)), "{result:#}");
     let sum = intervals.iter().map(|line| line["received_bytes"].as_u64().unwrap()).sum::<u64>();
     let all = result["from_server"]["bytes"].as_u64().unwrap();
     assert!(sum > 0 && sum <= all, "{result:#}");

@@ -212,7 +212,9 @@ impl<'a> Result<'a> {
         let ways = [("to the server", &self.to_server), ("from the server", &self.from_server)];
         for (name, way) in ways {
             let Some(Direction { messages, bytes, gbps }) = way else { continue };
-            row(name, format!("{gbps:.2} Gbps ({messages} messages, {bytes} bytes)"));
+            #[expect(clippy::cast_precision_loss, reason = "a display; 53 bits are plenty")]
+            let size = table::size(*bytes as f64);
+            row(name, format!("{gbps:.2} Gbps ({messages} messages, {size})"));
         }
         if let Some(trips) = &self.round_trip_us {
             let RoundTrips { count, min, mean, p50, p99, p999, max } = trips;

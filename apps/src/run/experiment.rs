@@ -121,7 +121,7 @@ impl Reader {
             self.topology = Some((source.clone(), Origin::Scenario(name.to_owned()).to_string()));
         }
         if let Some(text) = &args.topo {
-            let source = TopologySource::parse(text, Path::new("."))
+            let source = TopologySource::parse(text, Path::new(""))
                 .map_err(|error| on_flag("--topo", error))?;
             self.topology = Some((source, "flag --topo".to_owned()));
         }

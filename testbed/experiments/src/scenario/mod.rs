@@ -351,14 +351,15 @@ impl fmt::Display for TopologySource {
 }
 
 impl TopologySource {
-    /// The network that `text` names: a path when it ends in `.topo`, else a built-in network, else
-    /// a file of any other name.
+    /// The network that `text` names: a path when it ends in `.topo` or names a folder, else a
+    /// built-in network, else a file of any other name.
     ///
     /// # Errors
     /// When it is neither, with the nearest name and without a place.
     pub fn parse(text: &str, base: &Path) -> Result<Self, InputError> {
         let path = Path::new(text);
-        if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("topo")) {
+        let ends = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("topo"));
+        if ends || path.components().count() > 1 {
             return Ok(Self::File(base.join(path)));
         }
         match topology::by_name(text) {

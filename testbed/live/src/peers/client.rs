@@ -317,9 +317,10 @@ impl Client<'_> {
 
     /// Asks for the server's counts and compares.
     fn close(mut self, mut session: Session, round_trips: Vec<u64>) -> Result<Outcome, PeerError> {
-        let took = self.host.now().since(session.began);
         let (number, asked) = (session.number, self.host.now());
+        let took = asked.since(session.began);
         let own = session.gauge.whole(&self.host, asked);
+        session.report_rest(&self.host, asked, self.monitor);
         let intervals = std::mem::take(&mut session.intervals);
         self.host.send_note(number, &Note::Finish { session: number });
         let (server_received, server_counters, theirs) = loop {

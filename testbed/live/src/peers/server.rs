@@ -413,7 +413,8 @@ impl Server<'_> {
 
     /// Ends the session, and why if not as agreed; nothing of it stays.
     fn end(&mut self, why: Option<&str>) -> Result<(), PeerError> {
-        let Some((session, _)) = self.session.take() else { return Ok(()) };
+        let Some((mut session, _)) = self.session.take() else { return Ok(()) };
+        session.report_rest(&self.host, self.host.now(), self.monitor);
         match why {
             None => self.served.complete += 1,
             Some(_) => self.served.broken += 1,

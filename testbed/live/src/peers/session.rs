@@ -162,14 +162,33 @@ impl Session {
         monitor: &mut dyn SessionMonitor,
     ) {
         self.gauge.look(host);
-        let (until, (last, former)) = (now.since(self.began), self.reported);
-        let every = self.terms.interval_ms;
-        if every == 0 || until < last + Duration::from_ms(every) {
-            return;
+        let (until, every) = (now.since(self.began), self.terms.interval_ms);
+        if every > 0 && until >= self.reported.0 + Duration::from_ms(every) {
+            self.report(host, until, monitor);
         }
+    }
+
+    /// Reports what was carried since the last interval: with it, intervals add up to the session.
+    pub(super) fn report_rest(
+        &mut self,
+        host: &Host,
+        now: Instant,
+        monitor: &mut dyn SessionMonitor,
+    ) {
+        if self.terms.interval_ms > 0 && self.sums(host) != self.reported.1 {
+            self.report(host, now.since(self.began), monitor);
+        }
+    }
+
+    /// Bytes sent and received, and segments sent again, since the beginning.
+    fn sums(&self, host: &Host) -> [u64; 3] {
         let sent = self.sender.as_ref().map_or(0, |sender| sender.acked().bytes);
         let [_, again] = host.segments();
-        let sums = [sent, self.receiver.got().bytes, again];
+        [sent, self.receiver.got().bytes, again]
+    }
+
+    fn report(&mut self, host: &Host, until: Duration, monitor: &mut dyn SessionMonitor) {
+        let (sums, (last, former)) = (self.sums(host), self.reported);
         self.reported = (until, sums);
         let [sent, received, retransmitted] = std::array::from_fn(|i| sums[i] - former[i]);
         let length = until - last;

@@ -79,7 +79,7 @@ pub fn by_name(name: &str) -> Result<FatTreeSpec, InputError> {
     let network = networks().find(is_meant).ok_or_else(|| {
         let patterns: Vec<String> = networks().map(Network::pattern).collect();
         let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
-        wrong("a built-in topology").help(did_you_mean(name, &patterns))
+        wrong("a file, or a built-in topology").help(did_you_mean(name, &patterns))
     })?;
     let values = match rest {
         Some(rest) => parameters::read(rest, name, network)?,

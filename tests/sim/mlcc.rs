@@ -465,7 +465,12 @@ fn a_network_without_what_mlcc_needs_is_refused() {
             TOPOLOGY,
             &["switch.queue: found", "all links into a lossless switch", "switch.pfc.alpha=0"],
         ),
-        (&[], "two-dc:8,1,1ms", &["switch.int_room", "room for 5"]),
+        (&[("switch.int_room", "4")], "two-dc:8,1,1ms", &["switch.int_room", "room for 5"]),
+        (
+            &[("far.cc", "same"), ("cc", "hpcc"), ("fault", "degrade:0.0009@border:0")],
+            TOPOLOGY,
+            &["switch.int", "degrade:0.0009", "0.09 Gb/s", "at least 0.1 Gb/s"],
+        ),
     ] {
         let said = refusal(set, topology);
         for word in words {
@@ -476,5 +481,39 @@ fn a_network_without_what_mlcc_needs_is_refused() {
     let alone = [("cc.mlcc.signal", "off")];
     for topology in [TOPOLOGY, "leaf-spine:16,8,4"] {
         assert_eq!(refusal(&alone, topology), "", "{topology}");
+    }
+}
+
+#[test]
+fn border_switches_take_part_however_near_the_sites_are() {
+    for delay in ["0", "1ns", "1us", "5us", "20us"] {
+        let mut text = "Nodes 64\nConnections 2\n".to_owned();
+        for (id, (from, to)) in [(32, 40), (0, 40)].into_iter().enumerate() {
+            writeln!(text, "{from}->{to} id {} start 0 size 1000000", id + 1).unwrap();
+        }
+        let matrix = cm::read(text.as_bytes(), "near.cm", cm::StartUnit::Us).unwrap().matrix;
+        let topology = format!("two-dc-leaf:{delay},100,1,8");
+        let mlcc = run(&[("transport", "mlcc")], matrix, &topology).summary.mlcc.unwrap();
+        assert!(mlcc.switch_int > 0 && mlcc.advised > 0, "{delay}: {mlcc:?}");
+    }
+}
+
+/// A preset knows the networks of its paper; a path of others has more switches.
+#[test]
+fn packets_of_a_preset_have_room_for_every_switch_of_a_path() {
+    for (transport, hops) in [("mlcc", 5), ("hpcc", 8), ("powertcp", 8), ("theta-powertcp", 8)] {
+        let across = matrix("permutation", 32, 1, &[("size", "64KiB")]);
+        let plan = plan(&[("transport", transport)], across, "two-dc:4,1,20us");
+        assert_eq!(plan.settings.int_room, hops, "{transport}");
+        let inside = cm::read(
+            b"Nodes 32\nConnections 1\n0->9 id 1 start 0 size 1000\n",
+            "inside.cm",
+            cm::StartUnit::Us,
+        );
+        let topology = topology::by_name("two-dc:4,1,20us").unwrap();
+        let draft = draft(&[("transport", transport)]);
+        let room = draft.settings.int_room;
+        let plan = Plan::new(&draft, inside.unwrap().matrix, &topology).unwrap();
+        assert_eq!(plan.settings.int_room, room.max(5), "{transport}: no longer than needed");
     }
 }

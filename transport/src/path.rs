@@ -53,8 +53,6 @@ pub struct NetworkFacts {
     pub stretch: Option<f32>,
     /// Rate of the hosts' links.
     pub line_rate: Option<Rate>,
-    /// The time that the links between sites take.
-    pub wan_delay: Option<Duration>,
     /// How switches treat probes; `None` where they have no queue for probes.
     pub probes: Option<ProbeFacts>,
     /// The pods of the network, where each has a scheduler.

@@ -61,6 +61,12 @@ pub struct SwitchSpec {
 }
 
 impl SwitchSpec {
+    /// The ports up.
+    #[must_use]
+    pub const fn up_ports(&self) -> Range<u32> {
+        self.up_port..self.up_port + self.ups
+    }
+
     /// The ports of the switch.
     #[must_use]
     pub const fn ports(&self) -> Range<u32> {

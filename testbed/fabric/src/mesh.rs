@@ -159,7 +159,7 @@ impl Mesh {
 
 /// Whether ports up of a switch lead to one of `borders`.
 fn leads_to(spec: &SwitchSpec, ports: &[PortSpec], borders: &[u32]) -> bool {
-    let ups = spec.up_port..spec.up_port + spec.ups;
+    let ups = spec.up_ports();
     let mut far = ups.filter_map(|port| ports.get(port as usize)).map(|port| port.to);
     far.any(|to| matches!(to, Node::Switch(switch) if borders.contains(&switch)))
 }

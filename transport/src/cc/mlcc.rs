@@ -269,6 +269,7 @@ impl CongestionControl for Mlcc {
         path: &Path,
     ) -> bool {
         self.follow(path);
+        self.forget_silent(now);
         let Some((sent_at, sharers)) = said(note) else { return false };
         let Some(int) = extensions.int().filter(|int| !int.is_cut()) else { return false };
         self.sharers = if self.params.equal { sharers } else { 1 };
@@ -393,6 +394,17 @@ mod tests {
         assert_eq!(mbps(&cc), bound);
         advice(&mut cc, 6035 + 24_000, Half::NUMBER, [25_000_000; 2]);
         assert_eq!(mbps(&cc), 25_000);
+    }
+
+    #[test]
+    fn a_border_that_writes_again_after_silence_begins_anew() {
+        let mut cc = new();
+        advice(&mut cc, 6000, Half::NUMBER, [5_000_000; 2]);
+        note(&mut cc, 6010, (0, 750_000));
+        note(&mut cc, 6034, (75_000, 750_000));
+        assert!(mbps(&cc) < 3000);
+        note(&mut cc, 6035 + 24_000, (150_000, 0));
+        assert!(mbps(&cc) > 12_000, "{}: by neither loop of before", mbps(&cc));
     }
 
     #[test]

@@ -45,17 +45,22 @@ pub struct Hop {
     sent: u32,
     /// Bytes that wait at the port behind this packet, in units of 64.
     waiting: u32,
-    /// Rate of the link, in units of 100 Mb/s, at least 1; [`QUEUE`] for the queue of a flow.
+    /// Rate of the link, in whole units of 100 Mb/s, at least 1; [`QUEUE`] for the queue of a flow.
+    /// What a unit is not full of is left out: a controller that takes a link for faster than it is
+    /// fills it for ever.
     rate: u16,
     /// Names the port. A controller starts anew when a path changes.
     port: u16,
 }
 
 impl Hop {
+    /// The slowest link that a hop can say; slower ones appear as this.
+    pub const RATE_LEAST: Rate = Rate::from_bps(RATE_UNIT);
+
     /// The hop of a port at `time`, when it has sent `sent` bytes and `waiting` bytes are queued.
     #[must_use]
     pub fn new(time: Instant, sent: Bytes, waiting: Bytes, rate: Rate, port: u16) -> Self {
-        let units = rate.as_bps().saturating_add(RATE_UNIT / 2) / RATE_UNIT;
+        let units = rate.as_bps() / RATE_UNIT;
         Self {
             time: wrapped(time.as_ps() / PS_PER_NS),
             sent: wrapped(sent.0 / UNIT),
@@ -402,6 +407,8 @@ mod tests {
         assert_eq!(at(Rate::from_bps(1)).rate(), Rate::from_bps(RATE_UNIT));
         assert_eq!(at(Rate::from_bps(u64::MAX)).rate(), Rate::from_bps(65_534 * RATE_UNIT));
         assert!(!at(Rate::from_bps(u64::MAX)).is_queue());
+        let below = |units: u64| Rate::from_bps(units * RATE_UNIT - 1);
+        assert_eq!(at(below(20)).rate(), Rate::from_bps(19 * RATE_UNIT), "never faster than it is");
         assert_eq!(at(Rate::from_bps(1)).waiting(), Bytes(u64::from(u32::MAX) * UNIT));
     }
 

@@ -26,7 +26,6 @@ pub(super) fn of(draft: &Draft, topology: &FatTreeSpec, fabric: &FabricParams) -
         stretch: Some(stretch),
         hops: u16::try_from(links).ok(),
         line_rate: Some(topology.tier[0].link_rate()),
-        wan_delay: topology.wan.map(|wan| Duration::from_ns(wan.latency_ns.into())),
         probes: (fabric.qdisc == QdiscKind::DcSim).then_some(ProbeFacts {
             queue,
             bucket,

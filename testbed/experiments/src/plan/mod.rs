@@ -97,6 +97,7 @@ impl Plan {
         }
         let mut draft = draft.clone();
         mlcc::fit(&mut draft, topology.wan.is_some())?;
+        telemetry::fit(&mut draft, &matrix, topology)?;
         let tree = FatTree::new(with_queues(&draft, topology))?;
         let mut settings = draft.settings.clone();
         settings.line_rate = topology.tier[0].link_rate();
@@ -152,8 +153,7 @@ impl Plan {
         ideal::check(&draft, &matrix)?;
         checks::check_routing(&draft)?;
         checks::check_cores(&draft, &matrix, topology)?;
-        let (seed, limit) = (draft.seed, draft.limit);
-        let measured_rtts = BTreeMap::new();
+        let (seed, limit, measured_rtts) = (draft.seed, draft.limit, BTreeMap::new());
         Ok(Self { matrix, tree, fabric, settings, draft, seed, limit, base_rtts, measured_rtts })
     }
 
@@ -302,6 +302,9 @@ impl Plan {
         self.check_crash(fault)?;
         let named = fault.on(&self.tree);
         let (ports, spec) = named.map_err(|error| RunError::Links(fault.to_string(), error))?;
+        if matches!(fault.kind, fault::FaultKind::Degrade(_)) {
+            telemetry::check_degraded(fault, &ports, &self.blueprint())?;
+        }
         Ok(LinkFault { ports, spec })
     }
 

@@ -7,13 +7,15 @@
 use std::fmt;
 use std::str::FromStr;
 
-use fabric::{Blueprint, ProgramKind};
-use transport::Config;
+use fabric::{Blueprint, PortId, PortSpec, ProgramKind};
 use transport::cc::CcKind;
 use transport::lb::LbKind;
+use transport::wire::int::{HOPS_MAX, Hop};
+use transport::{Config, Settings};
 
-use super::{Draft, RunError};
+use super::{Draft, Origin, RunError};
 use crate::input::InputError;
+use crate::scenario::fault::{FaultKind, FaultSpec};
 use crate::topology::programs::Switches;
 use crate::topology::{FatTree, FatTreeSpec};
 use crate::workload::Matrix;
@@ -63,6 +65,29 @@ impl fmt::Display for Stamping {
     }
 }
 
+/// Raises the room for telemetry that a preset chose to the hops of the longest path of `matrix`
+/// whose flows read it, as far as packets carry as many: a preset knows the networks of its paper.
+pub(super) fn fit(
+    draft: &mut Draft,
+    matrix: &Matrix,
+    topology: &FatTreeSpec,
+) -> Result<(), RunError> {
+    let is_preset =
+        matches!(draft.origin("switch.int_room"), Origin::Transport(_) | Origin::Topology);
+    if !is_preset || draft.int_cut || !draft.settings.has_int() {
+        return Ok(());
+    }
+    let settings = &draft.settings;
+    let far = settings.far.cc.unwrap_or(settings.cc);
+    let cc_at = |top| if crosses(topology, top) { far } else { settings.cc };
+    let longest = longest(draft, matrix, topology, cc_at);
+    let room = u8::try_from((longest as usize).min(HOPS_MAX)).unwrap_or(u8::MAX);
+    if room > draft.settings.int_room {
+        draft.set("switch.int_room", &room.to_string(), Origin::Topology)?;
+    }
+    Ok(())
+}
+
 /// Has the ports of the switches that `draft` names write telemetry.
 pub(super) fn stamp(
     draft: &Draft,
@@ -82,7 +107,37 @@ pub(super) fn stamp(
         })?;
         all.for_each(|switch| blueprint.stamp(switch));
     }
-    Ok(())
+    check_rate(blueprint.ports.iter(), 1.0, || "a link".to_owned())
+}
+
+/// Refuses a fault that leaves a link whose port writes telemetry less than telemetry can say.
+pub(super) fn check_degraded(
+    fault: &FaultSpec,
+    ports: &[PortId],
+    blueprint: &Blueprint,
+) -> Result<(), RunError> {
+    let FaultKind::Degrade(share) = fault.kind else { return Ok(()) };
+    let ports = ports.iter().filter_map(|port| blueprint.ports.get(port.0 as usize));
+    check_rate(ports, share, || format!("`{fault}`, a link"))
+}
+
+/// Every one of `ports` that writes telemetry sends at a rate that telemetry can say, when it sends
+/// at `share` of its own: a controller takes a slower link for faster than it is, and fills it.
+fn check_rate<'a>(
+    ports: impl Iterator<Item = &'a PortSpec>,
+    share: f64,
+    link: impl FnOnce() -> String,
+) -> Result<(), RunError> {
+    let rates = ports.filter(|port| port.stamps).map(|port| port.rate.as_gbps_f64() * share);
+    let slowest = rates.fold(f64::INFINITY, f64::min);
+    let least = Hop::RATE_LEAST.as_gbps_f64();
+    if slowest >= least {
+        return Ok(());
+    }
+    let found = format!("{} of {slowest} Gb/s, whose port writes telemetry", link());
+    let expected = format!("at least {least} Gb/s, the least rate that telemetry can say");
+    let help = "make it faster, or choose a controller that reads no telemetry";
+    Err(refused("switch.int", found, expected, help))
 }
 
 /// Refuses a run whose controllers would wait for telemetry that never comes. `cc_at` gives the
@@ -142,10 +197,7 @@ fn check_room(
     if !config.has_int() || draft.int_cut {
         return Ok(());
     }
-    let tops = matrix.flows.iter().map(|flow| topology.meeting_tier(flow.src, flow.dst));
-    let reads = |top: u8| config.int_always || cc_at(top).reads_int(&config.cc_params);
-    let read = tops.filter(|top| reads(*top));
-    let longest = read.map(|top| hops(draft, topology, top)).max().unwrap_or(0);
+    let longest = longest(draft, matrix, topology, cc_at);
     let room = u32::from(config.int_room);
     if longest <= room {
         return Ok(());
@@ -156,6 +208,24 @@ fn check_room(
     let help =
         help + ", or run it all the same, with packets ignored, with --set switch.int_cut=on";
     Err(refused("switch.int_room", found, expected, &help))
+}
+
+/// Hops that packets of `matrix` collect at most where a controller reads them, or all where packets of all flows have room.
+fn longest(
+    draft: &Draft,
+    matrix: &Matrix,
+    topology: &FatTreeSpec,
+    cc_at: impl Fn(u8) -> CcKind,
+) -> u32 {
+    let Settings { int_always, cc_params, .. } = &draft.settings;
+    let tops = matrix.flows.iter().map(|flow| topology.meeting_tier(flow.src, flow.dst));
+    let read = tops.filter(|top| *int_always || cc_at(*top).reads_int(cc_params));
+    read.map(|top| hops(draft, topology, top)).max().unwrap_or(0)
+}
+
+/// Whether a path that turns at tier `top` leads to another site.
+fn crosses(topology: &FatTreeSpec, top: u8) -> bool {
+    topology.wan.is_some() && top == topology.tiers
 }
 
 /// Hops that a packet collects at most on a path that turns at tier `top`.
@@ -182,7 +252,7 @@ fn hops_where(
             named.iter().any(|switches| holds(switches, tier_named(topology, tier)))
         }
     };
-    let crosses = topology.wan.is_some() && top == topology.tiers;
+    let crosses = crosses(topology, top);
     let climb = (0..top).filter(|tier| writes(*tier)).count();
     let at_top = usize::from(writes(top)) * if crosses { 2 } else { 1 };
     let has_border = |spec: &crate::topology::programs::ProgramSpec| {

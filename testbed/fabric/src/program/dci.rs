@@ -12,7 +12,7 @@
 //! free, so no other queue follows the pacers, and a pause stops them. Flows are named by their
 //! keys. Packets of other transports, and all packets but data, go straight to their ports. A flow
 //! that finds no queue free shares the port's own queue; its receiver gets no hop of a queue and
-//! does not change its credit. Ports whose links are long lead to other sites.
+//! does not change its credit. Ports up lead to other sites.
 //!
 //! The program depends on its [`Context`] alone. It trusts the sites on its own side: advice is
 //! taken from packets that leave the site.
@@ -64,8 +64,6 @@ params! {
         equal: bool = true;
         /// How long an empty queue stays its flow's: two RTT_C; taken over from the network.
         idle: Duration = Duration::from_ms(12), in Duration::from_us(1)..=Duration::from_s(60);
-        /// Links at least so long lead to other sites; taken over from the network.
-        wan_delay: Duration = Duration::from_us(100), in Duration::from_ns(1)..=Duration::from_s(1);
     }
 }
 
@@ -135,7 +133,6 @@ impl Registered for Dci {
     fn resolve(params: &mut DciParams, facts: &NetworkFacts) {
         params.rtt_d = facts.site_rtt.unwrap_or(params.rtt_d);
         params.idle = facts.inter_rtt.map_or(params.idle, |rtt| rtt * 2);
-        params.wan_delay = facts.wan_delay.unwrap_or(params.wan_delay);
         if let Some(rate) = facts.line_rate {
             #[expect(clippy::cast_possible_truncation, reason = "half the digits are enough")]
             let gbps = rate.as_gbps_f64() as f32;
@@ -147,7 +144,6 @@ impl Registered for Dci {
 impl SwitchProgram for Dci {
     fn build(settings: &ProgramSettings, setup: &Setup<'_>) -> Self {
         let params = &settings.dci;
-        let is_wan = |link: &super::LinkSpec| link.port.delay >= params.wan_delay;
         let longest = setup.links.iter().map(|link| link.port.params.packet_max.0).max();
         let packet_max = longest.unwrap_or(1).max(1);
         let limits = Limits {
@@ -168,7 +164,7 @@ impl SwitchProgram for Dci {
         let bps = Bytes(1_000_000_000).scaled(f64::from(params.host_gbps)).0;
         Self {
             first_port: setup.first_port.0,
-            is_wan: setup.links.iter().map(is_wan).collect(),
+            is_wan: setup.lead_up().collect(),
             links: vec![Link::IDLE; ports],
             turns: BinaryHeap::new(),
             queues: Queues::new(limits, ports, hash(0)),

@@ -25,7 +25,7 @@ use transport::registry::{Registered, registry};
 use transport::sched::SchedParams;
 use transport::{HostId, Instant, Rng};
 
-use super::elements::{PortId, PortSpec, SwitchSpec};
+use super::elements::{Node, PortId, PortSpec, SwitchSpec};
 use super::packet::Packet;
 use super::qdisc::{QdiscKind, Queued};
 
@@ -79,6 +79,18 @@ pub struct Setup<'a> {
     pub outages: &'a [(Instant, Instant)],
     /// A stream of chance of its own.
     pub rng: &'a Rng,
+}
+
+impl Setup<'_> {
+    /// For each port of the switch, in their order: whether it leads up, to where none of the hosts
+    /// below the switch is.
+    pub(crate) fn lead_up(&self) -> impl Iterator<Item = bool> {
+        self.links.iter().zip(self.first_port.0..).map(|(link, port)| {
+            let Node::Switch(own) = link.port.owner else { return false };
+            let spec = self.switches.get(own as usize);
+            spec.is_some_and(|spec| spec.up_ports().contains(&port))
+        })
+    }
 }
 
 /// A link of a switch, in both directions.

@@ -46,8 +46,6 @@ const OTHERS: u32 = 1;
 /// A link that costs a packet next to nothing.
 const WIRE_RATE: Rate = Rate::from_gbps(10_000);
 const WIRE: Duration = Duration::from_ns(100);
-/// Links of the border switch that are at least so long lead to other sites.
-pub(super) const LONG: Duration = Duration::from_us(1);
 
 impl Shape {
     /// The port whose link brings what other sites send to the border switch. The link of a host of
@@ -76,7 +74,7 @@ impl Shape {
         let (near, far) = (0..self.near, self.near..hosts);
         let (border, others) = (Node::Switch(BORDER), Node::Switch(OTHERS));
         ports.extend(near.map(|host| link((border, Node::Host(host)), self.lan_rate, WIRE)));
-        ports.push(link((border, others), self.wan_rate, self.wan_delay.max(LONG)));
+        ports.push(link((border, others), self.wan_rate, self.wan_delay.max(WIRE)));
         ports.extend(far.map(|host| link((others, Node::Host(host)), WIRE_RATE, WIRE)));
         ports.push(link((others, border), WIRE_RATE, WIRE));
         let switch = |first_host, hosts, down_port| SwitchSpec {

@@ -16,7 +16,7 @@ use transport_dpdk::{
 };
 
 use super::bridge::Bridge;
-use super::network::{LONG, Shape};
+use super::network::Shape;
 use super::stations::Stations;
 use crate::dpdk_error::DpdkError;
 use crate::workers::quiet::Quiet;
@@ -305,7 +305,6 @@ fn program(setup: &Setup) -> Result<Draft, InputError> {
     let round_trips = (setup.wan_delay * 8).max(Duration::from_ms(12));
     let mbps = setup.lan_rate.as_bps() / 1_000_000;
     let derived = [
-        ("switch.dci.wan_delay", format!("{}ns", LONG.as_ps() / 1000)),
         ("switch.dci.idle", format!("{}us", round_trips.as_ps() / 1_000_000)),
         ("switch.dci.host_gbps", format!("{}.{:03}", mbps / 1000, mbps % 1000)),
         ("switch.dci.buffer", format!("{}", u64::from(setup.buffers / 2) * 1024)),

@@ -158,7 +158,7 @@ proptest! {
         let blueprint = tree.blueprint(&FabricParams::default());
         for (index, switch) in (0..).zip(&blueprint.switches) {
             let downs = switch.hosts / switch.child_hosts * switch.bundle;
-            let ups = switch.up_port..switch.up_port + switch.ups;
+            let ups = switch.up_ports();
             for port in (switch.down_port..switch.down_port + downs).chain(ups) {
                 prop_assert_eq!(blueprint.ports[port as usize].owner, Node::Switch(index));
             }

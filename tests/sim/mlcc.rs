@@ -410,14 +410,17 @@ fn flows_to_one_host_from_one_site_do_not_start_at_line_rate_each() {
     assert!(4 * shared < blind, "{shared} and {blind} bytes");
 }
 
+/// What a plan with `set`, or one of its faults, is refused with; empty where it is not.
+fn refusal(set: &[(&str, &str)], topology: &str) -> String {
+    let draft = draft(&[&[("transport", "mlcc"), ("mtu", "1000")], set].concat());
+    let topology = topology::by_name(topology).unwrap();
+    let plan = Plan::new(&draft, into_the_same_hosts(), &topology);
+    let faults = plan.and_then(|plan| plan.link_faults());
+    faults.map_or_else(|error| error.to_string(), |_| String::new())
+}
+
 #[test]
 fn a_network_without_what_mlcc_needs_is_refused() {
-    let refusal = |set: &[(&str, &str)], topology: &str| {
-        let matrix = into_the_same_hosts();
-        let draft = draft(&[&[("transport", "mlcc"), ("mtu", "1000")], set].concat());
-        let plan = Plan::new(&draft, matrix, &topology::by_name(topology).unwrap());
-        plan.map_or_else(|error| error.to_string(), |_| String::new())
-    };
     assert_eq!(refusal(&[], TOPOLOGY), "");
     for (set, topology, words) in [
         (&[][..], "leaf-spine:16,8,4", &["topology", "one site", "two-dc-leaf", "signal=off"][..]),
@@ -498,7 +501,7 @@ fn border_switches_take_part_however_near_the_sites_are() {
     }
 }
 
-/// A preset knows the networks of its paper; a path of others has more switches.
+/// A preset is made for the networks of its paper; paths of others have more switches.
 #[test]
 fn packets_of_a_preset_have_room_for_every_switch_of_a_path() {
     for (transport, hops) in [("mlcc", 5), ("hpcc", 8), ("powertcp", 8), ("theta-powertcp", 8)] {
@@ -506,7 +509,7 @@ fn packets_of_a_preset_have_room_for_every_switch_of_a_path() {
         let plan = plan(&[("transport", transport)], across, "two-dc:4,1,20us");
         assert_eq!(plan.settings.int_room, hops, "{transport}");
         let inside = cm::read(
-            b"Nodes 32\nConnections 1\n0->9 id 1 start 0 size 1000\n",
+            &b"Nodes 32\nConnections 1\n0->9 id 1 start 0 size 1000\n"[..],
             "inside.cm",
             cm::StartUnit::Us,
         );

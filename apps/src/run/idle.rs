@@ -73,9 +73,12 @@ fn plain_switches(world: World, plan: &Plan) -> Option<Warning> {
 /// Timely's target is absolute, and an idle path takes longer.
 fn short_target(plan: &Plan) -> Option<Warning> {
     let (settings, params) = (&plan.settings, &plan.settings.cc_params.timely);
-    let is_timely = settings.cc == CcKind::Timely || settings.far.cc == Some(CcKind::Timely);
-    let base_rtts = plan.matrix.flows.iter().map(|flow| plan.path(flow.src, flow.dst).base_rtt);
-    let longest = base_rtts.max().filter(|rtt| is_timely && *rtt >= params.t_low)?;
+    if settings.cc != CcKind::Timely && settings.far.cc != Some(CcKind::Timely) {
+        return None;
+    }
+    let paths = plan.matrix.flows.iter().map(|flow| plan.path(flow.src, flow.dst));
+    let of_timely = paths.filter(|path| settings.policies(path).cc == CcKind::Timely);
+    let longest = of_timely.map(|path| path.base_rtt).max().filter(|rtt| *rtt >= params.t_low)?;
     let found = format!("{}, and base RTTs of up to {longest}", params.t_low);
     let expected = "a T_low above all base RTTs: Timely slows down on paths without queues";
     let above = |time: Duration| (longest + time).as_ps().div_ceil(1_000_000);
@@ -268,6 +271,12 @@ mod tests {
         assert!(short_target(&plan(far, &mended)).is_none());
         assert!(short_target(&plan("paper-testbed", &[timely])).is_none());
         assert!(short_target(&plan(far, &[("transport", "swift")])).is_none());
+        let across = [timely, ("far.cc", "swift"), ("far.rtt", "1ms")];
+        assert!(short_target(&plan(far, &across)).is_none(), "no flow has Timely");
+        // The values that are named can be set on the longest paths.
+        let longest = short_target(&plan("two-dc:4,2,499ms", &[timely])).unwrap().to_string();
+        let low = word(longest.split("t_low=").nth(1).unwrap());
+        plan("two-dc:4,2,499ms", &[timely, ("cc.timely.t_low", &low)]);
     }
 
     #[test]

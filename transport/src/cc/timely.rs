@@ -29,9 +29,9 @@ params! {
         /// beta: share of the rate that a cut takes at most.
         beta: f32 = 0.8, in 0.0..=1.0;
         /// T_low: below this RTT the rate rises.
-        t_low: Duration = Duration::from_us(50), in Duration::from_ns(1)..=Duration::from_s(1);
+        t_low: Duration = Duration::from_us(50), in Duration::from_ns(1)..=Duration::from_s(4);
         /// T_high: above this RTT the rate falls, whatever the gradient is.
-        t_high: Duration = Duration::from_us(500), in Duration::from_ns(1)..=Duration::from_s(1);
+        t_high: Duration = Duration::from_us(500), in Duration::from_ns(1)..=Duration::from_s(4);
         /// RTT_min: the unit of gradients.
         rtt_min: Duration = Duration::from_us(20), in Duration::from_ns(1)..=Duration::from_s(1);
         /// Additive increase; 50 Mb/s of 25 Gb/s.

@@ -124,8 +124,9 @@ impl Plan {
     #[must_use]
     pub fn qdisc_without_sims(&self) -> Option<(&'static str, QdiscKind)> {
         let fabric = &self.fabric;
-        let set =
-            [("switch.qdisc", Some(fabric.qdisc)), ("switch.border_qdisc", fabric.border_qdisc)];
+        // Without a second site no port is a border's.
+        let at_border = fabric.border_qdisc.filter(|_| self.tree.spec().wan.is_some());
+        let set = [("switch.qdisc", Some(fabric.qdisc)), ("switch.border_qdisc", at_border)];
         let mut set = set.into_iter().filter_map(|(key, qdisc)| Some((key, qdisc?)));
         let other = set.find(|(_, qdisc)| *qdisc != QdiscKind::DcSim);
         other.filter(|_| self.settings.sched == SchedKind::DcSim)
@@ -267,6 +268,7 @@ mod tests {
         let ecn = ("switch.qdisc", "ecn");
         assert_eq!(plan(&[ecn]).qdisc_without_sims(), Some(("switch.qdisc", QdiscKind::Ecn)));
         assert_eq!(plan(&[ecn, ("sched", "round-robin")]).qdisc_without_sims(), None);
+        assert_eq!(plan(&[("switch.border_qdisc", "ecn")]).qdisc_without_sims(), None, "no border");
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl fmt::Display for Stamping {
 }
 
 /// Raises the room for telemetry that a preset chose to the hops of the longest path of `matrix`
-/// whose flows read it, as far as packets carry as many: a preset knows the networks of its paper.
+/// whose flows read it, as far as packets carry as many: a preset is made for its paper's networks.
 pub(super) fn fit(
     draft: &mut Draft,
     matrix: &Matrix,
@@ -210,7 +210,8 @@ fn check_room(
     Err(refused("switch.int_room", found, expected, &help))
 }
 
-/// Hops that packets of `matrix` collect at most where a controller reads them, or all where packets of all flows have room.
+/// Hops that packets of `matrix` collect at most on paths of flows whose controller reads them, and
+/// on all paths where packets of all flows have room.
 fn longest(
     draft: &Draft,
     matrix: &Matrix,

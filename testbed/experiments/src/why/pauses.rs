@@ -49,7 +49,8 @@ struct Wait {
 }
 
 impl Pauses {
-    /// The pauses of a run, with their reasons. O(packets + pauses x packets that wait at once).
+    /// The pauses of a run, with their reasons. O(packets + pauses x (packets that wait at once +
+    /// pauses of a port on the way)).
     pub(super) fn of(journal: &Journal, pauses: &[Pause]) -> Self {
         let mut by_port: BTreeMap<u32, Vec<Paused>> = BTreeMap::new();
         for &Pause { port, from, until } in pauses {
@@ -127,16 +128,18 @@ fn root(direct: &BTreeMap<u32, Vec<Paused>>, pause: Paused) -> u32 {
     let mut cause = pause.cause;
     for _ in 0..DEPTH_MAX {
         let Some(pauses) = direct.get(&cause) else { break };
-        let overlaps = pauses.iter().map(|own| (own.overlap(pause.from, pause.until), own.cause));
-        let (mut all, mut most) = (Duration::ZERO, (Duration::ZERO, cause));
-        for (time, of) in overlaps {
-            all += time;
-            most = most.max((time, of));
+        let mut by_cause: BTreeMap<u32, u64> = BTreeMap::new();
+        for own in pauses {
+            let time = own.overlap(pause.from, pause.until).as_ps();
+            *by_cause.entry(own.cause).or_default() += time;
         }
-        if all * 2 < pause.until.since(pause.from) || most.1 == cause {
+        let all: u64 = by_cause.values().sum();
+        let most = by_cause.into_iter().max_by_key(|(_, time)| *time);
+        let Some((of, _)) = most.filter(|(of, time)| *time > 0 && *of != cause) else { break };
+        if all.saturating_mul(2) < pause.until.since(pause.from).as_ps() {
             break;
         }
-        cause = most.1;
+        cause = of;
     }
     cause
 }
@@ -170,6 +173,9 @@ mod tests {
             (3, vec![paused(18, 19, 4)]),
         ]);
         assert_eq!(root(&direct, direct[&1][0]), 3);
+        let many =
+            BTreeMap::from([(2, vec![paused(10, 13, 9), paused(14, 16, 3), paused(17, 19, 3)])]);
+        assert_eq!(root(&many, paused(10, 20, 2)), 3, "the sum of its pauses is longer");
         let pauses = Pauses { by_port: direct };
         let within: Vec<_> = pauses.within(2, at(2), at(14)).collect();
         assert_eq!(within, [(Duration::from_us(2), 9), (Duration::from_us(2), 3)]);

@@ -78,6 +78,7 @@ fn shared(bottleneck: &Bottleneck, fct: u64) -> String {
         own => ("", format!(", of this flow for {} %", share(*own))),
     };
     let use_of = match (flows, to.starts_with("host ")) {
+        (0 | 1, _) if *own_ps == 0 => "one flow uses it".to_owned(),
         (0 | 1, _) => "no other flow uses it".to_owned(),
         (flows, true) => format!("{flows} flows to that host share it"),
         (flows, false) => format!("{flows} flows share it"),
@@ -209,4 +210,28 @@ fn repair(why: &FlowWhy) -> String {
 #[expect(clippy::cast_precision_loss, reason = "a display")]
 fn time(ps: u64) -> String {
     shown::time(ps as f64 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_said_to_be_used_by_the_flows_that_use_it() {
+        let link = |to: &str, flows, own_ps| Bottleneck {
+            link: "tor:2:down:0".to_owned(),
+            to: to.to_owned(),
+            flows,
+            busy_ps: 80,
+            own_ps,
+        };
+        let says = |link: Bottleneck, words: &str| {
+            let said = shared(&link, 100);
+            assert!(said.contains(words), "no `{words}` in `{said}`");
+        };
+        says(link("host 8", 1, 40), "held it up most: no other flow uses it, and");
+        says(link("host 8", 1, 0), "which it does not use, held it up most: one flow uses it");
+        says(link("host 8", 3, 0), "3 flows to that host share it");
+        says(link("core 1", 3, 20), "3 flows share it, and it sent data for 80 % of the time, of");
+    }
 }

@@ -31,8 +31,8 @@ struct Need {
     outstanding: u32,
     /// Segments that need tokens, those for which tokens are outstanding among them.
     needs: u32,
-    /// Tokens still to send before the flow waits for a timeout. A token that died is not replaced
-    /// before that, and by then other flows have had their turn.
+    /// Tokens still to send before the flow waits for a timeout. A token that died is replaced when
+    /// a report names it as gone, or after the timeout: other flows have had their turn by then.
     left: u32,
     /// When the last token was sent.
     sent_at: Instant,

@@ -36,8 +36,8 @@ pub trait Headers {
 /// changed. A handle is free when as many packets have ended or were delivered as there were.
 /// Methods that are provided are those of a driver whose packets have no frames.
 pub trait Frames: Headers {
-    /// Lets `change` edit the header of a packet, which keeps its length and its entropy value, and
-    /// the content of its extensions. Their kinds and their room stay as they are. False
+    /// Lets `change` edit the header of a packet and the content of its extensions. The packet
+    /// keeps its length, its entropy value, and the kinds and the room of its extensions. False
     /// when nothing was changed: no buffer was left, or `change` broke that rule.
     fn rewrite(
         &mut self,

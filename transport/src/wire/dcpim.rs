@@ -1,5 +1,4 @@
-//! The messages of dcPIM's hosts while they match: requests, grants, acceptances, and
-//! returns.
+//! The messages of dcPIM's hosts while they match: requests, grants, acceptances, and returns.
 //!
 //! Source: the public dcPIM simulator, see \[dcpim\]. All four are NOTEs of class Control for a
 //! host. An answer repeats what names its request, so a request needs no record of its own.

@@ -70,7 +70,7 @@ pub enum SessionEvent<'a> {
 pub struct Interval {
     /// From the session's start to the end of the interval.
     pub until: Duration,
-    /// The length of the session.
+    /// The length of the interval.
     pub length: Duration,
     /// Bytes of messages wholly acknowledged.
     pub sent: u64,

@@ -1,9 +1,9 @@
 //! The boards under `/headrace/` of DPDK's own telemetry.
 //!
-//! Source: DPDK Programmer's Guide, "Telemetry Library". A command gets no pointer of
-//! the caller's and stays registered while the process lives. So one static of the process holds
-//! the boards that commands show; when these are gone, the answers are empty. Commands run on
-//! DPDK's telemetry thread. A dictionary holds 256 entries, an array 512.
+//! Source: DPDK Programmer's Guide, "Telemetry Library". A command gets no pointer of the caller's
+//! and stays registered while the process lives. So one static of the process holds the boards that
+//! commands show; when these are gone, the answers are empty. Commands run on DPDK's telemetry
+//! thread. A dictionary holds 256 entries, an array 512.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_int};

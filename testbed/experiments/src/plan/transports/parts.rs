@@ -30,7 +30,8 @@ pub(super) const RED: Settings = &[("switch.kmin", "0.25"), ("switch.kmax", "0.7
 pub(super) const PHANTOM: Settings =
     &[("switch.phantom.kmin", "0.005"), ("switch.phantom.kmax", "0.2")];
 
-/// UnoCC as its paper prints it, with the least that the letter lacks.
+/// UnoCC and its switches as in the paper, with the least that the paper's letter lacks: all that
+/// `uno-mended` sets. `uno-paper` takes that least out again.
 //= uno#4.1
 pub(super) const UNO_PAPER: Settings = &[
     ("switch.qdisc", "phantom"),

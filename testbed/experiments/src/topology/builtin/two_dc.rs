@@ -4,8 +4,8 @@
 //! Source: \[uno\] sec. 5.1: two 8-ary fat trees of 128 hosts with one border switch each, and
 //! eight links between the border switches. Links have 100 Gbps and 1 us, those between the sites
 //! 886.5 us, as in the paper's simulator: the round trip between the farthest hosts is then 128
-//! times the 14 us inside, where the paper says 2 ms. A border switch has a link to every switch of
-//! its site's top tier for every host of that switch.
+//! times the 14 us inside, where the paper says 2 ms. A border switch has RADIX links to every
+//! switch of its site's top tier, as many as that switch has down.
 
 use transport::Bytes;
 

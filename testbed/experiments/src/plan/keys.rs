@@ -138,7 +138,7 @@ keys! {
     "switch.border_queue", "data bytes a port at a border switch's link buffers, or auto: as all",
         |d, v| d.switch.border_queue = unless(v, "auto", bytes)?,
         |d| shown(d.switch.border_queue, "auto");
-    "switch.border_qdisc", "queue discipline of these ports, or auto: as all",
+    "switch.border_qdisc", "queue discipline of ports at a border switch's link, or auto: as all",
         |d, v| d.switch.border_qdisc = unless(v, "auto", qdisc)?,
         |d| d.switch.border_qdisc.map_or("auto".to_owned(), |kind| kind.name().to_owned());
     "switch.kmin", "share of the queue up to which nothing is marked, 0..=1",
@@ -184,10 +184,11 @@ keys! {
     "host.offset", "how far the clock of a simulated host is ahead of network time or behind it at \
         most, a time up to 1s; each host draws its own",
         |d, v| d.clocks.offset = up_to(v, Duration::from_s(1))?, |d| time(d.clocks.offset);
-    "host.drift_ppm", "how much faster or slower such a clock runs at most, 0..=10000 parts in a \
-        million; each host draws its own",
+    "host.drift_ppm", "how much faster or slower the clock of a simulated host runs at most, \
+        0..=10000 parts in a million; each host draws its own",
         |d, v| d.clocks.drift_ppm = ppm(v)?, |d| d.clocks.drift_ppm.to_string();
-    "host.jitter", "how late a reading of such a clock is at most, a time up to 1ms",
+    "host.jitter", "how late a reading of the clock of a simulated host is at most, a time up \
+        to 1ms",
         |d, v| d.clocks.jitter = up_to(v, Duration::from_ms(1))?, |d| time(d.clocks.jitter);
     "udp_port", "UDP port that hosts listen at, 1..=65535",
         |d, v| d.udp_port = udp_port(v)?, |d| d.udp_port.to_string();

@@ -56,6 +56,11 @@ impl Bounds {
         cwnd.clamp(1.0, self.most)
     }
 
+    /// The path's BDP, packets.
+    pub(super) const fn bdp(&self) -> f64 {
+        self.bdp
+    }
+
     /// Largest window, packets.
     pub(super) const fn most(&self) -> f64 {
         self.most

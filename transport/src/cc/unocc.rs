@@ -10,7 +10,9 @@
 //!                       ours: at the first loss of a burst shorter than an RTT, see `early`
 //!   losses              ours: cwnd - lost; losses of one window take at most a quarter of it
 //!   RTTs without any    ours: cwnd + fast * acked, fast = 1/4, 1/2, 3/4, 1 after 1, 2, 3, 4 of
-//!   congestion          them
+//!   congestion          them, and 1 from the start until congestion is met
+//!   another count of    ours: at most an equal share of the receiver's line, see `share`
+//!   flows at the receiver
 //! ```
 //!
 //! Epochs are equally long for flows of every RTT: `T_epoch` moves on by one intra-datacentre RTT
@@ -28,8 +30,9 @@
 
 mod early;
 mod params;
+mod share;
 
-pub use params::{Epoch, Gentle, OnEcnFalling, OnLoss, QaMeasure, UnoCcParams};
+pub use params::{Epoch, Gentle, OnEcnFalling, OnLoss, QaMeasure, Share, UnoCcParams};
 
 use super::bounds::Bounds;
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
@@ -43,19 +46,19 @@ const ECN_HIGH: f64 = 0.9;
 /// Packets that the additive increase gains, without a mark, before the fast increase begins. A
 /// flow that shares a link, near or far, gets about one mark for every sixth of a packet that it
 /// gains. So a flow that gains this much without a mark is alone, however small its window is.
-const GAINED_MIN: f64 = 3.0;
+const GAINED_MIN: f32 = 3.0;
 /// RTTs without congestion after which the fast increase is no faster.
 const FAST_RTTS: u32 = 4;
 /// Smallest compounded factor: smaller ones change no window.
-const MD_SCALE_MIN: f64 = 1e-6;
+const MD_SCALE_MIN: f32 = 1e-6;
 
 /// Counts of the present epoch.
 #[derive(Clone, Copy, Default, Debug)]
 struct Seen {
     /// Packets acknowledged or refused.
-    all: f64,
+    all: f32,
     /// Packets with a mark, 0..=`all`; a refused one counts as marked.
-    marked: f64,
+    marked: f32,
 }
 
 /// One period of QuickAdapt.
@@ -67,7 +70,9 @@ struct Measurement {
     /// When the last of these packets were acknowledged.
     until: Instant,
     /// Packets that were in flight at its start.
-    in_flight: f64,
+    in_flight: f32,
+    /// Packets that were sent in the period before, to which its acknowledgements answer.
+    sent: f32,
 }
 
 /// One flow's UnoCC state.
@@ -79,9 +84,9 @@ pub struct UnoCc {
     /// The average share of marked bytes, E, 0..=1.
     ecn: f64,
     /// MD_scale, the factor of the gentle reduction, 0..=1.
-    md_scale: f64,
-    /// T_epoch; `None` before the first acknowledgement.
-    epoch: Option<Instant>,
+    md_scale: f32,
+    /// T_epoch; zero before the first acknowledgement.
+    epoch: Instant,
     seen: Seen,
     /// QuickAdapt's present period; `None` before the first acknowledgement, and while QuickAdapt
     /// skips an RTT.
@@ -89,20 +94,34 @@ pub struct UnoCc {
     /// When QuickAdapt last acted; zero if never. Reports about segments that were sent earlier do
     /// not count against the window that it set.
     adapted_at: Instant,
-    /// When the newest segment that is known to have met congestion was sent; zero if none.
+    /// When the newest segment that is known to have met congestion was sent; zero if none did.
     congested_at: Instant,
     /// Packets that the additive increase has gained from segments sent after `congested_at`.
-    gained: f64,
+    gained: f32,
+    /// Packets in flight when QuickAdapt's period began, less what was acknowledged or lost since:
+    /// packets in flight beyond it have been sent since.
+    outset: f32,
+    /// Flows that share the receiver, by the count that the window follows; 0 before the first.
+    counted: u16,
+    /// Of the counts since the present wait began, the one nearest to `counted`.
+    nearest: u16,
+    /// Flows for which the receiver's count has cut the window; 1 if it has not.
+    shared: f32,
+    /// When the present wait ends, and the window follows another count;
+    /// [`Instant::FAR_FUTURE`] while the receiver counts as many as `counted`.
+    share_at: Instant,
     /// Window before QuickAdapt acted early, to which it grows back; 0 if it did not.
-    former: f64,
+    former: f32,
     /// When a loss last began a series of reductions; zero if never. Losses of segments sent before
     /// this instant belong to the same window.
     reduced_at: Instant,
     /// Packets that the losses of one window leave of it at least.
-    reduced_min: f64,
+    reduced_min: f32,
     at: Scale,
     params: UnoCcParams,
 }
+
+const _: () = assert!(size_of::<UnoCc>() <= 320, "one for each flow that sends");
 
 /// The constants of one path.
 #[derive(Clone, Copy, Debug)]
@@ -119,14 +138,12 @@ struct Scale {
     bps_per_packet: f64,
     /// Time that a packet takes on the line, picoseconds.
     packet_ps: f64,
-    line_rate: Rate,
 }
 
 impl Scale {
-    /// The pacing rate of a window of `cwnd` packets.
+    /// The pacing rate of a window of `cwnd` packets, at most a BDP.
     fn rate(&self, cwnd: f64) -> Rate {
-        let bps = Bytes(1).scaled(cwnd * self.bps_per_packet).0;
-        Rate::from_bps(bps.clamp(1, self.line_rate.as_bps().max(1)))
+        Rate::from_bps(Bytes(1).scaled(cwnd * self.bps_per_packet).0.max(1))
     }
 
     /// Packets that a period acknowledges at the rate of the packets in `done`, which is at most
@@ -166,9 +183,14 @@ impl Scale {
             qa_period: times(path.base_rtt, params.qa_rtts),
             bps_per_packet: Bytes(path.line_rate.as_bps()).as_f64() / bdp.max(1.0),
             packet_ps: Bytes(path.line_rate.time_for(path.mtu).as_ps()).as_f64(),
-            line_rate: path.line_rate,
         }
     }
+}
+
+/// A window or a count of packets, of which seven digits are enough.
+#[expect(clippy::cast_possible_truncation, reason = "seven digits are enough")]
+const fn short(packets: f64) -> f32 {
+    packets as f32
 }
 
 impl UnoCc {
@@ -181,13 +203,18 @@ impl UnoCc {
             bounds,
             ecn: 0.0,
             md_scale: 1.0,
-            epoch: None,
+            epoch: Instant::ZERO,
             seen: Seen::default(),
             measurement: None,
             adapted_at: Instant::ZERO,
             congested_at: Instant::ZERO,
             gained: 0.0,
+            outset: 0.0,
+            counted: 0,
+            nearest: 0,
             former: 0.0,
+            shared: 1.0,
+            share_at: Instant::FAR_FUTURE,
             reduced_at: Instant::ZERO,
             reduced_min: 0.0,
             at: Scale::new(params, path),
@@ -218,7 +245,8 @@ impl UnoCc {
     fn on_epoch(&mut self, sent_at: Instant, ack: &AckSample, path: &Path) {
         //= uno#4.1.1
         // The first epoch starts with the first acknowledgement.
-        let started = *self.epoch.get_or_insert(ack.now);
+        let started = if self.epoch == Instant::ZERO { ack.now } else { self.epoch };
+        self.epoch = started;
         if sent_at < started {
             return;
         }
@@ -240,7 +268,7 @@ impl UnoCc {
         // DEVIATION(uno#4.1.1): after a pause T_epoch would lie far behind, and every
         // acknowledgement would end an epoch until it has caught up. Epochs in which nothing was
         // sent are skipped.
-        self.epoch = Some(if next > sent_at { next } else { sent_at + period });
+        self.epoch = if next > sent_at { next } else { sent_at + period };
         let seen = core::mem::take(&mut self.seen);
         if seen.all > 0.0 {
             self.end_epoch(seen, ack.rtt > self.at.empty_rtt);
@@ -251,35 +279,33 @@ impl UnoCc {
     fn end_epoch(&mut self, seen: Seen, queueing: bool) {
         let before = self.ecn;
         let gain = f64::from(self.params.ewma_gain);
-        self.ecn += (seen.marked / seen.all - self.ecn) * gain;
+        self.ecn += (f64::from(seen.marked) / f64::from(seen.all) - self.ecn) * gain;
         if seen.marked <= 0.0 {
             return;
         }
         let eases = self.params.on_ecn_falling == OnEcnFalling::Increase;
         if eases && self.ecn < before && self.ecn <= ECN_HIGH {
-            self.increase(seen.all);
+            self.increase(f64::from(seen.all));
             return;
         }
         //= uno#alg1
         // Lines 9 to 14.
-        let gentle = f64::from(self.params.md_scale);
+        let gentle = self.params.md_scale;
         self.md_scale = match (queueing, self.params.gentle) {
             (true, _) => 1.0,
             (false, Gentle::Compound) => (self.md_scale * gentle).max(MD_SCALE_MIN),
             (false, Gentle::Flat) => gentle,
         };
-        self.set(self.cwnd * (1.0 - self.ecn * self.at.md * self.md_scale));
+        self.set(self.cwnd * (1.0 - self.ecn * self.at.md * f64::from(self.md_scale)));
     }
 
     /// Counts towards QuickAdapt, which acts at the end of a period.
-    fn on_qa(&mut self, acked: f64, ack: &AckSample) {
+    fn on_qa(&mut self, acked: f64, ack: &AckSample, path: &Path) {
         if !self.params.quick_adapt {
             return;
         }
-        let in_flight = self.bounds.packets(ack.in_flight);
-        let fresh = Measurement { from: ack.now, acked: 0.0, until: ack.now, in_flight };
         let Some(measurement) = &mut self.measurement else {
-            self.measurement = Some(fresh);
+            self.measurement = Some(self.measure(ack));
             return;
         };
         let span = ack.now.since(measurement.from);
@@ -289,12 +315,12 @@ impl UnoCc {
             return;
         }
         measurement.acked += acked;
-        let done = self.measurement.replace(fresh).unwrap_or(fresh);
+        let done = *measurement;
+        self.measurement = Some(self.measure(ack));
         // A period that ended late has counted more than one period's packets.
         let share = Bytes(self.at.qa_period.as_ps()).as_f64() / Bytes(span.as_ps()).as_f64();
         let acked = done.acked * share.min(1.0);
-        let expected =
-            if self.params.qa_in_flight { self.cwnd.min(done.in_flight) } else { self.cwnd };
+        let expected = self.expected(&done, ack.rtt, path);
         // A flow of a packet an RTT or less has RTTs without an acknowledgement.
         let decides = expected > 1.0 || self.params.window_min >= 1.0;
         //= uno#alg1
@@ -302,16 +328,49 @@ impl UnoCc {
         if decides && acked < expected * f64::from(self.params.qa_factor) {
             let acked = match self.params.qa_measure {
                 QaMeasure::Bytes => acked,
-                QaMeasure::Rate => acked.max(self.at.in_a_period(&done)).min(self.cwnd),
+                // Where less than a window was sent, its part that arrived is that of a window.
+                QaMeasure::Rate => {
+                    let part = acked * self.cwnd / expected;
+                    part.max(self.at.in_a_period(&done)).min(self.cwnd)
+                }
             };
             self.former = 0.0;
-            self.adapt(acked.max(1.0), ack.now);
+            self.adapt(acked.max(1.0), ack.now, ack.in_flight);
         }
     }
 
-    /// QuickAdapt's cut to what `acked` packets in its RTT allow.
-    fn adapt(&mut self, acked: f64, now: Instant) {
-        self.set(acked * f64::from(self.params.qa_scaling));
+    /// Packets that the period `done` may acknowledge where the path carries the whole window.
+    fn expected(&self, done: &Measurement, rtt: Duration, path: &Path) -> f64 {
+        let mut expected = self.cwnd;
+        if self.params.qa_in_flight {
+            expected = expected.min(f64::from(done.in_flight));
+        }
+        if self.params.qa_sent {
+            // DEVIATION(uno#alg1): lost packets are in flight until that is known. While they fill
+            // a window that was cut after they left, little is sent, and little can come back.
+            let base = Bytes(path.base_rtt.as_ps().max(1)).as_f64();
+            let rtts = (Bytes(rtt.as_ps()).as_f64() / base).max(1.0);
+            expected = expected.min(f64::from(done.sent) * rtts);
+        }
+        expected
+    }
+
+    /// Begins a period of QuickAdapt.
+    fn measure(&mut self, ack: &AckSample) -> Measurement {
+        let in_flight = short(self.bounds.packets(ack.in_flight));
+        let sent = in_flight - core::mem::replace(&mut self.outset, in_flight);
+        Measurement { from: ack.now, acked: 0.0, until: ack.now, in_flight, sent }
+    }
+
+    /// QuickAdapt's cut to what `acked` packets in its RTT allow, with `in_flight` left.
+    fn adapt(&mut self, acked: f64, now: Instant, in_flight: Bytes) {
+        self.adapt_to(acked * f64::from(self.params.qa_scaling), now, in_flight);
+    }
+
+    /// Sets a window that packets in flight were not sent with.
+    fn adapt_to(&mut self, cwnd: f64, now: Instant, in_flight: Bytes) {
+        self.set(cwnd);
+        self.outset = short(self.bounds.packets(in_flight));
         //= uno#4.1.2
         // Packets in flight now were sent with the old window; answers to the new one come an RTT
         // later. The next epoch, too, begins with them.
@@ -319,23 +378,28 @@ impl UnoCc {
         self.meet_congestion(now);
         self.measurement = None;
         self.seen = Seen::default();
-        self.epoch = Some(now + self.params.intra_rtt);
+        self.epoch = now + self.params.intra_rtt;
     }
 
     /// A packet sent at `sent_at` was marked, lost or queued.
     fn meet_congestion(&mut self, sent_at: Instant) {
-        self.congested_at = self.congested_at.max(sent_at);
+        // Zero is for none.
+        self.congested_at = self.congested_at.max(sent_at).max(Instant::from_ps(1));
         self.gained = 0.0;
     }
 
     /// A packet sent at `sent_at` met no congestion: applies the fast increase, if no packet has
     /// met congestion for at least a base RTT.
     fn meet_no_flow(&mut self, sent_at: Instant, acked: f64, ack: &AckSample, path: &Path) {
-        let clear = sent_at.since(self.congested_at);
+        let clear = match self.congested_at {
+            // A flow that has met none since it began may take what it finds.
+            Instant::ZERO => Duration::MAX,
+            at => sent_at.since(at),
+        };
         if self.params.fast_increase <= 0.0 || clear == Duration::ZERO {
             return;
         }
-        self.gained += self.at.alpha * acked / self.cwnd;
+        self.gained += short(self.at.alpha * acked / self.cwnd);
         let is_full = self.bounds.packets(ack.in_flight) * 2.0 >= self.cwnd;
         if clear > path.base_rtt && self.gained >= GAINED_MIN && is_full {
             // At most four comparisons instead of a division for each acknowledgement.
@@ -347,6 +411,7 @@ impl UnoCc {
     }
 
     fn on_lost(&mut self, loss: &LossSample) {
+        self.outset -= short(self.bounds.packets(loss.bytes));
         self.meet_congestion(loss.sent_at);
         if loss.sent_at >= self.adapted_at && self.adapt_early(loss) {
             return;
@@ -363,11 +428,11 @@ impl UnoCc {
     fn reduce(&mut self, loss: &LossSample) {
         if loss.sent_at >= self.reduced_at {
             self.reduced_at = loss.now;
-            self.reduced_min = self.cwnd * (1.0 - f64::from(self.params.loss_max));
+            self.reduced_min = short(self.cwnd) * (1.0 - self.params.loss_max);
         }
         // Losses leave a packet; marks alone bring a window below one.
         let reduced = self.cwnd - self.bounds.packets(loss.bytes);
-        self.set(reduced.max(self.reduced_min.max(1.0).min(self.cwnd)));
+        self.set(reduced.max(f64::from(self.reduced_min).max(1.0).min(self.cwnd)));
     }
 }
 
@@ -395,7 +460,9 @@ impl CongestionControl for UnoCc {
     #[inline]
     fn window(&self) -> Window {
         let cwnd = self.bounds.bytes(self.cwnd);
-        let pacing = self.params.pacing.then(|| self.at.rate(self.cwnd));
+        // A window above the BDP is not faster than the line.
+        let paced = self.cwnd.min(self.bounds.bdp().max(1.0));
+        let pacing = self.params.pacing.then(|| self.at.rate(paced));
         Window { cwnd, pacing, wake_at: None }
     }
 
@@ -403,6 +470,8 @@ impl CongestionControl for UnoCc {
         self.follow(path);
         let sent_at = ack.sent_at();
         let acked = self.bounds.packets(ack.acked);
+        self.outset -= short(acked);
+        self.share(ack.sharers, ack.now, ack.in_flight);
         if !ack.ecn {
             self.increase(acked);
         }
@@ -417,17 +486,19 @@ impl CongestionControl for UnoCc {
         if self.former > 0.0 {
             self.regrow(sent_at, acked, ack);
         }
-        self.seen.all += acked;
-        self.seen.marked += if ack.ecn { acked } else { 0.0 };
+        let acknowledged = short(acked);
+        self.seen.all += acknowledged;
+        self.seen.marked += if ack.ecn { acknowledged } else { 0.0 };
         self.on_epoch(sent_at, ack, path);
-        self.on_qa(acked, ack);
+        self.on_qa(acked, ack, path);
     }
 
     fn on_nack(&mut self, loss: &LossSample, path: &Path) {
         self.follow(path);
+        self.share(loss.sharers, loss.now, loss.in_flight);
         if loss.sent_at >= self.adapted_at {
             // A trimmed segment met a full queue: it counts as marked.
-            let refused = self.bounds.packets(loss.bytes);
+            let refused = short(self.bounds.packets(loss.bytes));
             self.seen.all += refused;
             self.seen.marked += refused;
         }

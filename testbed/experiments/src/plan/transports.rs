@@ -189,12 +189,14 @@ pub const TRANSPORTS: &[Transport] = &[
                 ("cc.unocc.qa_rtts", "1.05"),
                 ("cc.unocc.qa_measure", "bytes"),
                 ("cc.unocc.qa_early", "0"),
+                ("cc.unocc.qa_sent", "off"),
                 ("cc.unocc.qa_in_flight", "off"),
                 ("cc.unocc.empty_delay", "0ns"),
                 ("cc.unocc.empty_rtts", "0.055"),
                 ("cc.unocc.on_loss", "ignore"),
                 ("cc.unocc.loss_max", "1"),
                 ("cc.unocc.fast_increase", "0"),
+                ("cc.unocc.share", "measured"),
                 ("cc.unocc.window_min", "1"),
                 ("lb.reroute", "drawn"),
             ],
@@ -463,7 +465,7 @@ pub fn names() -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use transport::Duration;
-    use transport::cc::unocc::{Epoch, Gentle, OnLoss, QaMeasure, UnoCcParams};
+    use transport::cc::unocc::{Epoch, Gentle, OnLoss, QaMeasure, Share, UnoCcParams};
 
     use super::*;
 
@@ -491,7 +493,9 @@ mod tests {
         let UnoCcParams { qa_early, fast_increase, loss_max, epoch, window_min, .. } = default;
         let ours = UnoCcParams { empty_delay, ewma_gain, gentle, qa_measure, ..mended };
         let ours = UnoCcParams { qa_early, fast_increase, loss_max, epoch, window_min, ..ours };
-        assert_eq!(ours, default);
+        let UnoCcParams { share, qa_sent, .. } = default;
+        assert_eq!(UnoCcParams { share, qa_sent, ..ours }, default);
+        assert_eq!((letter.share, letter.qa_sent), (Share::Measured, false));
         assert_eq!((letter.ewma_gain, letter.gentle), (0.5, Gentle::Compound));
         assert_eq!((letter.qa_measure, letter.fast_increase), (QaMeasure::Bytes, 0.0));
         assert_eq!((letter.qa_early, letter.loss_max, letter.window_min), (0.0, 1.0, 1.0));

@@ -16,7 +16,7 @@
 //! doubles each RTT while real queues are empty, whether packets are marked or not: phantom queues
 //! stay full for longer than one RTT after an overload.
 
-use super::{Measurement, QaMeasure, UnoCc};
+use super::{Measurement, QaMeasure, UnoCc, short};
 use crate::cc::{AckSample, LossSample};
 use crate::time::Instant;
 use crate::units::Bytes;
@@ -38,16 +38,16 @@ impl UnoCc {
         if !self.is_starved(&done, loss.now) {
             return false;
         }
-        self.former = self.former.max(self.cwnd);
+        self.former = self.former.max(short(self.cwnd));
         let arrived = self.at.in_a_period(&done).clamp(1.0, self.cwnd);
-        self.adapt(arrived * f64::from(self.params.qa_early), loss.now);
+        self.adapt(arrived * f64::from(self.params.qa_early), loss.now, loss.in_flight);
         true
     }
 
     /// Whether QuickAdapt has to act because too little of the burst in flight has arrived,
     /// although the time has passed in which all of it arrives at the window's rate.
     fn is_starved(&self, done: &Measurement, now: Instant) -> bool {
-        let burst = self.cwnd.min(done.in_flight);
+        let burst = self.cwnd.min(f64::from(done.in_flight));
         let span_ps = Bytes(now.since(done.from).as_ps()).as_f64();
         let due_ps = Bytes(self.at.qa_period.as_ps()).as_f64() * burst / self.cwnd;
         burst >= BURST_MIN
@@ -59,10 +59,10 @@ impl UnoCc {
     /// Lets the window grow back to where it was before the early cut.
     pub(super) fn regrow(&mut self, sent_at: Instant, acked: f64, ack: &AckSample) {
         if ack.rtt <= self.at.empty_rtt {
-            self.set((self.cwnd + acked).min(self.former));
+            self.set((self.cwnd + acked).min(f64::from(self.former)));
         }
         let span = self.bounds.base_rtt * REGROWTH_RTTS;
-        if self.cwnd >= self.former || sent_at.since(self.adapted_at) > span {
+        if self.cwnd >= f64::from(self.former) || sent_at.since(self.adapted_at) > span {
             self.former = 0.0;
         }
     }

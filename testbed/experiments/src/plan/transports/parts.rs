@@ -44,10 +44,12 @@ pub(super) const UNO_PAPER: Settings = &[
     ("cc.unocc.qa_rtts", "1"),
     ("cc.unocc.qa_measure", "bytes"),
     ("cc.unocc.qa_early", "0"),
+    ("cc.unocc.qa_sent", "off"),
     ("cc.unocc.empty_delay", "0ns"),
     ("cc.unocc.empty_rtts", "0"),
     ("cc.unocc.loss_max", "1"),
     ("cc.unocc.fast_increase", "0"),
+    ("cc.unocc.share", "measured"),
     ("cc.unocc.window_min", "1"),
 ];
 

@@ -1,6 +1,6 @@
-//! Attacks by a host that sees none of its victims' packets: on a transfer between two others, and
-//! on clients that come meanwhile. A long case prints what the attack left of the throughput,
-//! beside as many packets to another port in every second slice of time.
+//! Attacks by a host that sees none of its victims' packets: on a transfer between two others, on
+//! clients that come meanwhile, and on a pod of Zeropod's hosts. A long case prints what the attack
+//! left of the throughput, beside as many packets to another port in every second slice of time.
 //!
 //! Some attacks are on victims that share keys; a long run has all of them with keys, too.
 //!
@@ -23,6 +23,8 @@ mod forger;
 mod lab;
 #[path = "attack/neighbours.rs"]
 mod neighbours;
+#[path = "attack/pods.rs"]
+mod pods;
 #[path = "peers/process.rs"]
 #[allow(dead_code, reason = "shared with another harness")]
 mod process;
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         // `--headrace` stands in the place of the program's name.
         Some("--headrace") => return headrace::main_of(std::env::args_os().skip(1)),
         Some("--attack") => return forger::run(&arguments[1..]),
+        Some("--forge-pod") => return pods::forge(),
         Some("--eavesdrop") => return forger::eavesdrop(&arguments[1..]),
         Some("--knock") => return neighbours::knock(&arguments[1..]),
         Some("--list") => {
@@ -73,12 +76,15 @@ enum Case {
     Suffer(Attack, bool),
     /// False answers, by IP version.
     Neighbours(usize),
+    /// Forged notes between a pod's hosts and their scheduler.
+    Pod,
 }
 
 fn verdict(case: Case, seconds: u64) -> Verdict {
     let suffered = match case {
         Case::Suffer(attack, keyed) => victims::suffer(attack, keyed, seconds),
         Case::Neighbours(version) => neighbours::suffer(neighbours::VERSIONS[version]),
+        Case::Pod => pods::suffer(),
     };
     suffered.map_or_else(Verdict::Skipped, Verdict::Measured)
 }
@@ -96,5 +102,7 @@ fn all_cases(long: bool) -> Vec<(String, Case)> {
         ["false_answers_to_arp_divert_no_transfer", "false_advertisements_divert_none"];
     let on_the_link = on_the_link.into_iter().enumerate();
     let on_the_link = on_the_link.map(|(at, name)| (name.to_owned(), Case::Neighbours(at)));
-    plain.chain(keyed).chain(on_the_link).collect()
+    let of_pods = ["forged_notes_of_a_pod_begin_end_ask_and_grant_nothing"];
+    let of_pods = of_pods.into_iter().map(|name| (name.to_owned(), Case::Pod));
+    plain.chain(keyed).chain(on_the_link).chain(of_pods).collect()
 }

@@ -24,6 +24,8 @@ use transport::wire::checksum::Checksum;
 use transport::wire::dcpim::{MatchStep, Offer};
 use transport::wire::frame::{self, Ecn, FrameSpec, TrafficClass, UdpCheck};
 use transport::wire::int::{Hop, Int};
+use transport::wire::note::KEYED;
+use transport::wire::pod::RTS;
 use transport::wire::sim::Sim;
 use transport::wire::{
     Ack, Allowance, BlockNack, Body, Coded, Data, Ext, Header, Note, Open, Presence, Receipt,
@@ -453,6 +455,9 @@ fn samples() -> Vec<Sample> {
             };
             let ev = EntropyValue(PORTS[at % PORTS.len()]);
             let drawn = Key(rng.next_u64());
+            // Notes of pods for a host, with a key.
+            let is_keyed = at % 4 == 1 && matches!(body, Body::Note(note) if note.protocol >= RTS);
+            let dst_flow = if is_keyed { KEYED } else { dst_flow };
             let of_none = matches!(body, Body::Note(_)) && dst_flow == FlowId::UNKNOWN;
             let key = if of_none { Key::NONE } else { drawn };
             let is_data = matches!(body, Body::Data(_));

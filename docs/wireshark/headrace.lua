@@ -199,9 +199,13 @@ function Reader:refuse(item, what)
 end
 
 -- Index in the low 20 bits, generation in the high 12, which is 0 for a flow not known yet.
-function Reader:flow(field, may_be_unknown)
+function Reader:flow(field, may_be_unknown, may_be_host)
    local item, range = self:add(field, 4)
    local value = range:uint()
+   if value == 1 and may_be_host then
+      item:append_text(" (the host, with a key)")
+      return item, range
+   end
    if value == 0 then
       item:append_text(" (unknown)")
    else
@@ -550,7 +554,7 @@ end
 local function note(reader)
    local flags = reader:flags(2, { "written" })
    local named = reader.buffer(reader.at, 4):uint() ~= 0
-   reader:flow(fields.dst_flow, true)
+   reader:flow(fields.dst_flow, true, true)
    local class_item, class = reader:add(fields.class, 1)
    local _, protocol = reader:add(fields.protocol, 1)
    local length_item, length = reader:add(fields.length, 1)

@@ -26,10 +26,10 @@ pub(crate) const VICTIMS: [Ipv4Addr; 2] =
     [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2)];
 
 /// Packets sent in a row before a pause.
-const BURST: u64 = 32;
+pub(crate) const BURST: u64 = 32;
 
 /// Between two bursts: 16,000 packets a second.
-const PAUSE: Duration = Duration::from_millis(2);
+pub(crate) const PAUSE: Duration = Duration::from_millis(2);
 
 /// The first burst of an attack that is slow otherwise, and the pause between its packets then.
 const SLOW: (u64, Duration) = (140, Duration::from_millis(50));
@@ -319,12 +319,17 @@ fn framed(
     let key = Key(rng.next_u64());
     let header = Header::new(EntropyValue(7), dst_flow, body).keyed(key);
     let ip = IpPair::V4 { src: VICTIMS[from], dst: VICTIMS[1 - from] };
+    framed_between(ip, &header, payload, port)
+}
+
+/// A frame from one address to another, with a right UDP checksum.
+pub(crate) fn framed_between(ip: IpPair, header: &Header, payload: &[u8], port: u16) -> Vec<u8> {
     let addrs = AddrPair { dst_mac: [0; 6], src_mac: [0; 6], ip, udp_port: port };
     let class = if payload.is_empty() { TrafficClass::Control } else { TrafficClass::Data };
     let spec = FrameSpec { addrs, ecn: Ecn::Ect0, class };
     let mut frame = vec![0; 256];
     let payload_len = u16::try_from(payload.len()).unwrap();
-    let len = frame::emit(&spec, &header, &Ext::VACANT, payload_len, &mut frame);
+    let len = frame::emit(&spec, header, &Ext::VACANT, payload_len, &mut frame);
     frame.truncate(len);
     let mut sum = Checksum::new();
     sum.add(payload);
@@ -387,7 +392,7 @@ pub(crate) const fn port_of(slice: u128) -> u16 {
 }
 
 /// Set when the input of this process ends.
-fn until_input_ends() -> Arc<AtomicBool> {
+pub(crate) fn until_input_ends() -> Arc<AtomicBool> {
     let over = Arc::new(AtomicBool::new(false));
     let ends = Arc::clone(&over);
     std::thread::spawn(move || {

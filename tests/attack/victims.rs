@@ -109,10 +109,15 @@ pub(crate) struct Attacker(Child);
 
 impl Attacker {
     pub(crate) fn start(lab: &Lab, attack: Attack, file: &Path, slices: Option<Duration>) -> Self {
-        let program = std::env::current_exe().unwrap();
         let slices = slices.unwrap_or_default().as_millis().to_string();
-        let mut command = lab.command(2, &program);
-        let command = command.args(["--attack", attack.name()]).arg(file).arg(slices);
+        Self::with(lab, 2, &["--attack", attack.name(), file.to_str().unwrap(), &slices])
+    }
+
+    /// This binary with `arguments` at `host`.
+    pub(crate) fn with(lab: &Lab, host: u32, arguments: &[&str]) -> Self {
+        let program = std::env::current_exe().unwrap();
+        let mut command = lab.command(host, &program);
+        let command = command.args(arguments);
         Self(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
     }
 

@@ -554,6 +554,7 @@ impl Config {
             give_up: self.loss.give_up,
             control_evs: [0, 1, 2, 3, 4, 5, 6, 7].map(spread),
             rng,
+            secret: self.secret,
         }
     }
 

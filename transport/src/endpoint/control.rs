@@ -9,6 +9,7 @@ use crate::segment::{Burst, RxSegment, TxSegment};
 use crate::stats::DropReason;
 use crate::time::Instant;
 use crate::units::FlowId;
+use crate::wire::note::is_for_host;
 use crate::wire::{Allowance, Body, Extensions, Note};
 
 impl<S: Scheduler> Endpoint<S> {
@@ -38,7 +39,7 @@ impl<S: Scheduler> Endpoint<S> {
     #[cold]
     fn on_note(&mut self, rx: &RxSegment, note: &Note, ext: Extensions<'_>, now: Instant) {
         let flow = rx.hdr.dst_flow;
-        let used = if flow == FlowId::UNKNOWN {
+        let used = if is_for_host(flow) {
             let used = self.sched.on_host_control(rx.from, &rx.hdr, note, rx.at);
             self.take_reported(now);
             used

@@ -67,6 +67,9 @@ pub struct SchedSetup<'a> {
     pub control_evs: [EntropyValue; 8],
     /// The scheduler's own chance.
     pub rng: Rng,
+    /// The endpoint's secret, zero where there is none: keys are made from it that no other host
+    /// can guess.
+    pub secret: [u64; 2],
 }
 
 impl SchedSetup<'_> {

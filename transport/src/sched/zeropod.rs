@@ -137,7 +137,7 @@ impl Zeropod {
     pub fn new(setup: &SchedSetup<'_>) -> Self {
         let params = setup.params.zeropod;
         let terms = params.terms(setup);
-        let joining = Joining::new(&params, &terms);
+        let joining = Joining::new(&params, &terms, setup);
         let terms = joining.as_ref().map_or(terms, Joining::terms);
         let joining = joining.map(Box::new);
         let timing = Timing::new(&terms);

@@ -51,8 +51,8 @@ pub use ext::{Ext, Extensions, Extent};
 /// Version of the wire format, in the high four bits of the first octet.
 pub const VERSION: u8 = 2;
 
-/// Octets of the key in the header of every packet that belongs to a flow: all but a NOTE for a
-/// host.
+/// Octets of the key in the header of every packet that belongs to a flow, and in a NOTE for a host
+/// where its scheduler has one.
 pub const KEY_LEN: u16 = 8;
 
 /// A flow as a header names it.
@@ -69,7 +69,8 @@ pub struct Header {
     pub dst_flow: FlowId,
     /// Which extensions follow that are not in the body; their content is an [`Ext`].
     pub ext: Extent,
-    /// The flow's secret: a packet without it changes nothing. [`Key::NONE`] in a NOTE for a host.
+    /// The flow's secret: a packet without it changes nothing. In a NOTE for a host what its
+    /// scheduler takes for a secret, or [`Key::NONE`].
     pub key: Key,
     /// The content of the packet, by kind.
     pub body: Body,
@@ -247,7 +248,7 @@ pub enum Presence {
 }
 
 /// The header of a packet whose content one scheduler or controller defines: for a host where
-/// `dst_flow` is [`FlowId::UNKNOWN`], else for that flow.
+/// `dst_flow` is [`FlowId::UNKNOWN`] or [`note::KEYED`], else for that flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Note {
     /// How switches queue it: control, probe or answer to a probe.

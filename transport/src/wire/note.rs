@@ -1,13 +1,13 @@
 //! NOTE on the wire: 10 octets, the key of the flow where the note names one, and up to 32 octets
-//! that schedulers or controllers define.
+//! that schedulers or controllers define. A note for a host has a key where it names [`KEYED`].
 
 use zerocopy::byteorder::network_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::class::TrafficClass;
 use super::ext::NOTE_INT;
-use super::{KEY_LEN, KIND_NOTE, Name, Note, ParseError, first_octet};
-use crate::units::{FlowId, Key};
+use super::{Body, Header, KEY_LEN, KIND_NOTE, Name, Note, ParseError, first_octet};
+use crate::units::{EntropyValue, FlowId, Key};
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -33,7 +33,26 @@ pub const OCTETS_MAX: usize = 32;
 const CLASSES: [TrafficClass; 3] =
     [TrafficClass::Control, TrafficClass::ProbeAck, TrafficClass::Probe];
 
-/// Octets of the key in a note that names `dst_flow`: a note for a host is of no flow.
+/// The flow that a note for a host names where the note has a key. No flow has this number, whose
+/// generation is 0.
+pub const KEYED: FlowId = FlowId(1);
+
+/// Whether a note that names `dst_flow` is for the host, and for none of its flows.
+#[must_use]
+pub const fn is_for_host(dst_flow: FlowId) -> bool {
+    dst_flow.0 == FlowId::UNKNOWN.0 || dst_flow.0 == KEYED.0
+}
+
+impl Note {
+    /// The header of this note for a host, with a key unless that is [`Key::NONE`].
+    #[must_use]
+    pub fn for_host(self, ev: EntropyValue, key: Key) -> Header {
+        let to = if key == Key::NONE { FlowId::UNKNOWN } else { KEYED };
+        Header::new(ev, to, Body::Note(self)).keyed(key)
+    }
+}
+
+/// Octets of the key in a note that names `dst_flow`.
 pub(super) const fn key_len(dst_flow: FlowId) -> u16 {
     if dst_flow.0 == FlowId::UNKNOWN.0 { 0 } else { KEY_LEN }
 }

@@ -160,8 +160,8 @@ fn terms(real: &RealPod, (cell, rate): (Bytes, Rate)) -> Terms {
     }
 }
 
-/// Bytes of a request or an answer over IPv6.
-const CONTROL: Bytes = Bytes(110);
+/// Bytes of a request or an answer over IPv6, with its key.
+const CONTROL: Bytes = Bytes(118);
 
 /// Epochs long enough for the jitter, as far as the cells of one can be: its guard is a quarter of
 /// what its cells take, or half where the jitter is longer than that of the most cells.

@@ -96,7 +96,7 @@ const WARM_UP: u64 = 10;
 /// Payload bytes of a cell, and bytes of it and of a request on the wire.
 //= zeropod#V-A
 const CELL: (u16, u16) = (512, 552);
-const CONTROL: u16 = 104;
+const CONTROL: u16 = 112;
 /// The longest frame.
 const FRAME_MAX: u16 = 256;
 /// Frames that the device holds in each direction: those of two epochs of the largest pod.

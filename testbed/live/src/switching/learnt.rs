@@ -41,8 +41,21 @@ impl LearntAddresses {
     /// or its router. O(1) unless the MAC is new.
     pub(crate) fn learn(&mut self, host: HostId, head: &[u8]) {
         let mac = head.get(6..12).and_then(|octets| <[u8; 6]>::try_from(octets).ok());
-        let Some((mac, known)) = mac.zip(self.addresses.get_mut(host.0 as usize)) else { return };
-        if known.mac == mac || head.len() < ETHERNET {
+        if let Some(mac) = mac.filter(|_| head.len() >= ETHERNET) {
+            self.set(host, mac);
+        }
+    }
+
+    /// The MAC of `host`, if it is known.
+    pub(crate) fn mac(&self, host: HostId) -> Option<[u8; 6]> {
+        let known = self.addresses.get(host.0 as usize).map(|address| address.mac);
+        known.filter(|mac| *mac != UNKNOWN)
+    }
+
+    /// Frames to `host` go to `mac`. O(1) unless the MAC is new.
+    pub(crate) fn set(&mut self, host: HostId, mac: [u8; 6]) {
+        let Some(known) = self.addresses.get_mut(host.0 as usize) else { return };
+        if known.mac == mac {
             return;
         }
         let before = std::mem::replace(&mut known.mac, mac);

@@ -5,7 +5,7 @@ use crate::time::Duration;
 /// Why an answer was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Odd {
-    /// The sender of the answer is not the pod's scheduler.
+    /// The sender of the answer is not the pod's scheduler, or has not its key.
     Forged,
     /// The answer is of a term that is over.
     OldTerm,
@@ -20,8 +20,7 @@ pub(super) enum Odd {
     Doubled,
     /// The answer names a route that the pod does not have.
     NoRoute,
-    /// The answer is of a later term while those of the present one come, or comes before this
-    /// host has introduced itself.
+    /// The answer is of a later term while those of the present one come.
     EarlyTerm,
 }
 

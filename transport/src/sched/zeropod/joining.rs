@@ -2,25 +2,34 @@
 //! of the pod from its hosts.
 //!
 //! Source: ours; \[zeropod\] has hosts and scheduler configured alike. A host introduces itself
-//! until an answer comes, and again when none has come for [`Join::patience`]. The scheduler
-//! invites it to do so with a proof that only a host at its own address gets. A scheduler that
-//! has been started again is in a later term, and its clock shows another time: the host forgets
-//! what it was granted, takes the new time from the answers, and asks for all that waits anew. When
-//! no answer has come for as long as a flow survives silence, all flows that wait are given up, and
-//! so is each that has something to send from then on, until an answer comes.
+//! until an answer comes, and again when none has come for [`Join::patience`]. It does so under a
+//! number that it has drawn. The scheduler invites it under that number, with a proof that only a
+//! host at its own address gets; the host introduces itself under the proof, which is from then on
+//! the key of its requests and of their answers. So no other host can invite it, ask in its name,
+//! or answer it. A scheduler that has been started again is in a later term, and its clock shows
+//! another time: the host forgets what it was granted, takes the new time from the answers, and
+//! asks for all that waits anew. When no answer has come for as long as a flow survives silence,
+//! all flows that wait are given up, and so is each that has something to send from then on, until
+//! an answer comes.
 //!
 //! ```text
 //!            JOIN every 10 ms                       RTS, SCHD of every epoch
 //!   [joins] -------------------> first answer ---> [in the pod] ---+
-//!    ^   ^ |  INVITE: JOIN with                         |          | a later term: anew
+//!    ^   ^ |  INVITE: JOIN under                        |          | a later term: anew
 //!    |   +-+  its proof at once                         |          |
 //!    +--------------- no answer for `patience` ---------+<---------+
 //! ```
 
+use core::hash::Hasher as _;
+
+use siphasher::sip::SipHasher24;
+
 use super::clock::PodClock;
+use super::counts::Odd;
 use super::timing::Terms;
 use super::watch::is_later;
 use super::{Timing, Zeropod, ZeropodParams};
+use crate::sched::SchedSetup;
 use crate::segment::{PayloadRef, TxSegment};
 use crate::time::{Duration, Instant, Rate};
 use crate::units::{Bytes, EntropyValue, Key};
@@ -36,8 +45,11 @@ const SILENT_MIN: Duration = Duration::from_ms(50);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Joining {
     join: Join,
-    /// What the scheduler has invited it with; [`Key::NONE`] before that.
-    proof: Key,
+    /// The key of its notes: what the scheduler has invited it with, or a number that it has drawn
+    /// before that.
+    key: Key,
+    /// The key before this one, under which an invitation may come late.
+    former: Key,
     patience: Duration,
     /// When the introduction is sent next, by the host's clock.
     at: Instant,
@@ -48,10 +60,24 @@ fn nanoseconds(span: Duration) -> u32 {
     u32::try_from(span.as_ps().div_ceil(1000)).unwrap_or(u32::MAX)
 }
 
+/// A number that no other host can guess where the endpoint has a secret, never [`Key::NONE`].
+fn drawn(setup: &SchedSetup<'_>) -> Key {
+    let [one, two] = setup.secret;
+    let mut hasher = SipHasher24::new_with_keys(one, two);
+    hasher.write(b"introduction");
+    // Hosts of a simulation have no secret.
+    hasher.write_u64(setup.rng.fork("introduction", 0).next_u64());
+    Key(hasher.finish().max(1))
+}
+
 impl Joining {
     /// The introduction of a host of a pod with these settings and `terms`; `None` for one that no
     /// note can say, and where hosts introduce themselves to none.
-    pub(super) fn new(params: &ZeropodParams, terms: &Terms) -> Option<Self> {
+    pub(super) fn new(
+        params: &ZeropodParams,
+        terms: &Terms,
+        setup: &SchedSetup<'_>,
+    ) -> Option<Self> {
         let narrow = |bytes: Bytes| u16::try_from(bytes.0).ok();
         let join = Join {
             run: params.run,
@@ -69,7 +95,8 @@ impl Joining {
         };
         let join = Join::of(&join.note())?;
         let patience = join.patience();
-        Some(Self { join, proof: Key::NONE, patience, at: Instant::ZERO })
+        let (key, former, at) = (drawn(setup), Key::NONE, Instant::ZERO);
+        Some(Self { join, key, former, patience, at })
     }
 
     /// Silence after which flows are given up that survive `give_up`: a scheduler that has been
@@ -120,30 +147,42 @@ impl Zeropod {
         self.counts.joins += 1;
         let join = Join { term: self.term, ..joining.join };
         let number = EntropyValue(self.seat.number);
-        let hdr = join.header(number, joining.proof);
+        let hdr = join.note().for_host(number, joining.key);
         Some(TxSegment { hdr, payload: PayloadRef::NONE, peer: self.seat.scheduler })
     }
 
-    /// The scheduler invites this host at `local` time, which introduces itself at once where it
-    /// waits for an answer.
-    pub(super) fn on_invite(&mut self, invite: &Invite, local: Instant) {
+    /// An invitation under `key` comes at `local` time. The host introduces itself under its proof
+    /// at once where it waits for an answer.
+    pub(super) fn on_invite(
+        &mut self,
+        invite: &Invite,
+        key: Key,
+        local: Instant,
+    ) -> Result<(), Odd> {
         let lacks_answers = self.lacks_answers(local);
-        if let Some(joining) = self.joining.as_mut().filter(|_| lacks_answers)
-            && joining.proof != invite.proof
-        {
-            (joining.proof, joining.at) = (invite.proof, joining.at.min(local));
+        let joining = self.joining.as_mut().ok_or(Odd::Malformed)?;
+        if key != joining.key {
+            // One that comes late, or twice.
+            let is_late = key != Key::NONE && key == joining.former;
+            return if is_late { Ok(()) } else { Err(Odd::Forged) };
         }
+        if lacks_answers && invite.proof != key {
+            (joining.key, joining.former) = (invite.proof, key);
+            joining.at = joining.at.min(local);
+        }
+        Ok(())
     }
 
-    /// Whether an answer of `term` at `local` time is of a scheduler that serves another run, or
-    /// forged: it comes before this host has introduced itself with a proof, or is of a later term
-    /// while answers of the present one come.
+    /// The key of requests and answers; [`Key::NONE`] where hosts do not introduce themselves.
+    pub(super) fn key(&self) -> Key {
+        self.joining.as_ref().map_or(Key::NONE, |joining| joining.key)
+    }
+
+    /// Whether an answer of `term` at `local` time comes too soon: it is of a later term while
+    /// answers of the present one come.
     pub(super) fn is_early(&self, term: u16, local: Instant) -> bool {
-        let Some(joining) = &self.joining else { return false };
-        match self.term {
-            0 => joining.proof == Key::NONE,
-            present => is_later(term, present) && !self.lacks_answers(local),
-        }
+        let is_later = self.term != 0 && is_later(term, self.term);
+        self.joining.is_some() && is_later && !self.lacks_answers(local)
     }
 
     /// Whether the host introduces itself at `local` time, as no answer has come for long.
@@ -183,21 +222,22 @@ mod tests {
     use super::super::tests::{HOST, PEER, SCHEDULER, config_with};
     use super::*;
     use crate::rng::Rng;
-    use crate::sched::{Backlog, Label, Protocol, SchedSetup, Sending};
+    use crate::sched::{Backlog, Label, Protocol, Sending};
     use crate::segment::{BURST, Burst};
     use crate::units::FlowId;
     use crate::wire::pod::{Schd, Stamp};
     use crate::wire::{Body, Header, Note};
+    use alloc::vec::Vec;
 
     const MS: fn(u64) -> Instant = |ms| Instant::ZERO + Duration::from_ms(ms);
 
     /// Polls at `now`; the flows that are given up.
-    fn given_up(host: &mut Zeropod, now: Instant) -> alloc::vec::Vec<FlowId> {
+    fn given_up(host: &mut Zeropod, now: Instant) -> Vec<FlowId> {
         let mut burst = Burst::with_limit(BURST);
         host.poll_control(now, now, &mut burst);
         // A driver calls it when it is due alone.
         if host.poll_timeout().is_none_or(|due| due > now) {
-            return alloc::vec::Vec::new();
+            return Vec::new();
         }
         host.handle_timeout(now);
         let given_up = core::iter::from_fn(|| host.next_given_up()).collect();
@@ -216,7 +256,7 @@ mod tests {
     }
 
     /// What it sends at `now`: the keys of introductions.
-    fn proofs(host: &mut Zeropod, now: Instant) -> alloc::vec::Vec<Key> {
+    fn proofs(host: &mut Zeropod, now: Instant) -> Vec<Key> {
         let mut burst = Burst::with_limit(BURST);
         host.poll_control(now, now, &mut burst);
         let joins =
@@ -224,8 +264,14 @@ mod tests {
         burst.iter().filter(|s| joins(&s.hdr)).map(|s| s.hdr.key).collect()
     }
 
+    /// A note comes under the host's own key.
     fn take(host: &mut Zeropod, note: &Note, now: Instant) -> bool {
-        let hdr = Header::new(EntropyValue(0), FlowId::UNKNOWN, Body::Note(*note));
+        let key = host.key();
+        take_under(host, key, note, now)
+    }
+
+    fn take_under(host: &mut Zeropod, key: Key, note: &Note, now: Instant) -> bool {
+        let hdr = note.for_host(EntropyValue(0), key);
         host.on_host_control(SCHEDULER, &hdr, note, now)
     }
 
@@ -237,18 +283,46 @@ mod tests {
     #[test]
     fn an_invited_host_introduces_itself_with_the_proof_at_once() {
         let (mut host, _) = host();
-        assert_eq!(proofs(&mut host, MS(0)), [Key::NONE]);
+        let drawn = host.key();
+        assert_eq!(proofs(&mut host, MS(0)), [drawn]);
         assert_eq!(proofs(&mut host, MS(1)), []);
         let invite = Invite { proof: Key(7) }.note();
         assert!(take(&mut host, &invite, MS(2)));
         assert_eq!(host.poll_timeout(), Some(MS(2)));
         assert_eq!(proofs(&mut host, MS(2)), [Key(7)]);
-        assert!(take(&mut host, &invite, MS(3)), "it came twice");
+        assert!(take_under(&mut host, drawn, &invite, MS(3)), "it came twice");
         assert_eq!(proofs(&mut host, MS(3)), []);
         assert_eq!(proofs(&mut host, MS(12)), [Key(7)]);
         assert!(take(&mut host, &answer(1), MS(13)));
         assert!(take(&mut host, &Invite { proof: Key(8) }.note(), MS(14)), "it came late");
-        assert_eq!(proofs(&mut host, MS(14)), []);
+        assert_eq!((proofs(&mut host, MS(14)), host.counts().refused()), (Vec::new(), 0));
+        // A scheduler that has been started again has another proof.
+        assert_eq!(proofs(&mut host, MS(63)), [Key(7)]);
+        assert!(take(&mut host, &Invite { proof: Key(9) }.note(), MS(64)));
+        assert_eq!(proofs(&mut host, MS(64)), [Key(9)]);
+    }
+
+    #[test]
+    fn notes_without_the_key_of_a_host_change_nothing() {
+        let (mut host, _) = host();
+        let drawn = host.key();
+        let invite = Invite { proof: Key(7) }.note();
+        assert_eq!(proofs(&mut host, MS(0)), [drawn]);
+        let guessed = [Key::NONE, Key(7), Key(drawn.0 ^ 1)];
+        for key in guessed {
+            assert!(!take_under(&mut host, key, &invite, MS(1)));
+            assert!(!take_under(&mut host, key, &answer(1), MS(1)));
+        }
+        assert_eq!((host.key(), host.term, host.counts().refused()), (drawn, 0, 6));
+        assert!(take(&mut host, &invite, MS(2)) && take(&mut host, &answer(1), MS(3)));
+        let before = (host.pod_time(MS(30)), host.poll_timeout());
+        for key in [Key::NONE, drawn, Key(8)] {
+            assert!(!take_under(&mut host, key, &answer(1), MS(30)), "it moves the clock");
+        }
+        assert_eq!((host.pod_time(MS(30)), host.poll_timeout()), before);
+        assert_eq!(host.term, 1);
+        // They are no answers: the host introduces itself again after its patience.
+        assert_eq!(proofs(&mut host, MS(53)), [Key(7)]);
     }
 
     #[test]
@@ -256,7 +330,7 @@ mod tests {
         let (mut host, _) = host();
         assert_eq!(proofs(&mut host, MS(0)).len(), 1);
         // Of a run that is over: the scheduler does not know this host.
-        assert!(!take(&mut host, &answer(1), MS(0)));
+        assert!(!take_under(&mut host, Key(7), &answer(1), MS(0)));
         assert!(take(&mut host, &Invite { proof: Key(7) }.note(), MS(1)));
         assert!(take(&mut host, &answer(1), MS(1)));
         // It is forged: no scheduler begins a term while it serves one.

@@ -7,8 +7,8 @@ use crate::path::NetworkFacts;
 use crate::sched::SchedSetup;
 use crate::time::Duration;
 use crate::units::Bytes;
-use crate::wire::note;
 use crate::wire::pod::{CELLS_MAX, Grant, MICE_MAX, Place};
+use crate::wire::{KEY_LEN, note};
 
 // Ranges are shown as they are written.
 const _: () = assert!(CELLS_MAX == 32 && MICE_MAX == 7);
@@ -158,7 +158,9 @@ impl ZeropodParams {
     /// The inputs of the timing of a host's pod.
     pub(super) fn terms(&self, setup: &SchedSetup<'_>) -> Terms {
         let sizes = &setup.wire_sizes;
-        let control = sizes.frame_overhead + note::LEN + 32;
+        // Where hosts introduce themselves, requests and answers have keys.
+        let key = if self.run > 0 { KEY_LEN } else { 0 };
+        let control = sizes.frame_overhead + note::LEN + key + 32;
         Terms {
             cell: setup.mtu,
             control: Bytes(sizes.accounted.control.unwrap_or(control).into()),

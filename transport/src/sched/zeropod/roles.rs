@@ -8,7 +8,7 @@ use crate::segment::{Burst, PayloadRef, TxSegment};
 use crate::time::{Duration, Instant, earliest};
 use crate::units::{EntropyValue, FlowId, HostId};
 use crate::wire::pod::{CellName, Invite, Place, Schd};
-use crate::wire::{Body, Header, Note};
+use crate::wire::{Header, Note};
 
 impl Receiving for Zeropod {
     fn on_arrival(&mut self, _flow: FlowId, arrival: &Arrival<'_>, now: Instant) {
@@ -78,15 +78,13 @@ impl Protocol for Zeropod {
         false
     }
 
-    fn on_host_control(&mut self, from: HostId, _hdr: &Header, note: &Note, at: Instant) -> bool {
+    fn on_host_control(&mut self, from: HostId, hdr: &Header, note: &Note, at: Instant) -> bool {
         self.counts.answers += 1;
         let answer = match (Schd::of(note), Invite::of(note)) {
             _ if !self.is_scheduler(from) => Err(Odd::Forged),
+            (None, Some(invite)) => self.on_invite(&invite, hdr.key, at),
+            _ if hdr.key != self.key() => Err(Odd::Forged),
             (Some(schd), _) => self.on_answer(from, &schd, at),
-            (None, Some(invite)) if self.joining.is_some() => {
-                self.on_invite(&invite, at);
-                Ok(())
-            }
             (None, _) => Err(Odd::Malformed),
         };
         if let Err(why) = answer {
@@ -113,7 +111,7 @@ impl Protocol for Zeropod {
         {
             // There is one way to the scheduler, so the entropy value names the host that asks.
             let number = EntropyValue(self.seat.number);
-            let hdr = Header::new(number, FlowId::UNKNOWN, Body::Note(rts.note()));
+            let hdr = rts.note().for_host(number, self.key());
             let segment = TxSegment { hdr, payload: PayloadRef::NONE, peer };
             if at > now && !self.lags() {
                 out.push_at(segment, self.local_time(at));

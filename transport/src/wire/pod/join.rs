@@ -5,22 +5,20 @@
 //! measured what the timing of their pod follows from, and a scheduler that has been started again
 //! has it from them. Times are whole nanoseconds, so that both ends compute the same instants.
 //!
-//! A scheduler answers an introduction by an invitation with a proof, and acts on introductions
-//! that carry it alone: a host that forges the address of another does not receive the proof.
+//! All notes between such a scheduler and its hosts have keys. A host introduces itself under a
+//! number that it has drawn. The scheduler answers by an invitation under the same number, which
+//! has a proof, and acts on introductions under that proof alone: a host that forges the address of
+//! another does not receive the proof. The proof is then the key of requests and answers.
 
 use super::super::note::OCTETS_MAX;
-use super::super::{Body, Header, Note, TrafficClass};
+use super::super::{Note, TrafficClass};
 use super::{CELLS_MAX, Reader, Writer};
-use crate::units::{EntropyValue, FlowId, Key};
+use crate::units::Key;
 
 /// The number of the protocol in NOTEs that introduce hosts.
 pub const JOIN: u8 = 0x53;
 /// The number of the protocol in NOTEs that invite hosts to introduce themselves with a proof.
 pub const INVITE: u8 = 0x54;
-
-/// The flow that an introduction with a proof names, since notes for a host have no key. No flow
-/// has this number: its generation is 0.
-const PROVEN: FlowId = FlowId(1);
 
 /// Hosts of a pod that introduces itself at most.
 pub const JOIN_HOSTS_MAX: u16 = 1024;
@@ -118,13 +116,6 @@ impl Join {
         (from.0.is_empty() && join.is_sound()).then_some(join)
     }
 
-    /// The header of this introduction of host `number`, with a proof unless it is [`Key::NONE`].
-    #[must_use]
-    pub fn header(&self, number: EntropyValue, proof: Key) -> Header {
-        let to = if proof == Key::NONE { FlowId::UNKNOWN } else { PROVEN };
-        Header { key: proof, ..Header::new(number, to, Body::Note(self.note())) }
-    }
-
     fn is_sound(&self) -> bool {
         let cells = (1..=CELLS_MAX).contains(&self.cells.into());
         let hosts = (2..=JOIN_HOSTS_MAX).contains(&self.hosts)
@@ -137,7 +128,7 @@ impl Join {
     }
 }
 
-/// What a scheduler answers to an introduction without its proof.
+/// What a scheduler answers to an introduction without its proof, under the key of that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Invite {
     /// What the host has to introduce itself with, never [`Key::NONE`].
@@ -167,7 +158,8 @@ impl Invite {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Ext;
+    use crate::units::EntropyValue;
+    use crate::wire::{Body, Ext, Header};
 
     const JOINED: Join = Join {
         run: 0x1234,
@@ -194,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invitation_reads_back_and_its_proof_returns_in_the_header() {
+    fn an_invitation_reads_back_and_its_proof_is_the_key_of_notes() {
         let invite = Invite { proof: Key(0x0102_0304_0506_0708) };
         assert_eq!(Invite::of(&invite.note()), Some(invite));
         for len in [0, 6, 10] {
@@ -203,7 +195,7 @@ mod tests {
         assert_eq!(Invite::of(&Invite { proof: Key::NONE }.note()), None);
         assert_eq!(Invite::of(&JOINED.note()), None);
         for proof in [Key::NONE, invite.proof] {
-            let header = JOINED.header(EntropyValue(2), proof);
+            let header = JOINED.note().for_host(EntropyValue(2), proof);
             let mut out = [0; 128];
             let len = header.emit(&Ext::VACANT, &mut out);
             let (read, ..) = Header::parse(EntropyValue(2), &out[..len]).unwrap();

@@ -9,8 +9,8 @@ use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, FrameSpec};
 use transport::wire::pod::{ClockState, Invite, Join, Place, Rts, Schd, hosts_a_switch};
-use transport::wire::{Body, Ext, Header};
-use transport::{BURST, Duration, EntropyValue, FlowId, HostId, Instant, Key, Rng};
+use transport::wire::{Body, Ext, Header, Note};
+use transport::{BURST, Duration, EntropyValue, HostId, Instant, Key, Rng};
 use transport_dpdk::{DilatedClock, LinkEnd, MbufBurst, Pool};
 
 use super::{FRAME_MAX, PodCase};
@@ -24,6 +24,8 @@ const JOIN_EVERY: Duration = Duration::from_ms(10);
 
 /// One host.
 struct PodHost {
+    /// The key of its notes.
+    key: Key,
     /// Receivers, and the bytes asked for so far.
     receivers: Vec<(u16, u32)>,
     /// Epochs of cells asked for and not granted.
@@ -126,9 +128,15 @@ impl PodHosts {
     /// All hosts introduce themselves.
     pub(super) fn join_all(&mut self) {
         for host in 0..self.join.hosts {
-            self.put(&self.join.header(EntropyValue(host), Key::NONE));
+            self.put_of(host, &self.join.note());
         }
         self.flush();
+    }
+
+    /// Has the frame of a note of `host` wait for the next burst.
+    fn put_of(&mut self, host: u16, note: &Note) {
+        let key = self.hosts[usize::from(host)].key;
+        self.put(&note.for_host(EntropyValue(host), key));
     }
 
     /// All hosts send their requests of `epoch`.
@@ -165,7 +173,7 @@ impl PodHosts {
             mice_len: 0,
             clock: Some(ClockState { behind_gap: false, settled: true }),
         };
-        self.put(&Header::new(EntropyValue(host), FlowId::UNKNOWN, Body::Note(rts.note())));
+        self.put_of(host, &rts.note());
     }
 
     /// Has the frame of a note wait for the next burst; its entropy value is its host.
@@ -197,8 +205,11 @@ impl PodHosts {
             for mbuf in burst.iter() {
                 let Ok((header, _)) = frame::header_of(mbuf.data()) else { continue };
                 let Body::Note(note) = header.body else { continue };
-                if let Some(Invite { proof }) = Invite::of(&note) {
-                    self.put(&self.join.header(header.ev, proof));
+                if let Some(Invite { proof }) = Invite::of(&note)
+                    && let Some(host) = self.hosts.get_mut(usize::from(header.ev.0))
+                {
+                    host.key = proof;
+                    self.put_of(header.ev.0, &self.join.note());
                 }
                 let Some(schd) = Schd::of(&note) else { continue };
                 self.term = schd.term;
@@ -289,6 +300,7 @@ impl PodHost {
         }
         others.truncate(wanted);
         let receivers = others.into_iter().map(|other| (other, 0)).collect();
-        Self { receivers, open: 0, asked: [(u64::MAX, Instant::ZERO); KEPT] }
+        let key = Key(rng.next_u64().max(1));
+        Self { key, receivers, open: 0, asked: [(u64::MAX, Instant::ZERO); KEPT] }
     }
 }

@@ -1,16 +1,21 @@
 //! The scheduler without its device: frames in, frames out, and lines about what happens.
 //!
 //! ```text
-//!   JOIN ---> INVITE, to the address that it is from
-//!   JOIN with the proof of that ---> gathered, after a start only: until all hosts of a former
-//!                |                   scheduler must have come
+//!   JOIN ---> INVITE under its key, to the address that it is from
+//!   JOIN under the proof of that ---> gathered, after a start only: until all hosts of a former
+//!                |                    scheduler must have come
 //!                v
 //!   RTS ----> PodServer of the run, in a later term than any host of it has named ----> SCHD
+//!   under the proof                                                           under the proof
 //! ```
 //!
 //! A host that only forges the address of one of the file never gets an INVITE, so it neither
-//! begins nor ends what is served. A proof is a keyed hash of its host and the time in periods: it
-//! costs no memory, and is good for one or two periods.
+//! begins nor ends what is served, asks for nothing and keeps no pod. A proof is a keyed hash of
+//! its host, the run and the time in periods: it costs no memory, and is good for one or two
+//! periods. It stays the key between the host and the pod until the host introduces itself under
+//! another one.
+
+mod addresses;
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher as _, RandomState};
@@ -23,11 +28,12 @@ use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, FrameSpec, UdpCheck};
 use transport::wire::pod::{Invite, Join};
 use transport::wire::{Body, Ext, Header, Note};
-use transport::{Duration, EntropyValue, FlowId, HostId, Instant, Key, Rng};
+use transport::{BURST, Duration, EntropyValue, HostId, Instant, Key, Rng};
 use transport_dpdk::Enquiry;
+use transport_dpdk::neighbour::Station;
 
 use super::{SchedulerSetup, Served};
-use crate::switching::LearntAddresses;
+use addresses::Addresses;
 
 /// Between two lines about the pod, and between two of one kind about introductions that are
 /// refused.
@@ -53,6 +59,9 @@ const PROOF_PERIOD: Duration = Duration::from_s(10);
 /// come in several turns.
 const BURSTS_A_TURN: u32 = 8;
 
+/// Invitations that wait at most: more than come in in a turn.
+const INVITED_MAX: usize = 4 * BURST;
+
 /// Frames and notes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
@@ -62,7 +71,8 @@ struct Counts {
     /// Answers that the device did not take.
     unsent: u64,
     joins: u64,
-    /// Introductions without the proof, each of which is answered by an invitation.
+    /// Introductions without the proof, each of which is answered by an invitation, and requests
+    /// without the key of a host of the pod.
     unproven: u64,
     /// Introductions of hosts of another run while one is served.
     other_run: u64,
@@ -79,8 +89,8 @@ struct Counts {
 /// The introductions to a scheduler that has just been started.
 #[derive(Clone, Copy, Debug)]
 struct Gathering {
-    /// The host that introduced itself last, and what it said.
-    host: u16,
+    /// The host that introduced itself last, under which proof, and what it said.
+    host: (u16, Key),
     join: Join,
     /// When the last introduction of that pod came.
     joined_at: Instant,
@@ -103,10 +113,19 @@ impl NoPod {
     const COUNT: usize = 3;
 }
 
+/// An invitation that is to be sent.
+#[derive(Clone, Copy, Debug)]
+struct Invited {
+    host: u16,
+    run: u16,
+    /// The key of the introduction.
+    key: Key,
+}
+
 /// The scheduler of one pod after the other.
 pub(crate) struct Office<'a> {
     setup: &'a SchedulerSetup,
-    addresses: LearntAddresses,
+    addresses: Addresses,
     own: HostId,
     /// What was read last.
     header: Header,
@@ -114,11 +133,11 @@ pub(crate) struct Office<'a> {
     rng: Rng,
     /// What proofs are made of.
     secret: RandomState,
-    /// Hosts that are to be invited, each once, and which these are.
-    invited: VecDeque<u16>,
-    is_invited: Vec<bool>,
-    /// Hosts that have introduced themselves to the present pod, which answers no others.
-    is_in_pod: Vec<bool>,
+    /// At most [`INVITED_MAX`].
+    invited: VecDeque<Invited>,
+    /// For each host: the key of its requests and of their answers, once it has introduced itself
+    /// to the present pod. The pod answers no others.
+    keys: Vec<Option<Key>>,
     /// When this process began to listen.
     opened_at: Instant,
     pod: Option<PodServer>,
@@ -146,9 +165,10 @@ impl<'a> Office<'a> {
     ) -> Result<Self, InputError> {
         let hosts = &setup.hosts;
         let own = HostId(u32::try_from(hosts.hosts.len()).unwrap_or(u32::MAX));
-        let all = hosts.hosts.iter().map(|host| (host.ip, host.mac));
-        let all = all.chain([(entry.ip, entry.mac.or(Some(mac)))]);
-        let addresses = LearntAddresses::new(all, setup.udp_port).map_err(|error| {
+        let all: Vec<_> = hosts.hosts.iter().map(|host| (host.ip, host.mac)).collect();
+        let (ip, prefix, gateway) = (entry.ip, entry.prefix, entry.gateway);
+        let station = Station { mac: entry.mac.unwrap_or(mac), ip, prefix, gateway };
+        let addresses = Addresses::new(&all, station, setup.udp_port).map_err(|error| {
             InputError::new(error.to_string(), "addresses of machines").at(&hosts.file, 0, 0)
         })?;
         Ok(Self {
@@ -159,9 +179,8 @@ impl<'a> Office<'a> {
             ext: Ext::VACANT,
             rng: Rng::new(seed),
             secret: RandomState::new(),
-            invited: VecDeque::with_capacity(hosts.hosts.len()),
-            is_invited: vec![false; hosts.hosts.len()],
-            is_in_pod: vec![false; hosts.hosts.len()],
+            invited: VecDeque::with_capacity(INVITED_MAX),
+            keys: vec![None; hosts.hosts.len()],
             opened_at: now,
             pod: None,
             gathering: None,
@@ -196,13 +215,14 @@ impl<'a> Office<'a> {
     /// Does what is due by `now`, and sends the answers that are due; whether there were any.
     pub(crate) fn answer(&mut self, enquiry: &mut Enquiry<'_>, now: Instant) -> bool {
         self.poll(now);
+        while enquiry.send(|out| self.addresses.poll_transmit(now, out)) {}
         let before = self.counts.sent;
         for _ in 0..BURSTS_A_TURN {
             let mut put = 0;
             while enquiry.room() > 0
-                && let Some((host, note)) = self.next_answer(now)
+                && let Some((host, header)) = self.next_answer(now)
             {
-                let is_put = enquiry.put(|out| self.write(host, &note, out));
+                let is_put = enquiry.put(|out| self.write(host, &header, out));
                 self.counts.unsent += u64::from(!is_put);
                 put += u64::from(is_put);
             }
@@ -225,17 +245,25 @@ impl<'a> Office<'a> {
             (Ok(read), Body::Note(_)) if read.route.dst == *own => read.route.src,
             _ => *own,
         };
+        if read.is_err() && addresses.handle_frame(octets) {
+            return true;
+        }
         let Body::Note(note) = header.body else { return self.is_strange() };
         if from == *own {
             return self.is_strange();
         }
         self.counts.received += 1;
-        self.addresses.learn(from, octets);
         let host = u16::try_from(from.0).unwrap_or(u16::MAX);
         match (Join::of(&note), &mut self.pod) {
-            (Some(join), _) => self.on_claim((host, &join), self.header.key, now),
+            (Some(join), _) => self.on_claim((host, self.header.key), &join, octets, now),
             (None, Some(pod)) => {
-                // Other notes may be of another run, or of a host that forges the address.
+                // Others are of another run, or of a host that forges the address.
+                let key = self.keys.get(usize::from(host)).copied().flatten();
+                if key != Some(self.header.key) {
+                    self.counts.unproven += 1;
+                    return true;
+                }
+                self.addresses.learn(from, octets);
                 if pod.handle(host, &note, now) {
                     self.asked_at = now;
                 }
@@ -251,30 +279,34 @@ impl<'a> Office<'a> {
         false
     }
 
-    /// A frame from the address of host number `host` introduces it.
-    fn on_claim(&mut self, (host, join): (u16, &Join), proof: Key, now: Instant) {
+    /// A frame from the address of host number `host`, which begins with `head`, introduces it
+    /// under `key`.
+    fn on_claim(&mut self, (host, key): (u16, Key), join: &Join, head: &[u8], now: Instant) {
         self.counts.joins += 1;
         let period = now.as_ps() / PROOF_PERIOD.as_ps();
         let periods = [period, period.saturating_sub(1)];
-        if periods.iter().any(|period| self.proof_of(host, *period) == proof) {
-            return self.on_join(host, join, now);
+        let run = join.run;
+        if periods.iter().any(|period| self.proof_of((host, run), *period) == key) {
+            self.addresses.learn(HostId(host.into()), head);
+            return self.on_join((host, key), join, now);
         }
         self.counts.unproven += 1;
-        if let Some(is_invited) = self.is_invited.get_mut(usize::from(host))
-            && !*is_invited
-        {
-            *is_invited = true;
-            self.invited.push_back(host);
+        // The way to a host that is served is known, and no frame without its key changes it.
+        let is_served = self.pod.is_some() && now < self.asked_at + QUIET;
+        let is_served = is_served && self.keys.get(usize::from(host)).is_some_and(Option::is_some);
+        let reaches = is_served || self.addresses.reaches(host, head);
+        if reaches && self.invited.len() < INVITED_MAX {
+            self.invited.push_back(Invited { host, run, key });
         }
     }
 
-    /// What proves in a period that a host is where its frames say they are from.
-    fn proof_of(&self, host: u16, period: u64) -> Key {
-        Key(self.secret.hash_one((host, period)).max(1))
+    /// What proves in a period that a host of a run is where its frames say they are from.
+    fn proof_of(&self, (host, run): (u16, u16), period: u64) -> Key {
+        Key(self.secret.hash_one((host, run, period)).max(1))
     }
 
-    /// Host number `host` introduces itself.
-    fn on_join(&mut self, host: u16, join: &Join, now: Instant) {
+    /// Host number `host` introduces itself under its proof.
+    fn on_join(&mut self, (host, key): (u16, Key), join: &Join, now: Instant) {
         if usize::from(join.hosts) != self.setup.hosts.hosts.len() {
             return self.refuse((host, join), NoPod::OtherFile, now);
         }
@@ -282,7 +314,7 @@ impl<'a> Office<'a> {
             let is_of = pod.is_of(join);
             if is_of && !is_later(join.term, self.term) {
                 self.asked_at = now;
-                self.take_in(host);
+                self.take_in(host, key);
                 return;
             }
             if !is_of && now < self.asked_at + QUIET {
@@ -290,15 +322,16 @@ impl<'a> Office<'a> {
             }
         }
         if self.term > 0 {
-            self.begin((host, join), later(self.term, join.term), now);
+            self.begin((host, key), join, (later(self.term, join.term), now));
             return;
         }
-        let first = Gathering { host, join: *join, joined_at: now, term: 0 };
+        let first = Gathering { host: (host, key), join: *join, joined_at: now, term: 0 };
         let gathering = self.gathering.get_or_insert(first);
         gathering.term = later(gathering.term, join.term);
         let is_of = Join { term: 0, ..gathering.join } == Join { term: 0, ..*join };
         if is_of || now >= gathering.joined_at + QUIET {
-            (gathering.host, gathering.join, gathering.joined_at) = (host, *join, now);
+            let Gathering { host: of, join: introduced, joined_at, .. } = gathering;
+            (*of, *introduced, *joined_at) = ((host, key), *join, now);
         } else {
             self.refuse((host, join), NoPod::OtherRun, now);
         }
@@ -348,7 +381,7 @@ impl<'a> Office<'a> {
         let is_due = |gathering: &Gathering| self.gathers_until(&gathering.join) <= now;
         if let Some(gathering) = self.gathering.filter(is_due) {
             self.gathering = None;
-            self.begin((gathering.host, &gathering.join), gathering.term, now);
+            self.begin(gathering.host, &gathering.join, (gathering.term, now));
         }
         if self.pod.is_some() && now > self.asked_at + OVER {
             self.end("its hosts are silent");
@@ -362,7 +395,7 @@ impl<'a> Office<'a> {
     }
 
     /// Serves the pod that is introduced, in a term behind `term`.
-    fn begin(&mut self, (host, join): (u16, &Join), term: u16, now: Instant) {
+    fn begin(&mut self, (host, key): (u16, Key), join: &Join, (term, now): (u16, Instant)) {
         // The first term has no fence, so none that follows another one begins again there.
         let term = u16::try_from(next_term(term.into(), false)).unwrap_or(BEHIND_THE_LAST);
         let seed = self.rng.fork("pod", self.counts.pods).next_u64();
@@ -381,8 +414,8 @@ impl<'a> Office<'a> {
         (self.term, self.asked_at, self.say_at) = (term, now, now + SAY_EVERY);
         self.counts.pods += 1;
         self.pod = Some(pod);
-        self.is_in_pod.fill(false);
-        self.take_in(host);
+        self.keys.fill(None);
+        self.take_in(host, key);
     }
 
     /// Serves the present pod no more.
@@ -394,14 +427,12 @@ impl<'a> Office<'a> {
         }
     }
 
-    /// The next answer or invitation that is due by `now`, and its host.
-    fn next_answer(&mut self, now: Instant) -> Option<(u16, Note)> {
-        if let Some(host) = self.invited.pop_front() {
-            if let Some(is_invited) = self.is_invited.get_mut(usize::from(host)) {
-                *is_invited = false;
-            }
-            let proof = self.proof_of(host, now.as_ps() / PROOF_PERIOD.as_ps());
-            return Some((host, Invite { proof }.note()));
+    /// The host and the header of the next answer or invitation that is due by `now`.
+    fn next_answer(&mut self, now: Instant) -> Option<(u16, Header)> {
+        let header = |host, note: &Note, key| (host, note.for_host(EntropyValue(host), key));
+        if let Some(Invited { host, run, key }) = self.invited.pop_front() {
+            let proof = self.proof_of((host, run), now.as_ps() / PROOF_PERIOD.as_ps());
+            return Some(header(host, &Invite { proof }.note(), key));
         }
         // One whose hosts are silent may be of a run that is over, and they of the next one.
         let pod = self.pod.as_mut()?;
@@ -409,25 +440,26 @@ impl<'a> Office<'a> {
         // Bounded by the answers that are due.
         loop {
             let (host, note) = pod.poll_answer(now)?;
-            if !is_silent && self.is_in_pod.get(usize::from(host)) == Some(&true) {
-                return Some((host, note));
+            let key = self.keys.get(usize::from(host)).copied().flatten();
+            if let Some(key) = key.filter(|_| !is_silent) {
+                return Some(header(host, &note, key));
             }
         }
     }
 
-    /// Host number `host` is in the present pod.
-    fn take_in(&mut self, host: u16) {
-        if let Some(is_in_pod) = self.is_in_pod.get_mut(usize::from(host)) {
-            *is_in_pod = true;
+    /// Host number `host` is in the present pod under `key`.
+    fn take_in(&mut self, host: u16, key: Key) {
+        if let Some(known) = self.keys.get_mut(usize::from(host)) {
+            *known = Some(key);
         }
     }
 
-    /// Writes the frame of an answer; its length.
-    fn write(&self, host: u16, note: &Note, out: &mut [u8]) -> Option<usize> {
+    /// Writes the frame of a note; its length.
+    fn write(&self, host: u16, header: &Header, out: &mut [u8]) -> Option<usize> {
         let addrs = self.addresses.addressing().pair(self.own, HostId(host.into()))?;
-        let header = Header::new(EntropyValue(host), FlowId::UNKNOWN, Body::Note(*note));
+        let Body::Note(note) = &header.body else { return None };
         let spec = FrameSpec { addrs, ecn: note.class.ecn(), class: note.class };
-        let length = frame::emit(&spec, &header, &Ext::VACANT, 0, out);
+        let length = frame::emit(&spec, header, &Ext::VACANT, 0, out);
         frame::finish_udp_checksum(&mut out[..length], Checksum::new());
         Some(length)
     }

@@ -2,7 +2,9 @@
 
 use experiments::hosts_file::HostsFile;
 use transport::sched::zeropod::ZeropodParams;
+use transport::sched::zeropod::timing::Timing;
 use transport::wire::addressing::UDP_PORT;
+use transport::wire::pod::Rts;
 
 use super::*;
 
@@ -46,8 +48,17 @@ fn join(run: u16, term: u16) -> Join {
 
 /// Host `host` introduces itself in a frame, with the proof that it has been sent.
 fn say(office: &mut Office<'_>, host: u16, join: &Join, now: Instant) {
-    let proof = office.proof_of(host, now.as_ps() / PROOF_PERIOD.as_ps());
-    claim(office, host, &join.header(EntropyValue(0), proof), now);
+    let proof = proof(office, (host, join.run), now);
+    claim(office, host, &under(&join.note(), proof), now);
+}
+
+/// The proof of a host of a run at `now`.
+fn proof(office: &Office<'_>, of: (u16, u16), now: Instant) -> Key {
+    office.proof_of(of, now.as_ps() / PROOF_PERIOD.as_ps())
+}
+
+fn under(note: &Note, key: Key) -> Header {
+    note.for_host(EntropyValue(0), key)
 }
 
 /// A frame from the address of `host` comes.
@@ -119,21 +130,68 @@ fn an_introduction_without_its_proof_gets_an_invitation_alone() {
     let setup = setup();
     let mut office = office(&setup);
     let now = MS(1000);
-    for proof in [Key::NONE, Key(7), office.proof_of(0, 1000)] {
-        claim(&mut office, 1, &join(1, 65_534).header(EntropyValue(1), proof), now);
+    let guessed = [Key::NONE, Key(7), office.proof_of((1, 1), 1000), proof(&office, (1, 2), now)];
+    for key in guessed {
+        claim(&mut office, 1, &under(&join(1, 65_534).note(), key), now);
     }
     assert_eq!(served(&mut office, now), None);
     assert!(office.gathering.is_none());
-    let (host, note) = office.next_answer(now).unwrap();
-    assert_eq!((host, office.next_answer(now)), (1, None), "one each, whatever comes");
-    let Invite { proof } = Invite::of(&note).unwrap();
+    let mut proofs = Vec::new();
+    for key in guessed {
+        let (host, header) = office.next_answer(now).unwrap();
+        let Body::Note(note) = header.body else { panic!("{header:?}") };
+        assert_eq!((host, header.key), (1, key), "it shows to whom it answers");
+        proofs.push(Invite::of(&note).unwrap().proof);
+    }
+    assert!(office.next_answer(now).is_none() && proofs.iter().all(|proof| *proof == proofs[0]));
     // What another host has been sent proves nothing, nor does what has been sent long ago.
-    claim(&mut office, 0, &join(1, 0).header(EntropyValue(0), proof), now);
-    claim(&mut office, 1, &join(1, 0).header(EntropyValue(1), proof), MS(20_000));
+    let known = |run| under(&join(run, 0).note(), proofs[0]);
+    claim(&mut office, 0, &known(1), now);
+    claim(&mut office, 1, &known(2), now);
+    claim(&mut office, 1, &known(1), MS(20_000));
     assert_eq!(served(&mut office, MS(20_000)), None);
-    claim(&mut office, 1, &join(1, 0).header(EntropyValue(1), proof), MS(19_999));
+    claim(&mut office, 1, &known(1), MS(19_999));
     assert_eq!(served(&mut office, MS(20_000)), Some((1, 1)));
-    assert_eq!((office.counts.joins, office.counts.unproven), (6, 5));
+    assert_eq!((office.counts.joins, office.counts.unproven), (8, 7));
+}
+
+#[test]
+fn forged_introductions_have_no_more_than_some_invitations_wait() {
+    let setup = setup();
+    let mut office = office(&setup);
+    for key in 1..1000 {
+        claim(&mut office, 1, &under(&join(1, 0).note(), Key(key)), MS(1000));
+    }
+    assert_eq!(office.invited.len(), INVITED_MAX);
+}
+
+#[test]
+fn requests_count_under_the_key_of_their_host_alone() {
+    let setup = setup();
+    let mut office = office(&setup);
+    say(&mut office, 0, &join(1, 0), MS(1000));
+    assert_eq!(served(&mut office, MS(1000)), Some((1, 1)));
+    let request = |ms| {
+        let epoch = Timing::new(&join(1, 0).terms()).epoch_at(MS(ms));
+        let epoch = u32::try_from(epoch).unwrap();
+        let (term, mice) = (1, [Rts::NO_MOUSE; _]);
+        let (update, arrived, lost, mice_len, clock) = (None, 0, false, 0, None);
+        Rts { term, epoch, update, arrived, lost, mice, mice_len, clock }.note()
+    };
+    let own = proof(&office, (0, 1), MS(1000));
+    let others =
+        [Key::NONE, Key(1), proof(&office, (1, 1), MS(1000)), proof(&office, (0, 2), MS(1000))];
+    for key in others {
+        claim(&mut office, 0, &under(&request(1100), key), MS(1100));
+    }
+    // This host has not introduced itself.
+    claim(&mut office, 1, &under(&request(1100), others[2]), MS(1100));
+    assert_eq!((office.asked_at, office.counts.unproven), (MS(1000), 5));
+    claim(&mut office, 0, &under(&request(1100), own), MS(1100));
+    assert_eq!((office.asked_at, office.counts.unproven), (MS(1100), 5));
+    // Its answers have the same key.
+    let (host, answer) = office.next_answer(MS(1101)).unwrap();
+    assert_eq!((host, answer.key), (0, own));
 }
 
 #[test]
@@ -162,7 +220,7 @@ fn notes_that_are_no_requests_of_its_pod_keep_it_for_no_host() {
     say(&mut office, 0, &join(1, 0), MS(1000));
     assert_eq!(served(&mut office, MS(1000)), Some((1, 1)));
     let other = Note::new(99, &[0; 8]).unwrap();
-    let other = Header::new(EntropyValue(0), FlowId::UNKNOWN, Body::Note(other));
+    let other = under(&other, proof(&office, (0, 1), MS(1000)));
     for ms in (1010..1200).step_by(10) {
         claim(&mut office, 0, &other, MS(ms));
         say(&mut office, 1, &join(2, 0), MS(ms));

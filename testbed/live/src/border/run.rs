@@ -160,6 +160,7 @@ pub fn run(setup: &Setup, monitor: &mut dyn BorderMonitor) -> Result<Passed, Bor
         eal: &eal,
         pool: received,
         frame,
+        connecting: None,
     };
     monitor.on_ready();
     turn_until_over(&mut bridge, lines, || clock.now(), monitor);
@@ -174,36 +175,66 @@ struct Lines<'a> {
     eal: &'a Eal,
     pool: Arc<Pool>,
     frame: u16,
+    connecting: Option<Connecting>,
 }
+
+/// A device that connects to another process, which has not answered yet.
+struct Connecting {
+    line: usize,
+    port: Port,
+    /// When it is given up.
+    until: Instant,
+}
+
+/// Time for the other process to answer: milliseconds are enough, unless the machine is busy.
+const HANDSHAKE: Duration = Duration::from_s(1);
+/// Between two looks while a device connects: its handshake has some ten messages, each of which
+/// waits for one.
+const HANDSHAKE_EVERY: Duration = Duration::from_ms(2);
 
 impl Lines<'_> {
     /// Connects devices again whose other ends were gone and are back. The driver does not do that:
-    /// its connecting side tries once. A device that listens is found by its peer.
-    fn reconnect(&mut self, bridge: &mut Bridge, monitor: &mut dyn BorderMonitor) {
+    /// its connecting side tries once. A device that listens is found by its peer. Frames pass at
+    /// the other devices meanwhile: each call takes no longer than a device takes to open.
+    fn reconnect(&mut self, bridge: &mut Bridge, now: Instant, monitor: &mut dyn BorderMonitor) {
+        if let Some(Connecting { line, port, until }) = self.connecting.take() {
+            if port.wait_link(0) {
+                bridge.put_in(line, port);
+                monitor.on_opened(&format!("{}: connected again", self.devices[line]));
+            } else if now < until {
+                // The handshake needs the thread that is held.
+                self.hold.iter_mut().for_each(InterruptHold::let_through);
+                self.connecting = Some(Connecting { line, port, until });
+                return;
+            } else {
+                // The thread is held, so no late handshake meets a device that is being closed.
+                tracing::debug!("{}: not answered within {HANDSHAKE}", port.name());
+            }
+        }
         for (line, device) in self.devices.iter().enumerate() {
             if device.side() == Side::Listens || !bridge.is_down(line) {
                 continue;
             }
             bridge.take_out(line);
-            if !device
-                .clone()
-                .completed(device.side(), &port_config(device, self.frame))
-                .is_served()
-            {
+            let config = port_config(device, self.frame);
+            let device = device.clone().completed(device.side(), &config);
+            if !device.is_served() || device.is_behind() {
                 continue;
             }
-            // A handshake needs the thread that is held.
-            let held = self.hold.take().is_some();
-            let port = open(self.eal, device, (self.frame, &self.pool), Duration::ZERO, monitor);
-            match port {
+            match device.open(self.eal, &config, Arc::clone(&self.pool)) {
                 Ok(port) => {
-                    bridge.put_in(line, port);
-                    monitor.on_opened(&format!("{device}: connected again"));
+                    let until = now + HANDSHAKE;
+                    self.connecting = Some(Connecting { line, port, until });
+                    return;
                 }
                 Err(error) => tracing::debug!(%error, "{device}: not connected again yet"),
             }
-            self.hold = held.then(|| InterruptHold::new(self.eal));
         }
+    }
+
+    /// How long after a look the next one is due.
+    const fn look_after(&self) -> Duration {
+        if self.connecting.is_some() { HANDSHAKE_EVERY } else { LOOK_EVERY }
     }
 }
 
@@ -257,7 +288,6 @@ fn turn_until_over(
         let now = clock();
         let busy = bridge.poll(now);
         if now >= look_at {
-            look_at = now + LOOK_EVERY;
             if monitor.wants_end() {
                 return;
             }
@@ -265,7 +295,8 @@ fn turn_until_over(
             if let Some(hold) = lines.hold.as_mut().filter(|_| is_quiet) {
                 hold.let_through();
             }
-            lines.reconnect(bridge, monitor);
+            lines.reconnect(bridge, now, monitor);
+            look_at = now + lines.look_after();
         }
         idle.turn(busy);
     }

@@ -36,15 +36,32 @@ impl DeviceName {
         }
         match self.socket_path() {
             Some(path) => fs::metadata(path).is_ok(),
-            None => {
-                let name = format!("@{}", self.argument("socket").unwrap_or(SOCKET));
-                let all = fs::read_to_string("/proc/net/unix").unwrap_or_default();
-                // Abstract names are shown with their padding, as more `@`.
-                all.lines()
-                    .filter_map(|line| line.split_whitespace().last())
-                    .any(|shown| shown.trim_end_matches('@') == name)
-            }
+            None => !self.sockets().is_empty(),
         }
+    }
+
+    /// The sockets of that name in this network namespace: the inode of each, which is 0 for a
+    /// connection that its listener has not taken in.
+    fn sockets(&self) -> Vec<u64> {
+        let name = match self.socket_path() {
+            Some(path) => path.to_owned(),
+            None => format!("@{}", self.argument("socket").unwrap_or(SOCKET)),
+        };
+        let all = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+        let inode = |line: &str| {
+            let mut words = line.split_whitespace().rev();
+            // Abstract names are shown with their padding, as more `@`.
+            let is_it = words.next()?.trim_end_matches('@') == name.trim_end_matches('@');
+            words.next()?.parse().ok().filter(|_| is_it)
+        };
+        all.lines().filter_map(inode).collect()
+    }
+
+    /// Whether a listener there has yet to take in a connection. A listener has few places for
+    /// these, and a process that connects while all are taken stands still until one is free.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        self.meets() && self.sockets().contains(&0)
     }
 
     /// Whether a process listens there now; a file that a killed process left is no listener.
@@ -83,6 +100,23 @@ mod tests {
 
     fn named(text: &str) -> DeviceName {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_listener_is_behind_while_a_connection_waits_to_be_taken_in() {
+        let path = std::env::temp_dir().join(format!("headrace-{}-queue", std::process::id()));
+        let device = named(&format!("net_memif0,socket={}", path.display()));
+        assert!(!device.is_behind());
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        assert!(!device.is_behind());
+        let connection = UnixStream::connect(&path).unwrap();
+        assert!(device.is_behind());
+        let taken_in = listener.accept().unwrap();
+        assert!(!device.is_behind());
+        drop((connection, taken_in));
+        drop(UnixStream::connect(&path).unwrap());
+        assert!(device.is_behind(), "it waits although its other end is closed");
+        fs::remove_file(&path).unwrap();
     }
 
     #[test]

@@ -69,7 +69,7 @@ words! {
         /// As `receiver`, for paths longer than those inside a datacentre alone.
         Across = "across",
         /// When flows come, the window becomes at most an equal share of the receiver's line; when
-        /// flows leave, those that have such a share split what is free. An improvement of ours.
+        /// flows leave, it gets back what the count took. An improvement of ours.
         Receiver = "receiver",
     }
 }
@@ -155,8 +155,8 @@ params! {
         /// wait for a link that it does not use.
         share: Share = Share::Across;
         /// How long the receiver has to count more flows, or fewer, before windows follow, in RTTs
-        /// inside a datacentre. A flow of a few packets is counted for a moment, and a flow between
-        /// two of its messages is not for one. Windows that followed would cut and burst.
+        /// inside a datacentre. The count changes for a moment when a flow of a few packets comes,
+        /// and when a flow pauses between two messages: windows that followed would burst.
         share_wait: f32 = 8.0, in 0.0..=1024.0;
         /// Spread the window over one base RTT.
         pacing: bool = true;

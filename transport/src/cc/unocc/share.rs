@@ -11,9 +11,9 @@
 //! back no more than it took: a flow with less than an equal share has its bottleneck elsewhere,
 //! and keeps what it has. A flow that marks hold a little below its share keeps that part of the
 //! new one. Without both, flows that come and go by the thousand would raise windows against all
-//! marks. Flows of a few packets are in the count for a moment, and flows that pause between two
-//! messages are out of it for one: a count has to last for the wait, `share_wait`. The first one
-//! counts at once.
+//! marks. The count changes for a moment when a flow of a few packets comes, and when a flow pauses
+//! between two messages: a count has to last for the wait, `share_wait`. The first one acts at
+//! once.
 
 use super::{UnoCc, short};
 use crate::time::Instant;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use experiments::input::number;
+use transport::wire::int::Hop;
 use transport::{Duration, Rate};
 
 use crate::args::Switch;
@@ -72,8 +73,9 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 fn rate(text: &str) -> Result<Rate, String> {
-    let read = number::rate(text).ok().filter(|rate| *rate > Rate::ZERO);
-    read.ok_or_else(|| "expected a rate above zero, like 40Gbps or 800Mbps".to_owned())
+    // The ports write telemetry, in which a slower link would be faster than it is.
+    let read = number::rate(text).ok().filter(|rate| *rate >= Hop::RATE_LEAST);
+    read.ok_or_else(|| "expected a rate of at least 100Mbps, like 40Gbps".to_owned())
 }
 
 /// Passes frames until Ctrl-C, then prints the counters.

@@ -7,7 +7,7 @@ use crate::rc::RcKind;
 use crate::units::Bytes;
 use crate::wire::half::Half;
 use crate::wire::int::Int;
-use crate::wire::{Extent, ack, advice, frame, int};
+use crate::wire::{Extent, ack, advice, frame, int, note, report};
 
 /// What follows the headers of a flow's segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +54,15 @@ impl Settings {
         let has_int = hops > 0 && self.extended(cc).extent.has_int();
         let headers =
             self.flow_overhead() + ack::LEN + if has_int { int::len_with(hops) } else { 0 };
+        Bytes(self.accounted.control.unwrap_or(headers).into())
+    }
+
+    /// Wire bytes of the longest packet without data.
+    #[must_use]
+    pub fn control_max(&self) -> Bytes {
+        let note = self.frame_overhead + self.key_bytes + note::LEN + note::SAID_MAX;
+        let longest = (self.flow_overhead() + ack::LEN.max(report::LEN)).max(note);
+        let headers = longest + self.ext_of_answers();
         Bytes(self.accounted.control.unwrap_or(headers).into())
     }
 

@@ -27,7 +27,9 @@ pub const LEN: u16 = 10;
 const _: () = assert!(size_of::<Fixed>() == LEN as usize);
 
 /// Most octets of content.
-pub const OCTETS_MAX: usize = 32;
+pub const OCTETS_MAX: usize = SAID_MAX as usize;
+/// [`OCTETS_MAX`] as a length of a header.
+pub const SAID_MAX: u16 = 32;
 
 /// Classes by their number in the header.
 const CLASSES: [TrafficClass; 3] =

@@ -17,7 +17,7 @@ pub(super) fn check_queues(
     tree: &FatTreeSpec,
     config: &Config,
 ) -> Result<(), RunError> {
-    let (packet, control) = (config.packet_max(), config.ack_len().max(config.probe_len()));
+    let (packet, control) = (config.packet_max(), config.control_max());
     let help = "raise it, or lower `mtu` with --set mtu=BYTES";
     let switch = &draft.switch;
     let settings = [
@@ -131,7 +131,7 @@ mod tests {
     use crate::plan::{Draft, Origin, Plan};
     use crate::topology::by_name;
     use crate::workload::{FlowSpec, Matrix};
-    use transport::{Bytes, HostId};
+    use transport::{Bytes, Config, HostId, Settings};
 
     fn refusal(transport: &str, set: &[(&str, &str)]) -> String {
         let mut draft = Draft::default();
@@ -168,6 +168,10 @@ mod tests {
             let least = least.split_whitespace().next().unwrap();
             assert_eq!(refusal("smartt", &[(key, least)]), "", "{said}");
         }
+        // dcPIM lives on REPORTs, which are longer than acknowledgements.
+        let ack = Config::new(Settings::default()).unwrap().ack_len().0;
+        let said = refusal("dcpim", &[("switch.control_queue", &ack.to_string())]);
+        assert!(said.contains("switch.control_queue"), "{said}");
     }
 
     #[test]

@@ -24,8 +24,10 @@ pub mod transports;
 mod values;
 mod zeropod;
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::ops::Deref;
 
 use transport::ec::EcKind;
 use transport::sched::SchedKind;
@@ -284,7 +286,8 @@ impl Plan {
     pub fn link_faults(&self) -> Result<Vec<LinkFault>, RunError> {
         let failures = self.matrix.failures.iter().map(|failure| self.failure(failure));
         let of_links = self.draft.faults.iter().filter(|fault| !fault.kind.is_of_end());
-        let faults = of_links.map(|fault| self.fault(fault));
+        let network = LazyCell::new(|| self.blueprint());
+        let faults = of_links.map(|fault| self.fault(fault, &network));
         failures.chain(faults).collect()
     }
 
@@ -298,26 +301,33 @@ impl Plan {
         Ok(LinkFault { ports: ports.into(), spec })
     }
 
-    fn fault(&self, fault: &fault::FaultSpec) -> Result<LinkFault, RunError> {
-        self.check_crash(fault)?;
+    fn fault(
+        &self,
+        fault: &fault::FaultSpec,
+        network: &impl Deref<Target = Blueprint>,
+    ) -> Result<LinkFault, RunError> {
+        self.check_crash(fault, network)?;
         let named = fault.on(&self.tree);
         let (ports, spec) = named.map_err(|error| RunError::Links(fault.to_string(), error))?;
         if matches!(fault.kind, fault::FaultKind::Degrade(_)) {
-            telemetry::check_degraded(fault, &ports, &self.blueprint())?;
+            telemetry::check_degraded(fault, &ports, network)?;
         }
         Ok(LinkFault { ports, spec })
     }
 
     /// A switch that crashes runs a program that can begin anew, or none.
-    fn check_crash(&self, fault: &fault::FaultSpec) -> Result<(), RunError> {
+    fn check_crash(
+        &self,
+        fault: &fault::FaultSpec,
+        network: &impl Deref<Target = Blueprint>,
+    ) -> Result<(), RunError> {
         let LinkSelector::Switch { tier, switch, .. } = fault.links else { return Ok(()) };
         if fault.kind != fault::FaultKind::Crash {
             return Ok(());
         }
         let at = Switches::One(tier, switch);
         let number = self.tree.switches(&at).ok().and_then(|mut range| range.next());
-        let programs = self.blueprint().programs;
-        let runs = number.and_then(|number| programs.get(&number).copied());
+        let runs = number.and_then(|number| network.programs.get(&number).copied());
         let Some(program) = runs.filter(|program| !program.begins_anew()) else { return Ok(()) };
         let found = format!("`{fault}`, a switch with the program {}", program.name());
         let anew = ProgramKind::ALL.iter().filter(|program| program.begins_anew());

@@ -51,6 +51,10 @@ impl Kept {
 
 impl Headers for Kept {
     fn read(&self, packet: &Packet, look: &mut dyn FnMut(HostId, &Header, &Ext)) {
+        // The packets of hosts are without headers here.
+        if packet.handle < MADE {
+            return;
+        }
         let (header, copies) = &self.kept[Self::place(packet)];
         assert!(*copies > 0, "a packet that has ended is read");
         look(HostId(0), header, &Ext::VACANT);
@@ -63,6 +67,9 @@ impl Frames for Kept {
         packet: &mut Packet,
         change: &mut dyn FnMut(&mut Header, &mut Ext),
     ) -> bool {
+        if packet.handle < MADE {
+            return false;
+        }
         let (header, copies) = &mut self.kept[Self::place(packet)];
         assert!(*copies > 0, "a packet that has ended is edited");
         if *copies > 1 {

@@ -73,6 +73,10 @@ impl UnoCc {
             self.set(self.cwnd * f64::from(grows));
             return;
         }
+        // Fewer flows are no reason to cut a window that the count of more has left.
+        if sharers < before {
+            return;
+        }
         let share = self.bounds.bdp() / f64::from(sharers);
         if self.cwnd <= share {
             return;
@@ -157,6 +161,21 @@ mod tests {
         assert!((cc.cwnd - 200.0).abs() < 0.1, "{}", cc.cwnd);
         stay(&mut cc, &FAR, 1);
         assert!((cc.cwnd - 625.0).abs() < 0.1, "{}", cc.cwnd);
+    }
+
+    #[test]
+    fn a_count_that_falls_cuts_no_window() {
+        let mut cc = flow(&FAR, &[("initial", "0.1")]);
+        stay(&mut cc, &FAR, 8);
+        assert!((cc.cwnd - 500.0).abs() < 0.1, "{}: less than a share of 8", cc.cwnd);
+        // Alpha has taken over what others left.
+        cc.set(2500.0);
+        for sharers in [4, 3] {
+            stay(&mut cc, &FAR, sharers);
+            assert!((cc.cwnd - 2500.0).abs() < 0.1, "{sharers}: {}", cc.cwnd);
+        }
+        stay(&mut cc, &FAR, 4);
+        assert!((cc.cwnd - 1250.0).abs() < 0.1, "{}: a flow that comes", cc.cwnd);
     }
 
     #[test]

@@ -73,7 +73,8 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 fn rate(text: &str) -> Result<Rate, String> {
-    // The ports write telemetry, in which a slower link would be faster than it is.
+    // Telemetry says no rate below that: a controller would take a slower link for faster than it
+    // is, and fill it.
     let read = number::rate(text).ok().filter(|rate| *rate >= Hop::RATE_LEAST);
     read.ok_or_else(|| "expected a rate of at least 100Mbps, like 40Gbps".to_owned())
 }
@@ -201,4 +202,17 @@ pub(crate) fn run(_args: &DciArgs, _console: &mut Console<'_>) -> Result<Exit, F
     Err(Failure::Unfit(
         "this build of headrace has no DPDK; build it with the feature `dpdk`".to_owned(),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_that_telemetry_cannot_say_are_refused() {
+        for text in ["0Gbps", "99Mbps", "fast"] {
+            assert!(rate(text).unwrap_err().contains("at least 100Mbps"), "{text}");
+        }
+        assert_eq!(rate("100Mbps"), Ok(Rate::from_bps(100_000_000)));
+    }
 }

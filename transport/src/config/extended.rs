@@ -57,13 +57,16 @@ impl Settings {
         Bytes(self.accounted.control.unwrap_or(headers).into())
     }
 
-    /// Wire bytes of the longest packet without data.
+    /// Wire bytes of the longest packet without data, as sizes are accounted: of an answer, a note,
+    /// or a trimmed segment whose overhead a setting names.
     #[must_use]
     pub fn control_max(&self) -> Bytes {
         let note = self.frame_overhead + self.key_bytes + note::LEN + note::SAID_MAX;
-        let longest = (self.flow_overhead() + ack::LEN.max(report::LEN)).max(note);
-        let headers = longest + self.ext_of_answers();
-        Bytes(self.accounted.control.unwrap_or(headers).into())
+        let answer = self.flow_overhead() + ack::LEN.max(report::LEN);
+        let headers = note.max(answer) + self.ext_of_answers();
+        let accounted = &self.accounted;
+        let trimmed = accounted.data_overhead.map_or(0, |overhead| overhead + accounted.data_min);
+        Bytes(accounted.control.unwrap_or(headers.max(trimmed)).into())
     }
 
     /// Octets that hold the headers of any segment.

@@ -168,10 +168,13 @@ mod tests {
             let least = least.split_whitespace().next().unwrap();
             assert_eq!(refusal("smartt", &[(key, least)]), "", "{said}");
         }
-        // dcPIM lives on REPORTs, which are longer than acknowledgements.
+        // A REPORT, without which dcPIM sends nothing, is longer than an acknowledgement.
         let ack = Config::new(Settings::default()).unwrap().ack_len().0;
         let said = refusal("dcpim", &[("switch.control_queue", &ack.to_string())]);
         assert!(said.contains("switch.control_queue"), "{said}");
+        let trimmed = [("wire.data_overhead", "200"), ("switch.control_queue", "199")];
+        let said = refusal("smartt", &trimmed);
+        assert!(said.contains("switch.control_queue") && said.contains("of 200 bytes"), "{said}");
     }
 
     #[test]

@@ -73,7 +73,8 @@ impl UnoCc {
             self.set(self.cwnd * f64::from(grows));
             return;
         }
-        // Fewer flows are no reason to cut a window that the count of more has left.
+        // A count that falls is no reason to cut, even a window above the new share: alpha may have
+        // taken over what others left.
         if sharers < before {
             return;
         }

@@ -103,7 +103,7 @@ pub struct UnoCc {
     outset: f32,
     /// Flows that share the receiver, by the count that the window follows; 0 before the first.
     counted: u16,
-    /// Of the counts since the present wait began, the one nearest to `counted`.
+    /// The count nearest to `counted` since the present wait began.
     nearest: u16,
     /// Flows for which the receiver's count has cut the window; 1 if it has not.
     shared: f32,

@@ -31,8 +31,8 @@ use case::Case;
 /// Cases when none are asked for; each runs twice.
 const CASES: u64 = 240;
 
-/// How long no case may start or end before the ones under way count as hung: far longer than three
-/// threads need that meet at every instant of a case, on a machine that is busy otherwise.
+/// How long no case may start or end before the ones under way count as hung. It is far longer than
+/// three threads need that meet at every instant of a case, on a machine that is busy otherwise.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The number that an environment variable gives.

@@ -32,10 +32,9 @@ const COLUMNS: [(&str, &str, usize); 6] = [
 /// The measure that gives the rank, the least first.
 const RANKED_BY: &str = "/completion_us";
 
-/// Writes a line for all runs that differ in the axis `chance` alone, each mean with half the width
-/// of its 95 % interval, and ranks the lines of the same work: those that differ in no other axis
-/// than those of `compared`. `runs` are elements of the array that `--json` prints, with their
-/// places.
+/// Writes a line for all runs that differ in the axis `chance` alone: each mean, with half the
+/// width of its 95 % interval. Ranks the lines of the same work, which are lines that differ only
+/// in axes of `compared`. `runs` are elements of the array that `--json` prints, with their places.
 ///
 /// # Errors
 /// When `out` fails.

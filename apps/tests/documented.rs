@@ -1,9 +1,9 @@
 //! Every command of README.md and of the documents is run, and ends as a reader expects: blocks of
 //! shell lines as they stand, in a directory of their own, and commands inside sentences.
 //!
-//! `make test` runs a sample, and the rest in short: `make docs-test` (`DOCUMENTED=whole`) runs all
-//! of it, two pages at a time, says how long each block and command took, and leaves out pages that
-//! passed with the same program before. What is not run at all is listed here, with the reason.
+//! `make test` runs a sample, in short. `make docs-test` (`DOCUMENTED=whole`) runs all of it, two
+//! pages at a time, and says how long each block and command took. It leaves out pages that passed
+//! with the same program before. What is not run at all is listed here, with the reason.
 #![allow(clippy::unwrap_used, reason = "a failing test panics")]
 #![allow(
     clippy::print_stdout,

@@ -1,6 +1,6 @@
-//! A pod's hosts and their scheduler, and a host beside them that forges what they say to each
-//! other: introductions that would begin and end pods, requests that would keep them, invitations
-//! and answers that would move clocks and grant epochs.
+//! A pod's hosts and their scheduler, and a host beside them that forges the packets between them.
+//! It forges introductions that would begin and end pods, requests that would keep them, and
+//! invitations and answers that would move clocks and grant epochs.
 
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
@@ -30,8 +30,9 @@ const fn address(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, 0, number + 1)
 }
 
-/// In the name of a host an introduction of a late term, of a slow pod, of another run, or a
-/// request for any number of bytes; to hosts an invitation, or a grant with a clock.
+/// A forged packet. In the name of a host it is an introduction of a late term, of a slow pod or of
+/// another run, or a request for any number of bytes. In the name of the scheduler it is an
+/// invitation, or a grant with a clock.
 fn forged(turn: u64, rng: &mut Rng) -> (u8, u8, Note) {
     let host = u8::try_from(turn % u64::from(HOSTS)).unwrap();
     let (to_scheduler, to_host) = ((host, HOSTS), (HOSTS, host));

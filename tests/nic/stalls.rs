@@ -206,9 +206,8 @@ pub(crate) fn crashes() -> u64 {
     std::env::var("CRASHES").ok().and_then(|count| count.parse().ok()).unwrap_or(1)
 }
 
-/// Starts three hosts with the flows of `matrix`, the third of them each between the hosts that
-/// `killed` leaves, and kills that one: the others finish all flows among themselves, name it, and
-/// deliver so many bytes.
+/// Starts three hosts with the flows of `matrix` and kills the host `killed`. The two others finish
+/// all flows between them, name the killed one, and deliver so many bytes.
 fn without(
     killed: usize,
     matrix: &str,

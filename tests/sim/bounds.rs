@@ -1,7 +1,7 @@
-//! Nothing is faster than its bound: random small matrices, of sizes that are no multiple of a
-//! packet, over networks with one path and with several, with slow links above hosts and fast
-//! ones, in one site and in two; of transports with and without telemetry, coded, scheduled and
-//! sprayed; from time zero or later, also by triggers.
+//! Nothing is faster than its bound. Matrices are small and random, with sizes that are no multiple
+//! of a packet. Networks have one path or several, slow or fast links above hosts, one site or two.
+//! Transports are with and without telemetry, coded, scheduled and sprayed. Flows start at time
+//! zero or later, also by triggers.
 
 use experiments::topology::FatTreeSpec;
 use experiments::workload::FlowSpec;

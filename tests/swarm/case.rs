@@ -1,8 +1,8 @@
 //! One random scenario: a small network, its traffic, settings and faults, all drawn from a seed
 //! and a number.
 //!
-//! Registered names are enumerated rather than drawn: of all combinations of controller, balancer,
-//! discipline, scheduler and generator a seed's cases take every so-many-th, so a few dozen of them
+//! Registered names are enumerated rather than drawn. A seed's cases take every so-many-th of all
+//! combinations of controller, balancer, discipline, scheduler and generator. So a few dozen cases
 //! have every name, and every combination comes before one comes twice. One case in 16 is one of
 //! pods (`pods.rs`) in place of its combination. A fifth are presets as they stand instead.
 //! Everything else is drawn. Sizes are bounded by a budget of packets, so a case takes
@@ -96,9 +96,9 @@ fn qdisc(digit: usize) -> Option<&'static str> {
 }
 
 impl Digits {
-    /// Seeds begin anywhere among the combinations, and go through them by about the golden ratio
-    /// of all, by a step that shares no divisor with any base: then the first cases, too, are
-    /// spread over each digit.
+    /// Seeds begin anywhere among the combinations. They go through them by about the golden ratio
+    /// of all, by a step that shares no divisor with any base. So the first cases, too, are spread
+    /// over each digit.
     fn of(seed: u64, number: u64) -> Self {
         let all = BASES.iter().product::<usize>() as u64;
         let spreads = |step: &u64| {

@@ -1,9 +1,9 @@
 //! Invariants that hold after every run, whatever was drawn.
 //!
-//! Bytes are conserved (the audit); each flow is delivered exactly once or has failed by name, and
-//! fails only where a fault may outlast its sender's patience; windows keep their bounds; nothing
-//! is faster than the network; work is bounded by what there is to do; the same plan gives the same
-//! results, however time is cut into windows and on any number of threads.
+//! Bytes are conserved (the audit). Each flow is delivered exactly once or has failed by name, and
+//! fails only where a fault may outlast its sender's patience. Windows keep their bounds. Nothing
+//! is faster than the network. Work is bounded by what there is to do. One plan always gives the
+//! same results, however time is cut into windows and on any number of threads.
 
 use experiments::conductor::FlowRecord;
 use experiments::measure::Outcome;

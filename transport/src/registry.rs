@@ -63,7 +63,8 @@ pub trait Registered {
 ///   settings share one name space, which begins with those. `params {}` makes none.
 ///
 /// A line of `unlisted`, a group that may be left out, makes all of that for a policy that no text
-/// chooses: it has a kind and a name, and is neither in `NAMES` and `ALL` nor found `by_name`.
+/// chooses. Such a policy has a kind and a name. It is neither in `NAMES` and `ALL` nor found
+/// `by_name`.
 ///
 /// A family is a trait beside the registry, on top of [`Registered`] and of the policies' trait:
 /// how a policy is built, and what has to be known of it before there is one.

@@ -1,7 +1,7 @@
 //! A hierarchical timing wheel: many timers, most of them cancelled, popped in exact order.
 //!
 //! Times are divided into ticks of a power of two picoseconds. Level 0 has a slot per tick for the
-//! 64 ticks around the wheel's own time, level 1 a slot per 64 ticks, and so on: a timer lies at
+//! 64 ticks around the wheel's own time, level 1 a slot per 64 ticks, and so on. A timer lies at
 //! the level of the highest group of 6 bits in which its tick differs from the wheel's. Advancing
 //! moves the next slot's timers one or more levels down, or, from level 0, into a short queue
 //! sorted by (time, insertion).

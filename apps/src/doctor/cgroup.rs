@@ -1,8 +1,8 @@
 //! The control groups whose limits hold for this process: its own, and all around it.
 //!
 //! Source: cgroups(7). A container without a namespace of its own for control groups names paths of
-//! the machine that it does not see; the mount's own directory is its group then, and is among
-//! those that are looked at.
+//! the machine that it does not see. Its group is then the mount's own directory, which is always
+//! looked at.
 
 use super::machine::Machine;
 

@@ -1,11 +1,11 @@
 //! The estimates of recorded runs and of sweeps that are played from them, against how long they
 //! took. No test reads a clock.
 //!
-//! `tracks.txt` has runs of some seconds of a processor each: a line with the name, the work in the
-//! forecast (s) and the whole time (s), then a line for each point: seconds, share of bytes
-//! delivered, share of the forecast hops, share of the time limit. `-vvv` logs these points;
-//! seconds here are those of the processor (/proc/thread-self/schedstat), since the machine did
-//! other things beside.
+//! `tracks.txt` has runs that each take some seconds of a processor. A line has the name, the work
+//! in the forecast (s) and the whole time (s). A line for each point of the run follows: seconds,
+//! share of bytes delivered, share of the forecast hops, share of the time limit. `-vvv` logs these
+//! points; seconds here are those of the processor (/proc/thread-self/schedstat), since the machine
+//! did other things beside.
 
 use super::*;
 

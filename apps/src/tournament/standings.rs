@@ -3,10 +3,10 @@
 //!
 //! Each measure of a run is divided by the best of all on the same mix, or by that of a reference,
 //! so that long and short mixes count alike. The score of a run is the geometric mean of its
-//! ratios, that of a contestant the geometric mean over its runs: a third contestant, which may be
-//! the best somewhere, changes the scores of two others by one factor, and not their order. A run
-//! that leaves flows unfinished counts with the limit of a run in every measure. A run whose audit
-//! found errors is no result, and its contestant has no rank.
+//! ratios. The score of a contestant is the geometric mean over its runs. So a third contestant,
+//! which may be the best somewhere, changes the scores of two others by one factor, and not their
+//! order. A run that leaves flows unfinished counts with the limit of a run in every measure. A run
+//! whose audit found errors is no result, and its contestant has no rank.
 
 use std::io::{self, Write};
 

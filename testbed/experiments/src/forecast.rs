@@ -1,7 +1,7 @@
 //! The cost of a simulation, computed before it runs: link traversals, time, memory.
 //!
 //! An estimate from the matrix, the topology and the tables of endpoints, meant to be right within
-//! a factor of two: so that a run of minutes is no surprise and one that the machine's memory
+//! a factor of two. A user learns from it that a run takes minutes; a run that the machine's memory
 //! cannot hold is not begun. Nothing is measured here; the constants are those of this program on
 //! 64-bit machines, and tests hold them to what runs take.
 //!
@@ -133,9 +133,9 @@ fn hops(plan: &Plan) -> u64 {
     least.saturating_add(least / 100 * ADDED_PERCENT)
 }
 
-/// Hops of segments that are lost at a receiver whose first flows, all started at once, send more
-/// than its link and queue take in the time of a window: each such segment is trimmed, refused and
-/// sent again. A sender with many flows gives each its share.
+/// Hops of segments that are lost at receivers. The first flows of a receiver, all started at once,
+/// may send more than its link and queue take in the time of a window. Each segment above that is
+/// trimmed, refused and sent again. A sender with many flows gives each its share.
 fn lost_hops(plan: &Plan) -> u64 {
     let hosts = plan.hosts() as usize;
     let starts = plan.matrix.flows.iter().filter_map(|flow| match flow.start {

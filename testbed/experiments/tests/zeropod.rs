@@ -48,8 +48,9 @@ fn timing(gbps: u64) -> Timing {
     })
 }
 
-/// When the last cell of a flow of `size` bytes arrives that starts with an epoch and whose host
-/// gets every `every`-th epoch: D epochs after the request, all of its epochs, the slot, the way.
+/// When the last cell of a flow of `size` bytes arrives. The flow starts with an epoch, and its
+/// host gets one epoch in `per_tor`. The time has four parts: D epochs after the request, all of
+/// its epochs, the slot, the way.
 fn arrival(timing: &Timing, (src, dst, size): (u32, u32, u64), per_tor: u32) -> Duration {
     let cells = size.div_ceil(512);
     let (epochs, last) = ((cells - 1) / 16, (cells - 1) % 16);

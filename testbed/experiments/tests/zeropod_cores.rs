@@ -44,8 +44,8 @@ fn timing(gbps: u64) -> Timing {
     })
 }
 
-/// When the last cell arrives of a lone flow from host `src` to host `dst` of another pod that
-/// starts with an epoch and has one epoch of cells at most; the Core is of `layer`. Its own pod
+/// When the last cell arrives of a lone flow from host `src` to host `dst` of another pod. The flow
+/// starts with an epoch and has one epoch of cells at most. The Core is of `layer`. Its own pod
 /// grants it epoch D; the Core asks in its slot of each epoch for what has come until then.
 fn arrival(timing: &Timing, (src, dst, cells): (u16, u16, u16), layer: u16) -> Duration {
     let data = timing.request_to_data();

@@ -2,9 +2,9 @@
 //!
 //! A slot spans a power of two picoseconds. The near level has a slot for each of the next 2048; a
 //! far level has 256 slots, each as wide as the whole level below. A flight is filed at the level
-//! of the highest group of bits in which its slot differs from the calendar's own, and moves down
-//! when the calendar comes near, so a delay of milliseconds costs one or two moves and no memory.
-//! A slot is a list of chunks of one pool, so memory follows the flights under way.
+//! of the highest group of bits in which its slot differs from the calendar's own. It moves down
+//! when the calendar comes near, so a delay of milliseconds costs one or two moves and no memory. A
+//! slot is a list of chunks of one pool, so memory follows the flights under way.
 //!
 //! A slot is a list, not sorted: the code that takes a span of time sorts what it needs. Flights
 //! come slot by slot, and flights of one origin with one arrival in the order in which they were

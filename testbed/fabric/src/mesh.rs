@@ -8,13 +8,14 @@
 //!           border 1 -- border 1
 //! ```
 //!
-//! A border switch of MLCC keeps queues of flows that acknowledgements on their way back have to
-//! pass, so both directions of a flow take one pair: a driver hashes the ends of packets in either
-//! order alike ([`Ends::Either`](super::Ends)). All switches of both sites avoid a dead link at the
-//! same time as those at its ends, after the detection delay: routers notify each other. A pair is
-//! not chosen while all links between its two switches are dead in one direction or the other,
-//! which is so when one of both switches is down; it comes back with the first link. The state of
-//! links is a function of time, as in `routing`, whose rules hold for all other decisions.
+//! A border switch of MLCC keeps queues of flows, and the acknowledgements of a flow have to pass
+//! the switch that has its queue. So both directions of a flow take one pair: a driver hashes the
+//! ends of packets in either order alike ([`Ends::Either`](super::Ends)). All switches of both
+//! sites avoid a dead link at the same time as those at its ends, after the detection delay:
+//! routers notify each other. A pair is not chosen while all links between its two switches are
+//! dead in one direction or the other, as when one of the two switches is down. It comes back with
+//! the first link. The state of links is a function of time, as in `routing`, whose rules hold for
+//! all other decisions.
 
 use transport::{HostId, Instant};
 
@@ -95,8 +96,8 @@ impl Mesh {
     }
 
     /// The port of `switch` by which a packet with this hash to `dst` leaves for the pair that it
-    /// takes; `None` where the switch does not choose: no port leads to a border switch, the packet
-    /// stays below, or the switch is a border switch that is not of the pair.
+    /// takes. `None` where the switch does not choose. Such a switch has no port to a border
+    /// switch, has `dst` below it, or is a border switch that is not of the pair.
     #[inline(never)]
     pub(super) fn port(
         &self,

@@ -1,12 +1,12 @@
 //! A network of ports, switches and links that a driver feeds and runs "until now".
 //!
-//! Time goes in windows no longer than the lookahead, the least time a packet spends on a link:
-//! whatever arrives within a window left its origin before the window began, so within it no port
-//! affects another. Each port is handed the arrivals of a window at once, in the order (arrival,
-//! origin, departure), and before each it runs the departures due by then; at the end of the window
-//! it runs those due by the end. There is no event for a link that becomes free. So a run is a
-//! function of what was injected and of the seed; it depends neither on the order in which packets
-//! were handed over nor on how time was cut into windows. How packets move is in `transit`.
+//! Time goes in windows no longer than the lookahead, the least time a packet spends on a link.
+//! Whatever arrives within a window left its origin before the window began. So within a window no
+//! port affects another. Each port is handed the arrivals of a window at once, in the order
+//! (arrival, origin, departure). Before each arrival it runs the departures due by then. At the end
+//! of the window it runs those due by the end. There is no event for a link that becomes free. So a
+//! run is a function of what was injected and of the seed; it depends neither on the order in which
+//! packets were handed over nor on how time was cut into windows. How packets move is in `transit`.
 //!
 //! Nothing is allocated once queues and buffers have reached their largest size. Time is the
 //! driver's: this file has no clock.
@@ -135,9 +135,9 @@ impl Network {
         }
     }
 
-    /// Hands in `packet` as if it came out of the link of `transmitter` at the instant to which the
-    /// network is run next, behind all that is due by then: for a driver whose frames come from
-    /// devices, so that nothing is left of the way to the switch. An immediate result (a drop) is
+    /// Hands in `packet` as if it came out of the link of `transmitter`, at the instant to which
+    /// the network is run next, behind all that is due by then. This is for a driver whose frames
+    /// come from devices: they have no way to the switch left. An immediate result (a drop) is
     /// pushed to `out`.
     ///
     /// # Panics

@@ -1,8 +1,8 @@
 //! A packet of the emulated network: 16 bytes by value, in queues and in events alike.
 //!
-//! The bytes of a packet stay with the driver, which finds them by [`Packet::handle`]; the fabric
-//! edits only what is here, and the driver applies the edits (CE, trimming, corruption) to its own
-//! copy when the packet comes out. Lengths are bytes on the wire.
+//! The bytes of a packet stay with the driver, which finds them by [`Packet::handle`]. The fabric
+//! edits only what is here. The driver applies the edits (CE, trimming, corruption) to its own copy
+//! when the packet comes out. Lengths are bytes on the wire.
 
 use transport::rng::mix;
 use transport::units::Credit;

@@ -137,9 +137,9 @@ impl PortState {
         black_box((self.port.waiting(), self.port.touch(), self.wake_at, self.stats.data_peak));
     }
 
-    /// The hop that telemetry records when a packet starts to be transmitted by this port at `at`:
-    /// `sent` bytes have been sent before it, the packets that wait are behind it, and the link has
-    /// `rate`.
+    /// The hop that telemetry records when this port starts to transmit a packet at `at`. `sent`
+    /// bytes have been sent before the packet, the packets that wait are behind it, and the link
+    /// has `rate`.
     pub(super) fn hop(&self, at: Instant, sent: u64, rate: Rate) -> Hop {
         let queued = self.port.queued();
         let waiting = Bytes(queued.data_bytes + queued.control_bytes);

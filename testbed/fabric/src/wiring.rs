@@ -1,6 +1,6 @@
-//! How the links of a network are connected, for switches that run programs: which port leads back
-//! along a link, which target of flights stands for a port, and which ports lead to a switch that
-//! is an end of packets.
+//! How the links of a network are connected, for switches that run programs. It has the port that
+//! leads back along a link, the target of flights that stands for a port, and the ports that lead
+//! to a switch that is an end of packets.
 
 use std::collections::VecDeque;
 

@@ -1,6 +1,7 @@
-//! Fuzzes what opens sealed frames. Any octets are given to it, and none that no host has sealed
-//! open; a frame that is sealed opens once and as it was, and with any octet changed that its seal
-//! covers it does not. The first octet chooses IP version, what is sealed and where it is changed.
+//! Fuzzes what opens sealed frames. Any octets are given to it, and no octets open that no host has
+//! sealed. A frame that is sealed opens once, and as it was. With any octet changed that its seal
+//! covers it does not open. The first octet chooses IP version, what is sealed and where it is
+//! changed.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,8 +1,8 @@
 //! Fuzzes what hosts of a pod and their scheduler say to each other, and the names of cells.
 //!
-//! A request or an answer that is read is written again octet by octet, a cell's name has its own
-//! entropy value, and a host takes any answer at any time without a panic, without a grant for what
-//! it did not ask for, and asks for no more than waits. A host that introduces itself takes nothing
+//! A request or an answer that is read is written again octet by octet. A cell's name has its own
+//! entropy value. A host takes any answer at any time without a panic, and without a grant for what
+//! it did not ask for. It asks for no more than waits. A host that introduces itself takes nothing
 //! under another key than its own.
 #![no_main]
 

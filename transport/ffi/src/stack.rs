@@ -82,8 +82,8 @@ impl Setup {
     }
 
     /// The most that one host, or one prefix of addresses, may hold of an application's tables and
-    /// memory: all but the part of flows without proof, which count in no share, and one of so many
-    /// parts.
+    /// memory. It is all but two parts: the part of flows without proof, which count in no share,
+    /// and one of so many parts.
     fn all_but(&self, parts: u32) -> ShareMax {
         let (memory, parts_u64) = (self.memory_max, u64::from(parts));
         let all_but = |all: u32| all - all / UNPROVEN_PART - all / parts;

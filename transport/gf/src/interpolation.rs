@@ -2,9 +2,9 @@
 //! of the polynomial of least degree through the data packets. That is the matrix of \[rse\], a
 //! Vandermonde matrix times the inverse of its upper square, with every coefficient in closed form.
 //!
-//! Through the values at a set of points S the value at another point t is the sum over j in S of
-//! f(j) times the product over m in S without j of (t + m) / (j + m) (Lagrange). Products are sums
-//! of logarithms here.
+//! Lagrange's formula gives the value at another point t from the values at a set of points S. It
+//! is the sum over j in S of f(j) times the product over m in S without j of (t + m) / (j + m).
+//! Products are sums of logarithms here.
 
 use transport::ec::{DATA_MAX, PARITY_MAX};
 

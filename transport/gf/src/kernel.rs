@@ -119,9 +119,9 @@ impl Kernel {
         }
     }
 
-    /// Sets the first `len` bytes of the output to `beside` plus the pairs, where each pair's x + y
-    /// is added to what those after it give, and that times its factor; the rest as in
-    /// [`Self::combine_pairs`].
+    /// Sets the first `len` bytes of the output to `beside` plus what the pairs give. The x + y of
+    /// each pair is added to what the pairs after it give, and the sum is multiplied by the pair's
+    /// factor. The rest is as in [`Self::combine_pairs`].
     pub(crate) fn chain_pairs(
         self,
         pairs: (&[Pair<'_>], &[u8]),

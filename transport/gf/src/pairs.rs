@@ -1,9 +1,9 @@
 //! Neighbours: equations of two parity packets q and q + 1, q even, over an even number of data
 //! packets, with fewer products than packets.
 //!
-//! The points of the code are numbers and their differences exclusive ors, so of data packets x
-//! and y at the points 2p and 2p + 1 one parity packet has ax + by and the other bx + ay. With
-//! e = a + b and r = a / e, which is (q + 1) + 2p, the two say
+//! The points of the code are numbers, and their differences exclusive ors. So of data packets x
+//! and y at the points 2p and 2p + 1 one parity packet has ax + by and the other bx + ay. With e =
+//! a + b and r = a / e, which is (q + 1) + 2p, the two say
 //!
 //! ```text
 //!   P0 + P1 = sum of e (x + y)           one product a pair

@@ -8,9 +8,9 @@
 //! | C2E | Core | host |
 //!
 //! Senders are numbered hosts first, then Cores. A demand is *open* while bytes of it wait for a
-//! grant. Beside the sizes there are indices for matchers, kept up to date with every change: a bit
-//! and a byte (its class) for each open demand by ToR, and for each sender the ToRs and the classes
-//! in which it has any. Open demands are also in a list for each [`Order`].
+//! grant. Beside the sizes there are indices for matchers, kept up to date with every change. They
+//! are a bit and a byte (its class) for each open demand by ToR, and for each sender the ToRs and
+//! the classes in which it has any. Open demands are also in a list for each [`Order`].
 
 use core::fmt;
 

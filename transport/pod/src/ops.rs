@@ -30,8 +30,8 @@ pub(crate) trait Ops {
     fn paths(up: u32, down: &Words, mass: &mut Mass, wide: bool);
 
     /// Draws, for the demands of one ToR to each other ToR, the place of the first request at one
-    /// Agg, given those at Aggs drawn before: [`place`] in each lane in which `down.0` has bit
-    /// `down.1` set and `left` is not 0, [`NO_PLACE`] in the others.
+    /// Agg, given those at Aggs drawn before. The result is [`place`] in each lane in which
+    /// `down.0` has bit `down.1` set and `left` is not 0, and [`NO_PLACE`] in the others.
     fn places(
         left: &mut Words,
         mass: &mut Mass,
@@ -69,8 +69,8 @@ pub(crate) const EXP2: [f32; 6] = [
 /// 2^-23.
 pub(crate) const ULP: f32 = 1.192_092_9e-7;
 
-/// The place of the first of `count` requests at an Agg, uniform in `0.0..1.0` each, when each
-/// demand draws uniformly among Aggs of which `mass` are left to it; 1.0 or more: none of them has
+/// The place of the first of `count` requests at an Agg. Each is uniform in `0.0..1.0`, when each
+/// demand draws uniformly among Aggs of which `mass` are left to it. At 1.0 or more no demand has
 /// drawn this Agg. `bits` are random.
 ///
 /// Each of `count` demands is at this Agg and before place v with probability v / mass, so the

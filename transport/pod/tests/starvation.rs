@@ -61,8 +61,8 @@ impl Pod {
     }
 }
 
-/// A flow of 1 GB beside mice of two epochs that load its sender and its receiver to `percent`; the
-/// least part of the link, in percent, that it is granted in any 10 ms of `epochs`.
+/// The least part of the link, in percent, that a flow of 1 GB is granted in any 10 ms of `epochs`.
+/// Mice of two epochs beside it load its sender and its receiver to `percent`.
 fn least_share(settings: Settings, hosts: usize, percent: u32, epochs: usize) -> f64 {
     let mut pod = Pod::new(hosts, settings);
     let mut chance = Chance::new(95);

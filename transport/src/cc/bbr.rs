@@ -72,7 +72,7 @@ const PROBE_RTT_SPAN: Duration = Duration::from_ms(200);
 /// Window in PROBE_RTT, and the least that a measurement makes of it, packets.
 const WINDOW_MIN: f64 = 4.0;
 /// A round that ends with less in flight than this share of the measured BDP was short of data, not
-/// of bandwidth: the gain of draining is 3/4, so a flow that always has data has more in flight.
+/// of bandwidth. The gain of draining is 3/4, so a flow that always has data has more in flight.
 const FILLED: f64 = 0.5;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

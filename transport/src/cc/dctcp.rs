@@ -10,8 +10,8 @@
 //!   end of a window              alpha + g * (marked / acked - alpha)
 //! ```
 //!
-//! Units: packets. A window of data is counted in bytes: it has passed when as many bytes were
-//! acknowledged or lost as were in flight when it began, which needs no sequence numbers and holds
+//! Units: packets. A window of data is counted in bytes. It has passed when as many bytes were
+//! acknowledged or lost as were in flight when it began. This needs no sequence numbers and holds
 //! for any order of arrival. It does not choose paths or pace.
 
 use super::bounds::Bounds;

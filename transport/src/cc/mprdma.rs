@@ -9,8 +9,8 @@
 //!
 //! Units: packets. There is no average and no state but the window: one window for all paths. The
 //! paper's choice of paths by acknowledgements is a balancer's ([`crate::lb::Reps`] recycles the
-//! path of an acknowledgement in the same way); its limit on how far packets may be overtaken is
-//! left out, because receivers here place segments in any order.
+//! path of an acknowledgement in the same way). The paper's limit on how far packets may be
+//! overtaken is left out, because receivers here place segments in any order.
 
 use super::bounds::Bounds;
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};

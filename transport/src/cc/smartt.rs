@@ -10,9 +10,9 @@
 //!              trim -> window - size, QuickAdapt armed
 //! ```
 //!
-//! Units: wire bytes, picoseconds. Additive gains are integers: each acknowledgement adds `size *
-//! gain` to a numerator that is divided by the window when it is applied, the remainder kept, so no
-//! byte is lost to rounding and the adjustment variants of sec. III-G only differ in when they
+//! Units: wire bytes, picoseconds. Additive gains are integers. Each acknowledgement adds `size *
+//! gain` to a numerator, which is divided by the window when it is applied. The remainder is kept,
+//! so no byte is lost to rounding. The adjustment variants of sec. III-G only differ in when they
 //! divide. It does not choose paths, retransmit, pace, or serve windows below one packet.
 //!
 //! Cost: one division per unmarked acknowledgement above target, two below it, none while ignoring

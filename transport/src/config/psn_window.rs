@@ -5,9 +5,9 @@ use crate::ec::EcKind;
 use crate::units::Bytes;
 
 impl Settings {
-    /// The `psn_window` of flows of at most `packets` packets of `mtu` bytes: four times the
-    /// segments of the largest window, so that stragglers do not stop a flow; no more than twice
-    /// the packets that a flow has.
+    /// The `psn_window` of flows of at most `packets` packets of `mtu` bytes. It is four times the
+    /// segments of the largest window, so that stragglers do not stop a flow, and no more than
+    /// twice the packets that a flow has.
     #[must_use]
     pub fn psn_window_for(&self, mtu: Bytes, packets: u64) -> u32 {
         let bdp = self.line_rate.bytes_in(self.base_rtt).0;

@@ -13,8 +13,8 @@ impl<S: Scheduler> Endpoint<S> {
     /// Whether `rx` is parity whose bytes would have to be kept, by the present state.
     ///
     /// A driver with bounded memory for parity calls this before [`Endpoint::handle_burst`] for
-    /// each parity packet that it has no room for, and drops the packet where the answer is true:
-    /// the block is then asked for as if the packet had been lost. The answer is never false for
+    /// each parity packet that it has no room for, and drops the packet where the answer is true.
+    /// The block is then asked for as if the packet had been lost. The answer is never false for
     /// parity that the endpoint then asks to keep.
     #[must_use]
     pub fn would_keep(&self, rx: &RxSegment) -> bool {

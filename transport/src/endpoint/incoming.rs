@@ -25,7 +25,7 @@ impl<S: Scheduler> Endpoint<S> {
     /// A driver with bounded memory calls this for every segment before [`Endpoint::handle_burst`],
     /// and drops segments of messages that it has no memory for, or hands them over without their
     /// payload, as trimmed. The answer is never `None` for a segment that then is the first of its
-    /// message, even when earlier segments of the burst change the state: a flow that gave way to
+    /// message, even when earlier segments of the burst change the state. A flow that gave way to
     /// another in a burst is not opened again by the same burst.
     #[must_use]
     pub fn would_open(&self, rx: &RxSegment) -> Option<NonZeroU32> {
@@ -50,7 +50,7 @@ impl<S: Scheduler> Endpoint<S> {
 
     /// Whether `rx` is data of a flow that is not here, or is here under another key. If `rx` names
     /// the flow by this host's name for it, it will be dropped, unless an earlier packet of the
-    /// burst opens a flow of that name; the sender of `rx` can only guess that name.
+    /// burst opens a flow of that name. The sender of `rx` can only guess that name.
     #[must_use]
     #[inline]
     pub fn is_strange(&self, rx: &RxSegment) -> bool {

@@ -1,6 +1,6 @@
-//! The hash of the opening look-up: fixed, so that results never depend on a library's choice, and
-//! keyed, since a sender chooses most of what is hashed: without the key, flows that all fall
-//! into one bucket cannot be made.
+//! The hash of the opening look-up. It is fixed, so that results never depend on a library's
+//! choice. It is keyed, since a sender chooses most of what is hashed: a sender without the key
+//! cannot make flows that all fall into one bucket.
 
 use core::hash::{BuildHasher, Hasher};
 

@@ -13,12 +13,12 @@
 //! ```
 //!
 //! A cookie is SipHash of the receiver's secret over the sender, its flow, its key and the time in
-//! periods: it is good for this flow, for one or two periods, and costs the receiver no memory. A
+//! periods. It is good for this flow, for one or two periods, and costs the receiver no memory. A
 //! host that forges the address of another does not receive the cookie. The exchange is QUIC's
 //! Retry (RFC 9000, 8.1.2).
 //!
-//! While few flows are unproven ([`unproven_max`]), a flow is opened by its first packet, and its
-//! sender is asked for proof beside the first packets that name the flow as this host does, so that
+//! While few flows are unproven ([`unproven_max`]), a flow is opened by its first packet. Its
+//! sender is asked for proof beside the first packets that name the flow as this host does. So
 //! flows in use become proven without waiting. All messages that unproven flows open share
 //! [`unproven_bytes`], and no unproven flow opens a second message once half of the table of
 //! messages is taken. A full table forgets unproven flows first. It keeps an unproven flow that has

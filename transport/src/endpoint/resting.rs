@@ -62,9 +62,9 @@ impl<S: Scheduler> Endpoint<S> {
 
     /// Makes room in a full table by forgetting one of the next [`LOOKS_MAX`] flows. Where not all
     /// hosts are trusted, a flow fits best whose sender never proved its address and of which no
-    /// message is done, because its sender begins a flow anew, and a message that was done would be
-    /// delivered again. Otherwise a flow at rest is forgotten. The search goes on where the last
-    /// one ended, so that places take turns.
+    /// message is done. Its sender begins the flow anew; a message that was done would be delivered
+    /// again. Otherwise a flow at rest is forgotten. The search goes on where the last one ended,
+    /// so that places take turns.
     pub(super) fn evict(&mut self) {
         // Where all hosts are trusted, no flow fits better than the first at rest.
         let at_rest = if self.proofs.matter() { Fit::Good } else { Fit::Best };

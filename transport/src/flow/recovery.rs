@@ -14,8 +14,8 @@
 //! see [`blocks`].
 //!
 //! Loss is learnt from a refusal (NACK), from acknowledgements of later segments, and last from
-//! silence. Each segment is looked at once per transmission: first transmissions are in PSN order
-//! and retransmissions in a chain of their own, both in order of time, so the segment that has been
+//! silence. Each segment is looked at once per transmission. First transmissions are in PSN order
+//! and retransmissions in a chain of their own, both in order of time. So the segment that has been
 //! in flight longest is at one of two heads. It reads no windows, paths or messages.
 
 mod blocks;

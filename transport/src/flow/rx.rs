@@ -477,10 +477,10 @@ impl Leaving {
 }
 
 /// Decides which acknowledgements leave now. An ACK reports one 64-PSN word. So a pending
-/// acknowledgement of another word leaves first, or, where the scheduler decides how often segments
-/// are acknowledged, a report of 256 PSNs covers both; one that does not fit the report leaves
-/// first, too. Where acknowledgements are granted, one report goes with each: a later one covers
-/// segments beyond it. Where they are reported, none leaves.
+/// acknowledgement of another word leaves first. Where the scheduler decides how often segments are
+/// acknowledged, a report of 256 PSNs covers both, and only an acknowledgement that does not fit
+/// the report leaves first. Where acknowledgements are granted, one report goes with each: a later
+/// one covers segments beyond it. Where they are reported, none leaves.
 fn acknowledge(
     ack: PendingAck,
     at_once: bool,

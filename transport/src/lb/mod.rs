@@ -93,8 +93,8 @@ pub(crate) fn draw(paths: u16, rng: &mut Rng) -> EntropyValue {
 }
 
 /// The entropy value of path number `path`, 0..=65534: a UDP source port, which must not be zero.
-/// Ports start where the dynamic range does and wrap past zero, so that up to 16384 paths avoid the
-/// registered ports, for which firewalls may have rules, and every number has a port of its own.
+/// Ports start where the dynamic range does and wrap past zero, so every number has a port of its
+/// own. Up to 16384 paths avoid the registered ports, for which firewalls may have rules.
 //= rfc6335#6
 #[must_use]
 pub const fn entropy(path: u16) -> EntropyValue {

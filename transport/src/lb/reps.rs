@@ -131,12 +131,13 @@ impl Reps {
     }
 }
 
-/// Visits all paths in turn from a random one, in strides of a random length that has no factor in
-/// common with their number, so that each comes up once in a round and flows take different orders.
+/// Visits all paths in turn from a random one, in strides of a random length. The length has no
+/// factor in common with the number of paths. So each path comes up once in a round, and flows take
+/// different orders.
 ///
 /// Drawing `n` times among `n` values leaves a third of them out and takes others two to five
-/// times, which doubles the variance of a path's load in the first round trip, when nothing is
-/// known to recycle. The state is two numbers, where a shuffled list would need all of them.
+/// times. This doubles the variance of a path's load in the first round trip, when there is nothing
+/// to recycle. The state is two numbers, where a shuffled list would need all of them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Walk {
     /// The next path, below their number.

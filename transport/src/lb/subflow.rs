@@ -1,6 +1,6 @@
-//! UnoLB: a flow's segments go round a few subflows, each with a path of its own, so that the
-//! packets of an erasure-coded block meet different failures; a subflow that loses is moved to the
-//! path of one that does not. Source: \[uno\] sec. 4.2, algorithm 2.
+//! UnoLB: a flow's segments go round a few subflows, each with a path of its own. So the packets of
+//! an erasure-coded block meet different failures. A subflow that loses is moved to the path of one
+//! that does not. Source: \[uno\] sec. 4.2, algorithm 2.
 //!
 //! ```text
 //!   segment      0    1    2   ...   9   10   11      next = (next + 1) mod subflows

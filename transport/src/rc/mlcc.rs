@@ -211,10 +211,10 @@ impl Mlcc {
         self.dqm = Dqm::new(rate);
     }
 
-    /// The load of the busiest link inside the site by the time from the queue's hop to `at`: that
-    /// of a full link with the bytes that wait at it, or the one that is aimed at where the delay
-    /// is within the slack. Clocks may differ by any offset: the least time counts as without
-    /// queues, and is forgotten so slowly that clocks may drift.
+    /// The load of the busiest link inside the site, by the time from the queue's hop to `at`. It
+    /// is the load of a full link with the bytes that wait at it, or the load that is aimed at
+    /// where the delay is within the slack. Clocks may differ by any offset: the least time counts
+    /// as without queues, and is forgotten so slowly that clocks may drift.
     fn delayed(&mut self, queue: &Hop, at: Instant) -> f64 {
         // DEVIATION(mlcc#3.2.2): the paper's switches all write telemetry.
         let took = Hop::time_of(at).wrapping_sub(queue.time());

@@ -250,8 +250,8 @@ pub enum Answers {
         delay: Duration,
     },
     /// Acknowledgements of a flow leave when [`Receiving::next_granted`] names it. One grant names
-    /// one refusal and reports the arrivals of 256 PSNs, the oldest that wait: where more happens
-    /// between two grants, the sender learns of the rest from a later grant or by its timer.
+    /// one refusal and reports the arrivals of 256 PSNs, the oldest that wait. Where more happens
+    /// between two grants, the rest reaches the sender by a later grant, or its timer finds it.
     Granted,
     /// No packet acknowledges a segment: the schedulers of both ends bring that about by packets of
     /// their own ([`Protocol::next_reported`]).

@@ -17,8 +17,9 @@ pub enum Ecn {
 }
 
 /// The traffic class, by which a switch separates queues. Code points lie in the local-use pool
-/// (RFC 2474 section 6, xxxx11), are two bit flips apart, and their high three bits rise with
-/// priority; those of unscheduled data are 1, which networks have for less than best effort.
+/// (RFC 2474 section 6, xxxx11) and are two bit flips apart. Their high three bits rise with
+/// priority. The three bits of unscheduled data are 1, which networks have for less than best
+/// effort.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum TrafficClass {
     /// Segments with payload; also how an unknown code point is read.

@@ -95,7 +95,7 @@ impl Hop {
         wrapped(at.as_ps() / PS_PER_NS)
     }
 
-    /// Time between the packet of `earlier` and this one at the same port; `None` for a difference
+    /// Time between the packet of `earlier` and this one at the same port. `None` for a difference
     /// of more than half the range, which in wrapped time may be the past as well as the far
     /// future.
     #[must_use]

@@ -4,7 +4,7 @@
 //! docs/WIRE.md has the offsets.
 //!
 //! DATA travels from sender to receiver, ACK and NACK back. A PSN names one segment of a flow for
-//! good: a retransmission carries the PSN of the original, so a receiver recognises every duplicate
+//! good: a retransmission carries the PSN of the original. So a receiver recognises every duplicate
 //! by PSN alone, and the echoed send time keeps round-trip samples unambiguous. Where receivers
 //! give out credit, CREDIT travels back and REQUEST asks for it. Where messages are erasure-coded,
 //! PARITY travels with DATA, in the same numbers, and BLOCK_NACK asks for packets that a block

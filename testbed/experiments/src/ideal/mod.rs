@@ -12,9 +12,9 @@
 //!
 //! Bits are those of the wire, including headers. They leave as `srpt` decides. The last bits of a
 //! flow are at the receiver later by the time that a packet of the flow takes through empty
-//! switches, each of which stores it first. So a flow that is alone in the network takes the time
-//! `alone_us`, or up to the time of a packet more where links above hosts are slow or the last
-//! packet could overtake, and no packet queues, is lost, marked or retransmitted. Bits leave a
+//! switches, each of which stores it first. So no packet queues, is lost, marked or retransmitted.
+//! A flow that is alone in the network takes the time `alone_us`. It takes up to the time of a
+//! packet more where links above hosts are slow or the last packet could overtake. Bits leave a
 //! switch before their packet is whole there. Where faster links above hosts are the bottleneck, a
 //! run may therefore end before `ideal_us`, by as much as a packet takes longer on a host's line
 //! than on one of these links. Flows of one connection are flows of their own here. There are no

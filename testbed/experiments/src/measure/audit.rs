@@ -75,9 +75,9 @@ impl Audit {
         audit
     }
 
-    /// Checks a run over a network that could not be looked into: `arrived` of the packets that
-    /// drivers took were given to hosts, as far as these recognised them as theirs; `asked` went to
-    /// no host.
+    /// Checks a run over a network that could not be looked into. At most as many packets may have
+    /// arrived as drivers took, less those that were lost before they left and the `asked` ones,
+    /// which went to no host. `arrived` counts packets that hosts recognised as theirs.
     #[must_use]
     pub fn of_hosts(
         conductor: &Conductor<'_>,

@@ -57,9 +57,10 @@ impl Collectives {
     }
 }
 
-/// The share of the hosts' lines that data on the wire took, without parity: from the first start,
-/// `first`, to the last delivery, `completion`, or, where not all was delivered, to the limit of
-/// the run; `None` without one.
+/// The share of the hosts' lines that data on the wire took, without parity. The time counts from
+/// the first start, `first`, to the last delivery, `completion`, or to the limit of the run where
+/// not all was delivered. `None` where not all was delivered and the run has no limit, and over no
+/// time.
 #[must_use]
 pub fn utilisation(
     plan: &Plan,

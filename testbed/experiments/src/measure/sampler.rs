@@ -220,8 +220,8 @@ impl Sampler {
         }
     }
 
-    /// Takes the samples that are due when the run ends, at `end`, and one of the end itself: it is
-    /// of what has happened since the last of them, which may be less than an interval ago.
+    /// Takes the samples that are due when the run ends, at `end`, and one of the end itself. The
+    /// last one covers the time since the sample before it, which may be less than an interval.
     pub fn end(
         &mut self,
         end: Instant,

@@ -109,9 +109,9 @@ impl fmt::Display for RunError {
 impl std::error::Error for RunError {}
 
 impl RunError {
-    /// The exit code of a command that fails with it: 3 when the machine, or another of the run, is
-    /// not fit, 1 when another host failed while flows were under way, 130 when the user ended it,
-    /// 2 when the user's input is wrong.
+    /// The exit code of a command that fails with it. 3: the machine, or another one of the run, is
+    /// not fit. 1: another host failed while flows were under way. 130: the user ended it. 2: the
+    /// user's input is wrong.
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         match self {

@@ -211,9 +211,9 @@ impl Plan {
         }
     }
 
-    /// Whether a simulation measures how long data takes from its host's line to its arrival: where
-    /// flows are of collectives, or a scheduler has a protocol of its own; and NICs send in order,
-    /// without pauses, so that what waits before data says when it starts.
+    /// Whether a simulation measures how long data takes from its host's line to its arrival. It
+    /// does where flows are of collectives or a scheduler has a protocol of its own. NICs must also
+    /// send in order, without pauses, so that the start of data follows from what waits before it.
     #[must_use]
     pub fn measures_delay(&self) -> bool {
         let collective = |flow: &FlowSpec| flow.collective != 0;

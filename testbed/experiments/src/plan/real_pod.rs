@@ -1,9 +1,10 @@
-//! Zeropod's hosts on a real network: whose scheduler is a process, and whose epochs follow from
-//! measurements.
+//! Zeropod's hosts on a real network. Their scheduler is a process, and the times of their epochs
+//! follow from measurements.
 //!
-//! A real network has switches that queue, and ways that no host can name, so its pod is one switch
-//! with as many ways through it as hosts, or switches with as many ways between them as each has
-//! hosts. What remains of Zeropod is the times at which hosts send.
+//! A real network has switches that queue, and ways that no host can name. So a pod of few hosts is
+//! one switch with as many ways through it as hosts. A larger pod is several switches, with as many
+//! ways between two of them as each has hosts. What remains of Zeropod is the times at which hosts
+//! send.
 
 use transport::path::{PodFacts, RealPod};
 use transport::sched::SchedKind;
@@ -163,8 +164,9 @@ fn terms(real: &RealPod, (cell, rate): (Bytes, Rate)) -> Terms {
 /// Bytes of a request or an answer over IPv6, with its key.
 const CONTROL: Bytes = Bytes(118);
 
-/// Epochs long enough for the jitter, as far as the cells of one can be: its guard is a quarter of
-/// what its cells take, or half where the jitter is longer than that of the most cells.
+/// Epochs that are long enough for the jitter, as far as the cells of one epoch allow. The guard is
+/// the jitter, a quarter of the time that the cells take. Where even the most cells take less than
+/// four times the jitter, it is up to half of their time.
 fn epochs(
     real: RealPod,
     (cell, rate): (Bytes, Rate),

@@ -65,8 +65,9 @@ impl fmt::Display for Stamping {
     }
 }
 
-/// Raises the room for telemetry that a preset chose to the hops of the longest path of `matrix`
-/// whose flows read it, as far as packets carry as many: a preset is made for its paper's networks.
+/// Raises the room for telemetry that a preset chose, because a preset is made for its paper's
+/// networks. The room becomes the hops of the longest path of `matrix` whose flows read telemetry,
+/// as far as packets have room for as many.
 pub(super) fn fit(
     draft: &mut Draft,
     matrix: &Matrix,
@@ -121,8 +122,8 @@ pub(super) fn check_degraded(
     check_rate(ports, share, || format!("`{fault}`, a link"))
 }
 
-/// Every one of `ports` that writes telemetry sends at a rate that telemetry can say, when it sends
-/// at `share` of its own: a controller takes a slower link for faster than it is, and fills it.
+/// Refuses `ports` that write telemetry and that send, at `share` of their rate, more slowly than
+/// telemetry can say. A controller takes such a link for faster than it is, and fills it.
 fn check_rate<'a>(
     ports: impl Iterator<Item = &'a PortSpec>,
     share: f64,

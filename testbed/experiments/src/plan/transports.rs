@@ -317,9 +317,9 @@ pub const TRANSPORTS: &[Transport] = &[
         lb: LbKind::Reps,
         sched: SchedKind::Credits,
         trim: true,
-        // A tenth above what credit at the line rate keeps in flight: with none, a flow whose round
-        // trip is longer for a while loses credit for good; with half, an oversubscribed network is
-        // sent half as much again that it trims.
+        // A tenth above what credit at the line rate keeps in flight. With nothing above it, a flow
+        // whose round trip is longer for a while loses credit for good. With half above it, an
+        // oversubscribed network gets half as much again, and trims it.
         set: &[&[("cc.fixed.bdps", "1.1")]],
     },
     Transport {

@@ -69,9 +69,10 @@ impl Plot {
 }
 
 impl Figure {
-    /// How runs along these axes are drawn where no scenario says so: the slowdown by the value of
-    /// the first axis, the distribution of completion times for each value of it, and for each
-    /// combination of all, and slowdowns by size; runs that differ in `chance` alone are one.
+    /// How runs along these axes are drawn where no scenario says so. There are four plots: the
+    /// slowdown by the value of the first axis; the distribution of completion times by that value,
+    /// and for each combination of all axes; and slowdowns by size. Runs that differ in `chance`
+    /// alone are one.
     #[must_use]
     pub fn of_axes(axes: &[String], chance: &str) -> Self {
         let Some(x) = axes.iter().find(|axis| *axis != chance) else { return Self::default() };

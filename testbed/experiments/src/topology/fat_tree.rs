@@ -9,9 +9,9 @@
 //! port j of the a-th of m aggregation switches goes to core a + j m. Where sites are joined, every
 //! switch of the top tier has `bundle` links to its site's border switch, and link i of a border
 //! switch up ends at link i of the other. Ports are numbered NICs first, then tier by tier, switch
-//! by switch, down ports before up ports. Of several border switches a site, up port j of a top
-//! switch goes to border switch j / bundle, and up port j of a border switch to border switch j / n
-//! of the other site, where n is the number of links between two. Units: bytes on the wire,
+//! by switch, down ports before up ports. Where a site has several border switches, up port j of a
+//! top switch goes to border switch j / bundle. Up port j of a border switch goes to border switch
+//! j / n of the other site, where n is the number of links between two. Units: bytes on the wire,
 //! picoseconds.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -90,8 +90,9 @@ pub fn base_rtt(tree: &FatTree, src: HostId, dst: HostId, data_len: u64, ack_len
     base_one_way(tree, src, dst, data_len) + base_one_way(tree, dst, src, ack_len)
 }
 
-/// Time from the start of a flow of `packets` that is alone in the network to its delivery at best:
-/// through the line of its hosts, and through all links together that it crosses above them.
+/// The least time from the start of a flow of `packets` that is alone in the network to its
+/// delivery. Its bytes go through the line of its hosts, and through all links together that it
+/// crosses above them.
 #[must_use]
 pub fn delivery_alone(tree: &FatTree, src: HostId, dst: HostId, packets: &Packets) -> Duration {
     let top = tree.spec().meeting_tier(src, dst);
@@ -116,9 +117,9 @@ fn alone_over(
 }
 
 /// The bound of a flow whose packets are all full but one, over the line of its receiver. The line
-/// is busy from the first full packet on, so the flow takes what it would if the short packet were
-/// full at each hop, unless that packet, which leaves last, is there before the first full one. If
-/// a full packet leaves last, it takes no less.
+/// is busy from the first full packet on. So the flow takes as long as if the short packet were
+/// full at each hop. The exception is a short packet that leaves last and arrives before the first
+/// full one. If a full packet leaves last, it takes no less.
 fn one_short(tree: &FatTree, top: u8, packets: &Packets) -> Option<Duration> {
     let (full, short) = packets.full_and_short()?;
     let line = tree.spec().tier[0].link_rate();
@@ -156,8 +157,9 @@ fn one_way_via(tree: &FatTree, top: u8, len: u64) -> Duration {
     links.chain(wan).fold(spec.latency_via(top), |sum, links| sum + links)
 }
 
-/// The links up from, and those down to, groups of hosts of one size, where traffic can pile up:
-/// single hosts, those of a ToR, of a pod, of a site at its top switches, and at its border.
+/// The links up from, and the links down to, groups of hosts of one size, where traffic can pile
+/// up. A group is a single host, or the hosts of a ToR, of a pod, of a site at its top switches, or
+/// of a site at its border.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level {
     /// Hosts of a group.

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Ours, for two sites of `Tiers t` that border switches join: `Sites 2` in the header, and a
-//! section `Tier t` of the border switches, whose links up are those between the sites and have the
-//! keys Uplink_speed_Gbps and Uplink_Latency_ns. `Schedulers 1` in the header gives each pod a
-//! scheduler with links to all its ToRs and aggregation switches.
+//! section `Tier t` of the border switches. Their links up are the links between the sites. These
+//! have the keys Uplink_speed_Gbps and Uplink_Latency_ns. `Schedulers 1` in the header gives each
+//! pod a scheduler with links to all its ToRs and aggregation switches.
 //!
 //! Source: the reader of uet-htsim. Keys are case-insensitive; white space and comments as in
 //! `input/tokens.rs`. Every error names the line. What is written reads back as the same tree.

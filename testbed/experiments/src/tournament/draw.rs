@@ -60,9 +60,9 @@ impl Draw {
         self.topology = format!("two-dc:8,8,{:.1}us,{gbps}", 7.0 * ratio - 9.5);
     }
 
-    /// Two sites of 16 hosts with lines of 100 Gb/s, as far apart as those of 128 hosts: a load of
-    /// all hosts takes an eighth of the bytes there, and the eight links between the sites carry
-    /// what the hosts send.
+    /// Two sites of 16 hosts with lines of 100 Gb/s, as far apart as those of 128 hosts. A load of
+    /// all hosts takes an eighth of the bytes there. The eight links between the sites carry what
+    /// the hosts send.
     pub(super) fn small_network(&mut self) {
         self.network(128.0, 100);
         self.topology = self.topology.replacen("two-dc:8", "two-dc:4", 1);

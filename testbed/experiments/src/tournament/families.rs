@@ -1,5 +1,5 @@
-//! The families of mixes. Each has one function, which draws what its sentence says; all else is
-//! two sites of 128 hosts at 100 Gb/s with a round trip of 1.8 ms between them, as in \[uno\]
+//! The families of mixes. Each has one function, which draws what its sentence says. All else is
+//! alike: two sites of 128 hosts at 100 Gb/s, a round trip of 1.8 ms between them, as in \[uno\]
 //! sec. 5.1, and a queue of a quarter to 4 MB. Counts of bytes and times are those of scale 1, and
 //! follow the scale.
 

@@ -4,9 +4,9 @@
 //! paragraph "Time synchronization", needs endhosts that agree on time, and evaluates perfect
 //! clocks alone. The model is ours. An endpoint sees the local time of its host alone, everything
 //! else of a simulation is by network time. A host's clock starts ahead of network time by an
-//! offset of its own and runs faster or slower by a drift of its own, both drawn once a host
-//! within the bounds of the settings. A reading is late by a noise drawn for each reading, 0 up
-//! to the jitter; readings never go backwards.
+//! offset of its own, and runs faster or slower by a drift of its own. Both are drawn once a host,
+//! within the bounds of the settings. A reading is late by a noise drawn for each reading, 0 up to
+//! the jitter; readings never go backwards.
 
 use transport::{Duration, HostId, Instant, Rng};
 

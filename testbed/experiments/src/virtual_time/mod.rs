@@ -6,16 +6,17 @@
 //!        +------ events ------+--------------------------------------------------------+
 //! ```
 //!
-//! Time goes in windows no longer than the lookahead of the network, so whatever reaches a host or
-//! a port within a window left before it began: each goes through its own instants by itself, with
-//! its memory at hand, and results do not depend on how time is cut. At an instant of a host things
-//! happen in a fixed order: starts, the NIC's departures, arrivals, the timer; then it reports,
-//! posts and sends. Where a trigger of the matrix lets one host start a flow of another at once, a
-//! window is one instant, and all hosts meet at it.
+//! Time goes in windows no longer than the lookahead of the network. So whatever reaches a host or
+//! a port within a window left its origin before the window began. Each host and each port goes
+//! through its own instants by itself, with its memory at hand, and results do not depend on how
+//! time is cut. At an instant of a host things happen in a fixed order: starts, the NIC's
+//! departures, arrivals, the timer; then it reports, posts and sends. Where a trigger of the matrix
+//! lets one host start a flow of another at once, a window is one instant, and all hosts meet at
+//! it.
 //!
-//! For the same reason several threads may run a window, each a *part* of the hosts and ports: what
-//! goes from one part to another arrives after the window, and is handed over when it ends. Results
-//! are the same to the byte on any number of threads.
+//! Therefore several threads may run a window, each for a *part* of the hosts and ports. A packet
+//! that goes from one part to another arrives after the window, and is handed over when the window
+//! ends. Results are the same to the byte on any number of threads.
 //!
 //! A run ends with the block of time (a lookahead long, counted from zero) in which its last flow
 //! ended; so does what it counts.

@@ -267,8 +267,9 @@ impl Walk<'_> {
         Duration::from_ps(overlap.sum())
     }
 
-    /// Charges the time in which a packet that was ready waited for the NIC of its host: to the
-    /// bytes of its own flow that went before it, to pauses of the link, and to its turn.
+    /// Charges the time in which a packet that was ready waited for the NIC of its host. The parts
+    /// are the bytes of its own flow that went before it, pauses of the link, and the packet's
+    /// turn.
     fn charge_line(&mut self, host: u32, from: Instant, to: Instant) -> Instant {
         let from = from.max(self.start).min(to);
         let own = self.own_line(host, from, to);

@@ -11,9 +11,10 @@
 //!   inside:  all-gather, the same ring                                        m - 1 steps of V/m
 //! ```
 //!
-//! A host begins a step when it has received all of the step before (a trigger of its own, so hosts
-//! drift apart as they do in practice), and an iteration when it has received all of the last one
-//! and computed. V bytes a group, so that all groups send `size` bytes each way in an iteration.
+//! A host begins a step when it has received all of the step before. It begins an iteration when it
+//! has received all of the last one and computed. Each step has a trigger of its own, so hosts
+//! drift apart as they do in practice. V bytes a group, so that all groups send `size` bytes each
+//! way in an iteration.
 
 use transport::{Bytes, Duration, HostId, Rng};
 

@@ -1,9 +1,9 @@
 //! Collectives side by side, each an uneven all-to-all among members of its own.
 //!
-//! Source: \[dcsim\] sec. 4.1: every member sends as many packets as an even exchange would, and
-//! each packet goes to a random other member; the sizes of collectives are drawn from a list, and
-//! a host may be in several. One collective of all hosts is the paper's all-to-all-v. All flows
-//! start at time zero, in random order, with the number of their collective.
+//! Source: \[dcsim\] sec. 4.1. Every member sends as many packets as an even exchange would, and
+//! each packet goes to a random other member. The sizes of collectives are drawn from a list. A
+//! host may be in several. One collective of all hosts is the paper's all-to-all-v. All flows start
+//! at time zero, in random order, with the number of their collective.
 
 use transport::{Bytes, HostId, Rng};
 

@@ -57,7 +57,9 @@ pub struct Generator {
 /// Registers generators. A line declares the module of the generator's file and takes `ABOUT`,
 /// `PARAMETERS` and `from_params` from the type there.
 ///
-/// `registry!` does not fit: it makes one enum, stored inline, with one set of numbers as settings
+/// `registry!` does not fit. It makes one enum, stored inline, with one set of numbers as settings
+/// for a run. Generators have parameters for each use of them, some of them texts, and are boxed
+/// once a run. does not fit: it makes one enum, stored inline, with one set of numbers as settings
 /// for a run, while generators have parameters for each use of them, some of them texts, and are
 /// boxed once a run.
 macro_rules! generators {

@@ -4,7 +4,7 @@
 //!
 //! Source: \[uno\] sec. 5.1, realistic workload: web search inside, Alibaba's WAN across, four
 //! flows of five inside. A host's rate is its share of the link over the mean size of the mix, so
-//! the ratio is one of flows, not of bytes; destinations are uniform in the own or the other
+//! the ratio is one of flows, not of bytes. Destinations are uniform in the own or the other
 //! datacentre. Hosts, streams and lines as in `poisson.rs`. A host alone in its datacentre sends
 //! across only.
 

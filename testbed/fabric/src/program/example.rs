@@ -3,9 +3,9 @@
 //! chooses it.
 //!
 //! Each packet is held for `HOLD`, in order, as a middlebox would. Every `REPORT_EVERY`-th data
-//! packet makes the switch send a report to the next switch that runs an example; the report leaves
-//! with the number of packets held then, and the other example adds it up and ends it. With a
-//! single example in a network there are no reports.
+//! packet makes the switch send a report to the next switch that runs an example. The report leaves
+//! with the number of packets held then. The other example adds it up and ends it. With a single
+//! example in a network there are no reports.
 
 use std::collections::VecDeque;
 

@@ -1,11 +1,11 @@
 //! Priority flow control: switches that pause a link before they would have to drop.
 //!
-//! Source: \[qbb\]; the thresholds as in \[dcqcn\] sec. 4. A switch counts the data bytes that
-//! wait in it by the link they came by, whatever port they wait at. Above XOFF it pauses that
-//! link's transmitter, at XON it lets it go on. A pause frame goes before everything that waits for
-//! the link back and after what is being sent, and takes the way of any packet, with the traversal
-//! at its end standing for the time that a transmitter takes to obey. The transmitter, a switch's
-//! port or a NIC, finishes its packet and sends no data from then on; control packets go on.
+//! Source: \[qbb\]; the thresholds as in \[dcqcn\] sec. 4. A switch counts the data bytes that wait
+//! in it by the link they came by, whatever port they wait at. Above XOFF it pauses that link's
+//! transmitter, at XON it lets it go on. A pause frame goes before everything that waits for the
+//! link back and after what is being sent. It takes the way of any packet. The traversal at its end
+//! stands for the time that a transmitter takes to obey. The transmitter, a switch's port or a NIC,
+//! finishes its packet and sends no data from then on; control packets go on.
 //!
 //! ```text
 //!   port P ---- data ----> switch S: bytes by P > XOFF
@@ -73,8 +73,8 @@ pub struct Pfc {
     links: Vec<Incoming>,
     /// The buffer that all links share; `None` where each has its own.
     pool: Option<SharedBuffer>,
-    /// For each port of the switch: the ports by which the packets that wait in its data class have
-    /// come, in the same order, with [`UNCOUNTED`] for packets that leave at once; empty at ports
+    /// For each port of the switch: the ports by which the packets in its data class came, in the
+    /// order of these packets. [`UNCOUNTED`] stands for packets that leave at once. Empty at ports
     /// where drops are allowed.
     origins: Vec<VecDeque<u32>>,
 }

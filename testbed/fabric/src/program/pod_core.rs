@@ -1,9 +1,9 @@
 //! A Core between zero-buffer pods: it keeps the cells that pods send up, in a queue for each host,
 //! and sends them down in the epochs that the scheduler of their pod grants.
 //!
-//! Source: \[zeropod\] III-C, IV-A2, IV-D. To each pod a Core is one more end: its port there asks
-//! and sends as a host does, by the clock of that pod, in epochs that begin a hop later than those
-//! of hosts.
+//! Source: \[zeropod\] III-C, IV-A2, IV-D. To each pod a Core is one more end. Its port there sends
+//! requests and cells as a host does, by the clock of that pod, in epochs that begin a hop later
+//! than those of hosts.
 //!
 //! ```text
 //!   pod a --cells--> queue of their host in pod b --granted epochs of pod b--> pod b

@@ -12,8 +12,8 @@
 //!                                 +--> receipts, with the next answers
 //! ```
 //!
-//! A host without a demand, a receipt or lost cells to report sends no request and gets no answer,
-//! and no decision is made while there is no demand: an idle pod without a backup costs nothing.
+//! A host without a demand, a receipt or lost cells to report sends no request and gets no answer.
+//! No decision is made while there is no demand. So an idle pod without a backup costs nothing.
 //! Unused slots stay empty. With a backup every member sends a request every second epoch.
 
 mod asked;

@@ -5,10 +5,10 @@
 //! of hosts may be off by more than the guard, it is expected and has another reason. A pause of
 //! the link holds data back, and so loses it.
 //!
-//! A packet that yields ([`Packet::yields`]: cells that left without a grant, IV-B3, and answers of
-//! a scheduler that does not know what another one has granted) is lost where the link is busy, and
-//! is cut off where another packet comes that does not yield. Both are expected and have a reason
-//! of their own; the other packet leaves as if it had met an idle link.
+//! Some packets yield ([`Packet::yields`]): cells that left without a grant (IV-B3), and answers of
+//! a scheduler that does not have the grants of another one. A packet that yields is lost where the
+//! link is busy, and is cut off where a packet comes that does not yield. Both are expected and
+//! have a reason of their own; the other packet leaves as if it had met an idle link.
 
 use transport::{Bytes, DropReason, Instant, Rate, Rng};
 
@@ -204,8 +204,8 @@ mod tests {
         }
     }
 
-    /// The share of the cells without a grant that arrive in a pod of 256 hosts whose hosts each
-    /// send one in a slot with chance `load`: slots are aligned, and a port has one winner.
+    /// The share of the cells without a grant that arrive in a pod of 256 hosts. Each host sends
+    /// one in a slot with chance `load`. Slots are aligned, and a port has one winner.
     fn arriving(load: f64) -> f64 {
         const M: u64 = 16;
         let rate = Rate::from_gbps(100);

@@ -4,10 +4,10 @@
 //! bucket whose rate keeps the line free for the DATA that follows them; then SIM-ACKs (ProbeAck),
 //! DATA-ACKs with all other control, then DATA. A FIFO of a small class holds a few packets, the
 //! FIFO of DATA the rest of the buffer; a full FIFO drops the packet that comes. Unscheduled data,
-//! which the paper does not have, leaves last, and enters only while it and DATA together take less
-//! than its share of DATA's room; DATA without room pushes out the packet of it that came last and
-//! is long enough. A packet that is being sent does not count. Nothing is marked or trimmed.
-//! Units: bytes on the wire, packets, picoseconds.
+//! which the paper does not have, leaves last. It enters only while it and DATA together take less
+//! than its share of DATA's room. DATA that finds no room pushes out the unscheduled packet that
+//! came last and is long enough. A packet that is being sent does not count. Nothing is marked or
+//! trimmed. Units: bytes on the wire, packets, picoseconds.
 
 use std::collections::VecDeque;
 

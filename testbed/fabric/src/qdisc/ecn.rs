@@ -1,7 +1,7 @@
 //! RED marking at dequeue over drop-tail queues for data and control.
 //!
-//! Source: \[smartt\] sec. II-A b and III-J: marks grow linearly in the queue's size between Kmin
-//! and Kmax and are set when a packet is dequeued, so that they report what is behind the packet
+//! Source: \[smartt\] sec. II-A b and III-J. Marks grow linearly in the queue's size between Kmin
+//! and Kmax. They are set when a packet is dequeued, so that they report what is behind the packet
 //! and not what was before it. The queue's size is the instantaneous data backlog in bytes, no
 //! average; control packets neither count nor are marked.
 

@@ -200,9 +200,9 @@ impl QdiscParams {
     //= dcsim#2.3
     pub const PROBE: Bytes = Bytes(64);
 
-    /// Sizes for a buffer of `data_limit`, with as much again for the control class and thresholds
-    /// at the shares `mark` of it (clamped to 0 ..= 1): whole packets of `mtu` bytes, rounded up,
-    /// as the reference simulator has them.
+    /// Sizes for a buffer of `data_limit`, with as much again for the control class. Thresholds are
+    /// at the shares `mark` of it (clamped to 0 ..= 1). They are whole packets of `mtu` bytes,
+    /// rounded up, as in the reference simulator.
     #[must_use]
     pub fn for_buffer(data_limit: Bytes, mtu: Bytes, mark: (f64, f64)) -> Self {
         let mtu = mtu.0.max(1);

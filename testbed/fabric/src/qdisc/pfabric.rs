@@ -1,9 +1,9 @@
 //! pFabric: the data whose flow has the least left leaves first, and the data whose flow has the
 //! most left is lost when the queue is full.
 //!
-//! Source: \[pfabric\] sec. 4. The rank of a packet is in eight bits ([`Packet::rank`]): packets of
-//! one rank leave in the order in which they came, so those of one flow, whose remainders are near
-//! each other, seldom overtake each other.
+//! Source: \[pfabric\] sec. 4. The rank of a packet is in eight bits ([`Packet::rank`]). Packets of
+//! one rank leave in the order in which they came. The remainders of one flow's packets are near
+//! each other, so these packets seldom overtake each other.
 // DEVIATION(pfabric#4): the paper sends the oldest packet of the flow that the best packet belongs
 // to; sprayed packets do not show a switch which flow is theirs.
 //! Control goes before data in a FIFO of its own. Units: bytes on the wire.

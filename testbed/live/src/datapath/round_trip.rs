@@ -8,7 +8,7 @@
 //!
 //! An application and its worker take turns on one thread, as a library that runs to completion;
 //! the two ends are on two cores. Three floors are measured beside it. The first has a trip's
-//! frames alone, those of the messages and of their acknowledgements: they are taken from the pool,
+//! frames alone, those of the messages and of their acknowledgements. They are taken from the pool,
 //! written, read and freed, which shows what their cache lines cost on the way from core to core.
 //! The second has no endpoints and no frames: one mbuf goes to and fro between the same devices on
 //! the same cores. The third is a cache line that two cores write in turn. Nanoseconds.

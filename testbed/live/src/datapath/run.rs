@@ -469,7 +469,7 @@ pub(super) fn unhindered() -> Settings {
 }
 
 /// The parts of a transport over a line that is faster than any core and so never limits. Round
-/// trips are short enough that no more waits than messages are under way, but longer than two ends
+/// trips are so short that no more waits than messages are under way. They are longer than two ends
 /// on one core take to answer each other, since a probe that is answered late is sent again.
 fn paced_by_itself(transport: &str) -> Settings {
     let mut draft = Draft::default();

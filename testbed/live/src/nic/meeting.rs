@@ -5,9 +5,10 @@
 //! that receives it, or that has lost another host, ends with an error that names that host. So no
 //! host waits for one that is gone.
 //!
-//! Once flows have begun, a host that fails is lost, and the others go on: the leading host, which
-//! is the first one at the start, ends its connection, notifies the others, and gives its part of
-//! further rounds. When the leading host fails, another takes its place (`succession.rs`).
+//! Once flows have begun, a host that fails is lost, and the others go on. The leading host, which
+//! is the first one at the start, ends the connection of the lost host, notifies the others, and
+//! gives its part of further rounds. When the leading host fails, another takes its place
+//! (`succession.rs`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{ErrorKind, Write as _};

@@ -52,8 +52,9 @@ pub(super) enum Say {
     Stop,
     /// Goes to all others: the run is over, or is ended early.
     End { stopped: bool },
-    /// The first line of a connection during the run, to the host that is to lead now: the sender's
-    /// number, that of the receiver's address, and the losses and the end that it is notified of.
+    /// The first line of a connection during the run, to the host that is to lead now. It has the
+    /// sender's number, the number of the receiver's address, and the losses and the end that the
+    /// sender was notified of.
     Follow { host: u32, pass: u64, lost: BTreeMap<u32, String>, over: Option<bool> },
     /// Answers `Follow`: the sender leads; the hosts that are lost, and whether the run is over.
     Lead { lost: BTreeMap<u32, String>, over: Option<bool> },

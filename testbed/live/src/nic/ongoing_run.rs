@@ -7,7 +7,7 @@
 //! delivered to its application, which may poke. (The leading host passes on all pokes, and gets a
 //! host's pokes before that host's report of being idle.) A host reports again whenever its state
 //! changes. A report may be older than those of others, so the leading host then asks all hosts
-//! once more: the run is over when the second answers add up to the same counts as the first
+//! once more. The run is over when the second answers add up to the same counts as the first
 //! (Mattern's four counters).
 //!
 //! A host that fails during the run is lost: its flows fail at their other ends, all other flows go

@@ -556,8 +556,8 @@ fn fit_dcsim(draft: &mut Draft, longest_ps: u64) -> Result<Option<String>, RunEr
     Ok(Some(value))
 }
 
-/// The propagation of each of four links: a quarter of the round trip without the time that packets
-/// take at line rate, so that the ideal time of a run has the delay that was measured.
+/// The propagation of each of four links: a quarter of the round trip, less the time that packets
+/// take at line rate. So the ideal time of a run has the delay that was measured.
 fn propagation_ns(rtt: Duration, plan: &Plan) -> u32 {
     let mtu = transport::Bytes(u64::from(plan.fabric.mtu));
     let sending = plan.settings.line_rate.time_for(mtu).as_ps() * 2;

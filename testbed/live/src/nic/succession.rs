@@ -2,8 +2,8 @@
 //!
 //! From the start every host but the first listens, on a port that the system picks, and says where
 //! when hosts introduce themselves. When the connection to the leading host ends, the host with the
-//! least number that is not lost leads: all others connect to it ([`Say::Follow`]) and report which
-//! hosts are lost and whether the run is over; it waits for them, and sends the sum of these
+//! least number that is not lost leads. All others connect to it ([`Say::Follow`]) and report which
+//! hosts are lost and whether the run is over. It waits for them, and sends the sum of these
 //! reports to all ([`Say::Lead`]). A host that does not come is lost, and so is one that any other
 //! host has lost. Messages that hosts had sent to the former leading host are void, and the hosts
 //! send them again (`ongoing_run.rs`).

@@ -2,7 +2,7 @@
 //!
 //! The worker can be built anew for another session; the device stays. While it polls, DPDK's
 //! interrupt thread stands still, so that a peer that is killed cannot take the device's memory
-//! away in the middle of a burst; it is let through when nothing has come in for a while.
+//! away in the middle of a burst. The thread runs when nothing has come in for a while.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;

@@ -8,9 +8,10 @@
 //!
 //! All switches of the topology are in the one [`Network`], so a packet crosses the soft switch
 //! once, however many emulated switches it meets. Instants are network time. A packet enters at the
-//! instant that its sender stamped on it and leaves with the instant of its emulated arrival
-//! stamped on it, as a NIC with receive timestamps would; how late the polls were is in neither.
-//! Links that copy (memif, TAP) lose the stamps: there a packet enters at the poll that finds it.
+//! instant that its sender stamped on it. It leaves with the instant of its emulated arrival
+//! stamped on it, as from a NIC with receive timestamps. How late the polls were is in neither
+//! stamp. Links that copy (memif, TAP) lose the stamps: there a packet enters at the poll that
+//! finds it.
 //!
 //! Frames that are not ours (a kernel's noise on a TAP) are counted and freed. Nothing here
 //! allocates after the first packets.

@@ -159,9 +159,10 @@ const STRANGERS: u32 = 64;
 impl Needs {
     /// `config` and these needs with room beside the matrix's own traffic, on a network where any
     /// host can send packets with forged sources. Such packets can take that room alone: as many
-    /// flows, messages and bytes again. A run in which none are forged stays below the bounds from
-    /// which on senders prove their address first, unless first messages of more than
-    /// [`BYTES_IN_MAX`] are under way to this host at once: then flows begin a round trip later.
+    /// flows, messages and bytes again. A run without forged packets stays below the bounds from
+    /// which on senders prove their address first. There is one exception: first messages of more
+    /// than [`BYTES_IN_MAX`] are under way to this host at once. Flows begin a round trip later
+    /// then.
     pub(crate) fn among_strangers(
         self,
         config: &Config,

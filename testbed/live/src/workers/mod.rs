@@ -1,8 +1,9 @@
 //! Hosts as workers on polling threads, for every world in real time.
 //!
-//! [`hosts`] makes the workers and their threads, [`control`] is the application of each,
-//! [`observers`] shows them while they run, [`counters`] collects what they counted, [`lateness`]
-//! judges whether their polls came in time, and `quiet` says when DPDK's interrupt thread may run.
+//! [`hosts`] makes the workers and their threads, and [`control`] is the application of each.
+//! [`observers`] shows them while they run, [`counters`] collects what they counted, and
+//! [`lateness`] judges whether their polls came in time. `quiet` decides when DPDK's interrupt
+//! thread may run.
 
 pub(crate) mod control;
 pub(crate) mod counters;

@@ -1,9 +1,9 @@
 //! Requests and completions between an application and a worker, and their fixed layout.
 //!
-//! [`Request`] and [`Completion`] are the values; [`RequestSlot`] and [`CompletionSlot`] are 64
-//! bytes each, `repr(C)`, plain integers in the machine's byte order, every combination of which
-//! is understood or refused: the other end may be another process one day. Memory does not travel
-//! in them; it takes the ring beside (`ring.rs`). Times are picoseconds of network time,
+//! [`Request`] and [`Completion`] are the values. [`RequestSlot`] and [`CompletionSlot`] are 64
+//! bytes each, `repr(C)`, plain integers in the machine's byte order. Every combination of them is
+//! understood or refused, because the other end may be another process one day. Memory does not
+//! travel in them; it takes the ring beside (`ring.rs`). Times are picoseconds of network time,
 //! lengths bytes, rates bit/s.
 
 use std::fmt;

@@ -290,8 +290,8 @@ impl Mbuf {
             || flags & sys::RDPDK_MBUF_F_RX_L4_CKSUM_MASK == sys::RDPDK_MBUF_F_RX_L4_CKSUM_BAD
     }
 
-    /// Whether the device has found the UDP checksum right and the IPv4 header's not wrong; also
-    /// when it has found that the datagram is intact although the field is not filled in, as
+    /// Whether the device has found the UDP checksum right and the IPv4 header's not wrong. Also
+    /// true when it has found that the datagram is intact although the field is not filled in, as
     /// between guests of one host.
     #[inline]
     #[must_use]

@@ -2,7 +2,7 @@
 //!
 //! Source: DPDK Programmer's Guide, "Support for Externally Allocated Memory"; Linux
 //! `Documentation/driver-api/vfio.rst`. A card behind an IOMMU reads only what was mapped for it,
-//! page by page, so each [`Pages`] has pages of its own: with a page that two of them share, the
+//! page by page. So each [`Pages`] has pages of its own: of a page that two of them shared, the
 //! second mapping would be taken for done and be missing. They lie low in the address space,
 //! because the address is the card's too (IOVA as VA) and some IOMMUs translate 39 bits only.
 //!

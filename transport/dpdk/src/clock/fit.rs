@@ -124,9 +124,9 @@ struct Map {
 /// Points that are kept: 1.3 s of them at a reading every 10 ms. Even.
 const POINTS: usize = 16;
 
-/// Readings of a group at most. At first every reading is a point; when there is no room for
-/// another, two become one and groups twice as large, so that a line is 1/8 as old as the readings
-/// that it follows from.
+/// Readings of a group at most. At first every reading is a point. When there is no room for
+/// another point, every two become one, and groups become twice as large. So a line is 1/8 as old
+/// as the readings that it follows from.
 const GROUP: u32 = 8;
 
 /// Between readings: a 16th of the time that points span, within these.

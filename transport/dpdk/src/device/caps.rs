@@ -1,7 +1,7 @@
 //! The offers of a device, the requests of the caller, and the settings that follow.
 //!
-//! Source: `rte_eth_dev_info`. Negotiation is a plain function of info and request: it never
-//! requests what is not offered and has no case for a vendor, so every device of the future is
+//! Source: `rte_eth_dev_info`. Negotiation is a plain function of info and request. It never
+//! requests what is not offered and has no case for a vendor. So every device of the future is
 //! handled by what it reports of itself. Frame lengths are bytes without FCS. It calls nothing;
 //! `port.rs` applies the result.
 

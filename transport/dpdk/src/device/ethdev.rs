@@ -32,8 +32,8 @@ use crate::eal::{self, Eal, Errno};
 pub(crate) enum Keep {
     /// Nothing has to be kept.
     Nothing,
-    /// The device itself, and no other resource: it listens to other processes, and is stopped
-    /// instead of closed until EAL ends: the memif driver of 22.11 frees its listening socket's
+    /// The device itself, and no other resource. It listens to other processes, and is stopped
+    /// instead of closed until EAL ends. The memif driver of 22.11 frees its listening socket's
     /// state and goes on listening, so that the next process to connect would crash this one. A
     /// stopped device ignores a process that connects. The socket file by which other processes
     /// find it, if there is one, is removed with it.
@@ -165,9 +165,9 @@ impl Device {
         }
     }
 
-    /// The device's bit among the readers of applications' memory; 0 when it reads none, or when a
-    /// frame that it sends at a time of its own can be overtaken, so that `PortQueue::message_over`
-    /// would not hold.
+    /// The device's bit among the readers of applications' memory. It is 0 when the device reads
+    /// none. It is also 0 when a frame that the device sends at a time of its own can be overtaken,
+    /// so that `PortQueue::message_over` would not hold.
     fn reader_bit(&self) -> Readers {
         let Caps { tx_multi_segs, tx_times, ref driver, .. } = self.caps;
         if !tx_multi_segs {

@@ -47,8 +47,8 @@ pub struct PortQueue {
 }
 
 /// Two connected devices of this process that are closed together, when both ports and all their
-/// queues are dropped: so no thread polls one while the other ends the connection, and the driver's
-/// own disconnect (on DPDK's interrupt thread) is over before the second device is closed.
+/// queues are dropped. So no thread polls one while the other ends the connection. The driver's own
+/// disconnect (on DPDK's interrupt thread) is over before the second device is closed.
 ///
 /// Every holder drops its device before its tie, so that the tie's are the last.
 #[derive(Debug)]
@@ -307,8 +307,8 @@ impl PortQueue {
     ///
     /// Drivers of cards keep the last frames that they sent until more are sent, which an idle card
     /// never does, so they are not waited for. An acknowledgement proves that the card has read a
-    /// segment: it takes the frames of a queue in order; what is attached is a segment's first
-    /// transmission, retransmissions and parity are copied and come behind it; so whichever frame
+    /// segment. A card takes the frames of a queue in order. What is attached is a segment's first
+    /// transmission; retransmissions and parity are copied and come behind it. So whichever frame
     /// brought the bytes to the receiver, that transmission had left. A peer that acknowledges what
     /// it never got may be sent what the application writes there next, within the region. Of a
     /// message that failed nothing is proven: the region comes back with the driver's frames.

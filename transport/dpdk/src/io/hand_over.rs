@@ -1,8 +1,8 @@
 //! Several workers at one device: each frame goes to the worker whose host it is for.
 //!
 //! A worker is a host of its own, with an address of its own, and all flows of that host are its
-//! own: no flow has packets at two workers, because every packet names its destination. Devices may
-//! spread what they receive over their queues as they like, by a hash that looks at the entropy
+//! own. So no flow has packets at two workers, because every packet names its destination. Devices
+//! may spread what they receive over their queues as they like, by a hash that looks at the entropy
 //! value for example, which differs from packet to packet. So each worker looks at what its queue
 //! brings and hands over what is another's, through a ring between every two of them.
 //!

@@ -10,7 +10,7 @@ use transport::{Bytes, Duration, Instant, Rate};
 ///
 /// The depth is 4 full packets or two poll intervals, whichever is longer, but at most 64 packets:
 /// with a poll every half depth, the line never stands idle while there is something to send. A
-/// late poll never costs rate beyond its bounded credit: when the host had used all its room and
+/// late poll never costs rate beyond its bounded credit. When the host had used all its room and
 /// the line ran dry before the next poll, up to one more depth may follow at once.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkPacer {

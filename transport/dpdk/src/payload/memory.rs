@@ -5,11 +5,12 @@
 //! message gets its memory, all of it at once, with its first segment, and keeps it until the
 //! application drops it; a budget bounds what all messages of one store hold together.
 //!
-//! When the budget is used up, the first segment of a message is refused *before* the endpoint sees
-//! it ([`IncomingBytes::has_room`], asked by the worker): it was never received, is counted as
-//! `no_buffer`, and its sender sends it again after its timeout. The other order would acknowledge
-//! bytes that cannot be stored. Segments of messages that have memory are never refused. Parity of
-//! erasure-coded blocks has a budget of its own, and is refused before the endpoint sees it too.
+//! When the budget is used up, the first segment of a message is refused *before* it is given to
+//! the endpoint ([`IncomingBytes::has_room`], called by the worker). It was never received, is
+//! counted as `no_buffer`, and its sender sends it again after its timeout. The other order would
+//! acknowledge bytes that cannot be stored. Segments of messages that have memory are never
+//! refused. Parity of erasure-coded blocks has a budget of its own, and is refused before the
+//! endpoint sees it too.
 //!
 //! Lengths are bytes. It verifies nothing; the checksum handed over with a message is the worker's.
 

@@ -1,10 +1,9 @@
-//! Memory of received messages that are over, kept for the next ones: memory that is fresh from the
+//! Memory of received messages that are over, kept for the next ones. Memory that is fresh from the
 //! kernel costs a page fault for every 4 KiB, a quarter of what a receiver of such messages does.
 //!
-//! Bound: [`KEPT`] bytes a size; what is given back beyond that is freed. Short messages are the
-//! allocator's, which keeps memory for them itself; long ones are always fresh, for their memory is
-//! zeroed by the kernel page by page as bytes come in, so that a gibibyte stalls no poll. Sizes are
-//! bytes.
+//! Bound: [`KEPT`] bytes a size; what is given back beyond that is freed. Memory of short messages
+//! is the allocator's, which keeps it by itself. Memory of long ones is always fresh: the kernel
+//! zeroes it page by page as bytes come in, so that a gibibyte stalls no poll. Sizes are bytes.
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 

@@ -15,8 +15,8 @@ use crate::payload::message_bytes::MessageBytes;
 pub trait OutgoingBytes {
     /// Message `msg` of `len` bytes takes them from `source` until [`OutgoingBytes::release`].
     fn insert(&mut self, msg: MsgId, len: u32, source: MessageBytes);
-    /// Copies the bytes that `payload` names to `out`, which has their length, and adds them to
-    /// `sum`, if asked, and to the parity of their block; false when there is no such message or
+    /// Copies the bytes that `payload` names to `out`, which has their length. Adds them to `sum`,
+    /// if there is one, and to the parity of their block. False when there is no such message or
     /// its source is shorter.
     fn fill(&mut self, payload: &PayloadRef, out: &mut [u8], sum: Option<&mut Checksum>) -> bool;
     /// The memory and range of the bytes that `payload` names, when devices may read them there.

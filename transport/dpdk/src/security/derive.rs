@@ -1,7 +1,7 @@
 //! The key of one flow in one direction, derived from a shared key and fields of the frame.
 //!
-//! HKDF-SHA256 of the shared key; the information is mode, both addresses, the flow's key and the
-//! start of the derived key, so the two directions of a flow never have one key, and a frame whose
+//! HKDF-SHA256 of the shared key. The information is mode, both addresses, the flow's key and the
+//! start of the derived key. So the two directions of a flow never have one key, and a frame whose
 //! addresses, mode or start was changed does not open. About 2 us, once a second and flow.
 
 use aws_lc_rs::aead::{AES_128_GCM, LessSafeKey, Nonce, UnboundKey};

@@ -6,9 +6,9 @@
 //! 1 53aa...
 //! ```
 //!
-//! All hosts open by every key of the file, so a new key goes first to the end of the file on every
-//! host, then to its front, and the old one is removed at last. Empty lines and what follows a `#`
-//! are skipped. No other user may read the file.
+//! All hosts open by every key of the file. So a new key goes first to the end of the file on every
+//! host, then to its front on every host. The old key is removed at last. Empty lines and what
+//! follows a `#` are skipped. No other user may read the file.
 
 use std::fmt;
 use std::fs;

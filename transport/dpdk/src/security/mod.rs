@@ -2,7 +2,7 @@
 //! share.
 //!
 //! Every host has the same file of shared keys ([`Keys`]). The key that seals a flow's frames in
-//! one direction is derived from a shared key and from fields of the frame, so a receiver needs no
+//! one direction is derived from a shared key and from fields of the frame. So a receiver needs no
 //! table of keys and no handshake; it keeps derived keys at hand. [`Sealer`] turns a plain frame
 //! into a sealed one just before its device gets it, [`Opener`] turns it back as soon as it has
 //! come in, so neither protocol nor store sees a difference. What a seal covers and what it leaves

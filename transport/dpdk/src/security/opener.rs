@@ -2,8 +2,8 @@
 //!
 //! Nothing is kept of a frame whose tag does not match. A frame is opened once: its number is taken
 //! in the window of its derived key. When a derived key is dropped from the table, or this host
-//! starts, its window is lost; so from then on frames of that sender are accepted only under keys
-//! of a later start, which senders take every second.
+//! starts, its window is lost. From then on frames of that sender are accepted only under keys of a
+//! later start. Senders take such a key every second.
 
 use std::fmt;
 

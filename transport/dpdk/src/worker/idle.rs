@@ -20,10 +20,10 @@ pub enum IdleMode {
     Busy,
     /// Pause for 64 polls, then give the core to a thread that waits for it at each.
     Adaptive,
-    /// `Adaptive`, except that where a yield has taken 100 us, because busy threads share the core,
-    /// the worker sleeps for 20 us at each of the next 256 turns: a scheduler prefers a thread that
-    /// wakes to one that yields. Then it yields once more, to find out whether the core is still
-    /// shared.
+    /// `Adaptive`, with one exception. Where a yield has taken 100 us, because busy threads share
+    /// the core, the worker sleeps for 20 us at each of the next 256 turns: a kernel prefers a
+    /// thread that wakes to one that yields. Then it yields once more, to find out whether the core
+    /// is still shared.
     Shared,
     /// `Shared`; after 4096 polls that found nothing the worker also sleeps for 250 us at each. For
     /// threads that may have nothing to do for hours and no timer of microseconds.

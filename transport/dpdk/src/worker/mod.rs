@@ -13,10 +13,10 @@
 //! chains, and such a message is reported as over only when the device is done with its memory. All
 //! other payload is copied once.
 //!
-//! Nothing is lost between the application and the core: a message that does not fit its table
-//! stays in its ring, in order; a completion for which its ring has no room waits here, and then no
-//! request is taken either. A connection that does not fit the table of flows is refused by name.
-//! Memory is allocated only where a message begins.
+//! Nothing is lost between the application and the core. A message that does not fit its table
+//! stays in its ring, in order. A completion for which its ring has no room waits here, and no
+//! request is taken meanwhile. A connection that does not fit the table of flows is refused by
+//! name. Memory is allocated only where a message begins.
 
 pub mod config;
 mod connections;

@@ -95,9 +95,9 @@ impl RxBurst {
     /// would keep it and the parity of this burst already fills the room. Called once for each
     /// segment, before the endpoint sees any of the burst, and before [`RxBurst::reserve`].
     ///
-    /// Parity that the endpoint will refuse takes no room from other parity: it loses its payload
-    /// where it names a flow that is not here or none, and else where no room is left behind the
-    /// whole burst.
+    /// Parity that the endpoint will refuse takes no room from other parity. It loses its payload
+    /// where it names no flow, or one that is not here. Other parity that will be refused loses its
+    /// payload where no room is left behind the whole burst.
     #[inline]
     pub(super) fn reserve_parity<P: IncomingBytes>(
         &mut self,

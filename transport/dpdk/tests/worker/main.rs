@@ -1,6 +1,6 @@
-//! Workers on an in-memory link: whole messages through any weather, back-pressure that loses
-//! nothing, bounded memory, recordings that replay, erasure-coded messages, peers that lie, forget
-//! and receive old packets again, and no allocation while a message runs.
+//! Workers on an in-memory link. Whole messages come through loss, delay and reordering;
+//! back-pressure loses nothing; memory is bounded; recordings replay; messages are erasure-coded;
+//! peers lie, forget and receive old packets again; nothing is allocated while a message runs.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod coded;

@@ -73,8 +73,8 @@ pub struct Settings {
     /// has time to.
     pub silent_after: u64,
     /// Epochs from the first request of a client in a later term to the first epoch for which it
-    /// may send or receive: what another scheduler has granted it is over then; 0 where there is
-    /// none.
+    /// may send or receive. All that another scheduler has granted it is over then. 0 where there
+    /// is no other scheduler.
     pub joins_after: u64,
     /// Epochs after which the receipts of an epoch are judged, 1 to 4096.
     pub judge_after: u64,

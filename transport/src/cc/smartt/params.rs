@@ -61,7 +61,7 @@ words! {
 words! {
     /// The base RTT to which the target is relative.
     pub enum TargetOf: "path or network" {
-        /// The base RTT of the flow's path, as the paper reads: where flows of different base RTTs
+        /// The base RTT of the flow's path, as the paper reads. Where flows of different base RTTs
         /// share a queue, the target of the far ones is a queue at which the near ones only
         /// decrease.
         Path = "path",
@@ -209,8 +209,8 @@ const FAST_SLACK: f32 = 1.0 / 12.0;
 const EWMA_GAIN: f32 = 0.0125;
 /// The paper bounds the window at 1.5 BDP "to manage transient bursts" (sec. III-J) and does not
 /// say where it starts; the reference simulator starts at 1.5 BDP. One BDP fills an idle path for
-/// the round trip until feedback comes; packets beyond it are sent without any feedback, and where
-/// the path gives an eighth of the line rate, nearly all of them are trimmed.
+/// the round trip until feedback comes. Packets beyond it are sent without any feedback. Where the
+/// path gives an eighth of the line rate, nearly all of them are trimmed.
 const WINDOW_START: f32 = 1.0;
 /// Where a BDP is a few packets, a window that starts too small grows slowly, by one packet a round
 /// trip. The BDP of the emulated testbed is eleven packets: permutations take 13 to 15 % longer

@@ -10,7 +10,7 @@
 //! When some of them end, the others take over their shares at the next acknowledgement. A flow
 //! that is alone at its receiver has its bottleneck elsewhere, so only measurements set its share.
 //! Flows that share a receiver but have their bottleneck before it keep the windows that
-//! measurements gave them: `qa_share` never raises a window, and `share_split` raises it only by
+//! measurements gave them. `qa_share` never raises a window, and `share_split` raises it only by
 //! the shares of flows that have ended.
 
 use super::{QaShare, Smartt, small};

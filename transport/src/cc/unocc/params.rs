@@ -44,7 +44,7 @@ words! {
     pub enum QaMeasure: "bytes or rate" {
         /// The bytes acknowledged in its RTT.
         Bytes = "bytes",
-        /// The rate at which bytes were acknowledged while acknowledgements came, times an RTT: a
+        /// The rate at which bytes were acknowledged while acknowledgements came, times an RTT. A
         /// flow shorter than its path sends all it has in a part of an RTT, so that the bytes of an
         /// RTT do not show what the path carries.
         Rate = "rate",
@@ -75,9 +75,9 @@ words! {
 }
 
 params! {
-    /// Settings of [`UnoCc`](super::UnoCc). The defaults are the paper's. Where the paper gives
-    /// none or can be read in two ways, or where another value wins on mixes of traffic that a seed
-    /// draws, they are the better ones (docs/RESULTS.md), and the comment says so. The preset
+    /// Settings of [`UnoCc`](super::UnoCc). The defaults are the paper's. They are the better ones
+    /// where the paper gives none or can be read in two ways, and where another value wins on mixes
+    /// of traffic that a seed draws (docs/RESULTS.md). The comment says so there. The preset
     /// `uno-paper` has the paper's letter, `uno-mended` also what the letter lacks.
     pub struct UnoCcParams {
         /// RTT inside a datacentre: sets the epoch and K, alike for every flow.
@@ -125,9 +125,9 @@ params! {
         /// QuickAdapt expects no more bytes than were in flight when it began to count, so that a
         /// flow with little to send is not taken for one that is starved.
         qa_in_flight: bool = true;
-        /// QuickAdapt expects no more bytes than the flow sent in the period before at its rate, so
-        /// that a flow whose window was full of packets that were lost, which was not known yet, is
-        /// not taken for one that is starved.
+        /// QuickAdapt expects no more bytes than the flow sent in the period before at its rate. A
+        /// flow whose window was full of packets that were lost, before their loss was found, is
+        /// then not taken for one that is starved.
         qa_sent: bool = true;
         /// The share of the measured rate to which QuickAdapt by rate cuts at once when most of a
         /// burst is lost, instead of waiting for the end of its RTT; 0 always waits. The paper

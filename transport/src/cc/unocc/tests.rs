@@ -464,7 +464,7 @@ fn quick_adapt_expects_no_answers_to_packets_that_a_full_window_kept_back() {
 #[test]
 fn quick_adapt_by_rate_takes_a_burst_that_is_shorter_than_its_path_for_what_it_is() {
     // A tenth of a BDP leaves at once, half of it is lost, and the rest arrives at half the line
-    // rate: 250 packets in a tenth of an RTT, as many as 2500 in a whole one.
+    // rate. These are 250 packets in a tenth of an RTT, as many as 2500 in a whole one.
     for (measure, window) in [("bytes", 250.0), ("rate", 2500.0)] {
         let mut flow = Driver::new(FAR, &[("qa_measure", measure), ("alpha", "0")]);
         let mut in_flight = 500;

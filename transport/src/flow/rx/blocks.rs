@@ -1,8 +1,8 @@
 //! The receiving half of a flow whose messages are erasure-coded. Source: \[uno\] sec. 4.2.
 //!
 //! Which packets of a block have arrived is in the bitmap of PSNs that every flow keeps. As soon as
-//! they are enough the whole block counts as arrived: packets still on their way are not needed,
-//! and the same bitmap shows the sender that nothing of the block has to be sent again.
+//! they are enough the whole block counts as arrived. Packets still on their way are not needed
+//! then, and the same bitmap shows the sender that nothing of the block has to be sent again.
 
 use core::num::NonZeroU8;
 

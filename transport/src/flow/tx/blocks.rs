@@ -221,7 +221,7 @@ impl TxFlow {
 
     /// Looks for packets on dead paths after a block could not be decoded. If paths of that block
     /// are taken for dead, no other block with too many packets on these paths can be decoded
-    /// either: such packets are declared lost now, without waiting for a request for each block.
+    /// either. Such packets are declared lost now, without waiting for a request for each block.
     /// O(outstanding), once per round trip.
     fn lose_silent(&mut self, lacking: Span, now: Instant, cx: &mut TxContext<'_>) {
         let gone = |lb: &Lb, packet: &SentPacket| lb.is_silent(packet.ev, now);

@@ -1,7 +1,7 @@
 //! The host's own line: when it is free, and the token bucket of its SIMs.
 //!
 //! Source: \[dcsim\] sec. 2.3 and fig. 1: hosts have the arbiter, too. The scheduler hands over a
-//! packet when the line is free for it, so a SIM leaves at the time that the line allows in every
+//! packet when the line is free for it. So a SIM leaves at the time that the line allows in every
 //! world, and no packet of a lower class is queued before it in a device. A packet starts when the
 //! line is free and the packet is there, and not at the time of the call. So a host that is polled
 //! late hands over all packets that became due meanwhile, and loses no rate. Where the device sends

@@ -15,8 +15,8 @@ use crate::units::Bytes;
 pub enum RttMax {
     /// The bound of the paper, equation 5.
     Paper,
-    /// The bound for buckets with two tokens or more: a SIM waits at five of six ports, since its
-    /// time counts from its departure on the line of its host, and SIM-ACKs wait for no token.
+    /// The bound for buckets with two tokens or more. A SIM waits at five of six ports, since its
+    /// time counts from its departure on the line of its host. SIM-ACKs wait for no token.
     Tight,
     /// A fixed time.
     Time(Duration),

@@ -1,8 +1,9 @@
 //! One epoch after the other: which one a host fills, and when its requests leave.
 //!
 //! Source: \[zeropod\] IV-C. A host in virtual time acts at the instant itself. A host that is
-//! polled makes its packets `early` before they leave, so a late poll misses no slot unless it is
-//! later than that: it then fills the epochs since the last poll one after the other.
+//! polled makes its packets `early` before they leave, so only a poll that is later than that
+//! misses a slot. After such a poll the host fills the epochs since the last poll one after the
+//! other.
 
 use super::{Filling, Zeropod};
 use crate::time::{Duration, Instant};

@@ -4,13 +4,13 @@
 //! Source: ours; \[zeropod\] has hosts and scheduler configured alike. A host introduces itself
 //! until an answer comes, and again when none has come for [`Join::patience`]. It does so under a
 //! number that it has drawn. The scheduler invites it under that number, with a proof that only a
-//! host at its own address gets; the host introduces itself under the proof, which is from then on
+//! host at its own address gets. The host introduces itself under the proof, which is from then on
 //! the key of its requests and of their answers. So no other host can invite it, ask in its name,
 //! or answer it. A scheduler that has been started again is in a later term, and its clock shows
-//! another time: the host forgets what it was granted, takes the new time from the answers, and
-//! asks for all that waits anew. When no answer has come for as long as a flow survives silence,
-//! all flows that wait are given up, and so is each that has something to send from then on, until
-//! an answer comes.
+//! another time. The host then forgets what it was granted, takes the new time from the answers,
+//! and asks for all that waits anew. When no answer has come for as long as a flow survives
+//! silence, all flows that wait are given up. From then on until an answer comes, each flow that
+//! has something to send is given up, too.
 //!
 //! ```text
 //!            JOIN every 10 ms                       RTS, SCHD of every epoch

@@ -11,8 +11,8 @@
 //!                                      slot i                        slot j
 //! ```
 //!
-//! Host number i of its ToR sends its request in control slot i, before cell i, and leaves slot j
-//! empty, where j is the number of its receiver: there the scheduler's answer to the receiver slips
+//! Host number i of its ToR sends its request in control slot i, before cell i. It leaves slot j
+//! empty, where j is the number of its receiver. There the scheduler's answer to the receiver slips
 //! into the link from the ToR to the receiver.
 
 use crate::time::{Duration, Instant, Rate};
@@ -59,8 +59,8 @@ pub struct Timing {
     pub control: Duration,
     /// Data cells of an epoch, N.
     pub cells: u16,
-    /// The room beside an answer in the gap that is left for it, half before it and half behind:
-    /// the guard, as far as requests of two hosts with and without such a gap stay apart by it.
+    /// The room beside an answer in the gap that is left for it, half before it and half behind. It
+    /// is the guard, as long as that keeps requests of two hosts with and without such a gap apart.
     //= zeropod#IV-E
     pub slot_guard: Duration,
     /// An epoch, T.
@@ -229,7 +229,7 @@ impl Timing {
     }
 
     /// When the answer to host number `own` of its ToR is there, from the arrival of the first cell
-    /// of an epoch on; `peer` is the number of the host that sends the epoch's cells, if there are
+    /// of an epoch on. `peer` is the number of the host that sends the epoch's cells, if there are
     /// any. Where both slots are one, the request of that host was the first in it.
     #[must_use]
     pub fn answer_at(&self, own: u16, peer: Option<u16>) -> Duration {

@@ -3,9 +3,9 @@
 //! Source: \[zeropod\] IV-E names a second scheduler; terms and fences are ours. Where a pod has a
 //! backup, its schedulers answer every request, and hosts send one every few epochs at least. A
 //! host that gets no answer for longer than a scheduler goes on without requests asks the other
-//! scheduler to begin the next term of its own: odd terms are the first one's, even ones the
-//! backup's, so no term has two schedulers. A host that gets an answer of a
-//! later term forgets what it was granted in earlier ones, and asks for all that waits anew.
+//! scheduler to begin the next term of its own. Odd terms are the first one's, even ones the
+//! backup's, so no term has two schedulers. A host that gets an answer of a later term forgets what
+//! it was granted in earlier ones, and asks for all that waits anew.
 //!
 //! A host that turns to another scheduler, by itself or because of that one's answer, also sends
 //! one request to the former scheduler, which makes the former one stop.

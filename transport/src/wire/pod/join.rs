@@ -27,8 +27,8 @@ pub const JOIN_HOSTS_MAX: u16 = 1024;
 const SWITCH_HOSTS_MAX: u16 = 32;
 
 /// Hosts that a pod of `hosts` hosts on a real network has at a switch, and ways between two of its
-/// switches. No host can name the ways of such a network, so up to 32 hosts are at one switch; of
-/// more, each switch has as many as there are switches, so that the ways suffice for any
+/// switches. No host can name the ways of such a network, so up to 32 hosts are at one switch. Of
+/// more hosts, each switch has as many as there are switches, so that the ways suffice for any
 /// permutation. Each host of a switch has a control slot.
 #[must_use]
 pub const fn hosts_a_switch(hosts: u16) -> u16 {

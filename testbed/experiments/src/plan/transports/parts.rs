@@ -53,9 +53,9 @@ pub(super) const UNO_PAPER: Settings = &[
     ("cc.unocc.window_min", "1"),
 ];
 
-/// DCsim's hosts and switches. Its hosts say when a segment leaves, so the window is one that never
-/// holds it back; nothing but its timer says that a segment is lost, which a scheduler's own least
-/// timeout makes long enough.
+/// DCsim's hosts and switches. Its hosts decide when a segment leaves, so the window is so large
+/// that it never holds a segment back. Only the flow's timer finds lost segments. The scheduler
+/// sets a least timeout that is long enough.
 pub(super) const DCSIM: Settings = &[
     ("switch.qdisc", "dcsim"),
     ("cc.fixed.bdps", "64"),

@@ -1,9 +1,9 @@
 //! Two sites of leaves and spines with a border switch each, joined by a long link.
 //!
-//! Source: \[mlcc\] sec. 4.1: two spines and four leaves a site, 25 Gbps and 1 us to hosts, 100
-//! Gbps and 5 us between switches, 4:1 oversubscription, so 32 hosts a leaf; 3 ms between the
-//! sites. Several border switches a site are ours. Buffers of 22 MB a switch and 128 MB at the
-//! border are the transport's settings: they are shared by ports there.
+//! Source: \[mlcc\] sec. 4.1. A site has two spines and four leaves. Links to hosts have 25 Gb/s
+//! and 1 us, links between switches 100 Gb/s and 5 us. Oversubscription is 4:1, so a leaf has 32
+//! hosts. The sites are 3 ms apart. Several border switches a site are ours. Buffers of 22 MB a
+//! switch and 128 MB at the border are the transport's settings: they are shared by ports there.
 
 use super::Network;
 use super::parameters::{GBPS_DEFAULT, Kind, Values, optional, required};

@@ -1,5 +1,6 @@
-//! The flows of a site that send to others, as far as its border switch has seen them: where notes
-//! about a flow go, when the last one went, and how many flows send to the same host.
+//! The flows of a site that send to others, as far as its border switch has seen them. The switch
+//! keeps where notes about a flow go, when the last one went, and how many flows send to the same
+//! host.
 //!
 //! The switch finds them in packets that name the sender's flow: packets that open it, and answers
 //! to it. Their number is bounded: flows beyond the bound get no notes until others have been

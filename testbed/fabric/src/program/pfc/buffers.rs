@@ -81,9 +81,9 @@ pub(crate) fn needs(
     shared.into_values().map(whole).collect()
 }
 
-/// Bytes that may arrive by the link of `port` after the switch has decided to pause it by `back`:
-/// those on the link until the pause is obeyed and the last packet has arrived, a packet being sent
-/// then, and the one that exceeded XOFF.
+/// Bytes that may arrive by the link of `port` after the switch has decided to pause it by `back`.
+/// These bytes are the ones on the link until the pause is obeyed and the last packet has arrived,
+/// a packet that is being sent then, and the packet that exceeded XOFF.
 pub(super) fn headroom(port: &PortSpec, back: &PortSpec) -> u64 {
     let longest = back.params.packet_max.0;
     let wait = back.rate.time_for(Bytes(longest + FRAMES * u64::from(Flight::PAUSE_FRAME)));

@@ -411,8 +411,8 @@ fn pauses_slow_a_flow_that_has_no_part_in_the_congestion() {
 fn a_nic_is_paused_after_the_frame_and_the_way_back_and_control_goes_on() {
     let mut network = tight(u64::from(MTU), 1);
     let mut out = Vec::new();
-    // Hosts 1 and 2 share the link to host 0, which takes the first packet of host 1 at once and
-    // the first of host 2 while the second come; the third of host 2 finds the second waiting and
+    // Hosts 1 and 2 share the link to host 0. It takes the first packet of host 1 at once, and the
+    // first of host 2 while the second ones come. The third of host 2 finds the second waiting and
     // exceeds XOFF.
     for handle in 0..6 {
         for src in [1, 2] {

@@ -11,10 +11,10 @@ use transport::{Duration, Instant};
 
 use super::Pod;
 
-/// Requests of each host whose lateness is kept. The request that takes the place of another comes
-/// behind the window that says how late that was, by at least two cells, however short epochs are:
-/// [`KEPT`] - [`Stamp::BEHIND`] epochs and `control_flight`, less `answers_at`, which has three
-/// cells beside propagation.
+/// Requests of each host whose lateness is kept. A request takes the place of an earlier one, and
+/// comes after the window that reports how late the earlier one was. It does so by at least two
+/// cells, however short epochs are. The time between is [`KEPT`] - [`Stamp::BEHIND`] epochs and
+/// `control_flight`, less `answers_at`, which has three cells beside propagation.
 const KEPT: usize = 8;
 const _: () = assert!(Stamp::BEHIND + 5 <= KEPT as u64);
 

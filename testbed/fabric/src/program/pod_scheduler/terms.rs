@@ -16,7 +16,7 @@
 //!   that is further ahead from a host that has sent it no request for long.
 //! - Some hosts may reach one scheduler only and others the other one only. Then both schedulers
 //!   serve, each the members that send it requests. All members send requests again and again; a
-//!   member that does not is granted nothing, and a member that comes from the other scheduler is
+//!   member that does not is granted nothing. A member that comes from the other scheduler is
 //!   granted nothing until all grants are over that it may have got there. As ToRs lie between
 //!   hosts and schedulers, the two groups have no link in common. Now and then a scheduler sends an
 //!   answer to members that are silent. So hosts of both groups gather at the scheduler of the

@@ -7,9 +7,9 @@
 //!
 //! A sender adds each segment to its block's parity while the segment is in the cache; a receiver
 //! keeps parity until the core reports that the block needs no more. Which packets leave, and which
-//! have arrived, is decided by the core. Memory is taken once, in *slots* of one block's parity,
-//! and when it runs out everything stays correct: a sender computes parity from the message's
-//! memory when it is due, a receiver refuses parity before the core handles it. Sizes are bytes.
+//! have arrived, is decided by the core. Memory is taken once, in *slots* of one block's parity.
+//! When it runs out everything stays correct: a sender computes parity from the message's memory
+//! when it is due, and a receiver refuses parity before the core handles it. Sizes are bytes.
 
 mod encoder;
 mod keeper;

@@ -499,7 +499,7 @@ fn sample(version: IpVersion, header: &Header, ext: &Ext, trimmed: bool) -> Samp
     Sample { frame: bytes, numbers, flags, payload_len, trimmed }
 }
 
-/// Frames that are no packets of ours, but look like them to who looks at the port: each is one
+/// Frames that are no packets of ours, but look like them by their port: each is one
 /// octet away from one that is.
 fn broken() -> Vec<Vec<u8>> {
     let all = samples();

@@ -1,6 +1,6 @@
 //! The `sim` world against the paper: matrices in, results within bounds out.
 //!
-//! Source: \[smartt\] sec. IV and the uet-htsim cases that go with it; networks of 800 Gbps, 4 KiB
+//! Source: \[smartt\] sec. IV and the uet-htsim cases that go with it; networks of 800 Gb/s, 4 KiB
 //! packets. Bounds without a paper's number were measured, with a fifth left on top. Each test
 //! prints what it measured: `cargo test --workspace --test sim -- --nocapture`.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
@@ -126,7 +126,7 @@ fn credit_brings_incasts_near_the_ideal_and_shares_them_evenly() {
             println!("{transport} {degree}:1 {size}: {slowdown:.4}, {jain:.4}, {packets:?}");
             assert!(slowdown <= most, "{transport} {degree}:1 {size}: {slowdown}");
             assert!(jain > 0.999, "{transport} {degree}:1 {size}: {jain}");
-            // BDPs of 800 Gbps and 12 us: segments sent unasked may be trimmed, and few others.
+            // BDPs of 800 Gb/s and 12 us: segments sent unasked may be trimmed, and few others.
             let first_windows = u64::from(degree) * 290;
             assert!(packets.trimmed < first_windows, "{transport} {degree}:1 {size}: {packets:?}");
         }

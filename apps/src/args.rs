@@ -305,7 +305,7 @@ pub(crate) struct RunArgs {
     pub(crate) ec: Option<String>,
     /// Whether switches trim packets that do not fit.
     #[arg(long, value_enum)]
-    pub(crate) trim: Option<Switch>,
+    pub(crate) trim: Option<OnOff>,
     /// The seed of all random numbers: N, or several seeds to compare, as 1,5 or 1..10 (both ends
     /// run).
     #[arg(long, value_name = "N|FROM..TO")]
@@ -473,7 +473,7 @@ impl World {
 
 /// On or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Switch {
+pub(crate) enum OnOff {
     /// The setting is on.
     On,
     /// The setting is off.

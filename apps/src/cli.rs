@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use crate::args::{Bench, ReportArgs, RunArgs};
 use crate::dci::DciArgs;
 use crate::gather::GatherArgs;
-use crate::generate::Order;
+use crate::generate::MatrixOrder;
 use crate::list::What;
 use crate::perf::args::{Perf, Ping};
 use crate::scheduler::SchedulerArgs;
@@ -55,7 +55,7 @@ pub(crate) enum Command {
         security: Option<String>,
     },
     /// Makes a traffic matrix (.cm).
-    Gen(Order),
+    Gen(MatrixOrder),
     /// Lists the names of one kind: transports, topologies, scenarios, settings and others.
     List {
         /// The kind of thing to list.

@@ -9,7 +9,7 @@ use experiments::input::number;
 use transport::wire::int::Hop;
 use transport::{Duration, Rate};
 
-use crate::args::Switch;
+use crate::args::OnOff;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -52,7 +52,7 @@ pub(crate) struct DciArgs {
     pub(crate) buffers: u32,
     /// Whether to use hugepages; without this flag they are used when there are enough.
     #[arg(long, value_enum)]
-    pub(crate) hugepages: Option<Switch>,
+    pub(crate) hugepages: Option<OnOff>,
     /// Core to run on; without this flag any core.
     #[arg(long, value_name = "N")]
     pub(crate) core: Option<usize>,
@@ -145,8 +145,8 @@ fn setup(args: &DciArgs) -> Result<live::border::Setup, Failure> {
         buffers: args.buffers,
         memory: match args.hugepages {
             None => MemoryMode::Auto,
-            Some(Switch::On) => MemoryMode::Hugepages,
-            Some(Switch::Off) => MemoryMode::NoHuge,
+            Some(OnOff::On) => MemoryMode::Hugepages,
+            Some(OnOff::Off) => MemoryMode::NoHuge,
         },
         eal_arguments: args.eal.clone(),
         core: args.core,

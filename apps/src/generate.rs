@@ -25,7 +25,7 @@ use crate::table;
 
 /// One matrix to make.
 #[derive(Clone, Debug)]
-pub(crate) struct Order {
+pub(crate) struct MatrixOrder {
     workload: String,
     hosts: u32,
     seed: u64,
@@ -51,7 +51,7 @@ pub(crate) fn rng(seed: u64) -> Rng {
 ///
 /// # Errors
 /// When the parameters do not fit, or the file cannot be written.
-pub(crate) fn run(order: &Order, console: &mut Console<'_>) -> Result<Exit, Failure> {
+pub(crate) fn run(order: &MatrixOrder, console: &mut Console<'_>) -> Result<Exit, Failure> {
     let pairs = order.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let workload = by_name(&order.workload, &Params::from_pairs(pairs))?;
     let Some(streamed) = workload.streamed() else {
@@ -68,7 +68,7 @@ pub(crate) fn run(order: &Order, console: &mut Console<'_>) -> Result<Exit, Fail
 
 /// Writes a matrix by `fill` to its file or to standard output; a warning comes before gigabytes.
 fn write(
-    order: &Order,
+    order: &MatrixOrder,
     flows: u64,
     console: &mut Console<'_>,
     fill: &dyn Fn(&mut dyn Write) -> io::Result<()>,
@@ -97,7 +97,7 @@ const LINE_BYTES: u64 = 80;
 /// Matrices of more bytes are worth a warning.
 const WARN_BYTES: u64 = 1 << 30;
 
-fn make(workload: &dyn Workload, order: &Order) -> Result<Matrix, InputError> {
+fn make(workload: &dyn Workload, order: &MatrixOrder) -> Result<Matrix, InputError> {
     let mut matrix = workload.generate(order.hosts, &mut rng(order.seed))?;
     for flow in &mut matrix.flows {
         if let Start::At(at) = flow.start {
@@ -108,7 +108,7 @@ fn make(workload: &dyn Workload, order: &Order) -> Result<Matrix, InputError> {
     Ok(matrix)
 }
 
-impl Args for Order {
+impl Args for MatrixOrder {
     fn augment_args(command: clap::Command) -> clap::Command {
         let workloads = GENERATORS.iter().map(subcommand);
         command.subcommand_required(true).arg_required_else_help(true).subcommands(workloads)
@@ -198,7 +198,7 @@ fn start(text: &str) -> Result<Duration, String> {
     })
 }
 
-impl FromArgMatches for Order {
+impl FromArgMatches for MatrixOrder {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let Some((name, matches)) = matches.subcommand() else {
             return Err(clap::Error::new(clap::error::ErrorKind::MissingSubcommand));

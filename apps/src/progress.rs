@@ -100,10 +100,10 @@ impl<F: FnMut(&Progress, Done)> Watch for Watched<F> {
 
 /// Watches one run alone, and shows how far it is.
 pub(crate) fn shown(total: Total, quiet: bool, console: &mut Console<'_>) -> impl Watch {
-    let mut meter = Meter::new(Runs::new(vec![1.0], 1), quiet, console.err_is_terminal);
+    let mut meter = ProgressMeter::new(Runs::new(vec![1.0], 1), quiet, console.err_is_terminal);
     let err = &mut *console.err;
     Watched::new(total, move |progress, done| {
-        let words = || Words {
+        let words = || ProgressWords {
             done: format!("{}/{} flows", progress.flows_finished, total.flows),
             of: "bytes",
             at: format!("{} of network time", table::time(progress.now.as_us_f64())),
@@ -114,7 +114,7 @@ pub(crate) fn shown(total: Total, quiet: bool, console: &mut Console<'_>) -> imp
 }
 
 /// How far runs are, in words.
-pub(crate) struct Words {
+pub(crate) struct ProgressWords {
     /// How many of what are done.
     pub(crate) done: String,
     /// What the share is of.
@@ -124,7 +124,7 @@ pub(crate) struct Words {
 }
 
 /// How far the runs of a command are, and its display.
-pub(crate) struct Meter {
+pub(crate) struct ProgressMeter {
     style: Style,
     stopwatch: Stopwatch,
     runs: Runs,
@@ -147,7 +147,7 @@ const DRAW_EVERY_S: f64 = 0.1;
 /// Parts of the whole in a bar.
 const PARTS: u32 = 1000;
 
-impl Meter {
+impl ProgressMeter {
     /// Begins with runs of which none has run; shows nothing when `quiet`.
     pub(crate) fn new(runs: Runs, quiet: bool, on_terminal: bool) -> Self {
         let style = match (quiet, on_terminal) {
@@ -177,18 +177,18 @@ impl Meter {
         &mut self,
         at: usize,
         done: Done,
-        words: impl FnOnce() -> Words,
+        words: impl FnOnce() -> ProgressWords,
         err: &mut dyn Write,
     ) -> io::Result<()> {
         self.note_at(self.stopwatch.seconds(), (at, done), words, err)
     }
 
-    /// [`Meter::note`] so many real seconds after the beginning.
+    /// [`ProgressMeter::note`] so many real seconds after the beginning.
     fn note_at(
         &mut self,
         seconds: f64,
         (at, done): (usize, Done),
-        words: impl FnOnce() -> Words,
+        words: impl FnOnce() -> ProgressWords,
         err: &mut dyn Write,
     ) -> io::Result<()> {
         self.runs.note(at, seconds, done);
@@ -199,13 +199,13 @@ impl Meter {
         match &self.style {
             Style::Quiet => {}
             Style::Bar(bar) => {
-                let Words { done, at, .. } = words();
+                let ProgressWords { done, at, .. } = words();
                 bar.set_position(parts(share));
                 bar.set_message(format!("{left}, {done}, {at}"));
                 self.next_s = seconds + DRAW_EVERY_S;
             }
             Style::Lines => {
-                let Words { done, of, at } = words();
+                let ProgressWords { done, of, at } = words();
                 let share = share * 100.0;
                 writeln!(err, "{seconds:.0} s: {done}, {share:.1} % of {of}, {at}, {left}")?;
                 self.next_s = seconds + LINE_EVERY_S;
@@ -247,7 +247,7 @@ impl Meter {
     }
 }
 
-impl Drop for Meter {
+impl Drop for ProgressMeter {
     fn drop(&mut self) {
         if let Style::Bar(bar) = &self.style {
             bar.finish_and_clear();
@@ -332,15 +332,15 @@ mod tests {
     }
 
     /// A meter of one run, which shows in `style` what it notes first.
-    fn one(style: Style) -> Meter {
+    fn one(style: Style) -> ProgressMeter {
         let runs = Runs::new(vec![1.0], 1);
-        Meter { style, stopwatch: Stopwatch::start(), runs, next_s: 0.0 }
+        ProgressMeter { style, stopwatch: Stopwatch::start(), runs, next_s: 0.0 }
     }
 
     /// Notes that a quarter of the bytes is there after so many seconds.
-    fn note_a_quarter(meter: &mut Meter, seconds: f64) -> String {
+    fn note_a_quarter(meter: &mut ProgressMeter, seconds: f64) -> String {
         let mut err = Vec::new();
-        let words = || Words {
+        let words = || ProgressWords {
             done: "1/4 flows".to_owned(),
             of: "bytes",
             at: "7.00 us of network time".to_owned(),

@@ -161,7 +161,7 @@ mod tests {
 
     use super::*;
     use crate::cli::{Cli, Command};
-    use crate::run::order::Order;
+    use crate::run::order::RunOrder;
 
     #[test]
     fn every_built_in_scenario_is_sound_and_bears_its_name() {
@@ -184,10 +184,10 @@ mod tests {
             let cli = Cli::try_parse_from(["headrace", "run", known.name]).unwrap();
             let Command::Run(args) = cli.command else { panic!("not a run") };
             let order =
-                Order::read(&args).unwrap_or_else(|error| panic!("{}: {error:?}", known.name));
+                RunOrder::read(&args).unwrap_or_else(|error| panic!("{}: {error:?}", known.name));
             let runs = match order {
-                Order::One(experiment) => vec![(String::new(), *experiment)],
-                Order::Several(sweep) => sweep.chosen,
+                RunOrder::One(experiment) => vec![(String::new(), *experiment)],
+                RunOrder::Several(sweep) => sweep.chosen,
             };
             let scenario = known.read().unwrap();
             assert_eq!(runs.len(), scenario.runs.len(), "{}", known.name);

@@ -252,7 +252,7 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
         ("completion", us(summary.completion_us)),
         ("ideal", us(Some(summary.ideal_us))),
         ("slowdown", summary.slowdown.map_or_else(dash, |ratio| format!("{ratio:.3}"))),
-        ("goodput", summary.goodput_gbps.map_or_else(dash, |gbps| format!("{gbps:.2} Gbps"))),
+        ("goodput", summary.goodput_gbps.map_or_else(dash, |gbps| format!("{gbps:.2} Gb/s"))),
         ("fairness", summary.jain.map_or_else(dash, |jain| format!("{jain:.4} (Jain)"))),
         (
             "packets",

@@ -2,10 +2,10 @@
 //! a topology has to state.
 
 use super::parameters::{GBPS_DEFAULT, Kind, optional, required};
-use super::{Network, shapes};
+use super::{NamedNetwork, shapes};
 
 /// The family.
-pub(super) const NETWORKS: &[Network] = &[Network {
+pub(super) const NETWORKS: &[NamedNetwork] = &[NamedNetwork {
     name: "twin",
     parameters: &[required("HOSTS_PER_LEAF", Kind::Number), optional("GBPS", Kind::Number)],
     about: "two leaves and two spines, added by a test",

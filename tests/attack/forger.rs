@@ -16,7 +16,7 @@ use transport::units::{Credit, Key};
 use transport::wire::addressing::{AddrPair, IpPair, UDP_PORT};
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, ETHERNET_LEN, Ecn, FrameSpec, TrafficClass};
-use transport::wire::seal::{self, Parts, Seal};
+use transport::wire::seal::{self, FrameParts, Seal};
 use transport::wire::sim::Sim;
 use transport::wire::{Ack, Allowance, Body, Data, Ext, Header, Open, Presence, Receipt};
 use transport::{EntropyValue, FlowId, MsgNo, Psn, Rng};
@@ -290,7 +290,7 @@ pub(crate) const KEY_NUMBER: u8 = 1;
 /// had trimmed such a packet.
 fn sealed(segment: Data, flow: FlowId, trimmed: bool, rng: &mut Rng, port: u16) -> Vec<u8> {
     let mut frame = framed(1, flow, Body::Data(segment), &[0x55; 400], rng, port);
-    let parts = Parts::of(&frame).unwrap();
+    let parts = FrameParts::of(&frame).unwrap();
     frame.resize(parts.end + usize::from(seal::LEN), 0);
     frame[parts.end..].fill_with(|| rng.next_u32().to_le_bytes()[0]);
     parts.mark(&mut frame);

@@ -167,7 +167,7 @@ impl Compared {
     /// A report of a transfer, `at` which it was read.
     fn add(&mut self, line: &str, at: Duration) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let ["s", "sent", gbps, "Gbps", ..] = words[..].get(1..).unwrap_or_default() else {
+        let ["s", "sent", gbps, "Gb/s", ..] = words[..].get(1..).unwrap_or_default() else {
             return;
         };
         let gbps = gbps.parse().unwrap();
@@ -250,8 +250,8 @@ pub(crate) fn with_attacker() -> Result<Lab, String> {
     Err("the attacker cannot have an address".to_owned())
 }
 
-/// Runs the attack on the victims, who share keys where the case is `keyed`, for `seconds`, and for
-/// as long past them; returns its effect.
+/// Runs the attack on the victims, which share keys where the case is `keyed`, for `seconds`, and
+/// for as long past them; returns its effect.
 ///
 /// # Panics
 /// When a transfer ends, a byte is wrong, a client that comes meanwhile is refused, or a long

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use super::*;
 
 /// Two sites of 32 hosts, 1 ms apart, with two border switches each: every two of them are joined
-/// by a link of 100 Gbps.
+/// by a link of 100 Gb/s.
 const TOPOLOGY: &str = "two-dc-leaf:1ms,100,1,8,2";
 /// The round trip between them.
 const RTT_US: f64 = 2044.0;

@@ -7,7 +7,7 @@ use transport::{Duration, HostId};
 
 use super::*;
 
-/// Eight hosts, links of 1 Gbps.
+/// Eight hosts, links of 1 Gb/s.
 const SMALL: &str = "leaf-spine:2,2,4,1";
 
 /// Five hundred flows of nine segments come to one host three times as fast as its link takes them,

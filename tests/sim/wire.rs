@@ -12,7 +12,7 @@ use experiments::workload::FlowSpec;
 /// Links between hosts of different leaves.
 const LINKS: u64 = 4;
 
-/// The completion time of one segment of 512 bytes that is alone in a network of 100 Gbps.
+/// The completion time of one segment of 512 bytes that is alone in a network of 100 Gb/s.
 fn alone(overhead: &str, control: &str) -> (Duration, Summary) {
     alone_of(Bytes(512), &[("wire.data_overhead", overhead), ("wire.control", control)])
 }

@@ -16,7 +16,7 @@ use std::num::NonZeroU32;
 
 use experiments::plan::{Draft, Origin, transports};
 use experiments::topology::{FatTreeSpec, TierSpec, WanSpec, topo_file};
-use experiments::workload::matrix::{Message, Start, TriggerKind};
+use experiments::workload::matrix::{LineMeaning, Start, TriggerKind};
 use experiments::workload::{self, FlowSpec, GENERATORS, Matrix, Params, cm_write};
 use fabric::QdiscKind;
 use transport::cc::{CcKind, CcParams};
@@ -665,9 +665,9 @@ fn push_with_messages(matrix: &mut Matrix, flow: FlowSpec, rng: &mut Rng) {
     let id = matrix.flows[opener.index()].id;
     for number in 0..between(rng, 1, 6) {
         let message = if rng.chance(0.5) {
-            Message::Next
+            LineMeaning::Next
         } else {
-            Message::Numbered(NonZeroU32::new(number + 1).unwrap())
+            LineMeaning::Numbered(NonZeroU32::new(number + 1).unwrap())
         };
         let size = Bytes(octave(rng, 16));
         matrix.flows.push(FlowSpec { id, size, message, ..flow });

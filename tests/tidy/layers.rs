@@ -56,7 +56,7 @@ const CRATES: &[Order] = &[
         layers: &[
             "packet stats",
             "qdisc calendar frames",
-            "elements border time_window port",
+            "elements crossings time_window port",
             "routing wiring",
             "mesh",
             "transit",

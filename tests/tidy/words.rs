@@ -112,22 +112,38 @@ pub(crate) fn banned(path: &str, text: &str) -> Vec<Finding> {
 /// Names of types that once stood for several ideas: product code declares each at most once.
 const ONE_MEANING: &[&str] = &[
     "Arrival",
+    "Arrivals",
+    "Audit",
     "Backlog",
+    "Border",
     "Code",
+    "Context",
     "Crew",
     "Histogram",
+    "Hop",
+    "Key",
     "Line",
     "Links",
     "Memory",
+    "Message",
     "Monitor",
+    "Network",
     "Offer",
+    "Order",
+    "Origin",
+    "Packets",
     "Part",
     "Place",
+    "Places",
+    "Plan",
+    "Ports",
     "Receiving",
     "Report",
     "Slot",
     "Source",
     "Step",
+    "Switch",
+    "Terms",
     "Turn",
     "Verdict",
     "Watch",
@@ -180,7 +196,8 @@ pub(crate) fn unsafety(path: &str, text: &str) -> Vec<Finding> {
             next.starts_with('{') || next.starts_with("impl") || next.is_empty()
         });
         if allowed && needs_reason && !has_reason(&source, at) {
-            let message = "`unsafe` needs `// SAFETY:` right above: the invariant and who keeps it";
+            let message =
+                "`unsafe` needs `// SAFETY:` right above: the invariant and the code that keeps it";
             found.push(Finding::new(path, at + 1, message));
         }
     }

@@ -87,7 +87,7 @@ impl Shown for Row {
             "bytes",
             "payload",
             "Mpps",
-            "Gbps",
+            "Gb/s",
             "testpmd Mpps",
             "ratio",
             "ns",

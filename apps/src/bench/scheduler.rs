@@ -12,7 +12,7 @@ use serde::Serialize;
 use transport_pod::load::Load;
 use transport_pod::matcher::{Match, Matcher, MatcherKind, Setup};
 use transport_pod::scheduler::{Client, Rts, Settings, Update};
-use transport_pod::{Chance, Demands, Kernel, Ladder, OutOfRange, Ports, Scheduler, Shape, To};
+use transport_pod::{Chance, Demands, IdlePorts, Kernel, Ladder, OutOfRange, Scheduler, Shape, To};
 
 use super::shown::{self, Shown, header, round};
 use crate::args::SchedulerArgs;
@@ -113,7 +113,7 @@ fn measure(
         (0..DRAWS).map(|_| load.demands(shape, ladder, &mut chance)).collect();
     let mut matcher = Matcher::new(kind, shape, setup);
     let mut grants = Vec::with_capacity(shape.senders());
-    let idle = Ports::idle(shape);
+    let idle = IdlePorts::idle(shape);
     let (mut times, mut granted) = (Vec::new(), 0);
     let whole = Stopwatch::start();
     while times.len() < DECISIONS || whole.seconds() < SECONDS {
@@ -153,7 +153,7 @@ fn epoch_ns(scheduler: Option<Scheduler>, shape: &Shape, load: Load, chance: &mu
     let mut scheduler = scheduler.expect("the default settings are legal");
     let wanted = load.demands(shape, Ladder::One, chance);
     let mut receivers: Vec<Vec<(To, u32)>> = vec![Vec::new(); shape.hosts()];
-    for (host, to) in wanted.in_order(transport_pod::Order::Age) {
+    for (host, to) in wanted.in_order(transport_pod::DemandOrder::Age) {
         receivers[host].push((to, 0));
     }
     let mut times = Vec::new();

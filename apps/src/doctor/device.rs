@@ -12,7 +12,7 @@ pub(crate) fn look_at(device: &str, queues: u16) -> Result<Vec<Finding>, Failure
     let named = crate::device::resolved(device)?;
     let inspected = live::inspect::inspect(&named, queues)
         .map_err(|error| Failure::Unfit(format!("--device {device}: {error}")))?;
-    let why = "what headrace uses of the device, and who does the rest";
+    let why = "what the device does for headrace, and what software does";
     let line = format!("{named}: {}", inspected.configuration);
     let lost = inspected.lost.into_iter();
     let lost = lost.map(|lost| Finding::info("device.without", lost, why));

@@ -8,26 +8,26 @@ use super::finding::Finding;
 use super::machine::Machine;
 
 /// A driver, what it is for, and whether a vdev run needs it whatever links are chosen.
-struct Driver {
+struct PmdDriver {
     name: &'static str,
     why: &'static str,
     required: bool,
 }
 
-const DRIVERS: [Driver; 9] = [
-    Driver { name: "bus_vdev", why: "every virtual device hangs on this bus", required: true },
-    Driver { name: "mempool_ring", why: "packet buffers come from it", required: true },
-    Driver {
+const DRIVERS: [PmdDriver; 9] = [
+    PmdDriver { name: "bus_vdev", why: "every virtual device hangs on this bus", required: true },
+    PmdDriver { name: "mempool_ring", why: "packet buffers come from it", required: true },
+    PmdDriver {
         name: "net_ring",
         why: "the links of a vdev run unless another is chosen",
         required: true,
     },
-    Driver { name: "net_memif", why: "links through shared memory", required: false },
-    Driver { name: "net_tap", why: "links that the kernel's tools can watch", required: false },
-    Driver { name: "net_null", why: "measures transmission alone", required: false },
-    Driver { name: "net_af_packet", why: "links over the kernel's interfaces", required: false },
-    Driver { name: "net_pcap", why: "captures and replays packets", required: false },
-    Driver { name: "bus_pci", why: "network cards hang on this bus", required: false },
+    PmdDriver { name: "net_memif", why: "links through shared memory", required: false },
+    PmdDriver { name: "net_tap", why: "links that the kernel's tools can watch", required: false },
+    PmdDriver { name: "net_null", why: "measures transmission alone", required: false },
+    PmdDriver { name: "net_af_packet", why: "links over the kernel's interfaces", required: false },
+    PmdDriver { name: "net_pcap", why: "captures and replays packets", required: false },
+    PmdDriver { name: "bus_pci", why: "network cards hang on this bus", required: false },
 ];
 
 const PREFIXES: [&str; 2] = ["/usr/local", "/usr"];
@@ -134,7 +134,7 @@ fn plugin_dir(machine: &Machine, plugins: &[String]) -> Finding {
     Finding::ok(id, what, WHY)
 }
 
-fn driver_finding(machine: &Machine, plugins: &[String], driver: &Driver) -> Finding {
+fn driver_finding(machine: &Machine, plugins: &[String], driver: &PmdDriver) -> Finding {
     let id = format!("dpdk.pmd.{}", driver.name);
     let prefix = format!("librte_{}.so", driver.name);
     let is_it = |name: &String| {

@@ -2,23 +2,23 @@
 //!
 //! Source: /proc/meminfo, /proc/self/limits, /proc/self/cgroup with the cgroup files of versions 1
 //! and 2, /sys/kernel/mm/hugepages, /sys/devices/system/node, /proc/mounts. Sizes are bytes, shown
-//! in MB of 2^20.
+//! in MiB.
 
 use super::cgroup::{Cgroup, groups};
 use super::finding::Finding;
 use super::machine::Machine;
 
 /// DPDK memory of a vdev run of sixteen hosts, and the program around it.
-pub(crate) const VDEV_NEED_BYTES: u64 = 768 * MB;
+pub(crate) const VDEV_NEED_BYTES: u64 = 768 * MIB;
 
 /// Address space of a run without hugepages: its memory, libraries, drivers and thread stacks.
-const ADDRESS_SPACE_NEED_BYTES: u64 = VDEV_NEED_BYTES + 1024 * MB;
+const ADDRESS_SPACE_NEED_BYTES: u64 = VDEV_NEED_BYTES + 1024 * MIB;
 
 /// DPDK memory of `headrace dci` with its default number of buffers for jumbo frames, and the
 /// program around it.
-const BORDER_NEED_BYTES: u64 = 384 * MB;
+const BORDER_NEED_BYTES: u64 = 384 * MIB;
 
-const MB: u64 = 1 << 20;
+const MIB: u64 = 1 << 20;
 
 /// All findings about memory.
 pub(crate) fn probe(machine: &Machine) -> Vec<Finding> {
@@ -58,7 +58,7 @@ fn available(machine: &Machine) -> Finding {
     let Some(bytes) = available_bytes(machine) else {
         return Finding::info(id, "free memory is unknown: no MemAvailable", WHY);
     };
-    let what = format!("{} MB available, {} MB needed", bytes / MB, VDEV_NEED_BYTES / MB);
+    let what = format!("{} MiB available, {} MiB needed", bytes / MIB, VDEV_NEED_BYTES / MIB);
     let huge: u64 = pools(machine).iter().map(Pool::free_bytes).sum();
     if bytes >= VDEV_NEED_BYTES || huge >= VDEV_NEED_BYTES {
         return Finding::ok(id, what, WHY);
@@ -76,11 +76,11 @@ fn border(machine: &Machine) -> Finding {
     const WHY: &str = "headrace dci holds what waits at the border of a site, and what is on an \
                        emulated link, in its buffers";
     let id = "dci.memory";
-    let need = BORDER_NEED_BYTES / MB;
+    let need = BORDER_NEED_BYTES / MIB;
     let Some(bytes) = room_bytes(machine) else {
-        return Finding::info(id, format!("{need} MB needed, free memory is unknown"), WHY);
+        return Finding::info(id, format!("{need} MiB needed, free memory is unknown"), WHY);
     };
-    let what = format!("{} MB available to headrace dci, {need} MB needed", bytes / MB);
+    let what = format!("{} MiB available to headrace dci, {need} MiB needed", bytes / MIB);
     if bytes >= BORDER_NEED_BYTES {
         return Finding::ok(id, what, WHY);
     }
@@ -114,14 +114,14 @@ fn cgroup(machine: &Machine) -> Finding {
     match cgroup_room(machine) {
         None => Finding::ok(id, "no limit on this process's cgroup", WHY),
         Some((room, _)) if room >= VDEV_NEED_BYTES => {
-            Finding::ok(id, format!("{} MB below the cgroup's limit", room / MB), WHY)
+            Finding::ok(id, format!("{} MiB below the cgroup's limit", room / MIB), WHY)
         }
         Some((room, file)) => Finding::fail(
             id,
             format!(
-                "too little memory: {} MB below the limit in {file}, {} MB needed",
-                room / MB,
-                VDEV_NEED_BYTES / MB
+                "too little memory: {} MiB below the limit in {file}, {} MiB needed",
+                room / MIB,
+                VDEV_NEED_BYTES / MIB
             ),
             WHY,
             format!(
@@ -137,11 +137,15 @@ fn address_space(machine: &Machine) -> Finding {
     match machine.soft_limit("Max address space") {
         Some(limit) if limit < ADDRESS_SPACE_NEED_BYTES => Finding::fail(
             id,
-            format!("limited to {} MB, {} MB needed", limit / MB, ADDRESS_SPACE_NEED_BYTES / MB),
+            format!(
+                "limited to {} MiB, {} MiB needed",
+                limit / MIB,
+                ADDRESS_SPACE_NEED_BYTES / MIB
+            ),
             WHY,
             "ulimit -v unlimited",
         ),
-        Some(limit) => Finding::ok(id, format!("limited to {} MB", limit / MB), WHY),
+        Some(limit) => Finding::ok(id, format!("limited to {} MiB", limit / MIB), WHY),
         None => Finding::ok(id, "not limited", WHY),
     }
 }
@@ -152,11 +156,11 @@ fn locked(machine: &Machine) -> Finding {
     match machine.soft_limit("Max locked memory") {
         Some(limit) if limit < VDEV_NEED_BYTES && machine.euid() != Some(0) => Finding::warn(
             id,
-            format!("at most {} MB may be locked", limit / MB),
+            format!("at most {} MiB may be locked", limit / MIB),
             WHY,
             "ulimit -l unlimited   # needs a higher hard limit: /etc/security/limits.conf, memlock",
         ),
-        Some(limit) => Finding::ok(id, format!("at most {} MB may be locked", limit / MB), WHY),
+        Some(limit) => Finding::ok(id, format!("at most {} MiB may be locked", limit / MIB), WHY),
         None => Finding::ok(id, "not limited", WHY),
     }
 }
@@ -208,7 +212,7 @@ fn hugepages(machine: &Machine) -> Finding {
         true => "no hugepages".to_owned(),
         false => format!("too few hugepages: {}", parts.join("; ")),
     };
-    let mend = format!("sudo sysctl vm.nr_hugepages={}", VDEV_NEED_BYTES / (2 * MB));
+    let mend = format!("sudo sysctl vm.nr_hugepages={}", VDEV_NEED_BYTES / (2 * MIB));
     Finding::warn(id, what, WHY, mend).blocks_nic()
 }
 
@@ -224,9 +228,9 @@ fn by_node(machine: &Machine) -> Vec<String> {
     }
     let free_mb = |node: &String| {
         let pools = pools_in(machine, &format!("{dir}/{node}/hugepages"));
-        pools.iter().map(Pool::free_bytes).sum::<u64>() / MB
+        pools.iter().map(Pool::free_bytes).sum::<u64>() / MIB
     };
-    nodes.iter().map(|node| format!("{node} {} MB free", free_mb(node))).collect()
+    nodes.iter().map(|node| format!("{node} {} MiB free", free_mb(node))).collect()
 }
 
 fn hugepage_mount(machine: &Machine) -> Finding {

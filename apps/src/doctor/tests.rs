@@ -109,8 +109,8 @@ fn hugepages_are_reported_by_size_and_by_node() {
         tree.put(&format!("{dir}/free_hugepages"), &format!("{free}\n"));
     }
     let diagnosis = tree.examine();
-    let what = "512 of 512 free of 2048 kB; 1 of 2 free of 1048576 kB; node0 1000 MB free; \
-                node1 24 MB free";
+    let what = "512 of 512 free of 2048 kB; 1 of 2 free of 1048576 kB; node0 1000 MiB free; \
+                node1 24 MiB free";
     assert_eq!(says(&diagnosis, "hugepages"), (Status::Ok, what, ""));
 }
 
@@ -122,7 +122,7 @@ fn too_little_memory_makes_vdev_unfit() {
     let diagnosis = tree.examine();
     let (status, what, mend) = says(&diagnosis, "memory.available");
     assert_eq!(status, Status::Fail);
-    assert_eq!(what, "too little memory: 200 MB available, 768 MB needed");
+    assert_eq!(what, "too little memory: 200 MiB available, 768 MiB needed");
     assert!(mend.starts_with("ps -eo pid,rss,comm"), "{mend}");
     assert!(!diagnosis.fit.vdev);
 }
@@ -148,7 +148,7 @@ fn a_tight_cgroup_is_found_in_both_versions_and_in_ancestors() {
     let diagnosis = v2.examine();
     let (status, what, mend) = says(&diagnosis, "memory.cgroup");
     assert_eq!(status, Status::Fail);
-    assert!(what.contains("200 MB below the limit in /sys/fs/cgroup/a/memory.max"), "{what}");
+    assert!(what.contains("200 MiB below the limit in /sys/fs/cgroup/a/memory.max"), "{what}");
     assert!(mend.contains("sudo tee /sys/fs/cgroup/a/memory.max"), "{mend}");
     assert!(!diagnosis.fit.vdev);
 
@@ -171,7 +171,7 @@ fn a_limited_address_space_names_ulimit() {
     let diagnosis = tree.examine();
     let (status, what, mend) = says(&diagnosis, "memory.address_space");
     assert_eq!((status, mend), (Status::Fail, "ulimit -v unlimited"));
-    assert!(what.starts_with("limited to 1024 MB"), "{what}");
+    assert!(what.starts_with("limited to 1024 MiB"), "{what}");
 }
 
 #[test]

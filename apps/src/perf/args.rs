@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use transport::wire::addressing::UDP_PORT;
 use transport::{Bytes, Duration, Rate};
 
-use crate::args::{PolicyArgs, Switch};
+use crate::args::{OnOff, PolicyArgs};
 
 /// The end of a measurement of throughput that a process is.
 #[derive(Debug, Subcommand)]
@@ -47,7 +47,7 @@ pub(crate) struct DeviceArgs {
     pub(crate) udp_port: u16,
     /// Whether to use hugepages; without this flag they are used when there are enough.
     #[arg(long, value_enum)]
-    pub(crate) hugepages: Option<Switch>,
+    pub(crate) hugepages: Option<OnOff>,
     /// Frames that can be held at once.
     #[arg(long, value_name = "N", default_value_t = 2047,
           value_parser = clap::value_parser!(u32).range(16..=65_535))]
@@ -121,7 +121,7 @@ pub(crate) struct ClientArgs {
     pub(crate) segment: u16,
     /// UDP checksums in software [default: off over net_memif, else on].
     #[arg(long, value_enum)]
-    pub(crate) udp_sum: Option<Switch>,
+    pub(crate) udp_sum: Option<OnOff>,
     /// Verifies the bytes of every message.
     #[arg(long)]
     pub(crate) verify: bool,

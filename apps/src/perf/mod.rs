@@ -67,7 +67,7 @@ fn serve(args: &args::ServerArgs, console: &mut Console<'_>) -> Result<Exit, Fai
 #[cfg(feature = "dpdk")]
 fn client(
     args: &args::ClientArgs,
-    terms: &live::peers::Terms,
+    terms: &live::peers::SessionTerms,
     options: &live::peers::ClientOptions,
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
@@ -88,7 +88,7 @@ fn client(
 /// Says that keys are logged where the line of the device, which says so too, is left out.
 #[cfg(feature = "dpdk")]
 fn warn_of_log(
-    host: &live::peers::HostSetup,
+    host: &live::peers::ProcessSetup,
     quiet: bool,
     console: &mut Console<'_>,
 ) -> Result<(), Failure> {

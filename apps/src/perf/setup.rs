@@ -4,12 +4,14 @@ use std::net::IpAddr;
 
 use experiments::input::InputError;
 use experiments::plan::RunError;
-use live::peers::{ClientOptions, HostSetup, Job, MemoryMode, PeerError, SharedKeys, Side, Terms};
+use live::peers::{
+    ClientOptions, Job, MemoryMode, PeerError, ProcessSetup, SessionTerms, SharedKeys, Side,
+};
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr, IpVersion};
 use transport::{Duration, HostId, Rate};
 
 use super::args::{ClientArgs, DeviceArgs, PingArgs, StreamArgs};
-use crate::args::Switch;
+use crate::args::OnOff;
 use crate::device;
 use crate::failure::Failure;
 
@@ -25,7 +27,7 @@ const RTT_KERNEL: Duration = Duration::from_us(200);
 const ACK_EVERY: (&str, &str) = ("ack_every", "4");
 
 /// The process of these flags.
-pub(super) fn host(args: &DeviceArgs, side: Side) -> Result<HostSetup, Failure> {
+pub(super) fn host(args: &DeviceArgs, side: Side) -> Result<ProcessSetup, Failure> {
     let device = device::resolved(&args.device)?;
     let default = if side == Side::Listens { 0 } else { 1 };
     let keys = args.security.as_deref().map(|text| {
@@ -34,7 +36,7 @@ pub(super) fn host(args: &DeviceArgs, side: Side) -> Result<HostSetup, Failure> 
     });
     let keys = keys.transpose().map_err(|error| Failure::CommandLine(format!("error: {error}")))?;
     let (addressing, unresolved) = addressing(args, args.host.unwrap_or(default))?;
-    Ok(HostSetup {
+    Ok(ProcessSetup {
         device,
         side,
         host: HostId(args.host.unwrap_or(default)),
@@ -42,8 +44,8 @@ pub(super) fn host(args: &DeviceArgs, side: Side) -> Result<HostSetup, Failure> 
         unresolved,
         memory: match args.hugepages {
             None => MemoryMode::Auto,
-            Some(Switch::On) => MemoryMode::Hugepages,
-            Some(Switch::Off) => MemoryMode::NoHuge,
+            Some(OnOff::On) => MemoryMode::Hugepages,
+            Some(OnOff::Off) => MemoryMode::NoHuge,
         },
         buffers: args.buffers,
         depth: args.ring,
@@ -54,7 +56,7 @@ pub(super) fn host(args: &DeviceArgs, side: Side) -> Result<HostSetup, Failure> 
 }
 
 /// The terms of a measurement of throughput.
-pub(super) fn stream(args: &StreamArgs) -> Result<(Terms, ClientOptions), Failure> {
+pub(super) fn stream(args: &StreamArgs) -> Result<(SessionTerms, ClientOptions), Failure> {
     // Shorter times than the units of a session are one of these, and not nothing.
     let ms = |time: Duration| time.as_ps().div_ceil(1_000_000_000);
     let duration = match (args.time, args.bytes) {
@@ -70,15 +72,22 @@ pub(super) fn stream(args: &StreamArgs) -> Result<(Terms, ClientOptions), Failur
     let message_bytes = u32::try_from(args.size.0).unwrap_or(u32::MAX);
     let think_us = args.think.map_or(0, |time| time.as_ps().div_ceil(1_000_000));
     let (depth, interval_ms) = (args.depth, ms(args.interval));
-    let terms = Terms { job, message_bytes, depth, think_us, interval_ms, ..Terms::default() };
+    let terms = SessionTerms {
+        job,
+        message_bytes,
+        depth,
+        think_us,
+        interval_ms,
+        ..SessionTerms::default()
+    };
     let terms = with_client(terms, &args.client, args.flows)?;
     Ok((terms, options(&args.client, 0, None)))
 }
 
 /// The terms of a measurement of round trips.
-pub(super) fn ping(args: &PingArgs) -> Result<(Terms, ClientOptions), Failure> {
+pub(super) fn ping(args: &PingArgs) -> Result<(SessionTerms, ClientOptions), Failure> {
     let message_bytes = u32::try_from(args.size.0).unwrap_or(u32::MAX);
-    let terms = Terms { job: Job::Ping, message_bytes, ..Terms::default() };
+    let terms = SessionTerms { job: Job::Ping, message_bytes, ..SessionTerms::default() };
     let terms = with_client(terms, &args.client, 1)?;
     Ok((terms, options(&args.client, args.count, args.interval)))
 }
@@ -93,7 +102,11 @@ fn options(args: &ClientArgs, pings: u64, interval: Option<Duration>) -> ClientO
     }
 }
 
-fn with_client(terms: Terms, args: &ClientArgs, flows: u16) -> Result<Terms, Failure> {
+fn with_client(
+    terms: SessionTerms,
+    args: &ClientArgs,
+    flows: u16,
+) -> Result<SessionTerms, Failure> {
     if args.device.host.unwrap_or(1) == args.server {
         let found = format!("host {}, which is the server", args.server);
         let error = InputError::new(found, "another number").at("--host", 0, 0);
@@ -109,13 +122,13 @@ fn with_client(terms: Terms, args: &ClientArgs, flows: u16) -> Result<Terms, Fai
     let segment = args.segment.min(device.frame_max());
     let queue = u64::from(args.device.ring) * u64::from(segment) / 2;
     let most = if is_memif { RTT_MEMIF } else { RTT_KERNEL };
-    let rtt = args.rtt.unwrap_or_else(|| Terms::rtt_for(queue, rate, flows, most));
+    let rtt = args.rtt.unwrap_or_else(|| SessionTerms::rtt_for(queue, rate, flows, most));
     let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
     let mut set: Vec<_> = args.policies.settings()?.into_iter().map(owned).collect();
     if device.interface().is_some() && set.iter().all(|(key, _)| key != ACK_EVERY.0) {
         set.push((ACK_EVERY.0.to_owned(), ACK_EVERY.1.to_owned()));
     }
-    Ok(Terms {
+    Ok(SessionTerms {
         transport: args.policies.transport.clone(),
         cc: args.policies.cc.clone(),
         lb: args.policies.lb.clone(),
@@ -124,7 +137,7 @@ fn with_client(terms: Terms, args: &ClientArgs, flows: u16) -> Result<Terms, Fai
         base_rtt_ns: rtt.as_ps() / 1000,
         payload_bytes: args.segment,
         flows,
-        udp_sums: args.udp_sum.map_or(!is_memif, |sum| sum == Switch::On),
+        udp_sums: args.udp_sum.map_or(!is_memif, |sum| sum == OnOff::On),
         verify: args.verify,
         ..terms
     })

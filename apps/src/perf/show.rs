@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use experiments::measure::Counters;
 use live::peers::{
-    Interval, Job, Outcome, Served, SessionEvent, SessionMonitor, Terms, Totals, Vitals,
+    Interval, Job, Outcome, Served, SessionEvent, SessionMonitor, SessionTerms, Totals, Vitals,
 };
 use serde::Serialize;
 use transport::Duration;
@@ -114,8 +114,8 @@ impl<'a> Shown<'a> {
                     IntervalLine::of(interval);
                 write!(
                     self.err,
-                    "{until_s:7.1} s  sent {sent_gbps:7.2} Gbps  \
-                     received {received_gbps:7.2} Gbps  {retransmitted} segments again"
+                    "{until_s:7.1} s  sent {sent_gbps:7.2} Gb/s  \
+                     received {received_gbps:7.2} Gb/s  {retransmitted} segments again"
                 )?;
                 if let Some(rtt) = &interval.rtt {
                     write!(self.err, "  RTT {:.1} us", rtt.mean)?;
@@ -214,7 +214,7 @@ impl<'a> Result<'a> {
             let Some(Direction { messages, bytes, gbps }) = way else { continue };
             #[expect(clippy::cast_precision_loss, reason = "a display; 53 bits are plenty")]
             let size = table::size(*bytes as f64);
-            row(name, format!("{gbps:.2} Gbps ({messages} messages, {size})"));
+            row(name, format!("{gbps:.2} Gb/s ({messages} messages, {size})"));
         }
         if let Some(trips) = &self.round_trip_us {
             let RoundTrips { count, min, mean, p50, p99, p999, max } = trips;
@@ -296,8 +296,8 @@ pub(super) fn served_json(served: &Served, out: &mut dyn Write) -> io::Result<()
     writeln!(out)
 }
 
-fn line_of(terms: &Terms) -> String {
-    let Terms { flows, message_bytes, payload_bytes, .. } = terms;
+fn line_of(terms: &SessionTerms) -> String {
+    let SessionTerms { flows, message_bytes, payload_bytes, .. } = terms;
     let what = match terms.job {
         Job::Ping => "round trips",
         Job::Perf { up: true, down: true, .. } => "both ways",

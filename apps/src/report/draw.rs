@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use axis::{Axis, axes, shortened};
 
 /// A picture apart from its panels.
-pub(super) struct Frame<'a> {
+pub(super) struct PictureFrame<'a> {
     /// The title above all.
     pub(super) title: &'a str,
     /// What a reader must not miss, below all, a line each.
@@ -31,7 +31,7 @@ pub(super) struct Frame<'a> {
 ///
 /// # Errors
 /// When the drawing library fails, which it has no reason to.
-pub(super) fn svg(frame: &Frame<'_>, rows: &[Vec<Panel>]) -> Result<String, Failure> {
+pub(super) fn svg(frame: &PictureFrame<'_>, rows: &[Vec<Panel>]) -> Result<String, Failure> {
     let across = rows.iter().map(|row| columns(row.len())).max().unwrap_or(1);
     let width = if across == 1 { ALONE } else { PANEL.0 };
     let legends: Vec<Vec<&str>> = rows.iter().map(|row| legend::names(row)).collect();
@@ -340,8 +340,8 @@ mod tests {
 
     use super::*;
 
-    const PLAIN: Frame<'_> =
-        Frame { title: "x & y", notes: &[], scales: Scales { x: false, y: false } };
+    const PLAIN: PictureFrame<'_> =
+        PictureFrame { title: "x & y", notes: &[], scales: Scales { x: false, y: false } };
 
     fn panel(kind: PlotKind, categories: &[&str]) -> Panel {
         let points = vec![(0.0, 1.5), (1.0, 2.0)];
@@ -516,7 +516,7 @@ mod tests {
     fn notes_stand_below_the_picture() {
         let notes = ["INVALID: `a`".to_owned()];
         let rows = [vec![panel(PlotKind::Bars, &["a"])]];
-        let with = svg(&Frame { notes: &notes, ..PLAIN }, &rows).unwrap();
+        let with = svg(&PictureFrame { notes: &notes, ..PLAIN }, &rows).unwrap();
         assert!(with.contains("INVALID: `a`"));
         let height =
             |picture: &str| attributes(picture, "svg", "height")[0].parse::<u32>().unwrap();

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::draw::{self, Frame, Scales};
+use super::draw::{self, PictureFrame, Scales};
 use super::{Numbers, html, notes, title};
 use crate::args::Format;
 use crate::failure::Failure;
@@ -34,7 +34,7 @@ pub(super) fn write(
     }
     for numbers in figures {
         let (title, notes) = (title(numbers), notes(numbers));
-        let frame = Frame { title: &title, notes: &notes, scales };
+        let frame = PictureFrame { title: &title, notes: &notes, scales };
         let svg = draw::svg(&frame, &numbers.plots)?;
         write_picture(out, &numbers.name, &svg, formats)?;
         if let Some(inputs) = numbers.inputs.as_ref().filter(|_| inputs) {

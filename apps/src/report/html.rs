@@ -71,7 +71,7 @@ const COLUMNS: [(&str, &str); 13] = [
     ("longest us", "fct_us.max"),
     ("completion us", "completion_us"),
     ("slowdown", "slowdown"),
-    ("goodput Gbps", "goodput_gbps"),
+    ("goodput Gb/s", "goodput_gbps"),
     ("Jain", "jain"),
     ("sent again", "packets.retransmitted"),
     ("trimmed", "packets.trimmed"),

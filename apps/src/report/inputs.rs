@@ -18,13 +18,13 @@ use super::panel::called;
 use super::read::{Results, Run};
 use crate::failure::Failure;
 use matrix::Matrix;
-use network::Network;
+use network::NetworkPicture;
 
 /// The matrices and the networks of some results.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Inputs {
     matrices: Vec<Of<Matrix>>,
-    networks: Vec<Of<Network>>,
+    networks: Vec<Of<NetworkPicture>>,
     /// How many other ones there are, which are not drawn.
     more: usize,
 }
@@ -60,7 +60,7 @@ impl Inputs {
         let more = matrices.len().saturating_sub(DRAWN) + networks.len().saturating_sub(DRAWN);
         let matrix = |(it, runs): (Matrix, Vec<&Run>)| Of { runs: shared(&runs, results), it };
         let network = |(text, runs): (String, Vec<&Run>)| {
-            Ok(Of { runs: shared(&runs, results), it: Network::read(&text)? })
+            Ok(Of { runs: shared(&runs, results), it: NetworkPicture::read(&text)? })
         };
         Ok(Self {
             matrices: matrices.into_iter().take(DRAWN).map(matrix).collect(),

@@ -16,7 +16,7 @@ use experiments::workload::{Matrix, cm};
 use transport::wire::KEY_LEN;
 
 use super::idle;
-use crate::args::{RunArgs, Switch, World};
+use crate::args::{OnOff, RunArgs, World};
 use crate::failure::Failure;
 use crate::generate;
 use crate::manifest::{Input, Setting};
@@ -327,7 +327,7 @@ impl Reader {
             draft.set_ec(text, Origin::Flag("ec")).map_err(|error| on_flag("--ec", error))?;
         }
         if let Some(trim) = args.trim {
-            draft.set_trim(trim == Switch::On, Origin::Flag("trim"));
+            draft.set_trim(trim == OnOff::On, Origin::Flag("trim"));
         }
         if let Some(seed) = args.seed.as_ref().and_then(|seeds| seeds.0.first()) {
             draft.set_seed(*seed, Origin::Flag("seed"));

@@ -36,7 +36,7 @@ use crate::progress::{self, Total};
 use crate::provenance;
 use crate::stopwatch::{self, Stopwatch};
 use experiment::{Experiment, Real, SharedKeys};
-use order::Order;
+use order::RunOrder;
 use results::Ran;
 pub(crate) use results::WHY;
 
@@ -54,15 +54,15 @@ pub(crate) fn run(
     {
         return repeat::run(args, command_line, console);
     }
-    let mut order = Order::read(args)?;
+    let mut order = RunOrder::read(args)?;
     for experiment in order.experiments_mut() {
         let Experiment { observe, inputs, .. } = experiment;
         observe::check_files(args, observe, inputs, &results::FILES)?;
     }
     seal(order.experiments_mut(), args, console)?;
     let experiment = match order {
-        Order::Several(sweep) => return sweep::run(&sweep, args, command_line, console),
-        Order::One(experiment) => experiment,
+        RunOrder::Several(sweep) => return sweep::run(&sweep, args, command_line, console),
+        RunOrder::One(experiment) => experiment,
     };
     expect_several(args)?;
     if args.resume {

@@ -16,7 +16,7 @@ use crate::sweep_dir::CHANCE;
 
 /// The order of a command line.
 #[derive(Debug)]
-pub(crate) enum Order {
+pub(crate) enum RunOrder {
     /// One run.
     One(Box<Experiment>),
     /// A scenario with variants.
@@ -40,7 +40,7 @@ pub(crate) struct Sweep {
     pub(crate) compared: Option<Vec<String>>,
 }
 
-impl Order {
+impl RunOrder {
     /// The runs that it consists of.
     pub(super) fn experiments_mut(&mut self) -> Vec<&mut Experiment> {
         match self {
@@ -67,7 +67,7 @@ impl Order {
     /// The runs of `args`, whose input is a scenario of this text: the file need not be there yet.
     ///
     /// # Errors
-    /// As [`Order::read`], and a scenario without variants.
+    /// As [`RunOrder::read`], and a scenario without variants.
     pub(crate) fn of_text(args: &RunArgs, text: &str) -> Result<Sweep, Failure> {
         let choices = axes::choices(args)?;
         let mut reader = Reader::default();

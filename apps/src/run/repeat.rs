@@ -12,7 +12,7 @@ use experiments::input::{InputError, is_standard_input};
 use experiments::measure::Outcome;
 
 use super::experiment::Experiment;
-use super::order::Order;
+use super::order::RunOrder;
 use super::{alone, end, execute, seal};
 use crate::args::{RunArgs, World};
 use crate::console::Console;
@@ -81,7 +81,7 @@ impl Repeat {
         }
         let first = RunArgs { out: None, resume: false, json: false, ..*args };
         are_here(&first.inputs, &name)?;
-        let experiment = recorded.pick(Order::read(&first)?, &wrong)?;
+        let experiment = recorded.pick(RunOrder::read(&first)?, &wrong)?;
         recorded.check_inputs(&experiment, &name)?;
         let changed = recorded.changed(&experiment);
         let arguments = recorded.arguments.iter().map(OsString::from).collect();
@@ -181,13 +181,13 @@ impl Recorded {
     /// The run of `order` that was recorded: the one of its name.
     fn pick(
         &self,
-        order: Order,
+        order: RunOrder,
         wrong: &dyn Fn(String) -> InputError,
     ) -> Result<Experiment, Failure> {
         let chosen = match order {
-            Order::One(experiment) if self.variant.is_none() => return Ok(*experiment),
-            Order::One(_) => Vec::new(),
-            Order::Several(sweep) => sweep.chosen,
+            RunOrder::One(experiment) if self.variant.is_none() => return Ok(*experiment),
+            RunOrder::One(_) => Vec::new(),
+            RunOrder::Several(sweep) => sweep.chosen,
         };
         if let Some(name) = &self.variant {
             let named = chosen.into_iter().find(|(other, _)| other == name);

@@ -22,7 +22,7 @@ use super::order::Sweep;
 use super::results::Ran;
 use super::sweep_log::{Event, Log, reported};
 use super::{check_environment, forecast, own_dir, results};
-use crate::args::{RunArgs, Seeds, Switch, World};
+use crate::args::{OnOff, RunArgs, Seeds, World};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -359,7 +359,7 @@ fn in_a_process(args: &RunArgs, name: &str) -> Result<(Ended, Option<Failure>), 
 
 /// The flags of a run that change it, and where its results go.
 fn flags(args: &RunArgs) -> Vec<OsString> {
-    let switch = |on: Switch| if on == Switch::On { "on" } else { "off" }.to_owned();
+    let switch = |on: OnOff| if on == OnOff::On { "on" } else { "off" }.to_owned();
     let texts = [
         ("--world", args.world.map(|world| world.name().to_owned())),
         ("--topo", args.topo.clone()),

@@ -12,7 +12,7 @@ use crate::args::{RunArgs, World};
 use crate::console::Console;
 use crate::estimate::{Done, Runs};
 use crate::failure::Failure;
-use crate::progress::{Meter, Total, Watched, Words};
+use crate::progress::{ProgressMeter, ProgressWords, Total, Watched};
 
 /// What a thread that runs has to report of a run of that number.
 pub(super) enum Event {
@@ -35,7 +35,7 @@ pub(super) fn reported(
 
 /// The log of a sweep.
 pub(super) struct Log {
-    meter: Meter,
+    meter: ProgressMeter,
     names: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ impl Log {
         let simulates = sweep.chosen.iter().any(|(_, run)| run.world == World::Sim);
         let runs = Runs::new(works, if simulates { args.jobs.into() } else { 1 });
         Self {
-            meter: Meter::new(runs, args.quiet, console.err_is_terminal),
+            meter: ProgressMeter::new(runs, args.quiet, console.err_is_terminal),
             names: sweep.chosen.iter().map(|(name, _)| name.clone()).collect(),
         }
     }
@@ -61,7 +61,7 @@ impl Log {
     /// Notes how far a run is, and shows now and then how long all of them will take.
     pub(super) fn note(&mut self, at: usize, done: Done, console: &mut Console<'_>) {
         let (over, names) = (self.meter.over(), &self.names);
-        let words = || Words {
+        let words = || ProgressWords {
             done: format!("{over}/{} runs", names.len()),
             of: "the work",
             at: names[at].clone(),

@@ -23,7 +23,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::{self, OutDir};
-use crate::run::order::{Order, Sweep};
+use crate::run::order::{RunOrder, Sweep};
 use crate::run::sweep::{Ended, run_all};
 use standings::{MixScore, Standings};
 
@@ -128,7 +128,7 @@ pub(crate) fn run(args: &TournamentArgs, console: &mut Console<'_>) -> Result<Ex
     let RunLine { run } = RunLine::try_parse_from(&words)
         .map_err(|error| Failure::CommandLine(error.render().to_string().trim_end().to_owned()))?;
     // All is judged before the file of earlier mixes is replaced.
-    let sweep = Order::of_text(&run, &text)?;
+    let sweep = RunOrder::of_text(&run, &text)?;
     let names = contestants(&sweep);
     args.check(&names)?;
     // Standings of other mixes would stand beside the file of these.

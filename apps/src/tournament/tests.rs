@@ -29,7 +29,7 @@ fn every_mix_takes_every_transport_of_the_field() {
         let out = Path::new("unused");
         let words = tournament.run_line(&out.join("tournament.toml"), out);
         let RunLine { run } = RunLine::try_parse_from(&words).unwrap();
-        if let Err(failure) = Order::of_text(&run, &text) {
+        if let Err(failure) = RunOrder::of_text(&run, &text) {
             panic!("{line}: {failure:?}");
         }
     }
@@ -167,7 +167,7 @@ fn there_are_no_standings_of_runs_that_are_missing() {
     let mixes = draws.mixes().unwrap();
     let line = [OsString::from("run"), file.into(), "--transport=uno,swift".into()];
     let RunLine { run } = RunLine::try_parse_from(line).unwrap();
-    let sweep = Order::of_text(&run, &scenario(&draws, &mixes)).unwrap();
+    let sweep = RunOrder::of_text(&run, &scenario(&draws, &mixes)).unwrap();
     let ended = || Some((Value::Null, true));
     assert!(places(&sweep, &mixes, &[ended(), None]).is_none());
     assert_eq!(places(&sweep, &mixes, &[ended(), ended()]).unwrap().len(), 2);

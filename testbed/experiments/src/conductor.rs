@@ -14,12 +14,12 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use transport::{Bytes, Duration, HostId, Instant};
 
-use crate::workload::matrix::{Message, Start};
+use crate::workload::matrix::{LineMeaning, Start};
 use crate::workload::{FlowIndex, Matrix, Triggers};
 
 /// A message to post now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Order {
+pub struct PostOrder {
     /// The line of the matrix, for the report back.
     pub flow: FlowIndex,
     /// The transport flow that carries it, dense from 0.
@@ -36,7 +36,7 @@ pub struct Order {
     pub last: bool,
 }
 
-impl Order {
+impl PostOrder {
     /// The lengths of the messages that carry it, all but the last as long as they may be.
     pub fn messages(&self) -> impl Iterator<Item = NonZeroU32> + use<> {
         let (size, longest) = (self.size, u64::from(self.message_max));
@@ -319,7 +319,7 @@ impl<'a> Conductor<'a> {
     }
 
     /// The next flow to post at `now`; ask again until `None`.
-    pub fn next_order(&mut self, now: Instant) -> Option<Order> {
+    pub fn next_order(&mut self, now: Instant) -> Option<PostOrder> {
         // Bounded by the flows: each turn takes one.
         loop {
             let timed = |own: &mut Self| own.take_timed(|start| start <= now).map(|(_, flow)| flow);
@@ -353,7 +353,7 @@ impl<'a> Conductor<'a> {
 
     /// The message to post for a flow that was taken, at `now`. To be called once a flow, for the
     /// flows of one sender in the order of time.
-    pub fn order(&mut self, flow: FlowIndex, now: Instant) -> Order {
+    pub fn order(&mut self, flow: FlowIndex, now: Instant) -> PostOrder {
         let spec = &self.matrix.flows[flow.index()];
         let connection = self.connections[flow.index()];
         let left = &mut self.lines_left[connection as usize];
@@ -364,7 +364,7 @@ impl<'a> Conductor<'a> {
         self.counts.ordered += 1;
         let (src, dst, size) = (spec.src, spec.dst, spec.size.0);
         let message_max = self.matrix.message_max();
-        Order { flow, connection, src, dst, size, message_max, last }
+        PostOrder { flow, connection, src, dst, size, message_max, last }
     }
 
     /// Whether what one host does can start a flow of another: then hosts must meet at every
@@ -554,7 +554,7 @@ impl<'a> Conductor<'a> {
 /// The connection of each line, dense from 0 in file order, and how many lines each carries.
 fn connect(matrix: &Matrix) -> (Vec<u32>, Vec<u32>) {
     let mut shared: BTreeMap<(HostId, HostId, u32), u32> = BTreeMap::new();
-    let has_messages = matrix.flows.iter().any(|flow| flow.message != Message::Flow);
+    let has_messages = matrix.flows.iter().any(|flow| flow.message != LineMeaning::Flow);
     let mut lines: Vec<u32> = Vec::new();
     let connections = matrix.flows.iter().map(|flow| {
         let next = u32::try_from(lines.len()).unwrap_or(u32::MAX);

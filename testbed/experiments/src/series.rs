@@ -9,7 +9,7 @@ use serde::Serialize;
 pub struct Sample {
     /// Network time, microseconds.
     pub t_us: f64,
-    /// Goodput since the sample before, Gbps. In a simulation bytes count as they arrive, elsewhere
+    /// Goodput since the sample before, Gb/s. In a simulation bytes count as they arrive, elsewhere
     /// when their message is whole. Bytes of a message that its receiver has forgotten count again
     /// when they arrive again.
     pub goodput_gbps: f64,
@@ -39,10 +39,10 @@ pub struct Sample {
     /// and the rates are missing where no switch runs its program.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dci_queue_bytes: Vec<Option<u64>>,
-    /// The rates at which those queues are emptied (R_credit), Gbps; null without a queue.
+    /// The rates at which those queues are emptied (R_credit), Gb/s; null without a queue.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dci_rate_gbps: Vec<Option<f64>>,
-    /// The rates at which the senders of those flows may send, Gbps; null when a flow is not open
+    /// The rates at which the senders of those flows may send, Gb/s; null when a flow is not open
     /// or has a window alone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rate_gbps: Vec<Option<f64>>,

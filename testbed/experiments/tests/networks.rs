@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a failing test panics")]
 
 use experiments::topology::{
-    FabricParams, FatTree, FatTreeSpec, Packets, TierSpec, Transfer, base_one_way, ideal_completion,
+    FabricParams, FatTree, FatTreeSpec, FlowPackets, TierSpec, Transfer, base_one_way,
+    ideal_completion,
 };
 use fabric::{
     FaultKind, FaultSpec, Flags, Frames, Headers, Network, NoFrames, Output, Packet, PortId,
@@ -276,7 +277,7 @@ fn an_incast_never_beats_the_ideal() {
                 &mut out,
             );
         }
-        let packets = Packets::new([(4160, 50), (0, 0), (0, 0)]);
+        let packets = FlowPackets::new([(4160, 50), (0, 0), (0, 0)]);
         let [src, dst] = [HostId(src), HostId(0)];
         transfers.push(Transfer { src, dst, packets, start: us(0) });
     }

@@ -13,7 +13,7 @@ use experiments::progress::Unwatched;
 use experiments::virtual_time;
 use experiments::why::{FlowWhy, TimePart};
 use experiments::workload::FlowSpec;
-use experiments::workload::matrix::Message;
+use experiments::workload::matrix::LineMeaning;
 use transport::{Bytes, HostId};
 
 use plans::plan_of;
@@ -209,7 +209,7 @@ fn an_incast_is_explained_by_the_link_of_its_receiver() {
 fn messages_on_one_connection_are_flows_of_their_own() {
     let message = |at: u32| FlowSpec {
         id: NonZeroU32::new(1),
-        message: if at == 0 { Message::Flow } else { Message::Next },
+        message: if at == 0 { LineMeaning::Flow } else { LineMeaning::Next },
         ..FlowSpec::new(HostId(5), HostId(0), Bytes(200_000))
     };
     let other = FlowSpec::new(HostId(9), HostId(0), Bytes(400_000));

@@ -9,7 +9,7 @@ mod pods;
 use experiments::measure::Outcome;
 use experiments::progress::Unwatched;
 use experiments::virtual_time;
-use transport::sched::zeropod::timing::{Terms, Timing};
+use transport::sched::zeropod::timing::{Timing, TimingInputs};
 use transport::{Bytes, Duration, Instant, Rate, Rng};
 
 use pods::{Flow, plan};
@@ -34,7 +34,7 @@ fn assert_clean(outcome: &Outcome, flows: u64) {
 }
 
 fn timing(gbps: u64) -> Timing {
-    Timing::new(&Terms {
+    Timing::new(&TimingInputs {
         cell: Bytes(552),
         control: Bytes(40),
         rate: Rate::from_gbps(gbps),

@@ -10,7 +10,7 @@ mod pods;
 use experiments::measure::Outcome;
 use experiments::progress::Unwatched;
 use experiments::virtual_time;
-use transport::sched::zeropod::timing::{Terms, Timing};
+use transport::sched::zeropod::timing::{Timing, TimingInputs};
 use transport::{Bytes, Duration, Instant, Rate, Rng};
 
 use pods::{Flow, plan};
@@ -30,7 +30,7 @@ fn run(topology: &str, transport: &str, set: &[(&str, &str)], flows: &[Flow]) ->
 }
 
 fn timing(gbps: u64) -> Timing {
-    Timing::new(&Terms {
+    Timing::new(&TimingInputs {
         cell: Bytes(552),
         control: Bytes(40),
         rate: Rate::from_gbps(gbps),

@@ -314,7 +314,7 @@ fn faults_that_name_no_scheduler_are_refused() {
         (
             "zeropod:8",
             &["kill@scheduler:0,from_us=5", "kill@scheduler:0,from_us=9"],
-            &["from_us=9", "lives", "killed before"],
+            &["from_us=9", "a scheduler that runs", "an earlier fault"],
         ),
     ] {
         let faults: Vec<_> = faults.iter().map(|fault| (*fault).to_owned()).collect();

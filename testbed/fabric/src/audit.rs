@@ -6,7 +6,7 @@ use transport::stats::DropCounts;
 
 /// Counts of packets by where they are, at both ends of their lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Audit {
+pub struct PacketBalance {
     /// Packets that drivers handed in.
     pub injected: u64,
     /// Second copies that faults made.
@@ -46,7 +46,7 @@ impl fmt::Display for Imbalance {
 
 impl std::error::Error for Imbalance {}
 
-impl Audit {
+impl PacketBalance {
     /// Packets that are in the network now.
     #[must_use]
     pub const fn inside(&self) -> u64 {
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_missing_packet_is_found() {
-        let books = Audit {
+        let books = PacketBalance {
             injected: 5,
             duplicated: 1,
             originated: 2,
@@ -79,10 +79,10 @@ mod tests {
             consumed: 1,
             in_queues: 2,
             held: 1,
-            ..Audit::default()
+            ..PacketBalance::default()
         };
         let error = books.check().unwrap_err();
         assert_eq!(error, Imbalance { came_in: 8, accounted: 7 });
-        assert_eq!(Audit { on_wire: 1, ..books }.check(), Ok(()));
+        assert_eq!(PacketBalance { on_wire: 1, ..books }.check(), Ok(()));
     }
 }

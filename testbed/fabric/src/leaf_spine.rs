@@ -1,4 +1,4 @@
-//! A small network for the tests of this crate: 4 leaves of 4 hosts each below 2 spines, 800 Gbps.
+//! A small network for the tests of this crate: 4 leaves of 4 hosts each below 2 spines, 800 Gb/s.
 //!
 //! Real topologies are built by the crate above this one, which tests here must not need.
 

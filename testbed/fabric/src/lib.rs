@@ -14,9 +14,9 @@
 
 mod audit;
 mod blueprint;
-mod border;
 mod calendar;
 mod copies;
+mod crossings;
 mod elements;
 mod fault;
 mod frames;
@@ -35,7 +35,7 @@ mod time_window;
 mod transit;
 mod wiring;
 
-pub use audit::{Audit, Imbalance};
+pub use audit::{Imbalance, PacketBalance};
 pub use blueprint::{Blueprint, Unpaused};
 pub use calendar::Flight;
 pub use copies::{CopySlab, Counted};

@@ -18,7 +18,7 @@ mod queues;
 
 use transport::{DropReason, Duration, HostId, Instant, Rng};
 
-use super::audit::Audit;
+use super::audit::PacketBalance;
 use super::blueprint::Blueprint;
 use super::calendar::Flight;
 use super::elements::PortId;
@@ -415,8 +415,8 @@ impl Network {
 
     /// The counts of packets by where they are now. O(ports).
     #[must_use]
-    pub fn audit(&self) -> Audit {
-        Audit {
+    pub fn audit(&self) -> PacketBalance {
+        PacketBalance {
             injected: self.links.counts.injected,
             duplicated: self.links.counts.duplicated,
             originated: self.links.counts.originated,

@@ -2,8 +2,8 @@
 //!
 //! Within a window no port affects another, so ports may be divided among parts in any way: a part
 //! is a network of which only some ports are ever used. Packets that a port puts on a link to a
-//! port of another part wait at the *border* until the window is over. A switch is never divided,
-//! so that a discipline may treat all ports of one as one.
+//! port of another part wait in its *crossings* until the window is over. A switch is never
+//! divided, so that a discipline may treat all ports of one as one.
 //!
 //! Hosts are divided into contiguous ranges along the boundaries of pods (or of smaller switches,
 //! where there are too few pods) so that the parts have about the same traffic. Switches go with
@@ -15,8 +15,8 @@ use std::sync::Arc;
 use transport::Instant;
 
 use super::blueprint::Blueprint;
-use super::border::Border;
 use super::calendar::Flight;
+use super::crossings::Crossings;
 use super::elements::Node;
 use super::network::Network;
 
@@ -110,8 +110,8 @@ impl Network {
         if parts.count() > 1 {
             for (part, network) in (0..).zip(&mut networks) {
                 let crossed = vec![Vec::new(); parts.count()];
-                let border = Border { part, homes: parts.homes.clone(), crossed };
-                network.links.border = Some(Box::new(border));
+                let crossings = Crossings { part, homes: parts.homes.clone(), crossed };
+                network.links.crossings = Some(Box::new(crossings));
                 network.links.calendar = network.links.calendar.empty();
                 network.wake_programs(|target| parts.homes[target as usize] == part);
             }
@@ -121,7 +121,8 @@ impl Network {
 
     /// The flights that have left for part `to`, in the order in which they left.
     pub fn crossed(&mut self, to: usize) -> impl Iterator<Item = Flight> + '_ {
-        let crossed = self.links.border.as_mut().and_then(|border| border.crossed.get_mut(to));
+        let crossed =
+            self.links.crossings.as_mut().and_then(|crossings| crossings.crossed.get_mut(to));
         crossed.into_iter().flat_map(|flights| flights.drain(..))
     }
 
@@ -136,7 +137,7 @@ impl Network {
     /// over.
     pub fn join(mut networks: Vec<Self>, parts: &Parts) -> Self {
         let mut whole = networks.remove(0);
-        whole.links.border = None;
+        whole.links.crossings = None;
         for (part, mut network) in (1..).zip(networks) {
             whole.links.counts.add(&network.links.counts);
             whole.links.queue_stats.add(&network.links.queue_stats);

@@ -20,8 +20,8 @@ use transport::stats::{DropCounts, DropReason};
 use transport::wire::int::Hop;
 use transport::{Bytes, Duration, HostId, Instant, Rate, Rng};
 
-use super::border::Border;
 use super::calendar::{Calendar, Flight};
+use super::crossings::Crossings;
 use super::fault::LinkFaults;
 use super::frames::{Driver, PacketStep};
 use super::mesh::Mesh;
@@ -78,8 +78,8 @@ pub(super) const DRIVER: Far = Far::Named(u32::MAX);
 pub(super) struct Transit {
     /// The packets on links, and the ports that have to be looked at.
     pub(super) calendar: Calendar,
-    /// The border, where this network is only a part of another.
-    pub(super) border: Option<Box<Border>>,
+    /// The flights that leave, where this network is only a part of another.
+    pub(super) crossings: Option<Box<Crossings>>,
     pub(super) switches: Vec<Switch>,
     /// The border switches where a site has several.
     pub(super) mesh: Option<Box<Mesh>>,
@@ -431,8 +431,8 @@ impl Transit {
     /// Files a flight, unless it leaves for another part.
     #[inline(always)]
     pub(super) fn file(&mut self, flight: Flight) -> bool {
-        if let Some(border) = &mut self.border
-            && border.crosses(&flight)
+        if let Some(crossings) = &mut self.crossings
+            && crossings.crosses(&flight)
         {
             return false;
         }

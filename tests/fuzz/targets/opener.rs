@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use transport::stats::DropReason;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame::route_of;
-use transport::wire::seal::{LEN, Parts};
+use transport::wire::seal::{FrameParts, LEN};
 use transport::{Duration, HostId, Instant};
 use transport_dpdk::security::Opened;
 use transport_dpdk::{Keys, Payloads, Security, WallClock};
@@ -35,7 +35,7 @@ fuzz_target!(|bytes: &[u8]| {
     let here = (&addressing, route.map_or(HostId(0), |route| route.dst));
     let given = receiver.opener.open(&mut bytes.to_vec(), here, NOW);
     assert_ne!(given, Ok(Opened::Whole), "no host has sealed it");
-    let Some(parts) = Parts::of(bytes).ok().filter(|parts| !parts.sealed) else { return };
+    let Some(parts) = FrameParts::of(bytes).ok().filter(|parts| !parts.sealed) else { return };
     assert_eq!(given, Ok(Opened::Unsealed));
     if route.is_none() || parts.trimmed || parts.end > LONGEST {
         return;

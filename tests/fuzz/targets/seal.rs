@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use transport::wire::seal::{LEN, Parts, Seal};
+use transport::wire::seal::{FrameParts, LEN, Seal};
 
 /// A frame whose lengths have room for those of a seal.
 const LONGEST: usize = 65_000;
@@ -11,7 +11,7 @@ const LONGEST: usize = 65_000;
 const IPV4_SUM: std::ops::Range<usize> = 24..26;
 
 fuzz_target!(|frame: &[u8]| {
-    let Ok(parts) = Parts::of(frame) else { return };
+    let Ok(parts) = FrameParts::of(frame) else { return };
     assert!(parts.payload_at <= parts.end);
     assert!(parts.authenticated().end == parts.payload_at);
     // Nothing is asked of a trimmed frame whose kind is never trimmed.
@@ -31,7 +31,7 @@ fuzz_target!(|frame: &[u8]| {
     if parts.sealed {
         parts.unmark(&mut opened);
         let len = opened.len().min(parts.end);
-        let again = Parts::of(&opened[..len]);
+        let again = FrameParts::of(&opened[..len]);
         // A trimmed frame keeps the length that its UDP header says.
         let again = again.expect("a frame without its seal is a frame");
         assert_eq!(again, with_seal(parts, false));
@@ -40,7 +40,7 @@ fuzz_target!(|frame: &[u8]| {
         sealed.resize(parts.end + usize::from(LEN), 0);
         let mut before = sealed.clone();
         parts.mark(&mut sealed);
-        let marked = Parts::of(&sealed).expect("a sealed frame is a frame");
+        let marked = FrameParts::of(&sealed).expect("a sealed frame is a frame");
         assert_eq!(marked, with_seal(parts, true));
         marked.unmark(&mut sealed);
         // Zero has two forms in the sum of an IPv4 header.
@@ -50,7 +50,7 @@ fuzz_target!(|frame: &[u8]| {
 });
 
 /// `parts` of a frame with or without a seal.
-fn with_seal(mut parts: Parts, sealed: bool) -> Parts {
+fn with_seal(mut parts: FrameParts, sealed: bool) -> FrameParts {
     parts.sealed = sealed;
     parts
 }

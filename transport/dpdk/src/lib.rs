@@ -56,7 +56,7 @@ pub use device::name::{DeviceName, DeviceNameError};
 pub use device::port::{Port, PortQueue};
 pub use device::rules::Rung;
 pub use device::socket::SocketError;
-pub use device::stats::PortStats;
+pub use device::stats::DeviceStats;
 pub use eal::interrupts::InterruptHold;
 pub use eal::memory::{Memory, MemoryError, MemoryFacts, MemoryMode};
 pub use eal::netns::{Netns, NetnsError};

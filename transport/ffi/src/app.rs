@@ -47,14 +47,14 @@ pub(crate) enum Event {
 
 /// The bytes of a message to send.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Bytes<'a> {
+pub(crate) enum MessageSource<'a> {
     /// Bytes that are copied.
     Copied(&'a [u8]),
     /// Bytes that devices may read in place: the region, first byte and length.
     InRegion(&'a Arc<Region>, u64, u32),
 }
 
-impl Bytes<'_> {
+impl MessageSource<'_> {
     /// The number of bytes; `None` for more than a message can have, and for bytes that are not
     /// all in their region.
     fn len(self) -> Option<u32> {
@@ -195,7 +195,7 @@ impl App {
     pub(crate) fn post(
         &mut self,
         connection: u32,
-        bytes: Bytes<'_>,
+        bytes: MessageSource<'_>,
         tag: u64,
         cookie: u64,
     ) -> Result<(), Refusal> {
@@ -219,7 +219,7 @@ impl App {
         }
         let number = self.next_request;
         let asks = Some((peer, number));
-        let bytes = Bytes::Copied(bytes);
+        let bytes = MessageSource::Copied(bytes);
         self.send(bytes, (Kind::Request, number), Outgoing { cookie, connection, asks })?;
         self.asked.insert((peer, number), cookie);
         self.next_request = number % TAG_MASK + 1;
@@ -255,7 +255,7 @@ impl App {
             Some(known) => u32::try_from(known).unwrap_or(u32::MAX),
             None => self.open(peer, Label::NONE, true, 2)?,
         };
-        let bytes = Bytes::Copied(bytes);
+        let bytes = MessageSource::Copied(bytes);
         self.send(bytes, (Kind::Response, token), Outgoing { cookie, connection, asks: None })
     }
 
@@ -417,7 +417,7 @@ impl App {
 
     fn send(
         &mut self,
-        bytes: Bytes<'_>,
+        bytes: MessageSource<'_>,
         (kind, number): (Kind, u64),
         outgoing: Outgoing,
     ) -> Result<(), Refusal> {

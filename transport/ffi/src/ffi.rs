@@ -16,7 +16,7 @@ use transport::sched::Label;
 use transport::{Duration, HostId, Rate};
 use transport_dpdk::{DeviceName, Failure, SharedKeys};
 
-use crate::app::{App, Bytes, Refusal};
+use crate::app::{App, MessageSource, Refusal};
 use crate::stack::{Setup, Stack};
 
 pub mod attach;
@@ -383,7 +383,7 @@ pub unsafe extern "C" fn headrace_post_send(
     let Some(headrace_app(app)) = (unsafe { app.as_mut() }) else { return HEADRACE_INVALID };
     // SAFETY: the caller's promise.
     let Some(bytes) = (unsafe { bytes_of(bytes, len) }) else { return HEADRACE_INVALID };
-    code(app.post(connection, Bytes::Copied(bytes), tag, cookie))
+    code(app.post(connection, MessageSource::Copied(bytes), tag, cookie))
 }
 
 /// Posts a request of `len` bytes, which are copied. One event with `cookie` ends it,

@@ -15,7 +15,7 @@ use std::time::Instant as Wall;
 
 use transport_pod::load::Load;
 use transport_pod::matcher::{Match, Matcher, MatcherKind, Setup};
-use transport_pod::{Chance, Demands, Grant, Kernel, Ladder, Ports, Shape};
+use transport_pod::{Chance, Demands, Grant, IdlePorts, Kernel, Ladder, Shape};
 
 /// Turns of everything that is compared, and decisions of a run in a turn.
 const TURNS: u32 = 200;
@@ -55,7 +55,7 @@ impl Case {
     }
 
     fn turn(&mut self) {
-        let idle = Ports::idle(self.demands.shape());
+        let idle = IdlePorts::idle(self.demands.shape());
         let start = Wall::now();
         for _ in 0..DECISIONS {
             self.grants.clear();

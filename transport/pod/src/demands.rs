@@ -10,7 +10,7 @@
 //! Senders are numbered hosts first, then Cores. A demand is *open* while bytes of it wait for a
 //! grant. Beside the sizes there are indices for matchers, kept up to date with every change. They
 //! are a bit and a byte (its class) for each open demand by ToR, and for each sender the ToRs and
-//! the classes in which it has any. Open demands are also in a list for each [`Order`].
+//! the classes in which it has any. Open demands are also in a list for each [`DemandOrder`].
 
 use core::fmt;
 
@@ -49,7 +49,7 @@ struct MatrixEntry {
     opened: u32,
     /// The epoch in which it opened or was last sent back, modulo 2^32.
     served: u32,
-    /// The neighbours in both lists, by [`Order`].
+    /// The neighbours in both lists, by [`DemandOrder`].
     places: [Neighbours; ORDERS.len()],
 }
 
@@ -64,26 +64,26 @@ struct Neighbours {
 
 /// The first and the last demand of a list; [`NIL`] while it is empty.
 #[derive(Clone, Copy, Debug)]
-struct Ends {
+struct ListEnds {
     first: u32,
     last: u32,
 }
 
 /// An order of the open demands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Order {
+pub enum DemandOrder {
     /// By when they opened, the oldest first.
     Age,
     /// By when they opened or were last [sent back](Demands::send_back).
     Turn,
 }
 
-const ORDERS: [Order; 2] = [Order::Age, Order::Turn];
+const ORDERS: [DemandOrder; 2] = [DemandOrder::Age, DemandOrder::Turn];
 const NIL: u32 = u32::MAX;
 const ALONE: Neighbours = Neighbours { before: NIL, after: NIL };
 const EMPTY: MatrixEntry =
     MatrixEntry { asked: 0, backlog: 0, mouse: 0, opened: 0, served: 0, places: [ALONE; 2] };
-const NO_ENDS: Ends = Ends { first: NIL, last: NIL };
+const NO_ENDS: ListEnds = ListEnds { first: NIL, last: NIL };
 
 /// The matrices of one pod. Nothing is allocated after [`Demands::new`].
 #[derive(Clone, Debug)]
@@ -91,8 +91,8 @@ pub struct Demands {
     shape: Shape,
     ladder: Ladder,
     slots: Vec<MatrixEntry>,
-    /// The ends of the lists by [`Order`].
-    ends: [Ends; ORDERS.len()],
+    /// The ends of the lists by [`DemandOrder`].
+    ends: [ListEnds; ORDERS.len()],
     open: usize,
     /// For each sender: the hosts to which it has an open demand, a bit each, a word a ToR.
     rows: Vec<Words>,
@@ -301,8 +301,8 @@ impl Demands {
         let index = self.index(sender, to);
         if self.slots[index].backlog > 0 {
             self.slots[index].served = epoch;
-            self.unlink(index, Order::Turn);
-            self.link(index, Order::Turn);
+            self.unlink(index, DemandOrder::Turn);
+            self.link(index, DemandOrder::Turn);
         }
     }
 
@@ -320,7 +320,7 @@ impl Demands {
     }
 
     /// The open demands in an order.
-    pub fn in_order(&self, order: Order) -> impl Iterator<Item = (usize, To)> + '_ {
+    pub fn in_order(&self, order: DemandOrder) -> impl Iterator<Item = (usize, To)> + '_ {
         let step = |at: u32| (at != NIL).then_some(at);
         let next = move |at: &u32| step(self.slots[*at as usize].places[order as usize].after);
         let places = core::iter::successors(step(self.ends[order as usize].first), next);
@@ -328,9 +328,9 @@ impl Demands {
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "entries are below 2^21")]
-    fn link(&mut self, index: usize, order: Order) {
+    fn link(&mut self, index: usize, order: DemandOrder) {
         let order = order as usize;
-        let Ends { first, last } = &mut self.ends[order];
+        let ListEnds { first, last } = &mut self.ends[order];
         self.slots[index].places[order] = Neighbours { before: *last, after: NIL };
         match *last {
             NIL => *first = index as u32,
@@ -339,7 +339,7 @@ impl Demands {
         *last = index as u32;
     }
 
-    fn unlink(&mut self, index: usize, order: Order) {
+    fn unlink(&mut self, index: usize, order: DemandOrder) {
         let order = order as usize;
         let Neighbours { before, after } = self.slots[index].places[order];
         match before {
@@ -585,7 +585,7 @@ mod tests {
                 prop_assert_eq!(demands.granted(sender, to), asked.wrapping_sub(*backlog));
                 let back = matches!(step, Step::Back(..)) && *backlog > 0;
                 prop_assert!(!back || demands.waits(sender, to, epoch + 7).1 == 7);
-                for (order, model) in [(Order::Age, &ages), (Order::Turn, &turns)] {
+                for (order, model) in [(DemandOrder::Age, &ages), (DemandOrder::Turn, &turns)] {
                     prop_assert_eq!(&demands.in_order(order).collect::<Vec<_>>(), model);
                 }
                 prop_assert_eq!(demands.open(), ages.len());
@@ -593,7 +593,7 @@ mod tests {
             check_indices(&demands);
             demands.clear();
             check_indices(&demands);
-            prop_assert_eq!(demands.open() + demands.in_order(Order::Turn).count(), 0);
+            prop_assert_eq!(demands.open() + demands.in_order(DemandOrder::Turn).count(), 0);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Kernels: code that looks at many ports at once, chosen by the instructions that the processor
 //! has.
 
-use crate::ops::{Job, Scalar};
+use crate::ops::{KernelJob, Scalar};
 
 /// A way to look at many ports at once. All give the same results, to the bit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,7 +58,7 @@ impl Kernel {
     ///
     /// # Panics
     /// When the processor cannot run the kernel.
-    pub(crate) fn run<J: Job>(self, job: J) -> J::Out {
+    pub(crate) fn run<J: KernelJob>(self, job: J) -> J::Out {
         match self {
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => crate::x86::avx512::enter(job),
@@ -106,7 +106,7 @@ mod tests {
         first: [Option<(usize, u32)>; 2],
     }
 
-    impl Job for All<'_> {
+    impl KernelJob for All<'_> {
         type Out = Found;
 
         #[inline(always)]

@@ -6,7 +6,7 @@
 //! allocated after `new`.
 //!
 //! - [`Demands`] are the three matrices, with priorities and ages.
-//! - [`Ports`] are the idle ports and links of an epoch.
+//! - [`IdlePorts`] are the idle ports and links of an epoch.
 //! - A [`Matcher`](matcher::Matcher) turns both into [`Grant`]s.
 //! - The [`Scheduler`] keeps the demands of a pod up to date by requests, decides every epoch,
 //!   and answers.
@@ -25,9 +25,9 @@ mod shape;
 mod x86;
 
 pub use chance::Chance;
-pub use demands::{Demands, Order, To};
+pub use demands::{DemandOrder, Demands, To};
 pub use kernel::Kernel;
 pub use ladder::{CLASSES, Ladder};
-pub use ports::{Grant, Ports};
+pub use ports::{Grant, IdlePorts};
 pub use scheduler::Scheduler;
 pub use shape::{LANES, LAYERS, OutOfRange, PODS, Shape, Words};

@@ -5,7 +5,7 @@ use crate::shape::{LANES, Words};
 
 /// Work that is compiled once for each kernel. `run` and all that it calls with `O` is inlined, so
 /// that the instructions of the kernel may be used throughout.
-pub(crate) trait Job {
+pub(crate) trait KernelJob {
     type Out;
 
     fn run<O: Ops>(self) -> Self::Out;

@@ -19,7 +19,7 @@ pub struct Grant {
 
 /// The idle ports of an epoch, a bit each. A bit that is not set is busy, down or avoided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ports {
+pub struct IdlePorts {
     /// Hosts that may send, a word a ToR.
     pub(crate) send: Words,
     /// Hosts that may receive, a word a ToR.
@@ -38,7 +38,7 @@ pub struct Ports {
     pub(crate) mice: [u32; LAYERS],
 }
 
-impl Ports {
+impl IdlePorts {
     /// A pod with nothing to do and nothing broken.
     #[must_use]
     pub fn idle(shape: &Shape) -> Self {
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn a_port_is_taken_once() {
         let shape = Shape::square(16).unwrap().with_cores(7, 1, 8, 0).unwrap();
-        let mut ports = Ports::idle(&shape);
+        let mut ports = IdlePorts::idle(&shape);
         let grant = |sender, to, agg, core| Grant { sender, to, agg, core };
         let first = grant(0, To::Host(5), 2, None);
         assert!(ports.occupy(&shape, &first));

@@ -8,7 +8,7 @@ mod plain;
 
 use transport_pod::load::Load;
 use transport_pod::matcher::{Match, Matcher, MatcherKind, Setup};
-use transport_pod::{Chance, Demands, Ladder, Ports, Shape};
+use transport_pod::{Chance, Demands, IdlePorts, Ladder, Shape};
 
 const ITERATIONS: [u32; 7] = [1, 2, 3, 4, 5, 6, 10];
 
@@ -25,7 +25,7 @@ fn shares(load: Load, hosts: usize, ladder: Ladder, rounds: u32) -> [f64; 7] {
         let demands = load.demands(&shape, ladder, &mut chance);
         for (matcher, matched) in matchers.iter_mut().zip(&mut matched) {
             grants.clear();
-            matcher.decide(&[], &demands, &mut Ports::idle(&shape), &mut chance, &mut grants);
+            matcher.decide(&[], &demands, &mut IdlePorts::idle(&shape), &mut chance, &mut grants);
             *matched += grants.len();
         }
     }

@@ -5,14 +5,14 @@
 use proptest::prelude::*;
 use transport_pod::load::Load;
 use transport_pod::matcher::{Match, Matcher, MatcherKind, Pair, Setup};
-use transport_pod::{Chance, Demands, Grant, Kernel, Ladder, Order, Ports, Shape, To};
+use transport_pod::{Chance, DemandOrder, Demands, Grant, IdlePorts, Kernel, Ladder, Shape, To};
 
 /// A pod, what is asked for in it, and what is busy before the decision.
 #[derive(Clone, Debug)]
 struct State {
     shape: Shape,
     demands: Demands,
-    ports: Ports,
+    ports: IdlePorts,
 }
 
 /// Every demand of the pod that there can be.
@@ -58,7 +58,7 @@ fn states() -> impl Strategy<Value = State> {
                     }
                 }
             }
-            let mut ports = Ports::idle(&shape);
+            let mut ports = IdlePorts::idle(&shape);
             for _ in 0..broken * u32::try_from(shape.hosts()).unwrap() / 4 {
                 let below = |chance: &mut Chance, n: usize| {
                     u16::try_from(chance.below(u32::try_from(n).unwrap())).unwrap()
@@ -77,7 +77,7 @@ fn states() -> impl Strategy<Value = State> {
     )
 }
 
-fn decide(state: &State, kind: MatcherKind, kernel: Kernel, seed: u64) -> (Vec<Grant>, Ports) {
+fn decide(state: &State, kind: MatcherKind, kernel: Kernel, seed: u64) -> (Vec<Grant>, IdlePorts) {
     decide_with(state, &[], kind, kernel, seed)
 }
 
@@ -87,7 +87,7 @@ fn decide_with(
     kind: MatcherKind,
     kernel: Kernel,
     seed: u64,
-) -> (Vec<Grant>, Ports) {
+) -> (Vec<Grant>, IdlePorts) {
     let mut matcher = Matcher::new(kind, &state.shape, Setup { kernel, ..Setup::default() });
     let mut grants = Vec::with_capacity(state.shape.senders());
     let mut ports = state.ports;
@@ -102,7 +102,7 @@ fn decide_with(
 }
 
 /// Whether a demand could still be granted.
-fn fits(state: &State, ports: &Ports, sender: usize, to: To) -> bool {
+fn fits(state: &State, ports: &IdlePorts, sender: usize, to: To) -> bool {
     let shape = &state.shape;
     if sender < shape.hosts() && !ports.may_send(shape, sender)
         || matches!(to, To::Host(host) if !ports.may_receive(shape, usize::from(host)))
@@ -135,7 +135,7 @@ proptest! {
     fn pairs_that_come_first_are_granted_before_all_others(state in states(), seed: u64) {
         let mut chance = Chance::new(seed);
         let pair = |(at, to): (usize, To)| (u16::try_from(at).unwrap(), to);
-        let all: Vec<Pair> = state.demands.in_order(Order::Age).map(pair).collect();
+        let all: Vec<Pair> = state.demands.in_order(DemandOrder::Age).map(pair).collect();
         prop_assume!(!all.is_empty());
         let count = u32::try_from(all.len()).unwrap();
         let first: Vec<Pair> = (0..20).map(|_| all[chance.below(count) as usize]).collect();
@@ -211,7 +211,7 @@ fn mice_take_a_core_of_their_own_where_one_is_idle_and_the_pod_says_so() {
                 demands.set_mouse(host, To::Pod(3), 1000);
             }
         }
-        let state = State { shape, demands, ports: Ports::idle(&shape) };
+        let state = State { shape, demands, ports: IdlePorts::idle(&shape) };
         for (kind, seed) in MatcherKind::ALL.iter().flat_map(|kind| (0..20).map(|s| (*kind, s))) {
             let (grants, _) = decide(&state, kind, Kernel::Scalar, seed);
             let core_of = |host| {
@@ -235,7 +235,7 @@ fn a_cloned_matcher_decides_as_its_original() {
             let mut original = Matcher::new(*kind, &shape, Setup::default());
             for seed in 0..8 {
                 let decide = |matcher: &mut Matcher| {
-                    let (mut grants, mut ports) = (Vec::new(), Ports::idle(&shape));
+                    let (mut grants, mut ports) = (Vec::new(), IdlePorts::idle(&shape));
                     matcher.decide(&[], &demands, &mut ports, &mut Chance::new(seed), &mut grants);
                     grants
                 };
@@ -270,7 +270,7 @@ fn exact_routes_every_permutation_in_full() {
                 }
             }
             grants.clear();
-            let mut ports = Ports::idle(&shape);
+            let mut ports = IdlePorts::idle(&shape);
             matcher.decide(&[], &demands, &mut ports, &mut chance, &mut grants);
             assert_eq!(grants.len(), demands.open(), "m = {m}");
         }

@@ -11,7 +11,7 @@ use transport_pod::matcher::MatcherKind;
 use transport_pod::scheduler::{
     Answer, Client, Link, Mouse, Refused, Rts, Scheduler, Settings, Update, Wait,
 };
-use transport_pod::{Chance, Grant, Ladder, Ports, Shape, To};
+use transport_pod::{Chance, Grant, IdlePorts, Ladder, Shape, To};
 
 /// An epoch's bytes by the default settings.
 const EPOCH: u32 = 16 * 512;
@@ -95,14 +95,14 @@ impl Pod {
 
     /// No port is used twice among the answers of one epoch.
     fn check(&self, answers: &[Answer]) {
-        let mut by_epoch: BTreeMap<u64, Ports> = BTreeMap::new();
+        let mut by_epoch: BTreeMap<u64, IdlePorts> = BTreeMap::new();
         for answer in answers {
             let sender = match answer.client {
                 Client::Host(host) => host,
                 Client::Core(core) => u16::try_from(self.shape.hosts()).unwrap() + core,
             };
             let grant = Grant { sender, to: answer.to, agg: answer.agg, core: answer.core };
-            let ports = by_epoch.entry(answer.epoch).or_insert(Ports::idle(&self.shape));
+            let ports = by_epoch.entry(answer.epoch).or_insert(IdlePorts::idle(&self.shape));
             assert!(ports.occupy(&self.shape, &grant), "{answer:?}");
             assert!((1..=self.settings.cells).contains(&answer.cells));
         }

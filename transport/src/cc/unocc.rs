@@ -54,7 +54,7 @@ const MD_SCALE_MIN: f32 = 1e-6;
 
 /// Counts of the present epoch.
 #[derive(Clone, Copy, Default, Debug)]
-struct Seen {
+struct EpochCounts {
     /// Packets acknowledged or refused.
     all: f32,
     /// Packets with a mark, 0..=`all`; a refused one counts as marked.
@@ -87,7 +87,7 @@ pub struct UnoCc {
     md_scale: f32,
     /// T_epoch; zero before the first acknowledgement.
     epoch: Instant,
-    seen: Seen,
+    seen: EpochCounts,
     /// QuickAdapt's present period; `None` before the first acknowledgement, and while QuickAdapt
     /// skips an RTT.
     measurement: Option<Measurement>,
@@ -204,7 +204,7 @@ impl UnoCc {
             ecn: 0.0,
             md_scale: 1.0,
             epoch: Instant::ZERO,
-            seen: Seen::default(),
+            seen: EpochCounts::default(),
             measurement: None,
             adapted_at: Instant::ZERO,
             congested_at: Instant::ZERO,
@@ -276,7 +276,7 @@ impl UnoCc {
     }
 
     /// Multiplicative decrease, if the epoch saw marks.
-    fn end_epoch(&mut self, seen: Seen, queueing: bool) {
+    fn end_epoch(&mut self, seen: EpochCounts, queueing: bool) {
         let before = self.ecn;
         let gain = f64::from(self.params.ewma_gain);
         self.ecn += (f64::from(seen.marked) / f64::from(seen.all) - self.ecn) * gain;
@@ -377,7 +377,7 @@ impl UnoCc {
         self.adapted_at = now;
         self.meet_congestion(now);
         self.measurement = None;
-        self.seen = Seen::default();
+        self.seen = EpochCounts::default();
         self.epoch = now + self.params.intra_rtt;
     }
 

@@ -3,7 +3,7 @@
 use core::num::NonZeroU32;
 
 use super::timers::{Due, Timed, rearm};
-use super::{Endpoint, RxBurst, Sender};
+use super::{Endpoint, RxBurst, SenderFlow};
 use crate::event::Event;
 use crate::flow::halves::Halves;
 use crate::flow::open_blocks::OpenBlock;
@@ -229,7 +229,7 @@ impl<S: Scheduler> Endpoint<S> {
     /// A place for a flow that was not known, of which a packet with `ev` arrived at `now`.
     pub(super) fn new_flow(
         &mut self,
-        sender: Sender,
+        sender: SenderFlow,
         (ev, now): (EntropyValue, Instant),
     ) -> Result<FlowId, DropReason> {
         if self.evicted.contains(&sender) {

@@ -6,12 +6,12 @@ use core::hash::{BuildHasher, Hasher};
 
 use hashbrown::HashMap;
 
-use super::Sender;
+use super::SenderFlow;
 use super::shares::Held;
 use crate::units::FlowId;
 
 /// Incoming flows by their sender's name. Never iterated.
-pub(super) type FlowsBySender = HashMap<Sender, FlowId, KeyHash>;
+pub(super) type FlowsBySender = HashMap<SenderFlow, FlowId, KeyHash>;
 
 /// What each host, or each group, holds; those that hold nothing have no entry. Never iterated.
 pub(super) type HeldBy = HashMap<u32, Held, KeyHash>;

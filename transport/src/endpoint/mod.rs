@@ -65,7 +65,7 @@ use crate::flow::ahead::Ahead;
 use crate::flow::halves::Halves;
 use crate::flow::open_blocks::OpenBlocks;
 use crate::flow::reassembly::RxMsg;
-use crate::flow::round_trips::RoundTrips;
+use crate::flow::round_trips::LongRoundTrips;
 use crate::flow::rx::{AckQueue, RxFlow};
 use crate::flow::rx_buffers::RxBuffers;
 use crate::flow::tx::{Standing, TxFlow, TxMsg, Wait};
@@ -131,7 +131,7 @@ impl RxBurst<'_> {
 
 /// A flow as its sender names it, with its key: a packet of another host, or of another process at
 /// the sender's address, has another key and so belongs to another flow.
-type Sender = (HostId, FlowId, Key);
+type SenderFlow = (HostId, FlowId, Key);
 
 /// All flows of one host on one core.
 // In the order of use: a simulation calls thousands of endpoints in turn, each from a cold cache,
@@ -158,7 +158,7 @@ pub struct Endpoint<S = Sched> {
     rx_msgs: Slab<MsgId, RxMsg>,
     acks: AckQueue,
     /// Flows that gave way to others in the burst that is handled.
-    evicted: Vec<Sender>,
+    evicted: Vec<SenderFlow>,
     /// Blocks of the last burst to be restored: at most one for each of its segments.
     restores: VecDeque<Restore>,
     wheel: Wheel<Due>,
@@ -187,7 +187,7 @@ pub struct Endpoint<S = Sched> {
     allowed: Allowed,
     /// Place of `rx_flows` at which the next search for a flow at rest begins.
     rest_hand: u32,
-    round_trips: RoundTrips,
+    round_trips: LongRoundTrips,
 }
 
 impl Endpoint {
@@ -230,7 +230,7 @@ impl<S: Scheduler> Endpoint<S> {
             // Twice the flows: removals leave marks that must not force a rehash.
             rx_by_sender: FlowsBySender::with_capacity_and_hasher(2 * rx_flows, look_up),
             controllers: Controllers::default(),
-            round_trips: RoundTrips::new(),
+            round_trips: LongRoundTrips::new(),
             granted: answers == Answers::Granted,
             granted_next: None,
             paced: matches!(answers, Answers::Paced { .. }),

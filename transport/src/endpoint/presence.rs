@@ -51,7 +51,7 @@ use core::hash::BuildHasher as _;
 use super::lookup::KeyHash;
 use super::timers::{Due, Timed, rearm};
 use super::tx_context;
-use super::{Endpoint, Sender};
+use super::{Endpoint, SenderFlow};
 use crate::flow::notice::{Notice, NoticeKind};
 use crate::flow::rx::{Answer, RxFlow};
 use crate::flow::tx::TxContext;
@@ -91,7 +91,7 @@ impl Allowed {
     }
 
     /// Takes one of the budget of `kind` for a flow of `sender` at `now`, if there is one.
-    fn take(&mut self, kind: NoticeKind, sender: Sender, now: Instant) -> bool {
+    fn take(&mut self, kind: NoticeKind, sender: SenderFlow, now: Instant) -> bool {
         let asks = matches!(kind, NoticeKind::Prove | NoticeKind::Refused);
         let budget = if asks { &mut self.questions } else { &mut self.absent };
         let share = self.shares.hash_one(sender) % SHARES as u64;

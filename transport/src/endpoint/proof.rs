@@ -44,7 +44,7 @@ use alloc::vec::Vec;
 use super::lookup::KeyHash;
 use super::shares::{Held, Shares};
 use super::timers::{Due, Timed, rearm};
-use super::{Endpoint, Sender};
+use super::{Endpoint, SenderFlow};
 use crate::config::Config;
 use crate::flow::notice::{Notice, NoticeKind};
 use crate::sched::Scheduler;
@@ -198,7 +198,7 @@ impl<S: Scheduler> Endpoint<S> {
     #[cold]
     pub(super) fn ask_for_proof(
         &mut self,
-        (to, flow, key): Sender,
+        (to, flow, key): SenderFlow,
         (ev, now): (EntropyValue, Instant),
     ) -> bool {
         self.answer_stranger(Notice { key, to, flow, ev, kind: NoticeKind::Prove }, now)
@@ -206,7 +206,11 @@ impl<S: Scheduler> Endpoint<S> {
 
     /// Says to a sender that there is no room for its flow, if that may be answered at `now`.
     #[cold]
-    pub(super) fn refuse(&mut self, (to, flow, key): Sender, (ev, now): (EntropyValue, Instant)) {
+    pub(super) fn refuse(
+        &mut self,
+        (to, flow, key): SenderFlow,
+        (ev, now): (EntropyValue, Instant),
+    ) {
         self.answer_stranger(Notice { key, to, flow, ev, kind: NoticeKind::Refused }, now);
     }
 

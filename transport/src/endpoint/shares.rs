@@ -12,7 +12,7 @@
 //! Amortised O(1), for packets that open a flow or a message, or end one.
 
 use super::lookup::{HeldBy, KeyHash};
-use super::{Endpoint, Sender};
+use super::{Endpoint, SenderFlow};
 use crate::config::{Config, ShareMax};
 use crate::sched::Scheduler;
 use crate::segment::RxSegment;
@@ -172,7 +172,7 @@ impl<S: Scheduler> Endpoint<S> {
         if !known.would_begin(data, &self.rx_buffers) {
             return Ok(());
         }
-        let sender: Sender = (known.from, known.src_flow, known.key);
+        let sender: SenderFlow = (known.from, known.src_flow, known.key);
         let room = self.proofs.shares.room_for(sender.0, Held::message(open.msg_len.get()));
         if room.is_err() {
             self.refuse(sender, (rx.hdr.ev, rx.at));

@@ -12,7 +12,7 @@
 
 use alloc::collections::VecDeque;
 
-use super::recovery::Span;
+use super::recovery::BlockSpan;
 use crate::config::Config;
 use crate::ec::EcKind;
 use crate::time::{Duration, Instant};
@@ -30,7 +30,7 @@ pub(crate) struct OpenBlock {
     /// The incoming flow.
     pub(crate) flow: FlowId,
     /// The packets of the block.
-    pub(crate) span: Span,
+    pub(crate) span: BlockSpan,
     /// The path that its first packet took.
     pub(crate) ev: EntropyValue,
 }
@@ -131,7 +131,7 @@ mod tests {
     use alloc::vec::Vec;
 
     fn block(us: u64) -> OpenBlock {
-        let span = Span { first: Psn(u32::try_from(us).unwrap()), packets: 10 };
+        let span = BlockSpan { first: Psn(u32::try_from(us).unwrap()), packets: 10 };
         let since = Instant::ZERO + Duration::from_us(us);
         OpenBlock { asked: 0, have: 1, since, flow: FlowId::new(1, 1), span, ev: EntropyValue(7) }
     }

@@ -20,7 +20,7 @@
 
 mod blocks;
 
-pub(crate) use blocks::Span;
+pub(crate) use blocks::BlockSpan;
 
 use super::sent_packets::{Fate, SentPacket, SentPackets};
 use crate::config::LossSettings;

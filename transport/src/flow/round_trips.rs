@@ -13,7 +13,7 @@ use crate::units::HostId;
 
 /// The long round trips of an endpoint.
 #[derive(Debug)]
-pub(crate) struct RoundTrips {
+pub(crate) struct LongRoundTrips {
     places: [Long; PLACES],
 }
 
@@ -28,7 +28,7 @@ struct Long {
 
 const PLACES: usize = 32;
 
-impl RoundTrips {
+impl LongRoundTrips {
     /// No round trip is long.
     pub(crate) const fn new() -> Self {
         let none = Long { peer: HostId(u32::MAX), took: Duration::ZERO, at: Instant::ZERO };
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn the_longest_round_trip_stands_for_as_long_as_it_took() {
-        let (mut trips, [one, other]) = (RoundTrips::new(), [HostId(3), HostId(4)]);
+        let (mut trips, [one, other]) = (LongRoundTrips::new(), [HostId(3), HostId(4)]);
         let us = Duration::from_us;
         assert_eq!(trips.lately(one, at(0)), None);
         trips.note(one, us(50), at(100));
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn the_next_round_trip_takes_over_before_the_longest_is_too_old() {
-        let (mut trips, peer) = (RoundTrips::new(), HostId(3));
+        let (mut trips, peer) = (LongRoundTrips::new(), HostId(3));
         trips.note(peer, Duration::from_us(50), at(100));
         trips.note(peer, Duration::from_us(49), at(150));
         assert_eq!(trips.lately(peer, at(199)), Some(Duration::from_us(49)));
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn peers_that_share_a_place_are_not_taken_for_each_other() {
-        let mut trips = RoundTrips::new();
+        let mut trips = LongRoundTrips::new();
         let [one, other] = [HostId(1), HostId(1 + u32::try_from(PLACES).unwrap())];
         trips.note(one, Duration::from_us(9), at(0));
         assert_eq!(trips.lately(other, at(1)), None);

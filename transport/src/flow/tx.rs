@@ -14,7 +14,7 @@ use alloc::collections::VecDeque;
 use super::ahead::Ahead;
 use super::pacer::Pacer;
 use super::recovery::Recovery;
-use super::round_trips::RoundTrips;
+use super::round_trips::LongRoundTrips;
 use crate::cc::{Cc, CongestionControl as _, Path, Window};
 use crate::config::{Config, Extended, Policies};
 use crate::ec::Ec;
@@ -77,7 +77,7 @@ pub enum Wait {
 pub(crate) struct TxContext<'a> {
     pub(crate) config: &'a Config,
     pub(crate) msgs: &'a mut Slab<MsgId, TxMsg>,
-    pub(crate) round_trips: &'a mut RoundTrips,
+    pub(crate) round_trips: &'a mut LongRoundTrips,
     pub(crate) stats: &'a mut Stats,
     pub(crate) events: &'a mut VecDeque<Event>,
 }

@@ -1,4 +1,4 @@
-//! Recordings of two endpoints that talk to each other, replayed and damaged.
+//! Recordings of two endpoints that exchange messages, replayed and damaged.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;

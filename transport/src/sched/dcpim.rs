@@ -31,7 +31,7 @@ mod tests;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
-use super::tokens::{First, Spender, Terms, spends_tokens};
+use super::tokens::{Spender, TokenTerms, Unrequested, spends_tokens};
 use super::{Answers, Arrival, Protocol, Receiving, SchedSetup, Scheduling};
 use crate::params::{params, words};
 use crate::path::NetworkFacts;
@@ -146,7 +146,7 @@ impl Outbox {
 /// The scheduler of one host.
 #[derive(Clone, Debug)]
 pub struct DcPim {
-    terms: Terms,
+    terms: TokenTerms,
     ack_every: u16,
     stages: Stages,
     /// The next stage to go through.
@@ -178,7 +178,7 @@ impl DcPim {
     #[must_use]
     pub fn new(setup: &SchedSetup<'_>) -> Self {
         let params = &setup.params.dcpim;
-        let terms = Terms::new(setup, params.token_rtt, params.life);
+        let terms = TokenTerms::new(setup, params.token_rtt, params.life);
         let rtt = params.rtt.unwrap_or(setup.base_rtt);
         //= dcpim#3
         let round = rtt.scaled(f64::from(params.slack)).max(slowest_round(setup, rtt));
@@ -193,7 +193,7 @@ impl DcPim {
             per_channel: (packets / u64::from(params.channels)).max(1),
         };
         // No more leaves at once than the path that holds most has room for.
-        let first = Terms::within(setup, rtt, params.short).min(terms.window(params.short));
+        let first = TokenTerms::within(setup, rtt, params.short).min(terms.window(params.short));
         let tokens = (terms.window(params.window), terms.time(terms.bdp, params.timeout));
         Self {
             terms,
@@ -201,7 +201,7 @@ impl DcPim {
             stages,
             next_stage: 0,
             next_at: Instant::ZERO,
-            spender: Spender::new(setup, First::Short(first), terms.life),
+            spender: Spender::new(setup, Unrequested::Short(first), terms.life),
             source: Source::new(setup, matching),
             receiver: Box::new(Receiver::new(setup, matching, terms, tokens)),
             outbox: Outbox::new(setup.rx_flows_max as usize + OUTBOX_MIN),

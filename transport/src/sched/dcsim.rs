@@ -35,7 +35,7 @@ use alloc::collections::VecDeque;
 
 pub use crate::stats::SimCounts;
 pub use figures::Figures;
-pub use params::{Bind, DcSimParams, Order, RttMax, Unscheduled};
+pub use params::{Bind, DcSimParams, RttMax, SimOrder, Unscheduled};
 
 use super::{
     Answers, Arrival, Backlog, Choice, Label, Protocol, Receiving, SchedSetup, Scheduling, Sending,
@@ -50,7 +50,7 @@ use crate::wire::class::TrafficClass;
 use crate::wire::sim::{self, Sim};
 use crate::wire::{Body, Header, Note, WireSizes};
 use line::Line;
-use params::Terms;
+use params::HostConstants;
 use sender::Sender;
 
 /// DATA-ACKs wait at most this many RTT_p for further segments to acknowledge.
@@ -69,13 +69,13 @@ const AHEAD_SHARE: u64 = 16;
 /// The scheduler of one host.
 #[derive(Clone, Debug)]
 pub struct DcSim {
-    terms: Terms,
+    terms: HostConstants,
     /// How long before its start a packet is handed over at most.
     ahead: Duration,
     sender: Sender,
     line: Line,
     /// SIMs that wait to be answered: at most B, and more where a late call brings several at once.
-    answers: VecDeque<Answer>,
+    answers: VecDeque<DueAnswer>,
     /// Acknowledgements of segments wait for the line.
     acks_wait: bool,
     ack_every: u16,
@@ -90,7 +90,7 @@ pub struct DcSim {
 
 /// A SIM that waits to be answered.
 #[derive(Clone, Copy, Debug)]
-struct Answer {
+struct DueAnswer {
     to: HostId,
     ev: EntropyValue,
     sim: Sim,
@@ -103,7 +103,7 @@ impl DcSim {
     pub fn new(setup: &SchedSetup<'_>) -> Self {
         let sizes = setup.wire_sizes;
         let sim_len = sizes.accounted.control.unwrap_or(sizes.frame_overhead + sim::LEN);
-        let terms = Terms::new(setup, Bytes(sim_len.into()));
+        let terms = HostConstants::new(setup, Bytes(sim_len.into()));
         let params = &setup.params.dcsim;
         let flows = setup.tx_flows_max as usize;
         // The time for which a flow goes on without answers to its segments.
@@ -293,7 +293,7 @@ impl Protocol for DcSim {
         match (note.class, Sim::of(note)) {
             (TrafficClass::Probe, Some(sim)) => {
                 if self.answers.len() < self.answers_max(now) {
-                    self.answers.push_back(Answer { to: from, ev: hdr.ev, sim, since: now });
+                    self.answers.push_back(DueAnswer { to: from, ev: hdr.ev, sim, since: now });
                 } else {
                     self.figures.sims.unanswered += 1;
                 }
@@ -339,7 +339,7 @@ impl Protocol for DcSim {
                 push(out, sim.probe(), (peer, ev), (sim_starts, now));
                 // The next SIM would have waited since this one left, had the call not been late.
                 self.sender.fill(sim_at);
-            } else if let Some(Answer { to, ev, sim, since }) = self.answers.pop_front() {
+            } else if let Some(DueAnswer { to, ev, sim, since }) = self.answers.pop_front() {
                 self.line.occupy_before(self.sim_len, since, data);
                 self.figures.sims.answered += 1;
                 push(out, sim.answer(), (to, ev), (answer_starts, now));

@@ -12,7 +12,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::least::Least;
-use super::tokens::{First, Issuer, Spender, Terms, spends_tokens};
+use super::tokens::{Issuer, Spender, TokenTerms, Unrequested, spends_tokens};
 use super::{Answers, Arrival, Protocol, Receiving, SchedSetup, Scheduling};
 use crate::params::{params, words};
 use crate::path::NetworkFacts;
@@ -58,7 +58,7 @@ params! {
 /// The scheduler of one host.
 #[derive(Clone, Debug)]
 pub struct Phost {
-    terms: Terms,
+    terms: TokenTerms,
     window: u32,
     ack_every: u16,
     spender: Spender,
@@ -82,14 +82,14 @@ impl Phost {
     #[must_use]
     pub fn new(setup: &SchedSetup<'_>) -> Self {
         let params = &setup.params.phost;
-        let terms = Terms::new(setup, params.rtt, params.life);
+        let terms = TokenTerms::new(setup, params.rtt, params.life);
         let window = terms.window(params.window);
         let first = match params.first {
             Unasked::Short => {
                 let rtt = params.rtt.unwrap_or(setup.base_rtt);
-                First::Short(Terms::within(setup, rtt, params.window))
+                Unrequested::Short(TokenTerms::within(setup, rtt, params.window))
             }
-            Unasked::All => First::AtMost(window),
+            Unasked::All => Unrequested::AtMost(window),
         };
         let flows = setup.rx_flows_max as usize;
         Self {

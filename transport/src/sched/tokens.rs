@@ -29,8 +29,8 @@ mod terms;
 mod tests;
 
 pub(super) use issuer::Issuer;
-pub(super) use spender::{First, Spender};
-pub(super) use terms::Terms;
+pub(super) use spender::{Spender, Unrequested};
+pub(super) use terms::TokenTerms;
 
 use crate::units::Credit;
 

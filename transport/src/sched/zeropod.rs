@@ -57,7 +57,7 @@ use counts::Odd;
 use joining::Joining;
 use optimistic::Optimistic;
 use queues::Queues;
-use records::{Arrivals, Grants, Records, report_delivered};
+use records::{Grants, Records, Unreported, report_delivered};
 use silence::Silence;
 use timing::Timing;
 use watch::PodWatch;
@@ -112,7 +112,7 @@ pub struct Zeropod {
     /// The cell that a flow was asked for last.
     offered: Option<(FlowId, CellName)>,
     records: Box<Records>,
-    arrivals: Arrivals,
+    arrivals: Unreported,
     reports: VecDeque<Reported>,
     /// The mice of the last request.
     mice: [Mouse; MICE_MAX as usize],
@@ -191,7 +191,7 @@ impl Zeropod {
             optimistic: None,
             offered: None,
             records: Box::new(Records::new(Some(timing.to_lost))),
-            arrivals: Arrivals::new(timing.to_receipt),
+            arrivals: Unreported::new(timing.to_receipt),
             reports: VecDeque::with_capacity(timing.cells.into()),
             mice: [Rts::NO_MOUSE; MICE_MAX as usize],
             mice_len: 0,

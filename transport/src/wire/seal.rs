@@ -23,7 +23,7 @@ pub const TAG_LEN: usize = 16;
 pub const SEALED: u8 = 0x80;
 /// Numbers are below this.
 pub const NUMBERS: u64 = 1 << 48;
-/// Most octets that [`Parts::authenticated`] names: addresses and UDP header of IPv6, and the
+/// Most octets that [`FrameParts::authenticated`] names: addresses and UDP header of IPv6, and the
 /// longest Headrace header.
 pub const AUTHENTICATED_MAX: usize = super::frame::HEADERS_MAX as usize;
 
@@ -58,7 +58,7 @@ const _: () = assert!(TAG_LEN + size_of::<Octets>() == LEN as usize);
 
 /// Where the parts of a frame lie; octets from the destination MAC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Parts {
+pub struct FrameParts {
     version: IpVersion,
     header_at: usize,
     /// The payload, or the end of the packet where there is none.
@@ -73,7 +73,7 @@ pub struct Parts {
     pub flow_key: u64,
 }
 
-impl Parts {
+impl FrameParts {
     /// The parts of `frame`, with or without seal; a plain one may have room for a seal behind it.
     ///
     /// # Errors
@@ -128,8 +128,8 @@ impl Parts {
         both.unwrap_or_default().split_at_checked(len).unwrap_or_default()
     }
 
-    /// The telemetry that switches write, as offsets into [`Parts::authenticated`]; `None` where a
-    /// frame has no room for it.
+    /// The telemetry that switches write, as offsets into [`FrameParts::authenticated`]; `None`
+    /// where a frame has no room for it.
     #[inline]
     #[must_use]
     pub fn telemetry(&self, frame: &[u8]) -> Option<core::ops::Range<usize>> {
@@ -305,13 +305,13 @@ mod tests {
             for (body, len) in bodies() {
                 let header = Header::new(EntropyValue(5), FlowId::new(1, 1), body).keyed(Key(77));
                 let before = plain(version, &header, &Ext::VACANT, len);
-                let parts = Parts::of(&before).unwrap();
+                let parts = FrameParts::of(&before).unwrap();
                 assert_eq!((parts.flow_key, parts.sealed), (77, false));
                 assert_eq!(parts.end - parts.payload_at, usize::from(len));
                 let mut after = before.clone();
                 parts.mark(&mut after);
-                let sealed = Parts::of(&after).unwrap();
-                assert_eq!(sealed, Parts { sealed: true, ..parts });
+                let sealed = FrameParts::of(&after).unwrap();
+                assert_eq!(sealed, FrameParts { sealed: true, ..parts });
                 // The IPv4 checksum is right, or a host would not find a Headrace header.
                 let addressing = Addressing::emulated(version);
                 let read = frame::parse(&after, &addressing, UdpCheck::Skip);
@@ -328,14 +328,14 @@ mod tests {
         let header = Header::new(EntropyValue(5), FlowId::new(1, 1), data()).keyed(Key(77));
         let header = header.extended(Extent::NONE.with_int(&ext.int));
         let before = plain(IpVersion::V6, &header, &ext, PAYLOAD);
-        let parts = Parts::of(&before).unwrap();
+        let parts = FrameParts::of(&before).unwrap();
         let mut sealed = before.clone();
         parts.mark(&mut sealed);
         let mut after = sealed.clone();
         let hop = Hop::new(Instant::ZERO, Bytes(640), Bytes(64), Rate::from_gbps(100), 1);
         assert!(frame::stamp(&mut after, &hop) && frame::set_ce(&mut after));
         let named = |octets: &[u8]| {
-            let parts = Parts::of(octets).unwrap();
+            let parts = FrameParts::of(octets).unwrap();
             let telemetry = parts.telemetry(octets).unwrap();
             let mut octets = octets[parts.authenticated()].to_vec();
             assert_eq!(telemetry.len(), 3 + 3 * 16);
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(named(&after), named(&sealed));
         let header = Header { ext: Extent::NONE, ..header };
         let bare = plain(IpVersion::V4, &header, &Ext::VACANT, PAYLOAD);
-        assert_eq!(Parts::of(&bare).unwrap().telemetry(&bare), None);
+        assert_eq!(FrameParts::of(&bare).unwrap().telemetry(&bare), None);
     }
 
     #[test]
@@ -354,10 +354,10 @@ mod tests {
         for version in [IpVersion::V4, IpVersion::V6] {
             let header = Header::new(EntropyValue(5), FlowId::new(1, 1), data()).keyed(Key(77));
             let mut octets = plain(version, &header, &Ext::VACANT, PAYLOAD);
-            Parts::of(&octets).unwrap().mark(&mut octets);
+            FrameParts::of(&octets).unwrap().mark(&mut octets);
             let len = frame::trim(&mut octets);
             octets.truncate(len);
-            let parts = Parts::of(&octets).unwrap();
+            let parts = FrameParts::of(&octets).unwrap();
             assert!(parts.sealed && parts.trimmed && parts.payload_at == len);
             parts.unmark(&mut octets);
             let addressing = Addressing::emulated(version);
@@ -370,16 +370,16 @@ mod tests {
     fn no_octets_of_any_length_make_a_seal_panic() {
         let header = Header::new(EntropyValue(5), FlowId::new(1, 1), data()).keyed(Key(77));
         let mut whole = plain(IpVersion::V4, &header, &Ext::VACANT, PAYLOAD);
-        Parts::of(&whole).unwrap().mark(&mut whole);
+        FrameParts::of(&whole).unwrap().mark(&mut whole);
         for len in 0..whole.len() {
-            assert!(Parts::of(&whole[..len]).is_err(), "{len} octets are no sealed frame");
+            assert!(FrameParts::of(&whole[..len]).is_err(), "{len} octets are no sealed frame");
         }
         // A UDP length that is shorter than headers and seal.
         let udp_len = usize::from(ETHERNET_LEN) + 20 + 4;
         for len in 0..200_u16 {
             let mut lying = whole.clone();
             lying[udp_len..udp_len + 2].copy_from_slice(&len.to_be_bytes());
-            if let Ok(parts) = Parts::of(&lying) {
+            if let Ok(parts) = FrameParts::of(&lying) {
                 assert!(
                     parts.payload_at <= parts.end && parts.end + usize::from(LEN) <= lying.len()
                 );

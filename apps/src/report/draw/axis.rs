@@ -70,8 +70,8 @@ impl Axis {
     }
 
     /// The axis as the drawing library has it, with its ticks.
-    pub(super) fn coordinates(&self) -> Places {
-        Places { all: RangedCoordf64::from(self.range.0..self.range.1), ticks: self.ticks() }
+    pub(super) fn coordinates(&self) -> OwnTicks {
+        OwnTicks { all: RangedCoordf64::from(self.range.0..self.range.1), ticks: self.ticks() }
     }
 
     /// The places that have a label.
@@ -119,12 +119,12 @@ impl Axis {
 }
 
 /// The places of an axis, with ticks of its own at them.
-pub(super) struct Places {
+pub(super) struct OwnTicks {
     all: RangedCoordf64,
     ticks: Vec<f64>,
 }
 
-impl Ranged for Places {
+impl Ranged for OwnTicks {
     type FormatOption = DefaultFormatting;
     type ValueType = f64;
 
@@ -283,8 +283,8 @@ pub(crate) fn in_words(name: &str) -> &str {
         "fct_us.max" => "longest flow completion time, us",
         "completion_us" => "completion, us",
         "slowdown" => "completion / ideal",
-        "goodput_gbps" => "goodput of all flows, Gbps",
-        "arrivals.host_gbps" => "goodput of a host while flows arrive, Gbps",
+        "goodput_gbps" => "goodput of all flows, Gb/s",
+        "arrivals.host_gbps" => "goodput of a host while flows arrive, Gb/s",
         "arrivals.mice_us.p50" => "median delivery of flows up to 100 KB, us",
         "arrivals.mice_us.p99" => "99th percentile of flows up to 100 KB, us",
         "arrivals.short_us.p50" => "median delivery of flows below 2560 bytes, us",
@@ -299,7 +299,7 @@ pub(crate) fn in_words(name: &str) -> &str {
         "wire_delay_us.p99" => "99th percentile of times on the wire, us",
         "scheduler.core_cells_max" => "most cells in a port of a Core",
         "scheduler.core_bytes_max" => "most bytes in a Core",
-        "flow_gbps" => "goodput of a flow, Gbps",
+        "flow_gbps" => "goodput of a flow, Gb/s",
         "flows_jain" => "Jain's index of the flows' goodput",
         "cwnd_bytes" => "window of a flow, bytes",
         "cwnd_sum_bytes" => "windows of the sampled flows, bytes",
@@ -307,8 +307,8 @@ pub(crate) fn in_words(name: &str) -> &str {
         "queue_sum_bytes" => "all switch queues, bytes",
         "dci_queue_bytes" => "queue of a flow at the border, bytes",
         "dci_queue_sum_bytes" => "queues of the sampled flows at the border, bytes",
-        "dci_rate_gbps" => "rate of a flow's queue at the border, Gbps",
-        "rate_gbps" => "rate of a flow's sender, Gbps",
+        "dci_rate_gbps" => "rate of a flow's queue at the border, Gb/s",
+        "rate_gbps" => "rate of a flow's sender, Gb/s",
         "trimmed" => "packets trimmed",
         "window" => "flows a host has active at a time",
         "size" => "size of a flow",

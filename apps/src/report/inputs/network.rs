@@ -14,7 +14,7 @@ use super::write;
 
 /// A network in boxes and lines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Network {
+pub(super) struct NetworkPicture {
     /// The tiers, the hosts first.
     tiers: Vec<Tier>,
     links: Vec<Link>,
@@ -60,7 +60,7 @@ pub(super) fn hosts(text: &str) -> Result<u32, InputError> {
     Ok(topo_file::read(text.as_bytes(), "network of manifest.json")?.nodes)
 }
 
-impl Network {
+impl NetworkPicture {
     /// The picture of the network of a `.topo` file.
     pub(super) fn read(text: &str) -> Result<Self, InputError> {
         let name = "network of manifest.json";
@@ -200,7 +200,7 @@ fn about(spec: &FatTreeSpec, tier: u8) -> String {
         _ => String::new(),
     };
     let mut text = format!(
-        "{count} {name} switches{pods}, {} ports down of {} Gbps and {} ns",
+        "{count} {name} switches{pods}, {} ports down of {} Gb/s and {} ns",
         numbers.radix_down,
         numbers.downlink_gbps(),
         numbers.downlink_latency_ns
@@ -213,7 +213,7 @@ fn about(spec: &FatTreeSpec, tier: u8) -> String {
     }
     match &spec.wan {
         Some(wan) if is_border => format!(
-            "{text}; {} links of {} Gbps and {} us between the sites",
+            "{text}; {} links of {} Gb/s and {} us between the sites",
             numbers.radix_up * wan.borders,
             wan.gbps,
             f64::from(wan.latency_ns) / 1e3
@@ -228,8 +228,8 @@ mod tests {
 
     use super::*;
 
-    fn named(name: &str) -> Network {
-        Network::read(&topo_file::to_text(&by_name(name).unwrap())).unwrap()
+    fn named(name: &str) -> NetworkPicture {
+        NetworkPicture::read(&topo_file::to_text(&by_name(name).unwrap())).unwrap()
     }
 
     #[test]
@@ -245,7 +245,7 @@ mod tests {
     fn every_link_of_a_large_network_is_in_a_line_between_two_boxes() {
         for name in ["ft1024-8os", "two-dc", "zeropod:8,2,3"] {
             let tree = FatTree::new(by_name(name).unwrap()).unwrap();
-            let network = Network::of(&tree);
+            let network = NetworkPicture::of(&tree);
             let count = |of: &Tier| of.boxes.len();
             assert!(network.tiers.iter().all(|tier| count(tier) <= BOXES as usize), "{name}");
             let drawn: u64 = network.links.iter().map(|link| link.count).sum();

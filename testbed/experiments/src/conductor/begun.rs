@@ -7,7 +7,7 @@ use super::Conductor;
 /// A message that is not whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Begun {
-    /// The message's tag, [`super::Order::tag`]; 0 at a receiver that has not seen its first
+    /// The message's tag, [`super::PostOrder::tag`]; 0 at a receiver that has not seen its first
     /// segment.
     pub tag: u64,
     /// Bytes of it.

@@ -35,7 +35,7 @@ fn what_a_delayed_trigger_starts_is_due_so_much_later_among_what_starts_by_time(
 
 #[test]
 fn a_flow_longer_than_a_message_takes_several() {
-    let order = Order {
+    let order = PostOrder {
         flow: FlowIndex(0),
         connection: 0,
         src: HostId(0),
@@ -73,7 +73,7 @@ fn messages_on_a_connection_share_its_flow_and_only_the_last_closes_it() {
     let id = NonZeroU32::new(4);
     let mut matrix = Matrix { nodes: 2, ..Matrix::default() };
     matrix.flows.push(FlowSpec { id, ..flow(0, 1, 1) });
-    matrix.flows.push(FlowSpec { id, message: Message::Next, ..flow(0, 1, 1) });
+    matrix.flows.push(FlowSpec { id, message: LineMeaning::Next, ..flow(0, 1, 1) });
     matrix.flows.push(flow(0, 1, 1));
     let mut conductor = Conductor::new(&matrix);
     assert_eq!(conductor.connections(), 2);

@@ -32,7 +32,7 @@ use std::collections::BTreeSet;
 use fabric::serialisation;
 use transport::{Bytes, Instant, Stats};
 
-use crate::conductor::{Conductor, Order};
+use crate::conductor::{Conductor, PostOrder};
 use crate::input::InputError;
 use crate::measure::audit::DriverCount;
 use crate::measure::{Adapted, Audit, Outcome};
@@ -149,7 +149,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn start(&mut self, order: &Order) {
+    fn start(&mut self, order: &PostOrder) {
         let top = self.plan.tree.spec().meeting_tier(order.src, order.dst);
         let bits = u128::from(self.plan.wire_bytes(Bytes(order.size))) * 8;
         self.srpt.add(order.flow, (order.src, order.dst), top, bits);

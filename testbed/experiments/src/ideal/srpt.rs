@@ -166,7 +166,7 @@ mod tests {
     use super::*;
     use crate::topology::by_name;
 
-    /// Two ToRs of four hosts each, with one link of 250 Gbps up.
+    /// Two ToRs of four hosts each, with one link of 250 Gb/s up.
     fn uneven() -> FatTree {
         let mut spec = by_name("leaf-spine:2,1,4").unwrap();
         spec.tier[1].downlink_mbps = 250_000;
@@ -183,14 +183,14 @@ mod tests {
     }
 
     impl Srpt {
-        /// Adds a flow as long as `ns` nanoseconds at 100 Gbps.
+        /// Adds a flow as long as `ns` nanoseconds at 100 Gb/s.
         fn add_ns(&mut self, tree: &FatTree, flow: u32, (src, dst): (u32, u32), ns: u64) {
             let ends = (HostId(src), HostId(dst));
             let top = tree.spec().meeting_tier(ends.0, ends.1);
             self.add(FlowIndex(flow), ends, top, u128::from(ns) * 100);
         }
 
-        /// The flows that send, with their rates in Gbps.
+        /// The flows that send, with their rates in Gb/s.
         fn rates(&self) -> Vec<(u32, u64)> {
             self.sending().map(|(flow, rate)| (flow.0, rate / 1_000_000_000)).collect()
         }
@@ -237,7 +237,7 @@ mod tests {
         srpt.add_ns(&tree, 4, (3, 2), 1040);
         srpt.decide();
         assert_eq!(srpt.rates(), [(0, 100), (1, 100), (2, 50), (4, 100)]);
-        // Flow 4 is 30 ns behind flow 2 and 50 Gbps faster: it catches up after 60 ns.
+        // Flow 4 is 30 ns behind flow 2 and 50 Gb/s faster: it catches up after 60 ns.
         assert_eq!(srpt.next_at(), after_ns(60) + Duration::from_ps(1));
         srpt.advance(srpt.next_at(), &mut Vec::new());
         srpt.decide();

@@ -12,7 +12,7 @@ use crate::workload::matrix::Start;
 use crate::workload::{FlowSpec, Matrix, cm};
 
 const NS: u64 = 1000;
-/// A packet of 1460 + 40 bytes over four links of 100 Gbps and 1 us, without its first 120 ns.
+/// A packet of 1460 + 40 bytes over four links of 100 Gb/s and 1 us, without its first 120 ns.
 const WAY: u64 = 4 * 1000 * NS + 3 * 120 * NS;
 /// 40 bytes over four such links.
 const BACK: u64 = 4 * (1000 * NS + 3200);

@@ -57,7 +57,7 @@ fn text(file: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
     if first.starts_with(GZIP) {
         Ok(Box::new(BufReader::with_capacity(READ_BYTES, MultiGzDecoder::new(file))))
     } else if first.starts_with(ZSTD) || is_skippable(first) {
-        let frames = Frames { frame: None, rest: Some(file) };
+        let frames = ZstdFrames { frame: None, rest: Some(file) };
         Ok(Box::new(BufReader::with_capacity(READ_BYTES, frames)))
     } else {
         Ok(Box::new(file))
@@ -65,18 +65,18 @@ fn text(file: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
 }
 
 /// What is left of a file, with the first bytes of a frame, which have been looked at.
-type Frame<R> = Chain<Cursor<[u8; 4]>, R>;
+type ZstdFrame<R> = Chain<Cursor<[u8; 4]>, R>;
 
 /// The frames of a zstd file, one after the other.
-struct Frames<R: BufRead> {
+struct ZstdFrames<R: BufRead> {
     /// The frame that is read, with what follows it.
-    frame: Option<StreamingDecoder<Frame<R>, ruzstd::decoding::FrameDecoder>>,
+    frame: Option<StreamingDecoder<ZstdFrame<R>, ruzstd::decoding::FrameDecoder>>,
     /// What follows the frame that was read last; `None` also behind the end of the file.
     rest: Option<R>,
 }
 
 /// The next frame with data; `None` at the end of the file.
-fn next_frame<R: BufRead>(mut file: R) -> io::Result<Option<Frame<R>>> {
+fn next_frame<R: BufRead>(mut file: R) -> io::Result<Option<ZstdFrame<R>>> {
     // Bounded by the frames of the file.
     while !file.fill_buf()?.is_empty() {
         let mut magic = [0; 4];
@@ -94,7 +94,7 @@ fn next_frame<R: BufRead>(mut file: R) -> io::Result<Option<Frame<R>>> {
     Ok(None)
 }
 
-impl<R: BufRead> Read for Frames<R> {
+impl<R: BufRead> Read for ZstdFrames<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         // Bounded: each turn returns or ends a frame of the file.
         loop {

@@ -18,7 +18,7 @@ use crate::workload::matrix::Start;
 /// Flows that arrive over time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Arrivals {
-    /// Payload delivered to a host until the last flow starts, Gbps, in the mean over all hosts.
+    /// Payload delivered to a host until the last flow starts, Gb/s, in the mean over all hosts.
     pub host_gbps: f64,
     /// Time from start to delivery of flows of at most 100,000 bytes, microseconds.
     pub mice_us: Fct,

@@ -447,7 +447,7 @@ impl Summary {
     }
 }
 
-/// The rate of each flow that finished, from its start to its end, Gbps.
+/// The rate of each flow that finished, from its start to its end, Gb/s.
 fn rates(plan: &Plan, records: &[FlowRecord]) -> impl Iterator<Item = f64> {
     let lines = plan.matrix.flows.iter().zip(records);
     lines.filter_map(|(spec, record)| Some(gbps(spec.size.0, record.fct()?)))

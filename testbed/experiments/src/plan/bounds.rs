@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use transport::{Bytes, Duration, HostId, Instant};
 
 use super::{Plan, telemetry};
-use crate::topology::{Packets, Transfer, base_one_way, delivery_alone, ideal_completion};
+use crate::topology::{FlowPackets, Transfer, base_one_way, delivery_alone, ideal_completion};
 use crate::workload::matrix::Start;
 use crate::workload::{FlowIndex, FlowSpec, Matrix, Triggers};
 
@@ -13,7 +13,7 @@ impl Plan {
     /// The packets that carry a flow of `size` bytes, each sent once: each message has segments of
     /// its own. Parity of an erasure code is not among them: a receiver can do without.
     #[must_use]
-    pub fn packets(&self, size: Bytes) -> Packets {
+    pub fn packets(&self, size: Bytes) -> FlowPackets {
         let payload = u64::from(self.settings.payload_max.max(1));
         let header = u64::from(self.fabric.mtu - self.settings.payload_max);
         let message = u64::from(self.matrix.message_max());
@@ -21,7 +21,7 @@ impl Plan {
         let full = whole.saturating_mul(message / payload).saturating_add(rest / payload);
         let tails = if message.is_multiple_of(payload) { 0 } else { whole };
         let last = u64::from(!rest.is_multiple_of(payload));
-        Packets::new([
+        FlowPackets::new([
             (payload + header, full),
             (message % payload + header, tails),
             (rest % payload + header, last),

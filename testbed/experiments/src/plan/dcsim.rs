@@ -171,12 +171,12 @@ fn check_delay(config: &Config, fabric: &FabricParams) -> Result<(), RunError> {
     let chosen = rtt_max(config);
     if chosen < least {
         let expected = format!("at least {least}: RTT_p, and what a full bucket lets go at once");
-        let help = "raise it, or leave it out: paper";
+        let help = "raise it, or set it to paper";
         return Err(refused(KEY, chosen.to_string(), expected, help));
     }
     if chosen > most {
         let expected = format!("at most {most}: {RTT_MAX_TIMES} times that of the paper");
-        let help = "lower it, or leave it out: paper";
+        let help = "lower it, or set it to paper";
         return Err(refused(KEY, chosen.to_string(), expected, help));
     }
     Ok(())

@@ -20,7 +20,7 @@ use crate::topology::programs;
 use crate::workload::cm::StartUnit;
 
 /// One setting.
-pub struct Key {
+pub struct SettingKey {
     /// The dotted name of the key.
     pub name: &'static str,
     /// One line for lists: meaning, unit and range.
@@ -53,7 +53,7 @@ macro_rules! keys {
         |$draft:ident, $text:ident| $set:expr, |$d:ident| $show:expr;
     )+) => {
         /// Every setting that is not a policy's.
-        pub const KEYS: &[Key] = &[$(Key {
+        pub const KEYS: &[SettingKey] = &[$(SettingKey {
             name: $name,
             about: $about,
             set: |$draft, $text| { $set; Ok(()) },
@@ -63,7 +63,7 @@ macro_rules! keys {
 }
 
 keys! {
-    "sched", "who sends next: a scheduler; see `headrace list schedulers`",
+    "sched", "the flow of a host that sends next: a scheduler; see `headrace list schedulers`",
         |d, v| d.settings.sched = SchedKind::by_name(v)
             .ok_or("a scheduler; see `headrace list schedulers`")?,
         |d| d.settings.sched.name().to_owned();
@@ -350,7 +350,8 @@ pub fn names() -> Vec<String> {
 
 /// Every name with its one line, in the order of the tables.
 pub fn all() -> impl Iterator<Item = (String, String)> {
-    let named = |keys: &'static [Key]| keys.iter().map(|key| (key.name.to_owned(), key.about));
+    let named =
+        |keys: &'static [SettingKey]| keys.iter().map(|key| (key.name.to_owned(), key.about));
     let (before, after) = around_switches();
     let own = named(before).chain(policy_keys::all(SWITCHES)).chain(named(after));
     own.chain(policy_keys::all(ENDPOINTS)).map(move |(name, doc)| {
@@ -393,7 +394,7 @@ fn also(name: &str) -> String {
 }
 
 /// The table in two: the keys of disciplines and programs stand between, among those of switches.
-fn around_switches() -> (&'static [Key], &'static [Key]) {
+fn around_switches() -> (&'static [SettingKey], &'static [SettingKey]) {
     let at = KEYS.iter().position(|key| key.name == "switch.control_queue");
     KEYS.split_at(at.unwrap_or(KEYS.len()))
 }
@@ -401,8 +402,9 @@ fn around_switches() -> (&'static [Key], &'static [Key]) {
 /// The value of every key of the table, of all disciplines and programs and of the chosen policies,
 /// as text that sets it.
 pub(super) fn effective(draft: &Draft) -> impl Iterator<Item = (String, String)> + '_ {
-    let shown =
-        |keys: &'static [Key]| keys.iter().map(|key| (key.name.to_owned(), (key.show)(draft)));
+    let shown = |keys: &'static [SettingKey]| {
+        keys.iter().map(|key| (key.name.to_owned(), (key.show)(draft)))
+    };
     let (before, after) = around_switches();
     let switches = policy_keys::values(SWITCHES, draft);
     let own = shown(before).chain(switches).chain(shown(after));

@@ -124,7 +124,7 @@ pub(super) fn check(
     };
     if !borders.is_ok_and(|mut all| all.all(runs)) {
         let found = "border switches without the program dci".to_owned();
-        let expected = "switch.program=dci@border: mlcc lives of what they write".to_owned();
+        let expected = "switch.program=dci@border: mlcc needs what they write".to_owned();
         return Err(refused("switch.program", found, expected, HELP));
     }
     check_times(draft, config, across)

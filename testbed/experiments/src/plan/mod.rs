@@ -48,7 +48,7 @@ use crate::input::InputError;
 use crate::scenario::fault;
 use crate::topology::programs::{self, Switches};
 use crate::topology::{FabricParams, FatTree, FatTreeSpec, LinkSelector, TIERS_MAX, base_rtt};
-use crate::workload::matrix::{LinkFailure, Message};
+use crate::workload::matrix::{LineMeaning, LinkFailure};
 use crate::workload::{FlowSpec, Matrix};
 
 /// A run, wholly decided.
@@ -494,7 +494,7 @@ struct Most {
 
 impl Most {
     fn on_one_flow(matrix: &Matrix, settings: &Settings) -> Self {
-        if matrix.flows.iter().any(|flow| flow.message != Message::Flow) {
+        if matrix.flows.iter().any(|flow| flow.message != LineMeaning::Flow) {
             return Self { messages: u16::MAX, packets: u64::MAX };
         }
         let longest = matrix.flows.iter().map(|flow| flow.size.0).max().unwrap_or(1);

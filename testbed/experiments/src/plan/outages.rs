@@ -42,7 +42,8 @@ pub(super) fn outages(
             Some(last) if fault.kind == FaultKind::Restart => last.1 = from,
             Some(_) => {
                 let help = "write a restart before it, or leave one of the two out";
-                return Err(refused(fault, "a scheduler that lives: it was killed before", help));
+                let expected = "a scheduler that runs: an earlier fault killed it";
+                return Err(refused(fault, expected, help));
             }
             None if fault.kind == FaultKind::Restart => of_switch.push((from, from + RESTART)),
             None => of_switch.push((from, until)),

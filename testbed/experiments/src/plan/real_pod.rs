@@ -8,7 +8,7 @@
 
 use transport::path::{PodFacts, RealPod};
 use transport::sched::SchedKind;
-use transport::sched::zeropod::timing::{Terms, Timing};
+use transport::sched::zeropod::timing::{Timing, TimingInputs};
 use transport::wire::pod::{CELLS_MAX, JOIN_HOSTS_MAX, hosts_a_switch};
 use transport::{Bytes, Config, Duration, Rate};
 
@@ -146,8 +146,8 @@ impl Draft {
 }
 
 /// The terms of a pod as its hosts have them, but for what control packets are long.
-fn terms(real: &RealPod, (cell, rate): (Bytes, Rate)) -> Terms {
-    Terms {
+fn terms(real: &RealPod, (cell, rate): (Bytes, Rate)) -> TimingInputs {
+    TimingInputs {
         cell,
         control: CONTROL,
         rate,

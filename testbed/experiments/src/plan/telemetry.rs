@@ -170,7 +170,7 @@ fn check_written(draft: &Draft, config: &Config, reader: CcKind) -> Result<(), R
         return Err(refused("switch.int", "`off`".to_owned(), expected, help));
     }
     if config.int_room == 0 {
-        let help = "say --set switch.int_room=8, or choose another controller with --cc";
+        let help = "add --set switch.int_room=8, or choose another controller with --cc";
         return Err(refused("switch.int_room", "no room".to_owned(), expected, help));
     }
     Ok(())

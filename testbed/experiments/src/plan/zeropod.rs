@@ -173,7 +173,7 @@ fn check_pod(topology: &FatTreeSpec) -> Result<(), RunError> {
     let links = |tier: crate::topology::TierSpec| (tier.downlink_gbps(), tier.downlink_latency_ns);
     if links(low) != links(high) || links(low) != links(top) {
         let (low, high, top) = (links(low), links(high), links(top));
-        let found = format!("{low:?}, {high:?} and {top:?} (Gbps, ns)");
+        let found = format!("{low:?}, {high:?} and {top:?} (Gb/s, ns)");
         return wrong(found, "links of one speed and one latency");
     }
     let traversal = low.switch_latency_ns.max(high.switch_latency_ns).max(top.switch_latency_ns);

@@ -24,7 +24,7 @@ pub struct Transfer {
     /// The receiver.
     pub dst: HostId,
     /// The packets that carry it.
-    pub packets: Packets,
+    pub packets: FlowPackets,
     /// When the transfer may start.
     pub start: Instant,
 }
@@ -32,12 +32,12 @@ pub struct Transfer {
 /// The packets of a flow by their length on the wire: the full ones, the last ones of its whole
 /// messages, the last one of all. Lengths and counts are 0 for those that it has none of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Packets {
+pub struct FlowPackets {
     /// (length, count), the longest first.
     lengths: [(u64, u64); 3],
 }
 
-impl Packets {
+impl FlowPackets {
     /// Packets of these lengths, and how many of each there are; in any order.
     #[must_use]
     pub fn new(mut lengths: [(u64, u64); 3]) -> Self {
@@ -94,7 +94,7 @@ pub fn base_rtt(tree: &FatTree, src: HostId, dst: HostId, data_len: u64, ack_len
 /// delivery. Its bytes go through the line of its hosts, and through all links together that it
 /// crosses above them.
 #[must_use]
-pub fn delivery_alone(tree: &FatTree, src: HostId, dst: HostId, packets: &Packets) -> Duration {
+pub fn delivery_alone(tree: &FatTree, src: HostId, dst: HostId, packets: &FlowPackets) -> Duration {
     let top = tree.spec().meeting_tier(src, dst);
     let crossed = Level::all(tree).into_iter().filter(|level| level.tier <= top);
     alone_over(tree, crossed, top, packets)
@@ -105,7 +105,7 @@ fn alone_over(
     tree: &FatTree,
     crossed: impl Iterator<Item = Level>,
     top: u8,
-    packets: &Packets,
+    packets: &FlowPackets,
 ) -> Duration {
     let rest = |len, rate| one_way_via(tree, top, len) - serialisation(len, rate);
     let over = |level: Level| {
@@ -120,7 +120,7 @@ fn alone_over(
 /// is busy from the first full packet on. So the flow takes as long as if the short packet were
 /// full at each hop. The exception is a short packet that leaves last and arrives before the first
 /// full one. If a full packet leaves last, it takes no less.
-fn one_short(tree: &FatTree, top: u8, packets: &Packets) -> Option<Duration> {
+fn one_short(tree: &FatTree, top: u8, packets: &FlowPackets) -> Option<Duration> {
     let (full, short) = packets.full_and_short()?;
     let line = tree.spec().tier[0].link_rate();
     // From the first bit on the sender's line to the first bit on the receiver's.
@@ -308,7 +308,7 @@ mod tests {
         let transfer = |start| Transfer {
             src: HostId(0),
             dst: HostId(1000),
-            packets: Packets::new([(4160, 10), (0, 0), (0, 0)]),
+            packets: FlowPackets::new([(4160, 10), (0, 0), (0, 0)]),
             start,
         };
         let alone = late
@@ -329,7 +329,7 @@ mod tests {
         Transfer {
             src: HostId(src),
             dst: HostId(dst),
-            packets: Packets::new([(4160, packets), (0, 0), (0, 0)]),
+            packets: FlowPackets::new([(4160, packets), (0, 0), (0, 0)]),
             start: Instant::ZERO,
         }
     }

@@ -11,10 +11,10 @@ pub mod spec;
 pub mod topo_file;
 mod wiring;
 
-pub use builtin::{Network, by_name, networks};
+pub use builtin::{NamedNetwork, by_name, networks};
 pub use fat_tree::{FabricParams, FatTree};
 pub use ideal::{
-    Level, Packets, Transfer, base_one_way, base_rtt, delivery_alone, ideal_completion,
+    FlowPackets, Level, Transfer, base_one_way, base_rtt, delivery_alone, ideal_completion,
 };
 pub use links::{LinkSelector, Ports};
 pub use selector::SelectorError;

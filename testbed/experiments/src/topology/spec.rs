@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Source: `.topo` files of uet-htsim; two datacentres as \[uno\] sec. 5.1 joins them. A leaf-spine
-//! network is a tree of two tiers with one pod. Hosts have one link. Speeds are in Gbps, latencies
+//! network is a tree of two tiers with one pod. Hosts have one link. Speeds are in Gb/s, latencies
 //! in nanoseconds, as the file has them.
 
 mod wan;
@@ -100,12 +100,12 @@ pub struct SpecError {
     /// The value that was found.
     pub found: u64,
     /// The rule that the value breaks.
-    pub rule: Rule,
+    pub rule: NumberRule,
 }
 
 /// A rule for a number of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
+pub enum NumberRule {
     /// Within these bounds.
     Range(u64, u64),
     /// A multiple of the number of this name.
@@ -122,27 +122,31 @@ impl FatTreeSpec {
     pub fn check(&self) -> Result<(), SpecError> {
         let header = |key, found, rule| Err(SpecError { tier: None, key, found, rule });
         if !(2..=NODES_MAX).contains(&self.nodes) {
-            let rule = Rule::Range(2, u64::from(NODES_MAX));
+            let rule = NumberRule::Range(2, u64::from(NODES_MAX));
             return header("Nodes", u64::from(self.nodes), rule);
         }
         if !(2..=3).contains(&self.tiers) {
-            return header("Tiers", u64::from(self.tiers), Rule::Range(2, 3));
+            return header("Tiers", u64::from(self.tiers), NumberRule::Range(2, 3));
         }
         if !self.nodes.is_multiple_of(self.sites()) {
-            let rule = Rule::MultipleOf("Sites", u64::from(self.sites()));
+            let rule = NumberRule::MultipleOf("Sites", u64::from(self.sites()));
             return header("Nodes", u64::from(self.nodes), rule);
         }
         let (nodes, podsize) = (u64::from(self.site_hosts()), u64::from(self.podsize));
         if podsize == 0 || podsize > nodes {
-            return header("Podsize", podsize, Rule::Range(1, nodes));
+            return header("Podsize", podsize, NumberRule::Range(1, nodes));
         }
         if self.tiers == 2 && podsize != nodes {
-            let rule = Rule::Exactly(nodes, "the hosts of a site, with two tiers");
+            let rule = NumberRule::Exactly(nodes, "the hosts of a site, with two tiers");
             return header("Podsize", podsize, rule);
         }
         if !nodes.is_multiple_of(podsize) {
             let sites = u64::from(self.sites());
-            return header("Nodes", nodes * sites, Rule::MultipleOf("Podsize", podsize * sites));
+            return header(
+                "Nodes",
+                nodes * sites,
+                NumberRule::MultipleOf("Podsize", podsize * sites),
+            );
         }
         for tier in 0..self.levels() {
             self.check_tier(tier)?;
@@ -159,17 +163,17 @@ impl FatTreeSpec {
         let header = |found: u64, rule| Err(SpecError { tier: None, key: "Cores", found, rule });
         if self.tiers != 3 || self.wan.is_some() {
             let why = "Cores are those of one site with three tiers";
-            return header(cores.into(), Rule::Exactly(0, why));
+            return header(cores.into(), NumberRule::Exactly(0, why));
         }
         let aggs = u64::from(self.aggs_per_pod());
         let most = aggs * u64::from(self.tier[1].radix_up);
         let least = (most - most.min(aggs)) + 1;
         if !(least..=most).contains(&cores.into()) {
-            return header(cores.into(), Rule::Range(least, most));
+            return header(cores.into(), NumberRule::Range(least, most));
         }
         let bundle = self.tier[2].bundle;
         if bundle != 1 {
-            let (key, rule) = ("Bundle", Rule::Exactly(1, "with Cores"));
+            let (key, rule) = ("Bundle", NumberRule::Exactly(1, "with Cores"));
             return Err(SpecError { tier: Some(2), key, found: bundle.into(), rule });
         }
         Ok(())
@@ -196,7 +200,7 @@ impl FatTreeSpec {
                     tier: Some(tier),
                     key,
                     found,
-                    rule: Rule::Range(min, max),
+                    rule: NumberRule::Range(min, max),
                 });
             }
         }
@@ -212,17 +216,22 @@ impl FatTreeSpec {
             };
             let bundle = u64::from(spec.bundle);
             if !spec.radix_down.is_multiple_of(spec.bundle) {
-                return error("Radix_Down", spec.radix_down, Rule::MultipleOf("Bundle", bundle));
+                return error(
+                    "Radix_Down",
+                    spec.radix_down,
+                    NumberRule::MultipleOf("Bundle", bundle),
+                );
             }
             if tier + 1 < self.levels() {
                 let above = self.tier[usize::from(tier) + 1].bundle;
                 if !spec.radix_up.is_multiple_of(above) {
-                    let rule = Rule::MultipleOf("Bundle of the tier above", u64::from(above));
+                    let rule = NumberRule::MultipleOf("Bundle of the tier above", u64::from(above));
                     return error("Radix_Up", spec.radix_up, rule);
                 }
             }
             if tier == 0 && !self.podsize.is_multiple_of(spec.radix_down) {
-                let rule = Rule::MultipleOf("Radix_Down of tier 0", u64::from(spec.radix_down));
+                let rule =
+                    NumberRule::MultipleOf("Radix_Down of tier 0", u64::from(spec.radix_down));
                 let found = u64::from(self.podsize);
                 return Err(SpecError { tier: None, key: "Podsize", found, rule });
             }
@@ -238,7 +247,7 @@ impl FatTreeSpec {
             };
             let needed = below * bundle;
             if u64::from(spec.radix_down) != needed {
-                return error("Radix_Down", spec.radix_down, Rule::Exactly(needed, why));
+                return error("Radix_Down", spec.radix_down, NumberRule::Exactly(needed, why));
             }
         }
         let links = u64::from(self.tors()) * u64::from(self.tier[0].radix_up);
@@ -247,7 +256,7 @@ impl FatTreeSpec {
             * u64::from(self.tier[1].radix_up);
         if links > LINKS_MAX || links_up > LINKS_MAX {
             let (tier, found) = if links > LINKS_MAX { (0, links) } else { (1, links_up) };
-            let rule = Rule::Range(1, LINKS_MAX);
+            let rule = NumberRule::Range(1, LINKS_MAX);
             return Err(SpecError { tier: Some(tier), key: "links up", found, rule });
         }
         Ok(())
@@ -510,7 +519,7 @@ impl fmt::Display for SpecError {
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for NumberRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Range(min, max) if min == max => write!(f, "{min}"),

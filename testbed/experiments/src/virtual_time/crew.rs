@@ -24,14 +24,14 @@ pub(super) struct Crew<'a, 'p> {
     /// The window to run; `None` when there is none any more.
     order: Mutex<Option<Span>>,
     /// How many orders were given.
-    ordered: Turns,
+    ordered: SharedCount,
     /// How many windows were run by threads that do not lead.
-    reported: Turns,
+    reported: SharedCount,
 }
 
 /// Something counted that can be waited for.
 #[derive(Default)]
-struct Turns {
+struct SharedCount {
     count: AtomicU64,
     sleepers: Mutex<()>,
     counted: Condvar,
@@ -43,7 +43,7 @@ const FLIGHTS_SHARED: usize = 128;
 /// Looks before a thread that waits goes to sleep: about ten microseconds.
 const LOOKS: u32 = 256;
 
-impl Turns {
+impl SharedCount {
     fn add_one(&self) {
         let sleepers = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
         self.count.fetch_add(1, Ordering::Release);
@@ -67,7 +67,7 @@ impl Turns {
 }
 
 /// Counts a window as run, however its thread leaves it: a leader must not wait for ever.
-struct ReportAtDrop<'t>(&'t Turns);
+struct ReportAtDrop<'t>(&'t SharedCount);
 
 impl Drop for ReportAtDrop<'_> {
     fn drop(&mut self) {
@@ -95,8 +95,8 @@ pub(super) fn with_crew<'a, R>(
     let crew = Crew {
         parts,
         order: Mutex::new(None),
-        ordered: Turns::default(),
-        reported: Turns::default(),
+        ordered: SharedCount::default(),
+        reported: SharedCount::default(),
     };
     thread::scope(|scope| {
         let _dismissal = Dismissal(&crew);

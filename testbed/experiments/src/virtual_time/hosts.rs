@@ -24,12 +24,12 @@ use super::nics::{HORIZON, Kept, Nics, Sender};
 use super::packets::{InFlight, PacketSlab, SlabFrames};
 use crate::capture::Capture;
 use crate::conductor::begun::{Begun, begun};
-use crate::conductor::{Conductor, Order};
+use crate::conductor::{Conductor, PostOrder};
 use crate::measure::audit::DriverCount;
 use crate::measure::sampler::FlowSeen;
 use crate::measure::{Counters, own};
 use crate::plan::Plan;
-use crate::why::journal::Seen;
+use crate::why::journal::HostEvent;
 use crate::workload::FlowIndex;
 
 /// One host.
@@ -47,7 +47,7 @@ struct Host {
     kept: VecDeque<Kept>,
     /// Orders to post, each with how many of its messages have been: all at once unless the
     /// endpoint's tables are full.
-    waiting: VecDeque<(Order, usize)>,
+    waiting: VecDeque<(PostOrder, usize)>,
     /// The clock that the endpoint sees; all else of a host is by network time.
     clock: HostClock,
     endpoint: Endpoint,
@@ -64,7 +64,7 @@ pub(super) struct Hosts<'a> {
     /// For each connection of the conductor: the transport flow, once open.
     flows: Vec<Option<FlowId>>,
     /// Orders for another host than the one whose doing started them.
-    elsewhere: Vec<Order>,
+    elsewhere: Vec<PostOrder>,
     /// Hosts to be drained at this instant.
     active: Vec<HostId>,
     nics: Nics<'a>,
@@ -292,7 +292,7 @@ impl<'a> Hosts<'a> {
             state.timer = Instant::FAR_FUTURE;
             state.endpoint.handle_timeout(state.clock.read(now));
             if self.posted.is_some() {
-                self.note_all(host, Seen::Timer, now, env);
+                self.note_all(host, HostEvent::Timer, now, env);
             }
         }
         rest
@@ -350,7 +350,7 @@ impl<'a> Hosts<'a> {
 
     /// Gives a flow to its sender. The sender's reports are handled first, because a finished
     /// message frees a place in the tables, which this flow may need.
-    fn post(&mut self, order: &Order, now: Instant, conductor: &mut Conductor<'_>) {
+    fn post(&mut self, order: &PostOrder, now: Instant, conductor: &mut Conductor<'_>) {
         let place = self.index_of(order.src);
         self.hosts[place].report(now, conductor);
         self.hosts[place].waiting.push_back((*order, 0));
@@ -464,7 +464,7 @@ impl<'a> Hosts<'a> {
 impl Host {
     fn post(
         &mut self,
-        order: &Order,
+        order: &PostOrder,
         posted: usize,
         (path, label): (Path, Label),
         flow: &mut Option<FlowId>,

@@ -119,7 +119,7 @@ fn run_with(
         whole.explain(plan);
     }
     let built: Vec<_> = built.into_iter().map(Mutex::new).collect();
-    let mut sim = Sim {
+    let mut sim = SimWorld {
         lookahead,
         window: if coupled { PICOSECOND } else { window.max(PICOSECOND) },
         sampler: Sampler::new(plan),
@@ -202,7 +202,7 @@ fn seen<'a>(parts: &mut [impl DerefMut<Target = Part<'a>>], lines: &[usize]) -> 
     seen.reduce(|all, part| all.add(&part)).unwrap_or_default()
 }
 
-struct Sim {
+struct SimWorld {
     lookahead: Duration,
     sampler: Sampler,
     feed: RecordFeed,
@@ -219,7 +219,7 @@ struct Sim {
     end: Instant,
 }
 
-impl Sim {
+impl SimWorld {
     /// The loop. True when it was stopped before its end.
     fn run(&mut self, crew: &Crew<'_, '_>, watch: &mut dyn Watch) -> bool {
         let (mut unseen, mut flights) = (0, 0);

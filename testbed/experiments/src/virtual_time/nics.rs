@@ -39,7 +39,7 @@ pub(super) struct Kept {
 }
 
 /// One poll of an endpoint for packets.
-struct Pass {
+struct TransmitPass {
     /// Whether data may not be taken.
     control_only: bool,
     /// Most packets to take.
@@ -86,7 +86,7 @@ impl<'a> Nics<'a> {
         }
         let local = sender.clock.read(now);
         let mut pass = self.first_pass(sender.host, &env.network);
-        while let Some(Pass { control_only, room }) = pass {
+        while let Some(TransmitPass { control_only, room }) = pass {
             self.burst.reset(room);
             if control_only {
                 sender.endpoint.poll_control(local, &mut self.burst);
@@ -102,32 +102,37 @@ impl<'a> Nics<'a> {
 
     /// The first poll of `host` for what it may send now.
     #[inline]
-    fn first_pass(&self, host: HostId, network: &Network) -> Option<Pass> {
+    fn first_pass(&self, host: HostId, network: &Network) -> Option<TransmitPass> {
         if let Some(depth) = self.settings.control_depth {
             let room = depth.saturating_sub(network.nic_queued(host).control_packets);
-            return Some(Pass { control_only: true, room });
+            return Some(TransmitPass { control_only: true, room });
         }
         if network.nic_is_paused(host) {
             // Behind data that is held back control packets still have a way out.
-            return Some(Pass { control_only: true, room: BURST });
+            return Some(TransmitPass { control_only: true, room: BURST });
         }
         self.data_pass(host, network)
     }
 
     /// A poll of `host` for data and control, as far as its NIC has room.
     #[inline]
-    fn data_pass(&self, host: HostId, network: &Network) -> Option<Pass> {
+    fn data_pass(&self, host: HostId, network: &Network) -> Option<TransmitPass> {
         let waiting = match self.settings.control_depth {
             Some(_) => network.nic_queued(host).data_packets,
             None => network.nic_waiting(host),
         };
         let room = self.settings.depth.saturating_sub(waiting);
-        (room > 0).then_some(Pass { control_only: false, room })
+        (room > 0).then_some(TransmitPass { control_only: false, room })
     }
 
     /// The poll of `host` after one whose burst has been handed over.
     #[inline]
-    fn pass_after(&self, control_only: bool, host: HostId, network: &Network) -> Option<Pass> {
+    fn pass_after(
+        &self,
+        control_only: bool,
+        host: HostId,
+        network: &Network,
+    ) -> Option<TransmitPass> {
         let is_full = self.burst.room() == 0;
         if !control_only {
             if !is_full || !self.burst.is_timed() {
@@ -136,7 +141,7 @@ impl<'a> Nics<'a> {
             // Packets that leave later take no room in the NIC: the endpoint gives all at once.
             // Packets behind them that leave now may exceed the depth, by one burst at most.
             if self.burst.timed() == self.burst.len() {
-                return Some(Pass { control_only, room: BURST });
+                return Some(TransmitPass { control_only, room: BURST });
             }
             return self.data_pass(host, network);
         }

@@ -26,7 +26,7 @@ pub(super) struct Record {
     /// Data: when this transmission was known to be lost.
     pub(super) known_lost: Instant,
     /// What ended the wait before `ready`.
-    pub(super) opened: Opened,
+    pub(super) opened: SendCause,
     /// What the flow waited for until `ready`.
     pub(super) waited: Wait,
     /// The connection, [`NONE`] for packets of none.
@@ -62,7 +62,7 @@ impl Record {
 
 /// What lets a flow send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Opened {
+pub(super) enum SendCause {
     /// A message was posted.
     Posted,
     /// The packet of this record arrived.
@@ -86,7 +86,7 @@ pub(super) enum Fate {
 
 /// A hop of a packet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Hop {
+pub(super) struct PacketHop {
     /// The hop before, or [`NONE`].
     pub(super) before: u32,
     pub(super) port: u32,
@@ -101,7 +101,7 @@ pub(super) struct Hop {
 #[derive(Clone, Copy, Debug)]
 enum State {
     /// The flow could send.
-    Ready { since: Instant, waited: Wait, opened: Opened },
+    Ready { since: Instant, waited: Wait, opened: SendCause },
     /// The flow waits; where known, until when.
     Waiting { wait: Wait, until: Option<Instant> },
 }
@@ -166,7 +166,7 @@ pub(crate) struct Sent<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Journal {
     pub(super) records: Vec<Record>,
-    pub(super) hops: Vec<Hop>,
+    pub(super) hops: Vec<PacketHop>,
     pub(super) conns: Vec<Conn>,
     pub(super) hosts: Vec<HostLog>,
     /// For each port: the delay of its link.
@@ -243,7 +243,7 @@ impl Journal {
             arrived: Instant::FAR_FUTURE,
             ready: now,
             known_lost: Instant::FAR_FUTURE,
-            opened: Opened::Time,
+            opened: SendCause::Time,
             waited: Wait::Application,
             conn,
             flow: NONE,
@@ -294,12 +294,12 @@ impl Journal {
         (record.ready, record.waited, record.opened) = match conn.state {
             State::Ready { since, waited, opened } => (since, waited, opened),
             State::Waiting { wait: Wait::Pacing, until: Some(until) } => {
-                (until.min(now), Wait::Pacing, Opened::Time)
+                (until.min(now), Wait::Pacing, SendCause::Time)
             }
             // The estimate of its next packet's length was too long.
             State::Waiting { wait, .. } => {
                 let just = self.records.get(last as usize).filter(|last| last.arrived == now);
-                (now, wait, just.map_or(Opened::Time, |_| Opened::Arrival(last)))
+                (now, wait, just.map_or(SendCause::Time, |_| SendCause::Arrival(last)))
             }
         };
         record.is_data = true;
@@ -381,25 +381,25 @@ impl Journal {
         &mut self,
         conn: u32,
         (standing, until): (Standing, Option<Instant>),
-        event: Seen,
+        event: HostEvent,
         now: Instant,
     ) {
         let host = self.conns[conn as usize].src;
         let opened = match event {
-            Seen::Posted => Opened::Posted,
-            Seen::Arrival => Opened::Arrival(self.hosts[host.0 as usize].last),
-            Seen::Timer | Seen::Sent => Opened::Time,
+            HostEvent::Posted => SendCause::Posted,
+            HostEvent::Arrival => SendCause::Arrival(self.hosts[host.0 as usize].last),
+            HostEvent::Timer | HostEvent::Sent => SendCause::Time,
         };
         let conn = &mut self.conns[conn as usize];
         if standing.lost > conn.lost {
-            (conn.loss_at, conn.loss_silent) = (now, event == Seen::Timer);
+            (conn.loss_at, conn.loss_silent) = (now, event == HostEvent::Timer);
         }
         conn.lost = standing.lost;
         conn.state = match (standing.wait, conn.state) {
             (None, ready @ State::Ready { .. }) => ready,
             (None, State::Waiting { wait: Wait::Pacing, until }) => {
                 let since = until.unwrap_or(now).min(now);
-                State::Ready { since, waited: Wait::Pacing, opened: Opened::Time }
+                State::Ready { since, waited: Wait::Pacing, opened: SendCause::Time }
             }
             (None, State::Waiting { wait, .. }) => {
                 State::Ready { since: now, waited: wait, opened }
@@ -424,7 +424,7 @@ impl Journal {
                     host.line.push(OnLine { start, end, flow: record.flow });
                 }
                 let held = Duration::ZERO;
-                self.hops.push(Hop { before: record.hops, port, start, arrival, held });
+                self.hops.push(PacketHop { before: record.hops, port, start, arrival, held });
                 record.hops = index(self.hops.len() - 1);
             }
             PacketStep::Held(extra) => {
@@ -468,7 +468,7 @@ impl Journal {
 
 /// What a standing is looked at after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum HostEvent {
     /// A message was posted.
     Posted,
     /// A packet arrived.

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use transport::{Duration, Instant, Wait};
 
-use super::journal::{Fate, Hop, Journal, NONE, Opened, Record};
+use super::journal::{Fate, Journal, NONE, PacketHop, Record, SendCause};
 use super::pauses::Pauses;
 use super::{Repair, TimePart};
 
@@ -136,7 +136,7 @@ impl Walk<'_> {
         let mut at = self.charge(self.mode, packet.arrived, at);
         let mut hop = self.journal.hops.get(packet.hops as usize).copied();
         // Bounded by the hops of the packet.
-        while let Some(Hop { before, port, start, .. }) = hop {
+        while let Some(PacketHop { before, port, start, .. }) = hop {
             at = self.charge(self.mode, start, at);
             hop = self.journal.hops.get(before as usize).copied();
             let queued = hop.map_or(packet.sent, |hop| hop.arrival).max(packet.sent);
@@ -202,14 +202,14 @@ impl Walk<'_> {
         let line = &self.journal.hosts.get(host as usize)?.line;
         let place = line.binary_search_by_key(&first.start, |sent| sent.start).ok()?;
         let busy_until = line[place].end;
-        if data.opened == Opened::Posted || busy_until < data.ready || first.start >= at {
+        if data.opened == SendCause::Posted || busy_until < data.ready || first.start >= at {
             return None;
         }
         let at = self.charge_line(host, first.start, at);
         Some((at, Standpoint::Departure(data.before)))
     }
 
-    fn first_hop(&self, packet: &Record) -> Option<Hop> {
+    fn first_hop(&self, packet: &Record) -> Option<PacketHop> {
         let mut hop = *self.journal.hops.get(packet.hops as usize)?;
         // Bounded by the hops of the packet.
         while let Some(before) = self.journal.hops.get(hop.before as usize) {
@@ -222,12 +222,12 @@ impl Walk<'_> {
     fn opened(&mut self, data: &Record, host: u32, at: Instant) -> (Instant, Standpoint) {
         let waited = part_of(data.waited);
         match data.opened {
-            Opened::Posted => (at, Standpoint::Rest(TimePart::Other)),
-            Opened::Arrival(packet) => {
+            SendCause::Posted => (at, Standpoint::Rest(TimePart::Other)),
+            SendCause::Arrival(packet) => {
                 self.mode = waited;
                 (at, Standpoint::Arrival(packet))
             }
-            Opened::Time => {
+            SendCause::Time => {
                 let Some(&before) = self.record(data.before).filter(|before| before.sent < at)
                 else {
                     return (at, Standpoint::Rest(waited));

@@ -20,7 +20,7 @@ use transport::{Bytes, Duration, HostId, Rng};
 
 use super::matrix::{FLOWS_MAX, FlowSpec, Matrix, Start, TriggerIndex, TriggerKind};
 use super::params::{Parameter, Params};
-use super::two_dc::{Border, TwoDc};
+use super::two_dc::{Division, TwoDc};
 use super::{Workload, does_not_fit};
 use crate::input::InputError;
 
@@ -37,8 +37,8 @@ pub struct Allreduce {
     pub iterations: u32,
     /// Time from the end of one iteration to the beginning of the next, at each host.
     pub compute: Duration,
-    /// The border between the datacentres.
-    pub border: Border,
+    /// The division of hosts between the datacentres.
+    pub division: Division,
 }
 
 impl Allreduce {
@@ -51,7 +51,7 @@ impl Allreduce {
         Parameter { name: "ranks", about: "hosts of a group in each datacentre (1)" },
         Parameter { name: "iterations", about: "number of iterations (10)" },
         Parameter { name: "compute", about: "time between iterations at each host (1ms)" },
-        Border::DC0_HOSTS,
+        Division::DC0_HOSTS,
     ];
 
     /// Reads the parameters.
@@ -67,7 +67,7 @@ impl Allreduce {
             ranks: params.integer("ranks", 1, 1, u32::MAX)?,
             iterations: params.integer("iterations", 10, 1, u32::MAX)?,
             compute: params.duration("compute", Duration::from_ms(1))?,
-            border: Border::from_params(params)?,
+            division: Division::from_params(params)?,
         })
     }
 
@@ -103,7 +103,7 @@ struct Step {
 
 impl Workload for Allreduce {
     fn generate(&self, nodes: u32, _rng: &mut Rng) -> Result<Matrix, InputError> {
-        let hosts = self.border.divide(nodes)?;
+        let hosts = self.division.divide(nodes)?;
         let groups = self.groups_in(hosts)?;
         let vector = self.size.0.div_ceil(u64::from(groups)).max(1);
         let share = vector.div_ceil(u64::from(self.ranks));
@@ -181,7 +181,7 @@ mod tests {
             ranks,
             iterations,
             compute: Duration::from_us(500),
-            border: Border::default(),
+            division: Division::default(),
         }
     }
 

@@ -7,7 +7,9 @@
 
 use std::num::NonZeroU32;
 
-use super::matrix::{FlowIndex, FlowSpec, HOSTS_MAX, Matrix, Message, TriggerIndex, TriggerKind};
+use super::matrix::{
+    FlowIndex, FlowSpec, HOSTS_MAX, LineMeaning, Matrix, TriggerIndex, TriggerKind,
+};
 use super::triggers::Waiting;
 use crate::input::InputError;
 
@@ -89,7 +91,7 @@ fn check_flow(matrix: &Matrix, at: FlowIndex, flow: &FlowSpec) -> Result<(), Def
     if flow.size.0 == 0 {
         return Err(Defect::EmptyFlow { flow: at });
     }
-    let needs_id = flow.message != Message::Flow || flow.waits_for().is_some();
+    let needs_id = flow.message != LineMeaning::Flow || flow.waits_for().is_some();
     if needs_id && flow.id.is_none() {
         return Err(Defect::MissingId { flow: at });
     }
@@ -143,13 +145,13 @@ fn check_connection(flows: &[FlowSpec], lines: &[(NonZeroU32, FlowIndex)]) -> Re
     let mut numbers = Vec::new();
     for &(_, flow) in lines {
         match message(flow) {
-            Message::Flow => {
+            LineMeaning::Flow => {
                 if let Some(first) = opener.replace(flow) {
                     return Err(Defect::DuplicateId { flow, first, id });
                 }
             }
-            Message::Numbered(number) => numbers.push((number, flow)),
-            Message::Next => {}
+            LineMeaning::Numbered(number) => numbers.push((number, flow)),
+            LineMeaning::Next => {}
         }
         if ends(flow) != ends(first) {
             return Err(Defect::OtherEnds { flow, first, id });
@@ -412,9 +414,9 @@ mod tests {
         let mut matrix = matrix(&[], &[(None, None), (None, None)]);
         matrix.flows[1].id = matrix.flows[0].id;
         assert!(matches!(find_defect(&matrix), Err(Defect::DuplicateId { .. })));
-        matrix.flows[1].message = Message::Next;
+        matrix.flows[1].message = LineMeaning::Next;
         assert_eq!(check(&matrix), Ok(()));
-        matrix.flows[0].message = Message::Next;
+        matrix.flows[0].message = LineMeaning::Next;
         assert_eq!(check(&matrix), Ok(()));
         matrix.flows[1].dst = HostId(0);
         matrix.flows[1].src = HostId(1);

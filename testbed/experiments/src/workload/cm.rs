@@ -24,8 +24,8 @@ use transport::{Bytes, Duration, HostId};
 use super::check::{Subject, find_defect};
 use super::lines::LineMap;
 use super::matrix::{
-    FLOW_BYTES_MAX, FLOWS_MAX, FlowIndex, FlowSpec, HOSTS_MAX, LinkFailure, Matrix, Message, Start,
-    SwitchTier, TRIGGERS_MAX, Trigger, TriggerIndex, TriggerKind,
+    FLOW_BYTES_MAX, FLOWS_MAX, FlowIndex, FlowSpec, HOSTS_MAX, LineMeaning, LinkFailure, Matrix,
+    Start, SwitchTier, TRIGGERS_MAX, Trigger, TriggerIndex, TriggerKind,
 };
 use crate::input::file;
 use crate::input::number::{self, NumberError};
@@ -192,7 +192,7 @@ impl Reader {
         within(self.matrix.flows.len(), promised, "connection", first, line)?;
         let (src, dst) = ends(first, line, nodes)?;
         let mut flow = FlowSpec::new(src, dst, Bytes::ZERO);
-        let mut seen = Seen::default();
+        let mut seen = SeenWords::default();
         while let Some(word) = line.token() {
             self.flow_word(word, line, &mut flow, &mut seen)?;
         }
@@ -202,7 +202,7 @@ impl Reader {
         if !seen.has(SIZE) {
             return Err(line.end_error("`size BYTES`"));
         }
-        let needs_id = flow.message != Message::Flow || flow.waits_for().is_some();
+        let needs_id = flow.message != LineMeaning::Flow || flow.waits_for().is_some();
         if needs_id && flow.id.is_none() {
             return Err(line
                 .end_error("`id FLOW`")
@@ -218,7 +218,7 @@ impl Reader {
         word: Token<'_>,
         line: &mut TextLine<'_>,
         flow: &mut FlowSpec,
-        seen: &mut Seen,
+        seen: &mut SeenWords,
     ) -> Result<(), InputError> {
         let Some(place) = FLOW_WORDS.iter().position(|known| known.as_bytes() == word.text) else {
             let help = did_you_mean(&String::from_utf8_lossy(word.text), &FLOW_WORDS);
@@ -246,9 +246,9 @@ impl Reader {
             _ => {
                 let number = line.peek().is_some_and(|next| next.text[0].is_ascii_digit());
                 flow.message = if number {
-                    Message::Numbered(nonzero("the message's number", line)?)
+                    LineMeaning::Numbered(nonzero("the message's number", line)?)
                 } else {
-                    Message::Next
+                    LineMeaning::Next
                 };
             }
         }
@@ -451,9 +451,9 @@ const START_EXPECTED_MAX: Duration = Duration::from_s(1);
 
 /// The words of [`FLOW_WORDS`] that a line has had, one bit each.
 #[derive(Default)]
-struct Seen(u16);
+struct SeenWords(u16);
 
-impl Seen {
+impl SeenWords {
     fn has(&self, place: usize) -> bool {
         self.0 & (1 << place) != 0
     }

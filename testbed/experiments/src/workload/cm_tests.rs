@@ -168,7 +168,7 @@ fn a_wrong_count_header_or_trigger_is_named_with_its_line() {
 fn messages_without_an_opening_flow_share_their_connection() {
     let text = "Nodes 2\nConnections 2\nTriggers 0\n0->1 id 1 msg start 0 size 9\n\
                 0->1 id 1 msg start 0 size 9\n";
-    assert_eq!(matrix(text).flows[1].message, Message::Next);
+    assert_eq!(matrix(text).flows[1].message, LineMeaning::Next);
     assert!(
         parse(&text.replace("1 msg", "1 msg 3")).unwrap_err().found.contains("second message 3")
     );

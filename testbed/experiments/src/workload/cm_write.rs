@@ -9,7 +9,7 @@ use transport::Duration;
 
 use super::cm::StartUnit;
 use super::matrix::{
-    FlowSpec, Matrix, Message, PRIO_DEFAULT, Start, Trigger, TriggerIndex, TriggerKind,
+    FlowSpec, LineMeaning, Matrix, PRIO_DEFAULT, Start, Trigger, TriggerIndex, TriggerKind,
 };
 use crate::input::number::write_us;
 
@@ -98,9 +98,9 @@ pub(super) fn flow_line(
         write!(line, " id {id}")?;
     }
     match flow.message {
-        Message::Flow => {}
-        Message::Next => line.push_str(" msg"),
-        Message::Numbered(number) => write!(line, " msg {number}")?,
+        LineMeaning::Flow => {}
+        LineMeaning::Next => line.push_str(" msg"),
+        LineMeaning::Numbered(number) => write!(line, " msg {number}")?,
     }
     match flow.start {
         Start::On(trigger) => write!(line, " trigger {}", name(trigger))?,

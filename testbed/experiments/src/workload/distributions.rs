@@ -27,12 +27,12 @@ macro_rules! distributions {
 }
 
 distributions! {
-    "websearch", "web search: 1.7 MB in the mean, two fifths below 50 kB (DCTCP, 2010)";
+    "websearch", "web search: 1.7 MB in the mean, two fifths below 50 KB (DCTCP, 2010)";
     "alibaba-wan", "between two datacentres of Alibaba: 64 MB in the mean (FlashPass, 2021)";
-    "ali-storage", "Alibaba's storage: 41 kB in the mean, two thirds below 8 kB (2019)";
-    "google-rpc", "Google's remote procedure calls: 2.9 kB in the mean, half below 260 B (2008)";
-    "hadoop", "Hadoop at Facebook: 120 kB in the mean, half below 700 B (2015; points of Uno)";
-    "hadoop-abm", "Hadoop in another reading: 3.4 MB in the mean, half below 73 kB (points of ABM)";
+    "ali-storage", "Alibaba's storage: 41 KB in the mean, two thirds below 8 KB (2019)";
+    "google-rpc", "Google's remote procedure calls: 2.9 KB in the mean, half below 260 B (2008)";
+    "hadoop", "Hadoop at Facebook: 120 KB in the mean, half below 700 B (2015; points of Uno)";
+    "hadoop-abm", "Hadoop in another reading: 3.4 MB in the mean, half below 73 KB (points of ABM)";
 }
 
 impl Distribution {

@@ -9,7 +9,7 @@ use transport::{Bytes, Duration, HostId, Rng};
 use super::matrix::{FlowSpec, Matrix, Start};
 use super::params::{Parameter, Params};
 use super::permutation::shuffle;
-use super::two_dc::Border;
+use super::two_dc::Division;
 use super::{Workload, does_not_fit};
 use crate::input::InputError;
 
@@ -34,8 +34,8 @@ pub struct IncastTwoDc {
     pub mice_size: Bytes,
     /// Each short flow starts at a drawn time below this one.
     pub mice_span: Duration,
-    /// The border between the datacentres.
-    pub border: Border,
+    /// The division of hosts between the datacentres.
+    pub division: Division,
 }
 
 impl IncastTwoDc {
@@ -52,7 +52,7 @@ impl IncastTwoDc {
         Parameter { name: "mice", about: "short flows to the receiver from drawn hosts (0)" },
         Parameter { name: "mice_size", about: "bytes of a short flow (16KiB)" },
         Parameter { name: "mice_span", about: "short flows start within this time (1ms)" },
-        Border::DC0_HOSTS,
+        Division::DC0_HOSTS,
     ];
 
     /// Reads the parameters.
@@ -74,14 +74,14 @@ impl IncastTwoDc {
             mice: params.integer("mice", 0, 0, MICE_MAX)?,
             mice_size: params.bytes("mice_size", Bytes(16 << 10))?,
             mice_span: params.duration("mice_span", Duration::from_ms(1))?,
-            border: Border::from_params(params)?,
+            division: Division::from_params(params)?,
         })
     }
 }
 
 impl Workload for IncastTwoDc {
     fn generate(&self, nodes: u32, rng: &mut Rng) -> Result<Matrix, InputError> {
-        let hosts = self.border.divide(nodes)?;
+        let hosts = self.division.divide(nodes)?;
         let receiver = self.receiver.unwrap_or(nodes - 1);
         if receiver >= nodes {
             let found = format!("receiver {receiver} of {nodes} hosts");

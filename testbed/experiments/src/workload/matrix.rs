@@ -65,7 +65,7 @@ pub struct FlowSpec {
     /// Poked when the receiver has everything.
     pub recv_done: Option<TriggerIndex>,
     /// Whether this opens a flow or is a message on one.
-    pub message: Message,
+    pub message: LineMeaning,
 }
 
 const _: () = assert!(size_of::<FlowSpec>() == 64);
@@ -81,7 +81,7 @@ pub enum Start {
 
 /// The meaning of a connection line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Message {
+pub enum LineMeaning {
     /// A flow of its own.
     Flow,
     /// The next message on the connection with the same source, destination and id. The first such
@@ -228,7 +228,7 @@ impl FlowSpec {
             collective: 0,
             send_done: None,
             recv_done: None,
-            message: Message::Flow,
+            message: LineMeaning::Flow,
         }
     }
 

@@ -8,7 +8,7 @@ use transport::{Bytes, HostId, Rng};
 
 use super::matrix::{FlowSpec, Matrix};
 use super::params::{Parameter, Params};
-use super::two_dc::Border;
+use super::two_dc::Division;
 use super::{Workload, does_not_fit};
 use crate::input::InputError;
 
@@ -19,8 +19,8 @@ pub struct PairsTwoDc {
     pub count: Option<u32>,
     /// Bytes of each flow, at least 1.
     pub size: Bytes,
-    /// The border between the datacentres.
-    pub border: Border,
+    /// The division of hosts between the datacentres.
+    pub division: Division,
 }
 
 /// Number of the links between the paper's datacentres.
@@ -33,7 +33,7 @@ impl PairsTwoDc {
     pub const PARAMETERS: &'static [Parameter] = &[
         Parameter { name: "count", about: "flows (up to 8)" },
         Parameter { name: "size", about: "bytes of each flow (1MiB)" },
-        Border::DC0_HOSTS,
+        Division::DC0_HOSTS,
     ];
 
     /// Reads the parameters.
@@ -45,14 +45,14 @@ impl PairsTwoDc {
         Ok(Self {
             count: Some(count).filter(|_| params.has("count")),
             size: params.bytes("size", Bytes(1 << 20))?,
-            border: Border::from_params(params)?,
+            division: Division::from_params(params)?,
         })
     }
 }
 
 impl Workload for PairsTwoDc {
     fn generate(&self, nodes: u32, _rng: &mut Rng) -> Result<Matrix, InputError> {
-        let hosts = self.border.divide(nodes)?;
+        let hosts = self.division.divide(nodes)?;
         let [senders, receivers] = [0, 1].map(|dc| hosts.hosts(dc));
         let room = senders.len().min(receivers.len());
         let room = u32::try_from(room).unwrap_or(u32::MAX);

@@ -25,7 +25,7 @@ pub struct Poisson {
     /// Which flows stay in their pod; `None` where all destinations are alike.
     pub locality: Option<Locality>,
     /// When they start.
-    pub arrivals: Arrivals,
+    pub arrivals: PoissonArrivals,
 }
 
 /// Hosts in pods, and how many flows stay inside.
@@ -40,7 +40,7 @@ pub struct Locality {
 
 /// How much every host sends, and until when.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Arrivals {
+pub struct PoissonArrivals {
     /// Share of the link's rate that is offered, above 0 and at most 1; headers are not counted.
     pub load: f64,
     /// A host's link.
@@ -60,10 +60,10 @@ impl Poisson {
         Parameter { name: "size", about: "size of all flows without a cdf (1MiB)" },
         Parameter { name: "pod_hosts", about: "hosts of a pod (all hosts are alike)" },
         Parameter { name: "intra_share", about: "with pod_hosts: share inside a pod (0.8)" },
-        Arrivals::LOAD,
-        Arrivals::LINK_RATE,
-        Arrivals::DURATION,
-        Arrivals::FLOWS,
+        PoissonArrivals::LOAD,
+        PoissonArrivals::LINK_RATE,
+        PoissonArrivals::DURATION,
+        PoissonArrivals::FLOWS,
     ];
 
     /// Reads the parameters.
@@ -74,7 +74,7 @@ impl Poisson {
         let size = params.bytes("size", Bytes(1 << 20))?;
         let sizes = params.cdf("cdf")?.unwrap_or_else(|| Cdf::constant(size));
         let locality = Locality::from_params(params)?;
-        Ok(Self { sizes, locality, arrivals: Arrivals::from_params(params)? })
+        Ok(Self { sizes, locality, arrivals: PoissonArrivals::from_params(params)? })
     }
 }
 
@@ -147,7 +147,7 @@ impl Workload for Poisson {
     }
 }
 
-impl Arrivals {
+impl PoissonArrivals {
     pub(super) const LOAD: Parameter =
         Parameter { name: "load", about: "share of the link's rate, above 0 up to 1 (0.5)" };
     pub(super) const LINK_RATE: Parameter =
@@ -228,7 +228,7 @@ mod tests {
         Poisson {
             sizes: Cdf::read(&b"1000,0\n9000,1\n"[..], "c").unwrap(),
             locality: None,
-            arrivals: Arrivals {
+            arrivals: PoissonArrivals {
                 load: 0.6,
                 link_rate: Rate::from_gbps(100),
                 duration: Duration::from_ms(2),

@@ -13,8 +13,8 @@ use transport::{Rate, Rng};
 use super::cdf::Cdf;
 use super::matrix::Matrix;
 use super::params::{Parameter, Params};
-use super::poisson::Arrivals;
-use super::two_dc::{Border, TwoDc};
+use super::poisson::PoissonArrivals;
+use super::two_dc::{Division, TwoDc};
 use super::{Workload, does_not_fit};
 use crate::input::InputError;
 
@@ -27,12 +27,12 @@ pub struct PoissonTwoDc {
     pub inter: Cdf,
     /// Share of the flows that stay inside, 0..=1.
     pub intra_share: f64,
-    /// The border between the datacentres.
-    pub border: Border,
+    /// The division of hosts between the datacentres.
+    pub division: Division,
     /// What flows inside and across offer; with it neither the share nor `arrivals.load` counts.
     pub loads: Option<Loads>,
     /// When flows start.
-    pub arrivals: Arrivals,
+    pub arrivals: PoissonArrivals,
 }
 
 /// Separate loads of flows inside a datacentre and of those that leave it.
@@ -67,11 +67,11 @@ impl PoissonTwoDc {
             about: "load across, each way, as a share of inter_base, 0..1",
         },
         Parameter { name: "inter_base", about: "capacity across, one way, like 100Gbps" },
-        Border::DC0_HOSTS,
-        Arrivals::LOAD,
-        Arrivals::LINK_RATE,
-        Arrivals::DURATION,
-        Arrivals::FLOWS,
+        Division::DC0_HOSTS,
+        PoissonArrivals::LOAD,
+        PoissonArrivals::LINK_RATE,
+        PoissonArrivals::DURATION,
+        PoissonArrivals::FLOWS,
     ];
 
     /// Reads the parameters.
@@ -84,9 +84,9 @@ impl PoissonTwoDc {
             inter: params.cdf_or("inter_cdf", "alibaba-wan")?,
             //= uno#5.1
             intra_share: params.real("intra_share", 0.8, 0.0, 1.0)?,
-            border: Border::from_params(params)?,
+            division: Division::from_params(params)?,
             loads: Loads::from_params(params)?,
-            arrivals: Arrivals::from_params(params)?,
+            arrivals: PoissonArrivals::from_params(params)?,
         })
     }
 
@@ -108,8 +108,8 @@ impl PoissonTwoDc {
             let across = of(loads.inter, loads.inter_base);
             let link = bps(self.arrivals.link_rate);
             if inside + across > link {
-                let found = format!("{:.3} Gbps offered a host", (inside + across) / 1e9);
-                let most = format!("at most a host's link, {:.3} Gbps", link / 1e9);
+                let found = format!("{:.3} Gb/s offered a host", (inside + across) / 1e9);
+                let most = format!("at most a host's link, {:.3} Gb/s", link / 1e9);
                 return Err(does_not_fit(found, &most)
                     .help("lower intra_load, or say link_rate if hosts have faster links"));
             }
@@ -169,7 +169,7 @@ impl Loads {
 
 impl Workload for PoissonTwoDc {
     fn generate(&self, nodes: u32, rng: &mut Rng) -> Result<Matrix, InputError> {
-        let hosts = self.border.divide(nodes)?;
+        let hosts = self.division.divide(nodes)?;
         let senders = self.senders(hosts)?;
         let of = |src| senders[hosts.dc_of(src)];
         self.arrivals.matrix(
@@ -213,7 +213,7 @@ mod tests {
         for (load, seed) in [(0.2, 1), (0.4, 2), (0.6, 3)] {
             let workload = published(load);
             let matrix = workload.generate(256, &mut Rng::new(seed)).unwrap();
-            let hosts = workload.border.divide(256).unwrap();
+            let hosts = workload.division.divide(256).unwrap();
             let (inter, intra): (Vec<&FlowSpec>, Vec<&FlowSpec>) = matrix
                 .flows
                 .iter()
@@ -240,7 +240,7 @@ mod tests {
         let matrix = workload.generate(256, &mut Rng::new(7)).unwrap();
         let mut received = [[0u32; 256]; 2];
         for flow in &matrix.flows {
-            received[workload.border.divide(256).unwrap().dc_of(flow.src.0)]
+            received[workload.division.divide(256).unwrap().dc_of(flow.src.0)]
                 [flow.dst.0 as usize] += 1;
         }
         // Chi squared against uniform within each of the four pairs of datacentres: mean n - 1,
@@ -287,7 +287,7 @@ mod tests {
         let sizes = [("duration", "1s"), ("dc0_hosts", "64")];
         let workload = with(&[&BOTH[..], &sizes].concat()).unwrap();
         let matrix = workload.generate(192, &mut Rng::new(3)).unwrap();
-        let hosts = workload.border.divide(192).unwrap();
+        let hosts = workload.division.divide(192).unwrap();
         let mut offered = [[0.0; 2]; 2];
         for flow in &matrix.flows {
             let (from, to) = (hosts.dc_of(flow.src.0), hosts.dc_of(flow.dst.0));
@@ -329,7 +329,7 @@ mod tests {
             ("intra_load", "1.01", "intra_load = `1.01`"),
             ("inter_load", "-0.1", "inter_load = `-0.1`"),
             ("inter_base", "0Gbps", "inter_base = `0Gbps`"),
-            ("intra_base", "1600Gbps", "25.625 Gbps offered a host"),
+            ("intra_base", "1600Gbps", "25.625 Gb/s offered a host"),
         ] {
             let error = changed(name, value).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");

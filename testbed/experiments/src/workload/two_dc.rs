@@ -11,7 +11,7 @@ use crate::input::InputError;
 
 /// The parameter `dc0_hosts`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Border {
+pub struct Division {
     /// Hosts of the first datacentre; half of all when `None`.
     pub dc0_hosts: Option<u32>,
 }
@@ -23,7 +23,7 @@ pub(super) struct TwoDc {
     nodes: u32,
 }
 
-impl Border {
+impl Division {
     pub(super) const DC0_HOSTS: Parameter =
         Parameter { name: "dc0_hosts", about: "hosts of the first datacentre (half of all)" };
 
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn near_is_in_the_own_datacentre_and_far_in_the_other() {
-        let hosts = Border { dc0_hosts: Some(3) }.divide(8).unwrap();
+        let hosts = Division { dc0_hosts: Some(3) }.divide(8).unwrap();
         let mut rng = Rng::new(4);
         for src in 0..8 {
             let mut seen = [0u32; 8];
@@ -102,11 +102,11 @@ mod tests {
 
     #[test]
     fn a_host_alone_has_no_neighbour_and_an_empty_datacentre_is_refused() {
-        let hosts = Border::default().divide(3).unwrap();
+        let hosts = Division::default().divide(3).unwrap();
         assert_eq!((hosts.hosts(0), hosts.hosts(1)), (0..1, 1..3));
         assert_eq!(hosts.draw_near(0, &mut Rng::new(1)), None);
         for (dc0_hosts, nodes) in [(Some(3), 3), (Some(4), 3), (None, 1)] {
-            assert!(Border { dc0_hosts }.divide(nodes).is_err());
+            assert!(Division { dc0_hosts }.divide(nodes).is_err());
         }
     }
 }

@@ -133,7 +133,7 @@ pub(super) fn links(
     let mesh = Mesh::new(&blueprint.borders, ports, switches).map(Box::new);
     Transit {
         calendar: Calendar::new(slot(lookahead).ilog2()),
-        border: None,
+        crossings: None,
         switches: (0..).zip(switches).map(switch).collect(),
         plainly_routed: if mesh.is_some() { 0 } else { *hosts },
         mesh,

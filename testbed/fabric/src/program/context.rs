@@ -58,7 +58,7 @@ pub(super) struct Leaving {
 
 /// The fate of a packet that a program sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
+pub enum SendFate {
     /// The packet leaves at once.
     Leaves,
     /// The packet waits at its port.
@@ -120,7 +120,7 @@ impl Context<'_> {
     /// Gives `packet` to the queue of `port`. A packet that leaves at once, this one or one that
     /// waited for this instant, has left the queue when this returns; the program's `on_departure`
     /// comes when the call of the program is over.
-    pub fn send(&mut self, port: PortId, packet: Packet) -> Sent {
+    pub fn send(&mut self, port: PortId, packet: Packet) -> SendFate {
         let state = self.port_now(port.0);
         let state = &mut self.ports[state];
         if state.fault == NO_FAULT
@@ -129,7 +129,7 @@ impl Context<'_> {
             let start = self.now;
             let departure = Departure { packet, marked: false, data_left: 0, start };
             self.agenda.leaving.push(Leaving { port: port.0, departure, arrival });
-            return Sent::Leaves;
+            return SendFate::Leaves;
         }
         let was_empty = state.port.waiting() == 0;
         let mut lost = None;
@@ -137,7 +137,7 @@ impl Context<'_> {
         let verdict = state.port.enqueue(packet, self.now, &mut lost);
         if let Verdict::Dropped(reason) = verdict {
             self.transit.lose(state, packet, reason, self.now, &mut self.driver);
-            return Sent::Dropped;
+            return SendFate::Dropped;
         }
         match verdict {
             Verdict::Evicted => {
@@ -159,9 +159,9 @@ impl Context<'_> {
         state.note_peak();
         self.expect(port.0);
         match verdict {
-            Verdict::Trimmed => Sent::Trimmed,
-            _ if leaves => Sent::Leaves,
-            _ => Sent::Waits,
+            Verdict::Trimmed => SendFate::Trimmed,
+            _ if leaves => SendFate::Leaves,
+            _ => SendFate::Waits,
         }
     }
 

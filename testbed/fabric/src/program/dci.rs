@@ -37,7 +37,7 @@ use transport::{
     Bytes, DropReason, Duration, FlowId, HostId, Instant, KeyHash, PayloadRef, Rate, TxSegment,
 };
 
-use super::{Context, Program, ProgramSettings, Sent, Setup, SwitchProgram};
+use super::{Context, Program, ProgramSettings, SendFate, Setup, SwitchProgram};
 use crate::elements::PortId;
 use crate::packet::Packet;
 use crate::qdisc::Queued;
@@ -340,7 +340,7 @@ impl Dci {
         cx.stamp(&mut packet, &hop);
         let port = PortId(self.first_port + u32::try_from(place).unwrap_or(u32::MAX));
         self.links[place].given = Some(packet.handle);
-        if cx.send(port, packet) == Sent::Dropped {
+        if cx.send(port, packet) == SendFate::Dropped {
             self.links[place].given = None;
         }
     }

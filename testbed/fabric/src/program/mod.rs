@@ -17,7 +17,7 @@ mod context;
 mod run;
 
 pub(crate) use context::Surroundings;
-pub use context::{Context, PortView, Sent};
+pub use context::{Context, PortView, SendFate};
 pub use dci::DciStats;
 pub(super) use run::{Programmed, SwitchRun};
 

@@ -40,7 +40,7 @@ use transport::registry::Registered;
 use transport::{Bytes, DropReason, Instant};
 
 use self::buffers::{headroom, shared_size};
-use super::{Context, LinkSpec, Program, ProgramSettings, Sent, Setup, SwitchProgram};
+use super::{Context, LinkSpec, Program, ProgramSettings, SendFate, Setup, SwitchProgram};
 use crate::elements::PortId;
 use crate::packet::Packet;
 use crate::qdisc::QdiscKind;
@@ -208,10 +208,10 @@ impl Program for Pfc {
             return;
         }
         let sent = cx.send(port, packet);
-        if !is_counted || matches!(sent, Sent::Dropped | Sent::Trimmed) {
+        if !is_counted || matches!(sent, SendFate::Dropped | SendFate::Trimmed) {
             return;
         }
-        if sent == Sent::Leaves {
+        if sent == SendFate::Leaves {
             self.origins[at].push_back(UNCOUNTED);
             return;
         }

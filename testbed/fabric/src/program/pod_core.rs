@@ -36,7 +36,7 @@ use super::{Context, Program, ProgramSettings, Setup, SwitchProgram};
 use crate::elements::PortId;
 use crate::packet::Packet;
 use crate::qdisc::Queued;
-use delivered::{Origin, Sent};
+use delivered::{Sent, SourceSegment};
 
 /// A Core.
 #[derive(Clone, Debug)]
@@ -72,7 +72,7 @@ struct Port {
     /// Asks that pod's scheduler; flow `i` is host `i` of the pod.
     client: Zeropod,
     /// For each host of the pod: its cells, and where they came from.
-    queues: Vec<VecDeque<(Packet, Origin)>>,
+    queues: Vec<VecDeque<(Packet, SourceSegment)>>,
     /// Cells in all of them.
     cells: u32,
     sent: Sent,
@@ -178,7 +178,7 @@ impl Relay {
     }
 
     /// Keeps a cell for a host, if there is room.
-    fn keep(&mut self, packet: Packet, origin: Origin, now: Instant) -> bool {
+    fn keep(&mut self, packet: Packet, origin: SourceSegment, now: Instant) -> bool {
         let (pod, host) = (packet.dst.0 / self.hosts, packet.dst.0 % self.hosts);
         let room = self.held.data_bytes + packet.wire_bytes() <= self.buffer;
         let Some(port) = self.ports.get_mut(pod as usize).filter(|_| room) else { return false };
@@ -293,7 +293,7 @@ impl Port {
     }
 
     /// Notes that a cell of a host of this pod has been delivered.
-    fn note_delivered(&mut self, host: u16, origin: &Origin) {
+    fn note_delivered(&mut self, host: u16, origin: &SourceSegment) {
         let (first, bit) = (Psn(origin.psn.0 & !31), 1 << (origin.psn.0 & 31));
         let near = self.delivered.iter_mut().rev().take(DELIVERED_NEAR);
         let is_same = |(to, run): &&mut (u16, Delivered)| {
@@ -372,7 +372,7 @@ impl Program for PodCore {
         };
         let pod = packet.dst.0 / relay.hosts;
         let back = pod == from.0 - self.first_port;
-        let origin = Origin::of(&packet, cx).filter(|_| !back);
+        let origin = SourceSegment::of(&packet, cx).filter(|_| !back);
         match origin {
             Some(origin) if (pod as usize) < relay.ports.len() => {
                 if !relay.keep(packet, origin, now) {

@@ -351,9 +351,9 @@ fn a_packet_is_said_to_leave_when_it_has_left_its_queue() {
     };
     // Data takes the idle link; control, which would have gone first, comes after it.
     let port = PortId(16);
-    assert_eq!(cx.send(port, packet(1, 0, MTU, false)), Sent::Leaves);
-    assert_eq!(cx.send(port, packet(2, 0, 64, true)), Sent::Waits);
-    assert_eq!(cx.send(port, packet(3, 0, MTU, false)), Sent::Waits);
+    assert_eq!(cx.send(port, packet(1, 0, MTU, false)), SendFate::Leaves);
+    assert_eq!(cx.send(port, packet(2, 0, 64, true)), SendFate::Waits);
+    assert_eq!(cx.send(port, packet(3, 0, MTU, false)), SendFate::Waits);
     assert_eq!(cx.port(port).queued.packets(), 2);
     let left = |agenda: &Agenda| {
         agenda.leaving.iter().map(|leaving| leaving.departure.packet.handle).collect::<Vec<_>>()
@@ -361,7 +361,7 @@ fn a_packet_is_said_to_leave_when_it_has_left_its_queue() {
     assert_eq!(left(cx.agenda), [1]);
     // When the link is free, control that waits leaves before data that comes then.
     cx.now = cx.port(port).busy_until;
-    assert_eq!(cx.send(port, packet(4, 0, MTU, false)), Sent::Waits);
+    assert_eq!(cx.send(port, packet(4, 0, MTU, false)), SendFate::Waits);
     assert_eq!(left(cx.agenda), [1, 2]);
     let queued: u64 = network.queued(port).data_bytes;
     assert_eq!(network.ports[16].stats.data_peak, queued, "two packets wait");

@@ -45,7 +45,7 @@ params! {
 
 /// The phantom queue of one port.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Sizes {
+struct PhantomSizes {
     /// Rate at which it drains by that of the link, 1e-9..=1.
     drain: f64,
     /// Most bytes it holds; none where no phantom queue is.
@@ -58,7 +58,7 @@ struct Sizes {
     physical: bool,
 }
 
-impl Sizes {
+impl PhantomSizes {
     /// A phantom queue that holds nothing and never marks.
     const NONE: Self =
         Self { drain: 1.0, size: Bytes(0), kmin: Bytes(0), kmax: Bytes(0), physical: true };
@@ -120,7 +120,7 @@ struct Rest {
     /// The threshold above which everything is marked, in the time that draining it takes.
     kmax: Duration,
     /// The sizes in bytes.
-    sizes: Sizes,
+    sizes: PhantomSizes,
 }
 
 // Every port has room for the largest discipline.
@@ -135,7 +135,7 @@ impl<Q: Qdisc> Phantom<Q> {
         port: &QdiscParams,
         rate: Rate,
     ) -> Self {
-        let sizes = Sizes::at(params, port);
+        let sizes = PhantomSizes::at(params, port);
         let never = Bytes(u64::MAX);
         let (kmin, kmax) = if sizes.physical { (port.kmin, port.kmax) } else { (never, never) };
         let queue = real(&QdiscParams { kmin, kmax, ..*port });
@@ -360,7 +360,7 @@ mod tests {
             assert_eq!((queue.queued(), packet.flags.has(Flags::CE)), (Queued::default(), marked));
             marks.push(marked);
         }
-        // 9.1 kB after 91 packets, 29.1 kB after 291.
+        // 9.1 KB after 91 packets, 29.1 KB after 291.
         assert!(!marks[..85].contains(&true));
         assert!(!marks[300..].contains(&false));
         let between = marks[100..290].iter().filter(|marked| **marked).count();
@@ -395,21 +395,21 @@ mod tests {
 
     #[test]
     fn it_drains_by_its_own_link_and_is_as_large_as_the_longest_path_unless_set() {
-        let sizes = Sizes::at(&PhantomParams::default(), &port(22_401_600));
+        let sizes = PhantomSizes::at(&PhantomParams::default(), &port(22_401_600));
         assert_eq!(sizes.drain(Rate::from_gbps(100)), Rate::from_gbps(90));
         assert_eq!(sizes.size, Bytes(22_401_600));
         assert_eq!((sizes.kmin, sizes.kmax), (Bytes(5_600_400), Bytes(16_801_200)));
         let set = PhantomParams { size: Some(Bytes(8)), ..PhantomParams::default() };
-        assert_eq!(Sizes::at(&set, &port(1)).size, Bytes(8));
+        assert_eq!(PhantomSizes::at(&set, &port(1)).size, Bytes(8));
         let nic = QdiscParams { path_bdp: None, ..port(1) };
-        assert_eq!(Sizes::at(&set, &nic), Sizes::NONE);
+        assert_eq!(PhantomSizes::at(&set, &nic), PhantomSizes::NONE);
     }
 
     #[test]
     fn automatic_thresholds_are_some_packets_at_least() {
         let shares = PhantomParams { kmin: 0.005, kmax: 0.2, ..PhantomParams::default() };
         let thresholds = |size| {
-            let Sizes { kmin, kmax, size, .. } = Sizes::at(&shares, &port(size));
+            let PhantomSizes { kmin, kmax, size, .. } = PhantomSizes::at(&shares, &port(size));
             assert!(kmax <= size);
             [kmin, kmax].map(|bytes| bytes.0)
         };

@@ -82,7 +82,7 @@ pub enum BorderError {
     #[error(transparent)]
     Dpdk(DpdkError),
     /// The kernel gave no random bytes.
-    #[error("/dev/urandom: {0}")]
+    #[error("cannot read /dev/urandom ({0}); mount /dev")]
     Chance(#[from] std::io::Error),
     /// An error in the user's input.
     #[error(transparent)]
@@ -154,7 +154,7 @@ pub fn run(setup: &Setup, monitor: &mut dyn BorderMonitor) -> Result<Passed, Bor
     }
     let mut bridge = bridge(setup, (stations, &draft), (ports, copies), frame)?;
     let meets = devices().any(DeviceName::meets);
-    let lines = Lines {
+    let lines = Reconnector {
         devices: devices().cloned().collect(),
         hold: meets.then(|| InterruptHold::new(&eal)),
         eal: &eal,
@@ -168,7 +168,7 @@ pub fn run(setup: &Setup, monitor: &mut dyn BorderMonitor) -> Result<Passed, Bor
 }
 
 /// The devices by name, to connect them again.
-struct Lines<'a> {
+struct Reconnector<'a> {
     devices: Vec<DeviceName>,
     /// While this process polls devices whose other ends are processes.
     hold: Option<InterruptHold>,
@@ -192,7 +192,7 @@ const HANDSHAKE: Duration = Duration::from_s(1);
 /// waits for one.
 const HANDSHAKE_EVERY: Duration = Duration::from_ms(2);
 
-impl Lines<'_> {
+impl Reconnector<'_> {
     /// Connects devices again whose other ends were gone and are back. The driver does not do that:
     /// its connecting side tries once. A device that listens is found by its peer. Frames pass at
     /// the other devices meanwhile: each call takes no longer than a device takes to open.
@@ -278,7 +278,7 @@ pub(crate) fn between(
 
 fn turn_until_over(
     bridge: &mut Bridge,
-    mut lines: Lines<'_>,
+    mut lines: Reconnector<'_>,
     clock: impl Fn() -> Instant,
     monitor: &mut dyn BorderMonitor,
 ) {

@@ -89,7 +89,7 @@ pub enum BenchError {
     #[error("segment size {0}: expected 64..=8960 bytes of payload")]
     Segment(u16, #[source] ConfigError),
     /// A size of payload of which no sealed frame is made.
-    #[error("--segment {0}: no sealed frame; expected 64..=8960 bytes of payload")]
+    #[error("--segment {0} makes no sealed frame; expected 64..=8960 bytes of payload")]
     Sealed(u16),
     /// The link did not come up.
     #[error("the link of {0} did not come up within {UP_MS} ms; measure other devices")]
@@ -104,7 +104,7 @@ pub enum BenchError {
     #[error(transparent)]
     Border(BorderError),
     /// Nothing was acknowledged for too long.
-    #[error("{device}: after {sent} segments nothing was acknowledged for a second")]
+    #[error("{device}: after {sent} segments nothing was acknowledged for a second; measure again")]
     Stalled {
         /// The device.
         device: &'static str,
@@ -163,7 +163,7 @@ type MeasuredWorker = Worker<MeasuredIo, AppMemory, StageClock>;
 
 /// How a case is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Method {
     Plain,
     /// A run with a meter at the worker.
     Observed,
@@ -259,9 +259,9 @@ impl Bench {
     /// # Errors
     /// [`BenchError`].
     pub fn measure(&self, case: &Case) -> Result<Cost, BenchError> {
-        let (whole, sent) = self.run(case, Way::Plain)?;
-        let (observed, ..) = self.run(case, Way::Observed)?;
-        let (staged, ..) = self.run(case, Way::Staged)?;
+        let (whole, sent) = self.run(case, Method::Plain)?;
+        let (observed, ..) = self.run(case, Method::Observed)?;
+        let (staged, ..) = self.run(case, Method::Staged)?;
         let ns = |ticks: f64| ticks * 1e9 / self.hz();
         let part = |parts: &[f64], part: usize| ns(parts.get(part).copied().unwrap_or(0.0));
         // A mark falls into the stage that it ends; all stages have about as many.
@@ -293,7 +293,7 @@ impl Bench {
     }
 
     /// Ticks a segment by part, and the segments sent.
-    fn run(&self, case: &Case, way: Way) -> Result<(Vec<f64>, Sent), BenchError> {
+    fn run(&self, case: &Case, way: Method) -> Result<(Vec<f64>, Sent), BenchError> {
         let mut rig = self.rig(case, way)?;
         rig.post_all();
         let warm = case.segments / WARM_UP;
@@ -330,7 +330,7 @@ impl Bench {
         Ok((costs, Sent { segments: last.0, again, parity, attached }))
     }
 
-    fn rig(&self, case: &Case, way: Way) -> Result<Rig, BenchError> {
+    fn rig(&self, case: &Case, way: Method) -> Result<Rig, BenchError> {
         let config = config(case)?;
         let frame = case.segment_bytes + u16::try_from(HEAD_MAX).unwrap_or(u16::MAX);
         let [own, far, received] = [self.pool(frame)?, self.pool(frame)?, self.pool(2048)?];
@@ -360,7 +360,7 @@ impl Bench {
         let Some(peer) = peer else { return Err(down) };
         let ticks = Rc::new(StageTicks::default());
         let clock = self.rate.clock(TimeScale::REAL);
-        let clock = if way == Way::Staged {
+        let clock = if way == Method::Staged {
             StageClock::staged(clock, Rc::clone(&ticks))
         } else {
             StageClock::plain(clock)
@@ -395,10 +395,10 @@ impl Bench {
 
     /// Attaches to `worker` the observers that were asked for, and a meter when the case is to be
     /// observed.
-    fn look_at(&self, worker: &mut MeasuredWorker, config: &Config, way: Way) {
+    fn look_at(&self, worker: &mut MeasuredWorker, config: &Config, way: Method) {
         let named = (HostId(0), config.msgs_max);
         self.observers.look_at(worker, named, (config.line_rate, TimeScale::REAL));
-        if way == Way::Observed {
+        if way == Method::Observed {
             let shown_every = Duration::from_ms(5);
             worker.observe(Telemetry::default().meter(HostId(0), config.msgs_max, shown_every));
         }

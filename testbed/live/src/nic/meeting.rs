@@ -150,7 +150,7 @@ impl Meeting {
         let io = |error: std::io::Error| error.to_string();
         let say = Say::parse(line).ok_or("its first line is none of this protocol")?;
         let Say::Part { part: RoundPart::Join(hello), .. } = &say else {
-            return Err("it did not say who it is".to_owned());
+            return Err("it did not introduce itself".to_owned());
         };
         let host = hello.host;
         let place = self.wires.get_mut(host as usize).filter(|_| host > 0);

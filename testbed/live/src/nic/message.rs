@@ -43,7 +43,7 @@ pub(super) enum Say {
     /// A trigger is poked.
     Poke(Poke),
     /// Goes to the first host: no flow of this host is under way.
-    Idle(Standing),
+    Idle(IdleReport),
     /// Goes to all others: they are to report again once they are idle.
     Ask,
     /// Goes to all others: a host is gone and does not come back, and its flows fail.
@@ -66,7 +66,7 @@ pub(super) enum Say {
 
 /// The state of a host without flows under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Standing {
+pub(super) struct IdleReport {
     /// Pokes received from others.
     pub(super) pokes_received: u64,
     /// Hosts that are gone, whose flows are in neither count.
@@ -337,7 +337,7 @@ mod tests {
         #[test]
         fn lines_of_any_bytes_are_refused_without_a_panic(bytes: Vec<u8>, cut in 0_usize..60) {
             prop_assert_eq!(Say::parse(&bytes), None);
-            let whole = Say::Idle(Standing { acked: 2, ..Standing::default() }).line();
+            let whole = Say::Idle(IdleReport { acked: 2, ..IdleReport::default() }).line();
             let cut = cut.min(whole.len() - 2);
             prop_assert_eq!(Say::parse(&whole[..cut]), None);
         }

@@ -24,7 +24,7 @@ use transport::{Duration, HostId, Instant};
 use transport_dpdk::{Idle, IdleMode, SharedKeys};
 
 use super::meeting::Meeting;
-use super::message::{Say, Standing};
+use super::message::{IdleReport, Say};
 use crate::workers::control::Control;
 use crate::workers::hosts::{Pollers, RunClock};
 use crate::workers::lateness::Gaps;
@@ -61,10 +61,10 @@ struct Books {
     /// host only).
     counted: Option<(u64, u64)>,
     /// The standing that this host reported last.
-    said: Option<Standing>,
+    said: Option<IdleReport>,
     /// For each host: pokes passed on to it, and the standing that it reported last (leading host
     /// only).
-    others: Vec<(u64, Option<Standing>)>,
+    others: Vec<(u64, Option<IdleReport>)>,
     stop_said: bool,
 }
 
@@ -262,7 +262,7 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
         let FlowCounts { acked, delivered, .. } = conductor.counts();
         let Books { pokes_received, asked, .. } = self.books;
         let lost = self.lost;
-        let own = Standing { pokes_received, lost, asked, acked, delivered };
+        let own = IdleReport { pokes_received, lost, asked, acked, delivered };
         let own = Some(own).filter(|_| conductor.is_idle());
         if self.meeting.leads() {
             let over = match own {
@@ -287,7 +287,7 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
     }
 
     /// Whether nothing is under way anywhere; asks all hosts once more where it seems so.
-    fn is_over(&mut self, own: Standing) -> Result<bool, RunError> {
+    fn is_over(&mut self, own: IdleReport) -> Result<bool, RunError> {
         let counted = self.count(own).filter(|(acked, delivered)| delivered >= acked);
         if counted.is_none() || counted == self.books.counted {
             return Ok(counted.is_some());
@@ -299,7 +299,7 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
     }
 
     /// Flows acknowledged and delivered, when all hosts are idle and have answered the last ask.
-    fn count(&self, own: Standing) -> Option<(u64, u64)> {
+    fn count(&self, own: IdleReport) -> Option<(u64, u64)> {
         let (mut acked, mut delivered) = (own.acked, own.delivered);
         for (host, (passed, said)) in (0..).zip(&self.books.others) {
             if host == self.meeting.own || self.meeting.has_lost(host) {

@@ -37,7 +37,7 @@ use super::offset::Offset;
 use super::ongoing_run::OngoingRun;
 use super::pod;
 use super::report;
-use super::warm_up::{Desk, Opened, devices};
+use super::warm_up::{Desk, OpenedDevice, devices};
 use super::wire::FLOWS_MAX;
 use crate::dpdk_error::unfit;
 use crate::workers::control::Control;
@@ -281,7 +281,7 @@ impl Attendance<'_> {
     fn flows(
         &mut self,
         plan: &Plan,
-        mut opened: Opened,
+        mut opened: OpenedDevice,
         (addressing, observers): (&Addressing, &Observers),
         seen: HostSeen,
     ) -> Result<(HostReport, bool, Option<Unwritten>), RunError> {
@@ -354,7 +354,7 @@ fn worker(
     plan: &Plan,
     own: HostId,
     setup: &HostSetup<'_>,
-    (opened, mut clock): (Opened, DilatedClock),
+    (opened, mut clock): (OpenedDevice, DilatedClock),
 ) -> Result<(Host, AppEnd), RunError> {
     let lacks = |what: &str| RunError::Environment(what.to_owned());
     let at = own.0 as usize;
@@ -471,7 +471,7 @@ fn fit_devices(
     let mut spec = plan.tree.spec().clone();
     if let Some(mbps) = slowest.filter(|_| !network.topology_given) {
         spec = one_switch(spec.nodes, mbps)?;
-        let name = format!("one switch, {} Gbps", spec.tier[0].downlink_gbps());
+        let name = format!("one switch, {} Gb/s", spec.tier[0].downlink_gbps());
         note("topology", name, "no --topo was given: the rate is that of the slowest device");
     }
     Ok((Plan::new(&draft, plan.matrix.clone(), &spec)?, adapted))

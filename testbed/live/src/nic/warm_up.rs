@@ -20,7 +20,7 @@ use transport_dpdk::{
 use super::meeting::Meanwhile;
 use crate::dpdk_error::{Unfit, unfit};
 
-/// Buffers of a host: full windows and rings at 100 Gbps with room to spare. 2^k - 1 fits DPDK's
+/// Buffers of a host: full windows and rings at 100 Gb/s with room to spare. 2^k - 1 fits DPDK's
 /// rings best.
 const BUFFERS: u32 = 16_383;
 
@@ -58,7 +58,7 @@ pub(super) struct Desk {
 }
 
 /// The device and buffers that a worker takes over.
-pub(super) struct Opened {
+pub(super) struct OpenedDevice {
     pub(super) port: Port,
     pub(super) pool: Arc<Pool>,
     pub(super) station: Station,
@@ -307,10 +307,10 @@ impl Desk {
     }
 
     /// Hands the device over.
-    pub(super) fn close(self) -> Opened {
+    pub(super) fn close(self) -> OpenedDevice {
         let hold = self.hold();
         let Self { port, pool, station, strays, answers, eal, .. } = self;
-        Opened { port, pool, station, strays, answers, hold, eal }
+        OpenedDevice { port, pool, station, strays, answers, hold, eal }
     }
 }
 

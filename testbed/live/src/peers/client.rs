@@ -5,11 +5,11 @@ use transport::{Duration, HostId, Instant};
 use transport_dpdk::{Completion, Idle, IdleMode, Request, eal};
 
 use super::error::PeerError;
-use super::host::{Host, HostSetup};
+use super::host::{Host, ProcessSetup};
 use super::protocol::{Job, Kind, Note, PROTOCOL, Tag, Totals};
 use super::session::Session;
 use super::stream::short;
-use super::terms::{Policies, Terms};
+use super::terms::{Policies, SessionTerms};
 use super::vitals::Vitals;
 use super::{Interval, SessionEvent, SessionMonitor};
 
@@ -32,7 +32,7 @@ pub struct ClientOptions {
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The terms as agreed.
-    pub terms: Terms,
+    pub terms: SessionTerms,
     /// The policies of the session, by name.
     pub policies: Policies,
     /// How long data was sent and received.
@@ -91,8 +91,8 @@ const WARM_UP_MAX: u64 = 1000;
 /// # Errors
 /// [`PeerError`]: what is wrong with the input, the machine, or the server.
 pub fn run(
-    setup: HostSetup,
-    terms: &Terms,
+    setup: ProcessSetup,
+    terms: &SessionTerms,
     options: &ClientOptions,
     monitor: &mut dyn SessionMonitor,
 ) -> Result<Outcome, PeerError> {
@@ -153,7 +153,7 @@ impl Client<'_> {
     }
 
     /// Asks until the server agrees.
-    fn open(&mut self, terms: &Terms) -> Result<Session, PeerError> {
+    fn open(&mut self, terms: &SessionTerms) -> Result<Session, PeerError> {
         let until = self.host.now() + self.options.wait;
         let mut terms = terms.clone();
         terms.payload_bytes = terms.payload_bytes.min(self.host.payload_max());
@@ -161,7 +161,7 @@ impl Client<'_> {
         let server = self.options.server;
         let mut busy = None;
         loop {
-            self.host.build(&Terms::lobby())?;
+            self.host.build(&SessionTerms::lobby())?;
             self.host.meet(server, 0);
             let version = env!("CARGO_PKG_VERSION").to_owned();
             let asked = Box::new(terms.clone());
@@ -218,7 +218,7 @@ impl Client<'_> {
     }
 
     /// Builds the session's endpoint and notifies the server that it is there.
-    fn begin(&mut self, number: u64, terms: Terms) -> Result<Session, PeerError> {
+    fn begin(&mut self, number: u64, terms: SessionTerms) -> Result<Session, PeerError> {
         let server = self.options.server;
         self.monitor.on_event(&SessionEvent::Begins(server, &terms));
         self.host.build(&terms)?;

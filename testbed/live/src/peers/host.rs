@@ -29,7 +29,7 @@ use transport_dpdk::{
 use super::error::PeerError;
 use super::protocol::{Kind, Note, Tag};
 use super::stream::short;
-use super::terms::{LOBBY_PAYLOAD, Terms};
+use super::terms::{LOBBY_PAYLOAD, SessionTerms};
 use super::{SessionEvent, SessionMonitor};
 use crate::workers::quiet::Quiet;
 use crate::workers::{counters, random, secured};
@@ -39,7 +39,7 @@ const UNSEALED: &str = "packets are not sealed (--security psk:FILE seals them)"
 
 /// The settings of a process.
 #[derive(Clone, Debug)]
-pub struct HostSetup {
+pub struct ProcessSetup {
     /// The device of the process.
     pub device: DeviceName,
     /// Whether this process opens the device first.
@@ -75,7 +75,7 @@ const STUCK_AFTER: Duration = Duration::from_s(1);
 const LOOK_EVERY: Duration = Duration::from_ms(10);
 
 type DeviceWorker = Worker<PortIo, AppMemory, DilatedClock>;
-type Parts = (PortIo, Option<Box<Security>>);
+type WorkerParts = (PortIo, Option<Box<Security>>);
 
 /// One end of a link between processes. Fields in the order in which they must go.
 pub(super) struct Host {
@@ -91,7 +91,7 @@ pub(super) struct Host {
     ring_full: u64,
     clock: DilatedClock,
     rate: Calibration,
-    setup: HostSetup,
+    setup: ProcessSetup,
     payload_max: u16,
     incarnation: u16,
     path: Path,
@@ -132,7 +132,7 @@ impl Host {
     /// Opens the device, for which the other side may have to be there: that is waited for. Sends
     /// nothing before [`Host::meet`].
     pub(super) fn open(
-        mut setup: HostSetup,
+        mut setup: ProcessSetup,
         wait: Duration,
         monitor: &mut dyn SessionMonitor,
     ) -> Result<Self, PeerError> {
@@ -146,17 +146,17 @@ impl Host {
         let (io, payload_max) = open_io(&eal, &mut setup, (frame, room), wait, monitor)?;
         let clock = rate.clock(TimeScale::REAL);
         let incarnation = clock::incarnation();
-        let config = Terms::lobby().config(incarnation, &setup.addressing)?;
+        let config = SessionTerms::lobby().config(incarnation, &setup.addressing)?;
         let config = secured(&config, setup.keys.as_ref())?;
         let security = setup.keys.as_ref().map(|keys| keys.security(CONNECTIONS));
         let path = config.default_path();
         let (app, end) = app_ring(RING, RING);
-        let parts = (io, store(&config, &Terms::lobby()), clock);
+        let parts = (io, store(&config, &SessionTerms::lobby()), clock);
         let worker = Worker::new(
             Recorder::off(&config, setup.host, rng()?),
             parts,
             end,
-            worker_config(&config, &setup, &Terms::lobby()),
+            worker_config(&config, &setup, &SessionTerms::lobby()),
         )
         .secured(security);
         Ok(Self {
@@ -189,26 +189,26 @@ impl Host {
 
     /// Builds the worker anew for `terms`, or for no session; the state of the former one is
     /// dropped.
-    pub(super) fn build(&mut self, terms: &Terms) -> Result<(), PeerError> {
+    pub(super) fn build(&mut self, terms: &SessionTerms) -> Result<(), PeerError> {
         let Some(parts) = self.take_parts() else { return Ok(()) };
         self.put(parts, terms)
     }
 
     /// Ends the worker and keeps its device, and what it has sealed and opened by.
-    fn take_parts(&mut self) -> Option<Parts> {
+    fn take_parts(&mut self) -> Option<WorkerParts> {
         let former = self.worker.take()?;
         counters::join(&mut self.former, counters::of_worker(&former));
         Some(former.into_parts())
     }
 
     /// The configuration of a worker for `terms`.
-    pub(super) fn config(&self, terms: &Terms) -> Result<Config, PeerError> {
+    pub(super) fn config(&self, terms: &SessionTerms) -> Result<Config, PeerError> {
         let config = terms.config(self.incarnation, &self.setup.addressing)?;
         Ok(secured(&config, self.setup.keys.as_ref())?)
     }
 
     /// Makes a worker of `parts` for `terms`.
-    fn put(&mut self, (io, security): Parts, terms: &Terms) -> Result<(), PeerError> {
+    fn put(&mut self, (io, security): WorkerParts, terms: &SessionTerms) -> Result<(), PeerError> {
         // Peers distinguish one worker of this process from the next as they do processes.
         self.incarnation = self.incarnation % INCARNATIONS + 1;
         let config = self.config(terms)?;
@@ -270,7 +270,7 @@ impl Host {
         if let Some(mac) = mac {
             self.setup.know(peer, mac)?;
         }
-        self.put((io, security), &Terms::lobby())?;
+        self.put((io, security), &SessionTerms::lobby())?;
         Ok(mac.is_some())
     }
 
@@ -412,7 +412,7 @@ impl Host {
         &self.eal
     }
 
-    pub(super) const fn setup(&self) -> &HostSetup {
+    pub(super) const fn setup(&self) -> &ProcessSetup {
         &self.setup
     }
 
@@ -465,7 +465,7 @@ impl Host {
     }
 }
 
-impl HostSetup {
+impl ProcessSetup {
     /// Notes the MAC of `host`.
     fn know(&mut self, host: HostId, mac: Mac) -> Result<(), PeerError> {
         let hosts = (0..).map_while(|number| self.addressing.addr(HostId(number)));
@@ -493,7 +493,7 @@ const CONNECTIONS: u32 = 512;
 /// The device with its buffers, and the longest payload that it carries in a segment.
 fn open_io(
     eal: &Eal,
-    setup: &mut HostSetup,
+    setup: &mut ProcessSetup,
     (frame, room): (u16, u16),
     wait: Duration,
     monitor: &mut dyn SessionMonitor,
@@ -537,7 +537,7 @@ fn open_io(
 /// Opens the device, again and again where it connects to a process that is not there yet.
 fn open_device(
     eal: &Eal,
-    setup: &HostSetup,
+    setup: &ProcessSetup,
     config: &PortConfig,
     pool: &Arc<Pool>,
     wait: Duration,
@@ -560,7 +560,7 @@ fn rng() -> Result<Rng, PeerError> {
     Ok(Rng::new(random()?).fork("host", 0))
 }
 
-fn store(config: &Config, terms: &Terms) -> AppMemory {
+fn store(config: &Config, terms: &SessionTerms) -> AppMemory {
     let limits = MemoryConfig {
         bytes_max: terms.receive_bytes(),
         messages_max: config.msgs_max,
@@ -569,7 +569,7 @@ fn store(config: &Config, terms: &Terms) -> AppMemory {
     AppMemory::new(config, &limits)
 }
 
-fn worker_config(config: &Config, setup: &HostSetup, terms: &Terms) -> WorkerConfig {
+fn worker_config(config: &Config, setup: &ProcessSetup, terms: &SessionTerms) -> WorkerConfig {
     let udp = match (terms.is_lobby(), terms.udp_sums) {
         (true, _) => UdpSums::Offered,
         (false, true) => UdpSums::Software,
@@ -585,7 +585,7 @@ fn worker_config(config: &Config, setup: &HostSetup, terms: &Terms) -> WorkerCon
     }
 }
 
-fn eal_options(setup: &HostSetup, room: u16) -> EalOptions {
+fn eal_options(setup: &ProcessSetup, room: u16) -> EalOptions {
     // Two pools of full buffers, one of small ones, each buffer with its mbuf and headroom.
     let buffers = 2 * u64::from(setup.buffers) + u64::from(setup.device.buffers_kept());
     let bytes = buffers * (u64::from(room) + 384 + 512);

@@ -35,10 +35,10 @@ mod vitals;
 
 pub use client::{ClientOptions, Outcome, run};
 pub use error::PeerError;
-pub use host::HostSetup;
+pub use host::ProcessSetup;
 pub use protocol::{Job, Totals};
 pub use server::{Served, ServerOptions, serve};
-pub use terms::{Policies, Terms};
+pub use terms::{Policies, SessionTerms};
 pub use transport_dpdk::{DeviceName, DeviceNameError, MemoryMode, SharedKeys, Side};
 pub use vitals::{RoundTrips, Vitals};
 
@@ -58,7 +58,7 @@ pub enum SessionEvent<'a> {
     /// are.
     Keys(Option<&'a str>),
     /// A session begins with this host.
-    Begins(HostId, &'a Terms),
+    Begins(HostId, &'a SessionTerms),
     /// Traffic since the last event of this kind.
     Interval(Interval),
     /// A session has ended, and why if not as agreed.

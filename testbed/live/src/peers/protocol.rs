@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Counters;
-use super::terms::Terms;
+use super::terms::SessionTerms;
 use super::vitals::Vitals;
 
 /// Version of these messages. Both sides must have the same.
@@ -91,7 +91,7 @@ pub struct Totals {
 #[serde(tag = "note", rename_all = "snake_case")]
 pub(super) enum Note {
     /// The client asks for a session.
-    Hello { protocol: u64, version: String, session: u64, terms: Box<Terms> },
+    Hello { protocol: u64, version: String, session: u64, terms: Box<SessionTerms> },
     /// The server agrees, with the payload that its device carries.
     Welcome { session: u64, payload_bytes: u16 },
     /// The server does not agree; `busy` when it might later.
@@ -203,7 +203,7 @@ mod tests {
             protocol: PROTOCOL,
             version: "0".to_owned(),
             session: 7,
-            terms: Box::new(Terms::default()),
+            terms: Box::new(SessionTerms::default()),
         };
         let report = Note::Report {
             session: 7,

@@ -17,11 +17,11 @@ use transport::{Duration, HostId, Instant};
 use transport_dpdk::{Completion, Failure, Idle, IdleMode, Request};
 
 use super::error::PeerError;
-use super::host::{Host, HostSetup, STRANGER};
+use super::host::{Host, ProcessSetup, STRANGER};
 use super::protocol::{Job, Kind, Note, Tag};
 use super::session::Session;
 use super::stream::short;
-use super::terms::{FLOWS_SPARE, Terms};
+use super::terms::{FLOWS_SPARE, SessionTerms};
 use super::{SessionEvent, SessionMonitor};
 use crate::workers::counters;
 
@@ -68,7 +68,7 @@ struct Server<'a> {
 struct Welcome {
     peer: HostId,
     number: u64,
-    terms: Terms,
+    terms: SessionTerms,
     /// The cookie of its message.
     cookie: u64,
     /// When the welcome is withdrawn.
@@ -105,7 +105,7 @@ const FAREWELL: Duration = Duration::from_ms(500);
 /// # Errors
 /// When there is no device; nothing that a client does is one.
 pub fn serve(
-    setup: HostSetup,
+    setup: ProcessSetup,
     options: &ServerOptions,
     monitor: &mut dyn SessionMonitor,
 ) -> Result<Served, PeerError> {
@@ -254,7 +254,7 @@ impl Server<'_> {
         &mut self,
         from: HostId,
         number: u64,
-        mut terms: Terms,
+        mut terms: SessionTerms,
         now: Instant,
     ) -> Result<(), PeerError> {
         let welcomed = self.welcome.as_ref().map(|sent| (sent.number, sent.peer));
@@ -323,7 +323,7 @@ impl Server<'_> {
     }
 
     /// Why there can be no session on these terms.
-    fn judge(&self, terms: &Terms) -> Result<(), String> {
+    fn judge(&self, terms: &SessionTerms) -> Result<(), String> {
         if terms.is_lobby() {
             return Err("a session of no flows".to_owned());
         }
@@ -420,7 +420,7 @@ impl Server<'_> {
             Some(_) => self.served.broken += 1,
         }
         self.monitor.on_event(&SessionEvent::Ends(session.peer, why));
-        self.host.build(&Terms::lobby())
+        self.host.build(&SessionTerms::lobby())
     }
 
     /// Notifies the client of a session that there will be no more of it.

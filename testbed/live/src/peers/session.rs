@@ -7,7 +7,7 @@ use transport_dpdk::{Completion, Eal};
 use super::host::Host;
 use super::protocol::{Job, Kind, Tag};
 use super::stream::{Receiver, Sender, Slots, short};
-use super::terms::Terms;
+use super::terms::SessionTerms;
 use super::vitals::Gauge;
 use super::{Interval, SessionEvent, SessionMonitor};
 
@@ -16,7 +16,7 @@ use super::{Interval, SessionEvent, SessionMonitor};
 pub(super) struct Session {
     pub(super) number: u64,
     pub(super) peer: HostId,
-    pub(super) terms: Terms,
+    pub(super) terms: SessionTerms,
     pub(super) slots: Slots,
     /// Once it sends.
     pub(super) sender: Option<Sender>,
@@ -61,7 +61,13 @@ const INTERVALS_MAX: usize = 86_400;
 const COMPLETIONS: usize = 64;
 
 impl Session {
-    pub(super) fn new(eal: &Eal, number: u64, peer: HostId, terms: Terms, now: Instant) -> Self {
+    pub(super) fn new(
+        eal: &Eal,
+        number: u64,
+        peer: HostId,
+        terms: SessionTerms,
+        now: Instant,
+    ) -> Self {
         Self {
             slots: Slots::new(eal, number, &terms),
             number,

@@ -14,7 +14,7 @@ use transport::{Duration, Instant};
 use transport_dpdk::{Eal, MessageBytes, Pattern, Region, Request};
 
 use super::protocol::{Kind, Tag, Totals};
-use super::terms::Terms;
+use super::terms::SessionTerms;
 
 /// Different messages, by bytes: few enough to be summed before a session starts.
 const SLOTS: u32 = 8;
@@ -30,7 +30,7 @@ pub(super) struct Slots {
 
 impl Slots {
     /// The slots of `session`: both ends make equal ones.
-    pub(super) fn new(eal: &Eal, session: u64, terms: &Terms) -> Self {
+    pub(super) fn new(eal: &Eal, session: u64, terms: &SessionTerms) -> Self {
         let len = NonZeroU32::new(terms.message_bytes).unwrap_or(NonZeroU32::MIN);
         let count = (LONGEST / u64::from(len.get())).clamp(1, u64::from(SLOTS));
         let (mut sources, mut checksums) = (Vec::new(), Vec::new());
@@ -97,7 +97,7 @@ pub(super) struct Sender {
 impl Sender {
     /// Starts at `now`.
     pub(super) fn new(
-        terms: &Terms,
+        terms: &SessionTerms,
         session: u64,
         (duration, bytes_max): (Option<Duration>, Option<u64>),
         now: Instant,
@@ -231,7 +231,7 @@ pub(super) fn short(session: u64) -> u16 {
 mod tests {
     use super::*;
 
-    fn slots(terms: &Terms) -> Slots {
+    fn slots(terms: &SessionTerms) -> Slots {
         let bytes = |tag: u8| vec![tag; terms.message_bytes as usize];
         Slots {
             sources: (0..3).map(|tag| MessageBytes::Owned(bytes(tag).into())).collect(),
@@ -254,7 +254,8 @@ mod tests {
 
     #[test]
     fn flows_take_turns_and_hold_no_more_than_their_depth() {
-        let terms = Terms { flows: 2, depth: 2, message_bytes: 10, ..Terms::default() };
+        let terms =
+            SessionTerms { flows: 2, depth: 2, message_bytes: 10, ..SessionTerms::default() };
         let (slots, mut requests) = (slots(&terms), VecDeque::new());
         let mut sender = Sender::new(&terms, 5, (None, Some(60)), Instant::ZERO);
         assert!(sender.post(&slots, &mut requests, 100, Instant::ZERO));
@@ -274,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_sender_that_is_stopped_waits_for_what_is_under_way() {
-        let terms = Terms { message_bytes: 10, ..Terms::default() };
+        let terms = SessionTerms { message_bytes: 10, ..SessionTerms::default() };
         let (slots, mut requests) = (slots(&terms), VecDeque::new());
         let mut sender = Sender::new(&terms, 5, (None, None), Instant::ZERO);
         assert!(sender.post(&slots, &mut requests, 1, Instant::ZERO));
@@ -286,7 +287,7 @@ mod tests {
 
     #[test]
     fn totals_agree_only_when_every_message_was_counted_once() {
-        let terms = Terms { message_bytes: 10, ..Terms::default() };
+        let terms = SessionTerms { message_bytes: 10, ..SessionTerms::default() };
         let slots = slots(&terms);
         let count = |numbers: &[u32]| {
             let mut receiver = Receiver::default();
@@ -303,7 +304,7 @@ mod tests {
 
     #[test]
     fn other_bytes_or_another_length_are_wrong() {
-        let terms = Terms { message_bytes: 10, ..Terms::default() };
+        let terms = SessionTerms { message_bytes: 10, ..SessionTerms::default() };
         let slots = slots(&terms);
         assert!(slots.fits(4, 11, 10) && !slots.fits(4, 10, 10) && !slots.fits(4, 11, 9));
     }

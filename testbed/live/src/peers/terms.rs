@@ -16,7 +16,7 @@ use super::protocol::Job;
 
 /// The terms of a session, as its client asks for them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Terms {
+pub struct SessionTerms {
     /// The purpose of the session.
     pub job: Job,
     /// Preset of policies.
@@ -73,7 +73,7 @@ const NOTES: u32 = FLOWS_SPARE + 64;
 /// Flows beside those of the job: of notes to all hosts, and of former sessions.
 pub(super) const FLOWS_SPARE: u32 = 512;
 
-impl Default for Terms {
+impl Default for SessionTerms {
     fn default() -> Self {
         Self {
             job: Job::Ping,
@@ -95,13 +95,13 @@ impl Default for Terms {
     }
 }
 
-impl Terms {
+impl SessionTerms {
     /// The terms of notes before anything is agreed.
     pub(super) fn lobby() -> Self {
         Self { flows: 0, interval_ms: 0, ..Self::default() }
     }
 
-    /// Whether they are [`Terms::lobby`]'s.
+    /// Whether they are [`SessionTerms::lobby`]'s.
     pub(super) const fn is_lobby(&self) -> bool {
         self.flows == 0
     }
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn the_default_terms_make_an_endpoint_of_the_incarnation() {
-        let config = Terms::default().config(77, &V4).unwrap();
+        let config = SessionTerms::default().config(77, &V4).unwrap();
         assert_eq!((config.incarnation, config.payload_max), (77, LOBBY_PAYLOAD));
         assert_eq!(config.loss.rto_min, RTO_MIN);
         assert!(config.loss.tail_probe, "losses are reported by the receiver alone");
@@ -271,20 +271,23 @@ mod tests {
     #[test]
     fn flows_survive_the_clients_patience_unless_another_time_is_set() {
         let patience = Duration::from_s(70);
-        let give_up = |terms: Terms| {
+        let give_up = |terms: SessionTerms| {
             let config = terms.surviving(patience).config(1, &V4).unwrap();
             (config.loss.give_up, config.give_up_after(&config.default_path()) > patience)
         };
-        assert_eq!(give_up(Terms::default()), (patience, true));
+        assert_eq!(give_up(SessionTerms::default()), (patience, true));
         let set = vec![("loss.give_up".to_owned(), "2s".to_owned())];
-        assert_eq!(give_up(Terms { set, ..Terms::default() }), (Duration::from_s(2), false));
+        assert_eq!(
+            give_up(SessionTerms { set, ..SessionTerms::default() }),
+            (Duration::from_s(2), false)
+        );
     }
 
     #[test]
     fn a_session_tries_a_silent_peer_each_second_unless_doublings_are_set() {
         let doublings = |set: &[(&str, &str)]| {
             let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-            let terms = Terms { set: set.collect(), ..Terms::default() };
+            let terms = SessionTerms { set: set.collect(), ..SessionTerms::default() };
             terms.surviving(Duration::from_s(20)).config(1, &V4).unwrap().loss.backoff_max
         };
         // A timeout of 100 ms doubles up to 0.8 s.
@@ -293,14 +296,14 @@ mod tests {
         assert_eq!(doublings(&[("loss.rto_min", "500ms")]), 1);
         assert_eq!(doublings(&[("loss.rto_min", "2s")]), 0);
         assert_eq!(doublings(&[("loss.backoff_max", "5")]), 5);
-        assert_eq!(Terms::lobby().config(1, &V4).unwrap().loss.backoff_max, 6);
+        assert_eq!(SessionTerms::lobby().config(1, &V4).unwrap().loss.backoff_max, 6);
     }
 
     #[test]
     fn idle_flows_remind_the_peer_before_it_is_impatient_unless_another_time_is_set() {
         let every = |set: &[(&str, &str)]| {
             let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-            let terms = Terms { set: set.collect(), ..Terms::default() };
+            let terms = SessionTerms { set: set.collect(), ..SessionTerms::default() };
             terms.surviving(Duration::from_s(10)).config(1, &V4).unwrap().keep_alive
         };
         assert_eq!(every(&[]), Some(Duration::from_ms(2500)));
@@ -317,7 +320,7 @@ mod tests {
         let names = |cc: &str| (Some(cc.to_owned()), Some("ecmp".to_owned()));
         let frame = |cc: &str| {
             let (cc, lb) = names(cc);
-            let terms = Terms { cc, lb, payload_bytes: 4096, ..Terms::default() };
+            let terms = SessionTerms { cc, lb, payload_bytes: 4096, ..SessionTerms::default() };
             let config = terms.config(1, &V4).unwrap();
             config.payload_max + config.headers_max()
         };
@@ -326,8 +329,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused_by_its_name() {
-        let terms = |change: fn(&mut Terms)| {
-            let mut terms = Terms::default();
+        let terms = |change: fn(&mut SessionTerms)| {
+            let mut terms = SessionTerms::default();
             change(&mut terms);
             terms.config(1, &V4).unwrap_err().to_string()
         };
@@ -348,8 +351,8 @@ mod tests {
     fn windows_of_many_flows_share_what_there_is() {
         let rate = Rate::from_gbps(40);
         let most = Duration::from_us(200);
-        assert_eq!(Terms::rtt_for(1 << 30, rate, 1, most), most);
-        let shared = Terms::rtt_for(1_500_000, rate, 4, most);
+        assert_eq!(SessionTerms::rtt_for(1 << 30, rate, 1, most), most);
+        let shared = SessionTerms::rtt_for(1_500_000, rate, 4, most);
         assert_eq!(rate.bytes_in(shared).0 * 4 * 3 / 2, 1_500_000);
     }
 }

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use experiments::conductor::begun::begun;
-use experiments::conductor::{Conductor, Order};
+use experiments::conductor::{Conductor, PostOrder};
 use experiments::plan::Plan;
 use experiments::workload::FlowIndex;
 use transport::{HostId, Instant};
@@ -114,7 +114,7 @@ impl<'a> Control<'a> {
         }
     }
 
-    fn post(&mut self, order: &Order) {
+    fn post(&mut self, order: &PostOrder) {
         let path = self.plan.path(order.src, order.dst);
         let app = &mut self.apps[(order.src.0 - self.first) as usize];
         let known = &mut self.connections[order.connection as usize];

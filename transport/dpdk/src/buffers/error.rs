@@ -22,8 +22,8 @@ pub enum MbufError {
     },
     /// No memory for the pool.
     #[error(
-        "no memory for a pool of {count} mbufs, about {mb} MB ({errno}); give DPDK more memory, or \
-         use fewer hosts or smaller buffers"
+        "no memory for a pool of {count} mbufs, about {mb} MiB ({errno}); give DPDK more memory, \
+         or use fewer hosts or smaller buffers"
     )]
     Memory {
         /// Mbufs asked for.

@@ -103,7 +103,7 @@ pub struct Caps {
 
 /// Settings for `rte_eth_dev_configure`, and the capabilities that they give.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct DeviceConfig {
     pub(crate) rx_offloads: u64,
     pub(crate) tx_offloads: u64,
     pub(crate) rss_types: u64,
@@ -140,7 +140,7 @@ pub(crate) fn negotiate(
     wish: &PortConfig,
     driver: String,
     room: u16,
-) -> Plan {
+) -> DeviceConfig {
     let all = |offered: u64, wanted: u64| if offered & wanted == wanted { wanted } else { 0 };
     let sums = |offload: u64| if wish.checksums { offload } else { 0 };
     let rx_sums = all(info.rx_offloads, sums(sys::RDPDK_RX_OFFLOAD_UDP_CKSUM));
@@ -195,7 +195,7 @@ pub(crate) fn negotiate(
         socket: info.socket,
         link_mbps: None,
     };
-    Plan {
+    DeviceConfig {
         rx_offloads: rx_sums | stamps | if needs_scatter { scatter } else { 0 },
         tx_offloads: tx_sums | segments | if timed { departures } else { 0 },
         tx_queues: if timed { 2 * queues } else { queues },
@@ -430,7 +430,7 @@ mod tests {
         }
     }
 
-    fn plan(info: &sys::rdpdk_port_info, queues: u16, max_frame: u32) -> Plan {
+    fn plan(info: &sys::rdpdk_port_info, queues: u16, max_frame: u32) -> DeviceConfig {
         let wish = PortConfig { queues, max_frame, ..PortConfig::default() };
         negotiate(info, &wish, "net_test".into(), 2048)
     }

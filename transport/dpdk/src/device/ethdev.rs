@@ -20,10 +20,10 @@ use crate::buffers::pages;
 use crate::buffers::pool::Pool;
 use crate::buffers::ring::{RingRx, RingTx};
 use crate::buffers::stamp_field::TimestampField;
-use crate::device::caps::{self, Caps, FrameLimit, Plan, PortConfig, RxTimes, TxTimes};
+use crate::device::caps::{self, Caps, DeviceConfig, FrameLimit, PortConfig, RxTimes, TxTimes};
 use crate::device::error::{PortError, SetupStep};
 use crate::device::rules::{self, Rule};
-use crate::device::stats::PortStats;
+use crate::device::stats::DeviceStats;
 use crate::eal::cards::{Readers, VIRTUAL};
 use crate::eal::netns::Netns;
 use crate::eal::{self, Eal, Errno};
@@ -218,11 +218,11 @@ impl Device {
         true
     }
 
-    pub(crate) fn stats(&self) -> PortStats {
+    pub(crate) fn stats(&self) -> DeviceStats {
         let mut raw = sys::rte_eth_stats::default();
         // SAFETY: a valid port and a place for the answer, which stays zero on failure.
         unsafe { sys::rte_eth_stats_get(self.id, &raw mut raw) };
-        PortStats {
+        DeviceStats {
             rx_packets: raw.ipackets,
             tx_packets: raw.opackets,
             rx_bytes: raw.ibytes,
@@ -362,7 +362,7 @@ pub(crate) fn find(eal: &Eal, name: &str) -> Result<u16, PortError> {
     check(name, SetupStep::Find, ret).map(|()| id)
 }
 
-fn configure(id: u16, name: &str, plan: &mut Plan) -> Result<(), PortError> {
+fn configure(id: u16, name: &str, plan: &mut DeviceConfig) -> Result<(), PortError> {
     let config = sys::rdpdk_port_config {
         rx_offloads: plan.rx_offloads,
         tx_offloads: plan.tx_offloads,
@@ -382,7 +382,7 @@ fn configure(id: u16, name: &str, plan: &mut Plan) -> Result<(), PortError> {
 
 /// Sets the MTU once more as its own call, whose result shows whether the device has such a
 /// setting.
-fn set_mtu(id: u16, config: &PortConfig, plan: &mut Plan) {
+fn set_mtu(id: u16, config: &PortConfig, plan: &mut DeviceConfig) {
     // SAFETY: a valid, configured port.
     let ret = unsafe { sys::rte_eth_dev_set_mtu(id, plan.mtu) };
     plan.caps.max_frame = match ret {
@@ -396,7 +396,7 @@ fn set_mtu(id: u16, config: &PortConfig, plan: &mut Plan) {
 
 const STANDARD_FRAME: u32 = 1514;
 
-fn set_up_queues(id: u16, name: &str, plan: &Plan, pool: &Pool) -> Result<(), PortError> {
+fn set_up_queues(id: u16, name: &str, plan: &DeviceConfig, pool: &Pool) -> Result<(), PortError> {
     for queue in 0..plan.caps.queues {
         let descriptors = plan.caps.descriptors.0;
         // SAFETY: a configured port, defaults for the settings, and a pool that the device keeps.

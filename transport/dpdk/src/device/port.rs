@@ -25,7 +25,7 @@ use crate::device::caps::{Caps, PortConfig, TxTimes};
 use crate::device::error::{PortError, SetupStep};
 use crate::device::ethdev::{self, ANY_SOCKET, Device, Keep, Rules};
 use crate::device::rules::{self, Rung};
-use crate::device::stats::PortStats;
+use crate::device::stats::DeviceStats;
 use crate::eal::{self, Eal};
 
 /// One device with all its queues.
@@ -173,7 +173,7 @@ impl Port {
 
     /// The device's counters.
     #[must_use]
-    pub fn stats(&self) -> PortStats {
+    pub fn stats(&self) -> DeviceStats {
         self.device.stats()
     }
 
@@ -368,7 +368,7 @@ impl PortQueue {
 
     /// The device's counters, all queues together.
     #[must_use]
-    pub fn stats(&self) -> PortStats {
+    pub fn stats(&self) -> DeviceStats {
         self.device.stats()
     }
 

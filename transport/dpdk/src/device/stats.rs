@@ -2,7 +2,7 @@
 
 /// Counters of a device since its start. Fields that a driver does not count stay 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct PortStats {
+pub struct DeviceStats {
     /// Packets received.
     pub rx_packets: u64,
     /// Packets sent.

@@ -58,7 +58,7 @@ pub enum Memory {
 pub enum MemoryError {
     /// Hugepages were demanded and too few are free.
     #[error(
-        "{wanted_mb} MB of hugepages wanted, {free_mb} MB free; reserve them with \
+        "{wanted_mb} MiB of hugepages wanted, {free_mb} MiB free; reserve them with \
          `sudo sysctl vm.nr_hugepages={pages}`, or run without hugepages"
     )]
     TooFewHugepages {
@@ -66,12 +66,12 @@ pub enum MemoryError {
         wanted_mb: u64,
         /// Free, 2^20 bytes.
         free_mb: u64,
-        /// The value that vm.nr_hugepages must have, counted in 2 MB pages.
+        /// The value that vm.nr_hugepages must have, counted in pages of 2 MiB.
         pages: u64,
     },
     /// Ordinary memory is short.
     #[error(
-        "{wanted_mb} MB of memory wanted, {available_mb} MB available; end other programs, raise \
+        "{wanted_mb} MiB of memory wanted, {available_mb} MiB available; end other programs, raise \
          the container's memory limit, or use fewer hosts"
     )]
     TooLittleMemory {
@@ -82,8 +82,8 @@ pub enum MemoryError {
     },
     /// RLIMIT_AS would make EAL's reservation fail.
     #[error(
-        "the address space of this process is limited to {limit_mb} MB, and DPDK reserves \
-         {wanted_mb} MB; lift it with `ulimit -v unlimited`"
+        "the address space of this process is limited to {limit_mb} MiB, and DPDK reserves \
+         {wanted_mb} MiB; lift it with `ulimit -v unlimited`"
     )]
     AddressSpaceLimited {
         /// The limit, 2^20 bytes.
@@ -174,7 +174,7 @@ impl fmt::Display for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Hugepages => write!(f, "hugepages, in memory"),
-            Self::NoHuge { mb } => write!(f, "{mb} MB of ordinary pages"),
+            Self::NoHuge { mb } => write!(f, "{mb} MiB of ordinary pages"),
             Self::FromArguments => write!(f, "memory as the EAL arguments say"),
         }
     }

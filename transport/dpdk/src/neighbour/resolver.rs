@@ -37,13 +37,13 @@ pub struct Resolver {
     station: Station,
     /// For each peer: its place in `hops`, if it has any.
     peers: Vec<Option<usize>>,
-    hops: Vec<Hop>,
+    hops: Vec<NextHop>,
     give_up_at: Instant,
 }
 
 /// A host or gateway whose MAC is wanted.
 #[derive(Clone, Copy, Debug)]
-struct Hop {
+struct NextHop {
     ip: IpAddr,
     state: Resolution,
     ask_at: Instant,
@@ -62,13 +62,13 @@ impl Resolver {
         now: Instant,
         patience: Duration,
     ) -> Self {
-        let mut hops: Vec<Hop> = Vec::new();
+        let mut hops: Vec<NextHop> = Vec::new();
         let mut peer = |&(ip, given): &(IpAddr, Option<Mac>)| {
             let ip = if given.is_some() { ip } else { station.next_hop(ip)? };
             let state = given.map_or(Resolution::Asking, Resolution::Known);
             let known = hops.iter().position(|hop| hop.ip == ip && hop.state == state);
             Some(known.unwrap_or_else(|| {
-                hops.push(Hop { ip, state, ask_at: now, pause: PAUSE_FIRST });
+                hops.push(NextHop { ip, state, ask_at: now, pause: PAUSE_FIRST });
                 hops.len() - 1
             }))
         };
@@ -98,7 +98,7 @@ impl Resolver {
 
     /// Writes the next request that is due to the front of `out`; ask again until `None`.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut [u8]) -> Option<usize> {
-        let asking = |hop: &&mut Hop| hop.state == Resolution::Asking;
+        let asking = |hop: &&mut NextHop| hop.state == Resolution::Asking;
         if now >= self.give_up_at {
             self.hops.iter_mut().filter(asking).for_each(|hop| hop.state = Resolution::Silent);
             return None;
@@ -141,7 +141,7 @@ impl Resolver {
         let Some((ip, mac)) = binding_in(frame).filter(|(_, mac)| is_unicast(*mac)) else {
             return false;
         };
-        let waits = |hop: &&mut Hop| {
+        let waits = |hop: &&mut NextHop| {
             hop.ip == ip && matches!(hop.state, Resolution::Asking | Resolution::Silent)
         };
         let Some(hop) = self.hops.iter_mut().find(waits) else { return false };

@@ -1,6 +1,6 @@
 //! What a seal's tag covers: the octets that are authenticated alone, and those that are encrypted.
 
-use transport::wire::seal::{self, Parts};
+use transport::wire::seal::{self, FrameParts};
 
 /// Space in which octets to be authenticated are put together.
 pub(super) struct Authenticated(Vec<u8>);
@@ -16,7 +16,7 @@ impl Authenticated {
     #[inline]
     pub(super) fn split<'a>(
         &'a mut self,
-        parts: &Parts,
+        parts: &FrameParts,
         body: &'a mut [u8],
         encrypted: bool,
     ) -> Option<(&'a [u8], &'a mut [u8])> {

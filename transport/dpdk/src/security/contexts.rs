@@ -3,7 +3,7 @@
 
 use aws_lc_rs::aead::LessSafeKey;
 
-use super::derive::Name;
+use super::derive::KeyName;
 
 const WAYS: usize = 8;
 /// Flows that have room for their keys; some kilobyte a place.
@@ -14,23 +14,23 @@ const PLACES_A_FLOW: usize = 8;
 
 /// Derived keys with a state `T` each.
 pub(super) struct Contexts<T> {
-    /// [`Name::print`] of each place, 0 where it is free: a set is one cache line, and all keys of
-    /// a flow are in one set.
+    /// [`KeyName::print`] of each place, 0 where it is free: a set is one cache line, and all keys
+    /// of a flow are in one set.
     prints: Box<[[u64; WAYS]]>,
-    places: Box<[Option<Context<T>>]>,
+    places: Box<[Option<DerivedKey<T>>]>,
     uses: u64,
 }
 
 /// A derived key.
-pub(super) struct Context<T> {
-    pub(super) name: Name,
+pub(super) struct DerivedKey<T> {
+    pub(super) name: KeyName,
     pub(super) key: LessSafeKey,
     pub(super) state: T,
     used: u64,
 }
 
-impl<T> Context<T> {
-    pub(super) const fn new(name: Name, key: LessSafeKey, state: T) -> Self {
+impl<T> DerivedKey<T> {
+    pub(super) const fn new(name: KeyName, key: LessSafeKey, state: T) -> Self {
         Self { name, key, state, used: 0 }
     }
 }
@@ -54,7 +54,7 @@ impl<T> Contexts<T> {
 
     /// The place of the key whose print is `print` and for which `is` holds.
     #[inline]
-    pub(super) fn find(&self, print: u64, is: impl Fn(&Context<T>) -> bool) -> Option<usize> {
+    pub(super) fn find(&self, print: u64, is: impl Fn(&DerivedKey<T>) -> bool) -> Option<usize> {
         let set = self.set_of(print);
         let ways = self.prints[set].iter().enumerate().filter(|(_, other)| **other == print);
         let mut places = ways.map(|(way, _)| set * WAYS + way);
@@ -63,7 +63,7 @@ impl<T> Contexts<T> {
 
     /// The key at `place`, which is used now.
     #[inline]
-    pub(super) fn at(&mut self, place: usize) -> Option<&mut Context<T>> {
+    pub(super) fn at(&mut self, place: usize) -> Option<&mut DerivedKey<T>> {
         self.uses += 1;
         let context = self.places.get_mut(place)?.as_mut()?;
         context.used = self.uses;
@@ -71,7 +71,7 @@ impl<T> Contexts<T> {
     }
 
     /// Puts a key into its set; returns the key that had to go, if one had to.
-    pub(super) fn put(&mut self, print: u64, context: Context<T>) -> Option<Context<T>> {
+    pub(super) fn put(&mut self, print: u64, context: DerivedKey<T>) -> Option<DerivedKey<T>> {
         let set = self.set_of(print);
         let age = |way: &usize| self.places[set * WAYS + way].as_ref().map_or(0, |key| key.used);
         let way = (0..WAYS).min_by_key(age).unwrap_or(0);
@@ -80,13 +80,21 @@ impl<T> Contexts<T> {
     }
 
     /// Puts a key where one of the same print was.
-    pub(super) fn replace(&mut self, place: usize, context: Context<T>) -> Option<Context<T>> {
+    pub(super) fn replace(
+        &mut self,
+        place: usize,
+        context: DerivedKey<T>,
+    ) -> Option<DerivedKey<T>> {
         self.uses += 1;
-        self.places[place].replace(Context { used: self.uses, ..context })
+        self.places[place].replace(DerivedKey { used: self.uses, ..context })
     }
 
     /// Takes out all keys for which `stays` does not hold, and passes their names to `gone`.
-    pub(super) fn retain(&mut self, stays: impl Fn(&Name) -> bool, mut gone: impl FnMut(&Name)) {
+    pub(super) fn retain(
+        &mut self,
+        stays: impl Fn(&KeyName) -> bool,
+        mut gone: impl FnMut(&KeyName),
+    ) {
         let prints = self.prints.iter_mut().flatten();
         for (place, print) in self.places.iter_mut().zip(prints) {
             if let Some(context) = place.take_if(|context| !stays(&context.name)) {

@@ -11,7 +11,7 @@ use super::key_log::KeyLog;
 
 /// The name of a derived key beside the shared one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Name {
+pub(super) struct KeyName {
     /// Source address, an IPv4 address in front of zeros.
     pub(super) src: [u8; 16],
     pub(super) dst: [u8; 16],
@@ -24,7 +24,7 @@ pub(super) struct Name {
     pub(super) encrypted: bool,
 }
 
-impl Name {
+impl KeyName {
     /// A number that differs from one flow to the next, not 0. All keys of a flow in one direction
     /// have the same.
     #[inline]
@@ -74,13 +74,13 @@ pub(super) fn wide(address: &[u8]) -> [u8; 16] {
     wide
 }
 
-/// Octets of [`Name::information`].
+/// Octets of [`KeyName::information`].
 pub(super) const NAME_LEN: usize = 49;
 /// Octets of a derived key.
 pub(super) const KEY_LEN: usize = 16;
 
 /// The derived key of a name; `None` never happens with these lengths.
-pub(super) fn key_of(shared: &SharedKey, name: &Name) -> Option<LessSafeKey> {
+pub(super) fn key_of(shared: &SharedKey, name: &KeyName) -> Option<LessSafeKey> {
     let information = name.information();
     let information: [&[u8]; 1] = [&information];
     let key = shared.derive.expand(&information, &AES_128_GCM).ok()?;
@@ -89,7 +89,7 @@ pub(super) fn key_of(shared: &SharedKey, name: &Name) -> Option<LessSafeKey> {
 
 /// Writes the derived key of a name to a log of keys.
 #[cold]
-pub(super) fn log_key(shared: &SharedKey, name: &Name, log: &KeyLog) {
+pub(super) fn log_key(shared: &SharedKey, name: &KeyName, log: &KeyLog) {
     let (named, mut octets) = (name.information(), [0; KEY_LEN]);
     let information: [&[u8]; 1] = [&named];
     let key = shared.derive.expand(&information, &AES_128_GCM);

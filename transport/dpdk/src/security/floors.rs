@@ -5,9 +5,9 @@
 //! there is room in its set; the lowest floor of a full set becomes a part of the floor of all
 //! senders without one. So no floor is ever lower than a window of that sender that was given up.
 
-use super::derive::Name;
+use super::derive::KeyName;
 
-/// Sets of senders; 100 kB in all.
+/// Sets of senders; 100 KB in all.
 const SETS: usize = 512;
 const WAYS: usize = 8;
 
@@ -32,14 +32,14 @@ impl Floors {
     }
 
     /// The start that a key of the sender of `name` must be later than.
-    pub(super) fn of(&self, name: &Name) -> u64 {
+    pub(super) fn of(&self, name: &KeyName) -> u64 {
         let own = self.sets[set_of(name)].iter().find(|floor| floor.src == name.src);
         own.map_or(0, |floor| floor.start).max(self.others)
     }
 
     /// Raises the floor of the sender of `name`: keys of that sender that are not at hand have to
     /// start later than the key of `name`.
-    pub(super) fn raise(&mut self, name: &Name) {
+    pub(super) fn raise(&mut self, name: &KeyName) {
         let set = &mut self.sets[set_of(name)];
         let own = set.iter_mut().find(|floor| floor.start > 0 && floor.src == name.src);
         if let Some(floor) = own {
@@ -53,7 +53,7 @@ impl Floors {
     }
 }
 
-fn set_of(name: &Name) -> usize {
+fn set_of(name: &KeyName) -> usize {
     usize::try_from(name.sender_print() % SETS as u64).unwrap_or(0)
 }
 
@@ -65,10 +65,10 @@ mod tests {
 
     use super::*;
 
-    fn name(sender: u16, start: u64) -> Name {
+    fn name(sender: u16, start: u64) -> KeyName {
         let mut src = [0; 16];
         src[..2].copy_from_slice(&sender.to_be_bytes());
-        Name { src, dst: [0; 16], flow: 9, start, key: 1, encrypted: true }
+        KeyName { src, dst: [0; 16], flow: 9, start, key: 1, encrypted: true }
     }
 
     proptest! {

@@ -81,7 +81,7 @@ pub enum KeyFileError {
          capture will stay sealed"
     )]
     LogEnded(PathBuf, io::Error),
-    /// The log of derived keys is of another user, who could give others leave to read it.
+    /// The log of derived keys is of another user, so other users may get to read it.
     #[error("--key-log: {0} is of another user (number {1}); name a file of your own")]
     OthersLog(PathBuf, u32),
     /// The path of the log of derived keys is a pipe with a reader, or a device that keeps blocks.

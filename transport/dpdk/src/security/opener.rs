@@ -11,14 +11,14 @@ use aws_lc_rs::aead::{Aad, LessSafeKey};
 use transport::stats::DropReason;
 use transport::wire::addressing::Addressing;
 use transport::wire::frame;
-use transport::wire::seal::{self, Parts, Seal, TAG_LEN};
+use transport::wire::seal::{self, FrameParts, Seal, TAG_LEN};
 use transport::{Duration, HostId, Instant};
 
 use super::WallClock;
 use super::authenticated::Authenticated;
 use super::budget::{Budget, RENEWALS, STRANGERS};
-use super::contexts::{Context, Contexts};
-use super::derive::{Name, key_of, log_key, nonce, wide};
+use super::contexts::{Contexts, DerivedKey};
+use super::derive::{KeyName, key_of, log_key, nonce, wide};
 use super::floors::Floors;
 use super::key_file::Keys;
 use super::key_log::KeyLog;
@@ -90,7 +90,7 @@ impl Opener {
         here: (&Addressing, HostId),
         now: Instant,
     ) -> Result<Opened, DropReason> {
-        let Ok(parts) = Parts::of(frame) else { return Ok(Opened::Unsealed) };
+        let Ok(parts) = FrameParts::of(frame) else { return Ok(Opened::Unsealed) };
         if !parts.sealed {
             return Ok(Opened::Unsealed);
         }
@@ -103,7 +103,7 @@ impl Opener {
         let Seal { encrypted, key, number, start } = Seal::read(&octets)?;
         let (src, dst) = parts.addresses(frame);
         let (src, dst) = (wide(src), wide(dst));
-        let name = Name { src, dst, flow: parts.flow_key, start, key, encrypted };
+        let name = KeyName { src, dst, flow: parts.flow_key, start, key, encrypted };
         let print = name.print();
         let sealed = Sealed { parts, name, number, octets };
         let Some(place) = self.contexts.find(print, |context| context.name == name) else {
@@ -163,7 +163,7 @@ impl Opener {
         window.take(sealed.number);
         let renewals = if known.is_some() { before } else { RENEWALS };
         let state = Use { window, until: now + APART, renewals };
-        if let Some(gone) = self.contexts.put(print, Context::new(*name, key, state)) {
+        if let Some(gone) = self.contexts.put(print, DerivedKey::new(*name, key, state)) {
             self.floors.raise(&gone.name);
         }
         sealed.parts.unmark(frame);
@@ -173,8 +173,8 @@ impl Opener {
 
 /// A sealed frame.
 struct Sealed {
-    parts: Parts,
-    name: Name,
+    parts: FrameParts,
+    name: KeyName,
     number: u64,
     /// The seal behind it.
     octets: [u8; SEAL],

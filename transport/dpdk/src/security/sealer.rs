@@ -8,12 +8,12 @@
 use std::fmt;
 
 use aws_lc_rs::aead::Aad;
-use transport::wire::seal::{self, NUMBERS, Parts, Seal, TAG_LEN};
+use transport::wire::seal::{self, FrameParts, NUMBERS, Seal, TAG_LEN};
 use transport::{Duration, Instant};
 
 use super::authenticated::Authenticated;
-use super::contexts::{Context, Contexts};
-use super::derive::{Name, key_of, log_key, nonce, wide};
+use super::contexts::{Contexts, DerivedKey};
+use super::derive::{KeyName, key_of, log_key, nonce, wide};
 use super::key_file::Keys;
 use super::key_log::KeyLog;
 use super::{Payloads, WallClock};
@@ -75,9 +75,9 @@ impl Sealer {
 
     #[inline]
     fn try_seal(&mut self, frame: &mut [u8], now: Instant) -> Option<()> {
-        let parts = Parts::of(frame).ok().filter(|parts| !parts.sealed)?;
+        let parts = FrameParts::of(frame).ok().filter(|parts| !parts.sealed)?;
         let (src, dst) = parts.addresses(frame);
-        let name = Name {
+        let name = KeyName {
             src: wide(src),
             dst: wide(dst),
             flow: parts.flow_key,
@@ -86,7 +86,7 @@ impl Sealer {
             encrypted: self.encrypts,
         };
         let print = name.print();
-        let is = |context: &Context<Use>| Name { start: 0, ..context.name } == name;
+        let is = |context: &DerivedKey<Use>| KeyName { start: 0, ..context.name } == name;
         let known = self.contexts.find(print, is);
         let is_good = |state: &Use| now < state.until && state.number < NUMBERS;
         let place =
@@ -115,19 +115,19 @@ impl Sealer {
     #[cold]
     fn derive(
         &mut self,
-        name: Name,
+        name: KeyName,
         (print, known): (u64, Option<usize>),
         now: Instant,
     ) -> Option<usize> {
         let start = self.wall.at(now).max(self.latest + 1);
         self.latest = start;
-        let name = Name { start, ..name };
+        let name = KeyName { start, ..name };
         let key = key_of(self.keys.first(), &name)?;
         if let Some(log) = &self.log {
             log_key(self.keys.first(), &name, log);
         }
         let state = Use { number: 0, until: now + RENEWED };
-        let context = Context::new(name, key, state);
+        let context = DerivedKey::new(name, key, state);
         let _ = match known {
             Some(place) => self.contexts.replace(place, context),
             None => self.contexts.put(print, context),

@@ -6,7 +6,7 @@ use transport::units::{EntropyValue, FlowId, HostId, Key, Psn};
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame::{self, Ecn, FrameSpec, TrafficClass};
 use transport::wire::int::{Hop, Int};
-use transport::wire::seal::{self, Parts};
+use transport::wire::seal::{self, FrameParts};
 use transport::wire::{Body, Data, Ext, Extent, Header, Presence};
 use transport::{Bytes, Duration, Instant, Rate};
 
@@ -71,13 +71,13 @@ fn open_at(receiver: &mut Security, frame: &mut [u8], now: Instant) -> Result<Op
 
 /// What a seal says beside its tag.
 fn seal_of(frame: &[u8]) -> seal::Seal {
-    let end = Parts::of(frame).unwrap().end;
+    let end = FrameParts::of(frame).unwrap().end;
     seal::Seal::read(frame[end..].first_chunk().unwrap()).unwrap()
 }
 
 /// `frame` under a seal of another start, with a tag that no host has made.
 fn forged(frame: &[u8], start: u64) -> Vec<u8> {
-    let (mut forged, end) = (frame.to_vec(), Parts::of(frame).unwrap().end);
+    let (mut forged, end) = (frame.to_vec(), FrameParts::of(frame).unwrap().end);
     let seal = seal::Seal { start, ..seal_of(frame) };
     forged[end] ^= 1;
     seal.emit(forged[end..].first_chunk_mut().unwrap());
@@ -112,7 +112,7 @@ fn any_octet_that_changes_is_noticed_but_those_that_networks_change() {
     for payloads in [Payloads::Encrypted, Payloads::Authenticated] {
         let (mut sender, mut receiver) = pair(payloads);
         let on_wire = sealed(&mut sender, segment(1), NOW);
-        let parts = Parts::of(&on_wire).unwrap();
+        let parts = FrameParts::of(&on_wire).unwrap();
         for at in parts.authenticated().start..on_wire.len() {
             let mut changed = on_wire.clone();
             changed[at] ^= 1;
@@ -146,7 +146,7 @@ fn switches_may_write_telemetry_and_change_nothing_else_of_it() {
         let mut on_wire = sealed(&mut sender, frame, NOW);
         let hop = Hop::new(NOW, Bytes(640), Bytes(64), Rate::from_gbps(100), 1);
         assert!(frame::stamp(&mut on_wire, &hop));
-        let parts = Parts::of(&on_wire).unwrap();
+        let parts = FrameParts::of(&on_wire).unwrap();
         let room = parts.authenticated().start + parts.telemetry(&on_wire).unwrap().start - 1;
         let mut widened = on_wire.clone();
         widened[room] = 2;

@@ -1,4 +1,4 @@
-//! The frame templates of the peers that a worker talks to.
+//! The frame templates of the peers that a worker sends to.
 //!
 //! A small direct-mapped cache by host and class: making a template costs what writing a frame
 //! without one costs, so peers that share a slot cost as much as without a cache. The size of the

@@ -8,7 +8,7 @@ use transport::Duration;
 use transport::stats::DropReason;
 use transport::units::MsgNo;
 use transport::wire::addressing::{Addressing, IpVersion};
-use transport::wire::seal::Parts;
+use transport::wire::seal::FrameParts;
 use transport::wire::{Body, frame};
 use transport_dpdk::{Completion, Keys, Payloads};
 
@@ -106,7 +106,7 @@ fn a_changed_octet_is_a_bad_tag_wherever_it_is() {
     let mut at = 0;
     let rig = beside(Box::new(move |frame| {
         let mut changed = frame.to_vec();
-        let parts = Parts::of(frame).unwrap();
+        let parts = FrameParts::of(frame).unwrap();
         // Behind lengths and ports, which the parser refuses by their own names.
         let first = parts.payload_at.min(parts.end - 20) - 20;
         at += 7;
@@ -125,7 +125,7 @@ fn packets_forged_with_the_right_key_of_a_flow_are_unsealed_or_have_a_bad_tag() 
     // The attacker sees flow names, keys and numbers: it makes of each packet a plain one, one with
     // another payload, and one with another acknowledgement, under the seal that it has seen.
     let rig = beside(Box::new(|frame| {
-        let parts = Parts::of(frame).unwrap();
+        let parts = FrameParts::of(frame).unwrap();
         let mut plain = frame.to_vec();
         parts.unmark(&mut plain);
         plain.truncate(parts.end);
@@ -165,7 +165,7 @@ fn a_forged_trimmed_packet_begins_no_message() {
     // Each forged header names the next message and a length that the message does not have.
     let mut rig = beside(Box::new(|frame| {
         let mut forged = frame.to_vec();
-        Parts::of(frame).unwrap().unmark(&mut forged);
+        FrameParts::of(frame).unwrap().unmark(&mut forged);
         let renamed = frame::rewrite_header(&mut forged, &mut |header, _| {
             if let Body::Data(data) = &mut header.body {
                 data.msg = MsgNo(data.msg.0.wrapping_add(1));
@@ -174,7 +174,7 @@ fn a_forged_trimmed_packet_begins_no_message() {
                 }
             }
         });
-        Parts::of(&forged).unwrap().mark(&mut forged);
+        FrameParts::of(&forged).unwrap().mark(&mut forged);
         let len = frame::trim(&mut forged);
         let is_data = len < forged.len();
         forged.truncate(len);

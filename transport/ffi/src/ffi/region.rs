@@ -7,7 +7,7 @@ use transport_dpdk::Region;
 
 use super::headrace_code::{HEADRACE_INVALID, HEADRACE_OK};
 use super::{code, environment, headrace_app, headrace_code, headrace_stack};
-use crate::app::Bytes;
+use crate::app::MessageSource;
 
 /// Memory of an application that devices read in place.
 pub struct headrace_region(Arc<Region>);
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn headrace_post_region(
     // SAFETY: the caller's promise.
     let region = unsafe { region.as_ref() };
     let Some(headrace_region(region)) = region else { return HEADRACE_INVALID };
-    code(app.post(connection, Bytes::InRegion(region, first, len), tag, cookie))
+    code(app.post(connection, MessageSource::InRegion(region, first, len), tag, cookie))
 }
 
 #[cfg(test)]

@@ -20,8 +20,8 @@ use super::{Built, Match, Pair, Setup};
 use crate::chance::Chance;
 use crate::demands::{Demands, To};
 use crate::kernel::Kernel;
-use crate::ops::{Job, Ops};
-use crate::ports::{Grant, Ports, bits, first_from};
+use crate::ops::{KernelJob, Ops};
+use crate::ports::{Grant, IdlePorts, bits, first_from};
 use crate::shape::{LANES, Shape, Words};
 
 /// The matcher.
@@ -57,7 +57,7 @@ impl Match for Exact {
         &mut self,
         first: &[Pair],
         demands: &Demands,
-        ports: &mut Ports,
+        ports: &mut IdlePorts,
         chance: &mut Chance,
         grants: &mut Vec<Grant>,
     ) {
@@ -71,12 +71,12 @@ struct Decision<'a> {
     colours: &'a mut Colours,
     first: &'a [Pair],
     demands: &'a Demands,
-    ports: &'a mut Ports,
+    ports: &'a mut IdlePorts,
     chance: &'a mut Chance,
     grants: &'a mut Vec<Grant>,
 }
 
-impl Job for Decision<'_> {
+impl KernelJob for Decision<'_> {
     type Out = ();
 
     #[inline(always)]
@@ -84,7 +84,7 @@ impl Job for Decision<'_> {
         let Self { pass, colours, first, demands, ports, chance, grants } = self;
         pass.draw(chance);
         let given = grants.len();
-        let mut router = Counted::new(ports);
+        let mut router = PathCount::new(ports);
         let work = &mut Work { demands, ports, router: &mut router, chance, grants };
         pass.serve_first::<O, _>(work, first);
         pass.run::<O, _>(work);
@@ -99,7 +99,7 @@ impl Job for Decision<'_> {
 }
 
 /// Counts the paths of a ToR instead of choosing them.
-struct Counted {
+struct PathCount {
     /// For each ToR: links that are left, up and down.
     left: [[u8; LANES]; 2],
     /// For each ToR: all bits while links are left, else none.
@@ -108,9 +108,9 @@ struct Counted {
     open_down: u32,
 }
 
-impl Counted {
+impl PathCount {
     #[inline(always)]
-    fn new(ports: &Ports) -> Self {
+    fn new(ports: &IdlePorts) -> Self {
         let mut this =
             Self { left: [[0; LANES]; 2], up: Words::ZERO, down: Words::ZERO, open_down: 0 };
         for tor in 0..LANES {
@@ -126,19 +126,19 @@ impl Counted {
     }
 }
 
-impl Router for Counted {
+impl Router for PathCount {
     #[inline(always)]
-    fn up(&self, _ports: &Ports, tor: usize) -> u32 {
+    fn up(&self, _ports: &IdlePorts, tor: usize) -> u32 {
         self.up.0[tor]
     }
 
     #[inline(always)]
-    fn down<'a>(&'a self, _ports: &'a Ports) -> &'a Words {
+    fn down<'a>(&'a self, _ports: &'a IdlePorts) -> &'a Words {
         &self.down
     }
 
     #[inline(always)]
-    fn take(&mut self, _ports: &mut Ports, from: usize, to: usize) -> u8 {
+    fn take(&mut self, _ports: &mut IdlePorts, from: usize, to: usize) -> u8 {
         self.took_up(from);
         self.took_down(to);
         0
@@ -218,7 +218,7 @@ impl Colours {
     /// Gives an Agg to each grant inside the pod from number `given` on, and marks its links.
     /// Grants for which there is none are removed, their ports free again; true when there are any.
     #[inline(always)]
-    fn route(&mut self, ports: &mut Ports, grants: &mut Vec<Grant>, given: usize) -> bool {
+    fn route(&mut self, ports: &mut IdlePorts, grants: &mut Vec<Grant>, given: usize) -> bool {
         self.edges = [[NONE; LANES]; SIDES];
         self.ends.clear();
         self.given_up.clear();
@@ -259,7 +259,7 @@ impl Colours {
     }
 
     /// Frees the sender and the receiver of a grant.
-    fn release(&self, ports: &mut Ports, grant: &Grant) {
+    fn release(&self, ports: &mut IdlePorts, grant: &Grant) {
         let To::Host(to) = grant.to else { return };
         for (word, host) in [(&mut ports.send, grant.sender), (&mut ports.recv, to)] {
             let host = usize::from(host);
@@ -270,7 +270,7 @@ impl Colours {
     /// Makes an Agg idle at both ToRs, which have no idle Agg in common, and returns it; [`LANES`]
     /// when grants that cannot be moved are on every path.
     #[inline(never)]
-    fn exchange(&mut self, ports: &mut Ports, from: usize, to: usize) -> u32 {
+    fn exchange(&mut self, ports: &mut IdlePorts, from: usize, to: usize) -> u32 {
         let mut path = [0; PATH];
         for mine in bits(ports.up.0[from]) {
             for theirs in bits(ports.down.0[to]) {
@@ -300,7 +300,7 @@ impl Colours {
     #[inline(always)]
     fn walk(
         &self,
-        ports: &Ports,
+        ports: &IdlePorts,
         start: usize,
         colours: [usize; 2],
         path: &mut [u8; PATH],

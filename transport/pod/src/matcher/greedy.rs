@@ -10,8 +10,8 @@ use super::{Built, Match, Pair, Setup};
 use crate::chance::Chance;
 use crate::demands::Demands;
 use crate::kernel::Kernel;
-use crate::ops::{Job, Ops};
-use crate::ports::{Grant, Ports, first_from};
+use crate::ops::{KernelJob, Ops};
+use crate::ports::{Grant, IdlePorts, first_from};
 use crate::shape::{Shape, Words};
 
 /// The matcher.
@@ -46,7 +46,7 @@ impl Match for Greedy {
         &mut self,
         first: &[Pair],
         demands: &Demands,
-        ports: &mut Ports,
+        ports: &mut IdlePorts,
         chance: &mut Chance,
         grants: &mut Vec<Grant>,
     ) {
@@ -58,12 +58,12 @@ struct Decision<'a> {
     pass: &'a mut Pass,
     first: &'a [Pair],
     demands: &'a Demands,
-    ports: &'a mut Ports,
+    ports: &'a mut IdlePorts,
     chance: &'a mut Chance,
     grants: &'a mut Vec<Grant>,
 }
 
-impl Job for Decision<'_> {
+impl KernelJob for Decision<'_> {
     type Out = ();
 
     #[inline(always)]
@@ -78,16 +78,16 @@ impl Job for Decision<'_> {
 }
 
 /// Grants the pairs of `first` alone, as far as they fit.
-pub(super) struct First<'a> {
+pub(super) struct FirstPairs<'a> {
     pub(super) pass: &'a Pass,
     pub(super) first: &'a [Pair],
     pub(super) demands: &'a Demands,
-    pub(super) ports: &'a mut Ports,
+    pub(super) ports: &'a mut IdlePorts,
     pub(super) chance: &'a mut Chance,
     pub(super) grants: &'a mut Vec<Grant>,
 }
 
-impl Job for First<'_> {
+impl KernelJob for FirstPairs<'_> {
     type Out = ();
 
     #[inline(always)]
@@ -105,17 +105,17 @@ pub(super) struct FirstIdle {
 
 impl Router for FirstIdle {
     #[inline(always)]
-    fn up(&self, ports: &Ports, tor: usize) -> u32 {
+    fn up(&self, ports: &IdlePorts, tor: usize) -> u32 {
         ports.up.0[tor]
     }
 
     #[inline(always)]
-    fn down<'a>(&'a self, ports: &'a Ports) -> &'a Words {
+    fn down<'a>(&'a self, ports: &'a IdlePorts) -> &'a Words {
         &ports.down
     }
 
     #[inline(always)]
-    fn take(&mut self, ports: &mut Ports, from: usize, to: usize) -> u8 {
+    fn take(&mut self, ports: &mut IdlePorts, from: usize, to: usize) -> u8 {
         let agg = first_from(ports.up.0[from] & ports.down.0[to], self.first);
         ports.up.0[from] &= !(1 << agg);
         ports.down.0[to] &= !(1 << agg);

@@ -16,14 +16,14 @@ use core::mem;
 use transport::params::NoParams;
 use transport::registry::Registered;
 
-use super::greedy::First;
+use super::greedy::FirstPairs;
 use super::pass::{Pass, draw_core};
 use super::{Built, Match, Pair, Setup};
 use crate::chance::{Chance, scale, shuffle};
 use crate::demands::{Demands, To};
 use crate::kernel::Kernel;
-use crate::ops::{Job, Mass, NO_PLACE, Ops};
-use crate::ports::{Grant, Ports, bits};
+use crate::ops::{KernelJob, Mass, NO_PLACE, Ops};
+use crate::ports::{Grant, IdlePorts, bits};
 use crate::shape::{LANES, Shape, Words};
 
 /// Requests of a class that are drawn one by one, for each sender of the pod.
@@ -66,13 +66,13 @@ impl Match for Iterative {
         &mut self,
         first: &[Pair],
         demands: &Demands,
-        ports: &mut Ports,
+        ports: &mut IdlePorts,
         chance: &mut Chance,
         grants: &mut Vec<Grant>,
     ) {
         let Self { kernel, iterations, pass, memory } = self;
         if !first.is_empty() {
-            kernel.run(First { pass, first, demands, ports, chance, grants });
+            kernel.run(FirstPairs { pass, first, demands, ports, chance, grants });
         }
         for _ in 0..*iterations {
             let before = *ports;
@@ -140,7 +140,7 @@ impl Scratch {
     }
 
     /// Grant 2 and Accept: the best request of each sender, then of each receiver.
-    fn accept(&mut self, ports: &mut Ports, chance: &mut Chance, grants: &mut Vec<Grant>) {
+    fn accept(&mut self, ports: &mut IdlePorts, chance: &mut Chance, grants: &mut Vec<Grant>) {
         let Self { shape, granted, kept: [senders, receivers], .. } = self;
         senders.fill((NONE, 0));
         receivers.fill((NONE, 0));
@@ -189,13 +189,13 @@ struct Iteration<'a> {
     memory: &'a mut Scratch,
     demands: &'a Demands,
     /// The ports that are idle as the iteration begins, of which paths are drawn.
-    before: &'a Ports,
+    before: &'a IdlePorts,
     /// The ports that have not been granted since.
-    ports: &'a mut Ports,
+    ports: &'a mut IdlePorts,
     chance: &'a mut Chance,
 }
 
-impl Job for Iteration<'_> {
+impl KernelJob for Iteration<'_> {
     type Out = ();
 
     #[inline(always)]
@@ -494,7 +494,7 @@ fn list(few: &mut Vec<(u16, To)>, shape: &Shape, sender: usize, tor: usize, host
 
 /// Marks the switches' ports of a request; false when one is taken.
 #[inline(always)]
-fn grant_port(ports: &mut Ports, shape: &Shape, grant: &Grant) -> bool {
+fn grant_port(ports: &mut IdlePorts, shape: &Shape, grant: &Grant) -> bool {
     let bit = 1u32 << grant.agg;
     let sender = usize::from(grant.sender);
     let first = match sender.checked_sub(shape.hosts()).map(|core| shape.core_place(core)) {

@@ -11,7 +11,7 @@ use transport::registry::{Registered, registry};
 use crate::chance::Chance;
 use crate::demands::{Demands, To};
 use crate::kernel::Kernel;
-use crate::ports::{Grant, Ports};
+use crate::ports::{Grant, IdlePorts};
 use crate::shape::Shape;
 
 /// A sender, by its number, and where its cells go.
@@ -26,7 +26,7 @@ pub trait Match {
         &mut self,
         first: &[Pair],
         demands: &Demands,
-        ports: &mut Ports,
+        ports: &mut IdlePorts,
         chance: &mut Chance,
         grants: &mut Vec<Grant>,
     );
@@ -71,7 +71,7 @@ registry! {
         &mut self,
         first: &[Pair],
         demands: &Demands,
-        ports: &mut Ports,
+        ports: &mut IdlePorts,
         chance: &mut Chance,
         grants: &mut Vec<Grant>
     );

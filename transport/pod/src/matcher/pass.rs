@@ -12,18 +12,18 @@ use crate::chance::{Chance, scale, shuffle};
 use crate::demands::{Demands, To};
 use crate::ladder::CLASSES;
 use crate::ops::Ops;
-use crate::ports::{Grant, Ports};
+use crate::ports::{Grant, IdlePorts};
 use crate::shape::{LANES, LAYERS, Shape, Words};
 
 /// How the pass gets the links of a path inside the pod: it takes them at once, or counts them and
 /// leaves the choice for later.
 pub(super) trait Router {
     /// Aggs by which a host of `tor` could send, as far as its own links go.
-    fn up(&self, ports: &Ports, tor: usize) -> u32;
+    fn up(&self, ports: &IdlePorts, tor: usize) -> u32;
     /// For each ToR: Aggs by which a host of it could receive.
-    fn down<'a>(&'a self, ports: &'a Ports) -> &'a Words;
+    fn down<'a>(&'a self, ports: &'a IdlePorts) -> &'a Words;
     /// Takes a path that exists; its Agg, or any number where Aggs are chosen later.
-    fn take(&mut self, ports: &mut Ports, from: usize, to: usize) -> u8;
+    fn take(&mut self, ports: &mut IdlePorts, from: usize, to: usize) -> u8;
     /// ToRs to which a path from outside may still lead.
     fn open_down(&self) -> u32;
     /// Notes that a path with a given Agg uses a link of `tor` up.
@@ -53,7 +53,7 @@ const END: u16 = u16::MAX;
 /// The input and output of a pass.
 pub(super) struct Work<'a, R> {
     pub(super) demands: &'a Demands,
-    pub(super) ports: &'a mut Ports,
+    pub(super) ports: &'a mut IdlePorts,
     pub(super) router: &'a mut R,
     pub(super) chance: &'a mut Chance,
     pub(super) grants: &'a mut Vec<Grant>,
@@ -387,7 +387,7 @@ impl Pass {
 #[inline(always)]
 pub(super) fn draw_core<O: Ops>(
     shape: &Shape,
-    ports: &Ports,
+    ports: &IdlePorts,
     chance: &mut Chance,
     up: u32,
     pod: usize,

@@ -21,7 +21,7 @@
 //! gone, or its own link is. The last link of a switch that works is never accused either: where
 //! all of them fail, the fault is behind the switch, and some hosts there may still send.
 
-use crate::ports::{Grant, Ports};
+use crate::ports::{Grant, IdlePorts};
 use crate::shape::{LANES, LAYERS, Shape};
 
 /// A link of the pod, in one direction.
@@ -53,7 +53,7 @@ const LINKS: usize = 2 * PAIRS + 2 * CORES;
 
 /// What receipts say of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Standing {
+enum LinkVerdict {
     Works,
     /// The link is avoided up to an epoch.
     Accused(u64),
@@ -68,7 +68,7 @@ enum Standing {
 struct State {
     /// Taken down by the operator.
     down: bool,
-    standing: Standing,
+    standing: LinkVerdict,
     /// Epochs in a row in which it may have lost cells.
     misses: u8,
     /// The other link of the path that failed last.
@@ -81,18 +81,18 @@ struct State {
 
 impl State {
     const fn is_avoided(&self) -> bool {
-        self.down || matches!(self.standing, Standing::Accused(_) | Standing::Tried(_))
+        self.down || matches!(self.standing, LinkVerdict::Accused(_) | LinkVerdict::Tried(_))
     }
 
     /// Whether a failure of its path says nothing about the other link of that.
     const fn explains(&self) -> bool {
-        self.down || matches!(self.standing, Standing::Accused(_))
+        self.down || matches!(self.standing, LinkVerdict::Accused(_))
     }
 }
 
 const WORKS: State = State {
     down: false,
-    standing: Standing::Works,
+    standing: LinkVerdict::Works,
     misses: 0,
     partner: NONE,
     partners: false,
@@ -125,7 +125,7 @@ pub(super) struct Links {
     misses: u8,
     retry: u64,
     /// The pod with all links idle that may be used.
-    pub(super) usable: Ports,
+    pub(super) usable: IdlePorts,
 }
 
 impl Links {
@@ -142,7 +142,7 @@ impl Links {
             accused: 0,
             misses,
             retry,
-            usable: Ports::idle(shape),
+            usable: IdlePorts::idle(shape),
         }
     }
 
@@ -159,7 +159,7 @@ impl Links {
     /// Takes a link down, or puts it to work again with a clean record.
     pub(super) fn set(&mut self, link: Link, works: bool) {
         let state = &mut self.states[index(link)];
-        self.accused -= usize::from(state.standing != Standing::Works);
+        self.accused -= usize::from(state.standing != LinkVerdict::Works);
         *state = State { down: !works, ..WORKS };
         self.refresh(link);
     }
@@ -242,9 +242,9 @@ impl Links {
             return false;
         }
         let state = &mut self.states[at];
-        self.accused += usize::from(state.standing == Standing::Works);
+        self.accused += usize::from(state.standing == LinkVerdict::Works);
         state.standing =
-            Standing::Accused(epoch + (self.retry << state.accusations.min(DOUBLINGS)));
+            LinkVerdict::Accused(epoch + (self.retry << state.accusations.min(DOUBLINGS)));
         state.accusations = state.accusations.saturating_add(1);
         self.refresh(link_of(at));
         true
@@ -256,8 +256,8 @@ impl Links {
         let state = &mut self.states[at];
         (state.misses, state.accusations) = (0, 0);
         (state.partner, state.partners) = (NONE, false);
-        if matches!(state.standing, Standing::OnTrial | Standing::Tried(_)) {
-            state.standing = Standing::Works;
+        if matches!(state.standing, LinkVerdict::OnTrial | LinkVerdict::Tried(_)) {
+            state.standing = LinkVerdict::Works;
             self.accused -= 1;
             self.refresh(link_of(at));
         }
@@ -272,7 +272,7 @@ impl Links {
         };
         let works = |link: Link| {
             let state = &self.states[index(link)];
-            !state.down && state.standing == Standing::Works
+            !state.down && state.standing == LinkVerdict::Works
         };
         let is_of_a_tor = matches!(link, Link::Up { .. } | Link::Down { .. });
         let aggs = u8::try_from(self.shape.aggs()).unwrap_or(u8::MAX);
@@ -286,13 +286,13 @@ impl Links {
         }
         for at in 0..LINKS {
             let state = &mut self.states[at];
-            let (Standing::Accused(until) | Standing::Tried(until)) = state.standing else {
+            let (LinkVerdict::Accused(until) | LinkVerdict::Tried(until)) = state.standing else {
                 continue;
             };
             if until <= epoch {
                 // One more miss is enough.
                 (state.misses, state.partners) = (self.misses.saturating_sub(1), true);
-                state.standing = Standing::OnTrial;
+                state.standing = LinkVerdict::OnTrial;
                 self.refresh(link_of(at));
             }
         }
@@ -307,8 +307,8 @@ impl Links {
         for grant in grants {
             for link in self.route(grant) {
                 let state = &mut self.states[index(link)];
-                if state.standing == Standing::OnTrial {
-                    state.standing = Standing::Tried(until);
+                if state.standing == LinkVerdict::OnTrial {
+                    state.standing = LinkVerdict::Tried(until);
                     self.refresh(link);
                 }
             }

@@ -25,10 +25,10 @@ pub use links::Link;
 pub use messages::{Answer, Client, Counters, Mouse, Refused, Rts, Update, Wait};
 
 use crate::chance::Chance;
-use crate::demands::{Demands, Order, To};
+use crate::demands::{DemandOrder, Demands, To};
 use crate::ladder::Ladder;
 use crate::matcher::{Match, Matcher, MatcherKind, Setup};
-use crate::ports::{Grant, Ports};
+use crate::ports::{Grant, IdlePorts};
 use crate::shape::{LAYERS, OutOfRange, PODS, Shape};
 
 use history::{History, Worth};
@@ -69,8 +69,8 @@ pub struct Settings {
     /// Bytes of one demand that may wait at most, at least a cell.
     pub backlog: u32,
     /// Epochs without a request after which a client neither sends nor receives; 0: no such limit.
-    /// In the first term each client counts as if it had spoken in epoch `silent_after`, so that it
-    /// has time to.
+    /// In the first term each client counts as if it had sent a request in epoch `silent_after`, so
+    /// that it has time to send one.
     pub silent_after: u64,
     /// Epochs from the first request of a client in a later term to the first epoch for which it
     /// may send or receive. All that another scheduler has granted it is over then. 0 where there
@@ -445,7 +445,7 @@ impl Scheduler {
     }
 
     /// The ports that a decision of `epoch` may use.
-    fn ports(&self, epoch: u64) -> Ports {
+    fn ports(&self, epoch: u64) -> IdlePorts {
         let mut ports = self.links.usable;
         for (relay, paused) in ports.relay.iter_mut().zip(&self.paused) {
             for (relay, paused) in relay.iter_mut().zip(paused) {
@@ -470,7 +470,8 @@ impl Scheduler {
         after > 0 && spoke.is_none_or(|spoke| epoch.saturating_sub(spoke) > after)
     }
 
-    /// Whether a client has not spoken for so long, as of `epoch`, that nothing is granted to it.
+    /// Whether a client has sent no request for so long, as of `epoch`, that nothing is granted to
+    /// it.
     #[must_use]
     pub fn is_silent(&self, client: Client, epoch: u64) -> bool {
         self.sender(client).is_none_or(|sender| self.is_silent_at(sender, epoch))
@@ -567,7 +568,8 @@ impl Scheduler {
         if !self.ports(now).has_route(&self.shape, sender, to, self.demands.has_mouse(sender, to)) {
             return Wait::Links;
         }
-        let before = self.demands.in_order(Order::Age).take_while(|other| *other != (sender, to));
+        let before =
+            self.demands.in_order(DemandOrder::Age).take_while(|other| *other != (sender, to));
         let older = before.filter(|(other, other_to)| *other == sender || *other_to == to).count();
         Wait::Age { age: modulo(now).wrapping_sub(opened).into(), older }
     }

@@ -9,7 +9,7 @@
 
 use core::cmp::Reverse;
 
-use crate::demands::{Demands, Order};
+use crate::demands::{DemandOrder, Demands};
 use crate::matcher::Pair;
 use crate::shape::Shape;
 
@@ -70,10 +70,10 @@ impl Turns {
         match turn {
             None => {}
             Some(FairTurn::Round) => {
-                first.extend(demands.in_order(Order::Turn).map(pair).take(*most))
+                first.extend(demands.in_order(DemandOrder::Turn).map(pair).take(*most))
             }
             Some(FairTurn::Age(old)) => {
-                let waits = demands.in_order(Order::Age).map(|(sender, to)| {
+                let waits = demands.in_order(DemandOrder::Age).map(|(sender, to)| {
                     let (age, since) = demands.waits(sender, to, epoch);
                     (age, since, pair((sender, to)))
                 });

@@ -35,14 +35,14 @@ macro_rules! kernel {
         ///
         /// # Panics
         /// When the processor lacks one.
-        pub(crate) fn enter<J: crate::ops::Job>(job: J) -> J::Out {
+        pub(crate) fn enter<J: crate::ops::KernelJob>(job: J) -> J::Out {
             assert!(super::$has(), $lacks);
             // SAFETY: the processor has every feature of `inside`, as the line above made sure.
             unsafe { inside(job) }
         }
 
         #[target_feature(enable = $features)]
-        fn inside<J: crate::ops::Job>(job: J) -> J::Out {
+        fn inside<J: crate::ops::KernelJob>(job: J) -> J::Out {
             job.run::<$kernel>()
         }
 

@@ -159,7 +159,7 @@ params! {
         target_of: TargetOf = TargetOf::Network;
         /// Queueing delay at the target; 0 takes `target_rtt` and `target_of` instead.
         target_queue: Duration = Duration::ZERO, in Duration::ZERO..=TARGET_QUEUE_MAX;
-        /// Fair increase, packets per RTT at the reference BDP of 150 kB; see `FI`.
+        /// Fair increase, packets per RTT at the reference BDP of 150 KB; see `FI`.
         fi: f32 = FI, in 0.0..=64.0;
         /// Proportional increase, packets per RTT at an empty queue and the reference BDP: 1 is eq.
         /// 3's pi.

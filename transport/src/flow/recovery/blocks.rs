@@ -18,14 +18,14 @@ use crate::units::{Bytes, Psn};
 
 /// The packets of a block by PSN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Span {
+pub(crate) struct BlockSpan {
     /// The first data packet.
     pub(crate) first: Psn,
     /// Data and parity packets, 1..=64.
     pub(crate) packets: u8,
 }
 
-impl Span {
+impl BlockSpan {
     fn psn(self, packet: u8) -> Psn {
         self.first.plus(u32::from(packet))
     }
@@ -55,7 +55,7 @@ impl Recovery {
     /// The packets of a block for which `is` holds, as a bitmap. `is` gets a packet's entry, or,
     /// where there is none, whether the packet has arrived: true before all outstanding PSNs, false
     /// for one that was not sent.
-    fn bits_of(&self, span: Span, is: impl Fn(Result<&SentPacket, bool>) -> bool) -> u64 {
+    fn bits_of(&self, span: BlockSpan, is: impl Fn(Result<&SentPacket, bool>) -> bool) -> u64 {
         (0..span.packets).fold(0, |bits, packet| {
             let psn = span.psn(packet);
             let arrived = psn.distance_from(self.sent.base()) < 0;
@@ -65,7 +65,7 @@ impl Recovery {
 
     /// The packets of a block that have arrived or still may, as a bitmap: those that have arrived,
     /// are queued, are not sent yet, or are in flight and not `gone`.
-    pub(crate) fn hoped_of(&self, span: Span, gone: impl Fn(&SentPacket) -> bool) -> u64 {
+    pub(crate) fn hoped_of(&self, span: BlockSpan, gone: impl Fn(&SentPacket) -> bool) -> u64 {
         self.bits_of(span, |entry| {
             entry.map_or(true, |packet| match packet.fate {
                 Fate::Acked | Fate::Lost => true,
@@ -76,7 +76,7 @@ impl Recovery {
     }
 
     /// The packets of a block that are known to have arrived, as a bitmap.
-    pub(crate) fn arrived_of(&self, span: Span) -> u64 {
+    pub(crate) fn arrived_of(&self, span: BlockSpan) -> u64 {
         self.bits_of(span, |entry| entry.map_or_else(|past| past, |e| e.fate == Fate::Acked))
     }
 
@@ -84,7 +84,7 @@ impl Recovery {
     /// `arrived` for each packet whose arrival was not known. True when there is one.
     pub(crate) fn on_arrived_of(
         &mut self,
-        span: Span,
+        span: BlockSpan,
         bits: u64,
         mut arrived: impl FnMut(&SentPacket),
     ) -> bool {
@@ -112,7 +112,7 @@ impl Recovery {
     /// `None`, then [`Recovery::want_of`].
     pub(crate) fn spare_of(
         &mut self,
-        span: Span,
+        span: BlockSpan,
         from: u8,
         which: impl Fn(u8, &SentPacket) -> bool,
     ) -> Option<(SentPacket, u8)> {
@@ -129,7 +129,12 @@ impl Recovery {
     /// Queues spare packets of a block, data first, until the packets that have arrived, are in
     /// flight, queued or not sent yet are `enough`. If they were not, [`Resend::Lost`] queues all
     /// spare packets.
-    pub(crate) fn want_of(&mut self, span: Span, resend: Resend, enough: impl Fn(u64) -> bool) {
+    pub(crate) fn want_of(
+        &mut self,
+        span: BlockSpan,
+        resend: Resend,
+        enough: impl Fn(u64) -> bool,
+    ) {
         let mut hoped =
             self.bits_of(span, |entry| entry.map_or(true, |packet| packet.fate != Fate::Spare));
         if enough(hoped) {
@@ -152,7 +157,7 @@ impl Recovery {
     /// queueing it.
     pub(crate) fn spare_refused(&mut self, psn: Psn, echo_sent_at: u32) -> Option<SentPacket> {
         let refused = self.is_refusal(psn, echo_sent_at);
-        let alone = Span { first: psn, packets: 1 };
+        let alone = BlockSpan { first: psn, packets: 1 };
         self.spare_of(alone, 0, |_, _| refused).map(|(packet, _)| packet)
     }
 

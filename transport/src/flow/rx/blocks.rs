@@ -9,7 +9,7 @@ use core::num::NonZeroU8;
 use super::super::open_blocks::OpenBlock;
 use super::super::reassembly::MsgState;
 use super::super::received::ReceivedPsns;
-use super::super::recovery::Span;
+use super::super::recovery::BlockSpan;
 use super::super::rx_buffers::RxBuffers;
 use super::{RxContext, RxFlow};
 use crate::config::Config;
@@ -26,7 +26,7 @@ pub(super) struct BlockPosition {
     /// Length of the message, and where the block begins in it, bytes.
     msg_len: u32,
     offset: u32,
-    pub(super) span: Span,
+    pub(super) span: BlockSpan,
     /// Payload that the packet must have, bytes.
     pub(super) payload_len: u16,
 }
@@ -87,7 +87,7 @@ impl BlockPosition {
         }
         let left = u16::try_from(msg_len - data.offset).unwrap_or(u16::MAX);
         let first = Psn(data.psn.0.wrapping_sub(u32::from(number)));
-        let span = Span { first, packets: block.packets() };
+        let span = BlockSpan { first, packets: block.packets() };
         let payload_len = left.min(config.payload_max);
         let offset = block.first * payload_max;
         Ok(Self { shape, block, msg_len, offset, span, payload_len })
@@ -100,7 +100,7 @@ impl BlockPosition {
         words: &mut [u64],
         config: &Config,
     ) -> Gain {
-        let Span { first, packets } = self.span;
+        let BlockSpan { first, packets } = self.span;
         let have = received.bits_of(words, first, packets);
         let whole = Ec::new(config.ec, self.shape).is_decodable(&self.block, have);
         let opens = !whole && have.count_ones() == 1;
@@ -169,7 +169,7 @@ impl RxFlow {
     }
 
     /// The packets of a block that have not arrived and are needed, as a bitmap.
-    pub(crate) fn missing(&self, span: Span, buffers: &RxBuffers) -> u64 {
+    pub(crate) fn missing(&self, span: BlockSpan, buffers: &RxBuffers) -> u64 {
         let words = buffers.words(self.lease);
         span.all() & !self.received.bits_of(words, span.first, span.packets)
     }

@@ -7,7 +7,7 @@
 //! a block that is decoded count as acknowledged.
 
 use super::super::ahead::{Leave, Steering};
-use super::super::recovery::{Inference, Loss, Span};
+use super::super::recovery::{BlockSpan, Inference, Loss};
 use super::super::sent_packets::{Fate, Marks, SentPacket};
 use super::feedback::arrivals;
 use super::send::{Carried, New};
@@ -130,7 +130,7 @@ impl TxFlow {
         let due = self.parity;
         let behind = u32::from(due.data) + u32::from(due.all - due.left);
         let first = Psn(self.recovery.next().0.wrapping_sub(behind));
-        let data = Span { first, packets: due.data };
+        let data = BlockSpan { first, packets: due.data };
         if self.recovery.arrived_of(data).count_ones() < u32::from(due.data) {
             return;
         }
@@ -145,7 +145,12 @@ impl TxFlow {
     }
 
     /// The block that `packet`, sent as `psn`, belongs to; `None` when its message is finished.
-    fn block_of(&self, psn: Psn, packet: &SentPacket, cx: &TxContext<'_>) -> Option<(Span, Block)> {
+    fn block_of(
+        &self,
+        psn: Psn,
+        packet: &SentPacket,
+        cx: &TxContext<'_>,
+    ) -> Option<(BlockSpan, Block)> {
         let code = self.code.as_ref()?;
         let len = cx.msgs.get(packet.msg)?.len.get();
         let blocks = Self::blocks(code, cx.config, len);
@@ -153,11 +158,11 @@ impl TxFlow {
         let block = blocks.get(index)?;
         let number = packet.marks.parity_index().map_or(data, |parity| block.data + parity);
         let first = Psn(psn.0.wrapping_sub(u32::from(number)));
-        Some((Span { first, packets: block.packets() }, block))
+        Some((BlockSpan { first, packets: block.packets() }, block))
     }
 
     /// The packets of the block of `psn`, while it is outstanding and its message unfinished.
-    pub(super) fn span_at(&self, psn: Psn, cx: &TxContext<'_>) -> Option<Span> {
+    pub(super) fn span_at(&self, psn: Psn, cx: &TxContext<'_>) -> Option<BlockSpan> {
         let packet = self.recovery.entry(psn)?;
         self.block_of(psn, packet, cx).map(|(span, _)| span)
     }
@@ -172,7 +177,7 @@ impl TxFlow {
                 }
                 span
             }
-            _ => Span { first: psn, packets: 1 },
+            _ => BlockSpan { first: psn, packets: 1 },
         };
         self.take_arrived(span, u64::MAX, cx);
         true
@@ -180,7 +185,7 @@ impl TxFlow {
 
     /// Notes that the packets `bits` of a block have arrived, or are needed no more. True when an
     /// arrival was not known.
-    fn take_arrived(&mut self, span: Span, bits: u64, cx: &mut TxContext<'_>) -> bool {
+    fn take_arrived(&mut self, span: BlockSpan, bits: u64, cx: &mut TxContext<'_>) -> bool {
         let mut acked = Bytes::ZERO;
         let arrived = arrivals(&mut self.unfinished, &mut acked, cx);
         let any = self.recovery.on_arrived_of(span, bits, arrived);
@@ -223,7 +228,7 @@ impl TxFlow {
     /// are taken for dead, no other block with too many packets on these paths can be decoded
     /// either. Such packets are declared lost now, without waiting for a request for each block.
     /// O(outstanding), once per round trip.
-    fn lose_silent(&mut self, lacking: Span, now: Instant, cx: &mut TxContext<'_>) {
+    fn lose_silent(&mut self, lacking: BlockSpan, now: Instant, cx: &mut TxContext<'_>) {
         let gone = |lb: &Lb, packet: &SentPacket| lb.is_silent(packet.ev, now);
         let any = (0..lacking.packets).any(|number| {
             let packet = self.recovery.entry(lacking.first.plus(u32::from(number)));
@@ -251,7 +256,7 @@ impl TxFlow {
         }
     }
 
-    fn want(&mut self, span: Span, block: &Block, config: &Config) {
+    fn want(&mut self, span: BlockSpan, block: &Block, config: &Config) {
         if let Some(code) = &self.code {
             let resend = config.ec_params.resend;
             self.recovery.want_of(span, resend, |have| code.is_decodable(block, have));

@@ -9,7 +9,7 @@ use super::stages::Stages;
 use super::{Early, Matching, Outbox};
 use crate::rng::Rng;
 use crate::sched::SchedSetup;
-use crate::sched::tokens::{Issuer, Terms};
+use crate::sched::tokens::{Issuer, TokenTerms};
 use crate::time::{Duration, Instant};
 use crate::units::{FlowId, HostId};
 use crate::wire::dcpim::{MatchStep, Offer};
@@ -88,7 +88,7 @@ struct Offered {
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
     matching: Matching,
-    terms: Terms,
+    terms: TokenTerms,
     /// Tokens that may be outstanding over all channels.
     window: u32,
     pub(super) issuer: Issuer,
@@ -127,7 +127,7 @@ impl Receiver {
     pub(super) fn new(
         setup: &SchedSetup<'_>,
         matching: Matching,
-        terms: Terms,
+        terms: TokenTerms,
         (window, timeout): (u32, Duration),
     ) -> Self {
         let flows = setup.rx_flows_max as usize;

@@ -236,7 +236,7 @@ fn a_flow_of_a_bdp_leaves_at_once_and_a_longer_one_not_before_its_tokens() {
     let mut world = World::new(2, 1, |_| {});
     let config = settings(2, |_| {});
     let setup = config.sched_setup(HostId(0), Rng::new(1));
-    let bdp = Terms::within(&setup, Duration::from_us(8), 1.0);
+    let bdp = TokenTerms::within(&setup, Duration::from_us(8), 1.0);
     world.open(0, 1, 0, bdp.into());
     world.open(0, 1, 1, u64::from(bdp) + 1);
     world.run(8);

@@ -100,7 +100,7 @@ words! {
 
 words! {
     /// Which flow of a host gets the next SIM.
-    pub enum Order: "collectives, flows or shortest" {
+    pub enum SimOrder: "collectives, flows or shortest" {
         /// The next collective in turn, of it the next flow in turn.
         Collectives = "collectives",
         /// The next flow in turn.
@@ -121,7 +121,7 @@ params! {
         /// which keeps mixes of collectives in better order and single flows in worse.
         bind: Bind = Bind::Departure;
         /// Which flow of a host gets the next SIM.
-        order: Order = Order::Collectives;
+        order: SimOrder = SimOrder::Collectives;
         /// Whether a flow with at most 8 segments left may have two SIMs for each of them on their
         /// way, where no other flow of its host needs one.
         tail: bool = false;
@@ -176,7 +176,7 @@ impl DcSimParams {
 
 /// The constants of one host, computed once from its settings and its network.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Terms {
+pub(super) struct HostConstants {
     /// Delay between a SIM and its DATA, and the time after which a SIM is lost.
     pub(super) rtt_max: Duration,
     /// Time after a SIM's departure from which on its DATA may leave.
@@ -194,7 +194,7 @@ pub(super) struct Terms {
     pub(super) slot: Duration,
 }
 
-impl Terms {
+impl HostConstants {
     /// The terms of a host with `setup`; `probe` is the length of a SIM.
     pub(super) fn new(setup: &SchedSetup<'_>, probe: Bytes) -> Self {
         let params = &setup.params.dcsim;

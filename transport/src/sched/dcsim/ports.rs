@@ -15,7 +15,7 @@ const WORDS: usize = PORTS as usize / 64;
 
 /// Which ports are in use.
 #[derive(Clone, Debug)]
-pub(super) struct Ports {
+pub(super) struct PortsInUse {
     busy: Box<[u64; WORDS]>,
     in_use: u16,
 }
@@ -26,7 +26,7 @@ const FIRST: u16 = 49_152;
 
 const _: () = assert!(u16::MAX - PORTS + 1 == FIRST, "ports end with the range");
 
-impl Ports {
+impl PortsInUse {
     /// Number of ports to choose from.
     pub(super) const COUNT: u16 = PORTS;
 
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn all_ports_can_be_in_use_and_none_is_twice() {
-        let (mut ports, mut rng) = (Ports::new(), Rng::new(1));
+        let (mut ports, mut rng) = (PortsInUse::new(), Rng::new(1));
         let mut drawn = BTreeSet::new();
         while let Some(ev) = ports.draw(&mut rng) {
             assert!(ev.0 >= FIRST && drawn.insert(ev), "{ev:?}");

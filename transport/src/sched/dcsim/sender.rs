@@ -24,8 +24,8 @@ use super::account::{Account, UNLIMITED, VACANT};
 use super::copies::Copies;
 use super::figures::Figures;
 use super::line::Line;
-use super::params::{Bind, DcSimParams, Terms};
-use super::ports::{KeptPorts, Ports};
+use super::params::{Bind, DcSimParams, HostConstants};
+use super::ports::{KeptPorts, PortsInUse};
 use super::records::{Record, Records, Refused, State};
 use super::turns::Turns;
 use crate::rng::Rng;
@@ -56,7 +56,7 @@ pub(super) struct Due {
 
 /// A SIM that waits for its turn on the line.
 #[derive(Clone, Copy, Debug)]
-struct Queued {
+struct WaitingSim {
     flow: FlowId,
     ev: EntropyValue,
     since: Instant,
@@ -68,7 +68,7 @@ pub(super) struct Sender {
     /// Accounts by slab index of the flow.
     accounts: Vec<Account>,
     turns: Turns,
-    ports: Ports,
+    ports: PortsInUse,
     /// The ports of SIMs that were answered in time, by slab index of their flow; empty where flows
     /// keep none.
     kept: Vec<KeptPorts>,
@@ -76,7 +76,7 @@ pub(super) struct Sender {
     recycle: u16,
     rng: Rng,
     /// SIMs that wait for the line, at most B.
-    sims: VecDeque<Queued>,
+    sims: VecDeque<WaitingSim>,
     records: Records,
     /// DATAs that wait for the line.
     due: VecDeque<Due>,
@@ -107,7 +107,7 @@ pub(super) struct Sender {
 
 impl Sender {
     pub(super) fn new(
-        terms: &Terms,
+        terms: &HostConstants,
         params: &DcSimParams,
         flows: usize,
         rng: Rng,
@@ -117,11 +117,11 @@ impl Sender {
         // polled late has up to half as many more.
         let slots = terms.rtt_max.as_ps() / terms.slot.as_ps().max(1);
         let most = slots + slots / 2 + u64::from(terms.bucket) + terms.queue as u64 + 1;
-        let most = usize::try_from(most).unwrap_or(usize::MAX).min(usize::from(Ports::COUNT));
+        let most = usize::try_from(most).unwrap_or(usize::MAX).min(usize::from(PortsInUse::COUNT));
         Self {
             accounts: vec![VACANT; flows],
             turns: Turns::new(params.order, flows),
-            ports: Ports::new(),
+            ports: PortsInUse::new(),
             kept: vec![KeptPorts::default(); if params.recycle > 0 { flows } else { 0 }],
             recycle: params.recycle,
             rng,
@@ -240,7 +240,7 @@ impl Sender {
             let Some(ev) = self.port_of(index) else { return self.enqueue(index) };
             let account = &mut self.accounts[index];
             account.sims += 1;
-            self.sims.push_back(Queued { flow: account.id, ev, since });
+            self.sims.push_back(WaitingSim { flow: account.id, ev, since });
             self.enqueue(index);
         }
     }
@@ -281,7 +281,7 @@ impl Sender {
     /// Removes SIMs from the front of the queue whose flows do not need them any more, because the
     /// segments have been acknowledged meanwhile.
     fn drop_needless(&mut self) {
-        while let Some(&Queued { flow, ev, .. }) = self.sims.front() {
+        while let Some(&WaitingSim { flow, ev, .. }) = self.sims.front() {
             let (per_sim, tail) = (self.per_sim, self.tail);
             let account = self.account(flow);
             let needless = account.is_none_or(|account| {
@@ -306,7 +306,7 @@ impl Sender {
     /// The SIM that leaves at `now`, after its destination and its port.
     pub(super) fn next_sim(&mut self, now: Instant) -> Option<(HostId, EntropyValue, Sim)> {
         self.drop_needless();
-        let Queued { flow, ev, .. } = self.sims.pop_front()?;
+        let WaitingSim { flow, ev, .. } = self.sims.pop_front()?;
         let peer = self.account(flow)?.peer;
         let nonce = self.rng.next_u32();
         let number = self.records.next_number();
@@ -475,7 +475,7 @@ impl Sender {
     #[inline]
     pub(super) fn next_copy(&mut self) -> Option<(FlowId, EntropyValue)> {
         let flow = self.copies.next(&mut self.accounts)?;
-        Some((flow, Ports::any(&mut self.rng)))
+        Some((flow, PortsInUse::any(&mut self.rng)))
     }
 
     /// Takes in that the copy that was to be sent leaves; returns since when it could have.

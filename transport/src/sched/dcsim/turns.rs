@@ -13,7 +13,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::params::Order;
+use super::params::SimOrder;
 use crate::sched::Label;
 
 /// Stands for no flow in a list.
@@ -40,7 +40,7 @@ struct FlowEntry {
 /// The flows that need SIMs.
 #[derive(Clone, Debug)]
 pub(super) struct Turns {
-    order: Order,
+    order: SimOrder,
     places: Vec<FlowEntry>,
     groups: Vec<Group>,
     /// Groups without flows.
@@ -52,7 +52,7 @@ pub(super) struct Turns {
     /// Groups with a priority that have flows that need SIMs, by priority, then by when they were
     /// queued.
     urgent: BinaryHeap<Reverse<(u32, u64, u32)>>,
-    /// For [`Order::Shortest`]: flows ordered by priority, by the segments without SIM that they
+    /// For [`SimOrder::Shortest`]: flows ordered by priority, by the segments without SIM that they
     /// had when they were queued, then by when they were queued.
     heap: BinaryHeap<Reverse<(u32, u32, u64, u32)>>,
     /// Entries of both heaps so far.
@@ -61,8 +61,8 @@ pub(super) struct Turns {
 
 impl Turns {
     /// Turns for flows with slab indices below `flows`.
-    pub(super) fn new(order: Order, flows: usize) -> Self {
-        let heap = if order == Order::Shortest { flows + 1 } else { 0 };
+    pub(super) fn new(order: SimOrder, flows: usize) -> Self {
+        let heap = if order == SimOrder::Shortest { flows + 1 } else { 0 };
         Self {
             order,
             places: vec![FlowEntry { group: NONE, next: NONE, queued: false }; flows],
@@ -78,7 +78,7 @@ impl Turns {
 
     /// Puts the flow at `index` into the group of its label. Not for the hot path.
     pub(super) fn open(&mut self, index: usize, label: Label) {
-        let collective = if self.order == Order::Collectives { label.collective } else { 0 };
+        let collective = if self.order == SimOrder::Collectives { label.collective } else { 0 };
         let label = Label { collective, ..label };
         let before = self.places[index].group;
         if self.places[index].queued {
@@ -99,7 +99,7 @@ impl Turns {
     /// Takes the former flow at `index` out of its queue. O(flows that are queued).
     fn remove(&mut self, index: usize) {
         let flow = u32::try_from(index).unwrap_or(NONE);
-        if self.order == Order::Shortest {
+        if self.order == SimOrder::Shortest {
             self.places[index].queued = false;
             return self.heap.retain(|Reverse((.., queued))| *queued != flow);
         }
@@ -159,7 +159,7 @@ impl Turns {
         place.next = NONE;
         let number = place.group;
         let group = &mut self.groups[number as usize];
-        if self.order == Order::Shortest {
+        if self.order == SimOrder::Shortest {
             self.heap.push(Reverse((group.label.prio, lacking, self.pushed, flow)));
             self.pushed += 1;
         } else if group.first == NONE {
@@ -193,7 +193,7 @@ impl Turns {
 
     /// The slab index of the flow whose turn it is, taken out of the queue.
     pub(super) fn pop(&mut self) -> Option<usize> {
-        let flow = if self.order == Order::Shortest {
+        let flow = if self.order == SimOrder::Shortest {
             self.heap.pop().map(|Reverse((.., flow))| flow)?
         } else {
             let number = self.pop_group()?;
@@ -221,7 +221,7 @@ mod tests {
     }
 
     /// Turns of flows of these collectives, each of which always needs more.
-    fn turns(order: Order, collectives: &[u32], count: usize) -> Vec<usize> {
+    fn turns(order: SimOrder, collectives: &[u32], count: usize) -> Vec<usize> {
         let mut turns = Turns::new(order, collectives.len());
         for (index, collective) in collectives.iter().enumerate() {
             turns.open(index, collective_of(*collective));
@@ -239,14 +239,14 @@ mod tests {
     #[test]
     fn collectives_take_turns_and_flows_within_them() {
         let collectives = [5, 5, 5, 9];
-        assert_eq!(turns(Order::Collectives, &collectives, 8), [0, 3, 1, 3, 2, 3, 0, 3]);
-        assert_eq!(turns(Order::Flows, &collectives, 8), [0, 1, 2, 3, 0, 1, 2, 3]);
-        assert_eq!(turns(Order::Shortest, &collectives, 3), [3, 3, 3]);
+        assert_eq!(turns(SimOrder::Collectives, &collectives, 8), [0, 3, 1, 3, 2, 3, 0, 3]);
+        assert_eq!(turns(SimOrder::Flows, &collectives, 8), [0, 1, 2, 3, 0, 1, 2, 3]);
+        assert_eq!(turns(SimOrder::Shortest, &collectives, 3), [3, 3, 3]);
     }
 
     #[test]
     fn a_flow_is_queued_once_and_one_that_reuses_a_place_is_of_its_own_collective() {
-        let mut turns = Turns::new(Order::Collectives, 3);
+        let mut turns = Turns::new(SimOrder::Collectives, 3);
         turns.open(0, collective_of(1));
         turns.open(1, collective_of(2));
         turns.push(0, 1);
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_flow_that_reuses_a_place_has_a_rank_of_its_own() {
-        let mut turns = Turns::new(Order::Shortest, 2);
+        let mut turns = Turns::new(SimOrder::Shortest, 2);
         turns.open(0, collective_of(0));
         turns.push(0, 1);
         turns.open(0, collective_of(0));
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn urgent_flows_come_first_and_flows_of_one_priority_in_turn() {
-        for order in [Order::Collectives, Order::Flows, Order::Shortest] {
+        for order in [SimOrder::Collectives, SimOrder::Flows, SimOrder::Shortest] {
             let mut turns = Turns::new(order, 5);
             // One is less urgent than flows without a priority.
             for (index, prio) in [7, Label::PRIO_NONE, 3, 3, u32::MAX].into_iter().enumerate() {

@@ -149,7 +149,7 @@ impl Account {
 /// The segments that a flow may send without a token when it begins, or begins again after it was
 /// idle: tokens that it gives itself, which die as tokens do.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::sched) enum First {
+pub(in crate::sched) enum Unrequested {
     /// At most this number of segments of every flow.
     //= phost#3
     AtMost(u32),
@@ -158,7 +158,7 @@ pub(in crate::sched) enum First {
     Short(u32),
 }
 
-impl First {
+impl Unrequested {
     fn of(self, waiting: u32) -> u32 {
         match self {
             Self::AtMost(most) => waiting.min(most),
@@ -177,7 +177,7 @@ pub(in crate::sched) struct Spender {
     /// Flows that may send, by priority and what they have left.
     ready: Least,
     asking: Asking,
-    first: First,
+    first: Unrequested,
     /// How long a token lives.
     life: Duration,
     packet_time: Duration,
@@ -190,7 +190,11 @@ pub(in crate::sched) struct Spender {
 impl Spender {
     /// A spender without flows. A flow begins with segments as `first` says; a token lives for
     /// `life`.
-    pub(in crate::sched) fn new(setup: &SchedSetup<'_>, first: First, life: Duration) -> Self {
+    pub(in crate::sched) fn new(
+        setup: &SchedSetup<'_>,
+        first: Unrequested,
+        life: Duration,
+    ) -> Self {
         let flows = setup.tx_flows_max as usize;
         Self {
             accounts: vec![VACANT; flows],

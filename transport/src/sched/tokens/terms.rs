@@ -6,7 +6,7 @@ use crate::units::Bytes;
 
 /// Windows, timeouts and lives of tokens, for one host.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::sched) struct Terms {
+pub(in crate::sched) struct TokenTerms {
     /// Segments of a BDP, the last one whole.
     pub(in crate::sched) bdp: u32,
     /// Time that a full segment takes on the host's line.
@@ -17,7 +17,7 @@ pub(in crate::sched) struct Terms {
     pub(in crate::sched) base_rtt: Duration,
 }
 
-impl Terms {
+impl TokenTerms {
     /// The terms where a token and its segment take `rtt`, the host's base RTT where that is not
     /// known.
     pub(in crate::sched) fn new(setup: &SchedSetup<'_>, rtt: Option<Duration>, life: u16) -> Self {
@@ -39,8 +39,8 @@ impl Terms {
     }
 
     /// Whole segments that fit into `bdps` BDPs of the line over a round trip of `rtt`. This is
-    /// rounded down and [`Terms::window`] is rounded up: in the public dcPIM simulator a flow of
-    /// one BDP, whose last segment does not fit as a whole, is no short one.
+    /// rounded down and [`TokenTerms::window`] is rounded up: in the public dcPIM simulator a flow
+    /// of one BDP, whose last segment does not fit as a whole, is no short one.
     pub(in crate::sched) fn within(setup: &SchedSetup<'_>, rtt: Duration, bdps: f32) -> u32 {
         let bytes = setup.line_rate.bytes_in(rtt).scaled(f64::from(bdps)).0;
         u32::try_from(bytes / setup.mtu.0.max(1)).unwrap_or(u32::MAX)

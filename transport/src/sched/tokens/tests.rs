@@ -47,10 +47,10 @@ struct Sender {
 
 impl Sender {
     fn new(unscheduled: u32) -> Self {
-        Self::with_first(First::AtMost(unscheduled))
+        Self::with_first(Unrequested::AtMost(unscheduled))
     }
 
-    fn with_first(unscheduled: First) -> Self {
+    fn with_first(unscheduled: Unrequested) -> Self {
         let setup = config();
         let half = Spender::new(&setup.sched_setup(HostId(0), Rng::new(1)), unscheduled, LIFE);
         Self { half, backlogs: [Backlog::default(); FLOWS as usize] }
@@ -186,7 +186,7 @@ fn at_most_the_first_window_goes_without_tokens_and_the_rest_asks() {
 #[test]
 fn where_short_flows_alone_go_without_tokens_a_longer_one_has_none() {
     for (segments, sent) in [(WINDOW, WINDOW as usize), (WINDOW + 1, 0)] {
-        let mut sender = Sender::with_first(First::Short(WINDOW));
+        let mut sender = Sender::with_first(Unrequested::Short(WINDOW));
         sender.open(0, segments.into(), at(1));
         assert_eq!(sender.send_all(at(1)).len(), sent);
         assert_eq!(sender.requests().len(), usize::from(sent == 0));

@@ -266,7 +266,7 @@ impl Zeropod {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sched::zeropod::timing::{Terms, Timing};
+    use crate::sched::zeropod::timing::{Timing, TimingInputs};
     use crate::time::Rate;
     use crate::units::Bytes;
 
@@ -306,7 +306,7 @@ mod tests {
         let mut longest = 0;
         for cells in 1..=32_u16 {
             for hop in (0..400).map(|step| Duration::from_ns(100 * step)) {
-                let timing = Timing::new(&Terms {
+                let timing = Timing::new(&TimingInputs {
                     cell: Bytes(552),
                     control: Bytes(40),
                     rate: Rate::from_gbps(100),

@@ -26,7 +26,7 @@ use siphasher::sip::SipHasher24;
 
 use super::clock::PodClock;
 use super::counts::Odd;
-use super::timing::Terms;
+use super::timing::TimingInputs;
 use super::watch::is_later;
 use super::{Timing, Zeropod, ZeropodParams};
 use crate::sched::SchedSetup;
@@ -75,7 +75,7 @@ impl Joining {
     /// note can say, and where hosts introduce themselves to none.
     pub(super) fn new(
         params: &ZeropodParams,
-        terms: &Terms,
+        terms: &TimingInputs,
         setup: &SchedSetup<'_>,
     ) -> Option<Self> {
         let narrow = |bytes: Bytes| u16::try_from(bytes.0).ok();
@@ -106,7 +106,7 @@ impl Joining {
     }
 
     /// The inputs of the timing as both ends have them.
-    pub(super) fn terms(&self) -> Terms {
+    pub(super) fn terms(&self) -> TimingInputs {
         self.join.terms()
     }
 }
@@ -120,9 +120,9 @@ impl Join {
 
     /// The inputs of the timing of the pod that is introduced.
     #[must_use]
-    pub fn terms(&self) -> Terms {
+    pub fn terms(&self) -> TimingInputs {
         let ns = |count: u32| Duration::from_ns(count.into());
-        Terms {
+        TimingInputs {
             cell: Bytes(self.cell.into()),
             control: Bytes(self.control.into()),
             rate: Rate::from_bps(u64::from(self.kbps) * 1000),

@@ -1,7 +1,7 @@
 //! The settings of a Zeropod: those of hosts, and those of the pod's scheduler, since both have to
 //! agree on most of them.
 
-use super::timing::Terms;
+use super::timing::TimingInputs;
 use crate::params::{params, words};
 use crate::path::NetworkFacts;
 use crate::sched::SchedSetup;
@@ -156,12 +156,12 @@ impl ZeropodParams {
     }
 
     /// The inputs of the timing of a host's pod.
-    pub(super) fn terms(&self, setup: &SchedSetup<'_>) -> Terms {
+    pub(super) fn terms(&self, setup: &SchedSetup<'_>) -> TimingInputs {
         let sizes = &setup.wire_sizes;
         // Where hosts introduce themselves, requests and answers have keys.
         let key = if self.run > 0 { KEY_LEN } else { 0 };
         let control = sizes.frame_overhead + note::LEN + key + 32;
-        Terms {
+        TimingInputs {
             cell: setup.mtu,
             control: Bytes(sizes.accounted.control.unwrap_or(control).into()),
             rate: setup.line_rate,

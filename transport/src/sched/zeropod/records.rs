@@ -185,7 +185,7 @@ const ARRIVALS_MORE: usize = 8;
 
 /// Cells that arrived and were not reported, by the epoch in which they were sent.
 #[derive(Clone, Debug)]
-pub(super) struct Arrivals {
+pub(super) struct Unreported {
     /// Ascending.
     epochs: VecDeque<(u64, u32)>,
     /// Most epochs that are kept.
@@ -194,7 +194,7 @@ pub(super) struct Arrivals {
     lag: u64,
 }
 
-impl Arrivals {
+impl Unreported {
     pub(super) fn new(lag: u64) -> Self {
         let most = (usize::try_from(lag).unwrap_or(0) + ARRIVALS_MORE).max(16);
         Self { epochs: VecDeque::with_capacity(most), most, lag }
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn arrivals_are_reported_by_the_request_whose_turn_it_is() {
-        let mut arrivals = Arrivals::new(7);
+        let mut arrivals = Unreported::new(7);
         arrivals.note(11, 3);
         arrivals.note(10, 0);
         arrivals.note(10, 5);

@@ -16,7 +16,7 @@ pub(super) struct Silence {
     /// Silence after which flows are given up.
     patience: Duration,
     /// Whether a flow that comes later is given up at the next look, or waits as long. A host that
-    /// introduces itself needs no flow that waits to learn that its scheduler is back.
+    /// introduces itself needs no waiting flow to find out that its scheduler is back.
     lasts: bool,
     /// When the scheduler was asked first since its last answer.
     since: Option<Instant>,

@@ -27,7 +27,7 @@ pub const SILENT_MAX: u64 = 2 * ASK_EVERY;
 
 /// The inputs of the timing of a pod.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Terms {
+pub struct TimingInputs {
     /// Bytes of a data cell on the wire.
     pub cell: Bytes,
     /// Bytes of a request or an answer on the wire.
@@ -106,7 +106,7 @@ pub struct Timing {
 impl Timing {
     /// The timing of a pod with these `terms`.
     #[must_use]
-    pub fn new(terms: &Terms) -> Self {
+    pub fn new(terms: &TimingInputs) -> Self {
         let (cell, control) = (terms.rate.time_for(terms.cell), terms.rate.time_for(terms.control));
         let cells = u64::from(terms.cells);
         let apart = Duration::from_ps(cell.saturating_sub(control * 2).as_ps() / 2);
@@ -248,8 +248,8 @@ impl Timing {
 mod tests {
     use super::*;
 
-    fn terms(gbps: u64, cells: u16, delay_us: u64) -> Terms {
-        Terms {
+    fn terms(gbps: u64, cells: u16, delay_us: u64) -> TimingInputs {
+        TimingInputs {
             cell: Bytes(552),
             control: Bytes(40),
             rate: Rate::from_gbps(gbps),
@@ -286,7 +286,8 @@ mod tests {
     fn a_request_is_there_before_its_decision_and_an_answer_before_its_epoch() {
         for guard in [0, 50, 700] {
             for (gbps, cells, delay) in [(100, 16, 15), (200, 32, 5), (400, 3, 1), (25, 31, 40)] {
-                let terms = Terms { guard: Duration::from_ns(guard), ..terms(gbps, cells, delay) };
+                let terms =
+                    TimingInputs { guard: Duration::from_ns(guard), ..terms(gbps, cells, delay) };
                 let timing = Timing::new(&terms);
                 let last = timing.request_at(cells, Some(0)) + timing.control_flight;
                 let decision = timing.epoch * timing.to_decision;
@@ -297,7 +298,7 @@ mod tests {
                 assert!(answer <= timing.epoch * timing.lead);
                 // Answers to Cores are no sooner than decisions end, nor later than their epochs.
                 for layers in 1..=cells.min(8) {
-                    let timing = Timing::new(&Terms { layers, ..terms });
+                    let timing = Timing::new(&TimingInputs { layers, ..terms });
                     let answers = timing.epoch * timing.to_core_answers + timing.core_answers_at;
                     let slot = timing.answer_at(layers - 1, Some(0));
                     assert!(answers >= terms.delay);
@@ -315,7 +316,7 @@ mod tests {
         for (gbps, cells, delay) in [(100, 16, 15), (100, 32, 5), (200, 32, 5), (400, 3, 1)] {
             for (layers, early) in [(0, 0), (0, 300), (2, 0), (4, 2500)] {
                 let early = Duration::from_ns(early);
-                let terms = Terms { layers, early, ..terms(gbps, cells, delay) };
+                let terms = TimingInputs { layers, early, ..terms(gbps, cells, delay) };
                 let timing = Timing::new(&terms);
                 let opens = if layers > 0 { timing.core_answers_at } else { timing.answers_at };
                 let opened = opens.as_ps() / timing.epoch.as_ps();
@@ -400,7 +401,7 @@ mod tests {
     fn clocks_off_by_half_a_guard_leave_answers_and_requests_alone() {
         for (guard_ns, slot_ps) in [(10, 10_000), (18, 18_000), (200, 18_880)] {
             let guard = Duration::from_ns(guard_ns);
-            let terms = Terms { guard, guards_answers: true, ..terms(100, 15, 15) };
+            let terms = TimingInputs { guard, guards_answers: true, ..terms(100, 15, 15) };
             let timing = Timing::new(&terms);
             assert_eq!(timing.slot_guard, Duration::from_ps(slot_ps));
             let half = Duration::from_ps(slot_ps / 2);

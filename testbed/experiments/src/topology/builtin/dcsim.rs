@@ -1,17 +1,17 @@
-//! The fat tree of \[dcsim\] sec. 4.1: k = 8, 128 hosts, 800 Gbps, 500 KB a port. The paper's links
+//! The fat tree of \[dcsim\] sec. 4.1: k = 8, 128 hosts, 800 Gb/s, 500 KB a port. The paper's links
 //! of 200 ns and switches of 450 ns are links of 650 ns here, since its hosts take 450 ns too.
 
 use transport::Bytes;
 
-use super::Network;
+use super::NamedNetwork;
 use super::shapes::{tier, with_oversubscription};
 use crate::topology::{FatTreeSpec, TierSpec};
 
 /// The fat tree of DCsim's paper.
-pub(super) const NETWORKS: &[Network] = &[Network {
+pub(super) const NETWORKS: &[NamedNetwork] = &[NamedNetwork {
     name: "dcsim",
     parameters: &[],
-    about: "128 hosts, 3 tiers, 800 Gbps, 650 ns a hop, 500 KB a port: DCsim's",
+    about: "128 hosts, 3 tiers, 800 Gb/s, 650 ns a hop, 500 KB a port: DCsim's",
     spec: |_| Ok(tree()),
 }];
 

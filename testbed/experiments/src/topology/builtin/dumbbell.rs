@@ -1,10 +1,10 @@
 //! Two switches with a third between them, whose two links each have half of DELAY.
 
 use super::parameters::{GBPS_DEFAULT, Kind, optional, required};
-use super::{Network, shapes};
+use super::{NamedNetwork, shapes};
 
 /// Dumbbells of any number of hosts a side.
-pub(super) const NETWORKS: &[Network] = &[Network {
+pub(super) const NETWORKS: &[NamedNetwork] = &[NamedNetwork {
     name: "dumbbell",
     parameters: &[
         required("HOSTS_PER_SIDE", Kind::Number),

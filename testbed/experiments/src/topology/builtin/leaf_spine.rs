@@ -1,10 +1,10 @@
 //! Two tiers of any size: every leaf is linked to every spine.
 
 use super::parameters::{GBPS_DEFAULT, Kind, optional, required};
-use super::{Network, shapes};
+use super::{NamedNetwork, shapes};
 
 /// Leaf-spine networks of any number of leaves and spines.
-pub(super) const NETWORKS: &[Network] = &[Network {
+pub(super) const NETWORKS: &[NamedNetwork] = &[NamedNetwork {
     name: "leaf-spine",
     parameters: &[
         required("LEAVES", Kind::Number),

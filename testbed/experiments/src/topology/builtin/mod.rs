@@ -14,7 +14,7 @@ use crate::input::{InputError, did_you_mean};
 
 /// A network with a name, or a family of networks with parameters behind it.
 #[derive(Clone, Copy, Debug)]
-pub struct Network {
+pub struct NamedNetwork {
     /// The name, without parameters.
     pub name: &'static str,
     /// Parameters that follow the name behind a colon; empty for a network without parameters.
@@ -26,7 +26,7 @@ pub struct Network {
     spec: fn(&Values) -> Result<FatTreeSpec, &'static str>,
 }
 
-impl Network {
+impl NamedNetwork {
     /// The name with its parameters: capitals stand for values, brackets for optional parts.
     #[must_use]
     pub fn pattern(&self) -> String {
@@ -41,7 +41,7 @@ impl Network {
 macro_rules! networks {
     ($($module:ident,)+) => {
         $(mod $module;)+
-        const FILES: &[&[Network]] = &[$($module::NETWORKS),+];
+        const FILES: &[&[NamedNetwork]] = &[$($module::NETWORKS),+];
     };
 }
 
@@ -57,7 +57,7 @@ networks! {
 }
 
 /// All networks, in the order of their files.
-pub fn networks() -> impl Iterator<Item = &'static Network> {
+pub fn networks() -> impl Iterator<Item = &'static NamedNetwork> {
     FILES.iter().copied().flatten()
 }
 
@@ -68,7 +68,7 @@ pub fn networks() -> impl Iterator<Item = &'static Network> {
 /// parameters are wrong.
 pub fn by_name(name: &str) -> Result<FatTreeSpec, InputError> {
     let (head, rest) = name.split_once(':').map_or((name, None), |(head, rest)| (head, Some(rest)));
-    let is_meant = |known: &&Network| {
+    let is_meant = |known: &&NamedNetwork| {
         let fits = match rest {
             Some(_) => !known.parameters.is_empty(),
             None => !known.parameters.iter().any(|parameter| parameter.required),
@@ -77,7 +77,7 @@ pub fn by_name(name: &str) -> Result<FatTreeSpec, InputError> {
     };
     let wrong = |expected: &str| InputError::new(format!("topology `{name}`"), expected);
     let network = networks().find(is_meant).ok_or_else(|| {
-        let patterns: Vec<String> = networks().map(Network::pattern).collect();
+        let patterns: Vec<String> = networks().map(NamedNetwork::pattern).collect();
         let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
         wrong("a file, or a built-in topology").help(did_you_mean(name, &patterns))
     })?;

@@ -1,13 +1,13 @@
-//! The emulated testbed of \[smartt\] sec. IV: 100 Gbps, four leaves below four spines.
+//! The emulated testbed of \[smartt\] sec. IV: 100 Gb/s, four leaves below four spines.
 
-use super::Network;
+use super::NamedNetwork;
 use super::shapes::leaf_spine;
 
 /// The testbed of SMaRTT's paper.
-pub(super) const NETWORKS: &[Network] = &[Network {
+pub(super) const NETWORKS: &[NamedNetwork] = &[NamedNetwork {
     name: "paper-testbed",
     parameters: &[],
-    about: "16 hosts, 4 leaves, 4 spines, 100 Gbps",
+    about: "16 hosts, 4 leaves, 4 spines, 100 Gb/s",
     spec: |_| Ok(leaf_spine(4, 4, 4, 100)),
 }];
 

@@ -1,6 +1,6 @@
 //! The parameters in the name of a network: words with commas between, behind a colon.
 
-use super::Network;
+use super::NamedNetwork;
 use crate::input::{InputError, number};
 use crate::topology::spec::{GBPS_MAX, LATENCY_NS_MAX, NODES_MAX, RADIX_MAX};
 
@@ -56,11 +56,11 @@ pub(super) fn pattern(name: &str, parameters: &[Parameter]) -> String {
 }
 
 /// The values in `text`, what stands behind the colon of `name`.
-pub(super) fn read(text: &str, name: &str, network: &Network) -> Result<Values, InputError> {
+pub(super) fn read(text: &str, name: &str, network: &NamedNetwork) -> Result<Values, InputError> {
     let wrong = || {
         let expected = format!("{}, positive integers", network.pattern());
         InputError::new(format!("topology `{name}`"), expected)
-            .help(format!("at most {NODES_MAX} hosts, {RADIX_MAX} ports, {GBPS_MAX} Gbps"))
+            .help(format!("at most {NODES_MAX} hosts, {RADIX_MAX} ports, {GBPS_MAX} Gb/s"))
     };
     let mut values = [None; PARAMETERS_MAX];
     let mut words = text.split(',');

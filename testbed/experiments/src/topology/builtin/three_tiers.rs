@@ -1,14 +1,14 @@
-//! The fat trees of \[smartt\] sec. IV: three tiers, 800 Gbps, links of 600 ns, switches of 400 ns,
+//! The fat trees of \[smartt\] sec. IV: three tiers, 800 Gb/s, links of 600 ns, switches of 400 ns,
 //! in the radices of uet-htsim's files of 128, 1024 and 8192 hosts.
 
-use super::Network;
+use super::NamedNetwork;
 use super::shapes::{tier, with_oversubscription};
 use crate::topology::{FatTreeSpec, TierSpec};
 
 macro_rules! networks {
     ($($name:literal, $about:literal, $nodes:literal, $podsize:literal, $radices:expr;)+) => {
         /// The trees: `ft<hosts>-<oversubscription>os`.
-        pub(super) const NETWORKS: &[Network] = &[$(Network {
+        pub(super) const NETWORKS: &[NamedNetwork] = &[$(NamedNetwork {
             name: $name,
             parameters: &[],
             about: $about,
@@ -19,21 +19,21 @@ macro_rules! networks {
 
 // Name, sentence, hosts, hosts of a pod, radices (down, up) by tier.
 networks! {
-    "ft128-1os", "128 hosts, 3 tiers, 800 Gbps, not oversubscribed",
+    "ft128-1os", "128 hosts, 3 tiers, 800 Gb/s, not oversubscribed",
         128, 16, [(4, 4), (4, 4), (8, 0)];
-    "ft128-4os", "128 hosts, 3 tiers, 800 Gbps, oversubscribed 4:1",
+    "ft128-4os", "128 hosts, 3 tiers, 800 Gb/s, oversubscribed 4:1",
         128, 16, [(4, 4), (4, 1), (8, 0)];
-    "ft128-8os", "128 hosts, 3 tiers, 800 Gbps, oversubscribed 8:1",
+    "ft128-8os", "128 hosts, 3 tiers, 800 Gb/s, oversubscribed 8:1",
         128, 16, [(4, 1), (4, 2), (8, 0)];
-    "ft1024-1os", "1024 hosts, 3 tiers, 800 Gbps, not oversubscribed",
+    "ft1024-1os", "1024 hosts, 3 tiers, 800 Gb/s, not oversubscribed",
         1024, 64, [(8, 8), (8, 8), (16, 0)];
-    "ft1024-2os", "1024 hosts, 3 tiers, 800 Gbps, oversubscribed 2:1",
+    "ft1024-2os", "1024 hosts, 3 tiers, 800 Gb/s, oversubscribed 2:1",
         1024, 64, [(8, 4), (8, 8), (16, 0)];
-    "ft1024-4os", "1024 hosts, 3 tiers, 800 Gbps, oversubscribed 4:1",
+    "ft1024-4os", "1024 hosts, 3 tiers, 800 Gb/s, oversubscribed 4:1",
         1024, 64, [(8, 2), (8, 8), (16, 0)];
-    "ft1024-8os", "1024 hosts, 3 tiers, 800 Gbps, oversubscribed 8:1",
+    "ft1024-8os", "1024 hosts, 3 tiers, 800 Gb/s, oversubscribed 8:1",
         1024, 64, [(8, 2), (8, 4), (16, 0)];
-    "ft8192-1os", "8192 hosts, 3 tiers, 800 Gbps, not oversubscribed",
+    "ft8192-1os", "8192 hosts, 3 tiers, 800 Gb/s, not oversubscribed",
         8192, 256, [(16, 16), (16, 16), (32, 0)];
 }
 

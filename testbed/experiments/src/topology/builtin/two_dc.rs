@@ -2,27 +2,27 @@
 //! switches of both.
 //!
 //! Source: \[uno\] sec. 5.1: two 8-ary fat trees of 128 hosts with one border switch each, and
-//! eight links between the border switches. Links have 100 Gbps and 1 us, those between the sites
+//! eight links between the border switches. Links have 100 Gb/s and 1 us, those between the sites
 //! 886.5 us, as in the paper's simulator: the round trip between the farthest hosts is then 128
 //! times the 14 us inside, where the paper says 2 ms. A border switch has RADIX links to every
 //! switch of its site's top tier, as many as that switch has down.
 
 use transport::Bytes;
 
-use super::Network;
+use super::NamedNetwork;
 use super::parameters::{GBPS_DEFAULT, Kind, Values, optional, required};
 use super::shapes::with_oversubscription;
 use crate::topology::spec::{FatTreeSpec, TierSpec, WanSpec};
 
 /// The paper's two sites, and the family.
-pub(super) const NETWORKS: &[Network] = &[
-    Network {
+pub(super) const NETWORKS: &[NamedNetwork] = &[
+    NamedNetwork {
         name: "two-dc",
         parameters: &[],
-        about: "two sites of 128 hosts, 3 tiers, 100 Gbps; 8 links of 886.5 us join them",
+        about: "two sites of 128 hosts, 3 tiers, 100 Gb/s; 8 links of 886.5 us join them",
         spec: two_dc,
     },
-    Network {
+    NamedNetwork {
         name: "two-dc",
         parameters: &[
             required("RADIX", Kind::Number),

@@ -5,20 +5,20 @@
 //! hosts. The sites are 3 ms apart. Several border switches a site are ours. Buffers of 22 MB a
 //! switch and 128 MB at the border are the transport's settings: they are shared by ports there.
 
-use super::Network;
+use super::NamedNetwork;
 use super::parameters::{GBPS_DEFAULT, Kind, Values, optional, required};
 use super::shapes::with_oversubscription;
 use crate::topology::spec::{FatTreeSpec, TierSpec, WanSpec};
 
 /// The paper's two sites, and the family.
-pub(super) const NETWORKS: &[Network] = &[
-    Network {
+pub(super) const NETWORKS: &[NamedNetwork] = &[
+    NamedNetwork {
         name: "two-dc-leaf",
         parameters: &[],
-        about: "two sites of 128 hosts, 25 Gbps, 4:1 oversubscribed; a link of 100 Gbps, 3 ms",
+        about: "two sites of 128 hosts, 25 Gb/s, 4:1 oversubscribed; a link of 100 Gb/s, 3 ms",
         spec: two_dc_leaf,
     },
-    Network {
+    NamedNetwork {
         name: "two-dc-leaf",
         parameters: &[
             required("DELAY", Kind::Delay),
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!([0, 1, 2].map(|tier| tree.switches(tier)), [8, 4, 2]);
         assert_eq!(tree.tier[0].oversubscribed, 4);
         // Two links of 1 us, four of 5 us and the long one, both ways, and what packets take:
-        // 1090 and 102 bytes at 25 Gbps twice, at 100 Gbps five times.
+        // 1090 and 102 bytes at 25 Gb/s twice, at 100 Gb/s five times.
         let rtt = tree.base_rtt(Bytes(1090), Bytes(102)).as_ps();
         let packets = 2 * (348_800 + 32_640) + 5 * (87_200 + 8160);
         assert_eq!(rtt, 2 * (2 * 1_000_000 + 4 * 5_000_000 + 3_000_000_000) + packets);

@@ -5,27 +5,27 @@
 use transport::wire::pod::{AGGS_MAX, LAYERS_MAX, PODS_MAX};
 
 use super::parameters::{GBPS_DEFAULT, Kind, Parameter, Values, optional, required};
-use super::{Network, shapes};
+use super::{NamedNetwork, shapes};
 use crate::topology::{FatTreeSpec, TierSpec};
 
 const PARAMETERS: &[Parameter] =
     &[required("K", Kind::Number), optional("PODS", Kind::Number), optional("CORES", Kind::Number)];
 
 /// The paper's pod, and the same one with links of the double rate.
-pub(super) const NETWORKS: &[Network] = &[
-    Network {
+pub(super) const NETWORKS: &[NamedNetwork] = &[
+    NamedNetwork {
         name: "zeropod",
         parameters: PARAMETERS,
-        about: "pods with schedulers: K/2 ToRs of K/2 hosts, K/2 switches above, 100 Gbps, 1 us",
+        about: "pods with schedulers: K/2 ToRs of K/2 hosts, K/2 switches above, 100 Gb/s, 1 us",
         spec: |values| pod(values, GBPS_DEFAULT, 1),
     },
-    Network {
+    NamedNetwork {
         name: "zeropod-2x",
         parameters: PARAMETERS,
-        about: "the pods of zeropod:K with links of 200 Gbps",
+        about: "the pods of zeropod:K with links of 200 Gb/s",
         spec: |values| pod(values, 2 * GBPS_DEFAULT, 1),
     },
-    Network {
+    NamedNetwork {
         name: "zeropod-ha",
         parameters: PARAMETERS,
         about: "the pods of zeropod:K, each with a backup of its scheduler",

@@ -82,7 +82,7 @@ fn a_control_queue_holds_as_much_as_data_but_never_less_than_64_acknowledgements
     };
     assert_eq!(limit(1 << 20, None), Bytes(1 << 20));
     assert_eq!(limit(164, None), Bytes(64 * 64));
-    assert_eq!(limit(1 << 20, Some(100)), Bytes(100), "who asks for less has it");
+    assert_eq!(limit(1 << 20, Some(100)), Bytes(100), "a smaller buffer is taken as it is");
 }
 
 proptest! {

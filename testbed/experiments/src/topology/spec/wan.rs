@@ -1,9 +1,9 @@
-//! The links that join two sites, and the border switches at their ends. Speeds are in Gbps,
+//! The links that join two sites, and the border switches at their ends. Speeds are in Gb/s,
 //! latencies in nanoseconds.
 
 use transport::Rate;
 
-use super::{FatTreeSpec, GBPS_MAX, LATENCY_NS_MAX, Rule, SpecError};
+use super::{FatTreeSpec, GBPS_MAX, LATENCY_NS_MAX, NumberRule, SpecError};
 
 /// The links between two sites; how many there are is the border switches' `radix_up`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,25 +37,27 @@ impl FatTreeSpec {
             ("Uplink_Latency_ns", wan.latency_ns, 0, LATENCY_NS_MAX),
         ] {
             if !(min..=max).contains(&found) {
-                let rule = Rule::Range(u64::from(min), u64::from(max));
+                let rule = NumberRule::Range(u64::from(min), u64::from(max));
                 let tier = Some(self.tiers);
                 return Err(SpecError { tier, key, found: u64::from(found), rule });
             }
         }
         if !(1..=BORDERS_MAX).contains(&wan.borders) {
-            let (found, rule) = (u64::from(wan.borders), Rule::Range(1, u64::from(BORDERS_MAX)));
+            let (found, rule) =
+                (u64::from(wan.borders), NumberRule::Range(1, u64::from(BORDERS_MAX)));
             return Err(SpecError { tier: None, key: "Borders", found, rule });
         }
         let top = self.tiers - 1;
         let ups = u64::from(self.tier[usize::from(top)].radix_up);
         let needed = u64::from(self.border().bundle) * u64::from(wan.borders);
         if ups != needed {
-            let rule = Rule::Exactly(needed, "Bundle of the border switches above, times Borders");
+            let rule =
+                NumberRule::Exactly(needed, "Bundle of the border switches above, times Borders");
             return Err(SpecError { tier: Some(top), key: "Radix_Up", found: ups, rule });
         }
         let across = self.border().radix_up;
         if !across.is_multiple_of(wan.borders) {
-            let rule = Rule::MultipleOf("Borders", u64::from(wan.borders));
+            let rule = NumberRule::MultipleOf("Borders", u64::from(wan.borders));
             let (tier, key) = (Some(self.tiers), "Radix_Up");
             return Err(SpecError { tier, key, found: u64::from(across), rule });
         }

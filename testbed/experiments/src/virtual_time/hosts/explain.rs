@@ -7,7 +7,7 @@ use transport::{HostId, Instant};
 
 use super::Hosts;
 use crate::virtual_time::environment::Environment;
-use crate::why::journal::{Journal, Seen};
+use crate::why::journal::{HostEvent, Journal};
 
 impl Hosts<'_> {
     /// Reports to the journal what hosts do from now on.
@@ -36,9 +36,9 @@ impl Hosts<'_> {
         );
         match journal.conn_at(&sent.hdr, host).filter(|_| sent.hdr.is_feedback()) {
             Some(conn) if self.schedules_alone(host) => {
-                self.look(host, conn, Seen::Arrival, now, &mut journal);
+                self.look(host, conn, HostEvent::Arrival, now, &mut journal);
             }
-            _ => self.look_at_all(host, Seen::Arrival, now, &mut journal),
+            _ => self.look_at_all(host, HostEvent::Arrival, now, &mut journal),
         }
         env.packets.journal = Some(journal);
     }
@@ -48,7 +48,7 @@ impl Hosts<'_> {
     pub(super) fn note_all(
         &self,
         host: HostId,
-        event: Seen,
+        event: HostEvent,
         now: Instant,
         env: &mut Environment<'_>,
     ) {
@@ -70,7 +70,7 @@ impl Hosts<'_> {
             if let Some(key) = endpoint.flow_key(flow) {
                 journal.name(at, host, key.0);
             }
-            self.look(host, conn, Seen::Posted, now, journal);
+            self.look(host, conn, HostEvent::Posted, now, journal);
         }
     }
 
@@ -79,7 +79,7 @@ impl Hosts<'_> {
     pub(super) fn note_sent(&self, host: HostId, now: Instant, env: &mut Environment<'_>) {
         let Some(journal) = &mut env.packets.journal else { return };
         for conn in journal.take_senders() {
-            self.look(host, conn, Seen::Sent, now, journal);
+            self.look(host, conn, HostEvent::Sent, now, journal);
         }
     }
 
@@ -89,13 +89,13 @@ impl Hosts<'_> {
         matches!(scheduler, transport::sched::Sched::RoundRobin(_))
     }
 
-    fn look_at_all(&self, host: HostId, event: Seen, now: Instant, journal: &mut Journal) {
+    fn look_at_all(&self, host: HostId, event: HostEvent, now: Instant, journal: &mut Journal) {
         for conn in journal.conns_of(host) {
             self.look(host, conn, event, now, journal);
         }
     }
 
-    fn look(&self, host: HostId, conn: u32, event: Seen, now: Instant, journal: &mut Journal) {
+    fn look(&self, host: HostId, conn: u32, event: HostEvent, now: Instant, journal: &mut Journal) {
         let Some(flow) = self.flows.get(conn as usize).copied().flatten() else { return };
         let state = &self.hosts[self.index_of(host)];
         // By the network's clock: that of the host may draw chance when it is read.

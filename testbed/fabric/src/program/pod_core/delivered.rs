@@ -10,7 +10,7 @@ use crate::program::Context;
 
 /// The segment that a cell is, at its sender.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Origin {
+pub(super) struct SourceSegment {
     /// The host that sent it.
     pub(super) from: HostId,
     /// The flow there.
@@ -19,7 +19,7 @@ pub(super) struct Origin {
     pub(super) psn: Psn,
 }
 
-impl Origin {
+impl SourceSegment {
     /// The origin of a cell; `None` for a packet that is none.
     pub(super) fn of(packet: &Packet, cx: &Context<'_>) -> Option<Self> {
         let Body::Data(data) = cx.header(packet)?.body else { return None };
@@ -34,7 +34,7 @@ const SENT_MAX: u32 = 64 * 32;
 /// The cells that a Core's port has sent last, by a number of its own that rises with each.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
-    ring: Vec<Option<(Psn, Origin)>>,
+    ring: Vec<Option<(Psn, SourceSegment)>>,
     next: Psn,
 }
 
@@ -44,7 +44,7 @@ impl Sent {
     }
 
     /// A cell is sent: its number.
-    pub(super) fn note(&mut self, origin: Origin) -> Psn {
+    pub(super) fn note(&mut self, origin: SourceSegment) -> Psn {
         let number = self.next;
         self.ring[place(number)] = Some((number, origin));
         self.next = number.plus(1);
@@ -52,7 +52,7 @@ impl Sent {
     }
 
     /// The origin of the cell of that number, once.
-    pub(super) fn origin(&mut self, number: Psn) -> Option<Origin> {
+    pub(super) fn origin(&mut self, number: Psn) -> Option<SourceSegment> {
         let sent = self.ring[place(number)].take_if(|(known, _)| *known == number);
         sent.map(|(_, origin)| origin)
     }
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn a_cell_is_known_once_until_as_many_others_have_been_sent() {
         let mut sent = Sent::new();
-        let origin = |psn| Origin { from: HostId(1), flow: FlowId(7), psn: Psn(psn) };
+        let origin = |psn| SourceSegment { from: HostId(1), flow: FlowId(7), psn: Psn(psn) };
         for psn in 0..SENT_MAX + 3 {
             assert_eq!(sent.note(origin(psn)), Psn(psn));
         }

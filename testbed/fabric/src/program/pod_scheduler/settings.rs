@@ -1,6 +1,6 @@
 //! The settings of a pod's scheduler, from those of its hosts.
 
-use transport::sched::zeropod::timing::{SILENT_MAX, Terms, Timing};
+use transport::sched::zeropod::timing::{SILENT_MAX, Timing, TimingInputs};
 use transport::sched::zeropod::{Classes, Kernel, Matcher, ZeropodParams};
 use transport_pod::Ladder;
 use transport_pod::matcher::{MatcherKind, Setup as MatcherSetup};
@@ -11,7 +11,7 @@ use crate::program::LinkSpec;
 /// The timing of the pod whose links are like `link`.
 pub(in crate::program) fn timing(params: &ZeropodParams, link: &LinkSpec) -> Timing {
     let port = link.port;
-    Timing::new(&Terms {
+    Timing::new(&TimingInputs {
         cell: port.params.packet_max,
         control: port.params.sizes.probe,
         rate: port.rate,

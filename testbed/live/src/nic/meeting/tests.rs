@@ -205,7 +205,7 @@ fn all_get_the_end_that_one_of_them_has() {
             match meeting.poll().unwrap() {
                 Some((_, Say::Lost { host, .. })) => seen.push(host),
                 Some((_, Say::End { stopped })) => {
-                    // It comes a second time with the word of who leads.
+                    // It comes a second time with the host that leads.
                     meeting.gather(Round::Armed, RoundPart::Armed, &mut || Ok(())).unwrap();
                     meeting.part();
                     return Some((stopped, meeting.leader()));
@@ -410,7 +410,7 @@ fn a_host_that_leaves_while_others_are_missing_may_come_again() {
     };
     thread::scope(|scope| {
         let first = scope.spawn(|| join(0));
-        // A process that has said who it is, and ends with an error.
+        // A process that has introduced itself, and ends with an error.
         let mut meeting = open(&network, 1, Duration::from_s(60)).unwrap();
         let part = RoundPart::Join(hello(1));
         meeting.say(0, &Say::Part { round: Round::Join, part }).unwrap();

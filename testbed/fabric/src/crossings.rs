@@ -1,5 +1,4 @@
-//! The border of one part of a network: packets that leave the part wait here until the window is
-//! over.
+//! Packets that leave one part of a network: they wait here until the window is over.
 
 use std::sync::Arc;
 
@@ -7,7 +6,7 @@ use super::calendar::Flight;
 
 /// The flights that leave a part.
 #[derive(Clone, Debug)]
-pub(super) struct Border {
+pub(super) struct Crossings {
     /// The number of the part.
     pub(super) part: u32,
     /// The part of each target of flights.
@@ -16,7 +15,7 @@ pub(super) struct Border {
     pub(super) crossed: Vec<Vec<Flight>>,
 }
 
-impl Border {
+impl Crossings {
     /// Keeps `flight` when it leaves the part.
     #[inline]
     pub(super) fn crosses(&mut self, flight: &Flight) -> bool {

@@ -1,12 +1,15 @@
 //! How long runs will still take, from how far they have come. Has no clock: seconds are handed in.
 //!
-//! The progress of a run has two measures. The share of its bytes that is delivered is exact at the
-//! end, but says little while packets are lost and nothing arrives. Hops, as a share of those that
-//! a forecast expects, move from the first instant on, but the forecast is off by a factor. Each
-//! measure gives a time left, as if it went on as in the latest part of the run's time. The time
-//! left of the run is the geometric mean of both, in which bytes weigh the more the more of them
-//! are delivered. A run that has not begun is expected to take as long for its work, which a
-//! forecast gives, as the others do for theirs; a free thread takes the next run.
+//! The progress of a run has three measures. The share of its bytes that is delivered is exact at
+//! the end, but says little while packets are lost and nothing arrives. Hops, as a share of those
+//! that a forecast expects, move from the first instant on, but the forecast is off by a factor,
+//! and a hop costs less while each sender sends many packets in turn than it does later. The
+//! processor time of the forecast is off by a factor too, but includes from the first instant what
+//! is to come later. Each measure gives a time left, as if it went on as in the latest part of the
+//! run's time. The time left of the run is the geometric mean of all, in which bytes weigh the more
+//! the more of them are delivered, and the time of the forecast counts only while hardly any are. A
+//! run that has not begun is expected to take as long for its work, which a forecast gives, as the
+//! others do for theirs; a free thread takes the next run.
 
 /// How far a run is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -15,6 +18,9 @@ pub(crate) struct Done {
     pub(crate) bytes: f64,
     /// Hops as a share of those in the forecast, which a run can exceed; 0 without a forecast.
     pub(crate) hops: f64,
+    /// Processor time that it has had, as a share of that in the forecast, which it can exceed; 0
+    /// without a forecast.
+    pub(crate) time: f64,
     /// The share of the time limit that is over; 0 without a limit.
     pub(crate) limit: f64,
 }
@@ -38,6 +44,9 @@ const BEFORE: f64 = 0.6;
 const HOPS_USUAL: f64 = 0.8;
 /// The share of bytes delivered from which on they weigh more than hops.
 const BYTES_COUNT: f64 = 0.05;
+/// The share of bytes delivered from which on what has been seen weighs more than the time in the
+/// forecast.
+const SEEN_COUNTS: f64 = 0.01;
 
 impl Track {
     /// Notes what is done of the run after so many seconds.
@@ -65,16 +74,20 @@ impl Track {
     /// Seconds from the last point to the end; `None` where nothing is done yet.
     pub(crate) fn left(&self) -> Option<f64> {
         let bytes = self.seconds_for(|done| done.bytes, |share| 1.0 - share);
-        let hops = self.seconds_for(|done| done.hops / HOPS_USUAL, hops_left);
-        let left = match (bytes, hops) {
-            (Some(bytes), Some(hops)) => {
-                let weight = self.share() / (self.share() + BYTES_COUNT);
-                libm::pow(bytes, weight) * libm::pow(hops, 1.0 - weight)
-            }
-            (either, other) => either.or(other)?,
-        };
+        let hops = self.seconds_for(|done| done.hops / HOPS_USUAL, expected_left);
+        let time = self.seconds_for(|done| done.time, expected_left);
+        let seen = self.mean(bytes, hops, BYTES_COUNT);
+        let left = self.mean(seen, time, SEEN_COUNTS)?;
         let limit = self.seconds_for(|done| done.limit, |share| 1.0 - share);
         Some(limit.map_or(left, |limit| left.min(limit)))
+    }
+
+    /// The geometric mean of two times left, in which both weigh the same when `even` of the bytes
+    /// is delivered, and the first one more after that.
+    fn mean(&self, first: Option<f64>, other: Option<f64>, even: f64) -> Option<f64> {
+        let (Some(first), Some(other)) = (first, other) else { return first.or(other) };
+        let weight = self.share() / (self.share() + even);
+        Some(libm::pow(first, weight) * libm::pow(other, 1.0 - weight))
     }
 
     /// Seconds for what is left of a measure; `None` where it does not move.
@@ -90,9 +103,9 @@ impl Track {
     }
 }
 
-/// The share of hops that is left after a share: all others until half is done. Then the forecast
-/// counts the less the closer it comes; both lines meet with the same slope.
-fn hops_left(done: f64) -> f64 {
+/// The share that is left of what a forecast expects: all others until half is done. Then the
+/// forecast counts the less the closer it comes; both lines meet with the same slope.
+fn expected_left(done: f64) -> f64 {
     if done < 0.5 { 1.0 - done } else { 0.25 / done }
 }
 

@@ -19,7 +19,7 @@ use crate::args::World;
 use crate::console::Console;
 use crate::estimate::{Done, Runs};
 use crate::interrupt;
-use crate::stopwatch::Stopwatch;
+use crate::stopwatch::{self, Stopwatch};
 use crate::table;
 
 /// The whole work of a run.
@@ -31,6 +31,9 @@ pub(crate) struct Total {
     pub(crate) bytes: u64,
     /// Hops that a simulation is expected to take; 0 in real time.
     pub(crate) hops: u64,
+    /// Seconds of a processor that a simulation is expected to take on each of its threads; 0 in
+    /// real time.
+    pub(crate) processor_s: f64,
     /// The network time after which it ends; zero without a limit.
     pub(crate) limit: Duration,
 }
@@ -38,19 +41,24 @@ pub(crate) struct Total {
 impl Total {
     /// The work of `plan` in a world. O(flows + ports).
     pub(crate) fn of(plan: &Plan, world: World) -> Self {
+        let forecast = (world == World::Sim).then(|| Forecast::of(plan));
+        let threads = f64::from(u32::try_from(plan.draft.threads).unwrap_or(u32::MAX).max(1));
         Self {
             flows: plan.matrix.flows.len() as u64,
             bytes: plan.matrix.total_bytes().0,
-            hops: if world == World::Sim { Forecast::of(plan).hops } else { 0 },
+            hops: forecast.map_or(0, |forecast| forecast.hops),
+            processor_s: forecast.map_or(0.0, |all| all.time.as_us_f64() / 1e6 / threads),
             limit: plan.limit.unwrap_or(Duration::ZERO),
         }
     }
 
-    /// The part of it that is done.
-    pub(crate) fn done(&self, progress: &Progress) -> Done {
+    /// The part of it that is done, for which a thread has had so many seconds of a processor.
+    fn done(&self, progress: &Progress, processor_s: f64) -> Done {
+        let expects = self.processor_s > 0.0;
         Done {
             bytes: share(progress.bytes_delivered, self.bytes),
             hops: share(progress.hops, self.hops),
+            time: if expects { processor_s / self.processor_s } else { 0.0 },
             limit: share(progress.now.as_ps(), self.limit.as_ps()),
         }
     }
@@ -60,15 +68,18 @@ impl Total {
 pub(crate) struct Watched<F> {
     total: Total,
     stopwatch: Stopwatch,
+    /// Seconds of a processor that the thread had had before; `None` where they are not known.
+    processor_s: Option<f64>,
     /// Real seconds at which it is due to pass on more.
     next_s: f64,
     pass: F,
 }
 
 impl<F: FnMut(&Progress, Done)> Watched<F> {
-    /// Passes on that a run begins.
+    /// Passes on that a run begins, on the thread that runs it.
     pub(crate) fn new(total: Total, pass: F) -> Self {
-        let mut watched = Self { total, stopwatch: Stopwatch::start(), next_s: 0.0, pass };
+        let (stopwatch, processor_s) = (Stopwatch::start(), stopwatch::processor_s());
+        let mut watched = Self { total, stopwatch, processor_s, next_s: 0.0, pass };
         watched.goes_on(&Progress::default());
         watched
     }
@@ -78,15 +89,19 @@ impl<F: FnMut(&Progress, Done)> Watch for Watched<F> {
     fn goes_on(&mut self, progress: &Progress) -> bool {
         let seconds = self.stopwatch.seconds();
         if seconds >= self.next_s {
+            // Where only real time is known, nothing else is thought to run.
+            let had = stopwatch::processor_s().zip(self.processor_s);
+            let processor_s = had.map_or(seconds, |(now, before)| now - before);
             tracing::trace!(
                 seconds,
+                processor_s,
                 now_us = progress.now.as_us_f64(),
                 flows = progress.flows_finished,
                 bytes = progress.bytes_delivered,
                 hops = progress.hops,
                 "progress"
             );
-            (self.pass)(progress, self.total.done(progress));
+            (self.pass)(progress, self.total.done(progress, processor_s));
             self.next_s = seconds + DRAW_EVERY_S;
         }
         !interrupt::requested()

@@ -19,6 +19,13 @@ impl Stopwatch {
     }
 }
 
+/// Seconds for which this thread has had a processor; `None` where the system does not say.
+pub(crate) fn processor_s() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let ns = text.split_whitespace().next()?.parse::<f64>().ok()?;
+    Some(ns / 1e9).filter(|seconds| *seconds > 0.0)
+}
+
 /// The most memory this process ever had in RAM, bytes; 0 when the system does not report it.
 pub(crate) fn peak_rss_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

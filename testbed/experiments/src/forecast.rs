@@ -53,10 +53,10 @@ pub const PACKET: u64 = 144;
 const TOUCHED_LEAST: u64 = 100_000;
 
 /// Processor time of a hop, endpoints included, where no more is touched.
-const HOP: Duration = Duration::from_ns(100);
+const HOP: Duration = Duration::from_ns(110);
 
 /// Processor time of a hop that overruns add: its memory is in no cache.
-const LOST_HOP: Duration = Duration::from_ns(300);
+const LOST_HOP: Duration = Duration::from_ns(330);
 
 /// Processor time of opening and closing a flow at both ends.
 const FLOW_TIME: Duration = Duration::from_ns(2500);
@@ -117,20 +117,33 @@ impl Forecast {
     }
 }
 
-/// Every segment goes to its receiver, and an acknowledgement of `ack_every` comes back; those of
-/// Zeropod's cells are in the answers of a scheduler.
+/// Every segment goes to its receiver, with what is sent for its sake.
 fn hops(plan: &Plan) -> u64 {
     let tree = plan.tree.spec();
-    let acknowledges = plan.settings.sched != SchedKind::Zeropod;
     let ways = plan.matrix.flows.iter().map(|flow| {
         let links = tree.links_via(tree.meeting_tier(flow.src, flow.dst));
         let segments = plan.segments(flow.size);
-        let acks = segments.div_ceil(u64::from(plan.settings.ack_every.max(1)));
-        let acks = if acknowledges { acks } else { 0 };
-        segments.saturating_add(acks).saturating_mul(links)
+        segments.saturating_add(control(plan, segments)).saturating_mul(links)
     });
     let least = ways.fold(0u64, u64::saturating_add);
     least.saturating_add(least / 100 * ADDED_PERCENT)
+}
+
+/// Packets without data for the sake of so many segments.
+fn control(plan: &Plan, segments: u64) -> u64 {
+    let acks = segments.div_ceil(u64::from(plan.settings.ack_every.max(1)));
+    match plan.settings.sched {
+        // The answers of a scheduler acknowledge cells.
+        SchedKind::Zeropod => 0,
+        // A probe and its answer; reports are few.
+        SchedKind::DcSim => {
+            let per_sim = u64::from(plan.settings.sched_params.dcsim.per_sim.max(1));
+            segments.div_ceil(per_sim).saturating_mul(2)
+        }
+        // A packet of credit for each segment, about.
+        SchedKind::Credits => acks.saturating_add(segments),
+        _ => acks,
+    }
 }
 
 /// Hops of segments that are lost at receivers. The first flows of a receiver, all started at once,
@@ -144,30 +157,24 @@ fn lost_hops(plan: &Plan) -> u64 {
     });
     let first = starts.min().unwrap_or_default();
     let at_first = || plan.matrix.flows.iter().filter(move |flow| flow.start == Start::At(first));
-    let (mut sends, mut load, mut offered) = (vec![0u64; hosts], vec![0f64; hosts], vec![0; hosts]);
+    let (mut sends, mut sent, mut widest) = (vec![0u64; hosts], vec![0u64; hosts], vec![0; hosts]);
     at_first().for_each(|flow| sends[flow.src.0 as usize] += 1);
     for flow in at_first() {
         let dst = flow.dst.0 as usize;
-        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-        let share = 1.0 / sends[flow.src.0 as usize] as f64;
-        load[dst] += share;
-        offered[dst] = plan.segments(flow.size).saturating_add(offered[dst]);
+        let window = window(plan, plan.path(flow.src, flow.dst).base_rtt);
+        let share = window / sends[flow.src.0 as usize];
+        sent[dst] = plan.segments(flow.size).min(share).saturating_add(sent[dst]);
+        widest[dst] = window.max(widest[dst]);
     }
-    let window = window(plan);
-    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
-    let lost = load.iter().zip(&offered).map(|(load, offered): (&f64, &u64)| {
-        let sent = (load * window as f64) as u64;
-        sent.min(*offered).saturating_sub(2 * window)
-    });
+    let lost = sent.iter().zip(&widest).map(|(sent, window)| sent.saturating_sub(2 * window));
     let lost = lost.fold(0u64, u64::saturating_add);
     let tiers = u64::from(plan.tree.spec().tiers);
     lost.saturating_mul(2 * 2 * tiers)
 }
 
-/// Segments of a window on the longest path.
-fn window(plan: &Plan) -> u64 {
-    let bdp = plan.settings.line_rate.bytes_in(plan.settings.base_rtt).0;
+/// Segments of a window on a path of that round trip.
+fn window(plan: &Plan, rtt: Duration) -> u64 {
+    let bdp = plan.settings.line_rate.bytes_in(rtt).0;
     bdp.div_ceil(u64::from(plan.fabric.mtu).max(1)) * 3 / 2
 }
 
@@ -235,7 +242,7 @@ fn under_way(plan: &Plan, segments: u64) -> u64 {
         sends[flow.src.0 as usize] = true;
     }
     let senders = sends.iter().filter(|sends| **sends).count() as u64;
-    senders.saturating_mul(window(plan)).min(segments)
+    senders.saturating_mul(window(plan, plan.settings.base_rtt)).min(segments)
 }
 
 impl fmt::Display for Forecast {

@@ -211,7 +211,11 @@ fn a_report_draws_the_same_picture_from_the_same_results() {
     assert!(svg.len() < 100_000, "{} bytes", svg.len());
     let numbers = json(&numbers);
     assert_eq!(numbers["plots"].as_array().unwrap().len(), 3);
-    assert_eq!(numbers["plots"][0][1]["curves"][0]["points"].as_array().unwrap().len(), 17);
+    // The distribution of 16 flows has steps: each line to the next point is level or upright.
+    let points = numbers["plots"][0][1]["curves"][0]["points"].as_array().unwrap();
+    assert_eq!((&points[0][1], &points[points.len() - 1][1]), (&0.0.into(), &1.0.into()));
+    let turns = |pair: &[Value]| (pair[0][0] == pair[1][0]) != (pair[0][1] == pair[1][1]);
+    assert!(points.len() > 16 && points.windows(2).all(turns), "{points:?}");
     assert_eq!(numbers["runs"][3]["variant"], "ecmp,size=256KiB");
     assert_eq!(numbers["runs"][3]["summary"]["wall_s"], Value::Null);
 }
@@ -472,6 +476,16 @@ fn two_results_are_compared_number_by_number() {
     let ratio = same.out.lines().find(|line| line.contains("slowdown")).unwrap();
     assert!(ratio.contains("1.000"), "{same:?}");
     assert_eq!(headrace(&["compare", &outs[0], &outs[2]]).code, 2);
+    // Networks of other speeds can be compared, and the inputs say first that they differ.
+    let speeds = ["100", "800"].map(|gbps| {
+        let (out, topo) = (path(&dir, gbps), format!("leaf-spine:4,4,4,{gbps}"));
+        let line = ["run", "incast-15to1", "--topo", &topo, "--quiet", "--out", &out];
+        assert_eq!(headrace(&line).code, 0);
+        (out, topo)
+    });
+    let ran = headrace(&["compare", &speeds[0].0, &speeds[1].0]);
+    let place = |part: &str| ran.out.find(part).unwrap_or_else(|| panic!("no {part}: {ran:?}"));
+    assert!(speeds.iter().all(|(_, topo)| place(topo) < place("fct_us.max")), "{ran:?}");
 }
 
 /// A matrix of four short flows.

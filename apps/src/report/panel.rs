@@ -37,7 +37,7 @@ pub(super) struct Curve {
     /// The name of the curve; may be empty when there is nothing to distinguish.
     pub(super) name: String,
     /// (x, y), ascending in x; of a violin, as of a distribution, times and the share of flows that
-    /// took no longer.
+    /// took no longer. The distribution of few flows has both corners of each step.
     pub(super) points: Vec<(f64, f64)>,
     /// For each point: half the width of the 95 % interval of the mean that it is, 0 where it is of
     /// one run; empty where no point is a mean.
@@ -257,7 +257,7 @@ fn violins(
     let violin = |name: &String| {
         let times = pools.iter().find(|(known, _)| known == name).map(|(_, times)| &times[..]);
         let times = times.unwrap_or_default();
-        let mut points = distribution(times, times.len());
+        let mut points = quantiles(times, times.len());
         points.retain(|point| is_shown(plot, point.0));
         Curve::new(name.clone(), points)
     };
@@ -285,9 +285,28 @@ pub(super) fn pooled<'a>(
     Ok(pools)
 }
 
+/// The curve of the distribution function of ascending `times`, of `of` flows, of which the rest
+/// did not finish: both corners of each flow's step, or points at equally spaced shares where the
+/// flows are more than can be distinguished in print.
+fn distribution(times: &[f64], of: usize) -> Vec<(f64, f64)> {
+    if times.len() > QUANTILES {
+        return quantiles(times, of);
+    }
+    #[expect(clippy::cast_precision_loss, reason = "few flows")]
+    let share = |count: usize| rounded(count as f64 / of as f64);
+    let mut corners: Vec<(f64, f64)> = Vec::new();
+    for (before, time) in times.iter().map(|time| rounded(*time)).enumerate() {
+        match corners.last_mut() {
+            Some((at, top)) if *at == time => *top = share(before + 1),
+            _ => corners.extend([(time, share(before)), (time, share(before + 1))]),
+        }
+    }
+    corners
+}
+
 /// The distribution function of ascending `times` at equally spaced shares, of `of` flows, of which
 /// the rest did not finish.
-fn distribution(times: &[f64], of: usize) -> Vec<(f64, f64)> {
+fn quantiles(times: &[f64], of: usize) -> Vec<(f64, f64)> {
     let steps = times.len().min(QUANTILES);
     let at = |step: usize| {
         let rank = (step * times.len()).div_ceil(steps.max(1)).max(1) - 1;
@@ -324,6 +343,11 @@ mod tests {
     fn a_distribution_goes_from_the_shortest_to_the_longest() {
         assert_eq!(distribution(&[], 0), []);
         assert_eq!(distribution(&[5.0], 1), [(5.0, 0.0), (5.0, 1.0)]);
+        // Steps: a share stays until the next flow is done; flows that end together are one step.
+        let corners = distribution(&[1.0, 2.0, 2.0, 4.0], 8);
+        let step = |time: f64, low: f64, high: f64| [(time, low), (time, high)];
+        let steps = [step(1.0, 0.0, 0.125), step(2.0, 0.125, 0.375), step(4.0, 0.375, 0.5)];
+        assert_eq!(corners, steps.concat());
         let times: Vec<f64> = (1..=1000).map(f64::from).collect();
         let points = distribution(&times, 1000);
         assert_eq!((points.len(), points[0], points[100]), (101, (1.0, 0.0), (1000.0, 1.0)));

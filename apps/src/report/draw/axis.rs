@@ -221,9 +221,10 @@ fn bounds(panel: &Panel) -> ((f64, f64), (f64, f64)) {
             let span = (y_to - y_least).max(0.01 * y_to);
             (y_least - 0.1 * span, y_to + 0.1 * span)
         }
-        // A run at its bound has the slowdown 1: less is not possible.
+        // A run at its bound has the slowdown 1: less is not possible. Runs within a hundredth of
+        // their bounds look alike.
         _ if panel.y.contains("slowdown") && y_to > 1.0 && none_below_one() => {
-            (1.0, 1.0 + (y_to - 1.0) * room)
+            (1.0, 1.0 + (y_to - 1.0).max(0.01) * room)
         }
         // Where it ends below 1, the rest did not finish.
         PlotKind::Cdf => (0.0, room),
@@ -403,6 +404,8 @@ mod tests {
         let mut bars = panel(PlotKind::Bars, &[(0.0, 1.5)]);
         bars.y = "slowdown".to_owned();
         assert_eq!(bounds(&bars).1.0, 1.0);
+        bars.curves[0].points[0].1 = 1.0002;
+        assert!(bounds(&bars).1.1 > 1.01, "what differs by little looks alike");
         let one = bounds(&panel(PlotKind::Cdf, &[(50.0, 0.0), (50.0, 1.0)]));
         assert!(one.0.0 < 50.0 && one.0.1 > 50.0, "{one:?}");
     }

@@ -61,6 +61,7 @@ pub(crate) fn run(order: &MatrixOrder, console: &mut Console<'_>) -> Result<Exit
     };
     let (hosts, rng) = (order.hosts, rng(order.seed));
     let counts = stream::count(streamed, hosts, &rng)?;
+    check_start(order.start, counts.latest)?;
     write(order, counts.flows, console, &|out| {
         stream::write((streamed, counts), (hosts, &rng), order.start, out)
     })
@@ -99,6 +100,11 @@ const WARN_BYTES: u64 = 1 << 30;
 
 fn make(workload: &dyn Workload, order: &MatrixOrder) -> Result<Matrix, InputError> {
     let mut matrix = workload.generate(order.hosts, &mut rng(order.seed))?;
+    let starts = matrix.flows.iter().filter_map(|flow| match flow.start {
+        Start::At(at) => Some(at),
+        Start::On(_) => None,
+    });
+    check_start(order.start, starts.max().unwrap_or_default())?;
     for flow in &mut matrix.flows {
         if let Start::At(at) = flow.start {
             flow.start = Start::At(at + order.start);
@@ -106,6 +112,23 @@ fn make(workload: &dyn Workload, order: &MatrixOrder) -> Result<Matrix, InputErr
     }
     check::check(&matrix)?;
     Ok(matrix)
+}
+
+/// Refuses to start flows, the latest of which would start at `latest`, so much later that their
+/// times have no number.
+fn check_start(start: Duration, latest: Duration) -> Result<(), InputError> {
+    if latest <= Duration::MAX - start {
+        return Ok(());
+    }
+    let found = format!("{} us, and a flow that starts {} us later", us(start), us(latest));
+    let expected = format!("a sum of at most {} us (2^64 ps)", us(Duration::MAX));
+    let error = InputError::new(found, expected).at("--start-us", 0, 0);
+    Err(error.help(format!("these flows leave room for {} us", us(Duration::MAX - latest))))
+}
+
+/// Whole microseconds of a time.
+fn us(time: Duration) -> u64 {
+    time.as_ps() / 1_000_000
 }
 
 impl Args for MatrixOrder {
@@ -224,5 +247,20 @@ impl FromArgMatches for MatrixOrder {
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_that_has_no_number_is_refused_with_the_most_that_has_one() {
+        let latest = Duration::from_us(9);
+        assert!(check_start(Duration::MAX - latest, latest).is_ok());
+        let text = check_start(Duration::MAX, latest).unwrap_err().to_string();
+        for part in ["--start-us", "starts 9 us later", "room for 18446744073700 us"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! The observations of a run that flags ask for.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf, absolute};
 
 use experiments::capture::Capture;
@@ -76,7 +78,7 @@ pub(crate) fn check_files(
     for (flag, path) in written {
         let Some(path) = path else { continue };
         let place = settled(path);
-        if let Some((whose, _)) = taken.iter().find(|(_, other)| *other == place) {
+        if let Some((whose, _)) = taken.iter().find(|(_, other)| is_same(other, &place)) {
             let found = format!("`{}`, {whose}", path.display());
             let error = InputError::new(found, "a file that nothing else uses").at(flag, 0, 0);
             return Err(error.help("name another file"));
@@ -96,6 +98,12 @@ fn settled(path: &Path) -> PathBuf {
         Some((real, rest)) => real.join(rest),
         None => path,
     }
+}
+
+/// Whether two settled paths lead to one file: equal paths, or two names of one file (hard links).
+fn is_same(a: &Path, b: &Path) -> bool {
+    let file = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    a == b || file(a).is_some_and(|one| file(b) == Some(one))
 }
 
 /// The flags that were given.
@@ -134,12 +142,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name).display().to_string();
         let matrix = path("a.cm");
-        std::fs::write(&matrix, "").unwrap();
+        fs::write(&matrix, "").unwrap();
         let links = path("links");
         std::os::unix::fs::symlink(dir.path(), &links).unwrap();
-        let out = path("out");
+        let (out, linked) = (path("out"), path("b.cm"));
+        fs::hard_link(&matrix, &linked).unwrap();
         for (capture, whose) in [
             (matrix.clone(), "the matrix of the run"),
+            (linked, "the matrix of the run"),
             (format!("{links}/./a.cm,snap=64"), "the matrix of the run"),
             (format!("{links}/out/flows.jsonl"), "a file of --out"),
             (format!("{out}/summary.json"), "a file of --out"),

@@ -3,10 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a failing test panics")]
 
 use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
+
+use serde_json::Value;
 
 fn headrace(dir: &Path, line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_headrace"));
@@ -38,6 +41,24 @@ fn a_log_names_files_and_settings_and_has_no_colours_in_a_file() {
     }
     assert!(!log.contains('\x1b'), "{log}");
     assert_eq!(ran(dir.path(), "run a.cm --quiet"), (Some(0), String::new()));
+}
+
+#[test]
+fn every_line_of_the_log_of_several_runs_names_its_run() {
+    let dir = dir();
+    let line = "-vvv run a.cm --transport swift,dctcp --jobs 2 --quiet";
+    let (code, log) = ran(dir.path(), line);
+    assert_eq!(code, Some(0), "{log}");
+    for name in ["swift", "dctcp"] {
+        let span = format!("run{{name=\"transport={name}\"}}: ");
+        let of_run = |part: &str| log.lines().any(|l| l.contains(&span) && l.contains(part));
+        let set = format!("key=\"cc\" value=\"{name}\"");
+        for part in ["read role=\"matrix\"", &set, "progress seconds="] {
+            assert!(of_run(part), "{part}: {log}");
+        }
+    }
+    let unnamed = log.lines().filter(|l| !l.contains("run{name="));
+    assert!(unnamed.clone().all(|l| l.contains("DEBUG forecast")), "{log}");
 }
 
 #[test]
@@ -137,4 +158,30 @@ fn a_repetition_that_is_stopped_compares_nothing() {
     stopped("run a.cm", "first");
     let text = stopped("run first/manifest.json", "again");
     assert!(text.contains("bytes are not compared") && !text.contains("NOT the same"), "{text}");
+}
+
+#[test]
+fn a_run_that_is_interrupted_says_what_was_delivered() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = ran(dir.path(), "gen incast --hosts 16 --degree 8 --size 1GiB -o a.cm");
+    assert_eq!(made.0, Some(0), "{}", made.1);
+    let mut command = headrace(dir.path(), "-vvv run a.cm --quiet --out cut");
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let delivers = |line: &str| {
+        let bytes = line.split_once(" bytes=")?.1.split(' ').next()?;
+        bytes.parse::<u64>().ok().filter(|bytes| *bytes > 0)
+    };
+    let before = log.find_map(|line| delivers(&line)).expect("bytes before the end");
+    let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(interrupt.unwrap().success());
+    log.for_each(drop);
+    let Output { status, stdout, .. } = child.wait_with_output().unwrap();
+    let text = String::from_utf8(stdout).unwrap();
+    assert!(status.code() == Some(1) && text.contains("stopped early"), "{text}");
+    assert!(text.contains("of 8.6 GB delivered") && !text.contains(" 0 B of 8.6 GB"), "{text}");
+    let flows = fs::read_to_string(dir.path().join("cut/flows.jsonl")).unwrap();
+    let flows = flows.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let delivered: u64 = flows.map(|flow| flow["delivered"].as_u64().unwrap()).sum();
+    assert!(delivered >= before, "{delivered}, {before} while it ran");
 }

@@ -7,7 +7,7 @@ use super::{NamedNetwork, shapes};
 /// The family.
 pub(super) const NETWORKS: &[NamedNetwork] = &[NamedNetwork {
     name: "twin",
-    parameters: &[required("HOSTS_PER_LEAF", Kind::Number), optional("GBPS", Kind::Number)],
+    parameters: &[required("HOSTS_PER_LEAF", Kind::Number), optional("GBPS", Kind::Speed)],
     about: "two leaves and two spines, added by a test",
     spec: |&[hosts, gbps, ..]| {
         let (hosts, gbps) = (hosts.unwrap_or_default(), gbps.unwrap_or(GBPS_DEFAULT));

@@ -235,6 +235,7 @@ fn in_parallel(
             scope.spawn(move || {
                 while let Some(at) = take() {
                     let (name, experiment) = &sweep.chosen[at];
+                    let _named = named(name);
                     let mut reported = reported(at, experiment, give.clone());
                     let out = (args, name.as_str());
                     let outcome = run_quietly(out, experiment, command_line, &mut reported);
@@ -288,6 +289,7 @@ fn one_by_one(
         if !real(experiment) || ended[at].is_some() || interrupt::requested() {
             continue;
         }
+        let _named = named(name);
         let total = Total::of(&experiment.plan, experiment.world);
         let mut watched = Watched::new(total, |_, done| log.note(at, done, console));
         if alone {
@@ -307,6 +309,12 @@ fn one_by_one(
     Ok(())
 }
 
+/// Puts the name of a run before every line that this thread logs, warnings too, until it is
+/// dropped: lines of runs that go at the same time are mixed.
+fn named(name: &str) -> tracing::span::EnteredSpan {
+    tracing::error_span!("run", name).entered()
+}
+
 fn run_quietly(
     (args, name): (&RunArgs, &str),
     experiment: &Experiment,
@@ -315,6 +323,7 @@ fn run_quietly(
 ) -> Result<Ran, Failure> {
     let out = args.out.as_ref().map(|out| own_dir(&out.join(name), experiment.world));
     let out = out.transpose()?;
+    super::log(experiment);
     results::run_into(out.as_ref(), experiment, command_line, watch)
 }
 

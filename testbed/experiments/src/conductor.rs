@@ -478,11 +478,13 @@ impl<'a> Conductor<'a> {
         whole
     }
 
-    /// How many bytes of the flows of these lines are delivered; 0 of those of other parts.
-    pub(crate) fn delivered_of(&self, lines: &[usize]) -> impl Iterator<Item = u64> {
+    /// How many bytes of the flows of these lines are delivered, and how many of these are
+    /// acknowledged, of whole messages; 0 of the flows of other parts.
+    pub(crate) fn carried_of(&self, lines: &[usize]) -> impl Iterator<Item = [u64; 2]> {
         lines.iter().map(|line| {
             let (record, flow) = (&self.records[*line], &self.matrix.flows[*line]);
-            if self.senders.contains(&flow.src.0) { record.delivered } else { 0 }
+            let is_own = self.senders.contains(&flow.src.0);
+            if is_own { [record.delivered, record.acked] } else { [0; 2] }
         })
     }
 

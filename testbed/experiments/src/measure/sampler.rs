@@ -45,7 +45,9 @@ pub struct Seen {
     arrived: u64,
     flows_finished: u64,
     flows: Vec<Option<FlowSeen>>,
-    delivered_bytes: Vec<u64>,
+    /// For each flow: bytes that are its own by its receiver, and bytes acknowledged at its
+    /// sender. A receiver cannot name the flow of a message whose first segment has not come.
+    carried_bytes: Vec<[u64; 2]>,
     /// Bytes and rates of the queues of flows at border switches, by the keys of the flows; `None`
     /// where no switch has such queues.
     borders: Option<BTreeMap<u64, (u64, Rate)>>,
@@ -79,7 +81,7 @@ impl Seen {
             arrived: conductor.delivered().0,
             flows_finished: conductor.finished() as u64,
             flows: lines.iter().map(|line| flow(*line)).collect(),
-            delivered_bytes: conductor.delivered_of(lines).collect(),
+            carried_bytes: conductor.carried_of(lines).collect(),
             borders: queues_at_borders(network),
         }
     }
@@ -99,14 +101,13 @@ impl Seen {
         Self { arrived: placed, ..self }
     }
 
-    /// Adds bytes that are in place of messages that are not whole to those of their flows, as the
-    /// receivers of a part say.
+    /// Adds bytes of messages that are not whole to those of their flows, as the hosts of a part
+    /// have them.
     pub(crate) fn add_begun(&mut self, begun: impl Iterator<Item = Begun>, lines: &[usize]) {
-        for message in begun.filter(|message| !message.acked) {
-            let bytes = u64::from(message.len);
+        for message in begun {
             let place = message.line().and_then(|line| lines.binary_search(&line).ok());
-            if let Some(of_flow) = place.and_then(|place| self.delivered_bytes.get_mut(place)) {
-                *of_flow += bytes;
+            if let Some(of_flow) = place.and_then(|place| self.carried_bytes.get_mut(place)) {
+                of_flow[usize::from(message.acked)] += u64::from(message.len);
             }
         }
     }
@@ -122,8 +123,8 @@ impl Seen {
         for (mine, theirs) in self.flows.iter_mut().zip(&other.flows) {
             *mine = mine.or(*theirs);
         }
-        for (mine, theirs) in self.delivered_bytes.iter_mut().zip(&other.delivered_bytes) {
-            *mine += theirs;
+        for (mine, theirs) in self.carried_bytes.iter_mut().zip(&other.carried_bytes) {
+            mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine += theirs);
         }
         // A part has the queues of its own switches.
         if let (Some(mine), Some(theirs)) = (&mut self.borders, &other.borders) {
@@ -241,8 +242,9 @@ impl Sampler {
         let goodput_gbps = bytes as f64 * 8.0 / (span.as_us_f64() * 1000.0);
         let at_borders = seen.at_borders();
         let flow_rate = |flow: &Option<FlowSeen>| flow.as_ref()?.rate.map(Rate::as_gbps_f64);
-        for (most, now) in self.delivered_most.iter_mut().zip(&seen.delivered_bytes) {
-            *most = (*most).max(*now);
+        // What is acknowledged has been delivered.
+        for (most, [placed, acked]) in self.delivered_most.iter_mut().zip(&seen.carried_bytes) {
+            *most = (*most).max(*placed).max(*acked);
         }
         let shows_rates = seen.borders.is_some();
         let longest =
@@ -302,11 +304,10 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_long_silence_is_sampled_without_being_held() {
-        let interval = Some(Duration::from_us(1));
-        let mut sampler = Sampler {
-            interval,
+    /// A sampler of the lines 2 and 7 of a matrix.
+    fn of_two_lines() -> Sampler {
+        Sampler {
+            interval: Some(Duration::from_us(1)),
             next_at: Instant::ZERO,
             before: Instant::ZERO,
             arrived_before: 0,
@@ -315,7 +316,29 @@ mod tests {
             names_lines: true,
             tiers: Vec::new(),
             series: Vec::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn bytes_whose_flow_is_not_named_yet_count_when_they_are_acknowledged() {
+        let mut sampler = of_two_lines();
+        let message = |tag, len, acked| Begun { tag, len, acked };
+        // The first segment of line 2 has not come; line 7 has more in place than is acknowledged.
+        let begun = [
+            message(0, 9000, false),
+            message(3, 5000, true),
+            message(8, 8000, false),
+            message(8, 4000, true),
+        ];
+        let mut seen = Seen { carried_bytes: vec![[0; 2], [100, 100]], ..Seen::default() };
+        seen.add_begun(begun.into_iter(), &[2, 7]);
+        sampler.take(Instant::ZERO, Duration::from_us(1), &seen);
+        assert_eq!(sampler.into_series()[0].delivered_bytes, [5000, 8100]);
+    }
+
+    #[test]
+    fn a_long_silence_is_sampled_without_being_held() {
+        let mut sampler = of_two_lines();
         let mut taker = Taker::default();
         let seen = Seen { arrived: 1000, ..Seen::default() };
         sampler.catch_up(Instant::ZERO + Duration::from_ms(100), &mut taker, |lines| {

@@ -43,7 +43,9 @@ pub struct Summary {
     pub fct_us: Fct,
     /// When the last byte of the last flow was delivered; null unless all were.
     pub completion_us: Option<f64>,
-    /// The lower bound for this matrix on this topology.
+    /// The lower bound for this matrix on this topology, the latest of the bounds of its cuts and
+    /// of its flows alone. A cut counts from the first start of what crosses it, so that of flows
+    /// which start at different times it leaves out the time in which the cut had nothing to do.
     pub ideal_us: f64,
     /// `completion_us / ideal_us`.
     pub slowdown: Option<f64>,

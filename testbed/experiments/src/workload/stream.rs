@@ -47,12 +47,17 @@ pub trait Streamed {
 pub struct Counts {
     /// Flows.
     pub flows: u64,
+    /// The latest start of a flow that starts by time.
+    pub latest: Duration,
     triggers: usize,
 }
 
 impl Sink for Counts {
-    fn flow(&mut self, _flow: FlowSpec) {
+    fn flow(&mut self, flow: FlowSpec) {
         self.flows += 1;
+        if let Start::At(at) = flow.start {
+            self.latest = self.latest.max(at);
+        }
     }
 
     fn trigger(&mut self, _kind: TriggerKind) -> Option<TriggerIndex> {

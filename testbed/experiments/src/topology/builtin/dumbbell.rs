@@ -8,7 +8,7 @@ pub(super) const NETWORKS: &[NamedNetwork] = &[NamedNetwork {
     name: "dumbbell",
     parameters: &[
         required("HOSTS_PER_SIDE", Kind::Number),
-        optional("GBPS", Kind::Number),
+        optional("GBPS", Kind::Speed),
         optional("DELAY", Kind::Delay),
     ],
     about: "two leaves and one spine between them; DELAY from leaf to leaf",

@@ -10,7 +10,7 @@ pub(super) const NETWORKS: &[NamedNetwork] = &[NamedNetwork {
         required("LEAVES", Kind::Number),
         required("SPINES", Kind::Number),
         required("HOSTS_PER_LEAF", Kind::Number),
-        optional("GBPS", Kind::Number),
+        optional("GBPS", Kind::Speed),
     ],
     about: "two tiers, every leaf linked to every spine",
     spec: |values| {

@@ -132,6 +132,12 @@ mod tests {
         assert!(error.expected.ends_with("an even radix up to 128"), "{error}");
         let error = by_name("dumbbell:2,100,x").unwrap_err();
         assert!(error.found.starts_with("delay `x`"), "{error}");
+        for name in ["leaf-spine:2,2,8,5000000", "dumbbell:2,5000000", "two-dc:8,8,1ms,5000000"] {
+            let error = by_name(name).unwrap_err();
+            assert!(error.found.starts_with("speed `5000000` of"), "{error}");
+            assert_eq!(error.expected, "whole Gb/s from 1 to 1000000");
+        }
+        assert!(by_name("leaf-spine:2,2,8,1000000").is_ok());
         for name in [
             "paper-testbed:",
             "leaf-spine",

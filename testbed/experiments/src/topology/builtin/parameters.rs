@@ -20,6 +20,8 @@ pub struct Parameter {
 pub enum Kind {
     /// A number above 0.
     Number,
+    /// The speed of links in Gb/s, from 1 to [`GBPS_MAX`].
+    Speed,
     /// A time in nanoseconds, up to [`LATENCY_NS_MAX`].
     Delay,
 }
@@ -60,7 +62,7 @@ pub(super) fn read(text: &str, name: &str, network: &NamedNetwork) -> Result<Val
     let wrong = || {
         let expected = format!("{}, positive integers", network.pattern());
         InputError::new(format!("topology `{name}`"), expected)
-            .help(format!("at most {NODES_MAX} hosts, {RADIX_MAX} ports, {GBPS_MAX} Gb/s"))
+            .help(format!("at most {NODES_MAX} hosts, {RADIX_MAX} ports"))
     };
     let mut values = [None; PARAMETERS_MAX];
     let mut words = text.split(',');
@@ -69,6 +71,13 @@ pub(super) fn read(text: &str, name: &str, network: &NamedNetwork) -> Result<Val
             (None, _) if parameter.required => return Err(wrong()),
             (None, _) => None,
             (Some(word), Kind::Number) => Some(count(word).ok_or_else(wrong)?),
+            (Some(word), Kind::Speed) => {
+                Some(count(word).filter(|gbps| *gbps <= GBPS_MAX).ok_or_else(|| {
+                    let found = format!("speed `{word}` of topology `{name}`");
+                    let expected = format!("whole Gb/s from 1 to {GBPS_MAX}");
+                    InputError::new(found, expected).help(network.pattern())
+                })?)
+            }
             (Some(word), Kind::Delay) => Some(delay_ns(word).ok_or_else(|| {
                 let found = format!("delay `{word}` of topology `{name}`");
                 let help = format!("{}; a delay is like 886.5us or 20ms", network.pattern());

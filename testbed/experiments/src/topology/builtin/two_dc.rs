@@ -28,7 +28,7 @@ pub(super) const NETWORKS: &[NamedNetwork] = &[
             required("RADIX", Kind::Number),
             optional("WAN_LINKS", Kind::Number),
             optional("DELAY", Kind::Delay),
-            optional("GBPS", Kind::Number),
+            optional("GBPS", Kind::Speed),
         ],
         about: "two fat trees of RADIX^3 / 4 hosts, joined by links of DELAY, 886.5us if not given",
         spec: two_dc,

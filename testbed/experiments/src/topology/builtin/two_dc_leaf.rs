@@ -22,7 +22,7 @@ pub(super) const NETWORKS: &[NamedNetwork] = &[
         name: "two-dc-leaf",
         parameters: &[
             required("DELAY", Kind::Delay),
-            optional("GBPS", Kind::Number),
+            optional("GBPS", Kind::Speed),
             optional("WAN_LINKS", Kind::Number),
             optional("HOSTS_PER_LEAF", Kind::Number),
             optional("BORDERS", Kind::Number),

@@ -5,6 +5,9 @@
 //! libtest; `--list` lists.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test harness")]
 
+#[path = "nic/lab.rs"]
+#[allow(dead_code, reason = "shared with another harness")]
+mod lab;
 mod peers;
 
 use std::process::ExitCode;

@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::path::Path;
+use std::thread;
 
 use serde_json::Value;
+use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::{Process, Stage, Verdict};
 
@@ -128,6 +130,47 @@ pub(super) fn killed() -> Verdict {
             assert_eq!(connected, is_far.then_some(1), "{victim}, {name}: {books:#}");
         }
         drop(stage.end());
+    }
+    Verdict::Passed
+}
+
+/// A process listens at the socket of a device that was lost, and never answers: the device behind
+/// it is connected again all the same.
+pub(super) fn unanswered() -> Verdict {
+    let dir = tempfile::tempdir().unwrap();
+    let host = |socket: &str| {
+        let device = format!("net_memif0,socket={}/{socket}", dir.path().display());
+        let mut host = Process::start(None, &["perf", "server", "--device", &device]);
+        host.on_event("queue(s) of");
+        host
+    };
+    let hosts = ["first", "second"].map(host);
+    let mut arguments = arguments(dir.path(), "west", "first,role=client", "wan");
+    let second = format!("net_memif2,socket={}/second,role=client", dir.path().display());
+    arguments.extend(["--lan".to_owned(), second.clone()]);
+    let mut switch = start(&arguments);
+    switch.on_event("frames pass");
+    for host in hosts {
+        host.signal("KILL");
+        assert_eq!(host.end().code, None);
+    }
+    let silent = dir.path().join("first");
+    fs::remove_file(&silent).unwrap();
+    let listener = Socket::new(Domain::UNIX, Type::SEQPACKET, None).unwrap();
+    listener.bind(&SockAddr::unix(&silent).unwrap()).unwrap();
+    listener.listen(8).unwrap();
+    thread::spawn(move || {
+        let mut held = Vec::new();
+        while let Ok(connection) = listener.accept() {
+            held.push(connection);
+        }
+    });
+    let host = host("second");
+    switch.on_event(&format!("{second}: connected again"));
+    for process in [host, switch] {
+        process.signal("INT");
+        let ended = process.end();
+        assert_eq!(ended.code, Some(0), "{ended:?}");
     }
     Verdict::Passed
 }

@@ -4,6 +4,7 @@ mod crashes;
 mod dci;
 mod netns;
 mod process;
+mod turned_away;
 
 use std::path::Path;
 use std::thread::sleep;
@@ -30,7 +31,12 @@ pub(crate) const CASES: &[Case] = &[
     ("another_udp_port_carries_it_all_and_a_peer_at_a_different_one_is_told_of", udp_port),
     ("border_switches_carry_every_byte_between_two_sites", dci::carried),
     ("a_border_switch_that_is_killed_and_started_again_loses_no_byte", dci::killed),
+    ("a_device_that_is_never_answered_keeps_no_other_of_a_border_switch_waiting", dci::unanswered),
     ("border_switches_refuse_devices_and_hosts_that_cannot_be", dci::refused),
+    (
+        "clients_that_come_during_a_session_are_refused_and_served_after_it",
+        turned_away::during_a_session,
+    ),
     ("ctrl_c_on_either_side_ends_both_and_their_books_balance", interrupted),
     ("one_signal_ends_a_measurement_that_has_nothing_to_keep", measurement_ended),
     ("killed_processes_leave_nothing_behind_and_their_successors_work", killed),

@@ -161,6 +161,7 @@ pub fn run(setup: &Setup, monitor: &mut dyn BorderMonitor) -> Result<Passed, Bor
         pool: received,
         frame,
         connecting: None,
+        turns: Turns::default(),
     };
     monitor.on_ready();
     turn_until_over(&mut bridge, lines, || clock.now(), monitor);
@@ -176,6 +177,23 @@ struct Reconnector<'a> {
     pool: Arc<Pool>,
     frame: u16,
     connecting: Option<Connecting>,
+    turns: Turns,
+}
+
+/// The order in which devices that are down are tried: one after the other, so that a device which
+/// is never answered keeps no other waiting. The value is the first place of the next look.
+#[derive(Default)]
+struct Turns(usize);
+
+impl Turns {
+    /// What `tried` finds at the first of `count` places in turn. The next look begins behind it.
+    fn next<T>(&mut self, count: usize, mut tried: impl FnMut(usize) -> Option<T>) -> Option<T> {
+        let first = self.0.min(count);
+        let mut places = (first..count).chain(0..first);
+        let (place, found) = places.find_map(|place| Some((place, tried(place)?)))?;
+        self.0 = place + 1;
+        Some(found)
+    }
 }
 
 /// A device that connects to another process, which has not answered yet.
@@ -211,25 +229,30 @@ impl Reconnector<'_> {
                 tracing::debug!("{}: not answered within {HANDSHAKE}", port.name());
             }
         }
-        for (line, device) in self.devices.iter().enumerate() {
-            if device.side() == Side::Listens || !bridge.is_down(line) {
-                continue;
-            }
-            bridge.take_out(line);
-            let config = port_config(device, self.frame);
-            let device = device.clone().completed(device.side(), &config);
-            if !device.is_served() || device.is_behind() {
-                continue;
-            }
-            match device.open(self.eal, &config, Arc::clone(&self.pool)) {
-                Ok(port) => {
-                    let until = now + HANDSHAKE;
-                    self.connecting = Some(Connecting { line, port, until });
-                    return;
-                }
-                Err(error) => tracing::debug!(%error, "{device}: not connected again yet"),
-            }
+        let (mut turns, count) = (std::mem::take(&mut self.turns), self.devices.len());
+        self.connecting = turns.next(count, |line| {
+            let port = self.opened(line, bridge)?;
+            Some(Connecting { line, port, until: now + HANDSHAKE })
+        });
+        self.turns = turns;
+    }
+
+    /// The device of this place, where it connects, is down and could be opened again.
+    fn opened(&self, line: usize, bridge: &mut Bridge) -> Option<Port> {
+        let device = &self.devices[line];
+        if device.side() == Side::Listens || !bridge.is_down(line) {
+            return None;
         }
+        bridge.take_out(line);
+        let config = port_config(device, self.frame);
+        let device = device.clone().completed(device.side(), &config);
+        if !device.is_served() || device.is_behind() {
+            return None;
+        }
+        let opened = device.open(self.eal, &config, Arc::clone(&self.pool));
+        opened
+            .inspect_err(|error| tracing::debug!(%error, "{device}: not connected again yet"))
+            .ok()
     }
 
     /// How long after a look the next one is due.
@@ -414,5 +437,19 @@ fn passed(bridge: &Bridge) -> Passed {
         counters: counters.map(|(name, count)| (name.to_owned(), count)).collect(),
         mlcc: MlccCounts::of(network),
         balanced: audit.check().is_ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_device_that_is_down_is_tried_before_one_is_tried_again() {
+        let mut turns = Turns::default();
+        let mut tried =
+            |down: &[usize]| turns.next(4, |place| down.contains(&place).then_some(place));
+        assert_eq!([0; 5].map(|_| tried(&[0, 2, 3])), [0, 2, 3, 0, 2].map(Some));
+        assert_eq!([tried(&[0]), tried(&[]), tried(&[0, 1])], [Some(0), None, Some(1)]);
     }
 }

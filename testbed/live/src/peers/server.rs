@@ -204,6 +204,8 @@ impl Server<'_> {
                 }
                 _ => Ok(()),
             },
+            // The answer to the close of a connection whose refusal came before.
+            Completion::Refused { reason: Failure::NoSuchConnection, .. } => Ok(()),
             Completion::Refused { reason, .. } => {
                 tracing::warn!(%reason, "no flow to a client");
                 Ok(())
@@ -423,10 +425,12 @@ impl Server<'_> {
         self.host.build(&SessionTerms::lobby())
     }
 
-    /// Notifies the client of a session that there will be no more of it.
+    /// Notifies the client of a session, or of a welcome to one, that there will be no more of it.
     fn say_farewell(&mut self) -> Result<(), PeerError> {
-        let Some((session, _)) = &self.session else { return Ok(()) };
-        let (session, peer, reason) = (session.number, session.peer, "it was interrupted");
+        let session = self.session.as_ref().map(|(session, _)| (session.number, session.peer));
+        let welcome = self.welcome.as_ref().map(|sent| (sent.number, sent.peer));
+        let Some((session, peer)) = session.or(welcome) else { return Ok(()) };
+        let reason = "it was interrupted";
         let stop = Note::Stop { session, reason: reason.to_owned() };
         let stop = if self.host.peer == Some(peer) {
             self.host.send_note(session, &stop)

@@ -73,7 +73,7 @@ pub(crate) fn of_device(io: &PortIo) -> Counters {
         ("starved", io.starved()),
         ("device_full", io.full()),
         ("ring_full", io.hand_over().ring_full),
-        ("refused", queue.refused()),
+        ("refused", io.counts().refused),
         ("timed", io.counts().timed),
         ("stamped", clock.stamped),
         ("stamps_refused", clock.refused),
@@ -149,7 +149,7 @@ pub(crate) fn sum(polled: &mut [Polled], now: Instant) -> Workers {
         sum.received += counts.received;
         let io = host.io();
         let kept = io.kept() as u64;
-        sum.lost += counts.unsendable + counts.stuck + kept + io.queue().refused();
+        sum.lost += counts.unsendable + counts.stuck + kept + io.counts().refused;
         sum.left += emptied(io, now);
     }
     sum

@@ -49,10 +49,15 @@ impl DeviceName {
         };
         let all = fs::read_to_string("/proc/net/unix").unwrap_or_default();
         let inode = |line: &str| {
-            let mut words = line.split_whitespace().rev();
+            // Seven fields, the last of which is the inode, and a name that may have blanks.
+            let mut rest = line;
+            let mut field = "";
+            for _ in 0..7 {
+                (field, rest) = rest.trim_start().split_once(' ')?;
+            }
             // Abstract names are shown with their padding, as more `@`.
-            let is_it = words.next()?.trim_end_matches('@') == name.trim_end_matches('@');
-            words.next()?.parse().ok().filter(|_| is_it)
+            let is_it = rest.trim_end_matches('@') == name.trim_end_matches('@');
+            field.parse().ok().filter(|_| is_it)
         };
         all.lines().filter_map(inode).collect()
     }
@@ -104,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_listener_is_behind_while_a_connection_waits_to_be_taken_in() {
-        let path = std::env::temp_dir().join(format!("headrace-{}-queue", std::process::id()));
+        let path = std::env::temp_dir().join(format!("headrace {} queue", std::process::id()));
         let device = named(&format!("net_memif0,socket={}", path.display()));
         assert!(!device.is_behind());
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();

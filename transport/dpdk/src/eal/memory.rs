@@ -1,7 +1,8 @@
 //! The memory that this machine offers DPDK, and the choice between hugepages and ordinary pages.
 //!
-//! Source: /proc/meminfo, /proc/self/limits, /sys/kernel/mm/hugepages, and the memory limit of the
-//! cgroup. Sizes are bytes unless a name says mb (2^20 bytes). Parsing and choosing are plain
+//! Source: /proc/meminfo, /proc/self/limits, /sys/kernel/mm/hugepages, and the memory limits of the
+//! control groups (cgroups(7), versions 1 and 2) that hold the process: its own and all around it.
+//! Sizes are bytes unless a name says mb (2^20 bytes). Parsing and choosing are plain
 //! functions of text, so a machine that is not at hand can be tested. It changes nothing on the
 //! machine and makes no EAL argument; `mod.rs` beside it turns the choice into arguments.
 
@@ -19,7 +20,7 @@ const KB: u64 = 1 << 10;
 pub struct MemoryFacts {
     /// Free hugepages: (page size in bytes, pages), ascending by size.
     pub hugepages_free: Vec<(u64, u64)>,
-    /// Memory that can be had without swapping, the cgroup's limit included.
+    /// Memory that can be had without swapping, below the limits of all control groups.
     pub available_bytes: Option<u64>,
     /// RLIMIT_AS, soft.
     pub address_space_bytes: Option<u64>,
@@ -100,8 +101,7 @@ impl MemoryFacts {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let limits = text("/proc/self/limits");
         let free = available(&text("/proc/meminfo"));
-        let cgroup =
-            cgroup_room(&text("/sys/fs/cgroup/memory.max"), &text("/sys/fs/cgroup/memory.current"));
+        let cgroup = cgroup_room(Path::new("/"));
         Self {
             hugepages_free: hugepages_free(Path::new("/sys/kernel/mm/hugepages")),
             available_bytes: [free, cgroup].into_iter().flatten().min(),
@@ -206,11 +206,53 @@ fn available(meminfo: &str) -> Option<u64> {
     kb.checked_mul(KB)
 }
 
-fn cgroup_room(max: &str, current: &str) -> Option<u64> {
-    let max: u64 = max.trim().parse().ok()?;
-    let current: u64 = current.trim().parse().unwrap_or(0);
-    Some(max.saturating_sub(current))
+/// Files of a version of control groups: the mount, the limit, the usage, and the field of
+/// `memory.stat` with what of the usage the kernel gives back when memory is short.
+struct CgroupFiles(&'static str, &'static str, &'static str, &'static str);
+
+const VERSION_2: CgroupFiles =
+    CgroupFiles("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file ");
+const VERSION_1: CgroupFiles = CgroupFiles(
+    "sys/fs/cgroup/memory",
+    "memory.limit_in_bytes",
+    "memory.usage_in_bytes",
+    "total_inactive_file ",
+);
+
+/// Room below the tightest limit of the control groups that hold this process; `None` when none of
+/// them has a limit. A container may name a path that it does not see: the mount's own directory is
+/// its group then. `apps` has the same search with findings, which works without DPDK.
+fn cgroup_room(root: &Path) -> Option<u64> {
+    let own = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    let rooms = own.lines().flat_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (parts.next().unwrap_or("-"), parts.next().unwrap_or(""));
+        let is_of_memory = controllers.split(',').any(|name| name == "memory");
+        let files = if is_of_memory { Some(VERSION_1) } else { None };
+        let files = if controllers.is_empty() { Some(VERSION_2) } else { files };
+        let groups = Path::new(path.trim_start_matches('/')).ancestors();
+        files.into_iter().flat_map(move |files| {
+            groups.filter_map(move |group| files.room(&root.join(files.0).join(group)))
+        })
+    });
+    rooms.min()
 }
+
+impl CgroupFiles {
+    /// Room below the limit of the group in `dir`.
+    fn room(&self, dir: &Path) -> Option<u64> {
+        let Self(_, limit, usage, cache) = self;
+        let text = |name: &str| fs::read_to_string(dir.join(name)).unwrap_or_default();
+        let number = |text: &str| text.trim().parse::<u64>().ok();
+        let limit = number(&text(limit)).filter(|limit| *limit < UNLIMITED)?;
+        let cached = text("memory.stat").lines().find_map(|line| number(line.strip_prefix(cache)?));
+        let used = number(&text(usage)).unwrap_or(0).saturating_sub(cached.unwrap_or(0));
+        Some(limit.saturating_sub(used))
+    }
+}
+
+/// Version 1 shows a number near 2^63 where there is no limit.
+const UNLIMITED: u64 = 1 << 60;
 
 /// The soft column of one line of /proc/self/limits; `None` for unlimited.
 fn soft_limit(limits: &str, name: &str) -> Option<u64> {
@@ -276,7 +318,61 @@ mod tests {
         assert_eq!(available("MemAvailable: many kB"), None);
         assert_eq!(hugepage_size("hugepages-1048576kB"), Some(1 << 30));
         assert_eq!(hugepage_size("hugepages-99999999999999999999kB"), None);
-        assert_eq!(cgroup_room("max\n", "5"), None);
-        assert_eq!(cgroup_room("100\n", "40\n"), Some(60));
+    }
+
+    /// A tree of the files that are named, with their texts, below a directory of its own.
+    struct Tree(std::path::PathBuf);
+
+    impl Tree {
+        fn new(name: &str, files: &[(&str, &str)]) -> Self {
+            let root = std::env::temp_dir().join(format!("headrace-{}-{name}", std::process::id()));
+            for (file, text) in files {
+                let path = root.join(file);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
+            }
+            Self(root)
+        }
+    }
+
+    impl Drop for Tree {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn the_tightest_limit_of_all_groups_around_a_process_holds() {
+        let unified = Tree::new(
+            "unified",
+            &[
+                ("proc/self/cgroup", "0::/job/step\n"),
+                ("sys/fs/cgroup/job/step/memory.max", "max\n"),
+                ("sys/fs/cgroup/job/memory.max", "100\n"),
+                ("sys/fs/cgroup/job/memory.current", "60\n"),
+                ("sys/fs/cgroup/job/memory.stat", "anon 40\ninactive_file 20\n"),
+                ("sys/fs/cgroup/memory.max", "1000\n"),
+                ("sys/fs/cgroup/memory.current", "70\n"),
+            ],
+        );
+        assert_eq!(cgroup_room(&unified.0), Some(60), "the cache is given back");
+        let container = Tree::new(
+            "container",
+            &[("proc/self/cgroup", "0::/unseen\n"), ("sys/fs/cgroup/memory.max", "90\n")],
+        );
+        assert_eq!(cgroup_room(&container.0), Some(90));
+        let old = Tree::new(
+            "version-1",
+            &[
+                ("proc/self/cgroup", "3:cpu,cpuacct:/job\n2:memory:/job\n0::/job\n"),
+                ("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "9223372036854771712\n"),
+                ("sys/fs/cgroup/memory/memory.limit_in_bytes", "50\n"),
+                ("sys/fs/cgroup/memory/memory.usage_in_bytes", "5\n"),
+                ("sys/fs/cgroup/cpu/job/memory.limit_in_bytes", "1\n"),
+            ],
+        );
+        assert_eq!(cgroup_room(&old.0), Some(45));
+        let free = Tree::new("free", &[("proc/self/cgroup", "0::/\n")]);
+        assert_eq!(cgroup_room(&free.0), None);
     }
 }

@@ -25,7 +25,7 @@ counters! {
         /// How often a block's parity was computed from the memory of its message, because it was
         /// not accumulated or was sent again.
         pub parity_recomputed: u64,
-        /// Frames filled: `handed_over + stuck` and those kept.
+        /// Frames filled: `handed_over + stuck + device.refused` and those kept.
         pub filled: u64,
         /// Taken by the device.
         pub handed_over: u64,

@@ -157,6 +157,27 @@ pub(crate) fn unlinked() -> Verdict {
     Passed
 }
 
+/// A host that stands still for so long before its run has begun is waited for.
+const LATE: Duration = Duration::from_secs(3);
+
+/// A host stands still while hosts meet, ask for MACs and measure: the run begins once the host
+/// goes on.
+pub(crate) fn starting() -> Verdict {
+    let mut rng = Rng::new(16).fork("start", 0);
+    for late in [1, 0].repeat(usize::try_from(crashes()).unwrap()) {
+        let files =
+            over_memif("Nodes 2\nConnections 2\n0->1 start 0 size 9000\n1->0 start 0 size 9000\n");
+        let hosts = [0, 1].map(|host| files.start(host, &PATIENT));
+        sleep(Duration::from_millis(100 + rng.below(1200)));
+        hosts[late].signal("STOP");
+        sleep(LATE);
+        hosts[late].signal("CONT");
+        let summary = same_story(&hosts.map(Running::wait));
+        assert_eq!(summary["flows"], json!({"total": 2, "finished": 2}));
+    }
+    Passed
+}
+
 pub(crate) fn killed() -> Verdict {
     let mut rng = Rng::new(7).fork("kill", 0);
     for victim in [1, 0].repeat(usize::try_from(crashes()).unwrap()) {

@@ -249,13 +249,11 @@ impl Attendance<'_> {
         let probed: Vec<u32> = sends_to.iter().copied().chain(scheduler).collect();
         exchanges_with.extend(scheduler);
         let mut meanwhile = || meeting.look().and_then(|()| going_on(watch));
-        let addressing = {
-            let patience = plan.draft.nic.patience;
-            desk.resolve(network, (own, &exchanges_with), patience, &mut meanwhile)?
-        };
+        let patience = plan.draft.nic.patience;
+        let addressing = desk.resolve(network, (own, &exchanges_with), patience, &mut meanwhile)?;
         let addressing = addressing.with_udp_port(plan.draft.udp_port);
         let id = u16::try_from(own).unwrap_or(u16::MAX);
-        let probed = desk.probe(network, (&probed, &addressing), id, &mut meanwhile)?;
+        let probed = desk.probe(network, (&probed, &addressing), (id, patience), &mut meanwhile)?;
         let (rtts, to_scheduler) = probed.rtts.split_at(sends_to.len());
         let bounds = rtts.iter().min().copied().zip(rtts.iter().max().copied());
         let rtts_ps = sends_to.iter().copied().zip(rtts.iter().map(|rtt| rtt.as_ps())).collect();

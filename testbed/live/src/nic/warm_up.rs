@@ -39,7 +39,7 @@ const UP_MS: u32 = 20_000;
 /// How long the other end of a virtual device is waited for, and the pauses between attempts.
 const CONNECT_FOR: Duration = Duration::from_s(20);
 
-/// How long a peer is asked for its MAC, at most.
+/// How long a peer is asked for its MAC, and for an echo, at most: it may stand still.
 const RESOLVE_FOR: Duration = Duration::from_s(10);
 
 /// The device of this host before a worker has it. Field order: the device goes before EAL.
@@ -250,17 +250,19 @@ impl Desk {
         table.map(Addressing::table).map_err(|error| unfit(&error))
     }
 
-    /// The measurements of `peers`; full frames have passed.
+    /// The measurements of `peers`; full frames have passed. A peer that answers no echo is tried
+    /// again for 10 s, or for `patience` where that is shorter.
     pub(super) fn probe(
         &mut self,
         network: &HostsFile,
         (peers, addressing): (&[u32], &Addressing),
-        id: u16,
+        (id, patience): (u16, Duration),
         meanwhile: Meanwhile<'_>,
     ) -> Result<Probed, RunError> {
         let address = |peer: &u32| addressing.addr(HostId(*peer)).map(|addr| (addr.ip, addr.mac));
         let wanted: Vec<(IpAddr, Mac)> = peers.iter().filter_map(address).collect();
-        let mut prober = Prober::new(self.station, id, self.full, &wanted);
+        let until = self.clock.now() + patience.min(RESOLVE_FOR);
+        let mut prober = Prober::new(self.station, id, self.full, (&wanted, until));
         while !prober.is_over() {
             let clock = self.clock;
             self.enquire(|enquiry| {
@@ -283,14 +285,16 @@ impl Desk {
                     return Err(RunError::Environment(format!(
                         "frames of {full} bytes do not reach {name} ({ip}), short ones do: raise \
                          the MTU to {} on both devices and every switch between, or send less \
-                         with --set mtu=BYTES (1386 fits an MTU of 1500)",
+                         with --set mtu=BYTES (1386 fits an MTU of 1500), unless its process \
+                         stands still",
                         full - ETHERNET
                     )));
                 }
                 ProbeResult::Silent => {
                     return Err(RunError::Environment(format!(
-                        "{name} ({ip}) has a MAC but answers no echo: does another machine use its \
-                         address, or does something between filter ICMP?"
+                        "{name} ({ip}) has a MAC but answers no echo: does its process stand \
+                         still, does another machine use its address, or does something between \
+                         filter ICMP?"
                     )));
                 }
             });

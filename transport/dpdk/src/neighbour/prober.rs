@@ -4,6 +4,9 @@
 //! data packet of full length there and a short acknowledgement back, which is what a base RTT is,
 //! takes the mean of both round trips. What is measured is the least of many: everything above it
 //! is a queue on the way, or a poll that came late.
+//!
+//! A peer that stands still is tried again until a given time. Where full frames are lost, the peer
+//! gets short ones once more, which may find that it stood still, and then full ones.
 
 use core::net::IpAddr;
 
@@ -59,6 +62,12 @@ pub struct Prober {
     trips: Vec<Duration>,
     /// When the echo under way left.
     under_way: Option<Instant>,
+    /// Until when a peer that answers nothing is tried again.
+    until: Instant,
+    /// Until when this peer is sent short echoes once more, because full ones were lost.
+    again_until: Option<Instant>,
+    /// Whether an echo of this length was answered since the peer was last sent the first of them.
+    answered: bool,
 }
 
 /// Echoes of each length.
@@ -68,6 +77,9 @@ const LOST_MAX: u32 = 3;
 /// Time after which an echo counts as lost: far longer than any network's round trip, or any break
 /// of a poller.
 const PATIENCE: Duration = Duration::from_ms(200);
+/// How long short echoes are sent again after full ones were lost. Behind a full frame that a link
+/// drops, AF_PACKET may send no other.
+const AGAIN: Duration = Duration::from_s(2);
 /// The shortest frame of Ethernet.
 const SHORT: usize = 60;
 
@@ -84,9 +96,15 @@ impl Reach {
 }
 
 impl Prober {
-    /// Will probe `peers` by echoes up to frames of `full` bytes.
+    /// Will probe `peers` by echoes up to frames of `full` bytes. One that answers nothing is tried
+    /// again until `until`.
     #[must_use]
-    pub fn new(station: Station, id: u16, full: u16, peers: &[(IpAddr, Mac)]) -> Self {
+    pub fn new(
+        station: Station,
+        id: u16,
+        full: u16,
+        (peers, until): (&[(IpAddr, Mac)], Instant),
+    ) -> Self {
         // IPv6 headers and an echo's are longer than Ethernet's shortest frame.
         let short = SHORT.max(14 + 40 + icmp::ECHO);
         let full = usize::from(full).max(short);
@@ -102,6 +120,9 @@ impl Prober {
             sequence: 0,
             trips: Vec::with_capacity(ECHOES as usize),
             under_way: None,
+            until,
+            again_until: None,
+            answered: false,
         }
     }
 
@@ -123,7 +144,7 @@ impl Prober {
                 return None;
             }
             self.under_way = None;
-            self.note(None);
+            self.note(None, now);
         }
         let &(ip, mac, _) = self.peers.get(self.at)?;
         let is_v6 = ip.is_ipv6();
@@ -158,13 +179,13 @@ impl Prober {
             && packet.dst == self.station.ip;
         if is_it {
             self.under_way = None;
-            self.note(Some(now.since(left)));
+            self.note(Some(now.since(left)), now);
         }
         is_it
     }
 
     /// Counts an echo, and goes on to the next length or peer.
-    fn note(&mut self, rtt: Option<Duration>) {
+    fn note(&mut self, rtt: Option<Duration>, now: Instant) {
         let Some((_, _, reach)) = self.peers.get_mut(self.at) else { return };
         let is_full = self.sent >= ECHOES;
         let least = if is_full { &mut reach.full } else { &mut reach.short };
@@ -178,16 +199,24 @@ impl Prober {
         }
         self.sent += 1;
         let of_length = self.sent - u32::from(is_full) * ECHOES;
-        if least.is_none() && of_length >= LOST_MAX {
-            self.sent = if is_full { 2 * ECHOES } else { ECHOES };
+        self.answered |= rtt.is_some();
+        if !self.answered && of_length >= LOST_MAX {
+            let until = self.again_until.unwrap_or(self.until);
+            let again = if is_full { self.again_until.is_none() } else { now < until };
+            if is_full {
+                self.again_until = Some(now + AGAIN);
+            }
+            self.sent = if again { 0 } else { 2 * ECHOES };
         }
         if self.sent.is_multiple_of(ECHOES) {
             reach.jitter = reach.jitter.max(jitter_of(&mut self.trips));
             self.trips.clear();
+            self.answered = false;
         }
         if self.sent == 2 * ECHOES {
             self.at += 1;
             self.sent = 0;
+            self.again_until = None;
         }
     }
 }
@@ -207,13 +236,23 @@ mod tests {
 
     /// Probes one peer over a network that takes `delay(length)` each way, or loses the frame.
     fn probe(is_v6: bool, full: u16, delay: impl Fn(usize) -> Option<Duration>) -> Reach {
+        probe_until(Instant::ZERO, is_v6, full, |_, len| delay(len))
+    }
+
+    /// As [`probe`], with the time at which a frame leaves; a silent peer is tried until `until`.
+    fn probe_until(
+        until: Instant,
+        is_v6: bool,
+        full: u16,
+        delay: impl Fn(Instant, usize) -> Option<Duration>,
+    ) -> Reach {
         let station = |last: u8| {
             let v6 = format!("fd00::{last}").parse().unwrap();
             let ip = if is_v6 { v6 } else { IpAddr::from([10, 0, 0, last]) };
             Station { mac: [2, 0, 0, 0, 0, last], ip, prefix: 8, gateway: None }
         };
         let (own, peer) = (station(1), station(2));
-        let mut prober = Prober::new(own, 7, full, &[(peer.ip, peer.mac)]);
+        let mut prober = Prober::new(own, 7, full, (&[(peer.ip, peer.mac)], until));
         let (mut out, mut back) = (vec![0; 10_000], vec![0; 10_000]);
         let mut now = Instant::ZERO;
         while !prober.is_over() {
@@ -225,7 +264,7 @@ mod tests {
             assert!(!prober.handle_frame(now, echo), "our own echo is no answer");
             assert_eq!(own.answer(echo, &mut back), None, "nor a question to us");
             assert_eq!(peer.answer(echo, &mut back), Some(len));
-            if let Some(delay) = delay(len) {
+            if let Some(delay) = delay(now, len) {
                 now += delay + delay;
                 assert!(prober.handle_frame(now, &back[..len]));
                 assert!(!prober.handle_frame(now, &back[..len]), "an answer counts once");
@@ -246,9 +285,31 @@ mod tests {
     #[test]
     fn frames_that_are_too_long_for_the_network_differ_from_a_dead_peer() {
         let reach = probe(false, 4176, |len| (len <= 1514).then_some(US(5)));
-        assert_eq!((reach.verdict(), reach.lost), (ProbeResult::FullFramesLost, LOST_MAX));
+        assert_eq!((reach.verdict(), reach.lost), (ProbeResult::FullFramesLost, 2 * LOST_MAX));
         let reach = probe(true, 4176, |_| None);
-        assert_eq!((reach.verdict(), reach.lost), (ProbeResult::Silent, 2 * LOST_MAX));
+        assert_eq!((reach.verdict(), reach.lost), (ProbeResult::Silent, LOST_MAX));
+    }
+
+    #[test]
+    fn a_peer_that_stands_still_is_reached_once_it_goes_on() {
+        let at = |ms| Instant::ZERO + Duration::from_ms(ms);
+        let stands_still = |ms: core::ops::Range<u64>| {
+            probe_until(at(10_000), false, 4176, move |now, _| {
+                let is_still = now >= at(ms.start) && now < at(ms.end);
+                (!is_still).then_some(US(7))
+            })
+        };
+        assert_eq!(stands_still(0..9000).verdict(), ProbeResult::Reached(US(14)));
+        assert_eq!(stands_still(0..11_000).verdict(), ProbeResult::Silent);
+        // From the first full echo on: 32 short ones take 448 us.
+        let full = |until_ms: u64| {
+            let from = Instant::ZERO + US(448);
+            probe_until(at(10_000), false, 4176, move |now, _| {
+                (now < from || now >= at(until_ms)).then_some(US(7))
+            })
+        };
+        assert_eq!(full(2000).verdict(), ProbeResult::Reached(US(14)));
+        assert_eq!(full(11_000).verdict(), ProbeResult::FullFramesLost);
     }
 
     #[test]

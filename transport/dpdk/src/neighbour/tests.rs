@@ -20,7 +20,7 @@ fn show(is_v6: bool, frame: &[u8]) -> Option<usize> {
     let peer = if is_v6 { "fd00::2".parse().unwrap() } else { IpAddr::from([10, 0, 0, 2]) };
     let mut resolver = Resolver::new(station, &[(peer, None)], Instant::ZERO, Duration::from_s(1));
     resolver.handle_frame(frame);
-    let mut prober = Prober::new(station, 1, 1514, &[(peer, [2; 6])]);
+    let mut prober = Prober::new(station, 1, 1514, (&[(peer, [2; 6])], Instant::ZERO));
     let mut out = vec![0; 2048];
     prober.poll_transmit(Instant::ZERO, &mut out);
     prober.handle_frame(Instant::ZERO, frame);

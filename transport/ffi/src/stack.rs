@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 
 use transport::record::Recorder;
 use transport::wire::addressing::{Addressing, IpVersion};
@@ -316,6 +316,10 @@ struct Poller {
 const QUIET: Duration = Duration::from_ms(5);
 const LOOK_EVERY: Duration = Duration::from_ms(10);
 
+/// How long a device that leads to another process stays open after its last frames were sent: they
+/// are gone once it is closed, and the other process has to read them before.
+const LAST_FRAMES: std::time::Duration = std::time::Duration::from_millis(20);
+
 impl Poller {
     fn poll(mut self, take: &Receiver<Given>, stop: &AtomicBool) {
         let mut idle = Idle::new(IdleMode::Adaptive);
@@ -328,19 +332,25 @@ impl Poller {
                 self.workers.push(given);
             }
             self.rotate();
-            let mut busy = false;
+            let (mut busy, now) = (false, self.clock.now());
             for given in &mut self.workers {
                 busy |= given.worker.poll_once().busy;
             }
             if !busy {
                 self.workers.retain(|given| !given.worker.is_abandoned());
             }
-            self.look_after_interrupts();
+            self.look_after_interrupts(now);
             idle.turn(busy);
         }
-        self.hold = None;
+        let meets = self.workers.iter().any(|given| given.meets);
         // Messages that were delivered in the last turn are still acknowledged here.
-        self.workers.into_iter().for_each(|given| drop(given.worker.into_io()));
+        let devices: Vec<PortIo> =
+            self.workers.into_iter().map(|given| given.worker.into_io()).collect();
+        if meets {
+            thread::sleep(LAST_FRAMES);
+        }
+        self.hold = None;
+        drop(devices);
     }
 
     /// Takes up keys that have changed. The keys stay as they are where the file cannot be read.
@@ -351,14 +361,15 @@ impl Poller {
         }
     }
 
-    /// Holds DPDK's interrupt thread while devices are polled whose memory another process shares.
-    fn look_after_interrupts(&mut self) {
+    /// Holds DPDK's interrupt thread while devices are polled whose memory another process shares;
+    /// `now` was before the last poll. A process that ends takes away the frames that it sent last,
+    /// so a poll has to find none after the time of quiet, however late this thread is since.
+    fn look_after_interrupts(&mut self, now: Instant) {
         let wanted = self.workers.iter().any(|given| given.meets);
         if !wanted || self.opening.load(Ordering::Acquire) {
             self.hold = None;
             return;
         }
-        let now = self.clock.now();
         let received = self.workers.iter().map(|given| given.worker.counts().received).sum();
         if received != self.last_received.0 {
             self.last_received = (received, now);

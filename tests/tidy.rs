@@ -122,6 +122,15 @@ fn the_packet_journey_stops_at_functions_that_exist() {
 }
 
 #[test]
+fn checks_that_were_taken_out_have_the_tests_that_are_named() {
+    let path = "tests/mutants/README.md";
+    let text = read(path).unwrap_or_default();
+    let found = docs::tests_named(path, &text, &files());
+    assert!(docs::tests_named(path, &text, &[]).len() > 20, "{path} names few tests");
+    report(found);
+}
+
+#[test]
 fn the_makefile_is_short() {
     apply(|path| path == "Makefile", |file| docs::makefile(&file.path, &file.text));
 }

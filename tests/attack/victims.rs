@@ -36,6 +36,9 @@ const LISTENS_MAX: u32 = 10;
 /// The part of its throughput that an attack must leave a transfer.
 const LEFT: f64 = 0.9;
 
+/// The standard error beyond which such a part says nothing: other programs use the machine.
+const ERROR_MAX: f64 = 0.1;
+
 /// The arguments that name the victims' addresses.
 pub(crate) fn addressed(addresses: &[impl Display]) -> Vec<String> {
     let hosts = addresses.iter().enumerate();
@@ -218,6 +221,7 @@ impl Compared {
             parts.len()
         );
         assert!(parts.len() >= PAIRS_MIN, "too few reports: {said}");
+        assert!(error < ERROR_MAX, "other work on this machine hides what the attack does: {said}");
         assert!(part + 2.0 * error > LEFT, "{said}");
         said
     }

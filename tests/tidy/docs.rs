@@ -189,6 +189,21 @@ pub(crate) fn stops(path: &str, text: &str, files: &[File]) -> Vec<Finding> {
     found
 }
 
+/// Tests, which are sentences in backticks, that a document names and no file has.
+pub(crate) fn tests_named(path: &str, text: &str, files: &[File]) -> Vec<Finding> {
+    let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let is_sentence = |name: &str| name.matches('_').count() >= 3 && name.chars().all(is_letter);
+    let exists = |name: &str| {
+        let begin = format!("fn {name}(");
+        files.iter().any(|file| file.path.ends_with(".rs") && file.text.contains(&begin))
+    };
+    let missing =
+        code_spans(text).into_iter().filter(|(_, name)| is_sentence(name) && !exists(name));
+    missing
+        .map(|(line, name)| Finding::new(path, line, format!("`{name}`: no such test")))
+        .collect()
+}
+
 fn defines(code: &str, name: &str) -> bool {
     name.chars().all(super::is_word) && words_in(code, &format!("fn {name}")).next().is_some()
 }
@@ -300,6 +315,14 @@ mod tests {
         let text = "1. `a/src/b.rs::go`\n2. `a/src/b.rs::X::go` and `a/src/b.rs::gone`\n\
                     3. `a/src/c.rs::go`\n4. none\n";
         assert_eq!(lines(&stops("docs/J.md", text, &files)), [2, 3, 4]);
+    }
+
+    #[test]
+    fn tests_that_a_document_names_and_no_file_has_are_found() {
+        let text = "fn a_word_is_a_name() {}\nfn a_word_is_a() {}\n".to_owned();
+        let files = [File { path: "a/tests/b.rs".to_owned(), text }];
+        let text = "`a_word_is_a_name` `a.b_c_d_e`\n`a_word_is_gone`, `on_it`\n`a_word_is`\n";
+        assert_eq!(lines(&tests_named("R.md", text, &files)), [2]);
     }
 
     fn journey(caller: &str) -> [File; 2] {

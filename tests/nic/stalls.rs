@@ -158,13 +158,13 @@ pub(crate) fn unlinked() -> Verdict {
 }
 
 /// A host that stands still for so long before its run has begun is waited for.
-const LATE: Duration = Duration::from_secs(3);
+const LATE: Duration = Duration::from_secs(2);
 
 /// A host stands still while hosts meet, ask for MACs and measure: the run begins once the host
 /// goes on.
 pub(crate) fn starting() -> Verdict {
     let mut rng = Rng::new(16).fork("start", 0);
-    for late in [1, 0].repeat(usize::try_from(crashes()).unwrap()) {
+    for late in [1, 0].into_iter().cycle().take(usize::try_from(crashes()).unwrap()) {
         let files =
             over_memif("Nodes 2\nConnections 2\n0->1 start 0 size 9000\n1->0 start 0 size 9000\n");
         let hosts = [0, 1].map(|host| files.start(host, &PATIENT));

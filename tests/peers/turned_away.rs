@@ -48,7 +48,7 @@ pub(super) fn during_a_session() -> Verdict {
     let mut server = server(&lab);
     // The server would have to end the session to ask for the MAC of the second client.
     let first = endless(&lab);
-    let unanswered = waiting(&lab, "3").end();
+    let unanswered = waiting(&lab, "2").end();
     assert_eq!(unanswered.code, Some(1), "{unanswered:?}");
     assert!(unanswered.err.contains("no server answered"), "{unanswered:?}");
     let patient = waiting(&lab, "60");
@@ -56,7 +56,7 @@ pub(super) fn during_a_session() -> Verdict {
     assert_eq!(first.end().result()["stopped"], true);
     assert_eq!(patient.end().result()["to_server"]["bytes"], 1 << 20);
     let first = endless(&lab);
-    let refused = waiting(&lab, "3").end();
+    let refused = waiting(&lab, "2").end();
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(refused.err.contains("host 1 has a session; one at a time"), "{refused:?}");
     let patient = waiting(&lab, "60");

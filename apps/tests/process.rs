@@ -169,7 +169,8 @@ fn a_run_that_is_interrupted_says_what_was_delivered() {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut log = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
     let delivers = |line: &str| {
-        let bytes = line.split_once(" bytes=")?.1.split(' ').next()?;
+        let progress = line.split_once("progress seconds=")?.1;
+        let bytes = progress.split_once(" bytes=")?.1.split(' ').next()?;
         bytes.parse::<u64>().ok().filter(|bytes| *bytes > 0)
     };
     let before = log.find_map(|line| delivers(&line)).expect("bytes before the end");

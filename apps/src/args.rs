@@ -24,7 +24,7 @@ pub(crate) enum Bench {
     Messages(MessagesArgs),
     /// The cost of a decision of Zeropod's pod scheduler on one core, and how many hosts it lets
     /// send; with --device, the cost of an epoch at a device, and how long requests wait there.
-    Scheduler(SchedulerArgs),
+    Scheduler(BenchSchedulerArgs),
     /// The cost of a packet in MLCC's border switch on one core, from another site through the
     /// queue of its flow, beside dpdk-testpmd forwarding between two devices of the same kind.
     Dci(BenchDciArgs),
@@ -57,7 +57,7 @@ pub(crate) struct BenchDciArgs {
 
 /// The pods, matchers and demands to measure.
 #[derive(Debug, Args)]
-pub(crate) struct SchedulerArgs {
+pub(crate) struct BenchSchedulerArgs {
     /// Hosts of the pod, 2 to 1024; may be given several times [default: 16, 64, 256, 1024].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=1024))]
     pub(crate) hosts: Vec<u16>,

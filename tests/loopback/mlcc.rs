@@ -3,7 +3,7 @@
 use experiments::measure::{Outcome, Summary};
 use experiments::workload::matrix::Start;
 use experiments::workload::{FlowSpec, Matrix};
-use live::datapath::{Bench, BorderCase, Device};
+use live::datapath::{Bench, BorderCase, DeviceKind};
 use transport::{Bytes, Duration, HostId};
 
 use super::{Origin, Plan, Verdict, assert_whole, draft, run, topology};
@@ -103,7 +103,9 @@ pub(super) fn border_dies() -> Verdict {
 /// `headrace bench dci`, with a small number of packets.
 pub(super) fn measured() -> Verdict {
     let bench = Bench::start().unwrap_or_else(|error| panic!("{error}"));
-    for (device, queues) in [(Device::Ring, 1), (Device::Ring, 1000), (Device::Memif, 10)] {
+    for (device, queues) in
+        [(DeviceKind::Ring, 1), (DeviceKind::Ring, 1000), (DeviceKind::Memif, 10)]
+    {
         let case = BorderCase { device, segment_bytes: 1500, queues, packets: 20_000 };
         let cost = bench.border(&case).unwrap_or_else(|error| panic!("{error}"));
         println!("{case:?}: {cost:?}");

@@ -14,7 +14,7 @@ use experiments::progress::{Progress, Unwatched, Watch};
 use experiments::topology::{self, programs::ProgramSpec};
 use experiments::workload::{self, Matrix, Params};
 use fabric::ProgramKind;
-use live::datapath::{self, Bench, Device, MESSAGE};
+use live::datapath::{self, Bench, DeviceKind, MESSAGE};
 use live::vdev;
 use serde_json::Value;
 use transport::ec::BlockShape;
@@ -69,7 +69,7 @@ pub(crate) const CASES: &[Case] = &[
 
 fn measured() -> Verdict {
     let bench = Bench::start().unwrap_or_else(|error| panic!("{error}"));
-    for (device, segment_bytes) in Device::ALL.into_iter().flat_map(|d| [(d, 256), (d, 4096)]) {
+    for (device, segment_bytes) in DeviceKind::ALL.into_iter().flat_map(|d| [(d, 256), (d, 4096)]) {
         let case = datapath::Case {
             device,
             segment_bytes,
@@ -78,14 +78,14 @@ fn measured() -> Verdict {
             attach: true,
             ack_every: 1,
             code: (segment_bytes == 4096).then(BlockShape::default),
-            transport: ((device, segment_bytes) == (Device::Ring, 256)).then_some("dcsim"),
+            transport: ((device, segment_bytes) == (DeviceKind::Ring, 256)).then_some("dcsim"),
         };
         let cost = bench.measure(&case).unwrap_or_else(|error| panic!("{error}"));
         println!("{case:?}: {cost:?}");
         assert!(cost.segments >= 30_000 && cost.ns_per_segment > 0.0 && cost.observed_ns > 0.0);
         // Everything but a scheduler's break is acknowledged at once.
         assert!(cost.retransmitted < cost.segments / 10);
-        assert_eq!(cost.attached, device != Device::Null && segment_bytes > 512);
+        assert_eq!(cost.attached, device != DeviceKind::Null && segment_bytes > 512);
         assert_eq!(cost.parity > 0, case.code.is_some());
         let staged: f64 = cost.stages.iter().map(|(_, ns)| ns).sum();
         assert!(staged > 0.0 && cost.stages.iter().all(|(_, ns)| *ns >= 0.0));

@@ -2,7 +2,7 @@
 //! buffers.
 
 use experiments::measure::Outcome;
-use live::datapath::{Bench, Device, PodCase};
+use live::datapath::{Bench, DeviceKind, PodCase};
 use transport::Duration;
 use transport::sched::zeropod::ZeropodParams;
 
@@ -35,7 +35,8 @@ pub(super) fn taken_over() -> Verdict {
 /// `headrace bench scheduler --device`, with a small number of epochs.
 pub(super) fn measured() -> Verdict {
     let bench = Bench::start().unwrap_or_else(|error| panic!("{error}"));
-    for (device, hosts) in [(Device::Ring, 16), (Device::Ring, 300), (Device::Memif, 2)] {
+    for (device, hosts) in [(DeviceKind::Ring, 16), (DeviceKind::Ring, 300), (DeviceKind::Memif, 2)]
+    {
         let (params, epochs) = (ZeropodParams::default(), 400);
         let case = PodCase { device, hosts, receivers: hosts - 1, params, epochs, seed: 1 };
         let cost = bench.pod(&case).unwrap_or_else(|error| panic!("{error}"));
@@ -48,7 +49,7 @@ pub(super) fn measured() -> Verdict {
         let [received, sent] = ["received", "sent"].map(|name| cost.counters[name]);
         assert!(received >= all * 9 / 10 && sent >= all * 9 / 10, "{cost:?}");
     }
-    let (device, hosts) = (Device::Ring, 4);
+    let (device, hosts) = (DeviceKind::Ring, 4);
     let params = ZeropodParams::default();
     let case = PodCase { device, hosts, receivers: 3, params, epochs: 200, seed: 1 };
     // Long epochs: both threads have the core within one.

@@ -1,7 +1,7 @@
 //! `headrace bench dci`: MLCC's border switch between two devices, beside dpdk-testpmd that
 //! forwards between two devices of the same kind, in the same run.
 
-use live::datapath::{Bench, BorderCase, BorderCost, Device};
+use live::datapath::{Bench, BorderCase, BorderCost, DeviceKind};
 use serde::Serialize;
 
 use super::datapath::{devices, unfit};
@@ -17,7 +17,7 @@ const SEGMENTS: [u16; 4] = [256, 1500, 4096, 8960];
 /// Flows with a queue.
 const QUEUES: [u32; 3] = [1, 100, 4096];
 /// The kinds of device whose far end can send frames.
-const DEVICES: [Device; 2] = [Device::Ring, Device::Memif];
+const DEVICES: [DeviceKind; 2] = [DeviceKind::Ring, DeviceKind::Memif];
 
 /// One case. Nanoseconds a packet.
 #[derive(Debug, Serialize)]

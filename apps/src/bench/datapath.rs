@@ -1,7 +1,7 @@
 //! The cases of `headrace bench datapath`, one after the other.
 
 use experiments::plan::{Draft, Origin};
-use live::datapath::{Bench, BenchError, Case, Device, MESSAGE};
+use live::datapath::{Bench, BenchError, Case, DeviceKind, MESSAGE};
 
 use super::report::Row;
 use super::shown;
@@ -38,7 +38,7 @@ pub(super) fn run(args: &DatapathArgs, console: &mut Console<'_>) -> Result<Exit
 }
 
 fn cases(args: &DatapathArgs) -> Result<Vec<Case>, Failure> {
-    let devices = devices(&args.device, &Device::ALL)?;
+    let devices = devices(&args.device, &DeviceKind::ALL)?;
     let transport = args.transport.as_deref().map(known_transport).transpose()?;
     let sizes = if args.segment.is_empty() { &SEGMENTS[..] } else { &args.segment };
     let mut cases = Vec::new();
@@ -75,14 +75,14 @@ fn known_transport(name: &str) -> Result<&'static str, Failure> {
 ///
 /// # Errors
 /// A name that none of them has.
-pub(super) fn devices(names: &[String], known: &[Device]) -> Result<Vec<Device>, Failure> {
+pub(super) fn devices(names: &[String], known: &[DeviceKind]) -> Result<Vec<DeviceKind>, Failure> {
     if names.is_empty() {
         return Ok(known.to_vec());
     }
     let named = |name: &String| {
-        let device = Device::by_name(name).filter(|device| known.contains(device));
+        let device = DeviceKind::by_name(name).filter(|device| known.contains(device));
         device.ok_or_else(|| {
-            let known: Vec<&str> = known.iter().copied().map(Device::name).collect();
+            let known: Vec<&str> = known.iter().copied().map(DeviceKind::name).collect();
             Failure::CommandLine(format!(
                 "error: --device: `{name}` cannot be measured\n  expected: one of {}",
                 known.join(", ")

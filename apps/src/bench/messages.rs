@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use live::datapath::{Bench, Case, Device, RoundTrip};
+use live::datapath::{Bench, Case, DeviceKind, RoundTrip};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -73,7 +73,7 @@ pub(super) fn run(args: &MessagesArgs, console: &mut Console<'_>) -> Result<Exit
     let bench = Bench::start_observed(&args.observe.wanted()).map_err(unfit)?;
     let bytes = NonZeroU32::new(args.bytes.into()).unwrap_or(NonZeroU32::MIN);
     let case = Case {
-        device: Device::Ring,
+        device: DeviceKind::Ring,
         segment_bytes: 1024,
         message_bytes: bytes,
         segments: args.count,

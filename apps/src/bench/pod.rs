@@ -15,25 +15,25 @@
 //! `live::datapath` measures; the command asks for it and prints the result.
 
 use experiments::plan::{Draft, Origin};
-use live::datapath::{Bench, Device, PodCase, PodCost, PodWaiting};
+use live::datapath::{Bench, DeviceKind, PodCase, PodCost, PodWaiting};
 use serde::Serialize;
 use transport::Duration;
-use transport::sched::zeropod::{Classes, ZeropodParams};
+use transport::sched::zeropod::{SizeClasses, ZeropodParams};
 use transport_pod::Kernel;
-use transport_pod::load::Load;
+use transport_pod::load::DemandPattern;
 use transport_pod::matcher::MatcherKind;
 
 use super::datapath::{devices, unfit};
 
 use super::scheduler::{demand, matchers};
 use super::shown::{self, Shown, header, maybe, round};
-use crate::args::SchedulerArgs;
+use crate::args::BenchSchedulerArgs;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
 /// The kinds of device whose far end can send frames.
-const DEVICES: [Device; 2] = [Device::Ring, Device::Memif];
+const DEVICES: [DeviceKind; 2] = [DeviceKind::Ring, DeviceKind::Memif];
 /// Hosts of a pod.
 const HOSTS: [u16; 3] = [16, 64, 256];
 /// Requests of a measurement, unless the epochs are given.
@@ -92,7 +92,7 @@ impl Row {
 ///
 /// # Errors
 /// A device that cannot be measured, an impossible pod, or a machine that is not fit.
-pub(super) fn run(args: &SchedulerArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
+pub(super) fn run(args: &BenchSchedulerArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
     let devices = devices(&args.device, &DEVICES)?;
     let sizes = if args.hosts.is_empty() { &HOSTS[..] } else { &args.hosts };
     let kinds = matchers(&args.matcher)?;
@@ -111,8 +111,8 @@ pub(super) fn run(args: &SchedulerArgs, console: &mut Console<'_>) -> Result<Exi
                 let name = device.name();
                 writeln!(console.err, "measuring {name}, {}, {hosts} hosts", kind.name())?;
                 let receivers = match demand(&args.demand, usize::from(hosts))? {
-                    Load::All => hosts - 1,
-                    Load::Some(each) => u16::try_from(each).unwrap_or(u16::MAX),
+                    DemandPattern::All => hosts - 1,
+                    DemandPattern::Some(each) => u16::try_from(each).unwrap_or(u16::MAX),
                 };
                 let case = PodCase {
                     device,
@@ -151,12 +151,12 @@ fn paced(cost: &PodCost) -> Duration {
 }
 
 /// How `headrace scheduler` decides, but with this matcher and what flags say.
-fn params(args: &SchedulerArgs, kind: MatcherKind) -> Result<ZeropodParams, Failure> {
+fn params(args: &BenchSchedulerArgs, kind: MatcherKind) -> Result<ZeropodParams, Failure> {
     let mut draft = Draft::default();
     draft.set_transport("zeropod", Origin::Default)?;
     draft.set("sched.zeropod.matcher", kind.name(), Origin::Set)?;
     let preset = draft.settings.sched_params.zeropod;
-    let classes = if args.classes { Classes::Sizes } else { preset.classes };
+    let classes = if args.classes { SizeClasses::Sizes } else { preset.classes };
     Ok(ZeropodParams { iterations: args.iterations.into(), classes, ..preset })
 }
 

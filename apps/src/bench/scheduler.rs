@@ -9,13 +9,13 @@
 //! | `rts_per_s` | requests that a core so handles |
 
 use serde::Serialize;
-use transport_pod::load::Load;
+use transport_pod::load::DemandPattern;
 use transport_pod::matcher::{Match, Matcher, MatcherKind, Setup};
 use transport_pod::scheduler::{Client, Rts, Settings, Update};
 use transport_pod::{Chance, Demands, IdlePorts, Kernel, Ladder, OutOfRange, Scheduler, Shape, To};
 
 use super::shown::{self, Shown, header, round};
-use crate::args::SchedulerArgs;
+use crate::args::BenchSchedulerArgs;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -47,7 +47,7 @@ struct Row {
 ///
 /// # Errors
 /// A matcher that there is not, more receivers than other hosts, a pod out of range.
-pub(super) fn run(args: &SchedulerArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
+pub(super) fn run(args: &BenchSchedulerArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
     let matchers = matchers(&args.matcher)?;
     let sizes = if args.hosts.is_empty() { &[16, 64, 256, 1024][..] } else { &args.hosts };
     let mut shapes = Vec::new();
@@ -82,12 +82,12 @@ pub(super) fn matchers(names: &[String]) -> Result<Vec<MatcherKind>, Failure> {
 }
 
 /// The load that `text` names for a pod of `hosts` hosts.
-pub(super) fn demand(text: &str, hosts: usize) -> Result<Load, Failure> {
+pub(super) fn demand(text: &str, hosts: usize) -> Result<DemandPattern, Failure> {
     if text == "all" {
-        return Ok(Load::All);
+        return Ok(DemandPattern::All);
     }
     match text.parse() {
-        Ok(each) if (1..hosts).contains(&each) => Ok(Load::Some(each)),
+        Ok(each) if (1..hosts).contains(&each) => Ok(DemandPattern::Some(each)),
         _ => Err(Failure::CommandLine(format!(
             "error: --demand: `{text}` in a pod of {hosts} hosts\n  expected: `all`, or the \
              receivers of a host, 1 to {}; give fewer, or more --hosts",
@@ -104,8 +104,8 @@ fn measure(
     shape: &Shape,
     kind: MatcherKind,
     setup: Setup,
-    (load, name): (Load, &str),
-    args: &SchedulerArgs,
+    (load, name): (DemandPattern, &str),
+    args: &BenchSchedulerArgs,
 ) -> Row {
     let ladder = if args.classes { Ladder::Sizes } else { Ladder::One };
     let mut chance = Chance::new(args.seed);
@@ -149,7 +149,12 @@ fn measure(
 
 /// A whole epoch: a request of every host for an epoch's bytes to one of its receivers, a decision,
 /// its answers.
-fn epoch_ns(scheduler: Option<Scheduler>, shape: &Shape, load: Load, chance: &mut Chance) -> f64 {
+fn epoch_ns(
+    scheduler: Option<Scheduler>,
+    shape: &Shape,
+    load: DemandPattern,
+    chance: &mut Chance,
+) -> f64 {
     let mut scheduler = scheduler.expect("the default settings are legal");
     let wanted = load.demands(shape, Ladder::One, chance);
     let mut receivers: Vec<Vec<(To, u32)>> = vec![Vec::new(); shape.hosts()];

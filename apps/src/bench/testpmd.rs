@@ -17,7 +17,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use live::datapath::Device;
+use live::datapath::DeviceKind;
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -29,7 +29,7 @@ struct Testpmd(PathBuf);
 /// The task of a run of testpmd.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
-    pub(super) device: Device,
+    pub(super) device: DeviceKind,
     /// Bytes of a frame.
     pub(super) frame: u64,
     /// Whether in hugepages.
@@ -182,7 +182,7 @@ fn remove_runtime_dir(prefix: &str) {
 
 impl Run {
     fn ports(&self) -> usize {
-        if self.device == Device::Memif || self.mode == Mode::Forward { 2 } else { 1 }
+        if self.device == DeviceKind::Memif || self.mode == Mode::Forward { 2 } else { 1 }
     }
 
     fn arguments(&self, prefix: &str) -> Vec<String> {
@@ -197,16 +197,16 @@ impl Run {
         arguments.extend(["--no-pci", "--no-telemetry", "--log-level=error"].map(str::to_owned));
         arguments.push(format!("--file-prefix={prefix}"));
         match self.device {
-            Device::Null => {
+            DeviceKind::Null => {
                 let vdev = |port: usize| format!("--vdev=net_null{port},no-rx=1");
                 arguments.extend((0..self.ports()).map(vdev));
             }
             // What such a device sends is what it receives.
-            Device::Ring => {
+            DeviceKind::Ring => {
                 let vdev = |port: usize| format!("--vdev=net_ring{port}");
                 arguments.extend((0..self.ports()).map(vdev));
             }
-            Device::Memif => {
+            DeviceKind::Memif => {
                 let buffer = self.frame.next_multiple_of(64).max(2048);
                 for (port, role) in ["server", "client"].into_iter().enumerate() {
                     arguments.push(format!(
@@ -243,7 +243,7 @@ impl Run {
                 Err(RecvTimeoutError::Timeout) => return Err(io::ErrorKind::TimedOut.into()),
             }
         }
-        let settle = if self.device == Device::Memif { CONNECT } else { WINDOW };
+        let settle = if self.device == DeviceKind::Memif { CONNECT } else { WINDOW };
         if self.mode == Mode::Forward {
             // Frames that are sent before the link is up are lost, and none would circle.
             thread::sleep(settle);
@@ -316,7 +316,8 @@ mod tests {
     #[test]
     fn its_frames_have_our_length_and_its_devices_are_ours() {
         let modes = [Mode::Generate, Mode::Forward];
-        for (device, mode) in Device::ALL.into_iter().flat_map(|d| modes.map(|mode| (d, mode))) {
+        for (device, mode) in DeviceKind::ALL.into_iter().flat_map(|d| modes.map(|mode| (d, mode)))
+        {
             let run = Run { device, frame: 4160, huge: false, mode };
             let arguments = run.arguments("seven");
             assert!(arguments.iter().any(|argument| argument == "--txpkts=4160"));

@@ -14,7 +14,7 @@ use crate::args::{RunArgs, Seeds};
 use crate::sweep_dir::CHANCE;
 
 /// One run that a command line asks for.
-pub(super) struct Choice {
+pub(super) struct ChosenRun {
     /// The run's place on the axis of each flag with several values.
     pub(super) parts: Vec<AxisPoint>,
     /// The command line with one value for each flag.
@@ -40,7 +40,7 @@ const RUNS_MAX: usize = 4096;
 ///
 /// # Errors
 /// A value that is given twice, two axes of one name, more than [`RUNS_MAX`] runs.
-pub(super) fn choices(args: &RunArgs) -> Result<Vec<Choice>, InputError> {
+pub(super) fn choices(args: &RunArgs) -> Result<Vec<ChosenRun>, InputError> {
     let axes = axes(args)?;
     let count = axes.iter().try_fold(1usize, |n, axis| n.checked_mul(axis.labels.len()));
     if let (true, Some(last)) = (count.is_none_or(|count| count > RUNS_MAX), axes.last()) {
@@ -48,17 +48,17 @@ pub(super) fn choices(args: &RunArgs) -> Result<Vec<Choice>, InputError> {
         let error = InputError::new("more combinations of values than that", expected);
         return Err(error.at(last.flag, 0, 0));
     }
-    let mut choices = vec![Choice { parts: Vec::new(), args: args.clone() }];
+    let mut choices = vec![ChosenRun { parts: Vec::new(), args: args.clone() }];
     for (at, axis) in axes.iter().enumerate() {
         if axes[..at].iter().any(|other| other.name == axis.name) {
             let error = InputError::new(format!("a second axis `{}`", axis.name), "one");
             return Err(error.at(axis.flag, 0, 0).help("give all values in one place"));
         }
-        let step = |choice: &Choice, value: usize| {
+        let step = |choice: &ChosenRun, value: usize| {
             let (mut parts, mut args) = (choice.parts.clone(), choice.args.clone());
             parts.push(AxisPoint::new(&axis.name, &axis.labels[value]));
             (axis.put)(&mut args, value);
-            Choice { parts, args }
+            ChosenRun { parts, args }
         };
         let values = 0..axis.labels.len();
         choices = choices
@@ -128,7 +128,7 @@ fn axes(args: &RunArgs) -> Result<Vec<Axis>, InputError> {
 
 /// The axes along which the results of `choices` are compared; `None` where no flag has several
 /// values.
-pub(super) fn compared(choices: &[Choice]) -> Option<Vec<String>> {
+pub(super) fn compared(choices: &[ChosenRun]) -> Option<Vec<String>> {
     let parts = &choices.first()?.parts;
     let axes = parts.iter().map(|part| part.axis.clone()).filter(|axis| axis != MATRIX);
     let all = axes.chain([VARIANT.to_owned()]).collect();
@@ -308,7 +308,7 @@ mod tests {
         let line = ["headrace", "run", "a.cm"].iter().chain(flags);
         let Command::Run(args) = Cli::try_parse_from(line).unwrap().command else { panic!() };
         let choices = choices(&args).map_err(|error| error.to_string())?;
-        let name = |choice: &Choice| {
+        let name = |choice: &ChosenRun| {
             choice.parts.iter().map(AxisPoint::to_string).collect::<Vec<_>>().join(",")
         };
         Ok(choices.iter().map(name).collect())

@@ -8,7 +8,7 @@ use experiments::scenario::{
     AxisPoint, Figure, Run, Scenario, Setup, Traffic, expect_variant, picks,
 };
 
-use super::axes::{self, Choice};
+use super::axes::{self, ChosenRun};
 use super::experiment::{Experiment, Reader, on_flag};
 use crate::args::{PartOf, RunArgs};
 use crate::failure::Failure;
@@ -86,7 +86,7 @@ impl RunOrder {
         reader: &Reader,
         head: Scenario,
         args: &RunArgs,
-        choices: &[Choice],
+        choices: &[ChosenRun],
     ) -> Result<Self, Failure> {
         let Scenario { name, about, figure, runs } = head;
         let is_file = reader.scenario_file.is_empty();
@@ -145,9 +145,9 @@ impl RunOrder {
 /// Each run of a scenario with each choice of flags: its parts are those of both.
 fn all_of<'a>(
     runs: &'a [Run],
-    choices: &'a [Choice],
-) -> Vec<(&'a Run, &'a Choice, Vec<AxisPoint>)> {
-    let parts = |run: &Run, choice: &Choice| [&run.parts[..], &choice.parts[..]].concat();
+    choices: &'a [ChosenRun],
+) -> Vec<(&'a Run, &'a ChosenRun, Vec<AxisPoint>)> {
+    let parts = |run: &Run, choice: &ChosenRun| [&run.parts[..], &choice.parts[..]].concat();
     let with = |run| choices.iter().map(move |choice| (run, choice, parts(run, choice)));
     runs.iter().flat_map(with).collect()
 }
@@ -158,7 +158,7 @@ fn name_of(parts: &[AxisPoint]) -> String {
 }
 
 /// Matrices as a scenario of one run, which has no settings.
-fn of_matrix(args: &RunArgs, choices: &[Choice]) -> Scenario {
+fn of_matrix(args: &RunArgs, choices: &[ChosenRun]) -> Scenario {
     let (name, inputs) = match &args.inputs[..] {
         [path] => {
             let file = path.file_name().unwrap_or(path.as_os_str());
@@ -176,7 +176,7 @@ fn of_matrix(args: &RunArgs, choices: &[Choice]) -> Scenario {
 
 /// What runs of `inputs` with these choices are about, as a title: by which axes they differ, and
 /// over how many seeds.
-fn described(inputs: &str, choices: &[Choice]) -> String {
+fn described(inputs: &str, choices: &[ChosenRun]) -> String {
     let (mut by, mut seeds) = (Vec::new(), BTreeSet::new());
     for point in choices.iter().flat_map(|choice| &choice.parts) {
         if point.axis == CHANCE {
@@ -225,7 +225,7 @@ fn check_kept(
     name: &str,
     runs: &[Run],
     args: &RunArgs,
-    choices: &[Choice],
+    choices: &[ChosenRun],
 ) -> Result<(), Failure> {
     if runs.len() < 2 {
         return Ok(());

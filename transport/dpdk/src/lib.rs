@@ -81,4 +81,4 @@ pub use security::{
 pub use telemetry::{Counts, Meter, MetricsError, MetricsServer, Telemetry};
 pub use worker::config::{UdpSums, WorkerConfig};
 pub use worker::idle::{Idle, IdleMode};
-pub use worker::{Progress, Worker, application_of};
+pub use worker::{TurnWork, Worker, application_of};

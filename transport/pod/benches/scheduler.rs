@@ -13,7 +13,7 @@ mod plain;
 use std::hint::black_box;
 use std::time::Instant as Wall;
 
-use transport_pod::load::Load;
+use transport_pod::load::DemandPattern;
 use transport_pod::matcher::{Match, Matcher, MatcherKind, Setup};
 use transport_pod::{Chance, Demands, Grant, IdlePorts, Kernel, Ladder, Shape};
 
@@ -35,13 +35,19 @@ struct Case {
 }
 
 impl Case {
-    fn new(kind: MatcherKind, kernel: Kernel, hosts: usize, load: Load, ladder: Ladder) -> Self {
+    fn new(
+        kind: MatcherKind,
+        kernel: Kernel,
+        hosts: usize,
+        load: DemandPattern,
+        ladder: Ladder,
+    ) -> Self {
         let shape = Shape::square(hosts).expect("a pod");
         let mut chance = Chance::new(1);
         let demands = load.demands(&shape, ladder, &mut chance);
         let load = match load {
-            Load::All => "all".to_owned(),
-            Load::Some(each) => each.to_string(),
+            DemandPattern::All => "all".to_owned(),
+            DemandPattern::Some(each) => each.to_string(),
         };
         let name = format!(
             "{:<10} {:<7} {hosts:>5} {load:>5} {:>7}",
@@ -78,20 +84,26 @@ fn main() {
     let mut cases = Vec::new();
     let best = Kernel::best();
     for kind in MatcherKind::ALL {
-        for (hosts, load) in [(16, Load::All), (64, Load::All), (256, Load::All), (1024, Load::All)]
-        {
+        for (hosts, load) in [
+            (16, DemandPattern::All),
+            (64, DemandPattern::All),
+            (256, DemandPattern::All),
+            (1024, DemandPattern::All),
+        ] {
             cases.push(Case::new(*kind, best, hosts, load, Ladder::One));
         }
         for each in [1, 4, 16] {
-            cases.push(Case::new(*kind, best, 256, Load::Some(each), Ladder::One));
+            cases.push(Case::new(*kind, best, 256, DemandPattern::Some(each), Ladder::One));
         }
-        for (hosts, load) in [(256, Load::All), (1024, Load::All), (256, Load::Some(16))] {
+        for (hosts, load) in
+            [(256, DemandPattern::All), (1024, DemandPattern::All), (256, DemandPattern::Some(16))]
+        {
             cases.push(Case::new(*kind, best, hosts, load, Ladder::Sizes));
         }
         for kernel in Kernel::ALL.iter().filter(|kernel| **kernel != best && kernel.is_supported())
         {
-            cases.push(Case::new(*kind, *kernel, 256, Load::All, Ladder::One));
-            cases.push(Case::new(*kind, *kernel, 256, Load::All, Ladder::Sizes));
+            cases.push(Case::new(*kind, *kernel, 256, DemandPattern::All, Ladder::One));
+            cases.push(Case::new(*kind, *kernel, 256, DemandPattern::All, Ladder::Sizes));
         }
     }
     for _ in 0..TURNS {
@@ -99,7 +111,7 @@ fn main() {
     }
     let ladder = Ladder::One;
     let shape = Shape::square(256).expect("a pod");
-    let demands = Load::All.demands(&shape, ladder, &mut Chance::new(1));
+    let demands = DemandPattern::All.demands(&shape, ladder, &mut Chance::new(1));
     let mut chance = Chance::new(2);
     let mut straight = f64::INFINITY;
     for _ in 0..TURNS / 10 {

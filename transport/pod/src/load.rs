@@ -7,14 +7,14 @@ use crate::shape::Shape;
 
 /// The pairs of hosts that have demands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Load {
+pub enum DemandPattern {
     /// Every host for every other one.
     All,
     /// Every host for this many others, drawn anew for each.
     Some(usize),
 }
 
-impl Load {
+impl DemandPattern {
     /// Demands of a pod whose hosts ask for this load. Sizes are of classes drawn uniformly from
     /// all that `ladder` has.
     #[must_use]
@@ -45,7 +45,9 @@ mod tests {
     #[test]
     fn hosts_ask_for_as_many_others_as_they_should() {
         let shape = Shape::square(64).unwrap();
-        for (load, each) in [(Load::All, 63), (Load::Some(4), 4), (Load::Some(1000), 63)] {
+        for (load, each) in
+            [(DemandPattern::All, 63), (DemandPattern::Some(4), 4), (DemandPattern::Some(1000), 63)]
+        {
             let demands = load.demands(&shape, Ladder::Sizes, &mut Chance::new(1));
             for host in 0..64 {
                 let row: u32 = demands.row(host).0.iter().map(|word| word.count_ones()).sum();

@@ -6,14 +6,14 @@
 
 mod plain;
 
-use transport_pod::load::Load;
+use transport_pod::load::DemandPattern;
 use transport_pod::matcher::{Match, Matcher, MatcherKind, Setup};
 use transport_pod::{Chance, Demands, IdlePorts, Ladder, Shape};
 
 const ITERATIONS: [u32; 7] = [1, 2, 3, 4, 5, 6, 10];
 
 /// The share of hosts matched after each number of iterations, over `rounds` demands and decisions.
-fn shares(load: Load, hosts: usize, ladder: Ladder, rounds: u32) -> [f64; 7] {
+fn shares(load: DemandPattern, hosts: usize, ladder: Ladder, rounds: u32) -> [f64; 7] {
     let shape = Shape::square(hosts).unwrap();
     let mut chance = Chance::new(18);
     let mut matched = [0; 7];
@@ -32,7 +32,7 @@ fn shares(load: Load, hosts: usize, ladder: Ladder, rounds: u32) -> [f64; 7] {
     matched.map(|count| count as f64 / f64::from(rounds) / hosts as f64)
 }
 
-fn plain_shares(load: Load, hosts: usize, ladder: Ladder, rounds: u32) -> [f64; 7] {
+fn plain_shares(load: DemandPattern, hosts: usize, ladder: Ladder, rounds: u32) -> [f64; 7] {
     let shape = Shape::square(hosts).unwrap();
     let mut chance = Chance::new(81);
     let mut matched = [0; 7];
@@ -56,28 +56,28 @@ fn assert_near(found: [f64; 7], wanted: [f64; 7], within: f64, what: &str) {
 fn shares_by_iteration_are_those_of_the_reference() {
     let of = |load, hosts, rounds| shares(load, hosts, Ladder::One, rounds);
     let all = [0.478, 0.743, 0.880, 0.956, 0.991, 1.000, 1.000];
-    assert_near(of(Load::All, 256, 100), all, 0.01, "all");
+    assert_near(of(DemandPattern::All, 256, 100), all, 0.01, "all");
     let sixteen = [0.477, 0.723, 0.854, 0.901, 0.907, 0.907, 0.907];
-    assert_near(of(Load::Some(16), 256, 100), sixteen, 0.01, "16");
+    assert_near(of(DemandPattern::Some(16), 256, 100), sixteen, 0.01, "16");
     let four = [0.462, 0.691, 0.795, 0.821, 0.822, 0.822, 0.822];
-    assert_near(of(Load::Some(4), 256, 100), four, 0.01, "4");
+    assert_near(of(DemandPattern::Some(4), 256, 100), four, 0.01, "4");
     let one = [0.404, 0.572, 0.624, 0.628, 0.628, 0.628, 0.628];
-    assert_near(of(Load::Some(1), 256, 100), one, 0.01, "1");
+    assert_near(of(DemandPattern::Some(1), 256, 100), one, 0.01, "1");
     let small = [0.536, 0.832, 0.971, 0.992, 0.993, 0.993, 0.993];
-    assert_near(of(Load::All, 16, 1000), small, 0.01, "16 hosts");
+    assert_near(of(DemandPattern::All, 16, 1000), small, 0.01, "16 hosts");
 }
 
 #[test]
 fn shares_by_iteration_are_those_of_one_demand_at_a_time() {
     for (load, hosts, ladder, rounds) in [
-        (Load::All, 256, Ladder::One, 60),
-        (Load::All, 64, Ladder::One, 200),
-        (Load::All, 64, Ladder::Pias, 200),
-        (Load::All, 256, Ladder::Pias, 60),
-        (Load::All, 256, Ladder::Sizes, 60),
-        (Load::Some(16), 64, Ladder::One, 300),
-        (Load::Some(16), 256, Ladder::Sizes, 100),
-        (Load::Some(3), 100, Ladder::Pias, 300),
+        (DemandPattern::All, 256, Ladder::One, 60),
+        (DemandPattern::All, 64, Ladder::One, 200),
+        (DemandPattern::All, 64, Ladder::Pias, 200),
+        (DemandPattern::All, 256, Ladder::Pias, 60),
+        (DemandPattern::All, 256, Ladder::Sizes, 60),
+        (DemandPattern::Some(16), 64, Ladder::One, 300),
+        (DemandPattern::Some(16), 256, Ladder::Sizes, 100),
+        (DemandPattern::Some(3), 100, Ladder::Pias, 300),
     ] {
         let found = shares(load, hosts, ladder, rounds);
         let wanted = plain_shares(load, hosts, ladder, rounds);

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use proptest::prelude::*;
-use transport_pod::load::Load;
+use transport_pod::load::DemandPattern;
 use transport_pod::matcher::{Match, Matcher, MatcherKind, Pair, Setup};
 use transport_pod::{Chance, DemandOrder, Demands, Grant, IdlePorts, Kernel, Ladder, Shape, To};
 
@@ -231,7 +231,8 @@ fn a_cloned_matcher_decides_as_its_original() {
     let shape = Shape::square(64).unwrap();
     for kind in MatcherKind::ALL {
         for wanted in [1, 4, 63] {
-            let demands = Load::Some(wanted).demands(&shape, Ladder::One, &mut Chance::new(3));
+            let demands =
+                DemandPattern::Some(wanted).demands(&shape, Ladder::One, &mut Chance::new(3));
             let mut original = Matcher::new(*kind, &shape, Setup::default());
             for seed in 0..8 {
                 let decide = |matcher: &mut Matcher| {

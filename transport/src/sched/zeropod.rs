@@ -39,7 +39,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 pub use counts::PodCounts;
-pub use params::{Classes, Kernel, Matcher, ZeropodParams};
+pub use params::{Kernel, Matcher, SizeClasses, ZeropodParams};
 pub use seat::Seat;
 pub use watch::{is_later, next_term};
 

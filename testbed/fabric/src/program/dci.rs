@@ -80,9 +80,9 @@ pub struct Dci {
     /// For each port: whether it leads to another site.
     is_wan: Vec<bool>,
     /// For each port: what of its queues is at the port itself.
-    links: Vec<Link>,
+    links: Vec<OutPort>,
     /// When ports with queues take their next packets, by place. The first entry is that of its
-    /// link ([`Link::filed`]); others may be old.
+    /// link ([`OutPort::filed`]); others may be old.
     turns: BinaryHeap<Reverse<(Instant, usize)>>,
     queues: Queues,
     queued: Queued,
@@ -94,7 +94,7 @@ pub struct Dci {
 
 /// A port that is given one packet at a time.
 #[derive(Clone, Copy, Debug)]
-struct Link {
+struct OutPort {
     /// The packet that it was given last and has not sent yet.
     given: Option<u32>,
     /// When the link is free after `given`.
@@ -103,7 +103,7 @@ struct Link {
     filed: Instant,
 }
 
-impl Link {
+impl OutPort {
     /// Free, with nothing to send.
     const IDLE: Self = Self { given: None, free_at: Instant::ZERO, filed: Instant::FAR_FUTURE };
 }
@@ -165,7 +165,7 @@ impl SwitchProgram for Dci {
         Self {
             first_port: setup.first_port.0,
             is_wan: setup.lead_up().collect(),
-            links: vec![Link::IDLE; ports],
+            links: vec![OutPort::IDLE; ports],
             turns: BinaryHeap::new(),
             queues: Queues::new(limits, ports, hash(0)),
             queued: Queued::default(),
@@ -409,7 +409,7 @@ impl Program for Dci {
         self.turns.clear();
         for (place, link) in self.links.iter_mut().enumerate() {
             let port = PortId(self.first_port + u32::try_from(place).unwrap_or(u32::MAX));
-            *link = Link { free_at: cx.free_at(port), ..Link::IDLE };
+            *link = OutPort { free_at: cx.free_at(port), ..OutPort::IDLE };
         }
     }
 

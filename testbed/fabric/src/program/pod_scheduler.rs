@@ -44,7 +44,7 @@ use crate::elements::PortId;
 use crate::packet::Packet;
 use asked::Asked;
 pub use counters::PodCounters;
-use delivered::Runs;
+use delivered::CellRuns;
 use lateness::Lateness;
 use members::Members;
 pub(super) use members::{all_hosts, first_core};
@@ -88,7 +88,7 @@ struct Pod {
     /// For each member: its grants with the windows of their answers, ascending.
     grants: Vec<VecDeque<(u64, Grant)>>,
     /// For each host: cells of its own that have been delivered in other pods, as Cores say.
-    delivered: Vec<Runs>,
+    delivered: Vec<CellRuns>,
     /// Members that get an answer with the next ones, if only to say that the scheduler is there.
     owed: Vec<bool>,
     /// For each member: the decision that its last request counts in, in whatever term.
@@ -193,7 +193,7 @@ impl Pod {
     ) -> Option<Self> {
         let scheduler = Scheduler::new(members.shape, settings, seed).ok()?;
         let count = members.count();
-        let runs = Runs::new(count > members.hosts());
+        let runs = CellRuns::new(count > members.hosts());
         let lateness = params.follow.then(|| Lateness::new(members.hosts()));
         Some(Self {
             members,

@@ -28,7 +28,7 @@ use transport_dpdk::{
     Link, LinkConfig, LinkEnd, MbufBurst, MemoryMode, Pool, Port, TimeScale, eal,
 };
 
-use super::Device;
+use super::DeviceKind;
 use super::run::{Bench, BenchError, UP_MS, link_of};
 use super::windows::{TurnGroup, fastest_quarter};
 use crate::border::{self, Bridge, Setup};
@@ -36,8 +36,8 @@ use crate::border::{self, Bridge, Setup};
 /// The case of a border switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BorderCase {
-    /// Both of its devices; not [`Device::Null`], which has no far end.
-    pub device: Device,
+    /// Both of its devices; not [`DeviceKind::Null`], which has no far end.
+    pub device: DeviceKind,
     /// Payload bytes of a segment.
     pub segment_bytes: u16,
     /// Flows that have a queue, at least one.

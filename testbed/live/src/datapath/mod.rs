@@ -40,7 +40,7 @@ pub use transport_dpdk::Payloads;
 
 /// The devices that can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Device {
+pub enum DeviceKind {
     /// A device that drops the frames that it is given.
     Null,
     /// Passes pointers.
@@ -49,7 +49,7 @@ pub enum Device {
     Memif,
 }
 
-impl Device {
+impl DeviceKind {
     /// All devices.
     pub const ALL: [Self; 3] = [Self::Null, Self::Ring, Self::Memif];
 

@@ -33,7 +33,7 @@ use transport::{Duration, Instant};
 use transport_dpdk::neighbour::Station;
 use transport_dpdk::{Enquiry, Link, LinkConfig, Pool, Port, TimeScale, eal};
 
-use super::Device;
+use super::DeviceKind;
 use super::run::{Bench, BenchError, UP_MS, link_of};
 use super::windows::{TurnGroup, fastest_quarter, precise};
 use crate::nic::scheduler::{Office, SchedulerSetup};
@@ -42,8 +42,8 @@ use hosts::PodHosts;
 /// The case of a scheduler at a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PodCase {
-    /// The scheduler's device; not [`Device::Null`], which has no far end.
-    pub device: Device,
+    /// The scheduler's device; not [`DeviceKind::Null`], which has no far end.
+    pub device: DeviceKind,
     /// Hosts of the pod, 2 to 1024.
     pub hosts: u16,
     /// Receivers of each host, from one to all other hosts.

@@ -21,7 +21,7 @@ use transport_dpdk::{
     app_ring, eal,
 };
 
-use super::Device;
+use super::DeviceKind;
 use super::link::{FarEnd, MeasuredIo};
 use super::peer::{HEAD_MAX, Peer};
 use super::policies::{PolicyCosts, policies};
@@ -35,7 +35,7 @@ use crate::workers::observers::Observers;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
     /// The device.
-    pub device: Device,
+    pub device: DeviceKind,
     /// Payload bytes of a segment.
     pub segment_bytes: u16,
     /// Bytes of a message: [`MESSAGE`] to measure segments, few to measure messages.
@@ -447,11 +447,11 @@ const NOTHING: MemoryConfig = MemoryConfig { bytes_max: 0, messages_max: 0, pari
 ///
 /// # Errors
 /// [`PortError`].
-pub(super) fn link_of(device: Device, eal: &Eal, link: &LinkConfig) -> Result<Link, PortError> {
+pub(super) fn link_of(device: DeviceKind, eal: &Eal, link: &LinkConfig) -> Result<Link, PortError> {
     match device {
-        Device::Null => Link::null(eal, link),
-        Device::Ring => Link::ring(eal, link),
-        Device::Memif => Link::memif(eal, link),
+        DeviceKind::Null => Link::null(eal, link),
+        DeviceKind::Ring => Link::ring(eal, link),
+        DeviceKind::Memif => Link::memif(eal, link),
     }
 }
 

@@ -59,7 +59,7 @@ pub use report::application_of;
 
 /// The work of one turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Progress {
+pub struct TurnWork {
     /// Something was received, sent, taken, reported or timed; else the thread may yield.
     pub busy: bool,
     /// The time of the turn.
@@ -193,7 +193,7 @@ where
 
     /// Runs one turn; call it for ever. Bounded: 32 requests, 32 frames each way, and a bounded
     /// number of timers.
-    pub fn poll_once(&mut self) -> Progress {
+    pub fn poll_once(&mut self) -> TurnWork {
         let now = self.clock.now().max(self.now);
         self.now = now;
         self.counts.polls += 1;
@@ -219,7 +219,7 @@ where
         if self.meter.is_some() {
             self.measure_turn(TurnReport { now, busy, sent, waiting: [false; 3] });
         }
-        Progress { busy, now, next_timer: self.core.endpoint().poll_timeout() }
+        TurnWork { busy, now, next_timer: self.core.endpoint().poll_timeout() }
     }
 
     /// Passes completions that wait on to the applications that have room for them, and returns

@@ -16,7 +16,7 @@ use crate::wire::dcpim::{MatchStep, Offer};
 
 /// Channels from one source, and the tokens that go over them.
 #[derive(Clone, Copy, Debug, Default)]
-struct Link {
+struct SourceChannels {
     channels: u8,
     /// When the next token may leave.
     at: Instant,
@@ -26,7 +26,7 @@ struct Link {
     wake: Option<Instant>,
 }
 
-impl Link {
+impl SourceChannels {
     /// Begins, with as many channels more.
     fn open(&mut self, channels: u8, now: Instant) {
         (self.idle, self.wake, self.at) = (false, None, self.at.max(now));
@@ -64,9 +64,9 @@ struct Owing {
     /// Channels taken for the next epoch.
     next: u8,
     /// Channels of this epoch.
-    now: Link,
+    now: SourceChannels,
     /// Channels of the next epoch that are used already.
-    early: Link,
+    early: SourceChannels,
 }
 
 impl Owing {
@@ -336,9 +336,9 @@ impl Receiver {
         self.linked.retain(|place| {
             let owing = &mut owing[*place as usize];
             let channels = if missed { 0 } else { owing.next };
-            owing.now = Link::default();
+            owing.now = SourceChannels::default();
             owing.now.open(channels, at);
-            (owing.next, owing.early) = (0, Link::default());
+            (owing.next, owing.early) = (0, SourceChannels::default());
             channels > 0
         });
         for (_, place) in self.places.iter() {
@@ -368,7 +368,7 @@ impl Receiver {
         [owing.now, owing.early] = links;
     }
 
-    fn run_link(&mut self, link: &mut Link, place: u32, now: Instant) {
+    fn run_link(&mut self, link: &mut SourceChannels, place: u32, now: Instant) {
         if link.due().is_none_or(|at| at > now) {
             return;
         }

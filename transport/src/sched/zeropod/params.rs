@@ -41,7 +41,7 @@ words! {
 
 words! {
     /// How sizes of demands become classes of priority.
-    pub enum Classes: "one, pias, mice or sizes" {
+    pub enum SizeClasses: "one, pias, mice or sizes" {
         /// All demands are alike.
         One = "one",
         /// The five levels of hosts.
@@ -81,7 +81,7 @@ params! {
         /// The code that the matcher runs on.
         kernel: Kernel = Kernel::Auto;
         /// How sizes of demands become classes of priority.
-        classes: Classes = Classes::Sizes;
+        classes: SizeClasses = SizeClasses::Sizes;
         /// Decisions among which one goes round and one by age instead of size; 0: none does.
         fair_every: u16 = 0;
         /// Payload bytes of a data cell; 0: those of a full segment.

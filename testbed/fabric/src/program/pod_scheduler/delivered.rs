@@ -13,9 +13,9 @@ const RUNS_MAX: usize = 256;
 
 /// Cells of one host that have been delivered, in runs that wait for its answers.
 #[derive(Clone, Debug)]
-pub(super) struct Runs(VecDeque<Delivered>);
+pub(super) struct CellRuns(VecDeque<Delivered>);
 
-impl Runs {
+impl CellRuns {
     /// None yet, with room for them where `expected`.
     pub(super) fn new(expected: bool) -> Self {
         Self(VecDeque::with_capacity(if expected { RUNS_MAX } else { 0 }))
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_run_goes_whole_or_part_by_part_beside_receipts_and_nothing_is_left() {
-        let mut runs = Runs::new(true);
+        let mut runs = CellRuns::new(true);
         assert!(runs.add(run(64, 0xf0)) && runs.add(run(0, !0)) && runs.add(run(64, 0xf)));
         assert_eq!(runs.take(false), Some(run(64, 0xff)));
         assert_eq!(runs.take(true), Some(run(0, 0xffff)));
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn runs_without_room_are_not_kept() {
-        let mut runs = Runs::new(true);
+        let mut runs = CellRuns::new(true);
         assert!((0..RUNS_MAX).all(|at| runs.add(run(32 * u32::try_from(at).unwrap(), 1))));
         assert!(!runs.add(run(!31, 1)) && runs.add(run(0, 2)));
         // An empty run of a Core that misbehaves takes a place for one answer.

@@ -1,7 +1,7 @@
 //! The settings of a pod's scheduler, from those of its hosts.
 
 use transport::sched::zeropod::timing::{SILENT_MAX, Timing, TimingInputs};
-use transport::sched::zeropod::{Classes, Kernel, Matcher, ZeropodParams};
+use transport::sched::zeropod::{Kernel, Matcher, SizeClasses, ZeropodParams};
 use transport_pod::Ladder;
 use transport_pod::matcher::{MatcherKind, Setup as MatcherSetup};
 use transport_pod::scheduler::Settings;
@@ -45,10 +45,10 @@ pub(super) fn settings(params: &ZeropodParams, timing: &Timing) -> Option<Settin
         Matcher::Exact => MatcherKind::Exact,
     };
     let ladder = match params.classes {
-        Classes::One => Ladder::One,
-        Classes::Pias => Ladder::Pias,
-        Classes::Mice => Ladder::Mice,
-        Classes::Sizes => Ladder::Sizes,
+        SizeClasses::One => Ladder::One,
+        SizeClasses::Pias => Ladder::Pias,
+        SizeClasses::Mice => Ladder::Mice,
+        SizeClasses::Sizes => Ladder::Sizes,
     };
     let payload = u32::from(params.cell);
     let guarded = params.backup > 0;

@@ -30,7 +30,7 @@ use transport::sched::zeropod::next_term;
 use transport::sched::zeropod::timing::{SILENT_MAX, Timing};
 use transport_pod::scheduler::Refused;
 
-use super::{NEVER, Pod, Runs};
+use super::{CellRuns, NEVER, Pod};
 use crate::program::Setup;
 
 /// Terms that a request may be ahead of a scheduler's, beyond those that the silence of its host
@@ -136,7 +136,7 @@ impl Pod {
         self.receipts.fill(None);
         self.standings.clear();
         self.grants.iter_mut().for_each(VecDeque::clear);
-        self.delivered.iter_mut().for_each(Runs::clear);
+        self.delivered.iter_mut().for_each(CellRuns::clear);
         self.owed.fill(false);
         self.unaware.fill(false);
         self.answers.clear();

@@ -7,7 +7,7 @@
 
 use transport::MsgId;
 
-use super::{Piece, Shape, Slots};
+use super::{Piece, Shape, SlotPool};
 use crate::payload::message_bytes::MessageBytes;
 
 /// How far the parity of a message's open block has come.
@@ -36,7 +36,7 @@ pub(crate) struct Wanted {
 #[derive(Debug)]
 pub(crate) struct Encoder {
     shape: Shape,
-    slots: Slots,
+    slots: SlotPool,
     /// Parity that was computed from the whole block, because none is accumulated any more.
     anew: Box<[u8]>,
     /// The message and the offset of the block whose parity `anew` holds.
@@ -51,7 +51,7 @@ impl Encoder {
     pub(super) fn new(shape: Shape, blocks: u32) -> Self {
         let slot_len = shape.slot_len();
         Self {
-            slots: Slots::new(blocks, slot_len),
+            slots: SlotPool::new(blocks, slot_len),
             anew: vec![0; slot_len].into_boxed_slice(),
             anew_of: None,
             segment: vec![0; shape.payload_max].into_boxed_slice(),

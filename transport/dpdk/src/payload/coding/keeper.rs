@@ -7,7 +7,7 @@
 use transport::rng::mix;
 use transport::{MsgId, Restore};
 
-use super::{PARITY, Piece, Shape, Slots};
+use super::{PARITY, Piece, Shape, SlotPool};
 
 const DATA: usize = transport::ec::DATA_MAX as usize;
 
@@ -38,7 +38,7 @@ struct BlockEntry {
 #[derive(Debug)]
 pub(crate) struct Keeper {
     shape: Shape,
-    slots: Slots,
+    slots: SlotPool,
     /// Entries by the number of their slot; as many as there are slots.
     entries: Box<[Option<BlockEntry>]>,
     /// The first entry of each chain; the number of chains is a power of two.
@@ -50,7 +50,7 @@ pub(crate) struct Keeper {
 impl Keeper {
     /// A table for at most `blocks` blocks of `msgs` messages.
     pub(super) fn new(shape: Shape, blocks: u32, msgs: u32) -> Self {
-        let slots = Slots::new(blocks, shape.slot_len());
+        let slots = SlotPool::new(blocks, shape.slot_len());
         Self {
             of_msg: (0..msgs).map(|_| 0).collect(),
             shape,

@@ -21,7 +21,7 @@ use transport_gf::Codec;
 
 pub(crate) use encoder::{Accumulated, Encoder, Wanted};
 pub(crate) use keeper::{Keeper, Kept};
-use slots::{Piece, Slots};
+use slots::{Piece, SlotPool};
 
 const PARITY: usize = PARITY_MAX as usize;
 

@@ -17,7 +17,7 @@ impl Piece {
 }
 
 #[derive(Debug)]
-pub(super) struct Slots {
+pub(super) struct SlotPool {
     memory: Vec<u8>,
     /// Offset of the first piece, on a cache line.
     start: usize,
@@ -25,7 +25,7 @@ pub(super) struct Slots {
     free: Vec<u32>,
 }
 
-impl Slots {
+impl SlotPool {
     /// `count` pieces of `len` bytes.
     pub(super) fn new(count: u32, len: usize) -> Self {
         let memory = vec![0; count as usize * len + LINE];
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn pieces_are_aligned_apart_and_only_as_many_as_there_are() {
-        let mut slots = Slots::new(2, 128);
+        let mut slots = SlotPool::new(2, 128);
         let [a, b] = [slots.take().unwrap(), slots.take().unwrap()];
         assert!(slots.take().is_none());
         slots.bytes(&a).fill(1);

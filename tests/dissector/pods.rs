@@ -7,9 +7,9 @@ use transport::wire::pod::{
 
 use super::*;
 
-/// All forms of a pod's packets: requests without and with an update and a mouse; answers without
-/// and with all parts, two of them with delivered cells, with and without a receipt; requests of a
-/// Core with and without all parts; an introduction.
+/// All forms of a pod's packets. Requests are without and with an update and a mouse, and those of
+/// a Core without and with all parts. Answers are without and with all parts, two of them with
+/// delivered cells, with and without a receipt. One packet is an introduction.
 pub(super) fn of_pods(rng: &mut Rng) -> Vec<Note> {
     let mut mice = [Rts::NO_MOUSE; MICE_MAX as usize];
     mice[0] = Mouse { to: Place::Host(511), size: 17 };

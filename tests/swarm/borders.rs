@@ -16,7 +16,7 @@ impl Case {
         let settings = self.draft().settings;
         // Other schedulers say by themselves what flows across may send.
         let suits = settings.sched == SchedKind::RoundRobin && settings.cc != CcKind::Mlcc;
-        // Its least rate, a share of the hosts' links, drowns links that are far slower.
+        // Its least rate, a share of the hosts' links, overloads links that are far slower.
         let levels = usize::from(self.topology.levels());
         let slowest = self.topology.tier[..levels].iter().map(|tier| tier.downlink_mbps).min();
         let drowns = slowest.is_some_and(|mbps| mbps * 20 < self.topology.tier[0].downlink_mbps);

@@ -136,7 +136,7 @@ impl Case {
             return case;
         }
         case.policies(&mut digits, &mut rng);
-        // A window that never moves, or sees neither marks nor losses, drowns slower links and,
+        // A window that never moves, or sees neither marks nor losses, overloads slower links and,
         // with what is trimmed of it, links of small packets, over and over. That is what it is
         // there to show; here one that never moves stays small, and none meets such links.
         let cc = case.draft().settings.cc;
@@ -219,7 +219,7 @@ impl Case {
     }
 
     /// Other policies for far paths: which are far is drawn from what base RTTs may be. Controllers
-    /// that drown small links stay out, as the caller says.
+    /// that overload small links stay out, as the caller says.
     fn far_policies(&mut self, rng: &mut Rng) {
         if rng.chance(0.75) {
             return;

@@ -1,7 +1,7 @@
 //! `headrace perf` and `headrace ping`: throughput and round trips between two processes.
 //!
-//! `live::peers` has the two ends and what they say to each other; here flags become a set-up and
-//! terms, and the outcome is printed. A result goes to standard output, progress to standard error.
+//! `live::peers` has the two ends and their messages; here flags become a set-up and terms, and the
+//! outcome is printed. A result goes to standard output, progress to standard error.
 
 pub(crate) mod args;
 #[cfg(feature = "dpdk")]

@@ -179,7 +179,7 @@ fn processors(run: &Experiment) -> usize {
     let plan = &run.plan;
     match run.world {
         World::Sim => virtual_time::threads_used(plan, &run.observe),
-        // One for the switch, and those of hosts, each of which is on one of them.
+        // One thread polls the switch, and each worker polls some of the hosts.
         World::Vdev | World::Nic => {
             1 + plan.draft.vdev.workers.unwrap_or(1).min(plan.hosts() as usize)
         }

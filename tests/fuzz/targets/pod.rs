@@ -1,4 +1,4 @@
-//! Fuzzes what hosts of a pod and their scheduler say to each other, and the names of cells.
+//! Fuzzes the packets between hosts of a pod and their scheduler, and the names of cells.
 //!
 //! A request or an answer that is read is written again octet by octet. A cell's name has its own
 //! entropy value. A host takes any answer at any time without a panic, and without a grant for what

@@ -204,7 +204,7 @@ impl<S: Scheduler> Endpoint<S> {
         self.answer_stranger(Notice { key, to, flow, ev, kind: NoticeKind::Prove }, now)
     }
 
-    /// Says to a sender that there is no room for its flow, if that may be answered at `now`.
+    /// Reports to a sender that there is no room for its flow, if that may be answered at `now`.
     #[cold]
     pub(super) fn refuse(
         &mut self,

@@ -225,8 +225,8 @@ impl Plan {
         is_asked_for && in_order && !qdiscs.into_iter().any(|qdisc| qdisc.needs_pauses())
     }
 
-    /// What hosts say in data by which ports rank it: what its flow has left, or whether its slot
-    /// was granted; `None` where no port looks at that.
+    /// The value in data by which ports rank it: what its flow has left, or whether its slot was
+    /// granted; `None` where no port looks at that.
     #[must_use]
     pub fn ranks_data(&self) -> Option<Ranks> {
         let Self { fabric, settings, .. } = self;

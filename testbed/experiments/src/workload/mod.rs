@@ -59,9 +59,7 @@ pub struct Generator {
 ///
 /// `registry!` does not fit. It makes one enum, stored inline, with one set of numbers as settings
 /// for a run. Generators have parameters for each use of them, some of them texts, and are boxed
-/// once a run. does not fit: it makes one enum, stored inline, with one set of numbers as settings
-/// for a run, while generators have parameters for each use of them, some of them texts, and are
-/// boxed once a run.
+/// once a run.
 macro_rules! generators {
     ($($name:literal => $module:ident::$type:ident,)*) => {
         $(pub mod $module;)*

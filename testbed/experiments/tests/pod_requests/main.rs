@@ -82,7 +82,8 @@ fn a_host_that_poses_as_a_core_pauses_no_pod_and_asks_for_nothing() {
         paused: !0,
         delivered: Some((0, delivered)),
     };
-    // Its own number, that of a Core, that of no member; a request of hosts in a Core's name.
+    // The host's own number, the number of a Core, a number of no member; and a host's request in
+    // the name of a Core.
     let as_host = rts(50, Place::Host(9), 1 << 20).note();
     for topology in ["zeropod:8", "zeropod:8,2,2"] {
         for (named, note) in [(1, core.note()), (16, core.note()), (99, core.note()), (16, as_host)]

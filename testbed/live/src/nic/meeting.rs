@@ -360,7 +360,7 @@ impl Meeting {
         Ok((parts, now_ps))
     }
 
-    /// Says to all others that the run is over.
+    /// Notifies all others that the run is over.
     pub(super) fn end(&mut self, stopped: bool) -> Result<(), RunError> {
         self.over = Some(stopped);
         self.say_all(&Say::End { stopped })

@@ -1,7 +1,7 @@
 //! Messages between the hosts of a run over TCP: one line of JSON each.
 //!
 //! ```text
-//!   rounds       every host says its part; the first host collects them and sends all of them the
+//!   rounds       every host sends its part; the first host collects them and sends all of them the
 //!                whole: Join, Device, Measure, Armed, Synced, Report
 //!   in between   clocks are compared; pokes of triggers pass through the first host; Idle, Ask,
 //!                Lost, End

@@ -50,7 +50,7 @@ pub(super) struct OngoingRun<'a, 'm> {
     books: Books,
 }
 
-/// What hosts have said to each other under one leading host.
+/// The reports of hosts to each other under one leading host.
 #[derive(Debug, Default)]
 struct Books {
     /// Pokes received from the leading host.

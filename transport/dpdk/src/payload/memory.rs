@@ -52,8 +52,8 @@ impl MemoryConfig {
 pub struct AppMemory {
     outgoing: Box<[Option<Outgoing>]>,
     incoming: Box<[Option<(MsgId, Received)>]>,
-    /// Whole messages whose place a new one took within the same burst, at most one a segment of
-    /// it.
+    /// Whole messages whose places new messages took within one burst; at most one for each segment
+    /// of the burst.
     displaced: Vec<(MsgId, Received)>,
     budget: Arc<Budget>,
     /// State for erasure-coded messages, where there are any.

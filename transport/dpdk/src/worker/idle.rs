@@ -21,7 +21,7 @@ pub enum IdleMode {
     /// Pause for 64 polls, then give the core to a thread that waits for it at each.
     Adaptive,
     /// `Adaptive`, with one exception. Where a yield has taken 100 us, because busy threads share
-    /// the core, the worker sleeps for 20 us at each of the next 256 turns: a kernel prefers a
+    /// the core, the worker sleeps for 20 us at each of the next 256 turns. A kernel prefers a
     /// thread that wakes to one that yields. Then it yields once more, to find out whether the core
     /// is still shared.
     Shared,

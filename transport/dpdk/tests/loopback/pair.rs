@@ -1,9 +1,7 @@
 //! Two workers of one process at two devices that something else connects: a cable, a switch, a
 //! virtual machine's hub. Started with `--pair DEVICE DEVICE [KEY=VALUE]...` the binary runs them
 //! in a fresh EAL, and checks every byte and the devices' own counters. It reports on standard
-//! output: a line `port ...` for each device and a line `pair ...` at the end. the binary runs them
-//! in a fresh EAL, checks every byte and the devices' own counters, and reports on standard output:
-//! a line `port ...` for each device and a line `pair ...` at the end.
+//! output: a line `port ...` for each device and a line `pair ...` at the end.
 //!
 //! | Key | Is | Unless given |
 //! |---|---|---|

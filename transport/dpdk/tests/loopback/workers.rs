@@ -90,7 +90,7 @@ pub(crate) fn wide_pool(eal: &Eal, room: u16) -> Arc<Pool> {
 }
 
 pub(crate) fn config() -> Config {
-    // A box that is busy with other things may leave a worker alone for milliseconds.
+    // A machine that is busy otherwise may leave a worker alone for milliseconds.
     let settings = Settings {
         line_rate: Rate::from_gbps(10),
         base_rtt: Duration::from_ms(1),

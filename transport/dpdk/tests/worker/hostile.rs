@@ -1,4 +1,4 @@
-//! A peer that lies: what two workers say to each other is changed in the middle, field by field,
+//! A peer that lies: the packets between two workers are changed in the middle, field by field,
 //! with right checksums, so that packets contradict each other about flows that are really open.
 //! Whatever they claim, nothing panics, every frame is counted, and memory stays within its bounds.
 

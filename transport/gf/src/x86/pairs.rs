@@ -49,9 +49,10 @@ pub(super) fn first<'a, 'b, const P: usize, T>(
     Some((pairs.first_chunk()?, by.first_chunk()?))
 }
 
-/// The functions of a kernel over pairs, made from what the kernel has: `Vector` of `WIDTH` bytes,
-/// `zero`, `load` and `store`, and the last two for fewer bytes; `plus`, the sum of two, and
-/// `plus_two`, the sum of three; a `Factor`, `factor`, and its `product` with `parts` of a vector.
+/// The functions of a kernel over pairs, made from what the kernel has. These are `Vector` of
+/// `WIDTH` bytes, `zero`, `load` and `store`, the last two also for fewer bytes; `plus`, the sum of
+/// two, and `plus_two`, the sum of three; a `Factor`, `factor`, and its `product` with `parts` of a
+/// vector.
 macro_rules! pair_kernels {
     ($features:literal) => {
         #[inline]

@@ -25,7 +25,8 @@ struct Decision {
     worths: Vec<Worth>,
     /// For each receiver, hosts and then Cores: its grant, or [`NONE`].
     by_receiver: Vec<u16>,
-    /// For each receiver: whether cells arrived, where it has said so or their sender misses that.
+    /// For each receiver: whether cells arrived, where it has reported so or their sender misses
+    /// that.
     receipts: Vec<Option<bool>>,
 }
 

@@ -10,8 +10,8 @@
 //!   answer of a window   --->  host:      late by   links + error
 //! ```
 //!
-//! A host follows the median of its last corrections. It sends nothing before the first answer,
-//! and requests alone until [`SETTLED`] answers have said how late these were: from then on cells.
+//! A host follows the median of its last corrections. It sends nothing before the first answer, and
+//! requests alone until [`SETTLED`] answers have reported how late these were: from then on cells.
 //!
 //! A host of a real network is now and then polled late by more than an epoch, which makes one of
 //! the two directions longer. It uses answers that name their epoch, and of the last corrections

@@ -41,8 +41,8 @@ pub(super) struct Account {
     before: u32,
     next: u32,
     level: u8,
-    /// The level of its queue in whose list it is, which may lie behind its own; [`UNLISTED`] when
-    /// it is in none.
+    /// The level of the list that the account is in; it may be behind the account's own level.
+    /// [`UNLISTED`] when the account is in no list.
     list: u8,
 }
 

@@ -23,7 +23,7 @@ impl Receiving for Zeropod {
         let sent = self.time_of_arrival(arrival.at).before(self.timing.flight);
         let name = CellName::of(arrival.ev);
         if name.unscheduled {
-            // Nothing that a host says depends on it.
+            // No packet of a host depends on it.
             self.counts.optimistic_delivered += 1;
             return;
         }

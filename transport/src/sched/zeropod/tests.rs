@@ -317,7 +317,7 @@ fn an_answer_of_an_earlier_term_is_refused_and_its_scheduler_gets_a_request_of_t
     assert!(!host.answer(SCHEDULER, &alone(1)) && host.sched.has_former());
     host.run(host.epoch(6));
     assert!(!host.sched.has_former());
-    // One of its own scheduler says nothing about the other one.
+    // An answer of the host's own scheduler does not make the other one the former.
     assert!(!host.answer(BACKUP, &alone(1)) && !host.sched.has_former());
 }
 

@@ -90,8 +90,8 @@ pub(super) const PFABRIC: Settings = &[
     ("loss.give_up", "1s"),
 ];
 
-/// Zeropod's hosts and switches. Its hosts say when a cell leaves, so the window is one that never
-/// holds it back; a cell is lost when no receipt of it comes.
+/// Zeropod's hosts and switches. Its hosts decide when a cell leaves, so the window is one that
+/// never holds it back; a cell is lost when no receipt of it comes.
 pub(super) const ZEROPOD: Settings = &[
     ("switch.qdisc", "bufferless"),
     ("switch.routing", "explicit"),

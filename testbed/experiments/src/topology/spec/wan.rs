@@ -12,8 +12,8 @@ pub struct WanSpec {
     pub gbps: u32,
     /// The propagation of the link, `0..=LATENCY_NS_MAX`.
     pub latency_ns: u32,
-    /// Border switches of a site, `1..=BORDERS_MAX`. Each has as many links to every one of the
-    /// other site.
+    /// Border switches of a site, `1..=BORDERS_MAX`. Each border switch has the same number of
+    /// links to each border switch of the other site.
     pub borders: u32,
 }
 

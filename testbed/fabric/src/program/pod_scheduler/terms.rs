@@ -8,7 +8,7 @@
 //!   granted before is over.
 //! - Where cells of an earlier term are still under way, a scheduler does not know which gaps they
 //!   leave. Its answers yield to them, and so it repeats that its term has begun until the fence.
-//! - A host that turns to another scheduler says so to the former one, which stops.
+//! - A host that turns to another scheduler reports that to the former one, which stops.
 //! - A scheduler with a backup answers every request, so that hosts notice when it is gone. One
 //!   that gets no requests for longer than hosts wait between theirs is cut off: it stops so soon
 //!   that its grants end before those of the backup begin, see [`Timing::patience`].
@@ -192,7 +192,7 @@ impl Terms {
         (decision, epoch): (u64, u64),
         silence: u64,
     ) -> Result<TermStep, Refused> {
-        // Where there are two schedulers, hosts say which one is to begin a term.
+        // Where there are two schedulers, hosts name the one that is to begin a term.
         let ahead = AHEAD_MAX + silence / self.patience;
         let plausible = term > own && u64::from(term - own) <= ahead;
         let asked = plausible && next_term(term - 1, self.backup) == term;

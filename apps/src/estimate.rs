@@ -2,13 +2,13 @@
 //!
 //! The progress of a run has three measures. The share of its bytes that is delivered is exact at
 //! the end, but says little while packets are lost and nothing arrives. Hops, as a share of those
-//! that a forecast expects, move from the first instant on, but the forecast is off by a factor,
+//! that a forecast expects, move from the first instant on. But the forecast is off by a factor,
 //! and a hop costs less while each sender sends many packets in turn than it does later. The
 //! processor time of the forecast is off by a factor too, but includes from the first instant what
 //! is to come later. Each measure gives a time left, as if it went on as in the latest part of the
-//! run's time. The time left of the run is the geometric mean of all, in which bytes weigh the more
-//! the more of them are delivered, and the time of the forecast counts only while hardly any are. A
-//! run that has not begun is expected to take as long for its work, which a forecast gives, as the
+//! run's time. The time left of the run is the geometric mean of all. Bytes weigh the more in it
+//! the more of them are delivered. The time of the forecast counts only while hardly any are. A run
+//! that has not begun is expected to take as long for its work, which a forecast gives, as the
 //! others do for theirs; a free thread takes the next run.
 
 /// How far a run is.

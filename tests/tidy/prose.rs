@@ -1,8 +1,9 @@
 //! The language of comments, documents and texts: phrases that stand alone, about things.
 //!
 //! A doc line that begins with "The same" or "Those of" needs the line above it to be understood,
-//! and so does such a sentence in the middle of a line. Names in backticks, arguments of a format
-//! and blocks of code are not prose; neither are strings of tests.
+//! and so does such a sentence in the middle of a line. Words for persons hide what a machine does,
+//! in texts for users and in names as well as in comments. Names in backticks, arguments of a
+//! format and blocks of code are not prose; neither are strings of tests.
 
 use std::collections::BTreeMap;
 

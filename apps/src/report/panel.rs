@@ -285,9 +285,9 @@ pub(super) fn pooled<'a>(
     Ok(pools)
 }
 
-/// The curve of the distribution function of ascending `times`, of `of` flows, of which the rest
-/// did not finish: both corners of each flow's step, or points at equally spaced shares where the
-/// flows are more than can be distinguished in print.
+/// The curve of the distribution function of ascending `times`. `of` counts all flows, also those
+/// that did not finish. It has both corners of each flow's step, or points at equally spaced shares
+/// where the flows are more than can be distinguished in print.
 fn distribution(times: &[f64], of: usize) -> Vec<(f64, f64)> {
     if times.len() > QUANTILES {
         return quantiles(times, of);

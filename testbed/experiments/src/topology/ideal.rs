@@ -141,8 +141,8 @@ fn one_short(tree: &FatTree, top: u8, packets: &FlowPackets) -> Option<Duration>
 ///   links up from and down to each ToR, each pod and each site. It is the first start, plus the
 ///   bytes that cross by the capacity there, plus the shortest one-way delay among the transfers
 ///   that cross, less the one packet counted in both. It leaves out the time in which a cut has
-///   nothing to do before a later start: of transfers that start at different times it is a bound
-///   that no transport can beat, but one that may be out of reach for all.
+///   nothing to do before a later start. So no transport can beat the bound, but where transfers
+///   start at different times it may be out of reach for all.
 /// - Each transfer has a bound: when it would be delivered alone.
 #[must_use]
 pub fn ideal_completion(tree: &FatTree, transfers: &[Transfer]) -> Instant {

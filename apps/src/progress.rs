@@ -29,7 +29,7 @@ pub(crate) struct Total {
     pub(crate) flows: u64,
     /// Bytes of all flows, at least 1 to be a share of.
     pub(crate) bytes: u64,
-    /// Hops that a simulation is expected to take; 0 in real time.
+    /// Hops that emulated switches are expected to count; 0 on a real network.
     pub(crate) hops: u64,
     /// Seconds of a processor that a simulation is expected to take on each of its threads; 0 in
     /// real time.
@@ -41,13 +41,14 @@ pub(crate) struct Total {
 impl Total {
     /// The work of `plan` in a world. O(flows + ports).
     pub(crate) fn of(plan: &Plan, world: World) -> Self {
-        let forecast = (world == World::Sim).then(|| Forecast::of(plan));
+        let forecast = (world != World::Nic).then(|| Forecast::of(plan));
+        let simulated = forecast.filter(|_| world == World::Sim);
         let threads = f64::from(u32::try_from(plan.draft.threads).unwrap_or(u32::MAX).max(1));
         Self {
             flows: plan.matrix.flows.len() as u64,
             bytes: plan.matrix.total_bytes().0,
             hops: forecast.map_or(0, |forecast| forecast.hops),
-            processor_s: forecast.map_or(0.0, |all| all.time.as_us_f64() / 1e6 / threads),
+            processor_s: simulated.map_or(0.0, |all| all.time.as_us_f64() / 1e6 / threads),
             limit: plan.limit.unwrap_or(Duration::ZERO),
         }
     }
@@ -299,7 +300,11 @@ mod tests {
     use std::io;
     use std::sync::{Arc, Mutex};
 
+    use experiments::plan::Draft;
+    use experiments::topology;
+    use experiments::workload::{FlowSpec, Matrix};
     use indicatif::TermLike;
+    use transport::{Bytes, HostId};
 
     use super::*;
 
@@ -393,6 +398,19 @@ mod tests {
         assert_eq!(note_a_quarter(&mut meter, 4.0), "", "a line again after 5 s");
         assert_ne!(note_a_quarter(&mut meter, 8.0), "");
         assert_eq!(note_a_quarter(&mut one(Style::Quiet), 3.0), "");
+    }
+
+    #[test]
+    fn hops_are_expected_wherever_switches_are_emulated() {
+        let mut matrix = Matrix { nodes: 16, ..Matrix::default() };
+        matrix.push_flow(FlowSpec::new(HostId(0), HostId(1), Bytes(1 << 20)));
+        let tree = topology::by_name("paper-testbed").unwrap();
+        let plan = Plan::new(&Draft::default(), matrix, &tree).unwrap();
+        let [sim, vdev, nic] =
+            [World::Sim, World::Vdev, World::Nic].map(|world| Total::of(&plan, world));
+        // In `vdev` a message counts when it is whole: hops alone move before.
+        assert!(sim.hops > 0 && sim.hops == vdev.hops && nic.hops == 0);
+        assert!(sim.processor_s > 0.0 && vdev.processor_s == 0.0);
     }
 
     #[test]

@@ -48,7 +48,7 @@ const CRATES: &[Order] = &[
     },
     Order {
         root: "transport/pod/src/",
-        layers: &["ops", "demands x86", "kernel ports", "matcher load", "scheduler", "lib"],
+        layers: &["ops", "x86", "demands", "kernel ports", "matcher load", "scheduler", "lib"],
     },
     Order { root: "transport/ffi/src/", layers: &["stack", "app device", "ffi", "lib"] },
     Order {

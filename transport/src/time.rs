@@ -33,12 +33,14 @@ impl Instant {
     pub const FAR_FUTURE: Self = Self(u64::MAX);
 
     /// The instant `ps` picoseconds after the epoch.
+    #[inline]
     #[must_use]
     pub const fn from_ps(ps: u64) -> Self {
         Self(ps)
     }
 
     /// Picoseconds since the epoch.
+    #[inline]
     #[must_use]
     pub const fn as_ps(self) -> u64 {
         self.0
@@ -51,6 +53,7 @@ impl Instant {
     }
 
     /// Time since `earlier`; zero when `earlier` is in fact later.
+    #[inline]
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
@@ -109,18 +112,21 @@ impl Duration {
     pub const MAX: Self = Self(u64::MAX);
 
     /// `ps` picoseconds.
+    #[inline]
     #[must_use]
     pub const fn from_ps(ps: u64) -> Self {
         Self(ps)
     }
 
     /// `ns` nanoseconds; saturates.
+    #[inline]
     #[must_use]
     pub const fn from_ns(ns: u64) -> Self {
         Self(ns.saturating_mul(PS_PER_NS))
     }
 
     /// `us` microseconds; saturates.
+    #[inline]
     #[must_use]
     pub const fn from_us(us: u64) -> Self {
         Self(us.saturating_mul(PS_PER_US))
@@ -139,6 +145,7 @@ impl Duration {
     }
 
     /// Picoseconds.
+    #[inline]
     #[must_use]
     pub const fn as_ps(self) -> u64 {
         self.0
@@ -172,6 +179,7 @@ impl Duration {
     }
 
     /// `self - other`, not below zero.
+    #[inline]
     #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
@@ -243,12 +251,14 @@ impl Rate {
 
 impl Add<Duration> for Instant {
     type Output = Self;
+    #[inline]
     fn add(self, rhs: Duration) -> Self {
         Self(self.0.saturating_add(rhs.0))
     }
 }
 
 impl AddAssign<Duration> for Instant {
+    #[inline]
     fn add_assign(&mut self, rhs: Duration) {
         *self = *self + rhs;
     }
@@ -256,12 +266,14 @@ impl AddAssign<Duration> for Instant {
 
 impl Add for Duration {
     type Output = Self;
+    #[inline]
     fn add(self, rhs: Self) -> Self {
         Self(self.0.saturating_add(rhs.0))
     }
 }
 
 impl AddAssign for Duration {
+    #[inline]
     fn add_assign(&mut self, rhs: Self) {
         *self = *self + rhs;
     }
@@ -269,6 +281,7 @@ impl AddAssign for Duration {
 
 impl Sub for Duration {
     type Output = Self;
+    #[inline]
     fn sub(self, rhs: Self) -> Self {
         self.saturating_sub(rhs)
     }
@@ -276,6 +289,7 @@ impl Sub for Duration {
 
 impl Mul<u64> for Duration {
     type Output = Self;
+    #[inline]
     fn mul(self, rhs: u64) -> Self {
         Self(self.0.saturating_mul(rhs))
     }
@@ -283,6 +297,7 @@ impl Mul<u64> for Duration {
 
 impl Div<u64> for Duration {
     type Output = Self;
+    #[inline]
     fn div(self, rhs: u64) -> Self {
         Self(self.0 / rhs)
     }

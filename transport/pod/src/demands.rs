@@ -12,11 +12,16 @@
 //! are a bit and a byte (its class) for each open demand by ToR, and for each sender the ToRs and
 //! the classes in which it has any. Open demands are also in a list for each [`DemandOrder`].
 
+mod lists;
+
 use core::fmt;
 
 use crate::ladder::{CLASSES, CLOSED, Ladder};
 use crate::ops::equal;
 use crate::shape::{PODS, Shape, Words};
+
+pub use lists::DemandOrder;
+use lists::{ALONE, ListEnds, NO_ENDS, Neighbours, ORDERS};
 
 /// The far end of a demand, as its sender names it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -55,35 +60,8 @@ struct MatrixEntry {
 
 const _: () = assert!(size_of::<MatrixEntry>() == 36);
 
-/// The neighbours of an open demand in a list; [`NIL`] at its ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Neighbours {
-    before: u32,
-    after: u32,
-}
-
-/// The first and the last demand of a list; [`NIL`] while it is empty.
-#[derive(Clone, Copy, Debug)]
-struct ListEnds {
-    first: u32,
-    last: u32,
-}
-
-/// An order of the open demands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DemandOrder {
-    /// By when they opened, the oldest first.
-    Age,
-    /// By when they opened or were last [sent back](Demands::send_back).
-    Turn,
-}
-
-const ORDERS: [DemandOrder; 2] = [DemandOrder::Age, DemandOrder::Turn];
-const NIL: u32 = u32::MAX;
-const ALONE: Neighbours = Neighbours { before: NIL, after: NIL };
 const EMPTY: MatrixEntry =
     MatrixEntry { asked: 0, backlog: 0, mouse: 0, opened: 0, served: 0, places: [ALONE; 2] };
-const NO_ENDS: ListEnds = ListEnds { first: NIL, last: NIL };
 
 /// The matrices of one pod. Nothing is allocated after [`Demands::new`].
 #[derive(Clone, Debug)]
@@ -136,18 +114,21 @@ impl Demands {
     }
 
     /// The pod.
+    #[inline]
     #[must_use]
     pub const fn shape(&self) -> &Shape {
         &self.shape
     }
 
     /// How sizes become classes.
+    #[inline]
     #[must_use]
     pub const fn ladder(&self) -> Ladder {
         self.ladder
     }
 
     /// Demands that are open.
+    #[inline]
     #[must_use]
     pub const fn open(&self) -> usize {
         self.open
@@ -155,6 +136,7 @@ impl Demands {
 
     /// Whether the entry exists: its sender is of this pod, its receiver is a host of this pod or,
     /// for hosts that send, another pod, and not the sender itself.
+    #[inline]
     #[must_use]
     pub fn has(&self, sender: usize, to: To) -> bool {
         let shape = &self.shape;
@@ -173,6 +155,7 @@ impl Demands {
     }
 
     /// The entry of a demand, which [exists](Self::has).
+    #[inline]
     fn index(&self, sender: usize, to: To) -> usize {
         debug_assert!(self.has(sender, to));
         let hosts = self.shape.hosts();
@@ -185,6 +168,7 @@ impl Demands {
     }
 
     /// The demand of an entry.
+    #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "hosts and pods are below 2^16")]
     fn demand(&self, index: usize) -> (usize, To) {
         let hosts = self.shape.hosts();
@@ -199,18 +183,21 @@ impl Demands {
     }
 
     /// Bytes asked for and not granted.
+    #[inline]
     #[must_use]
     pub fn backlog(&self, sender: usize, to: To) -> u32 {
         self.slots[self.index(sender, to)].backlog
     }
 
     /// Bytes asked for so far, modulo 2^32.
+    #[inline]
     #[must_use]
     pub fn asked(&self, sender: usize, to: To) -> u32 {
         self.slots[self.index(sender, to)].asked
     }
 
     /// Bytes granted so far, modulo 2^32.
+    #[inline]
     #[must_use]
     pub fn granted(&self, sender: usize, to: To) -> u32 {
         let slot = &self.slots[self.index(sender, to)];
@@ -233,18 +220,21 @@ impl Demands {
     }
 
     /// Bytes of the shortest flow of a demand, 0 when none is known.
+    #[inline]
     #[must_use]
     pub fn mouse(&self, sender: usize, to: To) -> u32 {
         self.slots[self.index(sender, to)].mouse
     }
 
     /// Whether a mouse waits in a demand.
+    #[inline]
     #[must_use]
     pub fn has_mouse(&self, sender: usize, to: To) -> bool {
         self.mouse(sender, to) > 0
     }
 
     /// The class of a demand, when it is open.
+    #[inline]
     #[must_use]
     pub fn class(&self, sender: usize, to: To) -> Option<u8> {
         let class = match to {
@@ -255,6 +245,7 @@ impl Demands {
     }
 
     /// Adds `bytes` to what a demand asks for, in `epoch`.
+    #[inline]
     pub fn ask(&mut self, sender: usize, to: To, bytes: u32, epoch: u32) {
         let index = self.index(sender, to);
         let slot = &mut self.slots[index];
@@ -274,6 +265,7 @@ impl Demands {
     }
 
     /// Notes the bytes of the shortest flow of a demand; 0 when none is short.
+    #[inline]
     pub fn set_mouse(&mut self, sender: usize, to: To, bytes: u32) {
         let index = self.index(sender, to);
         self.slots[index].mouse = bytes;
@@ -281,6 +273,7 @@ impl Demands {
     }
 
     /// Takes up to `bytes` off a demand; returns the bytes taken.
+    #[inline]
     pub fn grant(&mut self, sender: usize, to: To, bytes: u32) -> u32 {
         let index = self.index(sender, to);
         let slot = &mut self.slots[index];
@@ -296,16 +289,6 @@ impl Demands {
         taken
     }
 
-    /// Puts an open demand, which is served in `epoch`, behind all others in the order of turns.
-    pub fn send_back(&mut self, sender: usize, to: To, epoch: u32) {
-        let index = self.index(sender, to);
-        if self.slots[index].backlog > 0 {
-            self.slots[index].served = epoch;
-            self.unlink(index, DemandOrder::Turn);
-            self.link(index, DemandOrder::Turn);
-        }
-    }
-
     /// Closes every demand and forgets all totals.
     pub fn clear(&mut self) {
         self.slots.fill(EMPTY);
@@ -319,40 +302,8 @@ impl Demands {
         self.pod_classes.fill(0);
     }
 
-    /// The open demands in an order.
-    pub fn in_order(&self, order: DemandOrder) -> impl Iterator<Item = (usize, To)> + '_ {
-        let step = |at: u32| (at != NIL).then_some(at);
-        let next = move |at: &u32| step(self.slots[*at as usize].places[order as usize].after);
-        let places = core::iter::successors(step(self.ends[order as usize].first), next);
-        places.map(|at| self.demand(at as usize))
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "entries are below 2^21")]
-    fn link(&mut self, index: usize, order: DemandOrder) {
-        let order = order as usize;
-        let ListEnds { first, last } = &mut self.ends[order];
-        self.slots[index].places[order] = Neighbours { before: *last, after: NIL };
-        match *last {
-            NIL => *first = index as u32,
-            last => self.slots[last as usize].places[order].after = index as u32,
-        }
-        *last = index as u32;
-    }
-
-    fn unlink(&mut self, index: usize, order: DemandOrder) {
-        let order = order as usize;
-        let Neighbours { before, after } = self.slots[index].places[order];
-        match before {
-            NIL => self.ends[order].first = after,
-            before => self.slots[before as usize].places[order].after = after,
-        }
-        match after {
-            NIL => self.ends[order].last = before,
-            after => self.slots[after as usize].places[order].before = before,
-        }
-    }
-
     /// Brings the indices in line with an entry.
+    #[inline]
     fn classify(&mut self, sender: usize, to: To, index: usize) {
         let slot = &self.slots[index];
         // A mouse counts instead of all that waits behind it.
@@ -365,6 +316,7 @@ impl Demands {
         }
     }
 
+    #[inline]
     fn classify_host(&mut self, sender: usize, host: usize, class: u8) {
         let (tor, bit) = self.shape.place(host);
         let block = (sender * self.shape.tors() + tor) * self.width;
@@ -407,11 +359,13 @@ impl Demands {
         }
     }
 
+    #[inline]
     fn enter(&mut self, sender: usize, class: u8) {
         self.counts[sender][usize::from(class)] += 1;
         self.present[sender] |= 1 << class;
     }
 
+    #[inline]
     fn leave(&mut self, sender: usize, class: u8) {
         let count = &mut self.counts[sender][usize::from(class)];
         *count -= 1;

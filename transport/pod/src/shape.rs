@@ -117,66 +117,77 @@ impl Shape {
 
     /// Whether a demand with a mouse takes a Core for mice alone where one is idle, instead of any
     /// Core.
+    #[inline]
     #[must_use]
     pub const fn mice_first(&self) -> bool {
         self.mice_first
     }
 
     /// Hosts of the pod, 2 to 1024.
+    #[inline]
     #[must_use]
     pub const fn hosts(&self) -> usize {
         self.hosts
     }
 
     /// Hosts of a ToR, 1 to 32.
+    #[inline]
     #[must_use]
     pub const fn per_tor(&self) -> usize {
         self.per_tor
     }
 
     /// ToRs, 1 to 32.
+    #[inline]
     #[must_use]
     pub const fn tors(&self) -> usize {
         self.tors
     }
 
     /// Aggs, 1 to 32.
+    #[inline]
     #[must_use]
     pub const fn aggs(&self) -> usize {
         self.aggs
     }
 
     /// Cores, 0 in a single pod.
+    #[inline]
     #[must_use]
     pub const fn cores(&self) -> usize {
         self.cores
     }
 
     /// Cores that carry mice only: the last ones.
+    #[inline]
     #[must_use]
     pub const fn mice_cores(&self) -> usize {
         self.mice_cores
     }
 
     /// Pods in all, 1 to 32.
+    #[inline]
     #[must_use]
     pub const fn pods(&self) -> usize {
         self.pods
     }
 
     /// The number of this pod.
+    #[inline]
     #[must_use]
     pub const fn pod(&self) -> usize {
         self.pod
     }
 
     /// Senders: hosts, then Cores.
+    #[inline]
     #[must_use]
     pub const fn senders(&self) -> usize {
         self.hosts + self.cores
     }
 
     /// The ToR of a host and the host's number there.
+    #[inline]
     #[must_use]
     pub const fn place(&self, host: usize) -> (usize, usize) {
         (host / self.per_tor, host % self.per_tor)
@@ -184,24 +195,28 @@ impl Shape {
 
     /// The Agg of a Core and the Core's layer there.
     //= zeropod#III-C
+    #[inline]
     #[must_use]
     pub const fn core_place(&self, core: usize) -> (usize, usize) {
         (core % self.aggs, core / self.aggs)
     }
 
     /// Layers of Cores in use.
+    #[inline]
     #[must_use]
     pub const fn layers(&self) -> usize {
         self.cores.div_ceil(self.aggs)
     }
 
     /// A bit for each Agg.
+    #[inline]
     #[must_use]
     pub const fn agg_mask(&self) -> u32 {
         low_bits(self.aggs)
     }
 
     /// A bit for each host of a ToR, the last of which may have fewer.
+    #[inline]
     #[must_use]
     pub const fn hosts_of(&self, tor: usize) -> u32 {
         let first = tor * self.per_tor;

@@ -390,6 +390,18 @@ fn update_udp_checksum(udp: &mut [u8], from: Checksum, to: Checksum) {
     }
 }
 
+/// The UDP source port of a frame whose other headers may be anything; `None` where it is cut short
+/// or not IP.
+#[inline]
+#[must_use]
+pub fn source_port(frame: &[u8]) -> Option<EntropyValue> {
+    let at = match outer::version(frame).ok()? {
+        IpVersion::V4 => Head4::LEN,
+        IpVersion::V6 => Head6::LEN,
+    };
+    (frame.len() >= at).then(|| entropy_at(frame, at))
+}
+
 /// Changes the traffic class; true when the frame is IP and now carries it.
 pub fn set_class(frame: &mut [u8], class: TrafficClass) -> bool {
     rewrite_tos(frame, |tos| class.dscp() << 2 | tos & 3).is_some()

@@ -27,6 +27,7 @@ pub mod frame;
 pub mod half;
 pub mod int;
 pub mod note;
+pub mod note_frames;
 mod outer;
 pub mod pod;
 pub mod presence;

@@ -6,6 +6,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::class::TrafficClass;
 use super::ext::NOTE_INT;
+use super::template::front;
 use super::{Body, Header, KEY_LEN, KIND_NOTE, Name, Note, ParseError, first_octet};
 use crate::units::{EntropyValue, FlowId, Key};
 
@@ -40,6 +41,7 @@ const CLASSES: [TrafficClass; 3] =
 pub const KEYED: FlowId = FlowId(1);
 
 /// Whether a note that names `dst_flow` is for the host, and for none of its flows.
+#[inline]
 #[must_use]
 pub const fn is_for_host(dst_flow: FlowId) -> bool {
     dst_flow.0 == FlowId::UNKNOWN.0 || dst_flow.0 == KEYED.0
@@ -47,6 +49,7 @@ pub const fn is_for_host(dst_flow: FlowId) -> bool {
 
 impl Note {
     /// The header of this note for a host, with a key unless that is [`Key::NONE`].
+    #[inline]
     #[must_use]
     pub fn for_host(self, ev: EntropyValue, key: Key) -> Header {
         let to = if key == Key::NONE { FlowId::UNKNOWN } else { KEYED };
@@ -55,10 +58,12 @@ impl Note {
 }
 
 /// Octets of the key in a note that names `dst_flow`.
+#[inline]
 pub(super) const fn key_len(dst_flow: FlowId) -> u16 {
     if dst_flow.0 == FlowId::UNKNOWN.0 { 0 } else { KEY_LEN }
 }
 
+#[inline]
 pub(super) fn emit(note: &Note, (dst_flow, key): Name, out: &mut [u8]) {
     let class = match note.class {
         TrafficClass::Probe => 2,
@@ -77,18 +82,24 @@ pub(super) fn emit(note: &Note, (dst_flow, key): Name, out: &mut [u8]) {
         length: note.len,
         reserved: 0,
     };
-    let (head, rest) = out.split_at_mut(usize::from(LEN));
-    head.copy_from_slice(fixed.as_bytes());
-    let (name, said) = rest.split_at_mut(usize::from(key_len(dst_flow)));
-    name.copy_from_slice(&U64::new(key.0).as_bytes()[..name.len()]);
-    said.copy_from_slice(note.said());
+    let head: &mut [u8; LEN as usize] = front(out);
+    *head = zerocopy::transmute!(fixed);
+    let mut at = usize::from(LEN);
+    if key_len(dst_flow) > 0 {
+        let name: &mut [u8; KEY_LEN as usize] = front(&mut out[at..]);
+        *name = key.0.to_be_bytes();
+        at += usize::from(KEY_LEN);
+    }
+    out[at..].copy_from_slice(note.said());
 }
 
 /// Whether extensions follow a note that [`parse`] has read.
+#[inline]
 pub(super) fn has_ext(bytes: &[u8]) -> bool {
     bytes.get(1).is_some_and(|flags| flags & NOTE_INT != 0)
 }
 
+#[inline]
 pub(super) fn parse(bytes: &[u8]) -> Result<(Name, Note), ParseError> {
     let (fixed, rest) = Fixed::ref_from_prefix(bytes).map_err(|_| ParseError::Truncated)?;
     let class = CLASSES.get(usize::from(fixed.class)).copied();

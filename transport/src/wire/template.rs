@@ -74,27 +74,27 @@ impl FrameTemplate {
         let at = match self.version {
             IpVersion::V4 => {
                 let head: &mut [u8; OCTETS_V4] = front(out);
-                head.copy_from_slice(&self.octets[..OCTETS_V4]);
+                *head = *self.octets.first_chunk().unwrap_or(&[0; _]);
                 let total = IpVersion::V4.header_len() + udp_len;
                 let mut ip = self.ip;
                 ip.add_word(total);
-                head[IP_AT + 2..IP_AT + 4].copy_from_slice(&total.to_be_bytes());
-                head[IP_AT + 10..IP_AT + 12].copy_from_slice(&ip.finish().to_be_bytes());
+                put(head, IP_AT + 2, total.to_be_bytes());
+                put(head, IP_AT + 10, ip.finish().to_be_bytes());
                 OCTETS_V4
             }
             IpVersion::V6 => {
                 let head: &mut [u8; OCTETS_MAX] = front(out);
-                head.copy_from_slice(&self.octets);
+                *head = self.octets;
                 // The flow label repeats the entropy value.
-                head[IP_AT + 2..IP_AT + 4].copy_from_slice(&ev);
-                head[IP_AT + 4..IP_AT + 6].copy_from_slice(&len);
+                put(head, IP_AT + 2, ev);
+                put(head, IP_AT + 4, len);
                 OCTETS_MAX
             }
         };
         let end = at + header.emit(ext, &mut out[at..]);
         let udp_at = at - usize::from(UDP_LEN);
-        out[udp_at..udp_at + 2].copy_from_slice(&ev);
-        out[udp_at + 4..udp_at + 6].copy_from_slice(&len);
+        put(out, udp_at, ev);
+        put(out, udp_at + 4, len);
         if let Some(payload) = payload {
             let mut sum = self.udp;
             // The length counts twice: in the pseudo-header and in the header.
@@ -104,7 +104,7 @@ impl FrameTemplate {
             sum.add(&out[at..end]);
             // A sum of zero is sent as 0xFFFF (RFC 768): zero says that there is none.
             let sum = if sum.finish() == 0 { 0xFFFF } else { sum.finish() };
-            out[udp_at + 6..udp_at + 8].copy_from_slice(&sum.to_be_bytes());
+            put(out, udp_at + 6, sum.to_be_bytes());
         }
         end
     }
@@ -137,9 +137,15 @@ impl FrameTemplate {
     }
 }
 
+/// Two octets.
+#[inline]
+fn put(out: &mut [u8], at: usize, [high, low]: [u8; 2]) {
+    (out[at], out[at + 1]) = (high, low);
+}
+
 /// The first `N` octets.
 #[inline]
-fn front<const N: usize>(out: &mut [u8]) -> &mut [u8; N] {
+pub(super) fn front<const N: usize>(out: &mut [u8]) -> &mut [u8; N] {
     let Some(front) = out.first_chunk_mut() else {
         panic!("the driver's buffer is shorter than the headers")
     };

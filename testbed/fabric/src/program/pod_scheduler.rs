@@ -16,6 +16,7 @@
 //! No decision is made while there is no demand. So an idle pod without a backup costs nothing.
 //! Unused slots stay empty. With a backup every member sends a request every second epoch.
 
+mod answers;
 mod asked;
 mod counters;
 mod delivered;
@@ -31,17 +32,18 @@ use transport::params::NoParams;
 use transport::registry::Registered;
 use transport::sched::zeropod::ZeropodParams;
 use transport::sched::zeropod::timing::Timing;
-use transport::wire::pod::{CoreRts, Delivered, Grant, Mouse, Place, Rts, Schd};
+use transport::wire::pod::{CoreRts, Delivered, Grant, MICE_MAX, Mouse, Place, Rts};
 use transport::wire::{Body, Ext, Header, Note};
 use transport::{
     DropReason, Duration, EntropyValue, FlowId, HostId, Instant, PayloadRef, TxSegment,
 };
-use transport_pod::scheduler::{self, Answer, Client, Refused, Update};
+use transport_pod::scheduler::{self, Client, Refused, Update};
 use transport_pod::{Scheduler, To};
 
 use super::{Context, Program, ProgramSettings, Setup, SwitchProgram};
 use crate::elements::PortId;
 use crate::packet::Packet;
+use answers::Answers;
 use asked::Asked;
 pub use counters::PodCounters;
 use delivered::CellRuns;
@@ -95,10 +97,8 @@ struct Pod {
     asked_for: Vec<u64>,
     /// Members that have not asked in this term, all to be notified of it until its fence.
     unaware: Vec<bool>,
-    /// Answers that wait for their instant, ascending, and whether they yield.
-    answers: VecDeque<(Instant, u16, Note, bool)>,
-    /// Members in the order of their control slots, so that answers are nearly sorted.
-    by_slot: Vec<u16>,
+    /// Answers that wait for their instant.
+    answers: Answers,
     /// How late requests come, where clocks of hosts may be off.
     lateness: Option<Lateness>,
 }
@@ -120,55 +120,6 @@ impl SwitchProgram for PodScheduler {
 }
 
 impl Pod {
-    /// Whether the answer of `window` to a member has something to say: most have not.
-    #[inline]
-    fn has_answer(&self, window: u64, member: u16) -> bool {
-        let at = usize::from(member);
-        self.receipts[at].is_some()
-            || self.owed[at]
-            || self.grants[at].front().is_some_and(|(due, _)| *due <= window)
-            || self.delivered.get(at).is_some_and(|runs| !runs.is_empty())
-            || (!self.standings.is_empty() && self.standing(window, member).is_some())
-    }
-
-    /// Places the answer of `window` to a member, if there is one.
-    fn place_answer(&mut self, window: u64, member: u16) {
-        let at = usize::from(member);
-        let grants = &mut self.grants[at];
-        let is_due = grants.front().is_some_and(|(due, _)| *due <= window);
-        let grant = if is_due { grants.pop_front() } else { None }.map(|(_, grant)| grant);
-        let (receipt, standing) = (self.receipts[at].take(), self.standing(window, member));
-        let delivered = match standing {
-            // An answer has room for one of the two.
-            Some(_) => None,
-            None => self.delivered.get_mut(at).and_then(|runs| runs.take(receipt.is_some())),
-        };
-        if self.delivered.get(at).is_some_and(|runs| !runs.is_empty()) {
-            self.open_window(window + 1);
-        }
-        let owed = std::mem::take(&mut self.owed[at]);
-        let has_none = grant.is_none() && receipt.is_none() && standing.is_none();
-        if has_none && delivered.is_none() && !owed {
-            return;
-        }
-        let client = self.members.client(member);
-        let peer = self.scheduler.sender_to(client, window);
-        let (own, peer) = (self.members.slot(client), peer.map(|peer| self.members.slot(peer)));
-        let from = match client {
-            Client::Host(_) => self.timing.answers_at,
-            Client::Core(_) => self.timing.core_answers_at,
-        };
-        let at = self.timing.start(window) + from + self.timing.answer_at(own, peer);
-        let term = u16::try_from(self.scheduler.term()).unwrap_or(u16::MAX);
-        let behind_gap = peer.is_some_and(|peer| peer <= own);
-        let stamp = self.stamp(member, window, (behind_gap, grant.is_some()));
-        let schd = Schd { term, grant, receipt, standing, delivered, stamp };
-        // Cells may be under way that another scheduler granted, by gaps that this one does not
-        // know of.
-        let yields = !self.scheduler.has_to_itself(client, window);
-        self.answers.push_back((at, member, schd.note(), yields));
-    }
-
     /// The scheduler of the pod whose switches the links lead to; `None` when its settings do not
     /// fit.
     fn new(setup: &Setup<'_>) -> Option<Self> {
@@ -194,7 +145,7 @@ impl Pod {
         let scheduler = Scheduler::new(members.shape, settings, seed).ok()?;
         let count = members.count();
         let runs = CellRuns::new(count > members.hosts());
-        let lateness = params.follow.then(|| Lateness::new(members.hosts()));
+        let lateness = params.follow.then(|| Lateness::new(members.hosts(), timing.epoch));
         Some(Self {
             members,
             timing,
@@ -213,22 +164,14 @@ impl Pod {
             owed: vec![false; count],
             asked_for: vec![0; count],
             unaware: vec![false; count],
-            answers: VecDeque::with_capacity(count),
-            by_slot: members.by_slot(),
+            answers: Answers::new(&members),
             lateness,
         })
     }
 
-    /// The epoch near the one at `now` that is `epoch` modulo 2^32.
-    fn full(&self, epoch: u32, now: Instant) -> u64 {
-        let own = self.timing.epoch_at(now);
-        #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
-        let ahead = epoch.wrapping_sub(own as u32).cast_signed();
-        own.saturating_add_signed(ahead.into())
-    }
-
     /// When a window opens: the first answer of it may leave then, one to a Core where there are
     /// any.
+    #[inline]
     const fn opens(&self) -> Duration {
         let has_cores = self.members.count() > self.members.hosts();
         if has_cores { self.timing.core_answers_at } else { self.timing.answers_at }
@@ -238,7 +181,8 @@ impl Pod {
     /// epoch changes nothing. A host's own requests bound what waits, and none waits for an epoch
     /// that is far away, so that no host takes the place of another.
     fn take(&mut self, member: u16, asked: Asked, now: Instant) -> Result<(), Refused> {
-        let (epoch, own) = (self.full(asked.rts.epoch, now), self.timing.epoch_at(now));
+        let own = self.timing.epoch_at(now);
+        let epoch = full(asked.rts.epoch, own);
         if epoch > own + self.slack {
             return Err(Refused::FutureEpoch);
         }
@@ -269,61 +213,54 @@ impl Pod {
         let decision = counts_in.max(own + 1);
         let first = self.decided.map_or(0, |decided| decided + 1);
         self.next = self.next.min(decision).max(first);
-        let behind = self.requests.partition_point(|(other, ..)| *other <= epoch);
-        self.requests.insert(behind, (epoch, member, asked));
+        // Requests come in the order of their epochs, unless one is late.
+        if self.requests.back().is_none_or(|(last, ..)| *last <= epoch) {
+            self.requests.push_back((epoch, member, asked));
+        } else {
+            let behind = self.requests.partition_point(|(other, ..)| *other <= epoch);
+            self.requests.insert(behind, (epoch, member, asked));
+        }
         Ok(())
     }
 
     /// When the next decision is made; [`Instant::FAR_FUTURE`] while there is nothing to decide.
+    #[inline]
     fn decision_at(&self) -> Instant {
         if self.next == NEVER { Instant::FAR_FUTURE } else { self.timing.start(self.next) }
     }
 
     /// When the answers of the next window are known.
+    #[inline]
     fn window_at(&self) -> Instant {
         let start = |window: &u64| self.timing.start(*window) + self.opens();
         self.windows.front().map_or(Instant::FAR_FUTURE, start)
     }
 
-    fn answer_at(&self) -> Instant {
-        self.answers.front().map_or(Instant::FAR_FUTURE, |(at, ..)| *at)
-    }
-
+    #[inline]
     fn poll_at(&self) -> Instant {
-        self.decision_at().min(self.window_at()).min(self.answer_at())
-    }
-
-    /// Does what is due by `now`, up to the next answer: its member, and whether it yields.
-    fn next_answer(&mut self, now: Instant) -> Option<(u16, Note, bool)> {
-        // Bounded: each turn makes a decision, ends a window or returns an answer.
-        loop {
-            let (decision, window, answer) =
-                (self.decision_at(), self.window_at(), self.answer_at());
-            if decision.min(window).min(answer) > now {
-                return None;
-            }
-            if decision <= window && decision <= answer {
-                self.decide();
-            } else if window <= answer {
-                self.place_answers();
-            } else {
-                let (_, member, note, yields) = self.answers.pop_front()?;
-                return Some((member, note, yields));
-            }
-        }
+        self.decision_at().min(self.window_at()).min(self.answers.next_at())
     }
 
     /// Makes the decision that is due.
     fn decide(&mut self) {
         let decision = self.next;
-        // Bounded by the requests of a few epochs.
-        while let Some((epoch, member, asked)) = self.requests.front().copied()
-            && epoch + self.timing.to_decision <= decision
-        {
-            self.requests.pop_front();
-            self.waiting[usize::from(member)] -= 1;
-            self.handle(epoch, member, &asked, decision);
+        // Bounded by the requests of a few epochs, which are in the order of these.
+        let to_decision = self.timing.to_decision;
+        let mut requests = std::mem::take(&mut self.requests);
+        let is_due = |request: &&(u64, u16, Asked)| request.0 + to_decision <= decision;
+        let mut due = 0;
+        for (_, member, asked) in requests.iter().take_while(is_due) {
+            due += 1;
+            if let Some((to, _)) = asked.rts.update {
+                self.scheduler.expect(self.members.client(*member), demand(to));
+            }
         }
+        for (epoch, member, asked) in requests.iter().take(due) {
+            self.waiting[usize::from(*member)] -= 1;
+            self.handle(*epoch, *member, asked, decision);
+        }
+        requests.drain(..due);
+        self.requests = requests;
         let before = self.scheduler.counters().grants;
         self.decided = Some(decision);
         if self.scheduler.demands().open() > 0 {
@@ -349,7 +286,7 @@ impl Pod {
     fn handle(&mut self, epoch: u64, member: u16, asked: &Asked, decision: u64) {
         let (rts, client) = (&asked.rts, self.members.client(member));
         let update = rts.update.map(|(to, total)| Update { to: demand(to), total });
-        let mut mice = [scheduler::Mouse { to: To::Host(0), bytes: 0 }; scheduler::MICE];
+        let mut mice = [scheduler::Mouse { to: To::Host(0), bytes: 0 }; MICE_MAX as usize];
         for (place, mouse) in mice.iter_mut().zip(rts.mice()) {
             *place = scheduler::Mouse { to: demand(mouse.to), bytes: Mouse::bytes(mouse.size) };
         }
@@ -405,11 +342,13 @@ impl Pod {
     }
 
     /// The first window that begins no earlier than an epoch.
+    #[inline]
     const fn window_of(&self, epoch: u64) -> u64 {
         epoch.saturating_sub(self.opens().as_ps() / self.timing.epoch.as_ps())
     }
 
     /// Epochs from a decision to the window of its answer to a member.
+    #[inline]
     const fn to_answers(&self, client: Client) -> u64 {
         match client {
             Client::Host(_) => self.timing.to_answers,
@@ -428,51 +367,29 @@ impl Pod {
         }
     }
 
-    /// The standing that `member` is given in `window`.
-    fn standing(&self, window: u64, member: u16) -> Option<(Place, u32)> {
-        let due = self.standings.iter().take_while(|(due, ..)| *due <= window);
-        due.filter(|(_, to, _)| *to == member).map(|(.., standing)| *standing).next()
-    }
-
     /// Answers leave between the cells of `window`.
+    #[inline]
     fn open_window(&mut self, window: u64) {
+        // As a rule another member has opened it.
+        if self.windows.back() == Some(&window) || self.windows.front() == Some(&window) {
+            return;
+        }
         let at = self.windows.partition_point(|other| *other < window);
         if self.windows.get(at) != Some(&window) {
             self.windows.insert(at, window);
         }
     }
-
-    /// Places the answers of the window that is due.
-    //= zeropod#IV-C
-    fn place_answers(&mut self) {
-        let Some(window) = self.windows.pop_front() else { return };
-        while let Some(answer) = self.scheduler.poll_answer(window) {
-            // Answers to Cores leave by as much sooner in their window as they may have to wait for
-            // the next one.
-            let due = window + self.to_answers(answer.client) - self.timing.to_answers;
-            if let Some(grant) = grant(&answer, &self.members) {
-                let member = self.members.member(answer.client);
-                self.grants[usize::from(member)].push_back((due, grant));
-            }
-            if due > window {
-                self.open_window(due);
-            }
-        }
-        self.notify(window);
-        for at in 0..self.by_slot.len() {
-            let member = self.by_slot[at];
-            if self.has_answer(window, member) {
-                self.place_answer(window, member);
-            }
-        }
-        while self.standings.front().is_some_and(|(due, ..)| *due <= window) {
-            self.standings.pop_front();
-        }
-        self.answer_always(window + 1);
-        self.answers.make_contiguous().sort_by_key(|(at, member, ..)| (*at, *member));
-    }
 }
 
+/// The epoch near `own` that is `epoch` modulo 2^32.
+#[inline]
+const fn full(epoch: u32, own: u64) -> u64 {
+    #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
+    let ahead = epoch.wrapping_sub(own as u32).cast_signed();
+    own.saturating_add_signed(ahead as i64)
+}
+
+#[inline]
 const fn demand(to: Place) -> To {
     match to {
         Place::Host(host) => To::Host(host),
@@ -480,26 +397,12 @@ const fn demand(to: Place) -> To {
     }
 }
 
+#[inline]
 const fn place(to: To) -> Place {
     match to {
         To::Host(host) => Place::Host(host),
         To::Pod(pod) => Place::Pod(pod),
     }
-}
-
-/// The grant of an answer; `None` for one that a packet cannot carry.
-fn grant(answer: &Answer, members: &Members) -> Option<Grant> {
-    // A Core's own answer names no route but its own.
-    let layer = match (answer.client, answer.core) {
-        (Client::Host(_), Some(core)) => Some(u8::try_from(members.slot(Client::Core(core))).ok()?),
-        _ => None,
-    };
-    let to = place(answer.to);
-    #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
-    let epoch = answer.epoch as u32;
-    let cells = u8::try_from(answer.cells).ok()?;
-    let (agg, total, mice_only) = (answer.agg, answer.total, answer.mice_only);
-    Some(Grant { epoch, to, agg, layer, cells, total, mice_only })
 }
 
 impl PodScheduler {
@@ -574,6 +477,7 @@ impl Program for PodScheduler {
         cx.consume(packet);
     }
 
+    #[inline]
     fn poll_at(&self) -> Instant {
         self.pod.as_ref().map_or(Instant::FAR_FUTURE, |pod| pod.poll_at())
     }
@@ -581,8 +485,8 @@ impl Program for PodScheduler {
     fn on_time(&mut self, now: Instant, cx: &mut Context<'_>) {
         let Some(mut pod) = self.pod.take() else { return };
         pod.pass_outages(now);
-        while let Some((member, note, yields)) = pod.next_answer(now) {
-            self.send((member, note), yields, &pod, cx);
+        while let Some(answer) = pod.next_answer(now) {
+            self.send((answer.member, answer.note), answer.yields, &pod, cx);
         }
         self.pod = Some(pod);
     }

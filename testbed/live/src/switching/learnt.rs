@@ -14,6 +14,8 @@ const ETHERNET: usize = 14;
 pub(crate) struct LearntAddresses {
     addresses: Vec<HostAddr>,
     addressing: Addressing,
+    /// MACs that have changed so far.
+    changes: u64,
 }
 
 impl LearntAddresses {
@@ -29,12 +31,18 @@ impl LearntAddresses {
         let addresses: Vec<HostAddr> = hosts.map(address).collect();
         let table = AddressTable::new(addresses.clone())?;
         let addressing = Addressing::table(table).with_udp_port(udp_port);
-        Ok(Self { addresses, addressing })
+        Ok(Self { addresses, addressing, changes: 0 })
     }
 
     /// How hosts are addressed.
     pub(crate) const fn addressing(&self) -> &Addressing {
         &self.addressing
+    }
+
+    /// MACs that have changed so far.
+    #[inline]
+    pub(crate) const fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Frames to `host` go to where the frame came from that begins with `head`: the host itself,
@@ -63,6 +71,7 @@ impl LearntAddresses {
             Ok(table) => {
                 let udp_port = self.addressing.udp_port();
                 self.addressing = Addressing::table(table).with_udp_port(udp_port);
+                self.changes += 1;
             }
             // No machine has that address.
             Err(_) => self.addresses[host.0 as usize].mac = before,

@@ -9,9 +9,13 @@ use std::thread;
 use transport::{Duration, Instant};
 
 use crate::buffers::burst::MbufBurst;
+use crate::buffers::mbuf::Mbuf;
 use crate::buffers::pool::Pool;
 use crate::device::port::PortQueue;
 use crate::neighbour::{Mac, Resolution, Resolver, Station};
+
+/// Buffers that are allocated together.
+const TOGETHER: usize = 8;
 
 /// The first queue of a device, the station that answers there, and the counters.
 #[derive(Debug)]
@@ -21,6 +25,8 @@ pub struct Enquiry<'a> {
     station: Station,
     /// Frames that wait for the next [`flush`](Self::flush).
     out: MbufBurst,
+    /// Buffers for further frames.
+    spare: MbufBurst,
     /// Answers that were sent.
     pub answers: u64,
     /// Frames that were neither question nor answer.
@@ -31,7 +37,8 @@ impl<'a> Enquiry<'a> {
     /// An enquiry in the name of `station`; `pool` has room for a full frame in a buffer.
     #[must_use]
     pub const fn new(queue: &'a mut PortQueue, pool: &'a Pool, station: Station) -> Self {
-        Self { queue, pool, station, out: MbufBurst::new(), answers: 0, strays: 0 }
+        let spare = MbufBurst::new();
+        Self { queue, pool, station, out: MbufBurst::new(), spare, answers: 0, strays: 0 }
     }
 
     /// Receives a burst: answers requests to the station, and shows all other frames to `see`,
@@ -39,6 +46,7 @@ impl<'a> Enquiry<'a> {
     pub fn serve(&mut self, mut see: impl FnMut(&[u8]) -> bool) {
         let mut burst = MbufBurst::new();
         self.queue.rx_burst(&mut burst);
+        burst.iter().for_each(Mbuf::prefetch_unread);
         // Frames in several pieces are rare.
         let mut whole = Vec::new();
         for mbuf in burst.iter() {
@@ -67,18 +75,30 @@ impl<'a> Enquiry<'a> {
 
     /// Has the frame that `write` writes wait for the next [`flush`](Self::flush); false where it
     /// writes none, or a full burst waits.
+    #[inline]
     pub fn put(&mut self, write: impl FnOnce(&mut [u8]) -> Option<usize>) -> bool {
         if self.out.room() == 0 {
             return false;
         }
-        let Some(mut mbuf) = self.pool.alloc() else { return false };
+        let Some(mut mbuf) = self.buffer() else { return false };
         let room = self.pool.room();
         let Some(length) = mbuf.append(room).and_then(write) else { return false };
         let rest = room - u16::try_from(length).unwrap_or(room);
         mbuf.trim(rest) && self.out.push(mbuf).is_ok()
     }
 
+    /// An empty buffer. Behind a first frame there are others as a rule, whose buffers come
+    /// together.
+    #[inline]
+    fn buffer(&mut self) -> Option<Mbuf> {
+        if self.spare.is_empty() && !self.out.is_empty() {
+            self.pool.alloc_burst(&mut self.spare, TOGETHER.min(self.out.room()));
+        }
+        self.spare.pop().or_else(|| self.pool.alloc())
+    }
+
     /// Frames that may still wait for the next [`flush`](Self::flush).
+    #[inline]
     #[must_use]
     pub const fn room(&self) -> usize {
         self.out.room()

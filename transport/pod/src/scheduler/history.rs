@@ -65,12 +65,14 @@ impl History {
         Self { hosts: shape.hosts(), ring, next: (0, 0), end: 0, judged: 0 }
     }
 
+    #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "a remainder")]
     fn at(&self, epoch: u64) -> usize {
         (epoch % self.ring.len() as u64) as usize
     }
 
     /// Decisions about epochs before this one are not kept.
+    #[inline]
     pub(super) fn kept_from(&self) -> u64 {
         self.end.saturating_sub(self.ring.len() as u64)
     }
@@ -104,6 +106,7 @@ impl History {
     }
 
     /// The next answer that may leave by `now`: its epoch, grant and worth.
+    #[inline]
     pub(super) fn next(&mut self, now: u64) -> Option<(u64, Grant, Worth)> {
         // Decisions before these are not kept: after a long silence there is nothing to look for.
         let kept = self.kept_from();
@@ -128,6 +131,7 @@ impl History {
     }
 
     /// Notes that cells of `epoch` arrived; false when none were granted to the receiver.
+    #[inline]
     pub(super) fn note_arrived(&mut self, receiver: usize, epoch: u64) -> bool {
         let at = self.at(epoch);
         let decision = &mut self.ring[at];
@@ -154,6 +158,7 @@ impl History {
     }
 
     /// The sender from which a receiver gets cells in `epoch`.
+    #[inline]
     pub(super) fn sender_to(&self, receiver: usize, epoch: u64) -> Option<u16> {
         let decision = &self.ring[self.at(epoch)];
         let number = *decision.by_receiver.get(receiver)?;
@@ -165,6 +170,9 @@ impl History {
     /// from before the last decision where none has been made for a while. Returns how many links
     /// this accuses.
     pub(super) fn judge(&mut self, end: u64, epoch: u64, links: &mut Links) -> u64 {
+        if !links.accuses() {
+            return 0;
+        }
         let mut accused = 0;
         // Bounded by the decisions kept.
         for judged in self.judged.max(self.kept_from())..end.min(self.end) {
@@ -214,6 +222,7 @@ impl History {
 }
 
 /// The number of a grant's receiver: a host, or a Core behind the hosts.
+#[inline]
 fn receiver(hosts: usize, grant: &Grant) -> usize {
     match (grant.to, grant.core) {
         (To::Host(host), _) => usize::from(host),

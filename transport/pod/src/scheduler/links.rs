@@ -146,6 +146,11 @@ impl Links {
         }
     }
 
+    /// Whether links are accused at all.
+    pub(super) const fn accuses(&self) -> bool {
+        self.misses > 0
+    }
+
     /// Whether the pod has such a link.
     pub(super) fn has(&self, link: Link) -> bool {
         match link {

@@ -15,6 +15,7 @@
 //! scheduler; what makes no sense is counted by name ([`Refused`]) and changes nothing.
 
 mod history;
+mod intake;
 mod links;
 mod messages;
 mod turns;
@@ -215,30 +216,35 @@ impl Scheduler {
     }
 
     /// The term.
+    #[inline]
     #[must_use]
     pub const fn term(&self) -> u32 {
         self.term
     }
 
     /// The first epoch that the term may grant.
+    #[inline]
     #[must_use]
     pub const fn fence(&self) -> u64 {
         self.fence
     }
 
     /// The counters.
+    #[inline]
     #[must_use]
     pub const fn counters(&self) -> &Counters {
         &self.counters
     }
 
     /// The matrices.
+    #[inline]
     #[must_use]
     pub const fn demands(&self) -> &Demands {
         &self.demands
     }
 
     /// The sender number of a client of this pod.
+    #[inline]
     fn sender(&self, client: Client) -> Option<usize> {
         let (number, first, end) = match client {
             Client::Host(host) => (host, 0, self.shape.hosts()),
@@ -249,6 +255,7 @@ impl Scheduler {
     }
 
     /// The client of a sender number.
+    #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "hosts and Cores fit")]
     fn client(&self, sender: u16) -> Client {
         match usize::from(sender).checked_sub(self.shape.hosts()) {
@@ -271,6 +278,15 @@ impl Scheduler {
         admitted.is_ok()
     }
 
+    /// A request of `client` that names the demand for `to` is handled soon: a driver that has
+    /// several to handle calls this for all of them before.
+    #[inline]
+    pub fn expect(&self, client: Client, to: To) {
+        if let Some(sender) = self.sender(client) {
+            self.demands.prefetch(sender, to);
+        }
+    }
+
     /// The driver has refused a packet that did not become a request.
     pub fn refuse(&mut self, why: Refused) {
         self.counters.refuse(why);
@@ -279,111 +295,11 @@ impl Scheduler {
     /// The demand whose total the last request of `client` repeated, and the bytes granted to it so
     /// far. A client repeats a total because no answer has come: its grants may have been lost, and
     /// where nothing is left to be granted no other answer would say so.
+    #[inline]
     pub fn take_standing(&mut self, client: Client) -> Option<(To, u32)> {
         let sender = self.sender(client)?;
         let to = self.clients[sender].repeated.take()?;
         Some((to, self.demands.granted(sender, to)))
-    }
-
-    fn admitted(&mut self, sender: usize, rts: &Rts<'_>, now: u64) {
-        let (is_first_term, known) = (self.term == FIRST_TERM, &mut self.clients[sender]);
-        if known.spoke.is_none() && !is_first_term {
-            known.joins = rts.epoch + self.settings.joins_after;
-        }
-        (known.spoke, known.repeated) = (Some(rts.epoch), None);
-        if rts.updates.len() > UPDATES || rts.mice.len() > MICE {
-            self.counters.refuse(Refused::TooMany);
-        }
-        let epoch = modulo(rts.epoch);
-        for update in rts.updates.iter().take(UPDATES) {
-            if let Err(why) = self.update(sender, *update, epoch) {
-                self.counters.refuse(why);
-            }
-        }
-        self.set_mice(sender, rts.mice);
-        if let Some(core) = sender.checked_sub(self.shape.hosts()) {
-            self.pause(core, rts.paused);
-        }
-        let history = &mut self.history;
-        if let Some(epoch) = rts.arrived
-            && (epoch > now || !history.note_arrived(sender, epoch))
-        {
-            self.counters.refuse(Refused::UnknownReceipt);
-        }
-        if let Some(epoch) = rts.lost
-            && (epoch > now || !history.note_lost(sender, epoch))
-        {
-            self.counters.refuse(Refused::UnknownReceipt);
-        }
-    }
-
-    /// Whether a request is for this scheduler and of a plausible time.
-    fn admit(&self, sender: usize, rts: &Rts<'_>, now: u64) -> Result<(), Refused> {
-        if usize::from(rts.pod) != self.shape.pod() {
-            return Err(Refused::ForeignPod);
-        }
-        if rts.term != self.term {
-            return Err(if rts.term < self.term { Refused::OldTerm } else { Refused::FutureTerm });
-        }
-        if rts.epoch > now {
-            return Err(Refused::FutureEpoch);
-        }
-        if now - rts.epoch > self.settings.lead {
-            return Err(Refused::PastEpoch);
-        }
-        if self.clients[sender].spoke.is_some_and(|spoke| rts.epoch <= spoke) {
-            return Err(Refused::Repeated);
-        }
-        Ok(())
-    }
-
-    /// Brings one demand up to a total.
-    fn update(&mut self, sender: usize, update: Update, epoch: u32) -> Result<(), Refused> {
-        if !self.demands.has(sender, update.to) {
-            return Err(Refused::UnknownReceiver);
-        }
-        let asked = update.total.wrapping_sub(self.demands.asked(sender, update.to));
-        if asked >= 1 << 31 {
-            return Err(Refused::TotalJump);
-        }
-        if asked == 0 {
-            self.clients[sender].repeated = Some(update.to);
-        }
-        let room = self.settings.backlog - self.demands.backlog(sender, update.to);
-        let taken = asked.min(room);
-        self.demands.ask(sender, update.to, taken, epoch);
-        self.counters.asked_bytes += u64::from(taken);
-        if taken < asked { Err(Refused::BeyondBacklog) } else { Ok(()) }
-    }
-
-    /// Replaces the mice that a client reported.
-    fn set_mice(&mut self, sender: usize, mice: &[Mouse]) {
-        let known = self.clients[sender];
-        for to in &known.mice[..usize::from(known.mice_len)] {
-            if !mice.iter().take(MICE).any(|mouse| mouse.to == *to) {
-                self.demands.set_mouse(sender, *to, 0);
-            }
-        }
-        let mut len = 0;
-        for mouse in mice.iter().take(MICE) {
-            if !self.demands.has(sender, mouse.to) {
-                self.counters.refuse(Refused::UnknownReceiver);
-                continue;
-            }
-            self.demands.set_mouse(sender, mouse.to, mouse.bytes);
-            self.clients[sender].mice[usize::from(len)] = mouse.to;
-            len += 1;
-        }
-        self.clients[sender].mice_len = len;
-    }
-
-    /// Notes for which pods a Core takes cells.
-    fn pause(&mut self, core: usize, pods: u32) {
-        self.pauses |= pods != 0;
-        let (agg, layer) = self.shape.core_place(core);
-        for (pod, paused) in self.paused.iter_mut().enumerate() {
-            paused[layer] = paused[layer] & !(1 << agg) | (pods >> pod & 1) << agg;
-        }
     }
 
     /// Forgets the pauses of Cores that have not repeated them. A Core does so every epoch, so the
@@ -422,6 +338,8 @@ impl Scheduler {
         self.counters.epochs += 1;
         self.counters.grants += self.grants.len() as u64;
         let Self { settings, shape, demands, counters, grants, history, .. } = self;
+        grants.iter().for_each(|grant| demands.prefetch(grant.sender.into(), grant.to));
+        grants.iter().for_each(|grant| demands.prefetch_neighbours(grant.sender.into(), grant.to));
         let worths = grants.iter().map(|grant| {
             let worth = settle(settings, shape, demands, grant);
             counters.granted_bytes += u64::from(worth.0);
@@ -447,9 +365,11 @@ impl Scheduler {
     /// The ports that a decision of `epoch` may use.
     fn ports(&self, epoch: u64) -> IdlePorts {
         let mut ports = self.links.usable;
-        for (relay, paused) in ports.relay.iter_mut().zip(&self.paused) {
-            for (relay, paused) in relay.iter_mut().zip(paused) {
-                *relay &= !paused;
+        if self.pauses {
+            for (relay, paused) in ports.relay.iter_mut().zip(&self.paused) {
+                for (relay, paused) in relay.iter_mut().zip(paused) {
+                    *relay &= !paused;
+                }
             }
         }
         if self.settings.silent_after > 0 {
@@ -464,6 +384,7 @@ impl Scheduler {
         ports
     }
 
+    #[inline]
     fn is_silent_at(&self, sender: usize, epoch: u64) -> bool {
         let after = self.settings.silent_after;
         let spoke = self.clients[sender].spoke.or((self.term == FIRST_TERM).then_some(after));
@@ -472,12 +393,14 @@ impl Scheduler {
 
     /// Whether a client has sent no request for so long, as of `epoch`, that nothing is granted to
     /// it.
+    #[inline]
     #[must_use]
     pub fn is_silent(&self, client: Client, epoch: u64) -> bool {
         self.sender(client).is_none_or(|sender| self.is_silent_at(sender, epoch))
     }
 
     /// Whether no other scheduler can have granted cells to or from a client in `epoch`.
+    #[inline]
     #[must_use]
     pub fn has_to_itself(&self, client: Client, epoch: u64) -> bool {
         let joined = |sender: usize| self.clients[sender].joins <= epoch;
@@ -487,6 +410,7 @@ impl Scheduler {
     }
 
     /// The next answer that may leave in epoch `now` or has been able to before. Call until `None`.
+    #[inline]
     pub fn poll_answer(&mut self, now: u64) -> Option<Answer> {
         let (epoch, grant, worth) = self.history.next(now)?;
         Some(Answer {
@@ -504,6 +428,7 @@ impl Scheduler {
 
     /// The client from which `receiver` gets cells in `epoch`; `None` where none does, or the
     /// decision is not kept any more.
+    #[inline]
     #[must_use]
     pub fn sender_to(&self, receiver: Client, epoch: u64) -> Option<Client> {
         let sender = self.history.sender_to(self.sender(receiver)?, epoch)?;
@@ -576,12 +501,14 @@ impl Scheduler {
 }
 
 /// An epoch modulo 2^32, as demands keep it.
+#[inline]
 #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
 const fn modulo(epoch: u64) -> u32 {
     epoch as u32
 }
 
 /// Takes the bytes of a grant off its demand; returns these bytes, and the worth of the grant.
+#[inline]
 fn settle(
     settings: &Settings,
     shape: &Shape,

@@ -1,7 +1,7 @@
 //! The kernels for x86-64, one a file.
 //!
-//! Two things are unsafe here: reading vectors, which goes through `load` of one array each, and
-//! calling a function that needs a feature of the processor.
+//! Three things are unsafe here: reading vectors, which goes through `load` of one array each,
+//! calling a function that needs a feature of the processor, and the hint of [`prefetch`].
 #![allow(unsafe_code, reason = "vector intrinsics; the only files of this crate that may")]
 
 /// The processor's features for [`avx512`].
@@ -21,6 +21,14 @@ pub(crate) fn has_avx2() -> bool {
         && is_x86_feature_detected!("bmi2")
         && is_x86_feature_detected!("popcnt")
         && is_x86_feature_detected!("lzcnt")
+}
+
+/// Asks for the line of `place` to be brought into the cache.
+#[inline]
+pub(crate) fn prefetch<T>(place: &T) {
+    use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: a hint; it reads nothing that the program could see.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(place).cast()) };
 }
 
 /// A kernel of the functions of its file: its operations, and `enter`, which runs a job with the

@@ -190,12 +190,14 @@ impl Timing {
     }
 
     /// The epoch of an instant at hosts.
+    #[inline]
     #[must_use]
     pub fn epoch_at(&self, at: Instant) -> u64 {
         at.as_ps() / self.epoch.as_ps()
     }
 
     /// The beginning of an epoch at hosts.
+    #[inline]
     #[must_use]
     pub fn start(&self, epoch: u64) -> Instant {
         Instant::ZERO + self.epoch * epoch
@@ -211,18 +213,21 @@ impl Timing {
     }
 
     /// The length of the gap that a sender leaves for its receiver's answer.
+    #[inline]
     const fn gap(&self) -> Duration {
         Duration::from_ps(self.control.as_ps() + self.slot_guard.as_ps())
     }
 
     /// When the request of host number `own` of its ToR leaves, from the beginning of the epoch on;
     /// `peer` is the number of the host that it sends cells to, if it sends any.
+    #[inline]
     #[must_use]
     pub fn request_at(&self, own: u16, peer: Option<u16>) -> Duration {
         self.request_behind(own, peer.is_some_and(|peer| peer < own))
     }
 
     /// Like [`Timing::request_at`], where the gap of the receiver is before it or not.
+    #[inline]
     #[must_use]
     pub fn request_behind(&self, own: u16, gap: bool) -> Duration {
         self.cell * u64::from(own) + self.gap() * u64::from(gap)
@@ -231,12 +236,14 @@ impl Timing {
     /// When the answer to host number `own` of its ToR is there, from the arrival of the first cell
     /// of an epoch on. `peer` is the number of the host that sends the epoch's cells, if there are
     /// any. Where both slots are one, the request of that host was the first in it.
+    #[inline]
     #[must_use]
     pub fn answer_at(&self, own: u16, peer: Option<u16>) -> Duration {
         self.answer_behind(own, peer.is_some_and(|peer| peer <= own))
     }
 
     /// Like [`Timing::answer_at`], where the request of the sender is before it or not.
+    #[inline]
     #[must_use]
     pub fn answer_behind(&self, own: u16, request: bool) -> Duration {
         let before = Duration::from_ps(self.slot_guard.as_ps() / 2);

@@ -70,6 +70,7 @@ const _: () = assert!(LEN <= OCTETS_MAX);
 const _: () = assert!(CELLS_MAX <= 1 << (16 - CELLS_AT), "0 stands for all of them");
 const _: () = assert!(AGGS_MAX <= 1 << LAYER_AT && LAYERS_MAX <= 1 << (8 - LAYER_AT));
 
+#[inline]
 const fn flag(set: bool, flag: u8) -> u8 {
     if set { flag } else { 0 }
 }
@@ -104,6 +105,7 @@ impl Schd {
         out.note(SCHD)
     }
 
+    #[inline]
     fn flags(&self) -> u8 {
         let of_grant = |is: fn(&Grant) -> bool| self.grant.as_ref().is_some_and(is);
         flag(self.grant.is_some(), HAS_GRANT)

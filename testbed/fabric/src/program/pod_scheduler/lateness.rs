@@ -21,16 +21,29 @@ const _: () = assert!(Stamp::BEHIND + 5 <= KEPT as u64);
 /// How late the last requests of each host came.
 #[derive(Clone, Debug)]
 pub(super) struct Lateness {
-    /// By host: the epochs of its last requests, by their number modulo [`KEPT`], and how late each
-    /// was in units of [`Stamp::unit`].
-    of_hosts: Vec<[Option<(u64, i16)>; KEPT]>,
+    /// By host: its last requests, by the number of their epoch modulo [`KEPT`].
+    of_hosts: Vec<[Late; KEPT]>,
+    /// [`Stamp::unit`], in picoseconds.
+    unit: i64,
     /// The most that a request of a host whose clock had settled was early or late by.
     most: Duration,
 }
 
+/// How late a request came.
+#[derive(Clone, Copy, Debug)]
+struct Late {
+    /// The epoch in which it left, modulo 2^32.
+    epoch: u32,
+    /// In units of [`Stamp::unit`]; `None` where there is no such request, or one further off.
+    units: Option<i16>,
+}
+
+const _: () = assert!(size_of::<[Late; KEPT]>() == 64, "a line of cache a host");
+
 impl Lateness {
-    pub(super) fn new(hosts: usize) -> Self {
-        Self { of_hosts: vec![[None; KEPT]; hosts], most: Duration::ZERO }
+    pub(super) fn new(hosts: usize, epoch: Duration) -> Self {
+        let of_hosts = vec![[Late { epoch: 0, units: None }; KEPT]; hosts];
+        Self { of_hosts, unit: Stamp::unit(epoch).as_ps().cast_signed(), most: Duration::ZERO }
     }
 
     pub(super) const fn most(&self) -> Duration {
@@ -39,10 +52,18 @@ impl Lateness {
 }
 
 /// When the request of `epoch` of a host with slot `own` comes, behind a gap or not.
+#[inline]
 fn due(timing: &Timing, epoch: u64, (own, gap): (u16, bool)) -> Instant {
     timing.start(epoch) + timing.request_behind(own, gap) + timing.control_flight
 }
 
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
+const fn modulo(epoch: u64) -> u32 {
+    epoch as u32
+}
+
+#[inline]
 #[expect(clippy::cast_possible_truncation, reason = "below KEPT")]
 const fn place(epoch: u64) -> usize {
     (epoch % KEPT as u64) as usize
@@ -50,6 +71,7 @@ const fn place(epoch: u64) -> usize {
 
 impl Pod {
     /// A request that left in `epoch` has come at `now`.
+    #[inline]
     pub(super) fn note_lateness(&mut self, member: u16, rts: &Rts, (epoch, now): (u64, Instant)) {
         let client = self.members.client(member);
         let (Some(lateness), Some(clock)) = (&mut self.lateness, rts.clock) else { return };
@@ -59,14 +81,15 @@ impl Pod {
             lateness.most = lateness.most.max(Duration::from_ps(late.unsigned_abs()));
         }
         if let Some(of_host) = lateness.of_hosts.get_mut(usize::from(member)) {
-            let units = late / Stamp::unit(self.timing.epoch).as_ps().cast_signed();
-            let units = i16::try_from(units).ok().filter(|units| *units != i16::MIN);
-            of_host[place(epoch)] = units.map(|units| (epoch, units));
+            let units = i16::try_from(late / lateness.unit).ok();
+            let units = units.filter(|units| *units != i16::MIN);
+            of_host[place(epoch)] = Late { epoch: modulo(epoch), units };
         }
     }
 
     /// The stamp of an answer to `member` in `window`, which leaves behind a gap or not and has a
     /// grant or not; `None` for Cores, and where clocks are exact.
+    #[inline]
     pub(super) fn stamp(
         &self,
         member: u16,
@@ -75,10 +98,10 @@ impl Pod {
     ) -> Option<Stamp> {
         let of_host = self.lateness.as_ref()?.of_hosts.get(usize::from(member))?;
         let late = window.checked_sub(Stamp::BEHIND).and_then(|epoch| {
-            of_host[place(epoch)].filter(|(of, _)| *of == epoch).map(|(_, late)| late)
+            let late = of_host[place(epoch)];
+            late.units.filter(|_| late.epoch == modulo(epoch))
         });
-        #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
-        let window = (!has_grant).then_some(window as u32);
+        let window = (!has_grant).then_some(modulo(window));
         Some(Stamp { window, behind_gap, late })
     }
 
@@ -88,9 +111,7 @@ impl Pod {
         if self.lateness.is_none() || !self.terms.serves {
             return;
         }
-        for member in 0..self.members.hosts() {
-            self.owed[member] = true;
-        }
+        self.owed[..self.members.hosts()].fill(true);
         self.open_window(window);
     }
 }

@@ -69,19 +69,23 @@ impl Members {
     }
 
     /// Hosts and Cores.
+    #[inline]
     pub(super) const fn count(&self) -> usize {
         self.shape.senders()
     }
 
+    #[inline]
     pub(super) const fn hosts(&self) -> usize {
         self.shape.hosts()
     }
 
     /// The pod's number.
+    #[inline]
     pub(super) fn pod(&self) -> u16 {
         u16::try_from(self.shape.pod()).unwrap_or(u16::MAX)
     }
 
+    #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "members have 16 bits")]
     pub(super) const fn client(&self, member: u16) -> Client {
         match (member as usize).checked_sub(self.shape.hosts()) {
@@ -90,6 +94,7 @@ impl Members {
         }
     }
 
+    #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "members have 16 bits")]
     pub(super) const fn member(&self, client: Client) -> u16 {
         match client {
@@ -99,6 +104,7 @@ impl Members {
     }
 
     /// The control slot of a member: a host's number under its ToR, a Core's layer.
+    #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "at most 32")]
     pub(super) const fn slot(&self, client: Client) -> u16 {
         match client {
@@ -116,6 +122,7 @@ impl Members {
     }
 
     /// The address of a member.
+    #[inline]
     pub(super) const fn address(&self, client: Client) -> HostId {
         match client {
             Client::Host(host) => HostId(self.first_host + host as u32),
@@ -124,6 +131,7 @@ impl Members {
     }
 
     /// The port that leads to a member.
+    #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "at most 64 ports")]
     pub(super) const fn port(&self, client: Client) -> PortId {
         let place = match client {

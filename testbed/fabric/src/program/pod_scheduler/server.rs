@@ -94,6 +94,7 @@ impl PodServer {
     }
 
     /// An epoch of the pod.
+    #[inline]
     #[must_use]
     pub const fn epoch(&self) -> Duration {
         self.pod.timing.epoch
@@ -107,6 +108,7 @@ impl PodServer {
 
     /// Takes a note of host number `host` that has come at `now`; whether it is a request that
     /// counts. Afterwards ask [`PodServer::poll_at`].
+    #[inline]
     pub fn handle(&mut self, host: u16, note: &Note, now: Instant) -> bool {
         let taken = match Rts::of(note) {
             Some(rts) => self.pod.take(host, Asked::of_host(rts), now),
@@ -119,6 +121,7 @@ impl PodServer {
     }
 
     /// When [`PodServer::poll_answer`] has something to do.
+    #[inline]
     #[must_use]
     pub fn poll_at(&self) -> Instant {
         self.pod.poll_at()
@@ -126,8 +129,9 @@ impl PodServer {
 
     /// Makes the decisions that are due by `now`, up to the next answer: its host and its note.
     /// Call it until there is none.
+    #[inline]
     pub fn poll_answer(&mut self, now: Instant) -> Option<(u16, Note)> {
-        self.pod.next_answer(now).map(|(member, note, _)| (member, note))
+        self.pod.next_answer(now).map(|answer| (answer.member, answer.note))
     }
 
     /// What the scheduler has counted.

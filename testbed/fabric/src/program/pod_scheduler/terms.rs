@@ -192,6 +192,11 @@ impl Terms {
         (decision, epoch): (u64, u64),
         silence: u64,
     ) -> Result<TermStep, Refused> {
+        // So are nearly all requests.
+        if self.serves && term <= own {
+            self.asked_for = self.asked_for.max(decision);
+            return Ok(TermStep::Goes);
+        }
         // Where there are two schedulers, hosts name the one that is to begin a term.
         let ahead = AHEAD_MAX + silence / self.patience;
         let plausible = term > own && u64::from(term - own) <= ahead;

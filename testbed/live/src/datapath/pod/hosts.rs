@@ -26,6 +26,8 @@ const JOIN_EVERY: Duration = Duration::from_ms(10);
 struct PodHost {
     /// The key of its notes.
     key: Key,
+    /// Whether a scheduler has answered it, and so takes its requests.
+    answered: bool,
     /// Receivers, and the bytes asked for so far.
     receivers: Vec<(u16, u32)>,
     /// Epochs of cells asked for and not granted.
@@ -115,9 +117,9 @@ impl PodHosts {
         })
     }
 
-    /// Whether a scheduler has answered.
-    pub(super) const fn is_served(&self) -> bool {
-        self.term != 0
+    /// Whether a scheduler has answered every host.
+    pub(super) fn is_served(&self) -> bool {
+        self.hosts.iter().all(|host| host.answered)
     }
 
     /// Epochs of cells that were granted.
@@ -125,10 +127,12 @@ impl PodHosts {
         self.granted
     }
 
-    /// All hosts introduce themselves.
+    /// All hosts introduce themselves that have not been answered.
     pub(super) fn join_all(&mut self) {
         for host in 0..self.join.hosts {
-            self.put_of(host, &self.join.note());
+            if !self.hosts[usize::from(host)].answered {
+                self.put_of(host, &self.join.note());
+            }
         }
         self.flush();
     }
@@ -213,6 +217,9 @@ impl PodHosts {
                 }
                 let Some(schd) = Schd::of(&note) else { continue };
                 self.term = schd.term;
+                if let Some(host) = self.hosts.get_mut(usize::from(header.ev.0)) {
+                    host.answered = true;
+                }
                 if let Some(grant) = schd.grant {
                     self.on_grant(header.ev.0, grant.epoch, now);
                 }
@@ -301,6 +308,6 @@ impl PodHost {
         others.truncate(wanted);
         let receivers = others.into_iter().map(|other| (other, 0)).collect();
         let key = Key(rng.next_u64().max(1));
-        Self { key, receivers, open: 0, asked: [(u64::MAX, Instant::ZERO); KEPT] }
+        Self { key, answered: false, receivers, open: 0, asked: [(u64::MAX, Instant::ZERO); KEPT] }
     }
 }

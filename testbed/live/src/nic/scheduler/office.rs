@@ -16,6 +16,7 @@
 //! another one.
 
 mod addresses;
+mod lines;
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher as _, RandomState};
@@ -24,8 +25,7 @@ use experiments::hosts_file::HostEntry;
 use experiments::input::InputError;
 use fabric::{PodCounters, PodServer};
 use transport::sched::zeropod::{is_later, next_term};
-use transport::wire::checksum::Checksum;
-use transport::wire::frame::{self, FrameSpec, UdpCheck};
+use transport::wire::frame::{self, UdpCheck};
 use transport::wire::pod::{Invite, Join};
 use transport::wire::{Body, Ext, Header, Note};
 use transport::{BURST, Duration, EntropyValue, HostId, Instant, Key, Rng};
@@ -34,6 +34,7 @@ use transport_dpdk::neighbour::Station;
 
 use super::{SchedulerSetup, Served};
 use addresses::Addresses;
+use lines::Lines;
 
 /// Between two lines about the pod, and between two of one kind about introductions that are
 /// refused.
@@ -138,6 +139,7 @@ pub(crate) struct Office<'a> {
     /// For each host: the key of its requests and of their answers, once it has introduced itself
     /// to the present pod. The pod answers no others.
     keys: Vec<Option<Key>>,
+    lines: Lines,
     /// When this process began to listen.
     opened_at: Instant,
     pod: Option<PodServer>,
@@ -181,6 +183,7 @@ impl<'a> Office<'a> {
             secret: RandomState::new(),
             invited: VecDeque::with_capacity(INVITED_MAX),
             keys: vec![None; hosts.hosts.len()],
+            lines: Lines::new(hosts.hosts.len()),
             opened_at: now,
             pod: None,
             gathering: None,
@@ -215,7 +218,9 @@ impl<'a> Office<'a> {
     /// Does what is due by `now`, and sends the answers that are due; whether there were any.
     pub(crate) fn answer(&mut self, enquiry: &mut Enquiry<'_>, now: Instant) -> bool {
         self.poll(now);
-        while enquiry.send(|out| self.addresses.poll_transmit(now, out)) {}
+        if self.addresses.asks(now) {
+            while enquiry.send(|out| self.addresses.poll_transmit(now, out)) {}
+        }
         let before = self.counts.sent;
         for _ in 0..BURSTS_A_TURN {
             let mut put = 0;
@@ -237,7 +242,22 @@ impl<'a> Office<'a> {
     }
 
     /// Takes a frame that has come at `now`; whether it is for this scheduler.
+    #[inline]
     fn take(&mut self, octets: &[u8], now: Instant) -> bool {
+        if let Some(pod) = &mut self.pod
+            && let Some((host, note)) = self.lines.read(octets, &self.addresses)
+        {
+            self.counts.received += 1;
+            if pod.handle(host, &note, now) {
+                self.asked_at = now;
+            }
+            return true;
+        }
+        self.read_in_full(octets, now)
+    }
+
+    /// Reads a frame in full.
+    fn read_in_full(&mut self, octets: &[u8], now: Instant) -> bool {
         let Self { header, ext, addresses, own, .. } = self;
         let check = UdpCheck::Required;
         let read = frame::parse_into(octets, &[], addresses.addressing(), check, header, ext);
@@ -264,6 +284,7 @@ impl<'a> Office<'a> {
                     return true;
                 }
                 self.addresses.learn(from, octets);
+                self.lines.note(host, octets, &self.header);
                 if pod.handle(host, &note, now) {
                     self.asked_at = now;
                 }
@@ -415,6 +436,7 @@ impl<'a> Office<'a> {
         self.counts.pods += 1;
         self.pod = Some(pod);
         self.keys.fill(None);
+        self.lines.forget_all();
         self.take_in(host, key);
     }
 
@@ -428,6 +450,7 @@ impl<'a> Office<'a> {
     }
 
     /// The host and the header of the next answer or invitation that is due by `now`.
+    #[inline]
     fn next_answer(&mut self, now: Instant) -> Option<(u16, Header)> {
         let header = |host, note: &Note, key| (host, note.for_host(EntropyValue(host), key));
         if let Some(Invited { host, run, key }) = self.invited.pop_front() {
@@ -449,19 +472,18 @@ impl<'a> Office<'a> {
 
     /// Host number `host` is in the present pod under `key`.
     fn take_in(&mut self, host: u16, key: Key) {
-        if let Some(known) = self.keys.get_mut(usize::from(host)) {
+        if let Some(known) = self.keys.get_mut(usize::from(host))
+            && *known != Some(key)
+        {
             *known = Some(key);
+            self.lines.forget(host);
         }
     }
 
     /// Writes the frame of a note; its length.
-    fn write(&self, host: u16, header: &Header, out: &mut [u8]) -> Option<usize> {
-        let addrs = self.addresses.addressing().pair(self.own, HostId(host.into()))?;
-        let Body::Note(note) = &header.body else { return None };
-        let spec = FrameSpec { addrs, ecn: note.class.ecn(), class: note.class };
-        let length = frame::emit(&spec, header, &Ext::VACANT, 0, out);
-        frame::finish_udp_checksum(&mut out[..length], Checksum::new());
-        Some(length)
+    #[inline]
+    fn write(&mut self, host: u16, header: &Header, out: &mut [u8]) -> Option<usize> {
+        self.lines.write((self.own, host), header, &self.addresses, out)
     }
 
     /// What has happened since the last look, a line.

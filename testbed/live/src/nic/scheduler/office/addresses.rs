@@ -56,6 +56,12 @@ impl Addresses {
         self.learnt.addressing()
     }
 
+    /// MACs that have changed so far.
+    #[inline]
+    pub(super) const fn changes(&self) -> u64 {
+        self.learnt.changes()
+    }
+
     /// A frame with the key of `host` begins with `head`.
     pub(super) fn learn(&mut self, host: HostId, head: &[u8]) {
         self.learnt.learn(host, head);
@@ -71,6 +77,12 @@ impl Addresses {
             self.wanted.push(host);
         }
         known.is_some()
+    }
+
+    /// Whether there may be a question that is due by `now`, or a turn is to be ended.
+    #[inline]
+    pub(super) fn asks(&self, now: Instant) -> bool {
+        self.asking.is_some() || (!self.wanted.is_empty() && now >= self.ask_at)
     }
 
     /// Writes the next question that is due by `now`, and takes note of the answers of a turn that

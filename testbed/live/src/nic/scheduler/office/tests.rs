@@ -4,7 +4,9 @@ use experiments::hosts_file::HostsFile;
 use transport::sched::zeropod::ZeropodParams;
 use transport::sched::zeropod::timing::Timing;
 use transport::wire::addressing::UDP_PORT;
-use transport::wire::pod::Rts;
+use transport::wire::checksum::Checksum;
+use transport::wire::frame::FrameSpec;
+use transport::wire::pod::{Place, Rts, Schd};
 
 use super::*;
 
@@ -192,6 +194,58 @@ fn requests_count_under_the_key_of_their_host_alone() {
     // Its answers have the same key.
     let (host, answer) = office.next_answer(MS(1101)).unwrap();
     assert_eq!((host, answer.key), (0, own));
+}
+
+/// Most requests are read by comparison with the last one of their host: they count for as long as
+/// that would, and others as they do without it.
+#[test]
+fn requests_that_are_like_the_last_one_count_while_their_key_is_good() {
+    let setup = setup();
+    let mut office = office(&setup);
+    say(&mut office, 0, &join(1, 0), MS(1000));
+    assert_eq!(served(&mut office, MS(1000)), Some((1, 1)));
+    say(&mut office, 1, &join(1, 0), MS(1000));
+    let timing = Timing::new(&join(1, 0).terms());
+    let request = |ms, to| {
+        let epoch = u32::try_from(timing.epoch_at(MS(ms))).unwrap();
+        let (term, mice) = (1, [Rts::NO_MOUSE; _]);
+        let (update, arrived, lost, mice_len, clock) = (to, 0, false, 0, None);
+        Rts { term, epoch, update, arrived, lost, mice, mice_len, clock }.note()
+    };
+    let keys = [proof(&office, (0, 1), MS(1000)), proof(&office, (1, 1), MS(1000))];
+    let header = |ms, to, key| request(ms, to).for_host(EntropyValue(0), key);
+    // Both hosts have the same entropy value, which would be that of the first alone.
+    for ms in (1100..1200).step_by(10) {
+        let total = u32::try_from(ms).unwrap() * 16;
+        for (host, key) in (0..).zip(keys) {
+            let update = Some((Place::Host(1 - host), total));
+            claim(&mut office, host, &header(ms, update, key), MS(ms));
+            assert_eq!(office.asked_at, MS(ms));
+        }
+    }
+    let granted = |office: &mut Office<'_>, until| {
+        let answers = core::iter::from_fn(|| office.next_answer(MS(until)));
+        let granted = answers.filter_map(|(host, header)| match header.body {
+            Body::Note(note) => Schd::of(&note)?.grant.map(|grant| (host, grant.total)),
+            _ => None,
+        });
+        let mut last = [0; 2];
+        granted.for_each(|(host, total)| last[usize::from(host)] = total);
+        last
+    };
+    assert_eq!(granted(&mut office, 1300), [1190 * 16; 2], "both are granted what they asked for");
+    claim(&mut office, 0, &header(1310, None, keys[0]), MS(1310));
+    let unproven = office.counts.unproven;
+    // It gets another proof in the next period, and introduces itself under it.
+    let later = proof(&office, (0, 1), MS(10_000));
+    assert_ne!(later, keys[0]);
+    claim(&mut office, 0, &under(&join(1, 1).note(), later), MS(10_000));
+    claim(&mut office, 0, &header(10_010, None, keys[0]), MS(10_010));
+    assert_eq!((office.counts.unproven, office.asked_at), (unproven + 1, MS(10_000)));
+    for ms in [10_020, 10_030] {
+        claim(&mut office, 0, &header(ms, None, later), MS(ms));
+        assert_eq!((office.counts.unproven, office.asked_at), (unproven + 1, MS(ms)));
+    }
 }
 
 #[test]

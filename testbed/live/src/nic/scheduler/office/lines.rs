@@ -1,0 +1,99 @@
+//! What frames of a host, and frames to it, have in common from one epoch to the next: requests are
+//! read by comparison with the last one, and answers are copies of the last one that say something
+//! else.
+
+use transport::wire::checksum::Checksum;
+use transport::wire::frame::{self, FrameSpec};
+use transport::wire::note_frames::NoteFrames;
+use transport::wire::{Body, Ext, Header, Note};
+use transport::{HostId, Key};
+
+use super::addresses::Addresses;
+
+/// The lines to all hosts. All of it is made anew when the MAC of a host changes.
+#[derive(Debug)]
+pub(super) struct Lines {
+    /// By the entropy value of its frames, which is the number of a host that keeps the rules: the
+    /// number of a host, and its last request that was read in full and had its key.
+    requests: Vec<Option<(u16, NoteFrames)>>,
+    /// By host: the key of its last answer, and frames like that.
+    answers: Vec<Option<(Key, NoteFrames)>>,
+    /// The changes of addresses up to which these are made.
+    changes: u64,
+}
+
+impl Lines {
+    /// To `hosts` hosts.
+    pub(super) fn new(hosts: usize) -> Self {
+        let requests = (0..hosts).map(|_| None).collect();
+        Self { requests, answers: (0..hosts).map(|_| None).collect(), changes: 0 }
+    }
+
+    /// The host and the note of a frame that is like the last request of that host; `None` says
+    /// nothing about a frame.
+    #[inline]
+    pub(super) fn read(&mut self, octets: &[u8], addresses: &Addresses) -> Option<(u16, Note)> {
+        self.follow(addresses);
+        let path = usize::from(frame::source_port(octets)?.0);
+        let (host, frames) = self.requests.get(path)?.as_ref()?;
+        Some((*host, frames.read(octets)?))
+    }
+
+    /// A frame of `host` with its key, a request, was read in full.
+    pub(super) fn note(&mut self, host: u16, octets: &[u8], header: &Header) {
+        if let Some(last) = self.requests.get_mut(usize::from(header.ev.0)) {
+            *last = NoteFrames::like(octets, header).map(|frames| (host, frames));
+        }
+    }
+
+    /// Frames of `host` have another key from now on.
+    pub(super) fn forget(&mut self, host: u16) {
+        for last in &mut self.requests {
+            if last.as_ref().is_some_and(|(of, _)| *of == host) {
+                *last = None;
+            }
+        }
+    }
+
+    /// No host has a key any more.
+    pub(super) fn forget_all(&mut self) {
+        self.requests.fill_with(|| None);
+    }
+
+    /// Writes the frame of a note from `own` to `host`; its length, or `None` where that has no
+    /// address.
+    #[inline]
+    pub(super) fn write(
+        &mut self,
+        (own, host): (HostId, u16),
+        header: &Header,
+        addresses: &Addresses,
+        out: &mut [u8],
+    ) -> Option<usize> {
+        self.follow(addresses);
+        let Body::Note(note) = &header.body else { return None };
+        let last = self.answers.get_mut(usize::from(host))?;
+        if let Some((key, frames)) = last
+            && *key == header.key
+            && let Some(length) = frames.write(note, out)
+        {
+            return Some(length);
+        }
+        let addrs = addresses.addressing().pair(own, HostId(host.into()))?;
+        let spec = FrameSpec { addrs, ecn: note.class.ecn(), class: note.class };
+        let length = frame::emit(&spec, header, &Ext::VACANT, 0, out);
+        frame::finish_udp_checksum(&mut out[..length], Checksum::new());
+        *last = NoteFrames::like(&out[..length], header).map(|frames| (header.key, frames));
+        Some(length)
+    }
+
+    /// Forgets all if the MAC of a host has changed.
+    #[inline]
+    fn follow(&mut self, addresses: &Addresses) {
+        if self.changes != addresses.changes() {
+            self.changes = addresses.changes();
+            self.forget_all();
+            self.answers.fill_with(|| None);
+        }
+    }
+}

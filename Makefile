@@ -10,7 +10,7 @@ MATRICES := $(wildcard testbed/scenarios/quickstart/*.cm)
 PACKAGES := build-essential pkg-config libdpdk-dev dpdk-dev dpdk clang libclang-dev tshark iproute2 librsvg2-bin fonts-dejavu-core
 SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
 TESTS := check unit swarm system dpdk-test
-NO_DPDK := --workspace --exclude dpdk-sys --exclude transport-dpdk --exclude transport-ffi --exclude live --no-default-features --all-targets
+NO_DPDK := -p headrace -p system-tests --no-default-features --all-targets# the two packages that have a feature for it
 RUST_FILES := find dpdk-sys transport testbed apps tests -name '*.rs' -not -path '*/target/*'
 SYSTEM := $(CARGO) test --workspace# never -p: dependencies would have other features, and all be built again
 

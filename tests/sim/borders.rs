@@ -28,7 +28,7 @@ fn across() -> Matrix {
 fn under(transport: &str, faults: &[&str], threads: &str) -> (Vec<u8>, Outcome) {
     let mut set = vec![
         ("transport", transport),
-        ("mtu", "1000"),
+        ("mtu", "4000"),
         ("sampling.interval", "100us"),
         ("run.message", "128KiB"),
         ("msg_window", "1024"),

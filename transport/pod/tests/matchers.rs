@@ -30,7 +30,7 @@ fn shapes() -> impl Strategy<Value = Shape> {
     let general = (1usize..=20, 1usize..=20).prop_flat_map(|(per_tor, aggs)| {
         (2..=per_tor * 8).prop_map(move |hosts| Shape::new(hosts.max(2), per_tor, aggs).unwrap())
     });
-    let inside = prop_oneof![square, general, Just(Shape::square(1024).unwrap())];
+    let inside = prop_oneof![4 => square, 4 => general, 1 => Just(Shape::square(1024).unwrap())];
     (inside, any::<bool>(), 1usize..=9, 2usize..=6).prop_map(|(shape, outside, cores, pods)| {
         if outside {
             let joined = shape.with_cores(cores.min(shape.aggs() * 8), cores / 3, pods, 1);

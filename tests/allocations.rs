@@ -178,7 +178,6 @@ fn with(cc: CcKind) {
             });
             let (cc, lb, sched) = (cc.name(), lb.name(), sched.name());
             let losses = pair.losses - before;
-            println!("{cc} {lb} {sched}: {steps} steps, {losses} losses: {counted:?}");
             assert_eq!(pair.sent, all, "{cc} {lb} {sched}");
             assert!(
                 losses > 100 && steps > 1000,

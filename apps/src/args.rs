@@ -360,6 +360,9 @@ pub(crate) struct RunArgs {
     /// Shows no progress.
     #[arg(short, long)]
     pub(crate) quiet: bool,
+    /// Shows progress in lines that a program reads: `headrace run` starts others like this.
+    #[arg(long, hide = true)]
+    pub(crate) progress_lines: bool,
     /// Keeps a journal of every packet, and writes why.jsonl into --out, which says where the time
     /// of each flow went (headrace why); in virtual time only, on one thread.
     #[arg(long, requires = "out")]

@@ -25,6 +25,25 @@ pub(crate) struct Done {
     pub(crate) limit: f64,
 }
 
+/// What a line that says how far a run is begins with.
+const DONE: &str = "progress:";
+
+impl Done {
+    /// The line that says it to another process.
+    pub(crate) fn line(&self) -> String {
+        let Self { bytes, hops, time, limit } = self;
+        format!("{DONE} {bytes} {hops} {time} {limit}")
+    }
+
+    /// What a line says; `None` for any other line.
+    pub(crate) fn of_line(line: &str) -> Option<Self> {
+        let numbers = line.strip_prefix(DONE)?.split_ascii_whitespace();
+        let numbers: Vec<f64> = numbers.map(str::parse).collect::<Result<_, _>>().ok()?;
+        let [bytes, hops, time, limit] = numbers[..] else { return None };
+        Some(Self { bytes, hops, time, limit })
+    }
+}
+
 /// The way of one run: how far it was when.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Track {
@@ -206,8 +225,13 @@ impl Runs {
         }
         let rate = seconds / work;
         let mut threads = vec![0.0_f64; self.jobs];
+        // Of a run that has not moved yet, only the time that is over is known.
+        let expected = |run: &Run, track: &Track| {
+            let over = track.last.map_or(0.0, |(seconds, _)| seconds);
+            (rate * run.work - over).max(0.0)
+        };
         let rest = |run: &Run| match &run.state {
-            State::Going { track, .. } => Some(track.left().unwrap_or(rate * run.work)),
+            State::Going { track, .. } => Some(track.left().unwrap_or(expected(run, track))),
             _ => None,
         };
         let waiting = |run: &Run| matches!(run.state, State::Waiting).then(|| rate * run.work);

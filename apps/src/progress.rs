@@ -152,6 +152,8 @@ enum Style {
     Quiet,
     Lines,
     Bar(ProgressBar),
+    /// What is done of the one run, for the process that started this one.
+    Raw,
 }
 
 /// Real seconds between plain lines: rare enough for a log.
@@ -173,6 +175,12 @@ impl ProgressMeter {
         };
         let next_s = if on_terminal { DRAW_EVERY_S } else { FIRST_LINE_S };
         Self { style, stopwatch: Stopwatch::start(), runs, next_s }
+    }
+
+    /// Begins with one run, and writes what is done of it for a process that reads it.
+    pub(crate) fn raw() -> Self {
+        let runs = Runs::new(vec![1.0], 1);
+        Self { style: Style::Raw, stopwatch: Stopwatch::start(), runs, next_s: 0.0 }
     }
 
     /// Takes a run that need not run out of the work.
@@ -214,6 +222,7 @@ impl ProgressMeter {
         let (left, share) = (self.left(), self.runs.share());
         match &self.style {
             Style::Quiet => {}
+            Style::Raw => writeln!(err, "{}", done.line())?,
             Style::Bar(bar) => {
                 let ProgressWords { done, at, .. } = words();
                 bar.set_position(parts(share));
@@ -246,9 +255,21 @@ impl ProgressMeter {
         let times = format!("{seconds:.0} s, {}", self.left());
         let write = || writeln!(err, "{}", text(self.runs.over(), &times));
         match &self.style {
-            Style::Quiet => Ok(()),
+            Style::Quiet | Style::Raw => Ok(()),
             Style::Bar(bar) => bar.suspend(write),
             Style::Lines => write(),
+        }
+    }
+
+    /// Writes a line that is no progress: what a run in another process says.
+    ///
+    /// # Errors
+    /// When `err` fails.
+    pub(crate) fn pass(&self, text: &str, err: &mut dyn Write) -> io::Result<()> {
+        let mut write = || writeln!(err, "{text}");
+        match &self.style {
+            Style::Bar(bar) => bar.suspend(write),
+            Style::Quiet | Style::Raw | Style::Lines => write(),
         }
     }
 

@@ -4,6 +4,7 @@ mod crashes;
 mod dci;
 mod netns;
 mod process;
+mod sweeps;
 mod turned_away;
 
 use std::path::Path;
@@ -54,6 +55,7 @@ pub(crate) const CASES: &[Case] = &[
     ("too_little_memory_is_said_before_it_is_used_up", crashes::little_memory),
     ("a_reader_that_stops_costs_no_message", crashes::readers),
     ("the_sockets_of_a_killed_process_are_no_obstacle", crashes::left_over),
+    ("a_sweep_in_real_time_says_how_far_its_runs_are", sweeps::progress),
 ];
 
 /// A server and what its clients are to be started with.

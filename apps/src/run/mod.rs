@@ -8,6 +8,7 @@ pub(crate) mod experiment;
 mod forecast;
 mod idle;
 pub(crate) mod order;
+mod process;
 pub(crate) mod repeat;
 mod results;
 pub(crate) mod sweep;

@@ -5,8 +5,6 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::io::Read as _;
-use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
@@ -19,11 +17,13 @@ use serde_json::Value;
 
 use super::experiment::Experiment;
 use super::order::Sweep;
+use super::process::{self, Said};
 use super::results::Ran;
 use super::sweep_log::{Event, Log, reported};
 use super::{check_environment, forecast, own_dir, results};
-use crate::args::{OnOff, RunArgs, Seeds, World};
+use crate::args::{RunArgs, World};
 use crate::console::Console;
+use crate::estimate::Done;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt;
@@ -290,9 +290,9 @@ fn one_by_one(
             continue;
         }
         let _named = named(name);
-        let total = Total::of(&experiment.plan, experiment.world);
-        let mut watched = Watched::new(total, |_, done| log.note(at, done, console));
         if alone {
+            let total = Total::of(&experiment.plan, experiment.world);
+            let mut watched = Watched::new(total, |_, done| log.note(at, done, console));
             let ran = run_quietly((args, name), experiment, command_line, &mut watched)?;
             let slowdown = ran.outcome.summary.slowdown;
             let taken = take_in(name, ran, &mut ended[at]);
@@ -300,7 +300,11 @@ fn one_by_one(
             taken?;
             continue;
         }
-        let (result, unfit) = in_a_process(args, name)?;
+        log.note(at, Done::default(), console);
+        let (result, unfit) = process::run(args, name, &mut |said| match said {
+            Said::Done(done) => log.note(at, done, console),
+            Said::Text(text) => log.pass(text, console),
+        })?;
         let slowdown = result.0["slowdown"].as_f64();
         ended[at] = Some(result);
         log.line(at, &slowdown, console)?;
@@ -339,54 +343,6 @@ fn element(name: &str, summary: &Summary) -> Result<Value, Failure> {
 fn take_in(name: &str, ran: Ran, ended: &mut Option<Ended>) -> Result<(), Failure> {
     *ended = Some((element(name, &ran.outcome.summary)?, ran.is_success()));
     ran.unwritten.map_or(Ok(()), |error| Err(Failure::Incomplete(error)))
-}
-
-/// Runs the variant of that name in another process, with the same flags; with its result comes the
-/// reason why no other is to follow, if there is one.
-fn in_a_process(args: &RunArgs, name: &str) -> Result<(Ended, Option<Failure>), Failure> {
-    let failed = |what: &str| Failure::Unfit(format!("variant {name}: {what}"));
-    let program = std::env::current_exe()?;
-    let mut child = Command::new(program)
-        .arg("run")
-        .args(&args.inputs)
-        .args(["--json", "--quiet", "--variant", name])
-        .args(flags(args))
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let mut text = String::new();
-    if let Some(out) = &mut child.stdout {
-        out.read_to_string(&mut text)?;
-    }
-    let status = child.wait()?;
-    let wrong = || failed("its process left no result; what it said stands above");
-    let array: Value = serde_json::from_str(&text).map_err(|_| wrong())?;
-    let element = array.get(0).cloned().ok_or_else(wrong)?;
-    let is_full = status.code() == Some(i32::from(Exit::Unfit.code()));
-    let unfit = is_full.then(|| failed("its results are not whole; the reason stands above"));
-    Ok(((element, status.success()), unfit))
-}
-
-/// The flags of a run that change it, and where its results go.
-fn flags(args: &RunArgs) -> Vec<OsString> {
-    let switch = |on: OnOff| if on == OnOff::On { "on" } else { "off" }.to_owned();
-    let texts = [
-        ("--world", args.world.map(|world| world.name().to_owned())),
-        ("--topo", args.topo.clone()),
-        ("--transport", args.policies.transport.clone()),
-        ("--cc", args.policies.cc.clone()),
-        ("--lb", args.policies.lb.clone()),
-        ("--ec", args.ec.clone()),
-        ("--trim", args.trim.map(switch)),
-        ("--seed", args.seed.as_ref().map(Seeds::to_string)),
-        ("--udp-port", args.udp_port.map(|port| port.to_string())),
-    ];
-    let texts = texts.into_iter().filter_map(|(flag, value)| Some([flag.to_owned(), value?]));
-    let sets = args.policies.set.iter().map(|text| ["--set".to_owned(), text.clone()]);
-    let mut flags: Vec<OsString> = texts.chain(sets).flatten().map(OsString::from).collect();
-    if let Some(out) = &args.out {
-        flags.extend(["--out".into(), out.as_os_str().to_owned()]);
-    }
-    flags
 }
 
 /// Shows what has `ended`; with `is_whole` all of it has been written, too.

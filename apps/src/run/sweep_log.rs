@@ -2,7 +2,6 @@
 
 use std::sync::mpsc;
 
-use experiments::forecast::Forecast;
 use experiments::progress::Watch;
 
 use super::experiment::Experiment;
@@ -33,6 +32,19 @@ pub(super) fn reported(
     Watched::new(total, move |_, done| _ = give.send(Event::Done(at, done)))
 }
 
+/// Seconds that a run is expected to take: of its threads in virtual time; of its network time, as
+/// slow as it passes, in real time.
+fn expected_s(run: &Experiment) -> f64 {
+    let plan = &run.plan;
+    match run.world {
+        World::Sim => Total::of(plan, run.world).processor_s,
+        #[cfg(feature = "dpdk")]
+        World::Vdev => live::vdev::expected(plan).as_us_f64() / 1e6,
+        // The only run of its sweep; or none at all, in builds without DPDK.
+        _ => 1.0,
+    }
+}
+
 /// The log of a sweep.
 pub(super) struct Log {
     meter: ProgressMeter,
@@ -42,15 +54,16 @@ pub(super) struct Log {
 impl Log {
     /// The log of a sweep of which nothing has run.
     pub(super) fn new(sweep: &Sweep, args: &RunArgs, console: &Console<'_>) -> Self {
-        let work = |run: &Experiment| Forecast::of(&run.plan).time.as_us_f64();
-        let works = sweep.chosen.iter().map(|(_, run)| work(run)).collect();
+        let works = sweep.chosen.iter().map(|(_, run)| expected_s(run)).collect();
         // Runs in real time are alone on the machine.
         let simulates = sweep.chosen.iter().any(|(_, run)| run.world == World::Sim);
         let runs = Runs::new(works, if simulates { args.jobs.into() } else { 1 });
-        Self {
-            meter: ProgressMeter::new(runs, args.quiet, console.err_is_terminal),
-            names: sweep.chosen.iter().map(|(name, _)| name.clone()).collect(),
-        }
+        let meter = if args.progress_lines {
+            ProgressMeter::raw()
+        } else {
+            ProgressMeter::new(runs, args.quiet, console.err_is_terminal)
+        };
+        Self { meter, names: sweep.chosen.iter().map(|(name, _)| name.clone()).collect() }
     }
 
     /// Takes a run that need not run out of the work.
@@ -68,6 +81,12 @@ impl Log {
         };
         // A line that cannot be shown is no reason to end a run.
         let _ = self.meter.note(at, done, words, console.err);
+    }
+
+    /// Shows what a run in another process says.
+    pub(super) fn pass(&self, text: &str, console: &mut Console<'_>) {
+        // A line that cannot be shown is no reason to end a run.
+        let _ = self.meter.pass(text, console.err);
     }
 
     /// Notes that a run is over, and writes its line.

@@ -20,3 +20,4 @@ mod soft_switch;
 mod time_scale;
 
 pub use run::{run, run_observed};
+pub use time_scale::expected;

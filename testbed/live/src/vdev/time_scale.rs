@@ -62,6 +62,24 @@ pub(super) fn choose(
     TimeScale::new(factor).map_err(|error: ClockError| RunError::Environment(error.to_string()))
 }
 
+/// Real time that a run takes before its network time begins, and after it ends: DPDK starts, the
+/// clock and the cost of a packet are measured.
+const AROUND: Duration = Duration::from_ms(650);
+
+/// Real nanoseconds that a packet costs at both hosts and in the network, where that has not been
+/// measured yet.
+const PACKET_USUAL_NS: f64 = 2500.0;
+
+/// Real time that a run of `plan` is expected to take: its network time at best, as slow as it is
+/// likely to pass.
+#[must_use]
+pub fn expected(plan: &Plan) -> Duration {
+    let scale = plan.draft.vdev.time_scale.unwrap_or_else(|| fitting(plan, PACKET_USUAL_NS));
+    let ideal = plan.ideal().since(Instant::ZERO);
+    let time = plan.limit.map_or(ideal, |limit| limit.min(ideal));
+    AROUND + time.scaled(scale)
+}
+
 /// The shortest timeout in network time.
 pub(super) fn rto_min(scale: TimeScale) -> Duration {
     network_time(RTO_MIN, scale)
@@ -177,6 +195,24 @@ mod tests {
         let plan = plan(1 << 38);
         let (cheap, dear) = (fitting(&plan, 500.0), fitting(&plan, 50_000.0));
         assert!((6.0..20.0).contains(&cheap) && dear > 80.0 * cheap, "{cheap} {dear}");
+    }
+
+    #[test]
+    fn a_run_is_expected_to_take_its_network_time_as_slow_as_it_passes() {
+        let plan = plan(1 << 30);
+        let at = |scale: Option<f64>, limit: Option<Duration>| {
+            let changed = plan.with(|draft| {
+                draft.vdev.time_scale = scale;
+                draft.limit = limit;
+            });
+            (expected(&changed.unwrap()) - AROUND).as_us_f64()
+        };
+        let ideal_us = plan.ideal().as_us_f64();
+        let is = |us: f64, times: f64| (us / (ideal_us * times) - 1.0).abs() < 1e-6;
+        assert!(is(at(Some(7.0), None), 7.0));
+        assert!(is(at(None, None), fitting(&plan, PACKET_USUAL_NS)));
+        assert!(is(at(Some(7.0), Some(plan.ideal().since(Instant::ZERO).scaled(0.5))), 3.5));
+        assert!(is(at(Some(7.0), Some(Duration::from_s(1000))), 7.0));
     }
 
     #[test]

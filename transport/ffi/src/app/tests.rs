@@ -31,32 +31,41 @@ fn stack() -> (Stack, [App; 2]) {
     (stack, apps)
 }
 
+/// Repeats `act` once a millisecond until it has a result, for at least ten seconds.
+fn patiently<T>(mut act: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..10_000 {
+        if let Some(done) = act() {
+            return done;
+        }
+        std::thread::sleep(Time::from_millis(1));
+    }
+    panic!("nothing in ten seconds");
+}
+
 /// Repeats `act` until its result is not [`Refusal::Again`]. Returns that result, and the events of
 /// all applications until then.
-fn patiently<T>(
+fn accepted<T>(
     apps: &mut [App; 2],
     mut act: impl FnMut(&mut [App; 2]) -> Result<T, Refusal>,
 ) -> (T, Vec<Event>) {
     let mut events = Vec::new();
-    // At least ten seconds.
-    for _ in 0..10_000 {
-        match act(apps) {
-            Ok(done) => return (done, events),
-            Err(refusal) => assert_eq!(refusal, Refusal::Again, "{events:?}"),
+    let done = patiently(|| match act(apps) {
+        Ok(done) => Some(done),
+        Err(refusal) => {
+            assert_eq!(refusal, Refusal::Again, "{events:?}");
+            events.extend(apps.iter_mut().flat_map(|app| std::iter::from_fn(|| app.poll())));
+            None
         }
-        events.extend(apps.iter_mut().flat_map(|app| std::iter::from_fn(|| app.poll())));
-        std::thread::sleep(Time::from_millis(1));
-    }
-    panic!("nothing but refusals: {events:?}");
+    });
+    (done, events)
 }
 
-/// The first event that `wanted` picks.
+/// The first event that `wanted` picks; those before it are left out, those after it are not.
 fn event<T>(apps: &mut [App; 2], wanted: impl Fn(Event) -> Option<T>) -> T {
-    let next = |apps: &mut [App; 2]| {
+    patiently(|| {
         let mut events = apps.iter_mut().flat_map(|app| std::iter::from_fn(|| app.poll()));
-        events.find_map(&wanted).ok_or(Refusal::Again)
-    };
-    patiently(apps, next).0
+        events.find_map(&wanted)
+    })
 }
 
 /// As many requests as there may be have no response, and one of them is given up.
@@ -67,7 +76,7 @@ fn requests_without_response_are_given_up(apps: &mut [App; 2]) {
     };
     let mut questions = Vec::new();
     for cookie in 10..18 {
-        let (_, events) = patiently(apps, |apps| apps[0].request(0, b"question", cookie));
+        let (_, events) = accepted(apps, |apps| apps[0].request(0, b"question", cookie));
         questions.extend(events.into_iter().filter_map(asked));
     }
     while questions.len() < 8 {
@@ -91,7 +100,7 @@ fn requests_without_response_are_given_up(apps: &mut [App; 2]) {
         _ => None,
     };
     for (peer, token) in questions {
-        let (_, events) = patiently(apps, |apps| apps[1].respond(peer, token, b"answer", 8));
+        let (_, events) = accepted(apps, |apps| apps[1].respond(peer, token, b"answer", 8));
         answered.extend(events.iter().filter_map(response));
     }
     while answered.len() < 8 {
@@ -129,7 +138,7 @@ fn numbers_and_places_of_connections_come_back() {
     assert_eq!(apps[0].connect(NOWHERE, Label::NONE), Ok(0));
     assert_eq!(apps[0].close(0), Ok(()));
     assert_eq!(apps[0].connect(peer, Label::NONE), Err(Refusal::Again));
-    let (number, events) = patiently(&mut apps, |apps| apps[0].connect(peer, Label::NONE));
+    let (number, events) = accepted(&mut apps, |apps| apps[0].connect(peer, Label::NONE));
     assert_eq!(number, 0);
     let refusal = |event: &Event| matches!(event, Event::Refused { connection: 0, .. });
     assert!(events.len() == 1 && refusal(&events[0]), "{events:?}");
@@ -148,7 +157,7 @@ fn numbers_and_places_of_connections_come_back() {
     // The answers' connection is closed for another peer as soon as it is idle.
     let other = HostId(asker.0 + 9);
     assert_eq!(apps[1].respond(other, 1, b"answer", 7), Err(Refusal::Again));
-    patiently(&mut apps, |apps| apps[1].respond(other, 1, b"answer", 7));
+    accepted(&mut apps, |apps| apps[1].respond(other, 1, b"answer", 7));
     // More memory than there can be is refused.
     assert!(stack.region(usize::MAX >> 1).is_err());
 }

@@ -1,6 +1,7 @@
 //! Attacks by a host that sees none of its victims' packets: on a transfer between two others, on
-//! clients that come meanwhile, and on a pod of Zeropod's hosts. A long case prints what the attack
-//! left of the throughput, beside as many packets to another port in every second slice of time.
+//! clients that come meanwhile, on hosts that meet for a run, and on a pod of Zeropod's hosts. A
+//! long case prints what the attack left of the throughput, beside as many packets to another port
+//! in every second slice of time.
 //!
 //! Some attacks are on victims that share keys; a long run has all of them with keys, too.
 //!
@@ -16,6 +17,8 @@
     reason = "a test harness, by the wall clock"
 )]
 
+#[path = "attack/control.rs"]
+mod control;
 #[path = "attack/forger.rs"]
 mod forger;
 #[path = "nic/lab.rs"]
@@ -48,6 +51,8 @@ fn main() -> ExitCode {
         Some("--forge-pod") => return pods::forge(),
         Some("--eavesdrop") => return forger::eavesdrop(&arguments[1..]),
         Some("--knock") => return neighbours::knock(&arguments[1..]),
+        Some("--lie") => return neighbours::lie(&arguments[1..]),
+        Some("--call") => return control::call(&arguments[1..]),
         Some("--list") => {
             return cases::list(all_cases(true).iter().map(|(name, _)| name.as_str()));
         }
@@ -76,6 +81,8 @@ enum Case {
     Suffer(Attack, bool),
     /// False answers, by IP version.
     Neighbours(usize),
+    /// Strangers at the ports at which hosts of a run meet.
+    Control,
     /// Forged notes between a pod's hosts and their scheduler.
     Pod,
 }
@@ -83,7 +90,8 @@ enum Case {
 fn verdict(case: Case, seconds: u64) -> Verdict {
     let suffered = match case {
         Case::Suffer(attack, keyed) => victims::suffer(attack, keyed, seconds),
-        Case::Neighbours(version) => neighbours::suffer(neighbours::VERSIONS[version]),
+        Case::Neighbours(version) => neighbours::suffer(neighbours::VERSIONS[version], seconds),
+        Case::Control => control::suffer(seconds),
         Case::Pod => pods::suffer(),
     };
     suffered.map_or_else(Verdict::Skipped, Verdict::Measured)
@@ -102,7 +110,9 @@ fn all_cases(long: bool) -> Vec<(String, Case)> {
         ["false_answers_to_arp_divert_no_transfer", "false_advertisements_divert_none"];
     let on_the_link = on_the_link.into_iter().enumerate();
     let on_the_link = on_the_link.map(|(at, name)| (name.to_owned(), Case::Neighbours(at)));
+    let of_control = ["strangers_at_control_ports_keep_no_host_out_and_slow_no_flow"];
+    let of_control = of_control.into_iter().map(|name| (name.to_owned(), Case::Control));
     let of_pods = ["forged_notes_of_a_pod_begin_end_ask_and_grant_nothing"];
     let of_pods = of_pods.into_iter().map(|name| (name.to_owned(), Case::Pod));
-    plain.chain(keyed).chain(on_the_link).chain(of_pods).collect()
+    plain.chain(keyed).chain(on_the_link).chain(of_control).chain(of_pods).collect()
 }

@@ -25,11 +25,8 @@ use transport::{EntropyValue, FlowId, MsgNo, Psn, Rng};
 pub(crate) const VICTIMS: [Ipv4Addr; 2] =
     [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2)];
 
-/// Packets sent in a row before a pause.
-pub(crate) const BURST: u64 = 32;
-
-/// Between two bursts: 16,000 packets a second.
-pub(crate) const PAUSE: Duration = Duration::from_millis(2);
+/// Packets sent in a row, and the pause after them: 16,000 packets a second.
+pub(crate) const PACE: (u64, Duration) = (32, Duration::from_millis(2));
 
 /// The first burst of an attack that is slow otherwise, and the pause between its packets then.
 const SLOW: (u64, Duration) = (140, Duration::from_millis(50));
@@ -138,7 +135,7 @@ impl Attack {
     const fn pace(self) -> (u64, Duration) {
         match self {
             Self::SlowOpens => (1, SLOW.1),
-            _ => (BURST, PAUSE),
+            _ => PACE,
         }
     }
 
@@ -359,12 +356,17 @@ const CAPTURED_MAX: usize = 4000;
 /// Ethernet's number for all protocols.
 const ALL_PROTOCOLS: u16 = 3;
 
+/// A socket for whole frames of every device.
+pub(crate) fn frame_socket() -> Socket {
+    let protocol = Protocol::from(i32::from(ALL_PROTOCOLS.to_be()));
+    Socket::new(Domain::PACKET, Type::RAW, Some(protocol)).unwrap()
+}
+
 /// `FILE`: notes what the victims send to each other, as seen from the network namespace in which
 /// it runs, until its input ends.
 pub(crate) fn eavesdrop(arguments: &[String]) -> ExitCode {
     let [file] = arguments else { return ExitCode::FAILURE };
-    let protocol = Protocol::from(i32::from(ALL_PROTOCOLS.to_be()));
-    let mut socket = Socket::new(Domain::PACKET, Type::RAW, Some(protocol)).unwrap();
+    let mut socket = frame_socket();
     socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     let over = until_input_ends();
     let (mut frame, mut packets) = (vec![0; 1 << 16], Vec::new());
@@ -410,23 +412,35 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
     let captured = std::fs::read(file).unwrap_or_else(|_| b"[]".to_vec());
     let captured: Vec<Vec<u8>> = serde_json::from_slice(&captured).unwrap();
     let attack = Attack::ALL.iter().find(|attack| attack.name() == name).copied().unwrap();
-    let slices = Some(Duration::from_millis(slices.parse().unwrap())).filter(|s| !s.is_zero());
-    let over = until_input_ends();
     let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(255))).unwrap();
     socket.set_header_included_v4(true).unwrap();
     let mut rng = Rng::new(7);
-    let (mut sent, mut turn) = (0, 0);
-    let (burst, pause) = attack.pace();
+    send_until_input_ends(attack.pace(), slices, |turn, port| {
+        let (to, octets) = attack.packet(turn, &mut rng, port, &captured);
+        let to = SockAddr::from(SocketAddrV4::new(VICTIMS[to], 0));
+        socket.send_to(&octets, &to).is_ok()
+    })
+}
+
+/// Sends packets at this pace until the input of this process ends, and prints how many went to the
+/// victims. `send` is given the number of a packet and the port that it is for; true when it went,
+/// for the kernel's queue may be full. With slices of so many milliseconds, above zero, packets of
+/// every second slice are for another port than the victims'.
+pub(crate) fn send_until_input_ends(
+    (burst, pause): (u64, Duration),
+    slices: &str,
+    mut send: impl FnMut(u64, u16) -> bool,
+) -> ExitCode {
+    let slices = Some(Duration::from_millis(slices.parse().unwrap())).filter(|s| !s.is_zero());
+    let over = until_input_ends();
+    let (mut sent, mut turn) = (0_u64, 0);
     let mut end = burst.max(if burst == 1 { SLOW.0 } else { 0 });
     while !over.load(Ordering::Relaxed) {
         let now = SystemTime::UNIX_EPOCH.elapsed().unwrap();
         let port = slices.map_or(PORT, |slice| port_of(slice_at(now, slice)));
         for turn in turn..end {
-            let (to, octets) = attack.packet(turn, &mut rng, port, &captured);
-            let to = SockAddr::from(SocketAddrV4::new(VICTIMS[to], 0));
-            // The kernel's queue may be full.
-            let went = socket.send_to(&octets, &to).is_ok() && port == PORT;
-            sent += u64::from(went);
+            let went = send(turn, port);
+            sent += u64::from(went && port == PORT);
         }
         (turn, end) = (end, end + burst);
         sleep(pause);

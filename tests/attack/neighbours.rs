@@ -1,49 +1,32 @@
-//! A host on the link that answers ARP and neighbour discovery in the place of the victims.
+//! A host on the link that answers ARP and neighbour discovery in the place of the victims, without
+//! being asked.
 
+use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::path::Path;
 use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::Duration;
 
+use transport::wire::addressing::IpPair;
+use transport::wire::checksum::Checksum;
+use transport::wire::{Body, Header, Presence};
+use transport::{EntropyValue, FlowId};
+
+use crate::forger::{PACE, PORT, frame_socket, framed_between, send_until_input_ends};
 use crate::lab::Lab;
-use crate::victims::{CLIENT, addressed, server, start};
+use crate::process::Ended;
+use crate::victims::{Attacker, CLIENT, Compared, LONG, SLICE, addressed, observed, server, start};
 
-/// The victims' addresses, and the length of their prefix, by IP version.
-pub(crate) const VERSIONS: [([&str; 2], u8); 2] =
-    [(["192.0.2.1", "192.0.2.2"], 24), (["fd77::1", "fd77::2"], 64)];
+/// The victims' addresses by IP version.
+pub(crate) const VERSIONS: [[&str; 2]; 2] = [["192.0.2.1", "192.0.2.2"], ["fd77::1", "fd77::2"]];
 
-/// The host that asks for the victims' MACs as any does.
+/// The attacker, and the host that asks for the victims' MACs as any does.
+const LIAR: u32 = 2;
 const OBSERVER: u32 = 3;
 
-/// Announcements of false addresses during a transfer.
-const ANNOUNCEMENTS: u32 = 5;
-
-/// Runs `ip` in the namespace of `host`, with these words.
-fn ip(lab: &Lab, host: u32, words: &str) -> Result<(), String> {
-    let run = lab.command(host, Path::new("ip")).args(words.split_whitespace()).output();
-    let run = run.map_err(|error| error.to_string())?;
-    if run.status.success() {
-        return Ok(());
-    }
-    Err(format!("ip {words}: {}", String::from_utf8_lossy(&run.stderr).trim()))
-}
-
-/// The attacker's kernel has the server's address as its own, and says so each time when its link
-/// comes up.
-fn pose(lab: &Lab, (victims, len): ([&str; 2], u8)) -> Result<(), String> {
-    for name in ["ipv4/conf/eth0/arp_notify", "ipv6/conf/eth0/ndisc_notify"] {
-        let mut write = lab.command(2, Path::new("sh"));
-        let ran = write.args(["-c", &format!("echo 1 > /proc/sys/net/{name}")]).status();
-        if !ran.is_ok_and(|status| status.success()) {
-            return Err(format!("{name} cannot be set"));
-        }
-    }
-    let nodad = if len > 32 { "nodad" } else { "" };
-    victims
-        .iter()
-        .try_for_each(|victim| ip(lab, 2, &format!("address add {victim}/{len} dev eth0 {nodad}")))
-}
+/// Where the kernel's own packets go: the control address of the first victim.
+const ANYWHERE: &str = "192.168.177.1";
 
 /// The MAC of `host`.
 fn mac(lab: &Lab, host: u32) -> String {
@@ -63,14 +46,95 @@ pub(crate) fn knock(arguments: &[String]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// A frame from `mac` to all hosts of the link.
+fn to_all(mac: [u8; 6], ethertype: [u8; 2], rest: &[&[u8]]) -> Vec<u8> {
+    let all = [0xFF; 6];
+    let mut frame = [&all[..], &mac, &ethertype, &rest.concat()].concat();
+    frame.resize(frame.len().max(60), 0);
+    frame
+}
+
+/// An answer to no request, or a request, that says `victim` had this MAC (RFC 826, 4861). With
+/// IPv6 it is an advertisement that overrides others, or a solicitation.
+fn falsehood(asks: bool, [victim, other]: [IpAddr; 2], mac: [u8; 6]) -> Vec<u8> {
+    match (victim, other) {
+        (IpAddr::V4(victim), IpAddr::V4(other)) => {
+            let head = [0, 1, 8, 0, 6, 4, 0, if asks { 1 } else { 2 }];
+            let says = [&mac[..], &victim.octets(), &[0; 6], &other.octets()].concat();
+            to_all(mac, [0x08, 0x06], &[&head, &says])
+        }
+        (IpAddr::V6(victim), IpAddr::V6(other)) => {
+            let (target, kind, flags, option) =
+                if asks { (other, 135, 0, 1) } else { (victim, 136, 0x20, 2) };
+            let all = Ipv6Addr::new(0xFF02, 0, 0, 0, 0, 0, 0, 1).octets();
+            let target = target.octets();
+            let mut says =
+                [&[kind, 0, 0, 0, flags, 0, 0, 0], &target[..], &[option, 1], &mac].concat();
+            let mut sum = Checksum::new();
+            let len = u8::try_from(says.len()).unwrap();
+            // The pseudo-header: addresses, length, ICMPv6.
+            sum.add(&[&victim.octets()[..], &all, &[0, 0, 0, len, 0, 0, 0, 58]].concat());
+            sum.add(&says);
+            says[2..4].copy_from_slice(&sum.finish().to_be_bytes());
+            let head = [0x60, 0, 0, 0, 0, len, 58, 255];
+            to_all(mac, [0x86, 0xDD], &[&head, &victim.octets(), &all, &says])
+        }
+        _ => unreachable!("addresses of one version"),
+    }
+}
+
+/// A datagram to another port of a victim, which is as short and goes to all hosts, too.
+fn past([victim, other]: [IpAddr; 2], mac: [u8; 6], port: u16) -> Vec<u8> {
+    let ip = match (other, victim) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => IpPair::V4 { src, dst },
+        (IpAddr::V6(src), IpAddr::V6(dst)) => IpPair::V6 { src, dst },
+        _ => unreachable!("addresses of one version"),
+    };
+    let header = Header::new(EntropyValue(7), FlowId::UNKNOWN, Body::Presence(Presence::Keep));
+    let mut frame = framed_between(ip, &header, &[], port);
+    frame[..6].fill(0xFF);
+    frame[6..12].copy_from_slice(&mac);
+    frame
+}
+
+/// `ADDRESS ADDRESS MILLISECONDS`: says of both addresses that this host has them, until its input
+/// ends. With slices, datagrams to another port of theirs take the place of every second slice.
+pub(crate) fn lie(arguments: &[String]) -> ExitCode {
+    let [one, other, slices] = arguments else { return ExitCode::FAILURE };
+    let victims: [IpAddr; 2] = [one, other].map(|address| address.parse().unwrap());
+    let text = std::fs::read_to_string("/sys/class/net/eth0/address").unwrap();
+    let octet = |word| u8::from_str_radix(word, 16).unwrap();
+    let mac: Vec<u8> = text.trim().split(':').map(octet).collect();
+    let mac: [u8; 6] = mac.try_into().unwrap();
+    let socket = frame_socket();
+    // The address of the device is that of the first frame that passes it.
+    knock(&[ANYWHERE.to_owned()]);
+    let (_, device) = socket.recv_from(&mut [MaybeUninit::uninit()]).unwrap();
+    send_until_input_ends(PACE, slices, |turn, port| {
+        let named = if turn & 1 == 0 { victims } else { [victims[1], victims[0]] };
+        let frame = match port {
+            PORT => falsehood(turn & 2 == 0, named, mac),
+            _ => past(named, mac, port),
+        };
+        socket.send_to(&frame, &device).is_ok()
+    })
+}
+
+fn liar(lab: &Lab, victims: [&str; 2], slices: Option<Duration>) -> Attacker {
+    Attacker::in_slices(lab, &["--lie", victims[0], victims[1]], slices)
+}
+
 /// The control: a host of the kernel that asks for a victim's MAC is given the attacker's, so what
 /// the victims withstand does work.
-fn diverts(lab: &Lab, (victims, len): ([&str; 2], u8)) -> Result<(), String> {
-    let own = if len > 32 { "fd77::9" } else { "192.0.2.9" };
-    let nodad = if len > 32 { "nodad" } else { "" };
-    ip(lab, OBSERVER, &format!("address add {own}/{len} dev eth0 {nodad}"))?;
+fn diverts(lab: &Lab, victims: [&str; 2]) -> Result<(), String> {
+    let own = if victims[0].contains(':') { "fd77::9/64 nodad" } else { "192.0.2.9/24" };
+    let words = ["address", "add", "dev", "eth0"].into_iter().chain(own.split(' '));
+    let given = lab.command(OBSERVER, Path::new("ip")).args(words).status();
+    if !given.is_ok_and(|status| status.success()) {
+        return Err("the observer cannot have an address".to_owned());
+    }
     let program = std::env::current_exe().unwrap();
-    let false_mac = mac(lab, 2);
+    let false_mac = mac(lab, LIAR);
     for victim in victims {
         let mut cached = String::new();
         let found = (0..50).any(|_| {
@@ -88,36 +152,49 @@ fn diverts(lab: &Lab, (victims, len): ([&str; 2], u8)) -> Result<(), String> {
 }
 
 /// False answers change nothing for a transfer under way, nor for victims that were given each
-/// other's MAC.
-pub(crate) fn suffer(version: ([&str; 2], u8)) -> Result<String, String> {
+/// other's MAC. A long attack of `seconds` is compared with as many packets to another port.
+pub(crate) fn suffer(victims: [&str; 2], seconds: u64) -> Result<String, String> {
     let lab = Lab::new(4, 9000)?;
-    let (victims, len) = version;
     let (named, given) = (addressed(&victims), [0, 1].map(|host| mac(&lab, host)));
     let given: Vec<String> =
         victims.iter().zip(given).map(|(address, mac)| format!("{address},{mac}")).collect();
+    let given = addressed(&given);
     let first = server(&lab, &named);
-    let mut client = start(&lab, 1, &named, &[&CLIENT[..], &["--time", "2"]].concat());
+    let mut client = start(&lab, 1, &named, &[&CLIENT[..], &["--time", "0.5"]].concat());
     client.on_event("session with");
-    pose(&lab, version)?;
-    for _ in 0..ANNOUNCEMENTS {
-        ip(&lab, 2, "link set eth0 down")?;
-        ip(&lab, 2, "link set eth0 up")?;
-        // The kernel drops addresses of IPv6 with the link.
-        if len > 32 {
-            pose(&lab, version)?;
-        }
-        sleep(Duration::from_millis(200));
-    }
-    client.end().result();
+    let attacker = liar(&lab, victims, None);
+    let under_way = client.end();
     first.signal("INT");
     assert_eq!(first.end().code, Some(0));
     // While no victim answers for itself.
-    diverts(&lab, version)?;
-    let second = server(&lab, &addressed(&given));
+    diverts(&lab, victims)?;
+    let second = server(&lab, &given);
     let more = ["--bytes", "1MiB"];
-    let later = start(&lab, 1, &addressed(&given), &[&CLIENT[..], &more].concat()).end().result();
+    let later = start(&lab, 1, &given, &[&CLIENT[..], &more].concat()).end().result();
     assert_eq!(later["to_server"]["bytes"], 1 << 20, "{later:#}");
+    let sent = attacker.end();
+    let reached = reached(&under_way);
+    let mut left = "nothing ended".to_owned();
+    if seconds >= LONG {
+        let attacker = liar(&lab, victims, Some(SLICE));
+        let (compared, _): (Compared, _) = observed(&lab, &given, 2 * seconds);
+        attacker.end();
+        left = compared.judge();
+    }
     second.signal("INT");
     assert_eq!(second.end().code, Some(0));
-    Ok("a transfer went on, another began; a host of the kernel was diverted".to_owned())
+    Ok(format!(
+        "{sent} false answers, of which {reached} came to a transfer; {left}; a host of the kernel \
+         was diverted"
+    ))
 }
+
+/// False answers that came to a client under way.
+fn reached(client: &Ended) -> u64 {
+    let came = client.counter("counters", "not_headrace");
+    assert!(came > LEAST, "few false answers came: {client:?}");
+    came
+}
+
+/// False answers that must have come to a transfer of half a second.
+const LEAST: u64 = 500;

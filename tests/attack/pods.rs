@@ -4,7 +4,6 @@
 
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
-use std::thread::sleep;
 
 use serde_json::Value;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -14,7 +13,7 @@ use transport::wire::addressing::IpPair;
 use transport::wire::pod::{ClockState, Grant, Invite, Join, Place, Rts, Schd, Stamp};
 use transport::{EntropyValue, Rng};
 
-use crate::forger::{BURST, PAUSE, PORT, framed_between, until_input_ends};
+use crate::forger::{PACE, framed_between, send_until_input_ends};
 use crate::lab::Lab;
 use crate::process::Process;
 use crate::victims::Attacker;
@@ -88,33 +87,30 @@ fn forged(turn: u64, rng: &mut Rng) -> (u8, u8, Note) {
 
 /// Sends forged notes until its input ends, and prints how many.
 pub(crate) fn forge() -> ExitCode {
-    let over = until_input_ends();
     let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(255))).unwrap();
     socket.set_header_included_v4(true).unwrap();
     let mut rng = Rng::new(7);
-    let (mut sent, mut turn) = (0_u64, 0);
-    while !over.load(std::sync::atomic::Ordering::Relaxed) {
-        for _ in 0..BURST {
-            let (from, to, note) = forged(turn, &mut rng);
-            turn += 1;
-            let key = Key(rng.next_u64() | 1);
-            let header = note.for_host(EntropyValue(from.into()), key);
-            let ip = IpPair::V4 { src: address(from), dst: address(to) };
-            let octets = framed_between(ip, &header, &[], PORT).split_off(14);
-            let to = SockAddr::from(std::net::SocketAddrV4::new(address(to), 0));
-            // The kernel's queue may be full, and a host may not be there yet.
-            sent += u64::from(socket.send_to(&octets, &to).is_ok());
-        }
-        sleep(PAUSE);
-    }
-    println!("{sent}");
-    ExitCode::SUCCESS
+    send_until_input_ends(PACE, "0", |turn, port| {
+        let (from, to, note) = forged(turn, &mut rng);
+        let key = Key(rng.next_u64() | 1);
+        let header = note.for_host(EntropyValue(from.into()), key);
+        let ip = IpPair::V4 { src: address(from), dst: address(to) };
+        let octets = framed_between(ip, &header, &[], port).split_off(14);
+        let to = SockAddr::from(std::net::SocketAddrV4::new(address(to), 0));
+        // A host may not be there yet.
+        socket.send_to(&octets, &to).is_ok()
+    })
 }
 
-/// The hosts file, and two flows each way.
-fn files(dir: &std::path::Path) {
+/// Two flows one way, and one the other way.
+const MATRIX: &str = "Nodes 2\nConnections 3\n0->1 id 1 start 0 size 400000\n\
+                      1->0 id 2 start 0 size 300000\n0->1 id 3 start 500000 size 400000\n";
+
+/// Makes the hosts file of a run of two hosts, and of their scheduler where ends are three, and the
+/// file of its matrix.
+pub(crate) fn files(dir: &std::path::Path, ends: u8, matrix: &str) {
     let mut hosts = String::new();
-    for number in 0..=HOSTS {
+    for number in 0..ends {
         let (ip, control) = (address(number), Lab::control());
         let rest = if number == HOSTS {
             "role = \"scheduler\"\n".to_owned()
@@ -126,9 +122,7 @@ fn files(dir: &std::path::Path) {
         );
     }
     std::fs::write(dir.join("hosts.toml"), hosts).unwrap();
-    let cm = "Nodes 2\nConnections 3\n0->1 id 1 start 0 size 400000\n\
-              1->0 id 2 start 0 size 300000\n0->1 id 3 start 500000 size 400000\n";
-    std::fs::write(dir.join("matrix.cm"), cm).unwrap();
+    std::fs::write(dir.join("matrix.cm"), matrix).unwrap();
 }
 
 /// Two runs of a pod one after the other, while notes in the name of all of them come.
@@ -143,7 +137,7 @@ pub(crate) fn suffer() -> Result<String, String> {
     let given = own.args(["address", "add", &given, "dev", "eth0"]).status();
     assert!(given.is_ok_and(|status| status.success()), "the attacker has no address");
     let dir = tempfile::tempdir().unwrap();
-    files(dir.path());
+    files(dir.path(), HOSTS + 1, MATRIX);
     let [hosts, matrix] = ["hosts.toml", "matrix.cm"].map(|name| dir.path().join(name));
     let [hosts, matrix] = [&hosts, &matrix].map(|path| path.to_str().unwrap());
     let at = |number: u8, words: &[&str]| {

@@ -18,14 +18,14 @@ use crate::process::{Ended, Process};
 pub(crate) const LONG: u64 = 30;
 
 /// Packets go to the victims' port for as long, and then for as long past them.
-const SLICE: Duration = Duration::from_secs(3);
+pub(crate) const SLICE: Duration = Duration::from_secs(3);
 
 /// Slices under attack that must have a slice beside the attack on either side; a long attack of
 /// [`LONG`] seconds has nine.
 const PAIRS_MIN: usize = 6;
 
 /// Between two reports of a transfer.
-const REPORT: Duration = Duration::from_secs(1);
+pub(crate) const REPORT: Duration = Duration::from_secs(1);
 
 /// Clients that come one after the other during a long attack.
 const CLIENTS: u32 = 5;
@@ -112,8 +112,14 @@ pub(crate) struct Attacker(Child);
 
 impl Attacker {
     pub(crate) fn start(lab: &Lab, attack: Attack, file: &Path, slices: Option<Duration>) -> Self {
+        let words = ["--attack", attack.name(), file.to_str().unwrap()];
+        Self::in_slices(lab, &words, slices)
+    }
+
+    /// This binary with `arguments`, and the length of its slices behind them, at the attacker.
+    pub(crate) fn in_slices(lab: &Lab, arguments: &[&str], slices: Option<Duration>) -> Self {
         let slices = slices.unwrap_or_default().as_millis().to_string();
-        Self::with(lab, 2, &["--attack", attack.name(), file.to_str().unwrap(), &slices])
+        Self::with(lab, 2, &[arguments, &[&slices]].concat())
     }
 
     /// This binary with `arguments` at `host`.
@@ -156,7 +162,7 @@ impl Slice {
 /// The slices of a transfer, in order: in every second one an attack hit, in the others as many
 /// packets went past the victims.
 #[derive(Default)]
-struct Compared(Vec<Slice>);
+pub(crate) struct Compared(Vec<Slice>);
 
 /// Mean, and its standard error.
 fn mean(values: &[f64]) -> (f64, f64) {
@@ -173,7 +179,11 @@ impl Compared {
         let ["s", "sent", gbps, "Gb/s", ..] = words[..].get(1..).unwrap_or_default() else {
             return;
         };
-        let gbps = gbps.parse().unwrap();
+        self.add_rate(gbps.parse().unwrap(), at);
+    }
+
+    /// The rate of the last [`REPORT`] before `at`.
+    pub(crate) fn add_rate(&mut self, gbps: f64, at: Duration) {
         // A report is read late, and an attack takes a moment to arrive.
         let spare = Duration::from_millis(100);
         let [first, last] = [at - REPORT - spare, at].map(|end| slice_at(end, SLICE));
@@ -205,7 +215,7 @@ impl Compared {
     ///
     /// # Panics
     /// When that is too little beyond what chance explains.
-    fn judge(&self) -> String {
+    pub(crate) fn judge(&self) -> String {
         let of = |port: u16| {
             let slices = self.0.iter().filter(|slice| port_of(slice.number) == port);
             mean(&slices.map(Slice::mean).collect::<Vec<_>>()).0
@@ -229,7 +239,7 @@ impl Compared {
 
 /// A transfer of `seconds` whose reports are sorted by what the attack did meanwhile; and the
 /// client's counters.
-fn observed(lab: &Lab, ends: &[String], seconds: u64) -> (Compared, Value) {
+pub(crate) fn observed(lab: &Lab, ends: &[String], seconds: u64) -> (Compared, Value) {
     let mut client = client(lab, ends, &["--time", &seconds.to_string()]);
     let (mut compared, mut seen) = (Compared::default(), 0);
     while client.goes_on() {

@@ -1,4 +1,5 @@
 //! Shared by the system tests.
 
 pub mod cases;
+pub mod metrics;
 pub mod watcher;

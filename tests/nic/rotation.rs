@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::cases::{over_memif, same_story};
 use crate::hosts::{Files, Running};
-use crate::stalls::{counted, under_way};
+use crate::stalls::under_way;
 use system_tests::cases::Verdict::{self, Passed};
+use system_tests::metrics::counted;
 
 /// What a host says once it has read other keys.
 const SAID: &str = "keys have changed";

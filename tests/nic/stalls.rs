@@ -1,8 +1,6 @@
 //! Processes that stand still for a while in the middle of a run, and hosts of the `nic` world that
 //! are killed there.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -13,6 +11,7 @@ use transport::Rng;
 use crate::cases::{PATIENT, on_bridge, over_memif, same_story, v4};
 use crate::hosts::{Ended, Files, Running};
 use system_tests::cases::Verdict::{self, Passed, Skipped};
+use system_tests::metrics::counted;
 
 /// Both ways, for several seconds.
 const LONG: &str = "\
@@ -74,18 +73,6 @@ pub(crate) fn under_way<'a, const HOSTS: usize>(
 
 fn has_sent(metrics: &Path) -> bool {
     counted(metrics, "headrace_endpoint_data_new_total", "").is_some_and(|sent| sent > 0)
-}
-
-/// The sum of the counters of this name, with this label, that a run shows at the socket `metrics`;
-/// `None` when it shows none.
-pub(crate) fn counted(metrics: &Path, name: &str, label: &str) -> Option<u64> {
-    let mut client = UnixStream::connect(metrics).ok()?;
-    let mut answer = String::new();
-    client.write_all(b"GET /metrics HTTP/1.1\r\nHost: headrace\r\n\r\n").ok()?;
-    client.read_to_string(&mut answer).ok()?;
-    let lines = answer.lines().filter(|line| line.starts_with(name) && line.contains(label));
-    let counts = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
-    counts.reduce(|sum, count| sum + count)
 }
 
 /// Stops the hosts in turn for these milliseconds; all flows finish with the right bytes.

@@ -1,11 +1,13 @@
 //! Connections to the control port that have not yet sent their first line.
 //!
 //! Each has a time limit from its arrival, however its bytes trickle in, and no read waits: the
-//! host that listens goes on with everything else. Not here: what a first line means.
+//! host that listens goes on with everything else. However many connections come from an address,
+//! they take no place of one from another address. Not here: what a first line means.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 
 use transport::{Duration, Instant};
 
@@ -15,8 +17,12 @@ const LINE_WITHIN: Duration = Duration::from_s(2);
 /// Longer than any first line, bytes.
 const LINE_MAX: usize = 1 << 20;
 
-/// Connections that wait at once; the oldest makes room for a new one.
+/// Connections that wait at once. For a new one another makes room: the oldest of the address that
+/// has most of them.
 const WAITING_MAX: usize = 64;
+
+/// Refusals that are logged one by one; from then on each whose number is a power of two is.
+const LOGGED_EACH: u64 = 16;
 
 /// Bytes that one connection is read at a time.
 const PIECE: usize = 16 << 10;
@@ -25,8 +31,10 @@ const PIECE: usize = 16 << 10;
 #[derive(Debug)]
 pub(super) struct Doorway {
     listener: TcpListener,
-    /// Oldest first, at most [`WAITING_MAX`].
+    /// Oldest first, at most [`WAITING_MAX`] between two polls.
     waiting: VecDeque<Caller>,
+    /// Refusals so far.
+    refused: u64,
 }
 
 /// A connection without a whole first line.
@@ -52,7 +60,7 @@ impl Doorway {
     pub(super) fn open(address: &str) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
-        Ok(Self { listener, waiting: VecDeque::new() })
+        Ok(Self { listener, waiting: VecDeque::new(), refused: 0 })
     }
 
     /// The address it listens on.
@@ -65,10 +73,41 @@ impl Doorway {
     /// # Errors
     /// When the listening socket fails.
     pub(super) fn poll(&mut self, now: Instant) -> io::Result<Option<Call>> {
-        let refused = self.accept(now)?;
-        if refused.is_some() {
-            return Ok(refused);
+        loop {
+            // First the lines of those that wait: others that come all the time must not keep this
+            // host from reading them.
+            if let Some(call) = self.decided(now) {
+                return Ok(Some(call));
+            }
+            if self.waiting.len() > WAITING_MAX {
+                return Ok(self.make_room());
+            }
+            match self.listener.accept() {
+                Ok((stream, from)) if stream.set_nonblocking(true).is_err() => {
+                    return Ok(Some(Call::Refused(from, "its connection failed")));
+                }
+                Ok((stream, from)) => {
+                    let until = now + LINE_WITHIN;
+                    self.waiting.push_back(Caller { stream, from, line: Vec::new(), until });
+                }
+                Err(error) if is_passing(error.kind()) => return Ok(None),
+                Err(error) => return Err(error),
+            }
         }
+    }
+
+    /// Logs that a connection was refused: some of many, so that a stranger that connects all the
+    /// time fills no log.
+    pub(super) fn log_refused(&mut self, from: SocketAddr, why: &str) {
+        self.refused += 1;
+        if self.refused <= LOGGED_EACH || self.refused.is_power_of_two() {
+            tracing::warn!(%from, why, refused = self.refused, "a connection was refused");
+        }
+    }
+
+    /// Reads what has come from each connection that waits; the first whose fate is decided by
+    /// `now`.
+    fn decided(&mut self, now: Instant) -> Option<Call> {
         for index in 0..self.waiting.len() {
             let Some(caller) = self.waiting.get_mut(index) else { break };
             let outcome = match caller.read() {
@@ -80,33 +119,25 @@ impl Doorway {
                 Ok(true) => Ok(()),
                 Err(why) => Err(why),
             };
-            let Some(Caller { stream, from, line, .. }) = self.waiting.remove(index) else { break };
-            return Ok(Some(match whole {
+            let Caller { stream, from, line, .. } = self.waiting.remove(index)?;
+            return Some(match whole {
                 Ok(()) => match stream.set_nonblocking(false) {
                     Ok(()) => Call::Line(stream, from, line),
                     Err(_) => Call::Refused(from, "its connection failed"),
                 },
                 Err(why) => Call::Refused(from, why),
-            }));
+            });
         }
-        Ok(None)
+        None
     }
 
-    /// Takes the connections that have come; the one that had to make room, if any.
-    fn accept(&mut self, now: Instant) -> io::Result<Option<Call>> {
-        let (stream, from) = match self.listener.accept() {
-            Ok(accepted) => accepted,
-            Err(error) if is_passing(error.kind()) => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        if stream.set_nonblocking(true).is_err() {
-            return Ok(Some(Call::Refused(from, "its connection failed")));
-        }
-        let until = now + LINE_WITHIN;
-        self.waiting.push_back(Caller { stream, from, line: Vec::new(), until });
-        let over = self.waiting.len() > WAITING_MAX;
-        let oldest = if over { self.waiting.pop_front() } else { None };
-        Ok(oldest.map(|caller| Call::Refused(caller.from, "too many others wait")))
+    /// Ends the connection that makes room for a new one.
+    fn make_room(&mut self) -> Option<Call> {
+        let of = |ip: IpAddr| self.waiting.iter().filter(|caller| caller.from.ip() == ip).count();
+        let crowds = |at: &usize| (of(self.waiting[*at].from.ip()), Reverse(*at));
+        let at = (0..self.waiting.len()).max_by_key(crowds)?;
+        let Caller { from, .. } = self.waiting.remove(at)?;
+        Some(Call::Refused(from, "too many others of its address wait"))
     }
 }
 
@@ -217,6 +248,43 @@ mod tests {
         streams.push(TcpStream::connect(address).unwrap());
         let Call::Refused(from, _) = decided(&mut doorway, Instant::ZERO) else { panic!() };
         assert_eq!((from, doorway.waiting.len()), (oldest, WAITING_MAX));
+    }
+
+    #[test]
+    fn many_connections_of_one_address_take_the_place_of_none_of_another() {
+        let (mut doorway, address) = doorway();
+        let mut quick = TcpStream::connect(address).unwrap();
+        waiting(&mut doorway, 1, Instant::ZERO);
+        let other = SocketAddr::from(([192, 0, 2, 1], 7));
+        doorway.waiting[0].from = other;
+        let mut strangers = Vec::new();
+        for count in 0..3 * WAITING_MAX {
+            strangers.push(TcpStream::connect(address).unwrap());
+            if count + 1 < WAITING_MAX {
+                waiting(&mut doorway, count + 2, Instant::ZERO);
+                continue;
+            }
+            let Call::Refused(from, _) = decided(&mut doorway, Instant::ZERO) else { panic!() };
+            assert_ne!(from, other);
+        }
+        quick.write_all(b"quick\n").unwrap();
+        let Call::Line(_, from, line) = decided(&mut doorway, Instant::ZERO) else { panic!() };
+        assert_eq!((from, &*line), (other, &b"quick\n"[..]));
+    }
+
+    #[test]
+    fn a_whole_line_is_read_before_its_connection_could_make_room() {
+        let (mut doorway, address) = doorway();
+        let mut strangers = Vec::new();
+        for count in 1..=WAITING_MAX {
+            strangers.push(TcpStream::connect(address).unwrap());
+            waiting(&mut doorway, count, Instant::ZERO);
+        }
+        let mut quick = TcpStream::connect(address).unwrap();
+        quick.write_all(b"quick\n").unwrap();
+        strangers.extend((0..WAITING_MAX).map(|_| TcpStream::connect(address).unwrap()));
+        let Call::Line(_, _, line) = decided(&mut doorway, Instant::ZERO) else { panic!() };
+        assert_eq!(line, b"quick\n");
     }
 
     #[test]

@@ -123,13 +123,11 @@ impl Meeting {
             match doorway.poll(self.clock.now()).map_err(refused)? {
                 Some(Call::Line(stream, from, line)) => {
                     if let Err(why) = self.admit(&stream, &line) {
-                        tracing::warn!(%from, why, "a connection was refused");
+                        doorway.log_refused(from, &why);
                         self.refuse(&stream, &why);
                     }
                 }
-                Some(Call::Refused(from, why)) => {
-                    tracing::warn!(%from, why, "a connection was refused");
-                }
+                Some(Call::Refused(from, why)) => doorway.log_refused(from, why),
                 None => thread::sleep(RETRY / 10),
             }
             self.free_places();

@@ -116,12 +116,10 @@ impl Meeting {
             match door.poll(self.clock.now()) {
                 Ok(Some(Call::Line(stream, from, line))) => {
                     if let Err(why) = self.take(stream, own, &line) {
-                        tracing::warn!(%from, why, "a connection was refused");
+                        door.log_refused(from, &why);
                     }
                 }
-                Ok(Some(Call::Refused(from, why))) => {
-                    tracing::warn!(%from, why, "a connection was refused");
-                }
+                Ok(Some(Call::Refused(from, why))) => door.log_refused(from, why),
                 Ok(None) => thread::sleep(RETRY / 100),
                 Err(error) => {
                     tracing::warn!(%error, "no further host can come");

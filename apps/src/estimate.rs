@@ -178,6 +178,11 @@ impl Runs {
         }
     }
 
+    /// Notes that a run waits: it begins when something is noted of it the next time.
+    pub(crate) fn wait(&mut self, at: usize) {
+        self.all[at].state = State::Waiting;
+    }
+
     /// Notes that a run is over.
     pub(crate) fn end(&mut self, at: usize, seconds: f64) {
         let since = match &self.all[at].state {

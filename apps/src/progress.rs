@@ -73,20 +73,23 @@ pub(crate) struct Watched<F> {
     processor_s: Option<f64>,
     /// Real seconds at which it is due to pass on more.
     next_s: f64,
+    /// What the run waits for as long as there is no progress.
+    waits_for: Option<String>,
     pass: F,
 }
 
-impl<F: FnMut(&Progress, Done)> Watched<F> {
+impl<F: FnMut(&Progress, Done, Option<&str>)> Watched<F> {
     /// Passes on that a run begins, on the thread that runs it.
     pub(crate) fn new(total: Total, pass: F) -> Self {
         let (stopwatch, processor_s) = (Stopwatch::start(), stopwatch::processor_s());
-        let mut watched = Self { total, stopwatch, processor_s, next_s: 0.0, pass };
+        let mut watched =
+            Self { total, stopwatch, processor_s, next_s: 0.0, waits_for: None, pass };
         watched.goes_on(&Progress::default());
         watched
     }
 }
 
-impl<F: FnMut(&Progress, Done)> Watch for Watched<F> {
+impl<F: FnMut(&Progress, Done, Option<&str>)> Watch for Watched<F> {
     fn goes_on(&mut self, progress: &Progress) -> bool {
         let seconds = self.stopwatch.seconds();
         if seconds >= self.next_s {
@@ -102,10 +105,15 @@ impl<F: FnMut(&Progress, Done)> Watch for Watched<F> {
                 hops = progress.hops,
                 "progress"
             );
-            (self.pass)(progress, self.total.done(progress, processor_s));
+            let waits_for = self.waits_for.as_deref().filter(|_| *progress == Progress::default());
+            (self.pass)(progress, self.total.done(progress, processor_s), waits_for);
             self.next_s = seconds + DRAW_EVERY_S;
         }
         !interrupt::requested()
+    }
+
+    fn on_wait(&mut self, what: &str) {
+        self.waits_for = Some(what.to_owned());
     }
 
     /// Without a directory for results no one reads them.
@@ -118,14 +126,17 @@ impl<F: FnMut(&Progress, Done)> Watch for Watched<F> {
 pub(crate) fn shown(total: Total, quiet: bool, console: &mut Console<'_>) -> impl Watch {
     let mut meter = ProgressMeter::new(Runs::new(vec![1.0], 1), quiet, console.err_is_terminal);
     let err = &mut *console.err;
-    Watched::new(total, move |progress, done| {
+    Watched::new(total, move |progress, done, waits_for| {
         let words = || ProgressWords {
             done: format!("{}/{} flows", progress.flows_finished, total.flows),
             of: "bytes",
             at: format!("{} of network time", table::time(progress.now.as_us_f64())),
         };
         // A log that cannot be written is no reason to end a run.
-        let _ = meter.note(0, done, words, err);
+        let _ = match waits_for {
+            Some(what) => meter.wait(0, what, err),
+            None => meter.note(0, done, words, err),
+        };
     })
 }
 
@@ -233,6 +244,39 @@ impl ProgressMeter {
                 let ProgressWords { done, of, at } = words();
                 let share = share * 100.0;
                 writeln!(err, "{seconds:.0} s: {done}, {share:.1} % of {of}, {at}, {left}")?;
+                self.next_s = seconds + LINE_EVERY_S;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that a run has not begun, and shows now and then what it waits for.
+    ///
+    /// # Errors
+    /// When `err` fails.
+    pub(crate) fn wait(&mut self, at: usize, what: &str, err: &mut dyn Write) -> io::Result<()> {
+        self.wait_at(self.stopwatch.seconds(), (at, what), err)
+    }
+
+    /// [`ProgressMeter::wait`] so many real seconds after the beginning.
+    fn wait_at(
+        &mut self,
+        seconds: f64,
+        (at, what): (usize, &str),
+        err: &mut dyn Write,
+    ) -> io::Result<()> {
+        self.runs.wait(at);
+        if seconds < self.next_s {
+            return Ok(());
+        }
+        match &self.style {
+            Style::Quiet | Style::Raw => {}
+            Style::Bar(bar) => {
+                bar.set_message(format!("waits for {what}"));
+                self.next_s = seconds + DRAW_EVERY_S;
+            }
+            Style::Lines => {
+                writeln!(err, "{seconds:.0} s: waits for {what}")?;
                 self.next_s = seconds + LINE_EVERY_S;
             }
         }
@@ -422,6 +466,41 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_waits_says_for_what_and_its_time_counts_from_its_beginning() {
+        let mut meter = one(Style::Lines);
+        let waits = |meter: &mut ProgressMeter, seconds| {
+            let mut err = Vec::new();
+            meter.wait_at(seconds, (0, "host `a`"), &mut err).unwrap();
+            String::from_utf8(err).unwrap()
+        };
+        meter.runs.note(0, 0.0, Done::default());
+        assert_eq!(waits(&mut meter, 1.0), "1 s: waits for host `a`\n");
+        assert_eq!(waits(&mut meter, 5.0), "", "a line again after 5 s");
+        assert_eq!(waits(&mut meter, 6.0), "6 s: waits for host `a`\n");
+        let mut note =
+            |seconds, bytes| meter.runs.note(0, seconds, Done { bytes, ..Done::default() });
+        note(9.0, 0.0);
+        note(12.0, 0.25);
+        assert_eq!(meter.left(), "about 9 s left");
+        assert_eq!(waits(&mut one(Style::Quiet), 1.0), "");
+    }
+
+    #[test]
+    fn a_wait_is_passed_on_until_there_is_progress() {
+        let mut noted = Vec::new();
+        let pass =
+            |_: &Progress, _: Done, waits: Option<&str>| noted.push(waits.map(str::to_owned));
+        let mut watched = Watched::new(Total::default(), pass);
+        watched.on_wait("host `a`");
+        let under_way = Progress { now: Duration::from_us(1), ..Progress::default() };
+        for progress in [Progress::default(), under_way] {
+            watched.next_s = 0.0;
+            assert!(watched.goes_on(&progress));
+        }
+        assert_eq!(noted, [None, Some("host `a`".to_owned()), None]);
+    }
+
+    #[test]
     fn hops_are_expected_wherever_switches_are_emulated() {
         let mut matrix = Matrix { nodes: 16, ..Matrix::default() };
         matrix.push_flow(FlowSpec::new(HostId(0), HostId(1), Bytes(1 << 20)));
@@ -438,7 +517,7 @@ mod tests {
     fn a_run_is_passed_on_when_it_begins_and_when_it_is_due() {
         let mut noted = Vec::new();
         let total = Total { flows: 4, bytes: 1000, ..Total::default() };
-        let mut watched = Watched::new(total, |_, done| noted.push(done.bytes));
+        let mut watched = Watched::new(total, |_, done, _| noted.push(done.bytes));
         let quarter = Progress { bytes_delivered: 250, ..Progress::default() };
         for due in [f64::INFINITY, 0.0] {
             watched.next_s = due;

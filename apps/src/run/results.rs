@@ -160,6 +160,10 @@ impl Watch for Streams<'_> {
         self.watch.goes_on(progress)
     }
 
+    fn on_wait(&mut self, what: &str) {
+        self.watch.on_wait(what);
+    }
+
     fn on_record(&mut self, line: usize, record: &FlowRecord) {
         self.lines = line + 1;
         if self.failed.is_some() {

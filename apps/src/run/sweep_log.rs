@@ -29,7 +29,7 @@ pub(super) fn reported(
 ) -> impl Watch + use<> {
     let total = Total::of(&experiment.plan, experiment.world);
     // Without a receiver the sweep is over, and the run's end will show it.
-    Watched::new(total, move |_, done| _ = give.send(Event::Done(at, done)))
+    Watched::new(total, move |_, done, _| _ = give.send(Event::Done(at, done)))
 }
 
 /// Seconds that a run is expected to take: of its threads in virtual time; of its network time, as

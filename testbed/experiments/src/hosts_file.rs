@@ -92,6 +92,12 @@ const EXAMPLE: &str = "a [[host]] has name = \"node0\", address = \"10.0.0.1/24\
     device = \"0000:3b:00.0\", and the first one control = \"192.168.1.10:4798\"";
 
 impl HostsFile {
+    /// Where the first host waits for the others.
+    #[must_use]
+    pub fn control(&self) -> &str {
+        self.hosts.first().and_then(|host| host.control.as_deref()).unwrap_or_default()
+    }
+
     /// Checks that the file has a host for each of the `nodes` of a matrix.
     ///
     /// # Errors

@@ -24,6 +24,10 @@ pub trait Watch {
     /// Reports progress; false asks the run to end early with its results so far.
     fn goes_on(&mut self, progress: &Progress) -> bool;
 
+    /// Takes note of what the run waits for before its flows begin, as in "waits for (what)". It
+    /// replaces what was noted before, and means nothing once there is progress.
+    fn on_wait(&mut self, _what: &str) {}
+
     /// Takes note of the record of a line of the matrix. Called line after line, each once, when
     /// the flow and all before it have finished: then it will not change any more. The outcome of
     /// the run has the records of all lines.

@@ -93,13 +93,12 @@ impl Meeting {
             stand: Stand::default(),
             clock,
         };
-        let address = network.hosts.first().and_then(|host| host.control.clone());
-        let address = address.unwrap_or_default();
+        let address = network.control();
         let until = clock.now() + patience;
         if hello.host == 0 {
-            meeting.wait_for_all(&address, until, going_on)?;
+            meeting.wait_for_all(address, until, going_on)?;
         } else {
-            meeting.join(&address, until, going_on)?;
+            meeting.join(address, until, going_on)?;
         }
         Ok(meeting)
     }

@@ -88,6 +88,11 @@ pub fn run(plan: &Plan, network: &RealNetwork, watch: &mut dyn Watch) -> Result<
     let rate = Calibration::measure(CALIBRATION_MIN).map_err(|error| unfit(&error))?;
     let clock = rate.clock(TimeScale::REAL);
     let hello = hello(plan, network);
+    let (first, at) = (&network.hosts.hosts[0].name, network.hosts.control());
+    watch.on_wait(&match network.own {
+        0 => format!("the other hosts, at {at}"),
+        _ => format!("host `{first}` at {at}"),
+    });
     let mut meeting = {
         let patience = plan.draft.nic.patience;
         let mut going_on = || going_on(watch);
@@ -184,10 +189,12 @@ impl Attendance<'_> {
     /// Every round in turn.
     fn run(&mut self, plan: &Plan, hello: Hello, device: DeviceName) -> Result<Outcome, RunError> {
         let watch = &mut *self.watch;
+        watch.on_wait("the other hosts");
         let hellos = self.meeting.introduce(hello, &mut || going_on(watch))?;
         agree(self.meeting.names(), &hellos)?;
         let observers = Observers::start(&self.network.observe, plan.hosts())?;
         let socket = observers.wants_socket();
+        self.watch.on_wait(&format!("the device {device}"));
         let mut desk = {
             let entry = &self.network.hosts.hosts[self.network.own as usize];
             let (meeting, watch) = (&mut *self.meeting, &mut *self.watch);
@@ -232,7 +239,9 @@ impl Attendance<'_> {
     fn warm_up(&mut self, plan: &Plan, desk: &mut Desk) -> Result<Fitted, RunError> {
         let (network, own) = (&self.network.hosts, self.network.own);
         let (meeting, watch) = (&mut *self.meeting, &mut *self.watch);
+        watch.on_wait(&format!("the link of {}", desk.port().name()));
         desk.wait_up(&mut || meeting.look().and_then(|()| going_on(watch)))?;
+        watch.on_wait("the devices of the other hosts");
         let caps = desk.port().caps();
         let max_frame = caps.max_frame.bytes();
         let part = RoundPart::Device(DevicePart { link_mbps: caps.link_mbps, max_frame });
@@ -248,6 +257,7 @@ impl Attendance<'_> {
         let scheduler = pod::scheduler(&plan, network);
         let probed: Vec<u32> = sends_to.iter().copied().chain(scheduler).collect();
         exchanges_with.extend(scheduler);
+        watch.on_wait("MACs and echoes of the hosts that it exchanges packets with");
         let mut meanwhile = || meeting.look().and_then(|()| going_on(watch));
         let patience = plan.draft.nic.patience;
         let addressing = desk.resolve(network, (own, &exchanges_with), patience, &mut meanwhile)?;
@@ -264,6 +274,7 @@ impl Attendance<'_> {
             scheduler_ps: to_scheduler.first().map(|rtt| rtt.as_ps()),
             chance: random().map_err(|error| RunError::Environment(error.to_string()))?,
         });
+        watch.on_wait("the measurements of the other hosts");
         let (parts, _) = meeting.gather(Round::Measure, part, &mut || {
             desk.serve()?;
             going_on(watch)
@@ -339,6 +350,7 @@ impl Attendance<'_> {
     /// own clock, all start.
     fn synchronised(&mut self) -> Result<(Offset, Instant), RunError> {
         let watch = &mut *self.watch;
+        watch.on_wait("the other hosts, which are about to begin");
         let mut going = || going_on(watch);
         self.meeting.gather(Round::Armed, RoundPart::Armed, &mut going)?;
         let offset = self.meeting.compare_clocks(&mut going)?;

@@ -44,11 +44,16 @@ pub(crate) struct Alone {
 
 const MTU: Bytes = Bytes(4160);
 
+const NEAR: Path =
+    Path { base_rtt: Duration::from_us(12), line_rate: Rate::from_gbps(800), mtu: MTU };
+/// Between two datacentres of Uno's paper.
+const FAR: Path =
+    Path { base_rtt: Duration::from_ms(2), line_rate: Rate::from_gbps(100), mtu: MTU };
+
 impl Alone {
-    /// A controller on the path of the paper's network.
+    /// A controller on the path of SMaRTT's paper, [`FAR`] for UnoCC.
     pub(crate) fn new(kind: CcKind) -> Self {
-        let path =
-            Path { base_rtt: Duration::from_us(12), line_rate: Rate::from_gbps(800), mtu: MTU };
+        let path = if kind == CcKind::UnoCc { FAR } else { NEAR };
         let cc = Cc::new(kind, &CcParams::default(), &path);
         Self { cc, path, now: Instant::ZERO + path.base_rtt }
     }

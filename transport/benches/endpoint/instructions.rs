@@ -59,12 +59,16 @@ pub(crate) fn print() {
         }
     }
     //= smartt#III-G
-    println!("instructions a SMaRTT acknowledgement (the paper: 59 on QuickAdapt .. 94):");
+    println!("instructions an acknowledgement (SMaRTT's paper: 59 on QuickAdapt .. 94):");
     for (name, _) in Case::ALL {
-        match count("part_on_ack", &["on_ack", CcKind::Smartt.name(), name]) {
-            Ok(total) => println!("    {name:<22} {:>4.0}", total as f64 / ACKS as f64),
-            Err(why) => return println!("{why}"),
+        print!("    {name:<22}");
+        for cc in [CcKind::Smartt, CcKind::UnoCc] {
+            match count("part_on_ack", &["on_ack", cc.name(), name]) {
+                Ok(total) => print!("  {} {:>4.0}", cc.name(), total as f64 / ACKS as f64),
+                Err(why) => return println!("{why}"),
+            }
         }
+        println!();
     }
     let (flow, shared) = (size_of::<Smartt>(), Smartt::SHARED_BYTES);
     println!("bytes of SMaRTT state (the paper: 19 a flow, 28 globally):");

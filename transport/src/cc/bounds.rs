@@ -11,7 +11,8 @@ use crate::units::Bytes;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) base_rtt: Duration,
-    mtu: Bytes,
+    /// Bytes, at least 1.
+    mtu: f64,
     /// Largest window, packets, at least 1.
     most: f64,
     /// BDP, packets, above 0.
@@ -23,8 +24,8 @@ pub(super) struct Bounds {
 impl Bounds {
     /// The bounds of a window on `path`, up to `window_max` BDPs.
     pub(super) fn new(path: &Path, window_max: f32) -> Self {
-        let mtu = path.mtu.max(Bytes(1));
-        let bdp = path.bdp().as_f64() / mtu.as_f64();
+        let mtu = path.mtu.max(Bytes(1)).as_f64();
+        let bdp = path.bdp().as_f64() / mtu;
         let window_max = f64::from(window_max);
         let most = (bdp * window_max).max(1.0);
         Self { base_rtt: path.base_rtt, mtu, most, bdp, window_max }
@@ -34,7 +35,7 @@ impl Bounds {
     pub(super) fn follow(&mut self, path: &Path) -> bool {
         let changed = path.base_rtt != self.base_rtt;
         if changed {
-            self.bdp = path.bdp().as_f64() / self.mtu.as_f64();
+            self.bdp = path.bdp().as_f64() / self.mtu;
             self.most = (self.bdp * self.window_max).max(1.0);
             self.base_rtt = path.base_rtt;
         }
@@ -43,7 +44,7 @@ impl Bounds {
 
     /// `bytes` in packets.
     pub(super) fn packets(&self, bytes: Bytes) -> f64 {
-        bytes.as_f64() / self.mtu.as_f64()
+        bytes.as_f64() / self.mtu
     }
 
     /// A window of `bdps` BDPs, within the bounds.
@@ -68,7 +69,7 @@ impl Bounds {
 
     /// `cwnd` in bytes; at least one packet.
     pub(super) fn bytes(&self, cwnd: f64) -> Bytes {
-        self.mtu.scaled(cwnd).max(self.mtu)
+        Bytes(1).scaled((self.mtu * cwnd).max(self.mtu))
     }
 }
 

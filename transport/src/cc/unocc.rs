@@ -223,13 +223,21 @@ impl UnoCc {
     }
 
     /// Takes over a changed base RTT.
+    #[inline]
     fn follow(&mut self, path: &Path) {
-        if self.bounds.follow(path) {
-            self.at = Scale::new(&self.params, path);
-            self.set(self.cwnd);
+        if path.base_rtt != self.bounds.base_rtt {
+            self.rescale(path);
         }
     }
 
+    #[cold]
+    fn rescale(&mut self, path: &Path) {
+        self.bounds.follow(path);
+        self.at = Scale::new(&self.params, path);
+        self.set(self.cwnd);
+    }
+
+    #[inline]
     fn set(&mut self, cwnd: f64) {
         self.cwnd = cwnd.clamp(f64::from(self.params.window_min), self.bounds.most());
     }
@@ -242,7 +250,15 @@ impl UnoCc {
     }
 
     /// The acknowledgement of a segment sent at `sent_at` may end the epoch.
+    #[inline]
     fn on_epoch(&mut self, sent_at: Instant, ack: &AckSample, path: &Path) {
+        if sent_at >= self.epoch {
+            self.next_epoch(sent_at, ack, path);
+        }
+    }
+
+    #[inline(never)]
+    fn next_epoch(&mut self, sent_at: Instant, ack: &AckSample, path: &Path) {
         //= uno#4.1.1
         // The first epoch starts with the first acknowledgement.
         let started = if self.epoch == Instant::ZERO { ack.now } else { self.epoch };
@@ -300,6 +316,7 @@ impl UnoCc {
     }
 
     /// Counts towards QuickAdapt, which acts at the end of a period.
+    #[inline]
     fn on_qa(&mut self, acked: f64, ack: &AckSample, path: &Path) {
         if !self.params.quick_adapt {
             return;
@@ -308,19 +325,24 @@ impl UnoCc {
             self.measurement = Some(self.measure(ack));
             return;
         };
-        let span = ack.now.since(measurement.from);
-        if span < self.at.qa_period {
-            measurement.acked += acked;
+        measurement.acked += acked;
+        if ack.now.since(measurement.from) < self.at.qa_period {
             measurement.until = ack.now;
             return;
         }
-        measurement.acked += acked;
         let done = *measurement;
+        self.on_period(&done, ack, path);
+    }
+
+    /// A period of QuickAdapt has ended.
+    #[inline(never)]
+    fn on_period(&mut self, done: &Measurement, ack: &AckSample, path: &Path) {
+        let span = ack.now.since(done.from);
         self.measurement = Some(self.measure(ack));
         // A period that ended late has counted more than one period's packets.
         let share = Bytes(self.at.qa_period.as_ps()).as_f64() / Bytes(span.as_ps()).as_f64();
         let acked = done.acked * share.min(1.0);
-        let expected = self.expected(&done, ack.rtt, path);
+        let expected = self.expected(done, ack.rtt, path);
         // A flow of a packet an RTT or less has RTTs without an acknowledgement.
         let decides = expected > 1.0 || self.params.window_min >= 1.0;
         //= uno#alg1
@@ -331,7 +353,7 @@ impl UnoCc {
                 // Where less than a window was sent, its part that arrived is that of a window.
                 QaMeasure::Rate => {
                     let part = acked * self.cwnd / expected;
-                    part.max(self.at.in_a_period(&done)).min(self.cwnd)
+                    part.max(self.at.in_a_period(done)).min(self.cwnd)
                 }
             };
             self.former = 0.0;
@@ -390,6 +412,7 @@ impl UnoCc {
 
     /// A packet sent at `sent_at` met no congestion: applies the fast increase, if no packet has
     /// met congestion for at least a base RTT.
+    #[inline]
     fn meet_no_flow(&mut self, sent_at: Instant, acked: f64, ack: &AckSample, path: &Path) {
         let clear = match self.congested_at {
             // A flow that has met none since it began may take what it finds.

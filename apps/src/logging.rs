@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal as _;
 
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 
 /// Starts logging; a second call changes nothing. `verbose` counts the `-v` flags; RUST_LOG wins.
@@ -22,4 +23,14 @@ pub(crate) fn start(verbose: u8) {
         .with_target(false);
     // Fails when tests in one process start it again, which is fine.
     let _ = subscriber.try_init();
+}
+
+/// The flag with which another process logs as much as this one; `None` for warnings alone.
+pub(crate) fn flag() -> Option<&'static str> {
+    match LevelFilter::current() {
+        LevelFilter::TRACE => Some("-vvv"),
+        LevelFilter::DEBUG => Some("-vv"),
+        LevelFilter::INFO => Some("-v"),
+        _ => None,
+    }
 }

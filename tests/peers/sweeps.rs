@@ -16,10 +16,12 @@ pub(super) fn progress() -> Verdict {
     });
     // Network time of the long one is 0.33 ms, and its plain line needs a second of real time.
     let slow = ["--world", "vdev", "--set", "vdev.time_scale=4000", "--set", "run.message=64KiB"];
-    let ended = Process::start(None, &[&["run", &runs[0], &runs[1]], &slow[..]].concat()).end();
+    let ended =
+        Process::start(None, &[&["run", "-v", &runs[0], &runs[1]], &slow[..]].concat()).end();
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let line = |with: &str| ended.err.lines().find(|line| line.contains(with));
     assert!(line("progress").is_none(), "what a run says to its sweep is shown: {ended:?}");
+    assert!(line("run{name=\"matrix=short\"}").is_some(), "its log is not: {ended:?}");
     let going = line(": 0/2 runs, ").unwrap_or_else(|| panic!("no line of the first: {ended:?}"));
     let share = going.split_once(" runs, ").and_then(|(_, rest)| rest.split_once(" %")).unwrap();
     let share: f64 = share.0.parse().unwrap();

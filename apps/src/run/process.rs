@@ -13,6 +13,7 @@ use crate::args::{OnOff, RunArgs, Seeds};
 use crate::estimate::Done;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::logging;
 
 /// What a process says on standard error.
 #[derive(Debug, PartialEq)]
@@ -41,6 +42,7 @@ pub(super) fn run(
         .args(&args.inputs)
         .args(["--json", "--quiet", "--progress-lines", "--variant", name])
         .args(flags(args))
+        .args(logging::flag())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;

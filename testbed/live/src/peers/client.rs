@@ -5,9 +5,10 @@ use transport::{Duration, HostId, Instant};
 use transport_dpdk::{Completion, Idle, IdleMode, Request, eal};
 
 use super::error::PeerError;
-use super::host::{Host, ProcessSetup};
+use super::host::Host;
 use super::protocol::{Job, Kind, Note, PROTOCOL, Tag, Totals};
 use super::session::Session;
+use super::setup::ProcessSetup;
 use super::stream::short;
 use super::terms::{Policies, SessionTerms};
 use super::vitals::Vitals;

@@ -12,22 +12,22 @@ use experiments::measure::Counters;
 use transport::record::Recorder;
 use transport::sched::Label;
 use transport::stats::DropReason;
-use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
+use transport::wire::addressing::HostAddr;
 use transport::wire::frame::{HEADERS_MAX, PLAIN_HEADERS_MAX};
 use transport::wire::seal;
 use transport::{Bytes, Config, Duration, HostId, Instant, Path, Rng};
 use transport_dpdk::CALIBRATION_MIN;
-use transport_dpdk::neighbour::{Mac, Resolution, Station};
+use transport_dpdk::neighbour::{Resolution, Station};
 use transport_dpdk::telemetry::{Board, HistogramName, Picture};
 use transport_dpdk::{
-    AppEnd, AppMemory, Calibration, Completion, DeviceName, DilatedClock, Eal, EalOptions,
-    InterruptHold, MemoryConfig, MemoryMode, MessageBytes, Pool, PoolConfig, Port, PortConfig,
-    PortIo, RegisteredThread, Request, Security, SharedKeys, Side, Telemetry, TimeScale, UdpSums,
-    Worker, WorkerConfig, app_ring, clock,
+    AppEnd, AppMemory, Calibration, Completion, DilatedClock, Eal, InterruptHold, MemoryConfig,
+    MessageBytes, Pool, PoolConfig, Port, PortConfig, PortIo, RegisteredThread, Request, Security,
+    SharedKeys, Telemetry, TimeScale, UdpSums, Worker, WorkerConfig, app_ring, clock,
 };
 
 use super::error::PeerError;
 use super::protocol::{Kind, Note, Tag};
+use super::setup::ProcessSetup;
 use super::stream::short;
 use super::terms::{LOBBY_PAYLOAD, SessionTerms};
 use super::{SessionEvent, SessionMonitor};
@@ -37,39 +37,10 @@ use crate::workers::{counters, random, secured};
 /// The line that a process without keys prints.
 const UNSEALED: &str = "packets are not sealed (--security psk:FILE seals them)";
 
-/// The settings of a process.
-#[derive(Clone, Debug)]
-pub struct ProcessSetup {
-    /// The device of the process.
-    pub device: DeviceName,
-    /// Whether this process opens the device first.
-    pub side: Side,
-    /// The number of the own host.
-    pub host: HostId,
-    /// How hosts are addressed; what stands for a MAC that was not given does not matter.
-    pub addressing: Addressing,
-    /// Hosts whose MACs are not given: peers are asked for theirs, the own one is the device's.
-    pub unresolved: Vec<HostId>,
-    /// Hugepages or not.
-    pub memory: MemoryMode,
-    /// Frames that can be held at once.
-    pub buffers: u32,
-    /// Frames in the device's queue, each way.
-    pub depth: u16,
-    /// EAL arguments, unchanged.
-    pub eal_arguments: Vec<String>,
-    /// The core that it is pinned to.
-    pub core: Option<usize>,
-    /// Keys that seal packets; plain ones are sent and taken without.
-    pub keys: Option<SharedKeys>,
-}
-
 /// Descriptors in the rings between application and worker.
 const RING: usize = 256;
 /// Buffers that a thread keeps in its cache.
 const CACHE: u32 = 64;
-/// Memory that DPDK needs beside the pools: for queues, and a memif's rings.
-const EAL_MB: u64 = 128;
 /// The device has taken nothing for so long: frames are dropped and sent again.
 const STUCK_AFTER: Duration = Duration::from_s(1);
 const LOOK_EVERY: Duration = Duration::from_ms(10);
@@ -137,7 +108,7 @@ impl Host {
         monitor: &mut dyn SessionMonitor,
     ) -> Result<Self, PeerError> {
         let (frame, room) = (setup.device.frame_max(), setup.device.buffer_room());
-        let eal = Eal::start(&eal_options(&setup, room))?;
+        let eal = Eal::start(&setup.eal_options(room))?;
         let lcore = eal.register_thread()?;
         if let Some(core) = setup.core {
             eal.pin(core)?;
@@ -416,6 +387,12 @@ impl Host {
         &self.setup
     }
 
+    /// Is host `host` from the next worker on.
+    #[cfg(test)]
+    pub(super) const fn pose_as(&mut self, host: HostId) {
+        self.setup.host = host;
+    }
+
     /// The longest payload of a segment that the device carries.
     pub(super) const fn payload_max(&self) -> u16 {
         self.payload_max
@@ -462,23 +439,6 @@ impl Host {
         let own = own.into_iter().filter(|(_, count)| *count > 0);
         all.extend(own.map(|(name, count)| (name.to_owned(), count)));
         all
-    }
-}
-
-impl ProcessSetup {
-    /// Notes the MAC of `host`.
-    fn know(&mut self, host: HostId, mac: Mac) -> Result<(), PeerError> {
-        let hosts = (0..).map_while(|number| self.addressing.addr(HostId(number)));
-        let mut hosts: Vec<_> = hosts.collect();
-        if let Some(known) = hosts.get_mut(host.0 as usize) {
-            known.mac = mac;
-        }
-        let table = AddressTable::new(hosts);
-        let table = table.map_err(|error| PeerError::Address(error.to_string()))?;
-        let udp_port = self.addressing.udp_port();
-        self.addressing = Addressing::table(table).with_udp_port(udp_port);
-        self.unresolved.retain(|known| *known != host);
-        Ok(())
     }
 }
 
@@ -583,18 +543,4 @@ fn worker_config(config: &Config, setup: &ProcessSetup, terms: &SessionTerms) ->
         udp,
         digest: terms.verify,
     }
-}
-
-fn eal_options(setup: &ProcessSetup, room: u16) -> EalOptions {
-    // Two pools of full buffers, one of small ones, each buffer with its mbuf and headroom.
-    let buffers = 2 * u64::from(setup.buffers) + u64::from(setup.device.buffers_kept());
-    let bytes = buffers * (u64::from(room) + 384 + 512);
-    let rings = u64::from(setup.depth) * u64::from(room) * 2;
-    let mb = (bytes + rings).div_ceil(1 << 20) + EAL_MB;
-    setup.device.allowed_in(EalOptions {
-        memory: setup.memory,
-        memory_mb: u32::try_from(mb).unwrap_or(u32::MAX),
-        extra_args: setup.eal_arguments.clone(),
-        ..EalOptions::default()
-    })
 }

@@ -15,6 +15,7 @@
 //! |---|---|
 //! | `protocol` | messages about sessions between client and server, and their tags |
 //! | `terms` | an endpoint's configuration from what the client wants |
+//! | `setup` | the settings of one process |
 //! | `host` | EAL, device, worker and application's ring of one process |
 //! | `session` | the state that both ends keep of a session |
 //! | `stream` | the messages of a direction: posted, counted, verified |
@@ -29,15 +30,18 @@ mod host;
 mod protocol;
 mod server;
 mod session;
+mod setup;
 mod stream;
 mod terms;
+#[cfg(test)]
+mod tests;
 mod vitals;
 
 pub use client::{ClientOptions, Outcome, run};
 pub use error::PeerError;
-pub use host::ProcessSetup;
 pub use protocol::{Job, Totals};
 pub use server::{Served, ServerOptions, serve};
+pub use setup::ProcessSetup;
 pub use terms::{Policies, SessionTerms};
 pub use transport_dpdk::{DeviceName, DeviceNameError, MemoryMode, SharedKeys, Side};
 pub use vitals::{RoundTrips, Vitals};

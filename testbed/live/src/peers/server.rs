@@ -17,9 +17,10 @@ use transport::{Duration, HostId, Instant};
 use transport_dpdk::{Completion, Failure, Idle, IdleMode, Request};
 
 use super::error::PeerError;
-use super::host::{Host, ProcessSetup, STRANGER};
+use super::host::{Host, STRANGER};
 use super::protocol::{Job, Kind, Note, Tag};
 use super::session::Session;
+use super::setup::ProcessSetup;
 use super::stream::short;
 use super::terms::{FLOWS_SPARE, SessionTerms};
 use super::{SessionEvent, SessionMonitor};
@@ -89,10 +90,10 @@ enum Ending {
 /// Time between two looks at the clock, at the user's request to end, and at silence.
 const LOOK_EVERY: Duration = Duration::from_ms(50);
 /// Refusals whose flows are remembered: fewer than a session has flows to spare.
-const REFUSALS_MAX: usize = FLOWS_SPARE as usize / 4 * 3;
+pub(super) const REFUSALS_MAX: usize = FLOWS_SPARE as usize / 4 * 3;
 /// Refusals to one host that are remembered, so that a host that asks all the time leaves room for
 /// others.
-const REFUSALS_A_HOST: usize = REFUSALS_MAX / 8;
+pub(super) const REFUSALS_A_HOST: usize = REFUSALS_MAX / 8;
 /// Requests that wait for the worker before pings go unanswered.
 const WAITING_MAX: usize = 1 << 16;
 /// How long a client is asked for its MAC.

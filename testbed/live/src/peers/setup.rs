@@ -1,0 +1,70 @@
+//! The settings of one process: its device, its host, its memory.
+
+use transport::HostId;
+use transport::wire::addressing::{AddressTable, Addressing};
+use transport_dpdk::neighbour::Mac;
+use transport_dpdk::{DeviceName, EalOptions, MemoryMode, SharedKeys, Side};
+
+use super::error::PeerError;
+
+/// The settings of a process.
+#[derive(Clone, Debug)]
+pub struct ProcessSetup {
+    /// The device of the process.
+    pub device: DeviceName,
+    /// Whether this process opens the device first.
+    pub side: Side,
+    /// The number of the own host.
+    pub host: HostId,
+    /// How hosts are addressed; what stands for a MAC that was not given does not matter.
+    pub addressing: Addressing,
+    /// Hosts whose MACs are not given: peers are asked for theirs, the own one is the device's.
+    pub unresolved: Vec<HostId>,
+    /// Hugepages or not.
+    pub memory: MemoryMode,
+    /// Frames that can be held at once.
+    pub buffers: u32,
+    /// Frames in the device's queue, each way.
+    pub depth: u16,
+    /// EAL arguments, unchanged.
+    pub eal_arguments: Vec<String>,
+    /// The core that it is pinned to.
+    pub core: Option<usize>,
+    /// Keys that seal packets; plain ones are sent and taken without.
+    pub keys: Option<SharedKeys>,
+}
+
+/// Memory that DPDK needs beside the pools: for queues, and a memif's rings.
+const EAL_MB: u64 = 128;
+
+impl ProcessSetup {
+    /// Notes the MAC of `host`.
+    pub(super) fn know(&mut self, host: HostId, mac: Mac) -> Result<(), PeerError> {
+        let hosts = (0..).map_while(|number| self.addressing.addr(HostId(number)));
+        let mut hosts: Vec<_> = hosts.collect();
+        if let Some(known) = hosts.get_mut(host.0 as usize) {
+            known.mac = mac;
+        }
+        let table = AddressTable::new(hosts);
+        let table = table.map_err(|error| PeerError::Address(error.to_string()))?;
+        let udp_port = self.addressing.udp_port();
+        self.addressing = Addressing::table(table).with_udp_port(udp_port);
+        self.unresolved.retain(|known| *known != host);
+        Ok(())
+    }
+
+    /// How DPDK starts for buffers of `room` octets.
+    pub(super) fn eal_options(&self, room: u16) -> EalOptions {
+        // Two pools of full buffers, one of small ones, each buffer with its mbuf and headroom.
+        let buffers = 2 * u64::from(self.buffers) + u64::from(self.device.buffers_kept());
+        let bytes = buffers * (u64::from(room) + 384 + 512);
+        let rings = u64::from(self.depth) * u64::from(room) * 2;
+        let mb = (bytes + rings).div_ceil(1 << 20) + EAL_MB;
+        self.device.allowed_in(EalOptions {
+            memory: self.memory,
+            memory_mb: u32::try_from(mb).unwrap_or(u32::MAX),
+            extra_args: self.eal_arguments.clone(),
+            ..EalOptions::default()
+        })
+    }
+}

@@ -1,0 +1,520 @@
+//! A server, and a client, each with a stranger at the other end of its link, which says what no
+//! client and no server says, in the name of any host. The stranger is the test; the other end is a
+//! process of its own.
+
+use std::collections::VecDeque;
+use std::io::Read as _;
+use std::num::NonZeroU32;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use serde_json::{Value, json};
+use transport::wire::addressing::{Addressing, IpVersion};
+use transport_dpdk::{Completion, Eal, MessageBytes, Request};
+
+use super::client::{ClientOptions, run};
+use super::host::Host;
+use super::protocol::{Job, Kind, NOTE_MAX, Note, PROTOCOL, Tag};
+use super::server::{REFUSALS_A_HOST, REFUSALS_MAX, ServerOptions, serve};
+use super::stream::short;
+use super::*;
+
+/// What happens next happens within this, or never.
+const SOON: Duration = Duration::from_s(30);
+
+/// What would happen if it could has happened after this.
+const A_WHILE: Duration = Duration::from_ms(200);
+
+const SERVER: HostId = HostId(0);
+const CLIENT: HostId = HostId(1);
+
+/// Links so far, and DPDK, which starts once in a process. Each link has devices of its own, and
+/// one goes on at a time.
+static LINKS: Mutex<(u32, Option<Eal>)> = Mutex::new((0, None));
+
+/// Names the other end of a link to the process that is it: its part, the name of the link, and
+/// milliseconds of patience.
+const OTHER_END: &str = "HEADRACE_OTHER_END";
+
+/// What the other end's result begins with on standard error.
+const RESULT: &str = "result: ";
+
+/// What the other end notes of its sessions, and whether it is to end.
+#[derive(Clone, Debug, Default)]
+struct Monitor {
+    ends: Arc<AtomicBool>,
+    begun: u32,
+    broken: Vec<String>,
+}
+
+impl SessionMonitor for Monitor {
+    fn wants_end(&mut self) -> bool {
+        self.ends.load(Ordering::Acquire)
+    }
+
+    fn on_event(&mut self, event: &SessionEvent<'_>) {
+        match event {
+            SessionEvent::Begins(..) => self.begun += 1,
+            SessionEvent::Ends(_, Some(why)) => self.broken.push((*why).to_owned()),
+            _ => {}
+        }
+    }
+}
+
+/// The process at the other end of a link. It ends with its input, and also where a test fails.
+struct OtherEnd(Child);
+
+impl OtherEnd {
+    fn start(part: &str, link: &str, patience: Duration) -> Self {
+        let what = format!("{part} {link} {}", patience.as_ps() / 1_000_000_000);
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "peers::tests::the_other_end", "--nocapture"]);
+        let command = command.env(OTHER_END, what).stdin(Stdio::piped()).stdout(Stdio::null());
+        Self(command.stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// Lets it end.
+    fn let_end(&mut self) {
+        drop(self.0.stdin.take());
+    }
+
+    /// The result of the process, once it has ended.
+    #[track_caller]
+    fn result(mut self) -> Value {
+        self.let_end();
+        let mut said = String::new();
+        self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        let result = said.lines().find_map(|line| line.strip_prefix(RESULT));
+        let result = result.unwrap_or_else(|| panic!("no result: {said}"));
+        serde_json::from_str(result).unwrap()
+    }
+}
+
+impl Drop for OtherEnd {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// No test, but the other end of one where a test has started this process as that.
+#[test]
+fn the_other_end() {
+    let Ok(what) = std::env::var(OTHER_END) else { return };
+    let [part, link, ms] = what.split(' ').collect::<Vec<_>>()[..] else { panic!("{what}") };
+    let patience = Duration::from_ms(ms.parse().unwrap());
+    let mut monitor = Monitor::default();
+    let ends = Arc::clone(&monitor.ends);
+    thread::spawn(move || {
+        let _ = std::io::stdin().read(&mut [0]);
+        ends.store(true, Ordering::Release);
+    });
+    let result = if part == "server" {
+        let options = ServerOptions { patience, memory_bytes: 1 << 26, sessions_max: None };
+        let served = serve(end(link, SERVER), &options, &mut monitor).unwrap();
+        json!({
+            "complete": served.complete, "refused": served.refused, "begun": monitor.begun,
+            "broken": monitor.broken, "counters": served.counters,
+        })
+    } else {
+        let options = ClientOptions {
+            server: SERVER,
+            wait: patience,
+            patience,
+            pings: 1,
+            interval: Duration::ZERO,
+        };
+        let ran = run(end(link, CLIENT), &terms(), &options, &mut monitor);
+        json!(ran.map(|outcome| outcome.findings).map_err(|error| error.to_string()))
+    };
+    eprintln!("{RESULT}{result}");
+}
+
+/// Runs `act` on a link of its own.
+fn linked<T>(act: impl FnOnce(&str) -> T) -> T {
+    let mut links = LINKS.lock().unwrap_or_else(PoisonError::into_inner);
+    links.0 += 1;
+    let link = format!("headrace-peers-{}-{}", std::process::id(), links.0);
+    links.1.get_or_insert_with(|| {
+        // With room for all links, since the memory that one gives back is in pieces.
+        let one = end(&link, SERVER);
+        let all = ProcessSetup { buffers: ROOM * one.buffers, ..one };
+        Eal::start(&all.eal_options(all.device.buffer_room())).unwrap()
+    });
+    act(&link)
+}
+
+/// Links for which there is memory.
+const ROOM: u32 = 16;
+
+/// The server's or the client's end of a link.
+fn end(link: &str, host: HostId) -> ProcessSetup {
+    ProcessSetup {
+        device: format!("net_memif0,socket={link}").parse().unwrap(),
+        side: if host == SERVER { Side::Listens } else { Side::Connects },
+        host,
+        addressing: Addressing::emulated(IpVersion::V4),
+        unresolved: Vec::new(),
+        memory: MemoryMode::Auto,
+        buffers: 511,
+        depth: 256,
+        eal_arguments: Vec::new(),
+        core: None,
+        keys: None,
+    }
+}
+
+/// The end of a link that does as the test wants.
+struct Stranger {
+    host: Host,
+    monitor: Monitor,
+    notes: VecDeque<Note>,
+    /// Messages that are no notes.
+    others: Vec<Tag>,
+    /// Cookies of messages that were acknowledged.
+    sent: Vec<u64>,
+}
+
+impl Stranger {
+    fn open(setup: ProcessSetup) -> Self {
+        let mut monitor = Monitor::default();
+        let host = Host::open(setup, SOON, &mut monitor).unwrap();
+        let (notes, others, sent) = Default::default();
+        Self { host, monitor, notes, others, sent }
+    }
+
+    /// Is `host` from now on, and has nothing of what it had before.
+    fn pose_as(&mut self, host: u32) {
+        self.host.pose_as(HostId(host));
+        self.enter(&SessionTerms::lobby());
+    }
+
+    /// Has an endpoint of these terms, and connections to the server.
+    fn enter(&mut self, terms: &SessionTerms) {
+        self.host.build(terms).unwrap();
+        (self.notes, self.others, self.sent) = Default::default();
+        self.host.meet(SERVER, terms.flows);
+    }
+
+    fn turn(&mut self) {
+        self.host.turn(&mut self.monitor);
+        while let Some(completion) = self.host.poll() {
+            match completion {
+                Completion::Delivered { tag, memory, .. } => match Tag::unpack(tag).unwrap() {
+                    Tag { kind: Kind::Note, .. } => {
+                        self.notes.push_back(Note::read(&memory).unwrap());
+                    }
+                    other => self.others.push(other),
+                },
+                Completion::Sent { cookie, .. } => self.sent.push(cookie),
+                _ => {}
+            }
+        }
+        thread::yield_now();
+    }
+
+    /// Waits until `what` is there.
+    #[track_caller]
+    fn wait<T>(&mut self, mut what: impl FnMut(&mut Self) -> Option<T>) -> T {
+        let until = self.host.now() + SOON;
+        loop {
+            if let Some(found) = what(self) {
+                return found;
+            }
+            assert!(self.host.now() < until, "it does not come: {:?}", self.notes);
+            self.turn();
+        }
+    }
+
+    /// The next note.
+    #[track_caller]
+    fn note(&mut self) -> Note {
+        self.wait(|own| own.notes.pop_front())
+    }
+
+    /// Takes note of what comes in a while.
+    fn wait_a_while(&mut self) {
+        let until = self.host.now() + A_WHILE;
+        while self.host.now() < until {
+            self.turn();
+        }
+    }
+
+    /// Sends `note` to the server, which gets it before anything that is said later.
+    #[track_caller]
+    fn say(&mut self, note: &Note) {
+        let cookie = self.host.send_note(0, note);
+        self.wait(|own| own.sent.contains(&cookie).then_some(()));
+    }
+
+    /// Sends these octets over `connection` under a label.
+    #[track_caller]
+    fn send(&mut self, connection: u32, tag: Tag, octets: &[u8]) {
+        let tag = tag.pack();
+        let len = NonZeroU32::new(u32::try_from(octets.len()).unwrap()).unwrap();
+        let source = MessageBytes::Owned(octets.into());
+        self.host.waiting.push_back(Request::Send { connection, source, len, tag, cookie: tag });
+        self.wait(|own| own.sent.contains(&tag).then_some(()));
+    }
+
+    /// Asks for a session on these terms, which the server agrees to, and has an endpoint for it.
+    #[track_caller]
+    fn agree(&mut self, session: u64, terms: &SessionTerms) {
+        self.say(&asked(session, terms.clone()));
+        assert_eq!(self.note(), Note::Welcome { session, payload_bytes: 1024 });
+        self.enter(terms);
+    }
+
+    /// Asks for a session, and begins it.
+    #[track_caller]
+    fn begin(&mut self, session: u64) {
+        self.agree(session, &terms());
+        self.say(&Note::Go { session });
+    }
+
+    /// The server has the session of another host.
+    #[track_caller]
+    fn is_turned_away(&mut self) {
+        self.say(&hello(99));
+        let note = self.note();
+        assert!(matches!(note, Note::Refused { session: 99, busy: true, .. }), "{note:?}");
+    }
+}
+
+fn terms() -> SessionTerms {
+    SessionTerms { interval_ms: 0, ..SessionTerms::default() }
+}
+
+fn asked(session: u64, terms: SessionTerms) -> Note {
+    let version = "0".to_owned();
+    Note::Hello { protocol: PROTOCOL, version, session, terms: Box::new(terms) }
+}
+
+fn hello(session: u64) -> Note {
+    asked(session, terms())
+}
+
+fn stop(session: u64) -> Note {
+    Note::Stop { session, reason: "enough".to_owned() }
+}
+
+fn is_report(note: &Note, number: u64) -> bool {
+    matches!(note, Note::Report { session, .. } if *session == number)
+}
+
+/// Runs a server with this patience, and `act` as its client: what the server has served.
+fn served(patience: Duration, act: impl FnOnce(&mut Stranger, &mut OtherEnd)) -> Value {
+    linked(|link| {
+        let mut server = OtherEnd::start("server", link, patience);
+        let mut stranger = Stranger::open(end(link, CLIENT));
+        stranger.pose_as(CLIENT.0);
+        act(&mut stranger, &mut server);
+        server.result()
+    })
+}
+
+/// Checks how many sessions were complete, and why the others were broken.
+#[track_caller]
+fn assert_served(served: &Value, complete: u64, broken: &[&str]) {
+    let (found, why) = (&served["complete"], &served["broken"]);
+    assert_eq!((found, why), (&json!(complete), &json!(broken)), "{served:#}");
+}
+
+#[test]
+fn what_is_no_request_for_a_session_is_refused_with_the_reason() {
+    let served = served(SOON, |stranger, _| {
+        let mut refused = |octets: &[u8]| {
+            let tag =
+                Tag { kind: Kind::Note, session: 0, number: u32::try_from(octets.len()).unwrap() };
+            stranger.send(0, tag, octets);
+            let Note::Refused { session, busy: false, reason } = stranger.note() else { panic!() };
+            (session, reason)
+        };
+        let other = br#"{"note":"greeting","protocol":99,"version":"9.9.9","session":3}"#;
+        let (session, reason) = refused(other);
+        assert!(session == 3 && reason.contains("protocol 99 of headrace 9.9.9"), "{reason}");
+        assert!(refused(b"\xFF\xFE").1.contains("no JSON"));
+        assert!(refused(&vec![b'['; NOTE_MAX + 1]).1.contains("at most"));
+        let none = SessionTerms { flows: 0, ..terms() };
+        assert_eq!(refused(&asked(5, none).bytes()), (5, "a session of no flows".to_owned()));
+        let cc = Some("smrtt".to_owned());
+        let (session, reason) = refused(&asked(6, SessionTerms { cc, ..terms() }).bytes());
+        assert!(session == 6 && reason.contains("smartt"), "{reason}");
+        let large = SessionTerms { message_bytes: 1 << 27, ..terms() };
+        let (session, reason) = refused(&asked(7, large).bytes());
+        assert!(session == 7 && reason.contains("more --memory"), "{reason}");
+    });
+    assert_served(&served, 0, &[]);
+    assert_eq!(served["refused"], 6);
+}
+
+#[test]
+fn a_request_that_comes_again_and_notes_of_another_session_end_none() {
+    let served = served(SOON, |stranger, _| {
+        stranger.begin(7);
+        for note in [hello(7), stop(8), Note::Finish { session: 8 }] {
+            stranger.say(&note);
+        }
+        stranger.wait_a_while();
+        assert!(stranger.notes.is_empty(), "{:?}", stranger.notes);
+        stranger.say(&Note::Finish { session: 7 });
+        let note = stranger.note();
+        assert!(is_report(&note, 7), "{note:?}");
+        stranger.wait_a_while();
+    });
+    assert_served(&served, 1, &[]);
+    assert_eq!(served["begun"], 1);
+}
+
+#[test]
+fn a_server_sends_once_its_client_is_ready_for_that_session() {
+    let served = served(SOON, |stranger, _| {
+        let job = Job::Perf { up: false, down: true, duration_ms: None, bytes: Some(64) };
+        stranger.agree(7, &SessionTerms { job, ..terms() });
+        stranger.say(&Note::Go { session: 8 });
+        stranger.wait_a_while();
+        assert!(stranger.others.is_empty(), "{:?}", stranger.others);
+        stranger.say(&Note::Go { session: 7 });
+        stranger.wait(|own| (!own.others.is_empty()).then_some(()));
+        stranger.say(&stop(7));
+        stranger.wait_a_while();
+    });
+    assert_served(&served, 0, &["the client ended it: enough"]);
+}
+
+#[test]
+fn a_host_that_asks_for_another_session_has_that_one() {
+    let served = served(SOON, |stranger, _| {
+        stranger.begin(7);
+        // As after a restart.
+        stranger.pose_as(CLIENT.0);
+        stranger.begin(8);
+        stranger.say(&Note::Finish { session: 8 });
+        let note = stranger.note();
+        assert!(is_report(&note, 8), "{note:?}");
+        stranger.wait_a_while();
+    });
+    assert_served(&served, 1, &["its client began another"]);
+}
+
+#[test]
+fn notes_and_pings_of_another_host_are_of_no_session() {
+    let served = served(SOON, |stranger, _| {
+        stranger.begin(7);
+        let ping = |session, number| Tag { kind: Kind::Ping, session: short(session), number };
+        stranger.send(1, ping(8, 1), &[0; 64]);
+        stranger.send(1, ping(7, 2), &[0; 64]);
+        stranger.wait(|own| (!own.others.is_empty()).then_some(()));
+        let pong = Tag { kind: Kind::Pong, ..ping(7, 2) };
+        assert_eq!(stranger.others, [pong], "a ping of another session is not answered");
+        stranger.pose_as(2);
+        stranger.send(0, ping(7, 3), &[0; 64]);
+        stranger.say(&Note::Finish { session: 7 });
+        stranger.say(&stop(7));
+        stranger.is_turned_away();
+        // Its own host ends it.
+        stranger.pose_as(CLIENT.0);
+        stranger.say(&stop(7));
+        stranger.wait_a_while();
+    });
+    assert_served(&served, 0, &["the client ended it: enough"]);
+}
+
+/// A welcome that is under way is acknowledged where its client receives it before it is another
+/// host, so this is tried several times.
+#[test]
+fn a_session_begins_for_the_host_and_number_that_are_welcome() {
+    let begins = |host: u32, session: u64| {
+        let served = served(SOON, |stranger, _| {
+            stranger.say(&hello(7));
+            stranger.pose_as(host);
+            stranger.say(&Note::Go { session });
+        });
+        served["begun"] == 1
+    };
+    assert!((0..TRIES).any(|_| !begins(2, 7)), "another host begins it");
+    assert!((0..TRIES).any(|_| !begins(CLIENT.0, 8)), "another number begins it");
+    assert!(begins(CLIENT.0, 7));
+}
+
+const TRIES: u32 = 8;
+
+#[test]
+fn a_welcome_that_nothing_answers_is_withdrawn() {
+    let served = served(Duration::from_ms(300), |stranger, _| {
+        stranger.say(&hello(7));
+        stranger.pose_as(2);
+        let until = stranger.host.now() + SOON;
+        loop {
+            assert!(stranger.host.now() < until, "the welcome stays");
+            stranger.say(&hello(9));
+            match stranger.note() {
+                Note::Welcome { session: 9, .. } => break,
+                Note::Refused { busy: true, .. } => stranger.wait_a_while(),
+                other => panic!("{other:?}"),
+            }
+        }
+    });
+    assert_eq!(served["complete"], 0);
+}
+
+#[test]
+fn one_host_gets_some_refusals_and_all_hosts_together_a_bounded_number() {
+    let served = served(SOON, |stranger, _| {
+        let none = SessionTerms { flows: 0, ..terms() };
+        let mut ask = |host: u32, times: usize, refusals: usize| {
+            stranger.pose_as(host);
+            (0..times).for_each(|_| stranger.say(&asked(1, none.clone())));
+            stranger.wait(|own| (own.notes.len() >= refusals).then_some(()));
+            if times > refusals {
+                stranger.wait_a_while();
+            }
+            assert_eq!(stranger.notes.len(), refusals, "host {host}");
+        };
+        ask(1, REFUSALS_A_HOST + 10, REFUSALS_A_HOST);
+        let hosts = u32::try_from(REFUSALS_MAX / REFUSALS_A_HOST).unwrap();
+        (2..=hosts).for_each(|host| ask(host, REFUSALS_A_HOST, REFUSALS_A_HOST));
+        ask(hosts + 1, 1, 0);
+    });
+    assert_eq!(served["refused"], REFUSALS_MAX + 11);
+}
+
+#[test]
+fn a_client_whose_welcome_is_under_way_gets_the_servers_end() {
+    let served = served(SOON, |stranger, server| {
+        stranger.say(&hello(7));
+        server.let_end();
+        // Nothing is received until the server has seen that it is to end, so the welcome is not
+        // acknowledged before.
+        thread::sleep(core::time::Duration::from_millis(150));
+        let stops = |note: &Note| matches!(note, Note::Stop { session: 7, .. });
+        stranger.wait(|own| own.notes.iter().any(stops).then_some(()));
+    });
+    assert_eq!(served["complete"], 0);
+}
+
+#[test]
+fn a_client_goes_by_the_notes_of_its_server_for_its_own_session() {
+    let result = linked(|link| {
+        let client = OtherEnd::start("client", link, SOON);
+        let mut stranger = Stranger::open(end(link, SERVER));
+        let session = stranger.wait(|own| match own.notes.pop_front()? {
+            Note::Hello { session, .. } => Some(session),
+            _ => None,
+        });
+        let say = |stranger: &mut Stranger, note: &Note| {
+            let cookie = stranger.host.send_note_once(CLIENT, session, note);
+            stranger.wait(|own| own.sent.contains(&cookie).then_some(()));
+        };
+        say(&mut stranger, &stop(session + 1));
+        stranger.pose_as(2);
+        say(&mut stranger, &stop(session));
+        stranger.pose_as(SERVER.0);
+        let reason = "not today".to_owned();
+        say(&mut stranger, &Note::Refused { session: 0, busy: false, reason });
+        client.result()
+    });
+    assert_eq!(result, json!({"Err": "the server refuses: not today"}));
+}

@@ -31,6 +31,7 @@ pub(crate) struct DeviceSetup {
 impl Stack {
     /// Attaches an application at a device of its own.
     pub(crate) fn attach_device(&mut self, setup: &DeviceSetup) -> Result<Attached, String> {
+        self.wait_for_closed_devices();
         self.opening.store(true, Ordering::Release);
         let opened = self.open_device(setup);
         self.opening.store(false, Ordering::Release);

@@ -105,6 +105,8 @@ pub(crate) struct Stack {
     give: Sender<Given>,
     /// Whether a device is being opened, which may need DPDK's interrupt thread.
     pub(crate) opening: Arc<AtomicBool>,
+    /// Whether a device of an application that is gone stays open for its last frames.
+    closing: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(), EalError>>>,
     /// The last field, because everything above holds memory of it.
@@ -162,8 +164,11 @@ impl Stack {
         let (give, take) = channel();
         let stop = Arc::new(AtomicBool::new(false));
         let opening = Arc::new(AtomicBool::new(false));
+        let closing = Arc::new(AtomicBool::new(false));
         let poller = Poller {
             workers: Vec::new(),
+            leaving: Vec::new(),
+            closing: Arc::clone(&closing),
             hold: None,
             last_received: (0, Instant::ZERO),
             look_at: Instant::ZERO,
@@ -175,7 +180,7 @@ impl Stack {
         let stopped = Arc::clone(&stop);
         let thread = eal.spawn("headrace", None, move |_| poller.poll(&take, &stopped));
         let thread = Some(thread.map_err(|error| text(&error))?);
-        Ok(Self { setup, config, clock, hosts: 0, give, opening, stop, thread, eal })
+        Ok(Self { setup, config, clock, hosts: 0, give, opening, closing, stop, thread, eal })
     }
 
     /// Connections and messages that an application may have.
@@ -185,6 +190,13 @@ impl Stack {
 
     pub(crate) const fn eal(&self) -> &Eal {
         &self.eal
+    }
+
+    /// Waits until the devices of applications that are gone are closed, which may be opened again.
+    pub(crate) fn wait_for_closed_devices(&self) {
+        while self.closing.load(Ordering::Acquire) {
+            thread::sleep(core::time::Duration::from_millis(1));
+        }
     }
 
     pub(crate) fn clock_now(&self) -> Instant {
@@ -300,6 +312,9 @@ pub(crate) fn io_of(port: Port, pool: &Arc<Pool>) -> Result<PortIo, String> {
 /// The state of the stack's thread.
 struct Poller {
     workers: Vec<Given>,
+    /// Devices that lead to another process and whose application is gone, and until when they stay
+    /// open.
+    leaving: Vec<(Instant, PortIo)>,
     hold: Option<InterruptHold>,
     /// Frames that all workers have received, and when this number last changed.
     last_received: (u64, Instant),
@@ -308,6 +323,8 @@ struct Poller {
     /// The keys, which change with their file while the stack runs.
     keys: Option<SharedKeys>,
     opening: Arc<AtomicBool>,
+    /// Whether a device is in `leaving`.
+    closing: Arc<AtomicBool>,
     clock: DilatedClock,
     eal: Eal,
 }
@@ -318,7 +335,7 @@ const LOOK_EVERY: Duration = Duration::from_ms(10);
 
 /// How long a device that leads to another process stays open after its last frames were sent: they
 /// are gone once it is closed, and the other process has to read them before.
-const LAST_FRAMES: std::time::Duration = std::time::Duration::from_millis(20);
+const LAST_FRAMES_MS: u64 = 100;
 
 impl Poller {
     fn poll(mut self, take: &Receiver<Given>, stop: &AtomicBool) {
@@ -337,8 +354,9 @@ impl Poller {
                 busy |= given.worker.poll_once().busy;
             }
             if !busy {
-                self.workers.retain(|given| !given.worker.is_abandoned());
+                self.dismiss(now);
             }
+            self.close_left(now);
             self.look_after_interrupts(now);
             idle.turn(busy);
         }
@@ -346,11 +364,32 @@ impl Poller {
         // Messages that were delivered in the last turn are still acknowledged here.
         let devices: Vec<PortIo> =
             self.workers.into_iter().map(|given| given.worker.into_io()).collect();
-        if meets {
-            thread::sleep(LAST_FRAMES);
+        if meets || !self.leaving.is_empty() {
+            thread::sleep(core::time::Duration::from_millis(LAST_FRAMES_MS));
         }
         self.hold = None;
-        drop(devices);
+        drop((devices, self.leaving));
+    }
+
+    /// Ends the workers whose application is gone, after their last frames.
+    fn dismiss(&mut self, now: Instant) {
+        while let Some(at) = self.workers.iter().position(|given| given.worker.is_abandoned()) {
+            let Given { worker, meets } = self.workers.remove(at);
+            let device = worker.into_io();
+            if meets {
+                self.leaving.push((now + Duration::from_ms(LAST_FRAMES_MS), device));
+            }
+        }
+        self.closing.store(!self.leaving.is_empty(), Ordering::Release);
+    }
+
+    /// Closes the devices whose time has come.
+    fn close_left(&mut self, now: Instant) {
+        if self.leaving.is_empty() {
+            return;
+        }
+        self.leaving.retain(|(until, _)| now < *until);
+        self.closing.store(!self.leaving.is_empty(), Ordering::Release);
     }
 
     /// Takes up keys that have changed. The keys stay as they are where the file cannot be read.

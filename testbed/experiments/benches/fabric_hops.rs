@@ -2,13 +2,14 @@
 //!
 //! Over the paper's trees of 1024 hosts without and with oversubscription. The fabric alone carries
 //! a permutation with 16 packets in flight a host, each delivery followed by another packet, and
-//! no hosts at the ends. The full simulation is a permutation of 2 MiB flows across the core.
-//! Prints the median of some rounds, in processor time where the system gives it.
+//! no hosts at the ends: through plain switches, through lossless ones, and through a mixed network
+//! whose switches at hosts pause links. The full simulation is a permutation of 2 MiB flows across
+//! the core. Prints the median of some rounds, in processor time where the system gives it.
 //! Run: `cargo bench -p experiments --bench fabric_hops`. With `-- full ft1024-1os 2MiB ROUNDS` or
-//! `-- fabric ft1024-1os ROUNDS` it prints the nanoseconds a hop of each round of one part: for
-//! rounds of two builds in turn, and for callgrind. Not a test: what a busy machine does in a
-//! nanosecond varies; compare the fastest quarters of builds that ran in the same minute, and
-//! instructions where they can be counted.
+//! `-- plain ft1024-1os ROUNDS` (or `lossless`, or `mixed`) it prints the nanoseconds a hop of each
+//! round of one part: for rounds of two builds in turn, and for callgrind. Not a test: what a busy
+//! machine does in a nanosecond varies; compare the fastest quarters of builds that ran in the same
+//! minute, and instructions where they can be counted.
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 #![allow(clippy::disallowed_types, reason = "a benchmark reads the wall clock")]
 
@@ -19,7 +20,7 @@ use experiments::progress::Unwatched;
 use experiments::topology::{FabricParams, FatTree, by_name};
 use experiments::virtual_time;
 use experiments::workload::{self, Params};
-use fabric::{Flags, Network, NoFrames, Output, Packet};
+use fabric::{Flags, Network, NoFrames, Output, Packet, ProgramKind, QdiscKind, SwitchSpec};
 use transport::rng::mix;
 use transport::{HostId, Rng};
 
@@ -35,7 +36,11 @@ fn main() {
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => all(),
         ["full", name, size, rounds] => print_each(rounds, || full(name, size)),
-        ["fabric", name, rounds] => print_each(rounds, || fabric(name)),
+        [part, name, rounds] => {
+            let switches = SwitchMix::ALL.into_iter().find(|switches| switches.name() == part);
+            let switches = switches.unwrap_or_else(|| panic!("not a part: {part}"));
+            print_each(rounds, || fabric(name, switches));
+        }
         _ => panic!("not a part: {args:?}"),
     }
 }
@@ -48,11 +53,60 @@ fn print_each(rounds: &str, round: impl Fn() -> Figure) {
 /// Prints the medians of all parts.
 fn all() {
     for name in ["ft1024-1os", "ft1024-8os"] {
-        let fabric = Figure::median(|| fabric(name));
+        let [plain, paused @ ..] = SwitchMix::ALL;
+        let alone = Figure::median(|| fabric(name, plain));
+        println!("{name}: fabric alone, {} switches {alone}", plain.name());
+        for switches in paused {
+            let figure = Figure::median(|| fabric(name, switches));
+            let (kind, ratio) = (switches.name(), figure.ns / alone.ns);
+            println!("{name}: fabric alone, {kind} switches {figure}, {ratio:.2} times plain ones");
+        }
         let full = Figure::median(|| full(name, SIZE));
-        println!("{name}: fabric alone {fabric}");
-        let ratio = full.ns / fabric.ns;
+        let ratio = full.ns / alone.ns;
         println!("{name}: full simulation {full}, {ratio:.1} times the fabric alone");
+    }
+}
+
+/// The switches that a fabric alone consists of.
+#[derive(Clone, Copy)]
+enum SwitchMix {
+    /// SwitchMix without programs, which trim.
+    Plain,
+    /// Every switch pauses links (PFC) and drops nothing.
+    Lossless,
+    /// SwitchMix at hosts pause links, all others are plain.
+    Mixed,
+}
+
+impl SwitchMix {
+    const ALL: [Self; 3] = [Self::Plain, Self::Lossless, Self::Mixed];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Lossless => "lossless",
+            Self::Mixed => "mixed",
+        }
+    }
+
+    /// The tree called `name` of these switches.
+    fn network(self, name: &str) -> Network {
+        let tree = by_name(name).map(FatTree::new).expect("a built-in name").expect("a sound tree");
+        let mut params = FabricParams::default();
+        if matches!(self, Self::Lossless) {
+            params.qdisc = QdiscKind::Lossless;
+        }
+        let mut blueprint = tree.blueprint(&params);
+        if matches!(self, Self::Mixed) {
+            let at_hosts = |spec: &SwitchSpec| spec.child_hosts == 1;
+            let switches = (0..).zip(&blueprint.switches).filter(|(_, spec)| at_hosts(spec));
+            let switches: Vec<u32> = switches.map(|(switch, _)| switch).collect();
+            for switch in switches {
+                blueprint.assign(switch, ProgramKind::Pfc).expect("a plain switch");
+            }
+        }
+        blueprint.check_buffers().expect("room for what comes until a pause is obeyed");
+        Network::new(blueprint, &Rng::new(1))
     }
 }
 
@@ -123,9 +177,8 @@ fn full(name: &str, size: &str) -> Figure {
 }
 
 /// The fabric alone, after a warm-up.
-fn fabric(name: &str) -> Figure {
-    let tree = by_name(name).map(FatTree::new).expect("a built-in name").expect("a sound tree");
-    let mut network = Network::new(tree.blueprint(&FabricParams::default()), &Rng::new(1));
+fn fabric(name: &str, switches: SwitchMix) -> Figure {
+    let mut network = switches.network(name);
     let mut sent = 0;
     let mut out = Vec::new();
     for host in 0..1024 * IN_FLIGHT {

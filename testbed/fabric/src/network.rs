@@ -24,7 +24,7 @@ use super::calendar::Flight;
 use super::elements::PortId;
 use super::frames::{Driver, Frames};
 use super::packet::{Output, Packet};
-use super::program::{AnyProgram, Program, Programmed, Surroundings, SwitchRun};
+use super::program::{AnyProgram, Program, Programmed, Surroundings};
 use super::qdisc::Queued;
 use super::stats::{Pause, PortStats, QueueStats};
 use super::time_window::{Group, TimeWindow};
@@ -189,7 +189,7 @@ impl Network {
             wiring: &self.wiring,
             driver: Driver { out: &mut *driver.out, frames: &mut *driver.frames },
         };
-        SwitchRun::new(program, around).run(flights, last);
+        program.run(around, flights, last);
     }
 
     /// Keeps from now on when the data of each port was paused, for [`Network::take_pauses`].

@@ -45,8 +45,8 @@ pub(super) struct PortState {
     pub(super) measured: bool,
     /// Writes its telemetry into packets that have room for it.
     pub(super) stamps: bool,
-    /// The earliest wake-up that is for this port, in the calendar or in its switch's own;
-    /// [`Instant::FAR_FUTURE`] without one.
+    /// The earliest wake-up in the calendar that is for this port, [`Instant::FAR_FUTURE`] without
+    /// one: a port of a programmed switch has none.
     pub(super) wake_at: Instant,
     /// All but `hops` and `bytes`, which the port counts.
     pub(super) stats: PortStats,

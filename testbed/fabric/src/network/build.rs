@@ -108,7 +108,7 @@ pub(super) fn programs(blueprint: &Blueprint, rng: &Rng) -> (Vec<Programmed>, Wi
         };
         let target = u32::try_from(target).unwrap_or(u32::MAX);
         let program = AnyProgram::new(*kind, &blueprint.program_settings, &setup);
-        Programmed::new(*switch, target, program)
+        Programmed::new(*switch, target, ports, program)
     });
     let made = made.collect();
     (made, wiring)

@@ -5,7 +5,7 @@ use crate::calendar::Flight;
 use crate::elements::{Node, PortId};
 use crate::fault::{FaultError, FaultKind, FaultSpec, LinkFaults};
 use crate::frames::{Driver, NoFrames};
-use crate::program::{Programmed, Surroundings, SwitchRun};
+use crate::program::{Programmed, Surroundings};
 use crate::transit::NO_FAULT;
 
 impl Network {
@@ -17,8 +17,8 @@ impl Network {
     pub fn add_fault(&mut self, ports: &[PortId], spec: FaultSpec) -> Result<(), FaultError> {
         spec.check()?;
         let spec = self.crash(ports, spec);
-        let (links, mut changed) = (&mut self.links, Vec::new());
         for PortId(port) in ports {
+            let links = &mut self.links;
             let Some(state) = self.ports.get_mut(*port as usize) else { continue };
             let blueprint = &self.blueprint.ports[*port as usize];
             if state.fault == NO_FAULT {
@@ -30,7 +30,6 @@ impl Network {
             let rate = links.faults[state.fault as usize].add(spec, self.now);
             if rate != state.port.rate() {
                 state.port.set_rate(rate, self.now);
-                changed.push(*port);
             }
             if let (Node::Switch(owner), FaultKind::Down) = (blueprint.owner, spec.kind) {
                 for (from, until) in links.faults[state.fault as usize].outages(links.detection) {
@@ -40,8 +39,8 @@ impl Network {
                     }
                 }
             }
+            self.expect_turn(*port);
         }
-        changed.into_iter().for_each(|port| self.expect_turn(port));
         Ok(())
     }
 
@@ -62,8 +61,8 @@ impl Network {
         FaultSpec { kind: FaultKind::Down, ..spec }
     }
 
-    /// Makes sure that `port`, whose next departure may have moved, has its next turn: by itself,
-    /// or with its switch where that runs a program.
+    /// Makes sure that `port`, whose next turn may have moved, has it: by itself, or with its
+    /// switch where that runs a program.
     fn expect_turn(&mut self, port: u32) {
         let owner = self.blueprint.ports[port as usize].owner;
         let runs = |program: &&mut Programmed| owner == Node::Switch(program.switch);
@@ -74,6 +73,6 @@ impl Network {
         // No packet moves here.
         let driver = Driver { out: &mut Vec::new(), frames: &mut NoFrames };
         let (ports, transit, wiring) = (&mut self.ports[..], &mut self.links, &self.wiring);
-        SwitchRun::new(program, Surroundings { ports, transit, wiring, driver }).expect(port);
+        program.expect(Surroundings { ports, transit, wiring, driver }, port);
     }
 }

@@ -1,13 +1,13 @@
 //! The network as a program sees it, with everything that a program can do.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::ops::Range;
 
 use transport::wire::data::Glance;
 use transport::wire::int::Hop;
 use transport::wire::{Ext, Header};
 use transport::{DropReason, HostId, Instant, Rate, TxSegment};
 
+use super::turns::PortTurns;
 use crate::calendar::Flight;
 use crate::elements::PortId;
 use crate::frames::Driver;
@@ -39,8 +39,8 @@ pub struct Context<'a> {
 /// When the ports of a switch, and its program, have something to do.
 #[derive(Clone, Debug)]
 pub(super) struct Agenda {
-    /// An entry at `PortState::wake_at` for each port with a turn to come; other entries are old.
-    turns: BinaryHeap<Reverse<(Instant, u32)>>,
+    /// The next turn of each port, as `Transit::next_turn` has it between two calls.
+    turns: PortTurns,
     /// Packets that have left their queues during a call, in that order.
     pub(super) leaving: Vec<Leaving>,
     /// The earliest wake-up in the calendar; [`Instant::FAR_FUTURE`] without one.
@@ -84,6 +84,7 @@ pub struct PortView {
 
 impl Context<'_> {
     /// The port that `packet` takes from here; `None` when there is no way.
+    #[inline]
     #[must_use]
     pub fn route(&self, packet: &Packet) -> Option<PortId> {
         self.transit.route(self.switch, packet, self.now).map(PortId)
@@ -120,9 +121,9 @@ impl Context<'_> {
     /// Gives `packet` to the queue of `port`. A packet that leaves at once, this one or one that
     /// waited for this instant, has left the queue when this returns; the program's `on_departure`
     /// comes when the call of the program is over.
+    #[inline]
     pub fn send(&mut self, port: PortId, packet: Packet) -> SendFate {
-        let state = self.port_now(port.0);
-        let state = &mut self.ports[state];
+        let state = &mut self.ports[port.0 as usize];
         if state.fault == NO_FAULT
             && let Some(arrival) = state.port.pass(&packet, self.now)
         {
@@ -131,15 +132,21 @@ impl Context<'_> {
             self.agenda.leaving.push(Leaving { port: port.0, departure, arrival });
             return SendFate::Leaves;
         }
+        let fate = self.enqueue(port.0, packet);
+        self.expect(port.0);
+        fate
+    }
+
+    /// Gives `packet` to the queue of `port`, and runs the departure that this makes possible now.
+    fn enqueue(&mut self, port: u32, packet: Packet) -> SendFate {
+        let state = self.port_now(port);
+        let state = &mut self.ports[state];
         let was_empty = state.port.waiting() == 0;
         let mut lost = None;
         let due = state.port.busy_until() + state.port.delay();
         let verdict = state.port.enqueue(packet, self.now, &mut lost);
-        if let Verdict::Dropped(reason) = verdict {
-            self.transit.lose(state, packet, reason, self.now, &mut self.driver);
-            return SendFate::Dropped;
-        }
         match verdict {
+            Verdict::Queued => {}
             Verdict::Evicted => {
                 self.transit.lose_evicted(state, lost, self.now, &mut self.driver);
             }
@@ -147,17 +154,17 @@ impl Context<'_> {
                 self.transit.cut(state, lost, (due, self.now), &mut self.driver);
             }
             Verdict::Trimmed => note_trimmed(state, &packet, &mut self.driver),
-            _ => {}
+            Verdict::Dropped(reason) => {
+                self.transit.lose(state, packet, reason, self.now, &mut self.driver);
+                return SendFate::Dropped;
+            }
         }
-        let departure = state.port.depart(self.now, &mut state.rng);
-        let is_first =
-            |(departure, _): (Departure, _)| was_empty || departure.packet.handle == packet.handle;
-        let leaves = departure.is_some_and(is_first);
-        if let Some((departure, arrival)) = departure {
-            self.agenda.leaving.push(Leaving { port: port.0, departure, arrival });
+        let mut leaves = false;
+        if let Some((departure, arrival)) = state.port.depart(self.now, &mut state.rng) {
+            leaves = was_empty || departure.packet.handle == packet.handle;
+            self.agenda.leaving.push(Leaving { port, departure, arrival });
         }
         state.note_peak();
-        self.expect(port.0);
         match verdict {
             Verdict::Trimmed => SendFate::Trimmed,
             _ if leaves => SendFate::Leaves,
@@ -182,6 +189,7 @@ impl Context<'_> {
         let transmitter = self.wiring.back[port.0 as usize];
         let target = self.wiring.target[transmitter as usize];
         self.transit.file(Flight::pause_frame(paused, transmitter, (port.0, target), arrival));
+        self.expect(port.0);
     }
 
     /// Makes a packet without payload, sent by `from`, with the extensions that its header names;
@@ -270,50 +278,30 @@ impl Context<'_> {
         self.expect(port);
     }
 
-    /// Makes sure that the next turn of `port` is run.
+    /// Notes the next turn of `port`, whose state may have changed.
+    #[inline]
     pub(super) fn expect(&mut self, port: u32) {
-        let state = &mut self.ports[port as usize];
-        if let Some(at) = self.transit.next_turn(state).filter(|at| *at < state.wake_at) {
-            state.wake_at = at;
-            self.agenda.turns.push(Reverse((at, port)));
-        }
+        let turn = self.transit.next_turn(&self.ports[port as usize]);
+        self.agenda.turns.set(port, turn.unwrap_or(Instant::FAR_FUTURE));
     }
 
-    /// The next turn of a port.
-    pub(super) fn next_turn(&mut self) -> Option<(Instant, u32)> {
-        loop {
-            let Reverse((at, port)) = *self.agenda.turns.peek()?;
-            let state = &mut self.ports[port as usize];
-            if state.wake_at == at && self.transit.next_turn(state) == Some(at) {
-                return Some((at, port));
-            }
-            self.agenda.turns.pop();
-            if state.wake_at == at {
-                // A pause, or a frame that goes first, has changed the turn meanwhile.
-                state.wake_at = Instant::FAR_FUTURE;
-                self.expect(port);
-            }
-        }
-    }
-
-    /// Takes the turn that [`Context::next_turn`] has given.
-    pub(super) fn take_turn(&mut self, port: u32) {
-        self.agenda.turns.pop();
-        self.ports[port as usize].wake_at = Instant::FAR_FUTURE;
-    }
-
-    /// The next departure of `port`, if it is due now.
-    pub(super) fn depart(&mut self, port: u32) -> Option<Leaving> {
-        let state = self.port_now(port);
-        let state = &mut self.ports[state];
-        let (departure, arrival) = state.port.depart(self.now, &mut state.rng)?;
-        Some(Leaving { port, departure, arrival })
+    /// The next turn of the switch, and its port.
+    #[inline]
+    pub(super) fn next_turn(&self) -> Option<(Instant, u32)> {
+        let first = self.agenda.turns.first();
+        debug_assert!(
+            first.is_none_or(|(at, port)| {
+                self.transit.next_turn(&self.ports[port as usize]) == Some(at)
+            }),
+            "every change of a port is noted"
+        );
+        first
     }
 }
 
 impl Agenda {
-    /// An agenda without turns.
-    pub(super) const fn new() -> Self {
-        Self { turns: BinaryHeap::new(), leaving: Vec::new(), wake_at: Instant::FAR_FUTURE }
+    /// An agenda without turns, for a switch with `ports`.
+    pub(super) fn new(ports: Range<u32>) -> Self {
+        Self { turns: PortTurns::new(ports), leaving: Vec::new(), wake_at: Instant::FAR_FUTURE }
     }
 }

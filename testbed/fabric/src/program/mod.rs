@@ -15,16 +15,20 @@
 
 mod context;
 mod run;
+mod turns;
 
 pub(crate) use context::Surroundings;
 pub use context::{Context, PortView, SendFate};
 pub use dci::DciStats;
-pub(super) use run::{Programmed, SwitchRun};
+pub(super) use run::Programmed;
 
 use transport::registry::{Registered, registry};
 use transport::sched::SchedParams;
 use transport::{HostId, Instant, Rng};
 
+use run::{RunSpan, SwitchRun};
+
+use super::calendar::Flight;
 use super::elements::{Node, PortId, PortSpec, SwitchSpec};
 use super::packet::Packet;
 use super::qdisc::{QdiscKind, Queued};
@@ -154,6 +158,9 @@ registry! {
     fn crash(&mut self, now: Instant, cx: &mut Context<'_>);
     fn held(&self) -> Queued;
     fn is_end(&self) -> bool;
+    for RunSpan {
+        fn run_span(&mut self, run: SwitchRun<'_>, flights: &[Flight], last: Instant);
+    }
 }
 
 #[cfg(test)]

@@ -74,13 +74,10 @@ pub struct Pfc {
     /// The buffer that all links share; `None` where each has its own.
     pool: Option<SharedBuffer>,
     /// For each port of the switch: the ports by which the packets in its data class came, in the
-    /// order of these packets. [`UNCOUNTED`] stands for packets that leave at once. Empty at ports
-    /// where drops are allowed.
+    /// order of these packets. A packet that leaves at once meets no data that waits, so it finds
+    /// none here and has no place here. Empty at ports where drops are allowed.
     origins: Vec<VecDeque<u32>>,
 }
-
-/// In the place of a port: a packet that leaves at once is not counted.
-const UNCOUNTED: u32 = u32::MAX;
 
 /// The packets that came by one link and wait in the switch at its end.
 #[derive(Clone, Copy, Debug)]
@@ -152,6 +149,7 @@ impl SwitchProgram for Pfc {
 }
 
 impl Pfc {
+    #[inline]
     fn index_of(&self, port: PortId) -> usize {
         (port.0 - self.first) as usize
     }
@@ -165,6 +163,7 @@ impl Pfc {
     }
 
     /// Bytes of the link at `by` above which it is paused, and at which it goes on.
+    #[inline]
     fn thresholds(&self, by: usize) -> (u64, u64) {
         let Incoming { xoff, xon, gap, .. } = self.links[by];
         let Some(pool) = &self.pool else { return (xoff, xon) };
@@ -195,6 +194,7 @@ impl Incoming {
 }
 
 impl Program for Pfc {
+    #[inline]
     fn on_arrival(&mut self, packet: Packet, from: PortId, _now: Instant, cx: &mut Context<'_>) {
         let Some(port) = cx.route(&packet) else {
             cx.drop_at(from, packet, DropReason::NoRoute);
@@ -208,11 +208,9 @@ impl Program for Pfc {
             return;
         }
         let sent = cx.send(port, packet);
-        if !is_counted || matches!(sent, SendFate::Dropped | SendFate::Trimmed) {
-            return;
-        }
-        if sent == SendFate::Leaves {
-            self.origins[at].push_back(UNCOUNTED);
+        if !is_counted || sent != SendFate::Waits {
+            let passes = is_counted && sent == SendFate::Leaves;
+            debug_assert!(!passes || self.origins[at].is_empty(), "data leaves in order");
             return;
         }
         self.origins[at].push_back(from.0);
@@ -226,6 +224,7 @@ impl Program for Pfc {
         }
     }
 
+    #[inline]
     fn on_departure(
         &mut self,
         packet: &mut Packet,
@@ -237,9 +236,7 @@ impl Program for Pfc {
         if !packet.is_data() || !self.links[at].counts {
             return;
         }
-        let Some(from) = self.origins[at].pop_front().filter(|from| *from != UNCOUNTED) else {
-            return;
-        };
+        let Some(from) = self.origins[at].pop_front() else { return };
         let by = self.index_of(PortId(from));
         let len = packet.wire_bytes();
         self.links[by].bytes -= len;

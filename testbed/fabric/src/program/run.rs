@@ -9,14 +9,21 @@
 //!                         at last: departures and time      on_departure --> launch
 //!                         due by the end of the span
 //! ```
+//!
+//! The loop is compiled for each program by itself ([`RunSpan`]): calls of the program become part
+//! of it, and what a program leaves to the defaults of [`Program`] costs nothing.
+
+use std::ops::Range;
 
 use transport::Instant;
 
-use super::context::{Agenda, Context, Leaving, Surroundings};
-use super::{AnyProgram, Program};
+use super::context::{Agenda, Context, Surroundings};
+use super::{AnyProgram, Program, SwitchProgram};
 use crate::calendar::Flight;
 use crate::elements::PortId;
+use crate::port::Departure;
 use crate::qdisc::Queued;
+use crate::transit::NO_FAULT;
 
 /// A switch with a program.
 #[derive(Clone, Debug)]
@@ -34,23 +41,34 @@ pub(crate) struct Programmed {
     pub(crate) held_peak: u64,
 }
 
-/// A programmed switch at work.
+/// A programmed switch at work, without its program.
 pub(crate) struct SwitchRun<'a> {
-    program: &'a mut AnyProgram,
     held: &'a mut Queued,
     held_peak: &'a mut u64,
     target: u32,
     cx: Context<'a>,
 }
 
+/// A program that runs in its switch.
+pub(crate) trait RunSpan {
+    /// Hands the switch `run` the flights of a span that ends just after `last`.
+    fn run_span(&mut self, run: SwitchRun<'_>, flights: &[Flight], last: Instant);
+}
+
+impl<P: SwitchProgram> RunSpan for P {
+    fn run_span(&mut self, run: SwitchRun<'_>, flights: &[Flight], last: Instant) {
+        run.run(self, flights, last);
+    }
+}
+
 impl Programmed {
-    /// `program` in `switch`, before anything has happened.
-    pub(crate) fn new(switch: u32, target: u32, program: AnyProgram) -> Self {
+    /// `program` in `switch`, which has `ports`, before anything has happened.
+    pub(crate) fn new(switch: u32, target: u32, ports: Range<u32>, program: AnyProgram) -> Self {
         Self {
             switch,
             target,
             program,
-            agenda: Agenda::new(),
+            agenda: Agenda::new(ports),
             held: Queued::default(),
             crashes: Vec::new(),
             held_peak: 0,
@@ -70,84 +88,126 @@ impl Programmed {
         let wake = (at < Instant::FAR_FUTURE).then(|| Flight::wake(target, at));
         wake.into_iter().chain(self.crashes.iter().map(move |at| Flight::crash(target, *at)))
     }
-}
-
-impl<'a> SwitchRun<'a> {
-    /// Sets a switch to work.
-    pub(crate) fn new(programmed: &'a mut Programmed, around: Surroundings<'a>) -> Self {
-        let Programmed { switch, target, program, agenda, held, held_peak, .. } = programmed;
-        let Surroundings { ports, transit, wiring, driver } = around;
-        let (switch, now) = (*switch, Instant::ZERO);
-        let cx = Context { ports, transit, wiring, driver, agenda, switch, now };
-        Self { program, held, held_peak, target: *target, cx }
-    }
 
     /// Hands the switch the flights of a span that ends just after `last`.
-    pub(crate) fn run(mut self, flights: &[Flight], last: Instant) {
-        for flight in flights.iter().filter(|flight| !flight.is_wake()) {
-            self.advance(flight.at, false);
-            self.cx.now = flight.at;
-            if let Some(paused) = flight.pause() {
-                self.cx.obey(flight.packet.handle, paused);
-                continue;
-            }
-            if flight.is_crash() {
-                self.program.crash(flight.at, &mut self.cx);
-                self.after_call();
-                continue;
-            }
-            self.cx.transit.counts.on_wire -= 1;
-            let from = PortId(self.cx.wiring.back[flight.origin as usize]);
-            self.program.on_arrival(flight.packet, from, flight.at, &mut self.cx);
-            self.after_call();
-        }
-        self.advance(last, true);
-        self.wake_again(last);
+    pub(crate) fn run<'a>(
+        &'a mut self,
+        around: Surroundings<'a>,
+        flights: &[Flight],
+        last: Instant,
+    ) {
+        let (program, run) = self.at_work(around);
+        program.run_span(run, flights, last);
     }
 
     /// Makes sure that `port`, whose next departure may have moved, has its next turn.
-    pub(crate) fn expect(mut self, port: u32) {
-        self.cx.expect(port);
-        self.wake_again(Instant::ZERO);
+    pub(crate) fn expect<'a>(&'a mut self, around: Surroundings<'a>, port: u32) {
+        let (program, mut run) = self.at_work(around);
+        run.cx.expect(port);
+        run.wake_again(program.poll_at(), Instant::ZERO);
+    }
+
+    /// The program, and its switch at work.
+    fn at_work<'a>(&'a mut self, around: Surroundings<'a>) -> (&'a mut AnyProgram, SwitchRun<'a>) {
+        let Self { switch, target, program, agenda, held, held_peak, .. } = self;
+        let Surroundings { ports, transit, wiring, driver } = around;
+        let (switch, now) = (*switch, Instant::ZERO);
+        let cx = Context { ports, transit, wiring, driver, agenda, switch, now };
+        (program, SwitchRun { held, held_peak, target: *target, cx })
+    }
+}
+
+impl SwitchRun<'_> {
+    /// Hands the switch, which runs `program`, the flights of a span that ends just after `last`.
+    fn run<P: Program>(mut self, program: &mut P, flights: &[Flight], last: Instant) {
+        for flight in flights {
+            if flight.is_packet() {
+                self.advance(program, flight.at, false);
+                self.cx.now = flight.at;
+                self.cx.transit.counts.on_wire -= 1;
+                let from = PortId(self.cx.wiring.back[flight.origin as usize]);
+                program.on_arrival(flight.packet, from, flight.at, &mut self.cx);
+                self.after_call(program);
+            } else if !flight.is_wake() {
+                self.advance(program, flight.at, false);
+                self.cx.now = flight.at;
+                self.other(program, flight);
+            }
+        }
+        self.advance(program, last, true);
+        self.wake_again(program.poll_at(), last);
+    }
+
+    /// A pause frame has come, or the switch crashes.
+    #[cold]
+    fn other<P: Program>(&mut self, program: &mut P, flight: &Flight) {
+        if let Some(paused) = flight.pause() {
+            self.cx.obey(flight.packet.handle, paused);
+        } else if flight.is_crash() {
+            program.crash(flight.at, &mut self.cx);
+            self.after_call(program);
+        }
     }
 
     /// Runs the departures due by `until` and the program's time before `until`, or by it when that
     /// is `included`.
-    fn advance(&mut self, until: Instant, included: bool) {
+    #[inline]
+    fn advance<P: Program>(&mut self, program: &mut P, until: Instant, included: bool) {
         loop {
-            let timer = self.program.poll_at();
+            let timer = program.poll_at();
             match self.cx.next_turn() {
                 Some((at, port)) if at <= until && at <= timer => {
                     self.cx.now = at;
-                    self.cx.take_turn(port);
-                    self.depart(port);
-                    self.after_call();
+                    self.take_turn(program, port);
                 }
                 _ if timer < until || (included && timer == until) => {
                     self.cx.now = timer.max(self.cx.now);
-                    self.program.on_time(self.cx.now, &mut self.cx);
-                    assert!(self.program.poll_at() > timer, "a program's time goes on");
-                    self.after_call();
+                    program.on_time(self.cx.now, &mut self.cx);
+                    assert!(program.poll_at() > timer, "a program's time goes on");
+                    self.after_call(program);
                 }
                 _ => return,
             }
         }
     }
 
+    /// Runs the turn of `port`: its next departure, if it is due now.
+    #[inline]
+    fn take_turn<P: Program>(&mut self, program: &mut P, port: u32) {
+        let state = &mut self.cx.ports[port as usize];
+        if state.fault != NO_FAULT {
+            self.cx.transit.change_rates(state, self.cx.now);
+        }
+        // The departure stays in the option: see `Transit::leave`.
+        let mut departed = state.port.depart(self.cx.now, &mut state.rng);
+        if let Some((departure, arrival)) = &mut departed {
+            self.launch(program, port, departure, *arrival);
+        }
+        self.cx.expect(port);
+        self.after_call(program);
+    }
+
     /// Runs the departures that a call of the program has caused at its instant, and measures the
     /// packets that the program holds.
     #[inline]
-    fn after_call(&mut self) {
-        let mut next = 0;
-        while let Some(leaving) = self.cx.agenda.leaving.get(next).copied() {
-            next += 1;
-            self.launch(leaving);
+    fn after_call<P: Program>(&mut self, program: &mut P) {
+        if !self.cx.agenda.leaving.is_empty() {
+            self.launch_all(program);
         }
-        self.cx.agenda.leaving.clear();
-        let held = self.program.held();
+        let held = program.held();
         if held != *self.held {
             self.measure(held);
         }
+    }
+
+    /// Runs the departures that a call of the program has caused.
+    fn launch_all<P: Program>(&mut self, program: &mut P) {
+        let mut next = 0;
+        while let Some(mut leaving) = self.cx.agenda.leaving.get(next).copied() {
+            next += 1;
+            self.launch(program, leaving.port, &mut leaving.departure, leaving.arrival);
+        }
+        self.cx.agenda.leaving.clear();
     }
 
     /// Notes a change of the packets that the program holds. Like a port's queue it is measured
@@ -160,30 +220,30 @@ impl<'a> SwitchRun<'a> {
         *self.held = held;
     }
 
-    /// Runs the next departure of `port`, if it is due now.
-    fn depart(&mut self, port: u32) {
-        if let Some(leaving) = self.cx.depart(port) {
-            self.launch(leaving);
-        }
-        self.cx.expect(port);
-    }
-
     /// Lets the program edit a packet that has left its queue, and puts it on the link.
-    fn launch(&mut self, Leaving { port, mut departure, arrival }: Leaving) {
+    #[inline]
+    fn launch<P: Program>(
+        &mut self,
+        program: &mut P,
+        port: u32,
+        departure: &mut Departure,
+        arrival: Instant,
+    ) {
         let (len, start) = (departure.packet.len, departure.start);
-        self.program.on_departure(&mut departure.packet, PortId(port), start, &mut self.cx);
+        program.on_departure(&mut departure.packet, PortId(port), start, &mut self.cx);
         assert_eq!(departure.packet.len, len, "a departing packet keeps its length");
         let state = &mut self.cx.ports[port as usize];
-        self.cx.transit.after_departure(state, &departure, arrival, &mut self.cx.driver);
+        self.cx.transit.after_departure(state, departure, arrival, &mut self.cx.driver);
     }
 
-    /// Makes sure that the switch has its next turn after a span that ends just after `last`.
-    fn wake_again(&mut self, last: Instant) {
+    /// Makes sure that the switch, whose program has its next time at `timer`, has its next turn
+    /// after a span that ends just after `last`.
+    fn wake_again(&mut self, timer: Instant, last: Instant) {
         if self.cx.agenda.wake_at <= last {
             self.cx.agenda.wake_at = Instant::FAR_FUTURE;
         }
         let turn = self.cx.next_turn().map_or(Instant::FAR_FUTURE, |(at, _)| at);
-        let at = turn.min(self.program.poll_at());
+        let at = turn.min(timer);
         if at < self.cx.agenda.wake_at {
             self.cx.agenda.wake_at = at;
             self.cx.transit.calendar.push(Flight::wake(self.target, at));

@@ -339,7 +339,8 @@ fn parts_of_a_programmed_network_have_each_program_once() {
 #[test]
 fn a_packet_is_said_to_leave_when_it_has_left_its_queue() {
     let mut network = network(QdiscKind::Trim, &[(0, ProgramKind::Example)], 1);
-    let (mut out, mut agenda) = (Vec::new(), Agenda::new());
+    let mut out = Vec::new();
+    let mut agenda = Agenda::new(network.blueprint().switches[0].ports());
     let mut cx = Context {
         ports: &mut network.ports,
         transit: &mut network.links,
@@ -393,7 +394,8 @@ fn a_program_sees_the_rate_that_a_fault_leaves_to_an_idle_port() {
     network.add_fault(&[port], spec).unwrap();
     let full = network.ports[16].port.rate();
     let half = Rate::from_bps(full.as_bps() / 2);
-    let (mut out, mut agenda) = (Vec::new(), Agenda::new());
+    let mut out = Vec::new();
+    let mut agenda = Agenda::new(network.blueprint().switches[0].ports());
     let mut cx = Context {
         ports: &mut network.ports,
         transit: &mut network.links,

@@ -41,15 +41,14 @@ impl fmt::Display for To {
     }
 }
 
-/// One entry of a matrix.
+/// One entry of a matrix, in one line of the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(align(32))]
 struct MatrixEntry {
     /// Bytes asked for so far, modulo 2^32.
     asked: u32,
     /// Bytes asked for and not granted.
     backlog: u32,
-    /// Bytes of the shortest flow, 0 when unknown.
-    mouse: u32,
     /// The epoch in which it opened, modulo 2^32.
     opened: u32,
     /// The epoch in which it opened or was last sent back, modulo 2^32.
@@ -58,10 +57,10 @@ struct MatrixEntry {
     places: [Neighbours; ORDERS.len()],
 }
 
-const _: () = assert!(size_of::<MatrixEntry>() == 36);
+const _: () = assert!(size_of::<MatrixEntry>() == 32);
 
 const EMPTY: MatrixEntry =
-    MatrixEntry { asked: 0, backlog: 0, mouse: 0, opened: 0, served: 0, places: [ALONE; 2] };
+    MatrixEntry { asked: 0, backlog: 0, opened: 0, served: 0, places: [ALONE; 2] };
 
 /// The matrices of one pod. Nothing is allocated after [`Demands::new`].
 #[derive(Clone, Debug)]
@@ -69,6 +68,11 @@ pub struct Demands {
     shape: Shape,
     ladder: Ladder,
     slots: Vec<MatrixEntry>,
+    /// For each entry: bytes of the shortest flow, 0 when unknown.
+    mice: Vec<u32>,
+    /// For each sender: entries of which the shortest flow is known. Most senders of a loaded pod
+    /// have none, and then nothing of `mice` is read.
+    with_mouse: Vec<u16>,
     /// The ends of the lists by [`DemandOrder`].
     ends: [ListEnds; ORDERS.len()],
     open: usize,
@@ -96,10 +100,13 @@ impl Demands {
     pub fn new(shape: Shape, ladder: Ladder) -> Self {
         let width = if shape.per_tor() <= 16 { 16 } else { 32 };
         let senders = shape.senders();
+        let entries = senders * shape.hosts() + shape.hosts() * shape.pods();
         Self {
             shape,
             ladder,
-            slots: vec![EMPTY; senders * shape.hosts() + shape.hosts() * shape.pods()],
+            slots: vec![EMPTY; entries],
+            mice: vec![0; entries],
+            with_mouse: vec![0; senders],
             ends: [NO_ENDS; 2],
             open: 0,
             rows: vec![Words::ZERO; senders],
@@ -223,7 +230,24 @@ impl Demands {
     #[inline]
     #[must_use]
     pub fn mouse(&self, sender: usize, to: To) -> u32 {
-        self.slots[self.index(sender, to)].mouse
+        self.mouse_at(sender, self.index(sender, to))
+    }
+
+    /// [`Self::mouse`] of an entry of `sender`.
+    #[inline]
+    fn mouse_at(&self, sender: usize, index: usize) -> u32 {
+        if self.with_mouse[sender] > 0 { self.mice[index] } else { 0 }
+    }
+
+    /// Takes note of the bytes of the shortest flow of an entry of `sender`.
+    #[inline]
+    fn note_mouse(&mut self, sender: usize, index: usize, bytes: u32) {
+        let was = self.mouse_at(sender, index);
+        if was != bytes {
+            self.mice[index] = bytes;
+            self.with_mouse[sender] -= u16::from(was > 0);
+            self.with_mouse[sender] += u16::from(bytes > 0);
+        }
     }
 
     /// Whether a mouse waits in a demand.
@@ -268,7 +292,7 @@ impl Demands {
     #[inline]
     pub fn set_mouse(&mut self, sender: usize, to: To, bytes: u32) {
         let index = self.index(sender, to);
-        self.slots[index].mouse = bytes;
+        self.note_mouse(sender, index, bytes);
         self.classify(sender, to, index);
     }
 
@@ -279,9 +303,10 @@ impl Demands {
         let slot = &mut self.slots[index];
         let taken = slot.backlog.min(bytes);
         slot.backlog -= taken;
-        slot.mouse = slot.mouse.saturating_sub(taken);
-        if slot.backlog == 0 && taken > 0 {
-            slot.mouse = 0;
+        let closes = slot.backlog == 0 && taken > 0;
+        let mouse = self.mouse_at(sender, index).saturating_sub(taken);
+        self.note_mouse(sender, index, if closes { 0 } else { mouse });
+        if closes {
             self.open -= 1;
             ORDERS.into_iter().for_each(|order| self.unlink(index, order));
         }
@@ -292,6 +317,8 @@ impl Demands {
     /// Closes every demand and forgets all totals.
     pub fn clear(&mut self) {
         self.slots.fill(EMPTY);
+        self.mice.fill(0);
+        self.with_mouse.fill(0);
         (self.ends, self.open) = ([NO_ENDS; 2], 0);
         self.rows.fill(Words::ZERO);
         self.classes.fill(CLOSED);
@@ -305,11 +332,11 @@ impl Demands {
     /// Brings the indices in line with an entry.
     #[inline]
     fn classify(&mut self, sender: usize, to: To, index: usize) {
-        let slot = &self.slots[index];
+        let (backlog, mouse) = (self.slots[index].backlog, self.mouse_at(sender, index));
         // A mouse counts instead of all that waits behind it.
         //= zeropod#IV-B1
-        let size = if slot.mouse > 0 { slot.mouse.min(slot.backlog) } else { slot.backlog };
-        let class = if slot.backlog > 0 { self.ladder.class(size) } else { CLOSED };
+        let size = if mouse > 0 { mouse.min(backlog) } else { backlog };
+        let class = if backlog > 0 { self.ladder.class(size) } else { CLOSED };
         match to {
             To::Host(host) => self.classify_host(sender, usize::from(host), class),
             To::Pod(pod) => self.classify_pod(sender, usize::from(pod), class),
@@ -324,15 +351,17 @@ impl Demands {
         if was == class {
             return;
         }
-        self.classes[block + bit] = class;
         if was == CLOSED {
             self.rows[sender].0[tor] |= 1 << bit;
         } else {
-            if equal(&self.classes[block..block + self.width], was) == 0 {
+            // Before the byte is written: a processor waits for a byte that it has just written
+            // where it reads a word with it.
+            if equal(&self.classes[block..block + self.width], was) == 1 << bit {
                 self.tors[sender][usize::from(was)] &= !(1 << tor);
             }
             self.leave(sender, was);
         }
+        self.classes[block + bit] = class;
         if class == CLOSED {
             self.rows[sender].0[tor] &= !(1 << bit);
         } else {
@@ -461,9 +490,9 @@ mod tests {
                 assert_eq!(demands.class_byte(sender, (tor, bit)), class.unwrap_or(CLOSED));
                 if let Some(class) = class {
                     classes |= 1 << class;
-                    let slot = demands.slots[demands.index(sender, to)];
-                    let size = if slot.mouse > 0 { slot.mouse } else { slot.backlog };
-                    assert_eq!(class, demands.ladder().class(size.min(slot.backlog)));
+                    let (backlog, mouse) = (demands.backlog(sender, to), demands.mouse(sender, to));
+                    let size = if mouse > 0 { mouse } else { backlog };
+                    assert_eq!(class, demands.ladder().class(size.min(backlog)));
                 }
             }
             for class in 0..CLASSES {

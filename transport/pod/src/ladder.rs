@@ -48,6 +48,7 @@ impl Ladder {
     }
 
     /// The class of `bytes`.
+    #[inline]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "at most 63")]
     pub fn class(self, bytes: u32) -> u8 {

@@ -104,6 +104,22 @@ pub(crate) fn xorshift(mut lane: u32) -> u32 {
     lane ^ lane << 5
 }
 
+/// ToRs of a pod that is small.
+pub(crate) const SMALL: usize = 4;
+
+/// [`Ops::candidates`] among the first [`SMALL`] ToRs. The words of these are read one by one: each
+/// grant writes some of them, and a processor waits where it reads as a vector what it has just
+/// written as a word.
+#[inline(always)]
+pub(crate) fn candidates_of_few(up: u32, down: &Words, row: &Words, free: &Words) -> u32 {
+    let mut found = 0;
+    for lane in 0..SMALL {
+        let (path, receiver) = (up & down.0[lane] != 0, row.0[lane] & free.0[lane] != 0);
+        found |= u32::from(path & receiver) << lane;
+    }
+    found
+}
+
 /// One lane at a time: the oracle of the others.
 #[derive(Debug)]
 pub(crate) struct Scalar;

@@ -14,6 +14,11 @@ pub const LAYERS: usize = 8;
 /// Pods at most: the bits of one word.
 pub const PODS: usize = 32;
 
+/// Bits of the fraction in [`Shape::place`]. With d hosts a ToR the reciprocal is too large by at
+/// most d / d = 1, so the quotient of any number below 2^16 / d is exact.
+const RECIPROCAL_BITS: u32 = 16;
+const _: () = assert!(LANES * LANES * LANES < 1 << RECIPROCAL_BITS);
+
 /// A word of 32 bits for each ToR, or for each Agg. Aligned to a line of the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C, align(64))]
@@ -31,6 +36,9 @@ impl Words {
 pub struct Shape {
     hosts: usize,
     per_tor: usize,
+    /// 2^16 over `per_tor`, rounded up to the next whole number: divisions take too long where
+    /// every request needs several.
+    reciprocal: usize,
     tors: usize,
     aggs: usize,
     cores: usize,
@@ -76,8 +84,20 @@ impl Shape {
         within("aggregation switches", aggs, 1, LANES)?;
         within("hosts", hosts, 2, per_tor * LANES)?;
         let tors = hosts.div_ceil(per_tor);
+        let reciprocal = (1 << RECIPROCAL_BITS) / per_tor + 1;
         let (cores, mice_cores, mice_first, pods, pod) = (0, 0, false, 1, 0);
-        Ok(Self { hosts, per_tor, tors, aggs, cores, mice_cores, mice_first, pods, pod })
+        Ok(Self {
+            hosts,
+            per_tor,
+            reciprocal,
+            tors,
+            aggs,
+            cores,
+            mice_cores,
+            mice_first,
+            pods,
+            pod,
+        })
     }
 
     /// The smallest fully provisioned pod for `hosts` hosts: m Aggs, m hosts a ToR, m ToRs at most.
@@ -190,7 +210,9 @@ impl Shape {
     #[inline]
     #[must_use]
     pub const fn place(&self, host: usize) -> (usize, usize) {
-        (host / self.per_tor, host % self.per_tor)
+        debug_assert!(host < LANES * LANES, "hosts of a pod");
+        let tor = (host * self.reciprocal) >> RECIPROCAL_BITS;
+        (tor, host - tor * self.per_tor)
     }
 
     /// The Agg of a Core and the Core's layer there.
@@ -253,6 +275,16 @@ mod tests {
             assert!(m * m >= hosts && (m - 1) * (m - 1) < hosts, "{hosts}: {m}");
             let bits: u32 = (0..LANES).map(|tor| shape.hosts_of(tor).count_ones()).sum();
             assert_eq!(bits as usize, hosts);
+        }
+    }
+
+    #[test]
+    fn a_host_is_at_the_tor_that_a_division_says() {
+        for per_tor in 1..=LANES {
+            let shape = Shape::new(2, per_tor, 1).unwrap();
+            for host in 0..LANES * LANES {
+                assert_eq!(shape.place(host), (host / per_tor, host % per_tor), "{per_tor}");
+            }
         }
     }
 

@@ -43,6 +43,7 @@ use core::fmt;
 use core::num::NonZeroU32;
 
 pub use coded::Coded;
+pub use note::NoteView;
 pub use sizes::{AccountedSizes, WireSizes};
 
 use crate::units::{Credit, EntropyValue, FlowId, Key, MsgNo, Psn};

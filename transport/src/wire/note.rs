@@ -47,7 +47,25 @@ pub const fn is_for_host(dst_flow: FlowId) -> bool {
     dst_flow.0 == FlowId::UNKNOWN.0 || dst_flow.0 == KEYED.0
 }
 
+/// A note that is read where it lies, in a frame or in a [`Note`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoteView<'a> {
+    /// As [`Note::class`].
+    pub class: TrafficClass,
+    /// As [`Note::protocol`].
+    pub protocol: u8,
+    /// The content, up to [`OCTETS_MAX`] octets.
+    pub said: &'a [u8],
+}
+
 impl Note {
+    /// This note, to be read.
+    #[inline]
+    #[must_use]
+    pub fn view(&self) -> NoteView<'_> {
+        NoteView { class: self.class, protocol: self.protocol, said: self.said() }
+    }
+
     /// The header of this note for a host, with a key unless that is [`Key::NONE`].
     #[inline]
     #[must_use]

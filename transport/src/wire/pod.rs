@@ -15,7 +15,7 @@ pub use schd::{Grant, Schd};
 pub use stamp::{ClockState, Stamp};
 
 use super::note::OCTETS_MAX;
-use super::{Note, TrafficClass};
+use super::{Note, NoteView, TrafficClass};
 use crate::units::{EntropyValue, FlowId, Psn};
 
 /// The number of the protocol in NOTEs that are requests.
@@ -178,6 +178,7 @@ struct Writer {
 }
 
 impl Writer {
+    #[inline(always)]
     const fn new() -> Self {
         Self { octets: [0; OCTETS_MAX], len: 0 }
     }
@@ -208,10 +209,6 @@ impl Reader<'_> {
         let (field, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
         Some(*field)
-    }
-
-    fn u8(&mut self) -> Option<u8> {
-        self.take::<1>().map(|[octet]| octet)
     }
 
     fn u16(&mut self) -> Option<u16> {
@@ -245,33 +242,60 @@ impl Rts {
         out.note(RTS)
     }
 
+    /// A request that asks for nothing.
+    pub const VACANT: Self = Self {
+        term: 0,
+        epoch: 0,
+        update: None,
+        arrived: 0,
+        lost: false,
+        mice: [Self::NO_MOUSE; MICE_MAX as usize],
+        mice_len: 0,
+        clock: None,
+    };
+
     /// The request in a NOTE; `None` for any other NOTE.
     #[inline]
     #[must_use]
     pub fn of(note: &Note) -> Option<Self> {
+        let mut rts = Self::VACANT;
+        rts.read(note.view()).then_some(rts)
+    }
+
+    /// Reads the request in a NOTE into the place of a [vacant](Self::VACANT) one, which a caller
+    /// has where requests wait; false for any other NOTE.
+    #[inline]
+    #[must_use]
+    pub fn read(&mut self, note: NoteView<'_>) -> bool {
         if note.protocol != RTS || note.class != TrafficClass::Control {
-            return None;
+            return false;
         }
-        let mut from = Reader(note.said());
-        let (term, epoch, flags, mice_len) = (from.u16()?, from.u32()?, from.u8()?, from.u8()?);
-        let (to, total, arrived) = (Place::of(from.u16()?), from.u32()?, from.u32()?);
+        let Some((fixed, mice)) = note.said.split_first_chunk::<RTS_FIXED>() else { return false };
+        let [t0, t1, e0, e1, e2, e3, flags, mice_len, rest @ ..] = *fixed;
+        let [to0, to1, n0, n1, n2, n3, a0, a1, a2, a3] = rest;
         let count = usize::from(mice_len);
         let has_clock = flags & HAS_CLOCK != 0;
         let known =
             HAS_UPDATE | HAS_LOST | if has_clock { HAS_CLOCK | BEHIND_GAP | SETTLED } else { 0 };
-        if flags & !known != 0 || count > usize::from(MICE_MAX) || from.0.len() != 2 * count {
-            return None;
+        if flags & !known != 0 || count > usize::from(MICE_MAX) || mice.len() != 2 * count {
+            return false;
         }
+        self.term = u16::from_be_bytes([t0, t1]);
+        self.epoch = u32::from_be_bytes([e0, e1, e2, e3]);
         let (behind_gap, settled) = (flags & BEHIND_GAP != 0, flags & SETTLED != 0);
-        let clock = has_clock.then_some(ClockState { behind_gap, settled });
-        let mut mice = [Self::NO_MOUSE; MICE_MAX as usize];
-        for mouse in &mut mice[..count] {
-            let word = from.u16()?;
-            *mouse = Mouse { to: Place::of(word), size: u8::try_from(word >> 11).ok()? };
+        self.clock = has_clock.then_some(ClockState { behind_gap, settled });
+        let to = Place::of(u16::from_be_bytes([to0, to1]));
+        let total = u32::from_be_bytes([n0, n1, n2, n3]);
+        self.update = (flags & HAS_UPDATE != 0).then_some((to, total));
+        self.arrived = u32::from_be_bytes([a0, a1, a2, a3]);
+        self.lost = flags & HAS_LOST != 0;
+        self.mice_len = mice_len;
+        for (mouse, word) in self.mice.iter_mut().zip(mice.as_chunks::<2>().0) {
+            let word = u16::from_be_bytes(*word);
+            let size = (word >> 11) as u8;
+            *mouse = Mouse { to: Place::of(word), size };
         }
-        let update = (flags & HAS_UPDATE != 0).then_some((to, total));
-        let lost = flags & HAS_LOST != 0;
-        Some(Self { term, epoch, update, arrived, lost, mice, mice_len, clock })
+        true
     }
 
     /// The value of an entry of `mice` that is not used.

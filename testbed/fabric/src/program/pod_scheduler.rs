@@ -27,6 +27,7 @@ mod settings;
 mod terms;
 
 use std::collections::VecDeque;
+use std::mem;
 
 use transport::params::NoParams;
 use transport::registry::Registered;
@@ -44,7 +45,7 @@ use super::{Context, Program, ProgramSettings, Setup, SwitchProgram};
 use crate::elements::PortId;
 use crate::packet::Packet;
 use answers::Answers;
-use asked::Asked;
+use asked::{Asked, Requests, Waiting};
 pub use counters::PodCounters;
 use delivered::CellRuns;
 use lateness::Lateness;
@@ -70,10 +71,17 @@ struct Pod {
     timing: Timing,
     /// Epochs by which a request may come sooner or later than one in a pod.
     slack: u64,
+    /// When a window opens, from the beginning of its epoch on: the first answer of it may leave
+    /// then, one to a Core where there are any.
+    opens: Duration,
+    /// Whole epochs of that.
+    opens_after: u64,
+    /// An epoch and its beginning: the one that a request came in last.
+    looked_at: (u64, Instant),
     terms: Terms,
     scheduler: Scheduler,
     /// Requests that wait for their decision, by the epoch in which they left.
-    requests: VecDeque<(u64, u16, Asked)>,
+    requests: Requests,
     /// For each member: its requests among those.
     waiting: Vec<u8>,
     /// The last decision made.
@@ -89,7 +97,8 @@ struct Pod {
     standings: VecDeque<(u64, u16, (Place, u32))>,
     /// For each member: its grants with the windows of their answers, ascending.
     grants: Vec<VecDeque<(u64, Grant)>>,
-    /// For each host: cells of its own that have been delivered in other pods, as Cores say.
+    /// For each host, where there are Cores: cells of its own that have been delivered in other
+    /// pods, as Cores say.
     delivered: Vec<CellRuns>,
     /// Members that get an answer with the next ones, if only to say that the scheduler is there.
     owed: Vec<bool>,
@@ -144,15 +153,20 @@ impl Pod {
     ) -> Option<Self> {
         let scheduler = Scheduler::new(members.shape, settings, seed).ok()?;
         let count = members.count();
-        let runs = CellRuns::new(count > members.hosts());
+        let has_cores = count > members.hosts();
+        let runs = CellRuns::new(has_cores);
         let lateness = params.follow.then(|| Lateness::new(members.hosts(), timing.epoch));
+        let opens = if has_cores { timing.core_answers_at } else { timing.answers_at };
         Some(Self {
             members,
             timing,
             slack: 0,
+            opens,
+            opens_after: opens.as_ps() / timing.epoch.as_ps(),
+            looked_at: (0, Instant::ZERO),
             terms,
             scheduler,
-            requests: VecDeque::with_capacity(count * usize::from(REQUESTS_MAX)),
+            requests: Requests::new(count * usize::from(REQUESTS_MAX)),
             waiting: vec![0; count],
             decided: None,
             next: NEVER,
@@ -160,7 +174,7 @@ impl Pod {
             receipts: vec![None; count],
             standings: VecDeque::with_capacity(count),
             grants: vec![VecDeque::new(); count],
-            delivered: vec![runs; members.hosts()],
+            delivered: vec![runs; if has_cores { members.hosts() } else { 0 }],
             owed: vec![false; count],
             asked_for: vec![0; count],
             unaware: vec![false; count],
@@ -169,20 +183,23 @@ impl Pod {
         })
     }
 
-    /// When a window opens: the first answer of it may leave then, one to a Core where there are
-    /// any.
+    /// A request has arrived, which `read` reads where it will wait; it returns false where that is
+    /// none. A request waits for its decision, so that how late it leaves within its epoch changes
+    /// nothing. A host's own requests bound what waits, and none waits for an epoch that is far
+    /// away, so that no host takes the place of another.
     #[inline]
-    const fn opens(&self) -> Duration {
-        let has_cores = self.members.count() > self.members.hosts();
-        if has_cores { self.timing.core_answers_at } else { self.timing.answers_at }
-    }
-
-    /// A request has arrived. It waits for its decision, so that how late it leaves within its
-    /// epoch changes nothing. A host's own requests bound what waits, and none waits for an epoch
-    /// that is far away, so that no host takes the place of another.
-    fn take(&mut self, member: u16, asked: Asked, now: Instant) -> Result<(), Refused> {
-        let own = self.timing.epoch_at(now);
-        let epoch = full(asked.rts.epoch, own);
+    fn take(
+        &mut self,
+        member: u16,
+        read: impl FnOnce(&mut Asked) -> bool,
+        now: Instant,
+    ) -> Result<(), Refused> {
+        if !self.requests.read(member, read) {
+            return Err(Refused::Malformed);
+        }
+        let own = self.epoch_at(now);
+        let Rts { term, epoch, clock, .. } = *self.requests.last_read();
+        let epoch = full(epoch, own);
         if epoch > own + self.slack {
             return Err(Refused::FutureEpoch);
         }
@@ -193,8 +210,7 @@ impl Pod {
         if *waiting >= REQUESTS_MAX {
             return Err(Refused::TooManyWaiting);
         }
-        let term = asked.rts.term.into();
-        let counts_in = epoch + self.timing.to_decision;
+        let (term, counts_in) = (term.into(), epoch + self.timing.to_decision);
         let asked_for = &mut self.asked_for[usize::from(member)];
         let silence = counts_in.saturating_sub(*asked_for);
         *asked_for = counts_in.max(*asked_for);
@@ -206,21 +222,26 @@ impl Pod {
                 return Ok(());
             }
         }
-        self.note_lateness(member, &asked.rts, (epoch, now));
-        let Some(waiting) = self.waiting.get_mut(usize::from(member)) else { return Ok(()) };
-        *waiting += 1;
+        self.note_lateness(member, clock, (epoch, now));
+        self.waiting[usize::from(member)] += 1;
         // One that comes too late for its decision counts in the next one.
         let decision = counts_in.max(own + 1);
         let first = self.decided.map_or(0, |decided| decided + 1);
         self.next = self.next.min(decision).max(first);
-        // Requests come in the order of their epochs, unless one is late.
-        if self.requests.back().is_none_or(|(last, ..)| *last <= epoch) {
-            self.requests.push_back((epoch, member, asked));
-        } else {
-            let behind = self.requests.partition_point(|(other, ..)| *other <= epoch);
-            self.requests.insert(behind, (epoch, member, asked));
-        }
+        self.requests.keep(epoch);
         Ok(())
+    }
+
+    /// The epoch of `now`. It is that of the last look as a rule, or the next one.
+    #[inline]
+    fn epoch_at(&mut self, now: Instant) -> u64 {
+        let (epoch, start) = self.looked_at;
+        if now < start || now >= start + self.timing.epoch {
+            let epoch = self.timing.epoch_at(now);
+            self.looked_at = (epoch, self.timing.start(epoch));
+            return epoch;
+        }
+        epoch
     }
 
     /// When the next decision is made; [`Instant::FAR_FUTURE`] while there is nothing to decide.
@@ -232,7 +253,7 @@ impl Pod {
     /// When the answers of the next window are known.
     #[inline]
     fn window_at(&self) -> Instant {
-        let start = |window: &u64| self.timing.start(*window) + self.opens();
+        let start = |window: &u64| self.timing.start(*window) + self.opens;
         self.windows.front().map_or(Instant::FAR_FUTURE, start)
     }
 
@@ -246,20 +267,20 @@ impl Pod {
         let decision = self.next;
         // Bounded by the requests of a few epochs, which are in the order of these.
         let to_decision = self.timing.to_decision;
-        let mut requests = std::mem::take(&mut self.requests);
-        let is_due = |request: &&(u64, u16, Asked)| request.0 + to_decision <= decision;
+        let mut requests = mem::take(&mut self.requests);
+        let is_due = |request: &&Waiting| request.epoch + to_decision <= decision;
         let mut due = 0;
-        for (_, member, asked) in requests.iter().take_while(is_due) {
+        for Waiting { member, asked, .. } in requests.waiting().iter().take_while(is_due) {
             due += 1;
             if let Some((to, _)) = asked.rts.update {
                 self.scheduler.expect(self.members.client(*member), demand(to));
             }
         }
-        for (epoch, member, asked) in requests.iter().take(due) {
+        for Waiting { epoch, member, asked } in requests.waiting().iter().take(due) {
             self.waiting[usize::from(*member)] -= 1;
             self.handle(*epoch, *member, asked, decision);
         }
-        requests.drain(..due);
+        requests.end(due);
         self.requests = requests;
         let before = self.scheduler.counters().grants;
         self.decided = Some(decision);
@@ -273,7 +294,8 @@ impl Pod {
         if self.scheduler.counters().grants > before {
             self.open_window(decision + self.timing.to_answers);
         }
-        let asked = self.requests.front().map(|(epoch, ..)| epoch + self.timing.to_decision);
+        let asked =
+            self.requests.waiting().first().map(|first| first.epoch + self.timing.to_decision);
         self.next = if self.scheduler.demands().open() > 0 {
             decision + 1
         } else {
@@ -324,11 +346,9 @@ impl Pod {
             self.standings.insert(at, (window, member, (place(to), total)));
             self.open_window(window);
         }
-        let sender = arrived.and_then(|sent_in| {
-            let sender = self.scheduler.sender_to(client, sent_in)?;
-            Some((sender, sent_in))
-        });
-        if let Some((sender, sent_in)) = sender {
+        if let Some(sender) = self.scheduler.take_reported(client)
+            && let Some(sent_in) = arrived
+        {
             #[expect(clippy::cast_possible_truncation, reason = "modulo 2^16")]
             let sent_in = sent_in as u16;
             let sender = self.members.member(sender);
@@ -344,7 +364,7 @@ impl Pod {
     /// The first window that begins no earlier than an epoch.
     #[inline]
     const fn window_of(&self, epoch: u64) -> u64 {
-        epoch.saturating_sub(self.opens().as_ps() / self.timing.epoch.as_ps())
+        epoch.saturating_sub(self.opens_after)
     }
 
     /// Epochs from a decision to the window of its answer to a member.
@@ -470,7 +490,13 @@ impl Program for PodScheduler {
         }
         let request = self.request(&packet, from, cx);
         if let Some(pod) = &mut self.pod
-            && let Err(why) = request.and_then(|(member, asked)| pod.take(member, asked, now))
+            && let Err(why) = request.and_then(|(member, asked)| {
+                let read = |place: &mut Asked| {
+                    *place = asked;
+                    true
+                };
+                pod.take(member, read, now)
+            })
         {
             pod.scheduler.refuse(why);
         }
@@ -485,7 +511,7 @@ impl Program for PodScheduler {
     fn on_time(&mut self, now: Instant, cx: &mut Context<'_>) {
         let Some(mut pod) = self.pod.take() else { return };
         pod.pass_outages(now);
-        while let Some(answer) = pod.next_answer(now) {
+        while let Some(answer) = pod.next_answer(now).copied() {
             self.send((answer.member, answer.note), answer.yields, &pod, cx);
         }
         self.pod = Some(pod);

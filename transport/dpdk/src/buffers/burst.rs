@@ -4,7 +4,7 @@
 //! writes the array as pointers (`mbuf.rs` does that); nothing here is unsafe. It never allocates.
 
 use std::fmt;
-use std::mem;
+use std::mem::{self, ManuallyDrop};
 
 use crate::buffers::mbuf::{self, Mbuf};
 
@@ -19,7 +19,8 @@ pub(crate) fn count_u16(count: usize) -> u16 {
 
 /// Up to [`BURST`] mbufs in order. Dropping it frees them in one call.
 pub struct MbufBurst {
-    slots: [Option<Mbuf>; BURST],
+    /// Filled slots are freed together; empty ones need no look when a burst is dropped.
+    slots: ManuallyDrop<[Option<Mbuf>; BURST]>,
     length: usize,
 }
 
@@ -35,7 +36,7 @@ impl MbufBurst {
     #[inline]
     #[must_use]
     pub const fn new() -> Self {
-        Self { slots: [const { None }; BURST], length: 0 }
+        Self { slots: ManuallyDrop::new([const { None }; BURST]), length: 0 }
     }
 
     /// Mbufs in it.

@@ -11,7 +11,7 @@ use super::Pair;
 use crate::chance::{Chance, scale, shuffle};
 use crate::demands::{Demands, To};
 use crate::ladder::CLASSES;
-use crate::ops::Ops;
+use crate::ops::{Ops, SMALL, candidates_of_few};
 use crate::ports::{Grant, IdlePorts};
 use crate::shape::{LANES, LAYERS, Shape, Words};
 
@@ -253,7 +253,7 @@ impl Pass {
             let down = work.router.down(work.ports);
             let free = &work.ports.recv;
             let found = self.find::<O, ONE>(work.demands, work.chance, sender, class, |row| {
-                (O::candidates(up, down, row, free, self.wide), free)
+                (self.candidates::<O>(up, down, row, free), free)
             });
             let Some(found) = found else { return false };
             found
@@ -279,7 +279,7 @@ impl Pass {
         let (down, free) = (&work.ports.down, &work.ports.recv);
         let open = work.router.open_down();
         let found = self.find::<O, ONE>(work.demands, work.chance, sender, class, |row| {
-            (O::candidates(1 << agg, down, row, free, self.wide) & open, free)
+            (self.candidates::<O>(1 << agg, down, row, free) & open, free)
         });
         let Some(chosen) = found else { return false };
         self.take_core(work, sender, chosen);
@@ -294,6 +294,15 @@ impl Pass {
         work.ports.down.0[to.0] &= !(1 << agg);
         work.router.took_down(to.0);
         self.give(work, sender, to, agg as u8);
+    }
+
+    /// ToRs with a free receiver of `row`, to which one of the Aggs `up` has an idle link.
+    #[inline(always)]
+    fn candidates<O: Ops>(&self, up: u32, down: &Words, row: &Words, free: &Words) -> u32 {
+        if self.shape.tors() <= SMALL {
+            return candidates_of_few(up, down, row, free);
+        }
+        O::candidates(up, down, row, free, self.wide)
     }
 
     /// Any receiver of a class, all with the same chance by ToR and below it. `candidates` has the

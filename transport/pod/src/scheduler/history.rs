@@ -36,7 +36,10 @@ const NONE: u16 = u16::MAX;
 #[derive(Clone, Debug)]
 pub(super) struct History {
     hosts: usize,
+    /// As many as a power of two, so that their places take no division.
     ring: Vec<Decision>,
+    /// Decisions that are kept, at most those of the ring.
+    kept: u64,
     /// The next epoch whose answers leave, and how many of them have left.
     next: (u64, usize),
     /// The epoch after the last one decided.
@@ -57,24 +60,25 @@ impl History {
             by_receiver: vec![NONE; senders],
             receipts: vec![None; senders],
         };
-        let mut ring = vec![empty; epochs];
+        let mut ring = vec![empty; epochs.next_power_of_two()];
         for decision in &mut ring {
             decision.grants.reserve_exact(senders);
             decision.worths.reserve_exact(senders);
         }
-        Self { hosts: shape.hosts(), ring, next: (0, 0), end: 0, judged: 0 }
+        let kept = epochs as u64;
+        Self { hosts: shape.hosts(), ring, kept, next: (0, 0), end: 0, judged: 0 }
     }
 
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "a remainder")]
+    #[expect(clippy::cast_possible_truncation, reason = "the low bits count")]
     fn at(&self, epoch: u64) -> usize {
-        (epoch % self.ring.len() as u64) as usize
+        epoch as usize & (self.ring.len() - 1)
     }
 
     /// Decisions about epochs before this one are not kept.
     #[inline]
     pub(super) fn kept_from(&self) -> u64 {
-        self.end.saturating_sub(self.ring.len() as u64)
+        self.end.saturating_sub(self.kept)
     }
 
     /// Puts a decision in the place of an older one.
@@ -130,16 +134,14 @@ impl History {
         None
     }
 
-    /// Notes that cells of `epoch` arrived; false when none were granted to the receiver.
+    /// Notes that cells of `epoch` arrived; their sender, or `None` where none were granted to the
+    /// receiver.
     #[inline]
-    pub(super) fn note_arrived(&mut self, receiver: usize, epoch: u64) -> bool {
+    pub(super) fn note_arrived(&mut self, receiver: usize, epoch: u64) -> Option<u16> {
+        let sender = self.sender_to(receiver, epoch)?;
         let at = self.at(epoch);
-        let decision = &mut self.ring[at];
-        let known = decision.epoch == epoch && decision.by_receiver[receiver] != NONE;
-        if known {
-            decision.receipts[receiver] = Some(true);
-        }
-        known
+        self.ring[at].receipts[receiver] = Some(true);
+        Some(sender)
     }
 
     /// Notes that no receipt has come for the cells that a sender sent in `epoch`; false when it

@@ -12,7 +12,7 @@ impl Scheduler {
         if known.spoke.is_none() && !is_first_term {
             known.joins = rts.epoch + self.settings.joins_after;
         }
-        (known.spoke, known.repeated) = (Some(rts.epoch), None);
+        (known.spoke, known.repeated, known.reported) = (Some(rts.epoch), None, None);
         if rts.updates.len() > UPDATES || rts.mice.len() > MICE {
             self.counters.refuse(Refused::TooMany);
         }
@@ -27,10 +27,12 @@ impl Scheduler {
             self.pause(core, rts.paused);
         }
         let history = &mut self.history;
-        if let Some(epoch) = rts.arrived
-            && (epoch > now || !history.note_arrived(sender, epoch))
-        {
-            self.counters.refuse(Refused::UnknownReceipt);
+        if let Some(epoch) = rts.arrived {
+            let reported = if epoch > now { None } else { history.note_arrived(sender, epoch) };
+            self.clients[sender].reported = reported;
+            if reported.is_none() {
+                self.counters.refuse(Refused::UnknownReceipt);
+            }
         }
         if let Some(epoch) = rts.lost
             && (epoch > now || !history.note_lost(sender, epoch))

@@ -142,6 +142,8 @@ struct Known {
     joins: u64,
     /// The demand whose total its last request repeated.
     repeated: Option<To>,
+    /// The sender of the cells whose arrival its last request reported.
+    reported: Option<u16>,
     /// The demands whose mice it reported.
     mice: [To; MICE],
     mice_len: u8,
@@ -193,8 +195,14 @@ impl Scheduler {
     pub fn new(shape: Shape, settings: Settings, seed: u64) -> Result<Self, OutOfRange> {
         settings.check()?;
         let kept = usize::try_from(settings.lead + settings.judge_after + 1).unwrap_or(usize::MAX);
-        let silent =
-            Known { spoke: None, joins: 0, repeated: None, mice: [To::Host(0); MICE], mice_len: 0 };
+        let silent = Known {
+            spoke: None,
+            joins: 0,
+            repeated: None,
+            reported: None,
+            mice: [To::Host(0); MICE],
+            mice_len: 0,
+        };
         Ok(Self {
             shape,
             settings,
@@ -265,7 +273,8 @@ impl Scheduler {
     }
 
     /// A request arrived in epoch `now`; false when none of it counts. Take
-    /// [the standing](Self::take_standing) of its sender after it.
+    /// [the standing](Self::take_standing) and [the report](Self::take_reported) of its sender
+    /// after it.
     pub fn handle_rts(&mut self, rts: &Rts<'_>, now: u64) -> bool {
         let admitted = match self.sender(rts.from) {
             Some(sender) => self.admit(sender, rts, now).map(|()| sender),
@@ -300,6 +309,15 @@ impl Scheduler {
         let sender = self.sender(client)?;
         let to = self.clients[sender].repeated.take()?;
         Some((to, self.demands.granted(sender, to)))
+    }
+
+    /// The client that has sent the cells whose arrival the last request of `client` reported;
+    /// `None` where it reported none, or none that had been granted.
+    #[inline]
+    pub fn take_reported(&mut self, client: Client) -> Option<Client> {
+        let sender = self.sender(client)?;
+        let reported = self.clients[sender].reported.take()?;
+        Some(self.client(reported))
     }
 
     /// Forgets the pauses of Cores that have not repeated them. A Core does so every epoch, so the
@@ -461,7 +479,8 @@ impl Scheduler {
         self.demands.clear();
         self.history.clear();
         for client in &mut self.clients {
-            (client.spoke, client.mice_len, client.repeated) = (None, 0, None);
+            (client.spoke, client.mice_len) = (None, 0);
+            (client.repeated, client.reported) = (None, None);
         }
         true
     }

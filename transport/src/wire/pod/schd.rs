@@ -77,6 +77,7 @@ const fn flag(set: bool, flag: u8) -> u8 {
 
 impl Schd {
     /// The NOTE of this answer.
+    #[inline]
     #[must_use]
     pub fn note(&self) -> Note {
         let none = Grant {
@@ -105,7 +106,7 @@ impl Schd {
         out.note(SCHD)
     }
 
-    #[inline]
+    #[inline(always)]
     fn flags(&self) -> u8 {
         let of_grant = |is: fn(&Grant) -> bool| self.grant.as_ref().is_some_and(is);
         flag(self.grant.is_some(), HAS_GRANT)
@@ -119,6 +120,7 @@ impl Schd {
     }
 
     /// Writes the receipt, and the second one or the standing.
+    #[inline(always)]
     fn put_receipts(&self, out: &mut Writer) {
         debug_assert!(self.delivered.is_none() || self.standing.is_none(), "one has room");
         let beside = self.delivered.map_or(0, |run| run.arrived >> Delivered::BESIDE_RECEIPT);

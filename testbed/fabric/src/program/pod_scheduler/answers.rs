@@ -3,8 +3,6 @@
 //! Source: \[zeropod\] IV-C. Answers of a window are placed together when it opens, and leave one
 //! after the other, each in the slot of its member.
 
-use std::collections::VecDeque;
-
 use transport::Instant;
 use transport::wire::Note;
 use transport::wire::pod::{Grant, Place, Schd};
@@ -25,8 +23,10 @@ pub(super) struct Placed {
 /// Answers that wait for their instant, and the members in the order of their slots.
 #[derive(Clone, Debug)]
 pub(super) struct Answers {
-    /// Ascending.
-    placed: VecDeque<Placed>,
+    /// Ascending; the first ones have left.
+    placed: Vec<Placed>,
+    /// How many have left.
+    left: usize,
     /// Members of one slot whose answers leave behind the others of it; memory of
     /// [`Pod::place_answers`].
     behind: Vec<u16>,
@@ -42,7 +42,8 @@ impl Answers {
         let count = members.count();
         let slot = |member| members.slot(members.client(member));
         Self {
-            placed: VecDeque::with_capacity(count),
+            placed: Vec::with_capacity(count),
+            left: 0,
             behind: Vec::with_capacity(count),
             slots: (0..count).filter_map(|at| u16::try_from(at).ok()).map(slot).collect(),
             by_slot: members.by_slot(),
@@ -52,11 +53,25 @@ impl Answers {
     /// When the first one leaves.
     #[inline]
     pub(super) fn next_at(&self) -> Instant {
-        self.placed.front().map_or(Instant::FAR_FUTURE, |answer| answer.at)
+        self.placed.get(self.left).map_or(Instant::FAR_FUTURE, |answer| answer.at)
+    }
+
+    /// Takes the first one.
+    #[inline]
+    fn next(&mut self) -> Option<&Placed> {
+        self.left += 1;
+        self.placed.get(self.left - 1)
+    }
+
+    /// Forgets those that have left.
+    fn forget_left(&mut self) {
+        self.placed.drain(..self.left.min(self.placed.len()));
+        self.left = 0;
     }
 
     pub(super) fn clear(&mut self) {
         self.placed.clear();
+        self.left = 0;
     }
 
     #[inline]
@@ -66,7 +81,7 @@ impl Answers {
 
     /// Puts all in order. No two have the same instant and member.
     fn sort(&mut self) {
-        self.placed.make_contiguous().sort_unstable_by_key(|answer| (answer.at, answer.member));
+        self.placed.sort_unstable_by_key(|answer| (answer.at, answer.member));
     }
 
     fn is_sorted(&self) -> bool {
@@ -77,7 +92,7 @@ impl Answers {
 impl Pod {
     /// Does what is due by `now`, up to the next answer.
     #[inline]
-    pub(super) fn next_answer(&mut self, now: Instant) -> Option<Placed> {
+    pub(super) fn next_answer(&mut self, now: Instant) -> Option<&Placed> {
         // Bounded: each turn makes a decision, ends a window or returns an answer.
         loop {
             let (decision, window, answer) =
@@ -90,7 +105,7 @@ impl Pod {
             } else if window <= answer {
                 self.place_answers();
             } else {
-                return self.answers.placed.pop_front();
+                return self.answers.next();
             }
         }
     }
@@ -99,6 +114,7 @@ impl Pod {
     //= zeropod#IV-C
     fn place_answers(&mut self) {
         let Some(window) = self.windows.pop_front() else { return };
+        self.answers.forget_left();
         while let Some(answer) = self.scheduler.poll_answer(window) {
             // Answers to Cores leave by as much sooner in their window as they may have to wait for
             // the next one.
@@ -205,7 +221,7 @@ impl Pod {
         // Cells may be under way that another scheduler granted, by gaps that this one does not
         // know of.
         let yields = !self.scheduler.has_to_itself(client, window);
-        self.answers.placed.push_back(Placed { at, member, note: schd.note(), yields });
+        self.answers.placed.push(Placed { at, member, note: schd.note(), yields });
     }
 
     /// The standing that `member` is given in `window`.

@@ -6,7 +6,7 @@
 //! host with an answer.
 
 use transport::sched::zeropod::timing::Timing;
-use transport::wire::pod::{Rts, Stamp};
+use transport::wire::pod::{ClockState, Stamp};
 use transport::{Duration, Instant};
 
 use super::Pod;
@@ -72,9 +72,14 @@ const fn place(epoch: u64) -> usize {
 impl Pod {
     /// A request that left in `epoch` has come at `now`.
     #[inline]
-    pub(super) fn note_lateness(&mut self, member: u16, rts: &Rts, (epoch, now): (u64, Instant)) {
+    pub(super) fn note_lateness(
+        &mut self,
+        member: u16,
+        clock: Option<ClockState>,
+        (epoch, now): (u64, Instant),
+    ) {
         let client = self.members.client(member);
-        let (Some(lateness), Some(clock)) = (&mut self.lateness, rts.clock) else { return };
+        let (Some(lateness), Some(clock)) = (&mut self.lateness, clock) else { return };
         let due = due(&self.timing, epoch, (self.members.slot(client), clock.behind_gap));
         let late = now.as_ps().wrapping_sub(due.as_ps()).cast_signed();
         if clock.settled {

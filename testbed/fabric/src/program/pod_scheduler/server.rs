@@ -8,15 +8,15 @@
 
 use transport::sched::zeropod::ZeropodParams;
 use transport::sched::zeropod::timing::Timing;
-use transport::wire::Note;
-use transport::wire::pod::{Join, Rts, hosts_a_switch};
+use transport::wire::pod::{Join, hosts_a_switch};
+use transport::wire::{Note, NoteView};
 use transport::{Duration, Instant};
 use transport_pod::Shape;
-use transport_pod::scheduler::{Refused, Settings};
+use transport_pod::scheduler::Settings;
 
 use super::members::Members;
 use super::terms::Terms;
-use super::{Asked, Pod, PodCounters, settings};
+use super::{Pod, PodCounters, settings};
 
 /// The scheduler of one run's pod.
 #[derive(Clone, Debug)]
@@ -109,11 +109,8 @@ impl PodServer {
     /// Takes a note of host number `host` that has come at `now`; whether it is a request that
     /// counts. Afterwards ask [`PodServer::poll_at`].
     #[inline]
-    pub fn handle(&mut self, host: u16, note: &Note, now: Instant) -> bool {
-        let taken = match Rts::of(note) {
-            Some(rts) => self.pod.take(host, Asked::of_host(rts), now),
-            None => Err(Refused::Malformed),
-        };
+    pub fn handle(&mut self, host: u16, note: NoteView<'_>, now: Instant) -> bool {
+        let taken = self.pod.take(host, |asked| asked.rts.read(note), now);
         if let Err(why) = taken {
             self.pod.scheduler.refuse(why);
         }
@@ -130,8 +127,8 @@ impl PodServer {
     /// Makes the decisions that are due by `now`, up to the next answer: its host and its note.
     /// Call it until there is none.
     #[inline]
-    pub fn poll_answer(&mut self, now: Instant) -> Option<(u16, Note)> {
-        self.pod.next_answer(now).map(|answer| (answer.member, answer.note))
+    pub fn poll_answer(&mut self, now: Instant) -> Option<(u16, &Note)> {
+        self.pod.next_answer(now).map(|answer| (answer.member, &answer.note))
     }
 
     /// What the scheduler has counted.
@@ -143,7 +140,7 @@ impl PodServer {
 
 #[cfg(test)]
 mod tests {
-    use transport::wire::pod::{ClockState, Place, Schd, Stamp};
+    use transport::wire::pod::{ClockState, Place, Rts, Schd, Stamp};
 
     use super::*;
 
@@ -183,7 +180,7 @@ mod tests {
         let (mut all, mut now) = (Vec::new(), from);
         while now < until {
             while let Some((host, note)) = server.poll_answer(now) {
-                all.push((now, host, Schd::of(&note).unwrap()));
+                all.push((now, host, Schd::of(note).unwrap()));
             }
             now += Duration::from_us(1);
         }
@@ -211,7 +208,7 @@ mod tests {
         let mut server = server(1, now);
         for host in [0, 1] {
             let rts = request(&server, now, Some((Place::Host(2), 64 * 1024)));
-            assert!(server.handle(host, &rts.note(), now));
+            assert!(server.handle(host, rts.note().view(), now));
         }
         let until = now + server.epoch() * 40;
         let grants: Vec<_> = answers(&mut server, now, until)
@@ -238,7 +235,7 @@ mod tests {
         for host in 0..hosts {
             let to = Place::Host((host + 37) % hosts);
             let rts = request(&server, now, Some((to, 4 * 16 * 1024)));
-            assert!(server.handle(host, &rts.note(), now));
+            assert!(server.handle(host, rts.note().view(), now));
         }
         let until = now + server.epoch() * 40;
         let mut granted = std::collections::BTreeMap::<u32, u32>::new();
@@ -260,9 +257,9 @@ mod tests {
         let ahead = server.epoch() * 2;
         let clock = Some(ClockState { behind_gap: false, settled: false });
         let rts = Rts { clock, ..request(&server, now + ahead, None) };
-        assert!(server.handle(0, &rts.note(), now));
+        assert!(server.handle(0, rts.note().view(), now));
         let far = Rts { clock, ..request(&server, now + ahead * 5, None) };
-        assert!(!server.handle(0, &far.note(), now));
+        assert!(!server.handle(0, far.note().view(), now));
         let until = now + server.epoch() * 8;
         let late = answers(&mut server, now, until).into_iter().find_map(|(_, host, schd)| {
             let stamp = schd.stamp.filter(|_| host == 0)?;
@@ -277,9 +274,9 @@ mod tests {
     #[test]
     fn notes_that_are_no_requests_are_counted() {
         let mut server = server(1, at(0));
-        assert!(!server.handle(0, &join().note(), at(10)));
+        assert!(!server.handle(0, join().note().view(), at(10)));
         let rts = request(&server, at(10), None);
-        assert!(!server.handle(3, &rts.note(), at(10)), "there are three hosts");
+        assert!(!server.handle(3, rts.note().view(), at(10)), "there are three hosts");
         let refused: u64 = server.counters().refusals().map(|(_, count)| count).sum();
         assert_eq!(refused, 2);
     }

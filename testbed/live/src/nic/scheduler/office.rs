@@ -28,7 +28,7 @@ use transport::sched::zeropod::{is_later, next_term};
 use transport::wire::frame::{self, UdpCheck};
 use transport::wire::pod::{Invite, Join};
 use transport::wire::{Body, Ext, Header, Note};
-use transport::{BURST, Duration, EntropyValue, HostId, Instant, Key, Rng};
+use transport::{BURST, Duration, HostId, Instant, Key, Rng};
 use transport_dpdk::Enquiry;
 use transport_dpdk::neighbour::Station;
 
@@ -121,6 +121,24 @@ struct Invited {
     run: u16,
     /// The key of the introduction.
     key: Key,
+}
+
+/// A note that is to be sent, where it lies.
+struct Outgoing<'o> {
+    host: u16,
+    note: &'o Note,
+    key: Key,
+    own: HostId,
+    lines: &'o mut Lines,
+    addresses: &'o Addresses,
+}
+
+impl Outgoing<'_> {
+    /// Writes its frame; its length.
+    #[inline]
+    fn write(self, out: &mut [u8]) -> Option<usize> {
+        self.lines.write((self.own, self.host), (self.note, self.key), self.addresses, out)
+    }
 }
 
 /// The scheduler of one pod after the other.
@@ -225,9 +243,9 @@ impl<'a> Office<'a> {
         for _ in 0..BURSTS_A_TURN {
             let mut put = 0;
             while enquiry.room() > 0
-                && let Some((host, header)) = self.next_answer(now)
+                && let Some(is_put) =
+                    self.next_answer(now, |answer| enquiry.put(|out| answer.write(out)))
             {
-                let is_put = enquiry.put(|out| self.write(host, &header, out));
                 self.counts.unsent += u64::from(!is_put);
                 put += u64::from(is_put);
             }
@@ -248,7 +266,7 @@ impl<'a> Office<'a> {
             && let Some((host, note)) = self.lines.read(octets, &self.addresses)
         {
             self.counts.received += 1;
-            if pod.handle(host, &note, now) {
+            if pod.handle(host, note, now) {
                 self.asked_at = now;
             }
             return true;
@@ -285,7 +303,7 @@ impl<'a> Office<'a> {
                 }
                 self.addresses.learn(from, octets);
                 self.lines.note(host, octets, &self.header);
-                if pod.handle(host, &note, now) {
+                if pod.handle(host, note.view(), now) {
                     self.asked_at = now;
                 }
             }
@@ -449,13 +467,18 @@ impl<'a> Office<'a> {
         }
     }
 
-    /// The host and the header of the next answer or invitation that is due by `now`.
+    /// Hands the next answer or invitation that is due by `now` to `send`; what that returns, or
+    /// `None` where nothing is due.
     #[inline]
-    fn next_answer(&mut self, now: Instant) -> Option<(u16, Header)> {
-        let header = |host, note: &Note, key| (host, note.for_host(EntropyValue(host), key));
-        if let Some(Invited { host, run, key }) = self.invited.pop_front() {
+    fn next_answer<R>(&mut self, now: Instant, send: impl FnOnce(Outgoing<'_>) -> R) -> Option<R> {
+        let invited = self.invited.pop_front();
+        let invite = invited.map(|Invited { host, run, .. }| {
             let proof = self.proof_of((host, run), now.as_ps() / PROOF_PERIOD.as_ps());
-            return Some(header(host, &Invite { proof }.note(), key));
+            Invite { proof }.note()
+        });
+        let Self { own, lines, addresses, .. } = self;
+        if let (Some(Invited { host, key, .. }), Some(note)) = (invited, &invite) {
+            return Some(send(Outgoing { host, note, key, own: *own, lines, addresses }));
         }
         // One whose hosts are silent may be of a run that is over, and they of the next one.
         let pod = self.pod.as_mut()?;
@@ -465,7 +488,7 @@ impl<'a> Office<'a> {
             let (host, note) = pod.poll_answer(now)?;
             let key = self.keys.get(usize::from(host)).copied().flatten();
             if let Some(key) = key.filter(|_| !is_silent) {
-                return Some(header(host, &note, key));
+                return Some(send(Outgoing { host, note, key, own: *own, lines, addresses }));
             }
         }
     }
@@ -478,12 +501,6 @@ impl<'a> Office<'a> {
             *known = Some(key);
             self.lines.forget(host);
         }
-    }
-
-    /// Writes the frame of a note; its length.
-    #[inline]
-    fn write(&mut self, host: u16, header: &Header, out: &mut [u8]) -> Option<usize> {
-        self.lines.write((self.own, host), header, &self.addresses, out)
     }
 
     /// What has happened since the last look, a line.

@@ -5,8 +5,8 @@
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, FrameSpec};
 use transport::wire::note_frames::NoteFrames;
-use transport::wire::{Body, Ext, Header, Note};
-use transport::{HostId, Key};
+use transport::wire::{Ext, Header, Note, NoteView};
+use transport::{EntropyValue, HostId, Key};
 
 use super::addresses::Addresses;
 
@@ -32,7 +32,11 @@ impl Lines {
     /// The host and the note of a frame that is like the last request of that host; `None` says
     /// nothing about a frame.
     #[inline]
-    pub(super) fn read(&mut self, octets: &[u8], addresses: &Addresses) -> Option<(u16, Note)> {
+    pub(super) fn read<'a>(
+        &mut self,
+        octets: &'a [u8],
+        addresses: &Addresses,
+    ) -> Option<(u16, NoteView<'a>)> {
         self.follow(addresses);
         let path = usize::from(frame::source_port(octets)?.0);
         let (host, frames) = self.requests.get(path)?.as_ref()?;
@@ -60,30 +64,42 @@ impl Lines {
         self.requests.fill_with(|| None);
     }
 
-    /// Writes the frame of a note from `own` to `host`; its length, or `None` where that has no
-    /// address.
+    /// Writes the frame of a note under `key` from `own` to `host`; its length, or `None` where the
+    /// host has no address.
     #[inline]
     pub(super) fn write(
         &mut self,
         (own, host): (HostId, u16),
-        header: &Header,
+        (note, key): (&Note, Key),
         addresses: &Addresses,
         out: &mut [u8],
     ) -> Option<usize> {
         self.follow(addresses);
-        let Body::Note(note) = &header.body else { return None };
-        let last = self.answers.get_mut(usize::from(host))?;
-        if let Some((key, frames)) = last
-            && *key == header.key
+        let last = self.answers.get(usize::from(host))?;
+        if let Some((known, frames)) = last
+            && *known == key
             && let Some(length) = frames.write(note, out)
         {
             return Some(length);
         }
+        self.write_in_full((own, host), (note, key), addresses, out)
+    }
+
+    /// Writes the frame of a note that is unlike the last one to its host.
+    fn write_in_full(
+        &mut self,
+        (own, host): (HostId, u16),
+        (note, key): (&Note, Key),
+        addresses: &Addresses,
+        out: &mut [u8],
+    ) -> Option<usize> {
         let addrs = addresses.addressing().pair(own, HostId(host.into()))?;
         let spec = FrameSpec { addrs, ecn: note.class.ecn(), class: note.class };
-        let length = frame::emit(&spec, header, &Ext::VACANT, 0, out);
+        let header = note.for_host(EntropyValue(host), key);
+        let length = frame::emit(&spec, &header, &Ext::VACANT, 0, out);
         frame::finish_udp_checksum(&mut out[..length], Checksum::new());
-        *last = NoteFrames::like(&out[..length], header).map(|frames| (header.key, frames));
+        let alike = NoteFrames::like(&out[..length], &header).map(|frames| (key, frames));
+        *self.answers.get_mut(usize::from(host))? = alike;
         Some(length)
     }
 

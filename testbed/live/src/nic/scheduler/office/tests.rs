@@ -1,6 +1,7 @@
 //! What the scheduler makes of introductions and notes.
 
 use experiments::hosts_file::HostsFile;
+use transport::EntropyValue;
 use transport::sched::zeropod::ZeropodParams;
 use transport::sched::zeropod::timing::Timing;
 use transport::wire::addressing::UDP_PORT;
@@ -80,6 +81,11 @@ fn served(office: &mut Office<'_>, now: Instant) -> Option<(u16, u32)> {
     office.pod.as_ref().map(|pod| (pod.run(), pod.term()))
 }
 
+/// The next note that is due by `now`: its host, and its key.
+fn next_answer(office: &mut Office<'_>, now: Instant) -> Option<(u16, Note, Key)> {
+    office.next_answer(now, |answer| (answer.host, *answer.note, answer.key))
+}
+
 #[test]
 fn a_scheduler_that_has_been_started_gathers_the_terms_of_all_hosts() {
     let setup = setup();
@@ -140,12 +146,13 @@ fn an_introduction_without_its_proof_gets_an_invitation_alone() {
     assert!(office.gathering.is_none());
     let mut proofs = Vec::new();
     for key in guessed {
-        let (host, header) = office.next_answer(now).unwrap();
-        let Body::Note(note) = header.body else { panic!("{header:?}") };
-        assert_eq!((host, header.key), (1, key), "it shows to whom it answers");
+        let (host, note, under) = next_answer(&mut office, now).unwrap();
+        assert_eq!((host, under), (1, key), "it shows to whom it answers");
         proofs.push(Invite::of(&note).unwrap().proof);
     }
-    assert!(office.next_answer(now).is_none() && proofs.iter().all(|proof| *proof == proofs[0]));
+    assert!(
+        next_answer(&mut office, now).is_none() && proofs.iter().all(|proof| *proof == proofs[0])
+    );
     // What another host has been sent proves nothing, nor does what has been sent long ago.
     let known = |run| under(&join(run, 0).note(), proofs[0]);
     claim(&mut office, 0, &known(1), now);
@@ -192,8 +199,8 @@ fn requests_count_under_the_key_of_their_host_alone() {
     claim(&mut office, 0, &under(&request(1100), own), MS(1100));
     assert_eq!((office.asked_at, office.counts.unproven), (MS(1100), 5));
     // Its answers have the same key.
-    let (host, answer) = office.next_answer(MS(1101)).unwrap();
-    assert_eq!((host, answer.key), (0, own));
+    let (host, _, key) = next_answer(&mut office, MS(1101)).unwrap();
+    assert_eq!((host, key), (0, own));
 }
 
 /// Most requests are read by comparison with the last one of their host: they count for as long as
@@ -224,11 +231,9 @@ fn requests_that_are_like_the_last_one_count_while_their_key_is_good() {
         }
     }
     let granted = |office: &mut Office<'_>, until| {
-        let answers = core::iter::from_fn(|| office.next_answer(MS(until)));
-        let granted = answers.filter_map(|(host, header)| match header.body {
-            Body::Note(note) => Schd::of(&note)?.grant.map(|grant| (host, grant.total)),
-            _ => None,
-        });
+        let answers = core::iter::from_fn(|| next_answer(office, MS(until)));
+        let granted = answers
+            .filter_map(|(host, note, _)| Schd::of(&note)?.grant.map(|grant| (host, grant.total)));
         let mut last = [0; 2];
         granted.for_each(|(host, total)| last[usize::from(host)] = total);
         last
@@ -293,8 +298,8 @@ fn only_hosts_that_have_introduced_themselves_are_answered_until_all_are_silent(
     let setup = setup();
     let mut office = office(&setup);
     let answered = |office: &mut Office<'_>, now| {
-        let answers = core::iter::from_fn(|| office.next_answer(now));
-        let mut hosts: Vec<u16> = answers.map(|(host, _)| host).collect();
+        let answers = core::iter::from_fn(|| next_answer(office, now));
+        let mut hosts: Vec<u16> = answers.map(|(host, ..)| host).collect();
         hosts.sort_unstable();
         hosts.dedup();
         hosts

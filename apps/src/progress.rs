@@ -163,7 +163,7 @@ enum Style {
     Quiet,
     Lines,
     Bar(ProgressBar),
-    /// What is done of the one run, for the process that started this one.
+    /// What is done of a run, for the process that started this one.
     Raw,
 }
 
@@ -188,9 +188,9 @@ impl ProgressMeter {
         Self { style, stopwatch: Stopwatch::start(), runs, next_s }
     }
 
-    /// Begins with one run, and writes what is done of it for a process that reads it.
-    pub(crate) fn raw() -> Self {
-        let runs = Runs::new(vec![1.0], 1);
+    /// Begins with runs of which none has run, and writes what is done of each for the process that
+    /// started this one.
+    pub(crate) fn raw(runs: Runs) -> Self {
         Self { style: Style::Raw, stopwatch: Stopwatch::start(), runs, next_s: 0.0 }
     }
 

@@ -423,9 +423,9 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
 }
 
 /// Sends packets at this pace until the input of this process ends, and prints how many went to the
-/// victims. `send` is given the number of a packet and the port that it is for; true when it went,
-/// for the kernel's queue may be full. With slices of so many milliseconds, above zero, packets of
-/// every second slice are for another port than the victims'.
+/// victims. `send` is given the number of a packet and the port that it is for. It returns whether
+/// the packet went, since the kernel's queue may be full. With slices of so many milliseconds,
+/// above zero, packets of every second slice are for another port than the victims'.
 pub(crate) fn send_until_input_ends(
     (burst, pause): (u64, Duration),
     slices: &str,

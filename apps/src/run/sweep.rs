@@ -292,7 +292,10 @@ fn one_by_one(
         let _named = named(name);
         if alone {
             let total = Total::of(&experiment.plan, experiment.world);
-            let mut watched = Watched::new(total, |_, done, _| log.note(at, done, console));
+            let mut watched = Watched::new(total, |_, done, waits_for| match waits_for {
+                Some(what) => log.wait(at, what, console),
+                None => log.note(at, done, console),
+            });
             let ran = run_quietly((args, name), experiment, command_line, &mut watched)?;
             let slowdown = ran.outcome.summary.slowdown;
             let taken = take_in(name, ran, &mut ended[at]);

@@ -59,7 +59,7 @@ impl Log {
         let simulates = sweep.chosen.iter().any(|(_, run)| run.world == World::Sim);
         let runs = Runs::new(works, if simulates { args.jobs.into() } else { 1 });
         let meter = if args.progress_lines {
-            ProgressMeter::raw()
+            ProgressMeter::raw(runs)
         } else {
             ProgressMeter::new(runs, args.quiet, console.err_is_terminal)
         };
@@ -81,6 +81,12 @@ impl Log {
         };
         // A line that cannot be shown is no reason to end a run.
         let _ = self.meter.note(at, done, words, console.err);
+    }
+
+    /// Notes that a run has not begun, and shows now and then what it waits for.
+    pub(super) fn wait(&mut self, at: usize, what: &str, console: &mut Console<'_>) {
+        // A line that cannot be shown is no reason to end a run.
+        let _ = self.meter.wait(at, what, console.err);
     }
 
     /// Shows what a run in another process says.

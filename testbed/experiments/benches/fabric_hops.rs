@@ -70,11 +70,11 @@ fn all() {
 /// The switches that a fabric alone consists of.
 #[derive(Clone, Copy)]
 enum SwitchMix {
-    /// SwitchMix without programs, which trim.
+    /// Every switch is without a program, and trims.
     Plain,
     /// Every switch pauses links (PFC) and drops nothing.
     Lossless,
-    /// SwitchMix at hosts pause links, all others are plain.
+    /// Switches at hosts pause links, all others are plain.
     Mixed,
 }
 

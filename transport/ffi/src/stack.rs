@@ -2,9 +2,10 @@
 //!
 //! A process has one stack, because DPDK starts once. The stack's thread takes in workers as
 //! applications attach, polls all of them in turn, drops those whose application is gone, and
-//! shares its core when there is nothing to do. While a device joins two processes (memif), that
-//! thread holds DPDK's interrupt thread: it would take the shared memory away when the other
-//! process ends, while this thread reads it.
+//! shares its core when there is nothing to do. While it polls a device that joins two processes
+//! (memif), it holds DPDK's interrupt thread, which would take the shared memory away when the
+//! other process ends. Such a device stays open for a while after its application has gone, so that
+//! the other process reads its last frames.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -192,9 +193,11 @@ impl Stack {
         &self.eal
     }
 
-    /// Waits until the devices of applications that are gone are closed, which may be opened again.
+    /// Waits until the devices that stay open for their last frames are closed, since one of them
+    /// may be opened again. Does not wait for a thread that has ended.
     pub(crate) fn wait_for_closed_devices(&self) {
-        while self.closing.load(Ordering::Acquire) {
+        let polls = || self.thread.as_ref().is_some_and(|thread| !thread.is_finished());
+        while self.closing.load(Ordering::Acquire) && polls() {
             thread::sleep(core::time::Duration::from_millis(1));
         }
     }
@@ -371,16 +374,17 @@ impl Poller {
         drop((devices, self.leaving));
     }
 
-    /// Ends the workers whose application is gone, after their last frames.
+    /// Ends the workers whose application is gone, once they have given their last frames to their
+    /// devices.
     fn dismiss(&mut self, now: Instant) {
         while let Some(at) = self.workers.iter().position(|given| given.worker.is_abandoned()) {
             let Given { worker, meets } = self.workers.remove(at);
             let device = worker.into_io();
             if meets {
                 self.leaving.push((now + Duration::from_ms(LAST_FRAMES_MS), device));
+                self.closing.store(true, Ordering::Release);
             }
         }
-        self.closing.store(!self.leaving.is_empty(), Ordering::Release);
     }
 
     /// Closes the devices whose time has come.

@@ -230,6 +230,7 @@ impl UnoCc {
         }
     }
 
+    /// Scales the constants of the path, and the bounds of the window, to its new base RTT.
     #[cold]
     fn rescale(&mut self, path: &Path) {
         self.bounds.follow(path);
@@ -257,6 +258,8 @@ impl UnoCc {
         }
     }
 
+    /// Ends the epoch, or begins the first one: a segment that was sent after it began is
+    /// acknowledged.
     #[inline(never)]
     fn next_epoch(&mut self, sent_at: Instant, ack: &AckSample, path: &Path) {
         //= uno#4.1.1

@@ -5,7 +5,7 @@ use crate::calendar::Flight;
 use crate::elements::{Node, PortId};
 use crate::fault::{FaultError, FaultKind, FaultSpec, LinkFaults};
 use crate::frames::{Driver, NoFrames};
-use crate::program::{Programmed, Surroundings};
+use crate::program::Surroundings;
 use crate::transit::NO_FAULT;
 
 impl Network {
@@ -64,15 +64,20 @@ impl Network {
     /// Makes sure that `port`, whose next turn may have moved, has it: by itself, or with its
     /// switch where that runs a program.
     fn expect_turn(&mut self, port: u32) {
-        let owner = self.blueprint.ports[port as usize].owner;
-        let runs = |program: &&mut Programmed| owner == Node::Switch(program.switch);
-        let Some(program) = self.programs.iter_mut().find(runs) else {
+        let place = match self.blueprint.ports[port as usize].owner {
+            Node::Switch(owner) => {
+                self.programs.binary_search_by_key(&owner, |program| program.switch).ok()
+            }
+            Node::Host(_) => None,
+        };
+        let Some(place) = place else {
             self.links.wake_for_departure(&mut self.ports[port as usize]);
             return;
         };
         // No packet moves here.
         let driver = Driver { out: &mut Vec::new(), frames: &mut NoFrames };
         let (ports, transit, wiring) = (&mut self.ports[..], &mut self.links, &self.wiring);
-        program.expect(Surroundings { ports, transit, wiring, driver }, port);
+        let around = Surroundings { ports, transit, wiring, driver };
+        self.programs[place].expect(around, port);
     }
 }

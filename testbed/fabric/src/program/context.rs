@@ -39,7 +39,8 @@ pub struct Context<'a> {
 /// When the ports of a switch, and its program, have something to do.
 #[derive(Clone, Debug)]
 pub(super) struct Agenda {
-    /// The next turn of each port, as `Transit::next_turn` has it between two calls.
+    /// The next turn of each port. Between two calls of the program it is that of
+    /// `Transit::next_turn`.
     turns: PortTurns,
     /// Packets that have left their queues during a call, in that order.
     pub(super) leaving: Vec<Leaving>,

@@ -74,8 +74,8 @@ pub struct Pfc {
     /// The buffer that all links share; `None` where each has its own.
     pool: Option<SharedBuffer>,
     /// For each port of the switch: the ports by which the packets in its data class came, in the
-    /// order of these packets. A packet that leaves at once meets no data that waits, so it finds
-    /// none here and has no place here. Empty at ports where drops are allowed.
+    /// order of these packets. A packet that leaves at once has no entry: no data waits at its port
+    /// then, so the list of that port is empty. Empty at ports where drops are allowed.
     origins: Vec<VecDeque<u32>>,
 }
 

@@ -1,8 +1,8 @@
 //! Connections to the control port that have not yet sent their first line.
 //!
 //! Each has a time limit from its arrival, however its bytes trickle in, and no read waits: the
-//! host that listens goes on with everything else. However many connections come from an address,
-//! they take no place of one from another address. Not here: what a first line means.
+//! host that listens goes on with everything else. However many connections come from one address,
+//! they take no place from an address that has fewer. Not here: what a first line means.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -17,11 +17,12 @@ const LINE_WITHIN: Duration = Duration::from_s(2);
 /// Longer than any first line, bytes.
 const LINE_MAX: usize = 1 << 20;
 
-/// Connections that wait at once. For a new one another makes room: the oldest of the address that
-/// has most of them.
+/// Connections that wait at once. Where one more comes, one is closed: the oldest of the address
+/// that has most of them.
 const WAITING_MAX: usize = 64;
 
-/// Refusals that are logged one by one; from then on each whose number is a power of two is.
+/// The first refusals, which are all logged. A later one is logged where its number is a power of
+/// two.
 const LOGGED_EACH: u64 = 16;
 
 /// Bytes that one connection is read at a time.
@@ -96,8 +97,8 @@ impl Doorway {
         }
     }
 
-    /// Logs that a connection was refused: some of many, so that a stranger that connects all the
-    /// time fills no log.
+    /// Logs that a connection was refused; only some of many, so that a stranger that connects all
+    /// the time fills no log.
     pub(super) fn log_refused(&mut self, from: SocketAddr, why: &str) {
         self.refused += 1;
         if self.refused <= LOGGED_EACH || self.refused.is_power_of_two() {
@@ -131,13 +132,13 @@ impl Doorway {
         None
     }
 
-    /// Ends the connection that makes room for a new one.
+    /// Closes the oldest connection of the address that has most of them.
     fn make_room(&mut self) -> Option<Call> {
         let of = |ip: IpAddr| self.waiting.iter().filter(|caller| caller.from.ip() == ip).count();
         let crowds = |at: &usize| (of(self.waiting[*at].from.ip()), Reverse(*at));
         let at = (0..self.waiting.len()).max_by_key(crowds)?;
         let Caller { from, .. } = self.waiting.remove(at)?;
-        Some(Call::Refused(from, "too many others of its address wait"))
+        Some(Call::Refused(from, "too many others wait"))
     }
 }
 

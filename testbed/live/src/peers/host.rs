@@ -387,7 +387,7 @@ impl Host {
         &self.setup
     }
 
-    /// Is host `host` from the next worker on.
+    /// Makes this process host `host` from the next worker on.
     #[cfg(test)]
     pub(super) const fn pose_as(&mut self, host: HostId) {
         self.setup.host = host;

@@ -15,8 +15,9 @@
 //!   server         <- Welcome   (both: data, pings)     <- End         <- Report
 //! ```
 //!
-//! A Welcome is sent by the endpoint made for the session, and a Go by the client's: neither side
-//! gets data before it is ready for it.
+//! The server sends the Welcome from the endpoint that got the Hello, and makes that of the session
+//! once the Welcome is acknowledged. The client sends Go from its endpoint of the session. So
+//! neither side gets data before it is ready for it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,6 +1,6 @@
-//! A server, and a client, each with a stranger at the other end of its link, which says what no
-//! client and no server says, in the name of any host. The stranger is the test; the other end is a
-//! process of its own.
+//! A server, and a client, each with a stranger at the other end of its link. The stranger sends
+//! what no client and no server sends, in the name of any host. The stranger is the test; the other
+//! end is a process of its own.
 
 use std::collections::VecDeque;
 use std::io::Read as _;
@@ -21,10 +21,10 @@ use super::server::{REFUSALS_A_HOST, REFUSALS_MAX, ServerOptions, serve};
 use super::stream::short;
 use super::*;
 
-/// What happens next happens within this, or never.
+/// A test waits so long for what is to come, and then fails.
 const SOON: Duration = Duration::from_s(30);
 
-/// What would happen if it could has happened after this.
+/// A test waits so long for what must not come.
 const A_WHILE: Duration = Duration::from_ms(200);
 
 const SERVER: HostId = HostId(0);

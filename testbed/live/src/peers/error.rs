@@ -78,7 +78,7 @@ pub enum PeerError {
         counters: String,
     },
     /// Interrupted before there was a result.
-    #[error("interrupted before the session began")]
+    #[error("interrupted before there was a result")]
     Interrupted,
 }
 

@@ -3,7 +3,7 @@
 //! A tournament: a complete binary tree whose leaves are the ports. Each inner node has the earlier
 //! of the two turns below it, the root has the first of all. A turn that changes is compared only
 //! on its way up, so nothing is ever out of date, and a switch of 8 ports needs three comparisons.
-//! Of two turns at one instant the port with the lower number has the first.
+//! Where two turns are at one instant, that of the port with the lower number comes first.
 
 use std::ops::Range;
 

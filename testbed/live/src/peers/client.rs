@@ -82,7 +82,8 @@ const LOOK_EVERY: Duration = Duration::from_ms(50);
 const BUSY: Duration = Duration::from_s(1);
 /// Time for acknowledgements that are decided to leave.
 const FLUSH: Duration = Duration::from_ms(2);
-/// A server whose client the user has ended gets so long to report its counts.
+/// A server whose client the user has ended gets so long to report its counts, and no longer than
+/// the client has patience.
 const REPORT_WITHIN: Duration = Duration::from_s(5);
 /// Round trips before those that count: a tenth, at most these.
 const WARM_UP_MAX: u64 = 1000;
@@ -324,12 +325,13 @@ impl Client<'_> {
         session.report_rest(&self.host, asked, self.monitor);
         let intervals = std::mem::take(&mut session.intervals);
         self.host.send_note(number, &Note::Finish { session: number });
+        let within = REPORT_WITHIN.min(self.options.patience);
         let (server_received, server_counters, theirs) = loop {
             let now = self.turn(Some(&mut session))?;
             if let Some(Note::Report { received, counters, vitals, .. }) = self.note.take() {
                 break (received, counters, vitals);
             }
-            if self.stopped && now.since(asked) > REPORT_WITHIN {
+            if self.stopped && now.since(asked) > within {
                 return Err(PeerError::Interrupted);
             }
         };

@@ -12,11 +12,11 @@ use std::thread;
 
 use serde_json::{Value, json};
 use transport::wire::addressing::{Addressing, IpVersion};
-use transport_dpdk::{Completion, Eal, MessageBytes, Request};
+use transport_dpdk::{Completion, Eal, Failure, MessageBytes, Request};
 
 use super::client::{ClientOptions, run};
 use super::host::Host;
-use super::protocol::{Job, Kind, NOTE_MAX, Note, PROTOCOL, Tag};
+use super::protocol::{Job, Kind, NOTE_MAX, Note, PROTOCOL, Tag, Totals};
 use super::server::{REFUSALS_A_HOST, REFUSALS_MAX, ServerOptions, serve};
 use super::stream::short;
 use super::*;
@@ -68,7 +68,7 @@ struct OtherEnd(Child);
 
 impl OtherEnd {
     fn start(part: &str, link: &str, patience: Duration) -> Self {
-        let what = format!("{part} {link} {}", patience.as_ps() / 1_000_000_000);
+        let what = format!("{part},{link},{}", patience.as_ps() / 1_000_000_000);
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "peers::tests::the_other_end", "--nocapture"]);
         let command = command.env(OTHER_END, what).stdin(Stdio::piped()).stdout(Stdio::null());
@@ -103,7 +103,7 @@ impl Drop for OtherEnd {
 #[test]
 fn the_other_end() {
     let Ok(what) = std::env::var(OTHER_END) else { return };
-    let [part, link, ms] = what.split(' ').collect::<Vec<_>>()[..] else { panic!("{what}") };
+    let [part, link, ms] = what.split(',').collect::<Vec<_>>()[..] else { panic!("{what}") };
     let patience = Duration::from_ms(ms.parse().unwrap());
     let mut monitor = Monitor::default();
     let ends = Arc::clone(&monitor.ends);
@@ -119,15 +119,16 @@ fn the_other_end() {
             "broken": monitor.broken, "counters": served.counters,
         })
     } else {
-        let options = ClientOptions {
-            server: SERVER,
-            wait: patience,
-            patience,
-            pings: 1,
-            interval: Duration::ZERO,
+        let interval = Duration::ZERO;
+        let options = ClientOptions { server: SERVER, wait: SOON, patience, pings: 1, interval };
+        let job = match part {
+            "sender" => Job::Perf { up: true, down: false, duration_ms: None, bytes: Some(64) },
+            "endless sender" => Job::Perf { up: true, down: false, duration_ms: None, bytes: None },
+            _ => Job::Ping,
         };
-        let ran = run(end(link, CLIENT), &terms(), &options, &mut monitor);
-        json!(ran.map(|outcome| outcome.findings).map_err(|error| error.to_string()))
+        let ran = run(end(link, CLIENT), &SessionTerms { job, ..terms() }, &options, &mut monitor);
+        let ran = ran.map(|outcome| json!([outcome.findings, outcome.round_trips]));
+        json!(ran.map_err(|error| error.to_string()))
     };
     eprintln!("{RESULT}{result}");
 }
@@ -169,6 +170,8 @@ fn end(link: &str, host: HostId) -> ProcessSetup {
 /// The end of a link that does as the test wants.
 struct Stranger {
     host: Host,
+    /// The other end.
+    peer: HostId,
     monitor: Monitor,
     notes: VecDeque<Note>,
     /// Messages that are no notes.
@@ -180,9 +183,10 @@ struct Stranger {
 impl Stranger {
     fn open(setup: ProcessSetup) -> Self {
         let mut monitor = Monitor::default();
+        let peer = if setup.host == SERVER { CLIENT } else { SERVER };
         let host = Host::open(setup, SOON, &mut monitor).unwrap();
         let (notes, others, sent) = Default::default();
-        Self { host, monitor, notes, others, sent }
+        Self { host, peer, monitor, notes, others, sent }
     }
 
     /// Is `host` from now on, and has nothing of what it had before.
@@ -191,11 +195,11 @@ impl Stranger {
         self.enter(&SessionTerms::lobby());
     }
 
-    /// Has an endpoint of these terms, and connections to the server.
+    /// Has an endpoint of these terms, and connections to the other end.
     fn enter(&mut self, terms: &SessionTerms) {
         self.host.build(terms).unwrap();
         (self.notes, self.others, self.sent) = Default::default();
-        self.host.meet(SERVER, terms.flows);
+        self.host.meet(self.peer, terms.flows);
     }
 
     fn turn(&mut self) {
@@ -208,7 +212,10 @@ impl Stranger {
                     }
                     other => self.others.push(other),
                 },
-                Completion::Sent { cookie, .. } => self.sent.push(cookie),
+                Completion::Sent { cookie, .. }
+                | Completion::Failed { cookie, reason: Failure::PeerForgot, .. } => {
+                    self.sent.push(cookie);
+                }
                 _ => {}
             }
         }
@@ -242,7 +249,7 @@ impl Stranger {
         }
     }
 
-    /// Sends `note` to the server, which gets it before anything that is said later.
+    /// Sends `note` to the other end, which gets it before anything that is said later.
     #[track_caller]
     fn say(&mut self, note: &Note) {
         let cookie = self.host.send_note(0, note);
@@ -272,6 +279,51 @@ impl Stranger {
     fn begin(&mut self, session: u64) {
         self.agree(session, &terms());
         self.say(&Note::Go { session });
+    }
+
+    /// Goes on for twice as long as the other end has patience, and says `note` all the time.
+    fn outlast(&mut self, patience: Duration, note: Option<&Note>) {
+        let until = self.host.now() + patience + patience;
+        while self.host.now() < until {
+            if let Some(note) = note {
+                self.host.send_note_once(self.peer, 0, note);
+            }
+            self.wait_a_while();
+        }
+    }
+
+    /// Reports these counts to the client.
+    #[track_caller]
+    fn report(&mut self, session: u64, received: Totals) {
+        let (counters, vitals) = Default::default();
+        self.say(&Note::Report { session, received, counters, vitals });
+    }
+
+    /// The number of the session that the client asks for.
+    #[track_caller]
+    fn is_asked(&mut self) -> u64 {
+        self.wait(|own| match own.notes.pop_front()? {
+            Note::Hello { session, .. } => Some(session),
+            _ => None,
+        })
+    }
+
+    /// Agrees to the session that the client asks for, and goes on until the client has begun:
+    /// the number of the session.
+    #[track_caller]
+    fn host_a_session(&mut self) -> u64 {
+        let session = self.is_asked();
+        let welcome = Note::Welcome { session, payload_bytes: 1024 };
+        let cookie = self.host.send_note_once(CLIENT, session, &welcome);
+        let go = Note::Go { session };
+        self.wait(|own| (own.sent.contains(&cookie) || own.notes.contains(&go)).then_some(()));
+        let began = self.notes.contains(&go);
+        self.enter(&terms());
+        if !began {
+            self.wait(|own| own.notes.contains(&go).then_some(()));
+        }
+        self.wait_a_while();
+        session
     }
 
     /// The server has the session of another host.
@@ -500,10 +552,7 @@ fn a_client_goes_by_the_notes_of_its_server_for_its_own_session() {
     let result = linked(|link| {
         let client = OtherEnd::start("client", link, SOON);
         let mut stranger = Stranger::open(end(link, SERVER));
-        let session = stranger.wait(|own| match own.notes.pop_front()? {
-            Note::Hello { session, .. } => Some(session),
-            _ => None,
-        });
+        let session = stranger.is_asked();
         let say = |stranger: &mut Stranger, note: &Note| {
             let cookie = stranger.host.send_note_once(CLIENT, session, note);
             stranger.wait(|own| own.sent.contains(&cookie).then_some(()));
@@ -517,4 +566,103 @@ fn a_client_goes_by_the_notes_of_its_server_for_its_own_session() {
         client.result()
     });
     assert_eq!(result, json!({"Err": "the server refuses: not today"}));
+}
+
+/// Runs a client of this kind with this patience, and `act` as its server: what the client says.
+fn asking(part: &str, patience: Duration, act: impl FnOnce(&mut Stranger, &mut OtherEnd)) -> Value {
+    linked(|link| {
+        let mut client = OtherEnd::start(part, link, patience);
+        let mut stranger = Stranger::open(end(link, SERVER));
+        act(&mut stranger, &mut client);
+        client.result()
+    })
+}
+
+/// What a client and a server say of a peer's silence begins with this.
+const SILENCE: &str = "nothing was received from ";
+
+#[test]
+fn a_client_that_is_silent_is_given_up_whatever_another_host_sends() {
+    let patience = Duration::from_ms(600);
+    let served = served(patience, |stranger, _| {
+        stranger.begin(7);
+        stranger.pose_as(2);
+        stranger.outlast(patience, Some(&stop(7)));
+    });
+    let why = served["broken"].as_array().unwrap();
+    let [why] = &why[..] else { panic!("{served:#}") };
+    assert!(why.as_str().unwrap().starts_with(SILENCE), "{why}");
+}
+
+#[test]
+fn a_server_that_is_silent_is_given_up_whatever_another_host_sends() {
+    let patience = Duration::from_ms(600);
+    let result = asking("client", patience, |stranger, _| {
+        let session = stranger.host_a_session();
+        stranger.pose_as(2);
+        stranger.outlast(patience, Some(&stop(session)));
+    });
+    assert!(result["Err"].as_str().is_some_and(|why| why.contains("nothing")), "{result}");
+}
+
+/// A server that acknowledges everything is not silent.
+#[test]
+fn a_client_that_is_interrupted_waits_for_a_report_no_longer_than_it_has_patience() {
+    let patience = Duration::from_ms(600);
+    let result = asking("endless sender", patience, |stranger, client| {
+        stranger.host_a_session();
+        client.let_end();
+        let asks = |note: &Note| matches!(note, Note::Finish { .. });
+        stranger.wait(|own| own.notes.iter().any(asks).then_some(()));
+        stranger.outlast(patience, None);
+    });
+    assert_eq!(result, json!({"Err": "interrupted before there was a result"}));
+}
+
+#[test]
+fn a_round_trip_ends_with_the_pong_of_its_session_from_its_server() {
+    let mut least = Duration::ZERO;
+    let result = asking("client", SOON, |stranger, _| {
+        let session = stranger.host_a_session();
+        let began = stranger.host.now();
+        let pong = Tag { kind: Kind::Pong, session: short(session), number: 0 };
+        stranger.send(0, Tag { kind: Kind::Ping, ..pong }, &[0; 64]);
+        stranger.send(0, Tag { session: short(session + 1), ..pong }, &[0; 64]);
+        stranger.send(0, Tag { number: 1, ..pong }, &[0; 64]);
+        stranger.pose_as(2);
+        stranger.send(0, pong, &[0; 64]);
+        // Longer than the while that the client may have begun before.
+        (0..3).for_each(|_| stranger.wait_a_while());
+        stranger.pose_as(SERVER.0);
+        // The client has begun before `began`: its round trip takes longer than this.
+        least = stranger.host.now().since(began);
+        stranger.send(0, pong, &[0; 64]);
+        stranger.report(session, Totals::default());
+    });
+    let trips: [u64; 1] = serde_json::from_value(result["Ok"][1].clone()).unwrap();
+    assert!(Duration::from_ns(trips[0]) > least, "{result}, at least {least:?}");
+}
+
+#[test]
+fn counts_of_both_ends_that_contradict_each_other_are_findings() {
+    let result = asking("sender", SOON, |stranger, _| {
+        let session = stranger.host_a_session();
+        let data = Tag { kind: Kind::Data, session: short(session), number: 0 };
+        // One that is too short, one of another session, and one of another host.
+        stranger.send(0, data, &[0; 10]);
+        stranger.send(0, Tag { session: short(session + 1), ..data }, &[0; 64]);
+        stranger.pose_as(2);
+        stranger.send(0, data, &[0; 64]);
+        stranger.pose_as(SERVER.0);
+        let sent = Totals { messages: 3, bytes: 192, ..Totals::default() };
+        stranger.say(&Note::End { session, sent });
+        stranger.report(session, Totals { wrong: 2, ..Totals::default() });
+    });
+    let findings = [
+        "to the server: 1 messages of 64 bytes acknowledged, 0 of 0 delivered",
+        "from the server: 3 messages of 192 bytes acknowledged, 1 of 10 delivered",
+        "1 messages delivered here had wrong bytes",
+        "2 messages delivered there had wrong bytes",
+    ];
+    assert_eq!(result["Ok"][0], json!(findings), "{result}");
 }

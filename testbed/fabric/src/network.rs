@@ -24,7 +24,7 @@ use super::calendar::Flight;
 use super::elements::PortId;
 use super::frames::{Driver, Frames};
 use super::packet::{Output, Packet};
-use super::program::{AnyProgram, Program, Programmed, Surroundings};
+use super::program::{AnyProgram, Programmed, Surroundings};
 use super::qdisc::Queued;
 use super::stats::{Pause, PortStats, QueueStats};
 use super::time_window::{Group, TimeWindow};
@@ -424,7 +424,7 @@ impl Network {
             delivered: self.links.counts.delivered,
             dropped: self.links.counts.dropped,
             in_queues: self.ports.iter().map(|state| state.port.waiting() as u64).sum(),
-            held: self.programs.iter().map(|one| one.program.held().packets() as u64).sum(),
+            held: self.programs.iter().map(|one| one.program_holds().packets() as u64).sum(),
             on_wire: self.links.counts.on_wire,
         }
     }

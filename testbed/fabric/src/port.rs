@@ -239,11 +239,11 @@ impl<Q: Qdisc> Port<Q> {
         is_certain || self.qdisc.passes(packet, now)
     }
 
-    /// When the next departure starts; `None` when nothing that waits may leave.
+    /// When the next departure starts; [`Instant::FAR_FUTURE`] when nothing that waits may leave.
     #[inline]
     #[must_use]
-    pub fn next_departure(&self) -> Option<Instant> {
-        (self.starts_at < Instant::FAR_FUTURE).then_some(self.starts_at)
+    pub const fn next_departure(&self) -> Instant {
+        self.starts_at
     }
 
     /// Runs the next departure if it starts by `now`; returns the packet, and when it is at the far
@@ -434,7 +434,8 @@ mod tests {
             for kind in paced::and_registered() {
                 let port = port(kind, Rate::from_gbps(gbps));
                 let exact = run(port.clone(), &schedule, |port, rng, trace, _, until| {
-                    while let Some(at) = port.next_departure().filter(|at| *at <= until) {
+                    while port.next_departure() <= until {
+                        let at = port.next_departure();
                         trace.departures.extend(port.depart(at, rng));
                     }
                 });
@@ -513,16 +514,16 @@ mod tests {
         port.pause(true, at(0));
         assert_eq!(port.pass(&packet(1, 1000, false), at(0)), None);
         port.enqueue(packet(1, 1000, false), at(0), &mut None);
-        assert_eq!((port.next_departure(), port.waiting()), (None, 1));
+        assert_eq!((port.next_departure(), port.waiting()), (Instant::FAR_FUTURE, 1));
         port.enqueue(packet(2, 1000, true), at(5), &mut None);
         let (departure, _) = port.depart(at(5), &mut rng).unwrap();
         assert_eq!((departure.packet.handle, departure.data_left), (2, 1000));
         assert_eq!(port.depart(Instant::FAR_FUTURE, &mut rng), None);
         port.pause(false, at(7));
-        assert_eq!(port.next_departure(), Some(at(10_005)), "after the control packet");
+        assert_eq!(port.next_departure(), at(10_005), "after the control packet");
         // A pause frame of 64 bytes goes first.
         assert_eq!(port.interject(64, at(8)), at(10_645) + Duration::from_ns(600));
-        assert_eq!(port.next_departure(), Some(at(10_645)));
+        assert_eq!(port.next_departure(), at(10_645));
         assert_eq!(port.depart(at(10_645), &mut rng).unwrap().0.packet.handle, 1);
     }
 
@@ -543,10 +544,10 @@ mod tests {
         for handle in 0..2 {
             port.enqueue(packet(handle, 1000, false), at(1), &mut None);
         }
-        assert_eq!(port.next_departure(), Some(at(50_000)), "the next slot");
+        assert_eq!(port.next_departure(), at(50_000), "the next slot");
         assert_eq!(port.depart(at(49_999), &mut rng), None);
         port.enqueue(packet(2, 1000, true), at(30_000), &mut None);
-        assert_eq!(port.next_departure(), Some(at(30_000)), "brought forward");
+        assert_eq!(port.next_departure(), at(30_000), "brought forward");
         let order: Vec<_> = std::iter::from_fn(|| port.depart(at(1_000_000), &mut rng))
             .map(|(departure, _)| (departure.packet.handle, departure.start))
             .collect();

@@ -216,23 +216,23 @@ impl Transit {
     /// Makes sure that the next departure is run.
     #[inline]
     pub(super) fn wake_for_departure(&mut self, state: &mut PortState) {
-        if let Some(at) = self.next_turn(state) {
-            self.wake(state, at);
-        }
+        self.wake(state, self.next_turn(state));
     }
 
     /// When a port has its next turn: a departure, or a change of its rate that a packet that waits
-    /// for more than the link may see.
+    /// for more than the link may see. [`Instant::FAR_FUTURE`] when it has none.
     #[inline]
-    pub(super) fn next_turn(&self, state: &PortState) -> Option<Instant> {
+    pub(super) fn next_turn(&self, state: &PortState) -> Instant {
         let departure = state.port.next_departure();
-        let waits_for_link = departure.is_some_and(|at| at <= state.port.busy_until());
-        if state.fault == NO_FAULT || state.port.waiting() == 0 || waits_for_link {
+        if state.fault == NO_FAULT { departure } else { self.turn_by_faults(state, departure) }
+    }
+
+    #[cold]
+    fn turn_by_faults(&self, state: &PortState, departure: Instant) -> Instant {
+        if state.port.waiting() == 0 || departure <= state.port.busy_until() {
             return departure;
         }
-        let change = self.faults[state.fault as usize].rate_changes_at();
-        let turn = departure.unwrap_or(Instant::FAR_FUTURE).min(change);
-        (turn < Instant::FAR_FUTURE).then_some(turn)
+        departure.min(self.faults[state.fault as usize].rate_changes_at())
     }
 
     /// Makes sure that the port has its turn in the window of `at`.
@@ -319,7 +319,7 @@ impl Transit {
         let faults = &mut self.faults[state.fault as usize];
         loop {
             let change = faults.rate_changes_at();
-            let departure = state.port.next_departure().unwrap_or(Instant::FAR_FUTURE);
+            let departure = state.port.next_departure();
             if change > at.min(departure) || change == Instant::FAR_FUTURE {
                 return;
             }

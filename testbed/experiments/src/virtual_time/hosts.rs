@@ -211,7 +211,7 @@ impl<'a> Hosts<'a> {
     fn next_own(&self, host: HostId, network: &Network) -> Instant {
         let state = &self.hosts[self.index_of(host)];
         let start = state.starts.front().map_or(Instant::FAR_FUTURE, |&(at, _)| at);
-        let turn = network.nic_turn(host).unwrap_or(Instant::FAR_FUTURE);
+        let turn = network.nic_turn(host);
         let kept = state.kept.front().map_or(Instant::FAR_FUTURE, |kept| kept.at);
         state.timer.min(start).min(turn).min(kept)
     }
@@ -224,7 +224,7 @@ impl<'a> Hosts<'a> {
         let due = state.kept.front().is_some_and(|kept| kept.at <= now);
         due && state.timer > now
             && state.starts.front().is_none_or(|&(at, _)| at > now)
-            && network.nic_turn(host).is_none_or(|turn| turn > now)
+            && network.nic_turn(host) > now
     }
 
     /// Lets the packets of `host` go whose departure has come.
@@ -254,7 +254,7 @@ impl<'a> Hosts<'a> {
             let order = env.conductor.order(flow, now);
             self.post(&order, now, &mut env.conductor);
         }
-        if env.network.nic_turn(host).is_some_and(|turn| turn <= now) {
+        if env.network.nic_turn(host) <= now {
             let mut frames = SlabFrames::new(&mut env.packets, &self.nics.sizes);
             env.network.run_nic(host, now, &mut frames, &mut env.out);
         }

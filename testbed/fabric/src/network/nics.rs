@@ -70,9 +70,9 @@ impl Network {
     }
 
     /// When the NIC of `host` has its next turn: a packet that waits starts to be sent, or the rate
-    /// of the link changes.
+    /// of the link changes. [`Instant::FAR_FUTURE`] when it has none.
     #[inline]
-    pub fn nic_turn(&self, host: HostId) -> Option<Instant> {
+    pub fn nic_turn(&self, host: HostId) -> Instant {
         self.links.next_turn(&self.ports[host.0 as usize])
     }
 

@@ -2,7 +2,6 @@
 
 use super::Network;
 use crate::elements::Node;
-use crate::program::Program as _;
 
 /// The data bytes that wait at one switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,7 +51,7 @@ impl Network {
             one.sum_bytes += bytes;
         }
         for (programmed, earlier) in self.programs.iter_mut().zip(of_programs) {
-            let bytes = programmed.program.held().data_bytes;
+            let bytes = programmed.program_holds().data_bytes;
             let one = &mut all[programmed.switch as usize];
             one.held_peak = restart(&mut programmed.held_peak, bytes, earlier);
             one.held_bytes = bytes;

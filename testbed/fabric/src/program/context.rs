@@ -283,7 +283,7 @@ impl Context<'_> {
     #[inline]
     pub(super) fn expect(&mut self, port: u32) {
         let turn = self.transit.next_turn(&self.ports[port as usize]);
-        self.agenda.turns.set(port, turn.unwrap_or(Instant::FAR_FUTURE));
+        self.agenda.turns.set(port, turn);
     }
 
     /// The next turn of the switch, and its port.
@@ -292,7 +292,7 @@ impl Context<'_> {
         let first = self.agenda.turns.first();
         debug_assert!(
             first.is_none_or(|(at, port)| {
-                self.transit.next_turn(&self.ports[port as usize]) == Some(at)
+                self.transit.next_turn(&self.ports[port as usize]) == at
             }),
             "every change of a port is noted"
         );

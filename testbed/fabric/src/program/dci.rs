@@ -413,7 +413,7 @@ impl Program for Dci {
         }
     }
 
-    fn held(&self) -> Queued {
-        self.queued
+    fn held(&self) -> Option<Queued> {
+        Some(self.queued)
     }
 }

@@ -157,8 +157,8 @@ impl Program for Example {
         }
     }
 
-    fn held(&self) -> Queued {
-        self.queued
+    fn held(&self) -> Option<Queued> {
+        Some(self.queued)
     }
 
     fn is_end(&self) -> bool {

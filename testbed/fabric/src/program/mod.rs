@@ -54,9 +54,10 @@ pub trait Program {
     /// and its state, as if it began anew. Its counters go on. A program whose state follows from
     /// the packets that are there has nothing to do.
     fn crash(&mut self, _now: Instant, _cx: &mut Context<'_>) {}
-    /// Packets that the program holds itself, beside those in the queues of ports.
-    fn held(&self) -> Queued {
-        Queued::default()
+    /// Packets that the program holds itself, beside those in the queues of ports; `None` from a
+    /// program that never holds any.
+    fn held(&self) -> Option<Queued> {
+        None
     }
     /// Whether hosts and other programs send packets to [`Setup::address`] of this switch.
     fn is_end(&self) -> bool {
@@ -156,7 +157,7 @@ registry! {
     fn poll_at(&self) -> Instant;
     fn on_time(&mut self, now: Instant, cx: &mut Context<'_>);
     fn crash(&mut self, now: Instant, cx: &mut Context<'_>);
-    fn held(&self) -> Queued;
+    fn held(&self) -> Option<Queued>;
     fn is_end(&self) -> bool;
     for RunSpan {
         fn run_span(&mut self, run: SwitchRun<'_>, flights: &[Flight], last: Instant);

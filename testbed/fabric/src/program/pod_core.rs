@@ -396,8 +396,8 @@ impl Program for PodCore {
         }
     }
 
-    fn held(&self) -> Queued {
-        self.relay.as_ref().map_or_else(Queued::default, |relay| relay.held)
+    fn held(&self) -> Option<Queued> {
+        self.relay.as_ref().map(|relay| relay.held)
     }
 
     fn is_end(&self) -> bool {

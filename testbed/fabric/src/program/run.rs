@@ -17,7 +17,7 @@ use std::ops::Range;
 
 use transport::Instant;
 
-use super::context::{Agenda, Context, Surroundings};
+use super::context::{Agenda, Context, Leaving, Surroundings};
 use super::{AnyProgram, Program, SwitchProgram};
 use crate::calendar::Flight;
 use crate::elements::PortId;
@@ -75,6 +75,11 @@ impl Programmed {
         }
     }
 
+    /// The packets that the program holds.
+    pub(crate) fn program_holds(&self) -> Queued {
+        self.program.held().unwrap_or_default()
+    }
+
     /// How the calendar calls the switch.
     pub(crate) const fn target(&self) -> u32 {
         self.target
@@ -120,21 +125,20 @@ impl Programmed {
 impl SwitchRun<'_> {
     /// Hands the switch, which runs `program`, the flights of a span that ends just after `last`.
     fn run<P: Program>(mut self, program: &mut P, flights: &[Flight], last: Instant) {
-        for flight in flights {
+        let mut flights = flights.iter().filter(|flight| !flight.is_wake());
+        loop {
+            let flight = flights.next();
+            self.advance(program, flight.map_or(last, |flight| flight.at), flight.is_none());
+            let Some(flight) = flight else { break };
+            self.cx.now = flight.at;
             if flight.is_packet() {
-                self.advance(program, flight.at, false);
-                self.cx.now = flight.at;
                 self.cx.transit.counts.on_wire -= 1;
                 let from = PortId(self.cx.wiring.back[flight.origin as usize]);
                 program.on_arrival(flight.packet, from, flight.at, &mut self.cx);
-                self.after_call(program);
-            } else if !flight.is_wake() {
-                self.advance(program, flight.at, false);
-                self.cx.now = flight.at;
+            } else {
                 self.other(program, flight);
             }
         }
-        self.advance(program, last, true);
         self.wake_again(program.poll_at(), last);
     }
 
@@ -145,15 +149,16 @@ impl SwitchRun<'_> {
             self.cx.obey(flight.packet.handle, paused);
         } else if flight.is_crash() {
             program.crash(flight.at, &mut self.cx);
-            self.after_call(program);
         }
     }
 
-    /// Runs the departures due by `until` and the program's time before `until`, or by it when that
-    /// is `included`.
-    #[inline]
+    /// Runs what follows from the call of the program before. Then runs the departures due by
+    /// `until` and the program's time before `until`, or by it when that is `included`.
+    // A part of the loop, as `launch` is: the call alone would cost a hop 18 instructions.
+    #[inline(always)]
     fn advance<P: Program>(&mut self, program: &mut P, until: Instant, included: bool) {
         loop {
+            self.after_call(program);
             let timer = program.poll_at();
             match self.cx.next_turn() {
                 Some((at, port)) if at <= until && at <= timer => {
@@ -164,7 +169,6 @@ impl SwitchRun<'_> {
                     self.cx.now = timer.max(self.cx.now);
                     program.on_time(self.cx.now, &mut self.cx);
                     assert!(program.poll_at() > timer, "a program's time goes on");
-                    self.after_call(program);
                 }
                 _ => return,
             }
@@ -184,7 +188,6 @@ impl SwitchRun<'_> {
             self.launch(program, port, departure, *arrival);
         }
         self.cx.expect(port);
-        self.after_call(program);
     }
 
     /// Runs the departures that a call of the program has caused at its instant, and measures the
@@ -194,8 +197,9 @@ impl SwitchRun<'_> {
         if !self.cx.agenda.leaving.is_empty() {
             self.launch_all(program);
         }
-        let held = program.held();
-        if held != *self.held {
+        if let Some(held) = program.held()
+            && held != *self.held
+        {
             self.measure(held);
         }
     }
@@ -203,9 +207,10 @@ impl SwitchRun<'_> {
     /// Runs the departures that a call of the program has caused.
     fn launch_all<P: Program>(&mut self, program: &mut P) {
         let mut next = 0;
-        while let Some(mut leaving) = self.cx.agenda.leaving.get(next).copied() {
+        while next < self.cx.agenda.leaving.len() {
+            let Leaving { port, mut departure, arrival } = self.cx.agenda.leaving[next];
             next += 1;
-            self.launch(program, leaving.port, &mut leaving.departure, leaving.arrival);
+            self.launch(program, port, &mut departure, arrival);
         }
         self.cx.agenda.leaving.clear();
     }
@@ -221,7 +226,7 @@ impl SwitchRun<'_> {
     }
 
     /// Lets the program edit a packet that has left its queue, and puts it on the link.
-    #[inline]
+    #[inline(always)]
     fn launch<P: Program>(
         &mut self,
         program: &mut P,

@@ -331,7 +331,7 @@ fn parts_of_a_programmed_network_have_each_program_once() {
         network.run_until(soon, &mut frames, &mut out);
     }
     let whole = Network::join(networks, &parts);
-    let held = |program: &Programmed| (program.switch, program.program.held().data_packets);
+    let held = |program: &Programmed| (program.switch, program.program_holds().data_packets);
     let held: Vec<_> = whole.programs.iter().map(held).collect();
     assert_eq!(held, [(0, 1), (2, 3), (4, 0), (5, 0)]);
 }

@@ -25,7 +25,7 @@ impl Hosts<'_> {
             && state.kept.front().is_none_or(|kept| kept.at > now)
             && state.starts.front().is_none_or(|&(at, _)| at > now)
             && self.posted.is_none()
-            && network.nic_turn(host).is_none_or(|turn| turn > now)
+            && network.nic_turn(host) > now
             && due.into_iter().all(|flight| flight.packet.is_data() || flight.is_wake())
     }
 

@@ -16,14 +16,15 @@ pub(super) struct Crossings {
 }
 
 impl Crossings {
-    /// Keeps `flight` when it leaves the part.
+    /// The part that a flight to `target` leaves for; `None` when it stays.
     #[inline]
-    pub(super) fn crosses(&mut self, flight: &Flight) -> bool {
-        let home = self.homes[flight.target as usize];
-        if home == self.part {
-            return false;
-        }
-        self.crossed[home as usize].push(*flight);
-        true
+    pub(super) fn leads_to(&self, target: u32) -> Option<u32> {
+        let home = self.homes[target as usize];
+        (home != self.part).then_some(home)
+    }
+
+    /// Keeps a flight to part `to`.
+    pub(super) fn keep(&mut self, to: u32, flight: Flight) {
+        self.crossed[to as usize].push(flight);
     }
 }

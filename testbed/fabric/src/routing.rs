@@ -64,12 +64,17 @@ impl Switch {
         if now < self.outage.0 || now >= self.outage.1 || group.count == 1 {
             return Some(group.first + chosen);
         }
+        let alive = self.route_around(group, hash, is_dead);
+        alive.or(Some(group.first + chosen))
+    }
+
+    /// The port of `group` that the hash picks among those that are not dead; `None` when all are.
+    #[cold]
+    #[inline(never)]
+    fn route_around(&self, group: Group, hash: u32, is_dead: impl Fn(u32) -> bool) -> Option<u32> {
         let alive = || (group.first..group.first + group.count).filter(|port| !is_dead(*port));
         let count = u32::try_from(alive().count()).unwrap_or(0);
-        match count {
-            0 => Some(group.first + chosen),
-            _ => alive().nth(pick(hash, self.salt, count) as usize),
-        }
+        if count == 0 { None } else { alive().nth(pick(hash, self.salt, count) as usize) }
     }
 
     /// Picks by the hash one of `ports` that is not dead; any when all are, `None` without ports.

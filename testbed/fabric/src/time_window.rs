@@ -21,6 +21,8 @@ pub struct TimeWindow {
     /// For each target: the number of its flights, then the place of the next; all zero between two
     /// windows.
     places: Vec<u32>,
+    /// A bit for each target, set while it has flights; all zero between two windows.
+    marks: Vec<u64>,
     /// Scratch for few flights: target and place of each, sorted; and the place it then has.
     order: Vec<u64>,
     ranks: Vec<usize>,
@@ -35,17 +37,21 @@ pub struct Group {
     pub(super) to: usize,
 }
 
-/// Counting by target pays when there is a flight for this many targets.
+/// Counting by target pays when there is a flight for this many words of marks.
 const SPARSE: usize = 16;
+
+/// Targets whose marks share a word.
+const MARKS: usize = u64::BITS as usize;
 
 impl TimeWindow {
     /// An empty window, for targets below `targets`, of which the first `hosts` are hosts.
     pub(super) fn new(targets: usize, hosts: u32) -> Self {
-        Self { places: vec![0; targets], hosts, ..Self::default() }
+        let marks = vec![0; targets.div_ceil(MARKS)];
+        Self { places: vec![0; targets], marks, hosts, ..Self::default() }
     }
 
-    /// Takes the flights that are due before `end` from the calendar. O(flights), and O(targets)
-    /// when there are many.
+    /// Takes the flights that are due before `end` from the calendar. O(flights), and a word for 64
+    /// targets when there are many.
     pub(super) fn take(&mut self, calendar: &mut Calendar, end: Instant) {
         self.groups.clear();
         calendar.take_before(end, &mut self.due);
@@ -53,7 +59,7 @@ impl TimeWindow {
         if self.flights.len() < self.len {
             self.flights.resize(self.len, Flight::wake(0, end));
         }
-        if self.len * SPARSE < self.places.len() {
+        if self.len * SPARSE < self.marks.len() {
             self.group_few(calendar);
         } else {
             self.group_many(calendar);
@@ -63,10 +69,21 @@ impl TimeWindow {
     }
 
     fn group_many(&mut self, calendar: &Calendar) {
-        calendar.flights(&self.due).for_each(|flight| self.places[flight.target as usize] += 1);
+        calendar.flights(&self.due).for_each(|flight| {
+            let target = flight.target as usize;
+            let count = &mut self.places[target];
+            if *count == 0 {
+                self.marks[target / MARKS] |= 1 << (target % MARKS);
+            }
+            *count += 1;
+        });
         let mut from = 0;
-        for (target, place) in (0..).zip(&mut self.places) {
-            if *place > 0 {
+        for (first, word) in (0..).step_by(MARKS).zip(&mut self.marks) {
+            let mut marks = std::mem::take(word);
+            while marks != 0 {
+                let target = first + marks.trailing_zeros();
+                marks &= marks - 1;
+                let place = &mut self.places[target as usize];
                 let to = from + *place;
                 self.groups.push(Group { target, from: from as usize, to: to as usize });
                 *place = from;
@@ -133,18 +150,26 @@ impl TimeWindow {
 }
 
 /// Sorts by (arrival, origin), stable. Flights come slot by slot, so they are nearly in order and
-/// insertion is the fastest.
+/// insertion is the fastest. Most are not moved.
 fn sort(flights: &mut [Flight]) {
-    let key = |flight: &Flight| (flight.at, flight.origin);
     for from in 1..flights.len() {
+        if !is_after(&flights[from - 1], &flights[from]) {
+            continue;
+        }
         let flight = flights[from];
         let mut to = from;
-        while to > 0 && key(&flights[to - 1]) > key(&flight) {
+        while to > 0 && is_after(&flights[to - 1], &flight) {
             flights[to] = flights[to - 1];
             to -= 1;
         }
         flights[to] = flight;
     }
+}
+
+/// Whether `one` comes after `other` in a group.
+#[inline]
+fn is_after(one: &Flight, other: &Flight) -> bool {
+    one.at > other.at || (one.at == other.at && one.origin > other.origin)
 }
 
 #[cfg(test)]

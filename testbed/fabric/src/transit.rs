@@ -432,8 +432,9 @@ impl Transit {
     #[inline(always)]
     pub(super) fn file(&mut self, flight: Flight) -> bool {
         if let Some(crossings) = &mut self.crossings
-            && crossings.crosses(&flight)
+            && let Some(home) = crossings.leads_to(flight.target)
         {
+            crossings.keep(home, flight);
             return false;
         }
         self.calendar.push(flight);

@@ -122,7 +122,7 @@ impl Context<'_> {
     /// Gives `packet` to the queue of `port`. A packet that leaves at once, this one or one that
     /// waited for this instant, has left the queue when this returns; the program's `on_departure`
     /// comes when the call of the program is over.
-    #[inline]
+    #[inline(always)]
     pub fn send(&mut self, port: PortId, packet: Packet) -> SendFate {
         let state = &mut self.ports[port.0 as usize];
         if state.fault == NO_FAULT
@@ -133,13 +133,13 @@ impl Context<'_> {
             self.agenda.leaving.push(Leaving { port: port.0, departure, arrival });
             return SendFate::Leaves;
         }
-        let fate = self.enqueue(port.0, packet);
-        self.expect(port.0);
-        fate
+        self.enqueue(port.0, packet)
     }
 
     /// Gives `packet` to the queue of `port`, and runs the departure that this makes possible now.
+    #[inline(never)]
     fn enqueue(&mut self, port: u32, packet: Packet) -> SendFate {
+        let noted = self.transit.next_turn(&self.ports[port as usize]);
         let state = self.port_now(port);
         let state = &mut self.ports[state];
         let was_empty = state.port.waiting() == 0;
@@ -157,6 +157,7 @@ impl Context<'_> {
             Verdict::Trimmed => note_trimmed(state, &packet, &mut self.driver),
             Verdict::Dropped(reason) => {
                 self.transit.lose(state, packet, reason, self.now, &mut self.driver);
+                self.expect(port);
                 return SendFate::Dropped;
             }
         }
@@ -166,6 +167,9 @@ impl Context<'_> {
             self.agenda.leaving.push(Leaving { port, departure, arrival });
         }
         state.note_peak();
+        if self.transit.next_turn(state) != noted {
+            self.expect(port);
+        }
         match verdict {
             Verdict::Trimmed => SendFate::Trimmed,
             _ if leaves => SendFate::Leaves,
@@ -280,7 +284,7 @@ impl Context<'_> {
     }
 
     /// Notes the next turn of `port`, whose state may have changed.
-    #[inline]
+    #[inline(always)]
     pub(super) fn expect(&mut self, port: u32) {
         let turn = self.transit.next_turn(&self.ports[port as usize]);
         self.agenda.turns.set(port, turn);

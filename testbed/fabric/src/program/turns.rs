@@ -1,9 +1,10 @@
 //! When each port of a switch has its next turn, and which turn is the first of all.
 //!
 //! A tournament: a complete binary tree whose leaves are the ports. Each inner node has the earlier
-//! of the two turns below it, the root has the first of all. A turn that changes is compared only
-//! on its way up, so nothing is ever out of date, and a switch of 8 ports needs three comparisons.
-//! Where two turns are at one instant, that of the port with the lower number comes first.
+//! of the two turns below it, and the first of all comes out above them. A turn that changes is
+//! compared only on its way up, so nothing is ever out of date, and a switch of 8 ports needs three
+//! comparisons. Where two turns are at one instant, that of the port with the lower number comes
+//! first.
 
 use std::ops::Range;
 
@@ -19,48 +20,50 @@ struct PortTurn {
 /// The turns of the ports of one switch.
 #[derive(Clone, Debug)]
 pub(super) struct PortTurns {
-    /// The tree: node `n` is in pair `n / 2`. The root is node 1, below node `n` are the two of
-    /// pair `n`, and the leaves are the last half of all; as many pairs as leaves, a power of two.
+    /// The first turn of all.
+    first: PortTurn,
+    /// The tree: node `n` is in pair `n / 2`, below it are the two of pair `n`. The leaves are the
+    /// last half of all. There are as many pairs as leaves, a power of two and two at least; pair 0
+    /// is not used.
     pairs: Box<[[PortTurn; 2]]>,
     /// The port of the first leaf.
-    first: u32,
+    first_port: u32,
 }
 
 impl PortTurns {
     /// No turn for any of `ports`. Memory: 32 bytes a port, up to the next power of two.
     pub(super) fn new(ports: Range<u32>) -> Self {
-        let leaves = ports.len().next_power_of_two();
+        let leaves = ports.len().next_power_of_two().max(2);
         let none = PortTurn { at: Instant::FAR_FUTURE, port: ports.start };
         let mut pairs = vec![[none; 2]; leaves].into_boxed_slice();
         for (leaf, port) in (leaves..).zip(ports.clone()) {
             pairs[leaf / 2][leaf % 2].port = port;
         }
-        Self { pairs, first: ports.start }
+        Self { first: none, pairs, first_port: ports.start }
     }
 
     /// The first turn of all, and its port; `None` when no port has one. O(1).
     #[inline]
     pub(super) fn first(&self) -> Option<(Instant, u32)> {
-        let PortTurn { at, port } = self.pairs[0][1];
+        let PortTurn { at, port } = self.first;
         (at < Instant::FAR_FUTURE).then_some((at, port))
     }
 
     /// The next turn of `port` is at `at`. O(log ports), and O(1) when it was so before.
     #[inline]
     pub(super) fn set(&mut self, port: u32, at: Instant) {
-        let mut node = self.pairs.len() + (port - self.first) as usize;
+        let mut node = self.pairs.len() + (port - self.first_port) as usize;
         if self.pairs[node / 2][node % 2].at == at {
             return;
         }
         let mut turn = PortTurn { at, port };
-        while let Some(pair) = self.pairs.get_mut(node / 2) {
+        while node > 1 {
+            let pair = &mut self.pairs[node / 2];
             pair[node % 2] = turn;
-            node /= 2;
-            if node == 0 {
-                return;
-            }
             turn = pair[usize::from(pair[1].at < pair[0].at)];
+            node /= 2;
         }
+        self.first = turn;
     }
 }
 

@@ -21,9 +21,6 @@ mod queues;
 mod recent;
 mod senders;
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use transport::cc::mlcc_note;
 use transport::params::params;
 use transport::path::NetworkFacts;
@@ -37,6 +34,7 @@ use transport::{
     Bytes, DropReason, Duration, FlowId, HostId, Instant, KeyHash, PayloadRef, Rate, TxSegment,
 };
 
+use super::turns::PortTurns;
 use super::{Context, Program, ProgramSettings, SendFate, Setup, SwitchProgram};
 use crate::elements::PortId;
 use crate::packet::Packet;
@@ -81,9 +79,8 @@ pub struct Dci {
     is_wan: Vec<bool>,
     /// For each port: what of its queues is at the port itself.
     links: Vec<OutPort>,
-    /// When ports with queues take their next packets, by place. The first entry is that of its
-    /// link ([`OutPort::filed`]); others may be old.
-    turns: BinaryHeap<Reverse<(Instant, usize)>>,
+    /// When ports with queues take their next packets.
+    turns: PortTurns,
     queues: Queues,
     queued: Queued,
     senders: Senders,
@@ -99,13 +96,11 @@ struct OutPort {
     given: Option<u32>,
     /// When the link is free after `given`.
     free_at: Instant,
-    /// The instant under which the link is in `Dci::turns`; [`Instant::FAR_FUTURE`] when it is not.
-    filed: Instant,
 }
 
 impl OutPort {
     /// Free, with nothing to send.
-    const IDLE: Self = Self { given: None, free_at: Instant::ZERO, filed: Instant::FAR_FUTURE };
+    const IDLE: Self = Self { given: None, free_at: Instant::ZERO };
 }
 
 /// What a border switch counts.
@@ -166,7 +161,7 @@ impl SwitchProgram for Dci {
             first_port: setup.first_port.0,
             is_wan: setup.lead_up().collect(),
             links: vec![OutPort::IDLE; ports],
-            turns: BinaryHeap::new(),
+            turns: PortTurns::new(setup.ports()),
             queues: Queues::new(limits, ports, hash(0)),
             queued: Queued::default(),
             senders: Senders::new(
@@ -198,6 +193,10 @@ impl Dci {
 
     fn index(&self, port: PortId) -> usize {
         (port.0 - self.first_port) as usize
+    }
+
+    fn port(&self, place: usize) -> PortId {
+        PortId(self.first_port + u32::try_from(place).unwrap_or(u32::MAX))
     }
 
     /// Data of a flow of MLCC that leaves the site by `port`.
@@ -306,29 +305,13 @@ impl Dci {
 
     /// Files when the port of `place` takes the next packet of its queues, now at the earliest.
     fn file(&mut self, place: usize, now: Instant) {
-        let link = &mut self.links[place];
+        let link = &self.links[place];
         let ready = self.queues.ready_at(place);
         let turn = match link.given {
             None if ready < Instant::FAR_FUTURE => ready.max(link.free_at).max(now),
             _ => Instant::FAR_FUTURE,
         };
-        if turn != link.filed {
-            link.filed = turn;
-            if turn < Instant::FAR_FUTURE {
-                self.turns.push(Reverse((turn, place)));
-            }
-            self.drop_old_turns();
-        }
-    }
-
-    /// Drops entries that are old from the top of the turns.
-    #[inline]
-    fn drop_old_turns(&mut self) {
-        while let Some(Reverse((at, place))) = self.turns.peek()
-            && self.links[*place].filed != *at
-        {
-            self.turns.pop();
-        }
+        self.turns.set(self.port(place).0, turn);
     }
 
     /// Gives the port of `place` its next packet.
@@ -338,7 +321,7 @@ impl Dci {
         self.queued.remove(&packet);
         let hop = Hop::of_queue(now, Bytes(popped.sent), Bytes(popped.left), popped.credit);
         cx.stamp(&mut packet, &hop);
-        let port = PortId(self.first_port + u32::try_from(place).unwrap_or(u32::MAX));
+        let port = self.port(place);
         self.links[place].given = Some(packet.handle);
         if cx.send(port, packet) == SendFate::Dropped {
             self.links[place].given = None;
@@ -384,32 +367,29 @@ impl Program for Dci {
     }
 
     fn poll_at(&self) -> Instant {
-        self.turns.peek().map_or(Instant::FAR_FUTURE, |Reverse((at, _))| *at)
+        self.turns.first().map_or(Instant::FAR_FUTURE, |(at, _)| at)
     }
 
     fn on_time(&mut self, now: Instant, cx: &mut Context<'_>) {
-        while let Some(Reverse((at, place))) = self.turns.peek().copied()
+        while let Some((at, port)) = self.turns.first()
             && at <= now
         {
-            self.turns.pop();
-            self.links[place].filed = Instant::FAR_FUTURE;
+            let place = self.index(PortId(port));
             self.give(place, now, cx);
             self.file(place, now);
-            self.drop_old_turns();
         }
     }
 
     fn crash(&mut self, now: Instant, cx: &mut Context<'_>) {
         for (place, packet) in self.queues.clear() {
-            let port = PortId(self.first_port + u32::try_from(place).unwrap_or(u32::MAX));
-            cx.drop_at(port, packet, DropReason::LinkDown);
+            cx.drop_at(self.port(place), packet, DropReason::LinkDown);
         }
         self.queued = Queued::default();
         self.senders.clear(now);
-        self.turns.clear();
-        for (place, link) in self.links.iter_mut().enumerate() {
-            let port = PortId(self.first_port + u32::try_from(place).unwrap_or(u32::MAX));
-            *link = OutPort { free_at: cx.free_at(port), ..OutPort::IDLE };
+        for place in 0..self.links.len() {
+            let port = self.port(place);
+            self.links[place] = OutPort { free_at: cx.free_at(port), ..OutPort::IDLE };
+            self.turns.set(port.0, Instant::FAR_FUTURE);
         }
     }
 

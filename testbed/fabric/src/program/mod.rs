@@ -22,6 +22,8 @@ pub use context::{Context, PortView, SendFate};
 pub use dci::DciStats;
 pub(super) use run::Programmed;
 
+use std::ops::Range;
+
 use transport::registry::{Registered, registry};
 use transport::sched::SchedParams;
 use transport::{HostId, Instant, Rng};
@@ -87,6 +89,12 @@ pub struct Setup<'a> {
 }
 
 impl Setup<'_> {
+    /// The ports of the switch.
+    pub(crate) fn ports(&self) -> Range<u32> {
+        let count = u32::try_from(self.links.len()).unwrap_or(u32::MAX);
+        self.first_port.0..self.first_port.0.saturating_add(count)
+    }
+
     /// For each port of the switch, in their order: whether it leads up, to where none of the hosts
     /// below the switch is.
     pub(crate) fn lead_up(&self) -> impl Iterator<Item = bool> {

@@ -60,6 +60,8 @@ pub(crate) struct Device {
     keep: Keep,
     /// Held: while it is open, the kernel's interface receives frames to all addresses.
     all_frames: Option<OwnedFd>,
+    /// The driver's sockets, where the kernel sends out of a ring in memory.
+    rings: Vec<OwnedFd>,
     /// Receive queues take their buffers from it.
     pub(crate) pool: Arc<Pool>,
     pub(crate) eal: Eal,
@@ -86,6 +88,7 @@ impl Device {
             reader: 0,
             keep,
             all_frames: None,
+            rings: Vec::new(),
             pool,
             eal: eal.clone(),
         };
@@ -114,6 +117,9 @@ impl Device {
             check(name, SetupStep::Start, ret)?;
             device.caps = plan.caps;
             device.receive_all(info.interface);
+            if device.caps.driver == SENDS_FROM_RING {
+                device.rings = eal::packet_sockets(info.interface);
+            }
         }
         device.find_clock();
         device.reader = device.reader_bit();
@@ -201,6 +207,16 @@ impl Device {
         let ret = unsafe { sys::rdpdk_port_link(self.id, &raw mut mbps, &raw mut up) };
         let known = if mbps == sys::RDPDK_LINK_SPEED_UNKNOWN { 0 } else { mbps };
         (ret == 0 && up != 0).then_some(known)
+    }
+
+    /// Whether frames that the kernel could not send wait in a ring of its own.
+    pub(crate) fn has_rings(&self) -> bool {
+        !self.rings.is_empty()
+    }
+
+    /// Has the kernel send the frames that wait in its rings; false while it cannot.
+    pub(crate) fn send_waiting(&self) -> bool {
+        self.rings.iter().filter(|ring| !eal::send_waiting(ring)).count() == 0
     }
 
     /// Waits until the link is up, or down, at most `timeout_ms` milliseconds; false when it is
@@ -336,6 +352,11 @@ const READS_ALL: [&str; 7] =
 
 /// Drivers of interfaces that the kernel uses, too.
 const SHARES: [&str; 2] = ["net_af_packet", "net_af_xdp"];
+
+/// The driver whose frames stay in a ring of the kernel's while the link is down. The first
+/// attempt after the interface was down sends nothing, and there is no other before the driver is
+/// given more frames.
+const SENDS_FROM_RING: &str = "net_af_packet";
 
 pub(crate) const ANY_SOCKET: u32 = u32::MAX;
 

@@ -353,6 +353,16 @@ impl PortQueue {
         unsafe { sys::rte_eth_tx_done_cleanup(self.device.id, self.index, 0) };
     }
 
+    /// Whether frames that could not be sent wait in a ring of the kernel's.
+    pub(crate) fn has_rings(&self) -> bool {
+        self.device.has_rings()
+    }
+
+    /// Has the kernel send what waits in its rings, of all queues; false while it cannot.
+    pub(crate) fn send_waiting(&self) -> bool {
+        self.device.send_waiting()
+    }
+
     /// Packets freed because they were longer than the device's limit, or chains that it cannot
     /// send and that do not fit in one segment.
     #[must_use]

@@ -2,12 +2,14 @@
 //! modes of the kernel's interfaces.
 #![allow(unsafe_code)]
 
-use std::ffi::CStr;
-use std::fs::File;
+use std::collections::BTreeSet;
+use std::ffi::{CStr, c_int};
+use std::fs::{self, File};
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::net::{Ipv4Addr, UdpSocket};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
 
 use dpdk_sys as sys;
 
@@ -104,6 +106,55 @@ pub(crate) fn is_set_to_receive_all(number: u32) -> bool {
     i32::from(flags) & libc::IFF_PROMISC != 0
 }
 
+/// The packet sockets of this process at the kernel's interface `number`, in the namespace of the
+/// calling thread, each duplicated; packet(7).
+pub(crate) fn packet_sockets(number: u32) -> Vec<OwnedFd> {
+    let text = fs::read_to_string("/proc/thread-self/net/packet").unwrap_or_default();
+    let inodes = inodes_at(number, &text);
+    let Ok(files) = fs::read_dir("/proc/self/fd") else { return Vec::new() };
+    let is_one = |path: &std::path::Path| {
+        let target = fs::read_link(path).unwrap_or_default();
+        let inode = target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
+        inodes.contains(inode).then_some(())
+    };
+    let raw = files.flatten().filter(|file| is_one(&file.path()).is_some());
+    raw.filter_map(|file| duplicate(file.file_name().to_str()?.parse().ok()?)).collect()
+}
+
+/// The inodes of the packet sockets at interface `number`, in the kernel's list of such sockets.
+fn inodes_at(number: u32, list: &str) -> BTreeSet<String> {
+    let inode = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let is_there = fields.get(4)?.parse() == Ok(number);
+        is_there.then_some((*fields.get(8)?).to_owned())
+    };
+    list.lines().filter_map(inode).collect()
+}
+
+fn duplicate(descriptor: RawFd) -> Option<OwnedFd> {
+    // SAFETY: takes numbers only; a descriptor that is not open is refused.
+    let raw = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 0) };
+    // SAFETY: a descriptor that was just opened, and that nothing else closes.
+    (raw >= 0).then(|| unsafe { OwnedFd::from_raw_fd(raw) })
+}
+
+/// Has the kernel send the frames that wait in the ring of a packet socket; false while it cannot.
+/// The error that a time without link has left at the socket is taken off first: the kernel would
+/// answer with it and send nothing.
+pub(crate) fn send_waiting(socket: &OwnedFd) -> bool {
+    let (mut error, mut length): (c_int, u32) = (0, ERROR_LENGTH);
+    let (place, descriptor) = ((&raw mut error).cast(), socket.as_raw_fd());
+    // SAFETY: an open socket, and a place of the length that is given.
+    unsafe {
+        libc::getsockopt(descriptor, libc::SOL_SOCKET, libc::SO_ERROR, place, &raw mut length)
+    };
+    // SAFETY: an open socket; no byte is read.
+    unsafe { libc::send(descriptor, ptr::null(), 0, libc::MSG_DONTWAIT) >= 0 }
+}
+
+/// Bytes of a socket's error.
+const ERROR_LENGTH: u32 = 4;
+const _: () = assert!(ERROR_LENGTH as usize == size_of::<c_int>());
 /// PACKET_MR_PROMISC has 16 bits in a request.
 const PROMISCUOUS: u16 = 1;
 const _: () = assert!(PROMISCUOUS as i32 == libc::PACKET_MR_PROMISC);
@@ -114,6 +165,14 @@ const _: () = assert!(LENGTH as usize == size_of::<libc::packet_mreq>());
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn packet_sockets_are_those_of_one_interface() {
+        let list = "sk RefCnt Type Proto Iface R Rmem User Inode\n\
+            0 3 3 0003 2 1 0 0 10\n0 3 3 0003 3 1 0 0 11\n0 3 3 0003 2 1 0 0 12\ncut 2";
+        let found = |number| inodes_at(number, list).into_iter().collect::<Vec<_>>();
+        assert_eq!([found(2), found(3), found(4)], [vec!["10", "12"], vec!["11"], vec![]]);
+    }
 
     #[test]
     fn the_library_is_one_of_the_supported_releases() {

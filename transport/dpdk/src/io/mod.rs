@@ -7,6 +7,7 @@ pub mod in_place;
 pub mod pacer;
 pub mod packet_io;
 pub mod port_io;
+mod ring_watch;
 pub mod steering;
 pub mod tap;
 pub mod timed;

@@ -60,9 +60,9 @@ pub trait Upkeep {
     /// answer a question in it. Called for no other frame.
     fn rx_stray(&mut self, _index: usize) {}
     /// A turn ends that began at `now` and was busy or not: a device with a clock of its own may
-    /// compare it with `clock`, the worker's.
+    /// compare it with `clock`, the worker's, and one whose frames wait for the link may send them.
     #[inline]
-    fn look_after_clock<C: Clock>(&mut self, _now: Instant, _busy: bool, _clock: &mut C) {}
+    fn look_after<C: Clock>(&mut self, _now: Instant, _busy: bool, _clock: &mut C) {}
     /// The message that `memory` was attached for is over, acknowledged to its last byte or not.
     /// Returns memory that the device may still read, until the memory has one holder.
     fn message_over(&mut self, memory: ExtBuf, _acknowledged: bool) -> Option<ExtBuf> {

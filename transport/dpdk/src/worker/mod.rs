@@ -210,7 +210,7 @@ where
         self.clock.mark(Stage::Core);
         let busy = due || taken + received + sent > 0;
         self.end_lingering(busy);
-        self.io.look_after_clock(now, busy, &mut self.clock);
+        self.io.look_after(now, busy, &mut self.clock);
         let reported = self.report_waiting();
         let is_full = |app: &Application| !app.outbox.is_empty() && app.end.room() == 0;
         self.counts.completions_waited += u64::from(self.apps.iter().any(is_full));

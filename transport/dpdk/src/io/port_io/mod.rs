@@ -26,6 +26,7 @@ use crate::device::port::{Port, PortQueue};
 use crate::io::enquiry::Enquiry;
 use crate::io::hand_over::{HandOver, HandOverCounts};
 use crate::io::pacer::LinkPacer;
+use crate::io::ring_watch::RingWatch;
 use crate::io::timed::{HORIZON, Timed};
 
 use crate::neighbour::Station;
@@ -41,6 +42,8 @@ pub struct PortIo {
     queue: PortQueue,
     stamps: Option<TimestampField>,
     pacer: Option<LinkPacer>,
+    /// Frames that may wait in a ring of the kernel's, where the device has such.
+    watch: Option<RingWatch>,
     /// How far ahead of their departure frames are taken, with stamps.
     keeps: Duration,
     hand_over: Option<HandOver>,
@@ -89,6 +92,7 @@ impl PortIo {
         let timed = queue.timed().filter(|_| clock.is_some());
         let timed = timed.map(|(queue, field)| Box::new(Timed::new(queue, field, HORIZON)));
         Self {
+            watch: queue.has_rings().then(RingWatch::default),
             queue,
             pool,
             stamps,

@@ -9,6 +9,7 @@ use crate::buffers::burst::MbufBurst;
 use crate::buffers::mbuf::Mbuf;
 use crate::io::in_place::InPlace;
 use crate::io::packet_io::{HandedOver, PacketIo, RxCheck, RxFrame, TxFrame};
+use crate::io::ring_watch::RingWatch;
 
 /// Frames of a burst from a peer that waits for an answer, and does not stream.
 const FEW: usize = 4;
@@ -130,6 +131,7 @@ impl PacketIo for PortIo {
         if !self.tx.is_empty() {
             taken += self.queue.tx_burst(&mut self.tx);
             self.full += u64::from(!self.tx.is_empty());
+            self.watch.iter_mut().for_each(RingWatch::given);
         }
         HandedOver { taken, kept: self.kept() }
     }

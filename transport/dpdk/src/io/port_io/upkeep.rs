@@ -8,6 +8,7 @@ use crate::buffers::ext_buf::ExtBuf;
 use crate::clock::device_clock::DeviceClock;
 use crate::clock::poll_clock::Clock;
 use crate::io::hand_over::HandOverCounts;
+use crate::io::ring_watch::RingWatch;
 use crate::io::timed::Timed;
 use crate::io::upkeep::{IoCounts, Offers, Upkeep};
 
@@ -50,11 +51,14 @@ impl Upkeep for PortIo {
     }
 
     #[inline]
-    fn look_after_clock<C: Clock>(&mut self, now: Instant, busy: bool, clock: &mut C) {
+    fn look_after<C: Clock>(&mut self, now: Instant, busy: bool, clock: &mut C) {
         if let Some(device) = &mut self.clock
             && device.is_due(now, busy)
         {
             device.read(clock);
+        }
+        if let Some(watch) = self.watch.as_mut().filter(|_| !busy) {
+            watch.look(now, || self.queue.send_waiting());
         }
     }
 
@@ -104,6 +108,7 @@ impl PortIo {
             burst.push(reply).ok()?;
         }
         self.answers += self.queue.tx_burst(&mut burst) as u64;
+        self.watch.iter_mut().for_each(RingWatch::given);
         Some(())
     }
 }

@@ -1,0 +1,68 @@
+//! When the kernel is asked to send what may wait in its ring.
+//!
+//! A driver that gives frames to the kernel in a ring asks it to send them once, when it is given
+//! them. While the link is down they stay there, and after it is up until the driver is given more.
+//! A host that waits for an answer gives no more before its timeout. So the kernel is asked again
+//! each [`EVERY`] after frames were given, until it has sent all. A question puts no packet on the
+//! wire.
+
+use transport::{Duration, Instant};
+
+/// Between frames that are given and the question, and between two questions.
+const EVERY: Duration = Duration::from_ms(10);
+
+/// What is known of the ring.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RingWatch {
+    /// Frames were given since the kernel had sent all.
+    waits: bool,
+    /// When the kernel is asked next, once a turn has found frames given.
+    ask_at: Option<Instant>,
+}
+
+impl RingWatch {
+    /// Frames were given to the driver.
+    #[inline]
+    pub(super) const fn given(&mut self) {
+        self.waits = true;
+    }
+
+    /// Asks by `send` when that is due at `now`; it returns whether the kernel has sent all.
+    #[inline]
+    pub(super) fn look(&mut self, now: Instant, send: impl FnOnce() -> bool) {
+        if !self.waits {
+            return;
+        }
+        let at = *self.ask_at.get_or_insert(now + EVERY);
+        if at <= now {
+            self.waits = !send();
+            self.ask_at = self.waits.then_some(now + EVERY);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_is_asked_each_10_ms_until_it_has_sent_what_was_given() {
+        let mut watch = RingWatch::default();
+        let asked = |watch: &mut RingWatch, ms: std::ops::Range<u64>, up| {
+            let mut asked = Vec::new();
+            for ms in ms {
+                watch.look(Instant::ZERO + Duration::from_ms(ms), || {
+                    asked.push(ms);
+                    up
+                });
+            }
+            asked
+        };
+        assert_eq!(asked(&mut watch, 0..100, false), [], "nothing was given");
+        watch.given();
+        assert_eq!(asked(&mut watch, 100..135, false), [110, 120, 130]);
+        assert_eq!(asked(&mut watch, 135..200, true), [140]);
+        watch.given();
+        assert_eq!(asked(&mut watch, 200..300, true), [210]);
+    }
+}

@@ -1,15 +1,29 @@
 //! Timeouts of hosts whose flows survive seconds of silence.
 
-use super::Config;
+use super::{Config, LossSettings};
 use crate::time::Duration;
 
 /// The longest wait between two attempts to reach a silent peer. When an outage ends, its flows go
-/// on within this time; where a link comes and goes, some attempt meets it while it is up. A round
-/// trip may be nearly as long before segments are sent again in vain.
-const RETRY_WITHIN: Duration = Duration::from_s(1);
+/// on within this time. Where a link comes and goes, an attempt meets each time of this length for
+/// which it is up. It costs up to eleven segments a second and flow, or as many as all doublings
+/// leave.
+const RETRY_WITHIN: Duration = Duration::from_ms(250);
+
+/// The longest round trip for which the timeout of a flow that survives seconds of silence is
+/// lengthened, so that its segments are not sent again in vain.
+const SLOW_MAX: Duration = Duration::from_s(1);
+
+impl LossSettings {
+    /// How long round trips may make the timeout, where the timeout without back-off is `rto`: a
+    /// sender resends for at most twice [`Config::give_up_after`], which is how long receivers
+    /// remember it.
+    pub(crate) fn slow_max(&self, rto: Duration) -> Duration {
+        (rto * (1 << self.slow_doublings())).max(SLOW_MAX.min(self.give_up / 4))
+    }
+}
 
 impl Config {
-    /// How often the timeout may double and stay within a second: at most
+    /// How often the timeout may double and stay within a quarter of a second: at most
     /// [`LossSettings::backoff_max`](super::LossSettings::backoff_max) times, and never where the
     /// first timeout is longer. All of these where timeouts alone end a flow, since shorter ones
     /// would end it sooner.

@@ -80,6 +80,16 @@ fn slow_round_trips_do_not_make_a_sender_outlast_the_memory_of_its_receiver() {
         let longest = waits.fold(Duration::ZERO, |sum, n| sum + config.rto(&path) * (1 << n));
         assert!(longest <= config.give_up_after(&path) * 2, "{loss:?}");
     }
+    for give_up in [1, 400, 4000, 90_000].map(Duration::from_ms) {
+        let loss = LossSettings { give_up, ..LossSettings::default() };
+        let config = Config::new(Settings { loss, ..Settings::default() }).unwrap();
+        let path = config.default_path();
+        let slow = loss.slow_max(config.rto(&path));
+        assert!(slow <= Duration::from_s(1) && slow + give_up <= config.give_up_after(&path) * 2);
+    }
+    let loss =
+        LossSettings { give_up: Duration::from_s(90), backoff_max: 1, ..LossSettings::default() };
+    assert_eq!(loss.slow_max(Duration::from_ms(100)), Duration::from_s(1));
 }
 
 #[test]
@@ -94,16 +104,16 @@ fn giving_up_takes_no_less_than_the_silence_that_a_flow_survives() {
 }
 
 #[test]
-fn timeouts_double_up_to_a_second_where_a_flow_survives_seconds() {
+fn timeouts_double_up_to_a_quarter_of_a_second_where_a_flow_survives_seconds() {
     let doublings = |rto_min, backoff_max, give_up| {
         let loss = LossSettings { rto_min, backoff_max, give_up, ..LossSettings::default() };
         Config::new(Settings { loss, ..Settings::default() }).unwrap().doublings_in_outages()
     };
     let (ms, survived) = (Duration::from_ms, Duration::from_s(9));
     assert_eq!(doublings(ms(1), 6, survived), 6);
-    assert_eq!(doublings(ms(100), 6, survived), 3);
-    assert_eq!(doublings(ms(100), 2, survived), 2);
-    assert_eq!(doublings(ms(1001), 6, survived), 0);
+    assert_eq!(doublings(ms(25), 6, survived), 3);
+    assert_eq!(doublings(ms(25), 2, survived), 2);
+    assert_eq!(doublings(ms(251), 6, survived), 0);
     assert_eq!(doublings(ms(100), 6, Duration::ZERO), 6);
 }
 

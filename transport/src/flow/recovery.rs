@@ -25,6 +25,7 @@ pub(crate) use blocks::BlockSpan;
 use super::sent_packets::{Fate, SentPacket, SentPackets};
 use crate::config::LossSettings;
 use crate::path::Path;
+use crate::rng::mix;
 use crate::time::{Duration, Instant, earliest};
 use crate::units::{Bytes, Psn};
 use crate::wire::{Ack, Report};
@@ -457,7 +458,13 @@ impl Recovery {
     fn patience(&self, sent_at: Instant, loss: &LossSettings) -> Duration {
         let before = sent_at < self.counted_at;
         let doublings = self.timeouts.saturating_sub(u8::from(before)).min(loss.backoff_max);
-        (self.rto * (1 << doublings)).max(self.slow)
+        let mut wait = self.rto * (1 << doublings);
+        if doublings > 0 && loss.give_up > Duration::ZERO {
+            // Neither flows that fell silent together nor a link that comes and goes at regular
+            // times keep step with the attempts.
+            wait = wait.mul_ratio(256 - (mix(sent_at.as_ps()) & 63), 256);
+        }
+        wait.max(self.slow)
     }
 
     /// The longest timeout, however often in a row it passes, after which the receiver still
@@ -478,7 +485,7 @@ impl Recovery {
         // A quarter is added, because the queue may be growing; the sum is bounded, so that the
         // receiver does not forget the flow meanwhile.
         let slow = lately.map_or(Duration::ZERO, |took| took + took / 4);
-        self.slow = slow.min(self.patience_max(loss));
+        self.slow = slow.min(loss.slow_max(self.rto));
         if self.probe_at.is_some_and(|at| at <= now) {
             self.probe_at = None;
             self.probed = true;

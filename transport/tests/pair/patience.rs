@@ -189,3 +189,47 @@ fn a_flow_survives_the_silence_that_it_is_set_to_survive_and_no_more() {
         assert!(waited >= config.loss.give_up && waited <= longest, "{sched:?}: {waited}");
     }
 }
+
+/// Lets time pass for `time`, while something is under way.
+fn pass(pair: &mut Pair, time: Duration) {
+    let until = pair.now + time;
+    while pair.now < until {
+        assert!(pair.step());
+    }
+}
+
+#[test]
+fn a_flow_uses_each_quarter_of_a_second_for_which_a_link_that_flaps_is_up() {
+    for (sched, sched_params) in schedulers() {
+        let flapping = |s: &mut Settings| {
+            (s.loss.rto_min, s.loss.give_up) = (Duration::from_ms(100), Duration::from_s(20));
+            (s.sched, s.sched_params) = (sched, sched_params.clone());
+        };
+        let doublings = config(flapping).doublings_in_outages();
+        let config = config(|s| {
+            flapping(s);
+            s.loss.backoff_max = doublings;
+        });
+        let mut pair = Pair::new(&config, 1, Weather::default());
+        let flow = open(&mut pair, config.default_path());
+        let (mut rng, mut posted, mut used) = (Rng::new(14).fork("flaps", 0), 0, 0);
+        for _ in 0..100 {
+            if pair.hosts[0].count_sent() == posted {
+                posted += 1;
+                pair.post(0, flow, vec![7; 10_000], posted as u64);
+            }
+            pair.weather.loss = 1.0;
+            pass(&mut pair, Duration::from_ms(100 + rng.below(900)));
+            let up = Duration::from_ms(100 + rng.below(300));
+            pair.weather.loss = 0.0;
+            let until = pair.now + up;
+            while pair.now < until && pair.hosts[0].count_sent() < posted {
+                assert!(pair.step());
+            }
+            let sent = pair.hosts[0].count_sent() == posted;
+            used += u32::from(sent);
+            assert!(sent || up < Duration::from_ms(250), "{sched:?}: up for {up}");
+        }
+        assert!(used > 50, "{sched:?}: {used}");
+    }
+}

@@ -74,7 +74,7 @@ const RTO_LONGEST: u64 = 2;
 const ECHOES_MOST: u64 = 8;
 const LONGEST_OF_ALL: &str = "the longest echo between idle hosts, of all pairs";
 const OUTAGE: &str =
-    "a silent host is tried again each second, or each timeout where that is longer";
+    "a silent host is tried again four times a second, or each timeout where that is longer";
 const LONGEST_TWICE: &str = "twice the longest echo: polls come as late again";
 
 /// Runs this host's part of `plan` with all other hosts of `network`.

@@ -284,16 +284,16 @@ mod tests {
     }
 
     #[test]
-    fn a_session_tries_a_silent_peer_each_second_unless_doublings_are_set() {
+    fn a_session_tries_a_silent_peer_four_times_a_second_unless_doublings_are_set() {
         let doublings = |set: &[(&str, &str)]| {
             let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
             let terms = SessionTerms { set: set.collect(), ..SessionTerms::default() };
             terms.surviving(Duration::from_s(20)).config(1, &V4).unwrap().loss.backoff_max
         };
-        // A timeout of 100 ms doubles up to 0.8 s.
-        assert_eq!(doublings(&[]), 3);
-        assert_eq!(doublings(&[("loss.rto_min", "10ms")]), 6);
-        assert_eq!(doublings(&[("loss.rto_min", "500ms")]), 1);
+        // A timeout of 100 ms doubles up to 0.2 s.
+        assert_eq!(doublings(&[]), 1);
+        assert_eq!(doublings(&[("loss.rto_min", "10ms")]), 4);
+        assert_eq!(doublings(&[("loss.rto_min", "200ms")]), 0);
         assert_eq!(doublings(&[("loss.rto_min", "2s")]), 0);
         assert_eq!(doublings(&[("loss.backoff_max", "5")]), 5);
         assert_eq!(SessionTerms::lobby().config(1, &V4).unwrap().loss.backoff_max, 6);

@@ -95,3 +95,20 @@ fn a_report_may_name_the_parity_of_the_last_block_and_nothing_behind_it() {
     assert!(recovery.is_plausible_report(&report(next.plus(1)), 2));
     assert!(!recovery.is_plausible_report(&report(next.plus(2)), 2));
 }
+
+#[test]
+fn attempts_to_reach_a_silent_peer_are_spread_where_a_flow_survives_seconds() {
+    let (mut recovery, mut loss) = burst();
+    let waits = |recovery: &Recovery, loss: &LossSettings| {
+        let wait = |us| recovery.patience(at(us), loss);
+        (3000..3064).map(wait).collect::<alloc::collections::BTreeSet<_>>()
+    };
+    (recovery.timeouts, recovery.counted_at) = (1, at(2250));
+    assert_eq!(waits(&recovery, &loss), [RTO * 2].into());
+    loss.give_up = Duration::from_s(90);
+    let spread = waits(&recovery, &loss);
+    let (shortest, longest) = (*spread.first().unwrap(), *spread.last().unwrap());
+    assert!(spread.len() > 32 && longest <= RTO * 2 && shortest > RTO * 2 * 3 / 4, "{spread:?}");
+    recovery.timeouts = 0;
+    assert_eq!(waits(&recovery, &loss), [RTO].into(), "the first attempt is not moved");
+}

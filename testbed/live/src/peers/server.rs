@@ -58,6 +58,8 @@ struct Server<'a> {
     /// A session that the client has not acknowledged yet.
     welcome: Option<Welcome>,
     served: Served,
+    /// The session that was broken last, until its host has been notified or asks for another.
+    broken: Option<Broken>,
     /// When refusals were sent whose flows are not forgotten yet, and to which host.
     refusals: VecDeque<(Instant, HostId)>,
     monitor: &'a mut dyn SessionMonitor,
@@ -74,6 +76,13 @@ struct Welcome {
     cookie: u64,
     /// When the welcome is withdrawn.
     until: Instant,
+}
+
+/// A session that is over although its client may not know.
+struct Broken {
+    peer: HostId,
+    number: u64,
+    why: String,
 }
 
 /// How far the end of a session has come.
@@ -112,9 +121,9 @@ pub fn serve(
 ) -> Result<Served, PeerError> {
     let host = Host::open(setup, Duration::ZERO, monitor)?;
     let served = Served::default();
-    let (session, welcome, refusals) = (None, None, VecDeque::new());
+    let (session, welcome, broken, refusals) = (None, None, None, VecDeque::new());
     let options = *options;
-    let mut server = Server { host, options, session, welcome, served, refusals, monitor };
+    let mut server = Server { host, options, session, welcome, served, broken, refusals, monitor };
     server.run()?;
     server.served.counters = server.host.counters();
     Ok(server.served)
@@ -174,6 +183,10 @@ impl Server<'_> {
 
     fn handle(&mut self, completion: Completion, now: Instant) -> Result<(), PeerError> {
         match completion {
+            Completion::Delivered { from, tag, .. } if self.is_of_broken(from, tag) => {
+                self.notify_of_broken();
+                Ok(())
+            }
             Completion::Delivered { from, tag, memory, .. } => match Tag::unpack(tag) {
                 Some(Tag { kind: Kind::Note, .. }) => self.on_note(from, &memory, now),
                 Some(tag @ Tag { kind: Kind::Ping, .. }) => {
@@ -213,6 +226,19 @@ impl Server<'_> {
             }
             Completion::Closed { .. } | Completion::Aborted { .. } => Ok(()),
         }
+    }
+
+    /// Whether a message belongs to the session that was broken last. Its sender is still in it.
+    fn is_of_broken(&self, from: HostId, tag: u64) -> bool {
+        let Some(broken) = &self.broken else { return false };
+        let tag = Tag::unpack(tag).filter(|tag| tag.session == short(broken.number));
+        tag.is_some() && from == broken.peer && self.session.is_none() && self.welcome.is_none()
+    }
+
+    /// Notifies the client of a broken session, which has been reached again, that it is over.
+    fn notify_of_broken(&mut self) {
+        let Some(Broken { peer, number, why }) = self.broken.take() else { return };
+        self.host.send_note_once(peer, number, &Note::Stop { session: number, reason: why });
     }
 
     fn on_note(&mut self, from: HostId, bytes: &[u8], now: Instant) -> Result<(), PeerError> {
@@ -277,6 +303,7 @@ impl Server<'_> {
             self.welcome = None;
             self.end(Some("its client began another"))?;
         }
+        self.broken.take_if(|broken| broken.peer == from);
         if !self.reaches(from)? {
             return Ok(());
         }
@@ -418,6 +445,8 @@ impl Server<'_> {
     fn end(&mut self, why: Option<&str>) -> Result<(), PeerError> {
         let Some((mut session, _)) = self.session.take() else { return Ok(()) };
         session.report_rest(&self.host, self.host.now(), self.monitor);
+        let (peer, number) = (session.peer, session.number);
+        self.broken = why.map(|why| Broken { peer, number, why: why.to_owned() });
         match why {
             None => self.served.complete += 1,
             Some(_) => self.served.broken += 1,

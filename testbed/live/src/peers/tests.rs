@@ -454,6 +454,26 @@ fn a_host_that_asks_for_another_session_has_that_one() {
 }
 
 #[test]
+fn a_client_that_comes_back_to_a_session_that_is_over_is_notified_once() {
+    let served = served(Duration::from_ms(300), |stranger, _| {
+        stranger.begin(7);
+        thread::sleep(core::time::Duration::from_millis(600));
+        let data = |session, number| Tag { kind: Kind::Data, session: short(session), number };
+        stranger.send(1, data(8, 0), &[0; 64]);
+        stranger.wait_a_while();
+        assert!(stranger.notes.is_empty(), "of another session: {:?}", stranger.notes);
+        stranger.send(1, data(7, 1), &[0; 64]);
+        let note = stranger.note();
+        let Note::Stop { session: 7, reason } = note else { panic!("{note:?}") };
+        assert!(reason.starts_with("nothing was received from its client for"), "{reason}");
+        stranger.send(1, data(7, 2), &[0; 64]);
+        stranger.wait_a_while();
+        assert!(stranger.notes.is_empty(), "{:?}", stranger.notes);
+    });
+    assert_eq!((&served["complete"], &served["begun"]), (&json!(0), &json!(1)));
+}
+
+#[test]
 fn notes_and_pings_of_another_host_are_of_no_session() {
     let served = served(SOON, |stranger, _| {
         stranger.begin(7);

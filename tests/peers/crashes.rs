@@ -83,6 +83,28 @@ pub(super) fn flaps() -> Verdict {
     Verdict::Passed
 }
 
+/// A ping is posted while the client's interface is down, and answered soon after it is up,
+/// although the first timeout is seconds away.
+pub(super) fn kept_frames() -> Verdict {
+    let pair = match Pair::new("kept", 9000) {
+        Ok(pair) => pair,
+        Err(reason) => return Verdict::Skipped(reason),
+    };
+    let stage = across(&pair, ["veth", "veth"]);
+    let often = ["--count", "2", "--interval", "1s", "--set", "loss.rto_min=6s"];
+    let mut client = stage.client("ping", &often);
+    client.on_event("session with");
+    sleep(Duration::from_millis(500));
+    pair.set([true, false]).unwrap();
+    sleep(Duration::from_millis(1500));
+    pair.set([true, true]).unwrap();
+    let result = client.end().result();
+    let longest = result["round_trip_us"]["max"].as_f64().unwrap();
+    assert!((200_000.0..5_000_000.0).contains(&longest), "{result:#}");
+    stage.end();
+    Verdict::Passed
+}
+
 /// A file system of so many kilobytes, gone when this is dropped.
 struct SmallDisk(std::path::PathBuf);
 

@@ -51,6 +51,7 @@ pub(crate) const CASES: &[Case] = &[
     ("a_link_that_goes_down_and_comes_up_again_loses_nothing", link_down),
     ("a_process_that_stands_still_loses_nothing", crashes::stalled),
     ("a_link_that_flaps_loses_nothing", crashes::flaps),
+    ("frames_that_wait_while_an_interface_is_down_leave_once_it_is_up", crashes::kept_frames),
     ("a_full_disk_is_named_and_what_was_written_stays", crashes::full_disk),
     ("too_little_memory_is_said_before_it_is_used_up", crashes::little_memory),
     ("a_reader_that_stops_costs_no_message", crashes::readers),

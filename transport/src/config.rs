@@ -288,9 +288,10 @@ impl Settings {
 }
 
 impl LossSettings {
-    /// How far slow round trips may lengthen the timeout, as doublings. A sender whose first
-    /// timeout already has as many resends for at most twice [`Config::give_up_after`], which is
-    /// how long receivers remember it.
+    /// How far slow round trips may lengthen the timeout, as doublings, where timeouts alone end a
+    /// flow (`outage.rs` has the other case). A sender whose first timeout already has as many
+    /// resends for at most twice [`Config::give_up_after`], which is how long receivers remember
+    /// it.
     #[must_use]
     pub fn slow_doublings(&self) -> u8 {
         self.backoff_max.min(self.retries_max / 2 + 1)

@@ -5,8 +5,7 @@ use crate::time::Duration;
 
 /// The longest wait between two attempts to reach a silent peer. When an outage ends, its flows go
 /// on within this time. Where a link comes and goes, an attempt meets each time of this length for
-/// which it is up. It costs up to eleven segments a second and flow, or as many as all doublings
-/// leave.
+/// which it is up. A flow whose timeout has doubled up to it sends up to eleven segments a second.
 const RETRY_WITHIN: Duration = Duration::from_ms(250);
 
 /// The longest round trip for which the timeout of a flow that survives seconds of silence is
@@ -16,9 +15,15 @@ const SLOW_MAX: Duration = Duration::from_s(1);
 impl LossSettings {
     /// How long round trips may make the timeout, where the timeout without back-off is `rto`: a
     /// sender resends for at most twice [`Config::give_up_after`], which is how long receivers
-    /// remember it.
+    /// remember it. A flow is given up after all its retries at the earliest. Where it survives
+    /// seconds of silence, each of them may wait for a quarter longer.
     pub(crate) fn slow_max(&self, rto: Duration) -> Duration {
-        (rto * (1 << self.slow_doublings())).max(SLOW_MAX.min(self.give_up / 4))
+        let counted = rto * (1 << self.slow_doublings());
+        if self.give_up == Duration::ZERO {
+            return counted;
+        }
+        let tries = u64::from(self.retries_max) + 1;
+        counted.mul_ratio(4, 5).max(SLOW_MAX.min(self.give_up / tries))
     }
 }
 

@@ -64,6 +64,8 @@ pub(crate) struct Recovery {
     /// Timeouts in a row without a packet from the peer, after which the flow is given up. A peer
     /// that refuses everything is not silent.
     silent: u8,
+    /// Differs among the flows of a host, whose attempts to reach a silent peer it spreads.
+    salt: u8,
     /// When the first of these timeouts was counted; means nothing while `silent` is 0.
     silent_since: Instant,
 }
@@ -105,7 +107,7 @@ impl Recovery {
 
     /// The state of a flow over `path` that has sent nothing; `rto` is its timeout without
     /// back-off.
-    pub(crate) fn new(loss: &LossSettings, path: &Path, rto: Duration) -> Self {
+    pub(crate) fn new(loss: &LossSettings, path: &Path, rto: Duration, salt: u8) -> Self {
         let quarters = loss.reorder_window_quarters;
         Self {
             sent: SentPackets::new(),
@@ -123,6 +125,7 @@ impl Recovery {
             timeouts: 0,
             counted_at: Instant::ZERO,
             silent: 0,
+            salt,
             silent_since: Instant::ZERO,
         }
     }
@@ -457,18 +460,21 @@ impl Recovery {
     /// How long a segment sent at `sent_at` may go without an answer.
     fn patience(&self, sent_at: Instant, loss: &LossSettings) -> Duration {
         let before = sent_at < self.counted_at;
-        let doublings = self.timeouts.saturating_sub(u8::from(before)).min(loss.backoff_max);
-        let mut wait = self.rto * (1 << doublings);
-        if doublings > 0 && loss.give_up > Duration::ZERO {
-            // Neither flows that fell silent together nor a link that comes and goes at regular
-            // times keep step with the attempts.
-            wait = wait.mul_ratio(256 - (mix(sent_at.as_ps()) & 63), 256);
+        let timeouts = self.timeouts.saturating_sub(u8::from(before));
+        let backed_off = self.rto * (1 << timeouts.min(loss.backoff_max));
+        if timeouts == 0 || loss.give_up == Duration::ZERO {
+            return backed_off.max(self.slow);
         }
-        wait.max(self.slow)
+        // Neither flows of this host that fell silent together nor a link that comes and goes at
+        // regular times keep step with the attempts.
+        let spread = mix(sent_at.as_ps() ^ u64::from(self.salt) << 56) & 63;
+        let least = self.rto.max(self.slow);
+        let wait = backed_off.mul_ratio(256 - spread, 256);
+        if wait >= least { wait } else { least.mul_ratio(256 + spread, 256) }
     }
 
-    /// The longest timeout, however often in a row it passes, after which the receiver still
-    /// remembers the flow.
+    /// How long a segment that was refused is held back at most. However often in a row so much
+    /// time passes, the receiver still remembers the flow.
     pub(crate) fn patience_max(&self, loss: &LossSettings) -> Duration {
         self.rto * (1 << loss.slow_doublings())
     }

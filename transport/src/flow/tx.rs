@@ -178,7 +178,7 @@ impl TxFlow {
             closing: false,
             steered: false,
             wait: None,
-            recovery: Recovery::new(&loss, &path, config.rto(&path)),
+            recovery: Recovery::new(&loss, &path, config.rto(&path), id.0.to_le_bytes()[0]),
             cc,
             lb,
             rng,

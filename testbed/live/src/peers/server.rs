@@ -8,7 +8,8 @@
 //! ```
 //!
 //! In the lobby it sleeps between polls. A client that is killed is silent: its session ends after
-//! the server's patience, or at once when the same host asks for another.
+//! the server's patience, or at once when the same host asks for another. A client that was silent
+//! and is back is notified that its session has ended.
 
 use std::collections::VecDeque;
 
@@ -58,7 +59,7 @@ struct Server<'a> {
     /// A session that the client has not acknowledged yet.
     welcome: Option<Welcome>,
     served: Served,
-    /// The session that was broken last, until its host has been notified or asks for another.
+    /// The session that was given up last, until its client has been notified or asks for another.
     broken: Option<Broken>,
     /// When refusals were sent whose flows are not forgotten yet, and to which host.
     refusals: VecDeque<(Instant, HostId)>,
@@ -78,7 +79,7 @@ struct Welcome {
     until: Instant,
 }
 
-/// A session that is over although its client may not know.
+/// A session that was given up because its client was silent or took nothing.
 struct Broken {
     peer: HostId,
     number: u64,
@@ -169,6 +170,10 @@ impl Server<'_> {
         for _ in 0..most {
             let Some(completion) = self.host.poll() else { break };
             any = true;
+            if self.is_of_broken(&completion) {
+                self.notify_of_broken();
+                continue;
+            }
             let rest = match &mut self.session {
                 Some((session, _)) => session.take(completion),
                 None => Some(completion),
@@ -183,10 +188,6 @@ impl Server<'_> {
 
     fn handle(&mut self, completion: Completion, now: Instant) -> Result<(), PeerError> {
         match completion {
-            Completion::Delivered { from, tag, .. } if self.is_of_broken(from, tag) => {
-                self.notify_of_broken();
-                Ok(())
-            }
             Completion::Delivered { from, tag, memory, .. } => match Tag::unpack(tag) {
                 Some(Tag { kind: Kind::Note, .. }) => self.on_note(from, &memory, now),
                 Some(tag @ Tag { kind: Kind::Ping, .. }) => {
@@ -214,7 +215,7 @@ impl Server<'_> {
             Completion::Failed { cookie, reason, .. } => match (Tag::unpack(cookie), &self.session)
             {
                 (Some(tag), Some((session, _))) if tag.session == short(session.number) => {
-                    self.end(Some(&reason.to_string()))
+                    self.give_up(&reason.to_string())
                 }
                 _ => Ok(()),
             },
@@ -228,14 +229,22 @@ impl Server<'_> {
         }
     }
 
-    /// Whether a message belongs to the session that was broken last. Its sender is still in it.
-    fn is_of_broken(&self, from: HostId, tag: u64) -> bool {
-        let Some(broken) = &self.broken else { return false };
-        let tag = Tag::unpack(tag).filter(|tag| tag.session == short(broken.number));
-        tag.is_some() && from == broken.peer && self.session.is_none() && self.welcome.is_none()
+    /// Whether a message shows that the client of the session that was given up last is still in
+    /// it. A request for a session shows that it is not.
+    fn is_of_broken(&self, completion: &Completion) -> bool {
+        let (Some(broken), Completion::Delivered { from, tag, memory, .. }) =
+            (&self.broken, completion)
+        else {
+            return false;
+        };
+        let tag = Tag::unpack(*tag).filter(|tag| tag.session == short(broken.number));
+        let asks = |tag: Tag| {
+            tag.kind == Kind::Note && matches!(Note::read(memory), Ok(Note::Hello { .. }))
+        };
+        *from == broken.peer && tag.is_some_and(|tag| !asks(tag))
     }
 
-    /// Notifies the client of a broken session, which has been reached again, that it is over.
+    /// Notifies the client of that session, by which the server was reached again, that it is over.
     fn notify_of_broken(&mut self) {
         let Some(Broken { peer, number, why }) = self.broken.take() else { return };
         self.host.send_note_once(peer, number, &Note::Stop { session: number, reason: why });
@@ -438,15 +447,23 @@ impl Server<'_> {
             return Ok(());
         }
         let seconds = silence.as_us_f64() / 1e6;
-        self.end(Some(&format!("nothing was received from its client for {seconds:.1} s")))
+        self.give_up(&format!("nothing was received from its client for {seconds:.1} s"))
+    }
+
+    /// Ends the session, whose client cannot be notified of it now.
+    fn give_up(&mut self, why: &str) -> Result<(), PeerError> {
+        let session = self.session.as_ref();
+        let broken = session.map(|(session, _)| (session.peer, session.number));
+        self.end(Some(why))?;
+        let why = why.to_owned();
+        self.broken = broken.map(|(peer, number)| Broken { peer, number, why });
+        Ok(())
     }
 
     /// Ends the session, and why if not as agreed; nothing of it stays.
     fn end(&mut self, why: Option<&str>) -> Result<(), PeerError> {
         let Some((mut session, _)) = self.session.take() else { return Ok(()) };
         session.report_rest(&self.host, self.host.now(), self.monitor);
-        let (peer, number) = (session.peer, session.number);
-        self.broken = why.map(|why| Broken { peer, number, why: why.to_owned() });
         match why {
             None => self.served.complete += 1,
             Some(_) => self.served.broken += 1,
@@ -477,5 +494,40 @@ impl Server<'_> {
             std::thread::yield_now();
         }
         self.end(Some("the server was interrupted"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{CLIENT, Monitor, SERVER, end, linked, terms};
+    use super::*;
+
+    #[test]
+    fn a_session_begins_for_the_host_and_number_that_are_welcome() {
+        linked(|link| {
+            let mut monitor = Monitor::default();
+            let setup = ProcessSetup { device: "net_null0".parse().unwrap(), ..end(link, SERVER) };
+            let host = Host::open(setup, Duration::ZERO, &mut monitor).unwrap();
+            let options = ServerOptions {
+                patience: Duration::from_s(9),
+                memory_bytes: 1 << 26,
+                sessions_max: None,
+            };
+            let until = Instant::FAR_FUTURE;
+            let welcome = Welcome { peer: CLIENT, number: 7, terms: terms(), cookie: 1, until };
+            let (session, broken, served, refusals) = Default::default();
+            let welcome = Some(welcome);
+            let monitor = &mut monitor;
+            let mut server =
+                Server { host, options, session, welcome, served, broken, refusals, monitor };
+            let mut begins = |host, session| {
+                let go = Note::Go { session };
+                server.on_note(host, &go.bytes(), Instant::ZERO).unwrap();
+                server.session.is_some()
+            };
+            assert!(!begins(HostId(2), 7), "another host begins it");
+            assert!(!begins(CLIENT, 8), "another number begins it");
+            assert!(begins(CLIENT, 7));
+        });
     }
 }

@@ -27,8 +27,8 @@ const SOON: Duration = Duration::from_s(30);
 /// A test waits so long for what must not come.
 const A_WHILE: Duration = Duration::from_ms(200);
 
-const SERVER: HostId = HostId(0);
-const CLIENT: HostId = HostId(1);
+pub(super) const SERVER: HostId = HostId(0);
+pub(super) const CLIENT: HostId = HostId(1);
 
 /// Links so far, and DPDK, which starts once in a process. Each link has devices of its own, and
 /// one goes on at a time.
@@ -43,7 +43,7 @@ const RESULT: &str = "result: ";
 
 /// What the other end notes of its sessions, and whether it is to end.
 #[derive(Clone, Debug, Default)]
-struct Monitor {
+pub(super) struct Monitor {
     ends: Arc<AtomicBool>,
     begun: u32,
     broken: Vec<String>,
@@ -134,7 +134,7 @@ fn the_other_end() {
 }
 
 /// Runs `act` on a link of its own.
-fn linked<T>(act: impl FnOnce(&str) -> T) -> T {
+pub(super) fn linked<T>(act: impl FnOnce(&str) -> T) -> T {
     let mut links = LINKS.lock().unwrap_or_else(PoisonError::into_inner);
     links.0 += 1;
     let link = format!("headrace-peers-{}-{}", std::process::id(), links.0);
@@ -152,7 +152,7 @@ const ROOM: u32 = 16;
 
 /// The server's or the client's end of a link. A process that has listened keeps its device and the
 /// socket of that, so each link has a device of another name.
-fn end(link: &str, host: HostId) -> ProcessSetup {
+pub(super) fn end(link: &str, host: HostId) -> ProcessSetup {
     let number = link.rsplit('-').next().unwrap();
     ProcessSetup {
         device: format!("net_memif{number},socket={link}").parse().unwrap(),
@@ -337,7 +337,7 @@ impl Stranger {
     }
 }
 
-fn terms() -> SessionTerms {
+pub(super) fn terms() -> SessionTerms {
     SessionTerms { interval_ms: 0, ..SessionTerms::default() }
 }
 
@@ -473,6 +473,40 @@ fn a_client_that_comes_back_to_a_session_that_is_over_is_notified_once() {
     assert_eq!((&served["complete"], &served["begun"]), (&json!(0), &json!(1)));
 }
 
+/// Another host has the session meanwhile, or has had it.
+#[test]
+fn a_client_that_comes_back_is_notified_whatever_the_server_does_meanwhile() {
+    for completes in [false, true] {
+        let served = served(Duration::from_ms(600), |stranger, _| {
+            stranger.begin(7);
+            thread::sleep(core::time::Duration::from_millis(900));
+            stranger.pose_as(2);
+            stranger.begin(9);
+            if completes {
+                stranger.say(&Note::Finish { session: 9 });
+                let note = stranger.note();
+                assert!(is_report(&note, 9), "{note:?}");
+            }
+            stranger.pose_as(CLIENT.0);
+            stranger.send(0, Tag { kind: Kind::Data, session: 7, number: 1 }, &[0; 64]);
+            let note = stranger.note();
+            assert!(matches!(note, Note::Stop { session: 7, .. }), "{note:?}");
+        });
+        assert_eq!(served["begun"], 2, "{served:#}");
+    }
+}
+
+/// The welcome to it was lost for longer than the server has patience.
+#[test]
+fn a_request_with_the_number_of_a_session_that_was_given_up_is_one() {
+    served(Duration::from_ms(300), |stranger, _| {
+        stranger.begin(7);
+        thread::sleep(core::time::Duration::from_millis(600));
+        stranger.pose_as(CLIENT.0);
+        stranger.agree(7, &terms());
+    });
+}
+
 #[test]
 fn notes_and_pings_of_another_host_are_of_no_session() {
     let served = served(SOON, |stranger, _| {
@@ -495,25 +529,6 @@ fn notes_and_pings_of_another_host_are_of_no_session() {
     });
     assert_served(&served, 0, &["the client ended it: enough"]);
 }
-
-/// A welcome that is under way is acknowledged where its client receives it before it is another
-/// host, so this is tried several times.
-#[test]
-fn a_session_begins_for_the_host_and_number_that_are_welcome() {
-    let begins = |host: u32, session: u64| {
-        let served = served(SOON, |stranger, _| {
-            stranger.say(&hello(7));
-            stranger.pose_as(host);
-            stranger.say(&Note::Go { session });
-        });
-        served["begun"] == 1
-    };
-    assert!((0..TRIES).any(|_| !begins(2, 7)), "another host begins it");
-    assert!((0..TRIES).any(|_| !begins(CLIENT.0, 8)), "another number begins it");
-    assert!(begins(CLIENT.0, 7));
-}
-
-const TRIES: u32 = 8;
 
 #[test]
 fn a_welcome_that_nothing_answers_is_withdrawn() {

@@ -60,7 +60,7 @@ pub(crate) struct Device {
     keep: Keep,
     /// Held: while it is open, the kernel's interface receives frames to all addresses.
     all_frames: Option<OwnedFd>,
-    /// The driver's sockets, where the kernel sends out of a ring in memory.
+    /// Where the kernel sends out of rings: the driver's socket of each queue.
     rings: Vec<OwnedFd>,
     /// Receive queues take their buffers from it.
     pub(crate) pool: Arc<Pool>,
@@ -117,8 +117,12 @@ impl Device {
             check(name, SetupStep::Start, ret)?;
             device.caps = plan.caps;
             device.receive_all(info.interface);
-            if device.caps.driver == SENDS_FROM_RING {
-                device.rings = eal::packet_sockets(info.interface);
+            if device.caps.driver == SENDS_FROM_RINGS {
+                device.rings = eal::packet_rings(info.interface);
+                if device.rings.len() != usize::from(info.tx_queues_max) {
+                    // Some are the application's own; which ones cannot be seen.
+                    device.rings.clear();
+                }
             }
         }
         device.find_clock();
@@ -209,14 +213,9 @@ impl Device {
         (ret == 0 && up != 0).then_some(known)
     }
 
-    /// Whether frames that the kernel could not send wait in a ring of its own.
-    pub(crate) fn has_rings(&self) -> bool {
-        !self.rings.is_empty()
-    }
-
-    /// Has the kernel send the frames that wait in its rings; false while it cannot.
-    pub(crate) fn send_waiting(&self) -> bool {
-        self.rings.iter().filter(|ring| !eal::send_waiting(ring)).count() == 0
+    /// The socket by which the kernel sends the frames of transmit queue `queue` out of a ring.
+    pub(crate) fn ring(&self, queue: u16) -> Option<&OwnedFd> {
+        self.rings.get(usize::from(queue))
     }
 
     /// Waits until the link is up, or down, at most `timeout_ms` milliseconds; false when it is
@@ -353,10 +352,10 @@ const READS_ALL: [&str; 7] =
 /// Drivers of interfaces that the kernel uses, too.
 const SHARES: [&str; 2] = ["net_af_packet", "net_af_xdp"];
 
-/// The driver whose frames stay in a ring of the kernel's while the link is down. The first
-/// attempt after the interface was down sends nothing, and there is no other before the driver is
-/// given more frames.
-const SENDS_FROM_RING: &str = "net_af_packet";
+/// The driver whose frames stay in rings of the kernel's while the interface is down. The first
+/// attempt to send them after that sends nothing, and there is no other before the driver is given
+/// more frames.
+const SENDS_FROM_RINGS: &str = "net_af_packet";
 
 pub(crate) const ANY_SOCKET: u32 = u32::MAX;
 

@@ -353,14 +353,14 @@ impl PortQueue {
         unsafe { sys::rte_eth_tx_done_cleanup(self.device.id, self.index, 0) };
     }
 
-    /// Whether frames that could not be sent wait in a ring of the kernel's.
-    pub(crate) fn has_rings(&self) -> bool {
-        self.device.has_rings()
+    /// Whether the kernel sends the queue's frames out of a ring.
+    pub(crate) fn has_ring(&self) -> bool {
+        self.device.ring(self.index).is_some()
     }
 
-    /// Has the kernel send what waits in its rings, of all queues; false while it cannot.
+    /// Has the kernel send the frames that wait in the queue's ring; true when none waited.
     pub(crate) fn send_waiting(&self) -> bool {
-        self.device.send_waiting()
+        self.device.ring(self.index).is_none_or(eal::send_waiting)
     }
 
     /// Packets freed because they were longer than the device's limit, or chains that it cannot

@@ -39,7 +39,7 @@ pub use error::{EalError, Errno};
 pub(crate) use error::{c_string, last_errno};
 pub use system::{dpdk_version, tsc};
 pub(crate) use system::{
-    enter_network, is_set_to_receive_all, monotonic_raw_ns, packet_sockets, receive_all,
+    enter_network, is_set_to_receive_all, monotonic_raw_ns, packet_rings, receive_all,
     send_waiting, unshare_network,
 };
 

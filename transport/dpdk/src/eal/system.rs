@@ -1,5 +1,5 @@
 //! Functions that need no running EAL: versions, counters of time, network namespaces of a thread,
-//! modes of the kernel's interfaces.
+//! modes of the kernel's interfaces, rings of packet sockets.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeSet;
@@ -106,19 +106,19 @@ pub(crate) fn is_set_to_receive_all(number: u32) -> bool {
     i32::from(flags) & libc::IFF_PROMISC != 0
 }
 
-/// The packet sockets of this process at the kernel's interface `number`, in the namespace of the
-/// calling thread, each duplicated; packet(7).
-pub(crate) fn packet_sockets(number: u32) -> Vec<OwnedFd> {
+/// The sockets with rings that this process has at the kernel's interface `number`, in the
+/// namespace of the calling thread, each duplicated, oldest first; packet(7). A driver opens those
+/// of its queues in the order of the queues.
+pub(crate) fn packet_rings(number: u32) -> Vec<OwnedFd> {
     let text = fs::read_to_string("/proc/thread-self/net/packet").unwrap_or_default();
     let inodes = inodes_at(number, &text);
     let Ok(files) = fs::read_dir("/proc/self/fd") else { return Vec::new() };
-    let is_one = |path: &std::path::Path| {
-        let target = fs::read_link(path).unwrap_or_default();
-        let inode = target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
-        inodes.contains(inode).then_some(())
-    };
-    let raw = files.flatten().filter(|file| is_one(&file.path()).is_some());
-    raw.filter_map(|file| duplicate(file.file_name().to_str()?.parse().ok()?)).collect()
+    let raw = files.flatten().filter_map(|file| file.file_name().to_str()?.parse().ok());
+    let mut found: Vec<RawFd> = raw.filter(|raw| is_one_of(*raw, &inodes)).collect();
+    found.sort_unstable();
+    let duplicates = found.into_iter().filter_map(duplicate);
+    // Another thread may have opened another file under the number meanwhile.
+    duplicates.filter(|file| is_one_of(file.as_raw_fd(), &inodes) && has_frames(file)).collect()
 }
 
 /// The inodes of the packet sockets at interface `number`, in the kernel's list of such sockets.
@@ -131,6 +131,13 @@ fn inodes_at(number: u32, list: &str) -> BTreeSet<String> {
     list.lines().filter_map(inode).collect()
 }
 
+/// Whether the descriptor is that of a socket with one of these inodes.
+fn is_one_of(raw: RawFd, inodes: &BTreeSet<String>) -> bool {
+    let target = fs::read_link(format!("/proc/self/fd/{raw}")).unwrap_or_default();
+    let target = target.to_str().and_then(|target| target.strip_prefix("socket:["));
+    target.and_then(|inode| inode.strip_suffix(']')).is_some_and(|inode| inodes.contains(inode))
+}
+
 fn duplicate(descriptor: RawFd) -> Option<OwnedFd> {
     // SAFETY: takes numbers only; a descriptor that is not open is refused.
     let raw = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 0) };
@@ -138,23 +145,34 @@ fn duplicate(descriptor: RawFd) -> Option<OwnedFd> {
     (raw >= 0).then(|| unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
-/// Has the kernel send the frames that wait in the ring of a packet socket; false while it cannot.
-/// The error that a time without link has left at the socket is taken off first: the kernel would
-/// answer with it and send nothing.
-pub(crate) fn send_waiting(socket: &OwnedFd) -> bool {
-    let (mut error, mut length): (c_int, u32) = (0, ERROR_LENGTH);
-    let (place, descriptor) = ((&raw mut error).cast(), socket.as_raw_fd());
-    // SAFETY: an open socket, and a place of the length that is given.
-    unsafe {
-        libc::getsockopt(descriptor, libc::SOL_SOCKET, libc::SO_ERROR, place, &raw mut length)
-    };
-    // SAFETY: an open socket; no byte is read.
-    unsafe { libc::send(descriptor, ptr::null(), 0, libc::MSG_DONTWAIT) >= 0 }
+/// Whether a packet socket has frames in memory of the second version, as the driver's rings do.
+fn has_frames(socket: &OwnedFd) -> bool {
+    let version = libc::tpacket_versions::TPACKET_V2 as c_int;
+    option(socket, libc::SOL_PACKET, libc::PACKET_VERSION) == Some(version)
 }
 
-/// Bytes of a socket's error.
-const ERROR_LENGTH: u32 = 4;
-const _: () = assert!(ERROR_LENGTH as usize == size_of::<c_int>());
+/// Has the kernel send the frames that wait in the ring of a packet socket; true when none waited.
+/// The kernel may send some of them and leave the rest, and it sends none while the interface is
+/// down. The error that such a time has left at the socket is taken off first: the kernel would
+/// answer with it and send nothing.
+pub(crate) fn send_waiting(socket: &OwnedFd) -> bool {
+    let _ = option(socket, libc::SOL_SOCKET, libc::SO_ERROR);
+    // SAFETY: an open socket; no byte is read.
+    unsafe { libc::send(socket.as_raw_fd(), ptr::null(), 0, libc::MSG_DONTWAIT) == 0 }
+}
+
+/// The value of a socket's option that is a number.
+fn option(socket: &OwnedFd, level: c_int, name: c_int) -> Option<c_int> {
+    let (mut value, mut length): (c_int, u32) = (0, OPTION);
+    let (place, raw) = ((&raw mut value).cast(), socket.as_raw_fd());
+    // SAFETY: an open socket, and a place of the length that is given.
+    let ret = unsafe { libc::getsockopt(raw, level, name, place, &raw mut length) };
+    (ret == 0).then_some(value)
+}
+
+/// Bytes of an option that is a number.
+const OPTION: u32 = 4;
+const _: () = assert!(OPTION as usize == size_of::<c_int>());
 /// PACKET_MR_PROMISC has 16 bits in a request.
 const PROMISCUOUS: u16 = 1;
 const _: () = assert!(PROMISCUOUS as i32 == libc::PACKET_MR_PROMISC);

@@ -1,10 +1,9 @@
 //! When the kernel is asked to send what may wait in its ring.
 //!
 //! A driver that gives frames to the kernel in a ring asks it to send them once, when it is given
-//! them. While the link is down they stay there, and after it is up until the driver is given more.
-//! A host that waits for an answer gives no more before its timeout. So the kernel is asked again
-//! each [`EVERY`] after frames were given, until it has sent all. A question puts no packet on the
-//! wire.
+//! them. While the interface is down they stay there, and after it is up until the driver is given
+//! more. A host that waits for an answer gives no more before its timeout. So the kernel is asked
+//! again each [`EVERY`] after frames were given, until none waits.
 
 use transport::{Duration, Instant};
 
@@ -14,7 +13,7 @@ const EVERY: Duration = Duration::from_ms(10);
 /// What is known of the ring.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RingWatch {
-    /// Frames were given since the kernel had sent all.
+    /// Frames were given since the kernel last had none.
     waits: bool,
     /// When the kernel is asked next, once a turn has found frames given.
     ask_at: Option<Instant>,
@@ -27,7 +26,7 @@ impl RingWatch {
         self.waits = true;
     }
 
-    /// Asks by `send` when that is due at `now`; it returns whether the kernel has sent all.
+    /// Asks by `send` when that is due at `now`; it returns whether no frame waited.
     #[inline]
     pub(super) fn look(&mut self, now: Instant, send: impl FnOnce() -> bool) {
         if !self.waits {
@@ -46,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_is_asked_each_10_ms_until_it_has_sent_what_was_given() {
+    fn the_kernel_is_asked_each_10_ms_until_no_frame_waits() {
         let mut watch = RingWatch::default();
         let asked = |watch: &mut RingWatch, ms: std::ops::Range<u64>, up| {
             let mut asked = Vec::new();

@@ -33,7 +33,7 @@ fn packet(us: u64) -> SentPacket {
 fn burst() -> (Recovery, LossSettings) {
     let path = Path { base_rtt: RTT, line_rate: Rate::from_gbps(100), mtu: Bytes(4160) };
     let loss = crate::config::Settings::default().loss;
-    let mut recovery = Recovery::new(&loss, &path, RTO);
+    let mut recovery = Recovery::new(&loss, &path, RTO, 0);
     recovery.reserve(64, 64);
     for us in (0..=500).step_by(100) {
         recovery.on_sent(packet(us));
@@ -109,6 +109,21 @@ fn attempts_to_reach_a_silent_peer_are_spread_where_a_flow_survives_seconds() {
     let spread = waits(&recovery, &loss);
     let (shortest, longest) = (*spread.first().unwrap(), *spread.last().unwrap());
     assert!(spread.len() > 32 && longest <= RTO * 2 && shortest > RTO * 2 * 3 / 4, "{spread:?}");
-    recovery.timeouts = 0;
+    // Flows of a host that sent at one instant.
+    let flows = (0..64).map(|salt| {
+        recovery.salt = salt;
+        recovery.patience(at(3000), &loss)
+    });
+    assert!(flows.collect::<alloc::collections::BTreeSet<_>>().len() > 32);
+    // No attempt comes sooner than the first timeout, or than round trips are long.
+    loss.backoff_max = 0;
+    for slow in [Duration::ZERO, RTO * 4] {
+        recovery.slow = slow;
+        let spread = waits(&recovery, &loss);
+        let (shortest, longest) = (*spread.first().unwrap(), *spread.last().unwrap());
+        let least = RTO.max(slow);
+        assert!(spread.len() > 32 && shortest >= least && longest < least * 5 / 4, "{spread:?}");
+    }
+    (recovery.timeouts, recovery.slow) = (0, Duration::ZERO);
     assert_eq!(waits(&recovery, &loss), [RTO].into(), "the first attempt is not moved");
 }

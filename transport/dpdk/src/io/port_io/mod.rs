@@ -42,7 +42,7 @@ pub struct PortIo {
     queue: PortQueue,
     stamps: Option<TimestampField>,
     pacer: Option<LinkPacer>,
-    /// Frames that may wait in a ring of the kernel's, where the device has such.
+    /// Where the kernel sends out of a ring: whether frames wait there.
     watch: Option<RingWatch>,
     /// How far ahead of their departure frames are taken, with stamps.
     keeps: Duration,
@@ -92,7 +92,7 @@ impl PortIo {
         let timed = queue.timed().filter(|_| clock.is_some());
         let timed = timed.map(|(queue, field)| Box::new(Timed::new(queue, field, HORIZON)));
         Self {
-            watch: queue.has_rings().then(RingWatch::default),
+            watch: queue.has_ring().then(RingWatch::default),
             queue,
             pool,
             stamps,

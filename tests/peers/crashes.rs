@@ -84,15 +84,16 @@ pub(super) fn flaps() -> Verdict {
 }
 
 /// A ping is posted while the client's interface is down, and answered soon after it is up,
-/// although the first timeout is seconds away.
+/// although the first timeout and the reminders of an idle flow are many seconds away.
 pub(super) fn kept_frames() -> Verdict {
     let pair = match Pair::new("kept", 9000) {
         Ok(pair) => pair,
         Err(reason) => return Verdict::Skipped(reason),
     };
     let stage = across(&pair, ["veth", "veth"]);
-    let often = ["--count", "2", "--interval", "1s", "--set", "loss.rto_min=6s"];
-    let mut client = stage.client("ping", &often);
+    let pings = ["--count", "2", "--interval", "1s"];
+    let late = ["--patience", "60", "--set", "loss.rto_min=20s"];
+    let mut client = stage.client("ping", &[pings, late].concat());
     client.on_event("session with");
     sleep(Duration::from_millis(500));
     pair.set([true, false]).unwrap();
@@ -100,7 +101,7 @@ pub(super) fn kept_frames() -> Verdict {
     pair.set([true, true]).unwrap();
     let result = client.end().result();
     let longest = result["round_trip_us"]["max"].as_f64().unwrap();
-    assert!((200_000.0..5_000_000.0).contains(&longest), "{result:#}");
+    assert!((200_000.0..10_000_000.0).contains(&longest), "{result:#}");
     stage.end();
     Verdict::Passed
 }

@@ -91,13 +91,13 @@ pub(super) fn kept_frames() -> Verdict {
         Err(reason) => return Verdict::Skipped(reason),
     };
     let stage = across(&pair, ["veth", "veth"]);
-    let pings = ["--count", "2", "--interval", "1s"];
+    let pings = ["--count", "2", "--interval", "3s"];
     let late = ["--patience", "60", "--set", "loss.rto_min=20s"];
     let mut client = stage.client("ping", &[pings, late].concat());
     client.on_event("session with");
-    sleep(Duration::from_millis(500));
+    sleep(Duration::from_secs(1));
     pair.set([true, false]).unwrap();
-    sleep(Duration::from_millis(1500));
+    sleep(Duration::from_millis(3500));
     pair.set([true, true]).unwrap();
     let result = client.end().result();
     let longest = result["round_trip_us"]["max"].as_f64().unwrap();

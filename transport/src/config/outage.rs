@@ -3,9 +3,10 @@
 use super::{Config, LossSettings};
 use crate::time::Duration;
 
-/// The longest wait between two attempts to reach a silent peer. When an outage ends, its flows go
-/// on within this time. Where a link comes and goes, an attempt meets each time of this length for
-/// which it is up. A flow whose timeout has doubled up to it sends up to eleven segments a second.
+/// The longest wait between two attempts to reach a silent peer, where the first timeout and a
+/// quarter of it are no longer. When an outage ends, its flows go on within this time. Where a link
+/// comes and goes, an attempt meets each time of this length for which it is up. A flow whose
+/// timeout has doubled up to it sends up to eleven segments a second.
 const RETRY_WITHIN: Duration = Duration::from_ms(250);
 
 /// The longest round trip for which the timeout of a flow that survives seconds of silence is

@@ -64,7 +64,7 @@ pub(crate) struct Recovery {
     /// Timeouts in a row without a packet from the peer, after which the flow is given up. A peer
     /// that refuses everything is not silent.
     silent: u8,
-    /// Differs among the flows of a host, whose attempts to reach a silent peer it spreads.
+    /// Differs among flows of an endpoint, whose attempts to reach a silent peer it spreads.
     salt: u8,
     /// When the first of these timeouts was counted; means nothing while `silent` is 0.
     silent_since: Instant,
@@ -465,7 +465,7 @@ impl Recovery {
         if timeouts == 0 || loss.give_up == Duration::ZERO {
             return backed_off.max(self.slow);
         }
-        // Neither flows of this host that fell silent together nor a link that comes and goes at
+        // Neither flows of an endpoint that fell silent together nor a link that comes and goes at
         // regular times keep step with the attempts.
         let spread = mix(sent_at.as_ps() ^ u64::from(self.salt) << 56) & 63;
         let least = self.rto.max(self.slow);

@@ -59,7 +59,8 @@ struct Server<'a> {
     /// A session that the client has not acknowledged yet.
     welcome: Option<Welcome>,
     served: Served,
-    /// The session that was given up last, until its client has been notified or asks for another.
+    /// The session that was given up last, until its client has been notified or asks for another,
+    /// or another one is given up.
     broken: Option<Broken>,
     /// When refusals were sent whose flows are not forgotten yet, and to which host.
     refusals: VecDeque<(Instant, HostId)>,
@@ -170,7 +171,9 @@ impl Server<'_> {
         for _ in 0..most {
             let Some(completion) = self.host.poll() else { break };
             any = true;
-            if self.is_of_broken(&completion) {
+            if let Completion::Delivered { from, tag, memory, .. } = &completion
+                && self.is_of_broken(*from, *tag, memory)
+            {
                 self.notify_of_broken();
                 continue;
             }
@@ -231,17 +234,13 @@ impl Server<'_> {
 
     /// Whether a message shows that the client of the session that was given up last is still in
     /// it. A request for a session shows that it is not.
-    fn is_of_broken(&self, completion: &Completion) -> bool {
-        let (Some(broken), Completion::Delivered { from, tag, memory, .. }) =
-            (&self.broken, completion)
-        else {
-            return false;
-        };
-        let tag = Tag::unpack(*tag).filter(|tag| tag.session == short(broken.number));
+    fn is_of_broken(&self, from: HostId, tag: u64, octets: &[u8]) -> bool {
+        let Some(broken) = &self.broken else { return false };
+        let tag = Tag::unpack(tag).filter(|tag| tag.session == short(broken.number));
         let asks = |tag: Tag| {
-            tag.kind == Kind::Note && matches!(Note::read(memory), Ok(Note::Hello { .. }))
+            tag.kind == Kind::Note && matches!(Note::read(octets), Ok(Note::Hello { .. }))
         };
-        *from == broken.peer && tag.is_some_and(|tag| !asks(tag))
+        from == broken.peer && tag.is_some_and(|tag| !asks(tag))
     }
 
     /// Notifies the client of that session, by which the server was reached again, that it is over.
@@ -295,6 +294,7 @@ impl Server<'_> {
         mut terms: SessionTerms,
         now: Instant,
     ) -> Result<(), PeerError> {
+        self.broken.take_if(|broken| broken.peer == from);
         let welcomed = self.welcome.as_ref().map(|sent| (sent.number, sent.peer));
         let began = self.session.as_ref().map(|(session, _)| (session.number, session.peer));
         if let Some((known, peer)) = began.or(welcomed) {
@@ -312,7 +312,6 @@ impl Server<'_> {
             self.welcome = None;
             self.end(Some("its client began another"))?;
         }
-        self.broken.take_if(|broken| broken.peer == from);
         if !self.reaches(from)? {
             return Ok(());
         }
@@ -502,24 +501,27 @@ mod tests {
     use super::super::tests::{CLIENT, Monitor, SERVER, end, linked, terms};
     use super::*;
 
-    #[test]
-    fn a_session_begins_for_the_host_and_number_that_are_welcome() {
+    /// Runs `act` on a server that has welcomed session 7 of a client, at a device without a peer.
+    fn welcoming(act: impl FnOnce(&mut Server<'_>)) {
         linked(|link| {
             let mut monitor = Monitor::default();
             let setup = ProcessSetup { device: "net_null0".parse().unwrap(), ..end(link, SERVER) };
             let host = Host::open(setup, Duration::ZERO, &mut monitor).unwrap();
-            let options = ServerOptions {
-                patience: Duration::from_s(9),
-                memory_bytes: 1 << 26,
-                sessions_max: None,
-            };
+            let patience = Duration::from_s(9);
+            let options = ServerOptions { patience, memory_bytes: 1 << 26, sessions_max: None };
             let until = Instant::FAR_FUTURE;
             let welcome = Welcome { peer: CLIENT, number: 7, terms: terms(), cookie: 1, until };
             let (session, broken, served, refusals) = Default::default();
-            let welcome = Some(welcome);
-            let monitor = &mut monitor;
+            let (welcome, monitor) = (Some(welcome), &mut monitor);
             let mut server =
                 Server { host, options, session, welcome, served, broken, refusals, monitor };
+            act(&mut server);
+        });
+    }
+
+    #[test]
+    fn a_session_begins_for_the_host_and_number_that_are_welcome() {
+        welcoming(|server| {
             let mut begins = |host, session| {
                 let go = Note::Go { session };
                 server.on_note(host, &go.bytes(), Instant::ZERO).unwrap();
@@ -528,6 +530,52 @@ mod tests {
             assert!(!begins(HostId(2), 7), "another host begins it");
             assert!(!begins(CLIENT, 8), "another number begins it");
             assert!(begins(CLIENT, 7));
+        });
+    }
+
+    #[test]
+    fn a_client_that_was_given_up_is_notified_whatever_the_server_does_meanwhile() {
+        welcoming(|server| {
+            let is_of_broken = |server: &Server<'_>, from, kind, session, octets: &[u8]| {
+                server.is_of_broken(from, Tag { kind, session, number: 0 }.pack(), octets)
+            };
+            let asks = Note::Hello {
+                protocol: super::super::protocol::PROTOCOL,
+                version: String::new(),
+                session: 7,
+                terms: Box::new(terms()),
+            };
+            server.on_note(CLIENT, &Note::Go { session: 7 }.bytes(), Instant::ZERO).unwrap();
+            assert!(!is_of_broken(server, CLIENT, Kind::Data, 7, &[0]), "it goes on");
+            server.give_up("silence").unwrap();
+            // Another host has a session, and it ends as agreed.
+            let until = Instant::FAR_FUTURE;
+            let other = Welcome { peer: HostId(2), number: 9, terms: terms(), cookie: 2, until };
+            server.begin(other).unwrap();
+            for ended in [false, true] {
+                if ended {
+                    server.end(None).unwrap();
+                }
+                assert!(is_of_broken(server, CLIENT, Kind::Data, 7, &[0]));
+                assert!(is_of_broken(server, CLIENT, Kind::Ping, 7, &[0]));
+                assert!(is_of_broken(
+                    server,
+                    CLIENT,
+                    Kind::Note,
+                    7,
+                    &Note::Go { session: 7 }.bytes()
+                ));
+                assert!(!is_of_broken(server, CLIENT, Kind::Note, 7, &asks.bytes()), "asks anew");
+                assert!(!is_of_broken(server, CLIENT, Kind::Data, 8, &[0]), "of another session");
+                assert!(!is_of_broken(server, HostId(2), Kind::Data, 7, &[0]), "another host");
+            }
+            server.notify_of_broken();
+            assert!(!is_of_broken(server, CLIENT, Kind::Data, 7, &[0]), "notified once");
+            // An end by the client itself is none that it has to be notified of.
+            let again = Welcome { peer: CLIENT, number: 7, terms: terms(), cookie: 3, until };
+            server.begin(again).unwrap();
+            server.end(Some("the client ended it")).unwrap();
+            assert!(!is_of_broken(server, CLIENT, Kind::Data, 7, &[0]));
         });
     }
 }

@@ -119,8 +119,12 @@ impl Device {
             device.receive_all(info.interface);
             if device.caps.driver == SENDS_FROM_RINGS {
                 device.rings = eal::packet_rings(info.interface);
-                if device.rings.len() != usize::from(info.tx_queues_max) {
-                    // Some are the application's own; which ones cannot be seen.
+                let (found, own) = (device.rings.len(), usize::from(info.tx_queues_max));
+                if found != own {
+                    tracing::warn!(
+                        "{name}: {found} rings of packet sockets at its interface and not {own}: \
+                         frames that wait while it is down leave with the next ones"
+                    );
                     device.rings.clear();
                 }
             }

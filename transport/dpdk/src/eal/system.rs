@@ -107,8 +107,9 @@ pub(crate) fn is_set_to_receive_all(number: u32) -> bool {
 }
 
 /// The sockets with rings that this process has at the kernel's interface `number`, in the
-/// namespace of the calling thread, each duplicated, oldest first; packet(7). A driver opens those
-/// of its queues in the order of the queues.
+/// namespace of the calling thread, each duplicated, by descriptor; packet(7). A driver opens those
+/// of its queues in the order of the queues, so they are in that order unless another file is
+/// closed meanwhile.
 pub(crate) fn packet_rings(number: u32) -> Vec<OwnedFd> {
     let text = fs::read_to_string("/proc/thread-self/net/packet").unwrap_or_default();
     let inodes = inodes_at(number, &text);

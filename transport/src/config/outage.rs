@@ -13,14 +13,24 @@ const RETRY_WITHIN: Duration = Duration::from_ms(250);
 /// lengthened, so that its segments are not sent again in vain.
 const SLOW_MAX: Duration = Duration::from_s(1);
 
+/// Flows with shorter timeouts double them six times at the most and still try a silent peer some
+/// fifteen times a second.
+const SELDOM_FROM: Duration = Duration::from_ms(1);
+
 impl LossSettings {
+    /// Whether a flow whose first timeout is `rto` survives seconds of silence and then tries its
+    /// peer so seldom that the attempts are spread.
+    pub(crate) fn tries_seldom(&self, rto: Duration) -> bool {
+        self.give_up > Duration::ZERO && rto >= SELDOM_FROM
+    }
+
     /// How long round trips may make the timeout, where the timeout without back-off is `rto`: a
     /// sender resends for at most twice [`Config::give_up_after`], which is how long receivers
-    /// remember it. A flow is given up after all its retries at the earliest. Where it survives
-    /// seconds of silence, each of them may wait for a quarter longer.
+    /// remember it. A flow is given up after all its retries at the earliest. Where attempts are
+    /// spread, each of them may wait for a quarter longer.
     pub(crate) fn slow_max(&self, rto: Duration) -> Duration {
         let counted = rto * (1 << self.slow_doublings());
-        if self.give_up == Duration::ZERO {
+        if !self.tries_seldom(rto) {
             return counted;
         }
         let tries = u64::from(self.retries_max) + 1;

@@ -82,12 +82,14 @@ fn slow_round_trips_do_not_make_a_sender_outlast_the_memory_of_its_receiver() {
     }
     for give_up in [1, 400, 4000, 90_000].map(Duration::from_ms) {
         let loss = LossSettings { give_up, ..LossSettings::default() };
-        let config = Config::new(Settings { loss, ..Settings::default() }).unwrap();
+        let base_rtt = Duration::from_ms(1);
+        let config = Config::new(Settings { loss, base_rtt, ..Settings::default() }).unwrap();
         let path = config.default_path();
-        let slow = loss.slow_max(config.rto(&path));
+        let rto = config.rto(&path);
+        assert!(loss.tries_seldom(rto) && !loss.tries_seldom(Duration::from_us(999)));
         // Each attempt varies by up to a quarter.
-        let longest = slow.mul_ratio(5, 4) * (u64::from(loss.retries_max) + 1);
-        assert!(slow <= Duration::from_s(1) && longest <= config.give_up_after(&path) * 2);
+        let longest = loss.slow_max(rto).mul_ratio(5, 4) * (u64::from(loss.retries_max) + 1);
+        assert!(longest <= config.give_up_after(&path) * 2, "{give_up}");
     }
     let loss =
         LossSettings { give_up: Duration::from_s(90), backoff_max: 1, ..LossSettings::default() };

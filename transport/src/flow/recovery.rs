@@ -462,7 +462,7 @@ impl Recovery {
         let before = sent_at < self.counted_at;
         let timeouts = self.timeouts.saturating_sub(u8::from(before));
         let backed_off = self.rto * (1 << timeouts.min(loss.backoff_max));
-        if timeouts == 0 || loss.give_up == Duration::ZERO {
+        if timeouts == 0 || !loss.tries_seldom(self.rto) {
             return backed_off.max(self.slow);
         }
         // Neither flows of an endpoint that fell silent together nor a link that comes and goes at

@@ -13,15 +13,15 @@ const RETRY_WITHIN: Duration = Duration::from_ms(250);
 /// lengthened, so that its segments are not sent again in vain.
 const SLOW_MAX: Duration = Duration::from_s(1);
 
-/// Flows with shorter timeouts double them six times at the most and still try a silent peer some
-/// fifteen times a second.
-const SELDOM_FROM: Duration = Duration::from_ms(1);
+/// Flows whose longest wait is shorter try a silent peer forty times a second. That is often enough
+/// without spread attempts; and timers of papers, which simulated flows have, stay as they are.
+const SELDOM_FROM: Duration = Duration::from_ms(25);
 
 impl LossSettings {
     /// Whether a flow whose first timeout is `rto` survives seconds of silence and then tries its
     /// peer so seldom that the attempts are spread.
     pub(crate) fn tries_seldom(&self, rto: Duration) -> bool {
-        self.give_up > Duration::ZERO && rto >= SELDOM_FROM
+        self.give_up > Duration::ZERO && rto * (1 << self.backoff_max) >= SELDOM_FROM
     }
 
     /// How long round trips may make the timeout, where the timeout without back-off is `rto`: a

@@ -86,7 +86,7 @@ fn slow_round_trips_do_not_make_a_sender_outlast_the_memory_of_its_receiver() {
         let config = Config::new(Settings { loss, base_rtt, ..Settings::default() }).unwrap();
         let path = config.default_path();
         let rto = config.rto(&path);
-        assert!(loss.tries_seldom(rto) && !loss.tries_seldom(Duration::from_us(999)));
+        assert!(loss.tries_seldom(rto) && !loss.tries_seldom(Duration::from_us(390)));
         // Each attempt varies by up to a quarter.
         let longest = loss.slow_max(rto).mul_ratio(5, 4) * (u64::from(loss.retries_max) + 1);
         assert!(longest <= config.give_up_after(&path) * 2, "{give_up}");

@@ -455,7 +455,7 @@ fn a_host_that_asks_for_another_session_has_that_one() {
 
 #[test]
 fn a_client_that_comes_back_to_a_session_that_is_over_is_notified_once() {
-    let served = served(Duration::from_ms(300), |stranger, _| {
+    let served = served(Duration::from_ms(600), |stranger, _| {
         stranger.begin(7);
         thread::sleep(core::time::Duration::from_millis(1500));
         let data = |session, number| Tag { kind: Kind::Data, session: short(session), number };

@@ -644,6 +644,20 @@ fn granted_acknowledgements_leave_at_their_grant_and_no_other_time() {
 }
 
 #[test]
+fn a_flow_whose_last_acknowledgement_was_granted_is_not_forgotten_at_rest() {
+    let config = config(|s| s.loss.retries_max = 1);
+    let mut pair =
+        Pair::new(&config, [Slotted::new(0, Answers::Free), Slotted::new(0, Answers::Granted)]);
+    let flow = pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap();
+    for delivered in 1..3 {
+        pair.post(flow, 8_000);
+        pair.run(pair.now + config.give_up_after(&path(&config)) * 3);
+        let receiver = pair.hosts[1].stats();
+        assert_eq!((receiver.messages_delivered, receiver.drops.total()), (delivered, 0));
+    }
+}
+
+#[test]
 fn labels_and_backlogs_reach_the_scheduler() {
     let config = config(|_| ());
     let mut pair = Pair::new(&config, [0; 2].map(|_| Slotted::new(0, Answers::Free)));

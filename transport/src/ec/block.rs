@@ -215,6 +215,8 @@ mod tests {
         let shape = BlockShape::default();
         assert_eq!((shape.data(), shape.parity(), shape.to_string().as_str()), (8, 2, "8,2"));
         assert_eq!("16, 4".parse(), BlockShape::new(16, 4));
+        let plain = BlockShape::new(16, 4).map(BlockShape::without_parity);
+        assert_eq!(plain, "16,0".parse());
         for text in ["", "8", "8,", "8,2,1", "a,b", "0,2", "8,17", "-8,2", "300,2"] {
             assert_eq!(text.parse::<BlockShape>(), Err(ShapeError), "{text}");
         }

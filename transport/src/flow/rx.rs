@@ -386,9 +386,7 @@ impl RxFlow {
         if let Some(buffer) = buffers.get(self.lease) {
             *buffer.pending = None;
         }
-        if !self.is_receiving() {
-            self.end_lease(buffers);
-        }
+        self.end_lease(buffers);
         Some(taken)
     }
 

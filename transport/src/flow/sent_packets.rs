@@ -57,9 +57,12 @@ pub(crate) struct Marks(u8);
 impl Marks {
     const RESENT: u8 = 0x80;
     const COPIED: u8 = 0x40;
-    /// Alone, set where a later segment had its turn before this one; with COPIED, where a segment
-    /// of either kind was sent again after its own turn.
+    /// Set where a later segment had its turn before this one.
     const HELD: u8 = 0x20;
+    /// COPIED and HELD together: a segment that had either was sent again after its own turn.
+    const BOTH: u8 = 0x60;
+    /// The number of a parity packet plus 1; zero for a segment.
+    const NUMBER: u8 = 0x1F;
 
     /// Marks of a segment that has left only as a copy.
     pub(crate) const COPY: Self = Self(Self::COPIED);
@@ -76,10 +79,11 @@ impl Marks {
     /// True when a transmission with these marks is not the first that leaves.
     #[inline]
     pub(crate) const fn repeats(self) -> bool {
-        self.resent() && self.0 & (Self::COPIED | Self::HELD) != Self::HELD
+        self.resent() && self.0 & Self::BOTH != Self::HELD
     }
 
-    /// True when its first transmission was a copy.
+    /// True when its first transmission was a copy. True, too, when it was passed over and then
+    /// sent twice.
     #[inline]
     pub(crate) const fn copied(self) -> bool {
         self.0 & Self::COPIED != 0
@@ -92,16 +96,16 @@ impl Marks {
 
     /// The marks of this packet once it is sent again.
     pub(crate) const fn again(self) -> Self {
-        let both = Self::COPIED | Self::HELD;
-        let had_its_turn = self.0 & both != 0 && self.resent();
-        Self(self.0 | Self::RESENT | if had_its_turn { both } else { 0 })
+        let marks = self.0 | Self::RESENT;
+        let had_its_turn = self.resent() && self.0 & Self::BOTH != 0;
+        Self(if had_its_turn { marks | Self::BOTH } else { marks })
     }
 
     /// True once it was sent twice in the window: a copy left outside of it.
     #[inline]
     pub(crate) const fn is_retransmission(self) -> bool {
-        let both = Self::COPIED | Self::HELD;
-        self.resent() && (self.0 & both == 0 || self.0 & both == both)
+        let early = self.0 & Self::BOTH;
+        self.resent() && (early == 0 || early == Self::BOTH)
     }
 
     /// True once it has been sent again.
@@ -113,7 +117,7 @@ impl Marks {
     /// The number of the parity packet in its block, from 0; `None` for a segment.
     #[inline]
     pub(crate) const fn parity_index(self) -> Option<u8> {
-        (self.0 & !(Self::RESENT | Self::COPIED | Self::HELD)).checked_sub(1)
+        (self.0 & Self::NUMBER).checked_sub(1)
     }
 }
 
@@ -207,8 +211,8 @@ impl SentPackets {
             let psn = self.base.plus(step);
             let slot = larger.slot(psn);
             larger.ring[slot] = self.ring[self.slot(psn)];
-            larger.arrived[(psn.0 / 64) as usize & (larger.arrived.len() - 1)] |=
-                u64::from(larger.ring[slot].fate == Fate::Acked) << (psn.0 % 64);
+            let arrived = u64::from(larger.ring[slot].fate == Fate::Acked);
+            *larger.arrivals(psn) |= arrived << (psn.0 % 64);
         }
         *self = larger;
     }

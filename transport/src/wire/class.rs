@@ -90,6 +90,11 @@ impl TrafficClass {
         }
     }
 
+    /// The octet of the IP header with this DSCP, and the ECN field of the octet `ecn`.
+    pub(super) const fn tos(self, ecn: u8) -> u8 {
+        self.dscp() << 2 | ecn & 3
+    }
+
     /// The class of a DSCP value. Networks that assign no meaning to ours may reset it: unknown
     /// values are data.
     #[must_use]

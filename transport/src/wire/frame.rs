@@ -42,6 +42,9 @@ const _: () = assert!(header_overhead(IpVersion::V6) + ack::LEN + ext::LEN_MAX <
 /// The longest payload [`emit`] takes: with every header, an IPv4 packet of at most 65535 octets.
 pub const PAYLOAD_LEN_MAX: u16 = u16::MAX - 20 - UDP_LEN - data::LEN_MAX;
 
+const _: () =
+    assert!(IpVersion::V4.header_len() + UDP_LEN + data::LEN_MAX + PAYLOAD_LEN_MAX == u16::MAX);
+
 /// Octets in front of the Headrace header: 42 with IPv4, 62 with IPv6. No preamble, no FCS.
 #[must_use]
 pub const fn header_overhead(version: IpVersion) -> u16 {
@@ -153,7 +156,7 @@ pub(super) fn emit_outer(
     udp_len: u16,
     out: &mut [u8],
 ) -> usize {
-    let tos = spec.class.dscp() << 2 | spec.ecn.bits();
+    let tos = spec.class.tos(spec.ecn.bits());
     let ethernet = |ethertype: u16| Ethernet {
         dst: spec.addrs.dst_mac,
         src: spec.addrs.src_mac,
@@ -326,7 +329,7 @@ pub fn trim(frame: &mut [u8]) -> usize {
         return len;
     }
     let ip_payload_len = UDP_LEN + header_len;
-    rewrite_tos(frame, |tos| TrafficClass::Trimmed.dscp() << 2 | tos & 3);
+    rewrite_tos(frame, |tos| TrafficClass::Trimmed.tos(tos));
     if let Ok((head, _)) = Head4::mut_from_prefix(frame)
         && head.ethernet.ethertype == ETHERTYPE_V4
     {
@@ -404,7 +407,7 @@ pub fn source_port(frame: &[u8]) -> Option<EntropyValue> {
 
 /// Changes the traffic class; true when the frame is IP and now carries it.
 pub fn set_class(frame: &mut [u8], class: TrafficClass) -> bool {
-    rewrite_tos(frame, |tos| class.dscp() << 2 | tos & 3).is_some()
+    rewrite_tos(frame, |tos| class.tos(tos)).is_some()
 }
 
 /// The Headrace header of `frame` with its extensions, all of which have to be there; the payload
@@ -518,7 +521,7 @@ fn rewrite_tos(frame: &mut [u8], change: impl FnOnce(u8) -> u8) -> Option<u8> {
             }
             let [_, _, _, old] = (first >> 20).to_be_bytes();
             let new = change(old);
-            ip.first = (first & !(0xFF << 20) | u32::from(new) << 20).into();
+            ip.first = (first ^ u32::from(old ^ new) << 20).into();
             Some(new)
         }
         _ => None,

@@ -270,6 +270,10 @@ proptest! {
         });
         // A flipped bit may have made the header longer than the first piece.
         prop_assert!(in_parts == whole || in_parts == Err(ParseError::Truncated) && flip.is_some());
+        let unchecked =
+            parse_into(head, tail, &addressing, UdpCheck::Skip, &mut header, &mut ext);
+        let verified = verify(head, tail, &addressing, check);
+        prop_assert_eq!(parts.is_ok(), unchecked.is_ok() && verified.is_ok());
     }
 
     #[test]
@@ -465,16 +469,23 @@ proptest! {
     #[test]
     fn a_trimmed_frame_says_what_was_lost(
         v in version(), (h, x) in header(data_body()), payload in payload(), marked: bool,
+        class in prop::sample::select(&[TrafficClass::Data, TrafficClass::Unscheduled][..]),
     ) {
-        let mut frame = frame_of(&spec(v, Ecn::Ect0, TrafficClass::Data), &h, &x, &payload);
-        prop_assert_eq!(set_ce(&mut frame) && marked, marked);
+        let mut frame = frame_of(&spec(v, Ecn::Ect0, class), &h, &x, &payload);
+        prop_assert!(!marked || set_ce(&mut frame));
         let len = trim(&mut frame);
+        let ip_len = match v {
+            IpVersion::V4 => u16::from_be_bytes([frame[16], frame[17]]),
+            IpVersion::V6 => u16::from_be_bytes([frame[18], frame[19]]) + v.header_len(),
+        };
+        prop_assert_eq!(usize::from(ETHERNET_LEN + ip_len), len);
         prop_assert_eq!(len, usize::from(header_overhead(v) + h.emit_len()));
         frame.truncate(len);
         let parsed = read(v, &frame).unwrap();
         prop_assert!(parsed.trimmed && parsed.payload.is_empty());
         prop_assert_eq!(usize::from(parsed.payload_len), payload.len());
-        prop_assert_eq!((parsed.header, parsed.ecn), (h, Ecn::Ce));
+        let ecn = if marked { Ecn::Ce } else { Ecn::Ect0 };
+        prop_assert_eq!((parsed.header, parsed.ecn), (h, ecn));
         let before = frame.clone();
         prop_assert_eq!(trim(&mut frame), len);
         prop_assert_eq!(frame, before);
@@ -491,6 +502,7 @@ proptest! {
         let parsed = read(v, &frame).unwrap();
         prop_assert!(parsed.trimmed && parsed.payload.is_empty());
         prop_assert_eq!((parsed.header, usize::from(parsed.payload_len)), (h, payload.len()));
+        prop_assert_eq!(parsed.ecn, Ecn::Ect0);
     }
 
     #[test]
@@ -667,6 +679,21 @@ fn a_frame_is_read_at_the_port_that_it_goes_to_and_nowhere_else() {
         let len = trim(&mut frame);
         let cut = parse(&frame[..len], &here, UdpCheck::Required).unwrap();
         assert_eq!((cut.header, cut.trimmed, cut.payload_len), (whole.header, true, 100));
+    }
+}
+
+#[test]
+fn the_path_of_a_frame_is_in_all_that_holds_its_outer_headers() {
+    for version in VERSIONS {
+        let spec = spec(version, Ecn::NotEct, TrafficClass::Control);
+        let mut frame = frame_of(&spec, &plain(Body::Ack(ACK)), &Ext::VACANT, &[]);
+        let ev = plain(Body::Ack(ACK)).ev;
+        for len in 0..frame.len() {
+            let there = len >= usize::from(header_overhead(version));
+            assert_eq!(source_port(&frame[..len]), there.then_some(ev), "{version:?} {len}");
+        }
+        frame[12] ^= 0x40;
+        assert_eq!(source_port(&frame), None, "not IP");
     }
 }
 

@@ -69,6 +69,22 @@ fn a_packet_that_restores_another_is_acknowledged_at_once_and_one_that_does_not_
 }
 
 #[test]
+fn parity_is_counted_as_kept_as_unneeded_and_as_sent_again_for_nothing() {
+    let mut end = coded();
+    end.places(&first(of_block(0, 0, 0), FULL));
+    end.places(&first(of_block(2, 0, 2), FULL));
+    let counted = |end: &mut End, data: Data| {
+        assert_eq!(end.take(&first(data, FULL)), Placement::Release);
+        let stats = end.endpoint.stats();
+        (stats.parity_kept, stats.parity_unneeded, stats.duplicates)
+    };
+    let late = of_block(3, 0, 3);
+    assert_eq!(counted(&mut end, late), (1, 1, 0));
+    assert_eq!(counted(&mut end, Data { retransmission: true, ..late }), (1, 1, 1));
+    assert_eq!(counted(&mut end, of_block(1, 0, 1)), (1, 1, 2), "a segment is no parity");
+}
+
+#[test]
 fn a_packet_is_where_its_number_says() {
     let mut end = coded();
     for wrong in [

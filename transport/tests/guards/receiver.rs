@@ -4,7 +4,23 @@ use super::*;
 use transport::Duration;
 use transport::sched::SchedKind;
 use transport::units::Credit;
-use transport::wire::Presence;
+use transport::wire::{Extent, Presence};
+
+impl End {
+    /// The bytes of credit that the endpoint gives within `span`.
+    fn credit_within(&mut self, span: Duration) -> u32 {
+        let (end, mut most) = (self.now + span, Credit::START.number());
+        while self.now < end {
+            for tx in self.sent() {
+                if let Body::Credit(given) = tx.hdr.body {
+                    most = most.max(given.upto.number());
+                }
+            }
+            self.wait(Duration::from_us(10));
+        }
+        most - Credit::START.number()
+    }
+}
 
 #[test]
 fn a_segment_that_ends_behind_its_message_is_refused() {
@@ -40,20 +56,77 @@ fn a_trimmed_segment_gets_credit_for_the_bytes_that_it_lacks_and_a_header() {
         let mut end = End::new(|s| s.sched = SchedKind::Credits);
         let data = Data { demand: Some(Credit::START), ..opening(0, 0, 0, len) };
         end.take(&RxSegment { trimmed: true, payload_len: 0, ..first(data, 1) });
-        let mut most = Credit::START.number();
-        for _ in 0..100 {
-            for tx in end.sent() {
-                if let Body::Credit(given) = tx.hdr.body {
-                    most = most.max(given.upto.number());
-                }
-            }
-            end.wait(Duration::from_us(10));
-        }
-        most - Credit::START.number()
+        end.credit_within(Duration::from_ms(1))
     };
     let [short, long] = [100, 1100].map(credit);
     assert!((101..300).contains(&short), "{short}");
     assert_eq!(long - short, 1000);
+}
+
+#[test]
+fn the_header_of_a_trimmed_segment_is_as_long_as_its_extensions_make_it() {
+    let granted = |extent: Extent| {
+        let mut end = End::new(|s| s.sched = SchedKind::Credits);
+        let data = Data { demand: Some(Credit::START), ..opening(0, 0, 0, 1000) };
+        let mut segment = first(data, 1);
+        segment.hdr.ext = extent;
+        end.take(&RxSegment { trimmed: true, payload_len: 0, ..segment });
+        end.credit_within(Duration::from_ms(1))
+    };
+    let half = Extent::NONE.with_half();
+    assert_eq!(granted(half) - granted(Extent::NONE), u32::from(half.len()));
+}
+
+#[test]
+fn a_segment_that_later_ones_overtook_is_counted_as_reordered() {
+    let mut end = End::new(|_| {});
+    for psn in [3, 0, 2, 1] {
+        end.places(&first(opening(psn, 0, psn * 4096, 5 * 4096), FULL));
+    }
+    assert_eq!(end.endpoint.stats().reordered, 3);
+}
+
+#[test]
+fn a_segment_sent_again_and_the_last_of_a_message_are_acknowledged_at_once() {
+    for (retransmission, len, acks) in [(false, 5000, 0), (true, 5000, 1), (false, 4096, 1)] {
+        let mut end = End::new(|s| s.ack_every = 4);
+        end.places(&first(Data { retransmission, ..opening(0, 0, 0, len) }, FULL));
+        assert_eq!(end.sent().len(), acks, "{retransmission} {len}");
+    }
+}
+
+#[test]
+fn a_report_takes_the_path_of_the_segment_that_its_acknowledgement_answers() {
+    let mut end = End::new(|s| s.sched = SchedKind::Phost);
+    for (psn, ev) in [(0, 11), (64, 12)] {
+        let mut segment = first(opening(psn, 0, psn * 4096, 1 << 20), FULL);
+        segment.hdr.ev = EntropyValue(ev);
+        end.places(&segment);
+    }
+    let at_once = end.sent();
+    assert!(!at_once.iter().any(|tx| matches!(tx.hdr.body, Body::Ack(_))), "{at_once:?}");
+    end.wait(end.config.base_rtt);
+    let answers = end.sent();
+    let path =
+        |is: fn(&Body) -> bool| answers.iter().find(|tx| is(&tx.hdr.body)).map(|tx| tx.hdr.ev.0);
+    assert_eq!(path(|body| matches!(body, Body::Report(_))), Some(12));
+    assert_eq!(path(|body| matches!(body, Body::Ack(_))), Some(12));
+}
+
+#[test]
+fn a_message_has_begun_once_a_segment_of_it_is_here_and_has_one_length() {
+    let mut end = End::new(|_| {});
+    let has = |end: &End, data: Data| end.endpoint.has_message_of(&first(data, 904));
+    end.places(&first(opening(0, 0, 0, 4096), FULL));
+    assert!(has(&end, opening(1, 0, 0, 4096)), "it is over");
+    let second = opening(1, 1, 4096, 5000);
+    assert!(!has(&end, second), "none of it is here");
+    end.places(&first(opening(2, 1, 0, 5000), FULL));
+    assert!(has(&end, second));
+    assert!(!has(&end, opening(1, 1, 4096, 5001)), "of another length");
+    let flow = end.acked_flow();
+    assert!(end.endpoint.has_message_of(&later(flow, data(1, 1, 4096), 904)));
+    assert!(!end.endpoint.has_message_of(&later(flow, data(9, 2, 0), 904)));
 }
 
 #[test]
@@ -205,6 +278,21 @@ fn what_has_arrived_is_not_refused_when_it_comes_again_trimmed() {
     end.take(&RxSegment { trimmed: true, payload_len: 0, ..segment });
     assert_eq!((end.endpoint.stats().trimmed, end.endpoint.stats().duplicates), (1, 1));
     assert!(matches!(end.sent()[..], [TxSegment { hdr: Header { body: Body::Ack(_), .. }, .. }]));
+}
+
+#[test]
+fn where_the_scheduler_reports_arrivals_no_segment_is_acknowledged() {
+    let mut end = End::new(|s| s.sched = SchedKind::Zeropod);
+    let segment = first(opening(0, 0, 0, 5000), FULL);
+    let trimmed = RxSegment { trimmed: true, payload_len: 0, ..segment };
+    end.take(&trimmed);
+    end.places(&segment);
+    end.take(&segment);
+    end.wait(Duration::from_ms(1));
+    let answers = end.sent();
+    let is_answer = |tx: &TxSegment| matches!(tx.hdr.body, Body::Ack(_) | Body::Nack(_));
+    assert!(!answers.iter().any(is_answer), "{answers:?}");
+    assert_eq!((end.endpoint.stats().trimmed, end.endpoint.stats().duplicates), (1, 1));
 }
 
 #[test]

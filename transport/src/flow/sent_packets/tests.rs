@@ -1,6 +1,7 @@
 //! The ring against a map and two queues, and the marks of its segments.
 
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
 
 use proptest::prelude::*;
 
@@ -35,6 +36,7 @@ fn agree(subject: &SentPackets, oracle: &Oracle) -> Result<(), TestCaseError> {
     prop_assert_eq!(subject.has_lost(), !oracle.lost.is_empty());
     let resent = subject.first_resent().map(|(psn, _)| psn.0);
     prop_assert_eq!(resent, oracle.resent.front().copied());
+    prop_assert_eq!(subject.has_resent(), !oracle.resent.is_empty());
     for word in (base & !63..=oracle.next).step_by(64) {
         let want = (0..64)
             .filter(|i| oracle.packets.contains_key(&(word + i)))
@@ -56,7 +58,7 @@ proptest! {
         let mut oracle = Oracle { next: first, ..Oracle::default() };
         (subject.base, subject.next) = (Psn(first), Psn(first));
         for (what, arg) in steps {
-            let psn = oracle.next.saturating_sub(arg);
+            let psn = oracle.next.saturating_sub(arg % (subject.outstanding() + 3));
             let sent = oracle.packets.get(&psn).copied();
             match what {
                 0 | 1 if !subject.is_full() => {
@@ -121,9 +123,11 @@ fn marks_separate_parity_from_segments_whether_sent_again_or_not() {
         assert!(!marks.resent() && marks.again().resent());
         assert_eq!(marks.again().parity_index(), marks.parity_index());
     }
-    assert!(Marks::default().again().is_retransmission());
+    let again = Marks::default().again();
+    assert!(again.is_retransmission() && again.again() == again && !again.copied());
     let turn = Marks::COPY.again();
     assert!(turn.resent() && !turn.is_retransmission() && turn.again().is_retransmission());
+    assert!(Marks::COPY.copied() && turn.copied() && !Marks::PASSED_OVER.copied());
     assert_eq!(turn.again().parity_index(), None);
     assert_eq!(Marks::default().parity_index(), None);
     let first = Marks::PASSED_OVER.again();
@@ -164,4 +168,54 @@ fn psns_and_news_go_over_the_wrap() {
     ack(&mut ring, u32::MAX);
     ack(&mut ring, u32::MAX - 1);
     assert_eq!((ring.base(), ring.outstanding()), (Psn(0), 2));
+}
+
+#[test]
+fn the_base_passes_over_all_that_has_arrived_in_however_many_words() {
+    for first in [0, 40, 63, 64] {
+        let mut ring = SentPackets::new();
+        ring.reserve(256);
+        (ring.base, ring.next) = (Psn(first), Psn(first));
+        let psns = first..first + 200;
+        psns.clone().for_each(|psn| _ = ring.push(packet(psn)));
+        let holes = [first, 65, 127, 128, 190];
+        psns.clone().filter(|psn| !holes.contains(psn)).for_each(|psn| _ = ack(&mut ring, psn));
+        for (hole, next) in holes.into_iter().zip([65, 127, 128, 190, psns.end]) {
+            assert_eq!(ring.base(), Psn(hole));
+            ack(&mut ring, hole);
+            assert_eq!(ring.base(), Psn(next), "{first}");
+        }
+    }
+}
+
+#[test]
+fn copies_leave_again_in_order_of_time_among_the_oldest_64() {
+    let mut ring = SentPackets::new();
+    ring.reserve(128);
+    let at =
+        |ns: u64, marks: Marks| SentPacket { sent_at: Instant::from_ps(ns), marks, ..packet(0) };
+    ring.push(at(1, Marks::default()));
+    for (ns, marks) in [(30, Marks::COPY), (20, Marks::COPY), (10, Marks::PASSED_OVER)] {
+        ring.push_waiting(at(ns, marks));
+    }
+    (4..64).for_each(|psn| _ = ring.push(at(psn, Marks::default())));
+    // A loss is no copy, and a copy beyond the oldest 64 waits.
+    ring.lose(Psn(5));
+    ring.push_waiting(at(2, Marks::COPY));
+    let oldest = |ring: &SentPackets| ring.oldest_copy().map(|(psn, entry)| (psn.0, entry.ev.0));
+    assert_eq!((oldest(&ring), ring.copies(), ring.lost()), (Some((2, 0)), 3, 5));
+    ring.copy_again(Psn(2), &SentPacket { ev: EntropyValue(9), ..at(40, Marks::COPY) });
+    assert_eq!(oldest(&ring), Some((1, 0)));
+    let turn = SentPacket { fate: Fate::InFlight, ..at(50, Marks::COPY.again()) };
+    ring.resend(Psn(1), turn);
+    assert_eq!((oldest(&ring), ring.copies(), ring.lost()), (Some((2, 9)), 2, 4));
+    let waiting = |copies| (0..3).map_while(|nth| Some(ring.nth_lost(nth, copies)?.0.0)).collect();
+    let (copies, others): (Vec<u32>, Vec<u32>) = (waiting(true), waiting(false));
+    assert_eq!((copies, others), (Vec::from([2, 64]), Vec::from([3, 5])));
+    ack(&mut ring, 0);
+    assert_eq!(oldest(&ring), Some((64, 0)));
+    for psn in [64, 2] {
+        ack(&mut ring, psn);
+    }
+    assert_eq!((oldest(&ring), ring.copies(), ring.lost()), (None, 0, 2));
 }

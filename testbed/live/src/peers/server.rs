@@ -534,6 +534,20 @@ mod tests {
     }
 
     #[test]
+    fn a_client_that_takes_no_answers_gets_a_bounded_number_of_them() {
+        welcoming(|server| {
+            server.on_note(CLIENT, &Note::Go { session: 7 }.bytes(), Instant::ZERO).unwrap();
+            let before = server.host.waiting.len();
+            for number in 0..u32::try_from(WAITING_MAX).unwrap() + 9 {
+                server.answer(Tag { kind: Kind::Ping, session: 7, number }, CLIENT, Instant::ZERO);
+                let answers = server.host.waiting.len() - before;
+                assert!(answers > number as usize || answers + before == WAITING_MAX, "{number}");
+            }
+            assert_eq!(server.host.waiting.len(), WAITING_MAX);
+        });
+    }
+
+    #[test]
     fn a_client_that_was_given_up_is_notified_whatever_the_server_does_meanwhile() {
         welcoming(|server| {
             let is_of_broken = |server: &Server<'_>, from, kind, session, octets: &[u8]| {

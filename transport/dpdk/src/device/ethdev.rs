@@ -7,7 +7,6 @@
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::fmt;
-use std::fs;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::ptr;
@@ -22,6 +21,7 @@ use crate::buffers::ring::{RingRx, RingTx};
 use crate::buffers::stamp_field::TimestampField;
 use crate::device::caps::{self, Caps, DeviceConfig, FrameLimit, PortConfig, RxTimes, TxTimes};
 use crate::device::error::{PortError, SetupStep};
+use crate::device::listener::Listener;
 use crate::device::rules::{self, Rule};
 use crate::device::stats::DeviceStats;
 use crate::eal::cards::{Readers, VIRTUAL};
@@ -32,12 +32,10 @@ use crate::eal::{self, Eal, Errno};
 pub(crate) enum Keep {
     /// Nothing has to be kept.
     Nothing,
-    /// The device itself, and no other resource. It listens to other processes, and is stopped
-    /// instead of closed until EAL ends. The memif driver of 22.11 frees its listening socket's
-    /// state and goes on listening, so that the next process to connect would crash this one. A
-    /// stopped device ignores a process that connects. The socket file by which other processes
-    /// find it, if there is one, is removed with it.
-    Listening(Option<String>),
+    /// The device itself, and the socket at which other processes find it. It is stopped instead of
+    /// closed until EAL ends. The memif driver of 22.11 frees its listening socket's state and goes
+    /// on listening, so that the next process to connect would crash this one.
+    Listening(#[allow(dead_code, reason = "held, not read")] Arc<Listener>),
     /// The ring halves that a net_ring device serves.
     Rings(#[allow(dead_code, reason = "held, not read")] Vec<(RingTx, RingRx)>),
     /// The namespace that holds the kernel side of the device.
@@ -327,8 +325,7 @@ impl Drop for Device {
         clear_rules(self.id);
         // SAFETY: no queue is left, so no thread polls the port.
         unsafe { sys::rte_eth_dev_stop(self.id) };
-        if let Keep::Listening(socket) = &self.keep {
-            socket.iter().for_each(|path| drop(fs::remove_file(path)));
+        if matches!(self.keep, Keep::Listening(_)) {
             return;
         }
         // SAFETY: as above; also allowed for a port that was never started.

@@ -5,6 +5,7 @@ pub mod drivers;
 pub mod error;
 pub(crate) mod ethdev;
 pub mod link;
+pub(crate) mod listener;
 pub mod name;
 pub mod open;
 pub mod port;

@@ -11,11 +11,14 @@ use crate::device::drivers::{PACKET_SLOTS, Side, packet_slot};
 use crate::device::error::PortError;
 use crate::device::ethdev::Keep;
 use crate::device::link::MEMIF_GATHERS;
+use crate::device::listener::{Listener, MemifSocket};
 use crate::device::name::DeviceName;
 use crate::device::port::Port;
 use crate::eal::Eal;
 use crate::eal::interrupts::InterruptHold;
 
+/// The abstract socket of a memif whose arguments name none.
+const DRIVER_SOCKET: &str = "/run/memif.sock";
 /// Between two tries to connect.
 const RETRY_MS: u64 = 100;
 /// Time for the other process to answer: milliseconds are enough, unless the machine is busy.
@@ -54,10 +57,10 @@ impl DeviceName {
                 }
                 let gather = config.gather || is_memif && MEMIF_GATHERS;
                 let config = PortConfig { gather, ..*config };
-                let listens = is_memif && self.side() == Side::Listens;
-                let socket = self.socket_path().map(str::to_owned);
-                let keep = if listens { Keep::Listening(socket) } else { Keep::Nothing };
-                Port::open_vdev(eal, (name, &arguments), &config, pool, keep)
+                if is_memif && self.side() == Side::Listens {
+                    return self.listen(eal, (name, &arguments), &config, pool);
+                }
+                Port::open_vdev(eal, (name, &arguments), &config, pool, Keep::Nothing)
             }
             Self::Interface(name) => {
                 let device = format!("net_af_packet_{name}");
@@ -108,6 +111,36 @@ impl DeviceName {
             thread::sleep(core::time::Duration::from_millis(nap));
             left_ms -= nap;
         }
+    }
+
+    /// Opens the listening end: the driver listens at a socket of its own behind a [`Listener`].
+    fn listen(
+        &self,
+        eal: &Eal,
+        (name, arguments): (&str, &str),
+        config: &PortConfig,
+        pool: Arc<Pool>,
+    ) -> Result<Port, PortError> {
+        let number = |key| self.argument(key).and_then(|value| value.parse().ok());
+        let place = MemifSocket {
+            name: self.argument("socket").unwrap_or(DRIVER_SOCKET).to_owned(),
+            is_file: self.argument("socket-abstract") == Some("no"),
+            owner: (number("owner-uid"), number("owner-gid")),
+        };
+        let listener = Listener::at(place, name)?;
+        let is_kept = |pair: &&str| {
+            let key = pair.split_once('=').map_or(*pair, |(key, _)| key);
+            !["socket", "socket-abstract", "owner-uid", "owner-gid"].contains(&key)
+        };
+        let own = format!("socket={},socket-abstract=yes", listener.driver());
+        let kept = arguments.split(',').filter(|pair| !pair.is_empty()).filter(is_kept);
+        let arguments = kept.chain([own.as_str()]).collect::<Vec<_>>().join(",");
+        let keep = Keep::Listening(Arc::clone(&listener));
+        let port = Port::open_vdev(eal, (name, &arguments), config, pool, keep);
+        if !matches!(port, Err(PortError::Eal(_) | PortError::TooMany(_))) {
+            listener.is_kept_by(name);
+        }
+        port
     }
 
     /// Opens the connecting end; `None` when no listener answers. A listener refuses connections

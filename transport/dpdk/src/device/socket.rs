@@ -25,6 +25,19 @@ pub enum SocketError {
     /// The file system refused.
     #[error("cannot replace the socket {0} ({1}); name another socket=PATH")]
     Io(String, io::Error),
+    /// The device has listened elsewhere in this process.
+    #[error(
+        "`{device}` listens at {kept} until this process ends, and not at {wanted}; attach it with \
+         socket={kept}, or a device of another name with socket={wanted}"
+    )]
+    Kept {
+        /// The device.
+        device: String,
+        /// The socket at which the device listens.
+        kept: String,
+        /// Asked for.
+        wanted: String,
+    },
 }
 
 impl DeviceName {

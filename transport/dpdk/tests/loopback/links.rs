@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use rustix::net;
 use transport::Duration;
 use transport_dpdk::{
-    BURST, DeviceName, Eal, FrameLimit, Link, LinkConfig, LinkEnd, MbufBurst, Netns, Port,
-    PortConfig, PortError, Side,
+    BURST, DeviceName, Eal, FrameLimit, InterruptHold, Link, LinkConfig, LinkEnd, MbufBurst, Netns,
+    Port, PortConfig, PortError, Side, SocketError,
 };
 
 use crate::Outcome::{self, Passed, Skipped};
@@ -22,6 +23,8 @@ pub(crate) const CHECKS: &[crate::Check] = &[
     ("a_full_link_keeps_the_unsent_in_the_burst", full),
     ("sixteen_links_share_a_process_and_the_33rd_port_is_an_error", many),
     ("a_memif_that_came_before_its_listener_was_ready_asks_again", refused),
+    ("a_memif_outlives_a_process_that_is_gone_before_it_is_taken_in", knocked),
+    ("a_memif_that_has_listened_is_not_attached_at_another_socket", elsewhere),
     ("an_unknown_device_is_an_error_that_says_how_to_bind_it", unknown),
 ];
 
@@ -104,6 +107,60 @@ fn refused(eal: &Eal) -> Outcome {
         assert!(id != 72 || found.is_none());
     }
     assert_eq!(pool.in_use(), 0);
+    Passed
+}
+
+/// The interrupt thread stands still while a process connects and goes, as it does while a worker
+/// polls or the whole process is stopped. The driver would end this process when it goes on.
+fn knocked(eal: &Eal) -> Outcome {
+    let config = PortConfig { max_frame: 2000, ..PortConfig::default() };
+    let pool = traffic::link_config(eal, 2000).host_pool;
+    let name = format!("hr-knocked-{}", std::process::id());
+    let device = |text: &str| {
+        let text = format!("{text},id=80,socket={name},socket-abstract=yes");
+        text.parse::<DeviceName>().unwrap()
+    };
+    let listens = device("net_memif80,role=server");
+    let mut listens = listens.open(eal, &config, Arc::clone(&pool)).unwrap();
+    let mut hold = InterruptHold::new(eal);
+    for _ in 0..2 {
+        let (family, kind) = (net::AddressFamily::UNIX, net::SocketType::SEQPACKET);
+        let socket = net::socket(family, kind, None).unwrap();
+        let address = net::SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
+        net::connect(&socket, &address).unwrap();
+        drop(socket);
+        hold.let_through();
+    }
+    drop(hold);
+    // One that stays is served.
+    let side = (Side::Connects, Duration::from_s(20));
+    let meanwhile = || Ok::<(), PortError>(());
+    let one = device("net_memif81,role=client");
+    let one = one.open_with_patience(eal, &config, &pool, side, meanwhile).unwrap();
+    let mut one = one.expect("the listener goes on");
+    assert!(listens.wait_link(5000));
+    one.tie_to(&mut listens);
+    drop((one, listens));
+    assert_eq!(pool.in_use(), 0);
+    Passed
+}
+
+fn elsewhere(eal: &Eal) -> Outcome {
+    let config = PortConfig { max_frame: 2000, ..PortConfig::default() };
+    let pool = traffic::link_config(eal, 2000).host_pool;
+    let socket = |which: &str| format!("hr-{which}-{}", std::process::id());
+    let open = |socket: &str| {
+        let text = format!("net_memif82,role=server,id=82,socket={socket},socket-abstract=yes");
+        text.parse::<DeviceName>().unwrap().open(eal, &config, Arc::clone(&pool))
+    };
+    let (one, other) = (socket("one"), socket("other"));
+    drop(open(&one).unwrap());
+    let refused = open(&other).unwrap_err();
+    assert!(matches!(refused, PortError::Socket(SocketError::Kept { .. })), "{refused}");
+    let text = refused.to_string();
+    assert!(text.contains(&format!("`net_memif82` listens at {one} ")), "{text}");
+    assert!(text.contains(&format!("another name with socket={other}")), "{text}");
+    drop(open(&one).unwrap());
     Passed
 }
 

@@ -6,10 +6,12 @@ use crate::shape::Shape;
 
 use super::links::Links;
 
-/// The worth of a grant: its cells, the total of its demand with them, whether mice alone may go.
+/// The worth of a grant: the cells of each of its epochs, their number, the total of its demand with
+/// them, whether mice alone may go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Worth {
     pub(super) cells: u16,
+    pub(super) epochs: u16,
     pub(super) total: u32,
     pub(super) mice_only: bool,
 }
@@ -23,6 +25,8 @@ struct Decision {
     leaves: u64,
     grants: Vec<Grant>,
     worths: Vec<Worth>,
+    /// How many of these, the first ones, are of runs whose answers have been given.
+    ongoing: usize,
     /// For each receiver, hosts and then Cores: its grant, or [`NONE`].
     by_receiver: Vec<u16>,
     /// For each receiver: whether cells arrived, where it has reported so or their sender misses
@@ -57,6 +61,7 @@ impl History {
             leaves: 0,
             grants: Vec::new(),
             worths: Vec::new(),
+            ongoing: 0,
             by_receiver: vec![NONE; senders],
             receipts: vec![None; senders],
         };
@@ -81,20 +86,23 @@ impl History {
         self.end.saturating_sub(self.kept)
     }
 
-    /// Puts a decision in the place of an older one.
+    /// Puts a decision about `epoch`, whose answers may leave in epoch `leaves`, in the place of an
+    /// older one. `worth` returns the worth of each grant by its number. The first `ongoing` ones
+    /// get no answers.
     pub(super) fn store(
         &mut self,
-        epoch: u64,
-        leaves: u64,
+        (epoch, leaves): (u64, u64),
         grants: &[Grant],
-        worths: impl Iterator<Item = Worth>,
+        ongoing: usize,
+        mut worth: impl FnMut(usize, &Grant) -> Worth,
     ) {
         let (hosts, at) = (self.hosts, self.at(epoch));
         let decision = &mut self.ring[at];
-        (decision.epoch, decision.leaves) = (epoch, leaves);
+        (decision.epoch, decision.leaves, decision.ongoing) = (epoch, leaves, ongoing);
         decision.grants.clear();
         decision.grants.extend_from_slice(grants);
         decision.worths.clear();
+        let worths = grants.iter().enumerate().map(|(number, grant)| worth(number, grant));
         decision.worths.extend(worths);
         decision.by_receiver.fill(NONE);
         decision.receipts.fill(None);
@@ -124,6 +132,7 @@ impl History {
                 if decision.leaves > now {
                     return None;
                 }
+                let number = decision.ongoing + number;
                 if let Some(grant) = decision.grants.get(number) {
                     self.next.1 += 1;
                     return Some((epoch, *grant, decision.worths[number]));

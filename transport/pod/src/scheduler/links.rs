@@ -151,6 +151,11 @@ impl Links {
         self.misses > 0
     }
 
+    /// Whether some link has been accused and has not worked since.
+    pub(super) const fn any_accused(&self) -> bool {
+        self.accused > 0
+    }
+
     /// Whether the pod has such a link.
     pub(super) fn has(&self, link: Link) -> bool {
         match link {

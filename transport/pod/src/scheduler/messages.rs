@@ -62,7 +62,7 @@ pub struct Answer {
     pub client: Client,
     /// The term of the scheduler that answers.
     pub term: u32,
-    /// The epoch in which to send.
+    /// The epoch in which to send, the first of `epochs`.
     pub epoch: u64,
     /// The receiver.
     pub to: To,
@@ -70,8 +70,10 @@ pub struct Answer {
     pub agg: u8,
     /// The Core of a route that leaves the pod.
     pub core: Option<u16>,
-    /// Cells that are granted, at least 1; the epoch's others stay free.
+    /// Cells that are granted in each epoch, at least 1; the epoch's others stay free.
     pub cells: u16,
+    /// Epochs in a row that are granted, 1 to [`RUN_MAX`](super::RUN_MAX).
+    pub epochs: u16,
     /// Bytes granted to this demand since the term began, these among them, modulo 2^32.
     pub total: u32,
     /// Only mice may be sent: the Core carries nothing else.

@@ -18,6 +18,7 @@ mod history;
 mod intake;
 mod links;
 mod messages;
+mod runs;
 mod turns;
 
 use core::fmt;
@@ -34,12 +35,16 @@ use crate::shape::{LAYERS, OutOfRange, PODS, Shape};
 
 use history::{History, Worth};
 use links::Links;
+use runs::Runs;
 use turns::Turns;
 
 /// Mice of a request at most.
 pub const MICE: usize = 32;
 /// Updates of a request at most.
 pub const UPDATES: usize = 1024;
+
+/// Epochs of a run at most.
+pub const RUN_MAX: u16 = 8;
 
 /// The term of a scheduler that no other one preceded.
 const FIRST_TERM: u32 = 1;
@@ -83,6 +88,9 @@ pub struct Settings {
     pub misses: u8,
     /// Epochs after which an accused link is tried again, 1 to 2^32; they double up to 64 times.
     pub retry_after: u64,
+    /// Epochs of a block, 1 to [`RUN_MAX`]: a demand that fills what is left of a block is granted
+    /// all of it at once.
+    pub run: u16,
 }
 
 impl Default for Settings {
@@ -105,6 +113,7 @@ impl Default for Settings {
             judge_after: 16,
             misses: 3,
             retry_after: 400,
+            run: 1,
         }
     }
 }
@@ -124,7 +133,8 @@ impl Settings {
         within("delay", self.delay, 0, self.lead)?;
         within("backlog", self.backlog.into(), self.cell.into(), (1 << 31) - 1)?;
         within("judge_after", self.judge_after, 1, 4096)?;
-        within("retry_after", self.retry_after, 1, 1 << 32)
+        within("retry_after", self.retry_after, 1, 1 << 32)?;
+        within("run", self.run.into(), 1, RUN_MAX.into())
     }
 
     /// Payload bytes of an epoch.
@@ -172,6 +182,7 @@ pub struct Scheduler {
     /// The next epoch in which a decision is due.
     next: u64,
     turns: Turns,
+    runs: Runs,
 }
 
 impl fmt::Debug for Scheduler {
@@ -220,6 +231,7 @@ impl Scheduler {
             fence: 0,
             next: 0,
             turns: Turns::new(&shape),
+            runs: Runs::new(&shape, settings.run),
         })
     }
 
@@ -349,35 +361,63 @@ impl Scheduler {
         self.counters.accused += self.history.judge(known, epoch, &mut self.links);
         let about = epoch + self.settings.lead;
         self.grants.clear();
+        self.grants.extend_from_slice(self.runs.begin(about));
+        let ongoing = self.grants.len();
+        let mut rest = 1;
         if about >= self.fence {
-            self.match_up(epoch);
-            self.links.try_out(&self.grants, about + self.settings.judge_after + 1);
+            rest = self.match_up(epoch, ongoing);
+            let granted = &self.grants[ongoing..];
+            self.links.try_out(granted, about + self.settings.judge_after + 1);
+            if self.links.any_accused() {
+                // On trial a link carries the cells of one epoch, and others may fail soon.
+                rest = 1;
+            }
         }
         self.counters.epochs += 1;
         self.counters.grants += self.grants.len() as u64;
-        let Self { settings, shape, demands, counters, grants, history, .. } = self;
-        grants.iter().for_each(|grant| demands.prefetch(grant.sender.into(), grant.to));
-        grants.iter().for_each(|grant| demands.prefetch_neighbours(grant.sender.into(), grant.to));
-        let worths = grants.iter().map(|grant| {
-            let worth = settle(settings, shape, demands, grant);
-            counters.granted_bytes += u64::from(worth.0);
-            worth.1
+        let Self { settings, shape, demands, counters, grants, history, runs, .. } = self;
+        let granted = &grants[ongoing..];
+        granted.iter().for_each(|grant| demands.prefetch(grant.sender.into(), grant.to));
+        granted.iter().for_each(|grant| demands.prefetch_neighbours(grant.sender.into(), grant.to));
+        history.store((about, epoch + settings.delay), grants, ongoing, |number, grant| {
+            if let Some(worth) = runs.worth(number).filter(|_| number < ongoing) {
+                return worth;
+            }
+            let (bytes, worth) = settle((settings, rest), shape, demands, grant);
+            counters.granted_bytes += u64::from(bytes);
+            if worth.epochs > 1 {
+                runs.add(shape, *grant, worth);
+            }
+            worth
         });
-        history.store(about, epoch + settings.delay, grants, worths);
     }
 
-    /// Fills `grants`.
-    fn match_up(&mut self, epoch: u64) {
+    /// Whether a decision of `epoch` has to be made though no demand may be open: runs that were
+    /// granted before go on in it.
+    #[inline]
+    #[must_use]
+    pub const fn has_runs(&self, epoch: u64) -> bool {
+        self.runs.go_on(epoch + self.settings.lead)
+    }
+
+    /// Fills `grants` behind the first `ongoing` ones, which are of runs. Returns the epochs that a
+    /// grant is for where its demand fills them: those that are left of the block, or one in turns,
+    /// which give each demand no more than its share.
+    fn match_up(&mut self, epoch: u64, ongoing: usize) -> u16 {
         let mut ports = self.ports(epoch);
-        let turn = self.turns.next(self.settings.fair_every);
+        self.runs.hold(&mut ports);
+        let rest = self.runs.rest(epoch + self.settings.lead);
+        let turn = self.turns.next(self.settings.fair_every, rest == self.settings.run);
         self.turns.list(turn, &self.demands, modulo(epoch));
         let Self { turns, demands, chance, grants, .. } = self;
         self.matcher.decide(turns.first(), demands, &mut ports, chance, grants);
         if turn.is_some() {
-            for grant in &self.grants {
+            for grant in &self.grants[ongoing..] {
                 self.demands.send_back(usize::from(grant.sender), grant.to, modulo(epoch));
             }
+            return 1;
         }
+        rest
     }
 
     /// The ports that a decision of `epoch` may use.
@@ -439,6 +479,7 @@ impl Scheduler {
             agg: grant.agg,
             core: grant.core,
             cells: worth.cells,
+            epochs: worth.epochs,
             total: worth.total,
             mice_only: worth.mice_only,
         })
@@ -478,6 +519,7 @@ impl Scheduler {
         (self.term, self.fence) = (term, fence);
         self.demands.clear();
         self.history.clear();
+        self.runs.clear();
         for client in &mut self.clients {
             (client.spoke, client.mice_len) = (None, 0);
             (client.repeated, client.reported) = (None, None);
@@ -526,10 +568,11 @@ const fn modulo(epoch: u64) -> u32 {
     epoch as u32
 }
 
-/// Takes the bytes of a grant off its demand; returns these bytes, and the worth of the grant.
+/// Takes the bytes of a grant off its demand; returns these bytes, and the worth of the grant. It is
+/// for `rest` epochs where it stays in the pod and its demand fills them, and else for one.
 #[inline]
 fn settle(
-    settings: &Settings,
+    (settings, rest): (&Settings, u16),
     shape: &Shape,
     demands: &mut Demands,
     grant: &Grant,
@@ -538,8 +581,15 @@ fn settle(
     let first_mice = shape.cores() - shape.mice_cores();
     let mice_only = grant.core.is_some_and(|core| usize::from(core) >= first_mice);
     let epoch = settings.epoch_bytes();
+    let run = epoch * u32::from(rest);
+    let stays = matches!(grant.to, To::Host(_)) && sender < shape.hosts();
+    if rest > 1 && stays && demands.backlog(sender, grant.to) >= run {
+        let bytes = demands.grant(sender, grant.to, run);
+        let total = demands.granted(sender, grant.to);
+        return (bytes, Worth { cells: settings.cells, epochs: rest, total, mice_only });
+    }
     let most = if mice_only { epoch.min(demands.mouse(sender, grant.to)) } else { epoch };
     let bytes = demands.grant(sender, grant.to, most);
     let cells = u16::try_from(bytes.div_ceil(settings.cell)).unwrap_or(settings.cells);
-    (bytes, Worth { cells, total: demands.granted(sender, grant.to), mice_only })
+    (bytes, Worth { cells, epochs: 1, total: demands.granted(sender, grant.to), mice_only })
 }

@@ -34,6 +34,8 @@ pub(super) enum FairTurn {
 pub(super) struct Turns {
     /// Decisions since the last round.
     decisions: u32,
+    /// Whether one of them went by age.
+    aged_once: bool,
     most: usize,
     first: Vec<Pair>,
     /// Demands with their age and their time since a turn; memory of [`Self::list`].
@@ -44,21 +46,28 @@ impl Turns {
     pub(super) fn new(shape: &Shape) -> Self {
         let most = LOOKED_AT * shape.senders();
         let (first, aged) = (Vec::with_capacity(most), Vec::with_capacity(most));
-        Self { decisions: 0, most, first, aged }
+        Self { decisions: 0, aged_once: false, most, first, aged }
     }
 
     /// The turn of the next decision, where every `every`th goes round; `None` when it goes by
-    /// size.
-    pub(super) fn next(&mut self, every: u32) -> Option<FairTurn> {
+    /// size. A turn waits for a decision in which no port is held by a run.
+    pub(super) fn next(&mut self, every: u32, is_free: bool) -> Option<FairTurn> {
         if every == 0 {
             return None;
         }
         self.decisions += 1;
+        if !is_free {
+            return None;
+        }
         if self.decisions >= every {
-            self.decisions = 0;
+            (self.decisions, self.aged_once) = (0, false);
             return Some(FairTurn::Round);
         }
-        (self.decisions == every.div_ceil(2)).then(|| FairTurn::Age(every.saturating_mul(OLD)))
+        let is_due = self.decisions >= every.div_ceil(2) && !self.aged_once;
+        is_due.then(|| {
+            self.aged_once = true;
+            FairTurn::Age(every.saturating_mul(OLD))
+        })
     }
 
     /// Lists the demands that `turn` serves first, in `epoch` modulo 2^32.
@@ -104,13 +113,13 @@ mod tests {
     fn of_so_many_decisions_one_goes_round_and_one_by_age() {
         for every in [1, 2, 16] {
             let mut turns = Turns::new(&Shape::square(4).unwrap());
-            let drawn: Vec<_> = (0..every * 4).map(|_| turns.next(every)).collect();
+            let drawn: Vec<_> = (0..every * 4).map(|_| turns.next(every, true)).collect();
             let rounds = drawn.iter().filter(|turn| **turn == Some(FairTurn::Round)).count();
             let ages = drawn.iter().filter(|turn| matches!(turn, Some(FairTurn::Age(_)))).count();
             assert_eq!((rounds, ages), (4, if every > 1 { 4 } else { 0 }), "{every}");
         }
         let mut turns = Turns::new(&Shape::square(4).unwrap());
-        assert!((0..100).all(|_| turns.next(0).is_none()));
+        assert!((0..100).all(|_| turns.next(0, true).is_none()));
     }
 
     #[test]

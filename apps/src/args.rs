@@ -80,6 +80,19 @@ pub(crate) struct BenchSchedulerArgs {
     /// Demands of each host: `all` for one to every other host, or a number of other hosts.
     #[arg(long, value_name = "all|D", default_value = "all")]
     pub(crate) demand: String,
+    /// At a device, flows of web search that take up so many percent of each host's epochs, instead
+    /// of an epoch's cells in every epoch.
+    #[arg(long, value_name = "PERCENT", requires = "device",
+          value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub(crate) load: Option<u8>,
+    /// At a device, sched.zeropod.ask_every.
+    #[arg(long, value_name = "N", requires = "device", default_value_t = 1,
+          value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub(crate) ask_every: u8,
+    /// At a device, sched.zeropod.block.
+    #[arg(long, value_name = "N", requires = "device", default_value_t = 1,
+          value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub(crate) block: u8,
     /// Iterations of `iterative`, 1 to 255.
     #[arg(long, value_name = "I", default_value_t = 6,
           value_parser = clap::value_parser!(u8).range(1..=255))]

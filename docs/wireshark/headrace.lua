@@ -132,7 +132,10 @@ local fields = {
    pod_delay = ProtoField.uint32("headrace.pod_delay", "Decision, ns", base.DEC),
    pod_early = ProtoField.uint32("headrace.pod_early", "Lateness of a host, ns", base.DEC),
    pod_reserved = ProtoField.uint16("headrace.pod_reserved", "Reserved", base.HEX),
-   pod_rest = ProtoField.uint32("headrace.pod_rest", "Reserved", base.HEX),
+   pod_arrived_in = ProtoField.uint16("headrace.pod_arrived_in", "Epochs of these cells", base.HEX),
+   pod_also = ProtoField.uint16("headrace.pod_also", "Epochs with the same receipt", base.HEX),
+   pod_further = ProtoField.uint8("headrace.pod_further", "Further epochs granted", base.DEC),
+   pod_rest = ProtoField.uint8("headrace.pod_rest", "Reserved", base.HEX),
    pod_late = ProtoField.uint16("headrace.pod_late", "Lateness of a request three epochs before", base.HEX),
    pod_sent_in = ProtoField.uint16("headrace.pod_sent_in", "Epoch of the receipt", base.DEC),
    pod_granted_to = ProtoField.uint16("headrace.pod_granted_to", "Destination of the standing",
@@ -403,11 +406,14 @@ end
 local function rts(reader)
    reader:add(fields.pod_term, 2)
    local _, epoch = reader:add(fields.pod_epoch, 4)
-   reader:add(fields.pod_flags, 1)
+   local _, octet = reader:add(fields.pod_flags, 1)
    local _, mice = reader:add(fields.pod_mice, 1)
    reader:add(fields.pod_to, 2)
    reader:add(fields.pod_total, 4)
    reader:add(fields.pod_arrived, 4)
+   if has(octet:uint(), 64) then
+      reader:add(fields.pod_arrived_in, 2)
+   end
    for _ = 1, mice:uint() do
       reader:add(fields.pod_mouse, 2)
    end
@@ -479,7 +485,9 @@ local function schd(reader)
    else
       reader:add(fields.pod_granted_to, 2)
       reader:add(fields.pod_granted, 4)
-      reader:add(fields.pod_rest, 4)
+      reader:add(fields.pod_also, 2)
+      reader:add(fields.pod_further, 1)
+      reader:add(fields.pod_rest, 1)
    end
    local cells = math.floor(to:uint() / 2048)
    if has(flags, 1) and cells == 0 then

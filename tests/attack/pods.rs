@@ -59,15 +59,18 @@ fn forged(turn: u64, rng: &mut Rng) -> (u8, u8, Note) {
             let clock = Some(ClockState { behind_gap: false, settled: true });
             let (mice, mice_len) = ([Rts::NO_MOUSE; _], 0);
             let update = Some((Place::Host(u16::from(1 - host)), total));
-            let (arrived, lost) = (total, turn & 1 == 0);
-            let rts = Rts { term, epoch, update, arrived, lost, mice, mice_len, clock };
+            let (arrived, arrived_in) = (total, 1 | u16::from(turn & 2 == 0) << 9);
+            let lost = turn & 1 == 0;
+            let rts =
+                Rts { term, epoch, update, arrived, arrived_in, lost, mice, mice_len, clock };
             (to_scheduler, rts.note())
         }
         4 => (to_host, Invite { proof: Key(rng.next_u64() | 1) }.note()),
         _ => {
             let to = Place::Host(u16::from(1 - host));
             let (agg, layer, cells, mice_only) = (0, None, 16, false);
-            let grant = Grant { epoch, to, agg, layer, cells, total, mice_only };
+            let epochs = if turn & 16 == 0 { 1 } else { 8 };
+            let grant = Grant { epoch, to, agg, layer, cells, epochs, total, mice_only };
             let stamp = Stamp { window: None, behind_gap: false, late: Some(-30_000) };
             let idle = Stamp { window: Some(epoch), ..stamp };
             let granted = turn & 8 == 0;
@@ -75,6 +78,7 @@ fn forged(turn: u64, rng: &mut Rng) -> (u8, u8, Note) {
                 term,
                 grant: granted.then_some(grant),
                 receipt: None,
+                also: 0,
                 standing: None,
                 delivered: None,
                 stamp: Some(if granted { stamp } else { idle }),

@@ -15,16 +15,19 @@ pub(super) fn of_pods(rng: &mut Rng) -> Vec<Note> {
     mice[0] = Mouse { to: Place::Host(511), size: 17 };
     let [epoch, arrived, total] = [0; 3].map(|_: u32| word(rng));
     let (update, clock) = (None, None);
-    let idle = Rts { term: 3, epoch, update, arrived, lost: false, mice, mice_len: 0, clock };
+    let (idle, arrived_in) = (Rts { term: 3, epoch, mice, ..Rts::VACANT }, 0xa5a5);
+    let idle = Rts { update, arrived, clock, ..idle };
     let asks = Rts { update: Some((Place::Pod(6), total)), mice_len: 1, ..idle };
     let clock = Some(ClockState { behind_gap: true, settled: true });
     let asks = Rts { clock, lost: true, ..asks };
+    let reports = Rts { arrived_in, ..asks };
     let grant = Grant {
         epoch,
         to: Place::Host(77),
         agg: 30,
         layer: Some(2),
         cells: 32,
+        epochs: 1,
         total,
         mice_only: true,
     };
@@ -33,9 +36,18 @@ pub(super) fn of_pods(rng: &mut Rng) -> Vec<Note> {
     let clock = Stamp { window: Some(epoch), behind_gap: true, late: Some(-77) };
     let stamp = Some(clock);
     let (grant_of, stamp_of) = (Some(grant), Some(Stamp { window: None, ..clock }));
-    let empty =
-        Schd { term: 4, grant: None, receipt: None, standing: None, delivered: None, stamp };
+    let empty = Schd {
+        term: 4,
+        grant: None,
+        receipt: None,
+        also: 0,
+        standing: None,
+        delivered: None,
+        stamp,
+    };
     let full = Schd { grant: grant_of, receipt, standing, stamp: stamp_of, ..empty };
+    let long = Grant { epochs: 8, ..grant };
+    let long = Schd { grant: Some(long), also: 0x5a5a, ..full };
     let run = Delivered { flow: FlowId(total), first: Psn(epoch), arrived };
     let shown = Schd { grant: grant_of, delivered: Some(run), stamp: None, ..empty };
     let few = Delivered { arrived: arrived & 0xffff, ..run };
@@ -59,7 +71,7 @@ pub(super) fn of_pods(rng: &mut Rng) -> Vec<Note> {
     };
     let invite = Invite { proof: Key(u64::from(total) << 32 | 1) };
     let of_cores = [shown.note(), both.note(), core.note(), idle_core.note()].into_iter();
-    let of_cores = of_cores.chain([join.note(), invite.note()]);
+    let of_cores = of_cores.chain([join.note(), invite.note(), reports.note(), long.note()]);
     [idle.note(), asks.note(), empty.note(), full.note()].into_iter().chain(of_cores).collect()
 }
 
@@ -102,8 +114,11 @@ fn clock_flags(clock: Option<ClockState>) -> u64 {
 pub(super) fn pod_numbers(note: &Note) -> Vec<(&'static str, u64)> {
     if let Some(rts) = Rts::of(note) {
         let (to, total) = rts.update.unwrap_or((Place::Host(0), 0));
-        let flags =
-            u64::from(rts.update.is_some()) | clock_flags(rts.clock) | u64::from(rts.lost) << 5;
+        let several = rts.arrived_in != 1;
+        let flags = u64::from(rts.update.is_some())
+            | clock_flags(rts.clock)
+            | u64::from(rts.lost) << 5
+            | u64::from(several) << 6;
         let mut numbers = vec![
             ("pod_term", rts.term.into()),
             ("pod_epoch", rts.epoch.into()),
@@ -113,6 +128,7 @@ pub(super) fn pod_numbers(note: &Note) -> Vec<(&'static str, u64)> {
             ("pod_total", total.into()),
             ("pod_arrived", rts.arrived.into()),
         ];
+        numbers.extend(several.then_some(("pod_arrived_in", rts.arrived_in.into())));
         let mice = rts.mice().iter().map(|mouse| u64::from(mouse.size) << 11 | place(mouse.to));
         numbers.extend(mice.map(|mouse| ("pod_mouse", mouse)));
         return numbers;
@@ -144,7 +160,7 @@ pub(super) fn pod_numbers(note: &Note) -> Vec<(&'static str, u64)> {
 
 /// The fields of an answer in a pod.
 fn answer_numbers(schd: &Schd) -> Vec<(&'static str, u64)> {
-    let Schd { term, grant, receipt, standing, delivered, stamp } = *schd;
+    let Schd { term, grant, receipt, also, standing, delivered, stamp } = *schd;
     let mice_only = grant.is_some_and(|grant| grant.mice_only);
     let layer = grant.and_then(|grant| grant.layer);
     let shown = [receipt.is_some(), standing.is_some(), delivered.is_some()];
@@ -179,7 +195,12 @@ fn answer_numbers(schd: &Schd) -> Vec<(&'static str, u64)> {
         ],
         None => {
             let (to, granted) = standing.unwrap_or((Place::Host(0), 0));
-            vec![("pod_granted_to", place(to)), ("pod_granted", granted.into())]
+            vec![
+                ("pod_granted_to", place(to)),
+                ("pod_granted", granted.into()),
+                ("pod_also", also.into()),
+                ("pod_further", of_grant(|grant| u64::from(grant.epochs) - 1)),
+            ]
         }
     });
     numbers

@@ -38,7 +38,7 @@ pub(super) fn measured() -> Verdict {
     for (device, hosts) in [(DeviceKind::Ring, 16), (DeviceKind::Ring, 300), (DeviceKind::Memif, 2)]
     {
         let (params, epochs) = (ZeropodParams::default(), 400);
-        let case = PodCase { device, hosts, receivers: hosts - 1, params, epochs, seed: 1 };
+        let case = PodCase { device, hosts, receivers: hosts - 1, load: None, params, epochs, seed: 1 };
         let cost = bench.pod(&case).unwrap_or_else(|error| panic!("{error}"));
         println!("{case:?}: {cost:?}");
         assert!(cost.receive_ns > 0.0 && cost.answer_ns > 0.0, "{cost:?}");
@@ -51,7 +51,7 @@ pub(super) fn measured() -> Verdict {
     }
     let (device, hosts) = (DeviceKind::Ring, 4);
     let params = ZeropodParams::default();
-    let case = PodCase { device, hosts, receivers: 3, params, epochs: 200, seed: 1 };
+    let case = PodCase { device, hosts, receivers: 3, load: None, params, epochs: 200, seed: 1 };
     // Long epochs: both threads have the core within one.
     let waited = bench.pod_waiting(&case, Duration::from_ms(2));
     let waited = waited.unwrap_or_else(|error| panic!("{error}")).unwrap();

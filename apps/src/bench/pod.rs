@@ -7,6 +7,7 @@
 //! | `receive_us`, `answer_us` | its parts: frames and requests; the decision and answers |
 //! | `ns_per_host`, `rts_per_s` | the same a request, and requests a second |
 //! | `matched` | the share of hosts that are granted cells, over all epochs |
+//! | `frames` | requests and answers, for each host and epoch |
 //! | `paced_epoch_us` | the epoch in which waiting is measured |
 //! | `p50_epochs` | epochs from a request to its grant |
 //! | `p99_epochs` | what 99 in 100 are below, where other programs disturb least |
@@ -53,6 +54,7 @@ struct Row {
     ns_per_host: f64,
     rts_per_s: f64,
     matched: f64,
+    frames: f64,
     paced_epoch_us: Option<f64>,
     p50_epochs: Option<f64>,
     p99_epochs: Option<f64>,
@@ -80,6 +82,7 @@ impl Row {
             ns_per_host: round(cost.epoch_ns / hosts),
             rts_per_s: (hosts * 1e9 / cost.epoch_ns.max(f64::MIN_POSITIVE)).round(),
             matched: round(cost.matched),
+            frames: round(cost.frames),
             paced_epoch_us: of(|waiting| waiting.epoch.as_us_f64()),
             p50_epochs: of(|waiting| waiting.p50_epochs),
             p99_epochs: of(|waiting| waiting.p99_epochs),
@@ -118,6 +121,7 @@ pub(super) fn run(args: &BenchSchedulerArgs, console: &mut Console<'_>) -> Resul
                     device,
                     hosts,
                     receivers,
+                    load: args.load,
                     params: params(args, kind)?,
                     epochs: args.epochs.unwrap_or((REQUESTS / u64::from(hosts)).max(1000)),
                     seed: args.seed,
@@ -131,7 +135,8 @@ pub(super) fn run(args: &BenchSchedulerArgs, console: &mut Console<'_>) -> Resul
                     true => bench.pod_waiting(&case, paced).map_err(unfit)?,
                     false => None,
                 };
-                let chosen = (kind.name(), &args.demand[..]);
+                let flows = args.load.map(|percent| format!("websearch {percent} %"));
+                let chosen = (kind.name(), flows.as_deref().unwrap_or(&args.demand));
                 rows.push(Row::new(&case, chosen, &cost, waiting.as_ref()));
             }
         }
@@ -157,7 +162,8 @@ fn params(args: &BenchSchedulerArgs, kind: MatcherKind) -> Result<ZeropodParams,
     draft.set("sched.zeropod.matcher", kind.name(), Origin::Set)?;
     let preset = draft.settings.sched_params.zeropod;
     let classes = if args.classes { SizeClasses::Sizes } else { preset.classes };
-    Ok(ZeropodParams { iterations: args.iterations.into(), classes, ..preset })
+    let (iterations, ask_every) = (args.iterations.into(), args.ask_every.into());
+    Ok(ZeropodParams { iterations, classes, ask_every, block: args.block.into(), ..preset })
 }
 
 impl Shown for Row {
@@ -175,6 +181,7 @@ impl Shown for Row {
             "answer",
             "ns a host",
             "matched",
+            "frames",
             "paced us",
             "p50 epochs",
             "p99",
@@ -194,6 +201,7 @@ impl Shown for Row {
             format!("{:.2}", self.answer_us),
             format!("{:.1}", self.ns_per_host),
             format!("{:.3}", self.matched),
+            format!("{:.2}", self.frames),
             maybe(self.paced_epoch_us),
             maybe(self.p50_epochs),
             maybe(self.p99_epochs),

@@ -22,6 +22,7 @@ mod awaited;
 mod clock;
 mod counts;
 mod epochs;
+mod gathering;
 mod joining;
 mod optimistic;
 mod params;
@@ -50,7 +51,7 @@ use crate::segment::TxSegment;
 use crate::time::{Duration, Instant};
 use crate::units::{Bytes, FlowId, HostId};
 use crate::wire::Body;
-use crate::wire::pod::{CellName, Grant, MICE_MAX, Mouse, Place, Rts, Schd};
+use crate::wire::pod::{CellName, Grant, MICE_MAX, Mouse, Place, REPORTED_MAX, Rts, Schd};
 use awaited::Awaited;
 use clock::PodClock;
 use counts::Odd;
@@ -140,7 +141,7 @@ impl Zeropod {
         let joining = Joining::new(&params, &terms, setup);
         let terms = joining.as_ref().map_or(terms, Joining::terms);
         let joining = joining.map(Box::new);
-        let timing = Timing::new(&terms);
+        let timing = Timing::new(&terms).asking_every(params.ask_every);
         let hosts = params.hosts.max(1);
         let pod = setup.host.0 / u32::from(hosts);
         let number = setup.host.0 % u32::from(hosts);
@@ -174,6 +175,9 @@ impl Zeropod {
     pub fn at(seat: Seat, params: &ZeropodParams, timing: Timing, flows: usize) -> Self {
         let hosts = usize::from(params.hosts.max(1));
         let pods = usize::from(params.pods);
+        let several = params.ask_every > 1;
+        // Of each epoch that an answer reports, all cells may be of different flows.
+        let reported = if several { REPORTED_MAX as usize + 1 } else { 1 };
         Self {
             timing,
             params: *params,
@@ -191,8 +195,8 @@ impl Zeropod {
             optimistic: None,
             offered: None,
             records: Box::new(Records::new(Some(timing.to_lost))),
-            arrivals: Unreported::new(timing.to_receipt),
-            reports: VecDeque::with_capacity(timing.cells.into()),
+            arrivals: Unreported::new(timing.to_receipt, if several { REPORTED_MAX } else { 0 }),
+            reports: VecDeque::with_capacity(usize::from(timing.cells) * reported),
             mice: [Rts::NO_MOUSE; MICE_MAX as usize],
             mice_len: 0,
             request_from: 0,
@@ -287,15 +291,16 @@ impl Zeropod {
         if wants || asks {
             self.watch(epoch);
         }
-        let (arrived, lost) = (self.arrivals.take(epoch), self.records.take_lost(epoch));
-        let follows = self.follows();
+        let lost = self.records.take_lost(epoch);
+        let takes_turns = self.is_turn(epoch);
         let update = if self.is_settled() {
             self.next_update(epoch).or_else(|| self.next_repeat(epoch))
         } else {
             None
         };
-        let reports = arrived != 0 || lost;
-        if !reports && update.is_none() && !anyway && !asks && !follows {
+        let asks = asks || anyway || lost || takes_turns || update.is_some();
+        let (arrived, arrived_in) = self.take_arrivals(epoch, asks);
+        if !asks && arrived == 0 {
             return None;
         }
         self.request_from = epoch + 1;
@@ -304,8 +309,8 @@ impl Zeropod {
         let clock = self.clock_state(epoch);
         #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
         let epoch = epoch as u32;
-        let (mice, mice_len) = (self.mice, self.mice_len);
-        let rts = Rts { term: self.term, epoch, update, arrived, lost, mice, mice_len, clock };
+        let (term, mice, mice_len) = (self.term, self.mice, self.mice_len);
+        let rts = Rts { term, epoch, update, arrived, arrived_in, lost, mice, mice_len, clock };
         Some((at, self.seat.scheduler, rts))
     }
 
@@ -437,7 +442,8 @@ impl Zeropod {
             report_delivered(delivered, &mut self.reports);
         }
         if let Some((epoch, arrived)) = schd.receipt {
-            self.records.report(self.full_of_16(epoch), arrived, &mut self.reports);
+            let epoch = self.full_of_16(epoch);
+            self.report(epoch, arrived, schd.also);
         }
         if let Some((to, total)) = schd.standing {
             self.on_total(to, total)?;
@@ -490,19 +496,21 @@ impl Zeropod {
         let own = self.epoch;
         // A granted total counts in any case: the host asks again for what it cannot use.
         let place = self.on_total(grant.to, grant.total)?;
-        // The request of an epoch leaves by the place of its receiver.
-        if epoch <= own || epoch < self.request_from {
-            self.counts.late += 1;
-            return Ok(());
+        for epoch in epoch..epoch + u64::from(grant.epochs) {
+            // The request of an epoch leaves by the place of its receiver.
+            if epoch <= own || epoch < self.request_from {
+                self.counts.late += 1;
+                continue;
+            }
+            if epoch - own > AHEAD_MAX {
+                return Err(Odd::FarEpoch);
+            }
+            if !self.grants.insert(epoch, *grant) {
+                return Err(Odd::Doubled);
+            }
+            self.note_granted(epoch);
+            self.queues.queue(place).pending += u32::from(grant.cells);
         }
-        if epoch - own > AHEAD_MAX {
-            return Err(Odd::FarEpoch);
-        }
-        if !self.grants.insert(epoch, *grant) {
-            return Err(Odd::Doubled);
-        }
-        self.note_granted(epoch);
-        self.queues.queue(place).pending += u32::from(grant.cells);
         Ok(())
     }
 }

@@ -36,6 +36,12 @@ pub const LAYERS_MAX: u32 = 8;
 pub const PODS_MAX: u32 = 32;
 /// Mice that a request has room for.
 pub const MICE_MAX: u16 = 7;
+/// Mice that a request has room for which reports the arrivals of several epochs.
+pub const FEW_MICE: u16 = MICE_MAX - 1;
+/// Epochs whose arrivals one request, or one answer, can report.
+pub const REPORTED_MAX: u64 = 16;
+/// Epochs in a row that an answer can grant.
+pub const RUN_MAX: u16 = 8;
 
 /// The far end of a demand: a host of the pod by its number there, or another pod.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -105,6 +111,9 @@ pub struct Rts {
     /// Cells that arrived in an earlier epoch, a bit each; how much earlier is a constant of the
     /// pod.
     pub arrived: u32,
+    /// Bit i: `arrived` is also what arrived in the epoch i before that one, where bit 0 is that
+    /// one itself. 1 as a rule. With other values there is room for [`FEW_MICE`].
+    pub arrived_in: u16,
     /// Whether its sender got no receipt for cells that it sent in an earlier epoch; how much
     /// earlier is another constant of the pod.
     pub lost: bool,
@@ -164,6 +173,7 @@ const HAS_CLOCK: u8 = 4;
 const BEHIND_GAP: u8 = 8;
 const SETTLED: u8 = 16;
 const HAS_LOST: u8 = 32;
+const HAS_EPOCHS: u8 = 64;
 
 const RTS_FIXED: usize = 18;
 const CORE_RTS_LEN: usize = 32;
@@ -233,10 +243,15 @@ impl Rts {
         });
         let update = if self.update.is_some() { HAS_UPDATE } else { 0 };
         let lost = if self.lost { HAS_LOST } else { 0 };
-        out.put([clock | update | lost, self.mice_len]);
+        let several = self.arrived_in != 1;
+        let mice = if several { self.mice_len.min(FEW_MICE as u8) } else { self.mice_len };
+        out.put([clock | update | lost | if several { HAS_EPOCHS } else { 0 }, mice]);
         out.put(to.word().to_be_bytes()).put(total.to_be_bytes());
         out.put(self.arrived.to_be_bytes());
-        for mouse in self.mice() {
+        if several {
+            out.put(self.arrived_in.to_be_bytes());
+        }
+        for mouse in &self.mice()[..mice.into()] {
             out.put((u16::from(mouse.size) << 11 | mouse.to.word()).to_be_bytes());
         }
         out.note(RTS)
@@ -248,6 +263,7 @@ impl Rts {
         epoch: 0,
         update: None,
         arrived: 0,
+        arrived_in: 1,
         lost: false,
         mice: [Self::NO_MOUSE; MICE_MAX as usize],
         mice_len: 0,
@@ -270,13 +286,18 @@ impl Rts {
         if note.protocol != RTS || note.class != TrafficClass::Control {
             return false;
         }
-        let Some((fixed, mice)) = note.said.split_first_chunk::<RTS_FIXED>() else { return false };
-        let [t0, t1, e0, e1, e2, e3, flags, mice_len, rest @ ..] = *fixed;
-        let [to0, to1, n0, n1, n2, n3, a0, a1, a2, a3] = rest;
+        let Some((fixed, rest)) = note.said.split_first_chunk::<RTS_FIXED>() else { return false };
+        let [t0, t1, e0, e1, e2, e3, flags, mice_len, of_demand @ ..] = *fixed;
+        let [to0, to1, n0, n1, n2, n3, a0, a1, a2, a3] = of_demand;
         let count = usize::from(mice_len);
         let has_clock = flags & HAS_CLOCK != 0;
-        let known =
-            HAS_UPDATE | HAS_LOST | if has_clock { HAS_CLOCK | BEHIND_GAP | SETTLED } else { 0 };
+        let of_clock = if has_clock { HAS_CLOCK | BEHIND_GAP | SETTLED } else { 0 };
+        let known = HAS_UPDATE | HAS_LOST | HAS_EPOCHS | of_clock;
+        let (arrived_in, mice) = match rest.split_first_chunk::<2>() {
+            Some((epochs, mice)) if flags & HAS_EPOCHS != 0 => (u16::from_be_bytes(*epochs), mice),
+            None if flags & HAS_EPOCHS != 0 => return false,
+            _ => (1, rest),
+        };
         if flags & !known != 0 || count > usize::from(MICE_MAX) || mice.len() != 2 * count {
             return false;
         }
@@ -288,6 +309,7 @@ impl Rts {
         let total = u32::from_be_bytes([n0, n1, n2, n3]);
         self.update = (flags & HAS_UPDATE != 0).then_some((to, total));
         self.arrived = u32::from_be_bytes([a0, a1, a2, a3]);
+        self.arrived_in = arrived_in;
         self.lost = flags & HAS_LOST != 0;
         self.mice_len = mice_len;
         for (mouse, word) in self.mice.iter_mut().zip(mice.as_chunks::<2>().0) {
@@ -468,13 +490,17 @@ mod tests {
             update in prop::option::of((place(), any::<u32>())),
             some in prop::collection::vec(mouse(), 0..=usize::from(MICE_MAX)),
             clock in prop::option::of(any::<(bool, bool)>()),
-            lost: bool,
+            lost: bool, several in prop::option::of(any::<u16>()),
         ) {
+            let arrived_in = several.unwrap_or(1);
+            let most = usize::from(if arrived_in == 1 { MICE_MAX } else { FEW_MICE });
+            let some = &some[..some.len().min(most)];
             let clock = clock.map(|(behind_gap, settled)| ClockState { behind_gap, settled });
             let mut mice = [Rts::NO_MOUSE; MICE_MAX as usize];
-            mice[..some.len()].copy_from_slice(&some);
+            mice[..some.len()].copy_from_slice(some);
             let mice_len = u8::try_from(some.len()).unwrap();
-            let rts = Rts { term, epoch, update, arrived, lost, mice, mice_len, clock };
+            let rts =
+                Rts { term, epoch, update, arrived, arrived_in, lost, mice, mice_len, clock };
             prop_assert_eq!(Rts::of(&rts.note()), Some(rts));
             prop_assert_eq!(Schd::of(&rts.note()), None);
         }
@@ -488,18 +514,22 @@ mod tests {
             standing in prop::option::of((place(), any::<u32>())),
             delivered in prop::option::of(delivered()),
             stamp in prop::option::of((any::<u32>(), any::<bool>(), -32_767_i16..)),
+            (also, epochs) in (any::<u16>(), 1_u8..=8),
         ) {
+            let also = if delivered.is_none() || standing.is_some() { also } else { 0 };
+            let also = if receipt.is_some() { also } else { 0 };
+            let epochs = if delivered.is_none() || standing.is_some() { epochs } else { 1 };
             let stamp = stamp.map(|(window, behind_gap, late)| Stamp {
                 window: (!granted).then_some(window),
                 behind_gap,
                 late: (late != 7).then_some(late),
             });
-            let grant = Grant { epoch, to, agg, layer, cells, total, mice_only };
+            let grant = Grant { epoch, to, agg, layer, cells, epochs, total, mice_only };
             let delivered: Option<Delivered> = delivered.filter(|_| standing.is_none());
             let few = |mut run: Delivered| if receipt.is_some() { run.take_few() } else { run };
             let delivered = delivered.map(few);
             let grant = granted.then_some(grant);
-            let schd = Schd { term, grant, receipt, standing, delivered, stamp };
+            let schd = Schd { term, grant, receipt, also, standing, delivered, stamp };
             prop_assert_eq!(Schd::of(&schd.note()), Some(schd));
             prop_assert_eq!(Rts::of(&schd.note()), None);
         }
@@ -516,7 +546,9 @@ mod tests {
             if let Some(rts) = Rts::of(&note) {
                 prop_assert!(rts.mice().len() <= usize::from(MICE_MAX));
             }
-            if let Some(Grant { agg, layer, cells, .. }) = Schd::of(&note).and_then(|s| s.grant) {
+            let schd = Schd::of(&note);
+            if let Some(Grant { agg, layer, cells, epochs, .. }) = schd.and_then(|s| s.grant) {
+                prop_assert!((1..=RUN_MAX).contains(&epochs.into()));
                 prop_assert!(u32::from(agg) < AGGS_MAX && (1..=32).contains(&cells));
                 prop_assert!(layer.is_none_or(|layer| u32::from(layer) < LAYERS_MAX));
             }

@@ -311,7 +311,8 @@ const SECOND_NAMES: [(&str, &str); 18] = [
 
 /// The settings of `sched.zeropod` that are of the scheduler's decisions: hosts do not read them
 /// where it is a process of its own.
-pub const OF_DECISIONS: [&str; 5] = ["matcher", "iterations", "kernel", "classes", "fair_every"];
+pub const OF_DECISIONS: [&str; 7] =
+    ["matcher", "iterations", "kernel", "classes", "fair_every", "ask_every", "block"];
 
 /// Whether `key` is one of [`OF_DECISIONS`].
 #[must_use]

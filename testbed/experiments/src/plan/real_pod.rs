@@ -117,13 +117,14 @@ impl Draft {
         let given = &self.settings.sched_params.zeropod;
         let hosts = u16::try_from(before.scheduler).unwrap_or(u16::MAX);
         let cells = self.is_given("sched.zeropod.cells").then_some(given.cells);
+        let ask_every = given.ask_every;
         let guard = self.is_given("sched.zeropod.guard").then_some(given.guard);
         let (cell, rate) = (config.mtu(), config.line_rate);
         let real = RealPod { run: measured.run, ..before };
         let real = epochs(real, (cell, rate), (cells, guard), (measured, hosts));
-        let timing = Timing::new(&terms(&real, (cell, rate)));
+        let timing = Timing::new(&terms(&real, (cell, rate))).asking_every(ask_every);
         self.real_pod = Some(real);
-        let receipt = timing.request_to_data() + timing.to_receipt + SPARE;
+        let receipt = timing.request_to_data() + timing.to_receipt + timing.to_gather + SPARE;
         let cells_under_way = receipt * u64::from(real.cells);
         let mut fitted = vec![
             ("sched.zeropod.cells", real.cells.to_string()),

@@ -60,13 +60,14 @@ pub(super) fn expects_collisions(draft: &Draft, config: &Config, tree: &FatTree)
     }
     let host = Zeropod::new(&config.sched_setup(HostId(0), Rng::new(0)));
     let (timing, guard) = (host.timing(), config.sched_params.zeropod.guard);
-    // An answer comes in every epoch, so a host goes without answers for no more epochs than
-    // packets are lost in a row.
+    // An answer comes in every epoch, or in one of `ask_every`, so a host goes without answers for
+    // no more of these than packets are lost in a row.
     let ways = ways_of_answers(tree);
     let on_ways = draft.faults.iter().filter(|fault| is_on(fault, &ways, tree));
     let silent: f64 = on_ways.map(|fault| fault.kind.losses_in_a_row()).sum();
     // A median of eight readings lags by four epochs; half of the jitter is left of it.
-    let lag_us = timing.epoch.as_us_f64() * (2.0 * LAG_EPOCHS + silent);
+    let every = f64::from(config.sched_params.zeropod.ask_every);
+    let lag_us = timing.epoch.as_us_f64() * (2.0 * LAG_EPOCHS + silent) * every;
     let off_us = draft.clocks.jitter.as_us_f64() / 2.0 + lag_us * draft.clocks.drift_ppm * 1e-6;
     off_us * 2.0 > guard.min(timing.slot_guard).as_us_f64()
 }
@@ -378,11 +379,11 @@ fn check_slots(config: &Config, timed: bool) -> Result<(), RunError> {
         let help = "one decision follows another every epoch";
         return Err(refused("sched.zeropod.delay", params.delay.to_string(), expected, help));
     }
-    let receipt = timing.to_receipt + timing.to_decision + 4;
+    let receipt = timing.to_receipt + timing.to_decision + timing.to_gather + 4;
     if receipt > RECEIPT_MAX || timing.lead > LEAD_MAX {
         let found = format!("epochs of {}, {receipt} to learn of an arrival", timing.epoch);
         let expected = format!("at most {RECEIPT_MAX} epochs");
-        let help = "raise sched.zeropod.cells, or lower sched.zeropod.early";
+        let help = "raise sched.zeropod.cells, or lower sched.zeropod.early or .ask_every";
         return Err(refused("sched.zeropod.cells", found, expected, help));
     }
     let opens = if params.layers() > 0 { timing.core_answers_at } else { timing.answers_at };

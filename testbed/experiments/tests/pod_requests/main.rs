@@ -51,6 +51,7 @@ fn requests_that_make_no_sense_are_counted_by_name_and_change_nothing() {
                     term: 1,
                     grant: None,
                     receipt: None,
+                    also: 0,
                     standing: None,
                     delivered: None,
                     stamp: None,

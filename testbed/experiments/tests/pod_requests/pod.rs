@@ -10,7 +10,7 @@ use fabric::{Flags, Frames, Headers, Network, Output, Packet};
 use transport::sched::zeropod::Zeropod;
 use transport::sched::zeropod::timing::Timing;
 use transport::wire::class::TrafficClass;
-use transport::wire::pod::{Grant, MICE_MAX, Place, Rts, Schd};
+use transport::wire::pod::{Grant, Place, Rts, Schd};
 use transport::wire::{Body, Ext, Header, Note};
 use transport::{Bytes, EntropyValue, FlowId, HostId, Instant, Rng, TxSegment};
 
@@ -66,9 +66,7 @@ fn timing(plan: &Plan) -> Timing {
 
 /// The request of a host, in this epoch, for as many bytes in all to one place.
 pub(crate) fn rts(epoch: u32, to: Place, total: u32) -> Rts {
-    let mice = [Rts::NO_MOUSE; MICE_MAX as usize];
-    let update = Some((to, total));
-    Rts { term: 1, epoch, update, arrived: 0, lost: false, mice, mice_len: 0, clock: None }
+    Rts { term: 1, epoch, update: Some((to, total)), ..Rts::VACANT }
 }
 
 /// What a scheduler made of what it was sent.

@@ -22,6 +22,7 @@ mod counters;
 mod delivered;
 mod lateness;
 mod members;
+mod receipts;
 mod server;
 mod settings;
 mod terms;
@@ -51,6 +52,7 @@ use delivered::CellRuns;
 use lateness::Lateness;
 use members::Members;
 pub(super) use members::{all_hosts, first_core};
+use receipts::Receipts;
 pub use server::PodServer;
 pub use settings::kernel;
 pub(super) use settings::timing;
@@ -90,8 +92,10 @@ struct Pod {
     next: u64,
     /// Epochs between whose cells answers slip in, ascending.
     windows: VecDeque<u64>,
-    /// For each member: the epoch of cells of its own, and which of them arrived.
-    receipts: Vec<Option<(u16, u32)>>,
+    /// For each member: which cells of its own arrived.
+    receipts: Vec<Receipts>,
+    /// Epochs among which members send a request that asks for nothing.
+    ask_every: u64,
     /// Demands whose totals hosts repeated, with the bytes granted to them, by the window in which
     /// this is answered: behind all grants that are among those bytes.
     standings: VecDeque<(u64, u16, (Place, u32))>,
@@ -171,7 +175,8 @@ impl Pod {
             decided: None,
             next: NEVER,
             windows: VecDeque::with_capacity(64),
-            receipts: vec![None; count],
+            receipts: vec![Receipts::new(params.ask_every.into()); count],
+            ask_every: params.ask_every.into(),
             standings: VecDeque::with_capacity(count),
             grants: vec![VecDeque::new(); count],
             delivered: vec![runs; if has_cores { members.hosts() } else { 0 }],
@@ -284,11 +289,11 @@ impl Pod {
         self.requests = requests;
         let before = self.scheduler.counters().grants;
         self.decided = Some(decision);
-        if self.scheduler.demands().open() > 0 {
-            if self.terms.is_cut_off(decision) {
-                self.stop();
-                return;
-            }
+        if self.scheduler.demands().open() > 0 && self.terms.is_cut_off(decision) {
+            self.stop();
+            return;
+        }
+        if self.is_busy(decision) {
             self.scheduler.decide(decision);
         }
         if self.scheduler.counters().grants > before {
@@ -296,11 +301,16 @@ impl Pod {
         }
         let asked =
             self.requests.waiting().first().map(|first| first.epoch + self.timing.to_decision);
-        self.next = if self.scheduler.demands().open() > 0 {
+        self.next = if self.is_busy(decision + 1) {
             decision + 1
         } else {
             asked.map_or(NEVER, |next| next.max(decision + 1))
         };
+    }
+
+    /// Whether there is something to decide in epoch `decision`.
+    fn is_busy(&self, decision: u64) -> bool {
+        self.scheduler.demands().open() > 0 || self.scheduler.has_runs(decision)
     }
 
     /// Hands a request to the scheduler, and its receipt to the host that sent the cells. A total
@@ -312,7 +322,8 @@ impl Pod {
         for (place, mouse) in mice.iter_mut().zip(rts.mice()) {
             *place = scheduler::Mouse { to: demand(mouse.to), bytes: Mouse::bytes(mouse.size) };
         }
-        let arrived = epoch.checked_sub(self.timing.to_receipt).filter(|_| rts.arrived != 0);
+        let reported = epoch.checked_sub(self.timing.to_receipt).filter(|_| rts.arrived != 0);
+        let arrived = reported.filter(|_| rts.arrived_in & 1 == 1);
         let request = scheduler::Rts {
             from: client,
             pod: self.members.pod(),
@@ -349,11 +360,16 @@ impl Pod {
         if let Some(sender) = self.scheduler.take_reported(client)
             && let Some(sent_in) = arrived
         {
-            #[expect(clippy::cast_possible_truncation, reason = "modulo 2^16")]
-            let sent_in = sent_in as u16;
-            let sender = self.members.member(sender);
-            self.receipts[usize::from(sender)] = Some((sent_in, rts.arrived));
-            self.open_window(window);
+            self.pass_on((sender, sent_in, rts.arrived), decision);
+        }
+        // Bounded by the bits.
+        let mut earlier = if reported.is_some() { rts.arrived_in & !1 } else { 0 };
+        while let Some(sent_in) = reported.filter(|_| earlier != 0) {
+            let sent_in = sent_in.saturating_sub(earlier.trailing_zeros().into());
+            earlier &= earlier - 1;
+            if let Some(sender) = self.scheduler.handle_report(client, sent_in, decision) {
+                self.pass_on((sender, sent_in, rts.arrived), decision);
+            }
         }
         if let Some((host, delivered)) = asked.delivered {
             self.note_delivered(host, delivered);

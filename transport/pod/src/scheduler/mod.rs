@@ -90,7 +90,7 @@ pub struct Settings {
     pub retry_after: u64,
     /// Epochs of a block, 1 to [`RUN_MAX`]: a demand that fills what is left of a block is granted
     /// all of it at once.
-    pub run: u16,
+    pub block: u16,
 }
 
 impl Default for Settings {
@@ -113,7 +113,7 @@ impl Default for Settings {
             judge_after: 16,
             misses: 3,
             retry_after: 400,
-            run: 1,
+            block: 1,
         }
     }
 }
@@ -134,7 +134,7 @@ impl Settings {
         within("backlog", self.backlog.into(), self.cell.into(), (1 << 31) - 1)?;
         within("judge_after", self.judge_after, 1, 4096)?;
         within("retry_after", self.retry_after, 1, 1 << 32)?;
-        within("run", self.run.into(), 1, RUN_MAX.into())
+        within("block", self.block.into(), 1, RUN_MAX.into())
     }
 
     /// Payload bytes of an epoch.
@@ -231,7 +231,7 @@ impl Scheduler {
             fence: 0,
             next: 0,
             turns: Turns::new(&shape),
-            runs: Runs::new(&shape, settings.run),
+            runs: Runs::new(&shape, settings.block),
         })
     }
 
@@ -332,6 +332,25 @@ impl Scheduler {
         Some(self.client(reported))
     }
 
+    /// The client that has sent the cells of `epoch` whose arrival `receiver` reports beside its last
+    /// request; `None` where none had been granted, which counts as refused.
+    #[inline]
+    pub fn handle_report(&mut self, receiver: Client, epoch: u64, now: u64) -> Option<Client> {
+        let receiver = self.sender(receiver)?;
+        let sender = if epoch > now { None } else { self.history.note_arrived(receiver, epoch) };
+        if sender.is_none() {
+            self.counters.refuse(Refused::UnknownReceipt);
+        }
+        sender.map(|sender| self.client(sender))
+    }
+
+    /// Epochs of a block.
+    #[inline]
+    #[must_use]
+    pub const fn block(&self) -> u16 {
+        self.settings.block
+    }
+
     /// Forgets the pauses of Cores that have not repeated them. A Core does so every epoch, so the
     /// request that would have ended them is lost.
     fn end_pauses(&mut self, epoch: u64) {
@@ -407,7 +426,7 @@ impl Scheduler {
         let mut ports = self.ports(epoch);
         self.runs.hold(&mut ports);
         let rest = self.runs.rest(epoch + self.settings.lead);
-        let turn = self.turns.next(self.settings.fair_every, rest == self.settings.run);
+        let turn = self.turns.next(self.settings.fair_every, rest == self.settings.block);
         self.turns.list(turn, &self.demands, modulo(epoch));
         let Self { turns, demands, chance, grants, .. } = self;
         self.matcher.decide(turns.first(), demands, &mut ports, chance, grants);

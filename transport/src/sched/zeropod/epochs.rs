@@ -115,7 +115,13 @@ impl Zeropod {
     /// Like [`Zeropod::due_request`], at the pod's time `now`: a host that has been polled late
     /// makes the requests of the last epochs one after the other, as each reports other arrivals.
     fn late_request(&self, now: Instant) -> Option<(u64, Instant)> {
-        let first = self.epoch_at(now).saturating_sub(self.timing.lead);
+        let present = self.epoch_at(now);
+        let first = if self.gathers() && self.is_settled() {
+            // One request reports the arrivals of all of them.
+            if self.request_at(present) <= now { present } else { present.saturating_sub(1) }
+        } else {
+            present.saturating_sub(self.timing.lead)
+        };
         let epoch = first.max(self.request_from);
         let at = self.request_at(epoch);
         (at <= now).then_some((epoch, at))

@@ -277,7 +277,8 @@ mod tests {
 
     fn answer(term: u16) -> Note {
         let stamp = Some(Stamp { window: Some(9), behind_gap: false, late: None });
-        Schd { term, grant: None, receipt: None, standing: None, delivered: None, stamp }.note()
+        let (grant, receipt, standing, delivered) = (None, None, None, None);
+        Schd { term, grant, receipt, also: 0, standing, delivered, stamp }.note()
     }
 
     #[test]

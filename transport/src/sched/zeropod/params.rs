@@ -7,11 +7,11 @@ use crate::path::NetworkFacts;
 use crate::sched::SchedSetup;
 use crate::time::Duration;
 use crate::units::Bytes;
-use crate::wire::pod::{CELLS_MAX, Grant, MICE_MAX, Place};
+use crate::wire::pod::{CELLS_MAX, Grant, MICE_MAX, Place, RUN_MAX};
 use crate::wire::{KEY_LEN, note};
 
 // Ranges are shown as they are written.
-const _: () = assert!(CELLS_MAX == 32 && MICE_MAX == 7);
+const _: () = assert!(CELLS_MAX == 32 && MICE_MAX == 7 && RUN_MAX == 8);
 
 words! {
     /// How the scheduler decides which hosts send in an epoch.
@@ -111,6 +111,14 @@ params! {
         /// cells less wait.
         //= zeropod#V-A
         pause_cells: u32 = 320, in 1..=1_000_000;
+        /// Epochs among which a host that asks for nothing new sends one request, with all arrivals
+        /// that it has to report; where hosts follow the scheduler's clock, that one is answered.
+        // DEVIATION(zeropod#IV-A): in the paper every host sends a request in every epoch.
+        ask_every: u16 = 1, in 1..=8;
+        /// Epochs of a block: a demand that fills what is left of its block is granted all of it by
+        /// one answer; 1 where there is a backup.
+        // DEVIATION(zeropod#IV-A3): in the paper an answer grants one epoch.
+        block: u16 = 1, in 1..=8;
         /// Bytes of cells that wait in a Core at most.
         //= zeropod#V-A
         core_buffer: u32 = 32_000_000, in 1..=2_000_000_000;

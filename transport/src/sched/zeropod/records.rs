@@ -7,7 +7,7 @@ use alloc::vec;
 
 use crate::sched::Reported;
 use crate::units::{FlowId, Psn};
-use crate::wire::pod::{CELLS_MAX, Delivered, Grant, Place};
+use crate::wire::pod::{CELLS_MAX, Delivered, Grant, Place, REPORTED_MAX};
 
 /// Grants kept at most; an answer is never so many epochs ahead.
 pub(super) const GRANTS_MAX: usize = 64;
@@ -195,8 +195,10 @@ pub(super) struct Unreported {
 }
 
 impl Unreported {
-    pub(super) fn new(lag: u64) -> Self {
-        let most = (usize::try_from(lag).unwrap_or(0) + ARRIVALS_MORE).max(16);
+    /// Nothing has arrived. A request may report what arrived up to `kept` epochs before those that
+    /// are its turn.
+    pub(super) fn new(lag: u64, kept: u64) -> Self {
+        let most = (usize::try_from(lag + kept).unwrap_or(0) + ARRIVALS_MORE).max(16);
         Self { epochs: VecDeque::with_capacity(most), most, lag }
     }
 
@@ -231,6 +233,28 @@ impl Unreported {
         0
     }
 
+    /// The slots that a request of `epoch` reports, and in which epochs, a bit each: that which is
+    /// its turn, and so on back. The cells of all these epochs arrived in the same slots, as those
+    /// of the earliest one that was not reported. What is too old for a request is given up.
+    pub(super) fn take_several(&mut self, epoch: u64) -> (u32, u16) {
+        let back = |sent: u64| epoch.checked_sub(sent + self.lag);
+        let is_old = |sent| back(sent).is_some_and(|back| back >= REPORTED_MAX);
+        while self.epochs.front().is_some_and(|(sent, _)| is_old(*sent)) {
+            self.epochs.pop_front();
+        }
+        let first = self.epochs.front().filter(|(sent, _)| back(*sent).is_some());
+        let Some((_, slots)) = first.copied() else { return (0, 1) };
+        let mut epochs = 0;
+        self.epochs.retain(|(sent, others)| match back(*sent).filter(|_| *others == slots) {
+            Some(back) => {
+                epochs |= 1 << back;
+                false
+            }
+            None => true,
+        });
+        (slots, epochs)
+    }
+
     /// The epoch of the next request that has something to report.
     pub(super) fn due(&self) -> Option<u64> {
         self.epochs.front().map(|(sent, _)| sent + self.lag)
@@ -248,6 +272,7 @@ mod tests {
         agg: 0,
         layer: None,
         cells: 4,
+        epochs: 1,
         total: 0,
         mice_only: false,
     };
@@ -315,7 +340,7 @@ mod tests {
 
     #[test]
     fn arrivals_are_reported_by_the_request_whose_turn_it_is() {
-        let mut arrivals = Unreported::new(7);
+        let mut arrivals = Unreported::new(7, 0);
         arrivals.note(11, 3);
         arrivals.note(10, 0);
         arrivals.note(10, 5);
@@ -324,5 +349,20 @@ mod tests {
         assert_eq!(arrivals.take(17), 0b10_0001);
         assert_eq!(arrivals.take(19), 0, "its turn was missed");
         assert_eq!(arrivals.due(), None);
+    }
+
+    #[test]
+    fn a_request_reports_all_epochs_whose_cells_arrived_alike() {
+        let mut arrivals = Unreported::new(7, REPORTED_MAX);
+        for epoch in [10, 11, 14, 25, 26] {
+            (0..4).for_each(|slot| arrivals.note(epoch, slot));
+        }
+        arrivals.note(12, 3);
+        assert_eq!(arrivals.take_several(16), (0, 1));
+        // That of 10 is 16 epochs back, and too old.
+        assert_eq!(arrivals.take_several(33), (0b1111, 1 << 15 | 1 << 12 | 1 << 1 | 1));
+        assert_eq!(arrivals.due(), Some(19));
+        assert_eq!(arrivals.take_several(34), (0b1000, 1 << 15));
+        assert_eq!((arrivals.due(), arrivals.take_several(35)), (None, (0, 1)));
     }
 }

@@ -2,6 +2,7 @@
 //! the scheduler are taken in.
 
 use super::counts::Odd;
+use super::timing::Timing;
 use super::{ACROSS, Zeropod};
 use crate::sched::{Answers, Arrival, Protocol, Receiving, Reported};
 use crate::segment::{Burst, PayloadRef, TxSegment};
@@ -67,8 +68,8 @@ impl Receiving for Zeropod {
     /// A cell is lost when no receipt has come in the time that a demand takes: a receipt takes
     /// less.
     fn rto_min(&self) -> Duration {
-        let timeout =
-            self.timing.epoch * (2 * self.timing.request_to_data() + self.timing.to_receipt);
+        let Timing { epoch, to_receipt, to_gather, .. } = self.timing;
+        let timeout = epoch * (2 * self.timing.request_to_data() + to_receipt + to_gather);
         if self.params.pods > 1 { timeout.max(ACROSS) } else { timeout }
     }
 }
@@ -126,9 +127,9 @@ impl Protocol for Zeropod {
             return self.joins_at();
         }
         let asks = !self.dirty.is_empty() || self.awaited.has_overdue() || self.has_former();
-        let asks = asks || self.follows();
         // The earlier its epoch, the earlier a request: the first epoch of all kinds is enough.
-        let reports = earliest(self.arrivals.due(), self.records.lost_due());
+        let reports = earliest(self.reports_from(), self.records.lost_due());
+        let reports = earliest(reports, self.next_turn_epoch());
         let request = if asks { Some(0) } else { earliest(reports, self.asks_from()) };
         let request = request.map(|epoch| self.next_request(epoch, self.asked_at));
         let begins = earliest(self.grants.first(), self.awaited.due());

@@ -124,9 +124,10 @@ impl Host {
 
 fn granted(epoch: u32, cells: u8, total: u32) -> Schd {
     let to = Place::Host(17);
-    let grant = Grant { epoch, to, agg: 5, layer: None, cells, total, mice_only: false };
+    let (agg, layer, epochs, mice_only) = (5, None, 1, false);
+    let grant = Grant { epoch, to, agg, layer, cells, epochs, total, mice_only };
     let (receipt, standing, delivered, stamp) = (None, None, None, None);
-    Schd { term: 1, grant: Some(grant), receipt, standing, delivered, stamp }
+    Schd { term: 1, grant: Some(grant), receipt, also: 0, standing, delivered, stamp }
 }
 
 #[test]
@@ -348,6 +349,7 @@ fn an_answer_that_was_lost_is_made_up_for_by_a_standing() {
         term: 1,
         grant: None,
         receipt: None,
+        also: 0,
         standing: Some((Place::Host(17), total)),
         delivered: None,
         stamp: None,

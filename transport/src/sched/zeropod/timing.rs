@@ -97,6 +97,8 @@ pub struct Timing {
     /// Epochs from the one in which cells are sent to the request that says that no receipt has
     /// come for them.
     pub to_lost: u64,
+    /// Epochs by which a receipt may take longer, as requests and answers wait for one another.
+    pub to_gather: u64,
     /// How long before its departure a host makes a packet. An answer arrives twice that time
     /// before its epoch, and a cell twice that time before the request that reports it. So a host
     /// may look for arrivals late by that time.
@@ -156,8 +158,18 @@ impl Timing {
             round_trip,
             // The epoch at whose beginning the receipt is there, and one for a clock that is off.
             to_lost: to_receipt + round_trip + 1,
+            to_gather: 0,
             early: terms.early,
         }
+    }
+
+    /// This timing, where a host sends a request in one of `ask_every` epochs. Its receipts wait for
+    /// that request, then for an answer to their sender that is as far away at most, and there one
+    /// may be behind another one.
+    #[must_use]
+    pub fn asking_every(self, ask_every: u16) -> Self {
+        let to_gather = 3 * u64::from(ask_every.saturating_sub(1));
+        Self { to_gather, to_lost: self.to_lost - self.to_gather + to_gather, ..self }
     }
 
     /// Epochs from the one in which a request leaves to the one in which its cells do, D.

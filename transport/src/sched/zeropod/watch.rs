@@ -142,19 +142,9 @@ impl Zeropod {
         self.watch.former = None;
         self.request_from = epoch + 1;
         self.counts.requests += 1;
-        let mice = [Rts::NO_MOUSE; _];
         #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
         let epoch = epoch as u32;
-        let rts = Rts {
-            term: self.term,
-            epoch,
-            update: None,
-            arrived: 0,
-            lost: false,
-            mice,
-            mice_len: 0,
-            clock: None,
-        };
+        let rts = Rts { term: self.term, epoch, ..Rts::VACANT };
         Some((at, former, rts))
     }
 

@@ -5,13 +5,15 @@
 
 use super::super::note::OCTETS_MAX;
 use super::super::{Note, TrafficClass};
-use super::{AGGS_MAX, CELLS_MAX, Delivered, LAYERS_MAX, Place, Reader, SCHD, Stamp, Writer};
+use super::{
+    AGGS_MAX, CELLS_MAX, Delivered, LAYERS_MAX, Place, RUN_MAX, Reader, SCHD, Stamp, Writer,
+};
 use crate::units::{FlowId, Psn};
 
 /// A grant: the receiver of an epoch's announced cells may be sent to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Grant {
-    /// The epoch in which to send, modulo 2^32.
+    /// The first epoch in which to send, modulo 2^32.
     pub epoch: u32,
     /// The receiver.
     pub to: Place,
@@ -19,8 +21,10 @@ pub struct Grant {
     pub agg: u8,
     /// The Core of a route that leaves the pod, by its number at that switch.
     pub layer: Option<u8>,
-    /// Cells that are granted, 1..=[`CELLS_MAX`].
+    /// Cells that are granted in each of the epochs, 1..=[`CELLS_MAX`].
     pub cells: u8,
+    /// Epochs in a row that are granted, from `epoch` on, 1..=[`RUN_MAX`].
+    pub epochs: u8,
     /// Bytes granted to this demand so far, these among them, modulo 2^32.
     pub total: u32,
     /// Only mice may be sent.
@@ -36,12 +40,15 @@ pub struct Schd {
     pub grant: Option<Grant>,
     /// The epoch, modulo 2^16, in which cells were sent, and those that arrived, a bit each.
     pub receipt: Option<(u16, u32)>,
+    /// Bit i: the same cells arrived as of the receipt's epoch that were sent in the epoch `i + 1`
+    /// before it. 0 in an answer with delivered cells.
+    pub also: u16,
     /// A receiver and the bytes granted for it so far, modulo 2^32: the answer to a total that was
     /// asked for again.
     pub standing: Option<(Place, u32)>,
     /// Cells of the host that are at their receivers in other pods: a second receipt. An answer
-    /// with them has no standing, and beside a receipt no more of them than
-    /// [`Delivered::take_few`] takes.
+    /// with them has no standing and grants one epoch at most, and beside a receipt it has no more
+    /// of them than [`Delivered::take_few`] takes.
     pub delivered: Option<Delivered>,
     /// Where clocks of hosts are off: when it left.
     pub stamp: Option<Stamp>,
@@ -86,6 +93,7 @@ impl Schd {
             agg: 0,
             layer: None,
             cells: 0,
+            epochs: 1,
             total: 0,
             mice_only: false,
         };
@@ -123,6 +131,7 @@ impl Schd {
     #[inline(always)]
     fn put_receipts(&self, out: &mut Writer) {
         debug_assert!(self.delivered.is_none() || self.standing.is_none(), "one has room");
+        debug_assert!(self.delivered.is_none() || self.also == 0, "there is no room beside it");
         let beside = self.delivered.map_or(0, |run| run.arrived >> Delivered::BESIDE_RECEIPT);
         debug_assert!(beside == 0 || self.receipt.is_none(), "a few have room beside a receipt");
         #[expect(clippy::cast_possible_truncation, reason = "halves")]
@@ -134,7 +143,9 @@ impl Schd {
             out.put(flow.0.to_be_bytes()).put(first.0.to_be_bytes()).put(few.to_be_bytes());
         } else {
             let (to, granted) = self.standing.unwrap_or((Place::Host(0), 0));
-            out.put(to.word().to_be_bytes()).put(granted.to_be_bytes()).put([0; 4]);
+            out.put(to.word().to_be_bytes()).put(granted.to_be_bytes());
+            let epochs = self.grant.map_or(1, |grant| grant.epochs);
+            out.put(self.also.to_be_bytes()).put([epochs.wrapping_sub(1), 0]);
         }
     }
 
@@ -163,16 +174,27 @@ impl Schd {
         });
         // 0 stands for all of them.
         let cells = Some(to >> CELLS_AT).filter(|cells| *cells > 0).unwrap_or(CELLS_MAX);
+        // Receipts of further epochs and further epochs of the grant have their place where no
+        // delivered cells have it.
+        let [.., also0, also1, further, _] = second;
+        let shown = !has(HAS_DELIVERED);
+        let further = if shown && has(HAS_GRANT) { further } else { 0 };
+        if u16::from(further) >= RUN_MAX {
+            return None;
+        }
         let grant = has(HAS_GRANT).then_some(Grant {
             epoch,
             to: Place::of(to),
             agg: route & ((1 << LAYER_AT) - 1),
             layer: has(HAS_LAYER).then_some(route >> LAYER_AT),
             cells: u8::try_from(cells).unwrap_or(u8::MAX),
+            epochs: further + 1,
             total,
             mice_only: has(MICE_ONLY),
         });
         let receipt = has(HAS_RECEIPT).then_some((sent_in, arrived));
+        let also = u16::from_be_bytes([also0, also1]);
+        let also = if shown && has(HAS_RECEIPT) { also } else { 0 };
         let beside = if has(HAS_RECEIPT) { 0 } else { sent_in };
         let mut second = Reader(&second);
         let (mut delivered, mut standing) = (None, None);
@@ -183,6 +205,6 @@ impl Schd {
         } else if has(HAS_STANDING) {
             standing = Some((Place::of(second.u16()?), second.u32()?));
         }
-        Some(Self { term, grant, receipt, standing, delivered, stamp })
+        Some(Self { term, grant, receipt, also, standing, delivered, stamp })
     }
 }

@@ -128,6 +128,7 @@ impl Pod {
             }
         }
         self.notify(window);
+        self.answer_in_turn(window);
         self.place_all(window);
         while self.standings.front().is_some_and(|(due, ..)| *due <= window) {
             self.standings.pop_front();
@@ -180,7 +181,7 @@ impl Pod {
     #[inline]
     fn has_answer(&self, window: u64, member: u16) -> bool {
         let at = usize::from(member);
-        self.receipts[at].is_some()
+        self.receipts[at].is_due(window)
             || self.owed[at]
             || self.grants[at].front().is_some_and(|(due, _)| *due <= window)
             || self.delivered.get(at).is_some_and(|runs| !runs.is_empty())
@@ -195,11 +196,17 @@ impl Pod {
         let is_due = grants.front().is_some_and(|(due, _)| *due <= window);
         let grant = if is_due { grants.pop_front() } else { None }.map(|(_, grant)| grant);
         let (receipt, standing) = (self.receipts[at].take(), self.standing(window, member));
+        let also = receipt.map_or(0, |receipt| receipt.also);
+        let is_long = also > 0 || grant.is_some_and(|grant| grant.epochs > 1);
         let delivered = match standing {
-            // An answer has room for one of the two.
+            // An answer has room for one of these.
+            _ if is_long => None,
             Some(_) => None,
             None => self.delivered.get_mut(at).and_then(|runs| runs.take(receipt.is_some())),
         };
+        if self.receipts[at].is_due(window + 1) {
+            self.open_window(window + 1);
+        }
         if self.delivered.get(at).is_some_and(|runs| !runs.is_empty()) {
             self.open_window(window + 1);
         }
@@ -217,7 +224,9 @@ impl Pod {
         let at = start + from + self.timing.answer_behind(own, behind_gap);
         let term = u16::try_from(self.scheduler.term()).unwrap_or(u16::MAX);
         let stamp = self.stamp(member, window, (behind_gap, grant.is_some()));
-        let schd = Schd { term, grant, receipt, standing, delivered, stamp };
+        #[expect(clippy::cast_possible_truncation, reason = "modulo 2^16")]
+        let receipt = receipt.map(|receipt| (receipt.sent_in as u16, receipt.arrived));
+        let schd = Schd { term, grant, receipt, also, standing, delivered, stamp };
         // Cells may be under way that another scheduler granted, by gaps that this one does not
         // know of.
         let yields = !self.scheduler.has_to_itself(client, window);
@@ -246,7 +255,7 @@ fn grant(answer: &Answer, members: &Members) -> Option<Grant> {
     let to = place(answer.to);
     #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
     let epoch = answer.epoch as u32;
-    let cells = u8::try_from(answer.cells).ok()?;
+    let (cells, epochs) = (u8::try_from(answer.cells).ok()?, u8::try_from(answer.epochs).ok()?);
     let (agg, total, mice_only) = (answer.agg, answer.total, answer.mice_only);
-    Some(Grant { epoch, to, agg, layer, cells, total, mice_only })
+    Some(Grant { epoch, to, agg, layer, cells, epochs, total, mice_only })
 }

@@ -18,6 +18,9 @@ use super::Pod;
 const KEPT: usize = 8;
 const _: () = assert!(Stamp::BEHIND + 5 <= KEPT as u64);
 
+/// Turns after which a host without a request is silent: one of two requests in a row may be lost.
+const SILENT_TURNS: u64 = 2;
+
 /// How late the last requests of each host came.
 #[derive(Clone, Debug)]
 pub(super) struct Lateness {
@@ -111,12 +114,34 @@ impl Pod {
     }
 
     /// Every host gets an answer in `window`, where their clocks may be off and this scheduler
-    /// serves.
+    /// serves. Where requests come on change, only those do that [`Pod::answer_in_turn`] names.
     pub(super) fn answer_always(&mut self, window: u64) {
         if self.lateness.is_none() || !self.terms.serves {
             return;
         }
-        self.owed[..self.members.hosts()].fill(true);
+        if self.ask_every == 1 {
+            self.owed[..self.members.hosts()].fill(true);
+        }
         self.open_window(window);
+    }
+
+    /// Where requests come on change, a host whose clock may be off gets an answer in the one
+    /// `window` that can say how late its request was. A host that has sent none for long may have
+    /// lost its time, or never had it, and gets an answer in turns.
+    pub(super) fn answer_in_turn(&mut self, window: u64) {
+        let Some(lateness) = self.lateness.as_ref().filter(|_| self.ask_every > 1) else { return };
+        if !self.terms.serves {
+            return;
+        }
+        let asked_in = window.wrapping_sub(Stamp::BEHIND);
+        let asked = lateness.of_hosts.iter().zip(&self.asked_for).zip(&mut self.owed);
+        for (host, ((late, asked_for), owed)) in (0_u64..).zip(asked) {
+            let is_silent = *asked_for == 0 || window > asked_for + SILENT_TURNS * self.ask_every;
+            *owed |= if is_silent {
+                (window + host).is_multiple_of(self.ask_every)
+            } else {
+                late[place(asked_in)].epoch == modulo(asked_in)
+            };
+        }
     }
 }

@@ -53,7 +53,7 @@ impl PodServer {
             backup: 0,
             ..*params
         };
-        let timing = Timing::new(&join.terms());
+        let timing = Timing::new(&join.terms()).asking_every(params.ask_every);
         let terms = Terms::alone(&timing);
         let settings = settings::settings(&params, &timing)?;
         // Cells that are late or lost say nothing about ways that are not known.
@@ -171,8 +171,7 @@ mod tests {
 
     fn request(server: &PodServer, now: Instant, update: Option<(Place, u32)>) -> Rts {
         let epoch = u32::try_from(server.pod.timing.epoch_at(now)).unwrap();
-        let (mice, mice_len) = ([Rts::NO_MOUSE; _], 0);
-        Rts { term: 0, epoch, update, arrived: 0, lost: false, mice, mice_len, clock: None }
+        Rts { epoch, update, ..Rts::VACANT }
     }
 
     /// All answers until `until`, polled each microsecond.
@@ -292,5 +291,62 @@ mod tests {
         assert!(!made(&slow, 1));
         assert!(server(1, at(0)).is_of(&Join { term: 7, ..join() }));
         assert!(!server(1, at(0)).is_of(&Join { run: 8, ..join() }));
+    }
+
+    /// Requests in turns of eight epochs, from which a host's clock follows.
+    #[test]
+    fn where_hosts_ask_on_change_a_request_has_one_answer_and_silent_hosts_get_one_in_turns() {
+        let now = at(1_000_000);
+        let params = ZeropodParams { ask_every: 8, ..ZeropodParams::default() };
+        let mut server = PodServer::new(&join(), &params, (1, now), 1).unwrap();
+        let (epoch, fence) = (server.epoch(), 16);
+        let clock = Some(ClockState { behind_gap: false, settled: true });
+        let mut all = Vec::new();
+        for turn in 0..80 {
+            let now = now + epoch * turn;
+            if turn % 8 == 5 {
+                let rts = Rts { term: 1, clock, ..request(&server, now, None) };
+                assert!(server.handle(0, rts.note().view(), now));
+            }
+            all.extend(answers(&mut server, now, now + epoch));
+        }
+        let behind = all.iter().filter(|(at, ..)| *at > now + epoch * fence);
+        let stamps: Vec<_> = behind.map(|(_, host, schd)| (*host, schd.stamp.unwrap())).collect();
+        let of = |host: u16| stamps.iter().filter(move |(to, _)| *to == host);
+        assert!(of(0).all(|(_, stamp)| stamp.late.is_some()), "{stamps:?}");
+        for host in 0..3 {
+            assert!((7..=9).contains(&of(host).count()), "{host}: {stamps:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_reports_several_epochs_and_one_answer_passes_them_on() {
+        let now = at(1_000_000);
+        let params = ZeropodParams { ask_every: 4, block: 4, ..ZeropodParams::default() };
+        let mut server = PodServer::new(&join(), &params, (1, now), 1).unwrap();
+        let rts = request(&server, now, Some((Place::Host(2), 8 * 16 * 1024)));
+        assert!(server.handle(0, rts.note().view(), now));
+        let until = now + server.epoch() * 30;
+        let all = answers(&mut server, now, until);
+        let grants: Vec<_> = all.iter().filter_map(|(.., schd)| schd.grant).collect();
+        assert!(grants.iter().any(|grant| grant.epochs == 4), "{grants:?}");
+        assert_eq!(grants.iter().map(|grant| u32::from(grant.epochs)).sum::<u32>(), 8);
+        let last = grants.last().unwrap();
+        let sent_in = last.epoch + u32::from(last.epochs) - 1;
+        let epoch = u64::from(sent_in) + server.pod.timing.to_receipt;
+        let now = server.pod.timing.start(epoch);
+        answers(&mut server, until, now);
+        let rts = Rts { arrived: 0xffff, arrived_in: 0x8007, ..request(&server, now, None) };
+        assert!(server.handle(2, rts.note().view(), now));
+        let until = now + server.epoch() * 12;
+        let all = answers(&mut server, now, until);
+        let receipts = all.iter().filter_map(|(_, host, schd)| Some((host, schd.receipt?, schd)));
+        let receipts: Vec<_> = receipts.map(|(host, got, schd)| (*host, got, schd.also)).collect();
+        #[expect(clippy::cast_possible_truncation, reason = "modulo 2^16")]
+        let sent_in = sent_in as u16;
+        assert_eq!(receipts, [(0, (sent_in, 0xffff), 0b11)]);
+        // Nothing was granted 15 epochs before.
+        let refused: u64 = server.counters().refusals().map(|(_, count)| count).sum();
+        assert_eq!(refused, 1);
     }
 }

@@ -23,6 +23,7 @@ pub(in crate::program) fn timing(params: &ZeropodParams, link: &LinkSpec) -> Tim
         early: params.early,
         guards_answers: params.follow,
     })
+    .asking_every(params.ask_every)
 }
 
 /// The code that the matcher runs on; `None` when this processor cannot run the chosen one.
@@ -69,6 +70,8 @@ pub(super) fn settings(params: &ZeropodParams, timing: &Timing) -> Option<Settin
         joins_after: if guarded { silent_after + timing.lead } else { 0 },
         judge_after,
         retry_after: RETRY_AFTER * (timing.lead + judge_after),
+        // A scheduler that is cut off has to stop soon.
+        block: if guarded { 1 } else { params.block },
         ..Settings::default()
     })
 }

@@ -30,7 +30,7 @@ use transport::sched::zeropod::next_term;
 use transport::sched::zeropod::timing::{SILENT_MAX, Timing};
 use transport_pod::scheduler::Refused;
 
-use super::{CellRuns, NEVER, Pod};
+use super::{CellRuns, NEVER, Pod, Receipts};
 use crate::program::Setup;
 
 /// Terms that a request may be ahead of a scheduler's, beyond those that the silence of its host
@@ -83,7 +83,8 @@ impl Pod {
     /// is over: it has stopped, or is down, for longer than its grants reach.
     pub(super) fn begin_term(&mut self, term: u32, epoch: u64) {
         self.clear();
-        if self.scheduler.begin_term(term, self.timing.fence(epoch)) {
+        let further = u64::from(self.scheduler.block()) - 1;
+        if self.scheduler.begin_term(term, self.timing.fence(epoch) + further) {
             self.unaware.fill(true);
             self.open_window(self.window_of(epoch + 1));
         }
@@ -133,7 +134,7 @@ impl Pod {
         self.waiting.fill(0);
         self.next = NEVER;
         self.windows.clear();
-        self.receipts.fill(None);
+        self.receipts.iter_mut().for_each(Receipts::clear);
         self.standings.clear();
         self.grants.iter_mut().for_each(VecDeque::clear);
         self.delivered.iter_mut().for_each(CellRuns::clear);

@@ -8,11 +8,12 @@ use transport::sched::zeropod::timing::Timing;
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, FrameSpec};
-use transport::wire::pod::{ClockState, Invite, Join, Place, Rts, Schd, hosts_a_switch};
+use transport::wire::pod::{ClockState, Grant, Invite, Join, Place, Rts, Schd, hosts_a_switch};
 use transport::wire::{Body, Ext, Header, Note};
 use transport::{BURST, Duration, EntropyValue, HostId, Instant, Key, Rng};
 use transport_dpdk::{DilatedClock, LinkEnd, MbufBurst, Pool};
 
+use super::load::{Arrived, FlowSource, HostFlows};
 use super::{FRAME_MAX, PodCase};
 
 /// Epochs whose requests are remembered.
@@ -34,6 +35,8 @@ struct PodHost {
     open: u32,
     /// The last requests by their epoch modulo [`KEPT`], and when they left.
     asked: [(u64, Instant); KEPT],
+    flows: HostFlows,
+    arrived: Arrived,
 }
 
 /// The hosts.
@@ -43,6 +46,12 @@ pub(super) struct PodHosts {
     addressing: Addressing,
     scheduler: HostId,
     hosts: Vec<PodHost>,
+    /// Where flows come; `None` where every host asks for the cells of an epoch in every epoch.
+    source: Option<FlowSource>,
+    /// Epochs among which a host that asks for nothing sends one request.
+    ask_every: u64,
+    /// Frames to and from the scheduler.
+    frames: u64,
     /// Hosts in the order of their slots.
     by_slot: Vec<u16>,
     term: u16,
@@ -98,6 +107,11 @@ impl PodHosts {
         let mut rng = Rng::new(case.seed).fork("pod hosts", 0);
         let hosts = (0..case.hosts).map(|host| PodHost::new(host, case, &mut rng)).collect();
         let timing = Timing::new(&join.terms());
+        let bytes = u32::from(join.cells) * u32::from(join.payload);
+        let source = match case.load {
+            Some(percent) => Some(FlowSource::new(percent, bytes)?),
+            None => None,
+        };
         let mut by_slot: Vec<u16> = (0..case.hosts).collect();
         by_slot.sort_by_key(|host| slot(&join, *host));
         Some(Self {
@@ -106,6 +120,9 @@ impl PodHosts {
             addressing: Addressing::table(table),
             scheduler: HostId(case.hosts.into()),
             hosts,
+            source,
+            ask_every: case.params.ask_every.max(1).into(),
+            frames: 0,
             by_slot,
             term: 0,
             granted: 0,
@@ -120,6 +137,11 @@ impl PodHosts {
     /// Whether a scheduler has answered every host.
     pub(super) fn is_served(&self) -> bool {
         self.hosts.iter().all(|host| host.answered)
+    }
+
+    /// Frames to and from the scheduler.
+    pub(super) const fn frames(&self) -> u64 {
+        self.frames
     }
 
     /// Epochs of cells that were granted.
@@ -151,33 +173,61 @@ impl PodHosts {
         self.flush();
     }
 
-    /// A host asks for the cells of one more epoch.
+    /// A host asks for what it has to ask for in `epoch`, and reports arrivals. Where requests come
+    /// on change, it sends none that would ask for nothing, but for its turn.
     fn ask(&mut self, host: u16, (epoch, now): (u64, Instant)) {
-        let bytes = u32::from(self.join.cells) * u32::from(self.join.payload);
-        let Self { hosts, rng, term, .. } = self;
-        let of = &mut hosts[usize::from(host)];
+        let is_turn = (epoch + u64::from(host)).is_multiple_of(self.ask_every);
+        let update = self.next_update(host, epoch);
+        if !is_turn && update.is_none() {
+            return;
+        }
+        let of = &mut self.hosts[usize::from(host)];
         #[expect(clippy::cast_possible_truncation, reason = "below KEPT")]
         let place = (epoch % KEPT as u64) as usize;
         of.asked[place] = (epoch, now);
-        let update = (of.open < OPEN_MAX).then(|| {
-            let count = of.receivers.len() as u64;
-            let drawn = usize::try_from(rng.below(count)).unwrap_or(0);
-            let (to, total) = &mut of.receivers[drawn];
-            (of.open, *total) = (of.open + 1, total.wrapping_add(bytes));
-            (Place::Host(*to), *total)
-        });
+        let last = epoch.saturating_sub(self.timing.to_receipt);
+        let (arrived, arrived_in) = match (&self.source, self.ask_every) {
+            (None, _) => (self.all_cells(), 1),
+            (Some(_), 1) => (of.arrived.take_one(last), 1),
+            (Some(_), _) => of.arrived.take(last),
+        };
         #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
         let rts = Rts {
-            lost: false,
-            term: *term,
+            term: self.term,
             epoch: epoch as u32,
             update,
-            arrived: u32::MAX >> (32 - u32::from(self.join.cells)),
-            mice: [Rts::NO_MOUSE; _],
-            mice_len: 0,
+            arrived,
+            arrived_in,
             clock: Some(ClockState { behind_gap: false, settled: true }),
+            ..Rts::VACANT
         };
         self.put_of(host, &rts.note());
+    }
+
+    /// All slots of an epoch.
+    fn all_cells(&self) -> u32 {
+        u32::MAX >> (32 - u32::from(self.join.cells))
+    }
+
+    /// What a host asks for in `epoch`: a flow that has come, or else the cells of one more epoch.
+    fn next_update(&mut self, host: u16, epoch: u64) -> Option<(Place, u32)> {
+        let payload = u32::from(self.join.payload);
+        let Self { hosts, rng, source, join, .. } = self;
+        let of = &mut hosts[usize::from(host)];
+        let (drawn, bytes) = match source {
+            Some(source) => {
+                let (receivers, now) = (of.receivers.len(), super::precise(epoch));
+                of.flows.next((source, rng), (receivers, payload), now)?
+            }
+            None if of.open >= OPEN_MAX => return None,
+            None => {
+                let drawn = rng.below(of.receivers.len() as u64);
+                (usize::try_from(drawn).unwrap_or(0), u32::from(join.cells) * payload)
+            }
+        };
+        let (to, total) = of.receivers.get_mut(drawn)?;
+        (of.open, *total) = (of.open + 1, total.wrapping_add(bytes));
+        Some((Place::Host(*to), *total))
     }
 
     /// Has the frame of a note wait for the next burst; its entropy value is its host.
@@ -190,6 +240,7 @@ impl PodHosts {
         let length = frame::emit(&spec, header, &Ext::VACANT, 0, out);
         frame::finish_udp_checksum(&mut out[..length], Checksum::new());
         let rest = FRAME_MAX - u16::try_from(length).unwrap_or(FRAME_MAX);
+        self.frames += 1;
         if mbuf.trim(rest) && self.out.push(mbuf).is_ok() && self.out.len() == BURST {
             self.flush();
         }
@@ -216,12 +267,13 @@ impl PodHosts {
                     self.put_of(header.ev.0, &self.join.note());
                 }
                 let Some(schd) = Schd::of(&note) else { continue };
+                self.frames += 1;
                 self.term = schd.term;
                 if let Some(host) = self.hosts.get_mut(usize::from(header.ev.0)) {
                     host.answered = true;
                 }
                 if let Some(grant) = schd.grant {
-                    self.on_grant(header.ev.0, grant.epoch, now);
+                    self.on_grant(header.ev.0, &grant, now);
                 }
             }
             burst.clear();
@@ -232,10 +284,19 @@ impl PodHosts {
 
     /// A host was granted the cells of `epoch`, by the decision that a request of an earlier one
     /// counted in first.
-    fn on_grant(&mut self, host: u16, epoch: u32, now: Instant) {
+    fn on_grant(&mut self, host: u16, grant: &Grant, now: Instant) {
+        let epoch = grant.epoch;
+        self.granted += u64::from(grant.epochs);
+        if let (Some(_), Place::Host(to)) = (&self.source, grant.to)
+            && let Some(receiver) = self.hosts.get_mut(usize::from(to))
+        {
+            let slots = u32::MAX >> 32_u32.saturating_sub(grant.cells.into());
+            for epoch in (u64::from(epoch)..).take(grant.epochs.into()) {
+                receiver.arrived.note(epoch, slots);
+            }
+        }
         let Some(of) = self.hosts.get_mut(usize::from(host)) else { return };
         of.open = of.open.saturating_sub(1);
-        self.granted += 1;
         let asked = u64::from(epoch).wrapping_sub(self.timing.request_to_data());
         #[expect(clippy::cast_possible_truncation, reason = "below KEPT")]
         let (at, left) = of.asked[(asked % KEPT as u64) as usize];
@@ -308,6 +369,8 @@ impl PodHost {
         others.truncate(wanted);
         let receivers = others.into_iter().map(|other| (other, 0)).collect();
         let key = Key(rng.next_u64().max(1));
-        Self { key, answered: false, receivers, open: 0, asked: [(u64::MAX, Instant::ZERO); KEPT] }
+        let asked = [(u64::MAX, Instant::ZERO); KEPT];
+        let (flows, arrived) = (HostFlows::default(), Arrived::default());
+        Self { key, answered: false, receivers, open: 0, asked, flows, arrived }
     }
 }

@@ -61,8 +61,7 @@ fn forged(turn: u64, rng: &mut Rng) -> (u8, u8, Note) {
             let update = Some((Place::Host(u16::from(1 - host)), total));
             let (arrived, arrived_in) = (total, 1 | u16::from(turn & 2 == 0) << 9);
             let lost = turn & 1 == 0;
-            let rts =
-                Rts { term, epoch, update, arrived, arrived_in, lost, mice, mice_len, clock };
+            let rts = Rts { term, epoch, update, arrived, arrived_in, lost, mice, mice_len, clock };
             (to_scheduler, rts.note())
         }
         4 => (to_host, Invite { proof: Key(rng.next_u64() | 1) }.note()),

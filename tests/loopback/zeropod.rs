@@ -11,21 +11,24 @@ use super::{Origin, Plan, Verdict, assert_whole, draft, matrix, run, topology};
 /// However late threads are polled, no packet meets another and all bytes arrive: what misses its
 /// slot is lost before the network, by a name of its own, and sent again.
 pub(super) fn all_to_all() -> Verdict {
-    let outcome = run_in("zeropod:4", &[]);
-    let summary = &outcome.summary;
-    let scheduler = summary.scheduler.as_ref().unwrap();
-    assert_eq!((scheduler.collisions, scheduler.term), (0, 1));
-    assert!(scheduler.cells >= 12 * 512 && scheduler.grants >= 12 * 32, "{scheduler:?}");
-    let lost: Vec<_> = summary.drops.keys().filter(|name| **name != "slot_missed").collect();
-    assert!(lost.is_empty(), "{:?}", summary.drops);
-    // Sizes are those that the slots are made for, so a run in `sim` is comparable.
-    assert_eq!(summary.wire.as_ref().map(|wire| wire.data_min), Some(512));
+    let on_change = [("sched.zeropod.ask_every", "4"), ("sched.zeropod.block", "8")];
+    for set in [&[], &on_change[..]] {
+        let outcome = run_in("zeropod:4", set, &[]);
+        let summary = &outcome.summary;
+        let scheduler = summary.scheduler.as_ref().unwrap();
+        assert_eq!((scheduler.collisions, scheduler.term), (0, 1));
+        assert!(scheduler.cells >= 12 * 512 && scheduler.grants >= 12 * 32, "{scheduler:?}");
+        let lost: Vec<_> = summary.drops.keys().filter(|name| **name != "slot_missed").collect();
+        assert!(lost.is_empty(), "{:?}", summary.drops);
+        // Sizes are those that the slots are made for, so a run in `sim` is comparable.
+        assert_eq!(summary.wire.as_ref().map(|wire| wire.data_min), Some(512));
+    }
     Verdict::Passed
 }
 
 /// A backup takes over from a scheduler that is killed while hosts wait, and all bytes arrive.
 pub(super) fn taken_over() -> Verdict {
-    let outcome = run_in("zeropod-ha:4", &["kill@scheduler:0,from_us=60"]);
+    let outcome = run_in("zeropod-ha:4", &[], &["kill@scheduler:0,from_us=60"]);
     let scheduler = outcome.summary.scheduler.as_ref().unwrap();
     assert!(scheduler.term >= 2 && scheduler.outage_us > 0.0, "{scheduler:?}");
     assert_eq!(scheduler.collisions, 0, "{scheduler:?}");
@@ -38,7 +41,8 @@ pub(super) fn measured() -> Verdict {
     for (device, hosts) in [(DeviceKind::Ring, 16), (DeviceKind::Ring, 300), (DeviceKind::Memif, 2)]
     {
         let (params, epochs) = (ZeropodParams::default(), 400);
-        let case = PodCase { device, hosts, receivers: hosts - 1, load: None, params, epochs, seed: 1 };
+        let case =
+            PodCase { device, hosts, receivers: hosts - 1, load: None, params, epochs, seed: 1 };
         let cost = bench.pod(&case).unwrap_or_else(|error| panic!("{error}"));
         println!("{case:?}: {cost:?}");
         assert!(cost.receive_ns > 0.0 && cost.answer_ns > 0.0, "{cost:?}");
@@ -60,10 +64,11 @@ pub(super) fn measured() -> Verdict {
     Verdict::Passed
 }
 
-/// An all-to-all in `network` with `faults`, which is delivered whole.
-fn run_in(network: &str, faults: &[&str]) -> Outcome {
+/// An all-to-all in `network` with some settings and `faults`, which is delivered whole.
+fn run_in(network: &str, set: &[(&str, &str)], faults: &[&str]) -> Outcome {
     let mut draft = draft(&[]);
     draft.set_transport("zeropod", Origin::Set).unwrap();
+    set.iter().for_each(|(key, value)| draft.set(key, value, Origin::Set).unwrap());
     faults.iter().for_each(|fault| draft.add_fault(fault.parse().unwrap(), Origin::Set));
     let network = topology::by_name(network).unwrap();
     let all = matrix("all-to-all", 4, &[("size", "256KiB")]);

@@ -73,9 +73,7 @@ fn requests_become_fewer_by_what_they_gather() {
 #[test]
 fn a_permutation_goes_at_full_rate_by_blocks() {
     let flows: Vec<Flow> = (0..64).map(|host| (host, (host + 9) % 64, 1 << 20, 0)).collect();
-    let took = |set: &[(&str, &str)]| {
-        run("zeropod:16", set, &flows).summary.completion_us.unwrap()
-    };
+    let took = |set: &[(&str, &str)]| run("zeropod:16", set, &flows).summary.completion_us.unwrap();
     assert!((took(&[]) - took(&ON_CHANGE)).abs() < 1e-9);
 }
 
@@ -134,8 +132,7 @@ fn a_scheduler_that_is_killed_is_replaced_by_its_backup() {
 #[test]
 fn clocks_are_followed_by_requests_in_turns() {
     for (topology, hosts) in [("zeropod:8", 16), ("zeropod:16", 64)] {
-        let clocks =
-            [("sched.zeropod.clock_offset", "100us"), ("sched.zeropod.clock_drift", "50")];
+        let clocks = [("sched.zeropod.clock_offset", "100us"), ("sched.zeropod.clock_drift", "50")];
         let outcome = run(topology, &with(&clocks), &mixed(hosts, 300, 18, 2));
         let pods = outcome.summary.scheduler.as_ref().unwrap();
         // Eight epochs until the first answer, and then as many as without turns.

@@ -379,6 +379,28 @@ fn more_than_a_gibibyte_waits_with_the_host() {
 }
 
 #[test]
+fn a_grant_of_several_epochs_fills_each_that_has_not_begun() {
+    let mut host = Host::new();
+    host.post(0, 20);
+    host.run(host.epoch(28));
+    let mut schd = granted(27, 4, 20 * 512);
+    schd.grant.as_mut().unwrap().epochs = 5;
+    assert!(host.answer(SCHEDULER, &schd));
+    host.run(host.epoch(40));
+    let epochs: Vec<_> = host.cells.iter().map(|(.., name)| (name.epoch, name.slot)).collect();
+    let slots = |epoch| (0..4).map(move |slot| (epoch, slot));
+    // 27 and 28 have begun: their cells are asked for again.
+    assert_eq!(epochs, slots(1).chain(slots(2)).chain(slots(3)).collect::<Vec<_>>());
+    assert_eq!(host.sched.counts().late, 2);
+    assert_eq!(host.requests.last().unwrap().1.update, Some((Place::Host(17), 28 * 512)));
+    // One receipt is for all three.
+    let receipt = Schd { receipt: Some((31, 0b1011)), also: 0b11, grant: None, ..schd };
+    assert!(host.answer(SCHEDULER, &receipt));
+    let reported: u32 = host.sched.reports.iter().map(|said| said.arrived.count_ones()).sum();
+    assert_eq!(reported, 9);
+}
+
+#[test]
 fn answers_for_epochs_far_ahead_take_no_place_of_others() {
     let mut host = Host::new();
     host.post(0, 200);

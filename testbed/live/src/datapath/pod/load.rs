@@ -128,7 +128,9 @@ mod tests {
     #[test]
     fn arrivals_are_reported_as_hosts_report_them() {
         let mut arrived = Arrived::default();
-        [(20, 7), (18, 7), (19, 1), (3, 7), (21, 7)].into_iter().for_each(|(e, s)| arrived.note(e, s));
+        [(20, 7), (18, 7), (19, 1), (3, 7), (21, 7)]
+            .into_iter()
+            .for_each(|(e, s)| arrived.note(e, s));
         assert_eq!(arrived.take(20), (7, 0b101));
         assert_eq!(arrived.take(20), (1, 0b10));
         assert_eq!((arrived.take_one(20), arrived.take_one(21), arrived.take_one(22)), (0, 7, 0));

@@ -183,9 +183,7 @@ fn requests_count_under_the_key_of_their_host_alone() {
     let request = |ms| {
         let epoch = Timing::new(&join(1, 0).terms()).epoch_at(MS(ms));
         let epoch = u32::try_from(epoch).unwrap();
-        let (term, mice) = (1, [Rts::NO_MOUSE; _]);
-        let (update, arrived, lost, mice_len, clock) = (None, 0, false, 0, None);
-        Rts { term, epoch, update, arrived, lost, mice, mice_len, clock }.note()
+        Rts { term: 1, epoch, ..Rts::VACANT }.note()
     };
     let own = proof(&office, (0, 1), MS(1000));
     let others =
@@ -215,9 +213,7 @@ fn requests_that_are_like_the_last_one_count_while_their_key_is_good() {
     let timing = Timing::new(&join(1, 0).terms());
     let request = |ms, to| {
         let epoch = u32::try_from(timing.epoch_at(MS(ms))).unwrap();
-        let (term, mice) = (1, [Rts::NO_MOUSE; _]);
-        let (update, arrived, lost, mice_len, clock) = (to, 0, false, 0, None);
-        Rts { term, epoch, update, arrived, lost, mice, mice_len, clock }.note()
+        Rts { term: 1, epoch, update: to, ..Rts::VACANT }.note()
     };
     let keys = [proof(&office, (0, 1), MS(1000)), proof(&office, (1, 1), MS(1000))];
     let header = |ms, to, key| request(ms, to).for_host(EntropyValue(0), key);

@@ -35,7 +35,7 @@ use crate::shape::{LAYERS, OutOfRange, PODS, Shape};
 
 use history::{History, Worth};
 use links::Links;
-use runs::Runs;
+use runs::{Runs, settle};
 use turns::Turns;
 
 /// Mice of a request at most.
@@ -585,30 +585,4 @@ impl Scheduler {
 #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
 const fn modulo(epoch: u64) -> u32 {
     epoch as u32
-}
-
-/// Takes the bytes of a grant off its demand; returns these bytes, and the worth of the grant. It is
-/// for `rest` epochs where it stays in the pod and its demand fills them, and else for one.
-#[inline]
-fn settle(
-    (settings, rest): (&Settings, u16),
-    shape: &Shape,
-    demands: &mut Demands,
-    grant: &Grant,
-) -> (u32, Worth) {
-    let sender = usize::from(grant.sender);
-    let first_mice = shape.cores() - shape.mice_cores();
-    let mice_only = grant.core.is_some_and(|core| usize::from(core) >= first_mice);
-    let epoch = settings.epoch_bytes();
-    let run = epoch * u32::from(rest);
-    let stays = matches!(grant.to, To::Host(_)) && sender < shape.hosts();
-    if rest > 1 && stays && demands.backlog(sender, grant.to) >= run {
-        let bytes = demands.grant(sender, grant.to, run);
-        let total = demands.granted(sender, grant.to);
-        return (bytes, Worth { cells: settings.cells, epochs: rest, total, mice_only });
-    }
-    let most = if mice_only { epoch.min(demands.mouse(sender, grant.to)) } else { epoch };
-    let bytes = demands.grant(sender, grant.to, most);
-    let cells = u16::try_from(bytes.div_ceil(settings.cell)).unwrap_or(settings.cells);
-    (bytes, Worth { cells, epochs: 1, total: demands.granted(sender, grant.to), mice_only })
 }

@@ -5,9 +5,11 @@
 //! answer, and its ports are busy until the block ends. Smaller demands are granted epoch by epoch
 //! between these runs. All ports are idle again when a block begins.
 
+use crate::demands::{Demands, To};
 use crate::ports::{Grant, IdlePorts};
 use crate::shape::{Shape, Words};
 
+use super::Settings;
 use super::history::Worth;
 
 /// The runs of one block.
@@ -85,7 +87,7 @@ impl Runs {
     /// A grant inside the pod lasts until the block ends.
     #[inline]
     pub(super) fn add(&mut self, shape: &Shape, grant: Grant, worth: Worth) {
-        let crate::To::Host(to) = grant.to else { return };
+        let To::Host(to) = grant.to else { return };
         let (tor, bit) = shape.place(grant.sender.into());
         let (to_tor, to_bit) = shape.place(to.into());
         let [send, recv, up, down] = &mut self.held;
@@ -96,4 +98,30 @@ impl Runs {
         self.grants.push(grant);
         self.worths.push(worth);
     }
+}
+
+/// Takes the bytes of a grant off its demand; returns these bytes, and the worth of the grant. It is
+/// for `rest` epochs where it stays in the pod and its demand fills them, and else for one.
+#[inline]
+pub(super) fn settle(
+    (settings, rest): (&Settings, u16),
+    shape: &Shape,
+    demands: &mut Demands,
+    grant: &Grant,
+) -> (u32, Worth) {
+    let sender = usize::from(grant.sender);
+    let first_mice = shape.cores() - shape.mice_cores();
+    let mice_only = grant.core.is_some_and(|core| usize::from(core) >= first_mice);
+    let epoch = settings.epoch_bytes();
+    let run = epoch * u32::from(rest);
+    let stays = matches!(grant.to, To::Host(_)) && sender < shape.hosts();
+    if rest > 1 && stays && demands.backlog(sender, grant.to) >= run {
+        let bytes = demands.grant(sender, grant.to, run);
+        let total = demands.granted(sender, grant.to);
+        return (bytes, Worth { cells: settings.cells, epochs: rest, total, mice_only });
+    }
+    let most = if mice_only { epoch.min(demands.mouse(sender, grant.to)) } else { epoch };
+    let bytes = demands.grant(sender, grant.to, most);
+    let cells = u16::try_from(bytes.div_ceil(settings.cell)).unwrap_or(settings.cells);
+    (bytes, Worth { cells, epochs: 1, total: demands.granted(sender, grant.to), mice_only })
 }

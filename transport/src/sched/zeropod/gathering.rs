@@ -1,9 +1,9 @@
 //! Hosts that send a request on change: one that asks for nothing new waits for its turn, and
 //! reports by one request all that has arrived since the last one.
 //!
-//! Source: ours; in \[zeropod\] IV-A every host sends a request in every epoch. A scheduler knows
-//! what it has granted, so only a demand that grows is news to it, and such a request leaves in the
-//! next epoch. What else requests say may wait: receipts, and how late a request is where hosts
+//! Source: ours; in \[zeropod\] IV-A every host sends a request in every epoch. A scheduler has
+//! on record what it has granted, so only a demand that grows is news to it, and such a request
+//! leaves in the next epoch. What else requests say may wait: receipts, and how late a request is where hosts
 //! follow a clock. Turns of hosts are spread over the epochs, so that a scheduler gets as many
 //! requests in each of them.
 

@@ -33,8 +33,8 @@ pub(super) fn fastest_quarter(windows: Vec<TurnGroup>, counted: usize) -> Vec<f6
     mean(&windows)
 }
 
-/// Like [`fastest_quarter`], over the two quarters in the middle: where the work of windows differs,
-/// too.
+/// Like [`fastest_quarter`], over the two quarters in the middle: where the work of windows
+/// differs, too.
 pub(super) fn middle_half(windows: Vec<TurnGroup>, counted: usize) -> Vec<f64> {
     let windows = by_cost(windows, counted);
     let left_out = windows.len() / 4;

@@ -6,8 +6,8 @@ use crate::shape::Shape;
 
 use super::links::Links;
 
-/// The worth of a grant: the cells of each of its epochs, their number, the total of its demand with
-/// them, whether mice alone may go.
+/// The worth of a grant: the cells of each of its epochs, their number, the total of its demand
+/// with them, whether mice alone may go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Worth {
     pub(super) cells: u16,

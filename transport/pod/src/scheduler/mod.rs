@@ -332,8 +332,8 @@ impl Scheduler {
         Some(self.client(reported))
     }
 
-    /// The client that has sent the cells of `epoch` whose arrival `receiver` reports beside its last
-    /// request; `None` where none had been granted, which counts as refused.
+    /// The client that has sent the cells of `epoch` whose arrival `receiver` reports beside its
+    /// last request; `None` where none had been granted, which counts as refused.
     #[inline]
     pub fn handle_report(&mut self, receiver: Client, epoch: u64, now: u64) -> Option<Client> {
         let receiver = self.sender(receiver)?;

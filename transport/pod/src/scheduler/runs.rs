@@ -100,8 +100,8 @@ impl Runs {
     }
 }
 
-/// Takes the bytes of a grant off its demand; returns these bytes, and the worth of the grant. It is
-/// for `rest` epochs where it stays in the pod and its demand fills them, and else for one.
+/// Takes the bytes of a grant off its demand; returns these bytes, and the worth of the grant. It
+/// is for `rest` epochs where it stays in the pod and its demand fills them, and else for one.
 #[inline]
 pub(super) fn settle(
     (settings, rest): (&Settings, u16),

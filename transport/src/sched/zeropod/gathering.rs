@@ -1,11 +1,11 @@
 //! Hosts that send a request on change: one that asks for nothing new waits for its turn, and
 //! reports by one request all that has arrived since the last one.
 //!
-//! Source: ours; in \[zeropod\] IV-A every host sends a request in every epoch. A scheduler has
-//! on record what it has granted, so only a demand that grows is news to it, and such a request
-//! leaves in the next epoch. What else requests say may wait: receipts, and how late a request is where hosts
-//! follow a clock. Turns of hosts are spread over the epochs, so that a scheduler gets as many
-//! requests in each of them.
+//! Source: ours; in \[zeropod\] IV-A every host sends a request in every epoch. A scheduler has on
+//! record what it has granted, so only a demand that grows is news to it, and such a request leaves
+//! in the next epoch. What else requests say may wait: receipts, and how late a request is where
+//! hosts follow a clock. Turns of hosts are spread over the epochs, so that a scheduler gets as
+//! many requests in each of them.
 
 use super::Zeropod;
 use crate::wire::pod::REPORTED_MAX;
@@ -26,7 +26,8 @@ impl Zeropod {
     }
 
     /// The epoch of the next request that leaves whether or not there is something to say, as hosts
-    /// that follow a clock send them: in every epoch until the clock has settled, and then in turns.
+    /// that follow a clock send them: in every epoch until the clock has settled, and then in
+    /// turns.
     pub(super) fn next_turn_epoch(&self) -> Option<u64> {
         let waits = self.gathers() && self.is_settled();
         let epoch = || if waits { self.turn_from(self.request_from) } else { 0 };

@@ -1,8 +1,8 @@
 //! Receipts that wait for answers to the hosts that have sent the cells.
 //!
-//! Source: ours; \[zeropod\] has no acknowledgements. Where requests come on change, a receipt waits
-//! for the next answer to its host, for as many epochs as lie between two requests at most, and one
-//! receipt is for all epochs whose cells arrived alike.
+//! Source: ours; \[zeropod\] has no acknowledgements. Where requests come on change, a receipt
+//! waits for the next answer to its host, for as many epochs as lie between two requests at most,
+//! and one receipt is for all epochs whose cells arrived alike.
 
 use std::collections::VecDeque;
 

@@ -33,7 +33,7 @@ use crate::matcher::{Match, Matcher, MatcherKind, Setup};
 use crate::ports::{Grant, IdlePorts};
 use crate::shape::{LAYERS, OutOfRange, PODS, Shape};
 
-use history::{History, Worth};
+use history::History;
 use links::Links;
 use runs::{Runs, settle};
 use turns::Turns;

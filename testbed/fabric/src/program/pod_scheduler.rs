@@ -175,7 +175,7 @@ impl Pod {
             decided: None,
             next: NEVER,
             windows: VecDeque::with_capacity(64),
-            receipts: vec![Receipts::new(params.ask_every.into()); count],
+            receipts: vec![Receipts::asking_every(params.ask_every); count],
             ask_every: params.ask_every.into(),
             standings: VecDeque::with_capacity(count),
             grants: vec![VecDeque::new(); count],

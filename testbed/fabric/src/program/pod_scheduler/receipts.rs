@@ -11,6 +11,9 @@ use transport_pod::scheduler::Client;
 
 use super::Pod;
 
+/// Receipts of a host that wait at most: those of as many epochs as requests report.
+const KEPT: usize = REPORTED_MAX as usize;
+
 /// One receipt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Receipt {
@@ -31,8 +34,14 @@ pub(super) struct Receipts {
 }
 
 impl Receipts {
-    /// None yet, of `most` that may wait.
-    pub(super) fn new(most: usize) -> Self {
+    /// None yet, where members send a request in one of `ask_every` epochs. Where they send one in
+    /// each, a host has one receipt an epoch; else one request may report cells that arrived in so
+    /// many different ways that each epoch has a receipt of its own.
+    pub(super) fn asking_every(ask_every: u16) -> Self {
+        Self::of(if ask_every > 1 { KEPT } else { 1 })
+    }
+
+    fn of(most: usize) -> Self {
         Self { waiting: VecDeque::with_capacity(most), most }
     }
 
@@ -106,7 +115,7 @@ mod tests {
 
     #[test]
     fn one_receipt_is_for_all_epochs_whose_cells_arrived_alike() {
-        let mut receipts = Receipts::new(4);
+        let mut receipts = Receipts::of(4);
         for (sent_in, arrived) in [(40, 7), (39, 7), (38, 3), (24, 7), (23, 7), (41, 7)] {
             receipts.add(receipt(sent_in, arrived));
         }
@@ -120,7 +129,7 @@ mod tests {
     #[test]
     fn a_receipt_takes_the_place_of_the_oldest_where_no_more_may_wait() {
         for (most, left) in [(1, vec![9]), (2, vec![8, 9])] {
-            let mut receipts = Receipts::new(most);
+            let mut receipts = Receipts::of(most);
             for sent_in in [7, 8, 9] {
                 receipts.add(receipt(sent_in, u32::try_from(sent_in).unwrap()));
             }

@@ -177,7 +177,7 @@ impl Zeropod {
         let pods = usize::from(params.pods);
         let several = params.ask_every > 1;
         // Of each epoch that an answer reports, all cells may be of different flows.
-        let reported = if several { REPORTED_MAX as usize + 1 } else { 1 };
+        let reported = if several { u16::BITS as usize + 1 } else { 1 };
         Self {
             timing,
             params: *params,

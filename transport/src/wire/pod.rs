@@ -176,6 +176,9 @@ const HAS_LOST: u8 = 32;
 const HAS_EPOCHS: u8 = 64;
 
 const RTS_FIXED: usize = 18;
+/// [`FEW_MICE`] as requests count them.
+const FEW: u8 = 6;
+const _: () = assert!(FEW as u16 == FEW_MICE && REPORTED_MAX == u16::BITS as u64);
 const CORE_RTS_LEN: usize = 32;
 const _: () = assert!(CORE_RTS_LEN <= OCTETS_MAX);
 const _: () = assert!(RTS_FIXED + 2 * MICE_MAX as usize <= OCTETS_MAX);
@@ -244,7 +247,7 @@ impl Rts {
         let update = if self.update.is_some() { HAS_UPDATE } else { 0 };
         let lost = if self.lost { HAS_LOST } else { 0 };
         let several = self.arrived_in != 1;
-        let mice = if several { self.mice_len.min(FEW_MICE as u8) } else { self.mice_len };
+        let mice = if several { self.mice_len.min(FEW) } else { self.mice_len };
         out.put([clock | update | lost | if several { HAS_EPOCHS } else { 0 }, mice]);
         out.put(to.word().to_be_bytes()).put(total.to_be_bytes());
         out.put(self.arrived.to_be_bytes());

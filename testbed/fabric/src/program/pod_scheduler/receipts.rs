@@ -12,7 +12,7 @@ use transport_pod::scheduler::Client;
 use super::Pod;
 
 /// Receipts of a host that wait at most: those of as many epochs as requests report.
-const KEPT: usize = REPORTED_MAX as usize;
+const KEPT: usize = u16::BITS as usize;
 
 /// One receipt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

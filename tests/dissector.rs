@@ -36,7 +36,7 @@ use transport::{EntropyValue, FlowId, HostId, Instant, MsgNo, Psn, Rate, Rng};
 use pods::{of_pods, pod_numbers};
 
 /// Fields that are numbers, in the order asked for.
-const NUMBERS: [&str; 86] = [
+const NUMBERS: [&str; 89] = [
     "kind",
     "ev",
     "dst_flow",
@@ -111,6 +111,9 @@ const NUMBERS: [&str; 86] = [
     "pod_delivered_few",
     "pod_delivered_more",
     "pod_late",
+    "pod_arrived_in",
+    "pod_also",
+    "pod_further",
     "sim_number",
     "sim_nonce",
     "match_step",

@@ -555,8 +555,13 @@ local function of_known(reader, class, protocol, length)
    if protocol == 81 and length == 32 then
       return schd
    end
-   local mice = length >= 18 and reader.buffer(reader.at + 7, 1):uint() or 0
-   return protocol == 80 and length >= 18 and length == 18 + 2 * mice and rts or nil
+   if protocol ~= 80 or length < 18 then
+      return nil
+   end
+   local flags = reader.buffer(reader.at + 6, 1):uint()
+   local mice = reader.buffer(reader.at + 7, 1):uint()
+   local fixed = has(flags, 64) and 20 or 18
+   return length == fixed + 2 * mice and rts or nil
 end
 
 local function note(reader)

@@ -35,7 +35,6 @@ pub(crate) const CASES: &[Case] = &[
     ("frames_too_long_for_the_network_are_found_before_the_run", short_mtu),
     ("a_host_that_is_not_there_is_named_with_its_address", absent),
     ("hosts_of_a_pod_send_when_their_scheduler_says_and_every_byte_arrives", pod::served),
-    ("hosts_that_ask_on_change_send_every_byte_by_fewer_answers_than_epochs", pod::on_change),
     ("a_scheduler_that_is_started_again_is_in_a_later_term_and_flows_go_on", pod::restarted),
     ("hosts_of_a_pod_speak_ipv6", pod::ipv6),
     ("a_scheduler_that_stays_away_ends_the_flows_that_wait_and_is_named", pod::lost),

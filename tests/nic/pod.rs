@@ -47,13 +47,9 @@ pub(crate) struct Scheduler(Option<Running>);
 
 impl Scheduler {
     pub(crate) fn start(files: &Files, hosts: u32) -> Self {
-        Self::start_with(files, hosts, &[])
-    }
-
-    fn start_with(files: &Files, hosts: u32, set: &[&str]) -> Self {
         let path = files.path("hosts.toml");
         let words = ["scheduler", "--json", "--hosts", path.to_str().unwrap()];
-        Self(Some(files.beside(hosts, &[&words, set].concat())))
+        Self(Some(files.beside(hosts, &words)))
     }
 
     fn wait_until_said(&mut self, words: &str) {
@@ -117,28 +113,6 @@ pub(crate) fn served() -> Verdict {
     let books = scheduler.books();
     assert_eq!((&books["counters"]["pods"], &books["scheduler"]["term"]), (&2.into(), &3.into()));
     assert!(books["scheduler"]["grants"].as_u64() >= Some(2 * 705_000 / (32 * 8192)), "{books}");
-    Passed
-}
-
-/// Hosts ask on change, and their scheduler grants several epochs at once: every byte arrives, by
-/// fewer answers than epochs.
-pub(crate) fn on_change() -> Verdict {
-    let cm = "Nodes 2\nConnections 2\n0->1 id 1 start 0 size 30000000\n\
-              1->0 id 2 start 0 size 30000000\n";
-    let files = match on_pod(2, cm, v4) {
-        Ok(files) => files,
-        Err(reason) => return Skipped(reason),
-    };
-    let set = ["--set", "sched.zeropod.ask_every=8", "--set", "sched.zeropod.block=8"];
-    let scheduler = Scheduler::start_with(&files, 2, &set);
-    let arguments = arguments(2);
-    let arguments = arguments.iter().map(String::as_str).chain(set);
-    let summary = same_story(&files.run(&arguments.collect::<Vec<_>>()));
-    assert_eq!(summary["flows"]["finished"], 2);
-    assert!(counted(&summary, "zeropod_cells") >= 60_000_000 / 8192, "{summary}");
-    let books = scheduler.books();
-    let [sent, decisions] = [&books["counters"]["sent"], &books["scheduler"]["epochs"]];
-    assert!(sent.as_u64() < decisions.as_u64(), "two hosts, answered in every epoch: {books}");
     Passed
 }
 

@@ -33,8 +33,8 @@ pub struct Settings {
     pub frame_overhead: u16,
     /// Sizes of packets that are accounted instead of those of the headers; for virtual time alone.
     pub accounted: AccountedSizes,
-    /// Whether packets are sealed below this core. A trimmed one has lost its seal then: it is a
-    /// hint, which keeps no flow from being forgotten and whose times are not used.
+    /// Whether packets are sealed below this core. A trimmed packet has then lost its seal, so it
+    /// is only a hint: it keeps no flow from being forgotten, and its times are not used.
     pub sealed: bool,
     /// Octets of a header's key as they are accounted: [`KEY_LEN`] as on the wire, or 0 where
     /// packets are to have the sizes of published evaluations, whose headers have no key.
@@ -57,8 +57,8 @@ pub struct Settings {
     pub lb_params: LbParams,
     /// Parameters of all receivers' halves of controllers; each flow reads those of its own.
     pub rc_params: RcParams,
-    /// Ports whose telemetry (INT) a segment has room for where its flow has any, 0..=8; with 0 no
-    /// flow has.
+    /// Ports for whose telemetry (INT) a segment has room, in flows with telemetry, 0..=8; with 0
+    /// no flow has telemetry.
     pub int_room: u8,
     /// Every flow has room for telemetry, not only those whose controllers read it.
     pub int_always: bool,
@@ -84,20 +84,20 @@ pub struct Settings {
     pub tx_flows_max: u32,
     /// Incoming flows this endpoint can hold, 1..=2^20.
     pub rx_flows_max: u32,
-    /// Incoming flows whose senders have not proved their address, from which on an unknown sender
-    /// is asked to before its flow takes memory. `u32::MAX` where all hosts are trusted.
+    /// While this many incoming flows have senders without a proven address, an unknown sender has
+    /// to prove its address before its flow takes memory. `u32::MAX` where all hosts are trusted.
     pub unproven_max: u32,
     /// Bytes of all messages that such flows may open before their senders have proved their
     /// address; without effect where all hosts are trusted.
     pub unproven_bytes: u64,
-    /// The most that incoming flows of one host may hold whose address is proven; without effect
+    /// The most that the incoming flows of one host with a proven address may hold; without effect
     /// where all hosts are trusted.
     pub peer_max: ShareMax,
     /// The most that such flows of all hosts of a group may hold.
     pub group_max: ShareMax,
     /// Hosts that have one address prefix, as the driver groups them.
     pub groups: Groups,
-    /// Outgoing messages this endpoint can hold, 1..=2^20; as many incoming ones.
+    /// Outgoing messages that this endpoint can hold, 1..=2^20; it can hold as many incoming ones.
     pub msgs_max: u32,
     /// Acknowledgements that wait for the device before the oldest is discarded, 32..=65536.
     pub acks_waiting_max: u32,
@@ -114,8 +114,8 @@ pub struct Settings {
     /// Records the trace ring keeps; 0 is no trace.
     pub trace_capacity: u32,
     /// First generation of flow identifiers, 1..=4095. Processes that follow each other at one
-    /// address take different ones: peers remember flows for a while and must not take those of
-    /// one process for another's.
+    /// address need different ones: peers remember flows for a while, and must not mistake flows of
+    /// one process for those of another.
     pub incarnation: u16,
 }
 
@@ -123,7 +123,8 @@ pub struct Settings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LossSettings {
     /// A segment sent this much before an acknowledged one, in quarters of the path's base RTT, is
-    /// lost. `None` leaves all inference to the timer. Widened when it proves wrong.
+    /// lost. `None` leaves all inference to the timer. The value grows when an inference proves
+    /// wrong.
     pub reorder_window_quarters: Option<u16>,
     /// Silence after which a segment is lost, in quarters of the path's base RTT, 4..=4000.
     //= smartt#III-D: 7 base RTTs: 6 BDPs of queue in the worst case and 1 in flight.
@@ -134,8 +135,8 @@ pub struct LossSettings {
     pub backoff_max: u8,
     /// Timeouts in a row without any acknowledgement after which a flow's messages fail, 1..=64.
     pub retries_max: u8,
-    /// Silence that a flow survives however many timeouts it has; at most an hour. Zero where
-    /// timeouts alone are counted.
+    /// Silence that a flow survives, however many timeouts this is; at most an hour. Zero where
+    /// only timeouts are counted.
     pub give_up: Duration,
     /// Resend the last outstanding segment when a flow with nothing else to send receives nothing
     /// for three base RTTs.
@@ -258,8 +259,9 @@ impl Settings {
         }
     }
 
-    /// Whether a share of a bounded number of flows, beside the flows without proof, which count in
-    /// no share, leaves a place to others. A table of less than eight places has too few for that.
+    /// Whether a share of a bounded number of flows leaves a place to others, beside the flows
+    /// without proof, which count in no share. A table of fewer than eight places is too small for
+    /// that.
     fn leaves_room(&self, share: &ShareMax) -> bool {
         let trusting = self.unproven_max == u32::MAX || share.flows == u32::MAX;
         let taken = share.flows.saturating_add(self.unproven_max);
@@ -288,8 +290,8 @@ impl Settings {
 }
 
 impl LossSettings {
-    /// How far slow round trips may lengthen the timeout, as doublings, where timeouts alone end a
-    /// flow (`outage.rs` has the other case). A sender whose first timeout already has as many
+    /// How far slow round trips may lengthen the timeout, in doublings, where only timeouts end a
+    /// flow (`outage.rs` has the other case). With a first timeout that is longer by this, a sender
     /// resends for at most twice [`Config::give_up_after`], which is how long receivers remember
     /// it.
     #[must_use]
@@ -312,8 +314,8 @@ impl Default for LossSettings {
     }
 }
 
-/// A legal configuration. Clones share their settings, which the many hosts of a simulation thus
-/// find in the cache.
+/// A legal configuration. Clones share their settings, so that the many hosts of a simulation find
+/// them in the cache.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     settings: Arc<Settings>,
@@ -491,8 +493,9 @@ impl Config {
         Path { base_rtt: self.base_rtt, line_rate: self.line_rate, mtu: self.mtu() }
     }
 
-    /// The timeout of a path, without back-off. A receiver does not measure how far its sender is,
-    /// so it may hold an acknowledgement as long on the shortest path as on the longest.
+    /// The timeout of a path, without back-off. A receiver does not measure the distance of its
+    /// sender, so it may hold an acknowledgement for as long on the shortest path as on the
+    /// longest.
     //= rfc9002#6.2.1: the receiver's delay is added to what the path may take.
     #[must_use]
     pub fn rto(&self, path: &Path) -> Duration {
@@ -507,7 +510,7 @@ impl Config {
         if self.ack_every == 1 { Duration::ZERO } else { delay }
     }
 
-    /// A copy whose segments are acknowledged as a scheduler wants it and whose timeouts are no
+    /// A copy in which segments are acknowledged as the scheduler demands, and timeouts are no
     /// shorter than the scheduler's own.
     #[must_use]
     pub(crate) fn answering(&self, answers: Answers, rto_min: Duration) -> Self {

@@ -1,7 +1,7 @@
 //! Histograms of fixed size: how often values of about one size occurred.
 //!
-//! With `BITS` of 3 an octave has eight buckets. Values below 8 have a bucket each; above, the
-//! highest bit of a value and the three below it name its bucket, so a bucket is at most an eighth
+//! With `BITS` of 3 an octave has eight buckets. Values below 8 have a bucket each. For larger
+//! values, the highest bit and the three below it name the bucket, so a bucket is at most an eighth
 //! of its values wide. Values beyond the last bucket are counted in it. Nothing allocates but
 //! [`Spans`], once.
 

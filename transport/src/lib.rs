@@ -1,8 +1,8 @@
 //! The protocol core of Headrace: plain data in, plain data out.
 //!
-//! The core has no clock, no bytes, no device and no source of chance. A driver passes in time,
-//! parsed headers and a seed, and gets segments to send, places for bytes, and events. So one core
-//! runs behind a NIC, in a simulator without any payload, and in a replay of either.
+//! The core has no clock, no bytes, no device and no source of random numbers. A driver passes in
+//! time, parsed headers and a seed, and gets segments to send, places for bytes, and events. So one
+//! core runs behind a NIC, in a simulator without any payload, and in a replay of either.
 //!
 //! ```text
 //!                     post_send             poll_event

@@ -32,7 +32,8 @@ impl fmt::Display for NumberError {
 /// An integer of decimal digits only.
 ///
 /// # Errors
-/// [`NumberError`] when there are none, others among them, or more than 64 bits hold.
+/// Returns [`NumberError`] when there are no digits, when other characters are among them, or when
+/// the number does not fit into 64 bits.
 pub fn integer(text: &[u8]) -> Result<u64, NumberError> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return Err(NumberError::Malformed);

@@ -10,8 +10,8 @@ use crate::units::Bytes;
 pub struct Path {
     /// Round-trip time of a full segment and its acknowledgement in an idle network.
     pub base_rtt: Duration,
-    /// The rate of the narrowest place that the flow always crosses: normally its host's link, else
-    /// all links together up from a rack, a pod or a site, where these are slower.
+    /// The rate of the narrowest place that the flow always crosses: its host's link, or all links
+    /// together that lead up from a rack, a pod or a site, where these are slower.
     pub line_rate: Rate,
     /// Wire bytes of a full segment.
     pub mtu: Bytes,
@@ -81,9 +81,10 @@ pub struct PodFacts {
     pub backup: u32,
     /// Propagation of a link, the traversal of a switch included.
     pub hop: Duration,
-    /// How late readings of hosts' clocks are at most; `None` where all clocks show one time.
+    /// The most by which readings of hosts' clocks are late; `None` where all clocks show one time.
     pub clock_jitter: Option<Duration>,
-    /// Where the pod is a real network and its scheduler a process: what follows from measurements.
+    /// The values that follow from measurements, where the pod is a real network and its scheduler
+    /// a process.
     pub real: Option<RealPod>,
 }
 
@@ -98,9 +99,9 @@ pub struct RealPod {
     pub cells: u16,
     /// The time that a decision takes, an epoch at least.
     pub delay: Duration,
-    /// How late hosts and links may be without meeting others.
+    /// How late hosts and links may be before packets meet others.
     pub guard: Duration,
-    /// How late a host may be until it sends no more in an epoch.
+    /// How late a host may be and still send in an epoch.
     pub early: Duration,
     /// A quarter of the longest base RTT: what a hop to or from the scheduler takes.
     pub hop: Duration,

@@ -66,13 +66,13 @@ pub trait Registered {
 /// chooses. Such a policy has a kind and a name. It is neither in `NAMES` and `ALL` nor found
 /// `by_name`.
 ///
-/// A family is a trait beside the registry, on top of [`Registered`] and of the policies' trait:
-/// how a policy is built, and what has to be known of it before there is one.
+/// A family is a trait beside the registry, on top of [`Registered`] and of the policies' trait. It
+/// says how a policy is built, and what other code needs to know of a policy before it is built.
 ///
 /// Other crates declare their own registries: `use transport::registry::registry;`. Generators of
 /// traffic and named networks, which text builds once a run, have lists of their own in
-/// `testbed/experiments`, with the reason there. `make fmt`
-/// formats the files of modules that are declared here, `cargo fmt` does not find them.
+/// `testbed/experiments`, with the reason there. `make fmt` formats the files of modules that are
+/// declared here; `cargo fmt` does not find them.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! registry {
@@ -455,7 +455,8 @@ macro_rules! settings_in_one {
                 None$(.or_else(|| self.$shared.show(key)))*$(.or_else(|| self.$module.show(key)))+
             }
 
-            /// The name of the policy whose own setting `key` is; `None` for a setting of several.
+            /// The name of the policy that alone has the setting `key`; `None` for a setting of
+            /// several policies.
             #[must_use]
             pub fn owner(key: &str) -> Option<&'static str> {
                 let has = |keys: &[$crate::params::ParamKey]| keys.iter().any(|k| k.key == key);

@@ -1,4 +1,4 @@
-//! The only source of chance: one named generator, forked per component.
+//! The only source of random numbers: one named generator, forked per component.
 //!
 //! The generator is PCG XSL RR 128/64 (`rand_pcg::Pcg64`, O'Neill 2014); its stream is fixed by its
 //! definition, so results do not change with a library version. Forking by label gives each

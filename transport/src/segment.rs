@@ -184,7 +184,7 @@ impl TxSegment {
 /// A bounded list that the driver hands in and the core fills.
 #[derive(Debug)]
 pub struct Burst<T> {
-    /// Items; those from `len` on mean nothing.
+    /// Items; items from `len` on have no meaning.
     items: [T; BURST],
     /// The departure of each item whose bit in `timed` is set.
     departures: [Instant; BURST],

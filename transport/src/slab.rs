@@ -1,5 +1,5 @@
-//! Entries under keys that go stale: index and generation in one small id. Flows and messages live
-//! here.
+//! Entries under keys that go stale: index and generation in one small id. Flows and messages are
+//! kept here.
 //!
 //! O(1) everywhere, no allocation after [`Slab::new`]. Freed places are used again last in first
 //! out, so the places in use are warm in the cache. A key whose entry was removed finds nothing
@@ -175,8 +175,8 @@ impl<K: SlabKey, T> Slab<K, T> {
     }
 
     /// True when `key` may have been handed out and its entry removed since. False for a key of
-    /// another slab of the same kind, as far as generations show: after as many removals as there
-    /// are generations, true for every place that was ever used.
+    /// another slab of the same kind, as far as generations show. After as many removals as there
+    /// are generations, this is true for every place that was ever used.
     #[must_use]
     pub fn has_given(&self, key: K) -> bool {
         let Some(entry) = self.entries.get(key.slot()) else { return false };

@@ -20,7 +20,7 @@ use crate::wire::int::Hop;
 words! {
     /// What a rate follows: the load of the busiest link as HPCC has it, or as PowerTCP has it.
     pub enum Law: "auto, hpcc or powertcp" {
-        /// What flows inside a site follow; HPCC's where that is nothing of both.
+        /// The law of flows inside a site; HPCC's where these follow neither law.
         Auto = "auto",
         /// Utilisation and the queue that stands, in steps between cuts.
         Hpcc = "hpcc",
@@ -107,8 +107,8 @@ impl<const N: usize> Load<N> {
         Self { hops: [Hop::default(); N], known: 0, refused: 0, average: 1.0 }
     }
 
-    /// Takes the hops of a packet; the smoothed load, or `None` when they say nothing: those of a
-    /// path that is new, too long, or seen later already.
+    /// Takes the hops of a packet; returns the smoothed load, or `None` when they show none: the
+    /// path is new or too long, or later hops were seen already.
     pub(crate) fn measure(
         &mut self,
         hops: &[Hop],
@@ -153,7 +153,8 @@ impl<const N: usize> Load<N> {
 /// anew, or the time has wrapped while the flow was at rest.
 const REFUSED_MAX: u8 = 8;
 
-/// Bounds of the load: what a queue of 256 GB at 100 Mb/s would be, and a link as good as idle.
+/// Bounds of the load: that of a queue of 256 GB at 100 Mb/s, and that of a link that is nearly
+/// idle.
 const LOAD_MIN: f64 = 1e-6;
 const LOAD_MAX: f64 = 1e12;
 
@@ -217,7 +218,7 @@ pub(crate) struct RateLaw {
     /// When the round began: what was sent before does not end it. [`Instant::ZERO`] before the
     /// first measurement, which begins the first round and ends none.
     round_at: Instant,
-    /// gamma of PowerTCP, whose update alone has it: weight of what the power calls for.
+    /// gamma, which only PowerTCP's update has: weight of the rate that the power calls for.
     gain: f32,
     /// Rounds of additive increase.
     stage: u16,
@@ -264,7 +265,7 @@ impl RateLaw {
         ends && !is_first
     }
 
-    /// Follows a `load`, and keeps the rate as the reference where that ends a round.
+    /// Follows a `load`, and keeps the rate as the reference where this ends a round.
     pub(crate) fn follow(&mut self, load: f64, ends_round: bool, law: &LawConstants) {
         //= hpcc#alg1
         let relative = load / f64::from(law.target);

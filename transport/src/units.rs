@@ -1,4 +1,4 @@
-//! Newtypes that carry units and identities, so that a byte count is never taken for a sequence
+//! Newtypes that carry units and identities, so that a byte count cannot be used as a sequence
 //! number.
 
 use core::fmt;
@@ -31,7 +31,7 @@ pub struct HostId(pub u32);
 pub struct FlowId(pub u32);
 
 /// The secret of a flow, drawn by its sender and carried by every packet of the flow in both
-/// directions: a host that has seen none of them cannot make one.
+/// directions. A host that has seen none of these packets cannot make one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Key(pub u64);
 
@@ -66,7 +66,7 @@ impl Credit {
     /// The place before anything was sent against credit.
     pub const START: Self = Self(NonZeroU32::MIN);
 
-    /// The place with this number; `None` for zero, which is no place.
+    /// The place with this number; `None` for zero, since no place has that number.
     #[must_use]
     pub const fn new(number: u32) -> Option<Self> {
         match NonZeroU32::new(number) {

@@ -1,5 +1,5 @@
 //! BBR: a rate and a window from the bottleneck's bandwidth and the path's round-trip time, both
-//! measured. Marks have no effect, losses little. Source: \[bbr\], version 1.
+//! measured. Marks have no effect, and losses have little. Source: \[bbr\], version 1.
 //!
 //! ```text
 //!   STARTUP -- bandwidth grew by < 1/4 in three rounds --> DRAIN -- in flight <= BDP --> PROBE_BW
@@ -7,9 +7,9 @@
 //!       only when RTprop is measured: 10 s without a new minimum --> PROBE_RTT, 200 ms ----+ <+
 //! ```
 //!
-//! Units: packets, picoseconds, bits a second. The bandwidth is measured once a round: what was
-//! acknowledged from the sending of a segment to its acknowledgement, divided by that time. It
-//! draws no chance: PROBE_BW starts where \[uno\]'s simulator starts it.
+//! Units: packets, picoseconds, bits a second. The bandwidth is measured once a round: the bytes
+//! that were acknowledged from the sending of a segment to its acknowledgement, divided by that
+//! time. BBR draws no random numbers: PROBE_BW starts where \[uno\]'s simulator starts it.
 
 use super::bounds::Bounds;
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};

@@ -25,8 +25,9 @@
 //! ```
 //!
 //! `far.cc` may be [`CcKind::Custom`](super::CcKind::Custom) as well. Each flow costs an allocation
-//! when it opens and each sample an indirect call; other controllers cost what they do without it.
-//! A recording does not contain the controller, so one that was made with it cannot be replayed.
+//! when it opens, and each sample an indirect call; other controllers cost no more than without it.
+//! A recording does not contain the controller, so a recording that was made with it cannot be
+//! replayed.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -203,7 +204,7 @@ impl CustomParams {
     }
 
     /// # Errors
-    /// Never: whether a controller is needed follows from what was chosen.
+    /// Never: other settings decide whether an application's controller is needed.
     pub const fn validate(&self) -> Result<(), ParamError> {
         Ok(())
     }

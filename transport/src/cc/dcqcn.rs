@@ -138,8 +138,8 @@ impl Dcqcn {
         self.raise_at = Some(now + self.params.timer);
     }
 
-    /// Applies all periods of the alpha timer up to `now` at once, since alpha is read at
-    /// notifications only.
+    /// Applies all periods of the alpha timer up to `now` at once, since alpha is read only at
+    /// notifications.
     fn age(&mut self, now: Instant) {
         //= dcqcn#eq2
         let span = self.alpha_at.map_or(Duration::ZERO, |at| now.since(at));
@@ -275,7 +275,7 @@ mod tests {
         );
     }
 
-    /// Lets every timer fire up to `until`; how often one did.
+    /// Lets every timer fire up to `until`; returns how often one did.
     fn wake(cc: &mut Dcqcn, until: Instant) -> u32 {
         let mut woken = 0;
         while let Some(at) = cc.window().wake_at.filter(|at| *at <= until) {

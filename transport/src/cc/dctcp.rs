@@ -12,7 +12,7 @@
 //!
 //! Units: packets. A window of data is counted in bytes. It has passed when as many bytes were
 //! acknowledged or lost as were in flight when it began. This needs no sequence numbers and holds
-//! for any order of arrival. It does not choose paths or pace.
+//! for any order of arrival. DCTCP does not choose paths or pace.
 
 use super::bounds::Bounds;
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
@@ -48,9 +48,9 @@ pub struct Dctcp {
     acked: u64,
     /// Bytes acknowledged with a mark in this window of data, 0..=`acked`.
     marked: u64,
-    /// Bytes still to pass before alpha is estimated anew.
+    /// Bytes that must still pass before alpha is estimated anew.
     until_estimate: u64,
-    /// Bytes still to pass before the window may be cut again; 0 when it may.
+    /// Bytes that must still pass before the window may be cut again; 0 when it may.
     until_cut: u64,
     bounds: Bounds,
     gain: f64,

@@ -1,5 +1,6 @@
 //! A window that never moves: the baseline that shows a network without control, and the smallest
-//! example of a controller. Units: wire bytes. It reacts to nothing, congestion collapse included.
+//! example of a controller. Units: wire bytes. It reacts to nothing, not even to congestion
+//! collapse.
 
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::params::params;

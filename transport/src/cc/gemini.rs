@@ -1,5 +1,5 @@
-//! Gemini: one window moved by ECN inside a datacentre and by delay across. Source: \[gemini\] sec.
-//! III, algorithm 1, with the settings that \[uno\] compared itself with.
+//! Gemini: one window, which ECN moves inside a datacentre and delay moves across. Source:
+//! \[gemini\] sec. III, algorithm 1, with the settings that \[uno\] compared itself with.
 //!
 //! ```text
 //!   each round      E is averaged over marked fractions; marked, or RTT_min > RTT_base + T:
@@ -40,7 +40,7 @@ params! {
         /// The BDP that scales the increase: that between datacentres for all flows, or each flow's
         /// own.
         increase: GeminiIncrease = GeminiIncrease::Additive;
-        /// K: the queue that ECN marks at, packets.
+        /// K: the queue from which on ECN marks, packets.
         k: f32 = 6.0, in 0.0..=65536.0;
         /// beta: the part of the window that delay takes.
         beta: f32 = 0.1, in 0.0..=1.0;
@@ -173,8 +173,9 @@ impl Gemini {
         self.set(self.cwnd * (1.0 - near.max(far)));
     }
 
-    /// Reacts to a loss as TCP, which Gemini is built into: the window is halved, or after silence
-    /// set to one packet in slow start, once for all segments that were in flight together.
+    /// Reacts to a loss as TCP does, which Gemini is built into. The window is halved, or after
+    /// silence set to one packet in slow start. All segments that were in flight together cause one
+    /// reaction.
     fn on_lost(&mut self, loss: &LossSample) {
         if loss.sent_at >= self.cut_at {
             self.cut_at = loss.now;

@@ -1,10 +1,9 @@
 //! HPCC: a rate and a window from the telemetry of every link on the path. Source: \[hpcc\] sec. 3
 //! and alg. 1; constants of its simulator.
 //!
-//! The arithmetic is in `telemetry.rs`. The window is what the rate sends in T, so a
-//! queue that grows slows the flow before the next acknowledgement does. Packets of which some hops
-//! are missing, because they had no room, are ignored. It does not choose paths: a flow that
-//! changes its path measures anew.
+//! The arithmetic is in `telemetry.rs`. The window is what the rate sends in T, so a queue that
+//! grows slows the flow before the next acknowledgement does. Packets that had no room for all hops
+//! are ignored. HPCC does not choose paths: a flow that changes its path measures anew.
 //!
 //! Units: bits a second, picoseconds.
 

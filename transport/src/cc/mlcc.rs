@@ -7,14 +7,14 @@
 //!   rate = min(R_NS, Rbar); before the first advice min(R_NS, line / sharers, first window)
 //! ```
 //!
-//! The rate is the control; the window is a bound beyond what the rate can have in flight, with the
-//! queue at the far border. Flows inside a site have a controller of their own (`far.cc`). It does
-//! not choose paths.
+//! The rate is the control; the window is a bound above the bytes that the rate can have in flight,
+//! with the queue at the far border. Flows inside a site have another controller (`far.cc`). MLCC
+//! does not choose paths.
 //!
-//! The first RTT_C has no advice. A flow that sends at line rate all the time fills the far queue
-//! with an RTT_C's worth; with `first` it sends so much at line rate and goes on with a share.
-//! Notes say how many flows of the site send to the same host: with `equal` the flow has no more
-//! than its share of a link like its own.
+//! In the first RTT_C a flow has no advice. If it sends at line rate all that time, it fills the
+//! far queue with an RTT_C's worth of bytes. With `first` it sends only so many bytes at line rate
+//! and goes on with a share of that rate. Notes say how many flows of the site send to the same
+//! host: with `equal` the flow has no more than its share of a link like its own.
 //!
 //! Units: bits a second, picoseconds.
 
@@ -39,7 +39,7 @@ words! {
         Int = "int",
         /// The receiver follows the delay from the border switch alone.
         Delay = "delay",
-        /// Border switches take no part: the receiver's share alone is obeyed.
+        /// Border switches take no part: the flow obeys only the receiver's share.
         Off = "off",
     }
 }

@@ -59,7 +59,7 @@ impl AckSample {
 pub struct LossSample {
     /// When the loss was detected.
     pub now: Instant,
-    /// When the lost segment last left: a controller that has reacted since then need not do so
+    /// When the lost segment last left: a controller that has reacted since then need not react
     /// again.
     pub sent_at: Instant,
     /// Wire bytes lost.
@@ -73,8 +73,8 @@ pub struct LossSample {
     pub silent: bool,
 }
 
-/// The behaviour of a controller. A loss is detected in three ways, which differ in how much they
-/// say about congestion.
+/// The behaviour of a controller. A loss is detected in three ways; some of them say more about
+/// congestion than others.
 pub trait CongestionControl {
     /// The limits that the flow has to obey now. Cheap: called after every event.
     fn window(&self) -> Window;
@@ -116,8 +116,8 @@ pub trait Controller: CongestionControl + Registered {
     fn half(_params: &CcParams) -> Option<RcKind> {
         None
     }
-    /// Whether the controller reads what switches write into packets: packets of its flows then
-    /// have room for that.
+    /// Whether the controller reads the telemetry that switches write into packets; packets of its
+    /// flows then have room for telemetry.
     fn reads_int(_params: &CcParams) -> bool {
         false
     }

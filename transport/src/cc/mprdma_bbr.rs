@@ -1,6 +1,6 @@
 //! MPRDMA inside a datacentre, BBR across: the pair of separate loops that \[uno\] sec. 5.1
-//! compares itself with. The base RTT of a flow when it opens decides which of the two it has.
-//! Both keep their own settings, `cc.mprdma.*` and `cc.bbr.*`.
+//! compares itself with. The base RTT of a flow when it opens decides which of the two controllers
+//! it has. Both keep their own settings, `cc.mprdma.*` and `cc.bbr.*`.
 
 use super::bbr::{Bbr, BbrParams};
 use super::mprdma::{Mprdma, MprdmaParams};

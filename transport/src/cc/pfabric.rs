@@ -1,8 +1,8 @@
-//! pFabric's window: a BDP at once, and TCP's slow start after a timeout, which alone says that
+//! pFabric's window: a BDP at once, and TCP's slow start after a timeout. Only a timeout shows that
 //! segments are lost.
 //!
-//! Source: \[pfabric\] sec. 4, rate control. Switches drop what has the most left, so hosts need
-//! control only where losses persist.
+//! Source: \[pfabric\] sec. 4, rate control. Switches drop packets of the flow with the most left,
+//! so hosts need control only where losses persist.
 //!
 //! ```text
 //!   timeout          threshold = cwnd / 2, cwnd = 1

@@ -10,10 +10,11 @@
 //!              trim -> window - size, QuickAdapt armed
 //! ```
 //!
-//! Units: wire bytes, picoseconds. Additive gains are integers. Each acknowledgement adds `size *
-//! gain` to a numerator, which is divided by the window when it is applied. The remainder is kept,
-//! so no byte is lost to rounding. The adjustment variants of sec. III-G only differ in when they
-//! divide. It does not choose paths, retransmit, pace, or serve windows below one packet.
+//! Units: wire bytes, picoseconds. Additive gains are integers. Each acknowledgement adds
+//! `size * gain` to a numerator, which is divided by the window when it is applied. The remainder
+//! is kept, so no byte is lost to rounding. The adjustment variants of sec. III-G only differ in
+//! when they divide. SMaRTT does not choose paths, retransmit, pace, or serve windows below one
+//! packet.
 //!
 //! Cost: one division per unmarked acknowledgement above target, two below it, none while ignoring
 //! or when fast increasing. State: 88 bytes a flow and a pointer to the constants of its path,
@@ -249,8 +250,8 @@ impl Smartt {
         self.increasing = false;
     }
 
-    /// Without trimming a long delay and few received bytes call for QuickAdapt, at the end of a
-    /// measurement.
+    /// Without trimming, a long delay together with few received bytes calls for QuickAdapt, at the
+    /// end of a measurement.
     fn watch_for_collapse(&mut self, ack: &AckSample) {
         //= smartt#III-E
         if self.at.params.trimming

@@ -15,12 +15,12 @@
 //!
 //! The smaller window counts. Below one packet the flow is paced at `cwnd / rtt`.
 //!
-//! The paper's targets are times of its own network: here they are relative to the base RTT of the
-//! path, so that they fit any network. Scaling by hops is left out for the same reason: hops x h
-//! stands for the part of the base RTT that the hops add, and the topology gives the whole base
+//! The paper's targets are times of the paper's network. Here they are relative to the base RTT of
+//! the path, so that they fit any network. Scaling by hops is left out for the same reason: hops x
+//! h stands for the part of the base RTT that the hops add, and the topology gives the whole base
 //! RTT.
 //!
-//! Units: packets, picoseconds. It looks at no marks and does not choose paths.
+//! Units: packets, picoseconds. Swift ignores marks and does not choose paths.
 
 use super::bounds::Bounds;
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
@@ -78,7 +78,7 @@ pub struct Swift {
     rtt: Duration,
     /// Timeouts since the last acknowledgement.
     retransmits: u16,
-    /// When the last timeout came: one timer loses many segments.
+    /// When the last timeout came: one timer reports many lost segments.
     retransmit_at: Instant,
     line_rate: Rate,
     bounds: Bounds,

@@ -1,4 +1,4 @@
-//! Theta-PowerTCP: PowerTCP without telemetry, whose power is that of round-trip times and their
+//! Theta-PowerTCP: PowerTCP without telemetry. Its power follows from round-trip times and their
 //! gradient. Source: \[powertcp\] sec. 3.4 and alg. 2; constants of its public code.
 //!
 //! ```text
@@ -7,8 +7,8 @@
 //!   once a round: reference = rate
 //! ```
 //!
-//! Only queues show in round-trip times, so a flow on an idle link grows by its additive increase
-//! and by no more. It does not choose paths. Units: bits a second, seconds.
+//! Round-trip times show only queues, so a flow on an idle link grows by its additive increase and
+//! by no more. It does not choose paths. Units: bits a second, seconds.
 
 use super::hpcc::{HpccParams, Paced};
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};

@@ -9,8 +9,8 @@
 //!   else:                            rate * (1 - beta * gradient)
 //! ```
 //!
-//! A path whose base RTT is above T_high is cut in every round: that is Timely between sites. The
-//! rate is the control; the window is a bound on memory. It does not choose paths.
+//! A flow whose base RTT is above T_high is cut in every round, as happens with Timely between
+//! sites. The rate is the control; the window is a bound on memory. Timely does not choose paths.
 //!
 //! Units: bits a second, microseconds.
 

@@ -1,6 +1,6 @@
-//! UnoCC: one window for flows inside a datacentre and across, moved by ECN marks that are mostly a
-//! phantom queue's, with QuickAdapt against collapse. Source: \[uno\] sec. 4.1, algorithm 1, table
-//! 2.
+//! UnoCC: one window for flows inside a datacentre and across. ECN marks move it, mostly those of a
+//! phantom queue, and QuickAdapt keeps it from collapse. Source: \[uno\] sec. 4.1, algorithm 1,
+//! table 2.
 //!
 //! ```text
 //!   unmarked ack        cwnd + alpha * acked / cwnd
@@ -98,8 +98,8 @@ pub struct UnoCc {
     congested_at: Instant,
     /// Packets that the additive increase has gained from segments sent after `congested_at`.
     gained: f32,
-    /// Packets in flight when QuickAdapt's period began, less what was acknowledged or lost since:
-    /// packets in flight beyond it have been sent since.
+    /// Packets in flight when QuickAdapt's period began, less those that were acknowledged or lost
+    /// since. Packets in flight beyond this number have been sent since.
     outset: f32,
     /// Flows that share the receiver, by the count that the window follows; 0 before the first.
     counted: u16,
@@ -115,7 +115,7 @@ pub struct UnoCc {
     /// When a loss last began a series of reductions; zero if never. Losses of segments sent before
     /// this instant belong to the same window.
     reduced_at: Instant,
-    /// Packets that the losses of one window leave of it at least.
+    /// Packets that are left of a window at least, however many of its packets are lost.
     reduced_min: f32,
     at: Scale,
     params: UnoCcParams,
@@ -392,7 +392,7 @@ impl UnoCc {
         self.adapt_to(acked * f64::from(self.params.qa_scaling), now, in_flight);
     }
 
-    /// Sets a window that packets in flight were not sent with.
+    /// Sets a window that is new to the packets in flight: they were sent with an earlier one.
     fn adapt_to(&mut self, cwnd: f64, now: Instant, in_flight: Bytes) {
         self.set(cwnd);
         self.outset = short(self.bounds.packets(in_flight));

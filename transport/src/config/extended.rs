@@ -46,8 +46,8 @@ impl Settings {
         self.of_flows().any(Extent::has_int)
     }
 
-    /// Wire bytes of an acknowledgement of a segment that has `hops` hops of telemetry, in a flow
-    /// whose controller is `cc`, at least: its advice may be missing.
+    /// The least wire bytes of an acknowledgement of a segment that has `hops` hops of telemetry,
+    /// in a flow whose controller is `cc`. Its advice may be missing.
     #[must_use]
     pub fn ack_least(&self, cc: CcKind, hops: u32) -> Bytes {
         let hops = u8::try_from(hops).unwrap_or(u8::MAX).min(self.int_room);

@@ -3,9 +3,9 @@
 use super::{Config, LossSettings};
 use crate::time::Duration;
 
-/// The longest wait between two attempts to reach a silent peer, where the first timeout and a
-/// quarter of it are no longer. When an outage ends, its flows go on within this time. Where a link
-/// comes and goes, an attempt meets each time of this length for which it is up. A flow whose
+/// The longest wait between two attempts to reach a silent peer, unless the first timeout and a
+/// quarter of it take longer. When an outage ends, its flows go on within this time. Where a link
+/// comes and goes, an attempt is made whenever it is up for at least this long. A flow whose
 /// timeout has doubled up to it sends up to eleven segments a second.
 const RETRY_WITHIN: Duration = Duration::from_ms(250);
 
@@ -13,8 +13,9 @@ const RETRY_WITHIN: Duration = Duration::from_ms(250);
 /// lengthened, so that its segments are not sent again in vain.
 const SLOW_MAX: Duration = Duration::from_s(1);
 
-/// Flows whose longest wait is shorter try a silent peer forty times a second. That is often enough
-/// without spread attempts; and timers of papers, which simulated flows have, stay as they are.
+/// Flows whose longest wait is shorter try a silent peer at least forty times a second. That is
+/// often enough without spread attempts. So the timers of papers, which simulated flows have, are
+/// not changed.
 const SELDOM_FROM: Duration = Duration::from_ms(25);
 
 impl LossSettings {
@@ -24,10 +25,10 @@ impl LossSettings {
         self.give_up > Duration::ZERO && rto * (1 << self.backoff_max) >= SELDOM_FROM
     }
 
-    /// How long round trips may make the timeout, where the timeout without back-off is `rto`: a
-    /// sender resends for at most twice [`Config::give_up_after`], which is how long receivers
-    /// remember it. A flow is given up after all its retries at the earliest. Where attempts are
-    /// spread, each of them may wait for a quarter longer.
+    /// The longest timeout that round trips may cause, where the timeout without back-off is `rto`.
+    /// It lets a sender resend for at most twice [`Config::give_up_after`], which is how long
+    /// receivers remember it. A flow is given up after all its retries at the earliest. Where
+    /// attempts are spread, each of them may wait for a quarter longer.
     pub(crate) fn slow_max(&self, rto: Duration) -> Duration {
         let counted = rto * (1 << self.slow_doublings());
         if !self.tries_seldom(rto) {
@@ -41,8 +42,8 @@ impl LossSettings {
 impl Config {
     /// How often the timeout may double and stay within a quarter of a second: at most
     /// [`LossSettings::backoff_max`](super::LossSettings::backoff_max) times, and never where the
-    /// first timeout is longer. All of these where timeouts alone end a flow, since shorter ones
-    /// would end it sooner.
+    /// first timeout is longer. Where only timeouts end a flow, all doublings are allowed, since
+    /// shorter timeouts would end it sooner.
     #[must_use]
     pub fn doublings_in_outages(&self) -> u8 {
         let most = self.loss.backoff_max;

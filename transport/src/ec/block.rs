@@ -69,7 +69,7 @@ impl BlockShape {
     /// The shape `(data, parity)`.
     ///
     /// # Errors
-    /// When `data` is not in `1..=DATA_MAX` or `parity` is above `PARITY_MAX`.
+    /// Panics when `data` is not in `1..=DATA_MAX` or `parity` is above `PARITY_MAX`.
     pub const fn new(data: u8, parity: u8) -> Result<Self, ShapeError> {
         if data == 0 || data > DATA_MAX || parity > PARITY_MAX {
             return Err(ShapeError);

@@ -1,6 +1,6 @@
 //! Maximum distance separable code: any x of the x + y packets of a block give the block. Source:
-//! \[uno\] sec. 3.3, 4.2. Systematic: the data packets are the segments as they are, so a block
-//! without loss is never decoded.
+//! \[uno\] sec. 3.3, 4.2. The code is systematic: the data packets are the unchanged segments, so a
+//! block without loss is never decoded.
 
 use core::num::NonZeroU8;
 

@@ -40,10 +40,10 @@ params! {
         //= uno#4.2
         base_rtt_min: Duration = Duration::from_us(100), in Duration::ZERO..=Duration::from_s(2);
         /// A receiver asks for the missing packets of a block when none of its packets has arrived
-        /// for this long; it looks once in this time, so it asks within twice this time. The
-        /// default is the delay of a full queue of 1 MB at 100 Gb/s, by which packets of a block on
-        /// different paths may be apart. The simulator behind the paper's figures waits for eight
-        /// times as long from the first packet on, 640 us; the shorter wait causes no more
+        /// for this long. It checks once in this time, so it asks within twice this time. The
+        /// default is the delay of a full queue of 1 MB at 100 Gb/s; packets of a block on
+        /// different paths may be so far apart. The simulator behind the paper's figures waits for
+        /// eight times as long from the first packet on, 640 us; the shorter wait causes no more
         /// retransmissions.
         block_timeout: Duration = Duration::from_us(80),
             in Duration::from_us(1)..=Duration::from_s(2);

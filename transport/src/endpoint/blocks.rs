@@ -10,7 +10,7 @@ use crate::time::Instant;
 use crate::wire::Body;
 
 impl<S: Scheduler> Endpoint<S> {
-    /// Whether `rx` is parity whose bytes would have to be kept, by the present state.
+    /// Whether, in the present state, `rx` is parity whose bytes would have to be kept.
     ///
     /// A driver with bounded memory for parity calls this before [`Endpoint::handle_burst`] for
     /// each parity packet that it has no room for, and drops the packet where the answer is true.

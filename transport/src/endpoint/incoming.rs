@@ -24,9 +24,9 @@ impl<S: Scheduler> Endpoint<S> {
     ///
     /// A driver with bounded memory calls this for every segment before [`Endpoint::handle_burst`],
     /// and drops segments of messages that it has no memory for, or hands them over without their
-    /// payload, as trimmed. The answer is never `None` for a segment that then is the first of its
-    /// message, even when earlier segments of the burst change the state. A flow that gave way to
-    /// another in a burst is not opened again by the same burst.
+    /// payload, as trimmed. If a segment turns out to be the first of its message, the answer for
+    /// it was not `None`, even when earlier segments of the burst changed the state. A flow that
+    /// gave way to another in a burst is not opened again by the same burst.
     #[must_use]
     pub fn would_open(&self, rx: &RxSegment) -> Option<NonZeroU32> {
         let Body::Data(data) = &rx.hdr.body else { return None };
@@ -163,8 +163,8 @@ impl<S: Scheduler> Endpoint<S> {
         placement
     }
 
-    /// A segment of a known flow arrived where senders have to prove their addresses: it may take
-    /// no more than the share of its flow and of its host.
+    /// Handles a segment of a known flow that arrived where senders have to prove their addresses:
+    /// it may take no more than the share of its flow and of its host.
     fn look_at(&mut self, flow: FlowId, (rx, data): (&RxSegment, &Data)) -> Result<(), DropReason> {
         let looked = if self.proofs.lacks(flow) {
             self.look_at_proof(flow, rx)
@@ -335,7 +335,7 @@ impl<S: Scheduler> Endpoint<S> {
         }
     }
 
-    /// Gives up an incoming flow; messages that are not whole never will be.
+    /// Gives up an incoming flow; its messages that are not whole are aborted.
     pub(super) fn forget(&mut self, flow: FlowId) {
         self.sched.on_forgotten(flow);
         if let Some(halves) = &mut self.halves {
@@ -354,7 +354,8 @@ impl<S: Scheduler> Endpoint<S> {
     }
 }
 
-/// Lets a granted answer leave at `leaves`, which may be `now`, with what it carries then.
+/// Lets a granted answer leave at `leaves`, which may be `now`, with the content that it has at
+/// that time.
 fn push(
     mut segment: TxSegment,
     halves: Option<&mut Halves>,

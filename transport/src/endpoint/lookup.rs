@@ -13,7 +13,8 @@ use crate::units::FlowId;
 /// Incoming flows by their sender's name. Never iterated.
 pub(super) type FlowsBySender = HashMap<SenderFlow, FlowId, KeyHash>;
 
-/// What each host, or each group, holds; those that hold nothing have no entry. Never iterated.
+/// What each host, or each group, holds; hosts and groups that hold nothing have no entry. Never
+/// iterated.
 pub(super) type HeldBy = HashMap<u32, Held, KeyHash>;
 
 /// What switches keep for flows, by the flows' keys, which their senders have chosen. Iterated only

@@ -147,8 +147,8 @@ pub struct Endpoint<S = Sched> {
     granted: bool,
     /// Each acknowledgement asks the scheduler.
     paced: bool,
-    /// How long a flow is found by its sender's name after its last segment: longer than its sender
-    /// retries, so that no retransmission opens a new flow.
+    /// How long after its last segment a flow is found by its sender's name. This is longer than
+    /// its sender retries, so that no retransmission opens a new flow.
     linger: Duration,
     /// State of incoming flows whose packets carry extensions; `None` where no packet does.
     halves: Option<Box<Halves>>,
@@ -320,9 +320,9 @@ impl<S: Scheduler> Endpoint<S> {
         self.clean_blocks();
     }
 
-    /// Whether data that has arrived since the last [`Endpoint::poll_transmit`] leaves nothing to
-    /// be sent at once: its scheduler reports arrivals at instants of its own, and no answer waits.
-    /// After such arrivals alone, [`Endpoint::poll_timeout`] is all that has to be asked again.
+    /// Whether the data that has arrived since the last [`Endpoint::poll_transmit`] calls for no
+    /// packet at once: its scheduler reports arrivals at instants of its own, and no answer waits.
+    /// After such arrivals alone, only [`Endpoint::poll_timeout`] has to be asked again.
     #[inline]
     #[must_use]
     pub fn owes_nothing(&self) -> bool {

@@ -235,10 +235,10 @@ impl<S: Scheduler> Endpoint<S> {
     /// given at most a 16th of their path's base RTT ahead; a scheduler that chooses departures may
     /// use all of `horizon`. It is zero at first, and stays so for all other drivers.
     ///
-    /// A packet counts as in flight when it is given and as sent when it leaves. Packets given at
-    /// one `now` are in any order. A packet given at a later `now` leaves at once, or not before
-    /// any that was given earlier.
-    /// Afterwards ask [`Endpoint::poll_transmit`] and [`Endpoint::poll_timeout`] again.
+    /// A packet counts as in flight when it is given, and as sent when it leaves. Packets given at
+    /// one `now` are in any order. A packet given at a later `now` leaves at once, or after all
+    /// packets that were given earlier. Afterwards ask [`Endpoint::poll_transmit`] and
+    /// [`Endpoint::poll_timeout`] again.
     pub fn send_ahead(&mut self, horizon: Duration) {
         self.ahead.horizon = horizon;
         self.ahead.kept = horizon;

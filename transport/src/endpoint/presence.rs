@@ -29,7 +29,7 @@
 //!   has forgotten a flow since it started answers `Forgotten`. It forgets no flow that has
 //!   delivered a message before `linger` of silence. So a message that was posted less than
 //!   `linger` ago was not delivered, and a message of which some byte was never sent cannot be
-//!   whole: both are sent again. An older message may have been delivered while only its
+//!   whole. Both are sent again. An older message may have been delivered while only its
 //!   acknowledgements were lost, so it fails. Names that a receiver gives differ by their
 //!   generation; when a table's places have been used so often that generations may have come
 //!   round, it answers `Forgotten`.
@@ -62,7 +62,7 @@ use crate::time::{Duration, Instant};
 use crate::units::{EntropyValue, FlowId};
 use crate::wire::Presence;
 
-/// Between two answers to the packets of a share, when many are asked for.
+/// The time between two answers to the packets of a share, when many are asked for.
 const ANSWER_EVERY: Duration = Duration::from_us(100);
 /// Answers that may leave at once, of a share.
 const ANSWERS_AT_ONCE: u64 = 32;
@@ -81,7 +81,8 @@ pub(super) struct Allowed {
     questions: Box<Budget>,
 }
 
-/// When as many answers would have left at [`ANSWER_EVERY`] as have been given, by share.
+/// By share, the instant at which a steady rate of one answer each [`ANSWER_EVERY`] would reach the
+/// number of answers given so far.
 type Budget = [Instant; SHARES];
 
 impl Allowed {
@@ -125,9 +126,9 @@ impl<S: Scheduler> Endpoint<S> {
         self.answer_stranger(notice, now);
     }
 
-    /// Queues an answer to a sender that is not proven, which is given again when it is lost:
-    /// within the budget of its share, and while half of the queue is left to others. False when
-    /// it is withheld.
+    /// Queues an answer to a sender that is not proven, within the budget of its share, and only
+    /// while half of the queue is left to others. An answer that is lost is given again. Returns
+    /// false when the answer is withheld.
     #[cold]
     pub(super) fn answer_stranger(&mut self, notice: Notice, now: Instant) -> bool {
         let sender = (notice.to, notice.flow, notice.key);

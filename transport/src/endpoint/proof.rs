@@ -1,4 +1,4 @@
-//! State only for senders that are where their packets say they are from.
+//! State is kept only for senders that receive packets at the address which their packets name.
 //!
 //! ```text
 //!   sender                              receiver, with many unproven flows
@@ -30,8 +30,8 @@
 //! (`shares.rs`).
 //!
 //! Where the table has room for [`unproven_max`] flows beside those in use, packets with forged
-//! sources can take no more than these flows and [`unproven_bytes`]. A flow whose sender answers
-//! then begins one round trip later.
+//! sources can take no more than these flows and [`unproven_bytes`]. When they have, a flow whose
+//! sender gives a proof begins one round trip later.
 //!
 //! Where all hosts are trusted, as in simulations, none of this happens.
 //!
@@ -237,7 +237,7 @@ impl<S: Scheduler> Endpoint<S> {
         Ok(())
     }
 
-    /// The proof of a sender's address arrived: its flow takes a place, if it has none.
+    /// Handles a proof of a sender's address: the sender's flow takes a place, if it has none.
     pub(super) fn take_proof(
         &mut self,
         rx: &RxSegment,

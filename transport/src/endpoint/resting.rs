@@ -77,8 +77,9 @@ impl<S: Scheduler> Endpoint<S> {
         self.give_way(flow);
     }
 
-    /// Forgets a flow for another one. Its segments in the rest of the burst were looked at while
-    /// it was known, and have no memory for what it has delivered.
+    /// Forgets a flow to make room for another one. Segments of the forgotten flow in the rest of
+    /// the burst were examined while it was known, so no memory was reserved for messages that it
+    /// has delivered.
     fn give_way(&mut self, flow: FlowId) {
         if let Some(Timed { flow, .. }) = self.rx_flows.get(flow) {
             self.evicted.push((flow.from, flow.src_flow, flow.key));

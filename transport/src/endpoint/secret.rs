@@ -10,7 +10,7 @@ use crate::rng::Rng;
 use crate::time::{Duration, Instant};
 use crate::units::{FlowId, HostId, Key};
 
-/// Bits of a key that say where its flow is: as many as an index has.
+/// Bits of a key that name the place of its flow: as many as an index has.
 const INDEX: u64 = FlowId::CAPACITY as u64 - 1;
 
 /// Cookies of this period and of the one before are good.

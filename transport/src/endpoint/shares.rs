@@ -1,13 +1,13 @@
 //! How many flows, messages under way and bytes of these the proven flows of a host, and those of a
 //! group of hosts, hold at this receiver, and how many they may hold.
 //!
-//! A sender that has proved its address may still try to take all places. So each host has a bound,
-//! and each group of hosts with a common address prefix has one, since one machine may have many
-//! addresses of its prefix and none of another. A host that has reached a bound is refused, by name
-//! and with an answer; hosts of other prefixes are not affected. Flows at rest give way first:
-//! those of the host itself, or any flow of its group where the group is full. Flows without proof
-//! do not count here, because their source may be forged: they have bounds of their own
-//! (`proof.rs`). Their messages count here once they are proven.
+//! A sender that has proved its address may still try to take all places. So each host has a bound.
+//! Each group of hosts with a common address prefix has one, too, since one machine may have many
+//! addresses of its own prefix but none of another prefix. A host that has reached a bound is
+//! refused, by name and with an answer; hosts of other prefixes are not affected. Flows at rest
+//! give way first: those of the host itself, or any flow of its group where the group is full.
+//! Flows without proof do not count here, because their source may be forged: they have bounds of
+//! their own (`proof.rs`). Their messages count here once they are proven.
 //!
 //! Amortised O(1), for packets that open a flow or a message, or end one.
 
@@ -46,7 +46,7 @@ impl Held {
         }
     }
 
-    /// What is left without `part` of it, which is in it.
+    /// What is left when `part` is taken off, which is contained in it.
     pub(super) fn without(self, part: Self) -> Self {
         let is_part = part.flows <= self.flows && part.messages <= self.messages;
         debug_assert!(is_part && part.bytes <= self.bytes, "{part:?} of {self:?}");
@@ -99,7 +99,7 @@ impl Shares {
         Ok(())
     }
 
-    /// `from` has `more`, which it may exceed its bounds by.
+    /// Adds `more` to what `from` holds, even beyond its bounds.
     pub(super) fn take(&mut self, from: HostId, more: Held) {
         let add = |by: &mut HeldBy, number| {
             let held = by.entry(number).or_default();

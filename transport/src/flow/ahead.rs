@@ -6,8 +6,8 @@
 //! A device that sends at a given time keeps the pace itself, however late the polls are, but it
 //! takes frames in the order of their departures. Flows are polled one after the other, so segments
 //! given at one instant are in any order, and the driver sorts them. A segment given ahead at a
-//! later instant may not leave before one that was given earlier: such a segment is given at its
-//! departure, as without such a device, and leaves at once.
+//! later instant must not leave before one that was given earlier. A segment for which this would
+//! happen is given at its departure, as without such a device, and leaves at once.
 
 use crate::path::Path;
 use crate::sched::Choice;
@@ -33,7 +33,8 @@ pub(crate) struct Ahead {
     latest: Instant,
 }
 
-/// The segments that may leave: all that are due, and those that are paced to between two instants.
+/// The segments that may leave: all that are due, and those whose paced departure lies between two
+/// instants.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leave<C = ()> {
     pub(crate) now: Instant,

@@ -2,9 +2,10 @@
 //! the telemetry of its newest segment, which acknowledgements echo.
 //!
 //! A place is lent when the first segment with extensions arrives and taken back when the flow is
-//! at rest or forgotten: a half goes on from one message to the next. One place a flow at most,
-//! reserved at once and touched when that many receive at the same time; nothing is allocated after
-//! [`Halves::new`]. An endpoint whose configuration has no extensions has none of this.
+//! at rest or forgotten: a half goes on from one message to the next. Each flow has one place at
+//! most. Places are reserved at once, and a place is first touched when that many flows receive at
+//! the same time; nothing is allocated after [`Halves::new`]. An endpoint whose configuration has
+//! no extensions has no places.
 
 use alloc::boxed::Box;
 use alloc::vec;

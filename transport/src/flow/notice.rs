@@ -1,4 +1,4 @@
-//! What an end of a flow says of its existence, until it leaves.
+//! A report of one end of a flow about the flow's existence, until the report leaves.
 
 use crate::units::{EntropyValue, FlowId, HostId, Key};
 use crate::wire::{Body, Header, Presence};

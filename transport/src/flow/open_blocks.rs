@@ -3,12 +3,12 @@
 //!
 //! One list serves all flows of an endpoint: every block has the same time to arrive, so the list
 //! is in order of time, and one timer is enough. When the time of a block is over and more of its
-//! packets have arrived meanwhile, it gets the same time again: its sender is slow, or answers.
-//! When none has arrived, the receiver asks for them. Blocks that have been asked for wait in
-//! further lists, a round trip longer, and twice as long after each unanswered request. The flow's
-//! bitmap of PSNs says which packets of a block have arrived (their PSNs are consecutive), so a
-//! whole block is taken off when it comes first. Bounded: the oldest block of a list is dropped
-//! when there is no room; its sender's timeout remains.
+//! packets have arrived meanwhile, it gets the same time again: its sender is slow, or sends again.
+//! When none has arrived, the receiver asks for the missing packets. Blocks that have been asked
+//! for wait in further lists, a round trip longer, and twice as long after each unanswered request.
+//! The flow's bitmap of PSNs says which packets of a block have arrived (their PSNs are
+//! consecutive), so a whole block is taken off when it comes first. Bounded: the oldest block of a
+//! list is dropped when there is no room; its sender's timeout remains.
 
 use alloc::collections::VecDeque;
 
@@ -18,7 +18,7 @@ use crate::ec::EcKind;
 use crate::time::{Duration, Instant};
 use crate::units::{EntropyValue, FlowId};
 
-/// A block that is not whole, or was not when last looked at.
+/// A block that was not whole when it was last looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OpenBlock {
     /// When its first packet arrived, or it was last looked at.

@@ -12,7 +12,7 @@ use crate::units::Psn;
 pub(crate) struct ReceivedPsns {
     /// The first PSN that has not arrived.
     next: Psn,
-    /// How many PSNs have arrived after that.
+    /// How many PSNs after `next` have arrived.
     ahead: u32,
 }
 
@@ -148,7 +148,7 @@ impl ReceivedPsns {
     }
 }
 
-/// How far from the first missing PSN one may be, so that both have words of their own.
+/// How far behind the first missing PSN another PSN may be, so that both have words of their own.
 fn open_window(words: &[u64]) -> u32 {
     u32::try_from(words.len() * 64).unwrap_or(u32::MAX).saturating_sub(64)
 }

@@ -13,10 +13,11 @@
 //! Where blocks are erasure-coded a lost packet may also be spare, neither in flight nor queued:
 //! see [`blocks`].
 //!
-//! Loss is learnt from a refusal (NACK), from acknowledgements of later segments, and last from
-//! silence. Each segment is looked at once per transmission. First transmissions are in PSN order
+//! Loss is detected by a refusal (NACK), by acknowledgements of later segments, and last by
+//! silence. Each segment is examined once per transmission. First transmissions are in PSN order
 //! and retransmissions in a chain of their own, both in order of time. So the segment that has been
-//! in flight longest is at one of two heads. It reads no windows, paths or messages.
+//! in flight longest is at the head of one of the two. This code reads no windows, paths or
+//! messages.
 
 mod blocks;
 
@@ -58,8 +59,8 @@ pub(crate) struct Recovery {
     probed: bool,
     /// Timeouts in a row without news of an arrival; the back-off follows from them.
     timeouts: u8,
-    /// When the last timeout was counted. Segments sent before are silent for the same reason: they
-    /// count as no further timeout and wait no longer.
+    /// When the last timeout was counted. Segments sent before it are silent for the same reason:
+    /// they cause no further timeout, and do not wait longer.
     counted_at: Instant,
     /// Timeouts in a row without a packet from the peer, after which the flow is given up. A peer
     /// that refuses everything is not silent.
@@ -152,7 +153,7 @@ impl Recovery {
         while self.next_sent_before(now + Duration::from_ps(1), Inference::Silence).is_some() {}
     }
 
-    /// The receiver has lost what it knew: nothing is outstanding, and PSNs begin again.
+    /// The receiver has lost its state of the flow: nothing is outstanding, and PSNs begin again.
     pub(crate) fn restart(&mut self) {
         self.clear();
         (self.scan, self.newest_acked) = (Psn(0), Instant::ZERO);
@@ -205,8 +206,8 @@ impl Recovery {
         self.sent.push(packet)
     }
 
-    /// Notes a new segment that leaves as a copy, or not at all yet: it waits to be sent in its
-    /// turn, and is not in flight. Otherwise as [`Recovery::on_sent`].
+    /// Notes a new segment that leaves as a copy, or does not leave yet: it waits to be sent in its
+    /// turn, and is not in flight. Otherwise this is [`Recovery::on_sent`].
     pub(crate) fn on_waiting(&mut self, packet: SentPacket) -> Psn {
         self.lost_bytes += packet.wire_bytes();
         self.sent.push_waiting(packet)
@@ -227,9 +228,9 @@ impl Recovery {
         self.sent.first_lost()
     }
 
-    /// The segment that waits behind `skip` others: those that have left only as a copy wait behind
-    /// `unsent` segments that were never sent, and these behind all others. `Err` is how many that
-    /// were never sent come before it; it is one of these.
+    /// The segment that waits behind `skip` others. Segments that have left only as a copy wait
+    /// behind `unsent` segments that were never sent, and these wait behind all others. `Err` means
+    /// that the segment itself was never sent; it has the number of such segments before it.
     pub(crate) fn nth_waiting(&self, skip: usize, unsent: u64) -> Result<Option<Psn>, usize> {
         let before = (self.sent.lost() - self.sent.copies()) as usize;
         let Some(beyond) = skip.checked_sub(before) else {
@@ -319,7 +320,7 @@ impl Recovery {
         self.note_feedback(any, any);
     }
 
-    /// The peer has sent feedback, which reports an arrival that was not known yet (`any`) or is
+    /// Handles feedback of the peer, which reports an arrival that was not known yet (`any`) or is
     /// about a segment that is outstanding (`current`). Feedback about other segments is late or
     /// replayed: it does not show that the peer is still there.
     #[inline]
@@ -373,7 +374,7 @@ impl Recovery {
     }
 
     /// Takes in a refusal of `psn` as sent at `echo_sent_at`. Returns the segment, unless another
-    /// transmission of it is in flight, of which this refusal says nothing.
+    /// transmission of it is in flight, which this refusal does not concern.
     pub(crate) fn on_refused(&mut self, psn: Psn, echo_sent_at: u32) -> Option<SentPacket> {
         if self.is_refusal(psn, echo_sent_at) { self.mark_lost(psn) } else { None }
     }

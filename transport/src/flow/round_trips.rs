@@ -1,7 +1,7 @@
-//! Recent round-trip times to a peer, where they are longer than the timeout: queues on the way are
-//! deeper than the timeout allows for, and silent segments there are not lost.
+//! Recent round-trip times to a peer, where they are longer than the timeout. Queues on the way are
+//! then deeper than the timeout allows for, and segments that wait in them are silent but not lost.
 //!
-//! All flows to a peer share them, as control blocks of TCP are shared (RFC 9040): a flow whose
+//! All flows to a peer share them, as control blocks of TCP are shared (RFC 9040). A flow whose
 //! first segments are still in the queue uses the round trips of other flows' segments. The send
 //! time that each acknowledgement echoes names the transmission, so round trips of segments sent
 //! again count, too. Only flows that are about to time out read this, and only round trips longer

@@ -78,7 +78,8 @@ pub(crate) enum Answer {
     Report(FlowId, Psn, EntropyValue),
     /// A request for packets that a block lacks.
     Block(OpenBlock),
-    /// Whether a flow exists; of none that is here, but for those to be kept elsewhere.
+    /// A report of whether a flow exists. The flow is not here, unless its sender keeps it at its
+    /// receiver.
     Presence(Notice),
 }
 
@@ -477,8 +478,9 @@ impl Leaving {
 /// Decides which acknowledgements leave now. An ACK reports one 64-PSN word. So a pending
 /// acknowledgement of another word leaves first. Where the scheduler decides how often segments are
 /// acknowledged, a report of 256 PSNs covers both, and only an acknowledgement that does not fit
-/// the report leaves first. Where acknowledgements are granted, one report goes with each: a later
-/// one covers segments beyond it. Where they are reported, none leaves.
+/// the report leaves first. Where acknowledgements are granted, one report goes with each, and a
+/// later acknowledgement covers segments beyond it. Where the scheduler itself reports arrivals, no
+/// acknowledgement leaves.
 fn acknowledge(
     ack: PendingAck,
     at_once: bool,

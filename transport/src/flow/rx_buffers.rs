@@ -1,10 +1,10 @@
 //! Buffers that a flow needs only while messages are on their way to it: lent when the first
 //! segment arrives, taken back when all messages are whole.
 //!
-//! There is one place for each of a fixed number of flows, reserved at once and first touched when
-//! that many flows receive at the same time; places given back last are lent first. So an endpoint
-//! with many flows touches memory only for those that are receiving. Nothing is allocated after
-//! [`RxBuffers::new`].
+//! There is one place for each of a fixed number of flows. All places are reserved at once, and a
+//! place is first touched when that many flows receive at the same time. The place that was given
+//! back last is lent first. So an endpoint with many flows touches memory only for those that are
+//! receiving. Nothing is allocated after [`RxBuffers::new`].
 
 use alloc::vec::Vec;
 

@@ -20,8 +20,8 @@ pub(crate) enum Fate {
     InFlight,
     /// Counts as lost; waits in the retransmission queue.
     Lost,
-    /// Counts as lost and is not needed: its block can be decoded from others that are on their
-    /// way.
+    /// Counts as lost and is not needed: its block can be decoded from other packets that are on
+    /// their way.
     Spare,
     /// Arrived.
     Acked,
@@ -333,7 +333,8 @@ impl SentPackets {
         psn
     }
 
-    /// The segment among the oldest 64 that has left only as copies, the last of them first of all.
+    /// A segment among the oldest 64 that has left only as copies: the one whose last copy left
+    /// first.
     pub(crate) fn oldest_copy(&self) -> Option<(Psn, SentPacket)> {
         let near = (0..self.outstanding().min(64)).map(|step| self.base.plus(step));
         let entries = near.filter_map(|psn| Some((psn, *self.entry(psn)?)));

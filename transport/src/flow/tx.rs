@@ -50,7 +50,7 @@ pub(crate) struct TxMsg {
     pub(crate) since: Instant,
 }
 
-/// The reason for which a flow is not sending.
+/// The reason why a flow is not sending.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
     /// The application has posted no more, and all is acknowledged.
@@ -148,7 +148,7 @@ pub(crate) struct TxFlow {
 const _: () = assert!(size_of::<TxFlow>() <= 1008);
 
 impl TxFlow {
-    /// A flow to `peer` that has sent nothing.
+    /// A flow to `peer` that has not sent anything.
     pub(crate) fn new(
         config: &Config,
         (id, key): (FlowId, Key),

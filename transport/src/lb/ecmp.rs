@@ -1,5 +1,6 @@
 //! One path a flow, drawn once, as in a network where the transport leaves the choice to the
-//! switches' hash. Source: \[rfc2992\]. It never moves, not even off a dead path.
+//! switches' hash. Source: \[rfc2992\]. The flow never changes its path, not even when the path is
+//! dead.
 
 use super::{Balancer, LbParams, LoadBalancer, PathFeedback, draw};
 use crate::params::NoParams;

@@ -24,7 +24,8 @@ pub enum PathFeedback {
     Timeout,
 }
 
-/// Chooses paths from feedback; a pure state machine apart from the chance handed in.
+/// Chooses paths from feedback; a pure state machine apart from the random numbers that are passed
+/// in.
 pub trait LoadBalancer {
     /// The entropy value of the next segment.
     fn next_ev(&mut self, now: Instant, rng: &mut Rng) -> EntropyValue;
@@ -50,7 +51,7 @@ params! {
 pub trait Balancer: LoadBalancer + Registered {
     /// The balancer of a new flow over `path`.
     fn build(params: &LbParams, path: &Path, rng: &mut Rng) -> Self;
-    /// Whether the segments of a flow take one path until that is given up.
+    /// Whether the segments of a flow take one path until that path is given up.
     fn keeps_path() -> bool {
         false
     }
@@ -71,7 +72,7 @@ registry! {
         }
     }
     kinds {
-        /// Whether the segments of a flow take one path until that is given up.
+        /// Whether the segments of a flow take one path until that path is given up.
         fn keeps_path() -> bool;
     }
     policies {

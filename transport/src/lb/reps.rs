@@ -9,8 +9,9 @@
 //!       +--- `explore` drawn segments <----------+ `freeze` has passed
 //! ```
 //!
-//! A trim is congestion, not failure: its value is merely not recycled. Dead paths are not listed.
-//! New values come in the order of `Walk`, unless [`SprayOrder::Uniform`] asks for the paper's.
+//! A trim is congestion, not failure: its value is merely not recycled. There is no list of dead
+//! paths. New values come in the order of `Walk`, unless [`SprayOrder::Uniform`] asks for the
+//! paper's order.
 
 use super::{Balancer, LbParams, LoadBalancer, PathFeedback, SprayOrder, draw, entropy};
 use crate::params::params;

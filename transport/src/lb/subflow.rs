@@ -1,6 +1,6 @@
 //! UnoLB: a flow's segments go round a few subflows, each with a path of its own. So the packets of
-//! an erasure-coded block meet different failures. A subflow that loses is moved to the path of one
-//! that does not. Source: \[uno\] sec. 4.2, algorithm 2.
+//! an erasure-coded block meet different failures. A subflow that loses packets is moved to the
+//! path of one that does not. Source: \[uno\] sec. 4.2, algorithm 2.
 //!
 //! ```text
 //!   segment      0    1    2   ...   9   10   11      next = (next + 1) mod subflows
@@ -23,12 +23,13 @@ use crate::time::{Duration, Instant};
 use crate::units::EntropyValue;
 
 words! {
-    /// The path to which subflows that lose are moved.
+    /// The path to which subflows that lose packets are moved.
     pub enum Reroute: "acked, mixed or drawn" {
         /// The path of a subflow that was acknowledged lately, as the paper has it.
         Acked = "acked",
-        /// Silent subflows as in `acked`; a subflow that loses and is answered moves to a new path,
-        /// because its path is full, not dead, and two subflows on one path would fill that, too.
+        /// A silent subflow moves as in `acked`. A subflow that loses packets but gets answers
+        /// moves to a new path: its path is full, not dead, and two subflows on one path would fill
+        /// that one, too.
         Mixed = "mixed",
         /// All subflows that have not been acknowledged for half a base RTT move to new paths, as
         /// in the simulator that the paper's figures were made with.
@@ -48,8 +49,8 @@ params! {
 
 /// Subflows at most: the packets of a (16,4) block.
 const SUBFLOWS_MAX: u8 = 20;
-/// Draws of a path that no subflow has before one is shared: that happens once in 10^9 with twice
-/// as many paths as subflows.
+/// Attempts to draw a path that no subflow has, before a path is shared. With twice as many paths
+/// as subflows, a path is shared once in 10^9 draws.
 const DRAWS: u8 = 32;
 
 /// One subflow.

@@ -1,6 +1,6 @@
 //! Measures how fast the payload of a flow arrives, and what its equal share of the receiver's link
 //! is. The number of a report counts measurements; the values are the rate that was measured last
-//! and the share, both kb/s. What follows from them is for the controller to decide.
+//! and the share, both kb/s. The controller decides what to do with them.
 
 use super::{HalfReport, HalfSetup, ReceiverHalf, Reporter, SegmentArrival};
 use crate::params::params;

@@ -135,7 +135,7 @@ pub struct Mlcc {
     started: bool,
     /// Whether there is a `least_ns`.
     timed: bool,
-    /// The least time from the border switch to here so far, by both clocks, ns that wrap.
+    /// The shortest time so far from the border switch to this host, by both clocks, ns that wrap.
     least_ns: u32,
 }
 

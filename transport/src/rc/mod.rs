@@ -67,7 +67,7 @@ pub struct HalfSetup<'a> {
 pub trait Reporter: ReceiverHalf + Registered {
     /// The half of a flow of which nothing has arrived.
     fn build(setup: &HalfSetup<'_>) -> Self;
-    /// The half's number on the wire, 1..=255; no other half has it.
+    /// The half's number on the wire, 1..=255, different from that of every other half.
     fn number() -> u8;
 }
 

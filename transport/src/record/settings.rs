@@ -22,7 +22,7 @@ const NONE: u64 = u64::MAX;
 /// policy has this word, so the recording is refused.
 const UNLISTED: u64 = u64::MAX - 1;
 
-/// All settings of `config`, but for accounted sizes: recorded frames are real, so their length is
+/// All settings of `config` except accounted sizes: recorded frames are real, so their length is
 /// that of their headers and payload.
 pub(super) fn to_words(config: &Config) -> Vec<u64> {
     let Settings {

@@ -23,7 +23,7 @@ struct Question {
     in_outbox: bool,
     /// Requests in a row; the back-off follows from them.
     asked: u8,
-    /// How many of the last requests had no answer of any kind.
+    /// How many of the latest requests in a row had no answer of any kind.
     unanswered: u8,
     /// When the first unanswered request was counted; means nothing while `unanswered` is 0.
     silent_since: Instant,

@@ -1,12 +1,12 @@
-//! Credit from receivers: a flow sends its first window unasked and everything else, lost segments
-//! too, against credit that the receiving host gives out at the rate of its link.
+//! Credit from receivers: a flow sends its first window unasked. It sends everything else, lost
+//! segments too, against credit that the receiving host gives out at the rate of its link.
 //!
 //! Source: \[ndp\], \[eqds\] and, for facts, their authors' simulator htsim; \[smartt\] sections IV
 //! and VI compare with it and put a sender's window beside it. Units: wire bytes, picoseconds.
 //! The window of the congestion controller still caps the bytes in flight: credit says when a
 //! segment may leave, never that it must. It decides no path and infers no loss.
 //!
-//! All is cumulative, so lost and repeated packets do no harm ([`crate::wire::Allowance`]):
+//! All values are cumulative, so lost and repeated packets do no harm ([`crate::wire::Allowance`]):
 //!
 //! ```text
 //!   sender                                         receiver

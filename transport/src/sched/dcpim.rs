@@ -17,7 +17,7 @@
 //! ```
 //!
 //! Flows of no more than a BDP leave at once and without tokens. Channels of the next epoch that
-//! neither end needs in this one are used early. It decides no path and infers no loss.
+//! neither end needs in this one are used early. dcPIM decides no path and infers no loss.
 // DEVIATION(dcpim#3): the paper gives tokens and blind flows priorities in the network; here hosts
 // alone prefer the flow with the least left, and switches have control above data.
 
@@ -68,13 +68,13 @@ params! {
         token_rtt: Option<Duration> = None, of_network "auto";
         /// Channels of a host in each direction, k.
         channels: u16 = 4, in 1..=64;
-        /// Rounds of an epoch, r. One alone would leave no time for a message that is late.
+        /// Rounds of an epoch, r. A single round would leave no time for a message that is late.
         rounds: u16 = 4, in 2..=16;
         /// Length of a round in round trips, beta.
         slack: f32 = 1.3, in 1.0..=16.0;
         /// Rounds of an epoch, from its first, in which the shortest flow goes first.
         by_size: u16 = 1, in 0..=16;
-        /// Whether channels that are not needed in this epoch carry segments of the next.
+        /// Whether channels of the next epoch that are not needed in this one are used early.
         early: Early = Early::Windows;
         /// Flows that leave at once, in BDPs.
         short: f32 = 1.0, in 0.0..=16.0;
@@ -119,7 +119,7 @@ impl Matching {
 #[derive(Clone, Debug)]
 struct Outbox {
     messages: VecDeque<(HostId, Offer)>,
-    /// The stage in which those leave that are put in now.
+    /// The stage in which messages leave that are put in now.
     stage: u64,
 }
 
@@ -252,7 +252,7 @@ impl DcPim {
         [grants, rounds].into_iter().flatten().min().map(|stage| self.stages.start(stage))
     }
 
-    /// Takes in a message of the matching. False when it answers nothing.
+    /// Takes in a message of the matching. False when it is an answer to nothing.
     fn on_offer(&mut self, from: HostId, offer: &Offer, now: Instant) -> bool {
         let round = Stages::near(offer.round, self.stages.at(now) / 2);
         let epoch = self.stages.epoch_of(round);

@@ -1,5 +1,5 @@
 //! DCsim: a small probe goes before each segment on the path that the segment will take, a fixed
-//! time ahead of it, and only a segment whose probe was answered follows.
+//! time ahead of it. A segment leaves only if its probe was answered.
 //!
 //! Source: \[dcsim\] sec. 2. SIM, SIM-ACK, DATA-ACK and DATA are four classes in strict order of
 //! priority at every port, those of hosts included (file `line.rs`). The fabric's discipline of
@@ -157,7 +157,7 @@ impl DcSim {
     }
 
     /// Whether a SIM goes before data that starts at `start`, where packets are handed over ahead.
-    /// At any other host SIMs that may leave at `now` have left before data is asked for.
+    /// At all other hosts, SIMs that may leave at `now` have already left when data is asked for.
     #[inline]
     fn is_behind_sim(&self, start: Instant, now: Instant) -> bool {
         self.ahead > Duration::ZERO && self.sim_at() <= start.max(now)
@@ -306,8 +306,9 @@ impl Protocol for DcSim {
         }
     }
 
-    /// Sends SIMs and SIM-ACKs, the two classes before acknowledgements, while the line is free: by
-    /// when they start, where that is ahead, and of packets that start together by their class.
+    /// Sends SIMs and SIM-ACKs, the two classes before acknowledgements, while the line is free.
+    /// Packets that are handed over ahead go in the order of their starts, and packets that start
+    /// together in the order of their classes.
     fn poll_control(&mut self, now: Instant, _until: Instant, out: &mut Burst<TxSegment>) {
         self.acks_wait = false;
         self.asked(now);

@@ -73,7 +73,7 @@ pub struct SchedSetup<'a> {
 }
 
 impl SchedSetup<'_> {
-    /// The silence after which a flow is given up whose packets are lost after `timeout`.
+    /// The silence after which a flow is given up, where its packets count as lost after `timeout`.
     fn patience(&self, timeout: Duration) -> Duration {
         let timeouts = (0..=self.retries_max).map(|n| 1_u64 << n.min(self.backoff_max));
         (timeout * timeouts.sum::<u64>()).max(self.give_up)

@@ -125,7 +125,7 @@ impl Phost {
         }
     }
 
-    /// Sees to it that a flow is looked at by `at`. A timer that fires early is cheaper than one
+    /// Makes sure that a flow is examined by `at`. A timer that fires early is cheaper than one
     /// that is moved.
     fn look_again(&mut self, flow: FlowId, at: Instant) {
         let timed = &mut self.timed[flow.index()];

@@ -21,8 +21,8 @@ impl<S: Sending + Receiving + Protocol> Scheduler for S {}
 pub trait Sending {
     /// An outgoing flow has been opened. It has sent nothing.
     fn on_open(&mut self, flow: FlowId, peer: HostId, path: &Path, label: Label);
-    /// The receiver of an outgoing flow does not have it, and the flow begins again: no earlier
-    /// message to the peer or from the peer about this flow counts any more.
+    /// The receiver of an outgoing flow does not have it, and the flow begins again. Earlier
+    /// messages about this flow, to the peer or from it, do not count any more.
     fn on_reopened(&mut self, _flow: FlowId) {}
     /// The backlog of an outgoing flow has changed, or the part of it that its own window allows.
     fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant);
@@ -42,7 +42,7 @@ pub trait Sending {
     );
     /// True when this scheduler keeps an outgoing flow from sending.
     fn holds(&self, flow: FlowId) -> bool;
-    /// From now on the device itself sends packets at their departure that it is given at most
+    /// From now on the device itself sends packets at their departure if it gets them at most
     /// `horizon` ahead; zero: it does not. Where the driver keeps packets, this is not called.
     fn send_ahead(&mut self, _horizon: Duration) {}
 }
@@ -144,10 +144,10 @@ pub struct Choice {
     /// of one poll the next ones wait until the endpoint is polled again, as after
     /// [`Sending::next_turn`] gave none.
     pub copy: bool,
-    /// Whether a copy, where every segment was sent, is one more of a segment that has left only as
-    /// copies: the one whose last copy left first.
+    /// Whether, once every segment was sent, a segment that has left only as copies gets one more
+    /// copy: the segment whose last copy left first.
     pub again: bool,
-    /// Which segment: the one behind so many others that wait. Lost segments and those that were
+    /// Which segment: the one behind this many others that wait. Lost segments and those that were
     /// passed over come first, oldest first; then those that were never sent; and last those that
     /// have left only as a copy. A segment that is passed over and was never sent gets its PSN now,
     /// so that PSNs stay in the order of messages. A flow with an erasure code, whose packets leave
@@ -250,8 +250,9 @@ pub enum Answers {
         delay: Duration,
     },
     /// Acknowledgements of a flow leave when [`Receiving::next_granted`] names it. One grant names
-    /// one refusal and reports the arrivals of 256 PSNs, the oldest that wait. Where more happens
-    /// between two grants, the rest reaches the sender by a later grant, or its timer finds it.
+    /// one refusal and reports the arrivals of 256 PSNs, the oldest ones that wait. If more happens
+    /// between two grants, a later grant reports the rest to the sender, or the sender's timer
+    /// finds it.
     Granted,
     /// No packet acknowledges a segment: the schedulers of both ends bring that about by packets of
     /// their own ([`Protocol::next_reported`]).
@@ -274,9 +275,9 @@ pub struct Reported {
 pub struct Granted {
     /// The incoming flow.
     pub flow: FlowId,
-    /// The path of the acknowledgement; `None` is that of the segment that it answers. A balancer
-    /// takes an acknowledgement for feedback about the path it came by, so a path is for flows
-    /// whose sender's scheduler chooses the paths of its segments as well ([`Choice::ev`]).
+    /// The path of the acknowledgement; `None` is that of the segment that it answers. To a
+    /// balancer an acknowledgement is feedback about the path that it came by. So set a path only
+    /// for flows whose sender's scheduler also chooses the paths of segments ([`Choice::ev`]).
     pub ev: Option<EntropyValue>,
     /// The departure of the acknowledgement; `None` is now.
     pub at: Option<Instant>,

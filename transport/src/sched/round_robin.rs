@@ -2,7 +2,7 @@
 //!
 //! Flows with a priority ([`Label::prio`]) are served in its order, flows of one priority in turn:
 //! a less urgent flow sends only when no more urgent one can. Flows without one have the priority
-//! [`Label::PRIO_NONE`]. Where no flow has a priority, nothing is kept or asked for it.
+//! [`Label::PRIO_NONE`]. Where no flow has a priority, priorities cost neither memory nor time.
 
 use alloc::boxed::Box;
 use alloc::collections::{BinaryHeap, VecDeque};

@@ -13,13 +13,13 @@
 //!               <--CREDIT: granted--------         at most a window of tokens are outstanding
 //! ```
 //!
-//! - Tokens have numbers, one after another. A CREDIT names the last one, so it makes up for those
-//!   that were lost, and one that comes twice or late gives nothing.
+//! - Tokens have numbers, one after another. A CREDIT names the last token. So it makes up for
+//!   CREDITs that were lost, and a CREDIT that comes twice or late gives nothing.
 //! - A token dies when it has lain unused at the sender for a while, so that its receiver's link
-//!   serves another sender. A report, in each DATA and REQUEST, says up to which token all are used
-//!   or dead.
-//! - A receiver whose tokens have neither been used nor reported for a timeout takes them for dead
-//!   and gives others, less and less often while the sender is silent.
+//!   serves another sender. A report, in each DATA and REQUEST, says up to which number all tokens
+//!   are used or dead.
+//! - If tokens have been neither used nor reported for a timeout, their receiver counts them as
+//!   dead and gives others, less and less often while the sender is silent.
 //! - A flow that waits without a token asks by REQUEST, and again after a silence.
 
 mod issuer;
@@ -34,8 +34,8 @@ pub(super) use terms::TokenTerms;
 
 use crate::units::Credit;
 
-/// Tokens of one flow at most that no report has accounted for: a sender refuses a CREDIT that
-/// names one further ahead, and a report could not name those in between.
+/// The most tokens of one flow that no report has covered. A sender refuses a CREDIT that names a
+/// token further ahead, since a report could not name the tokens in between.
 const AHEAD_MAX: u32 = 1 << 15;
 
 /// The sending half of a scheduler whose flows spend tokens: that of its field `spender`.

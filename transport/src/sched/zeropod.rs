@@ -1,5 +1,6 @@
-//! Zeropod: hosts ask a pod's scheduler for epochs in which their cells meet no others, and send
-//! them slot by slot on the route that it names, through switches without buffers.
+//! Zeropod: hosts ask a pod's scheduler for epochs in which their cells meet no other cells. They
+//! send these cells slot by slot, on the route that the scheduler names, through switches without
+//! buffers.
 //!
 //! Source: \[zeropod\] III, IV. The scheduler itself is a program of the fabric; this file has what
 //! hosts do. All instants follow from `timing.rs`. Units: cells, epochs, picoseconds of the host's
@@ -15,8 +16,8 @@
 //! ```
 //!
 //! No acknowledgement is a packet of its own: a packet outside of the slots would meet others. A
-//! receiver's request says which cells of an epoch arrived, the scheduler has their sender on
-//! record and passes that on, and the sender has on record which segments these cells were.
+//! receiver's request says which cells of an epoch arrived. The scheduler has the cells' sender on
+//! record, and passes the report on. The sender has on record which segments these cells were.
 
 mod awaited;
 mod clock;
@@ -82,7 +83,7 @@ struct Filling {
     epoch: u64,
     /// The place of the receiver's queue.
     queue: usize,
-    /// The slot that is filled next, and the end of those granted.
+    /// The slot that is filled next, and the end of the granted slots.
     slot: u16,
     end: u16,
 }
@@ -314,8 +315,8 @@ impl Zeropod {
         Some((at, self.seat.scheduler, rts))
     }
 
-    /// Whether a request has something to ask for: an epoch in which nothing is sent does not count
-    /// as one with a request.
+    /// Whether a request has something to ask for. An epoch in which no request is sent does not
+    /// count as one with a request.
     fn wants(&mut self) -> bool {
         self.first_lacking().is_some() || self.awaited.first_overdue(&mut self.queues).is_some()
     }
@@ -357,8 +358,8 @@ impl Zeropod {
         Some(self.total(place))
     }
 
-    /// A request in `epoch` asks for something. Where hosts introduce themselves, introductions
-    /// alone show whether the scheduler is there.
+    /// Notes that a request in `epoch` asks for something. Where hosts introduce themselves, only
+    /// introductions show whether the scheduler is there.
     fn note_asked(&mut self, epoch: u64) {
         if self.joining.is_none() {
             self.silence.asked(self.timing.start(epoch));

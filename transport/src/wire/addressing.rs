@@ -80,8 +80,8 @@ enum Hosts {
     Table(AddressTable),
 }
 
-/// UDP destination port of Headrace packets unless operators choose another. Next to RoCEv2 (4791)
-/// and UET (4793), and neither.
+/// UDP destination port of Headrace packets unless operators choose another. It is near the ports
+/// of RoCEv2 (4791) and UET (4793), but different from both.
 pub const UDP_PORT: u16 = 4797;
 
 /// Explicit addresses: host i has the i-th entry.

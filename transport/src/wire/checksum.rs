@@ -1,8 +1,8 @@
 //! The Internet checksum: computed in pieces while bytes are copied, and updated in place.
 //!
 //! Source: RFC 1071 (sum, any byte order), RFC 1624 equation 3 (incremental update). Sums are kept
-//! in the machine's byte order and swapped once at the end. It depends on no header: see
-//! [`super::frame`].
+//! in the machine's byte order and swapped once at the end. This code depends on no header;
+//! [`super::frame`] does.
 
 /// A running one's-complement sum over octets that arrive in pieces of any length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

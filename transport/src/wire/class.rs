@@ -1,7 +1,7 @@
 //! The octet that switches read and write: ECN and DSCP of the IP header.
 //!
-//! Source: RFC 3168 (ECN), RFC 2474 (DSCP), \[dcsim\] section 2.3 (four classes). It decides no
-//! priority: queues do.
+//! Source: RFC 3168 (ECN), RFC 2474 (DSCP), \[dcsim\] section 2.3 (four classes). Queues decide
+//! priority, not this code.
 
 /// The ECN field of the IP header, RFC 3168.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

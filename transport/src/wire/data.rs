@@ -1,5 +1,6 @@
-//! DATA and PARITY on the wire: 30 octets, 8 more while opening, 8 more with a tag, 4 more with a
-//! demand, 4 more in a block of an erasure code, and extensions ([`super::ext`]).
+//! DATA and PARITY on the wire: 30 octets. There are 8 more while opening, 8 more with a tag, 4
+//! more with a demand, and 4 more in a block of an erasure code. Extensions follow
+//! ([`super::ext`]).
 
 use core::num::{NonZeroU8, NonZeroU32};
 
@@ -91,7 +92,7 @@ impl Data {
 }
 
 /// Octets of the DATA or PARITY header at the front of `bytes`, and whether it has an INT
-/// extension; `None` when it is another kind, version, unknown or cut short.
+/// extension; `None` for another kind or version, and for a header that is unknown or cut short.
 #[inline]
 pub(super) fn layout_of(bytes: &[u8]) -> Option<(u16, bool)> {
     let (at, telemetry) = parts_of(bytes)?;
@@ -99,7 +100,7 @@ pub(super) fn layout_of(bytes: &[u8]) -> Option<(u16, bool)> {
     (bytes.len() >= usize::from(len)).then_some((len, telemetry > 0))
 }
 
-/// What a border switch looks at in data whose controller has a half at the receiver.
+/// What a border switch reads of data whose controller has a half at the receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Glance {
     /// The flow's key.
@@ -113,8 +114,8 @@ pub struct Glance {
 }
 
 impl Glance {
-    /// The glance at a header with its extensions; `None` for anything but data with room for
-    /// telemetry that names a half.
+    /// The glance at a header with its extensions; `None` unless it is data that has room for
+    /// telemetry and names a half.
     #[must_use]
     pub fn of(header: &Header, ext: &Ext) -> Option<Self> {
         let Body::Data(data) = &header.body else { return None };

@@ -2,8 +2,8 @@
 //! [`Header`].
 //!
 //! A header says which extensions follow and how long they are ([`Extent`], two octets that were
-//! padding). The content lies in a table beside the burst, `exts[i]` for segment i, which is looked
-//! at only where the header says so: a flow without extensions pays for none. One file an
+//! padding). The content lies in a table beside the burst, `exts[i]` for segment i. It is read only
+//! where the header names extensions, so a flow without extensions pays for none. One file an
 //! extension; each says in its layout how long it is.
 //!
 //! [`Header`]: super::Header
@@ -27,7 +27,7 @@ pub struct Ext {
 // Eight hops of 16 octets: two cache lines and a bit, of tables that only users of INT touch.
 const _: () = assert!(size_of::<Ext>() <= 152);
 
-/// The extensions of one packet as its header names them: what receivers of packets look at.
+/// The extensions of one packet as its header names them, for receivers of packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Extensions<'a> {
     extent: Extent,

@@ -28,7 +28,7 @@ pub const ETHERNET_LEN: u16 = 14;
 /// Octets of a UDP header.
 pub const UDP_LEN: u16 = 8;
 /// Octets that hold the headers of any frame: the size of a buffer for headers, and the part of a
-/// frame that a switch has to see to edit it.
+/// frame that a switch needs to edit it.
 pub const HEADERS_MAX: u16 = 256;
 
 /// Octets that hold the headers of any frame without the extensions of [`super::ext`]; the rest of
@@ -93,7 +93,7 @@ pub struct Route {
 pub struct Parsed {
     /// Sender.
     pub src: HostId,
-    /// Receiver; the caller checks whether that is the own host.
+    /// Receiver; the caller checks whether this is its own host.
     pub dst: HostId,
     /// ECN field.
     pub ecn: Ecn,
@@ -244,8 +244,7 @@ pub fn parse_into(
 
 /// Checks the UDP checksum of a frame that [`parse_into`] has read, or refused, with
 /// [`UdpCheck::Skip`]: for drivers that find out first whether they want its payload. The checksum
-/// of a trimmed frame is never checked. Headers are looked at only where there is a checksum to
-/// check.
+/// of a trimmed frame is never checked. Headers are read only where there is a checksum to check.
 ///
 /// # Errors
 /// As [`parse_into`] with this `check`.
@@ -358,7 +357,7 @@ pub fn stamp(frame: &mut [u8], hop: &Hop) -> bool {
 }
 
 /// Takes all hops out of the INT extension of a DATA or PARITY frame, as [`int::Int::clear`] does
-/// in memory; true when it has one. What holds for [`stamp`] holds here.
+/// in memory; true when it has one. Length and checksum are treated as by [`stamp`].
 pub fn clear_hops(frame: &mut [u8]) -> bool {
     edit_int(frame, int::clear_octets)
 }
@@ -380,8 +379,8 @@ fn edit_int(
     true
 }
 
-/// Keeps the UDP checksum of the datagram `udp` right after octets with the sum `from` were
-/// replaced by octets with the sum `to` (RFC 1624). One of zero stays zero: there is none.
+/// Corrects the UDP checksum of the datagram `udp` after octets with the sum `from` were replaced
+/// by octets with the sum `to` (RFC 1624). A checksum of zero, which is none, stays zero.
 fn update_udp_checksum(udp: &mut [u8], from: Checksum, to: Checksum) {
     let Some(field) = udp.get_mut(6..8) else { return };
     let before = u16::from_be_bytes([field[0], field[1]]);
@@ -430,10 +429,10 @@ pub fn read_header(frame: &[u8], header: &mut Header, ext: &mut Ext) -> Result<(
     header.read(entropy_at(frame, at), &frame[at..], ext).map(|_| ())
 }
 
-/// Lets `change` edit the Headrace header of `frame` and the content of its extensions, and keeps
-/// the UDP checksum right without reading the payload, which may lie elsewhere (RFC 1624); one of
-/// zero stays zero. False, with the frame as it was, when there is no header, or the new one has
-/// another length, another entropy value or other extensions.
+/// Lets `change` edit the Headrace header of `frame` and the content of its extensions. The UDP
+/// checksum is corrected without reading the payload, which may lie elsewhere (RFC 1624); a
+/// checksum of zero stays zero. Returns false, and leaves the frame unchanged, when there is no
+/// header, or the new one has another length, another entropy value or other extensions.
 pub fn rewrite_header(frame: &mut [u8], change: &mut dyn FnMut(&mut Header, &mut Ext)) -> bool {
     let Some(at) = header_start(frame) else { return false };
     let Ok((old, mut ext, len)) = Header::parse(entropy_at(frame, at), &frame[at..]) else {
@@ -477,7 +476,7 @@ pub fn finish_udp_checksum(head: &mut [u8], payload: Checksum) {
     });
 }
 
-/// Writes the pseudo-header sum into the UDP checksum field, as a NIC expects it that computes the
+/// Writes the pseudo-header sum into the UDP checksum field, as expected by a NIC that computes the
 /// rest (`RTE_MBUF_F_TX_UDP_CKSUM`). Does nothing when `head` is not UDP.
 pub fn seed_udp_checksum(head: &mut [u8]) {
     write_udp_checksum(head, |pseudo, _| pseudo.folded());

@@ -46,15 +46,14 @@ pub struct Hop {
     /// Bytes that wait at the port behind this packet, in units of 64.
     waiting: u32,
     /// Rate of the link, in whole units of 100 Mb/s, at least 1; [`QUEUE`] for the queue of a flow.
-    /// What a unit is not full of is left out: a controller that takes a link for faster than it is
-    /// fills it for ever.
+    /// The rate is rounded down: a controller that gets too high a rate fills the link for ever.
     rate: u16,
     /// Names the port. A controller starts anew when a path changes.
     port: u16,
 }
 
 impl Hop {
-    /// The slowest link that a hop can say; slower ones appear as this.
+    /// The slowest rate that a hop can state; slower links appear with this rate.
     pub const RATE_LEAST: Rate = Rate::from_bps(RATE_UNIT);
 
     /// The hop of a port at `time`, when it has sent `sent` bytes and `waiting` bytes are queued.
@@ -70,8 +69,8 @@ impl Hop {
         }
     }
 
-    /// The hop of a queue of one flow, which is no port: a switch that keeps it says so of the
-    /// flow's own packets. `number` is what the queue was last advised by.
+    /// The hop of a queue of one flow, which is no port: a switch that keeps such a queue writes
+    /// this hop into the flow's own packets. `number` is that of the last advice to the queue.
     #[must_use]
     pub fn of_queue(time: Instant, sent: Bytes, waiting: Bytes, number: u16) -> Self {
         Self { rate: QUEUE, ..Self::new(time, sent, waiting, Rate::ZERO, number) }
@@ -192,7 +191,7 @@ impl Int {
     }
 
     /// Adds the hop of a port. Where there is no room left, it notes that hops are missing, so that
-    /// a reader does not take the others for the whole path.
+    /// a reader does not mistake the other hops for the whole path.
     pub fn stamp(&mut self, hop: Hop) {
         match self.hops.get_mut(usize::from(self.used)) {
             Some(place) if self.used < self.room => {
@@ -203,7 +202,7 @@ impl Int {
         }
     }
 
-    /// Room for one hop more, where that is possible: for a packet that is made from another.
+    /// Makes room for one more hop, where that is possible: for a packet that is made from another.
     pub fn widen(&mut self) {
         self.room = self.room.saturating_add(1).min(ROOM_MAX);
     }

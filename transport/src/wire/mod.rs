@@ -1,7 +1,7 @@
-//! The Headrace header: the plain value here, its octets in one file for each layout ([`data`],
-//! [`ack`], [`report`], [`block`], [`credit`], [`note`]), each extension ([`ext`]) and the seal
-//! ([`seal`]), the frame around it in [`frame`]. Nothing outside `wire` touches byte order.
-//! docs/WIRE.md has the offsets.
+//! The Headrace header. The plain value is here. Its octets are in one file for each layout
+//! ([`data`], [`ack`], [`report`], [`block`], [`credit`], [`note`]), for each extension ([`ext`])
+//! and for the seal ([`seal`]). The frame around it is in [`frame`]. Nothing outside `wire` depends
+//! on byte order. docs/WIRE.md has the offsets.
 //!
 //! DATA travels from sender to receiver, ACK and NACK back. A PSN names one segment of a flow for
 //! good: a retransmission carries the PSN of the original. So a receiver recognises every duplicate
@@ -71,8 +71,8 @@ pub struct Header {
     pub dst_flow: FlowId,
     /// Which extensions follow that are not in the body; their content is an [`Ext`].
     pub ext: Extent,
-    /// The flow's secret: a packet without it changes nothing. In a NOTE for a host what its
-    /// scheduler takes for a secret, or [`Key::NONE`].
+    /// The flow's secret: a packet without it changes nothing. In a NOTE for a host this is a
+    /// secret of the host's scheduler, or [`Key::NONE`].
     pub key: Key,
     /// The content of the packet, by kind.
     pub body: Body,
@@ -235,7 +235,8 @@ pub enum Presence {
     },
     /// The sender has nothing to send, and may have something later.
     Keep,
-    /// The receiver asks a flow's sender to show that it is where its packets say they are from.
+    /// The receiver asks a flow's sender to show that it receives packets at the address which its
+    /// packets name.
     Prove {
         /// What the sender is to send back: a function of the receiver's secret, the flow and time.
         cookie: u64,
@@ -365,9 +366,9 @@ impl Header {
         matches!(self.body, Body::Ack(_) | Body::Nack(_) | Body::Report(_) | Body::BlockNack(_))
     }
 
-    /// Bytes of this header on the wire, without the frame around it: 30..=54 for DATA and PARITY,
-    /// 44 for ACK and NACK, 50 for REPORT, 30 for BLOCK_NACK, 22 for CREDIT, REQUEST and PRESENCE,
-    /// 10..=50 for NOTE, and the octets of its extent.
+    /// Bytes of this header on the wire, without the frame around it. These are 30..=54 for DATA
+    /// and PARITY, 44 for ACK and NACK, 50 for REPORT, 30 for BLOCK_NACK, 22 for CREDIT, REQUEST
+    /// and PRESENCE, and 10..=50 for NOTE. The octets of its extent are added.
     #[inline]
     #[must_use]
     pub fn emit_len(&self) -> u16 {

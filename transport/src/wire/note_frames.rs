@@ -1,11 +1,11 @@
-//! Frames of notes that differ from one another in what the notes say alone.
+//! Frames of notes that differ only in the notes' content.
 //!
 //! A host that sends a note in every epoch repeats addresses, lengths, key and kind in each of
 //! them. A receiver that has read one such frame in full compares the octets of the next one with
-//! it, and has only the checksum left to compute. What [`frame::parse`](super::frame::parse) would
-//! refuse is never taken, since all that it looks at is either compared or summed. A sender copies
-//! these octets in the same way. Source: V.
-//! Jacobson, "4BSD Header Prediction", ACM CCR 20(2), 1990.
+//! it, and then only has to compute the checksum. A frame that
+//! [`frame::parse`](super::frame::parse) would refuse is never accepted, since everything that
+//! `parse` reads is either compared or summed. A sender copies these octets in the same way.
+//! Source: V. Jacobson, "4BSD Header Prediction", ACM CCR 20(2), 1990.
 
 use super::addressing::IpVersion;
 use super::checksum::Checksum;
@@ -13,7 +13,7 @@ use super::frame::{UDP_LEN, header_overhead};
 use super::outer::{self, Head4, Head6, Received as _};
 use super::{Body, Header, KEY_LEN, Note, NoteView, TrafficClass, note};
 
-/// Octets in front of what a note with a key says, by version of IP.
+/// Octets in front of the content of a note with a key, by version of IP.
 const HEAD_V4: usize = (header_overhead(IpVersion::V4) + note::LEN + KEY_LEN) as usize;
 const HEAD_V6: usize = (header_overhead(IpVersion::V6) + note::LEN + KEY_LEN) as usize;
 /// Octets of a header of a note with its key.
@@ -21,13 +21,13 @@ const NOTE_HEAD: usize = (note::LEN + KEY_LEN) as usize;
 /// Where the UDP checksum is, from the beginning of the UDP header on.
 const SUM_AT: usize = 6;
 
-/// Frames of one sender to one receiver whose notes differ in what they say alone.
+/// Frames of one sender to one receiver whose notes differ only in their content.
 #[derive(Clone, Debug)]
 pub struct NoteFrames {
-    /// The octets in front of what the note says; the first ones are in use.
+    /// The octets in front of the note's content; the first ones are in use.
     head: [u8; HEAD_V6],
     version: IpVersion,
-    /// What the notes are beside what they say.
+    /// The common fields of the notes, without their content.
     class: TrafficClass,
     protocol: u8,
     len: u8,
@@ -60,8 +60,8 @@ impl NoteFrames {
         Some(Self { head, version, class, protocol, len, sum })
     }
 
-    /// The note in `frame`, where that is one of these frames and intact; `None` says nothing about
-    /// a frame.
+    /// The note in `frame`, if that is one of these frames and intact. `None` does not mean that a
+    /// frame is bad.
     #[inline]
     #[must_use]
     pub fn read<'a>(&self, frame: &'a [u8]) -> Option<NoteView<'a>> {
@@ -127,9 +127,9 @@ impl NoteFrames {
     }
 }
 
-/// Whether two heads are alike but for the two octets of the checksum, the first of which is at
-/// the even place `sum_at`. All are looked at, eight at a time, which takes a few cycles where the
-/// length is known to the compiler.
+/// Whether two heads are equal except for the two octets of the checksum, the first of which is at
+/// the even place `sum_at`. All octets are compared, eight at a time, which takes a few cycles
+/// where the compiler knows the length.
 #[inline(always)]
 fn is_alike<const HEAD: usize>(one: &[u8; HEAD], other: &[u8; HEAD], sum_at: usize) -> bool {
     let ((ones, one), (others, other)) = (one.as_chunks::<8>(), other.as_chunks::<8>());

@@ -417,8 +417,8 @@ impl CellName {
         (epoch + Self::EPOCHS - bits) % Self::EPOCHS
     }
 
-    /// The entropy value of the cell: from the low bits up 5 of the switch, 3 of the Core, 5 of the
-    /// slot, 2 of the epoch, and 1 that is set in unscheduled cells.
+    /// The entropy value of the cell. From the low bits up it has 5 bits of the switch, 3 of the
+    /// Core, 5 of the slot, 2 of the epoch, and 1 that is set in unscheduled cells.
     #[must_use]
     pub const fn ev(self) -> EntropyValue {
         let route = (self.agg as u16 & 31) | (self.layer as u16 & 7) << 5;

@@ -1,5 +1,5 @@
-//! The seal of a frame on the wire: 32 octets behind the payload that authenticate the frame and,
-//! where its sender wants that, the shape of an encrypted payload.
+//! The seal of a frame on the wire: 32 octets behind the payload that authenticate the frame. Where
+//! the sender encrypts, this file also has the shape of the encrypted payload.
 //!
 //! Layout alone, as pure functions over slices: which octets are authenticated, which may be
 //! encrypted, and how lengths change. Keys, ciphers and windows are the driver's. A frame without
@@ -19,7 +19,7 @@ use super::{KIND_DATA, KIND_NOTE, KIND_PARITY, ParseError, data, note};
 pub const LEN: u16 = 32;
 /// Octets of the tag, which comes first.
 pub const TAG_LEN: usize = 16;
-/// The bit of the first octet of a Headrace header that says that a seal ends the frame.
+/// The bit of the first octet of a Headrace header that marks a frame with a seal at its end.
 pub const SEALED: u8 = 0x80;
 /// Numbers are below this.
 pub const NUMBERS: u64 = 1 << 48;
@@ -67,7 +67,7 @@ pub struct FrameParts {
     pub end: usize,
     /// A seal follows.
     pub sealed: bool,
-    /// A switch has cut off payload and seal, or a host that forges says so.
+    /// A switch has cut off payload and seal, or a forged frame claims so.
     pub trimmed: bool,
     /// The key of its flow in the header; 0 for a note for a host.
     pub flow_key: u64,
@@ -140,8 +140,8 @@ impl FrameParts {
         Some(skipped + at + ROOM_LEN..self.payload_at - self.authenticated().start)
     }
 
-    /// Makes a frame out of this plain one that says that a seal follows, and that has no UDP
-    /// checksum: the tag covers more. The caller writes the seal.
+    /// Makes this plain frame one that announces a seal and has no UDP checksum, since the tag
+    /// covers more. The caller writes the seal.
     ///
     /// # Panics
     /// When `frame` is shorter than with its seal: a bug of the driver.

@@ -1,9 +1,9 @@
 //! The bytes that packets count as on the wire: those of our own headers, or those of a paper.
 //!
 //! A figure of a paper depends on its packet sizes: DCsim probes with 64 bytes, a control cell of
-//! Zeropod has 40. A simulation may account such sizes instead of what the headers of this
-//! implementation take, so that a change of the headers moves no figure. Windows, schedulers,
-//! queues and links all count the same bytes. Real frames always have their own lengths.
+//! Zeropod has 40. A simulation may count such sizes instead of the lengths of our own headers, so
+//! that a change of the headers moves no figure. Windows, schedulers, queues and links all count
+//! the same bytes. Real frames always have their own lengths.
 
 use super::{Body, Data, Extent, Header};
 use crate::units::FlowId;
@@ -69,7 +69,7 @@ impl AccountedSizes {
     /// The sizes of the headers.
     pub const HEADERS: Self = Self { data_overhead: None, control: None, data_min: 0 };
 
-    /// Whether a packet may count as something else than its headers and payload.
+    /// Whether a packet may count with another size than that of its headers and payload.
     #[must_use]
     pub fn differ(self) -> bool {
         self != Self::HEADERS

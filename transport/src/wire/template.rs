@@ -1,8 +1,8 @@
 //! Frames to one peer, made by copying the octets that all of them share.
 //!
 //! A sender writes the same addresses into every frame, and sums them for two checksums. A template
-//! does so once a peer; for each frame lengths, entropy value and Headrace header are left. The
-//! octets are those of [`frame::emit`](super::frame::emit), bit for bit.
+//! does so once for each peer. For each frame, only lengths, entropy value and Headrace header are
+//! left to write. The octets are those of [`frame::emit`](super::frame::emit), bit for bit.
 
 use super::addressing::{IpPair, IpVersion};
 use super::checksum::Checksum;
@@ -109,8 +109,8 @@ impl FrameTemplate {
         end
     }
 
-    /// Writes into `head`, headers made by [`Self::emit`] without a sum, the UDP checksum field
-    /// that a device starts from which computes the rest: the pseudo-header's sum, uncomplemented.
+    /// Writes the UDP checksum field for a device that computes the rest: the pseudo-header's sum,
+    /// uncomplemented. `head` has headers made by [`Self::emit`] without a sum.
     #[inline]
     pub fn seed(&self, head: &mut [u8]) {
         let udp_at = usize::from(self.overhead() - UDP_LEN);

@@ -1,8 +1,9 @@
 //! Settings of SMaRTT: parts and constants of the paper, its ablations, and improvements of
 //! ours, each chosen separately.
 //!
-//! Source: \[smartt\] sec. III. The defaults are the paper's but for `window_start`, `target_of`,
-//! `qa_share` and `share_split`; the transport preset `smartt-paper` has the paper's.
+//! Source: \[smartt\] sec. III. The defaults are the paper's except for `window_start`,
+//! `target_of`, `qa_share` and `share_split`; the transport preset `smartt-paper` has the paper's
+//! values of these, too.
 
 use alloc::format;
 use alloc::string::String;
@@ -39,8 +40,8 @@ words! {
     pub enum DecreaseBy: "rtt or queueing" {
         /// The average RTT, as the paper writes it.
         Rtt = "rtt",
-        /// The average queueing delay, as the reference simulator does: deeper cuts, and equally
-        /// deep ones for flows of different base RTTs in one queue.
+        /// The average queueing delay, as in the reference simulator: cuts are deeper, and equally
+        /// deep for flows of different base RTTs in one queue.
         Queueing = "queueing",
     }
 }
@@ -61,9 +62,9 @@ words! {
 words! {
     /// The base RTT to which the target is relative.
     pub enum TargetOf: "path or network" {
-        /// The base RTT of the flow's path, as the paper reads. Where flows of different base RTTs
-        /// share a queue, the target of the far ones is a queue at which the near ones only
-        /// decrease.
+        /// The base RTT of the flow's path, as in the paper. Where flows of different base RTTs
+        /// share a queue, the far flows keep the queue at their own target, and at such a queue
+        /// near flows only decrease.
         Path = "path",
         /// The base RTT of the network's longest path,
         /// [`Settings::base_rtt`](crate::Settings::base_rtt): one queueing delay for all flows, as
@@ -79,8 +80,8 @@ words! {
         Measured = "measured",
         /// At the first trim the window is cut to an equal share of the path among the flows that
         /// share the receiver, whose number the refusal reports. The paper's measurement follows.
-        /// An improvement of ours: an incast converges half a base RTT after its first trim, with
-        /// equal windows of all its flows.
+        /// An improvement of ours: an incast converges half a base RTT after its first trim, and
+        /// all its flows then have equal windows.
         Receiver = "receiver",
     }
 }
@@ -197,15 +198,15 @@ params! {
 }
 
 const TARGET_QUEUE_MAX: Duration = Duration::from_s(1);
-/// The paper tunes fi without giving it. Over 8:1, 16:1 and 32:1 incasts of 64 KiB to 4 MiB and
-/// five seeds in the simulated 128-host tree the worst slowdown is 1.035 at 0.3, 1.044 at 0.6 and
-/// 1.045 at 1; larger values help oversubscribed permutations by up to 2 %. The reference
-/// simulator's 5 trims up to five times as much (tests/model) and lets the fastest flow finish in a
-/// third of the slowest one's time.
+/// The paper tunes fi without giving its value. These figures are of 8:1, 16:1 and 32:1 incasts of
+/// 64 KiB to 4 MiB and five seeds in the simulated 128-host tree. The worst slowdown is 1.035 at
+/// 0.3, 1.044 at 0.6 and 1.045 at 1. Larger values help oversubscribed permutations by up to 2 %.
+/// With the reference simulator's 5, up to five times as many packets are trimmed (tests/model),
+/// and the fastest flow finishes in a third of the slowest one's time.
 const FI: f32 = 0.3;
 /// The reference simulator's 1 us of queueing at a base RTT of 12 us.
 const FAST_SLACK: f32 = 1.0 / 12.0;
-/// The reference simulator's gain; the paper says EWMA without one.
+/// The reference simulator's gain; the paper has an EWMA but gives no gain.
 const EWMA_GAIN: f32 = 0.0125;
 /// The paper bounds the window at 1.5 BDP "to manage transient bursts" (sec. III-J) and does not
 /// say where it starts; the reference simulator starts at 1.5 BDP. One BDP fills an idle path for
@@ -213,8 +214,8 @@ const EWMA_GAIN: f32 = 0.0125;
 /// path gives an eighth of the line rate, nearly all of them are trimmed.
 const WINDOW_START: f32 = 1.0;
 /// Where a BDP is a few packets, a window that starts too small grows slowly, by one packet a round
-/// trip. The BDP of the emulated testbed is eleven packets: permutations take 13 to 15 % longer
-/// than the bound there when they start with one BDP, and 3 % longer with one and a half.
+/// trip. The BDP of the emulated testbed is eleven packets. Permutations there take 13 to 15 %
+/// longer than the bound when they start with one BDP, and 3 % longer with one and a half.
 const WINDOW_START_PACKETS: u16 = 32;
 
 impl SmarttParams {

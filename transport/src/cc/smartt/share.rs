@@ -1,15 +1,15 @@
-//! Window changes by the receiver's report of how many flows share it: an improvement of ours
-//! over the paper, which only measures, in two settings.
+//! Window changes by the receiver's report of how many flows share it. This is an improvement of
+//! ours over the paper, in which senders only measure; two settings choose it.
 //!
 //! ```text
 //!   qa_share     first trim, n flows  ->  window = what the path carries in one target RTT / n
 //!   share_split  n flows, now m < n   ->  window x n / m, at most that of m flows
 //! ```
 //!
-//! An incast converges half a base RTT after its first trim, with equal windows of all its flows.
-//! When some of them end, the others take over their shares at the next acknowledgement. A flow
-//! that is alone at its receiver has its bottleneck elsewhere, so only measurements set its share.
-//! Flows that share a receiver but have their bottleneck before it keep the windows that
+//! An incast converges half a base RTT after its first trim, and all its flows then have equal
+//! windows. When some of them end, the others take over their shares at the next acknowledgement. A
+//! flow that is alone at its receiver has its bottleneck elsewhere, so only measurements set its
+//! share. Flows that share a receiver but have their bottleneck before it keep the windows that
 //! measurements gave them. `qa_share` never raises a window, and `share_split` raises it only by
 //! the shares of flows that have ended.
 

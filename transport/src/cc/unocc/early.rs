@@ -2,7 +2,7 @@
 //!
 //! A message shorter than a BDP leaves at line rate at once. Where many hosts send short messages
 //! at the same time, most packets are lost. One timeout later they would leave again as fast, and
-//! be lost again, because QuickAdapt is still counting: with an RTT of 1.8 ms each of these rounds
+//! be lost again, because QuickAdapt is still counting. With an RTT of 1.8 ms each of these rounds
 //! takes 4 ms. At the first loss the sender has measured how much of the burst has arrived, and how
 //! fast; the rest leaves at that rate.
 //!
@@ -28,8 +28,8 @@ const BURST_MIN: f64 = 16.0;
 const REGROWTH_RTTS: u64 = 8;
 
 impl UnoCc {
-    /// Reacts to the loss of a packet sent with the present window, if it is certain already that
-    /// QuickAdapt will cut. True when the window was cut.
+    /// Reacts to the loss of a packet sent with the present window, if it is already certain that
+    /// QuickAdapt will cut the window. True when the window was cut.
     pub(super) fn adapt_early(&mut self, loss: &LossSample) -> bool {
         let by_rate = self.params.quick_adapt && self.params.qa_measure == QaMeasure::Rate;
         let Some(done) = self.measurement.filter(|_| by_rate && self.params.qa_early > 0.0) else {
@@ -44,8 +44,8 @@ impl UnoCc {
         true
     }
 
-    /// Whether QuickAdapt has to act because too little of the burst in flight has arrived,
-    /// although the time has passed in which all of it arrives at the window's rate.
+    /// Whether QuickAdapt has to act, because too little of the burst in flight has arrived: at the
+    /// window's rate all of it would have arrived by now.
     fn is_starved(&self, done: &Measurement, now: Instant) -> bool {
         let burst = self.cwnd.min(f64::from(done.in_flight));
         let span_ps = Bytes(now.since(done.from).as_ps()).as_f64();

@@ -75,10 +75,10 @@ words! {
 }
 
 params! {
-    /// Settings of [`UnoCc`](super::UnoCc). The defaults are the paper's. They are the better ones
-    /// where the paper gives none or can be read in two ways, and where another value wins on mixes
-    /// of traffic that a seed draws (docs/RESULTS.md). The comment says so there. The preset
-    /// `uno-paper` has the paper's letter, `uno-mended` also what the letter lacks.
+    /// Settings of [`UnoCc`](super::UnoCc). The defaults are the paper's, with three exceptions,
+    /// which the comment of a setting names. The paper gives no value, the paper can be read in two
+    /// ways, or another value wins on mixes of traffic that a seed draws (docs/RESULTS.md). The
+    /// preset `uno-paper` follows the paper to the letter; `uno-mended` adds what the letter lacks.
     pub struct UnoCcParams {
         /// RTT inside a datacentre: sets the epoch and K, alike for every flow.
         //= uno#5.1
@@ -88,9 +88,9 @@ params! {
         alpha: f32 = 0.001, in 0.0..=1.0;
         /// K, MD constant, in BDPs of a flow inside a datacentre.
         k: f32 = 1.0 / 7.0, in 0.0..=16.0;
-        /// Weight of the last epoch in E, the average of marked fractions. The paper says EWMA
-        /// without one. Near and far flows get a handful of acknowledgements in an epoch; the less
-        /// the average jumps, the more alike they cut.
+        /// Weight of the last epoch in E, the average of marked fractions. The paper has an EWMA
+        /// but gives no weight. Near and far flows get a handful of acknowledgements in an epoch;
+        /// the less the average jumps, the more alike they cut.
         ewma_gain: f32 = 0.125, in 0.0..=1.0;
         /// How long an epoch is.
         epoch: Epoch = Epoch::Least;
@@ -118,16 +118,16 @@ params! {
         qa_scaling: f32 = 1.0, in 0.01..=16.0;
         /// How long QuickAdapt counts, in base RTTs.
         qa_rtts: f32 = 1.0, in 0.1..=16.0;
-        /// The measure that QuickAdapt takes for the bytes acknowledged in an RTT. The paper says
-        /// bytes, which for a flow that ends within an RTT or two are far fewer than its path
+        /// The measure that QuickAdapt takes for the bytes acknowledged in an RTT. The paper uses
+        /// the bytes. For a flow that ends within an RTT or two, these are far fewer than its path
         /// carries, and alpha does not make up for the difference.
         qa_measure: QaMeasure = QaMeasure::Rate;
-        /// QuickAdapt expects no more bytes than were in flight when it began to count, so that a
-        /// flow with little to send is not taken for one that is starved.
+        /// QuickAdapt expects no more bytes than were in flight when it began to count. So a flow
+        /// with little to send does not count as a starved one.
         qa_in_flight: bool = true;
-        /// QuickAdapt expects no more bytes than the flow sent in the period before at its rate. A
-        /// flow whose window was full of packets that were lost, before their loss was found, is
-        /// then not taken for one that is starved.
+        /// QuickAdapt expects no more bytes than the flow sent in the period before at its rate.
+        /// Then a flow does not count as starved when lost packets fill its window, before their
+        /// loss is found.
         qa_sent: bool = true;
         /// The share of the measured rate to which QuickAdapt by rate cuts at once when most of a
         /// burst is lost, instead of waiting for the end of its RTT; 0 always waits. The paper
@@ -135,8 +135,8 @@ params! {
         /// as before. A little less than 1, so that queues drain.
         qa_early: f32 = 0.95, in 0.0..=1.0;
         /// The longest burst for which QuickAdapt acts early, in windows. A flow with a full window
-        /// has packets on its path for all of an RTT, which shows its share. Cut early and grown
-        /// back at once, ten of them lose again what they share, and some starve.
+        /// has packets on its path for all of an RTT, which shows its share. If ten such flows were
+        /// cut early and grew back at once, they would lose packets again, and some would starve.
         qa_early_burst: f32 = 0.95, in 0.0..=1.0;
         /// The effect of a lost segment: reduce or ignore.
         on_loss: OnLoss = OnLoss::Reduce;
@@ -145,14 +145,14 @@ params! {
         /// and alpha does not make up for it once the other flows have ended.
         loss_max: f32 = 0.25, in 0.0..=1.0;
         /// Fast increase: the share of acknowledged packets that is added to the window after an
-        /// RTT in which none was marked, lost or queued; twice, three times and four times that
-        /// after so many RTTs. The paper has none: alpha takes a thousand RTTs, two seconds across,
-        /// to make up for the cut of one overload.
+        /// RTT in which none was marked, lost or queued. After two, three and four such RTTs it is
+        /// two, three and four times as large. The paper has no fast increase: alpha takes a
+        /// thousand RTTs, two seconds across, to make up for the cut of one overload.
         fast_increase: f32 = 0.25, in 0.0..=1.0;
-        /// The part of the count of flows at the receiver: measured, across or receiver. A flow
-        /// across needs tens of its RTTs to come to an equal share by marks. A near one needs as
-        /// many, which are a hundred times shorter; and the count would cut it where the others
-        /// wait for a link that it does not use.
+        /// The part of the count of flows at the receiver: measured, across or receiver. By marks
+        /// alone, a flow across needs tens of its RTTs to come to an equal share. A near flow needs
+        /// as many RTTs, but they are a hundred times shorter. The count would also cut a near flow
+        /// where the others wait for a link that it does not use.
         share: Share = Share::Across;
         /// How long the receiver has to count more flows, or fewer, before windows follow, in RTTs
         /// inside a datacentre. The count changes for a moment when a flow of a few packets comes,

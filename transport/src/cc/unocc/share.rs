@@ -7,19 +7,19 @@
 //! ```
 //!
 //! Marks and QuickAdapt need several round trips to bring flows to equal shares, and alpha takes
-//! hundreds to take over what a flow that ends leaves. A receiver has the count at once. It gives
-//! back no more than it took: a flow with less than an equal share has its bottleneck elsewhere,
-//! and keeps what it has. A flow that marks hold a little below its share keeps that part of the
-//! new one. Without both, flows that come and go by the thousand would raise windows against all
-//! marks. The count changes for a moment when a flow of a few packets comes, and when a flow pauses
-//! between two messages: a count has to last for the wait, `share_wait`. The first one acts at
-//! once.
+//! hundreds to take over what a flow that ends leaves. A receiver has the count at once. The count
+//! gives back no more than it took: a flow with less than an equal share has its bottleneck
+//! elsewhere, and keeps its window. Where marks hold a flow a little below its share, it gets the
+//! same part of its new share. Without these two rules, flows that come and go by the thousand
+//! would raise windows against all marks. The count changes for a moment when a flow of a few
+//! packets comes, and when a flow pauses between two messages: a count has to last for the wait,
+//! `share_wait`. The first one acts at once.
 
 use super::{UnoCc, short};
 use crate::time::Instant;
 use crate::units::Bytes;
 
-/// Shares from which on packets in flight say nothing about the new window.
+/// Shares from which on packets in flight do not show how the new window works.
 const OTHER_WINDOW: f64 = 2.0;
 /// Part of an equal share from which on a flow counts as one that has it.
 const PART_MIN: f64 = 0.75;
@@ -35,8 +35,8 @@ impl UnoCc {
         }
     }
 
-    /// The count is another one than that which the window follows. Follows it when all counts
-    /// have been on the same side for the wait: the nearest of them.
+    /// Handles a count that differs from the one that the window follows. When all counts have been
+    /// on the same side for the wait, the window follows the nearest of them.
     #[inline(never)]
     fn wait(&mut self, sharers: u16, now: Instant, in_flight: Bytes) {
         let rises = sharers > self.counted;

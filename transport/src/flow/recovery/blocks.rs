@@ -5,8 +5,8 @@
 //!  InFlight ------------------> Spare -------------------------------------> Lost (queued)
 //! ```
 //!
-//! A lost packet is sent again only when the block could not be decoded without it. The packets of
-//! a block have consecutive PSNs, data first, so its first PSN and the number of its packets name a
+//! A lost packet is sent again only when the block cannot be decoded without it. The packets of a
+//! block have consecutive PSNs, data first, so its first PSN and the number of its packets name a
 //! block. The code decides which packets are enough. Everything here is O(packets of a block), at
 //! most 64.
 
@@ -63,8 +63,8 @@ impl Recovery {
         })
     }
 
-    /// The packets of a block that have arrived or still may, as a bitmap: those that have arrived,
-    /// are queued, are not sent yet, or are in flight and not `gone`.
+    /// The packets of a block that have arrived or may still arrive, as a bitmap: packets that have
+    /// arrived, are queued, are not sent yet, or are in flight and not `gone`.
     pub(crate) fn hoped_of(&self, span: BlockSpan, gone: impl Fn(&SentPacket) -> bool) -> u64 {
         self.bits_of(span, |entry| {
             entry.map_or(true, |packet| match packet.fate {
@@ -98,7 +98,7 @@ impl Recovery {
         any
     }
 
-    /// Takes in that a receiver asked for more of a block at `now`. `current`: the block is
+    /// Handles a receiver's request for more of a block at `now`. `current`: the block is
     /// outstanding; `any`: the receiver reported an arrival that was not known yet. Returns the
     /// instant up to which packets have had time to arrive: packets sent later, less than a round
     /// trip ago, may have arrived since. The span is widened when it proves too short.

@@ -1,5 +1,5 @@
-//! Tests of when silence counts as loss, and of which segments, where a path is long against a
-//! burst.
+//! Tests of when silence counts as loss, and for which segments, where a path is long compared with
+//! a burst.
 
 use super::*;
 use crate::flow::sent_packets::{ChainLinks, Marks};

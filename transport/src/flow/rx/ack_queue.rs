@@ -17,7 +17,7 @@ use crate::wire::int::Int;
 pub(crate) struct AckQueue {
     queue: VecDeque<Answer>,
     capacity: usize,
-    /// What switches wrote into segments, of the acknowledgements in `queue` that echo it.
+    /// What switches wrote into segments, for the acknowledgements in `queue` that echo it.
     echoes: VecDeque<Int>,
     /// Acknowledgements beyond so many go without.
     echoes_max: usize,
@@ -70,7 +70,7 @@ impl AckQueue {
         has_room
     }
 
-    /// Gives the newest answer what `halves` has of its segment, if that is of `flow`.
+    /// Adds to the newest answer what `halves` has of its segment, if the answer is of `flow`.
     #[cold]
     pub(crate) fn echo(&mut self, flow: FlowId, halves: &mut Halves) {
         if self.echoes.len() < self.echoes_max
@@ -93,7 +93,7 @@ impl AckQueue {
         self.queue.push_front(answer);
     }
 
-    /// Queues a proof, which is to leave before what it is for.
+    /// Queues a proof, which is to leave before the packets that need it.
     #[cold]
     pub(crate) fn push_first(&mut self, notice: Notice) {
         if self.queue.len() < self.capacity {

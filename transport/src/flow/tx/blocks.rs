@@ -1,10 +1,10 @@
 //! The sending half of a flow whose messages are erasure-coded. Source: \[uno\] sec. 4.2.
 //!
 //! Each block's parity leaves right behind its last segment, in PSNs of its own and through the
-//! same window and pacer. A lost packet is sent again only when its block could not be decoded
-//! without it, because the receiver asks for the block by BLOCK_NACK, or after silence. Where such
-//! a block shows paths to be dead, packets of other blocks on these paths are lost, too. Packets of
-//! a block that is decoded count as acknowledged.
+//! same window and pacer. A lost packet is sent again only when its block cannot be decoded without
+//! it: the receiver asks for the block by BLOCK_NACK, or silence counts as loss. Where such a block
+//! shows paths to be dead, packets of other blocks on these paths are lost, too. Packets of a block
+//! that is decoded count as acknowledged.
 
 use super::super::ahead::{Leave, Steering};
 use super::super::recovery::{BlockSpan, Inference, Loss};
@@ -115,8 +115,8 @@ impl TxFlow {
         Ok(())
     }
 
-    /// Leaves out parity of a block that has arrived whole before it was sent: its PSNs are passed
-    /// over, for the receiver counts them as arrived.
+    /// Leaves out the parity of a block that was whole at the receiver before the parity was sent.
+    /// The PSNs of that parity are passed over, since the receiver counts them as arrived.
     #[inline]
     pub(super) fn pass_over_parity(&mut self) {
         if self.parity.left > 0 {

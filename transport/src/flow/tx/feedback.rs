@@ -122,8 +122,8 @@ impl TxFlow {
         true
     }
 
-    /// Takes in that segments have arrived, as the scheduler has found: bit i of `arrived` is PSN
-    /// `first + i`. It says nothing of round trips, so controllers do not see it.
+    /// Takes in the scheduler's report of segments that have arrived: bit i of `arrived` is PSN
+    /// `first + i`. The report has no round trips, so controllers do not get it.
     #[cold]
     pub(crate) fn on_reported(&mut self, first: Psn, arrived: u64, cx: &mut TxContext<'_>) {
         #[expect(clippy::cast_possible_truncation, reason = "halves")]
@@ -183,7 +183,7 @@ impl TxFlow {
         self.dst_flow == name
     }
 
-    /// True unless the receiver is known to call this flow something else than `name`.
+    /// False when the receiver is known to have another name for this flow than `name`.
     pub(crate) fn may_be_named(&self, name: FlowId) -> bool {
         self.dst_flow == FlowId::UNKNOWN || self.dst_flow == name
     }

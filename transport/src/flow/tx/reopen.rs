@@ -25,8 +25,8 @@ impl TxFlow {
 
     /// The receiver has no state of this flow: it begins again under `key`, with every message that
     /// is not wholly acknowledged. `forgotten`: the receiver had the flow since it started, and may
-    /// have received it until then; a message of that time of which every byte was sent may have
-    /// been delivered, and fails. Allocates.
+    /// have received its messages until it forgot the flow. A message of that time of which every
+    /// byte was sent may have been delivered, so it fails. Allocates.
     pub(crate) fn reopen(
         &mut self,
         key: Key,
@@ -60,10 +60,11 @@ impl TxFlow {
         }
     }
 
-    /// The receiver asks for proof that this host is where its packets say they are from. The
-    /// flow as this host names it, when it is to be given. A new flow proves itself once a timeout,
-    /// since each segment of its flight is met with a question, and what was sent is sent again. A
-    /// flow that the receiver has is asked once a base RTT, and a lost proof is given again then.
+    /// The receiver asks for proof that this host receives packets at the address which its packets
+    /// name. Returns the flow as this host names it, when the proof is to be given. A new flow
+    /// gives its proof once a timeout: each segment of its flight causes a question, and all of
+    /// them are sent again. A flow that the receiver has is asked once a base RTT, and a lost proof
+    /// is then given again.
     pub(crate) fn prove(&mut self, cookie: u64, now: Instant) -> Option<FlowId> {
         let apart = if self.is_new() { self.recovery.rto() } else { self.path.base_rtt / 2 };
         let lately = |(at, given): (Instant, u64)| given == cookie && now < at + apart;
@@ -77,7 +78,7 @@ impl TxFlow {
         Some(self.id)
     }
 
-    /// What proves this host's address to the receiver.
+    /// The cookie that proves this host's address to the receiver.
     pub(crate) fn proof(&self) -> u64 {
         self.proved.map_or(0, |(_, cookie)| cookie)
     }

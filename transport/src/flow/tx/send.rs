@@ -46,8 +46,8 @@ impl TxFlow {
         sent
     }
 
-    /// Sends a copy of the next segment that was never sent, outside of the window, or one more of
-    /// a segment that has left only as copies; the segment is still sent in its turn.
+    /// Sends a copy outside of the window: of the next segment that was never sent, or of one that
+    /// has left only as copies. The segment itself is still sent in its turn.
     #[cold]
     fn send_copy(
         &mut self,
@@ -76,7 +76,7 @@ impl TxFlow {
         Ok(())
     }
 
-    /// Sends the segment that waits behind `skip` others; those that are passed over for it and
+    /// Sends the segment that waits behind `skip` others. Segments that are passed over for it and
     /// were never sent wait for their turns from now on.
     #[inline(never)]
     fn send_nth(

@@ -1,4 +1,4 @@
-//! What keeps a flow from sending, by its state alone: for a driver that explains a run.
+//! What keeps a flow from sending, by the flow's state alone: for a driver that explains a run.
 
 use super::{TxFlow, TxMsg, Wait};
 use crate::config::Config;
@@ -10,7 +10,7 @@ use crate::units::{Bytes, MsgId};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Standing {
     /// The obstacle; `None` when a segment may leave as soon as the host's line and its scheduler
-    /// turn to the flow.
+    /// serve the flow.
     pub wait: Option<Wait>,
     /// When the obstacle is gone, by the endpoint's clock; `None` where an event removes it.
     pub until: Option<Instant>,

@@ -20,9 +20,9 @@ struct SourceChannels {
     channels: u8,
     /// When the next token may leave.
     at: Instant,
-    /// Whether no flow of the source may have a token now.
+    /// True when no flow of the source may have a token now.
     idle: bool,
-    /// When one may, if nothing arrives before.
+    /// When a flow of the source may have a token, if nothing arrives before.
     wake: Option<Instant>,
 }
 
@@ -98,8 +98,8 @@ pub(super) struct Receiver {
     /// Places of which channels are taken.
     linked: Vec<u32>,
     offers: Vec<Offered>,
-    /// Channels taken for the next epoch, those of them that are used already, and those of this
-    /// one.
+    /// Channels taken for the next epoch, how many of these are used already, and channels of this
+    /// epoch.
     next: u8,
     early: u8,
     now: u8,
@@ -183,8 +183,8 @@ impl Receiver {
         self.places.set(flow.index(), HostId(0), false, |_| false);
     }
 
-    /// Segments that a source owes without a token, the shortest of its flows that do, and when
-    /// others of its flows will want tokens again.
+    /// The segments that a source owes without a token, the shortest flow with such segments, and
+    /// when other flows of the source will want tokens again.
     fn owed(&self, place: u32, now: Instant) -> (u64, Option<(u64, usize)>, Option<Instant>) {
         let (mut owed, mut shortest, mut later) = (0, None, None);
         for index in self.places.flows(place) {
@@ -248,8 +248,8 @@ impl Receiver {
         }
     }
 
-    /// A source grants channels. False when they were not asked for in this epoch or the one
-    /// before; one that comes again is ignored.
+    /// Takes in a source's grant of channels. False when they were not asked for in this epoch or
+    /// the one before; a grant that comes again is ignored.
     pub(super) fn on_grant(&mut self, from: HostId, offer: &Offer, in_epoch: u64) -> bool {
         let nonces = [self.nonce, self.nonce_before];
         let asked = nonces.iter().position(|nonce| *nonce == offer.asked);
@@ -395,8 +395,8 @@ impl Receiver {
         }
     }
 
-    /// The flow of a source with the least left that may have a token now, or when one may. Takes
-    /// as long as the source has flows that want tokens.
+    /// The flow of a source with the least left that may have a token now, or when a flow may have
+    /// one. O(flows of the source that want tokens).
     fn ready(&self, place: u32, window: u32, now: Instant) -> Result<usize, Option<Instant>> {
         let (mut best, mut wake): (Option<(u64, usize)>, _) = (None, None);
         for index in self.places.flows(place) {
@@ -430,7 +430,8 @@ impl Receiver {
         (self.quiet_until < NEVER).then_some(self.quiet_until)
     }
 
-    /// Channels taken for the next epoch, of them early, and of this one.
+    /// Channels taken for the next epoch, how many of these are used early, and channels of this
+    /// epoch.
     #[cfg(test)]
     pub(super) const fn taken(&self) -> (u64, u8, u8, u8) {
         (self.epoch, self.next, self.early, self.now)

@@ -22,7 +22,7 @@ struct Requested {
     offer: Offer,
     /// The round of the request, in full.
     round: u64,
-    /// Decides between requests for equally many segments, and between all requests of later
+    /// Decides between requests for the same number of segments, and between all requests of later
     /// rounds.
     tie: u32,
 }

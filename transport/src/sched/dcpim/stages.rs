@@ -2,10 +2,10 @@
 //!
 //! In an even stage receivers take grants and send requests, in an odd stage sources send grants.
 //! Clocks of hosts need not agree: each message names the stage of its host, and a host that is
-//! behind follows. Large steps are bounded in number, and small steps together to a small part of
-//! the time that passes, so peers whose stages run ahead for ever take a bounded share of a host's
-//! epochs. All peers share these budgets: while one peer uses them up, hosts whose clocks differ
-//! stay apart.
+//! behind follows. The number of large steps is bounded. Small steps together are bounded to a
+//! small part of the time that passes. So peers whose stages run ahead for ever take a bounded
+//! share of a host's epochs. All peers share these budgets: while one peer uses them up, hosts
+//! whose clocks differ stay apart.
 
 use crate::time::{Duration, Instant};
 
@@ -24,11 +24,11 @@ pub(super) struct Stages {
     jumps_paid_at: Instant,
 }
 
-/// How far stages may come ahead of a clock.
+/// How far stages may be ahead of a clock.
 const LEAD_MAX: Duration = Duration::from_ps(1 << 62);
-/// Time that pays for following a little, as a multiple of the step; an epoch at once at most.
+/// Time that pays for a small step, as a multiple of the step; an epoch at once at most.
 const STEP_PRICE: u64 = 16;
-/// Epochs that pay for following further than that.
+/// Epochs that pay for a step of more than an epoch.
 const JUMP_PRICE: u64 = 64;
 /// Far steps that may come at once: hosts that meet follow one after the other.
 const JUMPS_MAX: u64 = 8;

@@ -31,9 +31,9 @@ pub(super) struct Account {
     pub(super) sendable: bool,
     /// When the first SIM since the last SIM-ACK was given up.
     pub(super) silent_since: Option<Instant>,
-    /// The number of SIMs that may be on their way, as a limit besides equation 3: 0 while the flow
-    /// rests, and few when no SIM was answered in time for long. In that case the peer is gone, or
-    /// the SIMs of all flows together are more than the path takes.
+    /// The number of SIMs that may be on their way, as a limit besides equation 3. It is 0 while
+    /// the flow rests, and small when no SIM has been answered in time for long. In that case the
+    /// peer is gone, or the SIMs of all flows together are more than the path takes.
     pub(super) limit: u32,
     /// The place of this account in the slab is in `resting`.
     pub(super) listed: bool,

@@ -88,7 +88,7 @@ impl Copies {
         None
     }
 
-    /// Takes in that the copy that was offered leaves; returns since when it could have.
+    /// Takes in that the copy that was offered leaves; returns since when it could have left.
     pub(super) fn on_sent(&mut self, accounts: &mut [Account]) -> Option<Instant> {
         let flow = self.offered.take()?;
         let account = accounts.get_mut(flow.index()).filter(|account| account.id == flow)?;

@@ -3,7 +3,7 @@
 //! Source: \[dcsim\] sec. 2.3 and fig. 1: hosts have the arbiter, too. The scheduler hands over a
 //! packet when the line is free for it. So a SIM leaves at the time that the line allows in every
 //! world, and no packet of a lower class is queued before it in a device. A packet starts when the
-//! line is free and the packet is there, and not at the time of the call. So a host that is polled
+//! line is free and the packet is there, whatever the time of the call. So a host that is polled
 //! late hands over all packets that became due meanwhile, and loses no rate. Where the device sends
 //! packets at a given time, those that start soon are handed over ahead, with that time.
 
@@ -64,8 +64,8 @@ impl Line {
     }
 
     /// Plans a packet of `len` bytes that starts at `at`, before data that has waited since `data`.
-    /// A call that is late for both hands over the packet first; the packet counts from the earlier
-    /// of the two instants, so the data does not lose the time between them.
+    /// A call that is late for both packet and data hands over the packet first. The packet counts
+    /// from the earlier of the two instants, so the data does not lose the time between them.
     #[inline]
     pub(super) fn occupy_before(&mut self, len: u16, at: Instant, data: Option<Instant>) {
         self.occupy(len, data.map_or(at, |data| data.min(at)));

@@ -2,8 +2,8 @@
 //! answers release.
 //!
 //! Source: \[dcsim\] sec. 2.4 (1), (4) and "DATA management". A segment of a flow is in one of four
-//! states. Bound segments are counted and not named, so the first segment that waits leaves first,
-//! for whichever SIM:
+//! states. Bound segments are counted, not named, so the first segment that waits leaves first,
+//! whichever SIM it is bound to:
 //!
 //! ```text
 //!                SIM-ACK              RTT_max behind the SIM       line free
@@ -12,8 +12,8 @@
 //!      +------------------------- its timer, at the head ---------------------------+
 //! ```
 //!
-//! Segments that wait may leave as copies, too, where the line has nothing else to send; they go on
-//! to wait, behind those that have not left, until they are acknowledged or have their turn.
+//! Segments that wait may leave as copies, too, where the line has nothing else to send. They go on
+//! waiting, behind segments that have not left, until they are acknowledged or have their turn.
 
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec;
@@ -35,7 +35,7 @@ use crate::units::{Bytes, EntropyValue, FlowId, HostId};
 use crate::wire::sim::Sim;
 
 /// For how many RTT_max a flow goes on at its full rate while all its SIMs are lost. Where three of
-/// four SIMs are lost, a flow with one segment left loses that many in a row once in 100 times.
+/// four SIMs are lost, a flow with one segment left loses so many SIMs in a row in one case of 100.
 const SILENCE_RTTS: u64 = 16;
 
 /// A DATA that may leave.
@@ -271,7 +271,7 @@ impl Sender {
         }
     }
 
-    /// Whether there is room for one more SIM, and for its DATA where these wait because the line
+    /// Whether there is room for one more SIM, and for its DATA in case DATAs wait because the line
     /// takes none.
     fn has_room(&self) -> bool {
         let ports = usize::from(self.ports.in_use());
@@ -435,7 +435,7 @@ impl Sender {
         }
     }
 
-    /// Lets flows send one SIM that have rested until `now`.
+    /// Lets flows that have rested until `now` send one SIM.
     fn wake(&mut self, now: Instant) {
         // Bounded: each round takes out a flow.
         while let Some(&Reverse((at, index))) = self.resting.peek() {
@@ -478,7 +478,7 @@ impl Sender {
         Some((flow, PortsInUse::any(&mut self.rng)))
     }
 
-    /// Takes in that the copy that was to be sent leaves; returns since when it could have.
+    /// Takes in that the copy that was to be sent leaves; returns since when it could have left.
     pub(super) fn on_copied(&mut self) -> Option<Instant> {
         self.copies.on_sent(&mut self.accounts)
     }
@@ -549,7 +549,7 @@ impl Sender {
         account.is_some_and(|account| account.id == flow && account.waiting > 0 && account.sendable)
     }
 
-    /// DATAs are released so long before they may leave.
+    /// The time by which DATAs are released before they may leave.
     pub(super) fn send_ahead(&mut self, ahead: Duration) {
         self.records.ahead = ahead;
     }

@@ -1,5 +1,5 @@
-//! Which flow gets the next SIM: the most urgent first, of one urgency collectives in turn, and the
-//! flows of one collective in turn.
+//! Which flow gets the next SIM: the most urgent flows go first. Among flows of one urgency,
+//! collectives take turns, and so do the flows of one collective.
 //!
 //! Source: \[dcsim\] sec. 2.4 (1). A flow that needs SIMs stands once in the queue of its group:
 //! the flows of one collective and one priority ([`Label`]). A group with such flows stands once in
@@ -24,7 +24,7 @@ const NONE: u32 = u32::MAX;
 struct Group {
     first: u32,
     last: u32,
-    /// Flows of this host that were opened in this group and whose place has no other flow yet.
+    /// Flows of this host that were opened in this group and still have their places.
     flows: u32,
     label: Label,
 }

@@ -59,13 +59,13 @@ const VACANT: Need = Need {
     tie: 0,
 };
 
-/// Timeouts of one length before each is twice as long as the one before.
+/// The number of timeouts of one length; each further timeout is twice as long as the one before.
 const PATIENT: u8 = 8;
 /// Doublings of the timeout at most.
 const DOUBLINGS_MAX: u8 = 12;
 
-/// Needs that a flow's window bounds are so many times its tokens; those of shorter flows stay as
-/// they are where a segment is lost.
+/// Needs that are limited by a flow's window are so many times its tokens; needs of shorter flows
+/// do not change where a segment is lost.
 const LONG: u32 = 8;
 
 impl Need {

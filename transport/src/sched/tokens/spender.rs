@@ -20,8 +20,9 @@ struct Batch {
     dies_at: Instant,
 }
 
-/// Batches of a flow that are kept apart. Tokens come one in a packet time and live for a few, so
-/// more of them are a burst: a batch too many joins the one before and dies with it.
+/// Batches of a flow that are kept apart. One token comes in a packet time, and tokens live for a
+/// few packet times, so more batches than this are a burst. A batch too many joins the one before
+/// it and dies with that one.
 const BATCHES: usize = 12;
 
 /// One outgoing flow.
@@ -168,8 +169,8 @@ impl Unrequested {
     }
 }
 
-/// Lets flows use their tokens: the most urgent flow first, of one priority that with the least
-/// left.
+/// Lets flows use their tokens: the most urgent flow first, and among flows of one priority the one
+/// with the least left.
 #[derive(Clone, Debug)]
 pub(in crate::sched) struct Spender {
     /// Accounts by slab index.

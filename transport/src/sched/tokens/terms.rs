@@ -40,7 +40,7 @@ impl TokenTerms {
 
     /// Whole segments that fit into `bdps` BDPs of the line over a round trip of `rtt`. This is
     /// rounded down and [`TokenTerms::window`] is rounded up: in the public dcPIM simulator a flow
-    /// of one BDP, whose last segment does not fit as a whole, is no short one.
+    /// of one BDP, whose last segment does not fit as a whole, is not a short flow.
     pub(in crate::sched) fn within(setup: &SchedSetup<'_>, rtt: Duration, bdps: f32) -> u32 {
         let bytes = setup.line_rate.bytes_in(rtt).scaled(f64::from(bdps)).0;
         u32::try_from(bytes / setup.mtu.0.max(1)).unwrap_or(u32::MAX)
@@ -56,8 +56,8 @@ impl TokenTerms {
         Answers::Every { segments, delay: self.base_rtt }
     }
 
-    /// The least timeout of a segment: its acknowledgement may wait a round trip, and both may
-    /// stand in queues.
+    /// The least timeout of a segment: its acknowledgement may wait a round trip, and both may wait
+    /// in queues.
     pub(in crate::sched) fn rto_min(&self) -> Duration {
         self.base_rtt * 6
     }

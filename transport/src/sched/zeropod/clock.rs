@@ -10,12 +10,13 @@
 //!   answer of a window   --->  host:      late by   links + error
 //! ```
 //!
-//! A host follows the median of its last corrections. It sends nothing before the first answer, and
-//! requests alone until [`SETTLED`] answers have reported how late these were: from then on cells.
+//! A host follows the median of its last corrections. It sends nothing before the first answer.
+//! Then it sends only requests, until [`SETTLED`] answers have reported how late these were. From
+//! then on it sends cells, too.
 //!
-//! A host of a real network is now and then polled late by more than an epoch, which makes one of
-//! the two directions longer. It uses answers that name their epoch, and of the last corrections
-//! takes the one whose round trip was the shortest, as RFC 5905 does.
+//! A host of a real network is sometimes polled late by more than an epoch, which makes one of the
+//! two directions longer. It uses answers that name their epoch. Among the last corrections it uses
+//! the one with the shortest round trip, as RFC 5905 does.
 
 use super::Zeropod;
 use crate::time::{Duration, Instant};
@@ -44,11 +45,11 @@ const SETTLED: u8 = 4;
 /// leaves before the one in front of it.
 const STEP_OF_CONTROL: u64 = 2;
 
-/// A host that may be late moves by a part of that.
+/// A host that may be late corrects its clock by a part of the correction.
 const STEP_OF_LAG: u64 = 8;
 
-/// Epochs whose estimates are kept: more than an answer takes to say how late a request was, where
-/// a receipt is passed on within 48 epochs, as plans demand.
+/// Epochs whose estimates are kept. An answer takes fewer epochs to report how late a request was,
+/// where a receipt is passed on within 48 epochs, as plans demand.
 const KEPT: usize = 32;
 
 /// The last values of local time less the pod's.
@@ -126,8 +127,8 @@ impl PodClock {
         });
     }
 
-    /// How much more than at the request of `epoch` local time is thought to be ahead now; `None`
-    /// where that is not known any more.
+    /// By how much the estimate of how far local time is ahead has grown since the request of
+    /// `epoch`; `None` where the earlier estimate is not kept any more.
     fn moved_since(&self, epoch: u64) -> Option<i64> {
         let (of, ahead) = self.kept[place(epoch)];
         (of == epoch).then(|| self.ahead.unwrap_or(ahead).wrapping_sub(ahead))
@@ -145,8 +146,8 @@ fn difference(a: Instant, b: Instant) -> i64 {
 }
 
 impl Zeropod {
-    /// The pod's time at `local` time, for what this host sends: a host that may be late takes it
-    /// for earlier, by as much.
+    /// The pod's time at `local` time, for what this host sends. For a host that may be late, this
+    /// is earlier by the time by which it may be late.
     #[inline]
     pub(super) fn pod_time(&self, local: Instant) -> Instant {
         match &self.clock {

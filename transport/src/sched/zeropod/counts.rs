@@ -5,7 +5,7 @@ use crate::time::Duration;
 /// Why an answer was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Odd {
-    /// The sender of the answer is not the pod's scheduler, or has not its key.
+    /// The sender of the answer is not the pod's scheduler, or does not have the scheduler's key.
     Forged,
     /// The answer is of a term that is over.
     OldTerm,

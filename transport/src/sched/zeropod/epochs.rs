@@ -1,15 +1,16 @@
 //! One epoch after the other: which one a host fills, and when its requests leave.
 //!
 //! Source: \[zeropod\] IV-C. A host in virtual time acts at the instant itself. A host that is
-//! polled makes its packets `early` before they leave, so only a poll that is later than that
-//! misses a slot. After such a poll the host fills the epochs since the last poll one after the
-//! other.
+//! polled makes its packets `early` before they leave, so only a poll that is late by more than
+//! `early` misses a slot. After such a poll the host fills the epochs since the last poll one after
+//! the other.
 
 use super::{Filling, Zeropod};
 use crate::time::{Duration, Instant};
 use crate::wire::pod::Grant;
 
-/// Epochs whose grants are kept where hosts are early: more than any is early by.
+/// Epochs whose grants are kept where hosts are early: more than the epochs by which any host is
+/// early.
 const FILLED_MAX: usize = 64;
 
 impl Zeropod {

@@ -7,10 +7,10 @@
 //! host at its own address gets. The host introduces itself under the proof, which is from then on
 //! the key of its requests and of their answers. So no other host can invite it, ask in its name,
 //! or answer it. A scheduler that has been started again is in a later term, and its clock shows
-//! another time. The host then forgets what it was granted, takes the new time from the answers,
-//! and asks for all that waits anew. When no answer has come for as long as a flow survives
-//! silence, all flows that wait are given up. From then on until an answer comes, each flow that
-//! has something to send is given up, too.
+//! another time. The host then forgets its grants, takes the new time from the answers, and asks
+//! anew for all that waits. When no answer has come for as long as a flow survives silence, all
+//! flows that wait are given up. From then on until an answer comes, each flow that has something
+//! to send is given up, too.
 //!
 //! ```text
 //!            JOIN every 10 ms                       RTS, SCHD of every epoch
@@ -45,8 +45,8 @@ const SILENT_MIN: Duration = Duration::from_ms(50);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Joining {
     join: Join,
-    /// The key of its notes: what the scheduler has invited it with, or a number that it has drawn
-    /// before that.
+    /// The key of its notes: the proof from the scheduler's invitation or, before that, a number
+    /// that the host has drawn.
     key: Key,
     /// The key before this one, under which an invitation may come late.
     former: Key,
@@ -55,7 +55,7 @@ pub(super) struct Joining {
     at: Instant,
 }
 
-/// Nanoseconds, up to what an introduction can say.
+/// Nanoseconds, at most the largest number that an introduction can hold.
 fn nanoseconds(span: Duration) -> u32 {
     u32::try_from(span.as_ps().div_ceil(1000)).unwrap_or(u32::MAX)
 }
@@ -71,8 +71,8 @@ fn drawn(setup: &SchedSetup<'_>) -> Key {
 }
 
 impl Joining {
-    /// The introduction of a host of a pod with these settings and `terms`; `None` for one that no
-    /// note can say, and where hosts introduce themselves to none.
+    /// The introduction of a host of a pod with these settings and `terms`; `None` where a note
+    /// cannot hold it, and where hosts do not introduce themselves.
     pub(super) fn new(
         params: &ZeropodParams,
         terms: &TimingInputs,

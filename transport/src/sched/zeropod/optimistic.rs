@@ -1,5 +1,5 @@
-//! Cells of short flows that also leave without a grant: in slots in which their host has nothing
-//! granted, by paths drawn at random, after they have been asked for.
+//! Cells of short flows that also leave without a grant, once they have been asked for. They leave
+//! in slots for which their host has no grant, by paths drawn at random.
 //!
 //! Source: \[zeropod\] IV-B3. A cell without a grant yields to every other packet that it meets,
 //! and is sent again with a grant in any case. So requests, grants and receipts do not depend on
@@ -31,8 +31,9 @@ pub(super) struct Optimistic {
     overhead: u64,
     /// Copies of a cell.
     copies: u8,
-    /// Flows with cells of which copies are to leave, first in first out, and flows that have
-    /// no such cells any more between them. Twice as many as the host has flows at most.
+    /// Flows with cells of which copies are to leave, first in first out. Between them are flows
+    /// that have no such cells any more. The list has at most twice as many entries as the host has
+    /// flows.
     flows: VecDeque<FlowId>,
     /// Flows in the list at most.
     most: usize,

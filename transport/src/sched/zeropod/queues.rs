@@ -1,4 +1,4 @@
-//! What a host has to send, by destination: virtual output queues, in each the flows by level.
+//! What a host has to send, by destination: virtual output queues, each with its flows by level.
 //!
 //! Source: \[zeropod\] III-B1, IV-B, with the levels of \[pias\]. A flow begins at the lowest level
 //! and moves to the next one when it has sent a certain number of bytes. A destination sends from
@@ -89,7 +89,7 @@ pub(super) struct Queue {
     pub(super) since: u64,
     /// How often its total has been asked for again since the last grant.
     pub(super) tries: u8,
-    /// Looked at when its answer should have come.
+    /// Examined when its answer should have come.
     pub(super) awaited: bool,
     /// Whether the queue is in the list of queues whose totals are asked for again.
     pub(super) overdue: bool,
@@ -102,8 +102,8 @@ impl Queue {
         self.asked.wrapping_sub(self.granted)
     }
 
-    /// Cells to be asked for, beyond those asked for and not granted and those granted and not
-    /// sent, where no more than `most` may be outstanding.
+    /// Cells that are still to be asked for: not yet asked for, and not covered by grants that are
+    /// not used yet. No more than `most` may be outstanding.
     pub(super) fn lacking(&self, most: u32) -> u32 {
         let outstanding = self.outstanding();
         let lacking = self.waiting.saturating_sub(outstanding.saturating_add(self.pending));

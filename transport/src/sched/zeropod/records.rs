@@ -62,7 +62,7 @@ const SENT_MAX: u64 = 64;
 #[derive(Clone, Debug)]
 pub(super) struct Records {
     sent: Box<[Sent]>,
-    /// Epochs whose cells a host of the pod gets, as long as it has reported none; ascending.
+    /// Epochs whose cells a host of the pod gets and has reported none of; ascending.
     unreported: VecDeque<u64>,
     /// The first epoch whose cells the scheduler of this term may have granted.
     term_from: u64,

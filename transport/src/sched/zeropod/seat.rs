@@ -1,4 +1,5 @@
-//! The place of an end of a pod: a host, or the port of a Core, which asks and sends as hosts do.
+//! The place of an end of a pod. An end is a host, or the port of a Core, which asks and sends as
+//! hosts do.
 //!
 //! Source: \[zeropod\] III-C, IV-C. A Core has such a scheduler for each pod, with a flow for each
 //! host of the pod.

@@ -1,10 +1,9 @@
 //! How long a pod's scheduler has been silent, and which flows are given up for that.
 //!
-//! Source: ours; \[zeropod\] IV-C has no losses. A scheduler that is there answers every total that
-//! is repeated, and every introduction. So a host to which none answers for as long as a flow
-//! survives silence has no scheduler, and gives up all flows that wait for it. Times are of
-//! whatever clock the host counts by until an answer comes: the pod's, or its own while it
-//! introduces itself.
+//! Source: ours; \[zeropod\] IV-C has no losses. A working scheduler answers every total that is
+//! repeated, and every introduction. So a host that gets no answer for as long as a flow survives
+//! silence has no scheduler, and gives up all flows that wait for one. Times are of whatever clock
+//! the host counts by until an answer comes: the pod's, or its own while it introduces itself.
 
 use super::queues::Queues;
 use crate::time::{Duration, Instant};
@@ -20,7 +19,7 @@ pub(super) struct Silence {
     lasts: bool,
     /// When the scheduler was asked first since its last answer.
     since: Option<Instant>,
-    /// The look at which it had been silent for too long, until all flows that wait are given up.
+    /// The check that found it silent for too long, until all flows that wait are given up.
     over_at: Option<Instant>,
 }
 
@@ -39,7 +38,7 @@ impl Silence {
         (self.since, self.over_at) = (None, None);
     }
 
-    /// Looks at how long it has been silent by `now`.
+    /// Checks how long it has been silent by `now`.
     pub(super) fn look(&mut self, now: Instant) {
         if self.since.is_some_and(|since| now >= since + self.patience) {
             self.over_at = Some(now);

@@ -59,8 +59,8 @@ pub struct Timing {
     pub control: Duration,
     /// Data cells of an epoch, N.
     pub cells: u16,
-    /// The room beside an answer in the gap that is left for it, half before it and half behind. It
-    /// is the guard, as long as that keeps requests of two hosts with and without such a gap apart.
+    /// The room beside an answer in its gap, half before it and half behind it. It equals the
+    /// guard, unless requests of two hosts, one with such a gap and one without, would then meet.
     //= zeropod#IV-E
     pub slot_guard: Duration,
     /// An epoch, T.
@@ -183,18 +183,19 @@ impl Timing {
     ///
     /// Where a scheduler is cut off, its last grants are for epochs before the first for which the
     /// other one grants, even if no packet of the other one arrives. Say it is cut off in epoch c.
-    /// A request that it got counts in decision c + 2 at the latest, so it decides up to
-    /// c + 2 + [`SILENT_MAX`], and its last grant is for the epoch `lead` later. The first request
-    /// that is not answered leaves in epoch c + 1 - `round_trip` or later, so the other one begins
-    /// in c + 1 + [`SILENT_MAX`] at the earliest. It grants from `lead` + 2 epochs later on, which
-    /// is later than the last grant of the scheduler that is cut off.
+    /// A request that it got counts in decision c + 2 at the latest. So its last decision is in c +
+    /// 2 + [`SILENT_MAX`], and its last grant is for the epoch `lead` later. The first request that
+    /// is not answered leaves in epoch c + 1 - `round_trip` or later, so the other one begins in
+    /// c + 1 + [`SILENT_MAX`] at the earliest. It grants from `lead` + 2 epochs later on, which is
+    /// later than the last grant of the scheduler that is cut off.
     #[must_use]
     pub const fn patience(&self) -> u64 {
         SILENT_MAX + self.round_trip
     }
 
-    /// The first epoch that a scheduler grants which begins a term in `epoch`: behind what another
-    /// one may have granted that stops now, and what it still sends until a host stops it.
+    /// The first epoch that a scheduler grants when it begins a term in `epoch`. Another scheduler
+    /// may stop now, or only when a host stops it: the epoch is behind all that it may have granted
+    /// until then.
     #[must_use]
     pub const fn fence(&self, epoch: u64) -> u64 {
         let stopped = 2 * self.to_decision;
@@ -414,8 +415,8 @@ mod tests {
         }
     }
 
-    /// Cells of a sender whose clock is off by up to half of the slot guard leave its receiver's
-    /// answer alone, and requests of two hosts whose clocks are off by as much stay apart.
+    /// Cells of a sender whose clock is off by up to half of the slot guard do not meet its
+    /// receiver's answer. Requests of two hosts whose clocks are off by as much do not meet either.
     #[test]
     fn clocks_off_by_half_a_guard_leave_answers_and_requests_alone() {
         for (guard_ns, slot_ps) in [(10, 10_000), (18, 18_000), (200, 18_880)] {

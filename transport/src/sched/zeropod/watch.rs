@@ -2,16 +2,16 @@
 //!
 //! Source: \[zeropod\] IV-E names a second scheduler; terms and fences are ours. Where a pod has a
 //! backup, its schedulers answer every request, and hosts send one every few epochs at least. A
-//! host that gets no answer for longer than a scheduler goes on without requests asks the other
-//! scheduler to begin the next term of its own. Odd terms are the first one's, even ones the
-//! backup's, so no term has two schedulers. A host that gets an answer of a later term forgets what
-//! it was granted in earlier ones, and asks for all that waits anew.
+//! scheduler goes on without requests for a while. A host that gets no answer for longer than that
+//! asks the other scheduler to begin the next term of its own. Odd terms are the first one's, even
+//! ones the backup's, so no term has two schedulers. A host that gets an answer of a later term
+//! forgets its grants of earlier terms, and asks anew for all that waits.
 //!
 //! A host that turns to another scheduler, by itself or because of that one's answer, also sends
 //! one request to the former scheduler, which makes the former one stop.
 //!
-//! Where neither scheduler answers, a host asks one after the other. Its patience doubles then, so
-//! that terms, which must not fall again, do not run out.
+//! Where neither scheduler answers, a host asks both in turn. Its patience then doubles, so that
+//! terms, which never go back, do not run out.
 
 use super::timing::ASK_EVERY;
 use super::{Odd, Rts, Zeropod};
@@ -53,7 +53,7 @@ pub(super) struct PodWatch {
     former: Option<HostId>,
     /// The epoch of the last request.
     asked: u64,
-    /// The last epoch of a grant, none that was forgotten.
+    /// The last epoch of a grant; forgotten grants do not count.
     pub(super) granted: u64,
     /// Since when nothing has been granted, from a change of terms in which something waited to the
     /// next grant.

@@ -1,14 +1,16 @@
 //! The note by which a host introduces itself to a scheduler that is a process of its own, octet by
 //! octet.
 //!
-//! Source: ours; \[zeropod\] has hosts and scheduler configured alike. Hosts of a real network have
-//! measured what the timing of their pod follows from, and a scheduler that has been started again
-//! has it from them. Times are whole nanoseconds, so that both ends compute the same instants.
+//! Source: ours; \[zeropod\] has hosts and scheduler configured alike. Hosts of a real network
+//! measure the values from which the timing of their pod follows, and pass these on to a scheduler
+//! that has been started again. Times are whole nanoseconds, so that both ends compute the same
+//! instants.
 //!
 //! All notes between such a scheduler and its hosts have keys. A host introduces itself under a
-//! number that it has drawn. The scheduler answers by an invitation under the same number, which
-//! has a proof, and acts on introductions under that proof alone: a host that forges the address of
-//! another does not receive the proof. The proof is then the key of requests and answers.
+//! number that it has drawn. The scheduler answers by an invitation under the same number; the
+//! invitation has a proof. The scheduler acts only on introductions under that proof, since a host
+//! that forges the address of another does not receive the proof. The proof is then the key of
+//! requests and answers.
 
 use super::super::note::OCTETS_MAX;
 use super::super::{Note, TrafficClass};
@@ -27,9 +29,9 @@ pub const JOIN_HOSTS_MAX: u16 = 1024;
 const SWITCH_HOSTS_MAX: u16 = 32;
 
 /// Hosts that a pod of `hosts` hosts on a real network has at a switch, and ways between two of its
-/// switches. No host can name the ways of such a network, so up to 32 hosts are at one switch. Of
-/// more hosts, each switch has as many as there are switches, so that the ways suffice for any
-/// permutation. Each host of a switch has a control slot.
+/// switches. No host can name the ways of such a network, so up to 32 hosts are at one switch.
+/// Where there are more hosts, each switch has as many hosts as there are switches, so that the
+/// ways suffice for any permutation. Each host of a switch has a control slot.
 #[must_use]
 pub const fn hosts_a_switch(hosts: u16) -> u16 {
     if hosts <= SWITCH_HOSTS_MAX {
@@ -128,10 +130,11 @@ impl Join {
     }
 }
 
-/// What a scheduler answers to an introduction without its proof, under the key of that.
+/// The scheduler's answer to an introduction without a valid proof, under the key of that
+/// introduction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Invite {
-    /// What the host has to introduce itself with, never [`Key::NONE`].
+    /// The key under which the host has to introduce itself, never [`Key::NONE`].
     pub proof: Key,
 }
 

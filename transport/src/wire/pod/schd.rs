@@ -10,7 +10,7 @@ use super::{
 };
 use crate::units::{FlowId, Psn};
 
-/// A grant: the receiver of an epoch's announced cells may be sent to.
+/// A grant: cells may be sent to this receiver in this epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Grant {
     /// The first epoch in which to send, modulo 2^32.

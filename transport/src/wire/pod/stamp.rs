@@ -22,8 +22,9 @@ pub struct Stamp {
     pub window: Option<u32>,
     /// The gap of the sender of the epoch's cells is before this answer.
     pub behind_gap: bool,
-    /// How much later than its slot says the request came that left [`Stamp::BEHIND`] epochs before
-    /// that one, in units of [`Stamp::unit`]; `None` where none came, or one further off.
+    /// How much later than its slot a request came, in units of [`Stamp::unit`]. It is the request
+    /// that left [`Stamp::BEHIND`] epochs before that epoch; `None` where none came, or one that
+    /// was further off.
     pub late: Option<i16>,
 }
 

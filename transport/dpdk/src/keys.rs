@@ -1,4 +1,5 @@
-//! Flows' keys are made of the operating system's randomness where there may be hostile hosts.
+//! Where there may be hostile hosts, keys of flows are made from random numbers of the operating
+//! system.
 
 use std::fs::File;
 use std::io::{self, Read as _};

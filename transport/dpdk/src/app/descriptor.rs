@@ -2,8 +2,8 @@
 //!
 //! [`Request`] and [`Completion`] are the values. [`RequestSlot`] and [`CompletionSlot`] are 64
 //! bytes each, `repr(C)`, plain integers in the machine's byte order. Every combination of them is
-//! understood or refused, because the other end may be another process one day. Memory does not
-//! travel in them; it takes the ring beside (`ring.rs`). Times are picoseconds of network time,
+//! either accepted or refused, so that the other end may be another process in future. Memory does
+//! not travel in them; it takes a second ring (`ring.rs`). Times are picoseconds of network time,
 //! lengths bytes, rates bit/s.
 
 use std::fmt;
@@ -156,7 +156,7 @@ pub enum Completion {
 pub enum Failure {
     /// The peer acknowledged nothing through all retries.
     PeerSilent = 1,
-    /// An earlier message of this connection failed so: open another.
+    /// An earlier message of this connection failed for this reason: open another connection.
     FlowFailed = 2,
     /// No such connection is open.
     NoSuchConnection = 3,

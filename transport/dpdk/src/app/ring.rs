@@ -133,7 +133,8 @@ impl WorkerEnd {
         self.completions.is_abandoned()
     }
 
-    /// Passes `completions` to the application, as many as there is room for; it sees them at once.
+    /// Passes `completions` to the application, as many as there is room for; they are there for it
+    /// at once.
     #[inline]
     pub(crate) fn complete(&mut self, completions: impl ExactSizeIterator<Item = Completion>) {
         let chunk = self.completions.write_chunk_uninit(completions.len());

@@ -19,7 +19,7 @@ pub(crate) fn count_u16(count: usize) -> u16 {
 
 /// Up to [`BURST`] mbufs in order. Dropping it frees them in one call.
 pub struct MbufBurst {
-    /// Filled slots are freed together; empty ones need no look when a burst is dropped.
+    /// Filled slots are freed together; empty slots are not read when a burst is dropped.
     slots: ManuallyDrop<[Option<Mbuf>; BURST]>,
     length: usize,
 }

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use crate::eal::Errno;
 
-/// The reason for which there is no pool, field or attached memory.
+/// Why there is no pool, field or attached memory.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MbufError {
     /// The numbers of a [`PoolConfig`](crate::PoolConfig) do not fit together.

@@ -19,9 +19,9 @@ use crate::buffers::pages::Mapping;
 use crate::buffers::region::Region;
 use crate::eal::cards::Readers;
 
-/// One use of a region: mbufs point into it instead of holding a copy. Counted: the region is let
-/// go when this handle and every mbuf attached through it are gone, or before that by a card that
-/// has read them.
+/// One use of a region: mbufs point into it instead of holding a copy. It is counted: the region is
+/// released when this handle and every mbuf attached through it are gone, or earlier where a card
+/// has read the mbufs.
 ///
 /// The handle counts holders in advance, a burst of them at a time, so that attaching touches the
 /// shared count, which other threads change, once a burst.
@@ -87,8 +87,8 @@ impl ExtBuf {
         self.count().load(Ordering::Acquire) - self.ahead.get()
     }
 
-    /// Ends the use: the region is the application's again, although mbufs point into it. Where its
-    /// memory is no card's to read it stays theirs.
+    /// Ends the use: the region is the application's again, although mbufs point into it. Where no
+    /// card reads its memory, it stays with the mbufs.
     ///
     /// # Safety
     /// Nothing reads bytes through mbufs attached to it any more.

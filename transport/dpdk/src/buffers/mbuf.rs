@@ -290,9 +290,9 @@ impl Mbuf {
             || flags & sys::RDPDK_MBUF_F_RX_L4_CKSUM_MASK == sys::RDPDK_MBUF_F_RX_L4_CKSUM_BAD
     }
 
-    /// Whether the device has found the UDP checksum right and the IPv4 header's not wrong. Also
-    /// true when it has found that the datagram is intact although the field is not filled in, as
-    /// between guests of one host.
+    /// Whether the device has found the UDP checksum right, and has not found the IPv4 header's
+    /// checksum wrong. Also true when the device reports an intact datagram without a computed
+    /// checksum, as between guests of one host.
     #[inline]
     #[must_use]
     pub fn checksum_good(&self) -> bool {
@@ -328,7 +328,8 @@ impl Mbuf {
     }
 
     /// Asks for the header, and for the first three lines of data where a pool's buffers have them:
-    /// all at once, though only the header shows where the data is. Elsewhere it does no harm.
+    /// all at once, though only the header shows where the data is. If the data is elsewhere, this
+    /// does no harm.
     #[inline]
     pub fn prefetch_unread(&self) {
         let header = self.0.as_ptr().cast::<u8>().cast_const();

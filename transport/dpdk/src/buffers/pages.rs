@@ -2,9 +2,9 @@
 //!
 //! Source: DPDK Programmer's Guide, "Support for Externally Allocated Memory"; Linux
 //! `Documentation/driver-api/vfio.rst`. A card behind an IOMMU reads only what was mapped for it,
-//! page by page. So each [`Pages`] has pages of its own: of a page that two of them shared, the
-//! second mapping would be taken for done and be missing. They lie low in the address space,
-//! because the address is the card's too (IOVA as VA) and some IOMMUs translate 39 bits only.
+//! page by page. So each [`Pages`] has pages of its own: if two of them shared a page, its second
+//! mapping would count as done, and later be missing. They lie low in the address space, because
+//! the address is the card's too (IOVA as VA) and some IOMMUs translate 39 bits only.
 //!
 //! Pages that exist already are not mapped for a card that is opened later. Where cards use
 //! physical addresses nothing is mapped: the kernel may move pages of applications.
@@ -99,7 +99,7 @@ impl Pages {
     }
 
     /// Whether `range` lies in one page. Emulated cards behind an emulated IOMMU lose a frame with
-    /// a piece that physical memory does not hold as one.
+    /// a piece that is not contiguous in physical memory.
     #[inline]
     pub(crate) fn holds_as_one(&self, range: &Range<usize>) -> bool {
         is_in_one_page(range, self.0.page)
@@ -237,7 +237,8 @@ fn map(len: usize, page: usize, flags: i32) -> Option<(NonNull<u8>, usize, usize
     NonNull::new(address.cast()).map(|address| (address, mapped, page))
 }
 
-/// From this length on hugepages are tried: fewer payloads cross a border, and IOMMUs miss less.
+/// From this length on hugepages are tried: fewer payloads cross a border between pages, and IOMMUs
+/// have fewer misses.
 const HUGE_FROM: usize = 256 << 10;
 const HUGE_BYTES: usize = 2 << 20;
 /// The address from which free room for pages is searched: above what EAL reserves and below 2^39.

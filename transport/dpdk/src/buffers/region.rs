@@ -11,7 +11,7 @@
 //!
 //! # Aliasing
 //! An application in C writes parts of a region while other parts are read. So a region holds its
-//! memory by a raw pointer, made once from the whole allocation and never from a reference, and a
+//! memory by a raw pointer, made once from the whole allocation and never from a reference. A
 //! reference is made only to the range that a message names. The memory does not move with the
 //! region, and neither moving nor borrowing a region touches the provenance of [`Region::as_ptr`].
 #![allow(unsafe_code)]

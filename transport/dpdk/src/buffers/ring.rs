@@ -15,7 +15,7 @@ use crate::buffers::burst::{MbufBurst, count_u16};
 use crate::buffers::mbuf::as_pointers;
 use crate::eal::{self, Eal, EalError, Errno};
 
-/// The reason for which no ring was made.
+/// Why no ring was made.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RingError {
     /// EAL refused.

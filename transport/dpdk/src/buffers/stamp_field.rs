@@ -1,7 +1,7 @@
 //! Times that travel in mbufs, in dynamic fields.
 //!
 //! Source: DPDK Programmer's Guide, "Dynamic fields and flags" of the mbuf library. A field is 8
-//! bytes of every mbuf and a flag for whether they mean something.
+//! bytes of every mbuf, and a flag that says whether they have a value.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int};
@@ -15,9 +15,10 @@ use crate::eal::{self, Eal};
 /// How DPDK registers a field and a flag that drivers use: gives the offset and the flag.
 type Registration = unsafe extern "C" fn(*mut c_int, *mut u64) -> c_int;
 
-/// A dynamic field with a time in it; mbufs without one say so. [`TimestampField::register`] makes
-/// our own, of picoseconds of network time, which an emulated device fills as a NIC would;
-/// [`TimestampField::of_devices`] is DPDK's, of ticks of the receiving device's clock.
+/// A dynamic field with a time in it; a flag marks the mbufs that have a time.
+/// [`TimestampField::register`] makes our own, of picoseconds of network time, which an emulated
+/// device fills as a NIC would; [`TimestampField::of_devices`] is DPDK's, of ticks of the receiving
+/// device's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimestampField {
     offset: usize,

@@ -2,9 +2,9 @@
 //!
 //! A reading costs about as much as a packet, or 100 times that where firmware is asked. So the
 //! clock is read at the end of a turn that had nothing to do, or, when no such turn comes, at the
-//! end of any. Readings take a thousandth of the time at most: slow ones are rare. Frames without a
-//! stamp, and those whose stamp cannot be true, count as arrived when they were found. Ticks are
-//! the device's, times the driver's.
+//! end of any turn. Readings take a thousandth of the time at most, so slow readings are rare.
+//! Frames without a stamp, and those whose stamp cannot be true, count as arrived when they were
+//! found. Ticks are the device's, times the driver's.
 
 use std::fmt;
 
@@ -67,7 +67,8 @@ const REACH: Duration = Duration::from_ms(1);
 /// turns may be late.
 const REACH_SHARED: Duration = Duration::from_s(1);
 
-/// A stamp behind a poll's time is that of a frame that came during the poll, unless this much.
+/// A stamp later than a poll's time is that of a frame that came during the poll, unless it is
+/// later by this much.
 const AHEAD: Duration = Duration::from_ms(10);
 
 /// Readings at each end of a span from which a rate is computed.
@@ -138,7 +139,7 @@ impl DeviceClock {
         (at != NO_STAMP).then_some(at)
     }
 
-    /// Whether a reading is due at `now`, at the end of a turn that did something or nothing.
+    /// Whether a reading is due at `now`, at the end of a turn that was busy or idle.
     #[inline]
     pub(crate) fn is_due(&self, now: Instant, busy: bool) -> bool {
         now >= self.due && (!busy || self.fit.is_young() || now >= self.due + PATIENCE)

@@ -1,9 +1,9 @@
 //! Converts the time that a device's clock shows to the driver's time.
 //!
-//! A device stamps frames by a clock of its own: of unknown rate, with an offset that means
-//! nothing, and drifting. It is read now and then, between two readings of the driver's clock: the
-//! *bracket*. A reading was taken somewhere in its bracket, so its middle is wrong by at most half
-//! the bracket's width, and wide brackets (the thread was interrupted) are worth little.
+//! A device stamps frames by a clock of its own, with an unknown rate, an arbitrary offset, and
+//! drift. It is read now and then, between two readings of the driver's clock: the *bracket*. A
+//! reading was taken somewhere in its bracket, so its middle is wrong by at most half the bracket's
+//! width, and wide brackets (the thread was interrupted) are worth little.
 //!
 //! ```text
 //!   readings --narrowest of a group--> points (16) --rate: oldest and newest good one--> line
@@ -12,12 +12,12 @@
 //! ```
 //!
 //! The line through the oldest and the newest good point is right to about half a bracket: the rate
-//! is taken over a second. A new line is not jumped to. The conversion bends towards it and meets
-//! it at most [`SETTLE`] later, so times of later ticks are never earlier.
+//! is taken over a second. The conversion does not jump to a new line. It bends towards the line
+//! and meets it at most [`SETTLE`] later, so times of later ticks are never earlier.
 //!
-//! A clock that drifts is followed. By one that stands still, jumps, or is read too slowly nothing
-//! is converted. Sans-IO: it reads no clock. Times are the driver's, ticks the device's and of any
-//! rate in 1 MHz ..= 10 GHz; they may wrap around at 2^64.
+//! A clock that drifts is followed. A clock that stands still, jumps, or is read too slowly
+//! converts nothing. Sans-IO: this code reads no clock. Times are the driver's, ticks the device's
+//! and of any rate in 1 MHz ..= 10 GHz; they may wrap around at 2^64.
 
 use transport::{Duration, Instant};
 
@@ -155,7 +155,8 @@ const TICK_PS: core::ops::RangeInclusive<u64> = 50..=2_000_000;
 /// A clock whose narrowest bracket is wider is not used.
 pub const BRACKET_MAX: Duration = Duration::from_us(20);
 
-/// A reading may be this far out, beside four brackets, what brackets make of the rate, ...
+/// A reading may be this far from the line, beyond four brackets, the error of the rate that
+/// brackets cause, ...
 const SLACK_PS: u64 = 2_000_000;
 
 /// ... and a 2^14th (61 ppm) of the time since the line's point.

@@ -1,8 +1,8 @@
 //! The offers of a device, the requests of the caller, and the settings that follow.
 //!
 //! Source: `rte_eth_dev_info`. Negotiation is a plain function of info and request. It never
-//! requests what is not offered and has no case for a vendor. So every device of the future is
-//! handled by what it reports of itself. Frame lengths are bytes without FCS. It calls nothing;
+//! requests what is not offered and has no case for a vendor. So every future device is handled by
+//! what it reports of itself. Frame lengths are bytes without FCS. This code calls nothing of DPDK;
 //! `port.rs` applies the result.
 
 use std::fmt;
@@ -24,8 +24,8 @@ pub struct PortConfig {
     pub max_frame: u32,
     /// Never sends chains, whatever the device offers: for drivers known to corrupt them.
     pub gather: bool,
-    /// Whether the device may compute and check checksums. Without, software does: slower, and
-    /// right also where a device is not.
+    /// Whether the device may compute and check checksums. Otherwise software does: this is slower,
+    /// but also right where a device's checksums are wrong.
     pub checksums: bool,
     /// Whether the device may report when frames arrived, where its clock can be read.
     pub times: bool,
@@ -79,8 +79,8 @@ pub struct Caps {
     pub max_frame: FrameLimit,
     /// Whether chains can be sent; else they are gathered in one segment first.
     pub tx_multi_segs: bool,
-    /// Whether payload in memory of applications is sent from where it lies; else it is copied into
-    /// the frame.
+    /// Whether payload in memory of applications is sent from its place; else it is copied into the
+    /// frame.
     pub attaches: bool,
     /// Whether long frames are received as chains.
     pub rx_scatter: bool,

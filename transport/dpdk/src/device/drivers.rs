@@ -24,7 +24,7 @@ const PACKET_SLOT_HEAD: u32 = 128;
 /// Slots of an AF_PACKET ring.
 pub(crate) const PACKET_SLOTS: u32 = 512;
 
-/// The drivers that are treated in a way of their own.
+/// The drivers that need special treatment.
 const DRIVERS: [&str; 4] = ["net_memif", "net_af_packet", "net_af_xdp", "net_tap"];
 /// Frames that any device of ours can be asked for: 9 KB jumbo with room for all headers.
 const FRAME_MAX: u16 = 9216;
@@ -63,7 +63,8 @@ impl DeviceName {
         }
     }
 
-    /// Whether by the kernel the interface behind it carries frames; true without one.
+    /// Whether, as the kernel reports, the interface behind it carries frames; true without an
+    /// interface.
     #[must_use]
     pub fn is_interface_up(&self) -> bool {
         let state = |name| fs::read_to_string(format!("/sys/class/net/{name}/operstate"));
@@ -147,8 +148,8 @@ impl DeviceName {
         Self::Virtual { name, arguments }
     }
 
-    /// This device for looking at it alone: one that meets another process listens at a socket of
-    /// this process instead, so that the other is not disturbed.
+    /// This device, opened only for a look at it. A device that would meet another process listens
+    /// at a socket of this process instead, so that the other process is not disturbed.
     #[must_use]
     pub fn alone(self, config: &PortConfig) -> Self {
         if !self.meets() {

@@ -1,8 +1,8 @@
 //! Errors of opening a port, a ring or a virtual link.
 //!
-//! Each error names the device, the step that failed, DPDK's reason, and what mends it. Frame
-//! lengths are bytes without FCS. Nothing here happens after the setup: a running device has
-//! counters instead.
+//! Each error names the device, the step that failed, DPDK's reason, and a remedy. Frame lengths
+//! are bytes without FCS. Nothing here happens after the setup: a running device has counters
+//! instead.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::device::socket::SocketError;
 use crate::eal::netns::NetnsError;
 use crate::eal::{EalError, Errno};
 
-/// The reason for which a port or a ring cannot be opened.
+/// Why a port or a ring cannot be opened.
 #[derive(Debug, Error)]
 pub enum PortError {
     /// EAL refused.

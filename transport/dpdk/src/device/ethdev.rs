@@ -56,7 +56,8 @@ pub(crate) struct Device {
     /// The device's bit among the readers of applications' memory; 0 when it reads none.
     pub(crate) reader: Readers,
     keep: Keep,
-    /// Held: while it is open, the kernel's interface receives frames to all addresses.
+    /// A descriptor that is only held: while it is open, the kernel's interface receives frames to
+    /// all addresses.
     all_frames: Option<OwnedFd>,
     /// Where the kernel sends out of rings: the driver's socket of each queue.
     rings: Vec<OwnedFd>,
@@ -193,7 +194,8 @@ impl Device {
         }
     }
 
-    /// Warns when buffers lie at another processor than the device: every packet then crosses.
+    /// Warns when buffers lie at another processor than the device: every packet then goes from one
+    /// processor to the other.
     fn warn_of_distance(&self) {
         let (device, buffers) = (self.caps.socket, self.pool.socket());
         if device >= 0 && buffers >= 0 && device != buffers {

@@ -32,7 +32,7 @@ pub struct Link {
 /// The switch's side of a link.
 #[derive(Debug)]
 pub enum LinkEnd {
-    /// Raw rings: no device, so it counts not towards DPDK's limit of ports.
+    /// Raw rings. They are no device, so they do not count towards DPDK's limit of ports.
     Rings {
         /// The ring from the host.
         rx: RingRx,
@@ -41,7 +41,7 @@ pub enum LinkEnd {
     },
     /// A device.
     Port(Port),
-    /// No device: the host's packets are swallowed, and it receives none.
+    /// No device: the host's packets are dropped, and it receives none.
     None,
 }
 

@@ -78,7 +78,7 @@ impl DeviceName {
     /// between, which may end it; `None` when no process answered.
     ///
     /// # Errors
-    /// Of the device, and that of `meanwhile`.
+    /// Errors of the device, and the error of `meanwhile`.
     pub fn open_with_patience<E: From<PortError>>(
         self,
         eal: &Eal,

@@ -5,7 +5,7 @@
 //! values, so that each can go to another worker. Frame lengths are bytes without FCS; a burst is
 //! at most 32 packets.
 //!
-//! It waits for nothing but the link, retries nothing, and steers nothing.
+//! This code waits only for the link, retries nothing, and steers nothing.
 #![allow(unsafe_code)]
 
 use std::net::IpAddr;
@@ -184,8 +184,8 @@ impl Port {
     }
 
     /// Steers frames for `udp_port` of `addresses[i]` to queue `i`, as far as the device can, and
-    /// returns how far; the effective configuration and the log have it, too, with the reason why
-    /// not better. Comes before [`Port::tie_to`].
+    /// returns how far. The effective configuration and the log have the result, too, with the
+    /// reason why it is not better. Comes before [`Port::tie_to`].
     pub fn steer(&mut self, addresses: &[IpAddr], udp_port: u16) -> Rung {
         let Caps { queues, steering, .. } = *self.caps();
         if queues <= 1 {
@@ -309,9 +309,10 @@ impl PortQueue {
     /// never does, so they are not waited for. An acknowledgement proves that the card has read a
     /// segment. A card takes the frames of a queue in order. What is attached is a segment's first
     /// transmission; retransmissions and parity are copied and come behind it. So whichever frame
-    /// brought the bytes to the receiver, that transmission had left. A peer that acknowledges what
-    /// it never got may be sent what the application writes there next, within the region. Of a
-    /// message that failed nothing is proven: the region comes back with the driver's frames.
+    /// brought the bytes to the receiver, that transmission had left. A peer that acknowledges
+    /// bytes which it never got may be sent what the application writes there next, within the
+    /// region. For a message that failed there is no such proof: the region comes back with the
+    /// driver's frames.
     pub(crate) fn message_over(&self, memory: ExtBuf, acknowledged: bool) -> Option<ExtBuf> {
         if self.device.is_vdev {
             return Some(memory);

@@ -12,9 +12,9 @@
 //! | [`Rung::Software`] | brings all to the first queue | all but the first worker's |
 //!
 //! Frames in the wrong queue are handed over (`steering.rs`), so a rung costs time and never
-//! correctness. Rules are asked for one by one; the first refusal takes those before it back and
-//! goes one rung down, with the driver's words in the log. Nothing here touches a device: its owner
-//! hands in how.
+//! correctness. Rules are asked for one by one. At the first refusal, the rules before it are taken
+//! back, and the next lower rung is tried, with the driver's words in the log. Nothing here touches
+//! a device: its owner passes in the calls.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -61,8 +61,9 @@ pub(crate) trait Rules {
     fn clear(&mut self);
 }
 
-/// Climbs down until something holds: `addresses[i]` is the worker's at queue `i` of `queues`;
-/// `hashes` when the device was configured to spread. Returns the rung and why not a better one.
+/// Goes down the rungs until one works: `addresses[i]` is the worker's at queue `i` of `queues`;
+/// `hashes` is set when the device was configured to spread. Returns the rung, and why it is not a
+/// better one.
 pub(crate) fn climb(
     device: &mut dyn Rules,
     addresses: &[IpAddr],

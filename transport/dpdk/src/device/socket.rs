@@ -19,7 +19,7 @@ pub enum SocketError {
     /// A process listens there.
     #[error("another process listens on {0}; end it, or name another socket=PATH")]
     InUse(String),
-    /// Something of that name is no socket.
+    /// A file of that name exists and is no socket.
     #[error("{0} is there and no socket; remove it, or name another socket=PATH")]
     NoSocket(String),
     /// The file system refused.

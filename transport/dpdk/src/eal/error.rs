@@ -14,7 +14,7 @@ use crate::eal::memory::MemoryError;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Errno(pub i32);
 
-/// The reason for which EAL, or something that it provides, is missing.
+/// Why EAL, or something that it provides, is missing.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EalError {
     /// No memory mode fits this machine.

@@ -4,7 +4,7 @@
 //! shared rings on the interrupt thread, although a worker may be polling them at that moment. A
 //! worker whose peer may be killed at any time holds that thread in a callback of its own, and lets
 //! it do its pending work only between two polls. It does so when nothing has been received for a
-//! while: a peer that is gone sends nothing, so the work for its end does not wait long.
+//! while. A peer that is gone sends nothing, so the work for its end does not wait long.
 //!
 //! One hold at a time in a process; a second one waits for nothing and holds nothing.
 

@@ -206,8 +206,9 @@ fn available(meminfo: &str) -> Option<u64> {
     kb.checked_mul(KB)
 }
 
-/// Files of a version of control groups: the mount, the limit, the usage, and the field of
-/// `memory.stat` with what of the usage the kernel gives back when memory is short.
+/// Files of a version of control groups: the mount, the limit, the usage, and a field of
+/// `memory.stat`. The field has the part of the usage that the kernel gives back when memory is
+/// short.
 struct CgroupFiles(&'static str, &'static str, &'static str, &'static str);
 
 const VERSION_2: CgroupFiles =

@@ -357,8 +357,8 @@ fn lcore_id() -> Option<u32> {
     (id < sys::RDPDK_MAX_LCORE).then_some(id)
 }
 
-/// Removes this process's runtime directory, and those of killed ones: DPDK makes it and, without
-/// shared files, puts nothing there. One that holds something stays.
+/// Removes the runtime directories of this process and of killed ones. DPDK makes them and, without
+/// shared files, puts nothing there. A directory that holds something stays.
 fn leave_nothing(directory: &Path) {
     let _ = std::fs::remove_dir(directory);
     let Some(parent) = directory.parent() else { return };

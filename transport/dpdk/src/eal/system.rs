@@ -85,9 +85,8 @@ pub(crate) fn receive_all(number: u32) -> io::Result<OwnedFd> {
     if ret == 0 { Ok(socket) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether the flag of the kernel's interface `number` is set by which it receives frames to all
-/// addresses; false where it cannot be read. What [`receive_all`] holds does not set it;
-/// netdevice(7).
+/// Whether the kernel's interface `number` has the flag set by which it receives frames to all
+/// addresses; false where it cannot be read. [`receive_all`] does not set this flag; netdevice(7).
 pub(crate) fn is_set_to_receive_all(number: u32) -> bool {
     let Ok(number) = i32::try_from(number) else { return false };
     let Ok(socket) = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)) else { return false };
@@ -154,8 +153,8 @@ fn has_frames(socket: &OwnedFd) -> bool {
 
 /// Has the kernel send the frames that wait in the ring of a packet socket; true when none waited.
 /// The kernel may send some of them and leave the rest, and it sends none while the interface is
-/// down. The error that such a time has left at the socket is taken off first: the kernel would
-/// answer with it and send nothing.
+/// down. First the error is cleared that such a time has left at the socket: otherwise the kernel
+/// would answer with it and send nothing.
 pub(crate) fn send_waiting(socket: &OwnedFd) -> bool {
     let _ = option(socket, libc::SOL_SOCKET, libc::SO_ERROR);
     // SAFETY: an open socket; no byte is read.

@@ -1,4 +1,5 @@
-//! A device while no worker polls it: requests of others are answered, and own ones sent.
+//! A device while no worker polls it: requests of other hosts are answered, and requests of this
+//! host are sent.
 //!
 //! Requests and answers are `neighbour`'s; here frames are moved, a burst at a time. Lengths are
 //! octets without FCS.
@@ -73,7 +74,7 @@ impl<'a> Enquiry<'a> {
         self.put(write) && self.flush() == 0
     }
 
-    /// Has the frame that `write` writes wait for the next [`flush`](Self::flush); false where it
+    /// Keeps the frame that `write` writes for the next [`flush`](Self::flush); false where it
     /// writes none, or a full burst waits.
     #[inline]
     pub fn put(&mut self, write: impl FnOnce(&mut [u8]) -> Option<usize>) -> bool {
@@ -87,7 +88,7 @@ impl<'a> Enquiry<'a> {
         mbuf.trim(rest) && self.out.push(mbuf).is_ok()
     }
 
-    /// An empty buffer. Behind a first frame there are others as a rule, whose buffers come
+    /// An empty buffer. A first frame is usually followed by others, so their buffers are allocated
     /// together.
     #[inline]
     fn buffer(&mut self) -> Option<Mbuf> {

@@ -1,13 +1,13 @@
 //! Several workers at one device: each frame goes to the worker whose host it is for.
 //!
-//! A worker is a host of its own, with an address of its own, and all flows of that host are its
-//! own. So no flow has packets at two workers, because every packet names its destination. Devices
-//! may spread what they receive over their queues as they like, by a hash that looks at the entropy
-//! value for example, which differs from packet to packet. So each worker looks at what its queue
-//! brings and hands over what is another's, through a ring between every two of them.
+//! A worker is a host with an address of its own, and has all flows of that host. Every packet
+//! names its destination, so no flow has packets at two workers. Devices may spread received frames
+//! over their queues in any way, for example by a hash that includes the entropy value, which
+//! differs from packet to packet. So each worker looks at the frames of its queue and hands over
+//! those of other workers, through a ring between every two workers.
 //!
-//! What does not fit the other's ring is dropped and counted: a worker that stands still must not
-//! stop the others, and the sender sends it again. Counts are frames.
+//! A frame that does not fit into the other worker's ring is dropped and counted, and its sender
+//! sends it again: a worker that stands still must not stop the others. Counts are frames.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub struct HandOver {
     /// The host of each worker.
     hosts: Arc<[HostId]>,
     own: usize,
-    /// Ways to the others, by worker; none to itself.
+    /// Rings to the other workers, by worker; none to itself.
     ways: Box<[Option<Way>]>,
     from: Vec<RingRx>,
     /// The last burst began with the rings, and the next begins with the worker's own queue.
@@ -94,9 +94,9 @@ impl HandOver {
         self.counts
     }
 
-    /// Fills `rx`, which is empty, from the worker's own `queue` and from what others have handed
-    /// over, and hands over what is another's. Each comes first in every second burst, so that
-    /// neither a full queue nor full rings stop the other.
+    /// Fills `rx`, which is empty, from the worker's own `queue` and from frames that other workers
+    /// have handed over, and hands over frames of other workers. Queue and rings come first by
+    /// turns, so that neither a full queue nor full rings stop the other.
     #[inline]
     pub(crate) fn receive(
         &mut self,
@@ -116,7 +116,7 @@ impl HandOver {
         }
     }
 
-    /// Adds to `rx` what others have handed over, as much as fits.
+    /// Adds to `rx` the frames that others have handed over, as many as fit.
     #[inline]
     fn take(&mut self, rx: &mut MbufBurst) {
         // Rotates the order, so that no ring is always read last, or not at all.

@@ -1,4 +1,4 @@
-//! Received frames that are changed where they lie.
+//! Received frames that are changed in place.
 
 /// A device whose received frames a worker may change: those that are sealed.
 pub trait InPlace {

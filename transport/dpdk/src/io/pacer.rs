@@ -1,17 +1,17 @@
 //! Limits how far a host may run ahead of its emulated link.
 //!
-//! The soft switch serialises what a host sends at the link's rate, so whatever the host hands over
-//! early only waits there, and its wait would be taken for congestion. The pacer keeps the device a
-//! few packets ahead and no more. Times are network time, lengths bytes; it never sleeps.
+//! The soft switch serialises what a host sends at the link's rate. So a packet that the host hands
+//! over early only waits there, and its wait would look like congestion. The pacer keeps the device
+//! a few packets ahead and no more. Times are network time, lengths bytes; it never sleeps.
 
 use transport::{Bytes, Duration, Instant, Rate};
 
 /// The state of one emulated link's transmitter.
 ///
-/// The depth is 4 full packets or two poll intervals, whichever is longer, but at most 64 packets:
-/// with a poll every half depth, the line never stands idle while there is something to send. A
-/// late poll never costs rate beyond its bounded credit. When the host had used all its room and
-/// the line ran dry before the next poll, up to one more depth may follow at once.
+/// The depth is 4 full packets or two poll intervals, whichever is longer, but at most 64 packets.
+/// With a poll every half depth, the line is never idle while there is something to send. A late
+/// poll never costs rate beyond its bounded credit. When the host had used all its room and the
+/// line ran dry before the next poll, up to one more depth may follow at once.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkPacer {
     rate: Rate,

@@ -1,7 +1,7 @@
 //! Packets between a worker and its device, in bursts of at most [`transport::BURST`] frames.
 //!
 //! One implementation a binary, all calls inlined. A device keeps the frames of its bursts itself
-//! and lends their bytes, because it alone can hand 32 of them to C at once. Times are
+//! and lends their bytes, because only the device can pass 32 of them to C at once. Times are
 //! network time, lengths are bytes without FCS. What a device offers, and what it needs beside the
 //! path of packets, is in `upkeep.rs`.
 
@@ -17,7 +17,7 @@ use crate::buffers::ext_buf::ExtBuf;
 pub struct RxFrame<'a> {
     /// The octets from the destination MAC on; all headers at least.
     pub bytes: &'a [u8],
-    /// The bytes that follow, when the device left them in a second buffer.
+    /// The bytes that follow, where the device has put them into a second buffer.
     pub tail: &'a [u8],
     /// When the frame arrived, where the device reports it.
     pub stamp: Option<Instant>,

@@ -1,13 +1,13 @@
 //! When the kernel is asked to send what may wait in its ring.
 //!
-//! A driver that gives frames to the kernel in a ring asks it to send them once, when it is given
-//! them. While the interface is down they stay there, and after it is up until the driver is given
-//! more. A host that waits for an answer gives no more before its timeout. So the kernel is asked
-//! again each [`EVERY`] after frames were given, until none waits.
+//! A driver that passes frames to the kernel in a ring asks the kernel once to send them, when it
+//! gets them. While the interface is down they stay in the ring. When it is up again, they stay
+//! until the driver gets more frames. A host that waits for an answer sends no more before its
+//! timeout. So the kernel is asked again each [`EVERY`] after frames were given, until none waits.
 
 use transport::{Duration, Instant};
 
-/// Between frames that are given and the question, and between two questions.
+/// Time from frames that are given to the request to send them, and between two such requests.
 const EVERY: Duration = Duration::from_ms(10);
 
 /// What is known of the ring.

@@ -13,9 +13,9 @@ use crate::io::hand_over::HandOver;
 use crate::io::port_io::PortIo;
 
 /// Gives each of `hosts` a queue of `port`, for a worker of its own that sends from `pool`. The
-/// device brings each queue what is its host's, as far as it can: by rules, else by its hash, else
-/// all to the first queue, as its effective configuration then says. The rest is handed over
-/// through rings of `depth` frames.
+/// device brings each queue the frames of its host, as far as it can: by rules, else by its hash,
+/// else all frames to the first queue. Its effective configuration says which. The rest is handed
+/// over through rings of `depth` frames.
 ///
 /// # Errors
 /// [`PortError::Queues`] when there are more hosts than queues, and those of rings.

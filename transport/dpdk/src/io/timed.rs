@@ -15,8 +15,8 @@ use crate::buffers::stamp_field::TimestampField;
 use crate::clock::device_clock::DeviceClock;
 use crate::device::port::PortQueue;
 
-/// How far ahead of its departure a frame may be given to a device. It is longer than most polls
-/// are late on a core of their own, and short against the time in which a rate changes.
+/// How far ahead of its departure a frame may be given to a device. It is longer than the lateness
+/// of most polls on a core of their own, and short compared with the time in which a rate changes.
 pub const HORIZON: Duration = Duration::from_us(20);
 
 /// The queue, and the frames that wait to be handed to it.

@@ -56,11 +56,12 @@ pub trait Upkeep {
     fn counts(&self) -> IoCounts {
         IoCounts::default()
     }
-    /// Frame `index` of the received burst is no packet of ours: a device with an address may
-    /// answer a question in it. Called for no other frame.
+    /// Frame `index` of the received burst is no packet of Headrace: a device with an address may
+    /// answer a request in it. Called for no other frame.
     fn rx_stray(&mut self, _index: usize) {}
-    /// A turn ends that began at `now` and was busy or not: a device with a clock of its own may
-    /// compare it with `clock`, the worker's, and one whose frames wait for the link may send them.
+    /// A turn ends that began at `now`; `busy` says whether it had anything to do. A device with a
+    /// clock of its own may compare that clock with `clock`, the worker's. A device whose frames
+    /// wait for the link may send them.
     #[inline]
     fn look_after<C: Clock>(&mut self, _now: Instant, _busy: bool, _clock: &mut C) {}
     /// The message that `memory` was attached for is over, acknowledged to its last byte or not.

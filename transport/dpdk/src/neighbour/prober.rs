@@ -1,9 +1,9 @@
 //! Echoes to peers: the round-trip time, and whether full frames pass.
 //!
 //! Each peer in turn gets short echoes, then as many of full length, one under way at a time. A
-//! data packet of full length there and a short acknowledgement back, which is what a base RTT is,
-//! takes the mean of both round trips. What is measured is the least of many: everything above it
-//! is a queue on the way, or a poll that came late.
+//! base RTT is that of a full data packet one way and a short acknowledgement back, so it is the
+//! mean of both round trips. The least of many round trips counts: any time above it is due to a
+//! queue on the way, or to a late poll.
 //!
 //! A peer that stands still is tried again until a given time. Where full frames are lost, the peer
 //! gets short ones once more, which may find that it stood still, and then full ones.
@@ -72,7 +72,8 @@ pub struct Prober {
 
 /// Echoes of each length.
 const ECHOES: u32 = 32;
-/// Lost echoes in a row, of the first of a length, after which the rest of them is left out.
+/// If so many of the first echoes of a length are lost in a row, the other echoes of that length
+/// are left out.
 const LOST_MAX: u32 = 3;
 /// Time after which an echo counts as lost: far longer than any network's round trip, or any break
 /// of a poller.

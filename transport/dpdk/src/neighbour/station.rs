@@ -1,4 +1,4 @@
-//! Our own address on the link, and the answers that it owes.
+//! The host's own address on the link, and the answers that it owes.
 
 use core::net::IpAddr;
 
@@ -35,8 +35,8 @@ impl Station {
         if is_near(self.ip, peer, self.prefix) { Some(peer) } else { self.gateway }
     }
 
-    /// Whether [`Station::answer`] may have something to say to `frame`: nothing to UDP, by one of
-    /// its fields.
+    /// Whether [`Station::answer`] may have an answer to `frame`. It has none to UDP, which one
+    /// field shows.
     #[inline]
     #[must_use]
     pub fn may_answer(frame: &[u8]) -> bool {

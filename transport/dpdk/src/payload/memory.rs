@@ -2,17 +2,18 @@
 //!
 //! Bytes are copied once each way between the memory of a message and a frame. Bytes of a
 //! [`Region`](crate::Region) are not copied where the device can read them in place. An incoming
-//! message gets its memory, all of it at once, with its first segment, and keeps it until the
-//! application drops it; a budget bounds what all messages of one store hold together.
+//! message gets all its memory with its first segment, and keeps it until the application drops it.
+//! A budget bounds the memory of all messages of one store together.
 //!
 //! When the budget is used up, the first segment of a message is refused *before* it is given to
 //! the endpoint ([`IncomingBytes::has_room`], called by the worker). It was never received, is
-//! counted as `no_buffer`, and its sender sends it again after its timeout. The other order would
-//! acknowledge bytes that cannot be stored. Segments of messages that have memory are never
-//! refused. Parity of erasure-coded blocks has a budget of its own, and is refused before the
+//! counted as `no_buffer`, and its sender sends it again after its timeout. In the other order,
+//! bytes that cannot be stored would be acknowledged. Segments of messages that have memory are
+//! never refused. Parity of erasure-coded blocks has a budget of its own, and is refused before the
 //! endpoint sees it too.
 //!
-//! Lengths are bytes. It verifies nothing; the checksum handed over with a message is the worker's.
+//! Lengths are bytes. This code verifies nothing; the checksum handed over with a message is the
+//! worker's.
 
 use std::fmt;
 use std::ops::{Deref, Range};

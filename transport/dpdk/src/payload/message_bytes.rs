@@ -3,7 +3,7 @@
 //! A pattern is made for tests of any size: byte `i` is a pure function of (seed, tag, i), and 4
 //! KiB of it are one copy out of a shared pseudo-random block. Each piece starts at a place of the
 //! block that depends on seed, tag and piece, so bytes that end up in the wrong message, or at the
-//! wrong offset, do not match. Offsets are bytes from the start of the message. It is no
+//! wrong offset, do not match. Offsets are bytes from the start of the message. The pattern is no
 //! cryptography.
 
 use std::fmt;
@@ -48,7 +48,7 @@ const PLACES: u32 = 1 << 16;
 const BLOCK: usize = PLACES as usize + PIECE;
 
 impl MessageBytes {
-    /// Copies the bytes from `offset` on to all of `out`; false when the source ends before.
+    /// Copies the bytes from `offset` on to all of `out`; false when the source ends earlier.
     #[must_use]
     pub fn read(&self, offset: u32, out: &mut [u8]) -> bool {
         match self {

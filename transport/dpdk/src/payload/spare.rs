@@ -1,5 +1,5 @@
 //! Memory of received messages that are over, kept for the next ones. Memory that is fresh from the
-//! kernel costs a page fault for every 4 KiB, a quarter of what a receiver of such messages does.
+//! kernel costs a page fault for every 4 KiB, a quarter of the work of a receiver of such messages.
 //!
 //! Bound: [`KEPT`] bytes a size; what is given back beyond that is freed. Memory of short messages
 //! is the allocator's, which keeps it by itself. Memory of long ones is always fresh: the kernel
@@ -7,7 +7,7 @@
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-/// Between the worker that takes and the application's threads that give back.
+/// Shared by the worker that takes memory and the application's threads that give it back.
 #[derive(Debug)]
 pub(crate) struct Spare {
     /// A shelf for each size, [`SMALLEST`] and its doubles.

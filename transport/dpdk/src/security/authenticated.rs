@@ -1,4 +1,5 @@
-//! What a seal's tag covers: the octets that are authenticated alone, and those that are encrypted.
+//! What a seal's tag covers: the octets that are only authenticated, and those that are also
+//! encrypted.
 
 use transport::wire::seal::{self, FrameParts};
 

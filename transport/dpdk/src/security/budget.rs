@@ -1,9 +1,9 @@
 //! How often a key may be derived for a frame that may be forged.
 //!
-//! A derivation and the look at a tag that does not match take a few microseconds, and any host can
-//! ask for them by a frame with a start that is not at hand. Each flow that has opened a frame
-//! before has a budget of its own, so frames forged for other flows do not keep it from its next
-//! key; all other frames share one. What opens costs nothing.
+//! A derivation, and the check of a tag that does not match, take a few microseconds. Any host can
+//! cause them by a frame with a start that is not at hand. Each flow that has opened a frame before
+//! has a budget of its own, so frames forged for other flows do not keep it from its next key. All
+//! other frames share one budget. A frame that opens costs no budget.
 
 use transport::token_bucket::TokenBucket;
 use transport::{Duration, Instant};
@@ -12,8 +12,8 @@ use transport::{Duration, Instant};
 /// a core at most, and a first burst.
 pub(super) const STRANGERS: Budget = Budget(TokenBucket::new(Duration::from_us(50), 256));
 /// Derivations for a flow that has opened a frame: 2000 a second, under a hundredth of a core. It
-/// needs one a second; the others make forged starts, which only a host on its path can give it,
-/// rarer than true frames.
+/// needs one a second. The others are spent on forged starts, which only a host on the flow's path
+/// can send; the bound keeps these rarer than true frames.
 pub(super) const RENEWALS: Budget = Budget(TokenBucket::new(Duration::from_us(500), 16));
 
 /// Attempts that are left.

@@ -1,5 +1,5 @@
-//! Derived keys at hand: a table of fixed size in sets of eight, from which the key that was used
-//! longest ago goes when a set is full. A key that is not here is derived again.
+//! Derived keys at hand: a table of fixed size in sets of eight. When a set is full, the key goes
+//! whose last use is longest ago. A key that is not in the table is derived again.
 
 use aws_lc_rs::aead::LessSafeKey;
 
@@ -8,8 +8,8 @@ use super::derive::KeyName;
 const WAYS: usize = 8;
 /// Flows that have room for their keys; some kilobyte a place.
 const FLOWS_MAX: u32 = 1 << 11;
-/// Places of a flow. One or two keys of it are in use, so a set is a quarter full in the mean, and
-/// hardly ever full: a key that has to go costs a derivation at both ends.
+/// Places of a flow. One or two keys of a flow are in use, so a set is a quarter full in the mean,
+/// and hardly ever full. When it is full, the key that has to go costs a derivation at both ends.
 const PLACES_A_FLOW: usize = 8;
 
 /// Derived keys with a state `T` each.

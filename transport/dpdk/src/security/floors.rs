@@ -1,9 +1,10 @@
 //! The starts from which on a receiver accepts keys that it does not have at hand, by sender.
 //!
-//! When the window of a derived key is given up, frames that it has seen could be taken again, so
-//! keys of its sender must start later from then on. Each sender has a floor of its own as long as
-//! there is room in its set; the lowest floor of a full set becomes a part of the floor of all
-//! senders without one. So no floor is ever lower than a window of that sender that was given up.
+//! When the window of a derived key is given up, frames that it has seen could be accepted again.
+//! So from then on keys of its sender must start later. Each sender has a floor of its own as long
+//! as there is room in its set. When a set is full, its lowest floor is merged into the floor of
+//! all senders that have none of their own. So no floor is ever lower than a window of that sender
+//! that was given up.
 
 use super::derive::KeyName;
 

@@ -1,5 +1,6 @@
-//! The log of derived keys that a capture of sealed frames needs to be read: a line a key, in a
-//! file that no other user may read. Written only where a command line asks for it.
+//! The log of derived keys, without which a capture of sealed frames cannot be read. It has a line
+//! for each key, in a file that no other user may read. Written only where a command line asks for
+//! it.
 //!
 //! A line is `HEADRACE_SEAL_1 NAME KEY`: the octets that name the key, which are those that it is
 //! derived from beside the shared key (docs/WIRE.md), and its 16 octets, both in hexadecimal

@@ -4,8 +4,8 @@
 //! Every host has the same file of shared keys ([`Keys`]). The key that seals a flow's frames in
 //! one direction is derived from a shared key and from fields of the frame. So a receiver needs no
 //! table of keys and no handshake; it keeps derived keys at hand. [`Sealer`] turns a plain frame
-//! into a sealed one just before its device gets it, [`Opener`] turns it back as soon as it has
-//! come in, so neither protocol nor store sees a difference. What a seal covers and what it leaves
+//! into a sealed one just before its device gets it. [`Opener`] turns it back as soon as it has
+//! come in. So protocol and store work as with plain frames. What a seal covers and what it leaves
 //! out: docs/WIRE.md.
 //!
 //! Deriving a key allocates, once a second and flow, since aws-lc-rs makes no key in memory that
@@ -38,7 +38,7 @@ pub use opener::{Opened, Opener};
 pub use sealer::Sealer;
 pub use shared_keys::SharedKeys;
 
-/// What is done to payloads beside headers, which are always authenticated and never encrypted.
+/// What is done to payloads. Headers are always authenticated and never encrypted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Payloads {
     /// Encrypted and authenticated.

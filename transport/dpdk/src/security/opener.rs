@@ -1,4 +1,4 @@
-//! Frames that arrive: opened where they lie, before anything else reads them.
+//! Frames that arrive: opened in place, before anything else reads them.
 //!
 //! Nothing is kept of a frame whose tag does not match. A frame is opened once: its number is taken
 //! in the window of its derived key. When a derived key is dropped from the table, or this host
@@ -24,8 +24,8 @@ use super::key_file::Keys;
 use super::key_log::KeyLog;
 use super::replay::ReplayWindow;
 
-/// How far a sender's clock may be ahead of ours, how old a start may be that is not at hand, and
-/// how long a derived key opens. Senders take a new start every second.
+/// This is how far a sender's clock may be ahead of ours, how old a start that is not at hand may
+/// be, and how long a derived key opens. Senders take a new start every second.
 const APART: Duration = Duration::from_s(60);
 const APART_NS: u64 = 60_000_000_000;
 const SEAL: usize = seal::LEN as usize;
@@ -194,7 +194,7 @@ impl Sealed {
     }
 }
 
-/// What is seen of a derived key.
+/// The state of a derived key at its receiver.
 struct Use {
     window: ReplayWindow,
     /// When frames of it are too old, whatever their number: senders take another key after a

@@ -1,5 +1,6 @@
-//! The window of numbers that a derived key has been used for, as a receiver sees it: each number
-//! once, in any order, as far back as the window reaches (RFC 6479's ring of words).
+//! The numbers for which a derived key has been used, as a receiver sees them, in a window. Each
+//! number is accepted once, in any order, as far back as the window reaches (RFC 6479's ring of
+//! words).
 
 /// Numbers behind the highest that are still distinguished: 8 MB of full segments, which is more
 /// than the paths of a flow differ by.

@@ -1,4 +1,4 @@
-//! Frames that leave: sealed where they lie, just before their device gets them.
+//! Frames that leave: sealed in place, just before their device gets them.
 //!
 //! A number is used once with a derived key, whatever happens. Each frame counts the key's numbers
 //! up, a retransmission too. A key is derived with a start of its own, later than every start
@@ -66,8 +66,8 @@ impl Sealer {
     }
 
     /// Seals `frame`, a plain one with [`seal::LEN`] octets of room behind it, which leaves at
-    /// `now`; false, with a frame that must not be sent, when it is none. Its DSCP, ECN, TTL and
-    /// hops of telemetry may change afterwards.
+    /// `now`. Returns false when it is no such frame; it must then not be sent. Its DSCP, ECN, TTL
+    /// and hops of telemetry may change afterwards.
     #[inline]
     pub fn seal(&mut self, frame: &mut [u8], now: Instant) -> bool {
         self.try_seal(frame, now).is_some()
@@ -110,8 +110,8 @@ impl Sealer {
         Some(())
     }
 
-    /// Derives a key under a start that no key of this host has had, and puts it where the one
-    /// before it is, if it is `known`.
+    /// Derives a key under a start that no key of this host has had, and puts it in the place of
+    /// the flow's last key, if that is `known`.
     #[cold]
     fn derive(
         &mut self,

@@ -1,8 +1,8 @@
 //! The published counters and histograms and their names: one list for DPDK's telemetry,
 //! OpenMetrics and the page.
 //!
-//! Counters are those that endpoint, worker and device keep anyway, by their fields' names and
-//! texts. docs/TELEMETRY.md has the same list; a test holds it to this one.
+//! Counters are those that endpoint, worker and device keep in any case, by their fields' names and
+//! texts. docs/TELEMETRY.md has the same list; a test compares the two.
 
 use transport::stats::{DropCounts, DropReason};
 

@@ -75,7 +75,7 @@ impl Meter {
         }
     }
 
-    /// A turn is over; whether counters are due.
+    /// Notes that a turn is over; returns whether counters are due.
     pub(crate) fn turned(&mut self, turn: TurnReport) -> bool {
         let since = if turn.busy { Some(turn.now) } else { None };
         if let Some(start) = std::mem::replace(&mut self.busy_since, since) {

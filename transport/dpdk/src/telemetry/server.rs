@@ -1,9 +1,9 @@
 //! OpenMetrics on a unix socket, as much HTTP as a scraper needs.
 //!
 //! One request a connection, served by a thread of its own that sleeps in between, so no worker
-//! ever waits for a scraper. A slow or silent client is let go after two seconds at most. The
-//! socket is made with the server and removed with it; one that a killed process has left behind is
-//! replaced, one that a process listens at is not.
+//! ever waits for a scraper. A slow or silent client is disconnected after two seconds at most. The
+//! socket is made with the server and removed with it. A socket that a killed process has left
+//! behind is replaced; a socket at which a process listens is not.
 
 use std::fs;
 use std::io::{self, Read, Write};

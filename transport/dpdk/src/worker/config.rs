@@ -27,8 +27,8 @@ pub enum UdpSums {
     /// Checksums are computed and verified: by the device where it offers that, else by the worker.
     #[default]
     Software,
-    /// The worker computes them, and verifies those that others send. For hosts without
-    /// knowledge of what others do.
+    /// The worker computes checksums, and verifies those that others send. For hosts that have no
+    /// information about the settings of others.
     Offered,
     /// Checksums are sent as 0; those of other hosts are verified. For networks whose links check
     /// every frame anyway; payload that is not copied is then not even read.

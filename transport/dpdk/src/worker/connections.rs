@@ -1,10 +1,10 @@
 //! From the application's names to the endpoint's: connections to flows, messages to cookies.
 //!
-//! Requests are served one by one in the order they were made, and where they lie. A message for
-//! which the table of messages has no room stays in the ring, with all others behind it, until a
-//! message ends. A connection for which the table of flows has no room is refused, and requests
+//! Requests are served one by one, in the order in which they were made, and in place. A message
+//! for which the table of messages has no room stays in the ring, with all others behind it, until
+//! a message ends. A connection for which the table of flows has no room is refused, and requests
 //! behind it do not wait. Flows of closed connections keep their places for as long as their peers
-//! remember them. Tables are sized once. It sends nothing.
+//! remember them. Tables are sized once. This code sends nothing.
 
 use transport::record::Recorder;
 use transport::{FlowId, HostId, Instant, MsgId, MsgSpec, PostError};

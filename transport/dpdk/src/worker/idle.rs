@@ -1,10 +1,10 @@
 //! How a thread that polls passes the time when there is nothing to do.
 //!
-//! `Busy` polls without a break and is best on a core of its own. Where pollers share cores, one
-//! that only spins costs each of the others a scheduler's slice a turn: about 12 ms for a round
-//! trip that takes 3 us when pollers yield, as `Adaptive` does. `Busy` and `Adaptive` never sleep:
-//! timers of microseconds are due at any time. `Shared` sleeps a little among busy threads of
-//! others; `Sleepy` is for threads that only wait.
+//! `Busy` polls without a break and is best on a core of its own. Where pollers share cores, a
+//! poller that only spins costs each of the others a scheduler's slice in each turn. A round trip
+//! then takes about 12 ms, where it takes 3 us when pollers yield, as `Adaptive` does. `Busy` and
+//! `Adaptive` never sleep: timers of microseconds are due at any time. `Shared` sleeps a little
+//! among busy threads of others; `Sleepy` is for threads that only wait.
 
 use std::hint;
 use std::thread;
@@ -18,7 +18,7 @@ pub enum IdleMode {
     /// Poll on. For threads with a core of their own.
     #[default]
     Busy,
-    /// Pause for 64 polls, then give the core to a thread that waits for it at each.
+    /// Pause for 64 polls, then yield the core to waiting threads at each poll.
     Adaptive,
     /// `Adaptive`, with one exception. Where a yield has taken 100 us, because busy threads share
     /// the core, the worker sleeps for 20 us at each of the next 256 turns. A kernel prefers a
@@ -45,7 +45,7 @@ const PAUSES: u32 = 64;
 const YIELDS: u32 = 4096;
 /// Ticks of the time-stamp counter, 100 us at 2.6 GHz: no scheduler's slice is shorter.
 const CROWDED: u64 = 260_000;
-/// Sleeps between two looks whether busy threads still share the core.
+/// Sleeps between two checks of whether busy threads still share the core.
 const BLINKS: u32 = 256;
 const BLINK: Duration = Duration::from_micros(20);
 const NAP: Duration = Duration::from_micros(250);
@@ -57,7 +57,7 @@ impl Idle {
         Self { mode, polls: 0, blinks: 0 }
     }
 
-    /// Ends a poll that was `busy`, or was not. Whether the core was given away.
+    /// Ends a poll that was `busy`, or was not. Returns whether the core was given away.
     #[inline]
     pub fn turn(&mut self, busy: bool) -> bool {
         if busy || self.mode == IdleMode::Busy {

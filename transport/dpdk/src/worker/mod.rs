@@ -5,15 +5,15 @@
 //! reports to the applications (`report.rs`). A worker owns all it touches and never blocks. Times
 //! are network time.
 //!
-//! It sends before it receives, so that an application is notified of a message before the worker
+//! A turn sends before it receives. So an application is notified of a message before the worker
 //! spends time on acknowledging it, and an answer leaves in one burst with the acknowledgement.
 //! [`Worker::into_io`] sends the answers of the last turn.
 //!
-//! Payload that the application has put in a region is attached to frames where the device takes
-//! chains, and such a message is reported as over only when the device is done with its memory. All
-//! other payload is copied once.
+//! Payload in a region is attached to frames where the device takes chains. A message with attached
+//! payload is reported as over only when the device is done with its memory. All other payload is
+//! copied once.
 //!
-//! Nothing is lost between the application and the core. A message that does not fit its table
+//! Nothing is lost between the application and the core. A message that does not fit into its table
 //! stays in its ring, in order. A completion for which its ring has no room waits here, and no
 //! request is taken meanwhile. A connection that does not fit the table of flows is refused by
 //! name. Memory is allocated only where a message begins.
@@ -60,11 +60,11 @@ pub use report::application_of;
 /// The work of one turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TurnWork {
-    /// Something was received, sent, taken, reported or timed; else the thread may yield.
+    /// True when something was received, sent, taken, reported or timed; else the thread may yield.
     pub busy: bool,
     /// The time of the turn.
     pub now: Instant,
-    /// When a timer is due next; a turn before has only packets and requests to look for.
+    /// When a timer is due next; until then a turn only has to check for packets and requests.
     pub next_timer: Option<Instant>,
 }
 
@@ -185,8 +185,8 @@ where
         }
     }
 
-    /// Copies frames sent and received from now on into `tap`; sealed ones as they are without
-    /// their seal, those that do not open as they came.
+    /// Copies frames sent and received from now on into `tap`: sealed frames without their seal,
+    /// and frames that do not open as they came.
     pub fn capture(&mut self, tap: Tap) {
         self.tap = Some(tap);
     }

@@ -82,7 +82,7 @@ where
         }
     }
 
-    /// Makes a segment of frame `index`, if it is one, is for us, and has memory.
+    /// Makes a segment of frame `index`, if it is one for this host, and has memory.
     fn admit(&mut self, index: usize, now: Instant) -> Result<(), DropReason> {
         let Some(frame) = self.io.rx_frame(index) else {
             self.counts.malformed += 1;

@@ -18,7 +18,7 @@ where
     P: OutgoingBytes + IncomingBytes<Received = Received>,
     C: Clock,
 {
-    /// Takes requests while everything they can lead to has room, 32 in all; another application
+    /// Takes requests while there is room for all their effects, at most 32; another application
     /// comes first each time. Returns how many.
     pub(super) fn take_requests(&mut self, now: Instant) -> usize {
         let count = self.apps.len();

@@ -29,7 +29,7 @@ where
     P: OutgoingBytes + IncomingBytes<Received = Received>,
     C: Clock,
 {
-    /// Opens the frames of a received burst where they lie.
+    /// Opens the frames of a received burst in place.
     pub(super) fn open_burst(&mut self, frames: usize, now: Instant) {
         let Some(security) = &mut self.security else { return };
         let here = (&self.config.addressing, self.core.endpoint().host());
@@ -40,7 +40,7 @@ where
     }
 }
 
-/// Checks a segment by how its frame was `opened`, and takes from a hint what it may not say.
+/// Checks a segment by how its frame was `opened`, and removes from a hint what it may not claim.
 ///
 /// # Errors
 /// Why it must be dropped.

@@ -1,8 +1,9 @@
 //! The frame templates of the peers that a worker sends to.
 //!
-//! A small direct-mapped cache by host and class: making a template costs what writing a frame
-//! without one costs, so peers that share a slot cost as much as without a cache. The size of the
-//! cache is fixed. A template is made when the first frame of its class leaves for its peer.
+//! This is a small direct-mapped cache by host and class. Making a template costs as much as
+//! writing a frame without one, so peers that share a slot cost as much as without a cache. The
+//! size of the cache is fixed. A template is made when the first frame of its class leaves for its
+//! peer.
 
 use transport::HostId;
 use transport::wire::addressing::Addressing;

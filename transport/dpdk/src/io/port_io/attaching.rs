@@ -16,8 +16,8 @@ pub(super) struct Attaching {
     pub(super) pool: Arc<Pool>,
 }
 
-/// Fills `spare` up to `wanted`, or as far as `pool` goes: it gives all that a call asks for or
-/// none.
+/// Fills `spare` up to `wanted`, or as far as possible: `pool` gives either all buffers that a call
+/// asks for, or none.
 #[inline]
 pub(super) fn refill(pool: &Pool, spare: &mut MbufBurst, wanted: usize) {
     let mut missing = wanted - spare.len();
@@ -27,7 +27,7 @@ pub(super) fn refill(pool: &Pool, spare: &mut MbufBurst, wanted: usize) {
 }
 
 impl Attaching {
-    /// Has `wanted` of each ready, if the pool has them.
+    /// Makes `wanted` buffers of each kind ready, if the pool has them.
     #[inline]
     pub(super) fn refill(&mut self, wanted: usize) {
         for spare in [&mut self.heads, &mut self.pieces] {

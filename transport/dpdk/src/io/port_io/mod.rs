@@ -188,7 +188,7 @@ impl PortIo {
         self
     }
 
-    /// The device for asking others, on behalf of the station; not while a worker has it.
+    /// The device, for requests to other hosts on behalf of the station; not while a worker has it.
     #[must_use]
     pub fn enquire(&mut self) -> Option<Enquiry<'_>> {
         let station = self.station?;

@@ -150,8 +150,8 @@ impl InPlace for PortIo {
 }
 
 impl PortIo {
-    /// Takes a frame that leaves at `at`, and lends its bytes. Apart, so that devices that send at
-    /// once have a short way.
+    /// Takes a frame that leaves at `at`, and lends its bytes. This is a function of its own, so
+    /// that the path of devices that send at once stays short.
     #[inline(never)]
     fn keep(&mut self, frame: Mbuf, at: Instant) -> Option<&mut [u8]> {
         let plain = match self.timed.as_mut().filter(|_| at > self.now) {

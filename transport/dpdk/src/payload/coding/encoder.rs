@@ -1,9 +1,9 @@
 //! Parity of sent messages.
 //!
-//! A message's segments leave in order the first time, and its parity right behind each block, so
-//! a message has one block open at a time and keeps how far it has come ([`Accumulated`]). Parity
-//! that was not accumulated, because no slot was free or it is sent again, is computed from the
-//! message's memory, and counted.
+//! A message's segments leave in order the first time, and its parity leaves right behind each
+//! block. So a message has one block open at a time, and keeps how far that block has come
+//! ([`Accumulated`]). Parity that was not accumulated, because no slot was free or it is sent
+//! again, is computed from the message's memory, and counted.
 
 use transport::MsgId;
 
@@ -61,7 +61,7 @@ impl Encoder {
     }
 
     /// Adds packet `packet` of a block, which is at `offset` of its message, to the block's parity.
-    /// One that has been added already changes nothing; after one that is missing the block's
+    /// A packet that has been added already changes nothing; after a missing packet the block's
     /// parity will be computed anew.
     #[inline]
     pub(crate) fn add(&mut self, of: &mut Accumulated, offset: u32, packet: u8, bytes: &[u8]) {
@@ -89,7 +89,7 @@ impl Encoder {
     }
 
     /// Copies the wanted parity packet of a message with these bytes to all of `out`; false when
-    /// `source` has not the bytes.
+    /// `source` does not have the bytes.
     pub(crate) fn write(
         &mut self,
         of: &mut Accumulated,

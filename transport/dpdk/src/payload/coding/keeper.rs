@@ -116,8 +116,8 @@ impl Keeper {
         whole && self.shape.codec.decode(restore.data, have, &mut packets[..count]).is_ok()
     }
 
-    /// Incoming message `msg` is over: lets parity go that is still kept, as it is when the message
-    /// is given up or its packets contradict each other. O(slots) then.
+    /// Incoming message `msg` is over: frees the parity that is still kept for it. Some is kept
+    /// when the message is given up or its packets contradict each other. O(slots) then.
     pub(crate) fn forget(&mut self, msg: MsgId) {
         if self.of_msg.get(msg.index()).is_none_or(|&blocks| blocks == 0) {
             return;

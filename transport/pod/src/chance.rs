@@ -1,5 +1,5 @@
-//! Chance for one decision: the SplitMix64 stream that the caller's seed names. Draws stand in hot
-//! loops, so a draw is one addition and one finaliser. Source: \[splitmix\], \[lemire\].
+//! Random numbers for one decision: the SplitMix64 stream that the caller's seed names. Draws are
+//! in hot loops, so a draw is one addition and one finaliser. Source: \[splitmix\], \[lemire\].
 
 use transport::rng::mix;
 

@@ -9,8 +9,9 @@
 //!
 //! Senders are numbered hosts first, then Cores. A demand is *open* while bytes of it wait for a
 //! grant. Beside the sizes there are indices for matchers, kept up to date with every change. They
-//! are a bit and a byte (its class) for each open demand by ToR, and for each sender the ToRs and
-//! the classes in which it has any. Open demands are also in a list for each [`DemandOrder`].
+//! have, by ToR, a bit and a byte (its class) for each open demand. For each sender they have the
+//! ToRs and the classes in which it has open demands. Open demands are also in a list for each
+//! [`DemandOrder`].
 
 mod lists;
 
@@ -434,7 +435,7 @@ impl Demands {
         self.present[sender]
     }
 
-    /// The classes of a host's demands to pods, [`CLOSED`] where there is none.
+    /// The classes of a host's demands to pods, [`CLOSED`] where it has no demand.
     #[inline(always)]
     pub(crate) fn pods(&self, host: usize) -> &[u8; PODS] {
         &self.pods[host]

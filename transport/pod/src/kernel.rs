@@ -1,9 +1,9 @@
-//! Kernels: code that looks at many ports at once, chosen by the instructions that the processor
+//! Kernels: code that examines many ports at once, chosen by the instructions that the processor
 //! has.
 
 use crate::ops::{KernelJob, Scalar};
 
-/// A way to look at many ports at once. All give the same results, to the bit.
+/// A way to examine many ports at once. All kernels give the same results, to the bit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kernel {
     /// 16 ToRs an instruction: AVX-512.

@@ -1,8 +1,8 @@
 //! Zeropod's pod scheduler: which host may send to which other in which epoch, and by which links.
 //! Source: \[zeropod\] IV-A.
 //!
-//! Plain data in, plain data out: no clock, no device, no octets. A driver hands in what hosts and
-//! Cores ask for and takes out what they are granted; chance comes from a seed. Nothing is
+//! Plain data in, plain data out: no clock, no device, no octets. A driver hands in the requests of
+//! hosts and Cores, and takes out their grants; random numbers come from a seed. Nothing is
 //! allocated after `new`.
 //!
 //! - [`Demands`] are the three matrices, with priorities and ages.

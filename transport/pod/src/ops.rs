@@ -73,7 +73,7 @@ pub(crate) const ULP: f32 = 1.192_092_9e-7;
 /// demand draws uniformly among Aggs of which `mass` are left to it. At 1.0 or more no demand has
 /// drawn this Agg. `bits` are random.
 ///
-/// Each of `count` demands is at this Agg and before place v with probability v / mass, so the
+/// Each of `count` demands is at this Agg and before place v with probability v / mass. So the
 /// first one is at mass * (1 - u^(1 / count)) for a uniform u. The operations are those of the
 /// vector kernels, one by one, so that results are equal to the bit.
 #[inline(always)]

@@ -1,11 +1,12 @@
 //! `exact`: pairs first, then a path for each by edge colouring. Maximal; with as many Aggs as a
 //! ToR has hosts, every permutation is routed in full. Source: \[konig\].
 //!
-//! A pod is a bipartite graph: one side has the ToRs that send, the other the ToRs that receive,
-//! each pair of hosts is an edge between two of them, and Aggs are colours. By König's theorem as
-//! many colours are enough as the busiest ToR has edges, and his proof is the method. Where no Agg
-//! is idle at both ends of an edge, one Agg is idle at the sender's ToR and another at the
-//! receiver's. These two alternate along a path from the receiver's ToR, and are exchanged there.
+//! A pod is a bipartite graph. One side has the ToRs that send, the other the ToRs that receive.
+//! Each pair of hosts is an edge between two of them, and Aggs are colours. By König's theorem
+//! there are enough colours if there are as many as the busiest ToR has edges, and his proof is the
+//! method. Where no Agg is idle at both ends of an edge, one Agg is idle at the sender's ToR and
+//! another at the receiver's. These two alternate along a path from the receiver's ToR, and are
+//! exchanged there.
 //!
 //! Demands across pods have their Core's Agg, and links may be down: these colours are not
 //! exchanged. A pair that gets no path for one of these reasons is given up. Hosts without a grant

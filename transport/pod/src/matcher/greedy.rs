@@ -1,6 +1,6 @@
 //! `greedy`: one pass over the senders, each of which gets the first receiver and path that fit.
-//! Maximal; a path is chosen with each pair, so some pairs find none although another choice of
-//! paths would have left one.
+//! The result is maximal. But the path of each pair is chosen at once, so some pairs find no path
+//! although another choice of paths would have left one.
 
 use transport::params::NoParams;
 use transport::registry::Registered;
@@ -77,7 +77,7 @@ impl KernelJob for Decision<'_> {
     }
 }
 
-/// Grants the pairs of `first` alone, as far as they fit.
+/// Grants only the pairs of `first`, as far as they fit.
 pub(super) struct FirstPairs<'a> {
     pub(super) pass: &'a Pass,
     pub(super) first: &'a [Pair],

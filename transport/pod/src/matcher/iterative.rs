@@ -5,11 +5,11 @@
 //! priority, equal ones in random order, while their ports are free. *Grant 2*: each sender keeps
 //! one grant. *Accept*: each receiver keeps one. Ports of what is not kept are free again.
 //!
-//! Requests of a class are drawn one by one while they are few (`literal`). Where they are many, as
-//! under dense demand, only requests that can win are drawn. For two ToRs and an Agg, the first
-//! request in the random order wins, or none does. So its place in that order is drawn
-//! (`Ops::places`), with the law that it has when every demand draws. The demand that a winner
-//! belongs to is drawn afterwards, uniformly.
+//! Requests of a class are drawn one by one while there are few of them (`literal`). Where there
+//! are many, as under dense demand, only requests that can win are drawn. For two ToRs and an Agg,
+//! the first request in the random order wins, or none does. So its place in that order is drawn
+//! (`Ops::places`), with the distribution that it has when every demand draws. The demand that a
+//! winner belongs to is drawn afterwards, uniformly.
 
 use core::mem;
 
@@ -97,7 +97,7 @@ struct Request {
     before: u16,
 }
 
-/// Memory that is kept from decision to decision; its contents are not.
+/// Memory that is kept from decision to decision, without its contents.
 #[derive(Clone, Debug)]
 struct Scratch {
     shape: Shape,
@@ -106,7 +106,7 @@ struct Scratch {
     counts: [Words; LANES],
     /// The demands of the class at hand, as sender and receiver, while they are few.
     few: Vec<(u16, To)>,
-    /// Demands that count as few at most. The capacity of `few` may be any other.
+    /// The most demands that count as few. The capacity of `few` may be larger.
     few_max: usize,
     /// For each Agg and ToR that sends: the places of the first requests.
     places: Vec<Words>,

@@ -1,8 +1,9 @@
 //! Matchers: which demands send in an epoch, and by which route. One file a matcher, one line in
 //! the registry.
 //!
-//! A matcher appends grants to those that are there and marks what they take in the ports. It looks
-//! at demands, ports and chance alone, so every kernel gives the same grants, to the bit.
+//! A matcher appends grants to the list of grants, and marks in the ports what they take. It
+//! depends only on demands, ports and random numbers, so every kernel gives the same grants, to the
+//! bit.
 
 mod pass;
 

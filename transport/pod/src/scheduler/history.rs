@@ -153,9 +153,10 @@ impl History {
         Some(sender)
     }
 
-    /// Notes that no receipt has come for the cells that a sender sent in `epoch`; false when it
-    /// was granted none then, or none that a host of the pod gets. What their receiver has said
-    /// counts, since a receipt may be lost on its way to their sender.
+    /// Notes that no receipt has come for the cells that a sender sent in `epoch`. Returns false
+    /// when it had no grant for that epoch, or only for cells that no host of the pod gets. If
+    /// their receiver has reported the cells, the report counts, since a receipt may be lost on its
+    /// way to the sender.
     pub(super) fn note_lost(&mut self, sender: usize, epoch: u64) -> bool {
         let (hosts, at) = (self.hosts, self.at(epoch));
         let decision = &mut self.ring[at];

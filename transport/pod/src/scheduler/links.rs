@@ -17,9 +17,9 @@
 //! A link on trial carries the cells of one grant. It is avoided until these are judged, so that a
 //! broken link costs an epoch of one sender for each trial, however long its cells are under way.
 //!
-//! Cells of a host that fail by several Aggs, and by none arrive, say nothing of links: the host is
-//! gone, or its own link is. The last link of a switch that works is never accused either: where
-//! all of them fail, the fault is behind the switch, and some hosts there may still send.
+//! If cells of a host fail by several Aggs and arrive by none, no link is accused: the host or its
+//! own link has failed. The last working link of a switch is never accused either: where all links
+//! fail, the fault is behind the switch, and some hosts there may still send.
 
 use crate::ports::{Grant, IdlePorts};
 use crate::shape::{LANES, LAYERS, Shape};
@@ -84,7 +84,7 @@ impl State {
         self.down || matches!(self.standing, LinkVerdict::Accused(_) | LinkVerdict::Tried(_))
     }
 
-    /// Whether a failure of its path says nothing about the other link of that.
+    /// Whether a failure of its path is no evidence against the path's other link.
     const fn explains(&self) -> bool {
         self.down || matches!(self.standing, LinkVerdict::Accused(_))
     }
@@ -115,7 +115,7 @@ pub(super) struct Links {
     /// Links by which failed, and by which successful paths of one epoch went, a bit each.
     failed: [u64; LINKS / 64],
     worked: [u64; LINKS / 64],
-    /// For each link of a failed path: the other one.
+    /// For each link of a failed path: the path's other link.
     partners: Vec<u16>,
     /// The Aggs by which each host's paths have failed since one of them worked, a bit each: of
     /// hosts that send, and of those that receive.
@@ -180,8 +180,8 @@ impl Links {
     }
 
     /// Notes that cells which should have come by the route of a grant did, or did not. A failure
-    /// by a link that has been accused since says nothing about the other one, and one of a host
-    /// whose paths fail by other Aggs as well says nothing about links.
+    /// by a link that has been accused since is no evidence against the other link. A failure of a
+    /// host whose paths fail by other Aggs as well is no evidence against links.
     #[expect(clippy::cast_possible_truncation, reason = "numbers of links are below 2^16")]
     pub(super) fn note(&mut self, grant: &Grant, arrived: bool) {
         let [first, last] = self.route(grant).map(index);
@@ -464,8 +464,8 @@ mod tests {
         }
     }
 
-    /// Epochs in which these grants fail and those arrive: at each end of a link, how many may
-    /// be used at least.
+    /// Plays epochs in which some grants fail and others arrive; returns the least number of links
+    /// that may be used at an end.
     fn least(links: &mut Links, epochs: u64, fail: &[Grant], arrive: &[Grant]) -> [u32; 2] {
         let mut least = [u32::MAX; 2];
         for epoch in 0..epochs {

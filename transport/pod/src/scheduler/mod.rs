@@ -9,10 +9,10 @@
 //!
 //! Epochs are numbers that the driver counts. The decision of epoch e is about epoch e + `lead` and
 //! leaves from epoch e + `delay` on, so as many decisions are on their way as the delay has epochs.
-//! A decision takes what it grants off the demands at once: the next one sees what is left.
+//! A decision takes its grants off the demands at once: the next decision gets what is left.
 //!
-//! Nothing that a client sends can take what another client has been granted, or stop the
-//! scheduler; what makes no sense is counted by name ([`Refused`]) and changes nothing.
+//! Nothing that a client sends can take away grants of another client, or stop the scheduler; a
+//! request that makes no sense is counted by name ([`Refused`]) and changes nothing.
 
 mod history;
 mod intake;
@@ -314,8 +314,8 @@ impl Scheduler {
     }
 
     /// The demand whose total the last request of `client` repeated, and the bytes granted to it so
-    /// far. A client repeats a total because no answer has come: its grants may have been lost, and
-    /// where nothing is left to be granted no other answer would say so.
+    /// far. A client repeats a total because no answer has come. Its grants may have been lost, and
+    /// where nothing is left to be granted, no other answer would report that.
     #[inline]
     pub fn take_standing(&mut self, client: Client) -> Option<(To, u32)> {
         let sender = self.sender(client)?;
@@ -546,7 +546,7 @@ impl Scheduler {
         true
     }
 
-    /// Why a demand waits, as of epoch `now`. Looks at all open demands: for people, not for loops.
+    /// Why a demand waits, as of epoch `now`. O(open demands): for reports, not for loops.
     #[must_use]
     pub fn why(&self, client: Client, to: To, now: u64) -> Wait {
         let Some(sender) = self.sender(client).filter(|sender| self.demands.has(*sender, to))

@@ -1,11 +1,11 @@
 //! Which decisions do not go by size alone, and which demands these serve first.
 //!
 //! DEVIATION(zeropod#IV-B1): the paper has no turns of these kinds, and there a large demand beside
-//! small ones that never end waits without end. Of `fair_every` decisions one goes round: it serves
-//! the demands that turns of this kind served longest ago, so that every demand has its turn. Half
-//! of `fair_every` decisions later one goes by age: it serves demands that have been open for
-//! [`OLD`] rounds, whatever they were granted since. Small demands do not get that old, and a large
-//! one beside them has these turns to itself until it is closed.
+//! small ones that never end waits without end. One of `fair_every` decisions goes round: it serves
+//! the demands whose last service by such a turn is longest ago, so that every demand has its turn.
+//! Half of `fair_every` decisions later one goes by age: it serves demands that have been open for
+//! [`OLD`] rounds, whatever they were granted since. Small demands do not get that old, so a large
+//! demand beside them has these turns for itself until it is closed.
 
 use core::cmp::Reverse;
 
@@ -13,7 +13,7 @@ use crate::demands::{DemandOrder, Demands};
 use crate::matcher::Pair;
 use crate::shape::Shape;
 
-/// Demands that a turn looks at, for each sender: more than fit, as some are in the way of others.
+/// Demands that a turn considers, for each sender: more than fit, since some exclude others.
 const LOOKED_AT: usize = 4;
 
 /// Rounds of `fair_every` decisions after which an open demand is old.
@@ -29,7 +29,7 @@ pub(super) enum FairTurn {
     Age(u32),
 }
 
-/// Counts decisions, and lists what goes first.
+/// Counts decisions, and lists the demands that go first.
 #[derive(Clone, Debug)]
 pub(super) struct Turns {
     /// Decisions since the last round.

@@ -1,7 +1,7 @@
 //! Starts the flows of a matrix when they are due and keeps the record of each.
 //!
-//! Both worlds use it: the driver posts what [`Conductor::next_order`] says and reports what the
-//! endpoints say. It has neither endpoint nor clock. A flow longer than one message may be is
+//! All worlds use it: the driver posts the messages of [`Conductor::next_order`], and reports the
+//! events of endpoints. It has neither endpoint nor clock. A flow longer than one message may be is
 //! carried by several messages in a row; lines of a `.cm` file that are messages on one connection
 //! share one transport flow.
 
@@ -94,7 +94,7 @@ impl FlowRecord {
 pub struct Conductor<'a> {
     matrix: &'a Matrix,
     triggers: Triggers,
-    /// How many of the flows that start by time have been ordered.
+    /// How many of the flows that start at a given time have been ordered.
     timed_done: usize,
     /// Started by a trigger, not yet ordered.
     triggered: VecDeque<FlowIndex>,
@@ -120,7 +120,7 @@ pub struct Conductor<'a> {
     gone: BTreeSet<HostId>,
 }
 
-/// Counts of flows by their progress, in one part, but for flows of hosts that are gone.
+/// Counts of flows by their progress, in one part, without flows of hosts that are gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowCounts {
     /// Own flows ordered.
@@ -187,7 +187,7 @@ impl<'a> Conductor<'a> {
         own
     }
 
-    /// The whole of a run that is over, from what hosts kept of it.
+    /// The whole of a run that is over, from the parts that hosts kept of it.
     #[must_use]
     pub fn of_records(matrix: &'a Matrix, records: Vec<FlowRecord>) -> Self {
         let mut whole = Self::new(matrix);
@@ -204,7 +204,7 @@ impl<'a> Conductor<'a> {
         self.counts
     }
 
-    /// Whether no own flow is under way or due; triggers that others poke may start more.
+    /// Whether no flow of this part is under way or due; triggers that others poke may start more.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.counts.ordered == self.counts.acked + self.counts.failed && self.next_start().is_none()
@@ -367,7 +367,7 @@ impl<'a> Conductor<'a> {
         PostOrder { flow, connection, src, dst, size, message_max, last }
     }
 
-    /// Whether what one host does can start a flow of another: then hosts must meet at every
+    /// Whether an event at one host can start a flow of another. Then hosts must meet at every
     /// instant.
     #[must_use]
     pub fn couples_hosts(&self) -> bool {
@@ -431,8 +431,9 @@ impl<'a> Conductor<'a> {
         self.senders.contains(&self.matrix.flows[flow.index()].src.0)
     }
 
-    /// One for the flows of each range of hosts, of a matrix that does not couple hosts and has not
-    /// started. What one delivers for another is exchanged by [`Conductor::on_remote_deliveries`].
+    /// A conductor for the flows of each range of hosts, of a matrix that does not couple hosts and
+    /// has not started. Deliveries for flows of another part are exchanged by
+    /// [`Conductor::on_remote_deliveries`].
     pub(crate) fn split(self, hosts: &[Range<u32>]) -> Vec<Self> {
         let mut parts = Vec::with_capacity(hosts.len());
         parts.resize_with(hosts.len().saturating_sub(1), || self.clone());
@@ -541,7 +542,7 @@ impl<'a> Conductor<'a> {
         (is_whole && is_own && !record.failed).then_some(record)
     }
 
-    /// The records, when all is over: none are left here.
+    /// The records, when all is over; the conductor keeps none.
     pub fn take_records(&mut self) -> Vec<FlowRecord> {
         std::mem::take(&mut self.records)
     }

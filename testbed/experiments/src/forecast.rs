@@ -1,9 +1,9 @@
 //! The cost of a simulation, computed before it runs: link traversals, time, memory.
 //!
 //! An estimate from the matrix, the topology and the tables of endpoints, meant to be right within
-//! a factor of two. A user learns from it that a run takes minutes; a run that the machine's memory
-//! cannot hold is not begun. Nothing is measured here; the constants are those of this program on
-//! 64-bit machines, and tests hold them to what runs take.
+//! a factor of two. It shows a user that a run takes minutes; a run that does not fit into the
+//! machine's memory is not begun. Nothing is measured here; the constants are those of this program
+//! on 64-bit machines, and tests compare them with the cost of runs.
 //!
 //! Memory of a run, bytes:
 //!
@@ -13,15 +13,15 @@
 //!           + packets under way x PACKET
 //! ```
 //!
-//! Time of a hop grows with what is touched in between: the endpoints of hosts that take part and
-//! the flows that are open at once, whose memory is in caches or not:
+//! The time of a hop grows with the memory that is touched between two hops: the endpoints of hosts
+//! that take part, and the flows that are open at once. This memory may or may not be in caches:
 //!
 //! ```text
 //!   HOP x (touched / TOUCHED_LEAST)^(1/6), where more than TOUCHED_LEAST is touched
 //! ```
 //!
 //! The root is a fit over 39 runs of incasts, permutations, all-to-alls and Poisson arrivals with 8
-//! to 8191 senders, which took 100 to 880 ns a hop on a machine with other work.
+//! to 8191 senders. They took 100 to 880 ns a hop, on a machine with other work.
 //!
 //! A flow is open from its start until its last acknowledgement; a host has at most one window of
 //! packets under way, since its NIC is handed few packets ahead.
@@ -61,8 +61,9 @@ const LOST_HOP: Duration = Duration::from_ns(330);
 /// Processor time of opening and closing a flow at both ends.
 const FLOW_TIME: Duration = Duration::from_ns(2500);
 
-/// Processor time of a flow that is computed without packets: 15 us where 100,000 flows come at a
-/// load of 0.5, 100 us where 400,000 come at 0.9 and more of them are under way.
+/// Processor time of a flow that is computed without packets. A flow takes 15 us where 100,000
+/// flows come at a load of 0.5. It takes 100 us where 400,000 come at 0.9 and more of them are
+/// under way.
 const IDEAL_FLOW_TIME: Duration = Duration::from_us(40);
 
 /// What each flow that starts at the same time adds to that: all flows under way are looked at when
@@ -117,7 +118,7 @@ impl Forecast {
     }
 }
 
-/// Every segment goes to its receiver, with what is sent for its sake.
+/// Every segment goes to its receiver, with the packets that it causes.
 fn hops(plan: &Plan) -> u64 {
     let tree = plan.tree.spec();
     let ways = plan.matrix.flows.iter().map(|flow| {
@@ -129,7 +130,7 @@ fn hops(plan: &Plan) -> u64 {
     least.saturating_add(least / 100 * ADDED_PERCENT)
 }
 
-/// Packets without data for the sake of so many segments.
+/// Packets without data that so many segments cause.
 fn control(plan: &Plan, segments: u64) -> u64 {
     let acks = segments.div_ceil(u64::from(plan.settings.ack_every.max(1)));
     match plan.settings.sched {

@@ -18,7 +18,7 @@
 //! hugepages = true                 # optional: demand them, or do without
 //! ```
 //!
-//! The file is the same on all hosts. It opens nothing and asks no name server.
+//! The file is the same on all hosts. Reading it opens no device and asks no name server.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -54,7 +54,7 @@ pub struct HostEntry {
     pub prefix: u8,
     /// The router that forwards to other subnets; in the host's subnet.
     pub gateway: Option<IpAddr>,
-    /// The MAC of the host's device, where it is not to be asked for.
+    /// The MAC of the host's device, so that peers need not ask for it.
     pub mac: Option<[u8; 6]>,
     /// The device, in the words of the file.
     pub device: Located<String>,

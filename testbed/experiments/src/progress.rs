@@ -13,7 +13,7 @@ pub struct Progress {
     pub now: Duration,
     /// Flows delivered and acknowledged.
     pub flows_finished: u64,
-    /// Message bytes in place, of messages that are not whole yet too.
+    /// Message bytes in place, including those of messages that are not whole yet.
     pub bytes_delivered: u64,
     /// Link traversals so far.
     pub hops: u64,
@@ -25,7 +25,7 @@ pub trait Watch {
     fn goes_on(&mut self, progress: &Progress) -> bool;
 
     /// Takes note of what the run waits for before its flows begin, as in "waits for (what)". It
-    /// replaces what was noted before, and means nothing once there is progress.
+    /// replaces what was noted before, and has no meaning once there is progress.
     fn on_wait(&mut self, _what: &str) {}
 
     /// Takes note of the record of a line of the matrix. Called line after line, each once, when

@@ -17,9 +17,9 @@ pub struct Sample {
     pub queue_max_bytes: u64,
     /// Data bytes in all switch queues.
     pub queue_sum_bytes: u64,
-    /// Most data bytes that waited in one queue since the sample before: at the ports of the
-    /// switches of each tier (`tor`, `agg`, `core`, `border`), and in their programs (`held`),
-    /// where there are any.
+    /// The most data bytes that waited in one queue since the sample before. They are given for the
+    /// ports of the switches of each tier (`tor`, `agg`, `core`, `border`), and for programs of
+    /// switches (`held`), where there are any.
     pub queue_peak_bytes: BTreeMap<&'static str, u64>,
     /// Packets trimmed so far.
     pub trimmed: u64,
@@ -33,7 +33,7 @@ pub struct Sample {
     pub cwnd_bytes: Vec<Option<u64>>,
     /// Bytes of those flows delivered so far, which never fall. In a simulation of flows that are
     /// not cut into messages (`run.message`) they count as they arrive, but only once the first
-    /// segment of their flow is there; otherwise when their message is whole.
+    /// segment of their flow is there. In other runs they count when their message is whole.
     pub delivered_bytes: Vec<u64>,
     /// Bytes of those flows in their queues at a border switch of MLCC; null without a queue. This
     /// and the rates are missing where no switch runs its program.
@@ -43,7 +43,7 @@ pub struct Sample {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dci_rate_gbps: Vec<Option<f64>>,
     /// The rates at which the senders of those flows may send, Gb/s; null when a flow is not open
-    /// or has a window alone.
+    /// or has only a window.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rate_gbps: Vec<Option<f64>>,
 }

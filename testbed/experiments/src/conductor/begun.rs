@@ -31,8 +31,8 @@ impl Begun {
 }
 
 impl Conductor<'_> {
-    /// Notes a message that is not whole when the run ends. A tag that names no flow is none of the
-    /// matrix's, nor are bytes beyond the size of a flow.
+    /// Notes a message that is not whole when the run ends. A tag that names no flow is ignored,
+    /// and so are bytes beyond the size of a flow.
     pub fn on_begun(&mut self, message: Begun) {
         let (flow, Begun { len, acked, .. }) = (message.line(), message);
         let Some(record) = flow.and_then(|flow| self.records.get_mut(flow)) else { return };

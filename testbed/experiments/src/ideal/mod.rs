@@ -1,9 +1,9 @@
 //! The transport `ideal`: one scheduler that sees every flow of the network at once and serves the
-//! flow with the least left first, pre-emptively. No network reaches it; it is the baseline that
-//! others are measured by.
+//! flow with the least left first, pre-emptively. No network reaches it; it is the baseline for all
+//! other transports.
 //!
-//! Source: the ideal of \[zeropod\] V-A, which is that of \[pfabric\], computed there flow by flow
-//! and without packets, as here. So it is a computation, and no simulation of packets:
+//! Source: the ideal of \[zeropod\] V-A, which is that of \[pfabric\], computed flow by flow and
+//! without packets there and here. So it is a computation, not a simulation of packets:
 //!
 //! ```text
 //!   start --waits, sends, is pre-empted--> last bit has left --the way of a packet--> delivered
@@ -18,9 +18,9 @@
 //! switch before their packet is whole there. Where faster links above hosts are the bottleneck, a
 //! run may therefore end before `ideal_us`, by as much as a packet takes longer on a host's line
 //! than on one of these links. Flows of one connection are flows of their own here. There are no
-//! packets to count, to capture or to explain, no queues to sample, and no links that faults could
-//! act on; the plan refuses what would need them. A flow counts as delivered when it is whole, so a
-//! run that ends before its flows has no utilisation.
+//! packets to count, to capture or to explain, no queues to sample, and no links for faults. The
+//! plan refuses everything that needs them. A flow counts as delivered when it is whole, so a run
+//! that ends before its flows do has no utilisation.
 //!
 //! A run has one thread, since each decision depends on all flows. A start or an end of a flow
 //! costs O(flows under way).
@@ -49,7 +49,7 @@ const LOOK_EVERY: usize = 1 << 18;
 /// Computes `plan` to its end: all flows done, the time limit, or the watch says stop.
 ///
 /// # Errors
-/// When packets are to be observed, which there are none of.
+/// When packets are to be observed, since there are none.
 pub fn run(plan: &Plan, observe: &Observe, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
     let flags = [("--why", observe.why), ("--capture", observe.capture.is_some())];
     if let Some((flag, _)) = flags.into_iter().find(|(_, given)| *given) {

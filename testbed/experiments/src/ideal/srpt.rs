@@ -2,9 +2,9 @@
 //!
 //! Source: algorithm 1 of \[pfabric\], in which a flow sends at the rate of its host's line or not
 //! at all, because only hosts' lines can be busy there. In this code the links above the hosts can
-//! be busy, too: a flow sends at the least of the rates that the flows before it leave on the links
-//! that it crosses. Where no link above the hosts is narrower than their lines together, this is
-//! algorithm 1.
+//! be busy, too. Flows before it leave some rate on each link that a flow crosses, and it sends at
+//! the least of these rates. Where no link above the hosts is narrower than their lines together,
+//! this is algorithm 1.
 //!
 //! Bits flow evenly; a flow may be pre-empted inside a packet. All numbers are integers, so an
 //! instant is exact to the picosecond that follows it.
@@ -261,8 +261,8 @@ mod tests {
         prop::collection::vec(flow, 1..60)
     }
 
-    /// No place carries more than its rate; and each flow that has not its whole line crosses a
-    /// place that it and flows with no more left fill.
+    /// No place carries more than its rate. Each flow that does not have its whole line crosses a
+    /// place which is full with this flow and flows that have no more left.
     fn check(srpt: &Srpt, line: u64) {
         let at = |sender: &Sender| sender.places[..usize::from(sender.crossed)].to_vec();
         let rate_of = |place: u32, of: &dyn Fn(&Sender) -> bool| -> u64 {

@@ -18,8 +18,9 @@ fn is_skippable(magic: &[u8]) -> bool {
     matches!(magic, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
 }
 
-/// Opens the file at `path` as text, or standard input where it is `-`. The first bytes say if it
-/// is compressed, by gzip or zstd. It is read as it is asked for: its length costs no memory.
+/// Opens the file at `path` as text, or standard input where it is `-`. The first bytes show
+/// whether it is compressed, by gzip or zstd. It is read piece by piece, so its length costs no
+/// memory.
 ///
 /// # Errors
 /// When it cannot be opened.
@@ -45,7 +46,8 @@ pub fn is_standard_input(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// [`open`] for what has been read before; `None` for what can be read only once, as a pipe.
+/// [`open`] for a file that has been read before; `None` for one that can be read only once, such
+/// as a pipe.
 pub(crate) fn open_again(path: &Path) -> Option<Box<dyn BufRead>> {
     let file = File::open(path).ok().filter(|file| file.metadata().is_ok_and(|of| of.is_file()))?;
     text(file).ok()

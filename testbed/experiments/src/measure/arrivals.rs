@@ -3,8 +3,8 @@
 //!
 //! Source: the metrics of \[zeropod\] V-A, completion of mice and goodput. A flow ends here when
 //! its last byte is at the receiver. After the last arrival a network drains, at the pace of its
-//! longest flow, so goodput is measured up to there. How far a flow was at that instant is not
-//! recorded: it counts as delivered evenly from its start to its end.
+//! longest flow, so goodput is measured up to there. The progress of a flow at that instant is not
+//! recorded, so its bytes count as delivered evenly from its start to its end.
 
 use serde::Serialize;
 use transport::Instant;

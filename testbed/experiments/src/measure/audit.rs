@@ -101,8 +101,8 @@ impl Audit {
         audit
     }
 
-    /// [`Audit::of_hosts`] of the hosts that are left where others are gone, with what those
-    /// counted: only what each host can account for by itself is checked.
+    /// [`Audit::of_hosts`] for the hosts that are left where others are gone, with their own
+    /// counts. Only what each host can account for by itself is checked.
     #[must_use]
     pub fn of_survivors(conductor: &Conductor<'_>, stats: &Stats, driver: DriverCount) -> Self {
         let mut audit = Self { ok: true, findings: Vec::new() };

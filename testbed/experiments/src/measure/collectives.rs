@@ -92,9 +92,9 @@ pub struct DcSimResult {
     pub sims: Sims,
     /// How much later than it might a DATA left its host, nanoseconds.
     pub departure_error_ns: SpanResult,
-    /// Switches do not limit SIMs, so they lose data in their place: emulated ones have another
-    /// discipline, or data was lost under load and no SIM in a real network. Null where emulated
-    /// switches limit SIMs.
+    /// Whether switches do not limit SIMs, and so lose data in place of SIMs. Emulated switches
+    /// have another discipline then; in a real network data was lost under load but no SIM. Null
+    /// where emulated switches limit SIMs.
     #[serde(default)]
     pub switches_unaware: Option<bool>,
 }
@@ -167,7 +167,7 @@ impl Sims {
 }
 
 impl DcSimResult {
-    /// The figures of all hosts, whose SIMs are as long ahead as `rtt_max`.
+    /// The figures of all hosts; their SIMs are ahead by `rtt_max`.
     #[must_use]
     pub fn of(rtt_max: Duration, figures: &Figures, network: Option<&Network>) -> Self {
         let counts = &figures.sims;
@@ -207,10 +207,10 @@ impl DcSimResult {
         Self { switches_unaware: plan.qdisc_without_sims().map(|_| true), ..self }
     }
 
-    /// Whether switches that cannot be seen know DCsim's classes, from what hosts lost: `data`
-    /// segments, by their timers. Where a port limits SIMs, a busy one loses SIMs and no data. A
-    /// few timeouts, or fewer than one in a thousand SIMs, are no sign: an acknowledgement may
-    /// be late.
+    /// Whether switches that cannot be seen have DCsim's classes, by the losses of hosts: `data`
+    /// segments, found by their timers. Where a port limits SIMs, a busy one loses SIMs and no
+    /// data. A few timeouts, or fewer than one in a thousand SIMs, are no sign: an acknowledgement
+    /// may be late.
     pub fn judge_switches(&mut self, data: u64) {
         let many = data >= TIMEOUTS_MIN && data.saturating_mul(1000) > self.sims.sent;
         self.switches_unaware = Some(many && self.sims.timed_out == 0);

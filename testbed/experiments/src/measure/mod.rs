@@ -79,12 +79,12 @@ pub struct Lateness {
     pub max_us: f64,
     /// Share of real time spent in gaps longer than half a base RTT (in real time).
     pub late_share: f64,
-    /// The run means something: see `late_share_max` and `late_departures`.
+    /// The run is valid: see `late_share_max` and `late_departures`.
     pub valid: bool,
     /// Runs with a larger share are invalid.
     pub late_share_max: f64,
-    /// More than one of 100 segments of DCsim left a slot T' or more behind its instant, so that
-    /// their SIMs tried other traffic than they met; such a run is invalid, too.
+    /// More than one of 100 segments of DCsim left a slot T' or more behind its instant, so that it
+    /// met other traffic than its SIM. Such a run is invalid, too.
     pub late_departures: bool,
 }
 

@@ -200,8 +200,8 @@ impl Sampler {
         self.next_at
     }
 
-    /// Takes the samples due before `now`, of the state that has lasted until `now`, which `look`
-    /// sees with the lines of the matrix that it is handed. A long silence has many samples:
+    /// Takes the samples due before `now`, of the state that has lasted until `now`. `look` gives
+    /// that state for the lines of the matrix that it gets. A long silence has many samples, so
     /// `watch` is offered them in between.
     pub fn catch_up(
         &mut self,

@@ -51,8 +51,8 @@ pub struct SchedulerResult {
     pub accused: u64,
     /// The highest term.
     pub term: u32,
-    /// The most that a request was early or late by, nanoseconds, once the clock of its host had
-    /// settled; 0 where clocks are exact.
+    /// The most by which a request was early or late, once the clock of its host had settled,
+    /// nanoseconds; 0 where clocks are exact.
     pub clock_error_ns: f64,
     /// Epochs after which the clocks of all hosts had settled; 0 where clocks are exact.
     pub clock_epochs: u64,

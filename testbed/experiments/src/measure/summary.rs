@@ -44,8 +44,8 @@ pub struct Summary {
     /// When the last byte of the last flow was delivered; null unless all were.
     pub completion_us: Option<f64>,
     /// The lower bound for this matrix on this topology, the latest of the bounds of its cuts and
-    /// of its flows alone. A cut counts from the first start of what crosses it, so that of flows
-    /// which start at different times it leaves out the time in which the cut had nothing to do.
+    /// of its flows alone. A cut counts from the first start of the flows that cross it. Where
+    /// flows start at different times, this leaves out the time in which the cut had nothing to do.
     pub ideal_us: f64,
     /// `completion_us / ideal_us`.
     pub slowdown: Option<f64>,
@@ -87,9 +87,9 @@ pub struct Summary {
     pub fct_slowdown: Fct,
     /// Collectives; null where the matrix has none.
     pub collectives: Option<Collectives>,
-    /// Share of the hosts' lines that data took until the last delivery, or until the limit of the
-    /// run where not all was delivered, from the first start on; null without one. Data is what
-    /// carries messages, each packet once: parity is not counted.
+    /// Share of the hosts' lines that data took. It counts from the first start to the last
+    /// delivery, or to the limit of the run where not all was delivered; null without a limit in
+    /// that case. Data is what carries messages, each packet once: parity is not counted.
     pub utilisation: Option<f64>,
     /// Share of the data segments that arrived after a later one of their flow; null when none
     /// arrived.
@@ -287,12 +287,12 @@ pub struct QueueBytes {
 pub struct ByteCounts {
     /// Bytes of the matrix.
     pub offered: u64,
-    /// Bytes of all flows at their receivers; at the end of a run that was cut short those of
-    /// messages that are not whole among them.
+    /// Bytes of all flows at their receivers. At the end of a run that was cut short, these include
+    /// bytes of messages that are not whole.
     pub delivered: u64,
-    /// Bytes that receivers have put in their places. More than `delivered` by those of messages
-    /// that have begun without their first segment, which names the flow, and by those that came
-    /// twice since their flow was opened again.
+    /// Bytes that receivers have put in their places. This is more than `delivered` by two kinds of
+    /// bytes. One is bytes of messages that have begun without their first segment, which names the
+    /// flow. The other is bytes that came twice since their flow was opened again.
     pub placed: u64,
 }
 
@@ -441,7 +441,7 @@ impl Summary {
         }
     }
 
-    /// Every flow finished, no host failed, the books balance, and the run meant something.
+    /// Every flow finished, no host failed, the books balance, and the run is valid.
     #[must_use]
     pub fn is_success(&self) -> bool {
         let valid = self.lateness.is_none_or(|lateness| lateness.valid) && self.gone.is_empty();

@@ -11,7 +11,7 @@ use crate::workload::{FlowIndex, FlowSpec, Matrix, Triggers};
 
 impl Plan {
     /// The packets that carry a flow of `size` bytes, each sent once: each message has segments of
-    /// its own. Parity of an erasure code is not among them: a receiver can do without.
+    /// its own. Parity of an erasure code is not among them, since a receiver may not need it.
     #[must_use]
     pub fn packets(&self, size: Bytes) -> FlowPackets {
         let payload = u64::from(self.settings.payload_max.max(1));

@@ -52,7 +52,7 @@ pub(super) fn check_queues(
     Ok(())
 }
 
-/// Marks begin no later than they are certain.
+/// The threshold at which marks begin is at most the one above which every packet is marked.
 pub(super) fn check_marks(draft: &Draft) -> Result<(), RunError> {
     let (switch, phantom) = (&draft.switch, &draft.switch.qdiscs.phantom);
     for (of, kmin, kmax) in
@@ -86,8 +86,8 @@ pub(super) fn check_routing(draft: &Draft) -> Result<(), RunError> {
     Err(InputError::new(found, expected).at("switch.program", 0, 0).help("leave it out").into())
 }
 
-/// A switch that sends by a hash draws among all its ports up, so each of them leads to a Core
-/// where flows go from pod to pod. Where nothing is sent, nothing is drawn.
+/// A switch that sends by a hash draws among all its ports up. So where flows go from pod to pod,
+/// each port up has to lead to a Core. Ports up do not matter where no flow uses them.
 pub(super) fn check_cores(
     draft: &Draft,
     matrix: &Matrix,

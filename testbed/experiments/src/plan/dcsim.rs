@@ -1,5 +1,5 @@
-//! Whether the parts of a run fit DCsim's hosts: switches that neither trim nor pause, room for
-//! data beside the small queues, a delay that the network can keep, a window that never binds.
+//! Whether the parts of a run fit DCsim's hosts. Switches neither trim nor pause, there is room for
+//! data beside the small queues, the network can keep the delay, and the window never binds.
 
 use fabric::{Blueprint, QdiscKind};
 use transport::sched::dcsim::{DcSim, RttMax};
@@ -10,7 +10,7 @@ use super::{Draft, Plan, RunError};
 use crate::input::InputError;
 use crate::topology::FabricParams;
 
-/// Refuses what DCsim cannot work with; nothing of another scheduler's.
+/// Refuses what DCsim cannot work with; refuses nothing where another scheduler runs.
 pub(super) fn check(
     draft: &Draft,
     config: &Config,
@@ -110,8 +110,8 @@ fn check_ports(
 }
 
 impl Plan {
-    /// The smallest buffer of a port of DCsim's discipline, and the one that loses no data, where
-    /// the smallest is less.
+    /// The smallest buffer of a port of DCsim's discipline, and the size that loses no data, where
+    /// the smallest is less than that.
     #[must_use]
     pub fn small_dcsim_buffer(&self) -> Option<(Bytes, Bytes)> {
         let (fabric, wanted) = (&self.fabric, least_buffer(&self.fabric)?);
@@ -151,8 +151,8 @@ fn rtt_max(config: &Config) -> Duration {
     DcSim::new(&config.sched_setup(HostId(0), Rng::new(0))).rtt_max()
 }
 
-/// RTT_max is longer than an idle round trip and not far longer than any SIM takes; a bound is
-/// taken where it is one.
+/// RTT_max is longer than an idle round trip, and not far longer than the longest time of a SIM.
+/// The bounds `paper` and `tight` are accepted where they are bounds.
 fn check_delay(config: &Config, fabric: &FabricParams) -> Result<(), RunError> {
     const KEY: &str = "sched.dcsim.rtt_max";
     let params = &config.sched_params.dcsim;

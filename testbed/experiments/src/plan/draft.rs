@@ -136,11 +136,11 @@ pub struct NicSettings {
 /// drift, uniformly, from the seed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClockSettings {
-    /// A clock is ahead of network time, or behind it, by this at most.
+    /// The most by which a clock is ahead of network time, or behind it.
     pub offset: Duration,
-    /// A clock runs faster or slower by this many parts in a million at most, 0..=10000.
+    /// The most by which a clock runs faster or slower, parts in a million, 0..=10000.
     pub drift_ppm: f64,
-    /// A reading is late by this at most.
+    /// The most by which a reading is late.
     pub jitter: Duration,
 }
 
@@ -158,8 +158,8 @@ pub struct Draft {
     pub settings: Settings,
     /// Overrides the base RTT that follows from the topology.
     pub base_rtt: Option<Duration>,
-    /// Added to every base RTT that follows from the topology: what hosts of the world take to turn
-    /// a packet around. Zero in virtual time; the world's to set.
+    /// Added to every base RTT that follows from the topology: the time that hosts of the world
+    /// take to answer a packet. Zero in virtual time; the world sets it.
     pub rtt_allowance: Duration,
     /// Reorder window in base RTTs; chosen by `trim` when `None`. The inner `None` is off.
     pub reorder_window: Option<Option<f64>>,

@@ -36,8 +36,8 @@ pub(super) fn of(draft: &Draft, topology: &FatTreeSpec, fabric: &FabricParams) -
     }
 }
 
-/// The most that one flow gets through a path that turns at tier `top`. It is the rate of a host's
-/// link, or the rate of all links together up from a ToR, a pod or a site, whichever is the least.
+/// The highest rate of one flow over a path that turns at tier `top`. It is the least of the rate
+/// of a host's link and the rates of all links together up from a ToR, a pod or a site.
 pub(super) fn path_rate(tree: &FatTree, top: u8) -> Rate {
     let levels = Level::all(tree);
     let crossed = levels.iter().filter(|level| level.tier <= top);

@@ -284,7 +284,7 @@ fn unknown(key: &str) -> InputError {
     InputError::new(format!("setting `{key}`"), "a known setting").help(help)
 }
 
-/// A family of more settings than these is not listed for a typing error.
+/// A family of more settings than this is not listed in the error for a misspelt name.
 const FAMILY_MAX: usize = 40;
 
 /// Second names: MLCC is one thing to its user, and three parts here; DCsim's switches limit SIMs.
@@ -361,7 +361,7 @@ pub fn all() -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// A doc that stands in several lines of the code, as one.
+/// A doc of several lines of the code, as one line.
 fn one_line(doc: &str) -> String {
     doc.split_whitespace().collect::<Vec<_>>().join(" ")
 }

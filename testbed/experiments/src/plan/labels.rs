@@ -1,4 +1,4 @@
-//! Whether the scheduler serves what flows are labelled with.
+//! Whether the scheduler serves the labels of flows.
 
 use transport::sched::{Label, SchedKind};
 

@@ -1,5 +1,5 @@
-//! A run, wholly decided: traffic, network, endpoints, faults and seed. Every world runs a
-//! [`Plan`].
+//! A run in which everything is decided: traffic, network, endpoints, faults and seed. Every world
+//! runs a [`Plan`].
 //!
 //! A [`Draft`] collects settings from defaults, presets, scenarios, flags and `--set`, each with
 //! its source; [`Plan::new`] puts them together with a matrix and a topology and checks that they
@@ -226,7 +226,7 @@ impl Plan {
     }
 
     /// The value in data by which ports rank it: what its flow has left, or whether its slot was
-    /// granted; `None` where no port looks at that.
+    /// granted; `None` where no port uses such a value.
     #[must_use]
     pub fn ranks_data(&self) -> Option<Ranks> {
         let Self { fabric, settings, .. } = self;
@@ -337,9 +337,9 @@ impl Plan {
         Err(error.at("fault", 0, 0).help("use down on its links instead").into())
     }
 
-    /// The round trip of the shortest control loop of flows between two sites: where a flow stays
-    /// inside a site, or a border switch takes part in control, that of a site. With one site, that
-    /// between the farthest hosts.
+    /// The round trip of the shortest control loop of flows. Where a flow stays inside a site, or a
+    /// border switch takes part in control, it is that of a site. With one site, it is that between
+    /// the farthest hosts.
     #[must_use]
     pub fn shortest_loop(&self) -> Duration {
         let spec = self.tree.spec();
@@ -464,9 +464,9 @@ fn base_rtts(draft: &Draft, tree: &FatTree, fabric: &FabricParams) -> [Duration;
     })
 }
 
-/// Settings of loss detection. Trimming reports nearly every loss, so inference may be patient:
-/// across up to three full queues on one path and none on another. Without trimming losses are
-/// found by inference.
+/// Settings of loss detection. Trimming reports nearly every loss, so inference may be patient: one
+/// path may have three full queues, and another none. Without trimming losses are found by
+/// inference.
 fn loss_settings(draft: &Draft) -> LossSettings {
     let default = if draft.trim { 12 } else { 2 };
     #[expect(

@@ -6,8 +6,8 @@ use transport::Bytes;
 use super::{Draft, RunError};
 use crate::input::InputError;
 
-/// The buffer of a port where no setting and no topology gives one, at least `own`. A buffer that
-/// links share has the headroom of all of them and, beyond it, `own` for each.
+/// The buffer of a port where neither a setting nor the topology gives one, at least `own`. A
+/// buffer that links share has the headroom of all of them and, beyond it, `own` for each.
 pub(super) fn buffer(blueprint: &Blueprint, own: Bytes) -> Bytes {
     let least = blueprint.least_buffer();
     if blueprint.program_settings.pfc.alpha <= 0.0 {

@@ -3,8 +3,8 @@
 //!
 //! A real network has switches that queue, and ways that no host can name. So a pod of few hosts is
 //! one switch with as many ways through it as hosts. A larger pod is several switches, with as many
-//! ways between two of them as each has hosts. What remains of Zeropod is the times at which hosts
-//! send.
+//! ways between two of them as each has hosts. Of Zeropod, only the times at which hosts send
+//! remain.
 
 use transport::path::{PodFacts, RealPod};
 use transport::sched::SchedKind;
@@ -19,7 +19,7 @@ use crate::input::InputError;
 /// What hosts of a real network have measured of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Measured {
-    /// How much later than the least round trip nine of ten come, at the worst pair.
+    /// The most by which nine of ten round trips exceed the shortest one, at the worst pair.
     pub jitter: Duration,
     /// The longest base RTT, those to the scheduler among them.
     pub base_rtt: Duration,
@@ -27,7 +27,7 @@ pub struct Measured {
     pub run: u16,
 }
 
-/// Settings that only a simulation can obey, which the presets of Zeropod set.
+/// Settings of Zeropod's presets that only a simulation can obey.
 const SIMULATED: [&str; 5] =
     ["mtu", "wire.data_overhead", "wire.data_min", "wire.control", "sched.zeropod.optimistic"];
 

@@ -123,7 +123,7 @@ pub(super) fn check_degraded(
 }
 
 /// Refuses `ports` that write telemetry and that send, at `share` of their rate, more slowly than
-/// telemetry can say. A controller takes such a link for faster than it is, and fills it.
+/// telemetry can say. A controller would see such a link as faster than it is, and fill it.
 fn check_rate<'a>(
     ports: impl Iterator<Item = &'a PortSpec>,
     share: f64,
@@ -188,7 +188,7 @@ fn check_balancer(cc: CcKind, lb: LbKind, key: &str) -> Result<(), RunError> {
     Err(refused(key, found, expected, help))
 }
 
-/// Every path of the matrix has at most as many switches that write as packets have room for.
+/// No path of the matrix has more switches that write telemetry than packets have room for.
 fn check_room(
     draft: &Draft,
     config: &Config,

@@ -40,8 +40,8 @@ impl Transport {
         self.set.iter().flat_map(|settings| settings.iter().copied())
     }
 
-    /// Whether its runs are computed flow by flow, without packets; of the settings, its runs read
-    /// the sizes of packets alone.
+    /// Whether its runs are computed flow by flow, without packets. The only settings that such
+    /// runs read are the sizes of packets.
     #[must_use]
     pub fn is_ideal(&self) -> bool {
         self.name == IDEAL.name

@@ -1,5 +1,6 @@
-//! Whether the parts of a run fit Zeropod's hosts: a pod with a scheduler, links and cells that are
-//! all alike, switches without buffers that take the routes of cells, slots for all hosts.
+//! Whether the parts of a run fit Zeropod's hosts. They need a pod with a scheduler, links and
+//! cells that are all alike, switches without buffers that take the routes of cells, and slots for
+//! all hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -95,7 +96,7 @@ fn is_on(fault: &FaultSpec, links: &BTreeSet<PortId>, tree: &FatTree) -> bool {
     tree.select(&fault.links).unwrap_or_default().iter().any(|port| links.contains(port))
 }
 
-/// Refuses what Zeropod cannot work with; nothing of another scheduler's.
+/// Refuses what Zeropod cannot work with; refuses nothing where another scheduler runs.
 pub(super) fn check(
     draft: &Draft,
     config: &Config,
@@ -258,7 +259,7 @@ fn check_described(
     Ok(())
 }
 
-/// What `what` is to be, and why.
+/// The value that `what` has to have, and why.
 fn with(what: &str) -> String {
     format!("{what}, with sched=zeropod")
 }
@@ -312,8 +313,8 @@ fn check_clocks(draft: &Draft, config: &Config) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Hosts learn the time from the answers of their scheduler alone. The clock of a host that gets
-/// none drifts away, and what the host sends afterwards meets what others send.
+/// Hosts get the time only from the answers of their scheduler. The clock of a host that gets none
+/// drifts away, and what the host sends afterwards meets what others send.
 fn check_cut_off(draft: &Draft, tree: &FatTree) -> Result<(), RunError> {
     if draft.clocks == ClockSettings::EXACT {
         return Ok(());

@@ -270,8 +270,9 @@ impl FaultKind {
         }
     }
 
-    /// Packets in a row that it loses at most, but for about one chance in 10^12 at each packet;
-    /// infinitely many where nothing passes its links, or what they lead to is gone.
+    /// The most packets that it loses in a row, except for a chance of about one in 10^12 at each
+    /// packet. Infinitely many where nothing passes its links, or the host or switch at their end
+    /// is gone.
     pub(crate) fn losses_in_a_row(&self) -> f64 {
         let row = |p: f64| if p < 1.0 { libm::log(1e-12) / libm::log(p) } else { f64::INFINITY };
         match *self {
@@ -320,7 +321,7 @@ impl FaultKind {
         }
     }
 
-    /// Whether the fault is of what a link leads to, and not of links.
+    /// Whether the fault is of the host or switch at the end of a link, and not of links.
     #[must_use]
     pub const fn is_of_end(&self) -> bool {
         matches!(self, Self::Kill | Self::Restart)
@@ -363,9 +364,9 @@ fn kind_of_fabric(kind: FaultKind) -> fabric::FaultKind {
     }
 }
 
-/// The chances of entering and leaving the lossy state such that a share `rate` of packets is lost,
-/// in runs of `burst` on average: enter / (enter + leave) = rate and 1 / leave = burst. Where both
-/// cannot be had (high rates of short runs), the rate holds and the runs are longer.
+/// The probabilities of entering and leaving the lossy state. A share `rate` of packets is lost, in
+/// runs of `burst` on average: enter / (enter + leave) = rate and 1 / leave = burst. Where both
+/// cannot hold (high rates of short runs), the rate holds and the runs are longer.
 fn burst_chances(rate: f64, burst: f64) -> [f64; 2] {
     if rate >= 1.0 {
         return [1.0, 0.0];

@@ -19,9 +19,9 @@
 //! [[plot]]                        # kind, y, x, panel, flows, from_us, until_us
 //! ```
 //!
-//! A variant's keys replace those above it; its `[workload]` and `[set]` are laid over theirs key
-//! by key (a workload of another `kind` replaces all of it), its faults come on top. A grid's
-//! combination is laid over the variant in the same way.
+//! A variant's keys replace those above it. Its `[workload]` and `[set]` are laid over the upper
+//! ones key by key; a workload of another `kind` replaces the whole table. Its faults are added. A
+//! grid's combination is laid over the variant in the same way.
 //!
 //! Reading is strict: an unknown key is an error with the nearest known one, and every error has
 //! its line and column. Paths are relative to the scenario's file. Names of policies and settings

@@ -238,7 +238,7 @@ pub(super) fn no_such_axis(name: &str, axes: &[String]) -> InputError {
 }
 
 /// The error for a name by which `picks` finds none of `runs`: what of it is unknown, and what
-/// there is. The axes stand for the names, which are their product and may be hundreds.
+/// there is. The error lists the axes, since the names are their product and may be hundreds.
 pub(super) fn no_such_variant(name: &str, runs: &[Vec<AxisPoint>]) -> InputError {
     let mut axes: Vec<(&str, Vec<String>)> = Vec::new();
     for part in runs.iter().flatten() {

@@ -3,7 +3,7 @@
 //!
 //! Source: the `.topo` format of the field: hosts hang below ToRs, ToRs of a pod below the
 //! aggregation switches of that pod, those below cores. A ToR's up port i goes to aggregation
-//! switch i / bundle of its pod; up port j of the a-th aggregation switch of a pod goes to core j /
+//! switch i / bundle of its pod. Up port j of the a-th aggregation switch of a pod goes to core j /
 //! bundle of group a. With two tiers the whole network is one pod and its aggregation switches, the
 //! spines, have no way up. Core switches may be dealt out in turn instead, in any number: then up
 //! port j of the a-th of m aggregation switches goes to core a + j m. Where sites are joined, every

@@ -8,8 +8,8 @@
 //!
 //! The bounds hold for packets in any order over any paths. A short packet, as the last one of a
 //! message may be, is stored for less time at each hop than a full one, and may overtake full ones
-//! on another path. So a cut has a bound of all its packets with the delay of the shortest, and one
-//! of the longest packets alone with theirs; the greater holds.
+//! on another path. So a cut has two bounds: one of all its packets with the delay of the shortest
+//! packet, and one of only the longest packets with their delay. The greater one holds.
 
 use fabric::serialisation;
 use transport::{Bytes, Duration, HostId, Instant, Rate};
@@ -119,7 +119,7 @@ fn alone_over(
 /// The bound of a flow whose packets are all full but one, over the line of its receiver. The line
 /// is busy from the first full packet on. So the flow takes as long as if the short packet were
 /// full at each hop. The exception is a short packet that leaves last and arrives before the first
-/// full one. If a full packet leaves last, it takes no less.
+/// full one. If a full packet leaves last, the flow takes no less.
 fn one_short(tree: &FatTree, top: u8, packets: &FlowPackets) -> Option<Duration> {
     let (full, short) = packets.full_and_short()?;
     let line = tree.spec().tier[0].link_rate();

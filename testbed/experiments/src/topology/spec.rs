@@ -36,19 +36,20 @@ pub struct FatTreeSpec {
     pub tiers: u8,
     /// Hosts in a pod; all of a site with two tiers.
     pub podsize: u32,
-    /// Switches by tier, from the ToR up; where there is a `wan`, the one above the `tiers` of a
-    /// site is its border switch, whose links up are those to the other site. The rest are all
+    /// Switches by tier, from the ToR up. Where there is a `wan`, the entry above the `tiers` of a
+    /// site is its border switch, whose links up lead to the other site. The other entries are all
     /// zeros.
     pub tier: [TierSpec; TIERS_MAX],
     /// The links that join two sites, each a tree of its own and both alike; `None` for one site.
     pub wan: Option<WanSpec>,
-    /// Schedulers of each pod, 0 to 2, the second one a backup: switches without hosts that have a
-    /// link to every ToR and every aggregation switch of their pod, like those below the latter.
+    /// Schedulers of each pod, 0 to 2, the second one a backup. They are switches without hosts
+    /// that have a link to every ToR and every aggregation switch of their pod, like the links
+    /// below aggregation switches.
     pub schedulers: u32,
     /// Core switches that are dealt out in turn: Core c has one link to aggregation switch c modulo
-    /// m of each pod, of m there. Their number is then any one; the first aggregation switches
-    /// have `radix_up` links up, and the last ones may have one less. `None` where each
-    /// aggregation switch has a group of its own, all of them alike.
+    /// m of each pod, which has m of them. Any number is then possible; the first aggregation
+    /// switches have `radix_up` links up, and the last ones may have one less. `None` where each
+    /// aggregation switch has a group of Cores of its own, all of them alike.
     pub dealt_cores: Option<u32>,
 }
 

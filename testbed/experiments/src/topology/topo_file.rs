@@ -7,10 +7,10 @@
 //! Switch_Latency_ns, Downlink_Latency_ns
 //! ```
 //!
-//! Ours, for two sites of `Tiers t` that border switches join: `Sites 2` in the header, and a
-//! section `Tier t` of the border switches. Their links up are the links between the sites. These
-//! have the keys Uplink_speed_Gbps and Uplink_Latency_ns. `Schedulers 1` in the header gives each
-//! pod a scheduler with links to all its ToRs and aggregation switches.
+//! These keys are ours. Two sites of `Tiers t` that border switches join have `Sites 2` in the
+//! header, and a section `Tier t` of the border switches. Their links up are the links between the
+//! sites. These have the keys Uplink_speed_Gbps and Uplink_Latency_ns. `Schedulers 1` in the header
+//! gives each pod a scheduler with links to all its ToRs and aggregation switches.
 //!
 //! Source: the reader of uet-htsim. Keys are case-insensitive; white space and comments as in
 //! `input/tokens.rs`. Every error names the line. What is written reads back as the same tree.
@@ -45,8 +45,8 @@ pub fn read_path(path: &Path) -> Result<FatTreeSpec, InputError> {
     read(file::open(path)?, &name)
 }
 
-/// The line of a key of a tier in the file at `path`, found by reading it again; `None` for what
-/// can be read only once, as a pipe, and when the file has changed.
+/// The line of a key of a tier in the file at `path`, found by reading it again. `None` for a file
+/// that can be read only once, such as a pipe, and for one that has changed.
 #[must_use]
 pub fn line_of(path: &Path, tier: u8, key: &str) -> Option<u32> {
     let name = path.display().to_string();
@@ -282,8 +282,7 @@ impl Reader {
         Ok(tree)
     }
 
-    /// A file that states the factor has to state the right one; one that does not gets it
-    /// computed.
+    /// A file that states the factor has to state the right one; otherwise it is computed.
     fn check_oversubscription(&self, tree: &mut FatTreeSpec, name: &str) -> Result<(), InputError> {
         for tier in 0..tree.levels() {
             let at = usize::from(tier);

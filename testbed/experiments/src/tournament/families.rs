@@ -193,12 +193,12 @@ fn workload(draw: &mut Draw, inside: &[&'static str], across: &[&'static str]) {
 /// Bytes that a line of 100 Gb/s carries in a microsecond.
 const LINE_BYTES_A_US: f64 = 12_500.0;
 
-/// Flows of a workload that are expected at least: with so many none at all is one chance in ten
-/// million.
+/// The least expected number of flows of a workload: with so many, the chance of no flow at all is
+/// one in ten million.
 const FLOWS_LEAST: f64 = 16.0;
 
-/// The mean size of a distribution that comes with the program, bytes; a test holds that each
-/// family names such ones alone.
+/// The mean size of a distribution that comes with the program, bytes; a test checks that families
+/// name only such distributions.
 fn mean_of(name: &str) -> f64 {
     let cdf = distributions::by_name(name).and_then(|known| known.cdf().ok());
     cdf.map_or(1e6, |cdf| cdf.mean_bytes())

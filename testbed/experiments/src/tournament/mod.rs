@@ -9,8 +9,8 @@
 //!
 //! Settings are chosen on the mixes of [`Purpose::Tuning`] and judged on those of
 //! [`Purpose::Checking`], where every mix is new and half of the families are. A mix is a variant
-//! of a scenario ([`scenario`]), which runs, is kept and is drawn as any other. Purpose, seed,
-//! family and number give a mix, whatever else is drawn.
+//! of a scenario ([`scenario`]), which runs, is kept and is drawn as any other. A mix depends only
+//! on purpose, seed, family and number, not on what else is drawn.
 
 mod draw;
 mod families;
@@ -49,7 +49,7 @@ pub struct Draws {
     pub families: Vec<String>,
 }
 
-/// One mix: a run but for its transport.
+/// One mix: a run without its transport.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mix {
     /// The name of its family.

@@ -2,11 +2,11 @@
 //!
 //! Source of the need: \[dcsim\], paragraph "Clock drift", evaluates a static drift; \[zeropod\],
 //! paragraph "Time synchronization", needs endhosts that agree on time, and evaluates perfect
-//! clocks alone. The model is ours. An endpoint sees the local time of its host alone, everything
-//! else of a simulation is by network time. A host's clock starts ahead of network time by an
+//! clocks alone. The model is ours. An endpoint sees only the local time of its host; everything
+//! else in a simulation goes by network time. A host's clock starts ahead of network time by an
 //! offset of its own, and runs faster or slower by a drift of its own. Both are drawn once a host,
-//! within the bounds of the settings. A reading is late by a noise drawn for each reading, 0 up to
-//! the jitter; readings never go backwards.
+//! within the bounds of the settings. Each reading is late by random noise of 0 up to the jitter;
+//! readings never go backwards.
 
 use transport::{Duration, HostId, Instant, Rng};
 

@@ -63,7 +63,7 @@ pub(super) struct Hosts<'a> {
     hosts: Vec<Host>,
     /// For each connection of the conductor: the transport flow, once open.
     flows: Vec<Option<FlowId>>,
-    /// Orders for another host than the one whose doing started them.
+    /// Orders for another host than the one whose events caused them.
     elsewhere: Vec<PostOrder>,
     /// Hosts to be drained at this instant.
     active: Vec<HostId>,
@@ -73,7 +73,7 @@ pub(super) struct Hosts<'a> {
     /// Connections on which messages were posted since the last look at them, where the run keeps a
     /// journal.
     posted: Option<Vec<u32>>,
-    /// Whether the hosts' schedulers send at instants of their own alone, whatever arrives.
+    /// Whether the hosts' schedulers send only at instants of their own, whatever arrives.
     at_own_times: bool,
 }
 
@@ -171,8 +171,8 @@ impl<'a> Hosts<'a> {
         }
     }
 
-    /// Runs a window of one instant, `now`, at which events of one host may start flows of others:
-    /// all hosts handle their due events, then they drain in rounds until none has anything to do.
+    /// Runs a window of one instant, `now`, at which events of one host may start flows of others.
+    /// All hosts handle their due events. Then they drain in rounds, until none has anything to do.
     pub(super) fn run_together(
         &mut self,
         window: &TimeWindow,
@@ -216,8 +216,8 @@ impl<'a> Hosts<'a> {
         state.timer.min(start).min(turn).min(kept)
     }
 
-    /// Whether `host`, to which nothing arrives at `now`, has nothing to do then but to let packets
-    /// go whose departure has come. Its endpoint has no say in that: it is called at its timer.
+    /// Whether `host`, to which nothing arrives at `now`, only has to let packets go whose
+    /// departure has come. Its endpoint is not needed for that: it is called at its timer.
     #[inline]
     fn releases_alone(&self, host: HostId, now: Instant, network: &Network) -> bool {
         let state = &self.hosts[self.index_of(host)];
@@ -440,7 +440,8 @@ impl<'a> Hosts<'a> {
         self.hosts.iter().flat_map(|host| begun(&host.endpoint))
     }
 
-    /// Payload bytes in place at their receivers, of messages that are not whole yet too.
+    /// Payload bytes in place at their receivers, including those of messages that are not whole
+    /// yet.
     pub(super) fn placed_bytes(&self) -> u64 {
         self.hosts.iter().map(|host| host.endpoint.stats().data_placed_bytes).sum()
     }

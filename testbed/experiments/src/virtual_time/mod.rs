@@ -8,11 +8,11 @@
 //!
 //! Time goes in windows no longer than the lookahead of the network. So whatever reaches a host or
 //! a port within a window left its origin before the window began. Each host and each port goes
-//! through its own instants by itself, with its memory at hand, and results do not depend on how
-//! time is cut. At an instant of a host things happen in a fixed order: starts, the NIC's
-//! departures, arrivals, the timer; then it reports, posts and sends. Where a trigger of the matrix
-//! lets one host start a flow of another at once, a window is one instant, and all hosts meet at
-//! it.
+//! through its own instants by itself, with its memory in the cache, and results do not depend on
+//! how time is divided into windows. At an instant of a host things happen in a fixed order:
+//! starts, the NIC's departures, arrivals, the timer; then it reports, posts and sends. Where a
+//! trigger of the matrix lets one host start a flow of another at once, a window is one instant,
+//! and all hosts meet at it.
 //!
 //! Therefore several threads may run a window, each for a *part* of the hosts and ports. A packet
 //! that goes from one part to another arrives after the window, and is handed over when the window
@@ -159,7 +159,7 @@ fn is_coupled(conductor: &Conductor<'_>, network: &Network) -> bool {
     conductor.couples_hosts() || conductor.delay_min().is_some_and(is_short)
 }
 
-/// How many threads run `plan`, and the reason where they are fewer than it sets.
+/// How many threads run `plan`, and the reason where there are fewer than it sets.
 fn threads(plan: &Plan, coupled: bool, explains: bool) -> (usize, Vec<Adapted>) {
     let wanted = plan.draft.threads;
     let (most, why) = if coupled {

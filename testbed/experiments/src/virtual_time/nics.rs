@@ -1,8 +1,8 @@
 //! The way of packets from the endpoints of a simulated run into the NICs.
 //!
-//! A host hands its NIC at most `nic.depth` packets ahead, as a device with a short ring would, so
-//! what is sent next is decided as late as possible. Packets whose departure the endpoint has
-//! chosen wait here for that instant.
+//! A host hands its NIC at most `nic.depth` packets ahead, as a device with a short ring would. So
+//! the next packet is chosen as late as possible. Packets whose departure the endpoint has chosen
+//! wait here for that instant.
 
 use std::collections::VecDeque;
 
@@ -207,7 +207,7 @@ impl<'a> Nics<'a> {
     }
 }
 
-/// What is kept of data beside its header.
+/// What is kept of a data packet beside its header.
 #[derive(Clone, Copy)]
 struct Keeps {
     /// When the line begins to send it.

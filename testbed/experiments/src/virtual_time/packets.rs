@@ -186,8 +186,8 @@ impl<'a> SlabFrames<'a> {
 }
 
 impl SlabFrames<'_> {
-    /// Puts `frame` in the place of what `packet` stands for, or in one of its own where a copy
-    /// shares that.
+    /// Replaces the content of `packet` by `frame`, or gives it a place of its own where a copy
+    /// shares the content.
     fn replace(&mut self, packet: &mut Packet, frame: InFlight, ext: &Ext) {
         if self.packets.packets.is_shared(packet.handle) {
             let (before, start) = (packet.handle, self.packets.start_of(packet.handle));

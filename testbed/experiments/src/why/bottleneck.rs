@@ -91,9 +91,9 @@ impl Fates {
 }
 
 /// The ports of switches that may hold a flow up most, by the sum of three times. The first is the
-/// time in the port's queue. The second is the pauses of other links that the queue was the reason
-/// of. The third is a part of the time in which the flow's controller held data back: the port's
-/// share of the signals to the controller.
+/// time in the port's queue. The second is the pauses of other links that this queue caused. The
+/// third is a part of the time in which the flow's controller held data back: the port's share of
+/// the signals to the controller.
 pub(super) fn candidates(
     charges: &Charges,
     fates: &Fates,

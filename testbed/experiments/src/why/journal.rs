@@ -93,7 +93,8 @@ pub(super) struct PacketHop {
     /// When its transmission started, and when it was at the far end.
     pub(super) start: Instant,
     pub(super) arrival: Instant,
-    /// For how long of that a fault held it back on the link, which sent other packets meanwhile.
+    /// The part of that time for which a fault held it back on the link, which sent other packets
+    /// meanwhile.
     pub(super) held: Duration,
 }
 
@@ -456,7 +457,7 @@ impl Journal {
         self.set_handle(other, number);
     }
 
-    /// A packet that no host sent goes by `handle`.
+    /// A packet that no host sent has the handle `handle`.
     pub(crate) fn forget(&mut self, handle: u32) {
         self.set_handle(handle, NONE);
     }
@@ -466,7 +467,7 @@ impl Journal {
     }
 }
 
-/// What a standing is looked at after.
+/// The event after which a standing is examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HostEvent {
     /// A message was posted.

@@ -1,8 +1,8 @@
 //! Why flows took as long as they did: where the time of each went, part by part.
 //!
-//! A simulation that is asked to (`Observe::why`) keeps a journal of its packets; a walk goes from
-//! the end of each flow back to its start along what each step waited for. The parts add up to the
-//! flow completion time to the picosecond. Without `Observe::why` none of this code runs.
+//! If `Observe::why` asks for it, a simulation keeps a journal of its packets. A walk goes from the
+//! end of each flow back to its start, along the cause for which each step waited. The parts add up
+//! to the flow completion time to the picosecond. Without `Observe::why` none of this code runs.
 
 mod bottleneck;
 pub(crate) mod journal;
@@ -45,7 +45,7 @@ pub enum TimePart {
     Queue,
     /// Links that switches had paused (PFC).
     Paused,
-    /// From packets that were lost until the sender learnt it.
+    /// From the loss of packets until the sender detected it.
     Retransmission,
     /// Anything else.
     Other,
@@ -121,8 +121,8 @@ pub struct FlowWhy {
     pub paused: Vec<QueueWait>,
     /// The causes of `parts_ps.retransmission`, the longest first.
     pub retransmissions: Vec<RepairTime>,
-    /// The link that held it up most, by queues, pauses that its queue was the reason of, marks,
-    /// trims and how busy it was; null where none did.
+    /// The link that held it up most, by queues, pauses that its queue caused, marks, trims and how
+    /// busy it was; null where none did.
     pub bottleneck: Option<Bottleneck>,
     /// Data packets that it sent, and what became of them.
     pub packets: PacketFates,
@@ -165,7 +165,7 @@ pub struct RepairTime {
     pub cause: String,
     /// The link, as faults name links; null where there is none.
     pub link: Option<String>,
-    /// How the sender learnt it: `timer` or `answer`.
+    /// How the sender detected it: `timer` or `answer`.
     pub by: String,
     /// Picoseconds.
     pub ps: u64,

@@ -1,8 +1,8 @@
 //! Pauses of links (PFC): when the data of a port was paused, and the queue that was the reason.
 //!
-//! A switch pauses the link that its data comes by when too much of that data waits. So the reason
-//! of a pause is the port of that switch at which most data of the link waited meanwhile. Where
-//! that port was paused itself, the reason of its pause is the reason of both.
+//! A switch pauses a link when too much data that came by it waits. So the reason of a pause is the
+//! port of that switch at which most data of the link waited meanwhile. Where that port was paused
+//! itself, the reason of its own pause is the reason of both pauses.
 
 use std::collections::BTreeMap;
 

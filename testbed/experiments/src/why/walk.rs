@@ -1,4 +1,4 @@
-//! The walk from the end of a flow back to its start, along what each step waited for.
+//! The walk from the end of a flow back to its start, along the cause for which each step waited.
 //!
 //! ```text
 //!   last ack <- its data <- the flow was ready <- an ack opened the window <- its data <- .. start
@@ -114,7 +114,7 @@ impl Walk<'_> {
     }
 
     /// Charges the time from `from` to `to` in the queue of `port`: to pauses of its link, which
-    /// hold data back and nothing else, and to the queue.
+    /// hold back only data, and to the queue.
     fn charge_queue(&mut self, port: u32, is_data: bool, from: Instant, to: Instant) -> Instant {
         let from = from.max(self.start).min(to);
         let all = if is_data { Duration::ZERO } else { to.since(from) };
@@ -243,7 +243,7 @@ impl Walk<'_> {
     }
 
     /// Charges the time between a transmission that was lost and the instant at which the sender
-    /// learnt of it.
+    /// detected the loss.
     fn repair(&mut self, number: u32, at: Instant) -> (Instant, Standpoint) {
         let Some(&lost) = self.record(number) else {
             return (at, Standpoint::Rest(TimePart::Other));

@@ -1,7 +1,7 @@
 //! All-to-all: every host sends to every other, with a window of flows active at a time.
 //!
-//! With window k, each host's destinations form batches of k. The first batch starts at time zero;
-//! a flow of batch b + 1 starts when one of batch b is acknowledged, by a multishot trigger, so k
+//! With window k, each host's destinations form batches of k. The first batch starts at time zero.
+//! A flow of batch b + 1 starts when one of batch b is acknowledged, by a multishot trigger. So k
 //! flows are active until the last batch. Destinations of a batch lie apart from each other, and
 //! hosts stand in random order, so that the load spreads over receivers. This is the pattern of
 //! uet-htsim's windowed all-to-all files.

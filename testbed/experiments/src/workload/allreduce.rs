@@ -2,8 +2,8 @@
 //! begin again.
 //!
 //! Source: \[uno\] sec. 5.1: data parallelism, a replica in each datacentre, a burst across in
-//! every iteration, as many sends as there are groups. What the paper leaves open is the usual
-//! hierarchy:
+//! every iteration, as many sends as there are groups. Where the paper leaves points open, this is
+//! the usual hierarchy:
 //!
 //! ```text
 //!   inside:  reduce-scatter, a ring of the group's m hosts of a datacentre    m - 1 steps of V/m
@@ -12,9 +12,9 @@
 //! ```
 //!
 //! A host begins a step when it has received all of the step before. It begins an iteration when it
-//! has received all of the last one and computed. Each step has a trigger of its own, so hosts
-//! drift apart as they do in practice. V bytes a group, so that all groups send `size` bytes each
-//! way in an iteration.
+//! has received all of the last one and has computed. Each step has a trigger of its own, so hosts
+//! drift apart as they do in practice. A group has V bytes, such that all groups send `size` bytes
+//! each way in an iteration.
 
 use transport::{Bytes, Duration, HostId, Rng};
 

@@ -2,8 +2,8 @@
 //!
 //! Triggers form a graph: a trigger starts flows, which poke triggers when they are done. It must
 //! have no cycle, and when every started flow finishes, every flow must have started. The first
-//! violation is reported; among triggers it is one whose own pokers all run, so the cause and not a
-//! consequence. O(flows log flows).
+//! violation is reported. Among triggers it is one whose own pokers all run, so it is the cause and
+//! not a consequence. O(flows log flows).
 
 use std::num::NonZeroU32;
 

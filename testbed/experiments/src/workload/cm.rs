@@ -11,9 +11,9 @@
 //! Source: the reader of uet-htsim. Ours is lenient about white space, comments and line ends (see
 //! `input/tokens.rs`) and strict about everything else. Start times are microseconds with a
 //! fraction, or picoseconds on request. `coll` is ours: flows of one number are one collective.
-//! `delay` is ours: what a trigger starts does so that much
-//! later, in the unit of start times; without it a file is one of uet-htsim's. The file is read
-//! line by line; what a header promises reserves no memory.
+//! `delay` is ours, too: the flows of a trigger start later by this time, in the unit of start
+//! times. A file without `coll` and `delay` is one of uet-htsim's. The file is read line by line;
+//! what a header promises reserves no memory.
 
 use std::io::BufRead;
 use std::num::NonZeroU32;

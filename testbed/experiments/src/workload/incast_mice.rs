@@ -1,6 +1,6 @@
 //! An incast of long flows, and short ones from other hosts to the same receiver.
 //!
-//! Source: \[uno\] sec. 3.2, what a queue that long flows keep costs the short ones behind it. The
+//! Source: \[uno\] sec. 3.2, on what a queue of long flows costs the short flows behind it. The
 //! paper's sizes are Google's RPCs; the simulator behind its figure draws 4 to 16 KB evenly, which
 //! is the default here. Long flows come first in the matrix.
 

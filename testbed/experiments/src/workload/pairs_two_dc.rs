@@ -1,8 +1,8 @@
 //! Flows from one datacentre to the other, each with a sender and a receiver of its own.
 //!
-//! Source: \[uno\] sec. 5.2.4: what losses and dead links between datacentres do. Senders and
-//! receivers are spread evenly, so that nothing but the links between the datacentres is shared by
-//! much; all start at time zero.
+//! Source: \[uno\] sec. 5.2.4: the effects of losses and dead links between datacentres. Senders
+//! and receivers are spread evenly, so that flows share hardly anything except the links between
+//! the datacentres. All flows start at time zero.
 
 use transport::{Bytes, HostId, Rng};
 

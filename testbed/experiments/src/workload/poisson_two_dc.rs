@@ -1,6 +1,7 @@
-//! Poisson arrivals inside and between two datacentres: each flow stays with a given chance, and
-//! sizes inside and across have distributions of their own. Or both kinds have loads of their own,
-//! each a share of a capacity of its own: a datacentre's inside, the link's between them, one way.
+//! Poisson arrivals inside and between two datacentres. Each flow stays inside with a given
+//! probability, and sizes inside and across have distributions of their own. Alternatively both
+//! kinds have loads of their own. The load inside is a share of a datacentre's capacity, the load
+//! across a share of that of the link between them, one way.
 //!
 //! Source: \[uno\] sec. 5.1, realistic workload: web search inside, Alibaba's WAN across, four
 //! flows of five inside. A host's rate is its share of the link over the mean size of the mix, so

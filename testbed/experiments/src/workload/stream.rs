@@ -1,8 +1,9 @@
 //! Matrices that are written as they are made: an all-to-all of 8192 hosts has 67 million flows,
 //! which a matrix holds in 4.3 GB and a file in about 5.4 GB.
 //!
-//! The file names its counts first and its triggers last, so the generator runs three times with
-//! the same chance: to count, for the flows, and for the triggers. Nothing of it is kept.
+//! The file has its counts first and its triggers last. So the generator runs three times with the
+//! same random numbers: to count, for the flows, and for the triggers. None of this is kept in
+//! memory.
 
 use std::io::{self, Write};
 use std::num::NonZeroU32;
@@ -66,7 +67,7 @@ impl Sink for Counts {
     }
 }
 
-/// Writes parts as lines; what `wanted` does not name is counted alone.
+/// Writes parts as lines; parts that `wanted` does not name are only counted.
 struct Lines<'o> {
     out: &'o mut dyn Write,
     wanted: Wanted,

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Source: `.cm` files of uet-htsim. No time is kept here: flows that are returned start at the
-//! instant of the call. Answers are slices of tables built once, so no call allocates, and depend
-//! on nothing but the order of calls.
+//! instant of the call. Answers are slices of tables built once, so no call allocates. They depend
+//! only on the order of calls.
 
 use transport::{Duration, HostId};
 
@@ -57,8 +57,8 @@ impl Triggers {
         Self { timed, waiting: Waiting::new(matrix), states, pokes }
     }
 
-    /// Whether some trigger of `matrix` is poked by one host, or starts a flow of one, and has to
-    /// do with another host too. O(flows).
+    /// Whether some trigger of `matrix` concerns several hosts, by the hosts that poke it or whose
+    /// flows it starts. O(flows).
     #[must_use]
     pub fn couple_hosts(matrix: &Matrix) -> bool {
         let mut host_of: Vec<Option<HostId>> = vec![None; matrix.triggers.len()];
@@ -77,7 +77,7 @@ impl Triggers {
         couples
     }
 
-    /// Drops the flows that start by time but those that `is_kept`.
+    /// Of the flows that start by time, keeps only those for which `is_kept` is true.
     pub(crate) fn keep_starts(&mut self, is_kept: impl Fn(FlowIndex) -> bool) {
         self.timed.retain(|&flow| is_kept(flow));
     }

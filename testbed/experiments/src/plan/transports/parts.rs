@@ -18,8 +18,8 @@ pub(super) const fn one_path(
 }
 
 /// Timeouts where paths are 14 us and 1.8 ms long. Seven round trips, which suit a datacentre, are
-/// 12.5 ms across; the simulator behind Uno's figures has a base RTT and the longest queueing: 14 +
-/// 400 us inside, 1792 + 640 us across, for every transport.
+/// 12.5 ms across. The simulator behind Uno's figures uses a base RTT and the longest queueing, for
+/// every transport: 14 + 400 us inside, 1792 + 640 us across.
 pub(super) const TIMEOUTS_ACROSS: Settings = &[("loss.rto", "1.25"), ("loss.rto_min", "414us")];
 
 //= uno#5.1
@@ -30,8 +30,8 @@ pub(super) const RED: Settings = &[("switch.kmin", "0.25"), ("switch.kmax", "0.7
 pub(super) const PHANTOM: Settings =
     &[("switch.phantom.kmin", "0.005"), ("switch.phantom.kmax", "0.2")];
 
-/// UnoCC and its switches as in the paper, with the least that the paper's letter lacks: all that
-/// `uno-mended` sets. `uno-paper` takes that least out again.
+/// UnoCC and its switches as in the paper, with the few rules that the paper's letter lacks: all
+/// that `uno-mended` sets. `uno-paper` takes these rules out again.
 //= uno#4.1
 pub(super) const UNO_PAPER: Settings = &[
     ("switch.qdisc", "phantom"),
@@ -70,7 +70,8 @@ pub(super) const DCSIM: Settings = &[
 pub(super) const GOOD_PATHS: Settings = &[("sched.dcsim.recycle", "8")];
 
 /// Hosts that send against tokens, over plain switches. Tokens say when a segment leaves, so the
-/// window is one that never holds it back; reordering is no sign of loss where packets are sprayed.
+/// window is so large that it never holds a segment back. Reordering is no sign of loss where
+/// packets are sprayed.
 pub(super) const TOKENS: Settings = &[
     ("switch.qdisc", "drop-tail"),
     ("cc.fixed.bdps", "64"),
@@ -90,8 +91,8 @@ pub(super) const PFABRIC: Settings = &[
     ("loss.give_up", "1s"),
 ];
 
-/// Zeropod's hosts and switches. Its hosts decide when a cell leaves, so the window is one that
-/// never holds it back; a cell is lost when no receipt of it comes.
+/// Zeropod's hosts and switches. Its hosts decide when a cell leaves, so the window is so large
+/// that it never holds a cell back. A cell is lost when no receipt of it comes.
 pub(super) const ZEROPOD: Settings = &[
     ("switch.qdisc", "bufferless"),
     ("switch.routing", "explicit"),

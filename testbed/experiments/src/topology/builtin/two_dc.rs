@@ -2,9 +2,9 @@
 //! switches of both.
 //!
 //! Source: \[uno\] sec. 5.1: two 8-ary fat trees of 128 hosts with one border switch each, and
-//! eight links between the border switches. Links have 100 Gb/s and 1 us, those between the sites
-//! 886.5 us, as in the paper's simulator: the round trip between the farthest hosts is then 128
-//! times the 14 us inside, where the paper says 2 ms. A border switch has RADIX links to every
+//! eight links between the border switches. Links have 100 Gb/s and 1 us, and links between the
+//! sites have 886.5 us, as in the paper's simulator. The round trip between the farthest hosts is
+//! then 128 times the 14 us inside; the paper says 2 ms. A border switch has RADIX links to every
 //! switch of its site's top tier, as many as that switch has down.
 
 use transport::Bytes;

@@ -83,7 +83,7 @@ impl Hosts<'_> {
         }
     }
 
-    /// Whether what arrives for one flow of `host` lets no other one send.
+    /// Whether an arrival for one flow of `host` lets no other flow send.
     fn schedules_alone(&self, host: HostId) -> bool {
         let scheduler = self.hosts[self.index_of(host)].endpoint.scheduler();
         matches!(scheduler, transport::sched::Sched::RoundRobin(_))

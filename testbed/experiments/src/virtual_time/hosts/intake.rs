@@ -8,7 +8,7 @@ use super::Hosts;
 use crate::virtual_time::environment::Environment;
 
 impl Hosts<'_> {
-    /// Whether `host` has nothing to do at `now` but to take in data of `flights`.
+    /// Whether `host` only has to take in data of `flights` at `now`.
     #[inline(never)]
     pub(super) fn takes_in_alone(
         &self,
@@ -29,9 +29,9 @@ impl Hosts<'_> {
             && due.into_iter().all(|flight| flight.packet.is_data() || flight.is_wake())
     }
 
-    /// Reports what data that `host` has taken in has ended, where it leaves the host nothing to
-    /// send: true then. Its endpoint is not asked for packets, which a host of a pod would be for
-    /// each cell, and each time in vain.
+    /// Reports the messages that end with data which `host` has taken in. True where this leaves
+    /// the host nothing to send; then its endpoint is not asked for packets. A host of a pod would
+    /// otherwise be asked for each cell, each time in vain.
     #[inline(never)]
     pub(super) fn take_in(
         &mut self,

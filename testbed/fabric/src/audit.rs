@@ -4,7 +4,7 @@ use core::fmt;
 
 use transport::stats::DropCounts;
 
-/// Counts of packets by where they are, at both ends of their lives.
+/// Counts of packets: how they came in, where they are, and how they ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketBalance {
     /// Packets that drivers handed in.

@@ -42,8 +42,8 @@ pub struct Blueprint {
     /// the border switches of the other site in turn, equally many to each. The ports up of a
     /// switch below border switches lead to these in the same way.
     pub borders: Vec<u32>,
-    /// Ports whose packets leave the network for good: the driver is handed each when it starts to
-    /// be transmitted, with the instant at which it is at the far end.
+    /// Ports whose packets leave the network for good. The driver gets each packet when its
+    /// transmission starts, with the instant at which it is at the far end.
     pub outward: BTreeSet<PortId>,
     /// How long after a link went down (or up again) the switch at it stops (or resumes) using it.
     pub detection_delay: Duration,
@@ -120,8 +120,8 @@ impl Blueprint {
         needs(&self.ports, pauses, &self.program_settings.pfc)
     }
 
-    /// How the ends of packets are hashed: alike in both directions where a flow and its
-    /// acknowledgements are to pass the same border switches.
+    /// How the ends of packets are hashed: both directions have the same hash where a flow and its
+    /// acknowledgements have to pass the same border switches.
     #[must_use]
     pub const fn ends(&self) -> Ends {
         if self.borders.is_empty() { Ends::Ordered } else { Ends::Either }

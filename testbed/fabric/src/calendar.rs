@@ -43,7 +43,8 @@ impl Flight {
     /// Bytes of a pause frame on the wire, the least that a frame of Ethernet has.
     pub(super) const PAUSE_FRAME: u16 = 64;
 
-    /// Makes the transmitter `port` pause its data, or go on; `(origin, target)` as for a packet.
+    /// Makes the transmitter `port` pause its data, or go on; `(origin, target)` are as for a
+    /// packet.
     pub(super) const fn pause_frame(
         paused: bool,
         port: u32,
@@ -159,8 +160,8 @@ struct List {
 
 const EMPTY: List = List { head: NIL, tail: NIL, tail_len: 0 };
 
-/// The chunks of all lists. What links them lies apart: lists are built and walked without a look
-/// at flights that have left the caches.
+/// The chunks of all lists. The links between them are stored apart from them, so lists are built
+/// and walked without reading flights that have left the caches.
 #[derive(Clone, Debug)]
 struct Pool {
     chunks: Vec<Chunk>,
@@ -226,7 +227,7 @@ impl Calendar {
         self.pool.append(&mut self.far[level * FAR + index], flight);
     }
 
-    /// Takes back the packet `handle` that left `origin` and is to arrive at `at`: a wake-up takes
+    /// Takes back the packet `handle` that left `origin` and is to arrive at `at`; a wake-up takes
     /// its place. False where there is no such flight. O(flights of a slot).
     #[cold]
     pub(super) fn cancel(&mut self, at: Instant, origin: u32, handle: u32) -> bool {

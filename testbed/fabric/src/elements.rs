@@ -55,8 +55,8 @@ pub struct SwitchSpec {
     pub up_port: u32,
     /// How many up ports it has.
     pub ups: u32,
-    /// Ports behind those, each to a switch that has no hosts, as the scheduler of a pod: packets
-    /// take them to programs alone.
+    /// Ports behind those, each to a switch that has no hosts, such as the scheduler of a pod. Only
+    /// packets to programs take them.
     pub asides: u32,
 }
 

@@ -40,8 +40,8 @@ pub enum FaultKind {
         /// Probability of loss in the bad state.
         loss: f64,
     },
-    /// Loses packets of consecutive blocks together, as measured between datacentres: how many of
-    /// a block is drawn from a table, which of them is uniform.
+    /// Loses packets of consecutive blocks together, as measured between datacentres. The number of
+    /// lost packets in a block is drawn from a table; which packets these are is uniform.
     //= uno#2.4
     BlockLoss {
         /// Packets of a block, 1 ..= [`BLOCK_MAX`].
@@ -203,7 +203,7 @@ struct Block {
 }
 
 impl Block {
-    /// The next block: the table decides how many packets it loses, and chance alone which ones
+    /// The next block. The table decides how many packets it loses; which ones they are is random
     /// (Floyd's sampling).
     fn draw(size: u32, losses: &[f64], rng: &mut Rng) -> Self {
         let chance = rng.next_f64();
@@ -221,7 +221,7 @@ impl Block {
         Self { left: size, lost }
     }
 
-    /// Takes the next packet; whether it is lost.
+    /// Takes the next packet; returns whether it is lost.
     fn take(&mut self) -> bool {
         let lost = self.lost & 1 == 1;
         self.left -= 1;

@@ -3,8 +3,8 @@
 //! The fabric moves handles; only the driver has what a handle stands for. In virtual time that is
 //! the header as its sender made it, in real time a frame in an mbuf, so a program runs in both.
 //! Programs call these methods, and ports that write their telemetry into packets with room for it;
-//! a plain switch never looks at a header. A frame that gets one more packet or one less is
-//! reported here, too, at the instant at which that happens, because a program may edit or end the
+//! a plain switch never looks at a header. A frame that gets one more packet, or one less, is
+//! reported here, too. This happens at that very instant, because a program may edit or end the
 //! frame in the same poll.
 
 use transport::stats::DropReason;
@@ -22,7 +22,7 @@ pub trait Headers {
     /// names. `look` is not called when the frame cannot be read.
     fn read(&self, _packet: &Packet, _look: &mut dyn FnMut(HostId, &Header, &Ext)) {}
 
-    /// What a border switch looks at in a packet, without reading all of it.
+    /// What a border switch needs of a packet, without reading all of it.
     fn glance(&self, packet: &Packet) -> Option<Glance> {
         let mut found = None;
         self.read(packet, &mut |_, header, ext| found = Glance::of(header, ext));
@@ -33,8 +33,8 @@ pub trait Headers {
 /// Frames by the handles of their packets.
 ///
 /// A packet that shares its frame with a copy gets a frame, and a handle, of its own before it is
-/// changed. A handle is free when as many packets have ended or were delivered as there were.
-/// Methods that are provided are those of a driver whose packets have no frames.
+/// changed. A handle is free when all its packets have ended or were delivered. Methods that are
+/// provided are those of a driver whose packets have no frames.
 pub trait Frames: Headers {
     /// Lets `change` edit the header of a packet and the content of its extensions. The packet
     /// keeps its length, its entropy value, and the kinds and the room of its extensions. False

@@ -10,12 +10,12 @@
 //!
 //! A border switch of MLCC keeps queues of flows, and the acknowledgements of a flow have to pass
 //! the switch that has its queue. So both directions of a flow take one pair: a driver hashes the
-//! ends of packets in either order alike ([`Ends::Either`](super::Ends)). All switches of both
-//! sites avoid a dead link at the same time as those at its ends, after the detection delay:
-//! routers notify each other. A pair is not chosen while all links between its two switches are
-//! dead in one direction or the other, as when one of the two switches is down. It comes back with
-//! the first link. The state of links is a function of time, as in `routing`, whose rules hold for
-//! all other decisions.
+//! ends of packets in ascending order ([`Ends::Either`](super::Ends)). All switches of both sites
+//! avoid a dead link at the same time as those at its ends, after the detection delay: routers
+//! notify each other. A pair is not chosen while all links between its two switches are dead in one
+//! direction or the other, for example when one of the two switches is down. The pair comes back
+//! with the first link. The state of links is a function of time, as in `routing`, whose rules hold
+//! for all other decisions.
 
 use transport::{HostId, Instant};
 
@@ -51,7 +51,8 @@ pub(super) struct Mesh {
 
 /// Chooses pairs alike in all switches.
 const SALT: u32 = 0x9A12;
-/// Chooses again where the first pair is not joined: its flows have hashes that are alike.
+/// Mixed into the hash for the second choice where the first pair is not joined, since the flows of
+/// that pair have similar hashes.
 const SALT_AGAIN: u32 = 0x51C3;
 
 impl Mesh {

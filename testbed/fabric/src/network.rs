@@ -5,8 +5,9 @@
 //! port affects another. Each port is handed the arrivals of a window at once, in the order
 //! (arrival, origin, departure). Before each arrival it runs the departures due by then. At the end
 //! of the window it runs those due by the end. There is no event for a link that becomes free. So a
-//! run is a function of what was injected and of the seed; it depends neither on the order in which
-//! packets were handed over nor on how time was cut into windows. How packets move is in `transit`.
+//! run is a function of the injected packets and of the seed. It depends neither on the order in
+//! which packets were handed over nor on how time was divided into windows. `transit` has how
+//! packets move.
 //!
 //! Nothing is allocated once queues and buffers have reached their largest size. Time is the
 //! driver's: this file has no clock.
@@ -86,8 +87,8 @@ impl Network {
         network
     }
 
-    /// Wakes the programs whose target is `own` for their own time, and lets them crash when they
-    /// are to, in a calendar that is empty.
+    /// Files, in an empty calendar, the wake-ups of the programs whose target is `own` for their
+    /// own time, and their crashes.
     pub(super) fn wake_programs(&mut self, own: impl Fn(u32) -> bool) {
         for program in &mut self.programs {
             if own(program.target()) {
@@ -137,8 +138,8 @@ impl Network {
 
     /// Hands in `packet` as if it came out of the link of `transmitter`, at the instant to which
     /// the network is run next, behind all that is due by then. This is for a driver whose frames
-    /// come from devices: they have no way to the switch left. An immediate result (a drop) is
-    /// pushed to `out`.
+    /// come from devices, and have no link left on their way to the switch. An immediate result (a
+    /// drop) is pushed to `out`.
     ///
     /// # Panics
     /// When the link of `transmitter` leads to no switch with a program: a bug of the driver.

@@ -14,7 +14,7 @@ use transport::{DropReason, EntropyValue, HostId, Instant};
 /// One packet as the fabric sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// The driver's name for the packet; the fabric never looks behind it. Two copies of one
+    /// The driver's name for the packet; the fabric never uses what it refers to. Two copies of one
     /// packet (see `Frames::duplicate`) share it.
     pub handle: u32,
     /// The destination.
@@ -45,7 +45,7 @@ impl Flags {
     pub const CE: Self = Self(1 << 1);
     /// May lose its payload instead of being dropped; a control packet yields to all others.
     pub const TRIMMABLE: Self = Self(1 << 2);
-    /// Some bits were flipped on the way; the driver decides what that means.
+    /// Some bits were flipped on the way; the driver decides what that causes.
     pub const CORRUPT: Self = Self(1 << 3);
     /// Has room for telemetry: ports that write theirs do so as it leaves them.
     pub const INT: Self = Self(1 << 7);
@@ -120,7 +120,8 @@ impl Packet {
         self
     }
 
-    /// The packet with the rank that its header calls for; a packet that is no DATA as it is.
+    /// The packet with the rank that its header calls for; a packet that is no DATA is returned
+    /// unchanged.
     #[inline]
     #[must_use]
     pub fn ranked(self, hdr: &Header, ranks: Ranks) -> Self {

@@ -3,7 +3,7 @@
 //! Within a window no port affects another, so ports may be divided among parts in any way: a part
 //! is a network of which only some ports are ever used. Packets that a port puts on a link to a
 //! port of another part wait in its *crossings* until the window is over. A switch is never
-//! divided, so that a discipline may treat all ports of one as one.
+//! divided, so that a discipline may treat all ports of a switch together.
 //!
 //! Hosts are divided into contiguous ranges along the boundaries of pods (or of smaller switches,
 //! where there are too few pods) so that the parts have about the same traffic. Switches go with

@@ -1,7 +1,7 @@
 //! A port: one link's transmitter with the queue before it.
 //!
 //! Source: the departure rule of the style guide. A departure starts when the link is free and the
-//! discipline lets something go, never at the time of the call, so a late poll costs no rate. A
+//! discipline lets a packet go, whatever the time of the call. So a late poll costs no rate. A
 //! caller that enqueues at `t` first runs every departure due by `t`, so late polls and exact
 //! events agree bit for bit. For each port one instant says when the next departure starts. It is a
 //! function of state: the latest of the instants at which the link is free, the state last changed,

@@ -1,13 +1,13 @@
-//! The flights of a stretch of time, grouped by where they go.
+//! The flights of a window of time, grouped by target.
 //!
-//! Within a stretch shorter than the lookahead the ports do not affect each other, so each is
-//! handed all its flights at once: its memory is touched once, and no event is needed between. In a
-//! group flights are in the order that decides ties: (arrival, origin, departure).
+//! Within a window shorter than the lookahead the ports do not affect each other. So each port gets
+//! all its flights at once: its memory is touched once, and no event is needed between. In a group
+//! flights are in the order that decides ties: (arrival, origin, departure).
 
 use super::calendar::{Calendar, Due, Flight};
 use transport::Instant;
 
-/// The flights of one stretch of time; empty between two.
+/// The flights of one window of time; empty between two windows.
 #[derive(Clone, Debug, Default)]
 pub struct TimeWindow {
     due: Due,

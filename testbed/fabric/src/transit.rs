@@ -9,8 +9,8 @@
 //!
 //! A packet's next port is decided when it leaves the one before, for the instant at which it will
 //! be there: the state of links is a function of time. Only a packet to a programmed switch, whose
-//! ports are run together (`program`), is bound for the switch. What happens here is all that a hop
-//! between plain switches costs, so it is compiled into one loop.
+//! ports are run together (`program`), is bound for the switch. A hop between plain switches costs
+//! only what happens here, so it is compiled into one loop.
 
 mod ways;
 
@@ -97,7 +97,7 @@ pub(super) struct Transit {
     pub(super) faults: Vec<LinkFaults>,
     /// For each port: index into `faults`, or [`NO_FAULT`]. Read only while some link is dead.
     pub(super) fault_of: Vec<u32>,
-    /// How long a dead link goes unnoticed.
+    /// How long a switch goes on using a dead link.
     pub(super) detection: Duration,
     pub(super) counts: Counts,
     pub(super) queue_stats: QueueStats,
@@ -204,7 +204,7 @@ impl Transit {
         }
     }
 
-    /// Runs the departures of a window that ends just after `last`, and sees to it that the next
+    /// Runs the departures of a window that ends just after `last`, and makes sure that the next
     /// one is run.
     #[inline]
     pub(super) fn finish(&mut self, state: &mut PortState, last: Instant, driver: &mut Driver<'_>) {
@@ -219,8 +219,8 @@ impl Transit {
         self.wake(state, self.next_turn(state));
     }
 
-    /// When a port has its next turn: a departure, or a change of its rate that a packet that waits
-    /// for more than the link may see. [`Instant::FAR_FUTURE`] when it has none.
+    /// When a port has its next turn: a departure, or a change of its rate that matters to a packet
+    /// which waits for more than the link. [`Instant::FAR_FUTURE`] when it has none.
     #[inline]
     pub(super) fn next_turn(&self, state: &PortState) -> Instant {
         let departure = state.port.next_departure();
@@ -293,7 +293,7 @@ impl Transit {
         while self.depart_next(state, at, driver) {}
     }
 
-    /// Runs the next departure, if it is due by `at`; whether it was.
+    /// Runs the next departure, if it is due by `at`; returns whether it was.
     #[inline(always)]
     fn depart_next(&mut self, state: &mut PortState, at: Instant, driver: &mut Driver<'_>) -> bool {
         if state.fault != NO_FAULT {
@@ -343,8 +343,9 @@ impl Transit {
     }
 
     /// Counts a packet that leaves a port, with `data_left` bytes behind it, and puts it on the
-    /// link. The packet stays behind its reference: a compiler that splits a copy of it into fields
-    /// writes it in parts and reads it back as a whole, and a processor stalls on such a read.
+    /// link. The packet stays behind its reference. A compiler would split a copy of it into
+    /// fields, write it in parts and read it back as a whole, and a processor stalls on such a
+    /// read.
     #[inline(always)]
     fn leave(
         &mut self,
@@ -411,7 +412,7 @@ impl Transit {
         }
     }
 
-    /// Gives a packet to the driver, or loses one that no way leads on from.
+    /// Gives a packet to the driver, or loses a packet that has no way on.
     #[cold]
     fn end_here(
         &mut self,
@@ -523,8 +524,8 @@ impl Transit {
         }
     }
 
-    /// A packet that was to arrive from a port at `due` is cut off at `at`. One that has left for
-    /// another part of the network is past that.
+    /// A packet that was to arrive from a port at `due` is cut off at `at`. A packet that has left
+    /// for another part of the network cannot be cut off.
     #[cold]
     pub(super) fn cut(
         &mut self,

@@ -61,8 +61,8 @@ impl Network {
         FaultSpec { kind: FaultKind::Down, ..spec }
     }
 
-    /// Makes sure that `port`, whose next turn may have moved, has it: by itself, or with its
-    /// switch where that runs a program.
+    /// Makes sure that `port`, whose next turn may have moved, gets this turn: by itself, or with
+    /// its switch where that runs a program.
     fn expect_turn(&mut self, port: u32) {
         let place = match self.blueprint.ports[port as usize].owner {
             Node::Switch(owner) => {

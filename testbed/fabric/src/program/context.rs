@@ -17,7 +17,7 @@ use crate::qdisc::{Queued, Verdict};
 use crate::transit::{NO_FAULT, PortState, Transit, note_trimmed};
 use crate::wiring::Wiring;
 
-/// The network that a switch at work belongs to. It touches its own ports alone.
+/// The network that a switch at work belongs to. The switch touches only its own ports.
 pub(crate) struct Surroundings<'a> {
     pub(crate) ports: &'a mut [PortState],
     pub(crate) transit: &'a mut Transit,
@@ -119,9 +119,9 @@ impl Context<'_> {
         state.hop(self.now, state.port.sent().1, self.transit.rate_at(state, self.now))
     }
 
-    /// Gives `packet` to the queue of `port`. A packet that leaves at once, this one or one that
-    /// waited for this instant, has left the queue when this returns; the program's `on_departure`
-    /// comes when the call of the program is over.
+    /// Gives `packet` to the queue of `port`. A packet that leaves at once has left the queue when
+    /// this returns, be it this one or one that waited for this instant. The program's
+    /// `on_departure` is called when the present call of the program is over.
     #[inline(always)]
     pub fn send(&mut self, port: PortId, packet: Packet) -> SendFate {
         let state = &mut self.ports[port.0 as usize];

@@ -8,8 +8,8 @@
 //!   answer from it:     names the sender's flow, for notes
 //! ```
 //!
-//! The queues stand directly before the port: the port gets one packet at a time, when its link is
-//! free, so no other queue follows the pacers, and a pause stops them. Flows are named by their
+//! The queues are directly before the port: the port gets one packet at a time, when its link is
+//! free. So no other queue follows the pacers, and a pause stops them. Flows are named by their
 //! keys. Packets of other transports, and all packets but data, go straight to their ports. A flow
 //! that finds no queue free shares the port's own queue; its receiver gets no hop of a queue and
 //! does not change its credit. Ports up lead to other sites.
@@ -53,8 +53,8 @@ params! {
         feedback_gap: Duration = Duration::from_us(6), in Duration::ZERO..=Duration::from_s(1);
         /// RTT_D: from here to a receiver and back; taken over from the network.
         rtt_d: Duration = Duration::from_us(24), in Duration::from_ns(100)..=Duration::from_ms(10);
-        /// What leaves a queue under one credit, in what its rate sends in RTT_D; 0: the rate alone
-        /// bounds it, as in the paper.
+        /// What leaves a queue under one credit, as a multiple of what its rate sends in RTT_D; 0:
+        /// only the rate bounds it, as in the paper.
         clock: f32 = 2.0, in 0.0..=1000.0;
         /// Rate of hosts' links, Gb/s, which a new queue has; taken over from the network.
         host_gbps: f32 = 25.0, in 0.01..=10000.0;

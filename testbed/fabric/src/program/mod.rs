@@ -3,8 +3,8 @@
 //!
 //! A program is one file and one line of the registry below; both drivers have it then. A switch
 //! has at most one program, a plain switch has none, and both kinds are joined in one network. A
-//! program has access to its [`Context`] alone and not to the network: it routes and sends packets,
-//! holds some, ends some and makes new ones, and reads and edits headers through the driver's
+//! program has access only to its [`Context`], not to the network. It routes and sends packets,
+//! holds some, ends some and makes new ones. It reads and edits headers through the driver's
 //! frames.
 //!
 //! The ports of a programmed switch are run together in the order of time. At one instant the
@@ -39,14 +39,14 @@ use super::qdisc::{QdiscKind, Queued};
 /// program leaves departing packets as they are, has no time of its own, holds nothing, and is no
 /// end of packets.
 pub trait Program {
-    /// `packet` has arrived by the link that `from`, a port of this switch, leads back along. The
-    /// program sends it on, holds it, drops it or consumes it.
+    /// `packet` has arrived by a link; `from` is the port of this switch that leads back along it.
+    /// The program sends it on, holds it, drops it or consumes it.
     fn on_arrival(&mut self, packet: Packet, from: PortId, now: Instant, cx: &mut Context<'_>);
     /// `packet` starts to be transmitted by `port`. The program may not change its length.
     fn on_departure(&mut self, _: &mut Packet, _port: PortId, _: Instant, _: &mut Context<'_>) {}
     /// When the program has something to do of its own; [`Instant::FAR_FUTURE`] when it has
-    /// nothing. Some time after its last packet it has to have nothing, since a simulation ends
-    /// when no event is to come. Asked after every other call.
+    /// nothing. Some time after its last packet a program must have nothing more to do, since a
+    /// simulation ends when no event is to come. Asked after every other call.
     fn poll_at(&self) -> Instant {
         Instant::FAR_FUTURE
     }
@@ -125,7 +125,7 @@ pub trait SwitchProgram: Registered + Program {
     fn qdisc() -> Option<QdiscKind> {
         None
     }
-    /// Whether its switch may crash and come back: [`Program::crash`] does what it must.
+    /// Whether its switch may crash and come back: [`Program::crash`] then does all that is needed.
     #[must_use]
     fn begins_anew() -> bool {
         false

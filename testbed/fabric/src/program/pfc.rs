@@ -13,17 +13,17 @@
 //!     +-- pause, by S's port --+   until bytes by P <= XON: resume
 //! ```
 //!
-//! Ports whose discipline is `lossless` count; what waits at another port of the switch may be
-//! dropped there, and pauses no link. Room beyond XOFF, the *headroom*, holds what is still to come
-//! when a link is paused; a buffer is `switch.queue` bytes for each link into a switch. With
-//! `alpha` it is one buffer for all links: what is left of it beyond the headroom of every link is
-//! shared, and a link is paused above `alpha` times what is free of that. A pause is on or off:
-//! quanta, which would let it run out, and the frames that renew them are not modelled, so faults
-//! of links leave pause frames alone. Faults that hold packets back, or that slow the link of the
-//! pause frames, can overrun the headroom; these drops are counted. A paused port of a plain switch
-//! fills that switch's queue, which drops. Routes go up, then down, so no cycle of links can wait
-//! for itself: a link that leads down waits for links that lead further down and, last, for hosts,
-//! which pause no link.
+//! Only ports whose discipline is `lossless` count; a packet that waits at another port of the
+//! switch may be dropped there, and pauses no link. Room beyond XOFF, the *headroom*, holds what is
+//! still to come when a link is paused; a buffer is `switch.queue` bytes for each link into a
+//! switch. With `alpha` there is one buffer for all links. The part of it beyond the headroom of
+//! every link is shared, and a link is paused above `alpha` times the free bytes of that part. A
+//! pause is on or off: quanta, which would let it run out, and the frames that renew them are not
+//! modelled, so faults of links leave pause frames alone. Faults that hold packets back, or that
+//! slow the link of the pause frames, can overrun the headroom; these drops are counted. A paused
+//! port of a plain switch fills that switch's queue, which drops. Routes go up, then down, so no
+//! cycle of links can wait for itself. A link that leads down waits for links that lead further
+//! down and, last, for hosts, which pause no link.
 //!
 //! A pause takes effect elsewhere no sooner than a packet does. Nothing is allocated once queues
 //! have reached their largest size.

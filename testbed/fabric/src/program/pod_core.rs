@@ -96,7 +96,8 @@ pub struct CoreCounters {
 }
 
 impl CoreCounters {
-    /// The worst of these and those of another Core; what is counted is added.
+    /// These figures and those of another Core: the larger of each maximum, and the sum of each
+    /// count.
     #[must_use]
     pub fn with(self, other: &Self) -> Self {
         Self {
@@ -306,7 +307,8 @@ impl Port {
         }
     }
 
-    /// The next delivery that a request to a scheduler reports: none to one that serves no more.
+    /// The next delivery that a request to a scheduler reports; `None` for a scheduler that serves
+    /// no more.
     fn delivered_for(&mut self, scheduler: HostId) -> Option<(u16, Delivered)> {
         let serves = self.client.seat().scheduler == scheduler;
         if serves { self.delivered.pop_front() } else { None }

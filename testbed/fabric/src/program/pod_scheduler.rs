@@ -1,5 +1,6 @@
-//! The scheduler of a pod: takes requests of hosts, decides every epoch which host sends to which
-//! other by which route, and sends the answers so that they slip in between the cells of others.
+//! The scheduler of a pod. It takes requests of hosts, and decides in every epoch which host sends
+//! to which other host, by which route. It sends the answers so that they slip in between the cells
+//! of others.
 //!
 //! Source: \[zeropod\] III-B2, IV-A, IV-C. The decision itself is the crate `transport-pod`; this
 //! program counts epochs, keeps the time that a decision takes, and turns requests and answers into
@@ -96,15 +97,16 @@ struct Pod {
     receipts: Vec<Receipts>,
     /// Epochs among which members send a request that asks for nothing.
     ask_every: u64,
-    /// Demands whose totals hosts repeated, with the bytes granted to them, by the window in which
-    /// this is answered: behind all grants that are among those bytes.
+    /// Demands whose totals hosts repeated, with the bytes granted to them. They are ordered by the
+    /// window of the answer, which is behind all grants that are among those bytes.
     standings: VecDeque<(u64, u16, (Place, u32))>,
     /// For each member: its grants with the windows of their answers, ascending.
     grants: Vec<VecDeque<(u64, Grant)>>,
     /// For each host, where there are Cores: cells of its own that have been delivered in other
     /// pods, as Cores say.
     delivered: Vec<CellRuns>,
-    /// Members that get an answer with the next ones, if only to say that the scheduler is there.
+    /// Members that get an answer with the next answers, even if it only shows that the scheduler
+    /// is there.
     owed: Vec<bool>,
     /// For each member: the decision that its last request counts in, in whatever term.
     asked_for: Vec<u64>,
@@ -188,10 +190,11 @@ impl Pod {
         })
     }
 
-    /// A request has arrived, which `read` reads where it will wait; it returns false where that is
-    /// none. A request waits for its decision, so that how late it leaves within its epoch changes
-    /// nothing. A host's own requests bound what waits, and none waits for an epoch that is far
-    /// away, so that no host takes the place of another.
+    /// Handles a request that has arrived. `read` reads it into the place where it will wait, and
+    /// returns false for a packet that is no request. A request waits for its decision, so it makes
+    /// no difference when it leaves within its epoch. The number of waiting requests of each host
+    /// is bounded, and none waits for an epoch that is far away, so that no host takes the place of
+    /// another.
     #[inline]
     fn take(
         &mut self,
@@ -237,7 +240,7 @@ impl Pod {
         Ok(())
     }
 
-    /// The epoch of `now`. It is that of the last look as a rule, or the next one.
+    /// The epoch of `now`: usually that of the last call, or the next one.
     #[inline]
     fn epoch_at(&mut self, now: Instant) -> u64 {
         let (epoch, start) = self.looked_at;

@@ -10,8 +10,8 @@
 //!                         due by the end of the span
 //! ```
 //!
-//! The loop is compiled for each program by itself ([`RunSpan`]): calls of the program become part
-//! of it, and what a program leaves to the defaults of [`Program`] costs nothing.
+//! The loop is compiled separately for each program ([`RunSpan`]). Calls of the program become part
+//! of it, and hooks that a program leaves to the defaults of [`Program`] cost nothing.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! Tests of programmed switches: books balance, and neither windows nor late drivers nor parts
-//! change what happens.
+//! Tests of programmed switches: books balance, and windows, late drivers and parts do not change
+//! what happens.
 
 use std::collections::BTreeMap;
 

@@ -31,8 +31,8 @@ params! {
 /// A port's discipline without a queue.
 #[derive(Clone, Debug)]
 pub struct Bufferless {
-    /// The transmission that began last: its instant, its bytes and its rate. When it ends is
-    /// worked out for the few packets that do not pass at once.
+    /// The transmission that began last: its instant, its bytes and its rate. Its end is computed
+    /// only for the few packets that do not pass at once.
     last: (Instant, u16, Rate),
     rate: Rate,
     /// A packet that leaves as soon as it has come.

@@ -1,13 +1,13 @@
 //! DCsim's port: four FIFOs in strict order of priority, the first at a limited rate.
 //!
 //! Source: \[dcsim\] sec. 2.3 and fig. 1. SIMs (class Probe) leave first, each with a token of a
-//! bucket whose rate keeps the line free for the DATA that follows them; then SIM-ACKs (ProbeAck),
-//! DATA-ACKs with all other control, then DATA. A FIFO of a small class holds a few packets, the
-//! FIFO of DATA the rest of the buffer; a full FIFO drops the packet that comes. Unscheduled data,
-//! which the paper does not have, leaves last. It enters only while it and DATA together take less
-//! than its share of DATA's room. DATA that finds no room pushes out the unscheduled packet that
-//! came last and is long enough. A packet that is being sent does not count. Nothing is marked or
-//! trimmed. Units: bytes on the wire, packets, picoseconds.
+//! bucket; the bucket's rate keeps the line free for the DATA that follows them. Then come SIM-ACKs
+//! (ProbeAck), DATA-ACKs with all other control, and DATA. A FIFO of a small class holds a few
+//! packets, the FIFO of DATA the rest of the buffer; a full FIFO drops the packet that comes.
+//! Unscheduled data, which the paper does not have, leaves last. It enters only while it and DATA
+//! together take less than its share of DATA's room. DATA that finds no room pushes out the
+//! unscheduled packet that came last and is long enough. A packet that is being sent does not
+//! count. Nothing is marked or trimmed. Units: bytes on the wire, packets, picoseconds.
 
 use std::collections::VecDeque;
 
@@ -324,7 +324,7 @@ mod tests {
         Packet { handle, dst: HostId(0), hash: 0, len, trim_len: 64, flags: Flags::of(class) }
     }
 
-    /// The start and class of each packet that leaves, until `end`, a port whose queue of SIMs is
+    /// The start and class of each packet that leaves a port until `end`; its queue of SIMs is
     /// refilled whenever one leaves. With `follow`, a DATA arrives that long after each SIM;
     /// without, DATAs always wait.
     fn departures(

@@ -1,9 +1,9 @@
 //! The queue of a lossless switch: RED marks at dequeue, as in `ecn`.
 //!
-//! The code that makes it lossless is in `program/pfc.rs`: the switch counts waiting packets by the
+//! The code that makes it lossless is in `program/pfc.rs`. The switch counts waiting packets by the
 //! link by which they came, and pauses the transmitter of a link that sends more than its share. So
-//! as much may wait here as all links into the switch have room together, and the network gives
-//! that to the queue as its limit. The thresholds of marking are those of the port's own buffer.
+//! the room of all links into the switch together may wait here, and the network gives this queue
+//! that limit. The thresholds of marking are those of the port's own buffer.
 
 use transport::params::NoParams;
 use transport::registry::Registered;

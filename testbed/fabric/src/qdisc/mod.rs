@@ -46,10 +46,10 @@ use transport::DropReason;
 /// One queue discipline. Which packet leaves, and when, is a function of state and does not depend
 /// on when a method is called, so a port that is polled late sends as a punctual one does.
 pub trait Qdisc {
-    /// Takes `packet` at `now`, or refuses it. What waits already stays, unless the verdict is
-    /// [`Verdict::Evicted`]: then `lost`, which is `None` before, is what waited. With
-    /// [`Verdict::Cut`] it is what the link was sending. A packet that is queued leaves as it came
-    /// but for its marks: the port counts what waits.
+    /// Takes `packet` at `now`, or refuses it. Packets that wait already stay, unless the verdict
+    /// is [`Verdict::Evicted`]: then `lost`, which is `None` before, is a packet that waited. With
+    /// [`Verdict::Cut`] it is the packet that the link was sending. A packet that is queued leaves
+    /// unchanged except for its marks, since the port counts what waits.
     fn enqueue(&mut self, packet: Packet, now: Instant, lost: &mut Option<Packet>) -> Verdict;
     /// Takes out the packet whose transmission starts at `now`. There is one whenever
     /// [`Qdisc::ready_at`] is no later than `now`.
@@ -75,8 +75,8 @@ pub trait Qdisc {
     }
 }
 
-/// How a discipline serves its link, the same from its first packet to its last. A port asks less
-/// of a discipline that promises more.
+/// How a discipline serves its link, the same from its first packet to its last. The more a
+/// discipline promises, the less often the port has to ask it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Service {
     /// Anything that waits may leave as soon as the link is free, as long as data is not paused:

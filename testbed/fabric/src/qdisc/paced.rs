@@ -1,5 +1,5 @@
-//! A discipline for tests whose head waits although the link is free: data leaves at half the
-//! link's rate and, from an empty queue, at whole slots alone; control leaves at once.
+//! A discipline for tests whose head waits although the link is free. Data leaves at half the
+//! link's rate and, from an empty queue, only at whole slots; control leaves at once.
 //!
 //! It stands for token buckets and slotted senders in the tests of ports and networks.
 

@@ -1,5 +1,6 @@
-//! Phantom queues: a counter beside a real queue that fills as the real one does and drains more
-//! slowly than the link, so that marks report a load near the line rate before anything waits.
+//! Phantom queues. A phantom queue is a counter beside a real queue that fills as the real one
+//! does, and drains more slowly than the link. So marks report a load near the line rate before
+//! anything waits.
 //!
 //! Source: \[uno\] sec. 4.1.3: the occupancy grows by every packet that is queued, shrinks at a
 //! constant share of the link's rate, and marks between two thresholds of its own, whatever the
@@ -102,7 +103,7 @@ const KMAX_PACKETS: f64 = 60.0;
 #[derive(Clone, Debug)]
 pub struct Phantom<Q> {
     queue: Q,
-    /// When the phantom queue would be empty if nothing more came.
+    /// When the phantom queue would be empty if no more packets came.
     empty_at: Instant,
     /// The rate at which it drains, above zero.
     drain: Rate,

@@ -1,5 +1,5 @@
-//! The next port of packets for which the routes of a plain switch do not decide: packets to other
-//! switches, by one of several border switches, by routes of their own, or to the driver.
+//! The next port of packets that do not follow the routes of a plain switch. These are packets to
+//! other switches, by one of several border switches, by routes of their own, or to the driver.
 
 use transport::Instant;
 use transport::wire::pod::CellName;

@@ -108,8 +108,8 @@ struct Queue {
 pub(super) struct Queues {
     limits: Limits,
     queues: Vec<Queue>,
-    /// The queue of each flow, by its key: a switch is no end of flows, so no packet has an index
-    /// of its. Never iterated.
+    /// The queue of each flow, by its key. A switch is no end of flows, so packets carry no index
+    /// of the switch's tables. Never iterated.
     of: ByKey<u32>,
     /// Flows to each host that have sent lately.
     recent: Recent,
@@ -533,8 +533,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes and whenever it is asked, the same packets leave at the same instants,
-        /// each flow's in order, and no flow sends more than its rate.
+        /// Whatever packets come, and whenever the queues are asked, the same packets leave at the
+        /// same instants. Each flow's packets leave in order, and no flow sends more than its rate.
         #[test]
         fn late_polls_and_exact_events_agree(
             steps in prop::collection::vec((0u64..30, 0u64..3, 0u8..4, 1u64..20), 1..200),

@@ -10,7 +10,7 @@ use crate::calendar::Flight;
 use crate::elements::{Node, PortSpec};
 use crate::wiring::ports_back;
 
-/// Pause frames that may be before the one that matters, with itself: a resume can be.
+/// Pause frames up to and including the one that matters: a resume may be before it.
 const FRAMES: u64 = 2;
 
 /// A buffer that is too small: that of a link, or of a switch whose links share it.

@@ -379,8 +379,8 @@ fn without_thresholds_the_buffer_beyond_the_headroom_is_used() {
     assert_eq!(pauses(&network).count(), blueprint.switches.len());
 }
 
-/// When packets of host 4 to its neighbour 5 are there, of which it sends one for each to host 0,
-/// where hosts 8 to 15 send, too.
+/// When packets of host 4 to its neighbour 5 arrive. Host 4 sends one packet to host 0 for each of
+/// these; hosts 8 to 15 send to host 0, too.
 fn victim(qdisc: QdiscKind) -> Instant {
     let xoff = Some(8 * u64::from(MTU));
     let mut network = Network::new(blueprint(qdisc, Some(1 << 30), xoff), &Rng::new(1));

@@ -1,5 +1,5 @@
-//! Where the cells came from that a Core has sent, so that it can be reported to their hosts which
-//! of them have been delivered.
+//! The origins of the cells that a Core has sent, so that their delivery can be reported to their
+//! hosts.
 
 use transport::units::Psn;
 use transport::wire::Body;

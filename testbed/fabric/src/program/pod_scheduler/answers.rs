@@ -1,4 +1,4 @@
-//! Answers to members: what each has to say, and the instant at which it leaves.
+//! Answers to members: the content of each, and the instant at which it leaves.
 //!
 //! Source: \[zeropod\] IV-C. Answers of a window are placed together when it opens, and leave one
 //! after the other, each in the slot of its member.
@@ -143,9 +143,9 @@ impl Pod {
         debug_assert!(self.answers.is_sorted());
     }
 
-    /// Places the answers of `window` to all members that it has something to say to, in the order
-    /// in which they leave: slot by slot, and in each slot first those without a request before
-    /// them.
+    /// Places the answers of `window` to all members for which there is something to report, in the
+    /// order in which they leave. They leave slot by slot, and in each slot answers without a
+    /// request before them come first.
     fn place_all(&mut self, window: u64) {
         let start = self.timing.start(window);
         let (mut at, count) = (0, self.answers.by_slot.len());
@@ -177,7 +177,7 @@ impl Pod {
         peer.is_some_and(|peer| self.answers.slot(self.members.member(peer)) <= own)
     }
 
-    /// Whether the answer of `window` to a member has something to say: most have not.
+    /// Whether the answer of `window` to a member has something to report; most have nothing.
     #[inline]
     fn has_answer(&self, window: u64, member: u16) -> bool {
         let at = usize::from(member);

@@ -22,9 +22,9 @@ pub(super) struct Waiting {
     pub(super) asked: Asked,
 }
 
-/// The requests that wait, in the order of the epochs in which they left, and in the next place the
-/// one that was read last. It is read there, because a processor waits where it copies what it has
-/// just written field by field.
+/// The requests that wait, in the order of the epochs in which they left. The next place has the
+/// one that was read last. A request is read into its place, because a processor stalls when it
+/// copies what it has just written field by field.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Requests {
     /// A place more than requests that may wait.
@@ -80,7 +80,7 @@ impl Requests {
         self.waiting -= count;
     }
 
-    /// None waits any more; the one that was read last still may.
+    /// Removes all that wait; the request that was read last may still be added.
     pub(super) fn clear(&mut self) {
         self.places.swap(0, self.waiting);
         self.waiting = 0;

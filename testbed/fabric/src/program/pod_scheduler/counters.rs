@@ -12,7 +12,7 @@ pub struct PodCounters {
     pub epochs: u64,
     /// Grants of all decisions.
     pub grants: u64,
-    /// Hosts that could have been granted something in these decisions, whether they asked or not.
+    /// Hosts that could have got a grant in these decisions, whether they asked or not.
     pub chances: u64,
     /// Requests, or parts of some, that made no sense, in the order of [`Refused::ALL`].
     refused: [u64; Refused::ALL.len()],

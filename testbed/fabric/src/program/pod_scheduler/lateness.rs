@@ -1,5 +1,5 @@
-//! How late requests come, and answers for all hosts in every epoch: from both a host whose clock
-//! is off keeps the pod's time.
+//! How late requests come, and answers for all hosts in every epoch. By both, a host whose clock is
+//! off keeps the pod's time.
 //!
 //! Source: \[zeropod\] IV-E. The clock here is the pod's. A request says whether it left behind a
 //! gap, so the instant at which it should come is known; how much later it came goes back to its

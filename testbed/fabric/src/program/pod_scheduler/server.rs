@@ -28,15 +28,15 @@ pub struct PodServer {
 
 /// Epochs by which requests may come later than in an emulated pod, or sooner. Hosts are polled
 /// late, and report arrivals of each epoch by the request of another one. A host whose clock is
-/// ahead has to be notified by how much.
+/// ahead must be informed by how much.
 const SLACK: u64 = 8;
 
 /// The greatest term.
 const TERM_MAX: u32 = (1 << 16) - 1;
 
 impl PodServer {
-    /// The scheduler of the pod that is introduced, which decides by `params` and begins `term` at
-    /// `now`, above 0; `None` where the numbers of `join` are no pod's, or the term is none.
+    /// The scheduler of the pod that is introduced, which decides by `params` and begins `term`,
+    /// above 0, at `now`. `None` where the numbers of `join` make no pod, or the term is 0.
     #[must_use]
     pub fn new(
         join: &Join,

@@ -6,22 +6,23 @@
 //!
 //! - A scheduler that restarts has forgotten everything. It waits until all that it may have
 //!   granted before is over.
-//! - Where cells of an earlier term are still under way, a scheduler does not know which gaps they
-//!   leave. Its answers yield to them, and so it repeats that its term has begun until the fence.
+//! - Where cells of an earlier term are still under way, a scheduler has no record of the gaps that
+//!   they leave. Its answers yield to these cells, so until the fence it repeats that its term has
+//!   begun.
 //! - A host that turns to another scheduler reports that to the former one, which stops.
 //! - A scheduler with a backup answers every request, so that hosts notice when it is gone. One
 //!   that gets no requests for longer than hosts wait between theirs is cut off: it stops so soon
 //!   that its grants end before those of the backup begin, see [`Timing::patience`].
-//! - A host's term rises by at most one in [`Timing::patience`] epochs. So a scheduler takes a term
-//!   that is further ahead from a host that has sent it no request for long.
+//! - A host's term rises by at most one in [`Timing::patience`] epochs. So a scheduler accepts a
+//!   term that is further ahead from a host that has sent it no request for long.
 //! - Some hosts may reach one scheduler only and others the other one only. Then both schedulers
 //!   serve, each the members that send it requests. All members send requests again and again; a
 //!   member that does not is granted nothing. A member that comes from the other scheduler is
 //!   granted nothing until all grants are over that it may have got there. As ToRs lie between
-//!   hosts and schedulers, the two groups have no link in common. Now and then a scheduler sends an
-//!   answer to members that are silent. So hosts of both groups gather at the scheduler of the
-//!   later term when they reach it, and stop the other one. Where there are also hosts that reach
-//!   both schedulers, the schedulers take turns (docs/ZEROPOD.md).
+//!   hosts and schedulers, the two groups have no link in common. From time to time a scheduler
+//!   sends an answer to members that are silent. So hosts of both groups gather at the scheduler of
+//!   the later term when they reach it, and stop the other one. Where there are also hosts that
+//!   reach both schedulers, the schedulers take turns (docs/ZEROPOD.md).
 
 use std::collections::VecDeque;
 
@@ -113,8 +114,8 @@ impl Pod {
         self.open_window((window / NOTIFY_EVERY + 1) * NOTIFY_EVERY);
     }
 
-    /// All members get an answer at first, where the pod has a backup: from then on they ask again
-    /// and again, and so it is known which ones this scheduler reaches.
+    /// Where the pod has a backup, all members get an answer at first. From then on they ask again
+    /// and again, which shows which members this scheduler reaches.
     pub(super) fn greet(&mut self) {
         if self.terms.guarded && self.terms.serves {
             self.owed.fill(true);

@@ -5,7 +5,7 @@ use thiserror::Error;
 use transport_dpdk::ClockError;
 use transport_dpdk::{EalError, MbufError, PortError};
 
-/// The reason for which no device can be used.
+/// Why no device can be used.
 #[derive(Debug, Error)]
 pub enum DpdkError {
     /// DPDK does not start.

@@ -22,7 +22,7 @@ pub(super) struct Counts {
     pub(super) received: u64,
     /// Given to devices.
     pub(super) sent: u64,
-    /// Passed on as they were: of no known host, or not Headrace.
+    /// Passed on unchanged: from no known host, or no packets of Headrace.
     pub(super) foreign: u64,
     /// Dropped: of a host of the other side.
     pub(super) wrong_side: u64,
@@ -76,8 +76,8 @@ pub(crate) struct Bridge {
 }
 
 impl Bridge {
-    /// A bridge between `ports`, the last of which leads to other sites; what comes from there is
-    /// in the link of `from_others`. Copies and notes come from `pool`.
+    /// A bridge between `ports`, the last of which leads to other sites. Frames from there enter by
+    /// the link of `from_others`. Copies and notes come from `pool`.
     pub(super) fn new(
         (network, from_others): (Network, PortId),
         stations: Stations,
@@ -274,7 +274,7 @@ impl Bridge {
         self.lines[line].port.as_ref().is_none_or(|port| !port.wait_link(0))
     }
 
-    /// Takes a device out; what waits for it is dropped.
+    /// Takes a device out; frames that wait for it are dropped.
     pub(super) fn take_out(&mut self, line: usize) {
         let line = &mut self.lines[line];
         self.counts.device_full += (line.next.len() + line.more.len()) as u64;

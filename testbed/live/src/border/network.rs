@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Frames come in at the border switch when a device has received them. Packets leave the network
-//! at the ports of that switch: packets for hosts of the site when their transmission starts, and
+//! at the ports of that switch. Packets for hosts of the site leave when their transmission starts,
 //! others when they would arrive at the far end of the long link. The elements behind those ports
 //! serve routing alone.
 

@@ -119,7 +119,7 @@ const CACHE: u32 = 128;
 const EAL_MB: u64 = 128;
 /// Frames in a device's queue, each way.
 const DEPTH: u16 = 1024;
-/// Between two looks at the user's wishes.
+/// Time between two checks of whether the user wants to end it.
 const LOOK_EVERY: Duration = Duration::from_ms(20);
 /// Octets of an Ethernet header.
 const ETHERNET: u16 = 14;
@@ -180,13 +180,14 @@ struct Reconnector<'a> {
     turns: Turns,
 }
 
-/// The order in which devices that are down are tried: one after the other, so that a device which
-/// is never answered keeps no other waiting. The value is the first place of the next look.
+/// The order in which devices that are down are tried: one after the other, so that a device that
+/// never gets an answer does not delay others. The value is the place at which the next search
+/// begins.
 #[derive(Default)]
 struct Turns(usize);
 
 impl Turns {
-    /// What `tried` finds at the first of `count` places in turn. The next look begins behind it.
+    /// What `tried` finds at the first of `count` places in turn. The next search begins behind it.
     fn next<T>(&mut self, count: usize, mut tried: impl FnMut(usize) -> Option<T>) -> Option<T> {
         let first = self.0.min(count);
         let mut places = (first..count).chain(0..first);
@@ -206,8 +207,8 @@ struct Connecting {
 
 /// Time for the other process to answer: milliseconds are enough, unless the machine is busy.
 const HANDSHAKE: Duration = Duration::from_s(1);
-/// Between two looks while a device connects: its handshake has some ten messages, each of which
-/// waits for one.
+/// Time between two checks while a device connects: its handshake has some ten messages, each of
+/// which waits for a check.
 const HANDSHAKE_EVERY: Duration = Duration::from_ms(2);
 
 impl Reconnector<'_> {
@@ -255,13 +256,13 @@ impl Reconnector<'_> {
             .ok()
     }
 
-    /// How long after a look the next one is due.
+    /// Time from one check to the next.
     const fn look_after(&self) -> Duration {
         if self.connecting.is_some() { HANDSHAKE_EVERY } else { LOOK_EVERY }
     }
 }
 
-/// The switch between `ports`, which carry frames of `frame` bytes.
+/// The switch between `ports`, which carry frames of up to `frame` bytes.
 fn bridge(
     setup: &Setup,
     (stations, draft): (Stations, &Draft),

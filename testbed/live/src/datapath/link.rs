@@ -52,7 +52,7 @@ impl MeasuredIo {
         Self { io, mirror: None }
     }
 
-    /// `io`, which swallows frames, with a mirror in front.
+    /// `io`, which drops all frames, with a mirror in front.
     pub(super) fn mirrored(io: PortIo) -> Self {
         let heads = Vec::with_capacity(BURST);
         let mirror = Mirror { heads, answers: MbufBurst::new(), ticks: 0 };

@@ -5,10 +5,10 @@
 //!   |------------- measured, a stage at a time ---------------|    |-- timed apart --|
 //! ```
 //!
-//! All parts take turns on one thread, so that no scheduler stands between the two ends. The
-//! time-stamp counter is read between the turns, so the peer's cost is measured and is not part of
-//! a segment's cost. Every segment is acknowledged by a frame that the peer's endpoint has decided
-//! on; it is built in an mbuf, travels, is parsed and reaches the controller.
+//! All parts take turns on one thread, so that no scheduler is between the two ends. The time-stamp
+//! counter is read between the turns, so the peer's cost is measured and is not part of a segment's
+//! cost. Every segment is acknowledged by a frame that the peer's endpoint has decided on; it is
+//! built in an mbuf, travels, is parsed and reaches the controller.
 //!
 //! | Device | A sent frame |
 //! |---|---|
@@ -16,7 +16,7 @@
 //! | `net_ring` | is passed by pointer to the peer, which frees it; that counts as the device's |
 //! | `net_memif` | is copied by the driver into shared memory, and out of it at the peer's |
 //!
-//! Costs are nanoseconds a segment, of network time at scale 1. It judges nothing and prints
+//! Costs are nanoseconds a segment, of network time at scale 1. This code judges nothing and prints
 //! nothing.
 
 mod border;

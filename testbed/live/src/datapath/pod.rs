@@ -7,10 +7,11 @@
 //! ```
 //!
 //! - *Cost*: hosts and scheduler take turns on one thread, and an epoch of the pod passes in each
-//!   turn. The time of the hosts is not counted, so this is the shortest epoch that one core keeps.
+//!   turn. The time of the hosts is not counted, so this is the shortest epoch that one core can
+//!   sustain.
 //! - *Waiting*: hosts are on a thread of their own and send each request in its slot by the clock,
-//!   in epochs of a given length. What is counted is the time from a request to the answer with the
-//!   grant of the decision that it counts in.
+//!   in epochs of a given length. The figure is the time from a request to an answer: the one with
+//!   the grant of the decision that takes the request into account.
 //!
 //! Every host asks in every epoch, for an epoch's cells to one of its receivers, and reports that
 //! all cells of an earlier epoch have arrived. Or flows of web search come, as `load.rs` says.
@@ -84,10 +85,10 @@ pub struct PodWaiting {
     pub epoch: Duration,
     /// Epochs from a request to its answer: half of them waited for no longer.
     pub p50_epochs: f64,
-    /// What 99 in 100 waited for no longer than, in the fastest quarter of the windows.
+    /// 99 in 100 waited for no longer, in the fastest quarter of the windows.
     pub p99_epochs: f64,
-    /// What 99 in 100 of all waited for no longer than, those too that waited while another program
-    /// had the core.
+    /// 99 in 100 of all waited for no longer, including those that waited while another program had
+    /// the core.
     pub p99_all_epochs: f64,
     /// Requests that were answered with a grant.
     pub answered: u64,
@@ -109,7 +110,7 @@ const FRAME_MAX: u16 = 256;
 const DEPTH: u16 = 2048;
 /// Nanoseconds of an epoch where it passes as fast as the scheduler is.
 const SHORT: Duration = Duration::from_us(1);
-/// Real time after which hosts give a scheduler up that has not answered.
+/// Real time after which hosts give up a scheduler that has not answered.
 const PATIENCE: Duration = Duration::from_s(5);
 
 /// Parts of a turn.
@@ -324,7 +325,7 @@ impl Bench {
     }
 }
 
-/// What the epochs that requests waited say, in thousandths; `None` without any.
+/// The figures of the epochs that requests waited, in thousandths; `None` without any.
 fn waiting(waited: Vec<u32>, epoch: Duration) -> Option<PodWaiting> {
     let size = usize::try_from(window_of(waited.len() as u64)).unwrap_or(usize::MAX);
     let p99 = |sorted: &[u32]| sorted[(sorted.len() * 99).div_ceil(100) - 1];

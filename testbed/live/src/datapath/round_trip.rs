@@ -11,7 +11,8 @@
 //! frames alone, those of the messages and of their acknowledgements. They are taken from the pool,
 //! written, read and freed, which shows what their cache lines cost on the way from core to core.
 //! The second has no endpoints and no frames: one mbuf goes to and fro between the same devices on
-//! the same cores. The third is a cache line that two cores write in turn. Nanoseconds.
+//! the same cores. The third is a cache line that two cores write in turn. All times are
+//! nanoseconds.
 
 use std::hint;
 use std::num::NonZeroU32;

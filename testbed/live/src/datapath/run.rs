@@ -61,8 +61,8 @@ pub struct Cost {
     pub ns_per_segment: f64,
     /// The whole cost while the worker's counters and histograms are kept for readers.
     pub observed_ns: f64,
-    /// The cost by part of a poll, the reading of the counter taken out; adds up to
-    /// `ns_per_segment` but for what differs between two runs.
+    /// The cost by part of a poll, without the cost of reading the counter. It adds up to
+    /// `ns_per_segment`, except for the difference between two runs.
     pub stages: Vec<(&'static str, f64)>,
     /// Posting messages and taking their completions, a part of `ns_per_segment`: the application's
     /// own side of its ring.
@@ -187,7 +187,7 @@ struct Rig {
     memory: Vec<MessageBytes>,
     message: NonZeroU32,
     ticks: Rc<StageTicks>,
-    /// Last, after all that holds their mbufs.
+    /// The last field, since it must outlive everything that holds its mbufs.
     #[allow(dead_code, reason = "held, not read")]
     pools: [Arc<Pool>; 3],
 }
@@ -469,8 +469,9 @@ pub(super) fn unhindered() -> Settings {
 }
 
 /// The parts of a transport over a line that is faster than any core and so never limits. Round
-/// trips are so short that no more waits than messages are under way. They are longer than two ends
-/// on one core take to answer each other, since a probe that is answered late is sent again.
+/// trips are so short that no more segments wait than messages are under way. But they are longer
+/// than the time in which two ends on one core answer each other, since a probe that is answered
+/// late is sent again.
 fn paced_by_itself(transport: &str) -> Settings {
     let mut draft = Draft::default();
     // An unknown name leaves the parts of SMaRTT: commands look it up first.

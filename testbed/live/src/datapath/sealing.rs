@@ -40,7 +40,7 @@ const ROUNDS: u32 = 400;
 /// Any instant: keys are renewed by time, and a round takes less than a second.
 const NOW: Instant = Instant::from_ps(1);
 
-/// Measures segments of `payload_bytes`, 64 to 8960, whose payloads are treated so.
+/// Measures segments of `payload_bytes`, 64 to 8960, with this treatment of payloads.
 ///
 /// # Errors
 /// Clocks that cannot be compared, or a size that is out of range.

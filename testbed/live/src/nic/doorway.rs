@@ -2,7 +2,8 @@
 //!
 //! Each has a time limit from its arrival, however its bytes trickle in, and no read waits: the
 //! host that listens goes on with everything else. However many connections come from one address,
-//! they take no place from an address that has fewer. Not here: what a first line means.
+//! they take no place from an address that has fewer. The meaning of a first line is not decided
+//! here.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -166,8 +167,8 @@ impl Caller {
     }
 }
 
-/// Whether `accept` may be tried again after this error, which a connection leaves, too, that its
-/// peer gave up before it was accepted.
+/// Whether `accept` may be tried again after this error. One cause is a connection that its peer
+/// gave up before it was accepted.
 fn is_passing(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted)
 }

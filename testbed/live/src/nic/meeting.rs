@@ -1,9 +1,9 @@
 //! The connections of a run's hosts: a star of TCP connections around the first host.
 //!
-//! Rounds ([`Meeting::gather`]) are the only meeting points: every host gives its part, the first
-//! host collects them and passes them to all. A host that cannot go on sends the reason. A host
-//! that receives it, or that has lost another host, ends with an error that names that host. So no
-//! host waits for one that is gone.
+//! Rounds ([`Meeting::gather`]) are the only meeting points: every host gives its part, and the
+//! first host collects all parts and passes them to all hosts. A host that cannot go on sends the
+//! reason. A host that receives it, or that has lost another host, ends with an error that names
+//! that host. So no host waits for one that is gone.
 //!
 //! Once flows have begun, a host that fails is lost, and the others go on. The leading host, which
 //! is the first one at the start, ends the connection of the lost host, notifies the others, and
@@ -27,7 +27,7 @@ use super::offset::Offset;
 use super::succession::Stand;
 use super::wire::{FromPeer, Wire};
 
-/// A function that is called while this host waits for others: it answers peers, and returns an
+/// A function that is called while this host waits for others. It answers peers, and returns an
 /// error to end the wait.
 pub(super) type Meanwhile<'a> = &'a mut dyn FnMut() -> Result<(), RunError>;
 
@@ -243,7 +243,7 @@ impl Meeting {
         self.own == self.leader
     }
 
-    /// From now on a failure is one of a run under way.
+    /// From now on a failure counts as one of a run under way.
     pub(super) const fn begin(&mut self) {
         self.running = true;
     }
@@ -273,7 +273,7 @@ impl Meeting {
         self.say_all(&Say::Lost { host, reason })
     }
 
-    /// Ends the connection to `host`, which is lost, and hands that on to the caller.
+    /// Ends the connection to `host`, which is lost, and reports the loss to the caller.
     pub(super) fn note_lost(&mut self, host: u32, reason: String) {
         if self.has_lost(host) {
             return;

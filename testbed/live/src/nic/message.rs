@@ -9,8 +9,8 @@
 //!   at any time  Alive, Failed
 //! ```
 //!
-//! The first line of a connection is the part of round Join and stays readable by all versions:
-//! it says which version the rest is of. Times are picoseconds of the named host's clock.
+//! The first line of a connection is the part of round Join and stays readable by all versions: it
+//! names the version of the rest. Times are picoseconds of the named host's clock.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -150,7 +150,7 @@ pub(super) struct Hello {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct StandAddress {
     pub(super) address: SocketAddr,
-    /// A number at random that hosts of the run alone know.
+    /// A random number that only hosts of the run have.
     pub(super) pass: u64,
 }
 
@@ -170,7 +170,7 @@ pub(super) struct MeasurePart {
     pub(super) rtts_ps: Vec<(u32, u64)>,
     /// The longest echo.
     pub(super) longest_ps: u64,
-    /// How much later than the least echo nine of ten come, at the worst peer.
+    /// The most by which nine of ten echoes exceed the shortest one, at the worst peer.
     pub(super) jitter_ps: u64,
     /// Base RTT to the scheduler of the pod, where there is one.
     pub(super) scheduler_ps: Option<u64>,

@@ -45,7 +45,7 @@ impl Offset {
         self.best.map_or(Duration::MAX, |best| best.error)
     }
 
-    /// Converts the other host's time to ours; the epoch for times before it.
+    /// Converts the other host's time to ours; returns the epoch for times before it.
     pub(super) fn ours(&self, theirs_ps: u64) -> Instant {
         Instant::from_ps(theirs_ps.saturating_add_signed(self.ahead_ps().saturating_neg()))
     }

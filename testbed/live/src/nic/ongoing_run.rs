@@ -10,10 +10,10 @@
 //! once more. The run is over when the second answers add up to the same counts as the first
 //! (Mattern's four counters).
 //!
-//! A host that fails during the run is lost: its flows fail at their other ends, all other flows go
-//! on, and only reports of hosts count that have been notified of all losses. When the lost host
-//! led, another one leads from then on: all counts between hosts begin anew, and every host repeats
-//! its pokes, each of which takes effect once.
+//! A host that fails during the run is lost. Its flows fail at their other ends, and all other
+//! flows go on. From then on only reports of hosts that have been notified of all losses count.
+//! When the lost host led, another host leads from then on: all counts between hosts begin anew,
+//! and every host repeats its pokes, each of which takes effect once.
 
 use std::collections::BTreeSet;
 
@@ -74,10 +74,10 @@ impl Books {
     }
 }
 
-/// Time between two looks at whether the run is over.
+/// Time between two checks of whether the run is over.
 const LOOK_EVERY: Duration = Duration::from_ms(1);
 
-/// Time between two looks at the watch.
+/// Time between two calls of the watch.
 const WATCH_EVERY: Duration = Duration::from_ms(20);
 
 /// How long the last acknowledgements are waited for when all is over.
@@ -147,8 +147,8 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
         }
     }
 
-    /// Gives keys that have changed to the workers; those before stay where the file of keys cannot
-    /// be read.
+    /// Gives keys that have changed to the workers; where the file of keys cannot be read, the
+    /// former keys stay.
     fn rotate(&mut self, pollers: &Pollers) {
         let Some(keys) = &mut self.keys else { return };
         match keys.changed(self.now) {
@@ -204,9 +204,9 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
         Ok(())
     }
 
-    /// Handles messages of other hosts; returns whether, and how, the run has ended. Books count
-    /// what the leading host said: a message of the one before it may still wait here when they
-    /// begin anew.
+    /// Handles messages of other hosts; returns whether, and how, the run has ended. Only messages
+    /// of the present leading host count: a message of the host that led before may still wait here
+    /// when counts begin anew.
     fn listen(&mut self) -> Result<Option<bool>, RunError> {
         while let Some((from, say)) = self.meeting.poll()? {
             match say {
@@ -255,8 +255,8 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
         Ok(())
     }
 
-    /// Looks whether this host is idle, and the leading host whether all are; `ends` when it is
-    /// time to end in any case.
+    /// Checks whether this host is idle; the leading host checks whether all are. `ends` is set
+    /// when it is time to end in any case.
     fn look(&mut self, ends: bool) -> Result<Option<bool>, RunError> {
         let conductor = self.control.conductor();
         let FlowCounts { acked, delivered, .. } = conductor.counts();

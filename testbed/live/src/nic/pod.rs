@@ -58,7 +58,7 @@ pub(super) fn fit(
     Ok(fitted.into_iter().map(|(key, value)| (key, value, WHY)).collect())
 }
 
-/// What is to be said of a host whose scheduler was silent for so long that flows were given up.
+/// The finding about a host whose scheduler was silent for so long that flows were given up.
 pub(super) fn findings(pod: &PodCounts, plan: &Plan, network: &HostsFile) -> Option<String> {
     let scheduler = network.scheduler.as_ref().filter(|_| pod.given_up > 0)?;
     let (name, ip, file) = (&scheduler.name, scheduler.ip, &network.file);

@@ -58,8 +58,9 @@ fn instant(at: Option<u64>) -> Instant {
 /// Hosts that are gone, and why.
 type Gone = BTreeMap<HostId, String>;
 
-/// The outcome of the run of `plan`, from the reports of all hosts of `names` but those in `gone`.
-/// What the latter counted is unknown, so nothing is said of packets between hosts then.
+/// The outcome of the run of `plan`, from the reports of all hosts of `names` except those in
+/// `gone`. The counts of hosts that are gone are unknown, so there are then no figures of packets
+/// between hosts.
 pub(super) fn outcome(
     plan: &Plan,
     reports: &[HostReport],
@@ -214,7 +215,7 @@ fn worst(all: impl Iterator<Item = Lateness>) -> Option<Lateness> {
     })
 }
 
-/// The network is real, so late polls cost time and falsify nothing.
+/// The network is real, so late polls cost time but falsify nothing.
 pub(super) fn of_real_network(lateness: Lateness) -> Lateness {
     Lateness { valid: true, late_share_max: 1.0, ..lateness }
 }

@@ -53,7 +53,7 @@ pub struct RealNetwork {
     pub hosts: HostsFile,
     /// The number of this one.
     pub own: u32,
-    /// The user has described the network; else it is taken for one switch, as fast as the slowest
+    /// The user has described the network; else it counts as one switch, as fast as the slowest
     /// device.
     pub topology_given: bool,
     /// The observations of this host meanwhile.
@@ -346,8 +346,8 @@ impl Attendance<'_> {
         Ok((report, stopped, unwritten))
     }
 
-    /// Waits until all hosts are ready: how far the first host's clock is ahead, and when, by the
-    /// own clock, all start.
+    /// Waits until all hosts are ready. Returns how far the first host's clock is ahead, and the
+    /// instant of the start by this host's clock.
     fn synchronised(&mut self) -> Result<(Offset, Instant), RunError> {
         let watch = &mut *self.watch;
         watch.on_wait("the other hosts, which are about to begin");
@@ -550,10 +550,10 @@ fn fit_rtts(
     Ok(if is_set { fitted } else { fitted.with_measured_rtts(rtts) })
 }
 
-/// DCsim's RTT_p from the longest echo of all pairs of hosts, unless it was given: its RTT_max is
-/// that and what queues may add, and holds for every pair. A few hundred echoes have no better
-/// bound of the 99.9th percentile than their longest; a few base RTTs at most, since the longest of
-/// a software switch is of a poll that came late.
+/// DCsim's RTT_p from the longest echo of all pairs of hosts, unless it was given. RTT_max is RTT_p
+/// plus the time that queues may add, and holds for every pair. The longest of a few hundred echoes
+/// is the best bound that they have for the 99.9th percentile. It counts as a few base RTTs at
+/// most, since the longest echo over a software switch is due to a late poll.
 fn fit_dcsim(draft: &mut Draft, longest_ps: u64) -> Result<Option<String>, RunError> {
     const KEY: &str = "sched.dcsim.rtt_p";
     let given = !matches!(draft.origin(KEY), Origin::Default | Origin::Topology);

@@ -7,10 +7,10 @@
 //! ```
 //!
 //! Hosts have measured the network, and send the timing of their pod when they introduce
-//! themselves. So this process needs no settings of theirs, and can be started again in the middle
-//! of a run. It begins no term before it has listened for [`Join::patience`], after which hosts
-//! introduce themselves again. By then all of them have named the term that they were in, and it
-//! begins a later one. A host has to introduce itself with a proof that this process has sent to
+//! themselves. So this process needs no settings of the hosts, and can be started again in the
+//! middle of a run. It begins no term before it has listened for [`Join::patience`], after which
+//! hosts introduce themselves again. By then all of them have named the term that they were in, and
+//! it begins a later one. A host has to introduce itself with a proof that this process has sent to
 //! its address, so frames with forged addresses begin nothing and end nothing. One thread polls the
 //! device. Times are of this process's clock, which is the pod's.
 //!
@@ -65,7 +65,7 @@ pub struct Served {
     pub pods: PodCounters,
 }
 
-/// Between two looks at the user's wishes.
+/// Time between two checks of whether the user wants to end it.
 const LOOK_EVERY: Duration = Duration::from_ms(20);
 
 /// Serves pods until the monitor ends it.

@@ -1,12 +1,12 @@
 //! Another host in the place of the leading one, when that fails while flows are under way.
 //!
-//! From the start every host but the first listens, on a port that the system picks, and says where
-//! when hosts introduce themselves. When the connection to the leading host ends, the host with the
-//! least number that is not lost leads. All others connect to it ([`Say::Follow`]) and report which
-//! hosts are lost and whether the run is over. It waits for them, and sends the sum of these
-//! reports to all ([`Say::Lead`]). A host that does not come is lost, and so is one that any other
-//! host has lost. Messages that hosts had sent to the former leading host are void, and the hosts
-//! send them again (`ongoing_run.rs`).
+//! From the start every host but the first listens on a port that the system picks, and names that
+//! port when hosts introduce themselves. When the connection to the leading host ends, the host
+//! with the least number that is not lost leads. All others connect to it ([`Say::Follow`]) and
+//! report which hosts are lost and whether the run is over. It waits for them, and sends the sum of
+//! these reports to all ([`Say::Lead`]). A host that does not come is lost, and so is one that any
+//! other host has lost. Messages that hosts had sent to the former leading host are void, and the
+//! hosts send them again (`ongoing_run.rs`).
 //!
 //! A host reads connections to its place only once it has lost the leading host itself. So when
 //! only one host has lost the leading host, it gets no answer, and ends.
@@ -207,8 +207,8 @@ impl Meeting {
         Followed::Unanswered
     }
 
-    /// Says `follow` at `place` of `host`: the connection and the answer, `None` when none comes in
-    /// time.
+    /// Sends `follow` to `place` of `host`. Returns the connection and the answer, `None` when no
+    /// answer comes in time.
     fn ask_to_lead(
         &self,
         (host, place): (u32, StandAddress),

@@ -177,7 +177,7 @@ impl Desk {
         &self.port
     }
 
-    /// Has `what` done with the device's first queue; what that counts is kept.
+    /// Calls `what` with the device's first queue, and keeps the counts.
     pub(super) fn enquire<T>(
         &mut self,
         what: impl FnOnce(&mut Enquiry<'_>) -> Result<T, RunError>,
@@ -337,5 +337,5 @@ fn ends<'a>(network: &'a HostsFile, peers: &[u32]) -> Vec<&'a HostEntry> {
 
 const ETHERNET: u16 = 14;
 
-/// A MAC of no device, for hosts that this one has nothing to do with: locally administered.
+/// A locally administered MAC of no device, for hosts with which this one exchanges no packets.
 const UNUSED_MAC: Mac = [0x02, 0, 0, 0, 0, 0];

@@ -19,7 +19,7 @@ use super::{Interval, SessionEvent, SessionMonitor};
 pub struct ClientOptions {
     /// The server that it asks.
     pub server: HostId,
-    /// How long it waits for the link, and for a server that answers and is not busy.
+    /// How long the client waits for the link, and for a server that answers and is not busy.
     pub wait: Duration,
     /// Silence after which a session is given up.
     pub patience: Duration,
@@ -50,7 +50,7 @@ pub struct Outcome {
     pub counters: Counters,
     /// Counters of the server's.
     pub server_counters: Counters,
-    /// What this end and the server's have seen of their own traffic.
+    /// What this end and the server's end have measured of their own traffic.
     pub vitals: [Vitals; 2],
     /// The session by intervals, the first of them.
     pub intervals: Vec<Interval>,
@@ -82,8 +82,8 @@ const LOOK_EVERY: Duration = Duration::from_ms(50);
 const BUSY: Duration = Duration::from_s(1);
 /// Time for acknowledgements that are decided to leave.
 const FLUSH: Duration = Duration::from_ms(2);
-/// A server whose client the user has ended gets so long to report its counts, and no longer than
-/// the client has patience.
+/// When the user has ended the client, its server has this long to report its counts, and no longer
+/// than the client's patience.
 const REPORT_WITHIN: Duration = Duration::from_s(5);
 /// Round trips before those that count: a tenth, at most these.
 const WARM_UP_MAX: u64 = 1000;
@@ -407,7 +407,8 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// The user's wishes, silence, the traffic of the last interval.
+    /// Checks whether the user wants to end, and for silence; reports the traffic of the last
+    /// interval.
     fn check_session(
         &mut self,
         session: Option<&mut Session>,

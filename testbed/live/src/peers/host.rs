@@ -86,7 +86,7 @@ pub(super) struct Host {
 }
 
 impl Drop for Host {
-    /// Lets the peer see that the last note has come.
+    /// Acknowledges the last note to the peer.
     fn drop(&mut self) {
         drop(self.take_parts());
     }
@@ -100,8 +100,8 @@ pub(super) struct Polled {
 }
 
 impl Host {
-    /// Opens the device, for which the other side may have to be there: that is waited for. Sends
-    /// nothing before [`Host::meet`].
+    /// Opens the device. Where this needs the other side, it waits for it. Sends nothing before
+    /// [`Host::meet`].
     pub(super) fn open(
         mut setup: ProcessSetup,
         wait: Duration,
@@ -165,7 +165,7 @@ impl Host {
         self.put(parts, terms)
     }
 
-    /// Ends the worker and keeps its device, and what it has sealed and opened by.
+    /// Ends the worker and keeps its device, and its state for sealing and opening.
     fn take_parts(&mut self) -> Option<WorkerParts> {
         let former = self.worker.take()?;
         counters::join(&mut self.former, counters::of_worker(&former));
@@ -213,7 +213,7 @@ impl Host {
         !self.setup.unresolved.contains(&peer)
     }
 
-    /// Whether `peer` can be sent to. Where its MAC is not known yet it is asked for, for at most
+    /// Whether packets can be sent to `peer`. A MAC that is not known yet is asked for, for at most
     /// `patience`; that ends all work that the worker had under way.
     pub(super) fn find(
         &mut self,
@@ -515,7 +515,7 @@ fn flow_lasts(config: &Config) -> Duration {
     config.give_up_after(&config.default_path()) * 4
 }
 
-/// Chance for a worker: which paths its segments take cannot be guessed.
+/// Random numbers for a worker, so that the paths of its segments cannot be guessed.
 fn rng() -> Result<Rng, PeerError> {
     Ok(Rng::new(random()?).fork("host", 0))
 }

@@ -5,9 +5,9 @@
 //!   client                                                                   server
 //! ```
 //!
-//! The server needs a device and an address. The client names everything else, also congestion
-//! control, when it opens a *session* (`protocol.rs`). Both build an endpoint for the session
-//! alone, so no state of one session is left in the next, and a client that is killed leaves
+//! The server needs a device and an address. The client names everything else, congestion control
+//! included, when it opens a *session* (`protocol.rs`). Both build an endpoint for only that
+//! session. So no state of one session is left in the next, and a client that is killed leaves
 //! nothing to the client that follows it. An application and its worker take turns on one thread,
 //! as a library that runs to completion. Times are real; bytes are message bytes.
 //!
@@ -58,8 +58,8 @@ pub enum SessionEvent<'a> {
     Link(bool),
     /// Packets have come to another UDP port than this, the port of this host; reported once.
     OtherPort(u16),
-    /// The file of keys has changed. Its keys are in use, or, with a reason, the former ones still
-    /// are.
+    /// The file of keys has changed. Its keys are in use. With a reason, they are not, and the
+    /// former keys still are.
     Keys(Option<&'a str>),
     /// A session begins with this host.
     Begins(HostId, &'a SessionTerms),

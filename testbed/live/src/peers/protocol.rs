@@ -1,7 +1,7 @@
 //! Messages between client and server, and how they are labelled.
 //!
 //! *Notes* are JSON in messages of their own; data, pings and pongs are messages too. The tag of
-//! each message says what it is, of which session, and its number:
+//! each message has its kind, its session, and its number:
 //!
 //! ```text
 //!    63      48 47    44 43           32 31                          0
@@ -99,7 +99,7 @@ pub(super) enum Note {
     Refused { session: u64, busy: bool, reason: String },
     /// The client is ready.
     Go { session: u64 },
-    /// A sender is through: all of this is acknowledged.
+    /// A sender has finished: all of its data is acknowledged.
     End { session: u64, sent: Totals },
     /// The client asks for the server's counts.
     Finish { session: u64 },
@@ -116,7 +116,7 @@ impl Tag {
         kind << 44 | u64::from(self.session & 0xFFF) << 32 | u64::from(self.number)
     }
 
-    /// The label in `tag`; `None` when it is none of ours.
+    /// The label in `tag`; `None` when it is no tag of this protocol.
     pub(super) fn unpack(tag: u64) -> Option<Self> {
         let kind = match tag >> 44 {
             1 => Kind::Note,
@@ -138,7 +138,8 @@ impl Note {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// The note that `bytes` hold, or why there is none: for the other side to read.
+    /// The note that `bytes` hold, or the reason why there is none, which is sent to the other
+    /// side.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
         if bytes.len() > NOTE_MAX {
             return Err(format!("a note of {} bytes; {NOTE_MAX} at most", bytes.len()));

@@ -98,7 +98,7 @@ enum Ending {
     Reported(u64),
 }
 
-/// Time between two looks at the clock, at the user's request to end, and at silence.
+/// Time between two checks of the clock, of the user's request to end, and of silence.
 const LOOK_EVERY: Duration = Duration::from_ms(50);
 /// Refusals whose flows are remembered: fewer than a session has flows to spare.
 pub(super) const REFUSALS_MAX: usize = FLOWS_SPARE as usize / 4 * 3;
@@ -436,7 +436,8 @@ impl Server<'_> {
         *ending = Ending::Reported(self.host.send_note(number, &report));
     }
 
-    /// A welcome that nothing answers, silence, and the traffic of the last interval.
+    /// Checks for a welcome without an answer, and for silence; reports the traffic of the last
+    /// interval.
     fn check_session(&mut self, now: Instant) -> Result<(), PeerError> {
         self.welcome.take_if(|sent| now >= sent.until);
         let Some((session, _)) = &mut self.session else { return Ok(()) };
@@ -449,7 +450,7 @@ impl Server<'_> {
         self.give_up(&format!("nothing was received from its client for {seconds:.1} s"))
     }
 
-    /// Ends the session, whose client cannot be notified of it now.
+    /// Ends the session; its client cannot be notified of that now.
     fn give_up(&mut self, why: &str) -> Result<(), PeerError> {
         let session = self.session.as_ref();
         let broken = session.map(|(session, _)| (session.peer, session.number));

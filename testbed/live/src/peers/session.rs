@@ -151,7 +151,7 @@ impl Session {
         None
     }
 
-    /// Since when no packet of the peer shows that it is there, whatever other hosts send.
+    /// Since when no packet of the peer has shown that it is there, whatever other hosts send.
     pub(super) fn silent_since(&mut self, host: &Host, now: Instant) -> Instant {
         let acked = host.acknowledged_by(self.peer);
         if acked != self.acked {
@@ -160,7 +160,7 @@ impl Session {
         host.received_from(self.peer).map_or(self.acked_at, |at| at.max(self.acked_at))
     }
 
-    /// Looks at the windows, and reports the traffic since the last report when that is due.
+    /// Samples the windows, and reports the traffic since the last report when that is due.
     pub(super) fn report_interval(
         &mut self,
         host: &Host,

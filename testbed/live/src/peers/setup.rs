@@ -16,7 +16,7 @@ pub struct ProcessSetup {
     pub side: Side,
     /// The number of the own host.
     pub host: HostId,
-    /// How hosts are addressed; what stands for a MAC that was not given does not matter.
+    /// How hosts are addressed; the value in place of a MAC that was not given has no effect.
     pub addressing: Addressing,
     /// Hosts whose MACs are not given: peers are asked for theirs, the own one is the device's.
     pub unresolved: Vec<HostId>,
@@ -30,7 +30,7 @@ pub struct ProcessSetup {
     pub eal_arguments: Vec<String>,
     /// The core that it is pinned to.
     pub core: Option<usize>,
-    /// Keys that seal packets; plain ones are sent and taken without.
+    /// Keys that seal packets; without keys, plain packets are sent and accepted.
     pub keys: Option<SharedKeys>,
 }
 

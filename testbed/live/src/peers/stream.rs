@@ -117,8 +117,8 @@ impl Sender {
         }
     }
 
-    /// Puts the messages that may leave behind `requests`, which has room for `room` of them.
-    /// Whether there were any. Connection `1 + flow` is a flow's.
+    /// Appends the messages that may leave to `requests`, which has room for `room` of them.
+    /// Returns whether there were any. Connection `1 + flow` is a flow's.
     pub(super) fn post(
         &mut self,
         slots: &Slots,

@@ -1,8 +1,8 @@
 //! The terms of a session: what the client asks for, and the endpoint that both sides make of it.
 //!
 //! Settings are those of `headrace run`, by the same names. Paths have no topology here: rate and
-//! base RTT are given, or guessed by the device. The network is taken not to trim unless the
-//! client says so. Bytes are payload unless said otherwise.
+//! base RTT are given, or guessed by the device. The network counts as one that does not trim
+//! unless the client says otherwise. Bytes are payload unless said otherwise.
 
 use experiments::input::InputError;
 use experiments::plan::{Draft, Origin, RunError, link_settings};
@@ -109,7 +109,7 @@ impl SessionTerms {
     /// The endpoint of a process of this `incarnation`, among the hosts of `addressing`.
     ///
     /// # Errors
-    /// When a name or a value is none, by name.
+    /// A name or a value that does not exist, by name.
     pub(super) fn config(
         &self,
         incarnation: u16,

@@ -21,10 +21,10 @@ use super::server::{REFUSALS_A_HOST, REFUSALS_MAX, ServerOptions, serve};
 use super::stream::short;
 use super::*;
 
-/// A test waits so long for what is to come, and then fails.
+/// The time for which a test waits for something that must come, before it fails.
 const SOON: Duration = Duration::from_s(30);
 
-/// A test waits so long for what must not come.
+/// The time for which a test waits to show that something does not come.
 const A_WHILE: Duration = Duration::from_ms(200);
 
 pub(super) const SERVER: HostId = HostId(0);
@@ -34,11 +34,11 @@ pub(super) const CLIENT: HostId = HostId(1);
 /// one goes on at a time.
 static LINKS: Mutex<(u32, Option<Eal>)> = Mutex::new((0, None));
 
-/// Names the other end of a link to the process that is it: its part, the name of the link, and
+/// The arguments of the process at the other end of a link: its part, the name of the link, and
 /// milliseconds of patience.
 const OTHER_END: &str = "HEADRACE_OTHER_END";
 
-/// What the other end's result begins with on standard error.
+/// The beginning of the line with the other end's result on standard error.
 const RESULT: &str = "result: ";
 
 /// What the other end notes of its sessions, and whether it is to end.
@@ -99,7 +99,7 @@ impl Drop for OtherEnd {
     }
 }
 
-/// No test, but the other end of one where a test has started this process as that.
+/// This is no test. Where a test has started this process as its other end, this is that other end.
 #[test]
 fn the_other_end() {
     let Ok(what) = std::env::var(OTHER_END) else { return };
@@ -191,13 +191,13 @@ impl Stranger {
         Self { host, peer, monitor, notes, others, sent }
     }
 
-    /// Is `host` from now on, and has nothing of what it had before.
+    /// Acts as `host` from now on, without any earlier state.
     fn pose_as(&mut self, host: u32) {
         self.host.pose_as(HostId(host));
         self.enter(&SessionTerms::lobby());
     }
 
-    /// Has an endpoint of these terms, and connections to the other end.
+    /// Builds an endpoint of these terms, and connections to the other end.
     fn enter(&mut self, terms: &SessionTerms) {
         self.host.build(terms).unwrap();
         (self.notes, self.others, self.sent) = Default::default();
@@ -243,7 +243,7 @@ impl Stranger {
         self.wait(|own| own.notes.pop_front())
     }
 
-    /// Takes note of what comes in a while.
+    /// Notes what comes in during a while.
     fn wait_a_while(&mut self) {
         let until = self.host.now() + A_WHILE;
         while self.host.now() < until {
@@ -251,7 +251,7 @@ impl Stranger {
         }
     }
 
-    /// Sends `note` to the other end, which gets it before anything that is said later.
+    /// Sends `note` to the other end, which gets it before anything that is sent later.
     #[track_caller]
     fn say(&mut self, note: &Note) {
         let cookie = self.host.send_note(0, note);
@@ -268,7 +268,8 @@ impl Stranger {
         self.wait(|own| own.sent.contains(&tag).then_some(()));
     }
 
-    /// Asks for a session on these terms, which the server agrees to, and has an endpoint for it.
+    /// Asks for a session on these terms, to which the server agrees, and builds an endpoint for
+    /// it.
     #[track_caller]
     fn agree(&mut self, session: u64, terms: &SessionTerms) {
         self.say(&asked(session, terms.clone()));
@@ -283,7 +284,7 @@ impl Stranger {
         self.say(&Note::Go { session });
     }
 
-    /// Goes on for twice as long as the other end has patience, and says `note` all the time.
+    /// Goes on for twice the other end's patience, and sends `note` all the time.
     fn outlast(&mut self, patience: Duration, note: Option<&Note>) {
         let until = self.host.now() + patience + patience;
         while self.host.now() < until {

@@ -39,7 +39,7 @@ pub struct Vitals {
     pub cwnd_bytes: Option<u64>,
     /// Segments of data that it sent for the first time.
     pub segments: u64,
-    /// Segments that it sent again: what it took for lost.
+    /// Segments that it sent again, because it counted them as lost.
     pub retransmitted: u64,
 }
 

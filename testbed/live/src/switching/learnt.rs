@@ -45,8 +45,8 @@ impl LearntAddresses {
         self.changes
     }
 
-    /// Frames to `host` go to where the frame came from that begins with `head`: the host itself,
-    /// or its router. O(1) unless the MAC is new.
+    /// Frames to `host` go to the sender of the frame that begins with `head`: the host itself, or
+    /// its router. O(1) unless the MAC is new.
     pub(crate) fn learn(&mut self, host: HostId, head: &[u8]) {
         let mac = head.get(6..12).and_then(|octets| <[u8; 6]>::try_from(octets).ok());
         if let Some(mac) = mac.filter(|_| head.len() >= ETHERNET) {

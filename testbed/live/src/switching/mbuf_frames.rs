@@ -32,7 +32,7 @@ pub(crate) struct MbufFrames<'a> {
     pub(crate) addressing: &'a Addressing,
     /// How the ends of packets are hashed.
     pub(crate) ends: Ends,
-    /// Lengths that count instead of those of the frames.
+    /// Lengths that count instead of the frames' own lengths.
     pub(crate) sizes: Option<&'a WireSizes>,
 }
 
@@ -137,8 +137,8 @@ fn gathered<'a>(mbuf: &Mbuf, copy: &'a mut [u8; HEADERS_MAX]) -> Option<&'a [u8]
     mbuf.copy_out(0, copy).then_some(&*copy)
 }
 
-/// The fabric's packet for a frame from `host`, without handle, whose `ends` are hashed so; `None`
-/// when it is not Headrace.
+/// The fabric's packet for a frame from `host`, without handle. `ends` says how its ends are
+/// hashed; `None` when it is no packet of Headrace.
 pub(crate) fn describe(
     mbuf: &Mbuf,
     host: HostId,
@@ -185,7 +185,7 @@ pub(crate) fn ranked(packet: Packet, mbuf: &Mbuf, ranks: Ranks) -> Packet {
     header.map_or(packet, |(header, _)| packet.ranked(&header, ranks))
 }
 
-/// The packet with the length that `sizes` account for its frame; its own without any.
+/// The packet with the length that `sizes` give its frame; without sizes, with its own length.
 pub(crate) fn sized(packet: Packet, mbuf: &Mbuf, sizes: Option<&WireSizes>) -> Packet {
     let Some(sizes) = sizes else { return packet };
     let of_head = |head: &[u8]| {

@@ -48,8 +48,8 @@ const ROOM_MIN: u16 = 2048;
 /// Buffers for copies of duplicated, trimmed and corrupted packets.
 const COPIES: u32 = 2047;
 
-/// Buffers for each host that sends in slots: its packets wait nowhere but at the host, which makes
-/// them a few epochs before they leave.
+/// Buffers for each host that sends in slots: its packets wait only at the host, which makes them a
+/// few epochs before they leave.
 const SLOTTED_BUFFERS: u32 = 1024;
 
 /// Buffers that threads may keep in their caches.
@@ -87,7 +87,7 @@ pub(super) struct Pools {
 }
 
 impl Pmd {
-    /// The kind called `name`; the default for a name that the settings would not have let pass.
+    /// The kind called `name`; the default for a name that the settings would have refused.
     pub(super) fn by_name(name: &str) -> Self {
         PMDS.iter().find(|(known, _)| *known == name).map_or(Self::Ring, |(_, pmd)| *pmd)
     }
@@ -203,8 +203,8 @@ fn connect(eal: &Eal, pmd: Pmd, hosts: u32, config: &LinkConfig) -> Result<Vec<L
 }
 
 /// Buffers for all that hosts may have outstanding: windows of 1.5 BDP for every flow that can send
-/// at once, as many acknowledgements, and full links. A host's flows share its link, so where there
-/// are many they do not all fill their windows; one may.
+/// at once, as many acknowledgements, and full links. A host's flows share its link. So where there
+/// are many flows, one may fill its window, but not all of them.
 fn buffers(plan: &Plan) -> u32 {
     if plan.settings.sched == SchedKind::Zeropod {
         return (plan.hosts() * SLOTTED_BUFFERS).next_power_of_two() - 1;

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Soft switch and control share the calling thread; the hosts are spread over the others. Network
-//! time is the TSC, dilated so that this machine keeps up (`time_scale`); how late polls were is
-//! measured and decides whether the run means anything (`lateness`). Payload is real, and every
+//! time is the TSC, slowed down so that this machine keeps up (`time_scale`). The lateness of polls
+//! is measured, and decides whether the run is valid (`lateness`). Payload is real, and every
 //! message's checksum is verified.
 //!
 //! One run a process: DPDK cannot start twice. A caller that wants more holds an `Eal` of its own.

@@ -30,7 +30,7 @@ pub(super) struct Ended<'a> {
     pub(super) unwritten: Option<Unwritten>,
 }
 
-/// Takes everything down and puts the outcome together.
+/// Shuts everything down and puts the outcome together.
 pub(super) fn outcome(
     plan: &Plan,
     ended: Ended<'_>,

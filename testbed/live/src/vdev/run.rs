@@ -25,15 +25,14 @@ use crate::workers::lateness::Gaps;
 use crate::workers::network_time;
 use crate::workers::observers::Observers;
 
-/// Real time between two looks at the watch.
+/// Real time between two calls of the watch.
 const LOOK_EVERY: Duration = Duration::from_ms(20);
 
 /// Real time after which a device that takes nothing counts as stuck: longer than any scheduler's
 /// break.
 const STUCK_AFTER: Duration = Duration::from_s(1);
 
-/// Real time of a run whose devices swallow everything, beyond what sending the first windows
-/// takes.
+/// Real time of a run whose devices drop all frames, beyond the time for sending the first windows.
 const NULL_EXTRA: Duration = Duration::from_ms(200);
 
 /// The time that a poller needs to turn a packet around where stamps travel with packets: the time
@@ -90,7 +89,8 @@ pub fn run_observed(
     Ok(Outcome { adapted, ..outcome })
 }
 
-/// Refuses what hosts that send in slots cannot do: without stamps a packet leaves its slot.
+/// Refuses devices without stamps for hosts that send in slots: without stamps a packet would miss
+/// its slot.
 fn check_slots(plan: &Plan, pmd: Pmd) -> Result<(), InputError> {
     if plan.settings.sched != SchedKind::Zeropod {
         return Ok(());
@@ -194,8 +194,8 @@ fn adapt(
     Ok((plan, scale, adapted))
 }
 
-/// How long before they leave hosts make their packets, where these leave in slots and no setting
-/// says it.
+/// How long before their departure hosts make packets that leave in slots, where no setting says
+/// it.
 fn early(plan: &Plan, scale: TimeScale) -> Option<Duration> {
     let set = plan.settings.sched_params.zeropod.early > Duration::ZERO;
     let slotted = plan.settings.sched == SchedKind::Zeropod;

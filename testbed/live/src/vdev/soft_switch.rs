@@ -9,12 +9,12 @@
 //! All switches of the topology are in the one [`Network`], so a packet crosses the soft switch
 //! once, however many emulated switches it meets. Instants are network time. A packet enters at the
 //! instant that its sender stamped on it. It leaves with the instant of its emulated arrival
-//! stamped on it, as from a NIC with receive timestamps. How late the polls were is in neither
-//! stamp. Links that copy (memif, TAP) lose the stamps: there a packet enters at the poll that
+//! stamped on it, as from a NIC with receive timestamps. Neither stamp contains the lateness of
+//! polls. Links that copy (memif, TAP) lose the stamps: there a packet enters at the poll that
 //! finds it.
 //!
-//! Frames that are not ours (a kernel's noise on a TAP) are counted and freed. Nothing here
-//! allocates after the first packets.
+//! Frames that are no packets of Headrace (a kernel's own frames on a TAP) are counted and freed.
+//! Nothing here allocates after the first packets.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -121,8 +121,8 @@ impl SoftSwitch {
         Self { sizes: sizes.accounted.differ().then_some(sizes), ..self }
     }
 
-    /// The switch of hosts that send in slots, where a packet is lost that the switch gets later
-    /// than in its slot: it would meet the packets of others.
+    /// The switch of hosts that send in slots. A packet that the switch gets after its slot is
+    /// lost, since it would meet the packets of others.
     pub(super) fn slotted(self, slotted: bool) -> Self {
         Self { slotted, ..self }
     }
@@ -245,7 +245,7 @@ impl SoftSwitch {
         &self.network
     }
 
-    /// The emulated network, to be looked at anew.
+    /// The emulated network, for reading.
     pub(super) fn network_mut(&mut self) -> &mut Network {
         &mut self.network
     }

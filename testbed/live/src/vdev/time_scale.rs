@@ -3,11 +3,11 @@
 //!
 //! A scale has to satisfy two conditions. The first is the processor's: all hosts that send at line
 //! rate must cost at most a quarter of one core. The second is that of the control loops. The
-//! kernel's scheduler takes a core away for 4 ms at a time, on a busy machine for several times
-//! that. This disturbs a base RTT of less than some 40 ms of real time. Between sites the shortest
-//! loop counts: flows inside a site lose rate where pollers add to their round trip. The first
-//! condition always holds; the second is followed as long as the run stays short. The cost of a
-//! packet is measured with this build on this machine, by sending some through the run's own
+//! kernel's scheduler takes a core away for 4 ms at a time, or for several times that on a busy
+//! machine. This disturbs a base RTT of less than some 40 ms of real time. Between sites the
+//! shortest loop counts: flows inside a site lose rate where pollers add to their round trip. The
+//! first condition always holds; the second is followed as long as the run stays short. The cost of
+//! a packet is measured with this build on this machine, by sending some through the run's own
 //! network; the hosts' part is a multiple of that. The lateness of polls is measured again during
 //! the run (`lateness`).
 

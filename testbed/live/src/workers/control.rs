@@ -191,7 +191,7 @@ impl<'a> Control<'a> {
 }
 
 impl App {
-    /// Hands over requests as far as the ring takes them.
+    /// Hands over as many requests as the ring takes.
     fn submit(&mut self) -> bool {
         let mut any = false;
         while let Some(request) = self.waiting.pop_front() {

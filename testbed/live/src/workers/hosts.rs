@@ -1,8 +1,8 @@
 //! The hosts of a run: a worker each, spread over threads that poll.
 //!
-//! A thread polls its workers in turn. When none had anything to do it pauses, then yields: with
-//! more pollers than cores, a poller that only spins costs the others 12 ms a turn. All read one
-//! clock, which starts when all threads are ready.
+//! A thread polls its workers in turn. When none had anything to do, it pauses, then yields. With
+//! more pollers than cores, a poller that only spins would cost the others 12 ms a turn. All read
+//! one clock, which starts when all threads are ready.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -158,11 +158,11 @@ const STRANGERS: u32 = 64;
 
 impl Needs {
     /// `config` and these needs with room beside the matrix's own traffic, on a network where any
-    /// host can send packets with forged sources. Such packets can take that room alone: as many
+    /// host can send packets with forged sources. Such packets can take only that room: as many
     /// flows, messages and bytes again. A run without forged packets stays below the bounds from
-    /// which on senders prove their address first. There is one exception: first messages of more
-    /// than [`BYTES_IN_MAX`] are under way to this host at once. Flows begin a round trip later
-    /// then.
+    /// which on senders prove their address first. There is one exception: when first messages of
+    /// more than [`BYTES_IN_MAX`] are under way to this host at once, flows begin a round trip
+    /// later.
     pub(crate) fn among_strangers(
         self,
         config: &Config,
@@ -331,7 +331,7 @@ impl Drop for Pollers {
     }
 }
 
-/// Turns of a thread between two looks for other keys.
+/// Turns of a thread between two checks for other keys.
 const LOOK_EVERY: u32 = 64;
 
 /// The loop of one thread.

@@ -1,10 +1,10 @@
-//! How late the polls of a run were, and whether its results mean anything in spite of it.
+//! How late the polls of a run were, and whether its results are valid in spite of it.
 //!
 //! Every polling thread keeps the gaps between its successive polls in a [`Gaps`]. Gaps are network
 //! time inside a run and real time in the report. A poll that comes late delays what the thread
 //! does next; it does not falsify what the network does, since departures and arrivals keep their
 //! own instants (see `fabric`). So a run is invalid only when much of it was spent in gaps that are
-//! long beside the control loop that it emulates: longer than half a base RTT.
+//! long compared with the emulated control loop: longer than half a base RTT.
 
 use experiments::measure::Lateness;
 use fabric::Eighths;

@@ -71,7 +71,7 @@ impl Observers {
         shown.map_or(Ok(()), |telemetry| telemetry.show(eal).map_err(|error| unfit(&error)))
     }
 
-    /// Lets them look at `worker` of `host`, whose endpoint has `msgs_max` messages.
+    /// Attaches them to `worker` of `host`, whose endpoint has `msgs_max` messages.
     pub(crate) fn look_at<Io: PacketIo + Upkeep + InPlace, C: Clock>(
         &self,
         worker: &mut Worker<Io, AppMemory, C>,
@@ -92,7 +92,7 @@ impl Observers {
         }
     }
 
-    /// Starts the capture of all workers that were looked at; just before the clock starts.
+    /// Starts the capture of all workers that have observers; just before the clock starts.
     ///
     /// # Errors
     /// [`RunError::Input`] for a file that cannot be written.

@@ -149,7 +149,7 @@ impl PodHosts {
         self.granted
     }
 
-    /// All hosts introduce themselves that have not been answered.
+    /// All hosts that have not been answered introduce themselves.
     pub(super) fn join_all(&mut self) {
         for host in 0..self.join.hosts {
             if !self.hosts[usize::from(host)].answered {
@@ -159,7 +159,7 @@ impl PodHosts {
         self.flush();
     }
 
-    /// Has the frame of a note of `host` wait for the next burst.
+    /// Keeps the frame of a note of `host` for the next burst.
     fn put_of(&mut self, host: u16, note: &Note) {
         let key = self.hosts[usize::from(host)].key;
         self.put(&note.for_host(EntropyValue(host), key));
@@ -230,7 +230,7 @@ impl PodHosts {
         Some((Place::Host(*to), *total))
     }
 
-    /// Has the frame of a note wait for the next burst; its entropy value is its host.
+    /// Keeps the frame of a note for the next burst; its entropy value is its host.
     fn put(&mut self, header: &Header) {
         let Body::Note(note) = &header.body else { return };
         let pair = self.addressing.pair(HostId(header.ev.0.into()), self.scheduler);
@@ -246,7 +246,8 @@ impl PodHosts {
         }
     }
 
-    /// Sends what waits. What the device does not take is lost: totals make up for it.
+    /// Sends the frames that wait. Frames that the device does not take are lost; totals make up
+    /// for them.
     fn flush(&mut self) {
         self.end.tx_burst(&mut self.out);
         self.out.clear();
@@ -282,8 +283,8 @@ impl PodHosts {
         any
     }
 
-    /// A host was granted the cells of `epoch`, by the decision that a request of an earlier one
-    /// counted in first.
+    /// A host got a grant for `epoch`, by the first decision that took a request of an earlier
+    /// epoch into account.
     fn on_grant(&mut self, host: u16, grant: &Grant, now: Instant) {
         let epoch = grant.epoch;
         self.granted += u64::from(grant.epochs);

@@ -155,8 +155,8 @@ fn a_part_of_another_kind_than_its_round_is_refused_by_its_hosts_name() {
     }
 }
 
-/// Host `own` introduces itself and begins, and goes at once if it is one of `killed`; else the
-/// parts of a round, and the host that leads at its end.
+/// Host `own` introduces itself and begins. It leaves at once if it is one of `killed`; else the
+/// result has the parts of a round, and the host that leads at its end.
 fn go_on(mut meeting: Meeting, killed: &[u32]) -> Option<(Vec<RoundPart>, u32)> {
     let own = meeting.own;
     meeting.introduce(hello(own), &mut || Ok(())).unwrap();

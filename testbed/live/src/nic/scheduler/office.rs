@@ -36,8 +36,8 @@ use super::{SchedulerSetup, Served};
 use addresses::Addresses;
 use lines::Lines;
 
-/// Between two lines about the pod, and between two of one kind about introductions that are
-/// refused.
+/// Time between two lines about the pod, and between two lines of one kind about introductions that
+/// are refused.
 const SAY_EVERY: Duration = Duration::from_s(10);
 /// Lines that wait at most.
 const NEWS_MAX: usize = 16;
@@ -45,10 +45,10 @@ const NEWS_MAX: usize = 16;
 /// pod is over.
 const QUIET: Duration = Duration::from_ms(200);
 const OVER: Duration = Duration::from_s(2);
-/// Beyond the patience of hosts: until the introduction of each has come, which it repeats every
-/// 10 ms, and again with its proof.
+/// Added to the patience of hosts: the time until the introduction of each has come, which it
+/// repeats every 10 ms, and again with its proof.
 const COMING: Duration = Duration::from_ms(40);
-/// A scheduler that has been started waits for no longer, whatever patience hosts introduce.
+/// The longest wait of a scheduler that has just been started, whatever patience hosts introduce.
 const GATHER_MAX: Duration = Duration::from_s(10);
 /// Epochs without a request in time after which a pod is answered no more, beyond [`QUIET`].
 const SILENT_EPOCHS: u64 = 16;
@@ -56,8 +56,8 @@ const SILENT_EPOCHS: u64 = 16;
 const BEHIND_THE_LAST: u16 = 3;
 /// Proofs of this period and of the one before are good.
 const PROOF_PERIOD: Duration = Duration::from_s(10);
-/// Bursts of answers before the next look at what comes in: answers of windows that were missed
-/// come in several turns.
+/// Bursts of answers before received frames are handled again: answers of windows that were missed
+/// leave in several turns.
 const BURSTS_A_TURN: u32 = 8;
 
 /// Invitations that wait at most: more than come in in a turn.
@@ -90,7 +90,7 @@ struct Counts {
 /// The introductions to a scheduler that has just been started.
 #[derive(Clone, Copy, Debug)]
 struct Gathering {
-    /// The host that introduced itself last, under which proof, and what it said.
+    /// The host that introduced itself last, its proof, and its introduction.
     host: (u16, Key),
     join: Join,
     /// When the last introduction of that pod came.
@@ -172,7 +172,7 @@ pub(crate) struct Office<'a> {
     /// Lines that have not been shown.
     news: VecDeque<String>,
     say_at: Instant,
-    /// For each reason: when it may be said again.
+    /// For each reason: when it may be reported again.
     refuse_at: [Instant; NoPod::COUNT],
 }
 
@@ -312,7 +312,7 @@ impl<'a> Office<'a> {
         true
     }
 
-    /// A frame is for another, or is none of a host of the file.
+    /// A frame is for another process, or is from no host of the file.
     const fn is_strange(&mut self) -> bool {
         self.counts.strange += 1;
         false
@@ -339,7 +339,8 @@ impl<'a> Office<'a> {
         }
     }
 
-    /// What proves in a period that a host of a run is where its frames say they are from.
+    /// The proof, in a period, that a host of a run receives packets at the address which its
+    /// frames name.
     fn proof_of(&self, (host, run): (u16, u16), period: u64) -> Key {
         Key(self.secret.hash_one((host, run, period)).max(1))
     }
@@ -376,7 +377,7 @@ impl<'a> Office<'a> {
         }
     }
 
-    /// An introduction makes no pod now, which is said now and then.
+    /// An introduction makes no pod now; this is reported from time to time.
     fn refuse(&mut self, (host, join): (u16, &Join), why: NoPod, now: Instant) {
         match why {
             NoPod::OtherRun => self.counts.other_run += 1,
@@ -427,8 +428,8 @@ impl<'a> Office<'a> {
         }
     }
 
-    /// When all hosts that a former scheduler served have introduced themselves: it ended before
-    /// this process began, and each has had no answer since.
+    /// The instant by which all hosts that a former scheduler served have introduced themselves: it
+    /// ended before this process began, and each of them has had no answer since.
     fn gathers_until(&self, join: &Join) -> Instant {
         self.opened_at + join.patience().min(GATHER_MAX) + COMING
     }
@@ -467,8 +468,8 @@ impl<'a> Office<'a> {
         }
     }
 
-    /// Hands the next answer or invitation that is due by `now` to `send`; what that returns, or
-    /// `None` where nothing is due.
+    /// Hands the next answer or invitation that is due by `now` to `send`; returns the result of
+    /// `send`, or `None` where nothing is due.
     #[inline]
     fn next_answer<R>(&mut self, now: Instant, send: impl FnOnce(Outgoing<'_>) -> R) -> Option<R> {
         let invited = self.invited.pop_front();
@@ -503,7 +504,7 @@ impl<'a> Office<'a> {
         }
     }
 
-    /// What has happened since the last look, a line.
+    /// What has happened since the last call, as one line.
     pub(super) fn news(&mut self, now: Instant) -> Option<String> {
         if let Some(line) = self.news.pop_front() {
             return Some(line);

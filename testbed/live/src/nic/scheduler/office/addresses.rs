@@ -2,8 +2,8 @@
 //!
 //! A MAC is that of the file, or the one from which a frame with the host's key came last: the host
 //! itself, or its router. A host of which neither is known, or that introduces itself from another
-//! MAC, is asked for its MAC. A frame without a key says nothing about where its sender is, since
-//! it may be forged; else an invitation would go to the host that forged it.
+//! MAC, is asked for its MAC. A frame without a key is no evidence of its sender's MAC, since it
+//! may be forged: the invitation would go to the host that forged it.
 
 use std::net::IpAddr;
 
@@ -67,8 +67,9 @@ impl Addresses {
         self.learnt.learn(host, head);
     }
 
-    /// A frame without the key of `host` begins with `head`. Whether the MAC of the host is known;
-    /// it is asked for where it is not, and where the frame is from another one.
+    /// Handles a frame without the key of `host`, which begins with `head`. Returns whether the MAC
+    /// of the host is known. It is asked for where it is not known, and where the frame is from
+    /// another MAC.
     pub(super) fn reaches(&mut self, host: u16, head: &[u8]) -> bool {
         let known = self.learnt.mac(HostId(host.into()));
         let is_from_it = known.is_some_and(|mac| head.get(6..12) == Some(&mac[..]));
@@ -113,7 +114,8 @@ impl Addresses {
         length
     }
 
-    /// Takes a frame of no host's; whether it is an answer that is waited for.
+    /// Takes a frame that is no packet of a host; returns whether it is an answer that is waited
+    /// for.
     pub(super) fn handle_frame(&mut self, frame: &[u8]) -> bool {
         self.asking.as_mut().is_some_and(|(resolver, _)| resolver.handle_frame(frame))
     }

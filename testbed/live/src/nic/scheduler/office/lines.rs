@@ -1,6 +1,5 @@
-//! What frames of a host, and frames to it, have in common from one epoch to the next: requests are
-//! read by comparison with the last one, and answers are copies of the last one that say something
-//! else.
+//! What frames of a host, and frames to it, have in common from one epoch to the next. Requests are
+//! read by comparison with the last one. Answers are copies of the last one with other content.
 
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, FrameSpec};
@@ -10,11 +9,12 @@ use transport::{EntropyValue, HostId, Key};
 
 use super::addresses::Addresses;
 
-/// The lines to all hosts. All of it is made anew when the MAC of a host changes.
+/// The lines to all hosts. All of them are made anew when the MAC of a host changes.
 #[derive(Debug)]
 pub(super) struct Lines {
-    /// By the entropy value of its frames, which is the number of a host that keeps the rules: the
-    /// number of a host, and its last request that was read in full and had its key.
+    /// The number of each host, and its last request that was read in full and had its key. The
+    /// index is the entropy value of its frames, which is the number of a host that keeps the
+    /// rules.
     requests: Vec<Option<(u16, NoteFrames)>>,
     /// By host: the key of its last answer, and frames like that.
     answers: Vec<Option<(Key, NoteFrames)>>,
@@ -29,8 +29,8 @@ impl Lines {
         Self { requests, answers: (0..hosts).map(|_| None).collect(), changes: 0 }
     }
 
-    /// The host and the note of a frame that is like the last request of that host; `None` says
-    /// nothing about a frame.
+    /// The host and the note of a frame that is like the last request of that host. `None` does not
+    /// mean that a frame is bad.
     #[inline]
     pub(super) fn read<'a>(
         &mut self,

@@ -201,8 +201,8 @@ fn requests_count_under_the_key_of_their_host_alone() {
     assert_eq!((host, key), (0, own));
 }
 
-/// Most requests are read by comparison with the last one of their host: they count for as long as
-/// that would, and others as they do without it.
+/// Most requests are read by comparison with the last one of their host: they count as long as that
+/// request would, and others count as without the comparison.
 #[test]
 fn requests_that_are_like_the_last_one_count_while_their_key_is_good() {
     let setup = setup();

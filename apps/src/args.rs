@@ -23,7 +23,7 @@ pub(crate) enum Bench {
     /// back.
     Messages(MessagesArgs),
     /// The cost of a decision of Zeropod's pod scheduler on one core, and how many hosts it lets
-    /// send; with --device, the cost of an epoch at a device, and how long requests wait there.
+    /// send. With --device, the cost of an epoch at a device, and how long requests wait there.
     Scheduler(BenchSchedulerArgs),
     /// The cost of a packet in MLCC's border switch on one core, from another site through the
     /// queue of its flow, beside dpdk-testpmd forwarding between two devices of the same kind.
@@ -294,9 +294,9 @@ impl fmt::Display for Seeds {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RunArgs {
     /// A matrix, a scenario, or the name of a built-in scenario (headrace list scenarios). Several
-    /// matrices run one after the other, and are compared. With the manifest.json of an earlier run
-    /// that run is repeated, and the last line says whether the results are the same to the byte. A
-    /// matrix may come from standard input, as `-`.
+    /// matrices run one after the other, and are compared. Given the manifest.json of an earlier
+    /// run, that run is repeated, and the last line says whether the results are the same to the
+    /// byte. A matrix may come from standard input, as `-`.
     #[arg(value_name = "MATRIX.cm|SCENARIO.toml|manifest.json", required = true)]
     pub(crate) inputs: Vec<PathBuf>,
     /// The world to run in: virtual time (default), DPDK virtual devices, or network cards.

@@ -18,7 +18,7 @@ use crate::failure::Failure;
 #[derive(Debug, Args)]
 pub(crate) struct DciArgs {
     /// Device into the site: a virtual device with its arguments, a netdev or a PCI address.
-    /// Several devices are one site; a memif that is to connect says role=client.
+    /// Several devices are one site; a memif that is to connect has role=client.
     #[arg(long, value_name = "DEVICE", required = true)]
     pub(crate) lan: Vec<String>,
     /// Device to the other sites; a site has one border switch here, with one link.

@@ -1,15 +1,17 @@
-//! How long runs will still take, from how far they have come. Has no clock: seconds are handed in.
+//! How long runs will still take, estimated from their progress. This code has no clock: seconds
+//! are passed in.
 //!
 //! The progress of a run has three measures. The share of its bytes that is delivered is exact at
 //! the end, but says little while packets are lost and nothing arrives. Hops, as a share of those
 //! that a forecast expects, move from the first instant on. But the forecast is off by a factor,
 //! and a hop costs less while each sender sends many packets in turn than it does later. The
-//! processor time of the forecast is off by a factor too, but includes from the first instant what
-//! is to come later. Each measure gives a time left, as if it went on as in the latest part of the
-//! run's time. The time left of the run is the geometric mean of all. Bytes weigh the more in it
-//! the more of them are delivered. The time of the forecast counts only while hardly any are. A run
-//! that has not begun is expected to take as long for its work, which a forecast gives, as the
-//! others do for theirs; a free thread takes the next run.
+//! processor time of the forecast is off by a factor, too, but from the first instant on it
+//! includes what is to come later. Each measure gives a time left, as if it went on as in the
+//! latest part of the run's time. The time left of the run is the geometric mean of these. The more
+//! bytes are delivered, the more they weigh in it. The time of the forecast counts only while
+//! hardly any bytes are delivered. A forecast gives the work of a run that has not begun. Such a
+//! run is expected to take as long for its work as the others do for theirs; a free thread takes
+//! the next run.
 
 /// How far a run is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -25,17 +27,17 @@ pub(crate) struct Done {
     pub(crate) limit: f64,
 }
 
-/// What a line that says how far a run is begins with.
+/// The beginning of a line with the progress of a run.
 const DONE: &str = "progress:";
 
 impl Done {
-    /// The line that says it to another process.
+    /// The line that reports the progress to another process.
     pub(crate) fn line(&self) -> String {
         let Self { bytes, hops, time, limit } = self;
         format!("{DONE} {bytes} {hops} {time} {limit}")
     }
 
-    /// What a line says; `None` for any other line.
+    /// The progress in a line; `None` for any other line.
     pub(crate) fn of_line(line: &str) -> Option<Self> {
         let numbers = line.strip_prefix(DONE)?.split_ascii_whitespace();
         let numbers: Vec<f64> = numbers.map(str::parse).collect::<Result<_, _>>().ok()?;
@@ -44,12 +46,12 @@ impl Done {
     }
 }
 
-/// The way of one run: how far it was when.
+/// The track of one run: its progress over time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Track {
     /// Seconds since its beginning, and what was done, ascending and about evenly apart.
     points: Vec<(f64, Done)>,
-    /// The last note, which may be too close to the last point to be one.
+    /// The last note, which may be too close to the last point to become a point.
     last: Option<(f64, Done)>,
     /// The least seconds between two points; they grow with the track.
     apart: f64,
@@ -57,14 +59,14 @@ pub(crate) struct Track {
 
 /// The most points of a track: an estimate needs the one at [`BEFORE`] of the time, about.
 const POINTS: u16 = 256;
-/// The share of a run's time that says nothing about the rest.
+/// The share of a run's time that is no evidence about the rest.
 const BEFORE: f64 = 0.6;
 /// The share of the forecast hops that a run takes without losses: the forecast has a margin.
 const HOPS_USUAL: f64 = 0.8;
 /// The share of bytes delivered from which on they weigh more than hops.
 const BYTES_COUNT: f64 = 0.05;
-/// The share of bytes delivered from which on what has been seen weighs more than the time in the
-/// forecast.
+/// The share of bytes delivered from which on the observed progress weighs more than the time in
+/// the forecast.
 const SEEN_COUNTS: f64 = 0.01;
 
 impl Track {

@@ -13,8 +13,8 @@ pub enum Exit {
     Unfit,
     /// 130: interrupted before there was a result.
     Interrupted,
-    /// 141: the reader of the output ended before all was written, as `head` does; what a shell
-    /// reports of a program that SIGPIPE ends.
+    /// 141: the reader of the output ended before all was written, as `head` does. A shell reports
+    /// this code for a program that SIGPIPE ends.
     Unread,
 }
 

@@ -1,8 +1,8 @@
 //! Output that fits the width of a terminal: a table that is too wide goes on below with the
 //! columns that are left, and a long line is broken between words.
 //!
-//! Where no terminal reads the output both stay as they are, so that programs find them unbroken.
-//! Numbers are never broken.
+//! Where no terminal reads the output, tables and lines are not broken, since programs may read
+//! them. Numbers are never broken.
 
 use std::io;
 

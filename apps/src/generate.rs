@@ -1,8 +1,7 @@
 //! `headrace gen`: matrices made to order, written as `.cm` files.
 //!
 //! The flags of each workload are made from its registered parameters, so a new workload has them
-//! without a line here. A few spellings with a unit in the flag's name (`--duration-us`) stand
-//! beside them.
+//! without a line here. A few spellings with a unit in the flag's name (`--duration-us`) are added.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -42,7 +41,7 @@ const SPELLINGS: [(&str, &str, &str); 3] = [
     ("prefer-remote", "remote", ""),
 ];
 
-/// The stream of chance that makes matrices, here and in scenarios.
+/// The stream of random numbers that makes matrices, here and in scenarios.
 pub(crate) fn rng(seed: u64) -> Rng {
     Rng::new(seed).fork("workload", 0)
 }

@@ -25,7 +25,7 @@ pub(crate) fn catch() {
     }
 }
 
-/// The next signal ends the process: no code asks whether there was one.
+/// Lets the next signal end the process, since no code checks for signals any more.
 pub(crate) fn end_at_once() {
     if let Some(requested) = REQUESTED.get() {
         requested.store(true, Ordering::Relaxed);

@@ -75,7 +75,7 @@ impl Entry {
         Self { name: name.to_owned(), about: about.to_owned(), default: None, takes: None }
     }
 
-    /// The line of a list: its sentence, and what a setting takes and has.
+    /// The line of a list: its sentence, and for a setting its possible values and its default.
     fn line(&self) -> String {
         let takes = self.takes.as_ref().map(|takes| format!("takes {takes}"));
         let default = self.default.as_ref().filter(|default| !default.is_empty());
@@ -187,7 +187,7 @@ fn variants(input: &Path) -> Result<Vec<Entry>, Failure> {
     Ok(scenario.runs.iter().map(|run| Entry::new(&run.name, &about(run))).collect())
 }
 
-/// The scenario's own sentence, the figure that it is, and how many runs it has.
+/// The scenario's own sentence, its figure, and how many runs it has.
 fn sentence(scenario: &Scenario) -> String {
     let mut notes = Vec::new();
     if !scenario.figure.of.is_empty() {

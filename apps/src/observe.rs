@@ -50,7 +50,7 @@ pub(crate) fn check_variants(args: &RunArgs) -> Result<(), Failure> {
     }
 }
 
-/// Refuses a file to be written that the run reads, or that has its results, which are files of
+/// Refuses to write a file that the run reads, or one that has its results, which are files of
 /// these names.
 ///
 /// # Errors

@@ -169,8 +169,7 @@ impl PartFile {
         emptied.map_err(|error| OutputError::new(&self.path, error))
     }
 
-    /// Leaves what has been written where it is, beside the file's place, for lack of room for the
-    /// rest.
+    /// Leaves the written part beside the file's place, because there is no room for the rest.
     pub(crate) fn leave(mut self) {
         if let Some(mut file) = self.file.take() {
             // As much of it as there is room for.
@@ -182,7 +181,8 @@ impl PartFile {
     /// Moves the file to its place.
     ///
     /// # Errors
-    /// When the disk fails; nothing is left of it then, and what was in its place still is.
+    /// When the disk fails. Nothing is left of the new file then, and the old content of its place
+    /// stays.
     pub(crate) fn finish(mut self) -> Result<(), OutputError> {
         self.append(|file| file.flush())?;
         if self.part != self.path {
@@ -221,7 +221,7 @@ pub(crate) fn write_file(
 
 const WRITE_BYTES: usize = 256 * 1024;
 
-/// The name a file has while it is written in one go: drawn by chance, since processes of several
+/// The name of a file while it is written in one go. It is random, since processes of several
 /// machines that write to one disk may have one number.
 fn beside(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();

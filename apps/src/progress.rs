@@ -53,7 +53,7 @@ impl Total {
         }
     }
 
-    /// The part of it that is done, for which a thread has had so many seconds of a processor.
+    /// The part of it that is done, when a thread has had so many seconds of a processor.
     fn done(&self, progress: &Progress, processor_s: f64) -> Done {
         let expects = self.processor_s > 0.0;
         Done {
@@ -65,13 +65,14 @@ impl Total {
     }
 }
 
-/// Watches one run: passes on how far it is ten times a second, and the user's wish to stop to it.
+/// Watches one run: passes on its progress ten times a second, and the user's wish to stop to the
+/// run.
 pub(crate) struct Watched<F> {
     total: Total,
     stopwatch: Stopwatch,
     /// Seconds of a processor that the thread had had before; `None` where they are not known.
     processor_s: Option<f64>,
-    /// Real seconds at which it is due to pass on more.
+    /// Real seconds at which the next progress is due.
     next_s: f64,
     /// What the run waits for as long as there is no progress.
     waits_for: Option<String>,
@@ -116,7 +117,7 @@ impl<F: FnMut(&Progress, Done, Option<&str>)> Watch for Watched<F> {
         self.waits_for = Some(what.to_owned());
     }
 
-    /// Without a directory for results no one reads them.
+    /// Without a directory for results there is no reader of them.
     fn on_samples(&mut self, samples: &mut Vec<Sample>) {
         samples.clear();
     }
@@ -155,7 +156,7 @@ pub(crate) struct ProgressMeter {
     style: Style,
     stopwatch: Stopwatch,
     runs: Runs,
-    /// Real seconds at which it is due to show more.
+    /// Real seconds at which the next display is due.
     next_s: f64,
 }
 
@@ -283,8 +284,8 @@ impl ProgressMeter {
         Ok(())
     }
 
-    /// Notes that a run is over, and writes the line that `text` makes of how many are and how long
-    /// the others will take.
+    /// Notes that a run is over. Writes the line that `text` makes of the number of runs that are
+    /// over and the time that the others will take.
     ///
     /// # Errors
     /// When `err` fails.

@@ -143,8 +143,8 @@ pub(crate) fn half_width(values: &[f64]) -> f64 {
     quantile * deviation / count.sqrt()
 }
 
-/// The geometric mean of `ratios`, above 0; 1 of none. It is in proportion: what all ratios are
-/// divided by changes it alike for everything that is compared.
+/// The geometric mean of `ratios`, above 0; 1 of none. It is proportional: dividing all ratios by
+/// one number changes it by the same factor for everything that is compared.
 pub(crate) fn geometric_mean(ratios: &[f64]) -> f64 {
     mean(&logarithms(ratios)).exp()
 }

@@ -1,4 +1,4 @@
-//! What a shell and `man` know of the command line, made from its definition.
+//! Completions for shells and manual pages, made from the definition of the command line.
 
 use std::path::Path;
 

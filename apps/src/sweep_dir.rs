@@ -33,7 +33,7 @@ pub(crate) fn is_success(summary: &Value) -> bool {
     flows.is_some() && summary.pointer("/flows/finished") == flows && is_sound(summary)
 }
 
-/// Whether a run's summary in JSON is a result at all, be its flows finished or not: its audit
+/// Whether a run's summary in JSON is a valid result, whether its flows finished or not: its audit
 /// found nothing, it was in time, and no machine failed.
 pub(crate) fn is_sound(summary: &Value) -> bool {
     let gone = summary.get("gone").and_then(Value::as_array);

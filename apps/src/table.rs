@@ -1,6 +1,6 @@
 //! The summary as a table for a person, and a table of flows on request.
 //!
-//! Shows what the summary holds and computes nothing but units.
+//! Shows the values of the summary and computes only units.
 
 use std::io::{self, Write};
 
@@ -157,8 +157,8 @@ pub(crate) fn write_variants(elements: &[&Value], console: &mut Console<'_>) -> 
     fit::write_columns(table, console)
 }
 
-/// Writes what the results of variants are of: matrix and network, program and machine, a line each
-/// two; several of a kind by their names.
+/// Writes the inputs of the results of variants: matrix and network in one line, program and
+/// machine in another; several of a kind by their names.
 ///
 /// # Errors
 /// When `out` fails.

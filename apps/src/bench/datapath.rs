@@ -17,7 +17,7 @@ const SEGMENTS: [u16; 4] = [256, 1500, 4096, 8960];
 /// Measures, and reports progress on standard error.
 ///
 /// # Errors
-/// A device that there is not, a size that no endpoint takes, a machine that is not fit.
+/// A device that does not exist, a size that no endpoint takes, a machine that is not fit.
 pub(super) fn run(args: &DatapathArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
     let cases = cases(args)?;
     let beside = Beside::find(!args.no_testpmd, console)?;

@@ -39,7 +39,7 @@ struct Trip {
     /// The round trip of a frame as long as the message's, taken from the pool, written, read and
     /// freed each way.
     frame_floor_ns: f64,
-    /// The floor with an acknowledgement's frame before it: all lines that a trip moves.
+    /// The floor with an acknowledgement's frame before it: all cache lines that a trip moves.
     exchange_floor_ns: f64,
     /// The round trip of one cache line between the same cores.
     line_floor_ns: f64,

@@ -41,7 +41,7 @@ use crate::failure::Failure;
 /// Measures `what`.
 ///
 /// # Errors
-/// Names and sizes that there are not, and machines without DPDK for what needs it.
+/// Names and sizes that do not exist, and machines without DPDK where it is needed.
 pub(crate) fn run(what: &Bench, console: &mut Console<'_>) -> Result<Exit, Failure> {
     match what {
         Bench::Scheduler(args) if args.device.is_empty() => scheduler::run(args, console),

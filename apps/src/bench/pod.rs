@@ -155,7 +155,7 @@ fn paced(cost: &PodCost) -> Duration {
     Duration::from_ps(ps).max(Duration::from_us(1))
 }
 
-/// How `headrace scheduler` decides, but with this matcher and what flags say.
+/// How `headrace scheduler` decides, but with this matcher and the values of flags.
 fn params(args: &BenchSchedulerArgs, kind: MatcherKind) -> Result<ZeropodParams, Failure> {
     let mut draft = Draft::default();
     draft.set_transport("zeropod", Origin::Default)?;

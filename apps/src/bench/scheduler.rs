@@ -46,7 +46,7 @@ struct Row {
 /// Measures each matcher in each pod.
 ///
 /// # Errors
-/// A matcher that there is not, more receivers than other hosts, a pod out of range.
+/// A matcher that does not exist, more receivers than other hosts, a pod out of range.
 pub(super) fn run(args: &BenchSchedulerArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
     let matchers = matchers(&args.matcher)?;
     let sizes = if args.hosts.is_empty() { &[16, 64, 256, 1024][..] } else { &args.hosts };

@@ -4,7 +4,7 @@
 //! length with their headers, sends them, and frees what it receives. As a switch without a program
 //! it runs in the mode `macswap`: one core swaps the addresses of frames and forwards them between
 //! two devices, in a circle. Devices are those of DPDK's own guides; memory and cores are given to
-//! it as to this program. Frames are counted by the driver. It is talked to through its prompt.
+//! it as to this program. Frames are counted by the driver. Commands go through its prompt.
 
 use std::env;
 use std::ffi::OsString;
@@ -88,7 +88,7 @@ const HEADROOM: u64 = 128;
 pub(super) struct Beside(Option<Testpmd>);
 
 impl Beside {
-    /// Looks for the program where it is `wanted`, and says so when there is none.
+    /// Looks for the program where it is `wanted`, and reports when there is none.
     ///
     /// # Errors
     /// When standard error fails.
@@ -104,7 +104,8 @@ impl Beside {
         Ok(Self(program))
     }
 
-    /// Millions of frames a second; `None` without the program, and where it fails, which is said.
+    /// Millions of frames a second; `None` without the program, and where it fails, which is
+    /// reported.
     ///
     /// # Errors
     /// When standard error fails.
@@ -168,8 +169,8 @@ fn own_prefix() -> String {
     format!("headrace-testpmd-{}", process::id())
 }
 
-/// Takes away what testpmd leaves in DPDK's runtime directory, wherever that is: it is killed, and
-/// would leave it at a good end too.
+/// Removes what testpmd leaves in DPDK's runtime directory, wherever that is: it is killed, and
+/// would leave these files after a normal end, too.
 fn remove_runtime_dir(prefix: &str) {
     let by_environment =
         ["RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR"].into_iter().filter_map(env::var_os);

@@ -7,7 +7,7 @@
 use super::finding::Finding;
 use super::machine::Machine;
 
-/// A driver, what it is for, and whether a vdev run needs it whatever links are chosen.
+/// A driver, its purpose, and whether every vdev run needs it, whatever links are chosen.
 struct PmdDriver {
     name: &'static str,
     why: &'static str,

@@ -2,8 +2,8 @@
 
 use super::finding::Finding;
 
-/// Days after which keys are to be changed, if nothing else asks for it: a key that has leaked
-/// unnoticed opens packets for no longer.
+/// Days after which keys are to be changed, if there is no earlier reason: a key that has leaked
+/// unnoticed then opens packets for no longer than that.
 #[cfg(feature = "dpdk")]
 const OLD_DAYS: u64 = 90;
 

@@ -80,8 +80,8 @@ fn a_run_is_foreseen_within_a_factor_of_two_from_its_first_second_on() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// A run of a sweep: what is done of it after so many seconds, how many it takes, and the work that
-/// was expected.
+/// A run of a sweep: its progress after so many seconds, the seconds that it takes, and the work
+/// that was expected.
 type Played<'a> = (&'a dyn Fn(f64) -> Done, f64, f64);
 
 /// The ratio of an estimate to the truth `now` seconds after the begin of a sweep; `None` when it
@@ -142,8 +142,8 @@ fn a_sweep_of_recorded_runs_is_foreseen_after_a_second_whatever_it_mixes() {
     assert!(late.1 * 33 <= late.0, "later {} of {} are wrong", late.1, late.0);
 }
 
-/// Plays a sweep of runs that take so many seconds each, and forecasts that are off by the factors
-/// beside; every estimate from the first second on is right within a factor of two.
+/// Plays a sweep of runs that take so many seconds each, with forecasts that are off by the factors
+/// beside. Every estimate from the first second on is right within a factor of two.
 fn plays(runs: &[(f64, f64)], jobs: usize) {
     let done: Vec<_> = runs
         .iter()

@@ -95,8 +95,8 @@ fn flags(piece: &Piece) -> impl Iterator<Item = &str> {
     given.into_iter().map(|set| set.key.as_str()).filter(fixed)
 }
 
-/// The settings among those `given` that a place on an axis has set: an axis has the last word of
-/// either name of a key. Where several keys have that word, the value distinguishes them.
+/// The settings among those `given` that a place on an axis has set. An axis is called by the last
+/// word of either name of a key. Where several keys have that word, the value distinguishes them.
 fn on_axis<'p>(part: &AxisPoint, given: &[&'p Setting]) -> Vec<&'p str> {
     let last = |key: &str| key.rsplit('.').next() == Some(part.axis.as_str());
     let named = given.iter().filter(|set| last(&set.key) || last(keys::familiar(&set.key)));

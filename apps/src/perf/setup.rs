@@ -22,8 +22,8 @@ const RATE_KERNEL: u64 = 40;
 const RTT_MEMIF: Duration = Duration::from_us(60);
 const RTT_KERNEL: Duration = Duration::from_us(200);
 
-/// Through the kernel an acknowledgement costs all that a segment costs but its copies, so fewer
-/// are sent.
+/// Through the kernel an acknowledgement costs as much as a segment without the copies of its
+/// payload, so fewer are sent.
 const ACK_EVERY: (&str, &str) = ("ack_every", "4");
 
 /// The process of these flags.

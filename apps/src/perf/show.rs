@@ -39,7 +39,7 @@ pub(super) struct Result<'a> {
     to_server: Option<Direction>,
     from_server: Option<Direction>,
     round_trip_us: Option<RoundTrips>,
-    /// What each end has seen of its own traffic.
+    /// What each end has measured of its own traffic.
     here: &'a Vitals,
     there: &'a Vitals,
     intervals: Vec<IntervalLine>,
@@ -307,7 +307,7 @@ fn line_of(terms: &SessionTerms) -> String {
     format!("{what}, {flows} flow(s), {message_bytes} bytes in segments of {payload_bytes}")
 }
 
-/// What one end has seen of its own traffic, in lines.
+/// What one end has measured of its own traffic, in lines.
 fn vitals(end: &Vitals) -> String {
     let Vitals { cpu_percent, rtt_us, cwnd_bytes, segments, retransmitted } = end;
     let mut lines = Vec::new();

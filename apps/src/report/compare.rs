@@ -81,7 +81,7 @@ fn groups<'a>(dirs: &[PathBuf], all: &'a [Results]) -> Result<Vec<Vec<&'a Run>>,
     Err(error.at(&dir.display().to_string(), 0, 0))
 }
 
-/// The names of runs that are in no group, though groups go by names.
+/// The names of runs that are in no group, where groups go by names.
 fn left_out<'a>(groups: &[Vec<&Run>], all: &'a [Results]) -> Vec<&'a str> {
     let by_name = groups.iter().all(|runs| runs.iter().all(|run| run.name == runs[0].name));
     let is_compared = |name: &str| groups.iter().any(|runs| runs[0].name == name);

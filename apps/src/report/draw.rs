@@ -21,7 +21,7 @@ use axis::{Axis, axes, shortened};
 pub(super) struct PictureFrame<'a> {
     /// The title above all.
     pub(super) title: &'a str,
-    /// What a reader must not miss, below all, a line each.
+    /// Warnings for the reader, at the bottom, a line each.
     pub(super) notes: &'a [String],
     /// Which axes are logarithmic.
     pub(super) scales: Scales,
@@ -104,7 +104,7 @@ fn columns(panels: usize) -> usize {
 
 /// Pixels of a panel among others.
 const PANEL: (u32, u32) = (440, 300);
-/// Pixels across of one that has none beside it.
+/// The width in pixels of a panel that has none beside it.
 const ALONE: u32 = 640;
 const TITLE_HEIGHT: u32 = 26;
 /// Pixels that a letter of a title takes on average.
@@ -242,8 +242,8 @@ fn upright(area: &Area<'_>, x: &Axis, below: u32) -> Drawn {
     Ok(())
 }
 
-/// The intervals around the points of a curve that are means, `aside` of their places along x, with
-/// lines of `half` that length across their ends; they end at the foot of the axis.
+/// The intervals around the points of a curve that are means, `aside` of their places along x.
+/// Lines of twice `half` are across their ends. The intervals end at the foot of the axis.
 fn intervals(
     curve: &Curve,
     (x, y): (&Axis, &Axis),

@@ -25,7 +25,7 @@ use network::NetworkPicture;
 pub(super) struct Inputs {
     matrices: Vec<Of<Matrix>>,
     networks: Vec<Of<NetworkPicture>>,
-    /// How many other ones there are, which are not drawn.
+    /// How many further inputs there are, which are not drawn.
     more: usize,
 }
 

@@ -52,7 +52,7 @@ struct Numbers {
     about: String,
     claim: String,
     runs: Vec<Run>,
-    /// The names of runs whose polls were too late to mean anything.
+    /// The names of runs that are invalid because their polls were too late.
     #[serde(default)]
     invalid: Vec<String>,
     plots: Vec<Vec<Panel>>,
@@ -161,7 +161,7 @@ pub(crate) fn run(args: &ReportArgs, console: &mut Console<'_>) -> Result<Exit, 
 /// The most runs that a note names.
 const NAMED: usize = 6;
 
-/// What the reader of a picture must not miss: runs that mean nothing, and unfinished ones.
+/// Warnings for the reader of a picture: invalid runs, and unfinished ones.
 fn notes(numbers: &Numbers) -> Vec<String> {
     let listed = |names: &[String]| {
         let rest = names.len().saturating_sub(NAMED);

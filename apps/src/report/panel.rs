@@ -163,7 +163,7 @@ fn marked(run: &Run, name: String) -> String {
 /// The mark of a run whose polls were too late.
 const INVALID: &str = "INVALID (late polls)";
 
-/// A label, with its axis where a number or a switch alone means nothing.
+/// A label, with its axis where a number or a switch alone has no meaning.
 pub(super) fn called(axis: &str, label: &str) -> String {
     let bare = label.starts_with(|c: char| c.is_ascii_digit())
         || ["true", "false", "on", "off"].contains(&label);

@@ -23,7 +23,7 @@ pub(super) struct Results {
     pub(super) head: SweepDir,
     /// The variants with valid results, in the scenario's order.
     pub(super) runs: Vec<Run>,
-    /// The variants whose polls were too late to mean anything.
+    /// The variants that are invalid because their polls were too late.
     pub(super) invalid: Vec<Run>,
     /// How many variants have no results: they have not run.
     pub(super) missing: usize,
@@ -200,7 +200,7 @@ fn nothing(dir: &Path) -> InputError {
 }
 
 impl Run {
-    /// Whether its results mean anything: no poll of a run in real time was too late.
+    /// Whether its results are valid: the polls of a run in real time were not too late.
     pub(super) fn is_valid(&self) -> bool {
         self.summary.pointer("/lateness/valid") != Some(&Value::Bool(false))
     }

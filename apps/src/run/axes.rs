@@ -257,9 +257,9 @@ struct Replaced {
     by: Option<Origin>,
 }
 
-/// Refuses a flag that replaces what the runs of a scenario differ in: each would run as another
-/// than its name says. For each run `before` has the settings without flags, and `after` those with
-/// them.
+/// Refuses a flag that replaces a setting in which the runs of a scenario differ: each run would
+/// have other settings than its name says. For each run `before` has the settings without flags,
+/// and `after` those with them.
 ///
 /// # Errors
 /// Names the first such setting, its values in the runs and the flag.

@@ -86,7 +86,7 @@ fn check_real(draft: &Draft) -> Result<(), InputError> {
     Err(error.at("sampling.interval", 0, 0).help("add --set sampling.interval=none"))
 }
 
-/// Links of a real network are not this program's to break.
+/// Refuses faults of links on a real network, which this program cannot make.
 fn no_faults() -> InputError {
     let found = "faults of links in a real network, where nothing makes them";
     let error = InputError::new(found, "neither faults nor failures with --world nic");
@@ -406,7 +406,7 @@ impl Reader {
     }
 }
 
-/// Only in virtual time every wait is known.
+/// Refuses to explain runs in real time: only in virtual time every wait is known.
 fn only_simulated(world: World) -> InputError {
     let found = format!("--why with --world {}", world.name());
     let error = InputError::new(found, "--world sim, where every wait is known");

@@ -45,7 +45,7 @@ pub(super) fn print(
     Ok(())
 }
 
-/// Why what needs `forecast` cannot be started where there is `room`.
+/// The reason why runs that need `forecast` cannot be started where there is only `room`.
 fn refusal(plans: &[&Plan], forecast: &Forecast, room: Option<u64>) -> Option<String> {
     let (limit, whose) = match plans.iter().filter_map(|plan| plan.draft.memory).max() {
         Some(Bytes(limit)) => (limit, "run.memory allows"),

@@ -1,5 +1,5 @@
-//! Warnings about what a command line sets and nothing of its run reads: a typing error must not
-//! look like a result.
+//! Warnings about flags and settings that a run does not read: a typing error must not look like a
+//! result.
 
 use experiments::input::{InputError, Warning};
 use experiments::plan::keys;

@@ -148,7 +148,7 @@ fn expect_several(args: &RunArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads the keys of `--security` for every run on a real network; says where none are given.
+/// Reads the keys of `--security` for every run on a real network; reports when none are given.
 fn seal(
     mut experiments: Vec<&mut Experiment>,
     args: &RunArgs,
@@ -247,11 +247,11 @@ fn in_real_time(
     }
 }
 
-/// What a run on a real network says that does not seal its packets.
+/// The message of a run on a real network that does not seal its packets.
 const UNSEALED: &str = "packets are not sealed: a host on the path can read and change them; \
                         --security psk:FILE on every host seals them";
 
-/// What a run says whose keys are logged.
+/// The message of a run whose keys are logged.
 fn warning_of(keys: &SharedKeys) -> Option<String> {
     #[cfg(feature = "dpdk")]
     return keys.warning();

@@ -218,8 +218,8 @@ fn no_variant(args: &RunArgs, error: InputError) -> Failure {
     on_flag("--variant", error.help(all)).into()
 }
 
-/// Refuses flags that replace what the runs of a scenario differ in, and axes of flags that the
-/// scenario has, too.
+/// Refuses flags that replace settings in which the runs of a scenario differ, and axes of flags
+/// that the scenario has, too.
 fn check_kept(
     reader: &Reader,
     name: &str,
@@ -265,7 +265,7 @@ fn check_kept(
     Ok(axes::check_kept(drafts)?)
 }
 
-/// Refuses what makes sense for variants alone.
+/// Refuses flags that make sense only for variants.
 fn no_variants(args: &RunArgs) -> Result<(), InputError> {
     match args.variant.first() {
         None => Ok(()),

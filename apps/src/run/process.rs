@@ -15,7 +15,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::logging;
 
-/// What a process says on standard error.
+/// The lines of a process on standard error.
 #[derive(Debug, PartialEq)]
 pub(super) enum Said<'a> {
     /// How far its run is.
@@ -24,9 +24,9 @@ pub(super) enum Said<'a> {
     Text(&'a str),
 }
 
-/// Runs the variant of that name in another process, with the flags of this one, and passes on what
-/// that says meanwhile. With its result comes the reason why no other is to follow, if there is
-/// one.
+/// Runs the variant of that name in another process, with the flags of this one, and passes on its
+/// messages meanwhile. With its result comes the reason why no other variant is to follow, if there
+/// is one.
 ///
 /// # Errors
 /// When it cannot start, or leaves no result.

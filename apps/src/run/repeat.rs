@@ -46,7 +46,7 @@ pub(crate) struct Repeat {
     args: RunArgs,
     /// The directory of its results.
     dir: PathBuf,
-    /// What is not as it was, in words; the run may differ by it.
+    /// What has changed since, in words; the run may differ because of it.
     pub(crate) changed: Vec<String>,
 }
 
@@ -133,8 +133,8 @@ impl Repeat {
         execute(&self.experiment, &mut progress::shown(total, quiet, console))
     }
 
-    /// Says whether the flows of `outcome` are those `before`, where both can be compared; whether
-    /// nothing is known to differ.
+    /// Reports whether the flows of `outcome` are those `before`, where both can be compared.
+    /// Returns whether no difference is known.
     fn judge(
         &self,
         before: Option<&[u8]>,

@@ -28,10 +28,11 @@ use crate::stopwatch::Stopwatch;
 use crate::sweep_dir;
 use crate::table;
 
-/// Runs `experiment` and leaves its results in `out`, if anywhere: manifest.json, flows.jsonl,
-/// series.jsonl when the run was sampled, a recording a host when it was recorded, and last
-/// summary.json: where that is, all is. A disk that does not take all of it costs no result: what
-/// there is room for stays, under the names of files that are not whole.
+/// Runs `experiment` and leaves its results in `out`, if that is given: manifest.json, flows.jsonl,
+/// series.jsonl when the run was sampled, and a recording for each host when it was recorded.
+/// summary.json comes last: where it is, all files are. A disk that is too small for all of it
+/// costs no result: as much as there is room for stays, under the names of files that are not
+/// whole.
 ///
 /// # Errors
 /// As [`execute`], and when nothing can be written there from the first.
@@ -201,8 +202,8 @@ fn manifest_of(experiment: &Experiment, command_line: &[OsString]) -> Manifest {
 }
 
 /// The summary of an earlier run in the directory `dir`, if that run was a success of the same
-/// code, inputs, traffic and settings, explained where that is asked for. What else stands in its
-/// scenario does not matter.
+/// code, inputs, traffic and settings, explained where that is asked for. The rest of its scenario
+/// does not matter.
 pub(super) fn kept(dir: &Path, experiment: &Experiment) -> Option<Value> {
     let read = |name: &str| -> Option<Value> {
         serde_json::from_slice(&fs::read(dir.join(name)).ok()?).ok()

@@ -117,7 +117,8 @@ pub(crate) fn run_all(
     Ok((ended, ran))
 }
 
-/// Prints what the inputs of runs are warned of: what several are warned of once, with their count.
+/// Prints the warnings about the inputs of runs. A warning of several runs is printed once, with
+/// their count.
 fn warn(sweep: &Sweep, console: &mut Console<'_>) -> Result<(), Failure> {
     let mut warnings: Vec<(String, Vec<&str>)> = Vec::new();
     for (name, experiment) in &sweep.chosen {

@@ -1,4 +1,4 @@
-//! How far a sweep is: a line for each run that ends, and between them the time left.
+//! The progress of a sweep: a line for each run that ends, and between them the time left.
 
 use std::sync::mpsc;
 
@@ -13,7 +13,7 @@ use crate::estimate::{Done, Runs};
 use crate::failure::Failure;
 use crate::progress::{ProgressMeter, ProgressWords, Total, Watched};
 
-/// What a thread that runs has to report of a run of that number.
+/// Reports of a thread about the run of that number.
 pub(super) enum Event {
     /// What is done of it.
     Done(usize, Done),
@@ -71,7 +71,7 @@ impl Log {
         self.meter.skip(at);
     }
 
-    /// Notes how far a run is, and shows now and then how long all of them will take.
+    /// Notes the progress of a run, and shows from time to time how long all runs will take.
     pub(super) fn note(&mut self, at: usize, done: Done, console: &mut Console<'_>) {
         let (over, names) = (self.meter.over(), &self.names);
         let words = || ProgressWords {

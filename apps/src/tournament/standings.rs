@@ -1,5 +1,4 @@
-//! Ranks of transports and settings on the mixes: by how much each is ahead, and where it is
-//! beaten.
+//! Ranks of transports and settings on the mixes: how far each is ahead, and where it is beaten.
 //!
 //! Each measure of a run is divided by the best of all on the same mix, or by that of a reference,
 //! so that long and short mixes count alike. The score of a run is the geometric mean of its
@@ -316,8 +315,9 @@ impl Standings {
         aligned(&rows)
     }
 
-    /// The family with what is unfinished or wrong there, and with the measure in which another is
-    /// furthest ahead on the mixes that both finish; `None` where there is nothing of it.
+    /// The family with its unfinished or wrong runs, and with the measure in which another
+    /// contestant is furthest ahead on the mixes that both finish. `None` where there is none of
+    /// these.
     fn beaten_in(&self, contestant: &str, family: &str) -> Option<String> {
         let own: Vec<&MixScore> = self.of_family(family, contestant).collect();
         let mut texts = Vec::new();

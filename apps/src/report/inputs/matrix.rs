@@ -67,7 +67,7 @@ impl Matrix {
         self.cells.iter().map(line).collect()
     }
 
-    /// Draws it under what distinguishes its `runs`.
+    /// Draws it, with what distinguishes its `runs` above.
     pub(super) fn draw(&self, area: &Area<'_>, runs: &str) -> Drawn {
         let mut title = format!("Bytes from host to host, {} hosts", self.hosts);
         if self.group > 1 {
@@ -139,7 +139,7 @@ fn colour(bytes: u64, (least, most): (u64, u64)) -> RGBColor {
     shade(if span > 0.0 { (log(bytes) - log(least)) / span } else { 1.0 })
 }
 
-/// From a light to a dark blue, 0 to 1: what sends least is seen, too.
+/// From a light to a dark blue, 0 to 1, so that even the fewest bytes are visible.
 fn shade(share: f64) -> RGBColor {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 255")]
     let mix = |from: f64, to: f64| (from + (to - from) * share).round() as u8;

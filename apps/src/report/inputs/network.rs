@@ -122,7 +122,7 @@ impl NetworkPicture {
         (x, i32::try_from(TOP).unwrap_or(0) + from_top * TIER + 40)
     }
 
-    /// Draws it under what distinguishes its `runs`.
+    /// Draws it, with what distinguishes its `runs` above.
     pub(super) fn draw(&self, area: &Area<'_>, runs: &str) -> Drawn {
         let of = if runs.is_empty() { String::new() } else { format!(" ({runs})") };
         let middle = LEFT + ACROSS / 2;

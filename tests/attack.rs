@@ -1,7 +1,7 @@
-//! Attacks by a host that sees none of its victims' packets: on a transfer between two others, on
-//! clients that come meanwhile, on hosts that meet for a run, and on a pod of Zeropod's hosts. A
-//! long case prints what the attack left of the throughput, beside as many packets to another port
-//! in every second slice of time.
+//! Attacks by a host that sees none of its victims' packets. It attacks a transfer between two
+//! others, clients that come meanwhile, hosts that meet for a run, and a pod of Zeropod's hosts. A
+//! long case prints the throughput that the attack left, compared with slices of time in which as
+//! many packets go to another port.
 //!
 //! Some attacks are on victims that share keys; a long run has all of them with keys, too.
 //!

@@ -1,6 +1,6 @@
 //! Data that lies, through the real command. Each lie ends with exit code 2, nothing on standard
 //! output, and a message on standard error. The message has the place as FILE:LINE:COLUMN, what was
-//! expected, and for names the nearest one. What merely looks odd is accepted. Size alone is no
+//! expected, and for names the nearest one. Data that only looks odd is accepted. Size alone is no
 //! lie.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,10 +1,9 @@
-//! The `nic` world: hosts that are processes, over devices of two kinds, with everything that a
-//! machine with a network card would do but the card.
+//! The `nic` world: hosts that are processes, over devices of two kinds. Everything is as on a
+//! machine with a network card, except for the card.
 //!
 //! Hosts over AF_PACKET live in network namespaces of their own, joined by veth pairs and a bridge
-//! of the kernel; that takes root, and without it a case says so and counts as skipped. Hosts over
-//! memif need nothing. Every case makes what it needs and removes it. Nothing asks how fast
-//! anything is.
+//! of the kernel. That needs root; without it a case reports this and counts as skipped. Hosts over
+//! memif need no rights. Every case makes what it needs and removes it. No case checks speed.
 //! `--stall SECONDS` stops the hosts of one case for as long.
 #![allow(
     clippy::print_stdout,

@@ -1,5 +1,5 @@
-//! A scheduler that `tests/adding.rs` adds: one segment a flow, as `round_robin.rs` has it, which
-//! it is built on. It shows all that a scheduler's file has to state.
+//! A scheduler that `tests/adding.rs` adds: one segment a flow in turn. It is built on
+//! `round_robin.rs`. It shows all that a scheduler's file has to state.
 
 use super::{
     Arrival, Backlog, Label, Protocol, Receiving, RoundRobin, SchedSetup, Scheduling, Sending, Turn,

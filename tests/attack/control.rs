@@ -1,5 +1,6 @@
-//! Connections to the TCP ports at which hosts of the `nic` world meet: to that of the first host
-//! while hosts meet, and to that of a host that would take its place while flows are under way.
+//! Connections to the TCP ports at which hosts of the `nic` world meet. While hosts meet they go to
+//! the port of the first host. While flows are under way they go to that of the host that would
+//! take its place.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};

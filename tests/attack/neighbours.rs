@@ -124,8 +124,8 @@ fn liar(lab: &Lab, victims: [&str; 2], slices: Option<Duration>) -> Attacker {
     Attacker::in_slices(lab, &["--lie", victims[0], victims[1]], slices)
 }
 
-/// The control: a host of the kernel that asks for a victim's MAC is given the attacker's, so what
-/// the victims withstand does work.
+/// The control: a host of the kernel that asks for a victim's MAC gets the attacker's. So the
+/// attack that the victims withstand does work.
 fn diverts(lab: &Lab, victims: [&str; 2]) -> Result<(), String> {
     let own = if victims[0].contains(':') { "fd77::9/64 nodad" } else { "192.0.2.9/24" };
     let words = ["address", "add", "dev", "eth0"].into_iter().chain(own.split(' '));

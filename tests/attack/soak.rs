@@ -11,7 +11,7 @@ use crate::lab::Lab;
 use crate::process::Process;
 use crate::victims::{Attacker, addressed, client, server, start, with_attacker};
 
-/// Growth of a server's memory that is none: pages that it touches for the first time.
+/// Growth of a server's memory that does not count: pages that it touches for the first time.
 const GROWTH_KB: u64 = 4096;
 
 /// Turns before a server's memory is looked at: tables and buffers are in use by then.

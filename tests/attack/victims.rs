@@ -36,7 +36,7 @@ const LISTENS_MAX: u32 = 10;
 /// The part of its throughput that an attack must leave a transfer.
 const LEFT: f64 = 0.9;
 
-/// The standard error beyond which such a part says nothing: other programs use the machine.
+/// The standard error beyond which such a part is no evidence: other programs use the machine.
 const ERROR_MAX: f64 = 0.1;
 
 /// The arguments that name the victims' addresses.
@@ -197,8 +197,8 @@ impl Compared {
     }
 
     /// The logarithms of the parts of its throughput that the attack left: of each slice under
-    /// attack, beside the two around it. What else the machine does changes over many seconds, so
-    /// neighbours have about as much of it, and their spread says how much it explains.
+    /// attack, beside the two around it. Other work of the machine changes over many seconds, so
+    /// neighbouring slices have about as much of it, and their spread shows how much it explains.
     fn parts(&self) -> Vec<f64> {
         let around = self.0.windows(3).filter(|slices| {
             let first = slices[0].number;
@@ -214,7 +214,7 @@ impl Compared {
     /// The part of its throughput that the attack left.
     ///
     /// # Panics
-    /// When that is too little beyond what chance explains.
+    /// When the attack left too little, by more than chance explains.
     pub(crate) fn judge(&self) -> String {
         let of = |port: u16| {
             let slices = self.0.iter().filter(|slice| port_of(slice.number) == port);

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 /// The outcome of a case that does not panic.
 pub enum Verdict {
-    /// Everything that the case asks for holds.
+    /// Everything that the case checks holds.
     Passed,
     /// As [`Verdict::Passed`], with what was measured.
     Measured(String),

@@ -6,7 +6,7 @@ use transport::Stats;
 
 use super::{Origin, Plan, Verdict, assert_whole, draft, matrix, run, run_recorded, topology};
 
-/// A permutation of 16 hosts whose flows see telemetry, under `faults`.
+/// A permutation of 16 hosts whose flows get telemetry, under `faults`.
 fn watched(faults: &[(&str, &str)]) -> (Outcome, Vec<Seen>) {
     let log = Log::default();
     let mut draft = draft(faults);

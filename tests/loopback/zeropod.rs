@@ -8,8 +8,8 @@ use transport::sched::zeropod::ZeropodParams;
 
 use super::{Origin, Plan, Verdict, assert_whole, draft, matrix, run, topology};
 
-/// However late threads are polled, no packet meets another and all bytes arrive: what misses its
-/// slot is lost before the network, by a name of its own, and sent again.
+/// However late threads are polled, no packet meets another and all bytes arrive. A packet that
+/// misses its slot is lost before the network, under a reason of its own, and sent again.
 pub(super) fn all_to_all() -> Verdict {
     let on_change = [("sched.zeropod.ask_every", "4"), ("sched.zeropod.block", "8")];
     for set in [&[], &on_change[..]] {

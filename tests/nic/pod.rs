@@ -14,7 +14,7 @@ use system_tests::cases::Verdict::{self, Passed, Skipped};
 /// With links of 1 Gb/s, long cells are for machines whose processes wait for a processor: epochs
 /// of up to 3.2 ms, guards of up to 1 ms.
 const SLOTS: [&str; 4] = ["--transport", "zeropod", "--set", "mtu=8192"];
-/// A scheduler that has not said it in this time never will.
+/// A scheduler that has not reported it within this time never will.
 const SAID_WITHIN: Duration = Duration::from_secs(30);
 
 /// Hosts on a bridge, and behind them their scheduler; `address(number)` is that of each.
@@ -163,8 +163,8 @@ pub(crate) fn ipv6() -> Verdict {
     Passed
 }
 
-/// A scheduler ends for good while flows wait: they are given up, all hosts end, and say which
-/// scheduler is not there.
+/// A scheduler ends for good while flows wait: the flows are given up, and all hosts end and name
+/// the missing scheduler.
 pub(crate) fn lost() -> Verdict {
     let cm = "Nodes 2\nConnections 2\n0->1 id 1 start 0 size 1000000000\n\
               1->0 id 2 start 0 size 1000000000\n";
@@ -191,7 +191,7 @@ pub(crate) fn lost() -> Verdict {
     Passed
 }
 
-/// Hosts whose scheduler is not there say where it should be, and how it is started.
+/// Hosts whose scheduler is missing report its address, and how it is started.
 pub(crate) fn missing() -> Verdict {
     let files = over_memif("Nodes 2\nConnections 1\n0->1 id 1 start 0 size 1000\n");
     files.end_hosts_with(&scheduler_entry("10.0.0.3/24"));
@@ -205,7 +205,7 @@ pub(crate) fn missing() -> Verdict {
     Passed
 }
 
-/// What cannot be is refused before DPDK starts, with its place and a remedy.
+/// Impossible inputs are refused before DPDK starts, with their place and a remedy.
 pub(crate) fn refused() -> Verdict {
     let files = over_memif("Nodes 2\nConnections 1\n0->1 id 1 start 0 size 1000\n");
     let path = files.path("hosts.toml");

@@ -1,5 +1,5 @@
-//! How long packets queue before a host that many flows go to: Zeropod's beside DCTCP's, by echoes
-//! of the receiver's kernel that pass the same queue.
+//! How long packets queue before a host that receives many flows, with Zeropod and with DCTCP.
+//! Echoes of the receiver's kernel that pass the same queue measure it.
 //!
 //! ```text
 //!   h1 --\                              tbf, 1 Gb/s

@@ -12,10 +12,10 @@ use crate::stalls::under_way;
 use system_tests::cases::Verdict::{self, Passed};
 use system_tests::metrics::counted;
 
-/// What a host says once it has read other keys.
+/// The message of a host that has read other keys.
 const SAID: &str = "keys have changed";
 
-/// A host that has not said so in this time never will: it looks every second.
+/// A host that has not reported so within this time never will: it checks every second.
 const SAID_WITHIN: Duration = Duration::from_secs(10);
 
 /// Packets under way have arrived after this.

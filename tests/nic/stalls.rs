@@ -322,8 +322,8 @@ pub(crate) fn first() -> Verdict {
     each_time(|| without(0, WITHOUT_FIRST, &mut rng, (5, 300_003_000)))
 }
 
-/// Flows of a process that stands still half of the time finish; its figures mean nothing, and it
-/// says so.
+/// Flows of a process that stands still half of the time finish; its figures are invalid, and it
+/// reports that.
 pub(crate) fn emulated() -> Verdict {
     let dir = tempfile::tempdir().unwrap();
     let matrix = dir.path().join("matrix.cm");

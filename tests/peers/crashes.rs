@@ -140,7 +140,7 @@ fn matrix(dir: &Path) -> String {
     path.display().to_string()
 }
 
-/// It ended by itself, with this code, and says this.
+/// Checks that it ended by itself, with this code and this message.
 #[track_caller]
 fn says(ended: &Ended, code: i32, words: &[&str]) {
     assert_eq!(ended.code, Some(code), "{ended:?}");
@@ -194,7 +194,7 @@ pub(super) fn full_disk() -> Verdict {
     Verdict::Passed
 }
 
-/// Too little memory is said before anything fails for lack of it.
+/// Too little memory is reported before anything fails for lack of it.
 pub(super) fn little_memory() -> Verdict {
     let dir = tempfile::tempdir().unwrap();
     let small = matrix(dir.path());

@@ -240,7 +240,7 @@ fn udp_port() -> Verdict {
     Verdict::Passed
 }
 
-/// The process whose socket the device names is not called on.
+/// No connection is made to the process whose socket the device names.
 fn doctor() -> Verdict {
     let dir = tempfile::tempdir().unwrap();
     let stage = Stage::memif(dir.path(), &[]);

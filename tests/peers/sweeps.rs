@@ -5,7 +5,7 @@ use std::fs;
 use super::Verdict;
 use super::process::Process;
 
-/// A sweep says how far the run is that goes on, and its time left is of real time.
+/// A sweep reports the progress of the run that goes on, and its time left is real time.
 pub(super) fn progress() -> Verdict {
     let dir = tempfile::tempdir().unwrap();
     let runs = [("long", 4_000_000), ("short", 4_000)].map(|(name, size)| {

@@ -410,7 +410,8 @@ fn flows_to_one_host_from_one_site_do_not_start_at_line_rate_each() {
     assert!(4 * shared < blind, "{shared} and {blind} bytes");
 }
 
-/// What a plan with `set`, or one of its faults, is refused with; empty where it is not.
+/// The message with which a plan with `set`, or one of its faults, is refused; empty where it is
+/// accepted.
 fn refusal(set: &[(&str, &str)], topology: &str) -> String {
     let draft = draft(&[&[("transport", "mlcc"), ("mtu", "1000")], set].concat());
     let topology = topology::by_name(topology).unwrap();

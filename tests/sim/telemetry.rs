@@ -71,7 +71,7 @@ fn only_the_named_switches_write() {
     assert!(seen.iter().any(|seen| seen.is_cut));
 }
 
-/// What a plan with `settings` is refused with.
+/// The message with which a plan with `settings` is refused.
 fn refusal(settings: &[(&str, &str)]) -> String {
     let matrix = matrix("permutation", 128, 1, &[("size", "1KiB")]);
     let plan: Result<Plan, RunError> =

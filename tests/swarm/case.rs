@@ -4,8 +4,8 @@
 //! Registered names are enumerated rather than drawn. A seed's cases take every so-many-th of all
 //! combinations of controller, balancer, discipline, scheduler and generator. So a few dozen cases
 //! have every name, and every combination comes before one comes twice. One case in 16 is one of
-//! pods (`pods.rs`) in place of its combination. A fifth are presets as they stand instead.
-//! Everything else is drawn. Sizes are bounded by a budget of packets, so a case takes
+//! pods (`pods.rs`) in place of its combination. A fifth of the cases are unchanged presets
+//! instead. Everything else is drawn. Sizes are bounded by a budget of packets, so a case takes
 //! milliseconds. What is drawn can be printed as the files and flags that the command takes.
 
 #[path = "pods.rs"]

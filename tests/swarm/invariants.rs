@@ -220,8 +220,8 @@ fn lossless(case: &Case, plan: &Plan, outcome: &Outcome) -> Result<(), String> {
     }
 }
 
-/// Checks the counts of border switches: notes are packets that they made, no advice of a receiver
-/// is refused, and a flow is without a queue of its own only where queues are few.
+/// Checks the counts of border switches. Notes are packets that they made, and no advice of a
+/// receiver is refused. A flow has no queue of its own only where there are few queues.
 fn borders(plan: &Plan, outcome: &Outcome) -> Result<(), String> {
     let Some(counts) = outcome.summary.mlcc else { return Ok(()) };
     let queues = u64::from(plan.draft.switch.programs.dci.queues);

@@ -119,7 +119,7 @@ pub(crate) fn links(path: &str, text: &str, root: &Path) -> Vec<Finding> {
     found
 }
 
-/// Whether a document has the heading that `anchor` names; none is every document's.
+/// Whether a document has the heading that `anchor` names; true without an anchor.
 fn has_heading(text: &str, anchor: &str) -> bool {
     let name = |heading: &str| -> String {
         let kept = |c: char| match c {
@@ -150,8 +150,8 @@ pub(crate) fn contents(path: &str, text: &str, documents: &[&str]) -> Vec<Findin
 }
 
 /// Stops of a journey, `path/to/file.rs::function` in backticks, whose function is not there or has
-/// no caller outside tests, and numbered steps without a stop. A name in backticks behind a stop
-/// is looked at, too, where the stop's file has a function of that name.
+/// no caller outside tests, and numbered steps without a stop. A name in backticks behind a stop is
+/// checked, too, where the stop's file has a function of that name.
 pub(crate) fn stops(path: &str, text: &str, files: &[File]) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut beside: Option<Source> = None;

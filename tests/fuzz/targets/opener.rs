@@ -1,7 +1,7 @@
-//! Fuzzes what opens sealed frames. Any octets are given to it, and no octets open that no host has
-//! sealed. A frame that is sealed opens once, and as it was. With any octet changed that its seal
-//! covers it does not open. The first octet chooses IP version, what is sealed and where it is
-//! changed.
+//! Fuzzes the code that opens sealed frames. It gets any octets, and octets that no host has sealed
+//! do not open. A frame that is sealed opens once, and unchanged. It does not open when any octet
+//! that its seal covers is changed. The first octet chooses the IP version, what is sealed and
+//! where it is changed.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

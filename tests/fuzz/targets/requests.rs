@@ -1,7 +1,7 @@
 //! Fuzzes what the scheduler of a pod is sent.
 //!
 //! Hosts send any octets at any time in the name of any host. The scheduler does not panic, and two
-//! honest hosts are granted what they asked for, as without the others.
+//! honest hosts get what they asked for, as without the others.
 #![no_main]
 
 #[path = "../../../testbed/experiments/tests/pod_requests/pod.rs"]

@@ -1,8 +1,8 @@
 //! Fuzzes the telemetry that switches write: in notes of border switches to senders, and in data to
 //! the receiver's half.
 //!
-//! Octets that are no telemetry are a parse error. Whatever else they say, rates stay within the
-//! least rate and the line, windows hold a packet, and reports are no zero.
+//! Octets that are no telemetry are a parse error. Whatever values other octets have, rates stay
+//! between the least rate and that of the line, windows hold a packet, and reports are never zero.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -19,7 +19,8 @@ use super::{UnoCc, short};
 use crate::time::Instant;
 use crate::units::Bytes;
 
-/// Shares from which on packets in flight do not show how the new window works.
+/// A window of more than so many shares is cut: acknowledgements of packets in flight are then no
+/// evidence about the new window.
 const OTHER_WINDOW: f64 = 2.0;
 /// Part of an equal share from which on a flow counts as one that has it.
 const PART_MIN: f64 = 0.75;

@@ -60,7 +60,7 @@ pub struct DcSim {
     small_bytes: u32,
     /// Bytes of unscheduled data.
     last_bytes: u32,
-    /// Bytes of DATA and unscheduled data together up to which the latter enters.
+    /// Bytes of DATA and unscheduled data together up to which unscheduled data enters.
     last_limit: u32,
 }
 

@@ -129,7 +129,7 @@ impl NoteFrames {
 
 /// Whether two heads are equal except for the two octets of the checksum, the first of which is at
 /// the even place `sum_at`. All octets are compared, eight at a time, which takes a few cycles
-/// where the compiler knows the length.
+/// where the length is known at compile time.
 #[inline(always)]
 fn is_alike<const HEAD: usize>(one: &[u8; HEAD], other: &[u8; HEAD], sum_at: usize) -> bool {
     let ((ones, one), (others, other)) = (one.as_chunks::<8>(), other.as_chunks::<8>());

@@ -93,8 +93,7 @@ pub(super) struct PacketHop {
     /// When its transmission started, and when it was at the far end.
     pub(super) start: Instant,
     pub(super) arrival: Instant,
-    /// The part of that time for which a fault held it back on the link, which sent other packets
-    /// meanwhile.
+    /// For how long a fault held it back on the link, which sent other packets meanwhile.
     pub(super) held: Duration,
 }
 

@@ -9,8 +9,8 @@ FIGURES = $(wildcard testbed/scenarios/*/*fig$(FIGURE)*.toml $(if $(FIGURE),,tes
 MATRICES := $(wildcard testbed/scenarios/quickstart/*.cm)
 PACKAGES := build-essential pkg-config libdpdk-dev dpdk-dev dpdk clang libclang-dev tshark iproute2 librsvg2-bin fonts-dejavu-core
 SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
-TESTS := check unit swarm system dpdk-test
-NO_DPDK := -p headrace -p system-tests --no-default-features --all-targets# the two packages that have a feature for it
+TESTS := check unit swarm system
+NO_DPDK := --workspace --no-default-features --all-targets# two packages have that feature; no other is checked again
 RUST_FILES := find dpdk-sys transport testbed apps tests -name '*.rs' -not -path '*/target/*'
 SYSTEM := $(CARGO) test --workspace# never -p: dependencies would have other features, and all be built again
 
@@ -23,8 +23,7 @@ setup: ## install libdpdk and the tools to bind it (Debian and Ubuntu; root or s
 	  $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $(PACKAGES); }
 	@pkg-config --atleast-version=22.11 libdpdk || { echo "libdpdk 22.11 or newer is needed" >&2; exit 1; }
 
-build: ## the headrace command, optimised
-	$(CARGO) build --release -p headrace
+build: ; $(CARGO) build --release -p headrace ## the headrace command, optimised
 
 run: build ## the quick start: every matrix of testbed/scenarios/quickstart through DPDK virtual devices
 	$(HEADRACE) run $(MATRICES) --world vdev
@@ -33,12 +32,17 @@ nic-demo: build ## two hosts of the nic world on this machine: two processes, sh
 	@$(HEADRACE) run docs/nic/pair.cm --world nic --hosts docs/nic/hosts.toml --host b --quiet >/dev/null & \
 	  $(HEADRACE) run docs/nic/pair.cm --world nic --hosts docs/nic/hosts.toml --host a
 
-sim: build ## the same matrices in virtual time
-	$(HEADRACE) run $(MATRICES) --world sim
+sim: build ; $(HEADRACE) run $(MATRICES) --world sim ## the same matrices in virtual time
 
-test: ## everything, step by step with durations
+test: build-tests ## everything, step by step with durations; dpdk-test, which mostly waits, runs beside the other steps
+	@$(MAKE) --no-print-directory -j2 test-steps test-beside
+build-tests: ; $(SYSTEM) --no-run
+test-steps: # each gives way to dpdk-test
 	@set -e; for step in $(TESTS); do echo "== $$step"; from=$$(date +%s); \
-	  $(MAKE) --no-print-directory $$step; echo "== $$step: $$(($$(date +%s) - from)) s"; done
+	  MAKEFLAGS= nice $(MAKE) --no-print-directory $$step; echo "== $$step: $$(($$(date +%s) - from)) s"; done
+test-beside: # its output comes in one piece
+	@from=$$(date +%s); MAKEFLAGS= $(MAKE) --no-print-directory dpdk-test >target/dpdk-test.txt 2>&1 || failed=yes; echo "== dpdk-test"; \
+	  cat target/dpdk-test.txt; echo "== dpdk-test: $$(($$(date +%s) - from)) s"; [ -z "$$failed" ]
 
 check: ## style: format, lints, docs, tidy, and the build without DPDK
 	$(CARGO) fmt --all --check
@@ -52,17 +56,13 @@ fmt: ## formats every file, those of policies too: cargo fmt does not find modul
 	$(CARGO) fmt --all
 	@$(RUST_FILES) | xargs rustfmt --edition 2024
 
-unit: ## tests inside the crates, golden curves, and their examples
-	$(CARGO) test --workspace --exclude system-tests && $(SYSTEM) --lib -- cases::
+unit: ; $(CARGO) test --workspace --exclude system-tests && $(SYSTEM) --lib -- cases:: ## tests inside the crates, golden curves, and their examples
 
-golden: ## golden curves of every controller and balancer; UPDATE_GOLDEN=1 rewrites them
-	$(SYSTEM) --test golden
+golden: ; $(SYSTEM) --test golden ## golden curves of every controller and balancer; UPDATE_GOLDEN=1 rewrites them
 
-swarm: ## random scenarios against invariants, from SEED
-	SEED=$(SEED) $(SYSTEM) --test swarm
+swarm: ; SEED=$(SEED) $(SYSTEM) --test swarm ## random scenarios against invariants, from SEED
 
-system: ## the command line, lies in its inputs, virtual time against the paper, allocations, replay, captures, the dissector
-	$(SYSTEM) --test cli --test adding --test variants --test lies --test sim --test allocations --test forecast --test replay --test capture --test dissector
+system: ; $(SYSTEM) --test cli --test adding --test variants --test lies --test sim --test allocations --test forecast --test replay --test capture --test dissector ## the command line, lies in its inputs, virtual time against the paper, allocations, replay, captures, the dissector
 
 dpdk-test: ## real DPDK virtual devices: loopback, and virtual time against real time
 	$(SYSTEM) --test dpdk_loopback --test processes --test differential --test nic --test attack -- --test-threads=1
@@ -97,4 +97,4 @@ docs-setup: ; command -v mdbook >/dev/null || $(CARGO) install mdbook --version 
 docs: ; $(CARGO) doc --workspace --no-deps && mdbook build docs ## API documentation in target/doc, docs as a site in target/book (make docs-setup once before)
 docs-test: build ; DOCUMENTED=whole HEADRACE=$(HEADRACE) $(SYSTEM) --test documented --test published -- --nocapture ## every command of README.md and docs; TESTING.md says what it shortens; run again, it leaves out what passed (make test runs a sample)
 
-.PHONY: help setup build run nic-demo sim test attack soak mutants crash check unit golden swarm system dpdk-test slurm-test vm-setup vm-test bench perf-compare fuzz results tournament docs docs-setup docs-test
+.PHONY: help setup build run nic-demo sim test build-tests test-steps test-beside attack soak mutants crash check unit golden swarm system dpdk-test slurm-test vm-setup vm-test bench perf-compare fuzz results tournament docs docs-setup docs-test

@@ -164,13 +164,18 @@ impl Built {
     /// Builds the copy below `place`.
     fn new(place: &Path) -> Self {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let crates = ["transport", "transport-pod", "fabric", "experiments"]
+            .map(|name| format!("--config=profile.dev.package.{name}.opt-level=0"));
         let built = Command::new(cargo)
-            .args(["build", "--offline", "--locked", "-p", "headrace", "--no-default-features"])
+            .args(["build", "--offline", "--locked", "--workspace", "--bin", "headrace"])
+            .arg("--no-default-features")
+            // Its runs are short, and optimising them would take longer.
+            .args(crates)
             .arg("--target-dir")
             .arg(place.join("target"))
+            // Dependencies are those of the tests, built before.
+            .env("CARGO_BUILD_BUILD_DIR", root().join("target"))
             .current_dir(place.join("tree"))
-            // Its runs are short, and optimising them would take longer.
-            .envs([("CARGO_PROFILE_DEV_OPT_LEVEL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "false")])
             .output();
         succeeded("cargo build", built.unwrap());
         let dir = tempfile::tempdir().unwrap();

@@ -40,6 +40,7 @@ pub(crate) const CASES: &[Case] = &[
     ("flows_go_on_when_one_of_two_border_switches_dies", mlcc::border_dies),
     ("an_all_to_all_of_dcsim_loses_probes_and_no_data", dcsim),
     ("hosts_of_a_pod_send_in_slots_and_nothing_collides", zeropod::all_to_all),
+    ("hosts_of_a_pod_that_ask_on_change_send_in_slots_and_nothing_collides", zeropod::on_change),
     ("a_backup_takes_over_from_a_scheduler_that_is_killed_while_hosts_wait", zeropod::taken_over),
     ("permutation_of_16_hosts_over_net_ring_is_delivered_and_verified", permutation),
     ("loss_reordering_duplication_and_corruption_leave_payloads_intact", faults),

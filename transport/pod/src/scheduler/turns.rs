@@ -50,7 +50,8 @@ impl Turns {
     }
 
     /// The turn of the next decision, where every `every`th goes round; `None` when it goes by
-    /// size. A turn waits for a decision in which no port is held by a run.
+    /// size. A turn waits for a decision in which no port is held by a run. Where both have waited,
+    /// the one by age comes first, and the round in the next such decision.
     pub(super) fn next(&mut self, every: u32, is_free: bool) -> Option<FairTurn> {
         if every == 0 {
             return None;
@@ -59,7 +60,7 @@ impl Turns {
         if !is_free {
             return None;
         }
-        if self.decisions >= every {
+        if self.decisions >= every && (self.aged_once || every == 1) {
             (self.decisions, self.aged_once) = (0, false);
             return Some(FairTurn::Round);
         }
@@ -120,6 +121,26 @@ mod tests {
         }
         let mut turns = Turns::new(&Shape::square(4).unwrap());
         assert!((0..100).all(|_| turns.next(0, true).is_none()));
+    }
+
+    #[test]
+    fn both_kinds_of_turns_come_however_rarely_ports_are_free() {
+        for (every, block) in [(8, 8), (3, 8), (2, 5)] {
+            let mut turns = Turns::new(&Shape::square(4).unwrap());
+            let drawn = (0..block * 8).map(|decision| turns.next(every, decision % block == 0));
+            let drawn: Vec<_> = drawn.flatten().collect();
+            let (age, round) = (FairTurn::Age(every * OLD), FairTurn::Round);
+            // A first decision is too early for one of eight.
+            let first = usize::from(every <= 2);
+            assert_eq!(drawn.len(), 7 + first, "{every} {block}");
+            let in_turns = drawn.chunks_exact(2).all(|pair| pair == [age, round]);
+            assert!(in_turns, "{every} {block}: {drawn:?}");
+        }
+        // Where blocks are no longer than half of the decisions, they change no share.
+        let mut turns = Turns::new(&Shape::square(4).unwrap());
+        let drawn = (1..=160).filter_map(|decision| turns.next(16, decision % 8 == 0));
+        let rounds = drawn.filter(|turn| *turn == FairTurn::Round).count();
+        assert_eq!(rounds, 10);
     }
 
     #[test]

@@ -23,7 +23,8 @@ pub(crate) struct SchedulerArgs {
     #[arg(long, value_name = "DEVICE")]
     pub(crate) device: Option<String>,
     /// Changes how it decides: sched.zeropod.KEY, with KEY one of matcher, iterations, kernel,
-    /// classes and fair_every; may be given several times. Hosts name all other settings.
+    /// classes, fair_every, block and ask_every; may be given several times. Hosts name all other
+    /// settings, and ask_every should be theirs.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// UDP port of the traffic [default: that of the hosts file, or 4797].

@@ -147,7 +147,7 @@ fn unread(key: &str, world: World, plan: &Plan) -> Option<Unread> {
         ("vdev", _) if world != World::Vdev => {
             Some(("in a world without virtual devices", "--world vdev"))
         }
-        (_, key) if world == World::Nic && keys::is_of_decisions(key) => Some((
+        (_, key) if world == World::Nic && keys::is_of_scheduler_alone(key) => Some((
             "of the pod's scheduler, which is a process of its own",
             "headrace scheduler --set",
         )),
@@ -277,6 +277,17 @@ mod tests {
         let longest = short_target(&plan("two-dc:4,2,499ms", &[timely])).unwrap().to_string();
         let low = word(longest.split("t_low=").nth(1).unwrap());
         plan("two-dc:4,2,499ms", &[timely, ("cc.timely.t_low", &low)]);
+    }
+
+    /// Hosts ask by one of the settings that their scheduler takes, too.
+    #[test]
+    fn settings_that_only_the_scheduler_reads_are_warned_of_at_its_hosts() {
+        let plan = plan("zeropod:8", &[("transport", "zeropod")]);
+        let own = keys::OF_DECISIONS.map(|key| format!("sched.zeropod.{key}"));
+        let is_idle = |world, key: &&String| unread(key, world, &plan).is_some();
+        let read: Vec<_> = own.iter().filter(|key| !is_idle(World::Nic, key)).collect();
+        assert_eq!(read, ["sched.zeropod.ask_every"]);
+        assert!(!own.iter().any(|key| is_idle(World::Sim, &key)));
     }
 
     #[test]

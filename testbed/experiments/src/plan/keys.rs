@@ -309,10 +309,16 @@ const SECOND_NAMES: [(&str, &str); 18] = [
     ("switch.sim.overhead", "switch.dcsim.overhead"),
 ];
 
-/// The settings of `sched.zeropod` that are of the scheduler's decisions: hosts do not read them
-/// where it is a process of its own.
+/// The settings of `sched.zeropod` that `headrace scheduler` takes. Its hosts read `ask_every` and
+/// none of the others.
 pub const OF_DECISIONS: [&str; 7] =
     ["matcher", "iterations", "kernel", "classes", "fair_every", "ask_every", "block"];
+
+/// Whether hosts do not read `key` where their scheduler is a process of its own.
+#[must_use]
+pub fn is_of_scheduler_alone(key: &str) -> bool {
+    is_of_decisions(key) && key != "sched.zeropod.ask_every"
+}
 
 /// Whether `key` is one of [`OF_DECISIONS`].
 #[must_use]

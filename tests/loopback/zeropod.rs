@@ -59,6 +59,15 @@ pub(super) fn measured() -> Verdict {
         let [received, sent] = ["received", "sent"].map(|name| cost.counters[name]);
         assert!(received >= all * 9 / 10 && sent >= all * 9 / 10, "{cost:?}");
     }
+    for (ask_every, block) in [(1, 1), (8, 1), (8, 8)] {
+        let params = ZeropodParams { ask_every, block, ..ZeropodParams::default() };
+        let (device, hosts, load) = (DeviceKind::Ring, 16, Some(80));
+        let case = PodCase { device, hosts, receivers: 15, load, params, epochs: 2000, seed: 1 };
+        let cost = bench.pod(&case).unwrap_or_else(|error| panic!("{error}"));
+        println!("{case:?}: {cost:?}");
+        assert!(cost.matched > 0.2, "{cost:?}");
+        assert_eq!(cost.unreported, 0, "{ask_every} {block}");
+    }
     let (device, hosts) = (DeviceKind::Ring, 4);
     let params = ZeropodParams::default();
     let case = PodCase { device, hosts, receivers: 3, load: None, params, epochs: 200, seed: 1 };

@@ -74,6 +74,8 @@ pub struct PodCost {
     pub matched: f64,
     /// Requests and answers, for each host and epoch.
     pub frames: f64,
+    /// Epochs whose arrivals no host reported.
+    pub unreported: u64,
     /// The scheduler's counters.
     pub counters: Counters,
 }
@@ -273,6 +275,7 @@ impl Bench {
             answer_ns: ns(ANSWER),
             matched: precise(hosts.granted() - granted) / epochs.max(1.0) / hosts_f,
             frames: precise(hosts.frames() - frames) / epochs.max(1.0) / hosts_f,
+            unreported: hosts.unreported(),
             counters: office.served().counters,
         })
     }

@@ -173,19 +173,29 @@ impl PodHosts {
         self.flush();
     }
 
+    /// Epochs whose arrivals no request reported.
+    pub(super) fn unreported(&self) -> u64 {
+        self.hosts.iter().map(|host| host.arrived.unreported()).sum()
+    }
+
     /// A host asks for what it has to ask for in `epoch`, and reports arrivals. Where requests come
-    /// on change, it sends none that would ask for nothing, but for its turn.
+    /// on change, it sends none that would ask for nothing, but for its turn and for arrivals that
+    /// the request of its turn did not report.
     fn ask(&mut self, host: u16, (epoch, now): (u64, Instant)) {
         let is_turn = (epoch + u64::from(host)).is_multiple_of(self.ask_every);
         let update = self.next_update(host, epoch);
-        if !is_turn && update.is_none() {
+        let (lag, since_turn) =
+            (self.timing.to_receipt, (epoch + u64::from(host)) % self.ask_every);
+        let turn = epoch.saturating_sub(since_turn);
+        let of = &mut self.hosts[usize::from(host)];
+        let reports = self.source.is_some() && of.arrived.is_any_by(turn.saturating_sub(lag));
+        if !is_turn && update.is_none() && !reports {
             return;
         }
-        let of = &mut self.hosts[usize::from(host)];
         #[expect(clippy::cast_possible_truncation, reason = "below KEPT")]
         let place = (epoch % KEPT as u64) as usize;
         of.asked[place] = (epoch, now);
-        let last = epoch.saturating_sub(self.timing.to_receipt);
+        let last = epoch.saturating_sub(lag);
         let (arrived, arrived_in) = match (&self.source, self.ask_every) {
             (None, _) => (self.all_cells(), 1),
             (Some(_), 1) => (of.arrived.take_one(last), 1),

@@ -64,25 +64,40 @@ impl HostFlows {
 
 /// Cells that arrived and were not reported, by the epoch in which they were sent; ascending.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Arrived(VecDeque<(u64, u32)>);
+pub(super) struct Arrived {
+    epochs: VecDeque<(u64, u32)>,
+    /// Epochs that became too old for a request.
+    unreported: u64,
+}
 
 impl Arrived {
     /// All cells of `epoch` that were granted, `slots`, will arrive.
     pub(super) fn note(&mut self, epoch: u64, slots: u32) {
-        let at = self.0.partition_point(|(other, _)| *other < epoch);
-        self.0.insert(at, (epoch, slots));
+        let at = self.epochs.partition_point(|(other, _)| *other < epoch);
+        self.epochs.insert(at, (epoch, slots));
+    }
+
+    /// Whether cells of `last` or an epoch before it wait.
+    pub(super) fn is_any_by(&self, last: u64) -> bool {
+        self.epochs.front().is_some_and(|(sent, _)| *sent <= last)
+    }
+
+    /// Epochs that no request reported.
+    pub(super) const fn unreported(&self) -> u64 {
+        self.unreported
     }
 
     /// What a request says whose turn epoch `last` is: cells, and the epochs in which they arrived,
     /// as hosts say it that report several epochs.
     pub(super) fn take(&mut self, last: u64) -> (u32, u16) {
-        while self.0.front().is_some_and(|(sent, _)| sent + REPORTED_MAX <= last) {
-            self.0.pop_front();
+        while self.epochs.front().is_some_and(|(sent, _)| sent + REPORTED_MAX <= last) {
+            self.epochs.pop_front();
+            self.unreported += 1;
         }
-        let first = self.0.front().filter(|(sent, _)| *sent <= last);
+        let first = self.epochs.front().filter(|(sent, _)| *sent <= last);
         let Some((_, slots)) = first.copied() else { return (0, 1) };
         let mut epochs = 0;
-        self.0.retain(|(sent, others)| {
+        self.epochs.retain(|(sent, others)| {
             let is_reported = *sent <= last && *others == slots;
             epochs |= if is_reported { 1 << (last - sent) } else { 0 };
             !is_reported
@@ -92,11 +107,13 @@ impl Arrived {
 
     /// Like [`Arrived::take`], where a request reports one epoch alone.
     pub(super) fn take_one(&mut self, last: u64) -> u32 {
-        while let Some((sent, slots)) = self.0.front().copied().filter(|(sent, _)| *sent <= last) {
-            self.0.pop_front();
+        let is_due = |front: Option<&(u64, u32)>| front.copied().filter(|(sent, _)| *sent <= last);
+        while let Some((sent, slots)) = is_due(self.epochs.front()) {
+            self.epochs.pop_front();
             if sent == last {
                 return slots;
             }
+            self.unreported += 1;
         }
         0
     }
@@ -134,5 +151,6 @@ mod tests {
         assert_eq!(arrived.take(20), (7, 0b101));
         assert_eq!(arrived.take(20), (1, 0b10));
         assert_eq!((arrived.take_one(20), arrived.take_one(21), arrived.take_one(22)), (0, 7, 0));
+        assert_eq!(arrived.unreported(), 1, "the epoch 3, 17 epochs before");
     }
 }

@@ -110,6 +110,31 @@ fn requests_and_answers_that_are_lost_are_made_up_for() {
 }
 
 #[test]
+fn a_link_is_accused_while_runs_last_and_nothing_meets() {
+    let flows: Vec<Flow> = (0..16).map(|src| (src, (src + 5) % 16, 3_000_000, 0)).collect();
+    for fault in ["down@tor:0:up:0,from_us=100", "down@agg:2:down:1,from_us=100"] {
+        let [without, outcome] = [&[][..], &ON_CHANGE]
+            .map(|set| run("zeropod:8", &[set, &[("fault", fault)]].concat(), &flows));
+        let lost = |outcome: &Outcome| outcome.summary.drops.values().sum::<u64>();
+        let accused = outcome.summary.scheduler.as_ref().unwrap().accused;
+        // What was granted before the accusation is lost, up to a block of it more.
+        let (lost, least) = (lost(&outcome), lost(&without));
+        assert!(accused > 0 && lost > 0 && lost < least + 4 * 8 * 16, "{fault}: {lost} {least}");
+    }
+}
+
+/// Cells across pods are reported in the octets in which runs and receipts for several epochs are.
+#[test]
+fn hosts_that_send_across_pods_are_given_runs_too() {
+    let inside = (0..16).map(|src| (src, (src + 5) % 16, 1_000_000, 0));
+    let across = (0..16).map(|src| (src, 16 + (src + 3) % 16, 200_000, 0));
+    let flows: Vec<Flow> = inside.chain(across).collect();
+    let outcome = run("zeropod:8,2,2", &ON_CHANGE, &flows);
+    assert!(outcome.summary.drops.is_empty());
+    assert_eq!(outcome.stats.retransmitted, 0);
+}
+
+#[test]
 fn a_scheduler_that_restarts_grants_nothing_while_its_runs_last() {
     let flows = mixed(16, 60, 19, 3);
     for at in 0..12 {

@@ -177,7 +177,7 @@ impl Pod {
             decided: None,
             next: NEVER,
             windows: VecDeque::with_capacity(64),
-            receipts: vec![Receipts::asking_every(params.ask_every); count],
+            receipts: (0..count).map(|_| Receipts::new()).collect(),
             ask_every: params.ask_every.into(),
             standings: VecDeque::with_capacity(count),
             grants: vec![VecDeque::new(); count],

@@ -193,7 +193,8 @@ impl Zeropod {
         self.clock.as_ref().is_none_or(|clock| clock.ahead.is_some())
     }
 
-    /// Whether the host sends a request in every epoch, to be answered in every epoch.
+    /// Whether the host sends requests to follow the pod's clock, and is answered to that end: in
+    /// every epoch, or in turns where it asks on change and its clock has settled.
     #[inline]
     pub(super) fn follows(&self) -> bool {
         self.clock.as_ref().is_some_and(|clock| clock.ahead.is_some())

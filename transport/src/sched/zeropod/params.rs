@@ -113,7 +113,8 @@ params! {
         pause_cells: u32 = 320, in 1..=1_000_000;
         /// Epochs among which a host that asks for nothing new sends one request, with all arrivals
         /// that it has to report; where hosts follow the scheduler's clock, that one is answered.
-        // DEVIATION(zeropod#IV-A): in the paper every host sends a request in every epoch.
+        // DEVIATION(zeropod#IV-A): in the paper every host sends a request in every epoch; here, at
+        // 1, a host without anything to say sends none, unless it follows a clock.
         ask_every: u16 = 1, in 1..=8;
         /// Epochs of a block: a demand that fills what is left of its block is granted all of it by
         /// one answer; 1 where there is a backup.

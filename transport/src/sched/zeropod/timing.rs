@@ -165,7 +165,8 @@ impl Timing {
 
     /// This timing, where a host sends a request in one of `ask_every` epochs. Its receipts wait
     /// for that request, then for an answer to their sender that is as far away at most, and there
-    /// one may be behind another one.
+    /// one may be behind another one. Where cells of one host arrive in more than two ways in these
+    /// epochs, more receipts are behind one another, and some may take longer.
     #[must_use]
     pub fn asking_every(self, ask_every: u16) -> Self {
         let to_gather = 3 * u64::from(ask_every.saturating_sub(1));

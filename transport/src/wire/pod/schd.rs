@@ -36,7 +36,7 @@ pub struct Grant {
 pub struct Schd {
     /// The term of the scheduler that answers, modulo 2^16.
     pub term: u16,
-    /// The grant of one epoch; `None` where the answer only carries a receipt.
+    /// The grant of one epoch or of several in a row; `None` where the answer has none.
     pub grant: Option<Grant>,
     /// The epoch, modulo 2^16, in which cells were sent, and those that arrived, a bit each.
     pub receipt: Option<(u16, u32)>,

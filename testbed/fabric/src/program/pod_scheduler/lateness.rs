@@ -1,5 +1,5 @@
-//! How late requests come, and answers for all hosts in every epoch. By both, a host whose clock is
-//! off keeps the pod's time.
+//! How late requests come, and answers for all hosts in every epoch, or in turns where requests
+//! come on change. By both, a host whose clock is off keeps the pod's time.
 //!
 //! Source: \[zeropod\] IV-E. The clock here is the pod's. A request says whether it left behind a
 //! gap, so the instant at which it should come is known; how much later it came goes back to its
@@ -18,7 +18,8 @@ use super::Pod;
 const KEPT: usize = 8;
 const _: () = assert!(Stamp::BEHIND + 5 <= KEPT as u64);
 
-/// Turns after which a host without a request is silent: one of two requests in a row may be lost.
+/// Turns after which a host is silent unless an answer said how late its request was: one of two
+/// requests in a row may be lost.
 const SILENT_TURNS: u64 = 2;
 
 /// How late the last requests of each host came.
@@ -26,6 +27,8 @@ const SILENT_TURNS: u64 = 2;
 pub(super) struct Lateness {
     /// By host: its last requests, by the number of their epoch modulo [`KEPT`].
     of_hosts: Vec<[Late; KEPT]>,
+    /// By host: the last window whose answer said how late a request was; 0 before the first.
+    said_in: Vec<u64>,
     /// [`Stamp::unit`], in picoseconds.
     unit: i64,
     /// The most that a request of a host whose clock had settled was early or late by.
@@ -46,7 +49,8 @@ const _: () = assert!(size_of::<[Late; KEPT]>() == 64, "a line of cache a host")
 impl Lateness {
     pub(super) fn new(hosts: usize, epoch: Duration) -> Self {
         let of_hosts = vec![[Late { epoch: 0, units: None }; KEPT]; hosts];
-        Self { of_hosts, unit: Stamp::unit(epoch).as_ps().cast_signed(), most: Duration::ZERO }
+        let unit = Stamp::unit(epoch).as_ps().cast_signed();
+        Self { of_hosts, said_in: vec![0; hosts], unit, most: Duration::ZERO }
     }
 
     pub(super) const fn most(&self) -> Duration {
@@ -70,6 +74,13 @@ const fn modulo(epoch: u64) -> u32 {
 #[expect(clippy::cast_possible_truncation, reason = "below KEPT")]
 const fn place(epoch: u64) -> usize {
     (epoch % KEPT as u64) as usize
+}
+
+/// How late the request of `epoch` came; `None` where none has come.
+#[inline]
+fn late_in(of_host: &[Late; KEPT], epoch: u64) -> Option<i16> {
+    let late = of_host[place(epoch)];
+    late.units.filter(|_| late.epoch == modulo(epoch))
 }
 
 impl Pod {
@@ -105,10 +116,7 @@ impl Pod {
         (behind_gap, has_grant): (bool, bool),
     ) -> Option<Stamp> {
         let of_host = self.lateness.as_ref()?.of_hosts.get(usize::from(member))?;
-        let late = window.checked_sub(Stamp::BEHIND).and_then(|epoch| {
-            let late = of_host[place(epoch)];
-            late.units.filter(|_| late.epoch == modulo(epoch))
-        });
+        let late = window.checked_sub(Stamp::BEHIND).and_then(|epoch| late_in(of_host, epoch));
         let window = (!has_grant).then_some(modulo(window));
         Some(Stamp { window, behind_gap, late })
     }
@@ -126,22 +134,23 @@ impl Pod {
     }
 
     /// Where requests come on change, a host whose clock may be off gets an answer in the one
-    /// `window` that can say how late its request was. A host that has sent none for long may have
-    /// lost its time, or never had it, and gets an answer in turns.
+    /// `window` that can say how late its request was. A host that no answer has said so for long
+    /// sends none, or sends them later than that window. It may have lost its time, or never had
+    /// it, and gets an answer in turns.
     pub(super) fn answer_in_turn(&mut self, window: u64) {
-        let Some(lateness) = self.lateness.as_ref().filter(|_| self.ask_every > 1) else { return };
+        let Some(lateness) = self.lateness.as_mut().filter(|_| self.ask_every > 1) else { return };
         if !self.terms.serves {
             return;
         }
         let asked_in = window.wrapping_sub(Stamp::BEHIND);
-        let asked = lateness.of_hosts.iter().zip(&self.asked_for).zip(&mut self.owed);
-        for (host, ((late, asked_for), owed)) in (0_u64..).zip(asked) {
-            let is_silent = *asked_for == 0 || window > asked_for + SILENT_TURNS * self.ask_every;
-            *owed |= if is_silent {
-                (window + host).is_multiple_of(self.ask_every)
-            } else {
-                late[place(asked_in)].epoch == modulo(asked_in)
-            };
+        let asked = lateness.of_hosts.iter().zip(&mut lateness.said_in).zip(&mut self.owed);
+        for (host, ((late, said_in), owed)) in (0_u64..).zip(asked) {
+            if late_in(late, asked_in).is_some() {
+                (*said_in, *owed) = (window, true);
+                continue;
+            }
+            let is_silent = *said_in == 0 || window > *said_in + SILENT_TURNS * self.ask_every;
+            *owed |= is_silent && (window + host).is_multiple_of(self.ask_every);
         }
     }
 }

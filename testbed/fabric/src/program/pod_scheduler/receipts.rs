@@ -29,33 +29,50 @@ pub(super) struct Receipt {
 /// The receipts of one host.
 #[derive(Clone, Debug)]
 pub(super) struct Receipts {
+    /// No epoch is in two of them.
     waiting: VecDeque<Receipt>,
-    most: usize,
 }
 
 impl Receipts {
-    /// None yet, where members send a request in one of `ask_every` epochs. Where they send one in
-    /// each, a host has one receipt an epoch; else one request may report cells that arrived in so
-    /// many different ways that each epoch has a receipt of its own.
-    pub(super) fn asking_every(ask_every: u16) -> Self {
-        Self::of(if ask_every > 1 { KEPT } else { 1 })
-    }
-
-    fn of(most: usize) -> Self {
-        Self { waiting: VecDeque::with_capacity(most), most }
+    /// None yet. Hosts may report several epochs by one request whatever settings the scheduler
+    /// has, and each epoch may need a receipt of its own.
+    pub(super) fn new() -> Self {
+        Self { waiting: VecDeque::with_capacity(KEPT) }
     }
 
     /// Adds a receipt. Without room for it the oldest one is not reported, and the host sends those
     /// cells again.
     #[inline]
     fn add(&mut self, receipt: Receipt) {
-        if self.most > 1 && self.waiting.iter_mut().any(|other| other.covers(&receipt)) {
-            return;
+        let earlier = self.waiting.iter().position(|other| other.is_for(receipt.sent_in));
+        if let Some(at) = earlier {
+            self.add_to(at, receipt);
+        } else if !self.waiting.iter_mut().any(|other| other.covers(&receipt)) {
+            self.insert(self.waiting.len(), receipt);
         }
-        if self.waiting.len() >= self.most {
+    }
+
+    /// Adds the cells of an epoch that the receipt at `at` is for. One epoch has one receipt, which
+    /// leaves when the earlier one does. Otherwise a receiver that repeats its epochs would take
+    /// the places of receipts of others.
+    fn add_to(&mut self, at: usize, receipt: Receipt) {
+        let other = &mut self.waiting[at];
+        let arrived = other.arrived | receipt.arrived;
+        if other.also == 0 {
+            other.arrived = arrived;
+        } else if other.arrived != arrived {
+            let due = other.due;
+            other.leave_out(receipt.sent_in);
+            self.insert(at + 1, Receipt { due, arrived, ..receipt });
+        }
+    }
+
+    fn insert(&mut self, at: usize, receipt: Receipt) {
+        let is_full = self.waiting.len() >= KEPT;
+        if is_full {
             self.waiting.pop_front();
         }
-        self.waiting.push_back(receipt);
+        self.waiting.insert(at - usize::from(is_full), receipt);
     }
 
     /// Whether some receipt has to leave in `window`.
@@ -76,6 +93,28 @@ impl Receipts {
 }
 
 impl Receipt {
+    /// Whether this receipt is for cells that were sent in this epoch.
+    #[inline]
+    fn is_for(&self, sent_in: u64) -> bool {
+        match self.sent_in.checked_sub(sent_in) {
+            Some(0) => true,
+            Some(back) => back <= REPORTED_MAX && self.also >> (back - 1) & 1 == 1,
+            None => false,
+        }
+    }
+
+    /// Takes an epoch out of this receipt, which is for others, too.
+    fn leave_out(&mut self, sent_in: u64) {
+        match self.sent_in.saturating_sub(sent_in) {
+            0 => {
+                let back = self.also.trailing_zeros() + 1;
+                self.sent_in -= u64::from(back);
+                self.also = self.also.checked_shr(back).unwrap_or(0);
+            }
+            back => self.also &= !(1 << (back - 1)),
+        }
+    }
+
     /// Makes this receipt one for the epoch of another, too, where that says the same of an epoch
     /// that is not long before; whether it does.
     #[inline]
@@ -113,28 +152,63 @@ mod tests {
         Receipt { due: sent_in + 20, sent_in, arrived, also: 0 }
     }
 
+    /// All that wait, in their order.
+    fn rest(mut receipts: Receipts) -> Vec<Receipt> {
+        std::iter::from_fn(|| receipts.take()).collect()
+    }
+
     #[test]
     fn one_receipt_is_for_all_epochs_whose_cells_arrived_alike() {
-        let mut receipts = Receipts::of(4);
+        let mut receipts = Receipts::new();
         for (sent_in, arrived) in [(40, 7), (39, 7), (38, 3), (24, 7), (23, 7), (41, 7)] {
             receipts.add(receipt(sent_in, arrived));
         }
         assert!(!receipts.is_due(59) && receipts.is_due(60));
         let also = 1 | 1 << 15;
         assert_eq!(receipts.take(), Some(Receipt { also, ..receipt(40, 7) }));
-        let rest: Vec<_> = std::iter::from_fn(|| receipts.take()).collect();
-        assert_eq!(rest, [receipt(38, 3), receipt(23, 7), receipt(41, 7)]);
+        assert_eq!(rest(receipts), [receipt(38, 3), receipt(23, 7), receipt(41, 7)]);
     }
 
     #[test]
     fn a_receipt_takes_the_place_of_the_oldest_where_no_more_may_wait() {
-        for (most, left) in [(1, vec![9]), (2, vec![8, 9])] {
-            let mut receipts = Receipts::of(most);
-            for sent_in in [7, 8, 9] {
-                receipts.add(receipt(sent_in, u32::try_from(sent_in).unwrap()));
-            }
-            let rest = std::iter::from_fn(|| receipts.take()).map(|receipt| receipt.sent_in);
-            assert_eq!(rest.collect::<Vec<_>>(), left);
+        let mut receipts = Receipts::new();
+        let of = |sent_in: u64| receipt(sent_in, u32::try_from(sent_in).unwrap());
+        (7..9 + KEPT as u64).for_each(|sent_in| receipts.add(of(sent_in)));
+        assert_eq!(rest(receipts), (9..9 + KEPT as u64).map(of).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn an_epoch_that_is_reported_again_takes_no_place_of_another() {
+        let mut receipts = Receipts::new();
+        let honest = receipt(30, 0xffff);
+        receipts.add(honest);
+        // Two epochs of another receiver, alone and alike, over and over again.
+        for arrived in 1..200 {
+            receipts.add(receipt(40, arrived));
+            receipts.add(receipt(39, arrived));
         }
+        let rest = rest(receipts);
+        assert_eq!(rest[0], honest);
+        assert!(rest.len() <= 3, "{rest:?}");
+    }
+
+    #[test]
+    fn cells_that_are_reported_later_join_those_of_their_epoch() {
+        for (again, kept) in [
+            (40, [Receipt { also: 0b10, ..receipt(39, 3) }, receipt(40, 7)]),
+            (39, [Receipt { also: 0b100, ..receipt(40, 3) }, receipt(39, 7)]),
+        ] {
+            let mut receipts = Receipts::new();
+            [40, 39, 37].into_iter().for_each(|sent_in| receipts.add(receipt(sent_in, 3)));
+            receipts.add(Receipt { due: 99, ..receipt(again, 1) });
+            assert_eq!(receipts.waiting.len(), 1, "nothing new");
+            receipts.add(Receipt { due: 99, ..receipt(again, 4) });
+            let due = receipts.waiting[0].due;
+            let kept = kept.map(|receipt| Receipt { due, ..receipt });
+            assert_eq!(rest(receipts), kept);
+        }
+        let mut receipts = Receipts::new();
+        [3, 4].into_iter().for_each(|arrived| receipts.add(receipt(40, arrived)));
+        assert_eq!(rest(receipts), [receipt(40, 7)]);
     }
 }

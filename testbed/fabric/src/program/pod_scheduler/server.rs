@@ -140,7 +140,7 @@ impl PodServer {
 
 #[cfg(test)]
 mod tests {
-    use transport::wire::pod::{ClockState, Place, Rts, Schd, Stamp};
+    use transport::wire::pod::{ClockState, Grant, Place, Rts, Schd, Stamp};
 
     use super::*;
 
@@ -319,34 +319,79 @@ mod tests {
         }
     }
 
+    /// No answer can say how late such requests were.
+    #[test]
+    fn a_host_whose_requests_all_come_later_than_their_window_is_answered_in_turns() {
+        let now = at(1_000_000);
+        let params = ZeropodParams { ask_every: 8, ..ZeropodParams::default() };
+        let mut server = PodServer::new(&join(), &params, (1, now), 1).unwrap();
+        let epoch = server.epoch();
+        let clock = Some(ClockState { behind_gap: false, settled: true });
+        let mut all = Vec::new();
+        for turn in 0..80 {
+            let now = now + epoch * turn;
+            if turn % 8 == 5 {
+                let left = now.before(epoch * 4);
+                let rts = Rts { term: 1, clock, ..request(&server, left, None) };
+                assert!(server.handle(0, rts.note().view(), now));
+            }
+            all.extend(answers(&mut server, now, now + epoch));
+        }
+        let behind = all.iter().filter(|(at, to, _)| *at > now + epoch * 16 && *to == 0);
+        let stamps: Vec<_> = behind.map(|(.., schd)| schd.stamp.unwrap()).collect();
+        assert!((7..=9).contains(&stamps.len()), "{stamps:?}");
+        assert!(stamps.iter().all(|stamp| stamp.late.is_none()));
+    }
+
     #[test]
     fn a_request_reports_several_epochs_and_one_answer_passes_them_on() {
         let now = at(1_000_000);
         let params = ZeropodParams { ask_every: 4, block: 4, ..ZeropodParams::default() };
         let mut server = PodServer::new(&join(), &params, (1, now), 1).unwrap();
-        let rts = request(&server, now, Some((Place::Host(2), 8 * 16 * 1024)));
-        assert!(server.handle(0, rts.note().view(), now));
-        let until = now + server.epoch() * 30;
-        let all = answers(&mut server, now, until);
-        let grants: Vec<_> = all.iter().filter_map(|(.., schd)| schd.grant).collect();
+        let (last, grants) = granted_eight(&mut server, now);
         assert!(grants.iter().any(|grant| grant.epochs == 4), "{grants:?}");
-        assert_eq!(grants.iter().map(|grant| u32::from(grant.epochs)).sum::<u32>(), 8);
-        let last = grants.last().unwrap();
-        let sent_in = last.epoch + u32::from(last.epochs) - 1;
-        let epoch = u64::from(sent_in) + server.pod.timing.to_receipt;
-        let now = server.pod.timing.start(epoch);
-        answers(&mut server, until, now);
-        let rts = Rts { arrived: 0xffff, arrived_in: 0x8007, ..request(&server, now, None) };
-        assert!(server.handle(2, rts.note().view(), now));
-        let until = now + server.epoch() * 12;
-        let all = answers(&mut server, now, until);
-        let receipts = all.iter().filter_map(|(_, host, schd)| Some((host, schd.receipt?, schd)));
-        let receipts: Vec<_> = receipts.map(|(host, got, schd)| (*host, got, schd.also)).collect();
-        #[expect(clippy::cast_possible_truncation, reason = "modulo 2^16")]
-        let sent_in = sent_in as u16;
-        assert_eq!(receipts, [(0, (sent_in, 0xffff), 0b11)]);
+        assert_eq!(reported(&mut server, last, 0x8007), [(last, 0xffff, 0b11)]);
         // Nothing was granted 15 epochs before.
         let refused: u64 = server.counters().refusals().map(|(_, count)| count).sum();
         assert_eq!(refused, 1);
+    }
+
+    /// A scheduler has settings of its own, and no host names them.
+    #[test]
+    fn a_scheduler_that_does_not_ask_on_change_passes_all_epochs_of_a_request_on() {
+        let now = at(1_000_000);
+        let mut server = server(1, now);
+        let (last, _) = granted_eight(&mut server, now);
+        assert_eq!(reported(&mut server, last, 0xff), [(last, 0xffff, 0x7f)]);
+    }
+
+    /// Host 0 is granted eight epochs for host 2: the last of them, and the grants.
+    fn granted_eight(server: &mut PodServer, now: Instant) -> (u64, Vec<Grant>) {
+        let rts = request(server, now, Some((Place::Host(2), 8 * 16 * 1024)));
+        assert!(server.handle(0, rts.note().view(), now));
+        let until = now + server.epoch() * 30;
+        let all = answers(server, now, until);
+        let grants: Vec<_> = all.iter().filter_map(|(.., schd)| schd.grant).collect();
+        assert_eq!(grants.iter().map(|grant| u32::from(grant.epochs)).sum::<u32>(), 8);
+        let last = grants.last().unwrap();
+        (u64::from(last.epoch) + u64::from(last.epochs) - 1, grants)
+    }
+
+    /// The receipts that host 0 gets when host 2 reports all cells of `last` and of epochs before
+    /// it by one request: epoch, cells and epochs before it.
+    fn reported(server: &mut PodServer, last: u64, arrived_in: u16) -> Vec<(u64, u32, u16)> {
+        let now = server.pod.timing.start(last + server.pod.timing.to_receipt);
+        answers(server, now.before(server.epoch()), now);
+        let rts = Rts { arrived: 0xffff, arrived_in, ..request(server, now, None) };
+        assert!(server.handle(2, rts.note().view(), now));
+        let until = now + server.epoch() * 12;
+        let all = answers(server, now, until);
+        let receipts = all.iter().filter_map(|(_, host, schd)| Some((host, schd.receipt?, schd)));
+        let of = |(host, (sent_in, arrived), schd): (&u16, (u16, u32), &Schd)| {
+            assert_eq!(*host, 0);
+            assert_eq!(u64::from(sent_in), last & 0xffff);
+            (last, arrived, schd.also)
+        };
+        receipts.map(of).collect()
     }
 }

@@ -77,7 +77,7 @@ impl Triggers {
         couples
     }
 
-    /// Of the flows that start by time, keeps only those for which `is_kept` is true.
+    /// Drops the flows that start by time and for which `is_kept` is false.
     pub(crate) fn keep_starts(&mut self, is_kept: impl Fn(FlowIndex) -> bool) {
         self.timed.retain(|&flow| is_kept(flow));
     }

@@ -88,6 +88,46 @@ fn turns_come_when_a_block_begins_and_give_one_epoch() {
     assert_eq!(total, 402, "up to the end of the last block");
 }
 
+#[test]
+fn no_run_begins_while_a_link_is_accused() {
+    let mut scheduler = Scheduler::new(Shape::square(16).unwrap(), settings(8), 1).unwrap();
+    (0..16).for_each(|from| ask(&mut scheduler, from, ((from + 5) % 16, 1 << 30), 0));
+    // Cells of the second switch's hosts by the third Agg are lost.
+    let is_lost = |answer: &Answer| matches!(answer.client, Client::Host(4..=7)) && answer.agg == 2;
+    let mut granted = BTreeMap::<u64, Vec<Answer>>::new();
+    let (mut runs_before, mut singles_after) = (0, 0);
+    for now in 1..300_u64 {
+        let mut reports = BTreeMap::<Client, (Option<u64>, Option<u64>)>::new();
+        for answer in granted.remove(&(now - 1)).unwrap_or_default() {
+            let To::Host(to) = answer.to else { unreachable!() };
+            if is_lost(&answer) {
+                reports.entry(answer.client).or_default().1 = Some(now - 1);
+            } else {
+                reports.entry(Client::Host(to)).or_default().0 = Some(now - 1);
+            }
+        }
+        for (from, (arrived, lost)) in reports {
+            let (pod, term, paused) = (0, scheduler.term(), 0);
+            let (updates, mice) = (&[], &[]);
+            let rts = Rts { from, pod, term, epoch: now, updates, mice, paused, arrived, lost };
+            scheduler.handle_rts(&rts, now);
+        }
+        let was_accused = scheduler.counters().accused > 0;
+        for answer in decided(&mut scheduler, now..now + 1) {
+            match (was_accused, answer.epochs) {
+                (false, 2..) => runs_before += 1,
+                (true, 1) => singles_after += 1,
+                (true, _) => panic!("{answer:?}"),
+                _ => {}
+            }
+            for epoch in answer.epoch..answer.epoch + u64::from(answer.epochs) {
+                granted.entry(epoch).or_default().push(answer);
+            }
+        }
+    }
+    assert!(runs_before > 0 && singles_after > 0, "{runs_before} {singles_after}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 

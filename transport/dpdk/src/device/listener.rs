@@ -7,23 +7,24 @@
 //! killed, gave up or came by mistake. The time between is microseconds, or as long as this process
 //! stands still or a worker holds the interrupt thread.
 //!
-//! So the driver listens at an abstract socket of its own, and a thread here at the socket that
-//! others see. The thread connects to the driver once for each other process, one after another,
-//! and passes their messages on with the descriptors in them. It closes no connection before the
-//! driver's greeting. Payload does not pass here.
+//! So the driver listens at a socket of its own, which no other user can reach, and a thread here
+//! at the socket that others see. The thread connects to the driver once for each other process,
+//! one after another, and passes their messages on with the descriptors in them. It closes no
+//! connection to the driver before the driver's greeting. Payload does not pass here.
 
+use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::{self, MaybeUninit};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs as unix_fs;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{self as unix_fs, DirBuilderExt as _, OpenOptionsExt as _};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
-use std::{fs, process};
+use std::{env, fs, process};
 
 use rustix::cmsg_space;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -38,8 +39,7 @@ use crate::keys;
 /// has one, is removed.
 #[derive(Debug)]
 pub(crate) struct Listener {
-    /// The abstract name at which the driver listens.
-    driver: String,
+    driver: Arc<DriverSocket>,
     /// Closing it ends the thread.
     end: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
@@ -56,11 +56,25 @@ pub(crate) struct MemifSocket {
     pub(crate) owner: (Option<u32>, Option<u32>),
 }
 
+/// The socket at which the driver listens until the process ends. It is a file in a directory that
+/// only this user can enter: abstract names have no permissions. Both are removed as soon as the
+/// driver listens, and the thread connects by a descriptor of the file. So a process that is killed
+/// later leaves nothing behind. Killed before, it leaves a directory with a random name, which
+/// no process uses again.
+#[derive(Debug)]
+struct DriverSocket {
+    directory: PathBuf,
+    /// Only names the file; there once the driver listens.
+    file: OnceLock<OwnedFd>,
+    /// Held while a device is opened.
+    opening: Mutex<()>,
+}
+
 /// A place at which this process has listened. The driver keeps its own socket until the process
 /// ends, and so do devices that have listened.
 struct Known {
     place: MemifSocket,
-    driver: String,
+    driver: Arc<DriverSocket>,
     devices: Vec<String>,
     listener: Weak<Listener>,
 }
@@ -70,18 +84,26 @@ struct Visit {
     guest: OwnedFd,
     driver: OwnedFd,
     is_greeted: bool,
+    /// Whether the other process has sent a message.
+    has_sent: bool,
 }
 
 static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 
+/// The abstract socket of a memif whose arguments name none.
+const DRIVER_SOCKET: &str = "/run/memif.sock";
 /// Octets of a message of memif's control protocol; each has at most one descriptor.
 const MESSAGE: usize = 128;
 /// Connections that wait to be taken in.
 const BACKLOG: i32 = 16;
-/// Connections at once; further ones wait.
+/// Connections at once. Where one more comes, the oldest is closed that was greeted and has sent
+/// nothing; where all have sent something, further ones wait.
 const VISITS_MAX: usize = 64;
-/// Between two tries to take a connection in where the process has no descriptor left.
-const RETRY: Duration = Duration::from_millis(100);
+/// Between two tries to take a connection in, where the driver does not listen yet or the process
+/// has no descriptor left.
+const RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+/// The longest path of a socket is 107 octets without the NUL, and two of them follow.
+const DIRECTORY_MAX: usize = 105;
 
 impl Listener {
     /// Listens at `place` for `device`, or joins the other devices of this process that do.
@@ -94,66 +116,175 @@ impl Listener {
         }
         let is_here =
             |one: &Known| (&one.place.name, one.place.is_file) == (&place.name, place.is_file);
-        let number = match all.iter().position(is_here) {
-            Some(number) => number,
-            None => {
-                let chance = keys::random().map_err(|error| place.refused(error))?;
-                let driver = format!("headrace-{}-{chance:016x}", process::id());
-                let (devices, listener) = Default::default();
-                all.push(Known { place: place.clone(), driver, devices, listener });
-                all.len() - 1
-            }
+        let here = all.iter_mut().find(|one| is_here(one));
+        let driver = match &here {
+            Some(here) => Arc::clone(&here.driver),
+            None => Arc::new(DriverSocket::new().map_err(|error| place.refused(error))?),
         };
-        let known = &mut all[number];
-        if let Some(listener) = known.listener.upgrade() {
-            return Ok(listener);
+        if let Some(here) = &here {
+            // No listener may be dropped here: that would wait for `all`.
+            if here.listener.strong_count() > 0 && here.place.owner != place.owner {
+                return Err(SocketError::Owner(place.name));
+            }
+            if let Some(listener) = here.listener.upgrade() {
+                return Ok(listener);
+            }
         }
-        let listener = Self::open(&place, &known.driver);
-        let listener = Arc::new(listener.map_err(|error| place.refused(error))?);
-        known.listener = Arc::downgrade(&listener);
-        Ok(listener)
+        let opened = Self::open(&place, &driver).map_err(|error| place.refused(error))?;
+        let opened = Arc::new(opened);
+        let listener = Arc::downgrade(&opened);
+        match here {
+            Some(here) => (here.place, here.listener) = (place, listener),
+            None => all.push(Known { place, driver, devices: Vec::new(), listener }),
+        }
+        Ok(opened)
     }
 
-    fn open(place: &MemifSocket, driver: &str) -> io::Result<Self> {
-        let socket = seqpacket(SocketFlags::CLOEXEC)?;
-        let driver_address = SocketAddrUnix::new_abstract_name(driver.as_bytes())?;
+    fn open(place: &MemifSocket, driver: &Arc<DriverSocket>) -> io::Result<Self> {
+        let socket = seqpacket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
         let (end, its_end) = UnixStream::pair()?;
         bind(&socket, &place.address()?)?;
-        // From here on the file is removed with this value.
         let file = place.is_file.then(|| place.name.clone());
-        let driver = driver.to_owned();
-        let mut listener = Self { driver, end: Some(end), thread: None, file };
-        if place.is_file && place.owner != (None, None) {
-            unix_fs::chown(&place.name, place.owner.0, place.owner.1)?;
-        }
-        listen(&socket, BACKLOG)?;
-        let body = move || serve(&socket, &driver_address, &its_end);
-        listener.thread = Some(thread::Builder::new().name("memif".to_owned()).spawn(body)?);
-        Ok(listener)
+        let start = || {
+            if place.is_file && place.owner != (None, None) {
+                unix_fs::chown(&place.name, place.owner.0, place.owner.1)?;
+            }
+            listen(&socket, BACKLOG)?;
+            let driver = Arc::clone(driver);
+            let body = move || serve(&socket, &driver, &its_end);
+            thread::Builder::new().name("memif".to_owned()).spawn(body)
+        };
+        let thread = start().inspect_err(|_| {
+            file.iter().for_each(|path| drop(fs::remove_file(path)));
+        })?;
+        Ok(Self { driver: Arc::clone(driver), end: Some(end), thread: Some(thread), file })
     }
 
-    /// The driver's own abstract socket.
-    pub(crate) fn driver(&self) -> &str {
-        &self.driver
+    /// Opens a device with the arguments that name the driver's own socket, one at a time.
+    ///
+    /// The driver looks for an abstract name among the sockets that it has, as for a path, but then
+    /// wants no directory, which is gone once it listens.
+    pub(crate) fn opens<T>(&self, open: impl FnOnce(&str) -> T) -> T {
+        let driver = &self.driver;
+        let _one = driver.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_abstract = if driver.file.get().is_some() { "yes" } else { "no" };
+        let path = driver.path();
+        let opened = open(&format!("socket={},socket-abstract={is_abstract}", path.display()));
+        driver.find();
+        opened
     }
 
     /// Remembers that `device` keeps this socket from now on.
     pub(crate) fn is_kept_by(&self, device: &str) {
         let mut all = known();
-        let here = all.iter_mut().find(|one| one.driver == self.driver && !one.has(device));
+        let is_here = |one: &&mut Known| Arc::ptr_eq(&one.driver, &self.driver) && !one.has(device);
+        let here = all.iter_mut().find(is_here);
         here.into_iter().for_each(|one| one.devices.push(device.to_owned()));
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
+        // Held to the end: a listener that comes meanwhile at this place binds after all this.
+        let mut all = known();
+        self.file.iter().for_each(|path| drop(fs::remove_file(path)));
         drop(self.end.take());
         self.thread.take().into_iter().for_each(|thread| drop(thread.join()));
-        self.file.iter().for_each(|path| drop(fs::remove_file(path)));
+        let driver = &self.driver;
+        all.retain(|one| !Arc::ptr_eq(&one.driver, driver) || driver.file.get().is_some());
     }
 }
 
+impl DriverSocket {
+    fn new() -> io::Result<Self> {
+        let name = format!("headrace-{}-{:016x}", process::id(), keys::random()?);
+        // The driver reads its arguments from a list.
+        let is_plain = |octet: &u8| octet.is_ascii_alphanumeric() || b"/._-".contains(octet);
+        let mut failed = io::Error::from(io::ErrorKind::InvalidInput);
+        for parent in [env::temp_dir(), "/tmp".into(), "/run".into()] {
+            let directory = parent.join(&name);
+            let octets = directory.as_os_str().as_encoded_bytes();
+            let fits = octets.len() <= DIRECTORY_MAX && octets.iter().all(is_plain);
+            if !directory.is_absolute() || !fits {
+                continue;
+            }
+            match DirBuilder::new().mode(0o700).create(&directory) {
+                Ok(()) => {
+                    let (file, opening) = Default::default();
+                    return Ok(Self { directory, file, opening });
+                }
+                Err(error) => failed = error,
+            }
+        }
+        let text = format!("no directory for the driver in TMPDIR, /tmp and /run: {failed}");
+        Err(io::Error::new(failed.kind(), text))
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.join("s")
+    }
+
+    /// Takes the file where the driver has made it.
+    fn find(&self) {
+        if self.file.get().is_some() {
+            return;
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW);
+        if let Ok(file) = options.open(self.path()) {
+            drop(self.file.set(file.into()));
+            remove(&self.directory, &self.path());
+        }
+    }
+
+    fn connect(&self, socket: &OwnedFd) -> rustix::io::Result<()> {
+        let file = self.file.get().ok_or(Errno::NOENT)?;
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        connect(socket, &SocketAddrUnix::new(path)?)
+    }
+}
+
+impl Drop for DriverSocket {
+    fn drop(&mut self) {
+        if self.file.get().is_none() {
+            remove(&self.directory, &self.path());
+        }
+    }
+}
+
+fn remove(directory: &Path, file: &Path) {
+    let _ = fs::remove_file(file);
+    let _ = fs::remove_dir(directory);
+}
+
 impl MemifSocket {
+    /// The place that a device's arguments name; without one it is the driver's.
+    pub(crate) fn named(device: &str, arguments: &str) -> Result<Self, SocketError> {
+        let mut place =
+            Self { name: DRIVER_SOCKET.to_owned(), is_file: false, owner: (None, None) };
+        for pair in arguments.split(',') {
+            let (key, found) = pair.split_once('=').unwrap_or((pair, ""));
+            let refused = |expected| {
+                let (device, key, found) = (device.to_owned(), key.to_owned(), found.to_owned());
+                SocketError::Argument { device, key, found, expected }
+            };
+            // The system takes the last number for "as it is".
+            let number = || match found.parse::<u32>() {
+                Ok(number) if number != u32::MAX => Ok(Some(number)),
+                _ => Err(refused("a number below 4294967295")),
+            };
+            match (key, found) {
+                ("socket", _) => found.clone_into(&mut place.name),
+                ("socket-abstract", "yes" | "no") => place.is_file = found == "no",
+                ("socket-abstract", _) => return Err(refused("yes or no")),
+                ("owner-uid", _) => place.owner.0 = number()?,
+                ("owner-gid", _) => place.owner.1 = number()?,
+                _ => {}
+            }
+        }
+        Ok(place)
+    }
+
     fn address(&self) -> rustix::io::Result<SocketAddrUnix> {
         if self.is_file {
             return SocketAddrUnix::new(self.name.as_str());
@@ -184,12 +315,17 @@ fn seqpacket(flags: SocketFlags) -> rustix::io::Result<OwnedFd> {
 }
 
 /// Passes messages between other processes and the driver until `end` is closed.
-fn serve(socket: &OwnedFd, driver: &SocketAddrUnix, end: &UnixStream) {
+fn serve(socket: &OwnedFd, driver: &DriverSocket, end: &UnixStream) {
     let mut visits: Vec<Visit> = Vec::new();
+    // A process that is taken in and has no connection to the driver yet.
+    let mut waits = None;
+    let mut is_late = false;
     loop {
         // The driver has place for one connection that it has not taken in.
-        let takes = visits.len() < VISITS_MAX && visits.iter().all(|visit| visit.is_greeted);
-        let ready = match ready(socket, takes, end, &visits) {
+        let is_free = visits.iter().all(|visit| visit.is_greeted);
+        let has_room = visits.len() < VISITS_MAX || visits.iter().any(Visit::is_idle);
+        let takes = is_free && has_room && !is_late;
+        let ready = match ready((socket, takes), end, &visits, is_late.then_some(&RETRY)) {
             Ok(ready) => ready,
             Err(Errno::INTR) => continue,
             Err(error) => {
@@ -206,13 +342,16 @@ fn serve(socket: &OwnedFd, driver: &SocketAddrUnix, end: &UnixStream) {
             Some([from_driver, from_guest]) => visit.goes_on(*from_driver, *from_guest),
             _ => true,
         });
-        if takes && *connects {
-            match take_in(socket, driver) {
-                Ok(visit) => visits.push(visit),
-                Err(error) => {
-                    tracing::debug!(%error, "a process cannot be taken in");
-                    thread::sleep(RETRY);
+        if is_late || takes && *connects {
+            let taken_in = take_in(socket, driver, &mut waits);
+            is_late = taken_in.is_err();
+            match taken_in {
+                Ok(None) => {}
+                Ok(Some(visit)) => {
+                    make_room(&mut visits);
+                    visits.push(visit);
                 }
+                Err(error) => tracing::trace!(%error, "a process is not taken in yet"),
             }
         }
     }
@@ -222,13 +361,13 @@ fn serve(socket: &OwnedFd, driver: &SocketAddrUnix, end: &UnixStream) {
     }
 }
 
-/// Waits, and returns what is ready: `end`, `socket`, and for each visit driver and guest. One that
-/// is not waited for is as ready as another that is.
+/// Waits for at most `time`, and returns what is ready: `end`, `socket`, and for each visit driver
+/// and guest. One that is not waited for is as ready as another that is.
 fn ready(
-    socket: &OwnedFd,
-    takes: bool,
+    (socket, takes): (&OwnedFd, bool),
     end: &UnixStream,
     visits: &[Visit],
+    time: Option<&Timespec>,
 ) -> rustix::io::Result<Vec<bool>> {
     let connects = if takes { socket.as_fd() } else { end.as_fd() };
     let mut all = vec![end.as_fd(), connects];
@@ -238,19 +377,49 @@ fn ready(
     }
     let mut watched: Vec<PollFd<'_>> =
         all.into_iter().map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN)).collect();
-    poll(&mut watched, None)?;
+    poll(&mut watched, time)?;
     Ok(watched.iter().map(|one| !one.revents().is_empty()).collect())
 }
 
-/// Takes the next process in and connects to the driver for it.
-fn take_in(socket: &OwnedFd, driver: &SocketAddrUnix) -> rustix::io::Result<Visit> {
-    let guest = accept_with(socket, SocketFlags::CLOEXEC)?;
-    let own = seqpacket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
-    connect(&own, driver)?;
-    Ok(Visit { guest, driver: own, is_greeted: false })
+/// Takes the next process in, unless one waits already, and connects to the driver for it. On an
+/// error it waits; `None` when there is none.
+fn take_in(
+    socket: &OwnedFd,
+    driver: &DriverSocket,
+    waits: &mut Option<OwnedFd>,
+) -> rustix::io::Result<Option<Visit>> {
+    if waits.is_none() {
+        *waits = match accept_with(socket, SocketFlags::CLOEXEC) {
+            Err(Errno::AGAIN) => None,
+            other => Some(other?),
+        };
+    }
+    let Some(guest) = waits.take() else { return Ok(None) };
+    let connected = seqpacket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
+        .and_then(|own| driver.connect(&own).map(|()| own));
+    match connected {
+        Ok(own) => Ok(Some(Visit { guest, driver: own, is_greeted: false, has_sent: false })),
+        Err(error) => {
+            *waits = Some(guest);
+            Err(error)
+        }
+    }
+}
+
+/// Makes room for one more where there is none.
+fn make_room(visits: &mut Vec<Visit>) {
+    if visits.len() >= VISITS_MAX
+        && let Some(oldest) = visits.iter().position(Visit::is_idle)
+    {
+        drop(visits.remove(oldest));
+    }
 }
 
 impl Visit {
+    const fn is_idle(&self) -> bool {
+        self.is_greeted && !self.has_sent
+    }
+
     /// Passes on what has come; false when one of the two has closed its end, or takes nothing.
     fn goes_on(&mut self, from_driver: bool, from_guest: bool) -> bool {
         let from_guest = self.is_greeted && from_guest;
@@ -261,6 +430,7 @@ impl Visit {
                 return false;
             }
         }
+        self.has_sent |= from_guest;
         !from_guest || pass(&self.guest, &self.driver).is_ok_and(|passed| passed)
     }
 }
@@ -292,96 +462,4 @@ fn pass(from: &OwnedFd, to: &OwnedFd) -> rustix::io::Result<bool> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::{Read as _, Write as _};
-
-    /// A place of this test, and a socket at which the test is the driver for it.
-    fn place(name: &str) -> (MemifSocket, Arc<Listener>, OwnedFd) {
-        let text = format!("headrace-test-{}-{name}", process::id());
-        let place = MemifSocket { name: text, is_file: false, owner: (None, None) };
-        let listener = Listener::at(place.clone(), name).unwrap();
-        let driver = seqpacket(SocketFlags::CLOEXEC).unwrap();
-        let own = SocketAddrUnix::new_abstract_name(listener.driver().as_bytes()).unwrap();
-        bind(&driver, &own).unwrap();
-        listen(&driver, 1).unwrap();
-        (place, listener, driver)
-    }
-
-    fn guest(place: &MemifSocket) -> OwnedFd {
-        let guest = seqpacket(SocketFlags::CLOEXEC).unwrap();
-        connect(&guest, &place.address().unwrap()).unwrap();
-        guest
-    }
-
-    fn send(socket: &OwnedFd, octets: &[u8]) -> rustix::io::Result<usize> {
-        rustix::net::send(socket, octets, SendFlags::NOSIGNAL)
-    }
-
-    fn received(socket: &OwnedFd) -> Vec<u8> {
-        let mut octets = [0; MESSAGE];
-        let (got, _) = rustix::net::recv(socket, &mut octets[..], RecvFlags::empty()).unwrap();
-        octets[..got].to_vec()
-    }
-
-    #[test]
-    fn a_process_that_is_gone_before_the_greeting_is_seen_to_be_gone_after_it() {
-        let (place, _listener, driver) = place("gone");
-        drop(guest(&place));
-        let stays = guest(&place);
-        let first = accept_with(&driver, SocketFlags::CLOEXEC).unwrap();
-        assert_eq!(send(&first, b"hello"), Ok(5), "the driver would take its end for closed");
-        assert!(received(&first).is_empty(), "and this is the end, after the greeting");
-        // The next one is served.
-        let second = accept_with(&driver, SocketFlags::CLOEXEC).unwrap();
-        send(&second, b"hello").unwrap();
-        assert_eq!(received(&stays), b"hello");
-    }
-
-    #[test]
-    fn messages_pass_with_their_descriptors_and_either_end_closes_both() {
-        let (place, listener, driver) = place("passes");
-        let guest = guest(&place);
-        let host = accept_with(&driver, SocketFlags::CLOEXEC).unwrap();
-        send(&host, &[7; MESSAGE]).unwrap();
-        assert_eq!(received(&guest), [7; MESSAGE]);
-        let (mut here, there) = UnixStream::pair().unwrap();
-        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        let sent = [there.as_fd()];
-        assert!(control.push(SendAncillaryMessage::ScmRights(&sent)));
-        let slices = [IoSlice::new(b"take this")];
-        sendmsg(&guest, &slices, &mut control, SendFlags::empty()).unwrap();
-        let mut octets = [0; MESSAGE];
-        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let mut slices = [IoSliceMut::new(&mut octets)];
-        recvmsg(&host, &mut slices, &mut control, RecvFlags::empty()).unwrap();
-        let Some(RecvAncillaryMessage::ScmRights(mut got)) = control.drain().next() else {
-            panic!("no descriptor came");
-        };
-        UnixStream::from(got.next().unwrap()).write_all(b"here").unwrap();
-        let mut text = [0; 4];
-        here.read_exact(&mut text).unwrap();
-        assert_eq!((&octets[..9], &text), (&b"take this"[..], b"here"));
-        drop(host);
-        assert!(received(&guest).is_empty());
-        drop(listener);
-        assert!(
-            connect(seqpacket(SocketFlags::CLOEXEC).unwrap(), &place.address().unwrap()).is_err()
-        );
-    }
-
-    #[test]
-    fn a_socket_that_another_process_listens_at_is_an_error_and_a_file_goes_with_its_listener() {
-        let path = std::env::temp_dir().join(format!("headrace-listener-{}", process::id()));
-        let name = path.to_str().unwrap().to_owned();
-        let place = MemifSocket { name, is_file: true, owner: (None, None) };
-        let listener = Listener::at(place.clone(), "a").unwrap();
-        assert!(Arc::ptr_eq(&listener, &Listener::at(place.clone(), "b").unwrap()));
-        assert!(Listener::open(&place, "x").is_err_and(|e| e.kind() == io::ErrorKind::AddrInUse));
-        assert!(path.exists());
-        drop(listener);
-        assert!(!path.exists());
-    }
-}
+mod tests;

@@ -17,8 +17,6 @@ use crate::device::port::Port;
 use crate::eal::Eal;
 use crate::eal::interrupts::InterruptHold;
 
-/// The abstract socket of a memif whose arguments name none.
-const DRIVER_SOCKET: &str = "/run/memif.sock";
 /// Between two tries to connect.
 const RETRY_MS: u64 = 100;
 /// Time for the other process to answer: milliseconds are enough, unless the machine is busy.
@@ -58,7 +56,7 @@ impl DeviceName {
                 let gather = config.gather || is_memif && MEMIF_GATHERS;
                 let config = PortConfig { gather, ..*config };
                 if is_memif && self.side() == Side::Listens {
-                    return self.listen(eal, (name, &arguments), &config, pool);
+                    return Self::listen(eal, (name, &arguments), &config, pool);
                 }
                 Port::open_vdev(eal, (name, &arguments), &config, pool, Keep::Nothing)
             }
@@ -115,28 +113,26 @@ impl DeviceName {
 
     /// Opens the listening end: the driver listens at a socket of its own behind a [`Listener`].
     fn listen(
-        &self,
         eal: &Eal,
         (name, arguments): (&str, &str),
         config: &PortConfig,
         pool: Arc<Pool>,
     ) -> Result<Port, PortError> {
-        let number = |key| self.argument(key).and_then(|value| value.parse().ok());
-        let place = MemifSocket {
-            name: self.argument("socket").unwrap_or(DRIVER_SOCKET).to_owned(),
-            is_file: self.argument("socket-abstract") == Some("no"),
-            owner: (number("owner-uid"), number("owner-gid")),
-        };
-        let listener = Listener::at(place, name)?;
+        let listener = Listener::at(MemifSocket::named(name, arguments)?, name)?;
         let is_kept = |pair: &&str| {
             let key = pair.split_once('=').map_or(*pair, |(key, _)| key);
             !["socket", "socket-abstract", "owner-uid", "owner-gid"].contains(&key)
         };
-        let own = format!("socket={},socket-abstract=yes", listener.driver());
+        // Without a role the driver would connect.
+        let has_role = arguments.split(',').any(|pair| pair.starts_with("role="));
+        let role = (!has_role).then_some("role=server");
         let kept = arguments.split(',').filter(|pair| !pair.is_empty()).filter(is_kept);
-        let arguments = kept.chain([own.as_str()]).collect::<Vec<_>>().join(",");
+        let kept: Vec<&str> = kept.chain(role).collect();
         let keep = Keep::Listening(Arc::clone(&listener));
-        let port = Port::open_vdev(eal, (name, &arguments), config, pool, keep);
+        let port = listener.opens(|own| {
+            let arguments = [&kept[..], &[own]].concat().join(",");
+            Port::open_vdev(eal, (name, &arguments), config, pool, keep)
+        });
         if !matches!(port, Err(PortError::Eal(_) | PortError::TooMany(_))) {
             listener.is_kept_by(name);
         }

@@ -22,9 +22,30 @@ pub enum SocketError {
     /// A file of that name exists and is no socket.
     #[error("{0} is there and no socket; remove it, or name another socket=PATH")]
     NoSocket(String),
-    /// The file system refused.
-    #[error("cannot replace the socket {0} ({1}); name another socket=PATH")]
+    /// The system refused.
+    #[error(
+        "cannot listen at {0} ({1}); name another socket=PATH, or mend the rights of its directory \
+         or owner-uid and owner-gid"
+    )]
     Io(String, io::Error),
+    /// Another device of this process listens there with another owner of the file.
+    #[error(
+        "another device listens at {0} with another owner-uid or owner-gid; give both the same, or \
+         name another socket=PATH"
+    )]
+    Owner(String),
+    /// An argument has a value that it cannot have.
+    #[error("`{device}` has {key}={found}, which must be {expected}; mend it, or leave {key} out")]
+    Argument {
+        /// The device.
+        device: String,
+        /// The argument.
+        key: String,
+        /// The value that was found.
+        found: String,
+        /// Values that it can have.
+        expected: &'static str,
+    },
     /// The device has listened elsewhere in this process.
     #[error(
         "`{device}` listens at {kept} until this process ends, and not at {wanted}; attach it with \

@@ -25,6 +25,7 @@ pub(crate) const CHECKS: &[crate::Check] = &[
     ("a_memif_that_came_before_its_listener_was_ready_asks_again", refused),
     ("a_memif_outlives_a_process_that_is_gone_before_it_is_taken_in", knocked),
     ("a_memif_that_has_listened_is_not_attached_at_another_socket", elsewhere),
+    ("a_memif_at_a_file_can_be_reached_there_alone_and_shares_it_with_another", at_a_file),
     ("an_unknown_device_is_an_error_that_says_how_to_bind_it", unknown),
 ];
 
@@ -161,6 +162,47 @@ fn elsewhere(eal: &Eal) -> Outcome {
     assert!(text.contains(&format!("`net_memif82` listens at {one} ")), "{text}");
     assert!(text.contains(&format!("another name with socket={other}")), "{text}");
     drop(open(&one).unwrap());
+    Passed
+}
+
+/// Names of sockets of this process that are not files, and paths of those that are.
+fn own_sockets() -> Vec<String> {
+    let links = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let links = links.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    let own: Vec<String> = links.map(|link| link.display().to_string()).collect();
+    let text = std::fs::read_to_string("/proc/net/unix").unwrap();
+    let named = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let named = named.filter(|fields| fields.len() == 8);
+    let named = named.filter(|fields| own.contains(&format!("socket:[{}]", fields[6])));
+    named.map(|fields| fields[7].to_owned()).collect()
+}
+
+fn at_a_file(eal: &Eal) -> Outcome {
+    let config = PortConfig { max_frame: 2000, ..PortConfig::default() };
+    let pool = traffic::link_config(eal, 2000).host_pool;
+    let path = std::env::temp_dir().join(format!("hr-file-{}", std::process::id()));
+    let open = |text: &str| {
+        let text = format!("{text},socket={},socket-abstract=no", path.display());
+        text.parse::<DeviceName>().unwrap().open(eal, &config, Arc::clone(&pool))
+    };
+    let before = own_sockets();
+    let one = open("net_memif90,role=server,id=90").unwrap();
+    let mut two = open("net_memif91,role=server,id=91").unwrap();
+    let new: Vec<_> = own_sockets().into_iter().filter(|name| !before.contains(name)).collect();
+    assert_eq!(new.len(), 2, "{new:?}");
+    for name in &new {
+        // The driver's own file is gone.
+        assert!(name.starts_with('/'), "any process can reach {name}");
+        assert_eq!(Path::new(name).exists(), Path::new(name) == path, "{name}");
+    }
+    let wrong = open("net_memif92,role=server,id=92,owner-uid=abc").unwrap_err();
+    assert!(matches!(wrong, PortError::Socket(SocketError::Argument { .. })), "{wrong}");
+    let mut peer = open("net_memif93,role=client,id=91").unwrap();
+    assert!(peer.wait_link(5000) && two.wait_link(5000) && !one.wait_link(0));
+    peer.tie_to(&mut two);
+    drop((one, two, peer));
+    assert!(!path.exists());
+    assert_eq!(pool.in_use(), 0);
     Passed
 }
 

@@ -56,7 +56,7 @@ fn memif_pair(_eal: &Eal) -> Outcome {
     let socket = format!("socket=hr-pair-{},socket-abstract=yes,id=0", std::process::id());
     let child = Command::new(std::env::current_exe().unwrap())
         .arg("--pair")
-        .args([format!("net_memif0,role=server,{socket}"), format!("net_memif1,{socket}")])
+        .args([format!("net_memif0,{socket}"), format!("net_memif1,role=client,{socket}")])
         .args(["frame=2000", "messages=8", "bytes=1000000", "attach=yes"])
         .stdin(Stdio::null())
         .output()

@@ -8,7 +8,9 @@ mod model;
 
 use model::{BASE_RTT, FlowSpec, MTU, Net, Trace, run};
 use proptest::prelude::*;
-use transport::cc::{AckSample, Cc, CcKind, CcParams, CongestionControl, LossSample, Path};
+use transport::cc::{
+    AckSample, Cc, CcKind, CcParams, CongestionControl, Inference, LossSample, Path,
+};
 use transport::{Bytes, Duration, Instant, Rate};
 
 const MIB: u64 = 1 << 20;
@@ -209,7 +211,7 @@ fn shrink(cc: &mut Cc, target: u64) {
 /// The refusal of one packet that was sent just now.
 fn trimmed(now: Instant) -> LossSample {
     let (bytes, in_flight) = (Bytes(MTU), Bytes(BDP));
-    LossSample { now, sent_at: now, bytes, in_flight, sharers: 0, silent: false }
+    LossSample { now, sent_at: now, bytes, in_flight, sharers: 0, by: None }
 }
 
 #[test]
@@ -286,7 +288,7 @@ fn a_trim_sent_before_quick_adapt_acted_is_ignored_and_one_sent_after_is_not() {
         bytes: Bytes(MTU),
         in_flight: Bytes(10 * MTU),
         sharers: 0,
-        silent: false,
+        by: None,
     };
     for _ in 0..20 {
         cc.on_ack(&ack(us(20), us(20), false), &PATH);
@@ -311,7 +313,7 @@ fn an_idle_flow_does_not_take_its_silence_for_congestion() {
 /// The refusal of one packet by a receiver that `sharers` flows share.
 fn refusal(at: u64, sharers: u16) -> LossSample {
     let (now, in_flight) = (Instant::ZERO + us(at), Bytes(BDP));
-    LossSample { now, sent_at: now, bytes: Bytes(MTU), in_flight, sharers, silent: false }
+    LossSample { now, sent_at: now, bytes: Bytes(MTU), in_flight, sharers, by: None }
 }
 
 /// An acknowledgement of nothing new, marked and of a round trip at the target, so that its count
@@ -467,13 +469,14 @@ proptest! {
                         cc.on_ack(&sample, &path);
                     }
                     Step::Nack { bytes, sharers, .. } => {
-                        let (bytes, silent) = (Bytes(bytes), false);
-                        let loss = LossSample { now, sent_at, bytes, in_flight, sharers, silent };
+                        let (bytes, by) = (Bytes(bytes), None);
+                        let loss = LossSample { now, sent_at, bytes, in_flight, sharers, by };
                         cc.on_nack(&loss, &path);
                     }
                     Step::Timeout { bytes, .. } => {
-                        let (bytes, sharers, silent) = (Bytes(bytes), 0, after % 2 == 0);
-                        let loss = LossSample { now, sent_at, bytes, in_flight, sharers, silent };
+                        let by = (after % 2 == 0).then_some(Inference::Silence);
+                        let (bytes, sharers) = (Bytes(bytes), 0);
+                        let loss = LossSample { now, sent_at, bytes, in_flight, sharers, by };
                         cc.on_timeout(&loss, &path);
                     }
                     Step::BaseRtt(ns) => {

@@ -85,8 +85,7 @@ impl Alone {
         let in_flight = if case == Case::QuickAdapt { Bytes::ZERO } else { Bytes(100 * MTU.0) };
         if case == Case::QuickAdapt {
             let (now, sent_at) = (self.now, self.now);
-            let loss =
-                LossSample { now, sent_at, bytes: MTU, in_flight, sharers: 0, silent: false };
+            let loss = LossSample { now, sent_at, bytes: MTU, in_flight, sharers: 0, by: None };
             self.cc.on_nack(&loss, &self.path);
             self.now += base * 2;
         }

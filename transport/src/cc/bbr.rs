@@ -12,7 +12,9 @@
 //! time. BBR draws no random numbers: PROBE_BW starts where \[uno\]'s simulator starts it.
 
 use super::bounds::Bounds;
-use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
+use super::{
+    AckSample, CcParams, CongestionControl, Controller, Inference, LossSample, Path, Window,
+};
 use crate::params::{params, words};
 use crate::registry::Registered;
 use crate::time::{Duration, Instant, Rate};
@@ -259,7 +261,8 @@ impl Bbr {
     fn on_lost(&mut self, loss: &LossSample) {
         if loss.sent_at >= self.recovered_at {
             self.recovered_at = loss.now;
-            let restarts = loss.silent && self.params.on_timeout == OnTimeout::One;
+            let restarts =
+                loss.by == Some(Inference::Silence) && self.params.on_timeout == OnTimeout::One;
             let left = if restarts { 0.0 } else { self.bounds.packets(loss.in_flight) };
             self.cwnd = self.bounds.clamp(self.cwnd.min(left + 1.0));
         }
@@ -373,7 +376,7 @@ mod tests {
                 bytes: MTU,
                 in_flight: Bytes(MTU.0 * 100),
                 sharers: 0,
-                silent,
+                by: silent.then_some(Inference::Silence),
             }
         }
 

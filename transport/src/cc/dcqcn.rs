@@ -252,6 +252,7 @@ fn window(params: &DcqcnParams, path: &Path) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cc::Inference;
 
     const MTU: Bytes = Bytes(4000);
     const PATH: Path =
@@ -318,13 +319,13 @@ mod tests {
 
     #[test]
     fn a_refusal_or_silence_is_a_notification_like_any() {
-        let loss = |at_us, silent| LossSample {
+        let loss = |at_us, silent: bool| LossSample {
             now: us(at_us),
             sent_at: us(at_us - 12),
             bytes: MTU,
             in_flight: MTU,
             sharers: 0,
-            silent,
+            by: silent.then_some(Inference::Silence),
         };
         let mut cc = new(&[]);
         cc.on_nack(&loss(100, false), &PATH);

@@ -15,7 +15,9 @@
 //! for any order of arrival. DCTCP does not choose paths or pace.
 
 use super::bounds::Bounds;
-use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
+use super::{
+    AckSample, CcParams, CongestionControl, Controller, Inference, LossSample, Path, Window,
+};
 use crate::params::params;
 use crate::registry::Registered;
 use crate::units::Bytes;
@@ -157,7 +159,7 @@ impl CongestionControl for Dctcp {
     fn on_timeout(&mut self, loss: &LossSample, path: &Path) {
         self.bounds.follow(path);
         self.pass(loss.bytes, loss.in_flight);
-        if loss.silent {
+        if loss.by == Some(Inference::Silence) {
             //= rfc5681#3.1
             // The loss window. One timer loses many segments: the first sets the threshold.
             if self.cwnd > 1.0 {
@@ -199,7 +201,8 @@ mod tests {
 
     fn lose(cc: &mut Dctcp, silent: bool) {
         let (now, in_flight) = (Instant::ZERO, cc.window().cwnd);
-        let loss = LossSample { now, sent_at: now, bytes: MTU, in_flight, sharers: 0, silent };
+        let by = silent.then_some(Inference::Silence);
+        let loss = LossSample { now, sent_at: now, bytes: MTU, in_flight, sharers: 0, by };
         if silent { cc.on_timeout(&loss, &PATH) } else { cc.on_nack(&loss, &PATH) }
     }
 

@@ -11,7 +11,9 @@
 //! one RTT of the flow's own, where UnoCC has epochs of one length for all flows.
 
 use super::bounds::Bounds;
-use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
+use super::{
+    AckSample, CcParams, CongestionControl, Controller, Inference, LossSample, Path, Window,
+};
 use crate::params::{params, words};
 use crate::path::NetworkFacts;
 use crate::registry::Registered;
@@ -180,7 +182,7 @@ impl Gemini {
         if loss.sent_at >= self.cut_at {
             self.cut_at = loss.now;
             self.ssthresh = self.bounds.clamp(self.cwnd / 2.0);
-            self.set(if loss.silent { 1.0 } else { self.ssthresh });
+            self.set(if loss.by == Some(Inference::Silence) { 1.0 } else { self.ssthresh });
         }
     }
 
@@ -357,7 +359,7 @@ mod tests {
         let mut flow = Driver::new(NEAR, &[]);
         let (now, bytes) = (flow.now, MTU);
         let mut loss =
-            LossSample { now, sent_at: now, bytes, in_flight: MTU, sharers: 0, silent: false };
+            LossSample { now, sent_at: now, bytes, in_flight: MTU, sharers: 0, by: None };
         loss.sent_at = Instant::ZERO;
         for _ in 0..10 {
             flow.cc.on_timeout(&loss, &NEAR);
@@ -373,7 +375,8 @@ mod tests {
         let mut flow = Driver::new(NEAR, &[]);
         let (now, bytes) = (flow.now, MTU);
         let (sent_at, in_flight) = (Instant::ZERO, Bytes::ZERO);
-        let loss = LossSample { now, sent_at, bytes, in_flight, sharers: 0, silent: true };
+        let loss =
+            LossSample { now, sent_at, bytes, in_flight, sharers: 0, by: Some(Inference::Silence) };
         flow.cc.on_timeout(&loss, &NEAR);
         assert_eq!(flow.packets(), 1.0);
         for expected in [2.0, 4.0, 8.0, 16.0] {

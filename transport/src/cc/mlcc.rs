@@ -18,7 +18,9 @@
 //!
 //! Units: bits a second, picoseconds.
 
-use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
+use super::{
+    AckSample, CcParams, CongestionControl, Controller, Inference, LossSample, Path, Window,
+};
 use crate::params::{params, words};
 use crate::path::NetworkFacts;
 use crate::rc::{MlccHalf as Half, RcKind};
@@ -251,7 +253,7 @@ impl CongestionControl for Mlcc {
         self.follow(path);
         // DEVIATION(mlcc#3.3.2): the paper's rate depends on feedback alone. Where nothing comes
         // back the far border may be full, or gone: half the rate, once a round.
-        if loss.silent {
+        if loss.by == Some(Inference::Silence) {
             self.law.cut(loss.sent_at, loss.now, &self.constants);
             self.near_at = Some(loss.now);
         }
@@ -428,7 +430,7 @@ mod tests {
             bytes: PATH.mtu,
             in_flight: Bytes(0),
             sharers: 0,
-            silent: true,
+            by: Some(Inference::Silence),
         };
         cc.on_timeout(&loss(20_000, 1000), &PATH);
         cc.on_timeout(&loss(20_001, 1001), &PATH);

@@ -69,8 +69,19 @@ pub struct LossSample {
     /// Flows that shared the receiver when the loss was reported; 0 where the receiver does not
     /// report it.
     pub sharers: u16,
-    /// True when its timer ran out without any answer, false when it was refused or overtaken.
-    pub silent: bool,
+    /// How it was inferred; `None` when a switch refused it, which trimmed it.
+    pub by: Option<Inference>,
+}
+
+/// How a loss became known that no switch reported.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Inference {
+    /// Segments sent well after this one were acknowledged.
+    LaterAck,
+    /// No answer to the segment arrived within a timeout.
+    Silence,
+    /// The receiver asked for the missing packets of its block.
+    Block,
 }
 
 /// The behaviour of a controller. A loss is detected in three ways; some of them say more about

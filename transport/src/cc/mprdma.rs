@@ -105,6 +105,7 @@ impl CongestionControl for Mprdma {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cc::Inference;
     use crate::time::{Duration, Instant, Rate};
     use crate::units::Bytes;
 
@@ -162,12 +163,11 @@ mod tests {
         let mut cc = Mprdma::new(&MprdmaParams::default(), &PATH);
         let now = Instant::ZERO;
         let in_flight = Bytes::ZERO;
-        let loss =
-            LossSample { now, sent_at: now, bytes: MTU, in_flight, sharers: 0, silent: false };
+        let loss = LossSample { now, sent_at: now, bytes: MTU, in_flight, sharers: 0, by: None };
         cc.on_nack(&loss, &PATH);
         assert_eq!(packets(&cc), 299.0);
         for _ in 0..400 {
-            cc.on_timeout(&LossSample { silent: true, ..loss }, &PATH);
+            cc.on_timeout(&LossSample { by: Some(Inference::Silence), ..loss }, &PATH);
         }
         assert_eq!(packets(&cc), 1.0);
     }

@@ -109,6 +109,7 @@ impl CongestionControl for Pfabric {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cc::Inference;
     use crate::time::{Duration, Rate};
     use crate::units::Bytes;
 
@@ -136,7 +137,14 @@ mod tests {
 
     fn time_out(cc: &mut Pfabric, sent_at: Instant, now: Instant) {
         let in_flight = Bytes::ZERO;
-        let loss = LossSample { now, sent_at, bytes: MTU, in_flight, sharers: 0, silent: true };
+        let loss = LossSample {
+            now,
+            sent_at,
+            bytes: MTU,
+            in_flight,
+            sharers: 0,
+            by: Some(Inference::Silence),
+        };
         cc.on_timeout(&loss, &PATH);
     }
 
@@ -197,7 +205,7 @@ mod tests {
             bytes: MTU,
             in_flight: Bytes::ZERO,
             sharers: 0,
-            silent: false,
+            by: None,
         };
         cc.on_nack(&loss, &PATH);
         assert_eq!(packets(&cc), 300.0, "a shorter path, at a refusal");

@@ -23,7 +23,9 @@
 //! Units: packets, picoseconds. Swift ignores marks and does not choose paths.
 
 use super::bounds::Bounds;
-use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
+use super::{
+    AckSample, CcParams, CongestionControl, Controller, Inference, LossSample, Path, Window,
+};
 use crate::params::params;
 use crate::registry::Registered;
 use crate::time::{Duration, Instant, Rate};
@@ -268,7 +270,7 @@ impl CongestionControl for Swift {
         let at = self.at(loss.now);
         let params = &at.params;
         //= swift#3.6
-        if !loss.silent {
+        if loss.by != Some(Inference::Silence) {
             // Refused or overtaken: fast recovery.
             self.retransmits = 0;
         } else if self.retransmits == 0 || loss.now != self.retransmit_at {
@@ -319,7 +321,8 @@ mod tests {
     fn lose(cc: &mut Swift, at_us: u64, silent: bool) {
         let now = Instant::ZERO + Duration::from_us(at_us);
         let (bytes, in_flight) = (MTU, Bytes::ZERO);
-        let loss = LossSample { now, sent_at: now, bytes, in_flight, sharers: 0, silent };
+        let by = silent.then_some(Inference::Silence);
+        let loss = LossSample { now, sent_at: now, bytes, in_flight, sharers: 0, by };
         if silent { cc.on_timeout(&loss, &PATH) } else { cc.on_nack(&loss, &PATH) }
     }
 

@@ -232,7 +232,7 @@ mod tests {
                 bytes: PATH.mtu,
                 in_flight: Bytes(0),
                 sharers: 0,
-                silent: false,
+                by: None,
             };
             cc.on_nack(&loss, &PATH);
         }

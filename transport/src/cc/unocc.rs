@@ -40,6 +40,7 @@ use crate::path::NetworkFacts;
 use crate::registry::Registered;
 use crate::time::{Duration, Instant, Rate};
 use crate::units::Bytes;
+use core::num::NonZeroU32;
 
 /// E above which a marked epoch decreases even though E falls, in the simulator.
 const ECN_HIGH: f64 = 0.9;
@@ -69,10 +70,23 @@ struct Measurement {
     acked: f64,
     /// When the last of these packets were acknowledged.
     until: Instant,
+    /// The longest time between two acknowledgements from `from` to `until`, nanoseconds; at least
+    /// 1, so that `None` takes no room.
+    pause_ns: NonZeroU32,
     /// Packets that were in flight at its start.
     in_flight: f32,
     /// Packets that were sent in the period before, to which its acknowledgements answer.
     sent: f32,
+}
+
+impl Measurement {
+    /// Packets were acknowledged at `now`, before the period is over.
+    #[inline]
+    fn extend(&mut self, now: Instant) {
+        let pause_ns = u32::try_from(now.since(self.until).as_ps() / 1000).unwrap_or(u32::MAX);
+        self.pause_ns = NonZeroU32::new(pause_ns).map_or(self.pause_ns, |ns| ns.max(self.pause_ns));
+        self.until = now;
+    }
 }
 
 /// One flow's UnoCC state.
@@ -330,7 +344,7 @@ impl UnoCc {
         };
         measurement.acked += acked;
         if ack.now.since(measurement.from) < self.at.qa_period {
-            measurement.until = ack.now;
+            measurement.extend(ack.now);
             return;
         }
         let done = *measurement;
@@ -384,7 +398,8 @@ impl UnoCc {
     fn measure(&mut self, ack: &AckSample) -> Measurement {
         let in_flight = short(self.bounds.packets(ack.in_flight));
         let sent = in_flight - core::mem::replace(&mut self.outset, in_flight);
-        Measurement { from: ack.now, acked: 0.0, until: ack.now, in_flight, sent }
+        let (from, until, pause_ns) = (ack.now, ack.now, NonZeroU32::MIN);
+        Measurement { from, acked: 0.0, until, pause_ns, in_flight, sent }
     }
 
     /// QuickAdapt's cut to what `acked` packets in its RTT allow, with `in_flight` left.

@@ -24,6 +24,7 @@ mod blocks;
 pub(crate) use blocks::BlockSpan;
 
 use super::sent_packets::{Fate, SentPacket, SentPackets};
+use crate::cc::Inference;
 use crate::config::LossSettings;
 use crate::path::Path;
 use crate::rng::mix;
@@ -76,17 +77,6 @@ pub(crate) struct Recovery {
 pub(crate) struct Loss {
     pub(crate) packet: SentPacket,
     pub(crate) by: Inference,
-}
-
-/// How a loss became known.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Inference {
-    /// Segments sent well after this one were acknowledged.
-    LaterAck,
-    /// No answer to the segment arrived within a timeout.
-    Silence,
-    /// The receiver asked for the missing packets of its block.
-    Block,
 }
 
 /// The result of a timer that fired.

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 
 use transport::cc::{
-    AckSample, Cc, CcKind, CcParams, CongestionControl, LossSample, Path, mlcc_note,
+    AckSample, Cc, CcKind, CcParams, CongestionControl, Inference, LossSample, Path, mlcc_note,
 };
 use transport::rc::{HalfReport, HalfSetup, Rc, RcParams, ReceiverHalf, SegmentArrival};
 use transport::units::Psn;
@@ -417,7 +417,7 @@ impl Model {
                     bytes: Bytes(MTU),
                     in_flight,
                     sharers: 0,
-                    silent: false,
+                    by: None,
                 };
                 flow.cc.on_nack(&loss, &flow.path);
             }
@@ -458,7 +458,7 @@ impl Model {
             bytes: Bytes(MTU),
             in_flight,
             sharers: 0,
-            silent: true,
+            by: Some(Inference::Silence),
         };
         flow.cc.on_timeout(&loss, &flow.path);
         self.send(packet.flow, now);

@@ -6,6 +6,10 @@
 //! takes 4 ms. At the first loss the sender has measured how much of the burst has arrived, and how
 //! fast; the rest leaves at that rate.
 //!
+//! Silence shows a loss when the burst has passed. A receiver asks for the packets of a coded block
+//! while the burst still arrives. They would leave at line rate until the burst is over, and be
+//! lost again. The rate at which packets have come so far decides then.
+//!
 //! ```text
 //!   sent      |======|                         |====   ====   ====
 //!   acked             .. RTT ..  |= = = =|     |
@@ -17,12 +21,15 @@
 //! stay full for longer than one RTT after an overload.
 
 use super::{Measurement, QaMeasure, UnoCc, short};
-use crate::cc::{AckSample, LossSample};
-use crate::time::Instant;
+use crate::cc::{AckSample, Inference, LossSample};
+use crate::time::{Duration, Instant};
 use crate::units::Bytes;
 
 /// Packets of the shortest burst that shows a rate.
 const BURST_MIN: f64 = 16.0;
+/// Part of QuickAdapt's factor below which packets that come while the burst arrives show that the
+/// rest will be starved: the first of them show its rate roughly.
+const PART_SURE: f64 = 0.8;
 /// RTTs after the cut in which the window may grow back. Eight doublings undo a cut to a 256th;
 /// afterwards marks show what is free.
 const REGROWTH_RTTS: u64 = 8;
@@ -35,25 +42,37 @@ impl UnoCc {
         let Some(done) = self.measurement.filter(|_| by_rate && self.params.qa_early > 0.0) else {
             return false;
         };
-        if !self.is_starved(&done, loss.now) {
-            return false;
-        }
+        let Some(arrived) = self.starved(&done, loss) else { return false };
         self.former = self.former.max(short(self.cwnd));
-        let arrived = self.at.in_a_period(&done).clamp(1.0, self.cwnd);
+        let arrived = arrived.clamp(1.0, self.cwnd);
         self.adapt(arrived * f64::from(self.params.qa_early), loss.now, loss.in_flight);
         true
     }
 
-    /// Whether QuickAdapt has to act, because too little of the burst in flight has arrived: at the
-    /// window's rate all of it would have arrived by now.
-    fn is_starved(&self, done: &Measurement, now: Instant) -> bool {
+    /// Packets that a period brings at the rate of the burst in flight, if QuickAdapt has to act,
+    /// because too little of the burst has arrived: at the window's rate all of it would have
+    /// arrived by now. When a receiver asks for packets earlier, that rate itself counts.
+    fn starved(&self, done: &Measurement, loss: &LossSample) -> Option<f64> {
         let burst = self.cwnd.min(f64::from(done.in_flight));
-        let span_ps = Bytes(now.since(done.from).as_ps()).as_f64();
+        if burst < BURST_MIN || burst > self.cwnd * f64::from(self.params.qa_early_burst) {
+            return None;
+        }
+        let span_ps = Bytes(loss.now.since(done.from).as_ps()).as_f64();
         let due_ps = Bytes(self.at.qa_period.as_ps()).as_f64() * burst / self.cwnd;
-        burst >= BURST_MIN
-            && burst <= self.cwnd * f64::from(self.params.qa_early_burst)
-            && span_ps >= due_ps
-            && done.acked < burst * f64::from(self.params.qa_factor)
+        let factor = f64::from(self.params.qa_factor);
+        if span_ps >= due_ps {
+            let starved = done.acked < burst * factor;
+            return starved.then(|| self.at.in_a_period(done));
+        }
+        if loss.by != Some(Inference::Block) || done.acked < BURST_MIN {
+            return None;
+        }
+        // A path that dies ends a burst, and a last packet may come long after: that is no slow
+        // path, and the time between does not count.
+        let pause = Duration::from_ns(u64::from(done.pause_ns.get()));
+        let until = Instant::from_ps(done.until.as_ps().saturating_sub(pause.as_ps()));
+        let arrived = self.at.in_a_period(&Measurement { until, ..*done });
+        (arrived < self.cwnd * factor * PART_SURE).then_some(arrived)
     }
 
     /// Lets the window grow back to where it was before the early cut.

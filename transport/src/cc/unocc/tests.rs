@@ -2,6 +2,7 @@
 //! the end of its round trip and early.
 
 use super::*;
+use crate::cc::Inference;
 use crate::time::Rate;
 use alloc::vec::Vec;
 
@@ -55,7 +56,7 @@ impl Driver {
     }
 
     fn loss(&mut self, sent_at: Instant) -> LossSample {
-        LossSample { now: self.now, sent_at, bytes: MTU, in_flight: MTU, sharers: 0, silent: false }
+        LossSample { now: self.now, sent_at, bytes: MTU, in_flight: MTU, sharers: 0, by: None }
     }
 }
 
@@ -495,7 +496,12 @@ fn burst(flow: &mut Driver, arrived: u64) {
 /// A packet of the burst is lost now: when its timeout is over.
 fn lose_of_the_burst(flow: &mut Driver) {
     flow.now += FAR.base_rtt / 4;
-    let loss = flow.loss(Instant::ZERO + PACKET * 400);
+    lose(flow, Inference::Silence);
+}
+
+/// A packet of the burst is lost now.
+fn lose(flow: &mut Driver, by: Inference) {
+    let loss = LossSample { by: Some(by), ..flow.loss(Instant::ZERO + PACKET * 400) };
     flow.cc.on_timeout(&loss, &flow.path);
 }
 
@@ -528,8 +534,7 @@ fn a_burst_most_of_which_arrived_or_that_is_not_over_is_no_reason_to_adapt_early
     // The rest may be on its way: 500 packets take 160 us.
     let mut soon = Driver::new(FAR, &[("alpha", "0")]);
     burst(&mut soon, 101);
-    let loss = soon.loss(Instant::ZERO + PACKET * 400);
-    soon.cc.on_timeout(&loss, &FAR);
+    lose(&mut soon, Inference::Silence);
     assert_eq!(soon.cc.cwnd, 4999.0);
     // A full window takes the whole RTT.
     let mut full = Driver::new(FAR, &[("alpha", "0")]);
@@ -547,6 +552,52 @@ fn a_burst_most_of_which_arrived_or_that_is_not_over_is_no_reason_to_adapt_early
     }
     lose_of_the_burst(&mut short);
     assert_eq!(short.cc.cwnd, 4999.0);
+}
+
+/// Packets of a burst of 500 come, one every `tenths` tenths of the time that one takes.
+fn arrive(flow: &mut Driver, count: u64, tenths: u64) {
+    for i in 1..=count {
+        flow.now += PACKET * tenths / 10;
+        flow.ack(FAR.base_rtt, false, Bytes(MTU.0 * (500 - i)));
+    }
+}
+
+#[test]
+fn packets_asked_for_while_their_burst_arrives_cut_the_window_if_it_comes_too_slowly() {
+    let by_block = Inference::Block;
+    // Packets that came, the time of one in tenths, and whether that is too slow. The first packet
+    // starts the clock, the longest pause does not count, and 16 packets are the fewest.
+    let cases =
+        [(101, 40, true), (101, 26, true), (101, 24, false), (17, 40, true), (16, 40, false)];
+    for (count, tenths, cut) in cases {
+        let mut flow = Driver::new(FAR, &[("qa_early", "1"), ("alpha", "0")]);
+        arrive(&mut flow, count, tenths);
+        lose(&mut flow, by_block);
+        let counted = f64::from(u32::try_from(count - 1).unwrap());
+        let tenths = f64::from(u32::try_from(tenths).unwrap());
+        let window = if cut { 50_000.0 / tenths * counted / (counted - 1.0) } else { 4999.0 };
+        assert!((flow.cc.cwnd / window - 1.0).abs() < 1e-3, "{count} {tenths}: {}", flow.cc.cwnd);
+    }
+    // Other losses wait until the burst is over: a queue that is full now may be empty then.
+    for by in [Some(Inference::LaterAck), Some(Inference::Silence), None] {
+        let mut flow = Driver::new(FAR, &[("alpha", "0")]);
+        arrive(&mut flow, 101, 40);
+        let loss = LossSample { by, ..flow.loss(Instant::ZERO + PACKET * 400) };
+        flow.cc.on_timeout(&loss, &FAR);
+        assert_eq!(flow.cc.cwnd, 4999.0, "{by:?}");
+    }
+}
+
+#[test]
+fn a_path_that_dies_during_a_burst_is_not_taken_for_a_slow_one() {
+    for stragglers in [0, 1] {
+        let mut flow = Driver::new(FAR, &[("alpha", "0")]);
+        arrive(&mut flow, 101, 10);
+        flow.now += PACKET * 350;
+        arrive(&mut flow, stragglers, 10);
+        lose(&mut flow, Inference::Block);
+        assert_eq!(flow.cc.cwnd, 4999.0, "{stragglers}");
+    }
 }
 
 #[test]

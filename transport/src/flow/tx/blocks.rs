@@ -7,11 +7,12 @@
 //! that is decoded count as acknowledged.
 
 use super::super::ahead::{Leave, Steering};
-use super::super::recovery::{BlockSpan, Inference, Loss};
+use super::super::recovery::{BlockSpan, Loss};
 use super::super::sent_packets::{Fate, Marks, SentPacket};
 use super::feedback::arrivals;
 use super::send::{Carried, New};
 use super::{TxContext, TxFlow, TxMsg, Wait};
+use crate::cc::Inference;
 use crate::config::Config;
 use crate::ec::{Block, Blocks, Ec, ErasureCode as _};
 use crate::lb::{Lb, LoadBalancer as _};

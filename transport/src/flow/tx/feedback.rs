@@ -2,10 +2,10 @@
 
 use alloc::collections::VecDeque;
 
-use super::super::recovery::{Inference, Loss, Timeout};
+use super::super::recovery::{Loss, Timeout};
 use super::super::sent_packets::SentPacket;
 use super::{TxContext, TxFlow};
-use crate::cc::{AckSample, CongestionControl as _, LossSample};
+use crate::cc::{AckSample, CongestionControl as _, Inference, LossSample};
 use crate::config::Config;
 use crate::event::Event;
 use crate::lb::{LoadBalancer as _, PathFeedback};
@@ -244,15 +244,14 @@ impl TxFlow {
             }
         };
         self.balance(loss.packet.ev, feedback, now);
-        let silent = loss.by == Inference::Silence;
-        let sample = LossSample { silent, ..self.loss_sample(&loss.packet, now) };
+        let sample = LossSample { by: Some(loss.by), ..self.loss_sample(&loss.packet, now) };
         self.cc.on_timeout(&sample, &self.path);
     }
 
     fn loss_sample(&self, packet: &SentPacket, now: Instant) -> LossSample {
         let in_flight = self.recovery.in_flight();
         let (bytes, sent_at) = (packet.wire_bytes(), packet.sent_at);
-        LossSample { now, bytes, in_flight, sent_at, sharers: 0, silent: false }
+        LossSample { now, bytes, in_flight, sent_at, sharers: 0, by: None }
     }
 
     /// Does what is due. Spurious calls are no-ops.

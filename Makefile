@@ -79,8 +79,8 @@ vm-test: ; tests/vm/test ## two workers at emulated PCI network cards of a virtu
 perf-compare: build ## throughput and round trips between two network namespaces beside iperf3 and fi_pingpong (root)
 	tests/compare/run
 
-bench: ## ns, instructions (with valgrind) and bytes of the core; ns a hop of the fabric (plain, lossless, mixed) and of full simulations; GB/s of the erasure code; ns a decision of the pod scheduler
-	$(CARGO) bench -p transport --bench endpoint && $(CARGO) bench -p transport --bench endpoint -- --instructions
+bench: ## ns, instructions (with valgrind) and bytes of the core; what keys and checks cost; ns a hop of the fabric (plain, lossless, mixed) and of full simulations; GB/s of the erasure code; ns a decision of the pod scheduler
+	for part in "" --instructions --secrets; do $(CARGO) bench -p transport --bench endpoint -- $$part || exit 1; done
 	$(CARGO) bench -p experiments --bench fabric_hops
 	$(CARGO) bench -p transport-gf --features simd-accel --bench erasure
 	$(CARGO) bench -p transport-pod --bench scheduler

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use std::time::Instant as Wall;
 
 use transport::cc::{Cc, CcKind, Custom};
+use transport::wire::{Body, Header};
 use transport::{
     BURST, Burst, Bytes, Config, Duration, Endpoint, Event, FlowId, HostId, Instant, MsgSpec, Path,
     Placement, Rate, Rng, RxSegment, Settings, TxSegment,
@@ -65,10 +66,20 @@ pub(crate) fn config(cc: CcKind, flows: u32) -> Config {
 impl Exchange {
     /// `flows` flows, each with always two messages to send, in bursts of `limit` segments.
     pub(crate) fn new(cc: CcKind, flows: u32, limit: usize) -> Self {
-        let config = config(cc, flows);
+        Self::with(&config(cc, flows), flows, limit)
+    }
+
+    /// An exchange as on a real network, where senders have to prove their addresses.
+    pub(crate) fn proven(cc: CcKind, flows: u32) -> Self {
+        let mut settings = (*config(cc, flows)).clone();
+        (settings.rx_flows_max, settings.unproven_max) = (2 * flows, flows);
+        Self::with(&Config::new(settings).expect("legal"), flows, BURST)
+    }
+
+    fn with(config: &Config, flows: u32, limit: usize) -> Self {
         let mut this = Self {
-            sender: Endpoint::new(&config, HostId(0), Rng::new(1)),
-            receiver: Endpoint::new(&config, HostId(1), Rng::new(2)),
+            sender: Endpoint::new(config, HostId(0), Rng::new(1)),
+            receiver: Endpoint::new(config, HostId(1), Rng::new(2)),
             data: VecDeque::new(),
             acks: VecDeque::new(),
             arrived: Vec::new(),
@@ -97,6 +108,12 @@ impl Exchange {
         while self.sender.stats().data_new - before < segments {
             self.turn(taken);
         }
+    }
+
+    /// The header of a segment that is under way, and that of an acknowledgement.
+    pub(crate) fn headers(&self) -> [Header; 2] {
+        let is_of_flow = |rx: &&RxSegment| matches!(rx.hdr.body, Body::Data(_) | Body::Ack(_));
+        [&self.data, &self.acks].map(|wire| wire.iter().rfind(is_of_flow).expect("one").hdr)
     }
 
     fn turn(&mut self, taken: &mut Nanos) {

@@ -2,6 +2,7 @@
 //! counts the instructions executed below the part's function. Without valgrind it prints a remark.
 
 use std::io::ErrorKind;
+use std::path::Path;
 use std::process::Command;
 
 use transport::BURST;
@@ -9,14 +10,17 @@ use transport::cc::{CcKind, Smartt};
 
 use crate::controller::{Alone, Case};
 use crate::exchange::{Exchange, Nanos};
+use crate::secrets;
 
 /// The argument with which the benchmark runs only the part to be counted.
 pub(crate) const CHILD: &str = "--counted";
 
-const SEGMENTS: u64 = 50_000;
+/// Segments of a counted exchange.
+pub(crate) const SEGMENTS: u64 = 50_000;
 const ACKS: u64 = 10_000;
 
-/// `--counted exchange CC FLOWS BURST` or `--counted on_ack CC CASE`.
+/// `--counted exchange CC FLOWS BURST`, `--counted proven FLOWS`, `--counted on_ack CC CASE` or
+/// `--counted header KIND`.
 pub(crate) fn child(args: &[String]) {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let number = |text: &str| text.parse::<u32>().expect("a number");
@@ -30,17 +34,22 @@ pub(crate) fn child(args: &[String]) {
             let mut exchange = Exchange::new(controller(cc), number(flows), burst);
             exchange.run(SEGMENTS, &mut Nanos::default());
         }
+        ["proven", flows, ..] => {
+            Exchange::proven(crate::REFERENCE, number(flows)).run(SEGMENTS, &mut Nanos::default());
+        }
         ["on_ack", cc, case, ..] => {
             let (_, case) = *Case::ALL.iter().find(|(name, _)| *name == case).expect("a case");
             let mut alone = Alone::new(controller(cc));
             (0..ACKS).for_each(|_| alone.ack(case));
         }
+        ["header", kind, ..] => secrets::count_headers(kind),
         _ => panic!("not a part: {args:?}"),
     }
 }
 
 /// Prints all counts.
 pub(crate) fn print() {
+    let program = std::env::current_exe().expect("this program has a path");
     println!("instructions a DATA segment, by callgrind:");
     for (flows, burst) in [(1, BURST), (64, BURST), (64, 1)] {
         println!("  {flows} flows, bursts of {burst}:");
@@ -50,7 +59,7 @@ pub(crate) fn print() {
                 [("send", "part_send"), ("ack", "part_ack"), ("receive", "part_receive")]
             {
                 let args = ["exchange", cc.name(), &flows.to_string(), &burst.to_string()];
-                match count(part, &args) {
+                match count(&program, part, &args) {
                     Ok(total) => print!("  {name} {:>5.0}", total as f64 / SEGMENTS as f64),
                     Err(why) => return println!("{why}"),
                 }
@@ -63,7 +72,7 @@ pub(crate) fn print() {
     for (name, _) in Case::ALL {
         print!("    {name:<22}");
         for cc in [CcKind::Smartt, CcKind::UnoCc] {
-            match count("part_on_ack", &["on_ack", cc.name(), name]) {
+            match count(&program, "part_on_ack", &["on_ack", cc.name(), name]) {
                 Ok(total) => print!("  {} {:>4.0}", cc.name(), total as f64 / ACKS as f64),
                 Err(why) => return println!("{why}"),
             }
@@ -75,9 +84,8 @@ pub(crate) fn print() {
     println!("    {flow} a flow, {shared} a path and its settings");
 }
 
-/// Instructions executed below functions called `part` by this program run with `args`.
-fn count(part: &str, args: &[&str]) -> Result<u64, String> {
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+/// Instructions executed below functions called `part` by a build of this program, run with `args`.
+pub(crate) fn count(program: &Path, part: &str, args: &[&str]) -> Result<u64, String> {
     let run = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no"])
         .arg(format!("--toggle-collect=*{part}*"))

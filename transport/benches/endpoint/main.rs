@@ -6,8 +6,8 @@
 //! load of the machine falls on all alike. It prints medians over bursts, which leave interrupts
 //! out, and their ratios to the constant window (`fixed`) of the same run; then the bytes that
 //! flows take. With `--instructions` it prints callgrind's counts instead, where valgrind is
-//! installed. Run: `cargo bench -p transport`. Not a test: wall time on a busy machine means
-//! little, ratios and instructions mean more.
+//! installed, and with `--secrets` what keys and checks cost. Run: `cargo bench -p transport`. Not
+//! a test: wall time on a busy machine means little, ratios and instructions mean more.
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 #![allow(clippy::disallowed_types, reason = "a benchmark reads the wall clock")]
 #![allow(clippy::cast_precision_loss, reason = "figures to print")]
@@ -16,6 +16,7 @@ mod controller;
 mod exchange;
 mod instructions;
 mod memory;
+mod secrets;
 
 use controller::Alone;
 use exchange::{Exchange, Nanos, timed};
@@ -34,8 +35,12 @@ fn main() {
     let args: Vec<String> = std::env::args().collect();
     if let Some(at) = args.iter().position(|arg| arg == instructions::CHILD) {
         instructions::child(&args[at + 1..]);
+    } else if let Some(at) = args.iter().position(|arg| arg == secrets::CHILD) {
+        secrets::child(&args[at + 1..]);
     } else if args.iter().any(|arg| arg == "--instructions") {
         instructions::print();
+    } else if args.iter().any(|arg| arg == "--secrets") {
+        secrets::print();
     } else {
         println!("ns a DATA segment, medians of {BATCHES} alternating batches of {SEGMENTS}:");
         for (flows, burst) in [(1, BURST), (64, BURST), (64, 1), (4096, BURST)] {

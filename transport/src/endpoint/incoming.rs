@@ -124,7 +124,11 @@ impl<S: Scheduler> Endpoint<S> {
             return Err(DropReason::WrongKey);
         }
         let proofs_matter = self.proofs.matter();
-        if proofs_matter {
+        // Only a message that begins takes a share; its other segments repeat the announcement.
+        if proofs_matter
+            && (self.proofs.lacks(flow)
+                || data.open.is_some() && timed.flow.would_begin(data, &self.rx_buffers))
+        {
             self.look_at(flow, (rx, data))?;
             timed = self.rx_flows.get_mut(flow).ok_or(DropReason::UnknownFlow)?;
         }
@@ -164,14 +168,14 @@ impl<S: Scheduler> Endpoint<S> {
     }
 
     /// Handles a segment of a known flow that arrived where senders have to prove their addresses:
-    /// it may take no more than the share of its flow and of its host.
+    /// of a flow that is not proven, or one that begins a message. It may take no more than the
+    /// share of its flow and of its host.
+    #[inline(never)]
     fn look_at(&mut self, flow: FlowId, (rx, data): (&RxSegment, &Data)) -> Result<(), DropReason> {
         let looked = if self.proofs.lacks(flow) {
             self.look_at_proof(flow, rx)
-        } else if data.open.is_some() {
-            self.look_at_share(flow, (rx, data))
         } else {
-            Ok(())
+            self.look_at_share(flow, (rx, data))
         };
         if looked.is_err()
             && let Some(timed) = self.rx_flows.get_mut(flow)

@@ -157,7 +157,7 @@ impl<S: Scheduler> Endpoint<S> {
             && self.proofs.shares.room_for(rx.from, Held::message(open.msg_len.get())).is_err()
     }
 
-    /// A segment of a proven flow that opens its message arrived: the message must be within the
+    /// A segment of a proven flow that begins its message arrived: the message must be within the
     /// bounds of its host.
     #[cold]
     pub(super) fn look_at_share(
@@ -169,9 +169,6 @@ impl<S: Scheduler> Endpoint<S> {
             return Ok(());
         };
         let known = &timed.flow;
-        if !known.would_begin(data, &self.rx_buffers) {
-            return Ok(());
-        }
         let sender: SenderFlow = (known.from, known.src_flow, known.key);
         let room = self.proofs.shares.room_for(sender.0, Held::message(open.msg_len.get()));
         if room.is_err() {

@@ -289,6 +289,7 @@ impl RxFlow {
     }
 
     /// Whether `data` would begin its message, whatever it brings of it.
+    #[inline]
     pub(crate) fn would_begin(&self, data: &Data, buffers: &RxBuffers) -> bool {
         // Without buffers nothing is known of any message that is not done.
         let state = self.msgs.state(buffers.ring(self.lease), data.msg);

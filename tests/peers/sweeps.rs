@@ -18,7 +18,8 @@ pub(super) fn progress() -> Verdict {
     let slow = ["--world", "vdev", "--set", "vdev.time_scale=4000", "--set", "run.message=64KiB"];
     let ended =
         Process::start(None, &[&["run", "-v", &runs[0], &runs[1]], &slow[..]].concat()).end();
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    // On a busy machine runs in real time may count as invalid, which others test.
+    assert!(ended.code == Some(0) || ended.out.contains("INVALID"), "{ended:?}");
     let line = |with: &str| ended.err.lines().find(|line| line.contains(with));
     assert!(line("progress").is_none(), "what a run says to its sweep is shown: {ended:?}");
     assert!(line("run{name=\"matrix=short\"}").is_some(), "its log is not: {ended:?}");

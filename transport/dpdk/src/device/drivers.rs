@@ -180,8 +180,13 @@ impl DeviceName {
     }
 
     pub(crate) fn argument(&self, key: &str) -> Option<&str> {
-        let Self::Virtual { arguments, .. } = self else { return None };
-        value_of(arguments, key)
+        value_of(self.driver_arguments().1, key)
+    }
+
+    /// The name and the arguments of a virtual device; others have none.
+    pub(crate) fn driver_arguments(&self) -> (&str, &str) {
+        let Self::Virtual { name, arguments } = self else { return ("", "") };
+        (name, arguments)
     }
 }
 

@@ -20,6 +20,7 @@ use crate::buffers::pool::Pool;
 use crate::buffers::ring::{RingRx, RingTx};
 use crate::buffers::stamp_field::TimestampField;
 use crate::device::caps::{self, Caps, DeviceConfig, FrameLimit, PortConfig, RxTimes, TxTimes};
+use crate::device::driver_socket::DriverSocket;
 use crate::device::error::{PortError, SetupStep};
 use crate::device::listener::Listener;
 use crate::device::rules::{self, Rule};
@@ -36,6 +37,8 @@ pub(crate) enum Keep {
     /// closed until EAL ends. The memif driver of 22.11 frees its listening socket's state and goes
     /// on listening, so that the next process to connect would crash this one.
     Listening(#[allow(dead_code, reason = "held, not read")] Arc<Listener>),
+    /// The socket at which both ends of a memif in this process have met.
+    DriverSocket(Arc<DriverSocket>),
     /// The ring halves that a net_ring device serves.
     Rings(#[allow(dead_code, reason = "held, not read")] Vec<(RingTx, RingRx)>),
     /// The namespace that holds the kernel side of the device.
@@ -327,8 +330,10 @@ impl Drop for Device {
         clear_rules(self.id);
         // SAFETY: no queue is left, so no thread polls the port.
         unsafe { sys::rte_eth_dev_stop(self.id) };
-        if matches!(self.keep, Keep::Listening(_)) {
-            return;
+        match &self.keep {
+            Keep::Listening(_) => return,
+            Keep::DriverSocket(socket) => socket.put_back(),
+            _ => {}
         }
         // SAFETY: as above; also allowed for a port that was never started.
         let ret = unsafe { sys::rte_eth_dev_close(self.id) };

@@ -7,13 +7,13 @@
 //! A link has no rate, delay or loss of its own: that is the fabric's part. Links of kind `ring`
 //! use one of DPDK's 32 ports each, the others two.
 
-use std::process;
 use std::sync::Arc;
 
 use crate::buffers::burst::MbufBurst;
 use crate::buffers::pool::Pool;
 use crate::buffers::ring::{Ring, RingRx, RingTx};
 use crate::device::caps::PortConfig;
+use crate::device::driver_socket::DriverSocket;
 use crate::device::error::PortError;
 use crate::device::ethdev::Keep;
 use crate::device::port::Port;
@@ -138,21 +138,25 @@ impl Link {
         // packets together one lap after a frame took two descriptors. So a frame takes only one.
         let buffer = config.max_frame.next_multiple_of(64).max(2048);
         let name = eal::unique_name();
-        // An abstract socket: it has no file, so a killed process leaves none behind.
-        let socket = format!("headrace-{}-{name}", process::id());
+        let socket = Arc::new(DriverSocket::new()?);
         let depth_log2 = config.depth().trailing_zeros();
-        let open = |role: &str, pool: &Arc<Pool>| {
+        let open = |role: &str, own: &str, pool: &Arc<Pool>| {
             let device = format!("net_memif_{name}_{role}");
             let sizes = format!("rsize={depth_log2},bsize={buffer}");
-            let arguments = format!("role={role},id=0,socket={socket},socket-abstract=yes,{sizes}");
-            let port = PortConfig { gather: MEMIF_GATHERS, ..config.port() };
-            Port::open_vdev(eal, (&device, &arguments), &port, Arc::clone(pool), Keep::Nothing)
+            let arguments = format!("role={role},id=0,{own},{sizes}");
+            let (port, pool) =
+                (PortConfig { gather: MEMIF_GATHERS, ..config.port() }, Arc::clone(pool));
+            let keep = Keep::DriverSocket(Arc::clone(&socket));
+            Port::open_vdev(eal, (&device, &arguments), &port, pool, keep)
         };
         // The driver never takes its listening socket off the interrupt thread's list, nor closes
-        // it: every link costs a descriptor until the process ends.
+        // it: every link costs a descriptor until the process ends. No process can connect to it
+        // once its file is gone.
         eal.keep_memory();
-        let mut switch = open("server", &config.switch_pool)?;
-        let mut host = open("client", &config.host_pool)?;
+        let (mut switch, mut host) = socket.opens(|own| {
+            let switch = open("server", own, &config.switch_pool)?;
+            Ok::<_, PortError>((switch, open("client", own, &config.host_pool)?))
+        })?;
         host.tie_to(&mut switch);
         Ok(Self { switch_side: LinkEnd::Port(switch), host })
     }

@@ -1,6 +1,7 @@
 //! Devices: found by name, set up by their offers, steered by rules, opened and closed.
 
 pub mod caps;
+pub(crate) mod driver_socket;
 pub mod drivers;
 pub mod error;
 pub(crate) mod ethdev;

@@ -11,9 +11,10 @@ use crate::device::drivers::{PACKET_SLOTS, Side, packet_slot};
 use crate::device::error::PortError;
 use crate::device::ethdev::Keep;
 use crate::device::link::MEMIF_GATHERS;
-use crate::device::listener::{Listener, MemifSocket};
+use crate::device::listener::Listener;
 use crate::device::name::DeviceName;
 use crate::device::port::Port;
+use crate::device::socket::MemifSocket;
 use crate::eal::Eal;
 use crate::eal::interrupts::InterruptHold;
 
@@ -41,24 +42,11 @@ impl DeviceName {
     fn set_up(&self, eal: &Eal, config: &PortConfig, pool: Arc<Pool>) -> Result<Port, PortError> {
         match self {
             Self::Pci { address, .. } => Port::open(eal, address, config, pool),
+            Self::Virtual { .. } if self.meets() => {
+                self.clone().completed(self.side(), config).memif(eal, config, pool)
+            }
             Self::Virtual { name, arguments } => {
-                let is_memif = self.meets();
-                let mut arguments = arguments.clone();
-                if is_memif {
-                    // See `Link::memif`.
-                    eal.keep_memory();
-                    if !arguments.split(',').any(|argument| argument.starts_with("bsize=")) {
-                        let buffer = config.max_frame.next_multiple_of(64).max(2048);
-                        let comma = if arguments.is_empty() { "" } else { "," };
-                        arguments = format!("{arguments}{comma}bsize={buffer}");
-                    }
-                }
-                let gather = config.gather || is_memif && MEMIF_GATHERS;
-                let config = PortConfig { gather, ..*config };
-                if is_memif && self.side() == Side::Listens {
-                    return Self::listen(eal, (name, &arguments), &config, pool);
-                }
-                Port::open_vdev(eal, (name, &arguments), &config, pool, Keep::Nothing)
+                Port::open_vdev(eal, (name, arguments), config, pool, Keep::Nothing)
             }
             Self::Interface(name) => {
                 let device = format!("net_af_packet_{name}");
@@ -88,12 +76,12 @@ impl DeviceName {
         let side = if self.argument("role").is_some() { self.side() } else { side };
         let device = self.completed(side, config);
         if !device.meets() || side == Side::Listens {
-            device.clear_socket().map_err(PortError::from)?;
             return Ok(Some(device.open(eal, config, Arc::clone(pool))?));
         }
         let mut left_ms = patience.as_ps() / PS_A_MS;
         loop {
-            if device.is_awaited() {
+            // A process that connects where too many wait stands still.
+            if device.is_awaited() && !device.is_behind() {
                 match device.connect(eal, config, pool) {
                     Err(error) if left_ms == 0 => return Err(error.into()),
                     Err(error) => tracing::debug!(%error, "not connected yet"),
@@ -111,28 +99,33 @@ impl DeviceName {
         }
     }
 
-    /// Opens the listening end: the driver listens at a socket of its own behind a [`Listener`].
-    fn listen(
-        eal: &Eal,
-        (name, arguments): (&str, &str),
-        config: &PortConfig,
-        pool: Arc<Pool>,
-    ) -> Result<Port, PortError> {
-        let listener = Listener::at(MemifSocket::named(name, arguments)?, name)?;
-        let is_kept = |pair: &&str| {
+    /// Opens a memif that is [completed](Self::completed). Where it listens, the driver does so at
+    /// a socket of its own behind a [`Listener`].
+    fn memif(&self, eal: &Eal, config: &PortConfig, pool: Arc<Pool>) -> Result<Port, PortError> {
+        let (name, arguments) = self.driver_arguments();
+        let place = MemifSocket::of(name, arguments)?;
+        // See `Link::memif`.
+        eal.keep_memory();
+        let mut arguments: Vec<&str> =
+            arguments.split(',').filter(|pair| !pair.is_empty()).collect();
+        let buffer = format!("bsize={}", config.max_frame.next_multiple_of(64).max(2048));
+        if self.argument("bsize").is_none() {
+            arguments.push(&buffer);
+        }
+        let config = PortConfig { gather: config.gather || MEMIF_GATHERS, ..*config };
+        let open = |arguments: &[&str], keep| {
+            Port::open_vdev(eal, (name, &arguments.join(",")), &config, pool, keep)
+        };
+        if self.side() == Side::Connects {
+            return open(&arguments, Keep::Nothing);
+        }
+        arguments.retain(|pair| {
             let key = pair.split_once('=').map_or(*pair, |(key, _)| key);
             !["socket", "socket-abstract", "owner-uid", "owner-gid"].contains(&key)
-        };
-        // Without a role the driver would connect.
-        let has_role = arguments.split(',').any(|pair| pair.starts_with("role="));
-        let role = (!has_role).then_some("role=server");
-        let kept = arguments.split(',').filter(|pair| !pair.is_empty()).filter(is_kept);
-        let kept: Vec<&str> = kept.chain(role).collect();
-        let keep = Keep::Listening(Arc::clone(&listener));
-        let port = listener.opens(|own| {
-            let arguments = [&kept[..], &[own]].concat().join(",");
-            Port::open_vdev(eal, (name, &arguments), config, pool, keep)
         });
+        let listener = Arc::new(Listener::at(&place, name)?);
+        let keep = Keep::Listening(Arc::clone(&listener));
+        let port = listener.driver().opens(|own| open(&[&arguments[..], &[own]].concat(), keep));
         if !matches!(port, Err(PortError::Eal(_) | PortError::TooMany(_))) {
             listener.is_kept_by(name);
         }

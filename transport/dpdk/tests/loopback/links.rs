@@ -26,6 +26,7 @@ pub(crate) const CHECKS: &[crate::Check] = &[
     ("a_memif_outlives_a_process_that_is_gone_before_it_is_taken_in", knocked),
     ("a_memif_that_has_listened_is_not_attached_at_another_socket", elsewhere),
     ("a_memif_at_a_file_can_be_reached_there_alone_and_shares_it_with_another", at_a_file),
+    ("no_other_process_can_connect_to_a_memif_link_of_this_one", out_of_reach),
     ("an_unknown_device_is_an_error_that_says_how_to_bind_it", unknown),
 ];
 
@@ -159,13 +160,24 @@ fn elsewhere(eal: &Eal) -> Outcome {
     let refused = open(&other).unwrap_err();
     assert!(matches!(refused, PortError::Socket(SocketError::Kept { .. })), "{refused}");
     let text = refused.to_string();
-    assert!(text.contains(&format!("`net_memif82` listens at {one} ")), "{text}");
-    assert!(text.contains(&format!("another name with socket={other}")), "{text}");
+    assert!(text.contains(&format!("`net_memif82` listens at socket={one},")), "{text}");
+    assert!(text.contains(&format!("another name with socket={other},")), "{text}");
     drop(open(&one).unwrap());
     Passed
 }
 
-/// Names of sockets of this process that are not files, and paths of those that are.
+fn out_of_reach(eal: &Eal) -> Outcome {
+    let before = own_sockets();
+    let link = Link::memif(eal, &traffic::link_config(eal, 2000)).unwrap();
+    assert!(link.wait_up(5000));
+    let new: Vec<_> = own_sockets().into_iter().filter(|name| !before.contains(name)).collect();
+    assert!(!new.is_empty());
+    let can_reach = |name: &&String| !name.starts_with('/') || Path::new(name).exists();
+    assert_eq!(new.iter().find(can_reach), None, "another process can connect");
+    Passed
+}
+
+/// The names of sockets of this process: abstract ones begin with @, others are paths.
 fn own_sockets() -> Vec<String> {
     let links = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
     let links = links.filter_map(|entry| std::fs::read_link(entry.path()).ok());
@@ -182,11 +194,14 @@ fn at_a_file(eal: &Eal) -> Outcome {
     let pool = traffic::link_config(eal, 2000).host_pool;
     let path = std::env::temp_dir().join(format!("hr-file-{}", std::process::id()));
     let open = |text: &str| {
-        let text = format!("{text},socket={},socket-abstract=no", path.display());
-        text.parse::<DeviceName>().unwrap().open(eal, &config, Arc::clone(&pool))
+        let device: DeviceName = format!("{text},socket={}", path.display()).parse().unwrap();
+        let (side, patience) = (device.side(), Duration::from_s(20));
+        let meanwhile = || Ok::<(), PortError>(());
+        let port = device.open_with_patience(eal, &config, &pool, (side, patience), meanwhile);
+        port.map(|port| port.expect("the other end is there"))
     };
     let before = own_sockets();
-    let one = open("net_memif90,role=server,id=90").unwrap();
+    let one = open("net_memif90,id=90").unwrap();
     let mut two = open("net_memif91,role=server,id=91").unwrap();
     let new: Vec<_> = own_sockets().into_iter().filter(|name| !before.contains(name)).collect();
     assert_eq!(new.len(), 2, "{new:?}");

@@ -1,25 +1,37 @@
 //! A listener whose driver and guests are sockets of the test.
 
 use super::*;
+use std::env;
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process;
 
-use rustix::net::sockopt;
+use rustix::net::{SocketAddrUnix, bind, connect, listen, sockopt};
+
+/// An abstract place of this test.
+fn named(name: &str) -> MemifSocket {
+    let text = format!("socket=headrace-test-{}-{name}", process::id());
+    MemifSocket::of(name, &text).unwrap()
+}
 
 /// A place of this test, and a socket at which the test is the driver for it.
-fn place(name: &str) -> (MemifSocket, Arc<Listener>, OwnedFd) {
-    let text = format!("headrace-test-{}-{name}", process::id());
-    let place = MemifSocket { name: text, is_file: false, owner: (None, None) };
-    let listener = Listener::at(place.clone(), name).unwrap();
-    let driver = packets();
-    bind(&driver, &SocketAddrUnix::new(listener.driver.path()).unwrap()).unwrap();
-    listen(&driver, 1).unwrap();
-    listener.opens(|_| ());
+fn place(name: &str) -> (MemifSocket, Listener, OwnedFd) {
+    let place = named(name);
+    let listener = Listener::at(&place, name).unwrap();
+    let driver = listener.driver().opens(|_| listens(listener.driver().path()));
     (place, listener, driver)
 }
 
+/// A driver's socket that listens at a path.
+pub(crate) fn listens(path: &Path) -> OwnedFd {
+    let driver = packets();
+    bind(&driver, &SocketAddrUnix::new(path).unwrap()).unwrap();
+    listen(&driver, 1).unwrap();
+    driver
+}
+
 /// A socket at which nothing is waited for for ever.
-fn packets() -> OwnedFd {
+pub(crate) fn packets() -> OwnedFd {
     timed(seqpacket(SocketFlags::CLOEXEC).unwrap())
 }
 
@@ -96,45 +108,51 @@ fn messages_pass_with_their_descriptors_and_either_end_closes_both() {
 }
 
 #[test]
-fn a_socket_that_another_process_listens_at_is_an_error_and_a_file_goes_with_its_listener() {
-    let path = env::temp_dir().join(format!("headrace-listener-{}", process::id()));
-    let name = path.to_str().unwrap().to_owned();
-    let place = MemifSocket { name, is_file: true, owner: (None, None) };
-    let listener = Listener::at(place.clone(), "a").unwrap();
-    assert!(Arc::ptr_eq(&listener, &Listener::at(place.clone(), "b").unwrap()));
-    let again = Listener::open(&place, &listener.driver);
-    assert!(again.is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse));
-    let owned = MemifSocket { owner: (None, Some(1)), ..place };
-    assert!(matches!(Listener::at(owned, "c"), Err(SocketError::Owner(_))));
-    assert!(path.exists());
+fn a_listener_that_ends_before_a_greeting_leaves_the_driver_a_connection_to_send_it_to() {
+    let (place, listener, driver) = place("ungreeted");
+    let _guest = guest(&place);
+    let host = accepted(&driver);
     drop(listener);
+    assert_eq!(send(&host, b"hello"), Ok(5), "the driver would take its end for closed");
+}
+
+#[test]
+fn devices_share_a_socket_and_its_file_goes_with_the_last() {
+    let path = env::temp_dir().join(format!("headrace-listener-{}", process::id()));
+    let place = MemifSocket::of("a", &format!("socket={}", path.display())).unwrap();
+    let one = Listener::at(&place, "a").unwrap();
+    let two = Listener::at(&place, "b").unwrap();
+    assert!(Arc::ptr_eq(&one.driver, &two.driver));
+    let other = Serving::start(&place, &one.driver);
+    assert!(matches!(other, Err(SocketError::InUse(_))), "as for another process");
+    let owned = MemifSocket { owner: (None, Some(1)), ..place.clone() };
+    assert!(matches!(Listener::at(&owned, "c"), Err(SocketError::Owner(_))));
+    drop(one);
+    assert!(path.exists() && Listener::at(&place, "a").is_ok());
+    drop(two);
+    assert!(!path.exists());
+    // A file of a killed process.
+    drop(listens(&path));
+    assert!(path.exists());
+    let again = Listener::at(&place, "a").unwrap();
+    drop(guest(&place));
+    drop(again);
     assert!(!path.exists());
 }
 
 #[test]
-fn no_other_user_can_reach_the_driver_and_no_file_of_it_stays() {
-    let text = format!("headrace-test-{}-private", process::id());
-    let place = MemifSocket { name: text, is_file: false, owner: (None, None) };
-    let listener = Listener::at(place.clone(), "private").unwrap();
-    let (path, directory) = (listener.driver.path(), listener.driver.directory.clone());
-    let mode = fs::metadata(&directory).unwrap().permissions().mode();
-    assert_eq!(mode & 0o7777, 0o700);
-    // A device that could not be opened.
-    listener.opens(|_| ());
+fn a_device_that_has_listened_finds_the_same_driver_and_has_no_other_place() {
+    let (place, listener, driver) = place("kept");
+    let path = listener.driver().path().to_owned();
+    listener.is_kept_by("kept");
     drop(listener);
-    assert!(!directory.exists());
-    let listener = Listener::at(place.clone(), "private").unwrap();
-    assert_ne!(listener.driver.path(), path);
-    let driver = packets();
-    let (path, directory) = (listener.driver.path(), listener.driver.directory.clone());
-    bind(&driver, &SocketAddrUnix::new(&path).unwrap()).unwrap();
-    listen(&driver, 1).unwrap();
-    listener.opens(|_| ());
-    assert!(!directory.exists());
-    // A device that attaches again finds the same driver.
-    drop(listener);
-    let listener = Listener::at(place.clone(), "private").unwrap();
-    assert_eq!(listener.driver.path(), path);
+    let file = MemifSocket { is_file: true, ..place.clone() };
+    for elsewhere in [&file, &named("other")] {
+        let refused = Listener::at(elsewhere, "kept");
+        assert!(matches!(refused, Err(SocketError::Kept { .. })), "{refused:?}");
+    }
+    let listener = Listener::at(&place, "kept").unwrap();
+    assert_eq!(listener.driver().path(), path);
     let guest = guest(&place);
     send(&accepted(&driver), b"hello").unwrap();
     assert_eq!(received(&guest), b"hello");
@@ -142,15 +160,16 @@ fn no_other_user_can_reach_the_driver_and_no_file_of_it_stays() {
 
 #[test]
 fn a_process_that_comes_before_the_driver_listens_waits_and_hinders_no_end() {
-    let text = format!("headrace-test-{}-early", process::id());
-    let place = MemifSocket { name: text, is_file: false, owner: (None, None) };
-    let listener = Listener::at(place.clone(), "early").unwrap();
+    let place = named("early");
+    let listener = Listener::at(&place, "early").unwrap();
+    let waits = guest(&place);
+    thread::sleep(core::time::Duration::from_millis(50));
+    drop(listener);
+    assert!(received(&waits).is_empty());
+    let listener = Listener::at(&place, "early").unwrap();
     let early = [guest(&place), guest(&place)];
     thread::sleep(core::time::Duration::from_millis(50));
-    let driver = packets();
-    bind(&driver, &SocketAddrUnix::new(listener.driver.path()).unwrap()).unwrap();
-    listen(&driver, 1).unwrap();
-    listener.opens(|_| ());
+    let driver = listener.driver().opens(|_| listens(listener.driver().path()));
     for one in &early {
         let host = accepted(&driver);
         send(&host, b"hello").unwrap();
@@ -182,22 +201,4 @@ fn silent_processes_keep_no_other_out_and_one_that_has_sent_stays() {
     }
     send(&its_host, b"ack").unwrap();
     assert_eq!(received(&speaks), b"ack");
-}
-
-#[test]
-fn arguments_that_name_no_place_are_refused_with_what_they_must_be() {
-    let text = "id=1,socket=/run/x,socket-abstract=no,owner-uid=7,bsize=2048";
-    let (name, owner) = ("/run/x".to_owned(), (Some(7), None));
-    let place = MemifSocket { name, is_file: true, owner };
-    assert_eq!(MemifSocket::named("net_memif0", text).unwrap(), place);
-    for (wrong, expected) in [
-        ("owner-uid=abc", "a number below"),
-        ("owner-gid=4294967295", "a number below"),
-        ("owner-uid", "a number below"),
-        ("socket-abstract=nope", "yes or no"),
-    ] {
-        let refused = MemifSocket::named("net_memif0", &format!("id=1,{wrong}")).unwrap_err();
-        let text = refused.to_string();
-        assert!(["`net_memif0`", wrong, expected].iter().all(|part| text.contains(part)), "{text}");
-    }
 }

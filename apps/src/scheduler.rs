@@ -24,7 +24,7 @@ pub(crate) struct SchedulerArgs {
     pub(crate) device: Option<String>,
     /// Changes how it decides: sched.zeropod.KEY, with KEY one of matcher, iterations, kernel,
     /// classes, fair_every, block and ask_every; may be given several times. Hosts name all other
-    /// settings, and ask_every should be theirs.
+    /// settings; ask_every should be the one that the hosts have.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// UDP port of the traffic [default: that of the hosts file, or 4797].
@@ -84,13 +84,13 @@ fn setup(args: &SchedulerArgs) -> Result<live::nic::scheduler::SchedulerSetup, F
     draft.set_transport("zeropod", Origin::Default)?;
     for text in &args.set {
         let wrong = |found: String, expected: &str| {
-            let help = format!("sched.zeropod. and one of {}", keys::OF_DECISIONS.join(", "));
+            let help = format!("sched.zeropod. and one of {}", keys::OF_SCHEDULER.join(", "));
             InputError::new(found, expected).at("--set", 0, 0).help(help)
         };
         let (key, value) =
             text.split_once('=').ok_or_else(|| wrong(format!("`{text}`"), "KEY=VALUE"))?;
         let (key, value) = (key.trim(), value.trim());
-        if !keys::is_of_decisions(keys::canonical(key)) {
+        if !keys::is_of_scheduler(keys::canonical(key)) {
             let expected = "a key of the scheduler's decisions; hosts have all others";
             return Err(wrong(format!("`{key}`"), expected).into());
         }

@@ -127,6 +127,10 @@ pub(super) fn run(args: &BenchSchedulerArgs, console: &mut Console<'_>) -> Resul
                     seed: args.seed,
                 };
                 let cost = bench.pod(&case).map_err(unfit)?;
+                if cost.unreported > 0 {
+                    let epochs = cost.unreported;
+                    writeln!(console.err, "hosts reported arrivals of {epochs} epochs too late")?;
+                }
                 let paced = match args.epoch_us {
                     Some(us) => Duration::from_us(us.into()),
                     None => paced(&cost),

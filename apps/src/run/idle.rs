@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn settings_that_only_the_scheduler_reads_are_warned_of_at_its_hosts() {
         let plan = plan("zeropod:8", &[("transport", "zeropod")]);
-        let own = keys::OF_DECISIONS.map(|key| format!("sched.zeropod.{key}"));
+        let own = keys::OF_SCHEDULER.map(|key| format!("sched.zeropod.{key}"));
         let is_idle = |world, key: &&String| unread(key, world, &plan).is_some();
         let read: Vec<_> = own.iter().filter(|key| !is_idle(World::Nic, key)).collect();
         assert_eq!(read, ["sched.zeropod.ask_every"]);

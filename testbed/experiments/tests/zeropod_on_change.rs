@@ -117,9 +117,11 @@ fn a_link_is_accused_while_runs_last_and_nothing_meets() {
             .map(|set| run("zeropod:8", &[set, &[("fault", fault)]].concat(), &flows));
         let lost = |outcome: &Outcome| outcome.summary.drops.values().sum::<u64>();
         let accused = outcome.summary.scheduler.as_ref().unwrap().accused;
-        // What was granted before the accusation is lost, up to a block of it more.
+        // The accusation comes later by a turn of requests, and what was granted before it lasts
+        // for up to a block: that is 18 and 17 epochs here, with 16 cells each.
         let (lost, least) = (lost(&outcome), lost(&without));
-        assert!(accused > 0 && lost > 0 && lost < least + 4 * 8 * 16, "{fault}: {lost} {least}");
+        let bound = least + (8 + 8 + 4) * 16;
+        assert!(accused > 0 && lost > 0 && lost < bound, "{fault}: {lost} {least}");
     }
 }
 
@@ -129,9 +131,14 @@ fn hosts_that_send_across_pods_are_given_runs_too() {
     let inside = (0..16).map(|src| (src, (src + 5) % 16, 1_000_000, 0));
     let across = (0..16).map(|src| (src, 16 + (src + 3) % 16, 200_000, 0));
     let flows: Vec<Flow> = inside.chain(across).collect();
-    let outcome = run("zeropod:8,2,2", &ON_CHANGE, &flows);
-    assert!(outcome.summary.drops.is_empty());
-    assert_eq!(outcome.stats.retransmitted, 0);
+    let [runs, without] =
+        [&ON_CHANGE[..], &ON_CHANGE[..1]].map(|set| run("zeropod:8,2,2", set, &flows));
+    assert!(runs.summary.drops.is_empty());
+    assert_eq!(runs.stats.retransmitted, 0);
+    let answers = |outcome: &Outcome| outcome.summary.packets.originated.unwrap();
+    let (runs, without) = (answers(&runs), answers(&without));
+    // 0.71 of the answers.
+    assert!(runs * 4 < without * 3, "{runs} {without}");
 }
 
 #[test]

@@ -41,7 +41,9 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 pub use counts::PodCounts;
+pub use gathering::turn_from;
 pub use params::{Kernel, Matcher, SizeClasses, ZeropodParams};
+pub use records::Unreported;
 pub use seat::Seat;
 pub use watch::{is_later, next_term};
 
@@ -59,7 +61,7 @@ use counts::Odd;
 use joining::Joining;
 use optimistic::Optimistic;
 use queues::Queues;
-use records::{Grants, Records, Unreported, report_delivered};
+use records::{Grants, Records, report_delivered};
 use silence::Silence;
 use timing::Timing;
 use watch::PodWatch;

@@ -311,19 +311,19 @@ const SECOND_NAMES: [(&str, &str); 18] = [
 
 /// The settings of `sched.zeropod` that `headrace scheduler` takes. Its hosts read `ask_every` and
 /// none of the others.
-pub const OF_DECISIONS: [&str; 7] =
+pub const OF_SCHEDULER: [&str; 7] =
     ["matcher", "iterations", "kernel", "classes", "fair_every", "ask_every", "block"];
 
 /// Whether hosts do not read `key` where their scheduler is a process of its own.
 #[must_use]
 pub fn is_of_scheduler_alone(key: &str) -> bool {
-    is_of_decisions(key) && key != "sched.zeropod.ask_every"
+    is_of_scheduler(key) && key != "sched.zeropod.ask_every"
 }
 
-/// Whether `key` is one of [`OF_DECISIONS`].
+/// Whether `key` is one of [`OF_SCHEDULER`].
 #[must_use]
-pub fn is_of_decisions(key: &str) -> bool {
-    key.strip_prefix("sched.zeropod.").is_some_and(|own| OF_DECISIONS.contains(&own))
+pub fn is_of_scheduler(key: &str) -> bool {
+    key.strip_prefix("sched.zeropod.").is_some_and(|own| OF_SCHEDULER.contains(&own))
 }
 
 /// The first name of a setting.

@@ -50,14 +50,14 @@ impl Turns {
     }
 
     /// The turn of the next decision, where every `every`th goes round; `None` when it goes by
-    /// size. A turn waits for a decision in which no port is held by a run. Where both have waited,
-    /// the one by age comes first, and the round in the next such decision.
-    pub(super) fn next(&mut self, every: u32, is_free: bool) -> Option<FairTurn> {
+    /// size. A turn waits for the first decision of a block, in which no run holds a port. Where
+    /// both have waited, the one by age comes first, and the round in the next such decision.
+    pub(super) fn next(&mut self, every: u32, begins_block: bool) -> Option<FairTurn> {
         if every == 0 {
             return None;
         }
         self.decisions += 1;
-        if !is_free {
+        if !begins_block {
             return None;
         }
         if self.decisions >= every && (self.aged_once || every == 1) {

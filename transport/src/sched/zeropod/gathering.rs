@@ -10,6 +10,14 @@
 use super::Zeropod;
 use crate::wire::pod::REPORTED_MAX;
 
+/// The first turn in `epoch` or later of host `number`, which has one in `every` epochs. `every` is
+/// at least 1.
+#[inline]
+#[must_use]
+pub const fn turn_from(epoch: u64, every: u64, number: u64) -> u64 {
+    (epoch + number).next_multiple_of(every) - number
+}
+
 impl Zeropod {
     /// Whether requests wait for turns.
     #[inline]
@@ -20,9 +28,7 @@ impl Zeropod {
     /// The first turn of this host in `epoch` or later.
     #[inline]
     pub(super) fn turn_from(&self, epoch: u64) -> u64 {
-        let every = u64::from(self.params.ask_every);
-        let number = u64::from(self.seat.number);
-        (epoch + number).next_multiple_of(every) - number
+        turn_from(epoch, self.params.ask_every.into(), self.seat.number.into())
     }
 
     /// The epoch of the next request that leaves whether or not there is something to say, as hosts

@@ -39,19 +39,20 @@ impl Receiving for Zeropod {
             let within = sent.since(self.timing.start(epoch)).as_ps();
             let slot = within / self.timing.cell.as_ps().max(1);
             let last = u64::from(self.timing.cells) - 1;
-            self.arrivals.note(epoch, u8::try_from(slot.min(last)).unwrap_or(u8::MAX));
+            self.arrivals.note(epoch, 1 << (slot.min(last) & 31));
             return;
         }
         if self.lags() {
             // However late it is, it has left before.
             let about = self.timing.epoch_at(self.time_of_arrival(arrival.at)) + 1;
-            self.arrivals.note(about.saturating_sub(name.epochs_before(about)), name.slot);
+            self.arrivals
+                .note(about.saturating_sub(name.epochs_before(about)), 1 << (name.slot & 31));
             return;
         }
         // The name has the epoch modulo 4, so a clock may be wrong by an epoch.
         let about = self.timing.epoch_at(sent) + 1;
         let behind = (about + 4 - u64::from(name.epoch)) % 4;
-        self.arrivals.note(about.saturating_sub(behind), name.slot);
+        self.arrivals.note(about.saturating_sub(behind), 1 << (name.slot & 31));
     }
 
     fn on_forgotten(&mut self, _flow: FlowId) {}

@@ -18,8 +18,8 @@ use super::Pod;
 const KEPT: usize = 8;
 const _: () = assert!(Stamp::BEHIND + 5 <= KEPT as u64);
 
-/// Turns after which a host is silent unless an answer said how late its request was: one of two
-/// requests in a row may be lost.
+/// Turns for which a host is not silent after an answer that said how late its request was: one of
+/// two requests in a row may be lost.
 const SILENT_TURNS: u64 = 2;
 
 /// How late the last requests of each host came.
@@ -55,6 +55,12 @@ impl Lateness {
 
     pub(super) const fn most(&self) -> Duration {
         self.most
+    }
+
+    /// Forgets all requests, and what answers said of them.
+    pub(super) fn clear(&mut self) {
+        self.of_hosts.fill([Late { epoch: 0, units: None }; KEPT]);
+        self.said_in.fill(0);
     }
 }
 
@@ -134,9 +140,9 @@ impl Pod {
     }
 
     /// Where requests come on change, a host whose clock may be off gets an answer in the one
-    /// `window` that can say how late its request was. A host that no answer has said so for long
-    /// sends none, or sends them later than that window. It may have lost its time, or never had
-    /// it, and gets an answer in turns.
+    /// `window` that can say how late its request was. Where no answer has done so for long, the
+    /// host sends no requests, or sends them later than that window. It may have lost its time, or
+    /// never had it, and gets an answer in turns.
     pub(super) fn answer_in_turn(&mut self, window: u64) {
         let Some(lateness) = self.lateness.as_mut().filter(|_| self.ask_every > 1) else { return };
         if !self.terms.serves {

@@ -11,7 +11,7 @@ use transport_pod::scheduler::Client;
 
 use super::Pod;
 
-/// Receipts of a host that wait at most: those of as many epochs as requests report.
+/// Receipts of a host that wait at most: a request reports no more epochs.
 const KEPT: usize = u16::BITS as usize;
 
 /// One receipt.
@@ -54,13 +54,14 @@ impl Receipts {
 
     /// Adds the cells of an epoch that the receipt at `at` is for. One epoch has one receipt, which
     /// leaves when the earlier one does. Otherwise a receiver that repeats its epochs would take
-    /// the places of receipts of others.
+    /// the places of receipts of others. Without room for one more, the earlier report stands.
     fn add_to(&mut self, at: usize, receipt: Receipt) {
+        let has_room = self.waiting.len() < KEPT;
         let other = &mut self.waiting[at];
         let arrived = other.arrived | receipt.arrived;
         if other.also == 0 {
             other.arrived = arrived;
-        } else if other.arrived != arrived {
+        } else if other.arrived != arrived && has_room {
             let due = other.due;
             other.leave_out(receipt.sent_in);
             self.insert(at + 1, Receipt { due, arrived, ..receipt });
@@ -187,9 +188,22 @@ mod tests {
             receipts.add(receipt(40, arrived));
             receipts.add(receipt(39, arrived));
         }
-        let rest = rest(receipts);
-        assert_eq!(rest[0], honest);
-        assert!(rest.len() <= 3, "{rest:?}");
+        let waiting = rest(receipts.clone());
+        assert_eq!(waiting[0], honest);
+        assert!(waiting.len() <= 3, "{waiting:?}");
+    }
+
+    #[test]
+    fn where_no_more_may_wait_a_receipt_for_several_epochs_stays_whole() {
+        let mut receipts = Receipts::new();
+        [40, 39].into_iter().for_each(|sent_in| receipts.add(receipt(sent_in, 7)));
+        for other in 1..KEPT as u64 {
+            receipts.add(receipt(100 * other, u32::try_from(other).unwrap() << 8));
+        }
+        let full = rest(receipts.clone());
+        assert_eq!(full.len(), KEPT);
+        receipts.add(receipt(39, 8));
+        assert_eq!(rest(receipts), full);
     }
 
     #[test]

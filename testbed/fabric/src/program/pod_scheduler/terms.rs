@@ -31,7 +31,7 @@ use transport::sched::zeropod::next_term;
 use transport::sched::zeropod::timing::{SILENT_MAX, Timing};
 use transport_pod::scheduler::Refused;
 
-use super::{CellRuns, NEVER, Pod, Receipts};
+use super::{CellRuns, Lateness, NEVER, Pod, Receipts};
 use crate::program::Setup;
 
 /// Terms that a request may be ahead of a scheduler's, beyond those that the silence of its host
@@ -77,6 +77,7 @@ impl Pod {
     pub(super) fn pass_outages(&mut self, now: Instant) {
         if self.terms.pass_outages(now, &self.timing) {
             self.clear();
+            self.lateness.iter_mut().for_each(Lateness::clear);
         }
     }
 

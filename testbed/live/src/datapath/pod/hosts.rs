@@ -5,15 +5,18 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use transport::sched::zeropod::timing::Timing;
+use transport::sched::zeropod::{Unreported, turn_from};
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, FrameSpec};
-use transport::wire::pod::{ClockState, Grant, Invite, Join, Place, Rts, Schd, hosts_a_switch};
+use transport::wire::pod::{
+    ClockState, Grant, Invite, Join, Place, REPORTED_MAX, Rts, Schd, hosts_a_switch,
+};
 use transport::wire::{Body, Ext, Header, Note};
 use transport::{BURST, Duration, EntropyValue, HostId, Instant, Key, Rng};
 use transport_dpdk::{DilatedClock, LinkEnd, MbufBurst, Pool};
 
-use super::load::{Arrived, FlowSource, HostFlows};
+use super::load::{FlowSource, HostFlows};
 use super::{FRAME_MAX, PodCase};
 
 /// Epochs whose requests are remembered.
@@ -36,7 +39,7 @@ struct PodHost {
     /// The last requests by their epoch modulo [`KEPT`], and when they left.
     asked: [(u64, Instant); KEPT],
     flows: HostFlows,
-    arrived: Arrived,
+    arrivals: Unreported,
 }
 
 /// The hosts.
@@ -105,8 +108,9 @@ impl PodHosts {
         };
         let table = AddressTable::new((0..=case.hosts).map(addr).collect()).ok()?;
         let mut rng = Rng::new(case.seed).fork("pod hosts", 0);
-        let hosts = (0..case.hosts).map(|host| PodHost::new(host, case, &mut rng)).collect();
         let timing = Timing::new(&join.terms());
+        let lag = timing.to_receipt;
+        let hosts = (0..case.hosts).map(|host| PodHost::new(host, (case, lag), &mut rng)).collect();
         let bytes = u32::from(join.cells) * u32::from(join.payload);
         let source = match case.load {
             Some(percent) => Some(FlowSource::new(percent, bytes)?),
@@ -175,31 +179,29 @@ impl PodHosts {
 
     /// Epochs whose arrivals no request reported.
     pub(super) fn unreported(&self) -> u64 {
-        self.hosts.iter().map(|host| host.arrived.unreported()).sum()
+        self.hosts.iter().map(|host| host.arrivals.given_up()).sum()
     }
 
     /// A host asks for what it has to ask for in `epoch`, and reports arrivals. Where requests come
     /// on change, it sends none that would ask for nothing, but for its turn and for arrivals that
     /// the request of its turn did not report.
     fn ask(&mut self, host: u16, (epoch, now): (u64, Instant)) {
-        let is_turn = (epoch + u64::from(host)).is_multiple_of(self.ask_every);
+        let turn = |epoch| turn_from(epoch, self.ask_every, host.into());
+        let is_turn = turn(epoch) == epoch;
+        let due = self.hosts[usize::from(host)].arrivals.due();
+        let reports = self.source.is_some() && due.is_some_and(|due| turn(due) <= epoch);
         let update = self.next_update(host, epoch);
-        let (lag, since_turn) =
-            (self.timing.to_receipt, (epoch + u64::from(host)) % self.ask_every);
-        let turn = epoch.saturating_sub(since_turn);
-        let of = &mut self.hosts[usize::from(host)];
-        let reports = self.source.is_some() && of.arrived.is_any_by(turn.saturating_sub(lag));
         if !is_turn && update.is_none() && !reports {
             return;
         }
         #[expect(clippy::cast_possible_truncation, reason = "below KEPT")]
         let place = (epoch % KEPT as u64) as usize;
+        let of = &mut self.hosts[usize::from(host)];
         of.asked[place] = (epoch, now);
-        let last = epoch.saturating_sub(lag);
         let (arrived, arrived_in) = match (&self.source, self.ask_every) {
             (None, _) => (self.all_cells(), 1),
-            (Some(_), 1) => (of.arrived.take_one(last), 1),
-            (Some(_), _) => of.arrived.take(last),
+            (Some(_), 1) => (of.arrivals.take(epoch), 1),
+            (Some(_), _) => of.arrivals.take_several(epoch),
         };
         #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
         let rts = Rts {
@@ -303,7 +305,7 @@ impl PodHosts {
         {
             let slots = u32::MAX >> 32_u32.saturating_sub(grant.cells.into());
             for epoch in (u64::from(epoch)..).take(grant.epochs.into()) {
-                receiver.arrived.note(epoch, slots);
+                receiver.arrivals.note(epoch, slots);
             }
         }
         let Some(of) = self.hosts.get_mut(usize::from(host)) else { return };
@@ -370,7 +372,8 @@ impl PodHosts {
 }
 
 impl PodHost {
-    fn new(host: u16, case: &PodCase, rng: &mut Rng) -> Self {
+    /// A host that reports arrivals `lag` epochs after the one in which the cells were sent.
+    fn new(host: u16, (case, lag): (&PodCase, u64), rng: &mut Rng) -> Self {
         let mut others: Vec<u16> = (0..case.hosts).filter(|other| *other != host).collect();
         let wanted = usize::from(case.receivers).clamp(1, others.len());
         for at in 0..wanted {
@@ -381,7 +384,7 @@ impl PodHost {
         let receivers = others.into_iter().map(|other| (other, 0)).collect();
         let key = Key(rng.next_u64().max(1));
         let asked = [(u64::MAX, Instant::ZERO); KEPT];
-        let (flows, arrived) = (HostFlows::default(), Arrived::default());
-        Self { key, answered: false, receivers, open: 0, asked, flows, arrived }
+        let (flows, arrivals) = (HostFlows::default(), Unreported::new(lag, REPORTED_MAX));
+        Self { key, answered: false, receivers, open: 0, asked, flows, arrivals }
     }
 }

@@ -1,5 +1,4 @@
-//! Demands of a measured pod that change as those of applications do, and arrivals that wait to be
-//! reported.
+//! Demands of a measured pod that change as those of applications do.
 //!
 //! Flows come one by one at each host, independently of one another, with sizes of the web search
 //! distribution and receivers drawn at random. A host asks for a flow's bytes when the flow comes,
@@ -10,7 +9,6 @@ use std::collections::VecDeque;
 
 use experiments::workload::{Cdf, distributions};
 use transport::Rng;
-use transport::wire::pod::REPORTED_MAX;
 
 /// When flows come, and how large they are.
 #[derive(Clone, Debug)]
@@ -62,63 +60,6 @@ impl HostFlows {
     }
 }
 
-/// Cells that arrived and were not reported, by the epoch in which they were sent; ascending.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Arrived {
-    epochs: VecDeque<(u64, u32)>,
-    /// Epochs that became too old for a request.
-    unreported: u64,
-}
-
-impl Arrived {
-    /// All cells of `epoch` that were granted, `slots`, will arrive.
-    pub(super) fn note(&mut self, epoch: u64, slots: u32) {
-        let at = self.epochs.partition_point(|(other, _)| *other < epoch);
-        self.epochs.insert(at, (epoch, slots));
-    }
-
-    /// Whether cells of `last` or an epoch before it wait.
-    pub(super) fn is_any_by(&self, last: u64) -> bool {
-        self.epochs.front().is_some_and(|(sent, _)| *sent <= last)
-    }
-
-    /// Epochs that no request reported.
-    pub(super) const fn unreported(&self) -> u64 {
-        self.unreported
-    }
-
-    /// What a request says whose turn epoch `last` is: cells, and the epochs in which they arrived,
-    /// as hosts say it that report several epochs.
-    pub(super) fn take(&mut self, last: u64) -> (u32, u16) {
-        while self.epochs.front().is_some_and(|(sent, _)| sent + REPORTED_MAX <= last) {
-            self.epochs.pop_front();
-            self.unreported += 1;
-        }
-        let first = self.epochs.front().filter(|(sent, _)| *sent <= last);
-        let Some((_, slots)) = first.copied() else { return (0, 1) };
-        let mut epochs = 0;
-        self.epochs.retain(|(sent, others)| {
-            let is_reported = *sent <= last && *others == slots;
-            epochs |= if is_reported { 1 << (last - sent) } else { 0 };
-            !is_reported
-        });
-        (slots, epochs)
-    }
-
-    /// Like [`Arrived::take`], where a request reports one epoch alone.
-    pub(super) fn take_one(&mut self, last: u64) -> u32 {
-        let is_due = |front: Option<&(u64, u32)>| front.copied().filter(|(sent, _)| *sent <= last);
-        while let Some((sent, slots)) = is_due(self.epochs.front()) {
-            self.epochs.pop_front();
-            if sent == last {
-                return slots;
-            }
-            self.unreported += 1;
-        }
-        0
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,17 +81,5 @@ mod tests {
         }
         let share = bytes * 1000 / (64 * 20_000 * 8192);
         assert!((760..=840).contains(&share), "{share} of 1000");
-    }
-
-    #[test]
-    fn arrivals_are_reported_as_hosts_report_them() {
-        let mut arrived = Arrived::default();
-        [(20, 7), (18, 7), (19, 1), (3, 7), (21, 7)]
-            .into_iter()
-            .for_each(|(e, s)| arrived.note(e, s));
-        assert_eq!(arrived.take(20), (7, 0b101));
-        assert_eq!(arrived.take(20), (1, 0b10));
-        assert_eq!((arrived.take_one(20), arrived.take_one(21), arrived.take_one(22)), (0, 7, 0));
-        assert_eq!(arrived.unreported(), 1, "the epoch 3, 17 epochs before");
     }
 }

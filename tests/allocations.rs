@@ -6,6 +6,9 @@
 //! from the start.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "allocations/hours.rs"]
+mod hours;
+
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 

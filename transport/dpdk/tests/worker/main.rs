@@ -7,6 +7,7 @@ mod coded;
 mod forgetful;
 mod hostile;
 mod observing;
+mod on_path;
 mod recording;
 mod rig;
 mod sealed;

@@ -1,0 +1,167 @@
+//! A host on the path that reads names and keys of flows, and uses them: it marks packets as
+//! congested, sends old ones again, and makes refusals and acknowledgements of what is in flight.
+//!
+//! Without keys that hosts share, it may slow a flow down. It ends no flow, and no byte is wrong.
+//! By acknowledging what did not arrive it makes the sender report a message as sent that the
+//! receiver never gets. With keys its refusals and acknowledgements are not accepted at all.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+
+use transport::wire::seal::FrameParts;
+use transport::wire::{Body, Data, frame};
+use transport::{DropReason, Duration, Rng};
+use transport_dpdk::{Keys, Payloads};
+
+use crate::rig::{Meddler, Rig, Sizes, Weather};
+
+/// What the host on the path does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Deed {
+    /// Each packet comes first with the mark of congestion.
+    Marks,
+    /// Packets are sent again, some at once and some late.
+    Replays,
+    /// Beside each acknowledgement comes a refusal of the newest segment.
+    Refusals,
+    /// Beside each acknowledgement comes one of all segments that have left.
+    Acknowledgements,
+}
+
+/// The answer `frame`, changed by `deed`, where the newest segment that was seen is `newest`;
+/// without a seal, if it had one.
+fn answer(deed: Deed, frame: &[u8], newest: &Data) -> Option<Vec<u8>> {
+    let mut made = frame.to_vec();
+    if frame::header_of(frame).is_err() {
+        let parts = FrameParts::of(frame).ok()?;
+        parts.unmark(&mut made);
+        made.truncate(parts.end);
+    }
+    let changed = frame::rewrite_header(&mut made, &mut |header, _| {
+        let Body::Ack(mut ack) = header.body else { return };
+        (ack.psn, ack.echo_sent_at) = (newest.psn, newest.sent_at);
+        if deed == Deed::Refusals {
+            // It reports no arrival that the receiver has not reported.
+            ack.sack = 0;
+            header.body = Body::Nack(ack);
+        } else {
+            (ack.cumulative, ack.sack) = (newest.psn.plus(1), u64::MAX);
+            header.body = Body::Ack(ack);
+        }
+    });
+    changed.then_some(made)
+}
+
+/// The segment of which `frame` is, sealed or not.
+fn segment_of(frame: &[u8]) -> Option<Data> {
+    let mut plain = frame.to_vec();
+    if frame::header_of(frame).is_err() {
+        FrameParts::of(frame).ok()?.unmark(&mut plain);
+    }
+    let Body::Data(data) = frame::header_of(&plain).ok()?.0.body else { return None };
+    Some(data)
+}
+
+fn meddler(deed: Deed, seed: u64) -> Meddler {
+    let mut rng = Rng::new(seed).fork("on the path", 0);
+    let (newest, mut seen) = (Cell::new(None::<Data>), VecDeque::<Vec<u8>>::new());
+    Box::new(move |frame| {
+        if let Some(data) = segment_of(frame) {
+            let older = |last: Data| data.psn.distance_from(last.psn) < 0;
+            newest.set(newest.get().filter(|last| older(*last)).or(Some(data)));
+        }
+        match deed {
+            Deed::Marks => {
+                let mut marked = frame.to_vec();
+                frame::set_ce(&mut marked);
+                vec![marked]
+            }
+            Deed::Replays => {
+                seen.push_back(frame.to_vec());
+                seen.truncate(1000);
+                vec![seen[usize::try_from(rng.below(seen.len() as u64)).unwrap()].clone()]
+            }
+            Deed::Refusals | Deed::Acknowledgements => {
+                let is_answer = segment_of(frame).is_none();
+                let newest = newest.get().filter(|_| is_answer);
+                newest.and_then(|newest| answer(deed, frame, &newest)).into_iter().collect()
+            }
+        }
+    })
+}
+
+const SIZES: [u32; 6] = [60_000, 1, 150_000, 30_000, 5000, 90_000];
+const ALL: [u64; 6] = [1, 2, 3, 4, 5, 6];
+
+/// Host 0 sends messages of [`SIZES`] beside the host on the path. All are reported as sent, and
+/// none twice.
+fn beside(deed: Deed, keyed: bool, seed: u64) -> Rig {
+    let mut shape = Sizes::ample();
+    if keyed {
+        shape.keys = [(); 2].map(|()| Some((Keys::of(&[(1, [7; 32])]), Payloads::Encrypted)));
+    }
+    let mut rig = Rig::new(&shape, seed, Weather { loss: 0.03, ..Weather::default() });
+    rig.meddler = Some(meddler(deed, seed));
+    rig.open(0, 0, &shape);
+    for (tag, size) in (1..).zip(SIZES) {
+        rig.send(0, 0, size, tag);
+    }
+    rig.run(Duration::from_s(20), 64, |rig| rig.sent(0).len() == SIZES.len());
+    (0..400).for_each(|_| rig.step(64));
+    assert_eq!(rig.hosts[0].worker.stats().messages_failed, 0, "{deed:?}");
+    rig
+}
+
+/// The tags of messages that host 1 has got, each with the right bytes.
+fn delivered(rig: &Rig) -> Vec<u64> {
+    let mut tags = rig.check_delivered(1);
+    tags.sort_unstable();
+    tags
+}
+
+#[test]
+fn marks_replays_and_refusals_by_a_host_on_the_path_end_no_flow_and_change_no_byte() {
+    for seed in 0..8 {
+        for deed in [Deed::Marks, Deed::Replays, Deed::Refusals] {
+            let rig = beside(deed, false, seed);
+            assert_eq!(delivered(&rig), ALL, "{deed:?} {seed}");
+            let [sender, receiver] = rig.hosts.each_ref().map(|host| host.worker.stats());
+            let done = match deed {
+                Deed::Marks => sender.ecn_echoes,
+                Deed::Replays => receiver.duplicates,
+                _ => sender.nacks_received,
+            };
+            assert!(done > 20, "{deed:?} {seed}: {done}");
+        }
+    }
+}
+
+#[test]
+fn acknowledgements_by_a_host_on_the_path_lose_messages_and_change_no_byte() {
+    let mut lost = 0;
+    for seed in 0..8 {
+        let rig = beside(Deed::Acknowledgements, false, seed);
+        let mut once = delivered(&rig);
+        once.dedup();
+        assert_eq!(once, delivered(&rig), "twice");
+        lost += ALL.len() - once.len();
+    }
+    assert!(lost > 0, "what was lost on the way was acknowledged");
+}
+
+#[test]
+fn with_keys_no_answer_of_a_host_on_the_path_is_accepted() {
+    for seed in 0..8 {
+        for deed in [Deed::Refusals, Deed::Acknowledgements] {
+            let rig = beside(deed, true, seed);
+            assert_eq!(delivered(&rig), ALL, "{deed:?} {seed}");
+            let sender = rig.hosts[0].worker.stats();
+            assert!(sender.drops.of(DropReason::Unsealed) > 20, "{deed:?} {seed}");
+            assert_eq!(sender.nacks_received, 0, "{deed:?} {seed}");
+        }
+        // Marks of congestion lie outside of what is sealed.
+        for deed in [Deed::Marks, Deed::Replays] {
+            assert_eq!(delivered(&beside(deed, true, seed)), ALL, "{deed:?} {seed}");
+        }
+    }
+}

@@ -320,7 +320,8 @@ impl Case {
     fn code_settings(&mut self, rng: &mut Rng) {
         self.set("ec", pick(rng, &["8,2", "8,2", "1,1", "3,2", "20,4", "48,16"]));
         self.set("ec.base_rtt_min", pick(rng, &["0us", "0us", "0us", "10us"]));
-        self.set("ec.block_timeout", pick(rng, &["5us", "50us", "640us", "20ms"]));
+        self.set("ec.block_timeout", pick(rng, &["5us", "50us", "640us", "20ms", "auto"]));
+        self.set("ec.block_timer", pick(rng, &["pause", "pause", "whole"]));
         self.set("ec.resend", pick(rng, &["lost", "needed"]));
     }
 

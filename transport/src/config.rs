@@ -279,6 +279,7 @@ impl Settings {
         self.lb_params.resolve(facts);
         self.rc_params.resolve(facts);
         self.sched_params.resolve(facts);
+        self.ec_params.resolve(self.ec_shape, facts);
     }
 
     /// Whether far paths have policies of their own.
@@ -291,9 +292,8 @@ impl Settings {
 
 impl LossSettings {
     /// How far slow round trips may lengthen the timeout, in doublings, where only timeouts end a
-    /// flow (`outage.rs` has the other case). With a first timeout that is longer by this, a sender
-    /// resends for at most twice [`Config::give_up_after`], which is how long receivers remember
-    /// it.
+    /// flow (`outage.rs` has the other case). With a first timeout longer by this, a sender resends
+    /// for at most twice [`Config::give_up_after`], which is how long receivers remember it.
     #[must_use]
     pub fn slow_doublings(&self) -> u8 {
         self.backoff_max.min(self.retries_max / 2 + 1)

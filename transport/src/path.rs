@@ -55,6 +55,8 @@ pub struct NetworkFacts {
     pub line_rate: Option<Rate>,
     /// How switches treat probes; `None` where they have no queue for probes.
     pub probes: Option<ProbeFacts>,
+    /// The queues on the longest path.
+    pub queues: Option<QueueFacts>,
     /// The pods of the network, where each has a scheduler.
     pub pod: Option<PodFacts>,
 }
@@ -116,4 +118,13 @@ pub struct ProbeFacts {
     pub bucket: u16,
     /// Packets as long as a probe that a port leaves room for beside the data that it stands for.
     pub overhead: f32,
+}
+
+/// The queues of switches on the longest path, one way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueueFacts {
+    /// How long a packet waits in all of them, when all are full.
+    pub full: Duration,
+    /// The time that a full data packet takes on a host's line.
+    pub packet: Duration,
 }

@@ -12,7 +12,7 @@ use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 use transport::cc::{CcKind, Path};
-use transport::ec::{BlockShape, EcKind, EcParams, Resend};
+use transport::ec::{BlockShape, BlockTimer, EcKind, EcParams, Resend};
 use transport::lb::LbKind;
 use transport::sched::credit::CreditParams;
 use transport::sched::{SchedKind, SchedParams};
@@ -280,7 +280,7 @@ impl Host {
 fn coded(code: Option<(u8, u8)>, patience: u64) -> (EcKind, BlockShape, EcParams) {
     let (data, parity) = code.unwrap_or((8, 2));
     let kind = if code.is_some() { EcKind::Mds } else { EcKind::Uncoded };
-    let block_timeout = Duration::from_us(patience);
+    let block_timeout = Some(Duration::from_us(patience));
     let params = EcParams { base_rtt_min: Duration::ZERO, block_timeout, ..EcParams::default() };
     (kind, BlockShape::new(data, parity).unwrap(), params)
 }
@@ -472,15 +472,18 @@ fn one_request_for_a_block_names_all_that_dead_paths_carry() {
 }
 
 #[test]
-fn a_block_is_not_asked_for_while_more_of_it_arrives() {
-    let config = blocks(|s| {
-        s.cc = CcKind::Fixed;
-        s.cc_params.fixed.bdps = 0.0;
-        // A packet each round trip: a block takes eight.
-        s.ec_params.block_timeout = s.base_rtt * 3;
-    });
-    let pair = over(&config, 18, |_| false);
-    assert_eq!(pair.hosts[1].endpoint.stats().block_nacks_sent, 0);
+fn a_block_is_not_asked_for_while_more_of_it_arrives_unless_its_whole_time_counts() {
+    for (timer, asks) in [(BlockTimer::Pause, 0), (BlockTimer::Whole, 2)] {
+        let config = blocks(|s| {
+            s.cc = CcKind::Fixed;
+            s.cc_params.fixed.bdps = 0.0;
+            // A packet each round trip: a block takes eight.
+            s.ec_params.block_timeout = Some(s.base_rtt * 5);
+            s.ec_params.block_timer = timer;
+        });
+        let pair = over(&config, 18, |_| false);
+        assert_eq!(pair.hosts[1].endpoint.stats().block_nacks_sent, asks, "{timer:?}");
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ pub use block::{Block, BlockShape, Blocks, DATA_MAX, PARITY_MAX, ShapeError};
 use core::num::NonZeroU8;
 
 use crate::params::{params, words};
+use crate::path::NetworkFacts;
 use crate::registry::{Registered, registry};
 use crate::time::Duration;
 
@@ -33,22 +34,58 @@ words! {
     }
 }
 
+words! {
+    /// When the time of a block begins, after which its missing packets are asked for.
+    pub enum BlockTimer: "pause or whole" {
+        /// When its latest packet arrives: its sender may be slow, or send again. The receiver
+        /// checks once in this time, so it asks within twice this time.
+        Pause = "pause",
+        /// When its first packet arrives, as the paper has it.
+        Whole = "whole",
+    }
+}
+
 params! {
     /// Settings of erasure coding beside the code and its shape.
     pub struct EcParams {
         /// Flows over paths of at least this base RTT are coded; flows inside a datacentre are not.
         //= uno#4.2
         base_rtt_min: Duration = Duration::from_us(100), in Duration::ZERO..=Duration::from_s(2);
-        /// A receiver asks for the missing packets of a block when none of its packets has arrived
-        /// for this long. It checks once in this time, so it asks within twice this time. The
-        /// default is the delay of a full queue of 1 MB at 100 Gb/s; packets of a block on
-        /// different paths may be so far apart. The simulator behind the paper's figures waits for
-        /// eight times as long from the first packet on, 640 us; the shorter wait causes no more
-        /// retransmissions.
-        block_timeout: Duration = Duration::from_us(80),
-            in Duration::from_us(1)..=Duration::from_s(2);
+        /// How long a receiver waits before it asks for the missing packets of a block; auto: 80us
+        /// with `block_timer=pause`, the delay of a full queue of 1 MB at 100 Gb/s. With `whole` it
+        /// is the delay of all queues on the longest path, when all are full, and the time that a
+        /// block takes on the line.
+        block_timeout: Option<Duration> = None,
+            in None..=Some(Duration::from_s(2)), of_network "auto";
+        /// The packet of a block from which its timeout counts: pause or whole.
+        block_timer: BlockTimer = BlockTimer::Pause;
         /// The packets that are sent again of a block that lacks some: lost or needed.
         resend: Resend = Resend::Lost;
+    }
+}
+
+/// The wait for another packet of a block, and for all of it where queues are not known. A wait for
+/// the longest queue of the network is no better: with queues of 4 MB, which take 320 us, flows of
+/// a workload take 11 % longer, and with queues of 20 us 32 sprayed flows of 5 MB 13 %.
+const BLOCK_TIMEOUT: Duration = Duration::from_us(80);
+
+impl EcParams {
+    /// How long a receiver waits before it asks for the missing packets of a block.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        self.block_timeout.unwrap_or(BLOCK_TIMEOUT)
+    }
+
+    /// Adapts the settings of blocks of `shape` to facts about the network.
+    pub(crate) fn resolve(&mut self, shape: BlockShape, facts: &NetworkFacts) {
+        //= uno#4.2
+        // The estimated maximum queuing and transmission delay.
+        if let (BlockTimer::Whole, Some(queues)) = (self.block_timer, facts.queues) {
+            let packets = u64::from(shape.data() + shape.parity());
+            let wait = queues.full + queues.packet * packets;
+            // A world in real time may have raised it.
+            self.block_timeout = Some(self.block_timeout.map_or(wait, |raised| raised.max(wait)));
+        }
     }
 }
 

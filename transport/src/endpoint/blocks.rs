@@ -2,6 +2,7 @@
 //! which blocks are to be restored.
 
 use super::Endpoint;
+use crate::ec::BlockTimer;
 use crate::flow::open_blocks::OpenBlock;
 use crate::flow::rx::Answer;
 use crate::sched::Scheduler;
@@ -47,8 +48,9 @@ impl<S: Scheduler> Endpoint<S> {
         });
     }
 
-    /// Asks for the missing packets of blocks of which nothing has arrived for the block timeout.
+    /// Asks for the missing packets of blocks whose time is over.
     pub(super) fn ask_for_blocks(&mut self, now: Instant) {
+        let pauses = self.config.ec_params.block_timer == BlockTimer::Pause;
         while let Some(open) = self.blocks.pop_due(now) {
             let Some(timed) = self.rx_flows.get(open.flow) else { continue };
             let missing = timed.flow.missing(open.span, &self.rx_buffers);
@@ -56,7 +58,7 @@ impl<S: Scheduler> Endpoint<S> {
             if missing == 0 {
                 continue;
             }
-            if have > open.have {
+            if pauses && have > open.have {
                 self.blocks.wait_for(OpenBlock { since: now, asked: 0, have, ..open });
             } else {
                 self.acks.answer(Answer::Block(open), &mut self.stats);

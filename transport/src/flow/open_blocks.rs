@@ -3,12 +3,12 @@
 //!
 //! One list serves all flows of an endpoint: every block has the same time to arrive, so the list
 //! is in order of time, and one timer is enough. When the time of a block is over and more of its
-//! packets have arrived meanwhile, it gets the same time again: its sender is slow, or sends again.
-//! When none has arrived, the receiver asks for the missing packets. Blocks that have been asked
-//! for wait in further lists, a round trip longer, and twice as long after each unanswered request.
-//! The flow's bitmap of PSNs says which packets of a block have arrived (their PSNs are
-//! consecutive), so a whole block is taken off when it comes first. Bounded: the oldest block of a
-//! list is dropped when there is no room; its sender's timeout remains.
+//! packets have arrived meanwhile, it gets the same time again: its sender is slow, or sends again
+//! (`ec.block_timer=pause`). Otherwise the receiver asks for the missing packets. Blocks that have
+//! been asked for wait in further lists, a round trip longer, and twice as long after each
+//! unanswered request. The flow's bitmap of PSNs says which packets of a block have arrived (their
+//! PSNs are consecutive), so a whole block is taken off when it comes first. Bounded: the oldest
+//! block of a list is dropped when there is no room; its sender's timeout remains.
 
 use alloc::collections::VecDeque;
 
@@ -62,7 +62,7 @@ const LISTS: usize = 8;
 impl OpenBlocks {
     /// Empty lists, with memory for as many blocks as there may be.
     pub(crate) fn new(config: &Config) -> Self {
-        let first = config.ec_params.block_timeout;
+        let first = config.ec_params.patience();
         let capacity = if config.ec == EcKind::Uncoded { 0 } else { CAPACITY };
         let list = |asked: usize| {
             let again = (first + config.base_rtt) * (1 << asked.saturating_sub(1));
@@ -142,7 +142,7 @@ mod tests {
         let config = Config::new(settings).unwrap();
         let mut blocks = OpenBlocks::new(&config);
         let after = |us, more| Instant::ZERO + Duration::from_us(us) + more;
-        let wait = config.ec_params.block_timeout;
+        let wait = config.ec_params.patience();
         blocks.wait_for(block(1));
         blocks.wait_for(block(5));
         blocks.wait_again(block(0), after(2, Duration::ZERO));

@@ -1,11 +1,11 @@
 //! Facts of a network that policies resolve their settings with.
 
 use fabric::QdiscKind;
-use transport::path::{NetworkFacts, ProbeFacts};
+use transport::path::{NetworkFacts, ProbeFacts, QueueFacts};
 use transport::{Bytes, Duration, Rate};
 
 use super::{Draft, zeropod};
-use crate::topology::{FabricParams, FatTree, FatTreeSpec, Level};
+use crate::topology::{FabricParams, FatTree, FatTreeSpec, Level, TierSpec, WanSpec};
 
 /// Long enough that picoseconds do not count.
 const MEGABYTE: Bytes = Bytes(1_000_000);
@@ -31,9 +31,24 @@ pub(super) fn of(draft: &Draft, topology: &FatTreeSpec, fabric: &FabricParams) -
             bucket,
             overhead,
         }),
+        queues: fabric.buffer.map(|buffer| queues(topology, fabric, buffer)),
         pod: zeropod::facts(draft, topology),
         ..NetworkFacts::default()
     }
+}
+
+/// The queues on the longest path, up and down again; ports without a buffer of their own have
+/// `buffer`.
+fn queues(topology: &FatTreeSpec, fabric: &FabricParams, buffer: Bytes) -> QueueFacts {
+    let tiers = topology.tiers_via(topology.levels().saturating_sub(1));
+    let down = tiers.iter().map(|tier| (tier.queue_down, tier.link_rate()));
+    let above = tiers.iter().skip(1).map(TierSpec::link_rate);
+    let across = topology.wan.iter().map(WanSpec::link_rate);
+    let up = tiers.iter().map(|tier| tier.queue_up).zip(above.chain(across));
+    let full = down.chain(up).map(|(own, rate)| rate.time_for(own.unwrap_or(buffer)));
+    let full = full.fold(Duration::ZERO, |sum, delay| sum + delay);
+    let packet = topology.tier[0].link_rate().time_for(Bytes(fabric.mtu.into()));
+    QueueFacts { full, packet }
 }
 
 /// The highest rate of one flow over a path that turns at tier `top`. It is the least of the rate
@@ -65,10 +80,10 @@ fn loop_rtt(tree: &FatTree, base_rtts: &[Duration]) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use crate::plan::{Draft, Plan};
+    use crate::plan::{Draft, Origin, Plan};
     use crate::topology::by_name;
     use crate::workload::{FlowSpec, Matrix};
-    use transport::{Bytes, HostId, Rate};
+    use transport::{Bytes, Duration, HostId, Rate};
 
     #[test]
     fn a_path_is_as_fast_as_the_narrowest_place_that_it_crosses() {
@@ -84,5 +99,35 @@ mod tests {
         let [near, far] = [100, 20].map(Rate::from_gbps);
         assert_eq!(between(100), [near, near]);
         assert_eq!(between(10), [near, far]);
+    }
+
+    #[test]
+    fn a_whole_block_is_asked_for_after_all_queues_on_the_way_unless_it_is_set_when() {
+        let topology = by_name("two-dc:4,2,5us").unwrap();
+        let wait = |set: &[(&str, &str)]| {
+            let mut draft = Draft::default();
+            for (key, value) in set {
+                draft.set(key, value, Origin::Set).unwrap();
+            }
+            let mut matrix = Matrix { nodes: 32, ..Matrix::default() };
+            matrix.push_flow(FlowSpec::new(HostId(0), HostId(31), Bytes(1000))).unwrap();
+            let plan = Plan::new(&draft, matrix, &topology).unwrap();
+            let packet = Rate::from_gbps(100).time_for(Bytes(plan.fabric.mtu.into()));
+            (plan.settings.ec_params.patience(), packet * 10)
+        };
+        let full = |bytes| Rate::from_gbps(100).time_for(Bytes(bytes));
+        // Settings are of whole nanoseconds.
+        let cut = |span: Duration| Duration::from_ns(span.as_ps() / 1000);
+        let [whole, queue] = [("ec.block_timer", "whole"), ("switch.queue", "250KB")];
+        // Eight queues of the network; of one size; three at links of border switches deeper.
+        let (wait_own, block) = wait(&[whole]);
+        assert_eq!(wait_own, cut(full(1 << 20) * 8 + block));
+        assert_eq!(wait(&[whole, queue]).0, cut(full(250_000) * 8 + block));
+        let deep = cut(full(250_000) * 5 + full(4_000_000) * 3 + block);
+        assert_eq!(wait(&[whole, queue, ("switch.border_queue", "4MB")]).0, deep);
+        let set = ("ec.block_timeout", "7us");
+        assert_eq!(wait(&[whole, queue, set]).0, Duration::from_us(7));
+        assert_eq!(wait(&[whole, set, ("ec.block_timeout", "auto")]).0, wait_own);
+        assert_eq!(wait(&[queue]).0, Duration::from_us(80));
     }
 }

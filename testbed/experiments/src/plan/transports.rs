@@ -199,6 +199,7 @@ pub const TRANSPORTS: &[Transport] = &[
                 ("cc.unocc.share", "measured"),
                 ("cc.unocc.window_min", "1"),
                 ("lb.reroute", "drawn"),
+                ("ec.block_timer", "whole"),
             ],
         ],
     },

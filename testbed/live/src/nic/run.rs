@@ -531,8 +531,8 @@ fn fit_rtts(
     if let Some(rtt_p) = fit_dcsim(&mut draft, longest)? {
         note("sched.dcsim.rtt_p", rtt_p, LONGEST_OF_ALL);
     }
-    if draft.settings.ec != EcKind::Uncoded && rto_min > draft.settings.ec_params.block_timeout {
-        draft.settings.ec_params.block_timeout = rto_min;
+    if draft.settings.ec != EcKind::Uncoded && rto_min > draft.settings.ec_params.patience() {
+        draft.settings.ec_params.block_timeout = Some(rto_min);
         note("ec.block_timeout", format!("{}ps", rto_min.as_ps()), LONGEST_TWICE);
     }
     for (key, value, why) in pod::fit(&mut draft, plan, measured)? {

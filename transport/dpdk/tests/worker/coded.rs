@@ -28,7 +28,7 @@ fn coded_and(
     let config = config(|settings| {
         settings.ec = EcKind::Mds;
         settings.ec_shape = BlockShape::new(shape.0, shape.1).unwrap();
-        let block_timeout = Duration::from_us(patience);
+        let block_timeout = Some(Duration::from_us(patience));
         settings.ec_params =
             EcParams { base_rtt_min: Duration::ZERO, block_timeout, ..EcParams::default() };
         settings.payload_max = payload_max;

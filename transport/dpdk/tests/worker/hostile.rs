@@ -406,7 +406,7 @@ proptest! {
             if coded {
                 settings.ec = EcKind::Mds;
                 settings.ec_shape = BlockShape::new(8, 2).unwrap();
-                let block_timeout = Duration::from_us(20);
+                let block_timeout = Some(Duration::from_us(20));
                 settings.ec_params =
                     EcParams { base_rtt_min: Duration::ZERO, block_timeout, ..EcParams::default() };
             }

@@ -51,6 +51,7 @@ pub(super) const UNO_PAPER: Settings = &[
     ("cc.unocc.fast_increase", "0"),
     ("cc.unocc.share", "measured"),
     ("cc.unocc.window_min", "1"),
+    ("ec.block_timer", "whole"),
 ];
 
 /// DCsim's hosts and switches. Its hosts decide when a segment leaves, so the window is so large

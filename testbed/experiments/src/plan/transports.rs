@@ -235,6 +235,7 @@ pub const TRANSPORTS: &[Transport] = &[
             &[
                 ("far.cc", "unocc"),
                 ("far.lb", "subflow"),
+                ("lb.reroute", "mixed"),
                 ("cc.smartt.target_of", "path"),
                 ("cc.unocc.on_loss", "ignore"),
                 ("cc.unocc.empty_delay", "15us"),

@@ -2,7 +2,7 @@
 //! attacker has addresses, the port and this source code, and nothing that victims send to each
 //! other.
 
-use std::io::Read as _;
+use std::io::{IoSlice, Read as _};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::num::NonZeroU32;
 use std::process::ExitCode;
@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, SystemTime};
 
+use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny, sendmmsg};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use transport::units::{Credit, Key};
 use transport::wire::addressing::{AddrPair, IpPair, UDP_PORT};
@@ -63,6 +64,8 @@ pub(crate) enum Attack {
     Trims,
     /// All packets of an earlier session, in both directions.
     Replay,
+    /// Segments for flows that the receiver may have, as many as one core can send.
+    Flood,
 }
 
 impl Attack {
@@ -81,6 +84,7 @@ impl Attack {
         Self::Seals,
         Self::Trims,
         Self::Replay,
+        Self::Flood,
     ];
 
     /// Whether there is nothing to attack where packets are not sealed.
@@ -106,7 +110,7 @@ impl Attack {
         let client = 1;
         match (self, keyed) {
             (Self::Feedback | Self::Credits, false) => (client, "unknown_flow"),
-            (Self::Segments | Self::Large, false) => (server, "unknown_flow"),
+            (Self::Segments | Self::Large | Self::Flood, false) => (server, "unknown_flow"),
             (Self::Opens | Self::SlowOpens, false) => (server, "unproven"),
             (Self::Presence, false) => (server, "wrong_key"),
             (Self::Junk, false) => (server, "corrupt"),
@@ -119,6 +123,7 @@ impl Attack {
             (
                 Self::Segments
                 | Self::Large
+                | Self::Flood
                 | Self::Opens
                 | Self::SlowOpens
                 | Self::Presence
@@ -143,6 +148,7 @@ impl Attack {
     pub(crate) const fn least(self, seconds: u64) -> u64 {
         match self {
             Self::SlowOpens => SLOW.0 + 10 * seconds,
+            Self::Flood => 32_000 * seconds,
             _ => 1000 * seconds,
         }
     }
@@ -162,6 +168,7 @@ impl Attack {
             Self::Large => "forged_segments_of_full_length_are_in_no_message",
             Self::Seals => "segments_under_forged_seals_are_in_no_message",
             Self::Trims => "forged_trims_are_hints_of_no_flow",
+            Self::Flood => "a_flood_at_the_rate_of_the_link_ends_no_flow",
             Self::Replay => "packets_of_an_earlier_session_are_of_no_later_one",
         }
     }
@@ -175,7 +182,7 @@ impl Attack {
                 let body = if turn & 1 == 0 { Body::Ack(ack(rng)) } else { Body::Nack(ack(rng)) };
                 (1, datagram(0, flow, body, &[], rng, port))
             }
-            Self::Segments => {
+            Self::Segments | Self::Flood => {
                 let body = Body::Data(segment(rng));
                 (0, datagram(1, flow, body, &[0x55; 400], rng, port))
             }
@@ -415,11 +422,46 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
     let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(255))).unwrap();
     socket.set_header_included_v4(true).unwrap();
     let mut rng = Rng::new(7);
+    if attack == Attack::Flood {
+        return flood(&socket, slices, |turn, port| {
+            attack.packet(turn, &mut rng, port, &captured).1
+        });
+    }
     send_until_input_ends(attack.pace(), slices, |turn, port| {
         let (to, octets) = attack.packet(turn, &mut rng, port, &captured);
         let to = SockAddr::from(SocketAddrV4::new(VICTIMS[to], 0));
         socket.send_to(&octets, &to).is_ok()
     })
+}
+
+/// Packets of a flood that one call sends, and different packets in all.
+const FLOOD: (usize, u64) = (64, 4096);
+
+/// Sends packets to the server without a pause until the input of this process ends, many in one
+/// call, made before. Slices and output are those of [`send_until_input_ends`].
+fn flood(socket: &Socket, slices: &str, mut packet: impl FnMut(u64, u16) -> Vec<u8>) -> ExitCode {
+    let slices = Some(Duration::from_millis(slices.parse().unwrap())).filter(|s| !s.is_zero());
+    let mut made = |port| (0..FLOOD.1).map(|turn| packet(turn, port)).collect::<Vec<_>>();
+    let [to_them, past_them] = [PORT, OTHER_PORT].map(&mut made);
+    let to = SocketAddrAny::from(SocketAddrV4::new(VICTIMS[0], 0));
+    let over = until_input_ends();
+    let mut sent = 0;
+    while !over.load(Ordering::Relaxed) {
+        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap();
+        let port = slices.map_or(PORT, |slice| port_of(slice_at(now, slice)));
+        let packets = if port == PORT { &to_them } else { &past_them };
+        for chunk in packets.chunks(FLOOD.0) {
+            let parts: Vec<_> = chunk.iter().map(|packet| [IoSlice::new(packet)]).collect();
+            let mut none: Vec<_> = parts.iter().map(|_| SendAncillaryBuffer::default()).collect();
+            let messages = parts.iter().zip(&mut none);
+            let mut messages: Vec<_> =
+                messages.map(|(part, none)| MMsgHdr::new_with_addr(&to, part, none)).collect();
+            let went = sendmmsg(socket, &mut messages, SendFlags::empty()).unwrap_or(0);
+            sent += if port == PORT { went } else { 0 };
+        }
+    }
+    println!("{sent}");
+    ExitCode::SUCCESS
 }
 
 /// Sends packets at this pace until the input of this process ends, and prints how many went to the

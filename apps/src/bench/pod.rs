@@ -129,7 +129,7 @@ pub(super) fn run(args: &BenchSchedulerArgs, console: &mut Console<'_>) -> Resul
                 let cost = bench.pod(&case).map_err(unfit)?;
                 if cost.unreported > 0 {
                     let epochs = cost.unreported;
-                    writeln!(console.err, "hosts reported arrivals of {epochs} epochs too late")?;
+                    writeln!(console.err, "hosts did not report arrivals of {epochs} epochs")?;
                 }
                 let paced = match args.epoch_us {
                     Some(us) => Duration::from_us(us.into()),

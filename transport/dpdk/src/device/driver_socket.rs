@@ -8,6 +8,7 @@
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::{env, fs, io, process};
@@ -19,8 +20,8 @@ use crate::device::socket::SocketError;
 use crate::keys;
 
 /// A file in a directory that only this user can enter. Both are removed once a device is open
-/// there, or with this value. A process that is killed later leaves nothing behind. One that is
-/// killed before leaves a directory with a random name, which no process uses again. The file has a
+/// there, or with this value. A process that is killed before, or while it closes devices, leaves a
+/// directory with a random name, which no process uses again. The file has a
 /// random name, too, so that a directory that another user puts there has no such file.
 #[derive(Debug)]
 pub(crate) struct DriverSocket {
@@ -52,7 +53,7 @@ impl DriverSocket {
             }
             let (file, opening) = Default::default();
             let socket = Self { path, file, opening };
-            match socket.make_directory() {
+            match socket.make_directory().and_then(|()| socket.try_out()) {
                 Ok(()) => return Ok(socket),
                 Err(error) => failed = error,
             }
@@ -68,8 +69,9 @@ impl DriverSocket {
         opened
     }
 
-    /// The driver's arguments. It looks for an abstract name among the sockets that it has, as for
-    /// a path, but then wants no directory, which is gone once the file has been found.
+    /// The driver's arguments. For a path the driver wants a directory, which is gone once the file
+    /// has been found. For an abstract name it wants none, and finds the socket that it has by the
+    /// same text.
     pub(crate) fn arguments(&self) -> String {
         let is_abstract = if self.file.get().is_some() { "yes" } else { "no" };
         format!("socket={},socket-abstract={is_abstract}", self.path.display())
@@ -86,6 +88,12 @@ impl DriverSocket {
 
     fn make_directory(&self) -> io::Result<()> {
         DirBuilder::new().mode(0o700).create(self.directory())
+    }
+
+    /// Makes a socket and removes it again: not every file system has sockets.
+    fn try_out(&self) -> io::Result<()> {
+        let listener = UnixListener::bind(&self.path);
+        listener.and_then(|_| fs::remove_file(&self.path))
     }
 
     /// Puts a file where the driver's was. The driver removes it with the last device that closes,

@@ -117,7 +117,7 @@ impl DeviceName {
     /// This device with all that its driver needs on this side.
     #[must_use]
     pub fn completed(self, side: Side, config: &PortConfig) -> Self {
-        let is_file = self.socket_path().is_some();
+        let is_file = self.place().is_some_and(|place| place.is_file);
         let driver = self.driver().to_owned();
         let Self::Virtual { name, mut arguments } = self else { return self };
         let given = arguments.clone();
@@ -171,12 +171,6 @@ impl DeviceName {
     pub fn side(&self) -> Side {
         let role = self.argument("role").filter(|_| self.meets());
         if matches!(role, Some("client" | "slave")) { Side::Connects } else { Side::Listens }
-    }
-
-    /// The file of the socket; abstract ones have none.
-    pub(crate) fn socket_path(&self) -> Option<&str> {
-        let path = self.argument("socket").filter(|path| path.starts_with('/'));
-        path.filter(|_| self.argument("socket-abstract") != Some("yes"))
     }
 
     pub(crate) fn argument(&self, key: &str) -> Option<&str> {

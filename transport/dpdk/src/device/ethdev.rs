@@ -332,7 +332,8 @@ impl Drop for Device {
         unsafe { sys::rte_eth_dev_stop(self.id) };
         match &self.keep {
             Keep::Listening(_) => return,
-            Keep::DriverSocket(socket) => socket.put_back(),
+            // Of the last device.
+            Keep::DriverSocket(socket) if Arc::strong_count(socket) == 1 => socket.put_back(),
             _ => {}
         }
         // SAFETY: as above; also allowed for a port that was never started.

@@ -191,13 +191,14 @@ fn serve(socket: &OwnedFd, driver: &DriverSocket, end: &UnixStream) {
     let mut visits: Vec<Visit> = Vec::new();
     // A process that is taken in and has no connection to the driver yet.
     let mut waits = None;
-    // Tries in a row that have failed.
-    let mut failures = 0;
+    // Tries in a row that have failed although the driver listens; `None` where the last one has
+    // not failed.
+    let mut late: Option<u32> = None;
     loop {
         // The driver has place for one connection that it has not taken in.
         let is_free = visits.iter().all(|visit| visit.is_greeted);
-        let takes = is_free && has_room(&visits) && failures == 0;
-        let ready = match ready((socket, takes), end, &visits, (failures > 0).then_some(&RETRY)) {
+        let takes = is_free && has_room(&visits) && late.is_none();
+        let ready = match ready((socket, takes), end, &visits, late.map(|_| &RETRY)) {
             Ok(ready) => ready,
             Err(Errno::INTR) => continue,
             Err(error) => {
@@ -214,17 +215,18 @@ fn serve(socket: &OwnedFd, driver: &DriverSocket, end: &UnixStream) {
             Some([from_driver, from_guest]) => visit.goes_on(*from_driver, *from_guest),
             _ => true,
         });
-        if (failures > 0 || takes && *connects) && has_room(&visits) {
+        if (late.is_some() || takes && *connects) && has_room(&visits) {
             match take_in(socket, driver, &mut waits) {
                 Ok(visit) => {
-                    failures = 0;
+                    late = None;
                     visit.into_iter().for_each(|visit| add(&mut visits, visit));
                 }
                 Err(error) => {
-                    failures = u32::saturating_add(failures, 1);
+                    let failures = late.unwrap_or(0) + u32::from(error != Errno::NOENT);
                     if failures == TRIES {
-                        tracing::warn!(%error, "a memif has taken in no process for a second");
+                        tracing::warn!(%error, "a memif has failed to take a process in");
                     }
+                    late = Some(failures.min(TRIES));
                 }
             }
         }

@@ -75,12 +75,17 @@ impl DeviceName {
     ) -> Result<Option<Port>, E> {
         let side = if self.argument("role").is_some() { self.side() } else { side };
         let device = self.completed(side, config);
+        if device.meets() {
+            let (name, arguments) = device.driver_arguments();
+            MemifSocket::of(name, arguments).map_err(PortError::from)?;
+        }
         if !device.meets() || side == Side::Listens {
             return Ok(Some(device.open(eal, config, Arc::clone(pool))?));
         }
         let mut left_ms = patience.as_ps() / PS_A_MS;
         loop {
-            // A process that connects where too many wait stands still.
+            // A process that connects where more wait than the listener has places for stands
+            // still. How many these are depends on the listener.
             if device.is_awaited() && !device.is_behind() {
                 match device.connect(eal, config, pool) {
                     Err(error) if left_ms == 0 => return Err(error.into()),

@@ -1,12 +1,15 @@
 //! The socket at which two processes meet over memif: where it is, whether a listener is there, and
 //! the socket file that a killed process left.
 //!
-//! No file is removed but the socket of a process that is gone, and the own one.
+//! No file is removed but the socket of a process that is gone, and the own one. Two processes that
+//! begin to listen at one file in the same instant may both have it for their own.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::{self as unix_fs, FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::{
+    self as unix_fs, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::os::unix::net::UnixStream;
 
 use rustix::net::{SocketAddrUnix, bind, listen};
@@ -15,7 +18,7 @@ use thiserror::Error;
 use crate::device::drivers::SOCKET;
 use crate::device::name::DeviceName;
 
-/// Why a memif cannot listen.
+/// Why a memif cannot listen, or which of its arguments it cannot have.
 #[derive(Debug, Error)]
 pub enum SocketError {
     /// A process listens there.
@@ -73,52 +76,31 @@ impl DeviceName {
     /// Whether the other process is there, as far as can be seen without connecting to it.
     #[must_use]
     pub fn is_awaited(&self) -> bool {
-        if !self.meets() {
-            return true;
-        }
-        match self.socket_path() {
-            Some(path) => fs::metadata(path).is_ok(),
-            None => !self.sockets().is_empty(),
-        }
+        self.place().is_none_or(|place| match place.is_file {
+            true => fs::metadata(&place.name).is_ok(),
+            false => !place.sockets().is_empty(),
+        })
     }
 
-    /// The sockets of that name in this network namespace: the inode of each, which is 0 for a
-    /// connection that its listener has not taken in.
-    fn sockets(&self) -> Vec<u64> {
-        let name = match self.socket_path() {
-            Some(path) => path.to_owned(),
-            None => format!("@{}", self.argument("socket").unwrap_or(SOCKET)),
-        };
-        let all = fs::read_to_string("/proc/net/unix").unwrap_or_default();
-        let inode = |line: &str| {
-            // Seven fields, the last of which is the inode, and a name that may have blanks.
-            let mut rest = line;
-            let mut field = "";
-            for _ in 0..7 {
-                (field, rest) = rest.trim_start().split_once(' ')?;
-            }
-            // Abstract names are shown with their padding, as more `@`.
-            let is_it = rest.trim_end_matches('@') == name.trim_end_matches('@');
-            field.parse().ok().filter(|_| is_it)
-        };
-        all.lines().filter_map(inode).collect()
+    /// Where the device meets another process. `None` where it meets none, or its arguments name no
+    /// place, which is an error when it is opened.
+    pub(crate) fn place(&self) -> Option<MemifSocket> {
+        let (name, arguments) = self.driver_arguments();
+        MemifSocket::of(name, arguments).ok().filter(|_| self.meets())
     }
 
     /// Whether a listener there has yet to take in a connection. A listener has few places for
     /// these, and a process that connects while all are taken stands still until one is free.
     #[must_use]
     pub fn is_behind(&self) -> bool {
-        self.meets() && self.sockets().contains(&0)
+        self.place().is_some_and(|place| place.sockets().contains(&0))
     }
 
     /// Whether a process listens there now; a file that a killed process left is no listener.
     #[must_use]
     pub fn is_served(&self) -> bool {
-        let refused = |path: &str| {
-            let connected = UnixStream::connect(path);
-            connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
-        };
-        self.is_awaited() && !self.socket_path().is_some_and(refused)
+        let place = self.place().filter(|place| place.is_file);
+        self.is_awaited() && !place.is_some_and(|place| refused(&place.name))
     }
 }
 
@@ -207,6 +189,25 @@ impl MemifSocket {
         format!("socket={},socket-abstract={is_abstract}", self.name)
     }
 
+    /// The sockets of that name in this network namespace: the inode of each, which is 0 for a
+    /// connection that its listener has not taken in.
+    fn sockets(&self) -> Vec<u64> {
+        let name = if self.is_file { self.name.clone() } else { format!("@{}", self.name) };
+        let all = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+        let inode = |line: &str| {
+            // Seven fields, the last of which is the inode, and a name that may have blanks.
+            let mut rest = line;
+            let mut field = "";
+            for _ in 0..7 {
+                (field, rest) = rest.trim_start().split_once(' ')?;
+            }
+            // Abstract names are shown with their padding, as more `@`.
+            let is_it = rest.trim_end_matches('@') == name.trim_end_matches('@');
+            field.parse().ok().filter(|_| is_it)
+        };
+        all.lines().filter_map(inode).collect()
+    }
+
     /// Listens with `socket`; a file that a killed process left is removed before.
     pub(crate) fn listen(&self, socket: &OwnedFd) -> Result<Option<SocketFile>, SocketError> {
         if self.is_file {
@@ -222,8 +223,7 @@ impl MemifSocket {
                 return Err(io::ErrorKind::AddrInUse.into());
             }
             if self.owner != (None, None) {
-                unix_fs::lchown(&self.name, self.owner.0, self.owner.1)?;
-                fs::set_permissions(&self.name, Permissions::from_mode(OWNED_MODE))?;
+                file.give_to(self.owner)?;
             }
             Ok(Some(file))
         };
@@ -237,12 +237,21 @@ impl MemifSocket {
         if !found.file_type().is_socket() {
             return Err(SocketError::NoSocket(path.clone()));
         }
-        match UnixStream::connect(path) {
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                fs::remove_file(path).map_err(|error| self.refused(error))
+        if !refused(path) {
+            return Err(SocketError::InUse(path.clone()));
+        }
+        // Another process may have removed the file and listen at one of its own by now.
+        let aside = format!("{path}.{}", std::process::id());
+        let removed = fs::rename(path, &aside).and_then(|()| match refused(&aside) {
+            true => fs::remove_file(&aside),
+            false => {
+                fs::rename(&aside, path)?;
+                Err(io::ErrorKind::AddrInUse.into())
             }
-            // A listener of packets answers a stream with a protocol error: it is there.
-            Ok(_) | Err(_) => Err(SocketError::InUse(path.clone())),
+        });
+        match removed {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(|error| self.refused(error)),
         }
     }
 
@@ -263,11 +272,25 @@ impl MemifSocket {
 
 impl SocketFile {
     fn at(path: &str) -> io::Result<Self> {
-        Ok(Self { path: path.to_owned(), identity: identity(path)? })
+        Ok(Self { path: path.to_owned(), identity: identity(&fs::symlink_metadata(path)?) })
+    }
+
+    /// Gives the file to a user and a group, and lets both connect.
+    fn give_to(&self, (user, group): (Option<u32>, Option<u32>)) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW);
+        let held = options.open(&self.path)?;
+        // By the descriptor, since the path may name another file by now.
+        if identity(&held.metadata()?) != self.identity {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        let held = format!("/proc/self/fd/{}", held.as_raw_fd());
+        fs::set_permissions(&held, Permissions::from_mode(OWNED_MODE))?;
+        unix_fs::chown(&held, user, group)
     }
 
     fn is_there(&self) -> bool {
-        identity(&self.path).is_ok_and(|found| found == self.identity)
+        fs::symlink_metadata(&self.path).is_ok_and(|found| identity(&found) == self.identity)
     }
 }
 
@@ -279,10 +302,16 @@ impl Drop for SocketFile {
     }
 }
 
-fn identity(path: &str) -> io::Result<FileIdentity> {
+fn identity(found: &fs::Metadata) -> FileIdentity {
     // Its content never changes; owner and mode are not part of this.
-    let of = |found: fs::Metadata| (found.dev(), found.ino(), found.mtime(), found.mtime_nsec());
-    fs::symlink_metadata(path).map(of)
+    (found.dev(), found.ino(), found.mtime(), found.mtime_nsec())
+}
+
+/// Whether no process listens at the socket of a file. A listener of packets answers a stream with
+/// another error.
+fn refused(path: &str) -> bool {
+    let connected = UnixStream::connect(path);
+    connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 #[cfg(test)]

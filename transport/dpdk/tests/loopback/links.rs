@@ -1,5 +1,6 @@
 //! Virtual links of every kind, both ways, with the content checked and the pools audited.
 
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ pub(crate) const CHECKS: &[crate::Check] = &[
     ("a_memif_that_has_listened_is_not_attached_at_another_socket", elsewhere),
     ("a_memif_at_a_file_can_be_reached_there_alone_and_shares_it_with_another", at_a_file),
     ("no_other_process_can_connect_to_a_memif_link_of_this_one", out_of_reach),
+    ("a_memif_waits_where_others_wait_to_be_taken_in_and_its_arguments_are_checked", behind),
     ("an_unknown_device_is_an_error_that_says_how_to_bind_it", unknown),
 ];
 
@@ -163,6 +165,30 @@ fn elsewhere(eal: &Eal) -> Outcome {
     assert!(text.contains(&format!("`net_memif82` listens at socket={one},")), "{text}");
     assert!(text.contains(&format!("another name with socket={other},")), "{text}");
     drop(open(&one).unwrap());
+    Passed
+}
+
+fn behind(eal: &Eal) -> Outcome {
+    let config = PortConfig { max_frame: 2000, ..PortConfig::default() };
+    let pool = traffic::link_config(eal, 2000).host_pool;
+    let path = std::env::temp_dir().join(format!("hr-behind-{}", std::process::id()));
+    let listener = UnixListener::bind(&path).unwrap();
+    let _waits = UnixStream::connect(&path).unwrap();
+    let open = |text: &str| {
+        let device: DeviceName = format!("net_memif94,role=client,{text}").parse().unwrap();
+        let patience = (Side::Connects, Duration::from_ms(300));
+        let meanwhile = || Ok::<(), PortError>(());
+        device.open_with_patience(eal, &config, &pool, patience, meanwhile)
+    };
+    let found = open(&format!("socket={}", path.display()));
+    assert!(matches!(found, Ok(None)), "{found:?}");
+    for wrong in ["socket=x,socket-abstract=no", "socket=/none/x,owner-uid=abc"] {
+        let refused = open(wrong);
+        let is_refused = matches!(refused, Err(PortError::Socket(SocketError::Argument { .. })));
+        assert!(is_refused, "{refused:?}");
+    }
+    drop(listener);
+    std::fs::remove_file(&path).unwrap();
     Passed
 }
 

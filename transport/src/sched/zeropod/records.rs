@@ -192,7 +192,7 @@ pub struct Unreported {
     most: usize,
     /// Epochs from the one in which cells are sent to the request that reports them.
     lag: u64,
-    /// Epochs whose cells no request will report.
+    /// Epochs whose cells no request will report; without room each call counts.
     given_up: u64,
 }
 
@@ -268,7 +268,7 @@ impl Unreported {
         self.epochs.front().map(|(sent, _)| sent + self.lag)
     }
 
-    /// Epochs whose cells no request will report.
+    /// Epochs whose cells no request will report; without room each [`Self::note`] counts.
     #[must_use]
     pub const fn given_up(&self) -> u64 {
         self.given_up

@@ -18,8 +18,8 @@ use super::Pod;
 const KEPT: usize = 8;
 const _: () = assert!(Stamp::BEHIND + 5 <= KEPT as u64);
 
-/// Turns for which a host is not silent after an answer that said how late its request was: one of
-/// two requests in a row may be lost.
+/// Turns that may pass between two answers that say how late a host's requests are, before the host
+/// counts as silent: one of two requests in a row may be lost.
 const SILENT_TURNS: u64 = 2;
 
 /// How late the last requests of each host came.
@@ -55,6 +55,14 @@ impl Lateness {
 
     pub(super) const fn most(&self) -> Duration {
         self.most
+    }
+
+    /// Whether no request has come, and no answer said how late one was.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        let requests = self.of_hosts.iter().flatten();
+        requests.map(|late| late.units).all(|units| units.is_none())
+            && self.said_in.iter().all(|window| *window == 0)
     }
 
     /// Forgets all requests, and what answers said of them.

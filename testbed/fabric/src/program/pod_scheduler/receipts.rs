@@ -11,7 +11,7 @@ use transport_pod::scheduler::Client;
 
 use super::Pod;
 
-/// Receipts of a host that wait at most: a request reports no more epochs.
+/// Receipts of a host that wait at most: as many as the epochs that one request may report.
 const KEPT: usize = u16::BITS as usize;
 
 /// One receipt.

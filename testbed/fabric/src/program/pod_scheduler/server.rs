@@ -271,6 +271,27 @@ mod tests {
     }
 
     #[test]
+    fn a_scheduler_that_restarts_has_forgotten_requests_and_their_lateness() {
+        let now = at(1_000_000);
+        let mut server = server(1, now);
+        let clock = Some(ClockState { behind_gap: false, settled: true });
+        let rts = Rts { clock, ..request(&server, now, None) };
+        assert!(server.handle(1, rts.note().view(), now));
+        let until = now + server.epoch() * 8;
+        answers(&mut server, now, until);
+        let pod = &mut server.pod;
+        let is_forgotten = |pod: &Pod| {
+            let lateness = pod.lateness.as_ref().unwrap();
+            lateness.is_empty() && pod.asked_for.iter().all(|epoch| *epoch == 0)
+        };
+        assert!(!is_forgotten(pod));
+        let later = now + Duration::from_s(1);
+        pod.terms = Terms::new(false, false, &[(later, later)], 1);
+        pod.pass_outages(later);
+        assert!(is_forgotten(pod));
+    }
+
+    #[test]
     fn notes_that_are_no_requests_are_counted() {
         let mut server = server(1, at(0));
         assert!(!server.handle(0, join().note().view(), at(10)));

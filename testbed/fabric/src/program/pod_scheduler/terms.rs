@@ -78,6 +78,7 @@ impl Pod {
         if self.terms.pass_outages(now, &self.timing) {
             self.clear();
             self.lateness.iter_mut().for_each(Lateness::clear);
+            self.asked_for.fill(0);
         }
     }
 
@@ -159,7 +160,12 @@ impl Terms {
         Self::new(false, false, &[], timing.patience())
     }
 
-    fn new(backup: bool, guarded: bool, outages: &[(Instant, Instant)], patience: u64) -> Self {
+    pub(super) fn new(
+        backup: bool,
+        guarded: bool,
+        outages: &[(Instant, Instant)],
+        patience: u64,
+    ) -> Self {
         let (outages, serves) = (outages.into(), !backup);
         Self { backup, guarded, outages, begun: 0, serves, from: 0, asked_for: 0, patience }
     }

@@ -1,6 +1,7 @@
 //! A listener whose driver and guests are sockets of the test.
 
 use super::*;
+use core::time::Duration;
 use std::env;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -40,7 +41,7 @@ fn accepted(driver: &OwnedFd) -> OwnedFd {
 }
 
 fn timed(socket: OwnedFd) -> OwnedFd {
-    let time = Some(core::time::Duration::from_secs(10));
+    let time = Some(Duration::from_secs(10));
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, time).unwrap();
     socket
 }
@@ -162,13 +163,18 @@ fn a_device_that_has_listened_finds_the_same_driver_and_has_no_other_place() {
 fn a_process_that_comes_before_the_driver_listens_waits_and_hinders_no_end() {
     let place = named("early");
     let listener = Listener::at(&place, "early").unwrap();
-    let waits = guest(&place);
-    thread::sleep(core::time::Duration::from_millis(50));
-    drop(listener);
-    assert!(received(&waits).is_empty());
+    let waiting = [guest(&place), guest(&place)];
+    thread::sleep(Duration::from_millis(50));
+    let ends = thread::spawn(move || drop(listener));
+    for one in &waiting {
+        let mut octets = [0; MESSAGE];
+        let end = rustix::net::recv(one, &mut octets[..], RecvFlags::empty());
+        assert!(matches!(end, Ok((0, _)) | Err(Errno::CONNRESET)), "{end:?}");
+    }
+    ends.join().unwrap();
     let listener = Listener::at(&place, "early").unwrap();
     let early = [guest(&place), guest(&place)];
-    thread::sleep(core::time::Duration::from_millis(50));
+    thread::sleep(Duration::from_millis(50));
     let driver = listener.driver().opens(|_| listens(listener.driver().path()));
     for one in &early {
         let host = accepted(&driver);

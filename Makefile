@@ -9,7 +9,7 @@ FIGURES = $(wildcard testbed/scenarios/*/*fig$(FIGURE)*.toml $(if $(FIGURE),,tes
 MATRICES := $(wildcard testbed/scenarios/quickstart/*.cm)
 PACKAGES := build-essential pkg-config libdpdk-dev dpdk-dev dpdk clang libclang-dev tshark iproute2 librsvg2-bin fonts-dejavu-core
 SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
-TESTS := check unit swarm system
+TESTS := unit swarm system
 NO_DPDK := --workspace --no-default-features --all-targets# two packages have that feature; no other is checked again
 RUST_FILES := find dpdk-sys transport testbed apps tests -name '*.rs' -not -path '*/target/*'
 SYSTEM := $(CARGO) test --workspace# never -p: dependencies would have other features, and all be built again
@@ -34,15 +34,15 @@ nic-demo: build ## two hosts of the nic world on this machine: two processes, sh
 
 sim: build ; $(HEADRACE) run $(MATRICES) --world sim ## the same matrices in virtual time
 
-test: build-tests ## everything, step by step with durations; dpdk-test, which mostly waits, runs beside the other steps
-	@$(MAKE) --no-print-directory -j2 test-steps test-beside
+test: build-tests ## everything, step by step with durations; dpdk-test, which mostly waits, and check run beside the other steps
+	@$(MAKE) --no-print-directory -j3 dpdk-test-beside test-steps check-beside
 build-tests: ; $(SYSTEM) --no-run
 test-steps: # each gives way to dpdk-test
 	@set -e; for step in $(TESTS); do echo "== $$step"; from=$$(date +%s); \
 	  MAKEFLAGS= nice $(MAKE) --no-print-directory $$step; echo "== $$step: $$(($$(date +%s) - from)) s"; done
-test-beside: # its output comes in one piece
-	@from=$$(date +%s); MAKEFLAGS= $(MAKE) --no-print-directory dpdk-test >target/dpdk-test.txt 2>&1 || failed=yes; echo "== dpdk-test"; \
-	  cat target/dpdk-test.txt; echo "== dpdk-test: $$(($$(date +%s) - from)) s"; [ -z "$$failed" ]
+dpdk-test-beside check-beside: %-beside: # its output comes in one piece; check, which compiles, gives way to all others
+	@from=$$(date +%s); MAKEFLAGS= nice -n $(if $(filter check,$*),19,0) $(MAKE) --no-print-directory $* >target/$*.txt 2>&1 || failed=yes; echo "== $*"; \
+	  cat target/$*.txt; echo "== $*: $$(($$(date +%s) - from)) s"; [ -z "$$failed" ]
 
 check: ## style: format, lints, docs, tidy, and the build without DPDK
 	$(CARGO) fmt --all --check
@@ -97,4 +97,4 @@ docs-setup: ; command -v mdbook >/dev/null || $(CARGO) install mdbook --version 
 docs: ; $(CARGO) doc --workspace --no-deps && mdbook build docs ## API documentation in target/doc, docs as a site in target/book (make docs-setup once before)
 docs-test: build ; DOCUMENTED=whole HEADRACE=$(HEADRACE) $(SYSTEM) --test documented --test published -- --nocapture ## every command of README.md and docs; TESTING.md says what it shortens; run again, it leaves out what passed (make test runs a sample)
 
-.PHONY: help setup build run nic-demo sim test build-tests test-steps test-beside attack soak mutants crash check unit golden swarm system dpdk-test slurm-test vm-setup vm-test bench perf-compare fuzz results tournament docs docs-setup docs-test
+.PHONY: help setup build run nic-demo sim test build-tests test-steps dpdk-test-beside check-beside attack soak mutants crash check unit golden swarm system dpdk-test slurm-test vm-setup vm-test bench perf-compare fuzz results tournament docs docs-setup docs-test

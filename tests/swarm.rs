@@ -21,8 +21,6 @@ use transport::Duration as Span;
 mod borders;
 #[path = "swarm/case.rs"]
 mod case;
-#[path = "swarm/forgetful.rs"]
-mod forgetful;
 #[path = "swarm/invariants.rs"]
 mod invariants;
 #[path = "swarm/mixed.rs"]
@@ -167,34 +165,5 @@ fn the_books_of_mixed_networks_balance_on_any_number_of_threads() {
             made.min(forged).min(pauses) > 0 && 2 * mixed > MIXED,
             "{made} {forged} {pauses} {mixed}"
         );
-    }
-}
-
-/// Cases with hosts that begin anew when none are asked for; each runs twice.
-const FORGETFUL: u64 = 60;
-
-#[test]
-fn hosts_that_begin_anew_lose_no_flow_but_their_own_and_no_message_comes_twice() {
-    let seed = number("SEED").unwrap_or(1);
-    let cases = match number("SWARM_CASE") {
-        Some(case) => case..case + 1,
-        None => 0..number("SWARM_CASES").map_or(FORGETFUL, |cases: u64| cases / 4),
-    };
-    let (mut ended, mut reopened, mut forged, mut failures) = (0, 0, 0, Vec::new());
-    for number in cases.clone() {
-        match forgetful::check(seed, number) {
-            Ok(done) => {
-                let done = done.unwrap_or_default();
-                ended += done.ended;
-                (reopened, forged) = (reopened + done.reopened, forged + done.forged);
-            }
-            Err(found) => failures.push(blame(seed, number, &found)),
-        }
-    }
-    println!("seed {seed}: {ended} flows ended, {reopened} opened again, {forged} packets forged");
-    failures.iter().for_each(|failure| println!("{failure}\n"));
-    assert!(failures.is_empty(), "{} cases failed, see above", failures.len());
-    if cases.end - cases.start >= FORGETFUL {
-        assert!(ended.min(reopened).min(forged) > 0, "{ended} {reopened} {forged}");
     }
 }

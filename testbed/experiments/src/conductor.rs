@@ -6,7 +6,6 @@
 //! share one transport flow.
 
 pub mod begun;
-mod restarts;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
@@ -119,9 +118,6 @@ pub struct Conductor<'a> {
     pokes: Option<Vec<Poke>>,
     /// Hosts that are gone: none of their flows starts any more, finishes, or is counted.
     gone: BTreeSet<HostId>,
-    /// Bytes of flows that an earlier process of the receiver has delivered and the present one may
-    /// deliver, too.
-    again: BTreeMap<FlowIndex, u64>,
 }
 
 /// Counts of flows by their progress, in one part, without flows of hosts that are gone.
@@ -176,7 +172,6 @@ impl<'a> Conductor<'a> {
             counts: FlowCounts::default(),
             pokes: None,
             gone: BTreeSet::new(),
-            again: BTreeMap::new(),
         }
     }
 
@@ -407,10 +402,6 @@ impl<'a> Conductor<'a> {
     /// after their trigger's delay.
     pub fn on_delivered(&mut self, flow: FlowIndex, len: u64, now: Instant) {
         if flow.index() >= self.records.len() || self.is_gone(flow) {
-            return;
-        }
-        let len = if self.again.is_empty() { len } else { self.first_of(flow, len) };
-        if len == 0 {
             return;
         }
         self.delivered_bytes += len;

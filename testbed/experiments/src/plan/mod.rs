@@ -260,9 +260,7 @@ impl Plan {
             let dst = &mut needs[flow.dst.0 as usize];
             (dst.rx_flows, dst.rx_msgs) = (dst.rx_flows + 1, dst.rx_msgs.saturating_add(messages));
         }
-        // A host remembers flows of hosts that have begun anew.
-        let lives = 1 + self.host_restarts()?.len() as u64;
-        let clamp = |n: u64| u32::try_from((n * lives).clamp(1, 1 << 20)).unwrap_or(1 << 20);
+        let clamp = |n: u64| u32::try_from(n.clamp(1, 1 << 20)).unwrap_or(1 << 20);
         // Hosts with tables of one size share a configuration, and so its place in the cache.
         let mut shared = BTreeMap::new();
         let mut config = |needs: Needs| {
@@ -291,14 +289,6 @@ impl Plan {
         let network = LazyCell::new(|| self.blueprint());
         let faults = of_links.map(|fault| self.fault(fault, &network));
         failures.chain(faults).collect()
-    }
-
-    /// When hosts begin anew, without the state of any flow, ascending.
-    ///
-    /// # Errors
-    /// When a fault of the draft names a host that is not there, or may not begin anew.
-    pub fn host_restarts(&self) -> Result<Vec<(Instant, HostId)>, RunError> {
-        outages::restarts(&self.draft, self.hosts())
     }
 
     fn failure(&self, failure: &LinkFailure) -> Result<LinkFault, RunError> {

@@ -1,11 +1,10 @@
-//! When schedulers of pods are down, and when hosts begin anew: the faults `kill` and `restart` of
-//! a scenario, by the switch of the scheduler, or by the host.
+//! When schedulers of pods are down: the faults `kill` and `restart` of a scenario, by the switch
+//! of the scheduler.
 
 use std::collections::BTreeMap;
 
 use fabric::ProgramKind;
-use transport::sched::SchedKind;
-use transport::{Duration, HostId, Instant};
+use transport::{Duration, Instant};
 
 use super::{Draft, RunError};
 use crate::input::InputError;
@@ -51,27 +50,6 @@ pub(super) fn outages(
         }
     }
     Ok(outages)
-}
-
-/// When hosts of `tree` begin anew, ascending.
-///
-/// # Errors
-/// A host that is not there, and hosts of Zeropod's pods, whose slots outlive them.
-pub(super) fn restarts(draft: &Draft, hosts: u32) -> Result<Vec<(Instant, HostId)>, RunError> {
-    let mut restarts = Vec::new();
-    for fault in draft.faults.iter().filter(|fault| fault.kind == FaultKind::Restart) {
-        let LinkSelector::Host(host) = fault.links else { continue };
-        if host >= hosts {
-            let help = "write a number below that of hosts";
-            return Err(refused(fault, "a host of this network", help));
-        }
-        if draft.settings.sched == SchedKind::Zeropod {
-            return Err(refused(fault, "another transport than zeropod", "leave it out"));
-        }
-        restarts.push((Instant::ZERO + fault.from, HostId(host)));
-    }
-    restarts.sort_unstable();
-    Ok(restarts)
 }
 
 fn refused(fault: &FaultSpec, expected: &str, help: &str) -> RunError {

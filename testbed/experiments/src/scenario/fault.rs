@@ -6,7 +6,6 @@
 //!   reorder:0.05@all,delay_us=20       corrupt:0.0001@host:3                degrade:0.5@tor:0:up:2
 //!   down@tor:0:up:2,from_us=10,until_us=20                   crash@border:0,from_us=10,until_us=20
 //!   kill@scheduler:0,from_us=50        restart@scheduler:0,from_us=90   partition@scheduler:0
-//!   restart@host:3,from_us=40
 //!   block-loss:3.0e-4/7.5e-5/1.6e-5@border,block=10
 //! ```
 //!
@@ -78,8 +77,7 @@ pub enum FaultKind {
     Degrade(f64),
     /// A pod's scheduler ends, and begins anew where there is an end of the fault.
     Kill,
-    /// A pod's scheduler begins anew, whether it was killed before or not. Or a host does, which
-    /// has forgotten all flows then.
+    /// A pod's scheduler begins anew, whether it was killed before or not.
     Restart,
     /// All links of a pod's scheduler carry nothing, or one of them that is named.
     Partition,
@@ -311,17 +309,11 @@ impl FaultKind {
         match (self, links) {
             (Self::Crash, LinkSelector::Switch { ports: Ports::All, .. })
             | (Self::Kill | Self::Restart, LinkSelector::Scheduler { link: None, .. })
-            | (Self::Restart, LinkSelector::Host(_))
             | (Self::Partition, LinkSelector::Scheduler { .. }) => None,
             (Self::Crash, _) => {
                 Some(("one switch", format!("name the switch that crashes, like {name}@border:0")))
             }
-            (Self::Restart, _) => {
-                let help =
-                    format!("write {name}@scheduler:POD, {name}@backup:POD or {name}@host:N");
-                Some(("the scheduler of a pod, or a host", help))
-            }
-            (Self::Kill | Self::Partition, _) => {
+            (Self::Kill | Self::Restart | Self::Partition, _) => {
                 let help = format!("write {name}@scheduler:POD or {name}@backup:POD");
                 Some(("the scheduler of a pod", help))
             }

@@ -2,7 +2,6 @@
 
 mod explain;
 mod intake;
-mod restart;
 
 use std::collections::VecDeque;
 
@@ -42,7 +41,7 @@ struct Host {
     /// When its endpoint has to be called; [`Instant::FAR_FUTURE`] when it does not. Calling
     /// earlier is allowed, calling later is not.
     timer: Instant,
-    /// Flows of the matrix to order, by time; [`restart::RESTART`] is the host's own new beginning.
+    /// Flows of the matrix to order, by time.
     starts: VecDeque<(Instant, FlowIndex)>,
     /// Packets that the endpoint has given ahead of their departure, in its order.
     kept: VecDeque<Kept>,
@@ -76,8 +75,6 @@ pub(super) struct Hosts<'a> {
     posted: Option<Vec<u32>>,
     /// Whether the hosts' schedulers send only at instants of their own, whatever arrives.
     at_own_times: bool,
-    /// What hosts need that begin anew.
-    lives: restart::Lives,
 }
 
 impl<'a> Hosts<'a> {
@@ -103,7 +100,6 @@ impl<'a> Hosts<'a> {
             refused: Vec::new(),
             kept: VecDeque::new(),
         };
-        let lives = restart::Lives::new(&configs, rng);
         let hosts: Vec<Host> = (first..).zip(configs).map(host).collect();
         Self {
             nics: Nics::new(plan, capture.map(|capture| Tap::new(capture, first, hosts.len()))),
@@ -117,7 +113,6 @@ impl<'a> Hosts<'a> {
             active: Vec::new(),
             given: 0,
             posted: None,
-            lives,
         }
     }
 
@@ -256,10 +251,6 @@ impl<'a> Hosts<'a> {
             self.hosts[index].starts.front().filter(|(start, _)| *start <= now)
         {
             self.hosts[index].starts.pop_front();
-            if flow == restart::RESTART {
-                self.restart(host, now, env);
-                continue;
-            }
             let order = env.conductor.order(flow, now);
             self.post(&order, now, &mut env.conductor);
         }
@@ -405,7 +396,7 @@ impl<'a> Hosts<'a> {
 
     /// The sum of all endpoints' counters.
     pub(super) fn stats(&self) -> Stats {
-        let mut sum = self.lives.former;
+        let mut sum = Stats::default();
         self.hosts.iter().for_each(|host| sum.add(host.endpoint.stats()));
         sum
     }
@@ -452,8 +443,7 @@ impl<'a> Hosts<'a> {
     /// Payload bytes in place at their receivers, including those of messages that are not whole
     /// yet.
     pub(super) fn placed_bytes(&self) -> u64 {
-        let placed = self.hosts.iter().map(|host| host.endpoint.stats().data_placed_bytes);
-        placed.sum::<u64>() + self.lives.former.data_placed_bytes
+        self.hosts.iter().map(|host| host.endpoint.stats().data_placed_bytes).sum()
     }
 
     /// Packets taken from endpoints and given to them.

@@ -162,9 +162,7 @@ fn is_coupled(conductor: &Conductor<'_>, network: &Network) -> bool {
 /// How many threads run `plan`, and the reason where there are fewer than it sets.
 fn threads(plan: &Plan, coupled: bool, explains: bool) -> (usize, Vec<Adapted>) {
     let wanted = plan.draft.threads;
-    let (most, why) = if plan.host_restarts().is_ok_and(|restarts| !restarts.is_empty()) {
-        (1, "what a host delivered before it began anew is compared with what was acknowledged")
-    } else if coupled {
+    let (most, why) = if coupled {
         let why = "triggers of the matrix start flows of one host when another is done, at the \
                    same instant";
         (1, why)

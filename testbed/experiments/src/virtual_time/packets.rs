@@ -3,7 +3,6 @@
 //!
 //! Beside it the extensions that headers name, kept only in runs with such headers.
 
-use std::collections::BTreeSet;
 use std::hint::black_box;
 
 use fabric::{CopySlab, Counted, Ends, Flags, Frames, Headers, Packet, PacketStep};
@@ -159,16 +158,6 @@ impl PacketSlab {
     /// Counts one more copy of the packet.
     pub(super) fn duplicate(&mut self, handle: u32) {
         self.packets.duplicate(handle);
-    }
-
-    /// The tags of the messages of which data is under way. O(places).
-    pub(super) fn tags(&self) -> BTreeSet<u64> {
-        let places = (0..).map_while(|place| self.packets.get(place));
-        let tags = places.filter(|packet| packet.copies > 0).map(|packet| match &packet.hdr.body {
-            Body::Data(data) => data.tag,
-            _ => 0,
-        });
-        tags.filter(|tag| *tag > 0).collect()
     }
 
     /// Copies under way.

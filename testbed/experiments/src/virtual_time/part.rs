@@ -1,13 +1,12 @@
 //! A part of a run: some hosts and ports, with all that they need, so that a thread can run it
 //! through a window by itself. A run on one thread has one part, which is the whole.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::MutexGuard;
 
 use fabric::{Flight, Network, Parts};
 use transport::wire::Ext;
-use transport::{HostId, Instant, Rng};
+use transport::{Instant, Rng};
 
 use super::environment::Environment;
 use super::hosts::Hosts;
@@ -49,8 +48,6 @@ pub(super) struct Part<'a> {
     pub(super) env: Environment<'a>,
     /// Hosts have to meet at every instant.
     coupled: bool,
-    /// Hosts that are to begin anew, by time.
-    restarts: VecDeque<(Instant, HostId)>,
     /// For each part: the items that came from it in the window before.
     inbox: Vec<Mail>,
     /// For each part: the items that go to it.
@@ -74,7 +71,6 @@ pub(super) fn build<'a>(
     capture: Option<&Capture>,
 ) -> Result<Vec<Part<'a>>, RunError> {
     let mut configs = plan.host_configs()?.into_iter();
-    let restarts = plan.host_restarts()?;
     let networks = network.split(parts).into_iter();
     let conductors = conductor.split(&parts.hosts).into_iter();
     let built = networks.zip(conductors).zip(&parts.hosts);
@@ -92,10 +88,6 @@ pub(super) fn build<'a>(
                     out: Vec::new(),
                 },
                 coupled,
-                restarts: {
-                    let own = restarts.iter().filter(|(_, host)| (*start..*end).contains(&host.0));
-                    own.copied().collect()
-                },
                 inbox: boxes(),
                 outbox: boxes(),
                 parcel_at: Instant::FAR_FUTURE,
@@ -119,8 +111,7 @@ impl Part<'_> {
     /// When something is due here; parcels that wait here are not looked at.
     pub(super) fn next_at(&self) -> Option<Instant> {
         let start = self.env.conductor.next_start();
-        let restart = self.restarts.front().map(|(at, _)| *at);
-        start.into_iter().chain(restart).chain(self.env.network.next_event_at()).min()
+        start.into_iter().chain(self.env.network.next_event_at()).min()
     }
 
     /// When the first of the parcels that this part has sent is due.
@@ -134,10 +125,6 @@ impl Part<'_> {
         let (hosts, env) = (&mut self.hosts, &mut self.env);
         while let Some((start, flow)) = env.conductor.take_timed(|start| start < span.end) {
             hosts.start_at(flow, start, &mut env.network);
-        }
-        while let Some(&(at, host)) = self.restarts.front().filter(|(at, _)| *at < span.end) {
-            self.restarts.pop_front();
-            hosts.restart_at(host, at, &mut env.network);
         }
         let window = env.network.open(span.end);
         if self.coupled {

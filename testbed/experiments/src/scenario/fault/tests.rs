@@ -37,12 +37,11 @@ fn losses_in_a_row_have_one_chance_in_a_million_million() {
 }
 
 #[test]
-fn faults_of_schedulers_and_hosts_read_as_they_are_written() {
+fn faults_of_schedulers_read_as_they_are_written() {
     for text in [
         "kill@scheduler:0",
         "kill@backup:2,from_us=50,until_us=60",
         "restart@scheduler:1,from_us=90.5",
-        "restart@host:3,from_us=40",
         "partition@scheduler:0,from_us=1",
     ] {
         assert_eq!(text.parse::<FaultSpec>().unwrap().to_string(), text);

@@ -168,7 +168,7 @@ impl Attack {
             Self::Large => "forged_segments_of_full_length_are_in_no_message",
             Self::Seals => "segments_under_forged_seals_are_in_no_message",
             Self::Trims => "forged_trims_are_hints_of_no_flow",
-            Self::Flood => "a_flood_at_the_rate_of_the_link_ends_no_flow",
+            Self::Flood => "a_flood_as_fast_as_one_core_can_send_ends_no_flow",
             Self::Replay => "packets_of_an_earlier_session_are_of_no_later_one",
         }
     }

@@ -324,7 +324,7 @@ pub(crate) fn suffer(attack: Attack, keyed: bool, seconds: u64) -> Result<String
     });
     let left = match (is_long, attack) {
         (false, _) => "nothing ended".to_owned(),
-        // It takes a core, which the victims would have without it on a machine of two.
+        // Its packets are so many that receiving them takes more than a tenth of the victims' time.
         (true, Attack::Flood) => compared.measured().0,
         (true, _) => compared.judge(),
     };

@@ -125,9 +125,10 @@ fn a_link_is_accused_while_runs_last_and_nothing_meets() {
     }
 }
 
-/// Cells across pods are reported in the octets in which runs and receipts for several epochs are.
+/// Cells across pods are granted epoch by epoch. Receipts for them are in the octets of an answer
+/// in which runs are.
 #[test]
-fn hosts_that_send_across_pods_are_given_runs_inside_theirs() {
+fn hosts_that_send_across_pods_are_given_runs_inside_their_own() {
     let inside = (0..16).map(|src| (src, (src + 5) % 16, 1_000_000, 0));
     let across = (0..16).map(|src| (src, 16 + (src + 3) % 16, 200_000, 0));
     let flows: Vec<Flow> = inside.chain(across).collect();
@@ -137,7 +138,7 @@ fn hosts_that_send_across_pods_are_given_runs_inside_theirs() {
     assert_eq!(runs.stats.retransmitted, 0);
     let answers = |outcome: &Outcome| outcome.summary.packets.originated.unwrap();
     let (runs, without) = (answers(&runs), answers(&without));
-    // 0.71 of the answers. Cells across pods are granted epoch by epoch.
+    // 0.71 of the answers.
     assert!(runs * 4 < without * 3, "{runs} {without}");
 }
 

@@ -39,8 +39,8 @@ pub(super) struct PacketSlab {
     /// For each place whose header names extensions: their content. Empty before the first such
     /// header.
     exts: Vec<Ext>,
-    /// For each place: when the line of the host started to send the packet. Empty in runs that do
-    /// not measure that.
+    /// For each place: when the line of the host started to send the packet; in the far future
+    /// where a program made it. Empty in runs that do not measure that.
     starts: Vec<Instant>,
     /// How the ends of packets are hashed.
     ends: Ends,
@@ -95,20 +95,24 @@ impl PacketSlab {
     /// Notes when the line of its host starts to send a packet.
     pub(super) fn note_start(&mut self, handle: u32, at: Instant) {
         if self.starts.len() < self.packets.places() {
-            self.starts.resize(self.packets.places(), Instant::ZERO);
+            self.starts.resize(self.packets.places(), Instant::FAR_FUTURE);
         }
         self.starts[handle as usize] = at;
     }
 
-    /// The instant that was noted of a packet; `None` in runs that note none.
+    /// The instant that was noted of a packet; `None` in runs that note none, and of packets that
+    /// programs made.
     pub(super) fn start_of(&self, handle: u32) -> Option<Instant> {
-        self.starts.get(handle as usize).copied()
+        self.starts.get(handle as usize).copied().filter(|start| *start < Instant::FAR_FUTURE)
     }
 
     /// Keeps one copy of a packet that another slab has let go of, and names it.
     #[inline]
     pub(super) fn keep(&mut self, packet: InFlight, ext: &Ext) -> u32 {
         let handle = self.packets.keep(packet);
+        if let Some(start) = self.starts.get_mut(handle as usize) {
+            *start = Instant::FAR_FUTURE;
+        }
         if packet.hdr.ext.is_some() {
             self.keep_ext(handle, ext);
         }
@@ -307,6 +311,17 @@ mod tests {
         let body = Body::Request(Allowance { src_flow: FlowId::UNKNOWN, upto });
         let hdr = Header::new(EntropyValue(7), FlowId::UNKNOWN, body);
         TxSegment { hdr, payload: PayloadRef::NONE, peer: HostId(9) }
+    }
+
+    #[test]
+    fn a_packet_that_a_program_made_has_no_start_even_at_the_place_of_one_that_had() {
+        let mut slab = PacketSlab::default();
+        let sent = slab.packet_of((&request(1), &Ext::VACANT), HostId(1), &SIZES);
+        slab.note_start(sent.handle, Instant::ZERO);
+        assert_eq!(slab.start_of(sent.handle), Some(Instant::ZERO));
+        slab.end(sent.handle);
+        let made = slab.packet_of((&request(2), &Ext::VACANT), HostId(1), &SIZES);
+        assert_eq!((made.handle, slab.start_of(made.handle)), (sent.handle, None));
     }
 
     #[test]

@@ -5,18 +5,19 @@
 //! no process but this one may reach that socket. Abstract names have no permissions; a directory
 //! has.
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs::{DirBuilder, File};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::{env, fs, io, process};
 
 use rustix::io::Errno;
 use rustix::net::{SocketAddrUnix, connect};
 
-use crate::device::socket::SocketError;
+use crate::device::socket::{SocketError, by_descriptor, held};
 use crate::keys;
 
 /// A file in a directory that only this user can enter. Both are removed once a device is open
@@ -27,9 +28,11 @@ use crate::keys;
 pub(crate) struct DriverSocket {
     path: PathBuf,
     /// A descriptor that only names the file, once it has been found.
-    file: OnceLock<OwnedFd>,
+    file: OnceLock<File>,
     /// Held while a device is opened, and while the file is looked for.
     opening: Mutex<()>,
+    /// Ends of a link that have begun to close.
+    closing: AtomicUsize,
 }
 
 /// The longest path of a socket, without the NUL.
@@ -51,8 +54,8 @@ impl DriverSocket {
             if !path.is_absolute() || octets.len() > PATH_MAX || !octets.iter().all(is_plain) {
                 continue;
             }
-            let (file, opening) = Default::default();
-            let socket = Self { path, file, opening };
+            let (file, opening, closing) = Default::default();
+            let socket = Self { path, file, opening, closing };
             match socket.make_directory().and_then(|()| socket.try_out()) {
                 Ok(()) => return Ok(socket),
                 Err(error) => failed = error,
@@ -96,9 +99,12 @@ impl DriverSocket {
         listener.and_then(|_| fs::remove_file(&self.path))
     }
 
-    /// Puts a file where the driver's was. The driver removes it with the last device that closes,
-    /// and complains on standard error where there is none.
-    pub(crate) fn put_back(&self) {
+    /// One of the two ends of a link closes. With the second the driver removes the file, and
+    /// complains on standard error where there is none, so one is put in its place.
+    pub(crate) fn end_closes(&self) {
+        if self.closing.fetch_add(1, Ordering::AcqRel) == 0 {
+            return;
+        }
         let _ = self.make_directory().and_then(|()| File::create_new(&self.path));
     }
 
@@ -108,10 +114,8 @@ impl DriverSocket {
         if self.file.get().is_some() {
             return;
         }
-        let mut options = OpenOptions::new();
-        options.read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW);
-        if let Ok(file) = options.open(&self.path) {
-            drop(self.file.set(file.into()));
+        if let Ok(file) = held(&self.path) {
+            drop(self.file.set(file));
             self.remove();
         }
     }
@@ -122,8 +126,7 @@ impl DriverSocket {
             self.find();
         }
         let file = self.file.get().ok_or(Errno::NOENT)?;
-        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        connect(socket, &SocketAddrUnix::new(path)?)
+        connect(socket, &SocketAddrUnix::new(by_descriptor(file))?)
     }
 
     fn remove(&self) {
@@ -164,7 +167,9 @@ mod tests {
         assert!(!socket.directory().exists());
         assert!(socket.arguments().ends_with("socket-abstract=yes"));
         socket.connect(&guest).unwrap();
-        socket.put_back();
+        socket.end_closes();
+        assert!(!socket.path().exists());
+        socket.end_closes();
         assert!(socket.path().exists());
         drop(socket);
         assert!(!directory.exists());

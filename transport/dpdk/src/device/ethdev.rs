@@ -332,8 +332,7 @@ impl Drop for Device {
         unsafe { sys::rte_eth_dev_stop(self.id) };
         match &self.keep {
             Keep::Listening(_) => return,
-            // Of the last device.
-            Keep::DriverSocket(socket) if Arc::strong_count(socket) == 1 => socket.put_back(),
+            Keep::DriverSocket(socket) => socket.end_closes(),
             _ => {}
         }
         // SAFETY: as above; also allowed for a port that was never started.

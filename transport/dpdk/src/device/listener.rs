@@ -191,8 +191,7 @@ fn serve(socket: &OwnedFd, driver: &DriverSocket, end: &UnixStream) {
     let mut visits: Vec<Visit> = Vec::new();
     // A process that is taken in and has no connection to the driver yet.
     let mut waits = None;
-    // Tries in a row that have failed although the driver listens; `None` where the last one has
-    // not failed.
+    // Whether the last try failed, and how many in a row have although the driver listens.
     let mut late: Option<u32> = None;
     loop {
         // The driver has place for one connection that it has not taken in.
@@ -223,7 +222,7 @@ fn serve(socket: &OwnedFd, driver: &DriverSocket, end: &UnixStream) {
                 }
                 Err(error) => {
                     let failures = late.unwrap_or(0) + u32::from(error != Errno::NOENT);
-                    if failures == TRIES {
+                    if failures == TRIES && error != Errno::NOENT {
                         tracing::warn!(%error, "a memif has failed to take a process in");
                     }
                     late = Some(failures.min(TRIES));

@@ -84,8 +84,8 @@ impl DeviceName {
         }
         let mut left_ms = patience.as_ps() / PS_A_MS;
         loop {
-            // A process that connects where more wait than the listener has places for stands
-            // still. How many these are depends on the listener.
+            // It waits while another process does: one that connects to a listener without a place
+            // for it stands still, and how many places there are depends on the listener.
             if device.is_awaited() && !device.is_behind() {
                 match device.connect(eal, config, pool) {
                     Err(error) if left_ms == 0 => return Err(error.into()),

@@ -4,13 +4,14 @@
 //! No file is removed but the socket of a process that is gone, and the own one. Two processes that
 //! begin to listen at one file in the same instant may both have it for their own.
 
-use std::fs::{self, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{
     self as unix_fs, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
 };
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 use rustix::net::{SocketAddrUnix, bind, listen};
 use thiserror::Error;
@@ -233,25 +234,21 @@ impl MemifSocket {
     /// Removes the socket of a process that was killed.
     fn clear(&self) -> Result<(), SocketError> {
         let path = &self.name;
-        let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
+        let Ok(held) = held(path) else { return Ok(()) };
+        let found = held.metadata().map_err(|error| self.refused(error))?;
         if !found.file_type().is_socket() {
             return Err(SocketError::NoSocket(path.clone()));
         }
-        if !refused(path) {
+        if !refused(&by_descriptor(&held)) {
             return Err(SocketError::InUse(path.clone()));
         }
         // Another process may have removed the file and listen at one of its own by now.
-        let aside = format!("{path}.{}", std::process::id());
-        let removed = fs::rename(path, &aside).and_then(|()| match refused(&aside) {
-            true => fs::remove_file(&aside),
-            false => {
-                fs::rename(&aside, path)?;
-                Err(io::ErrorKind::AddrInUse.into())
+        match fs::symlink_metadata(path) {
+            Ok(now) if identity(&now) == identity(&found) => {
+                fs::remove_file(path).map_err(|error| self.refused(error))
             }
-        });
-        match removed {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed.map_err(|error| self.refused(error)),
+            Ok(_) => Err(SocketError::InUse(path.clone())),
+            Err(_) => Ok(()),
         }
     }
 
@@ -277,16 +274,14 @@ impl SocketFile {
 
     /// Gives the file to a user and a group, and lets both connect.
     fn give_to(&self, (user, group): (Option<u32>, Option<u32>)) -> io::Result<()> {
-        let mut options = OpenOptions::new();
-        options.read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW);
-        let held = options.open(&self.path)?;
+        let held = held(&self.path)?;
         // By the descriptor, since the path may name another file by now.
         if identity(&held.metadata()?) != self.identity {
             return Err(io::ErrorKind::AddrInUse.into());
         }
-        let held = format!("/proc/self/fd/{}", held.as_raw_fd());
-        fs::set_permissions(&held, Permissions::from_mode(OWNED_MODE))?;
-        unix_fs::chown(&held, user, group)
+        let own = by_descriptor(&held);
+        fs::set_permissions(&own, Permissions::from_mode(OWNED_MODE))?;
+        unix_fs::chown(&own, user, group)
     }
 
     fn is_there(&self) -> bool {
@@ -305,6 +300,18 @@ impl Drop for SocketFile {
 fn identity(found: &fs::Metadata) -> FileIdentity {
     // Its content never changes; owner and mode are not part of this.
     (found.dev(), found.ino(), found.mtime(), found.mtime_nsec())
+}
+
+/// A descriptor that only names the file at a path, and no file that a link there names.
+pub(crate) fn held(path: impl AsRef<Path>) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW);
+    options.open(path)
+}
+
+/// A path of the file that a descriptor names, whatever its own path names by now.
+pub(crate) fn by_descriptor(held: &impl AsRawFd) -> String {
+    format!("/proc/self/fd/{}", held.as_raw_fd())
 }
 
 /// Whether no process listens at the socket of a file. A listener of packets answers a stream with

@@ -1,9 +1,10 @@
 //! A host on the path that reads names and keys of flows, and uses them: it marks packets as
-//! congested, sends old ones again, and makes refusals and acknowledgements of what is in flight.
+//! congested, sends old ones again, and makes NACKs and acknowledgements of what is in flight.
 //!
-//! Without keys that hosts share, it may slow a flow down. It ends no flow, and no byte is wrong.
+//! Without keys that hosts share, it may slow a flow down. By these it ends no flow, and no byte is
+//! wrong.
 //! By acknowledging what did not arrive it makes the sender report a message as sent that the
-//! receiver never gets. With keys its refusals and acknowledgements are not accepted at all.
+//! receiver never gets. With keys its NACKs and acknowledgements are not accepted at all.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -22,8 +23,8 @@ enum Deed {
     Marks,
     /// Packets are sent again, some at once and some late.
     Replays,
-    /// Beside each acknowledgement comes a refusal of the newest segment.
-    Refusals,
+    /// Beside each acknowledgement comes a NACK of the newest segment.
+    Nacks,
     /// Beside each acknowledgement comes one of all segments that have left.
     Acknowledgements,
 }
@@ -40,7 +41,7 @@ fn answer(deed: Deed, frame: &[u8], newest: &Data) -> Option<Vec<u8>> {
     let changed = frame::rewrite_header(&mut made, &mut |header, _| {
         let Body::Ack(mut ack) = header.body else { return };
         (ack.psn, ack.echo_sent_at) = (newest.psn, newest.sent_at);
-        if deed == Deed::Refusals {
+        if deed == Deed::Nacks {
             // It reports no arrival that the receiver has not reported.
             ack.sack = 0;
             header.body = Body::Nack(ack);
@@ -81,7 +82,7 @@ fn meddler(deed: Deed, seed: u64) -> Meddler {
                 seen.truncate(1000);
                 vec![seen[usize::try_from(rng.below(seen.len() as u64)).unwrap()].clone()]
             }
-            Deed::Refusals | Deed::Acknowledgements => {
+            Deed::Nacks | Deed::Acknowledgements => {
                 let is_answer = segment_of(frame).is_none();
                 let newest = newest.get().filter(|_| is_answer);
                 newest.and_then(|newest| answer(deed, frame, &newest)).into_iter().collect()
@@ -120,9 +121,9 @@ fn delivered(rig: &Rig) -> Vec<u64> {
 }
 
 #[test]
-fn marks_replays_and_refusals_by_a_host_on_the_path_end_no_flow_and_change_no_byte() {
+fn marks_replays_and_nacks_by_a_host_on_the_path_end_no_flow_and_change_no_byte() {
     for seed in 0..8 {
-        for deed in [Deed::Marks, Deed::Replays, Deed::Refusals] {
+        for deed in [Deed::Marks, Deed::Replays, Deed::Nacks] {
             let rig = beside(deed, false, seed);
             assert_eq!(delivered(&rig), ALL, "{deed:?} {seed}");
             let [sender, receiver] = rig.hosts.each_ref().map(|host| host.worker.stats());
@@ -152,7 +153,7 @@ fn acknowledgements_by_a_host_on_the_path_lose_messages_and_change_no_byte() {
 #[test]
 fn with_keys_no_answer_of_a_host_on_the_path_is_accepted() {
     for seed in 0..8 {
-        for deed in [Deed::Refusals, Deed::Acknowledgements] {
+        for deed in [Deed::Nacks, Deed::Acknowledgements] {
             let rig = beside(deed, true, seed);
             assert_eq!(delivered(&rig), ALL, "{deed:?} {seed}");
             let sender = rig.hosts[0].worker.stats();

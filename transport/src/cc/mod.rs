@@ -80,12 +80,13 @@ pub enum Inference {
     LaterAck,
     /// No answer to the segment arrived within a timeout.
     Silence,
-    /// The receiver asked for the missing packets of its block.
+    /// The receiver asked for packets of a coded block: for this one, or for others whose loss
+    /// shows that the path of this one is dead.
     Block,
 }
 
-/// The behaviour of a controller. A loss is detected in three ways; some of them say more about
-/// congestion than others.
+/// The behaviour of a controller. A switch reports a loss by a trimmed segment, or the loss is
+/// inferred in one of the ways of [`Inference`]. Some say more about congestion than others.
 pub trait CongestionControl {
     /// The limits that the flow has to obey now. Cheap: called after every event.
     fn window(&self) -> Window;
@@ -93,7 +94,7 @@ pub trait CongestionControl {
     fn on_ack(&mut self, ack: &AckSample, path: &Path);
     /// A segment was trimmed: a queue on the path was full.
     fn on_nack(&mut self, loss: &LossSample, path: &Path);
-    /// A segment was inferred lost, from acknowledgements of later ones or from silence.
+    /// A segment was inferred lost; `loss.by` says how.
     fn on_timeout(&mut self, loss: &LossSample, path: &Path);
     /// Called at the instant that [`Window::wake_at`] asked for.
     fn on_wake(&mut self, _now: Instant, _path: &Path) {}

@@ -71,7 +71,8 @@ struct Measurement {
     /// When the last of these packets were acknowledged.
     until: Instant,
     /// The longest time between two acknowledgements from `from` to `until`, nanoseconds; at least
-    /// 1, so that `None` takes no room.
+    /// 1, so that `None` takes no room. Acknowledgements of one poll have one time, so over a
+    /// device this may be most of the span.
     pause_ns: NonZeroU32,
     /// Packets that were in flight at its start.
     in_flight: f32,

@@ -220,7 +220,8 @@ pub const TRANSPORTS: &[Transport] = &[
     // A host uses SMaRTT to its neighbours and Uno to the other datacentre at once. SMaRTT's target
     // must not follow the longest path of the network, which is Uno's. Where switches trim, only
     // marks limit the bytes that UnoCC has in flight (docs/RESULTS.md). SMaRTT fills a link, so a
-    // slower phantom queue stays full, and keeps a queue that is no reason for UnoCC to give way.
+    // slower phantom queue stays full, and keeps a queue that is no reason for UnoCC to give way. A
+    // far subflow that loses has a full path, as in `uno`.
     Transport {
         name: "auto",
         about: "SMaRTT over REPS inside a datacentre, UnoCC over UnoLB across, by the base RTT",

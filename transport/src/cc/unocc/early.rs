@@ -35,8 +35,9 @@ const PART_SURE: f64 = 0.8;
 const REGROWTH_RTTS: u64 = 8;
 
 impl UnoCc {
-    /// Reacts to the loss of a packet sent with the present window, if it is already certain that
-    /// QuickAdapt will cut the window. True when the window was cut.
+    /// Reacts to the loss of a packet sent with the present window, if QuickAdapt will cut the
+    /// window: certainly once the time of the burst is over, very likely if a receiver asks for
+    /// packets before that. True when the window was cut.
     pub(super) fn adapt_early(&mut self, loss: &LossSample) -> bool {
         let by_rate = self.params.quick_adapt && self.params.qa_measure == QaMeasure::Rate;
         let Some(done) = self.measurement.filter(|_| by_rate && self.params.qa_early > 0.0) else {
@@ -49,9 +50,10 @@ impl UnoCc {
         true
     }
 
-    /// Packets that a period brings at the rate of the burst in flight, if QuickAdapt has to act,
-    /// because too little of the burst has arrived: at the window's rate all of it would have
-    /// arrived by now. When a receiver asks for packets earlier, that rate itself counts.
+    /// Packets that a period brings at the rate of the burst in flight, if that is too few. When
+    /// the time of the burst at the window's rate is over, the packets that have arrived are
+    /// compared with the burst. If a receiver asks for packets before that, the rate at which
+    /// packets have come so far is compared with the window's.
     fn starved(&self, done: &Measurement, loss: &LossSample) -> Option<f64> {
         let burst = self.cwnd.min(f64::from(done.in_flight));
         if burst < BURST_MIN || burst > self.cwnd * f64::from(self.params.qa_early_burst) {

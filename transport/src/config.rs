@@ -363,6 +363,8 @@ impl Config {
         let s = &settings;
         let generation = 1..=FlowId::GENERATION_MAX;
         let slab = 1..=u32::try_from(FlowId::CAPACITY).unwrap_or(u32::MAX);
+        let rtts = s.base_rtt * 8;
+        let waits = |wait| wait >= EcParams::BLOCK_TIMEOUT_MIN;
         let checks = [
             ("payload_max", "64..=8960 bytes", (64..=8960).contains(&s.payload_max)),
             ("frame_overhead", "42..=128 bytes", (42..=128).contains(&s.frame_overhead)),
@@ -391,16 +393,13 @@ impl Config {
             ("acks_waiting_max", "32..=65536", (32..=65_536).contains(&s.acks_waiting_max)),
             ("ack_every", "1..=64", (1..=64).contains(&s.ack_every)),
             ("ack_delay", "at most 2 s", s.ack_delay.is_none_or(|d| d <= Duration::from_s(2))),
-            (
-                "keep_alive",
-                "at least 8 base RTTs",
-                s.keep_alive.is_none_or(|every| every >= s.base_rtt * 8),
-            ),
+            ("keep_alive", "at least 8 base RTTs", s.keep_alive.is_none_or(|t| t >= rtts)),
             ("incarnation", "1..=4095", generation.contains(&s.incarnation.into())),
             ("loss.rto_quarters", "4..=4000", (4..=4000).contains(&s.loss.rto_quarters)),
             ("loss.backoff_max", "0..=16", s.loss.backoff_max <= 16),
             ("loss.retries_max", "1..=64", (1..=64).contains(&s.loss.retries_max)),
             ("loss.give_up", "at most 3600 s", s.loss.give_up <= Duration::from_s(3600)),
+            ("ec.block_timeout", "auto, or 1us..=2s", s.ec_params.block_timeout.is_none_or(waits)),
             ("groups", "runs of one host or more", s.groups != Groups::Runs(0)),
             ("peer_max", SHARES_LEAVE, s.leaves_room(&s.peer_max)),
             ("group_max", SHARES_LEAVE, s.leaves_room(&s.group_max)),

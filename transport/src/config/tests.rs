@@ -15,6 +15,23 @@ fn an_illegal_setting_is_named() {
 }
 
 #[test]
+fn a_block_waits_for_a_microsecond_at_least() {
+    let with = |wait| {
+        let ec_params = EcParams { block_timeout: wait, ..EcParams::default() };
+        Config::new(Settings { ec_params, ..Settings::default() })
+    };
+    let expected = "auto, or 1us..=2s";
+    for wait in [Duration::ZERO, Duration::from_ns(999)] {
+        let error = with(Some(wait)).unwrap_err();
+        assert_eq!(error, ConfigError::Setting { name: "ec.block_timeout", expected }, "{wait:?}");
+    }
+    for wait in [None, Some(Duration::from_us(1)), Some(Duration::from_s(2))] {
+        assert!(with(wait).is_ok(), "{wait:?}");
+    }
+    assert!(with(Some(Duration::from_s(3))).is_err());
+}
+
+#[test]
 fn the_share_of_a_host_or_group_leaves_a_place_beside_flows_without_proof() {
     let share = |flows| ShareMax { flows, ..ShareMax::UNBOUNDED };
     let with = |rx_flows_max, unproven_max, peer_max, group_max| {

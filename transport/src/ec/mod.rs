@@ -54,9 +54,10 @@ params! {
         /// How long a receiver waits before it asks for the missing packets of a block; auto: 80us
         /// with `block_timer=pause`, the delay of a full queue of 1 MB at 100 Gb/s. With `whole` it
         /// is the delay of all queues on the longest path, when all are full, and the time that a
-        /// block takes on the line.
+        /// block takes on the line; 80us where the network is not known. With `pause` the receiver
+        /// checks once in this time, so it asks within twice this time.
         block_timeout: Option<Duration> = None,
-            in None..=Some(Duration::from_s(2)), of_network "auto";
+            in None..=Some(Self::BLOCK_TIMEOUT_MAX), of_network "auto";
         /// The packet of a block from which its timeout counts: pause or whole.
         block_timer: BlockTimer = BlockTimer::Pause;
         /// The packets that are sent again of a block that lacks some: lost or needed.
@@ -65,11 +66,16 @@ params! {
 }
 
 /// The wait for another packet of a block, and for all of it where queues are not known. A wait for
-/// the longest queue of the network is no better: with queues of 4 MB, which take 320 us, flows of
-/// a workload take 11 % longer, and with queues of 20 us 32 sprayed flows of 5 MB 13 %.
+/// the longest queue of the network is better where paths differ, and worse elsewhere: with queues
+/// of 4 MB, 320 us, flows of a workload take 11 % longer (docs/results/uno.md).
 const BLOCK_TIMEOUT: Duration = Duration::from_us(80);
 
 impl EcParams {
+    /// The shortest wait for a block. Without one every block would be asked for at once.
+    pub(crate) const BLOCK_TIMEOUT_MIN: Duration = Duration::from_us(1);
+    /// The longest wait for a block.
+    const BLOCK_TIMEOUT_MAX: Duration = Duration::from_s(2);
+
     /// How long a receiver waits before it asks for the missing packets of a block.
     #[must_use]
     pub fn patience(&self) -> Duration {
@@ -82,9 +88,9 @@ impl EcParams {
         // The estimated maximum queuing and transmission delay.
         if let (BlockTimer::Whole, Some(queues)) = (self.block_timer, facts.queues) {
             let packets = u64::from(shape.data() + shape.parity());
-            let wait = queues.full + queues.packet * packets;
-            // A world in real time may have raised it.
-            self.block_timeout = Some(self.block_timeout.map_or(wait, |raised| raised.max(wait)));
+            let wait = (queues.full + queues.packet * packets)
+                .clamp(Self::BLOCK_TIMEOUT_MIN, Self::BLOCK_TIMEOUT_MAX);
+            self.block_timeout = Some(wait);
         }
     }
 }
@@ -122,6 +128,7 @@ registry! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::path::QueueFacts;
     use crate::wire::Coded;
     use proptest::prelude::*;
 
@@ -134,6 +141,17 @@ mod tests {
         assert!(coded.iter().all(|number| number.get() <= Coded::NUMBER_MAX), "{coded:?}");
         assert_eq!(coded.len() + 1, EcKind::ALL.len(), "one code is none");
         assert_eq!((EcKind::Uncoded.number(), EcKind::Mds.number()), (None, NonZeroU8::new(1)));
+    }
+
+    #[test]
+    fn the_time_of_a_block_by_its_queues_is_one_that_may_be_set() {
+        for (full, wait) in [(0, EcParams::BLOCK_TIMEOUT_MIN), (3, EcParams::BLOCK_TIMEOUT_MAX)] {
+            let queues = QueueFacts { full: Duration::from_s(full), packet: Duration::ZERO };
+            let facts = NetworkFacts { queues: Some(queues), ..NetworkFacts::default() };
+            let mut params = EcParams { block_timer: BlockTimer::Whole, ..EcParams::default() };
+            params.resolve(BlockShape::new(8, 2).unwrap(), &facts);
+            assert_eq!((params.patience(), params.validate()), (wait, Ok(())));
+        }
     }
 
     proptest! {

@@ -161,6 +161,9 @@ pub struct Draft {
     /// Added to every base RTT that follows from the topology: the time that hosts of the world
     /// take to answer a packet. Zero in virtual time; the world sets it.
     pub rtt_allowance: Duration,
+    /// The least time of a block of coded flows, which the world sets: what it takes in real time
+    /// may delay a packet for longer than the network does. Zero in virtual time.
+    pub block_timeout_min: Duration,
     /// Reorder window in base RTTs; chosen by `trim` when `None`. The inner `None` is off.
     pub reorder_window: Option<Option<f64>>,
     /// PSNs a flow may have outstanding; by the network's BDP when `None`.
@@ -218,6 +221,7 @@ impl Default for Draft {
             settings: Settings::default(),
             base_rtt: None,
             rtt_allowance: Duration::ZERO,
+            block_timeout_min: Duration::ZERO,
             reorder_window: None,
             psn_window: None,
             tail_probe: None,
@@ -425,6 +429,10 @@ impl Draft {
             {
                 self.origins.insert(key, Origin::Topology);
             }
+        }
+        let ec = &mut self.settings.ec_params;
+        if ec.patience() < self.block_timeout_min {
+            ec.block_timeout = Some(self.block_timeout_min);
         }
     }
 

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_block_is_asked_for_after_all_queues_on_the_way_unless_it_is_set_when() {
+    fn the_time_of_a_block_is_that_of_all_queues_on_the_way_unless_it_is_set() {
         let topology = by_name("two-dc:4,2,5us").unwrap();
         let wait = |set: &[(&str, &str)]| {
             let mut draft = Draft::default();
@@ -129,5 +129,33 @@ mod tests {
         assert_eq!(wait(&[whole, queue, set]).0, Duration::from_us(7));
         assert_eq!(wait(&[whole, set, ("ec.block_timeout", "auto")]).0, wait_own);
         assert_eq!(wait(&[queue]).0, Duration::from_us(80));
+    }
+
+    #[test]
+    fn the_time_of_a_block_is_that_of_the_last_network_and_no_less_than_the_world_needs() {
+        let at = |draft: &Draft, gbps: u32| {
+            let mut topology = by_name("leaf-spine:2,2,4").unwrap();
+            let tiers = usize::from(topology.levels());
+            topology.tier[..tiers].iter_mut().for_each(|tier| tier.downlink_mbps = gbps * 1000);
+            let mut matrix = Matrix { nodes: topology.nodes, ..Matrix::default() };
+            matrix.push_flow(FlowSpec::new(HostId(0), HostId(5), Bytes(1000))).unwrap();
+            Plan::new(draft, matrix, &topology).unwrap()
+        };
+        let patience = |plan: &Plan| plan.settings.ec_params.patience();
+        let mut draft = Draft::default();
+        draft.set("switch.queue", "1MB", Origin::Set).unwrap();
+        for timer in ["pause", "whole"] {
+            draft.set("ec.block_timer", timer, Origin::Set).unwrap();
+            draft.block_timeout_min = Duration::ZERO;
+            let [slow, fast] = [100, 400].map(|gbps| at(&draft, gbps));
+            assert_eq!(patience(&slow) > patience(&fast), timer == "whole", "{timer}");
+            assert_eq!(patience(&at(&slow.draft, 400)), patience(&fast), "{timer}");
+            for (least, wait) in [(1, patience(&fast)), (5000, Duration::from_us(5000))] {
+                draft.block_timeout_min = Duration::from_us(least);
+                let planned = at(&draft, 400);
+                assert_eq!(patience(&planned), wait, "{timer}");
+                assert_eq!(patience(&at(&planned.draft, 400)), wait, "{timer}");
+            }
+        }
     }
 }

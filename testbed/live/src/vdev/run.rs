@@ -162,14 +162,13 @@ fn adapt(
     let allowance = network_time(turn_around, scale);
     let rto_min = time_scale::rto_min(scale).max(plan.settings.loss.rto_min);
     let is_longer = rto_min > plan.settings.loss.rto_min;
-    let patience = plan.settings.ec_params.patience();
-    let block_timeout = time_scale::rto_min(scale).max(patience);
-    let is_patient = plan.codes() && block_timeout > patience;
+    let block_timeout = time_scale::rto_min(scale);
+    let is_patient = plan.codes() && block_timeout > plan.settings.ec_params.patience();
     plan = plan.with(|draft| {
         draft.rtt_allowance = allowance;
         draft.settings.loss.rto_min = rto_min;
         if is_patient {
-            draft.settings.ec_params.block_timeout = Some(block_timeout);
+            draft.block_timeout_min = block_timeout;
         }
     })?;
     if let Some(early) = early(&plan, scale) {

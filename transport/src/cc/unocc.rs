@@ -40,7 +40,7 @@ use crate::path::NetworkFacts;
 use crate::registry::Registered;
 use crate::time::{Duration, Instant, Rate};
 use crate::units::Bytes;
-use core::num::NonZeroU32;
+use core::num::NonZeroU64;
 
 /// E above which a marked epoch decreases even though E falls, in the simulator.
 const ECN_HIGH: f64 = 0.9;
@@ -70,10 +70,10 @@ struct Measurement {
     acked: f64,
     /// When the last of these packets were acknowledged.
     until: Instant,
-    /// The longest time between two acknowledgements from `from` to `until`, nanoseconds; at least
+    /// The longest time between two acknowledgements from `from` to `until`, picoseconds; at least
     /// 1, so that `None` takes no room. Acknowledgements of one poll have one time, so over a
     /// device this may be most of the span.
-    pause_ns: NonZeroU32,
+    pause_ps: NonZeroU64,
     /// Packets that were in flight at its start.
     in_flight: f32,
     /// Packets that were sent in the period before, to which its acknowledgements answer.
@@ -84,8 +84,8 @@ impl Measurement {
     /// Packets were acknowledged at `now`, before the period is over.
     #[inline]
     fn extend(&mut self, now: Instant) {
-        let pause_ns = u32::try_from(now.since(self.until).as_ps() / 1000).unwrap_or(u32::MAX);
-        self.pause_ns = NonZeroU32::new(pause_ns).map_or(self.pause_ns, |ns| ns.max(self.pause_ns));
+        let pause_ps = now.since(self.until).as_ps();
+        self.pause_ps = NonZeroU64::new(pause_ps).map_or(self.pause_ps, |ps| ps.max(self.pause_ps));
         self.until = now;
     }
 }
@@ -399,8 +399,8 @@ impl UnoCc {
     fn measure(&mut self, ack: &AckSample) -> Measurement {
         let in_flight = short(self.bounds.packets(ack.in_flight));
         let sent = in_flight - core::mem::replace(&mut self.outset, in_flight);
-        let (from, until, pause_ns) = (ack.now, ack.now, NonZeroU32::MIN);
-        Measurement { from, acked: 0.0, until, pause_ns, in_flight, sent }
+        let (from, until, pause_ps) = (ack.now, ack.now, NonZeroU64::MIN);
+        Measurement { from, acked: 0.0, until, pause_ps, in_flight, sent }
     }
 
     /// QuickAdapt's cut to what `acked` packets in its RTT allow, with `in_flight` left.

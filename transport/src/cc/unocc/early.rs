@@ -71,8 +71,9 @@ impl UnoCc {
         }
         // A path that dies ends a burst, and a last packet may come long after: that is no slow
         // path, and the time between does not count.
-        let pause = Duration::from_ns(u64::from(done.pause_ns.get()));
-        let until = Instant::from_ps(done.until.as_ps().saturating_sub(pause.as_ps()));
+        // In whole nanoseconds, as in the runs whose results are kept.
+        let pause = Duration::from_ns((done.pause_ps.get() / 1000).max(1));
+        let until = done.until.before(pause);
         let arrived = self.at.in_a_period(&Measurement { until, ..*done });
         (arrived < self.cwnd * factor * PART_SURE).then_some(arrived)
     }

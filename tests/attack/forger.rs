@@ -148,7 +148,6 @@ impl Attack {
     pub(crate) const fn least(self, seconds: u64) -> u64 {
         match self {
             Self::SlowOpens => SLOW.0 + 10 * seconds,
-            Self::Flood => 32_000 * seconds,
             _ => 1000 * seconds,
         }
     }

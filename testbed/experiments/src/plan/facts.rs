@@ -81,7 +81,7 @@ fn loop_rtt(tree: &FatTree, base_rtts: &[Duration]) -> Duration {
 #[cfg(test)]
 mod tests {
     use crate::plan::{Draft, Origin, Plan};
-    use crate::topology::by_name;
+    use crate::topology::{FatTreeSpec, by_name};
     use crate::workload::{FlowSpec, Matrix};
     use transport::{Bytes, Duration, HostId, Rate};
 
@@ -129,6 +129,39 @@ mod tests {
         assert_eq!(wait(&[whole, queue, set]).0, Duration::from_us(7));
         assert_eq!(wait(&[whole, set, ("ec.block_timeout", "auto")]).0, wait_own);
         assert_eq!(wait(&[queue]).0, Duration::from_us(80));
+    }
+
+    #[test]
+    fn each_queue_on_the_way_takes_the_time_of_its_own_link() {
+        let wait = |topology: &FatTreeSpec, set: &[(&str, &str)]| {
+            let mut draft = Draft::default();
+            for (key, value) in [&[("ec.block_timer", "whole")], set].concat() {
+                draft.set(key, value, Origin::Set).unwrap();
+            }
+            let mut matrix = Matrix { nodes: topology.nodes, ..Matrix::default() };
+            matrix.push_flow(FlowSpec::new(HostId(0), HostId(7), Bytes(1000))).unwrap();
+            let plan = Plan::new(&draft, matrix, topology).unwrap();
+            (plan.settings.ec_params.patience(), plan.fabric)
+        };
+        let cut = |span: Duration| Duration::from_ns(span.as_ps() / 1000);
+        let time = |gbps: u32, bytes| Rate::from_gbps(gbps.into()).time_for(Bytes(bytes));
+        let mut two_sites = by_name("two-dc:4,2,5us").unwrap();
+        let rates = [25, 50, 100, 200];
+        for (tier, gbps) in two_sites.tier.iter_mut().zip(rates) {
+            tier.downlink_mbps = gbps * 1000;
+        }
+        two_sites.wan.as_mut().unwrap().gbps = 400;
+        let (found, fabric) = wait(&two_sites, &[("switch.queue", "250KB")]);
+        // Up to the border switch and across, then down to the host, whose own link has one queue.
+        let links = [50, 100, 200, 400, 200, 100, 50, 25];
+        let full = links.iter().fold(Duration::ZERO, |sum, gbps| sum + time(*gbps, 250_000));
+        assert_eq!(found, cut(full + time(25, fabric.mtu.into()) * 10));
+        // Ports of this network have no size of their own.
+        let one_site = by_name("leaf-spine:2,2,4").unwrap();
+        let gbps = one_site.tier[0].downlink_mbps / 1000;
+        let (found, fabric) = wait(&one_site, &[]);
+        let full = time(gbps, fabric.buffer.unwrap().0) * 3;
+        assert_eq!(found, cut(full + time(gbps, fabric.mtu.into()) * 10));
     }
 
     #[test]

@@ -21,9 +21,9 @@ use crate::device::socket::{SocketError, by_descriptor, held};
 use crate::keys;
 
 /// A file in a directory that only this user can enter. Both are removed once a device is open
-/// there, or with this value. A process that is killed before, or while it closes devices, leaves a
-/// directory with a random name, which no process uses again. The file has a
-/// random name, too, so that a directory that another user puts there has no such file.
+/// there, or with this value. A process that is killed earlier, or while it closes a link, leaves a
+/// directory with a random name, which no process uses again. The file has a random name, too: a
+/// directory that another user puts in its place has no such file.
 #[derive(Debug)]
 pub(crate) struct DriverSocket {
     path: PathBuf,

@@ -2,9 +2,8 @@
 //! congested, sends old ones again, and makes NACKs and acknowledgements of what is in flight.
 //!
 //! Without keys that hosts share, it may slow a flow down. By these it ends no flow, and no byte is
-//! wrong.
-//! By acknowledging what did not arrive it makes the sender report a message as sent that the
-//! receiver never gets. With keys its NACKs and acknowledgements are not accepted at all.
+//! wrong. By acknowledging what did not arrive it makes the sender report a message as sent that
+//! the receiver never gets. With keys its NACKs and acknowledgements are not accepted at all.
 
 use std::cell::Cell;
 use std::collections::VecDeque;

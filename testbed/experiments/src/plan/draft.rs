@@ -9,6 +9,7 @@ use std::num::NonZeroU32;
 
 use fabric::{ProgramSettings, QdiscKind, QdiscSettings};
 use transport::cc::CcKind;
+use transport::ec::EcParams;
 use transport::lb::LbKind;
 use transport::path::{NetworkFacts, RealPod};
 use transport::sched::SchedKind;
@@ -430,10 +431,6 @@ impl Draft {
                 self.origins.insert(key, Origin::Topology);
             }
         }
-        let ec = &mut self.settings.ec_params;
-        if ec.patience() < self.block_timeout_min {
-            ec.block_timeout = Some(self.block_timeout_min);
-        }
     }
 
     /// Checks that no setting is set that only a simulation can obey: the lengths of real frames
@@ -503,6 +500,13 @@ impl Draft {
         let mut settings = self.settings.clone();
         settings.resolve(&self.switch_facts());
         settings
+    }
+
+    /// The settings of coded flows as they act: no block takes less time than the world needs.
+    pub(super) fn ec_params(&self) -> EcParams {
+        let least = self.block_timeout_min;
+        let ec = self.settings.ec_params;
+        if ec.patience() < least { EcParams { block_timeout: Some(least), ..ec } } else { ec }
     }
 
     fn switch_facts(&self) -> NetworkFacts {

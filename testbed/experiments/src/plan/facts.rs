@@ -188,6 +188,9 @@ mod tests {
                 let planned = at(&draft, 400);
                 assert_eq!(patience(&planned), wait, "{timer}");
                 assert_eq!(patience(&at(&planned.draft, 400)), wait, "{timer}");
+                let mut without = planned.draft.clone();
+                without.block_timeout_min = Duration::ZERO;
+                assert_eq!(patience(&at(&without, 400)), patience(&fast), "{timer}");
             }
         }
     }

@@ -130,7 +130,7 @@ impl Plan {
         draft.fit_to(base_rtts[usize::from(topology.tiers - 1)], inter, &facts);
         fabric.programs = draft.switch.programs.clone();
         settings.base_rtt = inter;
-        (settings.far.rtt, settings.ec_params) = (draft.settings.far.rtt, draft.settings.ec_params);
+        (settings.far.rtt, settings.ec_params) = (draft.settings.far.rtt, draft.ec_params());
         settings.loss = loss_settings(&draft);
         let Settings { cc_params, lb_params, rc_params, sched_params, .. } = draft.acting();
         (settings.cc_params, settings.lb_params) = (cc_params, lb_params);

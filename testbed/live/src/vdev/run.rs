@@ -163,13 +163,10 @@ fn adapt(
     let rto_min = time_scale::rto_min(scale).max(plan.settings.loss.rto_min);
     let is_longer = rto_min > plan.settings.loss.rto_min;
     let block_timeout = time_scale::rto_min(scale);
-    let is_patient = plan.codes() && block_timeout > plan.settings.ec_params.patience();
     plan = plan.with(|draft| {
         draft.rtt_allowance = allowance;
         draft.settings.loss.rto_min = rto_min;
-        if is_patient {
-            draft.block_timeout_min = block_timeout;
-        }
+        draft.block_timeout_min = block_timeout;
     })?;
     if let Some(early) = early(&plan, scale) {
         plan = plan.with(|draft| draft.settings.sched_params.zeropod.early = early)?;
@@ -187,7 +184,7 @@ fn adapt(
         let value = format!("{}ps", rto_min.as_ps());
         note("loss.rto_min", value, BREAKS);
     }
-    if is_patient {
+    if plan.codes() && plan.settings.ec_params.patience() == block_timeout {
         note("ec.block_timeout", format!("{}ps", block_timeout.as_ps()), BREAKS);
     }
     Ok((plan, scale, adapted))
@@ -339,4 +336,32 @@ fn limit(plan: &Plan, pmd: Pmd, scale: TimeScale) -> Instant {
     let extra = network_time(NULL_EXTRA, scale);
     let enough = last_start.max().unwrap_or_default() + windows + extra;
     limit.min(Instant::ZERO + enough)
+}
+
+#[cfg(test)]
+mod tests {
+    use experiments::plan::{Draft, Origin};
+    use experiments::topology;
+    use experiments::workload::{FlowSpec, Matrix};
+    use transport::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn blocks_wait_as_long_as_real_time_needs_where_pollers_make_paths_long_enough_for_a_code() {
+        let mut matrix = Matrix { nodes: 16, ..Matrix::default() };
+        matrix.push_flow(FlowSpec::new(HostId(0), HostId(9), Bytes(1 << 20)));
+        let mut draft = Draft::default();
+        for (key, value) in [("ec", "8,2"), ("vdev.pmd", "net_memif"), ("vdev.time_scale", "1")] {
+            draft.set(key, value, Origin::Set).unwrap();
+        }
+        let network = topology::by_name("leaf-spine:2,2,8").unwrap();
+        let plan = Plan::new(&draft, matrix, &network).unwrap();
+        assert!(!plan.codes(), "{}", plan.settings.base_rtt);
+        let rate = Calibration::measure(CALIBRATION_MIN).unwrap();
+        let (plan, scale, adapted) = adapt(&plan, Pmd::Memif, rate, &Threads::of(&plan)).unwrap();
+        assert!(plan.codes(), "{}", plan.settings.base_rtt);
+        assert_eq!(plan.settings.ec_params.patience(), time_scale::rto_min(scale));
+        assert!(adapted.iter().any(|change| change.key == "ec.block_timeout"), "{adapted:?}");
+    }
 }

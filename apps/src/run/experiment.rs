@@ -93,6 +93,24 @@ fn no_faults() -> InputError {
     error.at("fault", 0, 0).help("leave them out, or run them with --world sim or vdev")
 }
 
+/// Refuses faults that nothing makes in `world`.
+fn check_faults(plan: &Plan, world: World) -> Result<(), Failure> {
+    if world == World::Nic && !plan.link_faults()?.is_empty() {
+        return Err(no_faults().into());
+    }
+    if world != World::Sim && !plan.host_restarts().is_empty() {
+        return Err(no_restarts(world).into());
+    }
+    Ok(())
+}
+
+/// Refuses hosts that begin anew where they are threads or processes, which nothing here restarts.
+fn no_restarts(world: World) -> InputError {
+    let found = format!("a host that begins anew with --world {}", world.name());
+    let error = InputError::new(found, "--world sim, or a restart of a scheduler alone");
+    error.at("fault", 0, 0).help("restart a process by hand, or run it with --world sim")
+}
+
 /// The inputs that have been read so far.
 #[derive(Clone, Default)]
 pub(super) struct Reader {
@@ -153,9 +171,7 @@ impl Reader {
         real.as_ref().map_or(Ok(()), |real| real.hosts.check_matrix(matrix.nodes))?;
         let plan = Plan::new(&draft, matrix, &topology)
             .map_err(|error| located(error, traffic, self.topology.as_ref()))?;
-        if real.is_some() && !plan.link_faults()?.is_empty() {
-            return Err(no_faults().into());
-        }
+        check_faults(&plan, world)?;
         self.warnings.extend(idle::warnings(args, world, &draft, &plan));
         self.finish(world, &origin, &plan.draft);
         let Self { warnings, inputs, configuration, .. } = self;

@@ -5,10 +5,10 @@ use experiments::input::{InputError, Warning};
 use experiments::plan::keys;
 use experiments::plan::{Draft, Plan};
 use fabric::{ProgramKind, QdiscKind};
-use transport::Duration;
 use transport::cc::CcKind;
 use transport::ec::EcKind;
 use transport::lb::LbParams;
+use transport::{Duration, Instant};
 
 use crate::args::{RunArgs, World};
 
@@ -20,6 +20,7 @@ pub(super) fn warnings(args: &RunArgs, world: World, draft: &Draft, plan: &Plan)
         small_buffer(plan),
         short_target(plan),
         plain_switches(world, plan),
+        late_restart(plan),
     ];
     let of_plan = of_plan.into_iter().flatten();
     of_plan.chain(idle_flags(args, world, draft, plan)).collect()
@@ -68,6 +69,16 @@ fn plain_switches(world: World, plan: &Plan) -> Option<Warning> {
     let expected = "`dcsim`: other switches lose data in place of SIMs, so runs take longer";
     let help = format!("leave {key} out");
     Some(Warning(InputError::new(found, expected).at(key, 0, 0).help(help)))
+}
+
+/// A host would begin anew when the run is over.
+fn late_restart(plan: &Plan) -> Option<Warning> {
+    let limit = plan.limit?;
+    let (at, host) =
+        plan.host_restarts().into_iter().find(|(at, _)| *at > Instant::ZERO + limit)?;
+    let found = format!("host {} begins anew at {}", host.0, at.since(Instant::ZERO));
+    let expected = format!("an instant up to run.limit, {limit}; it changes nothing");
+    Some(Warning(InputError::new(found, expected).at("fault", 0, 0).help("write another from_us")))
 }
 
 /// Timely's target is absolute, and an idle path takes longer.
@@ -288,6 +299,16 @@ mod tests {
         let read: Vec<_> = own.iter().filter(|key| !is_idle(World::Nic, key)).collect();
         assert_eq!(read, ["sched.zeropod.ask_every"]);
         assert!(!own.iter().any(|key| is_idle(World::Sim, &key)));
+    }
+
+    #[test]
+    fn a_restart_of_a_host_after_the_limit_is_warned_of() {
+        let restart = ("fault", "restart@host:1,from_us=20");
+        let of = |limit| late_restart(&plan("paper-testbed", &[restart, ("run.limit", limit)]));
+        let said = of("19us").unwrap().to_string();
+        assert!(said.contains("host 1") && said.contains("run.limit"), "{said}");
+        assert!(of("20us").is_none());
+        assert!(late_restart(&plan("paper-testbed", &[restart])).is_none());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! share one transport flow.
 
 pub mod begun;
+pub(crate) mod restarts;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
@@ -34,6 +35,8 @@ pub struct PostOrder {
     pub message_max: u32,
     /// The last message of the connection: close it afterwards.
     pub last: bool,
+    /// Whether the tags of messages have their number, beside the line.
+    pub numbered: bool,
 }
 
 impl PostOrder {
@@ -50,6 +53,13 @@ impl PostOrder {
     #[must_use]
     pub fn tag(&self) -> u64 {
         u64::from(self.flow.0) + 1
+    }
+
+    /// The tag of one of its messages, counted from 0.
+    #[must_use]
+    pub fn tag_of(&self, number: usize) -> u64 {
+        let number = if self.numbered { u32::try_from(number).unwrap_or(u32::MAX) } else { 0 };
+        restarts::tag_of(self.flow, number)
     }
 }
 
@@ -118,6 +128,8 @@ pub struct Conductor<'a> {
     pokes: Option<Vec<Poke>>,
     /// Hosts that are gone: none of their flows starts any more, finishes, or is counted.
     gone: BTreeSet<HostId>,
+    /// What processes of hosts have delivered, where hosts begin anew.
+    lives: Option<restarts::Lives>,
 }
 
 /// Counts of flows by their progress, in one part, without flows of hosts that are gone.
@@ -172,6 +184,7 @@ impl<'a> Conductor<'a> {
             counts: FlowCounts::default(),
             pokes: None,
             gone: BTreeSet::new(),
+            lives: None,
         }
     }
 
@@ -363,8 +376,8 @@ impl<'a> Conductor<'a> {
         self.active += 1;
         self.counts.ordered += 1;
         let (src, dst, size) = (spec.src, spec.dst, spec.size.0);
-        let message_max = self.matrix.message_max();
-        PostOrder { flow, connection, src, dst, size, message_max, last }
+        let (message_max, numbered) = (self.matrix.message_max(), self.lives.is_some());
+        PostOrder { flow, connection, src, dst, size, message_max, last, numbered }
     }
 
     /// Whether an event at one host can start a flow of another. Then hosts must meet at every
@@ -475,6 +488,7 @@ impl<'a> Conductor<'a> {
             whole.active += part.active;
             whole.finished += part.finished;
             whole.delivered_bytes += part.delivered_bytes;
+            whole.add_lives(part.lives);
         }
         whole
     }

@@ -35,9 +35,11 @@
 //!   round, it answers `Forgotten`.
 //! - Across a restart of the receiver, a message that was not wholly acknowledged is delivered once
 //!   by the process that runs now. The earlier process may have delivered it, too, and no host has
-//!   a record of that. Neither process delivers it twice, with one exception: the network keeps
-//!   every packet of the message during the restart, and all of them arrive before the flow is
-//!   opened anew.
+//!   a record of that. Neither process delivers it twice, with one exception: the restart is in the
+//!   first round trip of the flow. Packets that left before the sender had an answer name no flow,
+//!   so they open it at the new process, under the key of before. If they carry a whole message,
+//!   and the answer was that of the earlier process, then the sender opens the flow anew and the
+//!   message comes again.
 //! - A restart of the sender ends its flows. Its messages that were not whole are aborted at the
 //!   receiver after a time of silence. Flows of the new process have other keys, so no packet of an
 //!   old flow is taken for theirs.

@@ -26,14 +26,18 @@ impl Begun {
     /// The line of the matrix that its tag names, if it names one.
     #[must_use]
     pub fn line(&self) -> Option<usize> {
-        self.tag.checked_sub(1).and_then(|flow| usize::try_from(flow).ok())
+        super::restarts::message_of(self.tag).map(|(flow, _)| flow.index())
     }
 }
 
 impl Conductor<'_> {
     /// Notes a message that is not whole when the run ends. A tag that names no flow is ignored,
-    /// and so are bytes beyond the size of a flow.
+    /// and so are bytes beyond the size of a flow, and a message that an earlier process of its
+    /// receiver has delivered.
     pub fn on_begun(&mut self, message: Begun) {
+        if !message.acked && self.has_delivered(message.tag) {
+            return;
+        }
         let (flow, Begun { len, acked, .. }) = (message.line(), message);
         let Some(record) = flow.and_then(|flow| self.records.get_mut(flow)) else { return };
         let size = flow.map_or(0, |flow| self.matrix.flows[flow].size.0);

@@ -43,9 +43,13 @@ fn a_flow_longer_than_a_message_takes_several() {
         size: 25,
         message_max: 10,
         last: true,
+        numbered: false,
     };
     let lens: Vec<u64> = order.messages().map(|len| u64::from(len.get())).collect();
     assert_eq!(lens, [10, 10, 5]);
+    assert_eq!([0, 2].map(|number| order.tag_of(number)), [1, 1]);
+    let order = PostOrder { numbered: true, ..order };
+    assert_eq!([0, 2].map(|number| order.tag_of(number)), [1, 1 + (2 << 32)]);
 }
 
 #[test]

@@ -143,7 +143,8 @@ impl Audit {
         }
     }
 
-    /// Every finished flow has all its bytes once, at both ends; no flow has more than it sent.
+    /// Every finished flow has all its bytes once, at both ends; no flow has more than it sent. No
+    /// message comes again but where a restart of its receiver explains it.
     fn bytes(&mut self, conductor: &Conductor<'_>, stats: &Stats) {
         let (mut delivered, mut over) = (0, 0u64);
         for (spec, record) in conductor.matrix().flows.iter().zip(conductor.records()) {
@@ -157,6 +158,14 @@ impl Audit {
             self.find(format!(
                 "bytes: {over} flows were delivered or acknowledged short or more than once"
             ));
+        }
+        let lost = conductor.lost();
+        if lost > 0 {
+            self.find(format!("bytes: {lost} acknowledged beyond those delivered"));
+        }
+        let wrong = conductor.repeats().wrong;
+        if wrong > 0 {
+            self.find(format!("messages: {wrong} delivered again, which no restart explains"));
         }
         if delivered > stats.data_placed_bytes {
             self.find(format!(

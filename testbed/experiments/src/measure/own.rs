@@ -17,6 +17,11 @@ pub fn of_network(network: &Network, all: &mut Counters) {
     network.own_counters(|policy, name, count| add(("switch", policy, name), count, all));
 }
 
+/// Adds counters of before.
+pub fn add_all(before: &Counters, all: &mut Counters) {
+    before.iter().for_each(|(name, count)| *all.entry(name.clone()).or_default() += count);
+}
+
 fn add((family, policy, name): (&str, &str, &str), count: u64, all: &mut Counters) {
     if count > 0 {
         *all.entry(format!("{family}.{policy}.{name}")).or_default() += count;

@@ -19,6 +19,7 @@ mod outages;
 mod pfc;
 mod policy_keys;
 mod real_pod;
+mod restarts;
 mod telemetry;
 pub mod transports;
 mod values;
@@ -151,8 +152,8 @@ impl Plan {
         };
         mlcc::check(&draft, &config, &matrix, (&tree, cc_at))?;
         telemetry::check(&draft, &config, &matrix, (topology, cc_at))?;
-        zeropod::check(&draft, &config, &fabric, &tree)?;
         ideal::check(&draft, &matrix)?;
+        zeropod::check(&draft, &config, &fabric, &tree)?;
         checks::check_routing(&draft)?;
         checks::check_cores(&draft, &matrix, topology)?;
         let (seed, limit, measured_rtts) = (draft.seed, draft.limit, BTreeMap::new());
@@ -259,6 +260,14 @@ impl Plan {
             (src.tx_flows, src.tx_msgs) = (src.tx_flows + 1, src.tx_msgs.saturating_add(messages));
             let dst = &mut needs[flow.dst.0 as usize];
             (dst.rx_flows, dst.rx_msgs) = (dst.rx_flows + 1, dst.rx_msgs.saturating_add(messages));
+        }
+        // A process may have a flow under each key that its sender gives it: one more for each time
+        // that the host begins anew.
+        let mut lives = vec![1; needs.len()];
+        self.host_restarts().iter().for_each(|(_, host)| lives[host.0 as usize] += 1);
+        for (needs, lives) in needs.iter_mut().zip(lives) {
+            needs.rx_flows *= lives;
+            needs.rx_msgs = needs.rx_msgs.saturating_mul(lives);
         }
         let clamp = |n: u64| u32::try_from(n.clamp(1, 1 << 20)).unwrap_or(1 << 20);
         // Hosts with tables of one size share a configuration, and so its place in the cache.

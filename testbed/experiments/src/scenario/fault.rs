@@ -6,6 +6,7 @@
 //!   reorder:0.05@all,delay_us=20       corrupt:0.0001@host:3                degrade:0.5@tor:0:up:2
 //!   down@tor:0:up:2,from_us=10,until_us=20                   crash@border:0,from_us=10,until_us=20
 //!   kill@scheduler:0,from_us=50        restart@scheduler:0,from_us=90   partition@scheduler:0
+//!   restart@host:3,from_us=40
 //!   block-loss:3.0e-4/7.5e-5/1.6e-5@border,block=10
 //! ```
 //!
@@ -77,7 +78,8 @@ pub enum FaultKind {
     Degrade(f64),
     /// A pod's scheduler ends, and begins anew where there is an end of the fault.
     Kill,
-    /// A pod's scheduler begins anew, whether it was killed before or not.
+    /// A pod's scheduler begins anew, whether it was killed before or not; or a host does, and has
+    /// forgotten all flows.
     Restart,
     /// All links of a pod's scheduler carry nothing, or one of them that is named.
     Partition,
@@ -309,11 +311,17 @@ impl FaultKind {
         match (self, links) {
             (Self::Crash, LinkSelector::Switch { ports: Ports::All, .. })
             | (Self::Kill | Self::Restart, LinkSelector::Scheduler { link: None, .. })
+            | (Self::Restart, LinkSelector::Host(_))
             | (Self::Partition, LinkSelector::Scheduler { .. }) => None,
             (Self::Crash, _) => {
                 Some(("one switch", format!("name the switch that crashes, like {name}@border:0")))
             }
-            (Self::Kill | Self::Restart | Self::Partition, _) => {
+            (Self::Restart, _) => {
+                let help =
+                    format!("write {name}@scheduler:POD, {name}@backup:POD or {name}@host:N");
+                Some(("the scheduler of a pod, or a host", help))
+            }
+            (Self::Kill | Self::Partition, _) => {
                 let help = format!("write {name}@scheduler:POD or {name}@backup:POD");
                 Some(("the scheduler of a pod", help))
             }
@@ -329,6 +337,15 @@ impl FaultKind {
 }
 
 impl FaultSpec {
+    /// The host that begins anew, where the fault is that.
+    #[must_use]
+    pub const fn host_restart(&self) -> Option<u32> {
+        match (self.kind, self.links) {
+            (FaultKind::Restart, LinkSelector::Host(host)) => Some(host),
+            _ => None,
+        }
+    }
+
     /// The fault as the fabric has it, and the ports of `tree` that it is for.
     ///
     /// # Errors

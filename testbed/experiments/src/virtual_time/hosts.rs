@@ -2,6 +2,7 @@
 
 mod explain;
 mod intake;
+mod restart;
 
 use std::collections::VecDeque;
 
@@ -75,6 +76,8 @@ pub(super) struct Hosts<'a> {
     posted: Option<Vec<u32>>,
     /// Whether the hosts' schedulers send only at instants of their own, whatever arrives.
     at_own_times: bool,
+    /// What processes that are over have counted.
+    former: restart::Former,
 }
 
 impl<'a> Hosts<'a> {
@@ -113,6 +116,7 @@ impl<'a> Hosts<'a> {
             active: Vec::new(),
             given: 0,
             posted: None,
+            former: restart::Former::default(),
         }
     }
 
@@ -396,7 +400,7 @@ impl<'a> Hosts<'a> {
 
     /// The sum of all endpoints' counters.
     pub(super) fn stats(&self) -> Stats {
-        let mut sum = Stats::default();
+        let mut sum = self.former.stats;
         self.hosts.iter().for_each(|host| sum.add(host.endpoint.stats()));
         sum
     }
@@ -407,7 +411,8 @@ impl<'a> Hosts<'a> {
             Sched::DcSim(sched) => Some((sched.rtt_max(), sched.figures().clone())),
             _ => None,
         };
-        self.hosts.iter().filter_map(of).reduce(|(rtt_max, mut sum), (other, figures)| {
+        let all = self.hosts.iter().filter_map(of).chain(self.former.dcsim.clone());
+        all.reduce(|(rtt_max, mut sum), (other, figures)| {
             sum.add(&figures);
             (rtt_max.max(other), sum)
         })
@@ -433,6 +438,7 @@ impl<'a> Hosts<'a> {
     /// Adds what the schedulers of the hosts have counted of their own.
     pub(super) fn add_own_counters(&self, all: &mut Counters) {
         self.hosts.iter().for_each(|host| own::of_scheduler(host.endpoint.scheduler(), all));
+        own::add_all(&self.former.own, all);
     }
 
     /// Messages that are not whole.
@@ -443,7 +449,8 @@ impl<'a> Hosts<'a> {
     /// Payload bytes in place at their receivers, including those of messages that are not whole
     /// yet.
     pub(super) fn placed_bytes(&self) -> u64 {
-        self.hosts.iter().map(|host| host.endpoint.stats().data_placed_bytes).sum()
+        let placed = self.hosts.iter().map(|host| host.endpoint.stats().data_placed_bytes);
+        self.former.stats.data_placed_bytes + placed.sum::<u64>()
     }
 
     /// Packets taken from endpoints and given to them.
@@ -476,8 +483,8 @@ impl Host {
             None => *flow.insert(self.endpoint.open_labelled(order.dst, path, label)?),
         };
         let local = self.clock.read(now);
-        for len in order.messages().skip(posted) {
-            let spec = MsgSpec { flow: id, len, tag: order.tag() };
+        for (number, len) in order.messages().enumerate().skip(posted) {
+            let spec = MsgSpec { flow: id, len, tag: order.tag_of(number) };
             let msg = self.endpoint.post_send(local, spec)?;
             self.note(msg, order.flow, len.get());
             if let Some((_, posted)) = self.waiting.front_mut() {
@@ -510,11 +517,7 @@ impl Host {
                     conductor.on_acked(flow, u64::from(len), now);
                 }
                 Event::Failed { msg, .. } => conductor.on_failed(self.messages[msg.index()].0),
-                Event::Delivered { len, tag, .. } => {
-                    if let Ok(flow) = u32::try_from(tag.wrapping_sub(1)) {
-                        conductor.on_delivered(FlowIndex(flow), u64::from(len), now);
-                    }
-                }
+                Event::Delivered { len, tag, .. } => conductor.on_message(tag, len, now),
                 // The sender's end of the flow has failed, or will.
                 Event::Aborted { .. } => {}
             }

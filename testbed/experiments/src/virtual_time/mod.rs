@@ -29,6 +29,7 @@ mod hosts;
 mod nics;
 mod packets;
 mod part;
+mod restarts;
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, PoisonError};
@@ -53,6 +54,7 @@ use crate::why;
 use capture::Recording;
 use crew::Crew;
 use part::{Part, Span};
+use restarts::Restarts;
 
 /// Packets on links, and windows, between two looks at the watch.
 const LOOK_EVERY: usize = 1 << 16;
@@ -105,7 +107,11 @@ fn run_with(
     for fault in plan.link_faults()? {
         network.add_fault(&fault.ports, fault.spec)?;
     }
-    let conductor = Conductor::new(&plan.matrix);
+    let mut conductor = Conductor::new(&plan.matrix);
+    let restarts = Restarts::new(plan, &rng)?;
+    if !restarts.is_empty() {
+        conductor.expect_restarts();
+    }
     let coupled = is_coupled(&conductor, &network);
     if coupled {
         network.expect_instants();
@@ -123,6 +129,7 @@ fn run_with(
         lookahead,
         window: if coupled { PICOSECOND } else { window.max(PICOSECOND) },
         sampler: Sampler::new(plan),
+        restarts,
         feed: RecordFeed::default(),
         recording: capture.map(|capture| Recording::start(capture, plan)).transpose()?,
         limit: plan.limit.map_or(Instant::FAR_FUTURE, |limit| Instant::ZERO + limit),
@@ -205,6 +212,7 @@ fn seen<'a>(parts: &mut [impl DerefMut<Target = Part<'a>>], lines: &[usize]) -> 
 struct SimWorld {
     lookahead: Duration,
     sampler: Sampler,
+    restarts: Restarts,
     feed: RecordFeed,
     recording: Option<Recording>,
     /// The longest window.
@@ -231,6 +239,7 @@ impl SimWorld {
             let own = parts.iter().filter_map(|part| part.next_at()).min();
             let sent = parts.iter().map(|part| part.parcel_at()).min();
             let next = own.into_iter().chain(sent).min().unwrap_or(Instant::FAR_FUTURE);
+            let next = next.min(self.restarts.next_at());
             if next >= over_at || next == Instant::FAR_FUTURE {
                 self.end = block_end.min(self.limit);
                 return false;
@@ -277,7 +286,9 @@ impl SimWorld {
         Instant::from_ps((at.as_ps() / block).saturating_add(1).saturating_mul(block))
     }
 
-    /// The window that begins with `next`, the first thing due; samples are taken before it.
+    /// The window that begins with `next`, the first thing due. Samples are taken before it, and
+    /// then hosts begin anew: it ends before the next of either, so that all of a run is at that
+    /// instant.
     fn span<'a>(
         &mut self,
         (next, block_end): (Instant, Instant),
@@ -285,8 +296,10 @@ impl SimWorld {
         watch: &mut dyn Watch,
     ) -> Span {
         self.sampler.catch_up(next, watch, |lines| seen(parts, lines));
+        self.restarts.catch_up(next, parts);
         let longest = (next + self.window).min(self.limit + PICOSECOND);
-        Span { next, end: block_end.min(longest).min(self.sampler.next_at()) }
+        let border = self.sampler.next_at().min(self.restarts.next_at());
+        Span { next, end: block_end.min(longest).min(border) }
     }
 
     /// The samples up to the end of the run.
@@ -360,6 +373,7 @@ impl SimWorld {
         });
         outcome.summary.wire_delay_us =
             wire_delay.map(|spans| SpanResult::of(&spans, Duration::from_us(1)));
+        restarts::count(conductor.repeats(), &mut counters);
         outcome.summary.counters.append(&mut counters);
         outcome.summary.scheduler = SchedulerResult::of(&network, &pod_counts);
         let why = journal

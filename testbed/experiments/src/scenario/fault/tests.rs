@@ -37,11 +37,12 @@ fn losses_in_a_row_have_one_chance_in_a_million_million() {
 }
 
 #[test]
-fn faults_of_schedulers_read_as_they_are_written() {
+fn faults_of_schedulers_and_hosts_read_as_they_are_written() {
     for text in [
         "kill@scheduler:0",
         "kill@backup:2,from_us=50,until_us=60",
         "restart@scheduler:1,from_us=90.5",
+        "restart@host:3,from_us=40",
         "partition@scheduler:0,from_us=1",
     ] {
         assert_eq!(text.parse::<FaultSpec>().unwrap().to_string(), text);
@@ -113,11 +114,11 @@ proptest! {
         let whole = matches!(links, LinkSelector::Switch { ports: Ports::All, .. });
         let scheduler = matches!(links, LinkSelector::Scheduler { .. });
         let whole_end = matches!(links, LinkSelector::Scheduler { link: None, .. });
-        let ends = whole_end && until.is_none();
+        let begins_anew = whole_end || matches!(links, LinkSelector::Host(_));
         for (kind, fits) in [
             (FaultKind::Crash, whole),
             (FaultKind::Kill, whole_end),
-            (FaultKind::Restart, ends),
+            (FaultKind::Restart, begins_anew && until.is_none()),
             (FaultKind::Partition, scheduler),
         ] {
             let fault = FaultSpec { kind, ..fault };

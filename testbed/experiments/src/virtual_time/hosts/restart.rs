@@ -1,0 +1,92 @@
+//! Hosts that begin anew in the middle of a run: another process, which has no state of any flow.
+
+use transport::sched::Sched;
+use transport::sched::dcsim::Figures;
+use transport::{Config, Duration, Endpoint, HostId, Instant, Rng, Stats, TxSegment};
+
+use super::{HORIZON, Hosts};
+use crate::conductor::Conductor;
+use crate::measure::{Counters, own};
+use crate::workload::FlowIndex;
+
+/// What processes that are over have counted.
+#[derive(Default)]
+pub(super) struct Former {
+    /// The sums of their counters.
+    pub(super) stats: Stats,
+    /// What their schedulers counted of their own.
+    pub(super) own: Counters,
+    /// What those of DCsim have measured, and their RTT_max.
+    pub(super) dcsim: Option<(Duration, Figures)>,
+}
+
+impl Former {
+    /// Adds what a process has counted that is over.
+    fn add(&mut self, endpoint: &Endpoint) {
+        self.stats.add(endpoint.stats());
+        own::of_scheduler(endpoint.scheduler(), &mut self.own);
+        if let Sched::DcSim(sched) = endpoint.scheduler() {
+            let (rtt_max, figures) = self.dcsim.get_or_insert_with(Default::default);
+            *rtt_max = (*rtt_max).max(sched.rtt_max());
+            figures.add(sched.figures());
+        }
+    }
+}
+
+impl Hosts<'_> {
+    /// Whether `host` is one of these.
+    pub(in crate::virtual_time) fn has(&self, host: HostId) -> bool {
+        let place = host.0.checked_sub(self.first);
+        place.is_some_and(|place| (place as usize) < self.hosts.len())
+    }
+
+    /// Another process takes the place of `host`. Packets that were given to its card leave all the
+    /// same.
+    pub(in crate::virtual_time) fn begin_anew(
+        &mut self,
+        host: HostId,
+        (config, rng): (&Config, Rng),
+        conductor: &Conductor<'_>,
+    ) {
+        let place = self.index_of(host);
+        let state = &mut self.hosts[place];
+        self.former.add(&state.endpoint);
+        state.endpoint = Endpoint::new(config, host, rng);
+        state.endpoint.keep_until_departure(HORIZON);
+        state.timer = Instant::FAR_FUTURE;
+        state.waiting.clear();
+        state.refused.clear();
+        let lines = self.plan.matrix.flows.iter().enumerate();
+        for (line, _) in lines.filter(|(_, spec)| spec.src == host) {
+            self.flows[conductor.connection(line)] = None;
+        }
+    }
+
+    /// Packets that wait for their departure, each with its host.
+    pub(in crate::virtual_time) fn kept(&self) -> impl Iterator<Item = (HostId, &TxSegment)> {
+        let hosts = (self.first..).map(HostId).zip(&self.hosts);
+        hosts.flat_map(|(id, host)| host.kept.iter().map(move |kept| (id, kept.segment())))
+    }
+
+    /// The lines from these hosts to `to` whose packets name no flow yet, each with the key of its
+    /// flow. O(lines).
+    pub(in crate::virtual_time) fn unnamed(
+        &self,
+        to: HostId,
+        conductor: &Conductor<'_>,
+    ) -> impl Iterator<Item = (FlowIndex, u64)> {
+        let lines = self.plan.matrix.flows.iter().enumerate();
+        let own = lines.filter(move |(_, spec)| spec.dst == to && self.has(spec.src));
+        own.filter_map(|(line, spec)| {
+            let flow = self.flows[conductor.connection(line)]?;
+            let endpoint = &self.hosts[self.index_of(spec.src)].endpoint;
+            let key = endpoint.flow_key(flow).filter(|_| endpoint.flow_is_unnamed(flow))?;
+            Some((FlowIndex(u32::try_from(line).ok()?), key.0))
+        })
+    }
+
+    /// The tags of messages that hosts have not got wholly acknowledged. O(messages).
+    pub(in crate::virtual_time) fn unacked(&self) -> impl Iterator<Item = u64> {
+        self.hosts.iter().flat_map(|host| host.endpoint.departing()).map(|(tag, _)| tag)
+    }
+}

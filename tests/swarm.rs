@@ -21,6 +21,8 @@ use transport::Duration as Span;
 mod borders;
 #[path = "swarm/case.rs"]
 mod case;
+#[path = "swarm/forgetful.rs"]
+mod forgetful;
 #[path = "swarm/invariants.rs"]
 mod invariants;
 #[path = "swarm/mixed.rs"]
@@ -165,5 +167,31 @@ fn the_books_of_mixed_networks_balance_on_any_number_of_threads() {
             made.min(forged).min(pauses) > 0 && 2 * mixed > MIXED,
             "{made} {forged} {pauses} {mixed}"
         );
+    }
+}
+
+/// Cases with hosts that begin anew when none are asked for; each runs twice.
+const FORGETFUL: u64 = 60;
+
+#[test]
+fn hosts_that_begin_anew_lose_no_flow_but_their_own_and_no_message_comes_twice() {
+    let seed = number("SEED").unwrap_or(1);
+    let cases = match number("SWARM_CASE") {
+        Some(case) => case..case + 1,
+        None => 0..number("SWARM_CASES").map_or(FORGETFUL, |cases: u64| cases / 4),
+    };
+    let (mut all, mut failures) = (forgetful::Done::default(), Vec::new());
+    for number in cases.clone() {
+        match forgetful::check(seed, number) {
+            Ok(done) => all.add(&done.unwrap_or_default()),
+            Err(found) => failures.push(blame(seed, number, &found)),
+        }
+    }
+    println!("seed {seed}: {all:?}");
+    failures.iter().for_each(|failure| println!("{failure}\n"));
+    assert!(failures.is_empty(), "{} cases failed, see above", failures.len());
+    if cases.end - cases.start >= FORGETFUL {
+        assert!(all.ended.min(all.reopened).min(all.forged) > 0, "{all:?}");
+        assert!((all.again + all.twice) * 100 < all.messages, "{all:?}");
     }
 }

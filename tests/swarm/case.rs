@@ -51,7 +51,7 @@ pub(crate) fn pick<T: Clone>(rng: &mut Rng, items: &[T]) -> T {
     items[below(rng, items.len())].clone()
 }
 
-fn below(rng: &mut Rng, n: usize) -> usize {
+pub(crate) fn below(rng: &mut Rng, n: usize) -> usize {
     usize::try_from(rng.below(n as u64)).unwrap()
 }
 

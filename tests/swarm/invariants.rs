@@ -152,7 +152,7 @@ fn config(plan: &Plan) -> Result<Config, String> {
     Config::new(plan.settings.clone()).map_err(|error| error.to_string())
 }
 
-fn flow(
+pub(crate) fn flow(
     case: &Case,
     plan: &Plan,
     spec: &FlowSpec,

@@ -165,3 +165,33 @@ pub(super) fn count(repeats: Repeats, counters: &mut Counters) {
         counters.insert(format!("messages.delivered_{how}"), count);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::num::NonZeroU32;
+    use transport::wire::{Data, Open};
+    use transport::{EntropyValue, Psn};
+
+    #[test]
+    fn a_message_is_kept_only_where_all_of_it_is_under_way_and_names_no_flow() {
+        let open = NonZeroU32::new(20).map(|msg_len| Open { src_flow: FlowId::UNKNOWN, msg_len });
+        let packet = |psn: u32, named: FlowId| {
+            let tag = if psn == 0 { 7 } else { 0 };
+            let data = Data { psn: Psn(psn), offset: psn * 10, open, tag, ..Data::VACANT };
+            Header::new(EntropyValue(0), named, Body::Data(data))
+        };
+        let named = FlowId::new(5, 1);
+        for (packets, is_kept) in [
+            (&[(0, FlowId::UNKNOWN), (1, FlowId::UNKNOWN)][..], true),
+            (&[(0, FlowId::UNKNOWN)], false),
+            (&[(0, FlowId::UNKNOWN), (0, FlowId::UNKNOWN)], false),
+            (&[(0, FlowId::UNKNOWN), (1, named)], false),
+            (&[(1, FlowId::UNKNOWN), (2, FlowId::UNKNOWN)], false),
+        ] {
+            let mut openings = Openings::default();
+            packets.iter().for_each(|(psn, to)| openings.note(HostId(1), &packet(*psn, *to), 10));
+            assert_eq!(openings.whole().contains(&7), is_kept, "{packets:?}");
+        }
+    }
+}

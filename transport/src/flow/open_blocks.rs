@@ -44,7 +44,6 @@ pub(crate) struct OpenBlocks {
     lists: [List; LISTS],
     /// Blocks in all lists.
     waiting: usize,
-    capacity: usize,
 }
 
 /// Blocks in order of time, all with the same time to wait.
@@ -52,12 +51,14 @@ pub(crate) struct OpenBlocks {
 struct List {
     blocks: VecDeque<OpenBlock>,
     wait: Duration,
+    /// Blocks at most.
+    capacity: usize,
 }
 
-/// Blocks of a list: more than ten times those that open within 80 us at 100 Gb/s. With
-/// `ec.block_timer=whole` and queues of megabytes that is too few: the oldest then wait for their
-/// sender's timeout.
+/// Blocks of a list at least.
 const CAPACITY: usize = 2048;
+/// Blocks of a list at most: 1.5 MB.
+const CAPACITY_MAX: u64 = 1 << 16;
 /// The time to wait doubles up to 64 times its first value.
 const LISTS: usize = 8;
 
@@ -65,13 +66,16 @@ impl OpenBlocks {
     /// Empty lists, with memory for as many blocks as there may be.
     pub(crate) fn new(config: &Config) -> Self {
         let first = config.ec_params.patience();
-        let capacity = if config.ec == EcKind::Uncoded { 0 } else { CAPACITY };
         let list = |asked: usize| {
             let again = (first + config.base_rtt) * (1 << asked.saturating_sub(1));
-            let blocks = VecDeque::with_capacity(capacity);
-            List { blocks, wait: if asked == 0 { first } else { again } }
+            let (wait, capacity) = match asked {
+                0 => (first, opened_within(first, config)),
+                _ => (again, CAPACITY),
+            };
+            let capacity = if config.ec == EcKind::Uncoded { 0 } else { capacity };
+            List { blocks: VecDeque::with_capacity(capacity), wait, capacity }
         };
-        Self { lists: core::array::from_fn(list), waiting: 0, capacity }
+        Self { lists: core::array::from_fn(list), waiting: 0 }
     }
 
     /// A block has been asked for at `now`: it waits again, longer.
@@ -81,12 +85,12 @@ impl OpenBlocks {
 
     /// The first packet of a block has arrived.
     pub(crate) fn wait_for(&mut self, block: OpenBlock) {
-        let blocks = &mut self.lists[usize::from(block.asked).min(LISTS - 1)].blocks;
-        if blocks.len() == self.capacity {
-            blocks.pop_front();
+        let list = &mut self.lists[usize::from(block.asked).min(LISTS - 1)];
+        if list.blocks.len() == list.capacity {
+            list.blocks.pop_front();
             self.waiting -= 1;
         }
-        blocks.push_back(block);
+        list.blocks.push_back(block);
         self.waiting += 1;
     }
 
@@ -125,14 +129,24 @@ impl OpenBlocks {
     }
 }
 
+/// Blocks that may open within `span`, with room for as many again: behind a block that waits for
+/// all of that time stand all blocks that opened meanwhile.
+fn opened_within(span: Duration, config: &Config) -> usize {
+    let shape = config.ec_shape;
+    let block = u64::from(config.payload_max) * u64::from(shape.data() + shape.parity());
+    let opened = config.line_rate.bytes_in(span).0 / block.max(1);
+    usize::try_from((2 * opened).min(CAPACITY_MAX)).unwrap_or(CAPACITY).max(CAPACITY)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::Settings;
+    use crate::time::Rate;
     use crate::units::Psn;
     use alloc::vec::Vec;
 
-    fn block(us: u64) -> OpenBlock {
+    fn block_at(us: u64) -> OpenBlock {
         let span = BlockSpan { first: Psn(u32::try_from(us).unwrap()), packets: 10 };
         let since = Instant::ZERO + Duration::from_us(us);
         OpenBlock { asked: 0, have: 1, since, flow: FlowId::new(1, 1), span, ev: EntropyValue(7) }
@@ -145,12 +159,12 @@ mod tests {
         let mut blocks = OpenBlocks::new(&config);
         let after = |us, more| Instant::ZERO + Duration::from_us(us) + more;
         let wait = config.ec_params.patience();
-        blocks.wait_for(block(1));
-        blocks.wait_for(block(5));
-        blocks.wait_again(block(0), after(2, Duration::ZERO));
+        blocks.wait_for(block_at(1));
+        blocks.wait_for(block_at(5));
+        blocks.wait_again(block_at(0), after(2, Duration::ZERO));
         assert_eq!(blocks.poll_at(), Some(after(1, wait)));
         assert_eq!(blocks.pop_due(after(0, wait)), None);
-        assert_eq!(blocks.pop_due(after(1, wait)), Some(block(1)));
+        assert_eq!(blocks.pop_due(after(1, wait)), Some(block_at(1)));
         assert_eq!(blocks.poll_at(), Some(after(5, wait)));
         blocks.clean(|open| open.span.first == Psn(5));
         let again = (wait + config.base_rtt) * 64;
@@ -166,14 +180,30 @@ mod tests {
     }
 
     #[test]
+    fn all_blocks_that_open_while_one_waits_for_its_time_have_a_place() {
+        for (gbps, wait_us) in [(100, 80), (100, 6000), (400, 6000)] {
+            let mut settings = Settings { ec: EcKind::Mds, ..Settings::default() };
+            settings.line_rate = Rate::from_gbps(gbps);
+            settings.ec_params.block_timeout = Some(Duration::from_us(wait_us));
+            let block = 10 * u64::from(settings.payload_max);
+            let opened = settings.line_rate.bytes_in(Duration::from_us(wait_us)).0 / block;
+            let mut blocks = OpenBlocks::new(&Config::new(settings).unwrap());
+            (0..=opened).for_each(|us| blocks.wait_for(block_at(us)));
+            assert_eq!(blocks.pop_due(Instant::FAR_FUTURE), Some(block_at(0)), "{gbps} {wait_us}");
+            (0..=CAPACITY_MAX).for_each(|us| blocks.wait_for(block_at(us)));
+            assert!(blocks.waiting as u64 <= CAPACITY_MAX);
+        }
+    }
+
+    #[test]
     fn when_there_is_no_room_the_oldest_is_forgotten_and_nothing_grows() {
         let settings = Settings { ec: EcKind::Mds, ..Settings::default() };
         let mut blocks = OpenBlocks::new(&Config::new(settings).unwrap());
-        blocks.capacity = 3;
-        (0..9).for_each(|us| blocks.wait_for(block(us)));
+        blocks.lists[0].capacity = 3;
+        (0..9).for_each(|us| blocks.wait_for(block_at(us)));
         let far = Instant::FAR_FUTURE;
         let left: Vec<_> = core::iter::from_fn(|| blocks.pop_due(far)).collect();
-        assert_eq!(left, [6, 7, 8].map(block));
+        assert_eq!(left, [6, 7, 8].map(block_at));
         assert_eq!(blocks.waiting, 0);
     }
 }

@@ -143,11 +143,11 @@ pub(crate) fn shown(total: Total, quiet: bool, console: &mut Console<'_>) -> imp
 
 /// How far runs are, in words.
 pub(crate) struct ProgressWords {
-    /// How many of what are done.
+    /// The count of what is done, with its noun.
     pub(crate) done: String,
-    /// What the share is of.
+    /// The whole that the share refers to.
     pub(crate) of: &'static str,
-    /// Where they are.
+    /// The point that the runs have reached.
     pub(crate) at: String,
 }
 

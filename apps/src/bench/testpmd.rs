@@ -46,7 +46,7 @@ pub(super) enum Mode {
     Forward,
 }
 
-/// Why it has no figure.
+/// Why testpmd gave no figure.
 #[derive(Debug)]
 pub(super) enum TestpmdError {
     /// The program cannot be started, or its input and output fail.

@@ -119,7 +119,7 @@ pub trait Protocol {
 /// Segments of one flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Turn {
-    /// The flow that sends them.
+    /// The flow whose segments are sent.
     pub flow: FlowId,
     /// How often in a row, at least, [`Sending::next_turn`] would return this turn while the flow
     /// has something to send and nothing else happens. A turn with a choice is one segment.

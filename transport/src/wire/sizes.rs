@@ -3,7 +3,8 @@
 //! A figure of a paper depends on its packet sizes: DCsim probes with 64 bytes, a control cell of
 //! Zeropod has 40. A simulation may count such sizes instead of the lengths of our own headers, so
 //! that a change of the headers moves no figure. Windows, schedulers, queues and links all count
-//! the same bytes. Real frames always have their own lengths.
+//! the same bytes. Real frames have their own lengths. Emulated switches between hosts that send in
+//! slots are the exception (`vdev` with Zeropod): their links take the time of the settings' sizes.
 
 use super::{Body, Data, Extent, Header};
 use crate::units::FlowId;
@@ -16,7 +17,7 @@ pub struct WireSizes {
     /// Bytes added to a header of a flow: the frame's headers, less the key where a run accounts
     /// none.
     pub flow_overhead: u16,
-    /// Sizes that replace those of the headers; none in a run over real frames.
+    /// Sizes that replace those of the headers; none where real frames take their own time.
     pub accounted: AccountedSizes,
 }
 

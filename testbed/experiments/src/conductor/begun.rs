@@ -10,7 +10,7 @@ pub struct Begun {
     /// The message's tag, [`super::PostOrder::tag`]; 0 at a receiver that has not seen its first
     /// segment.
     pub tag: u64,
-    /// Bytes of it.
+    /// The message's length in bytes.
     pub len: u32,
     /// Whether its bytes are those acknowledged at the sender, else those at the receiver.
     pub acked: bool,

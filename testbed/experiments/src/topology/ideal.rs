@@ -23,7 +23,7 @@ pub struct Transfer {
     pub src: HostId,
     /// The receiver.
     pub dst: HostId,
-    /// The packets that carry it.
+    /// The packets that carry the transfer's bytes.
     pub packets: FlowPackets,
     /// When the transfer may start.
     pub start: Instant,

@@ -36,9 +36,9 @@ pub enum Purpose {
 /// The mixes to draw.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draws {
-    /// What they are for.
+    /// The use of the mixes.
     pub purpose: Purpose,
-    /// Root of their chance.
+    /// The seed from which all mixes are drawn.
     pub seed: u64,
     /// How many of each family, at least 1.
     pub each: u32,

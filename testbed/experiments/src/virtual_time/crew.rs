@@ -6,9 +6,9 @@
 //!   others:        wait       | part n |         wait            | part n | ...
 //! ```
 //!
-//! So no two threads ever lock the same part at once, and its mutex is never contended. A thread
-//! that waits spins for a few microseconds, then sleeps, since cores may be shared. Where windows
-//! are shorter than waking up takes, the leader runs all parts itself.
+//! By these turns no two threads lock the same part at once, so a part's mutex is never contended.
+//! A thread that waits spins for a few microseconds, then sleeps, since cores may be shared. Where
+//! windows are shorter than waking up takes, the leader runs all parts itself.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};

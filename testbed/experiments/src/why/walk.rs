@@ -33,7 +33,7 @@ struct Walk<'j> {
     journal: &'j Journal,
     pauses: &'j Pauses,
     hosts: u32,
-    /// Nothing before it is charged.
+    /// The flow's start; no time before it is charged.
     start: Instant,
     flow: u32,
     /// The part that the time on links without queues belongs to.

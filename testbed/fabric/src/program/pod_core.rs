@@ -87,9 +87,9 @@ struct Port {
 /// What Cores have counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CoreCounters {
-    /// Most cells that waited for one pod at once.
+    /// The most cells that waited for one pod at the same time.
     pub cells_max: u32,
-    /// Most bytes that waited in one Core at once.
+    /// The most bytes that waited in one Core at the same time.
     pub bytes_max: u64,
     /// Times that a port began to ask for no more cells.
     pub pauses: u64,

@@ -37,7 +37,7 @@ pub(super) struct OngoingRun<'a, 'm> {
     pub(super) clock: RunClock,
     pub(super) now: Instant,
     limit: Instant,
-    /// Their file is looked at during the run.
+    /// The keys of `--security`; their file is read again during the run when it has changed.
     keys: Option<SharedKeys>,
     /// Hosts that are gone.
     lost: u64,

@@ -14,10 +14,10 @@ use super::terms::{Policies, SessionTerms};
 use super::vitals::Vitals;
 use super::{Interval, SessionEvent, SessionMonitor};
 
-/// How a client goes about it.
+/// The choices of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientOptions {
-    /// The server that it asks.
+    /// The server that the client connects to.
     pub server: HostId,
     /// How long the client waits for the link, and for a server that answers and is not busy.
     pub wait: Duration,

@@ -18,7 +18,7 @@ pub(super) struct Session {
     pub(super) peer: HostId,
     pub(super) terms: SessionTerms,
     pub(super) slots: Slots,
-    /// Once it sends.
+    /// What sends in this session; `None` before it begins to send.
     pub(super) sender: Option<Sender>,
     pub(super) receiver: Receiver,
     pub(super) began: Instant,

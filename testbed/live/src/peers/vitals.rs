@@ -28,7 +28,7 @@ pub struct RoundTrips {
     pub max: f64,
 }
 
-/// One end of a session as it sees itself.
+/// What one end of a session measures of its own traffic and process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Vitals {
     /// Processor time of the process, percent of one core; `None` where the system does not say.

@@ -45,9 +45,9 @@ pub struct ClockCounts {
     pub refused: u64,
     /// Readings.
     pub readings: u64,
-    /// Times that all was forgotten because the clock had jumped.
+    /// Times that all readings were discarded because the clock had jumped.
     pub jumps: u64,
-    /// 1 when it was given up.
+    /// 1 when the device's clock is used no more, otherwise 0.
     pub lost: u64,
 }
 

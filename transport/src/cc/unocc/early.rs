@@ -16,9 +16,9 @@
 //!                                from  until   a loss: the window becomes the rate from..until
 //! ```
 //!
-//! That rate is the flow's share at a moment when all flows sent. A window that was cut early
-//! doubles each RTT while real queues are empty, whether packets are marked or not: phantom queues
-//! stay full for longer than one RTT after an overload.
+//! The rate between `from` and `until` is the flow's share at a moment when all flows sent. A
+//! window that was cut early doubles each RTT while real queues are empty, whether packets are
+//! marked or not: phantom queues stay full for longer than one RTT after an overload.
 
 use super::{Measurement, QaMeasure, UnoCc, short};
 use crate::cc::{AckSample, Inference, LossSample};

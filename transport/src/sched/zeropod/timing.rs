@@ -89,10 +89,10 @@ pub struct Timing {
     pub to_core_answers: u64,
     /// Epochs from a decision to the epoch that it is about.
     pub lead: u64,
-    /// Epochs from the one in which cells are sent to the request that reports their arrival.
+    /// Epochs from the epoch of a cell to the epoch of the request that reports its arrival.
     pub to_receipt: u64,
-    /// Epochs from the one in which a request leaves to the one at whose beginning its answer is
-    /// there, where a scheduler answers every request.
+    /// Epochs from the epoch in which a request leaves until its answer has come, which is at the
+    /// beginning of an epoch. A scheduler that answers every request is assumed.
     pub round_trip: u64,
     /// Epochs from the one in which cells are sent to the request that says that no receipt has
     /// come for them.

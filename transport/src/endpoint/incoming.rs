@@ -98,13 +98,23 @@ impl<S: Scheduler> Endpoint<S> {
                 placement
             }
             Err(reason) => {
-                self.stats.drops.count(reason);
-                self.trace.record(now, TraceKind::Drop, rx.hdr.dst_flow, data.psn.0, reason as u32);
-                if matches!(reason, DropReason::UnknownFlow | DropReason::WrongKey) {
-                    self.disown(rx, now);
-                }
+                self.drop_data((rx, data), reason, now);
                 Placement::Release
             }
+        }
+    }
+
+    /// Counts a segment that was dropped, and answers its sender where the sender can act on it.
+    #[cold]
+    fn drop_data(&mut self, (rx, data): (&RxSegment, &Data), reason: DropReason, now: Instant) {
+        self.stats.drops.count(reason);
+        self.trace.record(now, TraceKind::Drop, rx.hdr.dst_flow, data.psn.0, reason as u32);
+        match (reason, data.open) {
+            (DropReason::UnknownFlow | DropReason::WrongKey, _) => self.disown(rx, now),
+            (DropReason::PeerShare | DropReason::GroupShare, Some(open)) => {
+                self.refuse((rx.from, open.src_flow, rx.hdr.key), (rx.hdr.ev, rx.at));
+            }
+            _ => {}
         }
     }
 
@@ -123,13 +133,8 @@ impl<S: Scheduler> Endpoint<S> {
         if timed.flow.key != rx.hdr.key {
             return Err(DropReason::WrongKey);
         }
-        let proofs_matter = self.proofs.matter();
-        // Only a message that begins takes a share; its other segments repeat the announcement.
-        if proofs_matter
-            && (self.proofs.lacks(flow)
-                || data.open.is_some() && timed.flow.would_begin(data, &self.rx_buffers))
-        {
-            self.look_at(flow, (rx, data))?;
+        if self.proofs.lacks(flow) {
+            self.look_at(flow, rx)?;
             timed = self.rx_flows.get_mut(flow).ok_or(DropReason::UnknownFlow)?;
         }
         let open = self.rx_msgs.len();
@@ -146,7 +151,9 @@ impl<S: Scheduler> Endpoint<S> {
             missing: Bytes::ZERO,
             delivered: 0,
         };
-        let placement = timed.flow.on_data(rx, data, &mut cx);
+        // Only a message that begins takes a share; its other segments repeat the announcement.
+        let admit = |len| self.proofs.admit_message(flow, rx.from, len);
+        let placement = timed.flow.on_data((rx, data), &mut cx, admit);
         let (missing, delivered) = (cx.missing, cx.delivered);
         if placement.is_ok() {
             let (from, at, ev) = (rx.from, rx.at, rx.hdr.ev);
@@ -159,7 +166,7 @@ impl<S: Scheduler> Endpoint<S> {
         // The timer is set also when the segment was refused: a flow without a timer is never
         // forgotten.
         rearm(&mut self.wheel, &mut timed.timer, Some(wanted), Due::Rx(flow));
-        if proofs_matter && open != self.rx_msgs.len() {
+        if open != self.rx_msgs.len() {
             let begun = open < self.rx_msgs.len();
             let opened = data.open.map_or(0, |open| open.msg_len.get());
             self.proofs.on_message(flow, rx.from, if begun { opened } else { delivered }, begun);
@@ -167,16 +174,11 @@ impl<S: Scheduler> Endpoint<S> {
         placement
     }
 
-    /// Handles a segment of a known flow that arrived where senders have to prove their addresses:
-    /// of a flow that is not proven, or one that begins a message. It may take no more than the
-    /// share of its flow and of its host.
-    #[inline(never)]
-    fn look_at(&mut self, flow: FlowId, (rx, data): (&RxSegment, &Data)) -> Result<(), DropReason> {
-        let looked = if self.proofs.lacks(flow) {
-            self.look_at_proof(flow, rx)
-        } else {
-            self.look_at_share(flow, (rx, data))
-        };
+    /// Handles a segment of a known flow that is not proven: it may take no more than the share of
+    /// such flows.
+    #[cold]
+    fn look_at(&mut self, flow: FlowId, rx: &RxSegment) -> Result<(), DropReason> {
+        let looked = self.look_at_proof(flow, rx);
         if looked.is_err()
             && let Some(timed) = self.rx_flows.get_mut(flow)
             && timed.timer.is_none()

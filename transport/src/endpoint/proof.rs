@@ -95,6 +95,11 @@ impl Proofs {
     /// True when the flow is not proven, where that matters.
     #[inline]
     pub(super) fn lacks(&self, flow: FlowId) -> bool {
+        // Where all flows are proven, which is usual, no place is read.
+        self.unproven > 0 && self.is_unproven(flow)
+    }
+
+    fn is_unproven(&self, flow: FlowId) -> bool {
         self.places.get(flow.index()).is_some_and(|place| place.asks > 0)
     }
 
@@ -123,6 +128,22 @@ impl Proofs {
     /// The messages that a flow has begun.
     fn held(&self, flow: FlowId) -> Held {
         self.places.get(flow.index()).map_or(Held::default(), |place| place.held)
+    }
+
+    /// Whether a message of `len` bytes may begin on a flow of `from`: one of a proven flow has to
+    /// be within the shares. The messages of other flows are bounded before
+    /// ([`Endpoint::look_at_proof`]).
+    #[cold]
+    pub(super) fn admit_message(
+        &self,
+        flow: FlowId,
+        from: HostId,
+        len: u32,
+    ) -> Result<(), DropReason> {
+        if !self.matter() || self.lacks(flow) {
+            return Ok(());
+        }
+        self.shares.room_for(from, Held::message(len))
     }
 
     /// A message of a flow of `from` has begun, or is over.

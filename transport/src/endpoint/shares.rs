@@ -12,14 +12,14 @@
 //! Amortised O(1), for packets that open a flow or a message, or end one.
 
 use super::lookup::{HeldBy, KeyHash};
-use super::{Endpoint, SenderFlow};
+use super::Endpoint;
 use crate::config::{Config, ShareMax};
 use crate::sched::Scheduler;
 use crate::segment::RxSegment;
 use crate::stats::DropReason;
-use crate::units::{FlowId, HostId};
+use crate::units::HostId;
 use crate::wire::addressing::Groups;
-use crate::wire::{Body, Data};
+use crate::wire::Body;
 
 /// A part of the receiver's tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -87,7 +87,7 @@ impl Shares {
     }
 
     /// Whether `from` may have `more`.
-    fn room_for(&self, from: HostId, more: Held) -> Result<(), DropReason> {
+    pub(super) fn room_for(&self, from: HostId, more: Held) -> Result<(), DropReason> {
         let held = |by: &HeldBy, number| by.get(&number).copied().unwrap_or_default().and(more);
         if !held(&self.of_hosts, from.0).is_within(&self.peer_max) {
             return Err(DropReason::PeerShare);
@@ -155,25 +155,5 @@ impl<S: Scheduler> Endpoint<S> {
         let flow = self.known_flow(rx, data).filter(|flow| !self.proofs.lacks(flow.id));
         flow.is_some_and(|flow| flow.would_begin(data, &self.rx_buffers))
             && self.proofs.shares.room_for(rx.from, Held::message(open.msg_len.get())).is_err()
-    }
-
-    /// A segment of a proven flow that begins its message arrived: the message must be within the
-    /// bounds of its host.
-    #[cold]
-    pub(super) fn look_at_share(
-        &mut self,
-        flow: FlowId,
-        (rx, data): (&RxSegment, &Data),
-    ) -> Result<(), DropReason> {
-        let (Some(timed), Some(open)) = (self.rx_flows.get(flow), data.open) else {
-            return Ok(());
-        };
-        let known = &timed.flow;
-        let sender: SenderFlow = (known.from, known.src_flow, known.key);
-        let room = self.proofs.shares.room_for(sender.0, Held::message(open.msg_len.get()));
-        if room.is_err() {
-            self.refuse(sender, (rx.hdr.ev, rx.at));
-        }
-        room
     }
 }

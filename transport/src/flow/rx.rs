@@ -106,13 +106,14 @@ impl RxFlow {
         }
     }
 
-    /// Takes in a DATA segment; returns where its bytes belong.
+    /// Takes in a DATA segment; returns where its bytes belong. A segment that begins a message is
+    /// refused where `admit`, which is given the message's length, refuses it.
     #[inline]
     pub(crate) fn on_data(
         &mut self,
-        rx: &RxSegment,
-        data: &Data,
+        (rx, data): (&RxSegment, &Data),
         cx: &mut RxContext<'_>,
+        admit: impl FnOnce(u32) -> Result<(), DropReason>,
     ) -> Result<Placement, DropReason> {
         let is_hint = rx.trimmed && cx.config.sealed;
         if !is_hint {
@@ -145,7 +146,7 @@ impl RxFlow {
             self.lease = cx.buffers.lend().ok_or(DropReason::TableFull)?;
         }
         let was_receiving = self.is_receiving();
-        let placed = self.place(rx, data, ack, cx);
+        let placed = self.place((rx, data), ack, cx, admit);
         let is_receiving = self.is_receiving();
         if was_receiving != is_receiving {
             let fewer = cx.receiving.saturating_sub(1);
@@ -161,13 +162,13 @@ impl RxFlow {
     #[inline]
     fn place(
         &mut self,
-        rx: &RxSegment,
-        data: &Data,
+        (rx, data): (&RxSegment, &Data),
         mut ack: PendingAck,
         cx: &mut RxContext<'_>,
+        admit: impl FnOnce(u32) -> Result<(), DropReason>,
     ) -> Result<Placement, DropReason> {
         let Some(buffer) = cx.buffers.get(self.lease) else { return Err(DropReason::TableFull) };
-        let (id, msg) = self.message(rx, data, buffer.ring, cx.msgs)?;
+        let (id, msg) = self.message((rx, data), buffer.ring, cx.msgs, admit)?;
         let place = BlockPosition::claimed(data, msg.len, cx.config)?;
         if rx.trimmed {
             let payload = msg.len.saturating_sub(data.offset).min(cx.config.payload_max.into());
@@ -289,7 +290,6 @@ impl RxFlow {
     }
 
     /// Whether `data` would begin its message, whatever it brings of it.
-    #[inline]
     pub(crate) fn would_begin(&self, data: &Data, buffers: &RxBuffers) -> bool {
         // Without buffers nothing is known of any message that is not done.
         let state = self.msgs.state(buffers.ring(self.lease), data.msg);
@@ -318,10 +318,10 @@ impl RxFlow {
     #[inline]
     fn message<'m>(
         &mut self,
-        rx: &RxSegment,
-        data: &Data,
+        (rx, data): (&RxSegment, &Data),
         ring: &mut [MsgState],
         msgs: &'m mut Slab<MsgId, RxMsg>,
+        admit: impl FnOnce(u32) -> Result<(), DropReason>,
     ) -> Result<(MsgId, &'m mut RxMsg), DropReason> {
         let id = match self.msgs.state(ring, data.msg) {
             Some(MsgState::Open(id)) => id,
@@ -330,6 +330,7 @@ impl RxFlow {
             Some(MsgState::Unseen) => {
                 let open = data.open.ok_or(DropReason::UnknownFlow)?;
                 let len = open.msg_len.get();
+                admit(len)?;
                 let (flow, from) = (self.id, rx.from);
                 let msg = RxMsg { flow, from, len, received: 0, kept: false, tag: 0 };
                 let id = msgs.insert(msg).ok_or(DropReason::TableFull)?;

@@ -125,18 +125,12 @@ impl<S: Scheduler> Endpoint<S> {
         now: Instant,
     ) -> Result<Placement, DropReason> {
         let flow = self.rx_flow_of(rx, data.open.map(|open| open.src_flow))?;
-        let mut timed = self.rx_flows.get_mut(flow).ok_or(DropReason::UnknownFlow)?;
-        let sender = (timed.flow.from, timed.flow.src_flow);
-        if sender.0 != rx.from || data.open.is_some_and(|open| open.src_flow != sender.1) {
-            return Err(DropReason::UnknownFlow);
-        }
-        if timed.flow.key != rx.hdr.key {
-            return Err(DropReason::WrongKey);
-        }
         if self.proofs.lacks(flow) {
-            self.look_at(flow, rx)?;
-            timed = self.rx_flows.get_mut(flow).ok_or(DropReason::UnknownFlow)?;
+            self.look_at(flow, (rx, data))?;
         }
+        let timed = self.rx_flows.get_mut(flow).ok_or(DropReason::UnknownFlow)?;
+        timed.flow.check((rx, data))?;
+        let src_flow = timed.flow.src_flow;
         let open = self.rx_msgs.len();
         let mut cx = RxContext {
             config: &self.config,
@@ -157,7 +151,7 @@ impl<S: Scheduler> Endpoint<S> {
         let (missing, delivered) = (cx.missing, cx.delivered);
         if placement.is_ok() {
             let (from, at, ev) = (rx.from, rx.at, rx.hdr.ev);
-            let arrival = Arrival { from, at, src_flow: sender.1, ev, data, missing };
+            let arrival = Arrival { from, at, src_flow, ev, data, missing };
             self.sched.on_arrival(flow, &arrival, now);
         }
         let due = timed.flow.ack_due(&self.config, &self.rx_buffers);
@@ -174,10 +168,12 @@ impl<S: Scheduler> Endpoint<S> {
         placement
     }
 
-    /// Handles a segment of a known flow that is not proven: it may take no more than the share of
-    /// such flows.
+    /// Handles a segment of a flow that is not proven: it may take no more than the share of such
+    /// flows.
     #[cold]
-    fn look_at(&mut self, flow: FlowId, rx: &RxSegment) -> Result<(), DropReason> {
+    fn look_at(&mut self, flow: FlowId, (rx, data): (&RxSegment, &Data)) -> Result<(), DropReason> {
+        let timed = self.rx_flows.get(flow).ok_or(DropReason::UnknownFlow)?;
+        timed.flow.check((rx, data))?;
         let looked = self.look_at_proof(flow, rx);
         if looked.is_err()
             && let Some(timed) = self.rx_flows.get_mut(flow)

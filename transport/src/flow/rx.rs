@@ -22,7 +22,7 @@ use crate::slab::Slab;
 use crate::stats::{DropReason, Stats};
 use crate::time::Instant;
 use crate::units::{Bytes, EntropyValue, FlowId, HostId, Key, MsgId, Psn};
-use crate::wire::{Ack, Body, Data, Header, Receipt, Report};
+use crate::wire::{Ack, Body, Data, Header, Open, Receipt, Report};
 pub(crate) use ack_queue::AckQueue;
 use blocks::BlockPosition;
 
@@ -104,6 +104,16 @@ impl RxFlow {
             msgs: MsgWindow::default(),
             lease: Lease::NONE,
         }
+    }
+
+    /// Whether a segment that names this flow is of it: from its host, with its key.
+    #[inline]
+    pub(crate) fn check(&self, (rx, data): (&RxSegment, &Data)) -> Result<(), DropReason> {
+        let differs = |open: Open| open.src_flow != self.src_flow;
+        if self.from != rx.from || data.open.is_some_and(differs) {
+            return Err(DropReason::UnknownFlow);
+        }
+        if self.key == rx.hdr.key { Ok(()) } else { Err(DropReason::WrongKey) }
     }
 
     /// Takes in a DATA segment; returns where its bytes belong. A segment that begins a message is

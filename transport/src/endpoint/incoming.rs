@@ -16,7 +16,7 @@ use crate::time::Instant;
 use crate::trace::TraceKind;
 use crate::units::{Bytes, EntropyValue, FlowId};
 use crate::wire::int::Int;
-use crate::wire::{Body, Data, Extensions, Header};
+use crate::wire::{Body, Data, Extensions};
 
 impl<S: Scheduler> Endpoint<S> {
     /// The length of the message of which `rx` may be the first segment to be placed; `None` when
@@ -273,21 +273,27 @@ impl<S: Scheduler> Endpoint<S> {
                 continue;
             };
             let buffers = &self.rx_buffers;
-            let hdr = match &answer {
+            // Written where it stays: a copy of what was just written is slow to read.
+            let TxSegment { hdr, payload, peer } = tx.place();
+            match &answer {
                 Answer::Segment(_, ack) => {
-                    Some(timed.flow.header(ack, now, self.receiving, buffers))
+                    *hdr = timed.flow.header(ack, now, self.receiving, buffers);
                 }
-                Answer::Report(_, first, ev) => Some(timed.flow.report(*first, *ev, buffers)),
-                Answer::Block(block) => timed.flow.block_header(block, buffers),
-                Answer::Presence(_) => None,
-            };
-            let Some(mut hdr) = hdr else { continue };
+                Answer::Report(_, first, ev) => *hdr = timed.flow.report(*first, *ev, buffers),
+                Answer::Block(block) => match timed.flow.block_header(block, buffers) {
+                    Some(asked) => *hdr = asked,
+                    None => continue,
+                },
+                Answer::Presence(_) => continue,
+            }
+            (*payload, *peer) = (PayloadRef::default(), timed.flow.from);
             // Before the scheduler is asked: the packet is as long as what it carries.
             let echo = match &mut self.halves {
-                Some(halves) => extend((&answer, &mut self.acks), (&mut hdr, now), halves, tx),
+                Some(halves) => extend((&answer, &mut self.acks), now, halves, tx),
                 None => None,
             };
-            if self.paced && !self.sched.may_answer(self.config.wire_sizes().of(&hdr, 0), now) {
+            let hdr = &tx.place().hdr;
+            if self.paced && !self.sched.may_answer(self.config.wire_sizes().of(hdr, 0), now) {
                 return self.acks.put_back(answer, echo);
             }
             match hdr.body {
@@ -295,7 +301,6 @@ impl<S: Scheduler> Endpoint<S> {
                 Body::BlockNack(_) => self.stats.block_nacks_sent += 1,
                 _ => self.stats.acks_sent += 1,
             }
-            *tx.place() = TxSegment { hdr, payload: PayloadRef::default(), peer: timed.flow.from };
             tx.commit();
         }
     }
@@ -372,17 +377,18 @@ fn push(
 }
 
 /// Writes the extensions of the answer that was taken from `acks` last, which leaves at `now`, for
-/// the next place of `tx`, and names them in `hdr`. Returns the telemetry that the answer echoes.
+/// the next place of `tx`, and names them in the header there. Returns the telemetry that the
+/// answer echoes.
 #[cold]
 fn extend(
     (answer, acks): (&Answer, &mut AckQueue),
-    (hdr, now): (&mut Header, Instant),
+    now: Instant,
     halves: &mut Halves,
     tx: &mut Burst<TxSegment>,
 ) -> Option<Int> {
     let echo = acks.echoed(answer);
     if let Answer::Segment(flow, _) = answer {
-        hdr.ext = halves.answer(*flow, now, echo, tx.place_ext());
+        tx.place().hdr.ext = halves.answer(*flow, now, echo, tx.place_ext());
     }
     echo
 }

@@ -12,8 +12,8 @@ use crate::cc::Path;
 use crate::flow::tx::{TxContext, TxFlow, TxMsg};
 use crate::lb::Lb;
 use crate::sched::{Backlog, Choice, Label, Scheduler};
-use crate::segment::{BURST, Burst, TxSegment};
-use crate::stats::DropReason;
+use crate::segment::{BURST, Burst, RxSegment, TxSegment};
+use crate::stats::{DropReason, Stats};
 use crate::time::{Duration, Instant};
 use crate::trace::TraceKind;
 use crate::units::{Bytes, FlowId, HostId, Key, MsgId};
@@ -176,27 +176,16 @@ impl<S: Scheduler> Endpoint<S> {
             run.for_each(|_| cx.stats.drops.count(DropReason::UnknownFlow));
             return false;
         };
-        let (peer, key) = (timed.peer(), timed.key());
+        let Outgoing::Open(open) = &mut timed.flow else {
+            count_late(&burst.rx[run], (timed.peer(), timed.key()), cx.stats);
+            return false;
+        };
         let mut accepted = false;
         for rx in &burst.rx[run] {
-            if rx.from != peer {
-                cx.stats.drops.count(DropReason::UnknownFlow);
+            if let Err(reason) = check(rx, open.peer, open.key) {
+                cx.stats.drops.count(reason);
                 continue;
             }
-            if rx.hdr.key != key {
-                cx.stats.drops.count(DropReason::WrongKey);
-                continue;
-            }
-            let Some(open) = timed.open_mut() else {
-                // The acknowledgement that finished the flow has overtaken this one, which reports
-                // nothing new.
-                match rx.hdr.body {
-                    Body::Ack(_) | Body::Report(_) => cx.stats.acks_received += 1,
-                    Body::Nack(_) => cx.stats.nacks_received += 1,
-                    _ => cx.stats.block_nacks_received += 1,
-                }
-                continue;
-            };
             let (sane, psn, kind) = match &rx.hdr.body {
                 Body::Ack(ack) if rx.hdr.ext.is_some() => {
                     let extensions = burst.extensions_of(rx);
@@ -373,5 +362,28 @@ impl<S: Scheduler> Endpoint<S> {
             timed.flow = Outgoing::Over { peer, key, until, cwnd: open.window().0.cwnd };
         }
         rearm_tx(&mut self.wheel, timed, flow, (now, &self.ahead), &self.config);
+    }
+}
+
+/// Whether a packet that names a flow comes from the flow's peer and has its key.
+#[inline]
+fn check(rx: &RxSegment, peer: HostId, key: Key) -> Result<(), DropReason> {
+    if rx.from != peer {
+        return Err(DropReason::UnknownFlow);
+    }
+    if rx.hdr.key == key { Ok(()) } else { Err(DropReason::WrongKey) }
+}
+
+/// Counts acknowledgements for a flow that is over. The acknowledgement that finished the flow has
+/// overtaken them: they report nothing new.
+#[cold]
+fn count_late(late: &[RxSegment], (peer, key): (HostId, Key), stats: &mut Stats) {
+    for rx in late {
+        match (check(rx, peer, key), &rx.hdr.body) {
+            (Err(reason), _) => stats.drops.count(reason),
+            (Ok(()), Body::Ack(_) | Body::Report(_)) => stats.acks_received += 1,
+            (Ok(()), Body::Nack(_)) => stats.nacks_received += 1,
+            (Ok(()), _) => stats.block_nacks_received += 1,
+        }
     }
 }

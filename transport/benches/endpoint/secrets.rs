@@ -103,12 +103,23 @@ pub(crate) fn print() {
                 (0..3).for_each(|of| turns[end][of].push(taken[of]));
             }
         }
-        let counts = instructions_of(&with, flows).zip(instructions_of(&without, flows));
+        let (flows, burst) = (&flows.to_string(), &BURST.to_string());
+        let more = |exchange: &[&str]| {
+            let (ours, bare) =
+                (instructions_of(&with, exchange)?, instructions_of(&without, exchange)?);
+            Some([0, 1, 2].map(|end| ours[end] - bare[end]))
+        };
+        let proven = more(&["proven", flows]);
+        let trusted = more(&["exchange", REFERENCE.name(), flows, burst]);
+        let counts = proven.zip(trusted);
         for (end, (name, taken)) in ENDS.into_iter().zip(turns).enumerate() {
             let [ours, bare, more] = taken.map(median);
             print!("    {name:<20} {more:>5.1} ns ({ours:.1} against {bare:.1})");
             match counts {
-                Some((ours, bare)) => println!("  {:>5.1} instructions", ours[end] - bare[end]),
+                Some((proven, trusted)) => println!(
+                    "  {:>5.1} instructions, {:>5.1} where hosts are trusted",
+                    proven[end], trusted[end]
+                ),
                 None => println!("  instructions not counted: is valgrind installed?"),
             }
         }
@@ -146,6 +157,12 @@ fn copy() -> Result<PathBuf, String> {
             let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
             let into = if is_folder { &mut folders } else { &mut files };
             into.push(folder.join(entry.file_name()));
+        }
+    }
+    // A file that is gone from the product is not to be found in the copy.
+    for folder in ["src", "benches"].map(|folder| copy.join("transport").join(folder)) {
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(|error| error.to_string())?;
         }
     }
     for file in files {
@@ -190,12 +207,11 @@ fn measured(program: &Path, flows: u32) -> [f64; 3] {
     [(); 3].map(|()| numbers.next().expect("three numbers"))
 }
 
-/// Instructions of each of [`ENDS`] of a program; `None` without valgrind.
-fn instructions_of(program: &Path, flows: u32) -> Option<[f64; 3]> {
-    let flows = flows.to_string();
-    let exchange = ["proven", &flows];
+/// Instructions of each of [`ENDS`] of a program that exchanges segments as `exchange` says; `None`
+/// without valgrind.
+fn instructions_of(program: &Path, exchange: &[&str]) -> Option<[f64; 3]> {
     let part = |name| {
-        let counted = instructions::count(program, name, &exchange).ok()?;
+        let counted = instructions::count(program, name, exchange).ok()?;
         Some(counted as f64 / instructions::SEGMENTS as f64)
     };
     let header = |name, of| {

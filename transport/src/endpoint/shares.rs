@@ -11,15 +11,15 @@
 //!
 //! Amortised O(1), for packets that open a flow or a message, or end one.
 
-use super::lookup::{HeldBy, KeyHash};
 use super::Endpoint;
+use super::lookup::{HeldBy, KeyHash};
 use crate::config::{Config, ShareMax};
 use crate::sched::Scheduler;
 use crate::segment::RxSegment;
 use crate::stats::DropReason;
 use crate::units::HostId;
-use crate::wire::addressing::Groups;
 use crate::wire::Body;
+use crate::wire::addressing::Groups;
 
 /// A part of the receiver's tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

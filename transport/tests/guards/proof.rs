@@ -69,6 +69,27 @@ fn with_many_unproven_flows_a_new_one_takes_memory_only_with_its_cookie() {
 }
 
 #[test]
+fn a_packet_without_the_key_of_a_flow_takes_none_of_its_bytes_or_questions() {
+    let mut end = End::new(|s| (s.unproven_max, s.unproven_bytes) = (9, 200));
+    let open = open_by(PEER, 0);
+    end.places(&open);
+    let acks = end.sent();
+    let flow = acks.iter().find_map(|tx| match tx.hdr.body {
+        Body::Ack(ack) => Some(ack.src_flow),
+        _ => None,
+    });
+    let dst_flow = flow.unwrap();
+    let mut data = opening(1, 1, 0, 100);
+    data.open.as_mut().unwrap().src_flow = FlowId::new(0, 1);
+    let next = Header { body: Body::Data(data), dst_flow, ..open.hdr };
+    let forged = Header { key: Key(next.key.0 ^ 1), ..next };
+    end.refuses(&RxSegment { hdr: forged, ..open }, DropReason::WrongKey);
+    assert!(asked(&mut end).is_empty());
+    end.places(&RxSegment { hdr: next, ..open });
+    assert_eq!(end.delivered(), [100, 100]);
+}
+
+#[test]
 fn a_cookie_is_good_for_one_or_two_periods() {
     for (seconds, good) in [(9, true), (19, true), (21, false), (600, false)] {
         let mut end = End::new(|s| s.unproven_max = 0);

@@ -86,6 +86,15 @@ fn the_hosts_of_a_prefix_share_their_flows_and_take_none_of_another() {
 }
 
 #[test]
+fn flows_without_proof_and_those_of_trusted_hosts_have_no_share() {
+    for unproven_max in [1, u32::MAX] {
+        let few = ShareMax { bytes: 50, ..MAX };
+        let mut end = End::new(|s| (s.unproven_max, s.peer_max) = (unproven_max, few));
+        end.places(&open_by(PEER, 0));
+    }
+}
+
+#[test]
 fn no_flow_gives_way_to_one_that_gave_way_in_the_same_burst() {
     let mut end = strict(|s| s.group_max = ShareMax { flows: 2, ..MAX });
     let earlier = [PEER, NEIGHBOUR].map(|host| {

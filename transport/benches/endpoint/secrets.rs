@@ -1,9 +1,9 @@
 //! What keys and the checks of packets cost: this benchmark beside a copy of itself without them.
 //!
 //! The product cannot leave them out, so a copy of the core is made below `target`. There a [`Key`]
-//! has no bits: it is not stored, carried, written, read or compared, and the headers of DATA and ACK
-//! are 8 octets shorter. An acknowledgement is not compared with what was sent, and hosts need no
-//! proof of their addresses and have no shares. All other lines are those of the product. Both
+//! has no bits: it is not stored, carried, written, read or compared, and the headers of DATA and
+//! ACK are 8 octets shorter. An acknowledgement is not compared with what was sent, and hosts need
+//! no proof of their addresses and have no shares. All other lines are those of the product. Both
 //! programs run in turns, as hosts of a real network, where addresses have to be proved.
 //!
 //! [`Key`]: transport::Key

@@ -41,13 +41,9 @@ fn idle_code(plan: &Plan) -> Option<Warning> {
 
 /// MLCC is to reach its threshold in less than its feedback takes.
 fn hasty_border(plan: &Plan) -> Option<Warning> {
-    let (settings, params) = (&plan.settings, &plan.settings.rc_params.mlcc);
-    let cc = settings.far.cc.unwrap_or(settings.cc);
-    if cc != CcKind::Mlcc || params.theta >= params.rtt_c {
-        return None;
-    }
-    let found = format!("{}, less than RTT_C", params.theta);
-    let expected = format!("at least rc.mlcc.rtt_c, {}", params.rtt_c);
+    let (theta, rtt_c) = plan.hasty_border()?;
+    let found = format!("{theta}, less than RTT_C");
+    let expected = format!("at least rc.mlcc.rtt_c, {rtt_c}");
     let help = "the queue at the border overshoots; three RTT_C: --set cc.mlcc.theta_rtts=3";
     let theta = plan.draft.written("rc.mlcc.theta");
     Some(Warning(InputError::new(found, expected).at(theta, 0, 0).help(help)))

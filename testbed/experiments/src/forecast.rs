@@ -28,8 +28,7 @@
 
 use std::fmt;
 
-use transport::sched::SchedKind;
-use transport::{Bytes, Duration, Instant};
+use transport::{Bytes, Duration, Instant, Settings};
 
 use crate::plan::Plan;
 use crate::workload::matrix::Start;
@@ -133,18 +132,8 @@ fn hops(plan: &Plan) -> u64 {
 /// Packets without data that so many segments cause.
 fn control(plan: &Plan, segments: u64) -> u64 {
     let acks = segments.div_ceil(u64::from(plan.settings.ack_every.max(1)));
-    match plan.settings.sched {
-        // The answers of a scheduler acknowledge cells.
-        SchedKind::Zeropod => 0,
-        // A probe and its answer; reports are few.
-        SchedKind::DcSim => {
-            let per_sim = u64::from(plan.settings.sched_params.dcsim.per_sim.max(1));
-            segments.div_ceil(per_sim).saturating_mul(2)
-        }
-        // A packet of credit for each segment, about.
-        SchedKind::Credits => acks.saturating_add(segments),
-        _ => acks,
-    }
+    let Settings { sched, sched_params, .. } = &plan.settings;
+    sched.control_packets(sched_params, segments, acks)
 }
 
 /// Hops of segments that are lost at receivers. The first flows of a receiver, all started at once,

@@ -43,7 +43,7 @@ pub use elements::{Node, PortId, PortSpec, SwitchSpec};
 pub use fault::{BLOCK_MAX, FaultError, FaultKind, FaultSpec, LOSSES_MAX};
 pub use frames::{Frames, Headers, NoFrames, PacketStep};
 pub use network::{Network, SwitchQueues};
-pub use packet::{Ends, Flags, Output, Packet, Ranks, flow_hash};
+pub use packet::{Ends, Flags, Output, Packet, flow_hash};
 pub use parts::Parts;
 pub use port::{Departure, Port, serialisation};
 pub use program::pfc::Shortage;

@@ -5,6 +5,7 @@
 //! when the packet comes out. Lengths are bytes on the wire.
 
 use transport::rng::mix;
+use transport::sched::Ranks;
 use transport::units::Credit;
 use transport::wire::class::TrafficClass;
 use transport::wire::pod::CellName;
@@ -76,16 +77,6 @@ impl Flags {
 }
 
 const _: () = assert!(TrafficClass::ALL.len() <= 8, "a class has three bits");
-
-/// The meaning of ranks of data, where ports look at them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ranks {
-    /// What its flow has left to send, as its header says.
-    Left,
-    /// Whether its slot was granted, as the name of the cell says: a cell without a grant has the
-    /// last rank.
-    Granted,
-}
 
 impl Packet {
     /// The rank of data that yields to all others.

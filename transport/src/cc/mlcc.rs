@@ -220,6 +220,10 @@ impl Controller for Mlcc {
     fn reads_int(params: &CcParams) -> bool {
         !params.mlcc.is_alone()
     }
+
+    fn follows_borders() -> bool {
+        true
+    }
 }
 
 impl CongestionControl for Mlcc {

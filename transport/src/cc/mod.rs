@@ -133,6 +133,11 @@ pub trait Controller: CongestionControl + Registered {
     fn reads_int(_params: &CcParams) -> bool {
         false
     }
+    /// Whether flows that leave their site follow the border switches on their way, however near
+    /// the sites are.
+    fn follows_borders() -> bool {
+        false
+    }
 }
 
 /// Methods that a controller passes to the paced rate behind one of its fields.
@@ -172,6 +177,9 @@ registry! {
         fn half(params: &CcParams) -> Option<RcKind>;
         /// Whether a controller of this kind reads what switches write into packets.
         fn reads_int(params: &CcParams) -> bool;
+        /// Whether flows that leave their site follow the border switches on their way, however
+        /// near the sites are.
+        fn follows_borders() -> bool;
     }
     policies {
         "smartt" => smartt::Smartt,

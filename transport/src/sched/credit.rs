@@ -34,7 +34,10 @@ mod tests;
 use asker::Asker;
 use giver::Giver;
 
-use super::{Arrival, Backlog, Label, Protocol, Receiving, SchedSetup, Scheduling, Sending, Turn};
+use super::{
+    Arrival, Backlog, Label, Protocol, Receiving, SchedParams, SchedSetup, Scheduling, Sending,
+    Turn,
+};
 use crate::params::params;
 use crate::path::Path;
 use crate::registry::Registered;
@@ -87,6 +90,11 @@ impl Scheduling for Credits {
 
     fn data_overhead() -> u16 {
         data::DEMAND_LEN
+    }
+
+    /// A packet of credit for each segment, about.
+    fn control_packets(_params: &SchedParams, segments: u64, acks: u64) -> u64 {
+        acks.saturating_add(segments)
     }
 }
 

@@ -38,8 +38,8 @@ pub use figures::Figures;
 pub use params::{Bind, DcSimParams, RttMax, SimOrder, Unscheduled};
 
 use super::{
-    Answers, Arrival, Backlog, Choice, Label, Protocol, Receiving, SchedSetup, Scheduling, Sending,
-    Turn,
+    Answers, Arrival, Backlog, Choice, Label, Protocol, Receiving, SchedParams, SchedSetup,
+    Scheduling, Sending, Turn,
 };
 use crate::path::{NetworkFacts, Path};
 use crate::registry::Registered;
@@ -199,6 +199,11 @@ impl Registered for DcSim {
 impl Scheduling for DcSim {
     fn build(setup: &SchedSetup<'_>) -> Self {
         Self::new(setup)
+    }
+
+    /// A probe and its answer; reports are few.
+    fn control_packets(params: &SchedParams, segments: u64, _acks: u64) -> u64 {
+        segments.div_ceil(u64::from(params.dcsim.per_sim.max(1))).saturating_mul(2)
     }
 }
 

@@ -80,6 +80,16 @@ impl SchedSetup<'_> {
     }
 }
 
+/// The meaning of ranks of data, where ports look at them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ranks {
+    /// What its flow has left to send, as its header says.
+    Left,
+    /// Whether its slot was granted, as the name of the cell says: a cell without a grant has the
+    /// last rank.
+    Granted,
+}
+
 /// The registration of a scheduler, in its file.
 pub trait Scheduling: Scheduler + Registered {
     /// The scheduler of an endpoint, without flows.
@@ -99,6 +109,23 @@ pub trait Scheduling: Scheduler + Registered {
     #[must_use]
     fn serves_prio() -> bool {
         true
+    }
+    /// Whether flows take turns, and nothing else: the scheduler has no packets of its own, and an
+    /// arrival for one flow lets no other flow send.
+    #[must_use]
+    fn only_takes_turns() -> bool {
+        false
+    }
+    /// Packets without data that so many segments cause, where a flow without a scheduler sends
+    /// `acks` acknowledgements for them; an estimate.
+    #[must_use]
+    fn control_packets(_params: &SchedParams, _segments: u64, acks: u64) -> u64 {
+        acks
+    }
+    /// What headers of its data say that ports can rank it by, if anything.
+    #[must_use]
+    fn ranks() -> Option<Ranks> {
+        None
     }
 }
 
@@ -163,6 +190,14 @@ registry! {
         fn needs_network() -> bool;
         /// Whether flows are served by the priority of their [`Label`].
         fn serves_prio() -> bool;
+        /// Whether flows take turns, and nothing else: the scheduler has no packets of its own, and
+        /// an arrival for one flow lets no other flow send.
+        fn only_takes_turns() -> bool;
+        /// Packets without data that so many segments cause, where a flow without a scheduler sends
+        /// `acks` acknowledgements for them; an estimate.
+        fn control_packets(params: &SchedParams, segments: u64, acks: u64) -> u64;
+        /// What headers of its data say that ports can rank it by, if anything.
+        fn ranks() -> Option<Ranks>;
     }
     policies {
         "round-robin" => round_robin::RoundRobin,
@@ -209,5 +244,14 @@ registry! {
         fn poll_timeout(&self) -> Option<Instant>;
         fn handle_timeout(&mut self, now: Instant);
         fn next_given_up(&mut self) -> Option<FlowId>;
+    }
+}
+
+impl SchedKind {
+    /// Whether data departs in slots, on ways that hosts name. Its headers then say whether
+    /// a slot was granted.
+    #[must_use]
+    pub fn departs_in_slots(self) -> bool {
+        self.ranks() == Some(Ranks::Granted)
     }
 }

@@ -12,7 +12,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::least::Least;
-use super::{Backlog, Label, Protocol, Receiving, SchedSetup, Scheduling, Sending, Turn};
+use super::{Backlog, Label, Protocol, Ranks, Receiving, SchedSetup, Scheduling, Sending, Turn};
 use crate::params::NoParams;
 use crate::path::Path;
 use crate::registry::Registered;
@@ -88,6 +88,10 @@ impl Scheduling for Pfabric {
 
     fn data_overhead() -> u16 {
         data::DEMAND_LEN
+    }
+
+    fn ranks() -> Option<Ranks> {
+        Some(Ranks::Left)
     }
 }
 

@@ -130,6 +130,10 @@ impl Scheduling for RoundRobin {
     fn build(setup: &SchedSetup<'_>) -> Self {
         Self::new(setup.tx_flows_max)
     }
+
+    fn only_takes_turns() -> bool {
+        true
+    }
 }
 
 impl Sending for RoundRobin {

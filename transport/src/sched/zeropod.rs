@@ -47,9 +47,8 @@ pub use records::Unreported;
 pub use seat::Seat;
 pub use watch::{is_later, next_term};
 
-use super::{Backlog, Choice, Label, Receiving, Reported, SchedSetup, Scheduling, Sending, Turn};
-use crate::path::{NetworkFacts, Path};
-use crate::registry::Registered;
+use super::{Backlog, Choice, Label, Receiving, Reported, SchedSetup, Sending, Turn};
+use crate::path::Path;
 use crate::segment::TxSegment;
 use crate::time::{Duration, Instant};
 use crate::units::{Bytes, FlowId, HostId};
@@ -515,30 +514,6 @@ impl Zeropod {
             self.queues.queue(place).pending += u32::from(grant.cells);
         }
         Ok(())
-    }
-}
-
-impl Registered for Zeropod {
-    const ABOUT: &'static str =
-        "cells in slots and on routes that a pod's scheduler grants, as Zeropod";
-    type Params = ZeropodParams;
-    fn resolve(params: &mut ZeropodParams, facts: &NetworkFacts) {
-        params.resolve(facts);
-    }
-}
-
-impl Scheduling for Zeropod {
-    fn build(setup: &SchedSetup<'_>) -> Self {
-        Self::new(setup)
-    }
-
-    fn needs_network() -> bool {
-        true
-    }
-
-    /// The scheduler of a pod orders demands by their sizes alone (\[zeropod\] IV-B).
-    fn serves_prio() -> bool {
-        false
     }
 }
 

@@ -2,7 +2,6 @@
 //! their way.
 
 use transport::Config;
-use transport::sched::SchedKind;
 
 use super::{Draft, RunError};
 use crate::flow_set::FlowSet;
@@ -74,7 +73,7 @@ pub(super) fn check_routing(draft: &Draft) -> Result<(), RunError> {
     if !draft.switch.explicit {
         return Ok(());
     }
-    if draft.settings.sched != SchedKind::Zeropod {
+    if !draft.settings.sched.departs_in_slots() {
         let expected = "hash, with a scheduler whose hosts name no ways";
         let help = "leave it out, or use --transport zeropod";
         let error = InputError::new("`explicit`", expected);

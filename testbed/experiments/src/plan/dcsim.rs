@@ -2,6 +2,7 @@
 //! data beside the small queues, the network can keep the delay, and the window never binds.
 
 use fabric::{Blueprint, QdiscKind};
+use transport::path::ProbeFacts;
 use transport::sched::dcsim::{DcSim, RttMax};
 use transport::sched::{SchedKind, SchedSetup};
 use transport::{Bytes, Config, Duration, HostId, Rng};
@@ -28,6 +29,21 @@ pub(super) fn check(
         check_window(config)?;
     }
     Ok(())
+}
+
+/// Full segments that a probe of the scheduler stands for.
+pub(super) fn per_probe(draft: &Draft) -> u16 {
+    match draft.settings.sched {
+        SchedKind::DcSim => draft.settings.sched_params.dcsim.per_sim,
+        _ => 1,
+    }
+}
+
+/// What hosts resolve their settings with, where ports answer probes.
+pub(super) fn probes(draft: &Draft, fabric: &FabricParams) -> Option<ProbeFacts> {
+    let params = &draft.switch.qdiscs.dcsim;
+    let (queue, bucket, overhead) = (params.queue, params.bucket, params.overhead);
+    (fabric.qdisc == QdiscKind::DcSim).then_some(ProbeFacts { queue, bucket, overhead })
 }
 
 fn refused(key: &str, found: String, expected: String, help: &str) -> RunError {

@@ -12,7 +12,6 @@ use transport::cc::CcKind;
 use transport::ec::EcParams;
 use transport::lb::LbKind;
 use transport::path::{NetworkFacts, RealPod};
-use transport::sched::SchedKind;
 use transport::wire::addressing::UDP_PORT;
 use transport::{Bytes, Duration, Settings};
 
@@ -411,7 +410,7 @@ impl Draft {
         let (site, inter) = (whole(intra), whole(inter));
         let far = if inter > site { whole(intra + Duration::from_ns(1)) } else { FAR_NOWHERE };
         let of_network = matches!(self.origin("far.rtt"), Origin::Default | Origin::Topology);
-        if of_network && far < inter && self.settings.far.cc == Some(CcKind::Mlcc) {
+        if of_network && far < inter && self.settings.far.cc.is_some_and(CcKind::follows_borders) {
             // Flows across follow border switches however near the sites are.
             self.settings.far.rtt = far;
             self.origins.insert("far.rtt".to_owned(), Origin::Topology);
@@ -448,7 +447,7 @@ impl Draft {
     /// # Errors
     /// As [`Draft::check_real_world`].
     pub fn check_soft_switch(&self) -> Result<(), InputError> {
-        self.check_simulated(self.settings.sched != SchedKind::Zeropod)
+        self.check_simulated(!self.settings.sched.departs_in_slots())
     }
 
     /// Checks that the transport is one that hosts can run.

@@ -1,10 +1,9 @@
 //! Facts of a network that policies resolve their settings with.
 
-use fabric::QdiscKind;
-use transport::path::{NetworkFacts, ProbeFacts, QueueFacts};
+use transport::path::{NetworkFacts, QueueFacts};
 use transport::{Bytes, Duration, Rate};
 
-use super::{Draft, zeropod};
+use super::{Draft, dcsim, zeropod};
 use crate::topology::{FabricParams, FatTree, FatTreeSpec, Level, TierSpec, WanSpec};
 
 /// Long enough that picoseconds do not count.
@@ -14,8 +13,6 @@ const MEGABYTE: Bytes = Bytes(1_000_000);
 pub(super) fn of(draft: &Draft, topology: &FatTreeSpec, fabric: &FabricParams) -> NetworkFacts {
     let farthest = topology.levels().saturating_sub(1);
     let links = 2 * topology.tiers_via(farthest).len() + usize::from(topology.wan.is_some());
-    let params = &draft.switch.qdiscs.dcsim;
-    let (queue, bucket, overhead) = (params.queue, params.bucket, params.overhead);
     let idle = topology.base_rtt(Bytes::ZERO, Bytes::ZERO);
     let sending = topology.base_rtt(MEGABYTE, Bytes::ZERO) - idle;
     let at_one_rate = topology.tier[0].link_rate().time_for(MEGABYTE) * links as u64;
@@ -26,11 +23,7 @@ pub(super) fn of(draft: &Draft, topology: &FatTreeSpec, fabric: &FabricParams) -
         stretch: Some(stretch),
         hops: u16::try_from(links).ok(),
         line_rate: Some(topology.tier[0].link_rate()),
-        probes: (fabric.qdisc == QdiscKind::DcSim).then_some(ProbeFacts {
-            queue,
-            bucket,
-            overhead,
-        }),
+        probes: dcsim::probes(draft, fabric),
         queues: fabric.buffer.map(|buffer| queues(topology, fabric, buffer)),
         pod: zeropod::facts(draft, topology),
         ..NetworkFacts::default()

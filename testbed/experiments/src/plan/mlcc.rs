@@ -4,9 +4,9 @@ use fabric::ProgramKind;
 use transport::cc::{CcKind, MlccLaw, MlccSignal};
 use transport::params::ParamError;
 use transport::rc::MlccHalfSignal;
-use transport::{Config, Settings};
+use transport::{Config, Duration, Settings};
 
-use super::{Draft, Origin, RunError};
+use super::{Draft, Origin, Plan, RunError};
 use crate::input::InputError;
 use crate::topology::FatTree;
 use crate::topology::programs::{ProgramSpec, Switches};
@@ -43,6 +43,17 @@ pub(super) fn fit(draft: &mut Draft, has_borders: bool) -> Result<(), RunError> 
         return Err(refused("topology", found, "two sites with border switches".to_owned(), HELP));
     }
     Ok(())
+}
+
+impl Plan {
+    /// Theta and RTT_C of receivers' halves, where MLCC is to reach its threshold in less than its
+    /// feedback takes.
+    #[must_use]
+    pub fn hasty_border(&self) -> Option<(Duration, Duration)> {
+        let (settings, params) = (&self.settings, &self.settings.rc_params.mlcc);
+        let runs = settings.far.cc.unwrap_or(settings.cc) == CcKind::Mlcc;
+        (runs && params.theta < params.rtt_c).then_some((params.theta, params.rtt_c))
+    }
 }
 
 /// Makes the loops of MLCC follow the signal that flows inside a site follow, with the same

@@ -17,6 +17,7 @@ mod labels;
 mod mlcc;
 mod outages;
 mod pfc;
+mod pods;
 mod policy_keys;
 mod real_pod;
 mod restarts;
@@ -31,7 +32,7 @@ use std::collections::btree_map::Entry;
 use std::ops::Deref;
 
 use transport::ec::EcKind;
-use transport::sched::SchedKind;
+use transport::sched::Ranks;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame::header_overhead;
 use transport::{
@@ -40,7 +41,7 @@ use transport::{
 
 pub use draft::{ClockSettings, Draft, NicSettings, Origin, SwitchSettings, VdevSettings};
 pub use error::RunError;
-use fabric::{Blueprint, FaultKind, FaultSpec, PortId, ProgramKind, QdiscKind, Ranks};
+use fabric::{Blueprint, FaultKind, FaultSpec, PortId, ProgramKind, QdiscKind};
 pub use real_pod::Measured;
 pub use telemetry::Stamping;
 pub use zeropod::check_kernel;
@@ -218,8 +219,8 @@ impl Plan {
     #[must_use]
     pub fn measures_delay(&self) -> bool {
         let collective = |flow: &FlowSpec| flow.collective != 0;
-        let is_asked_for = self.settings.sched != SchedKind::RoundRobin
-            || self.matrix.flows.iter().any(collective);
+        let is_asked_for =
+            !self.settings.sched.only_takes_turns() || self.matrix.flows.iter().any(collective);
         let in_order = matches!(self.fabric.nic_qdisc, QdiscKind::DropTail | QdiscKind::Bufferless);
         let pauses = self.draft.programs.iter().filter_map(|spec| spec.program.qdisc());
         let qdiscs = pauses.chain([self.fabric.qdisc]);
@@ -232,12 +233,9 @@ impl Plan {
     pub fn ranks_data(&self) -> Option<Ranks> {
         let Self { fabric, settings, .. } = self;
         let qdiscs = [Some(fabric.qdisc), fabric.border_qdisc, Some(fabric.nic_qdisc)];
-        let (qdisc, ranks) = match settings.sched {
-            SchedKind::Pfabric => (QdiscKind::Pfabric, Ranks::Left),
-            SchedKind::Zeropod => (QdiscKind::Bufferless, Ranks::Granted),
-            _ => return None,
-        };
-        qdiscs.contains(&Some(qdisc)).then_some(ranks)
+        let ranks = settings.sched.ranks()?;
+        let mut used = qdiscs.into_iter().flatten().filter_map(QdiscKind::ranks_by);
+        used.any(|by| by == ranks).then_some(ranks)
     }
 
     /// Whether a flow between two hosts leaves its datacentre; `None` where there is only one.
@@ -354,7 +352,7 @@ impl Plan {
         let spec = self.tree.spec();
         let mut flows = self.matrix.flows.iter();
         let mut inside = || flows.any(|flow| self.crosses(flow.src, flow.dst) == Some(false));
-        let bordered = || self.draft.programs.iter().any(|spec| spec.program == ProgramKind::Dci);
+        let bordered = || self.draft.programs.iter().any(|spec| spec.program.ends_loops());
         if spec.sites() > 1 && (bordered() || inside()) {
             self.base_rtts[usize::from(spec.tiers - 1)]
         } else {
@@ -391,16 +389,7 @@ fn blueprint(draft: &Draft, tree: &FatTree, fabric: &FabricParams) -> Result<Blu
             .help(help)
     })?;
     telemetry::stamp(draft, tree, &mut blueprint)?;
-    if draft.settings.sched == SchedKind::Zeropod {
-        let pods = 0..tree.spec().pods();
-        let schedulers = pods.flat_map(|pod| [tree.scheduler_of(pod), tree.backup_of(pod)]);
-        for scheduler in schedulers.flatten() {
-            blueprint.programs.insert(scheduler, ProgramKind::PodScheduler);
-        }
-        for core in tree.core_switches() {
-            blueprint.programs.insert(core, ProgramKind::PodCore);
-        }
-    }
+    pods::place(draft, tree, &mut blueprint);
     blueprint.outages = outages::outages(draft, tree, &blueprint.programs)?;
     Ok(blueprint)
 }
@@ -413,7 +402,7 @@ fn fabric_params(draft: &Draft, config: &Config) -> FabricParams {
         mtu: narrow(config.mtu()),
         ack_len: narrow(config.ack_len()),
         probe_len: narrow(config.probe_len()),
-        per_probe: per_probe(draft),
+        per_probe: dcsim::per_probe(draft),
         buffer: None,
         control_buffer: draft.switch.control_queue,
         mark: (draft.switch.kmin, draft.switch.kmax),
@@ -425,14 +414,6 @@ fn fabric_params(draft: &Draft, config: &Config) -> FabricParams {
         packet_max: config.packet_max(),
         detection_delay: draft.switch.detection.unwrap_or(Duration::MAX),
         ..FabricParams::default()
-    }
-}
-
-/// Full segments that a probe of the scheduler stands for.
-fn per_probe(draft: &Draft) -> u16 {
-    match draft.settings.sched {
-        SchedKind::DcSim => draft.settings.sched_params.dcsim.per_sim,
-        _ => 1,
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fabric::{PortId, ProgramKind, QdiscKind, pod_kernel};
+use fabric::{PortId, QdiscKind, pod_kernel};
 use transport::cc::CcKind;
 use transport::params::ParamValue as _;
 use transport::path::PodFacts;
@@ -13,6 +13,7 @@ use transport::sched::zeropod::{Zeropod, ZeropodParams};
 use transport::wire::pod::{AGGS_MAX, LAYERS_MAX, PODS_MAX, Stamp};
 use transport::{Config, Duration, HostId, Rng};
 
+use super::pods::PLACED;
 use super::{ClockSettings, Draft, Origin, RunError, facts, keys, policy_keys, real_pod};
 use crate::input::InputError;
 use crate::scenario::fault::{FaultKind, FaultSpec};
@@ -104,8 +105,7 @@ pub(super) fn check(
     tree: &FatTree,
 ) -> Result<(), RunError> {
     let topology = tree.spec();
-    let placed = [ProgramKind::PodScheduler, ProgramKind::PodCore];
-    if let Some(spec) = draft.programs.iter().find(|spec| placed.contains(&spec.program)) {
+    if let Some(spec) = draft.programs.iter().find(|spec| PLACED.contains(&spec.program)) {
         let found = format!("`{}`", spec.program.name());
         let expected = format!("no {}: a topology places it", spec.program.name());
         let help = "leave it out, and use a topology like zeropod:32 or zeropod:8,8,7";

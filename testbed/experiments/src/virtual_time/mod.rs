@@ -34,8 +34,9 @@ mod restarts;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, PoisonError};
 
-use fabric::{Network, Parts, Ranks};
+use fabric::{Network, Parts};
 use transport::histogram::Spans;
+use transport::sched::Ranks;
 use transport::sched::dcsim::Figures;
 use transport::sched::zeropod::PodCounts;
 use transport::{Duration, Instant, Rng, Stats};

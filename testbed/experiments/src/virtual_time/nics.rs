@@ -6,8 +6,9 @@
 
 use std::collections::VecDeque;
 
-use fabric::{Network, Ranks};
+use fabric::Network;
 use transport::histogram::Spans;
+use transport::sched::Ranks;
 use transport::wire::{Ext, WireSizes};
 use transport::{BURST, Burst, Duration, Endpoint, HostId, Instant, TxSegment};
 

@@ -137,6 +137,10 @@ impl Registered for Dci {
 }
 
 impl SwitchProgram for Dci {
+    fn ends_loops() -> bool {
+        true
+    }
+
     fn build(settings: &ProgramSettings, setup: &Setup<'_>) -> Self {
         let params = &settings.dci;
         let longest = setup.links.iter().map(|link| link.port.params.packet_max.0).max();

@@ -130,6 +130,11 @@ pub trait SwitchProgram: Registered + Program {
     fn begins_anew() -> bool {
         false
     }
+    /// Whether its switch ends a control loop of the flows that pass it.
+    #[must_use]
+    fn ends_loops() -> bool {
+        false
+    }
 }
 
 registry! {
@@ -147,6 +152,8 @@ registry! {
         fn qdisc() -> Option<QdiscKind>;
         /// Whether its switch may crash and come back.
         fn begins_anew() -> bool;
+        /// Whether its switch ends a control loop of the flows that pass it.
+        fn ends_loops() -> bool;
     }
     policies {
         "pfc" => pfc::Pfc,

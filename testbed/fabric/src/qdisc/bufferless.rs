@@ -18,6 +18,7 @@ use super::{
 use crate::packet::Packet;
 use transport::params::params;
 use transport::registry::Registered;
+use transport::sched::Ranks;
 
 params! {
     /// Settings of [`Bufferless`].
@@ -52,6 +53,10 @@ impl Registered for Bufferless {
 impl Discipline for Bufferless {
     fn marks() -> bool {
         false
+    }
+
+    fn ranks_by() -> Option<Ranks> {
+        Some(Ranks::Granted)
     }
 
     fn build(settings: &QdiscSettings, _port: &QdiscParams, rate: Rate) -> Self {

@@ -42,6 +42,7 @@ use transport::{Bytes, Instant, Rate, Rng};
 
 use super::packet::Packet;
 use transport::DropReason;
+use transport::sched::Ranks;
 
 /// One queue discipline. Which packet leaves, and when, is a function of state and does not depend
 /// on when a method is called, so a port that is polled late sends as a punctual one does.
@@ -240,6 +241,11 @@ pub trait Discipline: Qdisc + Registered {
     fn marks() -> bool {
         true
     }
+    /// The meaning of the ranks by which the discipline chooses among data, if it does.
+    #[must_use]
+    fn ranks_by() -> Option<Ranks> {
+        None
+    }
 }
 
 /// The registry, with disciplines that tests alone have and no text chooses.
@@ -258,6 +264,8 @@ macro_rules! disciplines { ($($for_tests:tt)*) => { registry! {
         fn needs_pauses() -> bool;
         /// Whether the discipline marks packets by how long its queue is.
         fn marks() -> bool;
+        /// The meaning of the ranks by which the discipline chooses among data, if it does.
+        fn ranks_by() -> Option<Ranks>;
     }
     policies {
         "drop-tail" => drop_tail::DropTail,

@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 
 use transport::params::NoParams;
 use transport::registry::Registered;
+use transport::sched::Ranks;
 use transport::{Bytes, DropReason, Instant, Rate, Rng};
 
 use super::{
@@ -47,6 +48,10 @@ impl Registered for Pfabric {
 impl Discipline for Pfabric {
     fn marks() -> bool {
         false
+    }
+
+    fn ranks_by() -> Option<Ranks> {
+        Some(Ranks::Left)
     }
 
     fn build(_settings: &QdiscSettings, port: &QdiscParams, _rate: Rate) -> Self {

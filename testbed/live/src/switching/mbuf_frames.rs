@@ -3,7 +3,8 @@
 //!
 //! Telemetry and headers are written in place, with checksums that stay right (RFC 1624).
 
-use fabric::{Ends, Flags, Frames, Headers, Packet, PacketStep, Ranks};
+use fabric::{Ends, Flags, Frames, Headers, Packet, PacketStep};
+use transport::sched::Ranks;
 use transport::wire::addressing::Addressing;
 use transport::wire::checksum::Checksum;
 use transport::wire::class::{Ecn, TrafficClass};

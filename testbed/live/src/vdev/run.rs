@@ -9,7 +9,6 @@ use experiments::plan::{Plan, RunError};
 use experiments::progress::{Progress, RecordFeed, Watch};
 use experiments::workload::matrix::Start;
 use fabric::Network;
-use transport::sched::SchedKind;
 use transport::{Bytes, Duration, HostId, Instant, Rng};
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{Calibration, Idle, IdleMode, RegisteredThread, TimeScale};
@@ -92,7 +91,7 @@ pub fn run_observed(
 /// Refuses devices without stamps for hosts that send in slots: without stamps a packet would miss
 /// its slot.
 fn check_slots(plan: &Plan, pmd: Pmd) -> Result<(), InputError> {
-    if plan.settings.sched != SchedKind::Zeropod {
+    if !plan.settings.sched.departs_in_slots() {
         return Ok(());
     }
     let refused = |key, found: String, expected| {
@@ -194,7 +193,7 @@ fn adapt(
 /// it.
 fn early(plan: &Plan, scale: TimeScale) -> Option<Duration> {
     let set = plan.settings.sched_params.zeropod.early > Duration::ZERO;
-    let slotted = plan.settings.sched == SchedKind::Zeropod;
+    let slotted = plan.settings.sched.departs_in_slots();
     (slotted && !set).then(|| network_time(EARLY, scale))
 }
 
@@ -247,7 +246,7 @@ fn drive<'a>(
     let switch = SoftSwitch::new(network, ends, switch_pool, stamp, addressing, corruption)
         .ranking(plan.ranks_data())
         .counting(plan.settings.wire_sizes())
-        .slotted(plan.settings.sched == SchedKind::Zeropod);
+        .slotted(plan.settings.sched.departs_in_slots());
     let mut run = Run {
         switch,
         control: Control::new(plan, Conductor::new(&plan.matrix), (HostId(0), rings)),

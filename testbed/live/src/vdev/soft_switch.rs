@@ -19,7 +19,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use fabric::{Network, Output, Packet, Ranks};
+use fabric::{Network, Output, Packet};
+use transport::sched::Ranks;
 use transport::wire::WireSizes;
 use transport::wire::addressing::Addressing;
 use transport::{HostId, Instant, Rng};

@@ -12,7 +12,6 @@ use std::thread::{self, JoinHandle};
 use experiments::plan::{Plan, RunError};
 use experiments::workload::matrix::MESSAGE_MAX;
 use transport::record::Recorder;
-use transport::sched::SchedKind;
 use transport::wire::addressing::{Addressing, Groups};
 use transport::{Bytes, Config, Duration, HostId, Instant, Rate, Rng, Settings, ShareMax};
 use transport_dpdk::{
@@ -111,7 +110,7 @@ pub(crate) fn hosts(
 fn early(plan: &Plan) -> Option<Duration> {
     let params = &plan.settings.sched_params.zeropod;
     // An epoch is given at once.
-    (plan.settings.sched == SchedKind::Zeropod).then(|| params.early + Duration::from_us(100))
+    plan.settings.sched.departs_in_slots().then(|| params.early + Duration::from_us(100))
 }
 
 /// Bytes of incoming messages that a host's own traffic holds at most.

@@ -1,15 +1,52 @@
-//! The roles of a host beside sending: cells that arrive are noted for its requests, and answers of
-//! the scheduler are taken in.
+//! The registration of a host's scheduler, and its roles beside sending: cells that arrive are
+//! noted for its requests, and answers of the scheduler are taken in.
 
 use super::counts::Odd;
 use super::timing::Timing;
-use super::{ACROSS, Zeropod};
-use crate::sched::{Answers, Arrival, Protocol, Receiving, Reported};
+use super::{ACROSS, Zeropod, ZeropodParams};
+use crate::path::NetworkFacts;
+use crate::registry::Registered;
+use crate::sched::{
+    Answers, Arrival, Protocol, Ranks, Receiving, Reported, SchedParams, SchedSetup, Scheduling,
+};
 use crate::segment::{Burst, PayloadRef, TxSegment};
 use crate::time::{Duration, Instant, earliest};
 use crate::units::{EntropyValue, FlowId, HostId};
 use crate::wire::pod::{CellName, Invite, Place, Schd};
 use crate::wire::{Header, Note};
+
+impl Registered for Zeropod {
+    const ABOUT: &'static str =
+        "cells in slots and on routes that a pod's scheduler grants, as Zeropod";
+    type Params = ZeropodParams;
+    fn resolve(params: &mut ZeropodParams, facts: &NetworkFacts) {
+        params.resolve(facts);
+    }
+}
+
+impl Scheduling for Zeropod {
+    fn build(setup: &SchedSetup<'_>) -> Self {
+        Self::new(setup)
+    }
+
+    fn needs_network() -> bool {
+        true
+    }
+
+    /// The scheduler of a pod orders demands by their sizes alone (\[zeropod\] IV-B).
+    fn serves_prio() -> bool {
+        false
+    }
+
+    fn ranks() -> Option<Ranks> {
+        Some(Ranks::Granted)
+    }
+
+    /// The answers of a scheduler acknowledge cells.
+    fn control_packets(_params: &SchedParams, _segments: u64, _acks: u64) -> u64 {
+        0
+    }
+}
 
 impl Receiving for Zeropod {
     fn on_arrival(&mut self, _flow: FlowId, arrival: &Arrival<'_>, now: Instant) {

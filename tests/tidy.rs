@@ -7,7 +7,7 @@
 #[path = "tidy/mod.rs"]
 mod tidy;
 
-use tidy::{File, Finding, deps, docs, files, layers, prose, root, size, words};
+use tidy::{File, Finding, deps, docs, files, layers, prose, root, seams, size, words};
 
 /// Fails with every finding of `check` over the files that `wanted` picks.
 fn apply(wanted: impl Fn(&str) -> bool, check: impl Fn(&File) -> Vec<Finding>) {
@@ -59,6 +59,11 @@ fn citations_lead_to_the_list_of_papers() {
     let keys = words::keys(&read("docs/PAPERS.md").unwrap_or_default());
     assert!(!keys.is_empty(), "docs/PAPERS.md lists no keys");
     apply(rust, |file| words::citations(&file.path, &file.text, &keys));
+}
+
+#[test]
+fn only_listed_files_name_policies() {
+    report(seams::check(&files()));
 }
 
 #[test]

@@ -6,6 +6,7 @@ pub(crate) mod docs;
 pub(crate) mod imports;
 pub(crate) mod layers;
 pub(crate) mod prose;
+pub(crate) mod seams;
 pub(crate) mod size;
 pub(crate) mod words;
 

@@ -1,0 +1,153 @@
+//! Files of the product that name a policy of a registry, and why. Other files ask a kind for the
+//! facts that its policy states.
+//!
+//! The check finds variants of the registries' enums. It finds neither the modules of policies nor
+//! their settings, such as `sched_params.dcsim`.
+
+use super::{File, Finding, Source, is_test_file, words_in};
+
+/// The enums of registries: which policy, and the policy itself.
+const ENUMS: &[&str] = &[
+    "AnyProgram",
+    "AnyQdisc",
+    "Cc",
+    "CcKind",
+    "Ec",
+    "EcKind",
+    "Lb",
+    "LbKind",
+    "Matcher",
+    "MatcherKind",
+    "ProgramKind",
+    "QdiscKind",
+    "Rc",
+    "RcKind",
+    "Sched",
+    "SchedKind",
+];
+
+/// Stands for the absence of a policy, and may be named anywhere.
+const NONE: &str = "Uncoded";
+
+/// Files that may name policies. A name that ends with `/` stands for all files below it.
+const MAY_NAME: &[(&str, &str)] = &[
+    ("transport/src/cc/", "policies and their registry"),
+    ("transport/src/sched/", "policies and their registry"),
+    ("transport/pod/src/scheduler/", "the default of a pod's scheduler"),
+    ("testbed/fabric/src/program/", "policies and their registry"),
+    ("testbed/fabric/src/qdisc/", "policies and their registry"),
+    ("transport/src/config.rs", "defaults"),
+    ("testbed/fabric/src/blueprint.rs", "lossless ports need the program that pauses"),
+    ("testbed/fabric/src/leaf_spine.rs", "a default network"),
+    ("testbed/experiments/src/topology/fat_tree.rs", "a default network"),
+    ("testbed/experiments/src/plan/transports.rs", "presets"),
+    ("testbed/experiments/src/plan/transports/", "presets"),
+    ("testbed/experiments/src/plan/draft.rs", "defaults"),
+    ("testbed/experiments/src/plan/values.rs", "a preset of codes"),
+    ("testbed/experiments/src/plan/mod.rs", "defaults, and NICs that send in order"),
+    ("testbed/experiments/src/plan/dcsim.rs", "what DCsim's hosts need of a network"),
+    ("testbed/experiments/src/plan/mlcc.rs", "what MLCC needs of a network"),
+    ("testbed/experiments/src/plan/pfc.rs", "what pauses need of a network"),
+    ("testbed/experiments/src/plan/zeropod.rs", "what Zeropod needs of a network"),
+    ("testbed/experiments/src/plan/real_pod.rs", "what Zeropod needs of a real network"),
+    ("testbed/experiments/src/plan/pods.rs", "programs that a topology places"),
+    ("testbed/experiments/src/plan/outages.rs", "schedulers of pods that fail"),
+    ("testbed/experiments/src/plan/telemetry.rs", "switches that write telemetry for MLCC"),
+    ("testbed/experiments/src/measure/sampler.rs", "results of MLCC"),
+    ("testbed/experiments/src/measure/scheduler.rs", "results of Zeropod"),
+    ("testbed/experiments/src/measure/summary.rs", "results of MLCC and of pauses"),
+    ("testbed/experiments/src/virtual_time/hosts.rs", "results of DCsim and Zeropod"),
+    ("testbed/live/src/workers/counters.rs", "results of DCsim and Zeropod"),
+    ("testbed/live/src/nic/pod.rs", "Zeropod's hosts on a real network"),
+    ("testbed/live/src/nic/run.rs", "the delay of DCsim's hosts, measured"),
+    ("testbed/live/src/border/network.rs", "a benchmark of one program"),
+    ("testbed/live/src/datapath/", "a benchmark of policies"),
+    ("apps/src/run/idle.rs", "a warning about Timely's target"),
+];
+
+/// Product files outside [`MAY_NAME`] that name a policy, and entries of the list without such a
+/// file.
+pub(crate) fn check(files: &[File]) -> Vec<Finding> {
+    let mut named = vec![false; MAY_NAME.len()];
+    let mut found = Vec::new();
+    for file in files.iter().filter(|file| is_product(&file.path)) {
+        let entry = MAY_NAME.iter().position(|(may, _)| may_be(&file.path, may));
+        let source = Source::new(&file.path, &file.text);
+        for (line, code) in source.product_code() {
+            let Some(policy) = policy_in(code) else { continue };
+            if let Some(entry) = entry {
+                named[entry] = true;
+                continue;
+            }
+            let message = format!(
+                "names {policy}: ask its kind for a fact that the policy states, or list the file \
+                 in tests/tidy/seams.rs"
+            );
+            found.push(Finding::new(&file.path, line, message));
+        }
+    }
+    let stale = MAY_NAME.iter().zip(&named).filter(|(_, named)| !**named);
+    let stale = stale.map(|((may, _), _)| Finding::new(may, 0, "names no policy: take it out"));
+    found.extend(stale);
+    found
+}
+
+fn is_product(path: &str) -> bool {
+    let beside = is_test_file(path) || path.contains("/benches/") || path.contains("/examples/");
+    path.ends_with(".rs") && !beside
+}
+
+fn may_be(path: &str, may: &str) -> bool {
+    path == may
+        || may.ends_with('/') && path.starts_with(may)
+        || may.strip_suffix('/').is_some_and(|folder| path.strip_suffix(".rs") == Some(folder))
+}
+
+/// The first variant of a registry's enum in a line; constants have no lower case.
+fn policy_in(code: &str) -> Option<String> {
+    ENUMS.iter().find_map(|name| {
+        let after =
+            words_in(code, name).filter_map(|at| code[at + name.len()..].strip_prefix("::"));
+        let variants = after.map(|rest| rest.split(|c| !super::is_word(c)).next().unwrap_or(""));
+        let is_variant =
+            |name: &str| name.starts_with(char::is_uppercase) && name.contains(char::is_lowercase);
+        let policy = variants.into_iter().find(|name| is_variant(name) && *name != NONE);
+        policy.map(|policy| format!("{name}::{policy}"))
+    })
+}
+
+mod tests {
+    use super::*;
+
+    fn findings(path: &str, text: &str) -> Vec<Finding> {
+        let file = File { path: path.to_owned(), text: text.to_owned() };
+        check(&[file]).into_iter().filter(|finding| finding.line > 0).collect()
+    }
+
+    #[test]
+    fn a_file_that_is_not_listed_may_not_name_a_policy() {
+        let text = "//! A.\nfn a(kind: SchedKind) -> bool {\n    kind == SchedKind::Zeropod\n}\n";
+        let found = findings("testbed/experiments/src/forecast.rs", text);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].line, 3);
+        assert!(found[0].message.starts_with("names SchedKind::Zeropod: "), "{}", found[0]);
+        assert_eq!(findings("testbed/experiments/src/plan/zeropod.rs", text), []);
+        assert_eq!(findings("testbed/experiments/src/plan/tests.rs", text), []);
+    }
+
+    #[test]
+    fn constants_functions_and_the_absence_of_a_code_are_no_policies() {
+        let text = "let a = (CcKind::ALL, CcKind::by_name(b), EcKind::Uncoded, MyCcKind::Dctcp);\n";
+        assert_eq!(findings("apps/src/list.rs", text), []);
+    }
+
+    #[test]
+    fn an_entry_whose_file_names_no_policy_is_found() {
+        let text = "fn a() { b(CcKind::Timely); }\n".to_owned();
+        let path = "apps/src/run/idle.rs".to_owned();
+        let of = |text: &str| check(&[File { path: path.clone(), text: text.to_owned() }]);
+        let is_stale = |found: Vec<Finding>| found.iter().any(|finding| finding.path == path);
+        assert!(!is_stale(of(&text)));
+        assert!(is_stale(of("fn a() {}\n")));
+    }
+}

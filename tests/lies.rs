@@ -231,6 +231,37 @@ fn a_hosts_file_that_lies_is_refused_at_the_lie() {
 }
 
 #[test]
+fn sizes_of_packets_that_a_user_gives_are_refused_on_a_real_network() {
+    // Without DPDK there is no such world, and that is said first.
+    if !cfg!(feature = "dpdk") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let matrix = file(dir.path(), "ok.cm", b"Nodes 2\nConnections 1\n0->1 start 0 size 5\n");
+    let host = |name: &str, number: u8| {
+        format!(
+            "[[host]]\nname = \"{name}\"\naddress = \"10.0.0.{number}/24\"\n\
+             device = \"net_null0\"\ncontrol = \"127.0.0.1:4798\"\n"
+        )
+    };
+    let pod = [&host("a", 1), &host("b", 2), &host("s", 3), "role = \"scheduler\"\n"].concat();
+    let pod = file(dir.path(), "pod.toml", pod.as_bytes());
+    let nic = ["run", &matrix, "--world", "nic", "--hosts", &pod, "--host", "b"];
+    // The sizes of Zeropod's preset are put back to those of frames; a user's sizes are not.
+    for (transport, key) in [
+        ("uno", "wire.control"),
+        ("uno", "wire.data_overhead"),
+        ("zeropod", "wire.control"),
+        ("zeropod", "wire.data_overhead"),
+    ] {
+        let size = format!("{key}=41");
+        let set = ["--transport", transport, "--set", &size, "--set", "nic.patience=1s"];
+        let words = ["`41` by --set", "`headers`", "--world sim"];
+        refused(&[&nic[..], &set].concat(), key, "", &words);
+    }
+}
+
+#[test]
 fn round_trips_that_make_no_time_are_refused_under_their_own_name() {
     let dir = tempfile::tempdir().unwrap();
     let matrix = file(dir.path(), "ok.cm", b"Nodes 4\nConnections 1\n0->1 start 0 size 5\n");

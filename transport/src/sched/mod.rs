@@ -4,15 +4,19 @@
 //! scheduler:
 //!
 //! ```text
-//!  Sending                                           Receiving
-//!  on_open, on_backlog   a flow, its backlog         on_arrival     a segment, whole or trimmed
-//!  next_turn, on_sent    its turn, its segment       on_forgotten   a flow that is over
-//!  holds                 a flow kept from sending    answers        how segments are acknowledged
-//!                         \                         next_granted   which acknowledgement leaves
-//!                          \                       /
-//!                           Protocol: packets of its own, for flows and for hosts
-//!                           on_control, on_host_control, poll_control
-//!                           poll_timeout, handle_timeout, next_given_up
+//!  Sending                                       Receiving
+//!  on_open, on_backlog a flow, its backlog       on_arrival          a segment, whole or trimmed
+//!  on_reopened         a flow that begins again  on_forgotten        a flow that is over
+//!  next_turn, on_sent  its turn, its segment     answers             how segments are answered
+//!  holds               a flow kept from sending  rto_min             a segment's least timeout
+//!  send_ahead          how early a device takes  next_granted        the answer that may leave
+//!                      packets                   may_answer          whether an answer may leave
+//!                       \                        sends_at_its_times  none before a timeout
+//!                        \                       /
+//!                         Protocol: packets of its own, for flows and for hosts
+//!                         on_control, on_host_control, poll_control
+//!                         next_reported: segments that these packets acknowledge
+//!                         poll_timeout, handle_timeout, next_given_up
 //! ```
 //!
 //! Systems that decide *when* a segment may leave (SIM before DATA, slot grants, credits) are
@@ -237,7 +241,7 @@ registry! {
             from: HostId,
             hdr: &Header,
             note: &Note,
-            now: Instant
+            at: Instant
         ) -> bool;
         fn next_reported(&mut self) -> Option<Reported>;
         fn poll_control(&mut self, now: Instant, until: Instant, out: &mut Burst<TxSegment>);

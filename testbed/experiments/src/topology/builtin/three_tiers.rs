@@ -5,7 +5,8 @@ use super::NamedNetwork;
 use super::shapes::{tier, with_oversubscription};
 use crate::topology::{FatTreeSpec, TierSpec};
 
-macro_rules! networks {
+/// Makes `NETWORKS` of the numbers of trees without parameters.
+macro_rules! fat_trees {
     ($($name:literal, $about:literal, $nodes:literal, $podsize:literal, $radices:expr;)+) => {
         /// The trees: `ft<hosts>-<oversubscription>os`.
         pub(super) const NETWORKS: &[NamedNetwork] = &[$(NamedNetwork {
@@ -18,7 +19,7 @@ macro_rules! networks {
 }
 
 // Name, sentence, hosts, hosts of a pod, radices (down, up) by tier.
-networks! {
+fat_trees! {
     "ft128-1os", "128 hosts, 3 tiers, 800 Gb/s, not oversubscribed",
         128, 16, [(4, 4), (4, 4), (8, 0)];
     "ft128-4os", "128 hosts, 3 tiers, 800 Gb/s, oversubscribed 4:1",

@@ -140,7 +140,7 @@ pub(crate) struct Runs {
 /// A run among others.
 #[derive(Clone, Debug)]
 struct Run {
-    /// What it is expected to cost, in any unit.
+    /// The cost that is expected of the run, in any unit.
     work: f64,
     state: State,
 }
@@ -149,11 +149,11 @@ struct Run {
 enum State {
     Waiting,
     Going {
-        /// When it began.
+        /// When the run began.
         since: f64,
         track: Track,
     },
-    /// How long it took; `None` for a run that need not run.
+    /// How long the run took; `None` for a run that need not run.
     Over(Option<f64>),
 }
 

@@ -52,12 +52,12 @@ pub(crate) struct Manifest {
     pub(crate) network: String,
 }
 
-/// A manifest as it is read back: the fields that are used.
+/// The fields of a manifest that are used when it is read back.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Recorded {
     /// Version of the program.
     pub(crate) version: String,
-    /// The commit that it was built from.
+    /// The commit that the program was built from.
     #[serde(default)]
     pub(crate) commit: Option<String>,
     /// The name of the run among those of its command line; earlier versions recorded none.

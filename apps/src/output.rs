@@ -23,7 +23,7 @@ pub(crate) struct OutDir {
 pub(crate) struct OutputError {
     /// The file or directory that was being made.
     path: PathBuf,
-    /// Why it failed.
+    /// The error of the system.
     error: io::Error,
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct PartFile {
     /// The file's path until it is finished; equal to `path` for a device or a pipe, which is
     /// written to and never replaced.
     part: PathBuf,
-    /// `None` once it is finished.
+    /// The open file; `None` once the file is finished.
     file: Option<BufWriter<File>>,
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct Total {
     /// Seconds of a processor that a simulation is expected to take on each of its threads; 0 in
     /// real time.
     pub(crate) processor_s: f64,
-    /// The network time after which it ends; zero without a limit.
+    /// The network time after which the run ends; zero without a limit.
     pub(crate) limit: Duration,
 }
 

@@ -133,7 +133,7 @@ built_in! {
 }
 
 impl BuiltIn {
-    /// Reads it.
+    /// Reads the built-in scenario.
     ///
     /// # Errors
     /// As any scenario; a test holds that there are none.

@@ -3,7 +3,7 @@
 
 use std::time::Instant as RealInstant;
 
-/// Real time since it was made.
+/// Real time since the stopwatch was made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopwatch(RealInstant);
 

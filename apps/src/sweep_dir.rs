@@ -56,7 +56,7 @@ pub(crate) struct Variant {
 }
 
 impl Variant {
-    /// Whether `name` picks it, as `--variant` does.
+    /// Whether `name` picks this variant, as `--variant` does.
     pub(crate) fn is(&self, name: &str) -> bool {
         let part = |(axis, label): (&String, &String)| AxisPoint {
             axis: axis.clone(),

@@ -217,7 +217,7 @@ const COLUMNS: [(&str, &str, usize); 9] = [
     ("wall s", "/wall_s", 2),
 ];
 
-/// A table as all of them look.
+/// An empty table in the style that all tables have.
 pub(crate) fn plain() -> Table {
     let mut table = Table::new();
     table.load_preset(UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Disabled);

@@ -92,9 +92,9 @@ impl Attack {
         matches!(self, Self::Seals | Self::Trims)
     }
 
-    /// Whether short runs have it. With keys, a host drops most forged packets at the first octet,
-    /// and one such case without keys is enough; [`Attack::Large`] does what [`Attack::Segments`]
-    /// does with longer ones.
+    /// Whether short runs have this attack. With keys, a host drops most forged packets at the
+    /// first octet, and one such case without keys is enough; [`Attack::Large`] does what
+    /// [`Attack::Segments`] does with longer ones.
     pub(crate) const fn is_in_sample(self, keyed: bool) -> bool {
         match self {
             Self::Seals | Self::Trims | Self::Replay => true,

@@ -130,7 +130,7 @@ impl Attacker {
         Self(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
     }
 
-    /// Ends it; packets sent to the victims.
+    /// Ends the attacker; returns how many packets it sent to the victims.
     pub(crate) fn end(mut self) -> u64 {
         drop(self.0.stdin.take());
         let mut sent = String::new();

@@ -162,29 +162,29 @@ impl Running {
         Ended { code, out, err }
     }
 
-    /// Whether it has written `text` to standard error.
+    /// Whether the host has written `text` to standard error.
     pub(crate) fn has_said(&self, text: &str) -> bool {
         self.err.text().contains(text)
     }
 
-    /// How often it has written `text` to standard error.
+    /// How often the host has written `text` to standard error.
     pub(crate) fn times_said(&self, text: &str) -> usize {
         self.err.text().matches(text).count()
     }
 
-    /// Lines that it has written to standard output.
+    /// Lines that the host has written to standard output.
     pub(crate) fn lines_out(&self) -> usize {
         self.out.text().lines().count()
     }
 
-    /// Kills it; what it has written to standard output, up to the last whole line.
+    /// Kills the host's process; returns its standard output up to the last whole line.
     pub(crate) fn end(mut self) -> String {
         self.kill();
         let text = self.out.whole();
         text[..text.rfind('\n').map_or(0, |end| end + 1)].to_owned()
     }
 
-    /// Whether it has not ended.
+    /// Whether the host's process still runs.
     pub(crate) fn goes_on(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
@@ -196,7 +196,8 @@ impl Running {
         assert!(sent.success(), "kill -{name}");
     }
 
-    /// Ends it at once, as a power cut would. `ip netns exec` becomes the program it starts.
+    /// Ends the process at once, as a power cut would. `ip netns exec` becomes the program it
+    /// starts.
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -204,7 +205,7 @@ impl Running {
 }
 
 impl Ended {
-    /// The summary that it printed, which is whole and sound.
+    /// The summary that the host printed, which is whole and sound.
     pub(crate) fn summary(&self) -> Value {
         assert_eq!(self.code, Some(0), "{self:?}");
         let summary: Value = serde_json::from_str(&self.out).unwrap();
@@ -244,7 +245,7 @@ impl Collected {
         String::from_utf8_lossy(&self.bytes.lock().unwrap()).into_owned()
     }
 
-    /// All of it, once the process has ended.
+    /// The whole text, once the process has ended.
     fn whole(self) -> String {
         self.reader.join().unwrap();
         String::from_utf8_lossy(&self.bytes.lock().unwrap()).into_owned()

@@ -62,7 +62,7 @@ impl Scheduler {
         }
     }
 
-    /// Ends it as a user does: its books.
+    /// Ends the scheduler as a user does; returns its books.
     pub(crate) fn books(mut self) -> Value {
         let process = self.0.take().unwrap();
         process.signal("INT");

@@ -140,7 +140,7 @@ fn matrix(dir: &Path) -> String {
     path.display().to_string()
 }
 
-/// Checks that it ended by itself, with this code and this message.
+/// Checks that a process ended by itself, with this code and this message.
 #[track_caller]
 fn says(ended: &Ended, code: i32, words: &[&str]) {
     assert_eq!(ended.code, Some(code), "{ended:?}");

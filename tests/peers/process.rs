@@ -105,13 +105,13 @@ impl Process {
         panic!("it does not work: {}", read(&self.err));
     }
 
-    /// What it has written to standard error so far.
+    /// What the process has written to standard error so far.
     #[allow(dead_code, reason = "not of every harness")]
     pub(crate) fn said(&self) -> String {
         read(&self.err)
     }
 
-    /// Whether it has not ended.
+    /// Whether the process still runs.
     #[allow(dead_code, reason = "not of every harness")]
     pub(crate) fn goes_on(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()

@@ -10,7 +10,7 @@ use super::*;
 /// Two sites of 32 hosts, 1 ms apart, with two border switches each: every two of them are joined
 /// by a link of 100 Gb/s.
 const TOPOLOGY: &str = "two-dc-leaf:1ms,100,1,8,2";
-/// The round trip between them.
+/// The round trip between the sites.
 const RTT_US: f64 = 2044.0;
 const FLOWS: u32 = 8;
 

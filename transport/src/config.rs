@@ -330,7 +330,7 @@ pub enum ConfigError {
     Setting {
         /// The setting, as the field is called.
         name: &'static str,
-        /// The values that it may have.
+        /// The values that the setting may have.
         expected: &'static str,
     },
     /// A setting of a policy.

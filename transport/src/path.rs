@@ -72,7 +72,8 @@ pub struct PodFacts {
     pub aggs: u16,
     /// Pods.
     pub pods: u16,
-    /// Cores that join them: Core c has a link to aggregation switch c modulo `aggs` of each pod.
+    /// Cores that join the pods: Core c has a link to aggregation switch c modulo `aggs` of each
+    /// pod.
     pub cores: u16,
     /// Payload bytes of a full segment.
     pub cell: u16,

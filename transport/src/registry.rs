@@ -114,7 +114,7 @@ macro_rules! registry {
                 match name { $($name => Some(Self::$variant),)+ _ => None }
             }
 
-            /// The name it is registered under.
+            /// The name that the policy is registered under.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {

@@ -16,7 +16,7 @@ pub const BURST: usize = 32;
 pub struct TxSegment {
     /// The header to emit.
     pub hdr: Header,
-    /// The bytes that follow it; `len` 0 for control packets.
+    /// The bytes that follow the header; `len` 0 for control packets.
     pub payload: PayloadRef,
     /// The destination.
     pub peer: HostId,
@@ -29,7 +29,7 @@ pub struct RxSegment {
     pub hdr: Header,
     /// When the segment arrived: the NIC's timestamp where there is one, else the burst's.
     pub at: Instant,
-    /// The host that sent it.
+    /// The host that sent the segment.
     pub from: HostId,
     /// Payload bytes that arrived; 0 for control packets and trimmed ones.
     pub payload_len: u16,
@@ -228,7 +228,7 @@ impl<T: Copy> Burst<T> {
         (self.timed & 1 << index != 0).then(|| self.departures[index])
     }
 
-    /// Empties it and sets how many items it takes.
+    /// Empties the burst and sets how many items it takes.
     pub fn reset(&mut self, limit: usize) {
         self.len = 0;
         self.timed = 0;
@@ -264,21 +264,21 @@ impl<T: Copy> Burst<T> {
         self.commit();
     }
 
-    /// How many more items it takes.
+    /// How many more items the burst takes.
     #[inline]
     #[must_use]
     pub fn room(&self) -> usize {
         self.limit - self.len
     }
 
-    /// How many items it holds.
+    /// How many items the burst holds.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// True when it holds nothing.
+    /// True when the burst holds nothing.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {

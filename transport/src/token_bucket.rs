@@ -12,9 +12,9 @@ use crate::units::Bytes;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TokenBucket {
     interval: Duration,
-    /// The most tokens that it holds, at least 1.
+    /// The most tokens that the bucket holds, at least 1.
     depth: u32,
-    /// The instant at which it is full if no token is taken before.
+    /// The instant at which the bucket is full if no token is taken before.
     full_at: Instant,
 }
 

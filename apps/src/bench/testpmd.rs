@@ -75,7 +75,7 @@ const WINDOWS: usize = 10;
 const WINDOW: Duration = Duration::from_millis(100);
 /// Until a memif link is up, which takes more than a second.
 const CONNECT: Duration = Duration::from_millis(2500);
-/// How long it may be silent.
+/// How long testpmd may be silent.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PROMPT: &str = "testpmd> ";
 /// Bursts that circle when frames are forwarded.
@@ -135,7 +135,7 @@ impl Testpmd {
         found.into_iter().find(|program| program.is_file()).map(Self)
     }
 
-    /// Runs it and returns how many million frames a second it sent.
+    /// Runs testpmd and returns how many million frames a second it sent.
     ///
     /// # Errors
     /// [`TestpmdError`].

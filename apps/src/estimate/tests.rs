@@ -14,7 +14,7 @@ struct Recorded {
     name: &'static str,
     /// Seconds in the forecast.
     work: f64,
-    /// Seconds that it took.
+    /// Seconds that the run took.
     seconds: f64,
     points: Vec<(f64, Done)>,
 }

@@ -43,7 +43,7 @@ pub(super) struct Result<'a> {
     here: &'a Vitals,
     there: &'a Vitals,
     intervals: Vec<IntervalLine>,
-    /// Intervals that followed those.
+    /// Intervals beyond those of the list.
     intervals_omitted: u64,
     counters: &'a Counters,
     server_counters: &'a Counters,

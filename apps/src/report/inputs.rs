@@ -32,7 +32,7 @@ pub(super) struct Inputs {
 /// An input, and the runs that have it.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Of<T> {
-    /// What distinguishes those runs from the others; empty where all runs have it.
+    /// What distinguishes the runs with this input from the others; empty where all runs have it.
     runs: String,
     #[serde(flatten)]
     it: T,
@@ -73,7 +73,7 @@ impl Inputs {
         })
     }
 
-    /// All of them below each other, under a title.
+    /// All matrices and networks below each other, under a title.
     ///
     /// # Errors
     /// When the drawing library fails, which it has no reason to.

@@ -56,7 +56,7 @@ struct Numbers {
     #[serde(default)]
     invalid: Vec<String>,
     plots: Vec<Vec<Panel>>,
-    /// Matrices and networks, where they were asked for.
+    /// Matrices and networks, if the user asked for these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     inputs: Option<Inputs>,
 }

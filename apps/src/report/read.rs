@@ -69,7 +69,7 @@ pub(super) struct Flow {
     /// When its last byte was at the receiver.
     pub(super) delivered_us: Option<f64>,
     pub(super) fct_us: Option<f64>,
-    /// The completion time that it would have alone; `None` in files of older programs.
+    /// The completion time that the flow would have alone; `None` in files of older programs.
     pub(super) alone_us: Option<f64>,
     /// Whether the flow is between datacentres, where there are two.
     pub(super) inter: Option<bool>,

@@ -26,7 +26,7 @@ struct Case {
     scenario: String,
     /// Picks the variant, as `--variant` does.
     variant: String,
-    /// The command line that gave it.
+    /// The command line that gave these results.
     #[expect(dead_code, reason = "for readers of the file")]
     command: String,
     /// As summary.json, as far as there is something comparable.

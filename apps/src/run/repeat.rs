@@ -120,7 +120,7 @@ impl Repeat {
         Ok(Some(same + 1))
     }
 
-    /// Runs it without leaving anything behind.
+    /// Runs the experiment without leaving anything behind.
     ///
     /// # Errors
     /// As the run.

@@ -15,7 +15,7 @@ use crate::progress::{ProgressMeter, ProgressWords, Total, Watched};
 
 /// Reports of a thread about the run of that number.
 pub(super) enum Event {
-    /// What is done of it.
+    /// The part of the run that is done.
     Done(usize, Done),
     /// The run is over.
     Ended(usize, Box<Result<Ran, Failure>>),

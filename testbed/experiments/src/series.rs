@@ -29,7 +29,7 @@ pub struct Sample {
     /// were chosen: then they are the first [`FLOWS_SHOWN`], or all of a shorter matrix.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<usize>,
-    /// The windows of those flows, bytes; null when a flow is not open.
+    /// The windows of the flows that are shown, bytes; null when a flow is not open.
     pub cwnd_bytes: Vec<Option<u64>>,
     /// Bytes of those flows delivered so far, which never fall. In a simulation of flows that are
     /// not cut into messages (`run.message`) they count as they arrive, but only once the first

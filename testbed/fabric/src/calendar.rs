@@ -22,9 +22,9 @@ use transport::HostId;
 pub struct Flight {
     /// The instant of arrival.
     pub at: Instant,
-    /// The port it left; breaks ties.
+    /// The port that the packet left; breaks ties.
     pub(super) origin: u32,
-    /// The port it goes to. The NIC of a host stands for the host.
+    /// The port that the packet goes to. The NIC of a host stands for the host.
     pub(super) target: u32,
     /// The packet; of length 0, which no packet has, in a wake-up and a pause.
     pub packet: Packet,

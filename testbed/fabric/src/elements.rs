@@ -53,7 +53,7 @@ pub struct SwitchSpec {
     pub down_port: u32,
     /// First of its up ports; any number when there are none.
     pub up_port: u32,
-    /// How many up ports it has.
+    /// How many up ports the switch has.
     pub ups: u32,
     /// Ports behind those, each to a switch that has no hosts, such as the scheduler of a pod. Only
     /// packets to programs take them.

@@ -35,7 +35,7 @@ pub enum FaultKind {
     BurstLoss {
         /// Probability that a packet finds the state turned bad.
         enter: f64,
-        /// Probability that a packet finds it turned good again.
+        /// Probability that a packet finds the state turned good again.
         leave: f64,
         /// Probability of loss in the bad state.
         loss: f64,

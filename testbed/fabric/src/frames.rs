@@ -78,7 +78,7 @@ pub trait Frames: Headers {
 /// A step of a packet on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketStep {
-    /// A port sends it.
+    /// A port sends the packet.
     Left {
         /// The port's number.
         port: u32,
@@ -87,7 +87,7 @@ pub enum PacketStep {
         /// When the packet is at the far end.
         arrival: Instant,
     },
-    /// The link that it left on holds it back for so long.
+    /// The link that the packet left on holds it back for so long.
     Held(Duration),
     /// A port cuts its payload off.
     Trimmed {

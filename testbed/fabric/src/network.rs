@@ -43,7 +43,7 @@ pub struct Network {
     pub(super) links: Transit,
     /// The switches that run programs, ascending. Their targets follow those of ports.
     pub(super) programs: Vec<Programmed>,
-    /// The links as programs need them; empty without programs.
+    /// The links in the form that programs need; empty without programs.
     pub(super) wiring: Wiring,
     /// The memory of the window at work; empty while it is taken.
     window: TimeWindow,

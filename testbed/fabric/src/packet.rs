@@ -189,7 +189,7 @@ pub enum Output {
     },
     /// A packet is lost; its frame has ended.
     Dropped {
-        /// The packet as it was then.
+        /// The packet at the instant of the loss.
         packet: Packet,
         /// The cause of the loss.
         reason: DropReason,

@@ -18,7 +18,7 @@ use transport::{HostId, Instant};
 
 use super::elements::SwitchSpec;
 
-/// A switch as routing sees it.
+/// What routing needs of a switch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Switch {
     spec: SwitchSpec,

@@ -19,19 +19,19 @@ pub struct Pause {
 /// Counters of one port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortStats {
-    /// Packets it transmitted.
+    /// Packets that the port transmitted.
     pub hops: u64,
-    /// Bytes it transmitted.
+    /// Bytes that the port transmitted.
     pub bytes: u64,
-    /// Packets it trimmed.
+    /// Packets that the port trimmed.
     pub trimmed: u64,
-    /// Packets it marked.
+    /// Packets that the port marked.
     pub marked: u64,
-    /// Packets that ended at it, for any reason.
+    /// Packets that were lost at the port, for any reason.
     pub dropped: u64,
     /// Most data bytes that waited at once; a packet that meets an idle link does not wait.
     pub data_peak: u64,
-    /// Pause frames it sent, without those that let a link go on.
+    /// Pause frames that the port sent, without those that let a link go on.
     pub pauses: u64,
     /// How long its own data class was paused; a pause counts when it is over.
     pub paused: Duration,

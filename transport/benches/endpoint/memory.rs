@@ -9,7 +9,7 @@ use crate::exchange::config;
 
 const FLOWS: u32 = 4096;
 
-/// Prints them.
+/// Prints the bytes that a flow takes.
 pub(crate) fn print() {
     println!("bytes a flow (SMaRTT; tables are reserved at once and first touched when used):");
     let both = config(CcKind::Smartt, FLOWS);

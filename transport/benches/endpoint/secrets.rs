@@ -252,7 +252,7 @@ pub(crate) struct Octets {
 }
 
 impl Octets {
-    /// As they are on the wire.
+    /// The octets of `header` on the wire.
     pub(crate) fn new(header: Header) -> Self {
         let mut octets = [0; 256];
         header.emit(&Ext::VACANT, &mut octets);

@@ -98,7 +98,7 @@ struct Outgoing {
 #[derive(Clone, Copy, Debug)]
 struct Connection {
     peer: HostId,
-    /// Whether the library opened it itself, for responses.
+    /// Whether the library opened the connection itself, for responses.
     own: bool,
     phase: Phase,
     /// Why the worker has refused to open it.

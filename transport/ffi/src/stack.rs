@@ -118,7 +118,7 @@ pub(crate) struct Stack {
 #[derive(Debug)]
 struct Given {
     worker: PortWorker,
-    /// Whether its device joins it to another process.
+    /// Whether the worker's device joins this process to another one.
     meets: bool,
 }
 

@@ -24,7 +24,7 @@ impl Kernel {
         Self::ALL.iter().copied().find(|kernel| kernel.is_supported()).unwrap_or(Self::Portable)
     }
 
-    /// Whether this processor can run it.
+    /// Whether this processor can run the kernel.
     #[must_use]
     pub fn is_supported(self) -> bool {
         match self {

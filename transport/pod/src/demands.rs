@@ -50,9 +50,9 @@ struct MatrixEntry {
     asked: u32,
     /// Bytes asked for and not granted.
     backlog: u32,
-    /// The epoch in which it opened, modulo 2^32.
+    /// The epoch in which the demand opened, modulo 2^32.
     opened: u32,
-    /// The epoch in which it opened or was last sent back, modulo 2^32.
+    /// The epoch in which the demand opened or was last sent back, modulo 2^32.
     served: u32,
     /// The neighbours in both lists, by [`DemandOrder`].
     places: [Neighbours; ORDERS.len()],

@@ -30,7 +30,7 @@ impl Kernel {
         Self::ALL.iter().copied().find(|kernel| kernel.name() == name)
     }
 
-    /// Whether this processor can run it.
+    /// Whether this processor can run the kernel.
     #[must_use]
     pub fn is_supported(self) -> bool {
         match self {

@@ -70,7 +70,7 @@ params! {
         rate_min: f32 = 0.004, in 0.000001..=1.0;
         /// Bytes at line rate before the first advice; auto: no bound.
         first: Option<Bytes> = Some(Bytes(4_000_000));
-        /// The rate after them, until the first advice.
+        /// The rate after the bytes of `first`, until the first advice.
         first_share: f32 = 0.5, in 0.000001..=1.0;
         /// Whether flows to one host share a link's rate before the first advice.
         equal: bool = true;
@@ -102,7 +102,7 @@ pub struct Mlcc {
     constants: LawConstants,
     /// When the border switch of the own site last wrote.
     near_at: Option<Instant>,
-    /// Rbar, bit/s, and when it came.
+    /// The last advised rate Rbar, bit/s, and when it came.
     advised: Option<(f64, Instant)>,
     /// When the first window ends; `None` before the first news, and without such a window.
     first_until: Option<Instant>,

@@ -31,22 +31,23 @@ pub struct Window {
 pub struct AckSample {
     /// When the acknowledgement arrived.
     pub now: Instant,
-    /// Round-trip time of the segment that caused it, without the time the receiver held it.
+    /// Round-trip time of the segment that caused the acknowledgement, without `held`.
     pub rtt: Duration,
-    /// How long the receiver held it: the delay of the far end, which `rtt` leaves out.
+    /// How long the receiver held the acknowledgement: the delay of the far end, which `rtt` leaves
+    /// out.
     pub held: Duration,
-    /// Wire bytes that it newly acknowledges; 0 when earlier acknowledgements covered all of it.
+    /// Wire bytes that are newly acknowledged; 0 when earlier acknowledgements covered all of it.
     pub acked: Bytes,
-    /// Wire bytes in flight after it was taken into account.
+    /// Wire bytes in flight after the acknowledgement was taken into account.
     pub in_flight: Bytes,
-    /// The segment that caused it arrived with CE.
+    /// Whether the segment that caused the acknowledgement arrived with CE.
     pub ecn: bool,
     /// Flows that shared the receiver when it was sent; 0 where the receiver does not report it.
     pub sharers: u16,
 }
 
 impl AckSample {
-    /// When the segment that caused it left, by the sender's clock.
+    /// When the segment that caused the acknowledgement left, by the sender's clock.
     #[must_use]
     pub const fn sent_at(&self) -> Instant {
         let ago = self.rtt.as_ps().saturating_add(self.held.as_ps());
@@ -64,12 +65,12 @@ pub struct LossSample {
     pub sent_at: Instant,
     /// Wire bytes lost.
     pub bytes: Bytes,
-    /// Wire bytes in flight after they were taken out.
+    /// Wire bytes in flight after the lost ones were taken out.
     pub in_flight: Bytes,
     /// Flows that shared the receiver when the loss was reported; 0 where the receiver does not
     /// report it.
     pub sharers: u16,
-    /// How it was inferred; `None` when a switch refused it, which trimmed it.
+    /// How the loss was inferred; `None` when a switch trimmed the segment.
     pub by: Option<Inference>,
 }
 
@@ -122,7 +123,8 @@ pub trait Controller: CongestionControl + Registered {
     /// The controller of a new flow over `path`. `params` has the settings of all controllers,
     /// because a controller that contains other controllers reads the settings of those, too.
     fn build(params: &CcParams, path: &Path) -> Self;
-    /// The largest window that it asks for, in BDPs of its path; one packet where that is more.
+    /// The largest window that the controller asks for, in BDPs of its path; one packet where that
+    /// is more.
     fn window_max(params: &CcParams) -> f32;
     /// The controller's half at receivers, if it has one.
     fn half(_params: &CcParams) -> Option<RcKind> {

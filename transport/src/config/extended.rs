@@ -14,7 +14,7 @@ use crate::wire::{Extent, ack, advice, frame, int, note, report};
 pub struct Extended {
     /// Which extensions, and their length.
     pub extent: Extent,
-    /// The half that they name.
+    /// The half that the extensions name.
     pub half: Option<Half>,
 }
 

@@ -22,7 +22,7 @@ use crate::wire::Body;
 /// A message to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MsgSpec {
-    /// The flow that carries it.
+    /// The flow that carries the message.
     pub flow: FlowId,
     /// Length, bytes.
     pub len: NonZeroU32,

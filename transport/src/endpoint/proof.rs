@@ -65,7 +65,7 @@ pub(super) struct Proofs {
     places: Vec<Known>,
     /// Flows that are not proven.
     unproven: u32,
-    /// Bytes of the messages that they have opened.
+    /// Bytes of the messages that flows without proof have opened.
     bytes: u64,
     /// What proven flows hold, by host.
     pub(super) shares: Shares,
@@ -74,7 +74,7 @@ pub(super) struct Proofs {
 /// A flow: what it has begun, and the proof that it lacks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
-    /// The messages that it has begun.
+    /// The messages that the flow has begun.
     held: Held,
     /// How often its sender may still be asked for proof, plus one; 0 is proven or no flow.
     asks: u8,

@@ -27,7 +27,7 @@ pub(crate) enum NoticeKind {
 }
 
 impl Notice {
-    /// The packet, with `cookie` where it has one.
+    /// The notice as a packet, with `cookie` where its kind has one.
     pub(crate) fn header(&self, cookie: u64) -> Header {
         let (dst_flow, presence) = match self.kind {
             NoticeKind::Unknown => (FlowId::UNKNOWN, Presence::Unknown { named: self.flow }),

@@ -12,7 +12,7 @@ pub(crate) type Pending = Option<Waiting>;
 pub(crate) struct Waiting {
     /// The segment that the acknowledgement names: the newest, or the first that was trimmed.
     pub(super) ack: PendingAck,
-    /// When the first of them arrived: later ones do not delay its acknowledgement.
+    /// When the first segment arrived: later ones do not delay its acknowledgement.
     pub(super) since: Instant,
     /// Number of segments, 1..`ack_every`.
     pub(super) count: u16,

@@ -8,9 +8,9 @@ use crate::units::{FlowId, HostId, MsgId, MsgNo};
 /// One message on its way in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RxMsg {
-    /// The flow it arrives on.
+    /// The flow that the message arrives on.
     pub(crate) flow: FlowId,
-    /// The host that sends it.
+    /// The host that sends the message.
     pub(crate) from: HostId,
     /// Whole length, bytes.
     pub(crate) len: u32,

@@ -32,7 +32,7 @@ pub(crate) enum Fate {
 pub(crate) struct SentPacket {
     /// When the segment was last sent.
     pub(crate) sent_at: Instant,
-    /// The message that it is of.
+    /// The message that the segment is a part of.
     pub(crate) msg: MsgId,
     /// First payload byte within the message.
     pub(crate) offset: u32,
@@ -40,7 +40,7 @@ pub(crate) struct SentPacket {
     pub(crate) wire_len: u16,
     /// Payload bytes.
     pub(crate) payload_len: u16,
-    /// The path it last took.
+    /// The path that the segment took last.
     pub(crate) ev: EntropyValue,
     /// The fate of the segment.
     pub(crate) fate: Fate,
@@ -101,14 +101,14 @@ impl Marks {
         Self(if had_its_turn { marks | Self::BOTH } else { marks })
     }
 
-    /// True once it was sent twice in the window: a copy left outside of it.
+    /// True once the segment was sent twice in the window: a copy left outside of it.
     #[inline]
     pub(crate) const fn is_retransmission(self) -> bool {
         let early = self.0 & Self::BOTH;
         self.resent() && (early == 0 || early == Self::BOTH)
     }
 
-    /// True once it has been sent again.
+    /// True once the segment has been sent again.
     #[inline]
     pub(crate) const fn resent(self) -> bool {
         self.0 & Self::RESENT != 0

@@ -59,7 +59,7 @@ struct Lane {
     ev: EntropyValue,
     /// When the first segment after its last acknowledgement left, in ticks; wraps.
     sent_at: u16,
-    /// When a segment of it was last acknowledged, in wire time: half the size, and an
+    /// When a segment of this lane was last acknowledged, in wire time: half the size, and an
     /// acknowledgement looks new again only after 4.4 s.
     acked_at: u32,
 }

@@ -42,7 +42,7 @@ words! {
     pub enum Initial: "line or equal" {
         /// The rate of the receiver's link.
         Line = "line",
-        /// An equal share of it for each flow that the receiver is receiving.
+        /// An equal share of that rate for each flow that the receiver is receiving.
         Equal = "equal",
     }
 }

@@ -28,9 +28,9 @@ pub struct ReplayReport {
     pub config: Config,
     /// Number of calls, all answered as recorded.
     pub calls: u64,
-    /// Segments received in them.
+    /// Segments received in all calls.
     pub received: u64,
-    /// Segments sent in them.
+    /// Segments sent in all calls.
     pub sent: u64,
     /// The time of the last call.
     pub until: Instant,

@@ -17,7 +17,7 @@ struct Question {
     id: FlowId,
     /// When the flow asks again, while it waits.
     ask_at: Option<Instant>,
-    /// The timer set for it, no later than `ask_at`.
+    /// The timer of the next question, no later than `ask_at`.
     timer: Option<(Instant, TimerHandle)>,
     /// Whether a REQUEST waits to leave.
     in_outbox: bool,

@@ -214,13 +214,13 @@ pub struct Backlog {
 /// A segment that arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
-    /// The host that sent it.
+    /// The host that sent the segment.
     pub from: HostId,
     /// When the segment arrived: before the time of the call where the driver is late.
     pub at: Instant,
     /// The flow at the sender.
     pub src_flow: FlowId,
-    /// The path it took.
+    /// The path that the segment took.
     pub ev: EntropyValue,
     /// The segment's header.
     pub data: &'a Data,

@@ -18,11 +18,11 @@ const _: () = assert!(OCTETS <= OCTETS_MAX);
 pub enum MatchStep {
     /// A receiver asks a source that owes it segments for channels.
     Request = 0,
-    /// The source gives it some.
+    /// The source gives the receiver some channels.
     Grant = 1,
     /// The receiver takes some of these.
     Accept = 2,
-    /// The source takes back what it has given to others by now.
+    /// The source takes back channels that it has given to others by now.
     Return = 3,
 }
 
@@ -33,7 +33,7 @@ pub struct Offer {
     pub step: MatchStep,
     /// Channels asked for, given, taken or taken back.
     pub channels: u8,
-    /// Channels among them that may be used before their epoch begins.
+    /// Channels of these that may be used before their epoch begins.
     pub early: u8,
     /// The round of its request, counted since time 0, modulo 2^32.
     pub round: u32,

@@ -168,7 +168,7 @@ pub struct Ack {
     pub sack: u64,
     /// The `sent_at` of the segment that caused this packet.
     pub echo_sent_at: u32,
-    /// How long the receiver held it, wire time units.
+    /// How long the receiver held the acknowledgement, wire time units.
     pub held: u32,
     /// Flows that the receiver is receiving messages on now, this one included; saturates.
     pub sharers: u16,
@@ -254,7 +254,7 @@ pub enum Presence {
 /// `dst_flow` is [`FlowId::UNKNOWN`] or [`note::KEYED`], else for that flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Note {
-    /// How switches queue it: control, probe or answer to a probe.
+    /// How switches queue the packet: control, probe or answer to a probe.
     pub class: TrafficClass,
     /// The protocol and its kind of packet, as its scheduler numbers them.
     pub protocol: u8,

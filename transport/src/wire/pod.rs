@@ -104,7 +104,7 @@ impl Mouse {
 pub struct Rts {
     /// The term of the scheduler for which it is meant; 0 while its sender has had no answer.
     pub term: u16,
-    /// The epoch in which it leaves, modulo 2^32.
+    /// The epoch in which the request leaves, modulo 2^32.
     pub epoch: u32,
     /// The receiver and the bytes asked for so far, modulo 2^32; `None` where nothing changed.
     pub update: Option<(Place, u32)>,
@@ -130,7 +130,7 @@ pub struct Rts {
 pub struct Delivered {
     /// The flow at its sender.
     pub flow: FlowId,
-    /// A segment of it.
+    /// The PSN that bit 0 of `arrived` stands for.
     pub first: Psn,
     /// Bit i: PSN `first + i` is there.
     pub arrived: u32,
@@ -155,7 +155,7 @@ impl Delivered {
 pub struct CoreRts {
     /// The term of the scheduler for which it is meant; 0 while its sender has had no answer.
     pub term: u16,
-    /// The epoch in which it leaves, modulo 2^32.
+    /// The epoch in which the request leaves, modulo 2^32.
     pub epoch: u32,
     /// The receiver and the bytes asked for so far, modulo 2^32; `None` where nothing changed.
     pub update: Option<(Place, u32)>,
@@ -176,7 +176,7 @@ const HAS_LOST: u8 = 32;
 const HAS_EPOCHS: u8 = 64;
 
 const RTS_FIXED: usize = 18;
-/// [`FEW_MICE`] as requests count them.
+/// [`FEW_MICE`] in the type of a request's count.
 const FEW: u8 = 6;
 const _: () = assert!(FEW as u16 == FEW_MICE && REPORTED_MAX == u16::BITS as u64);
 const CORE_RTS_LEN: usize = 32;

@@ -106,7 +106,7 @@ impl Axis {
         (place - self.range.0) / self.span()
     }
 
-    /// How many categories it has.
+    /// How many categories the axis has.
     pub(super) fn count(&self) -> usize {
         self.categories.len()
     }

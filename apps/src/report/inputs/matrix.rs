@@ -67,7 +67,7 @@ impl Matrix {
         self.cells.iter().map(line).collect()
     }
 
-    /// Draws it, with what distinguishes its `runs` above.
+    /// Draws the matrix, with what distinguishes its `runs` above.
     pub(super) fn draw(&self, area: &Area<'_>, runs: &str) -> Drawn {
         let mut title = format!("Bytes from host to host, {} hosts", self.hosts);
         if self.group > 1 {

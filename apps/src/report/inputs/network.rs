@@ -25,7 +25,7 @@ pub(super) struct NetworkPicture {
 /// A tier.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Tier {
-    /// What is in it, in words.
+    /// What the tier consists of, in words.
     about: String,
     /// The boxes from the left: the numbers of what they hold.
     boxes: Vec<String>,
@@ -122,7 +122,7 @@ impl NetworkPicture {
         (x, i32::try_from(TOP).unwrap_or(0) + from_top * TIER + 40)
     }
 
-    /// Draws it, with what distinguishes its `runs` above.
+    /// Draws the network, with what distinguishes its `runs` above.
     pub(super) fn draw(&self, area: &Area<'_>, runs: &str) -> Drawn {
         let of = if runs.is_empty() { String::new() } else { format!(" ({runs})") };
         let middle = LEFT + ACROSS / 2;

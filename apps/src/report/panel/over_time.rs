@@ -135,7 +135,7 @@ fn fairness(run: &Run, plot: &Plot) -> Result<Vec<(f64, f64)>, InputError> {
 
 /// The points of [`fairness`], of some samples each.
 struct FairTrack<'a> {
-    /// For each flow, when it was under way.
+    /// When each flow was under way.
     spans: &'a [Span],
     /// Samples of a point.
     width: usize,

@@ -41,7 +41,7 @@ pub struct Unwritten {
 pub const SNAP_ALL: u32 = 65_535;
 
 impl Capture {
-    /// The file after writing it failed.
+    /// The report that this capture is not whole, since a write failed with `error`.
     #[must_use]
     pub fn not_whole(&self, error: &io::Error) -> Unwritten {
         Unwritten { file: self.file.clone(), reason: error.kind() }

@@ -46,7 +46,7 @@ pub struct Packet<'a> {
     pub at_ns: u64,
     /// The direction.
     pub direction: Direction,
-    /// Bytes that it had.
+    /// Bytes of the whole frame.
     pub len: u32,
     /// The frame's first bytes, or all.
     pub bytes: &'a [u8],

@@ -54,7 +54,7 @@ pub(crate) struct Document<'d> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Table<'d> {
     document: &'d Document<'d>,
-    /// How errors call it, such as `[scenario]`.
+    /// The table's name in errors, such as `[scenario]`.
     title: &'static str,
     entries: &'d DeTable<'d>,
     start: usize,

@@ -88,7 +88,7 @@ pub struct DcSimResult {
     pub rtt_max_us: f64,
     /// Times from a SIM's departure to its SIM-ACK, for SIM-ACKs in time.
     pub sim_rtt_us: SpanResult,
-    /// SIMs, by what became of them.
+    /// SIMs by their fate.
     pub sims: Sims,
     /// How much later than it might a DATA left its host, nanoseconds.
     pub departure_error_ns: SpanResult,

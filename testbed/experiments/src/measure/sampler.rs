@@ -26,7 +26,7 @@ pub struct Sampler {
     delivered_most: Vec<u64>,
     /// The flows that samples show one by one: their lines of the matrix, from 0.
     lines: Vec<usize>,
-    /// Samples name those lines, which are not the ones by default.
+    /// Whether samples name their lines: those that are shown are not the default ones.
     names_lines: bool,
     /// The tiers of the network by their names, with their switches.
     tiers: Vec<(&'static str, Range<u32>)>,
@@ -286,7 +286,7 @@ mod tests {
     use super::*;
     use crate::progress::Progress;
 
-    /// Takes all that it is offered.
+    /// Takes all samples that are offered.
     #[derive(Default)]
     struct Taker {
         most: usize,

@@ -26,7 +26,7 @@ pub struct SchedulerResult {
     pub unused: u64,
     /// Cells that hosts sent without a grant, to be sent again as granted.
     pub optimistic_sent: u64,
-    /// Cells among those that arrived.
+    /// Cells that hosts sent without a grant and that arrived.
     pub optimistic_delivered: u64,
     /// Requests that hosts sent.
     pub requests: u64,

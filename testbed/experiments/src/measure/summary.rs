@@ -131,7 +131,7 @@ pub struct Provenance {
     pub topology_source: String,
     /// Version of the program.
     pub version: String,
-    /// The commit that it was built from; null outside of a Git tree.
+    /// The commit that the program was built from; null outside of a Git tree.
     pub commit: Option<String>,
     /// Version of libdpdk; null in a build without it.
     pub dpdk: Option<String>,
@@ -163,7 +163,7 @@ pub struct HostSeen {
     pub clock_error_us: f64,
     /// Frames of other protocols.
     pub strays: u64,
-    /// Answers to those that asked for its MAC, or for an echo.
+    /// Answers to requests for the host's MAC, and to requests for an echo.
     pub answers: u64,
     /// Packets for which its device had no room, as the device counts them.
     pub device_missed: u64,
@@ -219,7 +219,7 @@ pub struct PauseCounts {
 /// Border switches of MLCC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MlccCounts {
-    /// Notes with telemetry that they sent to senders of their site.
+    /// Notes with telemetry that border switches sent to senders of their site.
     pub switch_int: u64,
     /// Advice of receivers that their queues took.
     pub advised: u64,

@@ -86,7 +86,7 @@ pub struct AxisPoint {
 /// default applies.
 #[derive(Debug)]
 pub struct Setup {
-    /// The world in which it runs unless the command line says otherwise.
+    /// The world of the run unless the command line says otherwise.
     pub world: Option<Located<String>>,
     /// The source of the traffic.
     pub traffic: Traffic,

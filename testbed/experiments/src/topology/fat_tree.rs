@@ -133,7 +133,7 @@ impl FatTree {
         Ok(tree)
     }
 
-    /// The shape it was made from.
+    /// The shape that the tree was made from.
     #[must_use]
     pub const fn spec(&self) -> &FatTreeSpec {
         &self.spec

@@ -52,7 +52,7 @@ impl FlowPackets {
         self.lengths.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 
-    /// Bytes of them all.
+    /// Bytes of all packets together.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.at_least().last().map_or(0, |(bytes, _)| bytes)

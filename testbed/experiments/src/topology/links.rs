@@ -56,7 +56,7 @@ pub enum LinkSelector {
 /// Ports of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ports {
-    /// Both directions, all of them.
+    /// All links, up and down.
     All,
     /// All links that go up.
     Up,

@@ -154,7 +154,7 @@ const DOWNLINK_LATENCY: usize = 8;
 const UPLINK_GBPS: usize = 9;
 const UPLINK_LATENCY: usize = 10;
 
-/// A value and the line it stands on. The value of `Downlink_speed_Gbps` is in Mbit/s.
+/// A value with its line in the file. The value of `Downlink_speed_Gbps` is in Mbit/s.
 type Entry = Option<(u64, u32)>;
 
 #[derive(Debug, Default)]

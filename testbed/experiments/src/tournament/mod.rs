@@ -29,7 +29,7 @@ use crate::scenario::RUNS_MAX;
 pub enum Purpose {
     /// To choose settings: the families of tuning.
     Tuning,
-    /// To judge them: mixes of every family that tuning does not draw.
+    /// To judge settings: mixes of every family that tuning does not draw.
     Checking,
 }
 
@@ -79,7 +79,7 @@ impl Purpose {
         }
     }
 
-    /// The families that it draws from.
+    /// The families that mixes of this purpose are drawn from.
     pub fn families(self) -> impl Iterator<Item = &'static Family> {
         FAMILIES.iter().filter(move |family| self == Self::Checking || !family.aside)
     }

@@ -17,7 +17,7 @@ pub(super) const NONE: u32 = u32::MAX;
 /// A packet that was sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
-    /// When its host gave it to the NIC.
+    /// When the host gave the packet to its NIC.
     pub(super) sent: Instant,
     /// When the packet arrived; [`Instant::FAR_FUTURE`] where it did not.
     pub(super) arrived: Instant,
@@ -49,7 +49,7 @@ pub(super) struct Record {
     pub(super) is_data: bool,
     /// A scheduler or a pacer chose the departure before it was due.
     pub(super) chosen: bool,
-    /// A timer declared it lost.
+    /// Whether a timer declared the packet lost.
     pub(super) silent: bool,
 }
 
@@ -141,7 +141,7 @@ pub(super) struct OnLine {
 /// What a host has done.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HostLog {
-    /// Connections that it sends on.
+    /// Connections that the host sends on.
     conns: Vec<u32>,
     /// By the sending host: the last packet that came from there.
     last_from: BTreeMap<u32, u32>,

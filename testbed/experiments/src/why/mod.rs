@@ -91,9 +91,9 @@ impl TimePart {
 struct Repair {
     /// The name of the reason.
     cause: &'static str,
-    /// The port at which it was lost.
+    /// The port at which the packet was lost.
     port: Option<u32>,
-    /// A timer found it.
+    /// Whether a timer found the loss.
     silent: bool,
 }
 
@@ -124,7 +124,7 @@ pub struct FlowWhy {
     /// The link that held it up most, by queues, pauses that its queue caused, marks, trims and how
     /// busy it was; null where none did.
     pub bottleneck: Option<Bottleneck>,
-    /// Data packets that it sent, and what became of them.
+    /// Data packets of the flow, by their fate.
     pub packets: PacketFates,
     /// The cause in words.
     pub sentence: String,
@@ -165,7 +165,7 @@ pub struct RepairTime {
     pub cause: String,
     /// The link, as faults name links; null where there is none.
     pub link: Option<String>,
-    /// How the sender detected it: `timer` or `answer`.
+    /// How the sender detected the loss: `timer` or `answer`.
     pub by: String,
     /// Picoseconds.
     pub ps: u64,

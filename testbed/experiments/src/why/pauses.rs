@@ -44,7 +44,7 @@ type Waits = BTreeMap<u32, Vec<Wait>>;
 struct Wait {
     from: Instant,
     until: Instant,
-    /// The port at which it waited.
+    /// The port at which the packet waited.
     at: u32,
 }
 

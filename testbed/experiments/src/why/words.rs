@@ -206,7 +206,7 @@ fn repair(why: &FlowWhy) -> String {
     format!("it waited until the sender knew {what} ({how}, {times})")
 }
 
-/// A time as people write it.
+/// A time in the unit that suits its length.
 #[expect(clippy::cast_precision_loss, reason = "a display")]
 fn time(ps: u64) -> String {
     shown::time(ps as f64 / 1e6)

@@ -144,7 +144,7 @@ impl Cdf {
         first + between.sum::<f64>()
     }
 
-    /// The distribution in the form it is read from.
+    /// The distribution as text that can be read again.
     #[must_use]
     pub fn to_text(&self) -> String {
         let rows = self.rows.iter().map(|(size, p)| format!("{size},{p}\n"));
@@ -185,7 +185,7 @@ fn row(line: &mut TextLine<'_>, above: Option<(u64, f64)>) -> Result<(u64, f64),
 
 const SIZE_MAX: u64 = 1 << 62;
 
-/// Two words, neither of them a number.
+/// Whether a line is a header: two words and no number.
 fn is_header(line: TextLine<'_>) -> bool {
     let is_word = |text: &[u8]| text.first().is_some_and(u8::is_ascii_alphabetic);
     line.restart().columns().is_ok_and(|(a, b)| is_word(a.text) && is_word(b.text))

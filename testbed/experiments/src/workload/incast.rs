@@ -16,7 +16,7 @@ use crate::input::{InputError, number};
 pub struct Incast {
     /// Number of senders; `None` for all other hosts.
     pub degree: Option<u32>,
-    /// The host they send to.
+    /// The host that all senders send to.
     pub receiver: u32,
     /// Bytes of each flow, at least 1.
     pub size: Bytes,

@@ -21,7 +21,7 @@ pub struct IncastMice {
     pub mice: u32,
     /// Bytes of the shortest and the longest of them, at least 1; drawn evenly between.
     pub mouse: (Bytes, Bytes),
-    /// How many hosts send them in turn: those that follow the receiver by number.
+    /// How many hosts send the short flows in turn: those that follow the receiver by number.
     pub mouse_hosts: u32,
     /// The earliest start of the first short flow, which starts up to a gap later.
     pub mice_from: Duration,

@@ -20,7 +20,7 @@ pub struct IncastTwoDc {
     pub intra: Option<u32>,
     /// Senders in the other; four, or as many as there are, when `None`.
     pub inter: Option<u32>,
-    /// The host they send to; the last when `None`.
+    /// The host that all senders send to; the last when `None`.
     pub receiver: Option<u32>,
     /// Bytes of each flow, at least 1.
     pub size: Bytes,

@@ -75,7 +75,7 @@ const _: () = assert!(size_of::<FlowSpec>() == 64);
 pub enum Start {
     /// The flow starts this long after the run's beginning.
     At(Duration),
-    /// When this trigger fires for it.
+    /// The flow starts when this trigger fires for it.
     On(TriggerIndex),
 }
 

@@ -24,7 +24,7 @@ pub struct Poisson {
     pub sizes: Cdf,
     /// Which flows stay in their pod; `None` where all destinations are alike.
     pub locality: Option<Locality>,
-    /// When they start.
+    /// When flows start.
     pub arrivals: PoissonArrivals,
 }
 

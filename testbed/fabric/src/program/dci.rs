@@ -92,7 +92,7 @@ pub struct Dci {
 /// A port that is given one packet at a time.
 #[derive(Clone, Copy, Debug)]
 struct OutPort {
-    /// The packet that it was given last and has not sent yet.
+    /// The packet that the port was given last and has not sent yet.
     given: Option<u32>,
     /// When the link is free after `given`.
     free_at: Instant,

@@ -50,7 +50,7 @@ pub struct Example {
 struct Held {
     until: Instant,
     packet: Packet,
-    /// The port that counts it if there is no way on.
+    /// The port that counts the packet as lost if there is no way on.
     from: PortId,
 }
 

@@ -54,9 +54,9 @@ struct Relay {
     hosts: u32,
     /// Cells for one pod beyond which it takes no more, and at which it does again.
     pause: (u32, u32),
-    /// Bytes that it holds at most.
+    /// The most bytes that the Core holds.
     buffer: u64,
-    /// The pods for which it takes no more cells, a bit each.
+    /// The pods for which the Core takes no more cells, a bit each.
     paused: u32,
     held: Queued,
     counters: CoreCounters,
@@ -73,7 +73,7 @@ struct Port {
     client: Zeropod,
     /// For each host of the pod: its cells, and where they came from.
     queues: Vec<VecDeque<(Packet, SourceSegment)>>,
-    /// Cells in all of them.
+    /// Cells in all queues of the pod.
     cells: u32,
     sent: Sent,
     /// Cells of hosts of this pod that have been delivered in other pods.

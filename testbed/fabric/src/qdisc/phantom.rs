@@ -47,9 +47,9 @@ params! {
 /// The phantom queue of one port.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct PhantomSizes {
-    /// Rate at which it drains by that of the link, 1e-9..=1.
+    /// The phantom queue's drain rate by the link's rate, 1e-9..=1.
     drain: f64,
-    /// Most bytes it holds; none where no phantom queue is.
+    /// The most bytes that the phantom queue holds; none where no phantom queue is.
     size: Bytes,
     /// Bytes up to which nothing is marked.
     kmin: Bytes,
@@ -105,9 +105,9 @@ pub struct Phantom<Q> {
     queue: Q,
     /// When the phantom queue would be empty if no more packets came.
     empty_at: Instant,
-    /// The rate at which it drains, above zero.
+    /// The rate at which the phantom queue drains, above zero.
     drain: Rate,
-    /// The most that it holds, in the time that draining it takes.
+    /// The most that the phantom queue holds, as the time in which it drains.
     size: Duration,
     /// The threshold up to which nothing is marked, in the same unit.
     kmin: Duration,

@@ -92,7 +92,7 @@ pub enum BorderError {
     NotAnswered {
         /// The device.
         device: String,
-        /// How long it was waited for.
+        /// How long the command waited for an answer.
         seconds: u64,
     },
     /// The user wanted an end before the devices were open.
@@ -201,7 +201,7 @@ impl Turns {
 struct Connecting {
     line: usize,
     port: Port,
-    /// When it is given up.
+    /// When the attempt to connect is given up.
     until: Instant,
 }
 

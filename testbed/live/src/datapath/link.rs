@@ -47,7 +47,7 @@ pub(super) struct FarTicks {
 }
 
 impl MeasuredIo {
-    /// `io` as it is.
+    /// Measures `io` alone, without a mirror.
     pub(super) const fn plain(io: PortIo) -> Self {
         Self { io, mirror: None }
     }

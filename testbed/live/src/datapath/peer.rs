@@ -26,7 +26,7 @@ pub(super) struct Peer {
     addressing: Addressing,
     /// The template of frames to the one sender.
     answers: FrameTemplate,
-    /// Whether they carry a UDP checksum.
+    /// Whether frames to the sender carry a UDP checksum.
     summed: bool,
     pool: Arc<Pool>,
     /// A frame's head with room for the payload, which stays as it is.

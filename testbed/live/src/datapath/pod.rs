@@ -110,7 +110,7 @@ const CONTROL: u16 = 112;
 const FRAME_MAX: u16 = 256;
 /// Frames that the device holds in each direction: those of two epochs of the largest pod.
 const DEPTH: u16 = 2048;
-/// Nanoseconds of an epoch where it passes as fast as the scheduler is.
+/// The length of an epoch where epochs pass as fast as the scheduler is.
 const SHORT: Duration = Duration::from_us(1);
 /// Real time after which hosts give up a scheduler that has not answered.
 const PATIENCE: Duration = Duration::from_s(5);

@@ -30,7 +30,7 @@ pub struct SealCost {
     pub open_ns: f64,
     /// The library seals a payload of that length.
     pub library_seal_ns: f64,
-    /// The library opens it.
+    /// The library opens a payload of that length.
     pub library_open_ns: f64,
 }
 

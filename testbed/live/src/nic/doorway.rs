@@ -65,7 +65,7 @@ impl Doorway {
         Ok(Self { listener, waiting: VecDeque::new(), refused: 0 })
     }
 
-    /// The address it listens on.
+    /// The address that the listener is bound to.
     pub(super) fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }

@@ -93,7 +93,7 @@ pub(super) enum Round {
     Armed,
     /// Hosts have compared their clocks with the first host's.
     Synced,
-    /// Report how it went.
+    /// Hosts report how the run went.
     Report,
 }
 
@@ -114,7 +114,7 @@ pub(super) enum RoundPart {
 }
 
 impl RoundPart {
-    /// The round that it is a part of; `None` where it stands for any.
+    /// The round that this part belongs to; `None` where it stands for any.
     pub(super) const fn round(&self) -> Option<Round> {
         Some(match self {
             Self::Join(_) => Round::Join,
@@ -141,7 +141,7 @@ pub(super) struct Hello {
     pub(super) inputs: BTreeMap<String, String>,
     /// Every setting with its value.
     pub(super) settings: Vec<(String, String)>,
-    /// Where it can be reached when it is to lead.
+    /// Where this host can be reached when it is to lead.
     #[serde(default)]
     pub(super) place: Option<StandAddress>,
 }
@@ -159,7 +159,7 @@ pub(super) struct StandAddress {
 pub(super) struct DevicePart {
     /// Speed of the link, Mbit/s, when the device reports it.
     pub(super) link_mbps: Option<u32>,
-    /// Longest frame that it sends and receives, bytes.
+    /// Longest frame that the device sends and receives, bytes.
     pub(super) max_frame: u32,
 }
 
@@ -181,9 +181,9 @@ pub(super) struct MeasurePart {
 /// How the run went on one host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct HostReport {
-    /// Flows that it sent.
+    /// Flows that the host sent.
     pub(super) sent: Vec<SentFlow>,
-    /// Flows that it received something of.
+    /// Flows that the host received something of.
     pub(super) received: Vec<ReceivedFlow>,
     /// The counters of its endpoint.
     #[serde(with = "stats")]

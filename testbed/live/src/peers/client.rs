@@ -25,7 +25,7 @@ pub struct ClientOptions {
     pub patience: Duration,
     /// Round trips to measure.
     pub pings: u64,
-    /// Time between two of them; none waits for the answer only.
+    /// Time between two round trips; none waits for the answer only.
     pub interval: Duration,
 }
 
@@ -54,7 +54,7 @@ pub struct Outcome {
     pub vitals: [Vitals; 2],
     /// The session by intervals, the first of them.
     pub intervals: Vec<Interval>,
-    /// How many intervals followed those.
+    /// How many intervals followed those of the list.
     pub intervals_omitted: u64,
     /// Contradictions between the counts; empty when all is well.
     pub findings: Vec<String>,
@@ -85,7 +85,7 @@ const FLUSH: Duration = Duration::from_ms(2);
 /// When the user has ended the client, its server has this long to report its counts, and no longer
 /// than the client's patience.
 const REPORT_WITHIN: Duration = Duration::from_s(5);
-/// Round trips before those that count: a tenth, at most these.
+/// Round trips that do not count, at the start: a tenth of all, at most this many.
 const WARM_UP_MAX: u64 = 1000;
 
 /// Runs a session with these terms.

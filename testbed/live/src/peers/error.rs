@@ -30,7 +30,7 @@ pub enum PeerError {
     LinkDown {
         /// The device.
         device: String,
-        /// How long it was waited for.
+        /// How long the command waited for the link.
         seconds: u64,
     },
     /// No host answers for an address.
@@ -52,9 +52,9 @@ pub enum PeerError {
     NoServer {
         /// The address that was asked for.
         address: String,
-        /// The UDP port at which it was asked.
+        /// The UDP port of the requests to the server.
         udp_port: u16,
-        /// How long it was asked.
+        /// How long the client sent requests.
         seconds: u64,
     },
     /// The server would not.

@@ -83,7 +83,7 @@ pub struct Totals {
     pub bytes: u64,
     /// A sum over the messages' numbers: equal where each message was counted once.
     pub fingerprint: u64,
-    /// Messages whose bytes were not those that were sent; always 0 where nothing is verified.
+    /// Messages that arrived with other bytes than were sent; always 0 where nothing is verified.
     pub wrong: u64,
 }
 

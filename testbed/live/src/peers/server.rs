@@ -34,7 +34,7 @@ pub struct ServerOptions {
     pub patience: Duration,
     /// Bytes of messages that a session may need at once.
     pub memory_bytes: u64,
-    /// Sessions after which it ends; never when `None`.
+    /// Sessions after which the server ends; never when `None`.
     pub sessions_max: Option<u64>,
 }
 

@@ -28,7 +28,7 @@ pub struct ProcessSetup {
     pub depth: u16,
     /// EAL arguments, unchanged.
     pub eal_arguments: Vec<String>,
-    /// The core that it is pinned to.
+    /// The core that the polling thread is pinned to.
     pub core: Option<usize>,
     /// Keys that seal packets; without keys, plain packets are sent and accepted.
     pub keys: Option<SharedKeys>,

@@ -101,7 +101,7 @@ impl SessionTerms {
         Self { flows: 0, interval_ms: 0, ..Self::default() }
     }
 
-    /// Whether they are [`SessionTerms::lobby`]'s.
+    /// Whether these terms are those of [`SessionTerms::lobby`].
     pub(super) const fn is_lobby(&self) -> bool {
         self.flows == 0
     }

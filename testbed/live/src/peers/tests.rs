@@ -75,7 +75,7 @@ impl OtherEnd {
         Self(command.stderr(Stdio::piped()).spawn().unwrap())
     }
 
-    /// Lets it end.
+    /// Lets the other end's process end.
     fn let_end(&mut self) {
         drop(self.0.stdin.take());
     }

@@ -37,9 +37,9 @@ pub struct Vitals {
     pub rtt_us: Option<RoundTrips>,
     /// Mean window of a flow that has something under way, bytes; `None` where there was none.
     pub cwnd_bytes: Option<u64>,
-    /// Segments of data that it sent for the first time.
+    /// Segments of data that this end sent for the first time.
     pub segments: u64,
-    /// Segments that it sent again, because it counted them as lost.
+    /// Segments that this end sent again, because it counted them as lost.
     pub retransmitted: u64,
 }
 

@@ -41,7 +41,7 @@ pub(super) struct SwitchCounts {
     pub(super) host_queue_full: u64,
     /// Freed because the pool had no buffer for a copy.
     pub(super) no_buffer: u64,
-    /// Freed because the slot that they were stamped for was over.
+    /// Freed because the slot of the packet's stamp was over.
     pub(super) slot_missed: u64,
 }
 
@@ -256,7 +256,7 @@ impl SoftSwitch {
         self.counts
     }
 
-    /// Packets that it holds for the network.
+    /// Packets that the switch holds for the network.
     pub(super) fn kept(&self) -> u64 {
         self.packets.live()
     }

@@ -37,7 +37,7 @@ pub(crate) type Host = Worker<PortIo, AppMemory, RunClock>;
 pub(crate) struct RunClock(Arc<OnceLock<DilatedClock>>);
 
 impl RunClock {
-    /// Lets it run; only the first start counts.
+    /// Lets the clock run; only the first start counts.
     pub(crate) fn start(&self, clock: DilatedClock) {
         // A second start would be a bug, and harmless.
         let _ = self.0.set(clock);

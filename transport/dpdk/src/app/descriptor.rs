@@ -59,7 +59,7 @@ impl Request {
         Self::Open { connection, peer, path, label: Label::NONE }
     }
 
-    /// Whether memory travels beside it.
+    /// Whether memory travels beside the request.
     #[inline]
     pub(crate) fn has_memory(&self) -> bool {
         let Self::Send { source, .. } = self else { return false };
@@ -342,7 +342,7 @@ impl RequestSlot {
         }
     }
 
-    /// Whether memory belongs to it.
+    /// Whether memory belongs to the descriptor.
     pub(crate) fn has_memory(&self) -> bool {
         matches!(self.kind, SEND_OWNED | SEND_REGION)
     }
@@ -438,7 +438,7 @@ impl CompletionSlot {
         }
     }
 
-    /// Whether memory belongs to it.
+    /// Whether memory belongs to the descriptor.
     pub(crate) fn has_memory(&self) -> bool {
         self.kind == DELIVERED
     }

@@ -39,7 +39,7 @@ impl MbufBurst {
         Self { slots: ManuallyDrop::new([const { None }; BURST]), length: 0 }
     }
 
-    /// Mbufs in it.
+    /// Mbufs in the burst.
     #[inline]
     #[must_use]
     pub const fn len(&self) -> usize {
@@ -53,7 +53,7 @@ impl MbufBurst {
         self.length == 0
     }
 
-    /// Mbufs it can still take.
+    /// Mbufs that the burst can still take.
     #[inline]
     #[must_use]
     pub const fn room(&self) -> usize {

@@ -28,7 +28,7 @@ pub struct Reading {
     pub before: Instant,
     /// The ticks that the device's clock showed.
     pub ticks: u64,
-    /// Read behind it; not before `before`.
+    /// The host's clock, read after the device's; not before `before`.
     pub after: Instant,
 }
 
@@ -45,7 +45,7 @@ pub enum ClockFault {
     Jumps,
     /// A tick would be shorter than 50 ps or longer than 2 us.
     Rate,
-    /// Reading it takes longer than [`BRACKET_MAX`]: the time of the poll is nearer.
+    /// Reading the clock takes longer than [`BRACKET_MAX`]: the time of the poll is nearer.
     Slow,
     /// The device refuses to be read.
     Refused,

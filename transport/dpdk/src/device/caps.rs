@@ -33,7 +33,7 @@ pub struct PortConfig {
     pub keep_mtu: bool,
 }
 
-/// How sure it is that frames of the requested length pass.
+/// How certain the device's limit for the length of frames is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameLimit {
     /// The device took the setting: frames up to this length pass.
@@ -95,7 +95,7 @@ pub struct Caps {
     pub tx_times: TxTimes,
     /// How received frames come to its queues.
     pub steering: Rung,
-    /// NUMA node, -1 when it has none.
+    /// The device's NUMA node, -1 when there is none.
     pub socket: i32,
     /// Speed in Mbit/s, when the link is up and reports it.
     pub link_mbps: Option<u32>,
@@ -239,7 +239,7 @@ pub enum Lost {
     TxTimes,
     /// Sending at a time that could be given.
     TxClock,
-    /// Transmit queues for it.
+    /// Transmit queues for sending at a given time.
     TxQueue,
     /// Steering between several queues.
     Steering,

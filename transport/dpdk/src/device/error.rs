@@ -80,7 +80,7 @@ pub enum SetupStep {
     RxQueue,
     /// A transmit queue.
     TxQueue,
-    /// Starting it.
+    /// The start of the device.
     Start,
 }
 

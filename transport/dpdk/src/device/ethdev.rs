@@ -51,9 +51,9 @@ pub(crate) struct Device {
     pub(crate) id: u16,
     pub(crate) name: CString,
     pub(crate) caps: Caps,
-    /// The field in which it reports when frames arrived, if it does.
+    /// The field in which the device reports when frames arrived, if it does.
     pub(crate) times: Option<TimestampField>,
-    /// The field that gives it the departures of frames, if it takes them.
+    /// The field that gives the device departures of frames, if it takes these.
     pub(crate) departures: Option<TimestampField>,
     pub(crate) is_vdev: bool,
     /// The device's bit among the readers of applications' memory; 0 when it reads none.

@@ -53,7 +53,7 @@ struct Known {
 /// The public socket.
 struct Serving {
     file: Option<SocketFile>,
-    /// Closing it ends the thread.
+    /// The stream that, once closed, ends the thread.
     end: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
 }

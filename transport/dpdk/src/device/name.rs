@@ -164,7 +164,7 @@ impl DeviceName {
         options
     }
 
-    /// The NUMA node that it is at, for the pools of its buffers; -1 when there is none.
+    /// The NUMA node of the device, for the pools of its buffers; -1 when there is none.
     #[must_use]
     pub fn socket(&self) -> i32 {
         let node = match self {

@@ -55,7 +55,7 @@ pub enum SocketError {
         key: String,
         /// The value that was found.
         found: String,
-        /// Values that it can have.
+        /// Values that the argument can have.
         expected: &'static str,
     },
     /// The device has listened elsewhere in this process.

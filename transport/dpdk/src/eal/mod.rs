@@ -330,7 +330,7 @@ impl RegisteredThread {
         lcore_id().unwrap_or(u32::MAX)
     }
 
-    /// The EAL it is registered with.
+    /// The EAL that the thread is registered with.
     #[must_use]
     pub fn eal(&self) -> &Eal {
         &self.eal

@@ -31,7 +31,7 @@ pub enum NetnsError {
     /// setns was refused.
     #[error("cannot enter the network namespace ({0}); run as root")]
     Enter(io::Error),
-    /// No thread to enter it with.
+    /// No thread could be started that enters the network namespace.
     #[error("cannot start a thread for the network namespace ({0}); raise `ulimit -u`")]
     Thread(io::Error),
 }

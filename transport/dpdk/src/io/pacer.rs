@@ -104,7 +104,7 @@ mod tests {
         Instant::ZERO + Duration::from_us(us)
     }
 
-    /// Sends all it may; returns how many packets.
+    /// Sends all that the pacer lets leave; returns how many packets.
     fn greedy(pacer: &mut LinkPacer, now: Instant) -> u64 {
         let mut sent = 0;
         while pacer.room(now) > 0 {

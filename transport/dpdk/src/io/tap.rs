@@ -47,7 +47,7 @@ pub struct Captured {
     pub at: Instant,
     /// Sent by the worker; else received.
     pub sent: bool,
-    /// Bytes that it had.
+    /// Bytes of the whole frame.
     pub len: u32,
     /// Bytes that were kept.
     pub kept: u32,

@@ -176,7 +176,7 @@ struct Sealed {
     parts: FrameParts,
     name: KeyName,
     number: u64,
-    /// The seal behind it.
+    /// The seal at the end of the frame.
     octets: [u8; SEAL],
 }
 

@@ -77,7 +77,7 @@ impl Card {
         (u64::MAX - 1_000_000).wrapping_add(u64::try_from(ticks).unwrap())
     }
 
-    /// When it shows `ticks`, which it does around `near_ps`.
+    /// When the clock shows `ticks`, which it does around `near_ps`.
     fn time(self, ticks: u64, near_ps: u64) -> u64 {
         let ahead = ticks.wrapping_sub(self.ticks(near_ps)).cast_signed();
         let ps = i128::from(ahead) * 6_400_000_000 / i128::from(1_000_000 + self.ppm);

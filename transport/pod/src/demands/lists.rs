@@ -21,9 +21,9 @@ pub(super) struct ListEnds {
 /// An order of the open demands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DemandOrder {
-    /// By when they opened, the oldest first.
+    /// By the epoch of opening, the oldest first.
     Age,
-    /// By when they opened or were last [sent back](Demands::send_back).
+    /// By the epoch of opening, or of the last [sending back](Demands::send_back).
     Turn,
 }
 

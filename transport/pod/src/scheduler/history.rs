@@ -19,7 +19,7 @@ pub(super) struct Worth {
 /// One decision.
 #[derive(Clone, Debug)]
 struct Decision {
-    /// The epoch in which it is carried out; meaningless while there are no grants.
+    /// The epoch in which the decision is carried out; meaningless while there are no grants.
     epoch: u64,
     /// The first epoch in which its answers may leave.
     leaves: u64,

@@ -57,7 +57,7 @@ enum LinkVerdict {
     Works,
     /// The link is avoided up to an epoch.
     Accused(u64),
-    /// The next grant by it shows whether it works.
+    /// The next grant by the link shows whether it works.
     OnTrial,
     /// The link is avoided until the cells of its grant are judged, or up to an epoch.
     Tried(u64),
@@ -75,7 +75,7 @@ struct State {
     partner: u16,
     /// Whether failed paths had more than one other link, or the link has been accused before.
     partners: bool,
-    /// Accusations since it last worked; each doubles how long the next one lasts.
+    /// Accusations since the link last worked; each doubles how long the next one lasts.
     accusations: u8,
 }
 

@@ -18,11 +18,11 @@ pub enum Client {
 pub struct Rts<'a> {
     /// The sender.
     pub from: Client,
-    /// The pod for which it is meant.
+    /// The pod for which the request is meant.
     pub pod: u16,
     /// The term of the scheduler for which it is meant.
     pub term: u32,
-    /// The epoch in which it was sent.
+    /// The epoch in which the request was sent.
     pub epoch: u64,
     /// Totals asked for so far, by demand. Demands without an entry stay as they are.
     pub updates: &'a [Update],
@@ -215,9 +215,9 @@ pub enum Wait {
     /// Other demands go first. The demand has been open for `age` epochs, and `older` open demands
     /// of its sender or its receiver for longer.
     Age {
-        /// Epochs since it opened.
+        /// Epochs since the demand opened.
         age: u64,
-        /// Demands before it at either end.
+        /// Demands that go first at either end.
         older: usize,
     },
 }

@@ -148,13 +148,13 @@ impl Settings {
 struct Known {
     /// The epoch of its last request in this term.
     spoke: Option<u64>,
-    /// The first epoch for which it may be granted anything.
+    /// The first epoch for which the client may be granted anything.
     joins: u64,
     /// The demand whose total its last request repeated.
     repeated: Option<To>,
     /// The sender of the cells whose arrival its last request reported.
     reported: Option<u16>,
-    /// The demands whose mice it reported.
+    /// The demands whose mice the client's last request reported.
     mice: [To; MICE],
     mice_len: u8,
 }

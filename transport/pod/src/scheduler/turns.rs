@@ -34,7 +34,7 @@ pub(super) enum FairTurn {
 pub(super) struct Turns {
     /// Decisions since the last round.
     decisions: u32,
-    /// Whether one of them went by age.
+    /// Whether a decision since the last round went by age.
     aged_once: bool,
     most: usize,
     first: Vec<Pair>,

@@ -101,7 +101,7 @@ impl AckQueue {
         }
     }
 
-    /// The oldest, if it is a PRESENCE.
+    /// The oldest answer, if it is a PRESENCE.
     #[inline]
     pub(crate) fn pop_presence(&mut self) -> Option<Notice> {
         let Some(Answer::Presence(notice)) = self.queue.front() else { return None };

@@ -29,7 +29,7 @@ struct Need {
     /// Whether the flow is in the queue of its class, once.
     in_urgent: bool,
     in_queue: bool,
-    /// Whether a CREDIT to it waits to leave.
+    /// Whether a CREDIT to the flow waits to leave.
     in_outbox: bool,
 }
 

@@ -74,7 +74,7 @@ impl Sender {
         Self { sched, mtu, backlog }
     }
 
-    /// Sends all that it may; the demands that it announces on the way.
+    /// Sends all that credit allows; returns the demands that are announced on the way.
     fn send(&mut self, now: Instant) -> Vec<Credit> {
         let mut demands = Vec::new();
         while self.backlog.waiting > Bytes::ZERO

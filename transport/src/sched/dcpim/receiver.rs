@@ -59,7 +59,7 @@ struct Owing {
     asked: [u32; 2],
     /// Requests in a row without an answer or a segment.
     unanswered: u32,
-    /// The first round in which it may be asked again.
+    /// The first round in which the source may be asked again.
     ask_from: u64,
     /// Channels taken for the next epoch.
     next: u8,

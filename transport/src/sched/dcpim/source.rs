@@ -35,7 +35,7 @@ struct Granted {
     round: u64,
     /// The random number that its acceptance repeats.
     nonce: u32,
-    /// The stage in which it was given.
+    /// The stage in which the grant was given.
     stage: u64,
     channels: u8,
     early: u8,
@@ -56,7 +56,7 @@ pub(super) struct Source {
     stage: u64,
     /// The epoch that is being matched.
     epoch: u64,
-    /// Channels given in it, early ones among them.
+    /// Channels given in that epoch, early ones among them.
     given: u8,
     given_early: u8,
     /// Channels given in the epoch before, whose segments leave now.

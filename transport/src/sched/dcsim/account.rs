@@ -27,7 +27,7 @@ pub(super) struct Account {
     pub(super) bound: u32,
     /// Segments that have not left, or must leave again, including bound ones.
     pub(super) waiting: u32,
-    /// The flow's window lets it send.
+    /// Whether the flow's window lets it send.
     pub(super) sendable: bool,
     /// When the first SIM since the last SIM-ACK was given up.
     pub(super) silent_since: Option<Instant>,

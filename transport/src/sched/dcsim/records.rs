@@ -20,7 +20,7 @@ use crate::wire::sim::Sim;
 pub(super) struct Record {
     /// The instant at which the SIM left on the host's line.
     pub(super) sent_at: Instant,
-    /// The flow that it was sent for.
+    /// The flow that the SIM was sent for.
     pub(super) flow: FlowId,
     pub(super) nonce: u32,
     /// How many SIM-ACKs of the host had bound segments before its own; wraps.

@@ -43,7 +43,7 @@ const SILENCE_RTTS: u64 = 16;
 pub(super) struct Due {
     pub(super) flow: FlowId,
     pub(super) ev: EntropyValue,
-    /// The instant from which on it may leave.
+    /// The instant from which on the DATA may leave.
     pub(super) at: Instant,
     /// Whether this is the last DATA of its SIM: once it has left, the port is free.
     last: bool,

@@ -56,7 +56,7 @@ const KEPT: usize = 32;
 #[derive(Clone, Copy, Debug, Default)]
 struct Median {
     values: [i64; Self::LEN],
-    /// The round trips that showed them, where these count.
+    /// The round trips that showed the values, where round trips count.
     trips: [i64; Self::LEN],
     len: usize,
     next: usize,

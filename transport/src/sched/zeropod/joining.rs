@@ -255,7 +255,7 @@ mod tests {
         (Zeropod::new(&setup), config)
     }
 
-    /// What it sends at `now`: the keys of introductions.
+    /// The keys of the introductions that `host` sends at `now`.
     fn proofs(host: &mut Zeropod, now: Instant) -> Vec<Key> {
         let mut burst = Burst::with_limit(BURST);
         host.poll_control(now, now, &mut burst);

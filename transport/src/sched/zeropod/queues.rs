@@ -31,7 +31,7 @@ pub(super) struct Account {
     id: FlowId,
     /// The place of its queue.
     queue: u32,
-    /// Cells that it could send now.
+    /// Cells that the flow could send now.
     pub(super) waiting: u32,
     /// Bytes sent so far, in granted epochs.
     pub(super) sent: u64,

@@ -38,7 +38,7 @@ impl Silence {
         (self.since, self.over_at) = (None, None);
     }
 
-    /// Checks how long it has been silent by `now`.
+    /// Checks how long the scheduler has been silent by `now`.
     pub(super) fn look(&mut self, now: Instant) {
         if self.since.is_some_and(|since| now >= since + self.patience) {
             self.over_at = Some(now);

@@ -7,7 +7,7 @@ use crate::topology::spec::{GBPS_MAX, LATENCY_NS_MAX, NODES_MAX, RADIX_MAX};
 /// One parameter of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// The word that stands for it in lists, in capitals.
+    /// The word that stands for the parameter in lists, in capitals.
     pub name: &'static str,
     /// The kind of the parameter.
     pub kind: Kind,

@@ -71,7 +71,7 @@ pub(super) struct Popped {
     pub(super) credit: u16,
     /// Bytes left in the queue.
     pub(super) left: u64,
-    /// Bytes that left it before.
+    /// Bytes that have left the queue.
     pub(super) sent: u64,
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use transport::{Duration, HostId, Instant};
 
-/// Flows by the host that they send to.
+/// Flows by their destination host.
 #[derive(Clone, Debug)]
 pub(super) struct Recent {
     hosts: BTreeMap<u32, Count>,

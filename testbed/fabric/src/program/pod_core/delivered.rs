@@ -11,7 +11,7 @@ use crate::program::Context;
 /// The segment that a cell is, at its sender.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SourceSegment {
-    /// The host that sent it.
+    /// The host that sent the cell.
     pub(super) from: HostId,
     /// The flow there.
     pub(super) flow: FlowId,

@@ -30,7 +30,7 @@ const JOIN_EVERY: Duration = Duration::from_ms(10);
 struct PodHost {
     /// The key of its notes.
     key: Key,
-    /// Whether a scheduler has answered it, and so takes its requests.
+    /// Whether a scheduler has answered the host, and so takes its requests.
     answered: bool,
     /// Receivers, and the bytes asked for so far.
     receivers: Vec<(u16, u32)>,

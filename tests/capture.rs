@@ -46,7 +46,7 @@ fn a_simulated_capture_has_every_packet_in_order_of_time() {
     let file = read(&path);
     assert_eq!((file.interfaces.len(), file.lost), (8, 0));
     assert_eq!(file.packets.len() as u64, file.seen);
-    assert!(file.packets.is_sorted_by_key(|seen| seen.at_ns));
+    assert!(file.packets.is_sorted_by_key(|seen| seen.at));
     let addressing = Addressing::emulated(IpVersion::V4);
     let (mut data, mut acks, mut trimmed, mut marked) = (0, 0, 0, 0);
     for Seen { interface, sent, len, bytes, .. } in &file.packets {

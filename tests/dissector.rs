@@ -16,7 +16,7 @@ use std::num::{NonZeroU8, NonZeroU32};
 use std::path::PathBuf;
 use std::process::Command;
 
-use experiments::capture::pcapng::{Direction, Interface, Packet, Writer};
+use experiments::capture::pcapng::{Direction, Interface, Packet, StampUnit, Writer};
 use transport::units::{Bytes, Credit, Key};
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::advice::Advice;
@@ -544,13 +544,14 @@ fn dissected(
     }
     let file = format!("headrace-{name}-{}.pcapng", std::process::id());
     let path = std::env::temp_dir().join(file);
-    let mut writer = Writer::new(std::fs::File::create(&path).unwrap(), name).unwrap();
+    let file = std::fs::File::create(&path).unwrap();
+    let mut writer = Writer::new(file, name, StampUnit::Nanosecond).unwrap();
     let interface = Interface { name: "test", snap: 65_535, ..Interface::default() };
     writer.interface(&interface).unwrap();
-    for (at_ns, bytes) in (1..).zip(frames) {
+    for (at, bytes) in (1..).zip(frames) {
         let len = u32::try_from(bytes.len()).unwrap();
         let direction = Direction::Sent;
-        writer.packet(&Packet { interface: 0, at_ns, direction, len, bytes }).unwrap();
+        writer.packet(&Packet { interface: 0, at, direction, len, bytes }).unwrap();
     }
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/wireshark/headrace.lua");
     let mut command = Command::new("tshark");

@@ -3,6 +3,7 @@
 
 mod capture;
 mod coded;
+mod exact;
 mod int;
 mod mlcc;
 mod telemetry;
@@ -31,6 +32,9 @@ pub(crate) const CASES: &[Case] = &[
     ("incast_15_to_1_over_net_ring_is_delivered_and_verified", incast),
     ("lossless_switches_pause_hosts_and_drop_nothing", lossless),
     ("programs_of_switches_make_and_end_packets_among_plain_switches", programs),
+    ("programs_of_switches_do_the_same_to_the_same_octets_in_sim_and_vdev", exact::examples),
+    ("border_switches_send_the_same_octets_in_sim_and_vdev", exact::borders),
+    ("the_scheduler_of_a_pod_sends_the_same_octets_in_sim_and_vdev", exact::pod),
     ("switches_write_telemetry_into_frames_and_leave_payloads_intact", int::written),
     ("telemetry_survives_copies_reordering_and_corruption_of_frames", int::written_under_faults),
     ("a_recorded_run_with_telemetry_replays_bit_for_bit", int::recorded),

@@ -13,7 +13,8 @@ use pcap_parser::{Block, OptionCode, PcapBlockOwned, PcapError, PcapNGReader};
 pub(crate) struct Seen {
     pub(crate) interface: u32,
     pub(crate) sent: bool,
-    pub(crate) at_ns: u64,
+    /// In the file's unit.
+    pub(crate) at: u64,
     /// On the wire.
     pub(crate) len: u32,
     pub(crate) bytes: Vec<u8>,
@@ -60,7 +61,7 @@ fn take(block: &Block<'_>, read: &mut Read) {
             let bytes = packet.packet_data()[..kept].to_vec();
             let (interface, len) = (packet.if_id, packet.orig_len());
             let sent = flags.value[0] == 2;
-            read.packets.push(Seen { interface, sent, at_ns: at, len, bytes });
+            read.packets.push(Seen { interface, sent, at, len, bytes });
         }
         Block::InterfaceStatistics(statistics) => {
             let number = |code| {

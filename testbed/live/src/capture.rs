@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use experiments::capture::pcapng::{Direction, Interface, Packet, Statistics, Writer};
+use experiments::capture::pcapng::{Direction, Interface, Packet, StampUnit, Statistics, Writer};
 use transport_dpdk::{Captured, TapReader};
 
 /// A worker whose frames are captured.
@@ -43,7 +43,7 @@ impl CaptureThread {
         snap: u32,
         comment: &str,
     ) -> io::Result<Self> {
-        let mut writer = Writer::new(BufWriter::new(file), comment)?;
+        let mut writer = Writer::new(BufWriter::new(file), comment, StampUnit::Nanosecond)?;
         for TappedWorker { name, description, speed, .. } in &tapped {
             writer.interface(&Interface { name, description, speed: *speed, snap })?;
         }
@@ -121,7 +121,7 @@ impl Rounds {
             let kept = usize::try_from(frame.kept).unwrap_or(usize::MAX);
             self.writer.packet(&Packet {
                 interface: u32::try_from(*index).unwrap_or(u32::MAX),
-                at_ns: self.start_ns + frame.at.as_ps() / 1000,
+                at: self.start_ns + frame.at.as_ps() / 1000,
                 direction: if frame.sent { Direction::Sent } else { Direction::Received },
                 len: frame.len,
                 bytes: self.bytes.get(*start..*start + kept).unwrap_or_default(),
@@ -131,10 +131,10 @@ impl Rounds {
     }
 
     fn end(mut self) -> io::Result<()> {
-        let span_ns = (self.start_ns, wall_clock_ns().max(self.start_ns));
+        let span = (self.start_ns, wall_clock_ns().max(self.start_ns));
         for (index, source) in (0..).zip(&self.tapped) {
             let (seen, lost) = (source.reader.seen(), source.reader.lost());
-            self.writer.statistics(index, &Statistics { span_ns, seen, lost })?;
+            self.writer.statistics(index, &Statistics { span, seen, lost })?;
         }
         self.writer.flush()
     }

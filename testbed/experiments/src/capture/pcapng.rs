@@ -1,8 +1,8 @@
 //! Captures in the format that Wireshark and its tools read.
 //!
 //! Source: draft-ietf-opsawg-pcapng (PCAP Next Generation). One section in the machine's byte
-//! order, interfaces with nanoseconds, packets with their direction, statistics at the end. Lengths
-//! are bytes without FCS; a packet may have been longer than what is written of it.
+//! order, stamps of one unit, packets with their direction, statistics at the end. Lengths are
+//! bytes without FCS; a packet may have been longer than what is written of it.
 
 use std::io::{self, Write};
 
@@ -13,6 +13,16 @@ pub struct Writer<W> {
     /// The block in the making.
     block: Vec<u8>,
     interfaces: u32,
+    unit: StampUnit,
+}
+
+/// The unit of all stamps of a file: 10 to the power of minus this, seconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StampUnit {
+    /// For stamps since 1970.
+    Nanosecond = 9,
+    /// For network time since the start of a run, which is exact then.
+    Picosecond = 12,
 }
 
 /// The description of an interface.
@@ -42,8 +52,8 @@ pub enum Direction {
 pub struct Packet<'a> {
     /// The number of the interface, from 0 in the order of [`Writer::interface`].
     pub interface: u32,
-    /// Nanoseconds.
-    pub at_ns: u64,
+    /// The stamp, in the file's unit.
+    pub at: u64,
     /// The direction.
     pub direction: Direction,
     /// Bytes of the whole frame.
@@ -55,8 +65,8 @@ pub struct Packet<'a> {
 /// Counters of an interface.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Statistics {
-    /// When the capture began and ended, nanoseconds.
-    pub span_ns: (u64, u64),
+    /// When the capture began and ended, in the file's unit.
+    pub span: (u64, u64),
     /// Packets that passed.
     pub seen: u64,
     /// Packets that should have been captured, but there was no room.
@@ -69,16 +79,14 @@ const STATISTICS: u32 = 5;
 const PACKET: u32 = 6;
 const ORDER: u32 = 0x1A2B_3C4D;
 const ETHERNET: u16 = 1;
-/// Stamps in units of 10^-9 s.
-const NANOSECONDS: u8 = 9;
 
 impl<W: Write> Writer<W> {
-    /// Begins a section with the name of this program, and `comment`.
+    /// Begins a section with the name of this program, and `comment`; stamps are in `unit`.
     ///
     /// # Errors
     /// When `out` fails.
-    pub fn new(out: W, comment: &str) -> io::Result<Self> {
-        let mut writer = Self { out, block: Vec::new(), interfaces: 0 };
+    pub fn new(out: W, comment: &str, unit: StampUnit) -> io::Result<Self> {
+        let mut writer = Self { out, block: Vec::new(), interfaces: 0, unit };
         writer.begin(SECTION);
         writer.u32(ORDER);
         writer.u16(1);
@@ -105,7 +113,7 @@ impl<W: Write> Writer<W> {
         if interface.speed > 0 {
             self.option(8, &interface.speed.to_ne_bytes());
         }
-        self.option(9, &[NANOSECONDS]);
+        self.option(9, &[self.unit as u8]);
         self.end()?;
         self.interfaces += 1;
         Ok(self.interfaces - 1)
@@ -118,7 +126,7 @@ impl<W: Write> Writer<W> {
     pub fn packet(&mut self, packet: &Packet<'_>) -> io::Result<()> {
         self.begin(PACKET);
         self.u32(packet.interface);
-        self.stamp(packet.at_ns);
+        self.stamp(packet.at);
         let kept = u32::try_from(packet.bytes.len()).unwrap_or(u32::MAX);
         self.u32(kept);
         self.u32(packet.len.max(kept));
@@ -134,9 +142,9 @@ impl<W: Write> Writer<W> {
     pub fn statistics(&mut self, interface: u32, what: &Statistics) -> io::Result<()> {
         self.begin(STATISTICS);
         self.u32(interface);
-        self.stamp(what.span_ns.1);
-        for (code, ns) in [(2, what.span_ns.0), (3, what.span_ns.1)] {
-            let [high, low] = halves(ns);
+        self.stamp(what.span.1);
+        for (code, at) in [(2, what.span.0), (3, what.span.1)] {
+            let [high, low] = halves(at);
             let stamp = [high.to_ne_bytes(), low.to_ne_bytes()].concat();
             self.option(code, &stamp);
         }
@@ -202,8 +210,8 @@ impl<W: Write> Writer<W> {
 }
 
 /// The upper and the lower 32 bits.
-fn halves(ns: u64) -> [u32; 2] {
-    [ns >> 32, ns & u64::from(u32::MAX)].map(|half| u32::try_from(half).unwrap_or(u32::MAX))
+fn halves(stamp: u64) -> [u32; 2] {
+    [stamp >> 32, stamp & u64::from(u32::MAX)].map(|half| u32::try_from(half).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]
@@ -214,20 +222,20 @@ mod tests {
 
     fn sample() -> Vec<u8> {
         let mut file = Vec::new();
-        let mut writer = Writer::new(&mut file, "a comment").unwrap();
+        let mut writer = Writer::new(&mut file, "a comment", StampUnit::Picosecond).unwrap();
         for name in ["host0", "host1"] {
             let interface =
                 Interface { name, description: "a worker", speed: 100_000_000_000, snap: 96 };
             writer.interface(&interface).unwrap();
         }
-        for (at_ns, len) in [(1 << 40, 60), (7, 61), (8, 9000)] {
+        for (at, len) in [(1 << 40, 60), (7, 61), (8, 9000)] {
             let bytes = vec![0xA5; usize::try_from(len).unwrap().min(96)];
             let direction = if len == 61 { Direction::Sent } else { Direction::Received };
             writer
-                .packet(&Packet { interface: len % 2, at_ns, direction, len, bytes: &bytes })
+                .packet(&Packet { interface: len % 2, at, direction, len, bytes: &bytes })
                 .unwrap();
         }
-        let what = Statistics { span_ns: (5, 1 << 40), seen: 12, lost: 3 };
+        let what = Statistics { span: (5, 1 << 40), seen: 12, lost: 3 };
         writer.statistics(1, &what).unwrap();
         writer.flush().unwrap();
         file
@@ -266,8 +274,8 @@ mod tests {
             said,
             [
                 "section 3",
-                "host0 96 9",
-                "host1 96 9",
+                "host0 96 12",
+                "host1 96 12",
                 "0 at 1099511627776 way 1: 60 of 60",
                 "1 at 7 way 2: 61 of 61",
                 "0 at 8 way 1: 96 of 9000",

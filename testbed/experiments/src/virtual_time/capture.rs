@@ -2,7 +2,7 @@
 //!
 //! Hosts note what they send and receive; between two windows, which share no instant, it is put in
 //! order of time and host and written. So the file is the same on any number of threads and however
-//! time is cut. Stamps are network time since the start of the run.
+//! time is cut. Stamps are picoseconds of network time since the start of the run.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -12,7 +12,7 @@ use transport::wire::frame::{self, Ecn, FrameSpec, TrafficClass};
 use transport::wire::{Ext, Header};
 use transport::{HostId, Instant};
 
-use crate::capture::pcapng::{Direction, Interface, Packet, Statistics, Writer};
+use crate::capture::pcapng::{Direction, Interface, Packet, StampUnit, Statistics, Writer};
 use crate::capture::{Capture, Unwritten};
 use crate::plan::{Plan, RunError};
 
@@ -85,7 +85,8 @@ impl Recording {
     pub(super) fn start(capture: &Capture, plan: &Plan) -> Result<Self, RunError> {
         let file = capture.create(plan.hosts())?;
         let begun = || {
-            let mut writer = Writer::new(BufWriter::new(file), "simulated; without payload")?;
+            let comment = "simulated; without payload";
+            let mut writer = Writer::new(BufWriter::new(file), comment, StampUnit::Picosecond)?;
             for host in (0..plan.hosts()).filter(|host| capture.wants(HostId(*host))) {
                 writer.interface(&Interface {
                     name: &format!("host{host}"),
@@ -137,7 +138,7 @@ impl Recording {
         }
         self.writer.packet(&Packet {
             interface: if self.only.is_some() { 0 } else { frame.host.0 },
-            at_ns: frame.at.as_ps() / 1000,
+            at: frame.at.as_ps(),
             direction: if frame.sent { Direction::Sent } else { Direction::Received },
             len,
             bytes: &bytes[..headers.min(self.snap)],
@@ -156,8 +157,8 @@ impl Recording {
         let wanted: Vec<(u32, u64)> = wanted.collect();
         let end_file = || {
             for (interface, (_, seen)) in (0..).zip(wanted) {
-                let span_ns = (0, end.as_ps() / 1000);
-                self.writer.statistics(interface, &Statistics { span_ns, seen, lost: 0 })?;
+                let span = (0, end.as_ps());
+                self.writer.statistics(interface, &Statistics { span, seen, lost: 0 })?;
             }
             self.writer.flush()
         };

@@ -31,6 +31,9 @@ const REPORT_EVERY: u64 = 32;
 /// Packets held at most; more are dropped.
 const HELD_MAX: usize = 1 << 16;
 
+/// The flow that reports name: a packet on a real network has to name one.
+const REPORT: FlowId = FlowId::new(0, 1);
+
 /// A switch that holds and reports.
 #[derive(Clone, Debug)]
 pub struct Example {
@@ -42,7 +45,9 @@ pub struct Example {
     queued: Queued,
     /// Data packets that have arrived.
     seen: u64,
-    /// The sum of the numbers in reports that it has received.
+    /// Reports that it has received.
+    reports: u64,
+    /// The sum of the numbers in them.
     reported: u64,
 }
 
@@ -57,6 +62,12 @@ struct Held {
 impl Registered for Example {
     const ABOUT: &'static str = "holds each packet for a microsecond and reports to other examples";
     type Params = NoParams;
+
+    /// Reports that it has received, and what they say together.
+    fn own_counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        each("reports", self.reports);
+        each("reported", self.reported);
+    }
 }
 
 impl SwitchProgram for Example {
@@ -69,6 +80,7 @@ impl SwitchProgram for Example {
             held: VecDeque::new(),
             queued: Queued::default(),
             seen: 0,
+            reports: 0,
             reported: 0,
         }
     }
@@ -88,7 +100,7 @@ impl Example {
 
     /// A report to `peer`, on its way like any other packet.
     fn report(&mut self, peer: HostId, from: PortId, now: Instant, cx: &mut Context<'_>) {
-        let allowance = Allowance { src_flow: FlowId::UNKNOWN, upto: Credit::START };
+        let allowance = Allowance { src_flow: REPORT, upto: Credit::START };
         let hdr = Header::new(EntropyValue(0), FlowId::UNKNOWN, Body::Request(allowance));
         let segment = TxSegment { hdr, payload: PayloadRef::NONE, peer };
         if let Some(packet) = cx.make(&segment, &Ext::VACANT, self.address) {
@@ -101,6 +113,7 @@ impl Program for Example {
     fn on_arrival(&mut self, packet: Packet, from: PortId, now: Instant, cx: &mut Context<'_>) {
         if packet.dst == self.address {
             if let Some(Header { body: Body::Request(report), .. }) = cx.header(&packet) {
+                self.reports += 1;
                 self.reported += u64::from(report.upto.number() - 1);
             }
             cx.consume(packet);

@@ -17,7 +17,9 @@ mod links;
 mod result;
 mod run;
 mod soft_switch;
+mod stepped;
 mod time_scale;
 
 pub use run::{run, run_observed};
+pub use stepped::{DeliveredFrame, SteppedSwitch};
 pub use time_scale::expected;

@@ -11,7 +11,9 @@ use experiments::workload::matrix::Start;
 use fabric::Network;
 use transport::{Bytes, Duration, HostId, Instant, Rng};
 use transport_dpdk::CALIBRATION_MIN;
-use transport_dpdk::{Calibration, Idle, IdleMode, RegisteredThread, TimeScale};
+use transport_dpdk::{
+    Calibration, Idle, IdleMode, LinkEnd, RegisteredThread, TimeScale, TimestampField,
+};
 
 use super::links::{Devices, Pmd, Pools};
 use super::result::{self, Ended};
@@ -218,10 +220,6 @@ fn drive<'a>(
     watch: &mut dyn Watch,
 ) -> Result<Ended<'a>, RunError> {
     let rng = Rng::new(plan.seed);
-    let mut network = Network::new(plan.blueprint(), &rng.fork("network", 0));
-    for fault in plan.link_faults()? {
-        network.add_fault(&fault.ports, fault.spec)?;
-    }
     let addressing = plan.addressing();
     let clock = RunClock::default();
     let setup = HostSetup {
@@ -238,17 +236,8 @@ fn drive<'a>(
     let Devices { ports, ends, pools, stamp, eal } = devices;
     let (hosts, rings) = hosts::hosts(plan, ports, &pools.hosts, stamp, &setup)?;
     let shortest = plan.shortest_loop();
-    let switch_pool = pools.switch.clone();
-    let corruption = rng.fork("corruption", 0);
-    // Half of the buffers: a host whose thread stands still takes the buffers of other hosts last.
-    let waiting_max = (pools.hosts.count() as usize / 2).max(WAITING_MIN);
-    let ends = (ends, waiting_max);
-    let switch = SoftSwitch::new(network, ends, switch_pool, stamp, addressing, corruption)
-        .ranking(plan.ranks_data())
-        .counting(plan.settings.wire_sizes())
-        .slotted(plan.settings.sched.departs_in_slots());
     let mut run = Run {
-        switch,
+        switch: soft_switch(plan, ends, &pools, stamp)?,
         control: Control::new(plan, Conductor::new(&plan.matrix), (HostId(0), rings)),
         sampler: Sampler::new(plan),
         feed: RecordFeed::default(),
@@ -271,6 +260,29 @@ fn drive<'a>(
         Seen::without_senders(switch.network_mut(), control.conductor(), lines)
     });
     Ok(Ended { switch, control, sampler, gaps, now, polled, stopped, unwritten })
+}
+
+/// The soft switch of `plan`, with its faults, at the switch's `ends` of all links.
+pub(super) fn soft_switch(
+    plan: &Plan,
+    ends: Vec<LinkEnd>,
+    pools: &Pools,
+    stamp: TimestampField,
+) -> Result<SoftSwitch, RunError> {
+    let rng = Rng::new(plan.seed);
+    let mut network = Network::new(plan.blueprint(), &rng.fork("network", 0));
+    for fault in plan.link_faults()? {
+        network.add_fault(&fault.ports, fault.spec)?;
+    }
+    let (pool, addressing) = (pools.switch.clone(), plan.addressing());
+    let corruption = rng.fork("corruption", 0);
+    // Half of the buffers: a host whose thread stands still takes the buffers of other hosts last.
+    let waiting_max = (pools.hosts.count() as usize / 2).max(WAITING_MIN);
+    let switch = SoftSwitch::new(network, (ends, waiting_max), pool, stamp, addressing, corruption);
+    Ok(switch
+        .ranking(plan.ranks_data())
+        .counting(plan.settings.wire_sizes())
+        .slotted(plan.settings.sched.departs_in_slots()))
 }
 
 impl Run<'_> {

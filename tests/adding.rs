@@ -188,6 +188,14 @@ impl Built {
         succeeded(&args.join(" "), ran.unwrap())
     }
 
+    /// What the program says when it refuses `args`.
+    fn refused(&self, args: &[&str]) -> String {
+        let ran = Command::new(&self.program).args(args).current_dir(self.dir.path()).output();
+        let ran = ran.unwrap();
+        assert_eq!(ran.status.code(), Some(2), "{args:?}");
+        String::from_utf8(ran.stderr).unwrap()
+    }
+
     /// The summary of a simulation of four flows to one host, all of which finish; its results are
     /// in the folder `out`.
     fn simulate(&self, out: &str, args: &[&str]) -> serde_json::Value {
@@ -213,6 +221,7 @@ fn a_policy_is_a_file_and_a_line() {
     all_are_listed(&built);
     built.run(&["gen", "incast", "--hosts", "16", "--degree", "4", "-o", "small.cm"]);
     policies_of_endpoints_run(&built);
+    wrong_values_are_refused(&built);
     disciplines_and_programs_run(&built);
     topologies_and_workloads_are_made(&built);
 }
@@ -234,10 +243,34 @@ fn all_are_listed(built: &Built) {
         assert!(line.ends_with("added by a test"), "{line}");
     }
     let settings = built.run(&["list", "settings"]);
-    let policies = ["cc.gentle.share", "rc.quota.share", "lb.rotate_after"];
-    for key in policies.into_iter().chain(["switch.shallow.packets", "switch.thin.every"]) {
+    for key in SETTINGS {
         assert!(settings.lines().any(|line| line.split(' ').next() == Some(key)), "{key}");
     }
+}
+
+/// A setting of each policy that has settings.
+const SETTINGS: [&str; 7] = [
+    "cc.gentle.share",
+    "rc.quota.share",
+    "lb.rotate_after",
+    "sched.turns.answer_every",
+    "ec.single.losses",
+    "switch.shallow.packets",
+    "switch.thin.every",
+];
+
+/// A value that a setting does not take is refused, with its name and what it takes.
+fn wrong_values_are_refused(built: &Built) {
+    for key in SETTINGS {
+        for value in ["many", "65000"] {
+            let refused = built.refused(&["run", "small.cm", "--set", &format!("{key}={value}")]);
+            assert!(refused.contains(key) && refused.contains(" in "), "{key}: {refused}");
+        }
+    }
+    let gather = ["gen", "gather", "--hosts", "5", "--size", "many", "-o", "wrong.cm"];
+    assert!(built.refused(&gather).contains("found size"));
+    let twin = built.refused(&["run", "small.cm", "--topo", "twin:many"]);
+    assert!(twin.contains("twin:HOSTS_PER_LEAF"), "{twin}");
 }
 
 fn policies_of_endpoints_run(built: &Built) {
@@ -252,6 +285,26 @@ fn policies_of_endpoints_run(built: &Built) {
         assert!(manifest.contains(key), "{key}");
     }
 
+    // Fewer acknowledgements, a smaller window, another path for each segment.
+    let of_turns = |every: &str| {
+        let set = format!("sched.turns.answer_every={every}");
+        let summary = built.simulate(&set, &["--set", "sched=turns", "--set", &set]);
+        summary["packets"]["acks"].as_u64().unwrap()
+    };
+    assert!(2 * of_turns("1") > 3 * of_turns("16"));
+    let of_gentle = |share: &str| {
+        let set = format!("cc.gentle.share={share}");
+        let summary = built.simulate(&set, &["--cc", "gentle", "--set", &set]);
+        summary["completion_us"].as_f64().unwrap()
+    };
+    assert!(of_gentle("0.02") > 1.5 * of_gentle("0.5"));
+    let of_rotate = |after: &str| {
+        let set = format!("lb.rotate_after={after}");
+        built.simulate(&set, &["--lb", "rotate", "--set", &set]);
+        built.read(&format!("{set}/flows.jsonl"))
+    };
+    assert!(of_rotate("1") != of_rotate("64"), "as long on one path as on many");
+
     // The receiver's half says how much may be in flight.
     let asks = ["--cc", "gentle", "--set", "cc.gentle.asks=on", "--set"];
     let completion = |share: &str| {
@@ -262,12 +315,17 @@ fn policies_of_endpoints_run(built: &Built) {
 
     // Every flow is coded, and one of two losses in a block is sent again.
     let losses = ["--set", "ec.base_rtt_min=0us", "--set", "fault=loss:0.05@all"];
-    let resent = |ec: &str| {
-        let summary = built.simulate(ec, &[&["--ec", ec][..], &losses].concat());
+    let resent = |ec: &str, survived: &str| {
+        let set = format!("ec.single.losses={survived}");
+        let code = ["--ec", ec, "--set", &set];
+        let summary = built.simulate(&format!("{ec}={survived}"), &[&code[..], &losses].concat());
         summary["packets"]["retransmitted"].as_u64().unwrap()
     };
-    assert!(resent("single:8,2") > resent("8,2"), "the weaker code sends more again");
-    assert!(built.read("single:8,2/manifest.json").contains("single:8,2"));
+    let [one, two] = ["1", "2"].map(|survived| resent("single:8,2", survived));
+    assert!(one > two, "the weaker code sends more again");
+    assert_eq!(two, resent("8,2", "1"), "as strong as the code of the tree");
+    let manifest = built.read("single:8,2=2/manifest.json");
+    assert!(manifest.contains("single:8,2") && manifest.contains("ec.single.losses"));
 }
 
 fn disciplines_and_programs_run(built: &Built) {

@@ -1,57 +1,76 @@
-//! A scheduler that `tests/adding.rs` adds: one segment a flow in turn. It is built on
-//! `round_robin.rs`. It shows all that a scheduler's file has to state.
+//! A scheduler that `tests/adding.rs` adds: one segment a flow in turn, and one acknowledgement for
+//! several segments. It is built on `round_robin.rs`. It shows all that a scheduler's file has to
+//! state.
 
 use super::{
-    Arrival, Backlog, Label, Protocol, Receiving, RoundRobin, SchedSetup, Scheduling, Sending, Turn,
+    Answers, Arrival, Backlog, Label, Protocol, Receiving, RoundRobin, SchedSetup, Scheduling,
+    Sending, Turn,
 };
-use crate::params::NoParams;
+use crate::params::params;
 use crate::path::Path;
 use crate::registry::Registered;
 use crate::segment::{Burst, TxSegment};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::units::{FlowId, HostId};
 use crate::wire::Header;
 
+params! {
+    /// Settings of [`Turns`].
+    pub struct TurnsParams {
+        /// Segments of a flow for each acknowledgement.
+        answer_every: u16 = 1, in 1..=64;
+    }
+}
+
 /// Flows in turn, and the number of turns.
 #[derive(Clone, Debug)]
-pub struct Turns(RoundRobin, u64);
+pub struct Turns {
+    flows: RoundRobin,
+    turns: u64,
+    answers: Answers,
+}
 
 impl Registered for Turns {
     const ABOUT: &'static str = "flows in turn, added by a test";
-    type Params = NoParams;
+    type Params = TurnsParams;
 
     fn own_counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        each("turns", self.1);
+        each("turns", self.turns);
     }
 }
 
 impl Scheduling for Turns {
     fn build(setup: &SchedSetup<'_>) -> Self {
-        Self(RoundRobin::build(setup), 0)
+        let segments = setup.params.turns.answer_every;
+        let answers = Answers::Every { segments, delay: Duration::from_us(5) };
+        Self { flows: RoundRobin::build(setup), turns: 0, answers }
     }
 }
 
 impl Sending for Turns {
     fn on_open(&mut self, flow: FlowId, peer: HostId, path: &Path, label: Label) {
-        self.0.on_open(flow, peer, path, label);
+        self.flows.on_open(flow, peer, path, label);
     }
     fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant) {
-        self.0.on_backlog(flow, backlog, now);
+        self.flows.on_backlog(flow, backlog, now);
     }
     fn next_turn(&mut self, now: Instant, until: Instant) -> Option<Turn> {
-        let turn = self.0.next_turn(now, until);
-        self.1 += u64::from(turn.is_some());
+        let turn = self.flows.next_turn(now, until);
+        self.turns += u64::from(turn.is_some());
         turn
     }
     fn on_sent(&mut self, _: FlowId, _: &mut TxSegment, _: impl FnOnce() -> Backlog, _: Instant) {}
     fn holds(&self, flow: FlowId) -> bool {
-        self.0.holds(flow)
+        self.flows.holds(flow)
     }
 }
 
 impl Receiving for Turns {
     fn on_arrival(&mut self, _: FlowId, _: &Arrival<'_>, _: Instant) {}
     fn on_forgotten(&mut self, _: FlowId) {}
+    fn answers(&self) -> Answers {
+        self.answers
+    }
 }
 
 impl Protocol for Turns {

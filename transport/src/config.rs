@@ -1,6 +1,7 @@
 //! The configuration of one endpoint. A [`Config`] that exists is legal.
 
 mod extended;
+mod lengths;
 mod outage;
 mod psn_window;
 
@@ -9,7 +10,7 @@ use core::fmt;
 use core::ops::Deref;
 
 use crate::cc::{CcKind, CcParams, Path};
-use crate::ec::{BlockShape, Ec, EcKind, EcParams};
+use crate::ec::{BlockShape, CodeParams, Ec, EcKind, EcParams};
 use crate::lb::{LbKind, LbParams, entropy};
 use crate::params::ParamError;
 use crate::path::NetworkFacts;
@@ -17,9 +18,9 @@ use crate::rc::RcParams;
 use crate::rng::Rng;
 use crate::sched::{Answers, SchedKind, SchedParams, SchedSetup};
 use crate::time::{Duration, Rate};
-use crate::units::{Bytes, FlowId, HostId};
+use crate::units::{FlowId, HostId};
 use crate::wire::addressing::Groups;
-use crate::wire::{AccountedSizes, Extent, KEY_LEN, WireSizes, ack, data, int, sim};
+use crate::wire::{AccountedSizes, KEY_LEN, WireSizes, int};
 
 pub use extended::Extended;
 
@@ -75,6 +76,8 @@ pub struct Settings {
     pub ec_shape: BlockShape,
     /// Which flows are coded, and when a receiver asks for missing packets.
     pub ec_params: EcParams,
+    /// Settings of the codes.
+    pub code_params: CodeParams,
     /// PSNs a flow may have outstanding; a power of two, 128..=2^20, from 256 with an erasure code.
     /// Both ends must agree.
     pub psn_window: u32,
@@ -188,6 +191,7 @@ impl Default for Settings {
             ec: EcKind::Uncoded,
             ec_shape: BlockShape::default(),
             ec_params: EcParams::default(),
+            code_params: CodeParams::default(),
             psn_window: 4096,
             msg_window: 64,
             tx_flows_max: 1024,
@@ -280,6 +284,7 @@ impl Settings {
         self.rc_params.resolve(facts);
         self.sched_params.resolve(facts);
         self.ec_params.resolve(self.ec_shape, facts);
+        self.code_params.resolve(facts);
     }
 
     /// Whether far paths have policies of their own.
@@ -414,6 +419,7 @@ impl Config {
         settings.rc_params.validate()?;
         settings.sched_params.validate()?;
         settings.ec_params.validate()?;
+        settings.code_params.validate()?;
         let base_rtt = Some(settings.base_rtt);
         settings.resolve(&NetworkFacts { base_rtt, ..NetworkFacts::default() });
         let config = Self { settings: Arc::new(settings), answers: Answers::Free };
@@ -427,62 +433,12 @@ impl Config {
         Ok(config)
     }
 
-    /// Wire bytes of every segment beside its payload: its header and the headers around that,
-    /// without extensions that only some segments have.
-    #[must_use]
-    pub fn segment_overhead(&self) -> u16 {
-        let ext = self.ext_of_all();
-        let headers = self.flow_overhead() + data::LEN + self.sched.data_overhead() + ext;
-        self.accounted.data_overhead.unwrap_or(headers)
-    }
-
-    /// Wire bytes of extensions that a segment of a flow with `extent` has beside those of all.
-    pub(crate) fn ext_beside(&self, extent: Extent) -> u16 {
-        self.extensions(extent.len().saturating_sub(self.ext_of_all()))
-    }
-
-    /// Wire bytes of extensions of `octets` that only some segments have: none where the sizes of
-    /// segments are accounted.
-    #[inline]
-    #[must_use]
-    pub fn extensions(&self, octets: u16) -> u16 {
-        if self.accounted.data_overhead.is_some() { 0 } else { octets }
-    }
-
-    /// Wire bytes of a full segment without extensions that only some have: what controllers call
-    /// the MTU.
-    #[must_use]
-    pub fn mtu(&self) -> Bytes {
-        Bytes(u64::from(self.payload_max + self.segment_overhead()))
-    }
-
-    /// Wire bytes of the longest segment: a full one with every extension.
-    #[must_use]
-    pub fn packet_max(&self) -> Bytes {
-        let code = if self.ec == EcKind::Uncoded { 0 } else { data::CODE_LEN };
-        let some = self.extensions(data::OPEN_LEN + data::TAG_LEN + code + self.ext_of_some());
-        self.mtu() + Bytes(some.into())
-    }
-
-    /// Wire bytes of an acknowledgement, the longest where they have extensions.
-    #[must_use]
-    pub fn ack_len(&self) -> Bytes {
-        let headers = self.flow_overhead() + ack::LEN + self.ext_of_answers();
-        Bytes(self.accounted.control.unwrap_or(headers).into())
-    }
-
-    /// Wire bytes of a probe.
-    #[must_use]
-    pub fn probe_len(&self) -> Bytes {
-        Bytes(self.accounted.control.unwrap_or(self.frame_overhead + sim::LEN).into())
-    }
-
     /// The code of flows over `path`; `None` where they send no parity.
     //= uno#4.2: inter-DC traffic only.
     #[must_use]
     pub fn code_of(&self, path: &Path) -> Option<Ec> {
         let far = path.base_rtt >= self.ec_params.base_rtt_min;
-        let code = Ec::new(self.ec, self.ec_shape);
+        let code = Ec::new(self.ec, self.ec_shape, &self.code_params);
         (far && crate::ec::ErasureCode::shape(&code).parity() > 0).then_some(code)
     }
 

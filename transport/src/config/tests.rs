@@ -1,6 +1,7 @@
 //! Which settings are legal, and what follows from them.
 
 use super::*;
+use crate::Bytes;
 
 #[test]
 fn the_default_is_legal_and_its_mtu_is_the_papers() {

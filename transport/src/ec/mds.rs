@@ -4,7 +4,7 @@
 
 use core::num::NonZeroU8;
 
-use super::{Block, BlockShape, Code, ErasureCode};
+use super::{Block, BlockShape, Code, CodeParams, ErasureCode};
 use crate::params::NoParams;
 use crate::registry::Registered;
 
@@ -29,7 +29,7 @@ impl Registered for Mds {
 }
 
 impl Code for Mds {
-    fn build(shape: BlockShape) -> Self {
+    fn build(shape: BlockShape, _params: &CodeParams) -> Self {
         Self::new(shape)
     }
 

@@ -100,7 +100,7 @@ pub trait Code: ErasureCode + Registered {
     /// The code of a flow with blocks of `shape`.
     ///
     /// A receiver builds it for each coded packet: it computes and allocates nothing.
-    fn build(shape: BlockShape) -> Self;
+    fn build(shape: BlockShape, params: &CodeParams) -> Self;
     /// The code's number in the CODE extension, unlike that of every other code; `None` for a code
     /// without parity, whose packets have no such extension.
     fn number() -> Option<NonZeroU8>;
@@ -111,8 +111,11 @@ registry! {
     pub enum EcKind;
     /// One flow's code, stored inline in the flow.
     pub enum Ec: ErasureCode;
-    new: Code::build(shape: BlockShape);
-    params {}
+    new: Code::build(shape: BlockShape, params: &CodeParams);
+    params {
+        /// The settings of every code, `ec.<name>.<key>`; both ends of a flow read their own.
+        pub struct CodeParams;
+    }
     kinds {
         /// The number of the code in the CODE extension; `None` for a code without parity.
         fn number() -> Option<NonZeroU8>;
@@ -162,7 +165,7 @@ mod tests {
         ) {
             let shape = BlockShape::new(data, parity).unwrap();
             for kind in EcKind::ALL {
-                let code = Ec::new(*kind, shape);
+                let code = Ec::new(*kind, shape, &CodeParams::default());
                 prop_assert_eq!((code.kind(), EcKind::by_name(kind.name())), (*kind, Some(*kind)));
                 let blocks = code.shape().blocks(segments);
                 for index in 0..blocks.count() {

@@ -3,7 +3,7 @@
 
 use core::num::NonZeroU8;
 
-use super::{Block, BlockShape, Code, ErasureCode};
+use super::{Block, BlockShape, Code, CodeParams, ErasureCode};
 use crate::params::NoParams;
 use crate::registry::Registered;
 
@@ -27,7 +27,7 @@ impl Registered for Uncoded {
 }
 
 impl Code for Uncoded {
-    fn build(shape: BlockShape) -> Self {
+    fn build(shape: BlockShape, _params: &CodeParams) -> Self {
         Self::new(shape)
     }
 

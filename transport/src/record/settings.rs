@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use crate::cc::{CcKind, CcParams};
 use crate::config::{Config, FarSettings, LossSettings, Settings, ShareMax};
-use crate::ec::{BlockShape, EcKind, EcParams};
+use crate::ec::{BlockShape, CodeParams, EcKind, EcParams};
 use crate::lb::{LbKind, LbParams};
 use crate::rc::RcParams;
 use crate::sched::{SchedKind, SchedParams};
@@ -47,6 +47,7 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         ec,
         ec_shape,
         ec_params: _,
+        code_params: _,
         psn_window,
         msg_window,
         tx_flows_max,
@@ -65,10 +66,8 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         trace_capacity,
         incarnation,
     } = (**config).clone();
-    let words = Vec::from([
-        u64::from(payload_max),
-        u64::from(frame_overhead),
-        u64::from(key_bytes),
+    let mut words = Vec::from([payload_max, frame_overhead, key_bytes].map(u64::from));
+    words.extend([
         line_rate.as_bps(),
         base_rtt.as_ps(),
         place(CcKind::ALL, cc),
@@ -104,6 +103,7 @@ fn params_words(settings: &Settings) -> Vec<u64> {
     settings.sched_params.words(&mut push);
     settings.ec_params.words(&mut push);
     settings.rc_params.words(&mut push);
+    settings.code_params.words(&mut push);
     words
 }
 
@@ -244,6 +244,7 @@ fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
         sched_params: SchedParams::from_words(next)?,
         ec_params: EcParams::from_words(next)?,
         rc_params: RcParams::from_words(next)?,
+        code_params: CodeParams::from_words(next)?,
     })
 }
 

@@ -1,10 +1,10 @@
 //! The keys of policies, of queue disciplines and of switch programs, from their own tables:
-//! `cc.<name>.<key>`, `rc.<name>.<key>`, `lb.<key>`, `ec.<key>`, `sched.<name>.<key>`,
-//! `switch.<name>.<key>`.
+//! `cc.<name>.<key>`, `rc.<name>.<key>`, `lb.<key>`, `ec.<key>`, `ec.<name>.<key>`,
+//! `sched.<name>.<key>`, `switch.<name>.<key>`.
 
 use fabric::{ProgramKind, ProgramSettings, QdiscKind, QdiscSettings};
 use transport::cc::{CcKind, CcParams};
-use transport::ec::EcParams;
+use transport::ec::{CodeParams, EcKind, EcParams};
 use transport::lb::LbParams;
 use transport::params::{ParamError, ParamKey};
 use transport::path::NetworkFacts;
@@ -63,6 +63,7 @@ macro_rules! in_one {
 const CC: Family = by_member!("cc.", CcKind, CcParams, |draft| draft.settings.cc_params);
 const RC: Family = by_member!("rc.", RcKind, RcParams, |draft| draft.settings.rc_params);
 const LB: Family = in_one!("lb.", LbParams, |draft| draft.settings.lb_params);
+const CODE: Family = by_member!("ec.", EcKind, CodeParams, |draft| draft.settings.code_params);
 const EC: Family = in_one!("ec.", EcParams, |draft| draft.settings.ec_params);
 const SCHED: Family =
     by_member!("sched.", SchedKind, SchedParams, |draft| draft.settings.sched_params);
@@ -70,8 +71,8 @@ const QDISC: Family = by_member!("switch.", QdiscKind, QdiscSettings, |draft| dr
 const PROGRAM: Family =
     by_member!("switch.", ProgramKind, ProgramSettings, |draft| draft.switch.programs);
 
-/// The policies of endpoints.
-pub(super) const ENDPOINTS: &[Family] = &[CC, RC, LB, EC, SCHED];
+/// The policies of endpoints; codes before their common settings, which take any key.
+pub(super) const ENDPOINTS: &[Family] = &[CC, RC, LB, CODE, EC, SCHED];
 /// The families of switches.
 pub(super) const SWITCHES: &[Family] = &[QDISC, PROGRAM];
 
@@ -102,6 +103,7 @@ pub(super) fn chosen(draft: &Draft) -> Vec<(String, String)> {
         halves.filter_map(|kind| kind.half(&acting.settings.cc_params)).map(RcKind::name).collect();
     chosen.extend(RC.values(&acting, |name| halves.contains(&name)));
     chosen.extend(values(&[LB, EC], &acting));
+    chosen.extend(CODE.values(&acting, |name| name == settings.ec.name()));
     chosen.extend(SCHED.values(&acting, |name| name == settings.sched.name()));
     chosen
 }

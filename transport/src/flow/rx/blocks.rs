@@ -102,7 +102,8 @@ impl BlockPosition {
     ) -> Gain {
         let BlockSpan { first, packets } = self.span;
         let have = received.bits_of(words, first, packets);
-        let whole = Ec::new(config.ec, self.shape).is_decodable(&self.block, have);
+        let whole =
+            Ec::new(config.ec, self.shape, &config.code_params).is_decodable(&self.block, have);
         let opens = !whole && have.count_ones() == 1;
         let (mut segments, mut bytes) = (0, 0);
         let missing = self.block.missing_data(have);

@@ -7,7 +7,7 @@
 #[path = "tidy/mod.rs"]
 mod tidy;
 
-use tidy::{File, Finding, deps, docs, files, layers, prose, root, seams, size, words};
+use tidy::{File, Finding, deps, docs, files, gates, layers, prose, root, seams, size, words};
 
 /// Fails with every finding of `check` over the files that `wanted` picks.
 fn apply(wanted: impl Fn(&str) -> bool, check: impl Fn(&File) -> Vec<Finding>) {
@@ -64,6 +64,11 @@ fn citations_lead_to_the_list_of_papers() {
 #[test]
 fn only_listed_files_name_policies() {
     report(seams::check(&files()));
+}
+
+#[test]
+fn only_listed_files_ask_for_dpdk() {
+    report(gates::check(&files()));
 }
 
 #[test]

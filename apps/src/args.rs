@@ -1,7 +1,11 @@
-//! The flags of the command line, apart from those of `headrace perf` and `headrace gen`.
+//! The flags of the command line, apart from those of `headrace gen`.
 //!
 //! Names of policies, topologies and settings are texts here; the registries check them and suggest
 //! the nearest name.
+
+pub(crate) mod dci;
+pub(crate) mod perf;
+pub(crate) mod scheduler;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use clap::{ArgAction, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::args::dci::DciArgs;
+use crate::args::perf::{Perf, Ping};
+use crate::args::scheduler::SchedulerArgs;
 use crate::args::{Bench, ReportArgs, RunArgs};
-use crate::dci::DciArgs;
 use crate::gather::GatherArgs;
 use crate::generate::MatrixOrder;
 use crate::list::What;
-use crate::perf::args::{Perf, Ping};
-use crate::scheduler::SchedulerArgs;
 use crate::tournament::TournamentArgs;
 use crate::why::WhyArgs;
 

@@ -13,10 +13,8 @@
 //! | `tournament` | transports on mixes that a seed draws |
 //! | `why` | where the time of flows went |
 //! | `report`, `sweep_dir` | pictures and tables of what runs left behind |
-//! | `bench` | what a segment costs on a device, beside dpdk-testpmd |
-//! | `dci` | MLCC's border switch between real devices |
-//! | `scheduler` | Zeropod's scheduler on a real network |
-//! | `perf` | throughput and round trips between two processes |
+//! | `bench` | what a decision of the pod scheduler costs |
+//! | `on_dpdk` | the worlds `vdev` and `nic`, `perf`, `ping`, `dci`, `scheduler`, measurements |
 //! | `replay` | recorded runs through the core again |
 //! | `list`, `generate` | everything that has a name, and matrices made to order |
 //! | `shell` | completions and manual pages |
@@ -28,9 +26,6 @@ mod args;
 mod bench;
 mod cli;
 mod console;
-mod dci;
-#[cfg(feature = "dpdk")]
-mod device;
 pub mod doctor;
 mod estimate;
 mod exit;
@@ -43,8 +38,9 @@ mod list;
 mod logging;
 mod manifest;
 mod observe;
+#[cfg(feature = "dpdk")]
+mod on_dpdk;
 mod output;
-mod perf;
 mod progress;
 mod provenance;
 mod ranking;
@@ -52,13 +48,16 @@ mod replay;
 mod report;
 mod run;
 mod scenarios;
-mod scheduler;
 mod shell;
 mod stopwatch;
 mod sweep_dir;
 mod table;
 mod tournament;
 mod why;
+#[cfg(not(feature = "dpdk"))]
+mod without_dpdk;
+#[cfg(not(feature = "dpdk"))]
+use without_dpdk as on_dpdk;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write};
@@ -71,6 +70,7 @@ use experiments::input::nearest;
 
 pub use exit::Exit;
 
+use args::Bench;
 use cli::{Cli, Command};
 use console::Console;
 use failure::Failure;
@@ -167,7 +167,7 @@ fn diagnose(
     let mut diagnosis = doctor::examine(&doctor::Machine::this());
     let looked = match device {
         // Where DPDK does not start, the findings give the reason.
-        Some(device) if diagnosis.fit.vdev => doctor::look_at(&device, queues),
+        Some(device) if diagnosis.fit.vdev => on_dpdk::look_at_device(&device, queues),
         _ => Ok(Vec::new()),
     };
     let (found, refused) = match looked {
@@ -176,7 +176,7 @@ fn diagnose(
         Err(failure) => (Vec::new(), Some(failure)),
     };
     diagnosis.add(found);
-    let keys = security.map(doctor::look_at_keys).unwrap_or_default();
+    let keys = security.map(on_dpdk::look_at_keys).unwrap_or_default();
     let sealing = keys.iter().all(|finding| finding.status != doctor::Status::Fail);
     diagnosis.add(keys);
     if json {
@@ -236,11 +236,14 @@ fn execute(
         Command::List { what, of, json } => list::run(what, of.as_deref(), json, console),
         Command::Compare { dirs } => report::compare(&dirs, console),
         Command::Report(report_args) => report::run(&report_args, console),
-        Command::Bench { what } => bench::run(&what, console),
-        Command::Perf { what } => perf::perf(&what, console),
-        Command::Ping { what } => perf::ping(&what, console),
-        Command::Dci(dci_args) => dci::run(&dci_args, console),
-        Command::Scheduler(scheduler_args) => scheduler::run(&scheduler_args, console),
+        Command::Bench { what: Bench::Scheduler(args) } if args.device.is_empty() => {
+            bench::scheduler::run(&args, console)
+        }
+        Command::Bench { what } => on_dpdk::bench(&what, console),
+        Command::Perf { what } => on_dpdk::perf(&what, console),
+        Command::Ping { what } => on_dpdk::ping(&what, console),
+        Command::Dci(dci_args) => on_dpdk::dci(&dci_args, console),
+        Command::Scheduler(scheduler_args) => on_dpdk::scheduler(&scheduler_args, console),
         Command::Gather(gather_args) => gather::run(&gather_args, console),
         Command::Why(why_args) => why::run(&why_args, console),
         Command::Tournament(tournament_args) => tournament::run(&tournament_args, console),

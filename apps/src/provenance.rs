@@ -5,6 +5,7 @@ use std::fs;
 use experiments::measure::summary::Provenance;
 
 use crate::manifest::Setting;
+use crate::on_dpdk;
 
 /// The commit that the program was built from, with [`DIRTY`] behind it where its sources had
 /// changes that no commit has; empty outside of a Git tree.
@@ -20,7 +21,7 @@ pub(crate) const SOURCES: &str = env!("HEADRACE_SOURCES");
 /// The version of the program with its commit, and of DPDK.
 pub(crate) fn version() -> String {
     let commit = if COMMIT.is_empty() { "without a commit" } else { COMMIT };
-    let dpdk = dpdk().unwrap_or_else(|| "no DPDK".to_owned());
+    let dpdk = on_dpdk::version().unwrap_or_else(|| "no DPDK".to_owned());
     format!("headrace {} ({commit}), {dpdk}", env!("CARGO_PKG_VERSION"))
 }
 
@@ -34,17 +35,9 @@ pub(crate) fn of_run(matrix: &str, configuration: &[Setting]) -> Provenance {
         topology_source: text(|setting| &setting.source),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: Some(COMMIT.to_owned()).filter(|commit| !commit.is_empty()),
-        dpdk: dpdk(),
+        dpdk: on_dpdk::version(),
         machine: machine(),
     }
-}
-
-/// The version of libdpdk as it calls itself.
-fn dpdk() -> Option<String> {
-    #[cfg(feature = "dpdk")]
-    return Some(live::dpdk_version());
-    #[cfg(not(feature = "dpdk"))]
-    None
 }
 
 /// The processor, how many cores this process may use, and the kernel. Names no host.

@@ -3,6 +3,7 @@
 
 pub(crate) mod deps;
 pub(crate) mod docs;
+pub(crate) mod gates;
 pub(crate) mod imports;
 pub(crate) mod layers;
 pub(crate) mod prose;

@@ -47,7 +47,7 @@ struct Row {
 ///
 /// # Errors
 /// A matcher that does not exist, more receivers than other hosts, a pod out of range.
-pub(super) fn run(args: &BenchSchedulerArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &BenchSchedulerArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
     let matchers = matchers(&args.matcher)?;
     let sizes = if args.hosts.is_empty() { &[16, 64, 256, 1024][..] } else { &args.hosts };
     let mut shapes = Vec::new();
@@ -68,7 +68,7 @@ pub(super) fn run(args: &BenchSchedulerArgs, console: &mut Console<'_>) -> Resul
     shown::write(&rows, args.json, console)
 }
 
-pub(super) fn matchers(names: &[String]) -> Result<Vec<MatcherKind>, Failure> {
+pub(crate) fn matchers(names: &[String]) -> Result<Vec<MatcherKind>, Failure> {
     let find = |name: &String| {
         MatcherKind::by_name(name).ok_or_else(|| {
             let known = MatcherKind::NAMES.join(", ");
@@ -82,7 +82,7 @@ pub(super) fn matchers(names: &[String]) -> Result<Vec<MatcherKind>, Failure> {
 }
 
 /// The load that `text` names for a pod of `hosts` hosts.
-pub(super) fn demand(text: &str, hosts: usize) -> Result<DemandPattern, Failure> {
+pub(crate) fn demand(text: &str, hosts: usize) -> Result<DemandPattern, Failure> {
     if text == "all" {
         return Ok(DemandPattern::All);
     }

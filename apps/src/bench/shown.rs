@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::table;
 
 /// A row of a benchmark as people see it.
-pub(super) trait Shown: Serialize + Sized {
+pub(crate) trait Shown: Serialize + Sized {
     /// Columns at the left that hold no numbers.
     const WORDS: usize;
 
@@ -26,7 +26,7 @@ pub(super) trait Shown: Serialize + Sized {
 ///
 /// # Errors
 /// When the output fails.
-pub(super) fn write<R: Shown>(
+pub(crate) fn write<R: Shown>(
     rows: &[R],
     json: bool,
     console: &mut Console<'_>,
@@ -47,17 +47,11 @@ pub(super) fn write<R: Shown>(
 }
 
 /// The names of columns.
-pub(super) fn header<const COLUMNS: usize>(names: [&str; COLUMNS]) -> Vec<String> {
+pub(crate) fn header<const COLUMNS: usize>(names: [&str; COLUMNS]) -> Vec<String> {
     names.map(str::to_owned).into()
 }
 
-/// A number of two decimals; a dash for one that was not measured.
-#[cfg(feature = "dpdk")]
-pub(super) fn maybe(value: Option<f64>) -> String {
-    value.map_or("-".to_owned(), |value| format!("{value:.2}"))
-}
-
 /// Rounds to a thousandth: more digits are noise.
-pub(super) fn round(value: f64) -> f64 {
+pub(crate) fn round(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }

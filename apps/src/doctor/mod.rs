@@ -2,8 +2,9 @@
 //! missing.
 //!
 //! The doctor runs before EAL and loads no library: it reads files (`machine.rs`) and judges them.
-//! It changes nothing on the machine. `sim` needs none of these things and always works. When a
-//! device is named, the doctor also opens it with DPDK, where DPDK can start.
+//! It changes nothing on the machine. `sim` needs none of these things and always works.
+//! `on_dpdk/inspection.rs` opens the device of `--device`, and `on_dpdk/keys.rs` judges the keys of
+//! `--security`.
 //!
 //! | File | Looks at |
 //! |---|---|
@@ -11,16 +12,12 @@
 //! | `memory.rs` | free memory, limits, hugepages |
 //! | `dpdk.rs` | libdpdk and its drivers |
 //! | `access.rs` | user, capabilities, TAP, VFIO, network cards |
-//! | `device.rs` | the device of `--device`, opened alone |
-//! | `keys.rs` | the file of keys of `--security` |
 
 mod access;
 mod cgroup;
 mod cpu;
-mod device;
 mod dpdk;
 mod finding;
-mod keys;
 mod machine;
 mod memory;
 mod report;
@@ -29,9 +26,7 @@ mod tests;
 
 use serde::Serialize;
 
-pub(crate) use device::look_at;
 pub use finding::{Finding, FitWorld, Status};
-pub(crate) use keys::look_at as look_at_keys;
 pub use machine::Machine;
 pub(crate) use memory::room_bytes;
 pub use report::{write_blockers, write_json, write_text};

@@ -21,6 +21,7 @@ use crate::failure::Failure;
 use crate::generate;
 use crate::manifest::{Input, Setting};
 use crate::observe;
+use crate::on_dpdk::SharedKeys;
 use crate::scenarios;
 
 /// Everything that was read, put together.
@@ -54,18 +55,10 @@ pub(crate) struct Real {
     /// The number of this one.
     pub(crate) own: u32,
     /// The user has described its switches and links.
-    #[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "only live runs read it"))]
     pub(crate) topology_given: bool,
     /// The keys that seal packets, when they have been read.
     pub(crate) keys: Option<SharedKeys>,
 }
-
-#[cfg(feature = "dpdk")]
-pub(super) use live::peers::SharedKeys;
-/// Keys have no use without devices.
-#[cfg(not(feature = "dpdk"))]
-#[derive(Clone, Debug)]
-pub(crate) enum SharedKeys {}
 
 /// The scenario that `input` names, a file or one that comes with the program; `None` when it names
 /// a matrix.

@@ -15,13 +15,11 @@ pub(crate) mod sweep;
 mod sweep_log;
 
 use std::ffi::OsString;
-use std::fmt::Display;
 use std::path::Path;
 
 use experiments::capture::Unwritten;
 use experiments::measure::Outcome;
-use experiments::observe::Observe;
-use experiments::plan::{Plan, RunError};
+use experiments::plan::RunError;
 use experiments::progress::Watch;
 use experiments::virtual_time;
 
@@ -32,11 +30,12 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::observe;
+use crate::on_dpdk;
 use crate::output::{OutDir, OutputError};
 use crate::progress::{self, Total};
 use crate::provenance;
 use crate::stopwatch::{self, Stopwatch};
-use experiment::{Experiment, Real, SharedKeys};
+use experiment::{Experiment, Real};
 use order::RunOrder;
 use results::Ran;
 pub(crate) use results::WHY;
@@ -157,9 +156,12 @@ fn seal(
     let reals = experiments.iter_mut().filter_map(|experiment| experiment.real.as_mut());
     let mut warning = None;
     for real in reals {
-        let keys = args.security.as_deref().map(|text| shared_keys(text, args.key_log.as_deref()));
+        let keys = args
+            .security
+            .as_deref()
+            .map(|text| on_dpdk::shared_keys(text, args.key_log.as_deref()));
         real.keys = keys.transpose()?;
-        warning = real.keys.as_ref().map_or_else(|| Some(UNSEALED.to_owned()), warning_of);
+        warning = real.keys.as_ref().map_or_else(|| Some(UNSEALED.to_owned()), on_dpdk::warning_of);
     }
     if let Some(warning) = warning {
         writeln!(console.err, "{warning}")?;
@@ -205,10 +207,7 @@ fn check_environment(experiment: &Experiment, console: &mut Console<'_>) -> Resu
 /// Whether this machine's device is a card.
 fn needs_card(real: &Real) -> bool {
     let device = real.hosts.hosts.get(real.own as usize).map(|host| &host.device.value);
-    #[cfg(feature = "dpdk")]
-    return device.is_some_and(|device| live::nic::is_card(device));
-    #[cfg(not(feature = "dpdk"))]
-    device.is_some()
+    device.is_some_and(|device| on_dpdk::is_card(device))
 }
 
 fn execute(experiment: &Experiment, watch: &mut dyn Watch) -> Result<Outcome, Failure> {
@@ -216,7 +215,7 @@ fn execute(experiment: &Experiment, watch: &mut dyn Watch) -> Result<Outcome, Fa
     let stopwatch = Stopwatch::start();
     let mut outcome = match experiment.world {
         World::Sim => virtual_time::run_observed(plan, &experiment.observe, watch)?,
-        World::Vdev => in_real_time(plan, &experiment.observe, watch)?,
+        World::Vdev => on_dpdk::run_vdev(plan, &experiment.observe, watch)?,
         World::Nic => on_real_devices(experiment, watch)?,
     };
     let summary = &mut outcome.summary;
@@ -232,58 +231,17 @@ fn per_second(count: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
 }
 
-/// The `vdev` world, in builds that have it.
-fn in_real_time(
-    plan: &Plan,
-    observe: &Observe,
-    watch: &mut dyn Watch,
-) -> Result<Outcome, RunError> {
-    #[cfg(feature = "dpdk")]
-    return live::vdev::run_observed(plan, observe, watch);
-    #[cfg(not(feature = "dpdk"))]
-    {
-        let _ = (plan, observe, watch);
-        Err(RunError::Environment("this headrace was built without DPDK".to_owned()))
-    }
-}
-
 /// The message of a run on a real network that does not seal its packets.
 const UNSEALED: &str = "packets are not sealed: a host on the path can read and change them; \
                         --security psk:FILE on every host seals them";
 
-/// The message of a run whose keys are logged.
-fn warning_of(keys: &SharedKeys) -> Option<String> {
-    #[cfg(feature = "dpdk")]
-    return keys.warning();
-    #[cfg(not(feature = "dpdk"))]
-    match *keys {}
-}
-
-/// The keys of `--security`, which seal packets, and which are logged in the file at `log`.
-fn shared_keys(text: &str, log: Option<&Path>) -> Result<SharedKeys, Failure> {
-    let fail = |error: &dyn Display| Failure::CommandLine(format!("error: {error}"));
-    #[cfg(feature = "dpdk")]
-    {
-        let keys = SharedKeys::read(text);
-        let logged = keys.and_then(|keys| log.map_or(Ok(keys.clone()), |log| keys.logged(log)));
-        logged.map_err(|error| fail(&error))
-    }
-    #[cfg(not(feature = "dpdk"))]
-    let _ = log;
-    #[cfg(not(feature = "dpdk"))]
-    Err(fail(&format_args!("--security {text}: this headrace was built without DPDK")))
-}
-
-/// The `nic` world, in builds that have it.
+/// The `nic` world.
 fn on_real_devices(experiment: &Experiment, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
-    #[cfg(feature = "dpdk")]
-    if let Some(Real { hosts, own, topology_given, keys }) = experiment.real.clone() {
-        let observe = experiment.observe.clone();
-        let network = live::nic::RealNetwork { hosts, own, topology_given, observe, keys };
-        return live::nic::run(&experiment.plan, &network, watch);
-    }
-    let _ = (experiment, watch);
-    Err(RunError::Environment("this headrace was built without DPDK".to_owned()))
+    let Some(Real { hosts, own, topology_given, keys }) = experiment.real.clone() else {
+        return Err(RunError::Environment("a run in nic without hosts".to_owned()));
+    };
+    let (here, observe) = ((hosts, own, topology_given), experiment.observe.clone());
+    on_dpdk::run_nic(&experiment.plan, here, keys, observe, watch)
 }
 
 impl From<RunError> for Failure {

@@ -11,6 +11,7 @@ use crate::args::{RunArgs, World};
 use crate::console::Console;
 use crate::estimate::{Done, Runs};
 use crate::failure::Failure;
+use crate::on_dpdk;
 use crate::progress::{ProgressMeter, ProgressWords, Total, Watched};
 
 /// Reports of a thread about the run of that number.
@@ -38,10 +39,9 @@ fn expected_s(run: &Experiment) -> f64 {
     let plan = &run.plan;
     match run.world {
         World::Sim => Total::of(plan, run.world).processor_s,
-        #[cfg(feature = "dpdk")]
-        World::Vdev => live::vdev::expected(plan).as_us_f64() / 1e6,
-        // The only run of its sweep; or none at all, in builds without DPDK.
-        _ => 1.0,
+        World::Vdev => on_dpdk::expected_vdev(plan).as_us_f64() / 1e6,
+        // The only run of its sweep.
+        World::Nic => 1.0,
     }
 }
 

@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use super::datapath::unfit;
 use super::report::stages;
-use super::shown::round;
 use crate::args::MessagesArgs;
+use crate::bench::shown::round;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;

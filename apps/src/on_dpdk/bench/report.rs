@@ -4,7 +4,8 @@ use live::datapath::{Case, Cost, PolicyCosts};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::shown::{Shown, header, maybe, round};
+use super::maybe;
+use crate::bench::shown::{Shown, header, round};
 
 /// One device at one size. Nanoseconds are of the sending core, a segment.
 #[derive(Clone, Debug, Serialize)]

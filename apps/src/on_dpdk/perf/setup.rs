@@ -10,10 +10,10 @@ use live::peers::{
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr, IpVersion};
 use transport::{Duration, HostId, Rate};
 
-use super::args::{ClientArgs, DeviceArgs, PingArgs, StreamArgs};
 use crate::args::OnOff;
-use crate::device;
+use crate::args::perf::{ClientArgs, DeviceArgs, PingArgs, StreamArgs};
 use crate::failure::Failure;
+use crate::on_dpdk::device;
 
 /// The rate that flows assume for a link when no flag gives it.
 const RATE_MEMIF: u64 = 100;
@@ -220,8 +220,8 @@ impl From<PeerError> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::perf::Perf;
     use crate::cli::{Cli, Command};
-    use crate::perf::args::Perf;
     use clap::Parser as _;
 
     fn client(more: &[&str]) -> StreamArgs {

@@ -4,9 +4,9 @@ use experiments::plan::{Draft, Origin};
 use live::datapath::{Bench, BenchError, Case, DeviceKind, MESSAGE};
 
 use super::report::Row;
-use super::shown;
 use super::testpmd::{self, Beside, Mode};
 use crate::args::DatapathArgs;
+use crate::bench::shown;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;

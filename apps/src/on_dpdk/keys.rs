@@ -1,18 +1,17 @@
-//! The file of keys of `--security`: whether a run would take it, and how old it is.
+//! The file of keys of `--security`: whether a run would take it, and how old it is. For `headrace
+//! doctor`.
 
-use super::finding::Finding;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+
+use crate::doctor::Finding;
 
 /// Days after which keys are to be changed, if there is no earlier reason: a key that has leaked
 /// unnoticed then opens packets for no longer than that.
-#[cfg(feature = "dpdk")]
 const OLD_DAYS: u64 = 90;
 
 /// Findings about the keys of `psk:FILE` or `psk-auth:FILE`.
-#[cfg(feature = "dpdk")]
 pub(crate) fn look_at(text: &str) -> Vec<Finding> {
-    use std::fs;
-    use std::os::unix::fs::MetadataExt as _;
-
     let why = "what can be read here opens every packet, and what can be changed seals them";
     let path = text.split_once(':').map_or(text, |(_, path)| path);
     let keys = match live::peers::SharedKeys::read(text) {
@@ -51,26 +50,17 @@ pub(crate) fn look_at(text: &str) -> Vec<Finding> {
     found
 }
 
-/// This build seals nothing.
-#[cfg(not(feature = "dpdk"))]
-pub(crate) fn look_at(text: &str) -> Vec<Finding> {
-    let what = format!("--security {text}: this headrace was built without DPDK");
-    let why = "only packets of real devices are sealed";
-    vec![Finding::fail("security.keys", what, why, "build it with the feature `dpdk`")]
-}
-
 #[cfg(test)]
 mod tests {
-    #[cfg(feature = "dpdk")]
+    use std::fs::{File, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::doctor::Status;
+
     #[test]
     fn a_file_of_keys_is_judged_by_mode_format_and_age() {
-        use std::fs::{self, File, Permissions};
-        use std::os::unix::fs::PermissionsExt as _;
-        use std::time::Duration;
-
-        use super::*;
-        use crate::doctor::Status;
-
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("keys");
         let text = format!("psk:{}", path.display());

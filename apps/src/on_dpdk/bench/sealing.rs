@@ -13,8 +13,8 @@ use live::datapath::{Payloads, SealCost, sealing};
 use serde::Serialize;
 
 use super::datapath::unfit;
-use super::shown::{self, Shown, header, round};
 use crate::args::{DatapathArgs, SealMode};
+use crate::bench::shown::{self, Shown, header, round};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;

@@ -25,10 +25,10 @@ use transport_pod::load::DemandPattern;
 use transport_pod::matcher::MatcherKind;
 
 use super::datapath::{devices, unfit};
-
-use super::scheduler::{demand, matchers};
-use super::shown::{self, Shown, header, maybe, round};
+use super::maybe;
 use crate::args::BenchSchedulerArgs;
+use crate::bench::scheduler::{demand, matchers};
+use crate::bench::shown::{self, Shown, header, round};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;

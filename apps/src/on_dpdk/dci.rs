@@ -2,88 +2,22 @@
 //!
 //! `live::border` has the switch; here flags become its set-up, and what it has passed is printed.
 
-use std::path::PathBuf;
+use experiments::hosts_file::HostsFile;
+use experiments::input::InputError;
+use live::peers::MemoryMode;
+use transport::Duration;
 
-use clap::Args;
-use experiments::input::number;
-use transport::wire::int::Hop;
-use transport::{Duration, Rate};
-
+use super::device;
 use crate::args::OnOff;
+use crate::args::dci::DciArgs;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
-
-/// The devices, the distance, and the hosts of both sides.
-#[derive(Debug, Args)]
-pub(crate) struct DciArgs {
-    /// Device into the site: a virtual device with its arguments, a netdev or a PCI address.
-    /// Several devices are one site; a memif that is to connect has role=client.
-    #[arg(long, value_name = "DEVICE", required = true)]
-    pub(crate) lan: Vec<String>,
-    /// Device to the other sites; a site has one border switch here, with one link.
-    #[arg(long, value_name = "DEVICE", required = true)]
-    pub(crate) wan: Vec<String>,
-    /// The hosts of all sites, each with its `site`.
-    #[arg(long, value_name = "HOSTS.toml")]
-    pub(crate) hosts: PathBuf,
-    /// The site of this switch.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) site: String,
-    /// Distance to emulate outwards, one way; that of the device is added.
-    #[arg(long, value_name = "TIME", default_value = "0us", value_parser = duration)]
-    pub(crate) wan_delay: Duration,
-    /// Rate towards other sites.
-    #[arg(long, value_name = "RATE", default_value = "100Gbps", value_parser = rate)]
-    pub(crate) wan_rate: Rate,
-    /// Rate towards one host of the site.
-    #[arg(long, value_name = "RATE", default_value = "25Gbps", value_parser = rate)]
-    pub(crate) lan_rate: Rate,
-    /// MTU of the hosts [default: the largest of the devices].
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(576..=9202))]
-    pub(crate) mtu: Option<u16>,
-    /// Changes a setting of the switch, switch.dci.KEY or its second name; may be given several
-    /// times.
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub(crate) set: Vec<String>,
-    /// Frames that can be held at once, on the emulated link too.
-    #[arg(long, value_name = "N", default_value_t = 16_383,
-          value_parser = clap::value_parser!(u32).range(4096..=4_194_303))]
-    pub(crate) buffers: u32,
-    /// Whether to use hugepages; without this flag they are used when there are enough.
-    #[arg(long, value_enum)]
-    pub(crate) hugepages: Option<OnOff>,
-    /// Core to run on; without this flag any core.
-    #[arg(long, value_name = "N")]
-    pub(crate) core: Option<usize>,
-    /// Argument for DPDK's EAL, unchanged; may be given several times.
-    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
-    pub(crate) eal: Vec<String>,
-    /// Seconds to wait for the process behind a device that connects.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30,
-          value_parser = clap::value_parser!(u64).range(1..=3600))]
-    pub(crate) wait: u64,
-    /// Prints what has passed as JSON and nothing else on standard output.
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    number::duration(text).map_err(|_| "expected a time like 500us or 3ms".to_owned())
-}
-
-fn rate(text: &str) -> Result<Rate, String> {
-    // Telemetry says no rate below that: a controller would take a slower link for faster than it
-    // is, and fill it.
-    let read = number::rate(text).ok().filter(|rate| *rate >= Hop::RATE_LEAST);
-    read.ok_or_else(|| "expected a rate of at least 100Mbps, like 40Gbps".to_owned())
-}
 
 /// Passes frames until Ctrl-C, then prints the counters.
 ///
 /// # Errors
 /// Bad input, or an unfit machine.
-#[cfg(feature = "dpdk")]
 pub(crate) fn run(args: &DciArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
     let setup = setup(args)?;
     let mut monitor = Shown { err: console.err };
@@ -108,14 +42,7 @@ pub(crate) fn run(args: &DciArgs, console: &mut Console<'_>) -> Result<Exit, Fai
     Ok(if passed.balanced { Exit::Finished } else { Exit::Unfinished })
 }
 
-#[cfg(feature = "dpdk")]
 fn setup(args: &DciArgs) -> Result<live::border::Setup, Failure> {
-    use experiments::hosts_file::HostsFile;
-    use experiments::input::InputError;
-    use live::peers::MemoryMode;
-
-    use crate::device;
-
     let [wan] = args.wan.as_slice() else {
         let found = format!("{} devices", args.wan.len());
         let error = InputError::new(found, "one device, which leads to the other sites");
@@ -155,12 +82,10 @@ fn setup(args: &DciArgs) -> Result<live::border::Setup, Failure> {
 }
 
 /// Shows what happens.
-#[cfg(feature = "dpdk")]
 struct Shown<'a> {
     err: &'a mut dyn std::io::Write,
 }
 
-#[cfg(feature = "dpdk")]
 impl live::border::BorderMonitor for Shown<'_> {
     fn wants_end(&mut self) -> bool {
         crate::interrupt::requested()
@@ -180,7 +105,6 @@ impl live::border::BorderMonitor for Shown<'_> {
     }
 }
 
-#[cfg(feature = "dpdk")]
 impl From<live::border::BorderError> for Failure {
     fn from(error: live::border::BorderError) -> Self {
         use live::border::BorderError;
@@ -190,29 +114,5 @@ impl From<live::border::BorderError> for Failure {
             BorderError::NotAnswered { .. } => Self::Peer(error.to_string()),
             BorderError::Interrupted => Self::Interrupted(error.to_string()),
         }
-    }
-}
-
-/// This build has no DPDK.
-///
-/// # Errors
-/// Always.
-#[cfg(not(feature = "dpdk"))]
-pub(crate) fn run(_args: &DciArgs, _console: &mut Console<'_>) -> Result<Exit, Failure> {
-    Err(Failure::Unfit(
-        "this build of headrace has no DPDK; build it with the feature `dpdk`".to_owned(),
-    ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rates_that_telemetry_cannot_say_are_refused() {
-        for text in ["0Gbps", "99Mbps", "fast"] {
-            assert!(rate(text).unwrap_err().contains("at least 100Mbps"), "{text}");
-        }
-        assert_eq!(rate("100Mbps"), Ok(Rate::from_bps(100_000_000)));
     }
 }

@@ -5,9 +5,10 @@ use live::datapath::{Bench, BorderCase, BorderCost, DeviceKind};
 use serde::Serialize;
 
 use super::datapath::{devices, unfit};
-use super::shown::{self, Shown, header, maybe, round};
+use super::maybe;
 use super::testpmd::{self, Beside, Mode};
 use crate::args::BenchDciArgs;
+use crate::bench::shown::{self, Shown, header, round};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;

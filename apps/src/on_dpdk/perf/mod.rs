@@ -3,22 +3,19 @@
 //! `live::peers` has the two ends and their messages; here flags become a set-up and terms, and the
 //! outcome is printed. A result goes to standard output, progress to standard error.
 
-pub(crate) mod args;
-#[cfg(feature = "dpdk")]
 mod setup;
-#[cfg(feature = "dpdk")]
 mod show;
 
+use crate::args::perf::{ClientArgs, Perf, Ping, ServerArgs};
 use crate::console::Console;
+use crate::doctor::{self, FitWorld};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use args::{Perf, Ping};
 
 /// Throughput, either end.
 ///
 /// # Errors
 /// Bad input, an unfit machine, or a server that does not answer.
-#[cfg(feature = "dpdk")]
 pub(crate) fn perf(what: &Perf, console: &mut Console<'_>) -> Result<Exit, Failure> {
     match what {
         Perf::Server(args) => serve(args, console),
@@ -33,7 +30,6 @@ pub(crate) fn perf(what: &Perf, console: &mut Console<'_>) -> Result<Exit, Failu
 ///
 /// # Errors
 /// As [`perf`].
-#[cfg(feature = "dpdk")]
 pub(crate) fn ping(what: &Ping, console: &mut Console<'_>) -> Result<Exit, Failure> {
     match what {
         Ping::Server(args) => serve(args, console),
@@ -44,8 +40,7 @@ pub(crate) fn ping(what: &Ping, console: &mut Console<'_>) -> Result<Exit, Failu
     }
 }
 
-#[cfg(feature = "dpdk")]
-fn serve(args: &args::ServerArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
+fn serve(args: &ServerArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
     let host = setup::host(&args.device, live::peers::Side::Listens)?;
     warn_of_log(&host, args.device.quiet, console)?;
     check_environment(console)?;
@@ -64,9 +59,8 @@ fn serve(args: &args::ServerArgs, console: &mut Console<'_>) -> Result<Exit, Fai
     Ok(Exit::Finished)
 }
 
-#[cfg(feature = "dpdk")]
 fn client(
-    args: &args::ClientArgs,
+    args: &ClientArgs,
     terms: &live::peers::SessionTerms,
     options: &live::peers::ClientOptions,
     console: &mut Console<'_>,
@@ -86,7 +80,6 @@ fn client(
 }
 
 /// Says that keys are logged where the line of the device, which says so too, is left out.
-#[cfg(feature = "dpdk")]
 fn warn_of_log(
     host: &live::peers::ProcessSetup,
     quiet: bool,
@@ -100,35 +93,11 @@ fn warn_of_log(
 }
 
 /// Refuses to start DPDK where it would fail with an obscure message.
-#[cfg(feature = "dpdk")]
 fn check_environment(console: &mut Console<'_>) -> Result<(), Failure> {
-    use crate::doctor::{self, FitWorld};
     let diagnosis = doctor::examine(&doctor::Machine::this());
     if diagnosis.fit.vdev {
         return Ok(());
     }
     doctor::write_blockers(&diagnosis, FitWorld::Vdev, console.err)?;
     Err(Failure::Unfit("DPDK cannot run here: mend what is listed above".to_owned()))
-}
-
-/// This build has no DPDK.
-///
-/// # Errors
-/// Always.
-#[cfg(not(feature = "dpdk"))]
-pub(crate) fn perf(_what: &Perf, _console: &mut Console<'_>) -> Result<Exit, Failure> {
-    Err(Failure::Unfit(
-        "this build of headrace has no DPDK; build it with the feature `dpdk`".to_owned(),
-    ))
-}
-
-/// This build has no DPDK.
-///
-/// # Errors
-/// Always.
-#[cfg(not(feature = "dpdk"))]
-pub(crate) fn ping(_what: &Ping, _console: &mut Console<'_>) -> Result<Exit, Failure> {
-    Err(Failure::Unfit(
-        "this build of headrace has no DPDK; build it with the feature `dpdk`".to_owned(),
-    ))
 }

@@ -50,6 +50,11 @@ fn names_of_types_have_one_meaning() {
 }
 
 #[test]
+fn types_that_a_crate_shows_have_names_of_their_own() {
+    report(words::namesakes(&files()));
+}
+
+#[test]
 fn unsafe_stays_in_its_files_and_gives_its_reason() {
     apply(rust, |file| words::unsafety(&file.path, &file.text));
 }
@@ -90,6 +95,13 @@ fn no_circle_of_files_goes_from_folder_to_folder() {
     let roots = layers::roots(&files);
     assert!(roots.len() > 5, "{roots:?}");
     report(roots.iter().flat_map(|root| layers::crossing_circles(root, &files)).collect());
+}
+
+#[test]
+fn no_circle_of_files_is_inside_a_folder() {
+    let files = files();
+    let roots = layers::roots(&files);
+    report(roots.iter().flat_map(|root| layers::circles_inside(root, &files)).collect());
 }
 
 #[test]

@@ -134,12 +134,12 @@ fn expected_left(done: f64) -> f64 {
 #[derive(Clone, Debug)]
 pub(crate) struct Runs {
     jobs: usize,
-    all: Vec<Run>,
+    all: Vec<RunCost>,
 }
 
 /// A run among others.
 #[derive(Clone, Debug)]
-struct Run {
+struct RunCost {
     /// The cost that is expected of the run, in any unit.
     work: f64,
     state: State,
@@ -160,7 +160,7 @@ enum State {
 impl Runs {
     /// Runs that are expected to cost so much each, `jobs` at a time, in their order.
     pub(crate) fn new(works: Vec<f64>, jobs: usize) -> Self {
-        let run = |work: f64| Run { work: work.max(f64::MIN_POSITIVE), state: State::Waiting };
+        let run = |work: f64| RunCost { work: work.max(f64::MIN_POSITIVE), state: State::Waiting };
         Self { jobs: jobs.max(1), all: works.into_iter().map(run).collect() }
     }
 
@@ -201,7 +201,7 @@ impl Runs {
 
     /// The share of the work that is done.
     pub(crate) fn share(&self) -> f64 {
-        let of = |run: &Run| match &run.state {
+        let of = |run: &RunCost| match &run.state {
             State::Waiting | State::Over(None) => 0.0,
             State::Going { track, .. } => run.work * track.share(),
             State::Over(Some(_)) => run.work,
@@ -214,7 +214,7 @@ impl Runs {
     /// Seconds until all are over; `None` where nothing is done yet.
     pub(crate) fn left(&self) -> Option<f64> {
         // Seconds and work of what is known: runs that are over, and what others will have taken.
-        let known = |run: &Run| match &run.state {
+        let known = |run: &RunCost| match &run.state {
             State::Waiting | State::Over(None) => None,
             State::Over(Some(seconds)) => Some((*seconds, run.work)),
             State::Going { track, .. } => {
@@ -233,15 +233,15 @@ impl Runs {
         let rate = seconds / work;
         let mut threads = vec![0.0_f64; self.jobs];
         // Of a run that has not moved yet, only the time that is over is known.
-        let expected = |run: &Run, track: &Track| {
+        let expected = |run: &RunCost, track: &Track| {
             let over = track.last.map_or(0.0, |(seconds, _)| seconds);
             (rate * run.work - over).max(0.0)
         };
-        let rest = |run: &Run| match &run.state {
+        let rest = |run: &RunCost| match &run.state {
             State::Going { track, .. } => Some(track.left().unwrap_or(expected(run, track))),
             _ => None,
         };
-        let waiting = |run: &Run| matches!(run.state, State::Waiting).then(|| rate * run.work);
+        let waiting = |run: &RunCost| matches!(run.state, State::Waiting).then(|| rate * run.work);
         let going = self.all.iter().filter_map(rest);
         for seconds in going.chain(self.all.iter().filter_map(waiting)) {
             if let Some(next) = threads.iter_mut().min_by(|a, b| a.total_cmp(b)) {

@@ -5,7 +5,7 @@ use transport::params::params;
 use transport::registry::Registered;
 use transport::{DropReason, Instant};
 
-use super::{Context, Program, ProgramSettings, Setup, SwitchProgram};
+use super::{Context, Program, ProgramSettings, ProgramSetup, SwitchProgram};
 use crate::elements::PortId;
 use crate::packet::Packet;
 
@@ -36,7 +36,7 @@ impl Registered for Thin {
 }
 
 impl SwitchProgram for Thin {
-    fn build(settings: &ProgramSettings, _setup: &Setup<'_>) -> Self {
+    fn build(settings: &ProgramSettings, _setup: &ProgramSetup<'_>) -> Self {
         Self { every: settings.thin.every, passed: 0, dropped: 0 }
     }
 }

@@ -131,6 +131,30 @@ pub(crate) fn crossing_circles(root: &str, files: &[File]) -> Vec<Finding> {
     crossing.map(|circle| Finding::new(&circle[0], 0, message(&circle))).collect()
 }
 
+/// Circles of files inside one folder that are left, each with its files, and why.
+const CIRCLES_KEPT: &[(&[&str], &str)] = &[];
+
+/// Files of one folder that use one another in a circle, in the crate below `root`. A file and
+/// those below it in a folder of its name may: they are one module in pieces.
+pub(crate) fn circles_inside(root: &str, files: &[File]) -> Vec<Finding> {
+    let found = circles(&Crate::read(root, files).uses());
+    let inside = found.into_iter().filter(|circle| {
+        let is_kept = |(kept, _): &(&[&str], &str)| circle.iter().all(|f| kept.contains(&&**f));
+        !crosses(circle, files) && !is_one_module(circle) && !CIRCLES_KEPT.iter().any(is_kept)
+    });
+    let message = |circle: &[String]| format!("a circle of files: {}", circle.join(", "));
+    inside.map(|circle| Finding::new(&circle[0], 0, message(&circle))).collect()
+}
+
+/// Whether one of the files is the module that all others are below.
+fn is_one_module(circle: &[String]) -> bool {
+    let stem = |file: &String| file.trim_end_matches(".rs").trim_end_matches("mod").to_owned();
+    circle.iter().any(|top| {
+        let below = stem(top).trim_end_matches('/').to_owned() + "/";
+        circle.iter().all(|file| file == top || file.starts_with(&below))
+    })
+}
+
 /// The roots of all crates: folders of a `Cargo.toml` with their `src/`.
 pub(crate) fn roots(files: &[File]) -> Vec<String> {
     let manifests = files.iter().filter_map(|file| file.path.strip_suffix("Cargo.toml"));

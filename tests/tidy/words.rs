@@ -118,11 +118,14 @@ const ONE_MEANING: &[&str] = &[
     "Border",
     "Code",
     "Context",
+    "Counts",
     "Crew",
+    "Due",
     "Histogram",
     "Hop",
     "Key",
     "Line",
+    "Link",
     "Links",
     "Memory",
     "Message",
@@ -131,14 +134,19 @@ const ONE_MEANING: &[&str] = &[
     "Offer",
     "Order",
     "Origin",
+    "Outcome",
+    "Outgoing",
     "Packets",
     "Part",
     "Place",
     "Places",
     "Plan",
+    "Port",
     "Ports",
     "Receiving",
     "Report",
+    "Run",
+    "Setup",
     "Slot",
     "Source",
     "Step",
@@ -165,6 +173,45 @@ pub(crate) fn second_meanings(files: &[File]) -> Vec<Finding> {
                 found.push(Finding::new(&file.path, line, message));
             } else {
                 first.insert(name, here);
+            }
+        }
+    }
+    found
+}
+
+/// Names that two types of one crate have, both visible beyond their files, and why.
+const NAMESAKES: &[(&str, &str)] = &[
+    ("", "a name that a macro makes"),
+    ("Account", "an outgoing flow, as each scheduler keeps it"),
+    ("Mlcc", "the halves of MLCC at the sender and at the receiver"),
+    ("MlccParams", "their settings"),
+    ("Pfabric", "the controller and the scheduler of pFabric"),
+    ("Records", "what a scheduler has sent and not seen answered"),
+    ("Signal", "what each half of MLCC follows"),
+];
+
+/// Types of one crate that have one name and are visible beyond their files.
+pub(crate) fn namesakes(files: &[File]) -> Vec<Finding> {
+    let mut first: BTreeMap<(&str, String), String> = BTreeMap::new();
+    let mut found = Vec::new();
+    for file in files.iter().filter(|file| file.path.ends_with(".rs")) {
+        let Some((root, _)) = file.path.split_once("/src/") else { continue };
+        let source = Source::new(&file.path, &file.text);
+        for (line, code) in source.product_code() {
+            let shown = code.trim_start().starts_with("pub");
+            let Some(name) = declared(code).filter(|_| shown) else { continue };
+            if NAMESAKES.iter().any(|(known, _)| *known == name) {
+                continue;
+            }
+            let here = format!("{}:{line}", file.path);
+            if let Some(other) = first.get(&(root, name.to_owned())) {
+                let message = format!(
+                    "`{name}` is a type at {other}, too: name one otherwise, or list the name in \
+                     tests/tidy/words.rs"
+                );
+                found.push(Finding::new(&file.path, line, message));
+            } else {
+                first.insert((root, name.to_owned()), here);
             }
         }
     }

@@ -73,7 +73,7 @@ const MARKS_FROM: usize = 8;
 
 /// The outcome of one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Outcome {
+pub(crate) struct MessageOutcome {
     /// When the sender had its last acknowledgement.
     pub(crate) sent_at: Instant,
     /// Bytes that the receiver was handed.
@@ -97,13 +97,14 @@ pub(crate) fn settings() -> Settings {
 /// # Panics
 /// When `settings` are illegal.
 #[must_use]
-pub(crate) fn transfer(settings: Settings, len: NonZeroU32) -> Outcome {
+pub(crate) fn transfer(settings: Settings, len: NonZeroU32) -> MessageOutcome {
     let config = Config::new(settings).expect("legal settings");
     let mut hosts = [0, 1].map(|id| Endpoint::new(&config, HostId(id), Rng::new(7)));
     let mut now = Instant::ZERO;
     let flow = hosts[0].open_flow(HostId(1), config.default_path()).expect("room for a flow");
     let msg = hosts[0].post_send(now, MsgSpec { flow, len, tag: 1 }).expect("room for a message");
-    let mut outcome = Outcome { sent_at: Instant::ZERO, delivered: 0, queue_max: 0, marked: 0 };
+    let mut outcome =
+        MessageOutcome { sent_at: Instant::ZERO, delivered: 0, queue_max: 0, marked: 0 };
     // Segments on their way, each with its receiver, in the order of arrival.
     let mut wires: [VecDeque<RxSegment>; 2] = [VecDeque::new(), VecDeque::new()];
     // Data one way, acknowledgements the other.

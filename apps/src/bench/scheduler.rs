@@ -10,11 +10,11 @@
 
 use serde::Serialize;
 use transport_pod::load::DemandPattern;
-use transport_pod::matcher::{Match, Matcher, MatcherKind, Setup};
+use transport_pod::matcher::{Match, Matcher, MatcherKind, MatcherSetup};
 use transport_pod::scheduler::{Client, Rts, Settings, Update};
 use transport_pod::{Chance, Demands, IdlePorts, Kernel, Ladder, OutOfRange, Scheduler, Shape, To};
 
-use super::shown::{self, Shown, header, round};
+use super::shown::{self, ShownRow, header, round};
 use crate::args::BenchSchedulerArgs;
 use crate::console::Console;
 use crate::exit::Exit;
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &BenchSchedulerArgs, console: &mut Console<'_>) -> Resul
             .push(Shape::square(usize::from(*hosts)).map_err(|error| refused("--hosts", &error))?);
         demand(&args.demand, usize::from(*hosts))?;
     }
-    let setup = Setup { kernel: Kernel::best(), iterations: args.iterations.into() };
+    let setup = MatcherSetup { kernel: Kernel::best(), iterations: args.iterations.into() };
     let mut rows = Vec::new();
     for shape in &shapes {
         let load = demand(&args.demand, shape.hosts())?;
@@ -103,7 +103,7 @@ fn refused(option: &str, error: &OutOfRange) -> Failure {
 fn measure(
     shape: &Shape,
     kind: MatcherKind,
-    setup: Setup,
+    setup: MatcherSetup,
     (load, name): (DemandPattern, &str),
     args: &BenchSchedulerArgs,
 ) -> Row {
@@ -204,7 +204,7 @@ fn number(count: usize) -> f64 {
     count as f64
 }
 
-impl Shown for Row {
+impl ShownRow for Row {
     const WORDS: usize = 4;
 
     fn header(_: &[Self]) -> Vec<String> {

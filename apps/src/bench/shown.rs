@@ -11,14 +11,14 @@ use crate::failure::Failure;
 use crate::table;
 
 /// A row of a benchmark as people see it.
-pub(crate) trait Shown: Serialize + Sized {
+pub(crate) trait ShownRow: Serialize + Sized {
     /// Columns at the left that hold no numbers.
     const WORDS: usize;
 
     /// The names of the columns of `rows`.
     fn header(rows: &[Self]) -> Vec<String>;
 
-    /// A line each of the table, of as many cells as [`Shown::header`] has.
+    /// A line each of the table, of as many cells as [`ShownRow::header`] has.
     fn lines(&self) -> Vec<Vec<String>>;
 }
 
@@ -26,7 +26,7 @@ pub(crate) trait Shown: Serialize + Sized {
 ///
 /// # Errors
 /// When the output fails.
-pub(crate) fn write<R: Shown>(
+pub(crate) fn write<R: ShownRow>(
     rows: &[R],
     json: bool,
     console: &mut Console<'_>,

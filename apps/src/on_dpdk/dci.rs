@@ -42,7 +42,7 @@ pub(crate) fn run(args: &DciArgs, console: &mut Console<'_>) -> Result<Exit, Fai
     Ok(if passed.balanced { Exit::Finished } else { Exit::Unfinished })
 }
 
-fn setup(args: &DciArgs) -> Result<live::border::Setup, Failure> {
+fn setup(args: &DciArgs) -> Result<live::border::BorderSetup, Failure> {
     let [wan] = args.wan.as_slice() else {
         let found = format!("{} devices", args.wan.len());
         let error = InputError::new(found, "one device, which leads to the other sites");
@@ -59,7 +59,7 @@ fn setup(args: &DciArgs) -> Result<live::border::Setup, Failure> {
             .ok_or_else(|| InputError::new(format!("`{text}`"), "KEY=VALUE").at("--set", 0, 0))?;
         Ok::<_, InputError>((pair.0.trim().to_owned(), pair.1.trim().to_owned()))
     };
-    Ok(live::border::Setup {
+    Ok(live::border::BorderSetup {
         lan,
         wan: device::resolved(wan)?,
         hosts: HostsFile::read_path(&args.hosts)?,

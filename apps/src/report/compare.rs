@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use comfy_table::{CellAlignment, Table};
 use serde_json::Value;
 
-use super::read::{self, Results, Run, measure};
+use super::read::{self, Results, RunResults, measure};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -55,20 +55,23 @@ fn columns(count: usize) -> Vec<String> {
 }
 
 /// Runs that are compared, one of each directory.
-fn groups<'a>(dirs: &[PathBuf], all: &'a [Results]) -> Result<Vec<Vec<&'a Run>>, InputError> {
+fn groups<'a>(
+    dirs: &[PathBuf],
+    all: &'a [Results],
+) -> Result<Vec<Vec<&'a RunResults>>, InputError> {
     let single = |results: &'a Results| {
         let mut runs = results.all();
         runs.next().filter(|_| runs.next().is_none())
     };
-    if let Some(runs) = all.iter().map(single).collect::<Option<Vec<&Run>>>() {
+    if let Some(runs) = all.iter().map(single).collect::<Option<Vec<&RunResults>>>() {
         return Ok(vec![runs]);
     }
     let of_name = |name: &String| {
         let of = |results: &'a Results| results.all().find(|run| run.name == *name);
-        all.iter().map(of).collect::<Option<Vec<&Run>>>()
+        all.iter().map(of).collect::<Option<Vec<&RunResults>>>()
     };
     let Some(first) = all.first() else { return Ok(Vec::new()) };
-    let groups: Vec<Vec<&Run>> = first.all().filter_map(|run| of_name(&run.name)).collect();
+    let groups: Vec<Vec<&RunResults>> = first.all().filter_map(|run| of_name(&run.name)).collect();
     if !groups.is_empty() {
         return Ok(groups);
     }
@@ -82,7 +85,7 @@ fn groups<'a>(dirs: &[PathBuf], all: &'a [Results]) -> Result<Vec<Vec<&'a Run>>,
 }
 
 /// The names of runs that are in no group, where groups go by names.
-fn left_out<'a>(groups: &[Vec<&Run>], all: &'a [Results]) -> Vec<&'a str> {
+fn left_out<'a>(groups: &[Vec<&RunResults>], all: &'a [Results]) -> Vec<&'a str> {
     let by_name = groups.iter().all(|runs| runs.iter().all(|run| run.name == runs[0].name));
     let is_compared = |name: &str| groups.iter().any(|runs| runs[0].name == name);
     let names = all.iter().flat_map(Results::all).map(|run| run.name.as_str());
@@ -98,7 +101,7 @@ fn table(head: &str, columns: Vec<String>) -> Table {
 }
 
 /// Writes the settings and inputs in which the runs differ; nothing where they are the same.
-fn inputs(runs: &[&Run], console: &mut Console<'_>) -> Result<(), Failure> {
+fn inputs(runs: &[&RunResults], console: &mut Console<'_>) -> Result<(), Failure> {
     let all: Vec<_> = runs.iter().map(|run| run.inputs()).collect::<Result<_, _>>()?;
     let mut table = table("input", columns(runs.len()));
     table.add_rows(differences(&all));
@@ -160,7 +163,7 @@ fn agreed(of: &BTreeMap<String, String>, family: &str, all: &[BTreeMap<String, S
 }
 
 /// Writes every number of the runs.
-fn results(runs: &[&Run], console: &mut Console<'_>) -> Result<(), Failure> {
+fn results(runs: &[&RunResults], console: &mut Console<'_>) -> Result<(), Failure> {
     let names_of_columns = columns(runs.len());
     let ratios = names_of_columns.iter().skip(1).map(|column| format!("{column} / A"));
     let mut table = table("", names_of_columns.iter().cloned().chain(ratios).collect());

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::draw::{Scales, in_words};
 use super::read::measure;
-use super::{Numbers, Run, notes, title};
+use super::{FigureRun, Numbers, notes, title};
 use crate::failure::Failure;
 
 /// The page, with a place for the numbers.
@@ -35,7 +35,7 @@ fn shown(figures: &[Numbers]) -> Vec<Value> {
             numbers.runs.iter().any(|run| measure(&run.summary, path).is_some())
         });
         let columns: Vec<&(&str, &str)> = columns.collect();
-        let line = |run: &Run| {
+        let line = |run: &FigureRun| {
             let cells = columns.iter().map(|(_, path)| cell(&run.summary, path));
             let name = std::iter::once(Value::from(run.variant.replace(',', ", ")));
             name.chain(cells).collect::<Vec<Value>>()

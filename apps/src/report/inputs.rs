@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::draw::{lines, picture};
 use super::legend::{Area, Drawn, FONT, wrapped};
 use super::panel::called;
-use super::read::{Results, Run};
+use super::read::{Results, RunResults};
 use crate::failure::Failure;
 use matrix::Matrix;
 use network::NetworkPicture;
@@ -47,8 +47,8 @@ impl Inputs {
     /// # Errors
     /// When the files of a run cannot be read.
     pub(super) fn of(results: &Results) -> Result<Self, InputError> {
-        let mut networks: Vec<(String, Vec<&Run>)> = Vec::new();
-        let mut matrices: Vec<(Matrix, Vec<&Run>)> = Vec::new();
+        let mut networks: Vec<(String, Vec<&RunResults>)> = Vec::new();
+        let mut matrices: Vec<(Matrix, Vec<&RunResults>)> = Vec::new();
         for run in results.all() {
             let text = run.network()?;
             let hosts = text.as_deref().map(network::hosts).transpose()?;
@@ -58,8 +58,9 @@ impl Inputs {
             }
         }
         let more = matrices.len().saturating_sub(DRAWN) + networks.len().saturating_sub(DRAWN);
-        let matrix = |(it, runs): (Matrix, Vec<&Run>)| Of { runs: shared(&runs, results), it };
-        let network = |(text, runs): (String, Vec<&Run>)| {
+        let matrix =
+            |(it, runs): (Matrix, Vec<&RunResults>)| Of { runs: shared(&runs, results), it };
+        let network = |(text, runs): (String, Vec<&RunResults>)| {
             Ok(Of { runs: shared(&runs, results), it: NetworkPicture::read(&text)? })
         };
         Ok(Self {
@@ -123,7 +124,11 @@ fn write(area: &Area<'_>, text: &str, at: (i32, i32), (size, side): (i32, HPos))
     area.draw(&Text::new(text, at, style))
 }
 
-fn group<'a, T: PartialEq>(groups: &mut Vec<(T, Vec<&'a Run>)>, value: T, run: &'a Run) {
+fn group<'a, T: PartialEq>(
+    groups: &mut Vec<(T, Vec<&'a RunResults>)>,
+    value: T,
+    run: &'a RunResults,
+) {
     match groups.iter_mut().find(|(known, _)| *known == value) {
         Some((_, runs)) => runs.push(run),
         None => groups.push((value, vec![run])),
@@ -131,11 +136,11 @@ fn group<'a, T: PartialEq>(groups: &mut Vec<(T, Vec<&'a Run>)>, value: T, run: &
 }
 
 /// What `runs` have in common that not all results have: labels of axes, else a name.
-fn shared(runs: &[&Run], results: &Results) -> String {
+fn shared(runs: &[&RunResults], results: &Results) -> String {
     let all = results.all().count();
     let Some(first) = runs.first().filter(|_| runs.len() < all) else { return String::new() };
     let distinguishes = |(axis, label): &(&String, &String)| {
-        let has = |run: &&Run| run.parts.get(*axis) == Some(*label);
+        let has = |run: &&RunResults| run.parts.get(*axis) == Some(*label);
         runs.iter().all(has) && results.all().filter(has).count() == runs.len()
     };
     let labels: Vec<String> =

@@ -51,7 +51,7 @@ struct Numbers {
     of: String,
     about: String,
     claim: String,
-    runs: Vec<Run>,
+    runs: Vec<FigureRun>,
     /// The names of runs that are invalid because their polls were too late.
     #[serde(default)]
     invalid: Vec<String>,
@@ -63,7 +63,7 @@ struct Numbers {
 
 /// A run of a figure.
 #[derive(Serialize, Deserialize)]
-struct Run {
+struct FigureRun {
     variant: String,
     /// The summary without what depends on the machine.
     summary: Value,
@@ -208,7 +208,10 @@ fn title(numbers: &Numbers) -> String {
 
 fn numbers(results: &Results, args: &ReportArgs) -> Result<Numbers, Failure> {
     let head = &results.head;
-    let run = |run: &read::Run| Run { variant: run.name.clone(), summary: lasting(&run.summary) };
+    let run = |run: &read::RunResults| FigureRun {
+        variant: run.name.clone(),
+        summary: lasting(&run.summary),
+    };
     Ok(Numbers {
         schema: 1,
         name: head.name.clone(),
@@ -262,7 +265,7 @@ mod tests {
     #[test]
     fn runs_that_are_not_whole_are_named_below_the_picture() {
         let mut numbers = numbers("x");
-        let run = |name: &str, finished: u64, ok: bool| Run {
+        let run = |name: &str, finished: u64, ok: bool| FigureRun {
             variant: name.to_owned(),
             summary: serde_json::json!({"flows": {"total": 9, "finished": finished},
                 "audit": {"ok": ok}}),

@@ -14,7 +14,7 @@ use experiments::input::InputError;
 use experiments::scenario::{Plot, PlotKind};
 
 use super::panel::{grouped, labels, name_of, pooled, varying};
-use super::read::{Results, Run};
+use super::read::{Results, RunResults};
 use super::reference::Reference;
 use crate::failure::Failure;
 use crate::output;
@@ -207,7 +207,7 @@ fn pivot(results: &Results, plot: &Plot, axis: &str, reference: Option<&Referenc
     let mut header = vec![format!("{}, by {axis}", plot.y)];
     header.extend(columns.iter().cloned());
     let mut text = markdown_head(&header);
-    let name = |run: &Run| name_of(&run.parts, &axes);
+    let name = |run: &RunResults| name_of(&run.parts, &axes);
     for (name, ours) in grouped(results.runs.iter(), &plot.y, (axis, &columns), name) {
         let mut others = vec![Vec::new(); columns.len()];
         for run in results.runs.iter().filter(|run| name_of(&run.parts, &axes) == name) {
@@ -248,12 +248,12 @@ fn means(values: &[f64]) -> String {
     }
 }
 
-fn of_reference(results: &Results, run: &Run, reference: &Reference) -> Option<(f64, f64)> {
+fn of_reference(results: &Results, run: &RunResults, reference: &Reference) -> Option<(f64, f64)> {
     let of = |path| reference.measure(&results.head.name, &variant(run), path);
     Some((of("fct_us.max")?, of("packets.retransmitted")?))
 }
 
-fn variant(run: &Run) -> Variant {
+fn variant(run: &RunResults) -> Variant {
     Variant { name: run.name.clone(), parts: run.parts.clone() }
 }
 

@@ -10,7 +10,7 @@ use experiments::input::InputError;
 use experiments::scenario::{Plot, PlotKind};
 use serde::{Deserialize, Serialize};
 
-use super::read::{Results, Run};
+use super::read::{Results, RunResults};
 use crate::ranking::{half_width, mean};
 use crate::sweep_dir::CHANCE;
 
@@ -81,11 +81,11 @@ fn row(results: &Results, plot: &Plot) -> Result<Vec<Panel>, InputError> {
     let varying = varying(results, plot);
     let mut row = Vec::new();
     for title in titles {
-        let is_here = |run: &&Run| match &plot.panel {
+        let is_here = |run: &&RunResults| match &plot.panel {
             None => true,
             Some(axis) => run.parts.get(axis) == Some(&title),
         };
-        let runs: Vec<&Run> = results.all().filter(is_here).collect();
+        let runs: Vec<&RunResults> = results.all().filter(is_here).collect();
         let title = match &plot.panel {
             Some(axis) => called(axis, &title),
             None => title,
@@ -113,7 +113,7 @@ fn row(results: &Results, plot: &Plot) -> Result<Vec<Panel>, InputError> {
 }
 
 /// The labels on an axis, in the order of the runs.
-pub(super) fn labels<'a>(runs: impl Iterator<Item = &'a Run>, axis: &str) -> Vec<String> {
+pub(super) fn labels<'a>(runs: impl Iterator<Item = &'a RunResults>, axis: &str) -> Vec<String> {
     let mut labels: Vec<String> = Vec::new();
     for label in runs.filter_map(|run| run.parts.get(axis)) {
         if !labels.contains(label) {
@@ -147,12 +147,12 @@ pub(super) fn name_of(parts: &BTreeMap<String, String>, axes: &[String]) -> Stri
 }
 
 /// The name of the curve of a run; an invalid one is marked.
-fn curve_name(run: &Run, axes: &[String]) -> String {
+fn curve_name(run: &RunResults, axes: &[String]) -> String {
     marked(run, name_of(&run.parts, axes))
 }
 
 /// What is drawn of a run under `name`, marked where the run is invalid.
-fn marked(run: &Run, name: String) -> String {
+fn marked(run: &RunResults, name: String) -> String {
     match (run.is_valid(), name.is_empty()) {
         (true, _) => name,
         (false, true) => INVALID.to_owned(),
@@ -173,10 +173,10 @@ pub(super) fn called(axis: &str, label: &str) -> String {
 /// A measure of runs along an axis: for each name of a curve and each label of the axis the values
 /// of the runs that have them, which differ in chance alone.
 pub(super) fn grouped<'a>(
-    runs: impl Iterator<Item = &'a Run>,
+    runs: impl Iterator<Item = &'a RunResults>,
     measure: &str,
     (axis, categories): (&str, &[String]),
-    name_of: impl Fn(&Run) -> String,
+    name_of: impl Fn(&RunResults) -> String,
 ) -> Vec<(String, Vec<Vec<f64>>)> {
     let mut groups: Vec<(String, Vec<Vec<f64>>)> = Vec::new();
     for run in runs {
@@ -192,8 +192,13 @@ pub(super) fn grouped<'a>(
     groups
 }
 
-fn by_axis(runs: &[&Run], plot: &Plot, axis: (&str, &[String]), varying: &[String]) -> Vec<Curve> {
-    let name = |run: &Run| curve_name(run, varying);
+fn by_axis(
+    runs: &[&RunResults],
+    plot: &Plot,
+    axis: (&str, &[String]),
+    varying: &[String],
+) -> Vec<Curve> {
+    let name = |run: &RunResults| curve_name(run, varying);
     let groups = grouped(runs.iter().copied(), &plot.y, axis, name);
     let curve = |(name, values): (String, Vec<Vec<f64>>)| {
         let places = values.iter().enumerate().filter(|(_, values)| !values.is_empty());
@@ -212,7 +217,7 @@ fn by_axis(runs: &[&Run], plot: &Plot, axis: (&str, &[String]), varying: &[Strin
     groups.into_iter().map(curve).collect()
 }
 
-fn curves(runs: &[&Run], plot: &Plot, varying: &[String]) -> Result<Vec<Curve>, InputError> {
+fn curves(runs: &[&RunResults], plot: &Plot, varying: &[String]) -> Result<Vec<Curve>, InputError> {
     if plot.kind == PlotKind::Cdf {
         return distributions(runs, plot, varying);
     }
@@ -225,7 +230,11 @@ fn curves(runs: &[&Run], plot: &Plot, varying: &[String]) -> Result<Vec<Curve>, 
 
 /// A distribution for each name, of the flows of all runs that have it; flows that did not finish
 /// keep it below 1.
-fn distributions(runs: &[&Run], plot: &Plot, varying: &[String]) -> Result<Vec<Curve>, InputError> {
+fn distributions(
+    runs: &[&RunResults],
+    plot: &Plot,
+    varying: &[String],
+) -> Result<Vec<Curve>, InputError> {
     let mut pools: Vec<(String, Vec<f64>, usize)> = Vec::new();
     for run in runs {
         let (name, (times, of)) = (curve_name(run, varying), run.fcts(&plot.y)?);
@@ -248,7 +257,7 @@ fn distributions(runs: &[&Run], plot: &Plot, varying: &[String]) -> Result<Vec<C
 
 /// One distribution for each category, in their order.
 fn violins(
-    runs: &[&Run],
+    runs: &[&RunResults],
     plot: &Plot,
     (axis, categories): (&str, &[String]),
 ) -> Result<Vec<Curve>, InputError> {
@@ -266,7 +275,7 @@ fn violins(
 
 /// The times, ascending, of the flows of all runs that have the same label on an axis, by label.
 pub(super) fn pooled<'a>(
-    runs: impl Iterator<Item = &'a Run>,
+    runs: impl Iterator<Item = &'a RunResults>,
     plot: &Plot,
     axis: &str,
 ) -> Result<Vec<(String, Vec<f64>)>, InputError> {

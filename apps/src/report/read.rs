@@ -22,16 +22,16 @@ pub(super) struct Results {
     /// The description of the scenario or of the runs.
     pub(super) head: SweepDir,
     /// The variants with valid results, in the scenario's order.
-    pub(super) runs: Vec<Run>,
+    pub(super) runs: Vec<RunResults>,
     /// The variants that are invalid because their polls were too late.
-    pub(super) invalid: Vec<Run>,
+    pub(super) invalid: Vec<RunResults>,
     /// How many variants have no results: they have not run.
     pub(super) missing: usize,
 }
 
 impl Results {
     /// All runs, the invalid ones last.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Run> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &RunResults> {
         self.runs.iter().chain(&self.invalid)
     }
 
@@ -44,7 +44,7 @@ impl Results {
 
 /// The results of one run.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct RunResults {
     /// The name of the run: the variant's, or the directory's.
     pub(super) name: String,
     /// Label by axis.
@@ -112,7 +112,8 @@ pub(super) fn all(dirs: &[PathBuf]) -> Result<Vec<Results>, InputError> {
     }
     distinguish(&mut single);
     if !single.is_empty() {
-        let variant = |run: &Run| Variant { name: run.name.clone(), parts: run.parts.clone() };
+        let variant =
+            |run: &RunResults| Variant { name: run.name.clone(), parts: run.parts.clone() };
         let head = SweepDir {
             schema: 1,
             name: "runs".to_owned(),
@@ -127,7 +128,7 @@ pub(super) fn all(dirs: &[PathBuf]) -> Result<Vec<Results>, InputError> {
 }
 
 /// Calls runs whose directories have one name by their paths.
-fn distinguish(runs: &mut [Run]) {
+fn distinguish(runs: &mut [RunResults]) {
     let names: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
     for run in runs {
         if names.iter().filter(|name| **name == run.name).count() > 1 {
@@ -138,9 +139,9 @@ fn distinguish(runs: &mut [Run]) {
 }
 
 /// The title of single runs: each kind of them once, or how many there are.
-fn about(runs: &[Run]) -> String {
+fn about(runs: &[RunResults]) -> String {
     let mut kinds: Vec<String> = Vec::new();
-    for kind in runs.iter().map(Run::about) {
+    for kind in runs.iter().map(RunResults::about) {
         if !kinds.contains(&kind) {
             kinds.push(kind);
         }
@@ -163,7 +164,13 @@ fn of_sweep(dir: &Path) -> Result<Results, InputError> {
         let summary = path.join("summary.json");
         if summary.exists() {
             let (name, parts) = (variant.name.clone(), variant.parts.clone());
-            runs.push(Run { name, parts, summary: json(&summary)?, path, flows: OnceCell::new() });
+            runs.push(RunResults {
+                name,
+                parts,
+                summary: json(&summary)?,
+                path,
+                flows: OnceCell::new(),
+            });
         }
     }
     let missing = head.variants.len() - runs.len();
@@ -175,12 +182,13 @@ fn of_sweep(dir: &Path) -> Result<Results, InputError> {
 }
 
 /// Sets aside the runs whose results are marked invalid.
-fn valid(place: PathBuf, head: SweepDir, runs: Vec<Run>) -> Results {
-    let (runs, invalid): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(Run::is_valid);
+fn valid(place: PathBuf, head: SweepDir, runs: Vec<RunResults>) -> Results {
+    let (runs, invalid): (Vec<RunResults>, Vec<RunResults>) =
+        runs.into_iter().partition(RunResults::is_valid);
     Results { place, head, runs, invalid, missing: 0 }
 }
 
-fn of_run(dir: &Path) -> Result<Run, InputError> {
+fn of_run(dir: &Path) -> Result<RunResults, InputError> {
     let summary = dir.join("summary.json");
     if !summary.exists() {
         return Err(nothing(dir));
@@ -188,7 +196,7 @@ fn of_run(dir: &Path) -> Result<Run, InputError> {
     let name = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy().into_owned();
     let parts = BTreeMap::from([("variant".to_owned(), name.clone())]);
     let flows = OnceCell::new();
-    Ok(Run { name, parts, summary: json(&summary)?, path: dir.to_owned(), flows })
+    Ok(RunResults { name, parts, summary: json(&summary)?, path: dir.to_owned(), flows })
 }
 
 fn nothing(dir: &Path) -> InputError {
@@ -199,7 +207,7 @@ fn nothing(dir: &Path) -> InputError {
     )
 }
 
-impl Run {
+impl RunResults {
     /// Whether its results are valid: the polls of a run in real time were not too late.
     pub(super) fn is_valid(&self) -> bool {
         self.summary.pointer("/lateness/valid") != Some(&Value::Bool(false))

@@ -128,7 +128,7 @@ pub(super) struct Calendar {
 
 /// Flights that are due, most of them still in their chunks, so that they are read where they are.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Due {
+pub(super) struct DueFlights {
     /// Flights out of slots opened before.
     opened: Vec<Flight>,
     /// Whole chunks, slot by slot: the place of a chunk, and how many flights it has.
@@ -272,7 +272,7 @@ impl Calendar {
     }
 
     /// Takes every flight due before `end`. `due` must be back from [`Calendar::recycle`].
-    pub(super) fn take_before(&mut self, end: Instant, due: &mut Due) {
+    pub(super) fn take_before(&mut self, end: Instant, due: &mut DueFlights) {
         due.opened.extend(self.opened.extract_if(.., |flight| flight.at < end));
         due.len = due.opened.len();
         let end_slot = end.as_ps() >> self.shift;
@@ -303,7 +303,7 @@ impl Calendar {
         }
     }
 
-    fn take_chunks(&self, list: List, due: &mut Due) {
+    fn take_chunks(&self, list: List, due: &mut DueFlights) {
         for (at, len) in self.pool.walk(list) {
             due.chunks.push((at, len));
             due.len += len as usize;
@@ -311,7 +311,7 @@ impl Calendar {
     }
 
     /// Takes the due flights of a slot, and keeps the rest open.
-    fn open(&mut self, list: List, end: Instant, due: &mut Due) {
+    fn open(&mut self, list: List, end: Instant, due: &mut DueFlights) {
         for flight in self.pool.walk(list).flat_map(|chunk| self.pool.flights(chunk)) {
             let to = if flight.at < end { &mut due.partial } else { &mut self.opened };
             to.push(*flight);
@@ -321,13 +321,13 @@ impl Calendar {
     }
 
     /// The flights that were taken, slot by slot.
-    pub(super) fn flights<'a>(&'a self, due: &'a Due) -> impl Iterator<Item = &'a Flight> {
+    pub(super) fn flights<'a>(&'a self, due: &'a DueFlights) -> impl Iterator<Item = &'a Flight> {
         let whole = due.chunks.iter().flat_map(|chunk| self.pool.flights(*chunk));
         due.opened.iter().chain(whole).chain(&due.partial)
     }
 
     /// Takes back the memory of flights that were taken.
-    pub(super) fn recycle(&mut self, due: &mut Due) {
+    pub(super) fn recycle(&mut self, due: &mut DueFlights) {
         for (at, _) in due.chunks.drain(..) {
             self.pool.release_one(at);
         }
@@ -395,7 +395,7 @@ impl Calendar {
     }
 }
 
-impl Due {
+impl DueFlights {
     /// The number of flights.
     pub(super) fn len(&self) -> usize {
         self.len
@@ -501,7 +501,7 @@ mod tests {
     }
 
     fn take_before(calendar: &mut Calendar, end: Instant) -> Vec<Flight> {
-        let mut due = Due::default();
+        let mut due = DueFlights::default();
         calendar.take_before(end, &mut due);
         let flights: Vec<_> = calendar.flights(&due).copied().collect();
         assert_eq!(flights.len(), due.len());

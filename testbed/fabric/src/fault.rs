@@ -318,7 +318,7 @@ impl LinkFaults {
                     fate.lost = Some(DropReason::LinkDown);
                 }
             } else if window.spec.acts_at(start) {
-                window.act(&mut fate, &mut self.rng);
+                window.decide(&mut fate, &mut self.rng);
             }
         }
         fate
@@ -336,7 +336,8 @@ fn scaled(rate: Rate, share: f64) -> Rate {
 }
 
 impl ActiveFault {
-    fn act(&mut self, fate: &mut Fate, rng: &mut Rng) {
+    /// Adds to the fate of a packet what this fault does to it.
+    fn decide(&mut self, fate: &mut Fate, rng: &mut Rng) {
         match self.spec.kind {
             FaultKind::Loss { p } => {
                 if rng.chance(p) {

@@ -4,13 +4,13 @@
 //! all its flights at once: its memory is touched once, and no event is needed between. In a group
 //! flights are in the order that decides ties: (arrival, origin, departure).
 
-use super::calendar::{Calendar, Due, Flight};
+use super::calendar::{Calendar, DueFlights, Flight};
 use transport::Instant;
 
 /// The flights of one window of time; empty between two windows.
 #[derive(Clone, Debug, Default)]
 pub struct TimeWindow {
-    due: Due,
+    due: DueFlights,
     len: usize,
     /// How many of `groups` are hosts.
     host_groups: usize,

@@ -99,12 +99,12 @@ pub(super) struct Transit {
     pub(super) fault_of: Vec<u32>,
     /// How long a switch goes on using a dead link.
     pub(super) detection: Duration,
-    pub(super) counts: Counts,
+    pub(super) counts: PacketCounts,
     pub(super) queue_stats: QueueStats,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct PacketCounts {
     pub(super) hops: u64,
     pub(super) injected: u64,
     pub(super) duplicated: u64,
@@ -115,7 +115,7 @@ pub(super) struct Counts {
     pub(super) dropped: DropCounts,
 }
 
-impl Counts {
+impl PacketCounts {
     /// Adds the counts of another part.
     pub(super) fn add(&mut self, other: &Self) {
         self.hops += other.hops;

@@ -16,7 +16,7 @@ pub enum DpdkError {
     Mbuf(#[from] MbufError),
     /// No device.
     #[error(transparent)]
-    Port(#[from] PortError),
+    DevicePort(#[from] PortError),
     /// No clock.
     #[error(transparent)]
     Clock(#[from] ClockError),

@@ -53,7 +53,7 @@ pub use device::drivers::Side;
 pub use device::error::{PortError, SetupStep};
 pub use device::link::{Link, LinkConfig, LinkEnd};
 pub use device::name::{DeviceName, DeviceNameError};
-pub use device::port::{Port, PortQueue};
+pub use device::port::{DevicePort, PortQueue};
 pub use device::rules::Rung;
 pub use device::socket::SocketError;
 pub use device::stats::DeviceStats;
@@ -78,7 +78,7 @@ pub use payload::store::{IncomingBytes, OutgoingBytes};
 pub use security::{
     KeyFile, KeyFileError, KeyLog, Keys, Payloads, Security, SharedKeys, WallClock,
 };
-pub use telemetry::{Counts, Meter, MetricsError, MetricsServer, Telemetry};
+pub use telemetry::{Meter, MetricsError, MetricsServer, Telemetry, WorkerCounts};
 pub use worker::config::{UdpSums, WorkerConfig};
 pub use worker::idle::{Idle, IdleMode};
 pub use worker::{TurnWork, Worker, application_of};

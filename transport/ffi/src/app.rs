@@ -87,7 +87,7 @@ enum Kind {
 
 /// A message that is under way.
 #[derive(Clone, Copy, Debug)]
-struct Outgoing {
+struct MessageUnderWay {
     cookie: u64,
     connection: u32,
     /// The destination and the number of a request; `None` for other messages.
@@ -134,7 +134,7 @@ pub(crate) struct App {
     /// Connections by their number; the length is the limit.
     connections: Vec<Option<Connection>>,
     /// Messages by the cookie that the worker sees.
-    outgoing: Vec<Option<Outgoing>>,
+    outgoing: Vec<Option<MessageUnderWay>>,
     free: Vec<usize>,
     /// Requests without a response: their cookies.
     asked: BTreeMap<(HostId, u64), u64>,
@@ -203,7 +203,7 @@ impl App {
             return Err(Refusal::Invalid);
         }
         self.connection(connection)?;
-        self.send(bytes, (Kind::Message, tag), Outgoing { cookie, connection, asks: None })
+        self.send(bytes, (Kind::Message, tag), MessageUnderWay { cookie, connection, asks: None })
     }
 
     /// Posts a request; ends in one `Response` or `Failed`, or when it is cancelled.
@@ -220,7 +220,7 @@ impl App {
         let number = self.next_request;
         let asks = Some((peer, number));
         let bytes = MessageSource::Copied(bytes);
-        self.send(bytes, (Kind::Request, number), Outgoing { cookie, connection, asks })?;
+        self.send(bytes, (Kind::Request, number), MessageUnderWay { cookie, connection, asks })?;
         self.asked.insert((peer, number), cookie);
         self.next_request = number % TAG_MASK + 1;
         Ok(())
@@ -256,7 +256,11 @@ impl App {
             None => self.open(peer, Label::NONE, true, 2)?,
         };
         let bytes = MessageSource::Copied(bytes);
-        self.send(bytes, (Kind::Response, token), Outgoing { cookie, connection, asks: None })
+        self.send(
+            bytes,
+            (Kind::Response, token),
+            MessageUnderWay { cookie, connection, asks: None },
+        )
     }
 
     /// The next thing that happened; `None` when there is nothing now.
@@ -419,7 +423,7 @@ impl App {
         &mut self,
         bytes: MessageSource<'_>,
         (kind, number): (Kind, u64),
-        outgoing: Outgoing,
+        outgoing: MessageUnderWay,
     ) -> Result<(), Refusal> {
         let len = bytes.len().and_then(NonZeroU32::new);
         let len = len.ok_or(Refusal::Invalid)?;
@@ -446,7 +450,7 @@ impl App {
         Ok(())
     }
 
-    fn end(&mut self, cookie: u64) -> Option<Outgoing> {
+    fn end(&mut self, cookie: u64) -> Option<MessageUnderWay> {
         let place = usize::try_from(cookie).ok()?;
         let outgoing = self.outgoing.get_mut(place)?.take()?;
         self.free.push(place);

@@ -10,7 +10,9 @@ use std::sync::atomic::Ordering;
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
 use transport::{Duration, HostId};
 use transport_dpdk::neighbour::{Mac, Resolution, Station};
-use transport_dpdk::{DeviceName, Pool, PoolConfig, Port, PortConfig, PortError, PortIo, Side};
+use transport_dpdk::{
+    DeviceName, DevicePort, Pool, PoolConfig, PortConfig, PortError, PortIo, Side,
+};
 
 use crate::stack::{Attached, BUFFERS, CACHE, DEPTH, Stack, io_of};
 
@@ -59,7 +61,7 @@ impl Stack {
         Ok((io, Addressing::table(table).with_udp_port(setup.udp_port)))
     }
 
-    fn open_port(&self, setup: &DeviceSetup) -> Result<(Port, Arc<Pool>), String> {
+    fn open_port(&self, setup: &DeviceSetup) -> Result<(DevicePort, Arc<Pool>), String> {
         let device = &setup.name;
         let (headers, frame) = (self.around_payload(), self.frame_max());
         let fits = |most: u32| {

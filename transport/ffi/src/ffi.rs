@@ -17,7 +17,7 @@ use transport::{Duration, HostId, Rate};
 use transport_dpdk::{DeviceName, Failure, SharedKeys};
 
 use crate::app::{App, MessageSource, Refusal};
-use crate::stack::{Setup, Stack};
+use crate::stack::{Stack, StackSetup};
 
 pub mod attach;
 pub mod events;
@@ -214,10 +214,10 @@ fn setup(
     config: &headrace_config,
     cards: Vec<DeviceName>,
     keys: Option<SharedKeys>,
-) -> Option<Setup> {
+) -> Option<StackSetup> {
     let within = |value: u32, most: u32| (1..=most).contains(&value).then_some(value);
     let span = |ns: u64| ns.checked_mul(1000).map(Duration::from_ps);
-    Some(Setup {
+    Some(StackSetup {
         cards,
         line_rate: Rate::from_bps(config.line_rate_bps),
         base_rtt: span(config.base_rtt_ns)?,
@@ -267,7 +267,7 @@ pub unsafe extern "C" fn headrace_start(
 
 /// # Safety
 /// The texts of `config` are null or end with a NUL, if it has the size of today's.
-unsafe fn read_config(config: &headrace_config) -> Result<Setup, headrace_code> {
+unsafe fn read_config(config: &headrace_config) -> Result<StackSetup, headrace_code> {
     if config.size != SIZE {
         return Err(HEADRACE_INVALID);
     }

@@ -22,17 +22,17 @@ use transport::{
 };
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{
-    AppEnd, AppMemory, Calibration, DeviceName, DilatedClock, Eal, EalError, EalOptions, Idle,
-    IdleMode, InterruptHold, Link, LinkConfig, MemoryConfig, MemoryMode, Pool, PoolConfig, Port,
-    PortIo, Region, SharedKeys, TimeScale, UdpSums, Worker, WorkerConfig, app_ring, clock, keyed,
-    sealed,
+    AppEnd, AppMemory, Calibration, DeviceName, DevicePort, DilatedClock, Eal, EalError,
+    EalOptions, Idle, IdleMode, InterruptHold, Link, LinkConfig, MemoryConfig, MemoryMode, Pool,
+    PoolConfig, PortIo, Region, SharedKeys, TimeScale, UdpSums, Worker, WorkerConfig, app_ring,
+    clock, keyed, sealed,
 };
 
 type PortWorker = Worker<PortIo, AppMemory, DilatedClock>;
 
 /// How a stack is set up.
 #[derive(Clone, Debug)]
-pub(crate) struct Setup {
+pub(crate) struct StackSetup {
     /// Cards that will be opened: DPDK probes them when it starts.
     pub(crate) cards: Vec<DeviceName>,
     pub(crate) line_rate: Rate,
@@ -54,7 +54,7 @@ pub(crate) struct Setup {
 /// Flows whose sender has not proven its address get one of so many parts of tables and memory.
 const UNPROVEN_PART: u32 = 4;
 
-impl Setup {
+impl StackSetup {
     /// The settings of every application's endpoint.
     fn settings(&self) -> Settings {
         Settings {
@@ -99,7 +99,7 @@ impl Setup {
 /// A running stack.
 #[derive(Debug)]
 pub(crate) struct Stack {
-    setup: Setup,
+    setup: StackSetup,
     config: Config,
     clock: DilatedClock,
     hosts: u32,
@@ -144,7 +144,7 @@ pub(crate) const DEPTH: u16 = 512;
 
 impl Stack {
     /// Starts DPDK and the thread.
-    pub(crate) fn start(setup: Setup) -> Result<Self, String> {
+    pub(crate) fn start(setup: StackSetup) -> Result<Self, String> {
         let text = |error: &dyn std::error::Error| error.to_string();
         let settings = setup.settings();
         let config = survivor(settings, setup.rto_min).map_err(|error| text(&error))?;
@@ -306,7 +306,7 @@ impl Drop for Stack {
 }
 
 /// The first queue of `port`, whose frames are made in `pool`.
-pub(crate) fn io_of(port: Port, pool: &Arc<Pool>) -> Result<PortIo, String> {
+pub(crate) fn io_of(port: DevicePort, pool: &Arc<Pool>) -> Result<PortIo, String> {
     let name = port.name().to_owned();
     PortIo::of_port(port, Arc::clone(pool), None)
         .ok_or_else(|| format!("device {name} has no queue"))
@@ -445,7 +445,7 @@ mod tests {
     #[test]
     fn connections_that_a_host_has_closed_leave_room_for_as_many_as_it_may_have() {
         for connections_max in [1, 64, 1 << 16] {
-            let setup = Setup {
+            let setup = StackSetup {
                 payload_max: 4096,
                 line_rate: Rate::from_gbps(100),
                 base_rtt: Duration::from_us(200),

@@ -14,7 +14,7 @@ use std::hint::black_box;
 use std::time::Instant as Wall;
 
 use transport_pod::load::DemandPattern;
-use transport_pod::matcher::{Match, Matcher, MatcherKind, Setup};
+use transport_pod::matcher::{Match, Matcher, MatcherKind, MatcherSetup};
 use transport_pod::{Chance, Demands, Grant, IdlePorts, Kernel, Ladder, Shape};
 
 /// Turns of everything that is compared, and decisions of a run in a turn.
@@ -55,7 +55,8 @@ impl Case {
             kernel.name(),
             ladder.classes()
         );
-        let matcher = Matcher::new(kind, &shape, Setup { kernel, ..Setup::default() });
+        let matcher =
+            Matcher::new(kind, &shape, MatcherSetup { kernel, ..MatcherSetup::default() });
         let grants = Vec::with_capacity(hosts);
         Self { name, matcher, demands, chance, grants, best: f64::INFINITY, granted: 0, decided: 0 }
     }

@@ -7,7 +7,7 @@
 mod plain;
 
 use transport_pod::load::DemandPattern;
-use transport_pod::matcher::{Match, Matcher, MatcherKind, Setup};
+use transport_pod::matcher::{Match, Matcher, MatcherKind, MatcherSetup};
 use transport_pod::{Chance, Demands, IdlePorts, Ladder, Shape};
 
 const ITERATIONS: [u32; 7] = [1, 2, 3, 4, 5, 6, 10];
@@ -18,7 +18,11 @@ fn shares(load: DemandPattern, hosts: usize, ladder: Ladder, rounds: u32) -> [f6
     let mut chance = Chance::new(18);
     let mut matched = [0; 7];
     let mut matchers = ITERATIONS.map(|iterations| {
-        Matcher::new(MatcherKind::Iterative, &shape, Setup { iterations, ..Setup::default() })
+        Matcher::new(
+            MatcherKind::Iterative,
+            &shape,
+            MatcherSetup { iterations, ..MatcherSetup::default() },
+        )
     });
     let mut grants = Vec::with_capacity(hosts);
     for _ in 0..rounds {

@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use transport_pod::load::DemandPattern;
-use transport_pod::matcher::{Match, Matcher, MatcherKind, Pair, Setup};
+use transport_pod::matcher::{Match, Matcher, MatcherKind, MatcherSetup, Pair};
 use transport_pod::{Chance, DemandOrder, Demands, Grant, IdlePorts, Kernel, Ladder, Shape, To};
 
 /// A pod, what is asked for in it, and what is busy before the decision.
@@ -88,7 +88,8 @@ fn decide_with(
     kernel: Kernel,
     seed: u64,
 ) -> (Vec<Grant>, IdlePorts) {
-    let mut matcher = Matcher::new(kind, &state.shape, Setup { kernel, ..Setup::default() });
+    let mut matcher =
+        Matcher::new(kind, &state.shape, MatcherSetup { kernel, ..MatcherSetup::default() });
     let mut grants = Vec::with_capacity(state.shape.senders());
     let mut ports = state.ports;
     // The second decision begins with what the first one left in the matcher.
@@ -233,7 +234,7 @@ fn a_cloned_matcher_decides_as_its_original() {
         for wanted in [1, 4, 63] {
             let demands =
                 DemandPattern::Some(wanted).demands(&shape, Ladder::One, &mut Chance::new(3));
-            let mut original = Matcher::new(*kind, &shape, Setup::default());
+            let mut original = Matcher::new(*kind, &shape, MatcherSetup::default());
             for seed in 0..8 {
                 let decide = |matcher: &mut Matcher| {
                     let (mut grants, mut ports) = (Vec::new(), IdlePorts::idle(&shape));
@@ -260,7 +261,7 @@ fn exact_routes_every_permutation_in_full() {
     let mut chance = Chance::new(18);
     for m in 2..=32 {
         let shape = Shape::square(m * m).unwrap();
-        let mut matcher = Matcher::new(MatcherKind::Exact, &shape, Setup::default());
+        let mut matcher = Matcher::new(MatcherKind::Exact, &shape, MatcherSetup::default());
         let mut grants = Vec::with_capacity(shape.senders());
         let mut demands = Demands::new(shape, Ladder::One);
         for _ in 0..40 {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use transport_pod::matcher::MatcherKind;
 use transport_pod::scheduler::{
-    Answer, Client, Link, Mouse, Refused, Rts, Scheduler, Settings, Update, Wait,
+    Answer, Client, Mouse, PodLink, Refused, Rts, Scheduler, Settings, Update, Wait,
 };
 use transport_pod::{Chance, Grant, IdlePorts, Ladder, Shape, To};
 
@@ -394,7 +394,7 @@ fn a_link_that_loses_cells_is_found_by_receipts_and_avoided() {
     for from in 0..16u16 {
         pod.ask(host(from), To::Host((from + 5) % 16), 1 << 30);
     }
-    let bad = Link::Up { tor: 1, agg: 2 };
+    let bad = PodLink::Up { tor: 1, agg: 2 };
     let is_bad = |answer: &Answer| matches!(answer.client, Client::Host(4..=7)) && answer.agg == 2;
     let mut pending: BTreeMap<u64, Vec<Answer>> = BTreeMap::new();
     let mut used_after = 0;
@@ -428,13 +428,13 @@ fn a_link_that_loses_cells_is_found_by_receipts_and_avoided() {
     assert_eq!(used_after, 0);
     for tor in 0..4 {
         for agg in 0..4 {
-            assert!(!pod.scheduler.avoids(Link::Down { tor, agg }), "{tor} {agg}");
-            assert!((tor, agg) == (1, 2) || !pod.scheduler.avoids(Link::Up { tor, agg }));
+            assert!(!pod.scheduler.avoids(PodLink::Down { tor, agg }), "{tor} {agg}");
+            assert!((tor, agg) == (1, 2) || !pod.scheduler.avoids(PodLink::Up { tor, agg }));
         }
     }
     assert_eq!(pod.scheduler.counters().accused, 1);
     assert!(pod.scheduler.set_link(bad, true) && !pod.scheduler.avoids(bad));
-    assert!(!pod.scheduler.set_link(Link::Up { tor: 4, agg: 0 }, true));
+    assert!(!pod.scheduler.set_link(PodLink::Up { tor: 4, agg: 0 }, true));
 }
 
 #[test]
@@ -442,11 +442,11 @@ fn a_demand_without_a_route_waits_for_links() {
     let mut pod = Pod::new(Shape::square(16).unwrap(), Settings::default());
     pod.ask(host(0), To::Host(15), 1000);
     for agg in 0..4 {
-        assert!(pod.scheduler.set_link(Link::Up { tor: 0, agg }, false));
+        assert!(pod.scheduler.set_link(PodLink::Up { tor: 0, agg }, false));
     }
     pod.quiet();
     assert_eq!(pod.scheduler.why(host(0), To::Host(15), 0), Wait::Links);
-    assert!(pod.scheduler.set_link(Link::Up { tor: 0, agg: 1 }, true));
+    assert!(pod.scheduler.set_link(PodLink::Up { tor: 0, agg: 1 }, true));
     assert_eq!(pod.scheduler.why(host(0), To::Host(15), 0), Wait::Age { age: 0, older: 0 });
     pod.quiet();
     assert_eq!(pod.scheduler.why(host(0), To::Host(15), 1), Wait::Epoch(31));

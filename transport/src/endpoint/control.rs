@@ -1,7 +1,7 @@
 //! Packets of the scheduler's own protocol, in and out.
 
 use super::outgoing::Outgoing;
-use super::timers::{Due, Timed, rearm};
+use super::timers::{DueTimer, Timed, rearm};
 use super::{Endpoint, tx_context};
 use crate::flow::tx::{TxContext, TxFlow};
 use crate::sched::{Reported, Scheduler};
@@ -108,7 +108,7 @@ impl<S: Scheduler> Endpoint<S> {
         }
         timed.flow.received_at = rx.at;
         let forget_at = rx.at + self.linger;
-        rearm(&mut self.wheel, &mut timed.timer, Some(forget_at), Due::Rx(flow));
+        rearm(&mut self.wheel, &mut timed.timer, Some(forget_at), DueTimer::Rx(flow));
         Ok(flow)
     }
 

@@ -2,7 +2,7 @@
 
 use core::num::NonZeroU32;
 
-use super::timers::{Due, Timed, rearm};
+use super::timers::{DueTimer, Timed, rearm};
 use super::{Endpoint, RxBurst, SenderFlow};
 use crate::event::Event;
 use crate::flow::halves::Halves;
@@ -159,7 +159,7 @@ impl<S: Scheduler> Endpoint<S> {
         let wanted = due.map_or(forget_at, |at| at.min(forget_at));
         // The timer is set also when the segment was refused: a flow without a timer is never
         // forgotten.
-        rearm(&mut self.wheel, &mut timed.timer, Some(wanted), Due::Rx(flow));
+        rearm(&mut self.wheel, &mut timed.timer, Some(wanted), DueTimer::Rx(flow));
         if open != self.rx_msgs.len() {
             let begun = open < self.rx_msgs.len();
             let opened = data.open.map_or(0, |open| open.msg_len.get());
@@ -180,7 +180,7 @@ impl<S: Scheduler> Endpoint<S> {
             && timed.timer.is_none()
         {
             // A flow without a timer is never forgotten.
-            rearm(&mut self.wheel, &mut timed.timer, Some(rx.at + self.linger), Due::Rx(flow));
+            rearm(&mut self.wheel, &mut timed.timer, Some(rx.at + self.linger), DueTimer::Rx(flow));
         }
         looked
     }

@@ -86,7 +86,7 @@ use outgoing::Outgoing;
 use presence::Allowed;
 use proof::Proofs;
 use secret::Secret;
-use timers::{Due, TIMER_TICK, Timed};
+use timers::{DueTimer, TIMER_TICK, Timed};
 
 pub use outgoing::MsgSpec;
 
@@ -161,7 +161,7 @@ pub struct Endpoint<S = Sched> {
     evicted: Vec<SenderFlow>,
     /// Blocks of the last burst to be restored: at most one for each of its segments.
     restores: VecDeque<Restore>,
-    wheel: Wheel<Due>,
+    wheel: Wheel<DueTimer>,
     tx_flows: Slab<FlowId, Timed<Outgoing>>,
     tx_msgs: Slab<MsgId, TxMsg>,
     ahead: Ahead,

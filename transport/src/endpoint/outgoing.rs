@@ -6,7 +6,7 @@ use core::num::NonZeroU32;
 use core::ops::Range;
 
 use super::error::PostError;
-use super::timers::{Due, Timed, rearm, rearm_tx};
+use super::timers::{DueTimer, Timed, rearm, rearm_tx};
 use super::{Endpoint, RxBurst, tx_context};
 use crate::cc::Path;
 use crate::flow::tx::{TxContext, TxFlow, TxMsg};
@@ -158,7 +158,7 @@ impl<S: Scheduler> Endpoint<S> {
         // While the timer of a flow runs, a new message can move only the pacer's instant forward.
         if timer.is_none() || open.window().0.pacing.is_some() {
             let wanted = open.next_timer(now, &self.ahead, &self.config);
-            rearm(&mut self.wheel, timer, wanted, Due::Tx(flow));
+            rearm(&mut self.wheel, timer, wanted, DueTimer::Tx(flow));
         }
         Ok(id)
     }
@@ -302,7 +302,7 @@ impl<S: Scheduler> Endpoint<S> {
             self.ahead.given(tx.departure(tx.len() - 1, now));
         }
         let wanted = open.next_timer(now, &self.ahead, &self.config);
-        rearm(&mut self.wheel, timer, wanted, Due::Tx(flow));
+        rearm(&mut self.wheel, timer, wanted, DueTimer::Tx(flow));
         choice.copy && !sent
     }
 
@@ -322,7 +322,7 @@ impl<S: Scheduler> Endpoint<S> {
                 let backlog = Backlog { sendable: Bytes::ZERO, ..open.backlog() };
                 self.sched.on_backlog(flow, &backlog, now);
                 let wanted = open.next_timer(now, &self.ahead, &self.config);
-                rearm(&mut self.wheel, timer, wanted, Due::Tx(flow));
+                rearm(&mut self.wheel, timer, wanted, DueTimer::Tx(flow));
                 return;
             }
             self.trace.record(now, TraceKind::Send, flow, segment.payload.offset, 0);
@@ -336,7 +336,7 @@ impl<S: Scheduler> Endpoint<S> {
             tx.commit();
             if timer.is_none() {
                 let wanted = open.next_timer(now, &self.ahead, &self.config);
-                rearm(&mut self.wheel, timer, wanted, Due::Tx(flow));
+                rearm(&mut self.wheel, timer, wanted, DueTimer::Tx(flow));
             }
         }
     }

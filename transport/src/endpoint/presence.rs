@@ -51,7 +51,7 @@ use alloc::boxed::Box;
 use core::hash::BuildHasher as _;
 
 use super::lookup::KeyHash;
-use super::timers::{Due, Timed, rearm};
+use super::timers::{DueTimer, Timed, rearm};
 use super::tx_context;
 use super::{Endpoint, SenderFlow};
 use crate::flow::notice::{Notice, NoticeKind};
@@ -213,7 +213,7 @@ impl<S: Scheduler> Endpoint<S> {
         };
         timed.flow.received_at = rx.at;
         let forget_at = rx.at + self.linger;
-        rearm(&mut self.wheel, &mut timed.timer, Some(forget_at), Due::Rx(flow));
+        rearm(&mut self.wheel, &mut timed.timer, Some(forget_at), DueTimer::Rx(flow));
         Ok(())
     }
 

@@ -43,7 +43,7 @@ use alloc::vec::Vec;
 
 use super::lookup::KeyHash;
 use super::shares::{Held, Shares};
-use super::timers::{Due, Timed, rearm};
+use super::timers::{DueTimer, Timed, rearm};
 use super::{Endpoint, SenderFlow};
 use crate::config::Config;
 use crate::flow::notice::{Notice, NoticeKind};
@@ -289,7 +289,7 @@ impl<S: Scheduler> Endpoint<S> {
         let Some(timed) = self.rx_flows.get_mut(flow) else { return Ok(()) };
         if known.is_none() {
             timed.flow.received_at = rx.at;
-            rearm(&mut self.wheel, &mut timed.timer, Some(forget_at), Due::Rx(flow));
+            rearm(&mut self.wheel, &mut timed.timer, Some(forget_at), DueTimer::Rx(flow));
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use crate::units::FlowId;
 
 /// The flow that a timer is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Due {
+pub(super) enum DueTimer {
     Tx(FlowId),
     Rx(FlowId),
 }
@@ -52,8 +52,8 @@ impl<S: Scheduler> Endpoint<S> {
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some((_, due)) = self.wheel.expire(now) {
             match due {
-                Due::Tx(flow) => self.tx_timer_fired(flow, now),
-                Due::Rx(flow) => self.rx_timer_fired(flow, now),
+                DueTimer::Tx(flow) => self.tx_timer_fired(flow, now),
+                DueTimer::Rx(flow) => self.rx_timer_fired(flow, now),
             }
         }
         self.ask_for_blocks(now);
@@ -107,7 +107,7 @@ impl<S: Scheduler> Endpoint<S> {
             self.rest(flow);
         } else {
             let wanted = due.map_or(forget_at, |at| at.min(forget_at));
-            rearm(&mut self.wheel, &mut timed.timer, Some(wanted), Due::Rx(flow));
+            rearm(&mut self.wheel, &mut timed.timer, Some(wanted), DueTimer::Rx(flow));
         }
     }
 }
@@ -115,7 +115,7 @@ impl<S: Scheduler> Endpoint<S> {
 /// Sets an outgoing flow's timer to the next instant at which something of the flow is due.
 #[inline]
 pub(super) fn rearm_tx(
-    wheel: &mut Wheel<Due>,
+    wheel: &mut Wheel<DueTimer>,
     timed: &mut Timed<Outgoing>,
     id: FlowId,
     (now, ahead): (Instant, &Ahead),
@@ -125,17 +125,17 @@ pub(super) fn rearm_tx(
         Outgoing::Open(open) => open.next_timer(now, ahead, config),
         Outgoing::Over { until, .. } => Some(*until),
     };
-    rearm(wheel, &mut timed.timer, wanted, Due::Tx(id));
+    rearm(wheel, &mut timed.timer, wanted, DueTimer::Tx(id));
 }
 
 /// Moves a flow's one timer to `wanted`, unless it fires no later already: an early timer is
 /// cheaper than a moved one, since a flow that is woken early only looks again.
 #[inline]
 pub(super) fn rearm(
-    wheel: &mut Wheel<Due>,
+    wheel: &mut Wheel<DueTimer>,
     timer: &mut Option<FlowTimer>,
     wanted: Option<Instant>,
-    due: Due,
+    due: DueTimer,
 ) {
     let Some(wanted) = wanted else { return };
     if let Some((at, handle)) = *timer {

@@ -24,7 +24,7 @@ use crate::wire::{Body, data};
 
 /// One outgoing flow.
 #[derive(Clone, Copy, Debug)]
-struct Outgoing {
+struct Account {
     /// The flow; [`FlowId::UNKNOWN`] when none.
     id: FlowId,
     /// The priority of its label; lower is more urgent.
@@ -37,7 +37,7 @@ struct Outgoing {
 #[derive(Clone, Debug)]
 pub struct Pfabric {
     /// Flows by slab index.
-    flows: Vec<Outgoing>,
+    flows: Vec<Account>,
     /// Flows that their window lets send, by priority and what they have left.
     ready: Least,
     mtu: Bytes,
@@ -50,7 +50,7 @@ impl Pfabric {
     pub fn new(setup: &SchedSetup<'_>) -> Self {
         let slots = setup.tx_flows_max as usize;
         Self {
-            flows: vec![Outgoing { id: FlowId::UNKNOWN, prio: 0, tie: 0 }; slots],
+            flows: vec![Account { id: FlowId::UNKNOWN, prio: 0, tie: 0 }; slots],
             ready: Least::new(slots),
             mtu: setup.mtu.max(Bytes(1)),
             rng: setup.rng.fork("pfabric", setup.host.0.into()),
@@ -67,7 +67,7 @@ impl Pfabric {
     /// Puts a flow in its place among those that have turns.
     fn rank(&mut self, flow: FlowId, backlog: &Backlog) {
         let index = flow.index();
-        let Outgoing { id, prio, tie } = self.flows[index];
+        let Account { id, prio, tie } = self.flows[index];
         if id == flow {
             let rank = u64::from(self.left(backlog)) << 32 | u64::from(tie);
             self.ready.set(index, (prio, rank));
@@ -98,7 +98,7 @@ impl Scheduling for Pfabric {
 impl Sending for Pfabric {
     fn on_open(&mut self, flow: FlowId, _peer: HostId, _path: &Path, label: Label) {
         let tie = self.rng.next_u32();
-        self.flows[flow.index()] = Outgoing { id: flow, prio: label.prio, tie };
+        self.flows[flow.index()] = Account { id: flow, prio: label.prio, tie };
         self.ready.remove(flow.index());
     }
 

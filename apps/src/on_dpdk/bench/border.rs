@@ -8,7 +8,7 @@ use super::datapath::{devices, unfit};
 use super::maybe;
 use super::testpmd::{self, Beside, Mode};
 use crate::args::BenchDciArgs;
-use crate::bench::shown::{self, Shown, header, round};
+use crate::bench::shown::{self, ShownRow, header, round};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -71,7 +71,7 @@ pub(super) fn run(args: &BenchDciArgs, console: &mut Console<'_>) -> Result<Exit
             let name = device.name();
             let huge = bench.has_hugepages();
             let frame = Bench::border_frame_bytes(segment_bytes);
-            let forwarded = testpmd::Run { device, frame, huge, mode: Mode::Forward };
+            let forwarded = testpmd::TestpmdTask { device, frame, huge, mode: Mode::Forward };
             let testpmd_mpps = beside.mpps(&forwarded, console)?;
             for &queues in queues {
                 writeln!(console.err, "measuring {name}, {segment_bytes} B, {queues} queues")?;
@@ -84,7 +84,7 @@ pub(super) fn run(args: &BenchDciArgs, console: &mut Console<'_>) -> Result<Exit
     shown::write(&rows, args.json, console)
 }
 
-impl Shown for Row {
+impl ShownRow for Row {
     const WORDS: usize = 1;
 
     fn header(_: &[Self]) -> Vec<String> {

@@ -30,7 +30,7 @@ pub(super) fn run(args: &DatapathArgs, console: &mut Console<'_>) -> Result<Exit
         let cost = bench.measure(case).map_err(unfit)?;
         let frame = Bench::frame_bytes(case).map_err(unfit)?;
         let (huge, mode) = (bench.has_hugepages(), Mode::Generate);
-        let generated = testpmd::Run { device: case.device, frame, huge, mode };
+        let generated = testpmd::TestpmdTask { device: case.device, frame, huge, mode };
         let testpmd_mpps = beside.mpps(&generated, console)?;
         rows.push(Row::new(case, &cost, policies, testpmd_mpps));
     }

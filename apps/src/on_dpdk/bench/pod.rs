@@ -28,7 +28,7 @@ use super::datapath::{devices, unfit};
 use super::maybe;
 use crate::args::BenchSchedulerArgs;
 use crate::bench::scheduler::{demand, matchers};
-use crate::bench::shown::{self, Shown, header, round};
+use crate::bench::shown::{self, ShownRow, header, round};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -170,7 +170,7 @@ fn params(args: &BenchSchedulerArgs, kind: MatcherKind) -> Result<ZeropodParams,
     Ok(ZeropodParams { iterations, classes, ask_every, block: args.block.into(), ..preset })
 }
 
-impl Shown for Row {
+impl ShownRow for Row {
     const WORDS: usize = 5;
 
     fn header(_: &[Self]) -> Vec<String> {

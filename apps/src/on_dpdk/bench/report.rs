@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::maybe;
-use crate::bench::shown::{Shown, header, round};
+use crate::bench::shown::{ShownRow, header, round};
 
 /// One device at one size. Nanoseconds are of the sending core, a segment.
 #[derive(Clone, Debug, Serialize)]
@@ -79,7 +79,7 @@ fn rounded(value: f64) -> Value {
     Value::from(round(value))
 }
 
-impl Shown for Row {
+impl ShownRow for Row {
     const WORDS: usize = 1;
 
     fn header(rows: &[Self]) -> Vec<String> {

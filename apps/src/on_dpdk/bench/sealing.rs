@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::datapath::unfit;
 use crate::args::{DatapathArgs, SealMode};
-use crate::bench::shown::{self, Shown, header, round};
+use crate::bench::shown::{self, ShownRow, header, round};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -96,7 +96,7 @@ impl Row {
     }
 }
 
-impl Shown for Row {
+impl ShownRow for Row {
     const WORDS: usize = 2;
 
     fn header(_: &[Self]) -> Vec<String> {

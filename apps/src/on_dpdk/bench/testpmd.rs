@@ -28,7 +28,7 @@ struct Testpmd(PathBuf);
 
 /// The task of a run of testpmd.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Run {
+pub(super) struct TestpmdTask {
     pub(super) device: DeviceKind,
     /// Bytes of a frame.
     pub(super) frame: u64,
@@ -111,7 +111,7 @@ impl Beside {
     /// When standard error fails.
     pub(super) fn mpps(
         &self,
-        run: &Run,
+        run: &TestpmdTask,
         console: &mut Console<'_>,
     ) -> Result<Option<f64>, Failure> {
         let Some(program) = &self.0 else { return Ok(None) };
@@ -139,7 +139,7 @@ impl Testpmd {
     ///
     /// # Errors
     /// [`TestpmdError`].
-    pub(super) fn mpps(&self, run: &Run) -> Result<f64, TestpmdError> {
+    pub(super) fn mpps(&self, run: &TestpmdTask) -> Result<f64, TestpmdError> {
         let mut child = Command::new(&self.0)
             .args(run.arguments(&own_prefix()))
             .stdin(Stdio::piped())
@@ -181,7 +181,7 @@ fn remove_runtime_dir(prefix: &str) {
     }
 }
 
-impl Run {
+impl TestpmdTask {
     fn ports(&self) -> usize {
         if self.device == DeviceKind::Memif || self.mode == Mode::Forward { 2 } else { 1 }
     }
@@ -319,7 +319,7 @@ mod tests {
         let modes = [Mode::Generate, Mode::Forward];
         for (device, mode) in DeviceKind::ALL.into_iter().flat_map(|d| modes.map(|mode| (d, mode)))
         {
-            let run = Run { device, frame: 4160, huge: false, mode };
+            let run = TestpmdTask { device, frame: 4160, huge: false, mode };
             let arguments = run.arguments("seven");
             assert!(arguments.iter().any(|argument| argument == "--txpkts=4160"));
             let vdevs = arguments.iter().filter(|argument| argument.starts_with("--vdev="));

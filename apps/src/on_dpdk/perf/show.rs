@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use experiments::measure::Counters;
 use live::peers::{
-    Interval, Job, Outcome, Served, SessionEvent, SessionMonitor, SessionTerms, Totals, Vitals,
+    Interval, Job, Served, SessionEvent, SessionMonitor, SessionOutcome, SessionTerms, Totals,
+    Vitals,
 };
 use serde::Serialize;
 use transport::Duration;
@@ -149,8 +150,8 @@ impl SessionMonitor for Shown<'_> {
 }
 
 impl<'a> Result<'a> {
-    pub(super) fn of(outcome: &'a Outcome, device: &'a str) -> Self {
-        let Outcome { terms, took, sent, received, .. } = outcome;
+    pub(super) fn of(outcome: &'a SessionOutcome, device: &'a str) -> Self {
+        let SessionOutcome { terms, took, sent, received, .. } = outcome;
         let (up, down) = match terms.job {
             Job::Perf { up, down, .. } => (up, down),
             Job::Ping => (false, false),

@@ -10,7 +10,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use serde::{Deserialize, Serialize};
 
 use super::super::legend::{Area, Drawn, FONT};
-use super::super::read::Run;
+use super::super::read::RunResults;
 use super::write;
 use crate::table::size;
 
@@ -37,7 +37,7 @@ pub(super) const HEIGHT: u32 = 610;
 
 impl Matrix {
     /// The matrix of a run in a network of so many hosts, where that is known.
-    pub(super) fn of(run: &Run, hosts: Option<u32>) -> Result<Self, InputError> {
+    pub(super) fn of(run: &RunResults, hosts: Option<u32>) -> Result<Self, InputError> {
         let flows = run.flows("")?;
         let last = flows.iter().map(|flow| flow.src.max(flow.dst)).max().unwrap_or(0);
         let hosts = hosts.unwrap_or(0).max(last.saturating_add(1));

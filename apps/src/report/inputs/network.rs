@@ -17,7 +17,7 @@ use super::write;
 pub(super) struct NetworkPicture {
     /// The tiers, the hosts first.
     tiers: Vec<Tier>,
-    links: Vec<Link>,
+    links: Vec<BoxLink>,
     /// What is not drawn, in words; may be empty.
     aside: String,
 }
@@ -33,7 +33,7 @@ struct Tier {
 
 /// The links between two boxes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Link {
+struct BoxLink {
     /// The tier of the lower box, or of both.
     tier: usize,
     below: u32,
@@ -94,8 +94,13 @@ impl NetworkPicture {
             *links.entry(key).or_default() += 1;
         }
         let level = |tier: usize| tier == usize::from(spec.levels());
-        let link =
-            |((tier, below, above), count)| Link { tier, below, above, level: level(tier), count };
+        let link = |((tier, below, above), count)| BoxLink {
+            tier,
+            below,
+            above,
+            level: level(tier),
+            count,
+        };
         let aside = match spec.schedulers {
             0 => String::new(),
             1 => "each pod has a scheduler with a link to every ToR and aggregation switch"

@@ -4,7 +4,7 @@ use experiments::flow_set::FlowSet;
 use experiments::input::InputError;
 use experiments::scenario::{Plot, PlotKind};
 
-use super::super::read::{Results, Run, Sample};
+use super::super::read::{Results, RunResults, Sample};
 use super::{Curve, Panel, is_shown, marked, rounded};
 
 /// Whether a measure is of a single flow.
@@ -13,7 +13,7 @@ fn of_flows(measure: &str) -> bool {
 }
 
 /// The curves of a plot of one run: one, or one for each of the first flows that it shows.
-pub(super) fn curves(run: &Run, plot: &Plot, name: &str) -> Result<Vec<Curve>, InputError> {
+pub(super) fn curves(run: &RunResults, plot: &Plot, name: &str) -> Result<Vec<Curve>, InputError> {
     let lines = if of_flows(&plot.y) { run.sampled_flows()? } else { vec![0] };
     let lines = &lines[..lines.len().min(plot.flows)];
     let wanted: Vec<(&str, usize)> = (0..lines.len()).map(|at| (plot.y.as_str(), at)).collect();
@@ -77,7 +77,7 @@ pub(super) fn chosen(results: &Results, flows: &FlowSet) -> Result<Vec<Vec<Panel
     Ok(rows)
 }
 
-fn not_sampled(run: &Run, line: usize, sampled: &[usize], flows: &FlowSet) -> InputError {
+fn not_sampled(run: &RunResults, line: usize, sampled: &[usize], flows: &FlowSet) -> InputError {
     let found = format!("flow {} of `{}`, which no sample shows", line + 1, run.name);
     let expected = match sampled {
         [] => "flows of a run with samples".to_owned(),
@@ -90,7 +90,7 @@ fn not_sampled(run: &Run, line: usize, sampled: &[usize], flows: &FlowSet) -> In
 /// The points of measures of a run over time, thinned: for each a measure, and the place of its
 /// flow in the lists of a sample. One pass over the samples.
 fn tracks(
-    run: &Run,
+    run: &RunResults,
     wanted: &[(&str, usize)],
     plot: &Plot,
 ) -> Result<Vec<Vec<(f64, f64)>>, InputError> {
@@ -114,7 +114,7 @@ const FAIRNESS: &str = "flows_jain";
 
 /// Jain's index over time, thinned: of the bytes that each flow got from point to point, of those
 /// flows that were under way for all of that time.
-fn fairness(run: &Run, plot: &Plot) -> Result<Vec<(f64, f64)>, InputError> {
+fn fairness(run: &RunResults, plot: &Plot) -> Result<Vec<(f64, f64)>, InputError> {
     let lines = run.sampled_flows()?;
     let flows = run.flows(FAIRNESS)?;
     let of_line = |line: &usize| flows.get(*line).map(|flow| (flow.start_us, flow.delivered_us));

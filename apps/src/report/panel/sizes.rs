@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use experiments::input::InputError;
 use experiments::scenario::{Plot, PlotKind};
 
-use super::super::read::{Flow, Run};
+use super::super::read::{Flow, RunResults};
 use super::{Curve, Panel, curve_name, rounded};
 
 /// The most sizes that are a class each.
@@ -21,7 +21,7 @@ type Pool = (String, Vec<(u64, f64)>);
 
 /// The panels of a plot of these runs, below `title`; none where all flows have the same size.
 pub(super) fn panels(
-    runs: &[&Run],
+    runs: &[&RunResults],
     plot: &Plot,
     varying: &[String],
     title: &str,

@@ -57,7 +57,7 @@ pub fn run(plan: &Plan, observe: &Observe, watch: &mut dyn Watch) -> Result<Outc
         let error = InputError::new(found, "a transport whose hosts send packets");
         return Err(error.at(flag, 0, 0).help(format!("leave {flag} out")).into());
     }
-    let mut run = Run::new(plan);
+    let mut run = IdealRun::new(plan);
     let stopped = run.complete(watch);
     Ok(run.outcome(stopped))
 }
@@ -71,7 +71,7 @@ enum Landing {
     Ack,
 }
 
-struct Run<'a> {
+struct IdealRun<'a> {
     plan: &'a Plan,
     conductor: Conductor<'a>,
     srpt: Srpt,
@@ -83,7 +83,7 @@ struct Run<'a> {
     sent_bytes: u64,
 }
 
-impl<'a> Run<'a> {
+impl<'a> IdealRun<'a> {
     fn new(plan: &'a Plan) -> Self {
         Self {
             plan,

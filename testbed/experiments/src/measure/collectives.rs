@@ -13,7 +13,7 @@ use crate::plan::Plan;
 
 /// The collectives of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Collectives {
+pub struct CollectiveResults {
     /// Collectives in the matrix.
     pub count: u64,
     /// Times from the first start of a collective's flows to the delivery of its last byte.
@@ -29,7 +29,7 @@ pub struct Cct {
     pub max: Option<f64>,
 }
 
-impl Collectives {
+impl CollectiveResults {
     /// The collectives of a run; `None` where no flow is part of a collective.
     #[must_use]
     pub fn of(plan: &Plan, records: &[FlowRecord]) -> Option<Self> {
@@ -269,9 +269,9 @@ mod tests {
             ..FlowRecord::UNSTARTED
         };
         let mut records = [record(0, 900), record(3, 10), record(2, 12), record(5, 9)];
-        let of = Collectives::of(&plan, &records).unwrap();
+        let of = CollectiveResults::of(&plan, &records).unwrap();
         assert_eq!((of.count, of.cct_us.mean, of.cct_us.max), (2, Some(7.0), Some(10.0)));
         records[3].delivered_at = Instant::FAR_FUTURE;
-        assert_eq!(Collectives::of(&plan, &records).unwrap().cct_us, Cct::default());
+        assert_eq!(CollectiveResults::of(&plan, &records).unwrap().cct_us, Cct::default());
     }
 }

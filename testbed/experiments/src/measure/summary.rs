@@ -12,7 +12,7 @@ use transport::{Duration, Instant, Stats};
 
 use super::arrivals::Arrivals;
 use super::audit::Audit;
-use super::collectives::{Collectives, DcSimResult, SpanResult, utilisation};
+use super::collectives::{CollectiveResults, DcSimResult, SpanResult, utilisation};
 use super::fct::{Fct, jain};
 use super::scheduler::SchedulerResult;
 use super::{Counters, Lateness, own};
@@ -86,7 +86,7 @@ pub struct Summary {
     /// Completion times over those of the same flows alone in an idle network.
     pub fct_slowdown: Fct,
     /// Collectives; null where the matrix has none.
-    pub collectives: Option<Collectives>,
+    pub collectives: Option<CollectiveResults>,
     /// Share of the hosts' lines that data took. It counts from the first start to the last
     /// delivery, or to the limit of the run where not all was delivered; null without a limit in
     /// that case. Data is what carries messages, each packet once: parity is not counted.
@@ -426,7 +426,7 @@ impl Summary {
             fct_intra_us: fct_of(plan, records, false),
             fct_inter_us: fct_of(plan, records, true),
             fct_slowdown: fct_slowdown(plan, records),
-            collectives: Collectives::of(plan, records),
+            collectives: CollectiveResults::of(plan, records),
             utilisation: utilisation(plan, stats, (first, completion.map(|_| last))),
             reordered: reordered(stats),
             wire_delay_us: None,

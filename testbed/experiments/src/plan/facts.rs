@@ -3,7 +3,7 @@
 use transport::path::{NetworkFacts, QueueFacts};
 use transport::{Bytes, Duration, Rate};
 
-use super::{Draft, dcsim, zeropod};
+use super::{Draft, dcsim, pods};
 use crate::topology::{FabricParams, FatTree, FatTreeSpec, Level, TierSpec, WanSpec};
 
 /// Long enough that picoseconds do not count.
@@ -25,7 +25,7 @@ pub(super) fn of(draft: &Draft, topology: &FatTreeSpec, fabric: &FabricParams) -
         line_rate: Some(topology.tier[0].link_rate()),
         probes: dcsim::probes(draft, fabric),
         queues: fabric.buffer.map(|buffer| queues(topology, fabric, buffer)),
-        pod: zeropod::facts(draft, topology),
+        pod: pods::facts(draft, topology),
         ..NetworkFacts::default()
     }
 }

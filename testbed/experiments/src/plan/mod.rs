@@ -21,6 +21,7 @@ mod pods;
 mod policy_keys;
 mod real_pod;
 mod restarts;
+mod stamping;
 mod telemetry;
 pub mod transports;
 mod values;
@@ -43,7 +44,7 @@ pub use draft::{ClockSettings, Draft, NicSettings, Origin, SwitchSettings, VdevS
 pub use error::RunError;
 use fabric::{Blueprint, FaultKind, FaultSpec, PortId, ProgramKind, QdiscKind};
 pub use real_pod::Measured;
-pub use telemetry::Stamping;
+pub use stamping::Stamping;
 pub use zeropod::check_kernel;
 
 use crate::input::InputError;

@@ -14,7 +14,7 @@ use transport::sched::{SchedKind, SchedParams};
 use super::draft::Draft;
 
 /// The settings of the members of one registry, or of all of a kind of policy together.
-pub(super) struct Family {
+pub(super) struct KeyFamily {
     /// The beginning of its keys.
     prefix: &'static str,
     members: fn() -> Vec<Member>,
@@ -30,7 +30,7 @@ type Member = (Option<&'static str>, &'static [ParamKey]);
 /// A family whose keys are `<prefix><member>.<key>`.
 macro_rules! by_member {
     ($prefix:literal, $kind:ident, $settings:ident, |$draft:ident| $value:expr) => {
-        Family {
+        KeyFamily {
             prefix: $prefix,
             members: || {
                 let all = $kind::ALL.iter();
@@ -51,7 +51,7 @@ macro_rules! by_member {
 /// A family whose keys are `<prefix><key>`.
 macro_rules! in_one {
     ($prefix:literal, $settings:ident, |$draft:ident| $value:expr) => {
-        Family {
+        KeyFamily {
             prefix: $prefix,
             members: || vec![(None, $settings::KEYS)],
             set: |$draft, key, value| Some($value.set(key, value)),
@@ -60,30 +60,31 @@ macro_rules! in_one {
     };
 }
 
-const CC: Family = by_member!("cc.", CcKind, CcParams, |draft| draft.settings.cc_params);
-const RC: Family = by_member!("rc.", RcKind, RcParams, |draft| draft.settings.rc_params);
-const LB: Family = in_one!("lb.", LbParams, |draft| draft.settings.lb_params);
-const CODE: Family = by_member!("ec.", EcKind, CodeParams, |draft| draft.settings.code_params);
-const EC: Family = in_one!("ec.", EcParams, |draft| draft.settings.ec_params);
-const SCHED: Family =
+const CC: KeyFamily = by_member!("cc.", CcKind, CcParams, |draft| draft.settings.cc_params);
+const RC: KeyFamily = by_member!("rc.", RcKind, RcParams, |draft| draft.settings.rc_params);
+const LB: KeyFamily = in_one!("lb.", LbParams, |draft| draft.settings.lb_params);
+const CODE: KeyFamily = by_member!("ec.", EcKind, CodeParams, |draft| draft.settings.code_params);
+const EC: KeyFamily = in_one!("ec.", EcParams, |draft| draft.settings.ec_params);
+const SCHED: KeyFamily =
     by_member!("sched.", SchedKind, SchedParams, |draft| draft.settings.sched_params);
-const QDISC: Family = by_member!("switch.", QdiscKind, QdiscSettings, |draft| draft.switch.qdiscs);
-const PROGRAM: Family =
+const QDISC: KeyFamily =
+    by_member!("switch.", QdiscKind, QdiscSettings, |draft| draft.switch.qdiscs);
+const PROGRAM: KeyFamily =
     by_member!("switch.", ProgramKind, ProgramSettings, |draft| draft.switch.programs);
 
 /// The policies of endpoints; codes before their common settings, which take any key.
-pub(super) const ENDPOINTS: &[Family] = &[CC, RC, LB, CODE, EC, SCHED];
+pub(super) const ENDPOINTS: &[KeyFamily] = &[CC, RC, LB, CODE, EC, SCHED];
 /// The families of switches.
-pub(super) const SWITCHES: &[Family] = &[QDISC, PROGRAM];
+pub(super) const SWITCHES: &[KeyFamily] = &[QDISC, PROGRAM];
 
 /// Every key of `families` with its rustdoc.
-pub(super) fn all(families: &[Family]) -> Vec<(String, &'static str)> {
+pub(super) fn all(families: &[KeyFamily]) -> Vec<(String, &'static str)> {
     let keys = families.iter().flat_map(|family| family.keys(|_| true));
     keys.map(|(name, key)| (name, key.doc)).collect()
 }
 
 /// Every key of `families` with its value, as text that sets it.
-pub(super) fn values(families: &[Family], draft: &Draft) -> Vec<(String, String)> {
+pub(super) fn values(families: &[KeyFamily], draft: &Draft) -> Vec<(String, String)> {
     families.iter().flat_map(|family| family.values(draft, |_| true)).collect()
 }
 
@@ -161,7 +162,7 @@ fn declared(key: &str) -> Option<&'static ParamKey> {
     })
 }
 
-impl Family {
+impl KeyFamily {
     /// The keys of the members whose names are `wanted`.
     fn keys(&self, wanted: impl Fn(&str) -> bool) -> Vec<(String, &'static ParamKey)> {
         let mut found = Vec::new();

@@ -4,66 +4,19 @@
 //! that is missing, and a controller ignores such packets: a plan in which that would happen on
 //! some path is refused, unless it asks for it.
 
-use std::fmt;
-use std::str::FromStr;
-
 use fabric::{Blueprint, PortId, PortSpec, ProgramKind};
 use transport::cc::CcKind;
 use transport::lb::LbKind;
 use transport::wire::int::{HOPS_MAX, Hop};
 use transport::{Config, Settings};
 
-use super::{Draft, Origin, RunError};
+use super::{Draft, Origin, RunError, Stamping};
 use crate::input::InputError;
 use crate::scenario::fault::{FaultKind, FaultSpec};
 use crate::topology::programs::Switches;
 use crate::topology::{FatTree, FatTreeSpec};
 use crate::workload::Matrix;
 use crate::workload::matrix::SwitchTier;
-
-/// The switches whose ports write telemetry.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Stamping {
-    /// All, where some flow's controller reads it.
-    #[default]
-    Auto,
-    /// No switch.
-    Off,
-    /// The switches of this list; packets of all flows have room for telemetry.
-    At(Vec<Switches>),
-}
-
-impl FromStr for Stamping {
-    type Err = InputError;
-
-    fn from_str(text: &str) -> Result<Self, InputError> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "off" => Ok(Self::Off),
-            list => {
-                let named = list.split(',').map(str::parse).collect::<Result<_, _>>();
-                named.map(Self::At).map_err(|error: InputError| {
-                    let expected = "auto, off, or switches with commas between: all, tor, agg, \
-                                    core or border, or one of a tier: tor:3";
-                    InputError { expected: expected.to_owned(), ..error }
-                })
-            }
-        }
-    }
-}
-
-impl fmt::Display for Stamping {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Auto => f.write_str("auto"),
-            Self::Off => f.write_str("off"),
-            Self::At(switches) => {
-                let names: Vec<_> = switches.iter().map(ToString::to_string).collect();
-                f.write_str(&names.join(","))
-            }
-        }
-    }
-}
 
 /// Raises the room for telemetry that a preset chose, because a preset is made for its paper's
 /// networks. The room becomes the hops of the longest path of `matrix` whose flows read telemetry,

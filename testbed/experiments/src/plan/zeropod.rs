@@ -7,14 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use fabric::{PortId, QdiscKind, pod_kernel};
 use transport::cc::CcKind;
 use transport::params::ParamValue as _;
-use transport::path::PodFacts;
 use transport::sched::SchedKind;
 use transport::sched::zeropod::{Zeropod, ZeropodParams};
 use transport::wire::pod::{AGGS_MAX, LAYERS_MAX, PODS_MAX, Stamp};
 use transport::{Config, Duration, HostId, Rng};
 
 use super::pods::PLACED;
-use super::{ClockSettings, Draft, Origin, RunError, facts, keys, policy_keys, real_pod};
+use super::{ClockSettings, Draft, Origin, RunError, facts, keys, policy_keys};
 use crate::input::InputError;
 use crate::scenario::fault::{FaultKind, FaultSpec};
 use crate::topology::{FabricParams, FatTree, FatTreeSpec, LinkSelector};
@@ -23,30 +22,6 @@ use crate::topology::{FabricParams, FatTree, FatTreeSpec, LinkSelector};
 const RECEIPT_MAX: u64 = 48;
 /// Epochs from a decision to its cells at most, as schedulers keep them.
 const LEAD_MAX: u64 = 4096;
-
-/// The facts of their pods that hosts get; `None` where pods have no scheduler.
-pub(super) fn facts(draft: &Draft, topology: &FatTreeSpec) -> Option<PodFacts> {
-    if let Some(real) = draft.real_pod {
-        let hosts = u16::try_from(real.scheduler).unwrap_or(u16::MAX);
-        return Some(real_pod::facts(real, hosts, draft.settings.payload_max));
-    }
-    let switches: u32 = (0..topology.levels()).map(|tier| topology.switches(tier)).sum();
-    let narrow = |count: u32| u16::try_from(count).unwrap_or(u16::MAX);
-    let scheduler = topology.nodes + switches;
-    (topology.schedulers > 0).then(|| PodFacts {
-        per_tor: narrow(topology.tier[0].radix_down),
-        hosts: narrow(topology.podsize),
-        aggs: narrow(topology.aggs_per_pod()),
-        pods: narrow(topology.pods()),
-        cores: narrow(if topology.tiers == 3 { topology.cores() } else { 0 }),
-        cell: draft.settings.payload_max,
-        scheduler,
-        backup: if topology.schedulers > 1 { scheduler + topology.pods() } else { 0 },
-        hop: topology.tier[0].link_latency(),
-        clock_jitter: (draft.clocks != ClockSettings::EXACT).then_some(draft.clocks.jitter),
-        real: None,
-    })
-}
 
 /// The discipline of NICs. A clock that is off brings cells back to back closer together than the
 /// line, by picoseconds: a NIC then sends one when it has sent the one before it.

@@ -18,6 +18,30 @@ use crate::input::InputError;
 use crate::input::number;
 use crate::workload::matrix::SwitchTier;
 
+/// A link that does not exist: the number is not below the count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SelectorError {
+    /// The kind of thing that the number counts.
+    pub what: &'static str,
+    /// The number.
+    pub given: u32,
+    /// How many there are.
+    pub count: u32,
+}
+
+impl fmt::Display for SelectorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, given, count } = self;
+        match count {
+            0 => write!(f, "{what} {given} does not exist: this network has none there"),
+            1 => write!(f, "{what} {given} does not exist: the only one is 0"),
+            _ => write!(f, "{what} {given} does not exist: they go from 0 to {}", count - 1),
+        }
+    }
+}
+
+impl std::error::Error for SelectorError {}
+
 /// A set of links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkSelector {

@@ -16,7 +16,6 @@ pub use fat_tree::{FabricParams, FatTree};
 pub use ideal::{
     FlowPackets, Level, Transfer, base_one_way, base_rtt, delivery_alone, ideal_completion,
 };
-pub use links::{LinkSelector, Ports};
-pub use selector::SelectorError;
+pub use links::{LinkSelector, Ports, SelectorError};
 pub use spec::{FatTreeSpec, SpecError, TIERS_MAX, TierSpec, WanSpec};
 pub use wiring::Uplink;

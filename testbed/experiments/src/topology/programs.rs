@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use fabric::{Blueprint, ProgramKind, Unpaused};
 
 use super::fat_tree::FatTree;
-use super::selector::SelectorError;
+use super::links::SelectorError;
 use crate::input::{InputError, did_you_mean};
 use crate::workload::matrix::SwitchTier;
 

@@ -4,39 +4,14 @@
 //! whole switch mean both directions of their links; `tor:0:up` or `tor:0:up:2` means only the
 //! ports that go that way.
 
-use core::fmt;
 use core::ops::Range;
 
 use fabric::PortId;
 
 use super::fat_tree::FatTree;
-use super::links::{LinkSelector, Ports};
+use super::links::{LinkSelector, Ports, SelectorError};
 use super::programs::Switches;
 use crate::workload::matrix::SwitchTier;
-
-/// A link that does not exist: the number is not below the count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SelectorError {
-    /// The kind of thing that the number counts.
-    pub what: &'static str,
-    /// The number.
-    pub given: u32,
-    /// How many there are.
-    pub count: u32,
-}
-
-impl fmt::Display for SelectorError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, given, count } = self;
-        match count {
-            0 => write!(f, "{what} {given} does not exist: this network has none there"),
-            1 => write!(f, "{what} {given} does not exist: the only one is 0"),
-            _ => write!(f, "{what} {given} does not exist: they go from 0 to {}", count - 1),
-        }
-    }
-}
-
-impl std::error::Error for SelectorError {}
 
 /// The switches of one tier: how many, and the ports down and up of each.
 #[derive(Clone, Copy)]

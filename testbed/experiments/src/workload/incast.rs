@@ -7,7 +7,7 @@
 use transport::{Bytes, Duration, HostId, Rng};
 
 use super::matrix::{FlowSpec, Matrix, Start};
-use super::params::{Parameter, Params};
+use super::params::{Parameter, Params, first_size};
 use super::{Workload, does_not_fit};
 use crate::input::{InputError, number};
 
@@ -105,11 +105,6 @@ impl Incast {
         senders.truncate(degree as usize);
         Ok(senders)
     }
-}
-
-/// The parameter `first_size`: one flow that is longer than the others, or shorter.
-pub(super) fn first_size(params: &Params) -> Result<Option<Bytes>, InputError> {
-    params.bytes("first_size", Bytes(1)).map(|size| Some(size).filter(|_| params.has("first_size")))
 }
 
 fn senders(params: &Params) -> Result<Vec<u32>, InputError> {

@@ -219,6 +219,11 @@ impl Params {
     }
 }
 
+/// The parameter `first_size`: one flow that is longer than the others, or shorter.
+pub(super) fn first_size(params: &Params) -> Result<Option<Bytes>, InputError> {
+    params.bytes("first_size", Bytes(1)).map(|size| Some(size).filter(|_| params.has("first_size")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

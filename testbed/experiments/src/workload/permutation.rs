@@ -5,9 +5,8 @@
 
 use transport::{Bytes, HostId, Rng};
 
-use super::incast::first_size;
 use super::matrix::{FlowSpec, Matrix};
-use super::params::{Parameter, Params};
+use super::params::{Parameter, Params, first_size};
 use super::{Workload, does_not_fit};
 use crate::input::InputError;
 

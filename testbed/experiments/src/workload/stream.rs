@@ -45,7 +45,7 @@ pub trait Streamed {
 
 /// How many parts a matrix has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct MatrixCounts {
     /// Flows.
     pub flows: u64,
     /// The latest start of a flow that starts by time.
@@ -53,7 +53,7 @@ pub struct Counts {
     triggers: usize,
 }
 
-impl Sink for Counts {
+impl Sink for MatrixCounts {
     fn flow(&mut self, flow: FlowSpec) {
         self.flows += 1;
         if let Start::At(at) = flow.start {
@@ -71,7 +71,7 @@ impl Sink for Counts {
 struct Lines<'o> {
     out: &'o mut dyn Write,
     wanted: Wanted,
-    counts: Counts,
+    counts: MatrixCounts,
     /// Added to the start of every flow that starts by time.
     later: Duration,
     line: String,
@@ -126,8 +126,8 @@ impl Sink for Lines<'_> {
 ///
 /// # Errors
 /// As [`Streamed::stream`].
-pub fn count(made: &dyn Streamed, nodes: u32, rng: &Rng) -> Result<Counts, InputError> {
-    let mut counts = Counts::default();
+pub fn count(made: &dyn Streamed, nodes: u32, rng: &Rng) -> Result<MatrixCounts, InputError> {
+    let mut counts = MatrixCounts::default();
     made.stream(nodes, &mut rng.clone(), &mut counts)?;
     Ok(counts)
 }
@@ -138,7 +138,7 @@ pub fn count(made: &dyn Streamed, nodes: u32, rng: &Rng) -> Result<Counts, Input
 /// # Errors
 /// When `out` fails.
 pub fn write(
-    (made, counts): (&dyn Streamed, Counts),
+    (made, counts): (&dyn Streamed, MatrixCounts),
     (nodes, rng): (u32, &Rng),
     later: Duration,
     out: impl Write,
@@ -149,7 +149,7 @@ pub fn write(
         writeln!(out, "Triggers {}", counts.triggers)?;
     }
     for wanted in [Wanted::Flows, Wanted::Triggers] {
-        let (counts, line) = (Counts::default(), String::new());
+        let (counts, line) = (MatrixCounts::default(), String::new());
         let mut lines = Lines { out: &mut out, wanted, counts, later, line, written: Ok(()) };
         made.stream(nodes, &mut rng.clone(), &mut lines).map_err(io::Error::other)?;
         lines.written?;

@@ -8,11 +8,11 @@ use crate::elements::{Node, PortId, PortSpec, SwitchSpec};
 use crate::mesh::Mesh;
 use crate::port::Port;
 use crate::program::pfc::room;
-use crate::program::{AnyProgram, LinkSpec, Program, Programmed, Setup};
+use crate::program::{AnyProgram, LinkSpec, Program, ProgramSetup, Programmed};
 use crate::qdisc::{AnyQdisc, QdiscParams};
 use crate::routing::Switch;
 use crate::stats::{PortStats, QueueStats};
-use crate::transit::{Counts, DRIVER, Far, NO_FAULT, PortState, Transit};
+use crate::transit::{DRIVER, Far, NO_FAULT, PacketCounts, PortState, Transit};
 use crate::wiring::{Wiring, ways_to};
 
 /// Slots of the calendar in a window: so many that the flights handed to a port are nearly in
@@ -96,7 +96,7 @@ pub(super) fn programs(blueprint: &Blueprint, rng: &Rng) -> (Vec<Programmed>, Wi
             back: specs[wiring.back[number as usize] as usize],
         };
         let others = blueprint.switches_with(*kind).filter(|other| other != switch);
-        let setup = Setup {
+        let setup = ProgramSetup {
             address: blueprint.address_of(*switch),
             peers: &others.map(|other| blueprint.address_of(other)).collect::<Vec<_>>(),
             first_port: PortId(ports.start),
@@ -144,7 +144,7 @@ pub(super) fn links(
         faults: Vec::new(),
         fault_of: vec![NO_FAULT; ports.len()],
         detection: *detection_delay,
-        counts: Counts::default(),
+        counts: PacketCounts::default(),
         queue_stats: QueueStats::new(),
     }
 }

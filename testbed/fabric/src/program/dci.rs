@@ -35,7 +35,7 @@ use transport::{
 };
 
 use super::turns::PortTurns;
-use super::{Context, Program, ProgramSettings, SendFate, Setup, SwitchProgram};
+use super::{Context, Program, ProgramSettings, ProgramSetup, SendFate, SwitchProgram};
 use crate::elements::PortId;
 use crate::packet::Packet;
 use crate::qdisc::Queued;
@@ -141,7 +141,7 @@ impl SwitchProgram for Dci {
         true
     }
 
-    fn build(settings: &ProgramSettings, setup: &Setup<'_>) -> Self {
+    fn build(settings: &ProgramSettings, setup: &ProgramSetup<'_>) -> Self {
         let params = &settings.dci;
         let longest = setup.links.iter().map(|link| link.port.params.packet_max.0).max();
         let packet_max = longest.unwrap_or(1).max(1);

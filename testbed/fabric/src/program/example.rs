@@ -17,7 +17,7 @@ use transport::{
     DropReason, Duration, EntropyValue, FlowId, HostId, Instant, PayloadRef, TxSegment,
 };
 
-use super::{Context, Program, ProgramSettings, Setup, SwitchProgram};
+use super::{Context, Program, ProgramSettings, ProgramSetup, SwitchProgram};
 use crate::elements::PortId;
 use crate::packet::Packet;
 use crate::qdisc::Queued;
@@ -72,7 +72,7 @@ impl Registered for Example {
 
 impl SwitchProgram for Example {
     /// Holds nothing.
-    fn build(_settings: &ProgramSettings, setup: &Setup<'_>) -> Self {
+    fn build(_settings: &ProgramSettings, setup: &ProgramSetup<'_>) -> Self {
         let next = setup.peers.iter().find(|peer| **peer > setup.address);
         Self {
             address: setup.address,

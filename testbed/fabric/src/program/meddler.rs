@@ -11,7 +11,7 @@ use transport::units::Key;
 use transport::wire::{Ext, Header};
 use transport::{DropReason, HostId, Instant, PayloadRef, Rng, TxSegment};
 
-use super::{Context, Program, ProgramSettings, Setup, SwitchProgram};
+use super::{Context, Program, ProgramSettings, ProgramSetup, SwitchProgram};
 use crate::elements::PortId;
 use crate::packet::Packet;
 
@@ -39,7 +39,7 @@ impl Registered for Meddler {
 }
 
 impl SwitchProgram for Meddler {
-    fn build(_settings: &ProgramSettings, setup: &Setup<'_>) -> Self {
+    fn build(_settings: &ProgramSettings, setup: &ProgramSetup<'_>) -> Self {
         let rng = setup.rng.fork("meddler", 0);
         Self { rng, seen: Vec::with_capacity(REMEMBERED), made: 0 }
     }

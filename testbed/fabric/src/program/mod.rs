@@ -61,7 +61,7 @@ pub trait Program {
     fn held(&self) -> Option<Queued> {
         None
     }
-    /// Whether hosts and other programs send packets to [`Setup::address`] of this switch.
+    /// Whether hosts and other programs send packets to [`ProgramSetup::address`] of this switch.
     fn is_end(&self) -> bool {
         false
     }
@@ -69,7 +69,7 @@ pub trait Program {
 
 /// The inputs from which a program is built.
 #[derive(Clone, Copy, Debug)]
-pub struct Setup<'a> {
+pub struct ProgramSetup<'a> {
     /// The number under which packets are sent to the program, if it is an end of packets.
     pub address: HostId,
     /// The addresses of the other switches that run this program, ascending.
@@ -88,7 +88,7 @@ pub struct Setup<'a> {
     pub rng: &'a Rng,
 }
 
-impl Setup<'_> {
+impl ProgramSetup<'_> {
     /// The ports of the switch.
     pub(crate) fn ports(&self) -> Range<u32> {
         let count = u32::try_from(self.links.len()).unwrap_or(u32::MAX);
@@ -118,7 +118,7 @@ pub struct LinkSpec {
 /// The way in which a program is built for its switch.
 pub trait SwitchProgram: Registered + Program {
     /// The program in its initial state.
-    fn build(settings: &ProgramSettings, setup: &Setup<'_>) -> Self;
+    fn build(settings: &ProgramSettings, setup: &ProgramSetup<'_>) -> Self;
     /// The discipline that the program needs at every port of its switch; `None` where it works
     /// with any that needs no pauses.
     #[must_use]
@@ -142,7 +142,7 @@ registry! {
     pub enum ProgramKind;
     /// The program of one switch, stored inline.
     pub enum AnyProgram: Program;
-    new: SwitchProgram::build(settings: &ProgramSettings, setup: &Setup<'_>);
+    new: SwitchProgram::build(settings: &ProgramSettings, setup: &ProgramSetup<'_>);
     params {
         /// The settings of every program.
         pub struct ProgramSettings;

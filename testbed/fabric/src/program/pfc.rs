@@ -40,7 +40,7 @@ use transport::registry::Registered;
 use transport::{Bytes, DropReason, Instant};
 
 use self::buffers::{headroom, shared_size};
-use super::{Context, LinkSpec, Program, ProgramSettings, SendFate, Setup, SwitchProgram};
+use super::{Context, LinkSpec, Program, ProgramSettings, ProgramSetup, SendFate, SwitchProgram};
 use crate::elements::PortId;
 use crate::packet::Packet;
 use crate::qdisc::QdiscKind;
@@ -129,7 +129,7 @@ impl Registered for Pfc {
 
 impl SwitchProgram for Pfc {
     /// A state in which nothing waits and nothing is paused.
-    fn build(settings: &ProgramSettings, setup: &Setup<'_>) -> Self {
+    fn build(settings: &ProgramSettings, setup: &ProgramSetup<'_>) -> Self {
         let pfc = &settings.pfc;
         Self {
             first: setup.first_port.0,

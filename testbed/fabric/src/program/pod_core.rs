@@ -32,7 +32,7 @@ use transport::wire::{Body, Data, Ext, Header};
 use transport::{Bytes, DropReason, Duration, EntropyValue, FlowId, HostId, Instant, PayloadRef};
 
 use super::pod_scheduler::{all_hosts, first_core, timing};
-use super::{Context, Program, ProgramSettings, Setup, SwitchProgram};
+use super::{Context, Program, ProgramSettings, ProgramSetup, SwitchProgram};
 use crate::elements::PortId;
 use crate::packet::Packet;
 use crate::qdisc::Queued;
@@ -61,12 +61,12 @@ struct Relay {
     held: Queued,
     counters: CoreCounters,
     /// One a pod.
-    ports: Vec<Port>,
+    ports: Vec<CorePort>,
 }
 
 /// The port of a Core to one pod.
 #[derive(Clone, Debug)]
-struct Port {
+struct CorePort {
     /// The address of the Core.
     address: HostId,
     /// Asks that pod's scheduler; flow `i` is host `i` of the pod.
@@ -122,14 +122,14 @@ impl Registered for PodCore {
 }
 
 impl SwitchProgram for PodCore {
-    fn build(_settings: &ProgramSettings, setup: &Setup<'_>) -> Self {
+    fn build(_settings: &ProgramSettings, setup: &ProgramSetup<'_>) -> Self {
         let relay = Relay::new(setup).map(Box::new);
         Self { address: setup.address, first_port: setup.first_port.0, relay }
     }
 }
 
 impl Relay {
-    fn new(setup: &Setup<'_>) -> Option<Self> {
+    fn new(setup: &ProgramSetup<'_>) -> Option<Self> {
         let params = &setup.sched.zeropod;
         let all = all_hosts(setup.switches);
         let own = setup.switches.get(setup.address.0.checked_sub(all)? as usize)?;
@@ -155,7 +155,7 @@ impl Relay {
             for host in 0..hosts {
                 client.open(flow(host), HostId(seat.first + host));
             }
-            Port {
+            CorePort {
                 address: setup.address,
                 client,
                 queues: vec![VecDeque::new(); flows],
@@ -267,7 +267,7 @@ impl Relay {
     }
 }
 
-impl Port {
+impl CorePort {
     /// The number of cells that wait for a host.
     fn wait(&mut self, host: u32, cells: usize, now: Instant) {
         let backlog = Backlog { sendable: Bytes(1), segments: cells as u64, ..Backlog::default() };

@@ -43,7 +43,7 @@ use transport::{
 use transport_pod::scheduler::{self, Client, Refused, Update};
 use transport_pod::{Scheduler, To};
 
-use super::{Context, Program, ProgramSettings, Setup, SwitchProgram};
+use super::{Context, Program, ProgramSettings, ProgramSetup, SwitchProgram};
 use crate::elements::PortId;
 use crate::packet::Packet;
 use answers::Answers;
@@ -129,7 +129,7 @@ impl Registered for PodScheduler {
 }
 
 impl SwitchProgram for PodScheduler {
-    fn build(_settings: &ProgramSettings, setup: &Setup<'_>) -> Self {
+    fn build(_settings: &ProgramSettings, setup: &ProgramSetup<'_>) -> Self {
         Self { address: setup.address, pod: Pod::new(setup).map(Box::new) }
     }
 }
@@ -137,7 +137,7 @@ impl SwitchProgram for PodScheduler {
 impl Pod {
     /// The scheduler of the pod whose switches the links lead to; `None` when its settings do not
     /// fit.
-    fn new(setup: &Setup<'_>) -> Option<Self> {
+    fn new(setup: &ProgramSetup<'_>) -> Option<Self> {
         let params = &setup.sched.zeropod;
         let members = Members::of(setup, params)?;
         let timing = timing(params, setup.links.first()?);

@@ -7,7 +7,7 @@ use experiments::measure::MlccCounts;
 use fabric::{Network, Output, Packet, PortId};
 use transport::wire::frame;
 use transport::{HostId, Instant, Rng};
-use transport_dpdk::{Mbuf, MbufBurst, Pool, Port};
+use transport_dpdk::{DevicePort, Mbuf, MbufBurst, Pool};
 
 use super::stations::Stations;
 use crate::switching::{MbufFrames, MbufSlab, described, edit, with_head};
@@ -17,7 +17,7 @@ const WAITING_MAX: usize = 4096;
 
 /// Counters of the process; the network counts the rest. Frames, but for the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct BridgeCounts {
     /// Received from devices.
     pub(super) received: u64,
     /// Given to devices.
@@ -38,7 +38,7 @@ pub(super) struct Counts {
 #[derive(Debug)]
 struct DeviceQueue {
     /// `None` while the process at its other end is gone.
-    port: Option<Port>,
+    port: Option<DevicePort>,
     next: MbufBurst,
     more: VecDeque<Mbuf>,
 }
@@ -72,7 +72,7 @@ pub(crate) struct Bridge {
     rng: Rng,
     burst: MbufBurst,
     out: Vec<Output>,
-    counts: Counts,
+    counts: BridgeCounts,
 }
 
 impl Bridge {
@@ -81,7 +81,7 @@ impl Bridge {
     pub(super) fn new(
         (network, from_others): (Network, PortId),
         stations: Stations,
-        ports: Vec<Port>,
+        ports: Vec<DevicePort>,
         pool: Arc<Pool>,
         rng: Rng,
     ) -> Self {
@@ -98,7 +98,7 @@ impl Bridge {
             rng,
             burst: MbufBurst::new(),
             out: Vec::new(),
-            counts: Counts::default(),
+            counts: BridgeCounts::default(),
         }
     }
 
@@ -284,7 +284,7 @@ impl Bridge {
     }
 
     /// Puts a device into its place.
-    pub(super) fn put_in(&mut self, line: usize, port: Port) {
+    pub(super) fn put_in(&mut self, line: usize, port: DevicePort) {
         self.lines[line].port = Some(port);
         self.counts.reconnected += 1;
     }
@@ -300,7 +300,7 @@ impl Bridge {
     }
 
     /// The counters of the process.
-    pub(super) const fn counts(&self) -> Counts {
+    pub(super) const fn counts(&self) -> BridgeCounts {
         self.counts
     }
 }

@@ -17,4 +17,4 @@ mod stations;
 
 pub(crate) use bridge::Bridge;
 pub(crate) use run::between;
-pub use run::{BorderError, BorderMonitor, Passed, Setup, run};
+pub use run::{BorderError, BorderMonitor, BorderSetup, Passed, run};

@@ -10,8 +10,8 @@ use fabric::Network;
 use thiserror::Error;
 use transport::{Bytes, Duration, Instant, Rate, Rng};
 use transport_dpdk::{
-    CALIBRATION_MIN, Calibration, ClockError, DeviceName, Eal, EalError, EalOptions, Idle,
-    IdleMode, InterruptHold, MbufError, MemoryMode, Pool, PoolConfig, Port, PortConfig, PortError,
+    CALIBRATION_MIN, Calibration, ClockError, DeviceName, DevicePort, Eal, EalError, EalOptions,
+    Idle, IdleMode, InterruptHold, MbufError, MemoryMode, Pool, PoolConfig, PortConfig, PortError,
     Side, TimeScale, random,
 };
 
@@ -23,7 +23,7 @@ use crate::workers::quiet::Quiet;
 
 /// The settings of a process.
 #[derive(Clone, Debug)]
-pub struct Setup {
+pub struct BorderSetup {
     /// The devices inside the site.
     pub lan: Vec<DeviceName>,
     /// The device that leads to other sites.
@@ -128,7 +128,7 @@ const ETHERNET: u16 = 14;
 ///
 /// # Errors
 /// [`BorderError`]; nothing that a host does is one.
-pub fn run(setup: &Setup, monitor: &mut dyn BorderMonitor) -> Result<Passed, BorderError> {
+pub fn run(setup: &BorderSetup, monitor: &mut dyn BorderMonitor) -> Result<Passed, BorderError> {
     let frame = check(setup)?;
     let stations = Stations::new(&setup.hosts, &setup.site)?;
     let draft = program(setup)?;
@@ -200,7 +200,7 @@ impl Turns {
 /// A device that connects to another process, which has not answered yet.
 struct Connecting {
     line: usize,
-    port: Port,
+    port: DevicePort,
     /// When the attempt to connect is given up.
     until: Instant,
 }
@@ -239,7 +239,7 @@ impl Reconnector<'_> {
     }
 
     /// The device of this place, where it connects, is down and could be opened again.
-    fn opened(&self, line: usize, bridge: &mut Bridge) -> Option<Port> {
+    fn opened(&self, line: usize, bridge: &mut Bridge) -> Option<DevicePort> {
         let device = &self.devices[line];
         if device.side() == Side::Listens || !bridge.is_down(line) {
             return None;
@@ -264,9 +264,9 @@ impl Reconnector<'_> {
 
 /// The switch between `ports`, which carry frames of up to `frame` bytes.
 fn bridge(
-    setup: &Setup,
+    setup: &BorderSetup,
     (stations, draft): (Stations, &Draft),
-    (ports, copies): (Vec<Port>, Arc<Pool>),
+    (ports, copies): (Vec<DevicePort>, Arc<Pool>),
     frame: u16,
 ) -> Result<Bridge, BorderError> {
     let (near, far) = stations.counts();
@@ -291,8 +291,8 @@ fn bridge(
 /// # Errors
 /// [`BorderError`].
 pub(crate) fn between(
-    setup: &Setup,
-    ports: (Vec<Port>, Arc<Pool>),
+    setup: &BorderSetup,
+    ports: (Vec<DevicePort>, Arc<Pool>),
     frame: u16,
 ) -> Result<Bridge, BorderError> {
     let stations = Stations::new(&setup.hosts, &setup.site)?;
@@ -327,7 +327,7 @@ fn turn_until_over(
 }
 
 /// Checks the devices by their names; returns the longest frame.
-fn check(setup: &Setup) -> Result<u16, InputError> {
+fn check(setup: &BorderSetup) -> Result<u16, InputError> {
     let all: Vec<&DeviceName> = setup.lan.iter().chain([&setup.wan]).collect();
     for (place, device) in all.iter().enumerate() {
         if all[..place].contains(device) {
@@ -355,7 +355,7 @@ fn check_frame(device: &DeviceName, carries: u32, frame: u16) -> Result<(), Inpu
 }
 
 /// The program's settings: what follows from the links, then the user's.
-fn program(setup: &Setup) -> Result<Draft, InputError> {
+fn program(setup: &BorderSetup) -> Result<Draft, InputError> {
     let mut draft = Draft::default();
     let round_trips = (setup.wan_delay * 8).max(Duration::from_ms(12));
     let mbps = setup.lan_rate.as_bps() / 1_000_000;
@@ -384,7 +384,7 @@ fn open(
     (frame, pool): (u16, &Arc<Pool>),
     wait: Duration,
     monitor: &mut dyn BorderMonitor,
-) -> Result<Port, BorderError> {
+) -> Result<DevicePort, BorderError> {
     let config = port_config(device, frame);
     let end = |ends| if ends { Err(BorderError::Interrupted) } else { Ok(()) };
     let side = (device.side(), wait);
@@ -405,7 +405,7 @@ fn port_config(device: &DeviceName, frame: u16) -> PortConfig {
     }
 }
 
-fn eal_options(setup: &Setup, room: u16) -> EalOptions {
+fn eal_options(setup: &BorderSetup, room: u16) -> EalOptions {
     let bytes = u64::from(setup.buffers + COPIES) * (u64::from(room) + 384);
     let mb = bytes.div_ceil(1 << 20) + EAL_MB;
     let options = EalOptions {

@@ -25,13 +25,13 @@ use transport::wire::int::Int;
 use transport::wire::{Ack, Body, Data, Ext, Extent, Header, Receipt};
 use transport::{Duration, EntropyValue, FlowId, HostId, Instant, Psn, Rate};
 use transport_dpdk::{
-    Link, LinkConfig, LinkEnd, MbufBurst, MemoryMode, Pool, Port, TimeScale, eal,
+    DevicePort, Link, LinkConfig, LinkEnd, MbufBurst, MemoryMode, Pool, TimeScale, eal,
 };
 
 use super::DeviceKind;
 use super::run::{Bench, BenchError, UP_MS, link_of};
 use super::windows::{TurnGroup, fastest_quarter};
-use crate::border::{self, Bridge, Setup};
+use crate::border::{self, BorderSetup, Bridge};
 
 /// The case of a border switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,12 +191,16 @@ impl Bench {
 }
 
 /// The switch between `ports`, LAN and WAN.
-fn bridge(ports: Vec<Port>, pool: Arc<Pool>, frame: u16) -> Result<Bridge, border::BorderError> {
+fn bridge(
+    ports: Vec<DevicePort>,
+    pool: Arc<Pool>,
+    frame: u16,
+) -> Result<Bridge, border::BorderError> {
     let device = |name: &str| {
         let wrong = |_| InputError::new(format!("`{name}`"), "a device");
         name.parse().map_err(wrong)
     };
-    let setup = Setup {
+    let setup = BorderSetup {
         lan: vec![device("net_ring0")?],
         wan: device("net_ring1")?,
         hosts: HostsFile::read(hosts_text().as_bytes(), "hosts.toml")?,

@@ -33,7 +33,7 @@ use transport::wire::addressing::UDP_PORT;
 use transport::wire::pod::{Join, hosts_a_switch};
 use transport::{Duration, Instant};
 use transport_dpdk::neighbour::Station;
-use transport_dpdk::{Enquiry, Link, LinkConfig, Pool, Port, TimeScale, eal};
+use transport_dpdk::{DevicePort, Enquiry, Link, LinkConfig, Pool, TimeScale, eal};
 
 use super::DeviceKind;
 use super::run::{Bench, BenchError, UP_MS, link_of};
@@ -124,7 +124,7 @@ const PARTS: usize = 2;
 struct Rig {
     setup: SchedulerSetup,
     hosts: PodHosts,
-    port: Port,
+    port: DevicePort,
     /// The buffers of the scheduler's frames.
     pool: Arc<Pool>,
 }

@@ -27,9 +27,9 @@ use transport::wire::frame::header_overhead;
 use transport::wire::{ack, data};
 use transport::{Config, Duration, HostId, Rng, Settings};
 use transport_dpdk::{
-    AppEnd, AppMemory, Completion, DilatedClock, EalError, Link, LinkConfig, MbufBurst,
-    MemoryConfig, MessageBytes, Pool, Port, PortIo, Request, TimeScale, UdpSums, Worker,
-    WorkerConfig, app_ring, eal,
+    AppEnd, AppMemory, Completion, DevicePort, DilatedClock, EalError, Link, LinkConfig, MbufBurst,
+    MemoryConfig, MessageBytes, Pool, PortIo, Request, TimeScale, UdpSums, Worker, WorkerConfig,
+    app_ring, eal,
 };
 
 use super::run::{Bench, BenchError, unhindered};
@@ -239,7 +239,7 @@ impl Bench {
     }
 
     /// Two devices, each of which receives the frames that the other sends.
-    fn ports(&self) -> Result<(Port, Port), BenchError> {
+    fn ports(&self) -> Result<(DevicePort, DevicePort), BenchError> {
         let pool = self.pool(BUFFERS_ROOM)?;
         let config = LinkConfig {
             max_frame: 1514,
@@ -252,7 +252,7 @@ impl Bench {
 
     fn end(
         &self,
-        port: Port,
+        port: DevicePort,
         pool: &Arc<Pool>,
         (host, peer): (u32, u32),
         clock: DilatedClock,
@@ -294,14 +294,14 @@ impl Bench {
 
 /// One end of an exchange of frames without content.
 struct Frames {
-    port: Port,
+    port: DevicePort,
     burst: MbufBurst,
     pool: Arc<Pool>,
     lens: Vec<u16>,
 }
 
 impl Frames {
-    fn new(port: Port, pool: &Arc<Pool>, lens: Vec<u16>) -> Self {
+    fn new(port: DevicePort, pool: &Arc<Pool>, lens: Vec<u16>) -> Self {
         Self { port, burst: MbufBurst::new(), pool: Arc::clone(pool), lens }
     }
 

@@ -24,7 +24,7 @@ use transport_dpdk::DilatedClock;
 use super::doorway::{Call, Doorway};
 use super::message::{Hello, PROTOCOL, Round, RoundPart, Say};
 use super::offset::Offset;
-use super::succession::Stand;
+use super::stand::Stand;
 use super::wire::{FromPeer, Wire};
 
 /// A function that is called while this host waits for others. It answers peers, and returns an

@@ -17,14 +17,17 @@ mod message;
 mod offset;
 mod ongoing_run;
 mod pod;
+mod real_network;
 mod report;
 mod run;
 pub mod scheduler;
+mod stand;
 mod succession;
 mod warm_up;
 mod wire;
 
-pub use run::{RealNetwork, run};
+pub use real_network::RealNetwork;
+pub use run::run;
 
 /// Whether a device of a hosts file is a card, so that the machine must be fit for one.
 #[must_use]

@@ -9,7 +9,7 @@ use transport::sched::zeropod::PodCounts;
 use transport::{Config, Duration};
 
 use super::message::MeasurePart;
-use super::run::RealNetwork;
+use super::real_network::RealNetwork;
 
 const WHY: &str = "measured: the jitter of echoes between hosts and to the scheduler, nine of ten";
 

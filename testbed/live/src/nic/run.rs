@@ -6,11 +6,10 @@ use std::thread;
 
 use experiments::capture::Unwritten;
 use experiments::conductor::Conductor;
-use experiments::hosts_file::{HostEntry, HostsFile};
+use experiments::hosts_file::HostEntry;
 use experiments::input::InputError;
 use experiments::measure::collectives::DcSimResult;
 use experiments::measure::{Adapted, HostSeen, Outcome};
-use experiments::observe::Observe;
 use experiments::plan::{Draft, Origin, Plan, RunError};
 use experiments::progress::{Progress, Watch};
 use experiments::topology::{self, FatTreeSpec, topo_file};
@@ -36,6 +35,7 @@ use super::message::{
 use super::offset::Offset;
 use super::ongoing_run::OngoingRun;
 use super::pod;
+use super::real_network::RealNetwork;
 use super::report;
 use super::warm_up::{Desk, OpenedDevice, devices};
 use super::wire::FLOWS_MAX;
@@ -45,22 +45,6 @@ use crate::workers::counters::{self, Workers};
 use crate::workers::hosts::{Host, HostSetup, Polled, Pollers, RING, RunClock, needs};
 use crate::workers::lateness::{self, Gaps};
 use crate::workers::observers::Observers;
-
-/// The network of a run, and the number of this process's host in it.
-#[derive(Clone, Debug)]
-pub struct RealNetwork {
-    /// All hosts.
-    pub hosts: HostsFile,
-    /// The number of this one.
-    pub own: u32,
-    /// The user has described the network; else it counts as one switch, as fast as the slowest
-    /// device.
-    pub topology_given: bool,
-    /// The observations of this host meanwhile.
-    pub observe: Observe,
-    /// Keys that seal packets; all hosts have some, or none has.
-    pub keys: Option<SharedKeys>,
-}
 
 /// Real time after which a device that takes nothing counts as stuck.
 const STUCK_AFTER: Duration = Duration::from_s(1);

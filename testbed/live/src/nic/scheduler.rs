@@ -58,7 +58,7 @@ pub trait SchedulerMonitor {
 
 /// The work of a scheduler.
 #[derive(Clone, Debug)]
-pub struct Served {
+pub struct PodsServed {
     /// Frames and notes by name.
     pub counters: Counters,
     /// The decisions of all pods.
@@ -73,7 +73,10 @@ const LOOK_EVERY: Duration = Duration::from_ms(20);
 /// # Errors
 /// [`RunError::Input`] where the file names no scheduler, [`RunError::Environment`] what this
 /// machine lacks; nothing that a host does is one.
-pub fn run(setup: &SchedulerSetup, monitor: &mut dyn SchedulerMonitor) -> Result<Served, RunError> {
+pub fn run(
+    setup: &SchedulerSetup,
+    monitor: &mut dyn SchedulerMonitor,
+) -> Result<PodsServed, RunError> {
     let entry = entry(&setup.hosts)?;
     let device = match &setup.device {
         Some(device) => device.clone(),

@@ -12,17 +12,16 @@
 //! only one host has lost the leading host, it gets no answer, and ends.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::thread;
 
 use experiments::plan::RunError;
 use transport::Duration;
 
-use super::doorway::{Call, Doorway};
+use super::doorway::Call;
 use super::meeting::{CONNECT_WITHIN, Meanwhile, Meeting, RETRY};
 use super::message::{Hello, Round, RoundPart, Say, StandAddress};
 use super::wire::{Wire, is_pause};
-use crate::workers::random;
 
 /// How long the leading host waits for others, which may notice later that the former one is gone.
 const FOLLOW_WITHIN: Duration = Duration::from_s(if cfg!(test) { 1 } else { 5 });
@@ -39,31 +38,6 @@ fn follow_within(leader: u32) -> Duration {
 
 /// Longer than any answer, octets.
 const ANSWER_MAX: usize = 1 << 20;
-
-/// The places of all hosts, and the socket of this one.
-#[derive(Debug, Default)]
-pub(super) struct Stand {
-    door: Option<Doorway>,
-    own: Option<StandAddress>,
-    /// By host, once hosts have introduced themselves.
-    places: Vec<Option<StandAddress>>,
-}
-
-impl Stand {
-    /// Listens at `ip`. Without a place no host can follow this one, and it ends with the leading
-    /// host.
-    pub(super) fn open(&mut self, ip: IpAddr) {
-        let door = Doorway::open(&SocketAddr::new(ip, 0).to_string());
-        let door = door.and_then(|door| Ok((door.address()?, door)));
-        let opened = door.map_err(|error| error.to_string());
-        match opened.and_then(|it| Ok((it, random().map_err(|error| error.to_string())?))) {
-            Ok(((address, door), pass)) => {
-                (self.door, self.own) = (Some(door), Some(StandAddress { address, pass }));
-            }
-            Err(why) => tracing::warn!(%ip, why, "cannot listen: the run needs its first host"),
-        }
-    }
-}
 
 impl Meeting {
     /// The first round: gives this host's `hello` with its place, and returns those of all, by

@@ -13,8 +13,8 @@ use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
 use transport::{Duration, HostId};
 use transport_dpdk::neighbour::{Mac, ProbeResult, Prober, Reach, Resolution, Station};
 use transport_dpdk::{
-    DeviceName, DilatedClock, Eal, EalOptions, Enquiry, InterruptHold, MbufError, MemoryMode, Pool,
-    PoolConfig, Port, PortConfig,
+    DeviceName, DevicePort, DilatedClock, Eal, EalOptions, Enquiry, InterruptHold, MbufError,
+    MemoryMode, Pool, PoolConfig, PortConfig,
 };
 
 use super::meeting::Meanwhile;
@@ -44,7 +44,7 @@ const RESOLVE_FOR: Duration = Duration::from_s(10);
 
 /// The device of this host before a worker has it. Field order: the device goes before EAL.
 pub(super) struct Desk {
-    port: Port,
+    port: DevicePort,
     pool: Arc<Pool>,
     station: Station,
     clock: DilatedClock,
@@ -59,7 +59,7 @@ pub(super) struct Desk {
 
 /// The device and buffers that a worker takes over.
 pub(super) struct OpenedDevice {
-    pub(super) port: Port,
+    pub(super) port: DevicePort,
     pub(super) pool: Arc<Pool>,
     pub(super) station: Station,
     pub(super) strays: u64,
@@ -173,7 +173,7 @@ impl Desk {
     }
 
     /// The device.
-    pub(super) fn port(&self) -> &Port {
+    pub(super) fn port(&self) -> &DevicePort {
         &self.port
     }
 

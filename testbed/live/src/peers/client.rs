@@ -5,12 +5,12 @@ use transport::{Duration, HostId, Instant};
 use transport_dpdk::{Completion, Idle, IdleMode, Request, eal};
 
 use super::error::PeerError;
-use super::host::Host;
-use super::protocol::{Job, Kind, Note, PROTOCOL, Tag, Totals};
+use super::host::PeerHost;
+use super::protocol::{Kind, Note, PROTOCOL, Tag, Totals};
 use super::session::Session;
 use super::setup::ProcessSetup;
 use super::stream::short;
-use super::terms::{Policies, SessionTerms};
+use super::terms::{Job, Policies, SessionTerms};
 use super::vitals::Vitals;
 use super::{Interval, SessionEvent, SessionMonitor};
 
@@ -31,7 +31,7 @@ pub struct ClientOptions {
 
 /// The outcome of a session.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct SessionOutcome {
     /// The terms as agreed.
     pub terms: SessionTerms,
     /// The policies of the session, by name.
@@ -63,7 +63,7 @@ pub struct Outcome {
 }
 
 struct Client<'a> {
-    host: Host,
+    host: PeerHost,
     options: ClientOptions,
     monitor: &'a mut dyn SessionMonitor,
     /// The session that is asked for, or runs; notes of an earlier one may still arrive.
@@ -97,13 +97,13 @@ pub fn run(
     terms: &SessionTerms,
     options: &ClientOptions,
     monitor: &mut dyn SessionMonitor,
-) -> Result<Outcome, PeerError> {
+) -> Result<SessionOutcome, PeerError> {
     let terms = &terms.surviving(options.patience);
     // Refused before anything is opened.
     terms.config(1, &setup.addressing)?;
-    let host = Host::open(setup, options.wait, monitor)?;
+    let host = PeerHost::open(setup, options.wait, monitor)?;
     let mut client = Client {
-        number: Host::session_number()?,
+        number: PeerHost::session_number()?,
         host,
         options: *options,
         monitor,
@@ -318,7 +318,11 @@ impl Client<'_> {
     }
 
     /// Asks for the server's counts and compares.
-    fn close(mut self, mut session: Session, round_trips: Vec<u64>) -> Result<Outcome, PeerError> {
+    fn close(
+        mut self,
+        mut session: Session,
+        round_trips: Vec<u64>,
+    ) -> Result<SessionOutcome, PeerError> {
         let (number, asked) = (session.number, self.host.now());
         let took = asked.since(session.began);
         let own = session.gauge.whole(&self.host, asked);
@@ -339,7 +343,7 @@ impl Client<'_> {
         self.rest(FLUSH)?;
         let sent = session.sender.as_ref().map(|sender| sender.acked()).unwrap_or_default();
         let received = session.receiver.got();
-        let mut outcome = Outcome {
+        let mut outcome = SessionOutcome {
             policies: session.terms.policies()?,
             took,
             sent,
@@ -430,7 +434,7 @@ impl Client<'_> {
     }
 }
 
-impl Outcome {
+impl SessionOutcome {
     /// Checks that the counts of both ends agree.
     fn judge(&mut self, session: &Session, server_sent: Option<Totals>) {
         if let Some(sender) = &session.sender {

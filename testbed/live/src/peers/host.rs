@@ -20,9 +20,9 @@ use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::neighbour::{Resolution, Station};
 use transport_dpdk::telemetry::{Board, HistogramName, Picture};
 use transport_dpdk::{
-    AppEnd, AppMemory, Calibration, Completion, DilatedClock, Eal, InterruptHold, MemoryConfig,
-    MessageBytes, Pool, PoolConfig, Port, PortConfig, PortIo, RegisteredThread, Request, Security,
-    SharedKeys, Telemetry, TimeScale, UdpSums, Worker, WorkerConfig, app_ring, clock,
+    AppEnd, AppMemory, Calibration, Completion, DevicePort, DilatedClock, Eal, InterruptHold,
+    MemoryConfig, MessageBytes, Pool, PoolConfig, PortConfig, PortIo, RegisteredThread, Request,
+    Security, SharedKeys, Telemetry, TimeScale, UdpSums, Worker, WorkerConfig, app_ring, clock,
 };
 
 use super::error::PeerError;
@@ -49,7 +49,7 @@ type DeviceWorker = Worker<PortIo, AppMemory, DilatedClock>;
 type WorkerParts = (PortIo, Option<Box<Security>>);
 
 /// One end of a link between processes. Fields in the order in which they must go.
-pub(super) struct Host {
+pub(super) struct PeerHost {
     /// The worker; `None` only while it is built anew.
     worker: Option<DeviceWorker>,
     /// Where the worker counts round trips, if it does.
@@ -85,7 +85,7 @@ pub(super) struct Host {
     eal: Eal,
 }
 
-impl Drop for Host {
+impl Drop for PeerHost {
     /// Acknowledges the last note to the peer.
     fn drop(&mut self) {
         drop(self.take_parts());
@@ -94,14 +94,14 @@ impl Drop for Host {
 
 /// The observations of a turn.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Polled {
+pub(super) struct HostPolled {
     pub(super) now: Instant,
     pub(super) busy: bool,
 }
 
-impl Host {
+impl PeerHost {
     /// Opens the device. Where this needs the other side, it waits for it. Sends nothing before
-    /// [`Host::meet`].
+    /// [`PeerHost::meet`].
     pub(super) fn open(
         mut setup: ProcessSetup,
         wait: Duration,
@@ -286,7 +286,7 @@ impl Host {
     }
 
     /// Runs one turn of the worker, with the application's waiting requests.
-    pub(super) fn turn(&mut self, monitor: &mut dyn SessionMonitor) -> Polled {
+    pub(super) fn turn(&mut self, monitor: &mut dyn SessionMonitor) -> HostPolled {
         while let Some(request) = self.waiting.pop_front() {
             if let Err(request) = self.app.submit(request) {
                 self.waiting.push_front(request);
@@ -295,7 +295,7 @@ impl Host {
             }
         }
         let Some(worker) = &mut self.worker else {
-            return Polled { now: self.clock.now(), busy: false };
+            return HostPolled { now: self.clock.now(), busy: false };
         };
         if let Some(keys) = &mut self.setup.keys
             && let Some(changed) = keys.changed(self.clock.now())
@@ -312,7 +312,7 @@ impl Host {
         } else if now >= self.look_at {
             self.check_device(now, monitor);
         }
-        Polled { now, busy: progress.busy }
+        HostPolled { now, busy: progress.busy }
     }
 
     /// Work that is done now and then: interrupts, the link.
@@ -502,7 +502,7 @@ fn open_device(
     pool: &Arc<Pool>,
     wait: Duration,
     monitor: &mut dyn SessionMonitor,
-) -> Result<Port, PeerError> {
+) -> Result<DevicePort, PeerError> {
     let end = |ends| if ends { Err(PeerError::Interrupted) } else { Ok(()) };
     let (device, side) = (setup.device.clone(), (setup.side, wait));
     let port = device.open_with_patience(eal, config, pool, side, || end(monitor.wants_end()))?;

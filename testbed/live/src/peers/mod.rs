@@ -26,6 +26,7 @@
 
 mod client;
 mod error;
+mod gauge;
 mod host;
 mod protocol;
 mod server;
@@ -37,12 +38,12 @@ mod terms;
 mod tests;
 mod vitals;
 
-pub use client::{ClientOptions, Outcome, run};
+pub use client::{ClientOptions, SessionOutcome, run};
 pub use error::PeerError;
-pub use protocol::{Job, Totals};
+pub use protocol::Totals;
 pub use server::{Served, ServerOptions, serve};
 pub use setup::ProcessSetup;
-pub use terms::{Policies, SessionTerms};
+pub use terms::{Job, Policies, SessionTerms};
 pub use transport_dpdk::{DeviceName, DeviceNameError, MemoryMode, SharedKeys, Side};
 pub use vitals::{RoundTrips, Vitals};
 

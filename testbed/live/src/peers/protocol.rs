@@ -55,25 +55,6 @@ pub(super) struct Tag {
     pub(super) number: u32,
 }
 
-/// The purpose of a session.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Job {
-    /// Throughput, to the server and from it.
-    Perf {
-        /// The client sends.
-        up: bool,
-        /// The server sends.
-        down: bool,
-        /// Senders stop after this long, milliseconds.
-        duration_ms: Option<u64>,
-        /// Senders stop after this many bytes each.
-        bytes: Option<u64>,
-    },
-    /// Round trips.
-    Ping,
-}
-
 /// Messages of one direction, as one side has counted them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Totals {

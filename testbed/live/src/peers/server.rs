@@ -18,12 +18,12 @@ use transport::{Duration, HostId, Instant};
 use transport_dpdk::{Completion, Failure, Idle, IdleMode, Request};
 
 use super::error::PeerError;
-use super::host::{Host, STRANGER};
-use super::protocol::{Job, Kind, Note, Tag};
+use super::host::{PeerHost, STRANGER};
+use super::protocol::{Kind, Note, Tag};
 use super::session::Session;
 use super::setup::ProcessSetup;
 use super::stream::short;
-use super::terms::{FLOWS_SPARE, SessionTerms};
+use super::terms::{FLOWS_SPARE, Job, SessionTerms};
 use super::{SessionEvent, SessionMonitor};
 use crate::workers::counters;
 
@@ -52,7 +52,7 @@ pub struct Served {
 }
 
 struct Server<'a> {
-    host: Host,
+    host: PeerHost,
     options: ServerOptions,
     /// The session, and how far its end has come.
     session: Option<(Session, Ending)>,
@@ -121,7 +121,7 @@ pub fn serve(
     options: &ServerOptions,
     monitor: &mut dyn SessionMonitor,
 ) -> Result<Served, PeerError> {
-    let host = Host::open(setup, Duration::ZERO, monitor)?;
+    let host = PeerHost::open(setup, Duration::ZERO, monitor)?;
     let served = Served::default();
     let (session, welcome, broken, refusals) = (None, None, None, VecDeque::new());
     let options = *options;
@@ -507,7 +507,7 @@ mod tests {
         linked(|link| {
             let mut monitor = Monitor::default();
             let setup = ProcessSetup { device: "net_null0".parse().unwrap(), ..end(link, SERVER) };
-            let host = Host::open(setup, Duration::ZERO, &mut monitor).unwrap();
+            let host = PeerHost::open(setup, Duration::ZERO, &mut monitor).unwrap();
             let patience = Duration::from_s(9);
             let options = ServerOptions { patience, memory_bytes: 1 << 26, sessions_max: None };
             let until = Instant::FAR_FUTURE;

@@ -4,11 +4,11 @@ use experiments::measure::Counters;
 use transport::{Duration, HostId, Instant};
 use transport_dpdk::{Completion, Eal};
 
-use super::host::Host;
-use super::protocol::{Job, Kind, Tag};
+use super::gauge::Gauge;
+use super::host::PeerHost;
+use super::protocol::{Kind, Tag};
 use super::stream::{Receiver, Sender, Slots, short};
-use super::terms::SessionTerms;
-use super::vitals::Gauge;
+use super::terms::{Job, SessionTerms};
 use super::{Interval, SessionEvent, SessionMonitor};
 
 /// One end of a session.
@@ -26,7 +26,7 @@ pub(super) struct Session {
     pub(super) counted_before: Counters,
     /// When the session began, or the peer was last seen to have acknowledged something.
     pub(super) acked_at: Instant,
-    /// The bytes that the peer had acknowledged then, as [`Host::acknowledged_by`] counts.
+    /// The bytes that the peer had acknowledged then, as [`PeerHost::acknowledged_by`] counts.
     acked: u64,
     /// When the application looks at its ring again.
     looks_at: Instant,
@@ -100,7 +100,7 @@ impl Session {
     }
 
     /// Posts messages that may be sent; true when there were any.
-    pub(super) fn post(&mut self, host: &mut Host, now: Instant) -> bool {
+    pub(super) fn post(&mut self, host: &mut PeerHost, now: Instant) -> bool {
         let Some(sender) = &mut self.sender else { return false };
         let room = host.room();
         sender.post(&self.slots, &mut host.waiting, room, now)
@@ -152,7 +152,7 @@ impl Session {
     }
 
     /// Since when no packet of the peer has shown that it is there, whatever other hosts send.
-    pub(super) fn silent_since(&mut self, host: &Host, now: Instant) -> Instant {
+    pub(super) fn silent_since(&mut self, host: &PeerHost, now: Instant) -> Instant {
         let acked = host.acknowledged_by(self.peer);
         if acked != self.acked {
             (self.acked, self.acked_at) = (acked, now);
@@ -163,7 +163,7 @@ impl Session {
     /// Samples the windows, and reports the traffic since the last report when that is due.
     pub(super) fn report_interval(
         &mut self,
-        host: &Host,
+        host: &PeerHost,
         now: Instant,
         monitor: &mut dyn SessionMonitor,
     ) {
@@ -177,7 +177,7 @@ impl Session {
     /// Reports what was carried since the last interval: with it, intervals add up to the session.
     pub(super) fn report_rest(
         &mut self,
-        host: &Host,
+        host: &PeerHost,
         now: Instant,
         monitor: &mut dyn SessionMonitor,
     ) {
@@ -187,13 +187,13 @@ impl Session {
     }
 
     /// Bytes sent and received, and segments sent again, since the beginning.
-    fn sums(&self, host: &Host) -> [u64; 3] {
+    fn sums(&self, host: &PeerHost) -> [u64; 3] {
         let sent = self.sender.as_ref().map_or(0, |sender| sender.acked().bytes);
         let [_, again] = host.segments();
         [sent, self.receiver.got().bytes, again]
     }
 
-    fn report(&mut self, host: &Host, until: Duration, monitor: &mut dyn SessionMonitor) {
+    fn report(&mut self, host: &PeerHost, until: Duration, monitor: &mut dyn SessionMonitor) {
         let (sums, (last, former)) = (self.sums(host), self.reported);
         self.reported = (until, sums);
         let [sent, received, retransmitted] = std::array::from_fn(|i| sums[i] - former[i]);

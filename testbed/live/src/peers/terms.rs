@@ -12,7 +12,24 @@ use transport::wire::addressing::{Addressing, UDP_PORT};
 use transport::wire::{KEY_LEN, frame};
 use transport::{Bytes, Config, Duration, Rate, ShareMax};
 
-use super::protocol::Job;
+/// The purpose of a session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Job {
+    /// Throughput, to the server and from it.
+    Perf {
+        /// The client sends.
+        up: bool,
+        /// The server sends.
+        down: bool,
+        /// Senders stop after this long, milliseconds.
+        duration_ms: Option<u64>,
+        /// Senders stop after this many bytes each.
+        bytes: Option<u64>,
+    },
+    /// Round trips.
+    Ping,
+}
 
 /// The terms of a session, as its client asks for them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -15,8 +15,8 @@ use transport::wire::addressing::{Addressing, IpVersion};
 use transport_dpdk::{Completion, Eal, Failure, MessageBytes, Request};
 
 use super::client::{ClientOptions, run};
-use super::host::Host;
-use super::protocol::{Job, Kind, NOTE_MAX, Note, PROTOCOL, Tag, Totals};
+use super::host::PeerHost;
+use super::protocol::{Kind, NOTE_MAX, Note, PROTOCOL, Tag, Totals};
 use super::server::{REFUSALS_A_HOST, REFUSALS_MAX, ServerOptions, serve};
 use super::stream::short;
 use super::*;
@@ -171,7 +171,7 @@ pub(super) fn end(link: &str, host: HostId) -> ProcessSetup {
 
 /// The end of a link that does as the test wants.
 struct Stranger {
-    host: Host,
+    host: PeerHost,
     /// The other end.
     peer: HostId,
     monitor: Monitor,
@@ -186,7 +186,7 @@ impl Stranger {
     fn open(setup: ProcessSetup) -> Self {
         let mut monitor = Monitor::default();
         let peer = if setup.host == SERVER { CLIENT } else { SERVER };
-        let host = Host::open(setup, SOON, &mut monitor).unwrap();
+        let host = PeerHost::open(setup, SOON, &mut monitor).unwrap();
         let (notes, others, sent) = Default::default();
         Self { host, peer, monitor, notes, others, sent }
     }

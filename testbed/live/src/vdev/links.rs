@@ -15,8 +15,8 @@ use std::sync::Arc;
 use experiments::plan::{Plan, RunError};
 use transport_dpdk::NetnsError;
 use transport_dpdk::{
-    Eal, EalOptions, Link, LinkConfig, LinkEnd, MbufError, MemoryMode, Netns, Pool, PoolConfig,
-    Port, PortError, TimestampField,
+    DevicePort, Eal, EalOptions, Link, LinkConfig, LinkEnd, MbufError, MemoryMode, Netns, Pool,
+    PoolConfig, PortError, TimestampField,
 };
 
 use crate::dpdk_error::unfit;
@@ -68,7 +68,7 @@ const UP_MS: u32 = 10_000;
 #[derive(Debug)]
 pub(super) struct Devices {
     /// The hosts' ends, by host.
-    pub(super) ports: Vec<Port>,
+    pub(super) ports: Vec<DevicePort>,
     /// The switch's ends, by host.
     pub(super) ends: Vec<LinkEnd>,
     pub(super) pools: Pools,

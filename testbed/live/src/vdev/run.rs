@@ -200,7 +200,7 @@ fn early(plan: &Plan, scale: TimeScale) -> Option<Duration> {
 }
 
 /// A run under way.
-struct Run<'a> {
+struct RunUnderWay<'a> {
     switch: SoftSwitch,
     control: Control<'a>,
     sampler: Sampler,
@@ -236,7 +236,7 @@ fn drive<'a>(
     let Devices { ports, ends, pools, stamp, eal } = devices;
     let (hosts, rings) = hosts::hosts(plan, ports, &pools.hosts, stamp, &setup)?;
     let shortest = plan.shortest_loop();
-    let mut run = Run {
+    let mut run = RunUnderWay {
         switch: soft_switch(plan, ends, &pools, stamp)?,
         control: Control::new(plan, Conductor::new(&plan.matrix), (HostId(0), rings)),
         sampler: Sampler::new(plan),
@@ -255,7 +255,7 @@ fn drive<'a>(
     let unwritten = observers.finish_capture(capture);
     // Packets that hosts have sent are in the network now, or counted as on their way.
     while run.switch.receive(run.now) {}
-    let Run { mut switch, control, mut sampler, gaps, now, limit, .. } = run;
+    let RunUnderWay { mut switch, control, mut sampler, gaps, now, limit, .. } = run;
     sampler.end(now.min(limit), watch, |lines| {
         Seen::without_senders(switch.network_mut(), control.conductor(), lines)
     });
@@ -285,7 +285,7 @@ pub(super) fn soft_switch(
         .slotted(plan.settings.sched.departs_in_slots()))
 }
 
-impl Run<'_> {
+impl RunUnderWay<'_> {
     /// The loop of the calling thread. True when it was stopped before its end.
     fn turn_until_over(&mut self, pollers: &Pollers, watch: &mut dyn Watch) -> bool {
         let mut idle = Idle::new(IdleMode::Adaptive);

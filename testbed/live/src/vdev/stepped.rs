@@ -7,7 +7,7 @@
 use experiments::plan::{Plan, RunError};
 use fabric::Network;
 use transport::{HostId, Instant};
-use transport_dpdk::{Eal, MbufBurst, Pool, Port, TimestampField};
+use transport_dpdk::{DevicePort, Eal, MbufBurst, Pool, TimestampField};
 
 use super::links::{Devices, Pmd, Pools};
 use super::run::soft_switch;
@@ -29,7 +29,7 @@ pub struct DeliveredFrame {
 #[derive(Debug)]
 pub struct SteppedSwitch {
     switch: SoftSwitch,
-    ports: Vec<Port>,
+    ports: Vec<DevicePort>,
     burst: MbufBurst,
     stamp: TimestampField,
     pools: Pools,

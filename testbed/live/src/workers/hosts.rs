@@ -15,9 +15,9 @@ use transport::record::Recorder;
 use transport::wire::addressing::{Addressing, Groups};
 use transport::{Bytes, Config, Duration, HostId, Instant, Rate, Rng, Settings, ShareMax};
 use transport_dpdk::{
-    AppEnd, AppMemory, Clock, DilatedClock, Eal, EalError, Idle, IdleMode, InterruptHold, Keys,
-    MemoryConfig, Pool, Port, PortIo, SharedKeys, TimeScale, UdpSums, Worker, WorkerConfig,
-    app_ring,
+    AppEnd, AppMemory, Clock, DevicePort, DilatedClock, Eal, EalError, Idle, IdleMode,
+    InterruptHold, Keys, MemoryConfig, Pool, PortIo, SharedKeys, TimeScale, UdpSums, Worker,
+    WorkerConfig, app_ring,
 };
 
 use super::lateness::Gaps;
@@ -82,7 +82,7 @@ pub(crate) struct Polled {
 /// All hosts of `plan`, at their `ports`, and the applications' ends of their rings.
 pub(crate) fn hosts(
     plan: &Plan,
-    ports: Vec<Port>,
+    ports: Vec<DevicePort>,
     pool: &Arc<Pool>,
     stamp: transport_dpdk::TimestampField,
     setup: &HostSetup<'_>,

@@ -282,12 +282,12 @@ impl Device {
 }
 
 /// The rules of a port, while its device is held, for UDP to one port.
-pub(crate) struct Rules {
+pub(crate) struct PortRules {
     pub(crate) port: u16,
     pub(crate) udp_port: u16,
 }
 
-impl rules::Rules for Rules {
+impl rules::Rules for PortRules {
     fn add(&mut self, rule: Rule) -> Result<(), String> {
         let mut raw = sys::rdpdk_rule { udp_port: self.udp_port, ..Default::default() };
         match rule {

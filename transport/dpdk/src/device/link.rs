@@ -16,7 +16,7 @@ use crate::device::caps::PortConfig;
 use crate::device::driver_socket::DriverSocket;
 use crate::device::error::PortError;
 use crate::device::ethdev::Keep;
-use crate::device::port::Port;
+use crate::device::port::DevicePort;
 use crate::eal::netns::Netns;
 use crate::eal::{self, Eal};
 
@@ -26,7 +26,7 @@ pub struct Link {
     /// The switch's side. First, because a TAP's kernel side should be closed before the TAP.
     pub switch_side: LinkEnd,
     /// The host's device.
-    pub host: Port,
+    pub host: DevicePort,
 }
 
 /// The switch's side of a link.
@@ -40,7 +40,7 @@ pub enum LinkEnd {
         tx: RingTx,
     },
     /// A device.
-    Port(Port),
+    Port(DevicePort),
     /// No device: the host's packets are dropped, and it receives none.
     None,
 }
@@ -80,7 +80,7 @@ impl Link {
         let (host_tx, rx) = Ring::spsc(eal, entries)?;
         let (tx, host_rx) = Ring::spsc(eal, entries)?;
         let pool = Arc::clone(&config.host_pool);
-        let host = Port::from_rings(eal, &config.port(), pool, vec![(host_tx, host_rx)])?;
+        let host = DevicePort::from_rings(eal, &config.port(), pool, vec![(host_tx, host_rx)])?;
         Ok(Self { switch_side: LinkEnd::Rings { rx, tx }, host })
     }
 
@@ -89,12 +89,15 @@ impl Link {
     ///
     /// # Errors
     /// [`PortError`].
-    pub fn ring_pair(eal: &Eal, config: &LinkConfig) -> Result<(Port, Port), PortError> {
+    pub fn ring_pair(
+        eal: &Eal,
+        config: &LinkConfig,
+    ) -> Result<(DevicePort, DevicePort), PortError> {
         let entries = u32::from(config.depth());
         let (there, from_there) = Ring::spsc(eal, entries)?;
         let (back, from_back) = Ring::spsc(eal, entries)?;
         let open = |pool: &Arc<Pool>, rings| {
-            Port::from_rings(eal, &config.port(), Arc::clone(pool), vec![rings])
+            DevicePort::from_rings(eal, &config.port(), Arc::clone(pool), vec![rings])
         };
         let one = open(&config.host_pool, (there, from_back))?;
         Ok((one, open(&config.switch_pool, (back, from_there))?))
@@ -109,7 +112,7 @@ impl Link {
         eal: &Eal,
         config: &LinkConfig,
         queues: u16,
-    ) -> Result<(Port, Vec<LinkEnd>), PortError> {
+    ) -> Result<(DevicePort, Vec<LinkEnd>), PortError> {
         let entries = u32::from(config.depth());
         let mut ours = Vec::new();
         let mut theirs = Vec::new();
@@ -120,7 +123,7 @@ impl Link {
             theirs.push(LinkEnd::Rings { rx, tx });
         }
         let port = PortConfig { queues, ..config.port() };
-        let host = Port::from_rings(eal, &port, Arc::clone(&config.host_pool), ours)?;
+        let host = DevicePort::from_rings(eal, &port, Arc::clone(&config.host_pool), ours)?;
         Ok((host, theirs))
     }
 
@@ -147,7 +150,7 @@ impl Link {
             let (port, pool) =
                 (PortConfig { gather: MEMIF_GATHERS, ..config.port() }, Arc::clone(pool));
             let keep = Keep::DriverSocket(Arc::clone(&socket));
-            Port::open_vdev(eal, (&device, &arguments), &port, pool, keep)
+            DevicePort::open_vdev(eal, (&device, &arguments), &port, pool, keep)
         };
         // The driver never takes its listening socket off the interrupt thread's list, nor closes
         // it: every link costs a descriptor until the process ends. No process can connect to it
@@ -175,7 +178,9 @@ impl Link {
             let pool = Arc::clone(pool);
             let keep = Keep::Netns(Arc::clone(netns));
             // The devices' sockets stay in the namespace that they were opened in.
-            netns.run(|| Port::open_vdev(eal, (&device, &arguments), &config.port(), pool, keep))?
+            netns.run(|| {
+                DevicePort::open_vdev(eal, (&device, &arguments), &config.port(), pool, keep)
+            })?
         };
         let interface = format!("t{name}");
         let host =
@@ -193,7 +198,8 @@ impl Link {
     pub fn null(eal: &Eal, config: &LinkConfig) -> Result<Self, PortError> {
         let device = format!("net_null_{}", eal::unique_name());
         let pool = Arc::clone(&config.host_pool);
-        let host = Port::open_vdev(eal, (&device, "no-rx=1"), &config.port(), pool, Keep::Nothing)?;
+        let host =
+            DevicePort::open_vdev(eal, (&device, "no-rx=1"), &config.port(), pool, Keep::Nothing)?;
         Ok(Self { switch_side: LinkEnd::None, host })
     }
 

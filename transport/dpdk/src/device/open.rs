@@ -13,7 +13,7 @@ use crate::device::ethdev::Keep;
 use crate::device::link::MEMIF_GATHERS;
 use crate::device::listener::Listener;
 use crate::device::name::DeviceName;
-use crate::device::port::Port;
+use crate::device::port::DevicePort;
 use crate::device::socket::MemifSocket;
 use crate::eal::Eal;
 use crate::eal::interrupts::InterruptHold;
@@ -30,7 +30,12 @@ impl DeviceName {
     ///
     /// # Errors
     /// [`PortError`].
-    pub fn open(&self, eal: &Eal, config: &PortConfig, pool: Arc<Pool>) -> Result<Port, PortError> {
+    pub fn open(
+        &self,
+        eal: &Eal,
+        config: &PortConfig,
+        pool: Arc<Pool>,
+    ) -> Result<DevicePort, PortError> {
         let port = self.set_up(eal, config, pool)?;
         tracing::info!("{}: {}", port.name(), port.caps());
         for lost in port.caps().lost(config) {
@@ -39,14 +44,19 @@ impl DeviceName {
         Ok(port)
     }
 
-    fn set_up(&self, eal: &Eal, config: &PortConfig, pool: Arc<Pool>) -> Result<Port, PortError> {
+    fn set_up(
+        &self,
+        eal: &Eal,
+        config: &PortConfig,
+        pool: Arc<Pool>,
+    ) -> Result<DevicePort, PortError> {
         match self {
-            Self::Pci { address, .. } => Port::open(eal, address, config, pool),
+            Self::Pci { address, .. } => DevicePort::open(eal, address, config, pool),
             Self::Virtual { .. } if self.meets() => {
                 self.clone().completed(self.side(), config).memif(eal, config, pool)
             }
             Self::Virtual { name, arguments } => {
-                Port::open_vdev(eal, (name, arguments), config, pool, Keep::Nothing)
+                DevicePort::open_vdev(eal, (name, arguments), config, pool, Keep::Nothing)
             }
             Self::Interface(name) => {
                 let device = format!("net_af_packet_{name}");
@@ -54,7 +64,7 @@ impl DeviceName {
                 let sizes = format!("blocksz={},framesz={slot},framecnt={PACKET_SLOTS}", 4 * slot);
                 let arguments = format!("iface={name},qdisc_bypass=1,{sizes}");
                 let config = PortConfig { keep_mtu: true, ..*config };
-                Port::open_vdev(eal, (&device, &arguments), &config, pool, Keep::Nothing)
+                DevicePort::open_vdev(eal, (&device, &arguments), &config, pool, Keep::Nothing)
             }
         }
     }
@@ -72,7 +82,7 @@ impl DeviceName {
         pool: &Arc<Pool>,
         (side, patience): (Side, Duration),
         mut meanwhile: impl FnMut() -> Result<(), E>,
-    ) -> Result<Option<Port>, E> {
+    ) -> Result<Option<DevicePort>, E> {
         let side = if self.argument("role").is_some() { self.side() } else { side };
         let device = self.completed(side, config);
         if device.meets() {
@@ -106,7 +116,12 @@ impl DeviceName {
 
     /// Opens a memif that is [completed](Self::completed). Where it listens, the driver does so at
     /// a socket of its own behind a [`Listener`].
-    fn memif(&self, eal: &Eal, config: &PortConfig, pool: Arc<Pool>) -> Result<Port, PortError> {
+    fn memif(
+        &self,
+        eal: &Eal,
+        config: &PortConfig,
+        pool: Arc<Pool>,
+    ) -> Result<DevicePort, PortError> {
         let (name, arguments) = self.driver_arguments();
         let place = MemifSocket::of(name, arguments)?;
         // See `Link::memif`.
@@ -119,7 +134,7 @@ impl DeviceName {
         }
         let config = PortConfig { gather: config.gather || MEMIF_GATHERS, ..*config };
         let open = |arguments: &[&str], keep| {
-            Port::open_vdev(eal, (name, &arguments.join(",")), &config, pool, keep)
+            DevicePort::open_vdev(eal, (name, &arguments.join(",")), &config, pool, keep)
         };
         if self.side() == Side::Connects {
             return open(&arguments, Keep::Nothing);
@@ -144,7 +159,7 @@ impl DeviceName {
         eal: &Eal,
         config: &PortConfig,
         pool: &Arc<Pool>,
-    ) -> Result<Option<Port>, PortError> {
+    ) -> Result<Option<DevicePort>, PortError> {
         let port = self.open(eal, config, Arc::clone(pool))?;
         if port.wait_link(HANDSHAKE_MS) {
             return Ok(Some(port));

@@ -1,9 +1,9 @@
 //! Devices: one port is one ethdev.
 //!
-//! Source: DPDK Programmer's Guide, "Poll Mode Driver". A [`Port`] owns its queues; its device
-//! (`ethdev.rs`) is closed and unplugged when the port and all queues are gone. Queues are separate
-//! values, so that each can go to another worker. Frame lengths are bytes without FCS; a burst is
-//! at most 32 packets.
+//! Source: DPDK Programmer's Guide, "Poll Mode Driver". A [`DevicePort`] owns its queues; its
+//! device (`ethdev.rs`) is closed and unplugged when the port and all queues are gone. Queues are
+//! separate values, so that each can go to another worker. Frame lengths are bytes without FCS; a
+//! burst is at most 32 packets.
 //!
 //! This code waits only for the link, retries nothing, and steers nothing.
 #![allow(unsafe_code)]
@@ -23,14 +23,14 @@ use crate::buffers::stamp_field::TimestampField;
 use crate::clock::device_clock::ReadTicks;
 use crate::device::caps::{Caps, PortConfig, TxTimes};
 use crate::device::error::{PortError, SetupStep};
-use crate::device::ethdev::{self, ANY_SOCKET, Device, Keep, Rules};
+use crate::device::ethdev::{self, ANY_SOCKET, Device, Keep, PortRules};
 use crate::device::rules::{self, Rung};
 use crate::device::stats::DeviceStats;
 use crate::eal::{self, Eal};
 
 /// One device with all its queues.
 #[derive(Debug)]
-pub struct Port {
+pub struct DevicePort {
     queues: Vec<PortQueue>,
     device: Arc<Device>,
     tie: Option<Arc<Tie>>,
@@ -57,7 +57,7 @@ struct Tie {
     second: Arc<Device>,
 }
 
-impl Port {
+impl DevicePort {
     /// Opens the device `name` (e.g. a PCI address), which EAL has probed; received packets come
     /// from `pool`.
     ///
@@ -185,7 +185,7 @@ impl Port {
 
     /// Steers frames for `udp_port` of `addresses[i]` to queue `i`, as far as the device can, and
     /// returns how far. The effective configuration and the log have the result, too, with the
-    /// reason why it is not better. Comes before [`Port::tie_to`].
+    /// reason why it is not better. Comes before [`DevicePort::tie_to`].
     pub fn steer(&mut self, addresses: &[IpAddr], udp_port: u16) -> Rung {
         let Caps { queues, steering, .. } = *self.caps();
         if queues <= 1 {
@@ -194,7 +194,12 @@ impl Port {
         let (rung, refused) = {
             let _control = self.device.eal.control();
             let hashes = steering == Rung::Spread;
-            rules::climb(&mut Rules { port: self.device.id, udp_port }, addresses, queues, hashes)
+            rules::climb(
+                &mut PortRules { port: self.device.id, udp_port },
+                addresses,
+                queues,
+                hashes,
+            )
         };
         for why in refused {
             tracing::info!("{}: not steered by {why}", self.name());

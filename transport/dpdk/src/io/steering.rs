@@ -7,7 +7,7 @@ use transport::wire::addressing::Addressing;
 
 use crate::buffers::pool::Pool;
 use crate::device::error::PortError;
-use crate::device::port::Port;
+use crate::device::port::DevicePort;
 use crate::eal::Eal;
 use crate::io::hand_over::HandOver;
 use crate::io::port_io::PortIo;
@@ -21,7 +21,7 @@ use crate::io::port_io::PortIo;
 /// [`PortError::Queues`] when there are more hosts than queues, and those of rings.
 pub fn share(
     eal: &Eal,
-    mut port: Port,
+    mut port: DevicePort,
     pool: &Arc<Pool>,
     (hosts, addressing): (&[HostId], &Addressing),
     depth: u32,

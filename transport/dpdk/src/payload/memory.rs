@@ -51,7 +51,7 @@ impl MemoryConfig {
 /// The memory of one application's messages.
 #[derive(Debug)]
 pub struct AppMemory {
-    outgoing: Box<[Option<Outgoing>]>,
+    outgoing: Box<[Option<OutgoingMessage>]>,
     incoming: Box<[Option<(MsgId, Received)>]>,
     /// Whole messages whose places new messages took within one burst; at most one for each segment
     /// of the burst.
@@ -63,7 +63,7 @@ pub struct AppMemory {
 
 /// A message to send.
 #[derive(Debug)]
-struct Outgoing {
+struct OutgoingMessage {
     msg: MsgId,
     len: u32,
     source: MessageBytes,
@@ -150,7 +150,8 @@ impl OutgoingBytes for AppMemory {
             MessageBytes::Owned(_) | MessageBytes::Pattern(_) => None,
         };
         if let Some(slot) = self.outgoing.get_mut(msg.index()) {
-            *slot = Some(Outgoing { msg, len, source, lent, parity: Accumulated::default() });
+            *slot =
+                Some(OutgoingMessage { msg, len, source, lent, parity: Accumulated::default() });
         }
     }
 
@@ -265,11 +266,11 @@ impl IncomingBytes for AppMemory {
 /// Fills in a packet of a block: a segment that is added to its parity, or parity.
 fn fill_coded(
     coding: Option<&mut coding::Coding>,
-    outgoing: &mut Outgoing,
+    outgoing: &mut OutgoingMessage,
     payload: &PayloadRef,
     out: &mut [u8],
 ) -> bool {
-    let Outgoing { msg, len: msg_len, source, parity, .. } = outgoing;
+    let OutgoingMessage { msg, len: msg_len, source, parity, .. } = outgoing;
     let (msg, msg_len) = (*msg, *msg_len);
     match (payload.coding, coding) {
         (Coding::Parity(index), Some(coding)) => {
@@ -287,7 +288,10 @@ fn fill_coded(
 }
 
 #[inline]
-fn outgoing_of(outgoing: &mut [Option<Outgoing>], msg: MsgId) -> Option<&mut Outgoing> {
+fn outgoing_of(
+    outgoing: &mut [Option<OutgoingMessage>],
+    msg: MsgId,
+) -> Option<&mut OutgoingMessage> {
     outgoing.get_mut(msg.index())?.as_mut().filter(|outgoing| outgoing.msg == msg)
 }
 

@@ -7,7 +7,7 @@
 use aws_lc_rs::aead::{AES_128_GCM, LessSafeKey, Nonce, UnboundKey};
 
 use super::key_file::SharedKey;
-use super::key_log::KeyLog;
+use super::key_log::{KEY_LEN, KeyLog, NAME_LEN};
 
 /// The name of a derived key beside the shared one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,11 +73,6 @@ pub(super) fn wide(address: &[u8]) -> [u8; 16] {
     wide[..len].copy_from_slice(&address[..len]);
     wide
 }
-
-/// Octets of [`KeyName::information`].
-pub(super) const NAME_LEN: usize = 49;
-/// Octets of a derived key.
-pub(super) const KEY_LEN: usize = 16;
 
 /// The derived key of a name; `None` never happens with these lengths.
 pub(super) fn key_of(shared: &SharedKey, name: &KeyName) -> Option<LessSafeKey> {

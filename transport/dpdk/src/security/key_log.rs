@@ -15,8 +15,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use super::derive::{KEY_LEN, NAME_LEN};
 use super::key_file::{KeyFileError, OTHERS};
+
+/// Octets that name a derived key.
+pub(super) const NAME_LEN: usize = 49;
+/// Octets of a derived key.
+pub(super) const KEY_LEN: usize = 16;
 
 /// The first word of each line, which names the derivation of the keys.
 const LABEL: &str = "HEADRACE_SEAL_1";

@@ -7,7 +7,7 @@
 use transport::stats::{DropCounts, DropReason};
 
 use crate::io::upkeep::IoCounts;
-use crate::telemetry::counts::{Counts, Pressure};
+use crate::telemetry::counts::{Pressure, WorkerCounts};
 
 /// The owner of the counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,7 +39,7 @@ type Named = &'static [(&'static str, &'static str)];
 
 const COUNT: usize = transport::Stats::COUNTERS.len()
     + DropReason::ALL.len()
-    + Counts::COUNTERS.len()
+    + WorkerCounts::COUNTERS.len()
     + IoCounts::COUNTERS.len()
     + Pressure::COUNTERS.len();
 
@@ -56,7 +56,7 @@ const fn all() -> [Counter; COUNT] {
         at += 1;
         reason += 1;
     }
-    at = fill(&mut list, at, Group::Worker, Counts::COUNTERS);
+    at = fill(&mut list, at, Group::Worker, WorkerCounts::COUNTERS);
     at = fill(&mut list, at, Group::Device, IoCounts::COUNTERS);
     at = fill(&mut list, at, Group::Pressure, Pressure::COUNTERS);
     assert!(at == COUNT, "every counter is in the list");
@@ -76,7 +76,7 @@ const fn fill(list: &mut [Counter; COUNT], from: usize, group: Group, named: Nam
 /// The values of all counters, in the order of [`COUNTERS`].
 pub(super) fn values(
     stats: &transport::Stats,
-    counts: &Counts,
+    counts: &WorkerCounts,
     io: &IoCounts,
     pressure: &Pressure,
 ) -> impl Iterator<Item = u64> {
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(names.len(), COUNTERS.len());
         let stats = transport::Stats { data_new: 1, ..Default::default() };
         let pressure = Pressure { lingering: 2, ..Default::default() };
-        let counts = Counts { polls: 3, ..Default::default() };
+        let counts = WorkerCounts { polls: 3, ..Default::default() };
         let values: Vec<u64> = values(&stats, &counts, &IoCounts::default(), &pressure).collect();
         let of = |group, name| {
             let found = COUNTERS.iter().position(|c| c.group == group && c.name == name);

@@ -5,7 +5,7 @@ use transport::counters;
 counters! {
     /// Packets through one worker, for the audit of the run. Frames kept are in
     /// `PortIo::kept`.
-    pub struct Counts {
+    pub struct WorkerCounts {
         /// Frames received: `parsed + malformed + foreign + refused`.
         pub received: u64,
         /// Given to the endpoint.

@@ -10,7 +10,7 @@ use transport::{Duration, Instant, MsgId, RxSegment, Stats};
 
 use super::{Board, HistogramName, catalogue};
 use crate::io::upkeep::IoCounts;
-use crate::telemetry::counts::{Counts, Pressure};
+use crate::telemetry::counts::{Pressure, WorkerCounts};
 
 /// The result of a turn.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +90,13 @@ impl Meter {
     }
 
     /// Brings the board up to date.
-    pub(crate) fn publish(&mut self, now: Instant, stats: &Stats, counts: &Counts, io: &IoCounts) {
+    pub(crate) fn publish(
+        &mut self,
+        now: Instant,
+        stats: &Stats,
+        counts: &WorkerCounts,
+        io: &IoCounts,
+    ) {
         self.publish_at = now + self.interval;
         self.board.publish(catalogue::values(stats, counts, io, &self.pressure));
     }

@@ -30,7 +30,7 @@ use std::thread::yield_now;
 use transport::{Duration, HostId};
 
 pub use catalogue::{COUNTERS, Counter, Group, HISTOGRAMS, HistogramName};
-pub use counts::{Counts, Pressure};
+pub use counts::{Pressure, WorkerCounts};
 pub use histogram::{Picture, SharedHistogram};
 pub use meter::Meter;
 pub use openmetrics::exposition;

@@ -107,7 +107,7 @@ mod tests {
     use transport::{Duration, HostId, Instant, Stats};
 
     use crate::io::upkeep::IoCounts;
-    use crate::telemetry::counts::Counts;
+    use crate::telemetry::counts::WorkerCounts;
     use crate::telemetry::meter::TurnReport;
 
     fn busy(telemetry: &Telemetry) {
@@ -121,7 +121,7 @@ mod tests {
             meter.received(7, &[]);
             let mut stats = Stats { data_new: 40 + u64::from(host), ..Stats::default() };
             stats.drops.count(transport::DropReason::Corrupt);
-            meter.publish(at(9), &stats, &Counts::default(), &IoCounts::default());
+            meter.publish(at(9), &stats, &WorkerCounts::default(), &IoCounts::default());
         }
     }
 

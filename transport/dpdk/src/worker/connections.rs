@@ -26,7 +26,7 @@ pub(crate) struct Connections {
 
 /// The immediate result of a request.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum RequestOutcome {
     /// A message was posted, and the store has its source.
     Posted(MsgId),
     /// The request failed, or is done at once; the application is informed.
@@ -53,18 +53,18 @@ impl Connections {
         store: &mut P,
         reachable: impl Fn(HostId) -> bool,
         now: Instant,
-    ) -> Option<Outcome> {
+    ) -> Option<RequestOutcome> {
         let (slot, memory) = app.peek()?;
         let names = slot.names();
         let refused = |connection, reason| {
-            Outcome::Answered(Completion::Refused { connection, reason, at: now })
+            RequestOutcome::Answered(Completion::Refused { connection, reason, at: now })
         };
         let step = match slot.read(memory) {
             Some(send @ Asked::Send { .. }) => return self.send(send, app, core, store, now),
             Some(Asked::Open { connection, peer, path, label }) => {
                 let reachable = reachable(peer);
                 match self.open(connection, reachable, || core.open_labelled(peer, path, label)) {
-                    Ok(()) => Outcome::Done,
+                    Ok(()) => RequestOutcome::Done,
                     Err(reason) => refused(connection, reason),
                 }
             }
@@ -72,14 +72,14 @@ impl Connections {
                 let flow = self.flows.get_mut(connection as usize).and_then(Option::take);
                 if let Some(flow) = flow {
                     core.close_flow(now, flow);
-                    Outcome::Answered(Completion::Closed { connection, at: now })
+                    RequestOutcome::Answered(Completion::Closed { connection, at: now })
                 } else {
                     refused(connection, Failure::NoSuchConnection)
                 }
             }
             None => {
                 let ((connection, cookie), reason) = (names, Failure::Malformed);
-                Outcome::Answered(Completion::Failed { cookie, connection, reason, at: now })
+                RequestOutcome::Answered(Completion::Failed { cookie, connection, reason, at: now })
             }
         };
         drop(app.take());
@@ -110,7 +110,7 @@ impl Connections {
         core: &mut Recorder,
         store: &mut P,
         now: Instant,
-    ) -> Option<Outcome> {
+    ) -> Option<RequestOutcome> {
         let Asked::Send { connection, len, tag, cookie, covered } = asked else { return None };
         let flow = self.flows.get(connection as usize).copied().flatten();
         let posted = match flow {
@@ -127,7 +127,7 @@ impl Connections {
             (posted, _) => {
                 let reason = posted.err().unwrap_or(Failure::Malformed);
                 let failed = Completion::Failed { cookie, connection, reason, at: now };
-                return Some(Outcome::Answered(failed));
+                return Some(RequestOutcome::Answered(failed));
             }
         };
         store.insert(msg, len.get(), source);
@@ -135,7 +135,7 @@ impl Connections {
             *slot = Some((msg, connection, cookie));
             self.posted_count += 1;
         }
-        Some(Outcome::Posted(msg))
+        Some(RequestOutcome::Posted(msg))
     }
 
     /// Outgoing message `msg` is over: its connection and cookie.

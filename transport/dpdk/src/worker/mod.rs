@@ -47,7 +47,7 @@ use crate::payload::memory::Received;
 use crate::payload::store::{IncomingBytes, OutgoingBytes};
 use crate::security::{Keys, Security};
 use crate::telemetry::Meter;
-use crate::telemetry::counts::Counts;
+use crate::telemetry::counts::WorkerCounts;
 use crate::telemetry::meter::TurnReport;
 use crate::worker::config::WorkerConfig;
 use crate::worker::connections::Connections;
@@ -94,7 +94,7 @@ pub struct Worker<Io, P, C> {
     kept: usize,
     /// When the device last took a frame or had none to take.
     took_at: Instant,
-    counts: Counts,
+    counts: WorkerCounts,
     meter: Option<Meter>,
     tap: Option<Tap>,
     /// Seals and opens frames, where hosts share keys.
@@ -153,7 +153,7 @@ where
             ahead: Duration::ZERO,
             kept: 0,
             took_at: Instant::ZERO,
-            counts: Counts::default(),
+            counts: WorkerCounts::default(),
             meter: None,
             tap: None,
             security: None,
@@ -240,7 +240,7 @@ where
 
     /// The worker's counters.
     #[must_use]
-    pub fn counts(&self) -> &Counts {
+    pub fn counts(&self) -> &WorkerCounts {
         &self.counts
     }
 

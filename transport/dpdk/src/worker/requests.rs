@@ -10,7 +10,7 @@ use crate::io::packet_io::PacketIo;
 use crate::io::upkeep::Upkeep;
 use crate::payload::memory::Received;
 use crate::payload::store::{IncomingBytes, OutgoingBytes};
-use crate::worker::connections::Outcome;
+use crate::worker::connections::RequestOutcome;
 
 impl<Io, P, C> Worker<Io, P, C>
 where
@@ -40,7 +40,7 @@ where
         while taken < most && outbox.is_empty() {
             let store = &mut self.store;
             match connections.step(end, &mut self.core, store, reachable, now) {
-                Some(Outcome::Posted(msg)) => {
+                Some(RequestOutcome::Posted(msg)) => {
                     if let Some(owner) = self.owners.get_mut(msg.index()) {
                         *owner = u16::try_from(at).unwrap_or(0);
                     }
@@ -48,8 +48,8 @@ where
                         meter.posted(msg, now);
                     }
                 }
-                Some(Outcome::Answered(completion)) => outbox.push(completion),
-                Some(Outcome::Done) => {}
+                Some(RequestOutcome::Answered(completion)) => outbox.push(completion),
+                Some(RequestOutcome::Done) => {}
                 None => break,
             }
             taken += 1;

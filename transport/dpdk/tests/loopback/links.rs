@@ -7,8 +7,8 @@ use std::sync::Arc;
 use rustix::net;
 use transport::Duration;
 use transport_dpdk::{
-    BURST, DeviceName, Eal, FrameLimit, InterruptHold, Link, LinkConfig, LinkEnd, MbufBurst, Netns,
-    Port, PortConfig, PortError, Side, SocketError,
+    BURST, DeviceName, DevicePort, Eal, FrameLimit, InterruptHold, Link, LinkConfig, LinkEnd,
+    MbufBurst, Netns, PortConfig, PortError, Side, SocketError,
 };
 
 use crate::Outcome::{self, Passed, Skipped};
@@ -360,7 +360,7 @@ fn many(eal: &Eal) -> Outcome {
 
 fn unknown(eal: &Eal) -> Outcome {
     let pool = traffic::pool(eal, 127);
-    let refused = Port::open(eal, "0000:ff:1f.7", &PortConfig::default(), pool).unwrap_err();
+    let refused = DevicePort::open(eal, "0000:ff:1f.7", &PortConfig::default(), pool).unwrap_err();
     assert!(refused.to_string().contains("dpdk-devbind.py --status"), "{refused}");
     Passed
 }

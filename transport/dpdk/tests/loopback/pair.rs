@@ -29,9 +29,9 @@ use transport::wire::frame::PLAIN_HEADERS_MAX;
 use transport::{Config, Duration, HostId, LossSettings, Rate, Settings};
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{
-    AppEnd, Calibration, Completion, DeviceName, Eal, EalOptions, LogLevel, MessageBytes, Pattern,
-    Pool, PoolConfig, Port, PortConfig, PortIo, Region, Request, TimeScale, UdpSums, app_ring,
-    share,
+    AppEnd, Calibration, Completion, DeviceName, DevicePort, Eal, EalOptions, LogLevel,
+    MessageBytes, Pattern, Pool, PoolConfig, PortConfig, PortIo, Region, Request, TimeScale,
+    UdpSums, app_ring, share,
 };
 
 use crate::Outcome::{self, Passed};
@@ -124,7 +124,7 @@ fn open(
     let small = PoolConfig { room: 256, ..config_of };
     let small = Arc::new(Pool::new(eal, small).unwrap());
     let config = config(&one, max_frame, workers);
-    let ends = |first: u32, port: Port, pool: &Arc<Pool>| -> Vec<End> {
+    let ends = |first: u32, port: DevicePort, pool: &Arc<Pool>| -> Vec<End> {
         let (name, driver) = (port.name().to_owned(), port.caps().driver.clone());
         let hosts: Vec<HostId> = (first..first + u32::from(workers)).map(HostId).collect();
         let addressing = Addressing::emulated(IpVersion::V6);
@@ -147,7 +147,7 @@ fn open(
 }
 
 /// Segments that fill `max_frame`, a window for the device's speed and an emulator's delays.
-fn config(port: &Port, max_frame: u32, workers: u16) -> Config {
+fn config(port: &DevicePort, max_frame: u32, workers: u16) -> Config {
     // Emulated processors stand still for tens of milliseconds.
     let rto_min = Duration::from_ms(200);
     let loss = LossSettings { retries_max: 64, rto_min, ..LossSettings::default() };

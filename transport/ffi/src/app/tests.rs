@@ -6,11 +6,11 @@ use std::time::Duration as Time;
 use transport::{Duration, Rate};
 
 use super::*;
-use crate::stack::{Setup, Stack};
+use crate::stack::{Stack, StackSetup};
 
 /// Two applications with one connection each.
 fn stack() -> (Stack, [App; 2]) {
-    let mut stack = Stack::start(Setup {
+    let mut stack = Stack::start(StackSetup {
         keys: None,
         cards: Vec::new(),
         line_rate: Rate::from_gbps(10),

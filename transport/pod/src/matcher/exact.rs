@@ -17,7 +17,7 @@ use transport::registry::Registered;
 
 use super::greedy::FirstIdle;
 use super::pass::{Pass, Router, Work};
-use super::{Built, Match, Pair, Setup};
+use super::{Built, Match, MatcherSetup, Pair};
 use crate::chance::Chance;
 use crate::demands::{Demands, To};
 use crate::kernel::Kernel;
@@ -48,7 +48,7 @@ impl Registered for Exact {
 }
 
 impl Built for Exact {
-    fn build(shape: &Shape, setup: Setup) -> Self {
+    fn build(shape: &Shape, setup: MatcherSetup) -> Self {
         Self::new(shape, setup.kernel)
     }
 }

@@ -6,7 +6,7 @@ use transport::params::NoParams;
 use transport::registry::Registered;
 
 use super::pass::{Pass, Router, Work};
-use super::{Built, Match, Pair, Setup};
+use super::{Built, Match, MatcherSetup, Pair};
 use crate::chance::Chance;
 use crate::demands::Demands;
 use crate::kernel::Kernel;
@@ -36,7 +36,7 @@ impl Registered for Greedy {
 }
 
 impl Built for Greedy {
-    fn build(shape: &Shape, setup: Setup) -> Self {
+    fn build(shape: &Shape, setup: MatcherSetup) -> Self {
         Self::new(shape, setup.kernel)
     }
 }

@@ -18,7 +18,7 @@ use transport::registry::Registered;
 
 use super::greedy::FirstPairs;
 use super::pass::{Pass, draw_core};
-use super::{Built, Match, Pair, Setup};
+use super::{Built, Match, MatcherSetup, Pair};
 use crate::chance::{Chance, scale, shuffle};
 use crate::demands::{Demands, To};
 use crate::kernel::Kernel;
@@ -56,7 +56,7 @@ impl Registered for Iterative {
 }
 
 impl Built for Iterative {
-    fn build(shape: &Shape, setup: Setup) -> Self {
+    fn build(shape: &Shape, setup: MatcherSetup) -> Self {
         Self::new(shape, setup.kernel, setup.iterations)
     }
 }

@@ -35,14 +35,14 @@ pub trait Match {
 
 /// The inputs of matchers beside the pod.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Setup {
+pub struct MatcherSetup {
     /// The code that looks at many ports at once.
     pub kernel: Kernel,
     /// Iterations of [`Iterative`], at least 1.
     pub iterations: u32,
 }
 
-impl Default for Setup {
+impl Default for MatcherSetup {
     fn default() -> Self {
         //= zeropod#V-A
         Self { kernel: Kernel::best(), iterations: 6 }
@@ -52,7 +52,7 @@ impl Default for Setup {
 /// A registered matcher.
 pub trait Built: Registered + Match {
     /// A matcher for `shape`.
-    fn build(shape: &Shape, setup: Setup) -> Self;
+    fn build(shape: &Shape, setup: MatcherSetup) -> Self;
 }
 
 registry! {
@@ -60,7 +60,7 @@ registry! {
     pub enum MatcherKind;
     /// One scheduler's matcher.
     pub enum Matcher: Match;
-    new: Built::build(shape: &Shape, setup: Setup);
+    new: Built::build(shape: &Shape, setup: MatcherSetup);
     params {}
     kinds {}
     policies {

@@ -26,7 +26,7 @@ use crate::shape::{LANES, LAYERS, Shape};
 
 /// A link of the pod, in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Link {
+pub enum PodLink {
     /// The link from a ToR to an Agg.
     Up {
         /// The ToR.
@@ -157,17 +157,19 @@ impl Links {
     }
 
     /// Whether the pod has such a link.
-    pub(super) fn has(&self, link: Link) -> bool {
+    pub(super) fn has(&self, link: PodLink) -> bool {
         match link {
-            Link::Up { tor, agg } | Link::Down { tor, agg } => {
+            PodLink::Up { tor, agg } | PodLink::Down { tor, agg } => {
                 usize::from(tor) < self.shape.tors() && usize::from(agg) < self.shape.aggs()
             }
-            Link::ToCore(core) | Link::FromCore(core) => usize::from(core) < self.shape.cores(),
+            PodLink::ToCore(core) | PodLink::FromCore(core) => {
+                usize::from(core) < self.shape.cores()
+            }
         }
     }
 
     /// Takes a link down, or puts it to work again with a clean record.
-    pub(super) fn set(&mut self, link: Link, works: bool) {
+    pub(super) fn set(&mut self, link: PodLink, works: bool) {
         let state = &mut self.states[index(link)];
         self.accused -= usize::from(state.standing != LinkVerdict::Works);
         *state = State { down: !works, ..WORKS };
@@ -175,7 +177,7 @@ impl Links {
     }
 
     /// Whether a link is avoided.
-    pub(super) fn is_avoided(&self, link: Link) -> bool {
+    pub(super) fn is_avoided(&self, link: PodLink) -> bool {
         self.states[index(link)].is_avoided()
     }
 
@@ -274,17 +276,17 @@ impl Links {
     }
 
     /// Whether no other link of a ToR in this direction works.
-    fn is_last(&self, link: Link) -> bool {
+    fn is_last(&self, link: PodLink) -> bool {
         let other = |agg: u8| match link {
-            Link::Up { tor, agg: own } if own != agg => Some(Link::Up { tor, agg }),
-            Link::Down { tor, agg: own } if own != agg => Some(Link::Down { tor, agg }),
+            PodLink::Up { tor, agg: own } if own != agg => Some(PodLink::Up { tor, agg }),
+            PodLink::Down { tor, agg: own } if own != agg => Some(PodLink::Down { tor, agg }),
             _ => None,
         };
-        let works = |link: Link| {
+        let works = |link: PodLink| {
             let state = &self.states[index(link)];
             !state.down && state.standing == LinkVerdict::Works
         };
-        let is_of_a_tor = matches!(link, Link::Up { .. } | Link::Down { .. });
+        let is_of_a_tor = matches!(link, PodLink::Up { .. } | PodLink::Down { .. });
         let aggs = u8::try_from(self.shape.aggs()).unwrap_or(u8::MAX);
         is_of_a_tor && !(0..aggs).filter_map(other).any(works)
     }
@@ -326,32 +328,32 @@ impl Links {
     }
 
     /// The two links of a route.
-    fn route(&self, grant: &Grant) -> [Link; 2] {
+    fn route(&self, grant: &Grant) -> [PodLink; 2] {
         let (sender, agg) = (usize::from(grant.sender), grant.agg);
         let tor = |host: usize| u8::try_from(self.shape.place(host).0).unwrap_or(u8::MAX);
         let first = match u16::try_from(sender.saturating_sub(self.shape.hosts())) {
-            Ok(core) if sender >= self.shape.hosts() => Link::FromCore(core),
-            _ => Link::Up { tor: tor(sender), agg },
+            Ok(core) if sender >= self.shape.hosts() => PodLink::FromCore(core),
+            _ => PodLink::Up { tor: tor(sender), agg },
         };
         let last = match (grant.to, grant.core) {
-            (crate::To::Host(host), _) => Link::Down { tor: tor(usize::from(host)), agg },
-            (crate::To::Pod(_), core) => Link::ToCore(core.unwrap_or(0)),
+            (crate::To::Host(host), _) => PodLink::Down { tor: tor(usize::from(host)), agg },
+            (crate::To::Pod(_), core) => PodLink::ToCore(core.unwrap_or(0)),
         };
         [first, last]
     }
 
     /// Brings `usable` in line with one link.
-    fn refresh(&mut self, link: Link) {
+    fn refresh(&mut self, link: PodLink) {
         let usable = !self.is_avoided(link);
         let ports = &mut self.usable;
         let (word, agg) = match link {
-            Link::Up { tor, agg } => (&mut ports.up.0[usize::from(tor)], usize::from(agg)),
-            Link::Down { tor, agg } => (&mut ports.down.0[usize::from(tor)], usize::from(agg)),
-            Link::ToCore(core) => {
+            PodLink::Up { tor, agg } => (&mut ports.up.0[usize::from(tor)], usize::from(agg)),
+            PodLink::Down { tor, agg } => (&mut ports.down.0[usize::from(tor)], usize::from(agg)),
+            PodLink::ToCore(core) => {
                 let (agg, layer) = self.shape.core_place(usize::from(core));
                 (&mut ports.to_core[layer], agg)
             }
-            Link::FromCore(core) => {
+            PodLink::FromCore(core) => {
                 let (agg, layer) = self.shape.core_place(usize::from(core));
                 (&mut ports.from_core[layer], agg)
             }
@@ -360,28 +362,28 @@ impl Links {
     }
 }
 
-fn index(link: Link) -> usize {
+fn index(link: PodLink) -> usize {
     match link {
-        Link::Up { tor, agg } => usize::from(tor) * LANES + usize::from(agg),
-        Link::Down { tor, agg } => PAIRS + usize::from(tor) * LANES + usize::from(agg),
-        Link::ToCore(core) => 2 * PAIRS + usize::from(core),
-        Link::FromCore(core) => 2 * PAIRS + CORES + usize::from(core),
+        PodLink::Up { tor, agg } => usize::from(tor) * LANES + usize::from(agg),
+        PodLink::Down { tor, agg } => PAIRS + usize::from(tor) * LANES + usize::from(agg),
+        PodLink::ToCore(core) => 2 * PAIRS + usize::from(core),
+        PodLink::FromCore(core) => 2 * PAIRS + CORES + usize::from(core),
     }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "each part is below its range")]
-fn link_of(at: usize) -> Link {
+fn link_of(at: usize) -> PodLink {
     let pair = |at: usize| ((at / LANES) as u8, (at % LANES) as u8);
     if at < PAIRS {
         let (tor, agg) = pair(at);
-        Link::Up { tor, agg }
+        PodLink::Up { tor, agg }
     } else if at < 2 * PAIRS {
         let (tor, agg) = pair(at - PAIRS);
-        Link::Down { tor, agg }
+        PodLink::Down { tor, agg }
     } else if at < 2 * PAIRS + CORES {
-        Link::ToCore((at - 2 * PAIRS) as u16)
+        PodLink::ToCore((at - 2 * PAIRS) as u16)
     } else {
-        Link::FromCore((at - 2 * PAIRS - CORES) as u16)
+        PodLink::FromCore((at - 2 * PAIRS - CORES) as u16)
     }
 }
 
@@ -401,7 +403,7 @@ mod tests {
     fn the_link_that_failed_paths_share_is_accused_and_those_that_worked_are_not() {
         let shape = Shape::square(16).unwrap();
         let mut links = Links::new(&shape, 3, 100);
-        let bad = Link::Down { tor: 2, agg: 1 };
+        let bad = PodLink::Down { tor: 2, agg: 1 };
         // From ToRs 0 and 3 by the bad link to ToR 2; ToR 0's link up is proved by a path to ToR 3.
         let failed = |epoch| {
             let sender = if epoch % 2 == 0 { 0 } else { 12 };
@@ -511,7 +513,7 @@ mod tests {
         let fails = Grant { sender: 4, to: To::Host(9), agg: 1, core: None };
         let works = Grant { sender: 4, to: To::Host(0), agg: 1, core: None };
         least(&mut links, 12, &[&fail[..], &[fails]].concat(), &[works]);
-        assert!(links.is_avoided(Link::Down { tor: 2, agg: 1 }) && links.accused == 1);
+        assert!(links.is_avoided(PodLink::Down { tor: 2, agg: 1 }) && links.accused == 1);
     }
 
     #[test]
@@ -519,7 +521,7 @@ mod tests {
         let shape = Shape::square(16).unwrap().with_cores(7, 1, 8, 0).unwrap();
         let mut links = Links::new(&shape, 3, 100);
         let idle = links.usable;
-        let all = [Link::Up { tor: 3, agg: 0 }, Link::ToCore(6), Link::FromCore(2)];
+        let all = [PodLink::Up { tor: 3, agg: 0 }, PodLink::ToCore(6), PodLink::FromCore(2)];
         for link in all {
             links.set(link, false);
             links.retry(u64::MAX);

@@ -23,13 +23,13 @@ mod turns;
 
 use core::fmt;
 
-pub use links::Link;
+pub use links::PodLink;
 pub use messages::{Answer, Client, Counters, Mouse, Refused, Rts, Update, Wait};
 
 use crate::chance::Chance;
 use crate::demands::{DemandOrder, Demands, To};
 use crate::ladder::Ladder;
-use crate::matcher::{Match, Matcher, MatcherKind, Setup};
+use crate::matcher::{Match, Matcher, MatcherKind, MatcherSetup};
 use crate::ports::{Grant, IdlePorts};
 use crate::shape::{LAYERS, OutOfRange, PODS, Shape};
 
@@ -58,7 +58,7 @@ pub struct Settings {
     /// The matcher.
     pub matcher: MatcherKind,
     /// The matcher's kernel and iterations; 1 to 255 iterations.
-    pub setup: Setup,
+    pub setup: MatcherSetup,
     /// How sizes become classes of priority.
     pub ladder: Ladder,
     /// Payload bytes of a data cell, 1 to 9000.
@@ -98,7 +98,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             matcher: MatcherKind::Exact,
-            setup: Setup::default(),
+            setup: MatcherSetup::default(),
             ladder: Ladder::Sizes,
             cell: 512, //= zeropod#V-A
             cells: 16, //= zeropod#V-A
@@ -514,7 +514,7 @@ impl Scheduler {
     }
 
     /// Takes a link down, or puts it to work again; false when the pod has no such link.
-    pub fn set_link(&mut self, link: Link, works: bool) -> bool {
+    pub fn set_link(&mut self, link: PodLink, works: bool) -> bool {
         let known = self.links.has(link);
         if known {
             self.links.set(link, works);
@@ -524,7 +524,7 @@ impl Scheduler {
 
     /// Whether no grant uses a link, because it is down or accused.
     #[must_use]
-    pub fn avoids(&self, link: Link) -> bool {
+    pub fn avoids(&self, link: PodLink) -> bool {
         self.links.has(link) && self.links.is_avoided(link)
     }
 

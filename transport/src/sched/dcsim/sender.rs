@@ -40,7 +40,7 @@ const SILENCE_RTTS: u64 = 16;
 
 /// A DATA that may leave.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Due {
+pub(super) struct DueData {
     pub(super) flow: FlowId,
     pub(super) ev: EntropyValue,
     /// The instant from which on the DATA may leave.
@@ -79,9 +79,9 @@ pub(super) struct Sender {
     sims: VecDeque<WaitingSim>,
     records: Records,
     /// DATAs that wait for the line.
-    due: VecDeque<Due>,
+    due: VecDeque<DueData>,
     /// The DATA that was handed out last, until its segment leaves.
-    offered: Option<Due>,
+    offered: Option<DueData>,
     given_up: VecDeque<FlowId>,
     /// Slab indices of flows that rest, by the instant at which they wake; each at most once.
     resting: BinaryHeap<Reverse<(Instant, u32)>>,
@@ -378,7 +378,7 @@ impl Sender {
     fn release(&mut self, record: &Record, at: Instant) {
         let Record { flow, ev, bound, order, .. } = *record;
         for left in (0..bound).rev() {
-            self.due.push_back(Due { flow, ev, at, last: left == 0, bound: order, nth: None });
+            self.due.push_back(DueData { flow, ev, at, last: left == 0, bound: order, nth: None });
         }
     }
 
@@ -491,7 +491,7 @@ impl Sender {
     }
 
     /// The DATA whose turn it is.
-    pub(super) fn next_due(&mut self, figures: &mut Figures) -> Option<Due> {
+    pub(super) fn next_due(&mut self, figures: &mut Figures) -> Option<DueData> {
         self.void(figures);
         let mut due = self.due.pop_front()?;
         if self.bind == Bind::Ack {
@@ -504,7 +504,7 @@ impl Sender {
     }
 
     /// How many segments of its flow that have not left were bound before that of `due`.
-    fn rank(&self, due: &Due) -> u16 {
+    fn rank(&self, due: &DueData) -> u16 {
         let account = &self.accounts[due.flow.index()];
         if account.bound <= 1 {
             return 0;
@@ -519,7 +519,7 @@ impl Sender {
     }
 
     /// Takes in that a segment of the DATA that was offered leaves.
-    pub(super) fn on_sent(&mut self) -> Option<Due> {
+    pub(super) fn on_sent(&mut self) -> Option<DueData> {
         let due = self.offered.take()?;
         if let Some(account) = self.account(due.flow) {
             account.bound = account.bound.saturating_sub(1);

@@ -7,7 +7,7 @@
 mod parameters;
 mod shapes;
 
-pub use parameters::{Kind, Parameter, Values};
+pub use parameters::{Kind, NetworkParameter, Values};
 
 use super::spec::FatTreeSpec;
 use crate::input::{InputError, did_you_mean};
@@ -18,7 +18,7 @@ pub struct NamedNetwork {
     /// The name, without parameters.
     pub name: &'static str,
     /// Parameters that follow the name behind a colon; empty for a network without parameters.
-    pub parameters: &'static [Parameter],
+    pub parameters: &'static [NetworkParameter],
     /// One line for lists.
     pub about: &'static str,
     /// The tree of these values, or the rule that the parameters break. Whether its numbers fit

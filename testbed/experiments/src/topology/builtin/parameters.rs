@@ -6,7 +6,7 @@ use crate::topology::spec::{GBPS_MAX, LATENCY_NS_MAX, NODES_MAX, RADIX_MAX};
 
 /// One parameter of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parameter {
+pub struct NetworkParameter {
     /// The word that stands for the parameter in lists, in capitals.
     pub name: &'static str,
     /// The kind of the parameter.
@@ -36,17 +36,17 @@ pub type Values = [Option<u32>; PARAMETERS_MAX];
 pub(super) const GBPS_DEFAULT: u32 = 100;
 
 /// A parameter that must be given.
-pub(super) const fn required(name: &'static str, kind: Kind) -> Parameter {
-    Parameter { name, kind, required: true }
+pub(super) const fn required(name: &'static str, kind: Kind) -> NetworkParameter {
+    NetworkParameter { name, kind, required: true }
 }
 
 /// A parameter that may be left out.
-pub(super) const fn optional(name: &'static str, kind: Kind) -> Parameter {
-    Parameter { name, kind, required: false }
+pub(super) const fn optional(name: &'static str, kind: Kind) -> NetworkParameter {
+    NetworkParameter { name, kind, required: false }
 }
 
 /// The name with its parameters as lists print it: `dumbbell:HOSTS_PER_SIDE[,GBPS[,DELAY]]`.
-pub(super) fn pattern(name: &str, parameters: &[Parameter]) -> String {
+pub(super) fn pattern(name: &str, parameters: &[NetworkParameter]) -> String {
     let mut pattern = name.to_owned();
     for (at, parameter) in parameters.iter().enumerate() {
         pattern.push_str(if parameter.required { "" } else { "[" });

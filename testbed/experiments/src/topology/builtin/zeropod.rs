@@ -4,11 +4,11 @@
 
 use transport::wire::pod::{AGGS_MAX, LAYERS_MAX, PODS_MAX};
 
-use super::parameters::{GBPS_DEFAULT, Kind, Parameter, Values, optional, required};
+use super::parameters::{GBPS_DEFAULT, Kind, NetworkParameter, Values, optional, required};
 use super::{NamedNetwork, shapes};
 use crate::topology::{FatTreeSpec, TierSpec};
 
-const PARAMETERS: &[Parameter] =
+const PARAMETERS: &[NetworkParameter] =
     &[required("K", Kind::Number), optional("PODS", Kind::Number), optional("CORES", Kind::Number)];
 
 /// The paper's pod, and the same one with links of the double rate.

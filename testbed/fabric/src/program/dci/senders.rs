@@ -40,7 +40,7 @@ pub(super) struct Senders {
 
 /// A note that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Due {
+pub(super) struct DueNote {
     /// The sender.
     pub(super) host: HostId,
     /// The sender's flow.
@@ -90,7 +90,7 @@ impl Senders {
 
     /// Data of the flow of `key` passes on its way to the host `to`: the note about it, if one is
     /// due.
-    pub(super) fn due(&mut self, key: Key, to: HostId, now: Instant) -> Option<Due> {
+    pub(super) fn due(&mut self, key: Key, to: HostId, now: Instant) -> Option<DueNote> {
         let sender = self.flows.get_mut(&key.0)?;
         sender.seen_at = now;
         self.to.count(to, &mut sender.counted, now);
@@ -99,7 +99,7 @@ impl Senders {
         }
         sender.next_at = now + self.gap;
         let sharers = self.to.flows_to(to, now);
-        Some(Due { host: sender.host, flow: sender.flow, sharers })
+        Some(DueNote { host: sender.host, flow: sender.flow, sharers })
     }
 }
 
@@ -128,7 +128,7 @@ mod tests {
         senders.learn(Key(1), name, us(13));
         assert_eq!(senders.due(Key(1), TO, us(13)), None, "learnt again, not earlier");
         let sharers = 1;
-        let due = Due { host: name.0, flow: name.1, sharers };
+        let due = DueNote { host: name.0, flow: name.1, sharers };
         assert_eq!(senders.due(Key(1), TO, us(18)), Some(due));
     }
 

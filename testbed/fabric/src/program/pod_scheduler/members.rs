@@ -10,7 +10,7 @@ use transport_pod::Shape;
 use transport_pod::scheduler::Client;
 
 use crate::elements::{Node, PortId, SwitchSpec};
-use crate::program::Setup;
+use crate::program::ProgramSetup;
 
 /// The hosts and Cores of one pod.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ pub(in crate::program) fn all_hosts(switches: &[SwitchSpec]) -> u32 {
 impl Members {
     /// The members of the pod whose scheduler's switch has these links; `None` where they make no
     /// pod.
-    pub(super) fn of(setup: &Setup<'_>, params: &ZeropodParams) -> Option<Self> {
+    pub(super) fn of(setup: &ProgramSetup<'_>, params: &ZeropodParams) -> Option<Self> {
         let switches = setup.links.iter().filter_map(|link| match link.port.to {
             Node::Switch(switch) => setup.switches.get(switch as usize),
             Node::Host(_) => None,

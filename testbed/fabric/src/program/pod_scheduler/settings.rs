@@ -3,7 +3,7 @@
 use transport::sched::zeropod::timing::{SILENT_MAX, Timing, TimingInputs};
 use transport::sched::zeropod::{Kernel, Matcher, SizeClasses, ZeropodParams};
 use transport_pod::Ladder;
-use transport_pod::matcher::{MatcherKind, Setup as MatcherSetup};
+use transport_pod::matcher::{MatcherKind, MatcherSetup};
 use transport_pod::scheduler::Settings;
 
 use crate::program::LinkSpec;

@@ -32,7 +32,7 @@ use transport::sched::zeropod::timing::{SILENT_MAX, Timing};
 use transport_pod::scheduler::Refused;
 
 use super::{CellRuns, Lateness, NEVER, Pod, Receipts};
-use crate::program::Setup;
+use crate::program::ProgramSetup;
 
 /// Terms that a request may be ahead of a scheduler's, beyond those that the silence of its host
 /// explains.
@@ -149,7 +149,7 @@ impl Pod {
 
 impl Terms {
     /// The state of the scheduler that is made by `setup`.
-    pub(super) fn of(setup: &Setup<'_>, timing: &Timing) -> Self {
+    pub(super) fn of(setup: &ProgramSetup<'_>, timing: &Timing) -> Self {
         let backup = setup.sched.zeropod.backup;
         let is_backup = backup > 0 && setup.address.0 >= backup;
         Self::new(is_backup, backup > 0, setup.outages, timing.patience())

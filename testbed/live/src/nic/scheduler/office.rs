@@ -32,7 +32,7 @@ use transport::{BURST, Duration, HostId, Instant, Key, Rng};
 use transport_dpdk::Enquiry;
 use transport_dpdk::neighbour::Station;
 
-use super::{SchedulerSetup, Served};
+use super::{PodsServed, SchedulerSetup};
 use addresses::Addresses;
 use lines::Lines;
 
@@ -65,7 +65,7 @@ const INVITED_MAX: usize = 4 * BURST;
 
 /// Frames and notes.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct OfficeCounts {
     /// Frames from hosts of the file to this scheduler.
     received: u64,
     sent: u64,
@@ -124,7 +124,7 @@ struct Invited {
 }
 
 /// A note that is to be sent, where it lies.
-struct Outgoing<'o> {
+struct NoteToSend<'o> {
     host: u16,
     note: &'o Note,
     key: Key,
@@ -133,7 +133,7 @@ struct Outgoing<'o> {
     addresses: &'o Addresses,
 }
 
-impl Outgoing<'_> {
+impl NoteToSend<'_> {
     /// Writes its frame; its length.
     #[inline]
     fn write(self, out: &mut [u8]) -> Option<usize> {
@@ -168,7 +168,7 @@ pub(crate) struct Office<'a> {
     asked_at: Instant,
     /// The counts of former pods.
     past: PodCounters,
-    counts: Counts,
+    counts: OfficeCounts,
     /// Lines that have not been shown.
     news: VecDeque<String>,
     say_at: Instant,
@@ -208,7 +208,7 @@ impl<'a> Office<'a> {
             term: 0,
             asked_at: Instant::ZERO,
             past: PodCounters::default(),
-            counts: Counts::default(),
+            counts: OfficeCounts::default(),
             news: VecDeque::new(),
             say_at: Instant::ZERO,
             refuse_at: [Instant::ZERO; NoPod::COUNT],
@@ -471,7 +471,11 @@ impl<'a> Office<'a> {
     /// Hands the next answer or invitation that is due by `now` to `send`; returns the result of
     /// `send`, or `None` where nothing is due.
     #[inline]
-    fn next_answer<R>(&mut self, now: Instant, send: impl FnOnce(Outgoing<'_>) -> R) -> Option<R> {
+    fn next_answer<R>(
+        &mut self,
+        now: Instant,
+        send: impl FnOnce(NoteToSend<'_>) -> R,
+    ) -> Option<R> {
         let invited = self.invited.pop_front();
         let invite = invited.map(|Invited { host, run, .. }| {
             let proof = self.proof_of((host, run), now.as_ps() / PROOF_PERIOD.as_ps());
@@ -479,7 +483,7 @@ impl<'a> Office<'a> {
         });
         let Self { own, lines, addresses, .. } = self;
         if let (Some(Invited { host, key, .. }), Some(note)) = (invited, &invite) {
-            return Some(send(Outgoing { host, note, key, own: *own, lines, addresses }));
+            return Some(send(NoteToSend { host, note, key, own: *own, lines, addresses }));
         }
         // One whose hosts are silent may be of a run that is over, and they of the next one.
         let pod = self.pod.as_mut()?;
@@ -489,7 +493,7 @@ impl<'a> Office<'a> {
             let (host, note) = pod.poll_answer(now)?;
             let key = self.keys.get(usize::from(host)).copied().flatten();
             if let Some(key) = key.filter(|_| !is_silent) {
-                return Some(send(Outgoing { host, note, key, own: *own, lines, addresses }));
+                return Some(send(NoteToSend { host, note, key, own: *own, lines, addresses }));
             }
         }
     }
@@ -515,7 +519,7 @@ impl<'a> Office<'a> {
     }
 
     /// The books of the process.
-    pub(crate) fn served(&self) -> Served {
+    pub(crate) fn served(&self) -> PodsServed {
         let counts = &self.counts;
         let named = [
             ("received", counts.received),
@@ -532,7 +536,7 @@ impl<'a> Office<'a> {
         let counters = named.into_iter().filter(|(_, count)| *count > 0);
         let counters = counters.map(|(name, count)| (name.to_owned(), count)).collect();
         let present = self.pod.as_ref().map(PodServer::counters).unwrap_or_default();
-        Served { counters, pods: self.past.with(&present) }
+        PodsServed { counters, pods: self.past.with(&present) }
     }
 }
 

@@ -22,7 +22,7 @@ use crate::buffers::pool::Pool;
 use crate::buffers::stamp_field::TimestampField;
 use crate::clock::device_clock::DeviceClock;
 use crate::clock::poll_clock::Clock;
-use crate::device::port::{Port, PortQueue};
+use crate::device::port::{DevicePort, PortQueue};
 use crate::io::enquiry::Enquiry;
 use crate::io::hand_over::{HandOver, HandOverCounts};
 use crate::io::pacer::LinkPacer;
@@ -119,7 +119,11 @@ impl PortIo {
 
     /// The first queue of `port`; the others, if any, are closed with it.
     #[must_use]
-    pub fn of_port(port: Port, pool: Arc<Pool>, stamps: Option<TimestampField>) -> Option<Self> {
+    pub fn of_port(
+        port: DevicePort,
+        pool: Arc<Pool>,
+        stamps: Option<TimestampField>,
+    ) -> Option<Self> {
         let queue = port.into_queues().into_iter().next()?;
         Some(Self::new(queue, pool, stamps))
     }

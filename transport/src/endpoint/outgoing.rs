@@ -154,7 +154,7 @@ impl<S: Scheduler> Endpoint<S> {
         }
         open.post(&self.config, id, len.get());
         self.trace.record(now, TraceKind::Post, flow, len.get(), 0);
-        self.sched.on_backlog(flow, &open.backlog(), now);
+        self.sched.on_backlog(flow, &open.backlog(self.config.msg_window), now);
         // While the timer of a flow runs, a new message can move only the pacer's instant forward.
         if timer.is_none() || open.window().0.pacing.is_some() {
             let wanted = open.next_timer(now, &self.ahead, &self.config);
@@ -282,7 +282,7 @@ impl<S: Scheduler> Endpoint<S> {
         let segment = tx.place();
         let sent = open.poll_chosen(leave, choice, &mut cx, segment).is_ok();
         if !sent {
-            let mut backlog = open.backlog();
+            let mut backlog = open.backlog(self.config.msg_window);
             if !choice.copy {
                 // A flow that has nothing left to copy may still have something to send in its
                 // turn.
@@ -291,7 +291,7 @@ impl<S: Scheduler> Endpoint<S> {
             self.sched.on_backlog(flow, &backlog, now);
         } else {
             self.trace.record(now, TraceKind::Send, flow, segment.payload.offset, 0);
-            self.sched.on_sent(flow, segment, || open.backlog(), now);
+            self.sched.on_sent(flow, segment, || open.backlog(self.config.msg_window), now);
             if segment.hdr.ext.is_some() {
                 open.extend(&self.config, tx.place_ext());
             }
@@ -319,14 +319,15 @@ impl<S: Scheduler> Endpoint<S> {
         for _ in 0..segments {
             let segment = tx.place();
             if open.poll_segment(leave, &mut cx, segment).is_err() {
-                let backlog = Backlog { sendable: Bytes::ZERO, ..open.backlog() };
+                let backlog =
+                    Backlog { sendable: Bytes::ZERO, ..open.backlog(self.config.msg_window) };
                 self.sched.on_backlog(flow, &backlog, now);
                 let wanted = open.next_timer(now, &self.ahead, &self.config);
                 rearm(&mut self.wheel, timer, wanted, DueTimer::Tx(flow));
                 return;
             }
             self.trace.record(now, TraceKind::Send, flow, segment.payload.offset, 0);
-            self.sched.on_sent(flow, segment, || open.backlog(), now);
+            self.sched.on_sent(flow, segment, || open.backlog(self.config.msg_window), now);
             if self.ahead.horizon > Duration::ZERO {
                 self.ahead.given(segment.departure(now));
             }
@@ -354,7 +355,7 @@ impl<S: Scheduler> Endpoint<S> {
     pub(super) fn update_tx(&mut self, flow: FlowId, now: Instant) {
         let Some(timed) = self.tx_flows.get_mut(flow) else { return };
         let Outgoing::Open(open) = &mut timed.flow else { return };
-        let backlog = open.backlog();
+        let backlog = open.backlog(self.config.msg_window);
         self.sched.on_backlog(flow, &backlog, now);
         if open.is_over() {
             // The id stays taken for twice as long as receivers remember the flow.

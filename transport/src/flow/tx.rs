@@ -247,7 +247,7 @@ impl TxFlow {
     /// The bytes that wait to be sent, and how many of them might leave now;
     /// [`TxFlow::poll_segment`] decides.
     #[inline]
-    pub(crate) fn backlog(&self) -> Backlog {
+    pub(crate) fn backlog(&self, msg_window: u16) -> Backlog {
         let (cwnd, refused) = (self.window.cwnd, self.refused);
         if self.failed {
             return Backlog { cwnd, refused, ..Backlog::default() };
@@ -258,7 +258,14 @@ impl TxFlow {
         let sendable = if work && open { self.path.mtu } else { Bytes::ZERO };
         let waiting = self.unsent_bytes + self.recovery.lost_bytes();
         let segments = self.unsent_segments + u64::from(self.recovery.lost());
-        Backlog { sendable, waiting, segments, in_flight, cwnd, refused }
+        // Messages that cannot begin are the last ones.
+        let blocked = (self.unfinished.len() as u64).saturating_sub(msg_window.into());
+        let blocked = match u64::from(self.unsent) {
+            unsent if blocked >= unsent => self.unsent_segments,
+            unsent if blocked > 0 => self.unsent_segments * blocked / unsent,
+            _ => 0,
+        };
+        Backlog { sendable, waiting, segments, blocked, in_flight, cwnd, refused }
     }
 
     /// The first packet number that the receiver has not acknowledged.

@@ -45,7 +45,8 @@ struct Account {
     held: u8,
     /// Segments that wait to be sent.
     waiting: u32,
-    /// Segments that the flow's own window has room for, and one more: tokens for others would die.
+    /// Segments that the flow's own window has room for, and one more, of messages that may begin:
+    /// tokens for others would die.
     most: u32,
     sendable: bool,
     /// The needs that have been reported to the receiver, if no packet was lost.
@@ -115,7 +116,8 @@ impl Account {
         self.sendable = backlog.sendable > Bytes::ZERO;
         let of_a_segment = backlog.waiting.0 / backlog.segments.max(1);
         let windows = backlog.cwnd.0 / of_a_segment.max(1) + 1;
-        self.most = u32::try_from(windows).unwrap_or(u32::MAX);
+        let most = windows.min(backlog.segments - backlog.blocked);
+        self.most = u32::try_from(most).unwrap_or(u32::MAX);
     }
 
     fn receive(&mut self, upto: Credit, dies_at: Instant) {
@@ -326,7 +328,7 @@ impl Spender {
             self.asking.ask(flow);
         }
         let account = &self.accounts[index];
-        if account.waiting > 0 && !account.may_send() {
+        if account.needs() > 0 && !account.may_send() {
             self.asking.wait(flow, now);
         } else {
             self.asking.stop(flow);

@@ -395,6 +395,24 @@ fn a_flow_wants_no_more_tokens_than_its_window_has_room_for() {
 }
 
 #[test]
+fn a_flow_wants_no_tokens_for_messages_that_cannot_begin() {
+    let mut sender = Sender::new(0);
+    sender.open(0, 500, at(1));
+    let mut needs_of = |blocked: u64, now: Instant| {
+        sender.backlogs[0].blocked = blocked;
+        sender.half.on_backlog(flow(0), &sender.backlogs[0], now);
+        let said = sender.requests();
+        said.first().and_then(|said| TokenReport::of_field(said.upto)).map(|said| said.needs)
+    };
+    assert_eq!(needs_of(494, at(1)), Some(6));
+    // All of them: nothing is asked for, however long that takes.
+    needs_of(500, at(2));
+    sender.half.handle_timeout(at(1_000_000));
+    assert_eq!(sender.half.poll_timeout(), None);
+    assert_eq!(sender.half.next_given_up(), None);
+}
+
+#[test]
 fn a_flow_that_may_be_over_asks_for_nothing() {
     let mut sender = Sender::new(0);
     sender.open(0, 2, at(1));

@@ -100,6 +100,10 @@ pub struct Settings {
     pub group_max: ShareMax,
     /// Hosts that have one address prefix, as the driver groups them.
     pub groups: Groups,
+    /// Answers a second that packets of senders without a proven address may cause, 1..=1000000. So
+    /// many say that a flow is not here, and as many again ask for proof or refuse a flow. `None`
+    /// is 1000000 where all hosts are trusted, else [`Settings::ANSWERS_MAX`].
+    pub answers_max: Option<u32>,
     /// Outgoing messages that this endpoint can hold, 1..=2^20; it can hold as many incoming ones.
     pub msgs_max: u32,
     /// Acknowledgements that wait for the device before the oldest is discarded, 32..=65536.
@@ -201,6 +205,7 @@ impl Default for Settings {
             peer_max: ShareMax::UNBOUNDED,
             group_max: ShareMax::UNBOUNDED,
             groups: Groups::None,
+            answers_max: None,
             msgs_max: 4096,
             acks_waiting_max: 4096,
             ack_every: 1,
@@ -238,6 +243,11 @@ impl Default for FarSettings {
 }
 
 impl Settings {
+    /// Answers a second of a host that does not trust all others, unless it is set.
+    pub const ANSWERS_MAX: u32 = 8_000;
+    /// Answers a second of a host that trusts all others, unless it is set; the most there can be.
+    const ANSWERS_TRUSTING: u32 = 1_000_000;
+
     /// The sizes of packets as they count on the wire.
     #[must_use]
     pub const fn wire_sizes(&self) -> WireSizes {
@@ -270,6 +280,13 @@ impl Settings {
         let trusting = self.unproven_max == u32::MAX || share.flows == u32::MAX;
         let taken = share.flows.saturating_add(self.unproven_max);
         trusting || self.rx_flows_max < 8 || taken < self.rx_flows_max
+    }
+
+    /// Answers a second to senders without a proven address, at most; see `answers_max`.
+    pub(crate) fn answers_max(&self) -> u32 {
+        let trusting = self.unproven_max == u32::MAX;
+        let auto = if trusting { Self::ANSWERS_TRUSTING } else { Self::ANSWERS_MAX };
+        self.answers_max.unwrap_or(auto)
     }
 
     /// Whether flows may have the controller `cc`.
@@ -369,6 +386,7 @@ impl Config {
         let generation = 1..=FlowId::GENERATION_MAX;
         let slab = 1..=u32::try_from(FlowId::CAPACITY).unwrap_or(u32::MAX);
         let rtts = s.base_rtt * 8;
+        let answers = 1..=Settings::ANSWERS_TRUSTING;
         let waits = |wait| wait >= EcParams::BLOCK_TIMEOUT_MIN;
         let checks = [
             ("payload_max", "64..=8960 bytes", (64..=8960).contains(&s.payload_max)),
@@ -395,6 +413,7 @@ impl Config {
             ("tx_flows_max", "1..=1048576", slab.contains(&s.tx_flows_max)),
             ("rx_flows_max", "1..=1048576", slab.contains(&s.rx_flows_max)),
             ("msgs_max", "1..=1048576", slab.contains(&s.msgs_max)),
+            ("answers_max", "1..=1000000", answers.contains(&s.answers_max())),
             ("acks_waiting_max", "32..=65536", (32..=65_536).contains(&s.acks_waiting_max)),
             ("ack_every", "1..=64", (1..=64).contains(&s.ack_every)),
             ("ack_delay", "at most 2 s", s.ack_delay.is_none_or(|d| d <= Duration::from_s(2))),

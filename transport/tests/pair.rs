@@ -25,6 +25,8 @@ use transport::{
 
 #[path = "pair/forged.rs"]
 mod forged;
+#[path = "pair/forgotten.rs"]
+mod forgotten;
 #[path = "pair/messages.rs"]
 mod messages;
 #[path = "pair/patience.rs"]

@@ -190,9 +190,10 @@ fn unread(key: &str, world: World, plan: &Plan) -> Option<Unread> {
 fn is_of_packets(family: &str, key: &str) -> bool {
     const FAMILIES: [&str; 10] =
         ["cc", "ec", "far", "host", "lb", "loss", "nic", "rc", "sched", "switch"];
-    const KEYS: [&str; 7] = [
+    const KEYS: [&str; 8] = [
         "ack_delay",
         "ack_every",
+        "answers_max",
         "base_rtt",
         "keep_alive",
         "msg_window",

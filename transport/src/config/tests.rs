@@ -49,6 +49,14 @@ fn the_share_of_a_host_or_group_leaves_a_place_beside_flows_without_proof() {
 }
 
 #[test]
+fn there_are_answers_and_a_bounded_number_of_them() {
+    let with = |answers_max| Settings { answers_max, ..Settings::default() };
+    for (answers, legal) in [(0, false), (1, true), (1_000_000, true), (1_000_001, false)] {
+        assert_eq!(Config::new(with(Some(answers))).is_ok(), legal, "{answers}");
+    }
+}
+
+#[test]
 fn reminders_are_neither_a_load_nor_later_than_forgetting() {
     let with = |every| Settings { keep_alive: Some(every), ..Settings::default() };
     let config = Config::new(Settings::default()).unwrap();

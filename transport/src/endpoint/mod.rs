@@ -217,7 +217,7 @@ impl<S: Scheduler> Endpoint<S> {
             secret,
             rng,
             flows_opened: 0,
-            allowed: Allowed::new(look_up),
+            allowed: Allowed::new(config.answers_max(), look_up),
             linger: config.give_up_after(&config.default_path()) * 2,
             tx_flows: Slab::aged(tx_flows, config.incarnation.into()),
             tx_msgs: Slab::new(msgs),

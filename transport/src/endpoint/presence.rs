@@ -11,12 +11,18 @@
 //! ```
 //!
 //! When a packet names a flow that is not here, the receiver answers with that name and the
-//! packet's key. The answer is no longer than the packet. A packet's source, flow and key choose
-//! one of [`SHARES`] by a hash that only this endpoint can compute. A share has one answer each
-//! [`ANSWER_EVERY`] after the first [`ANSWERS_AT_ONCE`], so forged packets cause no more answers
-//! than that. They keep no answer from a flow whose key their sender does not have, unless they
-//! take the answers of all shares, 640,000 a second. The answers `Prove` and `Refused` (`proof.rs`)
-//! have a budget of their own, equally large, which packets of flows that are not here do not use.
+//! packet's key. The answer is no longer than the packet. Answers are limited, since any host can
+//! cause them: in all to [`answers_max`] a second. An answer is taken from the share of the
+//! sender's host. When that is used up, it is taken from the share of the host's group, and then
+//! from that of the flow. There are [`SHARES`] of each kind. A hash that only this endpoint can
+//! compute chooses the share of a host, a group, and a flow with its source and key. So packets
+//! from one host, or from hosts of one group, keep no answer from a host of another. Packets that
+//! forge the address of a host do: an endpoint without keys cannot distinguish them. Then a flow
+//! gets its answer when one of its packets is the first in its share. The answers `Prove` and
+//! `Refused` (`proof.rs`) have a budget of their own, equally large, which packets of flows that
+//! are not here do not use.
+//!
+//! [`answers_max`]: crate::Settings::answers_max
 //!
 //! A sender that gets this answer opens its flow anew: under a new key, so that no earlier packet
 //! is taken for a present one, and with PSNs and messages numbered from 0. Every message that is
@@ -61,21 +67,23 @@ use crate::sched::Scheduler;
 use crate::segment::{Burst, PayloadRef, RxSegment, TxSegment};
 use crate::stats::DropReason;
 use crate::time::{Duration, Instant};
+use crate::token_bucket::TokenBucket;
 use crate::units::{EntropyValue, FlowId};
 use crate::wire::Presence;
 
-/// The time between two answers to the packets of a share, when many are asked for.
-const ANSWER_EVERY: Duration = Duration::from_us(100);
-/// Answers that may leave at once, of a share.
-const ANSWERS_AT_ONCE: u64 = 32;
-/// Shares of (source, flow, key), each with a budget of its own.
+/// Shares of hosts, of groups of hosts, and of flows.
 const SHARES: usize = 64;
 
-/// How many answers may leave to senders whose address is not proven. The source, the name and the
-/// key of a flow choose its share, so a host that forges the address of another hits the share of
-/// that host's flow only by chance.
+/// What the shares of hosts, groups and flows have: eighths of all answers of a second, and answers
+/// that may leave at once, of each share. A host may have a thousand flows when their receiver
+/// restarts. Of packets that forge a host's address all compete for the shares of that host and its
+/// group, and a 64th for the share of one of its flows.
+const KINDS: [(u64, u32); 3] = [(1, 1024), (1, 1024), (6, 32)];
+
+/// How many answers may leave to senders whose address is not proven.
 #[derive(Clone, Debug)]
 pub(super) struct Allowed {
+    /// Chooses shares.
     shares: KeyHash,
     /// Budget of answers that a flow is not here.
     absent: Box<Budget>,
@@ -83,30 +91,43 @@ pub(super) struct Allowed {
     questions: Box<Budget>,
 }
 
-/// By share, the instant at which a steady rate of one answer each [`ANSWER_EVERY`] would reach the
-/// number of answers given so far.
-type Budget = [Instant; SHARES];
+/// The shares of each kind.
+type Budget = [[TokenBucket; SHARES]; KINDS.len()];
 
 impl Allowed {
-    pub(super) fn new(shares: KeyHash) -> Self {
-        let whole = Box::new([Instant::ZERO; SHARES]);
+    /// Budgets of so many answers a second, above zero.
+    pub(super) fn new(answers_max: u32, shares: KeyHash) -> Self {
+        let whole = Box::new(KINDS.map(|(eighths, at_once)| {
+            let every = Duration::from_s(8 * SHARES as u64) / (eighths * u64::from(answers_max));
+            [TokenBucket::new(every, at_once); SHARES]
+        }));
         Self { shares, absent: whole.clone(), questions: whole }
     }
 
-    /// Takes one of the budget of `kind` for a flow of `sender` at `now`, if there is one.
-    fn take(&mut self, kind: NoticeKind, sender: SenderFlow, now: Instant) -> bool {
+    /// Takes an answer of `kind` for a flow of `sender`, whose host is in `group`, if one may leave
+    /// at `now`.
+    fn take(
+        &mut self,
+        kind: NoticeKind,
+        sender: SenderFlow,
+        group: Option<u32>,
+        now: Instant,
+    ) -> bool {
         let asks = matches!(kind, NoticeKind::Prove | NoticeKind::Refused);
         let budget = if asks { &mut self.questions } else { &mut self.absent };
-        let share = self.shares.hash_one(sender) % SHARES as u64;
-        let Some(given) = usize::try_from(share).ok().and_then(|at| budget.get_mut(at)) else {
-            return false;
-        };
-        let until = (*given).max(now) + ANSWER_EVERY;
-        let within = until <= now + ANSWER_EVERY * ANSWERS_AT_ONCE;
-        if within {
-            *given = until;
+        let of_host = self.shares.hash_one(sender.0);
+        let of_group = group.map(|group| self.shares.hash_one(group));
+        let of_flow = self.shares.hash_one(sender);
+        let mut buckets = budget.iter_mut().zip([Some(of_host), of_group, Some(of_flow)]);
+        let bucket = buckets.find_map(|(shares, hash)| {
+            let share = usize::try_from(hash? % SHARES as u64).ok()?;
+            shares.get_mut(share).filter(|bucket| bucket.ready_at() <= now)
+        });
+        if let Some(bucket) = bucket {
+            bucket.take(now);
+            return true;
         }
-        within
+        false
     }
 }
 
@@ -134,7 +155,9 @@ impl<S: Scheduler> Endpoint<S> {
     #[cold]
     pub(super) fn answer_stranger(&mut self, notice: Notice, now: Instant) -> bool {
         let sender = (notice.to, notice.flow, notice.key);
-        let queued = self.allowed.take(notice.kind, sender, now) && self.acks.push_if_room(notice);
+        let group = self.config.groups.of(notice.to);
+        let queued =
+            self.allowed.take(notice.kind, sender, group, now) && self.acks.push_if_room(notice);
         self.stats.answers_withheld += u64::from(!queued);
         queued
     }

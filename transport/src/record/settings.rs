@@ -57,6 +57,7 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         peer_max,
         group_max,
         groups,
+        answers_max,
         msgs_max,
         acks_waiting_max,
         ack_every,
@@ -88,9 +89,9 @@ pub(super) fn to_words(config: &Config) -> Vec<u64> {
         u64::from(trace_capacity),
         u64::from(incarnation),
     ]);
-    let peers = peer_words(unproven_max, [peer_max, group_max], &groups);
-    let rest =
-        [unproven_bytes, secret[0], secret[1], int_room.into(), int_always.into(), sealed.into()];
+    let strangers = [unproven_max.into(), unproven_bytes, answers_max.map_or(NONE, u64::from)];
+    let peers = peer_words(strangers, [peer_max, group_max], &groups);
+    let rest = [secret[0], secret[1], int_room.into(), int_always.into(), sealed.into()];
     [&words[..], &peers, &rest, &far_words(far), &loss_words(loss), &params_words(config)].concat()
 }
 
@@ -113,9 +114,10 @@ fn far_words(far: FarSettings) -> [u64; 3] {
     [rtt.as_ps(), cc, lb.map_or(NONE, |kind| kind as u64)]
 }
 
-fn peer_words(unproven_max: u32, most: [ShareMax; 2], groups: &Groups) -> Vec<u64> {
+/// What peers may do: as flows without proof and by answers to them, and as hosts and groups.
+fn peer_words(strangers: [u64; 3], most: [ShareMax; 2], groups: &Groups) -> Vec<u64> {
     let shares = most.map(share_words).concat();
-    [&[u64::from(unproven_max)][..], &shares, &group_words(groups)].concat()
+    [&strangers[..], &shares, &group_words(groups)].concat()
 }
 
 fn share_words(most: ShareMax) -> [u64; 3] {
@@ -214,10 +216,14 @@ fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
         trace_capacity: next()?.try_into().ok()?,
         incarnation: next()?.try_into().ok()?,
         unproven_max: next()?.try_into().ok()?,
+        unproven_bytes: next()?,
+        answers_max: match next()? {
+            NONE => None,
+            most => Some(most.try_into().ok()?),
+        },
         peer_max: share(next)?,
         group_max: share(next)?,
         groups: groups(next)?,
-        unproven_bytes: next()?,
         secret: [next()?, next()?],
         int_room: next()?.try_into().ok()?,
         int_always: flag(next()?)?,

@@ -1,7 +1,10 @@
 //! Senders that forge addresses: what they cost a receiver, and that they keep no others out.
 
+use std::ops::RangeInclusive;
+
 use transport::sched::SchedKind;
 use transport::units::Credit;
+use transport::wire::addressing::Groups;
 use transport::wire::{Allowance, Presence};
 use transport::{Duration, FailReason};
 
@@ -243,21 +246,72 @@ fn stray(from: HostId, n: u32) -> RxSegment {
     RxSegment { hdr: Header { dst_flow: FlowId::new(n % 1000, 7), ..open.hdr }, ..open }
 }
 
-#[test]
-fn packets_that_name_one_unknown_flow_use_up_the_answers_of_its_share() {
-    let mut end = End::new(|s| s.secret = [1, 2]);
-    let answers = |end: &mut End, from, n| {
-        end.refuses_quietly(&stray(from, n), DropReason::UnknownFlow);
+/// Answers a second with which the share of a host or a group has one a millisecond, and that of a
+/// flow six.
+const EVERY_MS: Option<u32> = Some(8 * 64 * 1000);
+/// Answers at once of the share of a host or a group, of that of a flow, and of all flows.
+const AT_ONCE: [usize; 3] = [1024, 32, 64 * 32];
+
+/// How many answers these hosts get to packets of flows that are not here: each to one of every
+/// flow in turn.
+fn answers(end: &mut End, hosts: &[HostId], flows: RangeInclusive<u32>) -> usize {
+    let packets = flows.flat_map(|n| hosts.iter().map(move |host| stray(*host, n)));
+    let answered = packets.map(|packet| {
+        end.refuses_quietly(&packet, DropReason::UnknownFlow);
         end.sent().len()
-    };
-    let all: usize = (0..200).map(|_| answers(&mut end, STRANGER, 1)).sum();
-    assert_eq!((all, end.endpoint.stats().answers_withheld), (32, 168));
-    assert_eq!(answers(&mut end, PEER, 1), 1);
-    end.now += Duration::from_us(100);
-    assert_eq!(answers(&mut end, STRANGER, 1), 1);
-    // All shares together.
-    let all: usize = (0..20_000).map(|n| answers(&mut end, STRANGER, n)).sum();
-    assert!((63 * 32 - 3..=64 * 32).contains(&all), "{all}");
+    });
+    answered.sum()
+}
+
+#[test]
+fn packets_that_name_one_unknown_flow_use_up_the_answers_of_its_shares() {
+    let mut end = End::new(|s| (s.secret, s.answers_max) = ([1, 2], EVERY_MS));
+    let [host, flow, flows] = AT_ONCE;
+    assert_eq!(answers(&mut end, &[STRANGER; 2000], 1..=1), host + flow);
+    assert_eq!(end.endpoint.stats().answers_withheld, 2000 - (host + flow) as u64);
+    assert_eq!(answers(&mut end, &[PEER], 1..=1), 1);
+    end.now += Duration::from_ms(1);
+    assert_eq!(answers(&mut end, &[STRANGER; 20], 1..=1), 1 + 6);
+    // All shares of flows together.
+    let all = answers(&mut end, &[STRANGER], 0..=20_000);
+    assert!((flows - flow - 3..=flows).contains(&all), "{all}");
+}
+
+#[test]
+fn a_flood_causes_as_many_answers_as_are_set_in_the_long_run() {
+    for (set, most) in [(None, 8000), (Some(160), 160), (Some(80_000), 20_000)] {
+        let mut end = End::new(|s| (s.unproven_max, s.answers_max) = (0, set));
+        let at_once = answers(&mut end, &[STRANGER], 0..=10_000);
+        assert!(at_once <= AT_ONCE[0] + AT_ONCE[2], "{at_once}");
+        let mut caused = 0;
+        for n in 0..40_000 {
+            end.now += Duration::from_us(50);
+            caused += answers(&mut end, &[STRANGER], n..=n);
+        }
+        // Of the flows' shares, and of its host's.
+        let of_one = 2 * most * 6 / 8;
+        assert!((of_one * 8 / 10..=2 * most).contains(&caused), "{set:?}: {caused}");
+    }
+}
+
+#[test]
+fn packets_of_one_host_or_group_leave_others_the_answers_of_their_shares() {
+    let mut end = End::new(|s| {
+        (s.secret, s.answers_max, s.groups) = ([1, 2], EVERY_MS, Groups::Runs(1000));
+    });
+    let [own, near, far] = [HostId(1), HostId(2), HostId(1001)];
+    let [host, _, flows] = AT_ONCE;
+    // Of the host, its group, and all flows.
+    assert_eq!(answers(&mut end, &[own], 0..=20_000), host + host + flows);
+    assert_eq!(answers(&mut end, &[near], 0..=2000), host);
+    let group: Vec<HostId> = (3..1000).map(HostId).collect();
+    assert_eq!(answers(&mut end, &group, 0..=300), 62 * host);
+    assert_eq!(answers(&mut end, &[far], 0..=2000), host);
+    // Five milliseconds later the first takes all of its group's and of all flows'.
+    end.now += Duration::from_ms(5);
+    assert_eq!(answers(&mut end, &[own], 0..=20_000), (1 + 1 + 64 * 6) * 5);
+    assert_eq!(answers(&mut end, &[near], 0..=200), 5);
+    assert_eq!(answers(&mut end, &[far], 0..=200), (1 + 1) * 5);
 }
 
 #[test]
@@ -289,11 +343,11 @@ fn senders_of_new_flows_get_as_many_answers_as_their_share_has() {
     let mut end = End::new(|s| (s.unproven_max, s.secret) = (0, [1, 2]));
     let open = open_by(STRANGER, 1);
     let mut asks = 0;
-    for _ in 0..100 {
+    for _ in 0..2000 {
         end.refuses(&open, DropReason::Unproven);
         asks += asked(&mut end).len();
     }
-    assert_eq!(asks, 32);
+    assert_eq!(asks, AT_ONCE[0] + AT_ONCE[1]);
     end.refuses(&open_by(PEER, 1), DropReason::Unproven);
     assert_eq!(asked(&mut end).len(), 1);
 }

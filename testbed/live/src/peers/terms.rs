@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use transport::ec::EcKind;
 use transport::wire::addressing::{Addressing, UDP_PORT};
 use transport::wire::{KEY_LEN, frame};
-use transport::{Bytes, Config, Duration, Rate, ShareMax};
+use transport::{Bytes, Config, Duration, Rate, Settings, ShareMax};
 
 /// The purpose of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -243,6 +243,13 @@ impl SessionTerms {
             let error = InputError::new(found, "no such setting").at("--set udp_port", 0, 0);
             return Err(error.help("--udp-port on both sides"));
         }
+        let most = Settings::ANSWERS_MAX;
+        if let Some(asked) = draft.settings.answers_max.filter(|asked| *asked > most) {
+            // The other end would answer so many strangers because this one asks for it.
+            let found = format!("answers_max={asked} among a session's terms");
+            let error = InputError::new(found, format!("at most {most}"));
+            return Err(error.at("--set answers_max", 0, 0));
+        }
         if draft.settings.ec != EcKind::Uncoded {
             // Notes travel between an end that has agreed to a code and one that has not yet.
             let error = InputError::new("an erasure code between two processes", "`off`");
@@ -353,6 +360,11 @@ mod tests {
         };
         assert!(terms(|t| t.flows = 257).contains("--flows"));
         assert!(terms(|t| t.message_bytes = 0).contains("--size"));
+        let answers = |most: &str| vec![("answers_max".to_owned(), most.to_owned())];
+        let of_more = SessionTerms { set: answers("8001"), ..SessionTerms::default() };
+        assert!(of_more.config(1, &V4).unwrap_err().to_string().contains("at most 8000"));
+        let of_fewer = SessionTerms { set: answers("100"), ..SessionTerms::default() };
+        assert_eq!(of_fewer.config(1, &V4).unwrap().answers_max, Some(100));
         let rtt = terms(|t| t.base_rtt_ns = 9_000_000_000_000);
         assert!(rtt.contains("--rtt") && rtt.contains("at most 2 s"), "{rtt}");
         assert!(terms(|t| t.cc = Some("smrtt".into())).contains("smartt"));

@@ -58,6 +58,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "transport/ffi/src/ffi.rs",
     "transport/ffi/src/ffi/attach.rs",
     "transport/ffi/src/ffi/events.rs",
+    "transport/ffi/src/ffi/messages.rs",
     "transport/ffi/src/ffi/region.rs",
     "transport/gf/src/x86/mod.rs",
     "transport/gf/src/x86/gfni.rs",

@@ -410,58 +410,6 @@ headrace_code headrace_connect_labelled(struct headrace_app *app,
 headrace_code headrace_close(struct headrace_app *app, uint32_t connection);
 
 /*
- Posts a message of `len` bytes, which are copied. One event with `cookie` ends it, HEADRACE_SENT
- or HEADRACE_FAILED. Its receiver gets `tag`, which has at most 46 bits.
-
- # Safety
- `app` is null or attached; `bytes` is null or points to `len` bytes.
- */
-headrace_code headrace_post_send(struct headrace_app *app,
-                                 uint32_t connection,
-                                 const void *bytes,
-                                 uint32_t len,
-                                 uint64_t tag,
-                                 uint64_t cookie);
-
-/*
- Posts a request of `len` bytes, which are copied. One event with `cookie` ends it,
- HEADRACE_RESPONSE or HEADRACE_FAILED. A request has no time limit: while its peer goes on and
- does not answer, it stays open until headrace_cancel.
-
- # Safety
- `app` is null or attached; `bytes` is null or points to `len` bytes.
- */
-headrace_code headrace_request(struct headrace_app *app,
-                               uint32_t connection,
-                               const void *bytes,
-                               uint32_t len,
-                               uint64_t cookie);
-
-/*
- Gives up a request with `cookie` that has no response yet. After HEADRACE_OK no event of it
- comes, and a response that is under way is dropped. Where several requests have the cookie, one
- of them is given up.
-
- # Safety
- `app` is null or attached.
- */
-headrace_code headrace_cancel(struct headrace_app *app, uint64_t cookie);
-
-/*
- Answers the request `token` of `peer` with `len` bytes, which are copied. One event with
- `cookie` ends the response, HEADRACE_SENT or HEADRACE_FAILED.
-
- # Safety
- `app` is null or attached; `bytes` is null or points to `len` bytes.
- */
-headrace_code headrace_respond(struct headrace_app *app,
-                               uint32_t peer,
-                               uint64_t token,
-                               const void *bytes,
-                               uint32_t len,
-                               uint64_t cookie);
-
-/*
  Fills in the defaults of a device, which has no name and no hosts yet.
 
  # Safety
@@ -512,6 +460,58 @@ int32_t headrace_poll(struct headrace_app *app, struct headrace_event *events, u
  `message` is null or comes from an event, and is not used again, nor are its bytes.
  */
 void headrace_release(struct headrace_message *message);
+
+/*
+ Posts a message of `len` bytes, which are copied. One event with `cookie` ends it, HEADRACE_SENT
+ or HEADRACE_FAILED. Its receiver gets `tag`, which has at most 46 bits.
+
+ # Safety
+ `app` is null or attached; `bytes` is null or points to `len` bytes.
+ */
+headrace_code headrace_post_send(struct headrace_app *app,
+                                 uint32_t connection,
+                                 const void *bytes,
+                                 uint32_t len,
+                                 uint64_t tag,
+                                 uint64_t cookie);
+
+/*
+ Posts a request of `len` bytes, which are copied. One event with `cookie` ends it,
+ HEADRACE_RESPONSE or HEADRACE_FAILED. A request has no time limit: while its peer goes on and
+ does not answer, it stays open until headrace_cancel.
+
+ # Safety
+ `app` is null or attached; `bytes` is null or points to `len` bytes.
+ */
+headrace_code headrace_request(struct headrace_app *app,
+                               uint32_t connection,
+                               const void *bytes,
+                               uint32_t len,
+                               uint64_t cookie);
+
+/*
+ Gives up a request with `cookie` that has no response yet. After HEADRACE_OK no event of it
+ comes, and a response that is under way is dropped. Where several requests have the cookie, one
+ of them is given up.
+
+ # Safety
+ `app` is null or attached.
+ */
+headrace_code headrace_cancel(struct headrace_app *app, uint64_t cookie);
+
+/*
+ Answers the request `token` of `peer` with `len` bytes, which are copied. One event with
+ `cookie` ends the response, HEADRACE_SENT or HEADRACE_FAILED.
+
+ # Safety
+ `app` is null or attached; `bytes` is null or points to `len` bytes.
+ */
+headrace_code headrace_respond(struct headrace_app *app,
+                               uint32_t peer,
+                               uint64_t token,
+                               const void *bytes,
+                               uint32_t len,
+                               uint64_t cookie);
 
 /*
  Makes a region of `len` bytes, all 0, and writes their address to `data`. Cards that were

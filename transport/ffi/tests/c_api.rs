@@ -32,9 +32,10 @@ fn header() -> String {
         sys_includes: vec!["stdint.h".to_owned()],
         ..Config::default()
     };
-    let sources = ["src/ffi.rs", "src/ffi/attach.rs", "src/ffi/events.rs", "src/ffi/region.rs"];
+    let parts = ["attach", "events", "messages", "region"].map(|part| format!("src/ffi/{part}.rs"));
+    let sources = ["src/ffi.rs".to_owned()].into_iter().chain(parts);
     let builder = Builder::new().with_config(config);
-    let builder = sources.iter().fold(builder, |builder, file| builder.with_src(here().join(file)));
+    let builder = sources.fold(builder, |builder, file| builder.with_src(here().join(file)));
     let mut text = Vec::new();
     builder.generate().unwrap().write(&mut text);
     String::from_utf8(text).unwrap()

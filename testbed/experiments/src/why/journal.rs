@@ -3,99 +3,16 @@
 //! A run keeps one only when it is asked to explain itself. A packet takes about 100 bytes, and 32
 //! for each of its hops. Indices are 32 bits wide: four thousand million packets and hops.
 
+mod entries;
+
 use std::collections::BTreeMap;
 
 use fabric::PacketStep;
-use transport::stats::DropReason;
 use transport::wire::class::TrafficClass;
 use transport::wire::{Body, Data, Header};
 use transport::{Duration, HostId, Instant, Standing, Wait};
 
-/// No record, no hop.
-pub(super) const NONE: u32 = u32::MAX;
-
-/// A packet that was sent.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Record {
-    /// When the host gave the packet to its NIC.
-    pub(super) sent: Instant,
-    /// When the packet arrived; [`Instant::FAR_FUTURE`] where it did not.
-    pub(super) arrived: Instant,
-    /// Data: since when its flow could have sent it.
-    pub(super) ready: Instant,
-    /// Data: when this transmission was known to be lost.
-    pub(super) known_lost: Instant,
-    /// What ended the wait before `ready`.
-    pub(super) opened: SendCause,
-    /// What the flow waited for until `ready`.
-    pub(super) waited: Wait,
-    /// The connection, [`NONE`] for packets of none.
-    pub(super) conn: u32,
-    /// Data: the line of the matrix that it carries, [`NONE`] where that is not known.
-    pub(super) flow: u32,
-    /// Data: the transmission of this PSN before this one.
-    pub(super) again: u32,
-    /// Data: the flow's packet before this one.
-    pub(super) before: u32,
-    /// A packet without payload: the one that it answers.
-    pub(super) answers: u32,
-    /// The last hop of the packet.
-    pub(super) hops: u32,
-    pub(super) fate: Fate,
-    /// The port that marked the packet, or [`NONE`].
-    pub(super) marked: u32,
-    /// The last port that cut off the payload of the packet or of a copy, or [`NONE`].
-    trimmed: u32,
-    pub(super) is_data: bool,
-    /// A scheduler or a pacer chose the departure before it was due.
-    pub(super) chosen: bool,
-    /// Whether a timer declared the packet lost.
-    pub(super) silent: bool,
-}
-
-impl Record {
-    /// Whether the packet, or a copy of it, has arrived.
-    fn has_arrived(&self) -> bool {
-        self.arrived < Instant::FAR_FUTURE
-    }
-}
-
-/// What lets a flow send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SendCause {
-    /// A message was posted.
-    Posted,
-    /// The packet of this record arrived.
-    Arrival(u32),
-    /// Time went by.
-    Time,
-}
-
-/// How a transmission ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Fate {
-    /// The packet arrived, or is under way.
-    Whole,
-    /// This port cut the payload off.
-    Trimmed(u32),
-    /// The packet ended at this port.
-    Lost(u32, DropReason),
-    /// The packet arrived with other bytes than it left with.
-    Corrupt,
-}
-
-/// A hop of a packet.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PacketHop {
-    /// The hop before, or [`NONE`].
-    pub(super) before: u32,
-    pub(super) port: u32,
-    /// When its transmission started, and when it was at the far end.
-    pub(super) start: Instant,
-    pub(super) arrival: Instant,
-    /// For how long a fault held it back on the link, which sent other packets meanwhile.
-    pub(super) held: Duration,
-}
+pub(super) use entries::{Fate, NONE, OnLine, PacketHop, Record, SendCause};
 
 /// What a flow does at present.
 #[derive(Clone, Copy, Debug)]
@@ -127,15 +44,6 @@ pub(super) struct Conn {
     /// When that number last rose, and whether a timer was the reason.
     loss_at: Instant,
     loss_silent: bool,
-}
-
-/// The time during which a NIC sent a packet.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct OnLine {
-    pub(super) start: Instant,
-    pub(super) end: Instant,
-    /// The line of the matrix, [`NONE`] for what is no data.
-    pub(super) flow: u32,
 }
 
 /// What a host has done.
@@ -497,6 +405,7 @@ mod tests {
     use transport::{EntropyValue, FlowId};
 
     use super::*;
+    use transport::stats::DropReason;
 
     /// What becomes of one of the two copies of a packet.
     #[derive(Clone, Copy, Debug)]

@@ -15,6 +15,8 @@
 //! Segments that wait may leave as copies, too, where the line has nothing else to send. They go on
 //! waiting, behind segments that have not left, until they are acknowledged or have their turn.
 
+mod due;
+
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -34,25 +36,11 @@ use crate::time::{Duration, Instant};
 use crate::units::{Bytes, EntropyValue, FlowId, HostId};
 use crate::wire::sim::Sim;
 
+pub(super) use due::DueData;
+
 /// For how many RTT_max a flow goes on at its full rate while all its SIMs are lost. Where three of
 /// four SIMs are lost, a flow with one segment left loses so many SIMs in a row in one case of 100.
 const SILENCE_RTTS: u64 = 16;
-
-/// A DATA that may leave.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct DueData {
-    pub(super) flow: FlowId,
-    pub(super) ev: EntropyValue,
-    /// The instant from which on the DATA may leave.
-    pub(super) at: Instant,
-    /// Whether this is the last DATA of its SIM: once it has left, the port is free.
-    last: bool,
-    /// When its segment was chosen, in the order of SIM-ACKs; wraps.
-    bound: u32,
-    /// How many waiting segments are passed over for it; `None` where no segment is ever passed
-    /// over.
-    pub(super) nth: Option<u16>,
-}
 
 /// A SIM that waits for its turn on the line.
 #[derive(Clone, Copy, Debug)]
@@ -463,84 +451,6 @@ impl Sender {
     /// The next flow that is given up since its peer does not answer.
     pub(super) fn next_given_up(&mut self) -> Option<FlowId> {
         self.given_up.pop_front()
-    }
-
-    /// Whether a DATA waits for the line.
-    #[inline]
-    pub(super) fn has_due(&self) -> bool {
-        !self.due.is_empty()
-    }
-
-    /// The flow that may send a copy next, and the copy's path.
-    #[inline]
-    pub(super) fn next_copy(&mut self) -> Option<(FlowId, EntropyValue)> {
-        let flow = self.copies.next(&mut self.accounts)?;
-        Some((flow, PortsInUse::any(&mut self.rng)))
-    }
-
-    /// Takes in that the copy that was to be sent leaves; returns since when it could have left.
-    pub(super) fn on_copied(&mut self) -> Option<Instant> {
-        self.copies.on_sent(&mut self.accounts)
-    }
-
-    /// The instant since which a DATA waits for the line, or a copy.
-    #[inline]
-    pub(super) fn data_since(&self) -> Option<Instant> {
-        let due = self.due.front().map(|due| due.at);
-        due.or_else(|| self.copies.since())
-    }
-
-    /// The DATA whose turn it is.
-    pub(super) fn next_due(&mut self, figures: &mut Figures) -> Option<DueData> {
-        self.void(figures);
-        let mut due = self.due.pop_front()?;
-        if self.bind == Bind::Ack {
-            due.nth = Some(self.rank(&due));
-        } else if self.copies.most() > 0 {
-            due.nth = Some(0);
-        }
-        self.offered = Some(due);
-        self.offered
-    }
-
-    /// How many segments of its flow that have not left were bound before that of `due`.
-    fn rank(&self, due: &DueData) -> u16 {
-        let account = &self.accounts[due.flow.index()];
-        if account.bound <= 1 {
-            return 0;
-        }
-        let before = |flow, bound: u32| {
-            flow == due.flow && due.bound.wrapping_sub(bound).wrapping_sub(1) < u32::MAX / 2
-        };
-        let due = self.due.iter().filter(|other| before(other.flow, other.bound)).count();
-        let unripe = self.records.bound().filter(|record| before(record.flow, record.order));
-        let all = unripe.fold(due, |sum, record| sum + usize::from(record.bound));
-        u16::try_from(all).unwrap_or(u16::MAX)
-    }
-
-    /// Takes in that a segment of the DATA that was offered leaves.
-    pub(super) fn on_sent(&mut self) -> Option<DueData> {
-        let due = self.offered.take()?;
-        if let Some(account) = self.account(due.flow) {
-            account.bound = account.bound.saturating_sub(1);
-            account.waiting = account.waiting.saturating_sub(1);
-        }
-        if due.last {
-            self.free_good(due.flow, due.ev);
-        }
-        Some(due)
-    }
-
-    /// Takes in that there was no segment for the DATA that was offered.
-    fn void(&mut self, figures: &mut Figures) {
-        let Some(due) = self.offered.take() else { return };
-        figures.sims.wasted += 1;
-        if let Some(account) = self.account(due.flow) {
-            account.bound = account.bound.saturating_sub(1);
-        }
-        if due.last {
-            self.free_good(due.flow, due.ev);
-        }
     }
 
     /// Whether a flow does not send because it lacks a SIM-ACK.

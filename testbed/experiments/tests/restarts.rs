@@ -84,6 +84,36 @@ fn a_restart_gives_the_same_in_windows_of_any_length_on_any_number_of_threads() 
     assert!(again > 0 && reopened > 10, "{again} {reopened}");
 }
 
+/// Messages to host 3, of the first part, come again when the run ends. Host 12, of the last part,
+/// has begun anew while they were under way.
+#[test]
+fn hosts_of_two_parts_begin_anew_and_the_limit_cuts_what_comes_again() {
+    let mut matrix = Matrix { nodes: 16, ..Matrix::default() };
+    for (src, dst) in [(2, 3), (15, 12), (6, 3), (2, 12)] {
+        matrix.push_flow(flow(src, dst, 45_000));
+    }
+    let mut begun = 0;
+    for at in ["2.5", "3", "3.5"] {
+        for limit in ["11us", "11.5us", "12us", "12.5us", "13us"] {
+            let fault = format!("restart@host:3,from_us={at}");
+            let settings = [
+                ("run.message", "9000"),
+                ("run.limit", limit),
+                ("fault", "restart@host:12,from_us=2.5"),
+                ("fault", &fault),
+            ];
+            let of = |threads| run(&plan(&matrix, &settings, threads), Duration::MAX);
+            let reference = of(1);
+            begun += reference.records.iter().map(|record| record.begun).sum::<u64>();
+            for outcome in [2, 3].map(of) {
+                assert!(outcome.records == reference.records, "{at}, {limit}");
+                assert_eq!(outcome.summary, reference.summary, "{at}, {limit}");
+            }
+        }
+    }
+    assert!(begun > 0);
+}
+
 /// What the processes of a host have counted is in the figures of the run, whichever it was.
 #[test]
 fn a_host_that_begins_anew_after_its_flows_leaves_all_figures_as_they_were() {

@@ -119,7 +119,7 @@ impl Conductor<'_> {
             unnamed.retain(|flow| !is_its(*flow));
             unnamed.extend(&known.unnamed);
             let kept = known.kept.iter().filter_map(|tag| message_of(*tag));
-            for at in kept {
+            for at in kept.filter(|(flow, _)| is_its(*flow)) {
                 messages.entry(at).or_default();
             }
             let its = messages.iter_mut().filter(|((flow, _), _)| is_its(*flow));
@@ -163,6 +163,7 @@ impl Conductor<'_> {
     /// Adds what another part has delivered: messages to hosts of its own.
     pub(super) fn add_lives(&mut self, part: Option<Lives>) {
         if let (Some(own), Some(mut part)) = (&mut self.lives, part) {
+            debug_assert!(part.messages.keys().all(|at| !own.messages.contains_key(at)));
             own.messages.append(&mut part.messages);
             own.unnamed.append(&mut part.unnamed);
             own.repeats.again += part.repeats.again;
@@ -175,6 +176,7 @@ impl Conductor<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conductor::begun::Begun;
     use crate::measure::Audit;
     use crate::measure::audit::DriverCount;
     use crate::topology::{self, FabricParams, FatTree};
@@ -267,6 +269,23 @@ mod tests {
             let is_unnamed = u64::from(is_unnamed);
             assert_eq!(conductor.repeats(), repeats(0, is_unnamed, 1 - is_unnamed));
         }
+    }
+
+    #[test]
+    fn a_restart_in_one_part_says_nothing_of_messages_to_hosts_of_another() {
+        let mut matrix = matrix();
+        matrix.push_flow(FlowSpec::new(HostId(1), HostId(0), Bytes(20)));
+        let back = tag_of(FlowIndex(1), 0);
+        let mut parts = started(&matrix).0.split(&[0..1, 1..2]);
+        parts[0].on_message(back, 10, at(1));
+        let known = Known { unacked: [back].into(), kept: [back].into(), ..Known::default() };
+        parts[0].on_restart(HostId(0), &known);
+        parts[1].on_restart(HostId(1), &known);
+        let mut whole = Conductor::join(parts);
+        whole.on_begun(Begun { tag: back, len: 5, acked: false });
+        assert_eq!(whole.records()[1].begun, 0);
+        whole.on_message(back, 10, at(2));
+        assert_eq!(whole.repeats(), repeats(1, 0, 0));
     }
 
     #[test]

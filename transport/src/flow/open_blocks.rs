@@ -14,7 +14,7 @@ use alloc::collections::VecDeque;
 
 use super::recovery::BlockSpan;
 use crate::config::Config;
-use crate::ec::EcKind;
+use crate::ec::{BlockTimer, EcKind};
 use crate::time::{Duration, Instant};
 use crate::units::{EntropyValue, FlowId};
 
@@ -129,13 +129,18 @@ impl OpenBlocks {
     }
 }
 
-/// Blocks that may open within `span`, with room for as many again: behind a block that waits for
-/// all of that time stand all blocks that opened meanwhile.
+/// Blocks in the first list at most. Behind a block that waits for all of `span` stand all blocks
+/// that opened meanwhile, and with `ec.block_timer=pause` as many that wait again. A block that
+/// waits has at least two packets of data, of which one may be short, and its parity. The number is
+/// at most [`CAPACITY_MAX`]; beyond it the oldest block is left to its sender's timeout.
 fn opened_within(span: Duration, config: &Config) -> usize {
-    let shape = config.ec_shape;
-    let block = u64::from(config.payload_max) * u64::from(shape.data() + shape.parity());
-    let opened = config.line_rate.bytes_in(span).0 / block.max(1);
-    usize::try_from((2 * opened).min(CAPACITY_MAX)).unwrap_or(CAPACITY).max(CAPACITY)
+    let shortest = u64::from(config.payload_max) * (1 + u64::from(config.ec_shape.parity()));
+    let opened = config.line_rate.bytes_in(span).0 / shortest.max(1);
+    let times = match config.ec_params.block_timer {
+        BlockTimer::Pause => 2,
+        BlockTimer::Whole => 1,
+    };
+    usize::try_from((times * opened).min(CAPACITY_MAX)).unwrap_or(CAPACITY).max(CAPACITY)
 }
 
 #[cfg(test)]
@@ -181,17 +186,26 @@ mod tests {
 
     #[test]
     fn all_blocks_that_open_while_one_waits_for_its_time_have_a_place() {
-        for (gbps, wait_us) in [(100, 80), (100, 6000), (400, 6000)] {
+        let spans = [(100, 80), (100, 6000), (400, 6000)];
+        let timers = [(BlockTimer::Whole, 1), (BlockTimer::Pause, 2)];
+        let rows = spans.iter().flat_map(|span| timers.map(|timer| (*span, timer)));
+        for ((gbps, wait_us), (timer, times)) in rows {
             let mut settings = Settings { ec: EcKind::Mds, ..Settings::default() };
             settings.line_rate = Rate::from_gbps(gbps);
             settings.ec_params.block_timeout = Some(Duration::from_us(wait_us));
-            let block = 10 * u64::from(settings.payload_max);
-            let opened = settings.line_rate.bytes_in(Duration::from_us(wait_us)).0 / block;
-            let mut blocks = OpenBlocks::new(&Config::new(settings).unwrap());
-            (0..=opened).for_each(|us| blocks.wait_for(block_at(us)));
-            assert_eq!(blocks.pop_due(Instant::FAR_FUTURE), Some(block_at(0)), "{gbps} {wait_us}");
-            (0..=CAPACITY_MAX).for_each(|us| blocks.wait_for(block_at(us)));
-            assert!(blocks.waiting as u64 <= CAPACITY_MAX);
+            settings.ec_params.block_timer = timer;
+            let payload = u64::from(settings.payload_max);
+            let config = Config::new(settings).unwrap();
+            // Eight packets of data or one and a byte, and two of parity.
+            for bytes in [10 * payload, 3 * payload + 1] {
+                let opened = config.line_rate.bytes_in(Duration::from_us(wait_us)).0 / bytes;
+                let mut blocks = OpenBlocks::new(&config);
+                (0..times * opened).for_each(|us| blocks.wait_for(block_at(us)));
+                let first = blocks.pop_due(Instant::FAR_FUTURE);
+                assert_eq!(first, Some(block_at(0)), "{gbps} {wait_us} {timer:?} {bytes}");
+                (0..=CAPACITY_MAX).for_each(|us| blocks.wait_for(block_at(us)));
+                assert!(blocks.waiting as u64 <= CAPACITY_MAX);
+            }
         }
     }
 

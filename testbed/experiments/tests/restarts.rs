@@ -114,6 +114,27 @@ fn hosts_of_two_parts_begin_anew_and_the_limit_cuts_what_comes_again() {
     assert!(begun > 0);
 }
 
+#[test]
+fn samples_count_a_message_once_that_comes_again() {
+    let mut matrix = Matrix { nodes: 16, ..Matrix::default() };
+    matrix.push_flow(flow(2, 3, 45_000));
+    let mut again = 0;
+    for from in [6.0, 6.5] {
+        // The acknowledgements are lost that the earlier process sends.
+        let down = format!("down@host:3,from_us={from},until_us=9");
+        let settings = [
+            ("sampling.interval", "500ns"),
+            ("fault", &down),
+            ("fault", "restart@host:3,from_us=9"),
+        ];
+        let outcome = run(&plan(&matrix, &settings, 2), Duration::MAX);
+        again += outcome.summary.counters.get("messages.delivered_again").copied().unwrap_or(0);
+        let most = outcome.series.iter().map(|sample| sample.delivered_bytes[0]).max();
+        assert_eq!(most, Some(45_000), "{from}");
+    }
+    assert!(again > 0);
+}
+
 /// What the processes of a host have counted is in the figures of the run, whichever it was.
 #[test]
 fn a_host_that_begins_anew_after_its_flows_leaves_all_figures_as_they_were() {

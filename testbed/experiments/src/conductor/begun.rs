@@ -31,11 +31,16 @@ impl Begun {
 }
 
 impl Conductor<'_> {
-    /// Notes a message that is not whole when the run ends. A tag that names no flow is ignored,
-    /// and so are bytes beyond the size of a flow, and a message that an earlier process of its
-    /// receiver has delivered.
+    /// Whether the bytes of a message that is not whole count. Bytes at the receiver do not where an
+    /// earlier process of the receiver has delivered the message.
+    pub(crate) fn counts_begun(&self, message: &Begun) -> bool {
+        message.acked || !self.has_delivered(message.tag)
+    }
+
+    /// Notes a message that is not whole when the run ends, if its bytes count. A tag that names no
+    /// flow is ignored, and so are bytes beyond the size of a flow.
     pub fn on_begun(&mut self, message: Begun) {
-        if !message.acked && self.has_delivered(message.tag) {
+        if !self.counts_begun(&message) {
             return;
         }
         let (flow, Begun { len, acked, .. }) = (message.line(), message);

@@ -189,8 +189,10 @@ impl Part<'_> {
         };
         let seen = Seen::of(&mut self.env.network, conductor, lines, flow);
         let mut seen = seen.with_placed(self.hosts.placed_bytes());
-        if self.env.conductor.matrix().message.is_none() {
-            seen.add_begun(self.hosts.begun(), lines);
+        let conductor = &self.env.conductor;
+        if conductor.matrix().message.is_none() {
+            let begun = self.hosts.begun().filter(|message| conductor.counts_begun(message));
+            seen.add_begun(begun, lines);
         }
         seen
     }

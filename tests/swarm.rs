@@ -174,7 +174,7 @@ fn the_books_of_mixed_networks_balance_on_any_number_of_threads() {
 const FORGETFUL: u64 = 60;
 
 #[test]
-fn hosts_that_begin_anew_lose_no_flow_but_their_own_and_no_message_comes_twice() {
+fn hosts_that_begin_anew_lose_only_their_flows_and_repeat_messages_by_the_rules() {
     let seed = number("SEED").unwrap_or(1);
     let cases = match number("SWARM_CASE") {
         Some(case) => case..case + 1,

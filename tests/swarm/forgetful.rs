@@ -2,15 +2,18 @@
 //! scenarios; in half of them a switch forges and replays control packets beside them.
 //!
 //! Flows that such a host sends fail, and no other flow does: a sender opens its flow to it anew
-//! and sends all that was not acknowledged. A message that its sender had acknowledged is delivered
-//! once. Another message may come once more, by the process that runs now. One process delivers a
-//! message twice only if it began in the first round trip of the flow, so that packets which name
-//! no flow may carry the whole message to it. The audit finds any other repetition. The books
-//! balance, and neither the length of windows nor the number of threads changes anything.
+//! and sends all that was not acknowledged. The process that runs now may deliver a message which
+//! an earlier one has delivered, if its sender lacked an acknowledgement. An acknowledged message
+//! comes again only under the key of its earlier delivery. One process delivers a message twice only
+//! if the flow was opened anew, under two keys, of which one is that of the process's beginning. The
+//! audit finds any other repetition. The books balance, and neither the length of windows nor the
+//! number of threads changes anything.
 
+use experiments::conductor::FlowRecord;
 use experiments::measure::Outcome;
 use experiments::plan::{Origin, Plan};
 use experiments::topology::programs::ProgramSpec;
+use experiments::workload::FlowSpec;
 use fabric::ProgramKind;
 use transport::sched::SchedKind;
 use transport::{DropReason, Duration, HostId, Instant, Rng};
@@ -29,9 +32,9 @@ pub(crate) struct Done {
     pub(crate) forged: u64,
     /// Messages delivered.
     pub(crate) messages: u64,
-    /// Messages that another process had delivered before, without an acknowledgement.
+    /// Messages that another process had delivered before.
     pub(crate) again: u64,
-    /// Messages that one process delivered twice, which packets without the name of a flow carried.
+    /// Messages that one process delivered twice, under two keys of their flow.
     pub(crate) twice: u64,
 }
 
@@ -130,11 +133,17 @@ fn judged(
     // A forged announcement may take the last place of a table, and a true one finds none then.
     let crowded = !plan.draft.programs.is_empty() && drops(DropReason::TableFull).is_some();
     let some_failed = outcome.records.iter().any(|record| record.failed);
-    let mut ended = 0;
-    for (line, (spec, record)) in plan.matrix.flows.iter().zip(&outcome.records).enumerate() {
-        let forgot = |(at, host): &(Instant, HostId)| *host == spec.src && *at >= record.start;
-        if record.failed && restarts.iter().any(forgot) {
-            ended += 1;
+    let count = |name: &str| outcome.summary.counters.get(name).copied().unwrap_or(0);
+    let lines = || plan.matrix.flows.iter().zip(&outcome.records);
+    let forgot = |spec: &FlowSpec, record: &FlowRecord| {
+        let ends = |(at, host): &(Instant, HostId)| *host == spec.src && *at >= record.start;
+        record.failed && restarts.iter().any(ends)
+    };
+    let ended = count("flows.ended_by_restart");
+    let candidates = lines().filter(|(spec, record)| forgot(spec, record)).count() as u64;
+    for (line, (spec, record)) in lines().enumerate() {
+        // Where a flow had failed before its sender began anew, a fault has to explain each.
+        if ended == candidates && forgot(spec, record) {
             continue;
         }
         if record.failed && crowded {
@@ -144,7 +153,6 @@ fn judged(
             .map_err(|found| format!("flow {line}: {found}"))?;
     }
     let forged = drops(DropReason::WrongKey).unwrap_or(0);
-    let count = |name: &str| outcome.summary.counters.get(name).copied().unwrap_or(0);
     Ok(Done {
         ended,
         reopened: outcome.stats.flows_reopened,

@@ -77,7 +77,11 @@ fn a_restart_gives_the_same_in_windows_of_any_length_on_any_number_of_threads() 
         reopened += reference.stats.flows_reopened;
         let failed = |line: usize| reference.records[line].failed;
         assert_eq!([0, 1, 3, 4].map(failed), [false; 4], "{faults:?}");
-        assert!(failed(2), "{faults:?}");
+        assert_eq!(
+            (failed(2), counters.get("flows.ended_by_restart")),
+            (true, Some(&1)),
+            "{faults:?}"
+        );
         // Tables have room for the flows of both processes.
         assert_eq!(reference.summary.drops.get(DropReason::TableFull.name()), None);
     }

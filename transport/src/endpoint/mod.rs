@@ -408,13 +408,6 @@ impl<S: Scheduler> Endpoint<S> {
         self.tx_flows.get(flow).map(Timed::key)
     }
 
-    /// Whether the packets of an outgoing flow name no flow, since its receiver has not answered;
-    /// false when the flow is over or not here.
-    #[must_use]
-    pub fn flow_is_unnamed(&self, flow: FlowId) -> bool {
-        self.tx_flows.get(flow).and_then(Timed::open).is_some_and(TxFlow::is_new)
-    }
-
     /// The policies of an outgoing flow; `None` when it is over or not here.
     #[must_use]
     pub fn flow_policies(&self, flow: FlowId) -> Option<Policies> {

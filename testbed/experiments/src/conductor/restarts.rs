@@ -1,63 +1,63 @@
 //! Messages of runs in which hosts begin anew: each counts once, however often it is delivered.
 //!
-//! `transport/src/endpoint/presence.rs` says what may be delivered more than once. Across a restart
-//! of the receiver, a message that was not wholly acknowledged is delivered once by the process
-//! that runs now; the earlier one may have delivered it, too. Neither process delivers it twice,
-//! except where the restart is in the first round trip of its flow, so that packets which name no
-//! flow carry the whole message to the new process. Any other repetition is a finding of the audit.
+//! `transport/src/endpoint/presence.rs` says what may be delivered more than once. A new process
+//! may deliver a message that an earlier one has delivered in two cases: its sender lacked an
+//! acknowledgement, or packets that name no flow carried the whole message to both. The packets
+//! have the key of the earlier delivery. One process may deliver a message twice where its sender
+//! opened the flow anew: once under the key that the flow had when the process began, and once
+//! under another. Any other repetition is a finding of the audit.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use transport::{HostId, Instant};
+use transport::{HostId, Instant, Key};
 
 use super::Conductor;
 use crate::workload::FlowIndex;
 
-/// Deliveries of messages that had been delivered before.
+/// Deliveries of messages that had been delivered before, and flows that restarts ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Repeats {
-    /// By another process than before, without an acknowledgement at the sender in between.
+    /// Deliveries by another process than before.
     pub again: u64,
-    /// By the same process, of messages that packets without the name of a flow may have carried.
+    /// Second deliveries by one process, under another key than the first.
     pub twice: u64,
-    /// Against what the transport says.
+    /// Deliveries that presence.rs does not allow.
     pub wrong: u64,
+    /// Flows that failed because their sender began anew.
+    pub ended: u64,
 }
 
 /// What the processes of hosts have delivered.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lives {
-    /// By line, and by number in the line: messages that were delivered, or may be twice.
-    messages: BTreeMap<(FlowIndex, u32), MessageFate>,
-    /// Lines any of whose messages may be delivered twice by the present process.
-    unnamed: BTreeSet<FlowIndex>,
+    /// Messages that were delivered, by line, and by number in the line.
+    messages: BTreeMap<(FlowIndex, u32), DeliveredMessage>,
+    /// The key that a line's flow had at its sender when its receiver began anew.
+    keys: BTreeMap<FlowIndex, Key>,
     repeats: Repeats,
 }
 
-/// What has become of a message.
-#[derive(Clone, Copy, Debug, Default)]
-struct MessageFate {
-    /// Some process has delivered it.
-    delivered: bool,
-    /// The present process has.
+/// A message that some process has delivered.
+#[derive(Clone, Copy, Debug)]
+struct DeliveredMessage {
+    /// The key of the flow at the latest delivery.
+    key: Key,
+    /// The receiver's present process has delivered the message.
     here: bool,
-    /// An earlier process delivered it, and its sender had no acknowledgement then.
+    /// The sender lacked an acknowledgement of the message when the present process began.
     unacked: bool,
-    /// All of it was under way when the present process began, in packets that name no flow.
-    kept: bool,
-    /// The present process has delivered it twice.
+    /// The present process has delivered the message twice.
     twice: bool,
 }
 
-/// What is so of messages, by their tags, when a host begins anew.
+/// The state of messages and flows to a host, at the instant at which it begins anew.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
-    /// Messages that senders still have to send, or of which they lack acknowledgements.
+    /// Tags of messages that senders still have to send, or of which they lack acknowledgements.
     pub(crate) unacked: BTreeSet<u64>,
-    /// Messages of which the network has every packet, each of which names no flow.
-    pub(crate) kept: BTreeSet<u64>,
-    /// Lines whose packets name no flow yet, while the first answer of the host is under way.
-    pub(crate) unnamed: BTreeSet<FlowIndex>,
+    /// Keys of the lines' flows at their senders.
+    pub(crate) keys: BTreeMap<FlowIndex, Key>,
 }
 
 /// The tag of a message of a line, by its number.
@@ -72,19 +72,20 @@ pub(crate) fn message_of(tag: u64) -> Option<(FlowIndex, u32)> {
     Some((FlowIndex(line), u32::try_from(number).ok()?))
 }
 
-impl MessageFate {
-    /// The message is delivered; `unnamed` if the line is one of those.
-    fn deliver(&mut self, unnamed: bool, repeats: &mut Repeats) {
+impl DeliveredMessage {
+    /// The message comes again, under `key`. Its flow had the key `then` at its sender when the
+    /// present process began; `None` if it had none.
+    fn repeat(&mut self, key: Key, then: Option<Key>, repeats: &mut Repeats) {
+        let changed = self.key != key && [Some(self.key), Some(key)].contains(&then);
         match *self {
-            Self { delivered: false, .. } => {}
-            Self { here: false, unacked, kept, .. } if unacked || kept => repeats.again += 1,
-            Self { here: true, twice: false, kept, .. } if kept || unnamed => {
+            Self { here: false, unacked, .. } if unacked || self.key == key => repeats.again += 1,
+            Self { here: true, twice: false, .. } if changed => {
                 self.twice = true;
                 repeats.twice += 1;
             }
             _ => repeats.wrong += 1,
         }
-        (self.delivered, self.here) = (true, true);
+        (self.key, self.here) = (key, true);
     }
 }
 
@@ -94,16 +95,26 @@ impl Conductor<'_> {
         self.lives = Some(Lives::default());
     }
 
-    /// The message with this tag is in place at its receiver. It counts as
-    /// [`Conductor::on_delivered`] says, if no process of the receiver has delivered it before.
-    pub(crate) fn on_message(&mut self, tag: u64, len: u32, now: Instant) {
+    /// Whether hosts begin anew in this run.
+    #[inline]
+    pub(crate) fn expects_restarts(&self) -> bool {
+        self.lives.is_some()
+    }
+
+    /// The message with this tag, of a flow with this key, is in place at its receiver. It counts
+    /// as [`Conductor::on_delivered`] says, if no process of the receiver has delivered it before.
+    pub(crate) fn on_message(&mut self, (tag, key): (u64, Key), len: u32, now: Instant) {
         let Some((flow, number)) = message_of(tag) else { return };
-        if let Some(Lives { messages, unnamed, repeats }) = &mut self.lives {
-            let message = messages.entry((flow, number)).or_default();
-            let is_first = !message.delivered;
-            message.deliver(unnamed.contains(&flow), repeats);
-            if !is_first {
-                return;
+        if let Some(Lives { messages, keys, repeats }) = &mut self.lives {
+            match messages.entry((flow, number)) {
+                Entry::Vacant(place) => {
+                    let (here, unacked, twice) = (true, false, false);
+                    place.insert(DeliveredMessage { key, here, unacked, twice });
+                }
+                Entry::Occupied(mut place) => {
+                    place.get_mut().repeat(key, keys.get(&flow).copied(), repeats);
+                    return;
+                }
             }
         }
         self.on_delivered(flow, u64::from(len), now);
@@ -113,29 +124,29 @@ impl Conductor<'_> {
     /// have failed; those that are not due yet start in the new process. O(flows + messages).
     pub(crate) fn on_restart(&mut self, host: HostId, known: &Known) {
         let flows = &self.matrix.flows;
-        if let Some(Lives { messages, unnamed, .. }) = &mut self.lives {
+        if let Some(Lives { messages, keys, .. }) = &mut self.lives {
             let is_its =
                 |flow: FlowIndex| flows.get(flow.index()).is_some_and(|spec| spec.dst == host);
-            unnamed.retain(|flow| !is_its(*flow));
-            unnamed.extend(&known.unnamed);
-            let kept = known.kept.iter().filter_map(|tag| message_of(*tag));
-            for at in kept.filter(|(flow, _)| is_its(*flow)) {
-                messages.entry(at).or_default();
-            }
-            let its = messages.iter_mut().filter(|((flow, _), _)| is_its(*flow));
-            for (&(flow, number), message) in its {
-                let tag = tag_of(flow, number);
-                (message.here, message.twice) = (false, false);
-                message.unacked = message.delivered && known.unacked.contains(&tag);
-                message.kept = known.kept.contains(&tag);
+            keys.retain(|flow, _| !is_its(*flow));
+            keys.extend(known.keys.iter().filter(|(flow, _)| is_its(**flow)));
+            for (&(flow, number), message) in messages.iter_mut() {
+                if is_its(flow) {
+                    (message.here, message.twice) = (false, false);
+                    message.unacked = known.unacked.contains(&tag_of(flow, number));
+                }
             }
         }
         let sent = (0..).map(FlowIndex).zip(flows).filter(|(_, spec)| spec.src == host);
+        let mut ended = 0;
         for (flow, _) in sent {
             let record = &self.records[flow.index()];
             if record.start < Instant::FAR_FUTURE && record.acked_at == Instant::FAR_FUTURE {
+                ended += u64::from(!record.failed);
                 self.on_failed(flow);
             }
+        }
+        if let Some(lives) = &mut self.lives {
+            lives.repeats.ended += ended;
         }
     }
 
@@ -143,11 +154,11 @@ impl Conductor<'_> {
     /// anew.
     pub(super) fn has_delivered(&self, tag: u64) -> bool {
         let lives = self.lives.as_ref().zip(message_of(tag));
-        let message = lives.and_then(|(lives, at)| lives.messages.get(&at));
-        message.is_some_and(|message| message.delivered)
+        lives.is_some_and(|(lives, at)| lives.messages.contains_key(&at))
     }
 
-    /// Messages that were delivered more than once; none in runs in which no host begins anew.
+    /// Messages that were delivered more than once, and flows that restarts ended; none in runs in
+    /// which no host begins anew.
     #[must_use]
     pub fn repeats(&self) -> Repeats {
         self.lives.as_ref().map(|lives| lives.repeats).unwrap_or_default()
@@ -165,10 +176,11 @@ impl Conductor<'_> {
         if let (Some(own), Some(mut part)) = (&mut self.lives, part) {
             debug_assert!(part.messages.keys().all(|at| !own.messages.contains_key(at)));
             own.messages.append(&mut part.messages);
-            own.unnamed.append(&mut part.unnamed);
+            own.keys.append(&mut part.keys);
             own.repeats.again += part.repeats.again;
             own.repeats.twice += part.repeats.twice;
             own.repeats.wrong += part.repeats.wrong;
+            own.repeats.ended += part.repeats.ended;
         }
     }
 }
@@ -214,60 +226,70 @@ mod tests {
     }
 
     fn repeats(again: u64, twice: u64, wrong: u64) -> Repeats {
-        Repeats { again, twice, wrong }
+        Repeats { again, twice, wrong, ended: 0 }
     }
 
     #[test]
     fn a_message_that_comes_twice_does_not_stand_for_one_that_is_lost() {
         let matrix = matrix();
         let (mut conductor, [first, second]) = started(&matrix);
-        conductor.on_message(first, 10, at(1));
+        conductor.on_message((first, Key(1)), 10, at(1));
         let known = Known { unacked: [first, second].into(), ..Known::default() };
         conductor.on_restart(HostId(1), &known);
-        conductor.on_message(first, 10, at(2));
+        conductor.on_message((first, Key(2)), 10, at(2));
         let record = conductor.records()[0];
         assert_eq!((record.delivered, record.delivered_at), (10, Instant::FAR_FUTURE));
         assert_eq!((conductor.repeats(), findings(&conductor).len()), (repeats(1, 0, 0), 0));
         // Its sender has acknowledgements of both messages, and one was lost.
         conductor.on_acked(LINE, 20, at(3));
         assert!(!conductor.is_over() && findings(&conductor)[0].contains("10 acknowledged beyond"));
-        conductor.on_message(second, 10, at(4));
+        conductor.on_message((second, Key(2)), 10, at(4));
         assert_eq!(conductor.records()[0].delivered_at, at(4));
         assert!(conductor.is_over() && findings(&conductor).is_empty());
     }
 
     #[test]
-    fn a_message_comes_again_only_by_another_process_and_without_an_acknowledgement() {
-        let matrix = matrix();
-        let (mut conductor, [first, second]) = started(&matrix);
-        conductor.on_message(first, 10, at(1));
-        conductor.on_message(second, 10, at(1));
-        conductor.on_restart(HostId(1), &Known { unacked: [second].into(), ..Known::default() });
-        conductor.on_message(second, 10, at(2));
-        assert_eq!(conductor.repeats(), repeats(1, 0, 0));
-        conductor.on_message(second, 10, at(3));
-        assert_eq!(conductor.repeats(), repeats(1, 0, 1));
-        conductor.on_message(first, 10, at(3));
-        assert_eq!(conductor.repeats(), repeats(1, 0, 2));
-        assert!(findings(&conductor).iter().any(|finding| finding.contains("2 delivered again")));
+    fn a_new_process_repeats_what_was_not_acknowledged_or_has_the_key_of_before() {
+        for (unacked, key, is_allowed) in
+            [(true, 2, true), (true, 1, true), (false, 1, true), (false, 2, false)]
+        {
+            let matrix = matrix();
+            let (mut conductor, [first, second]) = started(&matrix);
+            conductor.on_message((first, Key(1)), 10, at(1));
+            let unacked = [if unacked { first } else { second }].into();
+            conductor.on_restart(HostId(1), &Known { unacked, keys: [(LINE, Key(1))].into() });
+            conductor.on_message((first, Key(key)), 10, at(2));
+            let (again, wrong) = (u64::from(is_allowed), u64::from(!is_allowed));
+            assert_eq!(conductor.repeats(), repeats(again, 0, wrong), "{key}");
+            // The present process has delivered it now.
+            conductor.on_message((first, Key(key)), 10, at(3));
+            assert_eq!(conductor.repeats(), repeats(again, 0, wrong + 1), "{key}");
+            let finding = format!("{} delivered again", wrong + 1);
+            assert!(findings(&conductor).iter().any(|found| found.contains(&finding)));
+        }
     }
 
     #[test]
-    fn one_process_delivers_a_message_twice_only_where_packets_without_a_name_carried_it() {
-        let matrix = matrix();
-        let (mut conductor, [first, second]) = started(&matrix);
-        conductor.on_restart(HostId(1), &Known { kept: [first].into(), ..Known::default() });
-        for tag in [first, first, first, second, second] {
-            conductor.on_message(tag, 10, at(1));
-        }
-        assert_eq!(conductor.repeats(), repeats(0, 1, 2));
-        for is_unnamed in [false, true] {
+    fn one_process_repeats_a_message_once_under_the_key_of_its_beginning_and_another() {
+        let then = Some(1);
+        for (then, keys, expected) in [
+            (then, &[1, 2][..], repeats(0, 1, 0)),
+            (then, &[2, 1], repeats(0, 1, 0)),
+            (then, &[1, 1], repeats(0, 0, 1)),
+            (then, &[2, 2], repeats(0, 0, 1)),
+            (then, &[2, 3], repeats(0, 0, 1)),
+            (then, &[1, 2, 2], repeats(0, 1, 1)),
+            (then, &[1, 2, 1], repeats(0, 1, 1)),
+            (None, &[1, 2], repeats(0, 0, 1)),
+        ] {
+            let matrix = matrix();
             let (mut conductor, [first, _]) = started(&matrix);
-            let lines = is_unnamed.then_some(LINE).into_iter().collect();
-            conductor.on_restart(HostId(1), &Known { unnamed: lines, ..Known::default() });
-            (0..2).for_each(|_| conductor.on_message(first, 10, at(1)));
-            let is_unnamed = u64::from(is_unnamed);
-            assert_eq!(conductor.repeats(), repeats(0, is_unnamed, 1 - is_unnamed));
+            let keys_then = then.map(|key| (LINE, Key(key))).into_iter().collect();
+            conductor.on_restart(HostId(1), &Known { keys: keys_then, ..Known::default() });
+            for key in keys {
+                conductor.on_message((first, Key(*key)), 10, at(1));
+            }
+            assert_eq!(conductor.repeats(), expected, "{then:?} {keys:?}");
         }
     }
 
@@ -277,25 +299,31 @@ mod tests {
         matrix.push_flow(FlowSpec::new(HostId(1), HostId(0), Bytes(20)));
         let back = tag_of(FlowIndex(1), 0);
         let mut parts = started(&matrix).0.split(&[0..1, 1..2]);
-        parts[0].on_message(back, 10, at(1));
-        let known = Known { unacked: [back].into(), kept: [back].into(), ..Known::default() };
+        parts[0].on_message((back, Key(1)), 10, at(1));
+        let keys = [(FlowIndex(1), Key(1))].into();
+        let known = Known { unacked: [back].into(), keys };
         parts[0].on_restart(HostId(0), &known);
-        parts[1].on_restart(HostId(1), &known);
+        parts[1].on_restart(HostId(1), &Known { keys: [(FlowIndex(1), Key(5))].into(), ..known });
         let mut whole = Conductor::join(parts);
         whole.on_begun(Begun { tag: back, len: 5, acked: false });
         assert_eq!(whole.records()[1].begun, 0);
-        whole.on_message(back, 10, at(2));
-        assert_eq!(whole.repeats(), repeats(1, 0, 0));
+        whole.on_message((back, Key(2)), 10, at(2));
+        whole.on_message((back, Key(1)), 10, at(2));
+        assert_eq!(whole.repeats(), Repeats { ended: 1, ..repeats(1, 1, 0) });
     }
 
     #[test]
-    fn a_restart_fails_what_the_host_sends_and_excuses_nothing_elsewhere() {
+    fn a_restart_ends_what_the_host_sends_and_excuses_nothing_elsewhere() {
         let matrix = matrix();
         let (mut conductor, [first, _]) = started(&matrix);
-        conductor.on_message(first, 10, at(1));
-        conductor.on_restart(HostId(0), &Known { kept: [first].into(), ..Known::default() });
+        conductor.on_message((first, Key(1)), 10, at(1));
+        let known = Known { unacked: [first].into(), keys: [(LINE, Key(1))].into() };
+        conductor.on_restart(HostId(0), &known);
         assert!(conductor.records()[0].failed && conductor.is_over());
-        conductor.on_message(first, 10, at(2));
-        assert_eq!(conductor.repeats(), repeats(0, 0, 1));
+        conductor.on_message((first, Key(2)), 10, at(2));
+        assert_eq!(conductor.repeats(), Repeats { ended: 1, ..repeats(0, 0, 1) });
+        // A flow that had failed before was not ended by a restart.
+        conductor.on_restart(HostId(0), &known);
+        assert_eq!(conductor.repeats().ended, 1);
     }
 }

@@ -14,8 +14,8 @@ use transport::sched::{Label, Sched};
 use transport::wire::class::{Ecn, TrafficClass};
 use transport::wire::{Ext, WireSizes};
 use transport::{
-    Config, DropReason, Duration, Endpoint, Event, FlowId, HostId, Instant, MsgId, MsgSpec, Path,
-    Placement, PostError, Rng, RxSegment, Stats,
+    Config, DropReason, Duration, Endpoint, Event, FlowId, HostId, Instant, Key, MsgId, MsgSpec,
+    Path, Placement, PostError, Rng, RxSegment, Stats,
 };
 
 use super::capture::{Taken, Tap};
@@ -54,6 +54,8 @@ struct Host {
     endpoint: Endpoint,
     /// Flows whose connection had failed before they could be posted.
     refused: Vec<FlowIndex>,
+    /// The key of the flow of the latest packet that arrived, where hosts begin anew.
+    key: Key,
 }
 
 /// All hosts, or those of one part of a run.
@@ -102,6 +104,7 @@ impl<'a> Hosts<'a> {
             waiting: VecDeque::new(),
             refused: Vec::new(),
             kept: VecDeque::new(),
+            key: Key::default(),
         };
         let hosts: Vec<Host> = (first..).zip(configs).map(host).collect();
         Self {
@@ -286,6 +289,10 @@ impl<'a> Hosts<'a> {
                 delays.note(now.since(start));
             }
             self.hosts[index].deliver(&flight.packet, &env.packets, now);
+            if env.conductor.expects_restarts() {
+                self.hosts[index].key = env.packets.of(flight.packet.handle).hdr.key;
+                self.hosts[index].report(now, &mut env.conductor);
+            }
             if env.packets.journal.is_some() {
                 self.note_arrival(host, &flight.packet, now, env);
             }
@@ -517,7 +524,9 @@ impl Host {
                     conductor.on_acked(flow, u64::from(len), now);
                 }
                 Event::Failed { msg, .. } => conductor.on_failed(self.messages[msg.index()].0),
-                Event::Delivered { len, tag, .. } => conductor.on_message(tag, len, now),
+                Event::Delivered { len, tag, .. } => {
+                    conductor.on_message((tag, self.key), len, now);
+                }
                 // The sender's end of the flow has failed, or will.
                 Event::Aborted { .. } => {}
             }

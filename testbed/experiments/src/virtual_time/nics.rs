@@ -39,13 +39,6 @@ pub(super) struct Kept {
     ext: Option<Box<Ext>>,
 }
 
-impl Kept {
-    /// The packet.
-    pub(super) fn segment(&self) -> &TxSegment {
-        &self.segment
-    }
-}
-
 /// One poll of an endpoint for packets.
 struct TransmitPass {
     /// Whether data may not be taken.

@@ -164,12 +164,6 @@ impl PacketSlab {
         self.packets.duplicate(handle);
     }
 
-    /// The packets under way, each once. O(places).
-    pub(super) fn under_way(&self) -> impl Iterator<Item = &InFlight> {
-        let places = (0..).map_while(|place| self.packets.get(place));
-        places.filter(|packet| packet.copies > 0)
-    }
-
     /// Copies under way.
     pub(super) fn live(&self) -> u64 {
         self.packets.live()

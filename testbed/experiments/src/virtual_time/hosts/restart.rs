@@ -2,7 +2,7 @@
 
 use transport::sched::Sched;
 use transport::sched::dcsim::Figures;
-use transport::{Config, Duration, Endpoint, HostId, Instant, Rng, Stats, TxSegment};
+use transport::{Config, Duration, Endpoint, HostId, Instant, Key, Rng, Stats};
 
 use super::{HORIZON, Hosts};
 use crate::conductor::Conductor;
@@ -62,26 +62,18 @@ impl Hosts<'_> {
         }
     }
 
-    /// Packets that wait for their departure, each with its host.
-    pub(in crate::virtual_time) fn kept(&self) -> impl Iterator<Item = (HostId, &TxSegment)> {
-        let hosts = (self.first..).map(HostId).zip(&self.hosts);
-        hosts.flat_map(|(id, host)| host.kept.iter().map(move |kept| (id, kept.segment())))
-    }
-
-    /// The lines from these hosts to `to` whose packets name no flow yet, each with the key of its
-    /// flow. O(lines).
-    pub(in crate::virtual_time) fn unnamed(
+    /// The lines from these hosts to `to`, each with the key that its flow has now. O(lines).
+    pub(in crate::virtual_time) fn keys_to(
         &self,
         to: HostId,
         conductor: &Conductor<'_>,
-    ) -> impl Iterator<Item = (FlowIndex, u64)> {
-        let lines = self.plan.matrix.flows.iter().enumerate();
+    ) -> impl Iterator<Item = (FlowIndex, Key)> {
+        let lines = (0..).map(FlowIndex).zip(&self.plan.matrix.flows);
         let own = lines.filter(move |(_, spec)| spec.dst == to && self.has(spec.src));
         own.filter_map(|(line, spec)| {
-            let flow = self.flows[conductor.connection(line)]?;
-            let endpoint = &self.hosts[self.index_of(spec.src)].endpoint;
-            let key = endpoint.flow_key(flow).filter(|_| endpoint.flow_is_unnamed(flow))?;
-            Some((FlowIndex(u32::try_from(line).ok()?), key.0))
+            let flow = self.flows[conductor.connection(line.index())]?;
+            let key = self.hosts[self.index_of(spec.src)].endpoint.flow_key(flow)?;
+            Some((line, key))
         })
     }
 

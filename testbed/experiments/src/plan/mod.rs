@@ -148,6 +148,7 @@ impl Plan {
         fabric.qdiscs.bufferless.loose |= zeropod::expects_collisions(&draft, &config, &tree);
         dcsim::check(&draft, &config, &fabric, (&blueprint, facts.propagation_rtt))?;
         labels::check(config.sched, &matrix)?;
+        restarts::check(&draft, tree.spec().nodes)?;
         let cc_at = |tier: u8| {
             let base_rtt = base_rtts[usize::from(tier)];
             config.policies(&Path { base_rtt, ..config.default_path() }).cc

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use fabric::ProgramKind;
 use transport::{Duration, Instant};
 
-use super::{Draft, RunError, restarts};
+use super::{Draft, RunError};
 use crate::input::InputError;
 use crate::scenario::fault::{FaultKind, FaultSpec};
 use crate::topology::{FatTree, LinkSelector};
@@ -14,17 +14,15 @@ use crate::topology::{FatTree, LinkSelector};
 /// The time for which a scheduler is down that restarts and was not killed before.
 const RESTART: Duration = Duration::from_ns(1);
 
-/// From when until when each scheduler is down, ascending. Checks restarts of hosts, too.
+/// From when until when each scheduler is down, ascending.
 ///
 /// # Errors
-/// A fault of a scheduler that is not there or does not run, and one that is killed twice; a host
-/// that cannot begin anew.
+/// A fault of a scheduler that is not there or does not run, and one that is killed twice.
 pub(super) fn outages(
     draft: &Draft,
     tree: &FatTree,
     programs: &BTreeMap<u32, ProgramKind>,
 ) -> Result<BTreeMap<u32, Vec<(Instant, Instant)>>, RunError> {
-    restarts::check(draft, tree.spec().nodes)?;
     let mut faults: Vec<&FaultSpec> =
         draft.faults.iter().filter(|fault| fault.kind.is_of_end()).collect();
     faults.sort_by_key(|fault| fault.from);

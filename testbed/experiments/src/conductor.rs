@@ -7,6 +7,7 @@
 
 pub mod begun;
 pub(crate) mod restarts;
+pub mod tags;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
@@ -49,17 +50,11 @@ impl PostOrder {
         })
     }
 
-    /// The tag its messages carry: a receiver distinguishes flows by it.
-    #[must_use]
-    pub fn tag(&self) -> u64 {
-        u64::from(self.flow.0) + 1
-    }
-
-    /// The tag of one of its messages, counted from 0.
+    /// The tag of one of its messages, counted from 0: a receiver distinguishes flows by it.
     #[must_use]
     pub fn tag_of(&self, number: usize) -> u64 {
         let number = if self.numbered { u32::try_from(number).unwrap_or(u32::MAX) } else { 0 };
-        restarts::tag_of(self.flow, number)
+        tags::tag_of(self.flow, number)
     }
 }
 

@@ -7,7 +7,7 @@ use super::Conductor;
 /// A message that is not whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Begun {
-    /// The message's tag, [`super::PostOrder::tag`]; 0 at a receiver that has not seen its first
+    /// The message's tag, [`super::PostOrder::tag_of`]; 0 at a receiver that has not seen its first
     /// segment.
     pub tag: u64,
     /// The message's length in bytes.
@@ -26,7 +26,7 @@ impl Begun {
     /// The line of the matrix that its tag names, if it names one.
     #[must_use]
     pub fn line(&self) -> Option<usize> {
-        super::restarts::message_of(self.tag).map(|(flow, _)| flow.index())
+        super::tags::message_of(self.tag).map(|(flow, _)| flow.index())
     }
 }
 

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use transport::{HostId, Instant, Key};
 
 use super::Conductor;
+use super::tags::{message_of, tag_of};
 use crate::workload::FlowIndex;
 
 /// Deliveries of messages that had been delivered before, and flows that restarts ended.
@@ -58,18 +59,6 @@ pub(crate) struct Known {
     pub(crate) unacked: BTreeSet<u64>,
     /// Keys of the lines' flows at their senders.
     pub(crate) keys: BTreeMap<FlowIndex, Key>,
-}
-
-/// The tag of a message of a line, by its number.
-pub(super) fn tag_of(flow: FlowIndex, number: u32) -> u64 {
-    (u64::from(flow.0) + 1) | u64::from(number) << 32
-}
-
-/// The line of the matrix that a tag names, and the number of the message in it.
-pub(crate) fn message_of(tag: u64) -> Option<(FlowIndex, u32)> {
-    let (line, number) = (tag & u64::from(u32::MAX), tag >> 32);
-    let line = u32::try_from(line).ok()?.checked_sub(1)?;
-    Some((FlowIndex(line), u32::try_from(number).ok()?))
 }
 
 impl DeliveredMessage {

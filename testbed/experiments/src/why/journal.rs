@@ -184,7 +184,7 @@ impl Journal {
     /// The line of the matrix that a segment carries: the first one of a message names it.
     fn flow_of(&mut self, conn: u32, data: &Data) -> u32 {
         let flow = at_psn(&mut self.conns[conn as usize].flows, data.msg.0);
-        if let Some((line, _)) = crate::conductor::restarts::message_of(data.tag) {
+        if let Some((line, _)) = crate::conductor::tags::message_of(data.tag) {
             *flow = line.0;
         }
         *flow

@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 
 use experiments::conductor::begun::begun;
+use experiments::conductor::tags::message_of;
 use experiments::conductor::{Conductor, PostOrder};
 use experiments::plan::Plan;
 use experiments::workload::FlowIndex;
@@ -125,8 +126,9 @@ impl<'a> Control<'a> {
             app.waiting.push_back(Request::Open { connection, peer: order.dst, path, label });
             connection
         });
-        let (tag, seed) = (order.tag(), self.plan.seed);
-        for len in order.messages() {
+        let seed = self.plan.seed;
+        for (number, len) in order.messages().enumerate() {
+            let tag = order.tag_of(number);
             let source = MessageBytes::Pattern(Pattern { seed, tag });
             let cookie = cookie(order.flow, len.get());
             app.waiting.push_back(Request::Send { connection, source, len, tag, cookie });
@@ -153,8 +155,8 @@ impl<'a> Control<'a> {
                 let len = u32::try_from(memory.len()).unwrap_or(u32::MAX);
                 let to = HostId(self.first + u32::try_from(host).unwrap_or(0));
                 self.deliveries.push(Delivery { tag, len, checksum, ends: (from, to) });
-                if let Ok(flow) = u32::try_from(tag.wrapping_sub(1)) {
-                    self.conductor.on_delivered(FlowIndex(flow), u64::from(len), at);
+                if let Some((flow, _)) = message_of(tag) {
+                    self.conductor.on_delivered(flow, u64::from(len), at);
                 }
             }
             Completion::Closed { .. } => {}
@@ -180,7 +182,7 @@ impl<'a> Control<'a> {
     pub(crate) fn wrong_deliveries(&self) -> u64 {
         let flows = &self.plan.matrix.flows;
         let is_wrong = |delivery: &&Delivery| {
-            let flow = usize::try_from(delivery.tag.wrapping_sub(1)).ok();
+            let flow = message_of(delivery.tag).map(|(flow, _)| flow.index());
             let Some(spec) = flow.and_then(|flow| flows.get(flow)) else { return true };
             let pattern = Pattern { seed: self.plan.seed, tag: delivery.tag };
             delivery.ends != (spec.src, spec.dst)

@@ -57,7 +57,6 @@ const MAY_NAME: &[(&str, &str)] = &[
     ("testbed/experiments/src/measure/sampler.rs", "results of MLCC"),
     ("testbed/experiments/src/measure/scheduler.rs", "results of Zeropod"),
     ("testbed/experiments/src/measure/summary.rs", "results of MLCC and of pauses"),
-    ("testbed/experiments/src/virtual_time/hosts/restart.rs", "results of DCsim"),
     ("testbed/experiments/src/virtual_time/hosts.rs", "results of DCsim and Zeropod"),
     ("testbed/live/src/workers/counters.rs", "results of DCsim and Zeropod"),
     ("testbed/live/src/nic/pod.rs", "Zeropod's hosts on a real network"),

@@ -90,13 +90,8 @@ impl<'a> Hosts<'a> {
         configs: Vec<Config>,
         (rng, capture): (&Rng, Option<&Capture>),
     ) -> Self {
-        let endpoint = |id: u32, config: &Config| {
-            let mut endpoint = Endpoint::new(config, HostId(id), rng.fork("host", u64::from(id)));
-            endpoint.keep_until_departure(HORIZON);
-            endpoint
-        };
         let host = |(id, config): (u32, Config)| Host {
-            endpoint: endpoint(id, &config),
+            endpoint: endpoint(&config, HostId(id), rng.fork("host", u64::from(id))),
             clock: HostClock::new(&plan.draft.clocks, HostId(id), rng),
             timer: Instant::FAR_FUTURE,
             starts: VecDeque::new(),
@@ -414,15 +409,9 @@ impl<'a> Hosts<'a> {
 
     /// What the hosts of DCsim have measured, and their RTT_max; `None` with other schedulers.
     pub(super) fn dcsim(&self) -> Option<(Duration, Figures)> {
-        let of = |host: &Host| match host.endpoint.scheduler() {
-            Sched::DcSim(sched) => Some((sched.rtt_max(), sched.figures().clone())),
-            _ => None,
-        };
-        let all = self.hosts.iter().filter_map(of).chain(self.former.dcsim.clone());
-        all.reduce(|(rtt_max, mut sum), (other, figures)| {
-            sum.add(&figures);
-            (rtt_max.max(other), sum)
-        })
+        let mut all = self.former.dcsim.clone();
+        self.hosts.iter().for_each(|host| add_dcsim(&host.endpoint, &mut all));
+        all
     }
 
     /// Times of data from its host's line to its arrival; `None` where the run does not measure
@@ -555,6 +544,30 @@ impl Host {
         let ext = std::slice::from_ref(packets.ext(packet.handle));
         self.endpoint.handle_extended(at, (&[segment], ext), &mut place);
     }
+}
+
+/// The endpoint of a process of `host`, which has no state of any flow.
+fn endpoint(config: &Config, host: HostId, rng: Rng) -> Endpoint {
+    let mut endpoint = Endpoint::new(config, host, rng);
+    endpoint.keep_until_departure(HORIZON);
+    endpoint
+}
+
+/// Adds what a host of DCsim has measured to `all`, and its RTT_max.
+fn add_dcsim(endpoint: &Endpoint, all: &mut Option<(Duration, Figures)>) {
+    if let Sched::DcSim(sched) = endpoint.scheduler() {
+        add_figures((sched.rtt_max(), sched.figures()), all);
+    }
+}
+
+/// Adds what some hosts of DCsim have measured to `all`, and their RTT_max.
+pub(super) fn add_figures(
+    (rtt_max, figures): (Duration, &Figures),
+    all: &mut Option<(Duration, Figures)>,
+) {
+    let (most, sum) = all.get_or_insert_with(Default::default);
+    *most = (*most).max(rtt_max);
+    sum.add(figures);
 }
 
 /// A packet that `host` receives, for a capture.

@@ -345,9 +345,7 @@ impl SimWorld {
             pod_counts.add(&part.hosts.pod_counts());
             part.hosts.add_own_counters(&mut counters);
             if let Some((rtt_max, figures)) = part.hosts.dcsim() {
-                let (most, all) = dcsim.get_or_insert_with(Default::default);
-                *most = (*most).max(rtt_max);
-                all.add(&figures);
+                hosts::add_figures((rtt_max, &figures), &mut dcsim);
             }
             if let (Some(all), Some(own)) = (&mut wire_delay, part.hosts.wire_delay()) {
                 all.add(own);

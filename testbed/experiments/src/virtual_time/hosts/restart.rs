@@ -1,10 +1,9 @@
 //! Hosts that begin anew in the middle of a run: another process, which has no state of any flow.
 
-use transport::sched::Sched;
 use transport::sched::dcsim::Figures;
 use transport::{Config, Duration, Endpoint, HostId, Instant, Key, Rng, Stats};
 
-use super::{HORIZON, Hosts};
+use super::Hosts;
 use crate::conductor::Conductor;
 use crate::measure::{Counters, own};
 use crate::workload::FlowIndex;
@@ -21,15 +20,11 @@ pub(super) struct Former {
 }
 
 impl Former {
-    /// Adds what a process has counted that is over.
+    /// Adds the counters of a process that is over.
     fn add(&mut self, endpoint: &Endpoint) {
         self.stats.add(endpoint.stats());
         own::of_scheduler(endpoint.scheduler(), &mut self.own);
-        if let Sched::DcSim(sched) = endpoint.scheduler() {
-            let (rtt_max, figures) = self.dcsim.get_or_insert_with(Default::default);
-            *rtt_max = (*rtt_max).max(sched.rtt_max());
-            figures.add(sched.figures());
-        }
+        super::add_dcsim(endpoint, &mut self.dcsim);
     }
 }
 
@@ -51,8 +46,7 @@ impl Hosts<'_> {
         let place = self.index_of(host);
         let state = &mut self.hosts[place];
         self.former.add(&state.endpoint);
-        state.endpoint = Endpoint::new(config, host, rng);
-        state.endpoint.keep_until_departure(HORIZON);
+        state.endpoint = super::endpoint(config, host, rng);
         state.timer = Instant::FAR_FUTURE;
         state.waiting.clear();
         state.refused.clear();

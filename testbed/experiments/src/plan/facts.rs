@@ -186,5 +186,19 @@ mod tests {
                 assert_eq!(patience(&at(&without, 400)), patience(&fast), "{timer}");
             }
         }
+        // A plan says so where flows are coded, and where the setting is less.
+        for (ec, near, own, raises) in [
+            ("8,2", "0us", "10us", true),
+            ("8,2", "0us", "5ms", false),
+            ("8,2", "100us", "10us", false),
+            ("off", "0us", "10us", false),
+        ] {
+            for (key, value) in
+                [("ec", ec), ("ec.base_rtt_min", near), ("ec.block_timeout", own)]
+            {
+                draft.set(key, value, Origin::Set).unwrap();
+            }
+            assert_eq!(at(&draft, 400).raises_block_timeout(), raises, "{ec} {near} {own}");
+        }
     }
 }

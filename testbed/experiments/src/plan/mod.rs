@@ -216,8 +216,8 @@ impl Plan {
     }
 
     /// Whether a simulation measures how long data takes from its host's line to its arrival. It
-    /// does where flows are of collectives or a scheduler has a protocol of its own. NICs must also
-    /// send in order, without pauses, so that the start of data follows from what waits before it.
+    /// does where flows are of collectives or a scheduler does more than give flows turns. NICs must
+    /// also send in order, without pauses, so that the start of data follows from what waits before it.
     #[must_use]
     pub fn measures_delay(&self) -> bool {
         let collective = |flow: &FlowSpec| flow.collective != 0;
@@ -368,6 +368,13 @@ impl Plan {
     pub fn codes(&self) -> bool {
         let far = self.settings.base_rtt >= self.settings.ec_params.base_rtt_min;
         self.settings.ec != EcKind::Uncoded && far
+    }
+
+    /// Whether coded blocks wait longer than the settings say, since the world needs it.
+    #[must_use]
+    pub fn raises_block_timeout(&self) -> bool {
+        let set = self.draft.settings.ec_params.patience();
+        self.codes() && set < self.draft.block_timeout_min
     }
 }
 

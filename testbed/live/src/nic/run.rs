@@ -515,16 +515,12 @@ fn fit_rtts(
     if let Some(rtt_p) = fit_dcsim(&mut draft, longest)? {
         note("sched.dcsim.rtt_p", rtt_p, LONGEST_OF_ALL);
     }
-    if draft.settings.ec != EcKind::Uncoded {
-        draft.block_timeout_min = rto_min;
-    }
+    draft.block_timeout_min = rto_min;
     for (key, value, why) in pod::fit(&mut draft, plan, measured)? {
         note(key, value, why);
     }
     let mut fitted = Plan::new(&draft, plan.matrix.clone(), &spec)?;
-    if draft.block_timeout_min > Duration::ZERO
-        && fitted.settings.ec_params.patience() == draft.block_timeout_min
-    {
+    if fitted.raises_block_timeout() {
         note("ec.block_timeout", format!("{}ps", rto_min.as_ps()), LONGEST_TWICE);
     }
     if draft.origin("loss.backoff_max") == Origin::Default {

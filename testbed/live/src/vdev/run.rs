@@ -185,7 +185,7 @@ fn adapt(
         let value = format!("{}ps", rto_min.as_ps());
         note("loss.rto_min", value, BREAKS);
     }
-    if plan.codes() && plan.settings.ec_params.patience() == block_timeout {
+    if plan.raises_block_timeout() {
         note("ec.block_timeout", format!("{}ps", block_timeout.as_ps()), BREAKS);
     }
     Ok((plan, scale, adapted))

@@ -101,7 +101,11 @@ fn check_faults(plan: &Plan, world: World) -> Result<(), Failure> {
 fn no_restarts(world: World) -> InputError {
     let found = format!("a host that begins anew with --world {}", world.name());
     let error = InputError::new(found, "--world sim, or a restart of a scheduler alone");
-    error.at("fault", 0, 0).help("restart a process by hand, or run it with --world sim")
+    let help = match world {
+        World::Nic => "restart a process by hand, or run it with --world sim",
+        World::Sim | World::Vdev => "run it with --world sim",
+    };
+    error.at("fault", 0, 0).help(help)
 }
 
 /// The inputs that have been read so far.

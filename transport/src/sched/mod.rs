@@ -126,7 +126,8 @@ pub trait Scheduling: Scheduler + Registered {
     fn control_packets(_params: &SchedParams, _segments: u64, acks: u64) -> u64 {
         acks
     }
-    /// What headers of its data say that ports can rank it by, if anything.
+    /// The value in the headers of data by which ports can rank the data; `None` where headers have
+    /// none.
     #[must_use]
     fn ranks() -> Option<Ranks> {
         None
@@ -200,7 +201,8 @@ registry! {
         /// Packets without data that so many segments cause, where a flow without a scheduler sends
         /// `acks` acknowledgements for them; an estimate.
         fn control_packets(params: &SchedParams, segments: u64, acks: u64) -> u64;
-        /// What headers of its data say that ports can rank it by, if anything.
+        /// The value in the headers of data by which ports can rank the data; `None` where headers
+        /// have none.
         fn ranks() -> Option<Ranks>;
     }
     policies {

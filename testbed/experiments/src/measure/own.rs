@@ -17,7 +17,7 @@ pub fn of_network(network: &Network, all: &mut Counters) {
     network.own_counters(|policy, name, count| add(("switch", policy, name), count, all));
 }
 
-/// Adds counters of before.
+/// Adds the counters of processes that are over.
 pub fn add_all(before: &Counters, all: &mut Counters) {
     before.iter().for_each(|(name, count)| *all.entry(name.clone()).or_default() += count);
 }

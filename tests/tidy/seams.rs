@@ -6,7 +6,7 @@
 
 use super::{File, Finding, Source, is_test_file, words_in};
 
-/// The enums of registries: which policy, and the policy itself.
+/// The enums of all `registry!` blocks: which policy, and the policy itself.
 const ENUMS: &[&str] = &[
     "AnyProgram",
     "AnyQdisc",
@@ -70,10 +70,20 @@ const MAY_NAME: &[(&str, &str)] = &[
 /// file.
 pub(crate) fn check(files: &[File]) -> Vec<Finding> {
     let mut named = vec![false; MAY_NAME.len()];
+    let mut declared = vec![false; ENUMS.len()];
     let mut found = Vec::new();
     for file in files.iter().filter(|file| is_product(&file.path)) {
         let entry = MAY_NAME.iter().position(|(may, _)| may_be(&file.path, may));
         let source = Source::new(&file.path, &file.text);
+        for (line, name) in registered(source.product_code()) {
+            match ENUMS.iter().position(|known| *known == name) {
+                Some(place) => declared[place] = true,
+                None => {
+                    let message = format!("registers {name}: list it in tests/tidy/seams.rs");
+                    found.push(Finding::new(&file.path, line, message));
+                }
+            }
+        }
         for (line, code) in source.product_code() {
             let Some(policy) = policy_in(code) else { continue };
             if let Some(entry) = entry {
@@ -90,7 +100,23 @@ pub(crate) fn check(files: &[File]) -> Vec<Finding> {
     let stale = MAY_NAME.iter().zip(&named).filter(|(_, named)| !**named);
     let stale = stale.map(|((may, _), _)| Finding::new(may, 0, "names no policy: take it out"));
     found.extend(stale);
+    let gone = ENUMS.iter().zip(&declared).filter(|(_, declared)| !**declared);
+    let gone = gone.map(|(name, _)| format!("no registry declares {name}: take it out"));
+    found.extend(gone.map(|message| Finding::new("tests/tidy/seams.rs", 0, message)));
     found
+}
+
+/// The enums that `registry!` blocks declare, each with its line.
+fn registered<'a>(
+    code: impl Iterator<Item = (usize, &'a str)>,
+) -> impl Iterator<Item = (usize, &'a str)> {
+    let mut inside = false;
+    code.filter_map(move |(line, code)| {
+        inside = code.ends_with("registry! {") || inside && !code.starts_with('}');
+        let rest = code.trim_start().strip_prefix("pub enum ").filter(|_| inside)?;
+        let name = rest.strip_suffix(';')?.split(':').next()?;
+        (!name.starts_with('$')).then_some((line, name))
+    })
 }
 
 fn is_product(path: &str) -> bool {
@@ -140,6 +166,22 @@ mod tests {
     fn constants_functions_and_the_absence_of_a_code_are_no_policies() {
         let text = "let a = (CcKind::ALL, CcKind::by_name(b), EcKind::Uncoded, MyCcKind::Dctcp);\n";
         assert_eq!(findings("apps/src/list.rs", text), []);
+    }
+
+    #[test]
+    fn the_enums_of_each_registry_are_listed() {
+        let text = |kind: &str| {
+            format!("registry! {{\n    pub enum {kind};\n    pub enum Cc: Controller;\n}}\n")
+        };
+        let path = "transport/src/cc/mod.rs";
+        assert_eq!(findings(path, &text("CcKind")), []);
+        let found = findings(path, &text("ShaperKind"));
+        assert_eq!((found.len(), found[0].line), (1, 2));
+        assert!(found[0].message.starts_with("registers ShaperKind: "), "{}", found[0]);
+        let file = File { path: path.to_owned(), text: text("CcKind") };
+        let gone: Vec<_> = check(&[file]).into_iter().filter(|found| found.line == 0).collect();
+        let says = |name: &str| gone.iter().any(|found| found.message.contains(name));
+        assert!(says("declares LbKind:") && !says("declares CcKind:") && !says("declares Cc:"));
     }
 
     #[test]

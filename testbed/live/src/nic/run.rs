@@ -14,7 +14,6 @@ use experiments::plan::{Draft, Origin, Plan, RunError};
 use experiments::progress::{Progress, Watch};
 use experiments::topology::{self, FatTreeSpec, topo_file};
 use experiments::workload::cm_write;
-use transport::ec::EcKind;
 use transport::sched::SchedKind;
 use transport::stats::DropReason;
 use transport::wire::addressing::{Addressing, IpVersion};

@@ -161,7 +161,7 @@ fn nothing_on_the_hot_path_allocates_once_it_is_warm() {
 
 /// Counts the allocations of a controller under all balancers and schedulers.
 fn with(cc: CcKind) {
-    let scheds = SchedKind::ALL.iter().filter(|sched| !sched.needs_network());
+    let scheds = SchedKind::ALL.iter().filter(|sched| !sched.facts().needs_network);
     for &sched in scheds {
         for (place, &lb) in LbKind::ALL.iter().enumerate() {
             // With room for telemetry in packets of every other balancer.

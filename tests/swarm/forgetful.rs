@@ -15,7 +15,6 @@ use experiments::plan::{Origin, Plan};
 use experiments::topology::programs::ProgramSpec;
 use experiments::workload::FlowSpec;
 use fabric::ProgramKind;
-use transport::sched::SchedKind;
 use transport::{DropReason, Duration, HostId, Instant, Rng};
 
 use super::case::{Case, below, micros};
@@ -63,15 +62,15 @@ fn restarts(case: &Case, rng: &mut Rng) -> Vec<(Instant, HostId)> {
     all
 }
 
-/// The plan of a case with these restarts; `None` for pods, whose hosts do not begin anew here, and
-/// for pHost and dcPIM, whose peers do not notice that tokens and matches are gone.
+/// The plan of a case with these restarts; `None` for a scheduler whose peers still have state of a
+/// host that begins anew.
 fn plan(
     case: &Case,
     restarts: &[(Instant, HostId)],
     rng: &mut Rng,
 ) -> Result<Option<Plan>, String> {
     let mut draft = case.draft();
-    if matches!(draft.settings.sched, SchedKind::Zeropod | SchedKind::Phost | SchedKind::DcPim) {
+    if draft.settings.sched.facts().left_by_restarts.is_some() {
         return Ok(None);
     }
     for (at, HostId(host)) in restarts {

@@ -52,7 +52,6 @@ const MAY_NAME: &[(&str, &str)] = &[
     ("testbed/experiments/src/plan/real_pod.rs", "what Zeropod needs of a real network"),
     ("testbed/experiments/src/plan/pods.rs", "programs that a topology places"),
     ("testbed/experiments/src/plan/outages.rs", "schedulers of pods that fail"),
-    ("testbed/experiments/src/plan/restarts.rs", "transports whose flows do not outlive a restart"),
     ("testbed/experiments/src/plan/telemetry.rs", "switches that write telemetry for MLCC"),
     ("testbed/experiments/src/measure/sampler.rs", "results of MLCC"),
     ("testbed/experiments/src/measure/scheduler.rs", "results of Zeropod"),

@@ -544,7 +544,7 @@ fn schedulers() -> impl Iterator<Item = (SchedKind, SchedParams)> {
 
 /// The schedulers that need nothing but a link between two hosts.
 fn with_a_link_alone() -> impl Iterator<Item = &'static SchedKind> {
-    SchedKind::ALL.iter().filter(|kind| !kind.needs_network())
+    SchedKind::ALL.iter().filter(|kind| !kind.facts().needs_network)
 }
 
 /// Schedulers that send a lost segment again as soon as it is known to be lost: with DCsim its

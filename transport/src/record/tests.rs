@@ -78,7 +78,7 @@ fn recorded(config: &Config, seed: u64) -> [Vec<u8>; 2] {
 fn every_policy_replays_with_the_same_decisions() {
     let with = |sched: SchedKind| LbKind::ALL.iter().map(move |&lb| (lb, sched));
     for cc in CcKind::ALL {
-        let scheds = SchedKind::ALL.iter().filter(|sched| !sched.needs_network());
+        let scheds = SchedKind::ALL.iter().filter(|sched| !sched.facts().needs_network);
         for (lb, sched) in scheds.flat_map(|&sched| with(sched)) {
             let config = small(|s| {
                 (s.cc, s.lb, s.sched) = (*cc, lb, sched);

@@ -32,7 +32,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 use super::tokens::{Spender, TokenTerms, Unrequested, spends_tokens};
-use super::{Answers, Arrival, Protocol, Receiving, SchedSetup, Scheduling};
+use super::{Answers, Arrival, Protocol, Receiving, SchedFacts, SchedSetup, Scheduling};
 use crate::params::{params, words};
 use crate::path::NetworkFacts;
 use crate::registry::Registered;
@@ -297,6 +297,11 @@ impl Registered for DcPim {
 impl Scheduling for DcPim {
     fn build(setup: &SchedSetup<'_>) -> Self {
         Self::new(setup)
+    }
+
+    fn facts() -> SchedFacts {
+        let left = "whose senders wait for matches that the host has forgotten";
+        SchedFacts { left_by_restarts: Some(left), ..SchedFacts::DEFAULT }
     }
 
     fn data_overhead() -> u16 {

@@ -94,6 +94,31 @@ pub enum Ranks {
     Granted,
 }
 
+/// Facts of a scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SchedFacts {
+    /// Hosts need a network that works with the scheduler; a link between two hosts is not enough.
+    pub needs_network: bool,
+    /// Flows take turns, and nothing else: the scheduler has no packets of its own, and an arrival
+    /// for one flow lets no other flow send.
+    pub only_takes_turns: bool,
+    /// Data departs in slots, on ways that hosts name.
+    pub departs_in_slots: bool,
+    /// What other hosts still have of a host that begins anew, so that flows to it may not end, as
+    /// a clause about the transport; `None` where they have nothing.
+    pub left_by_restarts: Option<&'static str>,
+}
+
+impl SchedFacts {
+    /// The facts of most schedulers.
+    pub const DEFAULT: Self = Self {
+        needs_network: false,
+        only_takes_turns: false,
+        departs_in_slots: false,
+        left_by_restarts: None,
+    };
+}
+
 /// The registration of a scheduler, in its file.
 pub trait Scheduling: Scheduler + Registered {
     /// The scheduler of an endpoint, without flows.
@@ -103,22 +128,20 @@ pub trait Scheduling: Scheduler + Registered {
     fn data_overhead() -> u16 {
         0
     }
-    /// Whether hosts with this scheduler need a network that works with it; a link between two
-    /// hosts is then not enough.
+    /// Facts for plans, drivers and results.
     #[must_use]
-    fn needs_network() -> bool {
-        false
+    fn facts() -> SchedFacts {
+        SchedFacts::DEFAULT
     }
     /// Whether flows are served by the priority of their [`Label`].
     #[must_use]
     fn serves_prio() -> bool {
         true
     }
-    /// Whether flows take turns, and nothing else: the scheduler has no packets of its own, and an
-    /// arrival for one flow lets no other flow send.
+    /// How long before its slot a host makes a packet; `None` where data departs in no slots.
     #[must_use]
-    fn only_takes_turns() -> bool {
-        false
+    fn early(_params: &SchedParams) -> Option<Duration> {
+        None
     }
     /// Packets without data that so many segments cause, where a flow without a scheduler sends
     /// `acks` acknowledgements for them; an estimate.
@@ -190,14 +213,12 @@ registry! {
     kinds {
         /// Octets that this scheduler adds to every DATA header of its flows.
         fn data_overhead() -> u16;
-        /// Whether hosts with this scheduler need a network that works with it; a link between two
-        /// hosts is then not enough.
-        fn needs_network() -> bool;
+        /// Facts for plans, drivers and results.
+        fn facts() -> SchedFacts;
         /// Whether flows are served by the priority of their [`Label`].
         fn serves_prio() -> bool;
-        /// Whether flows take turns, and nothing else: the scheduler has no packets of its own, and
-        /// an arrival for one flow lets no other flow send.
-        fn only_takes_turns() -> bool;
+        /// How long before its slot a host makes a packet; `None` where data departs in no slots.
+        fn early(params: &SchedParams) -> Option<Duration>;
         /// Packets without data that so many segments cause, where a flow without a scheduler sends
         /// `acks` acknowledgements for them; an estimate.
         fn control_packets(params: &SchedParams, segments: u64, acks: u64) -> u64;
@@ -253,11 +274,16 @@ registry! {
     }
 }
 
-impl SchedKind {
-    /// Whether data departs in slots, on ways that hosts name. Its headers then say whether
-    /// a slot was granted.
-    #[must_use]
-    pub fn departs_in_slots(self) -> bool {
-        self.ranks() == Some(Ranks::Granted)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ranks_by_grants_departs_in_slots_and_packets_for_slots_are_made_some_time_before() {
+        for kind in SchedKind::ALL {
+            let slots = kind.facts().departs_in_slots;
+            assert!(slots || kind.ranks() != Some(Ranks::Granted), "{kind:?}");
+            assert_eq!(kind.early(&SchedParams::default()).is_some(), slots, "{kind:?}");
+        }
     }
 }

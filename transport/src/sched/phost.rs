@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 
 use super::least::Least;
 use super::tokens::{Issuer, Spender, TokenTerms, Unrequested, spends_tokens};
-use super::{Answers, Arrival, Protocol, Receiving, SchedSetup, Scheduling};
+use super::{Answers, Arrival, Protocol, Receiving, SchedFacts, SchedSetup, Scheduling};
 use crate::params::{params, words};
 use crate::path::NetworkFacts;
 use crate::registry::Registered;
@@ -164,6 +164,11 @@ impl Registered for Phost {
 impl Scheduling for Phost {
     fn build(setup: &SchedSetup<'_>) -> Self {
         Self::new(setup)
+    }
+
+    fn facts() -> SchedFacts {
+        let left = "whose senders wait for tokens that the host has forgotten";
+        SchedFacts { left_by_restarts: Some(left), ..SchedFacts::DEFAULT }
     }
 
     fn data_overhead() -> u16 {

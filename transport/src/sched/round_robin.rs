@@ -11,7 +11,9 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::num::NonZeroU32;
 
-use super::{Backlog, Label, Protocol, Receiving, SchedSetup, Scheduling, Sending, Turn};
+use super::{
+    Backlog, Label, Protocol, Receiving, SchedFacts, SchedSetup, Scheduling, Sending, Turn,
+};
 use crate::params::NoParams;
 use crate::path::Path;
 use crate::registry::Registered;
@@ -131,8 +133,8 @@ impl Scheduling for RoundRobin {
         Self::new(setup.tx_flows_max)
     }
 
-    fn only_takes_turns() -> bool {
-        true
+    fn facts() -> SchedFacts {
+        SchedFacts { only_takes_turns: true, ..SchedFacts::DEFAULT }
     }
 }
 

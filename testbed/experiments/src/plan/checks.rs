@@ -73,7 +73,7 @@ pub(super) fn check_routing(draft: &Draft) -> Result<(), RunError> {
     if !draft.switch.explicit {
         return Ok(());
     }
-    if !draft.settings.sched.departs_in_slots() {
+    if !draft.settings.sched.facts().departs_in_slots {
         let expected = "hash, with a scheduler whose hosts name no ways";
         let help = "leave it out, or use --transport zeropod";
         let error = InputError::new("`explicit`", expected);

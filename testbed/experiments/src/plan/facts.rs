@@ -193,9 +193,7 @@ mod tests {
             ("8,2", "100us", "10us", false),
             ("off", "0us", "10us", false),
         ] {
-            for (key, value) in
-                [("ec", ec), ("ec.base_rtt_min", near), ("ec.block_timeout", own)]
-            {
+            for (key, value) in [("ec", ec), ("ec.base_rtt_min", near), ("ec.block_timeout", own)] {
                 draft.set(key, value, Origin::Set).unwrap();
             }
             assert_eq!(at(&draft, 400).raises_block_timeout(), raises, "{ec} {near} {own}");

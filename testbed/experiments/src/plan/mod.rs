@@ -221,8 +221,8 @@ impl Plan {
     #[must_use]
     pub fn measures_delay(&self) -> bool {
         let collective = |flow: &FlowSpec| flow.collective != 0;
-        let is_asked_for =
-            !self.settings.sched.only_takes_turns() || self.matrix.flows.iter().any(collective);
+        let is_asked_for = !self.settings.sched.facts().only_takes_turns
+            || self.matrix.flows.iter().any(collective);
         let in_order = matches!(self.fabric.nic_qdisc, QdiscKind::DropTail | QdiscKind::Bufferless);
         let pauses = self.draft.programs.iter().filter_map(|spec| spec.program.qdisc());
         let qdiscs = pauses.chain([self.fabric.qdisc]);

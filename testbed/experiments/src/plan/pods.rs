@@ -34,10 +34,9 @@ pub(super) fn facts(draft: &Draft, topology: &FatTreeSpec) -> Option<PodFacts> {
 /// Programs of pods.
 pub(super) const PLACED: [ProgramKind; 2] = [ProgramKind::PodScheduler, ProgramKind::PodCore];
 
-/// Places the schedulers of pods and the program of Cores, where hosts need a network that works
-/// with them.
+/// Places the schedulers of pods and the program of Cores, where hosts send in slots.
 pub(super) fn place(draft: &Draft, tree: &FatTree, blueprint: &mut Blueprint) {
-    if !draft.settings.sched.needs_network() {
+    if !draft.settings.sched.facts().departs_in_slots {
         return;
     }
     let pods = 0..tree.spec().pods();

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use transport::sched::SchedKind;
 use transport::{HostId, Instant};
 
 use super::{Draft, Plan, RunError};
@@ -36,7 +35,7 @@ pub(super) fn check(draft: &Draft, hosts: u32) -> Result<(), RunError> {
             let expected = format!("a host of this network: 0 to {}", hosts.saturating_sub(1));
             return Err(refused(fault, expected, "write the number of another host"));
         }
-        if let Some(state) = state_left(draft.settings.sched) {
+        if let Some(state) = draft.settings.sched.facts().left_by_restarts {
             let name = draft.settings.sched.name();
             let expected = format!("another transport than {name}, {state}");
             return Err(refused(fault, expected, "leave it out, or choose another transport"));
@@ -47,17 +46,6 @@ pub(super) fn check(draft: &Draft, hosts: u32) -> Result<(), RunError> {
         }
     }
     Ok(())
-}
-
-/// What hosts of a scheduler leave elsewhere when they begin anew, so that their flows may not end;
-/// `None` where they leave nothing.
-const fn state_left(sched: SchedKind) -> Option<&'static str> {
-    match sched {
-        SchedKind::Phost => Some("whose senders wait for tokens that the host has forgotten"),
-        SchedKind::DcPim => Some("whose senders wait for matches that the host has forgotten"),
-        SchedKind::Zeropod => Some("whose slots outlive a host that begins anew"),
-        _ => None,
-    }
 }
 
 fn refused(fault: &FaultSpec, expected: String, help: &str) -> RunError {

@@ -205,7 +205,7 @@ fn connect(eal: &Eal, pmd: Pmd, hosts: u32, config: &LinkConfig) -> Result<Vec<L
 /// at once, as many acknowledgements, and full links. A host's flows share its link. So where there
 /// are many flows, one may fill its window, but not all of them.
 fn buffers(plan: &Plan) -> u32 {
-    if plan.settings.sched.departs_in_slots() {
+    if plan.settings.sched.facts().departs_in_slots {
         return (plan.hosts() * SLOTTED_BUFFERS).next_power_of_two() - 1;
     }
     let mut flows = vec![0u64; plan.hosts() as usize];

@@ -93,7 +93,7 @@ pub fn run_observed(
 /// Refuses devices without stamps for hosts that send in slots: without stamps a packet would miss
 /// its slot.
 fn check_slots(plan: &Plan, pmd: Pmd) -> Result<(), InputError> {
-    if !plan.settings.sched.departs_in_slots() {
+    if !plan.settings.sched.facts().departs_in_slots {
         return Ok(());
     }
     let refused = |key, found: String, expected| {
@@ -194,9 +194,8 @@ fn adapt(
 /// How long before their departure hosts make packets that leave in slots, where no setting says
 /// it.
 fn early(plan: &Plan, scale: TimeScale) -> Option<Duration> {
-    let set = plan.settings.sched_params.zeropod.early > Duration::ZERO;
-    let slotted = plan.settings.sched.departs_in_slots();
-    (slotted && !set).then(|| network_time(EARLY, scale))
+    let set = plan.settings.sched.early(&plan.settings.sched_params)?;
+    (set == Duration::ZERO).then(|| network_time(EARLY, scale))
 }
 
 /// A run under way.
@@ -282,7 +281,7 @@ pub(super) fn soft_switch(
     Ok(switch
         .ranking(plan.ranks_data())
         .counting(plan.settings.wire_sizes())
-        .slotted(plan.settings.sched.departs_in_slots()))
+        .slotted(plan.settings.sched.facts().departs_in_slots))
 }
 
 impl RunUnderWay<'_> {

@@ -108,9 +108,9 @@ pub(crate) fn hosts(
 
 /// How long before their departure hosts make their packets, where these leave in slots.
 fn early(plan: &Plan) -> Option<Duration> {
-    let params = &plan.settings.sched_params.zeropod;
+    let early = plan.settings.sched.early(&plan.settings.sched_params)?;
     // An epoch is given at once.
-    plan.settings.sched.departs_in_slots().then(|| params.early + Duration::from_us(100))
+    Some(early + Duration::from_us(100))
 }
 
 /// Bytes of incoming messages that a host's own traffic holds at most.

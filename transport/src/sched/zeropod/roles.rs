@@ -7,7 +7,8 @@ use super::{ACROSS, Zeropod, ZeropodParams};
 use crate::path::NetworkFacts;
 use crate::registry::Registered;
 use crate::sched::{
-    Answers, Arrival, Protocol, Ranks, Receiving, Reported, SchedParams, SchedSetup, Scheduling,
+    Answers, Arrival, Protocol, Ranks, Receiving, Reported, SchedFacts, SchedParams, SchedSetup,
+    Scheduling,
 };
 use crate::segment::{Burst, PayloadRef, TxSegment};
 use crate::time::{Duration, Instant, earliest};
@@ -29,8 +30,17 @@ impl Scheduling for Zeropod {
         Self::new(setup)
     }
 
-    fn needs_network() -> bool {
-        true
+    fn facts() -> SchedFacts {
+        SchedFacts {
+            needs_network: true,
+            departs_in_slots: true,
+            left_by_restarts: Some("whose slots outlive a host that begins anew"),
+            ..SchedFacts::DEFAULT
+        }
+    }
+
+    fn early(params: &SchedParams) -> Option<Duration> {
+        Some(params.zeropod.early)
     }
 
     /// The scheduler of a pod orders demands by their sizes alone (\[zeropod\] IV-B).

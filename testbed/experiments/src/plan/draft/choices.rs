@@ -182,7 +182,7 @@ impl Draft {
     /// # Errors
     /// As [`Draft::check_real_world`].
     pub fn check_soft_switch(&self) -> Result<(), InputError> {
-        self.check_simulated(!self.settings.sched.departs_in_slots())
+        self.check_simulated(!self.settings.sched.facts().departs_in_slots)
     }
 
     /// Checks that the transport is one that hosts can run.

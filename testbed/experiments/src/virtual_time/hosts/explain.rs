@@ -86,7 +86,7 @@ impl Hosts<'_> {
     /// Whether an arrival for one flow of `host` lets no other flow send.
     fn schedules_alone(&self, host: HostId) -> bool {
         let scheduler = self.hosts[self.index_of(host)].endpoint.scheduler();
-        scheduler.kind().only_takes_turns()
+        scheduler.kind().facts().only_takes_turns
     }
 
     fn look_at_all(&self, host: HostId, event: HostEvent, now: Instant, journal: &mut Journal) {

@@ -4,10 +4,10 @@
 //! Flows that such a host sends fail, and no other flow does: a sender opens its flow to it anew
 //! and sends all that was not acknowledged. The process that runs now may deliver a message which
 //! an earlier one has delivered, if its sender lacked an acknowledgement. An acknowledged message
-//! comes again only under the key of its earlier delivery. One process delivers a message twice only
-//! if the flow was opened anew, under two keys, of which one is that of the process's beginning. The
-//! audit finds any other repetition. The books balance, and neither the length of windows nor the
-//! number of threads changes anything.
+//! comes again only under the key of its earlier delivery. One process delivers a message twice
+//! only if the flow was opened anew, under two keys, of which one is that of the process's
+//! beginning. The audit finds any other repetition. The books balance, and neither the length of
+//! windows nor the number of threads changes anything.
 
 use experiments::conductor::FlowRecord;
 use experiments::measure::Outcome;

@@ -31,8 +31,8 @@ impl Begun {
 }
 
 impl Conductor<'_> {
-    /// Whether the bytes of a message that is not whole count. Bytes at the receiver do not where an
-    /// earlier process of the receiver has delivered the message.
+    /// Whether the bytes of a message that is not whole count. Bytes at the receiver do not where
+    /// an earlier process of the receiver has delivered the message.
     pub(crate) fn counts_begun(&self, message: &Begun) -> bool {
         message.acked || !self.has_delivered(message.tag)
     }

@@ -149,10 +149,9 @@ impl Plan {
         dcsim::check(&draft, &config, &fabric, (&blueprint, facts.propagation_rtt))?;
         labels::check(config.sched, &matrix)?;
         restarts::check(&draft, tree.spec().nodes)?;
-        let cc_at = |tier: u8| {
-            let base_rtt = base_rtts[usize::from(tier)];
-            config.policies(&Path { base_rtt, ..config.default_path() }).cc
-        };
+        let rtt = |tier: u8| base_rtts[usize::from(tier)];
+        let cc_at =
+            |tier| config.policies(&Path { base_rtt: rtt(tier), ..config.default_path() }).cc;
         mlcc::check(&draft, &config, &matrix, (&tree, cc_at))?;
         telemetry::check(&draft, &config, &matrix, (topology, cc_at))?;
         ideal::check(&draft, &matrix)?;
@@ -216,8 +215,9 @@ impl Plan {
     }
 
     /// Whether a simulation measures how long data takes from its host's line to its arrival. It
-    /// does where flows are of collectives or a scheduler does more than give flows turns. NICs must
-    /// also send in order, without pauses, so that the start of data follows from what waits before it.
+    /// does where flows are of collectives or a scheduler does more than give flows turns. NICs
+    /// must also send in order, without pauses, so that the start of data follows from what waits
+    /// before it.
     #[must_use]
     pub fn measures_delay(&self) -> bool {
         let collective = |flow: &FlowSpec| flow.collective != 0;

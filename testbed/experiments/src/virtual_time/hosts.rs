@@ -21,7 +21,7 @@ use transport::{
 use super::capture::{Taken, Tap};
 use super::clock::HostClock;
 use super::environment::Environment;
-use super::nics::{HORIZON, Kept, Nics, Sender};
+use super::nics::{Kept, Nics, Sender};
 use super::packets::{InFlight, PacketSlab, SlabFrames};
 use crate::capture::Capture;
 use crate::conductor::begun::{Begun, begun};
@@ -91,7 +91,7 @@ impl<'a> Hosts<'a> {
         (rng, capture): (&Rng, Option<&Capture>),
     ) -> Self {
         let host = |(id, config): (u32, Config)| Host {
-            endpoint: endpoint(&config, HostId(id), rng.fork("host", u64::from(id))),
+            endpoint: restart::endpoint(&config, HostId(id), rng.fork("host", u64::from(id))),
             clock: HostClock::new(&plan.draft.clocks, HostId(id), rng),
             timer: Instant::FAR_FUTURE,
             starts: VecDeque::new(),
@@ -544,13 +544,6 @@ impl Host {
         let ext = std::slice::from_ref(packets.ext(packet.handle));
         self.endpoint.handle_extended(at, (&[segment], ext), &mut place);
     }
-}
-
-/// The endpoint of a process of `host`, which has no state of any flow.
-fn endpoint(config: &Config, host: HostId, rng: Rng) -> Endpoint {
-    let mut endpoint = Endpoint::new(config, host, rng);
-    endpoint.keep_until_departure(HORIZON);
-    endpoint
 }
 
 /// Adds what a host of DCsim has measured to `all`, and its RTT_max.

@@ -6,6 +6,7 @@ use transport::{Config, Duration, Endpoint, HostId, Instant, Key, Rng, Stats};
 use super::Hosts;
 use crate::conductor::Conductor;
 use crate::measure::{Counters, own};
+use crate::virtual_time::nics::HORIZON;
 use crate::workload::FlowIndex;
 
 /// What processes that are over have counted.
@@ -28,6 +29,13 @@ impl Former {
     }
 }
 
+/// The endpoint of a process of `host`, which has no state of any flow.
+pub(super) fn endpoint(config: &Config, host: HostId, rng: Rng) -> Endpoint {
+    let mut endpoint = Endpoint::new(config, host, rng);
+    endpoint.keep_until_departure(HORIZON);
+    endpoint
+}
+
 impl Hosts<'_> {
     /// Whether `host` is one of these.
     pub(in crate::virtual_time) fn has(&self, host: HostId) -> bool {
@@ -46,7 +54,7 @@ impl Hosts<'_> {
         let place = self.index_of(host);
         let state = &mut self.hosts[place];
         self.former.add(&state.endpoint);
-        state.endpoint = super::endpoint(config, host, rng);
+        state.endpoint = endpoint(config, host, rng);
         state.timer = Instant::FAR_FUTURE;
         state.waiting.clear();
         state.refused.clear();

@@ -100,9 +100,8 @@ pub struct Settings {
     pub group_max: ShareMax,
     /// Hosts that have one address prefix, as the driver groups them.
     pub groups: Groups,
-    /// Answers a second that packets of senders without a proven address may cause, 1..=1000000. So
-    /// many say that a flow is not here, and as many again ask for proof or refuse a flow. `None`
-    /// is 1000000 where all hosts are trusted, else [`Settings::ANSWERS_MAX`].
+    /// Answers a second that say that a flow is not here, 1..=1000000. `None` is 1000000 where all
+    /// hosts are trusted, else [`Settings::ANSWERS_MAX`].
     pub answers_max: Option<u32>,
     /// Outgoing messages that this endpoint can hold, 1..=2^20; it can hold as many incoming ones.
     pub msgs_max: u32,
@@ -247,6 +246,8 @@ impl Settings {
     pub const ANSWERS_MAX: u32 = 8_000;
     /// Answers a second of a host that trusts all others, unless it is set; the most there can be.
     const ANSWERS_TRUSTING: u32 = 1_000_000;
+    /// Questions for proof and refusals of flows a second, at most.
+    pub(crate) const QUESTIONS_MAX: u32 = 1_000_000;
 
     /// The sizes of packets as they count on the wire.
     #[must_use]
@@ -282,7 +283,7 @@ impl Settings {
         trusting || self.rx_flows_max < 8 || taken < self.rx_flows_max
     }
 
-    /// Answers a second to senders without a proven address, at most; see `answers_max`.
+    /// Answers a second that a flow is not here, at most; see `answers_max`.
     pub(crate) fn answers_max(&self) -> u32 {
         let trusting = self.unproven_max == u32::MAX;
         let auto = if trusting { Self::ANSWERS_TRUSTING } else { Self::ANSWERS_MAX };

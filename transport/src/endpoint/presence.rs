@@ -19,10 +19,11 @@
 //! from one host, or from hosts of one group, keep no answer from a host of another. Packets that
 //! forge the address of a host do: an endpoint without keys cannot distinguish them. Then a flow
 //! gets its answer when one of its packets is the first in its share. The answers `Prove` and
-//! `Refused` (`proof.rs`) have a budget of their own, equally large, which packets of flows that
-//! are not here do not use.
+//! `Refused` (`proof.rs`) have a budget of their own, which packets of flows that are not here do
+//! not use. It is [`Settings::QUESTIONS_MAX`] a second: with less, packets under the address of a
+//! new client would keep the question for its proof from it.
 //!
-//! [`answers_max`]: crate::Settings::answers_max
+//! [`answers_max`]: Settings::answers_max
 //!
 //! A sender that gets this answer opens its flow anew: under a new key, so that no earlier packet
 //! is taken for a present one, and with PSNs and messages numbered from 0. Every message that is
@@ -62,6 +63,7 @@ use super::lookup::KeyHash;
 use super::timers::{DueTimer, Timed, rearm};
 use super::tx_context;
 use super::{Endpoint, SenderFlow};
+use crate::config::Settings;
 use crate::flow::notice::{Notice, NoticeKind};
 use crate::flow::rx::{Answer, RxFlow};
 use crate::flow::tx::TxContext;
@@ -97,13 +99,15 @@ pub(super) struct Allowed {
 type Budget = [[TokenBucket; SHARES]; KINDS.len()];
 
 impl Allowed {
-    /// Budgets of so many answers a second, above zero.
+    /// Budgets of so many answers a second, above zero, that a flow is not here.
     pub(super) fn new(answers_max: u32, shares: KeyHash) -> Self {
-        let whole = Box::new(KINDS.map(|(eighths, at_once)| {
-            let every = Duration::from_s(8 * SHARES as u64) / (eighths * u64::from(answers_max));
-            [TokenBucket::new(every, at_once); SHARES]
-        }));
-        Self { shares, absent: whole.clone(), questions: whole }
+        let budget = |most: u32| {
+            Box::new(KINDS.map(|(eighths, at_once)| {
+                let every = Duration::from_s(8 * SHARES as u64) / (eighths * u64::from(most));
+                [TokenBucket::new(every, at_once); SHARES]
+            }))
+        };
+        Self { shares, absent: budget(answers_max), questions: budget(Settings::QUESTIONS_MAX) }
     }
 
     /// Takes an answer of `kind` for a flow of `sender`, whose host is in `group`, if one may leave

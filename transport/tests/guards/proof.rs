@@ -353,6 +353,20 @@ fn senders_of_new_flows_get_as_many_answers_as_their_share_has() {
 }
 
 #[test]
+fn openings_under_the_address_of_a_new_client_keep_no_question_from_it() {
+    let mut end = End::new(|s| (s.unproven_max, s.secret) = (0, [1, 2]));
+    for n in 2..40_000 {
+        end.now += Duration::from_us(50);
+        end.refuses(&open_by(PEER, n), DropReason::Unproven);
+        end.sent();
+        if n % 1000 == 0 {
+            end.refuses(&open_by(PEER, 1), DropReason::Unproven);
+            assert_eq!(asked(&mut end).len(), 1, "{n}");
+        }
+    }
+}
+
+#[test]
 fn the_sender_of_a_known_flow_is_asked_three_times_a_base_rtt_apart() {
     let mut end = End::new(|s| s.unproven_max = 100);
     end.places(&part_by(PEER, 0));

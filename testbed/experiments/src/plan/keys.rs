@@ -89,8 +89,8 @@ keys! {
     "keep_alive", "how often the receiver of an idle flow is reminded of it: a time, or off",
         |d, v| d.settings.keep_alive = unless(v, "off", duration)?,
         |d| d.settings.keep_alive.map_or("off".to_owned(), time);
-    "answers_max", "answers a second to packets of flows that a host does not have, and as many \
-        questions for proof of an address, 1..=1000000, or auto: 8000 where hosts are not trusted",
+    "answers_max", "answers a second to packets of flows that a host does not have, \
+        1..=1000000, or auto: 8000 where hosts are not trusted",
         |d, v| d.settings.answers_max = unless(v, "auto", integer)?,
         |d| shown(d.settings.answers_max, "auto");
     "psn_window", "PSNs a flow may have outstanding, a power of two 128..=1048576, or auto",

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Read;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -20,7 +21,8 @@ pub(crate) const AS_HEADRACE: &str = "headrace";
 /// A host that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(100);
 
-/// The result of a host: its exit code and its output.
+/// The result of a host: its exit code, or the negative number of the signal that ended it, and its
+/// output.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
@@ -150,7 +152,7 @@ impl Running {
         let mut code = None;
         for _ in 0..PATIENCE.as_millis() / step.as_millis() {
             if let Some(status) = self.child.try_wait().unwrap() {
-                code = Some(status.code().unwrap_or(-1));
+                code = status.code().or_else(|| status.signal().map(|signal| -signal));
                 break;
             }
             thread::sleep(step);

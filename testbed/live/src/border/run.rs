@@ -19,7 +19,7 @@ use super::bridge::Bridge;
 use super::network::Shape;
 use super::stations::Stations;
 use crate::dpdk_error::DpdkError;
-use crate::workers::quiet::Quiet;
+use crate::workers::quiet::QuietHold;
 
 /// The settings of a process.
 #[derive(Clone, Debug)]
@@ -156,7 +156,7 @@ pub fn run(setup: &BorderSetup, monitor: &mut dyn BorderMonitor) -> Result<Passe
     let meets = devices().any(DeviceName::meets);
     let lines = Reconnector {
         devices: devices().cloned().collect(),
-        hold: meets.then(|| InterruptHold::new(&eal)),
+        hold: meets.then(|| QuietHold::new(InterruptHold::new(&eal), clock.now())),
         eal: &eal,
         pool: received,
         frame,
@@ -172,7 +172,7 @@ pub fn run(setup: &BorderSetup, monitor: &mut dyn BorderMonitor) -> Result<Passe
 struct Reconnector<'a> {
     devices: Vec<DeviceName>,
     /// While this process polls devices whose other ends are processes.
-    hold: Option<InterruptHold>,
+    hold: Option<QuietHold>,
     eal: &'a Eal,
     pool: Arc<Pool>,
     frame: u16,
@@ -222,7 +222,7 @@ impl Reconnector<'_> {
                 monitor.on_opened(&format!("{}: connected again", self.devices[line]));
             } else if now < until {
                 // The handshake needs the thread that is held.
-                self.hold.iter_mut().for_each(InterruptHold::let_through);
+                self.hold.iter_mut().for_each(QuietHold::let_through);
                 self.connecting = Some(Connecting { line, port, until });
                 return;
             } else {
@@ -307,7 +307,7 @@ fn turn_until_over(
     monitor: &mut dyn BorderMonitor,
 ) {
     let mut idle = Idle::new(IdleMode::Shared);
-    let (mut look_at, mut quiet) = (Instant::ZERO, Quiet::new(clock()));
+    let mut look_at = Instant::ZERO;
     loop {
         let now = clock();
         let busy = bridge.poll(now);
@@ -315,9 +315,8 @@ fn turn_until_over(
             if monitor.wants_end() {
                 return;
             }
-            let is_quiet = quiet.is_due(bridge.counts().received, now);
-            if let Some(hold) = lines.hold.as_mut().filter(|_| is_quiet) {
-                hold.let_through();
+            if let Some(hold) = &mut lines.hold {
+                hold.look(bridge.counts().received, now);
             }
             lines.reconnect(bridge, now, monitor);
             look_at = now + lines.look_after();

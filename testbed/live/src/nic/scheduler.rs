@@ -32,7 +32,6 @@ use transport_dpdk::{
 
 use super::warm_up::{Desk, device_of};
 use crate::dpdk_error::unfit;
-use crate::workers::quiet::Quiet;
 pub(crate) use office::Office;
 
 /// The set-up of a scheduler.
@@ -127,10 +126,9 @@ fn serve(
     clock: DilatedClock,
     monitor: &mut dyn SchedulerMonitor,
 ) -> Result<(), RunError> {
-    let mut hold = desk.hold();
     let mut at_work = Idle::new(IdleMode::Shared);
     let mut idle = Idle::new(IdleMode::Sleepy);
-    let (mut look_at, mut quiet) = (Instant::ZERO, Quiet::new(clock.now()));
+    let mut look_at = Instant::ZERO;
     loop {
         let now = clock.now();
         let busy = desk.enquire(|enquiry| {
@@ -145,10 +143,6 @@ fn serve(
             }
             while let Some(text) = office.news(now) {
                 monitor.on_event(&text);
-            }
-            let is_quiet = quiet.is_due(office.received(), now);
-            if let Some(hold) = hold.as_mut().filter(|_| is_quiet) {
-                hold.let_through();
             }
         }
         // Without a pod, hosts introduce themselves and wait.

@@ -11,7 +11,7 @@ use experiments::input::InputError;
 use experiments::plan::RunError;
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
 use transport::{Duration, HostId};
-use transport_dpdk::neighbour::{Mac, ProbeResult, Prober, Reach, Resolution, Station};
+use transport_dpdk::neighbour::{Mac, ProbeResult, Prober, Reach, Resolution, Resolver, Station};
 use transport_dpdk::{
     DeviceName, DevicePort, DilatedClock, Eal, EalOptions, Enquiry, InterruptHold, MbufError,
     MemoryMode, Pool, PoolConfig, PortConfig,
@@ -19,6 +19,7 @@ use transport_dpdk::{
 
 use super::meeting::Meanwhile;
 use crate::dpdk_error::{Unfit, unfit};
+use crate::workers::quiet::QuietHold;
 
 /// Buffers of a host: full windows and rings at 100 Gb/s with room to spare. 2^k - 1 fits DPDK's
 /// rings best.
@@ -44,11 +45,15 @@ const RESOLVE_FOR: Duration = Duration::from_s(10);
 
 /// The device of this host before a worker has it. Field order: the device goes before EAL.
 pub(super) struct Desk {
+    /// Held from the time at which the link is up, for a device that leads to another process,
+    /// which may end while this thread polls.
+    hold: Option<QuietHold>,
     port: DevicePort,
     pool: Arc<Pool>,
     station: Station,
     clock: DilatedClock,
     full: u16,
+    received: u64,
     /// Frames that were neither question nor answer.
     strays: u64,
     answers: u64,
@@ -138,7 +143,8 @@ impl Desk {
         })?;
         let (ip, prefix, gateway) = (host.ip, host.prefix, host.gateway);
         let station = Station { mac: host.mac.unwrap_or(port.mac()), ip, prefix, gateway };
-        Ok(Self { port, pool, station, clock, full, strays: 0, answers: 0, meets, eal })
+        let (hold, received, strays, answers) = Default::default();
+        Ok(Self { hold, port, pool, station, clock, full, received, strays, answers, meets, eal })
     }
 
     /// Limits the frames that are probed and sent, once the limits of all devices are known.
@@ -147,10 +153,13 @@ impl Desk {
     }
 
     /// Waits until the link is up.
-    pub(super) fn wait_up(&self, meanwhile: Meanwhile<'_>) -> Result<(), RunError> {
+    pub(super) fn wait_up(&mut self, meanwhile: Meanwhile<'_>) -> Result<(), RunError> {
         const STEP_MS: u32 = 100;
         for _ in 0..UP_MS / STEP_MS {
             if self.port.wait_link(STEP_MS) {
+                let now = self.clock.now();
+                let hold = self.meets.then(|| InterruptHold::new(&self.eal));
+                self.hold = hold.map(|hold| QuietHold::new(hold, now));
                 return Ok(());
             }
             meanwhile()?;
@@ -187,9 +196,13 @@ impl Desk {
         let queue = port.queue(0).ok_or_else(no_queue)?;
         let mut enquiry = Enquiry::new(queue, pool, *station);
         let done = what(&mut enquiry);
-        let Enquiry { answers, strays, .. } = enquiry;
+        let Enquiry { received, answers, strays, .. } = enquiry;
+        self.received += received;
         self.answers += answers;
         self.strays += strays;
+        if let Some(hold) = &mut self.hold {
+            hold.look(self.received, self.clock.now());
+        }
         done
     }
 
@@ -215,15 +228,21 @@ impl Desk {
         let entry = |peer: &u32| all[*peer as usize];
         let wanted: Vec<(IpAddr, Option<Mac>)> =
             peers.iter().map(entry).map(|host| (host.ip, host.mac)).collect();
-        let clock = self.clock;
-        let within = patience.min(RESOLVE_FOR);
-        let found =
-            self.enquire(|enquiry| enquiry.resolve(&wanted, within, || clock.now(), meanwhile))?;
+        let (clock, within) = (self.clock, patience.min(RESOLVE_FOR));
+        let mut resolver = Resolver::new(self.station, &wanted, clock.now(), within);
+        while !resolver.is_over() {
+            self.enquire(|enquiry| {
+                enquiry.ask(&mut resolver, clock.now());
+                Ok(())
+            })?;
+            meanwhile()?;
+            thread::yield_now();
+        }
         let mut macs: Vec<Mac> = vec![UNUSED_MAC; all.len()];
         macs[own as usize] = self.station.mac;
-        for (found, &peer) in found.into_iter().zip(peers) {
+        for (index, &peer) in peers.iter().enumerate() {
             let host = all[peer as usize];
-            let why = match found {
+            let why = match resolver.peer(index) {
                 Resolution::Known(mac) => {
                     macs[peer as usize] = mac;
                     continue;
@@ -304,16 +323,10 @@ impl Desk {
         Ok(Probed { rtts, longest, jitter })
     }
 
-    /// Keeps the interrupt thread from a device that leads to another process, which may be killed
-    /// while a thread polls.
-    pub(super) fn hold(&self) -> Option<InterruptHold> {
-        self.meets.then(|| InterruptHold::new(&self.eal))
-    }
-
     /// Hands the device over.
     pub(super) fn close(self) -> OpenedDevice {
-        let hold = self.hold();
-        let Self { port, pool, station, strays, answers, eal, .. } = self;
+        let Self { hold, port, pool, station, strays, answers, eal, .. } = self;
+        let hold = hold.map(QuietHold::into_hold);
         OpenedDevice { port, pool, station, strays, answers, hold, eal }
     }
 }

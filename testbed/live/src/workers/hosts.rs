@@ -22,7 +22,7 @@ use transport_dpdk::{
 
 use super::lateness::Gaps;
 use super::observers::Observers;
-use super::quiet::Quiet;
+use super::quiet::QuietHold;
 use super::secured;
 use crate::dpdk_error::unfit;
 
@@ -336,7 +336,7 @@ const LOOK_EVERY: u32 = 64;
 /// The loop of one thread.
 fn poll(
     mut polled: Polled,
-    mut hold: Option<InterruptHold>,
+    hold: Option<InterruptHold>,
     (clock, keys): (&RunClock, &Receiver<Keys>),
     stop: &AtomicBool,
 ) -> Polled {
@@ -344,7 +344,8 @@ fn poll(
         thread::yield_now();
     }
     let mut idle = Idle::new(IdleMode::Adaptive);
-    let (mut turn, mut quiet) = (0_u32, Quiet::new(clock.now()));
+    let mut hold = hold.map(|hold| QuietHold::new(hold, clock.now()));
+    let mut turn = 0_u32;
     while !stop.load(Ordering::Acquire) {
         let now = clock.now();
         polled.gaps.poll(now);
@@ -359,10 +360,7 @@ fn poll(
             busy |= host.poll_once().busy;
         }
         if let Some(hold) = &mut hold {
-            let received = polled.hosts.iter().map(|host| host.stats().accepted()).sum();
-            if quiet.is_due(received, now) {
-                hold.let_through();
-            }
+            hold.look(polled.hosts.iter().map(|host| host.stats().accepted()).sum(), now);
         }
         idle.turn(busy);
     }

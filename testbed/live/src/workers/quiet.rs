@@ -8,6 +8,39 @@
 use transport::{Duration, Instant};
 use transport_dpdk::InterruptHold;
 
+/// DPDK's interrupt thread, held by a thread that polls devices whose memory another process
+/// shares, and let through at quiet instants.
+#[derive(Debug)]
+pub(crate) struct QuietHold {
+    hold: InterruptHold,
+    quiet: Quiet,
+}
+
+impl QuietHold {
+    /// The clock of `now` is the one of later calls.
+    pub(crate) const fn new(hold: InterruptHold, now: Instant) -> Self {
+        Self { hold, quiet: Quiet::new(now) }
+    }
+
+    /// Between two polls at `now`, when so many packets have been received: lets the interrupt
+    /// thread through if that is due.
+    pub(crate) fn look(&mut self, received: u64, now: Instant) {
+        if self.quiet.is_due(received, now) {
+            self.hold.let_through();
+        }
+    }
+
+    /// Lets the interrupt thread through.
+    pub(crate) fn let_through(&mut self) {
+        self.hold.let_through();
+    }
+
+    /// The hold, for a thread with a clock of its own.
+    pub(crate) fn into_hold(self) -> InterruptHold {
+        self.hold
+    }
+}
+
 /// The longest wait.
 const WAIT_MAX: Duration = Duration::from_ms(80);
 

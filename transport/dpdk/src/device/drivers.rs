@@ -24,8 +24,11 @@ const PACKET_SLOT_HEAD: u32 = 128;
 /// Slots of an AF_PACKET ring.
 pub(crate) const PACKET_SLOTS: u32 = 512;
 
+/// The driver whose other end may be a process.
+pub(crate) const MEMIF: &str = "net_memif";
+
 /// The drivers that need special treatment.
-const DRIVERS: [&str; 4] = ["net_memif", "net_af_packet", "net_af_xdp", "net_tap"];
+const DRIVERS: [&str; 4] = [MEMIF, "net_af_packet", "net_af_xdp", "net_tap"];
 /// Frames that any device of ours can be asked for: 9 KB jumbo with room for all headers.
 const FRAME_MAX: u16 = 9216;
 /// An Ethernet frame of MTU 1500.
@@ -111,7 +114,7 @@ impl DeviceName {
     /// Whether the device connects to another process, which must be there before it is opened.
     #[must_use]
     pub fn meets(&self) -> bool {
-        self.driver() == "net_memif"
+        self.driver() == MEMIF
     }
 
     /// This device with all that its driver needs on this side.

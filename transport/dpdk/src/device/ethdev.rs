@@ -21,11 +21,13 @@ use crate::buffers::ring::{RingRx, RingTx};
 use crate::buffers::stamp_field::TimestampField;
 use crate::device::caps::{self, Caps, DeviceConfig, FrameLimit, PortConfig, RxTimes, TxTimes};
 use crate::device::driver_socket::DriverSocket;
+use crate::device::drivers::MEMIF;
 use crate::device::error::{PortError, SetupStep};
 use crate::device::listener::Listener;
 use crate::device::rules::{self, Rule};
 use crate::device::stats::DeviceStats;
 use crate::eal::cards::{Readers, VIRTUAL};
+use crate::eal::interrupts::InterruptHold;
 use crate::eal::netns::Netns;
 use crate::eal::{self, Eal, Errno};
 /// Resources that a device needs until it is closed.
@@ -325,6 +327,10 @@ impl Drop for Device {
         if !self.is_vdev {
             self.eal.cards().remove(self.reader);
         }
+        // The other process may end at the same time: its memif would be taken apart by this
+        // thread and by the interrupt thread.
+        let may_be_left = self.caps.driver == MEMIF;
+        let _hold = may_be_left.then(|| InterruptHold::new(&self.eal));
         let control = self.eal.control();
         // Some drivers refuse to close over rules.
         clear_rules(self.id);

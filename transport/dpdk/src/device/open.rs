@@ -16,7 +16,6 @@ use crate::device::name::DeviceName;
 use crate::device::port::DevicePort;
 use crate::device::socket::MemifSocket;
 use crate::eal::Eal;
-use crate::eal::interrupts::InterruptHold;
 
 /// Between two tries to connect.
 const RETRY_MS: u64 = 100;
@@ -165,9 +164,6 @@ impl DeviceName {
             return Ok(Some(port));
         }
         tracing::debug!("{}: not answered within {HANDSHAKE_MS} ms", port.name());
-        // A handshake that is late after all would meet a device that is being closed.
-        let _hold = InterruptHold::new(eal);
-        drop(port);
         Ok(None)
     }
 }

@@ -4,7 +4,9 @@
 //! shared rings on the interrupt thread, although a worker may be polling them at that moment. A
 //! worker whose peer may be killed at any time holds that thread in a callback of its own, and lets
 //! it do its pending work only between two polls. It does so when nothing has been received for a
-//! while. A peer that is gone sends nothing, so the work for its end does not wait long.
+//! while. A peer that is gone sends nothing, so the work for its end does not wait long. A memif is
+//! closed while the thread is held, too: the driver would take it apart on both threads at once
+//! when both ends close at the same time.
 //!
 //! One hold at a time in a process; a second one waits for nothing and holds nothing.
 

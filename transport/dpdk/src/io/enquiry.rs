@@ -28,6 +28,8 @@ pub struct Enquiry<'a> {
     out: MbufBurst,
     /// Buffers for further frames.
     spare: MbufBurst,
+    /// Frames that were received.
+    pub received: u64,
     /// Answers that were sent.
     pub answers: u64,
     /// Frames that were neither question nor answer.
@@ -37,9 +39,9 @@ pub struct Enquiry<'a> {
 impl<'a> Enquiry<'a> {
     /// An enquiry in the name of `station`; `pool` has room for a full frame in a buffer.
     #[must_use]
-    pub const fn new(queue: &'a mut PortQueue, pool: &'a Pool, station: Station) -> Self {
-        let spare = MbufBurst::new();
-        Self { queue, pool, station, out: MbufBurst::new(), spare, answers: 0, strays: 0 }
+    pub fn new(queue: &'a mut PortQueue, pool: &'a Pool, station: Station) -> Self {
+        let (out, spare) = (MbufBurst::new(), MbufBurst::new());
+        Self { queue, pool, station, out, spare, received: 0, answers: 0, strays: 0 }
     }
 
     /// Receives a burst: answers requests to the station, and shows all other frames to `see`,
@@ -47,6 +49,7 @@ impl<'a> Enquiry<'a> {
     pub fn serve(&mut self, mut see: impl FnMut(&[u8]) -> bool) {
         let mut burst = MbufBurst::new();
         self.queue.rx_burst(&mut burst);
+        self.received += burst.len() as u64;
         burst.iter().for_each(Mbuf::prefetch_unread);
         // Frames in several pieces are rare.
         let mut whole = Vec::new();
@@ -115,6 +118,12 @@ impl<'a> Enquiry<'a> {
         lost
     }
 
+    /// Sends the requests of `resolver` that are due by `now`, and receives a burst.
+    pub fn ask(&mut self, resolver: &mut Resolver, now: Instant) {
+        while self.send(|out| resolver.poll_transmit(now, out)) {}
+        self.serve(|frame| resolver.handle_frame(frame));
+    }
+
     /// Asks for the MACs of `peers` that are not given, for at most `patience`, and returns the
     /// state of each. `now` is the clock; `meanwhile` is called between polls and may end the wait.
     ///
@@ -129,9 +138,7 @@ impl<'a> Enquiry<'a> {
     ) -> Result<Vec<Resolution>, E> {
         let mut resolver = Resolver::new(self.station, peers, now(), patience);
         while !resolver.is_over() {
-            let at = now();
-            while self.send(|out| resolver.poll_transmit(at, out)) {}
-            self.serve(|frame| resolver.handle_frame(frame));
+            self.ask(&mut resolver, now());
             meanwhile()?;
             thread::yield_now();
         }

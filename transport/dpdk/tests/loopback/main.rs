@@ -5,12 +5,14 @@
 //! machine offers. A check that cannot run here prints why and counts as skipped, never as passed.
 //!
 //! Started with `--probe` the binary is a child of its own checks: it runs one ring link in a fresh
-//! EAL and reports by its exit code, with nothing on standard output. With `--pair` it runs two
-//! workers at two devices of the caller's, see `pair.rs`.
+//! EAL and reports by its exit code, with nothing on standard output. With `--closes`
+//! it is one of two processes that close their ends of a memif, see `closing.rs`. With `--pair` it
+//! runs two workers at two devices of the caller's, see `pair.rs`.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test harness")]
 
 mod buffers;
+mod closing;
 mod links;
 mod pair;
 mod process;
@@ -39,6 +41,9 @@ fn main() -> ExitCode {
     if let Some(at) = arguments.iter().position(|argument| argument == "--probe") {
         return process::probe(&arguments[at + 1..]);
     }
+    if let Some(at) = arguments.iter().position(|argument| argument == "--closes") {
+        return closing::run(&arguments[at + 1..]);
+    }
     if let Some(at) = arguments.iter().position(|argument| argument == "--pair") {
         return pair::run(&arguments[at + 1..]);
     }
@@ -49,6 +54,7 @@ fn main() -> ExitCode {
         sharing::CHECKS,
         stamps::CHECKS,
         process::CHECKS,
+        closing::CHECKS,
         pair::CHECKS,
     ];
     let checks: Vec<Check> = all.into_iter().flatten().copied().collect();

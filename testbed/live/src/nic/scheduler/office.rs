@@ -215,11 +215,6 @@ impl<'a> Office<'a> {
         })
     }
 
-    /// Frames from hosts of the file so far.
-    pub(crate) const fn received(&self) -> u64 {
-        self.counts.received
-    }
-
     /// Whether a pod is served.
     pub(crate) const fn serves(&self) -> bool {
         self.pod.is_some()

@@ -27,6 +27,8 @@ use transport::{
 mod forged;
 #[path = "pair/forgotten.rs"]
 mod forgotten;
+#[path = "pair/gone.rs"]
+mod gone;
 #[path = "pair/messages.rs"]
 mod messages;
 #[path = "pair/patience.rs"]

@@ -28,7 +28,7 @@ impl Pair {
     }
 
     /// Nothing is posted for `span`.
-    fn idle(&mut self, span: Duration) {
+    pub(super) fn idle(&mut self, span: Duration) {
         let end = self.now + span;
         while self.hosts.iter().filter_map(|host| host.endpoint.poll_timeout()).any(|at| at < end)
             || self.wire.keys().any(|(at, _)| *at < end)

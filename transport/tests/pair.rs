@@ -85,6 +85,8 @@ struct Pair {
     /// How long a packet is under way without faults.
     delay: Duration,
     now: Instant,
+    /// What is added to the numbers of both hosts.
+    alias: u32,
 }
 
 const DELAY: Duration = Duration::from_us(5);
@@ -108,8 +110,8 @@ impl Pair {
         let hosts = [host(0), host(1)];
         let (wire, payload_max) = (BTreeMap::new(), usize::from(config.payload_max));
         let (drops, trims) = (|_: &TxSegment| false, |_: &TxSegment| false);
-        let (delay, now) = (DELAY, Instant::ZERO);
-        Self { payload_max, drops, trims, hosts, wire, count: 0, rng, weather, delay, now }
+        let (delay, now, alias) = (DELAY, Instant::ZERO, 0);
+        Self { payload_max, drops, trims, hosts, wire, count: 0, rng, weather, delay, now, alias }
     }
 
     fn post(&mut self, from: usize, flow: FlowId, bytes: Vec<u8>, tag: u64) -> MsgId {
@@ -190,7 +192,7 @@ impl Pair {
             let segment = RxSegment {
                 hdr,
                 at,
-                from: HostId(u32::try_from(from).unwrap()),
+                from: HostId(self.alias + u32::try_from(from).unwrap()),
                 payload_len: if trimmed { 0 } else { tx.payload.len },
                 ce: self.rng.chance(self.weather.mark),
                 trimmed,

@@ -1,8 +1,8 @@
 //! Flows that are gone leave nothing behind: no table, list or map of an endpoint keeps an entry.
 //!
-//! Two hosts with small tables open flows, send, close and forget, many times over. Whatever their
-//! endpoints contain is counted as lines of their `Debug` text: an entry of any collection, at any
-//! depth, has a line of its own.
+//! Two hosts with small tables open flows, send, close and forget, many times over, each time under
+//! other names. Whatever their endpoints contain is counted as lines of their `Debug` text: an entry
+//! of any collection, at any depth, has a line of its own.
 
 use transport::ShareMax;
 
@@ -11,16 +11,17 @@ use super::*;
 /// Flows at a time in each direction; tables have places for twice as many.
 const AT_ONCE: u32 = 4;
 const MESSAGES: u64 = 2;
-/// Rounds after which every place was taken, and rounds that follow.
+/// Rounds in which every place is taken, and rounds that follow.
 const ROUNDS: [u32; 2] = [20, 200];
 
 impl Pair {
     /// Flows in both directions, from their first message until both ends have forgotten them.
     fn round(&mut self, config: &Config, number: u64) {
         let mut opened = Vec::new();
+        self.alias = 2 * u32::try_from(number).unwrap();
         for from in [0, 1] {
             for _ in 0..AT_ONCE {
-                let peer = HostId(u32::from(from == 0));
+                let peer = HostId(self.alias + u32::from(from == 0));
                 let host = &mut self.hosts[from].endpoint;
                 opened.push((from, host.open_flow(peer, config.default_path()).unwrap()));
             }

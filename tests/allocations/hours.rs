@@ -1,7 +1,7 @@
 //! Hours of network time: flows that are spread over hours take no more memory than the flows
 //! themselves in a tenth of the time. Connections are idle in between. What each flow leaves behind
-//! is in both runs, and tables have places for all flows: that hosts forget flows is tested in
-//! `transport/tests/pair/silence.rs`.
+//! is in both runs, and tables have places for all flows: that nothing is left of a flow that is
+//! gone is tested in `transport/tests/pair/gone.rs`.
 //!
 //! `HOURS=10 cargo test --workspace --test allocations -- hours --nocapture` runs 3000 flows in ten
 //! hours, and in one. Without `HOURS` it runs 150 flows in one hour, and in six minutes.

@@ -1,10 +1,11 @@
 //! Flows that are gone leave nothing behind: no table, list or map of an endpoint keeps an entry.
 //!
 //! Two hosts with small tables open flows, send, close and forget, many times over, each time under
-//! other names. Whatever their endpoints contain is counted as lines of their `Debug` text: an entry
-//! of any collection, at any depth, has a line of its own.
+//! other names. Whatever their endpoints contain is counted as lines of their `Debug` text: an
+//! entry of any collection, at any depth, has a line of its own.
 
 use transport::ShareMax;
+use transport::sched::Label;
 
 use super::*;
 
@@ -23,7 +24,9 @@ impl Pair {
             for _ in 0..AT_ONCE {
                 let peer = HostId(self.alias + u32::from(from == 0));
                 let host = &mut self.hosts[from].endpoint;
-                opened.push((from, host.open_flow(peer, config.default_path()).unwrap()));
+                let label = Label { collective: self.alias, prio: self.alias };
+                let flow = host.open_labelled(peer, config.default_path(), label).unwrap();
+                opened.push((from, flow));
             }
         }
         for &(from, flow) in &opened {

@@ -26,7 +26,7 @@ struct Addition {
 /// The head of a table of `registry!`.
 const POLICIES: &str = "    policies {\n";
 
-const ADDITIONS: [Addition; 9] = [
+const ADDITIONS: [Addition; 10] = [
     Addition {
         module: "gentle",
         registry: "transport/src/cc/mod.rs",
@@ -80,6 +80,12 @@ const ADDITIONS: [Addition; 9] = [
         registry: "testbed/fabric/src/program/mod.rs",
         head: POLICIES,
         line: "\"thin\" => thin::Thin,",
+    },
+    Addition {
+        module: "slow",
+        registry: "transport/pod/src/matcher/mod.rs",
+        head: POLICIES,
+        line: "\"slow\" => slow::Slow,",
     },
 ];
 
@@ -223,6 +229,7 @@ fn a_policy_is_a_file_and_a_line() {
     policies_of_endpoints_run(&built);
     wrong_values_are_refused(&built);
     disciplines_and_programs_run(&built);
+    matchers_decide(&built);
     topologies_and_workloads_are_made(&built);
 }
 
@@ -235,6 +242,7 @@ fn all_are_listed(built: &Built) {
         ("ec", "single"),
         ("qdiscs", "shallow"),
         ("programs", "thin"),
+        ("matchers", "slow"),
         ("workloads", "gather"),
         ("topologies", "twin:HOSTS_PER_LEAF[,GBPS]"),
     ] {
@@ -348,6 +356,26 @@ fn disciplines_and_programs_run(built: &Built) {
     let many = thin("switch.thin.every=10");
     let few = thin("switch.thin.every=1000");
     assert!(many > 50 * few.max(1), "{many} and {few}");
+}
+
+fn matchers_decide(built: &Built) {
+    let completion = |matcher: &str| {
+        let set = format!("sched.zeropod.matcher={matcher}");
+        let pod = ["--topo", "zeropod:16", "--transport", "zeropod", "--set", &set];
+        built.simulate(matcher, &pod)["completion_us"].as_f64().unwrap()
+    };
+    assert!(completion("slow") > 1.5 * completion("greedy"));
+    let names = built.refused(&[
+        "run",
+        "small.cm",
+        "--topo",
+        "zeropod:16",
+        "--transport",
+        "zeropod",
+        "--set",
+        "sched.zeropod.matcher=fast",
+    ]);
+    assert!(names.contains("one of slow, iterative"), "{names}");
 }
 
 fn topologies_and_workloads_are_made(built: &Built) {

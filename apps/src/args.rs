@@ -65,7 +65,7 @@ pub(crate) struct BenchSchedulerArgs {
     /// Hosts of the pod, 2 to 1024; may be given several times [default: 16, 64, 256, 1024].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=1024))]
     pub(crate) hosts: Vec<u16>,
-    /// Matcher: iterative, greedy or exact; may be given several times [default: all].
+    /// A matcher of `headrace list matchers`; may be given several times [default: all].
     #[arg(long, value_name = "NAME")]
     pub(crate) matcher: Vec<String>,
     /// Measures the scheduler at a device instead, as `headrace scheduler` runs it, with generated

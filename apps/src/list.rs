@@ -9,7 +9,7 @@ use experiments::plan::transports::TRANSPORTS;
 use experiments::scenario::{AxisPoint, Run, Scenario};
 use experiments::workload::distributions::DISTRIBUTIONS;
 use experiments::{topology, workload};
-use fabric::{ProgramKind, QdiscKind};
+use fabric::{MatcherKind, ProgramKind, QdiscKind};
 use serde::Serialize;
 use transport::cc::CcKind;
 use transport::ec::EcKind;
@@ -43,6 +43,8 @@ pub(crate) enum What {
     Qdiscs,
     /// Programs for switches.
     Programs,
+    /// Matchers of Zeropod's scheduler: which hosts of a pod send in an epoch.
+    Matchers,
     /// Built-in networks.
     Topologies,
     /// Generators of matrices.
@@ -144,6 +146,9 @@ fn entries(what: What) -> Vec<Entry> {
         }
         What::Programs => {
             ProgramKind::ALL.iter().map(|kind| entry(kind.name(), kind.about())).collect()
+        }
+        What::Matchers => {
+            MatcherKind::ALL.iter().map(|kind| entry(kind.name(), kind.about())).collect()
         }
         What::Topologies => {
             topology::networks().map(|known| entry(&known.pattern(), known.about)).collect()

@@ -205,6 +205,74 @@ impl ParamValue for Duration {
     }
 }
 
+/// The name of a policy whose registry is in another crate, which looks it up: 1 to 12 small
+/// letters and hyphens.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct PolicyName {
+    /// Five bits a letter, the first in the lowest ones; 0 behind the last.
+    letters: u64,
+}
+
+impl PolicyName {
+    /// The name `name`.
+    ///
+    /// # Panics
+    /// When `name` is none.
+    #[must_use]
+    pub const fn new(name: &str) -> Self {
+        match Self::of(name) {
+            Some(named) => named,
+            None => panic!("no name of a policy"),
+        }
+    }
+
+    const fn of(name: &str) -> Option<Self> {
+        let bytes = name.as_bytes();
+        if bytes.is_empty() || bytes.len() > 12 {
+            return None;
+        }
+        let (mut letters, mut at) = (0, 0);
+        while at < bytes.len() {
+            let letter = match bytes[at] {
+                small @ b'a'..=b'z' => small - b'a' + 1,
+                b'-' => HYPHEN,
+                _ => return None,
+            };
+            letters |= (letter as u64) << (5 * at);
+            at += 1;
+        }
+        Some(Self { letters })
+    }
+}
+
+const HYPHEN: u8 = 27;
+
+impl fmt::Debug for PolicyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.show())
+    }
+}
+
+impl ParamValue for PolicyName {
+    const VALUES: &'static str = "a name from its list";
+    fn parse(text: &str) -> Option<Self> {
+        Self::of(text)
+    }
+    fn to_word(self) -> u64 {
+        self.letters
+    }
+    fn from_word(word: u64) -> Option<Self> {
+        Self::of(&Self { letters: word }.show()).filter(|named| named.letters == word)
+    }
+    fn show(&self) -> String {
+        let letters = (0..12).map(|at| (self.letters >> (5 * at)).to_le_bytes()[0] & 0x1f);
+        let letters = letters.take_while(|letter| *letter != 0);
+        letters
+            .map(|letter| if letter < HYPHEN { letter + b'a' - 1 } else { b'-' } as char)
+            .collect()
+    }
+}
+
 /// True when `value` lies in `range`; a NaN lies in none.
 #[doc(hidden)]
 pub fn within<T: PartialOrd>(value: &T, range: &RangeInclusive<T>) -> bool {

@@ -5,7 +5,7 @@
 
 use experiments::hosts_file::HostsFile;
 use experiments::input::InputError;
-use experiments::plan::{Draft, Origin, check_kernel, keys};
+use experiments::plan::{Draft, Origin, check_matcher, keys};
 use transport::wire::addressing::UDP_PORT;
 
 use super::device;
@@ -71,7 +71,7 @@ fn setup(args: &SchedulerArgs) -> Result<live::nic::scheduler::SchedulerSetup, F
     let device = args.device.as_deref().map(device::named).transpose()?;
     let udp_port = args.udp_port.or(hosts.udp_port).unwrap_or(UDP_PORT);
     let params = draft.settings.sched_params.zeropod;
-    check_kernel(&params)?;
+    check_matcher(&params)?;
     Ok(live::nic::scheduler::SchedulerSetup { hosts, device, params, udp_port })
 }
 

@@ -48,8 +48,11 @@ pub use parts::Parts;
 pub use port::{Departure, Port, serialisation};
 pub use program::pfc::Shortage;
 pub use program::pod_core::CoreCounters;
-pub use program::pod_scheduler::{PodCounters, PodServer, kernel as pod_kernel};
+pub use program::pod_scheduler::{
+    PodCounters, PodServer, kernel as pod_kernel, matcher as pod_matcher,
+};
 pub use program::{AnyProgram, ProgramKind, ProgramSettings};
 pub use qdisc::{PacketSizes, PhantomParams, QdiscKind, QdiscParams, QdiscSettings, Queued};
 pub use stats::{Eighths, Pause, PortStats, QueueStats};
 pub use time_window::{Group, TimeWindow};
+pub use transport_pod::matcher::MatcherKind;

@@ -42,7 +42,7 @@ use alloc::collections::VecDeque;
 
 pub use counts::PodCounts;
 pub use gathering::turn_from;
-pub use params::{Kernel, Matcher, SizeClasses, ZeropodParams};
+pub use params::{Kernel, SizeClasses, ZeropodParams};
 pub use records::Unreported;
 pub use seat::Seat;
 pub use watch::{is_later, next_term};

@@ -45,7 +45,7 @@ pub use error::RunError;
 use fabric::{Blueprint, FaultKind, FaultSpec, PortId, ProgramKind, QdiscKind};
 pub use real_pod::Measured;
 pub use stamping::Stamping;
-pub use zeropod::check_kernel;
+pub use zeropod::check_matcher;
 
 use crate::input::InputError;
 use crate::scenario::fault;

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fabric::{PortId, QdiscKind, pod_kernel};
+use fabric::{MatcherKind, PortId, QdiscKind, pod_kernel, pod_matcher};
 use transport::cc::CcKind;
 use transport::params::ParamValue as _;
 use transport::sched::SchedKind;
@@ -14,7 +14,7 @@ use transport::{Config, Duration, HostId, Rng};
 
 use super::pods::PLACED;
 use super::{ClockSettings, Draft, Origin, RunError, facts, keys, policy_keys};
-use crate::input::InputError;
+use crate::input::{InputError, did_you_mean};
 use crate::scenario::fault::{FaultKind, FaultSpec};
 use crate::topology::{FabricParams, FatTree, FatTreeSpec, LinkSelector};
 
@@ -96,10 +96,10 @@ pub(super) fn check(
         return Err(refused("sched.zeropod.run", found, expected, "leave it out"));
     }
     if let Some(real) = draft.real_pod {
-        // The scheduler of a real pod is another process, so its kernel is not of these hosts.
+        // The scheduler of a real pod is another process, so its matcher is not of these hosts.
         return check_slots(config, real.run > 0);
     }
-    check_kernel(&config.sched_params.zeropod)?;
+    check_matcher(&config.sched_params.zeropod)?;
     check_pod(topology)?;
     check_described(draft, topology, fabric)?;
     check_switches(config, fabric)?;
@@ -110,11 +110,16 @@ pub(super) fn check(
     check_cores(config, fabric, topology)
 }
 
-/// The processor runs the code that the matcher is to run on.
+/// There is such a matcher, and the processor runs the code that it is to run on.
 ///
 /// # Errors
-/// When it does not.
-pub fn check_kernel(params: &ZeropodParams) -> Result<(), InputError> {
+/// When that is not so.
+pub fn check_matcher(params: &ZeropodParams) -> Result<(), InputError> {
+    if pod_matcher(params).is_none() {
+        let (name, all) = (params.matcher.show(), MatcherKind::NAMES);
+        let error = InputError::new(format!("`{name}`"), format!("one of {}", all.join(", ")));
+        return Err(error.at("sched.zeropod.matcher", 0, 0).help(did_you_mean(&name, all)));
+    }
     if pod_kernel(params).is_some() {
         return Ok(());
     }

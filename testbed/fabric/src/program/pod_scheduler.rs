@@ -55,8 +55,8 @@ use members::Members;
 pub(super) use members::{all_hosts, first_core};
 use receipts::Receipts;
 pub use server::PodServer;
-pub use settings::kernel;
 pub(super) use settings::timing;
+pub use settings::{kernel, matcher};
 use terms::{TermStep, Terms};
 
 /// The scheduler of one pod.

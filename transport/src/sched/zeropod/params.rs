@@ -2,7 +2,7 @@
 //! agree on most of them.
 
 use super::timing::TimingInputs;
-use crate::params::{params, words};
+use crate::params::{PolicyName, params, words};
 use crate::path::NetworkFacts;
 use crate::sched::SchedSetup;
 use crate::time::Duration;
@@ -12,18 +12,6 @@ use crate::wire::{KEY_LEN, note};
 
 // Ranges are shown as they are written.
 const _: () = assert!(CELLS_MAX == 32 && MICE_MAX == 7 && RUN_MAX == 8);
-
-words! {
-    /// How the scheduler decides which hosts send in an epoch.
-    pub enum Matcher: "iterative, greedy or exact" {
-        /// Algorithm 1 of the paper.
-        Iterative = "iterative",
-        /// One pass that takes the first free receiver and the first idle path.
-        Greedy = "greedy",
-        /// One pass without paths, then exact routing.
-        Exact = "exact",
-    }
-}
 
 words! {
     /// The code that the matcher runs on; every one decides alike.
@@ -73,8 +61,8 @@ params! {
         guard: Duration = Duration::ZERO;
         /// The destinations with the shortest flows that a request names.
         top_k: u16 = MICE_MAX, in 0..=7;
-        /// How the scheduler decides which hosts send.
-        matcher: Matcher = Matcher::Exact;
+        /// How the scheduler decides which hosts send; `headrace list matchers` has the names.
+        matcher: PolicyName = PolicyName::new("exact");
         /// Iterations of the matcher iterative.
         //= zeropod#V-A
         iterations: u16 = 6, in 1..=255;

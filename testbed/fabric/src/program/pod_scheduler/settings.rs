@@ -1,7 +1,8 @@
 //! The settings of a pod's scheduler, from those of its hosts.
 
+use transport::params::ParamValue as _;
 use transport::sched::zeropod::timing::{SILENT_MAX, Timing, TimingInputs};
-use transport::sched::zeropod::{Kernel, Matcher, SizeClasses, ZeropodParams};
+use transport::sched::zeropod::{Kernel, SizeClasses, ZeropodParams};
 use transport_pod::Ladder;
 use transport_pod::matcher::{MatcherKind, MatcherSetup};
 use transport_pod::scheduler::Settings;
@@ -38,13 +39,14 @@ pub fn kernel(params: &ZeropodParams) -> Option<transport_pod::Kernel> {
     kernel.is_supported().then_some(kernel)
 }
 
+/// The matcher that is chosen; `None` when there is none of that name.
+#[must_use]
+pub fn matcher(params: &ZeropodParams) -> Option<MatcherKind> {
+    MatcherKind::by_name(&params.matcher.show())
+}
+
 /// The settings of the decision; `None` when no scheduler can have them.
 pub(super) fn settings(params: &ZeropodParams, timing: &Timing) -> Option<Settings> {
-    let matcher = match params.matcher {
-        Matcher::Iterative => MatcherKind::Iterative,
-        Matcher::Greedy => MatcherKind::Greedy,
-        Matcher::Exact => MatcherKind::Exact,
-    };
     let ladder = match params.classes {
         SizeClasses::One => Ladder::One,
         SizeClasses::Pias => Ladder::Pias,
@@ -56,7 +58,7 @@ pub(super) fn settings(params: &ZeropodParams, timing: &Timing) -> Option<Settin
     let silent_after = if guarded { timing.to_decision + SILENT_MAX } else { 0 };
     let judge_after = timing.to_lost + timing.to_decision + JUDGED_LATER;
     Some(Settings {
-        matcher,
+        matcher: matcher(params)?,
         setup: MatcherSetup { kernel: kernel(params)?, iterations: params.iterations.into() },
         ladder,
         cell: payload,

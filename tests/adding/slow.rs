@@ -1,0 +1,45 @@
+//! A matcher that `tests/adding.rs` adds: greedy's pass in every other epoch.
+
+use transport::params::NoParams;
+use transport::registry::Registered;
+
+use super::greedy::Greedy;
+use super::{Built, Match, MatcherSetup, Pair};
+use crate::chance::Chance;
+use crate::demands::Demands;
+use crate::ports::{Grant, IdlePorts};
+use crate::shape::Shape;
+
+/// The matcher.
+#[derive(Clone, Debug)]
+pub struct Slow {
+    greedy: Greedy,
+    rests: bool,
+}
+
+impl Registered for Slow {
+    const ABOUT: &'static str = "added by a test";
+    type Params = NoParams;
+}
+
+impl Built for Slow {
+    fn build(shape: &Shape, setup: MatcherSetup) -> Self {
+        Self { greedy: Greedy::new(shape, setup.kernel), rests: false }
+    }
+}
+
+impl Match for Slow {
+    fn decide(
+        &mut self,
+        first: &[Pair],
+        demands: &Demands,
+        ports: &mut IdlePorts,
+        chance: &mut Chance,
+        grants: &mut Vec<Grant>,
+    ) {
+        self.rests = !self.rests;
+        if self.rests {
+            self.greedy.decide(first, demands, ports, chance, grants);
+        }
+    }
+}

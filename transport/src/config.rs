@@ -462,6 +462,12 @@ impl Config {
         (far && crate::ec::ErasureCode::shape(&code).parity() > 0).then_some(code)
     }
 
+    /// How long a receiver waits before it asks for the missing packets of a block.
+    pub(crate) fn block_wait(&self) -> Duration {
+        let packets = u64::from(self.ec_shape.data() + self.ec_shape.parity());
+        self.ec_params.wait(self.line_rate.time_for(self.mtu()) * packets)
+    }
+
     /// A path of which only the defaults are known.
     #[must_use]
     pub fn default_path(&self) -> Path {

@@ -54,8 +54,8 @@ params! {
         /// How long a receiver waits before it asks for the missing packets of a block; auto: 80us
         /// with `block_timer=pause`, the delay of a full queue of 1 MB at 100 Gb/s. With `whole` it
         /// is the delay of all queues on the longest path, when all are full, and the time that a
-        /// block takes on the line; 80us where the network is not known. With `pause` the receiver
-        /// checks once in this time, so it asks within twice this time.
+        /// block takes on the line; 80us and that time where the network is not known. With `pause`
+        /// the receiver checks once in this time, so it asks within twice this time.
         block_timeout: Option<Duration> = None,
             in None..=Some(Self::BLOCK_TIMEOUT_MAX), of_network "auto";
         /// The packet of a block from which its timeout counts: pause or whole.
@@ -76,10 +76,21 @@ impl EcParams {
     /// The longest wait for a block.
     const BLOCK_TIMEOUT_MAX: Duration = Duration::from_s(2);
 
-    /// How long a receiver waits before it asks for the missing packets of a block.
+    /// How long a receiver waits before it asks for the missing packets of a block that takes no
+    /// time on the line.
     #[must_use]
     pub fn patience(&self) -> Duration {
         self.block_timeout.unwrap_or(BLOCK_TIMEOUT)
+    }
+
+    /// How long a receiver waits before it asks for the missing packets of a block that takes
+    /// `transmission` on the line.
+    pub(crate) fn wait(&self, transmission: Duration) -> Duration {
+        match (self.block_timeout, self.block_timer) {
+            // Without it a slow line would have every block asked for while it arrives.
+            (None, BlockTimer::Whole) => BLOCK_TIMEOUT + transmission,
+            _ => self.patience(),
+        }
     }
 
     /// Adapts the settings of blocks of `shape` to facts about the network.

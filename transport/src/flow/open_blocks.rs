@@ -65,7 +65,7 @@ const LISTS: usize = 8;
 impl OpenBlocks {
     /// Empty lists, with memory for as many blocks as there may be.
     pub(crate) fn new(config: &Config) -> Self {
-        let first = config.ec_params.patience();
+        let first = config.block_wait();
         let list = |asked: usize| {
             let again = (first + config.base_rtt) * (1 << asked.saturating_sub(1));
             let (wait, capacity) = match asked {
@@ -182,6 +182,29 @@ mod tests {
         assert_eq!(blocks.poll_at(), Some(after(0, again)));
         blocks.clean(|_| true);
         assert_eq!((blocks.poll_at(), blocks.waiting), (None, 0));
+    }
+
+    #[test]
+    fn a_whole_block_has_the_time_that_it_takes_on_a_line_of_any_rate() {
+        let (set, auto) = (Some(Duration::from_us(80)), None);
+        for (gbps, timer, timeout, longer) in [
+            (1, BlockTimer::Whole, auto, true),
+            (100, BlockTimer::Whole, auto, true),
+            (1, BlockTimer::Whole, set, false),
+            (1, BlockTimer::Pause, auto, false),
+        ] {
+            let mut settings = Settings { ec: EcKind::Mds, ..Settings::default() };
+            settings.line_rate = Rate::from_gbps(gbps);
+            (settings.ec_params.block_timer, settings.ec_params.block_timeout) = (timer, timeout);
+            let config = Config::new(settings).unwrap();
+            let mut blocks = OpenBlocks::new(&config);
+            blocks.wait_for(block_at(0));
+            // Eight packets of data and two of parity.
+            let block = config.line_rate.time_for(config.mtu()) * 10;
+            let transmission = if longer { block } else { Duration::ZERO };
+            let due = Instant::ZERO + Duration::from_us(80) + transmission;
+            assert_eq!(blocks.poll_at(), Some(due), "{gbps} {timer:?} {timeout:?}");
+        }
     }
 
     #[test]

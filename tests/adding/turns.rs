@@ -45,6 +45,9 @@ impl Scheduling for Turns {
         let answers = Answers::Every { segments, delay: Duration::from_us(5) };
         Self { flows: RoundRobin::build(setup), turns: 0, answers }
     }
+    fn serves_prio() -> bool {
+        true
+    }
 }
 
 impl Sending for Turns {

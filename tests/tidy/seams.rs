@@ -43,7 +43,7 @@ const MAY_NAME: &[(&str, &str)] = &[
     ("testbed/experiments/src/plan/transports/", "presets"),
     ("testbed/experiments/src/plan/draft.rs", "defaults"),
     ("testbed/experiments/src/plan/values.rs", "a preset of codes"),
-    ("testbed/experiments/src/plan/mod.rs", "defaults, and NICs that send in order"),
+    ("testbed/experiments/src/plan/mod.rs", "defaults"),
     ("testbed/experiments/src/plan/dcsim.rs", "what DCsim's hosts need of a network"),
     ("testbed/experiments/src/plan/mlcc.rs", "what MLCC needs of a network"),
     ("testbed/experiments/src/plan/pfc.rs", "what pauses need of a network"),

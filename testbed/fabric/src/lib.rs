@@ -1,9 +1,13 @@
 //! The emulated network: sans-IO, the same code in virtual time and in the DPDK soft switch.
 //!
-//! A driver hands packets in (`Network::inject`), asks when something happens next
-//! (`next_event_at`) and lets the network run until now (`run_until`, `step`); what comes out is
-//! plain data in a buffer of the driver's. Time and chance are handed in. A packet is 16 bytes here
-//! and its payload never is.
+//! A driver hands packets in and gets what comes out as plain data in a buffer of its own. Time and
+//! chance are handed in. A packet is 16 bytes here, and its payload is never here.
+//!
+//! - A driver in real time injects packets (`Network::inject`), asks when something happens next
+//!   (`next_event_at`) and lets the network run until now (`run_until`).
+//! - A driver in virtual time opens a window of time (`open`) in which hosts can be handled one
+//!   after another, lets the switches run in it (`run_switches`), and closes it (`close`).
+//! - A test goes from one event to the next (`step`).
 //!
 //! ```text
 //! inject -> Port (NIC) -> link -> Switch::route -> Port -> link -> ... -> Output::Delivered

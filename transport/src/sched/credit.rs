@@ -88,6 +88,10 @@ impl Scheduling for Credits {
         Self::new(setup)
     }
 
+    fn serves_prio() -> bool {
+        true
+    }
+
     fn data_overhead() -> u16 {
         data::DEMAND_LEN
     }

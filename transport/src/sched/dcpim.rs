@@ -299,6 +299,10 @@ impl Scheduling for DcPim {
         Self::new(setup)
     }
 
+    fn serves_prio() -> bool {
+        true
+    }
+
     fn facts() -> SchedFacts {
         let left = "whose senders wait for matches that the host has forgotten";
         SchedFacts { left_by_restarts: Some(left), ..SchedFacts::DEFAULT }

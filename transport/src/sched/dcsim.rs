@@ -201,6 +201,10 @@ impl Scheduling for DcSim {
         Self::new(setup)
     }
 
+    fn serves_prio() -> bool {
+        true
+    }
+
     /// A probe and its answer; reports are few.
     fn control_packets(params: &SchedParams, segments: u64, _acks: u64) -> u64 {
         segments.div_ceil(u64::from(params.dcsim.per_sim.max(1))).saturating_mul(2)

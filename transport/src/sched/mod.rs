@@ -133,11 +133,10 @@ pub trait Scheduling: Scheduler + Registered {
     fn facts() -> SchedFacts {
         SchedFacts::DEFAULT
     }
-    /// Whether flows are served by the priority of their [`Label`].
+    /// Whether flows are served by the priority of their [`Label`]. A priority that no scheduler
+    /// serves is refused, so this has no default.
     #[must_use]
-    fn serves_prio() -> bool {
-        true
-    }
+    fn serves_prio() -> bool;
     /// How long before its slot a host makes a packet; `None` where data departs in no slots.
     #[must_use]
     fn early(_params: &SchedParams) -> Option<Duration> {

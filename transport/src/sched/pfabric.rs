@@ -86,6 +86,10 @@ impl Scheduling for Pfabric {
         Self::new(setup)
     }
 
+    fn serves_prio() -> bool {
+        true
+    }
+
     fn data_overhead() -> u16 {
         data::DEMAND_LEN
     }

@@ -166,6 +166,10 @@ impl Scheduling for Phost {
         Self::new(setup)
     }
 
+    fn serves_prio() -> bool {
+        true
+    }
+
     fn facts() -> SchedFacts {
         let left = "whose senders wait for tokens that the host has forgotten";
         SchedFacts { left_by_restarts: Some(left), ..SchedFacts::DEFAULT }

@@ -133,6 +133,10 @@ impl Scheduling for RoundRobin {
         Self::new(setup.tx_flows_max)
     }
 
+    fn serves_prio() -> bool {
+        true
+    }
+
     fn facts() -> SchedFacts {
         SchedFacts { only_takes_turns: true, ..SchedFacts::DEFAULT }
     }

@@ -223,7 +223,7 @@ impl Plan {
         let collective = |flow: &FlowSpec| flow.collective != 0;
         let is_asked_for = !self.settings.sched.facts().only_takes_turns
             || self.matrix.flows.iter().any(collective);
-        let in_order = matches!(self.fabric.nic_qdisc, QdiscKind::DropTail | QdiscKind::Bufferless);
+        let in_order = self.fabric.nic_qdisc.keeps_order();
         let pauses = self.draft.programs.iter().filter_map(|spec| spec.program.qdisc());
         let qdiscs = pauses.chain([self.fabric.qdisc]);
         is_asked_for && in_order && !qdiscs.into_iter().any(|qdisc| qdisc.needs_pauses())

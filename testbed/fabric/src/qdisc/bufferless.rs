@@ -55,6 +55,10 @@ impl Discipline for Bufferless {
         false
     }
 
+    fn keeps_order() -> bool {
+        true
+    }
+
     fn ranks_by() -> Option<Ranks> {
         Some(Ranks::Granted)
     }

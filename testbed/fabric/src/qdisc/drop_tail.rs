@@ -27,6 +27,10 @@ impl Discipline for DropTail {
         false
     }
 
+    fn keeps_order() -> bool {
+        true
+    }
+
     fn build(_settings: &QdiscSettings, port: &QdiscParams, _rate: Rate) -> Self {
         Self { classes: DataAndControl::for_params(port) }
     }

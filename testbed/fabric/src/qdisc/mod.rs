@@ -241,6 +241,11 @@ pub trait Discipline: Qdisc + Registered {
     fn marks() -> bool {
         true
     }
+    /// Whether packets of data leave in the order in which they came.
+    #[must_use]
+    fn keeps_order() -> bool {
+        false
+    }
     /// The meaning of the ranks by which the discipline chooses among data, if it does.
     #[must_use]
     fn ranks_by() -> Option<Ranks> {
@@ -264,6 +269,8 @@ macro_rules! disciplines { ($($for_tests:tt)*) => { registry! {
         fn needs_pauses() -> bool;
         /// Whether the discipline marks packets by how long its queue is.
         fn marks() -> bool;
+        /// Whether packets of data leave in the order in which they came.
+        fn keeps_order() -> bool;
         /// The meaning of the ranks by which the discipline chooses among data, if it does.
         fn ranks_by() -> Option<Ranks>;
     }

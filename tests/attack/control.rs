@@ -17,7 +17,7 @@ use crate::forger::{PACE, PORT, send_until_input_ends};
 use crate::lab::Lab;
 use crate::pods::files;
 use crate::process::Process;
-use crate::victims::{Attacker, Compared, LONG, REPORT, SLICE, with_attacker};
+use crate::victims::{Attacker, Compared, LEFT, LONG, REPORT, SLICE, with_attacker};
 
 /// Connections that the attacker keeps, of which each sends an octet now and then.
 const KEPT: usize = 500;
@@ -154,7 +154,7 @@ pub(crate) fn suffer(seconds: u64) -> Result<String, String> {
     let during = call(place(&lab), is_long.then_some(SLICE));
     let mut left = "nothing ended".to_owned();
     if is_long {
-        left = compared(&metrics, 2 * seconds).judge();
+        left = compared(&metrics, 2 * seconds).judge(LEFT);
         run[0].signal("INT");
     }
     let ended = run.map(Process::end);

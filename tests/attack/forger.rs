@@ -22,6 +22,8 @@ use transport::wire::sim::Sim;
 use transport::wire::{Ack, Allowance, Body, Data, Ext, Header, Open, Presence, Receipt};
 use transport::{EntropyValue, FlowId, MsgNo, Psn, Rng};
 
+use crate::victims::LEFT;
+
 /// The server and its client.
 pub(crate) const VICTIMS: [Ipv4Addr; 2] =
     [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2)];
@@ -31,6 +33,9 @@ pub(crate) const PACE: (u64, Duration) = (32, Duration::from_millis(2));
 
 /// The first burst of an attack that is slow otherwise, and the pause between its packets then.
 const SLOW: (u64, Duration) = (140, Duration::from_millis(50));
+
+/// Packets a second that a flood has at least.
+pub(crate) const FLOOD_MIN: u64 = 16_000;
 
 /// The kind of an attack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +71,8 @@ pub(crate) enum Attack {
     Replay,
     /// Segments for flows that the receiver may have, as many as one core can send.
     Flood,
+    /// [`Attack::Opens`], as many as one core can send.
+    OpenFlood,
 }
 
 impl Attack {
@@ -85,7 +92,19 @@ impl Attack {
         Self::Trims,
         Self::Replay,
         Self::Flood,
+        Self::OpenFlood,
     ];
+
+    /// The part of its throughput that the attack must leave a transfer. Each opening that arrives
+    /// without keys is answered with a question for proof, so a flood of them leaves less.
+    pub(crate) const fn leaves(self, keyed: bool) -> f64 {
+        if matches!(self, Self::OpenFlood) && !keyed { 0.25 } else { LEFT }
+    }
+
+    /// Whether packets are sent as fast as one core can.
+    pub(crate) const fn is_flood(self) -> bool {
+        matches!(self, Self::Flood | Self::OpenFlood)
+    }
 
     /// Whether there is nothing to attack where packets are not sealed.
     pub(crate) const fn is_of_seals(self) -> bool {
@@ -111,7 +130,7 @@ impl Attack {
         match (self, keyed) {
             (Self::Feedback | Self::Credits, false) => (client, "unknown_flow"),
             (Self::Segments | Self::Large | Self::Flood, false) => (server, "unknown_flow"),
-            (Self::Opens | Self::SlowOpens, false) => (server, "unproven"),
+            (Self::Opens | Self::SlowOpens | Self::OpenFlood, false) => (server, "unproven"),
             (Self::Presence, false) => (server, "wrong_key"),
             (Self::Junk, false) => (server, "corrupt"),
             (Self::Misshapen, _) => (server, "truncated"),
@@ -126,6 +145,7 @@ impl Attack {
                 | Self::Flood
                 | Self::Opens
                 | Self::SlowOpens
+                | Self::OpenFlood
                 | Self::Presence
                 | Self::Requests,
                 true,
@@ -148,6 +168,7 @@ impl Attack {
     pub(crate) const fn least(self, seconds: u64) -> u64 {
         match self {
             Self::SlowOpens => SLOW.0 + 10 * seconds,
+            Self::Flood | Self::OpenFlood => FLOOD_MIN * seconds,
             _ => 1000 * seconds,
         }
     }
@@ -168,6 +189,7 @@ impl Attack {
             Self::Seals => "segments_under_forged_seals_are_in_no_message",
             Self::Trims => "forged_trims_are_hints_of_no_flow",
             Self::Flood => "a_flood_as_fast_as_one_core_can_send_ends_no_flow",
+            Self::OpenFlood => "a_flood_of_openings_ends_no_flow_and_keeps_no_client_out",
             Self::Replay => "packets_of_an_earlier_session_are_of_no_later_one",
         }
     }
@@ -190,7 +212,7 @@ impl Attack {
                 let body = Body::Credit(Allowance { src_flow: FlowId::new(0, 1), upto });
                 (1, datagram(0, flow, body, &[], rng, port))
             }
-            Self::Opens | Self::SlowOpens => {
+            Self::Opens | Self::SlowOpens | Self::OpenFlood => {
                 let opening = Data { psn: Psn(0), msg: MsgNo(0), offset: 0, ..segment(rng) };
                 let src_flow = FlowId::new(small(turn % 4096), 1 + small(turn / 4096 % 4095));
                 let open = Some(Open { src_flow, msg_len: MESSAGE });
@@ -421,7 +443,7 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
     let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(255))).unwrap();
     socket.set_header_included_v4(true).unwrap();
     let mut rng = Rng::new(7);
-    if attack == Attack::Flood {
+    if attack.is_flood() {
         return flood(&socket, slices, |turn, port| {
             attack.packet(turn, &mut rng, port, &captured).1
         });

@@ -16,7 +16,9 @@ use transport::{EntropyValue, FlowId};
 use crate::forger::{PACE, PORT, frame_socket, framed_between, send_until_input_ends};
 use crate::lab::Lab;
 use crate::process::Ended;
-use crate::victims::{Attacker, CLIENT, Compared, LONG, SLICE, addressed, observed, server, start};
+use crate::victims::{
+    Attacker, CLIENT, Compared, LEFT, LONG, SLICE, addressed, observed, server, start,
+};
 
 /// The victims' addresses by IP version.
 pub(crate) const VERSIONS: [[&str; 2]; 2] = [["192.0.2.1", "192.0.2.2"], ["fd77::1", "fd77::2"]];
@@ -179,7 +181,7 @@ pub(crate) fn suffer(victims: [&str; 2], seconds: u64) -> Result<String, String>
         let attacker = liar(&lab, victims, Some(SLICE));
         let (compared, _): (Compared, _) = observed(&lab, &given, 2 * seconds);
         attacker.end();
-        left = compared.judge();
+        left = compared.judge(LEFT);
     }
     second.signal("INT");
     assert_eq!(second.end().code, Some(0));

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 
-use crate::forger::{Attack, KEY_NUMBER, OTHER_PORT, PORT, VICTIMS, port_of, slice_at};
+use crate::forger::{Attack, FLOOD_MIN, KEY_NUMBER, OTHER_PORT, PORT, VICTIMS, port_of, slice_at};
 use crate::lab::Lab;
 use crate::process::{Ended, Process};
 
@@ -24,9 +24,6 @@ pub(crate) const SLICE: Duration = Duration::from_secs(3);
 /// [`LONG`] seconds has nine.
 const PAIRS_MIN: usize = 6;
 
-/// Packets a second that a flood has at least.
-const FLOOD_MIN: u64 = 16_000;
-
 /// Between two reports of a transfer.
 pub(crate) const REPORT: Duration = Duration::from_secs(1);
 
@@ -37,7 +34,7 @@ const CLIENTS: u32 = 5;
 const LISTENS_MAX: u32 = 10;
 
 /// The part of its throughput that an attack must leave a transfer.
-const LEFT: f64 = 0.9;
+pub(crate) const LEFT: f64 = 0.9;
 
 /// The standard error beyond which such a part is no evidence: other programs use the machine.
 const ERROR_MAX: f64 = 0.1;
@@ -217,12 +214,12 @@ impl Compared {
     /// The part of its throughput that the attack left.
     ///
     /// # Panics
-    /// When the attack left too little, by more than chance explains.
-    pub(crate) fn judge(&self) -> String {
+    /// When the attack left less than `least`, by more than chance explains.
+    pub(crate) fn judge(&self, least: f64) -> String {
         let (said, parts, [part, error]) = self.measured();
         assert!(parts >= PAIRS_MIN, "too few reports: {said}");
         assert!(error < ERROR_MAX, "other work on this machine hides what the attack does: {said}");
-        assert!(part + 2.0 * error > LEFT, "{said}");
+        assert!(part + 2.0 * error > least, "{said}");
         said
     }
 
@@ -279,7 +276,8 @@ pub(crate) fn with_attacker() -> Result<Lab, String> {
 ///
 /// # Panics
 /// When a transfer ends, a byte is wrong, a client that comes meanwhile is refused, or a long
-/// attack takes more than a tenth of the throughput beside as many packets to another port.
+/// attack leaves less than [`Attack::leaves`] of the throughput beside as many packets to another
+/// port.
 pub(crate) fn suffer(attack: Attack, keyed: bool, seconds: u64) -> Result<String, String> {
     let lab = with_attacker()?;
     let dir = tempfile::tempdir().unwrap();
@@ -299,7 +297,7 @@ pub(crate) fn suffer(attack: Attack, keyed: bool, seconds: u64) -> Result<String
         observed(&lab, &ends, if is_long { 2 * seconds } else { seconds });
     let sent = attacker.end();
     let rate = sent / begun.elapsed().as_secs().max(1) * if is_long { 2 } else { 1 };
-    if attack == Attack::Flood && rate < FLOOD_MIN {
+    if attack.is_flood() && rate < FLOOD_MIN {
         return Err(format!("only {rate} packets a second: no flood"));
     }
     assert!(sent > attack.least(seconds), "the attacker sent {sent} packets");
@@ -328,7 +326,8 @@ pub(crate) fn suffer(attack: Attack, keyed: bool, seconds: u64) -> Result<String
         let counted = counted.map(|(name, count)| format!("{name} {count}"));
         counted.collect::<Vec<_>>().join(", ")
     });
-    let left = if is_long { compared.judge() } else { "nothing ended".to_owned() };
+    let left =
+        if is_long { compared.judge(attack.leaves(keyed)) } else { "nothing ended".to_owned() };
     Ok(format!(
         "{sent} forged packets, {rate} a second, {left}; clients that came meanwhile: {clients}; \
          the server's counters: {server}; the client's: {client}"

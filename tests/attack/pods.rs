@@ -10,7 +10,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use transport::units::Key;
 use transport::wire::Note;
 use transport::wire::addressing::IpPair;
-use transport::wire::pod::{ClockState, Grant, Invite, Join, Place, Rts, Schd, Stamp};
+use transport::wire::pod::{ClockState, DemandEnd, Grant, Invite, Join, Rts, Schd, Stamp};
 use transport::{EntropyValue, Rng};
 
 use crate::forger::{PACE, framed_between, send_until_input_ends};
@@ -58,7 +58,7 @@ fn forged(turn: u64, rng: &mut Rng) -> (u8, u8, Note) {
         3 => {
             let clock = Some(ClockState { behind_gap: false, settled: true });
             let (mice, mice_len) = ([Rts::NO_MOUSE; _], 0);
-            let update = Some((Place::Host(u16::from(1 - host)), total));
+            let update = Some((DemandEnd::Host(u16::from(1 - host)), total));
             let (arrived, arrived_in) = (total, 1 | u16::from(turn & 2 == 0) << 9);
             let lost = turn & 1 == 0;
             let rts = Rts { term, epoch, update, arrived, arrived_in, lost, mice, mice_len, clock };
@@ -66,7 +66,7 @@ fn forged(turn: u64, rng: &mut Rng) -> (u8, u8, Note) {
         }
         4 => (to_host, Invite { proof: Key(rng.next_u64() | 1) }.note()),
         _ => {
-            let to = Place::Host(u16::from(1 - host));
+            let to = DemandEnd::Host(u16::from(1 - host));
             let (agg, layer, cells, mice_only) = (0, None, 16, false);
             let epochs = if turn & 16 == 0 { 1 } else { 8 };
             let grant = Grant { epoch, to, agg, layer, cells, epochs, total, mice_only };

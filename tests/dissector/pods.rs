@@ -2,7 +2,8 @@
 
 use transport::Key;
 use transport::wire::pod::{
-    ClockState, CoreRts, Delivered, Grant, Invite, Join, MICE_MAX, Mouse, Place, Rts, Schd, Stamp,
+    ClockState, CoreRts, Delivered, DemandEnd, Grant, Invite, Join, MICE_MAX, Mouse, Rts, Schd,
+    Stamp,
 };
 
 use super::*;
@@ -12,18 +13,18 @@ use super::*;
 /// delivered cells, with and without a receipt. One packet is an introduction.
 pub(super) fn of_pods(rng: &mut Rng) -> Vec<Note> {
     let mut mice = [Rts::NO_MOUSE; MICE_MAX as usize];
-    mice[0] = Mouse { to: Place::Host(511), size: 17 };
+    mice[0] = Mouse { to: DemandEnd::Host(511), size: 17 };
     let [epoch, arrived, total] = [0; 3].map(|_: u32| word(rng));
     let (update, clock) = (None, None);
     let (idle, arrived_in) = (Rts { term: 3, epoch, mice, ..Rts::VACANT }, 0xa5a5);
     let idle = Rts { update, arrived, clock, ..idle };
-    let asks = Rts { update: Some((Place::Pod(6), total)), mice_len: 1, ..idle };
+    let asks = Rts { update: Some((DemandEnd::Pod(6), total)), mice_len: 1, ..idle };
     let clock = Some(ClockState { behind_gap: true, settled: true });
     let asks = Rts { clock, lost: true, ..asks };
     let reports = Rts { arrived_in, ..asks };
     let grant = Grant {
         epoch,
-        to: Place::Host(77),
+        to: DemandEnd::Host(77),
         agg: 30,
         layer: Some(2),
         cells: 32,
@@ -32,7 +33,7 @@ pub(super) fn of_pods(rng: &mut Rng) -> Vec<Note> {
         mice_only: true,
     };
     let receipt = Some((u16::try_from(epoch >> 16).unwrap(), arrived));
-    let standing = Some((Place::Host(78), total));
+    let standing = Some((DemandEnd::Host(78), total));
     let clock = Stamp { window: Some(epoch), behind_gap: true, late: Some(-77) };
     let stamp = Some(clock);
     let (grant_of, stamp_of) = (Some(grant), Some(Stamp { window: None, ..clock }));
@@ -52,7 +53,7 @@ pub(super) fn of_pods(rng: &mut Rng) -> Vec<Note> {
     let shown = Schd { grant: grant_of, delivered: Some(run), stamp: None, ..empty };
     let few = Delivered { arrived: arrived & 0xffff, ..run };
     let both = Schd { receipt, delivered: Some(few), ..shown };
-    let (update, delivered) = (Some((Place::Host(9), total)), Some((12, run)));
+    let (update, delivered) = (Some((DemandEnd::Host(9), total)), Some((12, run)));
     let core = CoreRts { term: 5, epoch, update, paused: arrived, delivered, lost: false };
     let idle_core = CoreRts { update: None, delivered: None, lost: true, ..core };
     let join = Join {
@@ -76,16 +77,16 @@ pub(super) fn of_pods(rng: &mut Rng) -> Vec<Note> {
 }
 
 /// A destination in a pod as its octets say.
-fn place(to: Place) -> u64 {
+fn demand_end(to: DemandEnd) -> u64 {
     match to {
-        Place::Host(host) => u64::from(host),
-        Place::Pod(pod) => u64::from(pod) + 1024,
+        DemandEnd::Host(host) => u64::from(host),
+        DemandEnd::Pod(pod) => u64::from(pod) + 1024,
     }
 }
 
 /// The fields of a request of a Core.
 fn core_numbers(core: &CoreRts) -> Vec<(&'static str, u64)> {
-    let (to, total) = core.update.unwrap_or((Place::Host(0), 0));
+    let (to, total) = core.update.unwrap_or((DemandEnd::Host(0), 0));
     let none = Delivered { flow: FlowId::UNKNOWN, first: Psn(0), arrived: 0 };
     let (host, run) = core.delivered.unwrap_or((0, none));
     let flags = u64::from(core.update.is_some())
@@ -95,7 +96,7 @@ fn core_numbers(core: &CoreRts) -> Vec<(&'static str, u64)> {
         ("pod_term", core.term.into()),
         ("pod_epoch", core.epoch.into()),
         ("pod_flags", flags),
-        ("pod_to", place(to)),
+        ("pod_to", demand_end(to)),
         ("pod_total", total.into()),
         ("pod_paused", core.paused.into()),
         ("pod_host", host.into()),
@@ -113,7 +114,7 @@ fn clock_flags(clock: Option<ClockState>) -> u64 {
 /// The fields of a request or an answer in a pod.
 pub(super) fn pod_numbers(note: &Note) -> Vec<(&'static str, u64)> {
     if let Some(rts) = Rts::of(note) {
-        let (to, total) = rts.update.unwrap_or((Place::Host(0), 0));
+        let (to, total) = rts.update.unwrap_or((DemandEnd::Host(0), 0));
         let several = rts.arrived_in != 1;
         let flags = u64::from(rts.update.is_some())
             | clock_flags(rts.clock)
@@ -124,12 +125,13 @@ pub(super) fn pod_numbers(note: &Note) -> Vec<(&'static str, u64)> {
             ("pod_epoch", rts.epoch.into()),
             ("pod_flags", flags),
             ("pod_mice", rts.mice_len.into()),
-            ("pod_to", place(to)),
+            ("pod_to", demand_end(to)),
             ("pod_total", total.into()),
             ("pod_arrived", rts.arrived.into()),
         ];
         numbers.extend(several.then_some(("pod_arrived_in", rts.arrived_in.into())));
-        let mice = rts.mice().iter().map(|mouse| u64::from(mouse.size) << 11 | place(mouse.to));
+        let mice =
+            rts.mice().iter().map(|mouse| u64::from(mouse.size) << 11 | demand_end(mouse.to));
         numbers.extend(mice.map(|mouse| ("pod_mouse", mouse)));
         return numbers;
     }
@@ -179,7 +181,7 @@ fn answer_numbers(schd: &Schd) -> Vec<(&'static str, u64)> {
         ("pod_layer", layer.unwrap_or(0).into()),
         ("pod_cells", of_grant(|grant| u64::from(grant.cells) % 32)),
         ("pod_late", late.cast_unsigned().into()),
-        ("pod_granted_cells_to", grant.map_or(0, |grant| place(grant.to))),
+        ("pod_granted_cells_to", grant.map_or(0, |grant| demand_end(grant.to))),
         ("pod_total", of_grant(|grant| grant.total.into())),
         ("pod_arrived", receipt.map_or(0, |(_, arrived)| arrived).into()),
     ];
@@ -194,9 +196,9 @@ fn answer_numbers(schd: &Schd) -> Vec<(&'static str, u64)> {
             ("pod_delivered_few", u64::from(run.arrived & 0xffff)),
         ],
         None => {
-            let (to, granted) = standing.unwrap_or((Place::Host(0), 0));
+            let (to, granted) = standing.unwrap_or((DemandEnd::Host(0), 0));
             vec![
-                ("pod_granted_to", place(to)),
+                ("pod_granted_to", demand_end(to)),
                 ("pod_granted", granted.into()),
                 ("pod_also", also.into()),
                 ("pod_further", of_grant(|grant| u64::from(grant.epochs) - 1)),

@@ -121,6 +121,7 @@ const ONE_MEANING: &[&str] = &[
     "Context",
     "Counts",
     "Crew",
+    "DemandEnd",
     "Due",
     "Histogram",
     "Hop",
@@ -139,14 +140,15 @@ const ONE_MEANING: &[&str] = &[
     "Outgoing",
     "Packets",
     "Part",
-    "Place",
     "Places",
     "Plan",
+    "PodDecider",
     "Port",
     "Ports",
     "Receiving",
     "Report",
     "Run",
+    "Scheduler",
     "Setup",
     "Slot",
     "Source",
@@ -159,7 +161,10 @@ const ONE_MEANING: &[&str] = &[
     "Window",
 ];
 
-/// Second declarations of a name in [`ONE_MEANING`].
+/// Names that have a meaning as a variant already, and the variant: no type has them.
+const OF_VARIANTS: &[(&str, &str)] = &[("Place", "Placement::Place, where the bytes of data go")];
+
+/// Second declarations of a name in [`ONE_MEANING`], and types with a name in [`OF_VARIANTS`].
 pub(crate) fn second_meanings(files: &[File]) -> Vec<Finding> {
     let mut first: BTreeMap<&str, String> = BTreeMap::new();
     let mut found = Vec::new();
@@ -167,6 +172,10 @@ pub(crate) fn second_meanings(files: &[File]) -> Vec<Finding> {
         let source = Source::new(&file.path, &file.text);
         for (line, code) in source.product_code() {
             let Some(name) = declared(code) else { continue };
+            if let Some((_, variant)) = OF_VARIANTS.iter().find(|(of, _)| *of == name) {
+                let message = format!("`{name}` is {variant}: name this idea otherwise");
+                found.push(Finding::new(&file.path, line, message));
+            }
             let Some(name) = ONE_MEANING.iter().find(|one| **one == name) else { continue };
             let here = format!("{}:{line}", file.path);
             if let Some(other) = first.get(name) {
@@ -369,6 +378,10 @@ mod tests {
             let second = file("c/src/c.rs", &format!("\ntrait {name}: Copy {{}}\n"));
             assert_eq!(second_meanings(&[one.clone(), other.clone()]), []);
             assert_eq!(lines(&second_meanings(&[one, other, second])), [2], "{name}");
+        }
+        for (name, _) in OF_VARIANTS {
+            let text = format!("enum A {{\n    {name},\n}}\nenum {name} {{}}\n");
+            assert_eq!(lines(&second_meanings(&[file("a/src/a.rs", &text)])), [4], "{name}");
         }
     }
 

@@ -12,7 +12,9 @@ use serde::Serialize;
 use transport_pod::load::DemandPattern;
 use transport_pod::matcher::{Match, Matcher, MatcherKind, MatcherSetup};
 use transport_pod::scheduler::{Client, Rts, Settings, Update};
-use transport_pod::{Chance, Demands, IdlePorts, Kernel, Ladder, OutOfRange, Scheduler, Shape, To};
+use transport_pod::{
+    Chance, Demands, IdlePorts, Kernel, Ladder, OutOfRange, PodDecider, Shape, To,
+};
 
 use super::shown::{self, ShownRow, header, round};
 use crate::args::BenchSchedulerArgs;
@@ -131,7 +133,7 @@ fn measure(
     let p99_ns = times[times.len() * 99 / 100];
     let settings = Settings { matcher: kind, setup, ladder, ..Settings::default() };
     let epoch =
-        epoch_ns(Scheduler::new(*shape, settings, args.seed).ok(), shape, load, &mut chance);
+        epoch_ns(PodDecider::new(*shape, settings, args.seed).ok(), shape, load, &mut chance);
     Row {
         hosts: shape.hosts(),
         matcher: kind.name(),
@@ -150,7 +152,7 @@ fn measure(
 /// A whole epoch: a request of every host for an epoch's bytes to one of its receivers, a decision,
 /// its answers.
 fn epoch_ns(
-    scheduler: Option<Scheduler>,
+    scheduler: Option<PodDecider>,
     shape: &Shape,
     load: DemandPattern,
     chance: &mut Chance,

@@ -8,7 +8,7 @@
 //! - [`Demands`] are the three matrices, with priorities and ages.
 //! - [`IdlePorts`] are the idle ports and links of an epoch.
 //! - A [`Matcher`](matcher::Matcher) turns both into [`Grant`]s.
-//! - The [`Scheduler`] keeps the demands of a pod up to date by requests, decides every epoch,
+//! - The [`PodDecider`] keeps the demands of a pod up to date by requests, decides every epoch,
 //!   and answers.
 
 mod chance;
@@ -29,5 +29,5 @@ pub use demands::{DemandOrder, Demands, To};
 pub use kernel::Kernel;
 pub use ladder::{CLASSES, Ladder};
 pub use ports::{Grant, IdlePorts};
-pub use scheduler::Scheduler;
+pub use scheduler::PodDecider;
 pub use shape::{LANES, LAYERS, OutOfRange, PODS, Shape, Words};

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use transport_pod::matcher::MatcherKind;
-use transport_pod::scheduler::{Answer, Client, Rts, Scheduler, Settings, Update};
+use transport_pod::scheduler::{Answer, Client, PodDecider, Rts, Settings, Update};
 use transport_pod::{Chance, Grant, IdlePorts, Shape, To};
 
 /// An epoch's bytes by the default settings.
@@ -16,7 +16,7 @@ fn settings(block: u16) -> Settings {
     Settings { block, silent_after: 0, fair_every: 0, ..Settings::default() }
 }
 
-fn ask(scheduler: &mut Scheduler, from: u16, (to, total): (u16, u32), epoch: u64) {
+fn ask(scheduler: &mut PodDecider, from: u16, (to, total): (u16, u32), epoch: u64) {
     let updates = [Update { to: To::Host(to), total }];
     let rts = Rts {
         from: Client::Host(from),
@@ -33,7 +33,7 @@ fn ask(scheduler: &mut Scheduler, from: u16, (to, total): (u16, u32), epoch: u64
 }
 
 /// The answers of the decisions of `epochs`, all at once.
-fn decided(scheduler: &mut Scheduler, epochs: std::ops::Range<u64>) -> Vec<Answer> {
+fn decided(scheduler: &mut PodDecider, epochs: std::ops::Range<u64>) -> Vec<Answer> {
     let mut answers = Vec::new();
     for epoch in epochs {
         scheduler.decide(epoch);
@@ -44,7 +44,7 @@ fn decided(scheduler: &mut Scheduler, epochs: std::ops::Range<u64>) -> Vec<Answe
 
 #[test]
 fn a_demand_that_fills_what_is_left_of_its_block_is_granted_that_by_one_answer() {
-    let mut scheduler = Scheduler::new(Shape::square(16).unwrap(), settings(8), 1).unwrap();
+    let mut scheduler = PodDecider::new(Shape::square(16).unwrap(), settings(8), 1).unwrap();
     ask(&mut scheduler, 3, (9, 12 * EPOCH + 700), 0);
     let said: Vec<_> = decided(&mut scheduler, 0..40)
         .iter()
@@ -57,7 +57,7 @@ fn a_demand_that_fills_what_is_left_of_its_block_is_granted_that_by_one_answer()
 
 #[test]
 fn a_run_goes_on_when_nothing_is_asked_for_and_its_sender_stays_on_record() {
-    let mut scheduler = Scheduler::new(Shape::square(16).unwrap(), settings(8), 1).unwrap();
+    let mut scheduler = PodDecider::new(Shape::square(16).unwrap(), settings(8), 1).unwrap();
     ask(&mut scheduler, 3, (9, 8 * EPOCH), 2);
     scheduler.decide(2);
     assert_eq!(scheduler.demands().open(), 0);
@@ -76,7 +76,7 @@ fn a_run_goes_on_when_nothing_is_asked_for_and_its_sender_stays_on_record() {
 #[test]
 fn turns_come_when_a_block_begins_and_give_one_epoch() {
     let turning = Settings { fair_every: 16, ..settings(8) };
-    let mut scheduler = Scheduler::new(Shape::square(16).unwrap(), turning, 1).unwrap();
+    let mut scheduler = PodDecider::new(Shape::square(16).unwrap(), turning, 1).unwrap();
     ask(&mut scheduler, 3, (9, 1000 * EPOCH), 0);
     let answers = decided(&mut scheduler, 0..400);
     let singles = answers.iter().filter(|answer| answer.epochs == 1);
@@ -90,7 +90,7 @@ fn turns_come_when_a_block_begins_and_give_one_epoch() {
 
 #[test]
 fn no_run_begins_while_a_link_is_accused() {
-    let mut scheduler = Scheduler::new(Shape::square(16).unwrap(), settings(8), 1).unwrap();
+    let mut scheduler = PodDecider::new(Shape::square(16).unwrap(), settings(8), 1).unwrap();
     (0..16).for_each(|from| ask(&mut scheduler, from, ((from + 5) % 16, 1 << 30), 0));
     // Cells of the second switch's hosts by the third Agg are lost.
     let is_lost = |answer: &Answer| matches!(answer.client, Client::Host(4..=7)) && answer.agg == 2;
@@ -140,7 +140,7 @@ proptest! {
     ) {
         let shape = Shape::square(16).unwrap();
         let settings = Settings { matcher: kind, fair_every, ..settings(block) };
-        let mut scheduler = Scheduler::new(shape, settings, seed).unwrap();
+        let mut scheduler = PodDecider::new(shape, settings, seed).unwrap();
         let (mut draws, mut totals) = (Chance::new(seed), BTreeMap::<(u16, u16), u32>::new());
         let mut ports = BTreeMap::<u64, IdlePorts>::new();
         let mut granted = BTreeMap::<(u16, u16), u32>::new();

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use transport_pod::matcher::MatcherKind;
 use transport_pod::scheduler::{
-    Answer, Client, Mouse, PodLink, Refused, Rts, Scheduler, Settings, Update, Wait,
+    Answer, Client, Mouse, PodDecider, PodLink, Refused, Rts, Settings, Update, Wait,
 };
 use transport_pod::{Chance, Grant, IdlePorts, Ladder, Shape, To};
 
@@ -20,7 +20,7 @@ const EPOCH: u32 = 16 * 512;
 struct Pod {
     shape: Shape,
     settings: Settings,
-    scheduler: Scheduler,
+    scheduler: PodDecider,
     /// Bytes asked for so far.
     totals: BTreeMap<(Client, To), u32>,
     mice: BTreeMap<(Client, To), u32>,
@@ -29,7 +29,7 @@ struct Pod {
 
 impl Pod {
     fn new(shape: Shape, settings: Settings) -> Self {
-        let scheduler = Scheduler::new(shape, settings, 18).unwrap();
+        let scheduler = PodDecider::new(shape, settings, 18).unwrap();
         Self {
             shape,
             settings,
@@ -586,7 +586,7 @@ fn settings_out_of_range_are_refused_by_name() {
         ("retry_after", Settings { retry_after: 0, ..base }),
     ];
     for (name, settings) in settings {
-        let error = Scheduler::new(Shape::square(16).unwrap(), settings, 1).unwrap_err();
+        let error = PodDecider::new(Shape::square(16).unwrap(), settings, 1).unwrap_err();
         assert_eq!(error.name, name);
     }
 }

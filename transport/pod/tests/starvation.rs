@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use transport_pod::matcher::MatcherKind;
-use transport_pod::scheduler::{Client, Rts, Scheduler, Settings, Update};
+use transport_pod::scheduler::{Client, PodDecider, Rts, Settings, Update};
 use transport_pod::{Chance, Shape, To};
 
 /// Payload bytes of an epoch by the default settings.
@@ -14,7 +14,7 @@ const ELEPHANT: (u16, u16) = (0, 1);
 
 /// A pod of honest hosts around a scheduler.
 struct Pod {
-    scheduler: Scheduler,
+    scheduler: PodDecider,
     hosts: u16,
     /// For each pair of hosts: bytes asked for.
     totals: Vec<u32>,
@@ -25,7 +25,7 @@ impl Pod {
     fn new(hosts: usize, settings: Settings) -> Self {
         let shape = Shape::square(hosts).unwrap();
         let hosts = u16::try_from(shape.hosts()).unwrap();
-        let scheduler = Scheduler::new(shape, settings, 18).unwrap();
+        let scheduler = PodDecider::new(shape, settings, 18).unwrap();
         let totals = vec![0; shape.hosts() * shape.hosts()];
         Self { scheduler, hosts, totals, epoch: 0 }
     }

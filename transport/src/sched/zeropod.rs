@@ -53,7 +53,7 @@ use crate::segment::TxSegment;
 use crate::time::{Duration, Instant};
 use crate::units::{Bytes, FlowId, HostId};
 use crate::wire::Body;
-use crate::wire::pod::{CellName, Grant, MICE_MAX, Mouse, Place, REPORTED_MAX, Rts, Schd};
+use crate::wire::pod::{CellName, DemandEnd, Grant, MICE_MAX, Mouse, REPORTED_MAX, Rts, Schd};
 use awaited::Awaited;
 use clock::PodClock;
 use counts::Odd;
@@ -230,14 +230,14 @@ impl Zeropod {
     }
 
     /// The destination of a demand for `peer`.
-    fn place_of(&self, peer: HostId) -> Place {
+    fn demand_end_of(&self, peer: HostId) -> DemandEnd {
         let hosts = u32::from(self.params.hosts.max(1));
         let number = peer.0.wrapping_sub(self.seat.first);
         let narrow = |number: u32| u16::try_from(number).unwrap_or(u16::MAX);
         if number < hosts {
-            Place::Host(narrow(number))
+            DemandEnd::Host(narrow(number))
         } else {
-            Place::Pod(narrow(peer.0 / hosts))
+            DemandEnd::Pod(narrow(peer.0 / hosts))
         }
     }
 
@@ -245,8 +245,8 @@ impl Zeropod {
     /// under its aggregation switch.
     fn receiver(&self, grant: &Grant) -> u16 {
         match grant.to {
-            Place::Host(host) => host % self.params.per_tor.max(1),
-            Place::Pod(_) => grant.layer.unwrap_or(0).into(),
+            DemandEnd::Host(host) => host % self.params.per_tor.max(1),
+            DemandEnd::Pod(_) => grant.layer.unwrap_or(0).into(),
         }
     }
 
@@ -340,7 +340,7 @@ impl Zeropod {
     }
 
     /// The next demand that has grown, and the bytes asked for it so far.
-    fn next_update(&mut self, epoch: u64) -> Option<(Place, u32)> {
+    fn next_update(&mut self, epoch: u64) -> Option<(DemandEnd, u32)> {
         let (place, lacking) = self.first_lacking()?;
         self.dirty.pop_front();
         let queue = self.queues.queue(place);
@@ -352,7 +352,7 @@ impl Zeropod {
 
     /// The next demand to which no answer has come, and the bytes asked for it so far. Demands that
     /// have grown go first.
-    fn next_repeat(&mut self, epoch: u64) -> Option<(Place, u32)> {
+    fn next_repeat(&mut self, epoch: u64) -> Option<(DemandEnd, u32)> {
         let place = self.awaited.next(&mut self.queues, epoch)?;
         self.note_asked(epoch);
         self.counts.repeated += 1;
@@ -368,7 +368,7 @@ impl Zeropod {
     }
 
     /// The destination of a queue, and the bytes asked for so far, modulo 2^32.
-    fn total(&mut self, place: usize) -> (Place, u32) {
+    fn total(&mut self, place: usize) -> (DemandEnd, u32) {
         let queue = self.queues.queue(place);
         (queue.to, queue.asked.wrapping_mul(self.cell))
     }
@@ -470,7 +470,7 @@ impl Zeropod {
 
     /// Takes in the bytes granted for a destination so far; returns the place of its queue. Grants
     /// that did not arrive here are asked for again.
-    fn on_total(&mut self, to: Place, total: u32) -> Result<usize, Odd> {
+    fn on_total(&mut self, to: DemandEnd, total: u32) -> Result<usize, Odd> {
         let place = self.queues.place(to).ok_or(Odd::Unasked)?;
         let epoch = self.epoch;
         let queue = self.queues.queue(place);

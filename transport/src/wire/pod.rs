@@ -45,7 +45,7 @@ pub const RUN_MAX: u16 = 8;
 
 /// The far end of a demand: a host of the pod by its number there, or another pod.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Place {
+pub enum DemandEnd {
     /// A host of this pod, 0..=1023.
     Host(u16),
     /// Another pod, 0..=1023.
@@ -54,7 +54,7 @@ pub enum Place {
 
 const POD: u16 = 1 << 10;
 
-impl Place {
+impl DemandEnd {
     #[inline]
     const fn word(self) -> u16 {
         match self {
@@ -74,7 +74,7 @@ impl Place {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mouse {
     /// The receiver.
-    pub to: Place,
+    pub to: DemandEnd,
     /// The step of [`Mouse::bytes`] that is just enough for the flow, 0..=31.
     pub size: u8,
 }
@@ -107,7 +107,7 @@ pub struct Rts {
     /// The epoch in which the request leaves, modulo 2^32.
     pub epoch: u32,
     /// The receiver and the bytes asked for so far, modulo 2^32; `None` where nothing changed.
-    pub update: Option<(Place, u32)>,
+    pub update: Option<(DemandEnd, u32)>,
     /// Cells that arrived in an earlier epoch, a bit each; how much earlier is a constant of the
     /// pod.
     pub arrived: u32,
@@ -158,7 +158,7 @@ pub struct CoreRts {
     /// The epoch in which the request leaves, modulo 2^32.
     pub epoch: u32,
     /// The receiver and the bytes asked for so far, modulo 2^32; `None` where nothing changed.
-    pub update: Option<(Place, u32)>,
+    pub update: Option<(DemandEnd, u32)>,
     /// Pods for which the Core takes no more cells, a bit each.
     pub paused: u32,
     /// A host of the pod by its number there, and cells of it that have been delivered.
@@ -237,7 +237,7 @@ impl Rts {
     /// The NOTE of this request.
     #[must_use]
     pub fn note(&self) -> Note {
-        let (to, total) = self.update.unwrap_or((Place::Host(0), 0));
+        let (to, total) = self.update.unwrap_or((DemandEnd::Host(0), 0));
         let mut out = Writer::new();
         out.put(self.term.to_be_bytes()).put(self.epoch.to_be_bytes());
         let clock = self.clock.map_or(0, |clock| {
@@ -308,7 +308,7 @@ impl Rts {
         self.epoch = u32::from_be_bytes([e0, e1, e2, e3]);
         let (behind_gap, settled) = (flags & BEHIND_GAP != 0, flags & SETTLED != 0);
         self.clock = has_clock.then_some(ClockState { behind_gap, settled });
-        let to = Place::of(u16::from_be_bytes([to0, to1]));
+        let to = DemandEnd::of(u16::from_be_bytes([to0, to1]));
         let total = u32::from_be_bytes([n0, n1, n2, n3]);
         self.update = (flags & HAS_UPDATE != 0).then_some((to, total));
         self.arrived = u32::from_be_bytes([a0, a1, a2, a3]);
@@ -318,13 +318,13 @@ impl Rts {
         for (mouse, word) in self.mice.iter_mut().zip(mice.as_chunks::<2>().0) {
             let word = u16::from_be_bytes(*word);
             let size = (word >> 11) as u8;
-            *mouse = Mouse { to: Place::of(word), size };
+            *mouse = Mouse { to: DemandEnd::of(word), size };
         }
         true
     }
 
     /// The value of an entry of `mice` that is not used.
-    pub const NO_MOUSE: Mouse = Mouse { to: Place::Host(0), size: 0 };
+    pub const NO_MOUSE: Mouse = Mouse { to: DemandEnd::Host(0), size: 0 };
 
     /// The mice.
     #[inline]
@@ -338,7 +338,7 @@ impl CoreRts {
     /// The NOTE of this request.
     #[must_use]
     pub fn note(&self) -> Note {
-        let (to, total) = self.update.unwrap_or((Place::Host(0), 0));
+        let (to, total) = self.update.unwrap_or((DemandEnd::Host(0), 0));
         let none = Delivered { flow: FlowId::UNKNOWN, first: Psn(0), arrived: 0 };
         let (host, delivered) = self.delivered.unwrap_or((0, none));
         let flags = if self.update.is_some() { HAS_UPDATE } else { 0 }
@@ -362,7 +362,7 @@ impl CoreRts {
         }
         let mut from = Reader(note.said());
         let (term, epoch, [flags, reserved]) = (from.u16()?, from.u32()?, from.take()?);
-        let (to, total, paused) = (Place::of(from.u16()?), from.u32()?, from.u32()?);
+        let (to, total, paused) = (DemandEnd::of(from.u16()?), from.u32()?, from.u32()?);
         let (host, flow, first) = (from.u16()?, FlowId(from.u32()?), Psn(from.u32()?));
         let delivered = (host, Delivered { flow, first, arrived: from.u32()? });
         if flags & !(HAS_UPDATE | HAS_DELIVERED | HAS_LOST) != 0
@@ -446,13 +446,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn place() -> impl Strategy<Value = Place> {
+    fn demand_end() -> impl Strategy<Value = DemandEnd> {
         (any::<bool>(), 0_u16..1024)
-            .prop_map(|(pod, n)| if pod { Place::Pod(n) } else { Place::Host(n) })
+            .prop_map(|(pod, n)| if pod { DemandEnd::Pod(n) } else { DemandEnd::Host(n) })
     }
 
     fn mouse() -> impl Strategy<Value = Mouse> {
-        (place(), 0..Mouse::STEPS).prop_map(|(to, size)| Mouse { to, size })
+        (demand_end(), 0..Mouse::STEPS).prop_map(|(to, size)| Mouse { to, size })
     }
 
     fn delivered() -> impl Strategy<Value = Delivered> {
@@ -478,7 +478,7 @@ mod tests {
         #[test]
         fn a_request_of_a_core_is_read_as_it_was_written(
             (term, epoch, paused) in any::<(u16, u32, u32)>(),
-            update in prop::option::of((place(), any::<u32>())),
+            update in prop::option::of((demand_end(), any::<u32>())),
             delivered in prop::option::of((any::<u16>(), delivered())),
             lost: bool,
         ) {
@@ -490,7 +490,7 @@ mod tests {
         #[test]
         fn a_request_is_read_as_it_was_written(
             (term, epoch, arrived) in any::<(u16, u32, u32)>(),
-            update in prop::option::of((place(), any::<u32>())),
+            update in prop::option::of((demand_end(), any::<u32>())),
             some in prop::collection::vec(mouse(), 0..=usize::from(MICE_MAX)),
             clock in prop::option::of(any::<(bool, bool)>()),
             lost: bool, several in prop::option::of(any::<u16>()),
@@ -511,10 +511,10 @@ mod tests {
         #[test]
         fn an_answer_is_read_as_it_was_written(
             (term, epoch, total) in any::<(u16, u32, u32)>(),
-            (to, agg, layer) in (place(), 0_u8..32, prop::option::of(0_u8..8)),
+            (to, agg, layer) in (demand_end(), 0_u8..32, prop::option::of(0_u8..8)),
             (cells, mice_only, granted) in (1_u8..=32, any::<bool>(), any::<bool>()),
             receipt in prop::option::of(any::<(u16, u32)>()),
-            standing in prop::option::of((place(), any::<u32>())),
+            standing in prop::option::of((demand_end(), any::<u32>())),
             delivered in prop::option::of(delivered()),
             stamp in prop::option::of((any::<u32>(), any::<bool>(), -32_767_i16..)),
             (also, epochs) in (any::<u16>(), 1_u8..=8),

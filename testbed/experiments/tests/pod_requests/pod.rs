@@ -10,7 +10,7 @@ use fabric::{Flags, Frames, Headers, Network, Output, Packet};
 use transport::sched::zeropod::Zeropod;
 use transport::sched::zeropod::timing::Timing;
 use transport::wire::class::TrafficClass;
-use transport::wire::pod::{Grant, Place, Rts, Schd};
+use transport::wire::pod::{DemandEnd, Grant, Rts, Schd};
 use transport::wire::{Body, Ext, Header, Note};
 use transport::{Bytes, EntropyValue, FlowId, HostId, Instant, Rng, TxSegment};
 
@@ -53,7 +53,7 @@ pub(crate) type Sent = (u32, u16, u64, Note);
 /// What two honest hosts, 0 and 6, ask for.
 pub(crate) fn honest() -> [Sent; 2] {
     let ask = |epoch: u32, from: u16, to| {
-        (from.into(), from, epoch.into(), rts(epoch, Place::Host(to), ASKED).note())
+        (from.into(), from, epoch.into(), rts(epoch, DemandEnd::Host(to), ASKED).note())
     };
     [ask(60, 0, 9), ask(61, 6, 3)]
 }
@@ -65,7 +65,7 @@ fn timing(plan: &Plan) -> Timing {
 }
 
 /// The request of a host, in this epoch, for as many bytes in all to one place.
-pub(crate) fn rts(epoch: u32, to: Place, total: u32) -> Rts {
+pub(crate) fn rts(epoch: u32, to: DemandEnd, total: u32) -> Rts {
     Rts { term: 1, epoch, update: Some((to, total)), ..Rts::VACANT }
 }
 

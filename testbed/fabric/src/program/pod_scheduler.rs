@@ -35,13 +35,13 @@ use transport::params::NoParams;
 use transport::registry::Registered;
 use transport::sched::zeropod::ZeropodParams;
 use transport::sched::zeropod::timing::Timing;
-use transport::wire::pod::{CoreRts, Delivered, Grant, MICE_MAX, Mouse, Place, Rts};
+use transport::wire::pod::{CoreRts, Delivered, DemandEnd, Grant, MICE_MAX, Mouse, Rts};
 use transport::wire::{Body, Ext, Header, Note};
 use transport::{
     DropReason, Duration, EntropyValue, FlowId, HostId, Instant, PayloadRef, TxSegment,
 };
 use transport_pod::scheduler::{self, Client, Refused, Update};
-use transport_pod::{Scheduler, To};
+use transport_pod::{PodDecider, To};
 
 use super::{Context, Program, ProgramSettings, ProgramSetup, SwitchProgram};
 use crate::elements::PortId;
@@ -82,7 +82,7 @@ struct Pod {
     /// An epoch and its beginning: the one that a request came in last.
     looked_at: (u64, Instant),
     terms: Terms,
-    scheduler: Scheduler,
+    scheduler: PodDecider,
     /// Requests that wait for their decision, by the epoch in which they left.
     requests: Requests,
     /// For each member: its requests among those.
@@ -99,7 +99,7 @@ struct Pod {
     ask_every: u64,
     /// Demands whose totals hosts repeated, with the bytes granted to them. They are ordered by the
     /// window of the answer, which is behind all grants that are among those bytes.
-    standings: VecDeque<(u64, u16, (Place, u32))>,
+    standings: VecDeque<(u64, u16, (DemandEnd, u32))>,
     /// For each member: its grants with the windows of their answers, ascending.
     grants: Vec<VecDeque<(u64, Grant)>>,
     /// For each host, where there are Cores: cells of its own that have been delivered in other
@@ -157,7 +157,7 @@ impl Pod {
         settings: scheduler::Settings,
         (params, seed): (&ZeropodParams, u64),
     ) -> Option<Self> {
-        let scheduler = Scheduler::new(members.shape, settings, seed).ok()?;
+        let scheduler = PodDecider::new(members.shape, settings, seed).ok()?;
         let count = members.count();
         let has_cores = count > members.hosts();
         let runs = CellRuns::new(has_cores);
@@ -357,7 +357,7 @@ impl Pod {
             let window = decision + self.to_answers(client);
             // Answers to Cores take longer than answers to hosts.
             let at = self.standings.partition_point(|(due, ..)| *due <= window);
-            self.standings.insert(at, (window, member, (place(to), total)));
+            self.standings.insert(at, (window, member, (demand_end(to), total)));
             self.open_window(window);
         }
         if let Some(sender) = self.scheduler.take_reported(client)
@@ -429,18 +429,18 @@ const fn full(epoch: u32, own: u64) -> u64 {
 }
 
 #[inline]
-const fn demand(to: Place) -> To {
+const fn demand(to: DemandEnd) -> To {
     match to {
-        Place::Host(host) => To::Host(host),
-        Place::Pod(pod) => To::Pod(pod),
+        DemandEnd::Host(host) => To::Host(host),
+        DemandEnd::Pod(pod) => To::Pod(pod),
     }
 }
 
 #[inline]
-const fn place(to: To) -> Place {
+const fn demand_end(to: To) -> DemandEnd {
     match to {
-        To::Host(host) => Place::Host(host),
-        To::Pod(pod) => Place::Pod(pod),
+        To::Host(host) => DemandEnd::Host(host),
+        To::Pod(pod) => DemandEnd::Pod(pod),
     }
 }
 

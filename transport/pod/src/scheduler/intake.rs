@@ -2,9 +2,9 @@
 //! Source: \[zeropod\] IV-A1, IV-B1, IV-E.
 
 use super::messages::{Mouse, Refused, Rts, Update};
-use super::{FIRST_TERM, MICE, Scheduler, UPDATES, modulo};
+use super::{FIRST_TERM, MICE, PodDecider, UPDATES, modulo};
 
-impl Scheduler {
+impl PodDecider {
     /// Takes over what an admitted request says.
     #[inline]
     pub(super) fn admitted(&mut self, sender: usize, rts: &Rts<'_>, now: u64) {

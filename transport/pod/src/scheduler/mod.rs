@@ -159,9 +159,9 @@ struct Known {
     mice_len: u8,
 }
 
-/// The scheduler of one pod. Nothing is allocated after [`Scheduler::new`].
+/// The scheduler of one pod. Nothing is allocated after [`PodDecider::new`].
 #[derive(Clone)]
-pub struct Scheduler {
+pub struct PodDecider {
     shape: Shape,
     settings: Settings,
     demands: Demands,
@@ -185,10 +185,10 @@ pub struct Scheduler {
     runs: Runs,
 }
 
-impl fmt::Debug for Scheduler {
+impl fmt::Debug for PodDecider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { shape, settings, term, next, counters, .. } = self;
-        f.debug_struct("Scheduler")
+        f.debug_struct("PodDecider")
             .field("shape", shape)
             .field("settings", settings)
             .field("term", term)
@@ -198,7 +198,7 @@ impl fmt::Debug for Scheduler {
     }
 }
 
-impl Scheduler {
+impl PodDecider {
     /// A scheduler whose first term is 1 and whose first epoch is 0. All chance comes from `seed`.
     ///
     /// # Errors

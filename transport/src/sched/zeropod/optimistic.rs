@@ -20,7 +20,7 @@ use crate::rng::Rng;
 use crate::sched::{Backlog, Choice, SchedSetup, Turn};
 use crate::time::{Duration, Instant};
 use crate::units::FlowId;
-use crate::wire::pod::{CellName, Place};
+use crate::wire::pod::{CellName, DemandEnd};
 
 /// The flows of a host whose cells also leave without a grant.
 #[derive(Clone, Debug)]
@@ -198,7 +198,7 @@ impl Queues {
         let account = self.known(flow)?;
         let most = account.waiting.saturating_mul(copies.into());
         let (left, queue) = (account.copied? < most, self.of(account));
-        let stays = matches!(queue.to, Place::Host(_));
+        let stays = matches!(queue.to, DemandEnd::Host(_));
         (left && stays && account.sent == 0).then_some(!queue.dirty)
     }
 

@@ -7,7 +7,7 @@ use crate::path::NetworkFacts;
 use crate::sched::SchedSetup;
 use crate::time::Duration;
 use crate::units::Bytes;
-use crate::wire::pod::{CELLS_MAX, Grant, MICE_MAX, Place, RUN_MAX};
+use crate::wire::pod::{CELLS_MAX, DemandEnd, Grant, MICE_MAX, RUN_MAX};
 use crate::wire::{KEY_LEN, note};
 
 // Ranges are shown as they are written.
@@ -182,8 +182,8 @@ impl ZeropodParams {
     pub(super) const fn has_route(&self, grant: &Grant) -> bool {
         let agg = grant.agg as u16;
         let exists = match (grant.to, grant.layer) {
-            (Place::Host(_), None) => true,
-            (Place::Pod(_), Some(layer)) => layer as u16 * self.aggs + agg < self.cores,
+            (DemandEnd::Host(_), None) => true,
+            (DemandEnd::Pod(_), Some(layer)) => layer as u16 * self.aggs + agg < self.cores,
             _ => false,
         };
         exists && agg < self.aggs

@@ -9,7 +9,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::units::FlowId;
-use crate::wire::pod::Place;
+use crate::wire::pod::DemandEnd;
 
 /// Levels of flows.
 pub(super) const LEVELS: usize = 5;
@@ -74,7 +74,7 @@ const EMPTY: List = List { head: NIL, tail: NIL };
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queue {
     /// The destination.
-    pub(super) to: Place,
+    pub(super) to: DemandEnd,
     /// Cells that flows could send now.
     pub(super) waiting: u32,
     /// Cells asked for so far, modulo 2^32.
@@ -133,7 +133,7 @@ impl Queues {
     }
 
     /// A flow to `to` has been opened. False when there is no such destination.
-    pub(super) fn open(&mut self, flow: FlowId, to: Place) -> bool {
+    pub(super) fn open(&mut self, flow: FlowId, to: DemandEnd) -> bool {
         let Some(queue) = self.queue_of(to) else { return false };
         let former = self.accounts[flow.index()].id;
         if former != FlowId::UNKNOWN {
@@ -146,7 +146,7 @@ impl Queues {
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "at most 1024 queues")]
-    fn queue_of(&mut self, to: Place) -> Option<u32> {
+    fn queue_of(&mut self, to: DemandEnd) -> Option<u32> {
         let index = self.index(to)?;
         let place = &mut self.by_place[index];
         if *place == NIL {
@@ -169,16 +169,16 @@ impl Queues {
     }
 
     /// The number of a destination among all of them.
-    fn index(&self, to: Place) -> Option<usize> {
+    fn index(&self, to: DemandEnd) -> Option<usize> {
         let (index, end) = match to {
-            Place::Host(host) => (usize::from(host), self.hosts),
-            Place::Pod(pod) => (self.hosts + usize::from(pod), self.by_place.len()),
+            DemandEnd::Host(host) => (usize::from(host), self.hosts),
+            DemandEnd::Pod(pod) => (self.hosts + usize::from(pod), self.by_place.len()),
         };
         (index < end).then_some(index)
     }
 
     /// The place of the queue of a destination.
-    pub(super) fn place(&self, to: Place) -> Option<usize> {
+    pub(super) fn place(&self, to: DemandEnd) -> Option<usize> {
         let place = self.by_place[self.index(to)?];
         (place != NIL).then_some(place as usize)
     }
@@ -335,13 +335,13 @@ mod tests {
     fn queues() -> Queues {
         let mut queues = Queues::new(8, 16, 0);
         for index in 0..4 {
-            assert!(queues.open(flow(index), Place::Host(5)));
+            assert!(queues.open(flow(index), DemandEnd::Host(5)));
         }
         queues
     }
 
     fn front(queues: &mut Queues) -> Option<FlowId> {
-        let place = queues.place(Place::Host(5)).unwrap();
+        let place = queues.place(DemandEnd::Host(5)).unwrap();
         queues.front(place, false).map(|(flow, _)| flow)
     }
 
@@ -373,7 +373,7 @@ mod tests {
         queues.update(flow(0), 0);
         assert_eq!(front(&mut queues), Some(flow(1)));
         let new = FlowId::new(1, 2);
-        assert!(queues.open(new, Place::Host(9)));
+        assert!(queues.open(new, DemandEnd::Host(9)));
         assert_eq!(front(&mut queues), None, "its former flow is over");
         assert_eq!(queues.update(flow(1), 7), None);
         let place = queues.update(new, 3).unwrap();
@@ -391,13 +391,13 @@ mod tests {
         }
         for (index, to) in [(1, 9), (0, 9), (2, 5)] {
             let new = FlowId::new(index, 2);
-            assert!(queues.open(new, Place::Host(to)));
+            assert!(queues.open(new, DemandEnd::Host(to)));
             let place = queues.update(new, 2).unwrap();
             assert_eq!(queues.mouse(place, 512), Some(if index == 0 { 2048 } else { 1024 }));
         }
         let mut order = Vec::new();
         for to in [9, 9, 9, 9, 9, 5, 5, 5] {
-            let place = queues.place(Place::Host(to)).unwrap();
+            let place = queues.place(DemandEnd::Host(to)).unwrap();
             let Some((next, _)) = queues.front(place, false) else { continue };
             order.push(next.index());
             queues.sent(next, 512);
@@ -439,14 +439,19 @@ mod tests {
     #[test]
     fn hosts_and_pods_are_destinations_of_their_own() {
         let mut queues = Queues::new(8, 16, 3);
-        for (index, to) in (0..).zip([Place::Host(2), Place::Pod(2), Place::Host(15)]) {
+        for (index, to) in (0..).zip([DemandEnd::Host(2), DemandEnd::Pod(2), DemandEnd::Host(15)]) {
             assert!(queues.open(flow(index), to));
             queues.update(flow(index), index + 1);
         }
         let waiting = |to| queues.place(to).map(|place| queues.queues[place].waiting);
-        assert_eq!([Place::Host(2), Place::Pod(2)].map(waiting), [Some(1), Some(2)]);
-        assert_eq!([Place::Pod(1), Place::Pod(3), Place::Host(16)].map(waiting), [None; 3]);
-        assert!(!queues.open(flow(5), Place::Pod(3)) && !queues.open(flow(5), Place::Host(16)));
+        assert_eq!([DemandEnd::Host(2), DemandEnd::Pod(2)].map(waiting), [Some(1), Some(2)]);
+        assert_eq!(
+            [DemandEnd::Pod(1), DemandEnd::Pod(3), DemandEnd::Host(16)].map(waiting),
+            [None; 3]
+        );
+        assert!(
+            !queues.open(flow(5), DemandEnd::Pod(3)) && !queues.open(flow(5), DemandEnd::Host(16))
+        );
     }
 
     #[test]
@@ -461,6 +466,6 @@ mod tests {
         assert_eq!(queues.mouse(place, 512), None, "it has sent 102 KB");
         queues.update(flow(1), 2);
         assert_eq!(queues.mouse(place, 512), Some(1024));
-        assert!(!queues.open(flow(7), Place::Host(16)), "no such host");
+        assert!(!queues.open(flow(7), DemandEnd::Host(16)), "no such host");
     }
 }

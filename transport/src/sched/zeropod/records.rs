@@ -7,7 +7,7 @@ use alloc::vec;
 
 use crate::sched::Reported;
 use crate::units::{FlowId, Psn};
-use crate::wire::pod::{CELLS_MAX, Delivered, Grant, Place, REPORTED_MAX};
+use crate::wire::pod::{CELLS_MAX, Delivered, DemandEnd, Grant, REPORTED_MAX};
 
 /// Grants kept at most; an answer is never so many epochs ahead.
 pub(super) const GRANTS_MAX: usize = 64;
@@ -93,13 +93,13 @@ impl Records {
     }
 
     /// A segment left in `slot` of `epoch`, for a host of the pod or a Core.
-    pub(super) fn sent(&mut self, epoch: u64, slot: u8, (flow, psn): (FlowId, Psn), to: Place) {
+    pub(super) fn sent(&mut self, epoch: u64, slot: u8, (flow, psn): (FlowId, Psn), to: DemandEnd) {
         let record = &mut self.sent[place(epoch)];
         if record.epoch != epoch {
             *record = Sent { epoch, ..NOTHING };
             // Cores send no receipts.
             let lag = self.lag.filter(|_| epoch >= self.term_from);
-            if let (Place::Host(_), Some(lag)) = (to, lag) {
+            if let (DemandEnd::Host(_), Some(lag)) = (to, lag) {
                 while self.unreported.front().is_some_and(|sent| sent + lag < epoch) {
                     self.unreported.pop_front();
                 }
@@ -282,7 +282,7 @@ mod tests {
 
     const GRANT: Grant = Grant {
         epoch: 0,
-        to: Place::Host(1),
+        to: DemandEnd::Host(1),
         agg: 0,
         layer: None,
         cells: 4,
@@ -309,7 +309,7 @@ mod tests {
         let (mut records, mut out) = (Records::new(None), VecDeque::new());
         let flow = FlowId::new(3, 1);
         for slot in 0..4 {
-            records.sent(70, slot, (flow, Psn(62 + u32::from(slot))), Place::Host(1));
+            records.sent(70, slot, (flow, Psn(62 + u32::from(slot))), DemandEnd::Host(1));
         }
         records.report(70 - SENT_MAX, !0, &mut out);
         assert!(out.is_empty());
@@ -324,10 +324,10 @@ mod tests {
         let (mut records, mut out) = (Records::new(Some(9)), VecDeque::new());
         let cell = (FlowId::new(3, 1), Psn(0));
         for epoch in 70..74 {
-            records.sent(epoch, 0, cell, Place::Host(1));
-            records.sent(epoch, 1, cell, Place::Host(1));
+            records.sent(epoch, 0, cell, DemandEnd::Host(1));
+            records.sent(epoch, 1, cell, DemandEnd::Host(1));
         }
-        records.sent(74, 0, cell, Place::Pod(1));
+        records.sent(74, 0, cell, DemandEnd::Pod(1));
         records.report(71, 0b10, &mut out);
         assert_eq!(records.lost_due(), Some(79));
         let lost: Vec<_> = [79, 79, 80, 82, 83].map(|epoch| records.take_lost(epoch)).into();

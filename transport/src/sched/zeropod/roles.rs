@@ -13,7 +13,7 @@ use crate::sched::{
 use crate::segment::{Burst, PayloadRef, TxSegment};
 use crate::time::{Duration, Instant, earliest};
 use crate::units::{EntropyValue, FlowId, HostId};
-use crate::wire::pod::{CellName, Invite, Place, Schd};
+use crate::wire::pod::{CellName, DemandEnd, Invite, Schd};
 use crate::wire::{Header, Note};
 
 impl Registered for Zeropod {
@@ -75,7 +75,7 @@ impl Receiving for Zeropod {
             self.counts.optimistic_delivered += 1;
             return;
         }
-        if matches!(self.place_of(arrival.from), Place::Pod(_)) {
+        if matches!(self.demand_end_of(arrival.from), DemandEnd::Pod(_)) {
             // The name is of the way to the Core. The Core's epochs are late by as much as its
             // cells are sooner here, and the gaps of an epoch are less than a cell. Half of what
             // they leave of a cell is for a clock that is behind.

@@ -34,7 +34,7 @@ impl Zeropod {
 
     /// A flow to `peer` is opened. False when there is no such destination.
     pub fn open(&mut self, flow: FlowId, peer: HostId) -> bool {
-        let to = self.place_of(peer);
+        let to = self.demand_end_of(peer);
         self.queues.open(flow, to)
     }
 

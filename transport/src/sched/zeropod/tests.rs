@@ -123,7 +123,7 @@ impl Host {
 }
 
 fn granted(epoch: u32, cells: u8, total: u32) -> Schd {
-    let to = Place::Host(17);
+    let to = DemandEnd::Host(17);
     let (agg, layer, epochs, mice_only) = (5, None, 1, false);
     let grant = Grant { epoch, to, agg, layer, cells, epochs, total, mice_only };
     let (receipt, standing, delivered, stamp) = (None, None, None, None);
@@ -138,12 +138,12 @@ fn a_request_asks_for_what_waits_and_leaves_in_its_slot() {
     let [(at, rts)] = host.requests[..] else { panic!("{:?}", host.requests) };
     // Slot 2 is behind two cells.
     assert_eq!(at, Instant::from_ps(2 * 44_160));
-    assert_eq!((rts.epoch, rts.update), (0, Some((Place::Host(17), 3 * 512))));
-    assert_eq!(rts.mice(), [Mouse { to: Place::Host(17), size: Mouse::step(3 * 512) }]);
+    assert_eq!((rts.epoch, rts.update), (0, Some((DemandEnd::Host(17), 3 * 512))));
+    assert_eq!(rts.mice(), [Mouse { to: DemandEnd::Host(17), size: Mouse::step(3 * 512) }]);
     // More for the same destination is asked for on top of that.
     host.post(1, 4);
     host.run(host.epoch(9));
-    assert_eq!(host.requests[1].1.update, Some((Place::Host(17), 7 * 512)));
+    assert_eq!(host.requests[1].1.update, Some((DemandEnd::Host(17), 7 * 512)));
     assert_eq!(host.requests.len(), 2);
     // A host that has asked waits for as long as an answer takes.
     assert_eq!(host.sched.poll_timeout(), Some(host.epoch(30)));
@@ -201,12 +201,12 @@ fn grants_that_cannot_be_used_are_asked_for_again() {
     assert!(host.answer(SCHEDULER, &granted(10, 4, 4 * 512)));
     assert_eq!(host.sched.counts().late, 1);
     host.run(host.epoch(12));
-    assert_eq!(host.requests.last().unwrap().1.update, Some((Place::Host(17), 12 * 512)));
+    assert_eq!(host.requests.last().unwrap().1.update, Some((DemandEnd::Host(17), 12 * 512)));
     // An answer that was lost: the total of the next one says so.
     assert!(host.answer(SCHEDULER, &granted(20, 2, 12 * 512)));
     host.run(host.epoch(22));
     assert_eq!((host.cells.len(), host.sched.counts().unused), (2, 0));
-    assert_eq!(host.requests.last().unwrap().1.update, Some((Place::Host(17), 18 * 512)));
+    assert_eq!(host.requests.last().unwrap().1.update, Some((DemandEnd::Host(17), 18 * 512)));
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn an_epoch_that_nothing_waits_for_stays_empty_and_is_counted() {
     host.sched.on_backlog(flow(0), &backlog(2), host.now);
     host.run(host.epoch(34));
     assert_eq!((host.cells.len(), host.sched.counts().unused), (3, 5));
-    assert_eq!(host.requests.last().unwrap().1.update, Some((Place::Host(17), 10 * 512)));
+    assert_eq!(host.requests.last().unwrap().1.update, Some((DemandEnd::Host(17), 10 * 512)));
 }
 
 #[test]
@@ -240,9 +240,9 @@ fn answers_that_make_no_sense_are_counted_and_change_nothing() {
         (HostId(1), good),
         (SCHEDULER, with(|grant| grant.total = 9 * 512)),
         (SCHEDULER, with(|grant| grant.total = u32::MAX)),
-        (SCHEDULER, with(|grant| grant.to = Place::Host(18))),
-        (SCHEDULER, with(|grant| grant.to = Place::Host(900))),
-        (SCHEDULER, with(|grant| grant.to = Place::Pod(1))),
+        (SCHEDULER, with(|grant| grant.to = DemandEnd::Host(18))),
+        (SCHEDULER, with(|grant| grant.to = DemandEnd::Host(900))),
+        (SCHEDULER, with(|grant| grant.to = DemandEnd::Pod(1))),
         (SCHEDULER, with(|grant| grant.cells = 17)),
         (SCHEDULER, with(|grant| grant.agg = 16)),
         (SCHEDULER, with(|grant| grant.layer = Some(0))),
@@ -328,7 +328,7 @@ fn a_total_that_nothing_answers_is_asked_for_again_with_growing_patience() {
     host.post(0, 8);
     host.run(host.epoch(250));
     let asked: Vec<_> = host.requests.iter().map(|(_, rts)| (rts.epoch, rts.update)).collect();
-    let update = Some((Place::Host(17), 8 * 512));
+    let update = Some((DemandEnd::Host(17), 8 * 512));
     assert_eq!(asked, [(0, update), (30, update), (90, update), (210, update)]);
     assert_eq!(host.sched.counts().repeated, 3);
     // An answer ends that, and a demand that grows is asked for before any that is repeated.
@@ -350,14 +350,14 @@ fn an_answer_that_was_lost_is_made_up_for_by_a_standing() {
         grant: None,
         receipt: None,
         also: 0,
-        standing: Some((Place::Host(17), total)),
+        standing: Some((DemandEnd::Host(17), total)),
         delivered: None,
         stamp: None,
     };
     assert!(!host.answer(SCHEDULER, &standing(9 * 512)), "more than was asked for");
     assert!(host.answer(SCHEDULER, &standing(8 * 512)));
     host.run(host.epoch(33));
-    assert_eq!(host.requests.last().unwrap().1.update, Some((Place::Host(17), 16 * 512)));
+    assert_eq!(host.requests.last().unwrap().1.update, Some((DemandEnd::Host(17), 16 * 512)));
     assert!(host.answer(SCHEDULER, &granted(60, 8, 16 * 512)));
     host.run(host.epoch(62));
     assert_eq!((host.cells.len(), host.sched.counts().late), (8, 0));
@@ -392,7 +392,7 @@ fn a_grant_of_several_epochs_fills_each_that_has_not_begun() {
     // 27 and 28 have begun: their cells are asked for again.
     assert_eq!(epochs, slots(1).chain(slots(2)).chain(slots(3)).collect::<Vec<_>>());
     assert_eq!(host.sched.counts().late, 2);
-    assert_eq!(host.requests.last().unwrap().1.update, Some((Place::Host(17), 28 * 512)));
+    assert_eq!(host.requests.last().unwrap().1.update, Some((DemandEnd::Host(17), 28 * 512)));
     // One receipt is for all three.
     let receipt = Schd { receipt: Some((31, 0b1011)), also: 0b11, grant: None, ..schd };
     assert!(host.answer(SCHEDULER, &receipt));

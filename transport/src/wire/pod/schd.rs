@@ -6,7 +6,7 @@
 use super::super::note::OCTETS_MAX;
 use super::super::{Note, TrafficClass};
 use super::{
-    AGGS_MAX, CELLS_MAX, Delivered, LAYERS_MAX, Place, RUN_MAX, Reader, SCHD, Stamp, Writer,
+    AGGS_MAX, CELLS_MAX, Delivered, DemandEnd, LAYERS_MAX, RUN_MAX, Reader, SCHD, Stamp, Writer,
 };
 use crate::units::{FlowId, Psn};
 
@@ -16,7 +16,7 @@ pub struct Grant {
     /// The first epoch in which to send, modulo 2^32.
     pub epoch: u32,
     /// The receiver.
-    pub to: Place,
+    pub to: DemandEnd,
     /// The aggregation switch of the route, below [`AGGS_MAX`].
     pub agg: u8,
     /// The Core of a route that leaves the pod, by its number at that switch.
@@ -45,7 +45,7 @@ pub struct Schd {
     pub also: u16,
     /// A receiver and the bytes granted for it so far, modulo 2^32: the answer to a total that was
     /// asked for again.
-    pub standing: Option<(Place, u32)>,
+    pub standing: Option<(DemandEnd, u32)>,
     /// Cells of the host that are at their receivers in other pods: a second receipt. An answer
     /// with them has no standing and grants one epoch at most, and beside a receipt it has no more
     /// of them than [`Delivered::take_few`] takes.
@@ -89,7 +89,7 @@ impl Schd {
     pub fn note(&self) -> Note {
         let none = Grant {
             epoch: 0,
-            to: Place::Host(0),
+            to: DemandEnd::Host(0),
             agg: 0,
             layer: None,
             cells: 0,
@@ -142,7 +142,7 @@ impl Schd {
             let few = arrived as u16;
             out.put(flow.0.to_be_bytes()).put(first.0.to_be_bytes()).put(few.to_be_bytes());
         } else {
-            let (to, granted) = self.standing.unwrap_or((Place::Host(0), 0));
+            let (to, granted) = self.standing.unwrap_or((DemandEnd::Host(0), 0));
             out.put(to.word().to_be_bytes()).put(granted.to_be_bytes());
             let epochs = self.grant.map_or(1, |grant| grant.epochs);
             out.put(self.also.to_be_bytes()).put([epochs.wrapping_sub(1), 0]);
@@ -184,7 +184,7 @@ impl Schd {
         }
         let grant = has(HAS_GRANT).then_some(Grant {
             epoch,
-            to: Place::of(to),
+            to: DemandEnd::of(to),
             agg: route & ((1 << LAYER_AT) - 1),
             layer: has(HAS_LAYER).then_some(route >> LAYER_AT),
             cells: u8::try_from(cells).unwrap_or(u8::MAX),
@@ -203,7 +203,7 @@ impl Schd {
             let arrived = u32::from(beside) << Delivered::BESIDE_RECEIPT | u32::from(second.u16()?);
             delivered = Some(Delivered { flow, first, arrived });
         } else if has(HAS_STANDING) {
-            standing = Some((Place::of(second.u16()?), second.u32()?));
+            standing = Some((DemandEnd::of(second.u16()?), second.u32()?));
         }
         Some(Self { term, grant, receipt, also, standing, delivered, stamp })
     }

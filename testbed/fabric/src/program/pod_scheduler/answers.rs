@@ -5,10 +5,10 @@
 
 use transport::Instant;
 use transport::wire::Note;
-use transport::wire::pod::{Grant, Place, Schd};
+use transport::wire::pod::{DemandEnd, Grant, Schd};
 use transport_pod::scheduler::{Answer, Client};
 
-use super::{Members, Pod, place};
+use super::{Members, Pod, demand_end};
 
 /// An answer that waits for its instant.
 #[derive(Clone, Copy, Debug)]
@@ -235,7 +235,7 @@ impl Pod {
 
     /// The standing that `member` is given in `window`.
     #[inline]
-    fn standing(&self, window: u64, member: u16) -> Option<(Place, u32)> {
+    fn standing(&self, window: u64, member: u16) -> Option<(DemandEnd, u32)> {
         if self.standings.is_empty() {
             return None;
         }
@@ -252,7 +252,7 @@ fn grant(answer: &Answer, members: &Members) -> Option<Grant> {
         (Client::Host(_), Some(core)) => Some(u8::try_from(members.slot(Client::Core(core))).ok()?),
         _ => None,
     };
-    let to = place(answer.to);
+    let to = demand_end(answer.to);
     #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
     let epoch = answer.epoch as u32;
     let (cells, epochs) = (u8::try_from(answer.cells).ok()?, u8::try_from(answer.epochs).ok()?);

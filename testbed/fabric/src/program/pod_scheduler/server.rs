@@ -140,7 +140,7 @@ impl PodServer {
 
 #[cfg(test)]
 mod tests {
-    use transport::wire::pod::{ClockState, Grant, Place, Rts, Schd, Stamp};
+    use transport::wire::pod::{ClockState, DemandEnd, Grant, Rts, Schd, Stamp};
 
     use super::*;
 
@@ -169,7 +169,7 @@ mod tests {
         PodServer::new(&join(), &ZeropodParams::default(), (term, now), 1).unwrap()
     }
 
-    fn request(server: &PodServer, now: Instant, update: Option<(Place, u32)>) -> Rts {
+    fn request(server: &PodServer, now: Instant, update: Option<(DemandEnd, u32)>) -> Rts {
         let epoch = u32::try_from(server.pod.timing.epoch_at(now)).unwrap();
         Rts { epoch, update, ..Rts::VACANT }
     }
@@ -206,7 +206,7 @@ mod tests {
         let now = at(1_000_000);
         let mut server = server(1, now);
         for host in [0, 1] {
-            let rts = request(&server, now, Some((Place::Host(2), 64 * 1024)));
+            let rts = request(&server, now, Some((DemandEnd::Host(2), 64 * 1024)));
             assert!(server.handle(host, rts.note().view(), now));
         }
         let until = now + server.epoch() * 40;
@@ -232,7 +232,7 @@ mod tests {
         let now = at(1_000_000);
         let mut server = PodServer::new(&join, &ZeropodParams::default(), (1, now), 1).unwrap();
         for host in 0..hosts {
-            let to = Place::Host((host + 37) % hosts);
+            let to = DemandEnd::Host((host + 37) % hosts);
             let rts = request(&server, now, Some((to, 4 * 16 * 1024)));
             assert!(server.handle(host, rts.note().view(), now));
         }
@@ -388,7 +388,7 @@ mod tests {
 
     /// Host 0 is granted eight epochs for host 2: the last of them, and the grants.
     fn granted_eight(server: &mut PodServer, now: Instant) -> (u64, Vec<Grant>) {
-        let rts = request(server, now, Some((Place::Host(2), 8 * 16 * 1024)));
+        let rts = request(server, now, Some((DemandEnd::Host(2), 8 * 16 * 1024)));
         assert!(server.handle(0, rts.note().view(), now));
         let until = now + server.epoch() * 30;
         let all = answers(server, now, until);

@@ -10,7 +10,7 @@ use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, FrameSpec};
 use transport::wire::pod::{
-    ClockState, Grant, Invite, Join, Place, REPORTED_MAX, Rts, Schd, hosts_a_switch,
+    ClockState, DemandEnd, Grant, Invite, Join, REPORTED_MAX, Rts, Schd, hosts_a_switch,
 };
 use transport::wire::{Body, Ext, Header, Note};
 use transport::{BURST, Duration, EntropyValue, HostId, Instant, Key, Rng};
@@ -222,7 +222,7 @@ impl PodHosts {
     }
 
     /// What a host asks for in `epoch`: a flow that has come, or else the cells of one more epoch.
-    fn next_update(&mut self, host: u16, epoch: u64) -> Option<(Place, u32)> {
+    fn next_update(&mut self, host: u16, epoch: u64) -> Option<(DemandEnd, u32)> {
         let payload = u32::from(self.join.payload);
         let Self { hosts, rng, source, join, .. } = self;
         let of = &mut hosts[usize::from(host)];
@@ -239,7 +239,7 @@ impl PodHosts {
         };
         let (to, total) = of.receivers.get_mut(drawn)?;
         (of.open, *total) = (of.open + 1, total.wrapping_add(bytes));
-        Some((Place::Host(*to), *total))
+        Some((DemandEnd::Host(*to), *total))
     }
 
     /// Keeps the frame of a note for the next burst; its entropy value is its host.
@@ -300,7 +300,7 @@ impl PodHosts {
     fn on_grant(&mut self, host: u16, grant: &Grant, now: Instant) {
         let epoch = grant.epoch;
         self.granted += u64::from(grant.epochs);
-        if let (Some(_), Place::Host(to)) = (&self.source, grant.to)
+        if let (Some(_), DemandEnd::Host(to)) = (&self.source, grant.to)
             && let Some(receiver) = self.hosts.get_mut(usize::from(to))
         {
             let slots = u32::MAX >> 32_u32.saturating_sub(grant.cells.into());

@@ -7,7 +7,7 @@ use transport::sched::zeropod::timing::Timing;
 use transport::wire::addressing::UDP_PORT;
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::FrameSpec;
-use transport::wire::pod::{Place, Rts, Schd};
+use transport::wire::pod::{DemandEnd, Rts, Schd};
 
 use super::*;
 
@@ -221,7 +221,7 @@ fn requests_that_are_like_the_last_one_count_while_their_key_is_good() {
     for ms in (1100..1200).step_by(10) {
         let total = u32::try_from(ms).unwrap() * 16;
         for (host, key) in (0..).zip(keys) {
-            let update = Some((Place::Host(1 - host), total));
+            let update = Some((DemandEnd::Host(1 - host), total));
             claim(&mut office, host, &header(ms, update, key), MS(ms));
             assert_eq!(office.asked_at, MS(ms));
         }

@@ -1,8 +1,9 @@
 //! Files of the product that name a policy of a registry, and why. Other files ask a kind for the
 //! facts that its policy states.
 //!
-//! The check finds variants of the registries' enums. It finds neither the modules of policies nor
-//! their settings, such as `sched_params.dcsim`.
+//! The check finds variants of the registries' enums, modules of policies (`sched::dcsim::`) and
+//! the settings of one policy (`sched_params.dcsim`). Below the folder of a registry its modules
+//! may be named.
 
 use super::{File, Finding, Source, is_test_file, words_in};
 
@@ -37,6 +38,8 @@ const MAY_NAME: &[(&str, &str)] = &[
     ("testbed/fabric/src/qdisc/", "policies and their registry"),
     ("transport/src/config.rs", "defaults"),
     ("testbed/fabric/src/blueprint.rs", "lossless ports need the program that pauses"),
+    ("testbed/fabric/src/lib.rs", "names that other crates use"),
+    ("testbed/fabric/src/network/build.rs", "the room that pauses need"),
     ("testbed/fabric/src/leaf_spine.rs", "a default network"),
     ("testbed/experiments/src/topology/fat_tree.rs", "a default network"),
     ("testbed/experiments/src/plan/transports.rs", "presets"),
@@ -44,6 +47,7 @@ const MAY_NAME: &[(&str, &str)] = &[
     ("testbed/experiments/src/plan/draft.rs", "defaults"),
     ("testbed/experiments/src/plan/values.rs", "a preset of codes"),
     ("testbed/experiments/src/plan/mod.rs", "defaults"),
+    ("testbed/experiments/src/plan/checks.rs", "the marks of phantom queues, in order"),
     ("testbed/experiments/src/plan/dcsim.rs", "what DCsim's hosts need of a network"),
     ("testbed/experiments/src/plan/mlcc.rs", "what MLCC needs of a network"),
     ("testbed/experiments/src/plan/pfc.rs", "what pauses need of a network"),
@@ -55,18 +59,26 @@ const MAY_NAME: &[(&str, &str)] = &[
     ("testbed/experiments/src/measure/sampler.rs", "results of MLCC"),
     ("testbed/experiments/src/measure/scheduler.rs", "results of Zeropod"),
     ("testbed/experiments/src/measure/summary.rs", "results of MLCC and of pauses"),
+    ("testbed/experiments/src/measure/collectives.rs", "results of DCsim"),
+    ("testbed/experiments/src/virtual_time/mod.rs", "results of both, threads of Zeropod's pods"),
+    ("testbed/experiments/src/virtual_time/hosts/restart.rs", "results of DCsim"),
     ("testbed/experiments/src/virtual_time/hosts.rs", "results of DCsim and Zeropod"),
     ("testbed/live/src/workers/counters.rs", "results of DCsim and Zeropod"),
+    ("testbed/live/src/vdev/run.rs", "how early Zeropod's hosts begin in real time"),
+    ("testbed/live/src/nic/scheduler/", "the process that decides for a pod"),
     ("testbed/live/src/nic/pod.rs", "Zeropod's hosts on a real network"),
     ("testbed/live/src/nic/run.rs", "the delay of DCsim's hosts, measured"),
     ("testbed/live/src/border/network.rs", "a benchmark of one program"),
     ("testbed/live/src/datapath/", "a benchmark of policies"),
+    ("apps/src/on_dpdk/scheduler.rs", "the process that decides for a pod"),
+    ("apps/src/on_dpdk/bench/pod.rs", "a benchmark of that process"),
     ("apps/src/run/idle.rs", "a warning about Timely's target"),
 ];
 
 /// Product files outside [`MAY_NAME`] that name a policy, and entries of the list without such a
 /// file.
 pub(crate) fn check(files: &[File]) -> Vec<Finding> {
+    let modules = modules(files);
     let mut named = vec![false; MAY_NAME.len()];
     let mut declared = vec![false; ENUMS.len()];
     let mut found = Vec::new();
@@ -83,7 +95,8 @@ pub(crate) fn check(files: &[File]) -> Vec<Finding> {
             }
         }
         for (line, code) in source.product_code() {
-            let Some(policy) = policy_in(code) else { continue };
+            let of_module = || module_in(code, &file.path, &modules);
+            let Some(policy) = policy_in(code).or_else(of_module) else { continue };
             if let Some(entry) = entry {
                 named[entry] = true;
                 continue;
@@ -102,6 +115,40 @@ pub(crate) fn check(files: &[File]) -> Vec<Finding> {
     let gone = gone.map(|(name, _)| format!("no registry declares {name}: take it out"));
     found.extend(gone.map(|message| Finding::new("tests/tidy/seams.rs", 0, message)));
     found
+}
+
+/// The module of a policy.
+struct Module<'a> {
+    /// The folder of its registry, with a `/` behind it.
+    folder: &'a str,
+    name: &'a str,
+}
+
+/// The modules that the lines of registries declare: `"dcsim" => dcsim::DcSim,`.
+fn modules(files: &[File]) -> Vec<Module<'_>> {
+    let registries = files.iter().filter(|file| {
+        let is_registry = |line: &str| line.trim_end().ends_with("registry! {");
+        is_product(&file.path) && file.text.lines().any(is_registry)
+    });
+    let of = registries.filter_map(|file| Some((file.path.strip_suffix("mod.rs")?, &file.text)));
+    let of = of.flat_map(|(folder, text)| text.lines().map(move |line| (folder, line.trim())));
+    of.filter_map(|(folder, line)| {
+        let (policy, target) = line.split_once(" => ").filter(|_| line.ends_with(','))?;
+        let (name, _) = target.split_once("::").filter(|_| policy.starts_with('"'))?;
+        Some(Module { folder, name })
+    })
+    .collect()
+}
+
+/// The first path into the module of a policy, or to its settings, in a line of the file `path`.
+fn module_in(code: &str, path: &str, modules: &[Module<'_>]) -> Option<String> {
+    modules.iter().filter(|module| !path.starts_with(module.folder)).find_map(|module| {
+        let family = module.folder.trim_end_matches('/').rsplit('/').next()?;
+        let ways = [format!("{family}::"), format!("{family}_params."), format!("{family}s.")];
+        ways.into_iter()
+            .map(|way| way + module.name)
+            .find(|way| words_in(code, way).any(|at| !code[at + way.len()..].starts_with('(')))
+    })
 }
 
 /// The enums that `registry!` blocks declare, each with its line.
@@ -164,6 +211,27 @@ mod tests {
     fn constants_functions_and_the_absence_of_a_code_are_no_policies() {
         let text = "let a = (CcKind::ALL, CcKind::by_name(b), EcKind::Uncoded, MyCcKind::Dctcp);\n";
         assert_eq!(findings("apps/src/list.rs", text), []);
+    }
+
+    #[test]
+    fn modules_and_settings_of_a_policy_are_found_outside_its_registry() {
+        let registry = "registry! {\n    \"dcsim\" => dcsim::DcSim,\n}\n";
+        let of = |path: &str, text: &str| {
+            let registry =
+                File { path: "transport/src/sched/mod.rs".into(), text: registry.into() };
+            let found = check(&[registry, File { path: path.to_owned(), text: text.to_owned() }]);
+            found.into_iter().filter(|found| found.line > 0).map(|found| found.message).collect()
+        };
+        for name in ["sched::dcsim", "sched_params.dcsim"] {
+            let text = format!("let a = {name}::b;\nlet c = my{name}; let d = {name}s;\n");
+            let found: Vec<_> = of("apps/src/list.rs", &text);
+            assert!(
+                found.len() == 1 && found[0].starts_with(&format!("names {name}: ")),
+                "{found:?}"
+            );
+            assert_eq!(of("transport/src/sched/labels.rs", &text), [""; 0]);
+            assert_eq!(of("testbed/experiments/src/plan/dcsim.rs", &text), [""; 0]);
+        }
     }
 
     #[test]

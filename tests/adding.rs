@@ -1,9 +1,9 @@
 //! Adding a policy takes its own file and one line.
 //!
 //! The files of `tests/adding` are added to a copy of the tree, each with the line of its registry
-//! and nothing else. The copy is built, and its program lists the policies, takes their settings
-//! and runs them. The copy is kept below `target`, so that a second run builds what has changed.
-//! The tests of the copy are left out: some of them list all policies of a registry.
+//! and nothing else. All crates and all tests of the copy compile. Its program lists the policies,
+//! takes their settings and runs them. Its tests that go over registries and take seconds run, too.
+//! The copy is kept below `target`, so that a second run builds what has changed.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeSet;
@@ -160,6 +160,38 @@ fn succeeded(what: &str, output: Output) -> String {
     text(&output.stdout)
 }
 
+/// Test targets of the copy that go over registries: schedulers between two hosts, disciplines in
+/// networks, and what `docs/SCENARIOS.md` lists.
+const TESTS: [&str; 3] = ["pair", "networks", "scenarios"];
+
+/// Tests of [`TESTS`] that take longer than all others together.
+const LONG: [&str; 3] = ["gone::", "in_any_weather", "whatever_the_network"];
+
+/// Runs cargo's command `verb` on the copy below `place`.
+fn cargo(place: &Path, verb: &str, args: &[&str]) {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let crates = ["transport", "transport-pod", "fabric", "experiments"]
+        .map(|name| format!("--config=profile.dev.package.{name}.opt-level=0"));
+    let ran = Command::new(cargo)
+        .args([verb, "--offline", "--locked", "--workspace"])
+        // Its runs are short, and optimising them would take longer.
+        .args(crates)
+        .arg("--target-dir")
+        .arg(place.join("target"))
+        .args(args)
+        // Dependencies are those of the tests, built before.
+        .env("CARGO_BUILD_BUILD_DIR", root().join("target"))
+        // A few random networks of each discipline are enough: the tests themselves draw more.
+        .env("PROPTEST_CASES", "8")
+        // Its page of scenarios is written anew, as after every new topology.
+        .env("UPDATE_DOCS", "1")
+        .current_dir(place.join("tree"))
+        .output();
+    let ran = ran.unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+    succeeded(&format!("cargo {verb}:\n{said}"), ran);
+}
+
 /// The program of the copy, and a folder to run it in.
 struct Built {
     program: PathBuf,
@@ -167,23 +199,14 @@ struct Built {
 }
 
 impl Built {
-    /// Builds the copy below `place`.
+    /// Compiles all of the copy below `place`, and runs [`TESTS`], which need its program.
     fn new(place: &Path) -> Self {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let crates = ["transport", "transport-pod", "fabric", "experiments"]
-            .map(|name| format!("--config=profile.dev.package.{name}.opt-level=0"));
-        let built = Command::new(cargo)
-            .args(["build", "--offline", "--locked", "--workspace", "--bin", "headrace"])
-            .arg("--no-default-features")
-            // Its runs are short, and optimising them would take longer.
-            .args(crates)
-            .arg("--target-dir")
-            .arg(place.join("target"))
-            // Dependencies are those of the tests, built before.
-            .env("CARGO_BUILD_BUILD_DIR", root().join("target"))
-            .current_dir(place.join("tree"))
-            .output();
-        succeeded("cargo build", built.unwrap());
+        let features: &[&str] =
+            if cfg!(feature = "dpdk") { &[] } else { &["--no-default-features"] };
+        cargo(place, "check", &[&["--all-targets"], features].concat());
+        let tests = TESTS.map(|name| ["--test", name]).concat();
+        let skips = LONG.map(|name| ["--skip", name]).concat();
+        cargo(place, "test", &[&["--no-default-features"], &tests[..], &["--"], &skips].concat());
         let dir = tempfile::tempdir().unwrap();
         Self { program: place.join("target/debug/headrace"), dir }
     }
@@ -225,6 +248,8 @@ fn a_policy_is_a_file_and_a_line() {
     add_to(&place.join("tree"));
     let built = Built::new(&place);
     all_are_listed(&built);
+    let scenarios = fs::read_to_string(place.join("tree/docs/SCENARIOS.md")).unwrap();
+    assert!(scenarios.contains("\n| `twin:HOSTS_PER_LEAF[,GBPS]` | "));
     built.run(&["gen", "incast", "--hosts", "16", "--degree", "4", "-o", "small.cm"]);
     policies_of_endpoints_run(&built);
     wrong_values_are_refused(&built);

@@ -11,6 +11,7 @@ const MAY_ASK: &[(&str, usize, &str)] = &[
     ("apps/src/lib.rs", 3, "chooses `on_dpdk` or `without_dpdk`"),
     ("apps/src/doctor/machine.rs", 1, "the doctor says how the program was built"),
     ("apps/tests/repeat.rs", 1, "results name DPDK's version"),
+    ("tests/adding.rs", 1, "`live` compiles with DPDK alone"),
     ("tests/cli.rs", 3, "help and refusals of both builds"),
     ("tests/lies.rs", 2, "inputs of commands that open devices"),
     ("tests/dissector.rs", 1, "frames that a worker has made"),

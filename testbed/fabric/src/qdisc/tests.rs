@@ -86,15 +86,27 @@ fn what_a_discipline_promises_to_let_through_passes_and_changes_nothing() {
 }
 
 #[test]
-fn a_data_packet_that_does_not_fit_is_trimmed_only_by_trim() {
+fn a_data_packet_that_does_not_fit_is_dropped_or_trimmed() {
     for kind in paced::and_registered() {
         let mut qdisc = built(kind);
         assert_eq!(qdisc.enqueue(data(1, 7_000), at(0), &mut None), Verdict::Queued);
-        let expected = match kind {
-            QdiscKind::Trim | QdiscKind::PhantomTrim => Verdict::Trimmed,
-            QdiscKind::Bufferless => Verdict::Dropped(DropReason::Collision),
-            _ => Verdict::Dropped(DropReason::DataQueueFull),
-        };
+        let verdict = qdisc.enqueue(data(2, 4_000), at(0), &mut None);
+        let refused = matches!(verdict, Verdict::Trimmed | Verdict::Dropped(_));
+        assert!(refused, "{}: {verdict:?}", kind.name());
+    }
+    for (kind, expected) in [
+        (QdiscKind::DropTail, Verdict::Dropped(DropReason::DataQueueFull)),
+        (QdiscKind::Ecn, Verdict::Dropped(DropReason::DataQueueFull)),
+        (QdiscKind::Lossless, Verdict::Dropped(DropReason::DataQueueFull)),
+        (QdiscKind::PhantomEcn, Verdict::Dropped(DropReason::DataQueueFull)),
+        (QdiscKind::DcSim, Verdict::Dropped(DropReason::DataQueueFull)),
+        (QdiscKind::Pfabric, Verdict::Dropped(DropReason::DataQueueFull)),
+        (QdiscKind::Bufferless, Verdict::Dropped(DropReason::Collision)),
+        (QdiscKind::Trim, Verdict::Trimmed),
+        (QdiscKind::PhantomTrim, Verdict::Trimmed),
+    ] {
+        let mut qdisc = built(kind);
+        qdisc.enqueue(data(1, 7_000), at(0), &mut None);
         assert_eq!(qdisc.enqueue(data(2, 4_000), at(0), &mut None), expected, "{}", kind.name());
     }
 }

@@ -67,7 +67,7 @@ pub trait Registered {
 /// `by_name`.
 ///
 /// A family is a trait beside the registry, on top of [`Registered`] and of the policies' trait. It
-/// says how a policy is built, and what other code needs to know of a policy before it is built.
+/// says how a policy is built, and what other code asks of a policy before it is built.
 ///
 /// Other crates declare their own registries: `use transport::registry::registry;`. Generators of
 /// traffic and named networks, which text builds once a run, have lists of their own in

@@ -6,8 +6,8 @@
 //! fastest of many runs, for a busy machine only ever adds to them. Not a test: wall time on a busy
 //! machine means little.
 //!
-//! Both decode the same packets from the same ones in the same order of memory: data packets in
-//! place, parity not restored. The other crate keeps the matrices that it has inverted and looks
+//! Both crates decode the same packets from the same ones in the same order of memory: data packets
+//! in place, parity not restored. The other crate keeps the matrices that it has inverted and looks
 //! one up; here the factors are computed for each block.
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 #![allow(clippy::disallowed_types, reason = "a benchmark reads the wall clock")]

@@ -8,7 +8,7 @@
 //!   once a round: reference = rate
 //! ```
 //!
-//! It does not choose paths. Units: bits a second, picoseconds.
+//! PowerTCP does not choose paths. Units: bits a second, picoseconds.
 
 use super::hpcc::{HpccParams, Telemetric};
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};

@@ -1,7 +1,7 @@
 //! All flows of one (host, core): plain data in, plain data out, never a callback.
 //!
-//! It owns no bytes and no clock. `now` must not go backwards. The table lists which calls to make
-//! again after a call; each method's documentation has its own line:
+//! An endpoint owns no bytes and no clock. `now` must not go backwards. The table lists which calls
+//! to make again after a call; each method's documentation has its own line:
 //!
 //! | after | obey or drain, then ask |
 //! |---|---|

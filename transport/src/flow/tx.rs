@@ -1,7 +1,8 @@
 //! The sending half of a flow: which segment is next, and how acknowledgements are handled.
 //!
-//! It joins parts that the rest of the core keeps apart: messages to cut into segments, the window
-//! of the controller, the paths of the balancer, and the fate of segments ([`super::recovery`]).
+//! A sending half joins parts that the rest of the core keeps apart: messages to cut into segments,
+//! the window of the controller, the paths of the balancer, and the fate of segments
+//! ([`super::recovery`]).
 
 mod blocks;
 mod feedback;

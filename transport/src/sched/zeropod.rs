@@ -164,7 +164,7 @@ impl Zeropod {
         };
         let lag = if joining.is_some() { timing.early } else { Duration::ZERO };
         let clock = params.follow.then(|| Box::new(PodClock::new(lag)));
-        // A scheduler that is a process of its own does not know the links.
+        // A scheduler that is a process of its own has no list of the links.
         if joining.is_some() {
             *sched.records = Records::new(None);
         }

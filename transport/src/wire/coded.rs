@@ -4,8 +4,8 @@ use core::num::NonZeroU8;
 
 /// The place of a packet in a block.
 ///
-/// It takes three octets, since DATA has no more room. The number of the code is in the high bits
-/// of two of them, which hold the number of parity packets and the packet.
+/// The place takes three octets, since DATA has no more room. The number of the code is in the high
+/// bits of two of them, which hold the number of parity packets and the packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Coded {
     data: NonZeroU8,

@@ -163,7 +163,8 @@ pub struct CoreRts {
     pub paused: u32,
     /// A host of the pod by its number there, and cells of it that have been delivered.
     pub delivered: Option<(u16, Delivered)>,
-    /// As in the request of a host.
+    /// Whether the Core got no receipt for cells that it sent in an earlier epoch, as in a host's
+    /// request.
     pub lost: bool,
 }
 

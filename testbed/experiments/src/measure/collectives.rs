@@ -201,7 +201,7 @@ impl DcSimResult {
         }
     }
 
-    /// These figures with what the plan of emulated switches says of them.
+    /// The figures of collectives with what the plan of emulated switches says of them.
     #[must_use]
     pub fn in_view(self, plan: &Plan) -> Self {
         Self { switches_unaware: plan.qdisc_without_sims().map(|_| true), ..self }

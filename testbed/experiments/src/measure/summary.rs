@@ -189,7 +189,7 @@ pub struct CodeCounts {
     pub block_nacks: u64,
 }
 
-/// Sizes of packets that a simulation accounts, bytes; null where the headers count.
+/// Sizes of packets as emulated links count them, bytes; null where the headers count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AccountedBytes {
     /// Around the payload of DATA.

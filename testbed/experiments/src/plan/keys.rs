@@ -173,15 +173,15 @@ keys! {
     "cm.start_unit", "unit of start in .cm files: us or ps",
         |d, v| d.start_unit = StartUnit::by_name(v).ok_or("us or ps")?,
         |d| (if d.start_unit == StartUnit::Ps { "ps" } else { "us" }).to_owned();
-    "wire.data_overhead", "bytes around the payload of DATA that a simulation accounts, 1..=1024, \
-        or headers: those of this implementation",
+    "wire.data_overhead", "bytes around the payload of DATA, as links count them in sim and, where \
+        hosts send in slots, in vdev, 1..=1024, or headers: those of this implementation",
         |d, v| d.settings.accounted.data_overhead = unless(v, "headers", size_up_to::<1024>)?,
         |d| shown(d.settings.accounted.data_overhead, "headers");
-    "wire.control", "bytes of a packet without payload that a simulation accounts, 1..=255, or \
-        headers: those of this implementation",
+    "wire.control", "bytes of a packet without payload, as links count them in sim and, where \
+        hosts send in slots, in vdev, 1..=255, or headers: those of this implementation",
         |d, v| d.settings.accounted.control = unless(v, "headers", size_up_to::<255>)?,
         |d| shown(d.settings.accounted.control, "headers");
-    "wire.data_min", "payload bytes that DATA counts as at least in a simulation with \
+    "wire.data_min", "payload bytes that DATA counts as at least, in every run that obeys \
         wire.data_overhead, 0..=8960: shorter ones are padded",
         |d, v| d.settings.accounted.data_min = at_most::<8960>(v)?,
         |d| d.settings.accounted.data_min.to_string();

@@ -10,11 +10,11 @@ pub struct SwitchQueues {
     pub port_bytes: u64,
     /// Most in the queue of one port at once since the last look.
     pub port_peak: u64,
-    /// In the switch's program.
+    /// Bytes in the switch's program.
     pub held_bytes: u64,
-    /// Most in the program at once since the last look.
+    /// The most bytes in the program at once since the last look.
     pub held_peak: u64,
-    /// In all its ports and its program.
+    /// Bytes in all ports of the switch and its program.
     pub sum_bytes: u64,
 }
 

@@ -149,7 +149,7 @@ impl Relay {
             };
             // A Core acts at the instant itself.
             let timing = Timing { early: Duration::ZERO, ..timing };
-            // A Core's request has no room for mice, and a Core does not know which cells are.
+            // A Core's request has no room for mice, and a cell does not say whether it is of one.
             let params = ZeropodParams { top_k: 0, ..*params };
             let mut client = Zeropod::at(seat, &params, timing, flows);
             for host in 0..hosts {

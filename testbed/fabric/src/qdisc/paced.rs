@@ -1,7 +1,7 @@
 //! A discipline for tests whose head waits although the link is free. Data leaves at half the
 //! link's rate and, from an empty queue, only at whole slots; control leaves at once.
 //!
-//! It stands for token buckets and slotted senders in the tests of ports and networks.
+//! The discipline stands for token buckets and slotted senders in the tests of ports and networks.
 
 use transport::params::NoParams;
 use transport::registry::Registered;

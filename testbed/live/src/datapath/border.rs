@@ -36,7 +36,7 @@ use crate::border::{self, BorderSetup, Bridge};
 /// The case of a border switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BorderCase {
-    /// Both of its devices; not [`DeviceKind::Null`], which has no far end.
+    /// The kind of the two devices; not [`DeviceKind::Null`], which has no far end.
     pub device: DeviceKind,
     /// Payload bytes of a segment.
     pub segment_bytes: u16,

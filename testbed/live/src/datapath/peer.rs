@@ -1,8 +1,8 @@
 //! The far end of a measured link: an endpoint that receives and acknowledges, without memory.
 //!
-//! It parses the headers of every frame, lets the endpoint of the receiving host decide, and builds
-//! each acknowledgement in an mbuf. What it leaves out is the payload: nothing is placed, and no
-//! payload checksum is verified; that is the receiver's cost, not the sender's.
+//! The peer parses the headers of every frame, lets the endpoint of the receiving host decide, and
+//! builds each acknowledgement in an mbuf. What it leaves out is the payload: nothing is placed,
+//! and no payload checksum is verified; that is the receiver's cost, not the sender's.
 
 use std::sync::Arc;
 

@@ -361,7 +361,8 @@ fn waiting(waited: Vec<u32>, epoch: Duration) -> Option<PodWaiting> {
 mod tests {
     use super::*;
 
-    /// Both measurements rest on it: a request is there within its epoch, and a decision takes one.
+    /// A request is there within its epoch, and a decision takes one epoch: both measurements of
+    /// this file rest on that.
     #[test]
     fn pods_of_all_sizes_decide_in_the_next_epoch_and_answer_in_the_one_behind_it() {
         for hosts in [2, 16, 33, 256, 1024] {

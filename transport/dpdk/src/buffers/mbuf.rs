@@ -5,8 +5,9 @@
 //! the crate, as the arguments of a burst. Lengths are bytes, counts are buffers. Field access is
 //! inlined; allocation and freeing cross to C once a burst.
 //!
-//! It parses nothing and computes no checksum. References to one buffer from two mbufs ("indirect"
-//! mbufs) are not made here, but are recognised and kept read-only when a driver makes them.
+//! An mbuf parses nothing and computes no checksum. References to one buffer from two mbufs
+//! ("indirect" mbufs) are not made here, but are recognised and kept read-only when a driver makes
+//! them.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char};

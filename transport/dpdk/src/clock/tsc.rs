@@ -5,9 +5,9 @@
 //! was made. With time scale S, network time runs S times slower than real time: a link that the
 //! box can drive at 1 Gb/s then behaves like one of S Gb/s. Needs no EAL.
 //!
-//! It does not slew: two readings of 0.2 s give below 1 ppm, and all workers copy one clock, so
-//! they agree exactly. The TSC must be constant-rate and synchronous between cores, as on every x86
-//! server.
+//! The clock does not slew: two readings of 0.2 s give below 1 ppm, and all workers copy one clock,
+//! so they agree exactly. The TSC must be constant-rate and synchronous between cores, as on every
+//! x86 server.
 
 use std::fmt;
 use std::thread;

@@ -184,7 +184,7 @@ impl MemifSocket {
         (&self.name, self.is_file) == (&other.name, other.is_file)
     }
 
-    /// As arguments of a device.
+    /// The socket as arguments of a device.
     pub(crate) fn arguments(&self) -> String {
         let is_abstract = if self.is_file { "no" } else { "yes" };
         format!("socket={},socket-abstract={is_abstract}", self.name)

@@ -25,7 +25,7 @@ struct Decision {
     leaves: u64,
     grants: Vec<Grant>,
     worths: Vec<Worth>,
-    /// How many of these, the first ones, are of runs whose answers have been given.
+    /// How many grants, the first ones, are of runs whose answers have been given.
     ongoing: usize,
     /// For each receiver, hosts and then Cores: its grant, or [`NONE`].
     by_receiver: Vec<u16>,

@@ -101,7 +101,7 @@ words! {
 words! {
     /// Which flow of a host gets the next SIM.
     pub enum SimOrder: "collectives, flows or shortest" {
-        /// The next collective in turn, of it the next flow in turn.
+        /// The next collective in turn, and in it the next flow in turn.
         Collectives = "collectives",
         /// The next flow in turn.
         Flows = "flows",

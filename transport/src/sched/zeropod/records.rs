@@ -123,8 +123,8 @@ impl Records {
         self.unreported.clear();
     }
 
-    // DEVIATION(zeropod#IV-E): in the paper the receiver says that nothing arrived. It does not
-    // know whether the sender used its grant, so a grant that was not used would accuse links.
+    // DEVIATION(zeropod#IV-E): in the paper the receiver says that nothing arrived. The receiver
+    // cannot see whether the sender used its grant: a grant that was not used would accuse links.
     /// Whether a request of `epoch` says that no receipt has come; what earlier requests should
     /// have said is given up.
     pub(super) fn take_lost(&mut self, epoch: u64) -> bool {

@@ -1,6 +1,7 @@
 //! Reports of hosts to the journal of a run that explains itself: arrivals and waits.
 //!
-//! It reads the endpoints and changes nothing of them, so a run is the same with it and without.
+//! A report reads the endpoints and changes nothing of them, so a run is the same with it and
+//! without.
 
 use fabric::{Flags, Packet};
 use transport::{HostId, Instant};

@@ -248,9 +248,10 @@ mod tests {
         assert!(granted.values().all(|senders| *senders == u32::from(hosts)), "{granted:?}");
     }
 
-    /// Otherwise one whose clock is ahead by more than a request takes would never be corrected.
+    /// A host whose clock is ahead by more than a request takes would never be corrected
+    /// otherwise.
     #[test]
-    fn a_host_whose_clock_is_ahead_gets_to_know_by_how_much() {
+    fn a_host_whose_clock_is_ahead_is_sent_by_how_much() {
         let now = at(1_000_000);
         let mut server = server(1, now);
         let ahead = server.epoch() * 2;

@@ -1,9 +1,9 @@
 //! The one build script of the workspace; `dpdk-sys` runs it.
 //!
-//! It finds the system's libdpdk (22.11 or newer) by pkg-config, compiles `src/shim.c` with cc, has
-//! bindgen read `src/shim.h`, and links. It emits `cfg(have_dpdk)`. It downloads nothing, builds no
-//! DPDK, and reads only what pkg-config names. Bindings are made at build time because struct
-//! layouts differ between DPDK releases.
+//! The script finds the system's libdpdk (22.11 or newer) by pkg-config, compiles `src/shim.c` with
+//! cc, has bindgen read `src/shim.h`, and links. It emits `cfg(have_dpdk)`. It downloads nothing,
+//! builds no DPDK, and reads only what pkg-config names. Bindings are made at build time because
+//! struct layouts differ between DPDK releases.
 
 use std::env;
 use std::fmt::Display;

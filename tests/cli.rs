@@ -587,7 +587,7 @@ fn a_person_gets_tables_and_flows_on_request() {
 }
 
 #[test]
-fn shells_and_man_know_every_command() {
+fn shells_and_man_have_every_command() {
     let commands =
         ["run", "doctor", "gen", "list", "compare", "report", "bench", "perf", "ping", "replay"];
     let dir = Dir::new();

@@ -1,5 +1,5 @@
 //! A pod's hosts and their scheduler, and a host beside them that forges the packets between them.
-//! It forges introductions that would begin and end pods, requests that would keep them, and
+//! The forger makes introductions that would begin and end pods, requests that would keep them, and
 //! invitations and answers that would move clocks and grant epochs.
 
 use std::net::Ipv4Addr;

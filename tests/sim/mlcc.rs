@@ -178,7 +178,7 @@ fn only_a_switch_whose_program_can_begin_anew_crashes() {
 }
 
 #[test]
-fn receivers_know_the_round_trips_of_their_network_and_short_links_are_crossed_too() {
+fn receivers_have_the_round_trips_of_their_network_and_short_links_are_crossed_too() {
     for (topology, rtt_us) in [(TOPOLOGY, 2044), (PAPERS, 6044), ("two-dc-leaf:10us,100,1,8", 64)] {
         let set = [("transport", "mlcc"), ("mtu", "1000"), ("cc.mlcc.theta_rtts", "3")];
         let short = [("cc.mlcc.dt", "5us")];

@@ -28,7 +28,7 @@ fn flows_of(pairs: &[(u32, u32)], size: u64) -> Matrix {
 
 //= uno#5.1
 #[test]
-fn controllers_know_how_far_each_pair_is_and_how_wide_a_site_is() {
+fn controllers_are_given_how_far_each_pair_is_and_how_wide_a_site_is() {
     let plan = plan(&UNO, flows_of(&[(0, 255)], 4096), TOPOLOGY);
     let rtt = |src, dst| plan.path(HostId(src), HostId(dst)).base_rtt.as_us_f64();
     // Links of 1 us; two, four, six, or eight of them and the one of 886.5 us.

@@ -66,6 +66,7 @@ const PERSONS: &[(&str, &str)] = &[
     ("hear", "receive, be notified"),
     ("heard", "received, notified"),
     ("hears", "receives, is notified"),
+    ("know", "have, read, be able to read"),
     ("knows", "has, is notified of, depends on"),
     ("likes", "needs, has to"),
     ("minds", "depends on"),

@@ -2,7 +2,7 @@
 //! missing.
 //!
 //! The doctor runs before EAL and loads no library: it reads files (`machine.rs`) and judges them.
-//! It changes nothing on the machine. `sim` needs none of these things and always works.
+//! The doctor changes nothing on the machine. `sim` needs none of these things and always works.
 //! `on_dpdk/inspection.rs` opens the device of `--device`, and `on_dpdk/keys.rs` judges the keys of
 //! `--security`.
 //!

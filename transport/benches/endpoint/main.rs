@@ -1,7 +1,7 @@
 //! The cost of a segment in the core, without any driver around it.
 //!
 //! Two endpoints exchange bursts over a link whose queue swings between nothing and one base RTT.
-//! It times separately: sending, receiving with the acknowledgements sent, handling
+//! The benchmark times separately: sending, receiving with the acknowledgements sent, handling
 //! acknowledgements; then a controller alone. Batches of the controllers alternate, so that other
 //! load of the machine falls on all alike. It prints medians over bursts, which leave interrupts
 //! out, and their ratios to the constant window (`fixed`) of the same run; then the bytes that

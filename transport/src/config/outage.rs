@@ -26,9 +26,9 @@ impl LossSettings {
     }
 
     /// The longest timeout that round trips may cause, where the timeout without back-off is `rto`.
-    /// It lets a sender resend for at most twice [`Config::give_up_after`], which is how long
-    /// receivers remember it. A flow is given up after all its retries at the earliest. Where
-    /// attempts are spread, each of them may wait for a quarter longer.
+    /// Such a timeout lets a sender resend for at most twice [`Config::give_up_after`], which is
+    /// how long receivers remember it. A flow is given up after all its retries at the earliest.
+    /// Where attempts are spread, each of them may wait for a quarter longer.
     pub(crate) fn slow_max(&self, rto: Duration) -> Duration {
         let counted = rto * (1 << self.slow_doublings());
         if !self.tries_seldom(rto) {

@@ -203,7 +203,7 @@ pub struct Backlog {
     pub waiting: Bytes,
     /// The number of segments that wait to be sent, for the first time or again.
     pub segments: u64,
-    /// How many of these are of messages that cannot begin before one under way is over, since a
+    /// How many segments are of messages that cannot begin before one under way is over, since a
     /// flow has a bounded number of unfinished messages. By the mean length of those that wait.
     pub blocked: u64,
     /// Wire bytes in flight.

@@ -40,7 +40,7 @@ fn with_code(data: Data, number: u8, shape: (u8, u8), packet: u8) -> Data {
 }
 
 #[test]
-fn only_the_code_that_both_ends_know_is_taken() {
+fn only_the_code_that_both_ends_have_is_taken() {
     let mut end = coded();
     for other in [
         with_code(of_block(0, 0, 0), 1, (2, 3), 0),

@@ -6,9 +6,9 @@ use crate::elements::Node;
 /// The data bytes that wait at one switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SwitchQueues {
-    /// In the queue of the port that has most.
+    /// Bytes in the queue of the port that has most.
     pub port_bytes: u64,
-    /// Most in the queue of one port at once since the last look.
+    /// The most bytes in the queue of one port at once since the last look.
     pub port_peak: u64,
     /// Bytes in the switch's program.
     pub held_bytes: u64,

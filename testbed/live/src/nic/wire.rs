@@ -110,7 +110,7 @@ fn listen(
         match read {
             Ok(_) if line.ends_with(b"\n") => {
                 let Some(say) = Say::parse(&line) else {
-                    return "it said something that this version does not know".to_owned();
+                    return "it said something that this version cannot read".to_owned();
                 };
                 line.clear();
                 if !pass(say) {

@@ -239,7 +239,7 @@ impl PeerHost {
             _ => None,
         };
         if let Some(mac) = mac {
-            self.setup.know(peer, mac)?;
+            self.setup.note_mac(peer, mac)?;
         }
         self.put((io, security), &SessionTerms::lobby())?;
         Ok(mac.is_some())
@@ -482,7 +482,7 @@ fn open_io(
     let payload_max = u16::try_from(frame).unwrap_or(u16::MAX).saturating_sub(around);
     let device = port.name().to_owned();
     if setup.unresolved.contains(&setup.host) {
-        setup.know(setup.host, port.mac())?;
+        setup.note_mac(setup.host, port.mac())?;
     }
     let io = PortIo::of_port(port, own, None);
     let io = io.ok_or(PeerError::LinkDown { device, seconds: 0 })?;

@@ -138,7 +138,8 @@ impl Note {
                 env!("CARGO_PKG_VERSION")
             ));
         }
-        serde_json::from_value(value).map_err(|error| format!("a note it does not know: {error}"))
+        serde_json::from_value(value)
+            .map_err(|error| format!("a note that this version cannot read: {error}"))
     }
 
     /// Whether the note belongs to session `number`. A refusal belongs to any session: the server

@@ -39,7 +39,7 @@ const EAL_MB: u64 = 128;
 
 impl ProcessSetup {
     /// Notes the MAC of `host`.
-    pub(super) fn know(&mut self, host: HostId, mac: Mac) -> Result<(), PeerError> {
+    pub(super) fn note_mac(&mut self, host: HostId, mac: Mac) -> Result<(), PeerError> {
         let hosts = (0..).map_while(|number| self.addressing.addr(HostId(number)));
         let mut hosts: Vec<_> = hosts.collect();
         if let Some(known) = hosts.get_mut(host.0 as usize) {

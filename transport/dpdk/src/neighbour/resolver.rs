@@ -254,7 +254,7 @@ mod tests {
             IpAddr::V4(_) => unreachable!("it is IPv6"),
         };
         let mut frame = [0; 128];
-        for (hops, learns) in [(254, false), (255, true)] {
+        for (hops, takes) in [(254, false), (255, true)] {
             let packet = Icmp {
                 src_mac: asked.mac,
                 dst_mac: asker.mac,
@@ -265,7 +265,7 @@ mod tests {
                 body: &body,
             };
             let len = packet.emit(&mut frame).unwrap();
-            assert_eq!(resolver.handle_frame(&frame[..len]), learns);
+            assert_eq!(resolver.handle_frame(&frame[..len]), takes);
         }
     }
 

@@ -194,7 +194,7 @@ fn a_flow_that_proves_itself_in_a_burst_begins_no_message_without_memory() {
         rig.step(0);
     }
     let proof = rig.on_the_way().find(|frame| is_proof(frame)).unwrap().to_vec();
-    // The first flow of a table has this name, as a peer may know.
+    // The first flow of a table has this name, as a peer may guess.
     let guessed = remade(&unopened(&opening), |header, _| header.dst_flow = FlowId::new(0, 1));
     let now = rig.clock.get();
     let worker = &mut rig.hosts[1].worker;

@@ -172,7 +172,7 @@ proptest! {
 fn at_most_the_first_window_goes_without_tokens_and_the_rest_asks() {
     let mut sender = Sender::new(WINDOW);
     sender.open(0, 25, at(1));
-    assert_eq!(sender.requests().len(), 1, "the receiver learns of the flow at once");
+    assert_eq!(sender.requests().len(), 1, "the receiver gets word of the flow at once");
     assert_eq!(sender.send_all(at(1)).len(), WINDOW as usize);
     assert!(sender.half.holds(flow(0)));
     assert!(sender.requests().is_empty(), "it has been sent");

@@ -267,7 +267,7 @@ fn answers_that_make_no_sense_are_counted_and_change_nothing() {
     // Nor does one for two epochs at once, or a second one for an epoch, take a cell twice.
     assert!(host.answer(SCHEDULER, &new(30, 4 * 512)));
     assert!(!host.answer(SCHEDULER, &new(30, 4 * 512)), "repeated");
-    // One for an epoch that is over, and one for an epoch that no answer can know of.
+    // One for an epoch that is over, and one for an epoch that no answer can be about.
     assert!(host.answer(SCHEDULER, &new(1, 4 * 512)));
     assert!(!host.answer(SCHEDULER, &new(200, 4 * 512)));
     host.run(host.epoch(40));

@@ -227,8 +227,8 @@ impl Pod {
         #[expect(clippy::cast_possible_truncation, reason = "modulo 2^16")]
         let receipt = receipt.map(|receipt| (receipt.sent_in as u16, receipt.arrived));
         let schd = Schd { term, grant, receipt, also, standing, delivered, stamp };
-        // Cells may be under way that another scheduler granted, by gaps that this one does not
-        // know of.
+        // Cells may be under way that another scheduler granted, by gaps that this one has not
+        // granted.
         let yields = !self.scheduler.has_to_itself(client, window);
         self.answers.placed.push(Placed { at, member, note: schd.note(), yields });
     }

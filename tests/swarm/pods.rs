@@ -6,6 +6,7 @@
 
 use experiments::topology;
 use experiments::workload::FlowSpec;
+use fabric::MatcherKind;
 use transport::sched::Label;
 use transport::{Bytes, Rng};
 
@@ -48,7 +49,7 @@ impl Case {
             let size = flow.size.min(Bytes(share.max(1)));
             *flow = FlowSpec { prio: Label::PRIO_NONE, size, ..*flow };
         }
-        self.set("sched.zeropod.matcher", pick(rng, &["iterative", "greedy", "exact"]));
+        self.set("sched.zeropod.matcher", pick(rng, MatcherKind::NAMES));
         self.set("sched.zeropod.classes", pick(rng, &["one", "pias", "mice", "sizes"]));
         self.set("sched.zeropod.iterations", between(rng, 1, 6));
         self.set("sched.zeropod.top_k", between(rng, 0, 7));

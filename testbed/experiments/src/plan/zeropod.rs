@@ -86,6 +86,8 @@ pub(super) fn check(
         let help = "leave it out, and use a topology like zeropod:32 or zeropod:8,8,7";
         return Err(refused("switch.program", found, expected, help));
     }
+    // A wrong name is refused where no scheduler of this run reads it, too.
+    check_name(&config.sched_params.zeropod)?;
     if config.sched != SchedKind::Zeropod {
         return Ok(());
     }
@@ -115,17 +117,23 @@ pub(super) fn check(
 /// # Errors
 /// When that is not so.
 pub fn check_matcher(params: &ZeropodParams) -> Result<(), InputError> {
-    if pod_matcher(params).is_none() {
-        let (name, all) = (params.matcher.show(), MatcherKind::NAMES);
-        let error = InputError::new(format!("`{name}`"), format!("one of {}", all.join(", ")));
-        return Err(error.at("sched.zeropod.matcher", 0, 0).help(did_you_mean(&name, all)));
-    }
+    check_name(params)?;
     if pod_kernel(params).is_some() {
         return Ok(());
     }
     let found = format!("`{}`, which this processor cannot run", params.kernel.show());
     let error = InputError::new(found, "auto, or what it can run");
     Err(error.at("sched.zeropod.kernel", 0, 0).help("leave it out"))
+}
+
+/// There is such a matcher.
+fn check_name(params: &ZeropodParams) -> Result<(), InputError> {
+    if pod_matcher(params).is_some() {
+        return Ok(());
+    }
+    let (name, all) = (params.matcher.show(), MatcherKind::NAMES);
+    let error = InputError::new(format!("`{name}`"), format!("one of {}", all.join(", ")));
+    Err(error.at("sched.zeropod.matcher", 0, 0).help(did_you_mean(&name, all)))
 }
 
 fn refused(key: &str, found: String, expected: String, help: &str) -> RunError {

@@ -46,6 +46,10 @@ impl Discipline for Ecn {
     fn build(_settings: &QdiscSettings, port: &QdiscParams, _rate: Rate) -> Self {
         Self::new(port)
     }
+
+    fn keeps_order() -> bool {
+        true
+    }
 }
 
 impl Red {

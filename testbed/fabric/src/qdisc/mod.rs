@@ -241,7 +241,8 @@ pub trait Discipline: Qdisc + Registered {
     fn marks() -> bool {
         true
     }
-    /// Whether packets of data leave in the order in which they came.
+    /// Whether packets of data leave in the order in which they came. A plan measures the delay of
+    /// data behind such a discipline alone.
     #[must_use]
     fn keeps_order() -> bool {
         false

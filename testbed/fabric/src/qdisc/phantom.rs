@@ -184,6 +184,10 @@ impl Discipline for PhantomEcn {
     fn build(settings: &QdiscSettings, port: &QdiscParams, rate: Rate) -> Self {
         Self::beside(Ecn::new, &settings.phantom, port, rate)
     }
+
+    fn keeps_order() -> bool {
+        true
+    }
 }
 
 impl<Q: Qdisc> Qdisc for Phantom<Q> {

@@ -396,7 +396,7 @@ fn matchers_decide(built: &Built) {
         built.simulate(matcher, &pod)["completion_us"].as_f64().unwrap()
     };
     assert!(completion("slow") > 1.5 * completion("greedy"));
-    // A wrong name is refused under every scheduler.
+    // A wrong name is refused where no pod's scheduler runs, too.
     let wrong = ["--set", "sched.zeropod.matcher=fast"];
     for more in [&[][..], &["--topo", "zeropod:16", "--transport", "zeropod"]] {
         let refused = built.refused(&[&["run", "small.cm"], &wrong[..], more].concat());

@@ -41,6 +41,9 @@ impl Discipline for Shallow {
         let packets_max = settings.shallow.packets as usize;
         Self { classes: DataAndControl::for_params(port), packets_max, refused: 0 }
     }
+    fn keeps_order() -> bool {
+        true
+    }
 }
 
 impl Qdisc for Shallow {

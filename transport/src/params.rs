@@ -573,4 +573,20 @@ mod tests {
         }
         assert_eq!(sample, Sample::default());
     }
+
+    #[test]
+    fn a_name_of_a_policy_is_small_letters_and_hyphens_and_its_word_reads_back() {
+        for name in ["a", "exact", "a-z", "twelvelettrs", "zzzzzzzzzzzz", "------------"] {
+            let named = PolicyName::parse(name).unwrap();
+            assert_eq!(named.show(), name);
+            assert_eq!(PolicyName::from_word(named.to_word()), Some(named));
+        }
+        for wrong in ["", "thirteenlettr", "Exact", "exact2", "a b", "\u{e4}"] {
+            assert_eq!(PolicyName::parse(wrong), None, "{wrong}");
+        }
+        // No letter, a letter that there is not, letters behind the end, bits beyond the last.
+        for word in [0, 28, 1 | 1 << 10, 1 | 1 << 60] {
+            assert_eq!(PolicyName::from_word(word), None, "{word}");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use proptest::prelude::*;
+use transport::params::{ParamValue as _, PolicyName};
 use transport_pod::load::DemandPattern;
 use transport_pod::matcher::{Match, Matcher, MatcherKind, MatcherSetup, Pair};
 use transport_pod::{Chance, DemandOrder, Demands, Grant, IdlePorts, Kernel, Ladder, Shape, To};
@@ -223,6 +224,14 @@ fn mice_take_a_core_of_their_own_where_one_is_idle_and_the_pod_says_so() {
             // Two of the three find one of the two idle; the last takes any other.
             assert!(!first || kind == MatcherKind::Iterative || own.count() == 2, "{grants:?}");
         }
+    }
+}
+
+/// A name that were none could be listed and not chosen.
+#[test]
+fn every_name_can_be_set() {
+    for name in MatcherKind::NAMES {
+        assert!(PolicyName::parse(name).is_some_and(|named| named.show() == *name), "{name}");
     }
 }
 

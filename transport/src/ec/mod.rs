@@ -88,7 +88,9 @@ impl EcParams {
     pub(crate) fn wait(&self, transmission: Duration) -> Duration {
         match (self.block_timeout, self.block_timer) {
             // Without it a slow line would have every block asked for while it arrives.
-            (None, BlockTimer::Whole) => BLOCK_TIMEOUT + transmission,
+            (None, BlockTimer::Whole) => {
+                (BLOCK_TIMEOUT + transmission).min(Self::BLOCK_TIMEOUT_MAX)
+            }
             _ => self.patience(),
         }
     }

@@ -204,7 +204,8 @@ pub struct Backlog {
     /// The number of segments that wait to be sent, for the first time or again.
     pub segments: u64,
     /// How many segments are of messages that cannot begin before one under way is over, since a
-    /// flow has a bounded number of unfinished messages. By the mean length of those that wait.
+    /// flow has a bounded number of unfinished messages. The number follows from the mean length of
+    /// messages that wait.
     pub blocked: u64,
     /// Wire bytes in flight.
     pub in_flight: Bytes,

@@ -72,7 +72,8 @@ fn is_on(fault: &FaultSpec, links: &BTreeSet<PortId>, tree: &FatTree) -> bool {
     tree.select(&fault.links).unwrap_or_default().iter().any(|port| links.contains(port))
 }
 
-/// Refuses what Zeropod cannot work with; refuses nothing where another scheduler runs.
+/// Refuses what Zeropod cannot work with. Where another scheduler runs, only a wrong name of a
+/// matcher and programs that a topology has to place are refused.
 pub(super) fn check(
     draft: &Draft,
     config: &Config,
@@ -98,7 +99,7 @@ pub(super) fn check(
         return Err(refused("sched.zeropod.run", found, expected, "leave it out"));
     }
     if let Some(real) = draft.real_pod {
-        // The scheduler of a real pod is another process, so its matcher is not of these hosts.
+        // The scheduler of a real pod is another process, so its kernel is not of these hosts.
         return check_slots(config, real.run > 0);
     }
     check_matcher(&config.sched_params.zeropod)?;

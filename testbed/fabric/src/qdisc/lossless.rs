@@ -34,6 +34,10 @@ impl Discipline for Lossless {
     fn needs_pauses() -> bool {
         true
     }
+
+    fn keeps_order() -> bool {
+        true
+    }
 }
 
 impl Qdisc for Lossless {

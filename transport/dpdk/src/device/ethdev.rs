@@ -102,6 +102,7 @@ impl Device {
             let ret = unsafe { sys::rdpdk_port_info(id, &raw mut info) };
             check(name, SetupStep::Query, ret)?;
             let driver = c_text(&info.driver);
+            device.caps.driver.clone_from(&driver);
             let mut plan = caps::negotiate(&info, config, driver, device.pool.room());
             configure(id, name, &mut plan)?;
             if !config.keep_mtu {

@@ -330,7 +330,7 @@ mod tests {
     fn a_later_term_is_taken_once_the_present_one_has_been_silent() {
         let (mut host, _) = host();
         assert_eq!(proofs(&mut host, MS(0)).len(), 1);
-        // Of a run that is over: the scheduler has no place for this host.
+        // The answer is of a run that is over, and the scheduler has no place for this host.
         assert!(!take_under(&mut host, Key(7), &answer(1), MS(0)));
         assert!(take(&mut host, &Invite { proof: Key(7) }.note(), MS(1)));
         assert!(take(&mut host, &answer(1), MS(1)));

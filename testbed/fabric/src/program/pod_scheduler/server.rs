@@ -251,7 +251,7 @@ mod tests {
     /// A host whose clock is ahead by more than a request takes would never be corrected
     /// otherwise.
     #[test]
-    fn a_host_whose_clock_is_ahead_is_sent_by_how_much() {
+    fn a_host_whose_clock_is_ahead_gets_the_size_of_its_lead() {
         let now = at(1_000_000);
         let mut server = server(1, now);
         let ahead = server.epoch() * 2;

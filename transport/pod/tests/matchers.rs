@@ -227,7 +227,7 @@ fn mice_take_a_core_of_their_own_where_one_is_idle_and_the_pod_says_so() {
     }
 }
 
-/// A name that were none could be listed and not chosen.
+/// A matcher whose name is no [`PolicyName`] would be listed and could not be chosen.
 #[test]
 fn every_name_can_be_set() {
     for name in MatcherKind::NAMES {

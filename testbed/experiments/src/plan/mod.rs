@@ -225,9 +225,7 @@ impl Plan {
             || self.matrix.flows.iter().any(collective);
         let in_order = self.fabric.nic_qdisc.keeps_order();
         let pauses = self.draft.programs.iter().filter_map(|spec| spec.program.qdisc());
-        let ports =
-            [Some(self.fabric.qdisc), self.fabric.border_qdisc, Some(self.fabric.nic_qdisc)];
-        let qdiscs = pauses.chain(ports.into_iter().flatten());
+        let qdiscs = pauses.chain([self.fabric.qdisc, self.fabric.nic_qdisc]);
         is_asked_for && in_order && !qdiscs.into_iter().any(|qdisc| qdisc.needs_pauses())
     }
 

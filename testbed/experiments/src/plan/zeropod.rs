@@ -99,7 +99,7 @@ pub(super) fn check(
         return Err(refused("sched.zeropod.run", found, expected, "leave it out"));
     }
     if let Some(real) = draft.real_pod {
-        // The scheduler of a real pod is another process, so its kernel is not of these hosts.
+        // The scheduler of a real pod is another process, which chooses its own kernel.
         return check_slots(config, real.run > 0);
     }
     check_matcher(&config.sched_params.zeropod)?;

@@ -1,25 +1,109 @@
-//! Counters that policies keep of their own, by the names of their settings:
-//! `sched.<name>.<counter>` and `switch.<name>.<counter>`. A count of 0 is left out.
+//! What the policies of a run count and measure of their own, summed over hosts and switches.
+//!
+//! Counters have the names of settings: `sched.<name>.<counter>` and `switch.<name>.<counter>`. A
+//! count of 0 is left out. Measurements of DCsim and Zeropod have their own places in a result.
 
 use fabric::Network;
 use transport::sched::Sched;
+use transport::sched::dcsim::Figures;
+use transport::sched::zeropod::PodCounts;
+use transport::{Duration, Endpoint, Stats};
 
-use super::Counters;
+use super::collectives::DcSimResult;
+use super::scheduler::SchedulerResult;
+use super::{Counters, Summary};
+use crate::plan::Plan;
 
-/// Adds the counters of the scheduler of a host.
-pub fn of_scheduler(sched: &Sched, all: &mut Counters) {
-    let policy = sched.kind().name();
-    sched.own_counters(&mut |name, count| add(("sched", policy, name), count, all));
+/// Sums over some hosts.
+#[derive(Clone, Debug, Default)]
+pub struct OfHosts {
+    /// The counters of endpoints.
+    pub stats: Stats,
+    /// The counters that schedulers keep of their own.
+    pub counters: Counters,
+    /// The measurements of DCsim; `None` where no host runs it.
+    pub dcsim: Option<OfDcSim>,
+    /// The counts of hosts of pods.
+    pub pod: PodCounts,
 }
 
-/// Adds the counters of all disciplines and programs of a network.
-pub fn of_network(network: &Network, all: &mut Counters) {
-    network.own_counters(|policy, name, count| add(("switch", policy, name), count, all));
+/// Measurements of hosts of DCsim.
+#[derive(Clone, Debug, Default)]
+pub struct OfDcSim {
+    /// The longest delay between a SIM and its DATA.
+    pub rtt_max: Duration,
+    /// The longest slot T'.
+    pub slot: Duration,
+    /// The sums of all figures.
+    pub figures: Figures,
 }
 
-/// Adds the counters of processes that are over.
-pub fn add_all(before: &Counters, all: &mut Counters) {
-    before.iter().for_each(|(name, count)| *all.entry(name.clone()).or_default() += count);
+impl OfHosts {
+    /// Adds what a host has counted and measured.
+    pub fn add(&mut self, endpoint: &Endpoint) {
+        self.stats.add(endpoint.stats());
+        let sched = endpoint.scheduler();
+        let policy = sched.kind().name();
+        sched.own_counters(&mut |name, count| {
+            add(("sched", policy, name), count, &mut self.counters);
+        });
+        match sched {
+            Sched::DcSim(sched) => {
+                let all = self.dcsim.get_or_insert_default();
+                all.add((sched.rtt_max(), sched.slot(), sched.figures()));
+            }
+            Sched::Zeropod(sched) => self.pod.add(sched.counts()),
+            _ => {}
+        }
+    }
+
+    /// Adds the sums over other hosts.
+    pub fn join(&mut self, other: &Self) {
+        self.stats.add(&other.stats);
+        join(&mut self.counters, &other.counters);
+        if let Some(OfDcSim { rtt_max, slot, figures }) = &other.dcsim {
+            self.dcsim.get_or_insert_default().add((*rtt_max, *slot, figures));
+        }
+        self.pod.add(&other.pod);
+    }
+
+    /// Puts all but the counters of endpoints into the summary of a run of `plan` whose switches
+    /// are emulated, as `network`.
+    pub fn show(&self, plan: &Plan, network: &Network, summary: &mut Summary) {
+        let of_dcsim = |all: &OfDcSim| all.result(Some(network)).in_view(plan);
+        summary.dcsim = self.dcsim.as_ref().map(of_dcsim);
+        summary.scheduler = SchedulerResult::of(network, &self.pod);
+        join(&mut summary.counters, &self.counters);
+    }
+}
+
+impl OfDcSim {
+    fn add(&mut self, (rtt_max, slot, figures): (Duration, Duration, &Figures)) {
+        self.rtt_max = self.rtt_max.max(rtt_max);
+        self.slot = self.slot.max(slot);
+        self.figures.add(figures);
+    }
+
+    /// The place of these measurements in a result; `network` is the emulated one, if it is.
+    #[must_use]
+    pub fn result(&self, network: Option<&Network>) -> DcSimResult {
+        DcSimResult::of(self.rtt_max, &self.figures, network)
+    }
+}
+
+/// The counters of all disciplines and programs of a network.
+#[must_use]
+pub fn of_network(network: &Network) -> Counters {
+    let mut all = Counters::new();
+    network.own_counters(|policy, name, count| add(("switch", policy, name), count, &mut all));
+    all
+}
+
+/// Adds the counters of `more` to `all`.
+pub fn join(all: &mut Counters, more: &Counters) {
+    for (name, count) in more {
+        *all.entry(name.clone()).or_default() += count;
+    }
 }
 
 fn add((family, policy, name): (&str, &str, &str), count: u64, all: &mut Counters) {

@@ -391,10 +391,6 @@ impl Summary {
         let finished = conductor.finished() as u64;
         let is_whole = finished == plan.matrix.flows.len() as u64;
         let (near, far) = (&plan.settings, plan.settings.far);
-        let mut counters = Counters::new();
-        if let Some(network) = network {
-            own::of_network(network, &mut counters);
-        }
         Self {
             schema: 1,
             world: "sim",
@@ -434,7 +430,7 @@ impl Summary {
             mlcc: network.and_then(MlccCounts::of),
             scheduler: None,
             arrivals: Arrivals::of(plan, records),
-            counters,
+            counters: network.map(own::of_network).unwrap_or_default(),
             per_host: Vec::new(),
             gone: Vec::new(),
             provenance: None,

@@ -8,14 +8,12 @@ use std::collections::VecDeque;
 
 use fabric::{Flags, Flight, Network, Packet, TimeWindow};
 use transport::histogram::Spans;
-use transport::sched::dcsim::Figures;
-use transport::sched::zeropod::PodCounts;
-use transport::sched::{Label, Sched};
+use transport::sched::Label;
 use transport::wire::class::{Ecn, TrafficClass};
 use transport::wire::{Ext, WireSizes};
 use transport::{
-    Config, DropReason, Duration, Endpoint, Event, FlowId, HostId, Instant, Key, MsgId, MsgSpec,
-    Path, Placement, PostError, Rng, RxSegment, Stats,
+    Config, DropReason, Endpoint, Event, FlowId, HostId, Instant, Key, MsgId, MsgSpec, Path,
+    Placement, PostError, Rng, RxSegment,
 };
 
 use super::capture::{Taken, Tap};
@@ -27,8 +25,8 @@ use crate::capture::Capture;
 use crate::conductor::begun::{Begun, begun};
 use crate::conductor::{Conductor, PostOrder};
 use crate::measure::audit::DriverCount;
+use crate::measure::own::OfHosts;
 use crate::measure::sampler::FlowSeen;
-use crate::measure::{Counters, own};
 use crate::plan::Plan;
 use crate::why::journal::HostEvent;
 use crate::workload::FlowIndex;
@@ -79,7 +77,7 @@ pub(super) struct Hosts<'a> {
     /// Whether the hosts' schedulers send only at instants of their own, whatever arrives.
     at_own_times: bool,
     /// What processes that are over have counted.
-    former: restart::Former,
+    former: OfHosts,
 }
 
 impl<'a> Hosts<'a> {
@@ -114,7 +112,7 @@ impl<'a> Hosts<'a> {
             active: Vec::new(),
             given: 0,
             posted: None,
-            former: restart::Former::default(),
+            former: OfHosts::default(),
         }
     }
 
@@ -400,41 +398,16 @@ impl<'a> Hosts<'a> {
         self.nics.tap.as_mut()
     }
 
-    /// The sum of all endpoints' counters.
-    pub(super) fn stats(&self) -> Stats {
-        let mut sum = self.former.stats;
-        self.hosts.iter().for_each(|host| sum.add(host.endpoint.stats()));
-        sum
-    }
-
-    /// What the hosts of DCsim have measured, and their RTT_max; `None` with other schedulers.
-    pub(super) fn dcsim(&self) -> Option<(Duration, Figures)> {
-        let mut all = self.former.dcsim.clone();
-        self.hosts.iter().for_each(|host| add_dcsim(&host.endpoint, &mut all));
-        all
+    /// Adds what these hosts have counted and measured, and processes that are over, to `all`.
+    pub(super) fn add_to(&self, all: &mut OfHosts) {
+        self.hosts.iter().for_each(|host| all.add(&host.endpoint));
+        all.join(&self.former);
     }
 
     /// Times of data from its host's line to its arrival; `None` where the run does not measure
     /// them.
     pub(super) fn wire_delay(&self) -> Option<&Spans> {
         self.nics.wire_delay.as_deref()
-    }
-
-    /// What the hosts of pods have counted.
-    pub(super) fn pod_counts(&self) -> PodCounts {
-        let mut sum = PodCounts::default();
-        for host in &self.hosts {
-            if let Sched::Zeropod(sched) = host.endpoint.scheduler() {
-                sum.add(sched.counts());
-            }
-        }
-        sum
-    }
-
-    /// Adds what the schedulers of the hosts have counted of their own.
-    pub(super) fn add_own_counters(&self, all: &mut Counters) {
-        self.hosts.iter().for_each(|host| own::of_scheduler(host.endpoint.scheduler(), all));
-        own::add_all(&self.former.own, all);
     }
 
     /// Messages that are not whole.
@@ -544,23 +517,6 @@ impl Host {
         let ext = std::slice::from_ref(packets.ext(packet.handle));
         self.endpoint.handle_extended(at, (&[segment], ext), &mut place);
     }
-}
-
-/// Adds what a host of DCsim has measured to `all`, and its RTT_max.
-fn add_dcsim(endpoint: &Endpoint, all: &mut Option<(Duration, Figures)>) {
-    if let Sched::DcSim(sched) = endpoint.scheduler() {
-        add_figures((sched.rtt_max(), sched.figures()), all);
-    }
-}
-
-/// Adds what some hosts of DCsim have measured to `all`, and their RTT_max.
-pub(super) fn add_figures(
-    (rtt_max, figures): (Duration, &Figures),
-    all: &mut Option<(Duration, Figures)>,
-) {
-    let (most, sum) = all.get_or_insert_with(Default::default);
-    *most = (*most).max(rtt_max);
-    sum.add(figures);
 }
 
 /// A packet that `host` receives, for a capture.

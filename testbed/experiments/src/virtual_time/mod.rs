@@ -37,17 +37,15 @@ use std::sync::{Mutex, PoisonError};
 use fabric::{Network, Parts};
 use transport::histogram::Spans;
 use transport::sched::Ranks;
-use transport::sched::dcsim::Figures;
-use transport::sched::zeropod::PodCounts;
-use transport::{Duration, Instant, Rng, Stats};
+use transport::{Duration, Instant, Rng};
 
 use crate::conductor::Conductor;
 use crate::ideal;
 use crate::measure::audit::DriverCount;
-use crate::measure::collectives::{DcSimResult, SpanResult};
+use crate::measure::collectives::SpanResult;
+use crate::measure::own::OfHosts;
 use crate::measure::sampler::{Sampler, Seen};
-use crate::measure::scheduler::SchedulerResult;
-use crate::measure::{Adapted, Audit, Counters, Outcome};
+use crate::measure::{Adapted, Audit, Outcome};
 use crate::observe::Observe;
 use crate::plan::{Plan, RunError};
 use crate::progress::{Progress, RecordFeed, Watch};
@@ -331,22 +329,14 @@ impl SimWorld {
             let parts = parts.map(|part| part.get_mut().unwrap_or_else(PoisonError::into_inner));
             recording.finish(parts.filter_map(|part| part.hosts.tap()), self.now)
         });
-        let (mut stats, mut driver) = (Stats::default(), DriverCount::default());
+        let (mut hosts, mut driver) = (OfHosts::default(), DriverCount::default());
         let (mut networks, mut conductors) = (Vec::new(), Vec::new());
         let (mut journal, mut begun, mut pauses) = (None, Vec::new(), Vec::new());
-        let mut dcsim: Option<(Duration, Figures)> = None;
         let mut wire_delay = plan.measures_delay().then(Spans::default);
-        let mut pod_counts = PodCounts::default();
-        let mut counters = Counters::new();
         for part in built {
             let mut part = part.into_inner().unwrap_or_else(PoisonError::into_inner);
             part.receive();
-            stats.add(&part.hosts.stats());
-            pod_counts.add(&part.hosts.pod_counts());
-            part.hosts.add_own_counters(&mut counters);
-            if let Some((rtt_max, figures)) = part.hosts.dcsim() {
-                hosts::add_figures((rtt_max, &figures), &mut dcsim);
-            }
+            part.hosts.add_to(&mut hosts);
             if let (Some(all), Some(own)) = (&mut wire_delay, part.hosts.wire_delay()) {
                 all.add(own);
             }
@@ -364,17 +354,13 @@ impl SimWorld {
         let network = Network::join(networks, parts);
         let mut conductor = Conductor::join(conductors);
         begun.into_iter().for_each(|message| conductor.on_begun(message));
-        let audit = Audit::of(&conductor, &stats, &network, driver);
+        let audit = Audit::of(&conductor, &hosts.stats, &network, driver);
         let mut outcome =
-            Outcome::new(plan, &mut conductor, stats, Some(&network), audit, self.now);
-        outcome.summary.dcsim = dcsim.map(|(rtt_max, figures)| {
-            DcSimResult::of(rtt_max, &figures, Some(&network)).in_view(plan)
-        });
+            Outcome::new(plan, &mut conductor, hosts.stats, Some(&network), audit, self.now);
+        hosts.show(plan, &network, &mut outcome.summary);
         outcome.summary.wire_delay_us =
             wire_delay.map(|spans| SpanResult::of(&spans, Duration::from_us(1)));
-        restarts::count(conductor.repeats(), &mut counters);
-        outcome.summary.counters.append(&mut counters);
-        outcome.summary.scheduler = SchedulerResult::of(&network, &pod_counts);
+        restarts::count(conductor.repeats(), &mut outcome.summary.counters);
         let why = journal
             .map(|journal| why::explain(plan, (&journal, &pauses), &conductor, &outcome.records));
         let why = why.unwrap_or_default();

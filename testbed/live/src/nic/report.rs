@@ -11,11 +11,9 @@ use experiments::conductor::{Conductor, FlowRecord};
 use experiments::measure::audit::DriverCount;
 use experiments::measure::collectives::DcSimResult;
 use experiments::measure::summary::GoneHost;
-use experiments::measure::{Audit, Lateness, Outcome, Summary};
+use experiments::measure::{Audit, Lateness, Outcome, Summary, own};
 use experiments::plan::Plan;
 use transport::{HostId, Instant, Stats};
-
-use crate::workers::counters;
 
 use super::message::{DriverPart, HostReport, ReceivedFlow, SentFlow};
 use transport::stats::DropReason;
@@ -118,7 +116,7 @@ pub(super) fn outcome(
     let lateness = worst(reports.iter().map(|report| report.seen.lateness));
     summary.lateness = lateness;
     for report in reports {
-        counters::join(&mut summary.counters, report.seen.counters.clone());
+        own::join(&mut summary.counters, &report.seen.counters);
     }
     summary.per_host = reports.iter().map(|report| report.seen.clone()).collect();
     let named = |(host, reason): (&HostId, &String)| GoneHost {

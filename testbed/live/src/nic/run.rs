@@ -8,7 +8,6 @@ use experiments::capture::Unwritten;
 use experiments::conductor::Conductor;
 use experiments::hosts_file::HostEntry;
 use experiments::input::InputError;
-use experiments::measure::collectives::DcSimResult;
 use experiments::measure::{Adapted, HostSeen, Outcome};
 use experiments::plan::{Draft, Origin, Plan, RunError};
 use experiments::progress::{Progress, Watch};
@@ -314,7 +313,7 @@ impl Attendance<'_> {
         let OngoingRun { mut control, gaps, now, clock, .. } = turn;
         control.end(&mut polled);
         let sum = counters::sum(&mut polled, clock.now());
-        let silent = pod::findings(&sum.pod, plan, &self.network.hosts);
+        let silent = pod::findings(&sum.hosts.pod, plan, &self.network.hosts);
         let mut report = report(sum, &mut polled, &control, (own, gaps, now), seen);
         // Devices go first: they hold buffers of the pool.
         drop((polled, control));
@@ -375,11 +374,11 @@ fn report(
     let mut threads: Vec<Gaps> = polled.iter().map(|polled| polled.gaps.clone()).collect();
     threads.push(gaps);
     let lateness = report::of_real_network(lateness::judge(&threads, 1.0));
-    let drops = &sum.stats.drops;
+    let drops = &sum.hosts.stats.drops;
     let others = drops.of(DropReason::NotHeadrace) + drops.of(DropReason::OtherPort);
     let strays = seen.strays + others;
-    let mut seen = HostSeen { lateness, strays, counters: sum.counters, ..seen };
-    seen.counters.extend(pod::counters(&sum.pod));
+    let mut seen = HostSeen { lateness, strays, counters: sum.hosts.counters, ..seen };
+    seen.counters.extend(pod::counters(&sum.hosts.pod));
     for host in polled.iter_mut().flat_map(|polled| &mut polled.hosts) {
         let stats = host.io().queue().stats();
         seen.device_missed += stats.rx_missed + stats.rx_no_mbuf;
@@ -392,7 +391,7 @@ fn report(
     HostReport {
         sent,
         received,
-        stats: sum.stats,
+        stats: sum.hosts.stats,
         driver: DriverPart {
             taken: sum.taken,
             lost: sum.lost,
@@ -400,15 +399,15 @@ fn report(
             unsendable: sum.unsendable,
             received: sum.received,
             left: sum.left,
-            asked: sum.pod.requests + sum.pod.joins,
-            answered: sum.pod.answers,
+            asked: sum.hosts.pod.requests + sum.hosts.pod.joins,
+            answered: sum.hosts.pod.answers,
         },
         wrong: control.wrong_deliveries(),
         findings: Vec::new(),
         end_ps: now.since(Instant::ZERO).as_ps(),
         offset_change_ps: 0,
         seen,
-        dcsim: sum.dcsim.map(|(rtt_max, _, figures)| DcSimResult::of(rtt_max, &figures, None)),
+        dcsim: sum.hosts.dcsim.map(|dcsim| dcsim.result(None)),
     }
 }
 

@@ -2,9 +2,7 @@
 
 use experiments::capture::Unwritten;
 use experiments::measure::audit::DriverCount;
-use experiments::measure::collectives::DcSimResult;
 use experiments::measure::sampler::Sampler;
-use experiments::measure::scheduler::SchedulerResult;
 use experiments::measure::{Audit, Outcome};
 use experiments::plan::Plan;
 use transport::Instant;
@@ -42,22 +40,19 @@ pub(super) fn outcome(
     control.end(&mut polled);
     let workers = counters::sum(&mut polled, now);
     let (driver, drops) = books(&switch, &workers, pmd);
-    let audit = Audit::of(control.conductor(), &workers.stats, switch.network(), driver);
+    let audit = Audit::of(control.conductor(), &workers.hosts.stats, switch.network(), driver);
     let conductor = control.conductor_mut();
-    let stats = workers.stats;
+    let stats = workers.hosts.stats;
     let mut outcome = Outcome::new(plan, conductor, stats, Some(switch.network()), audit, now);
     let mut threads: Vec<Gaps> = polled.iter().map(|polled| polled.gaps.clone()).collect();
     threads.push(gaps);
     let mut lateness = lateness::judge(&threads, scale.factor());
-    if let Some((rtt_max, slot, figures)) = &workers.dcsim {
-        let dcsim = DcSimResult::of(*rtt_max, figures, Some(switch.network()));
-        outcome.summary.dcsim = Some(dcsim.in_view(plan));
-        lateness::judge_departures(&mut lateness, &figures.departure_error, *slot);
+    if let Some(dcsim) = &workers.hosts.dcsim {
+        lateness::judge_departures(&mut lateness, &dcsim.figures.departure_error, dcsim.slot);
     }
-    outcome.summary.scheduler = SchedulerResult::of(switch.network(), &workers.pod);
+    workers.hosts.show(plan, switch.network(), &mut outcome.summary);
     let summary = &mut outcome.summary;
     summary.world = "vdev";
-    counters::join(&mut summary.counters, workers.counters.clone());
     summary.time_scale = scale.factor();
     summary.lateness = Some(lateness);
     for (name, count) in drops.into_iter().filter(|(_, count)| *count > 0) {

@@ -20,11 +20,9 @@
 //!
 //! A count of 0 is left out. Nothing here is on the packet path.
 
-use experiments::measure::{Counters, own};
-use transport::sched::Sched;
-use transport::sched::dcsim::Figures;
-use transport::sched::zeropod::PodCounts;
-use transport::{Duration, Instant, Stats};
+use experiments::measure::Counters;
+use experiments::measure::own::{OfHosts, join};
+use transport::Instant;
 use transport_dpdk::{AppMemory, Clock, DeviceClock, PortIo, Worker};
 use transport_dpdk::{PacketIo, Upkeep as _};
 
@@ -86,13 +84,6 @@ pub(crate) fn of_device(io: &PortIo) -> Counters {
     ])
 }
 
-/// Adds `more` to `all`.
-pub(crate) fn join(all: &mut Counters, more: Counters) {
-    for (name, count) in more {
-        *all.entry(name).or_insert(0) += count;
-    }
-}
-
 fn collect(named: impl IntoIterator<Item = (&'static str, u64)>) -> Counters {
     let counted = named.into_iter().filter(|(_, count)| *count > 0);
     counted.map(|(name, count)| (name.to_owned(), count)).collect()
@@ -101,7 +92,9 @@ fn collect(named: impl IntoIterator<Item = (&'static str, u64)>) -> Counters {
 /// Sums over workers. Packets.
 #[derive(Default)]
 pub(crate) struct Workers {
-    pub(crate) stats: Stats,
+    /// What endpoints and their schedulers counted; the counters of workers and their devices are
+    /// among its counters.
+    pub(crate) hosts: OfHosts,
     /// Segments taken from endpoints.
     pub(crate) taken: u64,
     /// Segments taken and lost before the link.
@@ -112,14 +105,8 @@ pub(crate) struct Workers {
     pub(crate) unsendable: u64,
     /// Given to workers.
     pub(crate) received: u64,
-    /// Counters by name.
-    pub(crate) counters: Counters,
     /// Found on links after the end.
     pub(crate) left: u64,
-    /// What hosts of DCsim have measured, and their longest RTT_max and slot.
-    pub(crate) dcsim: Option<(Duration, Duration, Figures)>,
-    /// What hosts of pods have counted.
-    pub(crate) pod: PodCounts,
 }
 
 /// Descriptors of the longest receive queue: DPDK counts them in 16 bits.
@@ -131,18 +118,9 @@ pub(crate) fn sum(polled: &mut [Polled], now: Instant) -> Workers {
     let mut sum = Workers::default();
     for host in polled.iter_mut().flat_map(|polled| &mut polled.hosts) {
         let counts = *host.counts();
-        sum.stats.add(host.stats());
-        if let Sched::DcSim(sched) = host.endpoint().scheduler() {
-            let (rtt_max, slot, figures) = sum.dcsim.get_or_insert_with(Default::default);
-            (*rtt_max, *slot) = ((*rtt_max).max(sched.rtt_max()), (*slot).max(sched.slot()));
-            figures.add(sched.figures());
-        }
-        if let Sched::Zeropod(sched) = host.endpoint().scheduler() {
-            sum.pod.add(sched.counts());
-        }
-        own::of_scheduler(host.endpoint().scheduler(), &mut sum.counters);
-        join(&mut sum.counters, of_worker(host));
-        join(&mut sum.counters, of_device(host.io()));
+        sum.hosts.add(host.endpoint());
+        join(&mut sum.hosts.counters, &of_worker(host));
+        join(&mut sum.hosts.counters, &of_device(host.io()));
         sum.taken += counts.filled + counts.unsendable;
         sum.stuck += counts.stuck;
         sum.unsendable += counts.unsendable;

@@ -1,33 +1,11 @@
 //! Hosts that begin anew in the middle of a run: another process, which has no state of any flow.
 
-use transport::sched::dcsim::Figures;
-use transport::{Config, Duration, Endpoint, HostId, Instant, Key, Rng, Stats};
+use transport::{Config, Endpoint, HostId, Instant, Key, Rng};
 
 use super::Hosts;
 use crate::conductor::Conductor;
-use crate::measure::{Counters, own};
 use crate::virtual_time::nics::HORIZON;
 use crate::workload::FlowIndex;
-
-/// What processes that are over have counted.
-#[derive(Default)]
-pub(super) struct Former {
-    /// The sums of their counters.
-    pub(super) stats: Stats,
-    /// What their schedulers counted of their own.
-    pub(super) own: Counters,
-    /// What those of DCsim have measured, and their RTT_max.
-    pub(super) dcsim: Option<(Duration, Figures)>,
-}
-
-impl Former {
-    /// Adds the counters of a process that is over.
-    fn add(&mut self, endpoint: &Endpoint) {
-        self.stats.add(endpoint.stats());
-        own::of_scheduler(endpoint.scheduler(), &mut self.own);
-        super::add_dcsim(endpoint, &mut self.dcsim);
-    }
-}
 
 /// The endpoint of a process of `host`, which has no state of any flow.
 pub(super) fn endpoint(config: &Config, host: HostId, rng: Rng) -> Endpoint {

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
-use transport::{Duration, HostId};
+use transport::{Duration, HostId, Instant};
 use transport_dpdk::neighbour::{Mac, Resolution, Station};
 use transport_dpdk::{
-    DeviceName, DevicePort, Pool, PoolConfig, PortConfig, PortError, PortIo, Side,
+    DeviceName, DevicePort, Pool, PoolConfig, PortConfig, PortError, PortIo, QuietHold, Side,
 };
 
 use crate::stack::{Attached, BUFFERS, CACHE, DEPTH, Stack, io_of};
@@ -34,20 +34,35 @@ impl Stack {
     /// Attaches an application at a device of its own.
     pub(crate) fn attach_device(&mut self, setup: &DeviceSetup) -> Result<Attached, String> {
         self.wait_for_closed_devices();
+        let until = self.clock_now() + setup.patience;
         self.opening.store(true, Ordering::Release);
-        let opened = self.open_device(setup);
+        let linked = self.open_linked(setup, until);
         self.opening.store(false, Ordering::Release);
-        let (io, addressing) = opened?;
+        let (io, addressing) = self.ask_for_hosts(setup, linked?, until)?;
         self.attach(io, (HostId(setup.own), addressing), setup.name.meets())
     }
 
-    fn open_device(&self, setup: &DeviceSetup) -> Result<(PortIo, Addressing), String> {
-        let until = self.clock_now() + setup.patience;
+    /// Opens the device and waits for its link.
+    fn open_linked(
+        &self,
+        setup: &DeviceSetup,
+        until: Instant,
+    ) -> Result<(DevicePort, Arc<Pool>), String> {
         let (port, pool) = self.open_port(setup)?;
-        let left_ms = |now| until.since(now).as_ps() / 1_000_000_000;
-        if !port.wait_link(u32::try_from(left_ms(self.clock_now())).unwrap_or(u32::MAX)) {
+        let left_ms = until.since(self.clock_now()).as_ps() / 1_000_000_000;
+        if !port.wait_link(u32::try_from(left_ms).unwrap_or(u32::MAX)) {
             return Err(format!("the link of {} did not come up in time", port.name()));
         }
+        Ok((port, pool))
+    }
+
+    /// The first queue of a device whose link is up, and the addresses of all hosts.
+    fn ask_for_hosts(
+        &self,
+        setup: &DeviceSetup,
+        (port, pool): (DevicePort, Arc<Pool>),
+        until: Instant,
+    ) -> Result<(PortIo, Addressing), String> {
         let Some((own_ip, own_mac)) = setup.hosts.get(setup.own as usize).copied() else {
             return Err(format!("host {} is not among the {}", setup.own, setup.hosts.len()));
         };
@@ -57,7 +72,7 @@ impl Stack {
         let mut io = io.answering(station);
         let mut hosts = setup.hosts.clone();
         hosts[setup.own as usize].1 = Some(own_mac);
-        let table = self.resolved(&mut io, &hosts, until.since(self.clock_now()))?;
+        let table = self.resolved(&mut io, &hosts, (setup.name.meets(), until))?;
         Ok((io, Addressing::table(table).with_udp_port(setup.udp_port)))
     }
 
@@ -91,16 +106,24 @@ impl Stack {
         Ok((port, pool))
     }
 
-    /// The addresses of all hosts; a host without a given MAC is asked for it.
+    /// The addresses of all hosts; a host without a given MAC is asked for it. A device that `meets`
+    /// another process is polled while DPDK's interrupt thread is held.
     fn resolved(
         &self,
         io: &mut PortIo,
         hosts: &[(IpAddr, Option<Mac>)],
-        patience: Duration,
+        (meets, until): (bool, Instant),
     ) -> Result<AddressTable, String> {
         let mut enquiry = io.enquire().ok_or("the device has no queue")?;
-        let never = || Ok::<(), std::convert::Infallible>(());
-        let Ok(found) = enquiry.resolve(hosts, patience, || self.clock_now(), never);
+        let mut hold = meets.then(|| QuietHold::new(self.eal(), self.clock_now()));
+        let patience = until.since(self.clock_now());
+        let look = |received| {
+            if let Some(hold) = &mut hold {
+                hold.look(received, self.clock_now());
+            }
+            Ok::<(), std::convert::Infallible>(())
+        };
+        let Ok(found) = enquiry.resolve(hosts, patience, || self.clock_now(), look);
         let entry = |(found, (ip, _)): (Resolution, &(IpAddr, _))| match found {
             Resolution::Known(mac) => Ok(HostAddr { mac, ip: *ip }),
             other => Err(format!("{ip} has given no MAC ({other:?}): is it there, at this link?")),

@@ -23,8 +23,8 @@ use transport::{
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{
     AppEnd, AppMemory, Calibration, DeviceName, DevicePort, DilatedClock, Eal, EalError,
-    EalOptions, Idle, IdleMode, InterruptHold, Link, LinkConfig, MemoryConfig, MemoryMode, Pool,
-    PoolConfig, PortIo, Region, SharedKeys, TimeScale, UdpSums, Worker, WorkerConfig, app_ring,
+    EalOptions, Idle, IdleMode, Link, LinkConfig, MemoryConfig, MemoryMode, Pool, PoolConfig,
+    PortIo, QuietHold, Region, SharedKeys, TimeScale, UdpSums, Worker, WorkerConfig, app_ring,
     clock, keyed, sealed,
 };
 
@@ -104,7 +104,8 @@ pub(crate) struct Stack {
     clock: DilatedClock,
     hosts: u32,
     give: Sender<Given>,
-    /// Whether a device is being opened, which may need DPDK's interrupt thread.
+    /// Whether a device is being opened, or waits for its link: both may need DPDK's interrupt
+    /// thread.
     pub(crate) opening: Arc<AtomicBool>,
     /// Whether a device of an application that is gone stays open for its last frames.
     closing: Arc<AtomicBool>,
@@ -171,8 +172,6 @@ impl Stack {
             leaving: Vec::new(),
             closing: Arc::clone(&closing),
             hold: None,
-            last_received: (0, Instant::ZERO),
-            look_at: Instant::ZERO,
             keys: setup.keys.clone(),
             opening: Arc::clone(&opening),
             clock,
@@ -318,11 +317,7 @@ struct Poller {
     /// Devices that lead to another process and whose application is gone, and until when they stay
     /// open.
     leaving: Vec<(Instant, PortIo)>,
-    hold: Option<InterruptHold>,
-    /// Frames that all workers have received, and when this number last changed.
-    last_received: (u64, Instant),
-    /// When DPDK's interrupt thread may run next.
-    look_at: Instant,
+    hold: Option<QuietHold>,
     /// The keys, which change with their file while the stack runs.
     keys: Option<SharedKeys>,
     opening: Arc<AtomicBool>,
@@ -331,10 +326,6 @@ struct Poller {
     clock: DilatedClock,
     eal: Eal,
 }
-
-/// When nothing has come in for this long, DPDK's interrupt thread may run.
-const QUIET: Duration = Duration::from_ms(5);
-const LOOK_EVERY: Duration = Duration::from_ms(10);
 
 /// How long a device that leads to another process stays open after its last frames were sent: they
 /// are gone once it is closed, and the other process has to read them before.
@@ -405,8 +396,7 @@ impl Poller {
     }
 
     /// Holds DPDK's interrupt thread while devices are polled whose memory another process shares;
-    /// `now` was before the last poll. A process that ends takes away the frames that it sent last,
-    /// so a poll has to find none after the time of quiet, however late this thread is since.
+    /// `now` was before the last poll.
     fn look_after_interrupts(&mut self, now: Instant) {
         let wanted = self.workers.iter().any(|given| given.meets);
         if !wanted || self.opening.load(Ordering::Acquire) {
@@ -414,17 +404,8 @@ impl Poller {
             return;
         }
         let received = self.workers.iter().map(|given| given.worker.counts().received).sum();
-        if received != self.last_received.0 {
-            self.last_received = (received, now);
-        }
-        match &mut self.hold {
-            None => self.hold = Some(InterruptHold::new(&self.eal)),
-            Some(hold) if now >= self.look_at && now.since(self.last_received.1) >= QUIET => {
-                hold.let_through();
-                self.look_at = now + LOOK_EVERY;
-            }
-            Some(_) => {}
-        }
+        let hold = self.hold.get_or_insert_with(|| QuietHold::new(&self.eal, now));
+        hold.look(received, now);
     }
 }
 

@@ -11,7 +11,7 @@ use thiserror::Error;
 use transport::{Bytes, Duration, Instant, Rate, Rng};
 use transport_dpdk::{
     CALIBRATION_MIN, Calibration, ClockError, DeviceName, DevicePort, Eal, EalError, EalOptions,
-    Idle, IdleMode, InterruptHold, MbufError, MemoryMode, Pool, PoolConfig, PortConfig, PortError,
+    Idle, IdleMode, MbufError, MemoryMode, Pool, PoolConfig, PortConfig, PortError, QuietHold,
     Side, TimeScale, random,
 };
 
@@ -19,7 +19,6 @@ use super::bridge::Bridge;
 use super::network::Shape;
 use super::stations::Stations;
 use crate::dpdk_error::DpdkError;
-use crate::workers::quiet::QuietHold;
 
 /// The settings of a process.
 #[derive(Clone, Debug)]
@@ -156,7 +155,7 @@ pub fn run(setup: &BorderSetup, monitor: &mut dyn BorderMonitor) -> Result<Passe
     let meets = devices().any(DeviceName::meets);
     let lines = Reconnector {
         devices: devices().cloned().collect(),
-        hold: meets.then(|| QuietHold::new(InterruptHold::new(&eal), clock.now())),
+        hold: meets.then(|| QuietHold::new(&eal, clock.now())),
         eal: &eal,
         pool: received,
         frame,

@@ -229,6 +229,7 @@ impl Attendance<'_> {
         let part = RoundPart::Device(DevicePart { link_mbps: caps.link_mbps, max_frame });
         let (parts, _) = meeting.gather(Round::Device, part, &mut || {
             desk.serve()?;
+            desk.look();
             going_on(watch)
         })?;
         let device = |part| if let RoundPart::Device(device) = part { Some(device) } else { None };

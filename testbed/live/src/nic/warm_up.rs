@@ -11,15 +11,14 @@ use experiments::input::InputError;
 use experiments::plan::RunError;
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
 use transport::{Duration, HostId};
-use transport_dpdk::neighbour::{Mac, ProbeResult, Prober, Reach, Resolution, Resolver, Station};
+use transport_dpdk::neighbour::{Mac, ProbeResult, Prober, Reach, Resolution, Station};
 use transport_dpdk::{
-    DeviceName, DevicePort, DilatedClock, Eal, EalOptions, Enquiry, InterruptHold, MbufError,
-    MemoryMode, Pool, PoolConfig, PortConfig,
+    DeviceName, DevicePort, DilatedClock, Eal, EalOptions, Enquiry, MbufError, MemoryMode, Pool,
+    PoolConfig, PortConfig, QuietHold,
 };
 
 use super::meeting::Meanwhile;
 use crate::dpdk_error::{Unfit, unfit};
-use crate::workers::quiet::QuietHold;
 
 /// Buffers of a host: full windows and rings at 100 Gb/s with room to spare. 2^k - 1 fits DPDK's
 /// rings best.
@@ -43,7 +42,8 @@ const CONNECT_FOR: Duration = Duration::from_s(20);
 /// How long a peer is asked for its MAC, and for an echo, at most: it may stand still.
 const RESOLVE_FOR: Duration = Duration::from_s(10);
 
-/// The device of this host before a worker has it. Field order: the device goes before EAL.
+/// The device of this host before a worker has it. Field order: the device goes before EAL. The
+/// hold may go first: a device that is closed holds the interrupt thread by itself.
 pub(super) struct Desk {
     /// Held from the time at which the link is up, for a device that leads to another process,
     /// which may end while this thread polls.
@@ -71,7 +71,7 @@ pub(super) struct OpenedDevice {
     pub(super) answers: u64,
     /// The hold on DPDK's interrupt thread, for a device that leads to another process, which may
     /// be killed while a worker polls.
-    pub(super) hold: Option<InterruptHold>,
+    pub(super) hold: Option<QuietHold>,
     pub(super) eal: Eal,
 }
 
@@ -157,9 +157,8 @@ impl Desk {
         const STEP_MS: u32 = 100;
         for _ in 0..UP_MS / STEP_MS {
             if self.port.wait_link(STEP_MS) {
-                let now = self.clock.now();
-                let hold = self.meets.then(|| InterruptHold::new(&self.eal));
-                self.hold = hold.map(|hold| QuietHold::new(hold, now));
+                let hold = || QuietHold::new(&self.eal, self.clock.now());
+                self.hold = self.meets.then(hold);
                 return Ok(());
             }
             meanwhile()?;
@@ -200,10 +199,15 @@ impl Desk {
         self.received += received;
         self.answers += answers;
         self.strays += strays;
+        done
+    }
+
+    /// Between two polls: lets DPDK's interrupt thread through if nothing has been received for a
+    /// while. Not called while hosts measure round trips: an echo that arrives meanwhile waits.
+    pub(super) fn look(&mut self) {
         if let Some(hold) = &mut self.hold {
             hold.look(self.received, self.clock.now());
         }
-        done
     }
 
     /// Answers requests to this host.
@@ -229,20 +233,13 @@ impl Desk {
         let wanted: Vec<(IpAddr, Option<Mac>)> =
             peers.iter().map(entry).map(|host| (host.ip, host.mac)).collect();
         let (clock, within) = (self.clock, patience.min(RESOLVE_FOR));
-        let mut resolver = Resolver::new(self.station, &wanted, clock.now(), within);
-        while !resolver.is_over() {
-            self.enquire(|enquiry| {
-                enquiry.ask(&mut resolver, clock.now());
-                Ok(())
-            })?;
-            meanwhile()?;
-            thread::yield_now();
-        }
+        let found = self
+            .enquire(|enquiry| enquiry.resolve(&wanted, within, || clock.now(), |_| meanwhile()))?;
         let mut macs: Vec<Mac> = vec![UNUSED_MAC; all.len()];
         macs[own as usize] = self.station.mac;
-        for (index, &peer) in peers.iter().enumerate() {
+        for (found, &peer) in found.into_iter().zip(peers) {
             let host = all[peer as usize];
-            let why = match resolver.peer(index) {
+            let why = match found {
                 Resolution::Known(mac) => {
                     macs[peer as usize] = mac;
                     continue;
@@ -326,7 +323,6 @@ impl Desk {
     /// Hands the device over.
     pub(super) fn close(self) -> OpenedDevice {
         let Self { hold, port, pool, station, strays, answers, eal, .. } = self;
-        let hold = hold.map(QuietHold::into_hold);
         OpenedDevice { port, pool, station, strays, answers, hold, eal }
     }
 }

@@ -20,8 +20,8 @@ use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::neighbour::{Resolution, Station};
 use transport_dpdk::telemetry::{Board, HistogramName, Picture};
 use transport_dpdk::{
-    AppEnd, AppMemory, Calibration, Completion, DevicePort, DilatedClock, Eal, InterruptHold,
-    MemoryConfig, MessageBytes, Pool, PoolConfig, PortConfig, PortIo, RegisteredThread, Request,
+    AppEnd, AppMemory, Calibration, Completion, DevicePort, DilatedClock, Eal, MemoryConfig,
+    MessageBytes, Pool, PoolConfig, PortConfig, PortIo, QuietHold, RegisteredThread, Request,
     Security, SharedKeys, Telemetry, TimeScale, UdpSums, Worker, WorkerConfig, app_ring, clock,
 };
 
@@ -31,7 +31,6 @@ use super::setup::ProcessSetup;
 use super::stream::short;
 use super::terms::{LOBBY_PAYLOAD, SessionTerms};
 use super::{SessionEvent, SessionMonitor};
-use crate::workers::quiet::Quiet;
 use crate::workers::{counters, random, secured};
 
 /// The line that a process without keys prints.
@@ -54,7 +53,7 @@ pub(super) struct PeerHost {
     worker: Option<DeviceWorker>,
     /// Where the worker counts round trips, if it does.
     board: Option<Arc<Board>>,
-    hold: Option<InterruptHold>,
+    hold: QuietHold,
     app: AppEnd,
     /// Requests that found the ring full.
     pub(super) waiting: VecDeque<Request>,
@@ -73,8 +72,6 @@ pub(super) struct PeerHost {
     notes: u32,
     /// Counters of former workers.
     former: Counters,
-    last_received: (u64, Instant),
-    quiet: Quiet,
     look_at: Instant,
     is_up: bool,
     /// The monitor was notified that a host sends to another UDP port.
@@ -122,6 +119,10 @@ impl PeerHost {
         let security = setup.keys.as_ref().map(|keys| keys.security(CONNECTIONS));
         let path = config.default_path();
         let (app, end) = app_ring(RING, RING);
+        let hold = match setup.device.meets() {
+            true => QuietHold::new(&eal, clock.now()),
+            false => QuietHold::of_none(clock.now()),
+        };
         let parts = (io, store(&config, &SessionTerms::lobby()), clock);
         let worker = Worker::new(
             Recorder::off(&config, setup.host, rng()?),
@@ -133,7 +134,7 @@ impl PeerHost {
         Ok(Self {
             worker: Some(worker),
             board: None,
-            hold: setup.device.meets().then(|| InterruptHold::new(&eal)),
+            hold,
             app,
             waiting: VecDeque::new(),
             ring_full: 0,
@@ -147,8 +148,6 @@ impl PeerHost {
             peer: None,
             notes: 0,
             former: Counters::new(),
-            last_received: (0, Instant::ZERO),
-            quiet: Quiet::new(Instant::ZERO),
             look_at: Instant::ZERO,
             is_up: false,
             reported_port: false,
@@ -203,8 +202,7 @@ impl PeerHost {
         self.app = app;
         self.waiting.clear();
         self.peer = None;
-        self.last_received = (0, self.clock.now());
-        self.quiet = Quiet::new(self.last_received.1);
+        self.hold.restart(self.clock.now());
         Ok(())
     }
 
@@ -226,8 +224,12 @@ impl PeerHost {
         }
         let Some((mut io, security)) = self.take_parts() else { return Ok(false) };
         let address = self.setup.addressing.addr(peer).map(|address| (address.ip, None));
-        let clock = self.clock;
-        let meanwhile = || if monitor.wants_end() { Err(PeerError::Interrupted) } else { Ok(()) };
+        let (clock, hold) = (self.clock, &mut self.hold);
+        hold.restart(clock.now());
+        let meanwhile = |received| {
+            hold.look(received, clock.now());
+            if monitor.wants_end() { Err(PeerError::Interrupted) } else { Ok(()) }
+        };
         let found = match (io.enquire(), address) {
             (Some(mut enquiry), Some(address)) => {
                 enquiry.resolve(&[address], patience, || clock.now(), meanwhile)?
@@ -307,26 +309,21 @@ impl PeerHost {
         let progress = worker.poll_once();
         // Packets of other peers' flows and of the scheduler's protocol count, too.
         let (now, received) = (progress.now, worker.stats().accepted());
-        if received != self.last_received.0 {
-            self.last_received = (received, now);
-        } else if now >= self.look_at {
-            self.check_device(now, monitor);
+        if now >= self.look_at {
+            self.check_device((received, now), monitor);
         }
         HostPolled { now, busy: progress.busy }
     }
 
-    /// Work that is done now and then: interrupts, the link.
-    fn check_device(&mut self, now: Instant, monitor: &mut dyn SessionMonitor) {
+    /// Work that is done now and then: interrupts, the link. So many packets have been received.
+    fn check_device(&mut self, (received, now): (u64, Instant), monitor: &mut dyn SessionMonitor) {
         self.look_at = now + LOOK_EVERY;
         if !self.reported_port && self.other_port() > 0 {
             self.reported_port = true;
             monitor.on_event(&SessionEvent::OtherPort(self.setup.addressing.udp_port()));
         }
-        if !self.quiet.is_due(self.last_received.0, now) {
+        if !self.hold.look(received, now) {
             return;
-        }
-        if let Some(hold) = &mut self.hold {
-            hold.let_through();
         }
         let was_up = self.is_up;
         let is_up = self.is_link_up();

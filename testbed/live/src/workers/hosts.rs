@@ -15,14 +15,13 @@ use transport::record::Recorder;
 use transport::wire::addressing::{Addressing, Groups};
 use transport::{Bytes, Config, Duration, HostId, Instant, Rate, Rng, Settings, ShareMax};
 use transport_dpdk::{
-    AppEnd, AppMemory, Clock, DevicePort, DilatedClock, Eal, EalError, Idle, IdleMode,
-    InterruptHold, Keys, MemoryConfig, Pool, PortIo, SharedKeys, TimeScale, UdpSums, Worker,
-    WorkerConfig, app_ring,
+    AppEnd, AppMemory, Clock, DevicePort, DilatedClock, Eal, EalError, Idle, IdleMode, Keys,
+    MemoryConfig, Pool, PortIo, QuietHold, SharedKeys, TimeScale, UdpSums, Worker, WorkerConfig,
+    app_ring,
 };
 
 use super::lateness::Gaps;
 use super::observers::Observers;
-use super::quiet::QuietHold;
 use super::secured;
 use crate::dpdk_error::unfit;
 
@@ -251,7 +250,7 @@ impl Pollers {
         eal: &Eal,
         hosts: Vec<Host>,
         cores: &[Option<usize>],
-        mut hold: Option<InterruptHold>,
+        mut hold: Option<QuietHold>,
         (clock, base_rtt): (&RunClock, Duration),
     ) -> Result<Self, RunError> {
         let mut shares: Vec<Vec<Host>> = cores.iter().map(|_| Vec::new()).collect();
@@ -336,7 +335,7 @@ const LOOK_EVERY: u32 = 64;
 /// The loop of one thread.
 fn poll(
     mut polled: Polled,
-    hold: Option<InterruptHold>,
+    mut hold: Option<QuietHold>,
     (clock, keys): (&RunClock, &Receiver<Keys>),
     stop: &AtomicBool,
 ) -> Polled {
@@ -344,7 +343,8 @@ fn poll(
         thread::yield_now();
     }
     let mut idle = Idle::new(IdleMode::Adaptive);
-    let mut hold = hold.map(|hold| QuietHold::new(hold, clock.now()));
+    // From here on by the clock of the run.
+    hold.iter_mut().for_each(|hold| hold.restart(clock.now()));
     let mut turn = 0_u32;
     while !stop.load(Ordering::Acquire) {
         let now = clock.now();

@@ -2,15 +2,13 @@
 //!
 //! [`hosts`] makes the workers and their threads, and [`control`] is the application of each.
 //! [`observers`] shows them while they run, [`counters`] collects what they counted, and
-//! [`lateness`] judges whether their polls came in time. `quiet` decides when DPDK's interrupt
-//! thread may run.
+//! [`lateness`] judges whether their polls came in time.
 
 pub(crate) mod control;
 pub(crate) mod counters;
 pub(crate) mod hosts;
 pub(crate) mod lateness;
 pub(crate) mod observers;
-pub(crate) mod quiet;
 
 use experiments::plan::RunError;
 use transport::{Config, Duration};

@@ -8,7 +8,8 @@
 //! closed while the thread is held, too: the driver would take it apart on both threads at once
 //! when both ends close at the same time.
 //!
-//! One hold at a time in a process; a second one waits for nothing and holds nothing.
+//! Holds of several threads are counted: the thread runs again when the last one is dropped, and is
+//! not let through by one holder while another one has it.
 
 use std::ffi::c_void;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,17 +18,24 @@ use std::time::Duration;
 
 use crate::eal::{self, Eal};
 
-/// Stops the interrupt thread for as long as this value exists. Dropping it releases the thread.
+/// Stops the interrupt thread for as long as this value exists. Dropping the last one releases the
+/// thread.
 #[derive(Debug)]
-pub struct InterruptHold {
+pub(crate) struct InterruptHold {
     eal: Eal,
-    /// Whether this hold has stopped the thread.
-    held: bool,
+}
+
+/// The interrupt thread and those who hold it.
+#[derive(Debug)]
+struct Interrupts {
+    thread: ThreadState,
+    /// Holds that exist, whether or not the thread could be stopped for them.
+    holds: u32,
 }
 
 /// The state of the interrupt thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum HoldState {
+enum ThreadState {
     /// The thread runs.
     Free,
     /// The callback is requested.
@@ -38,7 +46,8 @@ enum HoldState {
     Leaving,
 }
 
-static STATE: Mutex<HoldState> = Mutex::new(HoldState::Free);
+static INTERRUPTS: Mutex<Interrupts> =
+    Mutex::new(Interrupts { thread: ThreadState::Free, holds: 0 });
 static CHANGED: Condvar = Condvar::new();
 
 /// The interrupt thread may be in the middle of a handshake with a peer; no step of one is longer.
@@ -47,15 +56,17 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LEEWAY: Duration = Duration::from_micros(200);
 
 impl InterruptHold {
-    /// A worker that has received nothing for this long lets the interrupt thread through.
-    pub const QUIET: transport::Duration = transport::Duration::from_ms(5);
-
     /// Waits until the interrupt thread has ended its present work, and left an earlier hold, and
     /// holds it.
     #[must_use]
-    pub fn new(eal: &Eal) -> Self {
-        let mut hold = Self { eal: eal.clone(), held: false };
-        if *lock() == HoldState::Leaving {
+    pub(crate) fn new(eal: &Eal) -> Self {
+        let hold = Self { eal: eal.clone() };
+        let leaves = {
+            let mut interrupts = lock();
+            interrupts.holds += 1;
+            interrupts.thread == ThreadState::Leaving
+        };
+        if leaves {
             wait_until_it_has_left();
         }
         hold.catch();
@@ -63,90 +74,141 @@ impl InterruptHold {
     }
 
     /// Lets the interrupt thread do its pending work, and holds it again. Takes some 300 us.
-    pub fn let_through(&mut self) {
-        self.release();
-        wait_until_it_has_left();
+    /// Another holder may be polling or closing a device: while there is one, nothing is let
+    /// through.
+    pub(crate) fn let_through(&mut self) {
+        let goes = {
+            let mut interrupts = lock();
+            interrupts.holds == 1 && interrupts.release()
+        };
+        if goes {
+            wait_until_it_has_left();
+        }
         self.catch();
     }
 
-    fn catch(&mut self) {
-        let mut state = lock();
-        if *state != HoldState::Free {
-            return;
+    /// Waits until the thread is held, for this hold or for another one.
+    fn catch(&self) {
+        let mut interrupts = lock();
+        if interrupts.thread == ThreadState::Free {
+            let control = self.eal.control();
+            if eal::call_on_interrupt_thread(stand_still, &control) {
+                interrupts.thread = ThreadState::Asked;
+            }
         }
-        *state = HoldState::Asked;
-        let control = self.eal.control();
-        if !eal::call_on_interrupt_thread(stand_still, &control) {
-            *state = HoldState::Free;
-            return;
+        let asked = |interrupts: &mut Interrupts| interrupts.thread == ThreadState::Asked;
+        let waited = CHANGED.wait_timeout_while(interrupts, PATIENCE, asked);
+        let (mut interrupts, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if interrupts.thread == ThreadState::Asked {
+            // The callback finds that no thread waits when it runs, and returns.
+            interrupts.thread = ThreadState::Free;
         }
-        drop(control);
-        let (mut state, _) = CHANGED
-            .wait_timeout_while(state, PATIENCE, |state| *state == HoldState::Asked)
-            .unwrap_or_else(PoisonError::into_inner);
-        self.held = *state == HoldState::Held;
-        if !self.held {
-            // The callback finds no thread waiting when it runs, and returns.
-            *state = HoldState::Free;
+        if interrupts.thread != ThreadState::Held {
             tracing::warn!("DPDK's interrupt thread is busy for longer than {PATIENCE:?}");
-        }
-    }
-
-    fn release(&mut self) {
-        if self.held {
-            *lock() = HoldState::Leaving;
-            CHANGED.notify_all();
-            self.held = false;
         }
     }
 }
 
 impl Drop for InterruptHold {
     fn drop(&mut self) {
-        self.release();
+        let mut interrupts = lock();
+        interrupts.holds -= 1;
+        if interrupts.holds == 0 {
+            interrupts.release();
+        }
+    }
+}
+
+impl Interrupts {
+    /// Ends the callback in which the thread stands; false where it stands in none.
+    fn release(&mut self) -> bool {
+        let held = self.thread == ThreadState::Held;
+        if held {
+            self.thread = ThreadState::Leaving;
+            CHANGED.notify_all();
+        }
+        held
     }
 }
 
 /// Waits until the interrupt thread is out of the callback of a hold that was released. An alarm
 /// that is due before then would run inside that callback, which would then never end.
 fn wait_until_it_has_left() {
-    let leaving = |state: &mut HoldState| *state == HoldState::Leaving;
+    let leaving = |interrupts: &mut Interrupts| interrupts.thread == ThreadState::Leaving;
     drop(CHANGED.wait_timeout_while(lock(), PATIENCE, leaving));
     thread::sleep(LEEWAY);
 }
 
-fn lock() -> MutexGuard<'static, HoldState> {
-    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock() -> MutexGuard<'static, Interrupts> {
+    INTERRUPTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// On the interrupt thread: stays until it is released.
 extern "C" fn stand_still(_argument: *mut c_void) {
-    let mut state = lock();
-    if *state != HoldState::Asked {
+    let mut interrupts = lock();
+    if interrupts.thread != ThreadState::Asked {
         return;
     }
-    *state = HoldState::Held;
+    interrupts.thread = ThreadState::Held;
     CHANGED.notify_all();
-    while *state == HoldState::Held {
-        state = CHANGED.wait(state).unwrap_or_else(PoisonError::into_inner);
+    while interrupts.thread == ThreadState::Held {
+        interrupts = CHANGED.wait(interrupts).unwrap_or_else(PoisonError::into_inner);
     }
-    *state = HoldState::Free;
+    interrupts.thread = ThreadState::Free;
     CHANGED.notify_all();
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::*;
+
+    fn is_held() -> bool {
+        lock().thread == ThreadState::Held
+    }
+
+    /// Alarms of the test that have run.
+    static RUN: AtomicU32 = AtomicU32::new(0);
+
+    extern "C" fn count(_argument: *mut c_void) {
+        RUN.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Whether the interrupt thread runs an alarm within so many milliseconds.
+    fn runs(eal: &Eal, within: u32) -> bool {
+        let before = RUN.load(Ordering::Acquire);
+        assert!(eal::call_on_interrupt_thread(count, &eal.control()));
+        (0..within).any(|_| {
+            thread::sleep(Duration::from_millis(1));
+            RUN.load(Ordering::Acquire) != before
+        })
+    }
 
     #[test]
     fn a_hold_right_after_another_holds() {
         let eal = Eal::shared_by_tests();
         for turn in 0..20 {
-            assert!(InterruptHold::new(&eal).held, "turn {turn}");
+            let _hold = InterruptHold::new(&eal);
+            assert!(is_held(), "turn {turn}");
         }
         // The thread runs between two holds, and is held again.
         let mut hold = InterruptHold::new(&eal);
         hold.let_through();
-        assert!(hold.held);
+        assert!(is_held());
+    }
+
+    #[test]
+    fn the_last_of_several_holds_releases_the_thread() {
+        let eal = Eal::shared_by_tests();
+        let (first, mut second) = (InterruptHold::new(&eal), InterruptHold::new(&eal));
+        second.let_through();
+        assert!(!runs(&eal, 50), "let through by one of two");
+        drop(first);
+        assert!(is_held() && !runs(&eal, 50), "released by the first of two");
+        second.let_through();
+        assert!(is_held());
+        drop(second);
+        assert!(runs(&eal, 10_000), "not released by the last");
     }
 }

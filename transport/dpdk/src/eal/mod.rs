@@ -14,9 +14,10 @@
 mod arguments;
 pub(crate) mod cards;
 mod error;
-pub mod interrupts;
+pub(crate) mod interrupts;
 pub mod memory;
 pub mod netns;
+pub mod quiet;
 mod system;
 
 use std::ffi::{CStr, CString, c_int, c_void};

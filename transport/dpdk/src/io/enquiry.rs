@@ -125,7 +125,8 @@ impl<'a> Enquiry<'a> {
     }
 
     /// Asks for the MACs of `peers` that are not given, for at most `patience`, and returns the
-    /// state of each. `now` is the clock; `meanwhile` is called between polls and may end the wait.
+    /// state of each. `now` is the clock. `meanwhile` is called between polls with the number of
+    /// frames that were received, and may end the wait.
     ///
     /// # Errors
     /// The error of `meanwhile`.
@@ -134,12 +135,12 @@ impl<'a> Enquiry<'a> {
         peers: &[(IpAddr, Option<Mac>)],
         patience: Duration,
         mut now: impl FnMut() -> Instant,
-        mut meanwhile: impl FnMut() -> Result<(), E>,
+        mut meanwhile: impl FnMut(u64) -> Result<(), E>,
     ) -> Result<Vec<Resolution>, E> {
         let mut resolver = Resolver::new(self.station, peers, now(), patience);
         while !resolver.is_over() {
             self.ask(&mut resolver, now());
-            meanwhile()?;
+            meanwhile(self.received)?;
             thread::yield_now();
         }
         Ok((0..peers.len()).map(|at| resolver.peer(at)).collect())

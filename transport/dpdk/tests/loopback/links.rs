@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::net;
-use transport::Duration;
+use transport::{Duration, Instant};
 use transport_dpdk::{
-    BURST, DeviceName, DevicePort, Eal, FrameLimit, InterruptHold, Link, LinkConfig, LinkEnd,
-    MbufBurst, Netns, PortConfig, PortError, Side, SocketError,
+    BURST, DeviceName, DevicePort, Eal, FrameLimit, Link, LinkConfig, LinkEnd, MbufBurst, Netns,
+    PortConfig, PortError, QuietHold, Side, SocketError,
 };
 
 use crate::Outcome::{self, Passed, Skipped};
@@ -126,7 +126,7 @@ fn knocked(eal: &Eal) -> Outcome {
     };
     let listens = device("net_memif80,role=server");
     let mut listens = listens.open(eal, &config, Arc::clone(&pool)).unwrap();
-    let mut hold = InterruptHold::new(eal);
+    let mut hold = QuietHold::new(eal, Instant::ZERO);
     for _ in 0..2 {
         let (family, kind) = (net::AddressFamily::UNIX, net::SocketType::SEQPACKET);
         let socket = net::socket(family, kind, None).unwrap();

@@ -12,8 +12,9 @@ use super::*;
 /// Flows at a time in each direction; tables have places for twice as many.
 const AT_ONCE: u32 = 4;
 const MESSAGES: u64 = 2;
-/// Rounds in which every place is taken, and rounds that follow.
-const ROUNDS: [u32; 2] = [20, 200];
+/// Rounds after which places of timers and buffers have been taken, and rounds that follow, each
+/// under names of its own.
+const ROUNDS: [u32; 2] = [120, 100];
 
 impl Pair {
     /// Flows in both directions, from their first message until both ends have forgotten them.
@@ -86,8 +87,8 @@ fn flows_that_are_gone_leave_nothing_behind() {
             }
             pair.lines()
         });
-        // Places of timers and buffers are made when first wanted, whatever has gone before.
-        let gone = usize::try_from(ROUNDS[1] * 2 * AT_ONCE).unwrap();
-        assert!(lines[1] < lines[0] + gone / 2, "{name}: {lines:?} lines");
+        // Some places of timers and buffers are taken late: 9 lines at most here.
+        let names = usize::try_from(ROUNDS[1]).unwrap();
+        assert!(lines[1] < lines[0] + names / 2, "{name}: {lines:?} lines");
     }
 }

@@ -264,6 +264,22 @@ mod tests {
     }
 
     #[test]
+    fn a_reused_slot_of_a_flow_without_a_priority_has_the_priority_of_its_new_flow() {
+        let mut sched = RoundRobin::new(2);
+        let path = crate::config::Config::new(crate::Settings::default()).unwrap().default_path();
+        let open = |sched: &mut RoundRobin, flow, prio| {
+            sched.on_open(flow, HostId(1), &path, Label { prio, ..Label::NONE });
+            sched.on_backlog(flow, &backlog(1), Instant::ZERO);
+        };
+        let (former, new, other) = (FlowId::new(0, 1), FlowId::new(0, 2), FlowId::new(1, 1));
+        open(&mut sched, former, Label::PRIO_NONE);
+        open(&mut sched, other, Label::PRIO_NONE);
+        sched.on_backlog(former, &backlog(0), Instant::ZERO);
+        open(&mut sched, new, Label::PRIO_NONE + 1);
+        assert_eq!([(); 3].map(|()| next(&mut sched)), [Some(other); 3]);
+    }
+
+    #[test]
     fn the_most_urgent_flows_take_turns_and_others_send_when_they_cannot() {
         let mut sched = RoundRobin::new(5);
         let flow = |i| FlowId::new(i, 1);

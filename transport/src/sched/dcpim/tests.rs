@@ -478,6 +478,22 @@ fn requests_and_acceptances_that_come_again_change_nothing() {
 }
 
 #[test]
+fn a_host_that_stood_still_grants_nothing_to_requests_of_a_former_epoch() {
+    let grants = |epochs: u64| {
+        let mut world = crowd(3, 1, 300, |_| {});
+        while world.hosts[0].sched.source.requests() == 0 {
+            world.step();
+        }
+        world.now += world.hosts[0].sched.stages.epoch() * epochs;
+        let now = world.now;
+        world.hosts[0].sched.handle_timeout(now);
+        answers(&mut world).iter().filter(|offer| offer.step == MatchStep::Grant).count()
+    };
+    assert!(grants(1) > 0);
+    assert_eq!(grants(5), 0);
+}
+
+#[test]
 fn a_peer_whose_stages_run_ahead_for_ever_does_not_stop_the_others() {
     let sent = |ahead: u32| {
         let mut world = crowd(3, 1, 30_000, |_| {});

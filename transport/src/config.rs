@@ -464,8 +464,7 @@ impl Config {
 
     /// How long a receiver waits before it asks for the missing packets of a block.
     pub(crate) fn block_wait(&self) -> Duration {
-        let packets = u64::from(self.ec_shape.data() + self.ec_shape.parity());
-        self.ec_params.wait(self.line_rate.time_for(self.mtu()) * packets)
+        self.ec_params.wait(self.ec_shape, self.line_rate.time_for(self.mtu()))
     }
 
     /// A path of which only the defaults are known.

@@ -11,7 +11,7 @@ pub use block::{Block, BlockShape, Blocks, DATA_MAX, PARITY_MAX, ShapeError};
 use core::num::NonZeroU8;
 
 use crate::params::{params, words};
-use crate::path::NetworkFacts;
+use crate::path::{NetworkFacts, QueueFacts};
 use crate::registry::{Registered, registry};
 use crate::time::Duration;
 
@@ -76,23 +76,31 @@ impl EcParams {
     /// The longest wait for a block.
     const BLOCK_TIMEOUT_MAX: Duration = Duration::from_s(2);
 
-    /// How long a receiver waits before it asks for the missing packets of a block that takes no
-    /// time on the line.
+    /// How long a receiver waits for another packet of a block before it asks for those that are
+    /// missing.
     #[must_use]
     pub fn patience(&self) -> Duration {
         self.block_timeout.unwrap_or(BLOCK_TIMEOUT)
     }
 
-    /// How long a receiver waits before it asks for the missing packets of a block that takes
-    /// `transmission` on the line.
-    pub(crate) fn wait(&self, transmission: Duration) -> Duration {
+    /// How long a receiver waits before it asks for the missing packets of a block of `shape`,
+    /// each of which takes `packet` on the line.
+    pub(crate) fn wait(&self, shape: BlockShape, packet: Duration) -> Duration {
         match (self.block_timeout, self.block_timer) {
-            // Without it a slow line would have every block asked for while it arrives.
+            // Without the time on the line, a slow line would have every block asked for while it
+            // arrives.
             (None, BlockTimer::Whole) => {
-                (BLOCK_TIMEOUT + transmission).min(Self::BLOCK_TIMEOUT_MAX)
+                Self::for_whole(shape, QueueFacts { full: BLOCK_TIMEOUT, packet })
             }
             _ => self.patience(),
         }
+    }
+
+    /// The wait for all of a block of `shape` behind `queues`, within the range of the setting.
+    fn for_whole(shape: BlockShape, queues: QueueFacts) -> Duration {
+        let packets = u64::from(shape.data() + shape.parity());
+        let wait = queues.full + queues.packet * packets;
+        wait.clamp(Self::BLOCK_TIMEOUT_MIN, Self::BLOCK_TIMEOUT_MAX)
     }
 
     /// Adapts the settings of blocks of `shape` to facts about the network.
@@ -100,10 +108,7 @@ impl EcParams {
         //= uno#4.2
         // The estimated maximum queuing and transmission delay.
         if let (BlockTimer::Whole, Some(queues)) = (self.block_timer, facts.queues) {
-            let packets = u64::from(shape.data() + shape.parity());
-            let wait = (queues.full + queues.packet * packets)
-                .clamp(Self::BLOCK_TIMEOUT_MIN, Self::BLOCK_TIMEOUT_MAX);
-            self.block_timeout = Some(wait);
+            self.block_timeout = Some(Self::for_whole(shape, queues));
         }
     }
 }
@@ -144,7 +149,6 @@ registry! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path::QueueFacts;
     use crate::wire::Coded;
     use proptest::prelude::*;
 
@@ -167,6 +171,20 @@ mod tests {
             let mut params = EcParams { block_timer: BlockTimer::Whole, ..EcParams::default() };
             params.resolve(BlockShape::new(8, 2).unwrap(), &facts);
             assert_eq!((params.patience(), params.validate()), (wait, Ok(())));
+        }
+    }
+
+    #[test]
+    fn a_whole_block_on_the_slowest_line_is_waited_for_2_s_at_most() {
+        let whole = EcParams { block_timer: BlockTimer::Whole, ..EcParams::default() };
+        let shape = BlockShape::new(48, 16).unwrap();
+        for (packet, wait) in [
+            (Duration::from_ms(1), BLOCK_TIMEOUT + Duration::from_ms(64)),
+            (Duration::from_ms(33), EcParams::BLOCK_TIMEOUT_MAX),
+        ] {
+            assert_eq!(whole.wait(shape, packet), wait);
+            // A pause is as long on every line.
+            assert_eq!(EcParams::default().wait(shape, packet), BLOCK_TIMEOUT);
         }
     }
 

@@ -64,21 +64,27 @@ pub(super) fn run(
     if args.slurm {
         return batch_script(sweep, args, command_line, console);
     }
-    let (ended, ran) = run_all(sweep, args, command_line, console)?;
+    let SweepRan { ended, failure } = run_all(sweep, args, command_line, console)?;
     // What has ended is shown, whatever became of the rest.
-    if ran.is_ok() || ended.iter().any(Option::is_some) {
-        show((args, ran.is_ok()), sweep, &ended, console)?;
+    if failure.is_none() || ended.iter().any(Option::is_some) {
+        show((args, failure.is_none()), sweep, &ended, console)?;
     }
-    ran?;
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
     let all = ended.iter().all(|ended| ended.as_ref().is_some_and(|(_, success)| *success));
     Ok(if all { Exit::Finished } else { Exit::Unfinished })
 }
 
-/// What has ended of a sweep, in the order of its runs; `None` for those that did not run.
-pub(crate) type AllEnded = Vec<Option<Ended>>;
+/// A sweep that has run, or a part of it.
+pub(crate) struct SweepRan {
+    /// The outcomes in the order of the runs; `None` for those that did not run.
+    pub(crate) ended: Vec<Option<Ended>>,
+    /// Why the rest did not run, if that was an error; an interruption is none.
+    pub(crate) failure: Option<Failure>,
+}
 
-/// Runs the chosen variants, but those that `--resume` keeps. Returns what has ended, and why the
-/// rest did not run if that was an error; an interruption is none.
+/// Runs the chosen variants, but those that `--resume` keeps.
 ///
 /// # Errors
 /// What prevents that any runs.
@@ -87,7 +93,7 @@ pub(crate) fn run_all(
     args: &RunArgs,
     command_line: &[OsString],
     console: &mut Console<'_>,
-) -> Result<(AllEnded, Result<(), Failure>), Failure> {
+) -> Result<SweepRan, Failure> {
     warn(sweep, console)?;
     let is_nic = |(_, run): &&(String, Experiment)| run.world == World::Nic;
     if sweep.chosen.len() > 1 && sweep.chosen.iter().any(|run| is_nic(&run)) {
@@ -114,7 +120,7 @@ pub(crate) fn run_all(
     let mut ended = kept(sweep, args, &mut log, console)?;
     let ran = in_parallel(sweep, args, command_line, console, &mut log, &mut ended)
         .and_then(|()| one_by_one(sweep, args, command_line, console, &mut log, &mut ended));
-    Ok((ended, ran))
+    Ok(SweepRan { ended, failure: ran.err() })
 }
 
 /// Prints the warnings about the inputs of runs. A warning of several runs is printed once, with

@@ -24,7 +24,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::{self, OutDir};
 use crate::run::order::{RunOrder, Sweep};
-use crate::run::sweep::{Ended, run_all};
+use crate::run::sweep::{Ended, SweepRan, run_all};
 use standings::{MixScore, Standings};
 
 /// The mixes, the transports and the place of the results.
@@ -136,8 +136,10 @@ pub(crate) fn run(args: &TournamentArgs, console: &mut Console<'_>) -> Result<Ex
     output::write_file(&file, |to| io::Write::write_all(to, text.as_bytes()))?;
     // Manifests of the runs name a command that runs them again.
     let command_line = [&[OsString::from("headrace")][..], &words].concat();
-    let (ended, ran) = run_all(&sweep, &run, &command_line, console)?;
-    ran?;
+    let SweepRan { ended, failure } = run_all(&sweep, &run, &command_line, console)?;
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
     let places = if interrupt::requested() { None } else { places(&sweep, &mixes, &ended) };
     let Some(places) = places else {
         let count = ended.iter().flatten().filter(|(_, success)| *success).count();

@@ -69,6 +69,36 @@ fn control_overtakes_data_and_each_class_is_first_in_first_out() {
 }
 
 #[test]
+fn disciplines_state_whether_data_leaves_in_the_order_in_which_it_came() {
+    let order = |kind: QdiscKind, packets: u32| {
+        let (mut rng, mut qdisc) = (Rng::new(1), built(kind));
+        // An unscheduled packet, one of the last rank, one that may be trimmed, one with less left
+        // than all before it, and so on.
+        for handle in 0..packets {
+            let packet = data(handle, 1_000);
+            let packet = match handle % 4 {
+                0 => Packet { flags: Flags::of(TrafficClass::Unscheduled), ..packet },
+                1 => packet.ranked_by(u32::MAX),
+                2 => packet,
+                _ => packet.ranked_by(packets - handle),
+            };
+            qdisc.enqueue(packet, at(0), &mut None);
+        }
+        let mut order = Vec::new();
+        while let Some(departure) = qdisc.dequeue(at(1), &mut rng) {
+            order.push(departure.packet.handle);
+        }
+        order
+    };
+    for kind in QdiscKind::ALL {
+        // There is room for all of 8, and not for all of 16.
+        let orders = [8, 16].map(|packets| order(*kind, packets));
+        let keeps_order = orders.iter().all(|order| order.is_sorted());
+        assert_eq!(keeps_order, kind.keeps_order(), "{}: {orders:?}", kind.name());
+    }
+}
+
+#[test]
 fn what_a_discipline_promises_to_let_through_passes_and_changes_nothing() {
     for kind in paced::and_registered() {
         let mut qdisc = built(kind);

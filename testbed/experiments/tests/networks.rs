@@ -60,8 +60,15 @@ fn us(us: u64) -> Instant {
     Instant::ZERO + Duration::from_us(us)
 }
 
+/// Runs the network up to and at its next event, and returns the instant of that event.
+fn step(network: &mut Network, frames: &mut dyn Frames, out: &mut Vec<Output>) -> Option<Instant> {
+    let at = network.next_event_at()?;
+    network.run_until(at, frames, out);
+    Some(at)
+}
+
 fn run_out(network: &mut Network, out: &mut Vec<Output>) {
-    while network.step(&mut NoFrames, out).is_some() {}
+    while step(network, &mut NoFrames, out).is_some() {}
 }
 
 /// One injection: gap to the one before in picoseconds, source, destination, length, control.
@@ -124,7 +131,7 @@ fn feed(network: &mut Network, injections: &[Injection], late: usize) -> (Vec<Ou
         let packet = packet(handle, *dst, *len, flags);
         network.inject(HostId(*src), packet, now, &mut copies, &mut out);
     }
-    while network.step(&mut copies, &mut out).is_some() {}
+    while step(network, &mut copies, &mut out).is_some() {}
     for output in &out {
         if let Output::Delivered { packet, .. } = output {
             copies.0[packet.handle as usize] -= 1;
@@ -168,7 +175,7 @@ proptest! {
             let packet = packet(handle, *dst, *len, DATA);
             network.inject(HostId(*src), packet, us(0), &mut NoFrames, &mut out);
         }
-        while network.step(&mut NoFrames, &mut out).is_some() {
+        while step(&mut network, &mut NoFrames, &mut out).is_some() {
             prop_assert_eq!(network.audit().check(), Ok(()));
         }
     }
@@ -210,7 +217,7 @@ proptest! {
                 let packet = packet(handle, *dst, *len, DATA);
                 network.inject(HostId(*src), packet, us(0), &mut NoFrames, &mut out);
             }
-            while network.step(&mut NoFrames, &mut out).is_some() {
+            while step(&mut network, &mut NoFrames, &mut out).is_some() {
                 for (port, stats) in (0..).zip(network.port_stats()).skip(8) {
                     let queued = network.queued(PortId(port));
                     prop_assert!(queued.data_bytes <= buffer && stats.data_peak <= buffer);

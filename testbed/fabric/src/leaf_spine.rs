@@ -1,13 +1,15 @@
 //! A small network for the tests of this crate: 4 leaves of 4 hosts each below 2 spines, 800 Gb/s.
+//! Tests run it from one event to the next.
 //!
 //! Real topologies are built by the crate above this one, which tests here must not need.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use transport::{Bytes, Duration, Rate};
+use transport::{Bytes, Duration, Instant, Rate};
 
 use crate::{
-    Blueprint, Node, PortSpec, ProgramSettings, QdiscKind, QdiscParams, QdiscSettings, SwitchSpec,
+    Blueprint, Frames, Network, Node, Output, PortSpec, ProgramSettings, QdiscKind, QdiscParams,
+    QdiscSettings, SwitchSpec,
 };
 
 const LEAVES: u32 = 4;
@@ -88,4 +90,18 @@ pub(crate) fn blueprint(qdisc: QdiscKind, params: QdiscParams) -> Blueprint {
     };
     blueprint.pause_where_lossless();
     blueprint
+}
+
+impl Network {
+    /// Runs the network up to and at its next event, and returns the instant of that event; `None`
+    /// when there is none.
+    pub(crate) fn step(
+        &mut self,
+        frames: &mut dyn Frames,
+        out: &mut Vec<Output>,
+    ) -> Option<Instant> {
+        let at = self.next_event_at()?;
+        self.run_until(at, frames, out);
+        Some(at)
+    }
 }

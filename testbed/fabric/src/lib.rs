@@ -6,8 +6,8 @@
 //! - A driver in real time injects packets (`Network::inject`), asks when something happens next
 //!   (`next_event_at`) and lets the network run until now (`run_until`).
 //! - A driver in virtual time opens a window of time (`open`) in which hosts can be handled one
-//!   after another, lets the switches run in it (`run_switches`), and closes it (`close`).
-//! - A test goes from one event to the next (`step`).
+//!   after another, has each host's NIC send what the host hands in (`send`), lets the switches run
+//!   (`run_switches`), and closes the window (`close`).
 //!
 //! ```text
 //! inject -> Port (NIC) -> link -> Switch::route -> Port -> link -> ... -> Output::Delivered

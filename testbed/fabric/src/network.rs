@@ -216,14 +216,6 @@ impl Network {
         self.links.calendar.peek().map(|at| at.max(self.now))
     }
 
-    /// Processes everything up to and at the instant of the next event, and returns that instant;
-    /// `None` when there is none.
-    pub fn step(&mut self, frames: &mut dyn Frames, out: &mut Vec<Output>) -> Option<Instant> {
-        let at = self.next_event_at()?;
-        self.run_until(at, frames, out);
-        Some(at)
-    }
-
     /// Processes everything up to and at `now`; programs and ports that write telemetry find the
     /// frames of packets in `frames`. The outputs of one host are in the order of time.
     pub fn run_until(&mut self, now: Instant, frames: &mut dyn Frames, out: &mut Vec<Output>) {

@@ -106,8 +106,8 @@ impl Stack {
         Ok((port, pool))
     }
 
-    /// The addresses of all hosts; a host without a given MAC is asked for it. A device that `meets`
-    /// another process is polled while DPDK's interrupt thread is held.
+    /// The addresses of all hosts; a host without a given MAC is asked for it. A device that leads
+    /// to another process is polled while DPDK's interrupt thread is held.
     fn resolved(
         &self,
         io: &mut PortIo,

@@ -183,7 +183,9 @@ impl Issuer {
     /// because it was silent.
     pub(in crate::sched) fn wants(&self, index: usize, now: Instant) -> Result<u32, Instant> {
         let need = &self.needs[index];
-        if need.left > 0 {
+        // A sender may be gone that was silent for so long: its needs are tried again one timeout
+        // after the other, and keep no channel from others in between.
+        if need.left > 0 && need.silent < PATIENT {
             return Ok(need.left);
         }
         match self.ready_at(index, 0) {

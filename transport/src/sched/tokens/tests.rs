@@ -255,6 +255,24 @@ fn an_urgent_flow_uses_its_tokens_before_one_with_less_left() {
 }
 
 #[test]
+fn a_flow_that_stays_silent_wants_a_token_after_each_timeout_and_none_in_between() {
+    let mut receiver = Receiver::new();
+    receiver.arrive(0, report(0, 3));
+    let mut now = at(1);
+    for timeouts in 0..20 {
+        // One token at a time: more are left to send.
+        receiver.0.issue(0, 1, now);
+        let next = receiver.0.ready_at(0, 1).unwrap();
+        let expected = if timeouts < 8 { Ok(2) } else { Err(next) };
+        assert_eq!(receiver.0.wants(0, now), expected, "{timeouts} timeouts");
+        now = next;
+    }
+    assert_eq!(receiver.0.wants(0, now), Ok(3));
+    receiver.arrive(0, report(1, 2));
+    assert_eq!(receiver.0.wants(0, now), Ok(2), "a report came");
+}
+
+#[test]
 fn tokens_stay_in_the_range_of_the_sender_however_long_credits_are_lost() {
     let (mut sender, mut receiver) = (Sender::new(0), Receiver::new());
     sender.open(0, 60_000, at(1));

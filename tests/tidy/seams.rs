@@ -1,9 +1,9 @@
 //! Files of the product that name a policy of a registry, and why. Other files ask a kind for the
 //! facts that its policy states.
 //!
-//! The check finds variants of the registries' enums, modules of policies (`sched::dcsim::`) and
-//! the settings of one policy (`sched_params.dcsim`). Below the folder of a registry its modules
-//! may be named.
+//! The check finds variants of the registries' enums, modules of policies (`sched::dcsim::`, and in
+//! a list of one line, `sched::{dcsim::X, Y}`) and the settings of one policy
+//! (`sched_params.dcsim`). Below the folder of a registry its modules may be named.
 
 use super::{File, Finding, Source, is_test_file, words_in};
 
@@ -142,11 +142,22 @@ fn modules(files: &[File]) -> Vec<Module<'_>> {
 fn module_in(code: &str, path: &str, modules: &[Module<'_>]) -> Option<String> {
     modules.iter().filter(|module| !path.starts_with(module.folder)).find_map(|module| {
         let family = module.folder.trim_end_matches('/').rsplit('/').next()?;
+        let listed = listed_in(code, family)
+            .find(|path| path.strip_prefix(module.name).is_some_and(|rest| rest.starts_with("::")));
+        if let Some(path) = listed {
+            return Some(format!("{family}::{path}"));
+        }
         let ways = [format!("{family}::"), format!("{family}_params."), format!("{family}s.")];
         ways.into_iter()
             .map(|way| way + module.name)
             .find(|way| words_in(code, way).any(|at| !code[at + way.len()..].starts_with('(')))
     })
+}
+
+/// The paths that a line lists behind `family::{`.
+fn listed_in<'a>(code: &'a str, family: &str) -> impl Iterator<Item = &'a str> {
+    let list = words_in(code, family).find_map(|at| code[at + family.len()..].strip_prefix("::{"));
+    list.into_iter().flat_map(|list| list.split([',', '{', '}'])).map(str::trim)
 }
 
 /// The enums that `registry!` blocks declare, each with its line.
@@ -230,6 +241,9 @@ mod tests {
             assert_eq!(of("transport/src/sched/labels.rs", &text), [""; 0]);
             assert_eq!(of("testbed/experiments/src/plan/dcsim.rs", &text), [""; 0]);
         }
+        let found: Vec<_> = of("apps/src/list.rs", "use transport::sched::{Kind, dcsim::B};\n");
+        assert!(found.len() == 1 && found[0].starts_with("names sched::dcsim::B: "), "{found:?}");
+        assert_eq!(of("apps/src/list.rs", "use transport::sched::{Kind, dcsims::B};\n"), [""; 0]);
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub(crate) const CASES: &[Case] = &[
     ("an_emulated_run_that_stands_still_finishes_and_says_that_it_is_invalid", stalls::emulated),
     ("hosts_that_stand_still_for_long_lose_no_flow", stalls::long),
     ("a_host_that_stands_still_before_its_run_begins_is_waited_for", stalls::starting),
+    ("a_host_killed_before_its_run_begins_ends_the_run_of_the_other", stalls::killed_early),
     ("a_link_that_is_down_for_a_while_loses_no_flow", stalls::unlinked),
     ("keys_change_in_the_middle_of_a_run_and_no_flow_notices", rotation::rotated),
     ("two_hosts_over_memif_send_messages_in_coded_blocks", coded),

@@ -77,6 +77,9 @@ pub(crate) fn under_way<'a, const HOSTS: usize>(
     hosts
 }
 
+/// Hosts that do not come are waited for no longer.
+const SHORT_PATIENCE: [&str; 2] = ["--set", "nic.patience=4s"];
+
 fn has_sent(metrics: &Path) -> bool {
     counted(metrics, "headrace_endpoint_data_new_total", "").is_some_and(|sent| sent > 0)
 }
@@ -167,6 +170,26 @@ pub(crate) fn starting() -> Verdict {
         hosts[late].signal("CONT");
         let summary = same_story(&hosts.map(Running::wait));
         assert_eq!(summary["flows"], json!({"total": 2, "finished": 2}));
+    }
+    Passed
+}
+
+/// A host stands still while hosts meet, ask for MACs and measure, and is killed there: the other
+/// one, which polls the memory of both all the time, ends and names it.
+pub(crate) fn killed_early() -> Verdict {
+    let mut rng = Rng::new(17).fork("early", 0);
+    for victim in [1, 0].repeat(usize::try_from(crashes()).unwrap()) {
+        let files = over_memif("Nodes 2\nConnections 1\n0->1 start 0 size 9000\n");
+        let mut hosts = [0, 1].map(|host| Some(files.start(host, &SHORT_PATIENCE)));
+        sleep(Duration::from_millis(100 + rng.below(900)));
+        let mut killed = hosts[victim].take().unwrap();
+        killed.signal("STOP");
+        sleep(Duration::from_millis(rng.below(600)));
+        killed.kill();
+        let ended = hosts[1 - victim].take().unwrap().wait();
+        // A kill that comes late finds a run that is over.
+        let named = ended.err.contains(&format!("h{victim}"));
+        assert!(matches!(ended.code, Some(1..)) && named || ended.code == Some(0), "{ended:?}");
     }
     Passed
 }

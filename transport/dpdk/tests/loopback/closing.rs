@@ -6,6 +6,7 @@
 
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use transport_dpdk::{DeviceName, Eal, EalOptions, PortConfig, Side};
@@ -30,9 +31,13 @@ const TICK: Duration = Duration::from_millis(20);
 
 fn at_once(_eal: &Eal) -> Outcome {
     let socket = format!("hr-closing-{}", std::process::id());
-    let children = ["server", "client"].map(|role| start(role, &socket));
+    let children = ["server", "client"].map(|role| {
+        let child = start(role, &socket);
+        // Each is read by a thread: a process that has much to say would wait for its reader.
+        thread::spawn(move || child.wait_with_output().unwrap())
+    });
     for child in children {
-        let ended = child.wait_with_output().unwrap();
+        let ended = child.join().unwrap();
         let errors = String::from_utf8_lossy(&ended.stderr);
         assert!(ended.status.success(), "{:?}: {errors}", ended.status);
     }

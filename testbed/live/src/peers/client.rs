@@ -6,7 +6,7 @@ use transport_dpdk::{Completion, Idle, IdleMode, Request, eal};
 
 use super::error::PeerError;
 use super::host::PeerHost;
-use super::protocol::{Kind, Note, PROTOCOL, Tag, Totals};
+use super::protocol::{Kind, Memo, PROTOCOL, Tag, Totals};
 use super::session::Session;
 use super::setup::ProcessSetup;
 use super::stream::short;
@@ -66,10 +66,10 @@ struct Client<'a> {
     host: PeerHost,
     options: ClientOptions,
     monitor: &'a mut dyn SessionMonitor,
-    /// The session that is asked for, or runs; notes of an earlier one may still arrive.
+    /// The session that is asked for, or runs; memos of an earlier one may still arrive.
     number: u64,
-    /// The server's note that has not been read yet.
-    note: Option<Note>,
+    /// The server's memo that has not been read yet.
+    memo: Option<Memo>,
     /// The server's end of its sending.
     server_sent: Option<Totals>,
     stopped: bool,
@@ -107,7 +107,7 @@ pub fn run(
         host,
         options: *options,
         monitor,
-        note: None,
+        memo: None,
         server_sent: None,
         stopped: false,
         look_at: Instant::ZERO,
@@ -167,18 +167,18 @@ impl Client<'_> {
             self.host.meet(server, 0);
             let version = env!("CARGO_PKG_VERSION").to_owned();
             let asked = Box::new(terms.clone());
-            let hello = Note::Hello { protocol: PROTOCOL, version, session: number, terms: asked };
-            self.host.send_note(number, &hello);
+            let hello = Memo::Hello { protocol: PROTOCOL, version, session: number, terms: asked };
+            self.host.send_memo(number, &hello);
             let retry_at = match self.answer(until)? {
-                Some(Note::Welcome { payload_bytes, .. }) => {
+                Some(Memo::Welcome { payload_bytes, .. }) => {
                     self.rest(FLUSH)?;
                     terms.payload_bytes = terms.payload_bytes.min(payload_bytes);
                     return self.begin(number, terms);
                 }
-                Some(Note::Refused { busy: false, reason, .. }) => {
+                Some(Memo::Refused { busy: false, reason, .. }) => {
                     return Err(PeerError::Refused(reason));
                 }
-                Some(Note::Refused { reason, .. }) => {
+                Some(Memo::Refused { reason, .. }) => {
                     busy = Some(reason);
                     self.host.now() + BUSY
                 }
@@ -198,11 +198,11 @@ impl Client<'_> {
     }
 
     /// Waits for the server's answer; `None` when there is none in time.
-    fn answer(&mut self, until: Instant) -> Result<Option<Note>, PeerError> {
+    fn answer(&mut self, until: Instant) -> Result<Option<Memo>, PeerError> {
         loop {
             let now = self.turn(None)?;
-            if let Some(note) = self.note.take() {
-                return Ok(Some(note));
+            if let Some(memo) = self.memo.take() {
+                return Ok(Some(memo));
             }
             if self.stopped {
                 return Err(PeerError::Interrupted);
@@ -228,7 +228,7 @@ impl Client<'_> {
         self.host.meet(server, if sends { terms.flows } else { 0 });
         let now = self.host.now();
         let mut session = Session::new(self.host.eal(), number, server, terms, now);
-        self.host.send_note(number, &Note::Go { session: number });
+        self.host.send_memo(number, &Memo::Go { session: number });
         session.start(sends, self.host.now());
         Ok(session)
     }
@@ -328,11 +328,11 @@ impl Client<'_> {
         let own = session.gauge.whole(&self.host, asked);
         session.report_rest(&self.host, asked, self.monitor);
         let intervals = std::mem::take(&mut session.intervals);
-        self.host.send_note(number, &Note::Finish { session: number });
+        self.host.send_memo(number, &Memo::Finish { session: number });
         let within = REPORT_WITHIN.min(self.options.patience);
         let (server_received, server_counters, theirs) = loop {
             let now = self.turn(Some(&mut session))?;
-            if let Some(Note::Report { received, counters, vitals, .. }) = self.note.take() {
+            if let Some(Memo::Report { received, counters, vitals, .. }) = self.memo.take() {
                 break (received, counters, vitals);
             }
             if self.stopped && now.since(asked) > within {
@@ -387,20 +387,20 @@ impl Client<'_> {
         Ok(turn.now)
     }
 
-    /// Handles a message that is no data. A note of another session is dropped.
+    /// Handles a message that is no data. A memo of another session is dropped.
     fn on_completion(&mut self, completion: Completion) -> Result<(), PeerError> {
         match completion {
             Completion::Delivered { from, tag, memory, .. } if from == self.options.server => {
-                let is_note = Tag::unpack(tag).is_some_and(|tag| tag.kind == Kind::Note);
-                let note = Note::read(&memory).ok().filter(|_| is_note);
-                match note.filter(|note| note.is_of(self.number)) {
-                    Some(Note::Stop { reason, .. }) => return Err(PeerError::Stopped(reason)),
-                    Some(Note::End { sent, .. }) => self.server_sent = Some(sent),
-                    Some(note) => self.note = Some(note),
+                let is_memo = Tag::unpack(tag).is_some_and(|tag| tag.kind == Kind::Memo);
+                let memo = Memo::read(&memory).ok().filter(|_| is_memo);
+                match memo.filter(|memo| memo.is_of(self.number)) {
+                    Some(Memo::Stop { reason, .. }) => return Err(PeerError::Stopped(reason)),
+                    Some(Memo::End { sent, .. }) => self.server_sent = Some(sent),
+                    Some(memo) => self.memo = Some(memo),
                     None => {}
                 }
             }
-            // A note or a ping that was not taken: silence is noticed by the clock.
+            // A memo or a ping that was not taken: silence is noticed by the clock.
             Completion::Failed { reason, .. } => tracing::debug!(%reason, "not delivered"),
             Completion::Refused { reason, .. } => tracing::warn!(%reason, "no flow to the server"),
             Completion::Sent { .. }

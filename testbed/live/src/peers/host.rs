@@ -26,7 +26,7 @@ use transport_dpdk::{
 };
 
 use super::error::PeerError;
-use super::protocol::{Kind, Note, Tag};
+use super::protocol::{Kind, Memo, Tag};
 use super::setup::ProcessSetup;
 use super::stream::short;
 use super::terms::{LOBBY_PAYLOAD, SessionTerms};
@@ -66,10 +66,10 @@ pub(super) struct PeerHost {
     incarnation: u16,
     path: Path,
     flow_lasts: Duration,
-    /// The host that notes go to, once there is a connection.
+    /// The host that memos go to, once there is a connection.
     pub(super) peer: Option<HostId>,
     /// Messages that wait for room.
-    notes: u32,
+    memos: u32,
     /// Counters of former workers.
     former: Counters,
     look_at: Instant,
@@ -83,7 +83,7 @@ pub(super) struct PeerHost {
 }
 
 impl Drop for PeerHost {
-    /// Acknowledges the last note to the peer.
+    /// Acknowledges the last memo to the peer.
     fn drop(&mut self) {
         drop(self.take_parts());
     }
@@ -146,7 +146,7 @@ impl PeerHost {
             path,
             flow_lasts: flow_lasts(&config),
             peer: None,
-            notes: 0,
+            memos: 0,
             former: Counters::new(),
             look_at: Instant::ZERO,
             is_up: false,
@@ -247,7 +247,7 @@ impl PeerHost {
         Ok(mac.is_some())
     }
 
-    /// Opens connection 0, for notes, and one for each of `flows` to `peer`.
+    /// Opens connection 0, for memos, and one for each of `flows` to `peer`.
     pub(super) fn meet(&mut self, peer: HostId, flows: u16) {
         let path = self.path;
         for connection in 0..=u32::from(flows) {
@@ -256,25 +256,25 @@ impl PeerHost {
         self.peer = Some(peer);
     }
 
-    /// Sends `note` to the peer that was met; returns the cookie of the message.
-    pub(super) fn send_note(&mut self, session: u64, note: &Note) -> u64 {
-        self.send_note_over(0, session, note)
+    /// Sends `memo` to the peer that was met; returns the cookie of the message.
+    pub(super) fn send_memo(&mut self, session: u64, memo: &Memo) -> u64 {
+        self.send_memo_over(0, session, memo)
     }
 
-    fn send_note_over(&mut self, connection: u32, session: u64, note: &Note) -> u64 {
-        let bytes = note.bytes();
+    fn send_memo_over(&mut self, connection: u32, session: u64, memo: &Memo) -> u64 {
+        let bytes = memo.bytes();
         let len = u32::try_from(bytes.len()).ok().and_then(NonZeroU32::new);
         let len = len.unwrap_or(NonZeroU32::MIN);
-        let tag = Tag { kind: Kind::Note, session: short(session), number: self.notes };
-        self.notes = self.notes.wrapping_add(1);
+        let tag = Tag { kind: Kind::Memo, session: short(session), number: self.memos };
+        self.memos = self.memos.wrapping_add(1);
         let (tag, source) = (tag.pack(), MessageBytes::Owned(bytes.into()));
         self.waiting.push_back(Request::Send { connection, source, len, tag, cookie: tag });
         tag
     }
 
-    /// Sends `note` to another host than the peer, over a connection that lasts for this note;
+    /// Sends `memo` to another host than the peer, over a connection that lasts for this memo;
     /// returns the cookie of the message.
-    pub(super) fn send_note_once(&mut self, stranger: HostId, session: u64, note: &Note) -> u64 {
+    pub(super) fn send_memo_once(&mut self, stranger: HostId, session: u64, memo: &Memo) -> u64 {
         let (connection, path) = (STRANGER, self.path);
         self.waiting.push_back(Request::Open {
             connection,
@@ -282,7 +282,7 @@ impl PeerHost {
             path,
             label: Label::NONE,
         });
-        let cookie = self.send_note_over(connection, session, note);
+        let cookie = self.send_memo_over(connection, session, memo);
         self.waiting.push_back(Request::Close { connection });
         cookie
     }
@@ -443,7 +443,7 @@ impl PeerHost {
 const PAYLOAD_MAX: u16 = 8960;
 /// Generations of flow identifiers.
 const INCARNATIONS: u16 = 4095;
-/// The connection for notes to others than the peer: behind those of any session.
+/// The connection for memos to others than the peer: behind those of any session.
 pub(super) const STRANGER: u32 = CONNECTIONS - 1;
 const CONNECTIONS: u32 = 512;
 

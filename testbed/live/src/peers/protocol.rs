@@ -1,6 +1,6 @@
 //! Messages between client and server, and how they are labelled.
 //!
-//! *Notes* are JSON in messages of their own; data, pings and pongs are messages too. The tag of
+//! *Memos* are JSON in messages of their own; data, pings and pongs are messages too. The tag of
 //! each message has its kind, its session, and its number:
 //!
 //! ```text
@@ -27,16 +27,16 @@ use super::terms::SessionTerms;
 use super::vitals::Vitals;
 
 /// Version of these messages. Both sides must have the same.
-pub(super) const PROTOCOL: u64 = 2;
+pub(super) const PROTOCOL: u64 = 3;
 
-/// Longest note, bytes: a longer one is not read.
-pub(super) const NOTE_MAX: usize = 1 << 16;
+/// Longest memo, bytes: a longer one is not read.
+pub(super) const MEMO_MAX: usize = 1 << 16;
 
 /// The kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// A [`Note`].
-    Note,
+    /// A [`Memo`].
+    Memo,
     /// Bytes to be counted.
     Data,
     /// A message to be answered.
@@ -68,10 +68,10 @@ pub struct Totals {
     pub wrong: u64,
 }
 
-/// The content of a note.
+/// The content of a memo.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(tag = "note", rename_all = "snake_case")]
-pub(super) enum Note {
+#[serde(tag = "memo", rename_all = "snake_case")]
+pub(super) enum Memo {
     /// The client asks for a session.
     Hello { protocol: u64, version: String, session: u64, terms: Box<SessionTerms> },
     /// The server agrees, with the payload that its device carries.
@@ -100,7 +100,7 @@ impl Tag {
     /// The label in `tag`; `None` when it is no tag of this protocol.
     pub(super) fn unpack(tag: u64) -> Option<Self> {
         let kind = match tag >> 44 {
-            1 => Kind::Note,
+            1 => Kind::Memo,
             2 => Kind::Data,
             3 => Kind::Ping,
             4 => Kind::Pong,
@@ -112,20 +112,20 @@ impl Tag {
     }
 }
 
-impl Note {
-    /// The octets of the note.
+impl Memo {
+    /// The octets of the memo.
     pub(super) fn bytes(&self) -> Vec<u8> {
         // Plain data always is JSON.
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// The note that `bytes` hold, or the reason why there is none, which is sent to the other
+    /// The memo that `bytes` hold, or the reason why there is none, which is sent to the other
     /// side.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
-        if bytes.len() > NOTE_MAX {
-            return Err(format!("a note of {} bytes; {NOTE_MAX} at most", bytes.len()));
+        if bytes.len() > MEMO_MAX {
+            return Err(format!("a memo of {} bytes; {MEMO_MAX} at most", bytes.len()));
         }
-        // The protocol first: another one's notes need not be readable.
+        // The protocol first: another one's memos need not be readable.
         let value: Value =
             serde_json::from_slice(bytes).map_err(|error| format!("no JSON: {error}"))?;
         if let Some(theirs) = value.get("protocol").and_then(Value::as_u64)
@@ -139,10 +139,10 @@ impl Note {
             ));
         }
         serde_json::from_value(value)
-            .map_err(|error| format!("a note that this version cannot read: {error}"))
+            .map_err(|error| format!("a memo that this version cannot read: {error}"))
     }
 
-    /// Whether the note belongs to session `number`. A refusal belongs to any session: the server
+    /// Whether the memo belongs to session `number`. A refusal belongs to any session: the server
     /// may have been unable to read the number.
     pub(super) fn is_of(&self, number: u64) -> bool {
         match self {
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn tags_survive_and_others_are_none() {
-        for kind in [Kind::Note, Kind::Data, Kind::Ping, Kind::Pong] {
+        for kind in [Kind::Memo, Kind::Data, Kind::Ping, Kind::Pong] {
             let tag = Tag { kind, session: 0xABC, number: u32::MAX };
             assert_eq!(Tag::unpack(tag.pack()), Some(tag));
             // The upper 16 bits name an application of the worker: the first.
@@ -182,41 +182,41 @@ mod tests {
     }
 
     #[test]
-    fn notes_survive_and_garbage_is_refused_with_a_reason() {
-        let hello = Note::Hello {
+    fn memos_survive_and_garbage_is_refused_with_a_reason() {
+        let hello = Memo::Hello {
             protocol: PROTOCOL,
             version: "0".to_owned(),
             session: 7,
             terms: Box::new(SessionTerms::default()),
         };
-        let report = Note::Report {
+        let report = Memo::Report {
             session: 7,
             received: Totals { messages: 1, bytes: 2, fingerprint: 3, wrong: 0 },
             counters: Counters::from([("retransmitted".to_owned(), 5)]),
             vitals: Vitals { cpu_percent: Some(2.5), cwnd_bytes: Some(9), ..Vitals::default() },
         };
         let reason = "why".to_owned();
-        let stop = Note::Stop { session: 7, reason: reason.clone() };
-        let end = Note::End { session: 7, sent: Totals::default() };
-        for note in [hello, report, stop, end, Note::Go { session: 7 }] {
-            assert_eq!(Note::read(&note.bytes()), Ok(note.clone()));
-            assert_eq!(Note::session_of(&note.bytes()), 7);
-            assert!(note.is_of(7) && !note.is_of(6), "{note:?}");
+        let stop = Memo::Stop { session: 7, reason: reason.clone() };
+        let end = Memo::End { session: 7, sent: Totals::default() };
+        for memo in [hello, report, stop, end, Memo::Go { session: 7 }] {
+            assert_eq!(Memo::read(&memo.bytes()), Ok(memo.clone()));
+            assert_eq!(Memo::session_of(&memo.bytes()), 7);
+            assert!(memo.is_of(7) && !memo.is_of(6), "{memo:?}");
         }
-        assert!(Note::Refused { session: 0, busy: false, reason }.is_of(7));
+        assert!(Memo::Refused { session: 0, busy: false, reason }.is_of(7));
         for garbage in
-            [&b""[..], b"{}", b"\xff\xfe", b"{\"note\":\"dance\"}", &[b'['; NOTE_MAX + 1]]
+            [&b""[..], b"{}", b"\xff\xfe", b"{\"memo\":\"dance\"}", &[b'['; MEMO_MAX + 1]]
         {
-            assert!(Note::read(garbage).is_err());
+            assert!(Memo::read(garbage).is_err());
         }
     }
 
     #[test]
     fn another_protocol_is_refused_by_both_versions() {
-        let text = br#"{"note":"greeting","protocol":99,"version":"9.9.9","session":3}"#;
-        let reason = Note::read(text).unwrap_err();
+        let text = br#"{"memo":"greeting","protocol":99,"version":"9.9.9","session":3}"#;
+        let reason = Memo::read(text).unwrap_err();
         assert!(reason.contains("protocol 99 of headrace 9.9.9"), "{reason}");
         assert!(reason.contains("run the same build"), "{reason}");
-        assert_eq!(Note::session_of(text), 3);
+        assert_eq!(Memo::session_of(text), 3);
     }
 }

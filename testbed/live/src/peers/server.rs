@@ -19,7 +19,7 @@ use transport_dpdk::{Completion, Failure, Idle, IdleMode, Request};
 
 use super::error::PeerError;
 use super::host::{PeerHost, STRANGER};
-use super::protocol::{Kind, Note, Tag};
+use super::protocol::{Kind, Memo, Tag};
 use super::session::Session;
 use super::setup::ProcessSetup;
 use super::stream::short;
@@ -192,7 +192,7 @@ impl Server<'_> {
     fn handle(&mut self, completion: Completion, now: Instant) -> Result<(), PeerError> {
         match completion {
             Completion::Delivered { from, tag, memory, .. } => match Tag::unpack(tag) {
-                Some(Tag { kind: Kind::Note, .. }) => self.on_note(from, &memory, now),
+                Some(Tag { kind: Kind::Memo, .. }) => self.on_memo(from, &memory, now),
                 Some(tag @ Tag { kind: Kind::Ping, .. }) => {
                     self.answer(tag, from, now);
                     Ok(())
@@ -210,7 +210,7 @@ impl Server<'_> {
             {
                 self.on_welcomed(cookie)
             }
-            // A note to another host than the session's is of no session.
+            // A memo to another host than the session's is of no session.
             Completion::Failed { connection: STRANGER, cookie, .. } => {
                 self.welcome.take_if(|sent| sent.cookie == cookie);
                 Ok(())
@@ -238,7 +238,7 @@ impl Server<'_> {
         let Some(broken) = &self.broken else { return false };
         let tag = Tag::unpack(tag).filter(|tag| tag.session == short(broken.number));
         let asks = |tag: Tag| {
-            tag.kind == Kind::Note && matches!(Note::read(octets), Ok(Note::Hello { .. }))
+            tag.kind == Kind::Memo && matches!(Memo::read(octets), Ok(Memo::Hello { .. }))
         };
         from == broken.peer && tag.is_some_and(|tag| !asks(tag))
     }
@@ -246,23 +246,23 @@ impl Server<'_> {
     /// Notifies the client of that session, by which the server was reached again, that it is over.
     fn notify_of_broken(&mut self) {
         let Some(Broken { peer, number, why }) = self.broken.take() else { return };
-        self.host.send_note_once(peer, number, &Note::Stop { session: number, reason: why });
+        self.host.send_memo_once(peer, number, &Memo::Stop { session: number, reason: why });
     }
 
-    fn on_note(&mut self, from: HostId, bytes: &[u8], now: Instant) -> Result<(), PeerError> {
-        let note = match Note::read(bytes) {
-            Ok(note) => note,
+    fn on_memo(&mut self, from: HostId, bytes: &[u8], now: Instant) -> Result<(), PeerError> {
+        let memo = match Memo::read(bytes) {
+            Ok(memo) => memo,
             Err(reason) => {
                 if self.reaches(from)? {
-                    self.refuse(from, Note::session_of(bytes), false, reason);
+                    self.refuse(from, Memo::session_of(bytes), false, reason);
                 }
                 return Ok(());
             }
         };
-        if let Note::Hello { session, terms, .. } = note {
+        if let Memo::Hello { session, terms, .. } = memo {
             return self.on_hello(from, session, *terms, now);
         }
-        if let Note::Go { session: number } = note
+        if let Memo::Go { session: number } = memo
             && let Some(sent) =
                 self.welcome.take_if(|sent| sent.number == number && sent.peer == from)
         {
@@ -273,13 +273,13 @@ impl Server<'_> {
             return Ok(());
         }
         let number = session.number;
-        match note {
-            Note::Go { session: n } if n == number => self.go(now),
-            Note::Finish { session: n } if n == number => {
+        match memo {
+            Memo::Go { session: n } if n == number => self.go(now),
+            Memo::Finish { session: n } if n == number => {
                 session.sender.iter_mut().for_each(|sender| sender.stop(now));
                 *ending = Ending::Wanted;
             }
-            Note::Stop { session: n, reason } if n == number => {
+            Memo::Stop { session: n, reason } if n == number => {
                 return self.end(Some(&format!("the client ended it: {reason}")));
             }
             _ => {}
@@ -320,8 +320,8 @@ impl Server<'_> {
             self.refuse(from, number, false, reason);
             return Ok(());
         }
-        let welcome = Note::Welcome { session: number, payload_bytes: terms.payload_bytes };
-        let cookie = self.host.send_note_once(from, number, &welcome);
+        let welcome = Memo::Welcome { session: number, payload_bytes: terms.payload_bytes };
+        let cookie = self.host.send_memo_once(from, number, &welcome);
         let until = now + self.options.patience;
         self.welcome = Some(Welcome { peer: from, number, terms, cookie, until });
         Ok(())
@@ -389,7 +389,7 @@ impl Server<'_> {
             return;
         }
         self.refusals.push_back((now, client));
-        self.host.send_note_once(client, session, &Note::Refused { session, busy, reason });
+        self.host.send_memo_once(client, session, &Memo::Refused { session, busy, reason });
     }
 
     /// Opens the session's connections and begins to send, if it has not.
@@ -427,13 +427,13 @@ impl Server<'_> {
             if !sender.is_over(now) {
                 return;
             }
-            self.host.send_note(number, &Note::End { session: number, sent: sender.acked() });
+            self.host.send_memo(number, &Memo::End { session: number, sent: sender.acked() });
         }
         let counters = counters::since(self.host.counters(), &session.counted_before);
         let received = session.receiver.got();
         let vitals = session.gauge.whole(&self.host, now);
-        let report = Note::Report { session: number, received, counters, vitals };
-        *ending = Ending::Reported(self.host.send_note(number, &report));
+        let report = Memo::Report { session: number, received, counters, vitals };
+        *ending = Ending::Reported(self.host.send_memo(number, &report));
     }
 
     /// Checks for a welcome without an answer, and for silence; reports the traffic of the last
@@ -478,11 +478,11 @@ impl Server<'_> {
         let welcome = self.welcome.as_ref().map(|sent| (sent.number, sent.peer));
         let Some((session, peer)) = session.or(welcome) else { return Ok(()) };
         let reason = "it was interrupted";
-        let stop = Note::Stop { session, reason: reason.to_owned() };
+        let stop = Memo::Stop { session, reason: reason.to_owned() };
         let stop = if self.host.peer == Some(peer) {
-            self.host.send_note(session, &stop)
+            self.host.send_memo(session, &stop)
         } else {
-            self.host.send_note_once(peer, session, &stop)
+            self.host.send_memo_once(peer, session, &stop)
         };
         let until = self.host.now() + FAREWELL;
         while self.host.turn(self.monitor).now < until {
@@ -524,8 +524,8 @@ mod tests {
     fn a_session_begins_for_the_host_and_number_that_are_welcome() {
         welcoming(|server| {
             let mut begins = |host, session| {
-                let go = Note::Go { session };
-                server.on_note(host, &go.bytes(), Instant::ZERO).unwrap();
+                let go = Memo::Go { session };
+                server.on_memo(host, &go.bytes(), Instant::ZERO).unwrap();
                 server.session.is_some()
             };
             assert!(!begins(HostId(2), 7), "another host begins it");
@@ -537,7 +537,7 @@ mod tests {
     #[test]
     fn a_client_that_takes_no_answers_gets_a_bounded_number_of_them() {
         welcoming(|server| {
-            server.on_note(CLIENT, &Note::Go { session: 7 }.bytes(), Instant::ZERO).unwrap();
+            server.on_memo(CLIENT, &Memo::Go { session: 7 }.bytes(), Instant::ZERO).unwrap();
             let before = server.host.waiting.len();
             for number in 0..u32::try_from(WAITING_MAX).unwrap() + 9 {
                 server.answer(Tag { kind: Kind::Ping, session: 7, number }, CLIENT, Instant::ZERO);
@@ -554,13 +554,13 @@ mod tests {
             let is_of_broken = |server: &Server<'_>, from, kind, session, octets: &[u8]| {
                 server.is_of_broken(from, Tag { kind, session, number: 0 }.pack(), octets)
             };
-            let asks = Note::Hello {
+            let asks = Memo::Hello {
                 protocol: super::super::protocol::PROTOCOL,
                 version: String::new(),
                 session: 7,
                 terms: Box::new(terms()),
             };
-            server.on_note(CLIENT, &Note::Go { session: 7 }.bytes(), Instant::ZERO).unwrap();
+            server.on_memo(CLIENT, &Memo::Go { session: 7 }.bytes(), Instant::ZERO).unwrap();
             assert!(!is_of_broken(server, CLIENT, Kind::Data, 7, &[0]), "it goes on");
             server.give_up("silence").unwrap();
             // Another host has a session, and it ends as agreed.
@@ -576,11 +576,11 @@ mod tests {
                 assert!(is_of_broken(
                     server,
                     CLIENT,
-                    Kind::Note,
+                    Kind::Memo,
                     7,
-                    &Note::Go { session: 7 }.bytes()
+                    &Memo::Go { session: 7 }.bytes()
                 ));
-                assert!(!is_of_broken(server, CLIENT, Kind::Note, 7, &asks.bytes()), "asks anew");
+                assert!(!is_of_broken(server, CLIENT, Kind::Memo, 7, &asks.bytes()), "asks anew");
                 assert!(!is_of_broken(server, CLIENT, Kind::Data, 8, &[0]), "of another session");
                 assert!(!is_of_broken(server, HostId(2), Kind::Data, 7, &[0]), "another host");
             }

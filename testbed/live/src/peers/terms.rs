@@ -83,11 +83,11 @@ const REMINDERS: u64 = 4;
 /// Base RTTs between two reminders, at least: what `keep_alive` allows.
 const REMIND_RTTS: u64 = 8;
 
-/// Segments of notes before anything is agreed: they fit every device.
+/// Segments of memos before anything is agreed: they fit every device.
 pub(super) const LOBBY_PAYLOAD: u16 = 1024;
-/// Messages that carry notes, beside those of the job: one on each spare flow, and the session's.
-const NOTES: u32 = FLOWS_SPARE + 64;
-/// Flows beside those of the job: of notes to all hosts, and of former sessions.
+/// Messages that carry memos, beside those of the job: one on each spare flow, and the session's.
+const MEMOS: u32 = FLOWS_SPARE + 64;
+/// Flows beside those of the job: of memos to all hosts, and of former sessions.
 pub(super) const FLOWS_SPARE: u32 = 512;
 
 impl Default for SessionTerms {
@@ -113,7 +113,7 @@ impl Default for SessionTerms {
 }
 
 impl SessionTerms {
-    /// The terms of notes before anything is agreed.
+    /// The terms of memos before anything is agreed.
     pub(super) fn lobby() -> Self {
         Self { flows: 0, interval_ms: 0, ..Self::default() }
     }
@@ -160,11 +160,11 @@ impl SessionTerms {
         settings.rx_flows_max = settings.tx_flows_max;
         // Every host may send to a server: each flow proves its sender's address first.
         settings.unproven_max = 0;
-        settings.msgs_max = 2 * messages + NOTES;
-        // A session and its notes fit into what one host may hold.
+        settings.msgs_max = 2 * messages + MEMOS;
+        // A session and its memos fit into what one host may hold.
         let all_but = |part| ShareMax {
             flows: settings.rx_flows_max - FLOWS_SPARE / part,
-            messages: settings.msgs_max - NOTES / part,
+            messages: settings.msgs_max - MEMOS / part,
             bytes: u64::MAX,
         };
         (settings.peer_max, settings.group_max) = (all_but(2), all_but(4));
@@ -238,7 +238,7 @@ impl SessionTerms {
             draft.set(key, value, Origin::Set).map_err(|error| on(error, "--set"))?;
         }
         if draft.udp_port != UDP_PORT {
-            // Notes travel to it before there are terms.
+            // Memos travel to it before there are terms.
             let found = format!("udp_port={} among a session's terms", draft.udp_port);
             let error = InputError::new(found, "no such setting").at("--set udp_port", 0, 0);
             return Err(error.help("--udp-port on both sides"));
@@ -251,7 +251,7 @@ impl SessionTerms {
             return Err(error.at("--set answers_max", 0, 0));
         }
         if draft.settings.ec != EcKind::Uncoded {
-            // Notes travel between an end that has agreed to a code and one that has not yet.
+            // Memos travel between an end that has agreed to a code and one that has not yet.
             let error = InputError::new("an erasure code between two processes", "`off`");
             let help = "flows of `headrace run` are coded in every world, --world nic among them";
             return Err(error.at("--set ec", 0, 0).help(help));

@@ -16,7 +16,7 @@ use transport_dpdk::{Completion, Eal, Failure, MessageBytes, Request};
 
 use super::client::{ClientOptions, run};
 use super::host::PeerHost;
-use super::protocol::{Kind, NOTE_MAX, Note, PROTOCOL, Tag, Totals};
+use super::protocol::{Kind, MEMO_MAX, Memo, PROTOCOL, Tag, Totals};
 use super::server::{REFUSALS_A_HOST, REFUSALS_MAX, ServerOptions, serve};
 use super::stream::short;
 use super::*;
@@ -175,8 +175,8 @@ struct Stranger {
     /// The other end.
     peer: HostId,
     monitor: Monitor,
-    notes: VecDeque<Note>,
-    /// Messages that are no notes.
+    memos: VecDeque<Memo>,
+    /// Messages that are no memos.
     others: Vec<Tag>,
     /// Cookies of messages that were acknowledged.
     sent: Vec<u64>,
@@ -187,8 +187,8 @@ impl Stranger {
         let mut monitor = Monitor::default();
         let peer = if setup.host == SERVER { CLIENT } else { SERVER };
         let host = PeerHost::open(setup, SOON, &mut monitor).unwrap();
-        let (notes, others, sent) = Default::default();
-        Self { host, peer, monitor, notes, others, sent }
+        let (memos, others, sent) = Default::default();
+        Self { host, peer, monitor, memos, others, sent }
     }
 
     /// Acts as `host` from now on, without any earlier state.
@@ -200,7 +200,7 @@ impl Stranger {
     /// Builds an endpoint of these terms, and connections to the other end.
     fn enter(&mut self, terms: &SessionTerms) {
         self.host.build(terms).unwrap();
-        (self.notes, self.others, self.sent) = Default::default();
+        (self.memos, self.others, self.sent) = Default::default();
         self.host.meet(self.peer, terms.flows);
     }
 
@@ -209,8 +209,8 @@ impl Stranger {
         while let Some(completion) = self.host.poll() {
             match completion {
                 Completion::Delivered { tag, memory, .. } => match Tag::unpack(tag).unwrap() {
-                    Tag { kind: Kind::Note, .. } => {
-                        self.notes.push_back(Note::read(&memory).unwrap());
+                    Tag { kind: Kind::Memo, .. } => {
+                        self.memos.push_back(Memo::read(&memory).unwrap());
                     }
                     other => self.others.push(other),
                 },
@@ -232,15 +232,15 @@ impl Stranger {
             if let Some(found) = what(self) {
                 return found;
             }
-            assert!(self.host.now() < until, "it does not come: {:?}", self.notes);
+            assert!(self.host.now() < until, "it does not come: {:?}", self.memos);
             self.turn();
         }
     }
 
-    /// The next note.
+    /// The next memo.
     #[track_caller]
-    fn note(&mut self) -> Note {
-        self.wait(|own| own.notes.pop_front())
+    fn memo(&mut self) -> Memo {
+        self.wait(|own| own.memos.pop_front())
     }
 
     /// Notes what comes in during a while.
@@ -251,10 +251,10 @@ impl Stranger {
         }
     }
 
-    /// Sends `note` to the other end, which gets it before anything that is sent later.
+    /// Sends `memo` to the other end, which gets it before anything that is sent later.
     #[track_caller]
-    fn say(&mut self, note: &Note) {
-        let cookie = self.host.send_note(0, note);
+    fn say(&mut self, memo: &Memo) {
+        let cookie = self.host.send_memo(0, memo);
         self.wait(|own| own.sent.contains(&cookie).then_some(()));
     }
 
@@ -273,7 +273,7 @@ impl Stranger {
     #[track_caller]
     fn agree(&mut self, session: u64, terms: &SessionTerms) {
         self.say(&asked(session, terms.clone()));
-        assert_eq!(self.note(), Note::Welcome { session, payload_bytes: 1024 });
+        assert_eq!(self.memo(), Memo::Welcome { session, payload_bytes: 1024 });
         self.enter(terms);
     }
 
@@ -281,15 +281,15 @@ impl Stranger {
     #[track_caller]
     fn begin(&mut self, session: u64) {
         self.agree(session, &terms());
-        self.say(&Note::Go { session });
+        self.say(&Memo::Go { session });
     }
 
-    /// Goes on for twice the other end's patience, and sends `note` all the time.
-    fn outlast(&mut self, patience: Duration, note: Option<&Note>) {
+    /// Goes on for twice the other end's patience, and sends `memo` all the time.
+    fn outlast(&mut self, patience: Duration, memo: Option<&Memo>) {
         let until = self.host.now() + patience + patience;
         while self.host.now() < until {
-            if let Some(note) = note {
-                self.host.send_note_once(self.peer, 0, note);
+            if let Some(memo) = memo {
+                self.host.send_memo_once(self.peer, 0, memo);
             }
             self.wait_a_while();
         }
@@ -299,14 +299,14 @@ impl Stranger {
     #[track_caller]
     fn report(&mut self, session: u64, received: Totals) {
         let (counters, vitals) = Default::default();
-        self.say(&Note::Report { session, received, counters, vitals });
+        self.say(&Memo::Report { session, received, counters, vitals });
     }
 
     /// The number of the session that the client asks for.
     #[track_caller]
     fn is_asked(&mut self) -> u64 {
-        self.wait(|own| match own.notes.pop_front()? {
-            Note::Hello { session, .. } => Some(session),
+        self.wait(|own| match own.memos.pop_front()? {
+            Memo::Hello { session, .. } => Some(session),
             _ => None,
         })
     }
@@ -316,14 +316,14 @@ impl Stranger {
     #[track_caller]
     fn host_a_session(&mut self) -> u64 {
         let session = self.is_asked();
-        let welcome = Note::Welcome { session, payload_bytes: 1024 };
-        let cookie = self.host.send_note_once(CLIENT, session, &welcome);
-        let go = Note::Go { session };
-        self.wait(|own| (own.sent.contains(&cookie) || own.notes.contains(&go)).then_some(()));
-        let began = self.notes.contains(&go);
+        let welcome = Memo::Welcome { session, payload_bytes: 1024 };
+        let cookie = self.host.send_memo_once(CLIENT, session, &welcome);
+        let go = Memo::Go { session };
+        self.wait(|own| (own.sent.contains(&cookie) || own.memos.contains(&go)).then_some(()));
+        let began = self.memos.contains(&go);
         self.enter(&terms());
         if !began {
-            self.wait(|own| own.notes.contains(&go).then_some(()));
+            self.wait(|own| own.memos.contains(&go).then_some(()));
         }
         self.wait_a_while();
         session
@@ -333,8 +333,8 @@ impl Stranger {
     #[track_caller]
     fn is_turned_away(&mut self) {
         self.say(&hello(99));
-        let note = self.note();
-        assert!(matches!(note, Note::Refused { session: 99, busy: true, .. }), "{note:?}");
+        let memo = self.memo();
+        assert!(matches!(memo, Memo::Refused { session: 99, busy: true, .. }), "{memo:?}");
     }
 }
 
@@ -342,21 +342,21 @@ pub(super) fn terms() -> SessionTerms {
     SessionTerms { interval_ms: 0, ..SessionTerms::default() }
 }
 
-fn asked(session: u64, terms: SessionTerms) -> Note {
+fn asked(session: u64, terms: SessionTerms) -> Memo {
     let version = "0".to_owned();
-    Note::Hello { protocol: PROTOCOL, version, session, terms: Box::new(terms) }
+    Memo::Hello { protocol: PROTOCOL, version, session, terms: Box::new(terms) }
 }
 
-fn hello(session: u64) -> Note {
+fn hello(session: u64) -> Memo {
     asked(session, terms())
 }
 
-fn stop(session: u64) -> Note {
-    Note::Stop { session, reason: "enough".to_owned() }
+fn stop(session: u64) -> Memo {
+    Memo::Stop { session, reason: "enough".to_owned() }
 }
 
-fn is_report(note: &Note, number: u64) -> bool {
-    matches!(note, Note::Report { session, .. } if *session == number)
+fn is_report(memo: &Memo, number: u64) -> bool {
+    matches!(memo, Memo::Report { session, .. } if *session == number)
 }
 
 /// Runs a server with this patience, and `act` as its client: what the server has served.
@@ -382,16 +382,16 @@ fn what_is_no_request_for_a_session_is_refused_with_the_reason() {
     let served = served(SOON, |stranger, _| {
         let mut refused = |octets: &[u8]| {
             let tag =
-                Tag { kind: Kind::Note, session: 0, number: u32::try_from(octets.len()).unwrap() };
+                Tag { kind: Kind::Memo, session: 0, number: u32::try_from(octets.len()).unwrap() };
             stranger.send(0, tag, octets);
-            let Note::Refused { session, busy: false, reason } = stranger.note() else { panic!() };
+            let Memo::Refused { session, busy: false, reason } = stranger.memo() else { panic!() };
             (session, reason)
         };
-        let other = br#"{"note":"greeting","protocol":99,"version":"9.9.9","session":3}"#;
+        let other = br#"{"memo":"greeting","protocol":99,"version":"9.9.9","session":3}"#;
         let (session, reason) = refused(other);
         assert!(session == 3 && reason.contains("protocol 99 of headrace 9.9.9"), "{reason}");
         assert!(refused(b"\xFF\xFE").1.contains("no JSON"));
-        assert!(refused(&vec![b'['; NOTE_MAX + 1]).1.contains("at most"));
+        assert!(refused(&vec![b'['; MEMO_MAX + 1]).1.contains("at most"));
         let none = SessionTerms { flows: 0, ..terms() };
         assert_eq!(refused(&asked(5, none).bytes()), (5, "a session of no flows".to_owned()));
         let cc = Some("smrtt".to_owned());
@@ -406,17 +406,17 @@ fn what_is_no_request_for_a_session_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_request_that_comes_again_and_notes_of_another_session_end_none() {
+fn a_request_that_comes_again_and_memos_of_another_session_end_none() {
     let served = served(SOON, |stranger, _| {
         stranger.begin(7);
-        for note in [hello(7), stop(8), Note::Finish { session: 8 }] {
-            stranger.say(&note);
+        for memo in [hello(7), stop(8), Memo::Finish { session: 8 }] {
+            stranger.say(&memo);
         }
         stranger.wait_a_while();
-        assert!(stranger.notes.is_empty(), "{:?}", stranger.notes);
-        stranger.say(&Note::Finish { session: 7 });
-        let note = stranger.note();
-        assert!(is_report(&note, 7), "{note:?}");
+        assert!(stranger.memos.is_empty(), "{:?}", stranger.memos);
+        stranger.say(&Memo::Finish { session: 7 });
+        let memo = stranger.memo();
+        assert!(is_report(&memo, 7), "{memo:?}");
         stranger.wait_a_while();
     });
     assert_served(&served, 1, &[]);
@@ -428,10 +428,10 @@ fn a_server_sends_once_its_client_is_ready_for_that_session() {
     let served = served(SOON, |stranger, _| {
         let job = Job::Perf { up: false, down: true, duration_ms: None, bytes: Some(64) };
         stranger.agree(7, &SessionTerms { job, ..terms() });
-        stranger.say(&Note::Go { session: 8 });
+        stranger.say(&Memo::Go { session: 8 });
         stranger.wait_a_while();
         assert!(stranger.others.is_empty(), "{:?}", stranger.others);
-        stranger.say(&Note::Go { session: 7 });
+        stranger.say(&Memo::Go { session: 7 });
         stranger.wait(|own| (!own.others.is_empty()).then_some(()));
         stranger.say(&stop(7));
         stranger.wait_a_while();
@@ -446,9 +446,9 @@ fn a_host_that_asks_for_another_session_has_that_one() {
         // As after a restart.
         stranger.pose_as(CLIENT.0);
         stranger.begin(8);
-        stranger.say(&Note::Finish { session: 8 });
-        let note = stranger.note();
-        assert!(is_report(&note, 8), "{note:?}");
+        stranger.say(&Memo::Finish { session: 8 });
+        let memo = stranger.memo();
+        assert!(is_report(&memo, 8), "{memo:?}");
         stranger.wait_a_while();
     });
     assert_served(&served, 1, &["its client began another"]);
@@ -462,20 +462,20 @@ fn a_client_that_comes_back_to_a_session_that_is_over_is_notified_once() {
         let data = |session, number| Tag { kind: Kind::Data, session: short(session), number };
         stranger.send(1, data(8, 0), &[0; 64]);
         stranger.wait_a_while();
-        assert!(stranger.notes.is_empty(), "of another session: {:?}", stranger.notes);
+        assert!(stranger.memos.is_empty(), "of another session: {:?}", stranger.memos);
         stranger.send(1, data(7, 1), &[0; 64]);
-        let note = stranger.note();
-        let Note::Stop { session: 7, reason } = note else { panic!("{note:?}") };
+        let memo = stranger.memo();
+        let Memo::Stop { session: 7, reason } = memo else { panic!("{memo:?}") };
         assert!(reason.starts_with("nothing was received from its client for"), "{reason}");
         stranger.send(1, data(7, 2), &[0; 64]);
         stranger.wait_a_while();
-        assert!(stranger.notes.is_empty(), "{:?}", stranger.notes);
+        assert!(stranger.memos.is_empty(), "{:?}", stranger.memos);
     });
     assert_eq!((&served["complete"], &served["begun"]), (&json!(0), &json!(1)));
 }
 
 #[test]
-fn notes_and_pings_of_another_host_are_of_no_session() {
+fn memos_and_pings_of_another_host_are_of_no_session() {
     let served = served(SOON, |stranger, _| {
         stranger.begin(7);
         let ping = |session, number| Tag { kind: Kind::Ping, session: short(session), number };
@@ -486,7 +486,7 @@ fn notes_and_pings_of_another_host_are_of_no_session() {
         assert_eq!(stranger.others, [pong], "a ping of another session is not answered");
         stranger.pose_as(2);
         stranger.send(0, ping(7, 3), &[0; 64]);
-        stranger.say(&Note::Finish { session: 7 });
+        stranger.say(&Memo::Finish { session: 7 });
         stranger.say(&stop(7));
         stranger.is_turned_away();
         // Its own host ends it.
@@ -506,9 +506,9 @@ fn a_welcome_that_nothing_answers_is_withdrawn() {
         loop {
             assert!(stranger.host.now() < until, "the welcome stays");
             stranger.say(&hello(9));
-            match stranger.note() {
-                Note::Welcome { session: 9, .. } => break,
-                Note::Refused { busy: true, .. } => stranger.wait_a_while(),
+            match stranger.memo() {
+                Memo::Welcome { session: 9, .. } => break,
+                Memo::Refused { busy: true, .. } => stranger.wait_a_while(),
                 other => panic!("{other:?}"),
             }
         }
@@ -523,11 +523,11 @@ fn one_host_gets_some_refusals_and_all_hosts_together_a_bounded_number() {
         let mut ask = |host: u32, times: usize, refusals: usize| {
             stranger.pose_as(host);
             (0..times).for_each(|_| stranger.say(&asked(1, none.clone())));
-            stranger.wait(|own| (own.notes.len() >= refusals).then_some(()));
+            stranger.wait(|own| (own.memos.len() >= refusals).then_some(()));
             if times > refusals {
                 stranger.wait_a_while();
             }
-            assert_eq!(stranger.notes.len(), refusals, "host {host}");
+            assert_eq!(stranger.memos.len(), refusals, "host {host}");
         };
         ask(1, REFUSALS_A_HOST + 10, REFUSALS_A_HOST);
         let hosts = u32::try_from(REFUSALS_MAX / REFUSALS_A_HOST).unwrap();
@@ -545,20 +545,20 @@ fn a_client_whose_welcome_is_under_way_gets_the_servers_end() {
         // Nothing is received until the server has seen that it is to end, so the welcome is not
         // acknowledged before.
         thread::sleep(core::time::Duration::from_millis(150));
-        let stops = |note: &Note| matches!(note, Note::Stop { session: 7, .. });
-        stranger.wait(|own| own.notes.iter().any(stops).then_some(()));
+        let stops = |memo: &Memo| matches!(memo, Memo::Stop { session: 7, .. });
+        stranger.wait(|own| own.memos.iter().any(stops).then_some(()));
     });
     assert_eq!(served["complete"], 0);
 }
 
 #[test]
-fn a_client_goes_by_the_notes_of_its_server_for_its_own_session() {
+fn a_client_goes_by_the_memos_of_its_server_for_its_own_session() {
     let result = linked(|link| {
         let client = OtherEnd::start("client", link, SOON);
         let mut stranger = Stranger::open(end(link, SERVER));
         let session = stranger.is_asked();
-        let say = |stranger: &mut Stranger, note: &Note| {
-            let cookie = stranger.host.send_note_once(CLIENT, session, note);
+        let say = |stranger: &mut Stranger, memo: &Memo| {
+            let cookie = stranger.host.send_memo_once(CLIENT, session, memo);
             stranger.wait(|own| own.sent.contains(&cookie).then_some(()));
         };
         say(&mut stranger, &stop(session + 1));
@@ -566,7 +566,7 @@ fn a_client_goes_by_the_notes_of_its_server_for_its_own_session() {
         say(&mut stranger, &stop(session));
         stranger.pose_as(SERVER.0);
         let reason = "not today".to_owned();
-        say(&mut stranger, &Note::Refused { session: 0, busy: false, reason });
+        say(&mut stranger, &Memo::Refused { session: 0, busy: false, reason });
         client.result()
     });
     assert_eq!(result, json!({"Err": "the server refuses: not today"}));
@@ -617,8 +617,8 @@ fn a_client_that_is_interrupted_waits_for_a_report_no_longer_than_it_has_patienc
         asking("endless sender", patience, |stranger, client| {
             let session = stranger.host_a_session();
             client.let_end();
-            let asks = |note: &Note| matches!(note, Note::Finish { .. });
-            stranger.wait(|own| own.notes.iter().any(asks).then_some(()));
+            let asks = |memo: &Memo| matches!(memo, Memo::Finish { .. });
+            stranger.wait(|own| own.memos.iter().any(asks).then_some(()));
             if reports {
                 stranger.wait_a_while();
                 stranger.report(session, Totals::default());
@@ -667,7 +667,7 @@ fn counts_of_both_ends_that_contradict_each_other_are_findings() {
         stranger.send(0, data, &[0; 64]);
         stranger.pose_as(SERVER.0);
         let sent = Totals { messages: 3, bytes: 192, ..Totals::default() };
-        stranger.say(&Note::End { session, sent });
+        stranger.say(&Memo::End { session, sent });
         stranger.report(session, Totals { wrong: 2, ..Totals::default() });
     });
     let findings = [

@@ -93,10 +93,10 @@ pub(crate) struct BenchSchedulerArgs {
     #[arg(long, value_name = "N", requires = "device", default_value_t = 1,
           value_parser = clap::value_parser!(u8).range(1..=8))]
     pub(crate) ask_every: u8,
-    /// At a device, sched.zeropod.block.
+    /// At a device, sched.zeropod.superepoch.
     #[arg(long, value_name = "N", requires = "device", default_value_t = 1,
           value_parser = clap::value_parser!(u8).range(1..=8))]
-    pub(crate) block: u8,
+    pub(crate) superepoch: u8,
     /// Iterations of `iterative`, 1 to 255.
     #[arg(long, value_name = "I", default_value_t = 6,
           value_parser = clap::value_parser!(u8).range(1..=255))]

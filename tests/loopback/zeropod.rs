@@ -16,7 +16,7 @@ pub(super) fn all_to_all() -> Verdict {
 
 /// Hosts that ask on change, and grants of several epochs, lose nothing either.
 pub(super) fn on_change() -> Verdict {
-    all_to_all_with(&[("sched.zeropod.ask_every", "4"), ("sched.zeropod.block", "8")])
+    all_to_all_with(&[("sched.zeropod.ask_every", "4"), ("sched.zeropod.superepoch", "8")])
 }
 
 fn all_to_all_with(set: &[(&str, &str)]) -> Verdict {
@@ -59,14 +59,14 @@ pub(super) fn measured() -> Verdict {
         let [received, sent] = ["received", "sent"].map(|name| cost.counters[name]);
         assert!(received >= all * 9 / 10 && sent >= all * 9 / 10, "{cost:?}");
     }
-    for (ask_every, block) in [(1, 1), (8, 1), (8, 8)] {
-        let params = ZeropodParams { ask_every, block, ..ZeropodParams::default() };
+    for (ask_every, superepoch) in [(1, 1), (8, 1), (8, 8)] {
+        let params = ZeropodParams { ask_every, superepoch, ..ZeropodParams::default() };
         let (device, hosts, load) = (DeviceKind::Ring, 16, Some(80));
         let case = PodCase { device, hosts, receivers: 15, load, params, epochs: 2000, seed: 1 };
         let cost = bench.pod(&case).unwrap_or_else(|error| panic!("{error}"));
         println!("{case:?}: {cost:?}");
         assert!(cost.matched > 0.2, "{cost:?}");
-        assert_eq!(cost.unreported, 0, "{ask_every} {block}");
+        assert_eq!(cost.unreported, 0, "{ask_every} {superepoch}");
     }
     let (device, hosts) = (DeviceKind::Ring, 4);
     let params = ZeropodParams::default();

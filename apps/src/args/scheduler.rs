@@ -16,8 +16,8 @@ pub(crate) struct SchedulerArgs {
     #[arg(long, value_name = "DEVICE")]
     pub(crate) device: Option<String>,
     /// Changes how it decides: sched.zeropod.KEY, with KEY one of matcher, iterations, kernel,
-    /// classes, fair_every, block and ask_every; may be given several times. Hosts name all other
-    /// settings; ask_every should be the one that the hosts have.
+    /// classes, fair_every, superepoch and ask_every; may be given several times. Hosts name all
+    /// other settings; ask_every should be the one that the hosts have.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// UDP port of the traffic [default: that of the hosts file, or 4797].

@@ -12,8 +12,8 @@ use transport_pod::{Chance, Grant, IdlePorts, Shape, To};
 /// An epoch's bytes by the default settings.
 const EPOCH: u32 = 16 * 512;
 
-fn settings(block: u16) -> Settings {
-    Settings { block, silent_after: 0, fair_every: 0, ..Settings::default() }
+fn settings(superepoch: u16) -> Settings {
+    Settings { superepoch, silent_after: 0, fair_every: 0, ..Settings::default() }
 }
 
 fn ask(scheduler: &mut PodDecider, from: u16, (to, total): (u16, u32), epoch: u64) {
@@ -43,14 +43,14 @@ fn decided(scheduler: &mut PodDecider, epochs: std::ops::Range<u64>) -> Vec<Answ
 }
 
 #[test]
-fn a_demand_that_fills_what_is_left_of_its_block_is_granted_that_by_one_answer() {
+fn a_demand_that_fills_what_is_left_of_its_superepoch_is_granted_that_by_one_answer() {
     let mut scheduler = PodDecider::new(Shape::square(16).unwrap(), settings(8), 1).unwrap();
     ask(&mut scheduler, 3, (9, 12 * EPOCH + 700), 0);
     let said: Vec<_> = decided(&mut scheduler, 0..40)
         .iter()
         .map(|answer| (answer.epoch, answer.epochs, answer.cells, answer.total / EPOCH))
         .collect();
-    // Decisions are for 30 epochs later, and blocks begin with 32, 40 and so on.
+    // Decisions are for 30 epochs later, and superepochs begin with 32, 40 and so on.
     let first = [(30, 2, 16, 2), (32, 8, 16, 10), (40, 1, 16, 11), (41, 1, 16, 12)];
     assert_eq!(said, [&first[..], &[(42, 1, 2, 12)]].concat());
 }
@@ -74,7 +74,7 @@ fn a_run_goes_on_when_nothing_is_asked_for_and_its_sender_stays_on_record() {
 }
 
 #[test]
-fn turns_come_when_a_block_begins_and_give_one_epoch() {
+fn turns_come_when_a_superepoch_begins_and_give_one_epoch() {
     let turning = Settings { fair_every: 16, ..settings(8) };
     let mut scheduler = PodDecider::new(Shape::square(16).unwrap(), turning, 1).unwrap();
     ask(&mut scheduler, 3, (9, 1000 * EPOCH), 0);
@@ -85,7 +85,7 @@ fn turns_come_when_a_block_begins_and_give_one_epoch() {
     assert_eq!(begins, BTreeSet::from([0]));
     assert!(answers.iter().any(|answer| (answer.epoch % 8, answer.epochs) == (1, 7)));
     let total: u32 = answers.iter().map(|answer| u32::from(answer.epochs)).sum();
-    assert_eq!(total, 402, "up to the end of the last block");
+    assert_eq!(total, 402, "up to the end of the last superepoch");
 }
 
 #[test]
@@ -135,11 +135,11 @@ proptest! {
     fn no_port_is_granted_twice_and_all_that_is_asked_for_is_granted(
         seed: u64,
         kind in prop::sample::select(MatcherKind::ALL.to_vec()),
-        block in 1_u16..=8,
+        superepoch in 1_u16..=8,
         fair_every in prop::sample::select(&[0, 3, 16][..]),
     ) {
         let shape = Shape::square(16).unwrap();
-        let settings = Settings { matcher: kind, fair_every, ..settings(block) };
+        let settings = Settings { matcher: kind, fair_every, ..settings(superepoch) };
         let mut scheduler = PodDecider::new(shape, settings, seed).unwrap();
         let (mut draws, mut totals) = (Chance::new(seed), BTreeMap::<(u16, u16), u32>::new());
         let mut ports = BTreeMap::<u64, IdlePorts>::new();

@@ -167,7 +167,13 @@ fn params(args: &BenchSchedulerArgs, kind: MatcherKind) -> Result<ZeropodParams,
     let preset = draft.settings.sched_params.zeropod;
     let classes = if args.classes { SizeClasses::Sizes } else { preset.classes };
     let (iterations, ask_every) = (args.iterations.into(), args.ask_every.into());
-    Ok(ZeropodParams { iterations, classes, ask_every, block: args.block.into(), ..preset })
+    Ok(ZeropodParams {
+        iterations,
+        classes,
+        ask_every,
+        superepoch: args.superepoch.into(),
+        ..preset
+    })
 }
 
 impl ShownRow for Row {

@@ -316,7 +316,7 @@ const SECOND_NAMES: [(&str, &str); 18] = [
 /// The settings of `sched.zeropod` that `headrace scheduler` takes. Its hosts read `ask_every` and
 /// none of the others.
 pub const OF_SCHEDULER: [&str; 7] =
-    ["matcher", "iterations", "kernel", "classes", "fair_every", "ask_every", "block"];
+    ["matcher", "iterations", "kernel", "classes", "fair_every", "ask_every", "superepoch"];
 
 /// Whether hosts do not read `key` where their scheduler is a process of its own.
 #[must_use]

@@ -88,9 +88,9 @@ pub struct Settings {
     pub misses: u8,
     /// Epochs after which an accused link is tried again, 1 to 2^32; they double up to 64 times.
     pub retry_after: u64,
-    /// Epochs of a block, 1 to [`RUN_MAX`]: a demand that fills what is left of a block is granted
-    /// all of it at once.
-    pub block: u16,
+    /// Epochs of a superepoch, 1 to [`RUN_MAX`]: a demand that fills what is left of a superepoch
+    /// is granted all of it at once.
+    pub superepoch: u16,
 }
 
 impl Default for Settings {
@@ -113,7 +113,7 @@ impl Default for Settings {
             judge_after: 16,
             misses: 3,
             retry_after: 400,
-            block: 1,
+            superepoch: 1,
         }
     }
 }
@@ -134,7 +134,7 @@ impl Settings {
         within("backlog", self.backlog.into(), self.cell.into(), (1 << 31) - 1)?;
         within("judge_after", self.judge_after, 1, 4096)?;
         within("retry_after", self.retry_after, 1, 1 << 32)?;
-        within("block", self.block.into(), 1, RUN_MAX.into())
+        within("superepoch", self.superepoch.into(), 1, RUN_MAX.into())
     }
 
     /// Payload bytes of an epoch.
@@ -231,7 +231,7 @@ impl PodDecider {
             fence: 0,
             next: 0,
             turns: Turns::new(&shape),
-            runs: Runs::new(&shape, settings.block),
+            runs: Runs::new(&shape, settings.superepoch),
         })
     }
 
@@ -344,11 +344,11 @@ impl PodDecider {
         sender.map(|sender| self.client(sender))
     }
 
-    /// Epochs of a block.
+    /// Epochs of a superepoch.
     #[inline]
     #[must_use]
-    pub const fn block(&self) -> u16 {
-        self.settings.block
+    pub const fn superepoch(&self) -> u16 {
+        self.settings.superepoch
     }
 
     /// Forgets the pauses of Cores that have not repeated them. A Core does so every epoch, so the
@@ -420,13 +420,13 @@ impl PodDecider {
     }
 
     /// Fills `grants` behind the first `ongoing` ones, which are of runs. Returns the epochs that a
-    /// grant is for where its demand fills them: those that are left of the block, or one in turns,
-    /// which give each demand no more than its share.
+    /// grant is for where its demand fills them: those that are left of the superepoch, or one in
+    /// turns, which give each demand no more than its share.
     fn match_up(&mut self, epoch: u64, ongoing: usize) -> u16 {
         let mut ports = self.ports(epoch);
         self.runs.hold(&mut ports);
         let rest = self.runs.rest(epoch + self.settings.lead);
-        let turn = self.turns.next(self.settings.fair_every, rest == self.settings.block);
+        let turn = self.turns.next(self.settings.fair_every, rest == self.settings.superepoch);
         self.turns.list(turn, &self.demands, modulo(epoch));
         let Self { turns, demands, chance, grants, .. } = self;
         self.matcher.decide(turns.first(), demands, &mut ports, chance, grants);

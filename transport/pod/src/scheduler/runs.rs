@@ -1,9 +1,9 @@
 //! Grants of several epochs at once.
 //!
 //! DEVIATION(zeropod#IV-A3): in the paper a grant is for one epoch. Epochs are numbered off in
-//! blocks here. A demand that fills all that is left of its block is granted that at once, by one
-//! answer, and its ports are busy until the block ends. Smaller demands are granted epoch by epoch
-//! between these runs. All ports are idle again when a block begins.
+//! superepochs here. A demand that fills all that is left of its superepoch is granted that at
+//! once, by one answer, and its ports are busy until the superepoch ends. Smaller demands are
+//! granted epoch by epoch between these runs. All ports are idle again when a superepoch begins.
 
 use crate::demands::{Demands, To};
 use crate::ports::{Grant, IdlePorts};
@@ -12,13 +12,13 @@ use crate::shape::{Shape, Words};
 use super::Settings;
 use super::history::Worth;
 
-/// The runs of one block.
+/// The runs of one superepoch.
 #[derive(Clone, Debug)]
 pub(super) struct Runs {
-    /// Epochs of a block.
+    /// Epochs of a superepoch.
     length: u16,
-    /// The number of the block.
-    block: u64,
+    /// The number of the superepoch.
+    superepoch: u64,
     grants: Vec<Grant>,
     worths: Vec<Worth>,
     /// Ports of these grants, a word a ToR: senders, receivers, links up and links down.
@@ -29,22 +29,22 @@ impl Runs {
     pub(super) fn new(shape: &Shape, length: u16) -> Self {
         let most = if length > 1 { shape.hosts() } else { 0 };
         let (grants, worths) = (Vec::with_capacity(most), Vec::with_capacity(most));
-        Self { length, block: 0, grants, worths, held: [Words::ZERO; 4] }
+        Self { length, superepoch: 0, grants, worths, held: [Words::ZERO; 4] }
     }
 
-    /// Epochs from `about` to the end of its block.
+    /// Epochs from `about` to the end of its superepoch.
     #[inline]
     pub(super) fn rest(&self, about: u64) -> u16 {
         let within = about % u64::from(self.length);
         self.length - u16::try_from(within).unwrap_or(0)
     }
 
-    /// The block of `about` begins, or goes on: its runs so far.
+    /// The superepoch of `about` begins, or goes on: its runs so far.
     #[inline]
     pub(super) fn begin(&mut self, about: u64) -> &[Grant] {
-        let block = about / u64::from(self.length);
-        if block != self.block {
-            self.block = block;
+        let superepoch = about / u64::from(self.length);
+        if superepoch != self.superepoch {
+            self.superepoch = superepoch;
             self.clear();
         }
         &self.grants
@@ -61,7 +61,7 @@ impl Runs {
     /// Whether some run goes on in epoch `about`.
     #[inline]
     pub(super) const fn go_on(&self, about: u64) -> bool {
-        !self.grants.is_empty() && about / self.length as u64 == self.block
+        !self.grants.is_empty() && about / self.length as u64 == self.superepoch
     }
 
     /// The worth of run `number`.
@@ -84,7 +84,7 @@ impl Runs {
         }
     }
 
-    /// A grant inside the pod lasts until the block ends.
+    /// A grant inside the pod lasts until the superepoch ends.
     #[inline]
     pub(super) fn add(&mut self, shape: &Shape, grant: Grant, worth: Worth) {
         let To::Host(to) = grant.to else { return };

@@ -50,14 +50,14 @@ impl Turns {
     }
 
     /// The turn of the next decision, where every `every`th goes round; `None` when it goes by
-    /// size. A turn waits for the first decision of a block, in which no run holds a port. Where
-    /// both have waited, the one by age comes first, and the round in the next such decision.
-    pub(super) fn next(&mut self, every: u32, begins_block: bool) -> Option<FairTurn> {
+    /// size. A turn waits for the first decision of a superepoch, in which no run holds a port.
+    /// Where both have waited, the one by age comes first, and the round in the next such decision.
+    pub(super) fn next(&mut self, every: u32, begins_superepoch: bool) -> Option<FairTurn> {
         if every == 0 {
             return None;
         }
         self.decisions += 1;
-        if !begins_block {
+        if !begins_superepoch {
             return None;
         }
         if self.decisions >= every && (self.aged_once || every == 1) {
@@ -125,18 +125,19 @@ mod tests {
 
     #[test]
     fn both_kinds_of_turns_come_however_rarely_ports_are_free() {
-        for (every, block) in [(8, 8), (3, 8), (2, 5)] {
+        for (every, superepoch) in [(8, 8), (3, 8), (2, 5)] {
             let mut turns = Turns::new(&Shape::square(4).unwrap());
-            let drawn = (0..block * 8).map(|decision| turns.next(every, decision % block == 0));
+            let drawn =
+                (0..superepoch * 8).map(|decision| turns.next(every, decision % superepoch == 0));
             let drawn: Vec<_> = drawn.flatten().collect();
             let (age, round) = (FairTurn::Age(every * OLD), FairTurn::Round);
             // A first decision is too early for one of eight.
             let first = usize::from(every <= 2);
-            assert_eq!(drawn.len(), 7 + first, "{every} {block}");
+            assert_eq!(drawn.len(), 7 + first, "{every} {superepoch}");
             let in_turns = drawn.chunks_exact(2).all(|pair| pair == [age, round]);
-            assert!(in_turns, "{every} {block}: {drawn:?}");
+            assert!(in_turns, "{every} {superepoch}: {drawn:?}");
         }
-        // Where blocks are no longer than half of the decisions, they change no share.
+        // Where superepochs are no longer than half of the decisions, they change no share.
         let mut turns = Turns::new(&Shape::square(4).unwrap());
         let drawn = (1..=160).filter_map(|decision| turns.next(16, decision % 8 == 0));
         let rounds = drawn.filter(|turn| *turn == FairTurn::Round).count();

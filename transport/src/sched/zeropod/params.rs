@@ -104,10 +104,10 @@ params! {
         // DEVIATION(zeropod#IV-A): in the paper every host sends a request in every epoch; here, at
         // 1, a host without anything to say sends none, unless it follows a clock.
         ask_every: u16 = 1, in 1..=8;
-        /// Epochs of a block: a demand that fills what is left of its block is granted all of it by
-        /// one answer; 1 where there is a backup.
+        /// Epochs of a superepoch: a demand that fills what is left of its superepoch is granted
+        /// all of it by one answer; 1 where there is a backup.
         // DEVIATION(zeropod#IV-A3): in the paper an answer grants one epoch.
-        block: u16 = 1, in 1..=8;
+        superepoch: u16 = 1, in 1..=8;
         /// Bytes of cells that wait in a Core at most.
         //= zeropod#V-A
         core_buffer: u32 = 32_000_000, in 1..=2_000_000_000;

@@ -368,7 +368,7 @@ mod tests {
     #[test]
     fn a_request_reports_several_epochs_and_one_answer_passes_them_on() {
         let now = at(1_000_000);
-        let params = ZeropodParams { ask_every: 4, block: 4, ..ZeropodParams::default() };
+        let params = ZeropodParams { ask_every: 4, superepoch: 4, ..ZeropodParams::default() };
         let mut server = PodServer::new(&join(), &params, (1, now), 1).unwrap();
         let (last, grants) = granted_eight(&mut server, now);
         assert!(grants.iter().any(|grant| grant.epochs == 4), "{grants:?}");

@@ -73,7 +73,7 @@ pub(super) fn settings(params: &ZeropodParams, timing: &Timing) -> Option<Settin
         judge_after,
         retry_after: RETRY_AFTER * (timing.lead + judge_after),
         // A scheduler that is cut off has to stop soon.
-        block: if guarded { 1 } else { params.block },
+        superepoch: if guarded { 1 } else { params.superepoch },
         ..Settings::default()
     })
 }

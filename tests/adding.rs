@@ -161,8 +161,11 @@ fn succeeded(what: &str, output: Output) -> String {
 }
 
 /// Test targets of the copy that go over registries: schedulers between two hosts, disciplines in
-/// networks, and what `docs/SCENARIOS.md` lists.
-const TESTS: [&str; 3] = ["pair", "networks", "scenarios"];
+/// networks, matchers, and what `docs/SCENARIOS.md` lists.
+const TESTS: [&str; 4] = ["pair", "networks", "matchers", "scenarios"];
+
+/// Tests inside a crate of the copy that go over registries: disciplines alone.
+const UNIT_TESTS: [&str; 5] = ["-p", "fabric", "--lib", "--", "qdisc::"];
 
 /// Tests of [`TESTS`] that take longer than all others together.
 const LONG: [&str; 3] = ["gone::", "in_any_weather", "whatever_the_network"];
@@ -177,7 +180,7 @@ fn cargo(place: &Path, verb: &str, args: &[&str]) {
     let crates = ["transport", "transport-pod", "fabric", "experiments"]
         .map(|name| format!("--config=profile.dev.package.{name}.opt-level=0"));
     let ran = Command::new(cargo)
-        .args([verb, "--offline", "--locked", "--workspace"])
+        .args([verb, "--offline", "--locked"])
         // Its runs are short, and optimising them would take longer.
         .args(crates)
         .arg("--target-dir")
@@ -203,16 +206,19 @@ struct Built {
 }
 
 impl Built {
-    /// Compiles all of the copy below `place`, and runs [`TESTS`], which need its program.
+    /// Compiles all of the copy below `place`, and runs [`TESTS`], which need its program, and
+    /// [`UNIT_TESTS`].
     fn new(place: &Path) -> Self {
         let (features, left_out): (&[&str], &[&str]) = match cfg!(feature = "dpdk") {
             true => (&[], &[]),
             false => (&["--no-default-features"], &NEED_DPDK),
         };
-        cargo(place, "check", &[&["--all-targets"], features, left_out].concat());
+        cargo(place, "check", &[&["--workspace", "--all-targets"], features, left_out].concat());
         let tests = TESTS.map(|name| ["--test", name]).concat();
         let skips = LONG.map(|name| ["--skip", name]).concat();
-        cargo(place, "test", &[&["--no-default-features"], &tests[..], &["--"], &skips].concat());
+        let program = ["--workspace", "--no-default-features"];
+        cargo(place, "test", &[&program, &tests[..], &["--"], &skips].concat());
+        cargo(place, "test", &UNIT_TESTS);
         let dir = tempfile::tempdir().unwrap();
         Self { program: place.join("target/debug/headrace"), dir }
     }

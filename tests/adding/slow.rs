@@ -1,4 +1,4 @@
-//! A matcher that `tests/adding.rs` adds: greedy's pass in every other epoch.
+//! A matcher that `tests/adding.rs` adds: greedy's pass in two epochs of four.
 
 use transport::params::NoParams;
 use transport::registry::Registered;
@@ -14,7 +14,7 @@ use crate::shape::Shape;
 #[derive(Clone, Debug)]
 pub struct Slow {
     greedy: Greedy,
-    rests: bool,
+    decisions: u8,
 }
 
 impl Registered for Slow {
@@ -24,7 +24,7 @@ impl Registered for Slow {
 
 impl Built for Slow {
     fn build(shape: &Shape, setup: MatcherSetup) -> Self {
-        Self { greedy: Greedy::new(shape, setup.kernel), rests: false }
+        Self { greedy: Greedy::new(shape, setup.kernel), decisions: 0 }
     }
 }
 
@@ -37,8 +37,9 @@ impl Match for Slow {
         chance: &mut Chance,
         grants: &mut Vec<Grant>,
     ) {
-        self.rests = !self.rests;
-        if self.rests {
+        let rests = self.decisions % 4 >= 2;
+        self.decisions = self.decisions.wrapping_add(1);
+        if !rests {
             self.greedy.decide(first, demands, ports, chance, grants);
         }
     }

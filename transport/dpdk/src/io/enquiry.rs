@@ -119,7 +119,7 @@ impl<'a> Enquiry<'a> {
     }
 
     /// Sends the requests of `resolver` that are due by `now`, and receives a burst.
-    pub fn ask(&mut self, resolver: &mut Resolver, now: Instant) {
+    fn ask(&mut self, resolver: &mut Resolver, now: Instant) {
         while self.send(|out| resolver.poll_transmit(now, out)) {}
         self.serve(|frame| resolver.handle_frame(frame));
     }

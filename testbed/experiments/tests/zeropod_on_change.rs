@@ -14,7 +14,7 @@ use transport::Rng;
 use pods::{Flow, plan};
 
 const ON_CHANGE: [(&str, &str); 2] =
-    [("sched.zeropod.ask_every", "8"), ("sched.zeropod.block", "8")];
+    [("sched.zeropod.ask_every", "8"), ("sched.zeropod.superepoch", "8")];
 
 fn run(topology: &str, set: &[(&str, &str)], flows: &[Flow]) -> Outcome {
     let plan = plan(topology, "zeropod", set, flows);
@@ -48,8 +48,9 @@ fn mixed(hosts: u64, flows: u64, octaves: u64, seed: u64) -> Vec<Flow> {
 #[test]
 fn every_byte_arrives_and_nothing_is_lost_sent_again_or_refused() {
     for (topology, hosts) in [("zeropod:8", 16), ("zeropod:16", 64), ("zeropod:8,2,2", 32)] {
-        for (ask_every, block) in [("8", "8"), ("1", "8"), ("8", "1"), ("3", "5")] {
-            let set = [("sched.zeropod.ask_every", ask_every), ("sched.zeropod.block", block)];
+        for (ask_every, superepoch) in [("8", "8"), ("1", "8"), ("8", "1"), ("3", "5")] {
+            let set =
+                [("sched.zeropod.ask_every", ask_every), ("sched.zeropod.superepoch", superepoch)];
             let outcome = run(topology, &set, &mixed(hosts, 300, 19, hosts));
             let pods = outcome.summary.scheduler.as_ref().unwrap();
             assert!(outcome.summary.drops.is_empty(), "{topology} {set:?}");
@@ -71,7 +72,7 @@ fn requests_become_fewer_by_what_they_gather() {
 }
 
 #[test]
-fn a_permutation_goes_at_full_rate_by_blocks() {
+fn a_permutation_goes_at_full_rate_by_superepochs() {
     let flows: Vec<Flow> = (0..64).map(|host| (host, (host + 9) % 64, 1 << 20, 0)).collect();
     let took = |set: &[(&str, &str)]| run("zeropod:16", set, &flows).summary.completion_us.unwrap();
     assert!((took(&[]) - took(&ON_CHANGE)).abs() < 1e-9);
@@ -118,7 +119,7 @@ fn a_link_is_accused_while_runs_last_and_nothing_meets() {
         let lost = |outcome: &Outcome| outcome.summary.drops.values().sum::<u64>();
         let accused = outcome.summary.scheduler.as_ref().unwrap().accused;
         // The accusation comes later by a turn of requests, and what was granted before it lasts
-        // for up to a block: that is 18 and 17 epochs here, with 16 cells each.
+        // for up to a superepoch: that is 18 and 17 epochs here, with 16 cells each.
         let (lost, least) = (lost(&outcome), lost(&without));
         let bound = least + (8 + 8 + 4) * 16;
         assert!(accused > 0 && lost > 0 && lost < bound, "{fault}: {lost} {least}");

@@ -29,6 +29,13 @@ pub use summary::{HostSeen, MlccCounts, Summary};
 /// Counts by name, in the order of the alphabet; a counter that was never raised may be missing.
 pub type Counters = BTreeMap<String, u64>;
 
+/// Adds the counters of `more` to `all`.
+pub fn join(all: &mut Counters, more: &Counters) {
+    for (name, count) in more {
+        *all.entry(name.clone()).or_default() += count;
+    }
+}
+
 /// Everything a run leaves behind.
 #[derive(Clone, Debug)]
 pub struct Outcome {

@@ -11,7 +11,7 @@ use transport::{Duration, Endpoint, Stats};
 
 use super::collectives::DcSimResult;
 use super::scheduler::SchedulerResult;
-use super::{Counters, Summary};
+use super::{Counters, Summary, join};
 use crate::plan::Plan;
 
 /// Sums over some hosts.
@@ -19,7 +19,7 @@ use crate::plan::Plan;
 pub struct OfHosts {
     /// The counters of endpoints.
     pub stats: Stats,
-    /// The counters that schedulers keep of their own.
+    /// The counters that schedulers keep of their own. Drivers add theirs.
     pub counters: Counters,
     /// The measurements of DCsim; `None` where no host runs it.
     pub dcsim: Option<OfDcSim>,
@@ -97,13 +97,6 @@ pub fn of_network(network: &Network) -> Counters {
     let mut all = Counters::new();
     network.own_counters(|policy, name, count| add(("switch", policy, name), count, &mut all));
     all
-}
-
-/// Adds the counters of `more` to `all`.
-pub fn join(all: &mut Counters, more: &Counters) {
-    for (name, count) in more {
-        *all.entry(name.clone()).or_default() += count;
-    }
 }
 
 fn add((family, policy, name): (&str, &str, &str), count: u64, all: &mut Counters) {

@@ -11,7 +11,7 @@ use experiments::conductor::{Conductor, FlowRecord};
 use experiments::measure::audit::DriverCount;
 use experiments::measure::collectives::DcSimResult;
 use experiments::measure::summary::GoneHost;
-use experiments::measure::{Audit, Lateness, Outcome, Summary, own};
+use experiments::measure::{Audit, Lateness, Outcome, Summary, join};
 use experiments::plan::Plan;
 use transport::{HostId, Instant, Stats};
 
@@ -116,7 +116,7 @@ pub(super) fn outcome(
     let lateness = worst(reports.iter().map(|report| report.seen.lateness));
     summary.lateness = lateness;
     for report in reports {
-        own::join(&mut summary.counters, &report.seen.counters);
+        join(&mut summary.counters, &report.seen.counters);
     }
     summary.per_host = reports.iter().map(|report| report.seen.clone()).collect();
     let named = |(host, reason): (&HostId, &String)| GoneHost {

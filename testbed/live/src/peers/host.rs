@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use experiments::measure::{Counters, own};
+use experiments::measure::{Counters, join};
 use transport::record::Recorder;
 use transport::sched::Label;
 use transport::stats::DropReason;
@@ -167,7 +167,7 @@ impl PeerHost {
     /// Ends the worker and keeps its device, and its state for sealing and opening.
     fn take_parts(&mut self) -> Option<WorkerParts> {
         let former = self.worker.take()?;
-        own::join(&mut self.former, &counters::of_worker(&former));
+        join(&mut self.former, &counters::of_worker(&former));
         Some(former.into_parts())
     }
 
@@ -429,8 +429,8 @@ impl PeerHost {
     pub(super) fn counters(&mut self) -> Counters {
         let mut all = self.former.clone();
         if let Some(worker) = &mut self.worker {
-            own::join(&mut all, &counters::of_worker(worker));
-            own::join(&mut all, &counters::of_device(worker.io()));
+            join(&mut all, &counters::of_worker(worker));
+            join(&mut all, &counters::of_device(worker.io()));
         }
         let own = [("request_ring_full", self.ring_full), ("link_downs", self.link_downs)];
         let own = own.into_iter().filter(|(_, count)| *count > 0);

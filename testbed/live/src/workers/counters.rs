@@ -20,8 +20,8 @@
 //!
 //! A count of 0 is left out. Nothing here is on the packet path.
 
-use experiments::measure::Counters;
-use experiments::measure::own::{OfHosts, join};
+use experiments::measure::own::OfHosts;
+use experiments::measure::{Counters, join};
 use transport::Instant;
 use transport_dpdk::{AppMemory, Clock, DeviceClock, PortIo, Worker};
 use transport_dpdk::{PacketIo, Upkeep as _};

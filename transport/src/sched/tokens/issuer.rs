@@ -183,8 +183,8 @@ impl Issuer {
     /// because it was silent.
     pub(in crate::sched) fn wants(&self, index: usize, now: Instant) -> Result<u32, Instant> {
         let need = &self.needs[index];
-        // A sender may be gone that was silent for so long: its needs are tried again one timeout
-        // after the other, and keep no channel from others in between.
+        // A flow that was silent for so long may have no use for tokens. It is tried again after
+        // each timeout, and keeps no channel from others in between.
         if need.left > 0 && need.silent < PATIENT {
             return Ok(need.left);
         }

@@ -191,6 +191,12 @@ impl Running {
         self.child.try_wait().unwrap().is_none()
     }
 
+    /// Whether the host's process has mapped memory whose name contains `name`.
+    pub(crate) fn maps(&self, name: &str) -> bool {
+        let maps = fs::read_to_string(format!("/proc/{}/maps", self.child.id()));
+        maps.is_ok_and(|maps| maps.contains(name))
+    }
+
     /// Sends a signal by name.
     pub(crate) fn signal(&self, name: &str) {
         let id = self.child.id().to_string();

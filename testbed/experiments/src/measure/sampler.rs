@@ -48,9 +48,8 @@ pub struct Seen {
     /// For each flow: bytes that are its own by its receiver, and bytes acknowledged at its
     /// sender. A receiver cannot name the flow of a message whose first segment has not come.
     carried_bytes: Vec<[u64; 2]>,
-    /// Bytes and rates of the queues of flows at border switches, by the keys of the flows; `None`
-    /// where no switch has such queues.
-    borders: Option<BTreeMap<u64, (u64, Rate)>>,
+    /// The queues of flows at border switches; `None` where no switch has such queues.
+    borders: Option<BorderQueues>,
 }
 
 /// The state of a flow at its sender.
@@ -126,9 +125,8 @@ impl Seen {
         for (mine, theirs) in self.carried_bytes.iter_mut().zip(&other.carried_bytes) {
             mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine += theirs);
         }
-        // A part has the queues of its own switches.
         if let (Some(mine), Some(theirs)) = (&mut self.borders, &other.borders) {
-            mine.extend(theirs);
+            mine.add(theirs.0.iter().map(|(key, queue)| (*key, *queue)));
         }
         self
     }
@@ -155,18 +153,37 @@ impl Seen {
     /// For each flow: bytes and rate of its queue at a border switch; empty without such switches.
     fn at_borders(&self) -> Vec<Option<(u64, Rate)>> {
         let Some(borders) = &self.borders else { return Vec::new() };
-        let at = |flow: &Option<FlowSeen>| borders.get(&flow.as_ref()?.key?.0).copied();
+        let at = |flow: &Option<FlowSeen>| borders.0.get(&flow.as_ref()?.key?.0).copied();
         self.flows.iter().map(at).collect()
     }
 }
 
-fn queues_at_borders(network: &Network) -> Option<BTreeMap<u64, (u64, Rate)>> {
+/// For each key of a flow: the bytes that wait at all border switches together, and the highest
+/// rate of these queues. A flow that changes its path may have a queue at several borders.
+#[derive(Debug, Default, PartialEq)]
+struct BorderQueues(BTreeMap<u64, (u64, Rate)>);
+
+impl BorderQueues {
+    /// Adds queues, each of a key: bytes and rate. The result does not depend on the order.
+    fn add(&mut self, queues: impl Iterator<Item = (u64, (u64, Rate))>) {
+        for (key, (bytes, rate)) in queues {
+            let (sum, highest) = self.0.entry(key).or_default();
+            *sum += bytes;
+            *highest = (*highest).max(rate);
+        }
+    }
+}
+
+fn queues_at_borders(network: &Network) -> Option<BorderQueues> {
     network.blueprint().switches_with(ProgramKind::Dci).next()?;
-    let queues = network.programs().filter_map(|program| match program {
-        AnyProgram::Dci(border) => Some(border.queues_of_flows()),
-        _ => None,
-    });
-    Some(queues.flatten().map(|(key, bytes, rate)| (key.0, (bytes.0, rate))).collect())
+    let mut all = BorderQueues::default();
+    for program in network.programs() {
+        if let AnyProgram::Dci(border) = program {
+            let queues = border.queues_of_flows();
+            all.add(queues.map(|(key, bytes, rate)| (key.0, (bytes.0, rate))));
+        }
+    }
+    Some(all)
 }
 
 /// Samples that are held before a watch is offered them: they are a kilobyte and more each.
@@ -334,6 +351,17 @@ mod tests {
         seen.add_begun(begun.into_iter(), &[2, 7]);
         sampler.take(Instant::ZERO, Duration::from_us(1), &seen);
         assert_eq!(sampler.into_series()[0].delivered_bytes, [5000, 8100]);
+    }
+
+    #[test]
+    fn queues_of_a_flow_at_several_borders_are_added_in_any_order() {
+        let queues = [(7, 5000, 2), (9, 100, 1), (7, 0, 3)]
+            .map(|(key, bytes, gbps)| (key, (bytes, Rate::from_gbps(gbps))));
+        let [mut one, mut other] = [BorderQueues::default(), BorderQueues::default()];
+        one.add(queues.into_iter());
+        other.add(queues.into_iter().rev());
+        assert_eq!(one, other);
+        assert_eq!(one.0[&7], (5000, Rate::from_gbps(3)));
     }
 
     #[test]

@@ -122,7 +122,10 @@ pub(crate) struct TxFlow {
     refused: Bytes,
     /// How often in a row a segment that was in flight alone was sent again and refused again.
     refused_again: u8,
-    /// Instant before which nothing is sent after such a refusal.
+    /// Round trips in a row in which all segments that arrived were refused.
+    refused_rounds: u8,
+    /// Instant before which nothing is sent after a refusal of the only segment in flight; while
+    /// several are in flight, the end of the last of these round trips.
     held_until: Instant,
     /// The erasure code; `None` when its messages are sent as they are.
     code: Option<Ec>,
@@ -193,6 +196,7 @@ impl TxFlow {
             reported: Bytes::ZERO,
             refused: Bytes::ZERO,
             refused_again: 0,
+            refused_rounds: 0,
             held_until: Instant::ZERO,
             code,
             parity: ParityDue::default(),
@@ -255,7 +259,7 @@ impl TxFlow {
         }
         let in_flight = self.recovery.in_flight();
         let work = self.recovery.has_lost() || self.unsent > 0;
-        let open = in_flight == Bytes::ZERO || in_flight < cwnd;
+        let open = in_flight == Bytes::ZERO || in_flight < self.cwnd();
         let sendable = if work && open { self.path.mtu } else { Bytes::ZERO };
         let waiting = self.unsent_bytes + self.recovery.lost_bytes();
         let segments = self.unsent_segments + u64::from(self.recovery.lost());

@@ -145,6 +145,29 @@ fn a_segment_that_is_refused_again_and_again_is_sent_less_often_until_something_
 }
 
 #[test]
+fn a_window_of_which_all_is_refused_becomes_one_segment_until_something_arrives() {
+    for code in [None, Some((8, 2))] {
+        let config = config(|s| {
+            (s.cc, s.cc_params.fixed.bdps) = (CcKind::Fixed, 4.0);
+            (s.ec, s.ec_shape, s.ec_params) = coded(code, 100_000);
+        });
+        let mut pair = Pair::new(&config, 1, Weather::default());
+        let flow = open(&mut pair, config.default_path());
+        for messages in 1..=2 {
+            pair.post(0, flow, vec![7; 48 * 4096], 1);
+            // Eight windows, then as few segments as in the test above.
+            let first = refuse_all(&mut pair, &config, 200);
+            assert!((40..=8 * 60 + 10).contains(&first), "{code:?}: {first}");
+            let more = refuse_all(&mut pair, &config, 1000);
+            assert!((10..=6 + 1000 / 64).contains(&more), "{code:?}: {more}");
+            let from = pair.now;
+            pair.run(Duration::from_s(1), |p| p.hosts[0].count_sent() == messages);
+            assert!(pair.now.since(from) <= config.base_rtt * (64 + 20), "{code:?}");
+        }
+    }
+}
+
+#[test]
 fn one_refusal_and_one_of_many_in_flight_delay_nothing() {
     let flight = |tx: &TxSegment| matches!(tx.hdr.body, Body::Data(data) if !data.retransmission);
     for cc in [CcKind::Fixed, CcKind::Smartt] {

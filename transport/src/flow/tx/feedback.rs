@@ -18,6 +18,12 @@ use crate::wire::{Ack, Extensions, Note, Receipt, Report};
 /// How often the wait of a refused segment doubles, from a base RTT.
 const HOLD_DOUBLINGS: u8 = 6;
 
+/// Round trips in a row in which all that arrives is refused, after which a flow has one segment in
+/// flight, whatever its window. It is about as long as the silence that counts as loss. Refused
+/// headers and their NACKs go before data: windows that do not shrink could otherwise fill a slow
+/// link with them, so that no data passes it any more.
+const REFUSED_ROUNDS: u8 = 8;
+
 impl TxFlow {
     /// Takes in an ACK. False when it contradicts the segments that were sent: it is forged, and is
     /// counted and dropped.
@@ -91,8 +97,8 @@ impl TxFlow {
         }
         if let Some(packet) = self.take_refused(nack, cx) {
             self.refused += packet.wire_bytes();
-            if packet.marks.is_retransmission() && self.recovery.in_flight() == Bytes::ZERO {
-                self.hold(now, cx.config);
+            if packet.marks.is_retransmission() {
+                self.on_refused_again(&packet, now, cx.config);
             }
             let loss = LossSample { sharers: nack.sharers, ..self.loss_sample(&packet, now) };
             self.cc.on_nack(&loss, &self.path);
@@ -156,6 +162,17 @@ impl TxFlow {
         }
     }
 
+    /// `packet`, which was sent again, was refused again. Where it left after the last such
+    /// refusal, and nothing has arrived since, a further round trip has brought nothing.
+    fn on_refused_again(&mut self, packet: &SentPacket, now: Instant, config: &Config) {
+        if self.recovery.in_flight() == Bytes::ZERO {
+            self.hold(now, config);
+        } else if packet.sent_at >= self.held_until {
+            self.refused_rounds = self.refused_rounds.saturating_add(1);
+            self.held_until = now;
+        }
+    }
+
     /// Holds the next copy back after the only segment in flight was refused again, since a window
     /// cannot be smaller than one segment: the wait doubles each time, until something has arrived.
     fn hold(&mut self, now: Instant, config: &Config) {
@@ -168,9 +185,16 @@ impl TxFlow {
     #[inline]
     fn end_hold(&mut self, acked: Bytes) {
         if acked > Bytes::ZERO {
-            (self.refused_again, self.held_until) = (0, Instant::ZERO);
+            (self.refused_again, self.refused_rounds) = (0, 0);
+            self.held_until = Instant::ZERO;
             self.refused_flow = false;
         }
+    }
+
+    /// The bytes that may be in flight beside the first segment.
+    #[inline]
+    pub(super) fn cwnd(&self) -> Bytes {
+        if self.refused_rounds < REFUSED_ROUNDS { self.window.cwnd } else { Bytes::ZERO }
     }
 
     /// True when the receiver's name of this flow is `name`, which the first plausible feedback

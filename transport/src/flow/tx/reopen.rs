@@ -39,7 +39,8 @@ impl TxFlow {
         self.recovery.restart();
         self.parity = ParityDue::default();
         (self.unsent, self.unsent_segments, self.unsent_bytes) = (0, 0, Bytes::ZERO);
-        (self.reported, self.refused_again, self.held_until) = (Bytes::ZERO, 0, Instant::ZERO);
+        (self.reported, self.held_until) = (Bytes::ZERO, Instant::ZERO);
+        (self.refused_again, self.refused_rounds) = (0, 0);
         // Whether there is room now is asked again.
         self.refused_flow = false;
         self.next_msg = MsgNo(0);

@@ -279,7 +279,7 @@ impl TxFlow {
     fn fits(&self, wire_len: u16) -> Result<(), Wait> {
         let in_flight = self.recovery.in_flight();
         let after = in_flight + Bytes(u64::from(wire_len));
-        if in_flight == Bytes::ZERO || after <= self.window.cwnd {
+        if in_flight == Bytes::ZERO || after <= self.cwnd() {
             return Ok(());
         }
         Err(Wait::Window)

@@ -66,7 +66,7 @@ impl TxFlow {
         };
         let len = Bytes(u64::from(self.overhead + payload));
         let in_flight = self.recovery.in_flight();
-        let fits = in_flight == Bytes::ZERO || in_flight + len <= self.window.cwnd;
+        let fits = in_flight == Bytes::ZERO || in_flight + len <= self.cwnd();
         (!fits).then_some((Wait::Window, None))
     }
 

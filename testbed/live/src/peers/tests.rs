@@ -582,6 +582,19 @@ fn asking(part: &str, patience: Duration, act: impl FnOnce(&mut Stranger, &mut O
     })
 }
 
+#[test]
+fn a_client_asks_for_as_long_as_it_waits_for_a_server() {
+    let result = asking("client", SOON, |stranger, _| {
+        // The twelve timeouts after which a flow fails by default take 0.4 s.
+        thread::sleep(std::time::Duration::from_secs(2));
+        let (session, reason) = (stranger.is_asked(), "not today".to_owned());
+        let refusal = Memo::Refused { session, busy: false, reason };
+        let cookie = stranger.host.send_memo_once(CLIENT, session, &refusal);
+        stranger.wait(|own| own.sent.contains(&cookie).then_some(()));
+    });
+    assert_eq!(result, json!({"Err": "the server refuses: not today"}));
+}
+
 /// What a client and a server say of a peer's silence begins with this.
 const SILENCE: &str = "nothing was received from ";
 

@@ -8,8 +8,8 @@
 //! Started with `--headrace ARGS` this binary is the program itself, with `--attack NAME ARGS` the
 //! attacker. A case that cannot run on this machine prints why and counts as skipped, never as
 //! passed. Arguments filter by name as with libtest. `--seconds N` makes every attack longer; from
-//! 30 on, nine tenths of the throughput must be left, but for a flood of openings. `--all` runs the
-//! attacks of a long run for a short time. `--soak N` alone runs `attack/soak.rs`.
+//! 30 on, nine tenths of the throughput must be left. `--all` runs the attacks of a long run for a
+//! short time. `--soak N` alone runs `attack/soak.rs`.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,

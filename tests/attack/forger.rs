@@ -22,8 +22,6 @@ use transport::wire::sim::Sim;
 use transport::wire::{Ack, Allowance, Body, Data, Ext, Header, Open, Presence, Receipt};
 use transport::{EntropyValue, FlowId, MsgNo, Psn, Rng};
 
-use crate::victims::LEFT;
-
 /// The server and its client.
 pub(crate) const VICTIMS: [Ipv4Addr; 2] =
     [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2)];
@@ -94,12 +92,6 @@ impl Attack {
         Self::Flood,
         Self::OpenFlood,
     ];
-
-    /// The part of its throughput that the attack must leave a transfer. Each opening that arrives
-    /// without keys is answered with a question for proof, so a flood of them leaves less.
-    pub(crate) const fn leaves(self, keyed: bool) -> f64 {
-        if matches!(self, Self::OpenFlood) && !keyed { 0.25 } else { LEFT }
-    }
 
     /// Whether packets are sent as fast as one core can.
     pub(crate) const fn is_flood(self) -> bool {

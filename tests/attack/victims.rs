@@ -276,8 +276,7 @@ pub(crate) fn with_attacker() -> Result<Lab, String> {
 ///
 /// # Panics
 /// When a transfer ends, a byte is wrong, a client that comes meanwhile is refused, or a long
-/// attack leaves less than [`Attack::leaves`] of the throughput beside as many packets to another
-/// port.
+/// attack leaves less than [`LEFT`] of the throughput beside as many packets to another port.
 pub(crate) fn suffer(attack: Attack, keyed: bool, seconds: u64) -> Result<String, String> {
     let lab = with_attacker()?;
     let dir = tempfile::tempdir().unwrap();
@@ -303,9 +302,12 @@ pub(crate) fn suffer(attack: Attack, keyed: bool, seconds: u64) -> Result<String
     assert!(sent > attack.least(seconds), "the attacker sent {sent} packets");
     let attacker = Attacker::start(&lab, attack, &file, None);
     let clients = if is_long { CLIENTS } else { 1 };
+    let mut longest = Duration::ZERO;
     for _ in 0..clients {
+        let came = Instant::now();
         let later = transfer(&lab, &ends, &["--bytes", "1MiB"]).result();
         assert_eq!(later["to_server"]["bytes"], 1 << 20, "{later:#}");
+        longest = longest.max(came.elapsed());
     }
     attacker.end();
     server.signal("INT");
@@ -326,10 +328,10 @@ pub(crate) fn suffer(attack: Attack, keyed: bool, seconds: u64) -> Result<String
         let counted = counted.map(|(name, count)| format!("{name} {count}"));
         counted.collect::<Vec<_>>().join(", ")
     });
-    let left =
-        if is_long { compared.judge(attack.leaves(keyed)) } else { "nothing ended".to_owned() };
+    let left = if is_long { compared.judge(LEFT) } else { "nothing ended".to_owned() };
     Ok(format!(
-        "{sent} forged packets, {rate} a second, {left}; clients that came meanwhile: {clients}; \
-         the server's counters: {server}; the client's: {client}"
+        "{sent} forged packets, {rate} a second, {left}; clients that came meanwhile: {clients}, \
+         each for at most {:.1} s; the server's counters: {server}; the client's: {client}",
+        longest.as_secs_f64()
     ))
 }

@@ -353,17 +353,39 @@ fn senders_of_new_flows_get_as_many_answers_as_their_share_has() {
 }
 
 #[test]
-fn openings_under_the_address_of_a_new_client_keep_no_question_from_it() {
+fn openings_under_the_address_of_a_new_client_delay_its_question_by_seconds_at_most() {
     let mut end = End::new(|s| (s.unproven_max, s.secret) = (0, [1, 2]));
-    for n in 2..40_000 {
-        end.now += Duration::from_us(50);
-        end.refuses(&open_by(PEER, n), DropReason::Unproven);
-        end.sent();
-        if n % 1000 == 0 {
-            end.refuses(&open_by(PEER, 1), DropReason::Unproven);
-            assert_eq!(asked(&mut end).len(), 1, "{n}");
-        }
+    let mut forged = 10..;
+    for client in 1..5 {
+        // 143,000 a second are forged. The client tries 250 times, 7.5 to 10 ms apart.
+        let mut tries = 0..250;
+        let answered = tries.any(|attempt| {
+            for n in forged.by_ref().take(1072 + attempt * 37 % 358) {
+                end.now += Duration::from_us(7);
+                end.refuses(&open_by(PEER, n), DropReason::Unproven);
+                end.sent();
+            }
+            end.refuses(&open_by(PEER, client), DropReason::Unproven);
+            !asked(&mut end).is_empty()
+        });
+        assert!(answered, "{client}");
     }
+}
+
+#[test]
+fn a_flood_of_openings_is_asked_eight_thousand_questions_a_second_at_most() {
+    let mut end = End::new(|s| (s.unproven_max, s.secret) = (0, [1, 2]));
+    let (mut asks, mut later) = (0, 0);
+    for n in 1..286_000 {
+        end.now += Duration::from_us(7);
+        end.refuses(&open_by(PEER, n), DropReason::Unproven);
+        let asked = asked(&mut end).len();
+        asks += asked;
+        later += if n > 143_000 { asked } else { 0 };
+    }
+    // One host has all shares of flows, and one of the 64 of hosts and of groups.
+    assert!((5900..6100).contains(&later), "{later}");
+    assert!(asks < 2 * later + 2 * AT_ONCE[0] + AT_ONCE[2], "{asks}");
 }
 
 #[test]

@@ -143,7 +143,8 @@ impl<S: Scheduler> Endpoint<S> {
         let no = open.next_msg_no();
         let (len, tag, flow) = (spec.len, spec.tag, spec.flow);
         let (next_offset, acked, opened) = (0, 0, false);
-        let msg = TxMsg { no, len, next_offset, acked, tag, opened, since: now };
+        let begun_again = 0;
+        let msg = TxMsg { no, len, next_offset, acked, tag, opened, begun_again, since: now };
         let id = self.tx_msgs.insert(msg).ok_or(PostError::MsgTableFull)?;
         // The timer of an idle flow that is kept alive is far away: the first segment sets its own.
         if self.config.keep_alive.is_some()

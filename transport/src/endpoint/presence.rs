@@ -39,9 +39,9 @@
 //!   delivered a message before `linger` of silence. So a message that was posted less than
 //!   `linger` ago was not delivered, and a message of which some byte was never sent cannot be
 //!   whole. Both are sent again. An older message may have been delivered while only its
-//!   acknowledgements were lost, so it fails. Names that a receiver gives differ by their
-//!   generation; when a table's places have been used so often that generations may have come
-//!   round, it answers `Forgotten`.
+//!   acknowledgements were lost, so it fails, as does one that has begun again 64 times. Names that
+//!   a receiver gives differ by their generation; when a table's places have been used so often
+//!   that generations may have come round, it answers `Forgotten`.
 //! - Across a restart of the receiver, a message that was not wholly acknowledged is delivered once
 //!   by the process that runs now. The earlier process may have delivered it, too, and no host has
 //!   a record of that. Neither process delivers it twice, with one exception: the restart is in the

@@ -14,9 +14,9 @@ use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame;
 use transport::{BURST, Config, Duration, HostId, Instant, LossSettings, Rng, Settings};
 use transport_dpdk::{
-    AppEnd, AppMemory, Clock, Completion, HandedOver, InPlace, Keys, MemoryConfig, MessageBytes,
-    PacketIo, Pattern, Payloads, Request, RxCheck, RxFrame, Security, TxFrame, UdpSums, Upkeep,
-    WallClock, Worker, WorkerConfig, app_ring,
+    AppEnd, AppMemory, Clock, Completion, Failure, HandedOver, InPlace, Keys, MemoryConfig,
+    MessageBytes, PacketIo, Pattern, Payloads, Request, RxCheck, RxFrame, Security, TxFrame,
+    UdpSums, Upkeep, WallClock, Worker, WorkerConfig, app_ring,
 };
 
 use crate::hostile::lie;
@@ -378,6 +378,28 @@ impl Rig {
             tags.push(*tag);
         }
         tags
+    }
+
+    /// How many messages that were delivered at `host` have other bytes than their tags say.
+    pub(crate) fn damaged(&self, host: usize) -> usize {
+        let is_damaged = |completion: &&Completion| match completion {
+            Completion::Delivered { tag, memory, .. } => {
+                let mut expected = vec![0; memory.len()];
+                pattern(*tag).read(0, &mut expected);
+                **memory != expected
+            }
+            _ => false,
+        };
+        self.hosts[host].completions.iter().filter(is_damaged).count()
+    }
+
+    /// Why messages of `host` failed, in order.
+    pub(crate) fn failed(&self, host: usize) -> Vec<Failure> {
+        let failed = |completion: &Completion| match completion {
+            Completion::Failed { reason, .. } => Some(*reason),
+            _ => None,
+        };
+        self.hosts[host].completions.iter().filter_map(failed).collect()
     }
 
     /// Cookies of the messages that were reported to `host` as sent, in order.

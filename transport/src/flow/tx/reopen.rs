@@ -7,6 +7,11 @@ use crate::event::{Event, FailReason};
 use crate::time::Instant;
 use crate::units::{Bytes, FlowId, Key, MsgNo};
 
+/// How often a message is sent again from its start, since its receiver has lost it: more often
+/// than any receiver restarts while one message is under way. Without a bound a host on the path
+/// that answers in the receiver's place could keep a message under way for ever.
+const BEGUN_AGAIN_MAX: u8 = 64;
+
 impl TxFlow {
     /// The receiver's name of this flow, and the key.
     pub(crate) fn name(&self) -> (FlowId, Key) {
@@ -26,7 +31,8 @@ impl TxFlow {
     /// The receiver has no state of this flow: it begins again under `key`, with every message that
     /// is not wholly acknowledged. `forgotten`: the receiver had the flow since it started, and may
     /// have received its messages until it forgot the flow. A message of that time of which every
-    /// byte was sent may have been delivered, so it fails. Allocates.
+    /// byte was sent may have been delivered, so it fails. So does a message that has begun again
+    /// [`BEGUN_AGAIN_MAX`] times. Allocates.
     pub(crate) fn reopen(
         &mut self,
         key: Key,
@@ -48,13 +54,15 @@ impl TxFlow {
             // Those that are finished have given up their place.
             let Some(msg) = cx.msgs.get_mut(id) else { continue };
             let sent = msg.next_offset == msg.len.get();
-            if sent && forgotten.is_some_and(|before| msg.since <= before) {
+            let in_vain = msg.begun_again >= BEGUN_AGAIN_MAX;
+            if in_vain || sent && forgotten.is_some_and(|before| msg.since <= before) {
                 cx.msgs.remove(id);
                 cx.stats.messages_failed += 1;
                 cx.events.push_back(Event::Failed { msg: id, reason: FailReason::PeerForgot });
                 continue;
             }
             msg.no = self.next_msg;
+            msg.begun_again += 1;
             (msg.next_offset, msg.acked, msg.opened, msg.since) = (0, 0, false, now);
             let len = msg.len.get();
             self.post(cx.config, id, len);

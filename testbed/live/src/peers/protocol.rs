@@ -27,7 +27,7 @@ use super::terms::SessionTerms;
 use super::vitals::Vitals;
 
 /// Version of these messages. Both sides must have the same.
-pub(super) const PROTOCOL: u64 = 3;
+pub(super) const PROTOCOL: u64 = 2;
 
 /// Longest memo, bytes: a longer one is not read.
 pub(super) const MEMO_MAX: usize = 1 << 16;
@@ -68,9 +68,10 @@ pub struct Totals {
     pub wrong: u64,
 }
 
-/// The content of a memo.
+/// The content of a memo. Its key is `note` in every protocol, so that each version can read
+/// another one's refusal.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(tag = "memo", rename_all = "snake_case")]
+#[serde(tag = "note", rename_all = "snake_case")]
 pub(super) enum Memo {
     /// The client asks for a session.
     Hello { protocol: u64, version: String, session: u64, terms: Box<SessionTerms> },
@@ -205,15 +206,25 @@ mod tests {
         }
         assert!(Memo::Refused { session: 0, busy: false, reason }.is_of(7));
         for garbage in
-            [&b""[..], b"{}", b"\xff\xfe", b"{\"memo\":\"dance\"}", &[b'['; MEMO_MAX + 1]]
+            [&b""[..], b"{}", b"\xff\xfe", b"{\"note\":\"dance\"}", &[b'['; MEMO_MAX + 1]]
         {
             assert!(Memo::read(garbage).is_err());
         }
     }
 
     #[test]
+    fn a_refusal_by_another_version_is_read() {
+        let reason = "it speaks protocol 1 of headrace 0.1.0; run the same build on both sides";
+        // The text that protocol 1 and 2 send, and later ones have to.
+        let text = format!(r#"{{"note":"refused","session":0,"busy":false,"reason":"{reason}"}}"#);
+        let refused = Memo::Refused { session: 0, busy: false, reason: reason.to_owned() };
+        assert_eq!(refused.bytes(), text.as_bytes());
+        assert_eq!(Memo::read(text.as_bytes()), Ok(refused));
+    }
+
+    #[test]
     fn another_protocol_is_refused_by_both_versions() {
-        let text = br#"{"memo":"greeting","protocol":99,"version":"9.9.9","session":3}"#;
+        let text = br#"{"note":"greeting","protocol":99,"version":"9.9.9","session":3}"#;
         let reason = Memo::read(text).unwrap_err();
         assert!(reason.contains("protocol 99 of headrace 9.9.9"), "{reason}");
         assert!(reason.contains("run the same build"), "{reason}");

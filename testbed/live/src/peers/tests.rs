@@ -387,7 +387,7 @@ fn what_is_no_request_for_a_session_is_refused_with_the_reason() {
             let Memo::Refused { session, busy: false, reason } = stranger.memo() else { panic!() };
             (session, reason)
         };
-        let other = br#"{"memo":"greeting","protocol":99,"version":"9.9.9","session":3}"#;
+        let other = br#"{"note":"greeting","protocol":99,"version":"9.9.9","session":3}"#;
         let (session, reason) = refused(other);
         assert!(session == 3 && reason.contains("protocol 99 of headrace 9.9.9"), "{reason}");
         assert!(refused(b"\xFF\xFE").1.contains("no JSON"));

@@ -300,7 +300,7 @@ impl Case {
         if settings.has_int() {
             // Hops of different paths cannot be compared.
             let balancer = pick(rng, &["ecmp", "plb"]);
-            self.set("lb", balancer);
+            self.reset("lb", balancer);
             self.set("far.lb", "same");
             self.set("switch.int_room", pick(rng, &[3, 8, 8]));
             self.set("cc.mlcc.signal", "off");
@@ -738,5 +738,15 @@ fn sixty_cases_of_any_seed_have_every_name() {
             }
         }
         assert!(seen.iter().flatten().all(|seen| *seen), "seed {seed}: {seen:?}");
+    }
+}
+
+#[test]
+fn the_command_of_a_case_has_each_flag_once() {
+    for number in 0..60 {
+        let command = Case::new(1, number).text();
+        for flag in [" --transport ", " --cc ", " --lb ", " --trim ", " --seed "] {
+            assert!(command.matches(flag).count() <= 1, "{command}");
+        }
     }
 }

@@ -150,7 +150,8 @@ impl Seen {
         }
     }
 
-    /// For each flow: bytes and rate of its queue at a border switch; empty without such switches.
+    /// For each flow: its bytes at border switches and its highest rate there; empty without such
+    /// switches.
     fn at_borders(&self) -> Vec<Option<(u64, Rate)>> {
         let Some(borders) = &self.borders else { return Vec::new() };
         let at = |flow: &Option<FlowSeen>| borders.0.get(&flow.as_ref()?.key?.0).copied();

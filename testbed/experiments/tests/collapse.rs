@@ -30,7 +30,7 @@ fn headers_of_refused_segments_leave_data_its_room_on_a_slow_link() {
         draft.set_lb("ecmp", Origin::Set).unwrap();
         draft.set_trim(true, Origin::Set);
         let bdps = bdps.to_string();
-        for (key, value) in [("cc.fixed.bdps", &*bdps), ("mtu", "1500"), ("run.limit", "3s")] {
+        for (key, value) in [("cc.fixed.bdps", &*bdps), ("mtu", "1500"), ("run.limit", "200ms")] {
             draft.set(key, value, Origin::Set).unwrap();
         }
         let plan = Plan::new(&draft, matrix, &topology).unwrap();

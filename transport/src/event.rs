@@ -47,8 +47,8 @@ pub enum Event {
 pub enum FailReason {
     /// The peer acknowledged nothing through all retries.
     PeerSilent,
-    /// The peer has forgotten the flow since every byte of the message was sent: it may have been
-    /// delivered.
+    /// The peer has forgotten the flow since every byte of the message was sent, or 64 times since
+    /// its first byte was: the message may have been delivered.
     PeerForgot,
     /// The peer had no room for the flow or message through all retries.
     PeerFull,

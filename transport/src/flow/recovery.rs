@@ -466,6 +466,16 @@ impl Recovery {
         if wait >= least { wait } else { least.mul_ratio(256 + spread, 256) }
     }
 
+    /// True while the peer has answered nothing and attempts follow each other faster than timeouts
+    /// that double.
+    #[inline]
+    pub(crate) fn opens_fast(&self) -> bool {
+        let doubled = || self.rto * (1 << self.timeouts.min(OPEN_DOUBLINGS));
+        self.timeouts >= OPENED_SLOWLY
+            && self.newest_acked == Instant::ZERO
+            && doubled() > OPEN_WITHIN
+    }
+
     /// How long a segment that was refused is held back at most. However often in a row so much
     /// time passes, the receiver still remembers the flow.
     pub(crate) fn patience_max(&self, loss: &LossSettings) -> Duration {
@@ -537,6 +547,12 @@ const OPEN_WITHIN: Duration = Duration::from_ms(10);
 
 /// Attempts to open a flow that come so fast.
 const OPENINGS: u8 = 250;
+
+/// Attempts to open a flow that may each be of a whole window: paths may have failed.
+const OPENED_SLOWLY: u8 = 3;
+
+/// Doublings of the timeout after which any timeout is longer than [`OPEN_WITHIN`].
+const OPEN_DOUBLINGS: u8 = 20;
 
 /// Base RTTs before a tail probe: long enough for a full queue on the way, short against the
 /// timeout of 7.

@@ -255,13 +255,13 @@ impl TxFlow {
     /// [`TxFlow::poll_segment`] decides.
     #[inline]
     pub(crate) fn backlog(&self, msg_window: u16) -> Backlog {
-        let (cwnd, refused) = (self.window.cwnd, self.refused);
+        let (cwnd, refused) = (self.cwnd(), self.refused);
         if self.failed {
             return Backlog { cwnd, refused, ..Backlog::default() };
         }
         let in_flight = self.recovery.in_flight();
         let work = self.recovery.has_lost() || self.unsent > 0;
-        let open = in_flight == Bytes::ZERO || in_flight < self.cwnd();
+        let open = in_flight == Bytes::ZERO || in_flight < cwnd;
         let sendable = if work && open { self.path.mtu } else { Bytes::ZERO };
         let waiting = self.unsent_bytes + self.recovery.lost_bytes();
         let segments = self.unsent_segments + u64::from(self.recovery.lost());

@@ -215,32 +215,36 @@ fn a_flow_survives_the_silence_that_it_is_set_to_survive_and_no_more() {
 
 #[test]
 fn a_flow_that_was_never_answered_tries_again_within_ten_milliseconds_at_first() {
-    let config = one_by_one(|s| {
-        (s.loss.rto_min, s.loss.backoff_max) = (Duration::from_ms(2), 7);
-        s.loss.give_up = Duration::from_s(90);
-    });
-    let mut pair = Pair::new(&config, 1, Weather { loss: 1.0, ..Weather::default() });
-    let flow = open(&mut pair, config.default_path());
-    pair.post(0, flow, vec![7; 100], 1);
-    let again = |pair: &Pair| pair.hosts[0].endpoint.stats().retransmitted;
-    let mut tries = |time| {
+    // Three attempts are of the whole window, all others of one segment.
+    for (bdps, windows) in [(0.0, 0), (4.0, 3 * 40)] {
+        let config = config(|s| {
+            (s.cc, s.cc_params.fixed.bdps) = (CcKind::Fixed, bdps);
+            (s.loss.rto_min, s.loss.backoff_max) = (Duration::from_ms(2), 7);
+            s.loss.give_up = Duration::from_s(90);
+        });
+        let mut pair = Pair::new(&config, 1, Weather { loss: 1.0, ..Weather::default() });
+        let flow = open(&mut pair, config.default_path());
+        pair.post(0, flow, vec![7; 40 * 4096], 1);
+        let again = |pair: &Pair| pair.hosts[0].endpoint.stats().retransmitted;
+        let mut tries = |time| {
+            let before = again(&pair);
+            pass(&mut pair, time);
+            again(&pair) - before
+        };
+        let first = tries(Duration::from_s(1));
+        assert!((100..150 + windows).contains(&first), "{bdps}: {first}");
+        tries(Duration::from_s(2));
+        let later = tries(Duration::from_s(1));
+        assert!((3..=6).contains(&later), "{bdps}: {later}");
+        pair.weather.loss = 0.0;
+        pair.run(Duration::from_s(1), |p| p.hosts[0].count_sent() == 1);
+        // The flow is known now.
+        pair.weather.loss = 1.0;
+        pair.post(0, flow, vec![7; 100], 2);
         let before = again(&pair);
-        pass(&mut pair, time);
-        again(&pair) - before
-    };
-    let first = tries(Duration::from_s(1));
-    assert!((100..150).contains(&first), "{first}");
-    tries(Duration::from_s(2));
-    let later = tries(Duration::from_s(1));
-    assert!((3..=6).contains(&later), "{later}");
-    pair.weather.loss = 0.0;
-    pair.run(Duration::from_s(1), |p| p.hosts[0].count_sent() == 1);
-    // The flow is known now.
-    pair.weather.loss = 1.0;
-    pair.post(0, flow, vec![7; 100], 2);
-    let before = again(&pair);
-    pass(&mut pair, Duration::from_s(1));
-    assert!(again(&pair) - before < 14, "{}", again(&pair) - before);
+        pass(&mut pair, Duration::from_s(1));
+        assert!(again(&pair) - before < 14, "{bdps}: {}", again(&pair) - before);
+    }
 }
 
 /// Lets time pass for `time`, while something is under way.

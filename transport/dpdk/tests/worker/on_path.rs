@@ -2,11 +2,12 @@
 //! congested, sends old ones again, makes NACKs and acknowledgements of what is in flight, says in
 //! the receiver's place that it has forgotten a flow, and changes payload.
 //!
-//! Without keys that hosts share, it may slow a flow down. By these it ends no flow, and no byte is
-//! wrong but those that it changes. By acknowledging what did not arrive it makes the sender report
-//! a message as sent that the receiver never gets. When a flow seems forgotten, messages on their
-//! way are sent again, and may be delivered several times; where that goes on they fail with a
-//! reason. With keys none of its packets is accepted.
+//! Without keys that hosts share, it may slow a flow down. By marks, old packets and NACKs it ends
+//! no flow, and no byte is wrong but those that it changes. By acknowledging what did not arrive it
+//! makes the sender report a message as sent that the receiver never gets. When a flow seems
+//! forgotten, messages on their way are sent again, and may be delivered several times; where that
+//! goes on they fail with a reason. With keys nothing that it makes or changes is accepted but
+//! marks.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -125,7 +126,8 @@ fn meddler(deed: Deed, seed: u64) -> Meddler {
             }
             Deed::Forgotten => forgotten(frame).into_iter().collect(),
             Deed::Segments => {
-                // Payload, or what is sealed of it: a header and a seal are shorter than this.
+                // Payload, which may be sealed. A seal has fewer than 60 octets, and a frame
+                // without payload fewer than 200.
                 let at = frame.len().checked_sub(60).filter(|at| *at > 200);
                 let at = at.filter(|_| segment_of(frame).is_some());
                 let changed = at.map(|at| {

@@ -162,8 +162,8 @@ impl TxFlow {
         }
     }
 
-    /// `packet`, which was sent again, was refused again. Where it left after the last such
-    /// refusal, and nothing has arrived since, a further round trip has brought nothing.
+    /// `packet`, which was sent again, was refused again. Where it left after the end of the last
+    /// such round trip, and nothing has arrived since, a further one has brought nothing.
     fn on_refused_again(&mut self, packet: &SentPacket, now: Instant, config: &Config) {
         if self.recovery.in_flight() == Bytes::ZERO {
             self.hold(now, config);
@@ -191,10 +191,12 @@ impl TxFlow {
         }
     }
 
-    /// The bytes that may be in flight beside the first segment.
+    /// The bytes that may be in flight beside the first segment: none while all is refused, or
+    /// while many attempts to open the flow have no answer.
     #[inline]
     pub(super) fn cwnd(&self) -> Bytes {
-        if self.refused_rounds < REFUSED_ROUNDS { self.window.cwnd } else { Bytes::ZERO }
+        let alone = self.refused_rounds >= REFUSED_ROUNDS || self.recovery.opens_fast();
+        if alone { Bytes::ZERO } else { self.window.cwnd }
     }
 
     /// True when the receiver's name of this flow is `name`, which the first plausible feedback

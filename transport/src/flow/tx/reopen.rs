@@ -54,7 +54,7 @@ impl TxFlow {
             // Those that are finished have given up their place.
             let Some(msg) = cx.msgs.get_mut(id) else { continue };
             let sent = msg.next_offset == msg.len.get();
-            let in_vain = msg.begun_again >= BEGUN_AGAIN_MAX;
+            let in_vain = msg.next_offset > 0 && msg.begun_again >= BEGUN_AGAIN_MAX;
             if in_vain || sent && forgotten.is_some_and(|before| msg.since <= before) {
                 cx.msgs.remove(id);
                 cx.stats.messages_failed += 1;

@@ -29,7 +29,7 @@ pub(crate) struct InterruptHold {
 #[derive(Debug)]
 struct Interrupts {
     thread: ThreadState,
-    /// Holds that exist, whether or not the thread could be stopped for them.
+    /// Holds that exist, whether or not the thread stands still for them yet.
     holds: u32,
 }
 
@@ -38,7 +38,7 @@ struct Interrupts {
 enum ThreadState {
     /// The thread runs.
     Free,
-    /// The callback is requested.
+    /// The callback is requested, and runs once the thread has ended what it does.
     Asked,
     /// The thread is held in the callback.
     Held,
@@ -87,22 +87,21 @@ impl InterruptHold {
         self.catch();
     }
 
-    /// Waits until the thread is held, for this hold or for another one.
+    /// Waits until the thread is held, for this hold or for another one. A thread that is busy for
+    /// longer is held later.
     fn catch(&self) {
         let mut interrupts = lock();
         if interrupts.thread == ThreadState::Free {
             let control = self.eal.control();
-            if eal::call_on_interrupt_thread(stand_still, &control) {
-                interrupts.thread = ThreadState::Asked;
+            if !eal::call_on_interrupt_thread(stand_still, &control) {
+                tracing::warn!("DPDK's interrupt thread takes no alarms, so it cannot be held");
+                return;
             }
+            interrupts.thread = ThreadState::Asked;
         }
         let asked = |interrupts: &mut Interrupts| interrupts.thread == ThreadState::Asked;
         let waited = CHANGED.wait_timeout_while(interrupts, PATIENCE, asked);
-        let (mut interrupts, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        if interrupts.thread == ThreadState::Asked {
-            // The callback finds that no thread waits when it runs, and returns.
-            interrupts.thread = ThreadState::Free;
-        }
+        let (interrupts, _) = waited.unwrap_or_else(PoisonError::into_inner);
         if interrupts.thread != ThreadState::Held {
             tracing::warn!("DPDK's interrupt thread is busy for longer than {PATIENCE:?}");
         }
@@ -143,14 +142,13 @@ fn lock() -> MutexGuard<'static, Interrupts> {
     INTERRUPTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// On the interrupt thread: stays until it is released.
+/// On the interrupt thread: stays until it is released, where a hold still exists.
 extern "C" fn stand_still(_argument: *mut c_void) {
     let mut interrupts = lock();
-    if interrupts.thread != ThreadState::Asked {
-        return;
+    if interrupts.holds > 0 {
+        interrupts.thread = ThreadState::Held;
+        CHANGED.notify_all();
     }
-    interrupts.thread = ThreadState::Held;
-    CHANGED.notify_all();
     while interrupts.thread == ThreadState::Held {
         interrupts = CHANGED.wait(interrupts).unwrap_or_else(PoisonError::into_inner);
     }
@@ -163,6 +161,9 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
+
+    /// Tests that hold the thread, one at a time: one of them keeps it busy.
+    static ONE: Mutex<()> = Mutex::new(());
 
     fn is_held() -> bool {
         lock().thread == ThreadState::Held
@@ -187,6 +188,7 @@ mod tests {
 
     #[test]
     fn a_hold_right_after_another_holds() {
+        let _one = ONE.lock();
         let eal = Eal::shared_by_tests();
         for turn in 0..20 {
             let _hold = InterruptHold::new(&eal);
@@ -199,11 +201,35 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_that_is_busy_for_long_is_held_later() {
+        extern "C" fn busy(_argument: *mut c_void) {
+            thread::sleep(PATIENCE + Duration::from_secs(1));
+        }
+        let _one = ONE.lock();
+        let eal = Eal::shared_by_tests();
+        assert!(eal::call_on_interrupt_thread(busy, &eal.control()));
+        thread::sleep(Duration::from_millis(10));
+        let hold = InterruptHold::new(&eal);
+        assert!(!is_held(), "the thread is busy");
+        assert!(!runs(&eal, 4000) && is_held(), "not held when it was no longer busy");
+        drop(hold);
+        // A request that no hold waits for any more.
+        assert!(runs(&eal, 10_000) && eal::call_on_interrupt_thread(busy, &eal.control()));
+        thread::sleep(Duration::from_millis(10));
+        drop(InterruptHold::new(&eal));
+        assert!(runs(&eal, 10_000) && !is_held(), "held for no hold");
+    }
+
+    #[test]
     fn the_last_of_several_holds_releases_the_thread() {
+        let _one = ONE.lock();
         let eal = Eal::shared_by_tests();
         let (first, mut second) = (InterruptHold::new(&eal), InterruptHold::new(&eal));
+        let before = RUN.load(Ordering::Acquire);
+        assert!(!runs(&eal, 50), "not held by two");
+        // The alarm is due.
         second.let_through();
-        assert!(!runs(&eal, 50), "let through by one of two");
+        assert_eq!(RUN.load(Ordering::Acquire), before, "let through by one of two");
         drop(first);
         assert!(is_held() && !runs(&eal, 50), "released by the first of two");
         second.let_through();

@@ -11,7 +11,7 @@ pub use block::{Block, BlockShape, Blocks, DATA_MAX, PARITY_MAX, ShapeError};
 use core::num::NonZeroU8;
 
 use crate::params::{params, words};
-use crate::path::{NetworkFacts, QueueFacts};
+use crate::path::NetworkFacts;
 use crate::registry::{Registered, registry};
 use crate::time::Duration;
 
@@ -89,17 +89,16 @@ impl EcParams {
         match (self.block_timeout, self.block_timer) {
             // Without the time on the line, a slow line would have every block asked for while it
             // arrives.
-            (None, BlockTimer::Whole) => {
-                Self::for_whole(shape, QueueFacts { full: BLOCK_TIMEOUT, packet })
-            }
+            (None, BlockTimer::Whole) => Self::for_whole(shape, BLOCK_TIMEOUT, packet),
             _ => self.patience(),
         }
     }
 
-    /// The wait for all of a block of `shape` behind `queues`, within the range of the setting.
-    fn for_whole(shape: BlockShape, queues: QueueFacts) -> Duration {
+    /// `delay` and the time of a whole block of `shape` on the line, which takes `packet` for each
+    /// of its packets, within the range of the setting.
+    fn for_whole(shape: BlockShape, delay: Duration, packet: Duration) -> Duration {
         let packets = u64::from(shape.data() + shape.parity());
-        let wait = queues.full + queues.packet * packets;
+        let wait = delay + packet * packets;
         wait.clamp(Self::BLOCK_TIMEOUT_MIN, Self::BLOCK_TIMEOUT_MAX)
     }
 
@@ -108,7 +107,7 @@ impl EcParams {
         //= uno#4.2
         // The estimated maximum queuing and transmission delay.
         if let (BlockTimer::Whole, Some(queues)) = (self.block_timer, facts.queues) {
-            self.block_timeout = Some(Self::for_whole(shape, queues));
+            self.block_timeout = Some(Self::for_whole(shape, queues.full, queues.packet));
         }
     }
 }
@@ -149,6 +148,7 @@ registry! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::path::QueueFacts;
     use crate::wire::Coded;
     use proptest::prelude::*;
 

@@ -117,9 +117,9 @@ impl Stack {
         let mut enquiry = io.enquire().ok_or("the device has no queue")?;
         let mut hold = meets.then(|| QuietHold::new(self.eal(), self.clock_now()));
         let patience = until.since(self.clock_now());
-        let look = |received| {
+        let look = |received, polled| {
             if let Some(hold) = &mut hold {
-                hold.look(received, self.clock_now());
+                hold.look(received, polled);
             }
             Ok::<(), std::convert::Infallible>(())
         };

@@ -123,6 +123,13 @@ struct Given {
     meets: bool,
 }
 
+impl Given {
+    /// Packets that the worker has received.
+    fn received(&self) -> u64 {
+        self.worker.counts().received
+    }
+}
+
 /// The application's side of a worker.
 #[derive(Debug)]
 pub(crate) struct Attached {
@@ -343,6 +350,7 @@ impl Poller {
                 self.workers.push(given);
             }
             self.rotate();
+            self.hold_interrupts();
             let (mut busy, now) = (false, self.clock.now());
             for given in &mut self.workers {
                 busy |= given.worker.poll_once().busy;
@@ -351,7 +359,9 @@ impl Poller {
                 self.dismiss(now);
             }
             self.close_left(now);
-            self.look_after_interrupts(now);
+            if let Some(hold) = &mut self.hold {
+                hold.look(self.workers.iter().map(Given::received).sum(), now);
+            }
             idle.turn(busy);
         }
         let meets = self.workers.iter().any(|given| given.meets);
@@ -395,17 +405,15 @@ impl Poller {
         }
     }
 
-    /// Holds DPDK's interrupt thread while devices are polled whose memory another process shares;
-    /// `now` was before the last poll.
-    fn look_after_interrupts(&mut self, now: Instant) {
+    /// Holds DPDK's interrupt thread before devices are polled whose memory another process shares,
+    /// and releases it once there are none, or a device is being opened.
+    fn hold_interrupts(&mut self) {
         let wanted = self.workers.iter().any(|given| given.meets);
         if !wanted || self.opening.load(Ordering::Acquire) {
             self.hold = None;
-            return;
+        } else if self.hold.is_none() {
+            self.hold = Some(QuietHold::new(&self.eal, self.clock.now()));
         }
-        let received = self.workers.iter().map(|given| given.worker.counts().received).sum();
-        let hold = self.hold.get_or_insert_with(|| QuietHold::new(&self.eal, now));
-        hold.look(received, now);
     }
 }
 

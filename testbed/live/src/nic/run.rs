@@ -219,7 +219,7 @@ impl Attendance<'_> {
 
     /// Brings an open device to a plan that fits the network.
     fn warm_up(&mut self, plan: &Plan, desk: &mut Desk) -> Result<Fitted, RunError> {
-        let (network, own) = (&self.network.hosts, self.network.own);
+        let (network, own, clock) = (&self.network.hosts, self.network.own, self.clock);
         let (meeting, watch) = (&mut *self.meeting, &mut *self.watch);
         watch.on_wait(&format!("the link of {}", desk.port().name()));
         desk.wait_up(&mut || meeting.look().and_then(|()| going_on(watch)))?;
@@ -228,8 +228,9 @@ impl Attendance<'_> {
         let max_frame = caps.max_frame.bytes();
         let part = RoundPart::Device(DevicePart { link_mbps: caps.link_mbps, max_frame });
         let (parts, _) = meeting.gather(Round::Device, part, &mut || {
+            let now = clock.now();
             desk.serve()?;
-            desk.look();
+            desk.look(now);
             going_on(watch)
         })?;
         let device = |part| if let RoundPart::Device(device) = part { Some(device) } else { None };

@@ -135,7 +135,7 @@ fn serve(
             let received = office.receive(enquiry, now);
             Ok(office.answer(enquiry, clock.now()) || received)
         })?;
-        desk.look();
+        desk.look(now);
         let now = clock.now();
         if now >= look_at {
             look_at = now + LOOK_EVERY;

@@ -10,7 +10,7 @@ use experiments::hosts_file::{HostEntry, HostsFile};
 use experiments::input::InputError;
 use experiments::plan::RunError;
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
-use transport::{Duration, HostId};
+use transport::{Duration, HostId, Instant};
 use transport_dpdk::neighbour::{Mac, ProbeResult, Prober, Reach, Resolution, Station};
 use transport_dpdk::{
     DeviceName, DevicePort, DilatedClock, Eal, EalOptions, Enquiry, MbufError, MemoryMode, Pool,
@@ -203,10 +203,11 @@ impl Desk {
     }
 
     /// Between two polls: lets DPDK's interrupt thread through if nothing has been received for a
-    /// while. Not called while hosts measure round trips: an echo that arrives meanwhile waits.
-    pub(super) fn look(&mut self) {
+    /// while; `polled` is an instant before the last poll. No host does so while hosts measure
+    /// round trips: an echo that arrives meanwhile waits.
+    pub(super) fn look(&mut self, polled: Instant) {
         if let Some(hold) = &mut self.hold {
-            hold.look(self.received, self.clock.now());
+            hold.look(self.received, polled);
         }
     }
 
@@ -233,8 +234,9 @@ impl Desk {
         let wanted: Vec<(IpAddr, Option<Mac>)> =
             peers.iter().map(entry).map(|host| (host.ip, host.mac)).collect();
         let (clock, within) = (self.clock, patience.min(RESOLVE_FOR));
-        let found = self
-            .enquire(|enquiry| enquiry.resolve(&wanted, within, || clock.now(), |_| meanwhile()))?;
+        let found = self.enquire(|enquiry| {
+            enquiry.resolve(&wanted, within, || clock.now(), |_, _| meanwhile())
+        })?;
         let mut macs: Vec<Mac> = vec![UNUSED_MAC; all.len()];
         macs[own as usize] = self.station.mac;
         for (found, &peer) in found.into_iter().zip(peers) {

@@ -226,8 +226,8 @@ impl PeerHost {
         let address = self.setup.addressing.addr(peer).map(|address| (address.ip, None));
         let (clock, hold) = (self.clock, &mut self.hold);
         hold.restart(clock.now());
-        let meanwhile = |received| {
-            hold.look(received, clock.now());
+        let meanwhile = |received, polled| {
+            hold.look(received, polled);
             if monitor.wants_end() { Err(PeerError::Interrupted) } else { Ok(()) }
         };
         let found = match (io.enquire(), address) {

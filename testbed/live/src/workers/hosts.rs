@@ -76,6 +76,9 @@ pub(crate) struct Pollers {
 pub(crate) struct Polled {
     pub(crate) hosts: Vec<Host>,
     pub(crate) gaps: Gaps,
+    /// Behind the hosts, because it lasts until their devices are closed: these are emptied after
+    /// the thread has ended.
+    pub(crate) hold: Option<QuietHold>,
 }
 
 /// All hosts of `plan`, at their `ports`, and the applications' ends of their rings.
@@ -244,8 +247,9 @@ impl HostSetup<'_> {
 
 impl Pollers {
     /// Spreads `hosts` over `threads` threads of `eal`, each on its core when `cores` names one.
-    /// The threads wait for the clock; this call waits for the threads. The first thread keeps
-    /// `hold`, and releases it for a moment when its hosts are quiet.
+    /// The threads wait for the clock; this call waits for the threads. The first thread has
+    /// `hold`, lets the interrupt thread through when its hosts are quiet, and gives the hold back
+    /// with the hosts.
     pub(crate) fn start(
         eal: &Eal,
         hosts: Vec<Host>,
@@ -275,7 +279,7 @@ impl Pollers {
             pollers.keys.push(give);
             let spawned = eal.spawn(&format!("hosts-{index}"), *core, move |_| {
                 ready.fetch_add(1, Ordering::AcqRel);
-                poll(Polled { hosts: share, gaps }, hold, (&clock, &keys), &stop)
+                poll(Polled { hosts: share, gaps, hold }, (&clock, &keys), &stop)
             });
             pollers.threads.push(spawned.map_err(|error| unfit(&error))?);
         }
@@ -335,7 +339,6 @@ const LOOK_EVERY: u32 = 64;
 /// The loop of one thread.
 fn poll(
     mut polled: Polled,
-    mut hold: Option<QuietHold>,
     (clock, keys): (&RunClock, &Receiver<Keys>),
     stop: &AtomicBool,
 ) -> Polled {
@@ -344,7 +347,7 @@ fn poll(
     }
     let mut idle = Idle::new(IdleMode::Adaptive);
     // From here on by the clock of the run.
-    hold.iter_mut().for_each(|hold| hold.restart(clock.now()));
+    polled.hold.iter_mut().for_each(|hold| hold.restart(clock.now()));
     let mut turn = 0_u32;
     while !stop.load(Ordering::Acquire) {
         let now = clock.now();
@@ -359,7 +362,7 @@ fn poll(
         for host in &mut polled.hosts {
             busy |= host.poll_once().busy;
         }
-        if let Some(hold) = &mut hold {
+        if let Some(hold) = &mut polled.hold {
             hold.look(polled.hosts.iter().map(|host| host.stats().accepted()).sum(), now);
         }
         idle.turn(busy);
@@ -408,7 +411,7 @@ mod tests {
             }
             thread::sleep(std::time::Duration::from_millis(100));
             stopped.1.store(true, Ordering::Release);
-            Ok(Polled { hosts: Vec::new(), gaps: Gaps::new(Duration::from_us(1)) })
+            Ok(Polled { hosts: Vec::new(), gaps: Gaps::new(Duration::from_us(1)), hold: None })
         });
         let threads = vec![fails, ends];
         let pollers = Pollers { threads, stop, ready: Arc::default(), keys: Vec::new() };

@@ -135,12 +135,13 @@ impl<'a> Enquiry<'a> {
         peers: &[(IpAddr, Option<Mac>)],
         patience: Duration,
         mut now: impl FnMut() -> Instant,
-        mut meanwhile: impl FnMut(u64) -> Result<(), E>,
+        mut meanwhile: impl FnMut(u64, Instant) -> Result<(), E>,
     ) -> Result<Vec<Resolution>, E> {
         let mut resolver = Resolver::new(self.station, peers, now(), patience);
         while !resolver.is_over() {
-            self.ask(&mut resolver, now());
-            meanwhile(self.received)?;
+            let polled = now();
+            self.ask(&mut resolver, polled);
+            meanwhile(self.received, polled)?;
             thread::yield_now();
         }
         Ok((0..peers.len()).map(|at| resolver.peer(at)).collect())

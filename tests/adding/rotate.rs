@@ -32,7 +32,7 @@ impl Registered for Rotate {
 }
 
 impl Balancer for Rotate {
-    fn build(params: &LbParams, _path: &Path, _rng: &mut Rng) -> Self {
+    fn build(params: &LbParams, _path: &Path, _block: u8, _rng: &mut Rng) -> Self {
         let (paths, after) = (params.common.paths, params.rotate.rotate_after);
         Self { paths, path: 0, after, sent: 0 }
     }

@@ -463,6 +463,12 @@ impl Config {
         (far && crate::ec::ErasureCode::shape(&code).parity() > 0).then_some(code)
     }
 
+    /// Packets of a full block of a flow over `path`; 0 where it has no code.
+    pub(crate) fn block_packets(&self, path: &Path) -> u8 {
+        let shape = self.code_of(path).map(|code| crate::ec::ErasureCode::shape(&code));
+        shape.map_or(0, |shape| shape.data() + shape.parity())
+    }
+
     /// How long a receiver waits before it asks for the missing packets of a block.
     pub(crate) fn block_wait(&self) -> Duration {
         self.ec_params.wait(self.ec_shape, self.line_rate.time_for(self.mtu()))

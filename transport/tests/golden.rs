@@ -120,7 +120,7 @@ fn every_balancer_repeats_its_golden_sequence() {
     for kind in LbKind::ALL {
         for (case, judge) in &cases {
             let mut rng = Rng::new(11);
-            let mut lb = Lb::new(*kind, &params, &path, &mut rng);
+            let mut lb = Lb::new(*kind, &params, &path, 0, &mut rng);
             let mut in_flight = std::collections::VecDeque::new();
             // 256 lines of 8 values: readable in a diff, and every value counts.
             let mut text = String::new();

@@ -100,7 +100,8 @@ impl<S: Scheduler> Endpoint<S> {
         let ext = config.ext_beside(config.extended(chosen.cc).extent);
         let path = Path { mtu: path.mtu + Bytes(ext.into()), ..path };
         let cc = self.controllers.on(config, chosen.cc, &path);
-        let lb = Lb::new(chosen.lb, &config.lb_params, &path, &mut rng);
+        let block = config.block_packets(&path);
+        let lb = Lb::new(chosen.lb, &config.lb_params, &path, block, &mut rng);
         let (secret, opened, host) = (&self.secret, self.flows_opened, self.host);
         let new = |id: FlowId| {
             let key = secret.key(host, opened, id.index());

@@ -30,7 +30,7 @@ impl Registered for Ecmp {
 }
 
 impl Balancer for Ecmp {
-    fn build(params: &LbParams, _path: &Path, rng: &mut Rng) -> Self {
+    fn build(params: &LbParams, _path: &Path, _block: u8, rng: &mut Rng) -> Self {
         Self::new(params, rng)
     }
 

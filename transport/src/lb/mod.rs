@@ -1,6 +1,8 @@
 //! Load balancing: which entropy value, hence which path, the next segment takes. One file a
 //! balancer, one line in the registry.
 
+mod rounds;
+
 pub use spray::SprayOrder;
 pub use subflow::Reroute;
 
@@ -49,8 +51,9 @@ params! {
 
 /// The registration of a balancer, in its file.
 pub trait Balancer: LoadBalancer + Registered {
-    /// The balancer of a new flow over `path`.
-    fn build(params: &LbParams, path: &Path, rng: &mut Rng) -> Self;
+    /// The balancer of a new flow over `path`, whose full blocks have `block` packets; 0 for a flow
+    /// without code.
+    fn build(params: &LbParams, path: &Path, block: u8, rng: &mut Rng) -> Self;
     /// Whether the segments of a flow take one path until that path is given up.
     fn keeps_path() -> bool {
         false
@@ -62,7 +65,7 @@ registry! {
     pub enum LbKind;
     /// One flow's balancer, stored inline in the flow.
     pub enum Lb: LoadBalancer;
-    new: Balancer::build(params: &LbParams, path: &Path, rng: &mut Rng);
+    new: Balancer::build(params: &LbParams, path: &Path, block: u8, rng: &mut Rng);
     params {
         /// The settings of every balancer, `lb.<key>`: one name space, in which a key that belongs
         /// to one balancer begins with its name unless its meaning is plain.
@@ -80,6 +83,7 @@ registry! {
         "spray" => spray::Spray,
         "plb" => plb::Plb,
         "subflow" => subflow::Subflow,
+        "wary" => wary::Wary,
         "ecmp" => ecmp::Ecmp,
     }
     fn next_ev(&mut self, now: Instant, rng: &mut Rng) -> EntropyValue;
@@ -151,7 +155,7 @@ mod tests {
                     mtu: Bytes(4160),
                 };
                 let params = LbParams { common: CommonParams { paths }, ..LbParams::default() };
-                let mut lb = Lb::new(*kind, &params, &path, &mut rng);
+                let mut lb = Lb::new(*kind, &params, &path, 10, &mut rng);
                 assert_eq!((lb.kind(), LbKind::by_name(kind.name())), (*kind, Some(*kind)));
                 for step in 0..2000 {
                     let now = Instant::from_ps(step * 50_000_000);

@@ -123,7 +123,7 @@ impl Registered for Plb {
 }
 
 impl Balancer for Plb {
-    fn build(params: &LbParams, path: &Path, rng: &mut Rng) -> Self {
+    fn build(params: &LbParams, path: &Path, _block: u8, rng: &mut Rng) -> Self {
         Self::new(params, path, rng)
     }
 

@@ -184,7 +184,7 @@ impl Registered for Reps {
 }
 
 impl Balancer for Reps {
-    fn build(params: &LbParams, path: &Path, _rng: &mut Rng) -> Self {
+    fn build(params: &LbParams, path: &Path, _block: u8, _rng: &mut Rng) -> Self {
         Self::new(params, path)
     }
 }

@@ -5,6 +5,7 @@
 //! spraying goes over all paths in rounds, each in a random order, and sends equally many segments
 //! over every path.
 
+use super::rounds::Rounds;
 use super::{Balancer, LbParams, LoadBalancer, PathFeedback, draw, entropy};
 use crate::params::{params, words};
 use crate::path::Path;
@@ -35,56 +36,17 @@ params! {
 #[derive(Clone, Debug)]
 pub struct Spray {
     paths: u16,
-    order: SprayOrder,
-    /// A bit mask that covers every path number.
-    mask: u32,
-    /// Position in the order, 0..=`mask`.
-    next: u32,
-    /// The order is `next * factor + first`, masked: odd factors give each number once.
-    factor: u32,
-    first: u32,
+    /// The order in rounds; each path is drawn when `None`.
+    rounds: Option<Rounds>,
 }
 
 impl Spray {
     /// Sprays over `params.common.paths`.
     #[must_use]
     pub fn new(params: &LbParams, rng: &mut Rng) -> Self {
-        let mask = u32::from(params.common.paths.max(1)).next_power_of_two() - 1;
-        let mut spray = Self {
-            paths: params.common.paths,
-            order: params.spray.spray_order,
-            mask,
-            next: 0,
-            factor: 1,
-            first: 0,
-        };
-        if spray.order == SprayOrder::Permuted {
-            spray.shuffle(rng);
-        }
-        spray
-    }
-
-    /// Draws another order: one of `mask^2 / 2` orders that take no memory, not of all
-    /// permutations.
-    fn shuffle(&mut self, rng: &mut Rng) {
-        self.factor = rng.next_u32() | 1;
-        self.first = rng.next_u32();
-        self.next = 0;
-    }
-
-    /// The next path number. Numbers beyond the last path are passed over: fewer than half.
-    fn permuted(&mut self, rng: &mut Rng) -> u16 {
-        loop {
-            if self.next > self.mask {
-                self.shuffle(rng);
-            }
-            let at = self.next.wrapping_mul(self.factor).wrapping_add(self.first) & self.mask;
-            self.next += 1;
-            match u16::try_from(at) {
-                Ok(path) if path < self.paths => return path,
-                _ => {}
-            }
-        }
+        let paths = params.common.paths;
+        let permuted = params.spray.spray_order == SprayOrder::Permuted;
+        Self { paths, rounds: permuted.then(|| Rounds::new(paths, rng)) }
     }
 }
 
@@ -94,17 +56,17 @@ impl Registered for Spray {
 }
 
 impl Balancer for Spray {
-    fn build(params: &LbParams, _path: &Path, rng: &mut Rng) -> Self {
+    fn build(params: &LbParams, _path: &Path, _block: u8, rng: &mut Rng) -> Self {
         Self::new(params, rng)
     }
 }
 
 impl LoadBalancer for Spray {
     fn next_ev(&mut self, _now: Instant, rng: &mut Rng) -> EntropyValue {
-        match self.order {
+        match &mut self.rounds {
             //= ndp#sec3
-            SprayOrder::Permuted => entropy(self.permuted(rng)),
-            SprayOrder::Uniform => draw(self.paths, rng),
+            Some(rounds) => entropy(rounds.next(rng)),
+            None => draw(self.paths, rng),
         }
     }
     fn on_feedback(&mut self, _ev: EntropyValue, _what: PathFeedback, _now: Instant) {}

@@ -215,7 +215,7 @@ impl Registered for Subflow {
 }
 
 impl Balancer for Subflow {
-    fn build(params: &LbParams, path: &Path, rng: &mut Rng) -> Self {
+    fn build(params: &LbParams, path: &Path, _block: u8, rng: &mut Rng) -> Self {
         Self::new(params, path, rng)
     }
 }

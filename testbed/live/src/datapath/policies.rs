@@ -31,7 +31,7 @@ pub(super) fn policies(rate: Calibration) -> PolicyCosts {
         Path { base_rtt: Duration::from_us(12), line_rate: Rate::from_gbps(100), mtu: Bytes(4160) };
     let mut rng = Rng::new(1);
     let mut cc = Cc::new(CcKind::Smartt, &CcParams::default(), &path);
-    let mut lb = Lb::new(LbKind::Reps, &LbParams::default(), &path, &mut rng);
+    let mut lb = Lb::new(LbKind::Reps, &LbParams::default(), &path, 0, &mut rng);
     let ns = |ticks: u64| precise(ticks) * 1e9 / precise(rate.hz()) / precise(CALLS);
     let mut now = Instant::ZERO;
     let cc_ticks = best(|| {

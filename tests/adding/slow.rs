@@ -1,4 +1,5 @@
-//! A matcher that `tests/adding.rs` adds: greedy's pass in two epochs of four.
+//! A matcher that `tests/adding.rs` adds: greedy's pass in two epochs of four. Tests of all
+//! matchers judge the first two decisions.
 
 use transport::params::NoParams;
 use transport::registry::Registered;

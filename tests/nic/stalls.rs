@@ -180,7 +180,7 @@ pub(crate) fn killed_early() -> Verdict {
         let mut hosts = [0, 1].map(|host| Some(files.start(host, &[])));
         let mut killed = hosts[victim].take().unwrap();
         let begun = Instant::now();
-        while killed.goes_on() && !killed.maps("memif") {
+        while killed.goes_on() && !killed.maps("memif_region") {
             assert!(begun.elapsed() < BEGINS_WITHIN, "the device does not open");
             sleep(Duration::from_micros(200));
         }

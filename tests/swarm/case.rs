@@ -227,7 +227,7 @@ impl Case {
         self.set("far.rtt", pick(rng, &["2us", "5us", "20us"]));
         self.set("far.cc", pick(rng, &["same", "smartt", "unocc", "swift", "gemini"]));
         let lb = pick(rng, LbKind::NAMES);
-        self.set("far.lb", lb);
+        self.reset("far.lb", lb);
     }
 
     /// From asking for everything to asking for nothing, from trickling to flooding.
@@ -301,7 +301,7 @@ impl Case {
             // Hops of different paths cannot be compared.
             let balancer = pick(rng, &["ecmp", "plb"]);
             self.reset("lb", balancer);
-            self.set("far.lb", "same");
+            self.reset("far.lb", "same");
             self.set("switch.int_room", pick(rng, &[3, 8, 8]));
             self.set("cc.mlcc.signal", "off");
         } else if rng.chance(0.2) {

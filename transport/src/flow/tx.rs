@@ -66,7 +66,7 @@ pub enum Wait {
     Scheduler,
     /// The pacer's instant has not come.
     Pacing,
-    /// The receiver has refused one segment again and again, and the next copy waits.
+    /// The receiver has refused segments again and again, and the next copy waits.
     Refusals,
     /// Too many PSNs are outstanding: an old segment has to be acknowledged first.
     PsnWindow,

@@ -20,8 +20,9 @@
 //!
 //! A path is dead when a packet on it is lost and none has been acknowledged since one was sent on
 //! it a base RTT or longer before. A full queue loses packets, too, but lets others of the same
-//! path pass. Dead paths are forgotten within 256 base RTTs in which the flow sends, and tried
-//! again. Marks move nothing: congestion is the controller's.
+//! path pass, though a path whose only packet in that time was refused counts as dead, too. Dead
+//! paths are forgotten within 256 base RTTs in which the flow sends, and tried again. Marks move
+//! nothing: congestion is the controller's.
 
 use super::rounds::Rounds;
 use super::{Balancer, LbParams, LoadBalancer, PathFeedback, entropy};

@@ -362,7 +362,9 @@ mod tests {
         one.add(queues.into_iter());
         other.add(queues.into_iter().rev());
         assert_eq!(one, other);
-        assert_eq!(one.0[&7], (5000, Rate::from_gbps(3)));
+        let seen = |queues| Seen { borders: Some(queues), ..Seen::default() };
+        let both = seen(one).add(&seen(other)).borders.unwrap();
+        assert_eq!(both.0[&7], (10_000, Rate::from_gbps(3)));
     }
 
     #[test]

@@ -78,8 +78,6 @@ struct Client<'a> {
 }
 
 const LOOK_EVERY: Duration = Duration::from_ms(50);
-/// The longest silence that flows can survive.
-const SILENCE_MAX: Duration = Duration::from_s(3600);
 /// Pause before a busy server is asked again.
 const BUSY: Duration = Duration::from_s(1);
 /// Time for acknowledgements that are decided to leave.
@@ -164,8 +162,8 @@ impl Client<'_> {
         let number = self.number;
         let server = self.options.server;
         let mut busy = None;
-        // The first note is sent again for as long as an answer is waited for.
-        let lobby = SessionTerms::lobby().surviving(self.options.wait.min(SILENCE_MAX));
+        // The first memo is sent again for as long as an answer is waited for.
+        let lobby = SessionTerms::lobby().surviving(self.options.wait);
         loop {
             self.host.build(&lobby)?;
             self.host.meet(server, 0);

@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 
 use super::super::recovery::{Loss, Timeout};
 use super::super::sent_packets::SentPacket;
-use super::{TxContext, TxFlow};
+use super::{TxContext, TxFlow, Wait};
 use crate::cc::{AckSample, CongestionControl as _, Inference, LossSample};
 use crate::config::Config;
 use crate::event::Event;
@@ -197,6 +197,11 @@ impl TxFlow {
     pub(super) fn cwnd(&self) -> Bytes {
         let alone = self.refused_rounds >= REFUSED_ROUNDS || self.recovery.opens_fast();
         if alone { Bytes::ZERO } else { self.window.cwnd }
+    }
+
+    /// Why no more may be in flight.
+    pub(super) fn full(&self) -> Wait {
+        if self.refused_rounds >= REFUSED_ROUNDS { Wait::Refusals } else { Wait::Window }
     }
 
     /// True when the receiver's name of this flow is `name`, which the first plausible feedback

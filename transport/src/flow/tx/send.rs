@@ -282,7 +282,7 @@ impl TxFlow {
         if in_flight == Bytes::ZERO || after <= self.cwnd() {
             return Ok(());
         }
-        Err(Wait::Window)
+        Err(self.full())
     }
 
     /// Writes the segment of `packet` to the place where it stays.

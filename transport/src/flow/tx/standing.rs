@@ -67,7 +67,7 @@ impl TxFlow {
         let len = Bytes(u64::from(self.overhead + payload));
         let in_flight = self.recovery.in_flight();
         let fits = in_flight == Bytes::ZERO || in_flight + len <= self.cwnd();
-        (!fits).then_some((Wait::Window, None))
+        (!fits).then(|| (self.full(), None))
     }
 
     /// Payload bytes of the next segment that was never sent, or what is in its way.

@@ -462,13 +462,12 @@ impl Recovery {
         // regular times keep step with the attempts.
         let spread = mix(sent_at.as_ps() ^ u64::from(self.salt) << 56) & 63;
         let least = self.rto.max(self.slow);
-        let least = if opens { least.min(OPEN_WITHIN) } else { least };
         let wait = backed_off.mul_ratio(256 - spread, 256);
         if wait >= least { wait } else { least.mul_ratio(256 + spread, 256) }
     }
 
-    /// True while the peer has answered nothing through several timeouts, and the next one would be
-    /// longer than [`OPEN_WITHIN`] if timeouts doubled.
+    /// True while the peer has acknowledged nothing through several timeouts, and the next timeout
+    /// would be longer than [`OPEN_WITHIN`] if timeouts doubled.
     #[inline]
     pub(crate) fn opens_fast(&self) -> bool {
         let doubled = || self.rto * (1 << self.timeouts.min(OPEN_DOUBLINGS));
@@ -540,11 +539,10 @@ impl Recovery {
     }
 }
 
-/// The longest wait between two attempts to open a flow after the first timeout, while there were
-/// fewer than [`OPENINGS`]; up to a quarter is added at random. A receiver under a flood of
-/// openings from the same host answers few of them: one in 24 where there are 143,000 a second
-/// (`endpoint/presence.rs`). By all these attempts, which take two and a half seconds, the flow has
-/// an answer all but surely.
+/// The longest wait between two attempts to open a flow, while there were fewer than [`OPENINGS`],
+/// unless a timeout without back-off takes longer. A receiver under a flood of openings from the
+/// same host answers few of them: one in 24 where there are 143,000 a second
+/// (`endpoint/presence.rs`).
 const OPEN_WITHIN: Duration = Duration::from_ms(10);
 
 /// Attempts to open a flow that come so fast.

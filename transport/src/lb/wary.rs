@@ -20,7 +20,7 @@
 //!
 //! A path is dead when a packet on it is lost and none has been acknowledged since one was sent on
 //! it a base RTT or longer before. A full queue loses packets, too, but lets others of the same
-//! path pass, though a path whose only packet in that time was refused counts as dead, too. Dead
+//! path pass. A path counts as dead, too, when one packet took it and that packet was refused. Dead
 //! paths are forgotten within 256 base RTTs in which the flow sends, and tried again. Marks move
 //! nothing: congestion is the controller's.
 

@@ -2,8 +2,9 @@
 //!
 //! The files of `tests/adding` are added to a copy of the tree, each with the line of its registry
 //! and nothing else. All crates and all tests of the copy compile. Its program lists the policies,
-//! takes their settings and runs them. Its tests that go over registries and take seconds run, too.
-//! The copy is kept below `target`, so that a second run builds what has changed.
+//! takes their settings and runs them. Some of its tests that go over registries run, too
+//! ([`TESTS`], [`UNIT_TESTS`]). The copy is kept below `target`, so that a second run builds what
+//! has changed.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeSet;

@@ -22,7 +22,7 @@ pub(super) struct Restarts {
 struct Restart {
     at: Instant,
     host: HostId,
-    /// Of the process that begins, which is of an incarnation of its own.
+    /// The configuration of the process that begins, with an incarnation of its own.
     config: Config,
     rng: Rng,
 }

@@ -242,14 +242,16 @@ mod tests {
         assert_eq!(next(&mut sched), Some(FlowId::new(0, 2)));
     }
 
+    /// Opens `flow` with this priority and something to send.
+    fn open(sched: &mut RoundRobin, flow: FlowId, prio: u32) {
+        let path = crate::config::Config::new(crate::Settings::default()).unwrap().default_path();
+        sched.on_open(flow, HostId(1), &path, Label { prio, ..Label::NONE });
+        sched.on_backlog(flow, &backlog(1), Instant::ZERO);
+    }
+
     #[test]
     fn a_reused_slot_has_the_priority_of_its_new_flow() {
         let mut sched = RoundRobin::new(2);
-        let path = crate::config::Config::new(crate::Settings::default()).unwrap().default_path();
-        let open = |sched: &mut RoundRobin, flow, prio| {
-            sched.on_open(flow, HostId(1), &path, Label { prio, ..Label::NONE });
-            sched.on_backlog(flow, &backlog(1), Instant::ZERO);
-        };
         let (former, new, other) = (FlowId::new(0, 1), FlowId::new(0, 2), FlowId::new(1, 1));
         open(&mut sched, former, 1);
         open(&mut sched, other, 5);
@@ -266,11 +268,6 @@ mod tests {
     #[test]
     fn a_reused_slot_of_a_flow_without_a_priority_has_the_priority_of_its_new_flow() {
         let mut sched = RoundRobin::new(2);
-        let path = crate::config::Config::new(crate::Settings::default()).unwrap().default_path();
-        let open = |sched: &mut RoundRobin, flow, prio| {
-            sched.on_open(flow, HostId(1), &path, Label { prio, ..Label::NONE });
-            sched.on_backlog(flow, &backlog(1), Instant::ZERO);
-        };
         let (former, new, other) = (FlowId::new(0, 1), FlowId::new(0, 2), FlowId::new(1, 1));
         open(&mut sched, former, Label::PRIO_NONE);
         open(&mut sched, other, Label::PRIO_NONE);

@@ -355,3 +355,28 @@ fn a_flow_in_use_is_proven_without_waiting_and_a_flood_of_forged_ones_keeps_no_o
     assert_eq!(pair.failures(), []);
     assert!(pair.hosts[1].endpoint.stats().drops.of(DropReason::Unproven) > 350);
 }
+
+#[test]
+fn each_message_fails_once_its_receiver_has_lost_it_65_times_and_none_before() {
+    const MESSAGES: usize = 6;
+    let config = config(|_| {});
+    let mut pair = Pair::new(&config, 1, Weather::default());
+    let flow = opened(&mut pair, &config);
+    for tag in 0..MESSAGES as u64 {
+        pair.post(0, flow, pattern(tag, 1_000_000), tag);
+    }
+    let acks = |pair: &Pair| pair.hosts[0].endpoint.stats().acks_received;
+    let mut lost = vec![];
+    let mut incarnation = 2;
+    while lost.len() < MESSAGES {
+        let (reopened, before) = (pair.reopened(), acks(&pair));
+        pair.run(Duration::from_s(10), |p| acks(p) > before);
+        pair.restart(1, &config, incarnation);
+        incarnation += 1;
+        let failed = pair.failures().len();
+        pair.run(Duration::from_s(10), |p| p.reopened() > reopened);
+        lost.extend((failed..pair.failures().len()).map(|_| pair.reopened()));
+    }
+    assert_eq!(pair.failures(), [FailReason::PeerForgot; MESSAGES]);
+    assert_eq!(lost, [65, 130, 195, 260, 325, 390], "a message that waits has lost nothing");
+}

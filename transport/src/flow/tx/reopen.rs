@@ -54,7 +54,8 @@ impl TxFlow {
             // Those that are finished have given up their place.
             let Some(msg) = cx.msgs.get_mut(id) else { continue };
             let sent = msg.next_offset == msg.len.get();
-            let in_vain = msg.next_offset > 0 && msg.begun_again >= BEGUN_AGAIN_MAX;
+            let begun = msg.next_offset > 0;
+            let in_vain = begun && msg.begun_again >= BEGUN_AGAIN_MAX;
             if in_vain || sent && forgotten.is_some_and(|before| msg.since <= before) {
                 cx.msgs.remove(id);
                 cx.stats.messages_failed += 1;
@@ -62,7 +63,7 @@ impl TxFlow {
                 continue;
             }
             msg.no = self.next_msg;
-            msg.begun_again += 1;
+            msg.begun_again += u8::from(begun);
             (msg.next_offset, msg.acked, msg.opened, msg.since) = (0, 0, false, now);
             let len = msg.len.get();
             self.post(cx.config, id, len);

@@ -449,11 +449,20 @@ impl Recovery {
     }
 
     /// How long a segment sent at `sent_at` may go without an answer.
+    #[inline]
     fn patience(&self, sent_at: Instant, loss: &LossSettings) -> Duration {
         let before = sent_at < self.counted_at;
-        let timeouts = self.timeouts.saturating_sub(u8::from(before));
+        match self.timeouts.saturating_sub(u8::from(before)) {
+            0 => self.rto.max(self.slow),
+            timeouts => self.backed_off(sent_at, timeouts, loss),
+        }
+    }
+
+    /// How long such a segment may go without an answer after `timeouts` in a row, at least one.
+    #[cold]
+    fn backed_off(&self, sent_at: Instant, timeouts: u8, loss: &LossSettings) -> Duration {
         let backed_off = self.rto * (1 << timeouts.min(loss.backoff_max));
-        if timeouts == 0 || !loss.tries_seldom(self.rto) {
+        if !loss.tries_seldom(self.rto) {
             return backed_off.max(self.slow);
         }
         let opens = self.newest_acked == Instant::ZERO && self.silent < OPENINGS;

@@ -39,7 +39,7 @@ use super::{Context, Program, ProgramSettings, ProgramSetup, SendFate, SwitchPro
 use crate::elements::PortId;
 use crate::packet::Packet;
 use crate::qdisc::Queued;
-use queues::{Limits, Queues, Refused};
+use queues::{Limits, PushError, Queues};
 use senders::Senders;
 
 params! {
@@ -272,11 +272,13 @@ impl Dci {
                 stats.queues_peak = stats.queues_peak.max(self.queues.open() as u64);
                 stats.queue_bytes_peak = stats.queue_bytes_peak.max(self.queued.data_bytes);
             }
-            Err(Refused::Exhausted) => {
+            Err(PushError::Exhausted) => {
                 self.stats.pool_exhausted += 1;
                 cx.send(port, packet);
             }
-            Err(Refused::Full) => cx.drop_at(from, packet, DropReason::queue_full(packet.class())),
+            Err(PushError::Full) => {
+                cx.drop_at(from, packet, DropReason::queue_full(packet.class()))
+            }
         }
     }
 

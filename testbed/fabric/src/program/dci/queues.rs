@@ -56,7 +56,7 @@ const SILENCES_MAX: u8 = 2;
 
 /// Why a packet has no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(super) enum PushError {
     /// No queue is free.
     Exhausted,
     /// The buffer is full.
@@ -176,15 +176,15 @@ impl Queues {
         (packet, port): (Packet, usize),
         initial: impl FnOnce(u16) -> Rate,
         now: Instant,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), PushError> {
         if self.bytes + packet.wire_bytes() > self.limits.bytes {
-            return Err(Refused::Full);
+            return Err(PushError::Full);
         }
         let index = match self.of.get(&key.0) {
             Some(index) => *index,
             None => {
                 let rate = initial(self.flows_to(packet.dst, now));
-                self.open_queue(key, packet.dst, rate, now).ok_or(Refused::Exhausted)?
+                self.open_queue(key, packet.dst, rate, now).ok_or(PushError::Exhausted)?
             }
         };
         self.bytes += packet.wire_bytes();
@@ -518,7 +518,7 @@ mod tests {
             queues.push(Key(key), (packet(0, 7), 0), |_| GBPS, us(0)).unwrap();
         }
         let refused = queues.push(Key(9), (packet(0, 7), 0), |_| GBPS, us(1));
-        assert_eq!((refused, queues.flows_to(HostId(7), us(1))), (Err(Refused::Exhausted), 4));
+        assert_eq!((refused, queues.flows_to(HostId(7), us(1))), (Err(PushError::Exhausted), 4));
         // Their queues are open for longer than they count.
         assert_eq!((queues.open(), queues.flows_to(HostId(7), us(400))), (4, 0));
         drain(&mut queues, us(50));
@@ -529,7 +529,7 @@ mod tests {
         let full = Limits { bytes: 1500, ..limits() };
         let mut queues = Queues::new(full, 1, HASH);
         queues.push(Key(1), (packet(0, 7), 0), |_| GBPS, us(0)).unwrap();
-        assert_eq!(queues.push(Key(1), (packet(1, 7), 0), |_| GBPS, us(0)), Err(Refused::Full));
+        assert_eq!(queues.push(Key(1), (packet(1, 7), 0), |_| GBPS, us(0)), Err(PushError::Full));
     }
 
     proptest! {

@@ -136,7 +136,8 @@ impl Module {
         // Paths in code start with `crate`, `super`, `self` or a name that is in scope.
         for (at, _) in code.match_indices("::") {
             let Some((start, segments)) = path_around(&code, at) else { continue };
-            if let Some(path) = module.absolute(own, &segments) {
+            let is_visibility = code[..start].ends_with("pub(in ");
+            if let Some(path) = module.absolute(own, &segments).filter(|_| !is_visibility) {
                 module.paths.push((path, line_at(start)));
             }
         }

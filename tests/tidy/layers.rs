@@ -281,6 +281,12 @@ mod tests {
         assert_eq!(fabric("testbed/fabric/src/transit.rs", "use crate::routing::Switch;\n"), 0);
     }
 
+    #[test]
+    fn a_visibility_is_no_use_of_the_module_that_it_names() {
+        let text = "pub(in crate::flow) fn f() {}\nstruct A(pub(in crate::flow::tx) u8);\n";
+        assert_eq!(lines("transport/src/cc/smartt.rs", text), []);
+    }
+
     fn crossing(texts: &[(&str, &str)]) -> usize {
         let files: Vec<File> =
             texts.iter().map(|(path, text)| file(&format!("x/src/{path}"), text)).collect();

@@ -83,7 +83,7 @@ bench: ## ns, instructions (with valgrind) and bytes of the core; what keys and 
 	for part in "" --instructions --secrets; do $(CARGO) bench -p transport --bench endpoint -- $$part || exit 1; done
 	$(CARGO) bench -p experiments --bench fabric_hops
 	$(CARGO) bench -p transport-gf --features simd-accel --bench erasure
-	$(CARGO) bench -p transport-pod --bench scheduler
+	$(CARGO) bench -p fabric --bench scheduler
 
 fuzz: ## every fuzz target for SECONDS_A_TARGET seconds
 	@set -e; for target in $(notdir $(basename $(wildcard tests/fuzz/targets/*.rs))); do \

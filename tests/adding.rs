@@ -3,7 +3,7 @@
 //! The files of `tests/adding` are added to a copy of the tree, each with the line of its registry
 //! and nothing else. All crates and all tests of the copy compile. Its program lists the policies,
 //! takes their settings and runs them. Some of its tests that go over registries run, too
-//! ([`TESTS`], [`UNIT_TESTS`]). The copy is kept below `target`, so that a second run builds what
+//! ([`TESTS`], [`OF_FABRIC`]). The copy is kept below `target`, so that a second run builds what
 //! has changed.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -84,7 +84,7 @@ const ADDITIONS: [Addition; 10] = [
     },
     Addition {
         module: "slow",
-        registry: "transport/pod/src/matcher/mod.rs",
+        registry: "testbed/fabric/src/pod/matcher/mod.rs",
         head: POLICIES,
         line: "\"slow\" => slow::Slow,",
     },
@@ -162,11 +162,12 @@ fn succeeded(what: &str, output: Output) -> String {
 }
 
 /// Test targets of the copy that go over registries: schedulers between two hosts, disciplines in
-/// networks, matchers, and what `docs/SCENARIOS.md` lists.
-const TESTS: [&str; 4] = ["pair", "networks", "matchers", "scenarios"];
+/// networks, and what `docs/SCENARIOS.md` lists.
+const TESTS: [&str; 3] = ["pair", "networks", "scenarios"];
 
-/// Tests inside a crate of the copy that go over registries: disciplines alone.
-const UNIT_TESTS: [&str; 5] = ["-p", "fabric", "--lib", "--", "qdisc::"];
+/// Tests of one crate of the copy that go over registries: disciplines alone, and matchers.
+const OF_FABRIC: [&str; 8] =
+    ["-p", "fabric", "--lib", "--test", "pod", "--", "qdisc::", "matchers::"];
 
 /// Tests of [`TESTS`] that take longer than all others together.
 const LONG: [&str; 3] = ["gone::", "in_any_weather", "whatever_the_network"];
@@ -178,7 +179,7 @@ const NEED_DPDK: [&str; 4] =
 /// Runs cargo's command `verb` on the copy below `place`.
 fn cargo(place: &Path, verb: &str, args: &[&str]) {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let crates = ["transport", "transport-pod", "fabric", "experiments"]
+    let crates = ["transport", "fabric", "experiments"]
         .map(|name| format!("--config=profile.dev.package.{name}.opt-level=0"));
     let ran = Command::new(cargo)
         .args([verb, "--offline", "--locked"])
@@ -208,7 +209,7 @@ struct Built {
 
 impl Built {
     /// Compiles all of the copy below `place`, and runs [`TESTS`], which need its program, and
-    /// [`UNIT_TESTS`].
+    /// [`OF_FABRIC`].
     fn new(place: &Path) -> Self {
         let (features, left_out): (&[&str], &[&str]) = match cfg!(feature = "dpdk") {
             true => (&[], &[]),
@@ -219,7 +220,7 @@ impl Built {
         let skips = LONG.map(|name| ["--skip", name]).concat();
         let program = ["--workspace", "--no-default-features"];
         cargo(place, "test", &[&program, &tests[..], &["--"], &skips].concat());
-        cargo(place, "test", &UNIT_TESTS);
+        cargo(place, "test", &OF_FABRIC);
         let dir = tempfile::tempdir().unwrap();
         Self { program: place.join("target/debug/headrace"), dir }
     }

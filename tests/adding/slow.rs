@@ -6,10 +6,10 @@ use transport::registry::Registered;
 
 use super::greedy::Greedy;
 use super::{Built, Match, MatcherSetup, Pair};
-use crate::chance::Chance;
-use crate::demands::Demands;
-use crate::ports::{Grant, IdlePorts};
-use crate::shape::Shape;
+use crate::pod::chance::Chance;
+use crate::pod::demands::Demands;
+use crate::pod::ports::{Grant, IdlePorts};
+use crate::pod::shape::Shape;
 
 /// The matcher.
 #[derive(Clone, Debug)]

@@ -224,7 +224,7 @@ pub(crate) fn refused() -> Verdict {
     let device = ["--device", "net_memif0"];
     wrong(scheduler(&[device, device].concat()), &["--device", "multiple times"]);
     wrong(scheduler(&["--device", "a b"]), &["--device"]);
-    let matchers = fabric::MatcherKind::NAMES.join(", ");
+    let matchers = fabric::pod::matcher::MatcherKind::NAMES.join(", ");
     wrong(scheduler(&["--set", "sched.zeropod.matcher=best"]), &["`best`", &matchers]);
     wrong(scheduler(&["--set", "sched.zeropod.cells=8"]), &["--set", "cells", "hosts have all"]);
     wrong(scheduler(&["--set", "matcher"]), &["--set", "KEY=VALUE"]);

@@ -6,7 +6,7 @@
 
 use experiments::topology;
 use experiments::workload::FlowSpec;
-use fabric::MatcherKind;
+use fabric::pod::matcher::MatcherKind;
 use transport::sched::Label;
 use transport::{Bytes, Rng};
 

@@ -7,7 +7,8 @@
 use super::imports::{Crate, Use, circles};
 use super::{File, Finding};
 
-/// The sources of one crate and its layers, the lowest first, separated by spaces inside a layer.
+/// The sources of one crate, or a folder in them that uses nothing of its crate but itself; and the
+/// layers inside, the lowest first, separated by spaces inside a layer.
 struct Order {
     root: &'static str,
     layers: &'static [&'static str],
@@ -46,10 +47,6 @@ const CRATES: &[Order] = &[
         root: "transport/gf/src/",
         layers: &["products interpolation", "x86", "kernel", "pairs", "codec", "lib"],
     },
-    Order {
-        root: "transport/pod/src/",
-        layers: &["ops", "x86", "demands", "kernel ports", "matcher load", "scheduler", "lib"],
-    },
     Order { root: "transport/ffi/src/", layers: &["stack", "app device", "ffi", "lib"] },
     Order {
         root: "testbed/fabric/src/",
@@ -59,13 +56,17 @@ const CRATES: &[Order] = &[
             "elements crossings time_window port",
             "routing wiring",
             "mesh",
-            "transit",
+            "transit pod",
             "program",
             "blueprint",
             "network",
             "parts leaf_spine",
             "lib",
         ],
+    },
+    Order {
+        root: "testbed/fabric/src/pod/",
+        layers: &["ops", "x86", "demands", "kernel ports", "matcher load", "scheduler", "mod"],
     },
     Order {
         root: "testbed/experiments/src/",
@@ -119,7 +120,7 @@ pub(crate) fn check(files: &[File]) -> Vec<Finding> {
     let unknown = roots.iter().filter(|root| CRATES.iter().all(|order| order.root != **root));
     let message = "a crate without layers: list it in tests/tidy/layers.rs";
     let unknown = unknown.map(|root| Finding::new(root, 0, message));
-    let known = CRATES.iter().map(|order| order.check(&Crate::read(order.root, files).uses()));
+    let known = CRATES.iter().map(|order| order.check(&Crate::read(order.sources(), files).uses()));
     known.flatten().chain(unknown).collect()
 }
 
@@ -189,7 +190,12 @@ fn folder<'a>(file: &'a str, files: &[File]) -> &'a str {
 impl Order {
     fn check(&self, uses: &[Use]) -> Vec<Finding> {
         let mut found = Vec::new();
-        for arrow in uses {
+        for arrow in uses.iter().filter(|arrow| arrow.from.starts_with(self.root)) {
+            if !arrow.to.starts_with(self.root) {
+                let message = format!("`{}` must use nothing outside its folder", arrow.from);
+                found.push(Finding::new(&arrow.from, arrow.line, message));
+                continue;
+            }
             let (from, to) = (self.module(&arrow.from), self.module(&arrow.to));
             let are_tools = self.rank(from) == 0 && self.rank(to) == 0;
             if from == to || self.rank(to) < self.rank(from) || are_tools {
@@ -201,7 +207,13 @@ impl Order {
         found
     }
 
-    /// The module at the top of the crate that a file belongs to.
+    /// The sources of the crate.
+    fn sources(&self) -> &str {
+        let end = self.root.find("src/").map_or(self.root.len(), |at| at + "src/".len());
+        &self.root[..end]
+    }
+
+    /// The module at the top of the crate, or of the folder, that a file belongs to.
     fn module<'a>(&self, file: &'a str) -> &'a str {
         let inner = file.strip_prefix(self.root).unwrap_or(file);
         inner.split('/').next().unwrap_or(inner).trim_end_matches(".rs")
@@ -285,6 +297,28 @@ mod tests {
     fn a_visibility_is_no_use_of_the_module_that_it_names() {
         let text = "pub(in crate::flow) fn f() {}\nstruct A(pub(in crate::flow::tx) u8);\n";
         assert_eq!(lines("transport/src/cc/smartt.rs", text), []);
+    }
+
+    #[test]
+    fn a_folder_that_stands_alone_may_use_neither_its_crate_nor_its_own_upper_layers() {
+        let lines = |path: &str, text| {
+            let tree = ["packet", "copies", "program/mod", "pod/mod", "pod/matcher/mod", "pod/ops"];
+            let mut files: Vec<File> = tree
+                .iter()
+                .map(|name| file(&format!("testbed/fabric/src/{name}.rs"), ""))
+                .collect();
+            files.retain(|other| other.path != path);
+            files.push(file(path, text));
+            check(&files).iter().map(|finding| finding.line).collect::<Vec<usize>>()
+        };
+        let text = "use crate::packet::Packet;\nuse super::matcher::Match;\nuse crate::copies::A;\n\
+                    use transport::Rng;\n";
+        assert_eq!(lines("testbed/fabric/src/pod/ops.rs", text), [3, 1, 2]);
+        let text = "use crate::pod::ops::Ops;\nuse super::X;\n";
+        assert_eq!(lines("testbed/fabric/src/pod/matcher/exact.rs", text), []);
+        let text = "use crate::pod::matcher::Match;\n";
+        assert_eq!(lines("testbed/fabric/src/program/pod_core.rs", text), []);
+        assert_eq!(lines("testbed/fabric/src/packet.rs", text), [1]);
     }
 
     fn crossing(texts: &[(&str, &str)]) -> usize {

@@ -33,7 +33,7 @@ const NONE: &str = "Uncoded";
 /// Files that may name policies. A name that ends with `/` stands for all files below it.
 const MAY_NAME: &[(&str, &str)] = &[
     ("transport/src/cc/", "policies and their registry"),
-    ("transport/pod/src/scheduler/", "the default of a pod's scheduler"),
+    ("testbed/fabric/src/pod/scheduler/", "the default of a pod's scheduler"),
     ("testbed/fabric/src/program/", "policies and their registry"),
     ("testbed/fabric/src/qdisc/", "policies and their registry"),
     ("transport/src/config.rs", "defaults"),

@@ -63,9 +63,9 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "transport/gf/src/x86/mod.rs",
     "transport/gf/src/x86/gfni.rs",
     "transport/gf/src/x86/avx2.rs",
-    "transport/pod/src/x86/mod.rs",
-    "transport/pod/src/x86/avx2.rs",
-    "transport/pod/src/x86/avx512.rs",
+    "testbed/fabric/src/pod/x86/mod.rs",
+    "testbed/fabric/src/pod/x86/avx2.rs",
+    "testbed/fabric/src/pod/x86/avx512.rs",
 ];
 
 fn anywhere(_: &str) -> bool {

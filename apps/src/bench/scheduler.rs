@@ -8,13 +8,11 @@
 //! | `epoch_us` | a whole epoch: a request of every host, the decision, all answers as plain data |
 //! | `rts_per_s` | requests that a core so handles |
 
+use fabric::pod::load::DemandPattern;
+use fabric::pod::matcher::{Match, Matcher, MatcherKind, MatcherSetup};
+use fabric::pod::scheduler::{Client, Rts, Settings, Update};
+use fabric::pod::{Chance, Demands, IdlePorts, Kernel, Ladder, OutOfRange, PodDecider, Shape, To};
 use serde::Serialize;
-use transport_pod::load::DemandPattern;
-use transport_pod::matcher::{Match, Matcher, MatcherKind, MatcherSetup};
-use transport_pod::scheduler::{Client, Rts, Settings, Update};
-use transport_pod::{
-    Chance, Demands, IdlePorts, Kernel, Ladder, OutOfRange, PodDecider, Shape, To,
-};
 
 use super::shown::{self, ShownRow, header, round};
 use crate::args::BenchSchedulerArgs;
@@ -160,7 +158,7 @@ fn epoch_ns(
     let mut scheduler = scheduler.expect("the default settings are legal");
     let wanted = load.demands(shape, Ladder::One, chance);
     let mut receivers: Vec<Vec<(To, u32)>> = vec![Vec::new(); shape.hosts()];
-    for (host, to) in wanted.in_order(transport_pod::DemandOrder::Age) {
+    for (host, to) in wanted.in_order(fabric::pod::DemandOrder::Age) {
         receivers[host].push((to, 0));
     }
     let mut times = Vec::new();

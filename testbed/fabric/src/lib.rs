@@ -14,7 +14,7 @@
 //!           qdisc         fault                    qdisc
 //! ```
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod audit;
 mod blueprint;
@@ -30,6 +30,7 @@ mod mesh;
 mod network;
 mod packet;
 mod parts;
+pub mod pod;
 mod port;
 pub mod program;
 pub mod qdisc;
@@ -52,11 +53,8 @@ pub use parts::Parts;
 pub use port::{Departure, Port, serialisation};
 pub use program::pfc::Shortage;
 pub use program::pod_core::CoreCounters;
-pub use program::pod_scheduler::{
-    PodCounters, PodServer, kernel as pod_kernel, matcher as pod_matcher,
-};
+pub use program::pod_scheduler::{PodCounters, PodServer};
 pub use program::{AnyProgram, ProgramKind, ProgramSettings};
 pub use qdisc::{PacketSizes, PhantomParams, QdiscKind, QdiscParams, QdiscSettings, Queued};
 pub use stats::{Eighths, Pause, PortStats, QueueStats};
 pub use time_window::{Group, TimeWindow};
-pub use transport_pod::matcher::MatcherKind;

@@ -16,13 +16,13 @@
 //! `live::datapath` measures; the command asks for it and prints the result.
 
 use experiments::plan::{Draft, Origin};
+use fabric::pod::Kernel;
+use fabric::pod::load::DemandPattern;
+use fabric::pod::matcher::MatcherKind;
 use live::datapath::{Bench, DeviceKind, PodCase, PodCost, PodWaiting};
 use serde::Serialize;
 use transport::Duration;
 use transport::sched::zeropod::{SizeClasses, ZeropodParams};
-use transport_pod::Kernel;
-use transport_pod::load::DemandPattern;
-use transport_pod::matcher::MatcherKind;
 
 use super::datapath::{devices, unfit};
 use super::maybe;

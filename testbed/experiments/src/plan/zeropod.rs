@@ -4,7 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fabric::{MatcherKind, PortId, QdiscKind, pod_kernel, pod_matcher};
+use fabric::pod::matcher::MatcherKind;
+use fabric::program::pod_scheduler;
+use fabric::{PortId, QdiscKind};
 use transport::cc::CcKind;
 use transport::params::ParamValue as _;
 use transport::sched::SchedKind;
@@ -119,7 +121,7 @@ pub(super) fn check(
 /// When that is not so.
 pub fn check_matcher(params: &ZeropodParams) -> Result<(), InputError> {
     check_name(params)?;
-    if pod_kernel(params).is_some() {
+    if pod_scheduler::kernel(params).is_some() {
         return Ok(());
     }
     let found = format!("`{}`, which this processor cannot run", params.kernel.show());
@@ -129,7 +131,7 @@ pub fn check_matcher(params: &ZeropodParams) -> Result<(), InputError> {
 
 /// There is such a matcher.
 fn check_name(params: &ZeropodParams) -> Result<(), InputError> {
-    if pod_matcher(params).is_some() {
+    if pod_scheduler::matcher(params).is_some() {
         return Ok(());
     }
     let (name, all) = (params.matcher.show(), MatcherKind::NAMES);

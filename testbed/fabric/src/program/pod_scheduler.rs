@@ -2,7 +2,7 @@
 //! to which other host, by which route. It sends the answers so that they slip in between the cells
 //! of others.
 //!
-//! Source: \[zeropod\] III-B2, IV-A, IV-C. The decision itself is the crate `transport-pod`; this
+//! Source: \[zeropod\] III-B2, IV-A, IV-C. The decision itself is made in `crate::pod`; this
 //! program counts epochs, keeps the time that a decision takes, and turns requests and answers into
 //! packets. Its switch has one link to every ToR and to every aggregation switch of its pod, in
 //! this order.
@@ -40,12 +40,12 @@ use transport::wire::{Body, Ext, Header, Note};
 use transport::{
     DropReason, Duration, EntropyValue, FlowId, HostId, Instant, PayloadRef, TxSegment,
 };
-use transport_pod::scheduler::{self, Client, Refused, Update};
-use transport_pod::{PodDecider, To};
 
 use super::{Context, Program, ProgramSettings, ProgramSetup, SwitchProgram};
 use crate::elements::PortId;
 use crate::packet::Packet;
+use crate::pod::scheduler::{self, Client, Refused, Update};
+use crate::pod::{PodDecider, To};
 use answers::Answers;
 use asked::{Asked, Requests, Waiting};
 pub use counters::PodCounters;

@@ -6,9 +6,9 @@
 use transport::Instant;
 use transport::wire::Note;
 use transport::wire::pod::{DemandEnd, Grant, Schd};
-use transport_pod::scheduler::{Answer, Client};
 
 use super::{Members, Pod, demand_end};
+use crate::pod::scheduler::{Answer, Client};
 
 /// An answer that waits for its instant.
 #[derive(Clone, Copy, Debug)]

@@ -1,9 +1,9 @@
 //! What the schedulers of pods have counted.
 
 use transport::Duration;
-use transport_pod::scheduler::Refused;
 
 use super::{Lateness, Pod};
+use crate::pod::scheduler::Refused;
 
 /// What the schedulers of pods have counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -6,10 +6,10 @@
 
 use transport::HostId;
 use transport::sched::zeropod::ZeropodParams;
-use transport_pod::Shape;
-use transport_pod::scheduler::Client;
 
 use crate::elements::{Node, PortId, SwitchSpec};
+use crate::pod::Shape;
+use crate::pod::scheduler::Client;
 use crate::program::ProgramSetup;
 
 /// The hosts and Cores of one pod.

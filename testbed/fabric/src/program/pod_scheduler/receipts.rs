@@ -7,9 +7,9 @@
 use std::collections::VecDeque;
 
 use transport::wire::pod::REPORTED_MAX;
-use transport_pod::scheduler::Client;
 
 use super::Pod;
+use crate::pod::scheduler::Client;
 
 /// Receipts of a host that wait at most: as many as the epochs that one request may report.
 const KEPT: usize = u16::BITS as usize;

@@ -11,12 +11,12 @@ use transport::sched::zeropod::timing::Timing;
 use transport::wire::pod::{Join, hosts_a_switch};
 use transport::wire::{Note, NoteView};
 use transport::{Duration, Instant};
-use transport_pod::Shape;
-use transport_pod::scheduler::Settings;
 
 use super::members::Members;
 use super::terms::Terms;
 use super::{Pod, PodCounters, settings};
+use crate::pod::Shape;
+use crate::pod::scheduler::Settings;
 
 /// The scheduler of one run's pod.
 #[derive(Clone, Debug)]

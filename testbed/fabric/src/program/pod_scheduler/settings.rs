@@ -3,10 +3,10 @@
 use transport::params::ParamValue as _;
 use transport::sched::zeropod::timing::{SILENT_MAX, Timing, TimingInputs};
 use transport::sched::zeropod::{Kernel, SizeClasses, ZeropodParams};
-use transport_pod::Ladder;
-use transport_pod::matcher::{MatcherKind, MatcherSetup};
-use transport_pod::scheduler::Settings;
 
+use crate::pod::matcher::{MatcherKind, MatcherSetup};
+use crate::pod::scheduler::Settings;
+use crate::pod::{self, Ladder};
 use crate::program::LinkSpec;
 
 /// The timing of the pod whose links are like `link`.
@@ -29,12 +29,12 @@ pub(in crate::program) fn timing(params: &ZeropodParams, link: &LinkSpec) -> Tim
 
 /// The code that the matcher runs on; `None` when this processor cannot run the chosen one.
 #[must_use]
-pub fn kernel(params: &ZeropodParams) -> Option<transport_pod::Kernel> {
+pub fn kernel(params: &ZeropodParams) -> Option<pod::Kernel> {
     let kernel = match params.kernel {
-        Kernel::Auto => transport_pod::Kernel::best(),
-        Kernel::Scalar => transport_pod::Kernel::Scalar,
-        Kernel::Avx2 => transport_pod::Kernel::Avx2,
-        Kernel::Avx512 => transport_pod::Kernel::Avx512,
+        Kernel::Auto => pod::Kernel::best(),
+        Kernel::Scalar => pod::Kernel::Scalar,
+        Kernel::Avx2 => pod::Kernel::Avx2,
+        Kernel::Avx512 => pod::Kernel::Avx512,
     };
     kernel.is_supported().then_some(kernel)
 }

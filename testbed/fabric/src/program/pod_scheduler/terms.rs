@@ -29,9 +29,9 @@ use std::collections::VecDeque;
 use transport::Instant;
 use transport::sched::zeropod::next_term;
 use transport::sched::zeropod::timing::{SILENT_MAX, Timing};
-use transport_pod::scheduler::Refused;
 
 use super::{CellRuns, Lateness, NEVER, Pod, Receipts};
+use crate::pod::scheduler::Refused;
 use crate::program::ProgramSetup;
 
 /// Terms that a request may be ahead of a scheduler's, beyond those that the silence of its host

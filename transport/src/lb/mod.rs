@@ -20,9 +20,11 @@ pub enum PathFeedback {
     Good,
     /// Acknowledged with CE.
     Ecn,
-    /// Trimmed on the way.
+    /// Trimmed on the way: its header has arrived.
     Nack,
-    /// Inferred lost.
+    /// Inferred lost from what has arrived: later segments, or others of its block.
+    Lost,
+    /// Inferred lost from silence.
     Timeout,
 }
 
@@ -165,8 +167,9 @@ mod tests {
                         PathFeedback::Good,
                         PathFeedback::Ecn,
                         PathFeedback::Nack,
+                        PathFeedback::Lost,
                         PathFeedback::Timeout,
-                    ][usize::try_from(rng.below(4)).unwrap()];
+                    ][usize::try_from(rng.below(5)).unwrap()];
                     lb.on_feedback(ev, what, now);
                 }
             }

@@ -157,7 +157,7 @@ impl LoadBalancer for Plb {
         self.observed = self.observed.saturating_add(1);
         match what {
             PathFeedback::Good => {}
-            PathFeedback::Ecn | PathFeedback::Nack => {
+            PathFeedback::Ecn | PathFeedback::Nack | PathFeedback::Lost => {
                 self.congested = self.congested.saturating_add(1);
             }
             PathFeedback::Timeout => self.failed = true,

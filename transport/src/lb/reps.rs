@@ -209,7 +209,7 @@ impl LoadBalancer for Reps {
                 self.recycle(ev);
                 self.thaw(now);
             }
-            PathFeedback::Ecn | PathFeedback::Nack => {}
+            PathFeedback::Ecn | PathFeedback::Nack | PathFeedback::Lost => {}
             PathFeedback::Timeout => {
                 //= reps#alg1
                 if !self.is_frozen() && self.exploring == 0 {

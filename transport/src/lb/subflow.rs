@@ -250,7 +250,9 @@ impl LoadBalancer for Subflow {
                     }
                 }
             }
-            PathFeedback::Nack | PathFeedback::Timeout => self.suspect(ev, now),
+            PathFeedback::Nack | PathFeedback::Lost | PathFeedback::Timeout => {
+                self.suspect(ev, now);
+            }
         }
     }
 

@@ -273,7 +273,9 @@ impl LoadBalancer for Wary {
                     self.watch();
                 }
             }
-            PathFeedback::Nack | PathFeedback::Timeout => self.suspect(path, now),
+            PathFeedback::Nack | PathFeedback::Lost | PathFeedback::Timeout => {
+                self.suspect(path, now);
+            }
         }
     }
 

@@ -263,7 +263,7 @@ impl TxFlow {
         let feedback = match loss.by {
             Inference::LaterAck => {
                 stats.lost_by_sack += 1;
-                PathFeedback::Nack
+                PathFeedback::Lost
             }
             Inference::Silence => {
                 stats.lost_by_timeout += 1;
@@ -271,7 +271,7 @@ impl TxFlow {
             }
             Inference::Block => {
                 stats.lost_by_block += 1;
-                PathFeedback::Nack
+                PathFeedback::Lost
             }
         };
         self.balance(loss.packet.ev, feedback, now);

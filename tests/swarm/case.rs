@@ -23,7 +23,7 @@ use transport::cc::{CcKind, CcParams};
 use transport::ec::EcKind;
 use transport::lb::LbKind;
 use transport::sched::SchedKind;
-use transport::{Bytes, Duration, HostId, Rng};
+use transport::{Bytes, Duration, HostId, Rng, Settings};
 
 /// DATA packets of a case, about.
 const PACKETS: u64 = 3000;
@@ -210,6 +210,7 @@ impl Case {
         self.set("trim", trim);
         self.set("lb.paths", pick(rng, &[1, 3, 16, 256, 65535]));
         self.far_policies(&mut rng.fork("far", 0));
+        self.fit_paths();
         for key in CcParams::keys(CcKind::by_name(cc).unwrap()) {
             if key.values == "on or off" && rng.chance(0.2) {
                 let name: &'static str = format!("cc.{cc}.{}", key.key).leak();
@@ -228,6 +229,16 @@ impl Case {
         self.set("far.cc", pick(rng, &["same", "smartt", "unocc", "swift", "gemini"]));
         let lb = pick(rng, LbKind::NAMES);
         self.reset("far.lb", lb);
+    }
+
+    /// No more paths than the balancers keep.
+    fn fit_paths(&mut self) {
+        let Settings { lb, far, lb_params, .. } = self.draft().settings;
+        let paths = lb_params.common.paths;
+        let refuses = |lb: LbKind| lb.paths_expected(paths).is_some();
+        if refuses(lb) || far.lb.is_some_and(refuses) {
+            self.reset("lb.paths", 256);
+        }
     }
 
     /// From asking for everything to asking for nothing, from trickling to flooding.

@@ -296,6 +296,15 @@ impl Settings {
         self.cc == cc || self.far.cc == Some(cc)
     }
 
+    fn check_balancers(&self) -> Result<(), ConfigError> {
+        self.lb_params.validate()?;
+        let (lbs, paths) = ([Some(self.lb), self.far.lb], self.lb_params.common.paths);
+        match lbs.into_iter().flatten().find_map(|lb| lb.paths_expected(paths)) {
+            Some(expected) => Err(ConfigError::Setting { name: "lb.paths", expected }),
+            None => Ok(()),
+        }
+    }
+
     /// Passes the known facts of the network to every policy's parameters.
     pub fn resolve(&mut self, facts: &NetworkFacts) {
         self.cc_params.resolve(facts);
@@ -436,7 +445,7 @@ impl Config {
             }
         }
         settings.cc_params.validate()?;
-        settings.lb_params.validate()?;
+        settings.check_balancers()?;
         settings.rc_params.validate()?;
         settings.sched_params.validate()?;
         settings.ec_params.validate()?;

@@ -16,6 +16,26 @@ fn an_illegal_setting_is_named() {
 }
 
 #[test]
+fn a_flow_has_no_more_paths_than_its_balancer_can_keep() {
+    let with = |paths, near, far| {
+        let mut settings = Settings { lb: near, ..Settings::default() };
+        (settings.lb_params.common.paths, settings.far.lb) = (paths, far);
+        Config::new(settings).map(|_| ())
+    };
+    for kind in LbKind::ALL {
+        for paths in [1, 256, 257, 65_535] {
+            let refused = kind.paths_expected(paths);
+            let error = refused.map(|expected| ConfigError::Setting { name: "lb.paths", expected });
+            assert_eq!(with(paths, *kind, None).err(), error, "{paths}");
+            assert_eq!(with(paths, LbKind::Ecmp, Some(*kind)).err(), error, "{paths}");
+        }
+    }
+    let error = with(257, LbKind::Wary, None).unwrap_err();
+    let said = alloc::format!("{error}");
+    assert_eq!(said, "setting lb.paths: expected at most 256 with the balancer wary");
+}
+
+#[test]
 fn a_block_waits_for_a_microsecond_at_least() {
     let with = |wait| {
         let ec_params = EcParams { block_timeout: wait, ..EcParams::default() };

@@ -60,6 +60,10 @@ pub trait Balancer: LoadBalancer + Registered {
     fn keeps_path() -> bool {
         false
     }
+    /// What `lb.paths` may be; `None` where a flow may have as many paths as `paths`.
+    fn paths_expected(_paths: u16) -> Option<&'static str> {
+        None
+    }
 }
 
 registry! {
@@ -79,6 +83,8 @@ registry! {
     kinds {
         /// Whether the segments of a flow take one path until that path is given up.
         fn keeps_path() -> bool;
+        /// What `lb.paths` may be; `None` where a flow may have as many paths as `paths`.
+        fn paths_expected(paths: u16) -> Option<&'static str>;
     }
     policies {
         "reps" => reps::Reps,

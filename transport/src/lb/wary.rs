@@ -243,6 +243,10 @@ impl Balancer for Wary {
             epoch_end: None,
         }
     }
+
+    fn paths_expected(paths: u16) -> Option<&'static str> {
+        (paths > PATHS_MAX).then_some("at most 256 with the balancer wary")
+    }
 }
 
 impl LoadBalancer for Wary {

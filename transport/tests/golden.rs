@@ -95,20 +95,29 @@ type Judge = fn(u16, u64) -> PathFeedback;
 
 #[test]
 fn every_balancer_repeats_its_golden_sequence() {
-    let cases: [(&str, Judge); 3] = [
-        ("clean", |_, _| PathFeedback::Good),
-        ("ecn-step", |path, number| {
+    // The name, the packets of a block, and what becomes of packets.
+    let cases: [(&str, u8, Judge); 4] = [
+        ("clean", 0, |_, _| PathFeedback::Good),
+        ("ecn-step", 0, |path, number| {
             if number >= 500 && path.is_multiple_of(4) {
                 PathFeedback::Ecn
             } else {
                 PathFeedback::Good
             }
         }),
-        ("failure", |path, number| {
+        ("failure", 0, |path, number| {
             if number >= 500 && path.is_multiple_of(8) {
                 PathFeedback::Timeout
             } else {
                 PathFeedback::Good
+            }
+        }),
+        // An eighth of the paths is dead at first and in the end.
+        ("coded", 10, |path, number| {
+            if (500..1500).contains(&number) || !path.is_multiple_of(8) {
+                PathFeedback::Good
+            } else {
+                PathFeedback::Lost
             }
         }),
     ];
@@ -118,9 +127,9 @@ fn every_balancer_repeats_its_golden_sequence() {
     params.reps.freeze = Duration::from_us(10);
     let path = Path { base_rtt: BASE_RTT, line_rate: Rate::from_gbps(800), mtu: Bytes(model::MTU) };
     for kind in LbKind::ALL {
-        for (case, judge) in &cases {
+        for (case, block, judge) in &cases {
             let mut rng = Rng::new(11);
-            let mut lb = Lb::new(*kind, &params, &path, 0, &mut rng);
+            let mut lb = Lb::new(*kind, &params, &path, *block, &mut rng);
             let mut in_flight = std::collections::VecDeque::new();
             // 256 lines of 8 values: readable in a diff, and every value counts.
             let mut text = String::new();

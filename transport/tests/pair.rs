@@ -31,6 +31,8 @@ mod forgotten;
 mod gone;
 #[path = "pair/messages.rs"]
 mod messages;
+#[path = "pair/paths.rs"]
+mod paths;
 #[path = "pair/patience.rs"]
 mod patience;
 #[path = "pair/silence.rs"]

@@ -1,6 +1,7 @@
 //! Load balancing: which entropy value, hence which path, the next segment takes. One file a
 //! balancer, one line in the registry.
 
+mod paths;
 mod rounds;
 
 pub use spray::SprayOrder;

@@ -64,7 +64,6 @@ impl Balancer for Spray {
 impl LoadBalancer for Spray {
     fn next_ev(&mut self, _now: Instant, rng: &mut Rng) -> EntropyValue {
         match &mut self.rounds {
-            //= ndp#sec3
             Some(rounds) => entropy(rounds.next(rng)),
             None => draw(self.paths, rng),
         }

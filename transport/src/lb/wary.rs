@@ -1,4 +1,4 @@
-//! Wary spraying: all paths in turn until one is dead, and then the paths that have delivered. A
+//! Wary spraying: all paths in turn until one is dead, and then the paths that have answered. A
 //! coded flow begins with a few paths and tries others once these have answered. It is the
 //! project's own; the first paths of a coded flow are as in \[uno\] sec. 4.2.
 //!
@@ -6,24 +6,30 @@
 //!   coded      +-------+  all have answered, or a path is dead  +------+
 //!   flow ----> | first | -------------------------------------> | wary |
 //!              +-------+                                        +------+
-//!   other      +-------+             a path is dead                 ^
-//!   flow ----> | well  | -------------------------------------------+
-//!              +-------+
+//!   other      +-------+             a path is dead              ^    |
+//!   flow ----> | well  | ----------------------------------------+    |
+//!              +-------+ <--------------------------------------------+
+//!                              every path of the flow is good
 //! ```
 //!
 //! - *First*: the packets of each block take the same few paths. A dead link then costs every block
 //!   of a flow the same packets, and most flows can do without them. Nothing better is possible
 //!   before the first answer.
 //! - *Well*: spraying, in rounds over all paths. Flows load all links alike.
-//! - *Wary*: rounds over the paths that were acknowledged. While nothing is lost, a packet of each
-//!   such round tries a path that was not tried yet. So flows have all live paths again.
+//! - *Wary*: rounds over the good paths, which have answered and were not found dead since. Beside
+//!   these, one packet in 17 to 65 tries a path that is neither good nor waits for an answer. None
+//!   does so in the base RTT in which a packet was lost on a dead path, nor in the one behind it:
+//!   what was lost is sent again where it arrives.
 //!
-//! A path is dead when a packet on it is lost and none has been acknowledged since one was sent on
-//! it a base RTT or longer before. A full queue loses packets, too, but lets others of the same
-//! path pass. A path counts as dead, too, when one packet took it and that packet was refused. Dead
-//! paths are forgotten within 256 base RTTs in which the flow sends, and tried again. Marks move
-//! nothing: congestion is the controller's.
+//! A path has answered when a packet of it was acknowledged or trimmed: a trimmed header has passed
+//! the path, too. A path is dead when a packet on it is lost and it has not answered since one was
+//! sent on it a base RTT or longer before. A full queue loses packets, too, but lets others of the
+//! same path pass. Dead paths are forgotten within 256 base RTTs in which the flow sends, and tried
+//! again. Marks and trims move nothing: congestion is the controller's.
+//!
+//! A packet costs at most three epochs, three searches of a bitmap and a step of [`Rounds`].
 
+use super::paths::Paths;
 use super::rounds::Rounds;
 use super::{Balancer, LbParams, LoadBalancer, PathFeedback, entropy};
 use crate::params::params;
@@ -36,150 +42,157 @@ use crate::units::EntropyValue;
 params! {
     /// Settings of [`Wary`].
     pub struct WaryParams {
-        /// Wary: whether each block of a coded flow takes the same paths, at most 20, until these
-        /// have answered. Without it a flow is sprayed from its first packet on, and a dead link
-        /// leaves every flow some blocks that cannot be decoded. A flow has at most 256 paths.
+        /// Wary: whether each block of a coded flow takes the same paths, one for each of its
+        /// packets, until these have answered. Without it a flow is sprayed from its first packet
+        /// on, and a dead link leaves every flow some blocks that cannot be decoded.
         wary_first: bool = true;
     }
 }
 
-/// Paths of a flow at most, a multiple of 64.
-const PATHS_MAX: u16 = 256;
-/// Words of a bitmap of paths.
-const WORDS: usize = PATHS_MAX as usize / 64;
-/// First paths of a coded flow at most: the packets of a (16,4) block.
-const FIRST_MAX: usize = 20;
-/// Attempts to draw a first path unlike the others.
-const DRAWS: u8 = 32;
-/// Packets between two that try a path: as many as paths are used, within these bounds.
+/// Packets on good paths between two that try others: as many as there are good paths, within these
+/// bounds.
 const GAP: core::ops::RangeInclusive<u32> = 16..=64;
 
-/// A set of paths.
-#[derive(Clone, Copy, Debug, Default)]
-struct Paths([u64; WORDS]);
-
-impl Paths {
-    fn has(&self, path: u16) -> bool {
-        self.0[usize::from(path / 64)] & 1 << (path % 64) != 0
-    }
-
-    fn set(&mut self, path: u16, is_in: bool) {
-        let bit = 1 << (path % 64);
-        let word = &mut self.0[usize::from(path / 64)];
-        *word = if is_in { *word | bit } else { *word & !bit };
-    }
-
-    fn count(&self) -> u32 {
-        self.0.iter().map(|word| word.count_ones()).sum()
-    }
-}
+/// Epochs without tries from the one on in which a packet was lost on a dead path.
+const HOLD: u8 = 2;
 
 /// How the next path is chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
+    /// Each block takes the first paths of the rounds.
     First,
+    /// All paths in rounds.
     Well,
+    /// Good paths in rounds, and now and then another one.
     Wary,
 }
 
 /// The paths of one flow.
 #[derive(Clone, Debug)]
 pub struct Wary {
-    /// Paths that were acknowledged, and were not found dead since.
+    /// Paths that have answered, and were not found dead since.
     good: Paths,
+    /// The good paths that this round over them has not taken yet.
+    left: Paths,
     /// Paths without an answer since a packet was sent on them in this epoch, in the one before, or
-    /// in an earlier one: the last are silent, as are dead paths.
+    /// in an earlier one: the last are silent, as are dead paths. No path is in two of these sets.
     waiting: [Paths; 3],
+    /// The order of all paths. A round over good paths takes the good one that follows each.
     rounds: Rounds,
-    /// The first paths of a coded flow, of which the first `firsts` exist.
-    first: [u8; FIRST_MAX],
-    /// 0..=`FIRST_MAX`.
+    base_rtt: Duration,
+    /// When this epoch ends; means nothing before the first packet.
+    epoch_end: Instant,
+    mode: Mode,
+    /// Whether a packet was sent.
+    began: bool,
+    /// Paths that each block of a coded flow takes at first; 0 where it takes all from the start.
     firsts: u8,
-    /// The first path that is next, 0..`firsts`.
-    next: u8,
+    /// How many of these this block has taken, 0..=`firsts`.
+    taken: u8,
     /// Packets until the next one that tries a path, 0..=64.
     until_try: u8,
-    mode: Mode,
-    /// Whether packets were lost in this epoch or the one before, and in this one.
-    loses: bool,
-    lost: bool,
-    /// Epochs until dead paths are forgotten; wraps.
+    /// Epochs left in which no path is tried, 0..=`HOLD`.
+    held: u8,
+    /// Epochs since dead paths were forgotten; wraps.
     epochs: u8,
-    base_rtt: Duration,
-    /// When this epoch ends; `None` before the first packet.
-    epoch_end: Option<Instant>,
 }
 
-const _: () = assert!(PATHS_MAX as usize == WORDS * 64 && PATHS_MAX - 1 <= u8::MAX as u16);
-const _: () = assert!(size_of::<Wary>() <= 224);
+// With more a flow would be larger for every balancer.
+const _: () = assert!(size_of::<Wary>() <= 200);
 
 impl Wary {
     /// Begins the epochs that are due, each of a base RTT. The first is short: what a flow sends at
-    /// once is silent an RTT later, and later packets after one to two RTTs. O(1).
+    /// once is silent an RTT later, and later packets after one to two RTTs. O(1): at most three.
     fn turn(&mut self, now: Instant) {
-        let Some(mut end) = self.epoch_end else {
-            self.epoch_end = Some(now + self.base_rtt / 32);
+        if !self.began {
+            self.began = true;
+            self.epoch_end = now + self.base_rtt / 32;
             return;
-        };
-        for _ in 0..self.waiting.len() {
-            if now < end {
-                break;
-            }
-            let [new, before, silent] = &mut self.waiting;
-            self.epochs = self.epochs.wrapping_add(1);
-            if self.epochs == 0 {
-                *silent = Paths::default();
-            }
-            for (all, more) in silent.0.iter_mut().zip(before.0) {
-                *all |= more;
-            }
-            (*before, *new) = (*new, Paths::default());
-            (self.loses, self.lost) = (self.lost, false);
-            end += self.base_rtt;
         }
-        // After a pause no epoch is made up for.
-        self.epoch_end = Some(if now < end { end } else { now + self.base_rtt });
+        for _ in 0..self.waiting.len() {
+            if now < self.epoch_end {
+                return;
+            }
+            self.begin_epoch();
+            self.epoch_end += self.base_rtt;
+        }
+        if now >= self.epoch_end {
+            // After a pause no epoch is made up for.
+            self.epoch_end = now + self.base_rtt;
+        }
     }
 
-    /// The first paths of a coded flow.
-    fn first(&self) -> impl Iterator<Item = u16> {
-        self.first[..usize::from(self.firsts)].iter().map(|path| u16::from(*path))
+    fn begin_epoch(&mut self) {
+        let [new, before, silent] = &mut self.waiting;
+        self.epochs = self.epochs.wrapping_add(1);
+        if self.epochs == 0 {
+            *silent = Paths::default();
+        }
+        silent.insert_all(before);
+        (*before, *new) = (*new, Paths::default());
+        self.held = self.held.saturating_sub(1);
     }
 
     fn is_waiting(&self, path: u16) -> bool {
         self.waiting.iter().any(|paths| paths.has(path))
     }
 
-    /// The next path of the rounds for which `fits` holds. O(paths): two rounds have every path.
-    fn next_of(&mut self, rng: &mut Rng, fits: impl Fn(&Self, u16) -> bool) -> Option<u16> {
-        for _ in 0..2 * self.rounds.paths() {
-            let path = self.rounds.next(rng);
-            if fits(self, path) {
-                return Some(path);
-            }
+    /// Counts a packet on its way over `path`.
+    fn send_on(&mut self, path: u16) {
+        if !self.is_waiting(path) {
+            self.waiting[0].insert(path);
         }
-        None
     }
 
-    /// The next path while some are dead.
-    fn next_good(&mut self, rng: &mut Rng) -> u16 {
-        if let Some(left) = self.until_try.checked_sub(1) {
-            self.until_try = left;
-        } else {
-            self.begin_round();
-            let is_new = |all: &Self, path| !all.good.has(path) && !all.is_waiting(path);
-            // What was lost is sent again where it arrives.
-            let tried = if self.loses { None } else { self.next_of(rng, is_new) };
-            if let Some(path) = tried {
-                return path;
-            }
+    /// The next path of a block whose predecessors took the same paths.
+    fn next_first(&mut self, rng: &mut Rng) -> u16 {
+        if self.taken == self.firsts {
+            self.taken = 0;
+            self.rounds.again();
         }
-        let good = self.next_of(rng, |all, path| all.good.has(path));
-        good.unwrap_or_else(|| self.rounds.next(rng))
+        self.taken += 1;
+        self.rounds.next(rng)
     }
 
-    /// A round over the good paths begins, before the next path is tried.
-    fn begin_round(&mut self) {
+    /// The next path while some may be dead.
+    fn next_wary(&mut self, rng: &mut Rng) -> u16 {
+        match self.until_try.checked_sub(1) {
+            Some(left) => self.until_try = left,
+            None => {
+                self.await_try();
+                if let Some(path) = self.unknown(rng) {
+                    return path;
+                }
+            }
+        }
+        if self.left.is_empty() {
+            self.left = self.good;
+        }
+        let turn = self.rounds.next(rng);
+        // Where no path is good all are taken in turn.
+        let path = self.left.next_from(turn).unwrap_or(turn);
+        self.left.remove(path);
+        path
+    }
+
+    /// A path to be tried: one that is neither good nor waits for an answer.
+    fn unknown(&self, rng: &mut Rng) -> Option<u16> {
+        if self.held > 0 {
+            return None;
+        }
+        let paths = self.rounds.paths();
+        let mut unknown = Paths::below(paths);
+        unknown.remove_all(&self.good);
+        self.waiting.iter().for_each(|paths| unknown.remove_all(paths));
+        if unknown.is_empty() {
+            return None;
+        }
+        let start = rng.below(u64::from(paths));
+        unknown.next_from(u16::try_from(start).unwrap_or(0))
+    }
+
+    /// Puts off the next try.
+    fn await_try(&mut self) {
         let gap = self.good.count().clamp(*GAP.start(), *GAP.end());
         self.until_try = u8::try_from(gap).unwrap_or(u8::MAX);
     }
@@ -190,12 +203,28 @@ impl Wary {
         (path < self.rounds.paths()).then_some(path)
     }
 
+    /// A packet on `path` has arrived, or its header has.
+    fn answer(&mut self, path: u16) {
+        self.waiting.iter_mut().for_each(|paths| paths.remove(path));
+        if self.good.has(path) {
+            return;
+        }
+        self.good.insert(path);
+        let good = self.good.count();
+        if good == u32::from(self.rounds.paths()) {
+            self.mode = Mode::Well;
+        } else if self.mode == Mode::First && good >= u32::from(self.firsts) {
+            self.watch();
+        }
+    }
+
     /// A packet was found lost on `path`.
     fn suspect(&mut self, path: u16, now: Instant) {
         self.turn(now);
-        (self.loses, self.lost) = (true, true);
         if self.waiting[2].has(path) {
-            self.good.set(path, false);
+            self.good.remove(path);
+            self.left.remove(path);
+            self.held = HOLD;
             self.watch();
         }
     }
@@ -204,48 +233,41 @@ impl Wary {
     fn watch(&mut self) {
         if self.mode != Mode::Wary {
             self.mode = Mode::Wary;
-            self.begin_round();
+            self.left = self.good;
+            self.await_try();
         }
     }
 }
 
 impl Registered for Wary {
-    const ABOUT: &'static str = "sprays until a path is dead, then over paths that deliver";
+    const ABOUT: &'static str = "sprays until a path is dead, then over paths that answer";
     type Params = WaryParams;
 }
 
 impl Balancer for Wary {
     fn build(params: &LbParams, path: &Path, block: u8, rng: &mut Rng) -> Self {
-        let paths = params.common.paths.clamp(1, PATHS_MAX);
-        let mut first = [0; FIRST_MAX];
-        let firsts = if params.wary.wary_first { usize::from(block).min(FIRST_MAX) } else { 0 };
-        for place in 0..firsts {
-            for _ in 0..DRAWS {
-                first[place] = u8::try_from(rng.below(u64::from(paths))).unwrap_or(0);
-                if !first[..place].contains(&first[place]) {
-                    break;
-                }
-            }
-        }
+        // A legal configuration has no more.
+        let paths = params.common.paths.min(Paths::MAX);
+        let firsts = if params.wary.wary_first { u16::from(block).min(paths) } else { 0 };
         Self {
             good: Paths::default(),
+            left: Paths::default(),
             waiting: [Paths::default(); 3],
             rounds: Rounds::new(paths, rng),
-            first,
-            firsts: u8::try_from(firsts).unwrap_or(0),
-            next: 0,
-            until_try: 0,
-            mode: if firsts == 0 { Mode::Well } else { Mode::First },
-            loses: false,
-            lost: false,
-            epochs: 0,
             base_rtt: path.base_rtt,
-            epoch_end: None,
+            epoch_end: Instant::ZERO,
+            mode: if firsts == 0 { Mode::Well } else { Mode::First },
+            began: false,
+            firsts: u8::try_from(firsts).unwrap_or(u8::MAX),
+            taken: 0,
+            until_try: 0,
+            held: 0,
+            epochs: 0,
         }
     }
 
     fn paths_expected(paths: u16) -> Option<&'static str> {
-        (paths > PATHS_MAX).then_some("at most 256 with the balancer wary")
+        (paths > Paths::MAX).then_some("at most 256 with the balancer wary")
     }
 }
 
@@ -253,33 +275,19 @@ impl LoadBalancer for Wary {
     fn next_ev(&mut self, now: Instant, rng: &mut Rng) -> EntropyValue {
         self.turn(now);
         let path = match self.mode {
-            Mode::First => {
-                let path = self.first[usize::from(self.next)];
-                self.next = if self.next + 1 == self.firsts { 0 } else { self.next + 1 };
-                u16::from(path)
-            }
+            Mode::First => self.next_first(rng),
             Mode::Well => self.rounds.next(rng),
-            Mode::Wary => self.next_good(rng),
+            Mode::Wary => self.next_wary(rng),
         };
-        if !self.is_waiting(path) {
-            self.waiting[0].set(path, true);
-        }
+        self.send_on(path);
         entropy(path)
     }
 
     fn on_feedback(&mut self, ev: EntropyValue, what: PathFeedback, now: Instant) {
         let Some(path) = self.path_of(ev) else { return };
         match what {
-            PathFeedback::Good | PathFeedback::Ecn => {
-                self.waiting.iter_mut().for_each(|paths| paths.set(path, false));
-                self.good.set(path, true);
-                if self.mode == Mode::First && self.first().all(|path| self.good.has(path)) {
-                    self.watch();
-                }
-            }
-            PathFeedback::Nack | PathFeedback::Lost | PathFeedback::Timeout => {
-                self.suspect(path, now);
-            }
+            PathFeedback::Good | PathFeedback::Ecn | PathFeedback::Nack => self.answer(path),
+            PathFeedback::Lost | PathFeedback::Timeout => self.suspect(path, now),
         }
     }
 
@@ -293,7 +301,7 @@ mod tests {
     use super::*;
     use crate::time::Rate;
     use crate::units::Bytes;
-    use alloc::collections::BTreeSet;
+    use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
     use alloc::vec::Vec;
 
     const RTT: Duration = Duration::from_us(100);
@@ -304,9 +312,15 @@ mod tests {
 
     /// A flow with blocks of so many packets, or without code.
     fn new(block: u8) -> (Wary, Rng) {
-        let mut rng = Rng::new(7);
+        with_paths(256, block, 7)
+    }
+
+    fn with_paths(paths: u16, block: u8, seed: u64) -> (Wary, Rng) {
+        let mut rng = Rng::new(seed);
+        let mut params = LbParams::default();
+        params.common.paths = paths;
         let path = Path { base_rtt: RTT, line_rate: Rate::from_gbps(100), mtu: Bytes(4160) };
-        (Wary::build(&LbParams::default(), &path, block, &mut rng), rng)
+        (Wary::build(&params, &path, block, &mut rng), rng)
     }
 
     fn sent(lb: &mut Wary, packets: usize, now: Instant, rng: &mut Rng) -> Vec<EntropyValue> {
@@ -328,6 +342,66 @@ mod tests {
         lost.len()
     }
 
+    /// A steady flow of 1000 packets a base RTT.
+    struct Steady {
+        lb: Wary,
+        rng: Rng,
+        /// Packets sent so far.
+        count: u64,
+        /// Packets on their way: the path, when its fate is found, and that fate.
+        flying: VecDeque<(EntropyValue, Instant, PathFeedback)>,
+    }
+
+    impl Steady {
+        fn new(block: u8) -> Self {
+            let (lb, rng) = new(block);
+            Self { lb, rng, count: 0, flying: VecDeque::new() }
+        }
+
+        /// Sends for so many base RTTs and has the paths in order. `fate` gets the path and a
+        /// number in 0..1.
+        fn send(
+            &mut self,
+            rtts: u64,
+            fate: impl Fn(EntropyValue, f64) -> PathFeedback,
+        ) -> Vec<EntropyValue> {
+            let mut sent = Vec::new();
+            for _ in 0..rtts * 1000 {
+                let now = Instant::ZERO + RTT / 1000 * self.count;
+                self.count += 1;
+                while let Some((ev, at, what)) = self.flying.front().copied() {
+                    if now < at {
+                        break;
+                    }
+                    self.flying.pop_front();
+                    self.lb.on_feedback(ev, what, now);
+                }
+                let ev = self.lb.next_ev(now, &mut self.rng);
+                let what = fate(ev, self.rng.next_f64());
+                self.flying.push_back((ev, now + RTT * 11 / 10, what));
+                sent.push(ev);
+            }
+            sent
+        }
+    }
+
+    /// How often the most and the least frequent of these were taken.
+    fn extremes(evs: &[EntropyValue]) -> (usize, usize, usize) {
+        let mut counts = BTreeMap::new();
+        evs.iter().for_each(|ev| *counts.entry(ev).or_insert(0) += 1);
+        let least = counts.values().copied().min().unwrap_or(0);
+        (counts.len(), least, counts.values().copied().max().unwrap_or(0))
+    }
+
+    fn all_good(_: EntropyValue, _: f64) -> PathFeedback {
+        PathFeedback::Good
+    }
+
+    /// The fate of a packet while some paths are dead.
+    fn some_dead(ev: EntropyValue, _: f64) -> PathFeedback {
+        if is_dead(ev) { PathFeedback::Timeout } else { PathFeedback::Good }
+    }
+
     #[test]
     fn a_flow_without_code_takes_every_path_in_each_round() {
         let (mut lb, mut rng) = new(0);
@@ -339,7 +413,7 @@ mod tests {
 
     #[test]
     fn each_block_takes_the_same_paths_until_all_of_them_have_answered() {
-        for block in [2, 10, 20] {
+        for block in [2, 10, 20, 64] {
             let (mut lb, mut rng) = new(block);
             let packets = usize::from(block);
             let first = sent(&mut lb, packets, at(1), &mut rng);
@@ -349,8 +423,99 @@ mod tests {
                 lb.on_feedback(*ev, PathFeedback::Good, at(101));
             }
             let later: BTreeSet<_> = sent(&mut lb, 2000, at(150), &mut rng).into_iter().collect();
-            assert!(later.len() > 2 * packets, "{}", later.len());
+            assert!(later.len() > packets + 15, "{}", later.len());
         }
+    }
+
+    #[test]
+    fn the_first_paths_differ_however_few_there_are() {
+        for (paths, block) in [(20, 20), (20, 19), (7, 10), (1, 2)] {
+            let different = usize::from(paths).min(usize::from(block));
+            for seed in 0..200 {
+                let (mut lb, mut rng) = with_paths(paths, block, seed);
+                let first = sent(&mut lb, different, at(1), &mut rng);
+                assert_eq!(first.iter().collect::<BTreeSet<_>>().len(), different, "{first:?}");
+                assert_eq!(sent(&mut lb, different, at(2), &mut rng), first);
+            }
+        }
+    }
+
+    #[test]
+    fn a_coded_flow_is_sprayed_once_every_path_has_delivered() {
+        let mut flow = Steady::new(10);
+        flow.send(60, all_good);
+        assert_eq!(flow.lb.mode, Mode::Well);
+        let (paths, least, most) = extremes(&flow.send(10, all_good));
+        assert!(paths == 256 && least >= 38 && most <= 40, "{paths}: {least} to {most}");
+    }
+
+    #[test]
+    fn a_round_has_each_good_path_once() {
+        let mut flow = Steady::new(0);
+        flow.send(20, some_dead);
+        assert_eq!((flow.lb.mode, flow.lb.good.count()), (Mode::Wary, 224));
+        for rounds in [1, 7] {
+            // From the beginning of a round.
+            flow.lb.left = Paths::default();
+            let sent = sent(&mut flow.lb, 224 * rounds, at(2_000), &mut flow.rng);
+            assert_eq!(extremes(&sent), (224, rounds, rounds));
+        }
+    }
+
+    #[test]
+    fn a_path_that_dies_is_not_even_taken_in_the_same_round() {
+        let (mut lb, mut rng) = new(0);
+        let evs = sent(&mut lb, 256, at(1), &mut rng);
+        evs.iter().for_each(|ev| lb.on_feedback(*ev, PathFeedback::Good, at(101)));
+        sent(&mut lb, 256, at(110), &mut rng);
+        evs[..2].iter().for_each(|ev| lb.on_feedback(*ev, PathFeedback::Lost, at(330)));
+        let round: BTreeSet<_> = sent(&mut lb, 254, at(330), &mut rng).into_iter().collect();
+        assert!(round.len() == 254 && !round.contains(&evs[0]) && !round.contains(&evs[1]));
+    }
+
+    #[test]
+    fn a_flow_without_good_paths_takes_all_in_turn() {
+        let (mut lb, mut rng) = new(0);
+        let evs = sent(&mut lb, 256, at(1), &mut rng);
+        evs.iter().for_each(|ev| lb.on_feedback(*ev, PathFeedback::Timeout, at(110)));
+        assert_eq!((lb.mode, lb.good.count()), (Mode::Wary, 0));
+        let round: BTreeSet<_> = sent(&mut lb, 256, at(110), &mut rng).into_iter().collect();
+        assert_eq!(round.len(), 256);
+    }
+
+    #[test]
+    fn random_losses_keep_no_flow_to_its_first_paths() {
+        for (share, block) in [(0.002, 10), (0.005, 10), (0.005, 0), (0.02, 10)] {
+            let fate = |_: EntropyValue, chance: f64| {
+                if chance < share { PathFeedback::Lost } else { PathFeedback::Good }
+            };
+            let mut flow = Steady::new(block);
+            flow.send(60, fate);
+            let paths = extremes(&flow.send(1, fate)).0;
+            assert!(paths > 240, "{share} lost: {paths} of 256 paths");
+        }
+    }
+
+    #[test]
+    fn a_path_that_trims_everything_is_taken_as_before() {
+        let fate = |ev, _| if is_dead(ev) { PathFeedback::Nack } else { PathFeedback::Good };
+        for block in [0, 10] {
+            let mut flow = Steady::new(block);
+            flow.send(60, fate);
+            assert_eq!(flow.lb.mode, Mode::Well);
+            assert!((0..256).all(|path| !flow.lb.is_silent(entropy(path), at(6_000))));
+        }
+    }
+
+    #[test]
+    fn a_flow_is_sprayed_again_when_its_dead_paths_have_come_back() {
+        let mut flow = Steady::new(0);
+        flow.send(20, some_dead);
+        assert_eq!(flow.lb.mode, Mode::Wary);
+        let sent = flow.send(300, all_good);
+        assert_eq!(flow.lb.mode, Mode::Well);
+        let (paths, least, most) = extremes(&sent[sent.len() - 2560..]);
+        assert!(paths == 256 && least >= 9 && most <= 11, "{paths}: {least} to {most}");
     }
 
     #[test]

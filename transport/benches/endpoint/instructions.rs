@@ -7,7 +7,9 @@ use std::process::Command;
 
 use transport::BURST;
 use transport::cc::{CcKind, Smartt};
+use transport::lb::LbKind;
 
+use crate::balancer::{self, Steady};
 use crate::controller::{Alone, Case};
 use crate::exchange::{Exchange, Nanos};
 use crate::secrets;
@@ -19,8 +21,8 @@ pub(crate) const CHILD: &str = "--counted";
 pub(crate) const SEGMENTS: u64 = 50_000;
 const ACKS: u64 = 10_000;
 
-/// `--counted exchange CC FLOWS BURST`, `--counted proven FLOWS`, `--counted on_ack CC CASE` or
-/// `--counted header KIND`.
+/// `--counted exchange CC FLOWS BURST`, `--counted proven FLOWS`, `--counted on_ack CC CASE`,
+/// `--counted balance LB CASE` or `--counted header KIND`.
 pub(crate) fn child(args: &[String]) {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let number = |text: &str| text.parse::<u32>().expect("a number");
@@ -41,6 +43,11 @@ pub(crate) fn child(args: &[String]) {
             let (_, case) = *Case::ALL.iter().find(|(name, _)| *name == case).expect("a case");
             let mut alone = Alone::new(controller(cc));
             (0..ACKS).for_each(|_| alone.ack(case));
+        }
+        ["balance", lb, case, ..] => {
+            let known = balancer::Case::ALL.iter().find(|(name, _)| *name == case);
+            let (lb, (_, case)) = (LbKind::by_name(lb), known.expect("a case"));
+            Steady::new(lb.expect("a balancer"), *case).run(SEGMENTS);
         }
         ["header", kind, ..] => secrets::count_headers(kind),
         _ => panic!("not a part: {args:?}"),
@@ -75,6 +82,20 @@ pub(crate) fn print() {
             match count(&program, "part_on_ack", &["on_ack", cc.name(), name]) {
                 Ok(total) => print!("  {} {:>4.0}", cc.name(), total as f64 / ACKS as f64),
                 Err(why) => return println!("{why}"),
+            }
+        }
+        println!();
+    }
+    println!("instructions a packet of a balancer, next_ev and on_feedback:");
+    for &lb in LbKind::ALL {
+        print!("    {:<10}", lb.name());
+        for (name, _) in balancer::Case::ALL {
+            print!("  {name}");
+            for part in ["part_next_ev", "part_on_feedback"] {
+                match count(&program, part, &["balance", lb.name(), name]) {
+                    Ok(total) => print!(" {:>4.0}", total as f64 / SEGMENTS as f64),
+                    Err(why) => return println!("{why}"),
+                }
             }
         }
         println!();

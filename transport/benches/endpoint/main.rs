@@ -2,26 +2,30 @@
 //!
 //! Two endpoints exchange bursts over a link whose queue swings between nothing and one base RTT.
 //! The benchmark times separately: sending, receiving with the acknowledgements sent, handling
-//! acknowledgements; then a controller alone. Batches of the controllers alternate, so that other
-//! load of the machine falls on all alike. It prints medians over bursts, which leave interrupts
-//! out, and their ratios to the constant window (`fixed`) of the same run; then the bytes that
-//! flows take. With `--instructions` it prints callgrind's counts instead, where valgrind is
-//! installed, and with `--secrets` what keys and checks cost. Run: `cargo bench -p transport`. Not
-//! a test: wall time on a busy machine means little, ratios and instructions mean more.
+//! acknowledgements; then a controller alone, and a balancer alone. Batches of the controllers
+//! alternate, so that other load of the machine falls on all alike. It prints medians over bursts,
+//! which leave interrupts out, and their ratios to the constant window (`fixed`) of the same run;
+//! then the bytes that flows take. With `--instructions` it prints callgrind's counts instead,
+//! where valgrind is installed, and with `--secrets` what keys and checks cost. Run: `cargo bench
+//! -p transport`. Not a test: wall time on a busy machine means little, ratios and instructions
+//! mean more.
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 #![allow(clippy::disallowed_types, reason = "a benchmark reads the wall clock")]
 #![allow(clippy::cast_precision_loss, reason = "figures to print")]
 
+mod balancer;
 mod controller;
 mod exchange;
 mod instructions;
 mod memory;
 mod secrets;
 
+use balancer::{Case, Steady};
 use controller::Alone;
 use exchange::{Exchange, Nanos, timed};
 use transport::BURST;
 use transport::cc::CcKind;
+use transport::lb::LbKind;
 
 const BATCHES: usize = 41;
 const SEGMENTS: u64 = 20_000;
@@ -47,6 +51,7 @@ fn main() {
             segments(flows, burst);
         }
         controllers();
+        balancers();
         memory::print();
     }
 }
@@ -95,6 +100,20 @@ fn controllers() {
     for (cc, _, batches) in runs {
         let ns = median(batches);
         println!("    {:<10}  on_ack {ns:>6.1} ({:.2})", cc.name(), ns / reference);
+    }
+}
+
+/// Prints what each balancer costs.
+fn balancers() {
+    println!("ns a balancer's next_ev and on_feedback alone, of 256 paths:");
+    for &lb in LbKind::ALL {
+        print!("    {:<10}", lb.name());
+        for (name, case) in Case::ALL {
+            let mut flow = Steady::new(lb, case);
+            let batches = (0..BATCHES).map(|_| flow.run(SEGMENTS)).collect();
+            print!("  {name} {:>5.1}", median(batches));
+        }
+        println!();
     }
 }
 

@@ -22,8 +22,9 @@
 //! `Refused` (`proof.rs`) have a budget of their own, which packets of flows that are not here do
 //! not use. It is [`Settings::QUESTIONS_MAX`] a second. Openings that forge the address of a new
 //! client compete with its own: of 143,000 a second one in 24 is answered. So a flow that has no
-//! answer yet tries again within 10 ms, or within its shortest timeout where that is longer, and a
-//! client waits for 24 attempts in the mean (`flow/recovery.rs`).
+//! answer yet tries again within 10 ms or, where its shortest timeout is longer than 8 ms, after
+//! that timeout and up to a quarter more. It waits for 24 attempts in the mean
+//! (`flow/recovery.rs`).
 //!
 //! [`answers_max`]: Settings::answers_max
 //!

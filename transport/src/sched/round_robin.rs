@@ -208,6 +208,13 @@ mod tests {
         Backlog { sendable: Bytes(sendable), ..Backlog::default() }
     }
 
+    /// Opens `flow` with this priority and something to send.
+    fn open(sched: &mut RoundRobin, flow: FlowId, prio: u32) {
+        let path = crate::config::Config::new(crate::Settings::default()).unwrap().default_path();
+        sched.on_open(flow, HostId(1), &path, Label { prio, ..Label::NONE });
+        sched.on_backlog(flow, &backlog(1), Instant::ZERO);
+    }
+
     #[test]
     fn flows_take_turns_and_a_flow_that_cannot_send_is_passed_over() {
         let mut sched = RoundRobin::new(4);
@@ -242,13 +249,6 @@ mod tests {
         assert_eq!(next(&mut sched), Some(FlowId::new(0, 2)));
     }
 
-    /// Opens `flow` with this priority and something to send.
-    fn open(sched: &mut RoundRobin, flow: FlowId, prio: u32) {
-        let path = crate::config::Config::new(crate::Settings::default()).unwrap().default_path();
-        sched.on_open(flow, HostId(1), &path, Label { prio, ..Label::NONE });
-        sched.on_backlog(flow, &backlog(1), Instant::ZERO);
-    }
-
     #[test]
     fn a_reused_slot_has_the_priority_of_its_new_flow() {
         let mut sched = RoundRobin::new(2);
@@ -280,10 +280,8 @@ mod tests {
     fn the_most_urgent_flows_take_turns_and_others_send_when_they_cannot() {
         let mut sched = RoundRobin::new(5);
         let flow = |i| FlowId::new(i, 1);
-        let path = crate::config::Config::new(crate::Settings::default()).unwrap().default_path();
         for (i, prio) in [(0, 7), (1, Label::PRIO_NONE), (2, 3), (3, 3), (4, u32::MAX)] {
-            sched.on_open(flow(i), HostId(1), &path, Label { prio, ..Label::NONE });
-            sched.on_backlog(flow(i), &backlog(1), Instant::ZERO);
+            open(&mut sched, flow(i), prio);
         }
         let turns = |sched: &mut RoundRobin| {
             [(); 3].map(|()| {

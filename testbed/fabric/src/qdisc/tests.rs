@@ -53,6 +53,7 @@ fn every_name_is_found_and_builds_an_empty_queue() {
 
 #[test]
 fn control_overtakes_data_and_each_class_is_first_in_first_out() {
+    // Without a buffer no packet waits to be overtaken.
     for kind in paced::and_registered().filter(|kind| *kind != QdiscKind::Bufferless) {
         let mut rng = Rng::new(1);
         let mut qdisc = built(kind);

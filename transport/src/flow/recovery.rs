@@ -465,8 +465,8 @@ impl Recovery {
         if !loss.tries_seldom(self.rto) {
             return backed_off.max(self.slow);
         }
-        let opens = self.newest_acked == Instant::ZERO && self.silent < OPENINGS;
-        let backed_off = if opens { backed_off.min(OPEN_WITHIN) } else { backed_off };
+        let is_fast = self.is_unanswered() && self.silent < OPENINGS;
+        let backed_off = if is_fast { backed_off.min(OPEN_WITHIN) } else { backed_off };
         // Neither flows of an endpoint that fell silent together nor a link that comes and goes at
         // regular times keep step with the attempts.
         let spread = mix(sent_at.as_ps() ^ u64::from(self.salt) << 56) & 63;
@@ -475,13 +475,19 @@ impl Recovery {
         if wait >= least { wait } else { least.mul_ratio(256 + spread, 256) }
     }
 
-    /// True while the peer has acknowledged nothing through several timeouts, and the next timeout
-    /// would be longer than [`OPEN_WITHIN`] if timeouts doubled.
-    #[inline]
-    pub(crate) fn opens_fast(&self) -> bool {
+    /// True while the peer has answered nothing that this flow has sent.
+    fn is_unanswered(&self) -> bool {
+        self.newest_acked == Instant::ZERO
+    }
+
+    /// True while a flow whose attempts are spread has had no answer through several timeouts, and
+    /// these would be longer than [`OPEN_WITHIN`] by now if they doubled: one segment is sent after
+    /// each.
+    pub(crate) fn opens_alone(&self, loss: &LossSettings) -> bool {
         let doubled = || self.rto * (1 << self.timeouts.min(OPEN_DOUBLINGS));
-        self.timeouts >= OPENED_SLOWLY
-            && self.newest_acked == Instant::ZERO
+        self.timeouts >= OPENING_WINDOWS
+            && self.is_unanswered()
+            && loss.tries_seldom(self.rto)
             && doubled() > OPEN_WITHIN
     }
 
@@ -548,17 +554,18 @@ impl Recovery {
     }
 }
 
-/// The longest wait between two attempts to open a flow, while there were fewer than [`OPENINGS`],
-/// unless a timeout without back-off takes longer. A receiver under a flood of openings from the
-/// same host answers few of them: one in 24 where there are 143,000 a second
-/// (`endpoint/presence.rs`).
+/// The longest wait between two attempts to open a flow, while there were fewer than [`OPENINGS`].
+/// Up to a quarter less is waited, or, where that would be less than a timeout without back-off,
+/// that timeout and up to a quarter more. A receiver under a flood of openings from the same host
+/// answers few of them: one in 24 where there are 143,000 a second (`endpoint/presence.rs`).
 const OPEN_WITHIN: Duration = Duration::from_ms(10);
 
 /// Attempts to open a flow that come so fast.
 const OPENINGS: u8 = 250;
 
-/// Timeouts of a flow that opens after each of which a whole window is sent: paths may have failed.
-const OPENED_SLOWLY: u8 = 3;
+/// Whole windows that a flow that opens sends at least, the first transmission among them, since
+/// paths may have failed. Further attempts are of one segment.
+const OPENING_WINDOWS: u8 = 3;
 
 /// Doublings of the timeout after which any timeout is longer than [`OPEN_WITHIN`].
 const OPEN_DOUBLINGS: u8 = 20;

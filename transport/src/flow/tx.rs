@@ -66,8 +66,12 @@ pub enum Wait {
     Scheduler,
     /// The pacer's instant has not come.
     Pacing,
-    /// The receiver has refused segments again and again, and the next copy waits.
+    /// The receiver has refused segments again and again: the next copy waits, or the one segment
+    /// that may be in flight is.
     Refusals,
+    /// The receiver has answered none of several attempts to open the flow, and the one segment
+    /// that may be in flight is.
+    Opening,
     /// Too many PSNs are outstanding: an old segment has to be acknowledged first.
     PsnWindow,
     /// Too many messages are unfinished: an old one has to finish first.
@@ -126,6 +130,8 @@ pub(crate) struct TxFlow {
     refused_again: u8,
     /// Round trips in a row in which all segments that arrived were refused.
     refused_rounds: u8,
+    /// Why one segment may be in flight, whatever the window; `None` while the window holds.
+    alone: Option<Wait>,
     /// Instant before which nothing is sent after a refusal of the only segment in flight; while
     /// several are in flight, the end of the last of these round trips.
     held_until: Instant,
@@ -199,6 +205,7 @@ impl TxFlow {
             refused: Bytes::ZERO,
             refused_again: 0,
             refused_rounds: 0,
+            alone: None,
             held_until: Instant::ZERO,
             code,
             parity: ParityDue::default(),

@@ -215,11 +215,12 @@ fn a_flow_survives_the_silence_that_it_is_set_to_survive_and_no_more() {
 
 #[test]
 fn a_flow_that_was_never_answered_tries_again_within_ten_milliseconds_at_first() {
-    // Three attempts are of the whole window, all others of one segment.
-    for (bdps, windows) in [(0.0, 0), (4.0, 3 * 40)] {
+    // The first two attempts after the first transmission are of the whole window, all others of
+    // one segment.
+    for (bdps, windows) in [(0.0, 0), (4.0, 2 * 40)] {
         let config = config(|s| {
             (s.cc, s.cc_params.fixed.bdps) = (CcKind::Fixed, bdps);
-            (s.loss.rto_min, s.loss.backoff_max) = (Duration::from_ms(2), 7);
+            (s.loss.rto_min, s.loss.backoff_max) = (Duration::from_ms(4), 6);
             s.loss.give_up = Duration::from_s(90);
         });
         let mut pair = Pair::new(&config, 1, Weather { loss: 1.0, ..Weather::default() });
@@ -232,10 +233,11 @@ fn a_flow_that_was_never_answered_tries_again_within_ten_milliseconds_at_first()
             again(&pair) - before
         };
         let first = tries(Duration::from_s(1));
-        let expected = 100 + windows * 2 / 3..150 + windows;
+        let expected = 100 + windows..135 + windows;
         assert!(expected.contains(&first), "{bdps}: {first}");
         tries(Duration::from_s(2));
         let later = tries(Duration::from_s(1));
+        assert_eq!(pair.hosts[0].endpoint.flow_wait(flow), Some(Wait::Opening), "{bdps}");
         assert!((3..=6).contains(&later), "{bdps}: {later}");
         pair.weather.loss = 0.0;
         pair.run(Duration::from_s(1), |p| p.hosts[0].count_sent() == 1);
@@ -246,6 +248,44 @@ fn a_flow_that_was_never_answered_tries_again_within_ten_milliseconds_at_first()
         pass(&mut pair, Duration::from_s(1));
         assert!(again(&pair) - before < 14, "{bdps}: {}", again(&pair) - before);
     }
+}
+
+#[test]
+fn a_flow_that_survives_no_seconds_of_silence_opens_with_whole_windows() {
+    let config = config(|s| {
+        (s.cc, s.cc_params.fixed.bdps) = (CcKind::Fixed, 4.0);
+        (s.loss.rto_min, s.loss.give_up) = (Duration::from_ms(2), Duration::ZERO);
+    });
+    let mut pair = Pair::new(&config, 1, Weather { loss: 1.0, ..Weather::default() });
+    let flow = open(&mut pair, config.default_path());
+    pair.post(0, flow, vec![7; 200 * 4096], 1);
+    pass(&mut pair, Duration::from_ms(150));
+    // After 2, 4, 8, 16, 32 and 64 ms.
+    let again = pair.hosts[0].endpoint.stats().retransmitted;
+    assert!((6 * 120..6 * 200).contains(&again), "{again}");
+    assert_eq!(pair.hosts[0].endpoint.flow_wait(flow), Some(Wait::Window));
+}
+
+#[test]
+fn attempts_to_open_a_flow_never_come_before_its_shortest_timeout() {
+    let rto = Duration::from_ms(100);
+    let config = one_by_one(|s| {
+        (s.loss.rto_min, s.loss.backoff_max) = (rto, 1);
+        s.loss.give_up = Duration::from_s(90);
+    });
+    let mut pair = Pair::new(&config, 1, Weather { loss: 1.0, ..Weather::default() });
+    let flow = open(&mut pair, config.default_path());
+    pair.post(0, flow, vec![7; 40 * 4096], 1);
+    let mut attempts = vec![pair.now];
+    while pair.now < Instant::ZERO + Duration::from_s(1) {
+        let (at, again) = (pair.now, pair.hosts[0].endpoint.stats().retransmitted);
+        assert!(pair.step());
+        let is_sent = pair.hosts[0].endpoint.stats().retransmitted > again;
+        attempts.extend(is_sent.then_some(at));
+    }
+    let gaps: Vec<_> = attempts.windows(2).map(|pair| pair[1].since(pair[0])).collect();
+    assert!((8..=10).contains(&gaps.len()), "{gaps:?}");
+    assert!(gaps.iter().all(|gap| (rto..=rto + rto / 4).contains(gap)), "{gaps:?}");
 }
 
 /// Lets time pass for `time`, while something is under way.

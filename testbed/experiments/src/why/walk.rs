@@ -288,7 +288,7 @@ const fn part_of(wait: Wait) -> TimePart {
         }
         Wait::Scheduler => TimePart::Scheduler,
         Wait::Pacing => TimePart::Pacing,
-        Wait::Refusals => TimePart::Receiver,
+        Wait::Refusals | Wait::Opening => TimePart::Receiver,
         Wait::Application | Wait::Failed => TimePart::Other,
     }
 }

@@ -19,9 +19,10 @@ use crate::wire::{Ack, Extensions, Note, Receipt, Report};
 const HOLD_DOUBLINGS: u8 = 6;
 
 /// Round trips in a row in which all that arrives is refused, after which a flow has one segment in
-/// flight, whatever its window. It is about as long as the silence that counts as loss. Refused
-/// headers and their NACKs go before data: windows that do not shrink could otherwise fill a slow
-/// link with them, so that no data passes it any more.
+/// flight, whatever its window. The round trip of the first refusals is not counted, since only
+/// segments that were sent again are. With it, the time is about as long as the silence that counts
+/// as loss. Refused headers and their NACKs go before data: windows that do not shrink could
+/// otherwise fill a slow link with them, so that no data passes it any more.
 const REFUSED_ROUNDS: u8 = 8;
 
 impl TxFlow {
@@ -82,6 +83,9 @@ impl TxFlow {
         let timed = !cx.config.sealed || self.recovery.is_refusal(nack.psn, nack.echo_sent_at);
         let Some((acked, rtt)) = self.on_feedback(rx, nack, timed, cx) else { return false };
         cx.stats.nacks_received += 1;
+        if self.alone == Some(Wait::Opening) {
+            self.alone = None;
+        }
         self.balance(rx.hdr.ev, PathFeedback::Nack, rx.at);
         let now = rx.at;
         if !timed {
@@ -170,6 +174,9 @@ impl TxFlow {
         } else if packet.sent_at >= self.held_until {
             self.refused_rounds = self.refused_rounds.saturating_add(1);
             self.held_until = now;
+            if self.refused_rounds >= REFUSED_ROUNDS {
+                self.alone = Some(Wait::Refusals);
+            }
         }
     }
 
@@ -186,22 +193,22 @@ impl TxFlow {
     fn end_hold(&mut self, acked: Bytes) {
         if acked > Bytes::ZERO {
             (self.refused_again, self.refused_rounds) = (0, 0);
+            self.alone = None;
             self.held_until = Instant::ZERO;
             self.refused_flow = false;
         }
     }
 
-    /// The bytes that may be in flight beside the first segment: none while all is refused, or
+    /// The bytes that may be in flight: none beside the first segment while all is refused, or
     /// while many attempts to open the flow have no answer.
     #[inline]
     pub(super) fn cwnd(&self) -> Bytes {
-        let alone = self.refused_rounds >= REFUSED_ROUNDS || self.recovery.opens_fast();
-        if alone { Bytes::ZERO } else { self.window.cwnd }
+        if self.alone.is_some() { Bytes::ZERO } else { self.window.cwnd }
     }
 
     /// Why no more may be in flight.
     pub(super) fn full(&self) -> Wait {
-        if self.refused_rounds >= REFUSED_ROUNDS { Wait::Refusals } else { Wait::Window }
+        self.alone.unwrap_or(Wait::Window)
     }
 
     /// True when the receiver's name of this flow is `name`, which the first plausible feedback
@@ -291,7 +298,11 @@ impl TxFlow {
             self.cc.on_wake(now, &self.path);
         }
         let lately = cx.round_trips.lately(self.peer, now);
-        match self.recovery.on_timer(now, &cx.config.loss, lately) {
+        let due = self.recovery.on_timer(now, &cx.config.loss, lately);
+        if self.recovery.opens_alone(&cx.config.loss) {
+            self.alone = Some(Wait::Opening);
+        }
+        match due {
             Timeout::NotDue => {}
             Timeout::Before(limit) if self.code.is_some() => self.on_silence(limit, now, cx),
             Timeout::Before(limit) => {

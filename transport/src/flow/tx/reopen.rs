@@ -46,7 +46,7 @@ impl TxFlow {
         self.parity = ParityDue::default();
         (self.unsent, self.unsent_segments, self.unsent_bytes) = (0, 0, Bytes::ZERO);
         (self.reported, self.held_until) = (Bytes::ZERO, Instant::ZERO);
-        (self.refused_again, self.refused_rounds) = (0, 0);
+        (self.refused_again, self.refused_rounds, self.alone) = (0, 0, None);
         // Whether there is room now is asked again.
         self.refused_flow = false;
         self.next_msg = MsgNo(0);

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
+use experiments::plan::Plan;
 use transport::Duration as Span;
 
 #[path = "swarm/borders.rs"]
@@ -140,6 +141,22 @@ fn every_random_scenario_keeps_every_invariant() {
     if cases.end - cases.start >= CASES && std::env::var_os("SWARM_WITH").is_none() {
         assert!(tally.failed > 0 && tally.retransmitted > 0 && tally.trimmed > 0, "{tally:?}");
     }
+}
+
+/// Seeds of which so many cases each are drawn and planned, but do not run.
+const DRAWN: (Range<u64>, u64) = (20..31, 400);
+
+#[test]
+fn no_plan_refuses_what_seeds_draw() {
+    let mut refused = Vec::new();
+    for seed in DRAWN.0 {
+        for number in 0..DRAWN.1 {
+            let case = Case::new(seed, number);
+            let plan = Plan::new(&case.draft(), case.matrix.clone(), &case.topology);
+            refused.extend(plan.err().map(|error| format!("seed {seed}, case {number}: {error}")));
+        }
+    }
+    assert!(refused.is_empty(), "{}: {refused:#?}", refused.len());
 }
 
 /// Cases with programs in switches when none are asked for; each runs twice.

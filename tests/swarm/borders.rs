@@ -23,8 +23,7 @@ impl Case {
         if !suits || drowns || !rng.chance(0.7) {
             return;
         }
-        // Room for telemetry makes packets longer, and queues were drawn without it.
-        self.unset("switch.queue");
+        self.make_room();
         self.unset("far.rtt");
         self.reset("far.cc", "mlcc");
         self.reset("far.lb", pick(rng, &["ecmp", "plb"]));

@@ -136,17 +136,11 @@ impl Case {
             return case;
         }
         case.policies(&mut digits, &mut rng);
-        // A window that never moves, or sees neither marks nor losses, overloads slower links and,
-        // with what is trimmed of it, links of small packets, over and over. That is what it is
-        // there to show; here one that never moves stays small, and none meets such links.
-        let cc = case.draft().settings.cc;
-        let moves = !matches!(cc, CcKind::Fixed | CcKind::Bbr | CcKind::MprdmaBbr);
-        if cc == CcKind::Fixed {
-            case.set("cc.fixed.bdps", pick(&mut rng, &[0.0, 0.05, 0.2]));
+        if case.draft().settings.cc == CcKind::Fixed {
+            case.set("cc.fixed.bdps", pick(&mut rng, &[0.0, 0.05, 0.2, 1.0, 4.0]));
         }
-        case.topology = topology(!moves || rng.chance(0.5), &mut rng);
-        let small = if moves { [64u64, 256] } else { [1000, 1500] };
-        let mtu = pick(&mut rng, &[small[0], small[1], 1000, 1500, 4096, 4096, 8960]);
+        case.topology = topology(rng.chance(0.5), &mut rng);
+        let mtu = pick(&mut rng, &[64u64, 256, 1000, 1500, 4096, 4096, 8960]);
         case.set("mtu", mtu);
         case.matrix = matrix(&mut digits, case.topology.nodes, mtu, &mut rng);
         if case.is_lossless() {
@@ -321,9 +315,21 @@ impl Case {
         } else {
             return;
         }
-        // Room makes packets longer, and queues were drawn without it.
-        self.unset("switch.queue");
+        self.make_room();
         self.set("switch.int_cut", "on");
+    }
+
+    /// Leaves the queues of all switches as they are by default and lifts those of tiers, since
+    /// both were drawn for packets without telemetry. With DCsim's discipline, tiers' queues were
+    /// not drawn for small packets and two of data either.
+    pub(crate) fn make_room(&mut self) {
+        let dcsim = self.draft().switch.qdisc == Some(QdiscKind::DcSim);
+        self.unset("switch.queue");
+        for tier in &mut self.topology.tier {
+            for queue in [&mut tier.queue_down, &mut tier.queue_up].into_iter().flatten() {
+                *queue += Bytes(if dcsim { 30_000 } else { 1_000 });
+            }
+        }
     }
 
     /// From a parity packet for each segment to one for many, for all flows or far ones, asked for

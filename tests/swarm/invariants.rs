@@ -14,6 +14,7 @@ use experiments::virtual_time;
 use experiments::workload::FlowSpec;
 use fabric::QdiscKind;
 use transport::cc::CcKind;
+use transport::ec::EcKind;
 use transport::sched::SchedKind;
 use transport::{Bytes, Config, DropReason, Duration, HostId, Instant, Path};
 
@@ -66,9 +67,16 @@ fn budget(plan: &Plan) -> Budget {
     let payload = u64::from(plan.settings.payload_max);
     // A message ends with a packet of its own, however short.
     let message = plan.draft.message.map_or(u64::MAX, |bytes| u64::from(bytes.get()));
+    // So does a block, and each has all of its parity.
+    let (coded, shape) = (plan.settings.ec != EcKind::Uncoded, plan.settings.ec_shape);
+    let parity = if coded { u64::from(shape.parity()) } else { 0 };
+    let packets_in = |bytes: u64| {
+        let packets = bytes.div_ceil(payload);
+        packets + packets.div_ceil(shape.data().into()) * parity
+    };
     let packets_of = |flow: &FlowSpec| {
         let (full, rest) = (flow.size.0 / message, flow.size.0 % message);
-        full * message.div_ceil(payload) + rest.div_ceil(payload)
+        full * packets_in(message) + packets_in(rest)
     };
     let packets: u64 = plan.matrix.flows.iter().map(packets_of).sum();
     let factor = |cc| match cc {
@@ -198,8 +206,8 @@ fn windows(case: &Case, plan: &Plan, outcome: &Outcome) -> Result<(), String> {
             let longest = Path { base_rtt: plan.settings.base_rtt, ..path };
             let bdp = if has_global_t { longest.bdp() } else { path.bdp() };
             let bdps = cc.window_max(&plan.settings.cc_params);
-            // A controller may round the product once, and this does twice.
-            let most = bdp.scaled(f64::from(bdps)).max(mtu) + Bytes(1);
+            // The BDP and the product are rounded down here; a controller may round once.
+            let most = (bdp + Bytes(1)).scaled(f64::from(bdps)).max(mtu) + Bytes(1);
             if cwnd < mtu.0 || cwnd > most.0 {
                 let at = sample.t_us;
                 return Err(format!("at {at} us: window {cwnd} not in {mtu:?} ..= {most:?}"));

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+#[path = "c_api/killed.rs"]
+mod killed;
+
 use cbindgen::{Builder, Config, DocumentationStyle, Language, Style};
 
 fn here() -> PathBuf {
@@ -66,12 +69,17 @@ fn library() -> PathBuf {
 
 /// Compiles an example, and returns the path of the program.
 fn compiled(build: &Path, name: &str) -> PathBuf {
-    let program = build.join(name);
+    compiled_from(&here().join("example").join(name).with_extension("c"), build)
+}
+
+/// Compiles a file of C, and returns the path of the program.
+fn compiled_from(source: &Path, build: &Path) -> PathBuf {
+    let program = build.join(source.file_stem().unwrap());
     let library = library();
     let output = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
         .args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-o"])
         .arg(&program)
-        .arg(here().join("example").join(name).with_extension("c"))
+        .arg(source)
         .arg("-I")
         .arg(here().join("include"))
         .arg("-L")

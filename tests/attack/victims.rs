@@ -63,6 +63,11 @@ pub(crate) fn server(lab: &Lab, ends: &[String]) -> Process {
 pub(crate) const CLIENT: [&str; 8] =
     ["perf", "client", "--device", "eth0", "--json", "--verify", "--udp-sum", "on"];
 
+/// Under a flood of openings in its name, one client in 50 would give up the server by default, and
+/// as many their session, whose flows have to prove the address once more.
+const WAITS: [&str; 2] = ["--wait", "60"];
+const PATIENT: [&str; 2] = ["--patience", "60"];
+
 /// A client with these arguments beside those of all.
 pub(crate) fn client(lab: &Lab, ends: &[String], more: &[&str]) -> Process {
     start(lab, 1, ends, &[&CLIENT, more].concat())
@@ -247,7 +252,8 @@ impl Compared {
 /// A transfer of `seconds` whose reports are sorted by what the attack did meanwhile; and the
 /// client's counters.
 pub(crate) fn observed(lab: &Lab, ends: &[String], seconds: u64) -> (Compared, Value) {
-    let mut client = client(lab, ends, &["--time", &seconds.to_string()]);
+    let seconds = seconds.to_string();
+    let mut client = client(lab, ends, &[&["--time", seconds.as_str()][..], &WAITS].concat());
     let (mut compared, mut seen) = (Compared::default(), 0);
     while client.goes_on() {
         let said = client.said();
@@ -281,6 +287,7 @@ pub(crate) fn suffer(attack: Attack, keyed: bool, seconds: u64) -> Result<String
     let lab = with_attacker()?;
     let dir = tempfile::tempdir().unwrap();
     let mut ends = addressed(&VICTIMS);
+    ends.extend(PATIENT.map(str::to_owned));
     if keyed {
         ends.extend(keys(dir.path()));
     }
@@ -305,8 +312,7 @@ pub(crate) fn suffer(attack: Attack, keyed: bool, seconds: u64) -> Result<String
     let mut longest = Duration::ZERO;
     for _ in 0..clients {
         let came = Instant::now();
-        // By default one client in 50 would give up under a flood of openings in its name.
-        let later = transfer(&lab, &ends, &["--bytes", "1MiB", "--wait", "60"]).result();
+        let later = transfer(&lab, &ends, &[&["--bytes", "1MiB"][..], &WAITS].concat()).result();
         assert_eq!(later["to_server"]["bytes"], 1 << 20, "{later:#}");
         longest = longest.max(came.elapsed());
     }

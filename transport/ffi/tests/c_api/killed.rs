@@ -1,6 +1,8 @@
 //! Applications in C whose peer is killed in the middle of messages: what their calls return, how
 //! soon, and that the next peer needs no hand.
 
+#![allow(clippy::disallowed_types, reason = "how soon, by the wall clock")]
+
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};

@@ -13,6 +13,8 @@
 //! inject -> Port (NIC) -> link -> Switch::route -> Port -> link -> ... -> Output::Delivered
 //!           qdisc         fault                    qdisc
 //! ```
+//!
+//! [`pod`] has the decisions of a pod's scheduler as plain data; a switch program runs them.
 
 #![deny(unsafe_code)]
 

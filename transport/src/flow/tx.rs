@@ -47,7 +47,7 @@ pub(crate) struct TxMsg {
     pub(crate) tag: u64,
     /// Whether the receiver has acknowledged a segment, so that it has opened the message.
     pub(crate) opened: bool,
-    /// How often its flow was opened anew when a part of it had been sent.
+    /// How often the message was begun again from its start, 0 to 64.
     pub(crate) begun_again: u8,
     /// When the message was posted, or its flow was opened anew: no segment of it left before.
     pub(crate) since: Instant,

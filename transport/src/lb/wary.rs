@@ -18,16 +18,22 @@
 //! - *Well*: spraying, in rounds over all paths. Flows load all links alike.
 //! - *Wary*: rounds over the good paths, which have answered and were not found dead since. Beside
 //!   these, one packet in 17 to 65 tries a path that is neither good nor waits for an answer. None
-//!   does so in the base RTT in which a packet was lost on a dead path, nor in the one behind it:
-//!   what was lost is sent again where it arrives.
+//!   does so in the base RTT in which a packet was found lost on a dead path, nor in the one behind
+//!   it: what was lost is sent again where it arrives.
 //!
 //! A path has answered when a packet of it was acknowledged or trimmed: a trimmed header has passed
 //! the path, too. A path is dead when a packet on it is lost and it has not answered since one was
 //! sent on it a base RTT or longer before. A full queue loses packets, too, but lets others of the
 //! same path pass. Dead paths are forgotten within 256 base RTTs in which the flow sends, and tried
-//! again. Marks and trims move nothing: congestion is the controller's.
+//! again. Neither a mark nor a trim takes a path away: congestion is the controller's.
 //!
-//! A packet costs at most three epochs, three searches of a bitmap and a step of [`Rounds`].
+//! Limits: a balancer is not notified of losses in blocks that can be decoded. So a coded flow of
+//! which a dead link takes only such packets stays with its first paths. With `ack_every` above 1
+//! only the path of the segment that an acknowledgement names has answered; paths of other segments
+//! may seem silent.
+//!
+//! A packet costs at most three epochs, three searches of a bitmap and a step of [`Rounds`], which
+//! passes over numbers beyond the paths.
 
 use super::paths::Paths;
 use super::rounds::Rounds;

@@ -32,7 +32,7 @@
 //! only the path of the segment that an acknowledgement names has answered; paths of other segments
 //! may seem silent.
 //!
-//! A packet costs at most three epochs, three searches of a bitmap and a step of [`Rounds`], which
+//! A packet costs at most three epochs, three searches of a bitmap and a step of `Rounds`, which
 //! passes over numbers beyond the paths.
 
 use super::paths::Paths;

@@ -221,7 +221,8 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Builds the session's endpoint and notifies the server that it is there.
+    /// Builds the session's endpoint, notifies the server that it is there, and waits until the
+    /// server is ready.
     fn begin(&mut self, number: u64, terms: SessionTerms) -> Result<Session, PeerError> {
         let server = self.options.server;
         self.monitor.on_event(&SessionEvent::Begins(server, &terms));
@@ -231,6 +232,15 @@ impl Client<'_> {
         let now = self.host.now();
         let mut session = Session::new(self.host.eal(), number, server, terms, now);
         self.host.send_memo(number, &Memo::Go { session: number });
+        loop {
+            self.turn(Some(&mut session))?;
+            if let Some(Memo::Ready { .. }) = self.memo.take() {
+                break;
+            }
+            if self.stopped {
+                return Err(PeerError::Interrupted);
+            }
+        }
         session.start(sends, self.host.now());
         Ok(session)
     }

@@ -11,13 +11,15 @@
 //! ```
 //!
 //! ```text
-//!   client   Hello ->        Go ->                 End ->      Finish ->
-//!   server         <- Welcome   (both: data, pings)     <- End         <- Report
+//!   client   Hello ->            Go ->                         End ->      Finish ->
+//!   server           <- Welcome       <- Ready  (data, pings)     <- End           <- Report
 //! ```
 //!
 //! The server sends the Welcome from the endpoint that got the Hello, and makes that of the session
-//! once the Welcome is acknowledged. The client sends Go from its endpoint of the session. So
-//! neither side gets data before it is ready for it.
+//! once the Welcome is acknowledged, or Go arrives. The client sends Go from its endpoint of the
+//! session, and nothing else until the server answers Ready: what arrived before Go would be
+//! acknowledged by the former endpoint and counted in no session. Messages arrive in any order, so
+//! only an answer shows that Go has arrived.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -27,7 +29,7 @@ use super::terms::SessionTerms;
 use super::vitals::Vitals;
 
 /// Version of these messages. Both sides must have the same.
-pub(super) const PROTOCOL: u64 = 2;
+pub(super) const PROTOCOL: u64 = 3;
 
 /// Longest memo, bytes: a longer one is not read.
 pub(super) const MEMO_MAX: usize = 1 << 16;
@@ -81,6 +83,8 @@ pub(super) enum Memo {
     Refused { session: u64, busy: bool, reason: String },
     /// The client is ready.
     Go { session: u64 },
+    /// The server is ready, too: the client may send.
+    Ready { session: u64 },
     /// A sender has finished: all of its data is acknowledged.
     End { session: u64, sent: Totals },
     /// The client asks for the server's counts.
@@ -151,6 +155,7 @@ impl Memo {
             Self::Hello { session, .. }
             | Self::Welcome { session, .. }
             | Self::Go { session }
+            | Self::Ready { session }
             | Self::End { session, .. }
             | Self::Finish { session }
             | Self::Report { session, .. }
@@ -199,7 +204,8 @@ mod tests {
         let reason = "why".to_owned();
         let stop = Memo::Stop { session: 7, reason: reason.clone() };
         let end = Memo::End { session: 7, sent: Totals::default() };
-        for memo in [hello, report, stop, end, Memo::Go { session: 7 }] {
+        for memo in [hello, report, stop, end, Memo::Go { session: 7 }, Memo::Ready { session: 7 }]
+        {
             assert_eq!(Memo::read(&memo.bytes()), Ok(memo.clone()));
             assert_eq!(Memo::session_of(&memo.bytes()), 7);
             assert!(memo.is_of(7) && !memo.is_of(6), "{memo:?}");
@@ -215,7 +221,7 @@ mod tests {
     #[test]
     fn a_refusal_by_another_version_is_read() {
         let reason = "it speaks protocol 1 of headrace 0.1.0; run the same build on both sides";
-        // The text that protocol 1 and 2 send, and later ones have to.
+        // The text that protocols 1 to 3 send, and later ones have to.
         let text = format!(r#"{{"note":"refused","session":0,"busy":false,"reason":"{reason}"}}"#);
         let refused = Memo::Refused { session: 0, busy: false, reason: reason.to_owned() };
         assert_eq!(refused.bytes(), text.as_bytes());

@@ -194,7 +194,7 @@ impl Server<'_> {
             Completion::Delivered { from, tag, memory, .. } => match Tag::unpack(tag) {
                 Some(Tag { kind: Kind::Memo, .. }) => self.on_memo(from, &memory, now),
                 Some(tag @ Tag { kind: Kind::Ping, .. }) => {
-                    self.answer(tag, from, now);
+                    self.answer(tag, from);
                     Ok(())
                 }
                 _ => Ok(()),
@@ -275,9 +275,7 @@ impl Server<'_> {
         let number = session.number;
         match memo {
             Memo::Go { session: n } if n == number => self.go(now),
-            Memo::Finish { session: n } if n == number => {
-                // Messages of a flow arrive in any order, so it may come before Go.
-                self.go(now);
+            Memo::Finish { session: n } if n == number && self.is_under_way() => {
                 if let Some((session, ending)) = &mut self.session {
                     session.sender.iter_mut().for_each(|sender| sender.stop(now));
                     *ending = Ending::Wanted;
@@ -396,26 +394,29 @@ impl Server<'_> {
         self.host.send_memo_once(client, session, &Memo::Refused { session, busy, reason });
     }
 
-    /// Opens the session's connections and begins to send, if it has not.
+    /// Whether the session's client has said Go.
+    const fn is_under_way(&self) -> bool {
+        self.host.peer.is_some()
+    }
+
+    /// Opens the session's connections, notifies the client that it may send, and begins to send,
+    /// if that has not been done.
     fn go(&mut self, now: Instant) {
-        let Some((session, _)) = &mut self.session else { return };
-        if self.host.peer.is_some() {
+        if self.is_under_way() {
             return;
         }
+        let Some((session, _)) = &mut self.session else { return };
         let sends = !matches!(session.terms.job, Job::Perf { down: false, .. });
         self.host.meet(session.peer, if sends { session.terms.flows } else { 0 });
+        self.host.send_memo(session.number, &Memo::Ready { session: session.number });
         session.start(sends, now);
     }
 
-    fn answer(&mut self, ping: Tag, from: HostId, now: Instant) {
-        if self.session.as_ref().is_none_or(|(session, _)| !session.owns(ping, from)) {
-            return;
-        }
-        // It may come before Go, which travels by another flow.
-        self.go(now);
+    fn answer(&mut self, ping: Tag, from: HostId) {
         let Some((session, _)) = &self.session else { return };
         // A client that takes no answers gets no more of them.
-        if self.host.waiting.len() >= WAITING_MAX {
+        let is_full = self.host.waiting.len() >= WAITING_MAX;
+        if !session.owns(ping, from) || !self.is_under_way() || is_full {
             return;
         }
         let tag = Tag { kind: Kind::Pong, ..ping }.pack();

@@ -30,8 +30,8 @@ pub(super) struct Session {
     acked: u64,
     /// When the application looks at its ring again.
     looks_at: Instant,
-    /// Until when, and how much: sent, received, sent again.
-    reported: (Duration, [u64; 3]),
+    /// Until when, and how much: sent, received, sent again. `None` before the session starts.
+    reported: Option<(Duration, [u64; 3])>,
     pub(super) gauge: Gauge,
     pub(super) intervals: Intervals,
 }
@@ -80,16 +80,16 @@ impl Session {
             acked_at: now,
             acked: 0,
             looks_at: now,
-            reported: Default::default(),
+            reported: None,
             gauge: Gauge::new(now),
             intervals: Intervals::default(),
         }
     }
 
-    /// Begins to send, if the job has this end send.
+    /// Starts the session's clock, and to send, if the job has this end send.
     pub(super) fn start(&mut self, sends: bool, now: Instant) {
         self.began = now;
-        self.reported = Default::default();
+        self.reported = Some(Default::default());
         self.gauge = Gauge::new(now);
         if let Job::Perf { duration_ms, bytes, .. } = self.terms.job
             && sends
@@ -169,7 +169,10 @@ impl Session {
     ) {
         self.gauge.look(host);
         let (until, every) = (now.since(self.began), self.terms.interval_ms);
-        if every > 0 && until >= self.reported.0 + Duration::from_ms(every) {
+        if let Some((last, _)) = self.reported
+            && every > 0
+            && until >= last + Duration::from_ms(every)
+        {
             self.report(host, until, monitor);
         }
     }
@@ -181,7 +184,10 @@ impl Session {
         now: Instant,
         monitor: &mut dyn SessionMonitor,
     ) {
-        if self.terms.interval_ms > 0 && self.sums(host) != self.reported.1 {
+        if let Some((_, sums)) = self.reported
+            && self.terms.interval_ms > 0
+            && self.sums(host) != sums
+        {
             self.report(host, now.since(self.began), monitor);
         }
     }
@@ -194,8 +200,8 @@ impl Session {
     }
 
     fn report(&mut self, host: &PeerHost, until: Duration, monitor: &mut dyn SessionMonitor) {
-        let (sums, (last, former)) = (self.sums(host), self.reported);
-        self.reported = (until, sums);
+        let (sums, (last, former)) = (self.sums(host), self.reported.unwrap_or_default());
+        self.reported = Some((until, sums));
         let [sent, received, retransmitted] = std::array::from_fn(|i| sums[i] - former[i]);
         let length = until - last;
         let (rtt, cwnd_bytes) = self.gauge.interval(host);

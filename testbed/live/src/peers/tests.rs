@@ -281,7 +281,14 @@ impl Stranger {
     #[track_caller]
     fn begin(&mut self, session: u64) {
         self.agree(session, &terms());
+        self.go(session);
+    }
+
+    /// Says Go, which the server answers when it is ready.
+    #[track_caller]
+    fn go(&mut self, session: u64) {
         self.say(&Memo::Go { session });
+        assert_eq!(self.memo(), Memo::Ready { session });
     }
 
     /// Goes on for twice the other end's patience, and sends `memo` all the time.
@@ -311,8 +318,8 @@ impl Stranger {
         })
     }
 
-    /// Agrees to the session that the client asks for, and goes on until the client has begun:
-    /// the number of the session.
+    /// Agrees to the session that the client asks for, and goes on until the client has begun,
+    /// which sends nothing before its server is ready: the number of the session.
     #[track_caller]
     fn host_a_session(&mut self) -> u64 {
         let session = self.is_asked();
@@ -321,10 +328,18 @@ impl Stranger {
         let go = Memo::Go { session };
         self.wait(|own| (own.sent.contains(&cookie) || own.memos.contains(&go)).then_some(()));
         let began = self.memos.contains(&go);
+        let early = std::mem::take(&mut self.others);
         self.enter(&terms());
         if !began {
             self.wait(|own| own.memos.contains(&go).then_some(()));
         }
+        self.wait_a_while();
+        assert_eq!(
+            (early, &self.others),
+            (Vec::new(), &Vec::new()),
+            "sent before the server is ready"
+        );
+        self.say(&Memo::Ready { session });
         self.wait_a_while();
         session
     }
@@ -431,7 +446,7 @@ fn a_server_sends_once_its_client_is_ready_for_that_session() {
         stranger.say(&Memo::Go { session: 8 });
         stranger.wait_a_while();
         assert!(stranger.others.is_empty(), "{:?}", stranger.others);
-        stranger.say(&Memo::Go { session: 7 });
+        stranger.go(7);
         stranger.wait(|own| (!own.others.is_empty()).then_some(()));
         stranger.say(&stop(7));
         stranger.wait_a_while();

@@ -1,5 +1,7 @@
 //! What the server does with memos of clients, and when it begins and ends their sessions.
 
+use transport_dpdk::MessageBytes;
+
 use super::super::tests::{CLIENT, Monitor, SERVER, end, linked, terms};
 use super::*;
 
@@ -36,15 +38,34 @@ fn a_session_begins_for_the_host_and_number_that_are_welcome() {
 }
 
 #[test]
-fn a_client_that_finishes_before_its_go_has_arrived_gets_its_report() {
+fn a_client_that_says_go_is_answered_once_and_none_is_served_before() {
     welcoming(|server| {
         server.on_welcomed(1).unwrap();
         server.host.waiting.clear();
-        server.on_memo(CLIENT, &Memo::Finish { session: 7 }.bytes(), Instant::ZERO).unwrap();
+        let (ping, finish) =
+            (Tag { kind: Kind::Ping, session: 7, number: 0 }, Memo::Finish { session: 7 });
+        server.answer(ping, CLIENT);
+        server.on_memo(CLIENT, &finish.bytes(), Instant::ZERO).unwrap();
         server.report(Instant::ZERO);
-        let asked: Vec<_> = server.host.waiting.iter().collect();
-        assert!(matches!(asked[0], Request::Open { connection: 0, .. }), "{}", asked.len());
-        assert!(matches!(asked.last(), Some(Request::Send { connection: 0, .. })));
+        assert!(server.host.waiting.is_empty(), "no connection is open");
+        for _ in 0..2 {
+            server.on_memo(CLIENT, &Memo::Go { session: 7 }.bytes(), Instant::ZERO).unwrap();
+        }
+        let ready = Memo::Ready { session: 7 }.bytes();
+        let answers = server.host.waiting.iter().filter(|request| match request {
+            Request::Send { connection: 0, source: MessageBytes::Owned(octets), .. } => {
+                **octets == *ready
+            }
+            _ => false,
+        });
+        assert_eq!(answers.count(), 1);
+        let opens = |request: &Request| matches!(request, Request::Open { connection: 0, .. });
+        assert!(opens(&server.host.waiting[0]), "before the answer");
+        server.host.waiting.clear();
+        server.answer(ping, CLIENT);
+        server.on_memo(CLIENT, &finish.bytes(), Instant::ZERO).unwrap();
+        server.report(Instant::ZERO);
+        assert_eq!(server.host.waiting.len(), 2, "a pong and the report");
     });
 }
 
@@ -54,7 +75,7 @@ fn a_client_that_takes_no_answers_gets_a_bounded_number_of_them() {
         server.on_memo(CLIENT, &Memo::Go { session: 7 }.bytes(), Instant::ZERO).unwrap();
         let before = server.host.waiting.len();
         for number in 0..u32::try_from(WAITING_MAX).unwrap() + 9 {
-            server.answer(Tag { kind: Kind::Ping, session: 7, number }, CLIENT, Instant::ZERO);
+            server.answer(Tag { kind: Kind::Ping, session: 7, number }, CLIENT);
             let answers = server.host.waiting.len() - before;
             assert!(answers > number as usize || answers + before == WAITING_MAX, "{number}");
         }

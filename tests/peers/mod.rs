@@ -182,10 +182,8 @@ fn assert_vitals(result: &Value) {
     assert!(p50 > 0.0 && p50 <= p99 && p99 <= max, "{result:#}");
     let segments = there["segments"].as_u64().unwrap();
     assert!(there["rtt_us"]["count"].as_u64().unwrap() <= segments + 1000, "{result:#}");
-    // Swift may go below a segment where delays are long. There is no mean where nothing is under
-    // way each time that windows are sampled, as when both processes share a core.
-    let cwnd = &there["cwnd_bytes"];
-    assert!(cwnd.as_u64() > Some(0) || cwnd.is_null(), "{result:#}");
+    // Swift may go below a segment where delays are long.
+    assert!(there["cwnd_bytes"].as_u64() > Some(0), "{result:#}");
     let intervals = result["intervals"].as_array().unwrap();
     let last = intervals.last().unwrap()["until_s"].as_f64();
     assert!(last >= Some(0.1) && last <= result["seconds"].as_f64(), "{result:#}");

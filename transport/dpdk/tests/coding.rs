@@ -17,13 +17,24 @@ struct Case {
     bytes: Vec<u8>,
     /// The incoming message.
     msg: MsgId,
+    /// The packets of each block: its segments and then the oracle's parity.
+    packets: Vec<Vec<Vec<u8>>>,
 }
 
 impl Case {
     fn new(shape: (u8, u8), payload_max: u16, len: usize) -> Self {
         let mut rng = Rng::new(len as u64);
         let bytes = (0..len).map(|_| u8::try_from(rng.below(256)).unwrap()).collect();
-        Self { config: config(shape, payload_max, 16), bytes, msg: MsgId::new(3, 7) }
+        Self::of(shape, payload_max, bytes)
+    }
+
+    /// A message of these bytes.
+    fn of(shape: (u8, u8), payload_max: u16, bytes: Vec<u8>) -> Self {
+        let (config, packets) = (config(shape, payload_max, 16), Vec::new());
+        let mut case = Self { config, bytes, msg: MsgId::new(3, 7), packets };
+        let oracle = ReedSolomon::new(shape.0.into(), shape.1.into()).unwrap();
+        case.packets = case.blocks().iter().map(|block| case.encode(block, &oracle)).collect();
+        case
     }
 
     fn payload_max(&self) -> usize {
@@ -44,18 +55,20 @@ impl Case {
         block.first * u32::from(self.config.payload_max)
     }
 
-    /// The segments of a block and then the oracle's parity.
-    fn packets(&self, block: &Block) -> Vec<Vec<u8>> {
+    fn packets(&self, block: &Block) -> &[Vec<u8>] {
+        &self.packets[block.first as usize / usize::from(self.config.ec_shape.data())]
+    }
+
+    fn encode(&self, block: &Block, oracle: &ReedSolomon) -> Vec<Vec<u8>> {
         let begin = self.offset(block) as usize;
         let segments = self.bytes[begin..].chunks(self.payload_max()).take(block.data.into());
         let mut packets: Vec<Vec<u8>> = segments.map(<[u8]>::to_vec).collect();
-        let shape = self.config.ec_shape;
-        let (data, parity) = (usize::from(shape.data()), usize::from(shape.parity()));
+        let data = oracle.data_shard_count();
         let mut padded = packets.clone();
-        padded.resize(data + parity, Vec::new());
+        padded.resize(oracle.total_shard_count(), Vec::new());
         let longest = packets[0].len();
         padded.iter_mut().for_each(|packet| packet.resize(longest, 0));
-        ReedSolomon::new(data, parity).unwrap().encode(&mut padded).unwrap();
+        oracle.encode(&mut padded).unwrap();
         packets.extend(padded.drain(data..));
         packets
     }
@@ -109,7 +122,7 @@ impl Case {
                 assert!(store.keep(msg, begin, len, index, halves));
             } else {
                 let offset = begin + u32::from(number) * u32::from(self.config.payload_max);
-                assert!(store.place(msg, offset, len, &packet));
+                assert!(store.place(msg, offset, len, packet));
             }
         }
     }
@@ -247,8 +260,9 @@ fn without_a_place_to_accumulate_it_parity_is_right_all_the_same() {
 #[test]
 fn parity_of_a_pattern_is_that_of_its_bytes() {
     let pattern = Pattern { seed: 5, tag: 9 };
-    let mut case = Case::new((8, 2), 4096, 100_000);
-    pattern.read(0, &mut case.bytes);
+    let mut bytes = vec![0; 100_000];
+    pattern.read(0, &mut bytes);
+    let case = Case::of((8, 2), 4096, bytes);
     let mut store = store(&case.config, 0);
     store.insert(MSG, case.len(), MessageBytes::Pattern(pattern));
     for block in case.blocks() {

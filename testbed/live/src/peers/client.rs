@@ -82,9 +82,9 @@ const LOOK_EVERY: Duration = Duration::from_ms(50);
 const BUSY: Duration = Duration::from_s(1);
 /// Time for acknowledgements that are decided to leave.
 const FLUSH: Duration = Duration::from_ms(2);
-/// When the user has ended the client, its server has this long to report its counts, and no longer
+/// When the user has ended the client, its server has this long to answer a memo, and no longer
 /// than the client's patience.
-const REPORT_WITHIN: Duration = Duration::from_s(5);
+const ANSWER_WITHIN: Duration = Duration::from_s(5);
 /// Round trips that do not count, at the start: a tenth of all, at most this many.
 const WARM_UP_MAX: u64 = 1000;
 
@@ -232,15 +232,7 @@ impl Client<'_> {
         let now = self.host.now();
         let mut session = Session::new(self.host.eal(), number, server, terms, now);
         self.host.send_memo(number, &Memo::Go { session: number });
-        loop {
-            self.turn(Some(&mut session))?;
-            if let Some(Memo::Ready { .. }) = self.memo.take() {
-                break;
-            }
-            if self.stopped {
-                return Err(PeerError::Interrupted);
-            }
-        }
+        self.expect(&mut session, |memo| matches!(memo, Memo::Ready { .. }).then_some(()))?;
         session.start(sends, self.host.now());
         Ok(session)
     }
@@ -305,6 +297,7 @@ impl Client<'_> {
         let pong = Tag { kind: Kind::Pong, session: short(session.number), number }.pack();
         loop {
             let turn = self.host.turn(self.monitor);
+            session.sample_windows(&self.host, turn.now);
             let mut busy = turn.busy;
             while let Some(completion) = self.host.poll() {
                 busy = true;
@@ -341,16 +334,13 @@ impl Client<'_> {
         session.report_rest(&self.host, asked, self.monitor);
         let intervals = std::mem::take(&mut session.intervals);
         self.host.send_memo(number, &Memo::Finish { session: number });
-        let within = REPORT_WITHIN.min(self.options.patience);
-        let (server_received, server_counters, theirs) = loop {
-            let now = self.turn(Some(&mut session))?;
-            if let Some(Memo::Report { received, counters, vitals, .. }) = self.memo.take() {
-                break (received, counters, vitals);
-            }
-            if self.stopped && now.since(asked) > within {
-                return Err(PeerError::Interrupted);
-            }
-        };
+        let (server_received, server_counters, theirs) =
+            self.expect(&mut session, |memo| match memo {
+                Memo::Report { received, counters, vitals, .. } => {
+                    Some((received, counters, vitals))
+                }
+                _ => None,
+            })?;
         // Ours is decided, and not asked for again.
         self.rest(FLUSH)?;
         let sent = session.sender.as_ref().map(|sender| sender.acked()).unwrap_or_default();
@@ -375,11 +365,31 @@ impl Client<'_> {
         Ok(outcome)
     }
 
+    /// What `wanted` takes from a memo of the server, which answers the client's last one.
+    fn expect<T>(
+        &mut self,
+        session: &mut Session,
+        wanted: impl Fn(Memo) -> Option<T>,
+    ) -> Result<T, PeerError> {
+        let asked = self.host.now();
+        let within = ANSWER_WITHIN.min(self.options.patience);
+        loop {
+            let now = self.turn(Some(session))?;
+            if let Some(answer) = self.memo.take().and_then(&wanted) {
+                return Ok(answer);
+            }
+            if self.stopped && now.since(asked) > within {
+                return Err(PeerError::Interrupted);
+            }
+        }
+    }
+
     /// One turn of everything; the time.
     fn turn(&mut self, session: Option<&mut Session>) -> Result<Instant, PeerError> {
         let turn = self.host.turn(self.monitor);
         let mut busy = turn.busy;
         let mut session = session;
+        session.iter_mut().for_each(|session| session.sample_windows(&self.host, turn.now));
         let most = session.as_mut().map_or(64, |session| session.appetite(turn.now));
         for _ in 0..most {
             let Some(completion) = self.host.poll() else { break };

@@ -1,8 +1,7 @@
 //! Measures the vitals of one end of a session.
 //!
 //! Round trips are those of all acknowledgements, without the time for which the receiver held
-//! them. Windows are sampled whenever the session is looked at; a flow that has nothing under way
-//! is left out.
+//! them. Windows are sampled 20 times a second; a flow that has nothing under way is left out.
 
 use std::fs;
 
@@ -46,10 +45,11 @@ impl Gauge {
         Self { began: now, cpu: processor_time(), windows: Default::default(), before: None }
     }
 
-    /// Samples the windows of `host`.
-    pub(super) fn look(&mut self, host: &PeerHost) {
+    /// Samples the windows of `host`; false when no flow has anything under way.
+    pub(super) fn sample(&mut self, host: &PeerHost) -> bool {
         let windows = host.windows();
         self.windows.iter_mut().for_each(|mean| mean.add(windows));
+        windows.1 > 0
     }
 
     /// Round trips and mean window since the last call.

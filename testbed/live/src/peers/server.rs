@@ -139,10 +139,10 @@ impl Server<'_> {
         loop {
             let turn = self.host.turn(self.monitor);
             let took = self.take(turn.now)?;
-            let posted = self
-                .session
-                .as_mut()
-                .is_some_and(|(session, _)| session.post(&mut self.host, turn.now));
+            let posted = self.session.as_mut().is_some_and(|(session, _)| {
+                session.sample_windows(&self.host, turn.now);
+                session.post(&mut self.host, turn.now)
+            });
             self.report(turn.now);
             if turn.now >= look_at {
                 look_at = turn.now + LOOK_EVERY;

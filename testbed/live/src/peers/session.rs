@@ -33,6 +33,8 @@ pub(super) struct Session {
     /// Until when, and how much: sent, received, sent again. `None` before the session starts.
     reported: Option<(Duration, [u64; 3])>,
     pub(super) gauge: Gauge,
+    /// When the next sample of the windows is due.
+    samples_at: Instant,
     pub(super) intervals: Intervals,
 }
 
@@ -57,6 +59,8 @@ impl Intervals {
 
 /// Intervals that are kept: a day of seconds.
 const INTERVALS_MAX: usize = 86_400;
+/// Time between two samples of the windows.
+const SAMPLE_EVERY: Duration = Duration::from_ms(50);
 /// Completions taken in a turn.
 const COMPLETIONS: usize = 64;
 
@@ -82,6 +86,7 @@ impl Session {
             looks_at: now,
             reported: None,
             gauge: Gauge::new(now),
+            samples_at: now,
             intervals: Intervals::default(),
         }
     }
@@ -160,14 +165,20 @@ impl Session {
         host.received_from(self.peer).map_or(self.acked_at, |at| at.max(self.acked_at))
     }
 
-    /// Samples the windows, and reports the traffic since the last report when that is due.
+    /// Samples the windows, once in [`SAMPLE_EVERY`], when something is under way.
+    pub(super) fn sample_windows(&mut self, host: &PeerHost, now: Instant) {
+        if now >= self.samples_at && self.gauge.sample(host) {
+            self.samples_at = now + SAMPLE_EVERY;
+        }
+    }
+
+    /// Reports the traffic since the last report when that is due.
     pub(super) fn report_interval(
         &mut self,
         host: &PeerHost,
         now: Instant,
         monitor: &mut dyn SessionMonitor,
     ) {
-        self.gauge.look(host);
         let (until, every) = (now.since(self.began), self.terms.interval_ms);
         if let Some((last, _)) = self.reported
             && every > 0

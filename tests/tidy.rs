@@ -36,44 +36,44 @@ fn read(path: &str) -> Option<String> {
 
 #[test]
 fn files_and_functions_are_small_narrow_and_introduced() {
-    apply(rust, |file| size::check(&file.path, &file.text));
+    apply(rust, size::check);
 }
 
 #[test]
 fn banned_words_do_not_occur() {
-    apply(rust, |file| words::banned(&file.path, &file.text));
+    apply(rust, words::banned);
 }
 
 #[test]
 fn names_of_types_have_one_meaning() {
-    report(words::second_meanings(&files()));
+    report(words::second_meanings(files()));
 }
 
 #[test]
 fn types_that_a_crate_shows_have_names_of_their_own() {
-    report(words::namesakes(&files()));
+    report(words::namesakes(files()));
 }
 
 #[test]
 fn unsafe_stays_in_its_files_and_gives_its_reason() {
-    apply(rust, |file| words::unsafety(&file.path, &file.text));
+    apply(rust, words::unsafety);
 }
 
 #[test]
 fn citations_lead_to_the_list_of_papers() {
     let keys = words::keys(&read("docs/PAPERS.md").unwrap_or_default());
     assert!(!keys.is_empty(), "docs/PAPERS.md lists no keys");
-    apply(rust, |file| words::citations(&file.path, &file.text, &keys));
+    apply(rust, |file| words::citations(file, &keys));
 }
 
 #[test]
 fn only_listed_files_name_policies() {
-    report(seams::check(&files()));
+    report(seams::check(files()));
 }
 
 #[test]
 fn only_listed_files_ask_for_dpdk() {
-    report(gates::check(&files()));
+    report(gates::check(files()));
 }
 
 #[test]
@@ -81,35 +81,34 @@ fn crates_depend_inward() {
     let manifest = |path: &str| path == "Cargo.toml" || path.ends_with("/Cargo.toml");
     apply(manifest, |file| deps::check(&file.path, &file.text));
     let files = files();
-    apply(manifest, |file| deps::unused(&file.path, &file.text, &files));
+    apply(manifest, |file| deps::unused(&file.path, &file.text, files));
 }
 
 #[test]
 fn modules_depend_downward_in_every_crate() {
-    report(layers::check(&files()));
+    report(layers::check(files()));
 }
 
 #[test]
 fn no_circle_of_files_goes_from_folder_to_folder() {
     let files = files();
-    let roots = layers::roots(&files);
+    let roots = layers::roots(files);
     assert!(roots.len() > 5, "{roots:?}");
-    report(roots.iter().flat_map(|root| layers::crossing_circles(root, &files)).collect());
+    report(roots.iter().flat_map(|root| layers::crossing_circles(root, files)).collect());
 }
 
 #[test]
 fn no_circle_of_files_is_inside_a_folder() {
     let files = files();
-    let roots = layers::roots(&files);
-    report(roots.iter().flat_map(|root| layers::circles_inside(root, &files)).collect());
+    let roots = layers::roots(files);
+    report(roots.iter().flat_map(|root| layers::circles_inside(root, files)).collect());
 }
 
 #[test]
 fn prose_is_about_things_and_stands_alone() {
     let files = files();
     let wanted = files.iter().filter(|file| rust(&file.path) || document(&file.path));
-    let found: Vec<Finding> =
-        wanted.flat_map(|file| prose::check(&file.path, &file.text)).collect();
+    let found: Vec<Finding> = wanted.flat_map(prose::check).collect();
     println!("findings by folder:\n{}", prose::by_folder(&found));
     report(found);
 }
@@ -139,7 +138,7 @@ fn documents_name_make_targets_that_exist() {
 fn the_packet_journey_stops_at_functions_that_exist() {
     let path = "docs/PACKET_JOURNEY.md";
     if let Some(text) = read(path) {
-        report(docs::stops(path, &text, &files()));
+        report(docs::stops(path, &text, files()));
     }
 }
 
@@ -147,7 +146,7 @@ fn the_packet_journey_stops_at_functions_that_exist() {
 fn checks_that_were_taken_out_have_the_tests_that_are_named() {
     let path = "tests/mutants/README.md";
     let text = read(path).unwrap_or_default();
-    let found = docs::tests_named(path, &text, &files());
+    let found = docs::tests_named(path, &text, files());
     assert!(docs::tests_named(path, &text, &[]).len() > 20, "{path} names few tests");
     report(found);
 }

@@ -69,7 +69,7 @@ pub(crate) fn unused(path: &str, text: &str, files: &[File]) -> Vec<Finding> {
     let included: Vec<String> = files.iter().filter(is_own).flat_map(included).collect();
     let is_read = |file: &&File| is_own(file) || included.contains(&file.path);
     let files = files.iter().filter(|file| file.path.ends_with(".rs")).filter(is_read);
-    let sources: Vec<Source> = files.map(|file| Source::new(&file.path, &file.text)).collect();
+    let sources: Vec<&Source> = files.map(File::source).collect();
     let targets = manifest.get("target").and_then(Value::as_table);
     let targets = targets.into_iter().flat_map(Table::values).filter_map(Value::as_table);
     let tables = targets.chain([&manifest]).flatten();
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_dependency_that_no_code_names_is_found() {
-        let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
+        let file = |path: &str, text: &str| File::new(path, text);
         let files = [
             file("a/src/lib.rs", "use the_one::X;"),
             file("a/benches/b.rs", "fn f() { other_one::f() }"),

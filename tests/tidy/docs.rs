@@ -1,6 +1,7 @@
 //! Checks that the things which documents name exist: functions, files, links and make targets; and
 //! the fixed shape of the repository's root (docs/TESTING.md).
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::{File, Finding, Source, imports, words_in};
@@ -154,16 +155,18 @@ pub(crate) fn contents(path: &str, text: &str, documents: &[&str]) -> Vec<Findin
 /// checked, too, where the stop's file has a function of that name.
 pub(crate) fn stops(path: &str, text: &str, files: &[File]) -> Vec<Finding> {
     let mut found = Vec::new();
-    let mut beside: Option<Source> = None;
+    let mut beside: Option<&Source> = None;
     let mut callers = Vec::new();
+    let mut crates = BTreeMap::new();
     for (line, code) in code_spans(text) {
         let stop = code.split_once(".rs::");
         if let Some((file, _)) = stop {
             let file = files.iter().find(|known| known.path.strip_suffix(".rs") == Some(file));
-            beside = file.map(|file| Source::new(&file.path, &file.text));
-            callers = file.map(|file| possible_callers(file, files)).unwrap_or_default();
+            beside = file.map(File::source);
+            callers =
+                file.map(|file| possible_callers(file, files, &mut crates)).unwrap_or_default();
         }
-        let Some(source) = &beside else {
+        let Some(source) = beside else {
             if stop.is_some() {
                 found.push(Finding::new(path, line, format!("`{code}`: no such file")));
             }
@@ -209,12 +212,17 @@ fn defines(code: &str, name: &str) -> bool {
 }
 
 /// The files that may call what `file` defines: those of its crate that use it, directly or not,
-/// and those of other crates that name its crate.
-fn possible_callers<'a>(file: &File, files: &'a [File]) -> Vec<&'a File> {
+/// and those of other crates that name its crate. Uses inside a crate are kept in `crates`.
+fn possible_callers<'a>(
+    file: &File,
+    files: &'a [File],
+    crates: &mut BTreeMap<String, Vec<imports::Use>>,
+) -> Vec<&'a File> {
     let Some((folder, _)) = file.path.split_once("src/") else { return Vec::new() };
     let root = format!("{folder}src/");
-    let uses = imports::Crate::read(&root, files).uses();
-    let users = imports::users(&uses, &file.path);
+    let read = || imports::Crate::read(&root, files).uses();
+    let uses = crates.entry(root.clone()).or_insert_with(read);
+    let users = imports::users(uses, &file.path);
     let manifest = files.iter().find(|file| file.path == format!("{folder}Cargo.toml"));
     let package = manifest.and_then(|file| file.text.split("name = \"").nth(1)?.split('"').next());
     let outside = package.map(|name| format!("{}::", name.replace('-', "_")));
@@ -229,7 +237,7 @@ fn possible_callers<'a>(file: &File, files: &'a [File]) -> Vec<&'a File> {
 /// Whether the code of `files`, outside tests, calls a function of that name.
 fn is_called(name: &str, files: &[&File]) -> bool {
     files.iter().filter(|file| file.text.contains(name)).any(|file| {
-        Source::new(&file.path, &file.text).product_code().any(|(_, code)| {
+        file.source().product_code().any(|(_, code)| {
             !defines(code, name)
                 && words_in(code, name).any(|at| code[at + name.len()..].starts_with(['(', ':']))
         })
@@ -320,13 +328,13 @@ mod tests {
     #[test]
     fn tests_that_a_document_names_and_no_file_has_are_found() {
         let text = "fn a_word_is_a_name() {}\nfn a_word_is_a() {}\n".to_owned();
-        let files = [File { path: "a/tests/b.rs".to_owned(), text }];
+        let files = [File::new("a/tests/b.rs", text)];
         let text = "`a_word_is_a_name` `a.b_c_d_e`\n`a_word_is_gone`, `on_it`\n`a_word_is`\n";
         assert_eq!(lines(&tests_named("R.md", text, &files)), [2]);
     }
 
     fn journey(caller: &str) -> [File; 2] {
-        let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
+        let file = |path: &str, text: &str| File::new(path, text);
         let stop = "pub struct X;\nimpl X {\n fn go(&self) {}\n}\n";
         [file("a/src/b.rs", stop), file("a/src/d.rs", &format!("use crate::b::X; {caller}"))]
     }
@@ -343,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_namesake_in_a_file_that_cannot_see_the_stop_is_no_caller() {
-        let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
+        let file = |path: &str, text: &str| File::new(path, text);
         let stop = file("a/src/b.rs", "pub fn go() {}\n");
         let manifest = file("a/Cargo.toml", "name = \"the-a\"\n");
         let found = |path: &str, text: &str| {

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     fn lines(path: &str, text: &str) -> Vec<usize> {
-        let file = File { path: path.to_owned(), text: text.to_owned() };
+        let file = File::new(path, text);
         let found = check(&[file]).into_iter();
         found.map(|finding| finding.line).filter(|line| *line > 0).collect()
     }

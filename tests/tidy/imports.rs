@@ -53,8 +53,7 @@ impl Crate {
             if module.last().is_some_and(|last| last == "mod") || module == ["lib"] {
                 module.pop();
             }
-            let source = Source::new(&file.path, &file.text);
-            let parsed = Module::read(&file.path, &module, &source);
+            let parsed = Module::read(&file.path, &module, file.source());
             modules.insert(module, parsed);
         }
         Self { modules }

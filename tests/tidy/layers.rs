@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     fn file(path: &str, text: &str) -> File {
-        File { path: path.to_owned(), text: text.to_owned() }
+        File::new(path, text)
     }
 
     /// The core, with `text` as `path` and a few modules that it may name.

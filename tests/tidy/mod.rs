@@ -13,6 +13,7 @@ pub(crate) mod words;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// One violation: where and what to do about it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,6 +44,22 @@ pub(crate) struct File {
     /// Relative to the root, with slashes.
     pub(crate) path: String,
     pub(crate) text: String,
+    source: OnceLock<Source>,
+}
+
+impl File {
+    pub(crate) fn new(path: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { path: path.into(), text: text.into(), source: OnceLock::new() }
+    }
+
+    pub(crate) fn is_rust(&self) -> bool {
+        self.path.ends_with(".rs")
+    }
+
+    /// The text as Rust source, which is split once for all checks.
+    pub(crate) fn source(&self) -> &Source {
+        self.source.get_or_init(|| Source::new(&self.path, &self.text))
+    }
 }
 
 /// The root of the repository: where cargo runs the tests of the root package.
@@ -52,13 +69,16 @@ pub(crate) fn root() -> PathBuf {
 }
 
 /// Every UTF-8 file of the repository, sorted by path; without dotfiles, build output and what
-/// `.gitignore` names.
-pub(crate) fn files() -> Vec<File> {
-    let ignored = ignored(&root());
-    let mut found = Vec::new();
-    collect(&root(), "", &ignored, &mut found);
-    found.sort_by(|a, b| a.path.cmp(&b.path));
-    found
+/// `.gitignore` names. They are read once for all checks.
+pub(crate) fn files() -> &'static [File] {
+    static FILES: OnceLock<Vec<File>> = OnceLock::new();
+    FILES.get_or_init(|| {
+        let ignored = ignored(&root());
+        let mut found = Vec::new();
+        collect(&root(), "", &ignored, &mut found);
+        found.sort_by(|a, b| a.path.cmp(&b.path));
+        found
+    })
 }
 
 /// The anchored entries of `.gitignore`, without their leading slash.
@@ -78,12 +98,13 @@ fn collect(root: &Path, under: &str, ignored: &[String], found: &mut Vec<File>) 
         if entry.path().is_dir() {
             collect(root, &path, ignored, found);
         } else if let Ok(text) = std::fs::read_to_string(entry.path()) {
-            found.push(File { path, text });
+            found.push(File::new(path, text));
         }
     }
 }
 
 /// Rust source, split line by line into code, comments and texts.
+#[derive(Clone)]
 pub(crate) struct Source {
     /// Code with the contents of literals and all comments blanked; columns are kept.
     pub(crate) code: Vec<String>,

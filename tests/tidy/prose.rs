@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Finding, Source, words_in};
+use super::{File, Finding};
 
 /// Beginnings that no line of documentation has: each points at a neighbour.
 const STARTS: &[&str] = &[
@@ -82,9 +82,10 @@ const PERSONS: &[(&str, &str)] = &[
 ];
 
 /// Every finding in one file.
-pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
+pub(crate) fn check(file: &File) -> Vec<Finding> {
+    let path = file.path.as_str();
     let mut found = Vec::new();
-    for (line, prose) in prose(path, text) {
+    for (line, prose) in prose(file) {
         let documentation = prose.strip_prefix("///").or(prose.strip_prefix("//!"));
         let words = documentation.unwrap_or(&prose).trim_start();
         let begins = |start: &&&str| {
@@ -99,10 +100,10 @@ pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
         }
         found.extend(persons(path, line, &prose));
     }
-    for (line, names) in names(path, text) {
+    for (line, names) in names(file) {
         found.extend(persons(path, line, &names));
     }
-    for (line, text) in texts(path, text) {
+    for (line, text) in texts(file) {
         found.extend(persons(path, line, &text));
     }
     found
@@ -124,8 +125,8 @@ fn sentences<'a>(path: &'a str, line: usize, words: &'a str) -> impl Iterator<It
 }
 
 /// The words of the names in the code of each line: `last_heard` and `LastHeard` have two.
-fn names(path: &str, text: &str) -> Vec<(usize, String)> {
-    if !path.ends_with(".rs") {
+fn names(file: &File) -> Vec<(usize, String)> {
+    if !file.is_rust() {
         return Vec::new();
     }
     let split = |code: &String| {
@@ -138,25 +139,24 @@ fn names(path: &str, text: &str) -> Vec<(usize, String)> {
         }
         words
     };
-    let code = Source::new(path, text).code;
-    code.iter().enumerate().map(|(at, code)| (at + 1, split(code))).collect()
+    file.source().code.iter().enumerate().map(|(at, code)| (at + 1, split(code))).collect()
 }
 
 fn persons<'a>(path: &'a str, line: usize, prose: &str) -> impl Iterator<Item = Finding> + 'a {
     let lower = prose.to_lowercase();
-    PERSONS.iter().filter(move |(word, _)| words_in(&lower, word).next().is_some()).map(
-        move |(word, instead)| {
-            Finding::new(path, line, format!("\"{word}\" is for persons: {instead}"))
-        },
-    )
+    let words: Vec<&str> = lower.split(|c| !super::is_word(c)).collect();
+    let named: Vec<_> = PERSONS.iter().filter(|(word, _)| words.contains(word)).collect();
+    named.into_iter().map(move |(word, instead)| {
+        Finding::new(path, line, format!("\"{word}\" is for persons: {instead}"))
+    })
 }
 
 /// The strings of product code, by line from 1, without what is in backticks or braces.
-fn texts(path: &str, text: &str) -> Vec<(usize, String)> {
-    if !path.ends_with(".rs") {
+fn texts(file: &File) -> Vec<(usize, String)> {
+    if !file.is_rust() {
         return Vec::new();
     }
-    let source = Source::new(path, text);
+    let source = file.source();
     // Names of a format are not prose.
     let is_prose = |at: usize| !source.test[at] && !source.code[at].contains("serde(rename");
     let lines = source.texts.iter().enumerate();
@@ -193,10 +193,10 @@ pub(crate) fn by_folder(found: &[Finding]) -> String {
 
 /// The lines that people read, from 1, without what is in backticks: comments of Rust, and
 /// documents without their blocks of code.
-fn prose(path: &str, text: &str) -> Vec<(usize, String)> {
-    let lines: Vec<String> = match path.ends_with(".rs") {
-        true => Source::new(path, text).comments,
-        false => text.lines().map(String::from).collect(),
+fn prose(file: &File) -> Vec<(usize, String)> {
+    let lines: Vec<&str> = match file.is_rust() {
+        true => file.source().comments.iter().map(String::as_str).collect(),
+        false => file.text.lines().collect(),
     };
     let mut fenced = false;
     let mut found = Vec::new();
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     fn lines(path: &str, text: &str) -> Vec<usize> {
-        check(path, text).iter().map(|finding| finding.line).collect()
+        check(&File::new(path, text)).iter().map(|finding| finding.line).collect()
     }
 
     #[test]

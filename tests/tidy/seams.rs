@@ -5,7 +5,9 @@
 //! a list of one line, `sched::{dcsim::X, Y}`) and the settings of one policy
 //! (`sched_params.dcsim`). Below the folder of a registry its modules may be named.
 
-use super::{File, Finding, Source, is_test_file, words_in};
+use std::collections::BTreeSet;
+
+use super::{File, Finding, is_test_file, words_in};
 
 /// The enums of all `registry!` blocks: which policy, and the policy itself.
 const ENUMS: &[&str] = &[
@@ -77,12 +79,13 @@ const MAY_NAME: &[(&str, &str)] = &[
 /// file.
 pub(crate) fn check(files: &[File]) -> Vec<Finding> {
     let modules = modules(files);
+    let families: BTreeSet<&str> = modules.iter().map(|module| module.family).collect();
     let mut named = vec![false; MAY_NAME.len()];
     let mut declared = vec![false; ENUMS.len()];
     let mut found = Vec::new();
     for file in files.iter().filter(|file| is_product(&file.path)) {
         let entry = MAY_NAME.iter().position(|(may, _)| may_be(&file.path, may));
-        let source = Source::new(&file.path, &file.text);
+        let source = file.source();
         for (line, name) in registered(source.product_code()) {
             match ENUMS.iter().position(|known| *known == name) {
                 Some(place) => declared[place] = true,
@@ -93,7 +96,9 @@ pub(crate) fn check(files: &[File]) -> Vec<Finding> {
             }
         }
         for (line, code) in source.product_code() {
-            let of_module = || module_in(code, &file.path, &modules);
+            // Most lines name none, which is quickly seen.
+            let may_name = families.iter().any(|family| code.contains(family));
+            let of_module = || may_name.then(|| module_in(code, &file.path, &modules)).flatten();
             let Some(policy) = policy_in(code).or_else(of_module) else { continue };
             if let Some(entry) = entry {
                 named[entry] = true;
@@ -119,7 +124,11 @@ pub(crate) fn check(files: &[File]) -> Vec<Finding> {
 struct Module<'a> {
     /// The folder of its registry, with a `/` behind it.
     folder: &'a str,
+    /// The last name of that folder.
+    family: &'a str,
     name: &'a str,
+    /// The ways to name it: its path and its settings.
+    ways: [String; 3],
 }
 
 /// The modules that the lines of registries declare: `"dcsim" => dcsim::DcSim,`.
@@ -133,7 +142,9 @@ fn modules(files: &[File]) -> Vec<Module<'_>> {
     of.filter_map(|(folder, line)| {
         let (policy, target) = line.split_once(" => ").filter(|_| line.ends_with(','))?;
         let (name, _) = target.split_once("::").filter(|_| policy.starts_with('"'))?;
-        Some(Module { folder, name })
+        let family = folder.trim_end_matches('/').rsplit('/').next()?;
+        let ways = ["::", "_params.", "s."].map(|way| format!("{family}{way}{name}"));
+        Some(Module { folder, family, name, ways })
     })
     .collect()
 }
@@ -141,16 +152,14 @@ fn modules(files: &[File]) -> Vec<Module<'_>> {
 /// The first path into the module of a policy, or to its settings, in a line of the file `path`.
 fn module_in(code: &str, path: &str, modules: &[Module<'_>]) -> Option<String> {
     modules.iter().filter(|module| !path.starts_with(module.folder)).find_map(|module| {
-        let family = module.folder.trim_end_matches('/').rsplit('/').next()?;
-        let listed = listed_in(code, family)
+        let listed = listed_in(code, module.family)
             .find(|path| path.strip_prefix(module.name).is_some_and(|rest| rest.starts_with("::")));
         if let Some(path) = listed {
-            return Some(format!("{family}::{path}"));
+            return Some(format!("{}::{path}", module.family));
         }
-        let ways = [format!("{family}::"), format!("{family}_params."), format!("{family}s.")];
-        ways.into_iter()
-            .map(|way| way + module.name)
-            .find(|way| words_in(code, way).any(|at| !code[at + way.len()..].starts_with('(')))
+        let is_named =
+            |way: &&String| words_in(code, way).any(|at| !code[at + way.len()..].starts_with('('));
+        module.ways.iter().find(is_named).cloned()
     })
 }
 
@@ -186,6 +195,9 @@ fn may_be(path: &str, may: &str) -> bool {
 
 /// The first variant of a registry's enum in a line; constants have no lower case.
 fn policy_in(code: &str) -> Option<String> {
+    if !code.contains("::") {
+        return None;
+    }
     ENUMS.iter().find_map(|name| {
         let after =
             words_in(code, name).filter_map(|at| code[at + name.len()..].strip_prefix("::"));
@@ -201,7 +213,7 @@ mod tests {
     use super::*;
 
     fn findings(path: &str, text: &str) -> Vec<Finding> {
-        let file = File { path: path.to_owned(), text: text.to_owned() };
+        let file = File::new(path, text);
         check(&[file]).into_iter().filter(|finding| finding.line > 0).collect()
     }
 
@@ -226,9 +238,8 @@ mod tests {
     fn modules_and_settings_of_a_policy_are_found_outside_its_registry() {
         let registry = "registry! {\n    \"dcsim\" => dcsim::DcSim,\n}\n";
         let of = |path: &str, text: &str| {
-            let registry =
-                File { path: "transport/src/sched/mod.rs".into(), text: registry.into() };
-            let found = check(&[registry, File { path: path.to_owned(), text: text.to_owned() }]);
+            let registry = File::new("transport/src/sched/mod.rs", registry);
+            let found = check(&[registry, File::new(path, text)]);
             found.into_iter().filter(|found| found.line > 0).map(|found| found.message).collect()
         };
         for name in ["sched::dcsim", "sched_params.dcsim"] {
@@ -256,7 +267,7 @@ mod tests {
         let found = findings(path, &text("ShaperKind"));
         assert_eq!((found.len(), found[0].line), (1, 2));
         assert!(found[0].message.starts_with("registers ShaperKind: "), "{}", found[0]);
-        let file = File { path: path.to_owned(), text: text("CcKind") };
+        let file = File::new(path, text("CcKind"));
         let gone: Vec<_> = check(&[file]).into_iter().filter(|found| found.line == 0).collect();
         let says = |name: &str| gone.iter().any(|found| found.message.contains(name));
         assert!(says("declares LbKind:") && !says("declares CcKind:") && !says("declares Cc:"));
@@ -266,7 +277,7 @@ mod tests {
     fn an_entry_whose_file_names_no_policy_is_found() {
         let text = "fn a() { b(CcKind::Timely); }\n".to_owned();
         let path = "apps/src/run/idle.rs".to_owned();
-        let of = |text: &str| check(&[File { path: path.clone(), text: text.to_owned() }]);
+        let of = |text: &str| check(&[File::new(path.as_str(), text)]);
         let is_stale = |found: Vec<Finding>| found.iter().any(|finding| finding.path == path);
         assert!(!is_stale(of(&text)));
         assert!(is_stale(of("fn a() {}\n")));

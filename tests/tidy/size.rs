@@ -1,6 +1,6 @@
 //! Sizes: files, functions, lines, and that a file begins with a description.
 
-use super::{Finding, Source, is_test_file, item_end, words_in};
+use super::{File, Finding, Source, is_test_file, item_end, words_in};
 
 const FILE_LINES: usize = 600;
 const TEST_FILE_LINES: usize = 800;
@@ -10,7 +10,8 @@ const TRAIT_METHODS: usize = 7;
 const COLUMNS: usize = 100;
 
 /// Checks one `.rs` file.
-pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
+pub(crate) fn check(file: &File) -> Vec<Finding> {
+    let (path, text, source) = (file.path.as_str(), file.text.as_str(), file.source());
     let mut found = Vec::new();
     if !text.starts_with("//!") {
         found.push(Finding::new(path, 1, "open the file with `//!`: what it is and is not"));
@@ -27,9 +28,8 @@ pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
             found.push(Finding::new(path, at + 1, message));
         }
     }
-    let source = Source::new(path, text);
-    found.extend(functions(path, &source));
-    found.extend(traits(path, &source));
+    found.extend(functions(path, source));
+    found.extend(traits(path, source));
     found
 }
 
@@ -65,8 +65,11 @@ fn traits(path: &str, source: &Source) -> Vec<Finding> {
 fn functions(path: &str, source: &Source) -> Vec<Finding> {
     let mut found = Vec::new();
     for (at, line) in source.code.iter().enumerate() {
+        if !is_function(line) {
+            continue;
+        }
         let lines = item_end(&source.code, at) + 1 - at;
-        if is_function(line) && lines > FUNCTION_LINES {
+        if lines > FUNCTION_LINES {
             let message = format!("function of {lines} lines, at most {FUNCTION_LINES}: delegate");
             found.push(Finding::new(path, at + 1, message));
         }
@@ -78,7 +81,10 @@ mod tests {
     use super::*;
 
     fn messages(text: &str) -> Vec<(usize, String)> {
-        check("a.rs", text).into_iter().map(|finding| (finding.line, finding.message)).collect()
+        check(&File::new("a.rs", text))
+            .into_iter()
+            .map(|finding| (finding.line, finding.message))
+            .collect()
     }
 
     #[test]
@@ -96,8 +102,8 @@ mod tests {
         let text = |lines: usize| "//! A.\n".to_owned() + &"\n".repeat(lines - 1);
         assert_eq!(messages(&text(600)), []);
         assert_eq!(messages(&text(601)), [(0, "601 lines, at most 600: split it".into())]);
-        assert_eq!(check("a/tests.rs", &text(800)), []);
-        assert_eq!(check("a/tests.rs", &text(801)).len(), 1);
+        assert_eq!(check(&File::new("a/tests.rs", text(800))), []);
+        assert_eq!(check(&File::new("a/tests.rs", text(801))).len(), 1);
     }
 
     #[test]

@@ -85,8 +85,8 @@ fn may_not_print(path: &str) -> bool {
 }
 
 /// Banned words in one `.rs` file.
-pub(crate) fn banned(path: &str, text: &str) -> Vec<Finding> {
-    let source = Source::new(path, text);
+pub(crate) fn banned(file: &File) -> Vec<Finding> {
+    let (path, source) = (file.path.as_str(), file.source());
     let mut found = Vec::new();
     // A map with a named hasher has the same order in every run; std's has not.
     let names = |word: &str| source.code.iter().any(|code| words_in(code, word).next().is_some());
@@ -171,8 +171,7 @@ pub(crate) fn second_meanings(files: &[File]) -> Vec<Finding> {
     let mut first: BTreeMap<&str, String> = BTreeMap::new();
     let mut found = Vec::new();
     for file in files.iter().filter(|file| file.path.ends_with(".rs")) {
-        let source = Source::new(&file.path, &file.text);
-        for (line, code) in source.product_code() {
+        for (line, code) in file.source().product_code() {
             let Some(name) = declared(code) else { continue };
             if let Some((_, variant)) = OF_VARIANTS.iter().find(|(of, _)| *of == name) {
                 let message = format!("`{name}` is {variant}: name this idea otherwise");
@@ -208,8 +207,7 @@ pub(crate) fn namesakes(files: &[File]) -> Vec<Finding> {
     let mut found = Vec::new();
     for file in files.iter().filter(|file| file.path.ends_with(".rs")) {
         let Some((root, _)) = file.path.split_once("/src/") else { continue };
-        let source = Source::new(&file.path, &file.text);
-        for (line, code) in source.product_code() {
+        for (line, code) in file.source().product_code() {
             let shown = code.trim_start().starts_with("pub");
             let Some(name) = declared(code).filter(|_| shown) else { continue };
             if NAMESAKES.iter().any(|(known, _)| *known == name) {
@@ -240,8 +238,8 @@ fn declared(code: &str) -> Option<&str> {
 }
 
 /// `unsafe` outside the files that may, and inside them without its `// SAFETY:`.
-pub(crate) fn unsafety(path: &str, text: &str) -> Vec<Finding> {
-    let source = Source::new(path, text);
+pub(crate) fn unsafety(file: &File) -> Vec<Finding> {
+    let (path, source) = (file.path.as_str(), file.source());
     let allowed = path.starts_with("dpdk-sys/") || UNSAFE_ALLOWED.contains(&path);
     let mut found = Vec::new();
     for (at, code) in source.code.iter().enumerate() {
@@ -254,7 +252,7 @@ pub(crate) fn unsafety(path: &str, text: &str) -> Vec<Finding> {
             let next = code[word + "unsafe".len()..].trim_start();
             next.starts_with('{') || next.starts_with("impl") || next.is_empty()
         });
-        if allowed && needs_reason && !has_reason(&source, at) {
+        if allowed && needs_reason && !has_reason(source, at) {
             let message =
                 "`unsafe` needs `// SAFETY:` right above: the invariant and the code that keeps it";
             found.push(Finding::new(path, at + 1, message));
@@ -292,8 +290,8 @@ pub(crate) fn keys(papers: &str) -> Vec<String> {
 
 /// Citations in comments whose key is neither listed nor an RFC (`rfc1624`): `//= key#place`,
 /// `DEVIATION(key#place)` and, in a comment, the bare or escaped key in brackets.
-pub(crate) fn citations(path: &str, text: &str, keys: &[String]) -> Vec<Finding> {
-    let source = Source::new(path, text);
+pub(crate) fn citations(file: &File, keys: &[String]) -> Vec<Finding> {
+    let (path, source) = (file.path.as_str(), file.source());
     let mut found = Vec::new();
     let mut fenced = false;
     for (at, comment) in source.comments.iter().enumerate() {
@@ -342,6 +340,14 @@ fn cited(comment: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
+    fn banned_in(path: &str, text: &str) -> Vec<Finding> {
+        banned(&File::new(path, text))
+    }
+
+    fn unsafety_in(path: &str, text: &str) -> Vec<Finding> {
+        unsafety(&File::new(path, text))
+    }
+
     fn lines(found: &[Finding]) -> Vec<usize> {
         found.iter().map(|finding| finding.line).collect()
     }
@@ -350,10 +356,10 @@ mod tests {
     fn every_banned_word_is_found_where_it_is_banned() {
         for ban in BANS {
             let text = format!("//! A.\nfn a() {{ x{} }}\n", format_args!(" {}", ban.word));
-            assert_eq!(lines(&banned("transport/src/a.rs", &text)), [2], "{}", ban.word);
+            assert_eq!(lines(&banned_in("transport/src/a.rs", &text)), [2], "{}", ban.word);
         }
         for mark in MARKS {
-            assert_eq!(lines(&banned("apps/src/a.rs", &format!("// {mark}: later\n"))), [1]);
+            assert_eq!(lines(&banned_in("apps/src/a.rs", &format!("// {mark}: later\n"))), [1]);
         }
     }
 
@@ -361,18 +367,18 @@ mod tests {
     fn banned_words_pass_in_comments_strings_tests_and_the_crates_that_need_them() {
         let text = "//! No HashMap.\nconst A: &str = \"todo!\";\n\
                     #[cfg(test)]\nmod tests {\n fn a() { b.unwrap(); }\n}\n";
-        assert_eq!(banned("transport/src/a.rs", text), []);
-        assert_eq!(banned("apps/src/a.rs", "fn a() { println!(); }"), []);
-        assert_eq!(banned("transport/dpdk/src/clock/tsc.rs", "use std::time::Duration;"), []);
-        assert_eq!(banned("testbed/live/src/a.rs", "fn a() { writeln!(); MyHashMapper; }"), []);
+        assert_eq!(banned_in("transport/src/a.rs", text), []);
+        assert_eq!(banned_in("apps/src/a.rs", "fn a() { println!(); }"), []);
+        assert_eq!(banned_in("transport/dpdk/src/clock/tsc.rs", "use std::time::Duration;"), []);
+        assert_eq!(banned_in("testbed/live/src/a.rs", "fn a() { writeln!(); MyHashMapper; }"), []);
         let map = "use hashbrown::HashMap;\ntype A = HashMap<u8, u8, BuildHasherDefault<H>>;\n";
-        assert_eq!(banned("transport/src/a.rs", map), []);
-        assert_eq!(lines(&banned("transport/src/a.rs", "use hashbrown::HashMap;\n")), [1]);
+        assert_eq!(banned_in("transport/src/a.rs", map), []);
+        assert_eq!(lines(&banned_in("transport/src/a.rs", "use hashbrown::HashMap;\n")), [1]);
     }
 
     #[test]
     fn a_second_type_of_a_name_is_found_in_product_code() {
-        let file = |path: &str, text: &str| File { path: path.into(), text: text.into() };
+        let file = |path: &str, text: &str| File::new(path, text);
         for name in ONE_MEANING {
             let one = file("a/src/a.rs", &format!("pub(crate) struct {name}<T> {{}}\n"));
             let other = format!("struct {name}s;\n#[cfg(test)]\nenum {name} {{}}\n");
@@ -390,17 +396,17 @@ mod tests {
     #[test]
     fn unsafe_is_found_outside_its_files() {
         let text = "fn a() { unsafe { b() } }\n#![allow(unsafe_code)]\n#![forbid(unsafe_code)]\n";
-        assert_eq!(lines(&unsafety("testbed/live/src/a.rs", text)), [1, 2]);
+        assert_eq!(lines(&unsafety_in("testbed/live/src/a.rs", text)), [1, 2]);
     }
 
     #[test]
     fn unsafe_without_a_reason_is_found_in_its_files() {
         let bad = "fn a() {\n    b();\n    unsafe { c() }\n}\nunsafe impl Send for A {}\n";
-        assert_eq!(lines(&unsafety("transport/dpdk/src/device/port.rs", bad)), [3, 5]);
+        assert_eq!(lines(&unsafety_in("transport/dpdk/src/device/port.rs", bad)), [3, 5]);
         let good = "// SAFETY: the port is open.\nlet x =\n    unsafe { c() };\n\
                     // SAFETY: two\n// lines.\n#[inline]\nunsafe impl Send for A {}\n\
                     unsafe fn d();\nlet y = unsafe { e() }; // SAFETY: same line.\n";
-        assert_eq!(unsafety("transport/dpdk/src/device/port.rs", good), []);
+        assert_eq!(unsafety_in("transport/dpdk/src/device/port.rs", good), []);
     }
 
     #[test]
@@ -412,6 +418,6 @@ mod tests {
                     /// See [`here`], [there](a.md), x[i], `[code]`, \\[rfc768\\].\n\
                     /// ```toml\n/// [section]\n/// ```\n\
                     #[attribute]\nlet a = [one];\n";
-        assert_eq!(lines(&citations("a.rs", text, &keys)), [1, 1, 3, 4]);
+        assert_eq!(lines(&citations(&File::new("a.rs", text), &keys)), [1, 1, 3, 4]);
     }
 }

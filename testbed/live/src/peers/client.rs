@@ -1,5 +1,7 @@
 //! The client: asks a server for a session, does the job, and compares what both ends counted.
 
+use std::collections::VecDeque;
+
 use experiments::measure::Counters;
 use transport::{Duration, HostId, Instant};
 use transport_dpdk::{Completion, Idle, IdleMode, Request, eal};
@@ -9,7 +11,7 @@ use super::host::PeerHost;
 use super::protocol::{Kind, Memo, PROTOCOL, Tag, Totals};
 use super::session::Session;
 use super::setup::ProcessSetup;
-use super::stream::short;
+use super::stream::{Slots, short};
 use super::terms::{Job, Policies, SessionTerms};
 use super::vitals::Vitals;
 use super::{Interval, SessionEvent, SessionMonitor};
@@ -68,8 +70,8 @@ struct Client<'a> {
     monitor: &'a mut dyn SessionMonitor,
     /// The session that is asked for, or runs; memos of an earlier one may still arrive.
     number: u64,
-    /// The server's memo that has not been read yet.
-    memo: Option<Memo>,
+    /// The server's memos that have not been read yet, at most [`MEMOS_MAX`].
+    memos: VecDeque<Memo>,
     /// The server's end of its sending.
     server_sent: Option<Totals>,
     stopped: bool,
@@ -78,6 +80,8 @@ struct Client<'a> {
 }
 
 const LOOK_EVERY: Duration = Duration::from_ms(50);
+/// Memos that wait to be read: as many as completions are taken in a turn without a session.
+const MEMOS_MAX: usize = 64;
 /// Pause before a busy server is asked again.
 const BUSY: Duration = Duration::from_s(1);
 /// Time for acknowledgements that are decided to leave.
@@ -107,7 +111,7 @@ pub fn run(
         host,
         options: *options,
         monitor,
-        memo: None,
+        memos: VecDeque::new(),
         server_sent: None,
         stopped: false,
         look_at: Instant::ZERO,
@@ -203,7 +207,7 @@ impl Client<'_> {
     fn answer(&mut self, until: Instant) -> Result<Option<Memo>, PeerError> {
         loop {
             let now = self.turn(None)?;
-            if let Some(memo) = self.memo.take() {
+            if let Some(memo) = self.memos.pop_front() {
                 return Ok(Some(memo));
             }
             if self.stopped {
@@ -229,10 +233,14 @@ impl Client<'_> {
         self.host.build(&terms)?;
         let sends = !matches!(terms.job, Job::Perf { up: false, .. });
         self.host.meet(server, if sends { terms.flows } else { 0 });
-        let now = self.host.now();
-        let mut session = Session::new(self.host.eal(), number, server, terms, now);
-        self.host.send_memo(number, &Memo::Go { session: number });
-        self.expect(&mut session, |memo| matches!(memo, Memo::Ready { .. }).then_some(()))?;
+        let slots = Slots::new(self.host.eal(), number, &terms);
+        let mut session = Session::new(slots, number, server, terms, self.host.now());
+        let go = Memo::Go { session: number };
+        self.ask(&mut session, &go, |session, memo| {
+            // Its data shows as well that Go has arrived, where Ready is lost and sent again.
+            let is_ready = matches!(memo, Some(Memo::Ready { .. }));
+            (is_ready || session.receiver.got().messages > 0).then_some(())
+        })?;
         session.start(sends, self.host.now());
         Ok(session)
     }
@@ -328,14 +336,14 @@ impl Client<'_> {
         mut session: Session,
         round_trips: Vec<u64>,
     ) -> Result<SessionOutcome, PeerError> {
-        let (number, asked) = (session.number, self.host.now());
+        let asked = self.host.now();
         let took = asked.since(session.began);
         let own = session.gauge.whole(&self.host, asked);
         session.report_rest(&self.host, asked, self.monitor);
         let intervals = std::mem::take(&mut session.intervals);
-        self.host.send_memo(number, &Memo::Finish { session: number });
+        let finish = Memo::Finish { session: session.number };
         let (server_received, server_counters, theirs) =
-            self.expect(&mut session, |memo| match memo {
+            self.ask(&mut session, &finish, |_, memo| match memo? {
                 Memo::Report { received, counters, vitals, .. } => {
                     Some((received, counters, vitals))
                 }
@@ -365,23 +373,37 @@ impl Client<'_> {
         Ok(outcome)
     }
 
-    /// What `wanted` takes from a memo of the server, which answers the client's last one.
-    fn expect<T>(
+    /// Sends `memo` and waits until `answer` finds what it wants in the session or in a memo of the
+    /// server. A client that ends without that notifies the server.
+    fn ask<T>(
         &mut self,
         session: &mut Session,
-        wanted: impl Fn(Memo) -> Option<T>,
+        memo: &Memo,
+        answer: impl Fn(&Session, Option<Memo>) -> Option<T>,
     ) -> Result<T, PeerError> {
+        // What came before answers an earlier memo.
+        self.memos.clear();
+        self.host.send_memo(session.number, memo);
         let asked = self.host.now();
         let within = ANSWER_WITHIN.min(self.options.patience);
-        loop {
-            let now = self.turn(Some(session))?;
-            if let Some(answer) = self.memo.take().and_then(&wanted) {
-                return Ok(answer);
+        let error = loop {
+            let now = match self.turn(Some(session)) {
+                Ok(now) => now,
+                Err(error) => break error,
+            };
+            let memos = std::mem::take(&mut self.memos).into_iter().map(Some);
+            if let Some(found) = memos.chain([None]).find_map(|memo| answer(session, memo)) {
+                return Ok(found);
             }
             if self.stopped && now.since(asked) > within {
-                return Err(PeerError::Interrupted);
+                break PeerError::Interrupted;
             }
-        }
+        };
+        let stop = Memo::Stop { session: session.number, reason: error.to_string() };
+        self.host.send_memo(session.number, &stop);
+        // The error that is reported is the first.
+        let _ = self.rest(FLUSH);
+        Err(error)
     }
 
     /// One turn of everything; the time.
@@ -418,8 +440,8 @@ impl Client<'_> {
                 match memo.filter(|memo| memo.is_of(self.number)) {
                     Some(Memo::Stop { reason, .. }) => return Err(PeerError::Stopped(reason)),
                     Some(Memo::End { sent, .. }) => self.server_sent = Some(sent),
-                    Some(memo) => self.memo = Some(memo),
-                    None => {}
+                    Some(memo) if self.memos.len() < MEMOS_MAX => self.memos.push_back(memo),
+                    _ => {}
                 }
             }
             // A memo or a ping that was not taken: silence is noticed by the clock.

@@ -1,7 +1,8 @@
 //! Measures the vitals of one end of a session.
 //!
 //! Round trips are those of all acknowledgements, without the time for which the receiver held
-//! them. Windows are sampled 20 times a second; a flow that has nothing under way is left out.
+//! them. Windows are sampled at most 20 times a second; a flow that has nothing under way is left
+//! out.
 
 use std::fs;
 
@@ -18,9 +19,16 @@ pub(super) struct Gauge {
     cpu: Option<Duration>,
     /// Windows of the session, and of the interval under way.
     windows: [Mean; 2],
+    /// When the next sample of the windows is due.
+    samples_at: Instant,
     /// Round trips up to the end of the last interval.
     before: Option<Picture>,
 }
+
+/// Time between two samples of the windows.
+const SAMPLE_EVERY: Duration = Duration::from_ms(50);
+/// Time until the next attempt where nothing was under way.
+const RETRY_EVERY: Duration = Duration::from_ms(1);
 
 /// A sum and how many values it has.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,14 +50,18 @@ impl Mean {
 
 impl Gauge {
     pub(super) fn new(now: Instant) -> Self {
-        Self { began: now, cpu: processor_time(), windows: Default::default(), before: None }
+        let (cpu, windows) = (processor_time(), Default::default());
+        Self { began: now, cpu, windows, samples_at: now, before: None }
     }
 
-    /// Samples the windows of `host`; false when no flow has anything under way.
-    pub(super) fn sample(&mut self, host: &PeerHost) -> bool {
+    /// Samples the windows of `host` when that is due.
+    pub(super) fn sample(&mut self, host: &PeerHost, now: Instant) {
+        if now < self.samples_at {
+            return;
+        }
         let windows = host.windows();
         self.windows.iter_mut().for_each(|mean| mean.add(windows));
-        windows.1 > 0
+        self.samples_at = now + if windows.1 > 0 { SAMPLE_EVERY } else { RETRY_EVERY };
     }
 
     /// Round trips and mean window since the last call.

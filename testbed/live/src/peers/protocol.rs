@@ -11,15 +11,15 @@
 //! ```
 //!
 //! ```text
-//!   client   Hello ->            Go ->                         End ->      Finish ->
-//!   server           <- Welcome       <- Ready  (data, pings)     <- End           <- Report
+//!   client   Hello ->            Go ->                              Finish ->
+//!   server           <- Welcome       <- Ready  (data, pings)  <- End         <- Report
 //! ```
 //!
-//! The server sends the Welcome from the endpoint that got the Hello, and makes that of the session
-//! once the Welcome is acknowledged, or Go arrives. The client sends Go from its endpoint of the
-//! session, and nothing else until the server answers Ready: what arrived before Go would be
-//! acknowledged by the former endpoint and counted in no session. Messages arrive in any order, so
-//! only an answer shows that Go has arrived.
+//! The server sends the Welcome from the endpoint that got the Hello. It makes the session's
+//! endpoint when the Welcome is acknowledged or when Go arrives, whichever is first. The client
+//! sends Go from its endpoint of the session, and nothing else until the server answers Ready: what
+//! arrived before Go would be acknowledged by the former endpoint and counted in no session.
+//! Messages arrive in any order, so only an answer shows that Go has arrived.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

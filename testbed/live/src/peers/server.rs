@@ -1,11 +1,13 @@
 //! The server: waits for clients, one session at a time, and goes on after each.
 //!
 //! ```text
-//!          Hello: agreed, Welcome acknowledged    Report acknowledged, Stop,
+//!      Hello: agreed, Welcome acknowledged or Go  Report acknowledged, Stop,
 //!   lobby ---------------------> session --+-----  silence, another Hello of that host  --> lobby
 //!     ^  \ Hello: refused, with a reason   | Hello of another host: busy
 //!     +---+                                +---+
 //! ```
+//!
+//! A session has an endpoint of its own from then on, and is under way from Go on.
 //!
 //! In the lobby it sleeps between polls. A client that is killed is silent: its session ends after
 //! the server's patience, or at once when the same host asks for another. A client that was silent
@@ -22,7 +24,7 @@ use super::host::{PeerHost, STRANGER};
 use super::protocol::{Kind, Memo, Tag};
 use super::session::Session;
 use super::setup::ProcessSetup;
-use super::stream::short;
+use super::stream::{Slots, short};
 use super::terms::{FLOWS_SPARE, Job, SessionTerms};
 use super::{SessionEvent, SessionMonitor};
 use crate::workers::counters;
@@ -62,7 +64,7 @@ struct Server<'a> {
     /// The session that was given up last, until its client has been notified or asks for another,
     /// or another one is given up.
     broken: Option<Broken>,
-    /// When refusals were sent whose flows are not forgotten yet, and to which host.
+    /// When clients were turned away by memos whose flows are not forgotten yet, and which.
     refusals: VecDeque<(Instant, HostId)>,
     monitor: &'a mut dyn SessionMonitor,
 }
@@ -268,20 +270,21 @@ impl Server<'_> {
         {
             self.begin(sent)?;
         }
-        let Some((session, _)) = &self.session else { return Ok(()) };
-        if session.peer != from {
-            return Ok(());
-        }
-        let number = session.number;
-        match memo {
-            Memo::Go { session: n } if n == number => self.go(now),
-            Memo::Finish { session: n } if n == number && self.is_under_way() => {
-                if let Some((session, ending)) = &mut self.session {
-                    session.sender.iter_mut().for_each(|sender| sender.stop(now));
-                    *ending = Ending::Wanted;
+        let own =
+            self.session.as_mut().filter(|(own, _)| own.peer == from && memo.is_of(own.number));
+        match (memo, own) {
+            (Memo::Go { .. }, Some(_)) => self.go(now),
+            (Memo::Go { session }, None) => {
+                let reason = "it has no session of this number".to_owned();
+                if self.reaches(from)? {
+                    self.turn_away(from, session, &Memo::Stop { session, reason });
                 }
             }
-            Memo::Stop { session: n, reason } if n == number => {
+            (Memo::Finish { .. }, Some((session, ending))) if session.has_started => {
+                session.sender.iter_mut().for_each(|sender| sender.stop(now));
+                *ending = Ending::Wanted;
+            }
+            (Memo::Stop { reason, .. }, Some(_)) => {
                 return self.end(Some(&format!("the client ended it: {reason}")));
             }
             _ => {}
@@ -354,10 +357,9 @@ impl Server<'_> {
         self.monitor.on_event(&SessionEvent::Begins(peer, &terms));
         let counted = self.host.counters();
         self.host.build(&terms)?;
-        let mut session = Session::new(self.host.eal(), number, peer, terms, self.host.now());
+        let slots = Slots::new(self.host.eal(), number, &terms);
+        let mut session = Session::new(slots, number, peer, terms, self.host.now());
         session.counted_before = counted;
-        // Its memory was filled meanwhile, which takes time.
-        session.acked_at = self.host.now();
         self.session = Some((session, Ending::Open));
         Ok(())
     }
@@ -382,7 +384,12 @@ impl Server<'_> {
     fn refuse(&mut self, client: HostId, session: u64, busy: bool, reason: String) {
         self.served.refused += u64::from(!busy);
         tracing::info!(host = client.0, reason, "a session is refused");
-        // Each refusal takes a flow for some time, and the session has flows of its own.
+        self.turn_away(client, session, &Memo::Refused { session, busy, reason });
+    }
+
+    /// Sends `memo` to a client without a session, unless too many were sent lately: each takes a
+    /// flow for some time, and the session has flows of its own.
+    fn turn_away(&mut self, client: HostId, session: u64, memo: &Memo) {
         let now = self.host.now();
         let lasts = self.host.flow_lasts();
         self.refusals.retain(|(at, _)| now.since(*at) < lasts);
@@ -391,21 +398,16 @@ impl Server<'_> {
             return;
         }
         self.refusals.push_back((now, client));
-        self.host.send_memo_once(client, session, &Memo::Refused { session, busy, reason });
-    }
-
-    /// Whether the session's client has said Go.
-    const fn is_under_way(&self) -> bool {
-        self.host.peer.is_some()
+        self.host.send_memo_once(client, session, memo);
     }
 
     /// Opens the session's connections, notifies the client that it may send, and begins to send,
     /// if that has not been done.
     fn go(&mut self, now: Instant) {
-        if self.is_under_way() {
+        let Some((session, _)) = &mut self.session else { return };
+        if session.has_started {
             return;
         }
-        let Some((session, _)) = &mut self.session else { return };
         let sends = !matches!(session.terms.job, Job::Perf { down: false, .. });
         self.host.meet(session.peer, if sends { session.terms.flows } else { 0 });
         self.host.send_memo(session.number, &Memo::Ready { session: session.number });
@@ -416,7 +418,7 @@ impl Server<'_> {
         let Some((session, _)) = &self.session else { return };
         // A client that takes no answers gets no more of them.
         let is_full = self.host.waiting.len() >= WAITING_MAX;
-        if !session.owns(ping, from) || !self.is_under_way() || is_full {
+        if !session.owns(ping, from) || !session.has_started || is_full {
             return;
         }
         let tag = Tag { kind: Kind::Pong, ..ping }.pack();

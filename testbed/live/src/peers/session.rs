@@ -2,7 +2,7 @@
 
 use experiments::measure::Counters;
 use transport::{Duration, HostId, Instant};
-use transport_dpdk::{Completion, Eal};
+use transport_dpdk::Completion;
 
 use super::gauge::Gauge;
 use super::host::PeerHost;
@@ -30,11 +30,11 @@ pub(super) struct Session {
     acked: u64,
     /// When the application looks at its ring again.
     looks_at: Instant,
-    /// Until when, and how much: sent, received, sent again. `None` before the session starts.
-    reported: Option<(Duration, [u64; 3])>,
+    /// Whether both ends are ready for it.
+    pub(super) has_started: bool,
+    /// Until when, and how much: sent, received, sent again.
+    reported: (Duration, [u64; 3]),
     pub(super) gauge: Gauge,
-    /// When the next sample of the windows is due.
-    samples_at: Instant,
     pub(super) intervals: Intervals,
 }
 
@@ -59,21 +59,20 @@ impl Intervals {
 
 /// Intervals that are kept: a day of seconds.
 const INTERVALS_MAX: usize = 86_400;
-/// Time between two samples of the windows.
-const SAMPLE_EVERY: Duration = Duration::from_ms(50);
 /// Completions taken in a turn.
 const COMPLETIONS: usize = 64;
 
 impl Session {
+    /// A session that has not started; its slots are filled, which takes time.
     pub(super) fn new(
-        eal: &Eal,
+        slots: Slots,
         number: u64,
         peer: HostId,
         terms: SessionTerms,
         now: Instant,
     ) -> Self {
         Self {
-            slots: Slots::new(eal, number, &terms),
+            slots,
             number,
             peer,
             terms,
@@ -84,9 +83,9 @@ impl Session {
             acked_at: now,
             acked: 0,
             looks_at: now,
-            reported: None,
+            has_started: false,
+            reported: Default::default(),
             gauge: Gauge::new(now),
-            samples_at: now,
             intervals: Intervals::default(),
         }
     }
@@ -94,7 +93,8 @@ impl Session {
     /// Starts the session's clock, and to send, if the job has this end send.
     pub(super) fn start(&mut self, sends: bool, now: Instant) {
         self.began = now;
-        self.reported = Some(Default::default());
+        self.has_started = true;
+        self.reported = Default::default();
         self.gauge = Gauge::new(now);
         if let Job::Perf { duration_ms, bytes, .. } = self.terms.job
             && sends
@@ -165,10 +165,10 @@ impl Session {
         host.received_from(self.peer).map_or(self.acked_at, |at| at.max(self.acked_at))
     }
 
-    /// Samples the windows, once in [`SAMPLE_EVERY`], when something is under way.
+    /// Samples the windows when that is due.
     pub(super) fn sample_windows(&mut self, host: &PeerHost, now: Instant) {
-        if now >= self.samples_at && self.gauge.sample(host) {
-            self.samples_at = now + SAMPLE_EVERY;
+        if self.has_started {
+            self.gauge.sample(host, now);
         }
     }
 
@@ -180,10 +180,8 @@ impl Session {
         monitor: &mut dyn SessionMonitor,
     ) {
         let (until, every) = (now.since(self.began), self.terms.interval_ms);
-        if let Some((last, _)) = self.reported
-            && every > 0
-            && until >= last + Duration::from_ms(every)
-        {
+        let is_due = every > 0 && until >= self.reported.0 + Duration::from_ms(every);
+        if self.has_started && is_due {
             self.report(host, until, monitor);
         }
     }
@@ -195,10 +193,8 @@ impl Session {
         now: Instant,
         monitor: &mut dyn SessionMonitor,
     ) {
-        if let Some((_, sums)) = self.reported
-            && self.terms.interval_ms > 0
-            && self.sums(host) != sums
-        {
+        let is_wanted = self.has_started && self.terms.interval_ms > 0;
+        if is_wanted && self.sums(host) != self.reported.1 {
             self.report(host, now.since(self.began), monitor);
         }
     }
@@ -211,8 +207,8 @@ impl Session {
     }
 
     fn report(&mut self, host: &PeerHost, until: Duration, monitor: &mut dyn SessionMonitor) {
-        let (sums, (last, former)) = (self.sums(host), self.reported.unwrap_or_default());
-        self.reported = Some((until, sums));
+        let (sums, (last, former)) = (self.sums(host), self.reported);
+        self.reported = (until, sums);
         let [sent, received, retransmitted] = std::array::from_fn(|i| sums[i] - former[i]);
         let length = until - last;
         let (rtt, cwnd_bytes) = self.gauge.interval(host);

@@ -123,6 +123,7 @@ fn the_other_end() {
         let options = ClientOptions { server: SERVER, wait: SOON, patience, pings: 1, interval };
         let job = match part {
             "sender" => Job::Perf { up: true, down: false, duration_ms: None, bytes: Some(64) },
+            "receiver" => Job::Perf { up: false, down: true, duration_ms: None, bytes: Some(64) },
             "endless sender" => Job::Perf { up: true, down: false, duration_ms: None, bytes: None },
             _ => Job::Ping,
         };
@@ -284,7 +285,7 @@ impl Stranger {
         self.go(session);
     }
 
-    /// Says Go, which the server answers when it is ready.
+    /// Sends Go, which the server answers when it is ready.
     #[track_caller]
     fn go(&mut self, session: u64) {
         self.say(&Memo::Go { session });
@@ -318,10 +319,20 @@ impl Stranger {
         })
     }
 
-    /// Agrees to the session that the client asks for, and goes on until the client has begun,
-    /// which sends nothing before its server is ready: the number of the session.
+    /// Hosts the client's session, sends Ready, and goes on until the client has begun. Returns the
+    /// session's number.
     #[track_caller]
     fn host_a_session(&mut self) -> u64 {
+        let session = self.wait_for_go();
+        self.say(&Memo::Ready { session });
+        self.wait_a_while();
+        session
+    }
+
+    /// Agrees to the session that the client asks for, and checks that the client sends nothing but
+    /// Go while its server is not ready. Returns the session's number.
+    #[track_caller]
+    fn wait_for_go(&mut self) -> u64 {
         let session = self.is_asked();
         let welcome = Memo::Welcome { session, payload_bytes: 1024 };
         let cookie = self.host.send_memo_once(CLIENT, session, &welcome);
@@ -334,13 +345,10 @@ impl Stranger {
             self.wait(|own| own.memos.contains(&go).then_some(()));
         }
         self.wait_a_while();
-        assert_eq!(
-            (early, &self.others),
-            (Vec::new(), &Vec::new()),
-            "sent before the server is ready"
-        );
-        self.say(&Memo::Ready { session });
-        self.wait_a_while();
+        let others = [early, std::mem::take(&mut self.others)].concat();
+        assert!(others.is_empty(), "sent before the server is ready: {others:?}");
+        let is_go = |memo: &Memo| *memo == go || matches!(memo, Memo::Hello { .. });
+        assert!(self.memos.iter().all(is_go), "{:?}", self.memos);
         session
     }
 
@@ -444,6 +452,7 @@ fn a_server_sends_once_its_client_is_ready_for_that_session() {
         let job = Job::Perf { up: false, down: true, duration_ms: None, bytes: Some(64) };
         stranger.agree(7, &SessionTerms { job, ..terms() });
         stranger.say(&Memo::Go { session: 8 });
+        assert!(matches!(stranger.memo(), Memo::Stop { session: 8, .. }));
         stranger.wait_a_while();
         assert!(stranger.others.is_empty(), "{:?}", stranger.others);
         stranger.go(7);
@@ -635,6 +644,48 @@ fn a_server_that_is_silent_is_given_up_whatever_another_host_sends() {
         stranger.outlast(patience, Some(&stop(session)));
     });
     assert!(result["Err"].as_str().is_some_and(|why| why.starts_with(SILENCE)), "{result}");
+}
+
+#[test]
+fn a_client_whose_server_is_never_ready_gives_it_up() {
+    let patience = Duration::from_ms(600);
+    let result = asking("sender", patience, |stranger, _| {
+        let session = stranger.wait_for_go();
+        stranger.say(&Memo::Ready { session: session + 1 });
+        stranger.outlast(patience, None);
+        assert!(stranger.others.is_empty(), "{:?}", stranger.others);
+        let ends = |memo: &Memo| matches!(memo, Memo::Stop { .. });
+        assert!(stranger.memos.iter().any(ends), "{:?}", stranger.memos);
+    });
+    assert!(result["Err"].as_str().is_some_and(|why| why.starts_with(SILENCE)), "{result}");
+}
+
+#[test]
+fn a_client_that_is_interrupted_before_its_server_is_ready_notifies_it() {
+    let result = asking("sender", Duration::from_ms(600), |stranger, client| {
+        let session = stranger.wait_for_go();
+        client.let_end();
+        let ends = |memo: &Memo| matches!(memo, Memo::Stop { session: own, .. } if *own == session);
+        stranger.wait(|own| own.memos.iter().any(ends).then_some(()));
+    });
+    assert_eq!(result, json!({"Err": "interrupted before there was a result"}));
+}
+
+#[test]
+fn data_of_the_server_shows_a_client_as_well_that_it_is_ready() {
+    let result = asking("receiver", SOON, |stranger, _| {
+        let session = stranger.wait_for_go();
+        let data = Tag { kind: Kind::Data, session: short(session), number: 0 };
+        stranger.send(1, data, &[0; 64]);
+        let sent = Totals { messages: 1, bytes: 64, ..Totals::default() };
+        stranger.say(&Memo::End { session, sent });
+        let asks = |memo: &Memo| matches!(memo, Memo::Finish { .. });
+        stranger.wait(|own| own.memos.iter().any(asks).then_some(()));
+        stranger.report(session, Totals::default());
+    });
+    // The sums over the messages' numbers differ.
+    let delivered = "from the server: 1 messages of 64 bytes acknowledged, 1 of 64 delivered";
+    assert_eq!(result["Ok"][0], json!([delivered]));
 }
 
 /// A server that acknowledges everything is not silent.

@@ -37,35 +37,65 @@ fn a_session_begins_for_the_host_and_number_that_are_welcome() {
     });
 }
 
+/// What a client sends in session 7.
+const PING: Tag = Tag { kind: Kind::Ping, session: 7, number: 0 };
+const GO: Memo = Memo::Go { session: 7 };
+const FINISH: Memo = Memo::Finish { session: 7 };
+
+/// The memos that wait to be sent over `connection`.
+fn memos_to_send(server: &Server<'_>, over: u32) -> Vec<Memo> {
+    let octets = server.host.waiting.iter().filter_map(|request| match request {
+        Request::Send { connection, source: MessageBytes::Owned(octets), .. } => {
+            Some(octets).filter(|_| *connection == over)
+        }
+        _ => None,
+    });
+    octets.filter_map(|octets| Memo::read(octets).ok()).collect()
+}
+
 #[test]
-fn a_client_that_says_go_is_answered_once_and_none_is_served_before() {
+fn go_opens_connections_and_is_answered_once() {
     welcoming(|server| {
         server.on_welcomed(1).unwrap();
         server.host.waiting.clear();
-        let (ping, finish) =
-            (Tag { kind: Kind::Ping, session: 7, number: 0 }, Memo::Finish { session: 7 });
-        server.answer(ping, CLIENT);
-        server.on_memo(CLIENT, &finish.bytes(), Instant::ZERO).unwrap();
-        server.report(Instant::ZERO);
-        assert!(server.host.waiting.is_empty(), "no connection is open");
         for _ in 0..2 {
-            server.on_memo(CLIENT, &Memo::Go { session: 7 }.bytes(), Instant::ZERO).unwrap();
+            server.on_memo(CLIENT, &GO.bytes(), Instant::ZERO).unwrap();
         }
-        let ready = Memo::Ready { session: 7 }.bytes();
-        let answers = server.host.waiting.iter().filter(|request| match request {
-            Request::Send { connection: 0, source: MessageBytes::Owned(octets), .. } => {
-                **octets == *ready
+        assert!(matches!(server.host.waiting[0], Request::Open { connection: 0, .. }));
+        assert_eq!(memos_to_send(server, 0), [Memo::Ready { session: 7 }]);
+    });
+}
+
+#[test]
+fn a_client_gets_answers_from_go_on_and_none_before() {
+    welcoming(|server| {
+        server.on_welcomed(1).unwrap();
+        let mut answers = |go: bool| {
+            if go {
+                server.on_memo(CLIENT, &GO.bytes(), Instant::ZERO).unwrap();
             }
-            _ => false,
-        });
-        assert_eq!(answers.count(), 1);
-        let opens = |request: &Request| matches!(request, Request::Open { connection: 0, .. });
-        assert!(opens(&server.host.waiting[0]), "before the answer");
+            server.host.waiting.clear();
+            server.answer(PING, CLIENT);
+            server.on_memo(CLIENT, &FINISH.bytes(), Instant::ZERO).unwrap();
+            server.report(Instant::ZERO);
+            server.host.waiting.len()
+        };
+        assert_eq!(answers(false), 0, "no connection is open");
+        assert_eq!(answers(true), 2, "a pong and the report");
+    });
+}
+
+#[test]
+fn a_client_that_begins_a_session_that_is_over_is_notified() {
+    welcoming(|server| {
+        server.on_welcomed(1).unwrap();
         server.host.waiting.clear();
-        server.answer(ping, CLIENT);
-        server.on_memo(CLIENT, &finish.bytes(), Instant::ZERO).unwrap();
-        server.report(Instant::ZERO);
-        assert_eq!(server.host.waiting.len(), 2, "a pong and the report");
+        server.on_memo(CLIENT, &Memo::Go { session: 8 }.bytes(), Instant::ZERO).unwrap();
+        let [Memo::Stop { session: 8, reason }] = &memos_to_send(server, STRANGER)[..] else {
+            panic!("{:?}", memos_to_send(server, STRANGER));
+        };
+        assert_eq!(reason, "it has no session of this number");
+        assert_eq!(server.served.refused, 0);
     });
 }
 

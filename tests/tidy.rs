@@ -85,6 +85,13 @@ fn crates_depend_inward() {
 }
 
 #[test]
+fn lock_files_have_the_versions_of_the_root() {
+    let of_root = read("Cargo.lock").unwrap_or_default();
+    let beside = |path: &str| path.ends_with("/Cargo.lock");
+    apply(beside, |file| deps::other_versions(&file.path, &file.text, &of_root));
+}
+
+#[test]
 fn modules_depend_downward_in_every_crate() {
     report(layers::check(files()));
 }

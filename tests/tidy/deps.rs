@@ -84,6 +84,27 @@ pub(crate) fn unused(path: &str, text: &str, files: &[File]) -> Vec<Finding> {
     unused.map(|name| Finding::new(path, 0, format!("no code here names `{name}`"))).collect()
 }
 
+/// Crates in a lock file beside the root's of which the root's lock file has other versions: what
+/// is fuzzed would not be what is built.
+pub(crate) fn other_versions(path: &str, text: &str, of_root: &str) -> Vec<Finding> {
+    let (ours, theirs) = (locked(of_root), locked(text));
+    let differs = |(name, version): &(String, String)| {
+        let mut known = ours.iter().filter(|(of, _)| of == name).peekable();
+        known.peek().is_some() && known.all(|(_, of_root)| of_root != version)
+    };
+    let differing = theirs.into_iter().filter(differs);
+    let says = |(name, version)| format!("`{name}` {version}: take a version of /Cargo.lock");
+    differing.map(|crate_of| Finding::new(path, 0, says(crate_of))).collect()
+}
+
+/// The names and versions of a lock file.
+fn locked(text: &str) -> Vec<(String, String)> {
+    let lock = text.parse::<Table>().unwrap_or_default();
+    let packages = lock.get("package").and_then(Value::as_array).into_iter().flatten();
+    let word = |of: &Value, key| of.get(key).and_then(Value::as_str).map(str::to_owned);
+    packages.filter_map(|of| Some((word(of, "name")?, word(of, "version")?))).collect()
+}
+
 /// The files of other crates whose text a file takes in as a module: their paths from the root.
 fn included(file: &File) -> Vec<String> {
     let paths = file.text.lines().filter_map(|line| {
@@ -180,6 +201,22 @@ mod tests {
                     [dev-dependencies]\nother-one = \"1\"\ntaken-in = \"1\"\n";
         let found = unused("a/Cargo.toml", text, &files);
         assert_eq!(found, [Finding::new("a/Cargo.toml", 0, "no code here names `gone`")]);
+    }
+
+    #[test]
+    fn a_version_that_the_root_does_not_lock_is_found() {
+        let lock = |crates: &[(&str, &str)]| -> String {
+            let entry = |(name, version): &(&str, &str)| {
+                format!("[[package]]\nname = \"{name}\"\nversion = \"{version}\"\n")
+            };
+            crates.iter().map(entry).collect()
+        };
+        let root = lock(&[("one", "1.0"), ("two", "2.1"), ("two", "3.0")]);
+        let same = lock(&[("one", "1.0"), ("two", "3.0"), ("alone", "9.0")]);
+        assert_eq!(other_versions("Cargo.lock", &same, &root), []);
+        let found = other_versions("Cargo.lock", &lock(&[("one", "1.0"), ("two", "2.2")]), &root);
+        let message = "`two` 2.2: take a version of /Cargo.lock";
+        assert_eq!(found, [Finding::new("Cargo.lock", 0, message)]);
     }
 
     #[test]

@@ -231,7 +231,7 @@ impl Case {
         let paths = lb_params.common.paths;
         let refuses = |lb: LbKind| lb.paths_expected(paths).is_some();
         if refuses(lb) || far.lb.is_some_and(refuses) {
-            self.reset("lb.paths", 256);
+            self.reset("lb.paths", Settings::default().lb_params.common.paths);
         }
     }
 

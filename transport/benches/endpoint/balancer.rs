@@ -9,7 +9,7 @@ use transport::cc::Path;
 use transport::lb::{Lb, LbKind, LbParams, LoadBalancer as _, PathFeedback};
 use transport::{Bytes, Duration, EntropyValue, Instant, Rate, Rng};
 
-/// The paths that are dead.
+/// The paths that are dead, and whether the flow is coded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Case {
     /// None.
@@ -18,19 +18,32 @@ pub(crate) enum Case {
     DeadLink,
     /// All.
     Unplugged,
+    /// As in `DeadLink`, for a flow with blocks of 8 packets and 2 of parity. The first two losses
+    /// of a block are not reported.
+    Coded,
 }
 
 impl Case {
     /// All, with their names.
-    pub(crate) const ALL: [(&'static str, Self); 3] =
-        [("healthy", Self::Healthy), ("dead-link", Self::DeadLink), ("unplugged", Self::Unplugged)];
+    pub(crate) const ALL: [(&'static str, Self); 4] = [
+        ("healthy", Self::Healthy),
+        ("dead-link", Self::DeadLink),
+        ("unplugged", Self::Unplugged),
+        ("coded", Self::Coded),
+    ];
 
-    fn fate(self, ev: EntropyValue) -> PathFeedback {
+    /// Whether a packet on this path arrives.
+    fn arrives(self, ev: EntropyValue) -> bool {
         match self {
-            Self::DeadLink if ev.0.is_multiple_of(8) => PathFeedback::Lost,
-            Self::Unplugged => PathFeedback::Lost,
-            _ => PathFeedback::Good,
+            Self::Healthy => true,
+            Self::DeadLink | Self::Coded => !ev.0.is_multiple_of(8),
+            Self::Unplugged => false,
         }
+    }
+
+    /// Packets of a block; 0 without code.
+    fn block(self) -> u8 {
+        if self == Self::Coded { 10 } else { 0 }
     }
 }
 
@@ -42,6 +55,9 @@ pub(crate) struct Steady {
     now: Instant,
     /// Packets without an answer, [`FLYING`] at most.
     flying: VecDeque<EntropyValue>,
+    /// Packets of this block that were answered, and how many of these were lost.
+    answered: u8,
+    lost: u8,
 }
 
 const PACKET: Duration = Duration::from_ns(42);
@@ -50,12 +66,13 @@ const RTT: Duration = Duration::from_us(42);
 const FLYING: usize = 1100;
 
 impl Steady {
-    /// A balancer of a flow without code.
+    /// A flow's balancer that has sent nothing.
     pub(crate) fn new(kind: LbKind, case: Case) -> Self {
         let mut rng = Rng::new(1);
         let path = Path { base_rtt: RTT, line_rate: Rate::from_gbps(800), mtu: Bytes(4160) };
-        let lb = Lb::new(kind, &LbParams::default(), &path, 0, &mut rng);
-        Self { lb, case, rng, now: Instant::ZERO, flying: VecDeque::with_capacity(FLYING) }
+        let lb = Lb::new(kind, &LbParams::default(), &path, case.block(), &mut rng);
+        let flying = VecDeque::with_capacity(FLYING);
+        Self { lb, case, rng, now: Instant::ZERO, flying, answered: 0, lost: 0 }
     }
 
     /// Runs `count` packets; nanoseconds for each.
@@ -65,12 +82,30 @@ impl Steady {
         start.elapsed().as_nanos() as f64 / count as f64
     }
 
+    /// Reports the fate of a packet, if the flow is notified of it.
+    fn answer(&mut self, ev: EntropyValue) {
+        if self.answered == self.case.block() {
+            (self.answered, self.lost) = (0, 0);
+        }
+        self.answered += u8::from(self.case.block() > 0);
+        let fate = if self.case.arrives(ev) {
+            PathFeedback::Good
+        } else {
+            self.lost += 1;
+            if self.case == Case::Coded && self.lost <= 2 {
+                return;
+            }
+            PathFeedback::Lost
+        };
+        part_on_feedback(&mut self.lb, ev, fate, self.now);
+    }
+
     /// Sends a packet, behind the answer to one before it.
     fn packet(&mut self) {
         self.now += PACKET;
         let due = if self.flying.len() == FLYING { self.flying.pop_front() } else { None };
         if let Some(ev) = due {
-            part_on_feedback(&mut self.lb, black_box(ev), self.case.fate(ev), self.now);
+            self.answer(black_box(ev));
         }
         self.flying.push_back(part_next_ev(&mut self.lb, self.now, &mut self.rng));
     }

@@ -48,7 +48,7 @@ params! {
     pub struct CommonParams {
         /// Entropy values that a flow may use; the switches' hash decides how many paths they
         /// reach.
-        paths: u16 = 256, in 1..=65535;
+        paths: u16 = paths::Paths::MAX, in 1..=65535;
     }
 }
 

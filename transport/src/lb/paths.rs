@@ -3,6 +3,14 @@
 /// Words of the bitmap.
 const WORDS: usize = Paths::MAX as usize / 64;
 
+/// [`Paths::MAX`], as a literal that texts can have.
+macro_rules! paths_max {
+    () => {
+        256
+    };
+}
+pub(super) use paths_max;
+
 /// A set of path numbers, each below [`Paths::MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Paths([u64; WORDS]);
@@ -11,7 +19,7 @@ const _: () = assert!(WORDS * 64 == Paths::MAX as usize);
 
 impl Paths {
     /// Numbers that a set can hold.
-    pub(super) const MAX: u16 = 256;
+    pub(super) const MAX: u16 = paths_max!();
 
     /// The numbers below `count`, which is at most [`Paths::MAX`].
     pub(super) fn below(count: u16) -> Self {

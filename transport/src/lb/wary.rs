@@ -3,9 +3,9 @@
 //! project's own; the first paths of a coded flow are as in \[uno\] sec. 4.2.
 //!
 //! ```text
-//!   coded      +-------+  all have answered, or a path is dead  +------+
+//!   coded      +-------+  each has answered or is silent,       +------+
 //!   flow ----> | first | -------------------------------------> | wary |
-//!              +-------+                                        +------+
+//!              +-------+  or a path is dead                     +------+
 //!   other      +-------+             a path is dead              ^    |
 //!   flow ----> | well  | ----------------------------------------+    |
 //!              +-------+ <--------------------------------------------+
@@ -17,9 +17,9 @@
 //!   before the first answer.
 //! - *Well*: spraying, in rounds over all paths. Flows load all links alike.
 //! - *Wary*: rounds over the good paths, which have answered and were not found dead since. Beside
-//!   these, one packet in 17 to 65 tries a path that is neither good nor waits for an answer. None
-//!   does so in the base RTT in which a packet was found lost on a dead path, nor in the one behind
-//!   it: what was lost is sent again where it arrives.
+//!   these, one packet in 17 to 65 tries a path that is neither good nor waits for an answer. Each
+//!   packet that was found lost or trimmed puts the next try off by one packet. A flow sends again
+//!   before it sends anew, so that what was lost is not lost again on a path that is tried.
 //!
 //! A path has answered when a packet of it was acknowledged or trimmed: a trimmed header has passed
 //! the path, too. A path is dead when a packet on it is lost and it has not answered since one was
@@ -27,15 +27,16 @@
 //! same path pass. Dead paths are forgotten within 256 base RTTs in which the flow sends, and tried
 //! again. Neither a mark nor a trim takes a path away: congestion is the controller's.
 //!
-//! Limits: a balancer is not notified of losses in blocks that can be decoded. So a coded flow of
-//! which a dead link takes only such packets stays with its first paths. With `ack_every` above 1
-//! only the path of the segment that an acknowledgement names has answered; paths of other segments
-//! may seem silent.
+//! A balancer is not notified of losses in blocks that can be decoded. So silence alone ends *first*
+//! once some path has answered, and a path that never answered is not good. A good path that dies
+//! stays good until a loss on it is reported.
+//! With `ack_every` above 1 only the path of the segment that an acknowledgement names has answered;
+//! paths of other segments may seem silent.
 //!
 //! A packet costs at most three epochs, three searches of a bitmap and a step of `Rounds`, which
 //! passes over numbers beyond the paths.
 
-use super::paths::Paths;
+use super::paths::{Paths, paths_max};
 use super::rounds::Rounds;
 use super::{Balancer, LbParams, LoadBalancer, PathFeedback, entropy};
 use crate::params::params;
@@ -58,9 +59,6 @@ params! {
 /// Packets on good paths between two that try others: as many as there are good paths, within these
 /// bounds.
 const GAP: core::ops::RangeInclusive<u32> = 16..=64;
-
-/// Epochs without tries from the one on in which a packet was lost on a dead path.
-const HOLD: u8 = 2;
 
 /// How the next path is chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,10 +93,8 @@ pub struct Wary {
     firsts: u8,
     /// How many of these this block has taken, 0..=`firsts`.
     taken: u8,
-    /// Packets until the next one that tries a path, 0..=64.
-    until_try: u8,
-    /// Epochs left in which no path is tried, 0..=`HOLD`.
-    held: u8,
+    /// Packets before the next one that tries a path.
+    until_try: u16,
     /// Epochs since dead paths were forgotten; wraps.
     epochs: u8,
 }
@@ -109,7 +105,15 @@ const _: () = assert!(size_of::<Wary>() <= 200);
 impl Wary {
     /// Begins the epochs that are due, each of a base RTT. The first is short: what a flow sends at
     /// once is silent an RTT later, and later packets after one to two RTTs. O(1): at most three.
+    #[inline]
     fn turn(&mut self, now: Instant) {
+        if !self.began || now >= self.epoch_end {
+            self.begin_epochs(now);
+        }
+    }
+
+    #[cold]
+    fn begin_epochs(&mut self, now: Instant) {
         if !self.began {
             self.began = true;
             self.epoch_end = now + self.base_rtt / 32;
@@ -136,7 +140,13 @@ impl Wary {
         }
         silent.insert_all(before);
         (*before, *new) = (*new, Paths::default());
-        self.held = self.held.saturating_sub(1);
+        if self.mode == Mode::First && !self.good.is_empty() {
+            let mut known = self.good;
+            known.insert_all(&self.waiting[2]);
+            if known.count() >= u32::from(self.firsts) {
+                self.watch();
+            }
+        }
     }
 
     fn is_waiting(&self, path: u16) -> bool {
@@ -183,9 +193,6 @@ impl Wary {
 
     /// A path to be tried: one that is neither good nor waits for an answer.
     fn unknown(&self, rng: &mut Rng) -> Option<u16> {
-        if self.held > 0 {
-            return None;
-        }
         let paths = self.rounds.paths();
         let mut unknown = Paths::below(paths);
         unknown.remove_all(&self.good);
@@ -200,7 +207,12 @@ impl Wary {
     /// Puts off the next try.
     fn await_try(&mut self) {
         let gap = self.good.count().clamp(*GAP.start(), *GAP.end());
-        self.until_try = u8::try_from(gap).unwrap_or(u8::MAX);
+        self.until_try = u16::try_from(gap).unwrap_or(u16::MAX);
+    }
+
+    /// Puts off the next try by a packet: one that is sent again.
+    fn await_again(&mut self) {
+        self.until_try = self.until_try.saturating_add(1);
     }
 
     /// The number of the path of `ev`, if it is one of this flow's.
@@ -230,7 +242,6 @@ impl Wary {
         if self.waiting[2].has(path) {
             self.good.remove(path);
             self.left.remove(path);
-            self.held = HOLD;
             self.watch();
         }
     }
@@ -267,13 +278,12 @@ impl Balancer for Wary {
             firsts: u8::try_from(firsts).unwrap_or(u8::MAX),
             taken: 0,
             until_try: 0,
-            held: 0,
             epochs: 0,
         }
     }
 
     fn paths_expected(paths: u16) -> Option<&'static str> {
-        (paths > Paths::MAX).then_some("at most 256 with the balancer wary")
+        (paths > Paths::MAX).then_some(concat!("at most ", paths_max!(), " with the balancer wary"))
     }
 }
 
@@ -292,8 +302,15 @@ impl LoadBalancer for Wary {
     fn on_feedback(&mut self, ev: EntropyValue, what: PathFeedback, now: Instant) {
         let Some(path) = self.path_of(ev) else { return };
         match what {
-            PathFeedback::Good | PathFeedback::Ecn | PathFeedback::Nack => self.answer(path),
-            PathFeedback::Lost | PathFeedback::Timeout => self.suspect(path, now),
+            PathFeedback::Good | PathFeedback::Ecn => self.answer(path),
+            PathFeedback::Nack => {
+                self.answer(path);
+                self.await_again();
+            }
+            PathFeedback::Lost | PathFeedback::Timeout => {
+                self.suspect(path, now);
+                self.await_again();
+            }
         }
     }
 
@@ -371,6 +388,15 @@ mod tests {
             rtts: u64,
             fate: impl Fn(EntropyValue, f64) -> PathFeedback,
         ) -> Vec<EntropyValue> {
+            self.send_unreported(rtts, |ev, chance| Some(fate(ev, chance)))
+        }
+
+        /// As [`Steady::send`]; the balancer has no feedback on packets without a fate.
+        fn send_unreported(
+            &mut self,
+            rtts: u64,
+            fate: impl Fn(EntropyValue, f64) -> Option<PathFeedback>,
+        ) -> Vec<EntropyValue> {
             let mut sent = Vec::new();
             for _ in 0..rtts * 1000 {
                 let now = Instant::ZERO + RTT / 1000 * self.count;
@@ -384,7 +410,8 @@ mod tests {
                 }
                 let ev = self.lb.next_ev(now, &mut self.rng);
                 let what = fate(ev, self.rng.next_f64());
-                self.flying.push_back((ev, now + RTT * 11 / 10, what));
+                let known = what.map(|what| (ev, now + RTT * 11 / 10, what));
+                self.flying.extend(known);
                 sent.push(ev);
             }
             sent
@@ -430,6 +457,49 @@ mod tests {
             }
             let later: BTreeSet<_> = sent(&mut lb, 2000, at(150), &mut rng).into_iter().collect();
             assert!(later.len() > packets + 15, "{}", later.len());
+        }
+    }
+
+    #[test]
+    fn a_coded_flow_leaves_its_first_paths_when_no_loss_on_dead_ones_is_reported() {
+        for dead in [1, 2] {
+            let mut flow = Steady::new(10);
+            let (mut order, mut rng) = (flow.lb.rounds.clone(), Rng::new(3));
+            let dead: Vec<_> = (0..dead).map(|_| entropy(order.next(&mut rng))).collect();
+            let fate = |ev, _| (!dead.contains(&ev)).then_some(PathFeedback::Good);
+            let start = flow.send_unreported(3, fate);
+            assert!(dead.iter().all(|ev| start[..1000].contains(ev)));
+            assert_eq!((flow.lb.mode, extremes(&start[..1000]).0), (Mode::Wary, 10));
+            let (paths, ..) = extremes(&flow.send_unreported(20, fate));
+            assert_eq!(paths, 256 - dead.len());
+        }
+    }
+
+    #[test]
+    fn a_coded_flow_without_any_answer_keeps_its_first_paths() {
+        let mut flow = Steady::new(10);
+        let sent = flow.send_unreported(20, |_, _| None);
+        assert_eq!((flow.lb.mode, extremes(&sent).0), (Mode::First, 10));
+    }
+
+    #[test]
+    fn as_many_packets_as_were_lost_take_good_paths_before_another_is_tried() {
+        // The time at which a loss is found, in hundredths of a base RTT.
+        for found in [20, 101, 130, 190, 250, 900] {
+            let (mut lb, mut rng) = new(0);
+            let evs = sent(&mut lb, 100, at(1), &mut rng);
+            let (dead, alive) = evs.split_at(20);
+            alive.iter().for_each(|ev| lb.on_feedback(*ev, PathFeedback::Good, at(101)));
+            lb.on_feedback(dead[0], PathFeedback::Timeout, at(105));
+            assert_eq!((lb.mode, lb.good.count()), (Mode::Wary, 80));
+            // All of the gap has passed: the next packet would try a path.
+            lb.until_try = 0;
+            let lost = |ev: &EntropyValue| lb.on_feedback(*ev, PathFeedback::Lost, at(105 + found));
+            dead.iter().for_each(lost);
+            let again = sent(&mut lb, 20, at(105 + found), &mut rng);
+            assert!(again.iter().all(|ev| alive.contains(ev)), "{found}: {again:?}");
+            let tried = sent(&mut lb, 1, at(105 + found), &mut rng);
+            assert!(!evs.contains(&tried[0]), "{found}: {tried:?}");
         }
     }
 
@@ -558,19 +628,6 @@ mod tests {
         evs.iter().for_each(|ev| lb.on_feedback(*ev, PathFeedback::Timeout, at(150)));
         let later: BTreeSet<_> = sent(&mut lb, 256, at(160), &mut rng).into_iter().collect();
         assert_eq!(later.len(), 256);
-    }
-
-    #[test]
-    fn nothing_is_tried_while_packets_are_sent_again() {
-        let (mut lb, mut rng) = new(10);
-        let first = sent(&mut lb, 10, at(1), &mut rng);
-        first[1..].iter().for_each(|ev| lb.on_feedback(*ev, PathFeedback::Good, at(101)));
-        lb.on_feedback(first[0], PathFeedback::Timeout, at(110));
-        let again = sent(&mut lb, 500, at(110), &mut rng);
-        assert!(again.iter().all(|ev| first[1..].contains(ev)), "{again:?}");
-        // Nothing was lost in the epoch before.
-        let later = sent(&mut lb, 500, at(310), &mut rng);
-        assert!(later.iter().any(|ev| !first.contains(ev)), "{later:?}");
     }
 
     #[test]

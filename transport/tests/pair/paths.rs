@@ -1,4 +1,4 @@
-//! What a flow's balancer learns from trims and from losses.
+//! How a flow's balancer reacts to trims and to losses.
 
 use std::cell::Cell;
 

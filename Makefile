@@ -49,7 +49,7 @@ check: ## style: format, lints, docs, tidy, and the build without DPDK
 	@$(RUST_FILES) | xargs rustfmt --edition 2024 --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy $(NO_DPDK) -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --lib --examples# with examples, dependencies have the features of tests and are not built again
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --lib --examples # with examples, dependencies have the features of tests and are not built again
 	$(SYSTEM) --test tidy
 
 fmt: ## formats every file, those of policies too: cargo fmt does not find modules that registries declare

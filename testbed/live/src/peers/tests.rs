@@ -303,11 +303,13 @@ impl Stranger {
         }
     }
 
-    /// Reports these counts to the client.
+    /// Reports these counts to the client, which ends with that: its acknowledgement may be lost.
     #[track_caller]
     fn report(&mut self, session: u64, received: Totals) {
         let (counters, vitals) = Default::default();
-        self.say(&Memo::Report { session, received, counters, vitals });
+        let report = Memo::Report { session, received, counters, vitals };
+        let cookie = self.host.send_memo(0, &report);
+        self.wait(|own| (own.sent.contains(&cookie) || !own.host.is_link_up()).then_some(()));
     }
 
     /// The number of the session that the client asks for.

@@ -5,7 +5,10 @@
 //! | `cli`, `args` | the command line; `generate` makes its flags from the registered workloads |
 //! | [`doctor`] | reports what the machine can do |
 //! | `run` | reads the inputs, runs them in a world, reports |
-//! | `output`, `manifest`, `table`, `ranking`, `progress` | what a run leaves behind and shows |
+//! | `output`, `manifest`, `table`, `ranking` | what a run leaves behind and shows |
+//! | `progress`, `estimate`, `stopwatch` | how far runs are, how long they will take, and took |
+//! | `console`, `logging` | the streams of a command, and logs |
+//! | `interrupt`, `failure`, `exit` | Ctrl-C, errors, and codes of exit |
 //! | `fit` | tables and lines that fit a terminal |
 //! | `observe` | the observations that the flags of a run ask for |
 //! | `provenance` | the inputs, the program and the machine of a result |
@@ -15,8 +18,10 @@
 //! | `report`, `sweep_dir` | pictures and tables of what runs left behind |
 //! | `bench` | what a decision of the pod scheduler costs |
 //! | `on_dpdk` | the worlds `vdev` and `nic`, `perf`, `ping`, `dci`, `scheduler`, measurements |
+//! | `without_dpdk` | the refusals of these in a build without DPDK |
 //! | `replay` | recorded runs through the core again |
-//! | `list`, `generate` | everything that has a name, and matrices made to order |
+//! | `list`, `scenarios` | everything that has a name, and the scenarios in the program |
+//! | `generate` | matrices made to order |
 //! | `shell` | completions and manual pages |
 //!
 //! Exit codes are a contract (see [`Exit`]). Results go to standard output, everything else to

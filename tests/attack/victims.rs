@@ -63,9 +63,12 @@ pub(crate) fn server(lab: &Lab, ends: &[String]) -> Process {
 pub(crate) const CLIENT: [&str; 8] =
     ["perf", "client", "--device", "eth0", "--json", "--verify", "--udp-sum", "on"];
 
-/// Under a flood of openings in its name, one client in 50 would give up the server by default, and
-/// as many their session, whose flows have to prove the address once more.
+/// How long a client waits for a server. With the default, one client in 50 finds no server under a
+/// flood of openings in its name.
 const WAITS: [&str; 2] = ["--wait", "60"];
+
+/// Silence after which either end gives up a session. With the default, one session in 50 is given
+/// up under such a flood, because its flows have to prove the address again.
 const PATIENT: [&str; 2] = ["--patience", "60"];
 
 /// A client with these arguments beside those of all.

@@ -1,7 +1,7 @@
 //! The emulated network: sans-IO, the same code in virtual time and in the DPDK soft switch.
 //!
 //! A driver hands packets in and gets what comes out as plain data in a buffer of its own. Time and
-//! chance are handed in. A packet is 16 bytes here, and its payload is never here.
+//! chance are handed in. The fabric moves packets of 16 bytes without payload.
 //!
 //! - A driver in real time injects packets (`Network::inject`), asks when something happens next
 //!   (`next_event_at`) and lets the network run until now (`run_until`).
@@ -14,7 +14,7 @@
 //!           qdisc         fault                    qdisc
 //! ```
 //!
-//! [`pod`] has the decisions of a pod's scheduler as plain data; a switch program runs them.
+//! [`pod`] decides for a pod as plain data; the program `pod_scheduler` and `PodServer` run it.
 
 #![deny(unsafe_code)]
 

@@ -11,11 +11,10 @@
 //! A border switch of MLCC keeps queues of flows, and the acknowledgements of a flow have to pass
 //! the switch that has its queue. So both directions of a flow take one pair: a driver hashes the
 //! ends of packets in ascending order ([`Ends::Either`](super::Ends)). All switches of both sites
-//! avoid a dead link at the same time as those at its ends, after the detection delay: routers
-//! notify each other. A pair is not chosen while all links between its two switches are dead in one
-//! direction or the other, for example when one of the two switches is down. The pair comes back
-//! with the first link. The state of links is a function of time, as in `routing`, whose rules hold
-//! for all other decisions.
+//! avoid a dead link from the same instant on, one detection delay after it died. A pair is not
+//! chosen while all links between its two switches are dead in one direction or the other, for
+//! example when one of the two switches is down. The pair comes back with the first link. The state
+//! of links is a function of time, as in `routing`, whose rules hold for all other decisions.
 
 use transport::{HostId, Instant};
 

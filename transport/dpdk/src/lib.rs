@@ -1,9 +1,10 @@
 //! The poll-mode data path of Headrace: DPDK made safe, in the units of the protocol core.
 //!
-//! Folders, each using only those above it:
+//! Modules, each using only those above it:
 //!
 //! | Folder | Is |
 //! |---|---|
+//! | [`keys`] | what flows' keys are made of on a real network |
 //! | [`neighbour`] | ARP, neighbour discovery and echoes: peers' MACs before a run |
 //! | [`eal`] | DPDK's process-wide environment, its memory, its threads, its interrupt thread |
 //! | [`buffers`] | pools, move-only mbufs, bursts, rings, attached memory of applications |
@@ -12,7 +13,6 @@
 //! | [`payload`] | bytes of messages: bounded, lent, or patterns; parity of their blocks |
 //! | [`app`] | rings between application and worker, and their language |
 //! | [`io`] | what a worker asks of a device, and a DPDK queue that does it: paced, timed, shared |
-//! | [`keys`] | what flows' keys are made of on a real network |
 //! | [`security`] | frames sealed and opened by keys that hosts share |
 //! | [`telemetry`] | what workers report while they run: counters, histograms, and their readers |
 //! | [`worker`] | one endpoint, one device, its applications: the poll loop |

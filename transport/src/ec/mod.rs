@@ -1,5 +1,5 @@
-//! Erasure codes: which packets a block of segments is sent as, and which of them are enough. One
-//! file a code, one line in the registry.
+//! Erasure codes: how a block of segments becomes packets, and which packets suffice to restore it.
+//! One file a code, one line in the registry.
 //!
 //! A code here works on packet numbers, never on bytes, because the core has no payload. The byte
 //! codec is the crate `transport-gf`.

@@ -32,8 +32,8 @@ impl<S: Scheduler> Endpoint<S> {
         self.restores.iter()
     }
 
-    /// The next block of the last burst to be restored, once its placements have been obeyed; call
-    /// it until it returns `None`, before the next burst. Nothing else has to be polled afterwards.
+    /// The next block to restore. Call it after the placements of a burst are obeyed and before the
+    /// next burst, until it returns `None`. Nothing else has to be polled afterwards.
     pub fn poll_restore(&mut self) -> Option<Restore> {
         self.restores.pop_front()
     }

@@ -14,17 +14,17 @@
 //! packet's key. The answer is no longer than the packet. Answers are limited, since any host can
 //! cause them: in all to [`answers_max`] a second. An answer is taken from the share of the
 //! sender's host. When that is used up, it is taken from the share of the host's group, and then
-//! from that of the flow. There are [`SHARES`] of each kind. A hash that only this endpoint can
-//! compute chooses the share of a host, a group, and a flow with its source and key. So packets
+//! from the share of the flow. There are [`SHARES`] of each kind. A hash that only this endpoint
+//! can compute chooses the share of a host, a group, and a flow with its source and key. So packets
 //! from one host, or from hosts of one group, keep no answer from a host of another. Packets that
-//! forge the address of a host do: an endpoint without keys cannot distinguish them. Then a flow
-//! gets its answer when one of its packets is the first in its share. The answers `Prove` and
-//! `Refused` (`proof.rs`) have a budget of their own, which packets of flows that are not here do
-//! not use. It is [`Settings::QUESTIONS_MAX`] a second. Openings that forge the address of a new
-//! client compete with its own: of 143,000 a second one in 24 is answered. So a flow that has no
-//! answer yet tries again within 10 ms or, where its shortest timeout is longer than 8 ms, after
-//! that timeout and up to a quarter more. It waits for 24 attempts in the mean
-//! (`flow/recovery.rs`).
+//! forge a host's address use up that host's share, since an endpoint without keys cannot
+//! distinguish them. A flow of the host is then answered only when one of its packets comes first
+//! in the share of the flow. The answers `Prove` and `Refused` (`proof.rs`) have a budget of their
+//! own, which packets of flows that are not here do not use. It is [`Settings::QUESTIONS_MAX`] a
+//! second. Openings that forge the address of a new client compete with its own: of 143,000 a
+//! second one in 24 is answered. So a flow that has no answer yet tries again within 10 ms or,
+//! where its shortest timeout is longer than 8 ms, after that timeout and up to a quarter more. It
+//! waits for 24 attempts in the mean (`flow/recovery.rs`).
 //!
 //! [`answers_max`]: Settings::answers_max
 //!
@@ -47,9 +47,9 @@
 //!   by the process that runs now. The earlier process may have delivered it, too, and no host has
 //!   a record of that. Neither process delivers it twice, with one exception: the restart is in the
 //!   first round trip of the flow. Packets that left before the sender had an answer name no flow,
-//!   so they open it at the new process, under the key of before. If they carry a whole message,
-//!   and the answer was that of the earlier process, then the sender opens the flow anew and the
-//!   message comes again. A message that was wholly acknowledged is delivered again by a new
+//!   so they open it at the new process, under the earlier key. If they carry a whole message, and
+//!   the earlier process had answered, then the sender opens the flow anew and the message comes
+//!   again. A message that was wholly acknowledged is delivered again by a new
 //!   process only if copies of all its packets, which name no flow, are under way during the
 //!   restart.
 //! - A restart of the sender ends its flows. Its messages that were not whole are aborted at the

@@ -16,8 +16,7 @@
 //! delivered once:
 //! - Segments that arrived before are recognised by PSN for as long as the place is kept, so a copy
 //!   that comes late is acknowledged as a duplicate and delivered to no application.
-//! - A packet that names the flow that was in the place before finds nothing: names have a
-//!   generation.
+//! - A packet for an earlier flow of the same place is not accepted, since names have a generation.
 //! - A flow is known by its sender's name and its key. Another process at the sender's address that
 //!   comes to the same name has another key, so its packets are of another flow.
 //!

@@ -1,11 +1,11 @@
-//! How many flows, messages under way and bytes of these the proven flows of a host, and those of a
-//! group of hosts, hold at this receiver, and how many they may hold.
+//! Bounds on the flows, the messages under way and their bytes that one host, or one group of
+//! hosts, holds at this receiver. Only proven flows count.
 //!
 //! A sender that has proved its address may still try to take all places. So each host has a bound.
 //! Each group of hosts with a common address prefix has one, too, since one machine may have many
 //! addresses of its own prefix but none of another prefix. A host that has reached a bound is
-//! refused, by name and with an answer; hosts of other prefixes are not affected. Flows at rest
-//! give way first: those of the host itself, or any flow of its group where the group is full.
+//! refused with an answer that names the reason; hosts of other prefixes are not affected. A host's
+//! own flows at rest are dropped first, and flows at rest of its group where the group is full.
 //! Flows without proof do not count here, because their source may be forged: they have bounds of
 //! their own (`proof.rs`). Their messages count here once they are proven.
 //!

@@ -6,8 +6,8 @@
 //! A device that sends at a given time keeps the pace itself, however late the polls are, but it
 //! takes frames in the order of their departures. Flows are polled one after the other, so segments
 //! given at one instant are in any order, and the driver sorts them. A segment given ahead at a
-//! later instant must not leave before one that was given earlier. A segment for which this would
-//! happen is given at its departure, as without such a device, and leaves at once.
+//! later instant must not leave before one that was given earlier. A segment that would overtake an
+//! earlier one is given at its departure and leaves at once.
 
 use crate::path::Path;
 use crate::sched::Choice;

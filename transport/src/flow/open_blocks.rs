@@ -4,10 +4,11 @@
 //! One list serves all flows of an endpoint: every block has the same time to arrive, so the list
 //! is in order of time, and one timer is enough. When the time of a block is over and more of its
 //! packets have arrived meanwhile, it gets the same time again: its sender is slow, or sends again
-//! (`ec.block_timer=pause`). Otherwise the receiver asks for the missing packets. Blocks that have
-//! been asked for wait in further lists, a round trip longer, and twice as long after each
-//! unanswered request. The flow's bitmap of PSNs says which packets of a block have arrived (their
-//! PSNs are consecutive), so a whole block is taken off when it comes first. Bounded: the oldest
+//! (`ec.block_timer=pause`). Otherwise the receiver asks for the missing packets. A block that was
+//! asked for moves to a further list. Its time is one round trip longer there, and doubles after
+//! each request without an answer. The flow's bitmap of PSNs says which packets of a block have
+//! arrived (their PSNs are consecutive). A complete block is removed when it reaches the head of
+//! the list. Bounded: the oldest
 //! block of a list is dropped when there is no room; its sender's timeout remains.
 
 use alloc::collections::VecDeque;

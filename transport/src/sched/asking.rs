@@ -1,5 +1,5 @@
-//! When a flow that waits for its receiver asks it again, and when it is given up: for schedulers
-//! whose receivers let senders send, by credit or by tokens.
+//! Timers of flows that wait for credit or tokens: when a flow repeats its request, and when it is
+//! given up.
 
 use alloc::collections::VecDeque;
 use alloc::vec;

@@ -1,5 +1,5 @@
-//! Credit from receivers: a flow sends its first window unasked. It sends everything else, lost
-//! segments too, against credit that the receiving host gives out at the rate of its link.
+//! Credit from receivers: a flow sends its first window without credit. It sends everything else,
+//! lost segments too, against credit that the receiving host gives out at the rate of its link.
 //!
 //! Source: \[ndp\], \[eqds\] and, for facts, their authors' simulator htsim; \[smartt\] sections IV
 //! and VI compare with it and put a sender's window beside it. Units: wire bytes, picoseconds.

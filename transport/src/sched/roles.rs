@@ -86,8 +86,8 @@ pub trait Protocol {
     fn on_control(&mut self, flow: FlowId, from: HostId, hdr: &Header, now: Instant) -> bool;
     /// A packet arrived that is for this host and for none of its flows. It has opened no flow, and
     /// `from` need not be the peer of one, so an answer to it ([`Protocol::poll_control`]) should
-    /// keep no state for `from`. False as in [`Protocol::on_control`].
-    /// `at` is when it arrived, no later than now.
+    /// keep no state for `from`. Returns false when the scheduler has no use for the packet.
+    /// `at` is the time of arrival, not later than now.
     fn on_host_control(
         &mut self,
         _from: HostId,

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! Frames between known hosts go through the program that also runs in `sim` and `vdev`; other
-//! frames, such as those that ask for addresses, are passed on as they are. A distance can be
-//! emulated outwards. Telemetry of switches inside the site reaches hosts where those switches
-//! write it. One thread polls all devices.
+//! frames, such as those that ask for addresses, are passed on as they are. A delay towards the
+//! other site can be emulated. Hosts get telemetry of switches inside the site only if these
+//! switches write it. One thread polls all devices.
 
 mod bridge;
 mod network;

@@ -1,6 +1,6 @@
-//! When a thread that polls devices and holds DPDK's interrupt thread lets it through.
+//! When a polling thread that has stopped DPDK's interrupt thread lets it run.
 //!
-//! A peer that is gone sends nothing, so what the interrupt thread has to do then is done when
+//! A peer that is gone sends nothing, so the interrupt thread's work for such a peer can wait until
 //! nothing has been received for a while. Each time takes some 300 us in which nothing is polled;
 //! so the waits double while nothing comes.
 

@@ -2,15 +2,23 @@
 
 use std::io::Write as _;
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{Calibration, TimeScale};
 
 use super::*;
 
-/// A port without a listener; another process could take it, which has not happened yet.
+/// A port at which nothing listens. It lies below those that the kernel chooses (32768 on), since
+/// hosts of tests that run meanwhile listen at such ports.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let mut ports = std::iter::repeat_with(|| {
+        let next =
+            NEXT.fetch_add(1, Ordering::Relaxed).wrapping_add(std::process::id().wrapping_mul(97));
+        20_000 + u16::try_from(next % 12_000).unwrap()
+    });
+    ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
 }
 
 fn network(hosts: u32, port: u16) -> HostsFile {
@@ -260,12 +268,12 @@ fn a_host_that_alone_has_lost_the_first_ends_and_the_others_go_on() {
         if own == 2 {
             meeting.wires[0].as_ref().unwrap().close();
         }
-        while own == 1 && !over.load(std::sync::atomic::Ordering::Acquire) {
+        while own == 1 && !over.load(Ordering::Acquire) {
             thread::sleep(RETRY / 10);
         }
         let armed = meeting.gather(Round::Armed, RoundPart::Armed, &mut || Ok(()));
         if own == 2 {
-            over.store(true, std::sync::atomic::Ordering::Release);
+            over.store(true, Ordering::Release);
         } else {
             meeting.part();
         }
@@ -321,10 +329,10 @@ fn the_first_host_leaves_last() {
         if meeting.own == 3 {
             // The others have said `Bye` and ended their connections by then.
             thread::sleep(3 * RETRY);
-            last.store(true, std::sync::atomic::Ordering::Release);
+            last.store(true, Ordering::Release);
         }
         meeting.part();
-        let left = last.load(std::sync::atomic::Ordering::Acquire);
+        let left = last.load(Ordering::Acquire);
         assert!(!meeting.leads() || left, "the first host left before the fourth");
     });
 }
@@ -436,7 +444,7 @@ fn a_stranger_that_sends_a_byte_now_and_then_holds_the_first_host_no_longer_than
     thread::scope(|scope| {
         scope.spawn(|| {
             let mut stream = None;
-            while !over.load(std::sync::atomic::Ordering::Relaxed) {
+            while !over.load(Ordering::Relaxed) {
                 match &mut stream {
                     None => stream = TcpStream::connect(("127.0.0.1", port)).ok(),
                     // The other end may close the connection.
@@ -460,7 +468,7 @@ fn a_stranger_that_sends_a_byte_now_and_then_holds_the_first_host_no_longer_than
             ended.unwrap_err().to_string(),
             RunError::Environment("^C".to_owned()).to_string()
         );
-        over.store(true, std::sync::atomic::Ordering::Relaxed);
+        over.store(true, Ordering::Relaxed);
     });
 }
 

@@ -55,6 +55,9 @@ pub(super) struct PeerHost {
     board: Option<Arc<Board>>,
     hold: QuietHold,
     app: AppEnd,
+    /// Completions of former workers that have not been read, at most [`RING`]: senders of messages
+    /// among them have their acknowledgements and send these no more.
+    unread: VecDeque<Completion>,
     /// Requests that found the ring full.
     pub(super) waiting: VecDeque<Request>,
     /// How often one did.
@@ -136,6 +139,7 @@ impl PeerHost {
             board: None,
             hold,
             app,
+            unread: VecDeque::new(),
             waiting: VecDeque::new(),
             ring_full: 0,
             clock,
@@ -158,7 +162,7 @@ impl PeerHost {
     }
 
     /// Builds the worker anew for `terms`, or for no session; the state of the former one is
-    /// dropped.
+    /// dropped, but for its completions.
     pub(super) fn build(&mut self, terms: &SessionTerms) -> Result<(), PeerError> {
         let Some(parts) = self.take_parts() else { return Ok(()) };
         self.put(parts, terms)
@@ -199,6 +203,8 @@ impl PeerHost {
         self.path = config.default_path();
         self.flow_lasts = flow_lasts(&config);
         self.worker = Some(worker);
+        let unread = std::iter::from_fn(|| self.app.poll());
+        self.unread.extend(unread.take(RING.saturating_sub(self.unread.len())));
         self.app = app;
         self.waiting.clear();
         self.peer = None;
@@ -342,9 +348,9 @@ impl PeerHost {
         is_up
     }
 
-    /// The next completion of the worker.
+    /// The next completion of the worker, or of one before it.
     pub(super) fn poll(&mut self) -> Option<Completion> {
-        self.app.poll()
+        self.unread.pop_front().or_else(|| self.app.poll())
     }
 
     /// Requests that may be put in line without waiting there.

@@ -53,6 +53,20 @@ fn memos_to_send(server: &Server<'_>, over: u32) -> Vec<Memo> {
     octets.filter_map(|octets| Memo::read(octets).ok()).collect()
 }
 
+/// Go may come in one burst with the acknowledgement of the Welcome, at which the worker is built
+/// anew.
+#[test]
+fn completions_of_the_lobby_are_read_in_the_session() {
+    welcoming(|server| {
+        server.host.waiting.push_back(Request::Close { connection: 9 });
+        server.host.turn(server.monitor);
+        server.on_welcomed(1).unwrap();
+        let completion = server.host.poll();
+        assert!(matches!(completion, Some(Completion::Refused { .. })), "{completion:?}");
+        assert!(server.host.poll().is_none());
+    });
+}
+
 #[test]
 fn go_opens_connections_and_is_answered_once() {
     welcoming(|server| {

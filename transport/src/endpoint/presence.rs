@@ -49,9 +49,8 @@
 //!   first round trip of the flow. Packets that left before the sender had an answer name no flow,
 //!   so they open it at the new process, under the earlier key. If they carry a whole message, and
 //!   the earlier process had answered, then the sender opens the flow anew and the message comes
-//!   again. A message that was wholly acknowledged is delivered again by a new
-//!   process only if copies of all its packets, which name no flow, are under way during the
-//!   restart.
+//!   again. A message that was wholly acknowledged is delivered again by a new process only if
+//!   copies of all its packets, which name no flow, are under way during the restart.
 //! - A restart of the sender ends its flows. Its messages that were not whole are aborted at the
 //!   receiver after a time of silence. Flows of the new process have other keys, so no packet of an
 //!   old flow is taken for theirs.

@@ -8,8 +8,8 @@
 //! asked for moves to a further list. Its time is one round trip longer there, and doubles after
 //! each request without an answer. The flow's bitmap of PSNs says which packets of a block have
 //! arrived (their PSNs are consecutive). A complete block is removed when it reaches the head of
-//! the list. Bounded: the oldest
-//! block of a list is dropped when there is no room; its sender's timeout remains.
+//! the list. Bounded: the oldest block of a list is dropped when there is no room; its sender's
+//! timeout remains.
 
 use alloc::collections::VecDeque;
 

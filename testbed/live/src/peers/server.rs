@@ -7,7 +7,7 @@
 //!     +---+                                +---+
 //! ```
 //!
-//! A session has an endpoint of its own from then on, and is under way from Go on.
+//! A session has an endpoint of its own, and is under way once Go has arrived.
 //!
 //! In the lobby it sleeps between polls. A client that is killed is silent: its session ends after
 //! the server's patience, or at once when the same host asks for another. A client that was silent

@@ -303,12 +303,19 @@ impl Stranger {
         }
     }
 
-    /// Reports these counts to the client, which ends with that: its acknowledgement may be lost.
+    /// Reports these counts to the client, which ends with that.
     #[track_caller]
     fn report(&mut self, session: u64, received: Totals) {
         let (counters, vitals) = Default::default();
         let report = Memo::Report { session, received, counters, vitals };
         let cookie = self.host.send_memo(0, &report);
+        self.wait_for_end_by(cookie);
+    }
+
+    /// Waits until the other end has got a message by which it may end: until it is acknowledged or
+    /// the link is down, since a process that ends takes its last acknowledgement with it.
+    #[track_caller]
+    fn wait_for_end_by(&mut self, cookie: u64) {
         self.wait(|own| (own.sent.contains(&cookie) || !own.host.is_link_up()).then_some(()));
     }
 
@@ -585,7 +592,7 @@ fn a_client_goes_by_the_memos_of_its_server_for_its_own_session() {
         let session = stranger.is_asked();
         let say = |stranger: &mut Stranger, memo: &Memo| {
             let cookie = stranger.host.send_memo_once(CLIENT, session, memo);
-            stranger.wait(|own| own.sent.contains(&cookie).then_some(()));
+            stranger.wait_for_end_by(cookie);
         };
         say(&mut stranger, &stop(session + 1));
         stranger.pose_as(2);
@@ -616,7 +623,7 @@ fn a_client_asks_for_as_long_as_it_waits_for_a_server() {
         let (session, reason) = (stranger.is_asked(), "not today".to_owned());
         let refusal = Memo::Refused { session, busy: false, reason };
         let cookie = stranger.host.send_memo_once(CLIENT, session, &refusal);
-        stranger.wait(|own| own.sent.contains(&cookie).then_some(()));
+        stranger.wait_for_end_by(cookie);
     });
     assert_eq!(result, json!({"Err": "the server refuses: not today"}));
 }

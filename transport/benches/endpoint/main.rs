@@ -17,6 +17,7 @@ mod balancer;
 mod controller;
 mod exchange;
 mod instructions;
+mod lacks;
 mod memory;
 mod secrets;
 

@@ -212,6 +212,7 @@ impl From<PeerError> for Failure {
             | PeerError::NoServer { .. }
             | PeerError::Busy(_)
             | PeerError::Stopped(_)
+            | PeerError::Undelivered(_)
             | PeerError::Silent { .. } => Self::Peer(error.to_string()),
         }
     }

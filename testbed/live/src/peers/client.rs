@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use experiments::measure::Counters;
 use transport::{Duration, HostId, Instant};
-use transport_dpdk::{Completion, Idle, IdleMode, Request, eal};
+use transport_dpdk::{Completion, Failure, Idle, IdleMode, Request, eal};
 
 use super::error::PeerError;
-use super::host::PeerHost;
+use super::host::{FAREWELL, PeerHost};
 use super::protocol::{Kind, Memo, PROTOCOL, Tag, Totals};
 use super::session::Session;
 use super::setup::ProcessSetup;
@@ -74,6 +74,10 @@ struct Client<'a> {
     memos: VecDeque<Memo>,
     /// The server's end of its sending.
     server_sent: Option<Totals>,
+    /// The cookie of the session's memo that is to be answered; 0 is none.
+    asked: u64,
+    /// Why that memo, or a ping of the session, was not delivered. There is no answer to it.
+    undelivered: Option<Failure>,
     stopped: bool,
     look_at: Instant,
     idle: Idle,
@@ -86,8 +90,8 @@ const MEMOS_MAX: usize = 64;
 const BUSY: Duration = Duration::from_s(1);
 /// Time for acknowledgements that are decided to leave.
 const FLUSH: Duration = Duration::from_ms(2);
-/// When the user has ended the client, its server has this long to answer a memo, and no longer
-/// than the client's patience.
+/// When the client is about to end, its server has this long to answer a memo, and no longer than
+/// the client's patience.
 const ANSWER_WITHIN: Duration = Duration::from_s(5);
 /// Round trips that do not count, at the start: a tenth of all, at most this many.
 const WARM_UP_MAX: u64 = 1000;
@@ -113,6 +117,8 @@ pub fn run(
         monitor,
         memos: VecDeque::new(),
         server_sent: None,
+        asked: 0,
+        undelivered: None,
         stopped: false,
         look_at: Instant::ZERO,
         idle: Idle::new(IdleMode::Shared),
@@ -120,14 +126,14 @@ pub fn run(
     client.wait_for_link()?;
     client.find_server()?;
     let mut session = client.open(terms)?;
-    let round_trips = match session.terms.job {
-        Job::Ping => client.ping(&mut session)?,
-        Job::Perf { .. } => {
-            client.stream(&mut session)?;
-            Vec::new()
-        }
+    let done = match session.terms.job {
+        Job::Ping => client.ping(&mut session),
+        Job::Perf { .. } => client.stream(&mut session).map(|()| Vec::new()),
     };
-    client.close(session, round_trips)
+    match done {
+        Ok(round_trips) => client.close(session, round_trips),
+        Err(error) => Err(client.stop(error)),
+    }
 }
 
 impl Client<'_> {
@@ -349,8 +355,8 @@ impl Client<'_> {
                 }
                 _ => None,
             })?;
-        // Ours is decided, and not asked for again.
-        self.rest(FLUSH)?;
+        let done = self.host.send_memo(session.number, &Memo::Done { session: session.number });
+        self.host.wait_for_end_of(done, self.answer_within(), self.monitor);
         let sent = session.sender.as_ref().map(|sender| sender.acked()).unwrap_or_default();
         let received = session.receiver.got();
         let mut outcome = SessionOutcome {
@@ -374,7 +380,7 @@ impl Client<'_> {
     }
 
     /// Sends `memo` and waits until `answer` finds what it wants in the session or in a memo of the
-    /// server. A client that ends without that notifies the server.
+    /// server.
     fn ask<T>(
         &mut self,
         session: &mut Session,
@@ -383,9 +389,9 @@ impl Client<'_> {
     ) -> Result<T, PeerError> {
         // What came before answers an earlier memo.
         self.memos.clear();
-        self.host.send_memo(session.number, memo);
+        self.asked = self.host.send_memo(session.number, memo);
         let asked = self.host.now();
-        let within = ANSWER_WITHIN.min(self.options.patience);
+        let within = self.answer_within();
         let error = loop {
             let now = match self.turn(Some(session)) {
                 Ok(now) => now,
@@ -399,11 +405,23 @@ impl Client<'_> {
                 break PeerError::Interrupted;
             }
         };
-        let stop = Memo::Stop { session: session.number, reason: error.to_string() };
-        self.host.send_memo(session.number, &stop);
-        // The error that is reported is the first.
-        let _ = self.rest(FLUSH);
-        Err(error)
+        Err(self.stop(error))
+    }
+
+    /// Notifies the server that the client ends because of `error`, unless the server has ended the
+    /// session. Returns the error.
+    fn stop(&mut self, error: PeerError) -> PeerError {
+        if !matches!(error, PeerError::Stopped(_)) {
+            let stop = Memo::Stop { session: self.number, reason: error.to_string() };
+            let stop = self.host.send_memo(self.number, &stop);
+            self.host.wait_for_end_of(stop, FAREWELL, self.monitor);
+        }
+        error
+    }
+
+    /// How long the server has to answer a memo when the client is about to end.
+    fn answer_within(&self) -> Duration {
+        ANSWER_WITHIN.min(self.options.patience)
     }
 
     /// One turn of everything; the time.
@@ -444,8 +462,13 @@ impl Client<'_> {
                     _ => {}
                 }
             }
-            // A memo or a ping that was not taken: silence is noticed by the clock.
-            Completion::Failed { reason, .. } => tracing::debug!(%reason, "not delivered"),
+            Completion::Failed { cookie, reason, .. } => {
+                tracing::debug!(%reason, "not delivered");
+                let is_ping = Tag::unpack(cookie).is_some_and(|tag| tag.kind == Kind::Ping);
+                if is_ping || cookie == self.asked {
+                    self.undelivered.get_or_insert(reason);
+                }
+            }
             Completion::Refused { reason, .. } => tracing::warn!(%reason, "no flow to the server"),
             Completion::Sent { .. }
             | Completion::Closed { .. }
@@ -455,8 +478,8 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Checks whether the user wants to end, and for silence; reports the traffic of the last
-    /// interval.
+    /// Checks whether the user wants to end, for silence, and for a message that is never answered;
+    /// reports the traffic of the last interval.
     fn check_session(
         &mut self,
         session: Option<&mut Session>,
@@ -474,7 +497,13 @@ impl Client<'_> {
             let seconds = silence.as_ps() / 1_000_000_000_000;
             return Err(PeerError::Silent { seconds, counters });
         }
-        Ok(())
+        // A long silence is the cause, and ends the session soon. Without one the server is there,
+        // and would keep the session for ever.
+        let is_there = silence < self.options.patience / 2;
+        match self.undelivered.filter(|_| is_there) {
+            Some(reason) => Err(PeerError::Undelivered(reason)),
+            None => Ok(()),
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use experiments::input::InputError;
 use experiments::plan::RunError;
 use thiserror::Error;
 use transport::HostId;
+use transport_dpdk::Failure;
 
 use crate::dpdk_error::DpdkError;
 
@@ -77,6 +78,9 @@ pub enum PeerError {
         /// The counters of this side.
         counters: String,
     },
+    /// The session cannot go on without a message that was not delivered.
+    #[error("a message to the server was not delivered: {0}")]
+    Undelivered(Failure),
     /// Interrupted before there was a result.
     #[error("interrupted before there was a result")]
     Interrupted,

@@ -43,6 +43,8 @@ const CACHE: u32 = 64;
 /// The device has taken nothing for so long: frames are dropped and sent again.
 const STUCK_AFTER: Duration = Duration::from_s(1);
 const LOOK_EVERY: Duration = Duration::from_ms(10);
+/// An end that stops a session early waits for so long until the other end has acknowledged that.
+pub(super) const FAREWELL: Duration = Duration::from_ms(500);
 
 type DeviceWorker = Worker<PortIo, AppMemory, DilatedClock>;
 type WorkerParts = (PortIo, Option<Box<Security>>);
@@ -346,6 +348,28 @@ impl PeerHost {
         let is_up = by_driver && self.setup.device.is_interface_up();
         self.is_up |= is_up;
         is_up
+    }
+
+    /// Waits until the last message to the peer, which has this cookie, is acknowledged or has
+    /// failed, no longer than `within`. Drops everything else that comes in.
+    pub(super) fn wait_for_end_of(
+        &mut self,
+        message: u64,
+        within: Duration,
+        monitor: &mut dyn SessionMonitor,
+    ) {
+        let until = self.now() + within;
+        while self.turn(monitor).now < until {
+            while let Some(completion) = self.poll() {
+                if let Completion::Sent { cookie, .. } | Completion::Failed { cookie, .. } =
+                    completion
+                    && cookie == message
+                {
+                    return;
+                }
+            }
+            std::thread::yield_now();
+        }
     }
 
     /// The next completion of the worker, or of one before it.

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! ```text
-//!   client   Hello ->            Go ->                              Finish ->
+//!   client   Hello ->            Go ->                              Finish ->            Done ->
 //!   server           <- Welcome       <- Ready  (data, pings)  <- End         <- Report
 //! ```
 //!
@@ -20,6 +20,9 @@
 //! sends Go from its endpoint of the session, and nothing else until the server answers Ready: what
 //! arrived before Go would be acknowledged by the former endpoint and counted in no session.
 //! Messages arrive in any order, so only an answer shows that Go has arrived.
+//!
+//! Done ends the session at the server. The client waits for a limited time until Done is
+//! acknowledged, so that a packet that is lost at the end is sent again.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -29,7 +32,7 @@ use super::terms::SessionTerms;
 use super::vitals::Vitals;
 
 /// Version of these messages. Both sides must have the same.
-pub(super) const PROTOCOL: u64 = 3;
+pub(super) const PROTOCOL: u64 = 4;
 
 /// Longest memo, bytes: a longer one is not read.
 pub(super) const MEMO_MAX: usize = 1 << 16;
@@ -89,8 +92,10 @@ pub(super) enum Memo {
     End { session: u64, sent: Totals },
     /// The client asks for the server's counts.
     Finish { session: u64 },
-    /// The server's counts; the session is over.
+    /// The server's counts.
     Report { session: u64, received: Totals, counters: Counters, vitals: Vitals },
+    /// The client has the report: the session is over.
+    Done { session: u64 },
     /// One side ends the session at once.
     Stop { session: u64, reason: String },
 }
@@ -159,6 +164,7 @@ impl Memo {
             | Self::End { session, .. }
             | Self::Finish { session }
             | Self::Report { session, .. }
+            | Self::Done { session }
             | Self::Stop { session, .. } => *session == number,
         }
     }
@@ -204,8 +210,9 @@ mod tests {
         let reason = "why".to_owned();
         let stop = Memo::Stop { session: 7, reason: reason.clone() };
         let end = Memo::End { session: 7, sent: Totals::default() };
-        for memo in [hello, report, stop, end, Memo::Go { session: 7 }, Memo::Ready { session: 7 }]
-        {
+        let short =
+            [Memo::Go { session: 7 }, Memo::Ready { session: 7 }, Memo::Done { session: 7 }];
+        for memo in [hello, report, stop, end].into_iter().chain(short) {
             assert_eq!(Memo::read(&memo.bytes()), Ok(memo.clone()));
             assert_eq!(Memo::session_of(&memo.bytes()), 7);
             assert!(memo.is_of(7) && !memo.is_of(6), "{memo:?}");
@@ -221,7 +228,7 @@ mod tests {
     #[test]
     fn a_refusal_by_another_version_is_read() {
         let reason = "it speaks protocol 1 of headrace 0.1.0; run the same build on both sides";
-        // The text that protocols 1 to 3 send, and later ones have to.
+        // The text that protocols 1 to 4 send, and later ones have to.
         let text = format!(r#"{{"note":"refused","session":0,"busy":false,"reason":"{reason}"}}"#);
         let refused = Memo::Refused { session: 0, busy: false, reason: reason.to_owned() };
         assert_eq!(refused.bytes(), text.as_bytes());

@@ -1,8 +1,8 @@
 //! The server: waits for clients, one session at a time, and goes on after each.
 //!
 //! ```text
-//!      Hello: agreed, Welcome acknowledged or Go  Report acknowledged, Stop,
-//!   lobby ---------------------> session --+-----  silence, another Hello of that host  --> lobby
+//!      Hello: agreed, Welcome acknowledged or Go  Done, Stop, silence,
+//!   lobby ---------------------> session --+-----  another Hello of that host  -----------> lobby
 //!     ^  \ Hello: refused, with a reason   | Hello of another host: busy
 //!     +---+                                +---+
 //! ```
@@ -20,7 +20,7 @@ use transport::{Duration, HostId, Instant};
 use transport_dpdk::{Completion, Failure, Idle, IdleMode, Request};
 
 use super::error::PeerError;
-use super::host::{PeerHost, STRANGER};
+use super::host::{FAREWELL, PeerHost, STRANGER};
 use super::protocol::{Kind, Memo, Tag};
 use super::session::Session;
 use super::setup::ProcessSetup;
@@ -96,8 +96,8 @@ enum Ending {
     Open,
     /// The client has asked for the report.
     Wanted,
-    /// The report is on its way, with this cookie.
-    Reported(u64),
+    /// The report is on its way; the client says when it has it.
+    Reported,
 }
 
 /// Time between two checks of the clock, of the user's request to end, and of silence.
@@ -111,8 +111,6 @@ pub(super) const REFUSALS_A_HOST: usize = REFUSALS_MAX / 8;
 const WAITING_MAX: usize = 1 << 16;
 /// How long a client is asked for its MAC.
 const FIND_FOR: Duration = Duration::from_s(1);
-/// How long a client that is notified of the server's end is waited for.
-const FAREWELL: Duration = Duration::from_ms(500);
 
 /// Serves until the monitor ends it, or all sessions are served.
 ///
@@ -201,11 +199,7 @@ impl Server<'_> {
                 }
                 _ => Ok(()),
             },
-            Completion::Sent { cookie, .. } => match &self.session {
-                Some((_, Ending::Reported(report))) if cookie == *report => self.end(None),
-                Some(_) => Ok(()),
-                None => self.on_welcomed(cookie),
-            },
+            Completion::Sent { cookie, .. } if self.session.is_none() => self.on_welcomed(cookie),
             // The client has left the endpoint that the welcome was for.
             Completion::Failed { cookie, reason: Failure::PeerForgot, .. }
                 if self.session.is_none() =>
@@ -230,7 +224,9 @@ impl Server<'_> {
                 tracing::warn!(%reason, "no flow to a client");
                 Ok(())
             }
-            Completion::Closed { .. } | Completion::Aborted { .. } => Ok(()),
+            Completion::Sent { .. } | Completion::Closed { .. } | Completion::Aborted { .. } => {
+                Ok(())
+            }
         }
     }
 
@@ -284,6 +280,7 @@ impl Server<'_> {
                 session.sender.iter_mut().for_each(|sender| sender.stop(now));
                 *ending = Ending::Wanted;
             }
+            (Memo::Done { .. }, Some((_, Ending::Reported))) => return self.end(None),
             (Memo::Stop { reason, .. }, Some(_)) => {
                 return self.end(Some(&format!("the client ended it: {reason}")));
             }
@@ -440,7 +437,8 @@ impl Server<'_> {
         let received = session.receiver.got();
         let vitals = session.gauge.whole(&self.host, now);
         let report = Memo::Report { session: number, received, counters, vitals };
-        *ending = Ending::Reported(self.host.send_memo(number, &report));
+        self.host.send_memo(number, &report);
+        *ending = Ending::Reported;
     }
 
     /// Checks for a welcome without an answer, and for silence; reports the traffic of the last
@@ -491,15 +489,7 @@ impl Server<'_> {
         } else {
             self.host.send_memo_once(peer, session, &stop)
         };
-        let until = self.host.now() + FAREWELL;
-        while self.host.turn(self.monitor).now < until {
-            while let Some(completion) = self.host.poll() {
-                if matches!(completion, Completion::Sent { cookie, .. } if cookie == stop) {
-                    return self.end(Some("the server was interrupted"));
-                }
-            }
-            std::thread::yield_now();
-        }
+        self.host.wait_for_end_of(stop, FAREWELL, self.monitor);
         self.end(Some("the server was interrupted"))
     }
 }

@@ -36,6 +36,9 @@ pub(super) const CLIENT: HostId = HostId(1);
 /// one goes on at a time.
 static LINKS: Mutex<(u32, Option<Eal>)> = Mutex::new((0, None));
 
+/// The time between a hasty client's two pings.
+const HASTY_PAUSE: Duration = Duration::from_s(2);
+
 /// The arguments of the process at the other end of a link: its part, the name of the link, and
 /// milliseconds of patience.
 const OTHER_END: &str = "HEADRACE_OTHER_END";
@@ -121,15 +124,20 @@ fn the_other_end() {
             "broken": monitor.broken, "counters": served.counters,
         })
     } else {
-        let interval = Duration::ZERO;
-        let options = ClientOptions { server: SERVER, wait: SOON, patience, pings: 1, interval };
+        // A hasty client's flows fail long before its patience is over.
+        let is_hasty = part == "hasty client";
+        let (pings, interval) = if is_hasty { (2, HASTY_PAUSE) } else { (1, Duration::ZERO) };
+        let options = ClientOptions { server: SERVER, wait: SOON, patience, pings, interval };
+        let hasty = ("loss.give_up".to_owned(), "200ms".to_owned());
+        let set = if is_hasty { vec![hasty] } else { Vec::new() };
         let job = match part {
             "sender" => Job::Perf { up: true, down: false, duration_ms: None, bytes: Some(64) },
             "receiver" => Job::Perf { up: false, down: true, duration_ms: None, bytes: Some(64) },
             "endless sender" => Job::Perf { up: true, down: false, duration_ms: None, bytes: None },
             _ => Job::Ping,
         };
-        let ran = run(end(link, CLIENT), &SessionTerms { job, ..terms() }, &options, &mut monitor);
+        let terms = SessionTerms { job, set, ..terms() };
+        let ran = run(end(link, CLIENT), &terms, &options, &mut monitor);
         let ran = ran.map(|outcome| json!([outcome.findings, outcome.round_trips]));
         json!(ran.map_err(|error| error.to_string()))
     };
@@ -305,13 +313,22 @@ impl Stranger {
         }
     }
 
-    /// Reports these counts to the client, which ends with that.
+    /// Reports these counts to the client, and waits until the client says that it has them.
     #[track_caller]
     fn report(&mut self, session: u64, received: Totals) {
-        let (counters, vitals) = Default::default();
-        let report = Memo::Report { session, received, counters, vitals };
-        let cookie = self.host.send_memo(0, &report);
-        self.wait_for_end_by(cookie);
+        self.say(&report(session, received));
+        self.wait(|own| own.memos.contains(&Memo::Done { session }).then_some(()));
+        self.wait_a_while();
+    }
+
+    /// Asks the server for its report, and says that it has come. The session is over with that.
+    #[track_caller]
+    fn finish(&mut self, session: u64) {
+        self.say(&Memo::Finish { session });
+        let memo = self.memo();
+        assert!(is_report(&memo, session), "{memo:?}");
+        self.say(&Memo::Done { session });
+        self.wait_a_while();
     }
 
     /// Waits until the other end has got a message by which it may end: until it is acknowledged or
@@ -389,6 +406,11 @@ fn stop(session: u64) -> Memo {
     Memo::Stop { session, reason: "enough".to_owned() }
 }
 
+fn report(session: u64, received: Totals) -> Memo {
+    let (counters, vitals) = Default::default();
+    Memo::Report { session, received, counters, vitals }
+}
+
 fn is_report(memo: &Memo, number: u64) -> bool {
     matches!(memo, Memo::Report { session, .. } if *session == number)
 }
@@ -443,15 +465,12 @@ fn what_is_no_request_for_a_session_is_refused_with_the_reason() {
 fn a_request_that_comes_again_and_memos_of_another_session_end_none() {
     let served = served(SOON, |stranger, _| {
         stranger.begin(7);
-        for memo in [hello(7), stop(8), Memo::Finish { session: 8 }] {
+        for memo in [hello(7), stop(8), Memo::Finish { session: 8 }, Memo::Done { session: 7 }] {
             stranger.say(&memo);
         }
         stranger.wait_a_while();
         assert!(stranger.memos.is_empty(), "{:?}", stranger.memos);
-        stranger.say(&Memo::Finish { session: 7 });
-        let memo = stranger.memo();
-        assert!(is_report(&memo, 7), "{memo:?}");
-        stranger.wait_a_while();
+        stranger.finish(7);
     });
     assert_served(&served, 1, &[]);
     assert_eq!(served["begun"], 1);
@@ -481,10 +500,7 @@ fn a_host_that_asks_for_another_session_has_that_one() {
         // As after a restart.
         stranger.pose_as(CLIENT.0);
         stranger.begin(8);
-        stranger.say(&Memo::Finish { session: 8 });
-        let memo = stranger.memo();
-        assert!(is_report(&memo, 8), "{memo:?}");
-        stranger.wait_a_while();
+        stranger.finish(8);
     });
     assert_served(&served, 1, &["its client began another"]);
 }

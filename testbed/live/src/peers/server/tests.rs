@@ -100,6 +100,27 @@ fn a_client_gets_answers_from_go_on_and_none_before() {
 }
 
 #[test]
+fn a_session_ends_as_agreed_once_its_client_has_the_report() {
+    welcoming(|server| {
+        let done = |session| Memo::Done { session }.bytes();
+        server.on_memo(CLIENT, &GO.bytes(), Instant::ZERO).unwrap();
+        server.on_memo(CLIENT, &done(7), Instant::ZERO).unwrap();
+        server.on_memo(CLIENT, &FINISH.bytes(), Instant::ZERO).unwrap();
+        server.on_memo(CLIENT, &done(7), Instant::ZERO).unwrap();
+        server.report(Instant::ZERO);
+        for (host, session) in [(HostId(2), 7), (CLIENT, 8)] {
+            server.on_memo(host, &done(session), Instant::ZERO).unwrap();
+        }
+        assert!(server.session.is_some());
+        for _ in 0..2 {
+            server.on_memo(CLIENT, &done(7), Instant::ZERO).unwrap();
+            assert!(server.session.is_none());
+        }
+        assert_eq!((server.served.complete, server.served.broken), (1, 0));
+    });
+}
+
+#[test]
 fn a_client_that_begins_a_session_that_is_over_is_notified() {
     welcoming(|server| {
         server.on_welcomed(1).unwrap();

@@ -62,6 +62,45 @@ fn a_client_whose_server_is_never_ready_gives_it_up() {
 }
 
 #[test]
+fn a_client_whose_ping_is_not_delivered_ends_with_that_reason() {
+    let result = asking("hasty client", SOON, |stranger, _| {
+        let session = stranger.host_a_session();
+        let pong = Tag { kind: Kind::Pong, session: short(session), number: 0 };
+        stranger.send(0, pong, &[0; 64]);
+        // From here on nothing is polled, so the second ping is not acknowledged.
+    });
+    let why = "a message to the server was not delivered: ";
+    assert!(result["Err"].as_str().is_some_and(|error| error.starts_with(why)), "{result}");
+}
+
+/// The stranger's flows are gone when the client's last memo comes, so it is not acknowledged.
+#[test]
+fn a_client_stays_until_its_last_memo_is_acknowledged() {
+    let result = asking("sender", SOON, |stranger, _| {
+        let session = stranger.host_a_session();
+        let before = stranger.host.segments();
+        stranger.host.send_memo(0, &report(session, Totals::default()));
+        while stranger.host.segments() == before {
+            stranger.host.turn(&mut stranger.monitor);
+        }
+        thread::sleep(core::time::Duration::from_millis(300));
+        stranger.enter(&terms());
+        stranger.wait(|own| own.memos.contains(&Memo::Done { session }).then_some(()));
+        stranger.wait_a_while();
+    });
+    assert!(result["Ok"].is_array(), "{result}");
+}
+
+#[test]
+fn a_client_that_has_its_report_has_its_result_though_the_server_is_silent() {
+    let result = asking("sender", Duration::from_ms(600), |stranger, _| {
+        let session = stranger.host_a_session();
+        stranger.say(&report(session, Totals::default()));
+    });
+    assert!(result["Ok"].is_array(), "{result}");
+}
+
+#[test]
 fn a_client_that_is_interrupted_before_its_server_is_ready_notifies_it() {
     let result = asking("sender", Duration::from_ms(600), |stranger, client| {
         let session = stranger.wait_for_go();

@@ -16,9 +16,7 @@ use transport::{EntropyValue, FlowId};
 use crate::forger::{PACE, PORT, frame_socket, framed_between, send_until_input_ends};
 use crate::lab::Lab;
 use crate::process::Ended;
-use crate::victims::{
-    Attacker, CLIENT, Compared, LEFT, LONG, SLICE, addressed, observed, server, start,
-};
+use crate::victims::{Attacker, Compared, LEFT, LONG, SLICE, addressed, client, observed, server};
 
 /// The victims' addresses by IP version.
 pub(crate) const VERSIONS: [[&str; 2]; 2] = [["192.0.2.1", "192.0.2.2"], ["fd77::1", "fd77::2"]];
@@ -162,17 +160,16 @@ pub(crate) fn suffer(victims: [&str; 2], seconds: u64) -> Result<String, String>
         victims.iter().zip(given).map(|(address, mac)| format!("{address},{mac}")).collect();
     let given = addressed(&given);
     let first = server(&lab, &named);
-    let mut client = start(&lab, 1, &named, &[&CLIENT[..], &["--time", "0.5"]].concat());
-    client.on_event("session with");
+    let mut first_client = client(&lab, &named, &["--time", "0.5"]);
+    first_client.on_event("session with");
     let attacker = liar(&lab, victims, None);
-    let under_way = client.end();
+    let under_way = first_client.end();
     first.signal("INT");
     assert_eq!(first.end().code, Some(0));
     // While no victim answers for itself.
     diverts(&lab, victims)?;
     let second = server(&lab, &given);
-    let more = ["--bytes", "1MiB"];
-    let later = start(&lab, 1, &given, &[&CLIENT[..], &more].concat()).end().result();
+    let later = client(&lab, &given, &["--bytes", "1MiB"]).end().result();
     assert_eq!(later["to_server"]["bytes"], 1 << 20, "{later:#}");
     let sent = attacker.end();
     let reached = reached(&under_way);

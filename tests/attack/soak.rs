@@ -9,7 +9,7 @@ use transport::Rng;
 use crate::forger::{Attack, VICTIMS};
 use crate::lab::Lab;
 use crate::process::Process;
-use crate::victims::{Attacker, addressed, client, server, start, with_attacker};
+use crate::victims::{Attacker, WAITS, addressed, client, server, start, with_attacker};
 
 /// Growth of a server's memory that does not count: pages that it touches for the first time.
 const GROWTH_KB: u64 = 4096;
@@ -36,7 +36,7 @@ fn visit(lab: &Lab, turn: u32, rng: &mut Rng) -> bool {
             let what = ["ping", "client", "--device", "eth0", "--json"];
             let idle = ["--count", "2", "--interval", "10s"];
             let ends = addressed(&VICTIMS);
-            let ended = start(lab, 1, &ends, &[&what[..], &idle].concat()).end();
+            let ended = start(lab, 1, &ends, &[&what[..], &idle, &WAITS].concat()).end();
             assert_eq!(ended.result()["round_trip_us"]["count"], 2, "{ended:?}");
         }
         _ => {

@@ -45,10 +45,20 @@ pub(crate) fn addressed(addresses: &[impl Display]) -> Vec<String> {
     hosts.flat_map(|(host, address)| ["--at".to_owned(), format!("{host}={address}")]).collect()
 }
 
-/// `headrace ARGS` at victim `host`, with the addresses in `ends`.
+/// Silence after which either end gives up a session. With the default, one session in 50 is given
+/// up under a flood of openings, because its flows have to prove the address again.
+const PATIENT: [&str; 2] = ["--patience", "60"];
+
+/// How long a client waits for a server: longer than a server keeps the session of a client that
+/// was killed. With the default, one client in 50 finds no server under a flood of openings in its
+/// name.
+pub(crate) const WAITS: [&str; 2] = ["--wait", "90"];
+
+/// `headrace ARGS` at victim `host`. `ends` has what both victims are given: their addresses, and
+/// keys where they share some.
 pub(crate) fn start(lab: &Lab, host: u32, ends: &[String], what: &[&str]) -> Process {
     let ends = ends.iter().map(String::as_str);
-    let arguments: Vec<&str> = what.iter().copied().chain(ends).collect();
+    let arguments: Vec<&str> = what.iter().copied().chain(ends).chain(PATIENT).collect();
     Process::start(Some(lab.name(host)), &arguments)
 }
 
@@ -60,20 +70,12 @@ pub(crate) fn server(lab: &Lab, ends: &[String]) -> Process {
 }
 
 /// What a client is started with.
-pub(crate) const CLIENT: [&str; 8] =
+const CLIENT: [&str; 8] =
     ["perf", "client", "--device", "eth0", "--json", "--verify", "--udp-sum", "on"];
-
-/// How long a client waits for a server. With the default, one client in 50 finds no server under a
-/// flood of openings in its name.
-const WAITS: [&str; 2] = ["--wait", "60"];
-
-/// Silence after which either end gives up a session. With the default, one session in 50 is given
-/// up under such a flood, because its flows have to prove the address again.
-const PATIENT: [&str; 2] = ["--patience", "60"];
 
 /// A client with these arguments beside those of all.
 pub(crate) fn client(lab: &Lab, ends: &[String], more: &[&str]) -> Process {
-    start(lab, 1, ends, &[&CLIENT, more].concat())
+    start(lab, 1, ends, &[&CLIENT, more, &WAITS].concat())
 }
 
 fn transfer(lab: &Lab, ends: &[String], more: &[&str]) -> Ended {
@@ -256,7 +258,7 @@ impl Compared {
 /// client's counters.
 pub(crate) fn observed(lab: &Lab, ends: &[String], seconds: u64) -> (Compared, Value) {
     let seconds = seconds.to_string();
-    let mut client = client(lab, ends, &[&["--time", seconds.as_str()][..], &WAITS].concat());
+    let mut client = client(lab, ends, &["--time", &seconds]);
     let (mut compared, mut seen) = (Compared::default(), 0);
     while client.goes_on() {
         let said = client.said();
@@ -284,13 +286,13 @@ pub(crate) fn with_attacker() -> Result<Lab, String> {
 /// for as long past them; returns its effect.
 ///
 /// # Panics
-/// When a transfer ends, a byte is wrong, a client that comes meanwhile is refused, or a long
-/// attack leaves less than [`LEFT`] of the throughput beside as many packets to another port.
+/// When a transfer ends, a byte is wrong, a client that comes meanwhile is refused or takes longer
+/// than [`Attack::delays`], or a long attack leaves less than [`LEFT`] of the throughput beside as
+/// many packets to another port.
 pub(crate) fn suffer(attack: Attack, keyed: bool, seconds: u64) -> Result<String, String> {
     let lab = with_attacker()?;
     let dir = tempfile::tempdir().unwrap();
     let mut ends = addressed(&VICTIMS);
-    ends.extend(PATIENT.map(str::to_owned));
     if keyed {
         ends.extend(keys(dir.path()));
     }
@@ -315,11 +317,12 @@ pub(crate) fn suffer(attack: Attack, keyed: bool, seconds: u64) -> Result<String
     let mut longest = Duration::ZERO;
     for _ in 0..clients {
         let came = Instant::now();
-        let later = transfer(&lab, &ends, &[&["--bytes", "1MiB"][..], &WAITS].concat()).result();
+        let later = transfer(&lab, &ends, &["--bytes", "1MiB"]).result();
         assert_eq!(later["to_server"]["bytes"], 1 << 20, "{later:#}");
         longest = longest.max(came.elapsed());
     }
     attacker.end();
+    assert!(longest < attack.delays(keyed), "a client took {longest:?}");
     server.signal("INT");
     let ended = server.end();
     assert_eq!(ended.code, Some(0), "{ended:?}");

@@ -165,6 +165,7 @@ fn with(number: usize) {
     let cc = CcKind::ALL[number];
     let scheds = SchedKind::ALL.iter().filter(|sched| !sched.facts().needs_network);
     let scheds: Vec<SchedKind> = scheds.copied().collect();
+    assert!(CcKind::ALL.len() >= scheds.len(), "some balancers would not meet some schedulers");
     for turn in 0..scheds.len().max(LbKind::ALL.len()) {
         let lb = LbKind::ALL[turn % LbKind::ALL.len()];
         let sched = scheds[(number + turn) % scheds.len()];

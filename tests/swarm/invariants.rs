@@ -15,8 +15,9 @@ use experiments::workload::FlowSpec;
 use fabric::QdiscKind;
 use transport::cc::CcKind;
 use transport::ec::EcKind;
-use transport::sched::SchedKind;
-use transport::{Bytes, Config, DropReason, Duration, HostId, Instant, Path};
+use transport::sched::zeropod::Zeropod;
+use transport::sched::{Receiving as _, SchedKind};
+use transport::{Bytes, Config, DropReason, Duration, HostId, Instant, Path, Rng};
 
 use crate::case::Case;
 
@@ -92,7 +93,26 @@ fn budget(plan: &Plan) -> Budget {
     let tokens = matches!(plan.settings.sched, SchedKind::Phost | SchedKind::DcPim);
     let again = if tokens { 4 } else { 1 };
     let packets = packets * again;
-    Budget { hops: 20_000 + packets * 200, looks: 4 + packets / 50, spent: false }
+    let kept_up = requests_kept_up(plan);
+    let (hops, looks) = (20_000 + packets * 200 + kept_up, 4 + packets / 50 + kept_up / 10_000);
+    Budget { hops, looks, spent: false }
+}
+
+/// Link traversals of requests and answers that hosts send as long as a run lasts: where a pod has
+/// a backup of its scheduler, each host sends a request in one of two epochs, and requests for
+/// cells in others. So the number follows from time, not from packets. A flow whose cells or
+/// receipts were lost in a failure waits for one timeout, which is 20 ms between pods, and up to
+/// four flows wait for one another. Zero in other networks.
+fn requests_kept_up(plan: &Plan) -> u64 {
+    let spec = plan.tree.spec();
+    let Ok(mut configs) = plan.host_configs() else { return 0 };
+    if spec.schedulers < 2 {
+        return 0;
+    }
+    let pod = Zeropod::new(&configs.swap_remove(0).sched_setup(HostId(0), Rng::new(0)));
+    let epochs = (pod.rto_min() * 4).as_ps() / pod.timing().epoch.as_ps();
+    // To the ToR and to the scheduler, and back.
+    epochs * u64::from(spec.nodes) * 4
 }
 
 /// Runs `case` and checks it; runs it again in windows of at most `window` on `threads` threads,

@@ -138,15 +138,16 @@ impl Phost {
         *timed = Some((at, self.silences.insert(at, flow)));
     }
 
-    /// Sends the tokens that are due by `now`: one in the time of a segment.
+    /// Sends the tokens that are due by `now`: one in the time of a segment, or several together.
     fn issue(&mut self, now: Instant) {
         let floor = now.as_ps().saturating_sub(self.terms.base_rtt.as_ps());
         self.next_at = self.next_at.max(Instant::from_ps(floor));
         while self.next_at <= now
             && let Some(index) = self.wanting.first()
         {
-            let flow = self.issuer.issue(index, self.window, now);
-            self.next_at += self.terms.packet_time;
+            let of = (index, self.window);
+            let (flow, tokens) = self.issuer.issue_up_to(self.terms.per_credit, of, now);
+            self.next_at += self.terms.until_next(tokens);
             self.review(flow, now);
         }
     }
@@ -279,6 +280,39 @@ mod tests {
             let window = Phost::new(&config.sched_setup(HostId(0), Rng::new(1))).window;
             assert!(window > 1);
             assert_eq!((begins(window - 1), begins(window)), (true, of_long), "{first:?}");
+        }
+    }
+
+    #[test]
+    fn credits_take_an_eighth_of_the_line_at_most_however_short_segments_are() {
+        for (payload_max, together) in [(64, true), (256, true), (1000, false), (4096, false)] {
+            let settings = Settings { payload_max, ..Settings::default() };
+            let config = Config::new(settings).unwrap();
+            let setup = config.sched_setup(HostId(0), Rng::new(1));
+            let mut phost = Phost::new(&setup);
+            let (mut now, mut credits, mut given) = (Instant::ZERO, 0, Credit::START);
+            let needs = phost.window;
+            let upto = Credit::new(Credit::START.number() << 16 | (needs + 1)).unwrap();
+            let body = Body::Request(Allowance { src_flow: FlowId::new(0, 1), upto });
+            let request = Header::new(EntropyValue(1), FlowId::new(0, 1), body);
+            assert!(phost.on_control(FlowId::new(0, 1), HostId(1), &request, now));
+            // Until the window is spent, nothing need arrive.
+            let spent = config.line_rate.time_for(config.mtu()) * u64::from(phost.window - 1);
+            while now.since(Instant::ZERO) < spent {
+                let mut out = Burst::with_limit(32);
+                phost.poll_control(now, now, &mut out);
+                for packet in out.iter() {
+                    let Body::Credit(credit) = packet.hdr.body else { continue };
+                    (credits, given) = (credits + 1, credit.upto);
+                }
+                now = phost.poll_timeout().unwrap();
+                phost.handle_timeout(now);
+            }
+            let line = config.line_rate.bytes_in(spent);
+            assert!(Bytes(credits * 66 * 8) < line.scaled(1.1), "{payload_max}: {credits} CREDITs");
+            let tokens = u64::from(given.ahead_of(Credit::START));
+            assert!(tokens * 10 > u64::from(needs) * 9, "{payload_max}: {tokens} of {needs}");
+            assert_eq!(tokens > credits, together, "{payload_max}: {tokens} in {credits}");
         }
     }
 

@@ -379,13 +379,13 @@ impl Receiver {
         let (of_all, all) = (u64::from(link.channels), u64::from(self.matching.channels));
         let window = u64::from(self.window) * of_all / all;
         let window = u32::try_from(window).unwrap_or(u32::MAX).max(1);
-        let between = self.terms.packet_time.mul_ratio(all, of_all);
         // Bounded: each turn moves `at` on.
         while link.at <= now {
             match self.ready(place, window, now) {
                 Ok(index) => {
-                    self.issuer.issue(index, window, now);
-                    link.at += between;
+                    let most = self.terms.per_credit;
+                    let (_, tokens) = self.issuer.issue_up_to(most, (index, window), now);
+                    link.at += self.terms.until_next(tokens).mul_ratio(all, of_all);
                 }
                 Err(wake) => {
                     (link.idle, link.wake) = (true, wake);

@@ -39,6 +39,8 @@ struct World {
     rng: Rng,
     loss: f64,
     channels: u8,
+    /// CREDITs that left.
+    credits: u64,
     /// Messages of the matching that arrived, with their epochs in full, senders and receivers.
     offers: Vec<(u64, u32, u32, Offer)>,
 }
@@ -61,7 +63,10 @@ fn settings(hosts: u32, edit: impl Fn(&mut DcPimParams)) -> Config {
 
 impl World {
     fn new(hosts: u32, seed: u64, edit: impl Fn(&mut DcPimParams)) -> Self {
-        let config = settings(hosts, edit);
+        Self::of(hosts, seed, &settings(hosts, edit))
+    }
+
+    fn of(hosts: u32, seed: u64, config: &Config) -> Self {
         let flows = (hosts * FLOWS) as usize;
         let host = |host| Host {
             sched: DcPim::new(&config.sched_setup(HostId(host), Rng::new(seed))),
@@ -77,6 +82,7 @@ impl World {
             rng: Rng::new(seed),
             loss: 0.0,
             channels: u8::try_from(config.sched_params.dcpim.channels).unwrap(),
+            credits: 0,
             offers: Vec::new(),
         }
     }
@@ -99,6 +105,7 @@ impl World {
     }
 
     fn put(&mut self, from: u32, segment: TxSegment) {
+        self.credits += u64::from(matches!(segment.hdr.body, Body::Credit(_)));
         let copies = if self.loss > 0.0 { self.rng.below(3) } else { 1 };
         for _ in 0..copies {
             let late = if self.loss > 0.0 { self.rng.below(3) } else { 0 };
@@ -266,6 +273,23 @@ fn the_first_tokens_come_after_the_second_round_and_no_faster_than_the_channels(
     assert_eq!(late.sent(0, 1, 0), 0, "its epoch begins at 41.6 us");
     late.run(1);
     assert!(late.sent(0, 1, 0) > 0);
+}
+
+#[test]
+fn credits_take_an_eighth_of_the_line_at_most_however_short_segments_are() {
+    for payload in [64, 256, 4096] {
+        let mut settings = Settings::clone(&settings(2, |_| {}));
+        (settings.payload_max, settings.line_rate) = (payload, Rate::from_gbps(10));
+        let config = Config::new(settings).unwrap();
+        let mut world = World::of(2, 1, &config);
+        world.open(0, 1, 0, 100_000);
+        world.run(400);
+        let line = config.line_rate.bytes_in(world.now.since(Instant::ZERO)).0;
+        assert!(world.credits * 66 * 8 < line * 11 / 10, "{payload}: {}", world.credits);
+        let most = line / config.mtu().0;
+        let sent = u64::from(world.sent(0, 1, 0));
+        assert!(sent * 2 > most, "{payload}: {sent} of {most}");
+    }
 }
 
 /// Every host has segments for every other.

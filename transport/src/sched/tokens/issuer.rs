@@ -235,6 +235,22 @@ impl Issuer {
         flow
     }
 
+    /// [`Issuer::issue`] of up to `most` tokens, in one CREDIT; names the flow, and how many.
+    pub(in crate::sched) fn issue_up_to(
+        &mut self,
+        most: u32,
+        (index, window): (usize, u32),
+        now: Instant,
+    ) -> (FlowId, u32) {
+        let flow = self.issue(index, window, now);
+        let mut tokens = 1;
+        while tokens < most && self.needs[index].may_issue(window) {
+            self.issue(index, window, now);
+            tokens += 1;
+        }
+        (flow, tokens)
+    }
+
     /// A CREDIT is to leave.
     fn answer(&mut self, index: usize) {
         let need = &mut self.needs[index];

@@ -2,7 +2,13 @@
 
 use crate::sched::{Answers, SchedSetup};
 use crate::time::Duration;
-use crate::units::Bytes;
+use crate::units::{Bytes, Credit, EntropyValue, FlowId};
+use crate::wire::{Allowance, Body, Header};
+
+/// The part of a host's line that its CREDITs take at most, as a divisor. Control goes before data
+/// at every port. Where segments are hardly longer than a CREDIT and hosts share a slower link, one
+/// CREDIT a segment would leave no room for data, nor for acknowledgements.
+const CREDIT_SHARE: u64 = 8;
 
 /// Windows, timeouts and lives of tokens, for one host.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +21,10 @@ pub(in crate::sched) struct TokenTerms {
     pub(in crate::sched) life: Duration,
     /// Round trip of an idle path.
     pub(in crate::sched) base_rtt: Duration,
+    /// Time between two CREDITs at least.
+    credit_time: Duration,
+    /// Tokens that one CREDIT gives at most: one, unless segments are hardly longer than CREDITs.
+    pub(in crate::sched) per_credit: u32,
 }
 
 impl TokenTerms {
@@ -24,12 +34,24 @@ impl TokenTerms {
         let packet_time = setup.line_rate.time_for(setup.mtu);
         let rtt = rtt.unwrap_or(setup.base_rtt);
         let bdp = setup.line_rate.bytes_in(rtt).0.div_ceil(setup.mtu.0.max(1));
+        let credit = Allowance { src_flow: FlowId::UNKNOWN, upto: Credit::START };
+        let credit = Header::new(EntropyValue(0), FlowId::UNKNOWN, Body::Credit(credit));
+        let credit_len = Bytes(setup.wire_sizes.of(&credit, 0).into());
+        let credit_time = setup.line_rate.time_for(credit_len) * CREDIT_SHARE;
+        let per_credit = credit_time.as_ps().div_ceil(packet_time.as_ps().max(1));
         Self {
             bdp: u32::try_from(bdp).unwrap_or(u32::MAX).max(1),
             packet_time,
             life: packet_time * u64::from(life),
             base_rtt: setup.base_rtt,
+            credit_time,
+            per_credit: u32::try_from(per_credit).unwrap_or(u32::MAX).max(1),
         }
+    }
+
+    /// The time between a CREDIT that gives so many tokens and the next one.
+    pub(in crate::sched) fn until_next(&self, tokens: u32) -> Duration {
+        (self.packet_time * u64::from(tokens)).max(self.credit_time)
     }
 
     /// `bdps` BDPs in segments, at least one.

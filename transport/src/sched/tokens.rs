@@ -105,6 +105,8 @@ struct TokenReport {
 impl TokenReport {
     /// The most needs that fit the field, whose value is never zero.
     const NEEDS_MAX: u16 = u16::MAX - 1;
+    /// Tokens before the numbers of a report come again.
+    const COUNT: u32 = 1 << 16;
 
     fn new(spent: Credit, needs: u32) -> Self {
         let [.., high, low] = spent.number().to_be_bytes();

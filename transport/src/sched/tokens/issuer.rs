@@ -75,7 +75,15 @@ impl Need {
 
     /// Takes in a report, unless a packet that left later has been here before.
     fn take(&mut self, report: TokenReport) {
-        let unreported = report.outstanding(self.granted);
+        let mut unreported = report.outstanding(self.granted);
+        if unreported > AHEAD_MAX {
+            // The sender names a token that was never given here: an earlier process of this host
+            // gave it, in the flow's first round trip. Tokens go on from that number, since the
+            // sender would take those up to it for late ones, for ever.
+            let ahead = TokenReport::COUNT - unreported;
+            *self = Self { granted: self.granted.plus(ahead), needs: 0, ..*self };
+            (unreported, self.unreported, self.outstanding) = (0, 0, 0);
+        }
         if unreported > self.unreported {
             return;
         }

@@ -125,6 +125,10 @@ impl Receiver {
         self.0.on_arrival(flow(index), &arrival);
     }
 
+    fn request(&mut self, index: u32, request: Allowance) -> bool {
+        self.0.on_request(flow(index), HostId(0), &request, EntropyValue(7))
+    }
+
     /// The tokens that a flow gets at `now`.
     fn issue(&mut self, index: u32, now: Instant) -> u32 {
         let mut tokens = 0;
@@ -286,6 +290,33 @@ fn tokens_stay_in_the_range_of_the_sender_however_long_credits_are_lost() {
     assert!(last > 30_000, "the range is used: {last}");
     assert!(sender.credit(0, last, at(2)), "the sender takes the first CREDIT that comes");
     assert!(sender.send(at(2)).is_some());
+}
+
+#[test]
+fn a_flow_goes_on_where_a_former_process_of_its_receiver_had_given_it_tokens() {
+    for used in [0, 3, 40] {
+        let (mut sender, mut receiver) = (Sender::new(0), Receiver::new());
+        sender.open(0, 100, at(0));
+        sender.credit(0, 40, at(1));
+        (0..used).for_each(|_| assert!(sender.send(at(1)).is_some()));
+        // The tokens that are left die. No segment was acknowledged, so the request names no flow,
+        // and opens one at the process that runs now.
+        let died = at(1) + LIFE;
+        let mut given = 0;
+        for round in 1..100 {
+            let now = died + TIMEOUT * round;
+            sender.half.handle_timeout(now);
+            for request in sender.requests() {
+                assert!(receiver.request(0, request));
+            }
+            receiver.issue(0, now);
+            for (flow, upto) in receiver.credits() {
+                assert!(sender.credit(flow, upto, now));
+            }
+            given += sender.send_all(now).len();
+        }
+        assert_eq!(given, 100 - used, "after {used}");
+    }
 }
 
 #[test]

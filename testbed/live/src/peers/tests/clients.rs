@@ -101,6 +101,17 @@ fn a_client_that_has_its_report_has_its_result_though_the_server_is_silent() {
 }
 
 #[test]
+fn a_client_that_is_interrupted_while_it_asks_notifies_the_server() {
+    let result = asking("client", SOON, |stranger, client| {
+        let session = stranger.is_asked();
+        client.let_end();
+        let ends = |memo: &Memo| matches!(memo, Memo::Stop { session: own, .. } if *own == session);
+        stranger.wait(|own| own.memos.iter().any(ends).then_some(()));
+    });
+    assert_eq!(result, json!({"Err": "interrupted before there was a result"}));
+}
+
+#[test]
 fn a_client_that_is_interrupted_before_its_server_is_ready_notifies_it() {
     let result = asking("sender", Duration::from_ms(600), |stranger, client| {
         let session = stranger.wait_for_go();

@@ -27,10 +27,10 @@ mod gathering;
 mod joining;
 mod optimistic;
 mod params;
+mod pod_end;
 mod queues;
 mod records;
 mod roles;
-mod seat;
 mod silence;
 #[cfg(test)]
 mod tests;
@@ -43,8 +43,8 @@ use alloc::collections::VecDeque;
 pub use counts::PodCounts;
 pub use gathering::turn_from;
 pub use params::{Kernel, SizeClasses, ZeropodParams};
+pub use pod_end::PodEnd;
 pub use records::Unreported;
-pub use seat::Seat;
 pub use watch::{is_later, next_term};
 
 use super::{Backlog, Choice, Label, Receiving, Reported, SchedSetup, Sending, Turn};
@@ -96,7 +96,7 @@ pub struct Zeropod {
     params: ZeropodParams,
     /// Payload bytes of a cell.
     cell: u32,
-    seat: Seat,
+    pod_end: PodEnd,
     queues: Queues,
     /// Places of queues with something to ask for, in the order in which they have it.
     dirty: VecDeque<usize>,
@@ -148,7 +148,7 @@ impl Zeropod {
         let pod = setup.host.0 / u32::from(hosts);
         let number = setup.host.0 % u32::from(hosts);
         let number = u16::try_from(number).unwrap_or(0);
-        let seat = Seat {
+        let pod_end = PodEnd {
             scheduler: HostId(params.scheduler + pod),
             backup: (params.backup > 0).then_some(HostId(params.backup + pod)),
             first: pod * u32::from(hosts),
@@ -156,7 +156,7 @@ impl Zeropod {
             own: number % params.per_tor.max(1),
             behind: Duration::ZERO,
         };
-        let mut sched = Self::at(seat, &params, timing, setup.tx_flows_max as usize);
+        let mut sched = Self::at(pod_end, &params, timing, setup.tx_flows_max as usize);
         let patience = setup.patience(setup.rto.max(sched.rto_min()));
         sched.silence = match &joining {
             Some(joining) => Silence::new(joining.gives_up_after(setup.give_up), true),
@@ -174,7 +174,7 @@ impl Zeropod {
     /// The scheduler of one end of a pod, a host or the port of a Core, with room for `flows`
     /// flows.
     #[must_use]
-    pub fn at(seat: Seat, params: &ZeropodParams, timing: Timing, flows: usize) -> Self {
+    pub fn at(pod_end: PodEnd, params: &ZeropodParams, timing: Timing, flows: usize) -> Self {
         let hosts = usize::from(params.hosts.max(1));
         let pods = usize::from(params.pods);
         let several = params.ask_every > 1;
@@ -184,7 +184,7 @@ impl Zeropod {
             timing,
             params: *params,
             cell: params.cell.max(1).into(),
-            seat,
+            pod_end,
             queues: Queues::new(flows, hosts, pods),
             dirty: VecDeque::with_capacity(hosts + pods),
             awaited: Awaited::new(timing.request_to_data(), hosts + pods),
@@ -204,7 +204,7 @@ impl Zeropod {
             request_from: 0,
             asked_at: Instant::ZERO,
             term: 0,
-            watch: PodWatch::new(seat.backup),
+            watch: PodWatch::new(pod_end.backup),
             clock: None,
             joining: None,
             counts: PodCounts::default(),
@@ -232,7 +232,7 @@ impl Zeropod {
     /// The destination of a demand for `peer`.
     fn demand_end_of(&self, peer: HostId) -> DemandEnd {
         let hosts = u32::from(self.params.hosts.max(1));
-        let number = peer.0.wrapping_sub(self.seat.first);
+        let number = peer.0.wrapping_sub(self.pod_end.first);
         let narrow = |number: u32| u16::try_from(number).unwrap_or(u16::MAX);
         if number < hosts {
             DemandEnd::Host(narrow(number))
@@ -257,12 +257,12 @@ impl Zeropod {
         if at < self.epoch_ends && at >= self.start(self.epoch) {
             return self.epoch;
         }
-        self.timing.epoch_at(at.before(self.seat.behind))
+        self.timing.epoch_at(at.before(self.pod_end.behind))
     }
 
     /// The beginning of an epoch here.
     fn start(&self, epoch: u64) -> Instant {
-        self.timing.start(epoch) + self.seat.behind
+        self.timing.start(epoch) + self.pod_end.behind
     }
 
     /// Cells of a demand that are asked for and not granted at most.
@@ -313,7 +313,7 @@ impl Zeropod {
         let epoch = epoch as u32;
         let (term, mice, mice_len) = (self.term, self.mice, self.mice_len);
         let rts = Rts { term, epoch, update, arrived, arrived_in, lost, mice, mice_len, clock };
-        Some((at, self.seat.scheduler, rts))
+        Some((at, self.pod_end.scheduler, rts))
     }
 
     /// Whether a request has something to ask for. An epoch in which no request is sent does not
@@ -379,7 +379,7 @@ impl Zeropod {
             let filling = self.filling.as_ref()?;
             (self.receiver(&filling.grant), filling.epoch)
         };
-        let (start, own) = (self.start(epoch), self.seat.own);
+        let (start, own) = (self.start(epoch), self.pod_end.own);
         let at = |slot| start + self.timing.cell_at(slot, own, peer);
         let lags = self.lags();
         let filling = self.filling.as_mut()?;

@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 use transport::params::NoParams;
 use transport::registry::Registered;
 use transport::sched::zeropod::timing::Timing;
-use transport::sched::zeropod::{PodCounts, Seat, Zeropod, ZeropodParams};
+use transport::sched::zeropod::{PodCounts, PodEnd, Zeropod, ZeropodParams};
 use transport::sched::{Backlog, Protocol, Sending};
 use transport::segment::TxSegment;
 use transport::units::Psn;
@@ -139,7 +139,7 @@ impl Relay {
         let layer = u16::try_from(number).ok()?.checked_div(params.aggs)?;
         let flows = hosts as usize;
         let port = |pod: u32| {
-            let seat = Seat {
+            let end = PodEnd {
                 scheduler: HostId(params.scheduler + pod),
                 backup: (params.backup > 0).then_some(HostId(params.backup + pod)),
                 first: pod * hosts,
@@ -151,9 +151,9 @@ impl Relay {
             let timing = Timing { early: Duration::ZERO, ..timing };
             // A Core's request has no room for mice, and a cell does not say whether it is of one.
             let params = ZeropodParams { top_k: 0, ..*params };
-            let mut client = Zeropod::at(seat, &params, timing, flows);
+            let mut client = Zeropod::at(end, &params, timing, flows);
             for host in 0..hosts {
-                client.open(flow(host), HostId(seat.first + host));
+                client.open(flow(host), HostId(end.first + host));
             }
             CorePort {
                 address: setup.address,
@@ -231,7 +231,7 @@ impl Relay {
             debug_assert_eq!(rts.mice_len, 0, "found for a request without room for them");
             let delivered = port.delivered_for(to);
             // A request to a scheduler that is being left does not inform the present one.
-            if to == port.client.seat().scheduler {
+            if to == port.client.pod_end().scheduler {
                 port.named = paused;
             }
             let (term, epoch, update, lost) = (rts.term, rts.epoch, rts.update, rts.lost);
@@ -310,13 +310,13 @@ impl CorePort {
     /// The next delivery that a request to a scheduler reports; `None` for a scheduler that serves
     /// no more.
     fn delivered_for(&mut self, scheduler: HostId) -> Option<(u16, Delivered)> {
-        let serves = self.client.seat().scheduler == scheduler;
+        let serves = self.client.pod_end().scheduler == scheduler;
         if serves { self.delivered.pop_front() } else { None }
     }
 
     /// Sends a request to a scheduler of the pod.
     fn ask(&self, peer: HostId, rts: &CoreRts, out: PortId, cx: &mut Context<'_>) {
-        let number = EntropyValue(self.client.seat().number);
+        let number = EntropyValue(self.client.pod_end().number);
         let hdr = Header::new(number, FlowId::UNKNOWN, Body::Note(rts.note()));
         let segment = TxSegment { hdr, payload: PayloadRef::NONE, peer };
         if let Some(packet) = cx.make(&segment, &Ext::VACANT, self.address) {

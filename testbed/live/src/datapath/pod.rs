@@ -2,7 +2,7 @@
 //! their answers there.
 //!
 //! ```text
-//!   PodHosts --RTS--> device --> Office: PodServer, as `headrace scheduler` runs it
+//!   PodHosts --RTS--> device --> SchedulerEndpoint: PodServer, as `headrace scheduler` runs it
 //!            <-SCHD--        <--
 //! ```
 //!
@@ -38,7 +38,7 @@ use transport_dpdk::{DevicePort, Enquiry, Link, LinkConfig, Pool, TimeScale, eal
 use super::DeviceKind;
 use super::run::{Bench, BenchError, UP_MS, link_of};
 use super::windows::{TurnGroup, fastest_quarter, middle_half, precise};
-use crate::nic::scheduler::{Office, SchedulerSetup};
+use crate::nic::scheduler::{SchedulerEndpoint, SchedulerSetup};
 use hosts::PodHosts;
 
 /// The case of a scheduler at a device.
@@ -182,14 +182,14 @@ impl Rig {
     }
 
     /// The scheduler, which listens from `now` on, and its station.
-    fn office<'a>(
+    fn endpoint<'a>(
         setup: &'a SchedulerSetup,
         (seed, now): (u64, Instant),
-    ) -> Result<(Office<'a>, Station), BenchError> {
+    ) -> Result<(SchedulerEndpoint<'a>, Station), BenchError> {
         let entry: &HostEntry = setup.hosts.scheduler.as_ref().ok_or_else(no_pod)?;
         let mac = entry.mac.unwrap_or_default();
-        let office = Office::new(setup, (entry, mac), (seed, now))?;
-        Ok((office, Station { mac, ip: entry.ip, prefix: entry.prefix, gateway: None }))
+        let endpoint = SchedulerEndpoint::new(setup, (entry, mac), (seed, now))?;
+        Ok((endpoint, Station { mac, ip: entry.ip, prefix: entry.prefix, gateway: None }))
     }
 }
 
@@ -220,7 +220,7 @@ impl Bench {
         let join = join(case.hosts, SHORT);
         let timing = Timing::new(&join.terms());
         let Rig { setup, mut hosts, mut port, pool } = Rig::new(self, case, join)?;
-        let (mut office, station) = Rig::office(&setup, (case.seed, Instant::ZERO))?;
+        let (mut endpoint, station) = Rig::endpoint(&setup, (case.seed, Instant::ZERO))?;
         let queue = port.queue(0).ok_or(BenchError::LinkDown(case.device.name()))?;
         let from = timing.epoch_at(Instant::ZERO + join.patience() * 2);
         let (mut windows, mut window) = (Vec::new(), TurnGroup::new(PARTS));
@@ -242,9 +242,9 @@ impl Bench {
             loop {
                 let mut enquiry = Enquiry::new(queue, &pool, station);
                 let start = eal::tsc();
-                let received = office.receive(&mut enquiry, now);
+                let received = endpoint.receive(&mut enquiry, now);
                 let taken = eal::tsc();
-                let answered = office.answer(&mut enquiry, now);
+                let answered = endpoint.answer(&mut enquiry, now);
                 let sent = eal::tsc();
                 window.parts[RECEIVE] += taken.wrapping_sub(start);
                 window.parts[ANSWER] += sent.wrapping_sub(taken);
@@ -276,7 +276,7 @@ impl Bench {
             matched: precise(hosts.granted() - granted) / epochs.max(1.0) / hosts_f,
             frames: precise(hosts.frames() - frames) / epochs.max(1.0) / hosts_f,
             unreported: hosts.unreported(),
-            counters: office.served().counters,
+            counters: endpoint.served().counters,
         })
     }
 
@@ -294,7 +294,7 @@ impl Bench {
         let timing = Timing::new(&join.terms());
         let clock = self.clock(TimeScale::REAL);
         let Rig { setup, mut hosts, mut port, pool } = Rig::new(self, case, join)?;
-        let (mut office, station) = Rig::office(&setup, (case.seed, clock.now()))?;
+        let (mut endpoint, station) = Rig::endpoint(&setup, (case.seed, clock.now()))?;
         let queue = port.queue(0).ok_or(BenchError::LinkDown(case.device.name()))?;
         let over = AtomicBool::new(false);
         let eal = self.eal().clone();
@@ -309,20 +309,20 @@ impl Bench {
             });
             while !over.load(Ordering::Acquire) {
                 let mut enquiry = Enquiry::new(queue, &pool, station);
-                office.receive(&mut enquiry, clock.now());
-                office.answer(&mut enquiry, clock.now());
+                endpoint.receive(&mut enquiry, clock.now());
+                endpoint.answer(&mut enquiry, clock.now());
             }
             hosts.join()
         });
         let (served, mut hosts) = waited.unwrap_or_else(|panic| resume_unwind(panic));
         // Buffers that a device without a far end still holds never return to their pools.
         let now = clock.now();
-        while office.receive(&mut Enquiry::new(queue, &pool, station), now) {}
+        while endpoint.receive(&mut Enquiry::new(queue, &pool, station), now) {}
         while hosts.take(now) {}
         let waited = served.then(|| hosts.waited());
         let said = waited.and_then(|waited| waiting(waited, timing.epoch));
         if said.is_none() {
-            tracing::warn!("no request was answered: {:?}", office.served());
+            tracing::warn!("no request was answered: {:?}", endpoint.served());
         }
         Ok(said)
     }

@@ -21,10 +21,10 @@ use experiments::plan::RunError;
 use transport::{Duration, Instant};
 use transport_dpdk::DilatedClock;
 
-use super::doorway::{Call, Doorway};
+use super::control_port::{ControlPort, FirstLine};
 use super::message::{Hello, PROTOCOL, Round, RoundPart, Say};
 use super::offset::Offset;
-use super::stand::Stand;
+use super::successor_port::SuccessorPort;
 use super::wire::{FromPeer, Wire};
 
 /// A function that is called while this host waits for others. It answers peers, and returns an
@@ -52,7 +52,7 @@ pub(super) struct Meeting {
     /// Set when the end of the run is known: whether it was ended early.
     pub(super) over: Option<bool>,
     /// Where this host and the others listen in case the leading host fails.
-    pub(super) stand: Stand,
+    pub(super) successor_port: SuccessorPort,
     pub(super) clock: DilatedClock,
 }
 
@@ -90,7 +90,7 @@ impl Meeting {
             running: false,
             lost: BTreeMap::new(),
             over: None,
-            stand: Stand::default(),
+            successor_port: SuccessorPort::default(),
             clock,
         };
         let address = network.control();
@@ -116,17 +116,17 @@ impl Meeting {
                  be an address of this machine, and the port be free"
             ))
         };
-        let mut doorway = Doorway::open(address).map_err(refused)?;
+        let mut control_port = ControlPort::open(address).map_err(refused)?;
         while self.wires.iter().skip(1).any(Option::is_none) {
             going_on()?;
-            match doorway.poll(self.clock.now()).map_err(refused)? {
-                Some(Call::Line(stream, from, line)) => {
+            match control_port.poll(self.clock.now()).map_err(refused)? {
+                Some(FirstLine::Whole(stream, from, line)) => {
                     if let Err(why) = self.admit(&stream, &line) {
-                        doorway.log_refused(from, &why);
+                        control_port.log_refused(from, &why);
                         self.refuse(&stream, &why);
                     }
                 }
-                Some(Call::Refused(from, why)) => doorway.log_refused(from, why),
+                Some(FirstLine::Refused(from, why)) => control_port.log_refused(from, why),
                 None => thread::sleep(RETRY / 10),
             }
             self.free_places();
@@ -211,7 +211,7 @@ impl Meeting {
                 Err(error) => Err(error),
             };
             let wire = connected.and_then(|stream| {
-                self.stand.open(stream.local_addr()?.ip());
+                self.successor_port.open(stream.local_addr()?.ip());
                 Wire::start(stream, (0, self.into_inbox.clone()), self.clock)
             });
             match wire {

@@ -142,13 +142,13 @@ pub(super) struct Hello {
     /// Every setting with its value.
     pub(super) settings: Vec<(String, String)>,
     /// Where this host can be reached when it is to lead.
-    #[serde(default)]
-    pub(super) place: Option<StandAddress>,
+    #[serde(default, rename = "place")]
+    pub(super) successor: Option<SuccessorAddress>,
 }
 
 /// Where a host listens in case the first host fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct StandAddress {
+pub(super) struct SuccessorAddress {
     pub(super) address: SocketAddr,
     /// A random number that only hosts of the run have.
     pub(super) pass: u64,

@@ -11,7 +11,7 @@
 //! the first host's. Network time begins at the same instant everywhere. At the end every host has
 //! the reports of all hosts and computes the same outcome. Time is real and is not scaled.
 
-mod doorway;
+mod control_port;
 mod meeting;
 mod message;
 mod offset;
@@ -21,8 +21,8 @@ mod real_network;
 mod report;
 mod run;
 pub mod scheduler;
-mod stand;
 mod succession;
+mod successor_port;
 mod warm_up;
 mod wire;
 

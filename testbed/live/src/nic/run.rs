@@ -35,7 +35,7 @@ use super::ongoing_run::OngoingRun;
 use super::pod;
 use super::real_network::RealNetwork;
 use super::report;
-use super::warm_up::{Desk, OpenedDevice, devices};
+use super::warm_up::{OpenedDevice, WarmUpDevice, devices};
 use super::wire::FLOWS_MAX;
 use crate::dpdk_error::unfit;
 use crate::workers::control::Control;
@@ -141,7 +141,7 @@ fn hello(plan: &Plan, network: &RealNetwork) -> Hello {
         host: network.own,
         inputs: inputs.into_iter().map(|(what, print)| (what.to_owned(), print)).collect(),
         settings: settings.collect(),
-        place: None,
+        successor: None,
     }
 }
 
@@ -177,18 +177,18 @@ impl Attendance<'_> {
         let observers = Observers::start(&self.network.observe, plan.hosts())?;
         let socket = observers.wants_socket();
         self.watch.on_wait(&format!("the device {device}"));
-        let mut desk = {
+        let mut own_device = {
             let entry = &self.network.hosts.hosts[self.network.own as usize];
             let (meeting, watch) = (&mut *self.meeting, &mut *self.watch);
             let mut meanwhile = || meeting.look().and_then(|()| going_on(watch));
             let full = plan.settings.payload_max + around(plan, self.network);
-            Desk::open(full, entry, (device, socket), self.clock, &mut meanwhile)?
+            WarmUpDevice::open(full, entry, (device, socket), self.clock, &mut meanwhile)?
         };
-        observers.show(desk.eal())?;
-        let Fitted { plan, adapted, addressing, rtts } = self.warm_up(plan, &mut desk)?;
-        let caps = desk.port().caps().to_string();
-        tracing::info!(device = desk.port().name(), %caps, "ready");
-        let opened = desk.close();
+        observers.show(own_device.eal())?;
+        let Fitted { plan, adapted, addressing, rtts } = self.warm_up(plan, &mut own_device)?;
+        let caps = own_device.port().caps().to_string();
+        tracing::info!(device = own_device.port().name(), %caps, "ready");
+        let opened = own_device.close();
         let lcore: Option<RegisteredThread> = opened.eal.register_thread().ok();
         let seen = HostSeen {
             name: self.entry().name.clone(),
@@ -218,25 +218,25 @@ impl Attendance<'_> {
     }
 
     /// Brings an open device to a plan that fits the network.
-    fn warm_up(&mut self, plan: &Plan, desk: &mut Desk) -> Result<Fitted, RunError> {
+    fn warm_up(&mut self, plan: &Plan, own_device: &mut WarmUpDevice) -> Result<Fitted, RunError> {
         let (network, own, clock) = (&self.network.hosts, self.network.own, self.clock);
         let (meeting, watch) = (&mut *self.meeting, &mut *self.watch);
-        watch.on_wait(&format!("the link of {}", desk.port().name()));
-        desk.wait_up(&mut || meeting.look().and_then(|()| going_on(watch)))?;
+        watch.on_wait(&format!("the link of {}", own_device.port().name()));
+        own_device.wait_up(&mut || meeting.look().and_then(|()| going_on(watch)))?;
         watch.on_wait("the devices of the other hosts");
-        let caps = desk.port().caps();
+        let caps = own_device.port().caps();
         let max_frame = caps.max_frame.bytes();
         let part = RoundPart::Device(DevicePart { link_mbps: caps.link_mbps, max_frame });
         let (parts, _) = meeting.gather(Round::Device, part, &mut || {
             let now = clock.now();
-            desk.serve()?;
-            desk.look(now);
+            own_device.serve()?;
+            own_device.look(now);
             going_on(watch)
         })?;
         let device = |part| if let RoundPart::Device(device) = part { Some(device) } else { None };
         let devices: Vec<DevicePart> = parts.into_iter().filter_map(device).collect();
         let (plan, mut adapted) = fit_devices(plan, self.network, &devices)?;
-        desk.send_at_most(plan.settings.payload_max + around(&plan, self.network));
+        own_device.send_at_most(plan.settings.payload_max + around(&plan, self.network));
         let [sends_to, mut exchanges_with] = peers(&plan, own);
         let scheduler = pod::scheduler(&plan, network);
         let probed: Vec<u32> = sends_to.iter().copied().chain(scheduler).collect();
@@ -244,10 +244,12 @@ impl Attendance<'_> {
         watch.on_wait("MACs and echoes of the hosts that it exchanges packets with");
         let mut meanwhile = || meeting.look().and_then(|()| going_on(watch));
         let patience = plan.draft.nic.patience;
-        let addressing = desk.resolve(network, (own, &exchanges_with), patience, &mut meanwhile)?;
+        let addressing =
+            own_device.resolve(network, (own, &exchanges_with), patience, &mut meanwhile)?;
         let addressing = addressing.with_udp_port(plan.draft.udp_port);
         let id = u16::try_from(own).unwrap_or(u16::MAX);
-        let probed = desk.probe(network, (&probed, &addressing), (id, patience), &mut meanwhile)?;
+        let probed =
+            own_device.probe(network, (&probed, &addressing), (id, patience), &mut meanwhile)?;
         let (rtts, to_scheduler) = probed.rtts.split_at(sends_to.len());
         let bounds = rtts.iter().min().copied().zip(rtts.iter().max().copied());
         let rtts_ps = sends_to.iter().copied().zip(rtts.iter().map(|rtt| rtt.as_ps())).collect();
@@ -260,7 +262,7 @@ impl Attendance<'_> {
         });
         watch.on_wait("the measurements of the other hosts");
         let (parts, _) = meeting.gather(Round::Measure, part, &mut || {
-            desk.serve()?;
+            own_device.serve()?;
             going_on(watch)
         })?;
         let measure = |part| if let RoundPart::Measure(part) = part { Some(part) } else { None };

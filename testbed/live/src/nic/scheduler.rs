@@ -16,7 +16,7 @@
 //!
 //! [`Join::patience`]: transport::wire::pod::Join::patience
 
-mod office;
+mod endpoint;
 
 use experiments::hosts_file::{HostEntry, HostsFile};
 use experiments::input::InputError;
@@ -30,9 +30,9 @@ use transport_dpdk::{
     TimeScale, random,
 };
 
-use super::warm_up::{Desk, device_of};
+use super::warm_up::{WarmUpDevice, device_of};
 use crate::dpdk_error::unfit;
-pub(crate) use office::Office;
+pub(crate) use endpoint::SchedulerEndpoint;
 
 /// The set-up of a scheduler.
 #[derive(Clone, Debug)]
@@ -84,26 +84,26 @@ pub fn run(
     let frame = device.frame_max();
     let rate = Calibration::measure(CALIBRATION_MIN).map_err(|error| unfit(&error))?;
     let clock = rate.clock(TimeScale::REAL);
-    let mut desk = {
+    let mut device = {
         let mut meanwhile = || going_on(monitor);
-        Desk::open(frame, entry, (device, false), clock, &mut meanwhile)?
+        WarmUpDevice::open(frame, entry, (device, false), clock, &mut meanwhile)?
     };
-    let _lcore: Option<RegisteredThread> = desk.eal().register_thread().ok();
+    let _lcore: Option<RegisteredThread> = device.eal().register_thread().ok();
     if let Some(core) = entry.core {
-        desk.eal().pin(core).map_err(|error| unfit(&error))?;
+        device.eal().pin(core).map_err(|error| unfit(&error))?;
     }
-    desk.wait_up(&mut || going_on(monitor))?;
-    let caps = desk.port().caps().to_string();
-    monitor.on_event(&format!("{} at {}: {caps}", desk.port().name(), entry.ip));
+    device.wait_up(&mut || going_on(monitor))?;
+    let caps = device.port().caps().to_string();
+    monitor.on_event(&format!("{} at {}: {caps}", device.port().name(), entry.ip));
     let seed = random().map_err(|error| RunError::Environment(error.to_string()))?;
-    let mut office = Office::new(setup, (entry, desk.mac()), (seed, clock.now()))?;
+    let mut endpoint = SchedulerEndpoint::new(setup, (entry, device.mac()), (seed, clock.now()))?;
     monitor.on_event(&format!(
         "waits for hosts of {}: {} of them; any switches may lie between",
         setup.hosts.file,
         setup.hosts.hosts.len()
     ));
-    serve(&mut desk, &mut office, clock, monitor)?;
-    Ok(office.served())
+    serve(&mut device, &mut endpoint, clock, monitor)?;
+    Ok(endpoint.served())
 }
 
 fn going_on(monitor: &mut dyn SchedulerMonitor) -> Result<(), RunError> {
@@ -121,8 +121,8 @@ fn entry(hosts: &HostsFile) -> Result<&HostEntry, InputError> {
 
 /// Moves frames until the monitor ends it.
 fn serve(
-    desk: &mut Desk,
-    office: &mut Office<'_>,
+    device: &mut WarmUpDevice,
+    endpoint: &mut SchedulerEndpoint<'_>,
     clock: DilatedClock,
     monitor: &mut dyn SchedulerMonitor,
 ) -> Result<(), RunError> {
@@ -131,23 +131,23 @@ fn serve(
     let mut look_at = Instant::ZERO;
     loop {
         let now = clock.now();
-        let busy = desk.enquire(|enquiry| {
-            let received = office.receive(enquiry, now);
-            Ok(office.answer(enquiry, clock.now()) || received)
+        let busy = device.enquire(|enquiry| {
+            let received = endpoint.receive(enquiry, now);
+            Ok(endpoint.answer(enquiry, clock.now()) || received)
         })?;
-        desk.look(now);
+        device.look(now);
         let now = clock.now();
         if now >= look_at {
             look_at = now + LOOK_EVERY;
             if monitor.wants_end() {
                 return Ok(());
             }
-            while let Some(text) = office.news(now) {
+            while let Some(text) = endpoint.news(now) {
                 monitor.on_event(&text);
             }
         }
         // Without a pod, hosts introduce themselves and wait.
-        let turns = if office.serves() { &mut at_work } else { &mut idle };
+        let turns = if endpoint.serves() { &mut at_work } else { &mut idle };
         turns.turn(busy);
     }
 }

@@ -8,7 +8,7 @@
 //! other host has lost. Messages that hosts had sent to the former leading host are void, and the
 //! hosts send them again (`ongoing_run.rs`).
 //!
-//! A host reads connections to its place only once it has lost the leading host itself. So when
+//! A host reads connections to that port only once it has lost the leading host itself. So when
 //! only one host has lost the leading host, it gets no answer, and ends.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -18,9 +18,9 @@ use std::thread;
 use experiments::plan::RunError;
 use transport::Duration;
 
-use super::doorway::Call;
+use super::control_port::FirstLine;
 use super::meeting::{CONNECT_WITHIN, Meanwhile, Meeting, RETRY};
-use super::message::{Hello, Round, RoundPart, Say, StandAddress};
+use super::message::{Hello, Round, RoundPart, Say, SuccessorAddress};
 use super::wire::{Wire, is_pause};
 
 /// How long the leading host waits for others, which may notice later that the former one is gone.
@@ -40,18 +40,18 @@ fn follow_within(leader: u32) -> Duration {
 const ANSWER_MAX: usize = 1 << 20;
 
 impl Meeting {
-    /// The first round: gives this host's `hello` with its place, and returns those of all, by
-    /// host.
+    /// The first round: gives this host's `hello` with the address of its port, and returns the
+    /// parts of all hosts, by host.
     pub(super) fn introduce(
         &mut self,
         hello: Hello,
         meanwhile: Meanwhile<'_>,
     ) -> Result<Vec<Hello>, RunError> {
-        let hello = Hello { place: self.stand.own, ..hello };
+        let hello = Hello { successor: self.successor_port.own, ..hello };
         let (parts, _) = self.gather(Round::Join, RoundPart::Join(hello), meanwhile)?;
         let join = |part| if let RoundPart::Join(hello) = part { Some(hello) } else { None };
         let hellos: Vec<Hello> = parts.into_iter().filter_map(join).collect();
-        self.stand.places = hellos.iter().map(|hello| hello.place).collect();
+        self.successor_port.all = hellos.iter().map(|hello| hello.successor).collect();
         Ok(hellos)
     }
 
@@ -80,20 +80,20 @@ impl Meeting {
         Err(alone)
     }
 
-    /// Takes the place of the leading host; `None` when this host has none.
+    /// Takes the place of the leading host; `None` when this host has no port for that.
     fn lead(&mut self) -> Option<Result<(), RunError>> {
-        let own = self.stand.own?;
-        let mut door = self.stand.door.take()?;
+        let own = self.successor_port.own?;
+        let mut listener = self.successor_port.listener.take()?;
         self.leader = self.own;
         let until = self.clock.now() + follow_within(self.own);
         while self.missing().next().is_some() && self.clock.now() < until {
-            match door.poll(self.clock.now()) {
-                Ok(Some(Call::Line(stream, from, line))) => {
+            match listener.poll(self.clock.now()) {
+                Ok(Some(FirstLine::Whole(stream, from, line))) => {
                     if let Err(why) = self.take(stream, own, &line) {
-                        door.log_refused(from, &why);
+                        listener.log_refused(from, &why);
                     }
                 }
-                Ok(Some(Call::Refused(from, why))) => door.log_refused(from, why),
+                Ok(Some(FirstLine::Refused(from, why))) => listener.log_refused(from, why),
                 Ok(None) => thread::sleep(RETRY / 100),
                 Err(error) => {
                     tracing::warn!(%error, "no further host can come");
@@ -102,7 +102,7 @@ impl Meeting {
             }
         }
         // A host that comes later gets no answer; no second host leads it.
-        self.stand.door = Some(door);
+        self.successor_port.listener = Some(listener);
         let missing: Vec<u32> = self.missing().collect();
         for host in missing {
             let leader = &self.names[self.own as usize];
@@ -123,7 +123,12 @@ impl Meeting {
     }
 
     /// Takes the connection of a host that follows this one.
-    fn take(&mut self, stream: TcpStream, own: StandAddress, line: &[u8]) -> Result<(), String> {
+    fn take(
+        &mut self,
+        stream: TcpStream,
+        own: SuccessorAddress,
+        line: &[u8],
+    ) -> Result<(), String> {
         let say = Say::parse(line).ok_or("its first line is none of this protocol")?;
         let Say::Follow { host, pass, lost, over } = say else {
             return Err("it does not follow".to_owned());
@@ -151,15 +156,15 @@ impl Meeting {
 
     /// Connects to `host`, which is to lead, and waits until it does.
     fn follow(&mut self, host: u32) -> Followed {
-        let Some(place) = self.stand.places.get(host as usize).copied().flatten() else {
+        let Some(to) = self.successor_port.all.get(host as usize).copied().flatten() else {
             return Followed::Gone("the others cannot reach it".to_owned());
         };
         let (lost, over) = (self.lost.clone(), self.over);
-        let follow = Say::Follow { host: self.own, pass: place.pass, lost, over };
+        let follow = Say::Follow { host: self.own, pass: to.pass, lost, over };
         // A connection that ends without an answer is of a process that has ended, which then takes
         // no further one, or of a host that does not wait for this one.
         for _ in 0..2 {
-            let (stream, lead) = match self.ask_to_lead((host, place), &follow) {
+            let (stream, lead) = match self.ask_to_lead((host, to), &follow) {
                 Ok(Some(answered)) => answered,
                 Ok(None) => return Followed::Unanswered,
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => continue,
@@ -181,14 +186,14 @@ impl Meeting {
         Followed::Unanswered
     }
 
-    /// Sends `follow` to `place` of `host`. Returns the connection and the answer, `None` when no
+    /// Sends `follow` to `host` at `to`. Returns the connection and the answer, `None` when no
     /// answer comes in time.
     fn ask_to_lead(
         &self,
-        (host, place): (u32, StandAddress),
+        (host, to): (u32, SuccessorAddress),
         follow: &Say,
     ) -> io::Result<Option<(TcpStream, Say)>> {
-        let mut stream = TcpStream::connect_timeout(&place.address, CONNECT_WITHIN)?;
+        let mut stream = TcpStream::connect_timeout(&to.address, CONNECT_WITHIN)?;
         stream.write_all(&follow.line())?;
         stream.set_read_timeout(Some(RETRY))?;
         let until = self.clock.now() + follow_within(host) + LEAD_BEYOND;

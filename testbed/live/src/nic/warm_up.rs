@@ -44,7 +44,7 @@ const RESOLVE_FOR: Duration = Duration::from_s(10);
 
 /// The device of this host before a worker has it. Field order: the device goes before EAL. The
 /// hold may go first: a device that is closed holds the interrupt thread by itself.
-pub(super) struct Desk {
+pub(super) struct WarmUpDevice {
     /// Held from the time at which the link is up, for a device that leads to another process,
     /// which may end while this thread polls.
     hold: Option<QuietHold>,
@@ -99,7 +99,7 @@ pub(super) fn device_of(network: &HostsFile, host: &HostEntry) -> Result<DeviceN
     })
 }
 
-impl Desk {
+impl WarmUpDevice {
     /// Opens `device` for `host` and frames of up to `full` octets, with DPDK's telemetry socket if
     /// asked for.
     pub(super) fn open(

@@ -205,7 +205,7 @@ impl Zeropod {
         let clock = self.clock.as_mut()?;
         clock.kept[place(epoch)] = (epoch, clock.ahead?);
         let peer = self.peer_in(epoch);
-        let behind_gap = peer.is_some_and(|peer| peer < self.seat.own);
+        let behind_gap = peer.is_some_and(|peer| peer < self.pod_end.own);
         Some(ClockState { behind_gap, settled: self.is_settled() })
     }
 
@@ -213,7 +213,7 @@ impl Zeropod {
     pub(super) fn follow(&mut self, schd: &Schd, local: Instant) {
         let (Some(stamp), Some(clock)) = (schd.stamp, &self.clock) else { return };
         let way = self.timing.answers_at
-            + self.timing.answer_behind(self.seat.own, stamp.behind_gap)
+            + self.timing.answer_behind(self.pod_end.own, stamp.behind_gap)
             + self.timing.control_flight;
         let window = match (clock.ahead, stamp.window) {
             (None, None) => return,

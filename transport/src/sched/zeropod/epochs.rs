@@ -62,7 +62,7 @@ impl Zeropod {
     fn is_filling(&mut self, now: Instant) -> bool {
         let Some(Filling { grant, epoch, queue, slot, end }) = self.filling else { return false };
         let Some(last) = end.checked_sub(1).filter(|last| slot <= *last) else { return false };
-        let last = self.timing.cell_at(last, self.seat.own, self.receiver(&grant));
+        let last = self.timing.cell_at(last, self.pod_end.own, self.receiver(&grant));
         self.start(epoch) + last >= now && self.queues.front(queue, grant.mice_only).is_some()
     }
 
@@ -85,7 +85,7 @@ impl Zeropod {
 
     /// When the request of `epoch` leaves.
     pub(super) fn request_at(&self, epoch: u64) -> Instant {
-        self.start(epoch) + self.timing.request_at(self.seat.own, self.peer_in(epoch))
+        self.start(epoch) + self.timing.request_at(self.pod_end.own, self.peer_in(epoch))
     }
 
     /// The number of the receiver of an epoch's cells under its switch, where they were granted.
@@ -131,7 +131,7 @@ impl Zeropod {
     /// Whether a request of `epoch` may leave at `now`, with a gap before it or without: most polls
     /// are at other instants.
     fn is_slot(&self, epoch: u64, now: Instant) -> bool {
-        let (start, own) = (self.start(epoch), self.seat.own);
+        let (start, own) = (self.start(epoch), self.pod_end.own);
         let slot = |gap| start + self.timing.request_behind(own, gap);
         now == slot(false) || now == slot(true)
     }

@@ -28,7 +28,7 @@ impl Zeropod {
     /// The first turn of this host in `epoch` or later.
     #[inline]
     pub(super) fn turn_from(&self, epoch: u64) -> u64 {
-        turn_from(epoch, self.params.ask_every.into(), self.seat.number.into())
+        turn_from(epoch, self.params.ask_every.into(), self.pod_end.number.into())
     }
 
     /// The epoch of the next request that leaves whether or not there is something to say, as hosts

@@ -146,9 +146,9 @@ impl Zeropod {
         self.silence.look(local);
         self.counts.joins += 1;
         let join = Join { term: self.term, ..joining.join };
-        let number = EntropyValue(self.seat.number);
+        let number = EntropyValue(self.pod_end.number);
         let hdr = join.note().for_host(number, joining.key);
-        Some(TxSegment { hdr, payload: PayloadRef::NONE, peer: self.seat.scheduler })
+        Some(TxSegment { hdr, payload: PayloadRef::NONE, peer: self.pod_end.scheduler })
     }
 
     /// An invitation under `key` comes at `local` time. The host introduces itself under its proof

@@ -158,7 +158,7 @@ impl Zeropod {
     /// When a slot of this epoch begins.
     fn slot_at(&self, slot: u16) -> Instant {
         let peer = self.filling.as_ref().map(|filling| self.receiver(&filling.grant));
-        let at = self.timing.cell_at(slot, self.seat.own, peer.unwrap_or(u16::MAX));
+        let at = self.timing.cell_at(slot, self.pod_end.own, peer.unwrap_or(u16::MAX));
         self.start(self.epoch) + at
     }
 

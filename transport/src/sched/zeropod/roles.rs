@@ -159,7 +159,7 @@ impl Protocol for Zeropod {
             && let Some((at, peer, rts)) = self.request(now, false)
         {
             // There is one way to the scheduler, so the entropy value names the host that asks.
-            let number = EntropyValue(self.seat.number);
+            let number = EntropyValue(self.pod_end.number);
             let hdr = rts.note().for_host(number, self.key());
             let segment = TxSegment { hdr, payload: PayloadRef::NONE, peer };
             if at > now && !self.lags() {

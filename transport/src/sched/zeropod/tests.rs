@@ -297,7 +297,7 @@ fn a_host_that_is_notified_of_a_term_was_silent_since_its_first_request_without_
     host.run(host.epoch(12));
     let first = host.requests.iter().map(|(_, rts)| rts.epoch).find(|epoch| *epoch >= 1);
     let first = u64::from(first.unwrap());
-    assert!(first < 4 && host.sched.seat.scheduler == SCHEDULER);
+    assert!(first < 4 && host.sched.pod_end.scheduler == SCHEDULER);
     assert!(host.answer(BACKUP, &alone(2)));
     host.run(host.epoch(14));
     assert!(host.answer(BACKUP, &Schd { term: 2, ..granted(50, 8, 8 * 512) }));

@@ -122,11 +122,11 @@ impl Zeropod {
     }
 
     fn turn_to(&mut self, scheduler: HostId) {
-        if self.seat.scheduler != scheduler {
-            self.watch.other = Some(self.seat.scheduler);
-            self.watch.former = Some(self.seat.scheduler);
+        if self.pod_end.scheduler != scheduler {
+            self.watch.other = Some(self.pod_end.scheduler);
+            self.watch.former = Some(self.pod_end.scheduler);
             self.watch.other_is_backup = !self.watch.other_is_backup;
-            self.seat.scheduler = scheduler;
+            self.pod_end.scheduler = scheduler;
         }
     }
 
@@ -150,7 +150,7 @@ impl Zeropod {
 
     /// Whether a host may be a scheduler of this pod.
     pub(super) fn is_scheduler(&self, host: HostId) -> bool {
-        host == self.seat.scheduler || self.watch.other == Some(host)
+        host == self.pod_end.scheduler || self.watch.other == Some(host)
     }
 
     /// An answer came from a scheduler of the pod: of the term that the host is in, or of a later
@@ -162,8 +162,8 @@ impl Zeropod {
             return Err(Odd::EarlyTerm);
         }
         let is_present = schd.term == self.term;
-        if !(is_later || is_present && from == self.seat.scheduler) {
-            if from != self.seat.scheduler {
+        if !(is_later || is_present && from == self.pod_end.scheduler) {
+            if from != self.pod_end.scheduler {
                 // It serves on, for hosts that do not reach the later one.
                 self.watch.former = Some(from);
             }

@@ -40,7 +40,7 @@ fn hello(host: u32) -> Hello {
         host,
         inputs: [("matrix".to_owned(), "m".to_owned())].into(),
         settings: vec![("mtu".to_owned(), "4096".to_owned())],
-        place: None,
+        successor: None,
     }
 }
 
@@ -289,21 +289,21 @@ fn a_host_that_alone_has_lost_the_first_ends_and_the_others_go_on() {
 
 #[test]
 fn a_stranger_is_not_followed_by_the_host_that_leads() {
-    let places = std::sync::Mutex::new(Vec::new());
+    let addresses = std::sync::Mutex::new(Vec::new());
     let ends = together(3, |mut meeting| {
         let own = meeting.own;
         let hellos = meeting.introduce(hello(own), &mut || Ok(())).unwrap();
         meeting.begin();
         if own == 0 {
-            *places.lock().unwrap() = hellos.iter().map(|hello| hello.place).collect();
+            *addresses.lock().unwrap() = hellos.iter().map(|hello| hello.successor).collect();
             return None;
         }
         if own == 2 {
-            // One without the number of the place says that it is this host.
-            let place = hellos[1].place.unwrap();
+            // One without the number of the address says that it is this host.
+            let address = hellos[1].successor.unwrap();
             let (lost, over) = (BTreeMap::from([(1, "x".to_owned())]), Some(true));
-            let line = Say::Follow { host: 2, pass: place.pass ^ 1, lost, over }.line();
-            let mut stream = TcpStream::connect(place.address).unwrap();
+            let line = Say::Follow { host: 2, pass: address.pass ^ 1, lost, over }.line();
+            let mut stream = TcpStream::connect(address.address).unwrap();
             stream.write_all(&line).unwrap();
             let (parts, _) =
                 meeting.gather(Round::Armed, RoundPart::Armed, &mut || Ok(())).unwrap();
@@ -315,9 +315,9 @@ fn a_stranger_is_not_followed_by_the_host_that_leads() {
         Some((parts.len(), meeting.over))
     });
     assert_eq!(ends[1..], [Some((3, None)); 2]);
-    let places = places.into_inner().unwrap();
-    let passes: BTreeSet<u64> = places.iter().flatten().map(|place| place.pass).collect();
-    assert_eq!((places[0], passes.len()), (None, 2), "each has a number of its own");
+    let addresses = addresses.into_inner().unwrap();
+    let passes: BTreeSet<u64> = addresses.iter().flatten().map(|address| address.pass).collect();
+    assert_eq!((addresses[0], passes.len()), (None, 2), "each has a number of its own");
 }
 
 #[test]

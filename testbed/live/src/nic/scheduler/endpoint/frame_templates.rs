@@ -1,5 +1,5 @@
-//! What frames of a host, and frames to it, have in common from one epoch to the next. Requests are
-//! read by comparison with the last one. Answers are copies of the last one with other content.
+//! Templates of the frames of each host: its last request, and the last answer to it. A request is
+//! read by comparison with its template. An answer is a copy of its template with other content.
 
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, FrameSpec};
@@ -9,9 +9,9 @@ use transport::{EntropyValue, HostId, Key};
 
 use super::addresses::Addresses;
 
-/// The lines to all hosts. All of them are made anew when the MAC of a host changes.
+/// The templates of all hosts. All of them are made anew when the MAC of a host changes.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct FrameTemplates {
     /// The number of each host, and its last request that was read in full and had its key. The
     /// index is the entropy value of its frames, which is the number of a host that keeps the
     /// rules.
@@ -22,8 +22,8 @@ pub(super) struct Lines {
     changes: u64,
 }
 
-impl Lines {
-    /// To `hosts` hosts.
+impl FrameTemplates {
+    /// For `hosts` hosts, none of which has a template yet.
     pub(super) fn new(hosts: usize) -> Self {
         let requests = (0..hosts).map(|_| None).collect();
         Self { requests, answers: (0..hosts).map(|_| None).collect(), changes: 0 }

@@ -16,7 +16,7 @@
 //! another one.
 
 mod addresses;
-mod lines;
+mod frame_templates;
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher as _, RandomState};
@@ -34,7 +34,7 @@ use transport_dpdk::neighbour::Station;
 
 use super::{PodsServed, SchedulerSetup};
 use addresses::Addresses;
-use lines::Lines;
+use frame_templates::FrameTemplates;
 
 /// Time between two lines about the pod, and between two lines of one kind about introductions that
 /// are refused.
@@ -65,7 +65,7 @@ const INVITED_MAX: usize = 4 * BURST;
 
 /// Frames and notes.
 #[derive(Clone, Copy, Debug, Default)]
-struct OfficeCounts {
+struct EndpointCounts {
     /// Frames from hosts of the file to this scheduler.
     received: u64,
     sent: u64,
@@ -129,7 +129,7 @@ struct NoteToSend<'o> {
     note: &'o Note,
     key: Key,
     own: HostId,
-    lines: &'o mut Lines,
+    templates: &'o mut FrameTemplates,
     addresses: &'o Addresses,
 }
 
@@ -137,12 +137,12 @@ impl NoteToSend<'_> {
     /// Writes its frame; its length.
     #[inline]
     fn write(self, out: &mut [u8]) -> Option<usize> {
-        self.lines.write((self.own, self.host), (self.note, self.key), self.addresses, out)
+        self.templates.write((self.own, self.host), (self.note, self.key), self.addresses, out)
     }
 }
 
 /// The scheduler of one pod after the other.
-pub(crate) struct Office<'a> {
+pub(crate) struct SchedulerEndpoint<'a> {
     setup: &'a SchedulerSetup,
     addresses: Addresses,
     own: HostId,
@@ -157,7 +157,7 @@ pub(crate) struct Office<'a> {
     /// For each host: the key of its requests and of their answers, once it has introduced itself
     /// to the present pod. The pod answers no others.
     keys: Vec<Option<Key>>,
-    lines: Lines,
+    templates: FrameTemplates,
     /// When this process began to listen.
     opened_at: Instant,
     pod: Option<PodServer>,
@@ -168,7 +168,7 @@ pub(crate) struct Office<'a> {
     asked_at: Instant,
     /// The counts of former pods.
     past: PodCounters,
-    counts: OfficeCounts,
+    counts: EndpointCounts,
     /// Lines that have not been shown.
     news: VecDeque<String>,
     say_at: Instant,
@@ -176,7 +176,7 @@ pub(crate) struct Office<'a> {
     refuse_at: [Instant; NoPod::COUNT],
 }
 
-impl<'a> Office<'a> {
+impl<'a> SchedulerEndpoint<'a> {
     /// The scheduler of `setup` at the device with `mac` that listens from `now` on.
     pub(crate) fn new(
         setup: &'a SchedulerSetup,
@@ -201,14 +201,14 @@ impl<'a> Office<'a> {
             secret: RandomState::new(),
             invited: VecDeque::with_capacity(INVITED_MAX),
             keys: vec![None; hosts.hosts.len()],
-            lines: Lines::new(hosts.hosts.len()),
+            templates: FrameTemplates::new(hosts.hosts.len()),
             opened_at: now,
             pod: None,
             gathering: None,
             term: 0,
             asked_at: Instant::ZERO,
             past: PodCounters::default(),
-            counts: OfficeCounts::default(),
+            counts: EndpointCounts::default(),
             news: VecDeque::new(),
             say_at: Instant::ZERO,
             refuse_at: [Instant::ZERO; NoPod::COUNT],
@@ -258,7 +258,7 @@ impl<'a> Office<'a> {
     #[inline]
     fn take(&mut self, octets: &[u8], now: Instant) -> bool {
         if let Some(pod) = &mut self.pod
-            && let Some((host, note)) = self.lines.read(octets, &self.addresses)
+            && let Some((host, note)) = self.templates.read(octets, &self.addresses)
         {
             self.counts.received += 1;
             if pod.handle(host, note, now) {
@@ -297,7 +297,7 @@ impl<'a> Office<'a> {
                     return true;
                 }
                 self.addresses.learn(from, octets);
-                self.lines.note(host, octets, &self.header);
+                self.templates.note(host, octets, &self.header);
                 if pod.handle(host, note.view(), now) {
                     self.asked_at = now;
                 }
@@ -450,7 +450,7 @@ impl<'a> Office<'a> {
         self.counts.pods += 1;
         self.pod = Some(pod);
         self.keys.fill(None);
-        self.lines.forget_all();
+        self.templates.forget_all();
         self.take_in(host, key);
     }
 
@@ -476,9 +476,9 @@ impl<'a> Office<'a> {
             let proof = self.proof_of((host, run), now.as_ps() / PROOF_PERIOD.as_ps());
             Invite { proof }.note()
         });
-        let Self { own, lines, addresses, .. } = self;
+        let Self { own, templates, addresses, .. } = self;
         if let (Some(Invited { host, key, .. }), Some(note)) = (invited, &invite) {
-            return Some(send(NoteToSend { host, note, key, own: *own, lines, addresses }));
+            return Some(send(NoteToSend { host, note, key, own: *own, templates, addresses }));
         }
         // One whose hosts are silent may be of a run that is over, and they of the next one.
         let pod = self.pod.as_mut()?;
@@ -488,7 +488,7 @@ impl<'a> Office<'a> {
             let (host, note) = pod.poll_answer(now)?;
             let key = self.keys.get(usize::from(host)).copied().flatten();
             if let Some(key) = key.filter(|_| !is_silent) {
-                return Some(send(NoteToSend { host, note, key, own: *own, lines, addresses }));
+                return Some(send(NoteToSend { host, note, key, own: *own, templates, addresses }));
             }
         }
     }
@@ -499,7 +499,7 @@ impl<'a> Office<'a> {
             && *known != Some(key)
         {
             *known = Some(key);
-            self.lines.forget(host);
+            self.templates.forget(host);
         }
     }
 

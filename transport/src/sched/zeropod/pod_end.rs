@@ -1,5 +1,4 @@
-//! The place of an end of a pod. An end is a host, or the port of a Core, which asks and sends as
-//! hosts do.
+//! An end of a pod: a host, or the port of a Core, which asks and sends as hosts do.
 //!
 //! Source: \[zeropod\] III-C, IV-C. A Core has such a scheduler for each pod, with a flow for each
 //! host of the pod.
@@ -8,9 +7,9 @@ use super::{Rts, Zeropod};
 use crate::time::{Duration, Instant};
 use crate::units::{FlowId, HostId};
 
-/// The place of an end of a pod.
+/// An end of a pod: its numbers, its scheduler and its offset in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Seat {
+pub struct PodEnd {
     /// The pod's scheduler.
     pub scheduler: HostId,
     /// The backup of the pod's scheduler, where there is one.
@@ -26,10 +25,10 @@ pub struct Seat {
 }
 
 impl Zeropod {
-    /// The place of this end in its pod.
+    /// The end of the pod that this scheduler sends for.
     #[must_use]
-    pub const fn seat(&self) -> &Seat {
-        &self.seat
+    pub const fn pod_end(&self) -> &PodEnd {
+        &self.pod_end
     }
 
     /// A flow to `peer` is opened. False when there is no such destination.

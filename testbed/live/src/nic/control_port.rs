@@ -1,4 +1,4 @@
-//! Connections to the control port that have not yet sent their first line.
+//! The control port, and the connections to it that have not yet sent their first line.
 //!
 //! Each has a time limit from its arrival, however its bytes trickle in, and no read waits: the
 //! host that listens goes on with everything else. However many connections come from one address,
@@ -31,33 +31,33 @@ const PIECE: usize = 16 << 10;
 
 /// The listening socket and the connections that wait.
 #[derive(Debug)]
-pub(super) struct Doorway {
+pub(super) struct ControlPort {
     listener: TcpListener,
     /// Oldest first, at most [`WAITING_MAX`] between two polls.
-    waiting: VecDeque<Caller>,
+    waiting: VecDeque<Connection>,
     /// Refusals so far.
     refused: u64,
 }
 
 /// A connection without a whole first line.
 #[derive(Debug)]
-struct Caller {
+struct Connection {
     stream: TcpStream,
     from: SocketAddr,
     line: Vec<u8>,
     until: Instant,
 }
 
-/// The outcome of a connection.
+/// A connection that has been decided: by its first line, or by its end.
 #[derive(Debug)]
-pub(super) enum Call {
+pub(super) enum FirstLine {
     /// The connection's first line, newline included. The stream blocks again.
-    Line(TcpStream, SocketAddr, Vec<u8>),
+    Whole(TcpStream, SocketAddr, Vec<u8>),
     /// The connection was closed, and why.
     Refused(SocketAddr, &'static str),
 }
 
-impl Doorway {
+impl ControlPort {
     /// Listens on `address`.
     pub(super) fn open(address: &str) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
@@ -74,7 +74,7 @@ impl Doorway {
     ///
     /// # Errors
     /// When the listening socket fails.
-    pub(super) fn poll(&mut self, now: Instant) -> io::Result<Option<Call>> {
+    pub(super) fn poll(&mut self, now: Instant) -> io::Result<Option<FirstLine>> {
         loop {
             // First the lines of those that wait: others that come all the time must not keep this
             // host from reading them.
@@ -86,11 +86,11 @@ impl Doorway {
             }
             match self.listener.accept() {
                 Ok((stream, from)) if stream.set_nonblocking(true).is_err() => {
-                    return Ok(Some(Call::Refused(from, "its connection failed")));
+                    return Ok(Some(FirstLine::Refused(from, "its connection failed")));
                 }
                 Ok((stream, from)) => {
                     let until = now + LINE_WITHIN;
-                    self.waiting.push_back(Caller { stream, from, line: Vec::new(), until });
+                    self.waiting.push_back(Connection { stream, from, line: Vec::new(), until });
                 }
                 Err(error) if is_passing(error.kind()) => return Ok(None),
                 Err(error) => return Err(error),
@@ -109,11 +109,11 @@ impl Doorway {
 
     /// Reads what has come from each connection that waits; the first whose fate is decided by
     /// `now`.
-    fn decided(&mut self, now: Instant) -> Option<Call> {
+    fn decided(&mut self, now: Instant) -> Option<FirstLine> {
         for index in 0..self.waiting.len() {
-            let Some(caller) = self.waiting.get_mut(index) else { break };
-            let outcome = match caller.read() {
-                Ok(false) if now > caller.until => Err("it sent no whole line in time"),
+            let Some(connection) = self.waiting.get_mut(index) else { break };
+            let outcome = match connection.read() {
+                Ok(false) if now > connection.until => Err("it sent no whole line in time"),
                 other => other,
             };
             let whole = match outcome {
@@ -121,29 +121,31 @@ impl Doorway {
                 Ok(true) => Ok(()),
                 Err(why) => Err(why),
             };
-            let Caller { stream, from, line, .. } = self.waiting.remove(index)?;
+            let Connection { stream, from, line, .. } = self.waiting.remove(index)?;
             return Some(match whole {
                 Ok(()) => match stream.set_nonblocking(false) {
-                    Ok(()) => Call::Line(stream, from, line),
-                    Err(_) => Call::Refused(from, "its connection failed"),
+                    Ok(()) => FirstLine::Whole(stream, from, line),
+                    Err(_) => FirstLine::Refused(from, "its connection failed"),
                 },
-                Err(why) => Call::Refused(from, why),
+                Err(why) => FirstLine::Refused(from, why),
             });
         }
         None
     }
 
     /// Closes the oldest connection of the address that has most of them.
-    fn make_room(&mut self) -> Option<Call> {
-        let of = |ip: IpAddr| self.waiting.iter().filter(|caller| caller.from.ip() == ip).count();
+    fn make_room(&mut self) -> Option<FirstLine> {
+        let of = |ip: IpAddr| {
+            self.waiting.iter().filter(|connection| connection.from.ip() == ip).count()
+        };
         let crowds = |at: &usize| (of(self.waiting[*at].from.ip()), Reverse(*at));
         let at = (0..self.waiting.len()).max_by_key(crowds)?;
-        let Caller { from, .. } = self.waiting.remove(at)?;
-        Some(Call::Refused(from, "too many others wait"))
+        let Connection { from, .. } = self.waiting.remove(at)?;
+        Some(FirstLine::Refused(from, "too many others wait"))
     }
 }
 
-impl Caller {
+impl Connection {
     /// Reads one piece of the bytes that have come. True when the line is whole. If this host was
     /// slow, the other has sent signs of life behind its line; they stay in the connection.
     fn read(&mut self) -> Result<bool, &'static str> {
@@ -180,16 +182,16 @@ mod tests {
 
     use super::*;
 
-    fn doorway() -> (Doorway, SocketAddr) {
-        let doorway = Doorway::open("127.0.0.1:0").unwrap();
-        let address = doorway.listener.local_addr().unwrap();
-        (doorway, address)
+    fn control_port() -> (ControlPort, SocketAddr) {
+        let control_port = ControlPort::open("127.0.0.1:0").unwrap();
+        let address = control_port.listener.local_addr().unwrap();
+        (control_port, address)
     }
 
     /// Polls at `now` until something is decided; panics after two seconds.
-    fn decided(doorway: &mut Doorway, now: Instant) -> Call {
+    fn decided(control_port: &mut ControlPort, now: Instant) -> FirstLine {
         for _ in 0..2000 {
-            if let Some(call) = doorway.poll(now).unwrap() {
+            if let Some(call) = control_port.poll(now).unwrap() {
                 return call;
             }
             thread::sleep(core::time::Duration::from_millis(1));
@@ -198,15 +200,15 @@ mod tests {
     }
 
     /// Polls until as many connections wait.
-    fn waiting(doorway: &mut Doorway, count: usize, now: Instant) {
-        while doorway.waiting.len() < count {
-            assert!(doorway.poll(now).unwrap().is_none());
+    fn waiting(control_port: &mut ControlPort, count: usize, now: Instant) {
+        while control_port.waiting.len() < count {
+            assert!(control_port.poll(now).unwrap().is_none());
         }
     }
 
     #[test]
     fn a_line_in_pieces_is_a_line_if_it_is_whole_in_time() {
-        let (mut doorway, address) = doorway();
+        let (mut control_port, address) = control_port();
         let mut stream = TcpStream::connect(address).unwrap();
         for piece in [&b"a li"[..], b"ne", b"\n"] {
             stream.write_all(piece).unwrap();
@@ -214,91 +216,104 @@ mod tests {
             if piece == b"\n" {
                 break;
             }
-            waiting(&mut doorway, 1, Instant::ZERO);
-            assert!(doorway.poll(Instant::ZERO).unwrap().is_none());
+            waiting(&mut control_port, 1, Instant::ZERO);
+            assert!(control_port.poll(Instant::ZERO).unwrap().is_none());
         }
-        let Call::Line(_, _, line) = decided(&mut doorway, Instant::ZERO) else { panic!() };
+        let FirstLine::Whole(_, _, line) = decided(&mut control_port, Instant::ZERO) else {
+            panic!()
+        };
         assert_eq!(line, b"a line\n");
     }
 
     #[test]
     fn a_connection_that_trickles_is_closed_at_its_time_and_holds_up_none_behind_it() {
-        let (mut doorway, address) = doorway();
+        let (mut control_port, address) = control_port();
         let mut slow = TcpStream::connect(address).unwrap();
         slow.write_all(b"x").unwrap();
-        waiting(&mut doorway, 1, Instant::ZERO);
+        waiting(&mut control_port, 1, Instant::ZERO);
         let mut quick = TcpStream::connect(address).unwrap();
         quick.write_all(b"quick\n").unwrap();
-        let Call::Line(_, _, line) = decided(&mut doorway, Instant::ZERO) else { panic!() };
+        let FirstLine::Whole(_, _, line) = decided(&mut control_port, Instant::ZERO) else {
+            panic!()
+        };
         assert_eq!(line, b"quick\n");
         // A byte just before the limit does not move the limit.
         let limit = Instant::ZERO + LINE_WITHIN;
         slow.write_all(b"y").unwrap();
         thread::sleep(core::time::Duration::from_millis(5));
-        assert!(doorway.poll(limit).unwrap().is_none());
-        let late = decided(&mut doorway, limit + Duration::from_ps(1));
-        assert!(matches!(late, Call::Refused(_, "it sent no whole line in time")), "{late:?}");
+        assert!(control_port.poll(limit).unwrap().is_none());
+        let late = decided(&mut control_port, limit + Duration::from_ps(1));
+        assert!(matches!(late, FirstLine::Refused(_, "it sent no whole line in time")), "{late:?}");
     }
 
     #[test]
     fn what_waits_is_bounded_and_the_oldest_makes_room() {
-        let (mut doorway, address) = doorway();
+        let (mut control_port, address) = control_port();
         let mut streams = vec![TcpStream::connect(address).unwrap()];
         let oldest = streams[0].local_addr().unwrap();
-        waiting(&mut doorway, 1, Instant::ZERO);
+        waiting(&mut control_port, 1, Instant::ZERO);
         for count in 2..=WAITING_MAX {
             streams.push(TcpStream::connect(address).unwrap());
-            waiting(&mut doorway, count, Instant::ZERO);
+            waiting(&mut control_port, count, Instant::ZERO);
         }
         streams.push(TcpStream::connect(address).unwrap());
-        let Call::Refused(from, _) = decided(&mut doorway, Instant::ZERO) else { panic!() };
-        assert_eq!((from, doorway.waiting.len()), (oldest, WAITING_MAX));
+        let FirstLine::Refused(from, _) = decided(&mut control_port, Instant::ZERO) else {
+            panic!()
+        };
+        assert_eq!((from, control_port.waiting.len()), (oldest, WAITING_MAX));
     }
 
     #[test]
     fn many_connections_of_one_address_take_the_place_of_none_of_another() {
-        let (mut doorway, address) = doorway();
+        let (mut control_port, address) = control_port();
         let mut quick = TcpStream::connect(address).unwrap();
-        waiting(&mut doorway, 1, Instant::ZERO);
+        waiting(&mut control_port, 1, Instant::ZERO);
         let other = SocketAddr::from(([192, 0, 2, 1], 7));
-        doorway.waiting[0].from = other;
+        control_port.waiting[0].from = other;
         let mut strangers = Vec::new();
         for count in 0..3 * WAITING_MAX {
             strangers.push(TcpStream::connect(address).unwrap());
             if count + 1 < WAITING_MAX {
-                waiting(&mut doorway, count + 2, Instant::ZERO);
+                waiting(&mut control_port, count + 2, Instant::ZERO);
                 continue;
             }
-            let Call::Refused(from, _) = decided(&mut doorway, Instant::ZERO) else { panic!() };
+            let FirstLine::Refused(from, _) = decided(&mut control_port, Instant::ZERO) else {
+                panic!()
+            };
             assert_ne!(from, other);
         }
         quick.write_all(b"quick\n").unwrap();
-        let Call::Line(_, from, line) = decided(&mut doorway, Instant::ZERO) else { panic!() };
+        let FirstLine::Whole(_, from, line) = decided(&mut control_port, Instant::ZERO) else {
+            panic!()
+        };
         assert_eq!((from, &*line), (other, &b"quick\n"[..]));
     }
 
     #[test]
     fn a_whole_line_is_read_before_its_connection_could_make_room() {
-        let (mut doorway, address) = doorway();
+        let (mut control_port, address) = control_port();
         let mut strangers = Vec::new();
         for count in 1..=WAITING_MAX {
             strangers.push(TcpStream::connect(address).unwrap());
-            waiting(&mut doorway, count, Instant::ZERO);
+            waiting(&mut control_port, count, Instant::ZERO);
         }
         let mut quick = TcpStream::connect(address).unwrap();
         quick.write_all(b"quick\n").unwrap();
         strangers.extend((0..WAITING_MAX).map(|_| TcpStream::connect(address).unwrap()));
-        let Call::Line(_, _, line) = decided(&mut doorway, Instant::ZERO) else { panic!() };
+        let FirstLine::Whole(_, _, line) = decided(&mut control_port, Instant::ZERO) else {
+            panic!()
+        };
         assert_eq!(line, b"quick\n");
     }
 
     #[test]
     fn what_a_host_sends_behind_its_first_line_stays_in_its_connection() {
-        let (mut doorway, address) = doorway();
+        let (mut control_port, address) = control_port();
         let mut host = TcpStream::connect(address).unwrap();
         host.write_all(b"one\ntwo\n").unwrap();
         drop(host);
-        let Call::Line(mut stream, _, line) = decided(&mut doorway, Instant::ZERO) else {
+        let FirstLine::Whole(mut stream, _, line) = decided(&mut control_port, Instant::ZERO)
+        else {
             panic!()
         };
         let mut rest = Vec::new();
@@ -312,15 +327,17 @@ mod tests {
             (vec![b'x'; LINE_MAX + 1], "its line has no end"),
             (b"half".to_vec(), "it ended without a line"),
         ] {
-            let (mut doorway, address) = doorway();
+            let (mut control_port, address) = control_port();
             let writer = thread::spawn(move || {
                 let mut stream = TcpStream::connect(address).unwrap();
                 // The other end closes the connection under an endless line.
                 let _ = stream.write_all(&octets);
             });
-            let Call::Refused(_, why) = decided(&mut doorway, Instant::ZERO) else { panic!() };
+            let FirstLine::Refused(_, why) = decided(&mut control_port, Instant::ZERO) else {
+                panic!()
+            };
             assert_eq!(why, expected);
-            drop(doorway);
+            drop(control_port);
             writer.join().unwrap();
         }
     }

@@ -15,7 +15,7 @@ pub(crate) type Case = (&'static str, fn() -> Verdict);
 
 /// Every case.
 pub(crate) const CASES: &[Case] = &[
-    ("two_hosts_over_memif_deliver_and_tell_the_same_story", memif),
+    ("two_hosts_over_memif_deliver_and_report_the_same", memif),
     ("two_hosts_over_memif_probe_before_they_send", probing),
     ("a_run_that_is_cut_short_says_what_has_arrived_of_each_flow", cut_short),
     ("hosts_that_would_not_run_the_same_say_what_differs", differing),

@@ -60,9 +60,11 @@ const SENTENCE_STARTS: &[&str] = &[
 /// Words for persons, or for what persons do, and what to write instead.
 const PERSONS: &[(&str, &str)] = &[
     ("anybody", "what it is"),
+    ("anyone", "what it is"),
     ("believed", "accepted, counted as"),
     ("believes", "accepts"),
     ("everybody", "all hosts, all threads, ..."),
+    ("everyone", "all hosts, all threads, ..."),
     ("hear", "receive, be notified"),
     ("heard", "received, notified"),
     ("hears", "receives, is notified"),
@@ -71,15 +73,24 @@ const PERSONS: &[(&str, &str)] = &[
     ("likes", "needs, has to"),
     ("minds", "depends on"),
     ("nobody", "no host, no code, nothing"),
+    ("remember", "keep, record"),
+    ("remembered", "kept, recorded"),
+    ("remembers", "keeps, records"),
     ("somebody", "another process, a caller, ..."),
+    ("someone", "another process, a caller, ..."),
     ("tell", "report, pass, notify"),
     ("tells", "reports, passes, notifies"),
     ("thinks", "computes, waits"),
     ("tidings", "reports"),
     ("told", "notified, informed, passed"),
+    ("trusts", "accepts without proof"),
     ("whoever", "the caller, the host that, ..."),
     ("whom", "which"),
 ];
+
+/// Words for persons that documents need, for users, and that no name has.
+const PERSONS_IN_NAMES: &[(&str, &str)] =
+    &[("people", "common, ..."), ("who", "the host that, the process that, ...")];
 
 /// Every finding in one file.
 pub(crate) fn check(file: &File) -> Vec<Finding> {
@@ -100,8 +111,9 @@ pub(crate) fn check(file: &File) -> Vec<Finding> {
         }
         found.extend(persons(path, line, &prose));
     }
-    for (line, names) in names(file) {
-        found.extend(persons(path, line, &names));
+    for (line, names) in names(file).into_iter().chain(cases(file)) {
+        found.extend(of_words(path, line, &names, PERSONS));
+        found.extend(of_words(path, line, &names, PERSONS_IN_NAMES));
     }
     for (line, text) in texts(file) {
         found.extend(persons(path, line, &text));
@@ -142,10 +154,37 @@ fn names(file: &File) -> Vec<(usize, String)> {
     file.source().code.iter().enumerate().map(|(at, code)| (at + 1, split(code))).collect()
 }
 
+/// The words of the names of cases, by line: a string of a test that has at least two underscores
+/// and no other sign but letters and digits is the name of a case.
+fn cases(file: &File) -> Vec<(usize, String)> {
+    if !file.is_rust() {
+        return Vec::new();
+    }
+    let source = file.source();
+    let is_name = |word: &&str| word.matches('_').count() >= 2 && word.chars().all(super::is_word);
+    let lines = source.texts.iter().zip(&source.test).enumerate();
+    let tests = lines.filter(|(_, (text, is_test))| **is_test && text.contains('_'));
+    let words = tests.map(|(at, (text, _))| {
+        let names: Vec<&str> = text.split_whitespace().filter(is_name).collect();
+        (at + 1, names.join(" ").replace('_', " "))
+    });
+    words.collect()
+}
+
 fn persons<'a>(path: &'a str, line: usize, prose: &str) -> impl Iterator<Item = Finding> + 'a {
+    of_words(path, line, prose, PERSONS)
+}
+
+/// Findings for each word of `list` that `prose` contains.
+fn of_words<'a>(
+    path: &'a str,
+    line: usize,
+    prose: &str,
+    list: &'static [(&'static str, &'static str)],
+) -> impl Iterator<Item = Finding> + 'a {
     let lower = prose.to_lowercase();
     let words: Vec<&str> = lower.split(|c| !super::is_word(c)).collect();
-    let named: Vec<_> = PERSONS.iter().filter(|(word, _)| words.contains(word)).collect();
+    let named: Vec<_> = list.iter().filter(|(word, _)| words.contains(word)).collect();
     named.into_iter().map(move |(word, instead)| {
         Finding::new(path, line, format!("\"{word}\" is for persons: {instead}"))
     })
@@ -244,6 +283,15 @@ mod tests {
         let text =
             "let told = 1;\nfn last_heard() {}\nstruct HostKnows;\nlet unheard = b\"told\";\n";
         assert_eq!(lines("tests/a.rs", text), [1, 2, 3]);
+        assert_eq!(lines("a.rs", "fn who_leads() {}\n/// A user who may.\n"), [1]);
+    }
+
+    #[test]
+    fn names_of_cases_in_strings_are_names() {
+        let case = |word: &str| format!("(\"a_peer_is_{word}_of_it\", f),\n");
+        let text = case("told") + &case("shown") + &case("who") + "[\"a peer told_it\"]\n";
+        assert_eq!(lines("tests/a.rs", &text), [1, 3]);
+        assert_eq!(lines("a.rs", &case("who")), []);
     }
 
     #[test]

@@ -120,8 +120,8 @@ pub struct Settings {
     /// Records the trace ring keeps; 0 is no trace.
     pub trace_capacity: u32,
     /// First generation of flow identifiers, 1..=4095. Processes that follow each other at one
-    /// address need different ones: peers remember flows for a while, and must not mistake flows of
-    /// one process for those of another.
+    /// address need different ones: peers keep flows for a while, and must not take flows of one
+    /// process for flows of another.
     pub incarnation: u16,
 }
 
@@ -242,9 +242,10 @@ impl Default for FarSettings {
 }
 
 impl Settings {
-    /// Answers a second of a host that does not trust all others, unless it is set.
+    /// Answers a second of a host to which some others are not trusted, unless it is set.
     pub const ANSWERS_MAX: u32 = 8_000;
-    /// Answers a second of a host that trusts all others, unless it is set; the most there can be.
+    /// Answers a second of a host to which all others are trusted, unless it is set; the most there
+    /// can be.
     const ANSWERS_TRUSTING: u32 = 1_000_000;
     /// Questions for proof and refusals of flows a second, at most. That many leave a transfer nine
     /// tenths of its throughput (docs/TESTING.md, floods).
@@ -326,7 +327,7 @@ impl Settings {
 impl LossSettings {
     /// How far slow round trips may lengthen the timeout, in doublings, where only timeouts end a
     /// flow (`outage.rs` has the other case). With a first timeout longer by this, a sender resends
-    /// for at most twice [`Config::give_up_after`], which is how long receivers remember it.
+    /// for at most twice [`Config::give_up_after`], which is how long receivers keep it.
     #[must_use]
     pub fn slow_doublings(&self) -> u8 {
         self.backoff_max.min(self.retries_max / 2 + 1)
@@ -560,7 +561,7 @@ impl Config {
 
     /// The longest that a sender keeps resending before it gives up: the sum of all backed-off
     /// timeouts, or [`LossSettings::give_up`] and the timeouts before and after it where that is
-    /// longer. A receiver remembers a flow for at least this long.
+    /// longer. A receiver keeps a flow for at least this long.
     #[must_use]
     pub fn give_up_after(&self, path: &Path) -> Duration {
         let rto = self.rto(path);

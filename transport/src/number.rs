@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn quantities_take_the_units_people_write() {
+    fn quantities_take_the_units_of_common_use() {
         assert_eq!(bytes("64KiB"), Ok(Bytes(65_536)));
         assert_eq!(bytes("1.5 MiB"), Ok(Bytes(1_572_864)));
         assert_eq!(bytes("2MB"), Ok(Bytes(2_000_000)));

@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_and_sizes_have_the_unit_that_people_would_take() {
+    fn times_and_sizes_have_the_unit_of_common_use() {
         assert_eq!([186.33, 20_021.0, 3e6].map(time), ["186.33 us", "20.02 ms", "3.00 s"]);
         let sizes = [900.0, 8_388_608.0, 5.4e9, 2048.0].map(size);
         assert_eq!(sizes, ["900 B", "8.4 MB", "5.4 GB", "2.0 KB"]);

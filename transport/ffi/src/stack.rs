@@ -143,7 +143,7 @@ pub(crate) struct Attached {
 const GIVE_UP: Duration = Duration::from_s(50);
 
 /// Flows of connections that were closed a while ago, at each end: forty a second for as long as a
-/// receiver remembers them.
+/// receiver keeps them.
 const CLOSED_MAX: u32 = 4096;
 
 pub(crate) const BUFFERS: u32 = 4095;
@@ -450,7 +450,7 @@ mod tests {
             };
             let settings = setup.settings();
             assert!(settings.tx_flows_max >= connections_max + CLOSED_MAX);
-            // What the receiver remembers of one host.
+            // Flows of one host that the receiver keeps.
             let share = settings.peer_max.flows;
             assert!(share >= connections_max / 2 + CLOSED_MAX / 2, "{connections_max}: {share}");
             assert!(Config::new(settings).is_ok());

@@ -27,7 +27,7 @@ impl LossSettings {
 
     /// The longest timeout that round trips may cause, where the timeout without back-off is `rto`.
     /// Such a timeout lets a sender resend for at most twice [`Config::give_up_after`], which is
-    /// how long receivers remember it. A flow is given up after all its retries at the earliest.
+    /// how long receivers keep its state. A flow is given up after all its retries at the earliest.
     /// Where attempts are spread, each of them may wait for a quarter longer.
     pub(crate) fn slow_max(&self, rto: Duration) -> Duration {
         let counted = rto * (1 << self.slow_doublings());

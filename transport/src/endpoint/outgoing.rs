@@ -360,7 +360,7 @@ impl<S: Scheduler> Endpoint<S> {
         let backlog = open.backlog(self.config.msg_window);
         self.sched.on_backlog(flow, &backlog, now);
         if open.is_over() {
-            // The id stays taken for twice as long as receivers remember the flow.
+            // The id stays taken for twice as long as receivers keep the flow.
             let (peer, key, until) = (open.peer, open.key, now + self.linger * 2);
             timed.flow = Outgoing::Over { peer, key, until, cwnd: open.window().0.cwnd };
         }

@@ -56,7 +56,7 @@
 //!   old flow is taken for theirs.
 //!
 //! An outgoing flow may be kept at its receiver while it is idle (`keep_alive` of the settings): a
-//! KEEP makes the receiver remember it, or say now that it does not.
+//! KEEP makes the receiver keep it for longer, or report now that the flow is unknown there.
 
 use alloc::boxed::Box;
 use core::hash::BuildHasher as _;
@@ -234,7 +234,7 @@ impl<S: Scheduler> Endpoint<S> {
         Ok(())
     }
 
-    /// A KEEP arrived: the incoming flow is to be remembered.
+    /// A KEEP arrived: the incoming flow is to be kept for longer.
     fn keep(&mut self, rx: &RxSegment, now: Instant) -> Result<(), DropReason> {
         let flow = rx.hdr.dst_flow;
         let timed = self.rx_flows.get_mut(flow).filter(|timed| timed.flow.from == rx.from);

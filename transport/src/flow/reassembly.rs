@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_done_before_its_turn_is_remembered() {
+    fn a_message_done_before_its_turn_is_recorded() {
         let (mut window, ring) = (MsgWindow::default(), &mut [MsgState::Unseen; 4]);
         window.open(ring, MsgNo(2), MsgId(12));
         window.finish(ring, MsgNo(2));

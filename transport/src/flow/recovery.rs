@@ -491,8 +491,8 @@ impl Recovery {
             && doubled() > OPEN_WITHIN
     }
 
-    /// How long a segment that was refused is held back at most. However often in a row so much
-    /// time passes, the receiver still remembers the flow.
+    /// How long a segment that was refused is held back at most. If so much time passes several
+    /// times in a row, the receiver still keeps the flow.
     pub(crate) fn patience_max(&self, loss: &LossSettings) -> Duration {
         self.rto * (1 << loss.slow_doublings())
     }

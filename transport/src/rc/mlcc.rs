@@ -238,7 +238,7 @@ impl Mlcc {
         } else if at.since(self.law.round_at()) < self.rtt_d() * PATIENCE {
             return;
         } else if credit_seen.wrapping_sub(expected) < 1 << 15 {
-            // The queue is ahead: this half is younger than what the switch remembers.
+            // The queue is ahead: this half is younger than the state in the switch.
             self.credit = Some(next(credit_seen));
         }
         self.law.begin_round(at);

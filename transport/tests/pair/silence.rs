@@ -145,7 +145,7 @@ fn a_message_that_may_have_been_delivered_fails_and_is_not_delivered_again() {
     pair.drops = |tx| matches!(tx.hdr.body, Body::Ack(_));
     pair.post(0, flow, pattern(2, 100), 2);
     pair.run(Duration::from_s(1), |p| p.copies(2, 100) == 1);
-    // The sender stands still for longer than its flow is remembered, and another takes its place.
+    // The sender stands still for longer than its flow is kept, and another takes its place.
     let sender = std::mem::replace(
         &mut pair.hosts[0].endpoint,
         Endpoint::new(&config, HostId(0), Rng::new(9)),
@@ -186,7 +186,7 @@ fn a_flow_that_was_forgotten_while_it_was_idle_carries_the_next_message() {
 }
 
 #[test]
-fn a_flow_that_is_kept_is_remembered_and_a_restart_is_noticed_before_the_next_message() {
+fn a_flow_outlasts_silence_if_it_is_kept_and_a_restart_is_noticed_before_the_next_message() {
     let every = Duration::from_s(1);
     let config = config(|s| {
         (s.keep_alive, s.rx_flows_max, s.loss.give_up) = (Some(every), 1, every * 2);

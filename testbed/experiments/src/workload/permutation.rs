@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everyone_sends_once_and_receives_once_from_another() {
+    fn every_host_sends_once_and_receives_once_from_another() {
         for nodes in [2, 3, 16, 1024] {
             for full_bisection in [false, true] {
                 let permutation = Permutation { size: Bytes(9), full_bisection, first_size: None };

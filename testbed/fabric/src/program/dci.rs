@@ -14,8 +14,8 @@
 //! that finds no queue free shares the port's own queue; its receiver gets no hop of a queue and
 //! does not change its credit. Ports up lead to other sites.
 //!
-//! The program depends on its [`Context`] alone. It trusts the sites on its own side: advice is
-//! taken from packets that leave the site.
+//! The program depends on its [`Context`] alone. Advice is taken without proof from every packet
+//! that leaves the site.
 
 mod queues;
 mod recent;

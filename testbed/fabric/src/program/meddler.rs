@@ -18,8 +18,8 @@ use crate::packet::Packet;
 /// The share of packets beside which another packet is made.
 const MADE: f64 = 0.05;
 
-/// Packets that are remembered.
-const REMEMBERED: usize = 64;
+/// Packets that are kept.
+const KEPT: usize = 64;
 
 /// The most packets that one switch makes, so that a network that answers each of them ends.
 const MADE_MAX: u32 = 20_000;
@@ -41,20 +41,20 @@ impl Registered for Meddler {
 impl SwitchProgram for Meddler {
     fn build(_settings: &ProgramSettings, setup: &ProgramSetup<'_>) -> Self {
         let rng = setup.rng.fork("meddler", 0);
-        Self { rng, seen: Vec::with_capacity(REMEMBERED), made: 0 }
+        Self { rng, seen: Vec::with_capacity(KEPT), made: 0 }
     }
 }
 
 impl Meddler {
-    fn remember(&mut self, packet: &Packet, cx: &Context<'_>) {
+    fn keep(&mut self, packet: &Packet, cx: &Context<'_>) {
         let Some((from, header, ext)) = cx.frame(packet).filter(|_| !packet.is_data()) else {
             return;
         };
         let entry = (from, header, ext, packet.dst);
-        if self.seen.len() < REMEMBERED {
+        if self.seen.len() < KEPT {
             self.seen.push(entry);
         } else {
-            let at = self.rng.below(REMEMBERED as u64);
+            let at = self.rng.below(KEPT as u64);
             self.seen[usize::try_from(at).unwrap_or(0)] = entry;
         }
     }
@@ -73,7 +73,7 @@ impl Meddler {
 
 impl Program for Meddler {
     fn on_arrival(&mut self, packet: Packet, from: PortId, _now: Instant, cx: &mut Context<'_>) {
-        self.remember(&packet, cx);
+        self.keep(&packet, cx);
         let made = if self.made < MADE_MAX && self.rng.chance(MADE) { self.make(cx) } else { None };
         for packet in [Some(packet), made].into_iter().flatten() {
             match cx.route(&packet) {

@@ -102,9 +102,9 @@ enum Ending {
 
 /// Time between two checks of the clock, of the user's request to end, and of silence.
 const LOOK_EVERY: Duration = Duration::from_ms(50);
-/// Refusals whose flows are remembered: fewer than a session has flows to spare.
+/// Refusals whose flows are kept: fewer than a session has flows to spare.
 pub(super) const REFUSALS_MAX: usize = FLOWS_SPARE as usize / 4 * 3;
-/// Refusals to one host that are remembered, so that a host that asks all the time leaves room for
+/// Refusals to one host that are kept, so that a host that asks all the time leaves room for
 /// others.
 pub(super) const REFUSALS_A_HOST: usize = REFUSALS_MAX / 8;
 /// Requests that wait for the worker before pings go unanswered.

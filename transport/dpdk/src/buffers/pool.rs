@@ -147,8 +147,8 @@ impl Drop for Pool {
             tracing::warn!(
                 out,
                 "a pool's memory is kept until the process ends, because mbufs of it are out: \
-                 held by someone, or by a device that does not give back what waits to be filled \
-                 when it closes, as AF_XDP's in the kernel's ring"
+                 held by this process, or by a device that does not give back what waits to be \
+                 filled when it closes, as AF_XDP's in the kernel's ring"
             );
             mem::forget(self.eal.clone());
         } else if !self.eal.others_registered() {

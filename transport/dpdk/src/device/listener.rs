@@ -111,7 +111,7 @@ impl Listener {
         &self.driver
     }
 
-    /// Remembers that `device` keeps this socket from now on.
+    /// Records that `device` keeps this socket from now on.
     pub(crate) fn is_kept_by(&self, device: &str) {
         let mut all = known();
         let is_its = |one: &&mut Known| self.is_of(one) && !one.has(device);

@@ -25,7 +25,7 @@ pub(crate) struct InterruptHold {
     eal: Eal,
 }
 
-/// The interrupt thread and those who hold it.
+/// The interrupt thread and what holds it.
 #[derive(Debug)]
 struct Interrupts {
     thread: ThreadState,

@@ -4,7 +4,7 @@
 //! for which the table of messages has no room stays in the ring, with all others behind it, until
 //! a message ends. A connection for which the table of flows has no room is refused, and requests
 //! behind it do not wait. Flows of closed connections keep their places for as long as their peers
-//! remember them. Tables are sized once. This code sends nothing.
+//! keep them. Tables are sized once. This code sends nothing.
 
 use transport::record::Recorder;
 use transport::{FlowId, HostId, Instant, MsgId, MsgSpec, PostError};

@@ -21,7 +21,7 @@ use crate::traffic;
 pub(crate) const CHECKS: &[crate::Check] = &[
     ("workers_exchange_20_mb_both_ways_over_rings_and_return_every_mbuf", ring),
     ("workers_exchange_2_mb_both_ways_over_memif_in_chains", memif),
-    ("a_polling_worker_answers_whoever_asks_for_its_address", asked),
+    ("a_polling_worker_answers_every_request_for_its_address", asked),
 ];
 
 pub(crate) type PortWorker = Worker<PortIo, AppMemory, DilatedClock>;

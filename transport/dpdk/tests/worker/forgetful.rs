@@ -15,8 +15,8 @@ use transport_dpdk::{Completion, Keys, Payloads};
 use crate::hostile::forge;
 use crate::rig::{Meddler, Rig, Sizes, Weather, config};
 
-/// Frames of one direction that the host on the path remembers.
-const REMEMBERED: usize = 1000;
+/// Frames of one direction that the host on the path keeps.
+const KEPT: usize = 1000;
 
 /// Frames by the addresses that they have, sender and receiver.
 type Memory = Rc<RefCell<BTreeMap<[u8; 8], Vec<Vec<u8>>>>>;
@@ -31,10 +31,10 @@ fn meddler(seed: u64, (forged, replayed): (f64, f64), memory: &Memory) -> Meddle
         let ends = *sent[ip + 12..].first_chunk().unwrap();
         let mut memory = memory.borrow_mut();
         let seen: &mut Vec<Vec<u8>> = memory.entry(ends).or_default();
-        if seen.len() < REMEMBERED {
+        if seen.len() < KEPT {
             seen.push(sent.to_vec());
         } else {
-            let at = usize::try_from(rng.below(REMEMBERED as u64)).unwrap();
+            let at = usize::try_from(rng.below(KEPT as u64)).unwrap();
             seen[at] = sent.to_vec();
         }
         let mut made = Vec::new();

@@ -148,7 +148,7 @@ fn a_connection_without_a_place_for_its_flow_is_refused_and_requests_behind_it_g
     rig.send(0, 1, 9000, 1);
     rig.hosts[0].wanted.push_back(Request::Close { connection: 1 });
     rig.run(SECOND, 64, |rig| rig.sent(0) == [1]);
-    // The receiver remembers the flow of the closed connection, so it keeps its place.
+    // The receiver keeps the flow of the closed connection, so its place is taken.
     rig.open(0, 2, &shape);
     rig.send(0, 2, 9000, 2);
     rig.send(0, 0, 9000, 3);

@@ -81,7 +81,7 @@ fn without_its_credit_a_round_opens_by_itself_and_an_older_memory_is_taken_over(
     let round = arrives(&mut half, 500, Some(0), 781_250);
     assert_eq!(round.number, 1, "no credit is made up");
     assert!(round.values[0] < 6_250_000, "{round:?}");
-    // The switch remembers more than this half does.
+    // The switch has counted more credit than this half.
     assert_eq!(arrives(&mut half, 510, Some(9), 0).number, 1);
     assert_eq!(arrives(&mut half, 800, Some(9), 0).number, 10);
 }

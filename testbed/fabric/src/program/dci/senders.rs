@@ -11,7 +11,7 @@ use transport::{ByKey, Duration, FlowId, HostId, Instant, KeyHash};
 
 use super::recent::{NEVER, Recent};
 
-/// The most flows that are remembered.
+/// The most flows in the table.
 const FLOWS_MAX: usize = 1 << 16;
 
 #[derive(Clone, Copy, Debug)]

@@ -28,7 +28,7 @@ impl SourceSegment {
     }
 }
 
-/// Cells that are remembered: those of the epochs that a receipt takes at most, 32 each.
+/// Cells in the table at most: 32 for each epoch that a receipt may cover.
 const SENT_MAX: u32 = 64 * 32;
 
 /// The cells that a Core's port has sent last, by a number of its own that rises with each.

@@ -19,7 +19,7 @@ use transport_dpdk::{DilatedClock, LinkEnd, MbufBurst, Pool};
 use super::load::{FlowSource, HostFlows};
 use super::{FRAME_MAX, PodCase};
 
-/// Epochs whose requests are remembered.
+/// Epochs whose requests are kept.
 const KEPT: usize = 64;
 /// Epochs of cells that a host asks for and is not granted at most.
 const OPEN_MAX: u32 = 64;

@@ -357,7 +357,7 @@ fn a_reason_is_passed_on_to_all_hosts() {
 }
 
 #[test]
-fn who_does_not_come_is_named_by_the_first_host_and_who_comes_names_the_first() {
+fn a_host_that_does_not_come_is_named_by_the_first_host_and_a_host_that_comes_names_the_first() {
     let network = network(3, free_port());
     let brief = Duration::from_ms(300);
     let alone = open(&network, 2, brief).unwrap_err().to_string();

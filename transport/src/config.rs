@@ -16,7 +16,7 @@ use crate::params::ParamError;
 use crate::path::NetworkFacts;
 use crate::rc::RcParams;
 use crate::rng::Rng;
-use crate::sched::{Answers, SchedKind, SchedParams, SchedSetup};
+use crate::sched::{AckMode, SchedKind, SchedParams, SchedSetup};
 use crate::time::{Duration, Rate};
 use crate::units::{FlowId, HostId};
 use crate::wire::addressing::Groups;
@@ -354,7 +354,7 @@ impl Default for LossSettings {
 pub struct Config {
     settings: Arc<Settings>,
     /// How an endpoint's scheduler has segments acknowledged.
-    answers: Answers,
+    ack_mode: AckMode,
 }
 
 /// The setting that is out of range.
@@ -453,7 +453,7 @@ impl Config {
         settings.code_params.validate()?;
         let base_rtt = Some(settings.base_rtt);
         settings.resolve(&NetworkFacts { base_rtt, ..NetworkFacts::default() });
-        let config = Self { settings: Arc::new(settings), answers: Answers::Free };
+        let config = Self { settings: Arc::new(settings), ack_mode: AckMode::Free };
         // A receiver forgets after twice this silence; one reminder may be lost.
         let forgets = config.give_up_after(&config.default_path());
         if config.keep_alive.is_some_and(|every| every > forgets) {
@@ -510,18 +510,18 @@ impl Config {
     /// A copy in which segments are acknowledged as the scheduler demands, and timeouts are no
     /// shorter than the scheduler's own.
     #[must_use]
-    pub(crate) fn answering(&self, answers: Answers, rto_min: Duration) -> Self {
-        let (every, delay) = match answers {
-            Answers::Free => (self.ack_every, self.ack_delay),
-            Answers::Every { segments, delay } | Answers::Paced { segments, delay } => {
+    pub(crate) fn acknowledging(&self, ack_mode: AckMode, rto_min: Duration) -> Self {
+        let (every, delay) = match ack_mode {
+            AckMode::Free => (self.ack_every, self.ack_delay),
+            AckMode::Every { segments, delay } | AckMode::Paced { segments, delay } => {
                 (segments.clamp(1, 64), Some(delay))
             }
             // A grant takes all pending acknowledgements; the scheduler decides when.
-            Answers::Granted => (64, Some(Duration::ZERO)),
+            AckMode::Granted => (64, Some(Duration::ZERO)),
             // None leaves, so none is due at once.
-            Answers::Reported => (64, self.ack_delay),
+            AckMode::Reported => (64, self.ack_delay),
         };
-        let mut config = Self { answers, ..self.clone() };
+        let mut config = Self { ack_mode, ..self.clone() };
         if (every, delay) != (self.ack_every, self.ack_delay) || rto_min > self.loss.rto_min {
             let settings = Arc::make_mut(&mut config.settings);
             (settings.ack_every, settings.ack_delay) = (every, delay);
@@ -531,8 +531,8 @@ impl Config {
     }
 
     /// How segments are acknowledged.
-    pub(crate) const fn answers(&self) -> Answers {
-        self.answers
+    pub(crate) const fn ack_mode(&self) -> AckMode {
+        self.ack_mode
     }
 
     /// The parameters that the scheduler of `host` is built from; `rng` is for it alone.

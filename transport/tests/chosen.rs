@@ -10,7 +10,7 @@ use std::num::NonZeroU32;
 use proptest::prelude::*;
 use transport::cc::CcKind;
 use transport::sched::{
-    Answers, Arrival, Backlog, Choice, Granted, Label, Protocol, Receiving, RoundRobin, Sending,
+    AckMode, Arrival, Backlog, Choice, Granted, Label, Protocol, Receiving, RoundRobin, Sending,
     Turn,
 };
 use transport::wire::{Body, Header, Note};
@@ -44,7 +44,7 @@ struct Slotted {
     /// Each turn whose segment was sent.
     sent: Vec<Choice>,
     wake_at: Option<Instant>,
-    answers: Answers,
+    ack_mode: AckMode,
     grants: VecDeque<Granted>,
     /// Grants nothing.
     withholds: bool,
@@ -59,7 +59,7 @@ fn slot(number: u64) -> Instant {
 }
 
 impl Slotted {
-    fn new(copies: u64, answers: Answers) -> Self {
+    fn new(copies: u64, ack_mode: AckMode) -> Self {
         Self {
             flows: RoundRobin::new(64),
             next_slot: 0,
@@ -71,7 +71,7 @@ impl Slotted {
             named: None,
             sent: Vec::new(),
             wake_at: None,
-            answers,
+            ack_mode,
             grants: VecDeque::new(),
             withholds: false,
             notes: Vec::new(),
@@ -143,7 +143,7 @@ impl Sending for Slotted {
 
 impl Receiving for Slotted {
     fn on_arrival(&mut self, flow: FlowId, _arrival: &Arrival<'_>, now: Instant) {
-        let granted = self.answers == Answers::Granted && !self.withholds;
+        let granted = self.ack_mode == AckMode::Granted && !self.withholds;
         if granted && self.grants.iter().all(|grant| grant.flow != flow) {
             let at = slot(Self::epoch_end(now));
             let ev = Some(EntropyValue(FIRST_EV - 1));
@@ -154,8 +154,8 @@ impl Receiving for Slotted {
 
     fn on_forgotten(&mut self, _flow: FlowId) {}
 
-    fn answers(&self) -> Answers {
-        self.answers
+    fn ack_mode(&self) -> AckMode {
+        self.ack_mode
     }
 
     /// Sends at the end of an epoch, so that an acknowledgement answers all of the epoch.
@@ -397,14 +397,14 @@ proptest! {
         skips in prop_oneof![Just(0u16), 1u16..9],
         (loss, repeat, jitter, marks) in (0u64..15, 0u64..15, 0u64..12, 0u64..15),
         burst in prop_oneof![1usize..4, Just(BURST)],
-        answers in prop::sample::select(vec![
-            Answers::Free,
-            Answers::Every { segments: 16, delay: Duration::from_us(10) },
-            Answers::Granted,
+        ack_mode in prop::sample::select(vec![
+            AckMode::Free,
+            AckMode::Every { segments: 16, delay: Duration::from_us(10) },
+            AckMode::Granted,
         ]),
     ) {
         let config = config(|_| ());
-        let scheds = [Slotted::new(copies, Answers::Free), Slotted::new(0, answers)];
+        let scheds = [Slotted::new(copies, AckMode::Free), Slotted::new(0, ack_mode)];
         let scheds = scheds.map(|sched| Slotted { skips, ..sched });
         let mut pair = Pair::new(&config, scheds);
         (pair.loss, pair.repeat, pair.jitter, pair.marks) = (loss, repeat, jitter, marks);
@@ -445,7 +445,7 @@ proptest! {
 #[test]
 fn an_epoch_of_slots_takes_one_call() {
     let config = config(|s| s.cc = CcKind::Fixed);
-    let mut pair = Pair::new(&config, [0; 2].map(|_| Slotted::new(0, Answers::Free)));
+    let mut pair = Pair::new(&config, [0; 2].map(|_| Slotted::new(0, AckMode::Free)));
     let flow = pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap();
     pair.post(flow, 64_000);
     pair.run(long());
@@ -457,8 +457,8 @@ fn an_epoch_of_slots_takes_one_call() {
 fn a_turn_takes_the_segment_that_it_names_and_psns_stay_in_the_order_of_the_message() {
     let run = |copies, skips| {
         let config = config(|s| s.cc = CcKind::Fixed);
-        let sched = Slotted { skips, ..Slotted::new(copies, Answers::Free) };
-        let mut pair = Pair::new(&config, [sched, Slotted::new(0, Answers::Free)]);
+        let sched = Slotted { skips, ..Slotted::new(copies, AckMode::Free) };
+        let mut pair = Pair::new(&config, [sched, Slotted::new(0, AckMode::Free)]);
         let flow = pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap();
         pair.post(flow, 6000);
         pair.run(long());
@@ -487,8 +487,8 @@ fn a_turn_takes_the_segment_that_it_names_and_psns_stay_in_the_order_of_the_mess
 fn copies_that_were_lost_do_not_stop_a_flow_whose_window_of_psns_they_fill() {
     let config = config(|s| (s.cc, s.psn_window) = (CcKind::Fixed, 128));
     // All turns are copies, and all copies are lost.
-    let sched = Slotted { skips: 1, ..Slotted::new(1, Answers::Free) };
-    let mut pair = Pair::new(&config, [sched, Slotted::new(0, Answers::Free)]);
+    let sched = Slotted { skips: 1, ..Slotted::new(1, AckMode::Free) };
+    let mut pair = Pair::new(&config, [sched, Slotted::new(0, AckMode::Free)]);
     let flow = pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap();
     pair.post(flow, 100_000);
     pair.loss = 100;
@@ -505,7 +505,7 @@ fn a_copy_leaves_the_segment_to_be_sent_unless_it_is_acknowledged() {
     // The second turn is a copy.
     let run = |loss: u64| {
         let config = config(|_| ());
-        let mut pair = Pair::new(&config, [2, 0].map(|n| Slotted::new(n, Answers::Free)));
+        let mut pair = Pair::new(&config, [2, 0].map(|n| Slotted::new(n, AckMode::Free)));
         let flow = pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap();
         pair.post(flow, 2000);
         pair.loss = loss;
@@ -528,7 +528,7 @@ fn a_copy_leaves_the_segment_to_be_sent_unless_it_is_acknowledged() {
 #[test]
 fn the_balancer_gets_no_feedback_of_paths_that_the_scheduler_chose() {
     let config = config(|s| s.lb = transport::lb::LbKind::Reps);
-    let mut pair = Pair::new(&config, [0; 2].map(|_| Slotted::new(0, Answers::Free)));
+    let mut pair = Pair::new(&config, [0; 2].map(|_| Slotted::new(0, AckMode::Free)));
     let flow = pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap();
     pair.post(flow, 64_000);
     pair.run(long());
@@ -552,7 +552,7 @@ fn a_note_for_a_host_opens_no_flow_and_is_answered_at_its_departure() {
 
 fn note_for_a_host(kept: Duration) {
     let config = config(|s| s.rx_flows_max = 1);
-    let mut pair = Pair::new(&config, [0; 2].map(|_| Slotted::new(0, Answers::Free)));
+    let mut pair = Pair::new(&config, [0; 2].map(|_| Slotted::new(0, AckMode::Free)));
     pair.hosts.iter_mut().for_each(|host| host.keep_until_departure(kept));
     for protocol in [1, 3] {
         let note = note_to(HostId(1), EntropyValue(9), Note::new(protocol, b"slot").unwrap());
@@ -577,7 +577,7 @@ fn note_for_a_host(kept: Duration) {
 #[test]
 fn a_note_for_a_flow_goes_to_its_controller_and_to_no_other_peers() {
     let config = config(|_| ());
-    let mut pair = Pair::new(&config, [0; 2].map(|_| Slotted::new(0, Answers::Free)));
+    let mut pair = Pair::new(&config, [0; 2].map(|_| Slotted::new(0, AckMode::Free)));
     let flow = pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap();
     pair.post(flow, 10);
     pair.transmit(0);
@@ -601,9 +601,9 @@ fn a_note_for_a_flow_goes_to_its_controller_and_to_no_other_peers() {
 }
 
 /// Acknowledgement packets for 1000 segments that are reordered by up to 100 slots.
-fn acks(answers: Answers, change: impl FnOnce(&mut Settings)) -> (u64, Stats) {
+fn acks(ack_mode: AckMode, change: impl FnOnce(&mut Settings)) -> (u64, Stats) {
     let config = config(change);
-    let mut pair = Pair::new(&config, [Slotted::new(0, Answers::Free), Slotted::new(0, answers)]);
+    let mut pair = Pair::new(&config, [Slotted::new(0, AckMode::Free), Slotted::new(0, ack_mode)]);
     pair.jitter = 100;
     let flow = pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap();
     pair.post(flow, 1_000_000);
@@ -620,12 +620,12 @@ fn one_acknowledgement_for_16_segments_holds_however_they_are_reordered() {
         s.base_rtt = Duration::from_us(100);
         s.ack_every = 16;
     };
-    let every = Answers::Every { segments: 16, delay: Duration::from_us(25) };
+    let every = AckMode::Every { segments: 16, delay: Duration::from_us(25) };
     let (governed, sender) = acks(every, wide);
     // An acknowledgement and a report for each 16, and one at the end.
     assert!(governed <= 2 * (1000 / 16 + 1), "{governed}");
     assert_eq!((sender.retransmitted, sender.spurious), (0, 0));
-    let (free, _) = acks(Answers::Free, wide);
+    let (free, _) = acks(AckMode::Free, wide);
     assert!(free > 2 * governed, "{free} against {governed}");
 }
 
@@ -633,7 +633,7 @@ fn one_acknowledgement_for_16_segments_holds_however_they_are_reordered() {
 fn granted_acknowledgements_leave_at_their_grant_and_no_other_time() {
     let config = config(|_| ());
     let mut pair =
-        Pair::new(&config, [Slotted::new(0, Answers::Free), Slotted::new(0, Answers::Granted)]);
+        Pair::new(&config, [Slotted::new(0, AckMode::Free), Slotted::new(0, AckMode::Granted)]);
     let flow = pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap();
     pair.post(flow, 8_000);
     pair.run(long());
@@ -647,7 +647,7 @@ fn granted_acknowledgements_leave_at_their_grant_and_no_other_time() {
 fn a_flow_whose_last_acknowledgement_was_granted_is_not_forgotten_at_rest() {
     let config = config(|s| s.loss.retries_max = 1);
     let mut pair =
-        Pair::new(&config, [Slotted::new(0, Answers::Free), Slotted::new(0, Answers::Granted)]);
+        Pair::new(&config, [Slotted::new(0, AckMode::Free), Slotted::new(0, AckMode::Granted)]);
     let flow = pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap();
     for delivered in 1..3 {
         pair.post(flow, 8_000);
@@ -660,7 +660,7 @@ fn a_flow_whose_last_acknowledgement_was_granted_is_not_forgotten_at_rest() {
 #[test]
 fn labels_and_backlogs_reach_the_scheduler() {
     let config = config(|_| ());
-    let mut pair = Pair::new(&config, [0; 2].map(|_| Slotted::new(0, Answers::Free)));
+    let mut pair = Pair::new(&config, [0; 2].map(|_| Slotted::new(0, AckMode::Free)));
     let label = Label { collective: 7, prio: 3 };
     let flow = pair.hosts[0].open_labelled(HostId(1), path(&config), label).unwrap();
     pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap();
@@ -675,7 +675,7 @@ fn what_was_never_granted_is_forgotten_with_its_flow() {
         (s.rx_flows_max, s.tx_flows_max, s.loss.retries_max) = (1, 2, 1);
     });
     let mut pair =
-        Pair::new(&config, [Slotted::new(0, Answers::Free), Slotted::new(0, Answers::Granted)]);
+        Pair::new(&config, [Slotted::new(0, AckMode::Free), Slotted::new(0, AckMode::Granted)]);
     let flow = pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap();
     pair.post(flow, 8_000);
     pair.hosts[1].scheduler_mut().withholds = true;
@@ -700,8 +700,8 @@ fn one_loss_before_hundreds_of_segments_is_one_retransmission() {
         s.line_rate = transport::Rate::from_gbps(100);
         s.ack_every = 16;
     });
-    let every = Answers::Every { segments: 16, delay: Duration::from_us(25) };
-    let mut pair = Pair::new(&config, [Slotted::new(0, Answers::Free), Slotted::new(0, every)]);
+    let every = AckMode::Every { segments: 16, delay: Duration::from_us(25) };
+    let mut pair = Pair::new(&config, [Slotted::new(0, AckMode::Free), Slotted::new(0, every)]);
     let flow = pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap();
     pair.post(flow, 1_000_000);
     pair.lose_one = Some(100);
@@ -715,7 +715,7 @@ fn one_loss_before_hundreds_of_segments_is_one_retransmission() {
 #[test]
 fn turns_of_flows_that_have_nothing_to_send_do_not_end_a_poll() {
     let config = config(|_| ());
-    let mut pair = Pair::new(&config, [0; 2].map(|_| Slotted::new(0, Answers::Free)));
+    let mut pair = Pair::new(&config, [0; 2].map(|_| Slotted::new(0, AckMode::Free)));
     let path = path(&config);
     let idle: Vec<_> =
         (0..BURST + 8).map(|_| pair.hosts[0].open_flow(HostId(1), path).unwrap()).collect();
@@ -731,7 +731,7 @@ fn turns_of_flows_that_have_nothing_to_send_do_not_end_a_poll() {
 #[test]
 fn no_segment_is_given_ahead_to_leave_before_one_whose_instant_was_chosen() {
     let config = config(|s| s.cc = CcKind::Bbr);
-    let mut pair = Pair::new(&config, [0; 2].map(|_| Slotted::new(0, Answers::Free)));
+    let mut pair = Pair::new(&config, [0; 2].map(|_| Slotted::new(0, AckMode::Free)));
     pair.hosts[0].send_ahead(SLOT * EPOCH);
     let path = path(&config);
     let [steered, paced] = [0; 2].map(|_| pair.hosts[0].open_flow(HostId(1), path).unwrap());

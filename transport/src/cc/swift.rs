@@ -1,4 +1,4 @@
-//! Swift: two windows steered to target delays, one for the network and one for the far host.
+//! Swift: two windows steered to target delays, one for the network and one for the receiver.
 //! Source: \[swift\] algorithm 1, sec. 3.2 to 3.6.
 //!
 //! ```text
@@ -42,7 +42,7 @@ params! {
         fs_min_cwnd: f32 = 0.1, in 0.001..=1000.0;
         /// Window, packets, above which flow scaling adds nothing.
         fs_max_cwnd: f32 = 100.0, in 0.001..=100000.0;
-        /// Target of the time that the far host holds a packet before it acknowledges.
+        /// Target of the time that the receiver holds a packet before it acknowledges.
         endpoint_target: Duration = Duration::from_us(100), in Duration::ZERO..=Duration::from_s(1);
         /// Packets that an RTT below target adds.
         ai: f32 = 1.0, in 0.0..=64.0;
@@ -74,7 +74,7 @@ const FS_RANGE: f32 = 0.5;
 pub struct Swift {
     /// fcwnd: the network's.
     fabric: Aimd,
-    /// ecwnd: the far host's.
+    /// ecwnd: the receiver's.
     endpoint: Aimd,
     /// The last round trip measured, at least the base RTT.
     rtt: Duration,
@@ -90,7 +90,7 @@ pub struct Swift {
 
 const _: () = assert!(size_of::<Swift>() <= 208);
 
-/// One of the two windows, the network's or the far host's.
+/// One of the two windows, the network's or the receiver's.
 #[derive(Clone, Copy, Debug)]
 struct Aimd {
     /// Packets, `min_cwnd..=` the largest window.
@@ -280,7 +280,7 @@ impl CongestionControl for Swift {
         if self.retransmits >= params.retx_reset_threshold {
             self.fabric = Aimd { cwnd: f64::from(params.min_cwnd), decreased_at: loss.now };
         } else {
-            // Losses count as the network's: drops at the far host show in the time that it holds
+            // Losses count as the network's: drops at the receiver show in the time that it holds
             // others.
             self.fabric.decrease(1.0 - f64::from(params.max_mdf), &at);
         }

@@ -293,7 +293,7 @@ impl<S: Scheduler> Endpoint<S> {
                 None => None,
             };
             let hdr = &tx.place().hdr;
-            if self.paced && !self.sched.may_answer(self.config.wire_sizes().of(hdr, 0), now) {
+            if self.paced && !self.sched.may_acknowledge(self.config.wire_sizes().of(hdr, 0), now) {
                 return self.acks.put_back(answer, echo);
             }
             match hdr.body {

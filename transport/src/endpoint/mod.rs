@@ -70,7 +70,7 @@ use crate::flow::rx::{AckQueue, RxFlow};
 use crate::flow::rx_buffers::RxBuffers;
 use crate::flow::tx::{Standing, TxFlow, TxMsg, Wait};
 use crate::rng::Rng;
-use crate::sched::{Answers, Sched, Scheduler};
+use crate::sched::{AckMode, Sched, Scheduler};
 use crate::segment::{BURST, Placement, Restore, RxSegment, TxSegment};
 use crate::slab::Slab;
 use crate::stats::{DropReason, Stats};
@@ -204,8 +204,8 @@ impl<S: Scheduler> Endpoint<S> {
     /// [`Config::sched_setup`].
     #[must_use]
     pub fn with_scheduler(config: &Config, host: HostId, rng: Rng, sched: S) -> Self {
-        let answers = sched.answers();
-        let config = &config.answering(answers, sched.rto_min());
+        let ack_mode = sched.ack_mode();
+        let config = &config.acknowledging(ack_mode, sched.rto_min());
         let rx_flows = config.rx_flows_max as usize;
         let tx_flows = config.tx_flows_max as usize;
         let msgs = config.msgs_max as usize;
@@ -231,9 +231,9 @@ impl<S: Scheduler> Endpoint<S> {
             rx_by_sender: FlowsBySender::with_capacity_and_hasher(2 * rx_flows, look_up),
             controllers: Controllers::default(),
             round_trips: LongRoundTrips::new(),
-            granted: answers == Answers::Granted,
+            granted: ack_mode == AckMode::Granted,
             granted_next: None,
-            paced: matches!(answers, Answers::Paced { .. }),
+            paced: matches!(ack_mode, AckMode::Paced { .. }),
             sched,
             ahead: Ahead::default(),
             acks: AckQueue::new(config),

@@ -1,4 +1,4 @@
-//! The receiving half of a flow: duplicates, placement, and answers to the sender.
+//! The receiving side of a flow: duplicates, placement, and answers to the sender.
 
 use alloc::collections::VecDeque;
 use core::num::NonZeroU32;
@@ -16,7 +16,7 @@ use super::received::{Insertion, ReceivedPsns};
 use super::rx_buffers::{Lease, RxBuffer, RxBuffers};
 use crate::config::Config;
 use crate::event::Event;
-use crate::sched::Answers;
+use crate::sched::AckMode;
 use crate::segment::{Placement, Restore, RxSegment};
 use crate::slab::Slab;
 use crate::stats::{DropReason, Stats};
@@ -26,7 +26,7 @@ use crate::wire::{Ack, Body, Data, Header, Open, Receipt, Report};
 pub(crate) use ack_queue::AckQueue;
 use blocks::BlockPosition;
 
-/// The receiving half of one flow: the state that is kept while nothing is on its way. The rest is
+/// The receiving side of one flow: the state that is kept while nothing is on its way. The rest is
 /// on loan from [`RxBuffers`].
 #[derive(Clone, Debug)]
 pub(crate) struct RxFlow {
@@ -243,9 +243,9 @@ impl RxFlow {
 
     /// Acknowledges a segment that brought nothing new: at once, or when it is granted.
     fn answer(&mut self, ack: PendingAck, cx: &mut RxContext<'_>) {
-        match cx.config.answers() {
-            Answers::Granted => {}
-            Answers::Reported => return,
+        match cx.config.ack_mode() {
+            AckMode::Granted => {}
+            AckMode::Reported => return,
             _ => return cx.acks.push(self.id, ack, cx.stats),
         }
         if self.lease == Lease::NONE
@@ -381,7 +381,7 @@ impl RxFlow {
     /// When [`RxFlow::take_pending`] is due.
     #[inline]
     pub(crate) fn ack_due(&self, config: &Config, buffers: &RxBuffers) -> Option<Instant> {
-        if config.ack_every == 1 || config.answers() == Answers::Granted {
+        if config.ack_every == 1 || config.ack_mode() == AckMode::Granted {
             return None;
         }
         buffers.pending(self.lease).map(|waiting| waiting.since + config.ack_delay())
@@ -500,13 +500,13 @@ fn acknowledge(
     config: &Config,
     mut send: impl FnMut(Leaving),
 ) {
-    let answers = config.answers();
+    let ack_mode = config.ack_mode();
     let mut waiting = Waiting::of(ack);
     if let Some(older) = pending.take() {
-        let apart = match answers {
-            Answers::Free => word_of(older.ack.psn) != word_of(ack.psn),
-            Answers::Every { .. } | Answers::Paced { .. } => older.reach(ack.psn).1 > REPORT_WORDS,
-            Answers::Granted | Answers::Reported => false,
+        let apart = match ack_mode {
+            AckMode::Free => word_of(older.ack.psn) != word_of(ack.psn),
+            AckMode::Every { .. } | AckMode::Paced { .. } => older.reach(ack.psn).1 > REPORT_WORDS,
+            AckMode::Granted | AckMode::Reported => false,
         };
         if apart {
             leave(&older, &mut send);
@@ -515,9 +515,9 @@ fn acknowledge(
         }
     }
     let due = at_once || ack.ce || waiting.count >= config.ack_every;
-    match answers {
-        Answers::Reported => return,
-        Answers::Granted => {}
+    match ack_mode {
+        AckMode::Reported => return,
+        AckMode::Granted => {}
         _ if due => return leave(&waiting, &mut send),
         _ => {}
     }

@@ -1,6 +1,6 @@
-//! The sending half of a flow: which segment is next, and how acknowledgements are handled.
+//! The sending side of a flow: which segment is next, and how acknowledgements are handled.
 //!
-//! A sending half joins parts that the rest of the core keeps apart: messages to cut into segments,
+//! A sending side joins parts that the rest of the core keeps apart: messages to cut into segments,
 //! the window of the controller, the paths of the balancer, and the fate of segments
 //! ([`super::recovery`]).
 
@@ -89,7 +89,7 @@ pub(crate) struct TxContext<'a> {
     pub(crate) events: &'a mut VecDeque<Event>,
 }
 
-/// The sending half of one flow.
+/// The sending side of one flow.
 #[derive(Clone, Debug)]
 pub(crate) struct TxFlow {
     /// The cached answer of the controller.

@@ -62,7 +62,7 @@ params! {
     }
 }
 
-/// Both halves of the scheduler of one host.
+/// Both sides of the scheduler of one host.
 #[derive(Clone, Debug)]
 pub struct Credits {
     asker: Asker,

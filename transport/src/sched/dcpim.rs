@@ -31,8 +31,8 @@ mod tests;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
-use super::tokens::{Spender, TokenTerms, Unrequested, spends_tokens};
-use super::{Answers, Arrival, Protocol, Receiving, SchedFacts, SchedSetup, Scheduling};
+use super::tokens::{Spender, TokenConstants, Unrequested, spends_tokens};
+use super::{AckMode, Arrival, Protocol, Receiving, SchedFacts, SchedSetup, Scheduling};
 use crate::params::{params, words};
 use crate::path::NetworkFacts;
 use crate::registry::Registered;
@@ -146,7 +146,7 @@ impl Outbox {
 /// The scheduler of one host.
 #[derive(Clone, Debug)]
 pub struct DcPim {
-    terms: TokenTerms,
+    constants: TokenConstants,
     ack_every: u16,
     stages: Stages,
     /// The next stage to go through.
@@ -178,12 +178,12 @@ impl DcPim {
     #[must_use]
     pub fn new(setup: &SchedSetup<'_>) -> Self {
         let params = &setup.params.dcpim;
-        let terms = TokenTerms::new(setup, params.token_rtt, params.life);
+        let constants = TokenConstants::new(setup, params.token_rtt, params.life);
         let rtt = params.rtt.unwrap_or(setup.base_rtt);
         //= dcpim#3
         let round = rtt.scaled(f64::from(params.slack)).max(slowest_round(setup, rtt));
         let stages = Stages::new(round, params.rounds.into());
-        let packets = stages.epoch().as_ps() / terms.packet_time.as_ps().max(1);
+        let packets = stages.epoch().as_ps() / constants.packet_time.as_ps().max(1);
         let small = |value: u16| u8::try_from(value).unwrap_or(u8::MAX);
         let matching = Matching {
             channels: small(params.channels),
@@ -193,17 +193,19 @@ impl DcPim {
             per_channel: (packets / u64::from(params.channels)).max(1),
         };
         // No more leaves at once than the path that holds most has room for.
-        let first = TokenTerms::within(setup, rtt, params.short).min(terms.window(params.short));
-        let tokens = (terms.window(params.window), terms.time(terms.bdp, params.timeout));
+        let first =
+            TokenConstants::within(setup, rtt, params.short).min(constants.window(params.short));
+        let tokens =
+            (constants.window(params.window), constants.time(constants.bdp, params.timeout));
         Self {
-            terms,
+            constants,
             ack_every: params.ack_every,
             stages,
             next_stage: 0,
             next_at: Instant::ZERO,
-            spender: Spender::new(setup, Unrequested::Short(first), terms.life),
+            spender: Spender::new(setup, Unrequested::Short(first), constants.life),
             source: Source::new(setup, matching),
-            receiver: Box::new(Receiver::new(setup, matching, terms, tokens)),
+            receiver: Box::new(Receiver::new(setup, matching, constants, tokens)),
             outbox: Outbox::new(setup.rx_flows_max as usize + OUTBOX_MIN),
             evs: setup.control_evs,
             sent: 0,
@@ -326,12 +328,12 @@ impl Receiving for DcPim {
         self.receiver.on_forgotten(flow);
     }
 
-    fn answers(&self) -> Answers {
-        self.terms.answers(self.ack_every)
+    fn ack_mode(&self) -> AckMode {
+        self.constants.ack_mode(self.ack_every)
     }
 
     fn rto_min(&self) -> Duration {
-        self.terms.rto_min()
+        self.constants.rto_min()
     }
 }
 

@@ -38,7 +38,7 @@ pub use figures::Figures;
 pub use params::{Bind, DcSimParams, RttMax, SimOrder, Unscheduled};
 
 use super::{
-    Answers, Arrival, Backlog, Choice, Label, Protocol, Receiving, SchedParams, SchedSetup,
+    AckMode, Arrival, Backlog, Choice, Label, Protocol, Receiving, SchedParams, SchedSetup,
     Scheduling, Sending, Turn,
 };
 use crate::path::{NetworkFacts, Path};
@@ -69,7 +69,7 @@ const AHEAD_SHARE: u64 = 16;
 /// The scheduler of one host.
 #[derive(Clone, Debug)]
 pub struct DcSim {
-    terms: HostConstants,
+    constants: HostConstants,
     /// How long before its start a packet is handed over at most.
     ahead: Duration,
     sender: Sender,
@@ -103,17 +103,17 @@ impl DcSim {
     pub fn new(setup: &SchedSetup<'_>) -> Self {
         let sizes = setup.wire_sizes;
         let sim_len = sizes.accounted.control.unwrap_or(sizes.frame_overhead + sim::LEN);
-        let terms = HostConstants::new(setup, Bytes(sim_len.into()));
+        let constants = HostConstants::new(setup, Bytes(sim_len.into()));
         let params = &setup.params.dcsim;
         let flows = setup.tx_flows_max as usize;
         // The time for which a flow goes on without answers to its segments.
-        let patience = setup.patience(setup.rto.max(terms.rtt_max * TIMER_RTTS));
+        let patience = setup.patience(setup.rto.max(constants.rtt_max * TIMER_RTTS));
         Self {
-            terms,
+            constants,
             ahead: Duration::ZERO,
-            sender: Sender::new(&terms, params, flows, setup.rng.clone(), patience),
-            line: Line::new(setup.line_rate, terms.slot, terms.bucket),
-            answers: VecDeque::with_capacity(terms.queue + BURST),
+            sender: Sender::new(&constants, params, flows, setup.rng.clone(), patience),
+            line: Line::new(setup.line_rate, constants.slot, constants.bucket),
+            answers: VecDeque::with_capacity(constants.queue + BURST),
             acks_wait: false,
             ack_every: params.ack_every,
             asked_at: Instant::ZERO,
@@ -127,13 +127,13 @@ impl DcSim {
     /// The delay between a SIM and its DATA.
     #[must_use]
     pub fn rtt_max(&self) -> Duration {
-        self.terms.rtt_max
+        self.constants.rtt_max
     }
 
     /// The time of a segment and its small packets on the line, T'.
     #[must_use]
     pub fn slot(&self) -> Duration {
-        self.terms.slot
+        self.constants.slot
     }
 
     /// The counters and measurements of this host.
@@ -170,7 +170,7 @@ impl DcSim {
         let idle = at.since(since.max(self.line.free_at()));
         let sent = idle.as_ps() / self.line.time_of(self.sim_len).as_ps().max(1);
         let most = self.answers.capacity();
-        usize::try_from(sent).unwrap_or(most).saturating_add(self.terms.queue).min(most)
+        usize::try_from(sent).unwrap_or(most).saturating_add(self.constants.queue).min(most)
     }
 }
 
@@ -261,7 +261,7 @@ impl Sending for DcSim {
     }
 
     fn send_ahead(&mut self, horizon: Duration) {
-        self.ahead = horizon.min(self.terms.rtt_max / AHEAD_SHARE);
+        self.ahead = horizon.min(self.constants.rtt_max / AHEAD_SHARE);
         self.sender.send_ahead(self.ahead);
     }
 }
@@ -271,15 +271,15 @@ impl Receiving for DcSim {
 
     fn on_forgotten(&mut self, _flow: FlowId) {}
 
-    fn answers(&self) -> Answers {
-        Answers::Paced { segments: self.ack_every, delay: self.terms.rtt_p * ACK_DELAY_RTTS }
+    fn ack_mode(&self) -> AckMode {
+        AckMode::Paced { segments: self.ack_every, delay: self.constants.rtt_p * ACK_DELAY_RTTS }
     }
 
     fn rto_min(&self) -> Duration {
-        self.terms.rtt_max * TIMER_RTTS
+        self.constants.rtt_max * TIMER_RTTS
     }
 
-    fn may_answer(&mut self, len: u16, now: Instant) -> bool {
+    fn may_acknowledge(&mut self, len: u16, now: Instant) -> bool {
         let free = self.line.is_free(now + self.ahead);
         if free {
             // It became due after the call before, and would have left then.

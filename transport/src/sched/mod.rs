@@ -7,10 +7,10 @@
 //!  Sending                                       Receiving
 //!  on_open, on_backlog a flow, its backlog       on_arrival          a segment, whole or trimmed
 //!  on_reopened         a flow that begins again  on_forgotten        a flow that is over
-//!  next_turn, on_sent  its turn, its segment     answers             how segments are answered
+//!  next_turn, on_sent  its turn, its segment     ack_mode            how they are acknowledged
 //!  holds               a flow kept from sending  rto_min             a segment's least timeout
-//!  send_ahead          how early a device takes  next_granted        the answer that may leave
-//!                      packets                   may_answer          whether an answer may leave
+//!  send_ahead          how early a device takes  next_granted        the ACK that may leave
+//!                      packets                   may_acknowledge     whether an ACK may leave
 //!                       \                        sends_at_its_times  none before a timeout
 //!                        \                       /
 //!                         Protocol: packets of its own, for flows and for hosts
@@ -28,7 +28,7 @@ pub mod roles;
 mod tokens;
 
 pub use roles::{
-    Answers, Arrival, Backlog, Choice, Granted, Label, Protocol, Receiving, Reported, Scheduler,
+    AckMode, Arrival, Backlog, Choice, Granted, Label, Protocol, Receiving, Reported, Scheduler,
     Sending, Turn,
 };
 
@@ -250,10 +250,10 @@ registry! {
     for Receiving {
         fn on_arrival(&mut self, flow: FlowId, arrival: &Arrival<'_>, now: Instant);
         fn on_forgotten(&mut self, flow: FlowId);
-        fn answers(&self) -> Answers;
+        fn ack_mode(&self) -> AckMode;
         fn rto_min(&self) -> Duration;
         fn next_granted(&mut self, now: Instant, until: Instant) -> Option<Granted>;
-        fn may_answer(&mut self, len: u16, now: Instant) -> bool;
+        fn may_acknowledge(&mut self, len: u16, now: Instant) -> bool;
         fn sends_at_its_times(&self) -> bool;
     }
     for Protocol {

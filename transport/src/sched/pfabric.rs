@@ -1,10 +1,11 @@
 //! pFabric's hosts: the flow with the least left sends first. Each segment says how much of its
 //! flow is left; switches queue and drop packets by that.
 //!
-//! Source: \[pfabric\] sec. 4. The fabric's discipline of this name is the other half. Hosts start
-//! at line rate with a window of a BDP, and only a timer finds losses: the window is the controller
-//! of this name, the timer a setting of the transport's preset. This scheduler decides no path. The
-//! paper's probes after several timeouts in a row are left out: a flow goes on with segments.
+//! Source: \[pfabric\] sec. 4. The discipline of this name is the part of pFabric in switches.
+//! Hosts start at line rate with a window of a BDP, and only a timer finds losses: the window is
+//! the controller of this name, the timer a setting of the transport's preset. This scheduler
+//! decides no path. The paper's probes after several timeouts in a row are left out: a flow goes on
+//! with segments.
 //! DEVIATION(pfabric#4): flows with a priority go before others at their host. Between flows of one
 //! priority, the amount left decides; in the network it alone decides.
 

@@ -12,8 +12,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::least::Least;
-use super::tokens::{Issuer, Spender, TokenTerms, Unrequested, spends_tokens};
-use super::{Answers, Arrival, Protocol, Receiving, SchedFacts, SchedSetup, Scheduling};
+use super::tokens::{Issuer, Spender, TokenConstants, Unrequested, spends_tokens};
+use super::{AckMode, Arrival, Protocol, Receiving, SchedFacts, SchedSetup, Scheduling};
 use crate::params::{params, words};
 use crate::path::NetworkFacts;
 use crate::registry::Registered;
@@ -58,7 +58,7 @@ params! {
 /// The scheduler of one host.
 #[derive(Clone, Debug)]
 pub struct Phost {
-    terms: TokenTerms,
+    constants: TokenConstants,
     window: u32,
     ack_every: u16,
     spender: Spender,
@@ -82,22 +82,22 @@ impl Phost {
     #[must_use]
     pub fn new(setup: &SchedSetup<'_>) -> Self {
         let params = &setup.params.phost;
-        let terms = TokenTerms::new(setup, params.rtt, params.life);
-        let window = terms.window(params.window);
+        let constants = TokenConstants::new(setup, params.rtt, params.life);
+        let window = constants.window(params.window);
         let first = match params.first {
             Unasked::Short => {
                 let rtt = params.rtt.unwrap_or(setup.base_rtt);
-                Unrequested::Short(TokenTerms::within(setup, rtt, params.window))
+                Unrequested::Short(TokenConstants::within(setup, rtt, params.window))
             }
             Unasked::All => Unrequested::AtMost(window),
         };
         let flows = setup.rx_flows_max as usize;
         Self {
-            terms,
+            constants,
             window,
             ack_every: params.ack_every,
-            spender: Spender::new(setup, first, terms.life),
-            issuer: Issuer::new(setup, terms.time(terms.bdp, params.timeout)),
+            spender: Spender::new(setup, first, constants.life),
+            issuer: Issuer::new(setup, constants.time(constants.bdp, params.timeout)),
             wanting: Least::new(flows),
             silences: Box::new(Wheel::new(TIMER_TICK, flows)),
             timed: vec![None; flows],
@@ -140,14 +140,14 @@ impl Phost {
 
     /// Sends the tokens that are due by `now`: one in the time of a segment, or several together.
     fn issue(&mut self, now: Instant) {
-        let floor = now.as_ps().saturating_sub(self.terms.base_rtt.as_ps());
+        let floor = now.as_ps().saturating_sub(self.constants.base_rtt.as_ps());
         self.next_at = self.next_at.max(Instant::from_ps(floor));
         while self.next_at <= now
             && let Some(index) = self.wanting.first()
         {
             let of = (index, self.window);
-            let (flow, tokens) = self.issuer.issue_up_to(self.terms.per_credit, of, now);
-            self.next_at += self.terms.until_next(tokens);
+            let (flow, tokens) = self.issuer.issue_up_to(self.constants.per_credit, of, now);
+            self.next_at += self.constants.until_next(tokens);
             self.review(flow, now);
         }
     }
@@ -195,12 +195,12 @@ impl Receiving for Phost {
         self.wanting.remove(flow.index());
     }
 
-    fn answers(&self) -> Answers {
-        self.terms.answers(self.ack_every)
+    fn ack_mode(&self) -> AckMode {
+        self.constants.ack_mode(self.ack_every)
     }
 
     fn rto_min(&self) -> Duration {
-        self.terms.rto_min()
+        self.constants.rto_min()
     }
 }
 
@@ -321,7 +321,7 @@ mod tests {
         let settings = Settings { rx_flows_max: 1, ..Settings::default() };
         let config = Config::new(settings).unwrap();
         let mut phost = Phost::new(&config.sched_setup(HostId(0), Rng::new(1)));
-        let timeout = phost.terms.time(phost.terms.bdp, 1.1);
+        let timeout = phost.constants.time(phost.constants.bdp, 1.1);
         let (old, new) = (FlowId::new(0, 1), FlowId::new(0, 2));
         let mut now = Instant::ZERO;
         assert!(phost.on_control(old, HostId(1), &request(old), now));

@@ -17,7 +17,7 @@ pub trait Scheduler: Sending + Receiving + Protocol {}
 
 impl<S: Sending + Receiving + Protocol> Scheduler for S {}
 
-/// The sending half: outgoing flows and their turns.
+/// The sending side: outgoing flows and their turns.
 pub trait Sending {
     /// An outgoing flow has been opened. It has sent nothing.
     fn on_open(&mut self, flow: FlowId, peer: HostId, path: &Path, label: Label);
@@ -47,29 +47,29 @@ pub trait Sending {
     fn send_ahead(&mut self, _horizon: Duration) {}
 }
 
-/// The receiving half: incoming flows, and when their segments are acknowledged.
+/// The receiving side: incoming flows, and when their segments are acknowledged.
 pub trait Receiving {
     /// A segment of an incoming flow arrived.
     fn on_arrival(&mut self, flow: FlowId, arrival: &Arrival<'_>, now: Instant);
     /// An incoming flow is over.
     fn on_forgotten(&mut self, flow: FlowId);
     /// How segments are acknowledged. Asked once, when the endpoint is made.
-    fn answers(&self) -> Answers {
-        Answers::Free
+    fn ack_mode(&self) -> AckMode {
+        AckMode::Free
     }
     /// The least timeout of a segment, for a protocol that holds segments or acknowledgements back.
     /// Asked once, when the endpoint is made.
     fn rto_min(&self) -> Duration {
         Duration::ZERO
     }
-    /// The next acknowledgement that may leave, where they are [`Answers::Granted`]; `until` as in
+    /// The next acknowledgement that may leave, where they are [`AckMode::Granted`]; `until` as in
     /// [`Sending::next_turn`]. A grant for a flow that has nothing to acknowledge is void.
     fn next_granted(&mut self, _now: Instant, _until: Instant) -> Option<Granted> {
         None
     }
     /// Lets an acknowledgement of `len` wire bytes leave at `now`, where they are
-    /// [`Answers::Paced`]. False keeps it: it is asked for again at [`Protocol::poll_timeout`].
-    fn may_answer(&mut self, _len: u16, _now: Instant) -> bool {
+    /// [`AckMode::Paced`]. False keeps it: it is asked for again at [`Protocol::poll_timeout`].
+    fn may_acknowledge(&mut self, _len: u16, _now: Instant) -> bool {
         true
     }
     /// Whether this scheduler sends nothing in answer to arrivals of data before the instants that
@@ -98,7 +98,7 @@ pub trait Protocol {
         false
     }
     /// The next segments that the protocol has found to have arrived, where segments are
-    /// [`Answers::Reported`]. Called until `None` after [`Protocol::on_host_control`].
+    /// [`AckMode::Reported`]. Called until `None` after [`Protocol::on_host_control`].
     fn next_reported(&mut self) -> Option<Reported> {
         None
     }
@@ -234,7 +234,7 @@ pub struct Arrival<'a> {
 
 /// How segments are acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Answers {
+pub enum AckMode {
     /// One for each `ack_every` segments, or after `ack_delay`, as the settings say.
     #[default]
     Free,
@@ -246,7 +246,7 @@ pub enum Answers {
         /// How long a segment may wait for others.
         delay: Duration,
     },
-    /// [`Answers::Every`], each held until [`Receiving::may_answer`] lets it leave.
+    /// [`AckMode::Every`], each held until [`Receiving::may_acknowledge`] lets it leave.
     Paced {
         /// Segments of a flow, 1..=64.
         segments: u16,

@@ -22,15 +22,15 @@
 //!   dead and gives others, less and less often while the sender is silent.
 //! - A flow that waits without a token asks by REQUEST, and again after a silence.
 
+mod constants;
 mod issuer;
 mod spender;
-mod terms;
 #[cfg(test)]
 mod tests;
 
+pub(super) use constants::TokenConstants;
 pub(super) use issuer::Issuer;
 pub(super) use spender::{Spender, Unrequested};
-pub(super) use terms::TokenTerms;
 
 use crate::units::Credit;
 
@@ -38,7 +38,7 @@ use crate::units::Credit;
 /// token further ahead, since a report could not name the tokens in between.
 const AHEAD_MAX: u32 = 1 << 15;
 
-/// The sending half of a scheduler whose flows spend tokens: that of its field `spender`.
+/// The sending side of a scheduler whose flows spend tokens: that of its field `spender`.
 macro_rules! spends_tokens {
     ($scheduler:ty) => {
         impl $crate::sched::Sending for $scheduler {

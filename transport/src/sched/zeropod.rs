@@ -139,11 +139,11 @@ impl Zeropod {
     #[must_use]
     pub fn new(setup: &SchedSetup<'_>) -> Self {
         let params = setup.params.zeropod;
-        let terms = params.terms(setup);
-        let joining = Joining::new(&params, &terms, setup);
-        let terms = joining.as_ref().map_or(terms, Joining::terms);
+        let inputs = params.timing_inputs(setup);
+        let joining = Joining::new(&params, &inputs, setup);
+        let inputs = joining.as_ref().map_or(inputs, Joining::timing_inputs);
         let joining = joining.map(Box::new);
-        let timing = Timing::new(&terms).asking_every(params.ask_every);
+        let timing = Timing::new(&inputs).asking_every(params.ask_every);
         let hosts = params.hosts.max(1);
         let pod = setup.host.0 / u32::from(hosts);
         let number = setup.host.0 % u32::from(hosts);

@@ -122,7 +122,7 @@ impl Draft {
         let (cell, rate) = (config.mtu(), config.line_rate);
         let real = RealPod { run: measured.run, ..before };
         let real = epochs(real, (cell, rate), (cells, guard), (measured, hosts));
-        let timing = Timing::new(&terms(&real, (cell, rate))).asking_every(ask_every);
+        let timing = Timing::new(&timing_inputs(&real, (cell, rate))).asking_every(ask_every);
         self.real_pod = Some(real);
         let receipt = timing.request_to_data() + timing.to_receipt + timing.to_gather + SPARE;
         let cells_under_way = receipt * u64::from(real.cells);
@@ -147,7 +147,7 @@ impl Draft {
 }
 
 /// The terms of a pod as its hosts have them, but for what control packets are long.
-fn terms(real: &RealPod, (cell, rate): (Bytes, Rate)) -> TimingInputs {
+fn timing_inputs(real: &RealPod, (cell, rate): (Bytes, Rate)) -> TimingInputs {
     TimingInputs {
         cell,
         control: CONTROL,
@@ -213,7 +213,7 @@ mod tests {
         let link = (Bytes(cell), Rate::from_gbps(gbps));
         let measured = Measured { jitter: US(jitter_us), base_rtt: US(40), run: 3 };
         let real = epochs(real, link, (None, None), (&measured, 4));
-        (real, Timing::new(&terms(&real, link)))
+        (real, Timing::new(&timing_inputs(&real, link)))
     }
 
     #[test]

@@ -218,7 +218,7 @@ impl Bench {
     /// [`BenchError`].
     pub fn pod(&self, case: &PodCase) -> Result<PodCost, BenchError> {
         let join = join(case.hosts, SHORT);
-        let timing = Timing::new(&join.terms());
+        let timing = Timing::new(&join.timing_inputs());
         let Rig { setup, mut hosts, mut port, pool } = Rig::new(self, case, join)?;
         let (mut endpoint, station) = Rig::endpoint(&setup, (case.seed, Instant::ZERO))?;
         let queue = port.queue(0).ok_or(BenchError::LinkDown(case.device.name()))?;
@@ -291,7 +291,7 @@ impl Bench {
         epoch: Duration,
     ) -> Result<Option<PodWaiting>, BenchError> {
         let join = join(case.hosts, epoch);
-        let timing = Timing::new(&join.terms());
+        let timing = Timing::new(&join.timing_inputs());
         let clock = self.clock(TimeScale::REAL);
         let Rig { setup, mut hosts, mut port, pool } = Rig::new(self, case, join)?;
         let (mut endpoint, station) = Rig::endpoint(&setup, (case.seed, clock.now()))?;
@@ -369,7 +369,7 @@ mod tests {
             for us in [1, 3, 30, 500] {
                 let join = join(hosts, Duration::from_us(us));
                 assert_eq!(Join::of(&join.note()), Some(join));
-                let timing = Timing::new(&join.terms());
+                let timing = Timing::new(&join.timing_inputs());
                 assert_eq!((timing.to_decision, timing.to_answers), (1, 1), "{join:?}");
                 let ratio = timing.epoch.as_us_f64() / Duration::from_us(us).as_us_f64();
                 assert!((0.99..1.01).contains(&ratio), "{hosts} {us}: {ratio}");

@@ -35,7 +35,7 @@ pub enum RingError {
 }
 
 /// A single-producer, single-consumer ring of mbufs; made as its two halves. Mbufs left in it when
-/// both halves are dropped are freed.
+/// both ends are dropped are freed.
 pub struct Ring {
     raw: NonNull<sys::rte_ring>,
     #[allow(dead_code, reason = "keeps EAL alive for the ring's memory")]
@@ -103,7 +103,7 @@ impl Drop for Ring {
         while self.dequeue(&mut burst) > 0 {
             burst.clear();
         }
-        // SAFETY: both halves are gone, and so is a device that served them.
+        // SAFETY: both ends are gone, and so is a device that served them.
         unsafe { sys::rte_ring_free(self.raw.as_ptr()) };
     }
 }

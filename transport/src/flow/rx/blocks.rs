@@ -1,4 +1,4 @@
-//! The receiving half of a flow whose messages are erasure-coded. Source: \[uno\] sec. 4.2.
+//! The receiving side of a flow whose messages are erasure-coded. Source: \[uno\] sec. 4.2.
 //!
 //! Which packets of a block have arrived is in the bitmap of PSNs that every flow keeps. As soon as
 //! they are enough the whole block counts as arrived. Packets still on their way are not needed

@@ -6,12 +6,12 @@ use super::*;
 use crate::config::Settings;
 use crate::time::Duration;
 
-fn config(answers: Answers) -> Config {
+fn config(ack_mode: AckMode) -> Config {
     let settings = Settings { ack_every: 64, ..Settings::default() };
-    Config::new(settings).unwrap().answering(answers, Duration::ZERO)
+    Config::new(settings).unwrap().acknowledging(ack_mode, Duration::ZERO)
 }
 
-const EVERY: Answers = Answers::Every { segments: 64, delay: Duration::from_us(10) };
+const EVERY: AckMode = AckMode::Every { segments: 64, delay: Duration::from_us(10) };
 
 fn ack(psn: u32) -> PendingAck {
     PendingAck {
@@ -69,7 +69,7 @@ fn what_one_report_does_not_cover_leaves_first() {
 
 #[test]
 fn a_refusal_and_a_mark_are_kept_until_they_are_granted() {
-    let config = config(Answers::Granted);
+    let config = config(AckMode::Granted);
     let trimmed = PendingAck { trimmed: true, ..ack(70) };
     let marked = PendingAck { ce: true, ..ack(3) };
     let (left, pending) = run(&config, &[marked, trimmed, ack(130), ack(131)]);

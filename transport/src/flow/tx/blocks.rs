@@ -1,4 +1,4 @@
-//! The sending half of a flow whose messages are erasure-coded. Source: \[uno\] sec. 4.2.
+//! The sending side of a flow whose messages are erasure-coded. Source: \[uno\] sec. 4.2.
 //!
 //! Each block's parity leaves right behind its last segment, in PSNs of its own and through the
 //! same window and pacer. A lost packet is sent again only when its block cannot be decoded without

@@ -1,4 +1,4 @@
-//! The sending half: the bytes that each flow has sent unasked and against credit, and when it asks
+//! The sending side: the bytes that each flow has sent unasked and against credit, and when it asks
 //! for more.
 
 use alloc::vec;

@@ -1,4 +1,4 @@
-//! The receiving half: one queue of flows that need credit, and the pace at which it is given.
+//! The receiving side: one queue of flows that need credit, and the pace at which it is given.
 
 use alloc::collections::VecDeque;
 use alloc::vec;

@@ -1,4 +1,4 @@
-//! The receiving half: which sources owe segments, the channels asked of them and taken, and the
+//! The receiving side: which sources owe segments, the channels asked of them and taken, and the
 //! tokens sent over these channels.
 
 use alloc::vec;
@@ -9,7 +9,7 @@ use super::stages::Stages;
 use super::{Early, Matching, Outbox};
 use crate::rng::Rng;
 use crate::sched::SchedSetup;
-use crate::sched::tokens::{Issuer, TokenTerms};
+use crate::sched::tokens::{Issuer, TokenConstants};
 use crate::time::{Duration, Instant};
 use crate::units::{FlowId, HostId};
 use crate::wire::dcpim::{MatchStep, Offer};
@@ -84,11 +84,11 @@ struct Offered {
     tie: u32,
 }
 
-/// The receiving half of one host.
+/// The receiving side of one host.
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
     matching: Matching,
-    terms: TokenTerms,
+    constants: TokenConstants,
     /// Tokens that may be outstanding over all channels.
     window: u32,
     pub(super) issuer: Issuer,
@@ -127,7 +127,7 @@ impl Receiver {
     pub(super) fn new(
         setup: &SchedSetup<'_>,
         matching: Matching,
-        terms: TokenTerms,
+        constants: TokenConstants,
         (window, timeout): (u32, Duration),
     ) -> Self {
         let flows = setup.rx_flows_max as usize;
@@ -137,7 +137,7 @@ impl Receiver {
         let linked = usize::from(matching.channels) * (usize::from(matching.rounds) + 2);
         Self {
             matching,
-            terms,
+            constants,
             window,
             issuer: Issuer::new(setup, timeout),
             places: Places::new(flows, linked),
@@ -374,7 +374,7 @@ impl Receiver {
         }
         link.idle = false;
         // Tokens that a late call did not send are not made up for beyond a round trip.
-        let floor = now.as_ps().saturating_sub(self.terms.base_rtt.as_ps());
+        let floor = now.as_ps().saturating_sub(self.constants.base_rtt.as_ps());
         link.at = link.at.max(Instant::from_ps(floor)).max(link.wake.take().unwrap_or(link.at));
         let (of_all, all) = (u64::from(link.channels), u64::from(self.matching.channels));
         let window = u64::from(self.window) * of_all / all;
@@ -383,9 +383,9 @@ impl Receiver {
         while link.at <= now {
             match self.ready(place, window, now) {
                 Ok(index) => {
-                    let most = self.terms.per_credit;
+                    let most = self.constants.per_credit;
                     let (_, tokens) = self.issuer.issue_up_to(most, (index, window), now);
-                    link.at += self.terms.until_next(tokens).mul_ratio(all, of_all);
+                    link.at += self.constants.until_next(tokens).mul_ratio(all, of_all);
                 }
                 Err(wake) => {
                     (link.idle, link.wake) = (true, wake);

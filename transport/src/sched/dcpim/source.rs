@@ -1,4 +1,4 @@
-//! The sending half of the matching: a host with segments for others gives its channels to those
+//! The sending side of the matching: a host with segments for others gives its channels to those
 //! that ask for them.
 //!
 //! A source gives at most k channels of one epoch. A grant keeps its channels until the next round;

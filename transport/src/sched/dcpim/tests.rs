@@ -243,7 +243,7 @@ fn a_flow_of_a_bdp_leaves_at_once_and_a_longer_one_not_before_its_tokens() {
     let mut world = World::new(2, 1, |_| {});
     let config = settings(2, |_| {});
     let setup = config.sched_setup(HostId(0), Rng::new(1));
-    let bdp = TokenTerms::within(&setup, Duration::from_us(8), 1.0);
+    let bdp = TokenConstants::within(&setup, Duration::from_us(8), 1.0);
     world.open(0, 1, 0, bdp.into());
     world.open(0, 1, 1, u64::from(bdp) + 1);
     world.run(8);
@@ -264,7 +264,7 @@ fn the_first_tokens_come_after_the_second_round_and_no_faster_than_the_channels(
     let begin = world.now;
     world.run(4);
     let first = world.sent(0, 1, 0);
-    let between = world.hosts[0].sched.terms.packet_time * 4;
+    let between = world.hosts[0].sched.constants.packet_time * 4;
     let most = world.now.since(begin).as_ps() / between.as_ps() + 1;
     assert!((1..=most).contains(&u64::from(first)), "{first} of at most {most}");
     let mut late = World::new(2, 1, |dcpim| dcpim.early = Early::Off);

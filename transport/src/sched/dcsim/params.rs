@@ -195,7 +195,7 @@ pub(super) struct HostConstants {
 }
 
 impl HostConstants {
-    /// The terms of a host with `setup`; `probe` is the length of a SIM.
+    /// The constants of a host with `setup`; `probe` is the length of a SIM.
     pub(super) fn new(setup: &SchedSetup<'_>, probe: Bytes) -> Self {
         let params = &setup.params.dcsim;
         let or = |value: u16, default: u16| if value == 0 { default } else { value };

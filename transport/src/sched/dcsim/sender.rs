@@ -1,4 +1,4 @@
-//! The sending half: how many SIMs each flow may have on their way, and which segments their
+//! The sending side: how many SIMs each flow may have on their way, and which segments their
 //! answers release.
 //!
 //! Source: \[dcsim\] sec. 2.4 (1), (4) and "DATA management". A segment of a flow is in one of four
@@ -95,7 +95,7 @@ pub(super) struct Sender {
 
 impl Sender {
     pub(super) fn new(
-        terms: &HostConstants,
+        constants: &HostConstants,
         params: &DcSimParams,
         flows: usize,
         rng: Rng,
@@ -103,8 +103,8 @@ impl Sender {
     ) -> Self {
         // SIMs leave a slot apart, except a bucket of them that leave at once. A host that is
         // polled late has up to half as many more.
-        let slots = terms.rtt_max.as_ps() / terms.slot.as_ps().max(1);
-        let most = slots + slots / 2 + u64::from(terms.bucket) + terms.queue as u64 + 1;
+        let slots = constants.rtt_max.as_ps() / constants.slot.as_ps().max(1);
+        let most = slots + slots / 2 + u64::from(constants.bucket) + constants.queue as u64 + 1;
         let most = usize::try_from(most).unwrap_or(usize::MAX).min(usize::from(PortsInUse::COUNT));
         Self {
             accounts: vec![VACANT; flows],
@@ -113,23 +113,23 @@ impl Sender {
             kept: vec![KeptPorts::default(); if params.recycle > 0 { flows } else { 0 }],
             recycle: params.recycle,
             rng,
-            sims: VecDeque::with_capacity(terms.queue),
-            records: Records::new(terms.delay, terms.rtt_max, most),
-            due: VecDeque::with_capacity(most * terms.per_sim as usize),
+            sims: VecDeque::with_capacity(constants.queue),
+            records: Records::new(constants.delay, constants.rtt_max, most),
+            due: VecDeque::with_capacity(most * constants.per_sim as usize),
             offered: None,
             given_up: VecDeque::with_capacity(flows),
             resting: BinaryHeap::with_capacity(flows),
-            queue: terms.queue,
+            queue: constants.queue,
             most,
-            per_sim: terms.per_sim,
+            per_sim: constants.per_sim,
             tail: params.tail,
             tails: VecDeque::with_capacity(if params.tail { flows } else { 0 }),
             bind: params.bind,
             refund: params.refund.into(),
             acks: 0,
-            copies: Copies::new(terms.unscheduled, flows),
+            copies: Copies::new(constants.unscheduled, flows),
             patience,
-            silence: terms.rtt_max * SILENCE_RTTS,
+            silence: constants.rtt_max * SILENCE_RTTS,
         }
     }
 

@@ -162,7 +162,7 @@ fn a_sim_leaves_for_each_segment_two_at_once_and_then_one_a_slot() {
     host.open(0, 0, 5);
     host.run(at(10.0));
     let left: Vec<u64> = host.sims.iter().map(|(at, ..)| at.as_ps()).collect();
-    let slot = host.sched.terms.slot.as_ps();
+    let slot = host.sched.constants.slot.as_ps();
     // At the first instant two tokens are there; the line takes 640 ps for each SIM.
     assert_eq!(left, [0, 640, slot, 2 * slot, 3 * slot]);
     let mut ports: Vec<_> = host.sims.iter().map(|(_, ev, _)| *ev).collect();
@@ -265,16 +265,16 @@ fn acknowledgements_wait_for_the_line_and_go_before_data() {
     host.run(at(9.0));
     host.open(0, 0, 1);
     host.poll();
-    assert!(!host.sched.may_answer(78, host.now), "a SIM has the line");
+    assert!(!host.sched.may_acknowledge(78, host.now), "a SIM has the line");
     let free = host.now + Duration::from_ps(640);
     assert_eq!(host.sched.poll_timeout(), Some(free));
     host.now = free;
     host.poll();
-    assert!(host.sched.may_answer(78, free));
-    assert!(!host.sched.may_answer(78, free), "the line is busy");
+    assert!(host.sched.may_acknowledge(78, free));
+    assert!(!host.sched.may_acknowledge(78, free), "the line is busy");
     assert_eq!(host.sched.poll_timeout(), Some(free + Duration::from_ps(780)));
     let delay = Duration::from_ns(3 * 7800);
-    assert_eq!(host.sched.answers(), Answers::Paced { segments: 16, delay });
+    assert_eq!(host.sched.ack_mode(), AckMode::Paced { segments: 16, delay });
     assert_eq!(host.sched.rto_min(), host.sched.rtt_max() * 4);
 }
 
@@ -297,7 +297,7 @@ fn a_fraction_lets_data_leave_sooner_and_never_before_its_answer() {
     let sent = host.sims.clone();
     assert!(host.receive(PEER, sent[0].1, sent[0].2.answer()));
     host.run(at(15.0));
-    let half = host.sched.terms.delay;
+    let half = host.sched.constants.delay;
     assert_eq!(host.turns[0].0, sent[0].0 + half);
     assert!(host.receive(PEER, sent[1].1, sent[1].2.answer()));
     host.run(at(16.0));
@@ -418,7 +418,7 @@ fn a_device_that_sends_ahead_no_more_lets_no_data_leave_early() {
         host.run(at(9.0));
         let (left, ev, sim) = host.sims[0];
         assert!(host.receive(PEER, ev, sim.answer()));
-        let due = left + host.sched.terms.delay;
+        let due = left + host.sched.constants.delay;
         // The DATA is released, and its device gives its clock up before it has taken it.
         host.now = due.before(host.sched.ahead);
         host.sched.handle_timeout(host.now);
@@ -459,7 +459,7 @@ fn a_host_that_is_polled_late_answers_what_a_punctual_one_would_have_answered() 
     // Acknowledgements that became due meanwhile leave one after the other, too.
     host.now = at(9.1);
     host.poll();
-    let acks = (0..99).take_while(|_| host.sched.may_answer(78, host.now)).count();
+    let acks = (0..99).take_while(|_| host.sched.may_acknowledge(78, host.now)).count();
     assert!(acks.abs_diff(30_000 / 780) <= 1, "{acks} in 30 ns");
 }
 

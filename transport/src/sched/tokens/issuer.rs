@@ -1,4 +1,4 @@
-//! The receiving half: what each flow needs, the tokens sent to it, and which of them are gone.
+//! The receiving side: what each flow needs, the tokens sent to it, and which of them are gone.
 
 use alloc::collections::VecDeque;
 use alloc::vec;

@@ -1,4 +1,4 @@
-//! The sending half: the tokens of each flow, and which flow uses the next one.
+//! The sending side: the tokens of each flow, and which flow uses the next one.
 
 use alloc::vec;
 use alloc::vec::Vec;

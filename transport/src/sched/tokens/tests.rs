@@ -1,4 +1,4 @@
-//! Both halves over a perfect and an imperfect wire, without an endpoint around them.
+//! Both sides over a perfect and an imperfect wire, without an endpoint around them.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
@@ -39,7 +39,7 @@ fn segment(index: u32) -> TxSegment {
     TxSegment { hdr, payload: PayloadRef { len: 4096, ..PayloadRef::default() }, peer: HostId(1) }
 }
 
-/// The sending half and the backlogs of its flows.
+/// The sending side and the backlogs of its flows.
 struct Sender {
     half: Spender,
     backlogs: [Backlog; FLOWS as usize],
@@ -102,7 +102,7 @@ impl Sender {
     }
 }
 
-/// The receiving half.
+/// The receiving side.
 struct Receiver(Issuer);
 
 impl Receiver {
@@ -471,7 +471,7 @@ fn a_flow_that_may_be_over_asks_for_nothing() {
     assert!(sender.requests().is_empty());
 }
 
-/// Both halves over a wire that loses, delays and repeats: every segment leaves in the end, and
+/// Both sides over a wire that loses, delays and repeats: every segment leaves in the end, and
 /// none without a token of its own.
 #[test]
 fn over_a_bad_wire_every_flow_ends_and_every_segment_has_its_token() {

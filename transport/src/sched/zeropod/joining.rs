@@ -71,11 +71,11 @@ fn drawn(setup: &SchedSetup<'_>) -> Key {
 }
 
 impl Joining {
-    /// The introduction of a host of a pod with these settings and `terms`; `None` where a note
+    /// The introduction of a host of a pod with these settings and `inputs`; `None` where a note
     /// cannot hold it, and where hosts do not introduce themselves.
     pub(super) fn new(
         params: &ZeropodParams,
-        terms: &TimingInputs,
+        inputs: &TimingInputs,
         setup: &SchedSetup<'_>,
     ) -> Option<Self> {
         let narrow = |bytes: Bytes| u16::try_from(bytes.0).ok();
@@ -83,15 +83,15 @@ impl Joining {
             run: params.run,
             term: 0,
             hosts: params.hosts,
-            cells: u8::try_from(terms.cells).ok()?,
+            cells: u8::try_from(inputs.cells).ok()?,
             payload: params.cell,
-            cell: narrow(terms.cell)?,
-            control: narrow(terms.control)?,
-            kbps: u32::try_from(terms.rate.as_bps() / 1000).ok()?,
-            hop_ns: nanoseconds(terms.hop),
-            guard_ns: nanoseconds(terms.guard),
-            delay_ns: nanoseconds(terms.delay),
-            early_ns: nanoseconds(terms.early),
+            cell: narrow(inputs.cell)?,
+            control: narrow(inputs.control)?,
+            kbps: u32::try_from(inputs.rate.as_bps() / 1000).ok()?,
+            hop_ns: nanoseconds(inputs.hop),
+            guard_ns: nanoseconds(inputs.guard),
+            delay_ns: nanoseconds(inputs.delay),
+            early_ns: nanoseconds(inputs.early),
         };
         let join = Join::of(&join.note())?;
         let patience = join.patience();
@@ -106,8 +106,8 @@ impl Joining {
     }
 
     /// The inputs of the timing as both ends have them.
-    pub(super) fn terms(&self) -> TimingInputs {
-        self.join.terms()
+    pub(super) fn timing_inputs(&self) -> TimingInputs {
+        self.join.timing_inputs()
     }
 }
 
@@ -115,12 +115,12 @@ impl Join {
     /// Time without an answer after which a host introduces itself again.
     #[must_use]
     pub fn patience(&self) -> Duration {
-        (Timing::new(&self.terms()).epoch * SILENT_EPOCHS).max(SILENT_MIN)
+        (Timing::new(&self.timing_inputs()).epoch * SILENT_EPOCHS).max(SILENT_MIN)
     }
 
     /// The inputs of the timing of the pod that is introduced.
     #[must_use]
-    pub fn terms(&self) -> TimingInputs {
+    pub fn timing_inputs(&self) -> TimingInputs {
         let ns = |count: u32| Duration::from_ns(count.into());
         TimingInputs {
             cell: Bytes(self.cell.into()),

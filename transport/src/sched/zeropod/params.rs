@@ -153,7 +153,7 @@ impl ZeropodParams {
     }
 
     /// The inputs of the timing of a host's pod.
-    pub(super) fn terms(&self, setup: &SchedSetup<'_>) -> TimingInputs {
+    pub(super) fn timing_inputs(&self, setup: &SchedSetup<'_>) -> TimingInputs {
         let sizes = &setup.wire_sizes;
         // Where hosts introduce themselves, requests and answers have keys.
         let key = if self.run > 0 { KEY_LEN } else { 0 };

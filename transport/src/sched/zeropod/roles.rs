@@ -7,7 +7,7 @@ use super::{ACROSS, Zeropod, ZeropodParams};
 use crate::path::NetworkFacts;
 use crate::registry::Registered;
 use crate::sched::{
-    Answers, Arrival, Protocol, Ranks, Receiving, Reported, SchedFacts, SchedParams, SchedSetup,
+    AckMode, Arrival, Protocol, Ranks, Receiving, Reported, SchedFacts, SchedParams, SchedSetup,
     Scheduling,
 };
 use crate::segment::{Burst, PayloadRef, TxSegment};
@@ -104,8 +104,8 @@ impl Receiving for Zeropod {
 
     fn on_forgotten(&mut self, _flow: FlowId) {}
 
-    fn answers(&self) -> Answers {
-        Answers::Reported
+    fn ack_mode(&self) -> AckMode {
+        AckMode::Reported
     }
 
     /// A host that makes its packets early makes some at every poll.

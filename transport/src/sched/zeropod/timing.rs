@@ -106,43 +106,45 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// The timing of a pod with these `terms`.
+    /// The timing of a pod with these `inputs`.
     #[must_use]
-    pub fn new(terms: &TimingInputs) -> Self {
-        let (cell, control) = (terms.rate.time_for(terms.cell), terms.rate.time_for(terms.control));
-        let cells = u64::from(terms.cells);
+    pub fn new(inputs: &TimingInputs) -> Self {
+        let (cell, control) =
+            (inputs.rate.time_for(inputs.cell), inputs.rate.time_for(inputs.control));
+        let cells = u64::from(inputs.cells);
         let apart = Duration::from_ps(cell.saturating_sub(control * 2).as_ps() / 2);
-        let slot_guard = if terms.guards_answers { terms.guard.min(apart) } else { Duration::ZERO };
-        let epoch = cell * cells + control * 2 + slot_guard + terms.guard;
-        let hop = terms.hop + cell;
+        let slot_guard =
+            if inputs.guards_answers { inputs.guard.min(apart) } else { Duration::ZERO };
+        let epoch = cell * cells + control * 2 + slot_guard + inputs.guard;
+        let hop = inputs.hop + cell;
         let flight = hop * 4;
-        let control_flight = (terms.hop + control) * 2;
+        let control_flight = (inputs.hop + control) * 2;
         // An answer takes one hop to the ToR, where a cell has taken three.
-        let answers_at = hop * 3 - (terms.hop + control);
+        let answers_at = hop * 3 - (inputs.hop + control);
         let core_answers_at = answers_at - hop;
         // The start of the last control slot.
         let last_slot = cell * cells + control + slot_guard;
         let epochs = |span: Duration| span.as_ps().div_ceil(epoch.as_ps());
-        let to_answers = epochs(terms.delay.saturating_sub(answers_at));
-        let to_core_answers = epochs(terms.delay.saturating_sub(core_answers_at));
-        let early = terms.early * 2;
+        let to_answers = epochs(inputs.delay.saturating_sub(answers_at));
+        let to_core_answers = epochs(inputs.delay.saturating_sub(core_answers_at));
+        let early = inputs.early * 2;
         let lead = to_answers + epochs(answers_at + last_slot + control_flight + early);
         // The last slot of a Core, from the beginning of its own epoch on.
-        let last_layer = cell * u64::from(terms.layers.saturating_sub(1)) + control + slot_guard;
+        let last_layer = cell * u64::from(inputs.layers.saturating_sub(1)) + control + slot_guard;
         let to_core = (core_answers_at + last_layer + control_flight).saturating_sub(hop);
         let core_lead =
-            if terms.layers > 0 { to_core_answers + epochs(to_core + early) } else { 0 };
+            if inputs.layers > 0 { to_core_answers + epochs(to_core + early) } else { 0 };
         let to_decision = epochs(last_slot + control_flight);
         // Answers leave in the window that opens within an epoch from the decision on. Where there
         // are Cores, it opens with answers to these, a hop before those to hosts.
-        let behind = if terms.layers > 0 { hop } else { Duration::ZERO };
+        let behind = if inputs.layers > 0 { hop } else { Duration::ZERO };
         let to_answer = epoch + behind + last_slot + control_flight + early;
         let to_receipt = epochs(cell * (cells - 1) + control * 2 + slot_guard + flight + early);
         let round_trip = to_decision + epochs(to_answer);
         Self {
             cell,
             control,
-            cells: terms.cells,
+            cells: inputs.cells,
             slot_guard,
             epoch,
             hop,
@@ -159,7 +161,7 @@ impl Timing {
             // The epoch at whose beginning the receipt is there, and one for a clock that is off.
             to_lost: to_receipt + round_trip + 1,
             to_gather: 0,
-            early: terms.early,
+            early: inputs.early,
         }
     }
 
@@ -269,7 +271,7 @@ impl Timing {
 mod tests {
     use super::*;
 
-    fn terms(gbps: u64, cells: u16, delay_us: u64) -> TimingInputs {
+    fn inputs(gbps: u64, cells: u16, delay_us: u64) -> TimingInputs {
         TimingInputs {
             cell: Bytes(552),
             control: Bytes(40),
@@ -294,11 +296,11 @@ mod tests {
             (100, 32, 5, 1_419_520, 10),
             (200, 32, 5, 709_760, 16),
         ] {
-            let timing = Timing::new(&terms(gbps, cells, delay));
+            let timing = Timing::new(&inputs(gbps, cells, delay));
             assert_eq!(timing.epoch, Duration::from_ps(epoch));
             assert_eq!(timing.request_to_data(), to_data, "{gbps} Gb/s, {cells} cells");
         }
-        let timing = Timing::new(&terms(100, 16, 15));
+        let timing = Timing::new(&inputs(100, 16, 15));
         assert_eq!(timing.flight, Duration::from_ps(4_176_640));
         assert_eq!(timing.control_flight, Duration::from_ps(2_006_400));
     }
@@ -307,22 +309,22 @@ mod tests {
     fn a_request_is_there_before_its_decision_and_an_answer_before_its_epoch() {
         for guard in [0, 50, 700] {
             for (gbps, cells, delay) in [(100, 16, 15), (200, 32, 5), (400, 3, 1), (25, 31, 40)] {
-                let terms =
-                    TimingInputs { guard: Duration::from_ns(guard), ..terms(gbps, cells, delay) };
-                let timing = Timing::new(&terms);
+                let inputs =
+                    TimingInputs { guard: Duration::from_ns(guard), ..inputs(gbps, cells, delay) };
+                let timing = Timing::new(&inputs);
                 let last = timing.request_at(cells, Some(0)) + timing.control_flight;
                 let decision = timing.epoch * timing.to_decision;
                 assert!(last <= decision && last + timing.epoch > decision);
                 let answers = timing.epoch * timing.to_answers + timing.answers_at;
-                assert!(answers >= terms.delay);
+                assert!(answers >= inputs.delay);
                 let answer = answers + timing.answer_at(cells, Some(0)) + timing.control_flight;
                 assert!(answer <= timing.epoch * timing.lead);
                 // Answers to Cores are no sooner than decisions end, nor later than their epochs.
                 for layers in 1..=cells.min(8) {
-                    let timing = Timing::new(&TimingInputs { layers, ..terms });
+                    let timing = Timing::new(&TimingInputs { layers, ..inputs });
                     let answers = timing.epoch * timing.to_core_answers + timing.core_answers_at;
                     let slot = timing.answer_at(layers - 1, Some(0));
-                    assert!(answers >= terms.delay);
+                    assert!(answers >= inputs.delay);
                     let core_epoch = timing.epoch * timing.lead + timing.hop;
                     assert!(answers + slot + timing.control_flight <= core_epoch);
                 }
@@ -337,8 +339,8 @@ mod tests {
         for (gbps, cells, delay) in [(100, 16, 15), (100, 32, 5), (200, 32, 5), (400, 3, 1)] {
             for (layers, early) in [(0, 0), (0, 300), (2, 0), (4, 2500)] {
                 let early = Duration::from_ns(early);
-                let terms = TimingInputs { layers, early, ..terms(gbps, cells, delay) };
-                let timing = Timing::new(&terms);
+                let inputs = TimingInputs { layers, early, ..inputs(gbps, cells, delay) };
+                let timing = Timing::new(&inputs);
                 let opens = if layers > 0 { timing.core_answers_at } else { timing.answers_at };
                 let opened = opens.as_ps() / timing.epoch.as_ps();
                 for step in 0..200 {
@@ -361,8 +363,8 @@ mod tests {
                     };
                     let unanswered = (0..=100).find(|epoch| !is_answered(epoch)).unwrap();
                     let other = timing.fence(unanswered + timing.patience());
-                    assert!(granted < other, "{terms:?}: {granted} and {other}");
-                    assert!(other < granted + timing.round_trip, "{terms:?}: later than needed");
+                    assert!(granted < other, "{inputs:?}: {granted} and {other}");
+                    assert!(other < granted + timing.round_trip, "{inputs:?}: later than needed");
                 }
             }
         }
@@ -386,7 +388,7 @@ mod tests {
     #[test]
     fn control_cells_meet_neither_data_nor_each_other() {
         for hosts in 2..=32_u16 {
-            let timing = Timing::new(&terms(100, hosts - 1, 15));
+            let timing = Timing::new(&inputs(100, hosts - 1, 15));
             for own in 0..hosts {
                 for peer in 0..hosts {
                     let cells = |n| (timing.cell_at(n, own, peer), timing.cell);
@@ -422,8 +424,8 @@ mod tests {
     fn clocks_off_by_half_a_guard_leave_answers_and_requests_alone() {
         for (guard_ns, slot_ps) in [(10, 10_000), (18, 18_000), (200, 18_880)] {
             let guard = Duration::from_ns(guard_ns);
-            let terms = TimingInputs { guard, guards_answers: true, ..terms(100, 15, 15) };
-            let timing = Timing::new(&terms);
+            let inputs = TimingInputs { guard, guards_answers: true, ..inputs(100, 15, 15) };
+            let timing = Timing::new(&inputs);
             assert_eq!(timing.slot_guard, Duration::from_ps(slot_ps));
             let half = Duration::from_ps(slot_ps / 2);
             assert_eq!(timing.epoch, timing.cell * 15 + timing.control * 2 + half * 2 + guard);

@@ -78,7 +78,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Chooses the erasure code of far flows: `X,Y` or `off`.
+    /// Chooses the erasure code: `X,Y` or `off`.
     ///
     /// # Errors
     /// For anything else.

@@ -53,7 +53,7 @@ impl PodServer {
             backup: 0,
             ..*params
         };
-        let timing = Timing::new(&join.terms()).asking_every(params.ask_every);
+        let timing = Timing::new(&join.timing_inputs()).asking_every(params.ask_every);
         let terms = Terms::alone(&timing);
         let settings = settings::settings(&params, &timing)?;
         // Cells that are late or lost say nothing about ways that are not known.
@@ -103,7 +103,7 @@ impl PodServer {
     /// The time at the end of an epoch in which nothing is sent.
     #[must_use]
     pub fn guard(&self) -> Duration {
-        self.join.terms().guard
+        self.join.timing_inputs().guard
     }
 
     /// Takes a note of host number `host` that has come at `now`; whether it is a request that

@@ -108,7 +108,7 @@ impl PodHosts {
         };
         let table = AddressTable::new((0..=case.hosts).map(addr).collect()).ok()?;
         let mut rng = Rng::new(case.seed).fork("pod hosts", 0);
-        let timing = Timing::new(&join.terms());
+        let timing = Timing::new(&join.timing_inputs());
         let lag = timing.to_receipt;
         let hosts = (0..case.hosts).map(|host| PodHost::new(host, (case, lag), &mut rng)).collect();
         let bytes = u32::from(join.cells) * u32::from(join.payload);

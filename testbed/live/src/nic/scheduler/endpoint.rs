@@ -385,7 +385,7 @@ impl<'a> SchedulerEndpoint<'a> {
         *at = now + SAY_EVERY;
         let hosts = &self.setup.hosts;
         let name = hosts.hosts.get(usize::from(host)).map_or("?", |host| &host.name);
-        let (run, timing) = (join.run, join.terms());
+        let (run, timing) = (join.run, join.timing_inputs());
         let why = match why {
             NoPod::OtherRun => {
                 format!("it waits until the hosts of another run have been silent for {QUIET}")

@@ -182,7 +182,7 @@ fn requests_count_under_the_key_of_their_host_alone() {
     say(&mut endpoint, 0, &join(1, 0), MS(1000));
     assert_eq!(served(&mut endpoint, MS(1000)), Some((1, 1)));
     let request = |ms| {
-        let epoch = Timing::new(&join(1, 0).terms()).epoch_at(MS(ms));
+        let epoch = Timing::new(&join(1, 0).timing_inputs()).epoch_at(MS(ms));
         let epoch = u32::try_from(epoch).unwrap();
         Rts { term: 1, epoch, ..Rts::VACANT }.note()
     };
@@ -211,7 +211,7 @@ fn requests_that_are_like_the_last_one_count_while_their_key_is_good() {
     say(&mut endpoint, 0, &join(1, 0), MS(1000));
     assert_eq!(served(&mut endpoint, MS(1000)), Some((1, 1)));
     say(&mut endpoint, 1, &join(1, 0), MS(1000));
-    let timing = Timing::new(&join(1, 0).terms());
+    let timing = Timing::new(&join(1, 0).timing_inputs());
     let request = |ms, to| {
         let epoch = u32::try_from(timing.epoch_at(MS(ms))).unwrap();
         Rts { term: 1, epoch, update: to, ..Rts::VACANT }.note()

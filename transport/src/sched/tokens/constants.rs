@@ -1,6 +1,6 @@
 //! Windows, timeouts and lives of tokens.
 
-use crate::sched::{Answers, SchedSetup};
+use crate::sched::{AckMode, SchedSetup};
 use crate::time::Duration;
 use crate::units::{Bytes, Credit, EntropyValue, FlowId};
 use crate::wire::{Allowance, Body, Header};
@@ -12,7 +12,7 @@ const CREDIT_SHARE: u64 = 8;
 
 /// Windows, timeouts and lives of tokens, for one host.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::sched) struct TokenTerms {
+pub(in crate::sched) struct TokenConstants {
     /// Segments of a BDP, the last one whole.
     pub(in crate::sched) bdp: u32,
     /// Time that a full segment takes on the host's line.
@@ -27,9 +27,9 @@ pub(in crate::sched) struct TokenTerms {
     pub(in crate::sched) per_credit: u32,
 }
 
-impl TokenTerms {
-    /// The terms where a token and its segment take `rtt`, the host's base RTT where that is not
-    /// known.
+impl TokenConstants {
+    /// The constants where a token and its segment take `rtt`, the host's base RTT where that is
+    /// not known.
     pub(in crate::sched) fn new(setup: &SchedSetup<'_>, rtt: Option<Duration>, life: u16) -> Self {
         let packet_time = setup.line_rate.time_for(setup.mtu);
         let rtt = rtt.unwrap_or(setup.base_rtt);
@@ -61,8 +61,8 @@ impl TokenTerms {
     }
 
     /// Whole segments that fit into `bdps` BDPs of the line over a round trip of `rtt`. This is
-    /// rounded down and [`TokenTerms::window`] is rounded up: in the public dcPIM simulator a flow
-    /// of one BDP, whose last segment does not fit as a whole, is not a short flow.
+    /// rounded down and [`TokenConstants::window`] is rounded up: in the public dcPIM simulator a
+    /// flow of one BDP, whose last segment does not fit as a whole, is not a short flow.
     pub(in crate::sched) fn within(setup: &SchedSetup<'_>, rtt: Duration, bdps: f32) -> u32 {
         let bytes = setup.line_rate.bytes_in(rtt).scaled(f64::from(bdps)).0;
         u32::try_from(bytes / setup.mtu.0.max(1)).unwrap_or(u32::MAX)
@@ -74,8 +74,8 @@ impl TokenTerms {
     }
 
     /// How segments are acknowledged.
-    pub(in crate::sched) fn answers(&self, segments: u16) -> Answers {
-        Answers::Every { segments, delay: self.base_rtt }
+    pub(in crate::sched) fn ack_mode(&self, segments: u16) -> AckMode {
+        AckMode::Every { segments, delay: self.base_rtt }
     }
 
     /// The least timeout of a segment: its acknowledgement may wait a round trip, and both may wait

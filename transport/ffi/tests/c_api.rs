@@ -111,6 +111,17 @@ fn two_applications_in_c_exchange_messages_a_request_and_a_response() {
 }
 
 #[test]
+fn of_two_connections_in_c_the_more_urgent_one_is_served_first() {
+    let build = tempfile::tempdir().unwrap();
+    let program = compiled_from(&here().join("tests/c_api/prio.c"), build.path());
+    let order = |prios: [&str; 2]| said(&Command::new(&program).args(prios).output().unwrap());
+    assert_eq!(order(["1", "0"]), "bbaa\n", "the second one is more urgent");
+    assert_eq!(order(["0", "1"]), "aabb\n", "the first one is more urgent");
+    let alike = order(["3", "3"]);
+    assert!(alike.starts_with('a') && alike != "aabb\n", "in turns: {alike}");
+}
+
+#[test]
 fn two_processes_in_c_send_a_region_over_memif_and_use_it_again() {
     let build = tempfile::tempdir().unwrap();
     let program = compiled(build.path(), "peer");

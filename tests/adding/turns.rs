@@ -3,7 +3,7 @@
 //! state.
 
 use super::{
-    Answers, Arrival, Backlog, Label, Protocol, Receiving, RoundRobin, SchedSetup, Scheduling,
+    AckMode, Arrival, Backlog, Label, Protocol, Receiving, RoundRobin, SchedSetup, Scheduling,
     Sending, Turn,
 };
 use crate::params::params;
@@ -27,7 +27,7 @@ params! {
 pub struct Turns {
     flows: RoundRobin,
     turns: u64,
-    answers: Answers,
+    ack_mode: AckMode,
 }
 
 impl Registered for Turns {
@@ -42,8 +42,8 @@ impl Registered for Turns {
 impl Scheduling for Turns {
     fn build(setup: &SchedSetup<'_>) -> Self {
         let segments = setup.params.turns.answer_every;
-        let answers = Answers::Every { segments, delay: Duration::from_us(5) };
-        Self { flows: RoundRobin::build(setup), turns: 0, answers }
+        let ack_mode = AckMode::Every { segments, delay: Duration::from_us(5) };
+        Self { flows: RoundRobin::build(setup), turns: 0, ack_mode }
     }
     fn serves_prio() -> bool {
         true
@@ -71,8 +71,8 @@ impl Sending for Turns {
 impl Receiving for Turns {
     fn on_arrival(&mut self, _: FlowId, _: &Arrival<'_>, _: Instant) {}
     fn on_forgotten(&mut self, _: FlowId) {}
-    fn answers(&self) -> Answers {
-        self.answers
+    fn ack_mode(&self) -> AckMode {
+        self.ack_mode
     }
 }
 

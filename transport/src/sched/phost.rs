@@ -145,8 +145,8 @@ impl Phost {
         while self.next_at <= now
             && let Some(index) = self.wanting.first()
         {
-            let of = (index, self.window);
-            let (flow, tokens) = self.issuer.issue_up_to(self.constants.per_credit, of, now);
+            let most = self.constants.per_credit;
+            let (flow, tokens) = self.issuer.issue_up_to(most, index, self.window, now);
             self.next_at += self.constants.until_next(tokens);
             self.review(flow, now);
         }

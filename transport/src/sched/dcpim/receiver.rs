@@ -384,7 +384,7 @@ impl Receiver {
             match self.ready(place, window, now) {
                 Ok(index) => {
                     let most = self.constants.per_credit;
-                    let (_, tokens) = self.issuer.issue_up_to(most, (index, window), now);
+                    let (_, tokens) = self.issuer.issue_up_to(most, index, window, now);
                     link.at += self.constants.until_next(tokens).mul_ratio(all, of_all);
                 }
                 Err(wake) => {

@@ -21,7 +21,7 @@ pub(in crate::sched) struct TokenConstants {
     pub(in crate::sched) life: Duration,
     /// Round trip of an idle path.
     pub(in crate::sched) base_rtt: Duration,
-    /// Time between two CREDITs at least.
+    /// The least time between two CREDITs that give tokens.
     credit_time: Duration,
     /// Tokens that one CREDIT gives at most: one, unless segments are hardly longer than CREDITs.
     pub(in crate::sched) per_credit: u32,

@@ -76,11 +76,12 @@ impl Need {
     /// Takes in a report, unless a packet that left later has been here before.
     fn take(&mut self, report: TokenReport) {
         let mut unreported = report.outstanding(self.granted);
-        if unreported > AHEAD_MAX {
+        let ahead = TokenReport::COUNT - unreported;
+        if self.granted.ahead_of(Credit::START) + ahead <= AHEAD_MAX {
             // The sender names a token that was never given here: an earlier process of this host
             // gave it, in the flow's first round trip. Tokens go on from that number, since the
-            // sender would take those up to it for late ones, for ever.
-            let ahead = TokenReport::COUNT - unreported;
+            // sender would take those up to it for late ones, for ever. A report so late that
+            // numbers have come again since is no such report: more tokens have been given then.
             *self = Self { granted: self.granted.plus(ahead), needs: 0, ..*self };
             (unreported, self.unreported, self.outstanding) = (0, 0, 0);
         }
@@ -243,11 +244,13 @@ impl Issuer {
         flow
     }
 
-    /// [`Issuer::issue`] of up to `most` tokens, in one CREDIT; names the flow, and how many.
+    /// Sends up to `most` tokens in one CREDIT, as [`Issuer::issue`] sends one. Returns the flow
+    /// and the number of tokens.
     pub(in crate::sched) fn issue_up_to(
         &mut self,
         most: u32,
-        (index, window): (usize, u32),
+        index: usize,
+        window: u32,
         now: Instant,
     ) -> (FlowId, u32) {
         let flow = self.issue(index, window, now);

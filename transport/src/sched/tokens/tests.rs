@@ -320,6 +320,22 @@ fn a_flow_goes_on_where_a_former_process_of_its_receiver_had_given_it_tokens() {
 }
 
 #[test]
+fn a_report_from_more_tokens_ago_than_a_sender_may_have_moves_no_number() {
+    for late in [0, 7, 200] {
+        let mut receiver = Receiver::new();
+        let mut given = 0;
+        while given < AHEAD_MAX + 100 {
+            receiver.arrive(0, report(given, 1000));
+            given += receiver.issue(0, at(0));
+        }
+        receiver.credits();
+        receiver.arrive(0, report(late, 1000));
+        assert!(receiver.request(0, Allowance { src_flow: flow(0), upto: report(late, 1000) }));
+        assert_eq!(receiver.credits(), [(0, given)], "a report of {late} tokens is late");
+    }
+}
+
+#[test]
 fn the_flow_with_the_least_left_uses_its_tokens_first() {
     let mut sender = Sender::new(0);
     for (index, segments) in [(0, 9), (1, 3), (2, 5)] {

@@ -242,10 +242,9 @@ impl Default for FarSettings {
 }
 
 impl Settings {
-    /// Answers a second of a host to which some others are not trusted, unless it is set.
+    /// Answers a second where some hosts are not trusted, unless it is set.
     pub const ANSWERS_MAX: u32 = 8_000;
-    /// Answers a second of a host to which all others are trusted, unless it is set; the most there
-    /// can be.
+    /// Answers a second where all hosts are trusted, unless it is set; the most there can be.
     const ANSWERS_TRUSTING: u32 = 1_000_000;
     /// Questions for proof and refusals of flows a second, at most. That many leave a transfer nine
     /// tenths of its throughput (docs/TESTING.md, floods).

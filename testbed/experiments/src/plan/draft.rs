@@ -1,8 +1,7 @@
 //! A plan in the making: every setting with its value and where the value came from.
 //!
 //! Later origins win: defaults, then the transport's preset, then the scenario, then flags, then
-//! `--set`. The caller applies them in that order; a draft only stores values with
-//! their origins.
+//! `--set`. The caller applies them in that order; a draft only stores values with their origins.
 
 mod choices;
 

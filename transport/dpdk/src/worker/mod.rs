@@ -20,6 +20,7 @@
 
 pub mod config;
 mod connections;
+mod filling;
 pub mod idle;
 mod outbox;
 mod receive;

@@ -32,7 +32,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 use super::tokens::{Spender, TokenConstants, Unrequested, spends_tokens};
-use super::{AckMode, Arrival, Protocol, Receiving, SchedFacts, SchedSetup, Scheduling};
+use super::{AckMode, Arrival, Protocol, Receiving, SchedSetup, Scheduling};
 use crate::params::{params, words};
 use crate::path::NetworkFacts;
 use crate::registry::Registered;
@@ -157,6 +157,8 @@ pub struct DcPim {
     source: Source,
     receiver: Box<Receiver>,
     outbox: Outbox,
+    /// The first stage in which a request for a flow that is not here may be answered.
+    disowns_from: u64,
     /// Paths that messages take in turn.
     evs: [EntropyValue; 8],
     sent: usize,
@@ -207,6 +209,7 @@ impl DcPim {
             source: Source::new(setup, matching),
             receiver: Box::new(Receiver::new(setup, matching, constants, tokens)),
             outbox: Outbox::new(setup.rx_flows_max as usize + OUTBOX_MIN),
+            disowns_from: 0,
             evs: setup.control_evs,
             sent: 0,
         }
@@ -254,6 +257,18 @@ impl DcPim {
         [grants, rounds].into_iter().flatten().min().map(|stage| self.stages.start(stage))
     }
 
+    /// Answers a request that names a flow which is not here: an earlier process of this host had
+    /// it. A receiver names the shortest flow that it has of a source, and would ask for this one
+    /// until it has forgotten it, in place of those that are here. One answer leaves in a stage,
+    /// since any host can cause it.
+    fn disown(&mut self, from: HostId, offer: &Offer, now: Instant) {
+        let stage = self.stages.at(now);
+        if stage >= self.disowns_from {
+            self.disowns_from = stage + 1;
+            self.outbox.answer(from, &Offer { left: 0, ..*offer }, MatchStep::Return, (0, 0));
+        }
+    }
+
     /// Takes in a message of the matching. False when it is an answer to nothing.
     fn on_offer(&mut self, from: HostId, offer: &Offer, now: Instant) -> bool {
         let round = Stages::near(offer.round, self.stages.at(now) / 2);
@@ -264,6 +279,9 @@ impl DcPim {
             MatchStep::Return => self.receiver.on_return(from, offer, epoch),
         };
         if !known {
+            if offer.step == MatchStep::Request {
+                self.disown(from, offer, now);
+            }
             return false;
         }
         self.stages.follow(offer.stage, now);
@@ -303,11 +321,6 @@ impl Scheduling for DcPim {
 
     fn serves_prio() -> bool {
         true
-    }
-
-    fn facts() -> SchedFacts {
-        let left = "whose senders wait for matches that the host has forgotten";
-        SchedFacts { left_by_restarts: Some(left), ..SchedFacts::DEFAULT }
     }
 
     fn data_overhead() -> u16 {

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 
 use super::least::Least;
 use super::tokens::{Issuer, Spender, TokenConstants, Unrequested, spends_tokens};
-use super::{AckMode, Arrival, Protocol, Receiving, SchedFacts, SchedSetup, Scheduling};
+use super::{AckMode, Arrival, Protocol, Receiving, SchedSetup, Scheduling};
 use crate::params::{params, words};
 use crate::path::NetworkFacts;
 use crate::registry::Registered;
@@ -169,11 +169,6 @@ impl Scheduling for Phost {
 
     fn serves_prio() -> bool {
         true
-    }
-
-    fn facts() -> SchedFacts {
-        let left = "whose senders wait for tokens that the host has forgotten";
-        SchedFacts { left_by_restarts: Some(left), ..SchedFacts::DEFAULT }
     }
 
     fn data_overhead() -> u16 {

@@ -40,7 +40,8 @@ pub struct Offer {
     /// The half round in which the message left, by the clock of its host, counted since time 0,
     /// modulo 2^32.
     pub stage: u32,
-    /// Segments that the shortest flow between the two hosts has left.
+    /// Segments that the shortest flow between the two hosts has left; 0 in a return where the
+    /// source has no such flow.
     pub left: u32,
     /// A flow at the source with segments for the receiver.
     pub flow: FlowId,

@@ -96,8 +96,6 @@ mod tests {
         for (topology, transport, set, words) in [
             ("paper-testbed", "smartt", &[of("restart@host:16")][..], &["host:16", "0 to "][..]),
             ("paper-testbed", "smartt", &[one, one], &["from_us=2", "one restart"]),
-            ("paper-testbed", "phost", &[one], &["host:1", "than phost", "tokens"]),
-            ("paper-testbed", "dcpim", &[one], &["host:1", "than dcpim", "matches"]),
             ("zeropod:8", "zeropod", &[one], &["host:1", "than zeropod", "slots"]),
             ("zeropod:8", "zeropod", &[one, drift], &["host:1", "than zeropod", "slots"]),
             ("paper-testbed", "ideal", &[one], &["transport ideal", "no faults"]),
@@ -108,6 +106,8 @@ mod tests {
             }
         }
         let apart = [one, of("restart@host:1,from_us=3"), of("restart@host:2,from_us=2")];
-        assert_eq!(planned("paper-testbed", "smartt", &apart).unwrap().len(), 3);
+        for transport in ["smartt", "phost", "dcpim"] {
+            assert_eq!(planned("paper-testbed", transport, &apart).unwrap().len(), 3);
+        }
     }
 }

@@ -313,6 +313,10 @@ impl Receiver {
         if self.places.host(offer.place) != Some(from) || !nonces.contains(&offer.asked) {
             return false;
         }
+        if offer.left == 0 {
+            self.end(offer);
+            return true;
+        }
         let owing = &mut self.owing[offer.place as usize];
         if epoch == self.epoch || owing.now.channels == 0 {
             let early = offer.early.min(owing.early.channels);
@@ -326,6 +330,16 @@ impl Receiver {
             self.now -= channels;
         }
         true
+    }
+
+    /// The source has no flow of the name in `offer`, and so no use for tokens.
+    fn end(&mut self, offer: &Offer) {
+        let named = |index: &usize| self.issuer.src_flow(*index) == offer.flow;
+        let gone = self.places.flows(offer.place).find(named);
+        if let Some(index) = gone {
+            self.issuer.end(index);
+            self.places.set(index, HostId(0), false, |_| false);
+        }
     }
 
     /// Begins to match `epoch`: what was matched in the one before carries segments from now on,

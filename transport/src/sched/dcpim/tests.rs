@@ -543,6 +543,21 @@ fn a_peer_whose_stages_run_ahead_for_ever_does_not_stop_the_others() {
 }
 
 #[test]
+fn flows_of_a_former_process_keep_no_flow_of_the_present_one_from_its_channels() {
+    let mut world = World::new(2, 1, |dcpim| dcpim.short = 0.0);
+    let others = World::new(2, 1, |dcpim| dcpim.short = 0.0);
+    world.open(0, 1, 0, 50);
+    // The receiver has the flow's needs and has matched nothing when the sender begins anew.
+    world.run(9);
+    assert_eq!(world.hosts[1].sched.receiver.issuer.needs(World::flow(0, 0).index()), 50);
+    world.hosts[0] = others.hosts.into_iter().next().unwrap();
+    world.open(0, 1, 1, 300);
+    world.run(200);
+    assert_eq!(world.sent(0, 1, 1), 300);
+    assert_eq!(world.hosts[1].sched.receiver.issuer.needs(World::flow(0, 0).index()), 0);
+}
+
+#[test]
 fn a_source_that_is_silent_is_asked_ever_more_rarely() {
     let mut world = World::new(2, 1, |_| {});
     world.open(0, 1, 0, 500);

@@ -170,6 +170,12 @@ impl Issuer {
         true
     }
 
+    /// The sender has no flow of the name that the one at `index` has there. That flow needs no
+    /// tokens, unless it reports again that it does.
+    pub(in crate::sched) fn end(&mut self, index: usize) {
+        (self.needs[index].needs, self.needs[index].left) = (0, 0);
+    }
+
     pub(in crate::sched) fn on_forgotten(&mut self, flow: FlowId) {
         let need = &mut self.needs[flow.index()];
         if need.id == flow {

@@ -1,4 +1,4 @@
-//! Sealed frames, opened before anything reads them. `send.rs` seals frames before their device
+//! Sealed frames, opened before anything reads them. `filling.rs` seals frames before their device
 //! gets them.
 
 use transport::stats::DropReason;

@@ -22,7 +22,7 @@ pub enum MatchStep {
     Grant = 1,
     /// The receiver takes some of these.
     Accept = 2,
-    /// The source takes back channels that it has given to others by now.
+    /// The source takes back channels that it has given to others by now, or has no such flow.
     Return = 3,
 }
 

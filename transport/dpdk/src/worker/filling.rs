@@ -1,5 +1,5 @@
 //! The frame of one segment: its payload, copied or attached, its headers, its copy for a capture,
-//! and its seal.
+//! and its seal. `send.rs` chooses between copying and attaching, and which frames have a checksum.
 //!
 //! Payload is copied into a sealed frame, never attached: it is encrypted there, and the memory of
 //! a message stays as its application wrote it. Sealed frames have no UDP checksum. Parity is
@@ -25,7 +25,7 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    /// The checksums of frames that are not sealed.
+    /// The checksums where these are wanted; sealed frames want none.
     pub(super) fn of(wanted: UdpSums, device_offers: bool) -> Self {
         let by_device = wanted == UdpSums::Software && device_offers;
         Self { by_device, by_worker: wanted != UdpSums::Without && !by_device }

@@ -315,6 +315,8 @@ impl Receiver {
         }
         if offer.left == 0 {
             self.end(offer);
+            let owing = &mut self.owing[offer.place as usize];
+            (owing.unanswered, owing.ask_from) = (0, 0);
             return true;
         }
         let owing = &mut self.owing[offer.place as usize];
@@ -330,6 +332,12 @@ impl Receiver {
             self.now -= channels;
         }
         true
+    }
+
+    /// Requests in a row to the source at `place` that have no answer.
+    #[cfg(test)]
+    pub(super) fn unanswered(&self, place: usize) -> u32 {
+        self.owing[place].unanswered
     }
 
     /// The source has no flow of the name in `offer`, and so no use for tokens.

@@ -58,11 +58,16 @@ impl Trace {
     }
 
     /// Notes one event.
+    #[inline]
     pub fn record(&mut self, at: Instant, kind: TraceKind, flow: FlowId, a: u32, b: u32) {
-        if self.capacity == 0 {
-            return;
+        if self.capacity > 0 {
+            self.keep(TraceRecord { at, flow, kind, a, b });
         }
-        let record = TraceRecord { at, flow, kind, a, b };
+    }
+
+    /// Most endpoints keep no records, so this is no part of what handles segments.
+    #[cold]
+    fn keep(&mut self, record: TraceRecord) {
         if self.ring.len() < self.capacity {
             self.ring.push(record);
         } else {

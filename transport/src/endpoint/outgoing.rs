@@ -353,7 +353,9 @@ impl<S: Scheduler> Endpoint<S> {
         self.update_tx(flow, now);
     }
 
-    /// Brings scheduler and timer in line with an outgoing flow after something happened to it.
+    /// Brings scheduler and timer in line with an outgoing flow after something happened to it. It
+    /// is a function of its own, since a run of acknowledgements needs it once.
+    #[inline(never)]
     pub(super) fn update_tx(&mut self, flow: FlowId, now: Instant) {
         let Some(timed) = self.tx_flows.get_mut(flow) else { return };
         let Outgoing::Open(open) = &mut timed.flow else { return };

@@ -215,10 +215,14 @@ impl TxFlow {
     /// gives. Feedback under another name is of a flow that the receiver has forgotten.
     #[inline]
     pub(crate) fn is_named(&mut self, name: FlowId) -> bool {
-        if self.dst_flow == FlowId::UNKNOWN {
+        if self.dst_flow == name {
+            return true;
+        }
+        let first = self.dst_flow == FlowId::UNKNOWN;
+        if first {
             self.dst_flow = name;
         }
-        self.dst_flow == name
+        first
     }
 
     /// False when the receiver is known to have another name for this flow than `name`.

@@ -44,9 +44,9 @@ pub(crate) struct Leave<C = ()> {
     pub(crate) choice: C,
 }
 
-/// The choice of a scheduler for a segment. It is a type, so that a turn without a choice costs no
-/// branch.
-pub(crate) trait Steering: Copy {
+/// The choice of a scheduler for a segment, or none (`()`). Both are types, so that a turn without
+/// a choice costs no branch.
+pub(crate) trait MaybeChoice: Copy {
     fn ev(&self) -> Option<EntropyValue> {
         None
     }
@@ -61,9 +61,9 @@ pub(crate) trait Steering: Copy {
     }
 }
 
-impl Steering for () {}
+impl MaybeChoice for () {}
 
-impl Steering for Choice {
+impl MaybeChoice for Choice {
     fn ev(&self) -> Option<EntropyValue> {
         self.ev
     }
@@ -112,7 +112,7 @@ impl Leave {
     }
 }
 
-impl<C: Steering> Leave<C> {
+impl<C: MaybeChoice> Leave<C> {
     /// The departure of a segment that its pacer lets leave at `at`; `None` when it is too early to
     /// give it.
     #[inline]

@@ -34,14 +34,14 @@ const PIECE: usize = 16 << 10;
 pub(super) struct ControlPort {
     listener: TcpListener,
     /// Oldest first, at most [`WAITING_MAX`] between two polls.
-    waiting: VecDeque<Connection>,
+    waiting: VecDeque<WaitingConnection>,
     /// Refusals so far.
     refused: u64,
 }
 
 /// A connection without a whole first line.
 #[derive(Debug)]
-struct Connection {
+struct WaitingConnection {
     stream: TcpStream,
     from: SocketAddr,
     line: Vec<u8>,
@@ -78,8 +78,8 @@ impl ControlPort {
         loop {
             // First the lines of those that wait: others that come all the time must not keep this
             // host from reading them.
-            if let Some(call) = self.decided(now) {
-                return Ok(Some(call));
+            if let Some(first) = self.decided(now) {
+                return Ok(Some(first));
             }
             if self.waiting.len() > WAITING_MAX {
                 return Ok(self.make_room());
@@ -90,7 +90,12 @@ impl ControlPort {
                 }
                 Ok((stream, from)) => {
                     let until = now + LINE_WITHIN;
-                    self.waiting.push_back(Connection { stream, from, line: Vec::new(), until });
+                    self.waiting.push_back(WaitingConnection {
+                        stream,
+                        from,
+                        line: Vec::new(),
+                        until,
+                    });
                 }
                 Err(error) if is_passing(error.kind()) => return Ok(None),
                 Err(error) => return Err(error),
@@ -121,7 +126,7 @@ impl ControlPort {
                 Ok(true) => Ok(()),
                 Err(why) => Err(why),
             };
-            let Connection { stream, from, line, .. } = self.waiting.remove(index)?;
+            let WaitingConnection { stream, from, line, .. } = self.waiting.remove(index)?;
             return Some(match whole {
                 Ok(()) => match stream.set_nonblocking(false) {
                     Ok(()) => FirstLine::Whole(stream, from, line),
@@ -140,12 +145,12 @@ impl ControlPort {
         };
         let crowds = |at: &usize| (of(self.waiting[*at].from.ip()), Reverse(*at));
         let at = (0..self.waiting.len()).max_by_key(crowds)?;
-        let Connection { from, .. } = self.waiting.remove(at)?;
+        let WaitingConnection { from, .. } = self.waiting.remove(at)?;
         Some(FirstLine::Refused(from, "too many others wait"))
     }
 }
 
-impl Connection {
+impl WaitingConnection {
     /// Reads one piece of the bytes that have come. True when the line is whole. If this host was
     /// slow, the other has sent signs of life behind its line; they stay in the connection.
     fn read(&mut self) -> Result<bool, &'static str> {
@@ -191,8 +196,8 @@ mod tests {
     /// Polls at `now` until something is decided; panics after two seconds.
     fn decided(control_port: &mut ControlPort, now: Instant) -> FirstLine {
         for _ in 0..2000 {
-            if let Some(call) = control_port.poll(now).unwrap() {
-                return call;
+            if let Some(first) = control_port.poll(now).unwrap() {
+                return first;
             }
             thread::sleep(core::time::Duration::from_millis(1));
         }

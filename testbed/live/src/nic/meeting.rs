@@ -21,11 +21,11 @@ use experiments::plan::RunError;
 use transport::{Duration, Instant};
 use transport_dpdk::DilatedClock;
 
+use super::connection::{Connection, FromPeer};
 use super::control_port::{ControlPort, FirstLine};
 use super::message::{Hello, PROTOCOL, Round, RoundPart, Say};
 use super::offset::Offset;
 use super::successor_port::SuccessorPort;
-use super::wire::{FromPeer, Wire};
 
 /// A function that is called while this host waits for others. It answers peers, and returns an
 /// error to end the wait.
@@ -39,7 +39,7 @@ pub(super) struct Meeting {
     /// The host that all others are connected to: the first one, or the one in its place.
     pub(super) leader: u32,
     /// For each host that this one is connected to: its connection.
-    pub(super) wires: Vec<Option<Wire>>,
+    pub(super) connections: Vec<Option<Connection>>,
     pub(super) inbox: Receiver<(u32, FromPeer)>,
     /// The other end of `inbox`.
     pub(super) into_inbox: Sender<(u32, FromPeer)>,
@@ -80,7 +80,7 @@ impl Meeting {
         let (into_inbox, inbox) = unbounded();
         let names: Vec<String> = network.hosts.iter().map(|host| host.name.clone()).collect();
         let mut meeting = Self {
-            wires: names.iter().map(|_| None).collect(),
+            connections: names.iter().map(|_| None).collect(),
             names,
             own: hello.host,
             leader: 0,
@@ -117,7 +117,7 @@ impl Meeting {
             ))
         };
         let mut control_port = ControlPort::open(address).map_err(refused)?;
-        while self.wires.iter().skip(1).any(Option::is_none) {
+        while self.connections.iter().skip(1).any(Option::is_none) {
             going_on()?;
             match control_port.poll(self.clock.now()).map_err(refused)? {
                 Some(FirstLine::Whole(stream, from, line)) => {
@@ -131,9 +131,11 @@ impl Meeting {
             }
             self.free_places();
             if self.clock.now() > until {
-                let missing = self.wires.iter().zip(&self.names).skip(1);
-                let missing: Vec<&str> =
-                    missing.filter(|(wire, _)| wire.is_none()).map(|(_, name)| &**name).collect();
+                let missing = self.connections.iter().zip(&self.names).skip(1);
+                let missing: Vec<&str> = missing
+                    .filter(|(connection, _)| connection.is_none())
+                    .map(|(_, name)| &**name)
+                    .collect();
                 let host = missing.join("`, `");
                 let reason = format!("it did not connect to {address} in time");
                 return Err(self.fail(host, reason));
@@ -150,7 +152,7 @@ impl Meeting {
             return Err("it did not introduce itself".to_owned());
         };
         let host = hello.host;
-        let place = self.wires.get_mut(host as usize).filter(|_| host > 0);
+        let place = self.connections.get_mut(host as usize).filter(|_| host > 0);
         let Some(place) = place else { return Err(format!("there is no host {host}")) };
         if place.is_some() {
             let name = &self.names[host as usize];
@@ -161,7 +163,7 @@ impl Meeting {
         }
         let inbox = (host, self.into_inbox.clone());
         let stream = stream.try_clone().map_err(io)?;
-        *place = Some(Wire::start(stream, inbox, self.clock).map_err(io)?);
+        *place = Some(Connection::start(stream, inbox, self.clock).map_err(io)?);
         self.early.push_back((host, say));
         Ok(())
     }
@@ -182,7 +184,7 @@ impl Meeting {
             match said {
                 FromPeer::Gone(why) => {
                     tracing::warn!(host, why, "a host left before all had come; its place is free");
-                    self.wires[from as usize] = None;
+                    self.connections[from as usize] = None;
                     self.early.retain(|(host, _)| *host != from);
                 }
                 // The end of its connection follows.
@@ -210,13 +212,13 @@ impl Meeting {
                 Ok(None) => Err(ErrorKind::AddrNotAvailable.into()),
                 Err(error) => Err(error),
             };
-            let wire = connected.and_then(|stream| {
+            let connection = connected.and_then(|stream| {
                 self.successor_port.open(stream.local_addr()?.ip());
-                Wire::start(stream, (0, self.into_inbox.clone()), self.clock)
+                Connection::start(stream, (0, self.into_inbox.clone()), self.clock)
             });
-            match wire {
-                Ok(wire) => {
-                    self.wires[0] = Some(wire);
+            match connection {
+                Ok(connection) => {
+                    self.connections[0] = Some(connection);
                     return Ok(());
                 }
                 Err(error) if self.clock.now() > until => {
@@ -278,8 +280,8 @@ impl Meeting {
         if self.has_lost(host) {
             return;
         }
-        if let Some(wire) = self.wires.get_mut(host as usize).and_then(Option::take) {
-            wire.close();
+        if let Some(connection) = self.connections.get_mut(host as usize).and_then(Option::take) {
+            connection.close();
         }
         self.lost.insert(host, reason.clone());
         self.early.push_back((self.own, Say::Lost { host, reason }));
@@ -468,8 +470,8 @@ impl Meeting {
 
     /// Sends `say` to one host.
     pub(super) fn say(&mut self, to: u32, say: &Say) -> Result<(), RunError> {
-        let wire = self.wires.get(to as usize).and_then(Option::as_ref);
-        match wire.map(|wire| wire.say(say)) {
+        let connection = self.connections.get(to as usize).and_then(Option::as_ref);
+        match connection.map(|connection| connection.say(say)) {
             None | Some(Ok(())) => Ok(()),
             Some(Err(error)) => {
                 // The host may have sent a reason before its connection ended.
@@ -498,9 +500,9 @@ impl Meeting {
     /// Notifies all hosts in reach that `host` cannot go on.
     fn send_failure(&self, host: &str, reason: &str) {
         let failed = Say::Failed { host: host.to_owned(), reason: reason.to_owned() };
-        for wire in self.wires.iter().flatten() {
+        for connection in self.connections.iter().flatten() {
             // The connection may be the one that is gone.
-            let _ = wire.say(&failed);
+            let _ = connection.say(&failed);
         }
     }
 
@@ -519,8 +521,8 @@ impl Meeting {
         if self.leads() {
             // A host that leaves sends `Bye`, and then its connection ends: it counts once.
             let mut there: BTreeSet<u32> = (0..)
-                .zip(&self.wires)
-                .filter_map(|(host, wire)| wire.as_ref().map(|_| host))
+                .zip(&self.connections)
+                .filter_map(|(host, connection)| connection.as_ref().map(|_| host))
                 .collect();
             while !there.is_empty() && self.clock.now() < until {
                 match self.inbox.try_recv() {
@@ -533,7 +535,9 @@ impl Meeting {
             }
         } else {
             // Everything was received, so nothing is lost if this is.
-            let _ = self.wires[self.leader as usize].as_ref().map(|wire| wire.say(&Say::Bye));
+            let _ = self.connections[self.leader as usize]
+                .as_ref()
+                .map(|connection| connection.say(&Say::Bye));
         }
     }
 }
@@ -546,7 +550,7 @@ fn wait(meanwhile: Meanwhile<'_>) -> Result<(), RunError> {
 
 impl Drop for Meeting {
     fn drop(&mut self) {
-        self.wires.iter().flatten().for_each(Wire::close);
+        self.connections.iter().flatten().for_each(Connection::close);
     }
 }
 

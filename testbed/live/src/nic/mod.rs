@@ -11,6 +11,7 @@
 //! the first host's. Network time begins at the same instant everywhere. At the end every host has
 //! the reports of all hosts and computes the same outcome. Time is real and is not scaled.
 
+mod connection;
 mod control_port;
 mod meeting;
 mod message;
@@ -24,7 +25,6 @@ pub mod scheduler;
 mod succession;
 mod successor_port;
 mod warm_up;
-mod wire;
 
 pub use real_network::RealNetwork;
 pub use run::run;

@@ -26,6 +26,7 @@ use transport_dpdk::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::connection::FLOWS_MAX;
 use super::meeting::{Meeting, agree};
 use super::message::{
     DevicePart, DriverPart, Hello, HostReport, MeasurePart, PROTOCOL, Round, RoundPart,
@@ -36,7 +37,6 @@ use super::pod;
 use super::real_network::RealNetwork;
 use super::report;
 use super::warm_up::{OpenedDevice, WarmUpDevice, devices};
-use super::wire::FLOWS_MAX;
 use crate::dpdk_error::unfit;
 use crate::workers::control::Control;
 use crate::workers::counters::{self, Workers};

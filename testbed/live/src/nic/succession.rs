@@ -18,10 +18,10 @@ use std::thread;
 use experiments::plan::RunError;
 use transport::Duration;
 
+use super::connection::{Connection, is_pause};
 use super::control_port::FirstLine;
 use super::meeting::{CONNECT_WITHIN, Meanwhile, Meeting, RETRY};
 use super::message::{Hello, Round, RoundPart, Say, SuccessorAddress};
-use super::wire::{Wire, is_pause};
 
 /// How long the leading host waits for others, which may notice later that the former one is gone.
 const FOLLOW_WITHIN: Duration = Duration::from_s(if cfg!(test) { 1 } else { 5 });
@@ -117,7 +117,7 @@ impl Meeting {
     /// The hosts that have not come and are not known to be lost.
     fn missing(&self) -> impl Iterator<Item = u32> {
         let is_missing = |host: &u32| {
-            *host != self.own && !self.has_lost(*host) && self.wires[*host as usize].is_none()
+            *host != self.own && !self.has_lost(*host) && self.connections[*host as usize].is_none()
         };
         (0..self.count()).filter(is_missing)
     }
@@ -139,8 +139,8 @@ impl Meeting {
         if !self.missing().any(|missing| missing == host) {
             return Err(format!("host {host} is not waited for"));
         }
-        let wire = Wire::start(stream, (host, self.into_inbox.clone()), self.clock);
-        self.wires[host as usize] = Some(wire.map_err(|error| error.to_string())?);
+        let connection = Connection::start(stream, (host, self.into_inbox.clone()), self.clock);
+        self.connections[host as usize] = Some(connection.map_err(|error| error.to_string())?);
         // Also one that has come: hosts that differ in which are lost never find the end of the
         // run.
         let others = [self.own, host];
@@ -171,8 +171,8 @@ impl Meeting {
                 Err(error) => return Followed::Gone(format!("it cannot be reached ({error})")),
             };
             let Say::Lead { lost, over } = lead else { return Followed::Unanswered };
-            match Wire::start(stream, (host, self.into_inbox.clone()), self.clock) {
-                Ok(wire) => self.wires[host as usize] = Some(wire),
+            match Connection::start(stream, (host, self.into_inbox.clone()), self.clock) {
+                Ok(connection) => self.connections[host as usize] = Some(connection),
                 Err(error) => return Followed::Gone(error.to_string()),
             }
             self.leader = host;

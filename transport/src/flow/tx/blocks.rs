@@ -6,7 +6,7 @@
 //! shows paths to be dead, packets of other blocks on these paths are lost, too. Packets of a block
 //! that is decoded count as acknowledged.
 
-use super::super::ahead::{Leave, Steering};
+use super::super::ahead::{Leave, MaybeChoice};
 use super::super::recovery::{BlockSpan, Loss};
 use super::super::sent_packets::{Fate, Marks, SentPacket};
 use super::feedback::arrivals;
@@ -97,7 +97,7 @@ impl TxFlow {
     /// The next parity packet.
     pub(super) fn send_parity(
         &mut self,
-        leave: Leave<impl Steering>,
+        leave: Leave<impl MaybeChoice>,
         now: Instant,
         cx: &mut TxContext<'_>,
         out: &mut TxSegment,

@@ -1,6 +1,6 @@
 //! How a flow makes its segments: lost ones first, then new ones.
 
-use super::super::ahead::{Leave, Steering};
+use super::super::ahead::{Leave, MaybeChoice};
 use super::super::sent_packets::{ChainLinks, Fate, Marks, SentPacket};
 use super::{TxContext, TxFlow, TxMsg, Wait};
 use crate::config::Config;
@@ -51,7 +51,7 @@ impl TxFlow {
     #[cold]
     fn send_copy(
         &mut self,
-        leave: Leave<impl Steering>,
+        leave: Leave<impl MaybeChoice>,
         cx: &mut TxContext<'_>,
         out: &mut TxSegment,
     ) -> Result<(), Wait> {
@@ -82,7 +82,7 @@ impl TxFlow {
     fn send_nth(
         &mut self,
         skip: u16,
-        leave: Leave<impl Steering>,
+        leave: Leave<impl MaybeChoice>,
         now: Instant,
         cx: &mut TxContext<'_>,
         out: &mut TxSegment,
@@ -113,7 +113,7 @@ impl TxFlow {
     fn send_behind(
         &mut self,
         before: usize,
-        leave: Leave<impl Steering>,
+        leave: Leave<impl MaybeChoice>,
         now: Instant,
         cx: &mut TxContext<'_>,
         out: &mut TxSegment,
@@ -127,7 +127,7 @@ impl TxFlow {
     #[inline]
     fn try_segment(
         &mut self,
-        leave: Leave<impl Steering>,
+        leave: Leave<impl MaybeChoice>,
         cx: &mut TxContext<'_>,
         out: &mut TxSegment,
     ) -> Result<(), Wait> {
@@ -161,7 +161,7 @@ impl TxFlow {
         &mut self,
         psn: Psn,
         mut packet: SentPacket,
-        leave: Leave<impl Steering>,
+        leave: Leave<impl MaybeChoice>,
         now: Instant,
         cx: &mut TxContext<'_>,
         out: &mut TxSegment,
@@ -190,7 +190,7 @@ impl TxFlow {
     #[inline]
     fn send_new(
         &mut self,
-        leave: Leave<impl Steering>,
+        leave: Leave<impl MaybeChoice>,
         now: Instant,
         marks: Marks,
         cx: &mut TxContext<'_>,
@@ -232,7 +232,7 @@ impl TxFlow {
 
     /// The path of the next packet: the scheduler's choice, else the balancer's.
     #[inline(always)]
-    fn path_of(&mut self, leave: Leave<impl Steering>, now: Instant) -> EntropyValue {
+    fn path_of(&mut self, leave: Leave<impl MaybeChoice>, now: Instant) -> EntropyValue {
         match leave.choice.ev() {
             Some(ev) => ev,
             None => self.lb.next_ev(now, &mut self.rng),
@@ -245,7 +245,7 @@ impl TxFlow {
         &mut self,
         new: &New,
         state: &TxMsg,
-        (leave, now): (Leave<impl Steering>, Instant),
+        (leave, now): (Leave<impl MaybeChoice>, Instant),
         config: &Config,
         out: &mut TxSegment,
     ) -> Result<(), Wait> {

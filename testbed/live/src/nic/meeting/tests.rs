@@ -204,8 +204,8 @@ fn all_get_the_end_that_one_of_them_has() {
         meeting.begin();
         if own == 0 {
             // The last host alone is notified.
-            let wire = meeting.wires[2].as_ref().unwrap();
-            wire.say(&Say::End { stopped: true }).unwrap();
+            let connection = meeting.connections[2].as_ref().unwrap();
+            connection.say(&Say::End { stopped: true }).unwrap();
             return None;
         }
         let mut seen = Vec::new();
@@ -234,7 +234,7 @@ fn a_host_that_one_other_has_lost_is_lost_for_all() {
         if own == 0 {
             // The last host alone is notified.
             let lost = Say::Lost { host: 2, reason: "silent".to_owned() };
-            meeting.wires[3].as_ref().unwrap().say(&lost).unwrap();
+            meeting.connections[3].as_ref().unwrap().say(&lost).unwrap();
             return None;
         }
         if own == 3 {
@@ -266,7 +266,7 @@ fn a_host_that_alone_has_lost_the_first_ends_and_the_others_go_on() {
         meeting.introduce(hello(own), &mut || Ok(())).unwrap();
         meeting.begin();
         if own == 2 {
-            meeting.wires[0].as_ref().unwrap().close();
+            meeting.connections[0].as_ref().unwrap().close();
         }
         while own == 1 && !over.load(Ordering::Acquire) {
             thread::sleep(RETRY / 10);

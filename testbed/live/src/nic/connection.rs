@@ -46,9 +46,9 @@ pub(super) enum FromPeer {
 
 /// The connection to one host.
 #[derive(Debug)]
-pub(super) struct Wire(Arc<Mutex<TcpStream>>);
+pub(super) struct Connection(Arc<Mutex<TcpStream>>);
 
-impl Wire {
+impl Connection {
     /// Starts to read from `from`; its messages go to `inbox`.
     pub(super) fn start(
         stream: TcpStream,
@@ -59,8 +59,8 @@ impl Wire {
         stream.set_read_timeout(Some(BEAT))?;
         stream.set_write_timeout(Some(WRITE_MAX))?;
         let reader = BufReader::new(stream.try_clone()?);
-        let wire = Self(Arc::new(Mutex::new(stream)));
-        let writer = Self(Arc::clone(&wire.0));
+        let connection = Self(Arc::new(Mutex::new(stream)));
+        let writer = Self(Arc::clone(&connection.0));
         let listen = move || {
             let how = listen(
                 reader,
@@ -72,7 +72,7 @@ impl Wire {
             let _ = inbox.send((from, FromPeer::Gone(how)));
         };
         thread::Builder::new().name(format!("host-{from}")).spawn(listen)?;
-        Ok(wire)
+        Ok(connection)
     }
 
     /// Sends a line.
@@ -92,7 +92,7 @@ impl Wire {
 /// Passes on lines until the connection ends, or `pass` ends it; returns how it ended.
 fn listen(
     mut reader: BufReader<TcpStream>,
-    writer: &Wire,
+    writer: &Connection,
     pass: impl Fn(Say) -> bool,
     clock: DilatedClock,
 ) -> String {

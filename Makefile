@@ -67,8 +67,8 @@ system: ; $(SYSTEM) --test cli --test adding --test variants --test lies --test 
 dpdk-test: ## real DPDK virtual devices: loopback, and virtual time against real time
 	$(SYSTEM) --test dpdk_loopback --test processes --test differential --test nic --test attack -- --test-threads=1
 
-attack: ## every attack of tests/attack for two minutes (root), hosts that stand still for as long
-	$(SYSTEM) --test attack -- --seconds 60 && $(SYSTEM) --test nic -- still_for_long --stall 60
+attack: ## every attack of tests/attack for two minutes on the optimised build (root), hosts that stand still for as long
+	$(SYSTEM) --release --test attack -- --seconds 60 && $(SYSTEM) --test nic -- still_for_long --stall 60
 soak: ; HOURS=$${HOURS:-10} $(SYSTEM) --test allocations -- hours && $(SYSTEM) --test attack -- --soak $${SOAK:-3600} ## HOURS of network time take the memory of a tenth; a server under every attack in turn for SOAK seconds: clients that pause and are killed, one restart; memory and descriptors stay (root)
 mutants: ; tests/mutants/run --sharding round-robin --shard $${SHARD:-0/1} ## cargo-mutants, installed where it is missing, over the checks of packets and blocks; SHARD=0/16 is a sixteenth
 crash: ## processes killed 50 times at random instants, stopped for 1, 12 and 60 s, links that flap, full disks (root)

@@ -465,8 +465,10 @@ impl SentPackets {
         *which(self) = chain;
     }
 
+    /// True when `psn` was sent and is not known to have arrived with all before it (in
+    /// `base..next`).
     #[inline]
-    fn is_outstanding(&self, psn: Psn) -> bool {
+    pub(crate) fn is_outstanding(&self, psn: Psn) -> bool {
         psn.0.wrapping_sub(self.base.0) < self.next.0.wrapping_sub(self.base.0)
     }
 

@@ -132,4 +132,12 @@ impl TokenReport {
         let [.., high, low] = granted.number().to_be_bytes();
         u16::from_be_bytes([high, low]).wrapping_sub(self.spent).into()
     }
+
+    /// How many tokens after `granted` the token of the report is, where a former process of the
+    /// receiver can have given it: among the first [`AHEAD_MAX`] tokens of the flow.
+    fn ahead(self, granted: Credit) -> Option<u32> {
+        let ahead = Self::COUNT - self.outstanding(granted);
+        let given = granted.number() - Credit::START.number();
+        (given.saturating_add(ahead) <= AHEAD_MAX).then_some(ahead)
+    }
 }

@@ -76,8 +76,7 @@ impl Need {
     /// Takes in a report, unless a packet that left later has been here before.
     fn take(&mut self, report: TokenReport) {
         let mut unreported = report.outstanding(self.granted);
-        let ahead = TokenReport::COUNT - unreported;
-        if self.granted.ahead_of(Credit::START) + ahead <= AHEAD_MAX {
+        if let Some(ahead) = report.ahead(self.granted) {
             // The sender names a token that was never given here: an earlier process of this host
             // gave it, in the flow's first round trip. Tokens go on from that number, since the
             // sender would take those up to it for late ones, for ever. A report so late that

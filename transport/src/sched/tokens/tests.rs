@@ -336,6 +336,19 @@ fn a_report_from_more_tokens_ago_than_a_sender_may_have_moves_no_number() {
 }
 
 #[test]
+fn only_among_the_first_tokens_of_a_flow_is_a_report_of_a_former_process() {
+    for given in [0, 100, AHEAD_MAX, 1 << 20, (1 << 31) + 5, u32::MAX - 1] {
+        let granted = Credit::START.plus(given);
+        // The numbers of these two reports are the same.
+        let (late, ahead) = (TokenReport::COUNT - 50, 50);
+        let report = TokenReport::new(granted.plus(ahead), 3);
+        assert_eq!(report.outstanding(granted), late);
+        let of_former = u64::from(given) + u64::from(ahead) <= u64::from(AHEAD_MAX);
+        assert_eq!(report.ahead(granted), of_former.then_some(ahead), "after {given} tokens");
+    }
+}
+
+#[test]
 fn the_flow_with_the_least_left_uses_its_tokens_first() {
     let mut sender = Sender::new(0);
     for (index, segments) in [(0, 9), (1, 3), (2, 5)] {

@@ -69,11 +69,11 @@ fn shares_by_iteration_are_those_of_the_reference() {
 #[test]
 fn shares_by_iteration_are_those_of_one_demand_at_a_time() {
     for (load, hosts, ladder, rounds) in [
-        (DemandPattern::All, 256, Ladder::One, 60),
+        (DemandPattern::All, 256, Ladder::One, 20),
         (DemandPattern::All, 64, Ladder::One, 200),
         (DemandPattern::All, 64, Ladder::Pias, 200),
-        (DemandPattern::All, 256, Ladder::Pias, 60),
-        (DemandPattern::All, 256, Ladder::Sizes, 60),
+        (DemandPattern::All, 256, Ladder::Pias, 20),
+        (DemandPattern::All, 256, Ladder::Sizes, 20),
         (DemandPattern::Some(16), 64, Ladder::One, 300),
         (DemandPattern::Some(16), 256, Ladder::Sizes, 100),
         (DemandPattern::Some(3), 100, Ladder::Pias, 300),

@@ -354,7 +354,8 @@ impl<S: Scheduler> Endpoint<S> {
     }
 
     /// Brings scheduler and timer in line with an outgoing flow after something happened to it. It
-    /// is a function of its own, since a run of acknowledgements needs it once.
+    /// is a function of its own: inlined, it would be twice in the handler of a burst, whose
+    /// acknowledgements then take more instructions.
     #[inline(never)]
     pub(super) fn update_tx(&mut self, flow: FlowId, now: Instant) {
         let Some(timed) = self.tx_flows.get_mut(flow) else { return };

@@ -25,7 +25,8 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    /// The checksums where these are wanted; sealed frames want none.
+    /// The device computes the sums if it offers to and others' settings are known. For sealed
+    /// frames `wanted` is [`UdpSums::Without`].
     pub(super) fn of(wanted: UdpSums, device_offers: bool) -> Self {
         let by_device = wanted == UdpSums::Software && device_offers;
         Self { by_device, by_worker: wanted != UdpSums::Without && !by_device }

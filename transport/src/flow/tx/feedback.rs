@@ -215,14 +215,14 @@ impl TxFlow {
     /// gives. Feedback under another name is of a flow that the receiver has forgotten.
     #[inline]
     pub(crate) fn is_named(&mut self, name: FlowId) -> bool {
-        if self.dst_flow == name {
-            return true;
-        }
-        let first = self.dst_flow == FlowId::UNKNOWN;
-        if first {
+        // All feedback but the first has the name already.
+        if self.dst_flow != name {
+            if self.dst_flow != FlowId::UNKNOWN {
+                return false;
+            }
             self.dst_flow = name;
         }
-        first
+        true
     }
 
     /// False when the receiver is known to have another name for this flow than `name`.

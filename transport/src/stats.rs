@@ -122,7 +122,8 @@ reasons! {
     GroupShare => "group_share",
     /// A PSN further ahead than the receive window.
     PsnOutOfWindow => "psn_out_of_window",
-    /// Offset, length or message number that contradicts what is known of the message.
+    /// Contradicts what is known: an offset, length or number of a message, or an answer that a
+    /// scheduler does not wait for.
     BadSegment => "bad_segment",
     /// The endpoint has no room for another incoming flow or message.
     TableFull => "table_full",

@@ -15,8 +15,9 @@ use transport::sched::{
 };
 use transport::wire::{Body, Header, Note};
 use transport::{
-    BURST, Burst, Bytes, Config, Duration, Endpoint, EntropyValue, Event, FlowId, HostId, Instant,
-    MsgSpec, Path, PayloadRef, Placement, Rng, RxSegment, Settings, Stats, TxSegment,
+    BURST, Burst, Bytes, Config, DropReason, Duration, Endpoint, EntropyValue, Event, FlowId,
+    HostId, Instant, MsgSpec, Path, PayloadRef, Placement, Rng, RxSegment, Settings, Stats,
+    TxSegment,
 };
 
 /// One slot of the schedule, and slots an epoch.
@@ -171,13 +172,19 @@ impl Protocol for Slotted {
     }
 
     /// A note of protocol 1 is answered by one of protocol 2, two slots later.
-    fn on_host_control(&mut self, from: HostId, hdr: &Header, note: &Note, now: Instant) -> bool {
+    fn on_host_control(
+        &mut self,
+        from: HostId,
+        hdr: &Header,
+        note: &Note,
+        now: Instant,
+    ) -> Result<(), DropReason> {
         self.notes.push((from, *note));
         if note.protocol == 1 {
             let answer = Note::new(2, note.said()).unwrap();
             self.outbox.push_back((note_to(from, hdr.ev, answer), now + SLOT * 2));
         }
-        note.protocol < 3
+        if note.protocol < 3 { Ok(()) } else { Err(DropReason::BadSegment) }
     }
 
     fn poll_control(&mut self, _now: Instant, until: Instant, out: &mut Burst<TxSegment>) {
@@ -585,10 +592,9 @@ fn a_note_for_a_flow_goes_to_its_controller_and_to_no_other_peers() {
     let body = Body::Note(Note::new(1, &[]).unwrap());
     let hdr = Header::new(EntropyValue(1), flow, body).keyed(key);
     let at = Instant::ZERO;
-    for (from, reason) in [
-        (HostId(1), transport::DropReason::BadSegment),
-        (HostId(2), transport::DropReason::UnknownFlow),
-    ] {
+    for (from, reason) in
+        [(HostId(1), DropReason::BadSegment), (HostId(2), DropReason::UnknownFlow)]
+    {
         let rx = RxSegment { hdr, at, from, payload_len: 0, ce: false, trimmed: false };
         pair.hosts[0].handle_burst(at, &[rx], &mut [Placement::Release]);
         assert_eq!(

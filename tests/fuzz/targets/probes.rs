@@ -56,7 +56,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
         let from = if *what & 8 == 0 { PEER } else { HostId(5) };
         let header = Header::new(ev, FlowId::UNKNOWN, Body::Note(note));
-        let known = sched.on_host_control(from, &header, &note, now);
+        let known = sched.on_host_control(from, &header, &note, now).is_ok();
         asked += u64::from(known && note.class == TrafficClass::Probe);
         acks += u64::from(known && note.class == TrafficClass::ProbeAck);
         sched.handle_timeout(now);

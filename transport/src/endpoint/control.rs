@@ -46,22 +46,26 @@ impl<S: Scheduler> Endpoint<S> {
             self.take_reported(now);
             used
         } else {
-            let timed = match self.sending_flow(rx) {
-                Ok(timed) => timed,
-                Err(reason) => return self.stats.drops.count(reason),
-            };
-            let Some(open) = timed.open_mut() else {
-                return self.stats.drops.count(DropReason::UnknownFlow);
-            };
-            let used = open.on_note(note, ext, now);
-            self.update_tx(flow, now);
-            used
+            self.on_note_of_flow(rx, note, ext, now)
         };
-        if used {
-            self.stats.control_received += 1;
-        } else {
-            self.stats.drops.count(DropReason::BadSegment);
+        match used {
+            Ok(()) => self.stats.control_received += 1,
+            Err(reason) => self.stats.drops.count(reason),
         }
+    }
+
+    /// A note for the controller of an outgoing flow.
+    fn on_note_of_flow(
+        &mut self,
+        rx: &RxSegment,
+        note: &Note,
+        ext: Extensions<'_>,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        let open = self.sending_flow(rx)?.open_mut().ok_or(DropReason::UnknownFlow)?;
+        let used = open.on_note(note, ext, now);
+        self.update_tx(rx.hdr.dst_flow, now);
+        if used { Ok(()) } else { Err(DropReason::BadSegment) }
     }
 
     /// Segments have arrived that no packet acknowledges.

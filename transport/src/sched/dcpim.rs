@@ -37,12 +37,13 @@ use crate::params::{params, words};
 use crate::path::NetworkFacts;
 use crate::registry::Registered;
 use crate::segment::{Burst, PayloadRef, TxSegment};
+use crate::stats::DropReason;
 use crate::time::{Duration, Instant};
 use crate::units::{EntropyValue, FlowId, HostId};
 use crate::wire::dcpim::{MatchStep, Offer};
 use crate::wire::{Body, Header, Note, data};
 use receiver::Receiver;
-use source::Source;
+use source::{Requested, Source};
 use stages::Stages;
 
 words! {
@@ -269,20 +270,23 @@ impl DcPim {
         }
     }
 
-    /// Takes in a message of the matching. False when it is an answer to nothing.
-    fn on_offer(&mut self, from: HostId, offer: &Offer, now: Instant) -> bool {
+    /// Takes in a message of the matching, unless it is an answer to nothing.
+    fn on_offer(&mut self, from: HostId, offer: &Offer, now: Instant) -> Result<(), DropReason> {
         let round = Stages::near(offer.round, self.stages.at(now) / 2);
         let epoch = self.stages.epoch_of(round);
         let known = match offer.step {
-            MatchStep::Request | MatchStep::Accept => self.spender.has(offer.flow, from),
+            MatchStep::Request | MatchStep::Accept if !self.spender.has(offer.flow, from) => {
+                if offer.step == MatchStep::Request {
+                    self.disown(from, offer, now);
+                }
+                return Err(DropReason::UnknownFlow);
+            }
+            MatchStep::Request | MatchStep::Accept => true,
             MatchStep::Grant => self.receiver.on_grant(from, offer, self.stages.in_epoch(round)),
             MatchStep::Return => self.receiver.on_return(from, offer, epoch),
         };
         if !known {
-            if offer.step == MatchStep::Request {
-                self.disown(from, offer, now);
-            }
-            return false;
+            return Err(DropReason::BadSegment);
         }
         self.stages.follow(offer.stage, now);
         self.next_at = self.stages.start(self.next_stage);
@@ -290,17 +294,30 @@ impl DcPim {
         if round > self.stages.at(now) / 2 {
             // The sender has not begun that round: otherwise this host would have followed its
             // clock.
-            return false;
+            return Err(DropReason::BadSegment);
         }
         match offer.step {
-            MatchStep::Request if !self.source.on_request(from, *offer, round, epoch) => {
-                // The sender is behind, and follows the clock of the answer.
-                self.outbox.answer(from, offer, MatchStep::Return, (0, 0));
-            }
+            MatchStep::Request => self.on_request(from, offer, round, epoch),
             MatchStep::Accept => self.source.on_accept(from, offer, round, &mut self.outbox),
-            _ => {}
+            MatchStep::Grant | MatchStep::Return => {}
         }
-        true
+        Ok(())
+    }
+
+    /// A receiver asks for channels in the name of a flow that is here.
+    fn on_request(&mut self, from: HostId, offer: &Offer, round: u64, epoch: u64) {
+        match self.source.on_request(from, *offer, round, epoch) {
+            // The flow was given up, or is finished and the report of that was lost. The return
+            // ends its needs, and channels are granted for other flows from this host to the
+            // receiver, which declines them if there are none.
+            Requested::Waits if self.spender.is_idle(offer.flow) => {
+                let ended = Offer { left: 0, ..*offer };
+                self.outbox.answer(from, &ended, MatchStep::Return, (0, 0));
+            }
+            // The sender is behind, and follows the clock of the answer.
+            Requested::Late => self.outbox.answer(from, offer, MatchStep::Return, (0, 0)),
+            Requested::Waits | Requested::Again => {}
+        }
     }
 }
 
@@ -364,9 +381,16 @@ impl Protocol for DcPim {
         }
     }
 
-    fn on_host_control(&mut self, from: HostId, _: &Header, note: &Note, at: Instant) -> bool {
+    fn on_host_control(
+        &mut self,
+        from: HostId,
+        _: &Header,
+        note: &Note,
+        at: Instant,
+    ) -> Result<(), DropReason> {
         self.advance(at);
-        Offer::of(note).is_some_and(|offer| self.on_offer(from, &offer, at))
+        let offer = Offer::of(note).ok_or(DropReason::BadSegment)?;
+        self.on_offer(from, &offer, at)
     }
 
     fn poll_control(&mut self, _now: Instant, _until: Instant, out: &mut Burst<TxSegment>) {

@@ -44,6 +44,7 @@ use super::{
 use crate::path::{NetworkFacts, Path};
 use crate::registry::Registered;
 use crate::segment::{BURST, Burst, PayloadRef, TxSegment};
+use crate::stats::DropReason;
 use crate::time::{Duration, Instant};
 use crate::units::{Bytes, EntropyValue, FlowId, HostId};
 use crate::wire::class::TrafficClass;
@@ -298,8 +299,14 @@ impl Protocol for DcSim {
 
     /// Answers a SIM of any host and for any flow; takes a SIM-ACK if it answers a SIM that waits
     /// for one.
-    fn on_host_control(&mut self, from: HostId, hdr: &Header, note: &Note, now: Instant) -> bool {
-        match (note.class, Sim::of(note)) {
+    fn on_host_control(
+        &mut self,
+        from: HostId,
+        hdr: &Header,
+        note: &Note,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        let used = match (note.class, Sim::of(note)) {
             (TrafficClass::Probe, Some(sim)) => {
                 if self.answers.len() < self.answers_max(now) {
                     self.answers.push_back(DueAnswer { to: from, ev: hdr.ev, sim, since: now });
@@ -312,7 +319,8 @@ impl Protocol for DcSim {
                 self.sender.on_sim_ack(from, hdr.ev, &ack, now, &mut self.figures)
             }
             _ => false,
-        }
+        };
+        if used { Ok(()) } else { Err(DropReason::BadSegment) }
     }
 
     /// Sends SIMs and SIM-ACKs, the two classes before acknowledgements, while the line is free.

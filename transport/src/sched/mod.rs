@@ -36,6 +36,7 @@ use crate::path::Path;
 use crate::registry::{Registered, registry};
 use crate::rng::Rng;
 use crate::segment::{Burst, TxSegment};
+use crate::stats::DropReason;
 use crate::time::{Duration, Instant, Rate};
 use crate::units::{Bytes, EntropyValue, FlowId, HostId};
 use crate::wire::{Header, Note, WireSizes};
@@ -264,7 +265,7 @@ registry! {
             hdr: &Header,
             note: &Note,
             at: Instant
-        ) -> bool;
+        ) -> Result<(), DropReason>;
         fn next_reported(&mut self) -> Option<Reported>;
         fn poll_control(&mut self, now: Instant, until: Instant, out: &mut Burst<TxSegment>);
         fn poll_timeout(&self) -> Option<Instant>;

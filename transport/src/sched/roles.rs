@@ -8,6 +8,7 @@ use core::num::NonZeroU32;
 
 use crate::path::Path;
 use crate::segment::{Burst, TxSegment};
+use crate::stats::DropReason;
 use crate::time::{Duration, Instant};
 use crate::units::{Bytes, EntropyValue, FlowId, HostId, Psn};
 use crate::wire::{Data, Header, Note};
@@ -86,16 +87,18 @@ pub trait Protocol {
     fn on_control(&mut self, flow: FlowId, from: HostId, hdr: &Header, now: Instant) -> bool;
     /// A packet arrived that is for this host and for none of its flows. It has opened no flow, and
     /// `from` need not be the peer of one, so an answer to it ([`Protocol::poll_control`]) should
-    /// keep no state for `from`. Returns false when the scheduler has no use for the packet.
-    /// `at` is the time of arrival, not later than now.
+    /// keep no state for `from`. `at` is the time of arrival, not later than now.
+    ///
+    /// # Errors
+    /// The reason under which the packet counts as dropped, answered or not.
     fn on_host_control(
         &mut self,
         _from: HostId,
         _hdr: &Header,
         _note: &Note,
         _at: Instant,
-    ) -> bool {
-        false
+    ) -> Result<(), DropReason> {
+        Err(DropReason::BadSegment)
     }
     /// The next segments that the protocol has found to have arrived, where segments are
     /// [`AckMode::Reported`]. Called until `None` after [`Protocol::on_host_control`].

@@ -22,7 +22,8 @@ pub enum MatchStep {
     Grant = 1,
     /// The receiver takes some of these.
     Accept = 2,
-    /// The source takes back channels that it has given to others by now, or has no such flow.
+    /// The source takes back channels that it has given to others by now, or has nothing to send in
+    /// that flow.
     Return = 3,
 }
 
@@ -41,7 +42,7 @@ pub struct Offer {
     /// modulo 2^32.
     pub stage: u32,
     /// Segments that the shortest flow between the two hosts has left; 0 in a return where the
-    /// source has no such flow.
+    /// source has nothing to send in that flow.
     pub left: u32,
     /// A flow at the source with segments for the receiver.
     pub flow: FlowId,

@@ -354,7 +354,8 @@ impl PodCore {
         let (Some(sender), Some(header)) = (cx.sender(packet), cx.header(packet)) else { return };
         let Some(port) = relay.ports.get_mut(pod) else { return };
         if let Body::Note(note) = &header.body {
-            port.client.on_host_control(sender, &header, note, now);
+            // The client counts what it refuses.
+            let _ = port.client.on_host_control(sender, &header, note, now);
             port.due = port.due.min(now);
             relay.take_reported(pod, now);
         }

@@ -315,8 +315,14 @@ impl Receiver {
         }
         if offer.left == 0 {
             self.end(offer);
+            let owes = self.places.flows(offer.place).next().is_some();
             let owing = &mut self.owing[offer.place as usize];
             (owing.unanswered, owing.ask_from) = (0, 0);
+            if !owes {
+                // What the source may grant yet is left to others.
+                owing.asked = [0; 2];
+                self.offers.retain(|offered| offered.offer.place != offer.place);
+            }
             return true;
         }
         let owing = &mut self.owing[offer.place as usize];
@@ -340,7 +346,7 @@ impl Receiver {
         self.owing[place].unanswered
     }
 
-    /// The source has no flow of the name in `offer`, and so no use for tokens.
+    /// The source has nothing to send in the flow of `offer`, and so no use for tokens.
     fn end(&mut self, offer: &Offer) {
         let named = |index: &usize| self.issuer.src_flow(*index) == offer.flow;
         let gone = self.places.flows(offer.place).find(named);

@@ -15,9 +15,20 @@ use crate::sched::SchedSetup;
 use crate::units::{FlowId, HostId};
 use crate::wire::dcpim::{MatchStep, Offer};
 
+/// What became of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Requested {
+    /// It waits for the next grants, or is lost where too many wait.
+    Waits,
+    /// It has come before, or a later one has.
+    Again,
+    /// It is of an epoch that is over.
+    Late,
+}
+
 /// A request that waits for the next round of grants.
 #[derive(Clone, Copy, Debug)]
-struct Requested {
+struct Waiting {
     from: HostId,
     offer: Offer,
     /// The round of the request, in full.
@@ -47,7 +58,7 @@ struct Granted {
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     matching: Matching,
-    requests: Vec<Requested>,
+    requests: Vec<Waiting>,
     /// By slab index of the flow that a request names: that flow, and the first round in which it
     /// may be named again, so that a request that comes twice counts once.
     named_from: Vec<(FlowId, u64)>,
@@ -90,28 +101,31 @@ impl Source {
         !self.requests.is_empty()
     }
 
-    /// Takes a request, which may be late by an epoch; false when it is later. A repeated request
-    /// is ignored, and so is a request that a later one has overtaken.
+    /// Takes a request, which may be late by an epoch.
     pub(super) fn on_request(
         &mut self,
         from: HostId,
         offer: Offer,
         round: u64,
         epoch: u64,
-    ) -> bool {
+    ) -> Requested {
         if epoch + 1 < self.epoch {
-            return false;
+            return Requested::Late;
         }
-        let Some(named) = self.named_from.get_mut(offer.flow.index()) else { return true };
+        let Some(named) = self.named_from.get_mut(offer.flow.index()) else {
+            return Requested::Again;
+        };
         if named.0 != offer.flow {
             *named = (offer.flow, 0);
         }
-        let again = round < named.1;
-        named.1 = named.1.max(round + 1);
-        if !again && self.requests.len() < self.requests.capacity() {
-            self.requests.push(Requested { from, offer, round, tie: self.rng.next_u32() });
+        if round < named.1 {
+            return Requested::Again;
         }
-        true
+        named.1 = round + 1;
+        if self.requests.len() < self.requests.capacity() {
+            self.requests.push(Waiting { from, offer, round, tie: self.rng.next_u32() });
+        }
+        Requested::Waits
     }
 
     /// Begins `epoch`, unless it has begun.
@@ -138,7 +152,7 @@ impl Source {
         let mut room = self.matching.channels - self.given;
         let busy = self.busy + self.given_early;
         let mut room_early = self.matching.room_early(busy);
-        for &Requested { from, offer, round, .. } in &self.requests {
+        for &Waiting { from, offer, round, .. } in &self.requests {
             let twice = |other: &Granted| (other.to, other.round) == (from, round);
             if self.granted.iter().any(twice) {
                 continue;

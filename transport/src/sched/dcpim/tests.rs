@@ -15,7 +15,7 @@ use crate::units::{Bytes, Credit};
 use crate::wire::{Data, Open};
 
 /// Flows of a host to each other host; a flow has this index at both ends.
-const FLOWS: u32 = 2;
+const FLOWS: u32 = 4;
 /// One way of the wire: the round trip is 8 us.
 const DELAY: Duration = Duration::from_us(4);
 /// Time between two looks at all hosts.
@@ -163,7 +163,7 @@ impl World {
                 let round = Stages::near(offer.round, host.sched.stages.at(now) / 2);
                 let epoch = host.sched.stages.epoch_of(round);
                 self.offers.push((epoch, from, to, offer));
-                host.sched.on_host_control(from_id, &segment.hdr, note, now);
+                let _ = host.sched.on_host_control(from_id, &segment.hdr, note, now);
             }
             Body::Credit(credit) => {
                 let flow = segment.hdr.dst_flow;
@@ -423,7 +423,7 @@ fn hosts_whose_clocks_differ_come_together() {
 }
 
 /// Delivers a message of the matching to host 0, as though from `from`.
-fn forge(world: &mut World, from: u32, offer: Offer) -> bool {
+fn forge(world: &mut World, from: u32, offer: Offer) -> Result<(), DropReason> {
     let note = offer.note();
     let hdr = Header::new(EntropyValue(1), FlowId::UNKNOWN, Body::Note(note));
     let now = world.now;
@@ -441,21 +441,27 @@ fn strangers_and_messages_that_answer_nothing_change_nothing() {
     for step in [MatchStep::Request, MatchStep::Grant, MatchStep::Accept, MatchStep::Return] {
         let unknown = FlowId::new(5, 3);
         let offer = Offer { step, flow: unknown, stage: far, asked: 1, ..request };
-        assert!(!forge(&mut world, 1, offer), "{step:?}");
-        assert!(!forge(&mut world, 9, Offer { step, stage: far, ..request }), "{step:?}");
+        let stranger = Offer { step, stage: far, ..request };
+        let reason = match step {
+            MatchStep::Request | MatchStep::Accept => DropReason::UnknownFlow,
+            MatchStep::Grant | MatchStep::Return => DropReason::BadSegment,
+        };
+        assert_eq!(forge(&mut world, 1, offer), Err(reason), "{step:?}");
+        assert_eq!(forge(&mut world, 9, stranger), Err(reason), "{step:?}");
     }
     assert_eq!(world.hosts[0].sched.stages.at(world.now), before);
     // A request of a round that no host has begun.
     let ahead = request.round.wrapping_add(100);
-    assert!(!forge(&mut world, 1, Offer { flow: World::flow(1, 0), round: ahead, ..request }));
+    let ahead = Offer { flow: World::flow(1, 0), round: ahead, ..request };
+    assert_eq!(forge(&mut world, 1, ahead), Err(DropReason::BadSegment));
     // A grant that does not repeat what was asked.
     let own = world.hosts[0].sched.receiver.taken();
     let grant = Offer { step: MatchStep::Grant, asked: request.asked ^ 1, ..request };
-    assert!(!forge(&mut world, 1, grant));
+    assert_eq!(forge(&mut world, 1, grant), Err(DropReason::BadSegment));
     assert_eq!(world.hosts[0].sched.receiver.taken(), own);
     // An acceptance without a grant gives no channel.
     let accept = Offer { step: MatchStep::Accept, flow: World::flow(1, 0), channels: 4, ..request };
-    forge(&mut world, 1, accept);
+    forge(&mut world, 1, accept).unwrap();
     assert_eq!(world.hosts[0].sched.source.given().1, 0);
 }
 
@@ -482,7 +488,7 @@ fn requests_and_acceptances_that_come_again_change_nothing() {
         if let Some(&offer) = request.filter(|offer| offer.round >= asked) {
             asked = offer.round + 1;
             let before = world.hosts[0].sched.source.requests();
-            (0..10).for_each(|_| assert!(forge(&mut world, 1, offer)));
+            (0..10).for_each(|_| assert_eq!(forge(&mut world, 1, offer), Ok(())));
             assert_eq!(world.hosts[0].sched.source.requests(), before);
         }
         if let Some(&accept) = said.iter().find(|offer| offer.step == MatchStep::Accept) {
@@ -492,12 +498,12 @@ fn requests_and_acceptances_that_come_again_change_nothing() {
     assert!(asked > 0);
     let given = world.hosts[0].sched.source.given();
     for _ in 0..10 {
-        forge(&mut world, 1, accept);
+        forge(&mut world, 1, accept).unwrap();
         let returned = answers(&mut world).into_iter().find(|o| o.step == MatchStep::Return);
         assert_eq!((returned, world.hosts[0].sched.source.given()), (None, given));
     }
     // One that was never granted gets its channels back.
-    forge(&mut world, 1, Offer { granted: accept.granted ^ 1, ..accept });
+    forge(&mut world, 1, Offer { granted: accept.granted ^ 1, ..accept }).unwrap();
     assert!(answers(&mut world).iter().any(|o| o.step == MatchStep::Return));
 }
 
@@ -530,7 +536,7 @@ fn a_peer_whose_stages_run_ahead_for_ever_does_not_stop_the_others() {
                 let host = &world.hosts[0].sched;
                 #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
                 let stage = (host.stages.at(world.now) as u32).wrapping_add(ahead);
-                forge(&mut world, 1, Offer { stage, ..offer });
+                forge(&mut world, 1, Offer { stage, ..offer }).unwrap();
             }
         }
         world.sent(2, 0, 0) + world.sent(0, 2, 0)
@@ -559,6 +565,82 @@ fn flows_of_a_former_process_keep_no_flow_of_the_present_one_from_its_channels()
     world.open(0, 1, 1, 300);
     world.run(180);
     assert_eq!(world.sent(0, 1, 1), 300);
+}
+
+#[test]
+fn requests_for_flows_that_are_not_here_leave_no_state_and_get_one_answer_in_a_half_round() {
+    let mut world = crowd(3, 1, 300, |_| {});
+    world.run(15);
+    let request = world.offers.iter().find(|(_, from, to, _)| (*from, *to) == (0, 1)).unwrap().3;
+    answers(&mut world);
+    let state = |world: &World| {
+        let DcPim { source, stages, receiver, .. } = &world.hosts[0].sched;
+        let stage = stages.at(world.now);
+        (source.requests(), source.given(), receiver.taken(), stage)
+    };
+    for _ in 0..3 {
+        let before = state(&world);
+        for number in 0..100 {
+            // Flows that were never here, earlier ones at their indices, and those to other hosts.
+            let flow = [FlowId::new(number, 9), World::flow(1, 0), World::flow(2, 1)];
+            let (from, flow) = (3 + number, flow[number as usize % 3]);
+            let forged = Offer { flow, stage: request.stage + 1000, ..request };
+            assert_eq!(forge(&mut world, from, forged), Err(DropReason::UnknownFlow));
+            let forged = Offer { step: MatchStep::Accept, ..forged };
+            assert_eq!(forge(&mut world, from, forged), Err(DropReason::UnknownFlow));
+        }
+        assert_eq!(state(&world), before);
+        let answers = answers(&mut world);
+        let [answer] = answers[..] else { panic!("{} answers", answers.len()) };
+        assert_eq!((answer.step, answer.left, answer.channels), (MatchStep::Return, 0, 0));
+        world.now = world.hosts[0].sched.stages.start(before.3 + 1);
+        world.hosts[0].sched.handle_timeout(world.now);
+        self::answers(&mut world);
+    }
+}
+
+/// How long a flow of 300 segments takes beside `others` that need as many tokens and were given up
+/// when their receiver had their needs.
+fn takes_beside_given_up(others: u32) -> u64 {
+    let mut world = World::new(2, 1, |dcpim| dcpim.short = 0.0);
+    (0..others).for_each(|number| world.open(0, 1, number, 250));
+    world.run(9);
+    for number in 0..others {
+        let flow = World::flow(1, number);
+        let needs = world.hosts[1].sched.receiver.issuer.needs(World::flow(0, number).index());
+        assert_eq!(needs, 250);
+        let host = &mut world.hosts[0];
+        host.backlogs[flow.index()] = Backlog::default();
+        host.sched.on_backlog(flow, &Backlog::default(), world.now);
+    }
+    world.open(0, 1, others, 300);
+    (1..).find(|_| (world.run(1), world.sent(0, 1, others)).1 == 300).unwrap()
+}
+
+#[test]
+fn flows_that_were_given_up_take_no_channels_from_another_one_of_their_hosts() {
+    let (alone, beside) = (takes_beside_given_up(0), takes_beside_given_up(3));
+    assert!(beside <= alone * 2, "{beside} us, {alone} us without them");
+}
+
+#[test]
+fn what_a_source_grants_for_a_flow_that_was_given_up_is_left_to_others() {
+    let mut world = World::new(2, 1, |dcpim| dcpim.short = 0.0);
+    world.open(0, 1, 0, 250);
+    world.run(9);
+    let flow = World::flow(1, 0);
+    world.hosts[0].backlogs[flow.index()] = Backlog::default();
+    world.hosts[0].sched.on_backlog(flow, &Backlog::default(), world.now);
+    world.run(200);
+    let steps: Vec<_> = world.offers.iter().map(|(.., offer)| offer.step).collect();
+    let [MatchStep::Request, rest @ ..] = &steps[..] else { panic!("{steps:?}") };
+    assert!(rest.contains(&MatchStep::Return), "{steps:?}");
+    assert!(!steps.contains(&MatchStep::Accept), "{steps:?}");
+    assert_eq!(steps.iter().filter(|step| **step == MatchStep::Request).count(), 1);
+    // A flow that is used again reports again.
+    world.open(0, 1, 0, 300);
+    world.run(100);
+    assert_eq!(world.sent(0, 1, 0), 300);
 }
 
 #[test]

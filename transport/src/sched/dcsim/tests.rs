@@ -148,7 +148,7 @@ impl Host {
 
     fn receive(&mut self, from: HostId, ev: EntropyValue, note: Note) -> bool {
         let hdr = Header::new(ev, FlowId::UNKNOWN, Body::Note(note));
-        self.sched.on_host_control(from, &hdr, &note, self.now)
+        self.sched.on_host_control(from, &hdr, &note, self.now).is_ok()
     }
 }
 

@@ -169,8 +169,8 @@ impl Issuer {
         true
     }
 
-    /// The sender has no flow of the name that the one at `index` has there. That flow needs no
-    /// tokens, unless it reports again that it does.
+    /// The sender has nothing to send in the flow at `index`, which needs no tokens, unless it
+    /// reports again that it does.
     pub(in crate::sched) fn end(&mut self, index: usize) {
         (self.needs[index].needs, self.needs[index].left) = (0, 0);
     }

@@ -285,6 +285,12 @@ impl Spender {
         account.is_some_and(|account| account.id == flow && account.peer == peer)
     }
 
+    /// Whether a flow has nothing to send and nothing in flight, or is not here.
+    pub(in crate::sched) fn is_idle(&self, flow: FlowId) -> bool {
+        let account = self.accounts.get(flow.index()).filter(|account| account.id == flow);
+        account.is_none_or(|account| account.idle)
+    }
+
     pub(in crate::sched) fn holds(&self, flow: FlowId) -> bool {
         let account = self.accounts.get(flow.index()).filter(|account| account.id == flow);
         account.is_some_and(|account| account.waiting > 0 && !account.may_send())

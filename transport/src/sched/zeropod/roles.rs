@@ -11,6 +11,7 @@ use crate::sched::{
     Scheduling,
 };
 use crate::segment::{Burst, PayloadRef, TxSegment};
+use crate::stats::DropReason;
 use crate::time::{Duration, Instant, earliest};
 use crate::units::{EntropyValue, FlowId, HostId};
 use crate::wire::pod::{CellName, DemandEnd, Invite, Schd};
@@ -127,7 +128,13 @@ impl Protocol for Zeropod {
         false
     }
 
-    fn on_host_control(&mut self, from: HostId, hdr: &Header, note: &Note, at: Instant) -> bool {
+    fn on_host_control(
+        &mut self,
+        from: HostId,
+        hdr: &Header,
+        note: &Note,
+        at: Instant,
+    ) -> Result<(), DropReason> {
         self.counts.answers += 1;
         let answer = match (Schd::of(note), Invite::of(note)) {
             _ if !self.is_scheduler(from) => Err(Odd::Forged),
@@ -136,10 +143,10 @@ impl Protocol for Zeropod {
             (Some(schd), _) => self.on_answer(from, &schd, at),
             (None, _) => Err(Odd::Malformed),
         };
-        if let Err(why) = answer {
+        answer.map_err(|why| {
             self.counts.refuse(why);
-        }
-        answer.is_ok()
+            DropReason::BadSegment
+        })
     }
 
     fn next_reported(&mut self) -> Option<Reported> {

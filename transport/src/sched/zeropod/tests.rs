@@ -114,7 +114,7 @@ impl Host {
 
     fn answer(&mut self, from: HostId, schd: &Schd) -> bool {
         let hdr = Header::new(EntropyValue(0), FlowId::UNKNOWN, Body::Note(schd.note()));
-        self.sched.on_host_control(from, &hdr, &schd.note(), self.now)
+        self.sched.on_host_control(from, &hdr, &schd.note(), self.now).is_ok()
     }
 
     fn epoch(&self, epoch: u64) -> Instant {
@@ -259,7 +259,7 @@ fn answers_that_make_no_sense_are_counted_and_change_nothing() {
     assert!(!host.answer(SCHEDULER, &good));
     let hdr = Header::new(EntropyValue(0), FlowId::UNKNOWN, Body::Note(Note::new(9, &[]).unwrap()));
     let note = Note { class: TrafficClass::Control, ..Note::new(9, &[1; 26]).unwrap() };
-    assert!(!host.sched.on_host_control(SCHEDULER, &hdr, &note, host.now));
+    assert!(host.sched.on_host_control(SCHEDULER, &hdr, &note, host.now).is_err());
     // In a later term the host asks anew, and nothing that it asked for before can be granted.
     let new = |epoch, total| Schd { term: 4, ..granted(epoch, 4, total) };
     assert!(!host.answer(SCHEDULER, &new(30, 4 * 512)));

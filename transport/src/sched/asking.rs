@@ -1,5 +1,10 @@
 //! Timers of flows that wait for credit or tokens: when a flow repeats its request, and when it is
 //! given up.
+//!
+//! While a flow waits, only a CREDIT counts as an answer, and an acknowledgement does not: it shows
+//! that the receiver is there, not that it knows of the wait. A flow that waits sends nothing, so
+//! acknowledgements can come for a round trip only, and a flow is given up after many. An
+//! acknowledgement that ends a wait, since nothing is left to send, ends the silence as well.
 
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -94,9 +99,11 @@ impl Asking {
         }
     }
 
-    /// The flow waits no more.
+    /// The flow waits no more: the receiver has given or acknowledged something. A later silence
+    /// counts from its own beginning.
     pub(super) fn stop(&mut self, flow: FlowId) {
-        self.questions[flow.index()].ask_at = None;
+        let question = &mut self.questions[flow.index()];
+        (question.ask_at, question.unanswered) = (None, 0);
     }
 
     /// The flow is to send a REQUEST now.

@@ -491,6 +491,35 @@ fn a_flow_wants_no_tokens_for_messages_that_cannot_begin() {
 }
 
 #[test]
+fn requests_that_were_in_vain_before_an_acknowledgement_count_for_no_later_wait() {
+    // Requests until the flow is given up, or so many.
+    let wait = |sender: &mut Sender, most: usize| {
+        let mut asked = 0;
+        while asked < most {
+            let due = sender.half.poll_timeout().unwrap();
+            sender.half.handle_timeout(due);
+            if sender.half.next_given_up().is_some() {
+                break;
+            }
+            asked += sender.requests().len();
+        }
+        asked
+    };
+    let asks = |before: usize| {
+        let mut sender = Sender::new(0);
+        sender.open(0, 2, at(1));
+        sender.requests();
+        assert_eq!(wait(&mut sender, before), before);
+        // What seemed lost is acknowledged, and another message follows.
+        let backlog = core::mem::take(&mut sender.backlogs[0]);
+        sender.half.on_backlog(flow(0), &sender.backlogs[0], at(1));
+        sender.half.on_backlog(flow(0), &backlog, at(1));
+        wait(&mut sender, 100)
+    };
+    assert_eq!((asks(0), asks(9)), (12, 12));
+}
+
+#[test]
 fn a_flow_that_may_be_over_asks_for_nothing() {
     let mut sender = Sender::new(0);
     sender.open(0, 2, at(1));

@@ -80,9 +80,7 @@ fn a_client_stays_until_its_last_memo_is_acknowledged() {
         let session = stranger.host_a_session();
         let before = stranger.host.segments();
         stranger.host.send_memo(0, &report(session, Totals::default()));
-        while stranger.host.segments() == before {
-            stranger.host.turn(&mut stranger.monitor);
-        }
+        stranger.wait(|own| (own.host.segments() != before).then_some(()));
         thread::sleep(core::time::Duration::from_millis(300));
         stranger.enter(&terms());
         stranger.wait(|own| own.memos.contains(&Memo::Done { session }).then_some(()));

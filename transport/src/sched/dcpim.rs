@@ -181,7 +181,7 @@ impl DcPim {
     #[must_use]
     pub fn new(setup: &SchedSetup<'_>) -> Self {
         let params = &setup.params.dcpim;
-        let constants = TokenConstants::new(setup, params.token_rtt, params.life);
+        let constants = TokenConstants::new(setup, params.token_rtt, params.life.into());
         let rtt = params.rtt.unwrap_or(setup.base_rtt);
         //= dcpim#3
         let round = rtt.scaled(f64::from(params.slack)).max(slowest_round(setup, rtt));

@@ -35,6 +35,16 @@ words! {
     }
 }
 
+words! {
+    /// What a flow gets after each timeout whose sender has left a window of tokens unanswered.
+    pub enum Retry: "token or window" {
+        /// One token, as in the simulator of pHost's authors.
+        Token = "token",
+        /// A window of tokens.
+        Window = "window",
+    }
+}
+
 params! {
     /// Settings of [`Phost`].
     pub struct PhostParams {
@@ -49,7 +59,11 @@ params! {
         /// Silence after which tokens are taken for dead, in the time that a BDP takes to send.
         timeout: f32 = 1.1, in 1.0..=64.0;
         /// How long a token lives at the sender, in the time that a full segment takes to send.
-        life: u16 = 8, in 1..=4096;
+        /// The simulator of pHost's authors has 1.5, so that a sender loses the tokens that come
+        /// while it sends for another flow.
+        life: f32 = 8.0, in 1.0..=4096.0;
+        /// What a flow gets after each timeout whose sender has left a window of tokens unanswered.
+        retry: Retry = Retry::Window;
         /// Segments that one acknowledgement answers.
         ack_every: u16 = 16, in 1..=64;
     }
@@ -91,13 +105,14 @@ impl Phost {
             }
             Unasked::All => Unrequested::AtMost(window),
         };
+        let retry = if params.retry == Retry::Token { 1 } else { window };
         let flows = setup.rx_flows_max as usize;
         Self {
             constants,
             window,
             ack_every: params.ack_every,
             spender: Spender::new(setup, first, constants.life),
-            issuer: Issuer::new(setup, constants.time(constants.bdp, params.timeout)),
+            issuer: Issuer::new(setup, constants.time(constants.bdp, params.timeout), retry),
             wanting: Least::new(flows),
             silences: Box::new(Wheel::new(TIMER_TICK, flows)),
             timed: vec![None; flows],

@@ -139,7 +139,7 @@ impl Receiver {
             matching,
             constants,
             window,
-            issuer: Issuer::new(setup, timeout),
+            issuer: Issuer::new(setup, timeout, u32::MAX),
             places: Places::new(flows, linked),
             owing: vec![Owing::default(); flows + linked],
             linked: Vec::with_capacity(linked),

@@ -30,7 +30,7 @@ pub(in crate::sched) struct TokenConstants {
 impl TokenConstants {
     /// The constants where a token and its segment take `rtt`, the host's base RTT where that is
     /// not known.
-    pub(in crate::sched) fn new(setup: &SchedSetup<'_>, rtt: Option<Duration>, life: u16) -> Self {
+    pub(in crate::sched) fn new(setup: &SchedSetup<'_>, rtt: Option<Duration>, life: f32) -> Self {
         let packet_time = setup.line_rate.time_for(setup.mtu);
         let rtt = rtt.unwrap_or(setup.base_rtt);
         let bdp = setup.line_rate.bytes_in(rtt).0.div_ceil(setup.mtu.0.max(1));
@@ -42,7 +42,7 @@ impl TokenConstants {
         Self {
             bdp: u32::try_from(bdp).unwrap_or(u32::MAX).max(1),
             packet_time,
-            life: packet_time * u64::from(life),
+            life: packet_time.scaled(f64::from(life)),
             base_rtt: setup.base_rtt,
             credit_time,
             per_credit: u32::try_from(per_credit).unwrap_or(u32::MAX).max(1),

@@ -113,18 +113,21 @@ pub(in crate::sched) struct Issuer {
     outbox: VecDeque<FlowId>,
     /// Silence of the sender after which tokens are taken for dead.
     timeout: Duration,
+    /// Tokens that a flow gets after a silence, at most a window.
+    retry: u32,
     rng: Rng,
 }
 
 impl Issuer {
-    /// An issuer without flows. Tokens of which nothing was reported for `timeout` are taken for
-    /// dead.
-    pub(in crate::sched) fn new(setup: &SchedSetup<'_>, timeout: Duration) -> Self {
+    /// An issuer without flows. Of tokens of which nothing was reported for `timeout`, `retry` are
+    /// taken for dead.
+    pub(in crate::sched) fn new(setup: &SchedSetup<'_>, timeout: Duration, retry: u32) -> Self {
         let flows = setup.rx_flows_max as usize;
         Self {
             needs: vec![VACANT; flows],
             outbox: VecDeque::with_capacity(flows + 1),
             timeout,
+            retry,
             rng: setup.rng.fork("tokens.issuer", setup.host.0.into()),
         }
     }
@@ -229,9 +232,10 @@ impl Issuer {
 
     /// Sends a token to the flow at `index`, which is ready for one, and names the flow.
     pub(in crate::sched) fn issue(&mut self, index: usize, window: u32, now: Instant) -> FlowId {
+        let room = window.saturating_sub(self.retry);
         let need = &mut self.needs[index];
         if !need.may_issue(window) {
-            (need.outstanding, need.left) = (0, need.needs);
+            (need.outstanding, need.left) = (need.outstanding.min(room), need.needs);
             need.silent = need.silent.saturating_add(1);
         }
         if need.unreported < AHEAD_MAX {

@@ -107,8 +107,12 @@ struct Receiver(Issuer);
 
 impl Receiver {
     fn new() -> Self {
+        Self::with_retry(WINDOW)
+    }
+
+    fn with_retry(retry: u32) -> Self {
         let setup = config();
-        Self(Issuer::new(&setup.sched_setup(HostId(1), Rng::new(1)), TIMEOUT))
+        Self(Issuer::new(&setup.sched_setup(HostId(1), Rng::new(1)), TIMEOUT, retry))
     }
 
     fn arrive(&mut self, index: u32, report: Credit) {
@@ -393,6 +397,21 @@ fn tokens_of_a_silent_flow_are_dead_after_a_timeout_and_then_less_often() {
     // A report ends that.
     receiver.arrive(0, report(39, 2));
     assert_eq!(receiver.0.ready_at(0, WINDOW), Some(now + TIMEOUT));
+}
+
+#[test]
+fn a_flow_that_left_a_window_unanswered_gets_one_token_at_a_time_until_a_report_comes() {
+    for (retry, tokens) in [(1, 1), (WINDOW, WINDOW)] {
+        let mut receiver = Receiver::with_retry(retry);
+        receiver.arrive(0, report(0, 100));
+        assert_eq!(receiver.issue(0, at(1)), WINDOW);
+        for timeouts in 1..=3 {
+            assert_eq!(receiver.issue(0, at(1) + TIMEOUT * timeouts), tokens);
+        }
+        let now = at(1) + TIMEOUT * 3;
+        receiver.arrive(0, report(WINDOW + 3 * tokens, 90));
+        assert_eq!(receiver.issue(0, now), WINDOW, "all tokens before are used or dead");
+    }
 }
 
 #[test]

@@ -100,13 +100,15 @@ words! {
 
 words! {
     /// Which flow of a host gets the next SIM.
-    pub enum SimOrder: "collectives, flows or shortest" {
+    pub enum SimOrder: "collectives, flows, shortest or smallest" {
         /// The next collective in turn, and in it the next flow in turn.
         Collectives = "collectives",
         /// The next flow in turn.
         Flows = "flows",
         /// The flow with the fewest segments that have no SIM.
         Shortest = "shortest",
+        /// The collective of which the host has the fewest flows, and in it the next flow in turn.
+        Smallest = "smallest",
     }
 }
 

@@ -50,7 +50,7 @@ pub(super) struct Turns {
     /// Groups without a priority that have flows that need SIMs.
     ring: VecDeque<u32>,
     /// Groups with a priority that have flows that need SIMs, by priority, then by when they were
-    /// queued.
+    /// queued; for [`SimOrder::Smallest`] all groups, by priority, then by flows and number.
     urgent: BinaryHeap<Reverse<(u32, u64, u32)>>,
     /// For [`SimOrder::Shortest`]: flows ordered by priority, by the segments without SIM that they
     /// had when they were queued, then by when they were queued.
@@ -78,13 +78,14 @@ impl Turns {
 
     /// Puts the flow at `index` into the group of its label. Not for the hot path.
     pub(super) fn open(&mut self, index: usize, label: Label) {
-        let collective = if self.order == SimOrder::Collectives { label.collective } else { 0 };
+        let by_collective = matches!(self.order, SimOrder::Collectives | SimOrder::Smallest);
+        let collective = if by_collective { label.collective } else { 0 };
         let label = Label { collective, ..label };
         let before = self.places[index].group;
         if self.places[index].queued {
             self.remove(index);
         }
-        if label.prio != Label::PRIO_NONE {
+        if label.prio != Label::PRIO_NONE || self.order == SimOrder::Smallest {
             // No more groups than flows wait, so that later calls allocate nothing.
             self.urgent.reserve((self.places.len() + 1).saturating_sub(self.urgent.len()));
         }
@@ -171,10 +172,14 @@ impl Turns {
         }
     }
 
-    /// Puts a group with flows behind those of its priority.
+    /// Puts a group with flows behind those of its priority, or behind smaller ones.
     fn push_group(&mut self, number: u32) {
-        let prio = self.groups[number as usize].label.prio;
-        if prio == Label::PRIO_NONE {
+        let Group { label: Label { prio, collective }, flows, .. } = self.groups[number as usize];
+        if self.order == SimOrder::Smallest {
+            // The hosts of an all-to-all have as many flows of it each, so all agree on the order.
+            let size = u64::from(flows) << 32 | u64::from(collective);
+            self.urgent.push(Reverse((prio, size, number)));
+        } else if prio == Label::PRIO_NONE {
             self.ring.push_back(number);
         } else {
             self.urgent.push(Reverse((prio, self.pushed, number)));
@@ -245,6 +250,25 @@ mod tests {
     }
 
     #[test]
+    fn the_smallest_collective_comes_first_and_of_two_as_large_that_of_the_lower_number() {
+        for (collectives, first) in [([5, 5, 9, 5], [2, 2, 2]), ([5, 3, 5, 3], [1, 3, 1])] {
+            let mut turns = Turns::new(SimOrder::Smallest, 4);
+            let all = || collectives.into_iter().enumerate();
+            all().for_each(|(index, collective)| turns.open(index, collective_of(collective)));
+            all().for_each(|(index, _)| turns.push(index, 1));
+            let taken = first.map(|_| {
+                let index = turns.pop().unwrap();
+                turns.push(index, 1);
+                index
+            });
+            assert_eq!(taken, first, "{collectives:?}");
+            // Larger ones have their turn when the smallest needs nothing.
+            let rest = core::iter::from_fn(|| turns.pop()).map(|index| collectives[index]);
+            assert_eq!(rest.last(), Some(5));
+        }
+    }
+
+    #[test]
     fn a_flow_is_queued_once_and_one_that_reuses_a_place_is_of_its_own_collective() {
         let mut turns = Turns::new(SimOrder::Collectives, 3);
         turns.open(0, collective_of(1));
@@ -275,7 +299,9 @@ mod tests {
 
     #[test]
     fn urgent_flows_come_first_and_flows_of_one_priority_in_turn() {
-        for order in [SimOrder::Collectives, SimOrder::Flows, SimOrder::Shortest] {
+        let orders =
+            [SimOrder::Collectives, SimOrder::Flows, SimOrder::Shortest, SimOrder::Smallest];
+        for order in orders {
             let mut turns = Turns::new(order, 5);
             // One is less urgent than flows without a priority.
             for (index, prio) in [7, Label::PRIO_NONE, 3, 3, u32::MAX].into_iter().enumerate() {

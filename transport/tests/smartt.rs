@@ -155,6 +155,18 @@ fn a_target_relative_to_each_base_rtt_starves_the_near_flow_in_a_shared_queue() 
 }
 
 #[test]
+fn cuts_alike_in_depth_and_time_give_near_and_far_flows_the_same() {
+    let common = [("decrease_rtt", "18us"), ("target_queue", "9us")];
+    let under =
+        |more: &[(&str, &str)]| advantage_of_the_near_flow(&[common.as_slice(), more].concat());
+    let (fair, additive) = (under(&[]), under(&[("increase", "additive")]));
+    assert!((0.8..1.25).contains(&fair), "{fair}");
+    assert!(additive > fair, "{additive} against {fair}");
+    let own = advantage_of_the_near_flow(&[("target_queue", "9us")]);
+    assert!(own < fair / 1.1, "{own} against {fair}");
+}
+
+#[test]
 fn gathering_or_sampling_adjustments_costs_little() {
     let net = Net::paper(us(2000));
     let flows = vec![flow(4 * MIB); 16];
@@ -222,6 +234,21 @@ fn a_multiplicative_decrease_follows_eq_1_and_never_takes_more_than_half() {
         cc.on_ack(&ack(us(100), us(rtt), true), &PATH);
         assert!((cwnd(&cc) as f64 / before - kept).abs() < 1e-5, "rtt {rtt}: {}", cwnd(&cc));
     }
+}
+
+#[test]
+fn a_decrease_of_a_longer_base_rtt_is_what_a_flow_over_such_a_path_would_make() {
+    let mut near = one(&[("decrease_rtt", "24us")]);
+    let before = cwnd(&near) as f64;
+    // 6 us above the target; a path of 24 us would have a round trip of 36.
+    near.on_ack(&ack(us(100), us(24), true), &PATH);
+    let kept = 1.0 - 0.8 * 6.0 / 36.0;
+    assert!((cwnd(&near) as f64 / before - kept).abs() < 1e-5, "{}", cwnd(&near));
+    let after = cwnd(&near);
+    near.on_ack(&ack(us(123), us(24), true), &PATH);
+    assert_eq!(cwnd(&near), after);
+    near.on_ack(&ack(us(124), us(24), true), &PATH);
+    assert!(cwnd(&near) < after);
 }
 
 #[test]

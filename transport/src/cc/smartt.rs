@@ -26,7 +26,9 @@ mod share;
 
 use alloc::sync::Arc;
 
-pub use params::{Adjustment, DecreaseBy, Increase, OnEcnLowDelay, QaShare, Signals, SmarttParams};
+pub use params::{
+    Adjustment, DecreaseBy, DecreaseOf, Increase, OnEcnLowDelay, QaShare, Signals, SmarttParams,
+};
 
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::path::NetworkFacts;
@@ -87,6 +89,8 @@ const _: () = assert!(size_of::<Smartt>() == 88 + size_of::<usize>());
 struct Scale {
     base_rtt: Duration,
     target_rtt: Duration,
+    /// The base RTT with which eq. 1 reckons, at least `base_rtt`.
+    decrease_rtt: Duration,
     /// RTTs up to this one count as the base RTT.
     fast_rtt: Duration,
     mtu: u32,
@@ -130,6 +134,7 @@ impl Scale {
         Self {
             base_rtt: path.base_rtt,
             target_rtt,
+            decrease_rtt: path.base_rtt.max(params.decrease_rtt),
             fast_rtt: times(path.base_rtt, 1.0 + f64::from(params.fast_slack)),
             mtu,
             bytes_per_target: small(path.line_rate.bytes_in(target_rtt)),
@@ -333,7 +338,7 @@ impl Smartt {
         //= smartt#eq1
         let excess = as_f64(Bytes((self.avg_rtt - self.at.target_rtt).as_ps()));
         let whole = match self.at.params.decrease_by {
-            DecreaseBy::Rtt => self.avg_rtt,
+            DecreaseBy::Rtt => self.avg_rtt + (self.at.decrease_rtt - self.at.base_rtt),
             DecreaseBy::Queueing => self.avg_rtt - self.at.base_rtt,
         };
         let relative = excess / as_f64(Bytes(whole.as_ps()));
@@ -344,7 +349,7 @@ impl Smartt {
         self.bound();
         //= smartt#III-I2
         // Once per base RTT.
-        self.decrease_at = now + self.at.base_rtt;
+        self.decrease_at = now + self.at.decrease_rtt;
     }
 
     /// The per-packet reaction of MPRDMA to a mark, from which the paper starts: half of the marked

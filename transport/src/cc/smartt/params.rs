@@ -74,6 +74,19 @@ words! {
 }
 
 words! {
+    /// The base RTT with which eq. 1 reckons.
+    pub enum DecreaseOf: "path or network" {
+        /// The base RTT of the flow's path. Of two flows that share a queue, the near one then cuts
+        /// its window deeper, since the same excess is a larger part of its RTT, and more often.
+        Path = "path",
+        /// The base RTT of the network's longest path, as if each flow came by it: flows that share
+        /// a queue cut their windows by the same part, at most once in the same time. Where all
+        /// paths are equally long, nothing changes.
+        Network = "network",
+    }
+}
+
+words! {
     /// The window that QuickAdapt sets.
     pub enum QaShare: "measured or receiver" {
         /// The bytes that arrived in one target RTT, as the paper has it; receivers report nothing.
@@ -173,6 +186,11 @@ params! {
         md_factor: f32 = 0.8, in 0.0..=1.0;
         /// The quantity to which that excess is relative: rtt or queueing.
         decrease_by: DecreaseBy = DecreaseBy::Rtt;
+        /// The base RTT in that RTT, which is also the least time between two decreases: path or
+        /// network.
+        decrease_of: DecreaseOf = DecreaseOf::Path;
+        /// That base RTT, where it is longer than the path's own; 0 takes `decrease_of` instead.
+        decrease_rtt: Duration = Duration::ZERO, in Duration::ZERO..=TARGET_QUEUE_MAX;
         /// Weight of a new sample in the average RTT; see `EWMA_GAIN`.
         ewma_gain: f32 = EWMA_GAIN, in 0.0..=1.0;
         /// Largest window in BDPs, sec. III-J.
@@ -219,13 +237,19 @@ const WINDOW_START: f32 = 1.0;
 const WINDOW_START_PACKETS: u16 = 32;
 
 impl SmarttParams {
-    /// Sets the target by the network's longest base RTT, and `trimming` by what the switches do.
+    /// Sets the target and eq. 1's base RTT by the network's longest path, and `trimming` by what
+    /// the switches do.
     pub(super) fn resolve(&mut self, facts: &NetworkFacts) {
         self.trimming &= facts.trims.unwrap_or(true);
         let by_network = self.target_of == TargetOf::Network && self.target_queue == Duration::ZERO;
         if let (true, Some(base_rtt)) = (by_network, facts.base_rtt) {
             let queue = times(base_rtt, f64::from(self.target_rtt) - 1.0);
             self.target_queue = queue.min(TARGET_QUEUE_MAX);
+        }
+        let by_network =
+            self.decrease_of == DecreaseOf::Network && self.decrease_rtt == Duration::ZERO;
+        if let (true, Some(base_rtt)) = (by_network, facts.base_rtt) {
+            self.decrease_rtt = base_rtt.min(TARGET_QUEUE_MAX);
         }
     }
 }

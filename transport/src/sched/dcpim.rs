@@ -259,9 +259,9 @@ impl DcPim {
     }
 
     /// Answers a request that names a flow which is not here, such as one of an earlier process of
-    /// this host. A receiver names the shortest flow that it has of a source, and would ask for it
-    /// until it has forgotten it, in place of those that are here. At most one such answer leaves
-    /// in a stage, since any host can cause it.
+    /// this host. A receiver asks for the shortest flow that it has of a source. If that flow is
+    /// gone, no other flow of the source gets channels until the receiver has forgotten it. At most
+    /// one such answer leaves in a stage, since any host can cause it.
     fn disown(&mut self, from: HostId, offer: &Offer, now: Instant) {
         let stage = self.stages.at(now);
         if stage >= self.disowns_from {

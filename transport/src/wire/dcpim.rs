@@ -22,8 +22,8 @@ pub enum MatchStep {
     Grant = 1,
     /// The receiver takes some of these.
     Accept = 2,
-    /// The source takes back channels that it has given to others by now, or has nothing to send in
-    /// that flow.
+    /// The source takes back channels that it has given to others by now. Without channels: the
+    /// request came too late, or the source has nothing to send in that flow.
     Return = 3,
 }
 

@@ -54,7 +54,7 @@ impl SourceChannels {
 /// A source that owes segments, or of which channels are taken.
 #[derive(Clone, Copy, Debug, Default)]
 struct Owing {
-    /// A bit for each round of the epoch in which the source was asked and has not answered, and
+    /// A bit for each round of the epoch in which the source was asked and has granted nothing, and
     /// the bits of the epoch before.
     asked: [u32; 2],
     /// Requests in a row without an answer or a segment.
@@ -70,6 +70,11 @@ struct Owing {
 }
 
 impl Owing {
+    /// The source has answered, or a segment of it has come: it may be asked in each round again.
+    fn answered(&mut self) {
+        (self.unanswered, self.ask_from) = (0, 0);
+    }
+
     /// Whether no channel is taken.
     const fn is_free(&self) -> bool {
         self.next == 0 && self.now.channels == 0 && self.early.channels == 0
@@ -167,7 +172,7 @@ impl Receiver {
         if new {
             *owing = Owing::default();
         }
-        (owing.unanswered, owing.ask_from) = (0, 0);
+        owing.answered();
         self.quiet_until = self.quiet_until.min(now);
         owing.now.stir(now);
         if self.matching.early == Early::Tokens {
@@ -263,7 +268,7 @@ impl Receiver {
             return true;
         }
         owing.asked[asked] &= !bit;
-        (owing.unanswered, owing.ask_from) = (0, 0);
+        owing.answered();
         let tie = self.rng.next_u32();
         self.offers.push(Offered { from, offer: *offer, tie });
         true
@@ -307,7 +312,8 @@ impl Receiver {
         }
     }
 
-    /// A source takes back channels that it granted in `epoch`.
+    /// A source takes back channels that it granted in `epoch` or, where `left` is 0, has nothing to
+    /// send in the flow of `offer`. False when it was not asked in this epoch or the one before.
     pub(super) fn on_return(&mut self, from: HostId, offer: &Offer, epoch: u64) -> bool {
         let nonces = [self.nonce, self.nonce_before];
         if self.places.host(offer.place) != Some(from) || !nonces.contains(&offer.asked) {
@@ -317,8 +323,11 @@ impl Receiver {
             self.end(offer);
             let owes = self.places.flows(offer.place).next().is_some();
             let owing = &mut self.owing[offer.place as usize];
-            (owing.unanswered, owing.ask_from) = (0, 0);
-            if !owes {
+            owing.answered();
+            if owes {
+                // The next round asks for the flows that are left.
+                self.quiet_until = Instant::ZERO;
+            } else {
                 // What the source may grant yet is left to others.
                 owing.asked = [0; 2];
                 self.offers.retain(|offered| offered.offer.place != offer.place);
@@ -338,12 +347,6 @@ impl Receiver {
             self.now -= channels;
         }
         true
-    }
-
-    /// Requests in a row to the source at `place` that have no answer.
-    #[cfg(test)]
-    pub(super) fn unanswered(&self, place: usize) -> u32 {
-        self.owing[place].unanswered
     }
 
     /// The source has nothing to send in the flow of `offer`, and so no use for tokens.
@@ -463,5 +466,11 @@ impl Receiver {
     #[cfg(test)]
     pub(super) const fn taken(&self) -> (u64, u8, u8, u8) {
         (self.epoch, self.next, self.early, self.now)
+    }
+
+    /// Requests in a row to the source at `place` that have no answer.
+    #[cfg(test)]
+    pub(super) fn unanswered(&self, place: usize) -> u32 {
+        self.owing[place].unanswered
     }
 }

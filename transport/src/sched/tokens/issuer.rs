@@ -119,8 +119,8 @@ pub(in crate::sched) struct Issuer {
 }
 
 impl Issuer {
-    /// An issuer without flows. Of tokens of which nothing was reported for `timeout`, `retry` are
-    /// taken for dead.
+    /// An issuer without flows. Tokens of which nothing was reported for `timeout` are taken for
+    /// dead, at most `retry` of them in each timeout.
     pub(in crate::sched) fn new(setup: &SchedSetup<'_>, timeout: Duration, retry: u32) -> Self {
         let flows = setup.rx_flows_max as usize;
         Self {

@@ -2,7 +2,7 @@
 //! given up.
 //!
 //! While a flow waits, only a CREDIT counts as an answer, and an acknowledgement does not: it shows
-//! that the receiver is there, not that it knows of the wait. A flow that waits sends nothing, so
+//! that the receiver is there, not that a request reached it. A flow that waits sends nothing, so
 //! acknowledgements can come for a round trip only, and a flow is given up after many. An
 //! acknowledgement that ends a wait, since nothing is left to send, ends the silence as well.
 

@@ -312,8 +312,9 @@ impl Receiver {
         }
     }
 
-    /// A source takes back channels that it granted in `epoch` or, where `left` is 0, has nothing to
-    /// send in the flow of `offer`. False when it was not asked in this epoch or the one before.
+    /// A source takes back channels that it granted in `epoch`, or has nothing to send in the flow
+    /// of `offer`, whose `left` is then 0. False when it was not asked in this epoch or the one
+    /// before.
     pub(super) fn on_return(&mut self, from: HostId, offer: &Offer, epoch: u64) -> bool {
         let nonces = [self.nonce, self.nonce_before];
         if self.places.host(offer.place) != Some(from) || !nonces.contains(&offer.asked) {

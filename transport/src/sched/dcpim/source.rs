@@ -18,11 +18,11 @@ use crate::wire::dcpim::{MatchStep, Offer};
 /// What became of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Requested {
-    /// It waits for the next grants, or is lost where too many wait.
+    /// The request waits for the next grants, or is lost where too many wait.
     Waits,
-    /// It has come before, or a later one has.
+    /// The request or a later one of its receiver has come before.
     Again,
-    /// It is of an epoch that is over.
+    /// The request is of an epoch that is over.
     Late,
 }
 

@@ -3,8 +3,9 @@
 //!
 //! While a flow waits, only a CREDIT counts as an answer, and an acknowledgement does not: it shows
 //! that the receiver is there, not that a request reached it. A flow that waits sends nothing, so
-//! acknowledgements can come for a round trip only, and a flow is given up after many. An
-//! acknowledgement that ends a wait, since nothing is left to send, ends the silence as well.
+//! acknowledgements can come for one round trip only, and a flow is given up after many round
+//! trips. An acknowledgement that ends a wait, since nothing is left to send, ends the silence as
+//! well.
 
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -99,8 +100,8 @@ impl Asking {
         }
     }
 
-    /// The flow waits no more: the receiver has given or acknowledged something. A later silence
-    /// counts from its own beginning.
+    /// The flow does not wait: it may send, or has nothing to send. A later silence counts from its
+    /// own beginning.
     pub(super) fn stop(&mut self, flow: FlowId) {
         let question = &mut self.questions[flow.index()];
         (question.ask_at, question.unanswered) = (None, 0);

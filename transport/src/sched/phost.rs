@@ -1,7 +1,7 @@
 //! pHost: receivers send tokens at the rate of their link, to the flow with the least left.
 //!
 //! Source: \[phost\] sec. 3; the constants are those with which the public dcPIM simulator runs
-//! pHost. `tokens.rs` explains what a token is worth. A flow sends its first window without tokens;
+//! dcPIM. `tokens.rs` explains what a token is worth. A flow sends its first window without tokens;
 //! in that simulator only a flow that fits into a window does (`first`). Senders and receivers both
 //! prefer the flow with the least left. This scheduler decides no path and infers no loss.
 //! DEVIATION(phost#3): the paper has no priorities. A sender uses the tokens of its more urgent
@@ -36,7 +36,8 @@ words! {
 }
 
 words! {
-    /// What a flow gets after each timeout whose sender has left a window of tokens unanswered.
+    /// What a flow gets after each timeout, where its sender has left a window of tokens
+    /// unanswered.
     pub enum Retry: "token or window" {
         /// One token, as in the simulator of pHost's authors.
         Token = "token",
@@ -62,7 +63,8 @@ params! {
         /// The simulator of pHost's authors has 1.5, so that a sender loses the tokens that come
         /// while it sends for another flow.
         life: f32 = 8.0, in 1.0..=4096.0;
-        /// What a flow gets after each timeout whose sender has left a window of tokens unanswered.
+        /// What a flow gets after each timeout, where its sender has left a window of tokens
+        /// unanswered.
         retry: Retry = Retry::Window;
         /// Segments that one acknowledgement answers.
         ack_every: u16 = 16, in 1..=64;

@@ -186,8 +186,8 @@ params! {
         md_factor: f32 = 0.8, in 0.0..=1.0;
         /// The quantity to which that excess is relative: rtt or queueing.
         decrease_by: DecreaseBy = DecreaseBy::Rtt;
-        /// The base RTT in that RTT, which is also the least time between two decreases: path or
-        /// network.
+        /// Whose base RTT eq. 1 counts in the RTT; that base RTT is also the least time between two
+        /// decreases: path or network.
         decrease_of: DecreaseOf = DecreaseOf::Path;
         /// That base RTT, where it is longer than the path's own; 0 takes `decrease_of` instead.
         decrease_rtt: Duration = Duration::ZERO, in Duration::ZERO..=TARGET_QUEUE_MAX;

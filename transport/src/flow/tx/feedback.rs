@@ -215,7 +215,7 @@ impl TxFlow {
     /// gives. Feedback under another name is of a flow that the receiver has forgotten.
     #[inline]
     pub(crate) fn is_named(&mut self, name: FlowId) -> bool {
-        // All feedback but the first has the name already.
+        // Known, and the same, for all feedback but the first.
         if self.dst_flow != name {
             if self.dst_flow != FlowId::UNKNOWN {
                 return false;

@@ -1,5 +1,6 @@
 //! Which flow gets the next SIM: the most urgent flows go first. Among flows of one urgency,
-//! collectives take turns, and so do the flows of one collective.
+//! collectives take turns, and so do the flows of one collective. With [`SimOrder::Smallest`] the
+//! smallest collective goes first, and all groups are among the urgent ones.
 //!
 //! Source: \[dcsim\] sec. 2.4 (1). A flow that needs SIMs stands once in the queue of its group:
 //! the flows of one collective and one priority ([`Label`]). A group with such flows stands once in
@@ -50,7 +51,8 @@ pub(super) struct Turns {
     /// Groups without a priority that have flows that need SIMs.
     ring: VecDeque<u32>,
     /// Groups with a priority that have flows that need SIMs, by priority, then by when they were
-    /// queued; for [`SimOrder::Smallest`] all groups, by priority, then by flows and number.
+    /// queued; for [`SimOrder::Smallest`] all groups, by priority, then by their flows, then by the
+    /// number of the collective.
     urgent: BinaryHeap<Reverse<(u32, u64, u32)>>,
     /// For [`SimOrder::Shortest`]: flows ordered by priority, by the segments without SIM that they
     /// had when they were queued, then by when they were queued.
@@ -176,7 +178,8 @@ impl Turns {
     fn push_group(&mut self, number: u32) {
         let Group { label: Label { prio, collective }, flows, .. } = self.groups[number as usize];
         if self.order == SimOrder::Smallest {
-            // The hosts of an all-to-all have as many flows of it each, so all agree on the order.
+            // The hosts of an all-to-all have as many flows of it each, so all agree on the order
+            // as long as no places are reused.
             let size = u64::from(flows) << 32 | u64::from(collective);
             self.urgent.push(Reverse((prio, size, number)));
         } else if prio == Label::PRIO_NONE {

@@ -113,7 +113,7 @@ pub(in crate::sched) struct Issuer {
     outbox: VecDeque<FlowId>,
     /// Silence of the sender after which tokens are taken for dead.
     timeout: Duration,
-    /// Tokens that a flow gets after a silence, at most a window.
+    /// Of a full window of outstanding tokens, so many count as dead in each timeout.
     retry: u32,
     rng: Rng,
 }

@@ -186,7 +186,7 @@ params! {
         md_factor: f32 = 0.8, in 0.0..=1.0;
         /// The quantity to which that excess is relative: rtt or queueing.
         decrease_by: DecreaseBy = DecreaseBy::Rtt;
-        /// Whose base RTT eq. 1 counts in the RTT; that base RTT is also the least time between two
+        /// The base RTT that is part of eq. 1's RTT, and that is the least time between two
         /// decreases: path or network.
         decrease_of: DecreaseOf = DecreaseOf::Path;
         /// That base RTT, where it is longer than the path's own; 0 takes `decrease_of` instead.

@@ -215,7 +215,8 @@ impl TxFlow {
     /// gives. Feedback under another name is of a flow that the receiver has forgotten.
     #[inline]
     pub(crate) fn is_named(&mut self, name: FlowId) -> bool {
-        // Known, and the same, for all feedback but the first.
+        // The first feedback gives the name; after that, one comparison is enough where the name is
+        // right.
         if self.dst_flow != name {
             if self.dst_flow != FlowId::UNKNOWN {
                 return false;

@@ -113,7 +113,7 @@ pub(in crate::sched) struct Issuer {
     outbox: VecDeque<FlowId>,
     /// Silence of the sender after which tokens are taken for dead.
     timeout: Duration,
-    /// Of a full window of outstanding tokens, so many count as dead in each timeout.
+    /// How many tokens of a full window count as dead in each timeout, at most the whole window.
     retry: u32,
     rng: Rng,
 }

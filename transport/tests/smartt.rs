@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use transport::cc::{
     AckSample, Cc, CcKind, CcParams, CongestionControl, Inference, LossSample, Path,
 };
+use transport::path::NetworkFacts;
 use transport::{Bytes, Duration, Instant, Rate};
 
 const MIB: u64 = 1 << 20;
@@ -249,6 +250,19 @@ fn a_decrease_of_a_longer_base_rtt_is_what_a_flow_over_such_a_path_would_make() 
     assert_eq!(cwnd(&near), after);
     near.on_ack(&ack(us(124), us(24), true), &PATH);
     assert!(cwnd(&near) < after);
+}
+
+#[test]
+fn a_decrease_of_the_network_is_one_of_its_longest_path() {
+    let facts = NetworkFacts { base_rtt: Some(us(24)), ..NetworkFacts::default() };
+    let resolved = |settings: &[(&str, &str)]| {
+        let mut params = params(settings);
+        params.resolve(&facts);
+        params.smartt.decrease_rtt
+    };
+    assert_eq!(resolved(&[]), Duration::ZERO);
+    assert_eq!(resolved(&[("decrease_of", "network")]), us(24));
+    assert_eq!(resolved(&[("decrease_of", "network"), ("decrease_rtt", "30us")]), us(30));
 }
 
 #[test]

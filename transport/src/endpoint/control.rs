@@ -14,7 +14,7 @@ use crate::wire::{Allowance, Body, Extensions, Note};
 
 impl<S: Scheduler> Endpoint<S> {
     /// A packet of the scheduler's own protocol, or a note for a host or a controller. It is a
-    /// function of its own, so that what handles data and acknowledgements keeps its registers.
+    /// function of its own, since few bursts need it.
     #[inline(never)]
     pub(super) fn on_control(&mut self, rx: &RxSegment, ext: Extensions<'_>, now: Instant) {
         let flow = match &rx.hdr.body {

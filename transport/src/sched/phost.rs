@@ -271,6 +271,26 @@ mod tests {
         Header::new(EntropyValue(1), flow, body)
     }
 
+    /// CREDITs and tokens that a flow gets in so long which asks once, for `needs` segments.
+    fn given_to_a_silent_flow(phost: &mut Phost, needs: u32, until: Duration) -> (u64, u32) {
+        let upto = Credit::new(Credit::START.number() << 16 | (needs + 1)).unwrap();
+        let body = Body::Request(Allowance { src_flow: FlowId::new(0, 1), upto });
+        let request = Header::new(EntropyValue(1), FlowId::new(0, 1), body);
+        let (mut now, mut credits, mut given) = (Instant::ZERO, 0, Credit::START);
+        assert!(phost.on_control(FlowId::new(0, 1), HostId(1), &request, now));
+        while now.since(Instant::ZERO) < until {
+            let mut out = Burst::with_limit(32);
+            phost.poll_control(now, now, &mut out);
+            for packet in out.iter() {
+                let Body::Credit(credit) = packet.hdr.body else { continue };
+                (credits, given) = (credits + 1, credit.upto);
+            }
+            now = phost.poll_timeout().unwrap();
+            phost.handle_timeout(now);
+        }
+        (credits, given.ahead_of(Credit::START))
+    }
+
     #[test]
     fn a_flow_beyond_a_window_begins_without_tokens_only_where_all_do() {
         for (first, of_long) in [(Unasked::Short, false), (Unasked::All, true)] {
@@ -302,30 +322,33 @@ mod tests {
             let config = Config::new(settings).unwrap();
             let setup = config.sched_setup(HostId(0), Rng::new(1));
             let mut phost = Phost::new(&setup);
-            let (mut now, mut credits, mut given) = (Instant::ZERO, 0, Credit::START);
             let needs = phost.window;
-            let upto = Credit::new(Credit::START.number() << 16 | (needs + 1)).unwrap();
-            let body = Body::Request(Allowance { src_flow: FlowId::new(0, 1), upto });
-            let request = Header::new(EntropyValue(1), FlowId::new(0, 1), body);
-            assert!(phost.on_control(FlowId::new(0, 1), HostId(1), &request, now));
             // Until the window is spent, nothing need arrive.
             let spent = config.line_rate.time_for(config.mtu()) * u64::from(phost.window - 1);
-            while now.since(Instant::ZERO) < spent {
-                let mut out = Burst::with_limit(32);
-                phost.poll_control(now, now, &mut out);
-                for packet in out.iter() {
-                    let Body::Credit(credit) = packet.hdr.body else { continue };
-                    (credits, given) = (credits + 1, credit.upto);
-                }
-                now = phost.poll_timeout().unwrap();
-                phost.handle_timeout(now);
-            }
+            let (credits, tokens) = given_to_a_silent_flow(&mut phost, needs, spent);
             let line = config.line_rate.bytes_in(spent);
             assert!(Bytes(credits * 66 * 8) < line.scaled(1.1), "{payload_max}: {credits} CREDITs");
-            let tokens = u64::from(given.ahead_of(Credit::START));
-            assert!(tokens * 10 > u64::from(needs) * 9, "{payload_max}: {tokens} of {needs}");
-            assert_eq!(tokens > credits, together, "{payload_max}: {tokens} in {credits}");
+            assert!(tokens * 10 > needs * 9, "{payload_max}: {tokens} of {needs}");
+            assert_eq!(u64::from(tokens) > credits, together, "{payload_max}: in {credits}");
         }
+    }
+
+    #[test]
+    fn a_flow_that_left_a_window_unanswered_gets_what_the_setting_says() {
+        let given = |retry: Retry| {
+            let mut settings = Settings::default();
+            settings.sched_params.phost.retry = retry;
+            let config = Config::new(settings).unwrap();
+            let mut phost = Phost::new(&config.sched_setup(HostId(0), Rng::new(1)));
+            // A window, a timeout, and the time of another window.
+            let until = phost.constants.time(phost.constants.bdp, 3.2);
+            let (needs, window) = (4 * phost.window, phost.window);
+            (given_to_a_silent_flow(&mut phost, needs, until).1, window)
+        };
+        let (given_token, window) = given(Retry::Token);
+        assert!((window + 1..window + 4).contains(&given_token), "{given_token} of {window}");
+        let (given_window, window) = given(Retry::Window);
+        assert!(given_window * 10 > window * 18, "{given_window} of {window}");
     }
 
     #[test]

@@ -253,7 +253,7 @@ fn a_decrease_of_a_longer_base_rtt_is_what_a_flow_over_such_a_path_would_make() 
 }
 
 #[test]
-fn a_decrease_of_the_network_is_one_of_its_longest_path() {
+fn a_decrease_of_the_network_takes_the_base_rtt_of_its_longest_path() {
     let facts = NetworkFacts { base_rtt: Some(us(24)), ..NetworkFacts::default() };
     let resolved = |settings: &[(&str, &str)]| {
         let mut params = params(settings);

@@ -13,8 +13,8 @@ use crate::wire::note::is_for_host;
 use crate::wire::{Allowance, Body, Extensions, Note};
 
 impl<S: Scheduler> Endpoint<S> {
-    /// A packet of the scheduler's own protocol, or a note for a host or a controller. It is a
-    /// function of its own, since few bursts need it.
+    /// A packet of the scheduler's own protocol, or a note for a host or a controller. This is not
+    /// inlined, so that a change in a scheduler does not slow the handling of acknowledgements.
     #[inline(never)]
     pub(super) fn on_control(&mut self, rx: &RxSegment, ext: Extensions<'_>, now: Instant) {
         let flow = match &rx.hdr.body {

@@ -271,7 +271,8 @@ mod tests {
         Header::new(EntropyValue(1), flow, body)
     }
 
-    /// CREDITs and tokens that a flow gets in so long which asks once, for `needs` segments.
+    /// The CREDITs and the tokens that are sent before `until` to a flow that asks once, for
+    /// `needs` segments, and is silent after that.
     fn given_to_a_silent_flow(phost: &mut Phost, needs: u32, until: Duration) -> (u64, u32) {
         let upto = Credit::new(Credit::START.number() << 16 | (needs + 1)).unwrap();
         let body = Body::Request(Allowance { src_flow: FlowId::new(0, 1), upto });
@@ -329,7 +330,7 @@ mod tests {
             let line = config.line_rate.bytes_in(spent);
             assert!(Bytes(credits * 66 * 8) < line.scaled(1.1), "{payload_max}: {credits} CREDITs");
             assert!(tokens * 10 > needs * 9, "{payload_max}: {tokens} of {needs}");
-            assert_eq!(u64::from(tokens) > credits, together, "{payload_max}: in {credits}");
+            assert_eq!(u64::from(tokens) > credits, together, "{payload_max}: {tokens}, {credits}");
         }
     }
 
@@ -348,7 +349,8 @@ mod tests {
         let (given_token, window) = given(Retry::Token);
         assert!((window + 1..window + 4).contains(&given_token), "{given_token} of {window}");
         let (given_window, window) = given(Retry::Window);
-        assert!(given_window * 10 > window * 18, "{given_window} of {window}");
+        let two = window * 18..=window * 20;
+        assert!(two.contains(&(given_window * 10)), "{given_window} of {window}");
     }
 
     #[test]

@@ -86,6 +86,11 @@ const SHARES: usize = 64;
 /// group, and a 64th for the share of one of its flows.
 const KINDS: [(u64, u32); 3] = [(1, 1024), (1, 1024), (6, 32)];
 
+/// A share that is used up answers again at the next multiple of this time. Under a flood, the
+/// shares answer together then, so a device gets many answers in one burst. A device of the kernel
+/// takes a system call for each burst.
+const LUMP: Duration = Duration::from_ms(4);
+
 /// How many answers may leave to senders whose address is not proven.
 #[derive(Clone, Debug)]
 pub(super) struct Allowed {
@@ -126,10 +131,11 @@ impl Allowed {
         let of_host = self.shares.hash_one(sender.0);
         let of_group = group.map(|group| self.shares.hash_one(group));
         let of_flow = self.shares.hash_one(sender);
+        let lump = Instant::from_ps(now.as_ps() - now.as_ps() % LUMP.as_ps());
         let mut buckets = budget.iter_mut().zip([Some(of_host), of_group, Some(of_flow)]);
         let bucket = buckets.find_map(|(shares, hash)| {
             let share = usize::try_from(hash? % SHARES as u64).ok()?;
-            shares.get_mut(share).filter(|bucket| bucket.ready_at() <= now)
+            shares.get_mut(share).filter(|bucket| bucket.ready_at() <= lump)
         });
         if let Some(bucket) = bucket {
             bucket.take(now);

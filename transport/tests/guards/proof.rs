@@ -270,8 +270,11 @@ fn packets_that_name_one_unknown_flow_use_up_the_answers_of_its_shares() {
     assert_eq!(answers(&mut end, &[STRANGER; 2000], 1..=1), host + flow);
     assert_eq!(end.endpoint.stats().answers_withheld, 2000 - (host + flow) as u64);
     assert_eq!(answers(&mut end, &[PEER], 1..=1), 1);
+    // Shares that are used up answer in lumps: for the four milliseconds before.
+    end.now += Duration::from_ms(3);
+    assert_eq!(answers(&mut end, &[STRANGER; 60], 1..=1), 0);
     end.now += Duration::from_ms(1);
-    assert_eq!(answers(&mut end, &[STRANGER; 20], 1..=1), 1 + 6);
+    assert_eq!(answers(&mut end, &[STRANGER; 60], 1..=1), (1 + 6) * 4);
     // All shares of flows together.
     let all = answers(&mut end, &[STRANGER], 0..=20_000);
     assert!((flows - flow - 3..=flows).contains(&all), "{all}");
@@ -307,11 +310,11 @@ fn packets_of_one_host_or_group_leave_others_the_answers_of_their_shares() {
     let group: Vec<HostId> = (3..1000).map(HostId).collect();
     assert_eq!(answers(&mut end, &group, 0..=300), 62 * host);
     assert_eq!(answers(&mut end, &[far], 0..=2000), host);
-    // Five milliseconds later the first takes all of its group's and of all flows'.
-    end.now += Duration::from_ms(5);
-    assert_eq!(answers(&mut end, &[own], 0..=20_000), (1 + 1 + 64 * 6) * 5);
-    assert_eq!(answers(&mut end, &[near], 0..=200), 5);
-    assert_eq!(answers(&mut end, &[far], 0..=200), (1 + 1) * 5);
+    // Four milliseconds later the first takes all of its group's and of all flows'.
+    end.now += Duration::from_ms(4);
+    assert_eq!(answers(&mut end, &[own], 0..=20_000), (1 + 1 + 64 * 6) * 4);
+    assert_eq!(answers(&mut end, &[near], 0..=200), 4);
+    assert_eq!(answers(&mut end, &[far], 0..=200), (1 + 1) * 4);
 }
 
 #[test]

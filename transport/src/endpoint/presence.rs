@@ -75,7 +75,7 @@ use crate::stats::DropReason;
 use crate::time::{Duration, Instant};
 use crate::token_bucket::TokenBucket;
 use crate::units::{EntropyValue, FlowId};
-use crate::wire::Presence;
+use crate::wire::{Body, Presence};
 
 /// Shares of hosts, of groups of hosts, and of flows.
 const SHARES: usize = 64;
@@ -117,15 +117,15 @@ impl Allowed {
         Self { shares, absent: budget(answers_max), questions: budget(Settings::QUESTIONS_MAX) }
     }
 
-    /// Takes an answer of `kind` for a flow of `sender`, whose host is in `group`, if one may leave
-    /// at `now`.
-    fn take(
+    /// The share that has an answer of `kind` at `now` for a flow of `sender`, whose host is in
+    /// `group`, if one has.
+    fn share(
         &mut self,
         kind: NoticeKind,
         sender: SenderFlow,
         group: Option<u32>,
         now: Instant,
-    ) -> bool {
+    ) -> Option<&mut TokenBucket> {
         let asks = matches!(kind, NoticeKind::Prove | NoticeKind::Refused);
         let budget = if asks { &mut self.questions } else { &mut self.absent };
         let of_host = self.shares.hash_one(sender.0);
@@ -133,15 +133,10 @@ impl Allowed {
         let of_flow = self.shares.hash_one(sender);
         let lump = Instant::from_ps(now.as_ps() - now.as_ps() % LUMP.as_ps());
         let mut buckets = budget.iter_mut().zip([Some(of_host), of_group, Some(of_flow)]);
-        let bucket = buckets.find_map(|(shares, hash)| {
+        buckets.find_map(|(shares, hash)| {
             let share = usize::try_from(hash? % SHARES as u64).ok()?;
             shares.get_mut(share).filter(|bucket| bucket.ready_at() <= lump)
-        });
-        if let Some(bucket) = bucket {
-            bucket.take(now);
-            return true;
-        }
-        false
+        })
     }
 }
 
@@ -170,10 +165,30 @@ impl<S: Scheduler> Endpoint<S> {
     pub(super) fn answer_stranger(&mut self, notice: Notice, now: Instant) -> bool {
         let sender = (notice.to, notice.flow, notice.key);
         let group = self.config.groups.of(notice.to);
-        let queued =
-            self.allowed.take(notice.kind, sender, group, now) && self.acks.push_if_room(notice);
+        let share = self.allowed.share(notice.kind, sender, group, now);
+        let taken = share.map(|bucket| bucket.take(now)).is_some();
+        let queued = taken && self.acks.push_if_room(notice);
         self.stats.answers_withheld += u64::from(!queued);
         queued
+    }
+
+    /// Whether `rx` names no flow and would be dropped at `now` without an answer: its sender has
+    /// to prove its address, and no question for that may leave. The answer is then counted as
+    /// withheld. A driver may ask before it reads the payload of `rx`, if no earlier packet of the
+    /// burst is a PRESENCE, which may open the flow.
+    #[cold]
+    pub fn withholds(&mut self, rx: &RxSegment, now: Instant) -> bool {
+        let Body::Data(data) = &rx.hdr.body else { return false };
+        let opening = data.open.filter(|_| rx.hdr.dst_flow == FlowId::UNKNOWN);
+        let Some(open) = opening else { return false };
+        if !self.must_prove() || self.known_flow(rx, data).is_some() {
+            return false;
+        }
+        let sender = (rx.from, open.src_flow, rx.hdr.key);
+        let group = self.config.groups.of(rx.from);
+        let withheld = self.allowed.share(NoticeKind::Prove, sender, group, now).is_none();
+        self.stats.answers_withheld += u64::from(withheld);
+        withheld
     }
 
     /// Sends a PRESENCE that waited.

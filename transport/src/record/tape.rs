@@ -226,6 +226,12 @@ impl Recorder {
         Some(event)
     }
 
+    /// [`Endpoint::withholds`]; not recorded, because no later answer depends on it.
+    #[inline]
+    pub fn withholds(&mut self, rx: &RxSegment, now: Instant) -> bool {
+        self.endpoint.withholds(rx, now)
+    }
+
     /// [`Endpoint::count_drop`]; not recorded, because no later answer depends on it.
     #[inline]
     pub fn count_drop(&mut self, reason: DropReason) {

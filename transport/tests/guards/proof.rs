@@ -281,6 +281,30 @@ fn packets_that_name_one_unknown_flow_use_up_the_answers_of_its_shares() {
 }
 
 #[test]
+fn an_opening_is_withheld_once_no_share_has_a_question_for_it() {
+    let mut end = End::new(|s| (s.unproven_max, s.secret) = (0, [1, 2]));
+    let [host, flow, _] = AT_ONCE;
+    let open = open_by(STRANGER, 1);
+    for asked in 0..host + flow {
+        assert!(!end.endpoint.withholds(&open, end.now), "{asked}");
+        end.refuses(&open, DropReason::Unproven);
+        assert_eq!(end.sent().len(), 1);
+    }
+    let withheld = |end: &mut End, rx| {
+        let before = end.endpoint.stats().answers_withheld;
+        let withheld = end.endpoint.withholds(&rx, end.now);
+        assert_eq!(end.endpoint.stats().answers_withheld - before, u64::from(withheld));
+        withheld
+    };
+    assert!(withheld(&mut end, open));
+    // Other shares have questions, and a segment that names a flow asks for none.
+    assert!(!withheld(&mut end, open_by(PEER, 1)));
+    assert!(!withheld(&mut end, stray(STRANGER, 1)));
+    end.now += Duration::from_s(1);
+    assert!(!withheld(&mut end, open));
+}
+
+#[test]
 fn a_flood_causes_as_many_answers_as_are_set_in_the_long_run() {
     for (set, most) in [(None, 8000), (Some(160), 160), (Some(80_000), 20_000)] {
         let mut end = End::new(|s| (s.unproven_max, s.answers_max) = (0, set));

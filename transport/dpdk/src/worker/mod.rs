@@ -61,7 +61,8 @@ pub use report::application_of;
 /// The work of one turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TurnWork {
-    /// True when something was received, sent, taken, reported or timed; else the thread may yield.
+    /// True when something was received and not dropped, sent, taken, reported or timed; else the
+    /// thread may yield.
     pub busy: bool,
     /// The time of the turn.
     pub now: Instant,
@@ -201,7 +202,7 @@ where
         let taken = self.take_requests(now);
         self.clock.mark(Stage::Ring);
         let sent = self.transmit(now);
-        let received = self.receive(now);
+        let (received, useful) = self.receive(now);
         let due = self.core.endpoint().poll_timeout().is_some_and(|at| at <= now);
         if due {
             self.core.handle_timeout(now);
@@ -209,7 +210,8 @@ where
         self.clock.mark(Stage::Core);
         self.collect_events(now);
         self.clock.mark(Stage::Core);
-        let busy = due || taken + received + sent > 0;
+        // Packets that are dropped keep no core from others who share it.
+        let busy = due || useful || taken + sent > 0;
         self.end_lingering(busy);
         self.io.look_after(now, busy, &mut self.clock);
         let reported = self.report_waiting();
@@ -218,7 +220,12 @@ where
         self.clock.mark(Stage::Ring);
         let busy = busy || reported > 0;
         if self.meter.is_some() {
-            self.measure_turn(TurnReport { now, busy, sent, waiting: [false; 3] });
+            self.measure_turn(TurnReport {
+                now,
+                busy: busy || received > 0,
+                sent,
+                waiting: [false; 3],
+            });
         }
         TurnWork { busy, now, next_timer: self.core.endpoint().poll_timeout() }
     }

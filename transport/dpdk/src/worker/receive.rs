@@ -24,13 +24,14 @@ where
     C: Clock,
 {
     /// Receives a burst and carries out the core's decisions about it. Returns how many frames
-    /// there were.
-    pub(super) fn receive(&mut self, now: Instant) -> usize {
+    /// there were, and whether any of them was not dropped.
+    pub(super) fn receive(&mut self, now: Instant) -> (usize, bool) {
         let frames = self.io.rx_burst(now);
         self.clock.mark(Stage::Device);
         if frames == 0 {
-            return 0;
+            return (0, false);
         }
+        let dropped_before = self.stats().drops.total();
         self.counts.received += frames as u64;
         if self.security.is_some() {
             self.open_burst(frames, now);
@@ -69,7 +70,8 @@ where
         self.clock.mark(Stage::Payload);
         self.io.rx_release();
         self.clock.mark(Stage::Device);
-        frames
+        let dropped = self.stats().drops.total() - dropped_before;
+        (frames, dropped < frames as u64)
     }
 
     /// Gives the tap the burst that was received.
@@ -124,14 +126,19 @@ where
         segment.payload_len = if trimmed { 0 } else { payload_len };
         segment.ce = route.ecn == Ecn::Ce;
         segment.trimmed = trimmed;
-        let (endpoint, store) = (self.core.endpoint(), &self.store);
         if opened != Opened::Whole {
+            let endpoint = self.core.endpoint();
             check_opened(opened, segment, endpoint).inspect_err(|_| self.counts.malformed += 1)?;
         }
         let is_data = matches!(segment.hdr.body, Body::Data(_));
-        // The flow's key before the checksum: the payload for a flow that is named and not here
-        // costs nothing.
+        self.burst.has_presence |= matches!(segment.hdr.body, Body::Presence(_));
+        // The flow before the checksum: the payload for a flow that is named and not here, and that
+        // of an opening which is dropped without an answer, cost nothing.
         let named = segment.hdr.dst_flow != FlowId::UNKNOWN;
+        if is_data && !named && !self.burst.has_presence && self.core.withholds(segment, now) {
+            return Err(DropReason::Unproven);
+        }
+        let (endpoint, store) = (self.core.endpoint(), &self.store);
         if check != skip
             && !(is_data && named && endpoint.is_strange(segment))
             && let Err(error) = sound()

@@ -12,9 +12,9 @@ use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, FrameSpec, UdpCheck};
 use transport::wire::{Ack, Body, Coded, Data, Ext, Header, Presence, Receipt};
-use transport::{DropReason, Duration, FlowId, HostId, MsgNo, Psn, Rng, ShareMax};
+use transport::{DropReason, Duration, FlowId, HostId, Instant, MsgNo, Psn, Rng, ShareMax};
 
-use crate::rig::{Rig, Sizes, Weather, config};
+use crate::rig::{Rig, Sizes, TestWorker, Weather, config};
 
 const ADDRESSING: Addressing = Addressing::emulated(IpVersion::V4);
 
@@ -107,6 +107,32 @@ fn the_payload_of_a_flow_that_is_not_here_is_not_summed_up() {
     assert_eq!((counted, drops.total()), ([1, 1], 2));
 }
 
+/// More openings like `sent` than all shares have questions for at once.
+fn use_up_questions(worker: &mut TestWorker, now: Instant, sent: &[u8]) {
+    for key in 1..20_000 {
+        worker.io().inbox.push_back((now, forged(sent, FlowId::UNKNOWN, key, 5000)));
+        worker.poll_once();
+    }
+}
+
+#[test]
+fn openings_without_answer_are_neither_summed_up_nor_work() {
+    let config = config(|s| (s.unproven_max, s.secret) = (0, [1, 2]));
+    let shape = Sizes { config, ..Sizes::ample() };
+    let (mut rig, sent) = under_way(&shape, false);
+    let now = rig.clock.get();
+    let worker = &mut rig.hosts[1].worker;
+    use_up_questions(worker, now, &sent);
+    let mut damaged = forged(&sent, FlowId::UNKNOWN, 20_000, 5000);
+    *damaged.last_mut().unwrap() ^= 1;
+    let reasons = [DropReason::Unproven, DropReason::Corrupt];
+    let before = reasons.map(|reason| worker.stats().drops.of(reason));
+    worker.io().inbox.extend([damaged, sent].map(|frame| (now, frame)));
+    let work = [worker.poll_once().busy, worker.poll_once().busy];
+    let after = reasons.map(|reason| worker.stats().drops.of(reason));
+    assert_eq!((after, work), ([before[0] + 2, before[1]], [false; 2]));
+}
+
 /// A rig whose first host has sent a message of 5000 bytes, which arrived if `arrived`, and the
 /// first frame of the message under way: the first, or else one of 50,000 bytes.
 fn under_way(shape: &Sizes, arrived: bool) -> (Rig, Vec<u8>) {
@@ -174,11 +200,9 @@ fn a_segment_whose_message_a_trimmed_one_begins_in_the_same_burst_needs_memory()
     }
 }
 
-#[test]
-fn a_flow_that_proves_itself_in_a_burst_begins_no_message_without_memory() {
-    let config = config(|s| (s.unproven_max, s.secret) = (0, [1, 2]));
-    let mut rig =
-        Rig::new(&Sizes { memory: 4000, config, ..Sizes::ample() }, 1, Weather::default());
+/// The first frame of a message of 5000 bytes from the first host, and its proof of its address,
+/// for which the second host has asked.
+fn opening_and_proof(rig: &mut Rig) -> [Vec<u8>; 2] {
     rig.open(0, 0, &Sizes::ample());
     rig.send(0, 0, 5000, 1);
     let is_proof = |frame: &[u8]| {
@@ -194,6 +218,30 @@ fn a_flow_that_proves_itself_in_a_burst_begins_no_message_without_memory() {
         rig.step(0);
     }
     let proof = rig.on_the_way().find(|frame| is_proof(frame)).unwrap().to_vec();
+    [opening, proof]
+}
+
+#[test]
+fn an_opening_behind_its_proof_is_taken_while_a_flood_has_used_up_all_questions() {
+    let config = config(|s| (s.unproven_max, s.secret) = (0, [1, 2]));
+    let mut rig = Rig::new(&Sizes { config, ..Sizes::ample() }, 1, Weather::default());
+    let [opening, proof] = opening_and_proof(&mut rig);
+    let now = rig.clock.get();
+    let worker = &mut rig.hosts[1].worker;
+    use_up_questions(worker, now, &opening);
+    let unproven = worker.stats().drops.of(DropReason::Unproven);
+    worker.io().inbox.extend([proof, opening].map(|frame| (now, frame)));
+    worker.poll_once();
+    assert_eq!(worker.stats().drops.of(DropReason::Unproven), unproven);
+    assert_eq!(worker.store().held_bytes(), 5000);
+}
+
+#[test]
+fn a_flow_that_proves_itself_in_a_burst_begins_no_message_without_memory() {
+    let config = config(|s| (s.unproven_max, s.secret) = (0, [1, 2]));
+    let mut rig =
+        Rig::new(&Sizes { memory: 4000, config, ..Sizes::ample() }, 1, Weather::default());
+    let [opening, proof] = opening_and_proof(&mut rig);
     // The first flow of a table has this name, as a peer may guess.
     let guessed = remade(&unopened(&opening), |header, _| header.dst_flow = FlowId::new(0, 1));
     let now = rig.clock.get();

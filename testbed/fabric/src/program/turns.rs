@@ -2,9 +2,9 @@
 //!
 //! A tournament: a complete binary tree whose leaves are the ports. Each inner node has the earlier
 //! of the two turns below it, and the first of all comes out above them. A turn that changes is
-//! compared only on its way up, so nothing is ever out of date, and a switch of 8 ports needs three
-//! comparisons. Where two turns are at one instant, that of the port with the lower number comes
-//! first.
+//! compared only on its way up, which ends where the earlier turn is what it was before. So nothing
+//! is ever out of date, and a switch of 8 ports needs three comparisons at most. Where two turns
+//! are at one instant, that of the port with the lower number comes first.
 
 use std::ops::Range;
 
@@ -53,12 +53,12 @@ impl PortTurns {
     #[inline]
     pub(super) fn set(&mut self, port: u32, at: Instant) {
         let mut node = self.pairs.len() + (port - self.first_port) as usize;
-        if self.pairs[node / 2][node % 2].at == at {
-            return;
-        }
         let mut turn = PortTurn { at, port };
         while node > 1 {
             let pair = &mut self.pairs[node / 2];
+            if pair[node % 2] == turn {
+                return;
+            }
             pair[node % 2] = turn;
             turn = pair[usize::from(pair[1].at < pair[0].at)];
             node /= 2;

@@ -327,10 +327,13 @@ impl Dci {
         self.queued.remove(&packet);
         let hop = Hop::of_queue(now, Bytes(popped.sent), Bytes(popped.left), popped.credit);
         cx.stamp(&mut packet, &hop);
-        let port = self.port(place);
-        self.links[place].given = Some(packet.handle);
-        if cx.send(port, packet) == SendFate::Dropped {
-            self.links[place].given = None;
+        let (port, handle) = (self.port(place), packet.handle);
+        let fate = cx.send(port, packet);
+        let link = &mut self.links[place];
+        match fate {
+            SendFate::Leaves => link.free_at = cx.free_at(port),
+            SendFate::Waits | SendFate::Trimmed => link.given = Some(handle),
+            SendFate::Dropped => {}
         }
     }
 }

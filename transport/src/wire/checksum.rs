@@ -50,6 +50,24 @@ impl Checksum {
         self.sum += word.to_be() as u64;
     }
 
+    /// Takes out octets that were part of what the sum is over: fewer than 2^16, from an even
+    /// offset on. They go before others are added.
+    #[inline]
+    pub(super) fn remove(&mut self, bytes: &[u8]) {
+        /// A multiple of 2^16 - 1, which changes no sum, above the sum of all that is taken out.
+        const NOTHING: u64 = (1 << 48) - 1;
+        debug_assert!(!self.odd && bytes.len() < 1 << 16, "removed before others are added");
+        self.sum += NOTHING - sum_words(bytes);
+    }
+
+    /// `checksum` after octets that it covers have changed: those that this sum lacks were removed,
+    /// and those in it have come; RFC 1624 equation 3.
+    #[inline]
+    pub(super) fn changes(self, checksum: u16) -> u16 {
+        let before = Self { sum: self.sum + u64::from((!checksum).to_be()), odd: self.odd };
+        before.finish()
+    }
+
     /// Copies `from` to the front of `to` and adds it, in one pass through the cache.
     ///
     /// # Panics

@@ -362,30 +362,28 @@ pub fn clear_hops(frame: &mut [u8]) -> bool {
     edit_int(frame, int::clear_octets)
 }
 
-/// Lets `edit` change the INT extension of a DATA or PARITY frame; it returns the sums of what it
-/// has replaced and of what is there now.
+/// Lets `edit` change the INT extension of a DATA or PARITY frame; it returns the sum of what is
+/// there now without what was there before.
 #[inline]
-fn edit_int(
-    frame: &mut [u8],
-    edit: impl FnOnce(&mut [u8]) -> Option<(Checksum, Checksum)>,
-) -> bool {
+fn edit_int(frame: &mut [u8], edit: impl FnOnce(&mut [u8]) -> Option<Checksum>) -> bool {
     let place = header_start(frame).and_then(|at| {
         let int_at = at + data::int_of(frame.get(at..)?)?;
         Some((at - usize::from(UDP_LEN), int_at))
     });
     let Some((udp_at, int_at)) = place else { return false };
-    let Some((from, to)) = edit(&mut frame[int_at..]) else { return false };
-    update_udp_checksum(&mut frame[udp_at..], from, to);
+    let Some(change) = edit(&mut frame[int_at..]) else { return false };
+    update_udp_checksum(&mut frame[udp_at..], change);
     true
 }
 
-/// Corrects the UDP checksum of the datagram `udp` after octets with the sum `from` were replaced
-/// by octets with the sum `to` (RFC 1624). A checksum of zero, which is none, stays zero.
-fn update_udp_checksum(udp: &mut [u8], from: Checksum, to: Checksum) {
+/// Corrects the UDP checksum of the datagram `udp` after a change of its octets (RFC 1624). A
+/// checksum of zero, which is none, stays zero.
+#[inline]
+fn update_udp_checksum(udp: &mut [u8], change: Checksum) {
     let Some(field) = udp.get_mut(6..8) else { return };
     let before = u16::from_be_bytes([field[0], field[1]]);
     if before != 0 {
-        let sum = updated(before, from.folded(), to.folded());
+        let sum = change.changes(before);
         // Zero would say that there is none (RFC 768).
         let sum = if sum == 0 { 0xFFFF } else { sum };
         field.copy_from_slice(&sum.to_be_bytes());
@@ -448,8 +446,10 @@ pub fn rewrite_header(frame: &mut [u8], change: &mut dyn FnMut(&mut Header, &mut
     let Some(octets) = body.get_mut(..len) else { return false };
     let mut emitted = [0; HEADERS_MAX as usize];
     header.emit(&ext, &mut emitted);
-    let (from, to) = (outer::sum_of(octets), outer::sum_of(&emitted[..len]));
-    update_udp_checksum(&mut head[at - usize::from(UDP_LEN)..], from, to);
+    let mut difference = Checksum::new();
+    difference.remove(octets);
+    difference.add(&emitted[..len]);
+    update_udp_checksum(&mut head[at - usize::from(UDP_LEN)..], difference);
     octets.copy_from_slice(&emitted[..len]);
     true
 }

@@ -344,42 +344,53 @@ pub(super) fn has_hops(octets: &[u8]) -> bool {
 }
 
 /// [`Int::clear`] of the extension at the front of `octets`; the result is as in [`stamp_octets`].
-pub(super) fn clear_octets(octets: &mut [u8]) -> Option<(Checksum, Checksum)> {
+pub(super) fn clear_octets(octets: &mut [u8]) -> Option<Checksum> {
     let (head, _) = Head::ref_from_prefix(octets).ok()?;
     let (room, used) = (head.room, head.used.min(head.room));
     let whole = octets.get_mut(..usize::from(len_with(used)))?;
-    let (mut from, mut to) = (Checksum::new(), Checksum::new());
-    from.add(whole);
+    let mut change = Checksum::new();
+    change.remove(whole);
     whole.fill(0);
     whole[0] = room;
-    to.add(whole);
-    Some((from, to))
+    change.add(whole);
+    Some(change)
 }
 
-/// [`Int::stamp`] of the extension at the front of `octets`, which keep their number. The sums of
-/// what it has replaced and of what is there now; `None` where there is no whole extension.
+/// [`Int::stamp`] of the extension at the front of `octets`, which keep their number. The sum of
+/// what is there now without what was there before; `None` where there is no whole extension.
 #[inline]
-pub(super) fn stamp_octets(octets: &mut [u8], hop: &Hop) -> Option<(Checksum, Checksum)> {
+pub(super) fn stamp_octets(octets: &mut [u8], hop: &Hop) -> Option<Checksum> {
     let (head, _) = Head::ref_from_prefix(octets).ok()?;
     let (room, used) = (head.room, head.used);
     if octets.len() < usize::from(len_with(room)) {
         return None;
     }
-    let (mut from, mut to) = (Checksum::new(), Checksum::new());
-    let mut put = |at: usize, new: &[u8]| {
-        let old = &mut octets[at..at + new.len()];
-        from.add(old);
-        to.add(new);
-        old.copy_from_slice(new);
-    };
+    let mut change = Checksum::new();
     if used < room {
-        put(0, &[room, used + 1]);
+        put(octets, 0, [room, used + 1], &mut change)?;
         let at = LEN + HOP_LEN * u16::from(used);
-        put(at.into(), HopOctets::from(hop).as_bytes());
+        let hop = *HopOctets::from(hop).as_bytes().first_chunk::<{ HOP_LEN as usize }>()?;
+        put(octets, at, hop, &mut change)?;
     } else {
-        put(2, &[FLAG_CUT, 0]);
+        put(octets, 2, [FLAG_CUT, 0], &mut change)?;
     }
-    Some((from, to))
+    Some(change)
+}
+
+/// Writes `new` at the even offset `at` of `octets`, and adds the difference to `change`; `None`
+/// where there is no room.
+#[inline]
+fn put<const N: usize>(
+    octets: &mut [u8],
+    at: u16,
+    new: [u8; N],
+    change: &mut Checksum,
+) -> Option<()> {
+    let old = octets.get_mut(usize::from(at)..)?.first_chunk_mut::<N>()?;
+    change.remove(old);
+    change.add(&new);
+    *old = new;
+    Some(())
 }
 
 #[cfg(test)]

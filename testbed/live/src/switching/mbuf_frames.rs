@@ -85,10 +85,8 @@ impl Frames for MbufFrames<'_> {
     }
 
     fn stamp(&mut self, packet: &mut Packet, hop: &Hop) -> bool {
-        let Some(handle) = self.packets.own(packet.handle, self.pool) else { return false };
-        packet.handle = handle;
         // Headers that lie in a piece of their own, before a payload elsewhere, are whole there.
-        let first = self.packets.of_mut(handle).and_then(Mbuf::data_mut);
+        let first = self.packets.of_one_copy(packet.handle).and_then(Mbuf::data_mut);
         first.is_some_and(|head| frame::stamp(head, hop))
             || self.head_mut(packet).is_some_and(|head| frame::stamp(head, hop))
     }

@@ -44,6 +44,13 @@ impl MbufSlab {
         self.0.of_mut(handle).mbuf.as_mut()
     }
 
+    /// The bytes of a packet of which no other copy is under way, to be edited.
+    #[inline]
+    pub(crate) fn of_one_copy(&mut self, handle: u32) -> Option<&mut Mbuf> {
+        let CountedMbuf { mbuf, copies } = self.0.of_mut(handle);
+        mbuf.as_mut().filter(|_| *copies == 1)
+    }
+
     /// A handle under which no other copy travels: the packet's own, or that of bytes copied from
     /// `pool`; `None` when that is exhausted.
     pub(crate) fn own(&mut self, handle: u32, pool: &Pool) -> Option<u32> {

@@ -91,13 +91,14 @@ impl Data {
     }
 }
 
-/// Octets of the DATA or PARITY header at the front of `bytes`, and whether it has an INT
-/// extension; `None` for another kind or version, and for a header that is unknown or cut short.
+/// Octets of the DATA or PARITY header at the front of `bytes`, and the offset of its INT extension
+/// if it has one; `None` for another kind or version, and for a header that is unknown or cut
+/// short.
 #[inline]
-pub(super) fn layout_of(bytes: &[u8]) -> Option<(u16, bool)> {
+pub(super) fn layout_of(bytes: &[u8]) -> Option<(u16, Option<u16>)> {
     let (at, telemetry) = parts_of(bytes)?;
     let len = at + telemetry;
-    (bytes.len() >= usize::from(len)).then_some((len, telemetry > 0))
+    (bytes.len() >= usize::from(len)).then_some((len, (telemetry > 0).then_some(at)))
 }
 
 /// What a border switch reads of data whose controller has a half at the receiver.
@@ -126,32 +127,22 @@ impl Glance {
     }
 }
 
-/// [`Glance::of`] the DATA or PARITY header at the front of `bytes`, of which no other field is
-/// read or checked; `None` where it is sealed, too.
+/// [`Glance::of`] the DATA or PARITY header at the front of `bytes`, whose INT extension is at
+/// `at`. No other field is read or checked. `None` where the header is sealed, too.
 #[inline]
-pub(super) fn glance(bytes: &[u8]) -> Option<Glance> {
+pub(super) fn glance(bytes: &[u8], at: usize) -> Option<Glance> {
     let (fixed, rest) = Fixed::ref_from_prefix(bytes).ok()?;
-    let (at, telemetry) = parts_of(bytes)?;
-    if telemetry == 0 || fixed.flags & DATA_HALF == 0 || fixed.first & SEALED != 0 {
+    if fixed.flags & DATA_HALF == 0 || fixed.first & SEALED != 0 {
         return None;
     }
-    let at = usize::from(at);
     let src_flow = if fixed.flags & FLAG_OPEN != 0 {
         FlowId(OpenExt::ref_from_prefix(rest).ok()?.0.src_flow.get())
     } else {
         FlowId::UNKNOWN
     };
-    let half = Half::new(*bytes.get(at - usize::from(half::LEN))?)?;
+    let half = Half::new(*bytes.get(at.checked_sub(half::LEN.into())?)?)?;
     let has_hops = int::has_hops(bytes.get(at..)?);
     Some(Glance { key: Key(fixed.key.get()), src_flow, half, has_hops })
-}
-
-/// The offset of the INT extension of the DATA or PARITY header at the front of `bytes`; `None`
-/// when it has none, or as in [`layout_of`].
-#[inline]
-pub(super) fn int_of(bytes: &[u8]) -> Option<usize> {
-    let (at, telemetry) = parts_of(bytes)?;
-    (telemetry > 0).then_some(usize::from(at))
 }
 
 /// Octets of a DATA or PARITY header in front of its INT extension, and octets of the extension.

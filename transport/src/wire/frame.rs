@@ -286,6 +286,33 @@ fn header_start(frame: &[u8]) -> Option<usize> {
     is_udp.then_some(at)
 }
 
+/// Where a DATA or PARITY frame has its telemetry, and the checksum that covers it. A switch looks
+/// this up once and then writes as often as it likes: neither it nor any other switch on the way
+/// moves them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IntPlace {
+    /// The offset of the UDP header.
+    udp: u8,
+    /// The offset of the INT extension.
+    int: u8,
+}
+
+const _: () = assert!(HEADERS_MAX - int::LEN <= u8::MAX as u16, "offsets of headers in an octet");
+
+impl IntPlace {
+    /// The place in `frame`, to any UDP port, which may be its first [`HEADERS_MAX`] octets alone;
+    /// `None` for a frame that has no room for telemetry.
+    #[must_use]
+    pub fn of(frame: &[u8]) -> Option<Self> {
+        layout(frame)?.1
+    }
+
+    fn new(header: usize, int: u16) -> Option<Self> {
+        let udp = u8::try_from(header - usize::from(UDP_LEN)).ok()?;
+        Some(Self { udp, int: u8::try_from(header + usize::from(int)).ok()? })
+    }
+}
+
 /// The offset of the payload of a DATA frame, which is the length that [`trim`] leaves; `None` when
 /// it is no DATA or is cut inside its headers. `frame`, to any UDP port, may be its first
 /// [`HEADERS_MAX`] octets alone.
@@ -295,20 +322,22 @@ pub fn payload_start(frame: &[u8]) -> Option<usize> {
     layout(frame).map(|(start, _)| start)
 }
 
-/// [`payload_start`], and whether the DATA or PARITY frame has room for telemetry.
+/// [`payload_start`], and where the DATA or PARITY frame has room for telemetry, if it has any.
 #[inline]
 #[must_use]
-pub fn layout(frame: &[u8]) -> Option<(usize, bool)> {
+pub fn layout(frame: &[u8]) -> Option<(usize, Option<IntPlace>)> {
     let at = header_start(frame)?;
-    let (header_len, has_int) = data::layout_of(frame.get(at..)?)?;
-    Some((at + usize::from(header_len), has_int))
+    let (header_len, int_at) = data::layout_of(frame.get(at..)?)?;
+    Some((at + usize::from(header_len), int_at.and_then(|int| IntPlace::new(at, int))))
 }
 
-/// What a border switch looks at in a DATA or PARITY frame; see [`Glance`].
+/// What a border switch looks at in a DATA or PARITY frame with telemetry at `place`; see
+/// [`Glance`].
 #[inline]
 #[must_use]
-pub fn glance(frame: &[u8]) -> Option<Glance> {
-    data::glance(frame.get(header_start(frame)?..)?)
+pub fn glance(frame: &[u8], place: IntPlace) -> Option<Glance> {
+    let at = usize::from(place.udp) + usize::from(UDP_LEN);
+    data::glance(frame.get(at..)?, usize::from(place.int) - at)
 }
 
 /// Cuts a DATA frame behind its Headrace header and returns its new length; the caller drops the
@@ -348,31 +377,31 @@ pub fn set_ce(frame: &mut [u8]) -> bool {
         .is_some_and(|tos| Ecn::of_tos(tos) == Ecn::Ce)
 }
 
-/// Writes a hop into the INT extension of a DATA or PARITY frame, as [`int::Int::stamp`] does in
-/// memory; true when it has one. `frame` keeps its length, and its UDP checksum, if it has one,
-/// stays right by RFC 1624. It may be the first [`HEADERS_MAX`] octets alone.
+/// Writes a hop into the telemetry at `place`, as [`int::Int::stamp`] does in memory; true when it
+/// is whole in `frame`. The frame keeps its length, and its UDP checksum, if it has one, stays
+/// right by RFC 1624. It may be the first [`HEADERS_MAX`] octets alone.
 #[inline]
-pub fn stamp(frame: &mut [u8], hop: &Hop) -> bool {
-    edit_int(frame, |octets| int::stamp_octets(octets, hop))
+pub fn stamp(frame: &mut [u8], place: IntPlace, hop: &Hop) -> bool {
+    edit_int(frame, place, |octets| int::stamp_octets(octets, hop))
 }
 
-/// Takes all hops out of the INT extension of a DATA or PARITY frame, as [`int::Int::clear`] does
-/// in memory; true when it has one. Length and checksum are treated as by [`stamp`].
-pub fn clear_hops(frame: &mut [u8]) -> bool {
-    edit_int(frame, int::clear_octets)
+/// Takes all hops out of the telemetry at `place`, as [`int::Int::clear`] does in memory; true when
+/// it is whole in `frame`. Length and checksum are treated as by [`stamp`].
+pub fn clear_hops(frame: &mut [u8], place: IntPlace) -> bool {
+    edit_int(frame, place, int::clear_octets)
 }
 
-/// Lets `edit` change the INT extension of a DATA or PARITY frame; it returns the sum of what is
-/// there now without what was there before.
+/// Lets `edit` change the INT extension at `place`; it returns the sum of what is there now without
+/// what was there before.
 #[inline]
-fn edit_int(frame: &mut [u8], edit: impl FnOnce(&mut [u8]) -> Option<Checksum>) -> bool {
-    let place = header_start(frame).and_then(|at| {
-        let int_at = at + data::int_of(frame.get(at..)?)?;
-        Some((at - usize::from(UDP_LEN), int_at))
-    });
-    let Some((udp_at, int_at)) = place else { return false };
-    let Some(change) = edit(&mut frame[int_at..]) else { return false };
-    update_udp_checksum(&mut frame[udp_at..], change);
+fn edit_int(
+    frame: &mut [u8],
+    place: IntPlace,
+    edit: impl FnOnce(&mut [u8]) -> Option<Checksum>,
+) -> bool {
+    let IntPlace { udp, int } = place;
+    let Some(change) = frame.get_mut(usize::from(int)..).and_then(edit) else { return false };
+    update_udp_checksum(&mut frame[usize::from(udp)..], change);
     true
 }
 

@@ -134,7 +134,7 @@ impl FrameParts {
     #[must_use]
     pub fn telemetry(&self, frame: &[u8]) -> Option<core::ops::Range<usize>> {
         let header = frame.get(self.header_at..self.payload_at)?;
-        let at = data::int_of(header)?;
+        let at = usize::from(data::layout_of(header)?.1?);
         let skipped = self.header_at - self.authenticated().start;
         // All but the room, which the sender sets.
         Some(skipped + at + ROOM_LEN..self.payload_at - self.authenticated().start)
@@ -333,7 +333,8 @@ mod tests {
         parts.mark(&mut sealed);
         let mut after = sealed.clone();
         let hop = Hop::new(Instant::ZERO, Bytes(640), Bytes(64), Rate::from_gbps(100), 1);
-        assert!(frame::stamp(&mut after, &hop) && frame::set_ce(&mut after));
+        let place = frame::IntPlace::of(&after).unwrap();
+        assert!(frame::stamp(&mut after, place, &hop) && frame::set_ce(&mut after));
         let named = |octets: &[u8]| {
             let parts = FrameParts::of(octets).unwrap();
             let telemetry = parts.telemetry(octets).unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use experiments::measure::MlccCounts;
 use fabric::{Network, Output, Packet, PortId};
-use transport::wire::frame;
+use transport::wire::frame::{self, IntPlace};
 use transport::{HostId, Instant, Rng};
 use transport_dpdk::{DevicePort, Mbuf, MbufBurst, Pool};
 
@@ -51,8 +51,8 @@ enum Received {
     WrongSide,
     /// The frame is from a known host, and holds no packet.
     Unreadable,
-    /// A packet of this host, without handle.
-    Packet(HostId, Packet),
+    /// A packet, without handle, and the place of its telemetry.
+    Packet(Packet, Option<IntPlace>),
 }
 
 /// The switch between its devices.
@@ -166,6 +166,8 @@ impl Bridge {
         let from_wan = line == self.wan();
         let ends = self.network.blueprint().ends();
         let stations = &mut self.stations;
+        // The link of a host of the site is that of the port with its number.
+        let mut from = self.from_others;
         let read = |head: &[u8]| {
             let Ok(route) = frame::route_of(head, stations.addressing()) else {
                 return Received::Foreign;
@@ -174,12 +176,15 @@ impl Bridge {
                 return Received::WrongSide;
             }
             stations.learn(route.src, head, (!from_wan).then_some(line));
-            let packet = described(&mbuf, head, &route, ends);
-            packet.map_or(Received::Unreadable, |packet| Received::Packet(route.src, packet))
+            if !from_wan {
+                from = PortId(route.src.0);
+            }
+            let described = described(&mbuf, head, &route, ends);
+            described.map_or(Received::Unreadable, |(packet, int)| Received::Packet(packet, int))
         };
         match with_head(&mbuf, read).unwrap_or(Received::Foreign) {
-            Received::Packet(from, packet) => {
-                let packet = Packet { handle: self.packets.insert(mbuf), ..packet };
+            Received::Packet(packet, int) => {
+                let packet = Packet { handle: self.packets.insert(mbuf, int), ..packet };
                 let mut frames = MbufFrames {
                     packets: &mut self.packets,
                     pool: &self.pool,
@@ -187,7 +192,6 @@ impl Bridge {
                     ends,
                     sizes: None,
                 };
-                let from = if from_wan { self.from_others } else { PortId(from.0) };
                 self.network.inject_behind(from, packet, &mut frames, &mut self.out);
             }
             Received::Foreign => {

@@ -9,7 +9,7 @@ use transport::wire::addressing::Addressing;
 use transport::wire::checksum::Checksum;
 use transport::wire::class::{Ecn, TrafficClass};
 use transport::wire::data::Glance;
-use transport::wire::frame::{self, FrameSpec, Route};
+use transport::wire::frame::{self, FrameSpec, IntPlace, Route};
 use transport::wire::int::Hop;
 use transport::wire::{Body, Ext, Header, WireSizes};
 use transport::{HostId, Rng, TxSegment};
@@ -66,7 +66,8 @@ impl Headers for MbufFrames<'_> {
     }
 
     fn glance(&self, packet: &Packet) -> Option<Glance> {
-        with_head(self.packets.of(packet.handle)?, frame::glance).flatten()
+        let int = self.packets.int_of(packet.handle)?;
+        with_head(self.packets.of(packet.handle)?, |head| frame::glance(head, int)).flatten()
     }
 }
 
@@ -81,14 +82,16 @@ impl Frames for MbufFrames<'_> {
     }
 
     fn clear_hops(&mut self, packet: &mut Packet) -> bool {
-        self.head_mut(packet).is_some_and(frame::clear_hops)
+        let Some(int) = self.packets.int_of(packet.handle) else { return false };
+        self.head_mut(packet).is_some_and(|head| frame::clear_hops(head, int))
     }
 
     fn stamp(&mut self, packet: &mut Packet, hop: &Hop) -> bool {
+        let Some(int) = self.packets.int_of(packet.handle) else { return false };
         // Headers that lie in a piece of their own, before a payload elsewhere, are whole there.
         let first = self.packets.of_one_copy(packet.handle).and_then(Mbuf::data_mut);
-        first.is_some_and(|head| frame::stamp(head, hop))
-            || self.head_mut(packet).is_some_and(|head| frame::stamp(head, hop))
+        first.is_some_and(|head| frame::stamp(head, int, hop))
+            || self.head_mut(packet).is_some_and(|head| frame::stamp(head, int, hop))
     }
 
     fn make(&mut self, segment: &TxSegment, ext: &Ext, from: HostId) -> Option<Packet> {
@@ -100,9 +103,9 @@ impl Frames for MbufFrames<'_> {
         let head = mbuf.append(frame::header_overhead(version) + segment.hdr.emit_len())?;
         frame::emit(&spec, &segment.hdr, ext, 0, head);
         frame::finish_udp_checksum(head, Checksum::new());
-        let packet = describe(&mbuf, from, self.addressing, self.ends)?;
+        let (packet, int) = describe(&mbuf, from, self.addressing, self.ends)?;
         let packet = sized(packet, &mbuf, self.sizes);
-        Some(Packet { handle: self.packets.insert(mbuf), ..packet })
+        Some(Packet { handle: self.packets.insert(mbuf, int), ..packet })
     }
 
     fn duplicate(&mut self, packet: &Packet) {
@@ -136,14 +139,14 @@ fn gathered<'a>(mbuf: &Mbuf, copy: &'a mut [u8; HEADERS_MAX]) -> Option<&'a [u8]
     mbuf.copy_out(0, copy).then_some(&*copy)
 }
 
-/// The fabric's packet for a frame from `host`, without handle. `ends` says how its ends are
-/// hashed; `None` when it is no packet of Headrace.
+/// The fabric's packet for a frame from `host`, without handle, and the place of its telemetry.
+/// `ends` says how its ends are hashed; `None` when it is no packet of Headrace.
 pub(crate) fn describe(
     mbuf: &Mbuf,
     host: HostId,
     addressing: &Addressing,
     ends: Ends,
-) -> Option<Packet> {
+) -> Option<(Packet, Option<IntPlace>)> {
     let of_head = |head: &[u8]| {
         let route = frame::route_of(head, addressing).ok()?;
         // A packet that names another host as its sender is dropped.
@@ -152,30 +155,31 @@ pub(crate) fn describe(
     with_head(mbuf, of_head).flatten()
 }
 
-/// The fabric's packet for a frame with these first octets and this route, without handle.
-pub(crate) fn described(mbuf: &Mbuf, head: &[u8], route: &Route, ends: Ends) -> Option<Packet> {
+/// The fabric's packet for a frame with these first octets and this route, without handle, and the
+/// place of its telemetry.
+#[inline]
+pub(crate) fn described(
+    mbuf: &Mbuf,
+    head: &[u8],
+    route: &Route,
+    ends: Ends,
+) -> Option<(Packet, Option<IntPlace>)> {
     let len = u16::try_from(mbuf.pkt_len()).ok()?;
     let narrow = |len: u16| u8::try_from(len).unwrap_or(u8::MAX);
-    let (trim_len, flags) = match route.class {
+    let (trim_len, flags, int) = match route.class {
         class @ (TrafficClass::Data | TrafficClass::Unscheduled) => {
-            let (headers, has_int) = frame::layout(head)?;
+            let (headers, int) = frame::layout(head)?;
             let ect = if route.ecn == Ecn::NotEct { Flags::NONE } else { Flags::ECT };
-            let int = if has_int { Flags::INT } else { Flags::NONE };
-            let flags = Flags::of(class).with(ect).with(Flags::TRIMMABLE).with(int);
-            (u8::try_from(headers).ok()?, flags)
+            let has_int = if int.is_some() { Flags::INT } else { Flags::NONE };
+            let flags = Flags::of(class).with(ect).with(Flags::TRIMMABLE).with(has_int);
+            (u8::try_from(headers).ok()?, flags, int)
         }
         // No host sends a packet that is trimmed already.
-        TrafficClass::Trimmed => (narrow(len), Flags::of(TrafficClass::Control)),
-        class => (narrow(len), Flags::of(class)),
+        TrafficClass::Trimmed => (narrow(len), Flags::of(TrafficClass::Control), None),
+        class => (narrow(len), Flags::of(class), None),
     };
-    Some(Packet {
-        handle: 0,
-        dst: route.dst,
-        hash: ends.hash(route.src, route.dst, route.ev),
-        len,
-        trim_len,
-        flags,
-    })
+    let hash = ends.hash(route.src, route.dst, route.ev);
+    Some((Packet { handle: 0, dst: route.dst, hash, len, trim_len, flags }, int))
 }
 
 /// The packet with the rank that its frame calls for ([`Packet::ranked`]).

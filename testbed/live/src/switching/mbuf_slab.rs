@@ -1,8 +1,10 @@
-//! The mbufs that are in the emulated network, by the handles of their [`fabric::Packet`]s.
+//! The mbufs that are in the emulated network, by the handles of their [`fabric::Packet`]s, each
+//! with the place of its telemetry.
 //!
 //! Each copy of a packet but the last gets a copy of the bytes when it ends or is edited.
 
 use fabric::{CopySlab, Counted};
+use transport::wire::frame::IntPlace;
 use transport_dpdk::{Mbuf, Pool};
 
 /// One packet under way.
@@ -11,7 +13,10 @@ struct CountedMbuf {
     /// `None` in a free place.
     mbuf: Option<Mbuf>,
     copies: u16,
+    int: Option<IntPlace>,
 }
+
+const _: () = assert!(size_of::<CountedMbuf>() == 16, "four packets in a line of cache");
 
 impl Counted for CountedMbuf {
     fn copies(&mut self) -> &mut u16 {
@@ -24,9 +29,9 @@ impl Counted for CountedMbuf {
 pub(crate) struct MbufSlab(CopySlab<CountedMbuf>);
 
 impl MbufSlab {
-    /// Keeps a packet and names it.
-    pub(crate) fn insert(&mut self, mbuf: Mbuf) -> u32 {
-        self.0.keep(CountedMbuf { mbuf: Some(mbuf), copies: 1 })
+    /// Keeps a packet, whose frame has its telemetry at `int`, and names it.
+    pub(crate) fn insert(&mut self, mbuf: Mbuf, int: Option<IntPlace>) -> u32 {
+        self.0.keep(CountedMbuf { mbuf: Some(mbuf), copies: 1, int })
     }
 
     /// Counts one more copy of the packet.
@@ -39,6 +44,12 @@ impl MbufSlab {
         self.0.of(handle).mbuf.as_ref()
     }
 
+    /// Where the frame of a packet has its telemetry.
+    #[inline]
+    pub(crate) fn int_of(&self, handle: u32) -> Option<IntPlace> {
+        self.0.of(handle).int
+    }
+
     /// The bytes of a packet under way, to be edited: see [`MbufSlab::own`].
     pub(crate) fn of_mut(&mut self, handle: u32) -> Option<&mut Mbuf> {
         self.0.of_mut(handle).mbuf.as_mut()
@@ -47,7 +58,7 @@ impl MbufSlab {
     /// The bytes of a packet of which no other copy is under way, to be edited.
     #[inline]
     pub(crate) fn of_one_copy(&mut self, handle: u32) -> Option<&mut Mbuf> {
-        let CountedMbuf { mbuf, copies } = self.0.of_mut(handle);
+        let CountedMbuf { mbuf, copies, .. } = self.0.of_mut(handle);
         mbuf.as_mut().filter(|_| *copies == 1)
     }
 
@@ -57,9 +68,9 @@ impl MbufSlab {
         if !self.0.is_shared(handle) {
             return Some(handle);
         }
-        let mbuf = self.of(handle)?.deep_copy(pool)?;
+        let (mbuf, int) = (self.of(handle)?.deep_copy(pool)?, self.int_of(handle));
         self.lose(handle);
-        Some(self.insert(mbuf))
+        Some(self.insert(mbuf, int))
     }
 
     /// One copy of the packet has reached its end: its bytes, copied from `pool` while other copies

@@ -168,13 +168,13 @@ impl SoftSwitch {
         match describe(&mbuf, host, &self.addressing, ends) {
             // The network has run up to this instant already.
             Some(_) if self.slotted && at < self.ran_to => self.counts.slot_missed += 1,
-            Some(packet) => {
+            Some((packet, int)) => {
                 let packet = sized(packet, &mbuf, self.sizes.as_ref());
                 let packet = match self.ranks {
                     Some(ranks) => ranked(packet, &mbuf, ranks),
                     None => packet,
                 };
-                let packet = Packet { handle: self.packets.insert(mbuf), ..packet };
+                let packet = Packet { handle: self.packets.insert(mbuf, int), ..packet };
                 let mut frames = MbufFrames {
                     packets: &mut self.packets,
                     pool: &self.pool,

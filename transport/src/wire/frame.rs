@@ -287,8 +287,7 @@ fn header_start(frame: &[u8]) -> Option<usize> {
 }
 
 /// Where a DATA or PARITY frame has its telemetry, and the checksum that covers it. A switch looks
-/// this up once and then writes as often as it likes: neither it nor any other switch on the way
-/// moves them.
+/// this up once and then writes any number of times: no switch on the way moves them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IntPlace {
     /// The offset of the UDP header.

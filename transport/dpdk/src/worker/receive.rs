@@ -99,10 +99,9 @@ where
             (RxCheck::Unknown | RxCheck::Bad, _) => UdpCheck::IfPresent,
         };
         let addressing = &self.config.addressing;
-        let stamp = frame.stamp;
         let at = self.burst.len;
         let (segment, ext) = (&mut self.burst.segments[at], &mut self.burst.exts[at]);
-        let (bytes, tail) = (frame.bytes, frame.tail);
+        let (bytes, tail, stamp) = (frame.bytes, frame.tail, frame.stamp);
         let skip = UdpCheck::Skip;
         let parsed = frame::parse_into(bytes, tail, addressing, skip, &mut segment.hdr, ext);
         let sound = || frame::verify(bytes, tail, addressing, check);

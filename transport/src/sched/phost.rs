@@ -1,10 +1,9 @@
 //! pHost: receivers send tokens at the rate of their link, to the flow with the least left.
 //!
-//! Source: \[phost\] sec. 3; the timeout and the acknowledgements are those with which the public
-//! dcPIM simulator runs dcPIM. `tokens.rs` explains what a token is worth. A flow sends its first
-//! window without tokens; in that simulator only a flow that fits into a window does (`first`).
-//! Senders and receivers both prefer the flow with the least left. This scheduler decides no path
-//! and infers no loss.
+//! Source: \[phost\] sec. 3; the constants are those with which the public dcPIM simulator runs
+//! dcPIM. `tokens.rs` explains what a token is worth. A flow sends its first window without tokens;
+//! in that simulator only a flow that fits into a window does (`first`). Senders and receivers both
+//! prefer the flow with the least left. This scheduler decides no path and infers no loss.
 //! DEVIATION(phost#3): the paper has no priorities. A sender uses the tokens of its more urgent
 //! flows first; tokens do not depend on priorities, since no packet reports these to receivers.
 
@@ -60,11 +59,10 @@ params! {
         first: Unasked = Unasked::All;
         /// Silence after which tokens are taken for dead, in the time that a BDP takes to send.
         timeout: f32 = 1.1, in 1.0..=64.0;
-        /// How long a token lives at the sender, in the time that a full segment takes to send. So
-        /// a sender loses the tokens that come while it sends for another flow, as in pHost's
-        /// paper.
-        //= phost#3
-        life: f32 = 1.5, in 1.0..=4096.0;
+        /// How long a token lives at the sender, in the time that a full segment takes to send.
+        /// The simulator of pHost's authors has 1.5, so that a sender loses the tokens that come
+        /// while it sends for another flow.
+        life: f32 = 8.0, in 1.0..=4096.0;
         /// What a flow gets after each timeout, where its sender has left a window of tokens
         /// unanswered.
         retry: Retry = Retry::Window;

@@ -86,10 +86,15 @@ const SHARES: usize = 64;
 /// group, and a 64th for the share of one of its flows.
 const KINDS: [(u64, u32); 3] = [(1, 1024), (1, 1024), (6, 32)];
 
-/// A share that is used up answers again at the next multiple of this time. Under a flood, the
-/// shares answer together then, so a device gets many answers in one burst. A device of the kernel
-/// takes a system call for each burst.
+/// A share that is used up answers again at the first multiple of this time at which it has a
+/// token. Under a flood, the shares answer together then, so a device gets many answers in one
+/// burst. A device of the kernel takes a system call for each burst.
 const LUMP: Duration = Duration::from_ms(4);
+
+/// The multiple of [`LUMP`] up to which tokens count at `now`.
+fn lump(now: Instant) -> Instant {
+    Instant::from_ps(now.as_ps() - now.as_ps() % LUMP.as_ps())
+}
 
 /// How many answers may leave to senders whose address is not proven.
 #[derive(Clone, Debug)]
@@ -131,7 +136,7 @@ impl Allowed {
         let of_host = self.shares.hash_one(sender.0);
         let of_group = group.map(|group| self.shares.hash_one(group));
         let of_flow = self.shares.hash_one(sender);
-        let lump = Instant::from_ps(now.as_ps() - now.as_ps() % LUMP.as_ps());
+        let lump = lump(now);
         let mut buckets = budget.iter_mut().zip([Some(of_host), of_group, Some(of_flow)]);
         buckets.find_map(|(shares, hash)| {
             let share = usize::try_from(hash? % SHARES as u64).ok()?;
@@ -166,7 +171,7 @@ impl<S: Scheduler> Endpoint<S> {
         let sender = (notice.to, notice.flow, notice.key);
         let group = self.config.groups.of(notice.to);
         let share = self.allowed.share(notice.kind, sender, group, now);
-        let taken = share.map(|bucket| bucket.take(now)).is_some();
+        let taken = share.map(|bucket| bucket.take(lump(now))).is_some();
         let queued = taken && self.acks.push_if_room(notice);
         self.stats.answers_withheld += u64::from(!queued);
         queued
@@ -189,6 +194,12 @@ impl<S: Scheduler> Endpoint<S> {
         let withheld = self.allowed.share(NoticeKind::Prove, sender, group, now).is_none();
         self.stats.answers_withheld += u64::from(withheld);
         withheld
+    }
+
+    /// Whether answers wait, which [`Endpoint::poll_transmit`] gives.
+    #[must_use]
+    pub fn has_answers(&self) -> bool {
+        !self.acks.is_empty()
     }
 
     /// Sends a PRESENCE that waited.

@@ -15,7 +15,7 @@ counters! {
         /// Frames for another host.
         pub foreign: u64,
         /// Segments refused for want of memory for the message that they would have begun, or for
-        /// parity.
+        /// parity, and openings that get no question for proof.
         pub refused: u64,
         /// Parity among `refused`.
         pub parity_refused: u64,

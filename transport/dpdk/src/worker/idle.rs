@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::eal;
 
-/// How a worker waits between polls that found nothing.
+/// How a worker waits between polls without work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum IdleMode {
     /// Poll on. For threads with a core of their own.
@@ -30,7 +30,8 @@ pub enum IdleMode {
     Sleepy,
 }
 
-/// Counts the polls that found nothing.
+/// Counts polls without work: they found nothing, or packets that were dropped without an
+/// answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Idle {
     mode: IdleMode,

@@ -61,8 +61,8 @@ pub use report::application_of;
 /// The work of one turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TurnWork {
-    /// True when something was received and not dropped, sent, taken, reported or timed; else the
-    /// thread may yield.
+    /// True when something was sent, taken, reported or timed, or was received and not dropped
+    /// without an answer; else the thread may yield.
     pub busy: bool,
     /// The time of the turn.
     pub now: Instant,
@@ -210,7 +210,7 @@ where
         self.clock.mark(Stage::Core);
         self.collect_events(now);
         self.clock.mark(Stage::Core);
-        // Packets that are dropped keep no core from others who share it.
+        // A flood of packets that are dropped does not keep this thread from yielding.
         let busy = due || useful || taken + sent > 0;
         self.end_lingering(busy);
         self.io.look_after(now, busy, &mut self.clock);

@@ -3,7 +3,7 @@
 use transport::stats::DropReason;
 use transport::wire::Body;
 use transport::wire::frame::{self, Ecn, Envelope, UdpCheck};
-use transport::{FlowId, Instant, Placement};
+use transport::{BURST, FlowId, Instant, Placement};
 
 use super::Worker;
 use crate::clock::poll_clock::{Clock, Stage};
@@ -24,7 +24,7 @@ where
     C: Clock,
 {
     /// Receives a burst and carries out the core's decisions about it. Returns how many frames
-    /// there were, and whether any of them was not dropped.
+    /// there were, and whether they are work: one was not dropped or is answered, or more wait.
     pub(super) fn receive(&mut self, now: Instant) -> (usize, bool) {
         let frames = self.io.rx_burst(now);
         self.clock.mark(Stage::Device);
@@ -71,7 +71,10 @@ where
         self.io.rx_release();
         self.clock.mark(Stage::Device);
         let dropped = self.stats().drops.total() - dropped_before;
-        (frames, dropped < frames as u64)
+        // An answer to what was dropped leaves in the next turn, and a full burst may have more
+        // frames behind it.
+        let waits = frames == BURST || self.core.endpoint().has_answers();
+        (frames, waits || dropped < frames as u64)
     }
 
     /// Gives the tap the burst that was received.
@@ -99,10 +102,9 @@ where
             (RxCheck::Unknown | RxCheck::Bad, _) => UdpCheck::IfPresent,
         };
         let addressing = &self.config.addressing;
-        let at = self.burst.len;
+        let (at, skip) = (self.burst.len, UdpCheck::Skip);
         let (segment, ext) = (&mut self.burst.segments[at], &mut self.burst.exts[at]);
         let (bytes, tail, stamp) = (frame.bytes, frame.tail, frame.stamp);
-        let skip = UdpCheck::Skip;
         let parsed = frame::parse_into(bytes, tail, addressing, skip, &mut segment.hdr, ext);
         let sound = || frame::verify(bytes, tail, addressing, check);
         let Envelope { route, start, payload_len, trimmed } = match parsed {
@@ -131,10 +133,11 @@ where
         }
         let is_data = matches!(segment.hdr.body, Body::Data(_));
         self.burst.has_presence |= matches!(segment.hdr.body, Body::Presence(_));
-        // The flow before the checksum: the payload for a flow that is named and not here, and that
-        // of an opening which is dropped without an answer, cost nothing.
+        // The flow is looked up before the checksum. So no payload is read that belongs to a flow
+        // which is named and not here, or to an opening which is dropped without an answer.
         let named = segment.hdr.dst_flow != FlowId::UNKNOWN;
         if is_data && !named && !self.burst.has_presence && self.core.withholds(segment, now) {
+            self.counts.refused += 1;
             return Err(DropReason::Unproven);
         }
         let (endpoint, store) = (self.core.endpoint(), &self.store);

@@ -131,6 +131,9 @@ fn openings_without_answer_are_neither_summed_up_nor_work() {
     let work = [worker.poll_once().busy, worker.poll_once().busy];
     let after = reasons.map(|reason| worker.stats().drops.of(reason));
     assert_eq!((after, work), ([before[0] + 2, before[1]], [false; 2]));
+    let counts = worker.counts();
+    let explained = counts.parsed + counts.malformed + counts.foreign + counts.refused;
+    assert_eq!(counts.received, explained);
 }
 
 /// A rig whose first host has sent a message of 5000 bytes, which arrived if `arrived`, and the

@@ -246,8 +246,8 @@ impl Settings {
     pub const ANSWERS_MAX: u32 = 8_000;
     /// Answers a second where all hosts are trusted, unless it is set; the most there can be.
     const ANSWERS_TRUSTING: u32 = 1_000_000;
-    /// Questions for proof and refusals of flows a second, at most. That many leave a transfer nine
-    /// tenths of its throughput (docs/TESTING.md, floods).
+    /// Questions for proof and refusals of flows a second, at most. That many leave a transfer
+    /// about nine tenths of its throughput (docs/TESTING.md, floods).
     pub(crate) const QUESTIONS_MAX: u32 = 8_000;
 
     /// The sizes of packets as they count on the wire.

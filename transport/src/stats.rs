@@ -114,7 +114,8 @@ reasons! {
     UnknownFlow => "unknown_flow",
     /// Names a flow that is here without its key: forged, or of a process that was here before.
     WrongKey => "wrong_key",
-    /// Opens a flow while many are unproven: its sender is asked to prove its address first.
+    /// Opens a flow while many are unproven: its sender has to prove its address first, and is
+    /// asked for that as far as questions may leave.
     Unproven => "unproven",
     /// The sending host has as many flows, messages or bytes here as allowed.
     PeerShare => "peer_share",
@@ -182,35 +183,40 @@ impl From<ParseError> for DropReason {
 
 /// One counter per [`DropReason`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DropCounts([u64; DropReason::ALL.len()]);
+pub struct DropCounts {
+    by_reason: [u64; DropReason::ALL.len()],
+    /// The sum of `by_reason`, which a worker asks for in every turn that received something.
+    total: u64,
+}
 
 impl Default for DropCounts {
     fn default() -> Self {
-        Self([0; DropReason::ALL.len()])
+        Self { by_reason: [0; DropReason::ALL.len()], total: 0 }
     }
 }
 
 impl DropCounts {
     /// Counts one drop.
     pub fn count(&mut self, reason: DropReason) {
-        self.0[reason as usize] += 1;
+        self.count_many(reason, 1);
     }
 
     /// Counts `count` drops.
     pub fn count_many(&mut self, reason: DropReason, count: u64) {
-        self.0[reason as usize] += count;
+        self.by_reason[reason as usize] += count;
+        self.total += count;
     }
 
     /// The number of drops for `reason`.
     #[must_use]
     pub fn of(&self, reason: DropReason) -> u64 {
-        self.0[reason as usize]
+        self.by_reason[reason as usize]
     }
 
     /// The number of all drops.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.0.iter().sum()
+        self.total
     }
 
     /// Every reason with its count, in the order of declaration.
@@ -220,9 +226,10 @@ impl DropCounts {
 
     /// Adds `other` to these.
     pub fn add(&mut self, other: &Self) {
-        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+        for (mine, theirs) in self.by_reason.iter_mut().zip(other.by_reason) {
             *mine += theirs;
         }
+        self.total += other.total;
     }
 }
 

@@ -15,7 +15,8 @@
 //! | [`scheduler_mut`] | [`poll_transmit`], [`poll_timeout`] |
 //! | [`open_flow`], [`open_labelled`] | nothing |
 //! | [`poll_event`], [`poll_restore`] | itself until it returns `None` |
-//! | [`count_drop`], [`poll_timeout`], every other method that takes `&self` | nothing |
+//! | [`count_drop`], [`withhold_question`], [`poll_timeout`] | nothing |
+//! | every other method that takes `&self` | nothing |
 //!
 //! Placements come before events: a message reported as delivered is in place by then. A driver
 //! that keeps no bytes ignores placements and restores.
@@ -36,6 +37,7 @@
 //! [`keep_until_departure`]: Endpoint::keep_until_departure
 //! [`scheduler_mut`]: Endpoint::scheduler_mut
 //! [`count_drop`]: Endpoint::count_drop
+//! [`withhold_question`]: Endpoint::withhold_question
 
 pub mod error;
 

@@ -81,9 +81,10 @@ use crate::wire::{Body, Presence};
 const SHARES: usize = 64;
 
 /// What the shares of hosts, groups and flows have: eighths of all answers of a second, and answers
-/// that may leave at once, of each share. A host may have a thousand flows when their receiver
-/// restarts. Of packets that forge a host's address all compete for the shares of that host and its
-/// group, and a 64th for the share of one of its flows.
+/// that may leave at once, of each share. Where more come in a [`LUMP`], so many may leave at once.
+/// A host may have a thousand flows when their receiver restarts. Of packets that forge a host's
+/// address all compete for the shares of that host and its group, and a 64th for the share of one
+/// of its flows.
 const KINDS: [(u64, u32); 3] = [(1, 1024), (1, 1024), (6, 32)];
 
 /// A share that is used up answers again at the first multiple of this time at which it has a
@@ -116,7 +117,9 @@ impl Allowed {
         let budget = |most: u32| {
             Box::new(KINDS.map(|(eighths, at_once)| {
                 let every = Duration::from_s(8 * SHARES as u64) / (eighths * u64::from(most));
-                [TokenBucket::new(every, at_once); SHARES]
+                let in_lump = LUMP.as_ps().div_ceil(every.as_ps());
+                let depth = at_once.max(u32::try_from(in_lump).unwrap_or(u32::MAX));
+                [TokenBucket::new(every, depth); SHARES]
             }))
         };
         Self { shares, absent: budget(answers_max), questions: budget(Settings::QUESTIONS_MAX) }
@@ -177,12 +180,13 @@ impl<S: Scheduler> Endpoint<S> {
         queued
     }
 
-    /// Whether `rx` names no flow and would be dropped at `now` without an answer: its sender has
-    /// to prove its address, and no question for that may leave. The answer is then counted as
-    /// withheld. A driver may ask before it reads the payload of `rx`, if no earlier packet of the
-    /// burst is a PRESENCE, which may open the flow.
+    /// Withholds the question for proof to the sender of `rx`, where `rx` names no flow, its sender
+    /// has to prove its address, and no question for that may leave at `now`; returns whether that
+    /// is so. The caller then drops `rx` without reading its payload, and counts that. A caller may
+    /// ask unless an earlier packet of the burst is a PROOF, which may open the flow. Nothing has
+    /// to be polled afterwards.
     #[cold]
-    pub fn withholds(&mut self, rx: &RxSegment, now: Instant) -> bool {
+    pub fn withhold_question(&mut self, rx: &RxSegment, now: Instant) -> bool {
         let Body::Data(data) = &rx.hdr.body else { return false };
         let opening = data.open.filter(|_| rx.hdr.dst_flow == FlowId::UNKNOWN);
         let Some(open) = opening else { return false };

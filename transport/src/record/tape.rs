@@ -226,10 +226,10 @@ impl Recorder {
         Some(event)
     }
 
-    /// [`Endpoint::withholds`]; not recorded, because no later answer depends on it.
+    /// [`Endpoint::withhold_question`]; not recorded, because no later answer depends on it.
     #[inline]
-    pub fn withholds(&mut self, rx: &RxSegment, now: Instant) -> bool {
-        self.endpoint.withholds(rx, now)
+    pub fn withhold_question(&mut self, rx: &RxSegment, now: Instant) -> bool {
+        self.endpoint.withhold_question(rx, now)
     }
 
     /// [`Endpoint::count_drop`]; not recorded, because no later answer depends on it.

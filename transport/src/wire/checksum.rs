@@ -50,13 +50,13 @@ impl Checksum {
         self.sum += word.to_be() as u64;
     }
 
-    /// Takes out octets that were part of what the sum is over: fewer than 2^16, from an even
-    /// offset on. They go before others are added.
+    /// Takes out octets that were part of what the sum is over, where an even number of octets has
+    /// been added: fewer than 2^16, from an even offset on.
     #[inline]
     pub(super) fn remove(&mut self, bytes: &[u8]) {
         /// A multiple of 2^16 - 1, which changes no sum, above the sum of all that is taken out.
         const NOTHING: u64 = (1 << 48) - 1;
-        debug_assert!(!self.odd && bytes.len() < 1 << 16, "removed before others are added");
+        debug_assert!(!self.odd && bytes.len() < 1 << 16, "removed at an even offset");
         self.sum += NOTHING - sum_words(bytes);
     }
 

@@ -288,13 +288,13 @@ fn an_opening_is_withheld_once_no_share_has_a_question_for_it() {
     let [host, flow, _] = AT_ONCE;
     let open = open_by(STRANGER, 1);
     for asked in 0..host + flow {
-        assert!(!end.endpoint.withholds(&open, end.now), "{asked}");
+        assert!(!end.endpoint.withhold_question(&open, end.now), "{asked}");
         end.refuses(&open, DropReason::Unproven);
         assert_eq!(end.sent().len(), 1);
     }
     let withheld = |end: &mut End, rx| {
         let before = end.endpoint.stats().answers_withheld;
-        let withheld = end.endpoint.withholds(&rx, end.now);
+        let withheld = end.endpoint.withhold_question(&rx, end.now);
         assert_eq!(end.endpoint.stats().answers_withheld - before, u64::from(withheld));
         withheld
     };
@@ -321,6 +321,18 @@ fn a_flood_causes_as_many_answers_as_are_set_in_the_long_run() {
         let of_one = 2 * most * 6 / 8;
         assert!((of_one * 8 / 10..=2 * most).contains(&caused), "{set:?}: {caused}");
     }
+}
+
+#[test]
+fn shares_of_flows_give_all_that_is_set_however_much_that_is() {
+    // In each 4 ms, all flows together have more than 32 for each of their shares.
+    let most = 1_000_000;
+    let mut end = End::new(|s| (s.unproven_max, s.answers_max) = (0, Some(most)));
+    answers(&mut end, &[STRANGER], 0..=20_000);
+    end.now += Duration::from_ms(4);
+    let given = answers(&mut end, &[STRANGER], 0..=20_000);
+    let of_flows = most as usize / 250 * 6 / 8;
+    assert!((of_flows * 98 / 100..=of_flows * 102 / 100).contains(&given), "{given}");
 }
 
 #[test]

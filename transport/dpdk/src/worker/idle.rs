@@ -1,4 +1,4 @@
-//! How a thread that polls passes the time when there is nothing to do.
+//! How a thread that polls passes the time between polls without work.
 //!
 //! `Busy` polls without a break and is best on a core of its own. Where pollers share cores, a
 //! poller that only spins costs each of the others a scheduler's slice in each turn. A round trip
@@ -25,7 +25,7 @@ pub enum IdleMode {
     /// thread that wakes to one that yields. Then it yields once more, to find out whether the core
     /// is still shared.
     Shared,
-    /// `Shared`; after 4096 polls that found nothing the worker also sleeps for 250 us at each. For
+    /// `Shared`; after 4096 polls without work the worker also sleeps for 250 us at each. For
     /// threads that may have nothing to do for hours and no timer of microseconds.
     Sleepy,
 }

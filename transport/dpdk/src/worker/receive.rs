@@ -1,8 +1,8 @@
 //! Received bursts: frames parsed, segments handled by the core, payloads placed.
 
 use transport::stats::DropReason;
-use transport::wire::Body;
 use transport::wire::frame::{self, Ecn, Envelope, UdpCheck};
+use transport::wire::{Body, Presence};
 use transport::{BURST, FlowId, Instant, Placement};
 
 use super::Worker;
@@ -132,11 +132,10 @@ where
             check_opened(opened, segment, endpoint).inspect_err(|_| self.counts.malformed += 1)?;
         }
         let is_data = matches!(segment.hdr.body, Body::Data(_));
-        self.burst.has_presence |= matches!(segment.hdr.body, Body::Presence(_));
         // The flow is looked up before the checksum. So no payload is read that belongs to a flow
         // which is named and not here, or to an opening which is dropped without an answer.
         let named = segment.hdr.dst_flow != FlowId::UNKNOWN;
-        if is_data && !named && !self.burst.has_presence && self.core.withholds(segment, now) {
+        if is_data && !named && !self.burst.has_proof && self.core.withhold_question(segment, now) {
             self.counts.refused += 1;
             return Err(DropReason::Unproven);
         }
@@ -148,6 +147,7 @@ where
             self.counts.malformed += 1;
             return Err(error.into());
         }
+        self.burst.has_proof |= matches!(segment.hdr.body, Body::Presence(Presence::Proof { .. }));
         let kept = !is_data || self.burst.reserve_parity(endpoint, store);
         if is_data && (!kept || !self.burst.reserve(endpoint, store)) {
             self.counts.refused += 1;

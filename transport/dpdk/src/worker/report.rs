@@ -69,7 +69,7 @@ where
         }
     }
 
-    /// Reports messages whose memory no device reads any more. When there is nothing else to do,
+    /// Reports messages whose memory no device reads any more. In a turn without work
     /// the device is made to free frames that it has sent and kept.
     pub(super) fn end_lingering(&mut self, busy: bool) {
         if self.lingering.is_empty() {

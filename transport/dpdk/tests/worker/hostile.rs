@@ -122,6 +122,8 @@ fn openings_without_answer_are_neither_summed_up_nor_work() {
     let (mut rig, sent) = under_way(&shape, false);
     let now = rig.clock.get();
     let worker = &mut rig.hosts[1].worker;
+    worker.io().inbox.push_back((now, sent.clone()));
+    assert!(worker.poll_once().busy, "the question for proof leaves in the next turn");
     use_up_questions(worker, now, &sent);
     let mut damaged = forged(&sent, FlowId::UNKNOWN, 20_000, 5000);
     *damaged.last_mut().unwrap() ^= 1;

@@ -2,13 +2,17 @@
 //! what happens.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU8;
 
 use proptest::prelude::*;
+use transport::rc::MlccHalf;
 use transport::rng::mix;
+use transport::units::Key;
 use transport::wire::class::TrafficClass;
+use transport::wire::data::Glance;
 use transport::wire::int::Hop;
 use transport::wire::{Ext, Header};
-use transport::{Bytes, Duration, HostId, Instant, Rate, Rng, TxSegment};
+use transport::{Bytes, Duration, FlowId, HostId, Instant, Rate, Rng, TxSegment};
 
 use super::context::Agenda;
 use super::*;
@@ -366,6 +370,38 @@ fn a_packet_is_said_to_leave_when_it_has_left_its_queue() {
     assert_eq!(left(cx.agenda), [1, 2]);
     let queued: u64 = network.queued(port).data_bytes;
     assert_eq!(network.ports[16].stats.data_peak, queued, "two packets wait");
+}
+
+/// Packets that are data of MLCC, each of a flow of its own.
+struct Flows;
+
+impl Headers for Flows {
+    fn glance(&self, packet: &Packet) -> Option<Glance> {
+        let key = Key(u64::from(packet.handle) + 1);
+        let half = NonZeroU8::new(MlccHalf::NUMBER)?;
+        Some(Glance { key, src_flow: FlowId::UNKNOWN, half, has_hops: false })
+    }
+}
+
+impl Frames for Flows {
+    fn duplicate(&mut self, _packet: &Packet) {}
+
+    fn end(&mut self, _packet: Packet) {}
+}
+
+#[test]
+fn a_border_switch_gives_a_port_the_next_packet_when_its_link_is_free() {
+    let mut network = network(QdiscKind::Trim, &[(0, ProgramKind::Dci)], 1);
+    let mut out = Vec::new();
+    for host in 4..16 {
+        let packet = packet(host, 0, MTU, false);
+        network.inject(HostId(host), packet, Instant::ZERO, &mut Flows, &mut out);
+    }
+    network.run_until(Instant::ZERO + Duration::from_ms(1), &mut Flows, &mut out);
+    assert_eq!(arrivals(&out).len(), 12);
+    let AnyProgram::Dci(dci) = &network.programs[0].program else { panic!("no border switch") };
+    assert!(dci.stats().queue_bytes_peak > u64::from(MTU), "packets wait in queues of flows");
+    assert_eq!(network.ports[16].stats.data_peak, 0, "none waits in the port's own");
 }
 
 #[test]

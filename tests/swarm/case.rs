@@ -247,7 +247,7 @@ impl Case {
     fn token_settings(&mut self, rng: &mut Rng) {
         self.set("sched.phost.window", pick(rng, &["0.01", "1", "1", "4"]));
         self.set("sched.phost.timeout", pick(rng, &["1", "1.1", "1.1", "8"]));
-        self.set("sched.phost.life", pick(rng, &[1, 8, 8, 64]));
+        self.set("sched.phost.life", pick(rng, &["1", "1.5", "8", "64"]));
         self.set("sched.phost.ack_every", pick(rng, &[1, 16, 64]));
     }
 

@@ -41,6 +41,8 @@ pub struct NetworkFacts {
     pub far_rtt: Option<Duration>,
     /// Whether switches trim.
     pub trims: Option<bool>,
+    /// Whether hosts poll their devices, and so see a packet some packet times after its arrival.
+    pub hosts_poll: Option<bool>,
     /// Round trip of the longest path without the time that packets take to be sent.
     pub propagation_rtt: Option<Duration>,
     /// The time in which a host's line sends the largest BDP of a path: of its base RTT, at the

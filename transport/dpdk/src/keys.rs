@@ -4,17 +4,19 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 
+use transport::path::NetworkFacts;
 use transport::wire::{KEY_LEN, seal};
 use transport::{Config, Settings};
 
-/// `config` for an endpoint on a real network: with a secret of its own, and headers accounted as
-/// they are on the wire.
+/// `config` for an endpoint on a real network: with a secret of its own, headers accounted as they
+/// are on the wire, and policies set for a host that polls.
 ///
 /// # Errors
 /// When the operating system gives no random octets.
 pub fn keyed(config: &Config) -> io::Result<Config> {
     let secret = [random()?, random()?];
-    let settings = Settings { key_bytes: KEY_LEN, secret, ..(**config).clone() };
+    let mut settings = Settings { key_bytes: KEY_LEN, secret, ..(**config).clone() };
+    settings.resolve(&NetworkFacts { hosts_poll: Some(true), ..NetworkFacts::default() });
     Config::new(settings)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))
 }
@@ -50,5 +52,15 @@ mod tests {
         let [one, two] = [(); 2].map(|()| keyed(&config).unwrap());
         assert!(one.secret != two.secret && one.secret != [0; 2]);
         assert_eq!(one.segment_overhead(), config.segment_overhead() + KEY_LEN);
+    }
+
+    #[test]
+    fn tokens_live_long_enough_for_a_host_that_polls() {
+        let life_of = |life| {
+            let mut settings = Settings::default();
+            settings.sched_params.phost.life = life;
+            keyed(&Config::new(settings).unwrap()).unwrap().sched_params.phost.life
+        };
+        assert_eq!([1.5, 8.0, 64.0].map(life_of), [8.0, 8.0, 64.0]);
     }
 }

@@ -17,7 +17,8 @@ pub(in crate::sched) struct TokenConstants {
     pub(in crate::sched) bdp: u32,
     /// Time that a full segment takes on the host's line.
     pub(in crate::sched) packet_time: Duration,
-    /// How long a token lives.
+    /// How long the tokens of one CREDIT live: the last of several as if they came one packet time
+    /// apart, so that a short life lets a sender use all of them.
     pub(in crate::sched) life: Duration,
     /// Round trip of an idle path.
     pub(in crate::sched) base_rtt: Duration,
@@ -39,13 +40,15 @@ impl TokenConstants {
         let credit_len = Bytes(setup.wire_sizes.of(&credit, 0).into());
         let credit_time = setup.line_rate.time_for(credit_len) * CREDIT_SHARE;
         let per_credit = credit_time.as_ps().div_ceil(packet_time.as_ps().max(1));
+        let per_credit = u32::try_from(per_credit).unwrap_or(u32::MAX).max(1);
+        let together = packet_time * u64::from(per_credit - 1);
         Self {
             bdp: u32::try_from(bdp).unwrap_or(u32::MAX).max(1),
             packet_time,
-            life: packet_time.scaled(f64::from(life)),
+            life: packet_time.scaled(f64::from(life)) + together,
             base_rtt: setup.base_rtt,
             credit_time,
-            per_credit: u32::try_from(per_credit).unwrap_or(u32::MAX).max(1),
+            per_credit,
         }
     }
 

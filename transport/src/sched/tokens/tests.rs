@@ -6,7 +6,7 @@ use core::num::NonZeroU32;
 use super::*;
 use crate::config::{Config, Settings};
 use crate::rng::Rng;
-use crate::sched::{Arrival, Backlog, Label};
+use crate::sched::{Arrival, Backlog, Label, SchedSetup};
 use crate::segment::{BURST, Burst, PayloadRef, TxSegment};
 use crate::time::{Duration, Instant};
 use crate::units::{Bytes, EntropyValue, FlowId, HostId};
@@ -236,6 +236,19 @@ fn a_token_dies_unused_and_the_next_report_says_so() {
     sender.credit(0, 6, at(9));
     assert_eq!(sender.send_all(at(17)).len(), 0, "8 us later it is dead to the picosecond");
     assert!(sender.half.holds(flow(0)));
+}
+
+#[test]
+fn tokens_of_one_credit_live_until_a_line_could_have_sent_them() {
+    let config = config();
+    let setup = config.sched_setup(HostId(0), Rng::new(1));
+    for (mtu, several) in [(4096, false), (64, true)] {
+        let setup = SchedSetup { mtu: Bytes(mtu), ..setup.clone() };
+        let TokenConstants { life, packet_time, per_credit, .. } =
+            TokenConstants::new(&setup, None, 1.5);
+        assert_eq!(per_credit > 1, several, "{mtu}");
+        assert_eq!(life, packet_time.scaled(f64::from(per_credit) + 0.5), "{mtu}");
+    }
 }
 
 #[test]

@@ -34,14 +34,11 @@ nic-demo: build ## two hosts of the nic world on this machine: two processes, sh
 
 sim: build ; $(HEADRACE) run $(MATRICES) --world sim ## the same matrices in virtual time
 
-test: build-tests ## everything, step by step with durations; dpdk-test, which mostly waits, and check run beside the other steps
-	@$(MAKE) --no-print-directory -j3 dpdk-test-beside test-steps check-beside
+test: build-tests ## everything, side by side, each with its duration: dpdk-test, which mostly waits, goes first, and check, which compiles, last
+	@$(MAKE) --no-print-directory -j5 dpdk-test-beside $(TESTS:=-beside) check-beside
 build-tests: ; $(SYSTEM) --no-run
-test-steps: # each gives way to dpdk-test
-	@set -e; for step in $(TESTS); do echo "== $$step"; from=$$(date +%s); \
-	  MAKEFLAGS= nice $(MAKE) --no-print-directory $$step; echo "== $$step: $$(($$(date +%s) - from)) s"; done
-dpdk-test-beside check-beside: %-beside: # its output comes in one piece; check, which compiles, gives way to all others
-	@from=$$(date +%s); MAKEFLAGS= nice -n $(if $(filter check,$*),19,0) $(MAKE) --no-print-directory $* >target/$*.txt 2>&1 || failed=yes; echo "== $*"; \
+dpdk-test-beside check-beside $(TESTS:=-beside): %-beside: # begun together, before check holds the lock of cargo; the output of each comes in one piece
+	@from=$$(date +%s); MAKEFLAGS= nice -n $(or $(if $(filter check,$*),19),$(if $(filter dpdk-test,$*),0),10) $(MAKE) --no-print-directory $* >target/$*.txt 2>&1 || failed=yes; echo "== $*"; \
 	  cat target/$*.txt; echo "== $*: $$(($$(date +%s) - from)) s"; [ -z "$$failed" ]
 
 check: ## style: format, lints, docs, tidy, and the build without DPDK
@@ -97,4 +94,4 @@ docs-setup: ; command -v mdbook >/dev/null || $(CARGO) install mdbook --version 
 docs: ; $(CARGO) doc --workspace --no-deps && mdbook build docs ## API documentation in target/doc, docs as a site in target/book (make docs-setup once before)
 docs-test: build ; DOCUMENTED=whole HEADRACE=$(HEADRACE) $(SYSTEM) --test documented --test published -- --nocapture ## every command of README.md and docs; TESTING.md says what it shortens; run again, it leaves out what passed (make test runs a sample)
 
-.PHONY: help setup build run nic-demo sim test build-tests test-steps dpdk-test-beside check-beside attack soak mutants crash check unit golden swarm system dpdk-test slurm-test vm-setup vm-test bench perf-compare fuzz results tournament docs docs-setup docs-test
+.PHONY: help setup build run nic-demo sim test build-tests dpdk-test-beside check-beside $(TESTS:=-beside) attack soak mutants crash check unit golden swarm system dpdk-test slurm-test vm-setup vm-test bench perf-compare fuzz results tournament docs docs-setup docs-test

@@ -328,7 +328,14 @@ impl<S: Scheduler> Endpoint<S> {
     #[inline]
     #[must_use]
     pub fn owes_nothing(&self) -> bool {
-        self.acks.is_empty() && self.sched.sends_at_its_times()
+        !self.has_answers() && self.sched.sends_at_its_times()
+    }
+
+    /// Whether acknowledgements or other answers wait for [`Endpoint::poll_transmit`].
+    #[inline]
+    #[must_use]
+    pub fn has_answers(&self) -> bool {
+        !self.acks.is_empty()
     }
 
     /// The next event for the application; `None` when there is none. Nothing else has to be polled

@@ -60,6 +60,7 @@
 
 use alloc::boxed::Box;
 use core::hash::BuildHasher as _;
+use core::ops::Range;
 
 use super::lookup::KeyHash;
 use super::timers::{DueTimer, Timed, rearm};
@@ -81,27 +82,25 @@ use crate::wire::{Body, Presence};
 const SHARES: usize = 64;
 
 /// What the shares of hosts, groups and flows have: eighths of all answers of a second, and answers
-/// that may leave at once, of each share. Where more come in a [`LUMP`], so many may leave at once.
-/// A host may have a thousand flows when their receiver restarts. Of packets that forge a host's
+/// that may leave at once, of each share. A share that has more in two times [`LUMP`] allows all of
+/// them at once. A host may have a thousand flows when their receiver restarts. Of packets that forge a host's
 /// address all compete for the shares of that host and its group, and a 64th for the share of one
 /// of its flows.
 const KINDS: [(u64, u32); 3] = [(1, 1024), (1, 1024), (6, 32)];
 
-/// A share that is used up answers again at the first multiple of this time at which it has a
-/// token. Under a flood, the shares answer together then, so a device gets many answers in one
-/// burst. A device of the kernel takes a system call for each burst.
+/// Tokens of shares count from one instant in each of these times on. Under a flood, the shares
+/// answer together then, so a device gets many answers in one burst. A device of the kernel takes a
+/// system call for each burst. A hash chooses the instants, since a flood that came just behind
+/// each would take most answers with few packets.
 const LUMP: Duration = Duration::from_ms(4);
-
-/// The multiple of [`LUMP`] up to which tokens count at `now`.
-fn lump(now: Instant) -> Instant {
-    Instant::from_ps(now.as_ps() - now.as_ps() % LUMP.as_ps())
-}
 
 /// How many answers may leave to senders whose address is not proven.
 #[derive(Clone, Debug)]
 pub(super) struct Allowed {
-    /// Chooses shares.
+    /// Chooses shares, and instants at which tokens begin to count.
     shares: KeyHash,
+    /// The latest such instant, and the next one.
+    lump: Range<Instant>,
     /// Budget of answers that a flow is not here.
     absent: Box<Budget>,
     /// Budget of questions for proof and of refusals.
@@ -117,12 +116,40 @@ impl Allowed {
         let budget = |most: u32| {
             Box::new(KINDS.map(|(eighths, at_once)| {
                 let every = Duration::from_s(8 * SHARES as u64) / (eighths * u64::from(most));
-                let in_lump = LUMP.as_ps().div_ceil(every.as_ps());
-                let depth = at_once.max(u32::try_from(in_lump).unwrap_or(u32::MAX));
+                let between_lumps = (LUMP * 2).as_ps().div_ceil(every.as_ps());
+                let depth = at_once.max(u32::try_from(between_lumps).unwrap_or(u32::MAX));
                 [TokenBucket::new(every, depth); SHARES]
             }))
         };
-        Self { shares, absent: budget(answers_max), questions: budget(Settings::QUESTIONS_MAX) }
+        let [absent, questions] = [answers_max, Settings::QUESTIONS_MAX].map(budget);
+        Self { shares, lump: Instant::ZERO..Instant::ZERO, absent, questions }
+    }
+
+    /// The latest instant before `now` at which tokens began to count, or `now`.
+    fn lump(&mut self, now: Instant) -> Instant {
+        if !self.lump.contains(&now) {
+            let number = now.as_ps() / LUMP.as_ps();
+            let begin = |number: u64| {
+                let within = self.shares.hash_one(number) % LUMP.as_ps();
+                Instant::from_ps(number.saturating_mul(LUMP.as_ps()).saturating_add(within))
+            };
+            let (last, this) = (number.checked_sub(1).map_or(Instant::ZERO, begin), begin(number));
+            self.lump = if now < this { last..this } else { this..begin(number + 1) };
+        }
+        self.lump.start
+    }
+
+    /// Takes an answer of `kind` at `now` for a flow of `sender`, whose host is in `group`; false
+    /// when no share has one.
+    fn take(
+        &mut self,
+        kind: NoticeKind,
+        sender: SenderFlow,
+        group: Option<u32>,
+        now: Instant,
+    ) -> bool {
+        let lump = self.lump(now);
+        self.share(kind, sender, group, now).map(|bucket| bucket.take(lump)).is_some()
     }
 
     /// The share that has an answer of `kind` at `now` for a flow of `sender`, whose host is in
@@ -135,11 +162,11 @@ impl Allowed {
         now: Instant,
     ) -> Option<&mut TokenBucket> {
         let asks = matches!(kind, NoticeKind::Prove | NoticeKind::Refused);
-        let budget = if asks { &mut self.questions } else { &mut self.absent };
         let of_host = self.shares.hash_one(sender.0);
         let of_group = group.map(|group| self.shares.hash_one(group));
         let of_flow = self.shares.hash_one(sender);
-        let lump = lump(now);
+        let lump = self.lump(now);
+        let budget = if asks { &mut self.questions } else { &mut self.absent };
         let mut buckets = budget.iter_mut().zip([Some(of_host), of_group, Some(of_flow)]);
         buckets.find_map(|(shares, hash)| {
             let share = usize::try_from(hash? % SHARES as u64).ok()?;
@@ -173,20 +200,19 @@ impl<S: Scheduler> Endpoint<S> {
     pub(super) fn answer_stranger(&mut self, notice: Notice, now: Instant) -> bool {
         let sender = (notice.to, notice.flow, notice.key);
         let group = self.config.groups.of(notice.to);
-        let share = self.allowed.share(notice.kind, sender, group, now);
-        let taken = share.map(|bucket| bucket.take(lump(now))).is_some();
+        let taken = self.allowed.take(notice.kind, sender, group, now);
         let queued = taken && self.acks.push_if_room(notice);
         self.stats.answers_withheld += u64::from(!queued);
         queued
     }
 
     /// Withholds the question for proof to the sender of `rx`, where `rx` names no flow, its sender
-    /// has to prove its address, and no question for that may leave at `now`; returns whether that
-    /// is so. The caller then drops `rx` without reading its payload, and counts that. A caller may
-    /// ask unless an earlier packet of the burst is a PROOF, which may open the flow. Nothing has
-    /// to be polled afterwards.
+    /// has to prove its address, and no question for that may leave; returns whether that is so.
+    /// The caller then drops `rx` without reading its payload, and counts that. `earlier` has the
+    /// packets of the same burst before `rx`: one may be the proof. Nothing has to be polled
+    /// afterwards.
     #[cold]
-    pub fn withhold_question(&mut self, rx: &RxSegment, now: Instant) -> bool {
+    pub fn withhold_question(&mut self, rx: &RxSegment, earlier: &[RxSegment]) -> bool {
         let Body::Data(data) = &rx.hdr.body else { return false };
         let opening = data.open.filter(|_| rx.hdr.dst_flow == FlowId::UNKNOWN);
         let Some(open) = opening else { return false };
@@ -194,16 +220,13 @@ impl<S: Scheduler> Endpoint<S> {
             return false;
         }
         let sender = (rx.from, open.src_flow, rx.hdr.key);
+        if earlier.iter().any(|earlier| self.proves(earlier, sender, rx.at)) {
+            return false;
+        }
         let group = self.config.groups.of(rx.from);
-        let withheld = self.allowed.share(NoticeKind::Prove, sender, group, now).is_none();
+        let withheld = self.allowed.share(NoticeKind::Prove, sender, group, rx.at).is_none();
         self.stats.answers_withheld += u64::from(withheld);
         withheld
-    }
-
-    /// Whether answers wait, which [`Endpoint::poll_transmit`] gives.
-    #[must_use]
-    pub fn has_answers(&self) -> bool {
-        !self.acks.is_empty()
     }
 
     /// Sends a PRESENCE that waited.

@@ -52,6 +52,7 @@ use crate::segment::RxSegment;
 use crate::stats::DropReason;
 use crate::time::Instant;
 use crate::units::{EntropyValue, FlowId, HostId};
+use crate::wire::{Body, Presence};
 
 /// How often the sender of a known flow is asked for proof, since some questions may be lost. The
 /// questions are a base RTT apart, so that no single burst of loss takes all of them. A question
@@ -256,6 +257,17 @@ impl<S: Scheduler> Endpoint<S> {
         Ok(())
     }
 
+    /// Whether `rx` proves at `now` the address of `sender`.
+    pub(super) fn proves(&self, rx: &RxSegment, sender: SenderFlow, now: Instant) -> bool {
+        let Body::Presence(Presence::Proof { cookie }) = rx.hdr.body else { return false };
+        (rx.from, rx.hdr.dst_flow, rx.hdr.key) == sender && self.is_cookie_of(sender, cookie, now)
+    }
+
+    /// Whether `sender` was asked to return `cookie`, and `now` is not too late.
+    fn is_cookie_of(&self, sender: SenderFlow, cookie: u64, now: Instant) -> bool {
+        [0, 1].into_iter().any(|age| self.secret.cookie(sender, now, age) == cookie)
+    }
+
     /// Handles a proof of a sender's address: the sender's flow takes a place, if it has none.
     pub(super) fn take_proof(
         &mut self,
@@ -264,8 +276,7 @@ impl<S: Scheduler> Endpoint<S> {
         now: Instant,
     ) -> Result<(), DropReason> {
         let sender = (rx.from, rx.hdr.dst_flow, rx.hdr.key);
-        let good = |age| self.secret.cookie(sender, now, age) == cookie;
-        if !good(0) && !good(1) {
+        if !self.is_cookie_of(sender, cookie, now) {
             return Err(DropReason::WrongKey);
         }
         let known = self.rx_by_sender.get(&sender).copied();

@@ -228,8 +228,8 @@ impl Recorder {
 
     /// [`Endpoint::withhold_question`]; not recorded, because no later answer depends on it.
     #[inline]
-    pub fn withhold_question(&mut self, rx: &RxSegment, now: Instant) -> bool {
-        self.endpoint.withhold_question(rx, now)
+    pub fn withhold_question(&mut self, rx: &RxSegment, earlier: &[RxSegment]) -> bool {
+        self.endpoint.withhold_question(rx, earlier)
     }
 
     /// [`Endpoint::count_drop`]; not recorded, because no later answer depends on it.

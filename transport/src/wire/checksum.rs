@@ -50,8 +50,8 @@ impl Checksum {
         self.sum += word.to_be() as u64;
     }
 
-    /// Takes out octets that were part of what the sum is over, where an even number of octets has
-    /// been added: fewer than 2^16, from an even offset on.
+    /// Takes out fewer than 2^16 octets, which the sum is over and which begin at an even offset.
+    /// An even number of octets has been added before.
     #[inline]
     pub(super) fn remove(&mut self, bytes: &[u8]) {
         /// A multiple of 2^16 - 1, which changes no sum, above the sum of all that is taken out.

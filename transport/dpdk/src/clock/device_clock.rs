@@ -1,8 +1,8 @@
 //! A device's clock at one queue: it is read now and then, and converts stamps.
 //!
 //! A reading costs about as much as a packet, or 100 times that where firmware is asked. So the
-//! clock is read at the end of a turn without work, or, when no such turn comes, at the
-//! end of any turn. Readings take a thousandth of the time at most, so slow readings are rare.
+//! clock is read at the end of a turn without work, or, when no such turn comes, at the end of any
+//! turn. Readings take a thousandth of the time at most, so slow readings are rare.
 //! Frames without a stamp, and those whose stamp cannot be true, count as arrived when they were
 //! found. Ticks are the device's, times the driver's.
 

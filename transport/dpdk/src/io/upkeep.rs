@@ -59,9 +59,9 @@ pub trait Upkeep {
     /// Frame `index` of the received burst is no packet of Headrace: a device with an address may
     /// answer a request in it. Called for no other frame.
     fn rx_stray(&mut self, _index: usize) {}
-    /// A turn ends that began at `now`; `busy` says whether it had work. A device with a
-    /// clock of its own may compare that clock with `clock`, the worker's. A device whose frames
-    /// wait for the link may send them.
+    /// A turn ends that began at `now`; `busy` says whether it had work. A device with a clock of
+    /// its own may compare that clock with `clock`, the worker's. A device whose frames wait for
+    /// the link may send them.
     #[inline]
     fn look_after<C: Clock>(&mut self, _now: Instant, _busy: bool, _clock: &mut C) {}
     /// The message that `memory` was attached for is over, acknowledged to its last byte or not.

@@ -15,7 +15,8 @@ counters! {
         /// Frames for another host.
         pub foreign: u64,
         /// Segments refused for want of memory for the message that they would have begun, or for
-        /// parity, and openings that get no question for proof.
+        /// parity, and openings that are dropped before their payload is read, since no question
+        /// for proof may leave.
         pub refused: u64,
         /// Parity among `refused`.
         pub parity_refused: u64,

@@ -62,7 +62,7 @@ pub use report::application_of;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TurnWork {
     /// True when something was sent, taken, reported or timed, or was received and not dropped
-    /// without an answer; else the thread may yield.
+    /// without an answer, or when a full burst was received; else the thread may yield.
     pub busy: bool,
     /// The time of the turn.
     pub now: Instant,
@@ -210,7 +210,8 @@ where
         self.clock.mark(Stage::Core);
         self.collect_events(now);
         self.clock.mark(Stage::Core);
-        // A flood of packets that are dropped does not keep this thread from yielding.
+        // A flood of packets that are dropped keeps this thread from yielding only while it is
+        // behind.
         let busy = due || useful || taken + sent > 0;
         self.end_lingering(busy);
         self.io.look_after(now, busy, &mut self.clock);

@@ -2,7 +2,7 @@
 
 use transport::stats::DropReason;
 use transport::wire::frame::{self, Ecn, Envelope, UdpCheck};
-use transport::wire::{Body, Presence};
+use transport::wire::Body;
 use transport::{BURST, FlowId, Instant, Placement};
 
 use super::Worker;
@@ -103,7 +103,8 @@ where
         };
         let addressing = &self.config.addressing;
         let (at, skip) = (self.burst.len, UdpCheck::Skip);
-        let (segment, ext) = (&mut self.burst.segments[at], &mut self.burst.exts[at]);
+        let (earlier, rest) = self.burst.segments.split_at_mut(at);
+        let (segment, ext) = (&mut rest[0], &mut self.burst.exts[at]);
         let (bytes, tail, stamp) = (frame.bytes, frame.tail, frame.stamp);
         let parsed = frame::parse_into(bytes, tail, addressing, skip, &mut segment.hdr, ext);
         let sound = || frame::verify(bytes, tail, addressing, check);
@@ -135,7 +136,7 @@ where
         // The flow is looked up before the checksum. So no payload is read that belongs to a flow
         // which is named and not here, or to an opening which is dropped without an answer.
         let named = segment.hdr.dst_flow != FlowId::UNKNOWN;
-        if is_data && !named && !self.burst.has_proof && self.core.withhold_question(segment, now) {
+        if is_data && !named && self.core.withhold_question(segment, earlier) {
             self.counts.refused += 1;
             return Err(DropReason::Unproven);
         }
@@ -147,7 +148,6 @@ where
             self.counts.malformed += 1;
             return Err(error.into());
         }
-        self.burst.has_proof |= matches!(segment.hdr.body, Body::Presence(Presence::Proof { .. }));
         let kept = !is_data || self.burst.reserve_parity(endpoint, store);
         if is_data && (!kept || !self.burst.reserve(endpoint, store)) {
             self.counts.refused += 1;

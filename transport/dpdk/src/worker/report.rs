@@ -69,8 +69,8 @@ where
         }
     }
 
-    /// Reports messages whose memory no device reads any more. In a turn without work
-    /// the device is made to free frames that it has sent and kept.
+    /// Reports messages whose memory no device reads any more. In a turn without work the device is
+    /// made to free frames that it has sent and kept.
     pub(super) fn end_lingering(&mut self, busy: bool) {
         if self.lingering.is_empty() {
             return;

@@ -33,8 +33,6 @@ pub(super) struct RxBurst {
     /// Whether an opening segment of this burst may begin its message without memory: it came
     /// trimmed, or may lose its payload here.
     unbacked: bool,
-    /// Whether this burst has a PROOF, which may open the flow of a segment behind it.
-    pub(super) has_proof: bool,
     /// Parity in this burst that is not of strangers.
     parity: usize,
     /// Parity that strangers open flows with; its segments are among `refused`, or have no payload.
@@ -78,7 +76,6 @@ impl RxBurst {
             of_refused: Begun::new(),
             refused: Vec::with_capacity(BURST),
             unbacked: false,
-            has_proof: false,
             parity: 0,
             parity_of_refused: 0,
         }
@@ -90,7 +87,6 @@ impl RxBurst {
         self.of_refused.clear();
         self.refused.clear();
         self.unbacked = false;
-        self.has_proof = false;
         self.parity = 0;
         self.parity_of_refused = 0;
     }

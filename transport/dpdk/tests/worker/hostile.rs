@@ -12,7 +12,7 @@ use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, FrameSpec, UdpCheck};
 use transport::wire::{Ack, Body, Coded, Data, Ext, Header, Presence, Receipt};
-use transport::{DropReason, Duration, FlowId, HostId, Instant, MsgNo, Psn, Rng, ShareMax};
+use transport::{BURST, DropReason, Duration, FlowId, HostId, Instant, MsgNo, Psn, Rng, ShareMax};
 
 use crate::rig::{Rig, Sizes, TestWorker, Weather, config};
 
@@ -129,13 +129,18 @@ fn openings_without_answer_are_neither_summed_up_nor_work() {
     *damaged.last_mut().unwrap() ^= 1;
     let reasons = [DropReason::Unproven, DropReason::Corrupt];
     let before = reasons.map(|reason| worker.stats().drops.of(reason));
-    worker.io().inbox.extend([damaged, sent].map(|frame| (now, frame)));
+    worker.io().inbox.extend([damaged, sent.clone()].map(|frame| (now, frame)));
     let work = [worker.poll_once().busy, worker.poll_once().busy];
     let after = reasons.map(|reason| worker.stats().drops.of(reason));
     assert_eq!((after, work), ([before[0] + 2, before[1]], [false; 2]));
     let counts = worker.counts();
     let explained = counts.parsed + counts.malformed + counts.foreign + counts.refused;
     assert_eq!(counts.received, explained);
+    // A full burst may have more frames behind it.
+    for (frames, busy) in [(BURST - 1, false), (BURST, true)] {
+        worker.io().inbox.extend(vec![(now, sent.clone()); frames]);
+        assert_eq!(worker.poll_once().busy, busy, "{frames} frames");
+    }
 }
 
 /// A rig whose first host has sent a message of 5000 bytes, which arrived if `arrived`, and the

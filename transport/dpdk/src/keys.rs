@@ -1,5 +1,5 @@
-//! Where there may be hostile hosts, keys of flows are made from random numbers of the operating
-//! system.
+//! What changes in a configuration where hosts are real. There may be hostile hosts, so keys of
+//! flows are made from random numbers of the operating system; and hosts poll their devices.
 
 use std::fs::File;
 use std::io::{self, Read as _};

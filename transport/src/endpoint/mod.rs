@@ -216,10 +216,10 @@ impl<S: Scheduler> Endpoint<S> {
         let look_up = secret.look_up();
         Self {
             host,
+            allowed: Allowed::new(config.answers_max(), look_up, secret.clone()),
             secret,
             rng,
             flows_opened: 0,
-            allowed: Allowed::new(config.answers_max(), look_up),
             linger: config.give_up_after(&config.default_path()) * 2,
             tx_flows: Slab::aged(tx_flows, config.incarnation.into()),
             tx_msgs: Slab::new(msgs),

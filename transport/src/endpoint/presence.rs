@@ -63,6 +63,7 @@ use core::hash::BuildHasher as _;
 use core::ops::Range;
 
 use super::lookup::KeyHash;
+use super::secret::Secret;
 use super::timers::{DueTimer, Timed, rearm};
 use super::tx_context;
 use super::{Endpoint, SenderFlow};
@@ -83,22 +84,25 @@ const SHARES: usize = 64;
 
 /// What the shares of hosts, groups and flows have: eighths of all answers of a second, and answers
 /// that may leave at once, of each share. A share that has more in two times [`LUMP`] allows all of
-/// them at once. A host may have a thousand flows when their receiver restarts. Of packets that forge a host's
-/// address all compete for the shares of that host and its group, and a 64th for the share of one
-/// of its flows.
+/// them at once. A host may have a thousand flows when their receiver restarts. Of packets that
+/// forge a host's address all compete for the shares of that host and its group, and a 64th for the
+/// share of one of its flows.
 const KINDS: [(u64, u32); 3] = [(1, 1024), (1, 1024), (6, 32)];
 
-/// Tokens of shares count from one instant in each of these times on. Under a flood, the shares
-/// answer together then, so a device gets many answers in one burst. A device of the kernel takes a
-/// system call for each burst. A hash chooses the instants, since a flood that came just behind
-/// each would take most answers with few packets.
+/// Tokens of shares count from one instant in each of these times on, 8 ms after the last one at
+/// most. Under a flood, the shares answer together then, so a device gets many answers in one
+/// burst. A device of the kernel takes a system call for each burst. The instants cannot be
+/// foreseen: bursts of a flood just behind each would take most answers with few packets. A host
+/// that sees an answer learns that the instant has come.
 const LUMP: Duration = Duration::from_ms(4);
 
 /// How many answers may leave to senders whose address is not proven.
 #[derive(Clone, Debug)]
 pub(super) struct Allowed {
-    /// Chooses shares, and instants at which tokens begin to count.
+    /// Chooses shares.
     shares: KeyHash,
+    /// Chooses the instants from which tokens count.
+    secret: Secret,
     /// The latest such instant, and the next one.
     lump: Range<Instant>,
     /// Budget of answers that a flow is not here.
@@ -112,7 +116,7 @@ type Budget = [[TokenBucket; SHARES]; KINDS.len()];
 
 impl Allowed {
     /// Budgets of so many answers a second, above zero, that a flow is not here.
-    pub(super) fn new(answers_max: u32, shares: KeyHash) -> Self {
+    pub(super) fn new(answers_max: u32, shares: KeyHash, secret: Secret) -> Self {
         let budget = |most: u32| {
             Box::new(KINDS.map(|(eighths, at_once)| {
                 let every = Duration::from_s(8 * SHARES as u64) / (eighths * u64::from(most));
@@ -122,7 +126,7 @@ impl Allowed {
             }))
         };
         let [absent, questions] = [answers_max, Settings::QUESTIONS_MAX].map(budget);
-        Self { shares, lump: Instant::ZERO..Instant::ZERO, absent, questions }
+        Self { shares, secret, lump: Instant::ZERO..Instant::ZERO, absent, questions }
     }
 
     /// The latest instant before `now` at which tokens began to count, or `now`.
@@ -130,7 +134,7 @@ impl Allowed {
         if !self.lump.contains(&now) {
             let number = now.as_ps() / LUMP.as_ps();
             let begin = |number: u64| {
-                let within = self.shares.hash_one(number) % LUMP.as_ps();
+                let within = self.secret.lump(number) % LUMP.as_ps();
                 Instant::from_ps(number.saturating_mul(LUMP.as_ps()).saturating_add(within))
             };
             let (last, this) = (number.checked_sub(1).map_or(Instant::ZERO, begin), begin(number));
@@ -220,11 +224,9 @@ impl<S: Scheduler> Endpoint<S> {
             return false;
         }
         let sender = (rx.from, open.src_flow, rx.hdr.key);
-        if earlier.iter().any(|earlier| self.proves(earlier, sender, rx.at)) {
-            return false;
-        }
         let group = self.config.groups.of(rx.from);
-        let withheld = self.allowed.share(NoticeKind::Prove, sender, group, rx.at).is_none();
+        let withheld = self.allowed.share(NoticeKind::Prove, sender, group, rx.at).is_none()
+            && !earlier.iter().any(|earlier| self.proves(earlier, sender, rx.at));
         self.stats.answers_withheld += u64::from(withheld);
         withheld
     }

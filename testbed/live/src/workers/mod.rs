@@ -18,7 +18,8 @@ use crate::dpdk_error::unfit;
 
 pub use lateness::LATE_SHARE_MAX;
 
-/// `config` with a secret of the operating system's, so that no other host can guess flows' keys.
+/// `config` with a secret of the operating system's, so that no other host can guess flows' keys,
+/// and with what [`transport_dpdk::keyed`] changes beside it.
 ///
 /// # Errors
 /// When the operating system gives no random octets, or the settings do not fit with keys.

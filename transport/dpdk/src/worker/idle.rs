@@ -30,8 +30,8 @@ pub enum IdleMode {
     Sleepy,
 }
 
-/// Counts polls without work: they found nothing, or less than a full burst of packets, which were
-/// all dropped without an answer.
+/// Counts polls without work: they found nothing, or fewer packets than a full burst, all dropped
+/// without an answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Idle {
     mode: IdleMode,

@@ -1,8 +1,8 @@
 //! Received bursts: frames parsed, segments handled by the core, payloads placed.
 
 use transport::stats::DropReason;
-use transport::wire::frame::{self, Ecn, Envelope, UdpCheck};
 use transport::wire::Body;
+use transport::wire::frame::{self, Ecn, Envelope, UdpCheck};
 use transport::{BURST, FlowId, Instant, Placement};
 
 use super::Worker;

@@ -17,8 +17,8 @@ pub(in crate::sched) struct TokenConstants {
     pub(in crate::sched) bdp: u32,
     /// Time that a full segment takes on the host's line.
     pub(in crate::sched) packet_time: Duration,
-    /// How long the tokens of one CREDIT live: the last of several as if they came one packet time
-    /// apart, so that a short life lets a sender use all of them.
+    /// How long a token lives: all tokens of a CREDIT as long as the last would if they came one
+    /// packet time apart, so that a short life lets a sender use all of them.
     pub(in crate::sched) life: Duration,
     /// Round trip of an idle path.
     pub(in crate::sched) base_rtt: Duration,

@@ -89,11 +89,11 @@ const SHARES: usize = 64;
 /// share of one of its flows.
 const KINDS: [(u64, u32); 3] = [(1, 1024), (1, 1024), (6, 32)];
 
-/// Tokens of shares count from one instant in each of these times on, 8 ms after the last one at
-/// most. Under a flood, the shares answer together then, so a device gets many answers in one
-/// burst. A device of the kernel takes a system call for each burst. The instants cannot be
-/// foreseen: bursts of a flood just behind each would take most answers with few packets. A host
-/// that sees an answer learns that the instant has come.
+/// Each period of this length has one instant from which tokens of shares count; two instants
+/// follow each other within 8 ms. Under a flood, the shares answer together then, so a device gets
+/// many answers in one burst. A device of the kernel takes a system call for each burst. A secret
+/// chooses the instants. If they could be foreseen, a flood in bursts just behind each would take
+/// most answers with few packets. A host that sees an answer learns that an instant has come.
 const LUMP: Duration = Duration::from_ms(4);
 
 /// How many answers may leave to senders whose address is not proven.
@@ -129,7 +129,7 @@ impl Allowed {
         Self { shares, secret, lump: Instant::ZERO..Instant::ZERO, absent, questions }
     }
 
-    /// The latest instant before `now` at which tokens began to count, or `now`.
+    /// The latest instant, not after `now`, from which tokens count.
     fn lump(&mut self, now: Instant) -> Instant {
         if !self.lump.contains(&now) {
             let number = now.as_ps() / LUMP.as_ps();

@@ -80,7 +80,7 @@ impl Secret {
         KeyHash::new([word(b"look-up, first word"), word(b"look-up, second word")])
     }
 
-    /// A number for lump number `number` of answers to strangers.
+    /// The word that chooses the instant of lump `number` of answers to strangers.
     pub(super) fn lump(&self, number: u64) -> u64 {
         let mut hasher = self.0;
         hasher.write(b"lump of answers");

@@ -9,7 +9,7 @@ FIGURES = $(wildcard testbed/scenarios/*/*fig$(FIGURE)*.toml $(if $(FIGURE),,tes
 MATRICES := $(wildcard testbed/scenarios/quickstart/*.cm)
 PACKAGES := build-essential pkg-config libdpdk-dev dpdk-dev dpdk clang libclang-dev tshark iproute2 librsvg2-bin fonts-dejavu-core
 SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
-TESTS := unit cases swarm system
+TESTS := unit swarm system
 NO_DPDK := --workspace --no-default-features --all-targets# two packages have that feature; no other is checked again
 RUST_FILES := find dpdk-sys transport testbed apps tests -name '*.rs' -not -path '*/target/*'
 SYSTEM := $(CARGO) test --workspace# never -p: dependencies would have other features, and all be built again
@@ -34,11 +34,14 @@ nic-demo: build ## two hosts of the nic world on this machine: two processes, sh
 
 sim: build ; $(HEADRACE) run $(MATRICES) --world sim ## the same matrices in virtual time
 
-test: build-tests ## everything, side by side, each with its duration: dpdk-test, which mostly waits, goes first, and check, which compiles, last
-	@$(MAKE) --no-print-directory -j$(words dpdk-test $(TESTS) check) dpdk-test-beside $(TESTS:=-beside) check-beside
+test: build-tests ## everything, step by step with durations; dpdk-test, which mostly waits, and check run beside the other steps
+	@$(MAKE) --no-print-directory -j3 dpdk-test-beside test-steps check-beside
 build-tests: ; $(SYSTEM) --no-run
-dpdk-test-beside check-beside $(TESTS:=-beside): %-beside: # begun together, before check holds the lock of cargo; the output of each comes in one piece
-	@from=$$(date +%s); MAKEFLAGS= nice -n $(or $(if $(filter check,$*),19),$(if $(filter dpdk-test,$*),0),10) $(MAKE) --no-print-directory $* >target/$*.txt 2>&1 || failed=yes; echo "== $*"; \
+test-steps: # each gives way to dpdk-test
+	@set -e; for step in $(TESTS); do echo "== $$step"; from=$$(date +%s); \
+	  MAKEFLAGS= nice $(MAKE) --no-print-directory $$step; echo "== $$step: $$(($$(date +%s) - from)) s"; done
+dpdk-test-beside check-beside: %-beside: # its output comes in one piece; check, which compiles, gives way to all others
+	@from=$$(date +%s); MAKEFLAGS= nice -n $(if $(filter check,$*),19,0) $(MAKE) --no-print-directory $* >target/$*.txt 2>&1 || failed=yes; echo "== $*"; \
 	  cat target/$*.txt; echo "== $*: $$(($$(date +%s) - from)) s"; [ -z "$$failed" ]
 
 check: ## style: format, lints, docs, tidy, and the build without DPDK
@@ -53,9 +56,7 @@ fmt: ## formats every file, those of policies too: cargo fmt does not find modul
 	$(CARGO) fmt --all
 	@$(RUST_FILES) | xargs rustfmt --edition 2024
 
-unit: ; $(CARGO) test --workspace --exclude system-tests ## tests inside the crates, golden curves, and their examples
-
-cases: ; $(SYSTEM) --lib -- cases:: ## how binaries of tests name, choose and report their cases
+unit: ; $(CARGO) test --workspace --exclude system-tests && $(SYSTEM) --lib -- cases:: ## tests inside the crates, golden curves, and their examples
 
 golden: ; $(SYSTEM) --test golden ## golden curves of every controller and balancer; UPDATE_GOLDEN=1 rewrites them
 
@@ -96,4 +97,4 @@ docs-setup: ; command -v mdbook >/dev/null || $(CARGO) install mdbook --version 
 docs: ; $(CARGO) doc --workspace --no-deps && mdbook build docs ## API documentation in target/doc, docs as a site in target/book (make docs-setup once before)
 docs-test: build ; DOCUMENTED=whole HEADRACE=$(HEADRACE) $(SYSTEM) --test documented --test published -- --nocapture ## every command of README.md and docs; TESTING.md says what it shortens; run again, it leaves out what passed (make test runs a sample)
 
-.PHONY: help setup build run nic-demo sim test build-tests dpdk-test-beside check-beside $(TESTS:=-beside) attack soak mutants crash check unit cases golden swarm system dpdk-test slurm-test vm-setup vm-test bench perf-compare fuzz results tournament docs docs-setup docs-test
+.PHONY: help setup build run nic-demo sim test build-tests test-steps dpdk-test-beside check-beside attack soak mutants crash check unit golden swarm system dpdk-test slurm-test vm-setup vm-test bench perf-compare fuzz results tournament docs docs-setup docs-test

@@ -63,6 +63,14 @@ pub struct NetworkFacts {
     pub pod: Option<PodFacts>,
 }
 
+impl NetworkFacts {
+    /// What is known of every network of real devices.
+    #[must_use]
+    pub fn of_devices() -> Self {
+        Self { hosts_poll: Some(true), ..Self::default() }
+    }
+}
+
 /// Pods of hosts, all alike, each with a scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PodFacts {

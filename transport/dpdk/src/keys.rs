@@ -16,7 +16,7 @@ use transport::{Config, Settings};
 pub fn keyed(config: &Config) -> io::Result<Config> {
     let secret = [random()?, random()?];
     let mut settings = Settings { key_bytes: KEY_LEN, secret, ..(**config).clone() };
-    settings.resolve(&NetworkFacts { hosts_poll: Some(true), ..NetworkFacts::default() });
+    settings.resolve(&NetworkFacts::of_devices());
     Config::new(settings)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))
 }

@@ -195,11 +195,8 @@ impl<'a> IdealRun<'a> {
         for policy in [&mut outcome.summary.cc, &mut outcome.summary.lb] {
             "none".clone_into(policy);
         }
-        let threads = Adapted {
-            key: "sim.threads",
-            value: "1".to_owned(),
-            why: "each decision of the ideal scheduler depends on all flows",
-        };
+        let why = "each decision of the ideal scheduler depends on all flows";
+        let threads = Adapted::new("sim.threads", "1".to_owned(), why);
         if stopped {
             outcome.summary.utilisation = None;
         }

@@ -68,11 +68,19 @@ pub struct Outcome {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Adapted {
     /// The key, as in the effective configuration.
-    pub key: &'static str,
+    pub key: String,
     /// The value that the run used.
     pub value: String,
     /// The reason of the world.
     pub why: &'static str,
+}
+
+impl Adapted {
+    /// `key`, which has `value` in a run, because of `why`.
+    #[must_use]
+    pub fn new(key: &str, value: String, why: &'static str) -> Self {
+        Self { key: key.to_owned(), value, why }
+    }
 }
 
 /// How late a real-time run's polls were, in real time.

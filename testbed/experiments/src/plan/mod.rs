@@ -33,6 +33,7 @@ use std::collections::btree_map::Entry;
 use std::ops::Deref;
 
 use transport::ec::EcKind;
+use transport::path::NetworkFacts;
 use transport::sched::Ranks;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame::header_overhead;
@@ -375,6 +376,17 @@ impl Plan {
     pub fn raises_block_timeout(&self) -> bool {
         let set = self.draft.settings.ec_params.patience();
         self.codes() && set < self.draft.block_timeout_min
+    }
+
+    /// The keys of this run's policies that have other values at hosts of real devices, with these
+    /// values.
+    #[must_use]
+    pub fn changes_on_devices(&self) -> Vec<(String, String)> {
+        let mut there = self.draft.clone();
+        there.settings.resolve(&NetworkFacts::of_devices());
+        let [here, there] = [&self.draft, &there].map(policy_keys::chosen);
+        let changes = here.into_iter().zip(there);
+        changes.filter(|(here, there)| here != there).map(|(_, there)| there).collect()
     }
 }
 

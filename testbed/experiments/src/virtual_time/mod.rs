@@ -187,7 +187,7 @@ fn threads(plan: &Plan, coupled: bool, explains: bool) -> (usize, Vec<Adapted>) 
     if wanted <= most {
         return (wanted, Vec::new());
     }
-    (most, vec![Adapted { key: "sim.threads", value: most.to_string(), why }])
+    (most, vec![Adapted::new("sim.threads", most.to_string(), why)])
 }
 
 /// For each host: the bytes that it sends and receives.

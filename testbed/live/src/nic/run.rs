@@ -38,6 +38,7 @@ use super::real_network::RealNetwork;
 use super::report;
 use super::warm_up::{OpenedDevice, WarmUpDevice, devices};
 use crate::dpdk_error::unfit;
+use crate::workers::HOSTS_POLL;
 use crate::workers::control::Control;
 use crate::workers::counters::{self, Workers};
 use crate::workers::hosts::{Host, HostSetup, Polled, Pollers, RING, RunClock, needs};
@@ -451,7 +452,7 @@ fn fit_devices(
     devices: &[DevicePart],
 ) -> Result<(Plan, Vec<Adapted>), RunError> {
     let mut adapted = Vec::new();
-    let mut note = |key, value, why| adapted.push(Adapted { key, value, why });
+    let mut note = |key: &str, value, why| adapted.push(Adapted::new(key, value, why));
     let shortest = devices.iter().map(|device| device.max_frame).min().unwrap_or(u32::MAX);
     let carried = shortest.saturating_sub(u32::from(around(plan, network)));
     let carried = u16::try_from(carried).unwrap_or(u16::MAX);
@@ -488,7 +489,7 @@ fn fit_rtts(
     measured: &[MeasurePart],
     adapted: &mut Vec<Adapted>,
 ) -> Result<Plan, RunError> {
-    let mut note = |key, value, why| adapted.push(Adapted { key, value, why });
+    let mut note = |key: &str, value, why| adapted.push(Adapted::new(key, value, why));
     let pairs = (0..).zip(measured).flat_map(|(src, part)| {
         let pair = move |&(dst, ps): &(u32, u64)| ((HostId(src), HostId(dst)), ps);
         part.rtts_ps.iter().map(pair)
@@ -531,6 +532,9 @@ fn fit_rtts(
             fitted = fitted.with(|draft| draft.settings.loss.backoff_max = doublings)?;
             note("loss.backoff_max", doublings.to_string(), OUTAGE);
         }
+    }
+    for (key, value) in fitted.changes_on_devices() {
+        note(&key, value, HOSTS_POLL);
     }
     let is_set = plan.draft.base_rtt.is_some();
     Ok(if is_set { fitted } else { fitted.with_measured_rtts(rtts) })

@@ -23,8 +23,8 @@ use crate::dpdk_error::unfit;
 use crate::workers::control::Control;
 use crate::workers::hosts::{self, HostSetup, Pollers, RunClock};
 use crate::workers::lateness::Gaps;
-use crate::workers::network_time;
 use crate::workers::observers::Observers;
+use crate::workers::{HOSTS_POLL, network_time};
 
 /// Real time between two calls of the watch.
 const LOOK_EVERY: Duration = Duration::from_ms(20);
@@ -142,7 +142,7 @@ fn adapt(
     threads: &Threads,
 ) -> Result<(Plan, TimeScale, Vec<Adapted>), RunError> {
     let mut adapted = Vec::new();
-    let mut note = |key, value, why| adapted.push(Adapted { key, value, why });
+    let mut note = |key: &str, value, why| adapted.push(Adapted::new(key, value, why));
     let mut plan = plan.clone();
     if let Some(payload) = pmd
         .payload_max(plan.settings.headers_max())
@@ -187,6 +187,9 @@ fn adapt(
     }
     if plan.raises_block_timeout() {
         note("ec.block_timeout", format!("{}ps", block_timeout.as_ps()), BREAKS);
+    }
+    for (key, value) in plan.changes_on_devices() {
+        note(&key, value, HOSTS_POLL);
     }
     Ok((plan, scale, adapted))
 }
@@ -373,5 +376,25 @@ mod tests {
         assert!(plan.codes(), "{}", plan.settings.base_rtt);
         assert_eq!(plan.settings.ec_params.patience(), time_scale::rto_min(scale));
         assert!(adapted.iter().any(|change| change.key == "ec.block_timeout"), "{adapted:?}");
+    }
+
+    #[test]
+    fn what_hosts_that_poll_change_in_a_policy_is_in_the_list_of_what_the_world_changed() {
+        let mut matrix = Matrix { nodes: 4, ..Matrix::default() };
+        matrix.push_flow(FlowSpec::new(HostId(0), HostId(3), Bytes(1 << 20)));
+        let network = topology::by_name("leaf-spine:1,1,4").unwrap();
+        let rate = Calibration::measure(CALIBRATION_MIN).unwrap();
+        for (sched, life, said) in
+            [("phost", "1.5", Some("8")), ("phost", "64", None), ("round-robin", "1.5", None)]
+        {
+            let mut draft = Draft::default();
+            for (key, value) in [("sched", sched), ("sched.phost.life", life)] {
+                draft.set(key, value, Origin::Set).unwrap();
+            }
+            let plan = Plan::new(&draft, matrix.clone(), &network).unwrap();
+            let (_, _, adapted) = adapt(&plan, Pmd::Ring, rate, &Threads::of(&plan)).unwrap();
+            let mut lives = adapted.iter().filter(|change| change.key == "sched.phost.life");
+            assert_eq!(lives.next().map(|change| &*change.value), said, "{sched} {life}");
+        }
     }
 }

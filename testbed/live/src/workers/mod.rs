@@ -18,6 +18,10 @@ use crate::dpdk_error::unfit;
 
 pub use lateness::LATE_SHARE_MAX;
 
+/// Why [`Plan::changes_on_devices`](experiments::plan::Plan::changes_on_devices) are made.
+pub(crate) const HOSTS_POLL: &str =
+    "hosts poll their devices, and see packets some time after they come";
+
 /// `config` with a secret of the operating system's, so that no other host can guess flows' keys,
 /// and with what [`transport_dpdk::keyed`] changes beside it.
 ///

@@ -37,7 +37,7 @@ sim: build ; $(HEADRACE) run $(MATRICES) --world sim ## the same matrices in vir
 test: build-tests ## everything, step by step with durations; dpdk-test, which mostly waits, and check run beside the other steps
 	@$(MAKE) --no-print-directory -j3 dpdk-test-beside test-steps check-beside
 build-tests: ; $(SYSTEM) --no-run
-test-steps: # each gives way to dpdk-test
+test-steps: # one lane, which gives way to dpdk-test: with more at once, adding waits longer for the lock of cargo that check holds
 	@set -e; for step in $(TESTS); do echo "== $$step"; from=$$(date +%s); \
 	  MAKEFLAGS= nice $(MAKE) --no-print-directory $$step; echo "== $$step: $$(($$(date +%s) - from)) s"; done
 dpdk-test-beside check-beside: %-beside: # its output comes in one piece; check, which compiles, gives way to all others
@@ -56,7 +56,7 @@ fmt: ## formats every file, those of policies too: cargo fmt does not find modul
 	$(CARGO) fmt --all
 	@$(RUST_FILES) | xargs rustfmt --edition 2024
 
-unit: ; $(CARGO) test --workspace --exclude system-tests && $(SYSTEM) --lib -- cases:: ## tests inside the crates, golden curves, and their examples
+unit: ; $(CARGO) test --workspace --exclude system-tests && $(SYSTEM) --lib -- cases:: ## tests and examples of the crates, golden curves, and how tests without libtest report their cases
 
 golden: ; $(SYSTEM) --test golden ## golden curves of every controller and balancer; UPDATE_GOLDEN=1 rewrites them
 

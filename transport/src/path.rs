@@ -64,7 +64,7 @@ pub struct NetworkFacts {
 }
 
 impl NetworkFacts {
-    /// What is known of every network of real devices.
+    /// What is known wherever hosts have devices: they poll these.
     #[must_use]
     pub fn of_devices() -> Self {
         Self { hosts_poll: Some(true), ..Self::default() }

@@ -240,31 +240,25 @@ impl Recovery {
         self.sent.resend(psn, packet);
     }
 
-    /// Whether the segment that caused an acknowledgement is outstanding. `None` when the
-    /// acknowledgement contradicts the segments that were sent: it is forged. `parity` packets of
-    /// the last block were not sent yet; a receiver that has decoded the block reports them as
-    /// arrived.
+    /// False when an acknowledgement contradicts the segments that were sent: it is forged.
+    /// `parity` packets of the last block were not sent yet; a receiver that has decoded the block
+    /// reports them as arrived.
     #[inline]
-    pub(crate) fn is_current(&self, ack: &Ack, parity: u8) -> Option<bool> {
-        // Distances from the oldest outstanding segment: `outstanding` is that of the next new one.
-        let (base, outstanding) = (self.sent.base(), self.sent.outstanding().cast_signed());
-        if ack.cumulative.distance_from(base) > outstanding + i32::from(parity) {
-            return None;
-        }
-        let current = self.sent.is_outstanding(ack.psn);
-        (current || ack.psn.distance_from(base) < 0).then_some(current)
+    pub(crate) fn is_plausible(&self, ack: &Ack, parity: u8) -> bool {
+        let next = self.sent.next();
+        ack.psn.distance_from(next) < 0 && ack.cumulative.distance_from(next) <= i32::from(parity)
     }
 
     /// Takes in an acknowledgement and calls `arrived` with each segment that it is the first to
-    /// report. The segment that caused it is outstanding when that is `current`, and was `sent` at
-    /// that time and so long ago, where that is known. True when the acknowledgement shows that a
-    /// loss was declared wrongly.
+    /// report. The segment that caused it was `sent` at that time and so long ago, where that is
+    /// known. True when the acknowledgement shows that a loss was declared wrongly.
     pub(crate) fn on_news(
         &mut self,
-        (ack, current): (&Ack, bool),
+        ack: &Ack,
         sent: Option<(Instant, Duration)>,
         mut arrived: impl FnMut(&SentPacket),
     ) -> bool {
+        let current = self.sent.is_outstanding(ack.psn);
         let mut spurious = false;
         if let Some((sent_at, round_trip)) = sent {
             self.newest_acked = self.newest_acked.max(sent_at);
@@ -297,7 +291,7 @@ impl Recovery {
     }
 
     /// True when a report agrees with the segments that were sent; `parity` as in
-    /// [`Self::is_current`].
+    /// [`Self::is_plausible`].
     pub(crate) fn is_plausible_report(&self, report: &Report, parity: u8) -> bool {
         let last = (0..8).rev().find(|word| report.arrived[*word] != 0);
         let Some(word) = last else { return true };

@@ -76,7 +76,7 @@ pub struct Adapted {
 }
 
 impl Adapted {
-    /// `key`, which has `value` in a run, because of `why`.
+    /// The setting `key`, which the world gives `value` for the reason `why`.
     #[must_use]
     pub fn new(key: &str, value: String, why: &'static str) -> Self {
         Self { key: key.to_owned(), value, why }

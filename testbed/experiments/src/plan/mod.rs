@@ -378,15 +378,11 @@ impl Plan {
         self.codes() && set < self.draft.block_timeout_min
     }
 
-    /// The keys of this run's policies that have other values at hosts of real devices, with these
-    /// values.
+    /// The keys of this run's policies whose values change at hosts that poll their devices, with
+    /// the values that they get there.
     #[must_use]
     pub fn changes_on_devices(&self) -> Vec<(String, String)> {
-        let mut there = self.draft.clone();
-        there.settings.resolve(&NetworkFacts::of_devices());
-        let [here, there] = [&self.draft, &there].map(policy_keys::chosen);
-        let changes = here.into_iter().zip(there);
-        changes.filter(|(here, there)| here != there).map(|(_, there)| there).collect()
+        policy_keys::resolved_of_chosen(&self.draft, &NetworkFacts::of_devices())
     }
 }
 

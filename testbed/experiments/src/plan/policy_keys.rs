@@ -109,6 +109,14 @@ pub(super) fn chosen(draft: &Draft) -> Vec<(String, String)> {
     chosen
 }
 
+/// The keys of the chosen policies of endpoints that `facts` change, each with the value that it
+/// gets.
+pub(super) fn resolved_of_chosen(draft: &Draft, facts: &NetworkFacts) -> Vec<(String, String)> {
+    let mut after = draft.clone();
+    after.settings.resolve(facts);
+    changes(chosen(draft), chosen(&after))
+}
+
 /// The keys of policies of endpoints and of programs that `facts` change, of chosen and other
 /// policies, each with the value that it gets.
 pub(super) fn resolved(draft: &Draft, facts: &NetworkFacts) -> Vec<(String, String)> {
@@ -116,8 +124,16 @@ pub(super) fn resolved(draft: &Draft, facts: &NetworkFacts) -> Vec<(String, Stri
     after.settings.resolve(facts);
     after.switch.programs.resolve(facts);
     let all = |draft| values(ENDPOINTS, draft).into_iter().chain(values(&[PROGRAM], draft));
-    let changes = all(draft).zip(all(&after));
-    changes.filter(|(before, after)| before != after).map(|(_, after)| after).collect()
+    changes(all(draft), all(&after))
+}
+
+/// What differs in `after`; both have the same keys in the same order.
+fn changes(
+    before: impl IntoIterator<Item = (String, String)>,
+    after: impl IntoIterator<Item = (String, String)>,
+) -> Vec<(String, String)> {
+    let pairs = before.into_iter().zip(after);
+    pairs.filter(|(before, after)| before != after).map(|(_, after)| after).collect()
 }
 
 /// The keys that begin with `prefix` and have a value that stands for the network's.

@@ -38,7 +38,7 @@ use super::real_network::RealNetwork;
 use super::report;
 use super::warm_up::{OpenedDevice, WarmUpDevice, devices};
 use crate::dpdk_error::unfit;
-use crate::workers::HOSTS_POLL;
+use crate::workers::changed_by_polling;
 use crate::workers::control::Control;
 use crate::workers::counters::{self, Workers};
 use crate::workers::hosts::{Host, HostSetup, Polled, Pollers, RING, RunClock, needs};
@@ -269,6 +269,7 @@ impl Attendance<'_> {
         let measure = |part| if let RoundPart::Measure(part) = part { Some(part) } else { None };
         let measured: Vec<MeasurePart> = parts.into_iter().filter_map(measure).collect();
         let plan = fit_rtts(&plan, self.network, &measured, &mut adapted)?;
+        adapted.extend(changed_by_polling(&plan));
         Ok(Fitted { plan, adapted, addressing, rtts: bounds })
     }
 
@@ -532,9 +533,6 @@ fn fit_rtts(
             fitted = fitted.with(|draft| draft.settings.loss.backoff_max = doublings)?;
             note("loss.backoff_max", doublings.to_string(), OUTAGE);
         }
-    }
-    for (key, value) in fitted.changes_on_devices() {
-        note(&key, value, HOSTS_POLL);
     }
     let is_set = plan.draft.base_rtt.is_some();
     Ok(if is_set { fitted } else { fitted.with_measured_rtts(rtts) })

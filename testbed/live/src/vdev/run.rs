@@ -24,7 +24,7 @@ use crate::workers::control::Control;
 use crate::workers::hosts::{self, HostSetup, Pollers, RunClock};
 use crate::workers::lateness::Gaps;
 use crate::workers::observers::Observers;
-use crate::workers::{HOSTS_POLL, network_time};
+use crate::workers::{changed_by_polling, network_time};
 
 /// Real time between two calls of the watch.
 const LOOK_EVERY: Duration = Duration::from_ms(20);
@@ -134,7 +134,8 @@ impl Threads {
     }
 }
 
-/// Changes settings that real time, or the device, cannot keep; returns the scale, and the changes.
+/// Changes settings that real time, or the device, cannot keep. Returns the scale and all changes,
+/// with those that [`keyed`](crate::workers::keyed) makes later.
 fn adapt(
     plan: &Plan,
     pmd: Pmd,
@@ -188,9 +189,7 @@ fn adapt(
     if plan.raises_block_timeout() {
         note("ec.block_timeout", format!("{}ps", block_timeout.as_ps()), BREAKS);
     }
-    for (key, value) in plan.changes_on_devices() {
-        note(&key, value, HOSTS_POLL);
-    }
+    adapted.extend(changed_by_polling(&plan));
     Ok((plan, scale, adapted))
 }
 
@@ -379,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hosts_that_poll_change_in_a_policy_is_in_the_list_of_what_the_world_changed() {
+    fn settings_that_polling_hosts_change_are_in_the_list_of_adapted_ones() {
         let mut matrix = Matrix { nodes: 4, ..Matrix::default() };
         matrix.push_flow(FlowSpec::new(HostId(0), HostId(3), Bytes(1 << 20)));
         let network = topology::by_name("leaf-spine:1,1,4").unwrap();

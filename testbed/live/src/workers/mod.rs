@@ -10,7 +10,8 @@ pub(crate) mod hosts;
 pub(crate) mod lateness;
 pub(crate) mod observers;
 
-use experiments::plan::RunError;
+use experiments::measure::Adapted;
+use experiments::plan::{Plan, RunError};
 use transport::{Config, Duration};
 use transport_dpdk::{SharedKeys, TimeScale};
 
@@ -18,9 +19,12 @@ use crate::dpdk_error::unfit;
 
 pub use lateness::LATE_SHARE_MAX;
 
-/// Why [`Plan::changes_on_devices`](experiments::plan::Plan::changes_on_devices) are made.
-pub(crate) const HOSTS_POLL: &str =
-    "hosts poll their devices, and see packets some time after they come";
+/// The settings of policies that [`keyed`] changes at the hosts of `plan`, since they poll.
+pub(crate) fn changed_by_polling(plan: &Plan) -> impl Iterator<Item = Adapted> {
+    let why = "hosts poll their devices, so a packet waits for the next poll";
+    let changes = plan.changes_on_devices().into_iter();
+    changes.map(move |(key, value)| Adapted::new(&key, value, why))
+}
 
 /// `config` with a secret of the operating system's, so that no other host can guess flows' keys,
 /// and with what [`transport_dpdk::keyed`] changes beside it.

@@ -240,8 +240,7 @@ impl TxFlow {
         timed: bool,
         cx: &mut TxContext<'_>,
     ) -> Option<(Bytes, Duration)> {
-        let current = self.recovery.is_current(ack, self.parity.left)?;
-        if !self.is_named(ack.src_flow) {
+        if !self.recovery.is_plausible(ack, self.parity.left) || !self.is_named(ack.src_flow) {
             return None;
         }
         let (mut round_trip, mut sent) = (Duration::ZERO, None);
@@ -257,7 +256,7 @@ impl TxFlow {
         // The block is looked up before the acknowledgement moves the outstanding PSNs past it.
         let whole = if ack.receipt == Receipt::Decoded { self.span_at(ack.psn, cx) } else { None };
         let arrived = arrivals(&mut self.unfinished, &mut acked, cx);
-        let spurious = self.recovery.on_news((ack, current), sent, arrived);
+        let spurious = self.recovery.on_news(ack, sent, arrived);
         if let Some(span) = whole {
             let arrived = arrivals(&mut self.unfinished, &mut acked, cx);
             self.recovery.on_arrived_of(span, u64::MAX, arrived);

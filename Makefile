@@ -37,7 +37,7 @@ sim: build ; $(HEADRACE) run $(MATRICES) --world sim ## the same matrices in vir
 test: build-tests ## everything, step by step with durations; dpdk-test, which mostly waits, and check run beside the other steps
 	@$(MAKE) --no-print-directory -j3 dpdk-test-beside test-steps check-beside
 build-tests: ; $(SYSTEM) --no-run
-test-steps: # one lane, which gives way to dpdk-test: with more at once, adding waits longer for the lock of cargo that check holds
+test-steps: # one lane, which gives way to dpdk-test: with several steps at once, the test `adding` waits longer for cargo's lock, which check holds
 	@set -e; for step in $(TESTS); do echo "== $$step"; from=$$(date +%s); \
 	  MAKEFLAGS= nice $(MAKE) --no-print-directory $$step; echo "== $$step: $$(($$(date +%s) - from)) s"; done
 dpdk-test-beside check-beside: %-beside: # its output comes in one piece; check, which compiles, gives way to all others

@@ -64,7 +64,7 @@ pub struct NetworkFacts {
 }
 
 impl NetworkFacts {
-    /// What is known wherever hosts have devices: they poll these.
+    /// What is known of hosts that send and receive through devices: they poll them.
     #[must_use]
     pub fn of_devices() -> Self {
         Self { hosts_poll: Some(true), ..Self::default() }

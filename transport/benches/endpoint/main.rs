@@ -118,7 +118,12 @@ fn balancers() {
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+fn median(values: Vec<f64>) -> f64 {
+    above(values, 2)
+}
+
+/// The least value that is above one in `parts` of the values.
+fn above(mut values: Vec<f64>, parts: usize) -> f64 {
     values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    values.get(values.len() / parts).copied().unwrap_or(f64::NAN)
 }

@@ -18,7 +18,7 @@ use transport::{BURST, EntropyValue};
 
 use crate::exchange::{Exchange, Nanos, timed};
 use crate::lacks::LACKS;
-use crate::{REFERENCE, instructions, median};
+use crate::{REFERENCE, above, instructions, median};
 
 /// The argument with which the benchmark measures itself and prints numbers only.
 pub(crate) const CHILD: &str = "--measured";
@@ -77,9 +77,8 @@ pub(crate) fn print() {
 /// The first decile. Other load of the machine, and memory that falls on the same places of a
 /// cache, make a turn slower by up to half, and none faster. With medians, slow turns of one
 /// program would be compared with quick ones of the other.
-fn decile(mut turns: Vec<f64>) -> f64 {
-    turns.sort_by(f64::total_cmp);
-    turns.get(turns.len() / 10).copied().unwrap_or(f64::NAN)
+fn decile(turns: Vec<f64>) -> f64 {
+    above(turns, 10)
 }
 
 /// Makes the copy. It is a workspace of its own, of one package.

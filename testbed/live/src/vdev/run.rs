@@ -134,8 +134,8 @@ impl Threads {
     }
 }
 
-/// Changes settings that real time, or the device, cannot keep. Returns the scale and all changes,
-/// with those that [`keyed`](crate::workers::keyed) makes later.
+/// Changes settings that real time, or the device, cannot keep. Returns the changed plan, the scale
+/// and the changes, among them those that [`keyed`](crate::workers::keyed) makes to policies later.
 fn adapt(
     plan: &Plan,
     pmd: Pmd,

@@ -75,7 +75,7 @@ pub(crate) fn print() {
 }
 
 /// The first decile. Other load of the machine, and memory that falls on the same places of a
-/// cache, make a turn slower by up to half, and none faster. With medians, slow turns of one
+/// cache, make a turn up to 1.8 times as long, and none shorter. With medians, slow turns of one
 /// program would be compared with quick ones of the other.
 fn decile(turns: Vec<f64>) -> f64 {
     above(turns, 10)

@@ -64,7 +64,7 @@ pub struct NetworkFacts {
 }
 
 impl NetworkFacts {
-    /// What is known of hosts that send and receive through devices: they poll them.
+    /// What is known of hosts that send and receive through devices: such hosts poll their devices.
     #[must_use]
     pub fn of_devices() -> Self {
         Self { hosts_poll: Some(true), ..Self::default() }

@@ -119,11 +119,12 @@ fn balancers() {
 }
 
 fn median(values: Vec<f64>) -> f64 {
-    above(values, 2)
+    quantile(values, 2)
 }
 
-/// The least value that is above one in `parts` of the values.
-fn above(mut values: Vec<f64>, parts: usize) -> f64 {
+/// The value at one `parts`-th of the values in their order: 2 gives the median, 10 the first
+/// decile.
+fn quantile(mut values: Vec<f64>, parts: usize) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / parts).copied().unwrap_or(f64::NAN)
 }

@@ -13,24 +13,33 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, hint};
 
+use transport::wire::addressing::IpVersion;
+use transport::wire::frame::header_overhead;
 use transport::wire::{Ext, Header};
 use transport::{BURST, EntropyValue};
 
 use crate::exchange::{Exchange, Nanos, timed};
 use crate::lacks::LACKS;
-use crate::{REFERENCE, above, instructions, median};
+use crate::{REFERENCE, instructions, median, quantile};
 
 /// The argument with which the benchmark measures itself and prints numbers only.
 pub(crate) const CHILD: &str = "--measured";
 
 /// Turns of each program.
 const TURNS: usize = 101;
+/// A turn first takes some memory, more or less of it, up to so many bytes. Otherwise the system
+/// would give each process the pages that the last one returned, and all turns of a program would
+/// meet the same places of the caches.
+const HELD_MAX: usize = 64 << 20;
+const HELD_STEP: usize = 37 * 1_000_003;
 /// Batches of segments in one turn.
 const BATCHES: usize = 9;
 const SEGMENTS: u64 = 20_000;
+const _: () = assert!(SEGMENTS.is_multiple_of(BURST as u64), "whole bursts of headers");
 const FLOWS: [u32; 2] = [1, 64];
 /// What is measured: a segment at its sender; a segment and the acknowledgement of it at the
-/// receiver; that acknowledgement at the sender. Headers are written and read in each.
+/// receiver; that acknowledgement at the sender. Each includes the headers that its end writes and
+/// reads.
 const ENDS: [&str; 3] = ["a segment, sender", "a segment, receiver", "an ACK"];
 
 /// Prints the difference.
@@ -44,8 +53,9 @@ pub(crate) fn print() {
     for flows in FLOWS {
         println!("  {flows} flows, bursts of {BURST}:");
         let mut turns: [[Vec<f64>; 2]; 3] = Default::default();
-        for _ in 0..TURNS {
-            let (ours, bare) = (measured(&with, flows), measured(&without, flows));
+        for turn in 0..TURNS {
+            let held = (turn * HELD_STEP) % HELD_MAX;
+            let (ours, bare) = (measured(&with, flows, held), measured(&without, flows, held));
             for (end, [of_ours, of_bare]) in turns.iter_mut().enumerate() {
                 of_ours.push(ours[end]);
                 of_bare.push(bare[end]);
@@ -78,7 +88,7 @@ pub(crate) fn print() {
 /// cache, make a turn up to 1.8 times as long, and none shorter. With medians, slow turns of one
 /// program would be compared with quick ones of the other.
 fn decile(turns: Vec<f64>) -> f64 {
-    above(turns, 10)
+    quantile(turns, 10)
 }
 
 /// Makes the copy. It is a workspace of its own, of one package.
@@ -153,9 +163,9 @@ fn build(copy: &Path) -> Result<PathBuf, String> {
         .ok_or_else(|| format!("cargo: {}", String::from_utf8_lossy(&built.stderr)))
 }
 
-/// One turn of a program: nanoseconds of each of [`ENDS`].
-fn measured(program: &Path, flows: u32) -> [f64; 3] {
-    let run = Command::new(program).args([CHILD, &flows.to_string()]).output();
+/// One turn of a program, which holds some bytes of memory: nanoseconds of each of [`ENDS`].
+fn measured(program: &Path, flows: u32, held: usize) -> [f64; 3] {
+    let run = Command::new(program).args([CHILD, &flows.to_string(), &held.to_string()]).output();
     let run = run.expect("the program runs");
     let said = String::from_utf8_lossy(&run.stdout);
     let mut numbers = said.split_whitespace().map(|word| word.parse().expect("a number"));
@@ -182,67 +192,87 @@ fn instructions_of(program: &Path, exchange: &[&str]) -> Option<[f64; 3]> {
 
 /// Prints one turn.
 pub(crate) fn child(args: &[String]) {
-    let flows = args.first().and_then(|flows| flows.parse().ok()).expect("a number of flows");
+    let [flows, held] = [0, 1].map(|at| args.get(at).and_then(|arg| arg.parse::<u32>().ok()));
+    let (flows, held) = flows.zip(held).expect("flows, and bytes to hold");
+    let held = vec![1_u8; held as usize];
     let mut exchange = Exchange::proven(REFERENCE, flows);
     exchange.run(2 * SEGMENTS, &mut Nanos::default());
-    let [mut data, mut ack] = exchange.headers().map(Octets::new);
+    let [mut data, mut ack] = exchange.headers().map(Packets::new);
     let mut taken = Nanos::default();
     let mut headers: [Vec<f64>; 4] = Default::default();
     for _ in 0..BATCHES {
         exchange.run(SEGMENTS, &mut taken);
-        let batch =
-            [data.write(SEGMENTS), data.read(SEGMENTS), ack.write(SEGMENTS), ack.read(SEGMENTS)];
+        let batch = [data.write(), data.read(), ack.write(), ack.read()];
         headers.iter_mut().zip(batch).for_each(|(all, ns)| all.push(ns));
     }
     let [write, read, write_ack, read_ack] = headers.map(median);
     let [send, receive, ack] = [taken.send, taken.receive, taken.ack].map(median);
     println!("{} {} {}", send + write, read + receive + write_ack, read_ack + ack);
+    hint::black_box(held);
 }
 
-/// A header and its octets.
-pub(crate) struct Octets {
-    header: Header,
+/// A burst of packets with the same header.
+struct Packets {
+    headers: [Header; BURST],
+    frames: Box<[Frame; BURST]>,
     ext: Ext,
-    octets: [u8; 256],
 }
 
-impl Octets {
-    /// The octets of `header` on the wire.
-    pub(crate) fn new(header: Header) -> Self {
-        let mut octets = [0; 256];
-        header.emit(&Ext::VACANT, &mut octets);
-        Self { header, ext: Ext::VACANT, octets }
+/// A packet's octets on the wire, which begin where they do in a buffer of a driver: behind the
+/// headers of Ethernet, IPv4 and UDP.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Frame([u8; 256]);
+
+const HEADER_AT: usize = header_overhead(IpVersion::V4) as usize;
+
+impl Packets {
+    fn new(header: Header) -> Self {
+        let mut frame = Frame([0; 256]);
+        header.emit(&Ext::VACANT, &mut frame.0[HEADER_AT..]);
+        Self { headers: [header; BURST], frames: Box::new([frame; BURST]), ext: Ext::VACANT }
     }
 
-    /// Writes them `count` times; nanoseconds for one.
-    pub(crate) fn write(&mut self, count: u64) -> f64 {
-        timed(|| (0..count).for_each(|_| part_write(hint::black_box(self)))) / count as f64
+    /// Writes as many headers as [`SEGMENTS`]; nanoseconds for one.
+    fn write(&mut self) -> f64 {
+        self.repeat(part_write)
     }
 
-    /// Reads them `count` times; nanoseconds for one.
-    pub(crate) fn read(&mut self, count: u64) -> f64 {
-        timed(|| (0..count).for_each(|_| part_read(hint::black_box(self)))) / count as f64
+    /// Reads as many headers as [`SEGMENTS`]; nanoseconds for one.
+    fn read(&mut self) -> f64 {
+        self.repeat(part_read)
+    }
+
+    fn repeat(&mut self, part: fn(&mut Self)) -> f64 {
+        let bursts = 0..SEGMENTS / BURST as u64;
+        timed(|| bursts.for_each(|_| part(hint::black_box(self)))) / SEGMENTS as f64
     }
 }
 
-/// Each is a function of its own, so that callgrind shows it.
+/// A function of its own, so that callgrind shows it, and over a burst: it saves the registers of
+/// its caller once, as a driver's loop does, and not for each header.
 #[inline(never)]
-fn part_write(octets: &mut Octets) {
-    octets.header.emit(&octets.ext, &mut octets.octets);
+fn part_write(packets: &mut Packets) {
+    for (header, frame) in packets.headers.iter().zip(packets.frames.iter_mut()) {
+        header.emit(&packets.ext, &mut frame.0[HEADER_AT..]);
+    }
 }
 
+/// As [`part_write`].
 #[inline(never)]
-fn part_read(octets: &mut Octets) {
-    let read = octets.header.read(EntropyValue(7), &octets.octets, &mut octets.ext);
-    assert!(read.is_ok(), "it is ours");
+fn part_read(packets: &mut Packets) {
+    for (header, frame) in packets.headers.iter_mut().zip(packets.frames.iter()) {
+        let read = header.read(EntropyValue(7), &frame.0[HEADER_AT..], &mut packets.ext);
+        assert!(read.is_ok(), "it is ours");
+    }
 }
 
 /// Writes and reads the headers of a kind, to be counted.
 pub(crate) fn count_headers(of: &str) {
     let mut exchange = Exchange::new(REFERENCE, 1, BURST);
     exchange.run(SEGMENTS, &mut Nanos::default());
-    let [data, ack] = exchange.headers().map(Octets::new);
-    let mut octets = if of == "data" { data } else { ack };
-    octets.write(SEGMENTS);
-    octets.read(SEGMENTS);
+    let [data, ack] = exchange.headers().map(Packets::new);
+    let mut packets = if of == "data" { data } else { ack };
+    packets.write();
+    packets.read();
 }

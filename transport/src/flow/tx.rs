@@ -95,8 +95,6 @@ pub(crate) struct TxFlow {
     /// The cached answer of the controller.
     window: Window,
     pub(crate) id: FlowId,
-    /// The key that every packet of the flow carries.
-    pub(crate) key: Key,
     pub(crate) peer: HostId,
     dst_flow: FlowId,
     failed: bool,
@@ -121,6 +119,9 @@ pub(crate) struct TxFlow {
     unsent_segments: u64,
     /// Wire bytes of these segments, without extensions that only some have.
     unsent_bytes: Bytes,
+    /// The key that every packet of the flow carries. It is declared beside fields that each
+    /// segment and each acknowledgement changes, so that it takes no further cache line of them.
+    pub(crate) key: Key,
     /// Wire bytes that reports have acknowledged since the last acknowledgement: the controller's
     /// next sample has them.
     reported: Bytes,

@@ -27,11 +27,13 @@ pub(crate) const CHILD: &str = "--measured";
 
 /// Turns of each program.
 const TURNS: usize = 101;
-/// A turn first takes some memory, more or less of it, up to so many bytes. Otherwise the system
-/// would give each process the pages that the last one returned, and all turns of a program would
-/// meet the same places of the caches.
+/// Before a process measures, it takes less than this many bytes of memory, and keeps them.
+/// Otherwise the system would give each process the pages that the last one returned, and all turns
+/// of a program would meet the same places of the caches.
 const HELD_MAX: usize = 64 << 20;
-const HELD_STEP: usize = 37 * 1_000_003;
+/// What one process takes more than the last one, modulo [`HELD_MAX`]: odd, so that all amounts
+/// differ.
+const HELD_STEP: usize = 37_000_111;
 /// Batches of segments in one turn.
 const BATCHES: usize = 9;
 const SEGMENTS: u64 = 20_000;
@@ -53,13 +55,12 @@ pub(crate) fn print() {
     for flows in FLOWS {
         println!("  {flows} flows, bursts of {BURST}:");
         let mut turns: [[Vec<f64>; 2]; 3] = Default::default();
-        for turn in 0..TURNS {
-            let held = (turn * HELD_STEP) % HELD_MAX;
-            let (ours, bare) = (measured(&with, flows, held), measured(&without, flows, held));
-            for (end, [of_ours, of_bare]) in turns.iter_mut().enumerate() {
-                of_ours.push(ours[end]);
-                of_bare.push(bare[end]);
-            }
+        for run in 0..2 * TURNS {
+            // Each program is the first one in every second turn.
+            let program = (run + 1) / 2 % 2;
+            let held = (run * HELD_STEP) % HELD_MAX;
+            let taken = measured([&with, &without][program], flows, held);
+            turns.iter_mut().zip(taken).for_each(|(of_end, ns)| of_end[program].push(ns));
         }
         let (flows, burst) = (&flows.to_string(), &BURST.to_string());
         let more = |exchange: &[&str]| {
@@ -85,8 +86,8 @@ pub(crate) fn print() {
 }
 
 /// The first decile. Other load of the machine, and memory that falls on the same places of a
-/// cache, make a turn up to 1.8 times as long, and none shorter. With medians, slow turns of one
-/// program would be compared with quick ones of the other.
+/// cache, make some turns twice as long, and none shorter. With medians, slow turns of one program
+/// would be compared with quick ones of the other.
 fn decile(turns: Vec<f64>) -> f64 {
     quantile(turns, 10)
 }
@@ -163,7 +164,7 @@ fn build(copy: &Path) -> Result<PathBuf, String> {
         .ok_or_else(|| format!("cargo: {}", String::from_utf8_lossy(&built.stderr)))
 }
 
-/// One turn of a program, which holds some bytes of memory: nanoseconds of each of [`ENDS`].
+/// One turn of a program, whose process keeps `held` bytes: nanoseconds of each of [`ENDS`].
 fn measured(program: &Path, flows: u32, held: usize) -> [f64; 3] {
     let run = Command::new(program).args([CHILD, &flows.to_string(), &held.to_string()]).output();
     let run = run.expect("the program runs");
@@ -233,12 +234,12 @@ impl Packets {
         Self { headers: [header; BURST], frames: Box::new([frame; BURST]), ext: Ext::VACANT }
     }
 
-    /// Writes as many headers as [`SEGMENTS`]; nanoseconds for one.
+    /// Writes [`SEGMENTS`] headers; nanoseconds for one.
     fn write(&mut self) -> f64 {
         self.repeat(part_write)
     }
 
-    /// Reads as many headers as [`SEGMENTS`]; nanoseconds for one.
+    /// Reads [`SEGMENTS`] headers; nanoseconds for one.
     fn read(&mut self) -> f64 {
         self.repeat(part_read)
     }
@@ -249,8 +250,7 @@ impl Packets {
     }
 }
 
-/// A function of its own, so that callgrind shows it, and over a burst: it saves the registers of
-/// its caller once, as a driver's loop does, and not for each header.
+/// Writes a burst of headers. It is a function of its own, so that callgrind shows it.
 #[inline(never)]
 fn part_write(packets: &mut Packets) {
     for (header, frame) in packets.headers.iter().zip(packets.frames.iter_mut()) {
@@ -258,7 +258,8 @@ fn part_write(packets: &mut Packets) {
     }
 }
 
-/// As [`part_write`].
+/// Reads a burst of headers, in a function of its own. A call for each header would save one more
+/// register for the key; a driver's loop, into which reading is inlined, saves all of them once.
 #[inline(never)]
 fn part_read(packets: &mut Packets) {
     for (header, frame) in packets.headers.iter_mut().zip(packets.frames.iter()) {

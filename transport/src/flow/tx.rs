@@ -119,8 +119,9 @@ pub(crate) struct TxFlow {
     unsent_segments: u64,
     /// Wire bytes of these segments, without extensions that only some have.
     unsent_bytes: Bytes,
-    /// The key that every packet of the flow carries. It is declared beside fields that each
-    /// segment and each acknowledgement changes, so that it takes no further cache line of them.
+    /// The key that every packet of the flow carries. Its neighbours here are fields that each
+    /// segment and each acknowledgement changes. They are its neighbours in memory, too, as long as
+    /// the compiler keeps fields of one alignment in order, and then it costs no cache line.
     pub(crate) key: Key,
     /// Wire bytes that reports have acknowledged since the last acknowledgement: the controller's
     /// next sample has them.

@@ -198,7 +198,7 @@ pub(crate) fn child(args: &[String]) {
     let held = vec![1_u8; held as usize];
     let mut exchange = Exchange::proven(REFERENCE, flows);
     exchange.run(2 * SEGMENTS, &mut Nanos::default());
-    let [mut data, mut ack] = exchange.headers().map(Packets::new);
+    let [mut data, mut ack] = exchange.headers().map(HeaderBurst::new);
     let mut taken = Nanos::default();
     let mut headers: [Vec<f64>; 4] = Default::default();
     for _ in 0..BATCHES {
@@ -213,7 +213,7 @@ pub(crate) fn child(args: &[String]) {
 }
 
 /// A burst of packets with the same header.
-struct Packets {
+struct HeaderBurst {
     headers: [Header; BURST],
     frames: Box<[Frame; BURST]>,
     ext: Ext,
@@ -227,7 +227,7 @@ struct Frame([u8; 256]);
 
 const HEADER_AT: usize = header_overhead(IpVersion::V4) as usize;
 
-impl Packets {
+impl HeaderBurst {
     fn new(header: Header) -> Self {
         let mut frame = Frame([0; 256]);
         header.emit(&Ext::VACANT, &mut frame.0[HEADER_AT..]);
@@ -252,18 +252,18 @@ impl Packets {
 
 /// Writes a burst of headers. It is a function of its own, so that callgrind shows it.
 #[inline(never)]
-fn part_write(packets: &mut Packets) {
-    for (header, frame) in packets.headers.iter().zip(packets.frames.iter_mut()) {
-        header.emit(&packets.ext, &mut frame.0[HEADER_AT..]);
+fn part_write(burst: &mut HeaderBurst) {
+    for (header, frame) in burst.headers.iter().zip(burst.frames.iter_mut()) {
+        header.emit(&burst.ext, &mut frame.0[HEADER_AT..]);
     }
 }
 
 /// Reads a burst of headers, in a function of its own. A call for each header would save one more
 /// register for the key; a driver's loop, into which reading is inlined, saves all of them once.
 #[inline(never)]
-fn part_read(packets: &mut Packets) {
-    for (header, frame) in packets.headers.iter_mut().zip(packets.frames.iter()) {
-        let read = header.read(EntropyValue(7), &frame.0[HEADER_AT..], &mut packets.ext);
+fn part_read(burst: &mut HeaderBurst) {
+    for (header, frame) in burst.headers.iter_mut().zip(burst.frames.iter()) {
+        let read = header.read(EntropyValue(7), &frame.0[HEADER_AT..], &mut burst.ext);
         assert!(read.is_ok(), "it is ours");
     }
 }
@@ -272,8 +272,8 @@ fn part_read(packets: &mut Packets) {
 pub(crate) fn count_headers(of: &str) {
     let mut exchange = Exchange::new(REFERENCE, 1, BURST);
     exchange.run(SEGMENTS, &mut Nanos::default());
-    let [data, ack] = exchange.headers().map(Packets::new);
-    let mut packets = if of == "data" { data } else { ack };
-    packets.write();
-    packets.read();
+    let [data, ack] = exchange.headers().map(HeaderBurst::new);
+    let mut burst = if of == "data" { data } else { ack };
+    burst.write();
+    burst.read();
 }

@@ -57,7 +57,7 @@ pub(crate) fn print() {
         let mut turns: [[Vec<f64>; 2]; 3] = Default::default();
         for run in 0..2 * TURNS {
             // Each program is the first one in every second turn.
-            let program = (run + 1) / 2 % 2;
+            let program = run.div_ceil(2) % 2;
             let held = (run * HELD_STEP) % HELD_MAX;
             let taken = measured([&with, &without][program], flows, held);
             turns.iter_mut().zip(taken).for_each(|(of_end, ns)| of_end[program].push(ns));

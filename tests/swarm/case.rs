@@ -293,7 +293,7 @@ impl Case {
         self.set("sched.dcsim.refund", pick(rng, &["0", "0", "1", "4"]));
         self.reset("sched.dcsim.fraction", pick(rng, &["1", "1", "0.85", "0.3", "0"]));
         let tight = if bucket > 1 { "tight" } else { "paper" };
-        self.reset("sched.dcsim.rtt_max", pick(rng, &["paper", "paper", tight]));
+        self.reset("sched.dcsim.rtt_max", pick(rng, &["paper", "auto", tight]));
         self.reset("sched.dcsim.per_sim", pick(rng, &[1, 1, 3]));
         self.reset("sched.dcsim.order", pick(rng, &["collectives", "flows", "shortest"]));
     }

@@ -87,9 +87,9 @@ fn flows_without_end_use_what_arrived_until_the_limit() {
         // Two hosts of 128 send.
         summary.utilisation.unwrap() * 64.0
     };
-    // Data has 98.5 % of a line from RTT_max and the way of the first packet on, 26.5 us.
-    assert!((0.985..0.986).contains(&(of("4ms") / (1.0 - 26.5 / 4000.0))), "{}", of("4ms"));
-    assert!(of("20us") < 1e-9);
+    // Data has 98.5 % of a line from RTT_max and the way of the first packet on, 18.9 us.
+    assert!((0.985..0.986).contains(&(of("4ms") / (1.0 - 18.9 / 4000.0))), "{}", of("4ms"));
+    assert!(of("18us") < 1e-9);
 }
 
 /// Each of 64 hosts sends to six others, and the first twelve to one.
@@ -105,15 +105,22 @@ fn crossing(packets: u64) -> Vec<Flow> {
 #[test]
 fn no_sim_takes_longer_than_the_bound_and_no_data_is_lost() {
     let of = |set: &[(&str, &str)]| run("dcsim", set, &crossing(60)).summary;
-    let tight = of(&[("sched.dcsim.rtt_max", "tight")]).dcsim.unwrap().rtt_max_us;
-    assert!((14.3..14.45).contains(&tight), "{tight}");
-    let summary = of(&[]);
-    let dcsim = summary.dcsim.unwrap();
-    assert!((22.03..22.05).contains(&dcsim.rtt_max_us));
-    assert!(dcsim.sims.dropped > Some(1000) && dcsim.sims.late == 0, "{dcsim:?}");
-    assert!(dcsim.sim_rtt_us.max < tight, "{dcsim:?}");
-    assert!(dcsim.sim_rtt_us.max > 10.0, "queues of SIMs were full: {dcsim:?}");
-    assert_eq!(summary.drops.get("data_queue_full"), None);
+    let (paper, tight) = (22.03..22.05, 14.3..14.45);
+    for (set, rtt_max) in [
+        (&[][..], &tight),
+        (&[("sched.dcsim.rtt_max", "tight")], &tight),
+        (&[("sched.dcsim.rtt_max", "paper")], &paper),
+        // With one token a SIM may wait for longer than the tight bound.
+        (&[("switch.dcsim.bucket", "1")], &paper),
+    ] {
+        let summary = of(set);
+        let dcsim = summary.dcsim.unwrap();
+        assert!(rtt_max.contains(&dcsim.rtt_max_us), "{set:?}: {dcsim:?}");
+        assert!(dcsim.sims.dropped > Some(1000) && dcsim.sims.late == 0, "{set:?}: {dcsim:?}");
+        assert!(dcsim.sim_rtt_us.max < dcsim.rtt_max_us, "{set:?}: {dcsim:?}");
+        assert!(dcsim.sim_rtt_us.max > 10.0, "queues of SIMs were full: {set:?}: {dcsim:?}");
+        assert_eq!(summary.drops.get("data_queue_full"), None, "{set:?}");
+    }
 }
 
 #[test]
@@ -144,13 +151,14 @@ fn copies_fill_idle_lines_and_cost_no_data_its_place() {
     // A BDP of 87 packets: nothing waits for RTT_max unless a copy is dropped.
     let (plain, fast) = (of("dcsim", &permutation(87)), of("dcsim-fast", &permutation(87)));
     let of_plain = plain.completion_us.unwrap();
-    assert!((of_plain / 56.3 - 1.0).abs() < 0.03, "{of_plain}");
+    assert!((of_plain / 40.9 - 1.0).abs() < 0.03, "{of_plain}");
     assert!(fast.completion_us.unwrap() <= 20.0, "{:?}", fast.completion_us);
-    // Where ports are full, copies are dropped in the place of data, and flows end no later.
+    // Where ports are full, copies are dropped in the place of data, and hardly delay it.
     let (plain, fast) = (of("dcsim", &crossing(60)), of("dcsim-fast", &crossing(60)));
     assert!(fast.drops.get("unscheduled_queue_full").is_some_and(|count| *count > 100));
     assert_eq!(fast.drops.get("data_queue_full"), None, "{:?}", fast.drops);
-    assert!(fast.completion_us <= plain.completion_us);
+    let [plain, fast] = [plain, fast].map(|summary| summary.completion_us.unwrap());
+    assert!(fast <= plain * 1.05, "{fast} {plain}");
 }
 
 //= dcsim#2.4: the first DATA that waits is associated when the SIM-ACK comes.

@@ -35,7 +35,7 @@ use alloc::collections::VecDeque;
 
 pub use crate::stats::SimCounts;
 pub use figures::Figures;
-pub use params::{Bind, DcSimParams, RttMax, SimOrder, Unscheduled};
+pub use params::{Bind, DcSimParams, RttMax, SimOrder, TIGHT_BUCKET, Unscheduled};
 
 use super::{
     AckMode, Arrival, Backlog, Choice, Label, Protocol, Receiving, SchedParams, SchedSetup,

@@ -3,7 +3,7 @@
 
 use fabric::{Blueprint, QdiscKind};
 use transport::path::ProbeFacts;
-use transport::sched::dcsim::{DcSim, RttMax};
+use transport::sched::dcsim::{DcSim, RttMax, TIGHT_BUCKET};
 use transport::sched::{SchedKind, SchedSetup};
 use transport::{Bytes, Config, Duration, HostId, Rng};
 
@@ -172,8 +172,9 @@ fn rtt_max(config: &Config) -> Duration {
 fn check_delay(config: &Config, fabric: &FabricParams) -> Result<(), RunError> {
     const KEY: &str = "sched.dcsim.rtt_max";
     let params = &config.sched_params.dcsim;
-    let bucket = u64::from(params.bucket.max(1));
-    if params.rtt_max == RttMax::Tight && fabric.qdisc == QdiscKind::DcSim && bucket < 2 {
+    let bucket = params.bucket.max(1);
+    let probed = fabric.qdisc == QdiscKind::DcSim;
+    if params.rtt_max == RttMax::Tight && probed && bucket < TIGHT_BUCKET {
         let expected = "`paper`, or switch.dcsim.bucket of two and more".to_owned();
         let help = "one token can let half of the SIMs wait far longer than that";
         return Err(refused(KEY, "`tight`, with switch.dcsim.bucket=1".to_owned(), expected, help));
@@ -182,7 +183,7 @@ fn check_delay(config: &Config, fabric: &FabricParams) -> Result<(), RunError> {
     as_in_paper.dcsim.rtt_max = RttMax::Paper;
     let setup = SchedSetup { params: &as_in_paper, ..config.sched_setup(HostId(0), Rng::new(0)) };
     let slot = config.line_rate.time_for(config.mtu());
-    let least = params.rtt_p.unwrap_or(Duration::ZERO) + slot * bucket;
+    let least = params.rtt_p.unwrap_or(Duration::ZERO) + slot * u64::from(bucket);
     let most = DcSim::new(&setup).rtt_max() * RTT_MAX_TIMES;
     let chosen = rtt_max(config);
     if chosen < least {
@@ -305,14 +306,17 @@ mod tests {
             ),
             (&[("nic.qdisc", "dcsim"), ("switch.dcsim.bucket", "13")], &["bucket", "13", "12"]),
             (&[("sched.dcsim.rtt_p", "7799ns")], &["sched.dcsim.rtt_p", "7.799us", "7.800us"]),
-            (&[("sched.dcsim.rtt_max", "soon")], &["rtt_max=soon", "paper, tight"]),
+            (&[("sched.dcsim.rtt_max", "soon")], &["rtt_max=soon", "auto, paper, tight"]),
             (&[("switch.queue", "10000")], &["switch.queue", "10000 bytes", "two of data"]),
             (
                 &[("switch.queue", "200000"), ("switch.dcsim.queue", "1024")],
                 &["switch.queue", "200000 bytes", "196608 for small"],
             ),
             (&[("cc.fixed.bdps", "0.5")], &["cc", "`fixed`", "RTT_max"]),
-            (&[("cc", "smartt")], &["cc", "`smartt`", "RTT_max", "--cc fixed"]),
+            (
+                &[("cc", "smartt"), ("sched.dcsim.rtt_max", "paper")],
+                &["cc", "`smartt`", "RTT_max", "--cc fixed"],
+            ),
         ] {
             let said = refusal(set);
             for word in words {

@@ -8,8 +8,8 @@ use transport::lb::LbKind;
 use transport::sched::SchedKind;
 
 use parts::{
-    DCQCN_HPCC, DCSIM, DROP_TAIL, GOOD_PATHS, LONG_QUEUES, MLCC, MLCC_PAPER, PFABRIC, PHANTOM, RED,
-    RED_INSIDE, SHORT_QUEUES, SITES, TIMEOUTS_ACROSS, TOKENS, UNO_PAPER, ZEROPOD, one_path,
+    DCQCN_HPCC, DCSIM, DCSIM_BEYOND, DROP_TAIL, LONG_QUEUES, MLCC, MLCC_PAPER, PFABRIC, PHANTOM,
+    RED, RED_INSIDE, SHORT_QUEUES, SITES, TIMEOUTS_ACROSS, TOKENS, UNO_PAPER, ZEROPOD, one_path,
 };
 
 /// A named choice of parts.
@@ -342,21 +342,17 @@ pub const TRANSPORTS: &[Transport] = &[
         lb: LbKind::Spray,
         sched: SchedKind::DcSim,
         trim: false,
-        set: &[DCSIM, GOOD_PATHS],
+        set: &[DCSIM, DCSIM_BEYOND],
     },
     // What is in bad order costs a receiver little here, and flows of a BDP take a third.
     Transport {
         name: "dcsim-fast",
-        about: "DCsim with its tight delay, whose flows send a BDP unasked where lines are idle",
+        about: "DCsim whose flows send a BDP unasked where lines are idle",
         cc: CcKind::Fixed,
         lb: LbKind::Spray,
         sched: SchedKind::DcSim,
         trim: false,
-        set: &[
-            DCSIM,
-            GOOD_PATHS,
-            &[("sched.dcsim.rtt_max", "tight"), ("sched.dcsim.unscheduled", "bdp")],
-        ],
+        set: &[DCSIM, DCSIM_BEYOND, &[("sched.dcsim.unscheduled", "bdp")]],
     },
     //= dcsim#2.3: a token bucket of size B.
     Transport {
@@ -386,7 +382,7 @@ pub const TRANSPORTS: &[Transport] = &[
         lb: LbKind::Spray,
         sched: SchedKind::DcSim,
         trim: false,
-        set: &[DCSIM, GOOD_PATHS, &[("sched.dcsim.fraction", "0")]],
+        set: &[DCSIM, DCSIM_BEYOND, &[("sched.dcsim.fraction", "0")]],
     },
     Transport {
         name: "phost",

@@ -13,9 +13,12 @@ use crate::units::Bytes;
 /// The delay between a SIM and its DATA.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RttMax {
+    /// [`Tight`](Self::Tight) where switches are known to have buckets of two tokens or more, and
+    /// [`Paper`](Self::Paper) elsewhere.
+    Auto,
     /// The bound of the paper, equation 5.
     Paper,
-    /// The bound for buckets with two tokens or more. A SIM waits at five of six ports, since its
+    /// The bound for buckets of [`TIGHT_BUCKET`] tokens or more. A SIM waits at five of six ports, since its
     /// time counts from its departure on the line of its host. SIM-ACKs wait for no token.
     Tight,
     /// A fixed time.
@@ -23,9 +26,10 @@ pub enum RttMax {
 }
 
 impl ParamValue for RttMax {
-    const VALUES: &'static str = "paper, tight, or a whole number with unit ns, us, ms or s";
+    const VALUES: &'static str = "auto, paper, tight, or a whole number with unit ns, us, ms or s";
     fn parse(text: &str) -> Option<Self> {
         match text {
+            "auto" => Some(Self::Auto),
             "paper" => Some(Self::Paper),
             "tight" => Some(Self::Tight),
             _ => Duration::parse(text).map(Self::Time),
@@ -35,24 +39,31 @@ impl ParamValue for RttMax {
         match self {
             Self::Paper => u64::MAX,
             Self::Tight => u64::MAX - 1,
-            Self::Time(span) => span.as_ps().min(u64::MAX - 2),
+            Self::Auto => u64::MAX - 2,
+            Self::Time(span) => span.as_ps().min(u64::MAX - 3),
         }
     }
     fn from_word(word: u64) -> Option<Self> {
         Some(match word {
             u64::MAX => Self::Paper,
             _ if word == u64::MAX - 1 => Self::Tight,
+            _ if word == u64::MAX - 2 => Self::Auto,
             ps => Self::Time(Duration::from_ps(ps)),
         })
     }
     fn show(&self) -> String {
         match self {
+            Self::Auto => "auto".to_string(),
             Self::Paper => "paper".to_string(),
             Self::Tight => "tight".to_string(),
             Self::Time(span) => span.show(),
         }
     }
 }
+
+/// The fewest tokens of a bucket with which [`RttMax::Tight`] is a bound: one token can let half of
+/// the SIMs wait far longer.
+pub const TIGHT_BUCKET: u16 = 2;
 
 /// The part of a flow that leaves unasked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -115,7 +126,8 @@ words! {
 params! {
     /// Settings of [`DcSim`](super::DcSim).
     pub struct DcSimParams {
-        /// Delay between a SIM and its DATA: that of the paper, a tighter bound, or a time.
+        /// Delay between a SIM and its DATA: that of the paper, a tighter bound, the tighter one
+        /// where it is known to hold, or a time.
         rtt_max: RttMax = RttMax::Paper;
         /// Share of `rtt_max` after which a DATA may leave once its SIM-ACK has come; 0: at once.
         fraction: f32 = 1.0, in 0.0..=1.0;
@@ -219,8 +231,9 @@ impl HostConstants {
             queue: queue.into(),
         };
         let rtt_max = match params.rtt_max {
-            RttMax::Paper => line.paper(),
             RttMax::Tight => line.tight(),
+            RttMax::Auto if params.bucket >= TIGHT_BUCKET => line.tight(),
+            RttMax::Auto | RttMax::Paper => line.paper(),
             RttMax::Time(span) => span,
         };
         let unasked = match params.unscheduled {
@@ -360,6 +373,7 @@ mod tests {
     #[test]
     fn a_delay_is_a_word_or_a_time() {
         for (text, value) in [
+            ("auto", RttMax::Auto),
             ("paper", RttMax::Paper),
             ("tight", RttMax::Tight),
             ("14us", RttMax::Time(Duration::from_us(14))),

@@ -130,3 +130,19 @@ fn attempts_to_reach_a_silent_peer_are_spread_where_a_flow_survives_seconds() {
     (recovery.timeouts, recovery.slow) = (0, Duration::ZERO);
     assert_eq!(waits(&recovery, &loss), [RTO * 80].into(), "the first attempt is not moved");
 }
+
+#[test]
+fn attempts_to_open_a_flow_come_soon_and_alone_as_long_as_that_is_meant() {
+    let (mut recovery, mut loss) = burst();
+    loss.give_up = Duration::from_s(90);
+    (recovery.timeouts, recovery.counted_at) = (5, at(2250));
+    for (silent, soon) in [(OPENINGS - 1, true), (OPENINGS, false)] {
+        recovery.silent = silent;
+        assert_eq!(recovery.patience(at(3000), &loss) <= OPEN_WITHIN, soon, "{silent}");
+    }
+    recovery.timeouts = OPENING_WINDOWS;
+    for (rto, alone) in [(OPEN_WITHIN / 8, false), (OPEN_WITHIN / 8 + Duration::from_ps(1), true)] {
+        recovery.rto = rto;
+        assert_eq!(recovery.opens_alone(&loss), alone, "{rto}");
+    }
+}

@@ -18,8 +18,8 @@ pub enum RttMax {
     Auto,
     /// The bound of the paper, equation 5.
     Paper,
-    /// The bound for buckets of [`TIGHT_BUCKET`] tokens or more. A SIM waits at five of six ports, since its
-    /// time counts from its departure on the line of its host. SIM-ACKs wait for no token.
+    /// The bound for buckets of [`TIGHT_BUCKET`] tokens or more. A SIM waits at five of six ports,
+    /// since its time counts from its departure on the line of its host. SIM-ACKs wait for no token.
     Tight,
     /// A fixed time.
     Time(Duration),

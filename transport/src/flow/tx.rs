@@ -120,8 +120,8 @@ pub(crate) struct TxFlow {
     /// Wire bytes of these segments, without extensions that only some have.
     unsent_bytes: Bytes,
     /// The key that every packet of the flow carries. Its neighbours here are fields that each
-    /// segment and each acknowledgement changes. They are its neighbours in memory, too, as long as
-    /// the compiler keeps fields of one alignment in order, and then it costs no cache line.
+    /// segment and each acknowledgement changes. Where the compiler keeps them together in memory,
+    /// as it may, the key costs no cache line of its own.
     pub(crate) key: Key,
     /// Wire bytes that reports have acknowledged since the last acknowledgement: the controller's
     /// next sample has them.

@@ -14,7 +14,6 @@ use experiments::progress::{Progress, Watch};
 use experiments::topology::{self, FatTreeSpec, topo_file};
 use experiments::workload::cm_write;
 use transport::sched::SchedKind;
-use transport::sched::dcsim::RttMax;
 use transport::stats::DropReason;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame::header_overhead;
@@ -56,7 +55,6 @@ const START_IN: Duration = Duration::from_ms(100);
 const RTO_LONGEST: u64 = 2;
 /// The longest echo that DCsim waits for, in base RTTs.
 const ECHOES_MOST: u64 = 8;
-const BUCKETS_UNKNOWN: &str = "the buckets of the switches are not known";
 const LONGEST_OF_ALL: &str = "the longest echo between idle hosts, of all pairs";
 const OUTAGE: &str =
     "a silent host is tried again four times a second, or each timeout where that is longer";
@@ -518,8 +516,8 @@ fn fit_rtts(
         let value = format!("{}ps", rto_min.as_ps());
         note("loss.rto_min", value, LONGEST_TWICE);
     }
-    for (key, value, why) in fit_dcsim(&mut draft, longest)? {
-        note(key, value, why);
+    if let Some(rtt_p) = fit_dcsim(&mut draft, longest)? {
+        note("sched.dcsim.rtt_p", rtt_p, LONGEST_OF_ALL);
     }
     draft.block_timeout_min = rto_min;
     for (key, value, why) in pod::fit(&mut draft, plan, measured)? {
@@ -540,34 +538,20 @@ fn fit_rtts(
     Ok(if is_set { fitted } else { fitted.with_measured_rtts(rtts) })
 }
 
-/// DCsim's RTT_max over switches that nothing is known about: the paper's, where no other was asked
-/// for, with RTT_p from the longest echo of all pairs of hosts, unless it was given. RTT_max is
-/// RTT_p plus the time that queues may add, and holds for every pair. The longest of a few hundred
-/// echoes is the best bound that they have for the 99.9th percentile. It counts as a few base RTTs
-/// at most, since the longest echo over a software switch is due to a late poll.
-fn fit_dcsim(
-    draft: &mut Draft,
-    longest_ps: u64,
-) -> Result<Vec<(&'static str, String, &'static str)>, RunError> {
-    const BOUND: &str = "sched.dcsim.rtt_max";
-    const RTT_P: &str = "sched.dcsim.rtt_p";
-    let mut fitted = Vec::new();
-    if draft.settings.sched != SchedKind::DcSim {
-        return Ok(fitted);
+/// DCsim's RTT_p from the longest echo of all pairs of hosts, unless it was given. RTT_max is RTT_p
+/// plus the time that queues may add, and holds for every pair. The longest of a few hundred echoes
+/// is the best bound that they have for the 99.9th percentile. It counts as a few base RTTs at
+/// most, since the longest echo over a software switch is due to a late poll.
+fn fit_dcsim(draft: &mut Draft, longest_ps: u64) -> Result<Option<String>, RunError> {
+    const KEY: &str = "sched.dcsim.rtt_p";
+    let given = !matches!(draft.origin(KEY), Origin::Default | Origin::Topology);
+    if draft.settings.sched != SchedKind::DcSim || given || longest_ps == 0 {
+        return Ok(None);
     }
-    if draft.settings.sched_params.dcsim.rtt_max == RttMax::Auto {
-        fitted.push((BOUND, "paper".to_owned(), BUCKETS_UNKNOWN));
-    }
-    let given = !matches!(draft.origin(RTT_P), Origin::Default | Origin::Topology);
-    if !given && longest_ps > 0 {
-        let most = draft.base_rtt.map_or(u64::MAX, |rtt| rtt.as_ps().saturating_mul(ECHOES_MOST));
-        let value = format!("{}ns", longest_ps.min(most).div_ceil(1000));
-        fitted.push((RTT_P, value, LONGEST_OF_ALL));
-    }
-    for (key, value, _) in &fitted {
-        draft.set(key, value, Origin::World("nic"))?;
-    }
-    Ok(fitted)
+    let most = draft.base_rtt.map_or(u64::MAX, |rtt| rtt.as_ps().saturating_mul(ECHOES_MOST));
+    let value = format!("{}ns", longest_ps.min(most).div_ceil(1000));
+    draft.set(KEY, &value, Origin::World("nic"))?;
+    Ok(Some(value))
 }
 
 /// The propagation of each of four links: a quarter of the round trip, less the time that packets

@@ -132,7 +132,7 @@ fn attempts_to_reach_a_silent_peer_are_spread_where_a_flow_survives_seconds() {
 }
 
 #[test]
-fn attempts_to_open_a_flow_come_soon_and_alone_as_long_as_that_is_meant() {
+fn openings_are_10_ms_apart_for_250_attempts_and_alone_once_timeouts_would_be_longer() {
     let (mut recovery, mut loss) = burst();
     loss.give_up = Duration::from_s(90);
     (recovery.timeouts, recovery.counted_at) = (5, at(2250));

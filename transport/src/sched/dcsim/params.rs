@@ -13,13 +13,14 @@ use crate::units::Bytes;
 /// The delay between a SIM and its DATA.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RttMax {
-    /// [`Tight`](Self::Tight) where switches are known to have buckets of two tokens or more, and
-    /// [`Paper`](Self::Paper) elsewhere.
+    /// [`Tight`](Self::Tight) where hosts need not wait for a poll of theirs, and buckets are known
+    /// to hold [`TIGHT_BUCKET`] tokens or more; [`Paper`](Self::Paper) elsewhere.
     Auto,
     /// The bound of the paper, equation 5.
     Paper,
     /// The bound for buckets of [`TIGHT_BUCKET`] tokens or more. A SIM waits at five of six ports,
-    /// since its time counts from its departure on the line of its host. SIM-ACKs wait for no token.
+    /// since its time counts from its departure on the line of its host. SIM-ACKs wait for no
+    /// token.
     Tight,
     /// A fixed time.
     Time(Duration),
@@ -61,8 +62,9 @@ impl ParamValue for RttMax {
     }
 }
 
-/// The fewest tokens of a bucket with which [`RttMax::Tight`] is a bound: one token can let half of
-/// the SIMs wait far longer.
+/// The fewest tokens of a bucket with which [`RttMax::Tight`] is a bound. With one token SIMs take
+/// longer in simulations (`testbed/experiments/tests/dcsim.rs`).
+//= dcsim#3.2
 pub const TIGHT_BUCKET: u16 = 2;
 
 /// The part of a flow that leaves unasked.
@@ -181,6 +183,11 @@ impl DcSimParams {
         self.rtt_p = facts.propagation_rtt.or(self.rtt_p);
         self.hops = facts.hops.unwrap_or(self.hops);
         self.stretch = facts.stretch.unwrap_or(self.stretch);
+        // A SIM-ACK waits for a poll, too, which no bound counts, and the tight one has the least
+        // room for.
+        if self.rtt_max == RttMax::Auto && facts.hosts_poll == Some(true) {
+            self.rtt_max = RttMax::Paper;
+        }
         if let Some(probes) = facts.probes {
             (self.queue, self.bucket) = (probes.queue, probes.bucket);
             self.overhead = probes.overhead;

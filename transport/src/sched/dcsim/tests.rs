@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use super::*;
 use crate::config::{Config, Settings};
+use crate::path::NetworkFacts;
 use crate::rng::Rng;
 use crate::sched::SchedKind;
 use crate::segment::BURST;
@@ -154,6 +155,21 @@ impl Host {
 
 fn at(us_: f64) -> Instant {
     Instant::ZERO + us(us_)
+}
+
+#[test]
+fn the_tight_bound_is_taken_where_buckets_are_known_and_packets_wait_for_no_poll() {
+    let of = |bucket, devices| {
+        let host = Host::new(|params| {
+            (params.rtt_max, params.bucket) = (RttMax::Auto, bucket);
+            if devices {
+                params.resolve(&NetworkFacts::of_devices());
+            }
+        });
+        host.sched.rtt_max().as_ps() / 1000
+    };
+    assert_eq!([0, 1, 2, 12].map(|bucket| of(bucket, false)), [22_041, 22_041, 14_370, 14_370]);
+    assert_eq!(of(2, true), 22_041);
 }
 
 #[test]

@@ -66,10 +66,9 @@ pub(super) const DCSIM: Settings = &[
     ("loss.backoff_max", "4"),
 ];
 
-/// What DCsim has beyond its paper and without a price (docs/results/dcsim.md). Ports on which SIMs
-/// were answered are used again: where half the cores are slow, that takes off two fifths of the
-/// time. The bound that counts only what can happen is a third shorter than the paper's, by which
-/// every flow begins earlier.
+/// What DCsim has beyond its paper; docs/results/dcsim.md has the gain and the price of each. Ports
+/// on which SIMs were answered are used again: where half the cores are slow, that takes off two
+/// fifths of the time. RTT_max is the tighter bound where that holds: every flow begins earlier.
 pub(super) const DCSIM_BEYOND: Settings =
     &[("sched.dcsim.recycle", "8"), ("sched.dcsim.rtt_max", "auto")];
 

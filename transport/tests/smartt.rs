@@ -29,8 +29,13 @@ fn flow(bytes: u64) -> FlowSpec {
 /// The paper's algorithm, but for `settings`.
 fn params(settings: &[(&str, &str)]) -> CcParams {
     let mut params = CcParams::default();
-    for (key, value) in [("window_start", "1.5"), ("qa_share", "measured"), ("share_split", "off")]
-    {
+    for (key, value) in [
+        ("window_start", "1.5"),
+        ("start_of", "path"),
+        ("eta", "0"),
+        ("qa_share", "measured"),
+        ("share_split", "off"),
+    ] {
         params.set(CcKind::Smartt, key, value).unwrap();
     }
     for (key, value) in settings {
@@ -424,6 +429,113 @@ fn the_initial_window_is_a_setting_within_the_bounds() {
     assert_eq!(cwnd(&one(&[("window_start", "1"), ("window_max", "0.5")])), BDP / 2);
 }
 
+#[test]
+fn a_small_window_gains_eta_once_a_base_rtt_under_marks_too() {
+    // A BDP of 1.2 MB is eight times the reference BDP.
+    let eta = MTU * 8 * 15 / 100;
+    // A mark below the target changes nothing else.
+    let mark = |at: u64| ack(us(at), us(12), true);
+    let mut cc = one(&[("eta", "0.15"), ("eta_below", "0.01"), ("quick_adapt", "off")]);
+    shrink(&mut cc, MTU);
+    for (at, times) in [(11, 0), (12, 1), (13, 1), (23, 1), (24, 2), (60, 3), (72, 3)] {
+        cc.on_ack(&mark(at), &PATH);
+        // A window of 1 % of a BDP, three packets, is not small: two gains pass it.
+        let gains = times.min(2);
+        assert_eq!(cwnd(&cc), MTU + gains * eta, "{at} us");
+    }
+    for settings in [[("eta", "0"), ("eta_below", "64")], [("eta", "0.15"), ("eta_below", "0")]] {
+        let mut cc = one(&settings);
+        shrink(&mut cc, MTU);
+        cc.on_ack(&mark(12), &PATH);
+        assert_eq!(cwnd(&cc), MTU);
+    }
+    // A packet is the share of one of 500 flows, and less than half of that of one of 100.
+    for (sharers, gains) in [(500, 0), (100, 1)] {
+        let mut cc = one(&[("eta", "0.15"), ("eta_below", "0.01")]);
+        shrink(&mut cc, MTU);
+        cc.on_ack(&AckSample { sharers, ..mark(12) }, &PATH);
+        assert_eq!(cwnd(&cc), MTU + gains * eta, "{sharers}");
+    }
+}
+
+/// A flow that opens now beside those that are clones of `host`.
+fn started(host: &Cc, at: u64) -> u64 {
+    let mut cc = host.clone();
+    if cc.window().wake_at.is_some() {
+        cc.on_wake(Instant::ZERO + us(at), &PATH);
+    }
+    cwnd(&cc)
+}
+
+#[test]
+fn a_flow_starts_with_the_mean_window_of_its_hosts_flows() {
+    let host = one(&[("start_of", "recent"), ("quick_adapt", "off")]);
+    let start = cwnd(&host);
+    assert_eq!(started(&host, 1), start);
+    let mut small = host.clone();
+    shrink(&mut small, MTU);
+    // Once a base RTT an eighth of the way.
+    let mut mean = start;
+    for round in 1..=40 {
+        mean -= (mean - cwnd(&small)) / 8;
+        small.on_ack(&ack(us(12 * round), us(12), true), &PATH);
+        small.on_ack(&ack(us(12 * round + 1), us(12), true), &PATH);
+        let now = started(&host, 12 * round + 1);
+        // Half the start window or more counts as all of it.
+        let expected = if mean < start * 2 / 5 { mean } else { start };
+        let unsure = (start * 2 / 5..start * 3 / 5).contains(&mean);
+        assert!(unsure || now.abs_diff(expected) < start / 8, "round {round}: {now} of {mean}");
+    }
+    assert!((MTU..MTU * 4).contains(&started(&host, 481)));
+    // Eight base RTTs after the last window that counts, a flow starts as if there were none.
+    assert!(started(&host, 480 + 96) < MTU * 4);
+    assert_eq!(started(&host, 480 + 97), start);
+    // A flow of which all is trimmed takes part, too.
+    let host = one(&[("start_of", "recent"), ("quick_adapt", "off")]);
+    let mut small = host.clone();
+    shrink(&mut small, MTU);
+    for round in 1..=40 {
+        small.on_nack(&trimmed(Instant::ZERO + us(12 * round)), &PATH);
+    }
+    assert!(started(&host, 481) < MTU * 4);
+    let alone = one(&[("start_of", "path"), ("quick_adapt", "off")]);
+    let mut small = alone.clone();
+    shrink(&mut small, MTU);
+    small.on_ack(&ack(us(12), us(12), true), &PATH);
+    assert_eq!(started(&alone, 13), start);
+}
+
+#[test]
+fn an_idle_path_gives_flows_their_start_back_and_a_full_receiver_takes_nothing() {
+    let host = one(&[("start_of", "recent"), ("quick_adapt", "off")]);
+    let start = cwnd(&host);
+    let mut flow = host.clone();
+    shrink(&mut flow, MTU);
+    for round in 1..=40 {
+        flow.on_ack(&ack(us(12 * round), us(12), true), &PATH);
+    }
+    assert!(started(&host, 481) < MTU * 4);
+    // The flow's own window stays what it is; a path without queue says that there is room.
+    let mut short = host.clone();
+    shrink(&mut short, MTU * 2);
+    for round in 41..=80 {
+        short.on_ack(&AckSample { acked: Bytes(0), ..ack(us(12 * round), us(12), false) }, &PATH);
+    }
+    assert!(cwnd(&short) < MTU * 4 && started(&host, 961) > start * 9 / 10);
+    // Sixteen flows that share a receiver have a sixteenth each: other receivers are not full.
+    let full = one(&[("start_of", "recent"), ("qa_share", "receiver")]);
+    let mut flow = full.clone();
+    flow.on_nack(&refusal(14, 16), &PATH);
+    assert_eq!(cwnd(&flow), SIXTEENTH);
+    let before = started(&full, 15);
+    for round in 2..=40 {
+        flow.on_ack(&ack_of_sharers(12 * round, 16), &PATH);
+        flow.on_nack(&LossSample { bytes: Bytes(0), ..refusal(12 * round + 6, 16) }, &PATH);
+    }
+    assert!(cwnd(&flow) >= SIXTEENTH / 2);
+    assert_eq!(started(&full, 490), before);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Ack { after_ns: u32, rtt_ns: u64, acked: u64, ecn: bool, sharers: u16 },
@@ -472,8 +584,13 @@ fn ablation() -> impl Strategy<Value = Vec<(&'static str, &'static str)>> {
         choice("fi", &["0", "1", "64"]),
         choice("qa_share", &["measured", "receiver"]),
         choice("share_split", &["on", "off"]),
+        choice("eta", &["0", "0.15", "64"]),
+        choice("eta_below", &["0.015", "64"]),
     )
-        .prop_map(|all| vec![all.0, all.1, all.2, all.3, all.4, all.5, all.6, all.7, all.8, all.9])
+        .prop_map(|all| {
+            let (quick, late) = ([all.0, all.1, all.2, all.3, all.4, all.5], [all.6, all.7, all.8]);
+            [quick.as_slice(), &late, &[all.9, all.10, all.11]].concat()
+        })
 }
 
 proptest! {

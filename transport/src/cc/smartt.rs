@@ -17,18 +17,22 @@
 //! packet.
 //!
 //! Cost: one division per unmarked acknowledgement above target, two below it, none while ignoring
-//! or when fast increasing. State: 88 bytes a flow and a pointer to the constants of its path,
+//! or when fast increasing. State: 96 bytes a flow and a pointer to the constants of its path,
 //! which all flows of an endpoint over equal paths share. The paper stores 19 bytes a flow and 28
-//! globally, with clocks and counters of its NIC's width; here each of six clocks has 64 bits.
+//! globally, with clocks and counters of its NIC's width; here each of seven clocks has 64 bits.
 
 mod params;
+mod recent;
 mod share;
 
 use alloc::sync::Arc;
 
 pub use params::{
     Adjustment, DecreaseBy, DecreaseOf, Increase, OnEcnLowDelay, QaShare, Signals, SmarttParams,
+    StartOf,
 };
+
+use recent::Recent;
 
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::path::NetworkFacts;
@@ -66,6 +70,8 @@ pub struct Smartt {
     trigger_qa: bool,
     /// Whether FastIncrease is active.
     increasing: bool,
+    /// Whether the flow has its start window.
+    started: bool,
     /// End of the current measurement; zero before the first.
     measure_end: Instant,
     /// When QuickAdapt last acted; zero if never.
@@ -76,16 +82,18 @@ pub struct Smartt {
     decrease_at: Instant,
     /// The latest instant at which an accumulated increase is applied.
     adjust_at: Instant,
+    /// When the flow may take part in its host's mean window again.
+    round_end: Instant,
     /// EWMA of the RTT over the acknowledgements that are not ignored.
     avg_rtt: Duration,
     /// Shared with every clone.
     at: Arc<Scale>,
 }
 
-const _: () = assert!(size_of::<Smartt>() == 88 + size_of::<usize>());
+const _: () = assert!(size_of::<Smartt>() == 96 + size_of::<usize>());
 
 /// The constants of one path, and the settings they follow from.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Scale {
     base_rtt: Duration,
     target_rtt: Duration,
@@ -98,17 +106,25 @@ struct Scale {
     bytes_per_target: u32,
     /// The largest window, bytes, at least `mtu`.
     cwnd_max: u32,
+    /// The window with which a flow starts, bytes.
+    start: u32,
     /// Bytes per window of acknowledgements.
     fair_gain: u32,
     /// Bytes per window of acknowledgements and per unit of (target - rtt) / rtt.
     proportional_gain: u32,
+    /// Bytes that a small window gains in a base RTT, whatever the signals say.
+    eta: u32,
+    /// Windows below this one are small.
+    eta_below: u32,
     /// Gain of the moving average, parts of 2^16.
     ewma_gain: u32,
     params: SmarttParams,
+    /// What the host's flows over such paths have lately.
+    recent: Arc<Recent>,
 }
 
 impl Scale {
-    fn new(params: &SmarttParams, path: &Path) -> Self {
+    fn new(params: &SmarttParams, path: &Path, recent: Option<Arc<Recent>>) -> Self {
         let target_rtt = if params.target_queue == Duration::ZERO {
             times(path.base_rtt, f64::from(params.target_rtt))
         } else {
@@ -131,6 +147,9 @@ impl Scale {
             let bytes = path.mtu.scaled(packets * as_f64(bdp) / REFERENCE_BDP_BYTES);
             small(bytes).min(cwnd_max)
         };
+        let start = small(path.bdp().scaled(f64::from(params.window_start)))
+            .max(mtu.saturating_mul(u32::from(params.window_start_packets)))
+            .clamp(mtu, cwnd_max);
         Self {
             base_rtt: path.base_rtt,
             target_rtt,
@@ -139,6 +158,7 @@ impl Scale {
             mtu,
             bytes_per_target: small(path.line_rate.bytes_in(target_rtt)),
             cwnd_max,
+            start,
             fair_gain: gain(f64::from(params.fi)),
             //= smartt#III-I4
             // pi = brtt / (trtt - brtt), so that an empty queue gives one (scaled) packet per RTT.
@@ -146,8 +166,11 @@ impl Scale {
                 f64::from(params.pi) * as_f64(Bytes(path.base_rtt.as_ps()))
                     / as_f64(Bytes((target_rtt - path.base_rtt).as_ps())),
             ),
+            eta: gain(f64::from(params.eta)),
+            eta_below: small(path.bdp().scaled(f64::from(params.eta_below))),
             ewma_gain: small(Bytes(1 << 16).scaled(f64::from(params.ewma_gain))),
             params: *params,
+            recent: recent.unwrap_or_else(|| Arc::new(Recent::new(start))),
         }
     }
 }
@@ -159,11 +182,9 @@ impl Smartt {
     /// The initial state on `path`, with a window that fills it: a short message is sent at once.
     #[must_use]
     pub fn new(params: &SmarttParams, path: &Path) -> Self {
-        let at = Arc::new(Scale::new(params, path));
-        let start = small(path.bdp().scaled(f64::from(params.window_start)))
-            .max(at.mtu.saturating_mul(u32::from(params.window_start_packets)));
+        let at = Arc::new(Scale::new(params, path, None));
         Self {
-            cwnd: start.clamp(at.mtu, at.cwnd_max),
+            cwnd: at.start,
             acked: 0,
             to_ignore: 0,
             uncongested: 0,
@@ -173,11 +194,13 @@ impl Smartt {
             sharers: 0,
             trigger_qa: false,
             increasing: false,
+            started: params.start_of == StartOf::Path,
             measure_end: Instant::ZERO,
             adapted_at: Instant::ZERO,
             share_end: Instant::ZERO,
             decrease_at: Instant::ZERO,
             adjust_at: Instant::ZERO,
+            round_end: Instant::ZERO,
             avg_rtt: path.base_rtt.min(RTT_MAX),
             at,
         }
@@ -193,13 +216,38 @@ impl Smartt {
 
     #[cold]
     fn rescale(&mut self, path: &Path) {
-        self.at = Arc::new(Scale::new(&self.at.params, path));
+        let recent = Some(Arc::clone(&self.at.recent));
+        self.at = Arc::new(Scale::new(&self.at.params, path, recent));
         self.bound();
     }
 
     fn bound(&mut self) {
         //= smartt#III-J
         self.cwnd = self.cwnd.clamp(self.at.mtu, self.at.cwnd_max);
+    }
+
+    /// True once in a base RTT.
+    #[inline]
+    fn ends_round(&mut self, now: Instant) -> bool {
+        let ends = now >= self.round_end;
+        if ends {
+            self.round_end = now + self.at.base_rtt;
+        }
+        ends
+    }
+
+    /// What a flow does once in a base RTT: it takes part in its host's mean window, and gains eta.
+    #[inline(never)]
+    fn end_round(&mut self, ack: &AckSample) {
+        self.note(ack);
+        // DEVIATION(smartt#alg4): a window of one packet grows neither under marks nor above the
+        // target, and each trim costs such a flow a round trip: it falls behind for good. The
+        // reference simulator gives eta to all windows. Larger ones recover without it, and those
+        // that have their share of a receiver are not behind.
+        if self.cwnd < self.at.eta_below && !self.has_share(ack.sharers) {
+            self.cwnd = self.cwnd.saturating_add(self.at.eta);
+            self.bound();
+        }
     }
 
     /// The bytes that this acknowledgement stands for, or `None` when it is not a sample.
@@ -278,12 +326,7 @@ impl Smartt {
     /// Algorithm 3. True while active.
     fn fast_increase(&mut self, size: u32, ack: &AckSample) -> bool {
         //= smartt#alg3
-        let idle = match self.at.params.signals {
-            Signals::Both => !ack.ecn && ack.rtt <= self.at.fast_rtt,
-            Signals::DelayOnly => ack.rtt <= self.at.fast_rtt,
-            Signals::EcnOnly => false,
-        };
-        if !idle || !self.at.params.fast_increase {
+        if !self.is_idle(ack) || !self.at.params.fast_increase {
             self.congested();
             return false;
         }
@@ -297,6 +340,15 @@ impl Smartt {
             self.increasing = true;
         }
         self.increasing
+    }
+
+    /// True when no queue on the path marked or delayed the acknowledged segment.
+    fn is_idle(&self, ack: &AckSample) -> bool {
+        match self.at.params.signals {
+            Signals::Both => !ack.ecn && ack.rtt <= self.at.fast_rtt,
+            Signals::DelayOnly => ack.rtt <= self.at.fast_rtt,
+            Signals::EcnOnly => false,
+        }
     }
 
     fn congested(&mut self) {
@@ -436,12 +488,21 @@ impl Controller for Smartt {
 impl CongestionControl for Smartt {
     #[inline]
     fn window(&self) -> Window {
-        Window { cwnd: Bytes(u64::from(self.cwnd)), pacing: None, wake_at: None }
+        let wake_at = if self.started { None } else { Some(Instant::ZERO) };
+        Window { cwnd: Bytes(u64::from(self.cwnd)), pacing: None, wake_at }
+    }
+
+    fn on_wake(&mut self, now: Instant, _path: &Path) {
+        self.started = true;
+        self.start(now);
     }
 
     fn on_ack(&mut self, ack: &AckSample, path: &Path) {
         //= smartt#alg4
         self.follow(path);
+        if self.ends_round(ack.now) {
+            self.end_round(ack);
+        }
         let size = small(ack.acked);
         // DEVIATION(smartt#alg4): line 2 counts trimmed packets, too. Sec. III-E counts "the bytes
         // that have been received": these came through the bottleneck and are this flow's share of
@@ -466,6 +527,9 @@ impl CongestionControl for Smartt {
 
     fn on_nack(&mut self, loss: &LossSample, path: &Path) {
         self.follow(path);
+        if self.ends_round(loss.now) {
+            self.note_loss(loss);
+        }
         if !self.count_loss(loss) {
             return;
         }

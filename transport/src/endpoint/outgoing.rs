@@ -154,7 +154,7 @@ impl<S: Scheduler> Endpoint<S> {
         {
             self.wheel.cancel(handle);
         }
-        open.post(&self.config, id, len.get());
+        open.post(&self.config, id, len.get(), now);
         self.trace.record(now, TraceKind::Post, flow, len.get(), 0);
         self.sched.on_backlog(flow, &open.backlog(self.config.msg_window), now);
         // While the timer of a flow runs, a new message can move only the pacer's instant forward.

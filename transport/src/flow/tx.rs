@@ -222,7 +222,10 @@ impl TxFlow {
     }
 
     /// Takes a message of `len` bytes. Allocates so that sending does not have to.
-    pub(crate) fn post(&mut self, config: &Config, id: MsgId, len: u32) {
+    pub(crate) fn post(&mut self, config: &Config, id: MsgId, len: u32, now: Instant) {
+        if self.next_msg == MsgNo(0) {
+            self.wake(now);
+        }
         let (packets, payload) = self.packets_of(config, len);
         self.unsent_segments += packets;
         let overhead = packets * u64::from(self.coded_overhead);
@@ -232,6 +235,15 @@ impl TxFlow {
         self.unsent += 1;
         self.unfinished.push_back(id);
         self.next_msg = self.next_msg.plus(1);
+    }
+
+    /// Wakes the controller if it asked for that.
+    #[inline]
+    fn wake(&mut self, now: Instant) {
+        if self.window.wake_at.is_some_and(|at| at <= now) {
+            self.cc.on_wake(now, &self.path);
+            self.window = self.cc.window();
+        }
     }
 
     /// Fills in the extensions of one of its segments.

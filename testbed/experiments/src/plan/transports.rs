@@ -82,6 +82,8 @@ pub const TRANSPORTS: &[Transport] = &[
             ("cc.smartt.share_split", "off"),
             ("cc.smartt.target_of", "path"),
             ("cc.smartt.window_start", "1.5"),
+            ("cc.smartt.start_of", "path"),
+            ("cc.smartt.eta", "0"),
             ("lb.explore_order", "uniform"),
         ]],
     },

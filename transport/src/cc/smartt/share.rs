@@ -60,7 +60,7 @@ impl Smartt {
     }
 
     /// The window of one of `sharers` equal flows: at least one.
-    fn share_of(&self, sharers: u16) -> u32 {
+    pub(super) fn share_of(&self, sharers: u16) -> u32 {
         let share = f64::from(self.at.params.qa_scaling) / f64::from(sharers);
         small(Bytes(u64::from(self.at.bytes_per_target)).scaled(share))
     }

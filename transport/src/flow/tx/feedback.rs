@@ -296,9 +296,7 @@ impl TxFlow {
 
     /// Does what is due. Spurious calls are no-ops.
     pub(crate) fn on_timer(&mut self, now: Instant, cx: &mut TxContext<'_>) {
-        if self.window.wake_at.is_some_and(|at| at <= now) {
-            self.cc.on_wake(now, &self.path);
-        }
+        self.wake(now);
         let lately = cx.round_trips.lately(self.peer, now);
         let due = self.recovery.on_timer(now, &cx.config.loss, lately);
         if self.recovery.opens_alone(&cx.config.loss) {

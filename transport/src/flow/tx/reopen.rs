@@ -66,7 +66,7 @@ impl TxFlow {
             msg.begun_again += u8::from(begun);
             (msg.next_offset, msg.acked, msg.opened, msg.since) = (0, 0, false, now);
             let len = msg.len.get();
-            self.post(cx.config, id, len);
+            self.post(cx.config, id, len, now);
         }
     }
 

@@ -117,7 +117,7 @@ fn what_cannot_be_compared_is_refused_before_anything_is_written() {
         ("--family=dead-link", "a family of tuning"),
         ("--family=paris", "did you mean `pairs`"),
         ("--transport=uno,smrtt", "did you mean `smartt`"),
-        ("--transport=uno,smartt|--mixes=200", "at most 36"),
+        ("--transport=uno,smartt|--mixes=200", "at most 32"),
         ("--purpose=checkin", "tuning"),
         ("--transport=uno,smartt|--set=switch.queue=1MB", "switch.queue"),
         ("--transport=uno,smartt|--set=run.limit=1s", "a limit that --scale gives"),

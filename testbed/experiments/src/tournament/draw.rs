@@ -68,6 +68,11 @@ impl Draw {
         self.topology = self.topology.replacen("two-dc:8", "two-dc:4", 1);
     }
 
+    /// A network of one site, by its name.
+    pub(super) fn site(&mut self, name: &str) {
+        name.clone_into(&mut self.topology);
+    }
+
     /// The generator of the traffic.
     pub(super) fn kind(&mut self, kind: &'static str) {
         self.kind = kind;

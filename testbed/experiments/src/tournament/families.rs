@@ -1,7 +1,7 @@
 //! The families of mixes. Each has one function, which draws what its sentence says. All else is
 //! alike: two sites of 128 hosts at 100 Gb/s, a round trip of 1.8 ms between them, as in \[uno\]
-//! sec. 5.1, and a queue of a quarter to 4 MB. Counts of bytes and times are those of scale 1, and
-//! follow the scale.
+//! sec. 5.1, and a queue of a quarter to 4 MB. All-to-alls are inside one site. Counts of bytes and
+//! times are those of scale 1, and follow the scale.
 
 use super::draw::{Draw, SMALL_HOSTS};
 use crate::workload::distributions;
@@ -63,6 +63,16 @@ families! {
     };
     "workload", tuning, "flows of drawn sizes inside and across sites of 16 hosts for 2 to 4 ms" =>
         |draw| workload(draw, &["ali-storage"], &["websearch"]);
+    "all-to-all", tuning, "128 hosts to all others, 2 to 32 flows a host at a time" =>
+        |draw| {
+            let site = draw.one(&["ft128-1os", "ft128-4os", "ft128-8os"]);
+            draw.site(site);
+            draw.kind("all-to-all");
+            let window = draw.whole(2, 32);
+            draw.with("window", window);
+            draw.size("size", 128);
+            any_queue(draw);
+        };
     "lopsided", checking, "1 sender of a site against 2 to 48 of the other" => |draw| {
         let others = draw.whole(2, 48);
         let (near, far) = draw.one(&[(1, others), (others, 1)]);
@@ -130,6 +140,18 @@ families! {
         |draw| {
             draw.kind("permutation");
             draw.size("size", 256);
+            any_queue(draw);
+        };
+    "uneven-all-to-all", checking, "32 to 64 hosts of two tiers to all others, sizes drawn" =>
+        |draw| {
+            let sites = ["leaf-spine:4,1,8,400", "leaf-spine:8,2,8,200", "leaf-spine:4,4,8,100"];
+            let site = draw.one(&sites);
+            draw.site(site);
+            draw.kind("all-to-all-v");
+            let window = draw.whole(2, 16);
+            draw.with("window", window);
+            draw.with("size_min", 1);
+            draw.size("size_max", 64);
             any_queue(draw);
         };
     "other-sizes", checking, "sizes of other services inside and across for 2 to 4 ms" => |draw| {

@@ -490,6 +490,9 @@ fn a_flow_starts_with_the_mean_window_of_its_hosts_flows() {
     // Eight base RTTs after the last window that counts, a flow starts as if there were none.
     assert!(started(&host, 480 + 96) < MTU * 4);
     assert_eq!(started(&host, 480 + 97), start);
+    // The first window after such a pause counts from there, not from the former mean.
+    small.on_ack(&ack(us(580), us(12), false), &PATH);
+    assert_eq!(started(&host, 581), start);
     // A flow of which all is trimmed takes part, too.
     let host = one(&[("start_of", "recent"), ("quick_adapt", "off")]);
     let mut small = host.clone();
@@ -588,8 +591,9 @@ fn ablation() -> impl Strategy<Value = Vec<(&'static str, &'static str)>> {
         choice("eta_below", &["0.015", "64"]),
     )
         .prop_map(|all| {
-            let (quick, late) = ([all.0, all.1, all.2, all.3, all.4, all.5], [all.6, all.7, all.8]);
-            [quick.as_slice(), &late, &[all.9, all.10, all.11]].concat()
+            let switches = [all.0, all.1, all.2, all.3, all.4, all.5];
+            let values = [all.6, all.7, all.8, all.9, all.10, all.11];
+            [switches, values].concat()
         })
 }
 

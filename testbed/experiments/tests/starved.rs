@@ -33,7 +33,6 @@ fn all_to_all(seed: u64, set: &[(&str, &str)]) -> (f64, f64) {
 fn recent_windows_and_eta_let_no_flow_of_an_all_to_all_fall_behind() {
     for seed in [1, 2] {
         let (completion, longest) = all_to_all(seed, &[]);
-        // As the paper has it, the longest flow takes as long as the whole all-to-all.
         let paper = [("cc.smartt.start_of", "path"), ("cc.smartt.eta", "0")];
         for set in [paper.as_slice(), &paper[..1], &paper[1..]] {
             let (without, longest_without) = all_to_all(seed, set);

@@ -22,8 +22,8 @@ pub struct Window {
     pub cwnd: Bytes,
     /// Spread segments at this rate instead of sending as fast as the window allows.
     pub pacing: Option<Rate>,
-    /// Call [`CongestionControl::on_wake`] at this instant, or when the flow gets its first message
-    /// where that is later: nothing has been sent then.
+    /// Call [`CongestionControl::on_wake`] at this instant. In a flow without messages it is called
+    /// when the first is posted, if the instant has passed.
     pub wake_at: Option<Instant>,
 }
 

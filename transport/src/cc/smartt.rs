@@ -92,7 +92,7 @@ pub struct Smartt {
 
 const _: () = assert!(size_of::<Smartt>() == 96 + size_of::<usize>());
 
-/// The constants of one path, and the settings they follow from.
+/// The constants of one path, the settings they follow from, and the mean window of its flows.
 #[derive(Debug)]
 struct Scale {
     base_rtt: Duration,
@@ -112,19 +112,19 @@ struct Scale {
     fair_gain: u32,
     /// Bytes per window of acknowledgements and per unit of (target - rtt) / rtt.
     proportional_gain: u32,
-    /// Bytes that a small window gains in a base RTT, whatever the signals say.
+    /// Bytes that a small window gains in a base RTT, under marks and long delay, too.
     eta: u32,
     /// Windows below this one are small.
     eta_below: u32,
     /// Gain of the moving average, parts of 2^16.
     ewma_gain: u32,
     params: SmarttParams,
-    /// What the host's flows over such paths have lately.
-    recent: Arc<Recent>,
+    /// Mean window of the flows that share these constants.
+    recent: Recent,
 }
 
 impl Scale {
-    fn new(params: &SmarttParams, path: &Path, recent: Option<Arc<Recent>>) -> Self {
+    fn new(params: &SmarttParams, path: &Path) -> Self {
         let target_rtt = if params.target_queue == Duration::ZERO {
             times(path.base_rtt, f64::from(params.target_rtt))
         } else {
@@ -170,7 +170,7 @@ impl Scale {
             eta_below: small(path.bdp().scaled(f64::from(params.eta_below))),
             ewma_gain: small(Bytes(1 << 16).scaled(f64::from(params.ewma_gain))),
             params: *params,
-            recent: recent.unwrap_or_else(|| Arc::new(Recent::new(start))),
+            recent: Recent::new(),
         }
     }
 }
@@ -182,7 +182,7 @@ impl Smartt {
     /// The initial state on `path`, with a window that fills it: a short message is sent at once.
     #[must_use]
     pub fn new(params: &SmarttParams, path: &Path) -> Self {
-        let at = Arc::new(Scale::new(params, path, None));
+        let at = Arc::new(Scale::new(params, path));
         Self {
             cwnd: at.start,
             acked: 0,
@@ -216,8 +216,7 @@ impl Smartt {
 
     #[cold]
     fn rescale(&mut self, path: &Path) {
-        let recent = Some(Arc::clone(&self.at.recent));
-        self.at = Arc::new(Scale::new(&self.at.params, path, recent));
+        self.at = Arc::new(Scale::new(&self.at.params, path));
         self.bound();
     }
 
@@ -236,7 +235,8 @@ impl Smartt {
         ends
     }
 
-    /// What a flow does once in a base RTT: it takes part in its host's mean window, and gains eta.
+    /// What a flow does once in a base RTT, at an acknowledgement: it takes part in its host's mean
+    /// window, and gains eta. Where a trim comes first, it only takes part.
     #[inline(never)]
     fn end_round(&mut self, ack: &AckSample) {
         self.note(ack);
@@ -342,7 +342,8 @@ impl Smartt {
         self.increasing
     }
 
-    /// True when no queue on the path marked or delayed the acknowledged segment.
+    /// True when no queue on the path marked or delayed the acknowledged segment. Never by marks
+    /// alone, which do not show that a queue is empty.
     fn is_idle(&self, ack: &AckSample) -> bool {
         match self.at.params.signals {
             Signals::Both => !ack.ecn && ack.rtt <= self.at.fast_rtt,
@@ -488,6 +489,7 @@ impl Controller for Smartt {
 impl CongestionControl for Smartt {
     #[inline]
     fn window(&self) -> Window {
+        // The first message wakes the flow, which then looks at its host's mean window.
         let wake_at = if self.started { None } else { Some(Instant::ZERO) };
         Window { cwnd: Bytes(u64::from(self.cwnd)), pacing: None, wake_at }
     }

@@ -335,7 +335,7 @@ pub const TRANSPORTS: &[Transport] = &[
         sched: SchedKind::Credits,
         trim: true,
         // Room for the first credit, which is one BDP of segments that open the flow.
-        set: &[&[("cc.smartt.window_start", "1.5")]],
+        set: &[&[("cc.smartt.window_start", "1.5"), ("cc.smartt.start_of", "path")]],
     },
     Transport {
         name: "dcsim",

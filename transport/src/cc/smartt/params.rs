@@ -104,8 +104,9 @@ words! {
     pub enum StartOf: "path or recent" {
         /// `window_start` of the path's BDP, whatever other flows meet.
         Path = "path",
-        /// The mean window that other flows of the host had over such paths in the last eight base
-        /// RTTs, where that is less than half of it. An improvement of ours; see `recent.rs`.
+        /// The moving average of the windows of the host's flows over equal paths, if it is below
+        /// half of that window and a flow took part within eight base RTTs. An improvement of ours;
+        /// see `recent.rs`.
         Recent = "recent",
     }
 }
@@ -213,8 +214,8 @@ params! {
         window_start_packets: u16 = WINDOW_START_PACKETS, in 1..=4096;
         /// Whether a flow starts with that window or with that of its host's flows: path or recent.
         start_of: StartOf = StartOf::Recent;
-        /// What a small window gains in a base RTT, packets at the reference BDP, whatever the
-        /// signals say; see `ETA`.
+        /// What a small window gains at the first acknowledgement of a base RTT in which no trim
+        /// came first, packets at the reference BDP; see `ETA`.
         eta: f32 = ETA, in 0.0..=64.0;
         /// Windows below this one are small, BDPs; see `ETA_BELOW`.
         eta_below: f32 = ETA_BELOW, in 0.0..=64.0;
@@ -257,9 +258,10 @@ const WINDOW_START_PACKETS: u16 = 32;
 /// The reference simulator's eta.
 const ETA: f32 = 0.15;
 /// The reference simulator gives eta to every window, which makes the mean flow of an incast up to
-/// 1.7 % longer here. Windows of at most four packets of the 276 that a BDP has at 800 Gb/s are
-/// those that flows of an all-to-all at 8:1 do not leave by themselves: without eta the longest of
-/// 16,256 flows takes 1.5 to 2.2 times as long.
+/// 1.7 % longer here. At 8:1 and 800 Gb/s, 276 packets a BDP, flows of an all-to-all that have come
+/// down to at most four packets stay there: without eta the longest of 16,256 flows takes 1.5 to
+/// 2.2 times as long. Where a BDP has at most 64 packets, no window is so small, and eta has no
+/// effect.
 const ETA_BELOW: f32 = 1.0 / 64.0;
 
 impl SmarttParams {

@@ -12,8 +12,13 @@
 //! Where each host sends to many others over an oversubscribed network, flows have windows of a few
 //! packets, and a flow that ends is followed by the next. A next flow that sent a BDP at once would
 //! fill the queue that all share, and most of its packets would be trimmed. Flows that wait for
-//! room at one receiver say nothing about the way to other receivers. Flows over paths of another
-//! length, within a rack for example, have a mean of their own.
+//! room at one receiver say nothing about the way to other receivers.
+//!
+//! A mean belongs to clones of one controller: an endpoint clones one for its flows over equal
+//! paths. Paths that differ in base RTT, rate or MTU, for example within a rack, have means of
+//! their own. Where base RTTs are measured for each peer, each peer may have one. A maker of custom
+//! controllers that gives clones to several endpoints would let them share a mean, and results
+//! would then depend on the order in which threads run.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -26,8 +31,8 @@ const GAIN_SHIFT: u32 = 3;
 /// For how many base RTTs the windows of other flows count.
 const FRESH_RTTS: u64 = 8;
 
-/// The mean window of the flows that an endpoint has over equal paths. Only the endpoint's thread
-/// uses it; the fields are atomic so that a controller may move to another thread.
+/// The mean window of clones. Only the endpoint's thread uses it, with plain loads and stores; the
+/// fields are atomic so that flows may move to another thread with their endpoint.
 #[derive(Debug)]
 pub(super) struct Recent {
     /// Wire bytes.
@@ -37,17 +42,8 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    pub(super) const fn new(window: u32) -> Self {
-        Self { window: AtomicU32::new(window), noted_at: AtomicU64::new(0) }
-    }
-
-    fn note(&self, window: u32, now: Instant) {
-        let mean = self.window.load(Relaxed);
-        let step = |apart: u32| apart >> GAIN_SHIFT;
-        let moved =
-            if window > mean { mean + step(window - mean) } else { mean - step(mean - window) };
-        self.window.store(moved, Relaxed);
-        self.noted_at.store(now.as_ps(), Relaxed);
+    pub(super) const fn new() -> Self {
+        Self { window: AtomicU32::new(0), noted_at: AtomicU64::new(0) }
     }
 
     /// The mean window, unless no flow has taken part for a while.
@@ -56,6 +52,15 @@ impl Recent {
         let age = now.as_ps().saturating_sub(noted_at);
         let fresh = noted_at > 0 && age <= base_rtt.as_ps().saturating_mul(FRESH_RTTS);
         fresh.then(|| self.window.load(Relaxed))
+    }
+
+    /// Moves `mean` to `window`, as of `now`.
+    fn note(&self, mean: u32, window: u32, now: Instant) {
+        let step = |apart: u32| apart >> GAIN_SHIFT;
+        let moved =
+            if window > mean { mean + step(window - mean) } else { mean - step(mean - window) };
+        self.window.store(moved, Relaxed);
+        self.noted_at.store(now.as_ps(), Relaxed);
     }
 }
 
@@ -81,14 +86,20 @@ impl Smartt {
         } else {
             self.cwnd
         };
-        self.at.recent.note(window, ack.now);
+        self.move_mean(window, ack.now);
     }
 
     /// Takes part in the mean, after a loss.
     pub(super) fn note_loss(&self, loss: &LossSample) {
         if !self.has_share(loss.sharers) {
-            self.at.recent.note(self.cwnd, loss.now);
+            self.move_mean(self.cwnd, loss.now);
         }
+    }
+
+    /// A mean that is no longer fresh begins again at the start window.
+    fn move_mean(&self, window: u32, now: Instant) {
+        let mean = self.at.recent.window(now, self.at.base_rtt).unwrap_or(self.at.start);
+        self.at.recent.note(mean, window, now);
     }
 
     /// True when the flow has at least half of an equal share of its receiver: its bottleneck is

@@ -491,7 +491,7 @@ fn a_flow_starts_with_the_mean_window_of_its_hosts_flows() {
     assert!(started(&host, 480 + 96) < MTU * 4);
     assert_eq!(started(&host, 480 + 97), start);
     // The first window after such a pause counts from there, not from the former mean.
-    small.on_ack(&ack(us(580), us(12), false), &PATH);
+    small.on_ack(&ack(us(580), us(12), true), &PATH);
     assert_eq!(started(&host, 581), start);
     // A flow of which all is trimmed takes part, too.
     let host = one(&[("start_of", "recent"), ("quick_adapt", "off")]);

@@ -342,8 +342,8 @@ impl Smartt {
         self.increasing
     }
 
-    /// True when no queue on the path marked or delayed the acknowledged segment. Never by marks
-    /// alone, which do not show that a queue is empty.
+    /// True when no queue on the path marked or delayed the acknowledged segment. With marks as the
+    /// only signal this is never true: they do not show that a queue is empty.
     fn is_idle(&self, ack: &AckSample) -> bool {
         match self.at.params.signals {
             Signals::Both => !ack.ecn && ack.rtt <= self.at.fast_rtt,

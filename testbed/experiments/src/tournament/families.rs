@@ -1,7 +1,8 @@
 //! The families of mixes. Each has one function, which draws what its sentence says. All else is
 //! alike: two sites of 128 hosts at 100 Gb/s, a round trip of 1.8 ms between them, as in \[uno\]
-//! sec. 5.1, and a queue of a quarter to 4 MB. All-to-alls are inside one site. Counts of bytes and
-//! times are those of scale 1, and follow the scale.
+//! sec. 5.1, and a queue of a quarter to 4 MB. All-to-alls have a network of one site instead, of
+//! 100 to 800 Gb/s, at 1:1 to 8:1. Counts of bytes and times are those of scale 1, and follow the
+//! scale.
 
 use super::draw::{Draw, SMALL_HOSTS};
 use crate::workload::distributions;
@@ -63,7 +64,7 @@ families! {
     };
     "workload", tuning, "flows of drawn sizes inside and across sites of 16 hosts for 2 to 4 ms" =>
         |draw| workload(draw, &["ali-storage"], &["websearch"]);
-    "all-to-all", tuning, "128 hosts to all others, 2 to 32 flows a host at a time" =>
+    "all-to-all", tuning, "128 hosts at 1:1, 4:1 or 8:1 to all others, 2 to 32 flows at a time" =>
         |draw| {
             let site = draw.one(&["ft128-1os", "ft128-4os", "ft128-8os"]);
             draw.site(site);
@@ -142,7 +143,7 @@ families! {
             draw.size("size", 256);
             any_queue(draw);
         };
-    "uneven-all-to-all", checking, "32 to 64 hosts of two tiers to all others, sizes drawn" =>
+    "uneven-all-to-all", checking, "32 or 64 hosts at 4:1 or 8:1 to all others, sizes drawn" =>
         |draw| {
             let sites = ["leaf-spine:4,1,8,400", "leaf-spine:8,2,8,200", "leaf-spine:4,4,8,100"];
             let site = draw.one(&sites);

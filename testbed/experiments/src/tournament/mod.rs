@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Settings are chosen on the mixes of [`Purpose::Tuning`] and judged on those of
-//! [`Purpose::Checking`], where every mix is new and half of the families are. A mix is a variant
-//! of a scenario ([`scenario`]), which runs, is kept and is drawn as any other. A mix depends only
-//! on purpose, seed, family and number, not on what else is drawn.
+//! [`Purpose::Checking`], where every mix is new and more than half of the families are. A mix is a
+//! variant of a scenario ([`scenario`]), which runs, is kept and is drawn as any other. A mix
+//! depends only on purpose, seed, family and number, not on what else is drawn.
 
 mod draw;
 mod families;

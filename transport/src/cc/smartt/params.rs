@@ -105,8 +105,8 @@ words! {
         /// `window_start` of the path's BDP, whatever other flows meet.
         Path = "path",
         /// The moving average of the windows of the host's flows over equal paths, if it is below
-        /// half of that window and a flow took part within eight base RTTs. An improvement of ours;
-        /// see `recent.rs`.
+        /// half of the start window and a flow took part within eight base RTTs. An improvement of
+        /// ours; see `recent.rs`.
         Recent = "recent",
     }
 }
@@ -215,7 +215,8 @@ params! {
         /// Whether a flow starts with that window or with that of its host's flows: path or recent.
         start_of: StartOf = StartOf::Recent;
         /// What a small window gains at the first acknowledgement of a base RTT in which no trim
-        /// came first, packets at the reference BDP; see `ETA`.
+        /// came first, packets at the reference BDP; nothing where the flow has its share of a
+        /// receiver. See `ETA`.
         eta: f32 = ETA, in 0.0..=64.0;
         /// Windows below this one are small, BDPs; see `ETA_BELOW`.
         eta_below: f32 = ETA_BELOW, in 0.0..=64.0;

@@ -3,9 +3,10 @@
 //!
 //! ```text
 //!   once per base RTT and flow
-//!     path idle                         ->  recent moves to the start window of the path
+//!     path idle                         ->  recent moves an eighth of the way to the start window
 //!     flow has its share of a receiver  ->  recent stays
-//!     else                              ->  recent moves to the flow's window
+//!     else                              ->  recent moves an eighth of the way to the flow's window
+//!   no flow took part for 8 base RTTs   ->  recent begins again at the start window
 //!   a flow starts                       ->  window = recent, if less than half the start window
 //! ```
 //!
@@ -16,7 +17,8 @@
 //!
 //! A mean belongs to clones of one controller: an endpoint clones one for its flows over equal
 //! paths. Paths that differ in base RTT, rate or MTU, for example within a rack, have means of
-//! their own. Where base RTTs are measured for each peer, each peer may have one. A maker of custom
+//! their own; beyond the first 16 paths of an endpoint each flow has one, and starts as with
+//! `path`. Where base RTTs are measured for each peer, each peer may have one. A maker of custom
 //! controllers that gives clones to several endpoints would let them share a mean, and results
 //! would then depend on the order in which threads run.
 
@@ -31,8 +33,9 @@ const GAIN_SHIFT: u32 = 3;
 /// For how many base RTTs the windows of other flows count.
 const FRESH_RTTS: u64 = 8;
 
-/// The mean window of clones. Only the endpoint's thread uses it, with plain loads and stores; the
-/// fields are atomic so that flows may move to another thread with their endpoint.
+/// The mean window of flows whose controllers are clones of one. Only the endpoint's thread uses
+/// it, with plain loads and stores; the fields are atomic so that flows may move to another thread
+/// with their endpoint.
 #[derive(Debug)]
 pub(super) struct Recent {
     /// Wire bytes.
@@ -54,7 +57,7 @@ impl Recent {
         fresh.then(|| self.window.load(Relaxed))
     }
 
-    /// Moves `mean` to `window`, as of `now`.
+    /// Moves `mean` an eighth of the way to `window`, as of `now`.
     fn note(&self, mean: u32, window: u32, now: Instant) {
         let step = |apart: u32| apart >> GAIN_SHIFT;
         let moved =

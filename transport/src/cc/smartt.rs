@@ -82,7 +82,7 @@ pub struct Smartt {
     decrease_at: Instant,
     /// The latest instant at which an accumulated increase is applied.
     adjust_at: Instant,
-    /// When the flow may take part in its host's mean window again.
+    /// When the flow next takes part in its host's mean window, and may gain eta.
     round_end: Instant,
     /// EWMA of the RTT over the acknowledgements that are not ignored.
     avg_rtt: Duration,

@@ -168,6 +168,35 @@ fn a_window_of_which_all_is_refused_becomes_one_segment_until_something_arrives(
 }
 
 #[test]
+fn a_flow_beside_others_that_are_refused_starts_small_with_its_first_segments() {
+    let config = config(|s| s.cc = CcKind::Smartt);
+    let mut pair = Pair::new(&config, 1, Weather::default());
+    // Segments that leave at the first call, before any timer.
+    let first = |pair: &mut Pair| {
+        let flow = open(pair, config.default_path());
+        pair.post(0, flow, vec![7; 400 * 4096], 1);
+        let mut count = 0;
+        loop {
+            let mut burst = Burst::with_limit(BURST);
+            pair.hosts[0].endpoint.poll_transmit(pair.now, &mut burst);
+            if burst.is_empty() {
+                return count;
+            }
+            count += burst.len();
+        }
+    };
+    let mut alone = Pair::new(&config, 1, Weather::default());
+    let whole = first(&mut alone);
+    for _ in 0..4 {
+        let flow = open(&mut pair, config.default_path());
+        pair.post(0, flow, vec![7; 400 * 4096], 1);
+    }
+    refuse_all(&mut pair, &config, 6);
+    let small = first(&mut pair);
+    assert!(small * 2 < whole, "{small} of {whole}");
+}
+
+#[test]
 fn one_refusal_and_one_of_many_in_flight_delay_nothing() {
     let flight = |tx: &TxSegment| matches!(tx.hdr.body, Body::Data(data) if !data.retransmission);
     for cc in [CcKind::Fixed, CcKind::Smartt] {

@@ -388,3 +388,19 @@ fn flows_whose_scheduler_stays_away_are_given_up() {
         assert!(outcome.summary.audit.ok && outcome.summary.flows.finished == finished, "{fault}");
     }
 }
+
+/// A receiver forgets a flow after a while of silence, and what comes of it later is refused.
+#[test]
+fn a_flow_that_waits_long_for_shorter_ones_is_not_forgotten() {
+    // The long flow has begun when short ones take its receiver for 4 ms.
+    let short = (0..500).map(|n| (2 + n % 14, 1, 100_000, 100_000_000 + u64::from(n) * 8_000_000));
+    let flows: Vec<Flow> = [(0, 1, 2_000_000, 0)].into_iter().chain(short).collect();
+    let run = |give_up: &[(&str, &str)]| {
+        let set = [&[("loss.retries_max", "2")], give_up].concat();
+        let plan = plan("zeropod:8", "zeropod-paper", &set, &flows);
+        virtual_time::run(&plan, &mut Unwatched).unwrap()
+    };
+    assert_clean(&run(&[]), 501);
+    let forgotten = run(&[("loss.give_up", "0s")]);
+    assert!(forgotten.summary.flows.finished < 501, "{:?}", forgotten.summary.drops);
+}

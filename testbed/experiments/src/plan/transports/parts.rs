@@ -95,7 +95,8 @@ pub(super) const PFABRIC: Settings = &[
 ];
 
 /// Zeropod's hosts and switches. Its hosts decide when a cell leaves, so the window is so large
-/// that it never holds a cell back. A cell is lost when no receipt of it comes.
+/// that it never holds a cell back. A cell is lost when no receipt of it comes. A flow with much
+/// left waits until others have ended, so its silence does not mean that its peer is gone.
 pub(super) const ZEROPOD: Settings = &[
     ("switch.qdisc", "bufferless"),
     ("switch.routing", "explicit"),
@@ -103,6 +104,7 @@ pub(super) const ZEROPOD: Settings = &[
     ("cc.fixed.bdps", "64"),
     ("loss.reorder_window", "off"),
     ("loss.tail_probe", "off"),
+    ("loss.give_up", "1s"),
     //= zeropod#V-A
     ("mtu", "512"),
     ("wire.data_overhead", "40"),

@@ -79,9 +79,9 @@ vm-test: ; tests/vm/test ## two workers at emulated PCI network cards of a virtu
 perf-compare: build ## throughput and round trips between two network namespaces beside iperf3 and fi_pingpong (root)
 	tests/compare/run
 
-bench: ## ns, instructions (with valgrind) and bytes of the core; what keys and checks cost; ns a hop of the fabric (plain, lossless, mixed) and of full simulations; GB/s of the erasure code; ns a decision of the pod scheduler
+bench: ## ns, instructions (with valgrind) and bytes of the core; what keys and checks cost; ns a hop of the fabric (plain, lossless, mixed) and of full simulations; ns a cell of a pod, with trains and without; GB/s of the erasure code; ns a decision of the pod scheduler
 	for part in "" --instructions --secrets; do $(CARGO) bench -p transport --bench endpoint -- $$part || exit 1; done
-	$(CARGO) bench -p experiments --bench fabric_hops
+	$(CARGO) bench -p experiments --bench fabric_hops --bench pod_trains
 	$(CARGO) bench -p transport-gf --features simd-accel --bench erasure
 	$(CARGO) bench -p fabric --bench scheduler
 

@@ -52,6 +52,7 @@ const CRATES: &[Order] = &[
         root: "testbed/fabric/src/",
         layers: &[
             "packet stats",
+            "train",
             "qdisc calendar frames",
             "elements crossings time_window port",
             "routing wiring",

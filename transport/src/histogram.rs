@@ -88,9 +88,15 @@ impl<const BITS: u32, const BUCKETS: usize> Histogram<BITS, BUCKETS> {
     /// Counts one sample.
     #[inline]
     pub fn sample(&mut self, value: u64) {
-        self.buckets[bucket_of::<BITS>(value).min(BUCKETS - 1)] += 1;
-        self.samples += 1;
-        self.sum += u128::from(value);
+        self.sample_times(value, 1);
+    }
+
+    /// Counts so many samples of one value.
+    #[inline]
+    pub fn sample_times(&mut self, value: u64, times: u64) {
+        self.buckets[bucket_of::<BITS>(value).min(BUCKETS - 1)] += times;
+        self.samples += times;
+        self.sum += u128::from(value) * u128::from(times);
         self.max = self.max.max(value);
     }
 
@@ -162,7 +168,12 @@ pub struct Spans(Box<Histogram<SPAN_BITS, SPAN_BUCKETS>>);
 impl Spans {
     /// Counts a span.
     pub fn note(&mut self, span: Duration) {
-        self.0.sample(span.as_ps());
+        self.note_times(span, 1);
+    }
+
+    /// Counts so many spans of one length.
+    pub fn note_times(&mut self, span: Duration, times: u64) {
+        self.0.sample_times(span.as_ps(), times);
     }
 
     /// Adds the spans of `other`.

@@ -95,6 +95,10 @@ pub enum Coding {
     Parity(u8),
     /// Bytes of the message that leave as a copy, ahead of their turn.
     Copy,
+    /// Bytes of the message in so many full segments, of which only the last may be shorter. They
+    /// leave back to back and the receiver gets them as one. Only where the driver carries trains
+    /// ([`crate::Endpoint::carry_trains`]).
+    Train(u8),
 }
 
 impl Coding {

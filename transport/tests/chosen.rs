@@ -5,7 +5,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
-use std::num::NonZeroU32;
+use std::num::{NonZeroU16, NonZeroU32};
 
 use proptest::prelude::*;
 use transport::cc::CcKind;
@@ -19,6 +19,9 @@ use transport::{
     HostId, Instant, MsgSpec, Path, PayloadRef, Placement, Rng, RxSegment, Settings, Stats,
     TxSegment,
 };
+
+#[path = "chosen/trains.rs"]
+mod trains;
 
 /// One slot of the schedule, and slots an epoch.
 const SLOT: Duration = Duration::from_ns(400);
@@ -36,6 +39,9 @@ struct Slotted {
     copies: u64,
     /// Turns name the segment behind up to so many others.
     skips: u16,
+    /// Turns are for trains of up to so many segments more than one, now of more, now of fewer.
+    trains: u16,
+    carries_trains: bool,
     turns: u64,
     /// Turns that leave everything to the flow.
     open: bool,
@@ -66,6 +72,8 @@ impl Slotted {
             next_slot: 0,
             copies,
             skips: 0,
+            trains: 0,
+            carries_trains: true,
             turns: 0,
             open: false,
             first: VecDeque::new(),
@@ -121,7 +129,9 @@ impl Sending for Slotted {
         let ev = EntropyValue(FIRST_EV + u16::try_from(self.turns % 64).unwrap());
         let skip = u16::try_from(self.turns * 7 % (u64::from(self.skips) + 1)).unwrap();
         let nth = (self.skips > 0).then_some(skip);
-        let choice = Choice { ev: Some(ev), at: Some(at), copy, nth, ..Choice::default() };
+        let more = u16::try_from(self.turns * 7 % (u64::from(self.trains) + 1)).unwrap();
+        let train = NonZeroU16::MIN.saturating_add(more);
+        let choice = Choice { ev: Some(ev), at: Some(at), copy, nth, train, ..Choice::default() };
         self.next_slot = number + 1;
         self.named = Some(choice);
         Some(Turn::chosen(flow, choice))
@@ -263,12 +273,16 @@ impl Pair {
     fn new(config: &Config, scheds: [Slotted; 2]) -> Self {
         let rng = Rng::new(5);
         let mut id = 0;
+        let carries_trains = scheds[0].carries_trains;
         let hosts = scheds.map(|sched| {
             let host = HostId(id);
             id += 1;
             let rng = rng.fork("host", u64::from(host.0));
             let mut endpoint = Endpoint::with_scheduler(config, host, rng, sched);
             endpoint.keep_until_departure(SLOT * EPOCH);
+            if carries_trains {
+                endpoint.carry_trains();
+            }
             endpoint
         });
         Self {
@@ -402,6 +416,7 @@ proptest! {
         lens in prop::collection::vec(1u32..60_000, 1..6),
         copies in prop_oneof![Just(0u64), 2u64..5],
         skips in prop_oneof![Just(0u16), 1u16..9],
+        trains in prop_oneof![Just(0u16), 2u16..6],
         (loss, repeat, jitter, marks) in (0u64..15, 0u64..15, 0u64..12, 0u64..15),
         burst in prop_oneof![1usize..4, Just(BURST)],
         ack_mode in prop::sample::select(vec![
@@ -412,7 +427,7 @@ proptest! {
     ) {
         let config = config(|_| ());
         let scheds = [Slotted::new(copies, AckMode::Free), Slotted::new(0, ack_mode)];
-        let scheds = scheds.map(|sched| Slotted { skips, ..sched });
+        let scheds = scheds.map(|sched| Slotted { skips, trains, ..sched });
         let mut pair = Pair::new(&config, scheds);
         (pair.loss, pair.repeat, pair.jitter, pair.marks) = (loss, repeat, jitter, marks);
         pair.burst = burst;
@@ -435,6 +450,8 @@ proptest! {
         lens.sort_unstable();
         prop_assert_eq!(delivered, lens);
         pair.audit();
+        let Backlog { waiting, segments, .. } = pair.hosts[0].scheduler().backlog;
+        prop_assert_eq!((waiting, segments), (Bytes::ZERO, 0), "all has been sent");
         // Each segment left in the slot and on the path of its turn, and its header agrees.
         let turns = pair.hosts[0].scheduler().sent.clone();
         prop_assert_eq!(turns.len(), pair.data.len());

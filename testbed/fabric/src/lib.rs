@@ -39,6 +39,7 @@ pub mod qdisc;
 mod routing;
 mod stats;
 mod time_window;
+mod train;
 mod transit;
 mod wiring;
 
@@ -60,3 +61,4 @@ pub use program::{AnyProgram, ProgramKind, ProgramSettings};
 pub use qdisc::{PacketSizes, PhantomParams, QdiscKind, QdiscParams, QdiscSettings, Queued};
 pub use stats::{Eighths, Pause, PortStats, QueueStats};
 pub use time_window::{Group, TimeWindow};
+pub use train::Gaps;

@@ -14,6 +14,7 @@ use transport::{Bytes, Duration, Instant, Rate, Rng};
 
 use super::packet::Packet;
 use super::qdisc::{Dequeued, LinkState, Qdisc, Queued, Service, Verdict};
+use super::train::Train;
 
 /// One link transmitter. The fields for a packet that need not wait are in the first cache line.
 #[derive(Clone, Debug)]
@@ -43,6 +44,12 @@ pub struct Port<Q> {
     /// Bytes transmitted.
     sent_bytes: u64,
     rate: Rate,
+    /// The longest packet that is no train: a cell, where there are cells.
+    cell: u16,
+    /// A train is at the far end of the link with its last cell, not its first.
+    ends: bool,
+    /// Cells transmitted in trains, without the first of each.
+    joined: u64,
     qdisc: Q,
 }
 
@@ -64,7 +71,9 @@ impl<Q: Qdisc> Port<Q> {
     #[must_use]
     pub fn new(rate: Rate, delay: Duration, qdisc: Q) -> Self {
         debug_assert_eq!(qdisc.queued().packets(), 0, "an idle port");
-        let Service { work_conserving, passes } = qdisc.service();
+        let Service { work_conserving, passes, cell } = qdisc.service();
+        debug_assert!(cell.is_none() || passes == Bytes::ZERO, "a train is no packet");
+        let narrow = |bytes: Bytes| u16::try_from(bytes.0).unwrap_or(u16::MAX);
         let mut port = Self {
             busy_until: Instant::ZERO,
             starts_at: Instant::FAR_FUTURE,
@@ -73,15 +82,25 @@ impl<Q: Qdisc> Port<Q> {
             waiting: 0,
             paused: false,
             work_conserving,
-            passes_up_to: u16::try_from(passes.0).unwrap_or(u16::MAX),
+            passes_up_to: narrow(passes),
             data_bytes: 0,
             sent: 0,
             sent_bytes: 0,
             rate,
+            cell: cell.map_or(u16::MAX, narrow),
+            ends: false,
+            joined: 0,
             qdisc,
         };
         port.set_rate(rate, Instant::ZERO);
         port
+    }
+
+    /// The port of a link to a host, which gets a train with its last cell.
+    #[must_use]
+    pub fn to_end(mut self) -> Self {
+        self.ends = true;
+        self
     }
 
     /// Changes the rate at `now`; a packet being sent is not disturbed. Every departure due before
@@ -128,10 +147,15 @@ impl<Q: Qdisc> Port<Q> {
         self.paused
     }
 
-    /// Packets and bytes transmitted so far.
+    /// Packets and bytes transmitted so far; each cell of a train is a packet.
     #[must_use]
     pub const fn sent(&self) -> (u64, u64) {
-        (self.sent, self.sent_bytes)
+        (self.sent + self.joined, self.sent_bytes)
+    }
+
+    /// Cells transmitted in trains, without the first of each.
+    pub(crate) const fn joined(&self) -> u64 {
+        self.joined
     }
 
     /// Bytes of data that wait.
@@ -181,7 +205,7 @@ impl<Q: Qdisc> Port<Q> {
     pub fn enqueue(&mut self, packet: Packet, now: Instant, lost: &mut Option<Packet>) -> Verdict {
         debug_assert!(self.waiting == 0 || self.starts_at >= now, "run what is due first");
         let verdict = self.qdisc.enqueue(packet, now, lost);
-        if !matches!(verdict, Verdict::Dropped(_)) {
+        if !matches!(verdict, Verdict::Dropped(_) | Verdict::Slips) {
             self.waiting += 1;
             if verdict == Verdict::Evicted
                 && let Some(lost) = lost
@@ -199,6 +223,13 @@ impl<Q: Qdisc> Port<Q> {
         }
         debug_assert_eq!(self.data_bytes, self.qdisc.queued().data_bytes, "data that waits");
         verdict
+    }
+
+    /// Sends a packet that [`Verdict::Slips`] into the transmission of another; when it is at the
+    /// far end.
+    pub(crate) fn slip(&mut self, packet: &Packet, now: Instant) -> Instant {
+        self.count(packet);
+        now + self.time_for(packet.len) + self.delay
     }
 
     /// Pauses the data class at `now`, or lets it go on. Every departure due by `now` must have
@@ -228,15 +259,14 @@ impl<Q: Qdisc> Port<Q> {
     #[inline(always)]
     pub fn pass(&mut self, packet: &Packet, now: Instant) -> Option<Instant> {
         let is_idle = self.waiting == 0 && self.busy_until <= now;
-        (is_idle && self.lets_through(packet, now)).then(|| self.transmit(packet, now))
-    }
-
-    /// Whether the discipline lets a packet through that meets an idle port.
-    #[inline(always)]
-    fn lets_through(&mut self, packet: &Packet, now: Instant) -> bool {
-        let is_certain = packet.len <= self.passes_up_to && !self.paused;
-        debug_assert!(!is_certain || self.qdisc.passes(packet, now), "a promise of the discipline");
-        is_certain || self.qdisc.passes(packet, now)
+        if !is_idle {
+            return None;
+        }
+        if packet.len <= self.passes_up_to && !self.paused {
+            debug_assert!(self.qdisc.passes(packet, now), "a promise of the discipline");
+            return Some(self.transmit_whole(packet, now));
+        }
+        if self.qdisc.passes(packet, now) { Some(self.transmit(packet, now)) } else { None }
     }
 
     /// When the next departure starts; [`Instant::FAR_FUTURE`] when nothing that waits may leave.
@@ -276,10 +306,47 @@ impl<Q: Qdisc> Port<Q> {
     /// Occupies the link with a packet from `start` on; when it is at the far end.
     #[inline]
     fn transmit(&mut self, packet: &Packet, start: Instant) -> Instant {
-        self.sent += 1;
-        self.sent_bytes += packet.wire_bytes();
+        let arrival = self.transmit_whole(packet, start);
+        match self.train(packet) {
+            Some(train) => self.transmit_train(&train, start),
+            None => arrival,
+        }
+    }
+
+    /// Occupies the link with a packet as with one that is no train.
+    #[inline(always)]
+    fn transmit_whole(&mut self, packet: &Packet, start: Instant) -> Instant {
+        self.count(packet);
         self.busy_until = start + self.time_for(packet.len);
         self.busy_until + self.delay
+    }
+
+    #[inline(always)]
+    fn count(&mut self, packet: &Packet) {
+        self.sent += 1;
+        self.sent_bytes += packet.wire_bytes();
+    }
+
+    /// Occupies the link with the cells of a train; when the first of them is at the far end, or
+    /// the last one where that is an end.
+    // Out of line, for the sake of ports that have no trains.
+    #[inline(never)]
+    fn transmit_train(&mut self, train: &Train, start: Instant) -> Instant {
+        self.joined += train.cells - 1;
+        self.busy_until = start + train.span();
+        if self.ends { self.busy_until + self.delay } else { start + train.cell + self.delay }
+    }
+
+    /// The packet as a train on this link; `None` where it is none.
+    #[inline]
+    pub(crate) fn train(&self, packet: &Packet) -> Option<Train> {
+        // Ports without trains have no longer packets, and the rest is out of line.
+        if packet.len <= self.cell { None } else { self.train_of(packet) }
+    }
+
+    #[inline(never)]
+    fn train_of(&self, packet: &Packet) -> Option<Train> {
+        Train::of(packet, self.cell, |len| self.time_for(len))
     }
 
     /// The result of `Rate::time_for`, without its 128-bit division: a packet's bits in picoseconds
@@ -306,251 +373,4 @@ pub fn serialisation(len: u64, rate: Rate) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use transport::wire::class::TrafficClass;
-    use transport::{HostId, Rng};
-
-    use super::*;
-    use crate::packet::Flags;
-    use crate::qdisc::{
-        AnyQdisc, PacketSizes, PhantomParams, QdiscKind, QdiscParams, QdiscSettings, paced,
-    };
-
-    const PHANTOM: PhantomParams =
-        PhantomParams { drain: 0.1, size: None, kmin: 0.05, kmax: 0.8, physical: true };
-
-    /// Steps of a test: the gap before a step in picoseconds, how late a poll in between is, and
-    /// the step.
-    type Schedule = Vec<(u64, u64, Step)>;
-
-    #[derive(Clone, Copy, Debug)]
-    enum Step {
-        /// A packet of a length and a class comes.
-        Packet(u16, TrafficClass),
-        Pause(bool),
-        /// The rate changes, gigabits a second.
-        Rate(u64),
-        /// A frame of the link's own goes first.
-        Interject,
-    }
-
-    fn class() -> impl Strategy<Value = TrafficClass> {
-        prop::sample::select(TrafficClass::ALL.to_vec())
-    }
-
-    fn schedule() -> impl Strategy<Value = Schedule> {
-        let step = prop_oneof![
-            20 => (1u16..5_000, class()).prop_map(|(len, class)| Step::Packet(len, class)),
-            2 => any::<bool>().prop_map(Step::Pause),
-            1 => (1u64..900).prop_map(Step::Rate),
-            1 => Just(Step::Interject),
-        ];
-        prop::collection::vec((0u64..90_000, 0u64..200_000, step), 1..200)
-    }
-
-    fn port(kind: QdiscKind, rate: Rate) -> Port<AnyQdisc> {
-        let params = QdiscParams {
-            data_limit: Bytes(20_000),
-            control_limit: Bytes(2_000),
-            kmin: Bytes(2_000),
-            kmax: Bytes(16_000),
-            path_bdp: Some(Bytes(60_000)),
-            packet_max: Bytes(5_000),
-            sizes: PacketSizes { probed: Bytes(5_000), probe: Bytes(64) },
-        };
-        let settings = QdiscSettings { phantom: PHANTOM, ..QdiscSettings::default() };
-        let qdisc = AnyQdisc::new(kind, &settings, &params, rate);
-        Port::new(rate, Duration::from_ns(600), qdisc)
-    }
-
-    /// The results of a port: verdicts with what was lost, and departures with their arrival.
-    #[derive(Debug, Default, PartialEq)]
-    struct Trace {
-        verdicts: Vec<(Verdict, Option<Packet>)>,
-        departures: Vec<(Departure, Instant)>,
-    }
-
-    /// Runs `schedule`; `polls(port, from, to)` says when to poll between two enqueues.
-    fn run(
-        mut port: Port<AnyQdisc>,
-        schedule: &Schedule,
-        mut poll: impl FnMut(&mut Port<AnyQdisc>, &mut Rng, &mut Trace, u64, Instant),
-    ) -> Trace {
-        let mut trace = Trace::default();
-        let mut rng = Rng::new(9);
-        let mut now = Instant::ZERO;
-        for (handle, (gap, late, step)) in (0..).zip(schedule) {
-            now += Duration::from_ps(*gap);
-            poll(&mut port, &mut rng, &mut trace, *late, now);
-            depart_all(&mut port, &mut rng, &mut trace, now);
-            match *step {
-                Step::Packet(len, class) => {
-                    let packet = of_class(handle, len, class);
-                    // Half of the data has a rank, so that a full queue may lose what waits.
-                    let ranks = packet.is_data() && handle % 2 == 1;
-                    let packet = if ranks { packet.ranked_by(handle % 40) } else { packet };
-                    let mut lost = None;
-                    let verdict = port.enqueue(packet, now, &mut lost);
-                    trace.verdicts.push((verdict, lost));
-                }
-                Step::Pause(paused) => port.pause(paused, now),
-                Step::Rate(gbps) => port.set_rate(Rate::from_gbps(gbps), now),
-                Step::Interject => {
-                    port.interject(64, now);
-                }
-            }
-        }
-        depart_all(&mut port, &mut rng, &mut trace, now);
-        port.pause(false, now);
-        depart_all(&mut port, &mut rng, &mut trace, Instant::FAR_FUTURE);
-        assert_eq!((port.waiting(), port.queued().packets()), (0, 0), "everything has left");
-        trace
-    }
-
-    fn depart_all(port: &mut Port<AnyQdisc>, rng: &mut Rng, trace: &mut Trace, now: Instant) {
-        trace.departures.extend(std::iter::from_fn(|| port.depart(now, rng)));
-    }
-
-    fn packet(handle: u32, len: u16, urgent: bool) -> Packet {
-        let class = if urgent { TrafficClass::Control } else { TrafficClass::Data };
-        of_class(handle, len, class)
-    }
-
-    fn of_class(handle: u32, len: u16, class: TrafficClass) -> Packet {
-        let flags = match class {
-            TrafficClass::Data => Flags::ECT.with(Flags::TRIMMABLE),
-            _ => Flags::of(class),
-        };
-        Packet { handle, dst: HostId(0), hash: 0, len, trim_len: 64, flags }
-    }
-
-    proptest! {
-        #[test]
-        fn late_polls_and_exact_events_agree_bit_for_bit(
-            schedule in schedule(),
-            gbps in prop_oneof![Just(800u64), Just(400), Just(3), 1u64..900],
-        ) {
-            for kind in paced::and_registered() {
-                let port = port(kind, Rate::from_gbps(gbps));
-                let exact = run(port.clone(), &schedule, |port, rng, trace, _, until| {
-                    while port.next_departure() <= until {
-                        let at = port.next_departure();
-                        trace.departures.extend(port.depart(at, rng));
-                    }
-                });
-                let never = run(port.clone(), &schedule, |_, _, _, _, _| {});
-                let sloppy = run(port, &schedule, |port, rng, trace, late, until| {
-                    let at = Instant::from_ps(until.as_ps().saturating_sub(late));
-                    trace.departures.extend(port.depart(at, rng));
-                });
-                prop_assert_eq!(&exact, &never);
-                prop_assert_eq!(&exact, &sloppy);
-                prop_assert!(exact.departures.is_sorted_by_key(|(_, arrival)| *arrival));
-            }
-        }
-
-        #[test]
-        fn passing_an_idle_port_is_enqueuing_and_departing(
-            schedule in prop::collection::vec((0u64..200_000, 1u16..25_000, class()), 1..99),
-        ) {
-            for kind in paced::and_registered() {
-                let mut quick = port(kind, Rate::from_gbps(800));
-                let mut slow = quick.clone();
-                let mut rngs = [Rng::new(1), Rng::new(1)];
-                let mut now = Instant::ZERO;
-                for (handle, (gap, len, class)) in (0..).zip(&schedule) {
-                    now += Duration::from_ps(*gap);
-                    let packet = of_class(handle, *len, *class);
-                    let [left, right] = &mut rngs;
-                    while let Some(departed) = slow.depart(now, right) {
-                        prop_assert_eq!(quick.depart(now, left), Some(departed));
-                    }
-                    match quick.pass(&packet, now) {
-                        Some(arrival) => {
-                            prop_assert_eq!(slow.enqueue(packet, now, &mut None), Verdict::Queued);
-                            let departure =
-                                Departure { packet, marked: false, data_left: 0, start: now };
-                            prop_assert_eq!(slow.depart(now, right), Some((departure, arrival)));
-                        }
-                        None => {
-                            let verdict = slow.enqueue(packet, now, &mut None);
-                            prop_assert_eq!(quick.enqueue(packet, now, &mut None), verdict);
-                        }
-                    }
-                    prop_assert_eq!(quick.queued(), slow.queued());
-                    prop_assert_eq!(quick.waiting(), quick.queued().packets());
-                    prop_assert_eq!(quick.sent(), slow.sent());
-                }
-            }
-        }
-
-        #[test]
-        fn serialisation_is_what_the_rate_says(bps in 1u64..2_000_000_000_000, len: u16) {
-            let port = port(QdiscKind::DropTail, Rate::from_bps(bps));
-            prop_assert_eq!(port.time_for(len), serialisation(u64::from(len), Rate::from_bps(bps)));
-        }
-    }
-
-    #[test]
-    fn a_late_poll_costs_no_rate() {
-        let mut port = port(QdiscKind::DropTail, Rate::from_gbps(800));
-        let mut rng = Rng::new(1);
-        for handle in 0..3 {
-            while port.depart(Instant::ZERO, &mut rng).is_some() {}
-            port.enqueue(packet(handle, 4160, false), Instant::ZERO, &mut None);
-        }
-        let late = Instant::from_ps(1_000_000_000);
-        let arrivals: Vec<_> =
-            std::iter::from_fn(|| port.depart(late, &mut rng)).map(|(_, at)| at.as_ps()).collect();
-        assert_eq!(arrivals, [683_200, 724_800], "the first left before the second was enqueued");
-    }
-
-    #[test]
-    fn a_paused_port_sends_control_alone_and_goes_on_where_it_stopped() {
-        let at = Instant::from_ps;
-        let mut port = port(QdiscKind::Ecn, Rate::from_gbps(800));
-        let mut rng = Rng::new(1);
-        port.pause(true, at(0));
-        assert_eq!(port.pass(&packet(1, 1000, false), at(0)), None);
-        port.enqueue(packet(1, 1000, false), at(0), &mut None);
-        assert_eq!((port.next_departure(), port.waiting()), (Instant::FAR_FUTURE, 1));
-        port.enqueue(packet(2, 1000, true), at(5), &mut None);
-        let (departure, _) = port.depart(at(5), &mut rng).unwrap();
-        assert_eq!((departure.packet.handle, departure.data_left), (2, 1000));
-        assert_eq!(port.depart(Instant::FAR_FUTURE, &mut rng), None);
-        port.pause(false, at(7));
-        assert_eq!(port.next_departure(), at(10_005), "after the control packet");
-        // A pause frame of 64 bytes goes first.
-        assert_eq!(port.interject(64, at(8)), at(10_645) + Duration::from_ns(600));
-        assert_eq!(port.next_departure(), at(10_645));
-        assert_eq!(port.depart(at(10_645), &mut rng).unwrap().0.packet.handle, 1);
-    }
-
-    #[test]
-    fn a_new_rate_holds_from_the_next_departure() {
-        let mut port = port(QdiscKind::DropTail, Rate::from_gbps(800));
-        port.set_rate(Rate::from_gbps(400), Instant::ZERO);
-        assert_eq!(port.time_for(4160), Duration::from_ps(83_200));
-        port.set_rate(Rate::ZERO, Instant::ZERO);
-        assert_eq!(port.rate(), Rate::from_bps(1));
-    }
-
-    #[test]
-    fn a_head_that_waits_leaves_at_its_time_and_control_does_not_wait_for_it() {
-        let at = Instant::from_ps;
-        let mut port = port(QdiscKind::Paced, Rate::from_gbps(800));
-        let mut rng = Rng::new(1);
-        for handle in 0..2 {
-            port.enqueue(packet(handle, 1000, false), at(1), &mut None);
-        }
-        assert_eq!(port.next_departure(), at(50_000), "the next slot");
-        assert_eq!(port.depart(at(49_999), &mut rng), None);
-        port.enqueue(packet(2, 1000, true), at(30_000), &mut None);
-        assert_eq!(port.next_departure(), at(30_000), "brought forward");
-        let order: Vec<_> = std::iter::from_fn(|| port.depart(at(1_000_000), &mut rng))
-            .map(|(departure, _)| (departure.packet.handle, departure.start))
-            .collect();
-        assert_eq!(order, [(2, at(30_000)), (0, at(50_000)), (1, at(70_000))]);
-    }
-}
+mod tests;

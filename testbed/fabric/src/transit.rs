@@ -268,6 +268,10 @@ impl Transit {
         match verdict {
             Verdict::Queued => {}
             Verdict::Cut => self.cut(state, lost, (due, at), driver),
+            Verdict::Slips => {
+                let arrival = state.port.slip(packet, at);
+                return self.leave(state, packet, 0, (at, arrival), driver);
+            }
             Verdict::Trimmed => note_trimmed(state, packet, driver),
             Verdict::Dropped(reason) => self.lose(state, *packet, reason, at, driver),
             Verdict::Evicted => self.lose_evicted(state, lost, at, driver),

@@ -151,7 +151,8 @@ impl<S: Scheduler> Endpoint<S> {
         let (missing, delivered) = (cx.missing, cx.delivered);
         if placement.is_ok() {
             let (from, at, ev) = (rx.from, rx.at, rx.hdr.ev);
-            let arrival = Arrival { from, at, src_flow, ev, data, missing };
+            let len = rx.payload_len;
+            let arrival = Arrival { from, at, src_flow, ev, data, len, missing };
             self.sched.on_arrival(flow, &arrival, now);
         }
         let due = timed.flow.ack_due(&self.config, &self.rx_buffers);

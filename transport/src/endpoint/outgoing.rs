@@ -2,14 +2,14 @@
 //! acknowledgements of them arrive.
 
 use alloc::boxed::Box;
-use core::num::NonZeroU32;
+use core::num::{NonZeroU16, NonZeroU32};
 use core::ops::Range;
 
 use super::error::PostError;
 use super::timers::{DueTimer, Timed, rearm, rearm_tx};
 use super::{Endpoint, RxBurst, tx_context};
 use crate::cc::Path;
-use crate::flow::tx::{TxContext, TxFlow, TxMsg};
+use crate::flow::tx::{TxContext, TxFlow, TxMsg, Wait};
 use crate::lb::Lb;
 use crate::sched::{Backlog, Choice, Label, Scheduler};
 use crate::segment::{BURST, Burst, RxSegment, TxSegment};
@@ -243,6 +243,13 @@ impl<S: Scheduler> Endpoint<S> {
         self.ahead.kept = horizon;
     }
 
+    /// Lets the endpoint give several segments as one, a train ([`crate::Coding::Train`]), where
+    /// its scheduler makes trains. This is for a driver in virtual time: nothing may happen to one
+    /// segment of a train alone.
+    pub fn carry_trains(&mut self) {
+        self.ahead.trains = true;
+    }
+
     /// Fills `tx` with packets that may leave now: control packets first, then acknowledgements,
     /// then segments by the scheduler's turns. Call it again at the same `now` when it has filled
     /// `tx`, and [`Endpoint::poll_timeout`] in any case: a packet that was sent may have set a
@@ -250,8 +257,8 @@ impl<S: Scheduler> Endpoint<S> {
     pub fn poll_transmit(&mut self, now: Instant, tx: &mut Burst<TxSegment>) {
         self.poll_control(now, tx);
         let mut void = 0;
-        // Bounded: each turn fills a place, takes a flow out of the scheduler's ready set, or is a
-        // void copy, of which few are taken.
+        // Bounded: each turn fills a place, takes a flow out of the scheduler's ready set, or is
+        // void, of which few are taken.
         let until = now + self.ahead.kept;
         while tx.room() > 0 && void < BURST {
             let Some(turn) = self.sched.next_turn(now, until) else { return };
@@ -265,7 +272,8 @@ impl<S: Scheduler> Endpoint<S> {
     }
 
     /// Sends the segment of a turn for which the scheduler has chosen path, instant or kind. True
-    /// for a copy where there is nothing to copy, which leaves the turn void.
+    /// where the turn is void: for a copy where there is nothing to copy, and for a train that it
+    /// has no room for.
     #[inline(never)]
     fn transmit_chosen(
         &mut self,
@@ -281,13 +289,15 @@ impl<S: Scheduler> Endpoint<S> {
             return choice.copy;
         };
         let leave = self.ahead.leave(now, open.path());
+        let train = if self.ahead.trains { choice.train } else { NonZeroU16::MIN };
+        let choice = Choice { train, ..choice };
         let segment = tx.place();
-        let sent = open.poll_chosen(leave, choice, &mut cx, segment).is_ok();
-        if !sent {
+        let mut void = false;
+        if let Err(wait) = open.poll_chosen(leave, choice, &mut cx, segment) {
+            void = choice.copy || wait == Wait::Scheduler;
             let mut backlog = open.backlog(self.config.msg_window);
-            if !choice.copy {
-                // A flow that has nothing left to copy may still have something to send in its
-                // turn.
+            if !void {
+                // After a void turn the flow still has what it had to send.
                 backlog.sendable = Bytes::ZERO;
             }
             self.sched.on_backlog(flow, &backlog, now);
@@ -305,7 +315,7 @@ impl<S: Scheduler> Endpoint<S> {
         }
         let wanted = open.next_timer(now, &self.ahead, &self.config);
         rearm(&mut self.wheel, timer, wanted, DueTimer::Tx(flow));
-        choice.copy && !sent
+        void
     }
 
     /// Sends up to `repeats` segments of a flow, as far as `tx` has room.

@@ -25,6 +25,8 @@ pub(crate) struct Ahead {
     pub(crate) horizon: Duration,
     /// The longest time between giving a packet and the departure that the scheduler chooses.
     pub(crate) kept: Duration,
+    /// Whether several segments may be given as one.
+    pub(crate) trains: bool,
     /// The instant of the last poll.
     asked_at: Instant,
     /// The last departure given before that instant.
@@ -59,6 +61,10 @@ pub(crate) trait MaybeChoice: Copy {
     fn again(&self) -> bool {
         false
     }
+    /// Most segments of a train; `None` where there is no choice, and so no train.
+    fn train(&self) -> Option<u16> {
+        None
+    }
 }
 
 impl MaybeChoice for () {}
@@ -75,6 +81,10 @@ impl MaybeChoice for Choice {
     }
     fn again(&self) -> bool {
         self.again
+    }
+    fn train(&self) -> Option<u16> {
+        let alone = self.copy || self.nth.is_some();
+        Some(if alone { 1 } else { self.train.get() })
     }
 }
 

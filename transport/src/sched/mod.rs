@@ -31,6 +31,7 @@ pub use roles::{
     AckMode, Arrival, Backlog, Choice, Granted, Label, Protocol, Receiving, Reported, Scheduler,
     Sending, Turn,
 };
+pub use zeropod::Slots;
 
 use crate::path::Path;
 use crate::registry::{Registered, registry};
@@ -138,9 +139,9 @@ pub trait Scheduling: Scheduler + Registered {
     /// serves is refused, so this has no default.
     #[must_use]
     fn serves_prio() -> bool;
-    /// How long before its slot a host makes a packet; `None` where data departs in no slots.
+    /// How data departs in slots; `None` where it departs in none.
     #[must_use]
-    fn early(_params: &SchedParams) -> Option<Duration> {
+    fn slots(_params: &SchedParams) -> Option<Slots> {
         None
     }
     /// Packets without data that so many segments cause, where a flow without a scheduler sends
@@ -217,8 +218,8 @@ registry! {
         fn facts() -> SchedFacts;
         /// Whether flows are served by the priority of their [`Label`].
         fn serves_prio() -> bool;
-        /// How long before its slot a host makes a packet; `None` where data departs in no slots.
-        fn early(params: &SchedParams) -> Option<Duration>;
+        /// How data departs in slots; `None` where it departs in none.
+        fn slots(params: &SchedParams) -> Option<Slots>;
         /// Packets without data that so many segments cause, where a flow without a scheduler sends
         /// `acks` acknowledgements for them; an estimate.
         fn control_packets(params: &SchedParams, segments: u64, acks: u64) -> u64;
@@ -283,7 +284,7 @@ mod tests {
         for kind in SchedKind::ALL {
             let slots = kind.facts().departs_in_slots;
             assert!(slots || kind.ranks() != Some(Ranks::Granted), "{kind:?}");
-            assert_eq!(kind.early(&SchedParams::default()).is_some(), slots, "{kind:?}");
+            assert_eq!(kind.slots(&SchedParams::default()).is_some(), slots, "{kind:?}");
         }
     }
 }

@@ -4,7 +4,7 @@
 //! another crate ([`crate::Endpoint::with_scheduler`]). A scheduler ignores calls about a flow that
 //! it has no state for.
 
-use core::num::NonZeroU32;
+use core::num::{NonZeroU16, NonZeroU32};
 
 use crate::path::Path;
 use crate::segment::{Burst, TxSegment};
@@ -132,7 +132,7 @@ pub struct Turn {
 }
 
 /// The choice of a scheduler for a segment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Choice {
     /// The path of the segment; `None` leaves it to the flow's balancer. From the first turn with a
     /// path on, the balancer of that flow gets no feedback, because it did not choose these paths.
@@ -157,6 +157,18 @@ pub struct Choice {
     /// in order, sends the first segment, and so does a flow in which fewer segments wait. `None`
     /// is the oldest segment that is lost or was copied, or else the first that was never sent.
     pub nth: Option<u16>,
+    /// Most segments of one message that leave back to back as one, a train. One leaves where the
+    /// driver carries no trains, in a turn for a copy or for a segment that is named, and of a flow
+    /// with an erasure code. A train that was lost is sent again as a whole: a turn with too little
+    /// room for it is void, and the flow's backlog is reported with what may still be sent.
+    pub train: NonZeroU16,
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        let train = NonZeroU16::MIN;
+        Self { ev: None, at: None, copy: false, again: false, nth: None, train }
+    }
 }
 
 impl Turn {
@@ -231,6 +243,8 @@ pub struct Arrival<'a> {
     pub ev: EntropyValue,
     /// The segment's header.
     pub data: &'a Data,
+    /// Payload bytes of the segment; more than those of a full one for a train.
+    pub len: u16,
     /// Wire bytes to be sent again because this segment was trimmed; 0 when they are here.
     pub missing: Bytes,
 }

@@ -32,19 +32,23 @@ mod queues;
 mod records;
 mod roles;
 mod silence;
+mod slots;
 #[cfg(test)]
 mod tests;
 pub mod timing;
+mod trains;
 mod watch;
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use core::num::NonZeroU16;
 
 pub use counts::PodCounts;
 pub use gathering::turn_from;
 pub use params::{Kernel, SizeClasses, ZeropodParams};
 pub use pod_end::PodEnd;
 pub use records::Unreported;
+pub use slots::Slots;
 pub use watch::{is_later, next_term};
 
 use super::{Backlog, Choice, Label, Receiving, Reported, SchedSetup, Sending, Turn};
@@ -96,6 +100,10 @@ pub struct Zeropod {
     params: ZeropodParams,
     /// Payload bytes of a cell.
     cell: u32,
+    /// Cells of a train at most; 1 where there are no trains.
+    train_max: u16,
+    /// The flow with a lost train that was too long for its slots.
+    too_long: Option<FlowId>,
     pod_end: PodEnd,
     queues: Queues,
     /// Places of queues with something to ask for, in the order in which they have it.
@@ -131,7 +139,7 @@ pub struct Zeropod {
     clock: Option<Box<PodClock>>,
     /// Where the scheduler is a process that has its settings from hosts.
     joining: Option<Box<Joining>>,
-    counts: PodCounts,
+    counts: Box<PodCounts>,
 }
 
 impl Zeropod {
@@ -168,7 +176,9 @@ impl Zeropod {
         if joining.is_some() {
             *sched.records = Records::new(None);
         }
-        Self { optimistic: Optimistic::new(setup).map(Box::new), clock, joining, ..sched }
+        let train_max = trains::longest(setup, &sched.timing);
+        let optimistic = Optimistic::new(setup).map(Box::new);
+        Self { optimistic, clock, joining, train_max, ..sched }
     }
 
     /// The scheduler of one end of a pod, a host or the port of a Core, with room for `flows`
@@ -184,6 +194,8 @@ impl Zeropod {
             timing,
             params: *params,
             cell: params.cell.max(1).into(),
+            train_max: 1,
+            too_long: None,
             pod_end,
             queues: Queues::new(flows, hosts, pods),
             dirty: VecDeque::with_capacity(hosts + pods),
@@ -207,7 +219,7 @@ impl Zeropod {
             watch: PodWatch::new(pod_end.backup),
             clock: None,
             joining: None,
-            counts: PodCounts::default(),
+            counts: Box::default(),
         }
     }
 
@@ -382,19 +394,13 @@ impl Zeropod {
         let (start, own) = (self.start(epoch), self.pod_end.own);
         let at = |slot| start + self.timing.cell_at(slot, own, peer);
         let lags = self.lags();
-        let filling = self.filling.as_mut()?;
-        // Bounded by the slots of an epoch.
-        let mut leaves = at(filling.slot);
-        while filling.slot < filling.end && leaves < now {
-            filling.slot += 1;
-            leaves = at(filling.slot);
-            self.counts.unused += 1;
-            let queue = self.queues.queue(filling.queue);
-            queue.pending = queue.pending.saturating_sub(1);
+        let Filling { slot, end, .. } = self.filling?;
+        let next = (slot..end).find(|slot| at(*slot) >= now).unwrap_or(end);
+        let leaves = at(next);
+        if next > slot {
+            self.pass_over_slots(next);
         }
-        if filling.slot >= filling.end {
-            return None;
-        }
+        let filling = self.filling.filter(|filling| filling.slot < filling.end)?;
         let (flow, _) = self.queues.front(filling.queue, filling.grant.mice_only)?;
         #[expect(clippy::cast_possible_truncation, reason = "below 32, and modulo 4")]
         let name = CellName {
@@ -406,7 +412,10 @@ impl Zeropod {
         };
         let name = if lags { name.of_epoch(epoch) } else { name };
         self.offered = Some((flow, name));
-        let choice = Choice { ev: Some(name.ev()), at: Some(leaves), ..Choice::default() };
+        let trains = self.train_max > 1;
+        let train = if trains { self.train(flow, &filling) } else { NonZeroU16::MIN };
+        let (ev, at) = (Some(name.ev()), Some(leaves));
+        let choice = Choice { ev, at, train, ..Choice::default() };
         Some(Turn::chosen(flow, choice))
     }
 
@@ -525,7 +534,10 @@ impl Sending for Zeropod {
     fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant) {
         self.advance(self.pod_time(now));
         let sendable = backlog.sendable > Bytes::ZERO;
-        let waiting = if sendable { backlog.segments } else { 0 };
+        let mut waiting = if sendable { backlog.segments } else { 0 };
+        if self.train_max > 1 {
+            waiting = self.review_train(flow, waiting);
+        }
         let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
         if let Some(place) = self.queues.update(flow, waiting) {
             self.review(place);
@@ -556,16 +568,20 @@ impl Sending for Zeropod {
         if name.unscheduled {
             return self.on_copied(flow, now);
         }
+        let cells = self.cells_of(segment.payload.len);
         let Some(filling) = &mut self.filling else { return };
-        filling.slot = u16::from(name.slot) + 1;
+        let slot = u16::from(name.slot);
+        filling.slot = slot + cells;
         let queue = self.queues.queue(filling.queue);
-        queue.pending = queue.pending.saturating_sub(1);
+        queue.pending = queue.pending.saturating_sub(cells.into());
         if let Body::Data(data) = &segment.hdr.body {
             let to = filling.grant.to;
-            self.records.sent(filling.epoch, name.slot, (flow, data.psn), to);
+            self.records.sent(filling.epoch, slot..slot + cells, (flow, data.psn), to);
         }
-        self.counts.cells += 1;
-        self.queues.sent(flow, segment.payload.len);
+        self.too_long = self.too_long.filter(|long| *long != flow);
+        self.counts.cells += u64::from(cells);
+        self.counts.joined += u64::from(cells - 1);
+        self.queues.sent(flow, cells, segment.payload.len);
     }
 
     fn holds(&self, flow: FlowId) -> bool {

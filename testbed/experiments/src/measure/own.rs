@@ -67,6 +67,14 @@ impl OfHosts {
         self.pod.add(&other.pod);
     }
 
+    /// The counters of endpoints, in which each cell of a train counts as a segment.
+    #[must_use]
+    pub fn by_cell(&self) -> Stats {
+        let Stats { data_new, data_placed, .. } = self.stats;
+        let PodCounts { joined, joined_here, .. } = self.pod;
+        Stats { data_new: data_new + joined, data_placed: data_placed + joined_here, ..self.stats }
+    }
+
     /// Puts all but the counters of endpoints into the summary of a run of `plan` whose switches
     /// are emulated, as `network`.
     pub fn show(&self, plan: &Plan, network: &Network, summary: &mut Summary) {

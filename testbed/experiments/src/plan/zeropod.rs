@@ -8,6 +8,7 @@ use fabric::pod::matcher::MatcherKind;
 use fabric::program::pod_scheduler;
 use fabric::{PortId, QdiscKind};
 use transport::cc::CcKind;
+use transport::ec::EcKind;
 use transport::params::ParamValue as _;
 use transport::sched::SchedKind;
 use transport::sched::zeropod::{Zeropod, ZeropodParams};
@@ -15,13 +16,16 @@ use transport::wire::pod::{AGGS_MAX, LAYERS_MAX, PODS_MAX, Stamp};
 use transport::{Config, Duration, HostId, Rng};
 
 use super::pods::PLACED;
-use super::{ClockSettings, Draft, Origin, RunError, facts, keys, policy_keys};
+use super::{ClockSettings, Draft, Origin, Plan, RunError, facts, keys, policy_keys};
 use crate::input::{InputError, did_you_mean};
 use crate::scenario::fault::{FaultKind, FaultSpec};
 use crate::topology::{FabricParams, FatTree, FatTreeSpec, LinkSelector};
 
 /// Epochs that a receipt may take: a host keeps for longer what its cells were.
 const RECEIPT_MAX: u64 = 48;
+/// Bounds of a flow that no run reaches with the values of presets: of what is outstanding, and of
+/// what a card takes at once.
+const BOUNDS: [&str; 3] = ["psn_window", "cc.fixed.bdps", "nic.depth"];
 /// Epochs from a decision to its cells at most, as schedulers keep them.
 const LEAD_MAX: u64 = 4096;
 
@@ -72,6 +76,22 @@ fn ways_of_answers(tree: &FatTree) -> BTreeSet<PortId> {
 /// elsewhere.
 fn is_on(fault: &FaultSpec, links: &BTreeSet<PortId>, tree: &FatTree) -> bool {
     tree.select(&fault.links).unwrap_or_default().iter().any(|port| links.contains(port))
+}
+
+impl Plan {
+    /// Whether nothing can happen to one cell alone, so that several may be one event: no link
+    /// fails, no clock is off, ports take trains as cells, and no bound that counts packets or
+    /// bytes of a flow was changed, so that none is reached.
+    #[must_use]
+    pub fn may_have_trains(&self) -> bool {
+        let Draft { faults, clocks, .. } = &self.draft;
+        let is_regular =
+            faults.is_empty() && self.matrix.failures.is_empty() && *clocks == ClockSettings::EXACT;
+        let has_cells =
+            [self.fabric.qdisc, self.fabric.nic_qdisc].iter().all(|q| *q == QdiscKind::Bufferless);
+        let is_unbounded = BOUNDS.iter().all(|key| self.draft.origin(key) != Origin::Set);
+        is_regular && has_cells && is_unbounded && self.settings.ec == EcKind::Uncoded
+    }
 }
 
 /// Refuses what Zeropod cannot work with. Where another scheduler runs, only a wrong name of a

@@ -87,9 +87,14 @@ impl<'a> Hosts<'a> {
         first: u32,
         configs: Vec<Config>,
         (rng, capture): (&Rng, Option<&Capture>),
+        trains: bool,
     ) -> Self {
+        let endpoint = |id: u32, config| {
+            let rng = rng.fork("host", u64::from(id));
+            restart::endpoint(&config, HostId(id), rng, trains)
+        };
         let host = |(id, config): (u32, Config)| Host {
-            endpoint: restart::endpoint(&config, HostId(id), rng.fork("host", u64::from(id))),
+            endpoint: endpoint(id, config),
             clock: HostClock::new(&plan.draft.clocks, HostId(id), rng),
             timer: Instant::FAR_FUTURE,
             starts: VecDeque::new(),
@@ -279,7 +284,8 @@ impl<'a> Hosts<'a> {
                 && flight.packet.is_data()
                 && let Some(start) = env.packets.start_of(flight.packet.handle)
             {
-                delays.note(now.since(start));
+                let cells = env.network.nic_cells(host, &flight.packet);
+                delays.note_times(now.since(start), cells);
             }
             self.hosts[index].deliver(&flight.packet, &env.packets, now);
             if env.conductor.expects_restarts() {

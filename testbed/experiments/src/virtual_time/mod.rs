@@ -119,7 +119,7 @@ fn run_with(
     let lookahead = network.lookahead();
     let parts = Parts::new(network.blueprint(), &weights(plan), threads);
     let whole = (network, conductor);
-    let mut built = part::build(plan, &rng, &parts, whole, coupled, capture)?;
+    let mut built = part::build(plan, &rng, &parts, whole, coupled, (capture, observe.why))?;
     if let ([whole], true) = (&mut built[..], observe.why) {
         whole.explain(plan);
     }
@@ -356,7 +356,7 @@ impl SimWorld {
         begun.into_iter().for_each(|message| conductor.on_begun(message));
         let audit = Audit::of(&conductor, &hosts.stats, &network, driver);
         let mut outcome =
-            Outcome::new(plan, &mut conductor, hosts.stats, Some(&network), audit, self.now);
+            Outcome::new(plan, &mut conductor, hosts.by_cell(), Some(&network), audit, self.now);
         hosts.show(plan, &network, &mut outcome.summary);
         outcome.summary.wire_delay_us =
             wire_delay.map(|spans| SpanResult::of(&spans, Duration::from_us(1)));

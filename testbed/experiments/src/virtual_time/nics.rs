@@ -6,11 +6,11 @@
 
 use std::collections::VecDeque;
 
-use fabric::Network;
+use fabric::{Gaps, Network};
 use transport::histogram::Spans;
-use transport::sched::Ranks;
+use transport::sched::{Ranks, Slots};
 use transport::wire::{Ext, WireSizes};
-use transport::{BURST, Burst, Duration, Endpoint, HostId, Instant, TxSegment};
+use transport::{BURST, Burst, Coding, Duration, Endpoint, HostId, Instant, TxSegment};
 
 use super::capture::{Taken, Tap};
 use super::clock::HostClock;
@@ -54,6 +54,7 @@ pub(super) struct Nics<'a> {
     pub(super) tap: Option<Tap>,
     /// What ports rank data by.
     ranks: Option<Ranks>,
+    slots: Option<Slots>,
     /// Packets taken from endpoints.
     pub(super) handed_over: u64,
     /// Times from the start of data on its host's line to its arrival, where the run measures them.
@@ -68,6 +69,7 @@ impl<'a> Nics<'a> {
             sizes: plan.settings.wire_sizes(),
             tap,
             ranks: plan.ranks_data(),
+            slots: plan.settings.sched.slots(&plan.settings.sched_params),
             handed_over: 0,
             wire_delay: plan.measures_delay().then(Box::default),
             burst: Burst::with_limit(BURST),
@@ -204,7 +206,8 @@ impl<'a> Nics<'a> {
 
     #[inline]
     fn keeps(&self, chosen: bool) -> Keeps {
-        Keeps { start: self.wire_delay.is_some(), rank: self.ranks, chosen }
+        let start = self.wire_delay.is_some();
+        Keeps { start, rank: self.ranks, chosen, slots: self.slots }
     }
 }
 
@@ -217,6 +220,8 @@ struct Keeps {
     rank: Option<Ranks>,
     /// The departure was chosen before it was due; only a journal reads that.
     chosen: bool,
+    /// The slots in which data departs: trains have gaps for some of them.
+    slots: Option<Slots>,
 }
 
 /// Gives a segment of `host` to its NIC.
@@ -232,8 +237,15 @@ fn send(
     if let Some(ranks) = keeps.rank {
         packet = packet.ranked(&carried.0.hdr, ranks);
     }
+    if let Coding::Train(cells) = carried.0.payload.coding {
+        let (ev, ends) = (carried.0.hdr.ev, (host, carried.0.peer));
+        let after = keeps.slots.map_or([0; 2], |slots| slots.gaps(ev, cells, ends));
+        let control = sizes.accounted.control.unwrap_or(0);
+        packet = packet.with_gaps(Gaps { after, control });
+    }
     if keeps.start && packet.is_data() {
-        env.packets.note_start(packet.handle, env.network.nic_start(host, now));
+        let start = env.network.nic_start(host, &packet, now);
+        env.packets.note_start(packet.handle, start);
     }
     if let Some(journal) = &mut env.packets.journal {
         let (handle, chosen) = (packet.handle, keeps.chosen);

@@ -6,6 +6,7 @@
 use std::hint::black_box;
 
 use fabric::{CopySlab, Counted, Ends, Flags, Frames, Headers, Packet, PacketStep};
+use transport::segment::Coding;
 use transport::wire::data::Glance;
 use transport::wire::int::Hop;
 use transport::wire::{Body, Ext, Header, WireSizes};
@@ -67,7 +68,10 @@ impl PacketSlab {
         let (flags, len, trimmed) = if let Body::Data(data) = &hdr.body {
             let flags = Flags::of(segment.class()).with(Flags::ECT.with(Flags::TRIMMABLE));
             let flags = if takes_telemetry(hdr) { flags.with(Flags::INT) } else { flags };
-            let len = sizes.of_data(data, hdr.ext, segment.payload.len);
+            let len = match segment.payload.coding {
+                Coding::Train(cells) => sizes.of_data(data, hdr.ext, 0) * u16::from(cells),
+                _ => sizes.of_data(data, hdr.ext, segment.payload.len),
+            };
             (flags, len, sizes.trimmed(hdr))
         } else {
             let len = sizes.of(hdr, segment.payload.len);

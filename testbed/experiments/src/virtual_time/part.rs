@@ -68,9 +68,11 @@ pub(super) fn build<'a>(
     parts: &Parts,
     (network, conductor): (Network, Conductor<'a>),
     coupled: bool,
-    capture: Option<&Capture>,
+    (capture, explains): (Option<&Capture>, bool),
 ) -> Result<Vec<Part<'a>>, RunError> {
     let mut configs = plan.host_configs()?.into_iter();
+    // Captures and journals show each cell.
+    let trains = plan.may_have_trains() && capture.is_none() && !explains;
     let networks = network.split(parts).into_iter();
     let conductors = conductor.split(&parts.hosts).into_iter();
     let built = networks.zip(conductors).zip(&parts.hosts);
@@ -80,7 +82,7 @@ pub(super) fn build<'a>(
             let boxes = || std::iter::repeat_with(Mail::default).take(parts.count()).collect();
             let ends = network.blueprint().ends();
             Part {
-                hosts: Hosts::new(plan, *start, own, (rng, capture)),
+                hosts: Hosts::new(plan, *start, own, (rng, capture), trains),
                 env: Environment {
                     network,
                     conductor,

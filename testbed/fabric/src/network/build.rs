@@ -62,12 +62,10 @@ pub(super) fn ports(blueprint: &Blueprint, wiring: &Wiring, rng: &Rng) -> Vec<Po
             Node::Switch(switch) if blueprint.explicit => Far::Named(switch),
             Node::Switch(switch) => Far::Plain(switch),
         };
+        let qdisc = AnyQdisc::new(spec.qdisc, &blueprint.qdiscs, &params, spec.rate);
+        let port = Port::new(spec.rate, spec.delay, qdisc);
         PortState {
-            port: Port::new(
-                spec.rate,
-                spec.delay,
-                AnyQdisc::new(spec.qdisc, &blueprint.qdiscs, &params, spec.rate),
-            ),
+            port: if matches!(to, Far::Host(_)) { port.to_end() } else { port },
             number,
             to,
             fault: NO_FAULT,

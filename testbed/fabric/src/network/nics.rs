@@ -3,13 +3,13 @@
 //! Port `h` is the NIC of host `h`. A driver that gives hosts their turns runs it from here; the
 //! network itself runs it among the packets that arrive at the host.
 
-use transport::{Bytes, HostId, Instant};
+use transport::{Bytes, Duration, HostId, Instant};
 
 use super::{Network, before};
 use crate::calendar::Flight;
 use crate::elements::PortId;
 use crate::frames::{Driver, Frames};
-use crate::packet::Output;
+use crate::packet::{Output, Packet};
 use crate::qdisc::Queued;
 use crate::time_window::{Group, TimeWindow};
 
@@ -83,12 +83,20 @@ impl Network {
     }
 
     /// When the NIC of `host` starts to send data that comes to it at `now`, behind what waits
-    /// there: for a NIC that sends in order and is not paused.
+    /// there: for a NIC that sends in order and is not paused. Of a train, its last cell.
     #[must_use]
-    pub fn nic_start(&self, host: HostId, now: Instant) -> Instant {
+    pub fn nic_start(&self, host: HostId, packet: &Packet, now: Instant) -> Instant {
         let port = &self.ports[host.0 as usize].port;
         let Queued { data_bytes, control_bytes, .. } = port.queued();
-        port.busy_until().max(now) + port.rate().time_for(Bytes(data_bytes + control_bytes))
+        let start = port.busy_until().max(now);
+        let start = start + port.rate().time_for(Bytes(data_bytes + control_bytes));
+        start + port.train(packet).map_or(Duration::ZERO, |train| train.span() - train.cell)
+    }
+
+    /// The cells of a packet at the NIC of `host`: more than one for a train.
+    #[must_use]
+    pub fn nic_cells(&self, host: HostId, packet: &Packet) -> u64 {
+        self.ports[host.0 as usize].port.train(packet).map_or(1, |train| train.cells)
     }
 
     /// Runs the departures of the NIC of `host` that are due by `at`.

@@ -154,6 +154,12 @@ impl Context<'_> {
             Verdict::Cut => {
                 self.transit.cut(state, lost, (due, self.now), &mut self.driver);
             }
+            Verdict::Slips => {
+                let (start, arrival) = (self.now, state.port.slip(&packet, self.now));
+                let departure = Departure { packet, marked: false, data_left: 0, start };
+                self.agenda.leaving.push(Leaving { port, departure, arrival });
+                return SendFate::Leaves;
+            }
             Verdict::Trimmed => note_trimmed(state, &packet, &mut self.driver),
             Verdict::Dropped(reason) => {
                 self.transit.lose(state, packet, reason, self.now, &mut self.driver);

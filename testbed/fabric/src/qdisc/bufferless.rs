@@ -8,14 +8,16 @@
 //! Some packets yield ([`Packet::yields`]): cells that left without a grant (IV-B3), and answers of
 //! a scheduler that does not have the grants of another one. A packet that yields is lost where the
 //! link is busy, and is cut off where a packet comes that does not yield. Both are expected and
-//! have a reason of their own; the other packet leaves as if it had met an idle link.
+//! have a reason of their own; the other packet leaves as if it had met an idle link. A control
+//! packet that comes in a gap of a train (`train.rs`) leaves in the gap: it *slips*.
 
-use transport::{Bytes, DropReason, Instant, Rate, Rng};
+use transport::{Bytes, DropReason, HostId, Instant, Rate, Rng};
 
 use super::{
     Dequeued, Discipline, LinkState, Qdisc, QdiscParams, QdiscSettings, Queued, Service, Verdict,
 };
-use crate::packet::Packet;
+use crate::packet::{Flags, Packet};
+use crate::train::Train;
 use transport::params::params;
 use transport::registry::Registered;
 use transport::sched::Ranks;
@@ -32,10 +34,14 @@ params! {
 /// A port's discipline without a queue.
 #[derive(Clone, Debug)]
 pub struct Bufferless {
-    /// The transmission that began last: its instant, its bytes and its rate. Its end is computed
+    /// The transmission that began last: its instant, its packet and its rate. Its end is computed
     /// only for the few packets that do not pass at once.
-    last: (Instant, u16, Rate),
+    last: (Instant, Packet, Rate),
     rate: Rate,
+    /// Wire bytes of a cell.
+    cell: u16,
+    /// When the link has sent the last packet that left in a gap.
+    slipped_until: Instant,
     /// A packet that leaves as soon as it has come.
     at_work: Option<Packet>,
     /// The packet of the last transmission, where it is one that yields.
@@ -63,25 +69,50 @@ impl Discipline for Bufferless {
         Some(Ranks::Granted)
     }
 
-    fn build(settings: &QdiscSettings, _port: &QdiscParams, rate: Rate) -> Self {
+    fn build(settings: &QdiscSettings, port: &QdiscParams, rate: Rate) -> Self {
         let loose = settings.bufferless.loose;
         let met = if loose { DropReason::ClockCollision } else { DropReason::Collision };
-        let last = (Instant::ZERO, 0, rate);
-        Self { last, rate, at_work: None, yielding: None, paused: false, met }
+        let last = (Instant::ZERO, NOTHING, rate);
+        let cell = u16::try_from(port.packet_max.0).unwrap_or(u16::MAX).max(1);
+        let (at_work, yielding, slipped_until) = (None, None, Instant::ZERO);
+        Self { last, rate, cell, slipped_until, at_work, yielding, paused: false, met }
     }
 }
+
+/// Before the first packet, and instead of one that was cut off.
+const NOTHING: Packet =
+    Packet { handle: 0, dst: HostId(0), hash: 0, len: 0, trim_len: 0, flags: Flags::NONE };
 
 impl Bufferless {
     #[inline]
     fn occupy(&mut self, packet: &Packet, start: Instant) {
-        self.last = (start, packet.len, self.rate);
+        self.last = (start, *packet, self.rate);
         self.yielding = packet.yields().then_some(*packet);
     }
 
     /// When the link has sent all packets that have left.
     fn free_at(&self) -> Instant {
-        let (start, len, rate) = self.last;
-        start + rate.time_for(Bytes(len.into()))
+        let (start, packet, rate) = &self.last;
+        let alone = || rate.time_for(Bytes(packet.wire_bytes()));
+        *start + self.train().map_or_else(alone, |train| train.span())
+    }
+
+    /// The transmission that began last, where it is that of a train.
+    fn train(&self) -> Option<Train> {
+        let (_, packet, rate) = &self.last;
+        Train::of(packet, self.cell, |len| rate.time_for(Bytes(len.into())))
+    }
+
+    /// Sends a packet in a gap of the train that the link is sending at `now`, if it fits.
+    fn slips(&mut self, packet: &Packet, now: Instant) -> bool {
+        let time = self.rate.time_for(Bytes(packet.wire_bytes()));
+        let fits = |train: Train| train.lets_in(now.since(self.last.0), time);
+        let may = !packet.is_data() && !packet.yields() && now >= self.slipped_until;
+        let slips = may && self.train().is_some_and(fits);
+        if slips {
+            self.slipped_until = now + time;
+        }
+        slips
     }
 
     fn holds_back(&self, packet: &Packet) -> bool {
@@ -92,6 +123,9 @@ impl Bufferless {
 impl Qdisc for Bufferless {
     fn enqueue(&mut self, packet: Packet, now: Instant, lost: &mut Option<Packet>) -> Verdict {
         let is_busy = self.at_work.is_some() || self.free_at() > now;
+        if is_busy && self.at_work.is_none() && self.slips(&packet, now) {
+            return Verdict::Slips;
+        }
         if packet.yields() && (is_busy || self.paused) {
             return Verdict::Dropped(DropReason::Optimistic);
         }
@@ -103,7 +137,7 @@ impl Qdisc for Bufferless {
             if lost.is_none() {
                 return Verdict::Dropped(self.met);
             }
-            self.last = (now, 0, self.rate);
+            self.last = (now, NOTHING, self.rate);
         }
         self.at_work = Some(packet);
         if is_busy { Verdict::Cut } else { Verdict::Queued }
@@ -122,7 +156,8 @@ impl Qdisc for Bufferless {
 
     fn service(&self) -> Service {
         // The port is asked for each packet, because each occupies it.
-        Service { work_conserving: true, ..Service::default() }
+        let cell = Some(Bytes(self.cell.into()));
+        Service { work_conserving: true, passes: Bytes::ZERO, cell }
     }
 
     fn set_link(&mut self, LinkState { rate, paused }: LinkState, _now: Instant) {
@@ -150,10 +185,9 @@ mod tests {
     #![expect(clippy::cast_possible_truncation, reason = "numbers of a small pod")]
 
     use super::*;
-    use crate::packet::Flags;
     use crate::port::Port;
+    use transport::Duration;
     use transport::wire::class::TrafficClass;
-    use transport::{Duration, HostId};
 
     fn cell(handle: u32) -> Packet {
         let flags = Flags::of(TrafficClass::Data);
@@ -195,6 +229,30 @@ mod tests {
         assert!(port.depart(at(200_001), &mut rng).is_some());
         let collision = Verdict::Dropped(DropReason::Collision);
         assert_eq!(port.enqueue(cell(7), at(200_002), &mut None), collision);
+    }
+
+    #[test]
+    fn one_control_packet_slips_into_a_gap_and_a_second_one_collides() {
+        let rate = Rate::from_gbps(100);
+        let params = QdiscParams::for_buffer(Bytes(9000), Bytes(552), QdiscParams::MARK);
+        let qdisc = Bufferless::build(&QdiscSettings::default(), &params, rate);
+        let mut port = Port::new(rate, Duration::from_us(1), qdisc);
+        let at = Instant::from_ps;
+        let train = Packet { len: 4 * 552, ..cell(0) };
+        let train = train.with_gaps(crate::train::Gaps { after: [2, 0], control: 40 });
+        // The first of its cells goes on.
+        assert_eq!(port.pass(&train, at(0)), Some(at(44_160 + 1_000_000)));
+        let answer = Packet { len: 40, flags: Flags::of(TrafficClass::Control), ..cell(1) };
+        let collision = Verdict::Dropped(DropReason::Collision);
+        let mut give = |packet, ps| port.enqueue(packet, at(ps), &mut None);
+        assert_eq!(give(answer, 88_319), collision);
+        assert_eq!(give(Packet { len: 41, ..answer }, 88_320), collision);
+        let yielded = Verdict::Dropped(DropReason::Optimistic);
+        assert_eq!(give(cell(2).ranked_by(u32::MAX), 88_320), yielded);
+        assert_eq!(give(answer, 88_320), Verdict::Slips);
+        assert_eq!(give(answer, 88_320), collision);
+        assert_eq!(give(answer, 88_321), collision);
+        assert_eq!(port.busy_until(), at(4 * 44_160 + 3_200));
     }
 
     #[test]

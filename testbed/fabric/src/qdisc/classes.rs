@@ -56,7 +56,7 @@ impl DataAndControl {
     #[must_use]
     pub fn service(&self) -> Service {
         let limit = self.fifos.iter().map(|fifo| fifo.limit).min();
-        Service { work_conserving: true, passes: Bytes(limit.unwrap_or(0)) }
+        Service { work_conserving: true, passes: Bytes(limit.unwrap_or(0)), cell: None }
     }
 
     /// `Qdisc::passes`: a packet within the limit of its FIFO that meets empty queues leaves as it

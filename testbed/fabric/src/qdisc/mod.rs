@@ -86,6 +86,10 @@ pub struct Service {
     /// While data is not paused, [`Qdisc::passes`] lets every packet through that is no longer than
     /// this, and changes nothing: it is not asked then.
     pub passes: Bytes,
+    /// Wire bytes of a cell, where longer packets are trains: cells back to back that go on one by
+    /// one, so that the first is at the next switch before the last has left. `None` where every
+    /// packet goes on as a whole. Only where `passes` is zero.
+    pub cell: Option<Bytes>,
 }
 
 /// The fate of a packet given to a discipline.
@@ -102,6 +106,8 @@ pub enum Verdict {
     /// The packet waits as it came, and the link is free for it at once: what the link was sending
     /// is cut off and lost.
     Cut,
+    /// The packet leaves at once, in a gap of the train that the link is sending.
+    Slips,
 }
 
 /// A packet that leaves its queue.

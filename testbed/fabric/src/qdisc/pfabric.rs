@@ -171,7 +171,7 @@ impl Qdisc for Pfabric {
 
     fn service(&self) -> Service {
         let passes = Bytes(self.data_limit.min(self.control_limit));
-        Service { work_conserving: true, passes }
+        Service { work_conserving: true, passes, cell: None }
     }
 
     fn set_link(&mut self, link: LinkState, _now: Instant) {

@@ -205,6 +205,7 @@ proptest! {
                         Verdict::Queued => { waiting += 1; bytes += u64::from(*len); }
                         Verdict::Trimmed => { waiting += 1; bytes += u64::from((*len).min(64)); }
                         Verdict::Evicted | Verdict::Cut => unreachable!("no packet has a rank"),
+                        Verdict::Slips => unreachable!("no packet is a train"),
                         Verdict::Dropped(_) => {}
                     }
                 } else if qdisc.ready_at() <= at(now) {

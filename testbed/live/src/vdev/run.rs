@@ -196,7 +196,7 @@ fn adapt(
 /// How long before their departure hosts make packets that leave in slots, where no setting says
 /// it.
 fn early(plan: &Plan, scale: TimeScale) -> Option<Duration> {
-    let set = plan.settings.sched.early(&plan.settings.sched_params)?;
+    let set = plan.settings.sched.slots(&plan.settings.sched_params)?.early;
     (set == Duration::ZERO).then(|| network_time(EARLY, scale))
 }
 

@@ -110,7 +110,7 @@ pub(crate) fn hosts(
 
 /// How long before their departure hosts make their packets, where these leave in slots.
 fn early(plan: &Plan) -> Option<Duration> {
-    let early = plan.settings.sched.early(&plan.settings.sched_params)?;
+    let early = plan.settings.sched.slots(&plan.settings.sched_params)?.early;
     // An epoch is given at once.
     Some(early + Duration::from_us(100))
 }

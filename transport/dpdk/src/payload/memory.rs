@@ -159,7 +159,9 @@ impl OutgoingBytes for AppMemory {
     fn fill(&mut self, payload: &PayloadRef, out: &mut [u8], sum: Option<&mut Checksum>) -> bool {
         let Some(outgoing) = outgoing_of(&mut self.outgoing, payload.msg) else { return false };
         let copied = match payload.coding {
-            Coding::Data | Coding::Copy => outgoing.source.read(payload.offset, out),
+            Coding::Data | Coding::Copy | Coding::Train(_) => {
+                outgoing.source.read(payload.offset, out)
+            }
             _ => fill_coded(self.coding.as_deref_mut(), outgoing, payload, out),
         };
         if let Some(sum) = sum {
@@ -175,7 +177,7 @@ impl OutgoingBytes for AppMemory {
         let start = first.checked_add(usize::try_from(payload.offset).ok()?)?;
         let range = start..start.checked_add(usize::from(payload.len))?;
         match payload.coding {
-            Coding::Data | Coding::Copy => {}
+            Coding::Data | Coding::Copy | Coding::Train(_) => {}
             Coding::Block(packet) => {
                 let bytes = memory.range(range.clone())?;
                 if let Some(coding) = &mut self.coding {
@@ -283,7 +285,9 @@ fn fill_coded(
             coding.encoder.add(parity, payload.offset, packet, out);
             copied
         }
-        (Coding::Data | Coding::Copy | Coding::Block(_), _) => source.read(payload.offset, out),
+        (Coding::Data | Coding::Copy | Coding::Train(_) | Coding::Block(_), _) => {
+            source.read(payload.offset, out)
+        }
     }
 }
 

@@ -108,7 +108,8 @@ impl TxFlow {
         let msg = self.unfinished.get(ahead).copied().unwrap_or_default();
         let Some(state) = cx.msgs.get(msg).copied() else { return Err(Wait::Application) };
         let marks = Marks::parity(due.all - due.left);
-        let new = New { msg, offset: due.offset, payload_len: due.len, marks };
+        let (segments, payload_len) = (1, due.len);
+        let new = New { msg, offset: due.offset, payload_len, segments, marks };
         self.send(&new, &state, (leave, now), cx.config, out)?;
         cx.stats.parity_new += 1;
         self.parity.left -= 1;

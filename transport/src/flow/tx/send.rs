@@ -42,6 +42,10 @@ impl TxFlow {
         } else {
             self.try_segment(leave, cx, out)
         };
+        if sent.is_ok() && out.payload.len > cx.config.payload_max {
+            let segments = out.payload.len.div_ceil(cx.config.payload_max);
+            out.payload.coding = Coding::Train(u8::try_from(segments).unwrap_or(u8::MAX));
+        }
         self.wait = sent.err();
         sent
     }
@@ -169,7 +173,13 @@ impl TxFlow {
         let carried = cx.msgs.get(packet.msg).map_or_else(Carried::default, |state| {
             self.carried(cx.config, state, packet.offset, packet.marks)
         });
-        packet.wire_len = self.overhead + carried.wire_len(cx.config, packet.payload_len);
+        let train = leave.choice.train();
+        let segments = segments_of(packet.payload_len, train, cx.config);
+        if train.is_some_and(|most| segments > most) {
+            return Err(Wait::Scheduler);
+        }
+        packet.wire_len =
+            self.overhead * segments + carried.wire_len(cx.config, packet.payload_len);
         self.fits(packet.wire_len)?;
         packet.ev = self.path_of(leave, now);
         packet.sent_at = now;
@@ -212,8 +222,11 @@ impl TxFlow {
         let msg = self.unfinished.get(ahead).copied().unwrap_or_default();
         let Some(state) = cx.msgs.get_mut(msg) else { return Err(Wait::Application) };
         let (offset, left) = (state.next_offset, state.len.get() - state.next_offset);
-        let payload_len = u16::try_from(left).unwrap_or(u16::MAX).min(cx.config.payload_max);
-        let new = New { msg, offset, payload_len, marks };
+        let train = leave.choice.train().filter(|_| self.code.is_none());
+        let payload_max = cx.config.payload_max.saturating_mul(train.unwrap_or(1));
+        let payload_len = u16::try_from(left).unwrap_or(u16::MAX).min(payload_max);
+        let segments = segments_of(payload_len, train, cx.config);
+        let new = New { msg, offset, payload_len, segments, marks };
         self.send(&new, state, (leave, now), cx.config, out)?;
         state.next_offset += u32::from(payload_len);
         let last = left == u32::from(payload_len);
@@ -249,9 +262,9 @@ impl TxFlow {
         config: &Config,
         out: &mut TxSegment,
     ) -> Result<(), Wait> {
-        let New { msg, offset, payload_len, marks } = *new;
+        let New { msg, offset, payload_len, segments, marks } = *new;
         let carried = self.carried(config, state, offset, marks);
-        let wire_len = self.overhead + carried.wire_len(config, payload_len);
+        let wire_len = self.overhead * segments + carried.wire_len(config, payload_len);
         let waits = marks.awaits_turn();
         if !waits {
             self.fits(wire_len)?;
@@ -269,8 +282,8 @@ impl TxFlow {
         };
         let psn =
             if waits { self.recovery.on_waiting(packet) } else { self.recovery.on_sent(packet) };
-        self.unsent_segments -= 1;
-        self.unsent_bytes -= Bytes(u64::from(self.coded_overhead + payload_len));
+        self.unsent_segments -= u64::from(segments);
+        self.unsent_bytes -= Bytes(u64::from(self.coded_overhead * segments + payload_len));
         self.segment(psn, &packet, &carried, out);
         Ok(())
     }
@@ -330,7 +343,16 @@ pub(super) struct New {
     pub(super) msg: MsgId,
     pub(super) offset: u32,
     pub(super) payload_len: u16,
+    /// How many segments it is: more than one for a train.
+    pub(super) segments: u16,
     pub(super) marks: Marks,
+}
+
+/// How many segments so much payload is. Where no turn can be for a `train` this is a constant.
+#[inline(always)]
+fn segments_of(payload_len: u16, train: Option<u16>, config: &Config) -> u16 {
+    let alone = train.is_none() || payload_len <= config.payload_max;
+    if alone { 1 } else { payload_len.div_ceil(config.payload_max) }
 }
 
 /// Header fields of a segment beside the fixed ones.

@@ -137,6 +137,7 @@ impl Receiver {
             src_flow: flow(9),
             ev: EntropyValue(7),
             data: &data,
+            len: 4096,
             missing: Bytes(missing),
         };
         self.sched.on_arrival(flow(index), &arrival, now);

@@ -183,6 +183,7 @@ impl World {
                     src_flow,
                     ev: segment.hdr.ev,
                     data,
+                    len: 4096,
                     missing: Bytes::ZERO,
                 };
                 host.sched.on_arrival(incoming(src_flow), &arrival, now);

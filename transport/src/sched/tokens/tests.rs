@@ -124,6 +124,7 @@ impl Receiver {
             src_flow: flow(index),
             ev: EntropyValue(7),
             data: &data,
+            len: 4096,
             missing: Bytes::ZERO,
         };
         self.0.on_arrival(flow(index), &arrival);

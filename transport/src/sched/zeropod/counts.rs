@@ -33,6 +33,11 @@ impl Odd {
 pub struct PodCounts {
     /// Cells sent in granted epochs.
     pub cells: u64,
+    /// Cells of these that were no packets of their own: those of trains, without the first of
+    /// each.
+    pub joined: u64,
+    /// Cells that arrived here as part of a train, without the first of each.
+    pub joined_here: u64,
     /// Cells that were granted and not sent, because nothing waited for their receiver any more.
     pub unused: u64,
     /// Cells sent without a grant.
@@ -64,6 +69,8 @@ impl PodCounts {
     /// Adds the counts of another host.
     pub fn add(&mut self, other: &Self) {
         self.cells += other.cells;
+        self.joined += other.joined;
+        self.joined_here += other.joined_here;
         self.unused += other.unused;
         self.optimistic_sent += other.optimistic_sent;
         self.optimistic_delivered += other.optimistic_delivered;

@@ -76,6 +76,17 @@ impl Zeropod {
         self.review(queue);
     }
 
+    /// The granted slots before `to` stay empty.
+    pub(super) fn pass_over_slots(&mut self, to: u16) {
+        let Some(filling) = &mut self.filling else { return };
+        let to = to.min(filling.end);
+        let unused = u32::from(to.saturating_sub(filling.slot));
+        filling.slot = filling.slot.max(to);
+        self.counts.unused += u64::from(unused);
+        let queue = self.queues.queue(filling.queue);
+        queue.pending = queue.pending.saturating_sub(unused);
+    }
+
     fn note_filled(&mut self, epoch: u64, grant: Grant) {
         if self.filled.len() >= FILLED_MAX {
             self.filled.pop_front();

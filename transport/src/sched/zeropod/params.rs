@@ -124,6 +124,10 @@ params! {
         follow: bool = false;
         /// Propagation of a link; 0ns: the network's.
         hop: Duration = Duration::ZERO, in Duration::ZERO..=Duration::from_s(1), of_network "0ns";
+        /// Whether cells of one message that leave back to back inside a pod are one event of a
+        /// simulation, a train. Where something may happen to one cell alone (a fault, a clock that
+        /// is off), and where a run keeps a capture or a journal, none are.
+        trains: bool = true;
         /// The number of the run in the introductions of hosts to a scheduler that is a process of
         /// its own; 0: hosts and scheduler have the same settings.
         run: u16 = 0;

@@ -267,11 +267,18 @@ impl Queues {
         }
     }
 
-    /// A flow sends a cell of `bytes` payload bytes.
-    pub(super) fn sent(&mut self, flow: FlowId, bytes: u16) {
+    /// Cells of `cell` payload bytes that a flow sends until it leaves its level.
+    pub(super) fn cells_of_level(&self, flow: FlowId, cell: u32) -> u64 {
+        let Some(account) = self.known(flow) else { return 0 };
+        let most = THRESHOLDS.get(usize::from(account.level));
+        most.map_or(u64::MAX, |most| most.saturating_sub(account.sent).div_ceil(cell.into()))
+    }
+
+    /// A flow sends cells with `bytes` payload bytes together.
+    pub(super) fn sent(&mut self, flow: FlowId, cells: u16, bytes: u16) {
         let Some(account) = self.account(flow) else { return };
         account.sent += u64::from(bytes);
-        let left = account.waiting.saturating_sub(1);
+        let left = account.waiting.saturating_sub(cells.into());
         let sent = account.sent;
         while THRESHOLDS.get(usize::from(account.level)).is_some_and(|most| sent >= *most) {
             account.level += 1;
@@ -354,7 +361,7 @@ mod tests {
         let mut order = Vec::new();
         while let Some(next) = front(&mut queues) {
             order.push(next.index());
-            queues.sent(next, 512);
+            queues.sent(next, 1, 512);
         }
         // Five cells take a flow beyond 2500 bytes, then it waits for those that have sent less.
         let expected = [[0; 5], [1; 5], [2; 5], [0; 5], [1; 5], [2; 5]].concat();
@@ -387,7 +394,7 @@ mod tests {
         for index in 0..3 {
             queues.update(flow(index), 1);
             // Its last cell; nothing asks for the front of that queue afterwards.
-            queues.sent(flow(index), 512);
+            queues.sent(flow(index), 1, 512);
         }
         for (index, to) in [(1, 9), (0, 9), (2, 5)] {
             let new = FlowId::new(index, 2);
@@ -400,7 +407,7 @@ mod tests {
             let place = queues.place(DemandEnd::Host(to)).unwrap();
             let Some((next, _)) = queues.front(place, false) else { continue };
             order.push(next.index());
-            queues.sent(next, 512);
+            queues.sent(next, 1, 512);
         }
         assert_eq!(order, [1, 1, 0, 0, 2, 2]);
     }
@@ -427,9 +434,9 @@ mod tests {
         let place = queues.update(flow(0), 300).unwrap();
         for _ in 0..195 {
             assert!(queues.front(place, true).is_some());
-            queues.sent(flow(0), 512);
+            queues.sent(flow(0), 1, 512);
         }
-        queues.sent(flow(0), 512);
+        queues.sent(flow(0), 1, 512);
         assert_eq!(queues.front(place, true), None, "it has sent 100352 bytes");
         assert_eq!(queues.front(place, false), Some((flow(0), 3)));
         queues.update(flow(1), 1);
@@ -460,7 +467,7 @@ mod tests {
         let place = queues.update(flow(0), 300).unwrap();
         assert_eq!(queues.mouse(place, 512), Some(300 * 512));
         for _ in 0..200 {
-            queues.sent(flow(0), 512);
+            queues.sent(flow(0), 1, 512);
             queues.front(place, false);
         }
         assert_eq!(queues.mouse(place, 512), None, "it has sent 102 KB");

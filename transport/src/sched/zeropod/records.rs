@@ -4,6 +4,7 @@
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;
+use core::ops::Range;
 
 use crate::sched::Reported;
 use crate::units::{FlowId, Psn};
@@ -74,10 +75,28 @@ pub(super) struct Records {
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     epoch: u64,
-    cells: [(FlowId, Psn); CELLS_MAX as usize],
+    /// Slots with a segment that was not reported, a bit each.
+    slots: u32,
+    /// The slots of these that belong to the segment of the slot before.
+    joined: u32,
+    /// The segment that begins in each slot.
+    segments: [(FlowId, Psn); CELLS_MAX as usize],
 }
 
-const NOTHING: Sent = Sent { epoch: 0, cells: [(FlowId::UNKNOWN, Psn(0)); CELLS_MAX as usize] };
+const NOTHING: Sent = Sent {
+    epoch: 0,
+    slots: 0,
+    joined: 0,
+    segments: [(FlowId::UNKNOWN, Psn(0)); CELLS_MAX as usize],
+};
+
+const _: () = assert!(CELLS_MAX as u32 == u32::BITS, "a bit for each slot");
+
+/// A bit for each of the slots; those beyond the last have none.
+fn slots_of(slots: Range<u16>) -> u32 {
+    let below = |slot: u16| 1_u32.checked_shl(slot.into()).map_or(u32::MAX, |bit| bit - 1);
+    below(slots.end) & !below(slots.start)
+}
 
 const fn place(epoch: u64) -> usize {
     (epoch % SENT_MAX) as usize
@@ -92,11 +111,17 @@ impl Records {
         Self { sent, unreported: VecDeque::with_capacity(room), term_from: 0, lag }
     }
 
-    /// A segment left in `slot` of `epoch`, for a host of the pod or a Core.
-    pub(super) fn sent(&mut self, epoch: u64, slot: u8, (flow, psn): (FlowId, Psn), to: DemandEnd) {
+    /// A segment left in `slots` of `epoch`, several for a train, for a host of the pod or a Core.
+    pub(super) fn sent(
+        &mut self,
+        epoch: u64,
+        slots: Range<u16>,
+        (flow, psn): (FlowId, Psn),
+        to: DemandEnd,
+    ) {
         let record = &mut self.sent[place(epoch)];
         if record.epoch != epoch {
-            *record = Sent { epoch, ..NOTHING };
+            (record.epoch, record.slots, record.joined) = (epoch, 0, 0);
             // Cores send no receipts.
             let lag = self.lag.filter(|_| epoch >= self.term_from);
             if let (DemandEnd::Host(_), Some(lag)) = (to, lag) {
@@ -106,9 +131,11 @@ impl Records {
                 self.unreported.push_back(epoch);
             }
         }
-        if let Some(cell) = record.cells.get_mut(usize::from(slot)) {
-            *cell = (flow, psn);
-        }
+        let Some(segment) = record.segments.get_mut(usize::from(slots.start)) else { return };
+        *segment = (flow, psn);
+        let all = slots_of(slots.clone());
+        record.slots |= all;
+        record.joined |= all & !slots_of(slots.start..slots.start + 1);
     }
 
     /// Reports no cells before this epoch as lost: the scheduler of this term granted none of them.
@@ -153,11 +180,18 @@ impl Records {
         if let Ok(at) = self.unreported.binary_search(&epoch) {
             self.unreported.remove(at);
         }
-        for (slot, cell) in record.cells.iter_mut().enumerate() {
-            if arrived >> slot & 1 == 0 || cell.0 == FlowId::UNKNOWN {
+        let mut begins = record.slots & !record.joined;
+        while begins != 0 {
+            let slot = begins.trailing_zeros();
+            begins &= begins - 1;
+            // A train has several slots, and has arrived when all its cells have.
+            let behind = record.joined.checked_shr(slot + 1).map_or(0, u32::trailing_ones);
+            let slots = (u32::MAX >> (u32::BITS - 1 - behind)) << slot;
+            if arrived & slots != slots {
                 continue;
             }
-            let (flow, psn) = core::mem::replace(cell, (FlowId::UNKNOWN, Psn(0)));
+            record.slots &= !slots;
+            let (flow, psn) = record.segments[slot as usize];
             let (first, bit) = (Psn(psn.0 & !63), 1 << (psn.0 & 63));
             match out.back_mut() {
                 Some(last) if last.flow == flow && last.first == first => last.arrived |= bit,
@@ -309,7 +343,7 @@ mod tests {
         let (mut records, mut out) = (Records::new(None), VecDeque::new());
         let flow = FlowId::new(3, 1);
         for slot in 0..4 {
-            records.sent(70, slot, (flow, Psn(62 + u32::from(slot))), DemandEnd::Host(1));
+            records.sent(70, slot..slot + 1, (flow, Psn(62 + u32::from(slot))), DemandEnd::Host(1));
         }
         records.report(70 - SENT_MAX, !0, &mut out);
         assert!(out.is_empty());
@@ -320,14 +354,33 @@ mod tests {
     }
 
     #[test]
+    fn a_train_is_reported_once_all_its_slots_are() {
+        let (mut records, mut out) = (Records::new(None), VecDeque::new());
+        let (flow, to) = (FlowId::new(3, 1), DemandEnd::Host(1));
+        for (psn, slots) in (0..).zip([0..1, 1..4, 4..5, 5..16, 16..32]) {
+            records.sent(70, slots, (flow, Psn(psn)), to);
+        }
+        let mut report = |arrived| {
+            out.clear();
+            records.report(70, arrived, &mut out);
+            out.iter().fold(0, |all, reported| all | reported.arrived)
+        };
+        assert_eq!(report(0b1_0101), 0b101, "PSN 1 lacks two of its slots");
+        assert_eq!(report(0b1110), 0b10);
+        assert_eq!(report(0xFFFF_0000), 0b1_0000);
+        assert_eq!(report(u32::MAX), 0b1000);
+        assert_eq!(report(u32::MAX), 0, "each once");
+    }
+
+    #[test]
     fn an_epoch_without_a_receipt_is_lost_once_and_only_inside_the_pod() {
         let (mut records, mut out) = (Records::new(Some(9)), VecDeque::new());
         let cell = (FlowId::new(3, 1), Psn(0));
         for epoch in 70..74 {
-            records.sent(epoch, 0, cell, DemandEnd::Host(1));
-            records.sent(epoch, 1, cell, DemandEnd::Host(1));
+            records.sent(epoch, 0..1, cell, DemandEnd::Host(1));
+            records.sent(epoch, 1..2, cell, DemandEnd::Host(1));
         }
-        records.sent(74, 0, cell, DemandEnd::Pod(1));
+        records.sent(74, 0..1, cell, DemandEnd::Pod(1));
         records.report(71, 0b10, &mut out);
         assert_eq!(records.lost_due(), Some(79));
         let lost: Vec<_> = [79, 79, 80, 82, 83].map(|epoch| records.take_lost(epoch)).into();

@@ -8,7 +8,7 @@ use crate::path::NetworkFacts;
 use crate::registry::Registered;
 use crate::sched::{
     AckMode, Arrival, Protocol, Ranks, Receiving, Reported, SchedFacts, SchedParams, SchedSetup,
-    Scheduling,
+    Scheduling, Slots,
 };
 use crate::segment::{Burst, PayloadRef, TxSegment};
 use crate::stats::DropReason;
@@ -23,6 +23,9 @@ impl Registered for Zeropod {
     type Params = ZeropodParams;
     fn resolve(params: &mut ZeropodParams, facts: &NetworkFacts) {
         params.resolve(facts);
+    }
+    fn own_counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        each("joined", self.counts.joined);
     }
 }
 
@@ -40,8 +43,9 @@ impl Scheduling for Zeropod {
         }
     }
 
-    fn early(params: &SchedParams) -> Option<Duration> {
-        Some(params.zeropod.early)
+    fn slots(params: &SchedParams) -> Option<Slots> {
+        let ZeropodParams { early, per_tor, .. } = params.zeropod;
+        Some(Slots { early, per_switch: per_tor })
     }
 
     /// The scheduler of a pod orders demands by their sizes alone (\[zeropod\] IV-B).
@@ -69,7 +73,11 @@ impl Receiving for Zeropod {
             // The driver need not poll for packets, which would do it.
             self.advance(self.pod_time(now));
         }
-        let sent = self.time_of_arrival(arrival.at).before(self.timing.flight);
+        let cells = self.cells_of(arrival.len);
+        self.counts.joined_here += u64::from(cells - 1);
+        // A train is here with its last cell.
+        let behind = self.timing.cell * u64::from(cells - 1);
+        let sent = self.time_of_arrival(arrival.at).before(self.timing.flight + behind);
         let name = CellName::of(arrival.ev);
         if name.unscheduled {
             // No packet of a host depends on it.
@@ -100,7 +108,8 @@ impl Receiving for Zeropod {
         // The name has the epoch modulo 4, so a clock may be wrong by an epoch.
         let about = self.timing.epoch_at(sent) + 1;
         let behind = (about + 4 - u64::from(name.epoch)) % 4;
-        self.arrivals.note(about.saturating_sub(behind), 1 << (name.slot & 31));
+        let slots = (u32::MAX >> (u32::BITS - u32::from(cells.min(32)))) << (name.slot & 31);
+        self.arrivals.note(about.saturating_sub(behind), slots);
     }
 
     fn on_forgotten(&mut self, _flow: FlowId) {}

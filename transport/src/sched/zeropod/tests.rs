@@ -425,6 +425,7 @@ fn reported(name: CellName, arrived: Instant, late: Duration, epoch: u64) -> u32
         src_flow: flow(0),
         ev: name.ev(),
         data: &data,
+        len: 512,
         missing: Bytes::ZERO,
     };
     host.sched.on_arrival(flow(3), &arrival, arrived + late);
@@ -474,6 +475,7 @@ fn sent_beside_arrivals(early: Duration, polls: bool) -> (Vec<(Instant, Rts)>, V
             src_flow: flow(0),
             ev: name.ev(),
             data: &data,
+            len: 512,
             missing: Bytes::ZERO,
         };
         host.sched.on_arrival(flow(3), &arrival, at);

@@ -270,6 +270,9 @@ impl Timing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sched::Slots;
+    use crate::units::HostId;
+    use crate::wire::pod::CellName;
 
     fn inputs(gbps: u64, cells: u16, delay_us: u64) -> TimingInputs {
         TimingInputs {
@@ -303,6 +306,31 @@ mod tests {
         let timing = Timing::new(&inputs(100, 16, 15));
         assert_eq!(timing.flight, Duration::from_ps(4_176_640));
         assert_eq!(timing.control_flight, Duration::from_ps(2_006_400));
+    }
+
+    #[test]
+    fn a_train_has_its_gaps_where_its_cells_leave_late() {
+        let timing = Timing::new(&inputs(100, 16, 15));
+        let slots = Slots { early: Duration::ZERO, per_switch: 16 };
+        let late = |slot: u16, (own, peer): (u16, u16)| {
+            timing.cell_at(slot, own, peer) - timing.cell * u64::from(slot)
+        };
+        for ends in (0..16).flat_map(|own| (0..16).map(move |peer| (own, peer))) {
+            // Hosts of other switches have the same numbers.
+            let hosts = (HostId(u32::from(ends.0) + 32), HostId(u32::from(ends.1) + 240));
+            for (slot, cells) in (0..16).flat_map(|slot| (1..=16 - slot).map(move |n| (slot, n))) {
+                let (agg, layer, epoch, unscheduled) = (3, 0, 1, false);
+                let name = CellName { agg, layer, slot, epoch, unscheduled };
+                let gaps = slots.gaps(name.ev(), cells, hosts);
+                assert!(gaps[0] <= gaps[1] || gaps[1] == 0, "ascending: {gaps:?}");
+                for behind in 0..cells {
+                    let before = |gap: &&u8| **gap > 0 && **gap <= behind;
+                    let count = gaps.iter().filter(before).count() as u64;
+                    let more = late((slot + behind).into(), ends) - late(slot.into(), ends);
+                    assert_eq!(more, timing.control * count, "{ends:?} {slot} {behind}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -7,10 +7,14 @@ use crate::conductor::Conductor;
 use crate::virtual_time::nics::HORIZON;
 use crate::workload::FlowIndex;
 
-/// The endpoint of a process of `host`, which has no state of any flow.
-pub(super) fn endpoint(config: &Config, host: HostId, rng: Rng) -> Endpoint {
+/// The endpoint of a process of `host`, which has no state of any flow; it may make trains where
+/// `trains` says so.
+pub(super) fn endpoint(config: &Config, host: HostId, rng: Rng, trains: bool) -> Endpoint {
     let mut endpoint = Endpoint::new(config, host, rng);
     endpoint.keep_until_departure(HORIZON);
+    if trains {
+        endpoint.carry_trains();
+    }
     endpoint
 }
 
@@ -32,7 +36,8 @@ impl Hosts<'_> {
         let place = self.index_of(host);
         let state = &mut self.hosts[place];
         self.former.add(&state.endpoint);
-        state.endpoint = endpoint(config, host, rng);
+        // Where hosts begin anew, something may happen to one cell alone.
+        state.endpoint = endpoint(config, host, rng, false);
         state.timer = Instant::FAR_FUTURE;
         state.waiting.clear();
         state.refused.clear();

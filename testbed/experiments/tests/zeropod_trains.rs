@@ -114,6 +114,7 @@ fn there_is_no_train_where_something_may_happen_to_one_cell() {
     ] {
         assert_eq!(joined(&run(&plan("zeropod:8", "zeropod", set, 16))), 0, "{set:?}");
     }
+    assert_eq!(joined(&run(&plan("zeropod-ha:8", "zeropod", &[], 16))), 0, "a backup");
 }
 
 #[test]

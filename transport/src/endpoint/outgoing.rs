@@ -297,7 +297,7 @@ impl<S: Scheduler> Endpoint<S> {
             void = choice.copy || wait == Wait::Scheduler;
             let mut backlog = open.backlog(self.config.msg_window);
             if !void {
-                // After a void turn the flow still has what it had to send.
+                // A flow that cannot send now is not asked again; after a void turn it is.
                 backlog.sendable = Bytes::ZERO;
             }
             self.sched.on_backlog(flow, &backlog, now);

@@ -99,7 +99,7 @@ impl Draft {
     }
 
     /// Whether a setting was given by the user.
-    fn is_given(&self, key: &str) -> bool {
+    pub(super) fn is_given(&self, key: &str) -> bool {
         !matches!(self.origin(key), Origin::Default | Origin::Topology | Origin::Transport(_))
     }
 

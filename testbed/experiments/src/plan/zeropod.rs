@@ -13,7 +13,7 @@ use transport::params::ParamValue as _;
 use transport::sched::SchedKind;
 use transport::sched::zeropod::{Zeropod, ZeropodParams};
 use transport::wire::pod::{AGGS_MAX, LAYERS_MAX, PODS_MAX, Stamp};
-use transport::{Config, Duration, HostId, Rng};
+use transport::{Config, Duration, HostId, Rng, Settings};
 
 use super::pods::PLACED;
 use super::{ClockSettings, Draft, Origin, Plan, RunError, facts, keys, policy_keys};
@@ -23,8 +23,7 @@ use crate::topology::{FabricParams, FatTree, FatTreeSpec, LinkSelector};
 
 /// Epochs that a receipt may take: a host keeps for longer what its cells were.
 const RECEIPT_MAX: u64 = 48;
-/// Bounds of a flow that no run reaches with the values of presets: of what is outstanding, and of
-/// what a card takes at once.
+/// Bounds of what is outstanding or given at once, which no run reaches with values of presets.
 const BOUNDS: [&str; 3] = ["psn_window", "cc.fixed.bdps", "nic.depth"];
 /// Epochs from a decision to its cells at most, as schedulers keep them.
 const LEAD_MAX: u64 = 4096;
@@ -80,8 +79,7 @@ fn is_on(fault: &FaultSpec, links: &BTreeSet<PortId>, tree: &FatTree) -> bool {
 
 impl Plan {
     /// Whether nothing can happen to one cell alone, so that several may be one event: no link
-    /// fails, no clock is off, ports take trains as cells, and no bound that counts packets or
-    /// bytes of a flow was changed, so that none is reached.
+    /// fails, no clock is off, ports take trains as cells, no backup answers, no bound is changed.
     #[must_use]
     pub fn may_have_trains(&self) -> bool {
         let Draft { faults, clocks, .. } = &self.draft;
@@ -89,8 +87,10 @@ impl Plan {
             faults.is_empty() && self.matrix.failures.is_empty() && *clocks == ClockSettings::EXACT;
         let has_cells =
             [self.fabric.qdisc, self.fabric.nic_qdisc].iter().all(|q| *q == QdiscKind::Bufferless);
-        let is_unbounded = BOUNDS.iter().all(|key| self.draft.origin(key) != Origin::Set);
-        is_regular && has_cells && is_unbounded && self.settings.ec == EcKind::Uncoded
+        let is_unbounded = !BOUNDS.iter().any(|key| self.draft.is_given(key));
+        let Settings { ec, sched_params, .. } = &self.settings;
+        let is_plain = *ec == EcKind::Uncoded && sched_params.zeropod.backup == 0;
+        is_regular && has_cells && is_unbounded && is_plain
     }
 }
 

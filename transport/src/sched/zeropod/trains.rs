@@ -52,9 +52,9 @@ impl Zeropod {
         if len <= cell { 1 } else { u16::try_from(len.div_ceil(cell)).unwrap_or(u16::MAX) }
     }
 
-    /// The cells that a flow with so many `segments` waits for. Where the slots that it has just
-    /// been offered were too few, a segment is a train that was lost: those slots stay empty, and
-    /// the flow asks for as many cells more as any train has.
+    /// The cells that a flow with so many `segments` waits for; a lost train is one segment. An
+    /// offer that is still open means that a lost train did not fit: its slots stay empty, and the
+    /// flow asks for an epoch more.
     pub(super) fn review_train(&mut self, flow: FlowId, segments: u64) -> u64 {
         let offered = self.offered.take_if(|(of, name)| *of == flow && !name.unscheduled);
         if offered.is_some() && segments > 0 {

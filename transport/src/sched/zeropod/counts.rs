@@ -38,8 +38,8 @@ pub struct PodCounts {
     pub joined: u64,
     /// Cells that arrived here as part of a train, without the first of each.
     pub joined_here: u64,
-    /// Cells that were granted and not sent: nothing waited for their receiver any more, their slots
-    /// had passed, or a lost train was longer than they are.
+    /// Cells that were granted and not sent: nothing waited for their receiver any more, their
+    /// slots had passed, or a lost train was longer than they are.
     pub unused: u64,
     /// Cells sent without a grant.
     pub optimistic_sent: u64,

@@ -102,8 +102,6 @@ pub struct Zeropod {
     cell: u32,
     /// Cells of a train at most; 1 where there are no trains.
     train_max: u16,
-    /// The flow with a lost train that was too long for its slots.
-    too_long: Option<FlowId>,
     pod_end: PodEnd,
     queues: Queues,
     /// Places of queues with something to ask for, in the order in which they have it.
@@ -195,7 +193,6 @@ impl Zeropod {
             params: *params,
             cell: params.cell.max(1).into(),
             train_max: 1,
-            too_long: None,
             pod_end,
             queues: Queues::new(flows, hosts, pods),
             dirty: VecDeque::with_capacity(hosts + pods),
@@ -578,7 +575,6 @@ impl Sending for Zeropod {
             let to = filling.grant.to;
             self.records.sent(filling.epoch, slot..slot + cells, (flow, data.psn), to);
         }
-        self.too_long = self.too_long.filter(|long| *long != flow);
         self.counts.cells += u64::from(cells);
         self.counts.joined += u64::from(cells - 1);
         self.queues.sent(flow, cells, segment.payload.len);

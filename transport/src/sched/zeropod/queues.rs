@@ -41,6 +41,8 @@ pub(super) struct Account {
     before: u32,
     next: u32,
     level: u8,
+    /// Whether the flow waits with a lost train that was too long for its slots.
+    pub(super) too_long: bool,
     /// The level of the list that the account is in; it may be behind the account's own level.
     /// [`UNLISTED`] when the account is in no list.
     list: u8,
@@ -58,6 +60,7 @@ const VACANT: Account = Account {
     before: NIL,
     next: NIL,
     level: 0,
+    too_long: false,
     list: UNLISTED,
 };
 
@@ -267,9 +270,13 @@ impl Queues {
         }
     }
 
-    /// Cells of `cell` payload bytes that a flow sends until it leaves its level.
-    pub(super) fn cells_of_level(&self, flow: FlowId, cell: u32) -> u64 {
+    /// Cells of `cell` payload bytes that a flow may send together: those until it leaves its
+    /// level, or any number where it waits with a lost train that was too long.
+    pub(super) fn cells_together(&self, flow: FlowId, cell: u32) -> u64 {
         let Some(account) = self.known(flow) else { return 0 };
+        if account.too_long {
+            return u64::MAX;
+        }
         let most = THRESHOLDS.get(usize::from(account.level));
         most.map_or(u64::MAX, |most| most.saturating_sub(account.sent).div_ceil(cell.into()))
     }
@@ -278,6 +285,7 @@ impl Queues {
     pub(super) fn sent(&mut self, flow: FlowId, cells: u16, bytes: u16) {
         let Some(account) = self.account(flow) else { return };
         account.sent += u64::from(bytes);
+        account.too_long = false;
         let left = account.waiting.saturating_sub(cells.into());
         let sent = account.sent;
         while THRESHOLDS.get(usize::from(account.level)).is_some_and(|most| sent >= *most) {

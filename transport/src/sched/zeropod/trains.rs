@@ -36,9 +36,8 @@ impl Zeropod {
         let room = self.train_max.min(filling.end - filling.slot);
         let cells = match filling.grant.to {
             DemandEnd::Pod(_) => 1,
-            DemandEnd::Host(_) if self.too_long == Some(flow) => room,
             DemandEnd::Host(_) => {
-                let cells = self.queues.cells_of_level(flow, self.cell);
+                let cells = self.queues.cells_together(flow, self.cell);
                 u16::try_from(cells).unwrap_or(u16::MAX).min(room)
             }
         };
@@ -57,18 +56,13 @@ impl Zeropod {
     /// flow asks for an epoch more.
     pub(super) fn review_train(&mut self, flow: FlowId, segments: u64) -> u64 {
         let offered = self.offered.take_if(|(of, name)| *of == flow && !name.unscheduled);
-        if offered.is_some() && segments > 0 {
-            self.too_long = Some(flow);
+        let is_void = offered.is_some() && segments > 0;
+        if is_void {
             self.pass_over_slots(u16::MAX);
         }
-        if self.too_long != Some(flow) {
-            return segments;
-        }
-        if segments == 0 {
-            self.too_long = None;
-            return 0;
-        }
-        segments + u64::from(self.timing.cells)
+        let Some(account) = self.queues.account(flow) else { return segments };
+        account.too_long = segments > 0 && (account.too_long || is_void);
+        if account.too_long { segments + u64::from(self.timing.cells) } else { segments }
     }
 }
 
@@ -83,7 +77,7 @@ mod tests {
     use crate::sched::{Backlog, Label, Sending};
     use crate::segment::{PayloadRef, TxSegment};
     use crate::time::Instant;
-    use crate::units::Bytes;
+    use crate::units::{Bytes, HostId};
     use crate::wire::pod::Grant;
 
     const FLOW: FlowId = FlowId::new(0, 1);
@@ -173,5 +167,29 @@ mod tests {
         sched.on_sent(FLOW, &mut segment, Backlog::default, Instant::ZERO);
         sched.on_backlog(FLOW, &waiting(3), Instant::ZERO);
         assert_eq!(sched.queues.queue(0).waiting, 3);
+    }
+
+    #[test]
+    fn flows_whose_lost_trains_are_too_long_do_not_hold_each_other_up() {
+        let mut sched = host(DemandEnd::Host(17), |_| ());
+        let other = FlowId::new(1, 1);
+        sched.on_open(other, HostId(18), &config_with(0, 1).default_path(), Label::NONE);
+        sched.on_backlog(other, &waiting(100), Instant::ZERO);
+        let first = sched.filling.unwrap();
+        let grant = Grant { to: DemandEnd::Host(18), ..first.grant };
+        let epochs = [(FLOW, first), (other, Filling { grant, queue: 1, ..first })];
+        // Both trains have more than the five cells that a level has room for.
+        for room in [5, 16] {
+            for (flow, filling) in epochs {
+                sched.filling = Some(filling);
+                let turn = sched.next_turn(Instant::ZERO, Instant::FAR_FUTURE).unwrap();
+                assert_eq!((turn.flow, turn.choice.unwrap().train.get()), (flow, room));
+                sched.on_backlog(flow, &waiting(1), Instant::ZERO);
+            }
+        }
+        // The end of a flow's backlog is the end of its lost trains.
+        sched.on_backlog(FLOW, &waiting(0), Instant::ZERO);
+        sched.on_backlog(FLOW, &waiting(2), Instant::ZERO);
+        assert_eq!(sched.queues.queue(0).waiting, 2);
     }
 }

@@ -252,6 +252,7 @@ struct Pair {
     /// Bursts of host 0 with a segment of data, and its segments: (departure, header).
     bursts: u64,
     data: Vec<(Instant, Header)>,
+    payloads: Vec<PayloadRef>,
     /// When packets of host 1 left.
     answered: Vec<Instant>,
     events: [Vec<Event>; 2],
@@ -304,6 +305,7 @@ impl Pair {
             arrived: 0,
             bursts: 0,
             data: Vec::new(),
+            payloads: Vec::new(),
             answered: Vec::new(),
             events: [Vec::new(), Vec::new()],
         }
@@ -372,6 +374,7 @@ impl Pair {
                 }
                 if host == 0 && matches!(segment.hdr.body, Body::Data(_)) {
                     self.data.push((leaves, segment.hdr));
+                    self.payloads.push(segment.payload);
                     any = true;
                 }
                 let segment = *segment;

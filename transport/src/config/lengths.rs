@@ -1,5 +1,7 @@
 //! How long packets are on the wire, as a run accounts them.
 
+use core::num::NonZeroU16;
+
 use super::Config;
 use crate::ec::EcKind;
 use crate::units::Bytes;
@@ -41,6 +43,14 @@ impl Config {
         let code = if self.ec == EcKind::Uncoded { 0 } else { data::CODE_LEN };
         let some = self.extensions(data::OPEN_LEN + data::TAG_LEN + code + self.ext_of_some());
         self.mtu() + Bytes(some.into())
+    }
+
+    /// Segments of a train at most: its wire bytes are a number of 16 bits, and
+    /// [`crate::Coding::Train`] has 8 bits for how many segments it has.
+    pub(crate) fn train_max(&self) -> NonZeroU16 {
+        let segments = u64::from(u16::MAX) / self.packet_max().0.max(1);
+        let segments = u8::try_from(segments).unwrap_or(u8::MAX);
+        NonZeroU16::new(segments.into()).unwrap_or(NonZeroU16::MIN)
     }
 
     /// Wire bytes of an acknowledgement, the longest where they have extensions.

@@ -247,7 +247,7 @@ impl<S: Scheduler> Endpoint<S> {
     /// its scheduler makes trains. This is for a driver in virtual time: nothing may happen to one
     /// segment of a train alone.
     pub fn carry_trains(&mut self) {
-        self.ahead.trains = true;
+        self.ahead.train_max = Some(self.config.train_max());
     }
 
     /// Fills `tx` with packets that may leave now: control packets first, then acknowledgements,
@@ -289,8 +289,8 @@ impl<S: Scheduler> Endpoint<S> {
             return choice.copy;
         };
         let leave = self.ahead.leave(now, open.path());
-        let train = if self.ahead.trains { choice.train } else { NonZeroU16::MIN };
-        let choice = Choice { train, ..choice };
+        let train_max = self.ahead.train_max.unwrap_or(NonZeroU16::MIN);
+        let choice = Choice { train: choice.train.min(train_max), ..choice };
         let segment = tx.place();
         let mut void = false;
         if let Err(wait) = open.poll_chosen(leave, choice, &mut cx, segment) {

@@ -9,6 +9,8 @@
 //! later instant must not leave before one that was given earlier. A segment that would overtake an
 //! earlier one is given at its departure and leaves at once.
 
+use core::num::NonZeroU16;
+
 use crate::path::Path;
 use crate::sched::Choice;
 use crate::time::{Duration, Instant};
@@ -25,8 +27,8 @@ pub(crate) struct Ahead {
     pub(crate) horizon: Duration,
     /// The longest time between giving a packet and the departure that the scheduler chooses.
     pub(crate) kept: Duration,
-    /// Whether several segments may be given as one.
-    pub(crate) trains: bool,
+    /// How many segments may be given as one at most; `None` where each is given by itself.
+    pub(crate) train_max: Option<NonZeroU16>,
     /// The instant of the last poll.
     asked_at: Instant,
     /// The last departure given before that instant.

@@ -159,8 +159,10 @@ pub struct Choice {
     pub nth: Option<u16>,
     /// Most segments of one message that leave back to back as one, a train. One leaves where the
     /// driver carries no trains, in a turn for a copy or for a segment that is named, and of a flow
-    /// with an erasure code. A train that was lost is sent again as a whole: a turn with too little
-    /// room for it is void, and the flow's backlog is reported with what may still be sent.
+    /// with an erasure code. No train has more segments than 255, or more wire bytes than 65,535. A
+    /// train that was lost is sent again as a whole: a turn with too little room for it is void,
+    /// and the flow's backlog is reported with what may still be sent. A turn without a choice has
+    /// room for any train.
     pub train: NonZeroU16,
 }
 

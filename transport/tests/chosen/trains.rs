@@ -1,6 +1,7 @@
 //! Turns for several segments of a message, which leave as one.
 
 use super::*;
+use transport::Coding;
 
 #[test]
 fn a_train_is_one_segment_and_leaves_again_as_a_whole() {
@@ -35,4 +36,45 @@ fn one_segment_leaves_at_a_time_where_the_driver_carries_no_trains() {
     pair.run(long());
     pair.audit();
     assert_eq!((pair.data.len(), pair.events[1].len()), (10, 1));
+}
+
+#[test]
+fn a_train_is_no_longer_than_its_fields_can_say_and_is_marked_with_its_segments() {
+    // 16 bits have room for 60 packets of a kilobyte each, and 8 bits for 255 segments.
+    for (payload_max, most) in [(1000, 50..=65), (64, 255..=255)] {
+        let config = config(|s| (s.cc, s.payload_max) = (CcKind::Fixed, payload_max));
+        let sched = Slotted { trains: 999, ..Slotted::new(0, AckMode::Free) };
+        let mut pair = Pair::new(&config, [sched, Slotted::new(0, AckMode::Free)]);
+        let flow = pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap();
+        pair.post(flow, 400_000);
+        pair.run(long());
+        pair.audit();
+        assert_eq!(pair.events[1].len(), 1, "the message is whole");
+        let segments = pair.payloads.iter().map(|payload| {
+            let segments = u8::try_from(payload.len.div_ceil(payload_max)).unwrap();
+            let coding = if segments > 1 { Coding::Train(segments) } else { Coding::Data };
+            let (offset, end) = (payload.offset, payload.offset + u32::from(payload.len));
+            assert_eq!((payload.coding, offset % u32::from(payload_max)), (coding, 0));
+            assert!(end == 400_000 || end.is_multiple_of(payload_max.into()), "{payload:?}");
+            segments
+        });
+        assert!(most.contains(&segments.max().unwrap()), "{most:?}");
+    }
+}
+
+#[test]
+fn a_train_that_leaves_again_in_a_turn_without_a_choice_is_marked_as_one() {
+    let config = config(|s| s.cc = CcKind::Fixed);
+    let sched = Slotted { trains: 3, ..Slotted::new(0, AckMode::Free) };
+    let mut pair = Pair::new(&config, [sched, Slotted::new(0, AckMode::Free)]);
+    pair.lose_one = Some(1);
+    let flow = pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap();
+    pair.post(flow, 9_500);
+    pair.run(slot(EPOCH));
+    pair.hosts[0].scheduler_mut().open = true;
+    pair.run(long());
+    pair.audit();
+    let again = pair.payloads.last().unwrap();
+    assert_eq!((again.offset, again.len, again.coding), (0, 4_000, Coding::Train(4)));
+    assert_eq!((pair.payloads.len(), pair.events[1].len()), (5, 1), "the message is whole");
 }

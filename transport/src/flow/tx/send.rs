@@ -42,10 +42,6 @@ impl TxFlow {
         } else {
             self.try_segment(leave, cx, out)
         };
-        if sent.is_ok() && out.payload.len > cx.config.payload_max {
-            let segments = out.payload.len.div_ceil(cx.config.payload_max);
-            out.payload.coding = Coding::Train(u8::try_from(segments).unwrap_or(u8::MAX));
-        }
         self.wait = sent.err();
         sent
     }
@@ -173,9 +169,9 @@ impl TxFlow {
         let carried = cx.msgs.get(packet.msg).map_or_else(Carried::default, |state| {
             self.carried(cx.config, state, packet.offset, packet.marks)
         });
-        let train = leave.choice.train();
-        let segments = segments_of(packet.payload_len, train, cx.config);
-        if train.is_some_and(|most| segments > most) {
+        let segments = segments_of(packet.payload_len, cx.config);
+        // A turn without a choice has room for any train: no other turn may ever come.
+        if leave.choice.train().is_some_and(|most| segments > most) {
             return Err(Wait::Scheduler);
         }
         packet.wire_len =
@@ -194,6 +190,7 @@ impl TxFlow {
             cx.stats.retransmitted += 1;
         }
         self.segment(psn, &packet, &carried, out);
+        mark_train(segments, out);
         Ok(())
     }
 
@@ -225,7 +222,8 @@ impl TxFlow {
         let train = leave.choice.train().filter(|_| self.code.is_none());
         let payload_max = cx.config.payload_max.saturating_mul(train.unwrap_or(1));
         let payload_len = u16::try_from(left).unwrap_or(u16::MAX).min(payload_max);
-        let segments = segments_of(payload_len, train, cx.config);
+        // Where no turn can be for a train this is a constant.
+        let segments = if train.is_some() { segments_of(payload_len, cx.config) } else { 1 };
         let new = New { msg, offset, payload_len, segments, marks };
         self.send(&new, state, (leave, now), cx.config, out)?;
         state.next_offset += u32::from(payload_len);
@@ -285,6 +283,7 @@ impl TxFlow {
         self.unsent_segments -= u64::from(segments);
         self.unsent_bytes -= Bytes(u64::from(self.coded_overhead * segments + payload_len));
         self.segment(psn, &packet, &carried, out);
+        mark_train(segments, out);
         Ok(())
     }
 
@@ -348,11 +347,19 @@ pub(super) struct New {
     pub(super) marks: Marks,
 }
 
-/// How many segments so much payload is. Where no turn can be for a `train` this is a constant.
+/// How many segments so much payload is.
 #[inline(always)]
-fn segments_of(payload_len: u16, train: Option<u16>, config: &Config) -> u16 {
-    let alone = train.is_none() || payload_len <= config.payload_max;
-    if alone { 1 } else { payload_len.div_ceil(config.payload_max) }
+fn segments_of(payload_len: u16, config: &Config) -> u16 {
+    if payload_len <= config.payload_max { 1 } else { payload_len.div_ceil(config.payload_max) }
+}
+
+/// Marks what is several segments as a train. [`Config::train_max`] keeps their number within 8
+/// bits.
+#[inline(always)]
+fn mark_train(segments: u16, out: &mut TxSegment) {
+    if segments > 1 {
+        out.payload.coding = Coding::Train(u8::try_from(segments).unwrap_or(u8::MAX));
+    }
 }
 
 /// Header fields of a segment beside the fixed ones.

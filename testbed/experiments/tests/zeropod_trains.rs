@@ -67,7 +67,7 @@ fn compared(outcome: &Outcome, optimistic: bool) -> Value {
 #[test]
 fn flows_end_and_counters_are_as_with_one_packet_a_cell() {
     type Case<'a> = (&'a str, &'a str, u64, &'a [(&'a str, &'a str)]);
-    let cases: [Case<'_>; 9] = [
+    let cases: [Case<'_>; 10] = [
         ("zeropod:32", "zeropod", 256, &[]),
         ("zeropod:32", "zeropod-paper", 256, &[]),
         ("zeropod:8", "zeropod", 16, &[("sched.zeropod.optimistic", "64")]),
@@ -82,6 +82,7 @@ fn flows_end_and_counters_are_as_with_one_packet_a_cell() {
         ("zeropod:8", "zeropod", 16, &[("run.message", "3000"), ("msg_window", "2")]),
         ("zeropod:8,2,2", "zeropod", 32, &[]),
         ("zeropod:8,4,2", "zeropod-paper", 64, &[("sim.threads", "3")]),
+        ("zeropod:8,2,2", "zeropod", 32, &[("sched.zeropod.core_buffer", "80000")]),
     ];
     for (topology, transport, hosts, set) in cases {
         let off = [set, &[("sched.zeropod.trains", "off")]].concat();
@@ -92,6 +93,9 @@ fn flows_end_and_counters_are_as_with_one_packet_a_cell() {
         let [one, other] = [&trains, &cells].map(|outcome| compared(outcome, optimistic));
         assert_eq!(one, other, "{context}");
         assert_eq!(trains.stats, cells.stats, "{context}");
+        // Only what a Core has lost is sent again, and that is no train.
+        let loses = set.iter().any(|(key, _)| *key == "sched.zeropod.core_buffer");
+        assert_eq!(trains.stats.retransmitted > 0, loses, "{context}");
         // Most cells are of flows of many cells.
         let inside = if topology.contains(',') { 8 } else { 2 };
         assert!(joined(&trains) > cells.stats.data_new / inside, "{context}: {}", joined(&trains));

@@ -67,7 +67,9 @@ impl OfHosts {
         self.pod.add(&other.pod);
     }
 
-    /// The counters of endpoints, in which each cell of a train counts as a segment.
+    /// The counters of endpoints, in which each cell of a train counts as a segment. All trains
+    /// count as sent and placed once, since what may be lost or repeated is no train: cells for
+    /// other pods, copies, and all cells of a plan with faults ([`Plan::may_have_trains`]).
     #[must_use]
     pub fn by_cell(&self) -> Stats {
         let Stats { data_new, data_placed, .. } = self.stats;

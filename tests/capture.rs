@@ -17,7 +17,7 @@ use pcapng::{Seen, read};
 use transport::Rng;
 use transport::wire::Body;
 use transport::wire::addressing::{Addressing, IpVersion};
-use transport::wire::frame::{self, Ecn, UdpCheck};
+use transport::wire::frame::{self, Ecn, Parsed, UdpCheck};
 
 /// An incast that marks, trims and loses, simulated on so many threads.
 fn captured(file: &Path, limits: &str, threads: &str) -> Outcome {
@@ -38,6 +38,15 @@ fn captured(file: &Path, limits: &str, threads: &str) -> Outcome {
     outcome
 }
 
+fn parsed(Seen { len, bytes, .. }: &Seen) -> Parsed {
+    // Payload is not in the file: zeros stand for it.
+    let mut whole = bytes.clone();
+    whole.resize(usize::try_from(*len).unwrap(), 0);
+    let addressing = Addressing::emulated(IpVersion::V4);
+    frame::parse(&whole, &addressing, UdpCheck::IfPresent)
+        .unwrap_or_else(|error| panic!("{error:?}: {whole:?}"))
+}
+
 #[test]
 fn a_simulated_capture_has_every_packet_in_order_of_time() {
     let dir = tempfile::tempdir().unwrap();
@@ -47,16 +56,9 @@ fn a_simulated_capture_has_every_packet_in_order_of_time() {
     assert_eq!((file.interfaces.len(), file.lost), (8, 0));
     assert_eq!(file.packets.len() as u64, file.seen);
     assert!(file.packets.is_sorted_by_key(|seen| seen.at));
-    let addressing = Addressing::emulated(IpVersion::V4);
     let (mut data, mut acks, mut trimmed, mut marked) = (0, 0, 0, 0);
-    for Seen { interface, sent, len, bytes, .. } in &file.packets {
-        // Payload is not in the file: zeros stand for it.
-        let mut whole = bytes.clone();
-        whole.resize(usize::try_from(*len).unwrap(), 0);
-        let parsed = match frame::parse(&whole, &addressing, UdpCheck::IfPresent) {
-            Ok(parsed) => parsed,
-            Err(error) => panic!("{error:?}: {whole:?}"),
-        };
+    for seen in &file.packets {
+        let (Seen { interface, sent, .. }, parsed) = (seen, parsed(seen));
         assert_eq!(if *sent { parsed.src.0 } else { parsed.dst.0 }, *interface);
         data += u64::from(*sent && matches!(parsed.header.body, Body::Data(_)));
         acks += u64::from(*sent && matches!(parsed.header.body, Body::Ack(_)));
@@ -87,4 +89,30 @@ fn a_simulated_capture_keeps_its_limits() {
     assert_eq!(file.interfaces, ["host0"]);
     assert_eq!(file.packets.len() as u64, file.seen.div_ceil(4));
     assert!(file.packets.iter().all(|seen| seen.interface == 0 && seen.bytes.len() <= 128));
+}
+
+/// Cells of a pod that move as one packet in a run without a capture.
+#[test]
+fn a_simulated_capture_of_a_pod_has_each_cell_and_leaves_the_run_as_it_is() {
+    let mut draft = Draft::default();
+    draft.set_transport("zeropod", Origin::Set).unwrap();
+    let topology = topology::by_name("zeropod:8").unwrap();
+    let incast = Params::from_pairs(vec![("degree", "3"), ("size", "64KiB")]);
+    let matrix = workload::by_name("incast", &incast).unwrap();
+    let matrix = matrix.generate(topology.nodes, &mut Rng::new(1)).unwrap();
+    let plan = Plan::new(&draft, matrix, &topology).unwrap();
+    let plain = virtual_time::run(&plan, &mut Unwatched).unwrap();
+    assert!(plain.summary.counters["sched.zeropod.joined"] > 0, "{:?}", plain.summary.counters);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pod.pcapng");
+    let capture = Capture::parse(&path.display().to_string()).unwrap();
+    let observe = Observe { capture: Some(capture), ..Observe::default() };
+    let captured = virtual_time::run_observed(&plan, &observe, &mut Unwatched).unwrap();
+    assert_eq!((captured.records, captured.stats), (plain.records, plain.stats));
+    let cells = read(&path).packets.into_iter().filter(|seen| {
+        let parsed = parsed(seen);
+        assert!(parsed.payload_len <= 512, "{parsed:?}");
+        seen.sent && matches!(parsed.header.body, Body::Data(_))
+    });
+    assert_eq!(cells.count() as u64, plain.stats.data_new + plain.stats.copies);
 }

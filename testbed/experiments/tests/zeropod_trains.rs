@@ -7,11 +7,11 @@ mod plans;
 
 use experiments::measure::Outcome;
 use experiments::observe::Observe;
-use experiments::plan::Plan;
+use experiments::plan::{Draft, Origin, Plan};
 use experiments::progress::Unwatched;
-use experiments::virtual_time;
-use experiments::workload::FlowSpec;
-use experiments::workload::matrix::Start;
+use experiments::workload::cm::{self, StartUnit};
+use experiments::workload::{FlowSpec, matrix::Start};
+use experiments::{topology, virtual_time};
 use serde_json::Value;
 use transport::{Bytes, Duration, HostId, Rng};
 
@@ -119,6 +119,35 @@ fn there_is_no_train_where_something_may_happen_to_one_cell() {
         assert_eq!(joined(&run(&plan("zeropod:8", "zeropod", set, 16))), 0, "{set:?}");
     }
     assert_eq!(joined(&run(&plan("zeropod-ha:8", "zeropod", &[], 16))), 0, "a backup");
+}
+
+#[test]
+fn a_bound_from_anywhere_but_a_preset_and_a_failure_of_a_matrix_leave_a_pod_without_trains() {
+    let scenario = Origin::Scenario("mine".to_owned());
+    let set = [scenario, Origin::World("nic"), Origin::HostsFile, Origin::Flag("x"), Origin::Set];
+    let unset = [Origin::Default, Origin::Topology, Origin::Transport("zeropod")];
+    let may_have_trains = |origin: Origin, set: &[(&str, &str)], lines: &str| {
+        let mut draft = Draft::default();
+        draft.set_transport("zeropod", origin.clone()).unwrap();
+        for (key, value) in set {
+            draft.set(key, value, origin.clone()).unwrap();
+        }
+        let tree = topology::by_name("zeropod:8").unwrap();
+        let text = format!("Nodes {}\nConnections 1\n{lines}", tree.nodes);
+        let matrix = cm::read(text.as_bytes(), "a.cm", StartUnit::default()).unwrap().matrix;
+        Plan::new(&draft, matrix, &tree).unwrap().may_have_trains()
+    };
+    let flow = "0->9 start 0 size 100000\n";
+    for bound in [("psn_window", "1024"), ("cc.fixed.bdps", "63"), ("nic.depth", "1")] {
+        for (origins, expected) in [(&set[..], false), (&unset, true)] {
+            for origin in origins {
+                let may = may_have_trains(origin.clone(), &[bound], flow);
+                assert_eq!(may, expected, "{bound:?}, {origin}");
+            }
+        }
+    }
+    let failure = format!("Failures 1\n{flow}failure switch_type TOR switch_id 0 link_id 0\n");
+    assert!(!may_have_trains(Origin::Default, &[], &failure));
 }
 
 #[test]

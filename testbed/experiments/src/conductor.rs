@@ -101,8 +101,8 @@ pub struct Conductor<'a> {
     triggers: Triggers,
     /// How many of the flows that start at a given time have been ordered.
     timed_done: usize,
-    /// Started by a trigger, not yet ordered.
-    triggered: VecDeque<FlowIndex>,
+    /// Started by a trigger, with the instant of its event, not yet ordered.
+    triggered: VecDeque<(Instant, FlowIndex)>,
     /// Flows to be started by a trigger that has fired, by the instant of their start.
     delayed: BTreeSet<(Instant, FlowIndex)>,
     /// The connection of each flow.
@@ -270,7 +270,7 @@ impl<'a> Conductor<'a> {
         let is_own = |flow: &&FlowIndex| senders.contains(&flows[flow.index()].src.0);
         for &flow in poked.iter().filter(is_own) {
             match self.matrix.delay_of(flow) {
-                Duration::ZERO => self.triggered.push_back(flow),
+                Duration::ZERO => self.triggered.push_back((now, flow)),
                 delay => drop(self.delayed.insert((now + delay, flow))),
             }
         }
@@ -326,14 +326,15 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// The next flow to post at `now`; ask again until `None`.
+    /// The next flow to post at `now`; ask again until `None`. A flow does not start before the
+    /// event that triggers it: hosts on threads of their own report events later than `now`.
     pub fn next_order(&mut self, now: Instant) -> Option<PostOrder> {
         // Bounded by the flows: each turn takes one.
         loop {
-            let timed = |own: &mut Self| own.take_timed(|start| start <= now).map(|(_, flow)| flow);
-            let flow = self.take_triggered().or_else(|| timed(self))?;
+            let timed = |own: &mut Self| own.take_timed(|start| start <= now);
+            let (at, flow) = self.triggered.pop_front().or_else(|| timed(self))?;
             if !self.is_gone(flow) {
-                return Some(self.order(flow, now));
+                return Some(self.order(flow, now.max(at)));
             }
         }
     }
@@ -345,7 +346,7 @@ impl<'a> Conductor<'a> {
 
     /// Takes a flow that a trigger has started: it is to be ordered at once.
     pub fn take_triggered(&mut self) -> Option<FlowIndex> {
-        self.triggered.pop_front()
+        self.triggered.pop_front().map(|(_, flow)| flow)
     }
 
     /// Takes the next flow that starts by time, if its start is `due`: it is to be ordered then.

@@ -73,6 +73,22 @@ fn a_trigger_starts_its_flow_at_once_and_the_run_is_over_when_both_are_done() {
 }
 
 #[test]
+fn a_triggered_flow_starts_no_sooner_than_its_event_whenever_the_report_is_taken() {
+    let mut matrix = Matrix { nodes: 2, ..Matrix::default() };
+    let trigger = matrix.push_trigger(TriggerKind::Oneshot).unwrap();
+    matrix.push_flow(FlowSpec { recv_done: Some(trigger), ..flow(0, 1, 10) });
+    matrix.push_flow(FlowSpec { start: Start::On(trigger), ..flow(1, 0, 20) });
+    let at = |us| Instant::ZERO + Duration::from_us(us);
+    for (event, now) in [(10, 9), (10, 11)] {
+        let mut conductor = Conductor::new(&matrix);
+        conductor.next_order(at(0)).unwrap();
+        conductor.on_delivered(FlowIndex(0), 10, at(event));
+        assert_eq!(conductor.next_order(at(now)).unwrap().flow, FlowIndex(1));
+        assert_eq!(conductor.records[1].start, at(event.max(now)));
+    }
+}
+
+#[test]
 fn messages_on_a_connection_share_its_flow_and_only_the_last_closes_it() {
     let id = NonZeroU32::new(4);
     let mut matrix = Matrix { nodes: 2, ..Matrix::default() };

@@ -54,6 +54,16 @@ impl Paths {
         self.0.iter_mut().zip(others.0).for_each(|(word, others)| *word &= !others);
     }
 
+    /// Takes all paths out that `others` lacks.
+    pub(super) fn keep_all(&mut self, others: &Self) {
+        self.0.iter_mut().zip(others.0).for_each(|(word, others)| *word &= others);
+    }
+
+    /// Takes out the paths of `others` that it has, and adds those that it lacks.
+    pub(super) fn toggle_all(&mut self, others: &Self) {
+        self.0.iter_mut().zip(others.0).for_each(|(word, others)| *word ^= others);
+    }
+
     pub(super) fn count(&self) -> u32 {
         self.0.iter().map(|word| word.count_ones()).sum()
     }
@@ -112,6 +122,11 @@ mod tests {
             let mut both = one;
             both.insert_all(&two);
             assert!(is(&both, &a.union(&b).copied().collect()));
+            let (mut shared, mut either) = (one, one);
+            shared.keep_all(&two);
+            assert!(is(&shared, &a.intersection(&b).copied().collect()));
+            either.toggle_all(&two);
+            assert!(is(&either, &a.symmetric_difference(&b).copied().collect()));
             both.remove_all(&two);
             assert!(is(&both, &a.difference(&b).copied().collect()));
             for path in &b {

@@ -16,24 +16,28 @@
 //!   of a flow the same packets, and most flows can do without them. Nothing better is possible
 //!   before the first answer.
 //! - *Well*: spraying, in rounds over all paths. Flows load all links alike.
-//! - *Wary*: rounds over the good paths, which have answered and were not found dead since. Beside
-//!   these, one packet in 17 to 65 tries a path that is neither good nor waits for an answer. Each
-//!   packet that was found lost or trimmed puts the next try off by one packet. A flow sends again
-//!   before it sends anew, so that what was lost is not lost again on a path that is tried.
+//! - *Wary*: rounds over the good paths, which have answered and were not found dead since. A
+//!   round takes those paths last to which packets were sent 0.6 to 0.8 base RTTs ago or earlier
+//!   without an answer since. After *well* the paths that have answered in up to two base RTTs are
+//!   taken once before all others: those may have died with the path that was found dead. One
+//!   packet in 17 to 65 tries a path that is neither good nor waits for an answer. Each packet that
+//!   was found lost or trimmed puts the next try off by one packet. A flow sends again before it
+//!   sends anew, so that what was lost is not lost again on a path that is tried.
 //!
 //! A path has answered when a packet of it was acknowledged or trimmed: a trimmed header has passed
 //! the path, too. A path is dead when a packet on it is lost and it has not answered since one was
-//! sent on it a base RTT or longer before. A full queue loses packets, too, but lets others of the
-//! same path pass. Dead paths are forgotten within 256 base RTTs in which the flow sends, and tried
-//! again. Neither a mark nor a trim takes a path away: congestion is the controller's.
+//! sent on it 1 to 1.2 base RTTs before or earlier. A full queue loses packets, too, but lets others
+//! of the same path pass. Where a flow has fewer packets in a base RTT than paths, a full queue may
+//! have lost the only one of a path, which then counts as dead, too. Dead paths are forgotten
+//! within 256 base RTTs in which the flow sends, and tried again. Neither a mark nor a trim takes a path away: congestion is the controller's.
 //!
 //! A balancer is not notified of losses in blocks that can be decoded. So silence alone ends
 //! *first* once some path has answered, and a path that never answered is not good. A good path
 //! that dies stays good until a loss on it is reported. With `ack_every` above 1 only the path of
 //! the segment that an acknowledgement names has answered; paths of other segments may seem silent.
 //!
-//! A packet costs at most three epochs, three searches of a bitmap and a step of `Rounds`, which
-//! passes over numbers beyond the paths.
+//! A packet costs at most seven epochs, as its answer does, two searches of a bitmap and a step of
+//! `Rounds`, which passes over numbers beyond the paths.
 
 use super::paths::{Paths, paths_max};
 use super::rounds::Rounds;
@@ -44,6 +48,7 @@ use crate::registry::Registered;
 use crate::rng::Rng;
 use crate::time::{Duration, Instant};
 use crate::units::EntropyValue;
+use ages::Ages;
 
 params! {
     /// Settings of [`Wary`].
@@ -58,6 +63,15 @@ params! {
 /// Packets on good paths between two that try others: as many as there are good paths, within these
 /// bounds.
 const GAP: core::ops::RangeInclusive<u32> = 16..=64;
+
+/// Epochs in a base RTT: a path whose age is [`Ages::MAX`] has been silent for at least as many.
+const EPOCHS: u8 = Ages::MAX - 2;
+
+/// Epochs after which dead paths are forgotten: 256 base RTTs.
+const FORGOTTEN_AFTER: u16 = 256 * EPOCHS as u16;
+
+/// Epochs after which answers are old: two base RTTs.
+const RECENT: u16 = 2 * EPOCHS as u16;
 
 /// How the next path is chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,18 +89,18 @@ enum Mode {
 pub struct Wary {
     /// Paths that have answered, and were not found dead since.
     good: Paths,
-    /// The good paths that this round over them has not taken yet.
+    /// The good paths that this round over them has not taken yet; while all is well those that
+    /// have answered lately, with which the first round begins.
     left: Paths,
-    /// Paths without an answer since a packet was sent on them in this epoch, in the one before, or
-    /// in an earlier one: the last are silent, as are dead paths. No path is in two of these sets.
-    waiting: [Paths; 3],
+    /// For how many epochs each path has had no answer. Dead paths are silent.
+    ages: Ages,
     /// The order of all paths. A round over good paths takes the good one that follows each.
     rounds: Rounds,
     base_rtt: Duration,
     /// When this epoch ends; means nothing before the first packet.
     epoch_end: Instant,
     mode: Mode,
-    /// Whether a packet was sent.
+    /// Whether the epochs have begun, with the first packet.
     began: bool,
     /// Paths that each block of a coded flow takes at first; 0 where it takes all from the start.
     firsts: u8,
@@ -94,16 +108,16 @@ pub struct Wary {
     taken: u8,
     /// Packets before the next one that tries a path.
     until_try: u16,
-    /// Epochs since dead paths were forgotten; wraps.
-    epochs: u8,
+    /// Epochs since dead paths were forgotten, below [`FORGOTTEN_AFTER`].
+    epochs: u16,
 }
 
 // With more a flow would be larger for every balancer.
 const _: () = assert!(size_of::<Wary>() <= 200);
 
 impl Wary {
-    /// Begins the epochs that are due, each of a base RTT. The first is short: what a flow sends at
-    /// once is silent an RTT later, and later packets after one to two RTTs. O(1): at most three.
+    /// Begins the epochs that are due. The first is short: what a flow sends at once is silent a
+    /// base RTT later, and later packets after 1 to 1.2. O(1): at most [`Ages::MAX`].
     #[inline]
     fn turn(&mut self, now: Instant) {
         if !self.began || now >= self.epoch_end {
@@ -118,44 +132,43 @@ impl Wary {
             self.epoch_end = now + self.base_rtt / 32;
             return;
         }
-        for _ in 0..self.waiting.len() {
+        let epoch = self.base_rtt / u64::from(EPOCHS);
+        for _ in 0..Ages::MAX {
             if now < self.epoch_end {
                 return;
             }
             self.begin_epoch();
-            self.epoch_end += self.base_rtt;
+            self.epoch_end += epoch;
         }
         if now >= self.epoch_end {
             // After a pause no epoch is made up for.
-            self.epoch_end = now + self.base_rtt;
+            self.epoch_end = now + epoch;
+            self.forget_answers();
         }
     }
 
     fn begin_epoch(&mut self) {
-        let [new, before, silent] = &mut self.waiting;
-        self.epochs = self.epochs.wrapping_add(1);
+        self.epochs = (self.epochs + 1) % FORGOTTEN_AFTER;
         if self.epochs == 0 {
-            *silent = Paths::default();
+            self.ages.forget_silent();
         }
-        silent.insert_all(before);
-        (*before, *new) = (*new, Paths::default());
+        if self.epochs.is_multiple_of(RECENT) {
+            self.forget_answers();
+        }
+        self.ages.begin_epoch();
         if self.mode == Mode::First && !self.good.is_empty() {
             let mut known = self.good;
-            known.insert_all(&self.waiting[2]);
+            known.insert_all(&self.ages.silent());
             if known.count() >= u32::from(self.firsts) {
                 self.watch();
             }
         }
     }
 
-    fn is_waiting(&self, path: u16) -> bool {
-        self.waiting.iter().any(|paths| paths.has(path))
-    }
-
-    /// Counts a packet on its way over `path`.
-    fn send_on(&mut self, path: u16) {
-        if !self.is_waiting(path) {
-            self.waiting[0].insert(path);
+    /// While all is well: no path counts as one that has answered lately.
+    fn forget_answers(&mut self) {
+        if self.mode == Mode::Well {
+            self.left = Paths::default();
         }
     }
 
@@ -184,8 +197,10 @@ impl Wary {
             self.left = self.good;
         }
         let turn = self.rounds.next(rng);
+        let mut prompt = self.left;
+        prompt.remove_all(&self.ages.late());
         // Where no path is good all are taken in turn.
-        let path = self.left.next_from(turn).unwrap_or(turn);
+        let path = prompt.next_from(turn).or_else(|| self.left.next_from(turn)).unwrap_or(turn);
         self.left.remove(path);
         path
     }
@@ -195,7 +210,7 @@ impl Wary {
         let paths = self.rounds.paths();
         let mut unknown = Paths::below(paths);
         unknown.remove_all(&self.good);
-        self.waiting.iter().for_each(|paths| unknown.remove_all(paths));
+        unknown.remove_all(&self.ages.waiting());
         if unknown.is_empty() {
             return None;
         }
@@ -222,23 +237,28 @@ impl Wary {
 
     /// A packet on `path` has arrived, or its header has.
     fn answer(&mut self, path: u16) {
-        self.waiting.iter_mut().for_each(|paths| paths.remove(path));
+        self.ages.answer(path);
+        if self.mode == Mode::Well {
+            self.left.insert(path);
+        }
         if self.good.has(path) {
             return;
         }
         self.good.insert(path);
         let good = self.good.count();
         if good == u32::from(self.rounds.paths()) {
-            self.mode = Mode::Well;
+            if self.mode != Mode::Well {
+                self.mode = Mode::Well;
+                self.forget_answers();
+            }
         } else if self.mode == Mode::First && good >= u32::from(self.firsts) {
             self.watch();
         }
     }
 
     /// A packet was found lost on `path`.
-    fn suspect(&mut self, path: u16, now: Instant) {
-        self.turn(now);
-        if self.waiting[2].has(path) {
+    fn suspect(&mut self, path: u16) {
+        if self.ages.is_silent(path) {
             self.good.remove(path);
             self.left.remove(path);
             self.watch();
@@ -247,11 +267,14 @@ impl Wary {
 
     /// Keeps to good paths from now on.
     fn watch(&mut self) {
-        if self.mode != Mode::Wary {
-            self.mode = Mode::Wary;
-            self.left = self.good;
-            self.await_try();
+        match self.mode {
+            Mode::Wary => return,
+            Mode::First => self.left = self.good,
+            // `left` has the paths that have answered lately.
+            Mode::Well => {}
         }
+        self.mode = Mode::Wary;
+        self.await_try();
     }
 }
 
@@ -268,7 +291,7 @@ impl Balancer for Wary {
         Self {
             good: Paths::default(),
             left: Paths::default(),
-            waiting: [Paths::default(); 3],
+            ages: Ages::default(),
             rounds: Rounds::new(paths, rng),
             base_rtt: path.base_rtt,
             epoch_end: Instant::ZERO,
@@ -294,12 +317,13 @@ impl LoadBalancer for Wary {
             Mode::Well => self.rounds.next(rng),
             Mode::Wary => self.next_wary(rng),
         };
-        self.send_on(path);
+        self.ages.send_on(path);
         entropy(path)
     }
 
     fn on_feedback(&mut self, ev: EntropyValue, what: PathFeedback, now: Instant) {
         let Some(path) = self.path_of(ev) else { return };
+        self.turn(now);
         match what {
             PathFeedback::Good | PathFeedback::Ecn => self.answer(path),
             PathFeedback::Nack => {
@@ -307,16 +331,17 @@ impl LoadBalancer for Wary {
                 self.await_again();
             }
             PathFeedback::Lost | PathFeedback::Timeout => {
-                self.suspect(path, now);
+                self.suspect(path);
                 self.await_again();
             }
         }
     }
 
     fn is_silent(&self, ev: EntropyValue, _now: Instant) -> bool {
-        self.path_of(ev).is_some_and(|path| self.waiting[2].has(path))
+        self.path_of(ev).is_some_and(|path| self.ages.is_silent(path))
     }
 }
 
+mod ages;
 #[cfg(test)]
 mod tests;

@@ -229,6 +229,74 @@ fn a_path_that_dies_is_not_even_taken_in_the_same_round() {
 }
 
 #[test]
+fn what_was_lost_takes_paths_that_have_answered_since_others_died() {
+    // All paths answer. After a pause some are dead, and the flow sends a few packets.
+    for pause in [200, 210, 255, 300, 345, 399, 1000, 9_999] {
+        let (mut lb, mut rng) = new(0);
+        let first = sent(&mut lb, 256, at(1), &mut rng);
+        first.iter().for_each(|ev| lb.on_feedback(*ev, PathFeedback::Good, at(101)));
+        let again = 101 + pause;
+        let evs = sent(&mut lb, 150, at(again), &mut rng);
+        let (lost, acked): (Vec<_>, Vec<_>) = evs.iter().partition(|ev| is_dead(**ev));
+        acked.iter().for_each(|ev| lb.on_feedback(*ev, PathFeedback::Good, at(again + 100)));
+        assert!(lost.len() > 10 && lb.mode == Mode::Well);
+        // One loss is found; the other packets on dead paths wait.
+        let found = at(again + 125);
+        lb.on_feedback(lost[0], PathFeedback::Lost, found);
+        let again: BTreeSet<_> = sent(&mut lb, acked.len(), found, &mut rng).into_iter().collect();
+        assert_eq!((lb.mode, again), (Mode::Wary, acked.into_iter().collect()), "{pause}");
+        // A round over all good paths follows, in which those with late packets are the last.
+        let round = sent(&mut lb, 255 - (lost.len() - 1), found, &mut rng);
+        assert!(round.iter().all(|ev| !lost.contains(ev)), "{pause}: {round:?}");
+    }
+}
+
+#[test]
+fn answers_are_old_after_two_round_trips_and_after_a_pause() {
+    for end in (130..=330).step_by(10) {
+        let (mut lb, mut rng) = new(0);
+        let evs = sent(&mut lb, 256, at(1), &mut rng);
+        let mut answer = |evs: &[EntropyValue], us| {
+            evs.iter().for_each(|ev| lb.on_feedback(*ev, PathFeedback::Good, at(us)));
+            lb.left.count()
+        };
+        assert_eq!(answer(&evs, 101), 256);
+        // One path goes on to answer.
+        let last = (110..=end).step_by(5).map(|us| answer(&evs[..1], us)).last();
+        assert_eq!(last, Some(if end < 190 { 256 } else { 1 }), "{end}");
+        assert!(answer(&evs, end) == 256 && answer(&evs[..1], end + 300) == 1, "{end}");
+    }
+}
+
+#[test]
+fn no_path_counts_as_one_that_has_answered_when_a_flow_begins_to_spray_again() {
+    let (mut lb, mut rng) = new(0);
+    let evs = sent(&mut lb, 256, at(1), &mut rng);
+    evs[1..].iter().for_each(|ev| lb.on_feedback(*ev, PathFeedback::Good, at(101)));
+    lb.on_feedback(evs[0], PathFeedback::Lost, at(125));
+    sent(&mut lb, 50, at(125), &mut rng);
+    assert_eq!((lb.mode, lb.left.count()), (Mode::Wary, 205));
+    lb.on_feedback(evs[0], PathFeedback::Good, at(130));
+    assert_eq!((lb.mode, lb.left.count()), (Mode::Well, 0));
+}
+
+#[test]
+fn a_path_whose_packet_is_late_is_taken_last() {
+    let mut flow = Steady::new(0);
+    flow.send(20, some_dead);
+    assert_eq!(flow.lb.mode, Mode::Wary);
+    let alive: Vec<_> = (0..256).map(entropy).filter(|ev| !is_dead(*ev)).collect();
+    alive.iter().for_each(|ev| flow.lb.on_feedback(*ev, PathFeedback::Good, at(2_200)));
+    flow.lb.left = Paths::default();
+    let late = sent(&mut flow.lb, 30, at(2_200), &mut flow.rng);
+    flow.lb.left = Paths::default();
+    let round = sent(&mut flow.lb, alive.len(), at(2_290), &mut flow.rng);
+    assert!(round[..150].iter().all(|ev| !late.contains(ev)), "{round:?}");
+    let taken = late.iter().filter(|ev| !is_dead(**ev)).all(|ev| round.contains(ev));
+    assert!(taken, "{round:?}");
+}
+
+#[test]
 fn a_flow_without_good_paths_takes_all_in_turn() {
     let (mut lb, mut rng) = new(0);
     let evs = sent(&mut lb, 256, at(1), &mut rng);

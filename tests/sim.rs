@@ -396,11 +396,11 @@ fn far_flows_have_policies_of_their_own_and_near_ones_run_as_if_alone() {
     let threshold = format!("{}ps", near.as_ps() + 1);
     let auto = [("transport", "auto"), ("far.rtt", threshold.as_str())];
     let mixed = run(&auto, half(true), "ft128-1os").summary;
-    assert_eq!((mixed.cc.as_str(), mixed.lb.as_str()), ("smartt+unocc", "reps+subflow"));
+    assert_eq!((mixed.cc.as_str(), mixed.lb.as_str()), ("smartt+unocc", "reps+wary"));
     let lines = String::from_utf8(flows(&auto, half(true), "ft128-1os")).unwrap();
     for (src, line) in half(true).flows.iter().map(|flow| flow.src.0).zip(lines.lines()) {
         let far = src % 2 == 0;
-        let expected = if far { r#""cc":"unocc","lb":"subflow""# } else { r#""cc":"smartt""# };
+        let expected = if far { r#""cc":"unocc","lb":"wary""# } else { r#""cc":"smartt""# };
         assert!(line.contains(expected), "{src}: {line}");
     }
     // Only near flows: what far ones would have does not matter, but for the names in the lines.

@@ -361,7 +361,7 @@ impl<'a> Conductor<'a> {
     }
 
     /// The message to post for a flow that was taken, at `now`. To be called once a flow, for the
-    /// flows of one sender in the order of time.
+    /// flows of one sender in the order in which they are to leave.
     pub fn order(&mut self, flow: FlowIndex, now: Instant) -> PostOrder {
         let spec = &self.matrix.flows[flow.index()];
         let connection = self.connections[flow.index()];

@@ -26,7 +26,7 @@
 //!
 //! Units: packets, picoseconds. The paper and the simulator that its figures were made with differ;
 //! `uno-paper` and `uno-artifact` are presets of both (`headrace list transports`). UnoCC does not
-//! choose paths or code blocks: see `lb::subflow` and `ec`.
+//! choose paths or code blocks: see `lb` and `ec`.
 
 mod early;
 mod params;

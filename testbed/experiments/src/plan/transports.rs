@@ -121,11 +121,12 @@ pub const TRANSPORTS: &[Transport] = &[
     // Switches drop; a phantom queue as large as the longest BDP beside each queue marks from a
     // small share of it on. Drain rate and thresholds, like UnoCC's own settings, are the better of
     // the paper's and its simulator's, or better than both where neither binds (docs/RESULTS.md).
+    // The paper's balancer is `--lb subflow`, which moves subflows as `lb.reroute` says.
     Transport {
         name: "uno",
-        about: "Uno: UnoCC over UnoLB's subflows with phantom queues, with improvements of ours",
+        about: "Uno: UnoCC over wary spraying with phantom queues, with improvements of ours",
         cc: CcKind::UnoCc,
-        lb: LbKind::Subflow,
+        lb: LbKind::Wary,
         sched: SchedKind::RoundRobin,
         trim: false,
         set: &[
@@ -222,11 +223,11 @@ pub const TRANSPORTS: &[Transport] = &[
     // A host uses SMaRTT to its neighbours and Uno to the other datacentre at once. SMaRTT's target
     // must not follow the longest path of the network, which is Uno's. Where switches trim, only
     // marks limit the bytes that UnoCC has in flight (docs/RESULTS.md). SMaRTT fills a link, so a
-    // slower phantom queue stays full, and keeps a queue that is no reason for UnoCC to give way. A
-    // far subflow that loses has a full path, as in `uno`.
+    // slower phantom queue stays full, and keeps a queue that is no reason for UnoCC to give way.
+    // `lb.reroute` is for `far.lb=subflow`: a far subflow that loses has a full path, as in `uno`.
     Transport {
         name: "auto",
-        about: "SMaRTT over REPS inside a datacentre, UnoCC over UnoLB across, by the base RTT",
+        about: "SMaRTT over REPS inside, UnoCC over wary spraying across, by the base RTT",
         cc: CcKind::Smartt,
         lb: LbKind::Reps,
         sched: SchedKind::RoundRobin,
@@ -237,7 +238,7 @@ pub const TRANSPORTS: &[Transport] = &[
             PHANTOM,
             &[
                 ("far.cc", "unocc"),
-                ("far.lb", "subflow"),
+                ("far.lb", "wary"),
                 ("lb.reroute", "mixed"),
                 ("cc.smartt.target_of", "path"),
                 ("cc.unocc.on_loss", "ignore"),

@@ -26,10 +26,11 @@
 //!
 //! A path has answered when a packet of it was acknowledged or trimmed: a trimmed header has passed
 //! the path, too. A path is dead when a packet on it is lost and it has not answered since one was
-//! sent on it 1 to 1.2 base RTTs before or earlier. A full queue loses packets, too, but lets others
-//! of the same path pass. Where a flow has fewer packets in a base RTT than paths, a full queue may
-//! have lost the only one of a path, which then counts as dead, too. Dead paths are forgotten
-//! within 256 base RTTs in which the flow sends, and tried again. Neither a mark nor a trim takes a path away: congestion is the controller's.
+//! sent on it 1 to 1.2 base RTTs before or earlier. A full queue loses packets, too, but lets
+//! others of the same path pass. Where a flow has fewer packets in a base RTT than paths, a full
+//! queue may have lost the only one of a path, which then counts as dead, too. Dead paths are
+//! forgotten within 256 base RTTs in which the flow sends, and tried again. Neither a mark nor a
+//! trim takes a path away: congestion is the controller's.
 //!
 //! A balancer is not notified of losses in blocks that can be decoded. So silence alone ends
 //! *first* once some path has answered, and a path that never answered is not good. A good path

@@ -18,15 +18,16 @@
 //! - *Well*: spraying, in rounds over all paths. Flows load all links alike.
 //! - *Wary*: rounds over the good paths, which have answered and were not found dead since. A
 //!   round takes those paths last to which packets were sent 0.6 to 0.8 base RTTs ago or earlier
-//!   without an answer since. After *well* the paths that have answered in up to two base RTTs are
-//!   taken once before all others: those may have died with the path that was found dead. One
-//!   packet in 17 to 65 tries a path that is neither good nor waits for an answer. Each packet that
-//!   was found lost or trimmed puts the next try off by one packet. A flow sends again before it
-//!   sends anew, so that what was lost is not lost again on a path that is tried.
+//!   without an answer since. After *well* the paths that have answered lately are taken once
+//!   before the others, which may have died with the path that was found dead. Answers are
+//!   forgotten each two base RTTs and after a pause; right after that no path has answered lately.
+//!   One packet in 17 to 65 tries a path that is neither good nor waits for an answer. Each packet
+//!   that was found lost or trimmed puts the next try off by one packet. A flow sends again before
+//!   it sends anew, so that what was lost is not lost again on a path that is tried.
 //!
 //! A path has answered when a packet of it was acknowledged or trimmed: a trimmed header has passed
 //! the path, too. A path is dead when a packet on it is lost and it has not answered since one was
-//! sent on it 1 to 1.2 base RTTs before or earlier. A full queue loses packets, too, but lets
+//! sent on it at least 1 to 1.2 base RTTs before. A full queue loses packets, too, but lets
 //! others of the same path pass. Where a flow has fewer packets in a base RTT than paths, a full
 //! queue may have lost the only one of a path, which then counts as dead, too. Dead paths are
 //! forgotten within 256 base RTTs in which the flow sends, and tried again. Neither a mark nor a
@@ -93,7 +94,7 @@ pub struct Wary {
     /// The good paths that this round over them has not taken yet; while all is well those that
     /// have answered lately, with which the first round begins.
     left: Paths,
-    /// For how many epochs each path has had no answer. Dead paths are silent.
+    /// For how many epochs each path has had no answer. Dead paths are silent until forgotten.
     ages: Ages,
     /// The order of all paths. A round over good paths takes the good one that follows each.
     rounds: Rounds,
@@ -142,7 +143,7 @@ impl Wary {
             self.epoch_end += epoch;
         }
         if now >= self.epoch_end {
-            // After a pause no epoch is made up for.
+            // After a pause no more epochs are made up for.
             self.epoch_end = now + epoch;
             self.forget_answers();
         }

@@ -224,7 +224,8 @@ pub const TRANSPORTS: &[Transport] = &[
     // must not follow the longest path of the network, which is Uno's. Where switches trim, only
     // marks limit the bytes that UnoCC has in flight (docs/RESULTS.md). SMaRTT fills a link, so a
     // slower phantom queue stays full, and keeps a queue that is no reason for UnoCC to give way.
-    // `lb.reroute` is for `far.lb=subflow`: a far subflow that loses has a full path, as in `uno`.
+    // `lb.reroute` is for `far.lb=subflow`: a far subflow that loses has a full path, as one
+    // of `uno` with `--lb subflow`.
     Transport {
         name: "auto",
         about: "SMaRTT over REPS inside, UnoCC over wary spraying across, by the base RTT",

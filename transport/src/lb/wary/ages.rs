@@ -3,7 +3,7 @@
 use crate::lb::paths::Paths;
 
 /// A count for each path: 0 where nothing was sent since the last answer; else 1, and one more for
-/// each epoch that has begun since the first packet that was. It stops at [`Ages::MAX`].
+/// each epoch that has begun since the first packet after that answer. It stops at [`Ages::MAX`].
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ages {
     /// The paths whose count has bit `i`, for each `i`: so a step for all paths takes a few words.

@@ -230,12 +230,16 @@ fn a_path_that_dies_is_not_even_taken_in_the_same_round() {
 
 #[test]
 fn what_was_lost_takes_paths_that_have_answered_since_others_died() {
-    // All paths answer. After a pause some are dead, and the flow sends a few packets.
-    for pause in [200, 210, 255, 300, 345, 399, 1000, 9_999] {
+    // All paths answer, and one goes on to do so. Then some are dead, and the flow sends a few
+    // packets. In 17 of 20 phases answers are not forgotten before the loss is found.
+    let forgotten = (210..410).step_by(10).filter(|&again| {
         let (mut lb, mut rng) = new(0);
         let first = sent(&mut lb, 256, at(1), &mut rng);
         first.iter().for_each(|ev| lb.on_feedback(*ev, PathFeedback::Good, at(101)));
-        let again = 101 + pause;
+        let lasting = *first.iter().find(|ev| !is_dead(**ev)).unwrap();
+        for us in (110..again).step_by(10) {
+            lb.on_feedback(lasting, PathFeedback::Good, at(us));
+        }
         let evs = sent(&mut lb, 150, at(again), &mut rng);
         let (lost, acked): (Vec<_>, Vec<_>) = evs.iter().partition(|ev| is_dead(**ev));
         acked.iter().for_each(|ev| lb.on_feedback(*ev, PathFeedback::Good, at(again + 100)));
@@ -243,12 +247,19 @@ fn what_was_lost_takes_paths_that_have_answered_since_others_died() {
         // One loss is found; the other packets on dead paths wait.
         let found = at(again + 125);
         lb.on_feedback(lost[0], PathFeedback::Lost, found);
-        let again: BTreeSet<_> = sent(&mut lb, acked.len(), found, &mut rng).into_iter().collect();
-        assert_eq!((lb.mode, again), (Mode::Wary, acked.into_iter().collect()), "{pause}");
+        assert_eq!(lb.mode, Mode::Wary);
+        let is_forgotten = lb.left.is_empty();
+        if !is_forgotten {
+            let sent = sent(&mut lb, acked.len(), found, &mut rng);
+            let lately = |ev| acked.contains(ev) || *ev == lasting;
+            assert!(sent.iter().all(lately), "{again}: {sent:?}");
+        }
         // A round over all good paths follows, in which those with late packets are the last.
         let round = sent(&mut lb, 255 - (lost.len() - 1), found, &mut rng);
-        assert!(round.iter().all(|ev| !lost.contains(ev)), "{pause}: {round:?}");
-    }
+        assert!(round.iter().all(|ev| !lost.contains(ev)), "{again}: {round:?}");
+        is_forgotten
+    });
+    assert!(forgotten.count() <= 3);
 }
 
 #[test]
@@ -381,9 +392,9 @@ fn a_full_queue_takes_no_path_away() {
 fn a_path_is_silent_a_round_trip_after_the_first_burst() {
     let (mut lb, mut rng) = new(10);
     let evs = sent(&mut lb, 10, at(1), &mut rng);
-    lb.on_feedback(evs[0], PathFeedback::Good, at(101));
     sent(&mut lb, 10, at(99), &mut rng);
     assert!(!lb.is_silent(evs[1], at(99)));
+    lb.on_feedback(evs[0], PathFeedback::Good, at(101));
     sent(&mut lb, 1, at(105), &mut rng);
     assert!(lb.is_silent(evs[1], at(105)) && !lb.is_silent(evs[0], at(105)));
 }

@@ -138,6 +138,9 @@ fn a_bound_from_anywhere_but_a_preset_and_a_failure_of_a_matrix_leave_a_pod_with
         Plan::new(&draft, matrix, &tree).unwrap().may_have_trains()
     };
     let flow = "0->9 start 0 size 100000\n";
+    for origin in set.iter().chain(&unset) {
+        assert!(may_have_trains(origin.clone(), &[], flow), "no bound, {origin}");
+    }
     for bound in [("psn_window", "1024"), ("cc.fixed.bdps", "63"), ("nic.depth", "1")] {
         for (origins, expected) in [(&set[..], false), (&unset, true)] {
             for origin in origins {

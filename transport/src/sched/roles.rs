@@ -162,7 +162,7 @@ pub struct Choice {
     /// with an erasure code. No train has more segments than 255, or more wire bytes than 65,535. A
     /// train that was lost is sent again as a whole: a turn with too little room for it is void,
     /// and the flow's backlog is reported with what may still be sent. A turn without a choice has
-    /// room for any train.
+    /// room for any train, and one that names a segment, or is for a copy, for none.
     pub train: NonZeroU16,
 }
 

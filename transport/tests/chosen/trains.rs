@@ -3,14 +3,21 @@
 use super::*;
 use transport::Coding;
 
-#[test]
-fn a_train_is_one_segment_and_leaves_again_as_a_whole() {
+/// Two hosts, of which the first has turns for trains, and a message of ten segments to send.
+fn with_message(change: fn(&mut Slotted)) -> Pair {
     let config = config(|s| s.cc = CcKind::Fixed);
-    let sched = Slotted { trains: 3, ..Slotted::new(0, AckMode::Free) };
+    let mut sched = Slotted { trains: 3, ..Slotted::new(0, AckMode::Free) };
+    change(&mut sched);
     let mut pair = Pair::new(&config, [sched, Slotted::new(0, AckMode::Free)]);
-    pair.lose_one = Some(1);
     let flow = pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap();
     pair.post(flow, 9_500);
+    pair
+}
+
+#[test]
+fn a_train_is_one_segment_and_leaves_again_as_a_whole() {
+    let mut pair = with_message(|_| ());
+    pair.lose_one = Some(1);
     pair.run(long());
     pair.audit();
     let data = pair.data.iter().map(|(_, hdr)| {
@@ -28,11 +35,7 @@ fn a_train_is_one_segment_and_leaves_again_as_a_whole() {
 
 #[test]
 fn one_segment_leaves_at_a_time_where_the_driver_carries_no_trains() {
-    let config = config(|s| s.cc = CcKind::Fixed);
-    let sched = Slotted { trains: 3, carries_trains: false, ..Slotted::new(0, AckMode::Free) };
-    let mut pair = Pair::new(&config, [sched, Slotted::new(0, AckMode::Free)]);
-    let flow = pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap();
-    pair.post(flow, 9_500);
+    let mut pair = with_message(|sched| sched.carries_trains = false);
     pair.run(long());
     pair.audit();
     assert_eq!((pair.data.len(), pair.events[1].len()), (10, 1));
@@ -64,12 +67,8 @@ fn a_train_is_no_longer_than_its_fields_can_say_and_is_marked_with_its_segments(
 
 #[test]
 fn a_train_that_leaves_again_in_a_turn_without_a_choice_is_marked_as_one() {
-    let config = config(|s| s.cc = CcKind::Fixed);
-    let sched = Slotted { trains: 3, ..Slotted::new(0, AckMode::Free) };
-    let mut pair = Pair::new(&config, [sched, Slotted::new(0, AckMode::Free)]);
+    let mut pair = with_message(|_| ());
     pair.lose_one = Some(1);
-    let flow = pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap();
-    pair.post(flow, 9_500);
     pair.run(slot(EPOCH));
     pair.hosts[0].scheduler_mut().open = true;
     pair.run(long());

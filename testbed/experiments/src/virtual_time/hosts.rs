@@ -327,9 +327,7 @@ impl<'a> Hosts<'a> {
         }
         let Host { endpoint, clock, timer, kept, .. } = state;
         let mut sender = Sender { host, endpoint, clock, kept };
-        if let Some(at) = self.nics.transmit(&mut sender, now, env) {
-            *timer = at.min(*timer);
-        }
+        *timer = self.nics.transmit(&mut sender, now, env);
         if self.posted.is_some() {
             self.note_sent(host, now, env);
         }

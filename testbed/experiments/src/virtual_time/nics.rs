@@ -76,14 +76,15 @@ impl<'a> Nics<'a> {
         }
     }
 
-    /// Moves what a host may send into its NIC. Returns when its endpoint has to be called.
+    /// Moves what a host may send into its NIC. Returns when its endpoint has to be called;
+    /// [`Instant::FAR_FUTURE`] when it does not.
     #[inline]
     pub(super) fn transmit(
         &mut self,
         sender: &mut Sender<'_>,
         now: Instant,
         env: &mut Environment<'_>,
-    ) -> Option<Instant> {
+    ) -> Instant {
         if !sender.kept.is_empty() {
             self.release(sender, now, env);
         }
@@ -100,7 +101,7 @@ impl<'a> Nics<'a> {
             pass = self.pass_after(control_only, sender.host, &env.network);
         }
         // The timer is read last, because a segment that was just sent may have set the first one.
-        sender.endpoint.poll_timeout().map(|at| sender.clock.when(at))
+        sender.endpoint.poll_timeout().map_or(Instant::FAR_FUTURE, |at| sender.clock.when(at))
     }
 
     /// The first poll of `host` for what it may send now.

@@ -136,6 +136,24 @@ fn a_file_of_a_network_may_have_any_name_and_is_called_as_it_was_written() {
 }
 
 #[test]
+fn a_host_of_a_large_pod_takes_little_memory_beside_its_flows() {
+    let dir = dir();
+    let peak = |hosts: u32, topology: &str| {
+        let generate = format!("gen incast --hosts {hosts} --degree 2 --size 64KiB -o b.cm");
+        assert_eq!(ran(dir.path(), &generate).0, Some(0));
+        let line = format!(
+            "run b.cm --topo {topology} --transport zeropod --set sched.zeropod.cells=32 --json"
+        );
+        let Output { status, stdout, .. } = headrace(dir.path(), &line).output().unwrap();
+        assert!(status.success());
+        serde_json::from_slice::<Value>(&stdout).unwrap()["peak_rss_bytes"].as_u64().unwrap()
+    };
+    // A matrix of all pairs that is written would be 36 KiB more.
+    let more = peak(1024, "zeropod:64").saturating_sub(peak(16, "zeropod:8"));
+    assert!(more / (1024 - 16) < 40 << 10, "{} bytes a host", more / (1024 - 16));
+}
+
+#[test]
 fn a_repetition_that_is_stopped_compares_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let made = ran(dir.path(), "gen incast --hosts 16 --degree 8 --size 1GiB -o a.cm");

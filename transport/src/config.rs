@@ -105,7 +105,8 @@ pub struct Settings {
     pub answers_max: Option<u32>,
     /// Outgoing messages that this endpoint can hold, 1..=2^20; it can hold as many incoming ones.
     pub msgs_max: u32,
-    /// Acknowledgements that wait for the device before the oldest is discarded, 32..=65536.
+    /// Acknowledgements that wait for the device before the oldest is discarded, 32..=65536. Where
+    /// a scheduler reports segments, fewer answers wait, since none is an acknowledgement.
     pub acks_waiting_max: u32,
     /// Acknowledge every n-th segment, 1..=64; marked, retransmitted and last segments at once.
     pub ack_every: u16,

@@ -38,7 +38,7 @@ pub struct Wheel<T> {
     timers: Vec<Timer<T>>,
     /// Head of the list of free timers, or [`NIL`].
     free: u32,
-    /// First timer of each slot, or [`NIL`]; `LEVELS * SLOTS` of them.
+    /// First timer of each slot, or [`NIL`]; [`SLOTS`] for each level that the wheel's ticks reach.
     slots: Vec<u32>,
     /// Which slots of each level have timers.
     occupied: [u64; LEVELS],
@@ -84,14 +84,16 @@ impl<T: Copy> Wheel<T> {
     /// path `capacity` must be the bound.
     #[must_use]
     pub fn new(resolution: Duration, capacity: usize) -> Self {
+        let shift = resolution.as_ps().max(1).ilog2();
+        let levels = (u64::BITS - shift).div_ceil(BITS) as usize;
         Self {
             timers: Vec::with_capacity(capacity),
             free: NIL,
-            slots: alloc::vec![NIL; LEVELS * SLOTS],
+            slots: alloc::vec![NIL; levels * SLOTS],
             occupied: [0; LEVELS],
             due: VecDeque::with_capacity(capacity),
             tick: 0,
-            shift: resolution.as_ps().max(1).ilog2(),
+            shift,
             inserted: 0,
             pending: 0,
         }

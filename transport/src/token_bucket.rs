@@ -26,6 +26,18 @@ impl TokenBucket {
         Self { interval, depth, full_at: Instant::ZERO }
     }
 
+    /// The instant at which the bucket is full if no token is taken before: all of its state.
+    #[must_use]
+    pub(crate) const fn full_at(&self) -> Instant {
+        self.full_at
+    }
+
+    /// This bucket with another state.
+    #[must_use]
+    pub(crate) const fn with_full_at(self, full_at: Instant) -> Self {
+        Self { full_at, ..self }
+    }
+
     /// The instant from which on there is a token.
     #[inline]
     #[must_use]

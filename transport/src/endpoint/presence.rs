@@ -112,7 +112,14 @@ pub(super) struct Allowed {
 }
 
 /// The shares of each kind.
-type Budget = [[TokenBucket; SHARES]; KINDS.len()];
+type Budget = [Shares; KINDS.len()];
+
+/// The shares of one kind: buckets that differ in nothing but the instant at which they are full.
+#[derive(Clone, Copy, Debug)]
+struct Shares {
+    bucket: TokenBucket,
+    full_at: [Instant; SHARES],
+}
 
 impl Allowed {
     /// Budgets of so many answers a second, above zero, that a flow is not here.
@@ -122,7 +129,8 @@ impl Allowed {
                 let every = Duration::from_s(8 * SHARES as u64) / (eighths * u64::from(most));
                 let between_lumps = (LUMP * 2).as_ps().div_ceil(every.as_ps());
                 let depth = at_once.max(u32::try_from(between_lumps).unwrap_or(u32::MAX));
-                [TokenBucket::new(every, depth); SHARES]
+                let bucket = TokenBucket::new(every, depth);
+                Shares { bucket, full_at: [bucket.full_at(); SHARES] }
             }))
         };
         let [absent, questions] = [answers_max, Settings::QUESTIONS_MAX].map(budget);
@@ -153,28 +161,35 @@ impl Allowed {
         now: Instant,
     ) -> bool {
         let lump = self.lump(now);
-        self.share(kind, sender, group, now).map(|bucket| bucket.take(lump)).is_some()
+        let Some((mut bucket, full_at)) = self.share(kind, sender, group, now) else {
+            return false;
+        };
+        bucket.take(lump);
+        *full_at = bucket.full_at();
+        true
     }
 
     /// The share that has an answer of `kind` at `now` for a flow of `sender`, whose host is in
-    /// `group`, if one has.
+    /// `group`, if one has: its bucket, and the place of that bucket's `full_at`.
     fn share(
         &mut self,
         kind: NoticeKind,
         sender: SenderFlow,
         group: Option<u32>,
         now: Instant,
-    ) -> Option<&mut TokenBucket> {
+    ) -> Option<(TokenBucket, &mut Instant)> {
         let asks = matches!(kind, NoticeKind::Prove | NoticeKind::Refused);
         let of_host = self.shares.hash_one(sender.0);
         let of_group = group.map(|group| self.shares.hash_one(group));
         let of_flow = self.shares.hash_one(sender);
         let lump = self.lump(now);
         let budget = if asks { &mut self.questions } else { &mut self.absent };
-        let mut buckets = budget.iter_mut().zip([Some(of_host), of_group, Some(of_flow)]);
-        buckets.find_map(|(shares, hash)| {
+        let mut kinds = budget.iter_mut().zip([Some(of_host), of_group, Some(of_flow)]);
+        kinds.find_map(|(shares, hash)| {
             let share = usize::try_from(hash? % SHARES as u64).ok()?;
-            shares.get_mut(share).filter(|bucket| bucket.ready_at() <= lump)
+            let full_at = shares.full_at.get_mut(share)?;
+            let bucket = shares.bucket.with_full_at(*full_at);
+            (bucket.ready_at() <= lump).then_some((bucket, full_at))
         })
     }
 }

@@ -104,7 +104,8 @@ pub struct Zeropod {
     train_max: u16,
     pod_end: PodEnd,
     queues: Queues,
-    /// Places of queues with something to ask for, in the order in which they have it.
+    /// Places of queues with something to ask for, in the order in which they have it. There is
+    /// room for all queues.
     dirty: VecDeque<usize>,
     awaited: Awaited,
     silence: Silence,
@@ -172,7 +173,7 @@ impl Zeropod {
         let clock = params.follow.then(|| Box::new(PodClock::new(lag)));
         // A scheduler that is a process of its own has no list of the links.
         if joining.is_some() {
-            *sched.records = Records::new(None);
+            *sched.records = Records::new(sched.timing.cells, None);
         }
         let train_max = trains::longest(setup, &sched.timing);
         let optimistic = Optimistic::new(setup).map(Box::new);
@@ -195,8 +196,8 @@ impl Zeropod {
             train_max: 1,
             pod_end,
             queues: Queues::new(flows, hosts, pods),
-            dirty: VecDeque::with_capacity(hosts + pods),
-            awaited: Awaited::new(timing.request_to_data(), hosts + pods),
+            dirty: VecDeque::new(),
+            awaited: Awaited::new(timing.request_to_data()),
             silence: Silence::new(Duration::MAX, false),
             grants: Grants::new(),
             epoch: 0,
@@ -205,7 +206,7 @@ impl Zeropod {
             filled: VecDeque::with_capacity(if timing.early > Duration::ZERO { 64 } else { 0 }),
             optimistic: None,
             offered: None,
-            records: Box::new(Records::new(Some(timing.to_lost))),
+            records: Box::new(Records::new(timing.cells, Some(timing.to_lost))),
             arrivals: Unreported::new(timing.to_receipt, if several { REPORTED_MAX } else { 0 }),
             reports: VecDeque::with_capacity(usize::from(timing.cells) * reported),
             mice: [Rts::NO_MOUSE; MICE_MAX as usize],
@@ -424,8 +425,7 @@ impl Zeropod {
         if most == 0 {
             return;
         }
-        let places = self.queues.iter().enumerate();
-        let open = places.filter(|(_, queue)| queue.waiting > queue.pending);
+        let open = self.queues.backlogged().filter(|(_, queue)| queue.waiting > queue.pending);
         for (place, queue) in open {
             let Some(bytes) = self.queues.mouse(place, self.cell) else { continue };
             let mouse = Mouse { to: queue.to, size: Mouse::step(bytes) };
@@ -454,7 +454,8 @@ impl Zeropod {
             self.report(epoch, arrived, schd.also);
         }
         if let Some((to, total)) = schd.standing {
-            self.on_total(to, total)?;
+            let place = self.on_total(to, total)?;
+            self.review(place);
         }
         schd.grant.map_or(Ok(()), |grant| self.on_grant(&grant))
     }
@@ -474,8 +475,8 @@ impl Zeropod {
         self.epoch.saturating_add_signed(ahead.into())
     }
 
-    /// Takes in the bytes granted for a destination so far; returns the place of its queue. Grants
-    /// that did not arrive here are asked for again.
+    /// Takes in the bytes granted for a destination so far; returns the place of its queue, which
+    /// is to be reviewed: grants that did not arrive here are asked for again.
     fn on_total(&mut self, to: DemandEnd, total: u32) -> Result<usize, Odd> {
         let place = self.queues.place(to).ok_or(Odd::Unasked)?;
         let epoch = self.epoch;
@@ -489,7 +490,6 @@ impl Zeropod {
         if news > 0 {
             queue.tries = 0;
         }
-        self.review(place);
         Ok(place)
     }
 
@@ -500,10 +500,17 @@ impl Zeropod {
         if !self.params.has_route(grant) {
             return Err(Odd::NoRoute);
         }
-        let epoch = self.full(grant.epoch);
-        let own = self.epoch;
-        // A granted total counts in any case: the host asks again for what it cannot use.
         let place = self.on_total(grant.to, grant.total)?;
+        let kept = self.keep(grant, place);
+        // The total counts in any case: the host asks again for what it cannot use. Before the
+        // grant is kept, each grant would look like one that did not arrive.
+        self.review(place);
+        kept
+    }
+
+    /// Keeps a grant for each of its epochs that the host can still use.
+    fn keep(&mut self, grant: &Grant, place: usize) -> Result<(), Odd> {
+        let (epoch, own) = (self.full(grant.epoch), self.epoch);
         for epoch in epoch..epoch + u64::from(grant.epochs) {
             // The request of an epoch leaves by the place of its receiver.
             if epoch <= own || epoch < self.request_from {

@@ -17,12 +17,14 @@ mod lists;
 
 use core::fmt;
 
+use zerocopy::FromZeros;
+
 use crate::pod::ladder::{CLASSES, CLOSED, Ladder};
 use crate::pod::ops::equal;
 use crate::pod::shape::{PODS, Shape, Words};
 
 pub use lists::DemandOrder;
-use lists::{ALONE, ListEnds, NO_ENDS, Neighbours, ORDERS};
+use lists::{ListEnds, NO_ENDS, Neighbours, ORDERS};
 
 /// The far end of a demand, as its sender names it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -42,9 +44,11 @@ impl fmt::Display for To {
     }
 }
 
-/// One entry of a matrix, in one line of the cache.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(align(32))]
+/// One entry of a matrix. The entry of a demand that has never been open is all zeros.
+// Not aligned to half a line of the cache: beyond the 16 bytes of the allocator, the library writes
+// zeros itself and so touches every page. An entry may be in two lines, and both are prefetched.
+#[derive(Clone, Copy, PartialEq, Eq, FromZeros, Debug)]
+#[repr(C, align(16))]
 struct MatrixEntry {
     /// Bytes asked for so far, modulo 2^32.
     asked: u32,
@@ -54,14 +58,11 @@ struct MatrixEntry {
     opened: u32,
     /// The epoch in which the demand opened or was last sent back, modulo 2^32.
     served: u32,
-    /// The neighbours in both lists, by [`DemandOrder`].
+    /// The neighbours in both lists, by [`DemandOrder`], of a demand that is open.
     places: [Neighbours; ORDERS.len()],
 }
 
 const _: () = assert!(size_of::<MatrixEntry>() == 32);
-
-const EMPTY: MatrixEntry =
-    MatrixEntry { asked: 0, backlog: 0, opened: 0, served: 0, places: [ALONE; 2] };
 
 /// The matrices of one pod. Nothing is allocated after [`Demands::new`].
 #[derive(Clone, Debug)]
@@ -96,7 +97,11 @@ pub struct Demands {
 }
 
 impl Demands {
-    /// Empty matrices.
+    /// Empty matrices. An entry takes memory when it, or another one of its page, is first written:
+    /// a large pod has many more entries than flows.
+    ///
+    /// # Panics
+    /// When there is no memory for the matrices.
     #[must_use]
     pub fn new(shape: Shape, ladder: Ladder) -> Self {
         let width = if shape.per_tor() <= 16 { 16 } else { 32 };
@@ -105,7 +110,7 @@ impl Demands {
         Self {
             shape,
             ladder,
-            slots: vec![EMPTY; entries],
+            slots: MatrixEntry::new_vec_zeroed(entries).expect("memory for a pod's matrices"),
             mice: vec![0; entries],
             with_mouse: vec![0; senders],
             ends: [NO_ENDS; 2],
@@ -315,9 +320,9 @@ impl Demands {
         taken
     }
 
-    /// Closes every demand and forgets all totals.
+    /// Closes every demand and forgets all totals. All entries take memory afterwards.
     pub fn clear(&mut self) {
-        self.slots.fill(EMPTY);
+        self.slots.fill(MatrixEntry::new_zeroed());
         self.mice.fill(0);
         self.with_mouse.fill(0);
         (self.ends, self.open) = ([NO_ENDS; 2], 0);

@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::flow::halves::Halves;
 use crate::flow::notice::Notice;
 use crate::flow::pending::PendingAck;
+use crate::sched::AckMode;
 use crate::segment::BURST;
 use crate::stats::Stats;
 use crate::units::FlowId;
@@ -16,6 +17,8 @@ use crate::wire::int::Int;
 #[derive(Debug)]
 pub(crate) struct AckQueue {
     queue: VecDeque<Answer>,
+    /// Answers that wait at most: `acks_waiting_max`, or fewer where no packet acknowledges
+    /// segments.
     capacity: usize,
     /// What switches wrote into segments, for the acknowledgements in `queue` that echo it.
     echoes: VecDeque<Int>,
@@ -29,7 +32,11 @@ const ECHOES_MAX: usize = 8 * BURST;
 impl AckQueue {
     /// An empty queue with the room that `config` says.
     pub(crate) fn new(config: &Config) -> Self {
-        let capacity = config.acks_waiting_max as usize;
+        let most = config.acks_waiting_max as usize;
+        // Only answers of other kinds wait then: to a burst, and a KEEP for each outgoing flow.
+        let others = 2 * BURST + config.tx_flows_max as usize;
+        let is_reported = config.ack_mode() == AckMode::Reported;
+        let capacity = if is_reported { most.min(others) } else { most };
         let echoes_max = if config.has_extensions() { ECHOES_MAX } else { 0 };
         let (queue, echoes) =
             (VecDeque::with_capacity(capacity), VecDeque::with_capacity(echoes_max));

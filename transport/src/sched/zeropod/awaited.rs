@@ -10,6 +10,11 @@ use super::queues::Queues;
 /// The patience with one demand doubles at most this often.
 const DOUBLINGS: u8 = 5;
 
+/// Makes room for so many entries in all.
+pub(super) fn reserve<T>(list: &mut VecDeque<T>, entries: usize) {
+    list.reserve(entries.saturating_sub(list.len()));
+}
+
 /// Demands that wait for answers. Bounded by the destinations of a host.
 #[derive(Clone, Debug)]
 pub(super) struct Awaited {
@@ -22,9 +27,15 @@ pub(super) struct Awaited {
 }
 
 impl Awaited {
-    pub(super) fn new(patience: u64, hosts: usize) -> Self {
-        let checks = VecDeque::with_capacity(hosts);
-        Self { patience, checks, overdue: VecDeque::with_capacity(hosts) }
+    /// Nothing is awaited yet.
+    pub(super) const fn new(patience: u64) -> Self {
+        Self { patience, checks: VecDeque::new(), overdue: VecDeque::new() }
+    }
+
+    /// Makes room for the demands of so many queues.
+    pub(super) fn reserve(&mut self, queues: usize) {
+        reserve(&mut self.checks, queues);
+        reserve(&mut self.overdue, queues);
     }
 
     /// A demand has been asked for in `epoch`.

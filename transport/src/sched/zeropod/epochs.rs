@@ -16,13 +16,19 @@ const FILLED_MAX: usize = 64;
 impl Zeropod {
     /// Ends all epochs before that of `now`, and begins that one; where the host is early, the next
     /// one that can still be filled. Bounded by the grants kept.
+    #[inline]
     pub(super) fn advance(&mut self, now: Instant) {
-        let early = self.timing.early > Duration::ZERO;
         let ahead = now + self.timing.early;
         self.asked_at = self.asked_at.max(ahead);
-        if ahead < self.epoch_ends {
-            return;
+        if ahead >= self.epoch_ends {
+            self.advance_to(ahead, now);
         }
+    }
+
+    /// Ends the epochs before that of `ahead` and begins that one, at `now`.
+    #[inline(never)]
+    fn advance_to(&mut self, ahead: Instant, now: Instant) {
+        let early = self.timing.early > Duration::ZERO;
         let epoch = self.epoch_at(ahead);
         if epoch <= self.epoch && self.epoch > 0 {
             return;
@@ -105,8 +111,10 @@ impl Zeropod {
             Some(filling) if filling.epoch == epoch => Some(&filling.grant),
             _ => self.grants.at(epoch),
         };
+        // Without early packets the list is empty, and to begin with it costs a simulation 1 %.
         let filled = || self.filled.iter().find(|(at, _)| *at == epoch).map(|(_, grant)| grant);
-        grant.or_else(filled).map(|grant| self.receiver(grant))
+        let grant = if self.filled.is_empty() { grant } else { grant.or_else(filled) };
+        grant.map(|grant| self.receiver(grant))
     }
 
     /// The epoch of the request that can be made at `now` and has not been, and when it leaves.

@@ -3,6 +3,7 @@
 //! Source: \[zeropod\] III-C, IV-C. A Core has such a scheduler for each pod, with a flow for each
 //! host of the pod.
 
+use super::awaited::reserve;
 use super::{Rts, Zeropod};
 use crate::time::{Duration, Instant};
 use crate::units::{FlowId, HostId};
@@ -34,7 +35,11 @@ impl Zeropod {
     /// A flow to `peer` is opened. False when there is no such destination.
     pub fn open(&mut self, flow: FlowId, peer: HostId) -> bool {
         let to = self.demand_end_of(peer);
-        self.queues.open(flow, to)
+        let opened = self.queues.open(flow, to);
+        let queues = self.queues.len();
+        reserve(&mut self.dirty, queues);
+        self.awaited.reserve(queues);
+        opened
     }
 
     /// The request that leaves at `now` and its scheduler, if there is one: one that asks for

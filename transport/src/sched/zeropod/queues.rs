@@ -23,6 +23,7 @@ const MICE_LEVELS: usize = LEVELS - 2;
 pub(super) const THRESHOLDS: [u64; LEVELS - 1] = [2_500, 20_000, 100_000, 1_000_000];
 
 const NIL: u32 = u32::MAX;
+const NO_QUEUE: u16 = u16::MAX;
 
 /// One outgoing flow.
 #[derive(Clone, Copy, Debug)]
@@ -119,8 +120,11 @@ impl Queue {
 pub(super) struct Queues {
     accounts: Vec<Account>,
     queues: Vec<Queue>,
-    /// For each destination, the hosts of the pod and then the pods: the place of its queue.
-    by_place: Vec<u32>,
+    /// For each destination, the hosts of the pod and then the pods: the place of its queue, or
+    /// [`NO_QUEUE`].
+    by_place: Vec<u16>,
+    /// Which queues have cells that flows could send, a bit each by place.
+    backlogged: Vec<u64>,
     hosts: usize,
 }
 
@@ -129,8 +133,9 @@ impl Queues {
     pub(super) fn new(flows: usize, hosts: usize, pods: usize) -> Self {
         Self {
             accounts: vec![VACANT; flows],
-            queues: Vec::with_capacity(flows.min(hosts + pods)),
-            by_place: vec![NIL; hosts + pods],
+            queues: Vec::new(),
+            by_place: vec![NO_QUEUE; hosts + pods],
+            backlogged: vec![0; (hosts + pods).div_ceil(64)],
             hosts,
         }
     }
@@ -148,12 +153,12 @@ impl Queues {
         true
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "at most 1024 queues")]
+    #[expect(clippy::cast_possible_truncation, reason = "at most 1024 hosts and 32 pods")]
     fn queue_of(&mut self, to: DemandEnd) -> Option<u32> {
         let index = self.index(to)?;
         let place = &mut self.by_place[index];
-        if *place == NIL {
-            *place = self.queues.len() as u32;
+        if *place == NO_QUEUE {
+            *place = self.queues.len() as u16;
             self.queues.push(Queue {
                 to,
                 waiting: 0,
@@ -168,7 +173,7 @@ impl Queues {
                 levels: [EMPTY; LEVELS],
             });
         }
-        Some(*place)
+        Some(u32::from(*place))
     }
 
     /// The number of a destination among all of them.
@@ -183,7 +188,7 @@ impl Queues {
     /// The place of the queue of a destination.
     pub(super) fn place(&self, to: DemandEnd) -> Option<usize> {
         let place = self.by_place[self.index(to)?];
-        (place != NIL).then_some(place as usize)
+        (place != NO_QUEUE).then(|| place.into())
     }
 
     /// A queue by its place.
@@ -196,9 +201,15 @@ impl Queues {
         self.queues.len()
     }
 
-    /// All queues.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Queue> {
-        self.queues.iter()
+    /// The queues with cells that flows could send, with their places.
+    pub(super) fn backlogged(&self) -> impl Iterator<Item = (usize, &Queue)> {
+        let words = (0..).step_by(64).zip(&self.backlogged);
+        let places = words.flat_map(|(first, word)| {
+            let left = |bits: &u64| Some(bits & (bits - 1)).filter(|bits| *bits != 0);
+            let bits = core::iter::successors(Some(*word).filter(|bits| *bits != 0), left);
+            bits.map(move |bits| first + bits.trailing_zeros() as usize)
+        });
+        places.map(|place| (place, &self.queues[place]))
     }
 
     /// Cells that a flow could send now; returns the place of its queue, `None` for a flow that has
@@ -209,6 +220,8 @@ impl Queues {
         let queue = &mut self.queues[place];
         queue.waiting = queue.waiting - account.waiting + waiting;
         account.waiting = waiting;
+        let (word, bit) = (&mut self.backlogged[place / 64], 1 << (place % 64));
+        *word = if queue.waiting > 0 { *word | bit } else { *word & !bit };
         if waiting > 0 && account.list == UNLISTED {
             self.list(flow.index());
         }
@@ -393,7 +406,7 @@ mod tests {
         assert_eq!(queues.update(flow(1), 7), None);
         let place = queues.update(new, 3).unwrap();
         assert_eq!(queues.front(place, false), Some((new, 0)));
-        assert_eq!(queues.iter().map(|queue| queue.waiting).sum::<u32>(), 3);
+        assert_eq!(queues.backlogged().map(|(_, queue)| queue.waiting).sum::<u32>(), 3);
     }
 
     #[test]

@@ -56,13 +56,22 @@ impl Grants {
     }
 }
 
-/// The most epochs whose sent segments are kept: longer than a receipt takes.
+/// Epochs whose segments are kept where no request says that a receipt is missing: longer than a
+/// receipt takes.
 const SENT_MAX: u64 = 64;
+
+/// Epochs whose segments are kept beyond `lag`. A receipt comes before `lag` is over
+/// ([`super::timing::Timing::to_lost`]); these have room for one that waits behind others.
+const SENT_MORE: u64 = 8;
 
 /// Segments by the epoch and the slot in which they left.
 #[derive(Clone, Debug)]
 pub(super) struct Records {
     sent: Box<[Sent]>,
+    /// The segment that begins in each slot, `cells` for each record in `sent`.
+    segments: Box<[(FlowId, Psn)]>,
+    /// Slots of an epoch.
+    cells: u16,
     /// Epochs whose cells a host of the pod gets and has reported none of; ascending.
     unreported: VecDeque<u64>,
     /// The first epoch whose cells the scheduler of this term may have granted.
@@ -79,16 +88,9 @@ struct Sent {
     slots: u32,
     /// The slots of these that belong to the segment of the slot before.
     joined: u32,
-    /// The segment that begins in each slot.
-    segments: [(FlowId, Psn); CELLS_MAX as usize],
 }
 
-const NOTHING: Sent = Sent {
-    epoch: 0,
-    slots: 0,
-    joined: 0,
-    segments: [(FlowId::UNKNOWN, Psn(0)); CELLS_MAX as usize],
-};
+const NOTHING: Sent = Sent { epoch: 0, slots: 0, joined: 0 };
 
 const _: () = assert!(CELLS_MAX as u32 == u32::BITS, "a bit for each slot");
 
@@ -98,17 +100,32 @@ fn slots_of(slots: Range<u16>) -> u32 {
     below(slots.end) & !below(slots.start)
 }
 
-const fn place(epoch: u64) -> usize {
-    (epoch % SENT_MAX) as usize
-}
-
 impl Records {
-    /// Nothing has been sent. A request that leaves `lag` epochs later says that no receipt came.
-    pub(super) fn new(lag: Option<u64>) -> Self {
-        let sent = vec![NOTHING; place(SENT_MAX - 1) + 1].into();
+    /// Nothing has been sent. An epoch has `cells` slots. A request that leaves `lag` epochs later
+    /// says that no receipt came.
+    pub(super) fn new(cells: u16, lag: Option<u64>) -> Self {
+        let kept = lag.map_or(SENT_MAX, |lag| lag + SENT_MORE);
+        let kept = usize::try_from(kept).unwrap_or(usize::MAX);
         // What is older than `lag` is given up.
         let room = lag.map_or(0, |lag| usize::try_from(lag + 1).unwrap_or(usize::MAX));
-        Self { sent, unreported: VecDeque::with_capacity(room), term_from: 0, lag }
+        Self {
+            sent: vec![NOTHING; kept].into(),
+            segments: vec![(FlowId::UNKNOWN, Psn(0)); kept * usize::from(cells)].into(),
+            cells,
+            unreported: VecDeque::with_capacity(room),
+            term_from: 0,
+            lag,
+        }
+    }
+
+    /// The place of an epoch's record.
+    fn place(&self, epoch: u64) -> usize {
+        usize::try_from(epoch % self.sent.len() as u64).unwrap_or(0)
+    }
+
+    /// The place of the segment that begins in a slot of the record at `place`.
+    fn segment_place(&self, place: usize, slot: u16) -> usize {
+        place * usize::from(self.cells) + usize::from(slot)
     }
 
     /// A segment left in `slots` of `epoch`, several for a train, for a host of the pod or a Core.
@@ -119,7 +136,8 @@ impl Records {
         (flow, psn): (FlowId, Psn),
         to: DemandEnd,
     ) {
-        let record = &mut self.sent[place(epoch)];
+        let place = self.place(epoch);
+        let record = &mut self.sent[place];
         if record.epoch != epoch {
             (record.epoch, record.slots, record.joined) = (epoch, 0, 0);
             // Cores send no receipts.
@@ -131,11 +149,14 @@ impl Records {
                 self.unreported.push_back(epoch);
             }
         }
-        let Some(segment) = record.segments.get_mut(usize::from(slots.start)) else { return };
-        *segment = (flow, psn);
+        if slots.start >= self.cells {
+            return;
+        }
         let all = slots_of(slots.clone());
         record.slots |= all;
         record.joined |= all & !slots_of(slots.start..slots.start + 1);
+        let begins = self.segment_place(place, slots.start);
+        self.segments[begins] = (flow, psn);
     }
 
     /// Reports no cells before this epoch as lost: the scheduler of this term granted none of them.
@@ -173,25 +194,28 @@ impl Records {
     /// Appends the segments that left in `epoch` and whose slots are in `arrived` to `out`, each
     /// once. Bounded by the cells of an epoch.
     pub(super) fn report(&mut self, epoch: u64, arrived: u32, out: &mut VecDeque<Reported>) {
-        let record = &mut self.sent[place(epoch)];
-        if record.epoch != epoch {
+        let place = self.place(epoch);
+        if self.sent[place].epoch != epoch {
             return;
         }
         if let Ok(at) = self.unreported.binary_search(&epoch) {
             self.unreported.remove(at);
         }
-        let mut begins = record.slots & !record.joined;
+        let Sent { slots, joined, .. } = self.sent[place];
+        let mut begins = slots & !joined;
         while begins != 0 {
             let slot = begins.trailing_zeros();
             begins &= begins - 1;
             // A train has several slots, and has arrived when all its cells have.
-            let behind = record.joined.checked_shr(slot + 1).map_or(0, u32::trailing_ones);
+            let behind = joined.checked_shr(slot + 1).map_or(0, u32::trailing_ones);
             let slots = (u32::MAX >> (u32::BITS - 1 - behind)) << slot;
             if arrived & slots != slots {
                 continue;
             }
-            record.slots &= !slots;
-            let (flow, psn) = record.segments[slot as usize];
+            self.sent[place].slots &= !slots;
+            #[expect(clippy::cast_possible_truncation, reason = "below 32")]
+            let begin = self.segment_place(place, slot as u16);
+            let (flow, psn) = self.segments[begin];
             let (first, bit) = (Psn(psn.0 & !63), 1 << (psn.0 & 63));
             match out.back_mut() {
                 Some(last) if last.flow == flow && last.first == first => last.arrived |= bit,
@@ -340,7 +364,7 @@ mod tests {
 
     #[test]
     fn a_segment_is_reported_once_and_only_for_its_own_epoch() {
-        let (mut records, mut out) = (Records::new(None), VecDeque::new());
+        let (mut records, mut out) = (Records::new(32, None), VecDeque::new());
         let flow = FlowId::new(3, 1);
         for slot in 0..4 {
             records.sent(70, slot..slot + 1, (flow, Psn(62 + u32::from(slot))), DemandEnd::Host(1));
@@ -354,8 +378,25 @@ mod tests {
     }
 
     #[test]
+    fn segments_are_kept_until_a_receipt_is_overdue_and_a_few_epochs_more() {
+        let kept = 9 + SENT_MORE;
+        for (last, found) in [(70 + kept - 1, 1), (70 + kept, 0)] {
+            let (mut records, mut out) = (Records::new(4, Some(9)), VecDeque::new());
+            for epoch in 70..=last {
+                records.sent(epoch, 3..4, (FlowId::new(3, 1), Psn(0)), DemandEnd::Host(1));
+            }
+            records.report(70, 0b1000, &mut out);
+            assert_eq!(out.len(), found, "{last}");
+        }
+        let (mut records, mut out) = (Records::new(4, Some(9)), VecDeque::new());
+        records.sent(70, 4..5, (FlowId::new(3, 1), Psn(0)), DemandEnd::Host(1));
+        records.report(70, !0, &mut out);
+        assert!(out.is_empty(), "a slot behind the last one");
+    }
+
+    #[test]
     fn a_train_is_reported_once_all_its_slots_are() {
-        let (mut records, mut out) = (Records::new(None), VecDeque::new());
+        let (mut records, mut out) = (Records::new(32, None), VecDeque::new());
         let (flow, to) = (FlowId::new(3, 1), DemandEnd::Host(1));
         for (psn, slots) in (0..).zip([0..1, 1..4, 4..5, 5..16, 16..32]) {
             records.sent(70, slots, (flow, Psn(psn)), to);
@@ -374,7 +415,7 @@ mod tests {
 
     #[test]
     fn an_epoch_without_a_receipt_is_lost_once_and_only_inside_the_pod() {
-        let (mut records, mut out) = (Records::new(Some(9)), VecDeque::new());
+        let (mut records, mut out) = (Records::new(4, Some(9)), VecDeque::new());
         let cell = (FlowId::new(3, 1), Psn(0));
         for epoch in 70..74 {
             records.sent(epoch, 0..1, cell, DemandEnd::Host(1));

@@ -179,6 +179,18 @@ fn a_granted_epoch_is_filled_slot_by_slot() {
 }
 
 #[test]
+fn a_grant_that_has_come_leaves_nothing_to_ask_for() {
+    let mut host = Host::new();
+    host.post(0, 20);
+    host.run(host.epoch(2));
+    for (epoch, cells, total) in [(30, 16, 16), (33, 4, 20)] {
+        assert!(host.answer(SCHEDULER, &granted(epoch, cells, total * 512)));
+        // The host is called next for the granted epoch, not for a request.
+        assert_eq!(host.sched.poll_timeout(), Some(host.epoch(30)));
+    }
+}
+
+#[test]
 fn the_request_of_a_granted_epoch_leaves_behind_the_gap_of_its_receiver() {
     let mut host = Host::new();
     host.post(0, 1);

@@ -2,10 +2,13 @@
 //! entries are used soon.
 //! Source: \[zeropod\] IV-B1; turns are ours.
 
-use super::{Demands, To};
+use zerocopy::FromZeros;
+
+use super::{Demands, MatrixEntry, To};
 
 /// The neighbours of an open demand in a list; [`NIL`] at its ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, FromZeros, Debug)]
+#[repr(C)]
 pub(super) struct Neighbours {
     before: u32,
     after: u32,
@@ -29,7 +32,6 @@ pub enum DemandOrder {
 
 pub(super) const ORDERS: [DemandOrder; 2] = [DemandOrder::Age, DemandOrder::Turn];
 const NIL: u32 = u32::MAX;
-pub(super) const ALONE: Neighbours = Neighbours { before: NIL, after: NIL };
 pub(super) const NO_ENDS: ListEnds = ListEnds { first: NIL, last: NIL };
 
 impl Demands {
@@ -83,7 +85,7 @@ impl Demands {
     #[inline]
     pub(in crate::pod) fn prefetch(&self, sender: usize, to: To) {
         if self.has(sender, to) {
-            prefetch(&self.slots[self.index(sender, to)]);
+            prefetch_entry(&self.slots[self.index(sender, to)]);
         }
     }
 
@@ -93,11 +95,18 @@ impl Demands {
         for Neighbours { before, after } in self.slots[self.index(sender, to)].places {
             for neighbour in [before, after] {
                 if let Some(slot) = self.slots.get(neighbour as usize) {
-                    prefetch(slot);
+                    prefetch_entry(slot);
                 }
             }
         }
     }
+}
+
+/// Asks for an entry, which may be in two lines, to be brought into the cache.
+#[inline]
+fn prefetch_entry(entry: &MatrixEntry) {
+    prefetch(&entry.asked);
+    prefetch(&entry.places[1]);
 }
 
 /// Asks for the line of `place` to be brought into the cache.

@@ -64,6 +64,7 @@ impl PodServer {
             return None;
         }
         pod.slack = SLACK;
+        // This also writes the matrices once, so that no decision waits for memory of the system.
         pod.begin_term(term, epoch);
         pod.answer_always(pod.window_of(epoch + 1));
         Some(Self { pod, join: Join { term: 0, ..*join } })

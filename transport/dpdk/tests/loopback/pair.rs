@@ -10,6 +10,7 @@
 //! | `seconds` | after which it has failed | 60 |
 //! | `workers` | workers at each device, with a queue each | 1 |
 //! | `attach` | `yes`, `no`: devices must, must not read payload where it lies | neither |
+//! | `transport` | `smartt` or `dcsim` | `smartt` |
 //!
 //! Every other message lies in a region, which must be the application's again when its message is
 //! reported as sent, and is overwritten then; the rest is made up where it is sent.
@@ -23,10 +24,10 @@ use std::process::{Command, ExitCode, Stdio};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use transport::sched::Label;
+use transport::sched::{Label, Sched};
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame::PLAIN_HEADERS_MAX;
-use transport::{Config, Duration, HostId, LossSettings, Rate, Settings};
+use transport::{Config, Duration, Endpoint, HostId, LossSettings, Rate, Settings};
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{
     AppEnd, Calibration, Completion, DeviceName, DevicePort, Eal, EalOptions, LogLevel,
@@ -35,10 +36,14 @@ use transport_dpdk::{
 };
 
 use crate::Outcome::{self, Passed};
-use crate::workers::{PortWorker, worker_of};
+use crate::workers::{PortWorker, of_dcsim, worker_of};
 
 pub(crate) const CHECKS: &[crate::Check] =
     &[("a_pair_at_two_devices_named_by_the_user_exchanges_16_mb", memif_pair)];
+
+/// The round trip that DCsim computes with. In a virtual machine both ends take turns, and answers
+/// that come later than that count as lost.
+const DCSIM_RTT: Duration = Duration::from_ms(20);
 
 /// One device with its worker and its application.
 struct End {
@@ -53,18 +58,22 @@ struct End {
 }
 
 fn memif_pair(_eal: &Eal) -> Outcome {
-    let socket = format!("socket=hr-pair-{},socket-abstract=yes,id=0", std::process::id());
-    let child = Command::new(std::env::current_exe().unwrap())
-        .arg("--pair")
-        .args([format!("net_memif0,{socket}"), format!("net_memif1,role=client,{socket}")])
-        .args(["frame=2000", "messages=8", "bytes=1000000", "attach=yes"])
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let (printed, errors) =
-        (String::from_utf8_lossy(&child.stdout), String::from_utf8_lossy(&child.stderr));
-    assert!(child.status.success(), "{printed}{errors}");
-    assert!(printed.contains("pair net_memif ok 16000000 B"), "{printed}");
+    for transport in ["smartt", "dcsim"] {
+        let socket = format!("socket=hr-pair-{},socket-abstract=yes,id=0", std::process::id());
+        let child = Command::new(std::env::current_exe().unwrap())
+            .arg("--pair")
+            .args([format!("net_memif0,{socket}"), format!("net_memif1,role=client,{socket}")])
+            .args(["frame=2000", "messages=8", "bytes=1000000", "attach=yes"])
+            .arg(format!("transport={transport}"))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let (printed, errors) =
+            (String::from_utf8_lossy(&child.stdout), String::from_utf8_lossy(&child.stderr));
+        assert!(child.status.success(), "{printed}{errors}");
+        assert!(printed.contains("pair net_memif ok 16000000 B"), "{printed}");
+        assert_eq!(printed.contains("SIMs"), transport == "dcsim", "{printed}");
+    }
     Passed
 }
 
@@ -89,7 +98,8 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
     let (messages, bytes) = (value(&options, "messages", 8), value(&options, "bytes", 1_000_000));
     let limit = Duration::from_s(value(&options, "seconds", 60));
     let sizes = (value(&options, "frame", 1514), value(&options, "workers", 1));
-    let (ends, pools, config) = open(&eal, &names, sizes);
+    let transport = options.get("transport").copied().unwrap_or("smartt");
+    let (ends, pools, config) = open(&eal, &names, sizes, transport);
     let attached = exchange(&eal, ends, &config, (messages, bytes), limit);
     assert_eq!(pools.map(|pool| pool.in_use()), [0; 3], "buffers are held");
     if let Some(wanted) = options.get("attach") {
@@ -103,6 +113,7 @@ fn open(
     eal: &Eal,
     names: &[DeviceName; 2],
     (max_frame, workers): (u32, u16),
+    transport: &str,
 ) -> (Vec<End>, [Arc<Pool>; 3], Config) {
     let clock = Calibration::measure(CALIBRATION_MIN).unwrap().clock(TimeScale::REAL);
     let room = u16::try_from(max_frame.max(2048)).unwrap();
@@ -123,7 +134,7 @@ fn open(
     }
     let small = PoolConfig { room: 256, ..config_of };
     let small = Arc::new(Pool::new(eal, small).unwrap());
-    let config = config(&one, max_frame, workers);
+    let config = config(&one, (max_frame, workers), transport);
     let ends = |first: u32, port: DevicePort, pool: &Arc<Pool>| -> Vec<End> {
         let (name, driver) = (port.name().to_owned(), port.caps().driver.clone());
         let hosts: Vec<HostId> = (first..first + u32::from(workers)).map(HostId).collect();
@@ -147,7 +158,7 @@ fn open(
 }
 
 /// Segments that fill `max_frame`, a window for the device's speed and an emulator's delays.
-fn config(port: &DevicePort, max_frame: u32, workers: u16) -> Config {
+fn config(port: &DevicePort, (max_frame, workers): (u32, u16), transport: &str) -> Config {
     // Emulated processors stand still for tens of milliseconds.
     let rto_min = Duration::from_ms(200);
     let loss = LossSettings { retries_max: 64, rto_min, ..LossSettings::default() };
@@ -166,6 +177,11 @@ fn config(port: &DevicePort, max_frame: u32, workers: u16) -> Config {
         msgs_max: 16,
         loss,
         ..Settings::default()
+    };
+    let settings = match transport {
+        "smartt" => settings,
+        "dcsim" => of_dcsim(Settings { base_rtt: DCSIM_RTT, ..settings }),
+        other => panic!("transport={other}: smartt or dcsim"),
     };
     Config::new(settings).unwrap()
 }
@@ -282,10 +298,18 @@ fn exchange(
     let mbps = bytes * 8 / 1000 / ms.max(1);
     let [segments, again, silence, twice] = sum;
     let attached = ends.iter().map(|end| end.worker.counts().attached).sum();
+    let sims = ends.iter().map(|end| sims_acked(end.worker.endpoint())).sum::<Option<u64>>();
+    let sims = sims.map(|acked| format!(", {acked} SIMs acknowledged")).unwrap_or_default();
     println!(
         "pair {} ok {bytes} B in {ms} ms, {mbps} Mbit/s, {segments} segments, {attached} attached, \
-         {again} sent again ({silence} after silence), {twice} received twice",
+         {again} sent again ({silence} after silence), {twice} received twice{sims}",
         ends[0].driver
     );
     attached
+}
+
+/// SIMs that were answered in time; `None` without DCsim.
+fn sims_acked(endpoint: &Endpoint) -> Option<u64> {
+    let Sched::DcSim(sched) = endpoint.scheduler() else { return None };
+    Some(sched.figures().sims.acked)
 }

@@ -11,11 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use transport::cc::CcKind;
 use transport::record::Recorder;
+use transport::sched::Label;
 use transport::sched::dcsim::DcSim;
-use transport::sched::{Label, SchedKind};
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::class::TrafficClass;
-use transport::wire::frame::header_overhead;
 use transport::{Config, Duration, HostId, Instant, Rate, Rng, Settings};
 use transport_dpdk::telemetry::HistogramName;
 use transport_dpdk::{
@@ -26,7 +25,7 @@ use transport_dpdk::{
 
 use crate::Outcome::{self, Passed};
 use crate::traffic;
-use crate::workers::wide_pool;
+use crate::workers::{of_dcsim, wide_pool};
 
 pub(crate) const CHECKS: &[crate::Check] = &[
     ("round_trips_are_right_by_stamps_and_50_us_too_long_without_where_polls_are_late", late_polls),
@@ -444,21 +443,15 @@ fn timed(eal: &Eal) -> Outcome {
 }
 
 fn probed(eal: &Eal) -> Outcome {
-    let mut settings = Settings {
+    let settings = Settings {
         line_rate: Rate::from_gbps(10),
         base_rtt: Duration::from_us(20),
-        cc: CcKind::Fixed,
-        sched: SchedKind::DcSim,
         tx_flows_max: 4,
         rx_flows_max: 4,
         msgs_max: 16,
         ..Settings::default()
     };
-    settings.cc_params.fixed.bdps = 64.0;
-    // Frames are those of IPv6.
-    settings.frame_overhead = header_overhead(IpVersion::V6);
-    settings.loss.reorder_window_quarters = None;
-    let config = Config::new(settings).unwrap();
+    let config = Config::new(of_dcsim(settings)).unwrap();
     let sched = DcSim::new(&config.sched_setup(HostId(0), Rng::new(0)));
     // A poll is late by more than three packets take.
     let gap = 12 * US;

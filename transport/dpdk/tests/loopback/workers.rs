@@ -3,9 +3,11 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use transport::cc::CcKind;
 use transport::record::Recorder;
-use transport::sched::Label;
+use transport::sched::{Label, SchedKind};
 use transport::wire::addressing::{Addressing, IpVersion};
+use transport::wire::frame::header_overhead;
 use transport::{Config, Duration, HostId, Instant, Rate, Rng, Settings};
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::neighbour::{Resolution, Resolver, Station};
@@ -100,6 +102,15 @@ pub(crate) fn config() -> Config {
         ..Settings::default()
     };
     Config::new(settings).unwrap()
+}
+
+/// These settings with DCsim, for frames of IPv6.
+pub(crate) fn of_dcsim(settings: Settings) -> Settings {
+    let mut settings = Settings { cc: CcKind::Fixed, sched: SchedKind::DcSim, ..settings };
+    settings.cc_params.fixed.bdps = 64.0;
+    settings.frame_overhead = header_overhead(IpVersion::V6);
+    settings.loss.reorder_window_quarters = None;
+    settings
 }
 
 fn asked(eal: &Eal) -> Outcome {

@@ -139,8 +139,9 @@ impl AckQueue {
 mod tests {
     use super::*;
     use crate::config::Settings;
-    use crate::time::Instant;
-    use crate::units::{EntropyValue, Psn};
+    use crate::flow::notice::NoticeKind;
+    use crate::time::{Duration, Instant};
+    use crate::units::{EntropyValue, HostId, Key, Psn};
     use crate::wire::Receipt;
 
     #[test]
@@ -169,5 +170,24 @@ mod tests {
             let answer = acks.pop().unwrap();
             assert_eq!(acks.echoed(&answer), Some(Int::with_room(room)));
         }
+    }
+    #[test]
+    fn where_segments_are_reported_a_burst_of_strangers_and_a_keep_for_each_flow_have_room() {
+        let settings = Settings { tx_flows_max: 9, ..Settings::default() };
+        let config = Config::new(settings).unwrap();
+        let config = config.acknowledging(AckMode::Reported, Duration::ZERO);
+        let (mut acks, mut stats) = (AckQueue::new(&config), Stats::default());
+        let notice = Notice {
+            key: Key::default(),
+            to: HostId(1),
+            flow: FlowId::new(1, 1),
+            ev: EntropyValue(0),
+            kind: NoticeKind::Unknown,
+        };
+        assert!((0..BURST).all(|_| acks.push_if_room(notice)));
+        for _ in 0..BURST + 9 {
+            acks.answer(Answer::Presence(notice), &mut stats);
+        }
+        assert_eq!((acks.queue.len(), stats.acks_discarded), (2 * BURST + 9, 0));
     }
 }

@@ -148,7 +148,7 @@ fn a_host_of_a_large_pod_takes_little_memory_beside_its_flows() {
         assert!(status.success());
         serde_json::from_slice::<Value>(&stdout).unwrap()["peak_rss_bytes"].as_u64().unwrap()
     };
-    // A matrix of all pairs that is written would be 36 KiB more.
+    // The scheduler's entries of all pairs, if they were written, would be 32 KiB more.
     let more = peak(1024, "zeropod:64").saturating_sub(peak(16, "zeropod:8"));
     assert!(more / (1024 - 16) < 40 << 10, "{} bytes a host", more / (1024 - 16));
 }

@@ -106,7 +106,7 @@ pub struct Settings {
     /// Outgoing messages that this endpoint can hold, 1..=2^20; it can hold as many incoming ones.
     pub msgs_max: u32,
     /// Acknowledgements that wait for the device before the oldest is discarded, 32..=65536. Where
-    /// a scheduler reports segments, fewer answers wait, since none is an acknowledgement.
+    /// a scheduler reports segments, fewer wait without a code, since none acknowledges a segment.
     pub acks_waiting_max: u32,
     /// Acknowledge every n-th segment, 1..=64; marked, retransmitted and last segments at once.
     pub ack_every: u16,

@@ -21,7 +21,7 @@ use crate::input::{InputError, did_you_mean};
 use crate::scenario::fault::{FaultKind, FaultSpec};
 use crate::topology::{FabricParams, FatTree, FatTreeSpec, LinkSelector};
 
-/// Epochs that a receipt may take: hosts whose clocks may be off have records of no more.
+/// Epochs that a receipt may take: hosts keep what their cells were for 64 epochs at most.
 const RECEIPT_MAX: u64 = 48;
 /// Bounds of what is outstanding or given at once, which no run reaches with values of presets.
 const BOUNDS: [&str; 3] = ["psn_window", "cc.fixed.bdps", "nic.depth"];

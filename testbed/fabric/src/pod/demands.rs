@@ -45,8 +45,9 @@ impl fmt::Display for To {
 }
 
 /// One entry of a matrix. The entry of a demand that has never been open is all zeros.
-// Not aligned to half a line of the cache: beyond the 16 bytes of the allocator, the library writes
-// zeros itself and so touches every page. An entry may be in two lines, and both are prefetched.
+// Aligned to 16 bytes, not to half a line of the cache: the allocator has zeroed memory for
+// alignments up to 16. For larger ones the library writes zeros, which touches every page. So an
+// entry may be in two lines, and both are prefetched.
 #[derive(Clone, Copy, PartialEq, Eq, FromZeros, Debug)]
 #[repr(C, align(16))]
 struct MatrixEntry {

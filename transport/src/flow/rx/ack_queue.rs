@@ -4,6 +4,7 @@ use alloc::collections::VecDeque;
 
 use super::Answer;
 use crate::config::Config;
+use crate::ec::EcKind;
 use crate::flow::halves::Halves;
 use crate::flow::notice::Notice;
 use crate::flow::pending::PendingAck;
@@ -17,8 +18,8 @@ use crate::wire::int::Int;
 #[derive(Debug)]
 pub(crate) struct AckQueue {
     queue: VecDeque<Answer>,
-    /// Answers that wait at most: `acks_waiting_max`, or fewer where no packet acknowledges
-    /// segments.
+    /// Answers that wait at most: `acks_waiting_max`, or fewer where no packet acknowledges or asks
+    /// for segments.
     capacity: usize,
     /// What switches wrote into segments, for the acknowledgements in `queue` that echo it.
     echoes: VecDeque<Int>,
@@ -33,10 +34,10 @@ impl AckQueue {
     /// An empty queue with the room that `config` says.
     pub(crate) fn new(config: &Config) -> Self {
         let most = config.acks_waiting_max as usize;
-        // Only answers of other kinds wait then: to a burst, and a KEEP for each outgoing flow.
+        let few = config.ack_mode() == AckMode::Reported && config.ec == EcKind::Uncoded;
+        // Then only answers to a burst wait, and a KEEP for each outgoing flow.
         let others = 2 * BURST + config.tx_flows_max as usize;
-        let is_reported = config.ack_mode() == AckMode::Reported;
-        let capacity = if is_reported { most.min(others) } else { most };
+        let capacity = if few { most.min(others) } else { most };
         let echoes_max = if config.has_extensions() { ECHOES_MAX } else { 0 };
         let (queue, echoes) =
             (VecDeque::with_capacity(capacity), VecDeque::with_capacity(echoes_max));
@@ -171,6 +172,7 @@ mod tests {
             assert_eq!(acks.echoed(&answer), Some(Int::with_room(room)));
         }
     }
+
     #[test]
     fn where_segments_are_reported_a_burst_of_strangers_and_a_keep_for_each_flow_have_room() {
         let settings = Settings { tx_flows_max: 9, ..Settings::default() };
@@ -189,5 +191,7 @@ mod tests {
             acks.answer(Answer::Presence(notice), &mut stats);
         }
         assert_eq!((acks.queue.len(), stats.acks_discarded), (2 * BURST + 9, 0));
+        acks.answer(Answer::Presence(notice), &mut stats);
+        assert_eq!((acks.queue.len(), stats.acks_discarded), (2 * BURST + 9, 1));
     }
 }

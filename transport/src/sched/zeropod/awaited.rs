@@ -110,3 +110,17 @@ impl Awaited {
         self.checks.front().map(|(at, _)| *at)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_room_for_a_check_of_each_queue_and_all_may_be_overdue() {
+        let mut awaited = Awaited::new(1);
+        awaited.reserve(3);
+        awaited.checks.push_back((0, 0));
+        awaited.reserve(100);
+        assert!(awaited.checks.capacity() >= 100 && awaited.overdue.capacity() >= 100);
+    }
+}

@@ -410,6 +410,23 @@ mod tests {
     }
 
     #[test]
+    fn queues_with_something_to_send_are_found_by_place() {
+        let mut queues = Queues::new(130, 130, 0);
+        for host in 0..130 {
+            assert!(queues.open(flow(u32::from(host)), DemandEnd::Host(host)));
+        }
+        for index in [129, 64, 63, 0] {
+            queues.update(flow(index), index + 1);
+        }
+        let found = |queues: &Queues| -> Vec<_> {
+            queues.backlogged().map(|(place, queue)| (place, queue.waiting)).collect()
+        };
+        assert_eq!(found(&queues), [(0, 1), (63, 64), (64, 65), (129, 130)]);
+        queues.update(flow(64), 0);
+        assert_eq!(found(&queues), [(0, 1), (63, 64), (129, 130)]);
+    }
+
+    #[test]
     fn a_reused_account_sends_though_its_former_destination_never_does_again() {
         let mut queues = queues();
         for index in 0..3 {

@@ -56,8 +56,8 @@ impl Grants {
     }
 }
 
-/// Epochs whose segments are kept where no request says that a receipt is missing: longer than a
-/// receipt takes.
+/// Epochs whose segments are kept at most, and where no request says that a receipt is missing:
+/// longer than a receipt takes.
 const SENT_MAX: u64 = 64;
 
 /// Epochs whose segments are kept beyond `lag`. A receipt comes before `lag` is over
@@ -104,10 +104,11 @@ impl Records {
     /// Nothing has been sent. An epoch has `cells` slots. A request that leaves `lag` epochs later
     /// says that no receipt came.
     pub(super) fn new(cells: u16, lag: Option<u64>) -> Self {
-        let kept = lag.map_or(SENT_MAX, |lag| lag + SENT_MORE);
+        // A plan refuses a pod whose receipts take longer, after it has made such a host.
+        let kept = lag.map_or(SENT_MAX, |lag| SENT_MAX.min(lag + SENT_MORE));
         let kept = usize::try_from(kept).unwrap_or(usize::MAX);
         // What is older than `lag` is given up.
-        let room = lag.map_or(0, |lag| usize::try_from(lag + 1).unwrap_or(usize::MAX));
+        let room = if lag.is_some() { kept } else { 0 };
         Self {
             sent: vec![NOTHING; kept].into(),
             segments: vec![(FlowId::UNKNOWN, Psn(0)); kept * usize::from(cells)].into(),
@@ -392,6 +393,7 @@ mod tests {
         records.sent(70, 4..5, (FlowId::new(3, 1), Psn(0)), DemandEnd::Host(1));
         records.report(70, !0, &mut out);
         assert!(out.is_empty(), "a slot behind the last one");
+        assert_eq!(Records::new(4, Some(1 << 40)).segments.len(), 4 * 64);
     }
 
     #[test]

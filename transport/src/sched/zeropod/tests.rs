@@ -150,6 +150,19 @@ fn a_request_asks_for_what_waits_and_leaves_in_its_slot() {
 }
 
 #[test]
+fn flows_that_are_open_make_room_for_what_they_ask_for() {
+    let mut host = Host::new();
+    for index in 0..8 {
+        let path = config().default_path();
+        host.sched.on_open(flow(index), HostId(17 + index), &path, Label::NONE);
+    }
+    let room = host.sched.dirty.capacity();
+    assert!(room >= 8);
+    (0..8).for_each(|index| host.sched.on_backlog(flow(index), &backlog(1), host.now));
+    assert_eq!((host.sched.dirty.len(), host.sched.dirty.capacity()), (8, room));
+}
+
+#[test]
 fn a_granted_epoch_is_filled_slot_by_slot() {
     let mut host = Host::new();
     host.post(0, 20);

@@ -502,8 +502,8 @@ impl Zeropod {
         }
         let place = self.on_total(grant.to, grant.total)?;
         let kept = self.keep(grant, place);
-        // The total counts in any case: the host asks again for what it cannot use. Until a grant is
-        // kept, its cells look like those of a grant that did not arrive.
+        // The total counts in any case: the host asks again for what it cannot use. Until a grant
+        // is kept, its cells look like those of a grant that did not arrive.
         self.review(place);
         kept
     }

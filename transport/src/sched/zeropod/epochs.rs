@@ -111,7 +111,8 @@ impl Zeropod {
             Some(filling) if filling.epoch == epoch => Some(&filling.grant),
             _ => self.grants.at(epoch),
         };
-        // Without early packets the list is empty, and an iterator costs a simulation 1 % even then.
+        // Without early packets the list is empty, and an iterator costs a simulation 1 % all the
+        // same.
         let filled = || self.filled.iter().find(|(at, _)| *at == epoch).map(|(_, grant)| grant);
         let grant = if self.filled.is_empty() { grant } else { grant.or_else(filled) };
         grant.map(|grant| self.receiver(grant))

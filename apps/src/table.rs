@@ -55,8 +55,8 @@ pub(crate) fn write_faults(outcome: &Outcome, out: &mut dyn Write) -> io::Result
     if lateness.is_some_and(|lateness| lateness.late_departures) {
         writeln!(
             out,
-            "INVALID: one of 100 segments left a slot or more behind its SIM's instant: keep other \
-             work off these cores, or raise vdev.time_scale"
+            "INVALID: one of 100 segments left a slot or more later than its SIM and its line \
+             allowed: keep other work off these cores, or raise vdev.time_scale"
         )?;
     }
     if let Some(lateness) =

@@ -252,6 +252,7 @@ impl Sending for DcSim {
         if let Some(due) = self.sender.on_sent() {
             let start = self.line.occupy(len, due.at);
             self.figures.departure_error.note(start.max(now).since(due.at));
+            self.figures.departure_lateness.note(now.since(start));
         } else if let Some(since) = self.sender.on_copied() {
             self.line.occupy(len, since);
         }

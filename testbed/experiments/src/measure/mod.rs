@@ -98,8 +98,8 @@ pub struct Lateness {
     pub valid: bool,
     /// Runs with a larger share are invalid.
     pub late_share_max: f64,
-    /// More than one of 100 segments of DCsim left a slot T' or more behind its instant, so that it
-    /// met other traffic than its SIM. Such a run is invalid, too.
+    /// More than one of 100 segments of DCsim left a slot T' or more later than its SIM and its
+    /// line allowed, so that it met other traffic than its SIM. Such a run is invalid, too.
     pub late_departures: bool,
 }
 

@@ -48,7 +48,7 @@ pub(super) fn outcome(
     threads.push(gaps);
     let mut lateness = lateness::judge(&threads, scale.factor());
     if let Some(dcsim) = &workers.hosts.dcsim {
-        lateness::judge_departures(&mut lateness, &dcsim.figures.departure_error, dcsim.slot);
+        lateness::judge_departures(&mut lateness, &dcsim.figures.departure_lateness, dcsim.slot);
     }
     workers.hosts.show(plan, switch.network(), &mut outcome.summary);
     let summary = &mut outcome.summary;

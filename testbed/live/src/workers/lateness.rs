@@ -84,10 +84,10 @@ pub(crate) fn judge(threads: &[Gaps], scale: f64) -> Lateness {
     }
 }
 
-/// Adds the verdict on `errors`, how much later than they might segments of DCsim left; `slot` is
-/// their T'.
-pub(crate) fn judge_departures(lateness: &mut Lateness, errors: &Spans, slot: Duration) {
-    lateness.late_departures = errors.percentile(99) >= slot;
+/// Adds the verdict on `late`, how much later than they and their lines might segments of DCsim
+/// left; `slot` is their T'. Segments that wait for their own line do so in `sim`, too.
+pub(crate) fn judge_departures(lateness: &mut Lateness, late: &Spans, slot: Duration) {
+    lateness.late_departures = late.percentile(99) >= slot;
     lateness.valid &= !lateness.late_departures;
 }
 

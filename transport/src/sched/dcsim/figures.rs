@@ -12,6 +12,8 @@ pub struct Figures {
     pub sim_rtt: Spans,
     /// Times from the instant at which a DATA might leave to its departure.
     pub departure_error: Spans,
+    /// The part of these times in which the host's line was free: its poll was late.
+    pub departure_lateness: Spans,
 }
 
 impl Figures {
@@ -20,5 +22,6 @@ impl Figures {
         self.sims.add(&other.sims);
         self.sim_rtt.add(&other.sim_rtt);
         self.departure_error.add(&other.departure_error);
+        self.departure_lateness.add(&other.departure_lateness);
     }
 }

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use super::*;
 use crate::config::{Config, Settings};
+use crate::histogram::Spans;
 use crate::path::NetworkFacts;
 use crate::rng::Rng;
 use crate::sched::SchedKind;
@@ -377,11 +378,17 @@ fn a_host_that_is_polled_late_sends_as_many_packets_as_a_punctual_one() {
                 answered += 1;
             }
         }
-        (answered, host.turns.len())
+        let figures = host.sched.figures();
+        let most = [&figures.departure_error, &figures.departure_lateness].map(Spans::max);
+        (answered, host.turns.len(), most)
     };
     let punctual = run(None);
     assert!(punctual.0 > 600 && punctual.1 > 400, "{punctual:?}");
+    // Two SIMs leave together, and then the second DATA waits for the line, which is no lateness.
+    let wait = Rate::from_gbps(800).time_for(Bytes(8500));
+    assert!(punctual.2[0] > wait && punctual.2[1] == Duration::ZERO, "{punctual:?}");
     let late = run(Some(Duration::from_ns(700)));
+    assert!(late.2[1] > Duration::from_ns(500), "{late:?}");
     assert!(late.0.abs_diff(punctual.0) <= 8, "{late:?} against {punctual:?}");
     assert!(late.1.abs_diff(punctual.1) <= 16, "{late:?} against {punctual:?}");
 }

@@ -12,6 +12,7 @@ use experiments::topology::FatTree;
 use experiments::workload::{FlowSpec, Matrix};
 use experiments::{topology, virtual_time};
 use transport::sched::zeropod::Zeropod;
+use transport::sched::zeropod::timing::ASK_EVERY;
 use transport::{Bytes, Duration, HostId, Instant, Rng};
 
 /// Runs with other instants for the faults: `POD_FAILOVERS=1000` for the whole sweep.
@@ -68,13 +69,14 @@ fn run(topology: &str, matrix: &Matrix, faults: &[String]) -> Outcome {
 }
 
 /// The longest that a host may be without grants where one scheduler fails, microseconds: 2 (D + 3)
-/// epochs, and the start of the backup, which begins with the request that reaches it.
+/// epochs, and the start of the backup. The backup begins with the request that reaches it, which
+/// may leave an epoch after the host's patience is over, as hosts ask every second epoch.
 fn silence_max(topology: &str) -> f64 {
     let plan = faulty(topology, &ring(4, &mut Rng::new(0)), &[]).unwrap();
     let config = &plan.host_configs().unwrap()[0];
     let host = Zeropod::new(&config.sched_setup(HostId(0), Rng::new(0)));
     let timing = host.timing();
-    let start = timing.to_decision + 2;
+    let start = ASK_EVERY - 1 + timing.to_decision + 2;
     (timing.epoch * (2 * (timing.request_to_data() + 3) + start)).as_us_f64()
 }
 

@@ -69,8 +69,9 @@ fn run(topology: &str, matrix: &Matrix, faults: &[String]) -> Outcome {
 }
 
 /// The longest that a host may be without grants where one scheduler fails, microseconds: 2 (D + 3)
-/// epochs, and the start of the backup. The backup begins with the request that reaches it, which
-/// may leave an epoch after the host's patience is over, as hosts ask every second epoch.
+/// epochs, one more because hosts ask every second epoch and so may ask the backup an epoch after
+/// their patience is over, and the start of the backup, until the request counts and two epochs
+/// more (`Timing::fence`).
 fn silence_max(topology: &str) -> f64 {
     let plan = faulty(topology, &ring(4, &mut Rng::new(0)), &[]).unwrap();
     let config = &plan.host_configs().unwrap()[0];

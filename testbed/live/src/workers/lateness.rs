@@ -84,8 +84,9 @@ pub(crate) fn judge(threads: &[Gaps], scale: f64) -> Lateness {
     }
 }
 
-/// Adds the verdict on `late`, how much later than they and their lines might segments of DCsim
-/// left; `slot` is their T'. Segments that wait for their own line do so in `sim`, too.
+/// Adds the verdict on `late`, the times by which segments of DCsim left later than their SIMs and
+/// the lines of their hosts allowed; `slot` is their T'. A wait for the own line is no lateness:
+/// `sim` has it, too.
 pub(crate) fn judge_departures(lateness: &mut Lateness, late: &Spans, slot: Duration) {
     lateness.late_departures = late.percentile(99) >= slot;
     lateness.valid &= !lateness.late_departures;
@@ -98,10 +99,10 @@ mod tests {
     #[test]
     fn departures_a_slot_late_make_a_run_invalid_unless_they_are_few() {
         for (late, valid) in [(0, true), (9, true), (11, false)] {
-            let mut errors = Spans::default();
-            (0..1000).for_each(|n| errors.note(Duration::from_ns(if n < late { 200 } else { 9 })));
+            let mut times = Spans::default();
+            (0..1000).for_each(|n| times.note(Duration::from_ns(if n < late { 200 } else { 9 })));
             let mut verdict = judge(&[polled(&[1; 100])], 1.0);
-            judge_departures(&mut verdict, &errors, Duration::from_ns(91));
+            judge_departures(&mut verdict, &times, Duration::from_ns(91));
             assert_eq!((verdict.valid, verdict.late_departures), (valid, !valid), "{late}");
         }
     }

@@ -41,8 +41,8 @@ use crate::workers::{PortWorker, of_dcsim, worker_of};
 pub(crate) const CHECKS: &[crate::Check] =
     &[("a_pair_at_two_devices_named_by_the_user_exchanges_16_mb", memif_pair)];
 
-/// The round trip that DCsim computes with. In a virtual machine both ends take turns, and answers
-/// that come later than that count as lost.
+/// RTT_p of DCsim. Emulated processors stand still for tens of milliseconds, and a SIM-ACK that
+/// comes later than RTT_max, which is RTT_p and the time in queues, counts as lost.
 const DCSIM_RTT: Duration = Duration::from_ms(20);
 
 /// One device with its worker and its application.

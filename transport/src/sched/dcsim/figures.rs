@@ -12,7 +12,8 @@ pub struct Figures {
     pub sim_rtt: Spans,
     /// Times from the instant at which a DATA might leave to its departure.
     pub departure_error: Spans,
-    /// The part of these times in which the host's line was free: its poll was late.
+    /// Times from the instant at which a DATA might leave and its host's line was free to its
+    /// departure: how late the host's poll was.
     pub departure_lateness: Spans,
 }
 

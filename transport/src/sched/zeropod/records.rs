@@ -105,7 +105,7 @@ impl Records {
     /// says that no receipt came.
     pub(super) fn new(cells: u16, lag: Option<u64>) -> Self {
         // A plan refuses a pod whose receipts take longer, after it has made such a host.
-        let kept = lag.map_or(SENT_MAX, |lag| SENT_MAX.min(lag + SENT_MORE));
+        let kept = lag.map_or(SENT_MAX, |lag| SENT_MAX.min(lag + SENT_MORE)).next_power_of_two();
         let kept = usize::try_from(kept).unwrap_or(usize::MAX);
         // What is older than `lag` is given up.
         let room = if lag.is_some() { kept } else { 0 };
@@ -121,7 +121,8 @@ impl Records {
 
     /// The place of an epoch's record.
     fn place(&self, epoch: u64) -> usize {
-        usize::try_from(epoch % self.sent.len() as u64).unwrap_or(0)
+        // A power of two: each cell that is sent comes here, and a division costs more.
+        usize::try_from(epoch & (self.sent.len() as u64 - 1)).unwrap_or(0)
     }
 
     /// The place of the segment that begins in a slot of the record at `place`.
@@ -380,7 +381,7 @@ mod tests {
 
     #[test]
     fn segments_are_kept_until_a_receipt_is_overdue_and_a_few_epochs_more() {
-        let kept = 9 + SENT_MORE;
+        let kept = (9 + SENT_MORE).next_power_of_two();
         for (last, found) in [(70 + kept - 1, 1), (70 + kept, 0)] {
             let (mut records, mut out) = (Records::new(4, Some(9)), VecDeque::new());
             for epoch in 70..=last {

@@ -179,6 +179,9 @@ fn dcsim() -> Verdict {
     assert!(dcsim.sims.dropped > Some(0) && dcsim.sims.timed_out > 0 && dcsim.sims.forged == 0);
     assert!(dcsim.sims.sent > dcsim.sims.acked && dcsim.sims.acked >= 56 * 64);
     assert!(dcsim.departure_error_ns.max > 0.0, "some DATA waits for its host's line, or its poll");
+    // A wait for the line, often a slot long, says nothing of the run.
+    let late = dcsim.departure_lateness_ns.p99 >= dcsim.slot_ns;
+    assert!(dcsim.slot_ns > 0.0 && lateness.late_departures == late, "{dcsim:?}");
     Verdict::Passed
 }
 

@@ -90,8 +90,15 @@ pub struct DcSimResult {
     pub sim_rtt_us: SpanResult,
     /// SIMs by their fate.
     pub sims: Sims,
+    /// Time between two SIMs of a host's line, T', nanoseconds.
+    #[serde(default)]
+    pub slot_ns: f64,
     /// How much later than it might a DATA left its host, nanoseconds.
     pub departure_error_ns: SpanResult,
+    /// The part of it that the host's polls added, nanoseconds: how long a DATA that might leave
+    /// waited while its host's line was free. In real time it decides whether a run is valid.
+    #[serde(default)]
+    pub departure_lateness_ns: SpanResult,
     /// Whether switches do not limit SIMs, and so lose data in place of SIMs. Emulated switches
     /// have another discipline then; in a real network data was lost under load but no SIM. Null
     /// where emulated switches limit SIMs.
@@ -167,14 +174,19 @@ impl Sims {
 }
 
 impl DcSimResult {
-    /// The figures of all hosts; their SIMs are ahead by `rtt_max`.
+    /// The figures of all hosts; their SIMs are ahead by `rtt_max`, and `slot` apart.
     #[must_use]
-    pub fn of(rtt_max: Duration, figures: &Figures, network: Option<&Network>) -> Self {
+    pub fn of(
+        [rtt_max, slot]: [Duration; 2],
+        figures: &Figures,
+        network: Option<&Network>,
+    ) -> Self {
+        let (us, ns) = (Duration::from_us(1), Duration::from_ns(1));
         let counts = &figures.sims;
         let dropped = |network: &Network| network.audit().dropped.of(DropReason::ProbeQueueFull);
         Self {
             rtt_max_us: rtt_max.as_us_f64(),
-            sim_rtt_us: SpanResult::of(&figures.sim_rtt, Duration::from_us(1)),
+            sim_rtt_us: SpanResult::of(&figures.sim_rtt, us),
             sims: Sims {
                 sent: counts.sent,
                 dropped: network.map(dropped),
@@ -184,7 +196,9 @@ impl DcSimResult {
                 wasted: counts.wasted,
                 forged: counts.forged,
             },
-            departure_error_ns: SpanResult::of(&figures.departure_error, Duration::from_ns(1)),
+            slot_ns: slot.as_us_f64() / ns.as_us_f64(),
+            departure_error_ns: SpanResult::of(&figures.departure_error, ns),
+            departure_lateness_ns: SpanResult::of(&figures.departure_lateness, ns),
             switches_unaware: None,
         }
     }
@@ -196,7 +210,9 @@ impl DcSimResult {
             rtt_max_us: self.rtt_max_us.max(other.rtt_max_us),
             sim_rtt_us: self.sim_rtt_us.worse(other.sim_rtt_us),
             sims: self.sims.plus(other.sims),
+            slot_ns: self.slot_ns.max(other.slot_ns),
             departure_error_ns: self.departure_error_ns.worse(other.departure_error_ns),
+            departure_lateness_ns: self.departure_lateness_ns.worse(other.departure_lateness_ns),
             switches_unaware: None,
         }
     }
@@ -234,7 +250,9 @@ mod tests {
             rtt_max_us: mean,
             sim_rtt_us: SpanResult { mean, ..SpanResult::default() },
             sims: Sims { sent, timed_out, ..Sims::default() },
+            slot_ns: 0.0,
             departure_error_ns: SpanResult::default(),
+            departure_lateness_ns: SpanResult::default(),
             switches_unaware: None,
         };
         for (sent, timed_out, data, unaware) in [

@@ -325,7 +325,7 @@ mod tests {
                 counters: [("starved".to_owned(), 8)].into(),
                 ..HostSeen::default()
             },
-            dcsim: Some(DcSimResult::of(Duration::from_us(3), &Figures::default(), None)),
+            dcsim: Some(DcSimResult::of([Duration::from_us(3); 2], &Figures::default(), None)),
         };
         let say = Say::Part { round: Round::Report, part: RoundPart::Report(Box::new(report)) };
         let line = say.line();

@@ -62,7 +62,6 @@ const MAY_NAME: &[(&str, &str)] = &[
     ("testbed/experiments/src/measure/sampler.rs", "results of MLCC"),
     ("testbed/experiments/src/measure/scheduler.rs", "results of Zeropod"),
     ("testbed/experiments/src/measure/summary.rs", "results of MLCC and of pauses"),
-    ("testbed/experiments/src/measure/collectives.rs", "results of DCsim"),
     ("testbed/experiments/src/virtual_time/mod.rs", "threads of Zeropod's pods"),
     ("testbed/live/src/vdev/run.rs", "how early Zeropod's hosts begin in real time"),
     ("testbed/live/src/nic/scheduler/", "the process that decides for a pod"),

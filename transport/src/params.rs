@@ -117,42 +117,38 @@ number_values! {
     u32 => "an integer", u64::from, |word| u32::try_from(word).ok();
 }
 
-/// A size, or `auto`: the default of the thing that has the size.
-impl ParamValue for Option<Bytes> {
-    const VALUES: &'static str = "a size (65536, 64KiB, 1.5MB), or auto";
-    fn parse(text: &str) -> Option<Self> {
-        match text {
-            "auto" => Some(None),
-            // The largest number stands for `auto` in recordings.
-            _ => number::bytes(text).ok().filter(|size| size.0 < u64::MAX).map(Some),
+macro_rules! values_or_auto {
+    ($($type:ty => $values:literal, $parse:expr, $to:expr, $from:expr, $show:expr);* $(;)?) => {$(
+        /// A value, or `auto`: what the thing that has the value, or the network, makes of it.
+        impl ParamValue for Option<$type> {
+            const VALUES: &'static str = concat!($values, ", or auto");
+            fn parse(text: &str) -> Option<Self> {
+                if text == "auto" {
+                    return Some(None);
+                }
+                // The largest word stands for `auto` in recordings.
+                $parse(text).filter(|value: &$type| $to(*value) < u64::MAX).map(Some)
+            }
+            fn to_word(self) -> u64 {
+                self.map_or(u64::MAX, $to)
+            }
+            fn from_word(word: u64) -> Option<Self> {
+                if word == u64::MAX { Some(None) } else { $from(word).map(Some) }
+            }
+            fn show(&self) -> String {
+                self.as_ref().map_or("auto".to_string(), $show)
+            }
         }
-    }
-    fn to_word(self) -> u64 {
-        self.map_or(u64::MAX, |size| size.0)
-    }
-    fn from_word(word: u64) -> Option<Self> {
-        Some((word < u64::MAX).then_some(Bytes(word)))
-    }
-    fn show(&self) -> String {
-        self.map_or("auto".to_string(), |size| size.to_string())
-    }
+    )*};
 }
 
-/// A time that may be left to the network.
-impl ParamValue for Option<Duration> {
-    const VALUES: &'static str = "a whole number with unit ns, us, ms or s, or auto";
-    fn parse(text: &str) -> Option<Self> {
-        if text == "auto" { Some(None) } else { Duration::parse(text).map(Some) }
-    }
-    fn to_word(self) -> u64 {
-        self.map_or(u64::MAX, Duration::as_ps)
-    }
-    fn from_word(word: u64) -> Option<Self> {
-        Some((word < u64::MAX).then_some(Duration::from_ps(word)))
-    }
-    fn show(&self) -> String {
-        self.as_ref().map_or("auto".to_string(), ParamValue::show)
-    }
+values_or_auto! {
+    Bytes => "a size (65536, 64KiB, 1.5MB)", |text| number::bytes(text).ok(),
+        |size: Bytes| size.0, |word| Some(Bytes(word)), Bytes::to_string;
+    Duration => "a whole number with unit ns, us, ms or s", Duration::parse,
+        Duration::as_ps, |word| Some(Duration::from_ps(word)), ParamValue::show;
+    u16 => "an integer", <u16 as ParamValue>::parse,
+        u64::from, <u16 as ParamValue>::from_word, ParamValue::show;
 }
 
 impl ParamValue for bool {
@@ -522,6 +518,14 @@ mod tests {
         for text in ["", "none", "-1", "18446744073709551615"] {
             assert_eq!(<Size as ParamValue>::parse(text), None, "{text}");
         }
+        let numbers = [None, Some(0), Some(u16::MAX)];
+        assert_eq!(["auto", "0", "65535"].map(Option::<u16>::parse), numbers.map(Some));
+        assert_eq!(
+            numbers.map(|number| Option::<u16>::from_word(number.to_word())),
+            numbers.map(Some)
+        );
+        assert_eq!(["65536", "-1", ""].map(Option::<u16>::parse), [None; 3]);
+        assert_eq!(numbers.map(|number| number.show()), ["auto", "0", "65535"]);
     }
 
     #[test]

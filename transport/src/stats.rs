@@ -238,7 +238,7 @@ counters! {
     pub struct SimCounts {
         /// SIMs sent.
         pub sent: u64,
-        /// SIM-ACKs that came in time, each of which let a DATA leave or was `wasted`.
+        /// SIM-ACKs that came in time, each of which let a DATA leave, was `wasted` or `unused`.
         pub acked: u64,
         /// SIM-ACKs that came when their SIM had been given up, or a second time.
         pub late: u64,
@@ -246,6 +246,8 @@ counters! {
         pub timed_out: u64,
         /// SIM-ACKs that found no DATA waiting, or whose DATA was not to be sent any more.
         pub wasted: u64,
+        /// SIM-ACKs of which no use was made, so that queues of DATA drain.
+        pub unused: u64,
         /// SIM-ACKs that answer nothing that was sent.
         pub forged: u64,
         /// SIM-ACKs sent.

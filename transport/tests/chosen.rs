@@ -20,6 +20,8 @@ use transport::{
     TxSegment,
 };
 
+#[path = "chosen/backlogs.rs"]
+mod backlogs;
 #[path = "chosen/trains.rs"]
 mod trains;
 
@@ -234,8 +236,8 @@ struct Pair {
     loss: u64,
     repeat: u64,
     jitter: u64,
-    /// The packet that is lost in any case.
-    lose_one: Option<u64>,
+    /// The packets that are lost in any case, by their number from 1.
+    lose: &'static [u64],
     /// Packets of data marked, of 100.
     marks: u64,
     /// Packets that a poll may give.
@@ -293,7 +295,7 @@ impl Pair {
             loss: 0,
             repeat: 0,
             jitter: 0,
-            lose_one: None,
+            lose: &[],
             marks: 0,
             burst: BURST,
             wire: BinaryHeap::new(),
@@ -318,7 +320,7 @@ impl Pair {
 
     fn carry(&mut self, from: usize, segment: &TxSegment, leaves: Instant) {
         self.taken += 1;
-        if self.rng.below(100) < self.loss || self.lose_one == Some(self.taken) {
+        if self.rng.below(100) < self.loss || self.lose.contains(&self.taken) {
             self.lost += 1;
             return;
         }
@@ -684,18 +686,6 @@ fn a_flow_whose_last_acknowledgement_was_granted_is_not_forgotten_at_rest() {
 }
 
 #[test]
-fn labels_and_backlogs_reach_the_scheduler() {
-    let config = config(|_| ());
-    let mut pair = Pair::new(&config, [0; 2].map(|_| Slotted::new(0, AckMode::Free)));
-    let label = Label { collective: 7, prio: 3 };
-    let flow = pair.hosts[0].open_labelled(HostId(1), path(&config), label).unwrap();
-    pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap();
-    assert_eq!(pair.hosts[0].scheduler().labels, [label, Label::NONE]);
-    pair.post(flow, 2_001);
-    assert_eq!(pair.hosts[0].scheduler().backlog.segments, 3);
-}
-
-#[test]
 fn what_was_never_granted_is_forgotten_with_its_flow() {
     let config = config(|s| {
         (s.rx_flows_max, s.tx_flows_max, s.loss.retries_max) = (1, 2, 1);
@@ -730,7 +720,7 @@ fn one_loss_before_hundreds_of_segments_is_one_retransmission() {
     let mut pair = Pair::new(&config, [Slotted::new(0, AckMode::Free), Slotted::new(0, every)]);
     let flow = pair.hosts[0].open_flow(HostId(1), path(&config)).unwrap();
     pair.post(flow, 1_000_000);
-    pair.lose_one = Some(100);
+    pair.lose = &[100];
     pair.run(long());
     let sender = pair.hosts[0].stats();
     assert_eq!((sender.messages_sent, sender.retransmitted, sender.spurious), (1, 1, 0));

@@ -205,6 +205,7 @@ proptest! {
         (bind, tail) in (prop::sample::select(vec![Bind::Ack, Bind::Departure]), any::<bool>()),
         unscheduled in prop_oneof![Just(0_u64), 0_u64..1_000_000],
         (recycle, refund) in (0_u16..9, prop_oneof![Just(0_u16), 1_u16..8]),
+        drain in prop::sample::select(vec![Some(0), None, Some(1), Some(8)]),
         flows in prop::collection::vec(
             (0_u32..HOSTS, 1_u32..HOSTS, 0_u32..3, 1_u32..300_000), 1..8,
         ),
@@ -215,7 +216,7 @@ proptest! {
             (params.queue, params.bucket) = (queue, bucket);
             (params.bind, params.tail) = (bind, tail);
             params.unscheduled = Unscheduled::Bytes(unscheduled);
-            (params.recycle, params.refund) = (recycle, refund);
+            (params.recycle, params.refund, params.drain) = (recycle, refund, drain);
         });
         let mut net = Net::new(&config, seed);
         net.weather = weather;

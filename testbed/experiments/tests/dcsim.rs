@@ -173,6 +173,20 @@ fn lone_flows_are_in_better_order_where_sim_acks_bind_segments() {
 }
 
 #[test]
+fn a_long_queue_of_data_drains() {
+    // The links of these eight hosts are busy both ways, so a queue that has grown would stay.
+    let pairs = (0..3 * 64).map(|n| (n % 8 * 16, n / 8 % 8 * 16, 40 + u64::from(n) * 37 % 81));
+    let flows: Vec<Flow> = pairs.filter(|(src, dst, _)| src != dst).collect();
+    let of = |drain| {
+        let summary = run("dcsim", &[("sched.dcsim.drain", drain)], &flows).summary;
+        (summary.queue_bytes.unwrap().mean, summary.dcsim.unwrap().sims.unused)
+    };
+    let ((stays, none), (drained, unused)) = (of("0"), of("8"));
+    assert!(drained < 0.9 * stays, "{drained} {stays}");
+    assert!(none == 0 && (100..168 * 80 / 8).contains(&unused), "{none} {unused}");
+}
+
+#[test]
 fn paths_that_failed_are_tried_less() {
     let of = |set: &[(&str, &str)]| {
         let slow = [0, 2, 4, 6, 8, 10, 12, 14].map(|n| format!("degrade:0.01@core:{n}:down"));

@@ -249,6 +249,12 @@ impl Recovery {
         ack.psn.distance_from(next) < 0 && ack.cumulative.distance_from(next) <= i32::from(parity)
     }
 
+    /// False when the transmission that caused an acknowledgement was a copy, or may have been one.
+    #[inline]
+    pub(crate) fn answers_turn(&self, ack: &Ack) -> bool {
+        self.sent.had_its_turn(ack.psn, ack.echo_sent_at)
+    }
+
     /// Takes in an acknowledgement and calls `arrived` with each segment that it is the first to
     /// report. The segment that caused it was `sent` at that time and so long ago, where that is
     /// known. True when the acknowledgement shows that a loss was declared wrongly.

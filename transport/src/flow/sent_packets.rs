@@ -167,6 +167,8 @@ pub(crate) struct SentPackets {
     resent: Chain,
     /// Segments of `lost` that have left only as a copy.
     copies: u32,
+    /// Whether a segment has ever left as a copy.
+    has_copied: bool,
 }
 
 const VACANT: SentPacket = SentPacket {
@@ -192,6 +194,7 @@ impl SentPackets {
             lost: Chain::default(),
             resent: Chain::default(),
             copies: 0,
+            has_copied: false,
         }
     }
 
@@ -273,6 +276,16 @@ impl SentPackets {
         self.is_outstanding(psn).then(|| &self.ring[self.slot(psn)])
     }
 
+    /// False when the transmission of `psn` that left at wire time `sent_at` was a copy, or may
+    /// have been one.
+    #[inline]
+    pub(crate) fn had_its_turn(&self, psn: Psn, sent_at: u32) -> bool {
+        let of_turn = |packet: &SentPacket| {
+            packet.marks != Marks::COPY && packet.sent_at.to_wire() == sent_at
+        };
+        !self.has_copied || self.entry(psn).is_some_and(of_turn)
+    }
+
     /// Marks the PSNs `word + i` of the bits i of `bits` as arrived. Returns the bits of
     /// outstanding PSNs whose arrival was not known: call [`SentPackets::arrive`] for each, then
     /// [`SentPackets::advance`]. `word` is a multiple of 64.
@@ -329,6 +342,7 @@ impl SentPackets {
     pub(crate) fn push_waiting(&mut self, packet: SentPacket) -> Psn {
         let psn = self.push(SentPacket { fate: Fate::Spare, ..packet });
         self.copies += u32::from(packet.marks == Marks::COPY);
+        self.has_copied |= packet.marks == Marks::COPY;
         self.want(psn);
         psn
     }

@@ -25,7 +25,7 @@ use crate::rng::Rng;
 use crate::sched::Backlog;
 use crate::slab::Slab;
 use crate::stats::Stats;
-use crate::time::{Instant, earliest};
+use crate::time::{Duration, Instant, earliest};
 use crate::units::{Bytes, FlowId, HostId, Key, MsgId, MsgNo, Psn};
 use crate::wire::{Ext, data};
 use blocks::ParityDue;
@@ -128,6 +128,8 @@ pub(crate) struct TxFlow {
     reported: Bytes,
     /// Wire bytes that the receiver has refused.
     refused: Bytes,
+    /// [`Backlog::rtt`], wire time units.
+    rtt: u32,
     /// How often in a row a segment that was in flight alone was sent again and refused again.
     refused_again: u8,
     /// Round trips in a row in which all segments that arrived were refused.
@@ -152,8 +154,9 @@ pub(crate) struct TxFlow {
     /// [`TxFlow::overhead`] and, where the flow is coded, the extension that places a packet in its
     /// block.
     coded_overhead: u16,
-    /// When the receiver was last sent proof of this host's address, and what proves it.
-    proved: Option<(Instant, u64)>,
+    /// When the receiver was last sent proof of this host's address, and the cookie that proves it;
+    /// zero before that.
+    proved: (Instant, u64),
     /// Whether the receiver has reported that it has no room for the flow.
     refused_flow: bool,
 }
@@ -205,6 +208,7 @@ impl TxFlow {
             unsent_bytes: Bytes::ZERO,
             reported: Bytes::ZERO,
             refused: Bytes::ZERO,
+            rtt: 0,
             refused_again: 0,
             refused_rounds: 0,
             alone: None,
@@ -216,7 +220,7 @@ impl TxFlow {
             extended,
             overhead,
             coded_overhead: overhead + config.extensions(code_len),
-            proved: None,
+            proved: (Instant::ZERO, 0),
             refused_flow: false,
         }
     }
@@ -225,6 +229,10 @@ impl TxFlow {
     pub(crate) fn post(&mut self, config: &Config, id: MsgId, len: u32, now: Instant) {
         if self.next_msg == MsgNo(0) {
             self.wake(now);
+        }
+        if self.unfinished.is_empty() {
+            // The last round trip is too old to say anything about queues.
+            self.rtt = 0;
         }
         let (packets, payload) = self.packets_of(config, len);
         self.unsent_segments += packets;
@@ -293,7 +301,8 @@ impl TxFlow {
             unsent if blocked > 0 => self.unsent_segments * blocked / unsent,
             _ => 0,
         };
-        Backlog { sendable, waiting, segments, blocked, in_flight, cwnd, refused }
+        let rtt = Duration::from_wire(self.rtt);
+        Backlog { sendable, waiting, segments, blocked, in_flight, cwnd, refused, rtt }
     }
 
     /// The first packet number that the receiver has not acknowledged.

@@ -20,6 +20,7 @@
 
 mod account;
 mod copies;
+mod drain;
 mod figures;
 mod line;
 mod params;
@@ -213,8 +214,8 @@ impl Scheduling for DcSim {
 }
 
 impl Sending for DcSim {
-    fn on_open(&mut self, flow: FlowId, peer: HostId, _path: &Path, label: Label) {
-        self.sender.on_open(flow, peer, label);
+    fn on_open(&mut self, flow: FlowId, peer: HostId, path: &Path, label: Label) {
+        self.sender.on_open(flow, peer, path, label);
     }
 
     fn on_backlog(&mut self, flow: FlowId, backlog: &Backlog, now: Instant) {

@@ -230,6 +230,10 @@ pub struct Backlog {
     pub cwnd: Bytes,
     /// Wire bytes that the receiver has refused since the flow was opened.
     pub refused: Bytes,
+    /// Round trip of the segment that the last acknowledgement named, less the time for which the
+    /// receiver held that acknowledgement back; zero before the first since the flow was opened or
+    /// idle. Copies do not count.
+    pub rtt: Duration,
 }
 
 /// A segment that arrived.

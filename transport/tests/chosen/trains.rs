@@ -17,7 +17,7 @@ fn with_message(change: fn(&mut Slotted)) -> Pair {
 #[test]
 fn a_train_is_one_segment_and_leaves_again_as_a_whole() {
     let mut pair = with_message(|_| ());
-    pair.lose_one = Some(1);
+    pair.lose = &[1];
     pair.run(long());
     pair.audit();
     let data = pair.data.iter().map(|(_, hdr)| {
@@ -68,7 +68,7 @@ fn a_train_is_no_longer_than_its_fields_can_say_and_is_marked_with_its_segments(
 #[test]
 fn a_train_that_leaves_again_in_a_turn_without_a_choice_is_marked_as_one() {
     let mut pair = with_message(|_| ());
-    pair.lose_one = Some(1);
+    pair.lose = &[1];
     pair.run(slot(EPOCH));
     pair.hosts[0].scheduler_mut().open = true;
     pair.run(long());

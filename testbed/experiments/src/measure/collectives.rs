@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use fabric::Network;
 use serde::{Deserialize, Serialize};
 use transport::histogram::Spans;
-use transport::sched::dcsim::Figures;
 use transport::{DropReason, Duration, Instant, Stats};
 
 use crate::conductor::FlowRecord;
+use crate::measure::own::OfDcSim;
 use crate::plan::Plan;
 
 /// The collectives of a run.
@@ -90,13 +90,14 @@ pub struct DcSimResult {
     pub sim_rtt_us: SpanResult,
     /// SIMs by their fate.
     pub sims: Sims,
-    /// Time between two SIMs of a host's line, T', nanoseconds.
+    /// Time between two SIMs of a host's line, T', nanoseconds; the longest of all hosts.
     #[serde(default)]
     pub slot_ns: f64,
     /// How much later than it might a DATA left its host, nanoseconds.
     pub departure_error_ns: SpanResult,
     /// The part of it that the host's polls added, nanoseconds: how long a DATA that might leave
-    /// waited while its host's line was free. In real time it decides whether a run is valid.
+    /// waited while its host's line was free. A run in `vdev` is invalid where the 99th percentile
+    /// reaches `slot_ns`.
     #[serde(default)]
     pub departure_lateness_ns: SpanResult,
     /// Whether switches do not limit SIMs, and so lose data in place of SIMs. Emulated switches
@@ -134,6 +135,9 @@ pub struct Sims {
     pub timed_out: u64,
     /// Answered in time, with nothing to be sent any more.
     pub wasted: u64,
+    /// Answered in time and not used, so that queues of data drain.
+    #[serde(default)]
+    pub unused: u64,
     /// Answers to SIMs that were never sent.
     pub forged: u64,
 }
@@ -168,20 +172,18 @@ impl Sims {
             late: self.late + other.late,
             timed_out: self.timed_out + other.timed_out,
             wasted: self.wasted + other.wasted,
+            unused: self.unused + other.unused,
             forged: self.forged + other.forged,
         }
     }
 }
 
 impl DcSimResult {
-    /// The figures of all hosts; their SIMs are ahead by `rtt_max`, and `slot` apart.
+    /// The measurements of all hosts, with what `network` dropped where it is emulated.
     #[must_use]
-    pub fn of(
-        [rtt_max, slot]: [Duration; 2],
-        figures: &Figures,
-        network: Option<&Network>,
-    ) -> Self {
+    pub fn of(hosts: &OfDcSim, network: Option<&Network>) -> Self {
         let (us, ns) = (Duration::from_us(1), Duration::from_ns(1));
+        let OfDcSim { rtt_max, slot, figures } = hosts;
         let counts = &figures.sims;
         let dropped = |network: &Network| network.audit().dropped.of(DropReason::ProbeQueueFull);
         Self {
@@ -194,6 +196,7 @@ impl DcSimResult {
                 late: counts.late,
                 timed_out: counts.timed_out,
                 wasted: counts.wasted,
+                unused: counts.unused,
                 forged: counts.forged,
             },
             slot_ns: slot.as_us_f64() / ns.as_us_f64(),

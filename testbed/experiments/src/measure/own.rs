@@ -97,7 +97,7 @@ impl OfDcSim {
     /// The place of these measurements in a result; `network` is the emulated one, if it is.
     #[must_use]
     pub fn result(&self, network: Option<&Network>) -> DcSimResult {
-        DcSimResult::of([self.rtt_max, self.slot], &self.figures, network)
+        DcSimResult::of(self, network)
     }
 }
 

@@ -293,9 +293,9 @@ impl Say {
 
 #[cfg(test)]
 mod tests {
+    use experiments::measure::own::OfDcSim;
     use proptest::prelude::*;
     use transport::Duration;
-    use transport::sched::dcsim::Figures;
 
     use super::*;
 
@@ -325,7 +325,9 @@ mod tests {
                 counters: [("starved".to_owned(), 8)].into(),
                 ..HostSeen::default()
             },
-            dcsim: Some(DcSimResult::of([Duration::from_us(3); 2], &Figures::default(), None)),
+            dcsim: Some(
+                OfDcSim { rtt_max: Duration::from_us(3), ..OfDcSim::default() }.result(None),
+            ),
         };
         let say = Say::Part { round: Round::Report, part: RoundPart::Report(Box::new(report)) };
         let line = say.line();

@@ -53,6 +53,8 @@ impl TxFlow {
         extensions: Extensions<'_>,
         cx: &mut TxContext<'_>,
     ) -> bool {
+        // Switches serve copies last: their round trips say nothing of the queues of segments.
+        let of_turn = self.recovery.answers_turn(ack);
         let Some((acked, rtt)) = self.on_feedback(rx, ack, true, cx) else { return false };
         cx.stats.acks_received += 1;
         cx.stats.ecn_echoes += u64::from(ack.ce);
@@ -62,6 +64,9 @@ impl TxFlow {
         let held = Duration::from_wire(ack.held);
         let (now, ecn, sharers) = (rx.at, ack.ce, ack.sharers);
         let acked = acked + core::mem::take(&mut self.reported);
+        if of_turn {
+            self.rtt = rtt.to_wire();
+        }
         let sample = AckSample { now, rtt, held, acked, in_flight, ecn, sharers };
         self.sample(&sample, extensions);
         while let Some(loss) = self.recovery.next_overtaken() {

@@ -46,7 +46,7 @@ impl TxFlow {
         self.parity = ParityDue::default();
         (self.unsent, self.unsent_segments, self.unsent_bytes) = (0, 0, Bytes::ZERO);
         (self.reported, self.held_until) = (Bytes::ZERO, Instant::ZERO);
-        (self.refused_again, self.refused_rounds, self.alone) = (0, 0, None);
+        (self.rtt, self.refused_again, self.refused_rounds, self.alone) = (0, 0, 0, None);
         // Whether there is room now is asked again.
         self.refused_flow = false;
         self.next_msg = MsgNo(0);
@@ -77,11 +77,11 @@ impl TxFlow {
     /// is then given again.
     pub(crate) fn prove(&mut self, cookie: u64, now: Instant) -> Option<FlowId> {
         let apart = if self.is_new() { self.recovery.rto() } else { self.path.base_rtt / 2 };
-        let lately = |(at, given): (Instant, u64)| given == cookie && now < at + apart;
-        if self.proved.is_some_and(lately) {
+        let (at, given) = self.proved;
+        if given == cookie && now < at + apart {
             return None;
         }
-        self.proved = Some((now, cookie));
+        self.proved = (now, cookie);
         if self.is_new() {
             self.recovery.resend_all(now);
         }
@@ -90,7 +90,7 @@ impl TxFlow {
 
     /// The cookie that proves this host's address to the receiver.
     pub(crate) fn proof(&self) -> u64 {
-        self.proved.map_or(0, |(_, cookie)| cookie)
+        self.proved.1
     }
 
     /// The receiver has no room for this flow; it may have later.

@@ -2,7 +2,7 @@
 //!
 //! Source: \[dcsim\] sec. 2.4 (1), eq. 3. Units: segments and SIMs.
 
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::units::{FlowId, HostId};
 
 /// How many more SIMs a flow that has been silent may have on their way for each SIM answered in
@@ -10,7 +10,7 @@ use crate::units::{FlowId, HostId};
 const GROWTH: u32 = 3;
 
 /// A flow is near its end when at most so many of its segments have no SIM-ACK.
-const TAIL: u32 = 8;
+pub(super) const TAIL: u32 = 8;
 
 /// The limit of a flow that only equation 3 limits.
 pub(super) const UNLIMITED: u32 = u32::MAX;
@@ -45,6 +45,10 @@ pub(super) struct Account {
     pub(super) copies: bool,
     /// Segments that may still leave as copies.
     pub(super) unasked: u32,
+    /// The longest round trip of a segment that meets no long queue.
+    pub(super) rtt_most: Duration,
+    /// The segment that was acknowledged last took longer.
+    pub(super) delayed: bool,
 }
 
 pub(super) const VACANT: Account = Account {
@@ -61,7 +65,12 @@ pub(super) const VACANT: Account = Account {
     late: false,
     copies: false,
     unasked: 0,
+    rtt_most: Duration::MAX,
+    delayed: false,
 };
+
+// A host looks at the accounts of many flows in turn.
+const _: () = assert!(size_of::<Account>() <= 64, "an account is no longer than a cache line");
 
 /// SIMs for so many segments, where each stands for `per_sim`.
 #[inline]

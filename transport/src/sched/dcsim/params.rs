@@ -2,6 +2,7 @@
 
 use alloc::string::{String, ToString};
 
+use super::drain::LONG;
 use crate::number;
 use crate::params::{ParamValue, params, words};
 use crate::path::NetworkFacts;
@@ -151,6 +152,11 @@ params! {
         /// The token of a lost SIM is given back to the host while fewer DATAs than this wait for
         /// its line; 0: never.
         refund: u16 = 0, in 0..=1024;
+        /// So that queues of DATA drain, a flow leaves one of eight SIM-ACKs unused while its
+        /// segments meet long queues. Queues are long where a round trip exceeds the base RTT of
+        /// its path by the time of so many DATAs on the host's line; 0: never; auto: 44, and 0
+        /// where hosts poll devices.
+        drain: Option<u16> = Some(0), in None..=Some(1024);
         /// DATAs that one SIM stands for; switches let so many fewer SIMs through.
         per_sim: u16 = 1, in 1..=64;
         /// Round trip of the longest path without what packets take to be sent, RTT_p; auto: the
@@ -188,6 +194,10 @@ impl DcSimParams {
         if self.rtt_max == RttMax::Auto && facts.hosts_poll == Some(true) {
             self.rtt_max = RttMax::Paper;
         }
+        // Their round trips contain waits for polls, which no queue causes.
+        if self.drain.is_none() && facts.hosts_poll == Some(true) {
+            self.drain = Some(0);
+        }
         if let Some(probes) = facts.probes {
             (self.queue, self.bucket) = (probes.queue, probes.bucket);
             self.overhead = probes.overhead;
@@ -213,6 +223,8 @@ pub(super) struct HostConstants {
     pub(super) unscheduled: u32,
     /// The time between tokens, T'.
     pub(super) slot: Duration,
+    /// A segment that waited for longer met long queues; `None` where every SIM-ACK is used.
+    pub(super) drain: Option<Duration>,
 }
 
 impl HostConstants {
@@ -243,6 +255,7 @@ impl HostConstants {
             RttMax::Auto | RttMax::Paper => line.paper(),
             RttMax::Time(span) => span,
         };
+        let drain = u64::from(params.drain.unwrap_or(LONG));
         let unasked = match params.unscheduled {
             Unscheduled::Bytes(bytes) => bytes,
             Unscheduled::Bdp => setup.line_rate.bytes_in(setup.base_rtt).0,
@@ -256,6 +269,7 @@ impl HostConstants {
             per_sim: params.per_sim.into(),
             unscheduled: u32::try_from(unasked.div_ceil(setup.mtu.0)).unwrap_or(u32::MAX),
             slot: line.share.interval(line.rate),
+            drain: (drain > 0).then(|| line.time(line.full.0) * drain),
         }
     }
 }
@@ -375,6 +389,17 @@ mod tests {
             [0.0, 0.5, 1.0].map(|share| scaled(span, share)),
             [Duration::ZERO, span / 2, span]
         );
+    }
+
+    #[test]
+    fn queues_drain_where_packets_wait_for_no_poll() {
+        for (drain, on_devices) in [(None, Some(0)), (Some(0), Some(0)), (Some(44), Some(44))] {
+            let mut params = DcSimParams { drain, ..DcSimParams::default() };
+            params.resolve(&NetworkFacts::default());
+            assert_eq!(params.drain, drain);
+            params.resolve(&NetworkFacts::of_devices());
+            assert_eq!(params.drain, on_devices);
+        }
     }
 
     #[test]

@@ -24,12 +24,14 @@ use core::cmp::Reverse;
 
 use super::account::{Account, UNLIMITED, VACANT};
 use super::copies::Copies;
+use super::drain::Drain;
 use super::figures::Figures;
 use super::line::Line;
 use super::params::{Bind, DcSimParams, HostConstants};
 use super::ports::{KeptPorts, PortsInUse};
 use super::records::{Record, Records, Refused, State};
 use super::turns::Turns;
+use crate::path::Path;
 use crate::rng::Rng;
 use crate::sched::{Backlog, Label};
 use crate::time::{Duration, Instant};
@@ -82,6 +84,7 @@ pub(super) struct Sender {
     /// Slab indices of flows near their end that lack second SIMs; each at most once.
     tails: VecDeque<u32>,
     bind: Bind,
+    drain: Drain,
     /// Tokens of lost SIMs are given back while fewer DATAs than this wait for the line.
     refund: usize,
     /// SIM-ACKs that have bound segments; wraps.
@@ -125,6 +128,7 @@ impl Sender {
             tail: params.tail,
             tails: VecDeque::with_capacity(if params.tail { flows } else { 0 }),
             bind: params.bind,
+            drain: Drain::new(constants.drain),
             refund: params.refund.into(),
             acks: 0,
             copies: Copies::new(constants.unscheduled, flows),
@@ -133,11 +137,11 @@ impl Sender {
         }
     }
 
-    pub(super) fn on_open(&mut self, flow: FlowId, peer: HostId, label: Label) {
+    pub(super) fn on_open(&mut self, flow: FlowId, peer: HostId, path: &Path, label: Label) {
         let account = &mut self.accounts[flow.index()];
         let Account { listed, tailed, copies, .. } = *account;
-        let unasked = self.copies.most();
-        *account = Account { id: flow, peer, listed, tailed, copies, unasked, ..VACANT };
+        let (unasked, rtt_most) = (self.copies.most(), self.drain.rtt_most(path));
+        *account = Account { id: flow, peer, listed, tailed, copies, unasked, rtt_most, ..VACANT };
         self.turns.open(flow.index(), label);
         self.kept.get_mut(flow.index()).into_iter().for_each(|kept| *kept = KeptPorts::default());
     }
@@ -164,6 +168,7 @@ impl Sender {
         let before = account.waiting;
         account.waiting = u32::try_from(backlog.segments).unwrap_or(u32::MAX);
         account.sendable = backlog.sendable > Bytes::ZERO;
+        account.delayed = backlog.rtt > account.rtt_most;
         if void && account.waiting > 0 {
             // Messages or segments wait until earlier ones are acknowledged, and their SIMs wait
             // with them.
@@ -339,24 +344,26 @@ impl Sender {
         let flow = record.flow;
         let most = self.most;
         let account = self.accounts.get_mut(flow.index()).filter(|account| account.id == flow);
-        let bound = account.map_or(0, |account| {
-            let bound = account.data().min(self.per_sim);
+        let (bound, unused) = account.map_or((0, false), |account| {
             account.sims -= 1;
-            account.bound += bound;
             account.answered(most);
-            bound
+            let unused = self.drain.leaves_unused(account, &mut self.rng);
+            let bound = if unused { 0 } else { account.data().min(self.per_sim) };
+            account.bound += bound;
+            (bound, unused)
         });
+        figures.sims.unused += u64::from(unused);
+        figures.sims.wasted += u64::from(bound == 0 && !unused);
         record.bound = u8::try_from(bound).unwrap_or(u8::MAX);
         record.order = self.acks;
         self.acks = self.acks.wrapping_add(u32::from(bound > 0));
         let record = *record;
         if bound == 0 {
-            figures.sims.wasted += 1;
             self.free_good(flow, ev);
         } else if ripe {
             self.release(&record, now.max(self.records.due(&record)));
         }
-        // The SIM-ACK may have found fewer segments than its SIM stands for: the flow may need
+        // The SIM-ACK may have bound fewer segments than its SIM stands for: the flow may need
         // others.
         self.review(flow);
         true

@@ -360,6 +360,27 @@ fn a_segment_acknowledged_meanwhile_wastes_the_sim_that_was_for_it() {
 }
 
 #[test]
+fn one_sim_ack_of_eight_stays_unused_while_segments_meet_long_queues() {
+    // An idle path has 8 us; a line takes 90 ns for a DATA.
+    let of = |drain, rtt, segments| {
+        let mut host = Host::new(|params| params.drain = drain);
+        for index in 0..8 {
+            host.open(index, 0, segments);
+            let long = Backlog { rtt: us(rtt), ..backlog(segments) };
+            host.sched.on_backlog(flow(index), &long, host.now);
+        }
+        host.run(at(7.8));
+        let mut sims = host.sims.clone().into_iter();
+        assert!(sims.all(|(_, ev, sim)| host.receive(PEER, ev, sim.answer())));
+        host.sched.figures().sims.unused
+    };
+    let long = [of(Some(2), 8.19, 100), of(None, 12.0, 100)];
+    assert!(long.iter().all(|unused| (5..20).contains(unused)), "{long:?} of 86");
+    let short = [of(Some(2), 8.17, 100), of(None, 11.9, 100), of(Some(0), 90.0, 100)];
+    assert_eq!((short, of(None, 12.0, 8)), ([0; 3], 0), "and near the end of a flow");
+}
+
+#[test]
 fn a_host_that_is_polled_late_sends_as_many_packets_as_a_punctual_one() {
     let run = |step: Option<Duration>| {
         let mut host = Host::new(|_| ());

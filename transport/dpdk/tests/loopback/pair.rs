@@ -298,8 +298,7 @@ fn exchange(
     let mbps = bytes * 8 / 1000 / ms.max(1);
     let [segments, again, silence, twice] = sum;
     let attached = ends.iter().map(|end| end.worker.counts().attached).sum();
-    let sims = ends.iter().map(|end| sims_acked(end.worker.endpoint())).sum::<Option<u64>>();
-    let sims = sims.map(|acked| format!(", {acked} SIMs acknowledged")).unwrap_or_default();
+    let sims: String = ends.iter().map(|end| sims_of(end.worker.endpoint())).collect();
     println!(
         "pair {} ok {bytes} B in {ms} ms, {mbps} Mbit/s, {segments} segments, {attached} attached, \
          {again} sent again ({silence} after silence), {twice} received twice{sims}",
@@ -308,8 +307,9 @@ fn exchange(
     attached
 }
 
-/// SIMs that were answered in time; `None` without DCsim.
-fn sims_acked(endpoint: &Endpoint) -> Option<u64> {
-    let Sched::DcSim(sched) = endpoint.scheduler() else { return None };
-    Some(sched.figures().sims.acked)
+/// What became of a host's SIMs; empty without DCsim.
+fn sims_of(endpoint: &Endpoint) -> String {
+    let Sched::DcSim(sched) = endpoint.scheduler() else { return String::new() };
+    let sims = &sched.figures().sims;
+    format!(", {} SIMs acknowledged, {} of them wasted", sims.acked, sims.wasted)
 }

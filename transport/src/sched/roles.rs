@@ -232,7 +232,8 @@ pub struct Backlog {
     pub refused: Bytes,
     /// Round trip of the segment that the last acknowledgement named, less the time for which the
     /// receiver held that acknowledgement back; zero before the first since the flow was opened or
-    /// idle. Copies do not count.
+    /// idle. Copies do not count. Once a flow has sent one, neither do segments that were known to
+    /// have arrived with all before them.
     pub rtt: Duration,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Ours, and off in the paper's preset. Equation 2 leaves room for one DATA-ACK for every 10 DATAs.
 //! A host that receives many flows sends most DATA-ACKs because 3 RTT_p have passed, not because 16
-//! DATAs have come. In mixes of collectives there was one for every 2 to 4 DATAs. Then a link that
-//! is busy both ways gets 0.1 to 0.3 % more than it can send, and a queue of DATA grows at it until
+//! DATAs have come. In mixes that lost DATA there was one for every 1 to 3 DATAs. Then a link that
+//! is busy both ways gets 0.1 to 0.6 % more than it can send, and a queue of DATA grows at it until
 //! it fills the buffer. So while its segments meet long queues, a flow leaves some SIM-ACKs unused.
 //! Their SIMs have taken tokens of the ports on their path, so no DATA comes for these tokens.
 //= dcsim#eq2

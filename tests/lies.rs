@@ -194,6 +194,47 @@ fn a_scenario_that_lies_is_refused_at_the_lie() {
 }
 
 #[test]
+fn parts_of_a_run_that_do_not_fit_are_refused_where_they_were_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let incast = "[workload]\nkind = \"incast\"\nsenders = 2\n";
+    let cases: [(&str, &str, &[&str]); 8] = [
+        ("trim = true\n", "2:8", &["trim: `on`", "neither trim nor pause"]),
+        ("cc = \"smartt\"\n", "2:6", &["cc: `smartt`", "RTT_max", "--cc fixed"]),
+        ("cc = \"unocc\"\n", "2:6", &["cc: `unocc`"]),
+        ("[set]\nsched.dcsim.rtt_max = \"1us\"\n", "3:23", &["sched.dcsim.rtt_max: 1.000us"]),
+        ("[set]\n\nswitch.sim.bucket = 13\n", "4:21", &["switch.sim.bucket: 13", "1 to"]),
+        ("[set]\nswitch.program = \"pfc@tor\"\n", "3:18", &["switch.program: `pfc`"]),
+        ("[set]\nswitch.kmin = 0.9\n", "3:15", &["switch.kmin: 0.9", "switch.kmax"]),
+        ("[set]\npsn_window = 64\n", "3:14", &["found `psn_window=64`", "expected"]),
+    ];
+    for (text, place, words) in cases {
+        let text = format!("transport = \"dcsim\"\n{text}{incast}");
+        let path = file(dir.path(), "lie.toml", text.as_bytes());
+        refused(&["run", &path, "--topo", "dcsim"], &path, place, words);
+    }
+    // A flag has the last word.
+    let text = format!("transport = \"dcsim\"\ntrim = true\n{incast}");
+    let path = file(dir.path(), "mended.toml", text.as_bytes());
+    let flags = ["--topo", "dcsim", "--trim", "off", "--world", "sim"];
+    assert_eq!(headrace(&[&["run", &path], &flags[..]].concat()).0, 0);
+    let matrix = file(dir.path(), "ok.cm", b"Nodes 4\nConnections 1\n0->1 start 0 size 5\n");
+    let set = ["--transport", "dcsim", "--set", "switch.sim.bucket=13"];
+    let run = [&["run", &matrix], &set[..]].concat();
+    refused(&run, "switch.sim.bucket", " found 13", &["1 to"]);
+    let topology = "Nodes 4\nTiers 2\nPodsize 4\nTier 0\nDownlink_speed_Gbps 100\nRadix_Down 2\n\
+                    Radix_Up 2\nQueue_Down 10000\nDownlink_Latency_ns 600\nTier 1\n\
+                    Downlink_speed_Gbps 100\nRadix_Down 2\nDownlink_Latency_ns 600\n";
+    let path = file(dir.path(), "small.topo", topology.as_bytes());
+    let run = ["run", &matrix, "--topo", &path, "--transport", "dcsim"];
+    refused(&run, &path, "8", &["a buffer of 10000 bytes", "two of data"]);
+    // Where two queues have the size that is too small, neither is named.
+    let both = topology.replace("Tier 1\n", "Tier 1\nQueue_Down 10000\n");
+    let path = file(dir.path(), "both.topo", both.as_bytes());
+    let run = ["run", &matrix, "--topo", &path, "--transport", "dcsim"];
+    refused(&run, "switch.queue", " found a buffer of 10000 bytes", &["two of data"]);
+}
+
+#[test]
 fn a_hosts_file_that_lies_is_refused_at_the_lie() {
     let dir = tempfile::tempdir().unwrap();
     let matrix = file(dir.path(), "ok.cm", b"Nodes 2\nConnections 1\n0->1 start 0 size 5\n");

@@ -79,8 +79,10 @@ built_in! {
         "dcsim-fig09c-collectives",
         "dcsim-fig09d-members",
         "dcsim-fig09e-drift",
+        "dcsim-fig10-follow",
         "dcsim-fig11-data-buffer",
-        "dcsim-fig13-fractions";
+        "dcsim-fig13-fractions",
+        "dcsim-theorems";
     "uno/":
         "uno-fig03-fairness",
         "uno-fig04-phantom",

@@ -296,7 +296,10 @@ impl Case {
         let tight = if bucket > 1 { "tight" } else { "paper" };
         self.reset("sched.dcsim.rtt_max", pick(rng, &["paper", "auto", tight]));
         self.reset("sched.dcsim.per_sim", pick(rng, &[1, 1, 3]));
-        self.reset("sched.dcsim.order", pick(rng, &["collectives", "flows", "shortest"]));
+        let order = pick(rng, &["collectives", "flows", "shortest", "smallest"]);
+        self.reset("sched.dcsim.order", order);
+        let tail = pick(&mut rng.fork("tail", 0), &["false", "false", "true"]);
+        self.reset("sched.dcsim.tail", tail);
     }
 
     /// Switches that write telemetry, for controllers that read it and for others; packets with

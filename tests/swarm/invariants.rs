@@ -134,6 +134,7 @@ pub(crate) fn check(case: &Case, window: Duration, threads: usize) -> Result<Tal
     lossless(case, &plan, &outcome)?;
     speed(&plan, &outcome)?;
     borders(&plan, &outcome)?;
+    probes(&outcome)?;
     let mut plan = plan;
     plan.draft.threads = threads;
     let again = run(&plan, window)?;
@@ -246,6 +247,19 @@ fn lossless(case: &Case, plan: &Plan, outcome: &Outcome) -> Result<(), String> {
         Some(dropped) => Err(format!("lossless switches dropped {dropped} packets")),
         None => Ok(()),
     }
+}
+
+/// Every SIM is answered in time or given up, once, or is on its way as the run ends.
+fn probes(outcome: &Outcome) -> Result<(), String> {
+    let Some(dcsim) = outcome.summary.dcsim else { return Ok(()) };
+    let sims = dcsim.sims;
+    if sims.sent != sims.acked + sims.timed_out + sims.open {
+        return Err(format!("SIMs that did not end once: {sims:?}"));
+    }
+    if sims.wasted + sims.unused > sims.acked {
+        return Err(format!("more SIM-ACKs without DATA than came in time: {sims:?}"));
+    }
+    Ok(())
 }
 
 /// Checks the counts of border switches. Notes are packets that they made, and no advice of a

@@ -244,7 +244,7 @@ counters! {
         pub late: u64,
         /// SIMs that nothing answered in time.
         pub timed_out: u64,
-        /// SIM-ACKs that found no DATA waiting, or whose DATA was not to be sent any more.
+        /// SIM-ACKs that found no DATA waiting, or none of whose DATAs was to be sent any more.
         pub wasted: u64,
         /// SIM-ACKs of which no use was made, so that queues of DATA drain.
         pub unused: u64,

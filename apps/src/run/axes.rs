@@ -273,7 +273,7 @@ pub(super) fn check_kept<'a>(
             let stays = kept.iter().any(|other| (&other.0, &other.1) == (&key, &value));
             let by = after.origin(&key);
             let setting = settings.entry(key).or_default();
-            if matches!(from, Origin::Scenario(_)) && !stays {
+            if matches!(from, Origin::Scenario(..)) && !stays {
                 setting.by.get_or_insert(by);
             }
             if !setting.values.contains(&value) {

@@ -133,7 +133,7 @@ impl Reader {
         }
         self.apply_flags(args, &mut draft)?;
         if let Some((name, Setup { topology: Some(source), .. })) = scenario {
-            self.topology = Some((source.clone(), Origin::Scenario(name.to_owned()).to_string()));
+            self.topology = Some((source.clone(), Origin::scenario(name).to_string()));
         }
         if let Some(text) = &args.topo {
             let source = TopologySource::parse(text, Path::new(""))
@@ -145,11 +145,11 @@ impl Reader {
         }
         let (world, origin) = self.world(args, scenario)?;
         if world == World::Nic {
-            check_real(&draft)?;
+            check_real(&draft).map_err(|error| draft.located(&error, &self.scenario_file))?;
         }
         let real = self.real(args, world)?;
         if let Some(port) = real.as_ref().and_then(|real| real.hosts.udp_port)
-            && matches!(draft.origin("udp_port"), Origin::Default | Origin::Scenario(_))
+            && matches!(draft.origin("udp_port"), Origin::Default | Origin::Scenario(..))
         {
             draft.set("udp_port", &port.to_string(), Origin::HostsFile)?;
         }
@@ -167,7 +167,7 @@ impl Reader {
         let (matrix, topology) = self.network(traffic, &draft)?;
         real.as_ref().map_or(Ok(()), |real| real.hosts.check_matrix(matrix.nodes))?;
         let plan = Plan::new(&draft, matrix, &topology)
-            .map_err(|error| located(error, traffic, self.topology.as_ref()))?;
+            .map_err(|error| self.located(error, traffic, &draft))?;
         check_faults(&plan, world)?;
         self.warnings.extend(idle::warnings(args, world, &draft, &plan));
         self.finish(world, &origin, &plan.draft);
@@ -243,7 +243,7 @@ impl Reader {
                 .at(&self.scenario_file, text.line, text.column)
                 .help(did_you_mean(&text.value, &World::NAMES))
         })?;
-        Ok((world, Origin::Scenario(name.to_owned()).to_string()))
+        Ok((world, Origin::scenario(name).to_string()))
     }
 
     /// The scenario that `input` names, `None` when it is a matrix.
@@ -289,38 +289,39 @@ impl Reader {
         scenario: &Setup,
         draft: &mut Draft,
     ) -> Result<(), Failure> {
-        let source = || Origin::Scenario(name.to_owned());
-        let file = self.scenario_file.clone();
+        let (name, file) = (name.to_owned(), self.scenario_file.clone());
+        let source = |line, column| Origin::Scenario(Located { value: name.clone(), line, column });
+        let of = |value: &Located<String>| source(value.line, value.column);
         let at = |located: &Located<String>, error: InputError| {
             error.at(&file, located.line, located.column)
         };
         if let Some(name) = &scenario.transport {
-            draft.set_transport(&name.value, source()).map_err(|error| at(name, error))?;
+            draft.set_transport(&name.value, of(name)).map_err(|error| at(name, error))?;
         }
         if let Some(name) = &scenario.cc {
-            draft.set_cc(&name.value, source()).map_err(|error| at(name, error))?;
+            draft.set_cc(&name.value, of(name)).map_err(|error| at(name, error))?;
         }
         if let Some(name) = &scenario.lb {
-            draft.set_lb(&name.value, source()).map_err(|error| at(name, error))?;
+            draft.set_lb(&name.value, of(name)).map_err(|error| at(name, error))?;
         }
         if let Some(text) = &scenario.ec {
-            draft.set_ec(&text.value, source()).map_err(|error| at(text, error))?;
+            draft.set_ec(&text.value, of(text)).map_err(|error| at(text, error))?;
         }
-        if let Some(trim) = scenario.trim {
-            draft.set_trim(trim, source());
+        if let Some(trim) = &scenario.trim {
+            draft.set_trim(trim.value, source(trim.line, trim.column));
         }
         if let Some(seed) = scenario.seed {
-            draft.set_seed(seed, source());
+            draft.set_seed(seed, source(0, 0));
         }
-        if let Some(interval) = scenario.sampling {
-            draft.set_sampling(interval, source());
+        if let Some(interval) = &scenario.sampling {
+            draft.set_sampling(interval.value, source(interval.line, interval.column));
         }
         for fault in &scenario.faults {
-            draft.add_fault(*fault, source());
+            draft.add_fault(*fault, source(0, 0));
         }
         for setting in &scenario.settings {
             let value = &setting.value;
-            draft.set(&setting.key, &value.value, source()).map_err(|error| at(value, error))?;
+            draft.set(&setting.key, &value.value, of(value)).map_err(|error| at(value, error))?;
         }
         Ok(())
     }
@@ -390,6 +391,26 @@ impl Reader {
             }
         };
         Ok((matrix, topology))
+    }
+
+    /// The error of a plan. Where it is about a flow, about a tier or about a setting of the
+    /// scenario, it has the line in the file of the matrix, of the topology or of the scenario.
+    fn located(&self, error: RunError, traffic: &Traffic, draft: &Draft) -> RunError {
+        let place = match (&error, traffic, &self.topology) {
+            (RunError::Flow(flow, input), Traffic::File(path), _) => {
+                cm::line_of(path, *flow).map(|line| (input, path, line))
+            }
+            (RunError::Tier(tier, key, input), _, Some((TopologySource::File(path), _))) => {
+                topo_file::line_of(path, *tier, key).map(|line| (&**input, path, line))
+            }
+            (RunError::Input(input), ..) if input.line == 0 => {
+                return draft.located(input, &self.scenario_file).into();
+            }
+            _ => None,
+        };
+        let located =
+            place.map(|(input, path, line)| input.clone().at(&path.display().to_string(), line, 0));
+        located.map_or(error, RunError::from)
     }
 
     fn finish(&mut self, world: World, origin: &str, draft: &Draft) {
@@ -462,25 +483,4 @@ fn smallest_for(hosts: u32) -> Result<&'static str, InputError> {
 /// The error as one about a flag.
 pub(super) fn on_flag(flag: &str, error: InputError) -> InputError {
     if error.file.is_empty() { error.at(flag, 0, 0) } else { error }
-}
-
-/// The error of a plan; one about a flow or about a tier has its line in the file of the matrix or
-/// of the topology.
-fn located(
-    error: RunError,
-    traffic: &Traffic,
-    topology: Option<&(TopologySource, String)>,
-) -> RunError {
-    let place = match (&error, traffic, topology) {
-        (RunError::Flow(flow, input), Traffic::File(path), _) => {
-            cm::line_of(path, *flow).map(|line| (input, path, line))
-        }
-        (RunError::Tier(tier, key, input), _, Some((TopologySource::File(path), _))) => {
-            topo_file::line_of(path, *tier, key).map(|line| (&**input, path, line))
-        }
-        _ => None,
-    };
-    let located =
-        place.map(|(input, path, line)| input.clone().at(&path.display().to_string(), line, 0));
-    located.map_or(error, RunError::from)
 }

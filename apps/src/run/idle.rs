@@ -104,7 +104,11 @@ fn idle_flags<'a>(
     let (captured, kept) = (args.capture.is_some(), args.out.is_some());
     let idle = move |key: &str| match key {
         "udp_port" if world == World::Sim && captured => None,
-        "sampling.interval" if !kept && draft.sampling.is_some() => {
+        "sampling.interval"
+            if !kept
+                && draft.sampling.is_some()
+                && (world != World::Sim || plan.counts_arrivals().is_none()) =>
+        {
             Some(("of samples that no file takes", "--out DIR"))
         }
         "vdev.record" if !kept && draft.vdev.record && world == World::Vdev => {

@@ -3,6 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use transport::Duration;
+
+/// The least time between samples.
+pub(crate) const INTERVAL_MIN: Duration = Duration::from_ns(10);
 
 /// One sample.
 #[derive(Clone, Debug, PartialEq, Serialize)]

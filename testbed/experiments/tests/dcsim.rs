@@ -126,10 +126,25 @@ fn no_sim_takes_longer_than_the_bound_and_no_data_is_lost() {
 #[test]
 fn two_threads_measure_what_one_does() {
     let of = |threads| {
-        let summary = run("dcsim", &[("sim.threads", threads)], &permutation(20)).summary;
+        let set = [("sim.threads", threads), ("sampling.interval", "2us")];
+        let summary = run("dcsim", &set, &crossing(40)).summary;
         (summary.wire_delay_us, summary.reordered, summary.dcsim)
     };
     assert_eq!(of("1"), of("2"));
+}
+
+//= dcsim#4.4: figure 10(a).
+#[test]
+fn data_arrives_a_delay_behind_its_sims() {
+    let of = |set: &[(&str, &str)]| run("dcsim", set, &crossing(60)).summary.dcsim.unwrap().follow;
+    assert_eq!(of(&[]), None, "nothing is sampled");
+    for rtt_max in ["tight", "paper", "30us"] {
+        let set = [("sched.dcsim.rtt_max", rtt_max), ("sampling.interval", "1us")];
+        let found = of(&set).unwrap();
+        assert!((0.93..1.05).contains(&found.lag_rtt_max), "{rtt_max}: {found:?}");
+        assert!(found.correlation > 0.6, "{rtt_max}: {found:?}");
+        assert!(found.unshifted.unwrap() < found.correlation, "{rtt_max}: {found:?}");
+    }
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn there_is_no_train_where_something_may_happen_to_one_cell() {
 
 #[test]
 fn a_bound_from_anywhere_but_a_preset_and_a_failure_of_a_matrix_leave_a_pod_without_trains() {
-    let scenario = Origin::Scenario("mine".to_owned());
+    let scenario = Origin::scenario("mine");
     let set = [scenario, Origin::World("nic"), Origin::HostsFile, Origin::Flag("x"), Origin::Set];
     let unset = [Origin::Default, Origin::Topology, Origin::Transport("zeropod")];
     let may_have_trains = |origin: Origin, set: &[(&str, &str)], lines: &str| {

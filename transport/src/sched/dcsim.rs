@@ -138,6 +138,12 @@ impl DcSim {
         self.constants.slot
     }
 
+    /// SIMs on their way: neither answered nor given up. Walks all records.
+    #[must_use]
+    pub fn sims_open(&self) -> u64 {
+        self.sender.sims_open()
+    }
+
     /// The counters and measurements of this host.
     #[must_use]
     pub fn figures(&self) -> &Figures {
@@ -250,7 +256,7 @@ impl Sending for DcSim {
         now: Instant,
     ) {
         let len = self.sizes.of(&segment.hdr, segment.payload.len);
-        if let Some(due) = self.sender.on_sent() {
+        if let Some(due) = self.sender.on_sent(&mut self.figures) {
             let start = self.line.occupy(len, due.at);
             self.figures.departure_error.note(start.max(now).since(due.at));
             self.figures.departure_lateness.note(now.since(start));

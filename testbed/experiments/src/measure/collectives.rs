@@ -8,6 +8,7 @@ use transport::histogram::Spans;
 use transport::{DropReason, Duration, Instant, Stats};
 
 use crate::conductor::FlowRecord;
+use crate::measure::following::Follow;
 use crate::measure::own::OfDcSim;
 use crate::plan::Plan;
 
@@ -105,6 +106,9 @@ pub struct DcSimResult {
     /// where emulated switches limit SIMs.
     #[serde(default)]
     pub switches_unaware: Option<bool>,
+    /// How data follows SIMs at the hosts of a simulation whose state is sampled; else null.
+    #[serde(default)]
+    pub follow: Option<Follow>,
 }
 
 /// Spans of time.
@@ -133,6 +137,9 @@ pub struct Sims {
     pub late: u64,
     /// Given up, for want of an answer in time.
     pub timed_out: u64,
+    /// Neither answered in time nor given up when the run ended, or when their host began anew.
+    #[serde(default)]
+    pub open: u64,
     /// Answered in time, with nothing to be sent any more.
     pub wasted: u64,
     /// Answered in time and not used, so that queues of data drain.
@@ -140,6 +147,12 @@ pub struct Sims {
     pub unused: u64,
     /// Answers to SIMs that were never sent.
     pub forged: u64,
+    /// SIMs of other hosts that hosts answered.
+    #[serde(default)]
+    pub answered: u64,
+    /// SIMs of other hosts that hosts did not answer, because too many answers waited for the line.
+    #[serde(default)]
+    pub unanswered: u64,
 }
 
 impl SpanResult {
@@ -171,9 +184,12 @@ impl Sims {
             acked: self.acked + other.acked,
             late: self.late + other.late,
             timed_out: self.timed_out + other.timed_out,
+            open: self.open + other.open,
             wasted: self.wasted + other.wasted,
             unused: self.unused + other.unused,
             forged: self.forged + other.forged,
+            answered: self.answered + other.answered,
+            unanswered: self.unanswered + other.unanswered,
         }
     }
 }
@@ -183,7 +199,7 @@ impl DcSimResult {
     #[must_use]
     pub fn of(hosts: &OfDcSim, network: Option<&Network>) -> Self {
         let (us, ns) = (Duration::from_us(1), Duration::from_ns(1));
-        let OfDcSim { rtt_max, slot, figures } = hosts;
+        let OfDcSim { rtt_max, slot, open, figures } = hosts;
         let counts = &figures.sims;
         let dropped = |network: &Network| network.audit().dropped.of(DropReason::ProbeQueueFull);
         Self {
@@ -195,14 +211,18 @@ impl DcSimResult {
                 acked: counts.acked,
                 late: counts.late,
                 timed_out: counts.timed_out,
+                open: *open,
                 wasted: counts.wasted,
                 unused: counts.unused,
                 forged: counts.forged,
+                answered: counts.answered,
+                unanswered: counts.unanswered,
             },
             slot_ns: slot.as_us_f64() / ns.as_us_f64(),
             departure_error_ns: SpanResult::of(&figures.departure_error, ns),
             departure_lateness_ns: SpanResult::of(&figures.departure_lateness, ns),
             switches_unaware: None,
+            follow: None,
         }
     }
 
@@ -217,6 +237,7 @@ impl DcSimResult {
             departure_error_ns: self.departure_error_ns.worse(other.departure_error_ns),
             departure_lateness_ns: self.departure_lateness_ns.worse(other.departure_lateness_ns),
             switches_unaware: None,
+            follow: None,
         }
     }
 
@@ -257,6 +278,7 @@ mod tests {
             departure_error_ns: SpanResult::default(),
             departure_lateness_ns: SpanResult::default(),
             switches_unaware: None,
+            follow: None,
         };
         for (sent, timed_out, data, unaware) in [
             (10, 0, 0, false),

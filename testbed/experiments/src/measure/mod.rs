@@ -5,6 +5,7 @@ pub mod arrivals;
 pub mod audit;
 pub mod collectives;
 pub mod fct;
+pub mod following;
 pub mod own;
 pub mod sampler;
 pub mod scheduler;

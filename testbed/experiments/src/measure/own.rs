@@ -10,6 +10,7 @@ use transport::sched::zeropod::PodCounts;
 use transport::{Duration, Endpoint, Stats};
 
 use super::collectives::DcSimResult;
+use super::following::Following;
 use super::scheduler::SchedulerResult;
 use super::{Counters, Summary, join};
 use crate::plan::Plan;
@@ -23,6 +24,8 @@ pub struct OfHosts {
     pub counters: Counters,
     /// The measurements of DCsim; `None` where no host runs it.
     pub dcsim: Option<OfDcSim>,
+    /// Arrivals of SIMs and data, where they are counted: one for each group of hosts.
+    pub following: Vec<Following>,
     /// The counts of hosts of pods.
     pub pod: PodCounts,
 }
@@ -34,6 +37,8 @@ pub struct OfDcSim {
     pub rtt_max: Duration,
     /// The longest slot T'.
     pub slot: Duration,
+    /// SIMs on their way.
+    pub open: u64,
     /// The sums of all figures.
     pub figures: Figures,
 }
@@ -50,19 +55,19 @@ impl OfHosts {
         match sched {
             Sched::DcSim(sched) => {
                 let all = self.dcsim.get_or_insert_default();
-                all.add((sched.rtt_max(), sched.slot(), sched.figures()));
+                all.add((sched.rtt_max(), sched.slot()), sched.sims_open(), sched.figures());
             }
             Sched::Zeropod(sched) => self.pod.add(sched.counts()),
             _ => {}
         }
     }
 
-    /// Adds the sums over other hosts.
+    /// Adds the sums over other hosts, but not their arrivals.
     pub fn join(&mut self, other: &Self) {
         self.stats.add(&other.stats);
         join(&mut self.counters, &other.counters);
-        if let Some(OfDcSim { rtt_max, slot, figures }) = &other.dcsim {
-            self.dcsim.get_or_insert_default().add((*rtt_max, *slot, figures));
+        if let Some(OfDcSim { rtt_max, slot, open, figures }) = &other.dcsim {
+            self.dcsim.get_or_insert_default().add((*rtt_max, *slot), *open, figures);
         }
         self.pod.add(&other.pod);
     }
@@ -80,7 +85,10 @@ impl OfHosts {
     /// Puts all but the counters of endpoints into the summary of a run of `plan` whose switches
     /// are emulated, as `network`.
     pub fn show(&self, plan: &Plan, network: &Network, summary: &mut Summary) {
-        let of_dcsim = |all: &OfDcSim| all.result(Some(network)).in_view(plan);
+        let of_dcsim = |all: &OfDcSim| DcSimResult {
+            follow: Following::best(&self.following),
+            ..all.result(Some(network)).in_view(plan)
+        };
         summary.dcsim = self.dcsim.as_ref().map(of_dcsim);
         summary.scheduler = SchedulerResult::of(network, &self.pod);
         join(&mut summary.counters, &self.counters);
@@ -88,9 +96,10 @@ impl OfHosts {
 }
 
 impl OfDcSim {
-    fn add(&mut self, (rtt_max, slot, figures): (Duration, Duration, &Figures)) {
+    fn add(&mut self, (rtt_max, slot): (Duration, Duration), open: u64, figures: &Figures) {
         self.rtt_max = self.rtt_max.max(rtt_max);
         self.slot = self.slot.max(slot);
+        self.open += open;
         self.figures.add(figures);
     }
 

@@ -1,7 +1,7 @@
 //! Checks of a plan beside those of single systems: queues, marks, sizes, and how packets name
 //! their way.
 
-use transport::Config;
+use transport::{Bytes, Config};
 
 use super::{Draft, RunError};
 use crate::flow_set::FlowSet;
@@ -38,17 +38,44 @@ pub(super) fn check_queues(
         }
     }
     let expected = || format!("a queue that holds one packet of {} bytes", packet.0);
+    let small = own_queues(draft, tree).find(|(_, _, queue)| *queue < packet);
+    small.map_or(Ok(()), |(tier, key, queue)| {
+        let found = format!("{key} {} in tier {tier}", queue.0);
+        let error = InputError::new(found, expected()).help(help);
+        Err(RunError::Tier(tier, key, Box::new(error)))
+    })
+}
+
+/// The topology's own queues, where `switch.queue` does not replace them: the tier, the key and the
+/// size of each.
+fn own_queues(
+    draft: &Draft,
+    tree: &FatTreeSpec,
+) -> impl Iterator<Item = (u8, &'static str, Bytes)> {
     let own = tree.tier.iter().zip(0..).filter(|_| draft.switch.queue.is_none());
-    for (spec, tier) in own {
-        for (key, queue) in [("Queue_Down", spec.queue_down), ("Queue_Up", spec.queue_up)] {
-            if let Some(queue) = queue.filter(|queue| *queue < packet) {
-                let found = format!("{key} {} in tier {tier}", queue.0);
-                let error = InputError::new(found, expected()).help(help);
-                return Err(RunError::Tier(tier, key, Box::new(error)));
-            }
+    let keys = own.flat_map(|(spec, tier)| {
+        [(tier, "Queue_Down", spec.queue_down), (tier, "Queue_Up", spec.queue_up)]
+    });
+    keys.filter_map(|(tier, key, queue)| Some((tier, key, queue?)))
+}
+
+/// The error of a port whose buffer of `buffer` bytes is too small. It is at the queue of the
+/// topology that has this size, if there is one such queue and no more, and at the setting `key`
+/// elsewhere.
+pub(super) fn of_buffer(
+    draft: &Draft,
+    tree: &FatTreeSpec,
+    (key, buffer): (&str, Bytes),
+    error: InputError,
+) -> RunError {
+    let error = error.at(key, 0, 0);
+    let mut same = own_queues(draft, tree).filter(|(_, _, queue)| *queue == buffer);
+    match (same.next(), same.next()) {
+        (Some((tier, key, _)), None) if draft.switch.border_queue != Some(buffer) => {
+            RunError::Tier(tier, key, Box::new(error))
         }
+        _ => error.into(),
     }
-    Ok(())
 }
 
 /// The threshold at which marks begin is at most the one above which every packet is marked.

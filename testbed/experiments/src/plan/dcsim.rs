@@ -1,29 +1,29 @@
-//! Whether the parts of a run fit DCsim's hosts. Switches neither trim nor pause, there is room for
+//! Whether the parts of a run fit DCsim's hosts. Nothing trims or pauses, there is room for
 //! data beside the small queues, the network can keep the delay, and the window never binds.
 
-use fabric::{Blueprint, QdiscKind};
+use fabric::{Blueprint, ProgramKind, QdiscKind};
 use transport::path::ProbeFacts;
 use transport::sched::dcsim::{DcSim, RttMax, TIGHT_BUCKET};
 use transport::sched::{SchedKind, SchedSetup};
 use transport::{Bytes, Config, Duration, HostId, Rng};
 
+use super::checks::of_buffer;
 use super::{Draft, Plan, RunError};
 use crate::input::InputError;
-use crate::topology::FabricParams;
+use crate::topology::{FabricParams, FatTreeSpec};
 
 /// Refuses what DCsim cannot work with; refuses nothing where another scheduler runs.
 pub(super) fn check(
     draft: &Draft,
-    config: &Config,
+    (config, rtt_p): (&Config, Option<Duration>),
     fabric: &FabricParams,
-    (blueprint, rtt_p): (&Blueprint, Option<Duration>),
+    (tree, blueprint): (&FatTreeSpec, &Blueprint),
 ) -> Result<(), RunError> {
     let ports = blueprint.ports.iter().any(|port| port.qdisc == QdiscKind::DcSim);
     if ports || config.sched == SchedKind::DcSim {
-        check_ports(config, fabric, blueprint)?;
+        check_ports(draft, config, fabric, (tree, blueprint))?;
     }
     if config.sched == SchedKind::DcSim {
-        check_switches(draft, fabric)?;
         check_rtt_p(config, rtt_p)?;
         check_delay(config, fabric)?;
         check_window(config)?;
@@ -50,21 +50,38 @@ fn refused(key: &str, found: String, expected: String, help: &str) -> RunError {
     InputError::new(found, expected).at(key, 0, 0).help(help).into()
 }
 
-fn check_switches(draft: &Draft, fabric: &FabricParams) -> Result<(), RunError> {
-    let expected = || "switches that neither trim nor pause, with sched=dcsim".to_owned();
+/// Refuses switches and NICs that trim or pause under DCsim's hosts: RTT_max counts no pauses, and
+/// these hosts send a trimmed segment again only when its timer ends.
+pub(super) fn check_switches(
+    draft: &Draft,
+    fabric: &FabricParams,
+    blueprint: &Blueprint,
+) -> Result<(), RunError> {
+    if draft.settings.sched != SchedKind::DcSim {
+        return Ok(());
+    }
+    let expected = || "switches and NICs that neither trim nor pause, with sched=dcsim".to_owned();
     if draft.trim {
         let help = "leave --trim out, or say --trim off";
         return Err(refused("trim", "`on`".to_owned(), expected(), help));
     }
-    let qdiscs = [Some(fabric.qdisc), fabric.border_qdisc];
     let wrong = [QdiscKind::Lossless, QdiscKind::Trim, QdiscKind::PhantomTrim];
-    match qdiscs.into_iter().flatten().find(|qdisc| wrong.contains(qdisc)) {
-        None => Ok(()),
-        Some(qdisc) => {
-            let help = "use --set switch.qdisc=dcsim";
-            Err(refused("switch.qdisc", format!("`{}`", qdisc.name()), expected(), help))
+    for (key, qdisc) in [
+        ("switch.qdisc", Some(fabric.qdisc)),
+        ("switch.border_qdisc", fabric.border_qdisc),
+        ("nic.qdisc", Some(draft.nic.qdisc)),
+    ] {
+        if let Some(qdisc) = qdisc.filter(|qdisc| wrong.contains(qdisc)) {
+            let help = format!("use --set {key}=dcsim");
+            return Err(refused(key, format!("`{}`", qdisc.name()), expected(), &help));
         }
     }
+    if blueprint.switches_with(ProgramKind::Pfc).next().is_some() {
+        let help = "leave it out: switches of DCsim lose SIMs in place of data";
+        let found = format!("`{}`", ProgramKind::Pfc.name());
+        return Err(refused("switch.program", found, expected(), help));
+    }
+    Ok(())
 }
 
 /// Bytes that B packets of each small class take at a port of DCsim's discipline.
@@ -100,9 +117,10 @@ fn smallest_buffer(blueprint: &Blueprint) -> Option<Bytes> {
 /// B packets of each small class and two of data fit every buffer, and the bucket is no larger
 /// than B.
 fn check_ports(
+    draft: &Draft,
     config: &Config,
     fabric: &FabricParams,
-    blueprint: &Blueprint,
+    (tree, blueprint): (&FatTreeSpec, &Blueprint),
 ) -> Result<(), RunError> {
     let params = &fabric.qdiscs.dcsim;
     if params.bucket > params.queue {
@@ -122,10 +140,20 @@ fn check_ports(
         "raise it with --set switch.queue={least} (or Queue_Down and Queue_Up of the topology), or \
          lower switch.dcsim.queue"
     );
-    Err(refused("switch.queue", found, expected, &help))
+    let error = InputError::new(found, expected).help(help);
+    Err(of_buffer(draft, tree, ("switch.queue", buffer), error))
 }
 
 impl Plan {
+    /// RTT_max of hosts, where a simulation counts arrivals of SIMs and of their data; `None` where
+    /// no host sends SIMs, or the run is not sampled.
+    #[must_use]
+    pub fn counts_arrivals(&self) -> Option<Duration> {
+        self.draft.sampling.filter(|_| self.settings.sched == SchedKind::DcSim)?;
+        let config = self.host_configs().ok()?.into_iter().next()?;
+        Some(DcSim::new(&config.sched_setup(HostId(0), Rng::new(0))).rtt_max())
+    }
+
     /// The smallest buffer of a port of DCsim's discipline, and the size that loses no data, where
     /// the smallest is less than that.
     #[must_use]
@@ -301,6 +329,9 @@ mod tests {
         for (set, words) in [
             (&[("trim", "on")][..], &["trim", "`on`", "neither trim nor pause"][..]),
             (&[("switch.qdisc", "lossless")], &["switch.qdisc", "`lossless`", "neither"]),
+            (&[("switch.border_qdisc", "trim")], &["switch.border_qdisc", "`trim`", "neither"]),
+            (&[("nic.qdisc", "lossless")], &["nic.qdisc", "`lossless`", "nic.qdisc=dcsim"]),
+            (&[("switch.program", "pfc@tor")], &["switch.program", "`pfc`", "leave it out"]),
             (&[("switch.dcsim.queue", "0")], &["switch.dcsim.queue=0", "1..=1024"]),
             (&[("switch.dcsim.bucket", "13")], &["switch.dcsim.bucket", "13", "12"]),
             (&[("sched.dcsim.fraction", "1.5")], &["fraction=1.5", "0..=1"]),

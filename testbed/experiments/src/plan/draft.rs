@@ -17,7 +17,7 @@ use transport::{Bytes, Duration, Settings};
 use super::stamping::Stamping;
 use super::transports::{self, Transport};
 use crate::flow_set::FlowSet;
-use crate::input::meant;
+use crate::input::{Located, meant};
 use crate::scenario::FaultSpec;
 use crate::topology::programs::ProgramSpec;
 use crate::workload::cm::StartUnit;
@@ -33,8 +33,8 @@ pub enum Origin {
     Topology,
     /// The world of the run.
     World(&'static str),
-    /// The scenario of this name.
-    Scenario(String),
+    /// The scenario of this name; the line and column are those of the value.
+    Scenario(Located<String>),
     /// The hosts file of a real network.
     HostsFile,
     /// A flag of the command line.
@@ -44,6 +44,12 @@ pub enum Origin {
 }
 
 impl Origin {
+    /// The scenario of this name as a whole.
+    #[must_use]
+    pub fn scenario(name: &str) -> Self {
+        Self::Scenario(Located { value: name.to_owned(), ..Located::default() })
+    }
+
     /// The name that `text` means: a flag may cut it short, a file may not, since a policy that is
     /// added later could make a short name ambiguous.
     fn meant<'a>(&self, text: &'a str, names: &[&'a str]) -> &'a str {
@@ -61,7 +67,7 @@ impl fmt::Display for Origin {
             Self::Transport(name) => write!(f, "transport {name}"),
             Self::Topology => f.write_str("topology"),
             Self::World(name) => write!(f, "default for --world {name}"),
-            Self::Scenario(name) => write!(f, "scenario {name}"),
+            Self::Scenario(name) => write!(f, "scenario {}", name.value),
             Self::HostsFile => f.write_str("hosts file"),
             Self::Flag(flag) => write!(f, "flag --{flag}"),
             Self::Set => f.write_str("--set"),

@@ -31,7 +31,8 @@ pub enum RunError {
     Input(InputError),
     /// A flow of the matrix does not fit the run.
     Flow(FlowIndex, InputError),
-    /// A number of the topology, this key of this tier, does not fit the run.
+    /// A number of the topology, this key of this tier, does not fit the run. The error's place,
+    /// where it has one, is a setting that takes the number's place.
     Tier(u8, &'static str, Box<InputError>),
     /// The `vdev` world has a device for each host, and not that many devices.
     TooManyHosts {
@@ -75,7 +76,10 @@ impl fmt::Display for RunError {
             Self::Fault(error) => error.fmt(f),
             Self::Input(error) => error.fmt(f),
             Self::Flow(flow, error) => write!(f, "flow {} of the matrix: {error}", flow.0),
-            Self::Tier(tier, key, error) => write!(f, "{key} of tier {tier}: {error}"),
+            Self::Tier(tier, key, error) if error.file.is_empty() => {
+                (**error).clone().at(&format!("{key} of tier {tier}"), 0, 0).fmt(f)
+            }
+            Self::Tier(_, _, error) => error.fmt(f),
             Self::TooManyHosts { hosts, matrix, most, pmd } => {
                 let within = format!("2 to {most} over {pmd}, one device each");
                 if matrix > most {

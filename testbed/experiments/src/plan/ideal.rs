@@ -91,8 +91,8 @@ mod tests {
         let urgent = FlowSpec { prio: 1, ..FlowSpec::new(HostId(0), HostId(1), Bytes(1)) };
         assert!(refusal_of(urgent, |_| ()).contains("`prio 1` with the transport ideal"));
         // A scenario's other variants may have a balancer.
-        let lb = refusal(|draft| draft.set_lb("ecmp", Origin::Scenario("s".to_owned())).unwrap());
-        assert_eq!(lb, "true");
+        let scenario = Origin::scenario("s");
+        assert_eq!(refusal(|draft| draft.set_lb("ecmp", scenario).unwrap()), "true");
     }
 
     #[test]

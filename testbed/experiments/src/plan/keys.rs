@@ -164,7 +164,8 @@ keys! {
         |d, v| d.memory = unless(v, "auto", bytes)?, |d| shown(d.memory.map(|b| b.0), "auto");
     "sim.threads", "threads that run a simulation, 1..=64; results do not depend on it",
         |d, v| d.threads = workers(v)?, |d| d.threads.to_string();
-    "sampling.interval", "time between samples of series.jsonl, or none",
+    "sampling.interval", "time between samples of series.jsonl, or none; with an interval, \
+        simulated hosts of DCsim count arrivals for dcsim.follow",
         |d, v| d.sampling = unless(v, "none", interval)?,
         |d| d.sampling.map_or("none".to_owned(), time);
     "sampling.flows", "flows that samples show one by one, as 1,5,10..20: lines of the matrix from \

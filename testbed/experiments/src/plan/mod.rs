@@ -126,7 +126,7 @@ impl Plan {
             fabric.buffer = fabric.buffer.max(dcsim::least_buffer(&fabric));
         }
         let blueprint = blueprint(&draft, &tree, &fabric)?;
-        pfc::check(&draft, &blueprint)?;
+        pfc::check(&draft, topology, (&fabric, &blueprint))?;
         let base_rtts = base_rtts(&draft, &tree, &fabric);
         let farthest = HostId(topology.nodes - 1);
         let inter = base_rtts[usize::from(topology.meeting_tier(HostId(0), farthest))];
@@ -147,7 +147,7 @@ impl Plan {
             draft.psn_window.unwrap_or_else(|| settings.psn_window_for(config.mtu(), most.packets));
         let config = config_of(&draft, settings.clone())?;
         fabric.qdiscs.bufferless.loose |= zeropod::expects_collisions(&draft, &config, &tree);
-        dcsim::check(&draft, &config, &fabric, (&blueprint, facts.propagation_rtt))?;
+        dcsim::check(&draft, (&config, facts.propagation_rtt), &fabric, (topology, &blueprint))?;
         labels::check(config.sched, &matrix)?;
         restarts::check(&draft, tree.spec().nodes)?;
         let rtt = |tier: u8| base_rtts[usize::from(tier)];
@@ -558,7 +558,7 @@ fn config_of(draft: &Draft, settings: Settings) -> Result<Config, RunError> {
         let found = format!("`{}={value}`", draft.written(name));
         let help = format!("headrace list settings says more of {name}");
         let error = InputError::new(found, *expected).help(help);
-        error.at(&draft.origin(name).to_string(), 0, 0).into()
+        error.at(name, 0, 0).into()
     })
 }
 

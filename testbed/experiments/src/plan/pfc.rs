@@ -3,8 +3,10 @@
 use fabric::{Blueprint, ProgramKind};
 use transport::Bytes;
 
-use super::{Draft, RunError};
+use super::checks::of_buffer;
+use super::{Draft, RunError, dcsim};
 use crate::input::InputError;
+use crate::topology::{FabricParams, FatTreeSpec};
 
 /// The buffer of a port where neither a setting nor the topology gives one, at least `own`. A
 /// buffer that links share has the headroom of all of them and, beyond it, `own` for each.
@@ -19,8 +21,14 @@ pub(super) fn buffer(blueprint: &Blueprint, own: Bytes) -> Bytes {
     Bytes(shared.saturating_add(least.0)).max(own)
 }
 
-/// Checks that a lossless switch has room for data that arrives by a link until a pause is obeyed.
-pub(super) fn check(draft: &Draft, blueprint: &Blueprint) -> Result<(), RunError> {
+/// Checks that hosts bear pauses, and that a lossless switch has room for data that arrives by a
+/// link until a pause is obeyed.
+pub(super) fn check(
+    draft: &Draft,
+    tree: &FatTreeSpec,
+    (fabric, blueprint): (&FabricParams, &Blueprint),
+) -> Result<(), RunError> {
+    dcsim::check_switches(draft, fabric, blueprint)?;
     let pfc = &draft.switch.programs.pfc;
     if let (Some(xoff), Some(xon)) = (pfc.xoff, pfc.xon)
         && xon > xoff
@@ -47,5 +55,9 @@ pub(super) fn check(draft: &Draft, blueprint: &Blueprint) -> Result<(), RunError
     let help = format!(
         "raise it with --set {key}={least} (or Queue_Down and Queue_Up of the topology), or {or}",
     );
-    Err(InputError::new(found, expected).at(key, 0, 0).help(help).into())
+    let error = InputError::new(found, expected).help(help);
+    if short.is_shared {
+        return Err(error.at(key, 0, 0).into());
+    }
+    Err(of_buffer(draft, tree, (key, short.buffer), error))
 }

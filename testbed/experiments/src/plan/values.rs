@@ -12,6 +12,7 @@ use transport::wire::int::HOPS_MAX;
 use transport::{Bytes, Duration};
 
 use crate::input::number;
+use crate::series::INTERVAL_MIN;
 use crate::workload::matrix::MESSAGE_MAX;
 
 /// The code of a text that names none.
@@ -110,8 +111,8 @@ pub(super) fn above_zero(text: &str) -> Result<Duration, &'static str> {
 
 pub(super) fn interval(text: &str) -> Result<Duration, &'static str> {
     // A run of a millisecond would have 10^5 samples, each with every port and flow.
-    let least = Duration::from_ns(10);
-    duration(text).and_then(|span| if span >= least { Ok(span) } else { Err("at least 10 ns") })
+    let is_long = |span: &Duration| *span >= INTERVAL_MIN;
+    duration(text).and_then(|span| is_long(&span).then_some(span).ok_or("at least 10 ns"))
 }
 
 pub(super) fn bytes(text: &str) -> Result<Bytes, &'static str> {

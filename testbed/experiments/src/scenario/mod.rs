@@ -101,15 +101,15 @@ pub struct Setup {
     /// Erasure code: `X,Y` or `off`.
     pub ec: Option<Located<String>>,
     /// Whether switches trim.
-    pub trim: Option<bool>,
+    pub trim: Option<Located<bool>>,
     /// Root of all chance.
     pub seed: Option<u64>,
     /// Settings by dotted key, in the order of the file.
     pub settings: Vec<Setting>,
     /// Faults in the order of the file.
     pub faults: Vec<FaultSpec>,
-    /// Time between samples of the series, above zero.
-    pub sampling: Option<Duration>,
+    /// Time between samples of the series, 10 ns at least.
+    pub sampling: Option<Located<Duration>>,
     /// The lines and columns of `matrix` and `topology`; 0 where the file has none.
     pub places: [(u32, u32); 2],
 }

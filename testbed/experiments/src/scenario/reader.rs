@@ -7,9 +7,10 @@ use transport::Duration;
 
 use super::fault::{FaultParts, FaultSpec};
 use super::{Setting, Setup, TopologySource, Traffic};
-use crate::input::InputError;
 use crate::input::number;
 use crate::input::table::Table;
+use crate::input::{InputError, Located};
+use crate::series::INTERVAL_MIN;
 use crate::workload::matrix::HOSTS_MAX;
 use crate::workload::{self, Params};
 
@@ -82,7 +83,7 @@ impl<'d> Reader<'d> {
             cc: policy("cc")?,
             lb: policy("lb")?,
             ec: policy("ec")?,
-            trim: self.holder("trim").boolean("trim")?.map(|trim| trim.value),
+            trim: self.holder("trim").boolean("trim")?,
             seed: self.holder("seed").integer("seed")?.map(|seed| seed.value),
             settings: self.settings()?,
             faults: self.faults()?,
@@ -168,13 +169,15 @@ impl<'d> Reader<'d> {
         Ok(faults)
     }
 
-    fn sampling(&self) -> Result<Option<Duration>, InputError> {
+    fn sampling(&self) -> Result<Option<Located<Duration>>, InputError> {
         let Some(table) = self.root.table("sampling", "[sampling]")? else { return Ok(None) };
         table.expect_only(&["interval_us"])?;
-        let text = table.text("interval_us")?.map(|text| text.value).unwrap_or_default();
-        let interval = number::decimal(text.as_bytes(), 6).ok().filter(|&ps| ps > 0);
-        interval.map(|ps| Some(Duration::from_ps(ps))).ok_or_else(|| {
-            let error = InputError::new(format!("interval_us = `{text}`"), "a time above zero");
+        let Located { value: text, line, column } = table.text("interval_us")?.unwrap_or_default();
+        let interval = number::decimal(text.as_bytes(), 6).ok().map(Duration::from_ps);
+        let interval = interval.filter(|interval| *interval >= INTERVAL_MIN);
+        interval.map(|value| Some(Located { value, line, column })).ok_or_else(|| {
+            let expected = "at least 0.01, which is 10 ns";
+            let error = InputError::new(format!("interval_us = `{text}`"), expected);
             table.error("interval_us", error.help("write microseconds, like interval_us = 10"))
         })
     }

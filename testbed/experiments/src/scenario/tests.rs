@@ -55,7 +55,8 @@ fn every_part_of_a_scenario_is_understood() {
     assert_eq!(scenario.figure, Figure::default());
     let scenario = only(scenario);
     assert_eq!(scenario.topology, Some(TopologySource::Builtin("ft128-1os".to_owned())));
-    assert_eq!((scenario.trim, scenario.seed), (Some(true), Some(16)));
+    let trim = Located { value: true, line: 3, column: 8 };
+    assert_eq!((scenario.trim, scenario.seed), (Some(trim), Some(16)));
     let cc = scenario.cc.unwrap();
     assert_eq!((cc.value.as_str(), cc.line, cc.column), ("smartt", 9, 6));
     let settings: Vec<_> =
@@ -63,7 +64,8 @@ fn every_part_of_a_scenario_is_understood() {
     assert_eq!(settings, [("cm.start_unit", "ps"), ("smartt.fi", "0.25")]);
     let faults: Vec<_> = scenario.faults.iter().map(ToString::to_string).collect();
     assert_eq!(faults, ["degrade:0.5@tor:0:up:2,from_us=10", "reorder:0.01@all,delay_us=2.5"]);
-    assert_eq!(scenario.sampling, Some(Duration::from_ns(500)));
+    let interval = Located { value: Duration::from_ns(500), line: 32, column: 15 };
+    assert_eq!(scenario.sampling, Some(interval));
     let (matrix, warnings) =
         scenario.traffic.matrix(128, StartUnit::Us, &mut transport::Rng::new(1)).unwrap();
     assert_eq!((matrix.flows.len(), matrix.flows[0].src.0, warnings.len()), (8, 64, 0));
@@ -96,7 +98,7 @@ fn what_is_wrong_is_named_with_line_column_and_cure() {
         (edit("link = \"tor", "link = \"rack"), "fig5.toml:21:8: ", "links `rack:0:up:2`"),
         (edit("factor = 0.5", "rate = 0.5"), "fig5.toml:20:1: ", "no `factor`"),
         (edit("delay_us = 2.5", "delay = 2.5"), "fig5.toml:29:1: ", "did you mean `delay_us`"),
-        (edit("interval_us = 0.5", "interval_us = 0"), "fig5.toml:32:15: ", "above zero"),
+        (edit("interval_us = 0.5", "interval_us = 0"), "fig5.toml:32:15: ", "at least"),
         (edit("[workload]", "[workload"), "fig5.toml:11:10: ", "not TOML"),
         (edit("[workload]", "[workload]\nx = [1]"), "fig5.toml:12:5: ", "a string, a number"),
         ("seed = 1".to_owned(), "fig5.toml:1:1: ", "no traffic"),
@@ -168,7 +170,9 @@ fn a_variant_is_laid_over_the_scenario_key_by_key() {
         setup.settings.iter().map(|s| (s.key.clone(), s.value.value.clone())).collect()
     };
     let (a, b, c) = (of("a"), of("b"), of("c"));
-    assert_eq!((a.trim, b.trim, a.faults.len(), b.faults.len()), (Some(true), Some(false), 1, 2));
+    let trim = |setup: &Setup| setup.trim.as_ref().map(|trim| trim.value);
+    assert_eq!((trim(a), trim(b)), (Some(true), Some(false)));
+    assert_eq!((a.faults.len(), b.faults.len()), (1, 2));
     let text = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
         pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
     };

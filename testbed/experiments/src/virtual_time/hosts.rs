@@ -106,7 +106,11 @@ impl<'a> Hosts<'a> {
         };
         let hosts: Vec<Host> = (first..).zip(configs).map(host).collect();
         Self {
-            nics: Nics::new(plan, capture.map(|capture| Tap::new(capture, first, hosts.len()))),
+            nics: Nics::new(
+                plan,
+                hosts.len(),
+                capture.map(|capture| Tap::new(capture, first, hosts.len())),
+            ),
             plan,
             first,
             // Nothing has arrived yet that hosts could owe an answer for.
@@ -287,6 +291,13 @@ impl<'a> Hosts<'a> {
                 let cells = env.network.nic_cells(host, &flight.packet);
                 delays.note_times(now.since(start), cells);
             }
+            if let Some(following) = &mut self.nics.following {
+                match flight.packet.class() {
+                    TrafficClass::Probe => following.note(index, false, now),
+                    TrafficClass::Data => following.note(index, true, now),
+                    _ => {}
+                }
+            }
             self.hosts[index].deliver(&flight.packet, &env.packets, now);
             if env.conductor.expects_restarts() {
                 self.hosts[index].key = env.packets.of(flight.packet.handle).hdr.key;
@@ -406,6 +417,7 @@ impl<'a> Hosts<'a> {
     pub(super) fn add_to(&self, all: &mut OfHosts) {
         self.hosts.iter().for_each(|host| all.add(&host.endpoint));
         all.join(&self.former);
+        all.following.extend(self.nics.following.as_deref().cloned());
     }
 
     /// Times of data from its host's line to its arrival; `None` where the run does not measure

@@ -16,6 +16,7 @@ use super::capture::{Taken, Tap};
 use super::clock::HostClock;
 use super::environment::Environment;
 use super::packets::SlabFrames;
+use crate::measure::following::Following;
 use crate::plan::{NicSettings, Plan};
 use crate::why::journal::Sent;
 
@@ -59,11 +60,13 @@ pub(super) struct Nics<'a> {
     pub(super) handed_over: u64,
     /// Times from the start of data on its host's line to its arrival, where the run measures them.
     pub(super) wire_delay: Option<Box<Spans>>,
+    /// Arrivals of SIMs and data, where the run counts them.
+    pub(super) following: Option<Box<Following>>,
     burst: Burst<TxSegment>,
 }
 
 impl<'a> Nics<'a> {
-    pub(super) fn new(plan: &'a Plan, tap: Option<Tap>) -> Self {
+    pub(super) fn new(plan: &'a Plan, hosts: usize, tap: Option<Tap>) -> Self {
         Self {
             settings: &plan.draft.nic,
             sizes: plan.settings.wire_sizes(),
@@ -72,6 +75,8 @@ impl<'a> Nics<'a> {
             slots: plan.settings.sched.slots(&plan.settings.sched_params),
             handed_over: 0,
             wire_delay: plan.measures_delay().then(Box::default),
+            following: (plan.counts_arrivals())
+                .map(|rtt_max| Box::new(Following::new(rtt_max, hosts))),
             burst: Burst::with_limit(BURST),
         }
     }

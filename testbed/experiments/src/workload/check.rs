@@ -28,6 +28,8 @@ pub(super) enum Defect {
     DuplicateId { flow: FlowIndex, first: FlowIndex, id: NonZeroU32 },
     /// A message whose connection has other ends.
     OtherEnds { flow: FlowIndex, first: FlowIndex, id: NonZeroU32 },
+    /// A message of another collective than the first line of its connection.
+    OtherCollective { flow: FlowIndex, first: FlowIndex, of: u32, expected: u32 },
     /// A second message with the same number.
     DuplicateMessage { flow: FlowIndex, first: FlowIndex, number: NonZeroU32 },
     /// A message or a triggered flow without the id it needs.
@@ -156,6 +158,10 @@ fn check_connection(flows: &[FlowSpec], lines: &[(NonZeroU32, FlowIndex)]) -> Re
         if ends(flow) != ends(first) {
             return Err(Defect::OtherEnds { flow, first, id });
         }
+        let [of, expected] = [flow, first].map(|at| flows[at.index()].collective);
+        if of != expected {
+            return Err(Defect::OtherCollective { flow, first, of, expected });
+        }
     }
     numbers.sort_unstable();
     match numbers.windows(2).find(|pair| pair[0].0 == pair[1].0) {
@@ -246,6 +252,7 @@ impl Defect {
             | Self::EmptyFlow { flow }
             | Self::DuplicateId { flow, .. }
             | Self::OtherEnds { flow, .. }
+            | Self::OtherCollective { flow, .. }
             | Self::DuplicateMessage { flow, .. }
             | Self::MissingId { flow }
             | Self::NoSuchTrigger { flow } => Subject::Flow(flow),
@@ -261,6 +268,7 @@ impl Defect {
         match *self {
             Self::DuplicateId { first, .. }
             | Self::OtherEnds { first, .. }
+            | Self::OtherCollective { first, .. }
             | Self::DuplicateMessage { first, .. } => Some(Subject::Flow(first)),
             Self::DuplicateTrigger { first, .. } => Some(Subject::Trigger(first)),
             _ => None,
@@ -292,6 +300,11 @@ impl Defect {
                 "the hosts of the first line with this id",
             )
             .help("a connection keeps its source and destination; choose an unused id"),
+            Self::OtherCollective { of, expected, .. } => InputError::new(
+                format!("`coll {of}` (0 where a line has none)"),
+                format!("`coll {expected}` as on the first line with this id"),
+            )
+            .help("all lines of a connection have the same `coll`"),
             Self::DuplicateMessage { number, .. } => InputError::new(
                 format!("a second message {number}"),
                 "each message number once a connection",

@@ -225,7 +225,7 @@ impl Reader {
             return Err(line.error(word, "a word of a connection line").help(help));
         };
         if !seen.add(place) {
-            return Err(line.error(word, "each word once a line"));
+            return Err(line.error(word, "each word once a line").help("leave one of the two out"));
         }
         match word.text {
             b"id" => flow.id = Some(nonzero("the flow's id", line)?),
@@ -241,7 +241,9 @@ impl Reader {
             b"recv_done_trigger" => flow.recv_done = Some(trigger_name(line)?),
             b"prio" => flow.prio = line.integer_u32("the priority", 0, u32::MAX)?,
             b"coll" => {
-                flow.collective = line.integer_u32("the collective's number", 0, u32::MAX)?;
+                let number = line.integer_u32("the collective's number", 0, u32::MAX);
+                let help = "flows of one number are one collective; `coll 0` is none";
+                flow.collective = number.map_err(|error| error.help(help))?;
             }
             _ => {
                 let number = line.peek().is_some_and(|next| next.text[0].is_ascii_digit());
@@ -339,7 +341,9 @@ impl Reader {
                 }
             };
             if !fresh {
-                return Err(line.error(word, "each word once a line"));
+                return Err(line
+                    .error(word, "each word once a line")
+                    .help("leave one of the two out"));
             }
         }
         let tier = tier.ok_or_else(|| line.end_error("`switch_type TOR|AGG|CORE`"))?;

@@ -96,6 +96,10 @@ fn a_wrong_word_is_named_with_line_column_and_cure() {
         (format!("{TRIG}0->1 trigger 1 size 7\n"), "m.cm:4:22: ", "`id FLOW`"),
         (format!("{HEAD}0->1 id 0 start 0 size 7\n"), "m.cm:3:9: ", "the flow's id"),
         (format!("{HEAD}0->1 id 1 id 2 start 0 size 7\n"), "m.cm:3:11: ", "each word once"),
+        (format!("{HEAD}0->1 start 0 size 7 coll\n"), "m.cm:3:25: ", "`coll 0` is none"),
+        (format!("{HEAD}0->1 start 0 size 7 coll -1\n"), "m.cm:3:26: ", "`coll 0` is none"),
+        (format!("{HEAD}0->1 start 0 size 7 coll 4294967296\n"), "m.cm:3:26: ", "0..=4294967295"),
+        (format!("{HEAD}0->1 start 0 size 7 coll 1 coll 1\n"), "m.cm:3:28: ", "each word once"),
         (format!("{HEAD}0->1 start 0 sise 7\n"), "m.cm:3:14: ", "did you mean `size`"),
         (format!("{HEAD}0-1 start 0 size 7\n"), "m.cm:3:1: ", "a host in"),
         (format!("{HEAD}0\n"), "m.cm:3:2: ", "`->`"),
@@ -129,6 +133,16 @@ fn a_wrong_count_header_or_trigger_is_named_with_its_line() {
             format!("{TWO}0->1 id 5 start 0 size 7\n1->2 id 5 start 0 size 7\n"),
             "m.cm:4: ",
             "first is on line 3",
+        ),
+        (
+            format!("{TWO}0->1 id 5 start 0 size 7 coll 3\n0->1 id 5 msg start 0 size 7\n"),
+            "m.cm:4: ",
+            "`coll 0` (0 where a line has none), expected `coll 3`",
+        ),
+        (
+            format!("{TWO}0->1 id 5 start 0 size 7 coll 1\n0->1 id 5 msg start 0 size 7 coll 2\n"),
+            "m.cm:4: ",
+            "expected `coll 1` as on the first line",
         ),
         (
             format!("{HEAD}0->1 id 1 start 0 size 7 send_done_trigger 3\n"),

@@ -174,8 +174,7 @@ impl Records {
         }
     }
 
-    /// The SIMs without a SIM-ACK, for tests.
-    #[cfg(test)]
+    /// The SIMs without a SIM-ACK.
     pub(super) fn open(&self) -> impl Iterator<Item = &Record> {
         self.fifo.iter().filter(|record| record.state == State::Open)
     }

@@ -72,6 +72,8 @@ pub(super) struct Sender {
     due: VecDeque<DueData>,
     /// The DATA that was handed out last, until its segment leaves.
     offered: Option<DueData>,
+    /// Whether a DATA has left already of the SIM whose DATAs are at the head of `due`.
+    used: bool,
     given_up: VecDeque<FlowId>,
     /// Slab indices of flows that rest, by the instant at which they wake; each at most once.
     resting: BinaryHeap<Reverse<(Instant, u32)>>,
@@ -120,6 +122,7 @@ impl Sender {
             records: Records::new(constants.delay, constants.rtt_max, most),
             due: VecDeque::with_capacity(most * constants.per_sim as usize),
             offered: None,
+            used: false,
             given_up: VecDeque::with_capacity(flows),
             resting: BinaryHeap::with_capacity(flows),
             queue: constants.queue,
@@ -476,6 +479,11 @@ impl Sender {
     pub(super) fn poll_at(&self) -> Instant {
         let at = self.records.poll_at();
         self.resting.peek().map_or(at, |Reverse((wakes, _))| at.min(*wakes))
+    }
+
+    /// SIMs on their way. Walks all records.
+    pub(super) fn sims_open(&self) -> u64 {
+        self.records.open().count() as u64
     }
 
     /// Checks the invariants that hold between any two calls.

@@ -1,6 +1,9 @@
 //! Rules of DCsim's hosts, one host at a time: what it sends when, and what it does about packets
 //! that are not what they should be.
 
+#[path = "wasted_tests.rs"]
+mod wasted;
+
 use alloc::vec::Vec;
 
 use super::*;
@@ -341,21 +344,6 @@ fn a_sim_for_two_lets_two_go_on_its_port() {
     host.run(at(40.0));
     let ports: Vec<_> = host.turns.iter().map(|(_, _, ev)| *ev).collect();
     assert_eq!(ports, [sent[0].1, sent[0].1, sent[1].1]);
-    assert_eq!(host.sched.sender.ports_in_use(), 0);
-}
-
-#[test]
-fn a_segment_acknowledged_meanwhile_wastes_the_sim_that_was_for_it() {
-    let mut host = Host::new(|_| ());
-    host.open(0, 0, 1);
-    host.run(at(5.0));
-    let (_, ev, sim) = host.sims[0];
-    // Equation 3 does not hold before the SIM ends; nothing new is sent.
-    host.sched.on_backlog(flow(0), &backlog(0), host.now);
-    assert!(host.receive(PEER, ev, sim.answer()));
-    assert_eq!(host.sched.figures().sims.wasted, 1);
-    host.run(at(60.0));
-    assert!(host.turns.is_empty() && host.sims.len() == 1);
     assert_eq!(host.sched.sender.ports_in_use(), 0);
 }
 

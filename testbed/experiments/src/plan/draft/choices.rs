@@ -260,6 +260,25 @@ impl Draft {
         self.written.get(key).map_or(keys::familiar(key), String::as_str)
     }
 
+    /// An error about a setting, which is its place. Where the scenario in `file` set it, the place
+    /// becomes that of the value. Elsewhere it is the setting's name as it was written, or the
+    /// origin of the value where the name is part of what was found.
+    #[must_use]
+    pub fn located(&self, error: &InputError, file: &str) -> InputError {
+        let (error, key) = (error.clone(), keys::canonical(&error.file));
+        let (written, origin) = (self.written(key), self.origin(key));
+        let is_named = error.found.starts_with(&format!("`{written}="));
+        match origin {
+            Origin::Scenario(at) if at.line > 0 => {
+                let found = format!("{written}: {}", error.found);
+                let found = if is_named { error.found } else { found };
+                InputError { found, ..error }.at(file, at.line, at.column)
+            }
+            origin if is_named && origin != Origin::Default => error.at(&origin.to_string(), 0, 0),
+            _ => error.at(written, 0, 0),
+        }
+    }
+
     /// Every setting with its value as text and its origin, in the order of the key table, then
     /// those of the chosen controller and balancer. Each fault has a line of its own.
     #[must_use]

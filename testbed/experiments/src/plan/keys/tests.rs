@@ -23,7 +23,7 @@ fn every_parameter_of_the_chosen_policies_is_shown_with_its_source() {
     draft.set("cc.smartt.fi", "0.5", Origin::Set).unwrap();
     draft.set_trim(false, Origin::Flag("trim"));
     draft.set("fault", "loss:0.5@all", Origin::Set).unwrap();
-    draft.add_fault("down@host:1".parse().unwrap(), Origin::Scenario("s".to_owned()));
+    draft.add_fault("down@host:1".parse().unwrap(), Origin::scenario("s"));
     let all = draft.effective();
     let of = |wanted: &str| {
         let lines = all.iter().filter(|(key, ..)| key == wanted);

@@ -75,26 +75,32 @@ impl Sender {
     }
 
     /// Takes in that a segment of the DATA that was offered leaves.
-    pub(in crate::sched::dcsim) fn on_sent(&mut self) -> Option<DueData> {
+    pub(in crate::sched::dcsim) fn on_sent(&mut self, figures: &mut Figures) -> Option<DueData> {
         let due = self.offered.take()?;
         if let Some(account) = self.account(due.flow) {
             account.bound = account.bound.saturating_sub(1);
             account.waiting = account.waiting.saturating_sub(1);
         }
-        if due.last {
-            self.free_good(due.flow, due.ev);
-        }
+        self.used = true;
+        self.end(&due, figures);
         Some(due)
     }
 
     /// Takes in that there was no segment for the DATA that was offered.
     pub(super) fn void(&mut self, figures: &mut Figures) {
         let Some(due) = self.offered.take() else { return };
-        figures.sims.wasted += 1;
         if let Some(account) = self.account(due.flow) {
             account.bound = account.bound.saturating_sub(1);
         }
+        self.end(&due, figures);
+    }
+
+    /// Ends the turn of a DATA. With the last one of its SIM the port is free, and the SIM-ACK was
+    /// wasted if none of them left.
+    fn end(&mut self, due: &DueData, figures: &mut Figures) {
         if due.last {
+            let used = core::mem::take(&mut self.used);
+            figures.sims.wasted += u64::from(!used);
             self.free_good(due.flow, due.ev);
         }
     }

@@ -81,9 +81,12 @@ fn row(results: &Results, plot: &Plot) -> Result<Vec<Panel>, InputError> {
     let varying = varying(results, plot);
     let mut row = Vec::new();
     for title in titles {
-        let is_here = |run: &&RunResults| match &plot.panel {
-            None => true,
-            Some(axis) => run.parts.get(axis) == Some(&title),
+        let is_left_out = |run: &RunResults| {
+            plot.without.as_ref().is_some_and(|without| run.parts.values().any(|v| v == without))
+        };
+        let is_here = |run: &&RunResults| {
+            let panel = plot.panel.as_ref();
+            !is_left_out(run) && panel.is_none_or(|axis| run.parts.get(axis) == Some(&title))
         };
         let runs: Vec<&RunResults> = results.all().filter(is_here).collect();
         let title = match &plot.panel {
@@ -411,7 +414,9 @@ mod tests {
     #[test]
     fn runs_that_differ_in_their_seeds_are_a_mean_with_its_interval() {
         let dir = tempfile::tempdir().unwrap();
-        let plots = vec![Plot::of(PlotKind::Bars, Some("cc".to_owned()))];
+        let plot = Plot::of(PlotKind::Bars, Some("cc".to_owned()));
+        let without = Plot { without: Some("dctcp".to_owned()), ..plot.clone() };
+        let plots = vec![plot, without];
         let figure = Figure { plots, ..Figure::default() };
         let all = [("swift", "1", 2.0), ("swift", "2", 4.0), ("dctcp", "1", 3.0)];
         let variant = |(cc, seed, _): (&str, &str, f64)| Variant {
@@ -432,6 +437,7 @@ mod tests {
         assert_eq!(curve.points, [(0.0, 3.0), (1.0, 3.0)]);
         // Deviation sqrt(2), two runs: 12.706 * sqrt(2) / sqrt(2), as the table has it.
         assert_eq!(curve.half_widths, [12.706, 0.0]);
+        assert_eq!(rows[1][0].curves[0].points, [(0.0, 3.0)], "a run that is left out");
     }
 
     #[test]

@@ -31,6 +31,10 @@ pub struct Plot {
     pub x: Option<String>,
     /// The axis of the scenario that has a panel for each value.
     pub panel: Option<String>,
+    /// The variant or the value of an axis whose runs are not drawn, since all others would be too
+    /// small beside them. Tables have them.
+    #[serde(default)]
+    pub without: Option<String>,
     /// For measures of single flows: how many of the sampled flows are shown, from 1; by default
     /// the first ones of the matrix are sampled.
     pub flows: usize,
@@ -64,7 +68,8 @@ impl Plot {
     #[must_use]
     pub fn of(kind: PlotKind, x: Option<String>) -> Self {
         let y = kind.measures()[0].to_owned();
-        Self { kind, y, x, panel: None, flows: 1, from_us: 0.0, until_us: None }
+        let (panel, without) = (None, None);
+        Self { kind, y, x, panel, without, flows: 1, from_us: 0.0, until_us: None }
     }
 }
 
@@ -177,8 +182,12 @@ impl PlotKind {
     }
 }
 
-/// Reads `[figure]` and `[[plot]]` of a scenario with these axes.
-pub(super) fn read(root: Table<'_>, axes: &[String]) -> Result<Figure, InputError> {
+/// Reads `[figure]` and `[[plot]]` of a scenario with these axes, whose values `has` finds.
+pub(super) fn read(
+    root: Table<'_>,
+    axes: &[String],
+    has: impl Fn(&str) -> bool,
+) -> Result<Figure, InputError> {
     let mut figure = Figure::default();
     if let Some(table) = root.table("figure", "[figure]")? {
         table.expect_only(&["of", "claim"])?;
@@ -186,13 +195,13 @@ pub(super) fn read(root: Table<'_>, axes: &[String]) -> Result<Figure, InputErro
         figure.claim = table.string("claim")?.unwrap_or_default().value;
     }
     for table in root.tables("plot", "[[plot]]")? {
-        figure.plots.push(plot(table, axes)?);
+        figure.plots.push(plot(table, axes, &has)?);
     }
     Ok(figure)
 }
 
-fn plot(table: Table<'_>, axes: &[String]) -> Result<Plot, InputError> {
-    table.expect_only(&["kind", "y", "x", "panel", "flows", "from_us", "until_us"])?;
+fn plot(table: Table<'_>, axes: &[String], has: impl Fn(&str) -> bool) -> Result<Plot, InputError> {
+    table.expect_only(&["kind", "y", "x", "panel", "without", "flows", "from_us", "until_us"])?;
     let name = table.string("kind")?.unwrap_or_default().value;
     let kind = PlotKind::by_name(&name).ok_or_else(|| {
         let error = InputError::new(format!("kind `{name}` of plot"), "a kind of plot");
@@ -237,6 +246,11 @@ fn plot(table: Table<'_>, axes: &[String]) -> Result<Plot, InputError> {
         let error = InputError::new("`flows`", format!("a number of flows, 1..={SET_MAX}"));
         table.error("flows", error)
     })?;
+    let without = table.string("without")?.map(|name| name.value);
+    if let Some(name) = without.as_ref().filter(|name| !has(name)) {
+        let error = InputError::new(format!("`{name}`"), "a variant, or a value of the grid");
+        return Err(table.error("without", error));
+    }
     let (from_us, until_us) = (time("from_us")?.unwrap_or(0.0), time("until_us")?);
-    Ok(Plot { kind, y, x, panel, flows, from_us, until_us })
+    Ok(Plot { kind, y, x, panel, without, flows, from_us, until_us })
 }

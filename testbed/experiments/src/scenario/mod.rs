@@ -187,7 +187,10 @@ impl Scenario {
         let stem = Path::new(name).file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let cells = variants::cells(root)?;
         let axes = variants::axes(&cells);
-        let figure = figure::read(root, &axes)?;
+        let has = |value: &str| {
+            cells.iter().any(|cell| cell.parts.iter().any(|part| part.label == value))
+        };
+        let figure = figure::read(root, &axes, has)?;
         let mut runs = Vec::with_capacity(cells.len());
         for cell in cells {
             let setup = Reader::new(cell.table(root), base)?.setup(name)?;

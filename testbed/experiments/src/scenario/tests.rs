@@ -143,6 +143,7 @@ kind = "lines"
 x = "size"
 panel = "topology"
 y = "fct_us.max"
+without = "c"
 [[plot]]
 kind = "series"
 flows = 2
@@ -196,6 +197,7 @@ fn a_figure_says_which_measure_goes_where() {
     let lines = &figure.plots[0];
     assert_eq!((lines.kind, lines.y.as_str()), (PlotKind::Lines, "fct_us.max"));
     assert_eq!((lines.x.as_deref(), lines.panel.as_deref()), (Some("size"), Some("topology")));
+    assert_eq!(lines.without.as_deref(), Some("c"));
     let series = &figure.plots[1];
     assert_eq!((series.y.as_str(), series.flows, series.from_us), ("goodput_gbps", 2, 3.5));
 }
@@ -221,8 +223,9 @@ fn wrong_variants_grids_and_plots_are_refused_where_they_stand() {
         (edit("x = \"size\"", "x = \"sise\""), "fig5.toml:31:5: ", "did you mean `size`"),
         (edit("x = \"size\"\n", ""), "fig5.toml:29:1: ", "no `x`"),
         (edit("fct_us.max", "fct_us.mx"), "fig5.toml:33:5: ", "did you mean `fct_us.max`"),
-        (edit("flows = 2", "flows = 0"), "fig5.toml:36:9: ", "1..=4096"),
-        (edit("from_us = 3.5", "from_us = -1"), "fig5.toml:37:11: ", "microseconds"),
+        (edit("without = \"c\"", "without = \"d\""), "fig5.toml:34:11: ", "a variant, or a value"),
+        (edit("flows = 2", "flows = 0"), "fig5.toml:37:9: ", "1..=4096"),
+        (edit("from_us = 3.5", "from_us = -1"), "fig5.toml:38:11: ", "microseconds"),
     ] {
         let error = parse(&text).err().unwrap_or_else(|| panic!("accepted: {text}")).to_string();
         assert!(error.starts_with(place) && error.contains(words), "{place}{words}\n{error}");

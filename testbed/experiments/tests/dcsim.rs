@@ -92,6 +92,15 @@ fn flows_without_end_use_what_arrived_until_the_limit() {
     assert!(of("18us") < 1e-9);
 }
 
+#[test]
+fn sims_on_their_way_at_the_limit_are_counted() {
+    let summary = run_to_limit("dcsim", &[("run.limit", "10us")], &[(0, 64, 1000)]).summary;
+    let sims = summary.dcsim.unwrap().sims;
+    assert_eq!(sims.sent, sims.acked + sims.timed_out + sims.open, "{sims:?}");
+    // A round trip of 7.8 us holds 85 SIMs, one in each slot of 91 ns.
+    assert!((80..=90).contains(&sims.open), "{sims:?}");
+}
+
 /// Each of 64 hosts sends to six others, and the first twelve to one.
 fn crossing(packets: u64) -> Vec<Flow> {
     let mut flows: Vec<Flow> = (0..64)

@@ -28,6 +28,8 @@ pub struct Follow {
 #[derive(Clone, Debug)]
 pub struct Following {
     rtt_max: Duration,
+    /// A 7th of it, picoseconds.
+    interval: u64,
     hosts: Vec<Counted>,
 }
 
@@ -57,7 +59,8 @@ impl Following {
     /// Nothing yet, at `hosts` hosts.
     #[must_use]
     pub fn new(rtt_max: Duration, hosts: usize) -> Self {
-        Self { rtt_max, hosts: vec![Counted::default(); hosts] }
+        let interval = (rtt_max / u64::from(INTERVALS)).as_ps().max(1);
+        Self { rtt_max, interval, hosts: vec![Counted::default(); hosts] }
     }
 
     /// Notes that a SIM or data arrived at host number `host` of these.
@@ -67,8 +70,8 @@ impl Following {
             return;
         }
         let since = now.since(*first.get_or_insert(now)).as_ps();
-        let interval = (self.rtt_max / u64::from(INTERVALS)).as_ps().max(1);
-        let Some(at) = usize::try_from(since / interval).ok().filter(|at| *at < COUNTED) else {
+        let Some(at) = usize::try_from(since / self.interval).ok().filter(|at| *at < COUNTED)
+        else {
             return;
         };
         if at >= counts.len() {
@@ -188,7 +191,8 @@ mod tests {
     #[test]
     fn sums_do_not_depend_on_how_hosts_are_split() {
         let whole = arrivals(3, Some(10));
-        let one = |host: &Counted| Following { rtt_max: RTT_MAX, hosts: vec![host.clone()] };
+        let one =
+            |host: &Counted| Following { hosts: vec![host.clone()], ..Following::new(RTT_MAX, 0) };
         let split: Vec<Following> = whole.hosts.iter().rev().map(one).collect();
         assert_eq!(Following::best(&split), Following::best(&[whole]));
     }

@@ -300,6 +300,8 @@ impl Case {
         self.reset("sched.dcsim.order", order);
         let tail = pick(&mut rng.fork("tail", 0), &["false", "false", "true"]);
         self.reset("sched.dcsim.tail", tail);
+        let stay = pick(&mut rng.fork("stay", 0), &["true", "false"]);
+        self.reset("sched.dcsim.stay", stay);
     }
 
     /// Switches that write telemetry, for controllers that read it and for others; packets with

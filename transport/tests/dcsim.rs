@@ -204,10 +204,10 @@ proptest! {
         per_sim in 1_u16..4, queue in 1_u16..16, bucket in 1_u16..4,
         (bind, tail) in (prop::sample::select(vec![Bind::Ack, Bind::Departure]), any::<bool>()),
         unscheduled in prop_oneof![Just(0_u64), 0_u64..1_000_000],
-        (recycle, refund) in (0_u16..9, prop_oneof![Just(0_u16), 1_u16..8]),
+        (recycle, stay, refund) in (0_u16..9, any::<bool>(), prop_oneof![Just(0_u16), 1_u16..8]),
         drain in prop::sample::select(vec![Some(0), None, Some(1), Some(8)]),
         flows in prop::collection::vec(
-            (0_u32..HOSTS, 1_u32..HOSTS, 0_u32..3, 1_u32..300_000), 1..8,
+            (0_u32..HOSTS, 1_u32..HOSTS, 0_u32..2, 1_u32..300_000), 1..16,
         ),
     ) {
         let config = config(|settings| {
@@ -216,7 +216,8 @@ proptest! {
             (params.queue, params.bucket) = (queue, bucket);
             (params.bind, params.tail) = (bind, tail);
             params.unscheduled = Unscheduled::Bytes(unscheduled);
-            (params.recycle, params.refund, params.drain) = (recycle, refund, drain);
+            (params.recycle, params.stay) = (recycle, stay);
+            (params.refund, params.drain) = (refund, drain);
         });
         let mut net = Net::new(&config, seed);
         net.weather = weather;

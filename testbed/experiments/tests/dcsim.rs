@@ -120,8 +120,8 @@ fn no_sim_takes_longer_than_the_bound_and_no_data_is_lost() {
     for (set, rtt_max, longest) in [
         (&[][..], &tight, &waits),
         (&[("sched.dcsim.rtt_max", "paper")], &paper, &waits),
-        // With one token the tight bound is none.
-        (&[("switch.dcsim.bucket", "1")], &paper, &waits_longer),
+        // With one token the tight bound is none. Where flows draw ports, their SIMs wait longer.
+        (&[("switch.dcsim.bucket", "1"), ("sched.dcsim.stay", "false")], &paper, &waits_longer),
     ] {
         let summary = of(set);
         let dcsim = summary.dcsim.unwrap();
@@ -178,7 +178,10 @@ fn copies_fill_idle_lines_and_cost_no_data_its_place() {
     assert!((of_plain / 40.9 - 1.0).abs() < 0.03, "{of_plain}");
     assert!(fast.completion_us.unwrap() <= 20.0, "{:?}", fast.completion_us);
     // Where ports are full, copies are dropped in the place of data, and hardly delay it.
-    let (plain, fast) = (of("dcsim", &crossing(60)), of("dcsim-fast", &crossing(60)));
+    // `dcsim-fast` draws ports, too.
+    let draws = [("sched.dcsim.stay", "false")];
+    let plain = run("dcsim", &draws, &crossing(60)).summary;
+    let fast = of("dcsim-fast", &crossing(60));
     assert!(fast.drops.get("unscheduled_queue_full").is_some_and(|count| *count > 100));
     assert_eq!(fast.drops.get("data_queue_full"), None, "{:?}", fast.drops);
     let [plain, fast] = [plain, fast].map(|summary| summary.completion_us.unwrap());
@@ -211,6 +214,26 @@ fn a_long_queue_of_data_drains() {
 }
 
 #[test]
+fn segments_of_a_collective_keep_their_order_where_its_flows_stay_on_their_ports() {
+    // Sixteen all-to-alls of eight hosts, each host at a ToR of its own.
+    let members = |first: u32| (0..8).map(move |member| first + 16 * member);
+    let pairs = (0..16).flat_map(|first| {
+        members(first).flat_map(move |src| members(first).map(move |dst| (src, dst)))
+    });
+    let flows: Vec<Flow> = pairs
+        .filter(|(src, dst)| src != dst)
+        .map(|(src, dst)| (src, dst, 30 + u64::from(7 * src + dst) % 60))
+        .collect();
+    let of = |stay| run("dcsim", &[("sched.dcsim.stay", stay)], &flows).summary;
+    let (stays, draws) = (of("true"), of("false"));
+    let [in_order, sprayed] = [&stays, &draws].map(|summary| summary.reordered.unwrap());
+    assert!(in_order < sprayed / 4.0, "{in_order} {sprayed}");
+    let [stays, draws] = [stays, draws].map(|summary| summary.completion_us.unwrap());
+    // No host receives more than another, so paths bound these runs, and staying has a price.
+    assert!(stays < 1.3 * draws, "{stays} {draws}");
+}
+
+#[test]
 fn paths_that_failed_are_tried_less() {
     let of = |set: &[(&str, &str)]| {
         let slow = [0, 2, 4, 6, 8, 10, 12, 14].map(|n| format!("degrade:0.01@core:{n}:down"));
@@ -218,7 +241,9 @@ fn paths_that_failed_are_tried_less() {
         let set: Vec<_> = faults.chain(set.iter().copied()).collect();
         run("dcsim", &set, &crossing(60)).summary
     };
-    let (kept, drawn) = (of(&[]), of(&[("sched.dcsim.recycle", "0")]));
+    // Flows that stay keep ports for their next stay, others for their next SIMs.
+    let drawn = ("sched.dcsim.stay", "false");
+    let (kept, drawn) = (of(&[drawn]), of(&[drawn, ("sched.dcsim.recycle", "0")]));
     assert!(kept.completion_us.unwrap() < 0.85 * drawn.completion_us.unwrap());
     for summary in [kept, drawn] {
         assert_eq!(summary.drops.get("data_queue_full"), None, "{:?}", summary.drops);

@@ -240,7 +240,7 @@ impl Sending for DcSim {
         let at = (start > now).then_some(start);
         let (flow, choice) = if self.sender.has_due() {
             let due = self.sender.next_due(&mut self.figures)?;
-            (due.flow, Choice { ev: Some(due.ev), at, nth: due.nth, ..Choice::default() })
+            (due.flow, Choice { ev: Some(due.port.ev), at, nth: due.nth, ..Choice::default() })
         } else {
             let (flow, ev) = self.sender.next_copy()?;
             (flow, Choice { ev: Some(ev), at, copy: true, ..Choice::default() })

@@ -8,8 +8,9 @@ use transport::lb::LbKind;
 use transport::sched::SchedKind;
 
 use parts::{
-    DCQCN_HPCC, DCSIM, DCSIM_BEYOND, DROP_TAIL, LONG_QUEUES, MLCC, MLCC_PAPER, PFABRIC, PHANTOM,
-    RED, RED_INSIDE, SHORT_QUEUES, SITES, TIMEOUTS_ACROSS, TOKENS, UNO_PAPER, ZEROPOD, one_path,
+    DCQCN_HPCC, DCSIM, DCSIM_BEYOND, DCSIM_IN_ORDER, DROP_TAIL, LONG_QUEUES, MLCC, MLCC_PAPER,
+    PFABRIC, PHANTOM, RED, RED_INSIDE, SHORT_QUEUES, SITES, TIMEOUTS_ACROSS, TOKENS, UNO_PAPER,
+    ZEROPOD, one_path,
 };
 
 /// A named choice of parts.
@@ -346,9 +347,10 @@ pub const TRANSPORTS: &[Transport] = &[
         lb: LbKind::Spray,
         sched: SchedKind::DcSim,
         trim: false,
-        set: &[DCSIM, DCSIM_BEYOND],
+        set: &[DCSIM, DCSIM_BEYOND, DCSIM_IN_ORDER],
     },
-    // What is in bad order costs a receiver little here, and flows of a BDP take a third.
+    // What is in bad order costs a receiver little here, and flows of a BDP take a third. Copies
+    // take any path, so flows need not stay on their ports, which costs time where cores are slow.
     Transport {
         name: "dcsim-fast",
         about: "DCsim whose flows send a BDP unasked where lines are idle",
@@ -386,7 +388,7 @@ pub const TRANSPORTS: &[Transport] = &[
         lb: LbKind::Spray,
         sched: SchedKind::DcSim,
         trim: false,
-        set: &[DCSIM, DCSIM_BEYOND, &[("sched.dcsim.fraction", "0")]],
+        set: &[DCSIM, DCSIM_BEYOND, DCSIM_IN_ORDER, &[("sched.dcsim.fraction", "0")]],
     },
     Transport {
         name: "phost",

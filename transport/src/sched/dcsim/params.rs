@@ -149,6 +149,10 @@ params! {
         /// Source ports of SIMs answered in time that a flow keeps for its next SIMs; a SIM without
         /// a kept port draws any port. So paths that failed lately are tried less often.
         recycle: u16 = 0, in 0..=8;
+        /// Whether a flow sends all its SIMs from one port until a SIM is lost, where its host has
+        /// four or more flows of its collective and priority. Its segments then stay in order. No
+        /// effect with the orders `flows` and `shortest`.
+        stay: bool = false;
         /// The token of a lost SIM is given back to the host while fewer DATAs than this wait for
         /// its line; 0: never.
         refund: u16 = 0, in 0..=1024;

@@ -11,6 +11,7 @@
 
 use alloc::collections::VecDeque;
 
+use super::ports::SourcePort;
 use crate::time::{Duration, Instant};
 use crate::units::{EntropyValue, FlowId};
 use crate::wire::sim::Sim;
@@ -25,8 +26,7 @@ pub(super) struct Record {
     pub(super) nonce: u32,
     /// How many SIM-ACKs of the host had bound segments before its own; wraps.
     pub(super) order: u32,
-    /// The SIM's source port.
-    pub(super) ev: EntropyValue,
+    pub(super) port: SourcePort,
     /// Number of DATAs that leave for its SIM-ACK.
     pub(super) bound: u8,
     pub(super) state: State,
@@ -123,7 +123,7 @@ impl Records {
             let late = self.first.wrapping_sub(ack.number) <= LATE_MAX;
             return Err(if late { Refused::Late } else { Refused::Forged });
         };
-        if (record.nonce, record.ev, record.flow) != (ack.nonce, ev, ack.src_flow) {
+        if (record.nonce, record.port.ev, record.flow) != (ack.nonce, ev, ack.src_flow) {
             return Err(Refused::Forged);
         }
         if record.state != State::Open || record.sent_at + self.timeout < now {
@@ -192,7 +192,7 @@ mod tests {
             flow: FlowId::new(1, 1),
             nonce,
             order: 0,
-            ev: EntropyValue(50_000),
+            port: SourcePort::exclusive(EntropyValue(50_000)),
             bound: 0,
             state: State::Open,
         }

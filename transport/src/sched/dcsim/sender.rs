@@ -28,7 +28,7 @@ use super::drain::Drain;
 use super::figures::Figures;
 use super::line::Line;
 use super::params::{Bind, DcSimParams, HostConstants};
-use super::ports::{KeptPorts, PortsInUse};
+use super::ports::{SourcePort, SourcePorts};
 use super::records::{Record, Records, Refused, State};
 use super::turns::Turns;
 use crate::path::Path;
@@ -48,7 +48,7 @@ const SILENCE_RTTS: u64 = 16;
 #[derive(Clone, Copy, Debug)]
 struct WaitingSim {
     flow: FlowId,
-    ev: EntropyValue,
+    port: SourcePort,
     since: Instant,
 }
 
@@ -58,12 +58,7 @@ pub(super) struct Sender {
     /// Accounts by slab index of the flow.
     accounts: Vec<Account>,
     turns: Turns,
-    ports: PortsInUse,
-    /// The ports of SIMs that were answered in time, by slab index of their flow; empty where flows
-    /// keep none.
-    kept: Vec<KeptPorts>,
-    /// Ports that a flow keeps at most.
-    recycle: u16,
+    ports: SourcePorts,
     rng: Rng,
     /// SIMs that wait for the line, at most B.
     sims: VecDeque<WaitingSim>,
@@ -78,7 +73,7 @@ pub(super) struct Sender {
     /// Slab indices of flows that rest, by the instant at which they wake; each at most once.
     resting: BinaryHeap<Reverse<(Instant, u32)>>,
     queue: usize,
-    /// SIMs queued and on their way, and ports in use, at most: room for as many was made.
+    /// SIMs queued and on their way, and SIMs that have a port, at most: room for as many was made.
     most: usize,
     per_sim: u32,
     /// Whether flows near their end may have two SIMs for each segment.
@@ -110,13 +105,11 @@ impl Sender {
         // polled late has up to half as many more.
         let slots = constants.rtt_max.as_ps() / constants.slot.as_ps().max(1);
         let most = slots + slots / 2 + u64::from(constants.bucket) + constants.queue as u64 + 1;
-        let most = usize::try_from(most).unwrap_or(usize::MAX).min(usize::from(PortsInUse::COUNT));
+        let most = usize::try_from(most).unwrap_or(usize::MAX).min(usize::from(SourcePorts::COUNT));
         Self {
             accounts: vec![VACANT; flows],
             turns: Turns::new(params.order, flows),
-            ports: PortsInUse::new(),
-            kept: vec![KeptPorts::default(); if params.recycle > 0 { flows } else { 0 }],
-            recycle: params.recycle,
+            ports: SourcePorts::new(params, flows),
             rng,
             sims: VecDeque::with_capacity(constants.queue),
             records: Records::new(constants.delay, constants.rtt_max, most),
@@ -146,7 +139,7 @@ impl Sender {
         let (unasked, rtt_most) = (self.copies.most(), self.drain.rtt_most(path));
         *account = Account { id: flow, peer, listed, tailed, copies, unasked, rtt_most, ..VACANT };
         self.turns.open(flow.index(), label);
-        self.kept.get_mut(flow.index()).into_iter().for_each(|kept| *kept = KeptPorts::default());
+        self.ports.open(flow.index());
     }
 
     pub(super) fn on_backlog(
@@ -209,20 +202,22 @@ impl Sender {
         }
     }
 
-    /// The flow that gets the next SIM: the one whose turn it is, else one near its end.
+    /// The flow that gets the next SIM: the one whose turn it is, else one near its end, and
+    /// whether it is the latter. A second SIM takes a path of its own, so that both are not lost
+    /// together.
     #[inline]
-    fn next_flow(&mut self) -> Option<usize> {
+    fn next_flow(&mut self) -> Option<(usize, bool)> {
         // Bounded: each turn that is passed over takes a flow out.
         while let Some(index) = self.turns.pop() {
             if self.accounts[index].lacking(self.per_sim) > 0 {
-                return Some(index);
+                return Some((index, false));
             }
         }
         while let Some(index) = self.tails.pop_front() {
             let account = &mut self.accounts[index as usize];
             account.tailed = false;
             if account.lacking_at_tail(self.per_sim) > 0 {
-                return Some(index as usize);
+                return Some((index as usize, true));
             }
         }
         None
@@ -232,52 +227,38 @@ impl Sender {
     //= dcsim#2.4: whenever the SIM queue is below B and equation 3 lets it.
     pub(super) fn fill(&mut self, since: Instant) {
         while self.sims.len() < self.queue && self.has_room() {
-            let Some(index) = self.next_flow() else { return };
-            let Some(ev) = self.port_of(index) else { return self.enqueue(index) };
+            let Some((index, at_tail)) = self.next_flow() else { return };
+            let in_group = (!at_tail).then(|| self.turns.group_flows(index));
+            let Some(port) = self.ports.next(index, in_group, &mut self.rng) else {
+                return self.enqueue(index);
+            };
             let account = &mut self.accounts[index];
             account.sims += 1;
-            self.sims.push_back(WaitingSim { flow: account.id, ev, since });
+            self.sims.push_back(WaitingSim { flow: account.id, port, since });
             self.enqueue(index);
         }
     }
 
-    /// A port for the next SIM of the flow at `index`: one that the flow has kept, else any.
-    #[inline]
-    fn port_of(&mut self, index: usize) -> Option<EntropyValue> {
-        if let Some(kept) = self.kept.get_mut(index) {
-            // Bounded: each turn takes out a port.
-            while let Some(ev) = kept.pop() {
-                if self.ports.take(ev) {
-                    return Some(ev);
-                }
-            }
-        }
-        self.ports.draw(&mut self.rng)
-    }
-
     /// Frees a port on which a SIM of `flow` was answered in time.
     #[inline]
-    fn free_good(&mut self, flow: FlowId, ev: EntropyValue) {
-        self.ports.free(ev);
-        if self.recycle > 0
-            && self.account(flow).is_some()
-            && let Some(kept) = self.kept.get_mut(flow.index())
-        {
-            kept.push(ev, self.recycle);
+    fn free_good(&mut self, flow: FlowId, port: SourcePort) {
+        self.ports.free(port);
+        if self.account(flow).is_some() {
+            self.ports.keep(flow.index(), port);
         }
     }
 
     /// Whether there is room for one more SIM, and for its DATA in case DATAs wait because the line
     /// takes none.
     fn has_room(&self) -> bool {
-        let ports = usize::from(self.ports.in_use());
-        ports.max(self.records.len() + self.sims.len()) < self.most
+        let held = usize::from(self.ports.held());
+        held.max(self.records.len() + self.sims.len()) < self.most
     }
 
     /// Removes SIMs from the front of the queue whose flows do not need them any more, because the
     /// segments have been acknowledged meanwhile.
     fn drop_needless(&mut self) {
-        while let Some(&WaitingSim { flow, ev, .. }) = self.sims.front() {
+        while let Some(&WaitingSim { flow, port, .. }) = self.sims.front() {
             let (per_sim, tail) = (self.per_sim, self.tail);
             let account = self.account(flow);
             let needless = account.is_none_or(|account| {
@@ -288,7 +269,7 @@ impl Sender {
             if !needless {
                 return;
             }
-            self.ports.free(ev);
+            self.ports.free(port);
             self.sims.pop_front();
         }
     }
@@ -302,13 +283,13 @@ impl Sender {
     /// The SIM that leaves at `now`, after its destination and its port.
     pub(super) fn next_sim(&mut self, now: Instant) -> Option<(HostId, EntropyValue, Sim)> {
         self.drop_needless();
-        let WaitingSim { flow, ev, .. } = self.sims.pop_front()?;
+        let WaitingSim { flow, port, .. } = self.sims.pop_front()?;
         let peer = self.account(flow)?.peer;
         let nonce = self.rng.next_u32();
         let number = self.records.next_number();
         let (sent_at, order, bound, state) = (now, 0, 0, State::Open);
-        self.records.push(Record { sent_at, flow, nonce, order, ev, bound, state });
-        Some((peer, ev, Sim { number, nonce, src_flow: flow }))
+        self.records.push(Record { sent_at, flow, nonce, order, port, bound, state });
+        Some((peer, port.ev, Sim { number, nonce, src_flow: flow }))
     }
 
     /// Takes in a SIM-ACK of `from`. False when it answers no SIM of this host.
@@ -362,7 +343,7 @@ impl Sender {
         self.acks = self.acks.wrapping_add(u32::from(bound > 0));
         let record = *record;
         if bound == 0 {
-            self.free_good(flow, ev);
+            self.free_good(flow, record.port);
         } else if ripe {
             self.release(&record, now.max(self.records.due(&record)));
         }
@@ -374,9 +355,10 @@ impl Sender {
 
     /// Queues the DATAs of a record, which may leave from `at` on.
     fn release(&mut self, record: &Record, at: Instant) {
-        let Record { flow, ev, bound, order, .. } = *record;
+        let Record { flow, port, bound, order, .. } = *record;
         for left in (0..bound).rev() {
-            self.due.push_back(DueData { flow, ev, at, last: left == 0, bound: order, nth: None });
+            let last = left == 0;
+            self.due.push_back(DueData { flow, port, at, last, bound: order, nth: None });
         }
     }
 
@@ -395,20 +377,22 @@ impl Sender {
             let Some(record) = self.records.next_over(now) else { return };
             if record.state == State::Open {
                 figures.sims.timed_out += 1;
-                self.ports.free(record.ev);
+                self.ports.free(record.port);
                 if self.due.len() < self.refund {
                     line.give_back(now);
                 }
-                self.on_lost(record.flow, now);
+                self.on_lost(record.flow, record.port, now);
                 self.review(record.flow);
             }
         }
     }
 
     /// Takes in that a SIM of a flow was given up at `now`.
-    fn on_lost(&mut self, flow: FlowId, now: Instant) {
+    fn on_lost(&mut self, flow: FlowId, port: SourcePort, now: Instant) {
         let (patience, silence) = (self.patience, self.silence);
-        let Some(account) = self.account(flow) else { return };
+        let account = self.accounts.get_mut(flow.index()).filter(|account| account.id == flow);
+        let Some(account) = account else { return };
+        self.ports.leave(flow.index(), port);
         account.sims -= 1;
         if account.limit != UNLIMITED {
             account.limit = account.limit.saturating_sub(1).max(1);
@@ -517,9 +501,9 @@ impl Sender {
         [self.records.capacity(), self.due.capacity(), self.resting.capacity()]
     }
 
-    /// Ports in use.
+    /// SIMs that have a port, and ports in use.
     #[cfg(test)]
-    pub(super) fn ports_in_use(&self) -> u16 {
-        self.ports.in_use()
+    pub(super) fn ports_in_use(&self) -> (u16, u16) {
+        (self.ports.held(), self.ports.in_use())
     }
 }

@@ -1,6 +1,8 @@
 //! Rules of DCsim's hosts, one host at a time: what it sends when, and what it does about packets
 //! that are not what they should be.
 
+#[path = "ports_tests.rs"]
+mod ports;
 #[path = "wasted_tests.rs"]
 mod wasted;
 
@@ -264,7 +266,7 @@ fn a_million_sims_of_strangers_leave_nothing_behind_and_get_no_more_answers_than
     let sims = &host.sched.figures().sims;
     assert_eq!(sims.answered + sims.unanswered, 1_000_000 - host.sched.answers.len() as u64);
     assert!(sims.answered <= 10_000 * 12, "B for each time that the line was free");
-    assert_eq!(host.sched.sender.ports_in_use(), 0);
+    assert_eq!(host.sched.sender.ports_in_use(), (0, 0));
 }
 
 #[test]
@@ -344,7 +346,7 @@ fn a_sim_for_two_lets_two_go_on_its_port() {
     host.run(at(40.0));
     let ports: Vec<_> = host.turns.iter().map(|(_, _, ev)| *ev).collect();
     assert_eq!(ports, [sent[0].1, sent[0].1, sent[1].1]);
-    assert_eq!(host.sched.sender.ports_in_use(), 0);
+    assert_eq!(host.sched.sender.ports_in_use(), (0, 0));
 }
 
 #[test]
@@ -497,9 +499,14 @@ fn a_host_that_is_polled_late_answers_what_a_punctual_one_would_have_answered() 
 
 #[test]
 fn a_host_makes_no_room_while_it_runs_however_late_it_is() {
-    let mut host = Host::new(|_| ());
+    for stay in [false, true] {
+        makes_no_room(Host::new(|params| params.stay = stay));
+    }
+}
+
+fn makes_no_room(mut host: Host) {
     let rooms = host.sched.sender.rooms();
-    host.open(0, 0, 100_000);
+    (0..4).for_each(|index| host.open(index, 7, 25_000));
     for step in [700, 20_000, 50_000] {
         for _ in 0..200 {
             host.now += Duration::from_ns(step);
@@ -683,7 +690,7 @@ fn a_second_sim_makes_up_for_the_first_and_is_wasted_otherwise() {
     host.run(at(60.0));
     let counts = host.sched.figures().sims;
     assert_eq!((host.turns.len(), counts.acked, counts.wasted), (1, 2, 1));
-    assert_eq!(host.sched.sender.ports_in_use(), 0);
+    assert_eq!(host.sched.sender.ports_in_use(), (0, 0));
 }
 
 /// Answers the SIMs of `host` in this order, and returns which segment each DATA takes.
@@ -749,28 +756,6 @@ fn copies_fill_the_line_behind_sims_up_to_their_number_and_again_after_a_pause()
     assert!(turn.choice.unwrap().copy);
     host.sched.on_backlog(flow(1), &backlog(1), host.now);
     assert_eq!(host.sched.next_turn(host.now, host.now), None);
-}
-
-#[test]
-fn ports_of_sims_that_were_answered_are_used_again_and_those_of_lost_ones_are_not() {
-    let ports = |recycle| {
-        let mut host = Host::new(|params| params.recycle = recycle);
-        host.open(0, 0, 4);
-        host.run(at(5.0));
-        let first = host.sims.clone();
-        for (_, ev, sim) in [first[1], first[3]] {
-            host.receive(PEER, ev, sim.answer());
-        }
-        host.run(at(30.0));
-        host.acknowledged = true;
-        host.sched.on_backlog(flow(0), &backlog(9), host.now);
-        host.run(at(60.0));
-        let evs: Vec<_> = host.sims.iter().map(|(_, ev, _)| *ev).collect();
-        let again = |index: usize| evs[4..].contains(&evs[index]);
-        [0, 1, 2, 3].map(again)
-    };
-    assert_eq!(ports(0), [false; 4]);
-    assert_eq!(ports(8), [false, true, false, true]);
 }
 
 #[test]

@@ -151,6 +151,15 @@ impl Turns {
         }
     }
 
+    /// Flows of this host with the collective and the priority of the flow at `index`. It counts
+    /// itself, and flows that have ended until another takes their place. 0 where the flow belongs
+    /// to no collective, or the order does not distinguish collectives.
+    #[inline]
+    pub(super) fn group_flows(&self, index: usize) -> u32 {
+        let group = &self.groups[self.places[index].group as usize];
+        if group.label.collective == Label::NONE.collective { 0 } else { group.flows }
+    }
+
     /// Queues the flow at `index`, which needs SIMs for `lacking` segments.
     pub(super) fn push(&mut self, index: usize, lacking: u32) {
         let flow = u32::try_from(index).unwrap_or(NONE);

@@ -14,7 +14,7 @@ fn a_segment_acknowledged_meanwhile_wastes_the_sim_that_was_for_it() {
     assert_eq!(host.sched.figures().sims.wasted, 1);
     host.run(at(60.0));
     assert!(host.turns.is_empty() && host.sims.len() == 1);
-    assert_eq!(host.sched.sender.ports_in_use(), 0);
+    assert_eq!(host.sched.sender.ports_in_use(), (0, 0));
 }
 
 /// Gives the next DATA its turn, in which its flow has a segment for it or none.

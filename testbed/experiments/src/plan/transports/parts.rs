@@ -73,6 +73,10 @@ pub(super) const DCSIM: Settings = &[
 pub(super) const DCSIM_BEYOND: Settings =
     &[("sched.dcsim.recycle", "8"), ("sched.dcsim.rtt_max", "auto"), ("sched.dcsim.drain", "auto")];
 
+/// Also beyond the paper: flows of a collective of which a host has at least four send all SIMs
+/// from one port until one is lost, so that their segments come in order.
+pub(super) const DCSIM_IN_ORDER: Settings = &[("sched.dcsim.stay", "true")];
+
 /// Hosts that send against tokens, over plain switches. Tokens say when a segment leaves, so the
 /// window is so large that it never holds a segment back. Reordering is no sign of loss where
 /// packets are sprayed.

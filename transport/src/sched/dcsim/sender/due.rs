@@ -1,6 +1,6 @@
 //! DATAs that may leave, and copies: whose turn it is, and what leaves.
 
-use super::{Bind, Figures, PortsInUse, Sender};
+use super::{Bind, Figures, Sender, SourcePort, SourcePorts};
 use crate::time::Instant;
 use crate::units::{EntropyValue, FlowId};
 
@@ -8,7 +8,7 @@ use crate::units::{EntropyValue, FlowId};
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sched::dcsim) struct DueData {
     pub(in crate::sched::dcsim) flow: FlowId,
-    pub(in crate::sched::dcsim) ev: EntropyValue,
+    pub(in crate::sched::dcsim) port: SourcePort,
     /// The instant from which on the DATA may leave.
     pub(in crate::sched::dcsim) at: Instant,
     /// Whether this is the last DATA of its SIM: once it has left, the port is free.
@@ -31,7 +31,7 @@ impl Sender {
     #[inline]
     pub(in crate::sched::dcsim) fn next_copy(&mut self) -> Option<(FlowId, EntropyValue)> {
         let flow = self.copies.next(&mut self.accounts)?;
-        Some((flow, PortsInUse::any(&mut self.rng)))
+        Some((flow, SourcePorts::any(&mut self.rng)))
     }
 
     /// Takes in that the copy that was to be sent leaves; returns since when it could have left.
@@ -101,7 +101,7 @@ impl Sender {
         if due.last {
             let used = core::mem::take(&mut self.used);
             figures.sims.wasted += u64::from(!used);
-            self.free_good(due.flow, due.ev);
+            self.free_good(due.flow, due.port);
         }
     }
 }

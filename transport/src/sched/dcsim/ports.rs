@@ -287,4 +287,20 @@ mod tests {
         drawn.into_iter().for_each(|ev| ports.free(ev));
         assert_eq!(ports.in_use, 0);
     }
+
+    #[test]
+    fn a_port_that_lost_a_sim_is_not_kept_before_the_flow_is_on_another() {
+        let params = DcSimParams { stay: true, recycle: 8, ..DcSimParams::default() };
+        let (mut ports, mut rng) = (SourcePorts::new(&params, 1), Rng::new(1));
+        let mut next = |ports: &mut SourcePorts| ports.next(0, Some(STAY_FLOWS_MIN), &mut rng);
+        let lost = next(&mut ports).unwrap();
+        ports.leave(0, lost);
+        ports.keep(0, lost);
+        let second = next(&mut ports).unwrap();
+        assert_ne!(second, lost);
+        // From then on the flow may go back.
+        ports.keep(0, lost);
+        ports.leave(0, second);
+        assert_eq!(next(&mut ports), Some(lost));
+    }
 }

@@ -320,6 +320,8 @@ counters! {
         pub control_sent: u64,
         /// Packets of the scheduler's own protocol received that were for it.
         pub control_received: u64,
+        /// NOTEs received for the controller of a flow, used or dropped: switches send these.
+        pub switch_notes: u64,
         /// Messages delivered.
         pub messages_delivered: u64,
         /// Messages wholly acknowledged.

@@ -46,6 +46,7 @@ impl<S: Scheduler> Endpoint<S> {
             self.take_reported(now);
             used
         } else {
+            self.stats.switch_notes += 1;
             self.on_note_of_flow(rx, note, ext, now)
         };
         match used {

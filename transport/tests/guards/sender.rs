@@ -78,11 +78,14 @@ fn feedback_without_the_key_changes_nothing() {
 fn a_note_for_a_flow_is_its_peers_and_has_its_key() {
     let (mut end, flow) = sending(|_| {});
     let note = end.reply(flow, Body::Note(Note::new(1, &[1, 2]).unwrap()));
+    let before = end.endpoint.stats().switch_notes;
     end.refuses(&RxSegment { from: STRANGER, ..note }, DropReason::UnknownFlow);
     end.refuses(&packet(FlowId::new(1, 1), note.hdr.body, 0), DropReason::UnknownFlow);
     end.refuses(&without_key(&note), DropReason::WrongKey);
     // It reaches the controller, which has no use for it.
     end.refuses(&note, DropReason::BadSegment);
+    // No host sends such notes, so all count as those of switches.
+    assert_eq!(end.endpoint.stats().switch_notes, before + 4);
 }
 
 #[test]

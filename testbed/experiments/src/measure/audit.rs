@@ -77,7 +77,8 @@ impl Audit {
 
     /// Checks a run over a network that could not be looked into. At most as many packets may have
     /// arrived as drivers took, less those that were lost before they left and the `asked` ones,
-    /// which went to no host. `arrived` counts packets that hosts recognised as theirs.
+    /// which went to no host. `arrived` counts packets of other hosts that hosts recognised as
+    /// theirs: those that switches sent are not among them.
     #[must_use]
     pub fn of_hosts(
         conductor: &Conductor<'_>,

@@ -81,7 +81,9 @@ pub(super) fn outcome(
     });
     let strays = [DropReason::NotHeadrace, DropReason::OtherPort, DropReason::WrongHost];
     let strays: u64 = strays.iter().map(|reason| stats.drops.of(*reason)).sum();
-    let arrived = driver.received.saturating_sub(strays + driver.answered);
+    // Switches have sent the notes for controllers: no host has.
+    let of_no_host = strays + driver.answered + stats.switch_notes;
+    let arrived = driver.received.saturating_sub(of_no_host);
     let taken = driver.taken.saturating_sub(driver.asked);
     let count = DriverCount {
         handed_over: driver.taken,

@@ -41,6 +41,7 @@ pub(crate) fn of_worker<C: Clock>(worker: &Worker<PortIo, AppMemory, C>) -> Coun
         ("lost_by_timeout", stats.lost_by_timeout),
         ("acks_discarded", stats.acks_discarded),
         ("answers_withheld", stats.answers_withheld),
+        ("switch_notes", stats.switch_notes),
         ("attached", counts.attached),
         ("restored", stats.restored),
         ("parity_recomputed", counts.parity_recomputed),

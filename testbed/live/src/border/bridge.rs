@@ -6,13 +6,14 @@ use std::sync::Arc;
 use experiments::measure::MlccCounts;
 use fabric::{Network, Output, Packet, PortId};
 use transport::wire::frame::{self, IntPlace};
-use transport::{HostId, Instant, Rng};
+use transport::{Duration, HostId, Instant, Rng};
 use transport_dpdk::{DevicePort, Mbuf, MbufBurst, Pool};
 
 use super::stations::Stations;
 use crate::switching::{MbufFrames, MbufSlab, described, edit, with_head};
 
-/// Frames that wait for a device's descriptors before they are dropped.
+/// Frames that wait for a device's descriptors before they are dropped, and foreign ones on the
+/// emulated way.
 const WAITING_MAX: usize = 4096;
 
 /// Counters of the process; the network counts the rest. Frames, but for the last.
@@ -26,7 +27,8 @@ pub(super) struct BridgeCounts {
     pub(super) foreign: u64,
     /// Dropped: of a host of the other side.
     pub(super) wrong_side: u64,
-    /// Dropped: a device took none for too long.
+    /// Dropped: a device took none for too long, or too many foreign frames were on the emulated
+    /// way.
     pub(super) device_full: u64,
     /// Dropped: the pool had no buffer for a copy.
     pub(super) no_buffer: u64,
@@ -65,6 +67,10 @@ pub(crate) struct Bridge {
     /// Frames on the emulated way to other sites, in the order of the instants at which they leave
     /// by the WAN device.
     under_way: VecDeque<(Instant, Mbuf)>,
+    /// Foreign frames on that way, which do not pass the network.
+    foreign_under_way: VecDeque<(Instant, Mbuf)>,
+    /// The emulated distance to other sites.
+    distance: Duration,
     /// The port that brings frames of other sites in.
     from_others: PortId,
     packets: MbufSlab,
@@ -76,10 +82,10 @@ pub(crate) struct Bridge {
 }
 
 impl Bridge {
-    /// A bridge between `ports`, the last of which leads to other sites. Frames from there enter by
-    /// the link of `from_others`. Copies and notes come from `pool`.
+    /// A bridge between `ports`, the last of which leads to other sites, which are `distance` away.
+    /// Frames from there enter by the link of `from_others`. Copies and notes come from `pool`.
     pub(super) fn new(
-        (network, from_others): (Network, PortId),
+        (network, from_others, distance): (Network, PortId, Duration),
         stations: Stations,
         ports: Vec<DevicePort>,
         pool: Arc<Pool>,
@@ -92,6 +98,8 @@ impl Bridge {
             stations,
             lines: ports.into_iter().map(line).collect(),
             under_way: VecDeque::new(),
+            foreign_under_way: VecDeque::new(),
+            distance,
             from_others,
             packets: MbufSlab::default(),
             pool,
@@ -104,13 +112,13 @@ impl Bridge {
 
     /// Moves all frames that are due by `now`; whether there was anything to do.
     pub(super) fn poll(&mut self, now: Instant) -> bool {
-        let received = self.receive();
+        let received = self.receive(now);
         let passed = self.pass(now);
         self.send() || received || passed
     }
 
-    /// Takes a burst from each device into the network.
-    pub(crate) fn receive(&mut self) -> bool {
+    /// Takes a burst from each device into the network at `now`.
+    pub(crate) fn receive(&mut self, now: Instant) -> bool {
         let mut any = false;
         for line in 0..self.lines.len() {
             let mut burst = std::mem::take(&mut self.burst);
@@ -118,7 +126,7 @@ impl Bridge {
             any |= port.is_some_and(|port| port.rx_burst(&mut burst) > 0);
             burst.iter().for_each(Mbuf::prefetch_unread);
             for mbuf in burst.drain() {
-                self.accept(line, mbuf);
+                self.accept(line, mbuf, now);
             }
             self.burst = burst;
         }
@@ -137,9 +145,8 @@ impl Bridge {
         self.network.run_until(now, &mut frames, &mut self.out);
         let wan = self.wan();
         let mut any = false;
-        while let Some((at, _)) = self.under_way.front()
-            && *at <= now
-            && let Some((_, mbuf)) = self.under_way.pop_front()
+        while let Some(mbuf) =
+            due(&mut self.under_way, now).or_else(|| due(&mut self.foreign_under_way, now))
         {
             any = true;
             self.queue(wan, mbuf);
@@ -161,7 +168,7 @@ impl Bridge {
         self.lines.len() - 1
     }
 
-    fn accept(&mut self, line: usize, mbuf: Mbuf) {
+    fn accept(&mut self, line: usize, mbuf: Mbuf, now: Instant) {
         self.counts.received += 1;
         let from_wan = line == self.wan();
         let ends = self.network.blueprint().ends();
@@ -196,7 +203,7 @@ impl Bridge {
             }
             Received::Foreign => {
                 self.counts.foreign += 1;
-                self.flood(line, mbuf);
+                self.flood(line, mbuf, now);
             }
             Received::Unreadable => self.counts.foreign += 1,
             Received::WrongSide => self.counts.wrong_side += 1,
@@ -217,13 +224,13 @@ impl Bridge {
             self.queue(line, mbuf);
         } else {
             // No frame of this host has come yet.
-            self.flood(self.wan(), mbuf);
+            self.flood(self.wan(), mbuf, at);
         }
     }
 
-    /// Gives a frame to every device of the site but `from`, and to the WAN device unless it came
-    /// from there.
-    fn flood(&mut self, from: usize, mbuf: Mbuf) {
+    /// Gives a frame that has come at `now` to every device of the site but `from`, and sends it on
+    /// the way to other sites unless it came from there.
+    fn flood(&mut self, from: usize, mbuf: Mbuf, now: Instant) {
         let mut others = (0..self.lines.len()).filter(|line| *line != from);
         let Some(last) = others.next_back() else { return };
         for line in others {
@@ -232,7 +239,13 @@ impl Bridge {
                 None => self.counts.no_buffer += 1,
             }
         }
-        self.queue(last, mbuf);
+        if last != self.wan() {
+            self.queue(last, mbuf);
+        } else if self.foreign_under_way.len() < WAITING_MAX {
+            self.foreign_under_way.push_back((now + self.distance, mbuf));
+        } else {
+            self.counts.device_full += 1;
+        }
     }
 
     fn queue(&mut self, line: usize, mbuf: Mbuf) {
@@ -307,4 +320,10 @@ impl Bridge {
     pub(super) const fn counts(&self) -> BridgeCounts {
         self.counts
     }
+}
+
+/// The first frame of `way`, where it has arrived by `now`.
+fn due(way: &mut VecDeque<(Instant, Mbuf)>, now: Instant) -> Option<Mbuf> {
+    let is_due = way.front().is_some_and(|(at, _)| *at <= now);
+    if is_due { way.pop_front().map(|(_, mbuf)| mbuf) } else { None }
 }

@@ -280,7 +280,7 @@ fn bridge(
     };
     let rng = Rng::new(random()?);
     let network = Network::new(shape.blueprint(draft), &rng.fork("network", 0));
-    let network = (network, shape.port_of_others());
+    let network = (network, shape.port_of_others(), setup.wan_delay);
     Ok(Bridge::new(network, stations, ports, copies, rng.fork("bridge", 0)))
 }
 

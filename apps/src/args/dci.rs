@@ -25,7 +25,7 @@ pub(crate) struct DciArgs {
     /// The site of this switch.
     #[arg(long, value_name = "NAME")]
     pub(crate) site: String,
-    /// Distance to emulate outwards, one way; that of the device is added.
+    /// Distance to emulate outwards, one way, up to 1s; that of the device is added.
     #[arg(long, value_name = "TIME", default_value = "0us", value_parser = duration)]
     pub(crate) wan_delay: Duration,
     /// Rate towards other sites.
@@ -63,15 +63,21 @@ pub(crate) struct DciArgs {
     pub(crate) json: bool,
 }
 
+/// The longest distance: that of a link of a topology.
+const DELAY_MAX: Duration = Duration::from_s(1);
+/// The highest rate: that of a setting of the switch.
+const RATE_MAX: Rate = Rate::from_gbps(10_000);
+
 fn duration(text: &str) -> Result<Duration, String> {
-    number::duration(text).map_err(|_| "expected a time like 500us or 3ms".to_owned())
+    let read = number::duration(text).ok().filter(|delay| *delay <= DELAY_MAX);
+    read.ok_or_else(|| "expected a time from 0us to 1s, like 500us or 3ms".to_owned())
 }
 
 fn rate(text: &str) -> Result<Rate, String> {
     // Telemetry says no rate below that: a controller would take a slower link for faster than it
     // is, and fill it.
-    let read = number::rate(text).ok().filter(|rate| *rate >= Hop::RATE_LEAST);
-    read.ok_or_else(|| "expected a rate of at least 100Mbps, like 40Gbps".to_owned())
+    let read = number::rate(text).ok().filter(|rate| (Hop::RATE_LEAST..=RATE_MAX).contains(rate));
+    read.ok_or_else(|| "expected a rate from 100Mbps to 10000Gbps, like 40Gbps".to_owned())
 }
 
 #[cfg(test)]
@@ -80,9 +86,18 @@ mod tests {
 
     #[test]
     fn rates_that_telemetry_cannot_say_are_refused() {
-        for text in ["0Gbps", "99Mbps", "fast"] {
-            assert!(rate(text).unwrap_err().contains("at least 100Mbps"), "{text}");
+        for text in ["0Gbps", "99Mbps", "10001Gbps", "fast"] {
+            assert!(rate(text).unwrap_err().contains("from 100Mbps to 10000Gbps"), "{text}");
         }
         assert_eq!(rate("100Mbps"), Ok(Rate::from_bps(100_000_000)));
+        assert_eq!(rate("10000Gbps"), Ok(RATE_MAX));
+    }
+
+    #[test]
+    fn distances_that_no_link_has_are_refused() {
+        for text in ["100s", "1001ms", "far"] {
+            assert!(duration(text).unwrap_err().contains("from 0us to 1s"), "{text}");
+        }
+        assert_eq!([duration("0us"), duration("1s")], [Ok(Duration::ZERO), Ok(DELAY_MAX)]);
     }
 }

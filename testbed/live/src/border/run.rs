@@ -328,8 +328,11 @@ fn turn_until_over(
 fn check(setup: &BorderSetup) -> Result<u16, InputError> {
     let all: Vec<&DeviceName> = setup.lan.iter().chain([&setup.wan]).collect();
     for (place, device) in all.iter().enumerate() {
-        if all[..place].contains(device) {
-            let found = format!("`{device}` twice");
+        if let Some(same) = all[..place].iter().find(|same| same.is_same(device)) {
+            let found = match same == device {
+                true => format!("`{device}` twice"),
+                false => format!("`{same}` and `{device}`, one device twice"),
+            };
             let error = InputError::new(found, "another device for each side").at("--wan", 0, 0);
             return Err(error.help("one device leads into the site, another one out of it"));
         }

@@ -176,6 +176,31 @@ impl DeviceName {
         if matches!(role, Some("client" | "slave")) { Side::Connects } else { Side::Listens }
     }
 
+    /// Whether both name one device, whatever other arguments each has: a card by its address, a
+    /// virtual device by its name, an interface of the kernel by any driver. Two memifs with one
+    /// role in one link of one socket are one, too.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Pci { address, .. }, Self::Pci { address: to, .. }) => return address == to,
+            (Self::Virtual { name, .. }, Self::Virtual { name: to, .. }) if name == to => {
+                return true;
+            }
+            _ => {}
+        }
+        let interfaces = self.interface().zip(other.interface());
+        interfaces.map_or_else(|| self.is_same_end(other), |(one, other)| one == other)
+    }
+
+    /// Whether both are memifs at one end of a link.
+    fn is_same_end(&self, other: &Self) -> bool {
+        let places = self.place().zip(other.place());
+        let link =
+            |device: &Self| device.argument("id").map_or(Some(0), |id| id.parse::<u32>().ok());
+        places.is_some_and(|(one, other)| one.is_at(&other))
+            && (self.side(), link(self)) == (other.side(), link(other))
+    }
+
     pub(crate) fn argument(&self, key: &str) -> Option<&str> {
         value_of(self.driver_arguments().1, key)
     }
@@ -231,6 +256,35 @@ mod tests {
         );
         for text in ["net_null0", "eth0", "0000:3b:00.0"] {
             assert_eq!(completed(text, Side::Listens), text);
+        }
+    }
+
+    #[test]
+    fn a_device_is_one_however_it_is_written() {
+        let is_same = |one: &str, other: &str| {
+            let (one, other) = (named(one), named(other));
+            assert_eq!(one.is_same(&other), other.is_same(&one));
+            one.is_same(&other)
+        };
+        for (one, other) in [
+            ("net_ring0", "net_ring0,nodeaction=x"),
+            ("3b:00.0", "0000:3B:00.0,mprq_en=1"),
+            ("eth1", "net_af_packet7,iface=eth1"),
+            ("net_memif0,socket=/a", "net_memif1,socket=/a,id=0,role=server"),
+            ("net_memif0", "net_memif1,socket=headrace"),
+        ] {
+            assert!(is_same(one, other), "{one} {other}");
+        }
+        for (one, other) in [
+            ("net_ring0", "net_ring1"),
+            ("3b:00.0", "3b:00.1"),
+            ("eth1", "net_af_packet7,iface=eth2"),
+            ("eth1", "net_memif0"),
+            ("net_memif0,socket=/a", "net_memif1,socket=/a,role=client"),
+            ("net_memif0,socket=/a", "net_memif1,socket=/a,id=1"),
+            ("net_memif0,socket=/a", "net_memif1,socket=/b"),
+        ] {
+            assert!(!is_same(one, other), "{one} {other}");
         }
     }
 

@@ -31,7 +31,7 @@ run: build ## the quick start: every matrix of testbed/scenarios/quickstart thro
 nic-demo: build ## two hosts of the nic world on this machine: two processes, shared memory as their network
 	@$(HEADRACE) run docs/nic/pair.cm --world nic --hosts docs/nic/hosts.toml --host b --quiet >/dev/null & \
 	  $(HEADRACE) run docs/nic/pair.cm --world nic --hosts docs/nic/hosts.toml --host a
-
+dci-demo: build ; docs/nic/sites.sh $(HEADRACE) ## two sites on this machine, with MLCC's border switches between them: six processes
 sim: build ; $(HEADRACE) run $(MATRICES) --world sim ## the same matrices in virtual time
 
 test: build-tests ## everything, step by step with durations; dpdk-test, which mostly waits, and check run beside the other steps
@@ -97,4 +97,4 @@ docs-setup: ; command -v mdbook >/dev/null || $(CARGO) install mdbook --version 
 docs: ; $(CARGO) doc --workspace --no-deps && mdbook build docs ## API documentation in target/doc, docs as a site in target/book (make docs-setup once before)
 docs-test: build ; DOCUMENTED=whole HEADRACE=$(HEADRACE) $(SYSTEM) --test documented --test published -- --nocapture ## every command of README.md and docs; TESTING.md says what it shortens; run again, it leaves out what passed (make test runs a sample)
 
-.PHONY: help setup build run nic-demo sim test build-tests test-steps dpdk-test-beside check-beside attack soak mutants crash check unit golden swarm system dpdk-test slurm-test vm-setup vm-test bench perf-compare fuzz results tournament docs docs-setup docs-test
+.PHONY: help setup build run nic-demo dci-demo sim test build-tests test-steps dpdk-test-beside check-beside attack soak mutants crash check unit golden swarm system dpdk-test slurm-test vm-setup vm-test bench perf-compare fuzz results tournament docs docs-setup docs-test

@@ -24,6 +24,8 @@ mod pod;
 mod queueing;
 #[path = "nic/rotation.rs"]
 mod rotation;
+#[path = "nic/sites.rs"]
+mod sites;
 #[path = "nic/stalls.rs"]
 mod stalls;
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::hosts::{Ended, Files, flows};
 use crate::lab::Lab;
-use crate::{pod, queueing, rotation, stalls};
+use crate::{pod, queueing, rotation, sites, stalls};
 use system_tests::cases::Verdict::{self, Passed, Skipped};
 
 /// A name and what runs under it.
@@ -41,6 +41,8 @@ pub(crate) const CASES: &[Case] = &[
     ("a_scheduler_that_stays_away_ends_the_flows_that_wait_and_is_named", pod::lost),
     ("hosts_without_their_scheduler_say_how_it_is_started", pod::missing),
     ("a_pod_that_cannot_be_is_refused_with_its_place", pod::refused),
+    ("hosts_of_two_sites_run_mlcc_over_border_switches", sites::bordered),
+    ("sites_that_no_network_without_a_topology_has_are_refused", sites::refused),
     ("an_incast_queues_with_dctcp_and_with_zeropod", queueing::incast),
 ];
 
@@ -58,7 +60,7 @@ trigger id 1 oneshot
 /// A process beside others on two cores may be away for longer than any timeout of a real network.
 pub(crate) const PATIENT: [&str; 2] = ["--set", "loss.retries_max=64"];
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 

@@ -209,6 +209,44 @@ fn a_site_of_one_rack_has_a_round_trip_of_its_own() {
     assert!(half.rtt_c > Duration::from_us(2000), "{}", half.rtt_c);
 }
 
+#[test]
+fn sites_say_which_flows_are_far_whatever_round_trips_were_set_or_measured() {
+    let [us, ms] = [Duration::from_us, Duration::from_ms];
+    let text = "Nodes 4\nConnections 2\n0->1 id 1 start 0 size 9000\n0->3 id 2 start 0 size 9000\n";
+    let matrix = cm::read(text.as_bytes(), "both.cm", cm::StartUnit::Us).unwrap().matrix;
+    let tree = topology::by_name("two-sites:2,1").unwrap();
+    let planned = |set: &[(&str, &str)], base: Option<Duration>, site: Option<Duration>| {
+        let mut draft = draft(&[&[("transport", "mlcc"), ("mtu", "1000")], set].concat());
+        (draft.base_rtt, draft.site_rtt) = (base.or(draft.base_rtt), site);
+        Plan::new(&draft, matrix.clone(), &tree).unwrap()
+    };
+    let [near, far] = [(HostId(0), HostId(1)), (HostId(0), HostId(3))];
+    let sided = |plan: &Plan| {
+        let [near, far] = [near, far].map(|(src, dst)| {
+            let path = plan.path(src, dst);
+            (path.base_rtt, plan.settings.policies(&path).cc)
+        });
+        assert_eq!((near.1, far.1), (CcKind::PowerTcp, CcKind::Mlcc), "{near:?} {far:?}");
+        [near.0, far.0]
+    };
+    sided(&planned(&[], None, None));
+    let set = sided(&planned(&[("base_rtt", "7ms")], None, None));
+    assert_eq!(set, [ms(7) - Duration::from_ns(2), ms(7)]);
+    // Polls that are late make a path inside a site look longer than one across.
+    for (inside, across) in [(us(300), ms(6)), (ms(9), ms(6)), (ms(6), ms(6))] {
+        let plan = planned(&[], Some(across), Some(inside));
+        assert_eq!(plan.settings.rc_params.mlcc.rtt_c, across);
+        let measured = [(near, inside), (far, across)].into();
+        let [short, long] = sided(&plan.with_measured_rtts(measured));
+        assert_eq!(long, across);
+        assert_eq!(short, inside.min(short), "{inside} {across}");
+    }
+    // A value that was given is between both.
+    let plan = planned(&[("far.rtt", "3ms")], Some(us(200)), Some(us(100)));
+    let measured = [(near, us(100)), (far, us(200))].into();
+    assert_eq!(sided(&plan.with_measured_rtts(measured)), [us(100), ms(3)]);
+}
+
 /// A network whose sites are as far apart as the paper's.
 const PAPERS: &str = "two-dc-leaf:3ms,100,1,8";
 
@@ -429,6 +467,7 @@ fn a_network_without_what_mlcc_needs_is_refused() {
         (&[("switch.program", "dci@border:0")], TOPOLOGY, &["switch.program", "dci@border"]),
         (&[("far.cc", "same"), ("cc", "mlcc")], TOPOLOGY, &["cc", "no border switch", "far.cc"]),
         (&[("far.rtt", "1us")], TOPOLOGY, &["far.rtt: found 1.000us", "by --set", "leave far.rtt"]),
+        (&[("far.rtt", "1s")], TOPOLOGY, &["far.rtt: found 1.000s", "flows across", "leave far."]),
         (
             &[("cc.mlcc.theta", "300us")],
             TOPOLOGY,

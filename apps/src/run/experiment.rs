@@ -13,6 +13,7 @@ use experiments::plan::{Draft, Origin, Plan, RunError};
 use experiments::scenario::{Scenario, Setup, TopologySource, Traffic};
 use experiments::topology::{FatTreeSpec, topo_file};
 use experiments::workload::{Matrix, cm};
+use transport::Settings;
 use transport::wire::KEY_LEN;
 
 use super::idle;
@@ -147,7 +148,7 @@ impl Reader {
         if world == World::Nic {
             check_real(&draft).map_err(|error| draft.located(&error, &self.scenario_file))?;
         }
-        let real = self.real(args, world)?;
+        let real = self.real(args, world, &draft)?;
         if let Some(port) = real.as_ref().and_then(|real| real.hosts.udp_port)
             && matches!(draft.origin("udp_port"), Origin::Default | Origin::Scenario(..))
         {
@@ -190,8 +191,14 @@ impl Reader {
         })
     }
 
-    /// The real network of `--world nic`. Without a topology, one switch joins its hosts.
-    fn real(&mut self, args: &RunArgs, world: World) -> Result<Option<Real>, InputError> {
+    /// The real network of `--world nic`. Without a topology, one switch joins its hosts, or the
+    /// hosts of each site where they name two.
+    fn real(
+        &mut self,
+        args: &RunArgs,
+        world: World,
+        draft: &Draft,
+    ) -> Result<Option<Real>, InputError> {
         let missing = |flag: &str, expected: &str| {
             let help = "headrace run MATRIX.cm --world nic --hosts HOSTS.toml --host NAME";
             InputError::new(format!("no {flag}"), expected).at(flag, 0, 0).help(help)
@@ -218,8 +225,7 @@ impl Reader {
         let own = hosts.number_of(name).map_err(|error| on_flag("--host", error))?;
         let topology_given = self.topology.is_some();
         if !topology_given {
-            let count = hosts.hosts.len();
-            let source = TopologySource::Builtin(format!("leaf-spine:1,1,{count}"));
+            let source = TopologySource::Builtin(assumed(&hosts, &draft.settings)?);
             self.topology = Some((source, "default for --world nic".to_owned()));
         }
         Ok(Some(Real { hosts, own, topology_given, keys: None }))
@@ -455,6 +461,20 @@ fn name_of(traffic: &Traffic, scenario: Option<&str>) -> String {
         Traffic::File(path) => path.display().to_string(),
         Traffic::Inside(_) => format!("that of scenario {scenario}"),
         Traffic::Workload { kind, .. } => format!("{kind} of scenario {scenario}"),
+    }
+}
+
+/// The name of the network that hosts of a real network are assumed to have: one of their sites,
+/// where the file names two in its order. Other sites are refused where flows follow border
+/// switches, and count as one switch elsewhere. Hosts that depart in slots are one pod.
+fn assumed(hosts: &HostsFile, settings: &Settings) -> Result<String, InputError> {
+    let cc = settings.far.cc.unwrap_or(settings.cc);
+    match hosts.of_first_site() {
+        Err(error) if cc.follows_borders() => Err(error),
+        Ok(Some(first)) if !settings.sched.facts().departs_in_slots => {
+            Ok(format!("two-sites:{first}"))
+        }
+        _ => Ok(format!("leaf-spine:1,1,{}", hosts.hosts.len())),
     }
 }
 

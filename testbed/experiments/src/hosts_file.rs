@@ -11,7 +11,7 @@
 //! control = "192.168.1.10:4798"    # where the first host waits for the others, TCP
 //! mac = "0c:42:a1:00:00:01"        # optional: its peers do not ask for it then
 //! gateway = "10.0.0.254"           # optional: the way to hosts of other subnets
-//! site = "east"                    # optional: its site, for headrace dci
+//! site = "east"                    # optional: its site, where there are several
 //! role = "scheduler"               # optional: no host of the matrix, but Zeropod's scheduler
 //! core = 2                         # optional: the core that polls the device
 //! memory_mb = 1024                 # optional: memory for packet buffers
@@ -111,6 +111,56 @@ impl HostsFile {
         let error = InputError::new(found, "a [[host]] for each host of the matrix");
         let help = "run a matrix of fewer hosts (headrace gen ... --hosts N), or add hosts";
         Err(error.at(&self.file, 0, 0).help(help))
+    }
+
+    /// How many hosts the first of two sites has, which are the first ones of the file and no fewer
+    /// than those of the other site; `None` where the file does not name a site for each host, or
+    /// names a single one.
+    ///
+    /// # Errors
+    /// When sites are more than two, or hosts are in another order.
+    pub fn of_first_site(&self) -> Result<Option<u32>, InputError> {
+        let site = |host: &HostEntry| host.site.clone();
+        let Some(sites) = self.hosts.iter().map(site).collect::<Option<Vec<_>>>() else {
+            return Ok(None);
+        };
+        let first = sites.iter().take_while(|site| **site == sites[0]).count();
+        let rest = &sites[first..];
+        if rest.is_empty() {
+            return Ok(None);
+        }
+        if rest.len() <= first && rest.iter().all(|site| *site == rest[0]) {
+            return Ok(Some(u32::try_from(first).unwrap_or(u32::MAX)));
+        }
+        let found = format!("hosts of the sites {}", sites.join(", "));
+        let expected = "two sites, all hosts of the larger one before those of the other";
+        let help = "list the hosts in that order (matrices name hosts by their number in it), or \
+                    describe the network with --topo";
+        Err(InputError::new(found, expected).at(&self.file, 0, 0).help(help))
+    }
+
+    /// Checks that a network has two hosts at different sites exactly where the file says so.
+    /// `crosses` is true of two hosts, by number, that the network has at different sites. Hosts
+    /// without a site are anywhere.
+    ///
+    /// # Errors
+    /// Names the first two hosts that the network has elsewhere.
+    pub fn check_sites(&self, crosses: impl Fn(u32, u32) -> bool) -> Result<(), InputError> {
+        let sited = (0..).zip(&self.hosts).filter(|(_, host)| host.site.is_some());
+        let sited: Vec<(u32, &HostEntry)> = sited.collect();
+        for (place, (second, b)) in sited.iter().enumerate() {
+            let wrong = sited[..place].iter().find(|(first, a)| {
+                let is_across = a.site != b.site;
+                crosses(*first, *second) != is_across
+            });
+            let Some((_, a)) = wrong else { continue };
+            let is_one = if a.site == b.site { "one site" } else { "two sites" };
+            let found = format!("hosts `{}` and `{}` of {is_one}", a.name, b.name);
+            let expected = "hosts at the sites where the topology has their numbers";
+            let help = "list the hosts of its first site first, or give another --topo";
+            return Err(InputError::new(found, expected).at(&self.file, 0, 0).help(help));
+        }
+        Ok(())
     }
 
     /// Reads the file at `path`.
@@ -388,6 +438,39 @@ device = \"eth1\"
         assert_eq!((elsewhere.udp_port, read(TWO).unwrap().udp_port), (Some(5000), None));
         let v6 = TWO.replace("10.0.0.1/24", "fd00::1/64").replace("10.0.0.2/24", "fd00::2/64");
         assert_eq!(read(&v6).unwrap().hosts[1].prefix, 64);
+    }
+
+    #[test]
+    fn sites_are_those_of_a_network_where_hosts_are_in_its_order() {
+        let sited = |sites: &[&str]| {
+            let one = |(number, site): (usize, &&str)| {
+                let site =
+                    if site.is_empty() { String::new() } else { format!("site = \"{site}\"") };
+                format!(
+                    "[[host]]\nname = \"h{number}\"\naddress = \"10.0.0.{}/24\"\n\
+                     device = \"eth1\"\ncontrol = \"127.0.0.1:1\"\n{site}\n",
+                    number + 1
+                )
+            };
+            let text: String = sites.iter().enumerate().map(one).collect();
+            read(&text).unwrap()
+        };
+        let first = |sites: &[&str]| sited(sites).of_first_site();
+        assert_eq!(first(&["e", "e", "w", "w"]), Ok(Some(2)));
+        assert_eq!(first(&["e", "e", "w"]), Ok(Some(2)));
+        for one in [&["e", "e"][..], &["", ""], &["e", "w", ""]] {
+            assert_eq!(first(one), Ok(None), "{one:?}");
+        }
+        for wrong in [&["e", "w", "w"][..], &["e", "w", "e"], &["e", "e", "w", "n"]] {
+            let said = first(wrong).unwrap_err().to_string();
+            let words = ["hosts.toml", "the larger one before", "--topo"];
+            assert!(words.iter().all(|word| said.contains(word)), "{said}");
+        }
+        let file = sited(&["e", "w", "e", "w"]);
+        assert_eq!(file.check_sites(|a, b| a % 2 != b % 2), Ok(()));
+        let said = file.check_sites(|a, b| a / 2 != b / 2).unwrap_err().to_string();
+        assert!(said.contains("`h0` and `h1` of two sites") && said.contains("--topo"), "{said}");
+        assert_eq!(sited(&["", "w", ""]).check_sites(|_, _| true), Ok(()));
     }
 
     #[test]

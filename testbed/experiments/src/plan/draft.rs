@@ -162,6 +162,9 @@ pub struct Draft {
     pub settings: Settings,
     /// Overrides the base RTT that follows from the topology.
     pub base_rtt: Option<Duration>,
+    /// The longest base RTT inside a site, where `base_rtt` was measured between sites; `None`
+    /// where `base_rtt` holds inside sites, too.
+    pub site_rtt: Option<Duration>,
     /// Added to every base RTT that follows from the topology: the time that hosts of the world
     /// take to answer a packet. Zero in virtual time; the world sets it.
     pub rtt_allowance: Duration,
@@ -224,6 +227,7 @@ impl Default for Draft {
             transport: &transports::TRANSPORTS[0],
             settings: Settings::default(),
             base_rtt: None,
+            site_rtt: None,
             rtt_allowance: Duration::ZERO,
             block_timeout_min: Duration::ZERO,
             reorder_window: None,

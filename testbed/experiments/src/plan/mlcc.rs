@@ -103,9 +103,16 @@ pub(super) fn check(
     let takes = |tier| cc_at(tier) == CcKind::Mlcc;
     let tiers = matrix.flows.iter().map(|flow| spec.meeting_tier(flow.src, flow.dst));
     let (mut inside, mut across) = (config.cc == CcKind::Mlcc, far == CcKind::Mlcc);
+    let (is_far, mut is_missed) = (across && !config.cc_params.mlcc.is_alone(), false);
     for tier in tiers {
         inside |= takes(tier) && !crosses(tier);
         across |= takes(tier) && crosses(tier);
+        is_missed |= is_far && crosses(tier) && !takes(tier);
+    }
+    if is_missed {
+        let found = format!("{}, by {}", config.far.rtt, draft.origin("far.rtt"));
+        let expected = "at most the base RTT of flows across, which far.cc `mlcc` is for";
+        return Err(refused("far.rtt", found, expected.to_owned(), "leave far.rtt out"));
     }
     if !(inside || across) || config.cc_params.mlcc.is_alone() {
         return check_times(draft, config, across);

@@ -21,6 +21,7 @@ mod pods;
 mod policy_keys;
 mod real_pod;
 mod restarts;
+mod sites;
 mod stamping;
 mod telemetry;
 pub mod transports;
@@ -208,8 +209,9 @@ impl Plan {
     pub fn path(&self, src: HostId, dst: HostId) -> Path {
         let tier = self.tree.spec().meeting_tier(src, dst);
         let measured = self.measured_rtts.get(&(src, dst));
+        let base = self.base_rtts[usize::from(tier)];
         Path {
-            base_rtt: measured.copied().unwrap_or(self.base_rtts[usize::from(tier)]),
+            base_rtt: measured.map_or(base, |rtt| self.on_its_side(*rtt, tier)),
             line_rate: self.settings.line_rate.min(facts::path_rate(&self.tree, tier)),
             mtu: Bytes(u64::from(self.fabric.mtu)),
         }
@@ -239,14 +241,6 @@ impl Plan {
         let ranks = settings.sched.ranks()?;
         let mut used = qdiscs.into_iter().flatten().filter_map(QdiscKind::ranks_by);
         used.any(|by| by == ranks).then_some(ranks)
-    }
-
-    /// Whether a flow between two hosts leaves its datacentre; `None` where there is only one.
-    #[must_use]
-    pub fn crosses(&self, src: HostId, dst: HostId) -> Option<bool> {
-        let spec = self.tree.spec();
-        let site_of = |host: HostId| host.0 / spec.site_hosts();
-        (spec.sites() > 1).then(|| site_of(src) != site_of(dst))
     }
 
     /// The configuration of each host's endpoint: tables as large as its traffic needs.
@@ -357,7 +351,7 @@ impl Plan {
         let mut inside = || flows.any(|flow| self.crosses(flow.src, flow.dst) == Some(false));
         let bordered = || self.draft.programs.iter().any(|spec| spec.program.ends_loops());
         if spec.sites() > 1 && (bordered() || inside()) {
-            self.base_rtts[usize::from(spec.tiers - 1)]
+            self.site_rtt()
         } else {
             self.settings.base_rtt
         }
@@ -460,15 +454,18 @@ fn base_rtts(draft: &Draft, tree: &FatTree, fabric: &FabricParams) -> [Duration;
     let two_tiers = spec.tiers == 2;
     let core = if two_tiers { spec.site_hosts() } else { spec.podsize };
     let away = [(0, 1), (1, spec.tier[0].radix_down), (2, core), (3, spec.site_hosts())];
-    away.map(|(tier, hosts)| {
+    let mut rtts = away.map(|(tier, hosts)| {
         // Behind the last host of a site is one of the other: the way to the tier counts.
         let has_none = tier < spec.tiers && hosts >= spec.site_hosts() && spec.sites() > 1;
         let measured = match has_none {
             true => spec.rtt_via(tier, Bytes(data), Bytes(ack)),
             false => base_rtt(tree, HostId(0), far(hosts), data, ack),
         };
-        draft.base_rtt.unwrap_or(measured + draft.rtt_allowance)
-    })
+        let inside = draft.site_rtt.filter(|_| tier < spec.tiers);
+        inside.or(draft.base_rtt).unwrap_or(measured + draft.rtt_allowance)
+    });
+    sites::part(draft, spec, &mut rtts);
+    rtts
 }
 
 /// Settings of loss detection. Trimming reports nearly every loss, so inference may be patient: one

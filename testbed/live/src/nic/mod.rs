@@ -20,6 +20,7 @@ mod ongoing_run;
 mod pod;
 mod real_network;
 mod report;
+mod round_trips;
 mod run;
 pub mod scheduler;
 mod succession;

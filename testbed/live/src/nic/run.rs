@@ -11,7 +11,7 @@ use experiments::input::InputError;
 use experiments::measure::{Adapted, HostSeen, Outcome};
 use experiments::plan::{Draft, Origin, Plan, RunError};
 use experiments::progress::{Progress, Watch};
-use experiments::topology::{self, FatTreeSpec, topo_file};
+use experiments::topology::topo_file;
 use experiments::workload::cm_write;
 use transport::sched::SchedKind;
 use transport::stats::DropReason;
@@ -36,6 +36,7 @@ use super::ongoing_run::OngoingRun;
 use super::pod;
 use super::real_network::RealNetwork;
 use super::report;
+use super::round_trips::Bounds;
 use super::warm_up::{OpenedDevice, WarmUpDevice, devices};
 use crate::dpdk_error::unfit;
 use crate::workers::changed_by_polling;
@@ -113,7 +114,12 @@ fn check(plan: &Plan, network: &RealNetwork) -> Result<(), RunError> {
     if plan.hosts() < hosts {
         let found = format!("a topology of {} hosts", plan.hosts());
         let error = InputError::new(found, format!("one for the {hosts} hosts of {file}"));
-        return Err(error.at("--topo", 0, 0).help("without it one switch joins all hosts").into());
+        let help = "without it one switch joins all hosts, or all hosts of a site";
+        return Err(error.at("--topo", 0, 0).help(help).into());
+    }
+    if plan.tree.spec().sites() > 1 {
+        let crosses = |a, b| plan.crosses(HostId(a), HostId(b)) == Some(true);
+        network.hosts.check_sites(crosses)?;
     }
     Ok(())
 }
@@ -468,19 +474,12 @@ fn fit_devices(
     let slowest = devices.iter().filter_map(|device| device.link_mbps).min();
     let mut spec = plan.tree.spec().clone();
     if let Some(mbps) = slowest.filter(|_| !network.topology_given) {
-        spec = one_switch(spec.nodes, mbps)?;
-        let name = format!("one switch, {} Gb/s", spec.tier[0].downlink_gbps());
+        spec = spec.with_hosts_at(mbps);
+        let shape = if spec.wan.is_some() { "two sites" } else { "one switch" };
+        let name = format!("{shape}, {} Gb/s", spec.tier[0].downlink_gbps());
         note("topology", name, "no --topo was given: the rate is that of the slowest device");
     }
     Ok((Plan::new(&draft, plan.matrix.clone(), &spec)?, adapted))
-}
-
-/// The network of a run without `--topo`: all hosts at one switch, by links of one speed.
-fn one_switch(hosts: u32, mbps: u32) -> Result<FatTreeSpec, InputError> {
-    let mut spec = topology::by_name(&format!("leaf-spine:1,1,{hosts}"))?;
-    let levels = usize::from(spec.levels());
-    spec.tier[..levels].iter_mut().for_each(|tier| tier.downlink_mbps = mbps);
-    Ok(spec)
 }
 
 /// Base RTTs as they were measured, and a shortest timeout that spares slow polls.
@@ -498,15 +497,14 @@ fn fit_rtts(
     let rtts: BTreeMap<_, _> = pairs.map(|(pair, ps)| (pair, Duration::from_ps(ps))).collect();
     let mut draft = plan.draft.clone();
     let mut spec = plan.tree.spec().clone();
-    if draft.base_rtt.is_none()
-        && let (Some(least), Some(most)) = (rtts.values().min(), rtts.values().max())
-    {
-        draft.base_rtt = Some(*most);
+    if let Some(bounds) = Bounds::of(plan, &rtts).filter(|_| draft.base_rtt.is_none()) {
+        let (least, most) = bounds.all;
+        draft.base_rtt = Some(bounds.across.map_or(most, |(_, most)| most));
+        draft.site_rtt = plan.crosses(HostId(0), HostId(0)).map(|_| bounds.longest_inside(plan));
         let value = format!("{}ps..{}ps", least.as_ps(), most.as_ps());
         note("base_rtt", value, "measured: the least of many echoes, for each pair of hosts");
         if !network.topology_given {
-            spec.tier[0].switch_latency_ns = 0;
-            spec.tier[0].downlink_latency_ns = propagation_ns(*least, plan);
+            bounds.set_latencies(&mut spec, plan);
         }
     }
     let longest = measured.iter().map(|part| part.longest_ps).max().unwrap_or(0);
@@ -552,31 +550,4 @@ fn fit_dcsim(draft: &mut Draft, longest_ps: u64) -> Result<Option<String>, RunEr
     let value = format!("{}ns", longest_ps.min(most).div_ceil(1000));
     draft.set(KEY, &value, Origin::World("nic"))?;
     Ok(Some(value))
-}
-
-/// The propagation of each of four links: a quarter of the round trip, less the time that packets
-/// take at line rate. So the ideal time of a run has the delay that was measured.
-fn propagation_ns(rtt: Duration, plan: &Plan) -> u32 {
-    let mtu = transport::Bytes(u64::from(plan.fabric.mtu));
-    let sending = plan.settings.line_rate.time_for(mtu).as_ps() * 2;
-    let ns = rtt.as_ps().saturating_sub(sending) / 4000;
-    u32::try_from(ns).unwrap_or(u32::MAX).min(1_000_000_000)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use transport::Rate;
-
-    #[test]
-    fn links_are_as_fast_as_their_devices_to_the_megabit() {
-        for mbps in [10, 1000, 2500, 100_000] {
-            let spec = one_switch(3, mbps).unwrap();
-            assert_eq!(spec.check(), Ok(()));
-            let rate = Rate::from_bps(u64::from(mbps) * 1_000_000);
-            assert!(
-                (0..spec.levels()).all(|tier| spec.tier[usize::from(tier)].link_rate() == rate)
-            );
-        }
-    }
 }

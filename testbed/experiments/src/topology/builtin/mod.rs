@@ -54,6 +54,7 @@ networks! {
     dumbbell,
     two_dc,
     two_dc_leaf,
+    two_sites,
 }
 
 /// All networks, in the order of their files.

@@ -1,0 +1,111 @@
+//! The least and the greatest of the base RTTs that hosts have measured, inside sites and across.
+
+use std::collections::BTreeMap;
+
+use experiments::plan::Plan;
+use experiments::topology::FatTreeSpec;
+use transport::{Bytes, Duration, HostId};
+
+/// The longest latency of a link that a topology has.
+const LATENCY_NS_MAX: u32 = 1_000_000_000;
+
+/// The least and the greatest of some base RTTs.
+pub(super) type Range = (Duration, Duration);
+
+/// Bounds of measured base RTTs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bounds {
+    /// Of all pairs of hosts.
+    pub(super) all: Range,
+    /// Of pairs in one site; `None` where none was measured. A network of one site has no others.
+    inside: Option<Range>,
+    /// Of pairs in different sites.
+    pub(super) across: Option<Range>,
+}
+
+impl Bounds {
+    /// The bounds of `rtts`, which are those of pairs of hosts; `None` of none.
+    pub(super) fn of(plan: &Plan, rtts: &BTreeMap<(HostId, HostId), Duration>) -> Option<Self> {
+        let range = |crosses: Option<bool>| {
+            let is_meant = |src, dst| {
+                crosses.is_none_or(|meant| plan.crosses(src, dst).unwrap_or(false) == meant)
+            };
+            let of = rtts.iter().filter(|((src, dst), _)| is_meant(*src, *dst));
+            let of = of.map(|(_, rtt)| *rtt);
+            of.clone().min().zip(of.max())
+        };
+        Some(Self { all: range(None)?, inside: range(Some(false)), across: range(Some(true)) })
+    }
+
+    /// The longest base RTT inside a site: that of the topology of `plan` where none was measured.
+    pub(super) fn longest_inside(&self, plan: &Plan) -> Duration {
+        self.inside.map_or_else(|| plan.site_rtt(), |(_, most)| most)
+    }
+
+    /// Gives the links of an assumed network the delays that were measured, so that the ideal time
+    /// of a run has them.
+    pub(super) fn set_latencies(&self, spec: &mut FatTreeSpec, plan: &Plan) {
+        let mtu = Bytes(u64::from(plan.fabric.mtu));
+        let sending = plan.settings.line_rate.time_for(mtu) * 2;
+        if let Some((least, _)) = self.inside {
+            for tier in &mut spec.tier {
+                (tier.switch_latency_ns, tier.downlink_latency_ns) = (0, 0);
+            }
+            // A host's link is passed twice each way.
+            spec.tier[0].downlink_latency_ns = share(least - sending, 4);
+        }
+        if let (Some(wan), Some((least, _))) = (&mut spec.wan, self.across) {
+            let inside = self.inside.map_or_else(|| plan.site_rtt(), |(least, _)| least);
+            wan.latency_ns = share(least - inside, 2);
+        }
+    }
+}
+
+/// A part of `parts` of a round trip, in the unit and the range of a link's latency.
+fn share(rtt: Duration, parts: u64) -> u32 {
+    let ns = rtt.as_ps() / (1000 * parts);
+    u32::try_from(ns).unwrap_or(u32::MAX).min(LATENCY_NS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use experiments::plan::Draft;
+    use experiments::topology::by_name;
+    use experiments::workload::{FlowSpec, Matrix};
+
+    use super::*;
+
+    fn bounds(topology: &str, rtts: &[(u32, u32, u64)]) -> (Option<Bounds>, FatTreeSpec) {
+        let mut spec = by_name(topology).unwrap();
+        let mut matrix = Matrix { nodes: spec.nodes, ..Matrix::default() };
+        matrix.push_flow(FlowSpec::new(HostId(0), HostId(1), Bytes(1000))).unwrap();
+        let plan = Plan::new(&Draft::default(), matrix, &spec).unwrap();
+        let pair = |(src, dst, us): &(u32, u32, u64)| {
+            ((HostId(*src), HostId(*dst)), Duration::from_us(*us))
+        };
+        let bounds = Bounds::of(&plan, &rtts.iter().map(pair).collect());
+        bounds.iter().for_each(|bounds| bounds.set_latencies(&mut spec, &plan));
+        (bounds, spec)
+    }
+
+    #[test]
+    fn round_trips_inside_sites_and_across_have_bounds_of_their_own() {
+        let us = Duration::from_us;
+        let (found, spec) =
+            bounds("two-sites:2", &[(0, 1, 400), (2, 3, 300), (0, 2, 6400), (3, 1, 6300)]);
+        let found = found.unwrap();
+        assert_eq!(found.all, (us(300), us(6400)));
+        assert_eq!(found.inside, Some((us(300), us(400))));
+        assert_eq!(found.across, Some((us(6300), us(6400))));
+        assert_eq!(spec.wan.map(|wan| wan.latency_ns), Some(3_000_000));
+        let rtt = spec.site_rtt(Bytes(4160), Bytes(64)).as_us_f64();
+        assert!((299.0..301.0).contains(&rtt), "{rtt}");
+        let (found, spec) = bounds("leaf-spine:1,1,4", &[(0, 1, 400), (2, 3, 300)]);
+        assert_eq!(
+            found.map(|found| (found.inside, found.across)),
+            Some((Some((us(300), us(400))), None))
+        );
+        assert!(spec.tier[0].downlink_latency_ns > 74_000, "{spec:?}");
+        assert_eq!(bounds("two-sites:2", &[]).0, None);
+    }
+}

@@ -1,0 +1,96 @@
+//! Hosts of two sites, and the border switches between them, a process each, over memif.
+
+use serde_json::Value;
+
+use crate::cases::{PATIENT, free_port, same_story};
+use crate::hosts::{Files, Running, flows};
+use system_tests::cases::Verdict::{self, Passed};
+
+/// A flow inside a site and a flow across.
+const BOTH: &str = "Nodes 3\nConnections 2\n\
+                    0->1 id 1 start 0 size 400000\n0->2 id 2 start 0 size 400000\n";
+const MLCC: [&str; 4] = ["--transport", "mlcc", "--set", "mtu=1024"];
+
+/// Hosts of these sites that wait for a border switch at sockets of their own; the name of the
+/// socket of a host, by number.
+fn sited(sites: &[&str]) -> (Files, impl Fn(usize) -> String) {
+    let control = format!("control = \"127.0.0.1:{}\"", free_port());
+    let run = format!("headrace-test-{}-{}", std::process::id(), free_port());
+    let socket = move |host: usize| format!("socket={run}-{host},socket-abstract=yes");
+    let hosts = u32::try_from(sites.len()).unwrap();
+    let files = Files::new(hosts, BOTH, None, |host| {
+        let (number, site) = (host + 1, sites[host as usize]);
+        let device = format!("net_memif0,{},role=server", socket(host as usize));
+        let address = format!("address = \"10.0.0.{number}/24\"\nsite = \"{site}\"");
+        format!("{address}\ndevice = \"{device}\"\n{control}\n")
+    });
+    (files, socket)
+}
+
+/// The border switch of `site`, 3 ms from the other, between the devices of these sockets, which
+/// have the rate that devices without a speed count as.
+fn border(files: &Files, site: &str, lan: &[String], wan: &str) -> Running {
+    let hosts = files.path("hosts.toml");
+    let fixed = "dci --json --wan-delay 3ms --lan-rate 100Gbps --mtu 1600 --buffers \
+                 16383 --wait 60";
+    let mut words: Vec<String> = fixed.split_whitespace().map(str::to_owned).collect();
+    words.extend(["--site", site, "--hosts", hosts.to_str().unwrap()].map(str::to_owned));
+    for (number, socket) in lan.iter().enumerate() {
+        words.extend(["--lan".to_owned(), format!("net_memif{number},{socket},role=client")]);
+    }
+    words.extend(["--wan".to_owned(), format!("net_memif{},{wan}", lan.len())]);
+    Running::alone(&words.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// Without a topology, MLCC controls the flow across and no other. Echoes between the sites take
+/// the emulated distance, and the audit balances with the notes of the border switches.
+pub(crate) fn bordered() -> Verdict {
+    let (files, socket) = sited(&["east", "east", "west"]);
+    let out = files.path("out0");
+    let whole = [&PATIENT[..], &MLCC].concat();
+    let first = [&whole[..], &["--out", out.to_str().unwrap()]].concat();
+    let mut hosts = vec![files.start(0, &first)];
+    hosts.extend([1, 2].map(|host| files.start(host, &whole)));
+    let wan = socket(9);
+    let borders = [
+        border(&files, "east", &[socket(0), socket(1)], &format!("{wan},role=server")),
+        border(&files, "west", &[socket(2)], &format!("{wan},role=client")),
+    ];
+    let ended: Vec<_> = hosts.into_iter().map(Running::wait).collect();
+    let switches = borders.map(|switch| {
+        switch.signal("INT");
+        switch.wait()
+    });
+    let summary = same_story(&ended);
+    let lines = flows(&out);
+    let controllers = [0, 1].map(|flow| (&lines[flow]["inter"], &lines[flow]["cc"]));
+    assert_eq!(controllers, [(&false.into(), &"powertcp".into()), (&true.into(), &"mlcc".into())]);
+    let longest = summary["per_host"][0]["base_rtt_max_us"].as_f64().unwrap();
+    assert!(longest >= 6000.0, "{longest} us across, twice 3 ms");
+    let books = switches.map(|ended| {
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        serde_json::from_str::<Value>(&ended.out).unwrap()
+    });
+    let noted: u64 = books.iter().map(|of| of["mlcc"]["switch_int"].as_u64().unwrap()).sum();
+    let arrived = summary["counters"]["switch_notes"].as_u64().unwrap_or(0);
+    assert!(arrived > 0 && arrived <= noted, "{arrived} of {noted}: {summary}");
+    let west = &books[1]["mlcc"];
+    assert!(west["advised"].as_u64() > Some(0) && west["advice_refused"] == 0, "{west}");
+    Passed
+}
+
+/// Sites in an order that no assumed network has, and a topology with other sites.
+pub(crate) fn refused() -> Verdict {
+    for (sites, topology, words) in [
+        (["east", "west", "east"], None, ["east, west, east", "larger one before", "--topo"]),
+        (["east", "west", "west"], Some("two-sites:2"), ["`h0` and `h1`", "two sites", "--topo"]),
+        (["east"; 3], None, ["topology", "one site", "two sites with border switches"]),
+    ] {
+        let (files, _) = sited(&sites);
+        let topology = topology.map(|name| vec!["--topo", name]).unwrap_or_default();
+        let ended = files.start(0, &[&MLCC[..], &topology].concat()).wait();
+        assert_eq!((ended.code, ended.out.as_str()), (Some(2), ""), "{ended:?}");
+        assert!(words.iter().all(|word| ended.err.contains(word)), "{words:?}: {}", ended.err);
+    }
+    Passed
+}

@@ -89,8 +89,38 @@ fn flows_go_on_by_the_border_switches_that_are_left_within_four_round_trips() {
     for switch in 0..4 {
         check(&[&format!("crash@border:{switch},from_us=5000,until_us=5000000")], took);
     }
-    // One link of four between the sites.
+    // One link of four between the sites, and one of a receivers' border switch into its site, for
+    // which packets of several flows wait.
     check(&["down@border:0:up:0,from_us=5000,until_us=5000000"], took);
+    check(&["down@border:2:down:0,from_us=5000,until_us=5000000"], took);
+}
+
+#[test]
+fn what_waits_in_a_queue_leaves_by_the_link_that_is_left() {
+    let set = [
+        ("transport", "mlcc"),
+        ("run.limit", "3s"),
+        ("fault", "down@border:1:down:1,from_us=1500"),
+    ];
+    let matrix = bulk_into_three_hosts();
+    let plan = plan(&set, matrix, "two-dc-leaf:1ms,100,1,8");
+    let summary = virtual_time::run(&plan, &mut Unwatched).unwrap().summary;
+    assert!(summary.is_success(), "{:?} {:?}", summary.flows, summary.audit);
+    // The switch is unaware of the dead link for 100 us, which is 300 packets at line rate. The
+    // queues hold more than a thousand then.
+    assert!((50..300).contains(&summary.drops["link_down"]), "{:?}", summary.drops);
+    assert!(summary.mlcc.unwrap().queue_bytes_peak > 4_000_000, "{:?}", summary.mlcc);
+}
+
+/// Flows of 5 MB from eight hosts of the first site into three hosts of the second.
+fn bulk_into_three_hosts() -> Matrix {
+    let mut text = "Nodes 64\nConnections 8\n".to_owned();
+    for flow in 0..8 {
+        let start = flow * 20;
+        writeln!(text, "{flow}->{} id {} start {start} size 5000000", 32 + flow % 3, flow + 1)
+            .unwrap();
+    }
+    cm::read(text.as_bytes(), "bulk.cm", cm::StartUnit::Us).unwrap().matrix
 }
 
 #[test]

@@ -478,6 +478,16 @@ fn a_network_without_what_mlcc_needs_is_refused() {
             TOPOLOGY,
             &["cc.mlcc.theta: found", "longer than cc.mlcc.dt"],
         ),
+        (
+            &[("cc.mlcc.theta_rtts", "0.1")],
+            TOPOLOGY,
+            &["cc.mlcc.theta_rtts: found 0.1 of RTT_C, ", "by --set", "longer than cc.mlcc.dt"],
+        ),
+        (
+            &[("switch.qdisc", "lossless")],
+            TOPOLOGY,
+            &["switch.program", "ports of its switch are lossless", "switch.border_qdisc=ecn"],
+        ),
         (&[("lb", "spray")], TOPOLOGY, &["lb", "compares hops", "--lb ecmp"]),
         (
             &[

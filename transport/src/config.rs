@@ -452,7 +452,8 @@ impl Config {
         settings.ec_params.validate()?;
         settings.code_params.validate()?;
         let base_rtt = Some(settings.base_rtt);
-        settings.resolve(&NetworkFacts { base_rtt, ..NetworkFacts::default() });
+        let near_rtt = base_rtt.filter(|rtt| *rtt < settings.far.rtt);
+        settings.resolve(&NetworkFacts { base_rtt, near_rtt, ..NetworkFacts::default() });
         let config = Self { settings: Arc::new(settings), ack_mode: AckMode::Free };
         // A receiver forgets after twice this silence; one reminder may be lost.
         let forgets = config.give_up_after(&config.default_path());

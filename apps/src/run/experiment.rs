@@ -145,6 +145,9 @@ impl Reader {
             setup.expect_files(&self.scenario_file, args.topo.is_none())?;
         }
         let (world, origin) = self.world(args, scenario)?;
+        if world != World::Sim {
+            draft.yield_to_frames(world.name());
+        }
         if world == World::Nic {
             check_real(&draft).map_err(|error| draft.located(&error, &self.scenario_file))?;
         }

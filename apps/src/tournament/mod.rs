@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Parser as _};
 use experiments::input::{InputError, did_you_mean};
+use experiments::plan::draft::Origin;
 use experiments::plan::keys;
 use experiments::scenario::{AxisPoint, VARIANT};
 use experiments::tournament::{Draws, FAMILIES, Mix, Purpose, scenario};
@@ -131,6 +132,7 @@ pub(crate) fn run(args: &TournamentArgs, console: &mut Console<'_>) -> Result<Ex
     let sweep = RunOrder::of_text(&run, &text)?;
     let names = contestants(&sweep);
     args.check(&names)?;
+    check_presets(&sweep, &mixes)?;
     // Standings of other mixes would stand beside the file of these.
     OutDir::create(out)?.remove("standings.json")?;
     output::write_file(&file, |to| io::Write::write_all(to, text.as_bytes()))?;
@@ -210,6 +212,24 @@ impl TournamentArgs {
         let error = InputError::new(format!("`{wanted}`"), "one of those that are compared");
         Err(error.at("--reference", 0, 0).help(did_you_mean(wanted, &names)).into())
     }
+}
+
+/// Refuses transports that have a value of their own for what a mix draws: they would run over
+/// another network than the others.
+fn check_presets(sweep: &Sweep, mixes: &[Mix]) -> Result<(), Failure> {
+    for ((_, parts), (_, experiment)) in sweep.variants.iter().zip(&sweep.chosen) {
+        let draft = &experiment.plan.draft;
+        let is_preset = |key: &str| matches!(draft.origin(key), Origin::Transport(_));
+        let mix = mixes.iter().find(|mix| parts.iter().any(|part| part.label == mix.name));
+        if let Some(key) = mix.and_then(|mix| mix.drawn.iter().find(|key| is_preset(key))) {
+            let name = draft.transport.name;
+            let found = format!("`{name}`, which sets {key}");
+            let expected = "transports that leave to each mix what it draws";
+            let help = "leave it out; `headrace run` compares any transports on one matrix";
+            return Err(InputError::new(found, expected).at("--transport", 0, 0).help(help).into());
+        }
+    }
+    Ok(())
 }
 
 /// The name of a run's contestant: its transport, where several are compared, and its values of

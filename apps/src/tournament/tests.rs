@@ -121,6 +121,7 @@ fn what_cannot_be_compared_is_refused_before_anything_is_written() {
         ("--purpose=checkin", "tuning"),
         ("--transport=uno,smartt|--set=switch.queue=1MB", "switch.queue"),
         ("--transport=uno,smartt|--set=run.limit=1s", "a limit that --scale gives"),
+        ("--transport=uno,mlcc|--family=far-incast|--mixes=1", "`mlcc`, which sets switch.queue"),
     ] {
         let (code, _, err) = held(&dir, flags);
         assert!(code == 2 && err.contains(part), "{flags}: {code} {err}");

@@ -14,7 +14,7 @@ use transport::{Bytes, Rng};
 /// one link of their own rate, and each sends eight flows of 256 KiB at a time.
 fn all_to_all(seed: u64, set: &[(&str, &str)]) -> (f64, f64) {
     let topology = topology::by_name("leaf-spine:8,1,8,800").unwrap();
-    let traffic = AllToAll { size: Bytes(256 << 10), window: Some(8), every: 1 };
+    let traffic = AllToAll { size: Bytes(256 << 10), window: Some(8), every: 1, collective: 0 };
     let matrix = traffic.generate(64, &mut Rng::new(seed)).unwrap();
     let mut draft = Draft::default();
     draft.set_transport("smartt", Origin::Set).unwrap();

@@ -50,7 +50,8 @@ words! {
 words! {
     /// What moves R_credit.
     pub enum Signal: "auto, int or delay" {
-        /// Hops of ports inside the site where some come, else the delay there.
+        /// Hops of ports inside the site. Where none comes but that of the border switch's own
+        /// port, the larger load of that hop and of the delay inside the site.
         Auto = "auto",
         /// Hops alone.
         Int = "int",
@@ -249,18 +250,19 @@ impl Mlcc {
             least: self.fixed.clamp(0.0),
             line: self.fixed.line(),
         };
+        // Without hops from beyond the border's own port, nothing else shows queues in the site.
         let by_delay = match self.fixed.signal {
-            Signal::Auto => hops.is_empty(),
+            Signal::Auto => hops.len() <= 1,
             Signal::Int => false,
             Signal::Delay => true,
         };
-        let load = if by_delay {
-            Some(self.delayed(queue, at))
-        } else {
-            let by = self.fixed.law;
-            self.load.measure(hops, self.rtt_d(), |sample, rtt| by.load(sample, rtt))
-        };
-        if let Some(load) = load {
+        let delayed = by_delay.then(|| self.delayed(queue, at));
+        let by_hops = self.fixed.signal != Signal::Delay;
+        let by = self.fixed.law;
+        let measured = by_hops
+            .then(|| self.load.measure(hops, self.rtt_d(), |sample, rtt| by.load(sample, rtt)));
+        let loads = [delayed, measured.flatten()];
+        if let Some(load) = loads.into_iter().flatten().reduce(f64::max) {
             self.fixed.law.follow(&mut self.law, load, true, &law);
         }
         self.dqm.on_round(at, self.law.rate(), queue.waiting().as_f64(), &self.fixed);

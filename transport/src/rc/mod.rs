@@ -6,7 +6,7 @@
 //! nothing. Its state is on loan to flows that are not at rest. It has no access to an endpoint, a
 //! socket or a clock.
 
-pub use mlcc::{Mlcc as MlccHalf, Signal as MlccHalfSignal};
+pub use mlcc::{Initial as MlccHalfInitial, Mlcc as MlccHalf, Signal as MlccHalfSignal};
 
 use crate::registry::{Registered, registry};
 use crate::time::{Duration, Instant, Rate};

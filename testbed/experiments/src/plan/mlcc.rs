@@ -3,7 +3,7 @@
 use fabric::ProgramKind;
 use transport::cc::{CcKind, MlccLaw, MlccSignal};
 use transport::params::ParamError;
-use transport::rc::MlccHalfSignal;
+use transport::rc::{MlccHalfInitial, MlccHalfSignal};
 use transport::{Config, Duration, Settings};
 
 use super::{Draft, Origin, Plan, RunError};
@@ -31,6 +31,7 @@ pub(super) fn fit(draft: &mut Draft, has_borders: bool) -> Result<(), RunError> 
         };
     }
     follow_inside(draft);
+    begin_as_halves(draft);
     let is_preset = matches!(draft.origin("switch.program"), Origin::Transport(_));
     let is_dci = |spec: &ProgramSpec| spec.program == ProgramKind::Dci;
     if !is_preset || !draft.programs.iter().any(is_dci) {
@@ -86,6 +87,17 @@ fn follow_inside(draft: &mut Draft) {
     }
     if half_increase {
         rc.rate_ai = cc.mlcc.rate_ai;
+    }
+}
+
+/// Gives the queues of border switches the first rate that receivers' halves have, where that was
+/// set by hand.
+fn begin_as_halves(draft: &mut Draft) {
+    let origin = draft.origin("rc.mlcc.initial");
+    let is_chosen = |origin| !matches!(origin, Origin::Default | Origin::Transport(_));
+    if is_chosen(origin.clone()) && !is_chosen(draft.origin("switch.dci.equal")) {
+        let equal = draft.settings.rc_params.mlcc.initial == MlccHalfInitial::Equal;
+        draft.choose("switch.dci.equal", if equal { "on" } else { "off" }, origin);
     }
 }
 
@@ -169,9 +181,17 @@ fn check_times(draft: &Draft, config: &Config, across: bool) -> Result<(), RunEr
     if !across || params.theta > params.dt {
         return Ok(());
     }
-    let found = format!("{}, by {}", params.theta, draft.origin("rc.mlcc.theta"));
-    let (theta, dt) = (draft.written("rc.mlcc.theta"), draft.written("rc.mlcc.dt"));
-    let expected = format!("longer than {dt}, {}", params.dt);
+    // Either is set as a time, or as a count of round trips.
+    let setting = |time: &'static str, count: &'static str, rtts: f32, value: Duration| {
+        let is_count = rtts > 0.0;
+        let key = if is_count { count } else { time };
+        let of = if is_count { format!("{rtts} of RTT_C, ") } else { String::new() };
+        (draft.written(key), format!("{of}{value}"), draft.origin(key))
+    };
+    let (theta, found, by) =
+        setting("rc.mlcc.theta", "rc.mlcc.theta_rtts", params.theta_rtts, params.theta);
+    let (dt, least, _) = setting("rc.mlcc.dt", "rc.mlcc.dt_rtts", params.dt_rtts, params.dt);
+    let (found, expected) = (format!("{found}, by {by}"), format!("longer than {dt}, {least}"));
     let help = "three RTT_C and a sixth of one are a good pair: --set cc.mlcc.theta_rtts=3 --set \
                 cc.mlcc.dt_rtts=0.167";
     Err(refused(theta, found, expected, help))

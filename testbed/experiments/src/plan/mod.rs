@@ -25,6 +25,7 @@ mod sites;
 mod stamping;
 mod telemetry;
 pub mod transports;
+mod trim;
 mod values;
 mod zeropod;
 
@@ -51,7 +52,7 @@ pub use zeropod::check_matcher;
 
 use crate::input::InputError;
 use crate::scenario::fault;
-use crate::topology::programs::{self, Switches};
+use crate::topology::programs::{self, AssignError, Switches};
 use crate::topology::{FabricParams, FatTree, FatTreeSpec, LinkSelector, TIERS_MAX, base_rtt};
 use crate::workload::matrix::{LineMeaning, LinkFailure};
 use crate::workload::{FlowSpec, Matrix};
@@ -103,6 +104,7 @@ impl Plan {
             return Err(RunError::Hosts { matrix: matrix.nodes, topology: topology.nodes });
         }
         let mut draft = draft.clone();
+        trim::fit(&mut draft);
         mlcc::fit(&mut draft, topology.wan.is_some())?;
         telemetry::fit(&mut draft, &matrix, topology)?;
         let tree = FatTree::new(with_queues(&draft, topology))?;
@@ -134,7 +136,7 @@ impl Plan {
         let facts = facts::with_loop(&draft, &tree, &fabric, &base_rtts);
         draft.fit_to(base_rtts[usize::from(topology.tiers - 1)], inter, &facts);
         fabric.programs = draft.switch.programs.clone();
-        settings.base_rtt = inter;
+        (settings.base_rtt, settings.ack_delay) = (inter, draft.settings.ack_delay);
         (settings.far.rtt, settings.ec_params) = (draft.settings.far.rtt, draft.ec_params());
         settings.loss = loss_settings(&draft);
         let Settings { cc_params, lb_params, rc_params, sched_params, .. } = draft.acting();
@@ -157,6 +159,7 @@ impl Plan {
         mlcc::check(&draft, &config, &matrix, (&tree, cc_at))?;
         telemetry::check(&draft, &config, &matrix, (topology, cc_at))?;
         ideal::check(&draft, &matrix)?;
+        trim::check(&draft)?;
         zeropod::check(&draft, &config, &fabric, &tree)?;
         checks::check_routing(&draft)?;
         checks::check_cores(&draft, &matrix, topology)?;
@@ -394,8 +397,17 @@ fn blueprint(draft: &Draft, tree: &FatTree, fabric: &FabricParams) -> Result<Blu
     let mut blueprint = tree.blueprint(fabric);
     programs::assign(&draft.programs, tree, &mut blueprint).map_err(|error| {
         let given = programs::show(&draft.programs);
-        let help = "see the tiers with `headrace list topologies`";
-        InputError::new(format!("`{given}`: {error}"), "switches of this network")
+        let (expected, help) = match error {
+            AssignError::Absent(_) => {
+                ("switches of this network", "see the tiers with `headrace list topologies`")
+            }
+            AssignError::Unpaused(_) => (
+                "ports that drop what they have no room for",
+                "choose another discipline than lossless there: --set switch.border_qdisc=ecn for \
+                 border switches, else --set switch.qdisc=ecn",
+            ),
+        };
+        InputError::new(format!("`{given}`: {error}"), expected)
             .at("switch.program", 0, 0)
             .help(help)
     })?;

@@ -222,7 +222,8 @@ pub const TRANSPORTS: &[Transport] = &[
         &[TIMEOUTS_ACROSS, RED, RED_INSIDE],
     ),
     // A host uses SMaRTT to its neighbours and Uno to the other datacentre at once. SMaRTT's target
-    // must not follow the longest path of the network, which is Uno's. Where switches trim, only
+    // must not follow the longest path of the network, which is Uno's, unless sites are so near
+    // that no path is far: then all flows have SMaRTT, and one target. Where switches trim, only
     // marks limit the bytes that UnoCC has in flight (docs/RESULTS.md). SMaRTT fills a link, so a
     // slower phantom queue stays full, and keeps a queue that is no reason for UnoCC to give way.
     // `lb.reroute` is for `far.lb=subflow`: a far subflow that loses has a full path, as one
@@ -242,7 +243,7 @@ pub const TRANSPORTS: &[Transport] = &[
                 ("far.cc", "unocc"),
                 ("far.lb", "wary"),
                 ("lb.reroute", "mixed"),
-                ("cc.smartt.target_of", "path"),
+                ("cc.smartt.target_of", "near"),
                 ("cc.unocc.on_loss", "ignore"),
                 ("cc.unocc.empty_delay", "15us"),
                 ("switch.qdisc", "phantom-trim"),

@@ -123,6 +123,11 @@ impl Draw {
         self.faults.push(keys.to_vec());
     }
 
+    /// The settings that have been drawn.
+    pub(super) fn drawn(&self) -> Vec<&'static str> {
+        self.set.iter().map(|(key, _)| *key).collect()
+    }
+
     /// The variant of this name.
     pub(super) fn variant(&mut self, name: &str) -> String {
         let seed = self.rng.next_u64() >> 33;

@@ -56,6 +56,8 @@ pub struct Mix {
     pub family: &'static str,
     /// The name of the variant: the family's and a number from 1.
     pub name: String,
+    /// The settings that it draws.
+    pub drawn: Vec<&'static str>,
     /// The variant of a scenario that it is.
     toml: String,
 }
@@ -133,7 +135,7 @@ impl Draws {
         let mut draw = Draw::new(root.fork(family.name, number.into()), self.scale);
         (family.draw)(&mut draw);
         let name = format!("{}-{number}", family.name);
-        Mix { family: family.name, toml: draw.variant(&name), name }
+        Mix { family: family.name, toml: draw.variant(&name), name, drawn: draw.drawn() }
     }
 }
 

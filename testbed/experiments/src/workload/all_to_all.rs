@@ -24,7 +24,13 @@ pub struct AllToAll {
     pub window: Option<u32>,
     /// Only every n-th host takes part, n at least 1.
     pub every: u32,
+    /// The collective that all flows are of; 0 is none.
+    pub collective: u32,
 }
+
+/// The parameter that makes an all-to-all one collective.
+pub(super) const COLL: Parameter =
+    Parameter { name: "coll", about: "the collective that all flows are of; 0 for none (0)" };
 
 impl AllToAll {
     /// The sentence that `headrace list` prints beside the name.
@@ -34,6 +40,7 @@ impl AllToAll {
         Parameter { name: "size", about: "bytes of each flow (64KiB)" },
         Parameter { name: "window", about: "flows a host has active at a time; 0 for all (8)" },
         Parameter { name: "every", about: "only every n-th host takes part (1)" },
+        COLL,
     ];
 
     /// Reads the parameters.
@@ -42,7 +49,8 @@ impl AllToAll {
     /// When a value is wrong.
     pub fn from_params(params: &Params) -> Result<Self, InputError> {
         let every = params.integer("every", 1, 1, u32::MAX)?;
-        Ok(Self { size: params.bytes("size", Bytes(65_536))?, window: window(params)?, every })
+        let size = params.bytes("size", Bytes(65_536))?;
+        Ok(Self { size, window: window(params)?, every, collective: collective(params)? })
     }
 }
 
@@ -61,7 +69,8 @@ impl Workload for AllToAll {
 impl Streamed for AllToAll {
     fn stream(&self, nodes: u32, rng: &mut Rng, sink: &mut dyn Sink) -> Result<(), InputError> {
         let mut apart = Apart { every: self.every, sink };
-        windowed(nodes.div_ceil(self.every), self.window, rng, |_| self.size, &mut apart)
+        let hosts = nodes.div_ceil(self.every);
+        windowed(hosts, (self.window, self.collective), rng, |_| self.size, &mut apart)
     }
 }
 
@@ -87,10 +96,15 @@ pub(super) fn window(params: &Params) -> Result<Option<u32>, InputError> {
     params.integer("window", 8, 0, u32::MAX).map(|window| Some(window).filter(|&k| k > 0))
 }
 
-/// Gives `sink` a windowed all-to-all with a size for each pair.
+/// The parameter [`COLL`].
+pub(super) fn collective(params: &Params) -> Result<u32, InputError> {
+    params.integer(COLL.name, 0, 0, u32::MAX)
+}
+
+/// Gives `sink` a windowed all-to-all with a size for each pair, as flows of one collective.
 pub(super) fn windowed(
     nodes: u32,
-    window: Option<u32>,
+    (window, collective): (Option<u32>, u32),
     rng: &mut Rng,
     mut size: impl FnMut(&mut Rng) -> Bytes,
     sink: &mut dyn Sink,
@@ -129,7 +143,7 @@ pub(super) fn windowed(
                 if let Some(trigger) = opened_by {
                     flow.start = Start::On(trigger);
                 }
-                flow.send_done = opens;
+                (flow.send_done, flow.collective) = (opens, collective);
                 sink.flow(flow);
             }
             opened_by = opens;
@@ -145,7 +159,7 @@ mod tests {
 
     #[test]
     fn the_papers_case_has_the_counts_of_the_reference_file() {
-        let all = AllToAll { size: Bytes(65_536), window: Some(8), every: 1 };
+        let all = AllToAll { size: Bytes(65_536), window: Some(8), every: 1, collective: 0 };
         let matrix = all.generate(128, &mut Rng::new(1)).unwrap();
         assert_eq!((matrix.flows.len(), matrix.triggers.len()), (16_256, 1_920));
     }
@@ -153,7 +167,7 @@ mod tests {
     #[test]
     fn every_pair_appears_once() {
         for (nodes, window) in [(2, 1), (9, 8), (10, 3), (16, 4), (16, 100)] {
-            let all = AllToAll { size: Bytes(1), window: Some(window), every: 1 };
+            let all = AllToAll { size: Bytes(1), window: Some(window), every: 1, collective: 0 };
             let matrix = all.generate(nodes, &mut Rng::new(2)).unwrap();
             let mut pairs: Vec<_> = matrix.flows.iter().map(|f| (f.src.0, f.dst.0)).collect();
             pairs.sort_unstable();
@@ -164,21 +178,30 @@ mod tests {
     }
 
     #[test]
+    fn all_flows_are_of_the_collective_that_is_named() {
+        for coll in [0, 7] {
+            let all = AllToAll { size: Bytes(1), window: Some(2), every: 1, collective: coll };
+            let matrix = all.generate(5, &mut Rng::new(2)).unwrap();
+            assert!(matrix.flows.len() == 20 && matrix.flows.iter().all(|f| f.collective == coll));
+        }
+    }
+
+    #[test]
     fn of_so_many_hosts_in_a_row_the_first_takes_part() {
         for (nodes, every, hosts) in [(256, 16, 16), (10, 4, 3), (5, 1, 5)] {
-            let all = AllToAll { size: Bytes(1), window: None, every };
+            let all = AllToAll { size: Bytes(1), window: None, every, collective: 0 };
             let matrix = all.generate(nodes, &mut Rng::new(2)).unwrap();
             assert_eq!((matrix.nodes, matrix.flows.len()), (nodes, hosts * (hosts - 1)));
             let all = matrix.flows.iter().flat_map(|flow| [flow.src.0, flow.dst.0]);
             assert!(all.into_iter().all(|host| host < nodes && host % every == 0));
         }
-        let one = AllToAll { size: Bytes(1), window: None, every: 8 };
+        let one = AllToAll { size: Bytes(1), window: None, every: 8, collective: 0 };
         assert!(one.generate(8, &mut Rng::new(2)).is_err(), "a host alone");
     }
 
     #[test]
     fn no_host_has_more_than_its_window_active_and_all_flows_run() {
-        let all = AllToAll { size: Bytes(1), window: Some(3), every: 1 };
+        let all = AllToAll { size: Bytes(1), window: Some(3), every: 1, collective: 0 };
         let matrix = all.generate(11, &mut Rng::new(3)).unwrap();
         let mut triggers = Triggers::new(&matrix);
         let mut active = vec![0u32; 11];

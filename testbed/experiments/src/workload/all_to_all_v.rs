@@ -7,7 +7,7 @@
 use transport::{Bytes, Rng};
 
 use super::Workload;
-use super::all_to_all::{window, windowed};
+use super::all_to_all::{COLL, collective, window, windowed};
 use super::cdf::Cdf;
 use super::matrix::Matrix;
 use super::params::{Parameter, Params};
@@ -21,6 +21,8 @@ pub struct AllToAllV {
     pub sizes: Sizes,
     /// Flows that a host has active at a time; `None` for all at once.
     pub window: Option<u32>,
+    /// The collective that all flows are of; 0 is none.
+    pub collective: u32,
 }
 
 /// The source of sizes.
@@ -41,6 +43,7 @@ impl AllToAllV {
         Parameter { name: "size_max", about: "largest size (1MiB)" },
         Parameter { name: "cdf", about: "a distribution's name or file, instead of the two" },
         Parameter { name: "window", about: "flows a host has active at a time; 0 for all (8)" },
+        COLL,
     ];
 
     /// Reads the parameters.
@@ -58,7 +61,7 @@ impl AllToAllV {
             Some(cdf) => Sizes::Cdf(cdf),
             None => Sizes::Uniform(min, max),
         };
-        Ok(Self { sizes, window: window(params)? })
+        Ok(Self { sizes, window: window(params)?, collective: collective(params)? })
     }
 }
 
@@ -88,7 +91,8 @@ impl Workload for AllToAllV {
 
 impl Streamed for AllToAllV {
     fn stream(&self, nodes: u32, rng: &mut Rng, sink: &mut dyn Sink) -> Result<(), InputError> {
-        windowed(nodes, self.window, rng, |rng| self.sizes.draw(rng), sink)
+        let how = (self.window, self.collective);
+        windowed(nodes, how, rng, |rng| self.sizes.draw(rng), sink)
     }
 }
 
@@ -99,7 +103,7 @@ mod tests {
     #[test]
     fn sizes_fill_the_bounds_and_differ() {
         let sizes = Sizes::Uniform(Bytes(10), Bytes(13));
-        let all = AllToAllV { sizes, window: None };
+        let all = AllToAllV { sizes, window: None, collective: 0 };
         let matrix = all.generate(9, &mut Rng::new(1)).unwrap();
         let mut sizes: Vec<u64> = matrix.flows.iter().map(|flow| flow.size.0).collect();
         sizes.sort_unstable();

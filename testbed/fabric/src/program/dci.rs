@@ -322,6 +322,15 @@ impl Dci {
 
     /// Gives the port of `place` its next packet.
     fn give(&mut self, place: usize, now: Instant, cx: &mut Context<'_>) {
+        // The way that its queue had may be dead by now.
+        let first_port = self.first_port;
+        let route = |packet: &Packet| {
+            cx.route(packet).map_or(place, |port| (port.0 - first_port) as usize)
+        };
+        if let Some(other) = self.queues.reroute(place, now, route) {
+            self.file(other, now);
+            return;
+        }
         let Some(popped) = self.queues.pop(place, now) else { return };
         let mut packet = popped.packet;
         self.queued.remove(&packet);

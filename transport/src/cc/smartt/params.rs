@@ -61,11 +61,16 @@ words! {
 
 words! {
     /// The base RTT to which the target is relative.
-    pub enum TargetOf: "path or network" {
+    pub enum TargetOf: "path, near or network" {
         /// The base RTT of the flow's path, as in the paper. Where flows of different base RTTs
         /// share a queue, the far flows keep the queue at their own target, and at such a queue
         /// near flows only decrease.
         Path = "path",
+        /// That of the network's longest path where no path is far ([`FarSettings`]), and that of
+        /// the flow's path elsewhere, where far flows may have another controller.
+        ///
+        /// [`FarSettings`]: crate::FarSettings
+        Near = "near",
         /// The base RTT of the network's longest path,
         /// [`Settings::base_rtt`](crate::Settings::base_rtt): one queueing delay for all flows, as
         /// the reference simulator has it.
@@ -180,8 +185,8 @@ params! {
         adjustment: Adjustment = Adjustment::PerPacket;
         /// Target RTT in base RTTs, sec. III-J.
         target_rtt: f32 = 1.5, in 1.01..=16.0;
-        /// The base RTT that `target_rtt` multiplies to give the queueing delay at the target: path
-        /// or network.
+        /// The base RTT that `target_rtt` multiplies to give the queueing delay at the target: path,
+        /// near or network.
         target_of: TargetOf = TargetOf::Network;
         /// Queueing delay at the target; 0 takes `target_rtt` and `target_of` instead.
         target_queue: Duration = Duration::ZERO, in Duration::ZERO..=TARGET_QUEUE_MAX;
@@ -270,8 +275,12 @@ impl SmarttParams {
     /// the switches do.
     pub(super) fn resolve(&mut self, facts: &NetworkFacts) {
         self.trimming &= facts.trims.unwrap_or(true);
-        let by_network = self.target_of == TargetOf::Network && self.target_queue == Duration::ZERO;
-        if let (true, Some(base_rtt)) = (by_network, facts.base_rtt) {
+        let of_all = match self.target_of {
+            TargetOf::Path => None,
+            TargetOf::Near => facts.near_rtt,
+            TargetOf::Network => facts.base_rtt,
+        };
+        if let (true, Some(base_rtt)) = (self.target_queue == Duration::ZERO, of_all) {
             let queue = times(base_rtt, f64::from(self.target_rtt) - 1.0);
             self.target_queue = queue.min(TARGET_QUEUE_MAX);
         }

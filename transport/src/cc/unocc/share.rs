@@ -22,6 +22,8 @@ use crate::units::Bytes;
 /// A window of more than so many shares is cut: acknowledgements of packets in flight are then no
 /// evidence about the new window.
 const OTHER_WINDOW: f64 = 2.0;
+/// A window of more than so many shares shows that others leave theirs unused.
+const SEVERAL: f64 = 2.0;
 /// Part of an equal share from which on a flow counts as one that has it.
 const PART_MIN: f64 = 0.75;
 
@@ -79,7 +81,11 @@ impl UnoCc {
         if sharers < before {
             return;
         }
-        let share = self.bounds.bdp() / f64::from(sharers);
+        // Where others leave their shares unused, a flow that comes takes its part of the window,
+        // not of the path.
+        let of_all = self.cwnd * f64::from(before);
+        let has_several = of_all > self.bounds.bdp() * SEVERAL;
+        let share = if has_several { of_all } else { self.bounds.bdp() } / f64::from(sharers);
         if self.cwnd <= share {
             return;
         }
@@ -178,6 +184,23 @@ mod tests {
         }
         stay(&mut cc, &FAR, 4);
         assert!((cc.cwnd - 1250.0).abs() < 0.1, "{}: a flow that comes", cc.cwnd);
+    }
+
+    #[test]
+    fn flows_that_come_take_their_part_of_a_window_that_others_leave_to_a_flow() {
+        let mut cc = flow(&FAR, &[]);
+        stay(&mut cc, &FAR, 40);
+        assert!((cc.cwnd - 125.0).abs() < 0.1, "{}", cc.cwnd);
+        // 39 others have their bottleneck elsewhere, and alpha has taken over the path.
+        cc.set(4000.0);
+        for (sharers, cwnd) in [(50, 3200.0), (40, 4000.0), (80, 2000.0), (40, 4000.0)] {
+            stay(&mut cc, &FAR, sharers);
+            assert!((cc.cwnd / cwnd - 1.0).abs() < 1e-3, "{sharers}: {}", cc.cwnd);
+        }
+        // Less than two shares may be what others gave up for a moment.
+        cc.set(240.0);
+        stay(&mut cc, &FAR, 50);
+        assert!((cc.cwnd - 100.0).abs() < 0.1, "{}", cc.cwnd);
     }
 
     #[test]

@@ -9,6 +9,8 @@ use crate::wire::int::Int;
 use crate::wire::{Ext, Extensions, Extent};
 
 const LINE: Rate = Rate::from_gbps(25);
+/// The rate of the border switch's port, which is never busy here.
+const BORDER_LINE: Rate = Rate::from_gbps(400);
 
 fn half(params: MlccParams) -> Mlcc {
     let params = RcParams { mlcc: params, ..RcParams::default() };
@@ -20,12 +22,14 @@ fn us(us: u64) -> Instant {
     Instant::ZERO + Duration::from_us(us)
 }
 
-/// A segment at `at` that has left its queue under `credit`, and a port that has sent `sent` bytes.
+/// A segment at `at` that has left its queue under `credit`, the border switch's port, and a port
+/// inside the site, both of which have sent `sent` bytes.
 fn arrives(half: &mut Mlcc, at: u64, credit: Option<u16>, sent: u64) -> HalfReport {
     let mut int = Int::with_room(4);
     if let Some(credit) = credit {
         int.stamp(Hop::of_queue(us(at), Bytes(0), Bytes(0), credit));
     }
+    int.stamp(Hop::new(us(at), Bytes(sent), Bytes(0), BORDER_LINE, 2));
     int.stamp(Hop::new(us(at), Bytes(sent), Bytes(0), LINE, 3));
     let ext = Ext { int, ..Ext::VACANT };
     let extensions = Extensions::new(Extent::NONE.with_int(&int), &ext);
@@ -120,14 +124,18 @@ fn times_in_round_trips_across_follow_the_network() {
 }
 
 /// R_credit in Mb/s after rounds from `rounds`, each a segment that took `took` us from the border
-/// switch, whose clock is `ahead` us ahead of the receiver's.
-fn by_delay(signal: Signal, ahead: u64, rounds: &[(u32, u64)]) -> Vec<u32> {
+/// switch, whose clock is `ahead` us ahead of the receiver's. Its port writes a hop with `own`.
+fn by_delay(signal: Signal, own: bool, ahead: u64, rounds: &[(u32, u64)]) -> Vec<u32> {
     let mut half = half(MlccParams { signal, initial: Initial::Line, ..MlccParams::default() });
     let (mut at, mut credit) = (1_000, 0);
     let mut round = |took: u64| {
         at += 24;
         let mut int = Int::with_room(4);
-        int.stamp(Hop::of_queue(us(at - took + ahead), Bytes(0), Bytes(0), credit));
+        let left = us(at - took + ahead);
+        int.stamp(Hop::of_queue(left, Bytes(0), Bytes(0), credit));
+        if own {
+            int.stamp(Hop::new(left, Bytes(at * 100), Bytes(0), BORDER_LINE, 2));
+        }
         let ext = Ext { int, ..Ext::VACANT };
         let extensions = Extensions::new(Extent::NONE.with_int(&int), &ext);
         half.on_segment(&SegmentArrival {
@@ -149,9 +157,9 @@ fn by_delay(signal: Signal, ahead: u64, rounds: &[(u32, u64)]) -> Vec<u32> {
 
 #[test]
 fn delay_inside_the_site_stands_for_hops_where_none_come_whatever_the_clocks_say() {
-    for signal in [Signal::Auto, Signal::Delay] {
+    for (signal, own) in [(Signal::Auto, false), (Signal::Auto, true), (Signal::Delay, false)] {
         for ahead in [0, 7, 4_000_000, 20_000_000] {
-            let rates = by_delay(signal, ahead, &[(5, 10), (1, 22), (9, 22), (9, 10)]);
+            let rates = by_delay(signal, own, ahead, &[(5, 10), (1, 22), (9, 22), (9, 10)]);
             assert!(rates[0] > 24_000, "no queue: {rates:?}");
             // A full link with 9 us beyond the slack: 1 + 9 / 24 for 0.95.
             assert!((17_000..17_600).contains(&rates[1]), "{rates:?}");
@@ -159,6 +167,8 @@ fn delay_inside_the_site_stands_for_hops_where_none_come_whatever_the_clocks_say
             assert!(rates[3] > rates[2] + 300, "and up again: {rates:?}");
         }
     }
-    let rates = by_delay(Signal::Int, 0, &[(5, 10), (9, 22)]);
+    let rates = by_delay(Signal::Int, false, 0, &[(5, 10), (9, 22)]);
     assert_eq!(rates[0], rates[1], "hops alone, and none came");
+    let rates = by_delay(Signal::Int, true, 0, &[(5, 10), (9, 22)]);
+    assert!(rates[1] >= rates[0], "hops alone, of a port that is not busy: {rates:?}");
 }

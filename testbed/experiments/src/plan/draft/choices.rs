@@ -99,6 +99,12 @@ impl Draft {
         self.origins.insert("trim".to_owned(), origin);
     }
 
+    /// Sets a value that this crate itself chooses, by `origin`.
+    pub(in crate::plan) fn choose(&mut self, key: &str, value: &str, origin: Origin) {
+        self.set_checked(key, value);
+        self.origins.insert(key.to_owned(), origin);
+    }
+
     /// Sets the root of all chance.
     pub fn set_seed(&mut self, seed: u64, origin: Origin) {
         self.seed = seed;
@@ -144,11 +150,20 @@ impl Draft {
         let whole = |span: Duration| Duration::from_ns(span.as_ps().div_ceil(1000));
         let (site, inter) = (whole(intra), whole(inter));
         let far = if inter > site { whole(intra + Duration::from_ns(1)) } else { FAR_NOWHERE };
-        let of_network = matches!(self.origin("far.rtt"), Origin::Default | Origin::Topology);
-        if of_network && far < inter && self.settings.far.cc.is_some_and(CcKind::follows_borders) {
+        let is_network = |origin| matches!(origin, Origin::Default | Origin::Topology);
+        if is_network(self.origin("far.rtt"))
+            && far < inter
+            && self.settings.far.cc.is_some_and(CcKind::follows_borders)
+        {
             // Flows across follow border switches however near the sites are.
             self.settings.far.rtt = far;
             self.origins.insert("far.rtt".to_owned(), Origin::Topology);
+        }
+        if inter > site && self.settings.ack_every > 1 && is_network(self.origin("ack_delay")) {
+            // A receiver does not measure how far its senders are. What is a quarter of a round
+            // trip across would be many round trips of the senders of its own site.
+            self.settings.ack_delay = Some(whole(intra / 4));
+            self.origins.insert("ack_delay".to_owned(), Origin::Topology);
         }
         let facts = NetworkFacts {
             site_rtt: Some(site),
@@ -159,10 +174,25 @@ impl Draft {
             ..*known
         };
         for (key, value) in policy_keys::resolved(self, &facts) {
-            let given = !matches!(self.origin(&key), Origin::Default | Origin::Topology);
+            let given = !is_network(self.origin(&key));
             if !(given && policy_keys::is_set(self, &key)) && keys::set(self, &key, &value).is_ok()
             {
                 self.origins.insert(key, Origin::Topology);
+            }
+        }
+    }
+
+    /// Takes back the sizes of simulated frames that the preset chose: frames of `world` have their
+    /// own. Where hosts send in slots, switches count the sizes of a simulation, which stay.
+    pub fn yield_to_frames(&mut self, world: &'static str) {
+        if self.settings.sched.facts().departs_in_slots {
+            return;
+        }
+        for key in ["wire.data_overhead", "wire.control", "wire.data_min"] {
+            if matches!(self.origin(key), Origin::Transport(_))
+                && let Some(default) = keys::default_of(key)
+            {
+                self.choose(key, &default, Origin::World(world));
             }
         }
     }
@@ -214,16 +244,7 @@ impl Draft {
         let default = keys::default_of(key).unwrap_or_default();
         let found = format!("`{value}` by {}", self.origin(key));
         let expected = format!("`{default}` in a world with real frames and clocks");
-        let by_preset = |key: &str| matches!(self.origin(key), Origin::Transport(_));
-        let preset = simulated.iter().filter(|(key, set)| *set && by_preset(key));
-        let away: String = preset
-            .map(|(key, _)| format!(" --set {key}={}", keys::default_of(key).unwrap_or_default()))
-            .collect();
-        let help = if by_preset(key) {
-            format!("replace what the transport sets:{away}; or run it with --world sim")
-        } else {
-            "leave it out, or run it with --world sim".to_owned()
-        };
+        let help = "leave it out, or run it with --world sim";
         Err(InputError::new(found, expected).at(key, 0, 0).help(help))
     }
 

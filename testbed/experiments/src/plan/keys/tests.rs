@@ -1,12 +1,13 @@
 //! Tests of settings: their names, their texts and the values that they refuse.
 
 use fabric::{ProgramKind, ProgramSettings, QdiscKind, QdiscSettings};
-use transport::{Bytes, Rng};
+use transport::{Bytes, Duration, Rng};
 
 use super::*;
 use crate::plan::Plan;
 use crate::plan::draft::Origin;
-use crate::workload::Params;
+use crate::topology::by_name;
+use crate::workload::{Matrix, Params};
 
 #[test]
 fn every_shown_value_sets_its_key_to_the_same_value() {
@@ -239,4 +240,40 @@ fn what_a_plan_shows_of_endpoints_is_what_its_endpoints_have() {
         }
     }
     assert!(plans > 2 * crate::plan::transports::TRANSPORTS.len());
+}
+
+#[test]
+fn sizes_of_a_preset_yield_to_real_frames_and_what_was_set_is_refused() {
+    let mut draft = Draft::default();
+    draft.set_transport("mlcc-paper", Origin::Flag("transport")).unwrap();
+    assert!(draft.check_real_world().is_err());
+    draft.yield_to_frames("vdev");
+    assert_eq!(draft.check_real_world(), Ok(()));
+    assert_eq!(draft.origin("wire.control"), Origin::World("vdev"));
+    draft.set("wire.control", "102", Origin::Set).unwrap();
+    draft.yield_to_frames("vdev");
+    assert!(draft.check_real_world().unwrap_err().to_string().contains("wire.control"));
+    let mut slotted = Draft::default();
+    slotted.set_transport("zeropod", Origin::Flag("transport")).unwrap();
+    slotted.yield_to_frames("vdev");
+    assert!(slotted.check_real_world().is_err(), "slots have the sizes of a simulation");
+}
+
+#[test]
+fn acknowledgements_of_several_segments_wait_for_a_quarter_of_a_sites_round_trip() {
+    let waits = |set: &[(&str, &str)], topology: &str| {
+        let mut draft = Draft::default();
+        draft.set_transport("uno", Origin::Flag("transport")).unwrap();
+        set.iter().for_each(|(key, value)| draft.set(key, value, Origin::Set).unwrap());
+        let matrix = Matrix { nodes: 2, ..Matrix::default() };
+        let plan = Plan::new(&draft, matrix, &by_name(topology).unwrap()).unwrap();
+        (plan.settings.ack_delay.map(Duration::as_us_f64), plan.draft.origin("ack_delay"))
+    };
+    let (delay, origin) = waits(&[("ack_every", "4")], "two-dc");
+    assert!(delay.is_some_and(|us| (3.0..4.0).contains(&us)), "{delay:?}");
+    assert_eq!(origin, Origin::Topology);
+    assert_eq!(waits(&[], "two-dc"), (None, Origin::Default), "each is acknowledged at once");
+    assert_eq!(waits(&[("ack_every", "4")], "ft128-1os"), (None, Origin::Default));
+    let set = &[("ack_every", "4"), ("ack_delay", "9us")];
+    assert_eq!(waits(set, "two-dc"), (Some(9.0), Origin::Set));
 }

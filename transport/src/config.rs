@@ -111,7 +111,8 @@ pub struct Settings {
     /// Acknowledge every n-th segment, 1..=64; marked, retransmitted and last segments at once.
     pub ack_every: u16,
     /// How long a segment may wait for others to be acknowledged with it; `None` is a quarter of
-    /// `base_rtt`. At most 2 s.
+    /// `base_rtt`. At most 2 s. A receiver does not measure how far its senders are, so with far
+    /// and near ones a quarter of the near ones' RTT is better.
     pub ack_delay: Option<Duration>,
     /// How loss is inferred where no NACK reports it.
     pub loss: LossSettings,

@@ -31,7 +31,8 @@ impl Path {
 pub struct NetworkFacts {
     /// Base RTT of the longest path of the network.
     pub base_rtt: Option<Duration>,
-    /// The same where all flows have the policies of near paths, since no path is far.
+    /// Base RTT of the network's longest path where no path is far: all flows then have the
+    /// policies of near paths.
     pub near_rtt: Option<Duration>,
     /// Base RTT between the farthest hosts of one site.
     pub site_rtt: Option<Duration>,

@@ -35,7 +35,8 @@ words! {
     /// Whether border switches take part.
     pub enum Signal: "auto, int, delay or off" {
         /// Border switches write telemetry; a network without border switches is refused. The
-        /// receiver follows hops where some come, else the delay inside its site.
+        /// receiver follows hops; where at most one comes, the larger load of that hop and of the
+        /// delay inside its site.
         Auto = "auto",
         /// The receiver follows hops alone.
         Int = "int",
@@ -50,7 +51,8 @@ params! {
     /// Settings of [`Mlcc`]. Rates are shares of the line rate.
     pub struct MlccParams {
         /// Whether border switches take part, and what the receiver follows: hops (int), the delay
-        /// inside its site, either (auto), or, without border switches, its share alone (off).
+        /// inside its site, hops with the delay where at most one hop comes (auto), or, without
+        /// border switches, its share alone (off).
         signal: Signal = Signal::Auto;
         /// Whether the loop of the own site acts.
         near: bool = true;

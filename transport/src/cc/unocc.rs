@@ -11,8 +11,8 @@
 //!   losses              ours: cwnd - lost; losses of one window take at most a quarter of it
 //!   RTTs without any    ours: cwnd + fast * acked, fast = 1/4, 1/2, 3/4, 1 after 1, 2, 3, 4 of
 //!   congestion          them, and 1 from the start until congestion is met
-//!   more flows at the   ours: at most an equal share of the receiver's line; fewer: what that
-//!   receiver            took comes back, see `share`
+//!   more flows at the   ours: at most an equal share of the receiver's line, unless others leave
+//!   receiver            theirs unused; fewer: what that took comes back, see `share`
 //! ```
 //!
 //! Epochs are equally long for flows of every RTT: `T_epoch` moves on by one intra-datacentre RTT

@@ -174,3 +174,15 @@ fn giving_up_takes_the_sum_of_the_backed_off_timeouts() {
     let path = config.default_path();
     assert_eq!(config.give_up_after(&path), config.rto(&path) * 7);
 }
+
+#[test]
+fn a_near_target_is_that_of_the_longest_path_where_no_path_is_far() {
+    let queue = |base_us: u64| {
+        let base_rtt = Duration::from_us(base_us);
+        let mut settings = Settings { base_rtt, ..Settings::default() };
+        settings.cc_params.smartt.set("target_of", "near").unwrap();
+        Config::new(settings).unwrap().cc_params.smartt.target_queue
+    };
+    assert_eq!(queue(100), Duration::from_us(50));
+    assert_eq!([150, 2000].map(queue), [Duration::ZERO; 2], "paths of 150 us and more are far");
+}

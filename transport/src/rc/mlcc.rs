@@ -50,8 +50,8 @@ words! {
 words! {
     /// What moves R_credit.
     pub enum Signal: "auto, int or delay" {
-        /// Hops of ports inside the site. Where none comes but that of the border switch's own
-        /// port, the larger load of that hop and of the delay inside the site.
+        /// Hops of ports inside the site. Where at most one hop comes, as from a border switch
+        /// whose site writes none, the larger load of that hop and of the delay in the site.
         Auto = "auto",
         /// Hops alone.
         Int = "int",
@@ -80,7 +80,7 @@ params! {
         leak: bool = true;
         /// The rate aimed at below the threshold.
         below: Below = Below::Credit;
-        /// The rate of a new flow.
+        /// The rate of a new flow; switch.dci.equal follows it unless that is set.
         initial: Initial = Initial::Equal;
         /// What moves R_credit; cc.mlcc.signal sets it, too.
         signal: Signal = Signal::Auto;
@@ -250,7 +250,7 @@ impl Mlcc {
             least: self.fixed.clamp(0.0),
             line: self.fixed.line(),
         };
-        // Without hops from beyond the border's own port, nothing else shows queues in the site.
+        // One hop is as a rule that of the border's own port, which shows no queue in the site.
         let by_delay = match self.fixed.signal {
             Signal::Auto => hops.len() <= 1,
             Signal::Int => false,

@@ -93,10 +93,9 @@ fn follow_inside(draft: &mut Draft) {
 /// Gives the queues of border switches the first rate that receivers' halves have, where that was
 /// set by hand.
 fn begin_as_halves(draft: &mut Draft) {
-    let origin = draft.origin("rc.mlcc.initial");
-    let is_chosen = |origin| !matches!(origin, Origin::Default | Origin::Transport(_));
-    if is_chosen(origin.clone()) && !is_chosen(draft.origin("switch.dci.equal")) {
+    if draft.is_given("rc.mlcc.initial") && !draft.is_given("switch.dci.equal") {
         let equal = draft.settings.rc_params.mlcc.initial == MlccHalfInitial::Equal;
+        let origin = draft.origin("rc.mlcc.initial");
         draft.choose("switch.dci.equal", if equal { "on" } else { "off" }, origin);
     }
 }

@@ -159,8 +159,8 @@ impl Plan {
         mlcc::check(&draft, &config, &matrix, (&tree, cc_at))?;
         telemetry::check(&draft, &config, &matrix, (topology, cc_at))?;
         ideal::check(&draft, &matrix)?;
-        trim::check(&draft)?;
         zeropod::check(&draft, &config, &fabric, &tree)?;
+        trim::check(&draft)?;
         checks::check_routing(&draft)?;
         checks::check_cores(&draft, &matrix, topology)?;
         let (seed, limit, measured_rtts) = (draft.seed, draft.limit, BTreeMap::new());

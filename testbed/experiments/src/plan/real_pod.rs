@@ -79,11 +79,7 @@ impl Draft {
             let error = InputError::new("no scheduler", "one, with sched=zeropod");
             return Err(error.at(&file.file, 0, 0).help(help));
         }
-        for key in SIMULATED {
-            if let (Origin::Transport(_), Some(value)) = (self.origin(key), keys::default_of(key)) {
-                self.set(key, &value, Origin::World("nic"))?;
-            }
-        }
+        self.take_back(&SIMULATED, "nic");
         let hosts = u16::try_from(file.hosts.len()).unwrap_or(u16::MAX);
         self.real_pod = Some(RealPod {
             scheduler: hosts.into(),
@@ -96,11 +92,6 @@ impl Draft {
             hop: Duration::ZERO,
         });
         Ok(())
-    }
-
-    /// Whether a setting was given by the user.
-    pub(super) fn is_given(&self, key: &str) -> bool {
-        !matches!(self.origin(key), Origin::Default | Origin::Topology | Origin::Transport(_))
     }
 
     /// Has epochs follow from what hosts have measured, for packets of `config` at its line rate;

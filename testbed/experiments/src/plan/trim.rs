@@ -31,7 +31,7 @@ pub(super) fn check(draft: &Draft) -> Result<(), RunError> {
 /// The disciplines that the preset chose for ports of switches, where `trim` was set by hand.
 fn chosen_by_preset(draft: &Draft) -> impl Iterator<Item = (&'static str, QdiscKind)> {
     let is_preset = |key: &str| matches!(draft.origin(key), Origin::Transport(_));
-    let by_hand = !is_preset("trim") && draft.origin("trim") != Origin::Default;
+    let by_hand = draft.is_given("trim");
     let switch = &draft.switch;
     let keys = [("switch.qdisc", switch.qdisc), ("switch.border_qdisc", switch.border_qdisc)];
     let chosen = keys.map(|(key, qdisc)| Some((key, qdisc.filter(|_| by_hand && is_preset(key))?)));
@@ -56,8 +56,7 @@ fn refused(draft: &Draft, key: &str, chosen: QdiscKind) -> RunError {
         chosen.name(),
         draft.origin(key)
     );
-    let help = format!("leave --trim out, or choose ports that trim: --set {key}=trim");
-    InputError::new(found, expected).at("trim", 0, 0).help(help).into()
+    InputError::new(found, expected).at("trim", 0, 0).help("leave trim out, or off").into()
 }
 
 #[cfg(test)]

@@ -155,6 +155,7 @@ pub(super) fn windowed(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::by_name;
     use crate::workload::triggers::Triggers;
 
     #[test]
@@ -180,9 +181,14 @@ mod tests {
     #[test]
     fn all_flows_are_of_the_collective_that_is_named() {
         for coll in [0, 7] {
-            let all = AllToAll { size: Bytes(1), window: Some(2), every: 1, collective: coll };
-            let matrix = all.generate(5, &mut Rng::new(2)).unwrap();
-            assert!(matrix.flows.len() == 20 && matrix.flows.iter().all(|f| f.collective == coll));
+            let text = coll.to_string();
+            let params = Params::from_pairs([("coll", text.as_str()), ("window", "2")]);
+            for name in ["all-to-all", "all-to-all-v"] {
+                let all = by_name(name, &params).unwrap();
+                let matrix = all.generate(5, &mut Rng::new(2)).unwrap();
+                assert_eq!(matrix.flows.len(), 20, "{name}");
+                assert!(matrix.flows.iter().all(|flow| flow.collective == coll), "{name}");
+            }
         }
     }
 

@@ -145,7 +145,8 @@ impl SessionTerms {
                 return Err(error.at("the session's terms", 0, 0).into());
             }
         }
-        let draft = self.draft()?;
+        let mut draft = self.draft()?;
+        draft.yield_to_frames("nic");
         let rtt = Duration::from_ns(self.base_rtt_ns);
         let mut settings = link_settings(&draft, Rate::from_bps(self.rate_bps), rtt)?;
         let messages = u32::from(self.flows) * u32::from(self.depth);

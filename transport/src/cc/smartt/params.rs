@@ -66,8 +66,8 @@ words! {
         /// share a queue, the far flows keep the queue at their own target, and at such a queue
         /// near flows only decrease.
         Path = "path",
-        /// That of the network's longest path where no path is far ([`FarSettings`]), and that of
-        /// the flow's path elsewhere, where far flows may have another controller.
+        /// The base RTT of the network's longest path where no path is far ([`FarSettings`]), else
+        /// the base RTT of the flow's path: far flows may have another controller.
         ///
         /// [`FarSettings`]: crate::FarSettings
         Near = "near",
@@ -185,8 +185,8 @@ params! {
         adjustment: Adjustment = Adjustment::PerPacket;
         /// Target RTT in base RTTs, sec. III-J.
         target_rtt: f32 = 1.5, in 1.01..=16.0;
-        /// The base RTT that `target_rtt` multiplies to give the queueing delay at the target: path,
-        /// near or network.
+        /// The base RTT that `target_rtt` multiplies to give the queueing delay at the target:
+        /// path, near or network.
         target_of: TargetOf = TargetOf::Network;
         /// Queueing delay at the target; 0 takes `target_rtt` and `target_of` instead.
         target_queue: Duration = Duration::ZERO, in Duration::ZERO..=TARGET_QUEUE_MAX;

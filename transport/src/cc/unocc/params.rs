@@ -68,8 +68,9 @@ words! {
         Measured = "measured",
         /// As `receiver`, for paths longer than those inside a datacentre alone.
         Across = "across",
-        /// When flows come, the window becomes at most an equal share of the receiver's line; when
-        /// flows leave, it gets back what the count took. An improvement of ours.
+        /// When flows come, the window becomes at most an equal share of the receiver's line,
+        /// unless it has more than two shares, which others leave to it. When flows leave, it gets
+        /// back what the count took. An improvement of ours.
         Receiver = "receiver",
     }
 }

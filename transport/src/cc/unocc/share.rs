@@ -2,7 +2,8 @@
 //! SMaRTT's (`smartt::share`).
 //!
 //! ```text
-//!   more flows for a wait, at least m  ->  window at most BDP / m, cut for s flows
+//!   more flows for a wait, at least m  ->  window at most BDP / m, cut for s flows;
+//!                                          as it was where it has more than 2 BDP / n, n before
 //!   m < s flows at most for a wait     ->  window x s / m, and s = m
 //! ```
 //!
@@ -81,12 +82,11 @@ impl UnoCc {
         if sharers < before {
             return;
         }
-        // Where others leave their shares unused, a flow that comes takes its part of the window,
-        // not of the path.
-        let of_all = self.cwnd * f64::from(before);
-        let has_several = of_all > self.bounds.bdp() * SEVERAL;
-        let share = if has_several { of_all } else { self.bounds.bdp() } / f64::from(sharers);
-        if self.cwnd <= share {
+        let share = self.bounds.bdp() / f64::from(sharers);
+        // Where others leave their shares unused, an equal share of the path says nothing about
+        // what one more flow will use. Marks do.
+        let has_several = self.cwnd * f64::from(before) > self.bounds.bdp() * SEVERAL;
+        if self.cwnd <= share || has_several {
             return;
         }
         // Marks hold a flow that follows the count a little below its share, as far below the new
@@ -187,20 +187,23 @@ mod tests {
     }
 
     #[test]
-    fn flows_that_come_take_their_part_of_a_window_that_others_leave_to_a_flow() {
-        let mut cc = flow(&FAR, &[]);
-        stay(&mut cc, &FAR, 40);
-        assert!((cc.cwnd - 125.0).abs() < 0.1, "{}", cc.cwnd);
-        // 39 others have their bottleneck elsewhere, and alpha has taken over the path.
-        cc.set(4000.0);
-        for (sharers, cwnd) in [(50, 3200.0), (40, 4000.0), (80, 2000.0), (40, 4000.0)] {
-            stay(&mut cc, &FAR, sharers);
-            assert!((cc.cwnd / cwnd - 1.0).abs() < 1e-3, "{sharers}: {}", cc.cwnd);
+    fn a_window_of_several_shares_that_others_leave_unused_is_not_cut() {
+        // One flow was cut to its share of 40; the window of the other one was below its share.
+        for (initial, first) in [("1", 40), ("0.01", 7)] {
+            let mut cc = flow(&FAR, &[("initial", initial)]);
+            stay(&mut cc, &FAR, first);
+            // Others have their bottleneck elsewhere, and alpha has taken over the path.
+            cc.set(4000.0);
+            for sharers in [first + 1, first, first + 1, first, 2 * first, first] {
+                stay(&mut cc, &FAR, sharers);
+                assert!((cc.cwnd / 4000.0 - 1.0).abs() < 1e-3, "{sharers}: {}", cc.cwnd);
+            }
+            // Less than two shares may be what others gave up for a moment.
+            cc.set(1.9 * 5000.0 / f64::from(first));
+            stay(&mut cc, &FAR, first + 1);
+            let share = 5000.0 / f64::from(first + 1);
+            assert!((cc.cwnd / share - 1.0).abs() < 1e-3, "{first}: {}", cc.cwnd);
         }
-        // Less than two shares may be what others gave up for a moment.
-        cc.set(240.0);
-        stay(&mut cc, &FAR, 50);
-        assert!((cc.cwnd - 100.0).abs() < 0.1, "{}", cc.cwnd);
     }
 
     #[test]

@@ -31,16 +31,20 @@ fn arrives(half: &mut Mlcc, at: u64, credit: Option<u16>, sent: u64) -> HalfRepo
     }
     int.stamp(Hop::new(us(at), Bytes(sent), Bytes(0), BORDER_LINE, 2));
     int.stamp(Hop::new(us(at), Bytes(sent), Bytes(0), LINE, 3));
-    let ext = Ext { int, ..Ext::VACANT };
-    let extensions = Extensions::new(Extent::NONE.with_int(&int), &ext);
-    let (psn, bytes) = (Psn(0), Bytes(1000));
+    receives(half, at, &int, 4)
+}
+
+/// A segment arrives at `at` with telemetry, when the receiver has `sharers` flows.
+fn receives(half: &mut Mlcc, at: u64, int: &Int, sharers: u16) -> HalfReport {
+    let ext = Ext { int: *int, ..Ext::VACANT };
+    let extensions = Extensions::new(Extent::NONE.with_int(int), &ext);
     half.on_segment(&SegmentArrival {
         at: us(at),
-        psn,
-        bytes,
+        psn: Psn(0),
+        bytes: Bytes(1000),
         ce: false,
         trimmed: false,
-        sharers: 4,
+        sharers,
         extensions,
     });
     half.report(us(at)).unwrap()
@@ -136,18 +140,7 @@ fn by_delay(signal: Signal, own: bool, ahead: u64, rounds: &[(u32, u64)]) -> Vec
         if own {
             int.stamp(Hop::new(left, Bytes(at * 100), Bytes(0), BORDER_LINE, 2));
         }
-        let ext = Ext { int, ..Ext::VACANT };
-        let extensions = Extensions::new(Extent::NONE.with_int(&int), &ext);
-        half.on_segment(&SegmentArrival {
-            at: us(at),
-            psn: Psn(0),
-            bytes: Bytes(1000),
-            ce: false,
-            trimmed: false,
-            sharers: 1,
-            extensions,
-        });
-        let report = half.report(us(at)).unwrap();
+        let report = receives(&mut half, at, &int, 1);
         credit = report.number;
         report.values[0] / 1000
     };
@@ -171,4 +164,24 @@ fn delay_inside_the_site_stands_for_hops_where_none_come_whatever_the_clocks_say
     assert_eq!(rates[0], rates[1], "hops alone, and none came");
     let rates = by_delay(Signal::Int, true, 0, &[(5, 10), (9, 22)]);
     assert!(rates[1] >= rates[0], "hops alone, of a port that is not busy: {rates:?}");
+}
+
+#[test]
+fn a_border_port_that_is_full_counts_though_nothing_waits_inside_the_site() {
+    let after = |signal: Signal| {
+        let params = MlccParams { signal, initial: Initial::Line, ..MlccParams::default() };
+        let (mut half, mut credit) = (half(params), 0);
+        let round = |at: u64| {
+            let mut int = Int::with_room(4);
+            int.stamp(Hop::of_queue(us(at), Bytes(0), Bytes(0), credit));
+            // A full link of 25 Gb/s with two round trips of bytes before it.
+            int.stamp(Hop::new(us(at), Bytes(at * 3125), Bytes(150_000), LINE, 2));
+            let report = receives(&mut half, at, &int, 1);
+            credit = report.number;
+            report.values[0]
+        };
+        (0..6).map(|n| 1000 + 24 * n).map(round).last().unwrap()
+    };
+    assert!(after(Signal::Auto) < after(Signal::Delay) / 2);
+    assert_eq!(after(Signal::Auto), after(Signal::Int));
 }

@@ -159,12 +159,7 @@ impl Draft {
             self.settings.far.rtt = far;
             self.origins.insert("far.rtt".to_owned(), Origin::Topology);
         }
-        if inter > site && self.settings.ack_every > 1 && is_network(self.origin("ack_delay")) {
-            // A receiver does not measure how far its senders are. What is a quarter of a round
-            // trip across would be many round trips of the senders of its own site.
-            self.settings.ack_delay = Some(whole(intra / 4));
-            self.origins.insert("ack_delay".to_owned(), Origin::Topology);
-        }
+        self.fit_ack_delay((inter > site).then(|| whole(intra / 4)));
         let facts = NetworkFacts {
             site_rtt: Some(site),
             inter_rtt: Some(inter),
@@ -182,17 +177,35 @@ impl Draft {
         }
     }
 
+    /// A receiver does not measure how far its senders are. A quarter of a round trip across would
+    /// be many round trips of the senders of its own site. Where there are both, acknowledgements
+    /// wait for `near`, a quarter of a round trip in the site, unless their wait was set.
+    fn fit_ack_delay(&mut self, near: Option<Duration>) {
+        if !matches!(self.origin("ack_delay"), Origin::Default | Origin::Topology) {
+            return;
+        }
+        let near = near.filter(|_| self.settings.ack_every > 1);
+        self.settings.ack_delay = near;
+        match near {
+            Some(_) => self.origins.insert("ack_delay".to_owned(), Origin::Topology),
+            None => self.origins.remove("ack_delay"),
+        };
+    }
+
     /// Takes back the sizes of simulated frames that the preset chose: frames of `world` have their
     /// own. Where hosts send in slots, switches count the sizes of a simulation, which stay.
     pub fn yield_to_frames(&mut self, world: &'static str) {
         if self.settings.sched.facts().departs_in_slots {
             return;
         }
-        for key in ["wire.data_overhead", "wire.control", "wire.data_min"] {
-            if matches!(self.origin(key), Origin::Transport(_))
-                && let Some(default) = keys::default_of(key)
-            {
-                self.choose(key, &default, Origin::World(world));
+        self.take_back(&["wire.data_overhead", "wire.control", "wire.data_min"], world);
+    }
+
+    /// Puts settings that the preset chose, and `world` cannot have, back to their defaults.
+    pub(in crate::plan) fn take_back(&mut self, settings: &[&str], world: &'static str) {
+        for key in settings {
+            if let (Origin::Transport(_), Some(value)) = (self.origin(key), keys::default_of(key)) {
+                self.choose(key, &value, Origin::World(world));
             }
         }
     }
@@ -272,6 +285,11 @@ impl Draft {
     #[must_use]
     pub fn origin(&self, key: &str) -> Origin {
         self.origins.get(key).cloned().unwrap_or(Origin::Default)
+    }
+
+    /// Whether a setting was given by the user.
+    pub(in crate::plan) fn is_given(&self, key: &str) -> bool {
+        !matches!(self.origin(key), Origin::Default | Origin::Topology | Origin::Transport(_))
     }
 
     /// The name of the setting `key` for messages: as it was written when it was set, else its

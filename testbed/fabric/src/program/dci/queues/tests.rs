@@ -1,3 +1,5 @@
+//! Tests of the paced queues: their pace, credits, ways and bounds.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -152,6 +154,28 @@ fn a_pool_is_bounded_and_an_idle_queue_is_free_again() {
     let mut queues = Queues::new(full, 1, HASH);
     queues.push(Key(1), (packet(0, 7), 0), |_| GBPS, us(0)).unwrap();
     assert_eq!(queues.push(Key(1), (packet(1, 7), 0), |_| GBPS, us(0)), Err(PushError::Full));
+}
+
+#[test]
+fn a_queue_whose_turn_it_is_moves_to_the_port_of_its_next_packet() {
+    let mut queues = Queues::new(limits(), 3, HASH);
+    for handle in 0..3 {
+        queues.push(Key(1), (packet(handle, 0), 0), |_| GBPS, us(0)).unwrap();
+    }
+    queues.push(Key(2), (packet(9, 0), 2), |_| GBPS, us(0)).unwrap();
+    assert_eq!(queues.reroute(0, us(0), |_| 0), None, "its way is as before");
+    assert!(queues.pop(0, us(0)).is_some());
+    assert_eq!(queues.reroute(0, us(7), |_| 1), None, "not its turn");
+    assert_eq!(queues.reroute(0, us(8), |packet| packet.handle as usize), Some(1));
+    assert_eq!((queues.ready_at(0), queues.ready_at(1)), (Instant::FAR_FUTURE, us(8)));
+    assert_eq!(queues.pop(0, us(8)), None);
+    assert_eq!(queues.pop(1, us(8)).unwrap().packet.handle, 1);
+    // The rate goes on there, and advice finds the queue there.
+    assert_eq!(queues.advise(Key(1), 1, Rate::from_gbps(2), us(9)), Some(1));
+    assert_eq!(queues.ready_at(1), us(13));
+    assert_eq!(queues.pop(2, us(13)).unwrap().packet.handle, 9, "others stay");
+    let left: Vec<_> = queues.clear().iter().map(|(port, one)| (*port, one.handle)).collect();
+    assert_eq!(left, [(1, 2)]);
 }
 
 proptest! {

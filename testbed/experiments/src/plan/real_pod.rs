@@ -12,7 +12,7 @@ use transport::sched::zeropod::timing::{Timing, TimingInputs};
 use transport::wire::pod::{CELLS_MAX, JOIN_HOSTS_MAX, hosts_a_switch};
 use transport::{Bytes, Config, Duration, Rate};
 
-use super::{Draft, Origin, keys};
+use super::{Draft, Origin};
 use crate::hosts_file::{HOSTS_MAX, HostsFile};
 use crate::input::InputError;
 

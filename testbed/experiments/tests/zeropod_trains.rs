@@ -64,6 +64,9 @@ fn compared(outcome: &Outcome, optimistic: bool) -> Value {
     summary
 }
 
+/// Settings of the case in which Cores have no room for all cells.
+const CORES_THAT_LOSE: &[(&str, &str)] = &[("sched.zeropod.pause_cells", "1000")];
+
 #[test]
 fn flows_end_and_counters_are_as_with_one_packet_a_cell() {
     type Case<'a> = (&'a str, &'a str, u64, &'a [(&'a str, &'a str)]);
@@ -82,11 +85,19 @@ fn flows_end_and_counters_are_as_with_one_packet_a_cell() {
         ("zeropod:8", "zeropod", 16, &[("run.message", "3000"), ("msg_window", "2")]),
         ("zeropod:8,2,2", "zeropod", 32, &[]),
         ("zeropod:8,4,2", "zeropod-paper", 64, &[("sim.threads", "3")]),
-        ("zeropod:8,2,2", "zeropod", 32, &[("sched.zeropod.core_buffer", "80000")]),
+        ("zeropod:8,2,2", "zeropod", 32, CORES_THAT_LOSE),
     ];
     for (topology, transport, hosts, set) in cases {
         let off = [set, &[("sched.zeropod.trains", "off")]].concat();
-        let [trains, cells] = [set, &off].map(|set| run(&plan(topology, transport, set, hosts)));
+        let loses = set == CORES_THAT_LOSE;
+        let [trains, cells] = [set, &off].map(|set| {
+            let mut plan = plan(topology, transport, set, hosts);
+            if loses {
+                // No plan has so small a buffer, as no pause would act in time.
+                plan.fabric.sched.zeropod.core_buffer = 80_000;
+            }
+            run(&plan)
+        });
         let context = format!("{topology} {transport} {set:?}");
         assert_eq!(trains.records, cells.records, "{context}");
         let optimistic = cells.summary.scheduler.as_ref().unwrap().optimistic_sent > 0;
@@ -94,7 +105,6 @@ fn flows_end_and_counters_are_as_with_one_packet_a_cell() {
         assert_eq!(one, other, "{context}");
         assert_eq!(trains.stats, cells.stats, "{context}");
         // Only what a Core has lost is sent again, and that is no train.
-        let loses = set.iter().any(|(key, _)| *key == "sched.zeropod.core_buffer");
         assert_eq!(trains.stats.retransmitted > 0, loses, "{context}");
         // Most cells are of flows of many cells.
         let inside = if topology.contains(',') { 8 } else { 2 };
@@ -114,7 +124,6 @@ fn there_is_no_train_where_something_may_happen_to_one_cell() {
         &[("nic.depth", "1")],
         &[("psn_window", "1024")],
         &[("cc.fixed.bdps", "63")],
-        &[("ec", "8,2"), ("ec.base_rtt_min", "0us")],
     ] {
         assert_eq!(joined(&run(&plan("zeropod:8", "zeropod", set, 16))), 0, "{set:?}");
     }

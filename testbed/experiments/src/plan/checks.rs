@@ -147,6 +147,12 @@ pub(super) fn check_sizes(draft: &Draft) -> Result<(), RunError> {
     if sizes.data_min == 0 || sizes.data_overhead.is_some() {
         return Ok(());
     }
+    if draft.is_given("wire.data_overhead") {
+        let expected = format!("a number of bytes, where wire.data_min is {}", sizes.data_min);
+        let error = InputError::new("`headers`", expected).at("wire.data_overhead", 0, 0);
+        let help = "leave it out where the transport sets both, or set wire.data_min=0";
+        return Err(error.help(help).into());
+    }
     let expected = "0, where the headers around payload count as they are";
     let error = InputError::new(sizes.data_min.to_string(), expected).at("wire.data_min", 0, 0);
     Err(error.help("set wire.data_overhead, too").into())

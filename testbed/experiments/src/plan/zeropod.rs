@@ -9,11 +9,12 @@ use fabric::program::pod_scheduler;
 use fabric::{PortId, QdiscKind};
 use transport::cc::CcKind;
 use transport::ec::EcKind;
+use transport::lb::LbKind;
 use transport::params::ParamValue as _;
 use transport::sched::SchedKind;
 use transport::sched::zeropod::{Zeropod, ZeropodParams};
 use transport::wire::pod::{AGGS_MAX, LAYERS_MAX, PODS_MAX, Stamp};
-use transport::{Config, Duration, HostId, Rng, Settings};
+use transport::{Config, Duration, HostId, Rng};
 
 use super::pods::PLACED;
 use super::{ClockSettings, Draft, Origin, Plan, RunError, facts, keys, policy_keys};
@@ -88,9 +89,8 @@ impl Plan {
         let has_cells =
             [self.fabric.qdisc, self.fabric.nic_qdisc].iter().all(|q| *q == QdiscKind::Bufferless);
         let is_unbounded = !BOUNDS.iter().any(|key| self.draft.is_given(key));
-        let Settings { ec, sched_params, .. } = &self.settings;
-        let is_plain = *ec == EcKind::Uncoded && sched_params.zeropod.backup == 0;
-        is_regular && has_cells && is_unbounded && is_plain
+        let has_backups = self.settings.sched_params.zeropod.backup > 0;
+        is_regular && has_cells && is_unbounded && !has_backups
     }
 }
 
@@ -220,7 +220,7 @@ fn check_pod(topology: &FatTreeSpec) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Some Core carries more than mice, and each has a slot.
+/// Some Core carries more than mice, and each has a slot and a buffer in which pauses can act.
 fn check_cores(
     config: &Config,
     fabric: &FabricParams,
@@ -234,11 +234,8 @@ fn check_cores(
         let help = "a Core for mice alone is one beside others: use zeropod:K,PODS,CORES";
         return Err(refused("sched.zeropod.mice_cores", mice.to_string(), expected, help));
     }
-    let cell = u64::from(fabric.mtu);
-    if cores > 0 && u64::from(params.core_buffer) < cell {
-        let expected = format!("a buffer that holds one cell of {cell} bytes");
-        let found = format!("{} bytes", params.core_buffer);
-        return Err(refused("sched.zeropod.core_buffer", found, expected, "raise it"));
+    if cores > 0 {
+        check_core_buffer(config, fabric, topology.pods())?;
     }
     let layers = topology.cores_per_group();
     if u32::from(params.cells) + 1 < layers {
@@ -247,6 +244,30 @@ fn check_cores(
         return Err(refused("sched.zeropod.cells", params.cells.to_string(), expected, help));
     }
     Ok(())
+}
+
+/// A Core has room for the cells of one pod that arrive until a pause of this pod acts.
+fn check_core_buffer(config: &Config, fabric: &FabricParams, pods: u32) -> Result<(), RunError> {
+    let params = &config.sched_params.zeropod;
+    let host = Zeropod::new(&config.sched_setup(HostId(0), Rng::new(0)));
+    let timing = host.timing();
+    // A pause is in the next request; its last cells leave an epoch before those that its decision
+    // is about, and they take three hops to the Core.
+    let way = (timing.hop * 3).as_ps().div_ceil(timing.epoch.as_ps());
+    let epochs = 1 + timing.request_to_data() + way;
+    let late = u64::from(pods.saturating_sub(1)) * u64::from(params.cells) * epochs;
+    let room = (u64::from(params.pause_cells) + late) * u64::from(fabric.mtu);
+    if u64::from(params.core_buffer) >= room {
+        return Ok(());
+    }
+    let pause = params.pause_cells;
+    let expected = format!(
+        "at least {room}, room for {pause} cells (sched.zeropod.pause_cells) and for {late} that \
+         arrive before a pause acts"
+    );
+    let found = format!("{} bytes", params.core_buffer);
+    let help = "raise it, or lower sched.zeropod.pause_cells";
+    Err(refused("sched.zeropod.core_buffer", found, expected, help))
 }
 
 /// Settings that describe the network have the values of this one.
@@ -286,6 +307,17 @@ fn check_ends(draft: &Draft, config: &Config) -> Result<(), RunError> {
         let found = format!("`{}`", config.cc.name());
         return Err(refused("cc", found, expected, "leave --cc out"));
     }
+    if config.lb != LbKind::Spray {
+        let expected = with("spray, since the scheduler chooses the way of each cell");
+        let found = format!("`{}`", config.lb.name());
+        return Err(refused("lb", found, expected, "leave --lb out"));
+    }
+    // A receiver reports incomplete blocks in control packets that have no slot.
+    if config.ec != EcKind::Uncoded {
+        let expected = with("off, since reports of incomplete blocks have no slots");
+        let found = keys::show(draft, "ec").unwrap_or_default();
+        return Err(refused("ec", format!("`{found}`"), expected, "leave --ec out"));
+    }
     Ok(())
 }
 
@@ -307,6 +339,11 @@ fn check_switches(config: &Config, fabric: &FabricParams) -> Result<(), RunError
         let found = format!("{} bytes", sizes.data_min);
         let help = "set wire.data_overhead, and wire.data_min as mtu";
         return Err(refused("wire.data_min", found, expected, help));
+    }
+    if sizes.control.is_none() {
+        let expected = with("a number of bytes, since control slots are as long as this");
+        let help = "leave it out, or write a number, as 40";
+        return Err(refused("wire.control", "`headers`".to_owned(), expected, help));
     }
     Ok(())
 }

@@ -71,7 +71,7 @@ params! {
         /// How sizes of demands become classes of priority.
         classes: SizeClasses = SizeClasses::Sizes;
         /// Decisions among which one goes round and one by age instead of size; 0: none does.
-        fair_every: u16 = 0;
+        fair_every: u16 = 0, in 0..=65_535;
         /// Payload bytes of a data cell; 0: those of a full segment.
         cell: u16 = 0, in 0..=9000, of_network "0";
         /// Hosts of a ToR; 0: the network's.

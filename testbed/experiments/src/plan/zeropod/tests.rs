@@ -20,6 +20,7 @@ fn plan(topology: &FatTreeSpec, set: &[(&str, &str)]) -> Result<Plan, String> {
         match *key {
             "trim" => draft.set_trim(*value == "on", Origin::Set),
             "cc" => draft.set_cc(value, Origin::Set).unwrap(),
+            "lb" => draft.set_lb(value, Origin::Set).unwrap(),
             _ => {
                 draft.set(key, value, Origin::Set).map_err(|error| error.to_string())?;
             }
@@ -53,6 +54,20 @@ fn what_does_not_fit_is_refused_with_key_value_and_expectation() {
         ("zeropod:8", &[("switch.qdisc", "ecn")], &["switch.qdisc", "`ecn`", "bufferless"]),
         ("zeropod:8", &[("switch.routing", "hash")], &["switch.routing", "explicit"]),
         ("zeropod:8", &[("cc", "smartt")], &["cc", "`smartt`", "fixed"]),
+        ("zeropod:8", &[("lb", "ecmp")], &["lb", "`ecmp`", "spray", "leave --lb out"]),
+        ("zeropod:8", &[("ec", "8,2")], &["ec", "`8,2`", "expected off", "leave --ec out"]),
+        (
+            "zeropod:8",
+            &[("wire.control", "headers")],
+            &["wire.control", "`headers`", "a number of bytes", "leave it out"],
+        ),
+        (
+            "zeropod:8",
+            &[("wire.data_overhead", "headers")],
+            &["wire.data_overhead: found `headers`", "wire.data_min is 512", "leave it out"],
+        ),
+        ("zeropod:8", &[("sched.zeropod.fair_every", "65536")], &["fair_every=65536", "0..=65535"]),
+        ("zeropod:8", &[("sched.zeropod.fair_every", "-1")], &["fair_every=-1", "0..=65535"]),
         ("zeropod:8", &[("wire.data_min", "0")], &["wire.data_min", "512, as mtu"]),
         ("zeropod:8", &[("mtu", "1024")], &["wire.data_min", "1024, as mtu"]),
         (
@@ -131,8 +146,32 @@ fn what_describes_the_network_is_the_networks_or_left_out() {
     }
     // The value of the network may be given.
     assert_eq!(refusal("zeropod:4,3,2", &[("sched.zeropod.per_tor", "2")]), "");
-    let said = refusal("zeropod:4,3,2", &[("sched.zeropod.core_buffer", "100")]);
-    assert!(said.contains("core_buffer") && said.contains("one cell of 552 bytes"), "{said}");
+}
+
+/// The bound is that of a port, which `a_core_holds_no_more_than_its_threshold_and_what_is_under_
+/// way` has from runs.
+#[test]
+fn a_core_has_room_for_what_arrives_before_a_pause_acts() {
+    let of = |topology, pause, bytes: u32| {
+        let buffer = bytes.to_string();
+        let set = [("sched.zeropod.pause_cells", pause), ("sched.zeropod.core_buffer", &*buffer)];
+        refusal(topology, &set)
+    };
+    for (topology, pause, cells) in [
+        ("zeropod:8,8,7", "1", 3137),
+        ("zeropod:8,8,7", "320", 3456),
+        ("zeropod:8,2,1", "320", 320 + 32 * 14),
+    ] {
+        assert_eq!(of(topology, pause, cells * 552), "");
+        let said = of(topology, pause, cells * 552 - 1);
+        let least = format!("at least {}", cells * 552);
+        for word in ["core_buffer", &least, "pause_cells", "before a pause acts", "raise it"] {
+            assert!(said.contains(word), "no `{word}` in `{said}`");
+        }
+    }
+    assert!(refusal("zeropod:8,8,7", &[("sched.zeropod.pause_cells", "60000")]) != "");
+    // A pod alone has no Cores.
+    assert_eq!(of("zeropod:8", "320", 1), "");
 }
 
 #[test]

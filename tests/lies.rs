@@ -303,6 +303,36 @@ fn sizes_of_packets_that_a_user_gives_are_refused_on_a_real_network() {
 }
 
 #[test]
+fn faults_of_links_that_are_not_there_are_refused_at_their_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let matrix = file(dir.path(), "ok.cm", b"Nodes 4\nConnections 1\n0->1 start 0 size 5\n");
+    let head =
+        format!("matrix = \"{matrix}\"\ntopology = \"zeropod:8\"\ntransport = \"zeropod\"\n");
+    let fault = |kind: &str, link: &str| {
+        format!("\n[[fault]]\nkind = \"{kind}\"\nfrom_us = 30\nlink = \"{link}\"\n")
+    };
+    // The second fault is the wrong one.
+    let first = fault("partition", "scheduler:0:7");
+    for (kind, link, words) in [
+        ("kill", "scheduler:7", &["`kill@scheduler:7,from_us=30`", "the only one is 0"][..]),
+        ("kill", "backup:0", &["backup 0", "none", "zeropod-ha:K"]),
+        ("partition", "scheduler:0:99", &["99", "0 to 7", "name one that is there"]),
+        ("down", "core:0", &["core switch 0", "none"]),
+        ("restart", "host:99", &["host:99", "0 to 15"]),
+        ("reorder", "all", &["`reorder", "all after the same time"]),
+    ] {
+        let rate = if kind == "reorder" { "rate = 0.1\ndelay_us = 5\n" } else { "" };
+        let text = format!("{head}{first}{}{rate}", fault(kind, link));
+        let path = file(dir.path(), "fault.toml", text.as_bytes());
+        refused(&["run", &path], &path, "13:8", words);
+    }
+    // Without a line the setting is the place.
+    let run = ["run", &matrix, "--topo", "zeropod:8", "--transport", "zeropod"];
+    let set = ["--set", "fault=kill@backup:0"];
+    refused(&[&run[..], &set].concat(), "fault", "", &["backup 0", "zeropod-ha:K"]);
+}
+
+#[test]
 fn round_trips_that_make_no_time_are_refused_under_their_own_name() {
     let dir = tempfile::tempdir().unwrap();
     let matrix = file(dir.path(), "ok.cm", b"Nodes 4\nConnections 1\n0->1 start 0 size 5\n");

@@ -326,7 +326,7 @@ impl Reader {
             draft.set_sampling(interval.value, source(interval.line, interval.column));
         }
         for fault in &scenario.faults {
-            draft.add_fault(*fault, source(0, 0));
+            draft.add_fault(fault.value, source(fault.line, fault.column));
         }
         for setting in &scenario.settings {
             let value = &setting.value;
@@ -414,6 +414,9 @@ impl Reader {
             }
             (RunError::Input(input), ..) if input.line == 0 => {
                 return draft.located(input, &self.scenario_file).into();
+            (RunError::OfFault(fault, input), ..) => {
+                return draft.located_fault(fault, input, &self.scenario_file).into();
+            }
             }
             _ => None,
         };

@@ -12,7 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
     let by_line = std::str::from_utf8(bytes).ok();
     let by_line: Option<FaultSpec> = by_line.and_then(|text| text.parse().ok());
     let runs = by_file.map(|scenario| scenario.runs).unwrap_or_default();
-    let faults = runs.into_iter().flat_map(|run| run.setup.faults);
+    let faults = runs.into_iter().flat_map(|run| run.setup.faults).map(|fault| fault.value);
     for fault in faults.chain(by_line) {
         assert_eq!(fault.to_string().parse::<FaultSpec>(), Ok(fault));
     }

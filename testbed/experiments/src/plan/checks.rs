@@ -9,13 +9,32 @@ use crate::input::InputError;
 use crate::topology::FatTreeSpec;
 use crate::workload::{FlowSpec, Matrix};
 
-/// Every queue whose size was set must hold the longest packet that it is for, or nothing would
-/// ever pass. The topology's own count where no setting replaces them.
-pub(super) fn check_queues(
+/// Settings fit each other, the matrix and the topology.
+pub(super) fn check_settings(
     draft: &Draft,
+    matrix: &Matrix,
     tree: &FatTreeSpec,
     config: &Config,
 ) -> Result<(), RunError> {
+    check_queues(draft, tree, config)?;
+    check_marks(draft)?;
+    check_sizes(draft)?;
+    check_sampled(draft, matrix)
+}
+
+/// Packets have a way, as they name it or as switches choose it.
+pub(super) fn check_ways(
+    draft: &Draft,
+    matrix: &Matrix,
+    tree: &FatTreeSpec,
+) -> Result<(), RunError> {
+    check_routing(draft)?;
+    check_cores(draft, matrix, tree)
+}
+
+/// Every queue whose size was set must hold the longest packet that it is for, or nothing would
+/// ever pass. The topology's own count where no setting replaces them.
+fn check_queues(draft: &Draft, tree: &FatTreeSpec, config: &Config) -> Result<(), RunError> {
     let (packet, control) = (config.packet_max(), config.control_max());
     let help = "raise it, or lower `mtu` with --set mtu=BYTES";
     let switch = &draft.switch;
@@ -79,7 +98,7 @@ pub(super) fn of_buffer(
 }
 
 /// The threshold at which marks begin is at most the one above which every packet is marked.
-pub(super) fn check_marks(draft: &Draft) -> Result<(), RunError> {
+fn check_marks(draft: &Draft) -> Result<(), RunError> {
     let (switch, phantom) = (&draft.switch, &draft.switch.qdiscs.phantom);
     for (of, kmin, kmax) in
         [("switch", switch.kmin, switch.kmax), ("switch.phantom", phantom.kmin, phantom.kmax)]
@@ -96,7 +115,7 @@ pub(super) fn check_marks(draft: &Draft) -> Result<(), RunError> {
 
 /// Zeropod's hosts alone name the way of a packet: other hosts draw entropy values, and a program
 /// sends by their hash.
-pub(super) fn check_routing(draft: &Draft) -> Result<(), RunError> {
+fn check_routing(draft: &Draft) -> Result<(), RunError> {
     if !draft.switch.explicit {
         return Ok(());
     }
@@ -114,11 +133,7 @@ pub(super) fn check_routing(draft: &Draft) -> Result<(), RunError> {
 
 /// A switch that sends by a hash draws among all its ports up. So where flows go from pod to pod,
 /// each port up has to lead to a Core. Ports up do not matter where no flow uses them.
-pub(super) fn check_cores(
-    draft: &Draft,
-    matrix: &Matrix,
-    tree: &FatTreeSpec,
-) -> Result<(), RunError> {
+fn check_cores(draft: &Draft, matrix: &Matrix, tree: &FatTreeSpec) -> Result<(), RunError> {
     let aggs = tree.aggs_per_pod();
     let Some(cores) = tree.dealt_cores.filter(|cores| *cores < aggs) else { return Ok(()) };
     let leaves_pod = |flow: &FlowSpec| tree.meeting_tier(flow.src, flow.dst) > 1;
@@ -133,7 +148,7 @@ pub(super) fn check_cores(
 }
 
 /// Flows that are to be sampled by name are lines of the matrix.
-pub(super) fn check_sampled(draft: &Draft, matrix: &Matrix) -> Result<(), RunError> {
+fn check_sampled(draft: &Draft, matrix: &Matrix) -> Result<(), RunError> {
     let (last, flows) = (draft.sampled.as_ref().map(FlowSet::last), matrix.flows.len());
     let Some(last) = last.filter(|last| *last >= flows) else { return Ok(()) };
     let expected = format!("lines of the matrix, which has {flows}");
@@ -142,7 +157,7 @@ pub(super) fn check_sampled(draft: &Draft, matrix: &Matrix) -> Result<(), RunErr
 }
 
 /// Payload is padded where the octets around it are accounted, too.
-pub(super) fn check_sizes(draft: &Draft) -> Result<(), RunError> {
+fn check_sizes(draft: &Draft) -> Result<(), RunError> {
     let sizes = &draft.settings.accounted;
     if sizes.data_min == 0 || sizes.data_overhead.is_some() {
         return Ok(());

@@ -17,7 +17,7 @@ use transport::{Bytes, Duration, Settings};
 use super::stamping::Stamping;
 use super::transports::{self, Transport};
 use crate::flow_set::FlowSet;
-use crate::input::{Located, meant};
+use crate::input::{InputError, Located, meant};
 use crate::scenario::FaultSpec;
 use crate::topology::programs::ProgramSpec;
 use crate::workload::cm::StartUnit;
@@ -219,6 +219,19 @@ pub struct Draft {
     origins: BTreeMap<String, Origin>,
     /// How a key was written when it was set last.
     written: BTreeMap<String, String>,
+}
+
+impl Draft {
+    /// An error about a fault. Where the scenario in `file` has the fault, the place becomes the
+    /// one there.
+    #[must_use]
+    pub fn located_fault(&self, fault: &FaultSpec, error: &InputError, file: &str) -> InputError {
+        let number = self.faults.iter().position(|other| other == fault);
+        match number.and_then(|number| self.fault_origins.get(number)) {
+            Some(Origin::Scenario(at)) if at.line > 0 => error.clone().at(file, at.line, at.column),
+            _ => error.clone(),
+        }
+    }
 }
 
 impl Default for Draft {

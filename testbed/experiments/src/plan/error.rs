@@ -6,7 +6,8 @@ use fabric::FaultError;
 use transport::ConfigError;
 
 use crate::input::InputError;
-use crate::topology::{SelectorError, SpecError};
+use crate::scenario::fault;
+use crate::topology::{LinkSelector, SelectorError, SpecError};
 use crate::workload::FlowIndex;
 
 /// Why a run cannot be started.
@@ -23,8 +24,10 @@ pub enum RunError {
     Config(ConfigError),
     /// The numbers of the topology contradict each other.
     Tree(SpecError),
-    /// A fault names links that do not exist.
+    /// A failure of the matrix is of a link that does not exist.
     Links(String, SelectorError),
+    /// A fault of the draft does not fit the run.
+    OfFault(fault::FaultSpec, Box<InputError>),
     /// A fault makes no sense.
     Fault(FaultError),
     /// Something else that the user wrote.
@@ -72,7 +75,8 @@ impl fmt::Display for RunError {
             ),
             Self::Config(error) => error.fmt(f),
             Self::Tree(error) => error.fmt(f),
-            Self::Links(fault, error) => write!(f, "fault {fault}: {error}"),
+            Self::Links(failure, error) => write!(f, "{failure}: {error}"),
+            Self::OfFault(_, error) => error.fmt(f),
             Self::Fault(error) => error.fmt(f),
             Self::Input(error) => error.fmt(f),
             Self::Flow(flow, error) => write!(f, "flow {} of the matrix: {error}", flow.0),
@@ -113,6 +117,35 @@ impl fmt::Display for RunError {
 impl std::error::Error for RunError {}
 
 impl RunError {
+    /// A fault of the draft that does not fit the run.
+    pub(super) fn of_fault(
+        fault: &fault::FaultSpec,
+        expected: impl Into<String>,
+        help: &str,
+    ) -> Self {
+        Self::at_fault(fault, InputError::new(format!("`{fault}`"), expected).help(help))
+    }
+
+    /// A fault of the draft on links or a scheduler that this network does not have.
+    pub(super) fn absent(fault: &fault::FaultSpec, error: SelectorError) -> Self {
+        let help = match fault.links {
+            LinkSelector::Scheduler { backup: true, .. } if error.count == 0 => {
+                "schedulers have backups in a topology like zeropod-ha:K"
+            }
+            LinkSelector::Scheduler { .. } if error.count == 0 => {
+                "pods have a scheduler in a topology like zeropod:K"
+            }
+            _ => "name one that is there, or leave the fault out",
+        };
+        let found = format!("`{fault}`: {error}");
+        Self::at_fault(fault, InputError::new(found, "what this network has").help(help))
+    }
+
+    /// An error about a fault of the draft.
+    pub(super) fn at_fault(fault: &fault::FaultSpec, error: InputError) -> Self {
+        Self::OfFault(*fault, Box::new(error.at("fault", 0, 0)))
+    }
+
     /// The exit code of a command that fails with it. 3: the machine, or another one of the run, is
     /// not fit. 1: another host failed while flows were under way. 130: the user ended it. 2: the
     /// user's input is wrong.

@@ -119,10 +119,7 @@ impl Plan {
             let packets = bdp.0.div_ceil(config.mtu().0).max(1);
             Bytes(packets.saturating_mul(config.packet_max().0))
         }));
-        checks::check_queues(&draft, topology, &config)?;
-        checks::check_marks(&draft)?;
-        checks::check_sizes(&draft)?;
-        checks::check_sampled(&draft, &matrix)?;
+        checks::check_settings(&draft, &matrix, topology, &config)?;
         if draft.switch.queue.is_none() {
             let own = fabric.buffer.unwrap_or_default();
             fabric.buffer = Some(pfc::buffer(&blueprint(&draft, &tree, &fabric)?, own));
@@ -161,10 +158,13 @@ impl Plan {
         ideal::check(&draft, &matrix)?;
         zeropod::check(&draft, &config, &fabric, &tree)?;
         trim::check(&draft)?;
-        checks::check_routing(&draft)?;
-        checks::check_cores(&draft, &matrix, topology)?;
+        checks::check_ways(&draft, &matrix, topology)?;
         let (seed, limit, measured_rtts) = (draft.seed, draft.limit, BTreeMap::new());
-        Ok(Self { matrix, tree, fabric, settings, draft, seed, limit, base_rtts, measured_rtts })
+        let plan =
+            Self { matrix, tree, fabric, settings, draft, seed, limit, base_rtts, measured_rtts };
+        // Faults of links that are not there are found before anything runs.
+        plan.link_faults()?;
+        Ok(plan)
     }
 
     /// This run with base RTTs that were measured, by sender and receiver.
@@ -315,7 +315,7 @@ impl Plan {
     ) -> Result<LinkFault, RunError> {
         self.check_crash(fault, network)?;
         let named = fault.on(&self.tree);
-        let (ports, spec) = named.map_err(|error| RunError::Links(fault.to_string(), error))?;
+        let (ports, spec) = named.map_err(|error| RunError::absent(fault, error))?;
         if matches!(fault.kind, fault::FaultKind::Degrade(_)) {
             telemetry::check_degraded(fault, &ports, network)?;
         }
@@ -340,8 +340,8 @@ impl Plan {
         let anew = ProgramKind::ALL.iter().filter(|program| program.begins_anew());
         let names: Vec<&str> = anew.map(|program| program.name()).collect();
         let expected = format!("a switch without a program, or with {}", names.join(" or "));
-        let error = InputError::new(found, expected);
-        Err(error.at("fault", 0, 0).help("use down on its links instead").into())
+        let error = InputError::new(found, expected).help("use down on its links instead");
+        Err(RunError::at_fault(fault, error))
     }
 
     /// The round trip of the shortest control loop of flows. Where a flow stays inside a site, or a

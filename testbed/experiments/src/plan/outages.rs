@@ -7,7 +7,6 @@ use fabric::ProgramKind;
 use transport::{Duration, Instant};
 
 use super::{Draft, RunError};
-use crate::input::InputError;
 use crate::scenario::fault::{FaultKind, FaultSpec};
 use crate::topology::{FatTree, LinkSelector};
 
@@ -30,10 +29,11 @@ pub(super) fn outages(
     for fault in faults {
         let LinkSelector::Scheduler { pod, backup, .. } = fault.links else { continue };
         let switch = tree.scheduler_at(pod, backup);
-        let switch = switch.map_err(|error| RunError::Links(fault.to_string(), error))?;
+        let switch = switch.map_err(|error| RunError::absent(fault, error))?;
         if programs.get(&switch) != Some(&ProgramKind::PodScheduler) {
             let help = "use --transport zeropod, or leave it out";
-            return Err(refused(fault, "a scheduler that runs: with sched=zeropod", help));
+            let expected = "a scheduler that runs: with sched=zeropod";
+            return Err(RunError::of_fault(fault, expected, help));
         }
         let of_switch = outages.entry(switch).or_default();
         let from = Instant::ZERO + fault.from;
@@ -43,15 +43,11 @@ pub(super) fn outages(
             Some(_) => {
                 let help = "write a restart before it, or leave one of the two out";
                 let expected = "a scheduler that runs: an earlier fault killed it";
-                return Err(refused(fault, expected, help));
+                return Err(RunError::of_fault(fault, expected, help));
             }
             None if fault.kind == FaultKind::Restart => of_switch.push((from, from + RESTART)),
             None => of_switch.push((from, until)),
         }
     }
     Ok(outages)
-}
-
-fn refused(fault: &FaultSpec, expected: &str, help: &str) -> RunError {
-    InputError::new(format!("`{fault}`"), expected.to_owned()).at("fault", 0, 0).help(help).into()
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use transport::{HostId, Instant};
 
 use super::{Draft, Plan, RunError};
-use crate::input::InputError;
 use crate::scenario::fault::FaultSpec;
 
 impl Plan {
@@ -33,23 +32,23 @@ pub(super) fn check(draft: &Draft, hosts: u32) -> Result<(), RunError> {
         let Some((at, host)) = restart(fault) else { continue };
         if host.0 >= hosts {
             let expected = format!("a host of this network: 0 to {}", hosts.saturating_sub(1));
-            return Err(refused(fault, expected, "write the number of another host"));
+            return Err(RunError::of_fault(fault, expected, "write the number of another host"));
         }
         if let Some(state) = draft.settings.sched.facts().left_by_restarts {
             let name = draft.settings.sched.name();
             let expected = format!("another transport than {name}, {state}");
-            return Err(refused(fault, expected, "leave it out, or choose another transport"));
+            return Err(RunError::of_fault(
+                fault,
+                expected,
+                "leave it out, or choose another transport",
+            ));
         }
         if !restarts.insert((at, host)) {
-            let expected = "one restart of the host at that instant".to_owned();
-            return Err(refused(fault, expected, "leave one of the two out"));
+            let expected = "one restart of the host at that instant";
+            return Err(RunError::of_fault(fault, expected, "leave one of the two out"));
         }
     }
     Ok(())
-}
-
-fn refused(fault: &FaultSpec, expected: String, help: &str) -> RunError {
-    InputError::new(format!("`{fault}`"), expected).at("fault", 0, 0).help(help).into()
 }
 
 #[cfg(test)]
@@ -74,7 +73,7 @@ mod tests {
         let mut matrix = Matrix { nodes: 2, ..Matrix::default() };
         matrix.push_flow(FlowSpec::new(HostId(0), HostId(1), Bytes(1)));
         let plan = Plan::new(&draft, matrix, &topology).map_err(|error| {
-            let RunError::Input(input) = &error else { return error.to_string() };
+            let RunError::OfFault(_, input) = &error else { return error.to_string() };
             format!("{input} {}", input.help)
         })?;
         Ok(plan.host_restarts())

@@ -372,9 +372,9 @@ fn check_cut_off(draft: &Draft, tree: &FatTree) -> Result<(), RunError> {
         fault.kind.losses_in_a_row().is_infinite() && is_on(fault, &ways, tree)
     };
     let Some(fault) = draft.faults.iter().find(cuts_off) else { return Ok(()) };
-    let expected = "exact clocks, where a fault cuts hosts off from their scheduler".to_owned();
+    let expected = "exact clocks, where a fault cuts hosts off from their scheduler";
     let help = "leave out sched.zeropod.clock_offset, clock_drift and clock_jitter, or the fault";
-    Err(refused("fault", format!("`{fault}`"), expected, help))
+    Err(RunError::of_fault(fault, expected, help))
 }
 
 /// Switches without buffers rely on links that deliver each packet once and after the same time.
@@ -387,7 +387,7 @@ fn check_regular(draft: &Draft) -> Result<(), RunError> {
                     sched=zeropod";
     let help = "packets would meet in switches without buffers: leave the fault out, or compare \
                 transports with losses and with links that are down";
-    Err(refused("fault", format!("`{fault}`"), expected.to_owned(), help))
+    Err(RunError::of_fault(fault, expected, help))
 }
 
 /// Every host has a slot, and answers come in time where it is known when.

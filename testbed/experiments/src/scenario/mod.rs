@@ -107,7 +107,7 @@ pub struct Setup {
     /// Settings by dotted key, in the order of the file.
     pub settings: Vec<Setting>,
     /// Faults in the order of the file.
-    pub faults: Vec<FaultSpec>,
+    pub faults: Vec<Located<FaultSpec>>,
     /// Time between samples of the series, 10 ns at least.
     pub sampling: Option<Located<Duration>>,
     /// The lines and columns of `matrix` and `topology`; 0 where the file has none.

@@ -144,17 +144,18 @@ impl<'d> Reader<'d> {
         Ok(settings.map(|(key, value)| Setting { key, value }).collect())
     }
 
-    fn faults(&self) -> Result<Vec<FaultSpec>, InputError> {
+    fn faults(&self) -> Result<Vec<Located<FaultSpec>>, InputError> {
         let mut faults = Vec::new();
         for table in self.root.tables("fault", "[[fault]]")? {
             table.expect_only(&FAULT_KEYS)?;
             let text = |key| table.text(key).map(|text| text.map(|text| text.value));
-            let kind = text("kind")?.unwrap_or_default();
+            let kind = table.text("kind")?.unwrap_or_default();
+            let place = table.text("link")?.unwrap_or_else(|| kind.clone());
             let (rate, factor, links) = (text("rate")?, text("factor")?, text("link")?);
             let (burst, block, delay_us) = (text("burst")?, text("block")?, text("delay_us")?);
             let (from_us, until_us) = (text("from_us")?, text("until_us")?);
             let parts = FaultParts {
-                kind: &kind,
+                kind: &kind.value,
                 rate: rate.as_deref(),
                 factor: factor.as_deref(),
                 links: links.as_deref(),
@@ -164,7 +165,8 @@ impl<'d> Reader<'d> {
                 from_us: from_us.as_deref(),
                 until_us: until_us.as_deref(),
             };
-            faults.push(parts.build().map_err(|(key, error)| table.error(key, error))?);
+            let value = parts.build().map_err(|(key, error)| table.error(key, error))?;
+            faults.push(Located { value, line: place.line, column: place.column });
         }
         Ok(faults)
     }

@@ -62,7 +62,7 @@ fn every_part_of_a_scenario_is_understood() {
     let settings: Vec<_> =
         scenario.settings.iter().map(|s| (s.key.as_str(), s.value.value.as_str())).collect();
     assert_eq!(settings, [("cm.start_unit", "ps"), ("smartt.fi", "0.25")]);
-    let faults: Vec<_> = scenario.faults.iter().map(ToString::to_string).collect();
+    let faults: Vec<_> = scenario.faults.iter().map(|fault| fault.value.to_string()).collect();
     assert_eq!(faults, ["degrade:0.5@tor:0:up:2,from_us=10", "reorder:0.01@all,delay_us=2.5"]);
     let interval = Located { value: Duration::from_ns(500), line: 32, column: 15 };
     assert_eq!(scenario.sampling, Some(interval));

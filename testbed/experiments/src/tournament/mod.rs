@@ -217,7 +217,7 @@ mod tests {
             for ((name, large, long), (_, small, short)) in of(1.0).into_iter().zip(of(0.1)) {
                 let ratio = match family {
                     "dead-link" => {
-                        let from = |setup: &Setup| setup.faults[0].from.as_us_f64();
+                        let from = |setup: &Setup| setup.faults[0].value.from.as_us_f64();
                         from(&large) / from(&small)
                     }
                     _ => last_start_us(&long) / last_start_us(&short),

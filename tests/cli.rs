@@ -240,8 +240,10 @@ fn malformed_inputs_end_with_two_and_name_the_place() {
 fn unknown_names_suggest_the_nearest() {
     let dir = Dir::new();
     let matrix = dir.matrix();
-    let cases: [(&[&str], &str); 11] = [
+    let cases: [(&[&str], &str); 13] = [
         (&["--transport", "smrtt"], "did you mean `smartt`?"),
+        (&["--transport", "zeropod-2x"], "--topo zeropod-2x:K[,PODS[,CORES]]"),
+        (&["--transport", "zeropod-2x:8"], "with transport zeropod"),
         (&["--transport", "smart"], "several names begin so: smartt, smartt-paper"),
         (&["--set", "lb.reps.x=3"], "known: lb.paths"),
         (&["--cc", "fixd"], "fixed"),

@@ -9,9 +9,9 @@ use std::path::Path;
 use experiments::hosts_file::{HostsFile, SILENCE_S};
 use experiments::input::{InputError, Located, Warning, did_you_mean, is_standard_input};
 use experiments::observe::Observe;
-use experiments::plan::{Draft, Origin, Plan, RunError};
+use experiments::plan::{Draft, Origin, Plan, RunError, transports};
 use experiments::scenario::{Scenario, Setup, TopologySource, Traffic};
-use experiments::topology::{FatTreeSpec, topo_file};
+use experiments::topology::{self, FatTreeSpec, topo_file};
 use experiments::workload::{Matrix, cm};
 use transport::Settings;
 use transport::wire::KEY_LEN;
@@ -305,7 +305,9 @@ impl Reader {
             error.at(&file, located.line, located.column)
         };
         if let Some(name) = &scenario.transport {
-            draft.set_transport(&name.value, of(name)).map_err(|error| at(name, error))?;
+            draft
+                .set_transport(&name.value, of(name))
+                .map_err(|error| at(name, no_transport(&name.value, error)))?;
         }
         if let Some(name) = &scenario.cc {
             draft.set_cc(&name.value, of(name)).map_err(|error| at(name, error))?;
@@ -338,7 +340,7 @@ impl Reader {
     pub(super) fn apply_flags(&self, args: &RunArgs, draft: &mut Draft) -> Result<(), Failure> {
         if let Some(name) = &args.policies.transport {
             let set = draft.set_transport(name, Origin::Flag("transport"));
-            set.map_err(|error| on_flag("--transport", error))?;
+            set.map_err(|error| on_flag("--transport", no_transport(name, error)))?;
         }
         if let Some(name) = &args.policies.cc {
             draft.set_cc(name, Origin::Flag("cc")).map_err(|error| on_flag("--cc", error))?;
@@ -412,11 +414,11 @@ impl Reader {
             (RunError::Tier(tier, key, input), _, Some((TopologySource::File(path), _))) => {
                 topo_file::line_of(path, *tier, key).map(|line| (&**input, path, line))
             }
-            (RunError::Input(input), ..) if input.line == 0 => {
-                return draft.located(input, &self.scenario_file).into();
             (RunError::OfFault(fault, input), ..) => {
                 return draft.located_fault(fault, input, &self.scenario_file).into();
             }
+            (RunError::Input(input), ..) if input.line == 0 => {
+                return draft.located(input, &self.scenario_file).into();
             }
             _ => None,
         };
@@ -504,6 +506,21 @@ fn smallest_for(hosts: u32) -> Result<&'static str, InputError> {
             .at("--topo", 0, 0)
             .help("name a network that large: --topo leaf-spine:LEAVES,SPINES,HOSTS_PER_LEAF")
     })
+}
+
+/// The error about a transport that does not exist. Where its name is that of a topology, the help
+/// says so.
+fn no_transport(name: &str, error: InputError) -> InputError {
+    let head = name.split(':').next().unwrap_or(name);
+    let Some(network) = topology::networks().find(|network| network.name == head) else {
+        return error;
+    };
+    let fits = transports::names().into_iter().find(|transport| head.starts_with(transport));
+    let beside = fits.map_or("another transport".to_owned(), |fits| format!("transport {fits}"));
+    error.help(format!(
+        "that is a topology: --topo {} (in a scenario, `topology`), with {beside}",
+        network.pattern()
+    ))
 }
 
 /// The error as one about a flag.

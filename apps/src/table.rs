@@ -6,6 +6,7 @@ use std::io::{self, Write};
 
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
+use experiments::measure::scheduler::SilentScheduler;
 use experiments::measure::summary::{AccountedBytes, ByteCounts, GoneHost, Provenance, QueueBytes};
 use experiments::measure::{Outcome, Summary};
 pub(crate) use experiments::shown::{size, time};
@@ -47,6 +48,14 @@ pub(crate) fn write_faults(outcome: &Outcome, out: &mut dyn Write) -> io::Result
     }
     if finished < total {
         writeln!(out, "unfinished: {} of {total} flows", total - finished)?;
+    }
+    let silent = summary.scheduler.as_ref().and_then(|scheduler| scheduler.silent);
+    if let Some(SilentScheduler { pod, since_us, given_up }) = silent {
+        writeln!(
+            out,
+            "no answer of the scheduler of pod {pod} since {since_us:.1} us: {given_up} flows were \
+             given up (loss.give_up)"
+        )?;
     }
     for finding in &summary.audit.findings {
         writeln!(out, "audit: {finding}")?;

@@ -386,6 +386,9 @@ fn flows_whose_scheduler_stays_away_are_given_up() {
             virtual_time::run(&plan("zeropod:8", "zeropod", &set, &flows), &mut Unwatched).unwrap();
         let finished = u64::from(fault.starts_with("crash"));
         assert!(outcome.summary.audit.ok && outcome.summary.flows.finished == finished, "{fault}");
+        let silent = outcome.summary.scheduler.as_ref().unwrap().silent.unwrap();
+        assert_eq!((silent.pod, silent.given_up), (0, 3 - finished), "{fault}: {silent:?}");
+        assert!(silent.since_us < 10.0, "{fault}: {silent:?}");
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use fabric::{AnyProgram, CoreCounters, Network, PodCounters};
 use serde::Serialize;
-use transport::DropReason;
 use transport::sched::zeropod::PodCounts;
+use transport::{DropReason, Instant};
 
 /// Schedulers of pods, all together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -56,6 +56,21 @@ pub struct SchedulerResult {
     pub clock_error_ns: f64,
     /// Epochs after which the clocks of all hosts had settled; 0 where clocks are exact.
     pub clock_epochs: u64,
+    /// The scheduler that was silent for so long that flows were given up; that of the longest
+    /// silence of several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub silent: Option<SilentScheduler>,
+}
+
+/// A scheduler that answered no more.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SilentScheduler {
+    /// The number of its pod.
+    pub pod: u32,
+    /// When it was asked first since its last answer, microseconds.
+    pub since_us: f64,
+    /// Flows that were given up for such silence, in all pods.
+    pub given_up: u64,
 }
 
 impl SchedulerResult {
@@ -96,6 +111,11 @@ impl SchedulerResult {
             term: pods.term,
             clock_error_ns: pods.clock_error.as_us_f64() * 1000.0,
             clock_epochs: hosts.settled_in,
+            silent: hosts.silent_since.map(|(since, pod)| SilentScheduler {
+                pod,
+                since_us: since.since(Instant::ZERO).as_us_f64(),
+                given_up: hosts.given_up,
+            }),
         })
     }
 }

@@ -1,6 +1,6 @@
 //! What a host of a pod has counted, and why it refuses answers.
 
-use crate::time::Duration;
+use crate::time::{Duration, Instant};
 
 /// Why an answer was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,6 +57,9 @@ pub struct PodCounts {
     pub late: u64,
     /// Flows that were given up because their scheduler was silent.
     pub given_up: u64,
+    /// Since when that scheduler has been silent, and the number of its pod; that of the longest
+    /// silence of several hosts.
+    pub silent_since: Option<(Instant, u32)>,
     /// The longest time without grants of a host that waited while its pod's scheduler failed and
     /// another term began.
     pub silence: Duration,
@@ -81,6 +84,7 @@ impl PodCounts {
         self.repeated += other.repeated;
         self.late += other.late;
         self.given_up += other.given_up;
+        self.silent_since = self.silent_since.into_iter().chain(other.silent_since).min();
         self.silence = self.silence.max(other.silence);
         self.settled_in = self.settled_in.max(other.settled_in);
         for (count, other) in self.refused.iter_mut().zip(&other.refused) {

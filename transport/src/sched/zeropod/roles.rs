@@ -207,8 +207,12 @@ impl Protocol for Zeropod {
     }
 
     fn next_given_up(&mut self) -> Option<FlowId> {
-        let flow = self.silence.next_given_up(&mut self.queues);
-        self.counts.given_up += u64::from(flow.is_some());
-        flow
+        let since = self.silence.since();
+        let flow = self.silence.next_given_up(&mut self.queues)?;
+        self.counts.given_up += 1;
+        let pod = self.pod_end.first / u32::from(self.params.hosts.max(1));
+        let silent = since.map(|since| (since, pod));
+        self.counts.silent_since = self.counts.silent_since.or(silent);
+        Some(flow)
     }
 }

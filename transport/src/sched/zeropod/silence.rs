@@ -45,6 +45,11 @@ impl Silence {
         }
     }
 
+    /// When the scheduler was asked first since its last answer; `None` where it has answered.
+    pub(super) const fn since(&self) -> Option<Instant> {
+        self.since
+    }
+
     /// When flows are to be given up; `None` where none are.
     pub(super) const fn due(&self) -> Option<Instant> {
         self.over_at

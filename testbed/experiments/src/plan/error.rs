@@ -138,7 +138,8 @@ impl RunError {
             _ => "name one that is there, or leave the fault out",
         };
         let found = format!("`{fault}`: {error}");
-        Self::at_fault(fault, InputError::new(found, "what this network has").help(help))
+        let expected = "links of this network, or a scheduler";
+        Self::at_fault(fault, InputError::new(found, expected).help(help))
     }
 
     /// An error about a fault of the draft.

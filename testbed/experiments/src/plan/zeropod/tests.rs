@@ -169,7 +169,8 @@ fn a_core_has_room_for_what_arrives_before_a_pause_acts() {
             assert!(said.contains(word), "no `{word}` in `{said}`");
         }
     }
-    assert!(refusal("zeropod:8,8,7", &[("sched.zeropod.pause_cells", "60000")]) != "");
+    let said = refusal("zeropod:8,8,7", &[("sched.zeropod.pause_cells", "60000")]);
+    assert!(said.contains("32000000 bytes"), "{said}");
     // A pod alone has no Cores.
     assert_eq!(of("zeropod:8", "320", 1), "");
 }

@@ -404,7 +404,8 @@ fn far_flows_have_policies_of_their_own_and_near_ones_run_as_if_alone() {
         assert!(line.contains(expected), "{src}: {line}");
     }
     // Only near flows: what far ones would have does not matter, but for the names in the lines.
-    let alone = [("transport", "auto"), ("far.cc", "same"), ("far.lb", "same")];
+    let same = [("far.cc", "same"), ("far.lb", "same")];
+    let alone = [&auto[..], &same].concat();
     let without = String::from_utf8(flows(&alone, half(false), "ft128-1os")).unwrap();
     let with = String::from_utf8(flows(&auto, half(false), "ft128-1os")).unwrap();
     assert_eq!(with.replace(r#","cc":"smartt","lb":"reps""#, ""), without);

@@ -53,8 +53,8 @@ pub(crate) fn write_faults(outcome: &Outcome, out: &mut dyn Write) -> io::Result
     if let Some(SilentScheduler { pod, since_us, given_up }) = silent {
         writeln!(
             out,
-            "no answer of the scheduler of pod {pod} since {since_us:.1} us: {given_up} flows were \
-             given up (loss.give_up)"
+            "no answer of the scheduler of pod {pod} since {since_us:.1} us; flows given up for \
+             schedulers without an answer: {given_up} (loss.give_up)"
         )?;
     }
     for finding in &summary.audit.findings {

@@ -5,15 +5,18 @@ set -eu
 dci="$1 dci --hosts docs/nic/sites.toml --wan-delay 3ms --lan-rate 1Gbps --wan-rate 1Gbps --mtu 1600"
 run="$1 run docs/nic/sites.cm --world nic --hosts docs/nic/sites.toml --transport mlcc \
     --topo two-sites:2,1 --set mtu=1024"
+all=
+trap 'kill $all 2>/dev/null || true' EXIT
 # The device to a host or to the other switch: its number, the socket and the role.
 device() { echo "net_memif$1,socket=headrace-$2,socket-abstract=yes,role=$3"; }
 $dci --site east --lan "$(device 0 e0 client)" --lan "$(device 1 e1 client)" \
-    --wan "$(device 2 wan server)" & east=$!
+    --wan "$(device 2 wan server)" & east=$! all=$!
 $dci --site west --lan "$(device 0 w0 client)" --lan "$(device 1 w1 client)" \
-    --wan "$(device 2 wan client)" & west=$!
-for host in e1 w0 w1; do $run --host $host --quiet >/dev/null & done
+    --wan "$(device 2 wan client)" & west=$! all="$all $!"
+for host in e1 w0 w1; do $run --host $host --quiet >/dev/null & all="$all $!"; done
 code=0
 $run --host e0 || code=$?
-kill -INT $east $west
+kill -INT $east $west || true
 wait
+all=
 exit $code

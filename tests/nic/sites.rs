@@ -21,8 +21,8 @@ fn sited(sites: &[&str]) -> (Files, impl Fn(usize) -> String) {
     let files = Files::new(hosts, BOTH, None, |host| {
         let (number, site) = (host + 1, sites[host as usize]);
         let device = format!("net_memif0,{},role=server", socket(host as usize));
-        let address = format!("address = \"10.0.0.{number}/24\"\nsite = \"{site}\"");
-        format!("{address}\ndevice = \"{device}\"\n{control}\n")
+        let site = if site.is_empty() { String::new() } else { format!("site = \"{site}\"\n") };
+        format!("address = \"10.0.0.{number}/24\"\n{site}device = \"{device}\"\n{control}\n")
     });
     (files, socket)
 }
@@ -66,7 +66,8 @@ pub(crate) fn bordered() -> Verdict {
     let controllers = [0, 1].map(|flow| (&lines[flow]["inter"], &lines[flow]["cc"]));
     assert_eq!(controllers, [(&false.into(), &"powertcp".into()), (&true.into(), &"mlcc".into())]);
     let longest = summary["per_host"][0]["base_rtt_max_us"].as_f64().unwrap();
-    assert!(longest >= 6000.0, "{longest} us across, twice 3 ms");
+    // Twice 3 ms where no clock is off, and far more than without an emulated distance.
+    assert!(longest >= 3000.0, "{longest} us across");
     let books = switches.map(|ended| {
         assert_eq!(ended.code, Some(0), "{ended:?}");
         serde_json::from_str::<Value>(&ended.out).unwrap()
@@ -79,11 +80,13 @@ pub(crate) fn bordered() -> Verdict {
     Passed
 }
 
-/// Sites in an order that no assumed network has, and a topology with other sites.
+/// Sites in an order that no assumed network has, a host without a site, and a topology with other
+/// sites.
 pub(crate) fn refused() -> Verdict {
     for (sites, topology, words) in [
         (["east", "west", "east"], None, ["east, west, east", "larger one before", "--topo"]),
         (["east", "west", "west"], Some("two-sites:2"), ["`h0` and `h1`", "two sites", "--topo"]),
+        (["east", "", "west"], None, ["`h1` without a site", "site = ", "--topo"]),
         (["east"; 3], None, ["topology", "one site", "two sites with border switches"]),
     ] {
         let (files, _) = sited(&sites);
@@ -91,6 +94,12 @@ pub(crate) fn refused() -> Verdict {
         let ended = files.start(0, &[&MLCC[..], &topology].concat()).wait();
         assert_eq!((ended.code, ended.out.as_str()), (Some(2), ""), "{ended:?}");
         assert!(words.iter().all(|word| ended.err.contains(word)), "{words:?}: {}", ended.err);
+    }
+    // No border switch is needed, so hosts wait for the others.
+    let alone = ["--set", "cc.mlcc.signal=off", "--set", "nic.patience=1s"];
+    for sites in [["east", "west", "east"], ["east", "", "west"]] {
+        let ended = sited(&sites).0.start(0, &[&MLCC[..], &alone].concat()).wait();
+        assert!(ended.code != Some(2) && ended.err.contains("h1"), "{ended:?}");
     }
     Passed
 }

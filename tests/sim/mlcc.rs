@@ -7,6 +7,7 @@
 use std::fmt::Write as _;
 
 use experiments::measure::Sample;
+use experiments::plan::RunError;
 use transport::cc::MlccLaw;
 
 use super::*;
@@ -169,8 +170,8 @@ fn only_a_switch_whose_program_can_begin_anew_crashes() {
         let text = format!("Nodes {}\nConnections 1\n0->2 id 1 start 0 size 1000\n", tree.nodes);
         let matrix = cm::read(text.as_bytes(), "one.cm", cm::StartUnit::Us).unwrap().matrix;
         let set = [("transport", "zeropod"), ("fault", fault.as_str())];
-        let plan = Plan::new(&draft(&set), matrix, &tree).unwrap();
-        plan.link_faults().map_or_else(|error| error.to_string(), |_| String::new())
+        let plan = Plan::new(&draft(&set), matrix, &tree);
+        plan.map_or_else(|error| error.to_string(), |_| String::new())
     };
     assert_eq!(refusal("tor:0"), "", "a plain switch crashes");
     let refused = refusal("core:0");
@@ -210,7 +211,7 @@ fn a_site_of_one_rack_has_a_round_trip_of_its_own() {
 }
 
 #[test]
-fn sites_say_which_flows_are_far_whatever_round_trips_were_set_or_measured() {
+fn whether_a_flow_is_far_follows_from_sites_whatever_round_trips_were_measured() {
     let [us, ms] = [Duration::from_us, Duration::from_ms];
     let text = "Nodes 4\nConnections 2\n0->1 id 1 start 0 size 9000\n0->3 id 2 start 0 size 9000\n";
     let matrix = cm::read(text.as_bytes(), "both.cm", cm::StartUnit::Us).unwrap().matrix;
@@ -218,7 +219,7 @@ fn sites_say_which_flows_are_far_whatever_round_trips_were_set_or_measured() {
     let planned = |set: &[(&str, &str)], base: Option<Duration>, site: Option<Duration>| {
         let mut draft = draft(&[&[("transport", "mlcc"), ("mtu", "1000")], set].concat());
         (draft.base_rtt, draft.site_rtt) = (base.or(draft.base_rtt), site);
-        Plan::new(&draft, matrix.clone(), &tree).unwrap()
+        Plan::new(&draft, matrix.clone(), &tree)
     };
     let [near, far] = [(HostId(0), HostId(1)), (HostId(0), HostId(3))];
     let sided = |plan: &Plan| {
@@ -229,22 +230,50 @@ fn sites_say_which_flows_are_far_whatever_round_trips_were_set_or_measured() {
         assert_eq!((near.1, far.1), (CcKind::PowerTcp, CcKind::Mlcc), "{near:?} {far:?}");
         [near.0, far.0]
     };
-    sided(&planned(&[], None, None));
-    let set = sided(&planned(&[("base_rtt", "7ms")], None, None));
+    sided(&planned(&[], None, None).unwrap());
+    let set = sided(&planned(&[("base_rtt", "7ms")], None, None).unwrap());
     assert_eq!(set, [ms(7) - Duration::from_ns(2), ms(7)]);
     // Polls that are late make a path inside a site look longer than one across.
-    for (inside, across) in [(us(300), ms(6)), (ms(9), ms(6)), (ms(6), ms(6))] {
-        let plan = planned(&[], Some(across), Some(inside));
-        assert_eq!(plan.settings.rc_params.mlcc.rtt_c, across);
-        let measured = [(near, inside), (far, across)].into();
-        let [short, long] = sided(&plan.with_measured_rtts(measured));
-        assert_eq!(long, across);
-        assert_eq!(short, inside.min(short), "{inside} {across}");
+    let cut = ms(6) - Duration::from_ns(1) - Duration::from_ps(1);
+    for (inside, short) in [(us(300), us(300)), (ms(9), cut), (ms(6), cut)] {
+        let plan = planned(&[], Some(ms(6)), Some(inside)).unwrap();
+        assert_eq!(plan.settings.rc_params.mlcc.rtt_c, ms(6));
+        let measured = [(near, inside), (far, ms(6))].into();
+        assert_eq!(sided(&plan.with_measured_rtts(measured).unwrap()), [short, ms(6)]);
     }
-    // A value that was given is between both.
-    let plan = planned(&[("far.rtt", "3ms")], Some(us(200)), Some(us(100)));
-    let measured = [(near, us(100)), (far, us(200))].into();
-    assert_eq!(sided(&plan.with_measured_rtts(measured)), [us(100), ms(3)]);
+    // No border switch takes part, so what was measured counts.
+    let alone = planned(&[("cc.mlcc.signal", "off")], Some(ms(6)), Some(ms(9))).unwrap();
+    let alone = alone.with_measured_rtts([(near, ms(9)), (far, ms(6))].into()).unwrap();
+    assert_eq!([near, far].map(|(a, b)| alone.path(a, b).base_rtt), [ms(9), ms(6)]);
+}
+
+/// A value of `far.rtt` that was given leaves base RTTs as they were measured, and lies between
+/// them.
+#[test]
+fn a_far_rtt_that_was_given_lies_between_measured_round_trips() {
+    let us = Duration::from_us;
+    let text = "Nodes 4\nConnections 2\n0->1 id 1 start 0 size 9000\n0->3 id 2 start 0 size 9000\n";
+    let tree = topology::by_name("two-sites:2,1").unwrap();
+    let measured = |far: &str, [inside, across, other]: [u64; 3]| {
+        let mut draft = draft(&[("transport", "mlcc"), ("mtu", "1000"), ("far.rtt", far)]);
+        (draft.base_rtt, draft.site_rtt) = (Some(us(other)), Some(us(inside)));
+        let matrix = cm::read(text.as_bytes(), "both.cm", cm::StartUnit::Us).unwrap().matrix;
+        let pairs = [(0, 1, inside), (0, 3, across), (1, 3, other)];
+        let rtts = pairs.map(|(a, b, rtt)| ((HostId(a), HostId(b)), us(rtt)));
+        let plan = Plan::new(&draft, matrix, &tree)?.with_measured_rtts(rtts.into())?;
+        Ok::<_, RunError>(pairs.map(|(a, b, _)| plan.path(HostId(a), HostId(b)).base_rtt))
+    };
+    assert_eq!(measured("150us", [100, 190, 200]).unwrap(), [100, 190, 200].map(us));
+    for (far, rtts, words) in [
+        ("5ms", [100, 200, 200], ["5000.000us, by --set", "at most 200.000us"]),
+        ("150us", [160, 190, 200], ["150.000us, by --set", "longer than 160.000us"]),
+        ("195us", [100, 190, 200], ["a site (100.000us)", "across (190.000us)"]),
+        ("150us", [250, 190, 200], ["150.000us, by --set", "longer than 250.000us"]),
+    ] {
+        let said = measured(far, rtts).unwrap_err().to_string();
+        let all = words.iter().chain(&["far.rtt: found", "leave far.rtt out"]);
+        assert!(all.clone().all(|word| said.contains(word)), "{rtts:?}: {said}");
+    }
 }
 
 /// A network whose sites are as far apart as the paper's.
@@ -458,16 +487,30 @@ fn refusal(set: &[(&str, &str)], topology: &str) -> String {
     faults.map_or_else(|error| error.to_string(), |_| String::new())
 }
 
+/// A case is settings, a topology, and words of the message with which they are refused.
+fn check_refusals(cases: &[(&[(&str, &str)], &str, &[&str])]) {
+    for (set, topology, words) in cases {
+        let said = refusal(set, topology);
+        for word in *words {
+            assert!(said.contains(word), "{set:?} {topology}: no `{word}` in `{said}`");
+        }
+    }
+}
+
 #[test]
 fn a_network_without_what_mlcc_needs_is_refused() {
     assert_eq!(refusal(&[], TOPOLOGY), "");
-    for (set, topology, words) in [
-        (&[][..], "leaf-spine:16,8,4", &["topology", "one site", "two-dc-leaf", "signal=off"][..]),
+    check_refusals(&[
+        (&[], "leaf-spine:16,8,4", &["topology", "one site", "two-dc-leaf", "signal=off"]),
         (&[("switch.program", "none")], TOPOLOGY, &["switch.program", "dci@border", "signal=off"]),
         (&[("switch.program", "dci@border:0")], TOPOLOGY, &["switch.program", "dci@border"]),
         (&[("far.cc", "same"), ("cc", "mlcc")], TOPOLOGY, &["cc", "no border switch", "far.cc"]),
         (&[("far.rtt", "1us")], TOPOLOGY, &["far.rtt: found 1.000us", "by --set", "leave far.rtt"]),
-        (&[("far.rtt", "1s")], TOPOLOGY, &["far.rtt: found 1.000s", "flows across", "leave far."]),
+        (
+            &[("far.rtt", "1s")],
+            TOPOLOGY,
+            &["far.rtt: found 1.000s", "the base RTT across", "leave"],
+        ),
         (
             &[("cc.mlcc.theta", "300us")],
             TOPOLOGY,
@@ -476,13 +519,24 @@ fn a_network_without_what_mlcc_needs_is_refused() {
         (
             &[("rc.mlcc.dt_rtts", "20")],
             TOPOLOGY,
-            &["cc.mlcc.theta: found", "longer than cc.mlcc.dt"],
+            &["cc.mlcc.theta: found", "longer than rc.mlcc.dt_rtts, 20"],
         ),
         (
             &[("cc.mlcc.theta_rtts", "0.1")],
             TOPOLOGY,
             &["cc.mlcc.theta_rtts: found 0.1 of RTT_C, ", "by --set", "longer than cc.mlcc.dt"],
         ),
+    ]);
+    // Without border switches no flow across reads telemetry, and one site is enough.
+    let alone = [("cc.mlcc.signal", "off")];
+    for topology in [TOPOLOGY, "leaf-spine:16,8,4"] {
+        assert_eq!(refusal(&alone, topology), "", "{topology}");
+    }
+}
+
+#[test]
+fn switches_that_keep_telemetry_or_pauses_from_flows_across_are_refused() {
+    check_refusals(&[
         (
             &[("switch.qdisc", "lossless")],
             TOPOLOGY,
@@ -524,17 +578,7 @@ fn a_network_without_what_mlcc_needs_is_refused() {
             TOPOLOGY,
             &["switch.int", "degrade:0.0009", "0.09 Gb/s", "at least 0.1 Gb/s"],
         ),
-    ] {
-        let said = refusal(set, topology);
-        for word in words {
-            assert!(said.contains(word), "{set:?} {topology}: no `{word}` in `{said}`");
-        }
-    }
-    // Without border switches no flow across reads telemetry, and one site is enough.
-    let alone = [("cc.mlcc.signal", "off")];
-    for topology in [TOPOLOGY, "leaf-spine:16,8,4"] {
-        assert_eq!(refusal(&alone, topology), "", "{topology}");
-    }
+    ]);
 }
 
 #[test]

@@ -55,6 +55,7 @@ const MAY_NAME: &[(&str, &str)] = &[
     ("testbed/experiments/src/plan/pfc.rs", "what pauses need of a network"),
     ("testbed/experiments/src/plan/zeropod.rs", "what Zeropod needs of a network"),
     ("testbed/experiments/src/plan/real_pod.rs", "what Zeropod needs of a real network"),
+    ("testbed/experiments/src/plan/trim.rs", "forms of disciplines that trim"),
     ("testbed/experiments/src/plan/pods.rs", "programs that a topology places"),
     ("testbed/experiments/src/plan/outages.rs", "schedulers of pods that fail"),
     ("testbed/experiments/src/plan/telemetry.rs", "switches that write telemetry for MLCC"),

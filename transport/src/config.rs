@@ -441,10 +441,8 @@ impl Config {
             ("peer_max", SHARES_LEAVE, s.leaves_room(&s.peer_max)),
             ("group_max", SHARES_LEAVE, s.leaves_room(&s.group_max)),
         ];
-        for (name, expected, holds) in checks {
-            if !holds {
-                return Err(ConfigError::Setting { name, expected });
-            }
+        if let Some((name, expected, _)) = checks.into_iter().find(|(.., holds)| !holds) {
+            return Err(ConfigError::Setting { name, expected });
         }
         settings.cc_params.validate()?;
         settings.check_balancers()?;

@@ -25,7 +25,7 @@ pub(crate) struct DciArgs {
     /// The site of this switch.
     #[arg(long, value_name = "NAME")]
     pub(crate) site: String,
-    /// Distance to emulate outwards, one way, up to 1s; that of the device is added.
+    /// Distance to emulate outwards, one way, up to 900ms; that of the device is added.
     #[arg(long, value_name = "TIME", default_value = "0us", value_parser = duration)]
     pub(crate) wan_delay: Duration,
     /// Rate towards other sites.
@@ -63,14 +63,14 @@ pub(crate) struct DciArgs {
     pub(crate) json: bool,
 }
 
-/// The longest distance: that of a link of a topology.
-const DELAY_MAX: Duration = Duration::from_s(1);
+/// The longest distance: base RTTs end at 2 s, and the switch of the other site emulates it, too.
+const DELAY_MAX: Duration = Duration::from_ms(900);
 /// The highest rate: that of a setting of the switch.
 const RATE_MAX: Rate = Rate::from_gbps(10_000);
 
 fn duration(text: &str) -> Result<Duration, String> {
     let read = number::duration(text).ok().filter(|delay| *delay <= DELAY_MAX);
-    read.ok_or_else(|| "expected a time from 0us to 1s, like 500us or 3ms".to_owned())
+    read.ok_or_else(|| "expected a time from 0us to 900ms, like 500us or 3ms".to_owned())
 }
 
 fn rate(text: &str) -> Result<Rate, String> {
@@ -95,9 +95,9 @@ mod tests {
 
     #[test]
     fn distances_that_no_link_has_are_refused() {
-        for text in ["100s", "1001ms", "far"] {
-            assert!(duration(text).unwrap_err().contains("from 0us to 1s"), "{text}");
+        for text in ["100s", "901ms", "far"] {
+            assert!(duration(text).unwrap_err().contains("from 0us to 900ms"), "{text}");
         }
-        assert_eq!([duration("0us"), duration("1s")], [Ok(Duration::ZERO), Ok(DELAY_MAX)]);
+        assert_eq!([duration("0us"), duration("900ms")], [Ok(Duration::ZERO), Ok(DELAY_MAX)]);
     }
 }

@@ -157,9 +157,7 @@ impl Reader {
         {
             draft.set("udp_port", &port.to_string(), Origin::HostsFile)?;
         }
-        if let Some(real) = &real {
-            draft.fit_real_pod(&real.hosts)?;
-        }
+        real.as_ref().map_or(Ok(()), |real| draft.fit_real_pod(&real.hosts))?;
         if world == World::Nic && draft.origin("loss.give_up") == Origin::Default {
             let survived = format!("{SILENCE_S}s");
             draft.set("loss.give_up", &survived, Origin::World(world.name()))?;
@@ -473,12 +471,16 @@ fn name_of(traffic: &Traffic, scenario: Option<&str>) -> String {
 }
 
 /// The name of the network that hosts of a real network are assumed to have: one of their sites,
-/// where the file names two in its order. Other sites are refused where flows follow border
-/// switches, and count as one switch elsewhere. Hosts that depart in slots are one pod.
+/// where the file names two in its order. Other sites are refused where flows need border switches,
+/// and count as one switch elsewhere. Hosts that depart in slots are one pod.
 fn assumed(hosts: &HostsFile, settings: &Settings) -> Result<String, InputError> {
     let cc = settings.far.cc.unwrap_or(settings.cc);
+    let needs_borders = cc.follows_borders() && cc.reads_int(&settings.cc_params);
+    if needs_borders {
+        hosts.check_sited()?;
+    }
     match hosts.of_first_site() {
-        Err(error) if cc.follows_borders() => Err(error),
+        Err(error) if needs_borders => Err(error),
         Ok(Some(first)) if !settings.sched.facts().departs_in_slots => {
             Ok(format!("two-sites:{first}"))
         }

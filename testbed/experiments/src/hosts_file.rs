@@ -113,9 +113,9 @@ impl HostsFile {
         Err(error.at(&self.file, 0, 0).help(help))
     }
 
-    /// How many hosts the first of two sites has, which are the first ones of the file and no fewer
-    /// than those of the other site; `None` where the file does not name a site for each host, or
-    /// names a single one.
+    /// How many hosts the first of two sites has. These are the first ones of the file, and no
+    /// fewer than those of the other site. `None` where the file does not name a site for each
+    /// host, or names a single one.
     ///
     /// # Errors
     /// When sites are more than two, or hosts are in another order.
@@ -136,6 +136,20 @@ impl HostsFile {
         let expected = "two sites, all hosts of the larger one before those of the other";
         let help = "list the hosts in that order (matrices name hosts by their number in it), or \
                     describe the network with --topo";
+        Err(InputError::new(found, expected).at(&self.file, 0, 0).help(help))
+    }
+
+    /// Checks that every host has a site.
+    ///
+    /// # Errors
+    /// Names the first host without one.
+    pub fn check_sited(&self) -> Result<(), InputError> {
+        let Some(host) = self.hosts.iter().find(|host| host.site.is_none()) else {
+            return Ok(());
+        };
+        let found = format!("host `{}` without a site", host.name);
+        let expected = "a site for each host: border switches are between two sites";
+        let help = "add site = \"NAME\" to its [[host]], or describe the network with --topo";
         Err(InputError::new(found, expected).at(&self.file, 0, 0).help(help))
     }
 
@@ -400,6 +414,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::workload::{FlowSpec, cm};
 
     const TWO: &str = "\
 [[host]]
@@ -466,11 +481,25 @@ device = \"eth1\"
             let words = ["hosts.toml", "the larger one before", "--topo"];
             assert!(words.iter().all(|word| said.contains(word)), "{said}");
         }
+        let said = sited(&["e", "", "w", ""]).check_sited().unwrap_err().to_string();
+        assert!(said.contains("`h1` without a site") && said.contains("site = "), "{said}");
         let file = sited(&["e", "w", "e", "w"]);
+        assert_eq!(file.check_sited(), Ok(()));
         assert_eq!(file.check_sites(|a, b| a % 2 != b % 2), Ok(()));
         let said = file.check_sites(|a, b| a / 2 != b / 2).unwrap_err().to_string();
         assert!(said.contains("`h0` and `h1` of two sites") && said.contains("--topo"), "{said}");
         assert_eq!(sited(&["", "w", ""]).check_sites(|_, _| true), Ok(()));
+    }
+
+    #[test]
+    fn the_files_of_the_demonstration_name_two_sites_and_flows_between_them() {
+        let file = read(include_str!("../../../docs/nic/sites.toml")).unwrap();
+        assert_eq!((file.of_first_site(), file.check_sited()), (Ok(Some(2)), Ok(())));
+        let text = include_bytes!("../../../docs/nic/sites.cm");
+        let matrix = cm::read(&text[..], "sites.cm", cm::StartUnit::Us).unwrap().matrix;
+        assert_eq!(file.check_matrix(matrix.nodes), Ok(()));
+        let is_across = |flow: &FlowSpec| (flow.src.0 < 2) != (flow.dst.0 < 2);
+        assert!(matrix.flows.iter().any(is_across) && !matrix.flows.iter().all(is_across));
     }
 
     #[test]

@@ -56,8 +56,8 @@ pub struct SchedulerResult {
     pub clock_error_ns: f64,
     /// Epochs after which the clocks of all hosts had settled; 0 where clocks are exact.
     pub clock_epochs: u64,
-    /// The scheduler that was silent for so long that flows were given up; that of the longest
-    /// silence of several.
+    /// The scheduler that was silent for so long that flows were given up; of several, the one
+    /// whose silence began first. The field is not there where no flow was given up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub silent: Option<SilentScheduler>,
 }

@@ -8,8 +8,8 @@ use transport::{Config, Duration, Settings};
 
 use super::{Draft, Origin, Plan, RunError};
 use crate::input::InputError;
-use crate::topology::FatTree;
 use crate::topology::programs::{ProgramSpec, Switches};
+use crate::topology::{FatTree, TIERS_MAX};
 use crate::workload::Matrix;
 use crate::workload::matrix::SwitchTier;
 
@@ -100,16 +100,17 @@ fn begin_as_halves(draft: &mut Draft) {
     }
 }
 
-/// Refuses flows whose controller is MLCC where nothing would control them. `cc_at` gives the
-/// controller of flows by the tier at which their path turns.
+/// Refuses flows whose controller is MLCC where nothing would control them. `rtts` are the base
+/// RTTs of flows by the tier at which their path turns, and `cc_at` gives their controller.
 pub(super) fn check(
     draft: &Draft,
     config: &Config,
     matrix: &Matrix,
-    (tree, cc_at): (&FatTree, impl Fn(u8) -> CcKind),
+    (tree, rtts, cc_at): (&FatTree, &[Duration; TIERS_MAX], impl Fn(u8) -> CcKind),
 ) -> Result<(), RunError> {
     let far = config.far.cc.unwrap_or(config.cc);
     let spec = tree.spec();
+    let rtt = |tier: u8| rtts[usize::from(tier)];
     let crosses = |tier: u8| spec.wan.is_some() && tier == spec.tiers;
     let takes = |tier| cc_at(tier) == CcKind::Mlcc;
     let tiers = matrix.flows.iter().map(|flow| spec.meeting_tier(flow.src, flow.dst));
@@ -122,17 +123,20 @@ pub(super) fn check(
     }
     if is_missed {
         let found = format!("{}, by {}", config.far.rtt, draft.origin("far.rtt"));
-        let expected = "at most the base RTT of flows across, which far.cc `mlcc` is for";
-        return Err(refused("far.rtt", found, expected.to_owned(), "leave far.rtt out"));
+        let across = rtt(spec.tiers);
+        let expected = format!("at most {across}, the base RTT across, which mlcc is for");
+        return Err(refused("far.rtt", found, expected, "leave far.rtt out"));
     }
     if !(inside || across) || config.cc_params.mlcc.is_alone() {
         return check_times(draft, config, across);
     }
     if inside && config.cc != CcKind::Mlcc {
         let found = format!("{}, by {}", config.far.rtt, draft.origin("far.rtt"));
-        let expected = "longer than base RTTs inside a site: far.cc `mlcc` is for flows that pass \
-                        border switches";
-        return Err(refused("far.rtt", found, expected.to_owned(), "leave far.rtt out"));
+        let expected = format!(
+            "longer than {}, the base RTT of a site: mlcc is for flows that pass border switches",
+            rtt(spec.tiers - 1)
+        );
+        return Err(refused("far.rtt", found, expected, "leave far.rtt out"));
     }
     if inside {
         let found = "cc `mlcc` for flows that pass no border switch".to_owned();

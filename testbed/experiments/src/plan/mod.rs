@@ -47,6 +47,7 @@ pub use draft::{ClockSettings, Draft, NicSettings, Origin, SwitchSettings, VdevS
 pub use error::RunError;
 use fabric::{Blueprint, FaultKind, FaultSpec, PortId, ProgramKind, QdiscKind};
 pub use real_pod::Measured;
+pub use sites::longest_inside;
 pub use stamping::Stamping;
 pub use zeropod::check_matcher;
 
@@ -113,12 +114,8 @@ impl Plan {
         // Legal so far? Then lengths can be asked for.
         let config = config_of(&draft, settings.clone())?;
         let mut fabric = fabric_params(&draft, &config);
-        fabric.buffer = Some(draft.switch.queue.unwrap_or_else(|| {
-            // Counted in packets, so that what only first segments carry takes none of their room.
-            let bdp = scaled(tree.site_bdp(&fabric), draft.switch.queue_bdp);
-            let packets = bdp.0.div_ceil(config.mtu().0).max(1);
-            Bytes(packets.saturating_mul(config.packet_max().0))
-        }));
+        let bdp = scaled(tree.site_bdp(&fabric), draft.switch.queue_bdp);
+        fabric.buffer = Some(draft.switch.queue.unwrap_or_else(|| in_packets(bdp, &config)));
         checks::check_settings(&draft, &matrix, topology, &config)?;
         if draft.switch.queue.is_none() {
             let own = fabric.buffer.unwrap_or_default();
@@ -153,7 +150,7 @@ impl Plan {
         let rtt = |tier: u8| base_rtts[usize::from(tier)];
         let cc_at =
             |tier| config.policies(&Path { base_rtt: rtt(tier), ..config.default_path() }).cc;
-        mlcc::check(&draft, &config, &matrix, (&tree, cc_at))?;
+        mlcc::check(&draft, &config, &matrix, (&tree, &base_rtts, cc_at))?;
         telemetry::check(&draft, &config, &matrix, (topology, cc_at))?;
         ideal::check(&draft, &matrix)?;
         zeropod::check(&draft, &config, &fabric, &tree)?;
@@ -168,10 +165,17 @@ impl Plan {
     }
 
     /// This run with base RTTs that were measured, by sender and receiver.
-    #[must_use]
-    pub fn with_measured_rtts(mut self, rtts: BTreeMap<(HostId, HostId), Duration>) -> Self {
+    ///
+    /// # Errors
+    /// When sites decide which flows are far, and `far.rtt` does not lie between base RTTs inside a
+    /// site and across.
+    pub fn with_measured_rtts(
+        mut self,
+        rtts: BTreeMap<(HostId, HostId), Duration>,
+    ) -> Result<Self, RunError> {
         self.measured_rtts = rtts;
-        self
+        self.check_sides()?;
+        Ok(self)
     }
 
     /// This run with other settings.
@@ -415,6 +419,13 @@ fn blueprint(draft: &Draft, tree: &FatTree, fabric: &FabricParams) -> Result<Blu
     pods::place(draft, tree, &mut blueprint);
     blueprint.outages = outages::outages(draft, tree, &blueprint.programs)?;
     Ok(blueprint)
+}
+
+/// Room for the packets of a BDP, which is counted in packets so that what only first segments
+/// carry takes none of their room.
+fn in_packets(bdp: Bytes, config: &Config) -> Bytes {
+    let packets = bdp.0.div_ceil(config.mtu().0).max(1);
+    Bytes(packets.saturating_mul(config.packet_max().0))
 }
 
 fn fabric_params(draft: &Draft, config: &Config) -> FabricParams {

@@ -246,7 +246,8 @@ fn check_cores(
     Ok(())
 }
 
-/// A Core has room for the cells of one pod that arrive until a pause of this pod acts.
+/// A Core has room for the cells of one port, which leads to a pod, until a pause of this port
+/// acts. Several full ports may need more.
 fn check_core_buffer(config: &Config, fabric: &FabricParams, pods: u32) -> Result<(), RunError> {
     let params = &config.sched_params.zeropod;
     let host = Zeropod::new(&config.sched_setup(HostId(0), Rng::new(0)));
@@ -262,11 +263,11 @@ fn check_core_buffer(config: &Config, fabric: &FabricParams, pods: u32) -> Resul
     }
     let pause = params.pause_cells;
     let expected = format!(
-        "at least {room}, room for {pause} cells (sched.zeropod.pause_cells) and for {late} that \
-         arrive before a pause acts"
+        "at least {room} bytes, room for {pause} cells (sched.zeropod.pause_cells) and for {late} \
+         that arrive before a pause acts"
     );
     let found = format!("{} bytes", params.core_buffer);
-    let help = "raise it, or lower sched.zeropod.pause_cells";
+    let help = "raise it, or lower sched.zeropod.pause_cells, .cells or .delay";
     Err(refused("sched.zeropod.core_buffer", found, expected, help))
 }
 

@@ -18,6 +18,7 @@
 //! network is a tree of two tiers with one pod. Hosts have one link. Speeds are in Gb/s, latencies
 //! in nanoseconds, as the file has them.
 
+mod speeds;
 mod wan;
 
 use std::fmt;
@@ -457,23 +458,6 @@ impl FatTreeSpec {
     #[must_use]
     pub fn site_rtt(&self, packet: Bytes, ack: Bytes) -> Duration {
         self.rtt_via(self.tiers.saturating_sub(1), packet, ack)
-    }
-
-    /// Bandwidth below `tier`'s switches over the bandwidth above them, cut to an integer; 1 at the
-    /// top.
-    #[must_use]
-    pub fn oversubscription(&self, tier: u8) -> u32 {
-        let at = usize::from(tier);
-        let above = match &self.wan {
-            Some(wan) if tier == self.tiers => u64::from(wan.gbps) * 1000,
-            _ if tier + 1 < self.levels() => self.tier[at + 1].downlink_mbps.into(),
-            _ => return 1,
-        };
-        let spec = &self.tier[at];
-        let down = u64::from(spec.radix_down) * u64::from(spec.downlink_mbps);
-        let up = u64::from(spec.radix_up) * above;
-        let ratio = down.checked_div(up).unwrap_or(1).max(1);
-        u32::try_from(ratio).unwrap_or(u32::MAX)
     }
 }
 

@@ -12,9 +12,10 @@ use transport_dpdk::{DevicePort, Mbuf, MbufBurst, Pool};
 use super::stations::Stations;
 use crate::switching::{MbufFrames, MbufSlab, described, edit, with_head};
 
-/// Frames that wait for a device's descriptors before they are dropped, and foreign ones on the
-/// emulated way.
+/// Frames that wait for a device's descriptors before they are dropped.
 const WAITING_MAX: usize = 4096;
+/// The part of the receive buffers that foreign frames may hold on the emulated way.
+const FOREIGN_PART: u32 = 8;
 
 /// Counters of the process; the network counts the rest. Frames, but for the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,6 +46,34 @@ struct DeviceQueue {
     more: VecDeque<Mbuf>,
 }
 
+/// Foreign frames on the emulated way to other sites, which do not pass the network. They hold
+/// receive buffers meanwhile, so only a part of those is for them.
+#[derive(Debug)]
+pub(super) struct ForeignWay<T> {
+    /// In the order of the instants at which they leave by the WAN device.
+    frames: VecDeque<(Instant, T)>,
+    /// The emulated distance to other sites.
+    distance: Duration,
+    most: usize,
+}
+
+impl<T> ForeignWay<T> {
+    /// A way of `distance`, beside a pool of so many receive buffers.
+    pub(super) fn new(distance: Duration, buffers: u32) -> Self {
+        let most = usize::try_from(buffers / FOREIGN_PART).unwrap_or(usize::MAX);
+        Self { frames: VecDeque::new(), distance, most }
+    }
+
+    /// Takes a frame that has come at `now`; false where there is no room for it.
+    fn take(&mut self, frame: T, now: Instant) -> bool {
+        let has_room = self.frames.len() < self.most;
+        if has_room {
+            self.frames.push_back((now + self.distance, frame));
+        }
+        has_room
+    }
+}
+
 /// The kind of a frame that a device has received, as the switch treats it.
 enum Received {
     /// The frame is from no known host, or is not of Headrace.
@@ -67,10 +96,7 @@ pub(crate) struct Bridge {
     /// Frames on the emulated way to other sites, in the order of the instants at which they leave
     /// by the WAN device.
     under_way: VecDeque<(Instant, Mbuf)>,
-    /// Foreign frames on that way, which do not pass the network.
-    foreign_under_way: VecDeque<(Instant, Mbuf)>,
-    /// The emulated distance to other sites.
-    distance: Duration,
+    foreign_under_way: ForeignWay<Mbuf>,
     /// The port that brings frames of other sites in.
     from_others: PortId,
     packets: MbufSlab,
@@ -82,10 +108,11 @@ pub(crate) struct Bridge {
 }
 
 impl Bridge {
-    /// A bridge between `ports`, the last of which leads to other sites, which are `distance` away.
-    /// Frames from there enter by the link of `from_others`. Copies and notes come from `pool`.
+    /// A bridge between `ports`, the last of which leads to other sites. Frames from there enter by
+    /// the link of `from_others`, and foreign frames leave for there by `foreign_under_way`. Copies
+    /// and notes come from `pool`.
     pub(super) fn new(
-        (network, from_others, distance): (Network, PortId, Duration),
+        (network, from_others, foreign_under_way): (Network, PortId, ForeignWay<Mbuf>),
         stations: Stations,
         ports: Vec<DevicePort>,
         pool: Arc<Pool>,
@@ -98,8 +125,7 @@ impl Bridge {
             stations,
             lines: ports.into_iter().map(line).collect(),
             under_way: VecDeque::new(),
-            foreign_under_way: VecDeque::new(),
-            distance,
+            foreign_under_way,
             from_others,
             packets: MbufSlab::default(),
             pool,
@@ -110,20 +136,22 @@ impl Bridge {
         }
     }
 
-    /// Moves all frames that are due by `now`; whether there was anything to do.
-    pub(super) fn poll(&mut self, now: Instant) -> bool {
-        let received = self.receive(now);
-        let passed = self.pass(now);
+    /// Moves all frames that are due by `clock`; whether there was anything to do.
+    pub(super) fn poll(&mut self, clock: impl Fn() -> Instant) -> bool {
+        let received = self.receive(&clock);
+        let passed = self.pass(clock());
         self.send() || received || passed
     }
 
-    /// Takes a burst from each device into the network at `now`.
-    pub(crate) fn receive(&mut self, now: Instant) -> bool {
+    /// Takes a burst from each device into the network. Frames have come when `clock` is read after
+    /// that: they may have waited as long as this thread did not run, and none is to leave early.
+    pub(crate) fn receive(&mut self, clock: impl Fn() -> Instant) -> bool {
         let mut any = false;
         for line in 0..self.lines.len() {
             let mut burst = std::mem::take(&mut self.burst);
             let port = self.lines[line].port.as_mut();
             any |= port.is_some_and(|port| port.rx_burst(&mut burst) > 0);
+            let now = clock();
             burst.iter().for_each(Mbuf::prefetch_unread);
             for mbuf in burst.drain() {
                 self.accept(line, mbuf, now);
@@ -146,7 +174,7 @@ impl Bridge {
         let wan = self.wan();
         let mut any = false;
         while let Some(mbuf) =
-            due(&mut self.under_way, now).or_else(|| due(&mut self.foreign_under_way, now))
+            due(&mut self.under_way, now).or_else(|| due(&mut self.foreign_under_way.frames, now))
         {
             any = true;
             self.queue(wan, mbuf);
@@ -241,9 +269,7 @@ impl Bridge {
         }
         if last != self.wan() {
             self.queue(last, mbuf);
-        } else if self.foreign_under_way.len() < WAITING_MAX {
-            self.foreign_under_way.push_back((now + self.distance, mbuf));
-        } else {
+        } else if !self.foreign_under_way.take(mbuf, now) {
             self.counts.device_full += 1;
         }
     }
@@ -323,7 +349,24 @@ impl Bridge {
 }
 
 /// The first frame of `way`, where it has arrived by `now`.
-fn due(way: &mut VecDeque<(Instant, Mbuf)>, now: Instant) -> Option<Mbuf> {
+fn due<T>(way: &mut VecDeque<(Instant, T)>, now: Instant) -> Option<T> {
     let is_due = way.front().is_some_and(|(at, _)| *at <= now);
-    if is_due { way.pop_front().map(|(_, mbuf)| mbuf) } else { None }
+    if is_due { way.pop_front().map(|(_, frame)| frame) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_frames_take_the_distance_and_hold_an_eighth_of_the_buffers() {
+        let distance = Duration::from_ms(3);
+        let (early, end) = (distance - Duration::from_ps(1), Instant::ZERO + distance);
+        let mut way = ForeignWay::new(distance, 32);
+        let taken = [0, 1, 2, 3, 4].map(|frame| way.take(frame, Instant::ZERO));
+        assert_eq!(taken, [true, true, true, true, false]);
+        assert_eq!(due(&mut way.frames, Instant::ZERO + early), None);
+        assert_eq!(due(&mut way.frames, end), Some(0));
+        assert!(way.take(5, end) && !way.take(6, end));
+    }
 }

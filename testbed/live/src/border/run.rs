@@ -15,7 +15,7 @@ use transport_dpdk::{
     Side, TimeScale, random,
 };
 
-use super::bridge::Bridge;
+use super::bridge::{Bridge, ForeignWay};
 use super::network::Shape;
 use super::stations::Stations;
 use crate::dpdk_error::DpdkError;
@@ -280,7 +280,8 @@ fn bridge(
     };
     let rng = Rng::new(random()?);
     let network = Network::new(shape.blueprint(draft), &rng.fork("network", 0));
-    let network = (network, shape.port_of_others(), setup.wan_delay);
+    let foreign = ForeignWay::new(setup.wan_delay, setup.buffers);
+    let network = (network, shape.port_of_others(), foreign);
     Ok(Bridge::new(network, stations, ports, copies, rng.fork("bridge", 0)))
 }
 
@@ -308,8 +309,8 @@ fn turn_until_over(
     let mut idle = Idle::new(IdleMode::Shared);
     let mut look_at = Instant::ZERO;
     loop {
+        let busy = bridge.poll(&clock);
         let now = clock();
-        let busy = bridge.poll(now);
         if now >= look_at {
             if monitor.wants_end() {
                 return;

@@ -150,7 +150,7 @@ impl Bench {
             lan.tx_burst(answers);
             let now = clock.now();
             let start = eal::tsc();
-            bridge.receive(now);
+            bridge.receive(|| now);
             let taken = eal::tsc();
             bridge.pass(now);
             let switched = eal::tsc();

@@ -24,7 +24,7 @@ use transport::stats::DropReason;
 
 /// Version of these messages, and of those with which hosts and the scheduler of a pod meet; it
 /// changes with each of them.
-pub(super) const PROTOCOL: u32 = 11;
+pub(super) const PROTOCOL: u32 = 12;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use experiments::plan::Plan;
+use experiments::plan::{Plan, longest_inside};
 use experiments::topology::FatTreeSpec;
+use experiments::topology::spec::LATENCY_NS_MAX;
 use transport::{Bytes, Duration, HostId};
-
-/// The longest latency of a link that a topology has.
-const LATENCY_NS_MAX: u32 = 1_000_000_000;
 
 /// The least and the greatest of some base RTTs.
 pub(super) type Range = (Duration, Duration);
@@ -20,11 +18,11 @@ pub(super) struct Bounds {
     /// Of pairs in one site; `None` where none was measured. A network of one site has no others.
     inside: Option<Range>,
     /// Of pairs in different sites.
-    pub(super) across: Option<Range>,
+    across: Option<Range>,
 }
 
 impl Bounds {
-    /// The bounds of `rtts`, which are those of pairs of hosts; `None` of none.
+    /// The bounds of `rtts`, which are those of pairs of hosts; `None` where `rtts` is empty.
     pub(super) fn of(plan: &Plan, rtts: &BTreeMap<(HostId, HostId), Duration>) -> Option<Self> {
         let range = |crosses: Option<bool>| {
             let is_meant = |src, dst| {
@@ -37,9 +35,21 @@ impl Bounds {
         Some(Self { all: range(None)?, inside: range(Some(false)), across: range(Some(true)) })
     }
 
-    /// The longest base RTT inside a site: that of the topology of `plan` where none was measured.
+    /// The longest base RTT inside a site: that of the topology of `plan` where none was measured,
+    /// and in any case shorter than all paths to another site.
     pub(super) fn longest_inside(&self, plan: &Plan) -> Duration {
-        self.inside.map_or_else(|| plan.site_rtt(), |(_, most)| most)
+        let inside = self.inside.map_or_else(|| plan.site_rtt(), |(_, most)| most);
+        self.across.map_or(inside, |(least, _)| longest_inside(inside, least))
+    }
+
+    /// The longest base RTT: between sites that of the topology of `plan` where none was measured.
+    pub(super) fn longest(&self, plan: &Plan) -> Duration {
+        let has_sites = plan.tree.spec().sites() > 1;
+        match self.across {
+            Some((_, most)) => most,
+            None if has_sites => plan.settings.base_rtt,
+            None => self.all.1,
+        }
     }
 
     /// Gives the links of an assumed network the delays that were measured, so that the ideal time
@@ -75,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    fn bounds(topology: &str, rtts: &[(u32, u32, u64)]) -> (Option<Bounds>, FatTreeSpec) {
+    fn bounds(topology: &str, rtts: &[(u32, u32, u64)]) -> (Option<Bounds>, Plan, FatTreeSpec) {
         let mut spec = by_name(topology).unwrap();
         let mut matrix = Matrix { nodes: spec.nodes, ..Matrix::default() };
         matrix.push_flow(FlowSpec::new(HostId(0), HostId(1), Bytes(1000))).unwrap();
@@ -85,27 +95,45 @@ mod tests {
         };
         let bounds = Bounds::of(&plan, &rtts.iter().map(pair).collect());
         bounds.iter().for_each(|bounds| bounds.set_latencies(&mut spec, &plan));
-        (bounds, spec)
+        (bounds, plan, spec)
     }
 
     #[test]
     fn round_trips_inside_sites_and_across_have_bounds_of_their_own() {
         let us = Duration::from_us;
-        let (found, spec) =
+        let (found, plan, spec) =
             bounds("two-sites:2", &[(0, 1, 400), (2, 3, 300), (0, 2, 6400), (3, 1, 6300)]);
         let found = found.unwrap();
+        assert_eq!((found.longest_inside(&plan), found.longest(&plan)), (us(400), us(6400)));
         assert_eq!(found.all, (us(300), us(6400)));
         assert_eq!(found.inside, Some((us(300), us(400))));
         assert_eq!(found.across, Some((us(6300), us(6400))));
         assert_eq!(spec.wan.map(|wan| wan.latency_ns), Some(3_000_000));
         let rtt = spec.site_rtt(Bytes(4160), Bytes(64)).as_us_f64();
         assert!((299.0..301.0).contains(&rtt), "{rtt}");
-        let (found, spec) = bounds("leaf-spine:1,1,4", &[(0, 1, 400), (2, 3, 300)]);
+        let (found, plan, spec) = bounds("leaf-spine:1,1,4", &[(0, 1, 400), (2, 3, 300)]);
         assert_eq!(
             found.map(|found| (found.inside, found.across)),
             Some((Some((us(300), us(400))), None))
         );
         assert!(spec.tier[0].downlink_latency_ns > 74_000, "{spec:?}");
+        assert_eq!(found.map(|found| found.longest(&plan)), Some(us(400)));
         assert_eq!(bounds("two-sites:2", &[]).0, None);
+    }
+
+    #[test]
+    fn what_was_not_measured_is_as_in_the_topology_and_a_site_is_shorter_than_the_way_out() {
+        let us = Duration::from_us;
+        let (found, plan, _) = bounds("two-sites:2", &[(0, 1, 400), (2, 3, 300)]);
+        let found = found.unwrap();
+        assert!(plan.settings.base_rtt > us(6000), "{}", plan.settings.base_rtt);
+        assert_eq!(found.longest(&plan), plan.settings.base_rtt);
+        let (found, plan, _) = bounds("two-sites:2", &[(0, 2, 6400), (1, 2, 6100)]);
+        assert_eq!(found.unwrap().longest_inside(&plan), plan.site_rtt());
+        // A path inside was measured by late polls.
+        let (found, plan, _) = bounds("two-sites:2", &[(0, 1, 9000), (0, 2, 6400), (1, 2, 6100)]);
+        let found = found.unwrap();
+        assert_eq!(found.longest_inside(&plan), us(6100) - Duration::from_ns(2));
+        assert_eq!(found.longest(&plan), us(6400));
     }
 }

@@ -6,7 +6,7 @@ use std::thread;
 
 use experiments::capture::Unwritten;
 use experiments::conductor::Conductor;
-use experiments::hosts_file::HostEntry;
+use experiments::hosts_file::{HostEntry, HostsFile};
 use experiments::input::InputError;
 use experiments::measure::{Adapted, HostSeen, Outcome};
 use experiments::plan::{Draft, Origin, Plan, RunError};
@@ -132,13 +132,10 @@ fn going_on(watch: &mut dyn Watch) -> Result<(), RunError> {
 /// The settings that all hosts must have in common.
 fn hello(plan: &Plan, network: &RealNetwork) -> Hello {
     let print = |text: &str| format!("{:016x}", xxh3_64(text.as_bytes()));
-    let host = |host: &HostEntry| format!("{} {} {:?}\n", host.name, host.ip, host.mac);
-    let all = network.hosts.hosts.iter().chain(network.hosts.scheduler.as_ref());
-    let hosts: String = all.map(host).collect();
     let inputs = [
         ("matrix", print(&cm_write::to_text(&plan.matrix))),
         ("topology", print(&topo_file::to_text(plan.tree.spec()))),
-        ("hosts file", print(&hosts)),
+        ("hosts file", print(&common_of(&network.hosts))),
         ("--security", network.keys.as_ref().map_or("none", SharedKeys::mode).to_owned()),
     ];
     let settings = plan.draft.effective().into_iter().map(|(key, value, _)| (key, value));
@@ -150,6 +147,13 @@ fn hello(plan: &Plan, network: &RealNetwork) -> Hello {
         settings: settings.collect(),
         successor: None,
     }
+}
+
+/// What all hosts must have in common of their hosts files.
+fn common_of(hosts: &HostsFile) -> String {
+    let of =
+        |host: &HostEntry| format!("{} {} {:?} {:?}\n", host.name, host.ip, host.mac, host.site);
+    hosts.hosts.iter().chain(hosts.scheduler.as_ref()).map(of).collect()
 }
 
 /// This host's view of the meeting.
@@ -499,7 +503,7 @@ fn fit_rtts(
     let mut spec = plan.tree.spec().clone();
     if let Some(bounds) = Bounds::of(plan, &rtts).filter(|_| draft.base_rtt.is_none()) {
         let (least, most) = bounds.all;
-        draft.base_rtt = Some(bounds.across.map_or(most, |(_, most)| most));
+        draft.base_rtt = Some(bounds.longest(plan));
         draft.site_rtt = plan.crosses(HostId(0), HostId(0)).map(|_| bounds.longest_inside(plan));
         let value = format!("{}ps..{}ps", least.as_ps(), most.as_ps());
         note("base_rtt", value, "measured: the least of many echoes, for each pair of hosts");
@@ -533,7 +537,7 @@ fn fit_rtts(
         }
     }
     let is_set = plan.draft.base_rtt.is_some();
-    Ok(if is_set { fitted } else { fitted.with_measured_rtts(rtts) })
+    if is_set { Ok(fitted) } else { fitted.with_measured_rtts(rtts) }
 }
 
 /// DCsim's RTT_p from the longest echo of all pairs of hosts, unless it was given. RTT_max is RTT_p
@@ -550,4 +554,22 @@ fn fit_dcsim(draft: &mut Draft, longest_ps: u64) -> Result<Option<String>, RunEr
     let value = format!("{}ns", longest_ps.min(most).div_ceil(1000));
     draft.set(KEY, &value, Origin::World("nic"))?;
     Ok(Some(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_files_differ_where_a_host_is_at_another_site() {
+        let common = |site: &str| {
+            let text = format!(
+                "[[host]]\nname = \"a\"\naddress = \"10.0.0.1/24\"\ndevice = \"eth1\"\n\
+                 control = \"127.0.0.1:1\"\nsite = \"{site}\"\n[[host]]\nname = \"b\"\n\
+                 address = \"10.0.0.2/24\"\ndevice = \"eth1\"\nsite = \"east\"\n"
+            );
+            common_of(&HostsFile::read(text.as_bytes(), "hosts.toml").unwrap())
+        };
+        assert_ne!(common("east"), common("west"));
+    }
 }

@@ -57,8 +57,8 @@ pub struct PodCounts {
     pub late: u64,
     /// Flows that were given up because their scheduler was silent.
     pub given_up: u64,
-    /// Since when that scheduler has been silent, and the number of its pod; that of the longest
-    /// silence of several hosts.
+    /// Since when that scheduler has been silent, and the number of its pod; of several hosts, the
+    /// silence that began first.
     pub silent_since: Option<(Instant, u32)>,
     /// The longest time without grants of a host that waited while its pod's scheduler failed and
     /// another term began.

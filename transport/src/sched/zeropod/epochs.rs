@@ -6,8 +6,9 @@
 //! the other.
 
 use super::{Filling, Zeropod};
+use crate::rng::mix;
 use crate::time::{Duration, Instant};
-use crate::wire::pod::Grant;
+use crate::wire::pod::{Grant, REPORTED_MAX};
 
 /// Epochs whose grants are kept where hosts are early: more than the epochs by which any host is
 /// early.
@@ -58,14 +59,18 @@ impl Zeropod {
 
     /// The slot of the first of so many cells in `epoch`. A clock that is off by more than half of
     /// a guard brings the cell of some slot into the gap of an answer, in every epoch. So where
-    /// hosts follow a clock, cells that leave slots free use others in the next epoch. On a real
-    /// network nothing meets, as its switches queue.
+    /// hosts follow a clock, the cells of a grant that leaves slots free begin in a slot that is
+    /// drawn from the epoch: resends come at regular times, and would meet a slot of regular turns
+    /// again. It stays for as many epochs as one report covers, whose cells have the same slots. On
+    /// a real network nothing meets, as its switches queue.
     fn first_slot(&self, epoch: u64, cells: u16) -> u16 {
         if self.clock.is_none() || self.joining.is_some() {
             return 0;
         }
         let slots = u64::from(self.timing.cells - cells) + 1;
-        u16::try_from(epoch % slots).unwrap_or(0)
+        let drawn = mix(epoch / REPORTED_MAX) >> 32;
+        // The product of two 32-bit numbers; its high half is below `slots`.
+        u16::try_from((drawn * slots) >> 32).unwrap_or(0)
     }
 
     fn begin(&mut self, epoch: u64) {

@@ -222,7 +222,7 @@ fn what_a_plan_shows_of_endpoints_is_what_its_endpoints_have() {
     let mut plans = 0;
     for transport in crate::plan::transports::TRANSPORTS {
         for topology in ["leaf-spine:4,4,8", "two-dc:4", "two-dc:4,4,10us"] {
-            let topology = crate::topology::by_name(topology).unwrap();
+            let topology = by_name(topology).unwrap();
             let mut draft = Draft::default();
             draft.set_transport(transport.name, Origin::Set).unwrap();
             // Buffers of lossless switches are too small between sites.

@@ -148,8 +148,8 @@ fn what_describes_the_network_is_the_networks_or_left_out() {
     assert_eq!(refusal("zeropod:4,3,2", &[("sched.zeropod.per_tor", "2")]), "");
 }
 
-/// The bound is that of a port, which `a_core_holds_no_more_than_its_threshold_and_what_is_under_
-/// way` has from runs.
+/// The bound is that of a port. That runs stay below it is checked by
+/// `a_core_holds_no_more_than_its_threshold_and_what_is_under_way`.
 #[test]
 fn a_core_has_room_for_what_arrives_before_a_pause_acts() {
     let of = |topology, pause, bytes: u32| {

@@ -4,7 +4,7 @@
 use transport::Bytes;
 
 use super::NamedNetwork;
-use super::shapes::{tier, with_oversubscription};
+use super::shapes::tier;
 use crate::topology::{FatTreeSpec, TierSpec};
 
 /// The fat tree of DCsim's paper.
@@ -26,13 +26,13 @@ fn tree() -> FatTreeSpec {
         ..tier(800, radix_down, radix_up)
     };
     let tier = [tier(4, 4), tier(4, 4), tier(8, 0), TierSpec::default()];
-    with_oversubscription(FatTreeSpec {
+    FatTreeSpec {
         nodes: 128,
         tiers: 3,
         podsize: 16,
         tier,
         ..FatTreeSpec::default()
-    })
+    }.with_oversubscription()
 }
 
 #[cfg(test)]

@@ -9,13 +9,8 @@ pub(super) fn leaf_spine(leaves: u32, spines: u32, hosts_per_leaf: u32, gbps: u3
     let [none, leaf, spine] =
         [TierSpec::default(), tier(gbps, hosts_per_leaf, spines), tier(gbps, leaves, 0)];
     let tier = [leaf, spine, none, none];
-    with_oversubscription(FatTreeSpec {
-        nodes,
-        tiers: 2,
-        podsize: nodes,
-        tier,
-        ..FatTreeSpec::default()
-    })
+    FatTreeSpec { nodes, tiers: 2, podsize: nodes, tier, ..FatTreeSpec::default() }
+        .with_oversubscription()
 }
 
 /// A tier at the latencies of \[smartt\] sec. IV.
@@ -32,12 +27,4 @@ pub(super) fn tier(gbps: u32, radix_down: u32, radix_up: u32) -> TierSpec {
         switch_latency_ns: 400,
         downlink_latency_ns: 600,
     }
-}
-
-/// `tree` with the oversubscription of its tiers, which follows from the other numbers.
-pub(super) fn with_oversubscription(mut tree: FatTreeSpec) -> FatTreeSpec {
-    for tier in 0..tree.levels() {
-        tree.tier[usize::from(tier)].oversubscribed = tree.oversubscription(tier);
-    }
-    tree
 }

@@ -2,7 +2,7 @@
 //! in the radices of uet-htsim's files of 128, 1024 and 8192 hosts.
 
 use super::NamedNetwork;
-use super::shapes::{tier, with_oversubscription};
+use super::shapes::tier;
 use crate::topology::{FatTreeSpec, TierSpec};
 
 /// Makes `NETWORKS` of the numbers of trees without parameters.
@@ -42,7 +42,7 @@ fat_trees! {
 fn fat_tree(nodes: u32, podsize: u32, radices: [(u32, u32); 3]) -> FatTreeSpec {
     let [tor, agg, core] = radices.map(|(down, up)| tier(800, down, up));
     let tier = [tor, agg, core, TierSpec::default()];
-    with_oversubscription(FatTreeSpec { nodes, tiers: 3, podsize, tier, ..FatTreeSpec::default() })
+    FatTreeSpec { nodes, tiers: 3, podsize, tier, ..FatTreeSpec::default() }.with_oversubscription()
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use transport::Bytes;
 
 use super::NamedNetwork;
 use super::parameters::{GBPS_DEFAULT, Kind, Values, optional, required};
-use super::shapes::with_oversubscription;
 use crate::topology::spec::{FatTreeSpec, TierSpec, WanSpec};
 
 /// The paper's two sites, and the family.
@@ -71,7 +70,7 @@ fn two_dc(&[radix, links, delay, gbps, ..]: &Values) -> Result<FatTreeSpec, &'st
         wan: Some(WanSpec { gbps, latency_ns: delay.unwrap_or(WAN_DELAY_NS), borders: 1 }),
         ..FatTreeSpec::default()
     };
-    Ok(with_oversubscription(tree))
+    Ok(tree.with_oversubscription())
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@
 
 use super::NamedNetwork;
 use super::parameters::{GBPS_DEFAULT, Kind, Values, optional, required};
-use super::shapes::with_oversubscription;
 use crate::topology::spec::{FatTreeSpec, TierSpec, WanSpec};
 
 /// The paper's two sites, and the family.
@@ -75,7 +74,7 @@ fn two_dc_leaf(
         }),
         ..FatTreeSpec::default()
     };
-    Ok(with_oversubscription(tree))
+    Ok(tree.with_oversubscription())
 }
 
 #[cfg(test)]

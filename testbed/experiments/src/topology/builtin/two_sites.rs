@@ -1,9 +1,10 @@
 //! Two sites of any number of hosts, joined by a long link: one leaf, one spine and one border
 //! switch a site.
 //!
-//! This is the network of hosts of two sites about which no more is known. Links between switches
-//! carry what all hosts of a site send, so hosts' links alone limit flows. Latencies inside a site
-//! are those of \[smartt\] sec. IV, and the sites are as far apart as in \[mlcc\] sec. 4.1.
+//! This is the network of hosts of two sites, where only the sites of hosts are given. Links
+//! between switches carry what all hosts of a site send, so hosts' links alone limit flows.
+//! Latencies inside a site are those of \[smartt\] sec. IV, and the sites are as far apart as in
+//! \[mlcc\] sec. 4.1.
 
 use super::parameters::{GBPS_DEFAULT, Kind, optional, required};
 use super::{NamedNetwork, shapes};

@@ -69,7 +69,7 @@ fn joined(half: u32, pods: u32, cores: u32, gbps: u32) -> Result<FatTreeSpec, &'
     ];
     let (nodes, dealt_cores) = (podsize * pods, Some(cores));
     let tree = FatTreeSpec { nodes, tiers: 3, podsize, tier, dealt_cores, ..Default::default() };
-    Ok(shapes::with_oversubscription(tree))
+    Ok(tree.with_oversubscription())
 }
 
 #[cfg(test)]

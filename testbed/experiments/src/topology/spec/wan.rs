@@ -29,26 +29,6 @@ impl WanSpec {
 }
 
 impl FatTreeSpec {
-    /// This network with links of hosts of `mbps`, Mbit/s. In a network of one site all other links
-    /// have that speed, too. Of two sites, each link between switches carries what all hosts of a
-    /// site send.
-    #[must_use]
-    pub fn with_hosts_at(mut self, mbps: u32) -> Self {
-        let most = GBPS_MAX.saturating_mul(1000);
-        let hosts = if self.wan.is_some() { self.site_hosts() } else { 1 };
-        let all = mbps.saturating_mul(hosts).min(most);
-        let levels = usize::from(self.levels());
-        self.tier[..levels].iter_mut().for_each(|tier| tier.downlink_mbps = all);
-        self.tier[0].downlink_mbps = mbps;
-        if let Some(wan) = &mut self.wan {
-            wan.gbps = all.div_ceil(1000);
-        }
-        for tier in 0..self.levels() {
-            self.tier[usize::from(tier)].oversubscribed = self.oversubscription(tier);
-        }
-        self
-    }
-
     /// The links between sites, and those that lead to them.
     pub(super) fn check_wan(&self) -> Result<(), SpecError> {
         let Some(wan) = &self.wan else { return Ok(()) };

@@ -7,6 +7,8 @@ run="$1 run docs/nic/sites.cm --world nic --hosts docs/nic/sites.toml --transpor
     --topo two-sites:2,1 --set mtu=1024"
 all=
 trap 'kill $all 2>/dev/null || true' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
 # The device to a host or to the other switch: its number, the socket and the role.
 device() { echo "net_memif$1,socket=headrace-$2,socket-abstract=yes,role=$3"; }
 $dci --site east --lan "$(device 0 e0 client)" --lan "$(device 1 e1 client)" \

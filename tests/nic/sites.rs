@@ -66,8 +66,8 @@ pub(crate) fn bordered() -> Verdict {
     let controllers = [0, 1].map(|flow| (&lines[flow]["inter"], &lines[flow]["cc"]));
     assert_eq!(controllers, [(&false.into(), &"powertcp".into()), (&true.into(), &"mlcc".into())]);
     let longest = summary["per_host"][0]["base_rtt_max_us"].as_f64().unwrap();
-    // Twice 3 ms where no clock is off, and far more than without an emulated distance.
-    assert!(longest >= 3000.0, "{longest} us across");
+    // Twice 3 ms, with some room for clocks: one switch without its distance is noticed.
+    assert!(longest >= 5500.0, "{longest} us across");
     let books = switches.map(|ended| {
         assert_eq!(ended.code, Some(0), "{ended:?}");
         serde_json::from_str::<Value>(&ended.out).unwrap()

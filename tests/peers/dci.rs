@@ -200,7 +200,7 @@ pub(super) fn refused() -> Verdict {
     };
     wrong(&spelled, ["`net_memif0` and `net_memif1", "one device twice"]);
     let distant = |arguments: &mut Vec<String>| value(arguments, "--wan-delay", "100s");
-    wrong(&distant, ["'--wan-delay", "from 0us to 1s"]);
+    wrong(&distant, ["'--wan-delay", "from 0us to 900ms"]);
     wrong(&|arguments| value(arguments, "--wan", "net_tap0"), ["whose MTU is 1500", "1600"]);
     wrong(&|arguments| value(arguments, "--site", "north"), ["0 hosts at `north`", "hosts.toml"]);
     let twice = |arguments: &mut Vec<String>| {

@@ -100,7 +100,7 @@ impl live::border::BorderMonitor for Shown<'_> {
         let _ = writeln!(
             self.err,
             "frames pass; of the queues inside the site only this switch's are seen, and those of \
-             switches that write INT: where none does, receivers follow the delay there, too"
+             switches that write INT: where none does, let hosts run with cc.mlcc.signal=delay"
         );
     }
 }

@@ -35,8 +35,8 @@ words! {
     /// Whether border switches take part.
     pub enum Signal: "auto, int, delay or off" {
         /// Border switches write telemetry; a network without border switches is refused. The
-        /// receiver follows hops; where at most one comes, the larger load of that hop and of the
-        /// delay inside its site.
+        /// receiver follows hops; where at most one comes and hosts do not poll devices, the larger
+        /// load of that hop and of the delay inside its site.
         Auto = "auto",
         /// The receiver follows hops alone.
         Int = "int",

@@ -51,7 +51,8 @@ words! {
     /// What moves R_credit.
     pub enum Signal: "auto, int or delay" {
         /// Hops of ports inside the site. Where at most one hop comes, as from a border switch
-        /// whose site writes none, the larger load of that hop and of the delay in the site.
+        /// whose site writes none, the larger load of that hop and of the delay in the site. Hops
+        /// alone where hosts poll their devices.
         Auto = "auto",
         /// Hops alone.
         Int = "int",
@@ -145,6 +146,10 @@ impl Registered for Mlcc {
     type Params = MlccParams;
 
     fn resolve(params: &mut MlccParams, facts: &NetworkFacts) {
+        if facts.hosts_poll == Some(true) && params.signal == Signal::Auto {
+            // A late poll counts as a queue. So many polls are late that rates would fall to the least.
+            params.signal = Signal::Int;
+        }
         params.rtt_d = facts.site_rtt.unwrap_or(params.rtt_d);
         params.rtt_c = facts.inter_rtt.unwrap_or(params.rtt_c);
         let rtts = |count: f32| params.rtt_c.scaled(count.into());

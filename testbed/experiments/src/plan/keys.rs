@@ -97,8 +97,8 @@ keys! {
         |d, v| d.psn_window = unless(v, "auto", integer)?, |d| shown(d.psn_window, "auto");
     "msg_window", "messages a flow may have unfinished, 1..=1024",
         |d, v| d.settings.msg_window = integer(v)?, |d| d.settings.msg_window.to_string();
-    "base_rtt", "idle round-trip time of every path, with MLCC of paths across, or auto: by the \
-        topology, for each pair",
+    "base_rtt", "idle round-trip time of every path (where MLCC's border switches take part: of \
+        paths between sites), or auto: by the topology, for each pair",
         |d, v| d.base_rtt = unless(v, "auto", duration)?, |d| shown(d.base_rtt, "auto");
     "loss.reorder_window", "base RTTs a segment may be overtaken by, 0.25.., or off, or auto",
         |d, v| d.reorder_window = unless(v, "auto", |v| unless(v, "off", real))?,

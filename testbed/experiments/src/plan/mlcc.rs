@@ -124,7 +124,9 @@ pub(super) fn check(
     if is_missed {
         let found = format!("{}, by {}", config.far.rtt, draft.origin("far.rtt"));
         let across = rtt(spec.tiers);
-        let expected = format!("at most {across}, the base RTT across, which mlcc is for");
+        let expected = format!(
+            "at most {across}, the base RTT across by the topology: mlcc is for such flows"
+        );
         return Err(refused("far.rtt", found, expected, "leave far.rtt out"));
     }
     if !(inside || across) || config.cc_params.mlcc.is_alone() {
@@ -133,7 +135,8 @@ pub(super) fn check(
     if inside && config.cc != CcKind::Mlcc {
         let found = format!("{}, by {}", config.far.rtt, draft.origin("far.rtt"));
         let expected = format!(
-            "longer than {}, the base RTT of a site: mlcc is for flows that pass border switches",
+            "longer than {}, the base RTT of a site by the topology: mlcc is for flows that pass \
+             border switches",
             rtt(spec.tiers - 1)
         );
         return Err(refused("far.rtt", found, expected, "leave far.rtt out"));

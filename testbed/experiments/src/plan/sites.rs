@@ -57,6 +57,12 @@ impl Plan {
         (spec.sites() > 1).then(|| site_of(src) != site_of(dst))
     }
 
+    /// Whether sites decide which paths are far.
+    #[must_use]
+    pub fn parts_by_site(&self) -> bool {
+        decide(&self.draft, self.tree.spec())
+    }
+
     /// The base RTT between the farthest hosts of a site.
     #[must_use]
     pub fn site_rtt(&self) -> Duration {
@@ -65,8 +71,8 @@ impl Plan {
 
     /// The base RTT of a path that turns at `tier`, which was measured to be `rtt`.
     pub(super) fn on_its_side(&self, rtt: Duration, tier: u8) -> Duration {
-        let (spec, draft) = (self.tree.spec(), &self.draft);
-        let is_cut = tier < spec.tiers && !is_far_given(draft) && decide(draft, spec);
+        let is_inside = tier < self.tree.spec().tiers;
+        let is_cut = is_inside && !is_far_given(&self.draft) && self.parts_by_site();
         if is_cut { rtt.min(self.settings.far.rtt - LEAST) } else { rtt }
     }
 

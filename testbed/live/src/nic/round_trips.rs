@@ -35,11 +35,14 @@ impl Bounds {
         Some(Self { all: range(None)?, inside: range(Some(false)), across: range(Some(true)) })
     }
 
-    /// The longest base RTT inside a site: that of the topology of `plan` where none was measured,
-    /// and in any case shorter than all paths to another site.
+    /// The longest base RTT inside a site: that of the topology of `plan` where none was measured.
+    /// Where sites decide which paths are far, it is shorter than all that were measured across.
     pub(super) fn longest_inside(&self, plan: &Plan) -> Duration {
         let inside = self.inside.map_or_else(|| plan.site_rtt(), |(_, most)| most);
-        self.across.map_or(inside, |(least, _)| longest_inside(inside, least))
+        match self.across {
+            Some((least, _)) if plan.parts_by_site() => longest_inside(inside, least),
+            _ => inside,
+        }
     }
 
     /// The longest base RTT: between sites that of the topology of `plan` where none was measured.
@@ -79,7 +82,7 @@ fn share(rtt: Duration, parts: u64) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use experiments::plan::Draft;
+    use experiments::plan::{Draft, Origin};
     use experiments::topology::by_name;
     use experiments::workload::{FlowSpec, Matrix};
 
@@ -133,7 +136,9 @@ mod tests {
         // A path inside was measured by late polls.
         let (found, plan, _) = bounds("two-sites:2", &[(0, 1, 9000), (0, 2, 6400), (1, 2, 6100)]);
         let found = found.unwrap();
-        assert_eq!(found.longest_inside(&plan), us(6100) - Duration::from_ns(2));
+        assert_eq!(found.longest_inside(&plan), us(9000), "no border switch is asked");
+        let mlcc = plan.with(|draft| draft.set_transport("mlcc", Origin::Set).unwrap()).unwrap();
+        assert_eq!(found.longest_inside(&mlcc), us(6100) - Duration::from_ns(2));
         assert_eq!(found.longest(&plan), us(6400));
     }
 }

@@ -518,7 +518,8 @@ fn fit_rtts(
         let value = format!("{}ps", rto_min.as_ps());
         note("loss.rto_min", value, LONGEST_TWICE);
     }
-    if let Some(rtt_p) = fit_dcsim(&mut draft, longest)? {
+    let base_rtt = plan.draft.base_rtt.or_else(|| rtts.values().max().copied());
+    if let Some(rtt_p) = fit_dcsim(&mut draft, longest, base_rtt)? {
         note("sched.dcsim.rtt_p", rtt_p, LONGEST_OF_ALL);
     }
     draft.block_timeout_min = rto_min;
@@ -544,13 +545,17 @@ fn fit_rtts(
 /// plus the time that queues may add, and holds for every pair. The longest of a few hundred echoes
 /// is the best bound that they have for the 99.9th percentile. It counts as a few base RTTs at
 /// most, since the longest echo over a software switch is due to a late poll.
-fn fit_dcsim(draft: &mut Draft, longest_ps: u64) -> Result<Option<String>, RunError> {
+fn fit_dcsim(
+    draft: &mut Draft,
+    longest_ps: u64,
+    base_rtt: Option<Duration>,
+) -> Result<Option<String>, RunError> {
     const KEY: &str = "sched.dcsim.rtt_p";
     let given = !matches!(draft.origin(KEY), Origin::Default | Origin::Topology);
     if draft.settings.sched != SchedKind::DcSim || given || longest_ps == 0 {
         return Ok(None);
     }
-    let most = draft.base_rtt.map_or(u64::MAX, |rtt| rtt.as_ps().saturating_mul(ECHOES_MOST));
+    let most = base_rtt.map_or(u64::MAX, |rtt| rtt.as_ps().saturating_mul(ECHOES_MOST));
     let value = format!("{}ns", longest_ps.min(most).div_ceil(1000));
     draft.set(KEY, &value, Origin::World("nic"))?;
     Ok(Some(value))

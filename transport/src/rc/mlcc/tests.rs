@@ -167,6 +167,15 @@ fn delay_inside_the_site_stands_for_hops_where_none_come_whatever_the_clocks_say
 }
 
 #[test]
+fn hosts_that_poll_devices_follow_hops_alone_unless_the_delay_was_chosen() {
+    for (signal, expected) in [(Signal::Auto, Signal::Int), (Signal::Delay, Signal::Delay)] {
+        let mut params = MlccParams { signal, ..MlccParams::default() };
+        Mlcc::resolve(&mut params, &NetworkFacts::of_devices());
+        assert_eq!(params.signal, expected);
+    }
+}
+
+#[test]
 fn a_border_port_that_is_full_counts_though_nothing_waits_inside_the_site() {
     let after = |signal: Signal| {
         let params = MlccParams { signal, initial: Initial::Line, ..MlccParams::default() };

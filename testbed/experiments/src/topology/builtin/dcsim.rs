@@ -26,13 +26,8 @@ fn tree() -> FatTreeSpec {
         ..tier(800, radix_down, radix_up)
     };
     let tier = [tier(4, 4), tier(4, 4), tier(8, 0), TierSpec::default()];
-    FatTreeSpec {
-        nodes: 128,
-        tiers: 3,
-        podsize: 16,
-        tier,
-        ..FatTreeSpec::default()
-    }.with_oversubscription()
+    FatTreeSpec { nodes: 128, tiers: 3, podsize: 16, tier, ..FatTreeSpec::default() }
+        .with_oversubscription()
 }
 
 #[cfg(test)]

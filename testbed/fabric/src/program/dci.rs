@@ -324,9 +324,8 @@ impl Dci {
     fn give(&mut self, place: usize, now: Instant, cx: &mut Context<'_>) {
         // The way that its queue had may be dead by now.
         let first_port = self.first_port;
-        let route = |packet: &Packet| {
-            cx.route(packet).map_or(place, |port| (port.0 - first_port) as usize)
-        };
+        let route =
+            |packet: &Packet| cx.route(packet).map_or(place, |port| (port.0 - first_port) as usize);
         if let Some(other) = self.queues.reroute(place, now, route) {
             self.file(other, now);
             return;

@@ -487,8 +487,10 @@ fn refusal(set: &[(&str, &str)], topology: &str) -> String {
     faults.map_or_else(|error| error.to_string(), |_| String::new())
 }
 
-/// A case is settings, a topology, and words of the message with which they are refused.
-fn check_refusals(cases: &[(&[(&str, &str)], &str, &[&str])]) {
+/// Settings, a topology, and words of the message with which they are refused.
+type RefusedPlan<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a [&'a str]);
+
+fn check_refusals(cases: &[RefusedPlan<'_>]) {
     for (set, topology, words) in cases {
         let said = refusal(set, topology);
         for word in *words {

@@ -147,7 +147,8 @@ impl Registered for Mlcc {
 
     fn resolve(params: &mut MlccParams, facts: &NetworkFacts) {
         if facts.hosts_poll == Some(true) && params.signal == Signal::Auto {
-            // A late poll counts as a queue. So many polls are late that rates would fall to the least.
+            // A late poll counts as a queue. So many polls are late that rates would fall to the
+            // least.
             params.signal = Signal::Int;
         }
         params.rtt_d = facts.site_rtt.unwrap_or(params.rtt_d);

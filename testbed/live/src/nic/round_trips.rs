@@ -13,11 +13,13 @@ pub(super) type Range = (Duration, Duration);
 /// Bounds of measured base RTTs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bounds {
-    /// Of all pairs of hosts.
+    /// The least and the longest base RTT of all pairs of hosts.
     pub(super) all: Range,
-    /// Of pairs in one site; `None` where none was measured. A network of one site has no others.
+    /// The least and the longest base RTT of two hosts in one site; `None` where none was measured.
+    /// In a network of one site these are the base RTTs of all pairs.
     inside: Option<Range>,
-    /// Of pairs in different sites.
+    /// The least and the longest base RTT of two hosts in different sites; `None` where none was
+    /// measured.
     across: Option<Range>,
 }
 

@@ -454,8 +454,14 @@ fn settings_of_mlcc_are_refused_under_the_name_they_were_given() {
         ("dci.queues=0", ["`dci.queues=0`", "in 1..=1048576", "its default is 4096"]),
         ("switch.int_room=99", ["--set", "`switch.int_room=99`", "0..=8 hops"]),
         ("cc.mlcc.tetha=18ms", ["`cc.mlcc.tetha`", "did you mean", "`cc.mlcc.theta`"]),
-        ("cc.mlcc.theta=1ms", ["cc.mlcc.theta: found 1000", "cc.mlcc.dt, 1000", "theta_rtts=3"]),
-        ("rc.mlcc.dt=20ms", ["cc.mlcc.theta: found 18000", "rc.mlcc.dt, 20000", "theta_rtts=3"]),
+        (
+            "cc.mlcc.theta=1ms",
+            ["cc.mlcc.theta: found 1000", "cc.mlcc.dt_rtts, 0.16", "theta_rtts=3"],
+        ),
+        (
+            "rc.mlcc.dt=20ms",
+            ["cc.mlcc.theta_rtts: found 3 of", "rc.mlcc.dt, 20000", "theta_rtts=3"],
+        ),
     ] {
         mlcc_refused("mlcc", &["--set", set], &words);
     }

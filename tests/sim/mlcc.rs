@@ -181,19 +181,48 @@ fn only_a_switch_whose_program_can_begin_anew_crashes() {
 #[test]
 fn receivers_have_the_round_trips_of_their_network_and_short_links_are_crossed_too() {
     for (topology, rtt_us) in [(TOPOLOGY, 2044), (PAPERS, 6044), ("two-dc-leaf:10us,100,1,8", 64)] {
-        let set = [("transport", "mlcc"), ("mtu", "1000"), ("cc.mlcc.theta_rtts", "3")];
-        let short = [("cc.mlcc.dt", "5us")];
-        let plan = plan(&[&set[..], &short].concat(), across(topology), topology);
+        let plan = plan(&[("transport", "mlcc"), ("mtu", "1000")], across(topology), topology);
         let half = plan.settings.rc_params.mlcc;
         let whole = Duration::from_us(rtt_us);
         assert!(half.rtt_c >= whole && half.rtt_c < whole + Duration::from_us(3), "{}", half.rtt_c);
         assert_eq!(half.theta, half.rtt_c.scaled(3.0), "{topology}");
+        assert!(half.dt > half.rtt_c.scaled(0.166) && half.dt < half.rtt_c.scaled(0.167));
         assert!(half.rtt_d < Duration::from_us(26), "{}", half.rtt_d);
         let path = plan.path(HostId(0), HostId(plan.hosts() - 1));
         assert_eq!(plan.settings.policies(&path).cc, CcKind::Mlcc, "{topology}");
         let summary = virtual_time::run(&plan, &mut Unwatched).unwrap().summary;
         assert!(summary.is_success() && summary.mlcc.unwrap().advised > 0, "{topology}");
     }
+}
+
+#[test]
+fn times_that_are_set_by_hand_count_instead_of_round_trips() {
+    let half = |set: &[(&str, &str)]| {
+        let set = [&[("transport", "mlcc"), ("mtu", "1000")], set].concat();
+        plan(&set, across(TOPOLOGY), TOPOLOGY).settings.rc_params.mlcc
+    };
+    let (theta, dt) = (("cc.mlcc.theta", "9ms"), ("cc.mlcc.dt", "700us"));
+    let (both, one) = (half(&[theta, dt]), half(&[theta]));
+    assert_eq!((both.theta, both.dt), (Duration::from_ms(9), Duration::from_us(700)));
+    assert_eq!((one.theta, one.dt), (Duration::from_ms(9), half(&[]).dt));
+    let counted = half(&[theta, ("cc.mlcc.theta_rtts", "5")]);
+    assert_eq!(counted.theta, counted.rtt_c.scaled(5.0), "a count by hand is the last word");
+    let paper = plan(&[("transport", "mlcc-paper"), ("mtu", "1000")], across(TOPOLOGY), TOPOLOGY);
+    let paper = paper.settings.rc_params.mlcc;
+    assert_eq!((paper.theta, paper.dt), (Duration::from_ms(18), Duration::from_ms(1)));
+}
+
+#[test]
+fn receivers_halves_have_the_targets_and_bounds_that_are_set_for_senders() {
+    let half = |own: &[(&str, &str)]| {
+        let cc = [("cc.mlcc.target", "0.8"), ("cc.mlcc.stages", "0"), ("cc.mlcc.rate_min", "0.1")];
+        let set = [&[("transport", "mlcc"), ("mtu", "1000")], &cc[..], own].concat();
+        let half = plan(&set, across(TOPOLOGY), TOPOLOGY).settings.rc_params.mlcc;
+        (half.target, half.stages, half.rate_min)
+    };
+    assert_eq!(half(&[]), (0.8, 0, 0.1));
+    let own = [("rc.mlcc.target", "0.9"), ("rc.mlcc.stages", "7"), ("rc.mlcc.rate_min", "0.2")];
+    assert_eq!(half(&own), (0.9, 7, 0.2), "a half may have its own");
 }
 
 #[test]
@@ -516,17 +545,17 @@ fn a_network_without_what_mlcc_needs_is_refused() {
         (
             &[("cc.mlcc.theta", "300us")],
             TOPOLOGY,
-            &["cc.mlcc.theta: found", "300.000us", "cc.mlcc.dt, 1000"],
+            &["cc.mlcc.theta: found", "300.000us", "cc.mlcc.dt_rtts, 0.1666667 of RTT_C"],
         ),
         (
             &[("rc.mlcc.dt_rtts", "20")],
             TOPOLOGY,
-            &["cc.mlcc.theta: found", "longer than rc.mlcc.dt_rtts, 20"],
+            &["cc.mlcc.theta_rtts: found 3 of", "longer than rc.mlcc.dt_rtts, 20"],
         ),
         (
             &[("cc.mlcc.theta_rtts", "0.1")],
             TOPOLOGY,
-            &["cc.mlcc.theta_rtts: found 0.1 of RTT_C, ", "by --set", "longer than cc.mlcc.dt"],
+            &["cc.mlcc.theta_rtts: found 0.1 of RTT_C, ", "by --set", "than cc.mlcc.dt_rtts"],
         ),
     ]);
     // Without border switches no flow across reads telemetry, and one site is enough.

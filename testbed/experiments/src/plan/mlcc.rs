@@ -30,6 +30,7 @@ pub(super) fn fit(draft: &mut Draft, has_borders: bool) -> Result<(), RunError> 
             MlccSignal::Auto | MlccSignal::Off => MlccHalfSignal::Auto,
         };
     }
+    prefer_times(draft);
     follow_inside(draft);
     begin_as_halves(draft);
     let is_preset = matches!(draft.origin("switch.program"), Origin::Transport(_));
@@ -59,11 +60,13 @@ impl Plan {
 
 /// Makes the loops of MLCC follow the signal that flows inside a site follow, with the same
 /// increase and gamma, unless a setting says otherwise. Nothing else makes both fair on links that
-/// they share.
+/// they share. Receivers' halves take over what else is set for senders, too.
 fn follow_inside(draft: &mut Draft) {
     let unset = |key| draft.origin(key) == Origin::Default;
     let [increase, half_increase] = ["cc.mlcc.rate_ai", "rc.mlcc.rate_ai"].map(unset);
     let [gain, half_gain] = ["cc.mlcc.gain", "rc.mlcc.gain"].map(unset);
+    let [half_target, half_stages, half_least] =
+        ["rc.mlcc.target", "rc.mlcc.stages", "rc.mlcc.rate_min"].map(unset);
     let inside = draft.settings.cc;
     let (cc, rc) = (&mut draft.settings.cc_params, &mut draft.settings.rc_params.mlcc);
     if cc.mlcc.law == MlccLaw::Auto {
@@ -87,6 +90,25 @@ fn follow_inside(draft: &mut Draft) {
     }
     if half_increase {
         rc.rate_ai = cc.mlcc.rate_ai;
+    }
+    if half_target {
+        rc.target = cc.mlcc.target;
+    }
+    if half_stages {
+        rc.stages = cc.mlcc.stages;
+    }
+    if half_least {
+        rc.rate_min = cc.mlcc.rate_min;
+    }
+}
+
+/// Lets theta and D_t that were set as times count, and not the preset's counts of round trips.
+fn prefer_times(draft: &mut Draft) {
+    let pairs = [("rc.mlcc.theta", "rc.mlcc.theta_rtts"), ("rc.mlcc.dt", "rc.mlcc.dt_rtts")];
+    for (time, count) in pairs {
+        if draft.is_given(time) && !draft.is_given(count) {
+            draft.choose(count, "0", draft.origin(time));
+        }
     }
 }
 

@@ -8,9 +8,9 @@ use transport::lb::LbKind;
 use transport::sched::SchedKind;
 
 use parts::{
-    DCQCN_HPCC, DCSIM, DCSIM_BEYOND, DCSIM_IN_ORDER, DROP_TAIL, LONG_QUEUES, MLCC, MLCC_PAPER,
-    PFABRIC, PHANTOM, RED, RED_INSIDE, SHORT_QUEUES, SITES, TIMEOUTS_ACROSS, TOKENS, UNO_PAPER,
-    ZEROPOD, one_path,
+    DCQCN_HPCC, DCSIM, DCSIM_BEYOND, DCSIM_IN_ORDER, DROP_TAIL, LONG_QUEUES, MLCC, MLCC_BEYOND,
+    MLCC_PAPER, PFABRIC, PHANTOM, RED, RED_INSIDE, SHORT_QUEUES, SITES, TIMEOUTS_ACROSS, TOKENS,
+    UNO_PAPER, ZEROPOD, one_path,
 };
 
 /// A named choice of parts.
@@ -264,7 +264,7 @@ pub const TRANSPORTS: &[Transport] = &[
         "mlcc",
         "MLCC: loops inside both sites and across, with our improvements; PowerTCP inside",
         CcKind::PowerTcp,
-        &[DROP_TAIL, SITES, SHORT_QUEUES, MLCC, &[("rc.mlcc.below", "eq5")]],
+        &[DROP_TAIL, SITES, SHORT_QUEUES, MLCC, MLCC_BEYOND],
     ),
     one_path(
         "mlcc-paper",

@@ -161,6 +161,12 @@ pub(super) const DCQCN_HPCC: Settings = &[
 pub(super) const MLCC: Settings =
     &[("far.cc", "mlcc"), ("switch.program", "dci@border"), ("switch.int_room", "4")];
 
+/// Where MLCC leaves its paper. A queue is brought to D_t from below, too. theta and D_t follow the
+/// distance: three RTT_C and a sixth of one are the paper's 18 ms and 1 ms on its network. Where an
+/// RTT_C of 16 ms is near to a theta of 18 ms, queues oscillate until the border's buffer is full.
+pub(super) const MLCC_BEYOND: Settings =
+    &[("rc.mlcc.below", "eq5"), ("rc.mlcc.theta_rtts", "3"), ("rc.mlcc.dt_rtts", "0.1666667")];
+
 /// Settings of MLCC's paper that differ from our defaults: queues start at line rate and are
 /// bounded by it alone. Packets are those of the simulator that its baselines come from: 90 bytes
 /// around payload, 102 without.

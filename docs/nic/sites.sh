@@ -1,9 +1,11 @@
 #!/bin/sh
 # Two sites of two hosts, 3 ms apart, and MLCC's border switches between them: six processes on one
-# machine, joined by shared memory. The argument is the program; `make dci-demo` gives it.
+# machine, joined by shared memory. The first argument is the program; `make dci-demo` gives it. A
+# matrix of four hosts, a transport and a directory for the results may follow.
 set -eu
+matrix=${2:-docs/nic/sites.cm} transport=${3:-mlcc} out=${4:+--out $4}
 dci="$1 dci --hosts docs/nic/sites.toml --wan-delay 3ms --lan-rate 1Gbps --wan-rate 1Gbps --mtu 1600"
-run="$1 run docs/nic/sites.cm --world nic --hosts docs/nic/sites.toml --transport mlcc \
+run="$1 run $matrix --world nic --hosts docs/nic/sites.toml --transport $transport \
     --topo two-sites:2,1 --set mtu=1024"
 all=
 trap 'kill $all 2>/dev/null || true' EXIT
@@ -17,7 +19,7 @@ $dci --site west --lan "$(device 0 w0 client)" --lan "$(device 1 w1 client)" \
     --wan "$(device 2 wan client)" & west=$! all="$all $!"
 for host in e1 w0 w1; do $run --host $host --quiet >/dev/null & all="$all $!"; done
 code=0
-$run --host e0 || code=$?
+$run --host e0 $out || code=$?
 kill -INT $east $west || true
 wait
 all=

@@ -27,14 +27,24 @@ fn sited(sites: &[&str]) -> (Files, impl Fn(usize) -> String) {
     (files, socket)
 }
 
-/// The border switch of `site`, 3 ms from the other, between the devices of these sockets, which
-/// have the rate that devices without a speed count as.
-fn border(files: &Files, site: &str, lan: &[String], wan: &str) -> Running {
+/// Border switches 3 ms apart, between hosts 0 and 1 in the east and host 2 in the west. Devices
+/// without a speed count as 100 Gb/s.
+fn borders(files: &Files, socket: &impl Fn(usize) -> String, lan_rate: &str) -> [Running; 2] {
+    let (wan, lans) = (socket(9), [vec![socket(0), socket(1)], vec![socket(2)]]);
+    let ends = [("east", "role=server"), ("west", "role=client")];
+    [0, 1].map(|end| {
+        let (site, role) = ends[end];
+        border(files, (site, lan_rate), &lans[end], &format!("{wan},{role}"))
+    })
+}
+
+/// The border switch of `site` between the devices of these sockets.
+fn border(files: &Files, (site, lan_rate): (&str, &str), lan: &[String], wan: &str) -> Running {
     let hosts = files.path("hosts.toml");
-    let fixed = "dci --json --wan-delay 3ms --lan-rate 100Gbps --mtu 1600 --buffers \
-                 16383 --wait 60";
+    let fixed = "dci --json --wan-delay 3ms --mtu 1600 --buffers 16383 --wait 60";
     let mut words: Vec<String> = fixed.split_whitespace().map(str::to_owned).collect();
-    words.extend(["--site", site, "--hosts", hosts.to_str().unwrap()].map(str::to_owned));
+    let given = ["--site", site, "--lan-rate", lan_rate, "--hosts", hosts.to_str().unwrap()];
+    words.extend(given.map(str::to_owned));
     for (number, socket) in lan.iter().enumerate() {
         words.extend(["--lan".to_owned(), format!("net_memif{number},{socket},role=client")]);
     }
@@ -51,11 +61,7 @@ pub(crate) fn bordered() -> Verdict {
     let first = [&whole[..], &["--out", out.to_str().unwrap()]].concat();
     let mut hosts = vec![files.start(0, &first)];
     hosts.extend([1, 2].map(|host| files.start(host, &whole)));
-    let wan = socket(9);
-    let borders = [
-        border(&files, "east", &[socket(0), socket(1)], &format!("{wan},role=server")),
-        border(&files, "west", &[socket(2)], &format!("{wan},role=client")),
-    ];
+    let borders = borders(&files, &socket, "100Gbps");
     let ended: Vec<_> = hosts.into_iter().map(Running::wait).collect();
     let switches = borders.map(|switch| {
         switch.signal("INT");
@@ -77,6 +83,24 @@ pub(crate) fn bordered() -> Verdict {
     assert!(arrived > 0 && arrived <= noted, "{arrived} of {noted}: {summary}");
     let west = &books[1]["mlcc"];
     assert!(west["advised"].as_u64() > Some(0) && west["advice_refused"] == 0, "{west}");
+    Passed
+}
+
+/// Advice of more than the rate towards a host is not followed, and the operator can read why.
+pub(crate) fn slow_lan() -> Verdict {
+    let (files, socket) = sited(&["east", "east", "west"]);
+    let hosts = [0, 1, 2].map(|host| files.start(host, &[&PATIENT[..], &MLCC].concat()));
+    let borders = borders(&files, &socket, "1Gbps");
+    let ended = hosts.map(Running::wait);
+    assert!(ended.iter().all(|host| host.code == Some(0)), "{ended:?}");
+    let [_, west] = borders.map(|switch| {
+        switch.signal("INT");
+        switch.wait()
+    });
+    let counts: Value = serde_json::from_str(&west.out).unwrap();
+    assert!(counts["mlcc"]["advice_refused"].as_u64() > Some(0), "{counts}");
+    let line = "advice of more than --lan-rate 1.000Gbps came and is not followed";
+    assert_eq!(west.err.matches(line).count(), 1, "{}", west.err);
     Passed
 }
 

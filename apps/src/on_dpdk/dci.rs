@@ -5,7 +5,7 @@
 use experiments::hosts_file::HostsFile;
 use experiments::input::InputError;
 use live::peers::MemoryMode;
-use transport::Duration;
+use transport::{Duration, Rate};
 
 use super::device;
 use crate::args::OnOff;
@@ -20,7 +20,7 @@ use crate::failure::Failure;
 /// Bad input, or an unfit machine.
 pub(crate) fn run(args: &DciArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
     let setup = setup(args)?;
-    let mut monitor = Shown { err: console.err };
+    let mut monitor = Shown { err: console.err, lan_rate: args.lan_rate };
     let passed = live::border::run(&setup, &mut monitor)?;
     if args.json {
         let summary = serde_json::json!({
@@ -84,6 +84,7 @@ fn setup(args: &DciArgs) -> Result<live::border::BorderSetup, Failure> {
 /// Shows what happens.
 struct Shown<'a> {
     err: &'a mut dyn std::io::Write,
+    lan_rate: Rate,
 }
 
 impl live::border::BorderMonitor for Shown<'_> {
@@ -101,6 +102,15 @@ impl live::border::BorderMonitor for Shown<'_> {
             self.err,
             "frames pass; of the queues inside the site only this switch's are seen, and those of \
              switches that write INT: where none does, let hosts run with cc.mlcc.signal=delay"
+        );
+    }
+
+    fn on_advice_refused(&mut self) {
+        let _ = writeln!(
+            self.err,
+            "advice of more than --lan-rate {} came and is not followed (advice_refused): let it be \
+             the rate of hosts' links by their devices, or by --topo two-sites:HOSTS,GBPS",
+            self.lan_rate
         );
     }
 }

@@ -332,9 +332,9 @@ impl Bridge {
         self.counts.reconnected += 1;
     }
 
-    /// Most queues of flows that were open at once.
-    pub(crate) fn queues_peak(&self) -> u64 {
-        MlccCounts::of(&self.network).map_or(0, |counts| counts.queues_peak)
+    /// What the switch did for MLCC.
+    pub(crate) fn mlcc(&self) -> Option<MlccCounts> {
+        MlccCounts::of(&self.network)
     }
 
     /// The network of the switch.

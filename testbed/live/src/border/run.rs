@@ -61,6 +61,8 @@ pub trait BorderMonitor {
     fn on_opened(&mut self, device: &str);
     /// All devices are open, and frames pass.
     fn on_ready(&mut self);
+    /// Advice of rates beyond that towards a host came for the first time, and is not followed.
+    fn on_advice_refused(&mut self);
 }
 
 /// The work of a border switch.
@@ -307,13 +309,17 @@ fn turn_until_over(
     monitor: &mut dyn BorderMonitor,
 ) {
     let mut idle = Idle::new(IdleMode::Shared);
-    let mut look_at = Instant::ZERO;
+    let (mut look_at, mut was_refused) = (Instant::ZERO, false);
     loop {
         let busy = bridge.poll(&clock);
         let now = clock();
         if now >= look_at {
             if monitor.wants_end() {
                 return;
+            }
+            if !was_refused && bridge.mlcc().is_some_and(|counts| counts.advice_refused > 0) {
+                was_refused = true;
+                monitor.on_advice_refused();
             }
             if let Some(hold) = &mut lines.hold {
                 hold.look(bridge.counts().received, now);
@@ -438,7 +444,7 @@ fn passed(bridge: &Bridge) -> Passed {
     let counters = named.into_iter().filter(|(_, count)| *count > 0);
     Passed {
         counters: counters.map(|(name, count)| (name.to_owned(), count)).collect(),
-        mlcc: MlccCounts::of(network),
+        mlcc: bridge.mlcc(),
         balanced: audit.check().is_ok(),
     }
 }

@@ -185,7 +185,7 @@ impl Bench {
             switch_ns: ns(SWITCH),
             send_ns: ns(SEND),
             packets: passed,
-            queues_peak: bridge.queues_peak(),
+            queues_peak: bridge.mlcc().map_or(0, |counts| counts.queues_peak),
         })
     }
 }

@@ -722,7 +722,8 @@ fn a_border_that_is_to_act_faster_than_its_feedback_is_named_with_a_mend() {
         headrace(&[&["run", &dir.matrix()], &flags[..]].concat())
     };
     let ran = run("theta=5ms");
-    let words = ["rc.mlcc.theta: warning: found 5000", "rc.mlcc.rtt_c, 60", "theta_rtts=3"];
+    let words =
+        ["rc.mlcc.theta: warning: found a theta of 5000", "rc.mlcc.rtt_c, 60", "theta_rtts=3"];
     assert!(ran.code == 0 && words.iter().all(|word| ran.err.contains(word)), "{ran:?}");
     assert!(!run("theta_rtts=1.5").err.contains("rc.mlcc.theta"));
 }

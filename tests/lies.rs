@@ -460,7 +460,7 @@ fn settings_of_mlcc_are_refused_under_the_name_they_were_given() {
         ),
         (
             "rc.mlcc.dt=20ms",
-            ["cc.mlcc.theta_rtts: found 3 of", "rc.mlcc.dt, 20000", "theta_rtts=3"],
+            ["rc.mlcc.dt: found 20000", "shorter than cc.mlcc.theta_rtts, 3 of", "theta_rtts=3"],
         ),
     ] {
         mlcc_refused("mlcc", &["--set", set], &words);

@@ -99,7 +99,7 @@ pub(crate) fn slow_lan() -> Verdict {
     });
     let counts: Value = serde_json::from_str(&west.out).unwrap();
     assert!(counts["mlcc"]["advice_refused"].as_u64() > Some(0), "{counts}");
-    let line = "advice of more than --lan-rate 1.000Gbps came and is not followed";
+    let line = "of more than --lan-rate 1.000Gbps, came and is not followed";
     assert_eq!(west.err.matches(line).count(), 1, "{}", west.err);
     Passed
 }

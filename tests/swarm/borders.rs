@@ -50,6 +50,10 @@ impl Case {
         if rng.chance(0.4) {
             self.crash(rng);
         }
+        if rng.chance(0.5) {
+            self.set("cc.mlcc.theta_rtts", pick(rng, &["0.5", "3"]));
+            self.set("cc.mlcc.dt_rtts", pick(rng, &["0.01", "0.1667"]));
+        }
     }
 
     /// A border switch crashes, at any moment of the first round trips. It is there again after a

@@ -108,8 +108,9 @@ impl live::border::BorderMonitor for Shown<'_> {
     fn on_advice_refused(&mut self) {
         let _ = writeln!(
             self.err,
-            "advice of more than --lan-rate {} came and is not followed (advice_refused): let it be \
-             the rate of hosts' links by their devices, or by --topo two-sites:HOSTS,GBPS",
+            "advice of a rate of zero, or of more than --lan-rate {}, came and is not followed \
+             (advice_refused): where hosts of this site have faster links by their devices or by \
+             --topo two-sites:HOSTS,GBPS, give that rate as --lan-rate",
             self.lan_rate
         );
     }

@@ -39,14 +39,15 @@ fn idle_code(plan: &Plan) -> Option<Warning> {
     Some(Warning(InputError::new(found, expected).at("ec", 0, 0).help(help)))
 }
 
-/// MLCC is to reach its threshold in less than its feedback takes.
+/// MLCC is to reach its threshold in little more than its feedback takes, or in less.
 fn hasty_border(plan: &Plan) -> Option<Warning> {
-    let (theta, rtt_c) = plan.hasty_border()?;
-    let found = format!("{theta}, less than RTT_C");
-    let expected = format!("at least rc.mlcc.rtt_c, {rtt_c}");
-    let help = "the queue at the border overshoots; three RTT_C: --set cc.mlcc.theta_rtts=3";
-    let theta = plan.draft.written("rc.mlcc.theta");
-    Some(Warning(InputError::new(found, expected).at(theta, 0, 0).help(help)))
+    let (key, theta, rtt_c) = plan.hasty_border()?;
+    let found = format!("a theta of {theta}");
+    let expected =
+        format!("clearly more than rc.mlcc.rtt_c, {rtt_c}: the border's queue oscillates");
+    let help = "three RTT_C: --set cc.mlcc.theta_rtts=3";
+    let key = plan.draft.written(key);
+    Some(Warning(InputError::new(found, expected).at(key, 0, 0).help(help)))
 }
 
 /// DCsim's switches have room for less data than arrives at worst.

@@ -65,7 +65,7 @@ params! {
         /// gamma of PowerTCP where the law is its; taken over from the controller of flows inside.
         gain: f32 = 0.9, in 0.01..=1.0;
         /// Rounds of additive increase before a multiplicative one.
-        stages: u16 = 5, in 0..=255;
+        stages: u16 = 5, in 0..=1000;
         /// Additive increase, 50 Mb/s of 25 Gb/s; taken over from the controller of flows inside.
         rate_ai: f32 = 0.002, in 0.0..=1.0;
         /// Smallest rate; 100 Mb/s of 25 Gb/s.

@@ -64,10 +64,11 @@ words! {
 params! {
     /// Settings of [`Mlcc`].
     pub struct MlccParams {
-        /// D_t: the queueing delay at the border switch that is aimed at; dt_rtts counts before it.
+        /// D_t: the queueing delay at the border switch that is aimed at. The last of dt and dt_rtts
+        /// that is set acts; mlcc has a dt_rtts of 1/6.
         dt: Duration = Duration::from_ms(1), in Duration::from_ns(1)..=Duration::from_s(1);
-        /// theta: the time in which the queueing delay returns to dt, longer than RTT_C for calm;
-        /// theta_rtts counts before it.
+        /// theta: the time in which the queueing delay returns to dt, longer than RTT_C for calm. The
+        /// last of theta and theta_rtts that is set acts; mlcc has a theta_rtts of 3.
         theta: Duration = Duration::from_ms(18), in Duration::from_us(1)..=Duration::from_s(10);
         /// theta in RTT_C, which sets theta; 0: theta is a time of its own.
         theta_rtts: f32 = 0.0, in 0.0..=1000.0;
@@ -96,14 +97,15 @@ params! {
         target: f32 = 0.95, in 0.01..=1.0;
         /// gamma of PowerTCP where the law is its; cc.mlcc.gain sets it, too.
         gain: f32 = 0.9, in 0.01..=1.0;
-        /// Rounds of additive increase before a multiplicative one; cc.mlcc.stages sets it, too.
-        stages: u16 = 5, in 0..=255;
         /// Additive increase of R_credit, share of the line rate; cc.mlcc.rate_ai sets it, too.
         rate_ai: f32 = 0.002, in 0.0..=1.0;
         /// Smallest rate, share of the line rate; cc.mlcc.rate_min sets it, too.
         rate_min: f32 = 0.004, in 0.000001..=1.0;
     }
 }
+
+/// Rounds of additive increase before a multiplicative one, as in HPCC.
+const STAGES: u16 = 5;
 
 /// Ports from the border switch, its own included, to a receiver: a site of three tiers at most.
 const HOPS: usize = 4;
@@ -131,7 +133,6 @@ pub struct Mlcc {
     /// Additive increase, share of the line rate.
     rate_ai: f32,
     target: f32,
-    stages: u8,
     /// C_R; `None` before the first segment through a queue.
     credit: Option<u16>,
     initial: Initial,
@@ -178,7 +179,6 @@ impl Reporter for Mlcc {
             rtt_d_ns: u32::try_from(params.rtt_d.as_ps() / 1000).unwrap_or(u32::MAX),
             rate_ai: params.rate_ai,
             target: params.target,
-            stages: u8::try_from(params.stages).unwrap_or(u8::MAX),
             credit: None,
             initial: params.initial,
             started: false,
@@ -253,7 +253,7 @@ impl Mlcc {
         self.law.begin_round(at);
         let law = LawConstants {
             target: self.target,
-            stages: self.stages.into(),
+            stages: STAGES,
             increase: self.fixed.line() * f64::from(self.rate_ai),
             least: self.fixed.clamp(0.0),
             line: self.fixed.line(),

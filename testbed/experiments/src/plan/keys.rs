@@ -293,6 +293,16 @@ fn unknown(key: &str) -> InputError {
 /// A family of more settings than this is not listed in the error for a misspelt name.
 const FAMILY_MAX: usize = 40;
 
+/// The count of round trips that is another form of the time `key`; 0 where the time acts. The last
+/// of both that is set acts, and so a time takes the count back.
+pub(super) fn count_of(key: &str) -> Option<&'static str> {
+    COUNTED_TIMES.iter().find(|(time, _)| *time == key).map(|(_, count)| *count)
+}
+
+/// Times, each with its count of round trips.
+const COUNTED_TIMES: [(&str, &str); 2] =
+    [("rc.mlcc.theta", "rc.mlcc.theta_rtts"), ("rc.mlcc.dt", "rc.mlcc.dt_rtts")];
+
 /// Second names: MLCC is one thing to its user, and three parts here; DCsim's switches limit SIMs.
 const SECOND_NAMES: [(&str, &str); 18] = [
     ("cc.mlcc.theta", "rc.mlcc.theta"),

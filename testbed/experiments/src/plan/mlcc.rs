@@ -6,7 +6,7 @@ use transport::params::ParamError;
 use transport::rc::{MlccHalfInitial, MlccHalfSignal};
 use transport::{Config, Duration, Settings};
 
-use super::{Draft, Origin, Plan, RunError};
+use super::{Draft, Origin, Plan, RunError, policy_keys};
 use crate::input::InputError;
 use crate::topology::programs::{ProgramSpec, Switches};
 use crate::topology::{FatTree, TIERS_MAX};
@@ -30,8 +30,8 @@ pub(super) fn fit(draft: &mut Draft, has_borders: bool) -> Result<(), RunError> 
             MlccSignal::Auto | MlccSignal::Off => MlccHalfSignal::Auto,
         };
     }
-    prefer_times(draft);
     follow_inside(draft);
+    take_over(draft);
     begin_as_halves(draft);
     let is_preset = matches!(draft.origin("switch.program"), Origin::Transport(_));
     let is_dci = |spec: &ProgramSpec| spec.program == ProgramKind::Dci;
@@ -47,26 +47,32 @@ pub(super) fn fit(draft: &mut Draft, has_borders: bool) -> Result<(), RunError> 
     Ok(())
 }
 
+/// Counts of RTT_C below which theta makes queues oscillate: with 1.1 the border's buffer became
+/// full at 8 ms one way, with 3 it did not.
+const HASTY: f64 = 1.5;
+
 impl Plan {
-    /// Theta and RTT_C of receivers' halves, where MLCC is to reach its threshold in less than its
-    /// feedback takes.
+    /// The setting of theta, theta and RTT_C of receivers' halves, where MLCC is to reach its
+    /// threshold in little more than its feedback takes, or in less.
     #[must_use]
-    pub fn hasty_border(&self) -> Option<(Duration, Duration)> {
+    pub fn hasty_border(&self) -> Option<(&'static str, Duration, Duration)> {
         let (settings, params) = (&self.settings, &self.settings.rc_params.mlcc);
         let runs = settings.far.cc.unwrap_or(settings.cc) == CcKind::Mlcc;
-        (runs && params.theta < params.rtt_c).then_some((params.theta, params.rtt_c))
+        let is_count = params.theta_rtts > 0.0;
+        let key = if is_count { "rc.mlcc.theta_rtts" } else { "rc.mlcc.theta" };
+        // Just above RTT_C the queue oscillates, too.
+        let is_hasty = params.theta < params.rtt_c.scaled(HASTY);
+        (runs && is_hasty).then_some((key, params.theta, params.rtt_c))
     }
 }
 
 /// Makes the loops of MLCC follow the signal that flows inside a site follow, with the same
 /// increase and gamma, unless a setting says otherwise. Nothing else makes both fair on links that
-/// they share. Receivers' halves take over what else is set for senders, too.
+/// they share.
 fn follow_inside(draft: &mut Draft) {
     let unset = |key| draft.origin(key) == Origin::Default;
     let [increase, half_increase] = ["cc.mlcc.rate_ai", "rc.mlcc.rate_ai"].map(unset);
     let [gain, half_gain] = ["cc.mlcc.gain", "rc.mlcc.gain"].map(unset);
-    let [half_target, half_stages, half_least] =
-        ["rc.mlcc.target", "rc.mlcc.stages", "rc.mlcc.rate_min"].map(unset);
     let inside = draft.settings.cc;
     let (cc, rc) = (&mut draft.settings.cc_params, &mut draft.settings.rc_params.mlcc);
     if cc.mlcc.law == MlccLaw::Auto {
@@ -91,23 +97,16 @@ fn follow_inside(draft: &mut Draft) {
     if half_increase {
         rc.rate_ai = cc.mlcc.rate_ai;
     }
-    if half_target {
-        rc.target = cc.mlcc.target;
-    }
-    if half_stages {
-        rc.stages = cc.mlcc.stages;
-    }
-    if half_least {
-        rc.rate_min = cc.mlcc.rate_min;
-    }
 }
 
-/// Lets theta and D_t that were set as times count, and not the preset's counts of round trips.
-fn prefer_times(draft: &mut Draft) {
-    let pairs = [("rc.mlcc.theta", "rc.mlcc.theta_rtts"), ("rc.mlcc.dt", "rc.mlcc.dt_rtts")];
-    for (time, count) in pairs {
-        if draft.is_given(time) && !draft.is_given(count) {
-            draft.choose(count, "0", draft.origin(time));
+/// Gives receivers' halves the target and the least rate that were set for senders by hand.
+fn take_over(draft: &mut Draft) {
+    for name in ["target", "rate_min"] {
+        let (own, given) = (format!("rc.mlcc.{name}"), format!("cc.mlcc.{name}"));
+        if let (true, false, Some(value)) =
+            (draft.is_given(&given), draft.is_given(&own), policy_keys::show(draft, &given))
+        {
+            draft.choose(&own, &value, draft.origin(&given));
         }
     }
 }
@@ -212,17 +211,20 @@ fn check_times(draft: &Draft, config: &Config, across: bool) -> Result<(), RunEr
     // Either is set as a time, or as a count of round trips.
     let setting = |time: &'static str, count: &'static str, rtts: f32, value: Duration| {
         let is_count = rtts > 0.0;
-        let key = if is_count { count } else { time };
         let of = if is_count { format!("{rtts} of RTT_C, ") } else { String::new() };
-        (draft.written(key), format!("{of}{value}"), draft.origin(key))
+        (if is_count { count } else { time }, format!("{of}{value}"))
     };
-    let (theta, found, by) =
-        setting("rc.mlcc.theta", "rc.mlcc.theta_rtts", params.theta_rtts, params.theta);
-    let (dt, least, _) = setting("rc.mlcc.dt", "rc.mlcc.dt_rtts", params.dt_rtts, params.dt);
-    let (found, expected) = (format!("{found}, by {by}"), format!("longer than {dt}, {least}"));
-    let help = "three RTT_C and a sixth of one are a good pair: --set cc.mlcc.theta_rtts=3 --set \
-                cc.mlcc.dt_rtts=0.167";
-    Err(refused(theta, found, expected, help))
+    let theta = setting("rc.mlcc.theta", "rc.mlcc.theta_rtts", params.theta_rtts, params.theta);
+    let dt = setting("rc.mlcc.dt", "rc.mlcc.dt_rtts", params.dt_rtts, params.dt);
+    // The place is the setting that was given by hand.
+    let is_dt = draft.is_given(dt.0) && !draft.is_given(theta.0);
+    let ((key, found), (other, bound)) = if is_dt { (dt, theta) } else { (theta, dt) };
+    let found = format!("{found}, by {}", draft.origin(key));
+    let than = if is_dt { "shorter" } else { "longer" };
+    let expected = format!("{than} than {}, {bound}", draft.written(other));
+    let help = "theta has to be longer than D_t; three RTT_C and a sixth of one are a good pair: \
+                --set cc.mlcc.theta_rtts=3 --set cc.mlcc.dt_rtts=0.167";
+    Err(refused(draft.written(key), found, expected, help))
 }
 
 fn refused(key: &str, found: String, expected: String, help: &str) -> RunError {

@@ -61,7 +61,8 @@ pub trait BorderMonitor {
     fn on_opened(&mut self, device: &str);
     /// All devices are open, and frames pass.
     fn on_ready(&mut self);
-    /// Advice of rates beyond that towards a host came for the first time, and is not followed.
+    /// Advice of a rate of zero, or beyond that towards a host, came for the first time. It is not
+    /// followed.
     fn on_advice_refused(&mut self);
 }
 
@@ -314,12 +315,12 @@ fn turn_until_over(
         let busy = bridge.poll(&clock);
         let now = clock();
         if now >= look_at {
-            if monitor.wants_end() {
-                return;
-            }
             if !was_refused && bridge.mlcc().is_some_and(|counts| counts.advice_refused > 0) {
                 was_refused = true;
                 monitor.on_advice_refused();
+            }
+            if monitor.wants_end() {
+                return;
             }
             if let Some(hold) = &mut lines.hold {
                 hold.look(bridge.counts().received, now);

@@ -131,6 +131,9 @@ impl Draft {
         keys::set(self, key, value)?;
         self.written.insert(keys::canonical(key).to_owned(), key.to_owned());
         self.fault_origins.resize(self.faults.len(), origin.clone());
+        if let Some(count) = keys::count_of(keys::canonical(key)) {
+            self.choose(count, "0", origin.clone());
+        }
         self.origins.insert(keys::canonical(key).to_owned(), origin);
         Ok(())
     }

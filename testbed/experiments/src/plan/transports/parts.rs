@@ -162,8 +162,9 @@ pub(super) const MLCC: Settings =
     &[("far.cc", "mlcc"), ("switch.program", "dci@border"), ("switch.int_room", "4")];
 
 /// Where MLCC leaves its paper. A queue is brought to D_t from below, too. theta and D_t follow the
-/// distance: three RTT_C and a sixth of one are the paper's 18 ms and 1 ms on its network. Where an
-/// RTT_C of 16 ms is near to a theta of 18 ms, queues oscillate until the border's buffer is full.
+/// distance: three RTT_C and a sixth of one are about the paper's 18 ms and 1 ms on its network.
+/// With an RTT_C of 16 ms and a theta of 18 ms queues may oscillate until the border's buffer is
+/// full.
 pub(super) const MLCC_BEYOND: Settings =
     &[("rc.mlcc.below", "eq5"), ("rc.mlcc.theta_rtts", "3"), ("rc.mlcc.dt_rtts", "0.1666667")];
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use comfy_table::CellAlignment;
 use experiments::input::InputError;
-use experiments::why::{FlowWhy, TimePart, write};
+use experiments::why::{DemandTime, FlowWhy, TimePart, write};
 
 use crate::args::World;
 use crate::console::Console;
@@ -172,6 +172,14 @@ fn whole(flow: &FlowWhy, console: &mut Console<'_>) -> Result<(), Failure> {
             let flows = if wait.flows == 1 { "flow" } else { "flows" };
             let place = format!("{} to {}, {} {flows}", wait.link, wait.to, wait.flows);
             table.add_row(row("", wait.ps, place));
+            for time in flow.in_cores.iter().filter(|time| time.link == wait.link) {
+                table.add_row(row("", time.ps, demand(time)));
+            }
+        }
+        if part == TimePart::Scheduler {
+            for time in &flow.demands {
+                table.add_row(row("", time.ps, demand(time)));
+            }
         }
         if part == TimePart::Retransmission {
             for repair in &flow.retransmissions {
@@ -199,6 +207,12 @@ fn whole(flow: &FlowWhy, console: &mut Console<'_>) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// A cause for which cells waited for epochs.
+fn demand(time: &DemandTime) -> String {
+    let first = if time.smaller { ", smaller demands first" } else { "" };
+    format!("{} at {}{first}", time.cause, time.link)
 }
 
 /// The parts of the time of flows that finished, in bands of flows by how slow these are: what a

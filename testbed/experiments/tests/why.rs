@@ -11,7 +11,7 @@ use experiments::observe::Observe;
 use experiments::plan::{Origin, Plan};
 use experiments::progress::Unwatched;
 use experiments::virtual_time;
-use experiments::why::{FlowWhy, TimePart};
+use experiments::why::{DemandTime, FlowWhy, TimePart};
 use experiments::workload::FlowSpec;
 use experiments::workload::matrix::LineMeaning;
 use transport::{Bytes, HostId};
@@ -44,6 +44,10 @@ fn explain(plan: &Plan) -> Outcome {
         assert_eq!(paused, why.part(TimePart::Paused));
         let repairs: u64 = why.retransmissions.iter().map(|repair| repair.ps).sum();
         assert_eq!(repairs, why.part(TimePart::Retransmission));
+        let epochs: u64 = why.demands.iter().map(|time| time.ps).sum();
+        assert!(why.demands.is_empty() || epochs == why.part(TimePart::Scheduler), "{why:?}");
+        let in_cores: u64 = why.in_cores.iter().map(|time| time.ps).sum();
+        assert!(in_cores <= queues, "{why:?}");
         // A link sends one packet at a time.
         let link = why.bottleneck.as_ref();
         assert!(link.is_none_or(|link| link.busy_ps <= why.fct_ps.unwrap_or(0)), "{why:?}");
@@ -276,4 +280,70 @@ fn a_flow_whose_answers_are_lost_names_where() {
     let words = "was lost, but ";
     assert!(why.sentence.contains(words), "{}", why.sentence);
     assert!(why.sentence.contains("answers to them were lost at tor:0:up:"), "{}", why.sentence);
+}
+
+/// What a cause took of the times that cells waited for epochs.
+fn cause_of(times: &[DemandTime], cause: &str) -> u64 {
+    times.iter().filter(|time| time.cause == cause).map(|time| time.ps).sum()
+}
+
+/// 16 hosts, 4 at a ToR. A demand waits for D = 30 epochs before its first cell: until a decision
+/// has its request, and then until the first epoch that this decision is about.
+#[test]
+fn a_lone_flow_in_a_pod_waits_for_its_request_and_the_answer() {
+    let outcome = explain(&plan("zeropod:8", "zeropod-paper", &[], &[(0, 9, 100_000)]));
+    let why = &outcome.why[0];
+    let first = ["request", "decision"].map(|cause| cause_of(&why.demands, cause));
+    let epochs = |ps: u64| ps as f64 / 712_960.0;
+    // The request leaves in the first of them, and a decision is about the epoch 26 later.
+    assert_eq!(first.map(epochs), [4.0, 26.0], "{:?}", why.demands);
+    let rest = why.part(TimePart::Scheduler) - first[0] - first[1];
+    assert!(rest * 100 < why.fct_ps.unwrap(), "gaps for control cells: {why:?}");
+    assert_eq!(why.part(TimePart::Other), 0, "{why:?}");
+    assert!(why.sentence.contains("until the answer's epoch"), "{}", why.sentence);
+}
+
+#[test]
+fn flows_of_a_pod_name_the_end_whose_link_was_granted_to_others() {
+    let incast: Vec<Flow> = (4..12).map(|src| (src, 0, 100_000)).collect();
+    let fan_out: Vec<Flow> = (4..12).map(|dst| (0, dst, 100_000)).collect();
+    let cases = [(incast, "receiver", "other senders"), (fan_out, "sender", "other receivers")];
+    for (flows, cause, words) in cases {
+        let outcome = explain(&plan("zeropod:8", "zeropod-paper", &[], &flows));
+        let why = slowest(&outcome);
+        let held = cause_of(&why.demands, cause);
+        assert!(held * 2 > why.fct_ps.unwrap(), "{cause}: {why:?}");
+        assert!(why.sentence.contains(words), "{}", why.sentence);
+        let other: u64 = outcome.why.iter().map(|why| why.part(TimePart::Other)).sum();
+        assert_eq!(other, 0, "{cause}");
+    }
+}
+
+/// A flow across pods waits for the scheduler of its own pod, and then in a Core for that of the
+/// other one.
+#[test]
+fn a_flow_across_pods_waits_for_both_schedulers() {
+    let flows: Vec<Flow> = (0..8).map(|src| (src, 16 + src % 2, 200_000)).collect();
+    let outcome = explain(&plan("zeropod:8,2,2", "zeropod", &[], &flows));
+    let all = |times: fn(&FlowWhy) -> &[DemandTime], cause| {
+        outcome.why.iter().map(|why| cause_of(times(why), cause)).sum::<u64>()
+    };
+    let at_hosts = |cause| all(|why| &why.demands, cause);
+    let in_cores = |cause| all(|why| &why.in_cores, cause);
+    assert!(at_hosts("cores") > 0 && in_cores("receiver") > 0, "{:?}", outcome.why);
+    // Each cell waits in its Core for a decision that has the request for it.
+    assert!(in_cores("decision") > 0);
+    let named = outcome.why.iter().flat_map(|why| &why.in_cores);
+    assert!(named.into_iter().all(|time| time.link.starts_with("core:")));
+}
+
+/// The last grants of a scheduler that is killed do not come, and its backup grants nothing before
+/// its fence.
+#[test]
+fn a_flow_whose_scheduler_was_killed_waited_for_grants_that_were_lost_and_for_the_fence() {
+    let set = [("fault", "kill@scheduler:0,from_us=40")];
+    let outcome = explain(&plan("zeropod-ha:8", "zeropod", &set, &ring(16, 5, 400_000)));
+    let why = slowest(&outcome);
+    let took = ["granted", "request", "fence"].map(|cause| cause_of(&why.demands, cause));
+    assert!(took[0] > 10_000_000 && took[1] > 5_000_000 && took[2] > 1_000_000, "{why:?}");
 }

@@ -56,7 +56,7 @@ pub use parts::Parts;
 pub use port::{Departure, Port, serialisation};
 pub use program::pfc::Shortage;
 pub use program::pod_core::CoreCounters;
-pub use program::pod_scheduler::{PodCounters, PodServer};
+pub use program::pod_scheduler::{PodCounters, PodServer, PodWaits};
 pub use program::{AnyProgram, ProgramKind, ProgramSettings};
 pub use qdisc::{PacketSizes, PhantomParams, QdiscKind, QdiscParams, QdiscSettings, Queued};
 pub use stats::{Eighths, Pause, PortStats, QueueStats};

@@ -25,6 +25,7 @@ use super::calendar::Flight;
 use super::elements::PortId;
 use super::frames::{Driver, Frames};
 use super::packet::{Output, Packet};
+use super::program::pod_scheduler::{PodScheduler, PodWaits};
 use super::program::{AnyProgram, Programmed, Surroundings};
 use super::qdisc::Queued;
 use super::stats::{Pause, PortStats, QueueStats};
@@ -207,6 +208,24 @@ impl Network {
             Pause { port: state.number, from, until: self.now.max(from) }
         }));
         pauses
+    }
+
+    /// Keeps from now on what schedulers of pods do about demands, for [`Network::take_waits`].
+    pub fn keep_waits(&mut self) {
+        self.pods().for_each(PodScheduler::keep_waits);
+    }
+
+    /// What the schedulers of pods did about demands, one after the other; nothing is in there
+    /// unless it is kept.
+    pub fn take_waits(&mut self) -> Vec<PodWaits> {
+        self.pods().filter_map(PodScheduler::take_waits).collect()
+    }
+
+    fn pods(&mut self) -> impl Iterator<Item = &mut PodScheduler> {
+        self.programs.iter_mut().filter_map(|one| match &mut one.program {
+            AnyProgram::PodScheduler(pod) => Some(pod),
+            _ => None,
+        })
     }
 
     /// The instant of the next event: a packet arrives, or a port with a backlog has its turn;

@@ -15,6 +15,7 @@ use crate::capture::Capture;
 use crate::conductor::Conductor;
 use crate::measure::sampler::Seen;
 use crate::plan::{Plan, RunError};
+use crate::why::Kept;
 use crate::why::journal::Journal;
 
 /// A window of time.
@@ -107,7 +108,15 @@ impl Part<'_> {
         let journal = Journal::new(plan.hosts(), connections, delays);
         self.env.packets.journal = Some(Box::new(journal));
         self.env.network.keep_pauses();
+        self.env.network.keep_waits();
         self.hosts.explain();
+    }
+
+    /// What this part has kept to explain itself; `None` where it keeps no journal.
+    pub(super) fn take_kept(&mut self) -> Option<Kept> {
+        let journal = self.env.packets.journal.take()?;
+        let network = &mut self.env.network;
+        Some(Kept { journal, pauses: network.take_pauses(), waits: network.take_waits() })
     }
 
     /// When something is due here; parcels that wait here are not looked at.

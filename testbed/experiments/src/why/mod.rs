@@ -5,6 +5,7 @@
 //! to the flow completion time to the picosecond. Without `Observe::why` none of this code runs.
 
 mod bottleneck;
+mod demands;
 pub(crate) mod journal;
 mod pauses;
 mod walk;
@@ -18,9 +19,11 @@ use serde::{Deserialize, Serialize};
 use crate::conductor::{Conductor, FlowRecord};
 use crate::plan::Plan;
 use bottleneck::{Busy, Fates};
-use fabric::Pause;
+use demands::{CauseAtPort, PodDemands};
+use fabric::{Pause, PodWaits};
 use journal::Journal;
 use pauses::Pauses;
+use transport::HostId;
 use walk::Charges;
 use words::NamedLinks;
 
@@ -119,6 +122,14 @@ pub struct FlowWhy {
     /// first; left out where there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paused: Vec<QueueWait>,
+    /// The causes of `parts_ps.scheduler` where a pod's scheduler decides, the longest first; left
+    /// out where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub demands: Vec<DemandTime>,
+    /// The causes of times of `queues` in Cores of pods, the longest first; left out where there
+    /// are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub in_cores: Vec<DemandTime>,
     /// The causes of `parts_ps.retransmission`, the longest first.
     pub retransmissions: Vec<RepairTime>,
     /// The link that held it up most, by queues, pauses that its queue caused, marks, trims and how
@@ -158,6 +169,22 @@ pub struct QueueWait {
     pub flows: usize,
 }
 
+/// Time in which cells waited for epochs of a pod's scheduler.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DemandTime {
+    /// The link that the cells were to take, as faults name links: of their host, or of a Core.
+    pub link: String,
+    /// `request` until a decision has the request, `decision` from there to the first epoch that
+    /// this decision is about. Then what decisions did about the demand: a name of a
+    /// [`DemandFate`](fabric::pod::scheduler::DemandFate), or `cores` where the links to all Cores
+    /// had the epoch for other hosts.
+    pub cause: String,
+    /// Whether a demand of a smaller size had one of the two ends.
+    pub smaller: bool,
+    /// Picoseconds.
+    pub ps: u64,
+}
+
 /// Time until a loss was known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepairTime {
@@ -189,10 +216,18 @@ pub struct PacketFates {
     pub answers_lost: BTreeMap<String, u64>,
 }
 
-/// Explains the flows of a run whose packets are in `journal`. O(packets).
+/// What a run has kept to explain itself.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) journal: Box<Journal>,
+    pub(crate) pauses: Vec<Pause>,
+    pub(crate) waits: Vec<PodWaits>,
+}
+
+/// Explains the flows of a run. O(packets).
 pub(crate) fn explain(
     plan: &Plan,
-    (journal, pauses): (&Journal, &[Pause]),
+    Kept { journal, pauses, waits }: &Kept,
     conductor: &Conductor<'_>,
     records: &[FlowRecord],
 ) -> Vec<FlowWhy> {
@@ -200,6 +235,7 @@ pub(crate) fn explain(
     let pauses = Pauses::of(journal, pauses);
     let answers = bottleneck::lost_answers(journal);
     let links = &NamedLinks::of(plan);
+    let demands = PodDemands::new(waits, links);
     let flow = |(flow, record): (usize, &FlowRecord)| {
         let conn = conductor.connection(flow);
         let spec = &plan.matrix.flows[flow];
@@ -212,6 +248,8 @@ pub(crate) fn explain(
             parts_ps: BTreeMap::new(),
             queues: Vec::new(),
             paused: Vec::new(),
+            demands: Vec::new(),
+            in_cores: Vec::new(),
             retransmissions: Vec::new(),
             bottleneck: None,
             packets: PacketFates::default(),
@@ -221,6 +259,7 @@ pub(crate) fn explain(
         why.packets = fates.named(links, answers.get(&line(flow)));
         let ports = record.fct().map(|_| {
             let charges = fill(&mut why, links, (journal, &pauses), (line(conn), record), &users);
+            fill_demands(&mut why, &demands, links, &charges);
             bottleneck::candidates(&charges, &fates, links)
         });
         (why, ports.unwrap_or_default())
@@ -276,6 +315,35 @@ fn fill(
     why.retransmissions = repairs.collect();
     why.retransmissions.sort_by_key(|repair| std::cmp::Reverse(repair.ps));
     charges
+}
+
+/// Fills in what the flow waited for at the schedulers of its pods.
+fn fill_demands(
+    why: &mut FlowWhy,
+    demands: &PodDemands<'_>,
+    links: &NamedLinks<'_>,
+    charges: &Charges,
+) {
+    if demands.is_empty() {
+        return;
+    }
+    let causes = demands.divide((HostId(why.src), HostId(why.dst)), &charges.waits);
+    let (at_hosts, in_cores): (Vec<_>, Vec<_>) = causes
+        .into_iter()
+        .filter(|(_, ps)| *ps > 0)
+        .partition(|((port, ..), _)| links.is_nic(*port));
+    let times = |causes: Vec<(CauseAtPort, u64)>| {
+        let time = |((port, cause, smaller), ps)| DemandTime {
+            link: links.name(port),
+            cause: String::from(cause),
+            smaller,
+            ps,
+        };
+        let mut times: Vec<DemandTime> = causes.into_iter().map(time).collect();
+        times.sort_by_key(|time| std::cmp::Reverse(time.ps));
+        times
+    };
+    (why.demands, why.in_cores) = (times(at_hosts), times(in_cores));
 }
 
 /// The number of a line or of a connection as the journal has it.

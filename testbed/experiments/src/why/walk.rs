@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use transport::{Duration, Instant, Wait};
 
+use super::demands::WaitAtPort;
 use super::journal::{Fate, Journal, NONE, PacketHop, Record, SendCause};
 use super::pauses::Pauses;
 use super::{Repair, TimePart};
@@ -27,12 +28,16 @@ pub(super) struct Charges {
     pub(super) paused: BTreeMap<u32, u64>,
     /// By cause: picoseconds, and how often.
     pub(super) repairs: BTreeMap<Repair, (u64, u32)>,
+    /// The times that the scheduler of the flow's host held it back, and those in queues.
+    pub(super) waits: Vec<WaitAtPort>,
 }
 
 struct Walk<'j> {
     journal: &'j Journal,
     pauses: &'j Pauses,
     hosts: u32,
+    /// The flow's host.
+    src: u32,
     /// The flow's start; no time before it is charged.
     start: Instant,
     flow: u32,
@@ -61,12 +66,9 @@ pub(super) fn walk(
 ) -> Charges {
     let hosts = u32::try_from(journal.hosts.len()).unwrap_or(u32::MAX);
     let (mode, charges) = (TimePart::Path, Charges::default());
-    let mut walk = Walk { journal, pauses, hosts, start, flow, mode, charges };
-    let feedback = &journal.conns[conn as usize].feedback;
-    let last = feedback.iter().rev().find(|at| journal.records[**at as usize].arrived <= end);
-    let mut step =
-        last.map_or(Standpoint::Rest(TimePart::Other), |last| Standpoint::Arrival(*last));
-    let mut at = end;
+    let src = journal.conns[conn as usize].src.0;
+    let mut walk = Walk { journal, pauses, hosts, src, start, flow, mode, charges };
+    let (mut at, mut step) = walk.last(conn, end);
     // Bounded: each step goes to a packet that was sent earlier.
     while at > start {
         (at, step) = match step {
@@ -79,6 +81,21 @@ pub(super) fn walk(
 }
 
 impl Walk<'_> {
+    /// Where the walk begins: at the last packet of connection `conn` that came back by `end`. A
+    /// pod's scheduler reports arrivals in answers of its own. Where no packet has come back, the
+    /// walk begins at the arrival of the flow's last data, which the receiver was to report.
+    fn last(&mut self, conn: u32, end: Instant) -> (Instant, Standpoint) {
+        let (journal, conn) = (self.journal, &self.journal.conns[conn as usize]);
+        let record = |at: &u32| &journal.records[*at as usize];
+        if let Some(last) = conn.feedback.iter().rev().find(|at| record(at).arrived <= end) {
+            return (end, Standpoint::Arrival(*last));
+        }
+        let own = conn.data.iter().filter(|at| record(at).flow == self.flow);
+        let last = own.filter(|at| record(at).arrived <= end).max_by_key(|at| record(at).arrived);
+        let Some(last) = last else { return (end, Standpoint::Rest(TimePart::Other)) };
+        (self.charge(TimePart::Receiver, record(last).arrived, end), Standpoint::Arrival(*last))
+    }
+
     fn record(&self, number: u32) -> Option<&Record> {
         self.journal.records.get(number as usize)
     }
@@ -88,6 +105,9 @@ impl Walk<'_> {
         let from = from.max(self.start);
         if to > from {
             self.charges.parts[part as usize] += to.since(from).as_ps();
+            if part == TimePart::Scheduler {
+                self.charges.waits.push((self.src, from, to));
+            }
         }
         from.min(to)
     }
@@ -124,6 +144,7 @@ impl Walk<'_> {
         let more = self.charges.parts[TimePart::Queue as usize] - before;
         if more > 0 {
             *self.charges.queues.entry(port).or_default() += more;
+            self.charges.waits.push((port, from + paused, to));
         }
         from
     }
@@ -223,11 +244,12 @@ impl Walk<'_> {
         let waited = part_of(data.waited);
         match data.opened {
             SendCause::Posted => (at, Standpoint::Rest(TimePart::Other)),
-            SendCause::Arrival(packet) => {
+            // A packet that no host has sent is not in the journal.
+            SendCause::Arrival(packet) if packet != NONE => {
                 self.mode = waited;
                 (at, Standpoint::Arrival(packet))
             }
-            SendCause::Time => {
+            SendCause::Arrival(_) | SendCause::Time => {
                 let Some(&before) = self.record(data.before).filter(|before| before.sent < at)
                 else {
                     return (at, Standpoint::Rest(waited));

@@ -1,11 +1,12 @@
 //! The explanation of a flow in words, and links by the names that faults give them.
 
 use std::collections::BTreeMap;
+use std::iter::repeat;
 
 use fabric::{Node, PortId, PortSpec};
 use transport::Duration;
 
-use super::{Bottleneck, FlowWhy, QueueWait, TimePart};
+use super::{Bottleneck, DemandTime, FlowWhy, QueueWait, TimePart, demands};
 use crate::plan::Plan;
 use crate::shown;
 
@@ -13,11 +14,21 @@ use crate::shown;
 pub(super) struct NamedLinks<'p> {
     plan: &'p Plan,
     ports: Vec<PortSpec>,
+    /// For each port of a switch: the number of the switch.
+    owners: BTreeMap<u32, u32>,
 }
 
 impl<'p> NamedLinks<'p> {
     pub(super) fn of(plan: &'p Plan) -> Self {
-        Self { plan, ports: plan.blueprint().ports }
+        let blueprint = plan.blueprint();
+        let switches = (0..).zip(&blueprint.switches);
+        let owners = switches.flat_map(|(number, switch)| switch.ports().zip(repeat(number)));
+        Self { plan, owners: owners.collect(), ports: blueprint.ports }
+    }
+
+    /// The address of the switch that `port` belongs to, behind those of hosts.
+    pub(super) fn address_of_owner(&self, port: u32) -> Option<u32> {
+        Some(self.plan.hosts() + self.owners.get(&port)?)
     }
 
     /// The name of the link that `port` transmits on.
@@ -133,7 +144,7 @@ fn clause(why: &FlowWhy, part: TimePart) -> String {
         TimePart::Turn => "its host's line was sending other flows".to_owned(),
         TimePart::Window => window(why),
         TimePart::Pacing => format!("its controller spread its packets{}", marks(why)),
-        TimePart::Scheduler => "its scheduler held it back (credit, tokens or slots)".to_owned(),
+        TimePart::Scheduler => scheduler(why),
         TimePart::Receiver => "it waited for its receiver to answer".to_owned(),
         TimePart::Queue => queue(why),
         TimePart::Paused => paused(why),
@@ -144,6 +155,49 @@ fn clause(why: &FlowWhy, part: TimePart) -> String {
 
 fn window(why: &FlowWhy) -> String {
     format!("its window was full, time in queues not counted{}", marks(why))
+}
+
+fn scheduler(why: &FlowWhy) -> String {
+    match epochs(&why.demands, why.part(TimePart::Scheduler)) {
+        Some(causes) => format!("it waited for epochs of its pod's scheduler: {causes}"),
+        None => "its scheduler held it back (credit, tokens or slots)".to_owned(),
+    }
+}
+
+/// The most frequent causes for which cells waited for epochs, of `all` picoseconds.
+fn epochs(demands: &[DemandTime], all: u64) -> Option<String> {
+    let share = |time: &DemandTime| time.ps.saturating_mul(100).checked_div(all).unwrap_or(0);
+    let named = demands.iter().take(NAMED_CAUSES);
+    let named = named.filter(|time| share(time) >= NAMED_SHARE).map(|time| {
+        let first = if time.smaller { ", some with less to send" } else { "" };
+        format!("{}{first} ({} %)", cause(&time.cause), share(time))
+    });
+    let named: Vec<String> = named.collect();
+    if named.is_empty() { None } else { Some(named.join(", ")) }
+}
+
+/// Causes that a sentence names, and the least share of one, per cent.
+const NAMED_CAUSES: usize = 3;
+const NAMED_SHARE: u64 = 10;
+
+/// What a decision did about a demand, in words.
+fn cause(name: &str) -> &str {
+    match name {
+        demands::REQUEST => "until a decision had its request",
+        demands::DECISION => "until the answer's epoch",
+        demands::CORES => "the links to all Cores were granted to other hosts",
+        "granted" => "its demand had the epoch for other cells, or its grant was lost",
+        "sender" => "its host's link was granted to other receivers",
+        "receiver" => "its receiver's link was granted to other senders",
+        "ends" => "the links of both ends were granted to others",
+        "routes" => "no route between the two had only idle links",
+        "paused" => "no Core took more cells for its pod",
+        "broken" => "no route had only links that work",
+        "silent" => "requests of one end were missing",
+        "fence" => "grants of another term were not over",
+        "unmatched" => "the matcher did not find the route that there was",
+        other => other,
+    }
 }
 
 /// The link that marked most of its packets, where some were marked.
@@ -174,7 +228,10 @@ fn queue(why: &FlowWhy) -> String {
         0 | 1 => "which no other flow uses".to_owned(),
         flows => format!("which {flows} flows use"),
     };
-    format!("{most} of {} to {}, {flows}", first.link, first.to)
+    let in_core: Vec<DemandTime> =
+        why.in_cores.iter().filter(|time| time.link == first.link).cloned().collect();
+    let causes = epochs(&in_core, first.ps).map_or_else(String::new, |it| format!(": {it}"));
+    format!("{most} of {} to {}, {flows}{causes}", first.link, first.to)
 }
 
 fn paused(why: &FlowWhy) -> String {

@@ -27,6 +27,7 @@ mod receipts;
 mod server;
 mod settings;
 mod terms;
+mod waits;
 
 use std::collections::VecDeque;
 use std::mem;
@@ -58,6 +59,7 @@ pub use server::PodServer;
 pub(super) use settings::timing;
 pub use settings::{kernel, matcher};
 use terms::{TermStep, Terms};
+pub use waits::PodWaits;
 
 /// The scheduler of one pod.
 #[derive(Clone, Debug)]

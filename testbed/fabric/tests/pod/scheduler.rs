@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use fabric::pod::matcher::MatcherKind;
 use fabric::pod::scheduler::{
-    Answer, Client, Mouse, PodDecider, PodLink, Refused, Rts, Settings, Update, Wait,
+    Answer, Client, DemandFate, Mouse, PodDecider, PodLink, Refused, Rts, Settings, Update,
 };
 use fabric::pod::{Chance, Grant, IdlePorts, Ladder, Shape, To};
 use proptest::prelude::*;
@@ -40,6 +40,20 @@ impl Pod {
     fn ask(&mut self, from: Client, to: To, bytes: u32) {
         let total = self.totals.entry((from, to)).or_default();
         *total = total.wrapping_add(bytes);
+    }
+
+    /// A pod whose scheduler keeps what its decisions do about demands.
+    fn explained(shape: Shape, settings: Settings) -> Self {
+        let mut pod = Self::new(shape, settings);
+        pod.scheduler.keep_waits();
+        pod
+    }
+
+    /// What decisions did about a demand: their first and last epoch, and the fate.
+    fn fates(&self, from: Client, to: To) -> Vec<(u64, u64, DemandFate)> {
+        let log = self.scheduler.clone().take_waits();
+        let spans = log.of(from, to).iter();
+        spans.map(|span| (span.decisions.0, span.decisions.1, span.fate)).collect()
     }
 
     fn clients(&self) -> Vec<Client> {
@@ -116,7 +130,7 @@ fn multi() -> Shape {
 
 #[test]
 fn answers_leave_after_the_delay_and_are_about_the_epoch_that_the_lead_says() {
-    let mut pod = Pod::new(Shape::square(16).unwrap(), Settings::default());
+    let mut pod = Pod::explained(Shape::square(16).unwrap(), Settings::default());
     pod.ask(host(3), To::Host(9), 1000);
     for epoch in 0..30 {
         let answers = pod.quiet();
@@ -126,10 +140,9 @@ fn answers_leave_after_the_delay_and_are_about_the_epoch_that_the_lead_says() {
             assert_eq!((answer.client, answer.to, answer.term), (host(3), To::Host(9), 1));
         }
     }
-    assert_eq!(pod.scheduler.why(host(3), To::Host(9), 29), Wait::Epoch(30));
-    assert_eq!(pod.scheduler.why(host(3), To::Host(9), 31), Wait::Nothing);
-    assert_eq!(pod.scheduler.why(host(3), To::Host(3), 31), Wait::Unknown);
-    assert_eq!(pod.scheduler.why(host(16), To::Host(3), 31), Wait::Unknown);
+    assert_eq!(pod.fates(host(3), To::Host(9)), [(0, 0, DemandFate::Granted)]);
+    assert_eq!(pod.fates(host(3), To::Host(3)), []);
+    assert_eq!(pod.fates(host(16), To::Host(3)), []);
 }
 
 proptest! {
@@ -371,8 +384,8 @@ fn with_turns_by_age_no_demand_waits_longer_than_the_bound() {
 }
 
 #[test]
-fn a_silent_host_has_no_slots_and_says_why() {
-    let mut pod = Pod::new(Shape::square(16).unwrap(), Settings::default());
+fn a_silent_host_has_no_slots_and_its_demands_say_so() {
+    let mut pod = Pod::explained(Shape::square(16).unwrap(), Settings::default());
     pod.ask(host(1), To::Host(2), 1 << 30);
     pod.ask(host(3), To::Host(1), 1 << 30);
     for epoch in 0..80u64 {
@@ -380,8 +393,9 @@ fn a_silent_host_has_no_slots_and_says_why() {
         // Its last request is of epoch 19; decisions leave 21 epochs after they are made.
         assert_eq!(answers.is_empty(), !(21..=22 + 21).contains(&epoch), "{epoch}: {answers:?}");
     }
-    assert_eq!(pod.scheduler.why(host(1), To::Host(2), pod.epoch), Wait::Silent(host(1)));
-    assert_eq!(pod.scheduler.why(host(3), To::Host(1), pod.epoch), Wait::Silent(host(1)));
+    let fates = [(0, 22, DemandFate::Granted), (23, 79, DemandFate::Silent)];
+    assert_eq!(pod.fates(host(1), To::Host(2)), fates);
+    assert_eq!(pod.fates(host(3), To::Host(1)), fates);
 }
 
 #[test]
@@ -436,22 +450,22 @@ fn a_link_that_loses_cells_is_found_by_receipts_and_avoided() {
 
 #[test]
 fn a_demand_without_a_route_waits_for_links() {
-    let mut pod = Pod::new(Shape::square(16).unwrap(), Settings::default());
+    let mut pod = Pod::explained(Shape::square(16).unwrap(), Settings::default());
     pod.ask(host(0), To::Host(15), 1000);
     for agg in 0..4 {
         assert!(pod.scheduler.set_link(PodLink::Up { tor: 0, agg }, false));
     }
     pod.quiet();
-    assert_eq!(pod.scheduler.why(host(0), To::Host(15), 0), Wait::Links);
-    assert!(pod.scheduler.set_link(PodLink::Up { tor: 0, agg: 1 }, true));
-    assert_eq!(pod.scheduler.why(host(0), To::Host(15), 0), Wait::Age { age: 0, older: 0 });
     pod.quiet();
-    assert_eq!(pod.scheduler.why(host(0), To::Host(15), 1), Wait::Epoch(31));
+    assert!(pod.scheduler.set_link(PodLink::Up { tor: 0, agg: 1 }, true));
+    pod.quiet();
+    let fates = [(0, 1, DemandFate::Broken), (2, 2, DemandFate::Granted)];
+    assert_eq!(pod.fates(host(0), To::Host(15)), fates);
 }
 
 #[test]
 fn a_core_that_is_full_for_a_pod_gets_nothing_for_it() {
-    let mut pod = Pod::new(multi(), Settings { silent_after: 0, ..Settings::default() });
+    let mut pod = Pod::explained(multi(), Settings { silent_after: 0, ..Settings::default() });
     for from in 0..16 {
         pod.ask(host(from), To::Pod(5), 1 << 20);
     }
@@ -465,6 +479,44 @@ fn a_core_that_is_full_for_a_pod_gets_nothing_for_it() {
         assert!(answers.iter().all(|answer| answer.core == Some(3)), "{answers:?}");
         assert_eq!(answers.len(), usize::from(epoch >= 21));
     }
+    // Its one port is granted to one host after another.
+    let fates = pod.fates(host(5), To::Pod(5));
+    let known = |fate: &DemandFate| matches!(fate, DemandFate::Granted | DemandFate::Receiver);
+    assert!(fates.iter().all(|(.., fate)| known(fate)), "{fates:?}");
+}
+
+#[test]
+fn what_holds_a_demand_is_named_in_each_epoch() {
+    use DemandFate::{Ends, Granted, Receiver, Routes, Sender};
+    // Two hosts of a ToR with one Agg: a cell at a time goes up.
+    let settings = Settings { silent_after: 0, ..Settings::default() };
+    let mut pod = Pod::explained(Shape::new(4, 2, 1).unwrap(), settings);
+    for (from, to, epochs) in [(0, 2, 1), (0, 3, 2), (1, 2, 3), (1, 3, 4)] {
+        pod.ask(host(from), To::Host(to), epochs * EPOCH);
+    }
+    for _ in 0..20 {
+        pod.quiet();
+    }
+    let fates = |from, to| pod.fates(host(from), To::Host(to));
+    assert_eq!(fates(0, 2), [(0, 0, Granted)]);
+    assert_eq!(fates(0, 3), [(0, 0, Sender), (1, 2, Granted)]);
+    assert_eq!(fates(1, 2), [(0, 0, Receiver), (1, 2, Routes), (3, 5, Granted)]);
+    assert_eq!(fates(1, 3)[..2], [(0, 0, Routes), (1, 2, Receiver)]);
+    assert_eq!(fates(1, 3)[2..], [(3, 5, Sender), (6, 9, Granted)]);
+    let smaller = |from, to| {
+        let log = pod.scheduler.clone().take_waits();
+        log.of(host(from), To::Host(to)).iter().map(|span| span.smaller).collect::<Vec<_>>()
+    };
+    assert_eq!(smaller(1, 3), [false, true, true, false]);
+    // Both ends are busy with others.
+    let mut pod = Pod::explained(Shape::square(16).unwrap(), settings);
+    for (from, to, epochs) in [(0, 5, 1), (4, 9, 1), (0, 9, 9)] {
+        pod.ask(host(from), To::Host(to), epochs * EPOCH);
+    }
+    for _ in 0..12 {
+        pod.quiet();
+    }
+    assert_eq!(pod.fates(host(0), To::Host(9)), [(0, 0, Ends), (1, 9, Granted)]);
 }
 
 #[test]
@@ -486,7 +538,7 @@ fn a_pause_that_its_core_does_not_repeat_ends_after_32_epochs() {
 
 #[test]
 fn a_new_term_forgets_and_grants_nothing_before_its_fence() {
-    let mut pod = Pod::new(Shape::square(16).unwrap(), Settings::default());
+    let mut pod = Pod::explained(Shape::square(16).unwrap(), Settings::default());
     pod.ask(host(0), To::Host(1), 1 << 20);
     for _ in 0..40 {
         pod.quiet();
@@ -497,18 +549,20 @@ fn a_new_term_forgets_and_grants_nothing_before_its_fence() {
     pod.totals.insert((host(0), To::Host(1)), 5000);
     assert!(pod.scheduler.poll_answer(u64::MAX).is_none(), "nothing of the old term leaves");
     pod.quiet();
-    assert_eq!(pod.scheduler.why(host(0), To::Host(1), 40), Wait::Fence(100));
     let mut epochs = Vec::new();
     for _ in 0..80 {
         epochs.extend(pod.quiet().iter().map(|answer| (answer.term, answer.epoch, answer.total)));
     }
     assert_eq!(epochs, [(2, 100, 5000)]);
+    // The decision of epoch 70 is about epoch 100.
+    let fates = [(40, 69, DemandFate::Fence), (70, 70, DemandFate::Granted)];
+    assert!(pod.fates(host(0), To::Host(1)).ends_with(&fates));
 }
 
 #[test]
 fn a_client_that_joins_a_later_term_waits_until_grants_of_another_scheduler_are_over() {
     let settings = Settings { joins_after: 40, ..Settings::default() };
-    let mut pod = Pod::new(Shape::square(16).unwrap(), settings);
+    let mut pod = Pod::explained(Shape::square(16).unwrap(), settings);
     pod.ask(host(0), To::Host(1), 5000);
     let first: Vec<u64> = (0..40).flat_map(|_| pod.quiet()).map(|answer| answer.epoch).collect();
     assert_eq!(first, [30], "no other scheduler comes before the first term");
@@ -527,13 +581,14 @@ fn a_client_that_joins_a_later_term_waits_until_grants_of_another_scheduler_are_
         for client in late {
             assert_eq!(pod.scheduler.has_to_itself(client, epoch), epoch >= 100, "{epoch}");
         }
-        if (60..70).contains(&epoch) {
-            assert_eq!(pod.scheduler.why(host(0), To::Host(1), epoch), Wait::Fence(100));
-            assert_eq!(pod.scheduler.why(host(4), To::Host(5), epoch), Wait::Fence(100));
-        }
     }
     granted.sort_unstable_by_key(|(epoch, client)| (*epoch, format!("{client:?}")));
     assert_eq!(granted, [(80, host(2)), (100, host(0)), (100, host(4))]);
+    for sender in [0, 4] {
+        let fates = [(60, 69, DemandFate::Fence), (70, 70, DemandFate::Granted)];
+        let found = pod.fates(host(sender), To::Host(sender + 1));
+        assert!(found.ends_with(&fates), "{sender}: {found:?}");
+    }
 }
 
 #[test]

@@ -209,18 +209,6 @@ impl History {
         }
     }
 
-    /// The first epoch from `now` on for which a demand has a grant.
-    pub(super) fn granted(&self, sender: usize, to: To, now: u64) -> Option<u64> {
-        let ahead = self.ring.iter().filter(|decision| decision.epoch >= now);
-        let granted = ahead.filter(|decision| {
-            decision
-                .grants
-                .iter()
-                .any(|grant| usize::from(grant.sender) == sender && grant.to == to)
-        });
-        granted.map(|decision| decision.epoch).min()
-    }
-
     /// Forgets every decision.
     pub(super) fn clear(&mut self) {
         for decision in &mut self.ring {

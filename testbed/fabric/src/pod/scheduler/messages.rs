@@ -196,28 +196,3 @@ impl Counters {
         self.refused[why as usize] += 1;
     }
 }
-
-/// Why a demand waits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wait {
-    /// The scheduler has no demand of these two.
-    Unknown,
-    /// All that was asked for has been granted and sent.
-    Nothing,
-    /// The demand is granted, for this epoch.
-    Epoch(u64),
-    /// The sender or the receiver has sent no request for too long.
-    Silent(Client),
-    /// No route has only links that work.
-    Links,
-    /// The scheduler took over, and grants nothing for epochs before this one.
-    Fence(u64),
-    /// Other demands go first. The demand has been open for `age` epochs, and `older` open demands
-    /// of its sender or its receiver for longer.
-    Age {
-        /// Epochs since the demand opened.
-        age: u64,
-        /// Demands that go first at either end.
-        older: usize,
-    },
-}

@@ -20,14 +20,16 @@ mod links;
 mod messages;
 mod runs;
 mod turns;
+mod waits;
 
 use core::fmt;
 
 pub use links::PodLink;
-pub use messages::{Answer, Client, Counters, Mouse, Refused, Rts, Update, Wait};
+pub use messages::{Answer, Client, Counters, Mouse, Refused, Rts, Update};
+pub use waits::{DemandFate, DemandLog, FateSpan};
 
 use crate::pod::chance::Chance;
-use crate::pod::demands::{DemandOrder, Demands, To};
+use crate::pod::demands::{Demands, To};
 use crate::pod::ladder::Ladder;
 use crate::pod::matcher::{Match, Matcher, MatcherKind, MatcherSetup};
 use crate::pod::ports::{Grant, IdlePorts};
@@ -183,6 +185,8 @@ pub struct PodDecider {
     next: u64,
     turns: Turns,
     runs: Runs,
+    /// What decisions did about demands, where a driver asks for it.
+    waits: Option<Box<DemandLog>>,
 }
 
 impl fmt::Debug for PodDecider {
@@ -232,6 +236,7 @@ impl PodDecider {
             next: 0,
             turns: Turns::new(&shape),
             runs: Runs::new(&shape, settings.superepoch),
+            waits: None,
         })
     }
 
@@ -391,6 +396,8 @@ impl PodDecider {
                 // On trial a link carries the cells of one epoch, and others may fail soon.
                 rest = 1;
             }
+        } else if self.waits.is_some() {
+            self.note_waits(epoch, None);
         }
         self.counters.epochs += 1;
         self.counters.grants += self.grants.len() as u64;
@@ -430,6 +437,9 @@ impl PodDecider {
         self.turns.list(turn, &self.demands, modulo(epoch));
         let Self { turns, demands, chance, grants, .. } = self;
         self.matcher.decide(turns.first(), demands, &mut ports, chance, grants);
+        if self.waits.is_some() {
+            self.note_waits(epoch, Some(&ports));
+        }
         if turn.is_some() {
             for grant in &self.grants[ongoing..] {
                 self.demands.send_back(usize::from(grant.sender), grant.to, modulo(epoch));
@@ -544,39 +554,6 @@ impl PodDecider {
             (client.repeated, client.reported) = (None, None);
         }
         true
-    }
-
-    /// Why a demand waits, as of epoch `now`. O(open demands): for reports, not for loops.
-    #[must_use]
-    pub fn why(&self, client: Client, to: To, now: u64) -> Wait {
-        let Some(sender) = self.sender(client).filter(|sender| self.demands.has(*sender, to))
-        else {
-            return Wait::Unknown;
-        };
-        let Some(opened) = self.demands.opened(sender, to) else {
-            let granted = self.history.granted(sender, to, now);
-            return granted.map_or(Wait::Nothing, Wait::Epoch);
-        };
-        if self.is_silent(client, now) {
-            return Wait::Silent(client);
-        }
-        let mut fence = self.fence.max(self.clients[sender].joins);
-        if let To::Host(host) = to {
-            if self.is_silent(Client::Host(host), now) {
-                return Wait::Silent(Client::Host(host));
-            }
-            fence = fence.max(self.clients[usize::from(host)].joins);
-        }
-        if now + self.settings.lead < fence {
-            return Wait::Fence(fence);
-        }
-        if !self.ports(now).has_route(&self.shape, sender, to, self.demands.has_mouse(sender, to)) {
-            return Wait::Links;
-        }
-        let before =
-            self.demands.in_order(DemandOrder::Age).take_while(|other| *other != (sender, to));
-        let older = before.filter(|(other, other_to)| *other == sender || *other_to == to).count();
-        Wait::Age { age: modulo(now).wrapping_sub(opened).into(), older }
     }
 }
 

@@ -65,7 +65,7 @@ use joining::Joining;
 use optimistic::Optimistic;
 use queues::Queues;
 use records::{Grants, Records, report_delivered};
-use silence::Silence;
+use silence::{Outage, Silence};
 use timing::Timing;
 use watch::PodWatch;
 
@@ -109,6 +109,7 @@ pub struct Zeropod {
     dirty: VecDeque<usize>,
     awaited: Awaited,
     silence: Silence,
+    outage: Outage,
     grants: Grants,
     /// Epochs before this one are over.
     epoch: u64,
@@ -199,6 +200,7 @@ impl Zeropod {
             dirty: VecDeque::new(),
             awaited: Awaited::new(timing.request_to_data()),
             silence: Silence::new(Duration::MAX, false),
+            outage: Outage::default(),
             grants: Grants::new(),
             epoch: 0,
             epoch_ends: Instant::ZERO,
@@ -365,6 +367,9 @@ impl Zeropod {
     fn next_repeat(&mut self, epoch: u64) -> Option<(DemandEnd, u32)> {
         let place = self.awaited.next(&mut self.queues, epoch)?;
         self.note_asked(epoch);
+        if self.joining.is_none() {
+            self.outage.asked(epoch);
+        }
         self.counts.repeated += 1;
         Some(self.total(place))
     }
@@ -444,6 +449,8 @@ impl Zeropod {
         self.advance(self.pod_time(local));
         self.admit(from, schd, local)?;
         self.silence.answered();
+        let granted = schd.grant.map(|grant| self.full(grant.epoch));
+        self.end_outage(self.pod_time(local), granted);
         self.note_answered(local);
         self.follow(schd, local);
         if let Some(delivered) = schd.delivered {

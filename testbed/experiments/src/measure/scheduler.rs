@@ -44,8 +44,12 @@ pub struct SchedulerResult {
     pub core_bytes_max: u64,
     /// Times that a port of a Core asked for no more cells.
     pub core_pauses: u64,
-    /// The longest time without grants of a host that waited while its scheduler failed,
-    /// microseconds; 0 where none did.
+    /// The longest time for which a host or a port of a Core was without a scheduler, microseconds.
+    /// A working scheduler answers some requests in a known time: each request where the pod has a
+    /// backup, else one that repeats a total. The time begins when such an answer is due, or when
+    /// the grants before it are over. It ends when an answer comes. Where that one is of another
+    /// term, it ends with the first epoch that the term may grant. A demand that waits for others
+    /// makes no outage.
     pub outage_us: f64,
     /// Times that a link was accused of losing cells, and then avoided.
     pub accused: u64,
@@ -106,7 +110,7 @@ impl SchedulerResult {
             core_cells_max: cores.cells_max,
             core_bytes_max: cores.bytes_max,
             core_pauses: cores.pauses,
-            outage_us: hosts.silence.max(ports.silence).as_us_f64(),
+            outage_us: hosts.outage.max(ports.outage).as_us_f64(),
             accused: pods.accused,
             term: pods.term,
             clock_error_ns: pods.clock_error.as_us_f64() * 1000.0,

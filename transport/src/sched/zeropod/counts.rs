@@ -60,9 +60,10 @@ pub struct PodCounts {
     /// Since when that scheduler has been silent, and the number of its pod; of several hosts, the
     /// silence that began first.
     pub silent_since: Option<(Instant, u32)>,
-    /// The longest time without grants of a host that waited while its pod's scheduler failed and
-    /// another term began.
-    pub silence: Duration,
+    /// The longest time for which the host was without a scheduler. It begins when an answer is due
+    /// that a working scheduler sends, and ends when one comes. Where that is of another term, it
+    /// ends when the term may grant.
+    pub outage: Duration,
     /// The epoch in which a clock that was off had settled, the last one of several hosts; 0 where
     /// none was off.
     pub settled_in: u64,
@@ -85,7 +86,7 @@ impl PodCounts {
         self.late += other.late;
         self.given_up += other.given_up;
         self.silent_since = self.silent_since.into_iter().chain(other.silent_since).min();
-        self.silence = self.silence.max(other.silence);
+        self.outage = self.outage.max(other.outage);
         self.settled_in = self.settled_in.max(other.settled_in);
         for (count, other) in self.refused.iter_mut().zip(&other.refused) {
             *count += other;

@@ -214,6 +214,7 @@ impl Zeropod {
         self.records.clear();
         self.awaited.clear(&mut self.queues);
         self.watch.forget_epochs();
+        self.outage.clear();
     }
 }
 

@@ -212,6 +212,7 @@ impl Protocol for Zeropod {
         self.counts.given_up += 1;
         let pod = self.pod_end.first / u32::from(self.params.hosts.max(1));
         let silent = since.map(|since| (since, pod));
+        self.give_up_outage();
         self.counts.silent_since = self.counts.silent_since.or(silent);
         Some(flow)
     }

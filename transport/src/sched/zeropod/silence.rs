@@ -5,7 +5,9 @@
 //! silence has no scheduler, and gives up all flows that wait for one. Times are of whatever clock
 //! the host counts by until an answer comes: the pod's, or its own while it introduces itself.
 
+use super::Zeropod;
 use super::queues::Queues;
+use super::timing::Timing;
 use crate::time::{Duration, Instant};
 use crate::units::FlowId;
 
@@ -65,5 +67,88 @@ impl Silence {
             None => self.answered(),
         }
         flow
+    }
+}
+
+/// The times in which a host was without a scheduler.
+///
+/// A working scheduler answers some requests in a known time: all of them where the pod has a
+/// backup, and else those that repeat a total. An outage begins when such an answer is due, or when
+/// the grants are over that came before. It ends with the next answer, of whatever request; where
+/// this is the first one of another term, it ends with the first epoch that the term may grant. So
+/// a demand that waits for its turn is no outage, however long it waits.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Outage {
+    /// The epoch of the first such request since the last answer.
+    unanswered: Option<u64>,
+    /// Whether another term has begun since the last answer.
+    in_new_term: bool,
+}
+
+impl Outage {
+    /// A request leaves in `epoch` that a working scheduler answers.
+    pub(super) fn asked(&mut self, epoch: u64) {
+        self.unanswered.get_or_insert(epoch);
+    }
+
+    /// Another term has begun.
+    pub(super) const fn begin_term(&mut self) {
+        self.in_new_term = true;
+    }
+
+    /// Forgets epochs, which were of another clock.
+    pub(super) const fn clear(&mut self) {
+        (self.unanswered, self.in_new_term) = (None, false);
+    }
+
+    /// The first epoch of the outage that lasts in `epoch`, where an answer comes within `due`
+    /// epochs; `None` where there is none.
+    fn since(&self, due: u64, epoch: u64) -> Option<u64> {
+        let late = self.unanswered.map(|asked| asked + due).filter(|due| *due < epoch);
+        late.or(self.in_new_term.then_some(epoch))
+    }
+}
+
+impl Zeropod {
+    /// Epochs within which a working scheduler answers a request that it answers in any case.
+    fn answer_due(&self) -> u64 {
+        if self.watch.is_on() { self.timing.round_trip } else { self.timing.request_to_data() }
+    }
+
+    /// The outage that lasts at present has lasted until `end`, an epoch.
+    fn note_outage(&mut self, end: u64) {
+        let Some(since) = self.outage.since(self.answer_due(), self.epoch) else { return };
+        let since = since.max(self.watch.granted + 1);
+        if end > since {
+            let length = self.timing.epoch * (end - since);
+            self.counts.outage = self.counts.outage.max(length);
+        }
+    }
+
+    /// No answer has come, and none is expected any more.
+    pub(super) fn give_up_outage(&mut self) {
+        self.note_outage(self.epoch);
+    }
+
+    /// An answer came at `at`, with a grant for `granted` or without one.
+    pub(super) fn end_outage(&mut self, at: Instant, granted: Option<u64>) {
+        let end = if self.outage.in_new_term {
+            let fence = self.timing.fence(self.term_began(at));
+            granted.map_or(fence, |epoch| epoch.min(fence))
+        } else {
+            self.epoch
+        };
+        self.note_outage(end);
+        self.outage.clear();
+    }
+
+    /// The epoch in which a term began, whose first answer came at `at`. That answer left in the
+    /// window in which answers are known that are due in the epoch after it.
+    fn term_began(&self, at: Instant) -> u64 {
+        let Timing { answers_at, core_answers_at, control_flight, epoch, .. } = self.timing;
+        let left = at.before(control_flight + answers_at.saturating_sub(self.pod_end.behind));
+        let opens = if self.params.pods > 1 { core_answers_at } else { answers_at };
+        let known = self.timing.epoch_at(left) + opens.as_ps() / epoch.as_ps();
+        known.saturating_sub(1)
     }
 }

@@ -312,21 +312,50 @@ fn answers_that_make_no_sense_are_counted_and_change_nothing() {
 }
 
 #[test]
-fn a_host_that_is_notified_of_a_term_was_silent_since_its_first_request_without_an_answer() {
+fn an_outage_lasts_from_the_answer_that_is_due_to_the_fence_of_the_next_term() {
     let mut host = Host::new();
     host.sched.watch = PodWatch::new(Some(BACKUP));
     host.post(0, 8);
     host.run(host.epoch(1));
     let alone = |term| Schd { term, grant: None, ..granted(0, 8, 0) };
     assert!(host.answer(SCHEDULER, &alone(1)));
-    host.run(host.epoch(12));
+    // The backup begins its term in epoch 20, and its answers leave in the next window.
+    let timing = host.sched.timing;
+    let window = 21 - timing.answers_at.as_ps() / timing.epoch.as_ps();
+    let leaves = host.epoch(window) + timing.answers_at + timing.answer_at(2, None);
+    host.run(leaves + timing.control_flight);
+    assert_eq!(host.sched.pod_end.scheduler, BACKUP, "its patience is over");
     let first = host.requests.iter().map(|(_, rts)| rts.epoch).find(|epoch| *epoch >= 1);
-    let first = u64::from(first.unwrap());
-    assert!(first < 4 && host.sched.pod_end.scheduler == SCHEDULER);
     assert!(host.answer(BACKUP, &alone(2)));
-    host.run(host.epoch(14));
-    assert!(host.answer(BACKUP, &Schd { term: 2, ..granted(50, 8, 8 * 512) }));
-    assert_eq!(host.sched.counts().silence, host.epoch(50).since(host.epoch(first)));
+    let due = u64::from(first.unwrap()) + timing.round_trip;
+    let outage = host.epoch(timing.fence(20)).since(host.epoch(due));
+    assert_eq!(host.sched.counts().outage, outage);
+    // All is answered again.
+    for epoch in 26..60 {
+        host.run(host.epoch(epoch));
+        assert!(host.answer(BACKUP, &alone(2)));
+    }
+    assert_eq!(host.sched.counts().outage, outage);
+}
+
+#[test]
+fn a_demand_that_waits_for_its_turn_is_no_outage_and_an_answer_that_does_not_come_is() {
+    let mut host = Host::new();
+    host.post(0, 8);
+    let standing = Some((DemandEnd::Host(17), 0));
+    let answer = Schd { grant: None, standing, ..granted(0, 8, 0) };
+    // The total is repeated in epochs 30 and 119, and each is answered in time.
+    for epoch in [59, 148] {
+        host.run(host.epoch(epoch));
+        assert!(host.answer(SCHEDULER, &answer));
+    }
+    assert_eq!((host.sched.counts().repeated, host.sched.counts().outage), (2, Duration::ZERO));
+    host.run(host.epoch(400));
+    assert_eq!(host.sched.counts().repeated, 3);
+    let last = host.requests.last().unwrap().1.epoch;
+    assert!(host.answer(SCHEDULER, &answer));
+    let due = host.epoch(u64::from(last) + host.sched.timing.request_to_data());
+    assert_eq!(host.sched.counts().outage, host.epoch(400).since(due));
 }
 
 /// A scheduler of an earlier term may serve hosts that do not reach the later one.

@@ -15,7 +15,7 @@
 
 use super::timing::ASK_EVERY;
 use super::{Odd, Rts, Zeropod};
-use crate::time::{Duration, Instant};
+use crate::time::Instant;
 use crate::units::HostId;
 use crate::wire::pod::Schd;
 
@@ -55,9 +55,6 @@ pub(super) struct PodWatch {
     asked: u64,
     /// The last epoch of a grant; forgotten grants do not count.
     pub(super) granted: u64,
-    /// Since when nothing has been granted, from a change of terms in which something waited to the
-    /// next grant.
-    silent_since: Option<Instant>,
 }
 
 impl PodWatch {
@@ -71,14 +68,12 @@ impl PodWatch {
             former: None,
             asked: 0,
             granted: 0,
-            silent_since: None,
         }
     }
 
     /// Forgets epochs, and what depends on them: they were of another clock.
     pub(super) const fn forget_epochs(&mut self) {
         (self.unanswered, self.asked, self.granted) = (None, 0, 0);
-        self.silent_since = None;
     }
 
     pub(super) const fn is_on(&self) -> bool {
@@ -98,6 +93,7 @@ impl Zeropod {
             self.watch.unanswered = None;
         }
         self.watch.asked = epoch;
+        self.outage.asked(epoch);
         let since = *self.watch.unanswered.get_or_insert(epoch);
         let doublings = self.watch.tries.saturating_sub(ALIKE).min(DOUBLINGS);
         if epoch < since + (self.timing.patience() << doublings) {
@@ -202,21 +198,12 @@ impl Zeropod {
             (queue.asked, queue.granted, queue.tries) = (0, 0, 0);
             self.review(place);
         }
-        if !self.dirty.is_empty() {
-            let since = self.watch.unanswered.unwrap_or(self.epoch);
-            let since = self.start(since.max(self.watch.granted + 1));
-            self.watch.silent_since.get_or_insert(since);
-        }
+        self.outage.begin_term();
     }
 
     /// A grant for `epoch` was taken.
     pub(super) fn note_granted(&mut self, epoch: u64) {
         self.watch.granted = self.watch.granted.max(epoch);
-        if let Some(since) = self.watch.silent_since.take() {
-            let from = self.start(epoch);
-            let silence = if from > since { from.since(since) } else { Duration::ZERO };
-            self.counts.silence = self.counts.silence.max(silence);
-        }
     }
 }
 

@@ -344,6 +344,6 @@ fn a_flow_whose_scheduler_was_killed_waited_for_grants_that_were_lost_and_for_th
     let set = [("fault", "kill@scheduler:0,from_us=40")];
     let outcome = explain(&plan("zeropod-ha:8", "zeropod", &set, &ring(16, 5, 400_000)));
     let why = slowest(&outcome);
-    let took = ["granted", "request", "fence"].map(|cause| cause_of(&why.demands, cause));
-    assert!(took[0] > 10_000_000 && took[1] > 5_000_000 && took[2] > 1_000_000, "{why:?}");
+    let took = ["granted", "fence"].map(|cause| cause_of(&why.demands, cause));
+    assert!(took[0] > 10_000_000 && took[1] > 1_000_000, "{why:?}");
 }

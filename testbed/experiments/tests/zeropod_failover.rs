@@ -130,6 +130,30 @@ fn a_scheduler_that_is_killed_at_any_instant_is_replaced_by_its_backup() {
     assert!(longest > 0.45 * silence_max("zeropod-ha:8"), "{longest}");
 }
 
+/// Flows of several pods, inside and across, when the scheduler of the first pod is killed at any
+/// instant. Receipts die with it. Cores repeat theirs, and what nothing can report is sent again at
+/// once, so no flow waits for its timeout of 20 ms.
+#[test]
+fn no_flow_of_several_pods_waits_for_a_timeout_when_a_scheduler_is_killed() {
+    for case in 0..cases() {
+        let mut rng = Rng::new(7000 + case);
+        let mut matrix = Matrix { nodes: 32, ..Matrix::default() };
+        for src in 0..32 {
+            let across = (src + 16 + rng.below(16) as u32) % 32;
+            let inside = src / 16 * 16 + (src + 1 + rng.below(15) as u32) % 16;
+            for dst in [across, inside].into_iter().filter(|dst| *dst != src) {
+                let size = Bytes(1 + rng.below(1 << 18));
+                matrix.push_flow(FlowSpec::new(HostId(src), HostId(dst), size)).unwrap();
+            }
+        }
+        let at = rng.below(200_000_000) as f64 / 1e6;
+        let name = if case % 4 == 3 { "backup" } else { "scheduler" };
+        let outcome = run("zeropod-ha:8,2,4", &matrix, &[format!("kill@{name}:0,from_us={at}")]);
+        let longest = outcome.records.iter().filter_map(|flow| flow.fct()).max().unwrap();
+        assert!(longest < Duration::from_ms(2), "case {case}, {at} us: {longest:?}");
+    }
+}
+
 /// `outage_us` is about schedulers that do not answer. A demand that waits for others is none.
 #[test]
 fn a_run_without_faults_has_no_outage() {

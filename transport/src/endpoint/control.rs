@@ -72,13 +72,17 @@ impl<S: Scheduler> Endpoint<S> {
     /// Segments have arrived that no packet acknowledges.
     fn take_reported(&mut self, now: Instant) {
         // Bounded by what one packet reports.
-        while let Some(Reported { flow, first, arrived }) = self.sched.next_reported() {
+        while let Some(Reported { flow, first, arrived, again }) = self.sched.next_reported() {
             let mut cx = tx_context!(self);
-            let open = self.tx_flows.get_mut(flow).and_then(Timed::open_mut);
-            if let Some(open) = open {
+            let Some(open) = self.tx_flows.get_mut(flow).and_then(Timed::open_mut) else {
+                continue;
+            };
+            if again {
+                open.send_again(first, arrived);
+            } else {
                 open.on_reported(first, arrived, &mut cx);
-                self.update_tx(flow, now);
             }
+            self.update_tx(flow, now);
         }
     }
 

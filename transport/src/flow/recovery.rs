@@ -375,6 +375,14 @@ impl Recovery {
         if self.is_refusal(psn, echo_sent_at) { self.mark_lost(psn) } else { None }
     }
 
+    /// Sends `psn` again where it is in flight.
+    pub(crate) fn send_again(&mut self, psn: Psn) {
+        let in_flight = |entry: &SentPacket| entry.fate == Fate::InFlight;
+        if self.sent.entry(psn).is_some_and(in_flight) {
+            self.mark_lost(psn);
+        }
+    }
+
     /// True when `psn` is in flight, and was sent at `echo_sent_at`.
     pub(crate) fn is_refusal(&self, psn: Psn, echo_sent_at: u32) -> bool {
         self.sent.entry(psn).is_some_and(|entry| {

@@ -287,7 +287,8 @@ pub enum AckMode {
     Reported,
 }
 
-/// Segments of one outgoing flow that have arrived.
+/// Segments of one outgoing flow that have arrived, or that are to be sent again because no report
+/// of them can come any more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reported {
     /// The flow.
@@ -296,6 +297,8 @@ pub struct Reported {
     pub first: Psn,
     /// Bit i: PSN `first + i` has arrived.
     pub arrived: u64,
+    /// Whether these are to be sent again instead: they may have arrived or not.
+    pub again: bool,
 }
 
 /// A grant for the acknowledgement of one flow.

@@ -134,6 +134,9 @@ pub struct Delivered {
     pub first: Psn,
     /// Bit i: PSN `first + i` is there.
     pub arrived: u32,
+    /// Whether the cells are to be sent again instead, because no report of them can come any more:
+    /// they may be there or not.
+    pub again: bool,
 }
 
 impl Delivered {
@@ -146,7 +149,7 @@ impl Delivered {
         let skipped = if self.arrived == 0 { 0 } else { self.arrived.trailing_zeros() };
         let arrived = self.arrived >> skipped & ((1 << Self::BESIDE_RECEIPT) - 1);
         self.arrived &= !(arrived << skipped);
-        Self { flow: self.flow, first: self.first.plus(skipped), arrived }
+        Self { first: self.first.plus(skipped), arrived, ..*self }
     }
 }
 
@@ -175,6 +178,7 @@ const BEHIND_GAP: u8 = 8;
 const SETTLED: u8 = 16;
 const HAS_LOST: u8 = 32;
 const HAS_EPOCHS: u8 = 64;
+const SEND_AGAIN: u8 = 128;
 
 const RTS_FIXED: usize = 18;
 /// [`FEW_MICE`] in the type of a request's count.
@@ -340,10 +344,11 @@ impl CoreRts {
     #[must_use]
     pub fn note(&self) -> Note {
         let (to, total) = self.update.unwrap_or((DemandEnd::Host(0), 0));
-        let none = Delivered { flow: FlowId::UNKNOWN, first: Psn(0), arrived: 0 };
+        let none = Delivered { flow: FlowId::UNKNOWN, first: Psn(0), arrived: 0, again: false };
         let (host, delivered) = self.delivered.unwrap_or((0, none));
         let flags = if self.update.is_some() { HAS_UPDATE } else { 0 }
             | if self.delivered.is_some() { HAS_DELIVERED } else { 0 }
+            | if delivered.again { SEND_AGAIN } else { 0 }
             | if self.lost { HAS_LOST } else { 0 };
         let mut out = Writer::new();
         out.put(self.term.to_be_bytes()).put(self.epoch.to_be_bytes()).put([flags, 0]);
@@ -365,8 +370,10 @@ impl CoreRts {
         let (term, epoch, [flags, reserved]) = (from.u16()?, from.u32()?, from.take()?);
         let (to, total, paused) = (DemandEnd::of(from.u16()?), from.u32()?, from.u32()?);
         let (host, flow, first) = (from.u16()?, FlowId(from.u32()?), Psn(from.u32()?));
-        let delivered = (host, Delivered { flow, first, arrived: from.u32()? });
-        if flags & !(HAS_UPDATE | HAS_DELIVERED | HAS_LOST) != 0
+        let again = flags & SEND_AGAIN != 0;
+        let delivered = (host, Delivered { flow, first, arrived: from.u32()?, again });
+        if flags & !(HAS_UPDATE | HAS_DELIVERED | SEND_AGAIN | HAS_LOST) != 0
+            || (again && flags & HAS_DELIVERED == 0)
             || reserved != 0
             || !from.0.is_empty()
         {
@@ -457,9 +464,9 @@ mod tests {
     }
 
     fn delivered() -> impl Strategy<Value = Delivered> {
-        any::<(u32, u32, u32)>().prop_map(|(flow, first, arrived)| {
+        any::<(u32, u32, u32, bool)>().prop_map(|(flow, first, arrived, again)| {
             let (flow, first) = (FlowId(flow), Psn(first));
-            Delivered { flow, first, arrived }
+            Delivered { flow, first, arrived, again }
         })
     }
 

@@ -78,6 +78,10 @@ struct CorePort {
     sent: Sent,
     /// Cells of hosts of this pod that have been delivered in other pods.
     delivered: VecDeque<(u16, Delivered)>,
+    /// The last of these that requests have reported.
+    passed: VecDeque<(u16, Delivered)>,
+    /// The term of the pod's scheduler.
+    term: u16,
     /// The pauses that its last request named.
     named: u32,
     /// When the port has something to do next.
@@ -111,6 +115,10 @@ impl CoreCounters {
 /// Deliveries that wait for requests to one pod at most; further ones are not reported, and their
 /// hosts send these cells again.
 const DELIVERED_MAX: usize = 1024;
+
+/// Deliveries that are kept after a request has reported them. A request an epoch reports one. A
+/// scheduler that fails has passed on what is older, unless more waited for its answers.
+const PASSED_MAX: usize = 64;
 
 /// Deliveries among which one is looked for that another may join.
 const DELIVERED_NEAR: usize = 32;
@@ -162,6 +170,8 @@ impl Relay {
                 cells: 0,
                 sent: Sent::new(),
                 delivered: VecDeque::new(),
+                passed: VecDeque::new(),
+                term: 0,
                 named: 0,
                 due: Instant::FAR_FUTURE,
             }
@@ -226,9 +236,11 @@ impl Relay {
             self.set_paused(self.paused & !(1 << pod), now);
         }
         let (paused, port) = (self.paused, &mut self.ports[pod]);
+        port.follow_term();
         let rts = port.client.poll_request(now, port.reports(paused));
         if let Some((to, rts)) = rts {
             debug_assert_eq!(rts.mice_len, 0, "found for a request without room for them");
+            port.follow_term();
             let delivered = port.delivered_for(to);
             // A request to a scheduler that is being left does not inform the present one.
             if to == port.client.pod_end().scheduler {
@@ -255,7 +267,7 @@ impl Relay {
                 let home = (origin.from.0 / self.hosts) as usize;
                 let host = u16::try_from(origin.from.0 % self.hosts).unwrap_or(u16::MAX);
                 if let Some(port) = self.ports.get_mut(home) {
-                    port.note_delivered(host, &origin);
+                    port.note_delivered(host, &origin, reported.again);
                     port.due = port.due.min(now);
                 }
             }
@@ -293,17 +305,31 @@ impl CorePort {
         paused != 0 || self.named != paused || !self.delivered.is_empty()
     }
 
-    /// Notes that a cell of a host of this pod has been delivered.
-    fn note_delivered(&mut self, host: u16, origin: &SourceSegment) {
+    /// Reports the last deliveries again, before all others, where another term has begun: the
+    /// former scheduler may not have passed them on.
+    fn follow_term(&mut self) {
+        let term = self.client.term();
+        if self.term != 0 && self.term != term {
+            while let Some(report) = self.passed.pop_back() {
+                self.delivered.push_front(report);
+            }
+            self.delivered.truncate(DELIVERED_MAX);
+        }
+        self.term = term;
+    }
+
+    /// Notes that a cell of a host of this pod has been delivered, or is to be sent again.
+    fn note_delivered(&mut self, host: u16, origin: &SourceSegment, again: bool) {
         let (first, bit) = (Psn(origin.psn.0 & !31), 1 << (origin.psn.0 & 31));
         let near = self.delivered.iter_mut().rev().take(DELIVERED_NEAR);
         let is_same = |(to, run): &&mut (u16, Delivered)| {
-            (*to, run.flow, run.first) == (host, origin.flow, first)
+            (*to, run.flow, run.first, run.again) == (host, origin.flow, first, again)
         };
         if let Some((_, run)) = near.into_iter().find(is_same) {
             run.arrived |= bit;
         } else if self.delivered.len() < DELIVERED_MAX {
-            self.delivered.push_back((host, Delivered { flow: origin.flow, first, arrived: bit }));
+            let run = Delivered { flow: origin.flow, first, arrived: bit, again };
+            self.delivered.push_back((host, run));
         }
     }
 
@@ -311,7 +337,12 @@ impl CorePort {
     /// no more.
     fn delivered_for(&mut self, scheduler: HostId) -> Option<(u16, Delivered)> {
         let serves = self.client.pod_end().scheduler == scheduler;
-        if serves { self.delivered.pop_front() } else { None }
+        let report = if serves { self.delivered.pop_front() } else { None }?;
+        if self.passed.len() >= PASSED_MAX {
+            self.passed.pop_front();
+        }
+        self.passed.push_back(report);
+        Some(report)
     }
 
     /// Sends a request to a scheduler of the pod.

@@ -147,6 +147,15 @@ impl TxFlow {
         self.take_report(&report, cx);
     }
 
+    /// No report of these segments can come any more: bit i of `segments` is PSN `first + i`. They
+    /// are sent again, and no controller gets that, since they may have arrived.
+    #[cold]
+    pub(crate) fn send_again(&mut self, first: Psn, segments: u64) {
+        for bit in (0..u64::BITS).filter(|bit| segments >> bit & 1 == 1) {
+            self.recovery.send_again(first.plus(bit));
+        }
+    }
+
     fn take_report(&mut self, report: &Report, cx: &mut TxContext<'_>) {
         let mut acked = Bytes::ZERO;
         let arrived = arrivals(&mut self.unfinished, &mut acked, cx);

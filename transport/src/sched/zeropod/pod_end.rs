@@ -26,6 +26,12 @@ pub struct PodEnd {
 }
 
 impl Zeropod {
+    /// The term of the scheduler that this end asks; 0 before its first answer.
+    #[must_use]
+    pub const fn term(&self) -> u16 {
+        self.term
+    }
+
     /// The end of the pod that this scheduler sends for.
     #[must_use]
     pub const fn pod_end(&self) -> &PodEnd {

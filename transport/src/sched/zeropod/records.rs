@@ -76,6 +76,8 @@ pub(super) struct Records {
     unreported: VecDeque<u64>,
     /// The first epoch whose cells the scheduler of this term may have granted.
     term_from: u64,
+    /// Places before this one in `sent` have been looked at since the term began.
+    again_from: usize,
     /// Epochs from the one in which cells are sent to the request that says that none has been
     /// reported; `None` where no request does.
     lag: Option<u64>,
@@ -88,9 +90,11 @@ struct Sent {
     slots: u32,
     /// The slots of these that belong to the segment of the slot before.
     joined: u32,
+    /// Whether a host of the pod gets them.
+    inside: bool,
 }
 
-const NOTHING: Sent = Sent { epoch: 0, slots: 0, joined: 0 };
+const NOTHING: Sent = Sent { epoch: 0, slots: 0, joined: 0, inside: false };
 
 const _: () = assert!(CELLS_MAX as u32 == u32::BITS, "a bit for each slot");
 
@@ -115,6 +119,7 @@ impl Records {
             cells,
             unreported: VecDeque::with_capacity(room),
             term_from: 0,
+            again_from: kept,
             lag,
         }
     }
@@ -141,10 +146,11 @@ impl Records {
         let place = self.place(epoch);
         let record = &mut self.sent[place];
         if record.epoch != epoch {
-            (record.epoch, record.slots, record.joined) = (epoch, 0, 0);
+            let inside = matches!(to, DemandEnd::Host(_));
+            *record = Sent { epoch, slots: 0, joined: 0, inside };
             // Cores send no receipts.
             let lag = self.lag.filter(|_| epoch >= self.term_from);
-            if let (DemandEnd::Host(_), Some(lag)) = (to, lag) {
+            if let Some(lag) = lag.filter(|_| inside) {
                 while self.unreported.front().is_some_and(|sent| sent + lag < epoch) {
                     self.unreported.pop_front();
                 }
@@ -162,15 +168,32 @@ impl Records {
     }
 
     /// Reports no cells before this epoch as lost: the scheduler of this term granted none of them.
+    /// It passes no report of them on either, see [`Records::send_again`].
     pub(super) fn begin_term(&mut self, epoch: u64) {
         self.unreported.clear();
-        self.term_from = epoch;
+        (self.term_from, self.again_from) = (epoch, 0);
+    }
+
+    /// Appends segments of some epoch of earlier terms to `out`, to be sent again: those that a
+    /// host of the pod gets and has not reported. False when there are no more. Bounded by the
+    /// epochs that are kept.
+    pub(super) fn send_again(&mut self, out: &mut VecDeque<Reported>) -> bool {
+        while let Some(Sent { epoch, slots, inside, .. }) = self.sent.get(self.again_from).copied() {
+            let place = self.again_from;
+            self.again_from += 1;
+            if inside && slots != 0 && epoch < self.term_from {
+                self.take(place, u32::MAX, true, out);
+                return true;
+            }
+        }
+        false
     }
 
     /// Forgets all segments.
     pub(super) fn clear(&mut self) {
         self.sent.fill(NOTHING);
         self.unreported.clear();
+        self.again_from = self.sent.len();
     }
 
     // DEVIATION(zeropod#IV-E): in the paper the receiver says that nothing arrived. The receiver
@@ -203,6 +226,12 @@ impl Records {
         if let Ok(at) = self.unreported.binary_search(&epoch) {
             self.unreported.remove(at);
         }
+        self.take(place, arrived, false, out);
+    }
+
+    /// Appends the segments of the record at `place` whose slots are all in `arrived` to `out`,
+    /// each once: to be sent `again`, or because they arrived.
+    fn take(&mut self, place: usize, arrived: u32, again: bool, out: &mut VecDeque<Reported>) {
         let Sent { slots, joined, .. } = self.sent[place];
         let mut begins = slots & !joined;
         while begins != 0 {
@@ -220,8 +249,10 @@ impl Records {
             let (flow, psn) = self.segments[begin];
             let (first, bit) = (Psn(psn.0 & !63), 1 << (psn.0 & 63));
             match out.back_mut() {
-                Some(last) if last.flow == flow && last.first == first => last.arrived |= bit,
-                _ => out.push_back(Reported { flow, first, arrived: bit }),
+                Some(last) if (last.flow, last.first, last.again) == (flow, first, again) => {
+                    last.arrived |= bit;
+                }
+                _ => out.push_back(Reported { flow, first, arrived: bit, again }),
             }
         }
     }
@@ -229,13 +260,13 @@ impl Records {
 
 /// Appends cells that have been delivered in other pods to `out`.
 pub(super) fn report_delivered(delivered: Delivered, out: &mut VecDeque<Reported>) {
-    let Delivered { flow, first, arrived } = delivered;
+    let Delivered { flow, first, arrived, again } = delivered;
     let bits = u128::from(arrived) << (first.0 & 63);
     let first = Psn(first.0 & !63);
     #[expect(clippy::cast_possible_truncation, reason = "halves")]
     for (first, arrived) in [(first, bits as u64), (first.plus(64), (bits >> 64) as u64)] {
         if arrived != 0 {
-            out.push_back(Reported { flow, first, arrived });
+            out.push_back(Reported { flow, first, arrived, again });
         }
     }
 }
@@ -417,6 +448,32 @@ mod tests {
     }
 
     #[test]
+    fn a_new_term_sends_again_what_no_host_of_the_pod_has_reported() {
+        let (mut records, mut out) = (Records::new(4, Some(9)), VecDeque::new());
+        let flow = FlowId::new(3, 1);
+        for (epoch, to) in [(70, DemandEnd::Host(1)), (71, DemandEnd::Pod(1)), (72, DemandEnd::Host(2))] {
+            for slot in 0..4 {
+                let psn = Psn(u32::from(slot) + (epoch as u32 - 70) * 4);
+                records.sent(epoch, slot..slot + 1, (flow, psn), to);
+            }
+        }
+        records.report(70, 0b0101, &mut out);
+        out.clear();
+        assert!(!records.send_again(&mut out), "in the same term");
+        records.begin_term(73);
+        // Cells of the new term are not among them.
+        records.sent(73, 0..1, (flow, Psn(20)), DemandEnd::Host(1));
+        while records.send_again(&mut out) {}
+        assert!(out.iter().all(|run| run.again && run.flow == flow && run.first == Psn(0)));
+        assert_eq!(out.iter().fold(0, |all, run| all | run.arrived), 0b1111_0000_1010);
+        assert!(!records.send_again(&mut out), "once a term");
+        // A receipt that comes all the same reports none of them.
+        out.clear();
+        records.report(72, !0, &mut out);
+        assert!(out.is_empty());
+    }
+
+    #[test]
     fn an_epoch_without_a_receipt_is_lost_once_and_only_inside_the_pod() {
         let (mut records, mut out) = (Records::new(4, Some(9)), VecDeque::new());
         let cell = (FlowId::new(3, 1), Psn(0));
@@ -437,7 +494,7 @@ mod tests {
         for (first, arrived) in [(0, 1), (32, !0), (40, 0x8000_0001), (u32::MAX - 9, !0), (63, 3)] {
             let mut out = VecDeque::new();
             let (flow, first) = (FlowId::new(2, 1), Psn(first));
-            report_delivered(Delivered { flow, first, arrived }, &mut out);
+            report_delivered(Delivered { flow, first, arrived, again: false }, &mut out);
             let mut psns = Vec::new();
             for reported in out {
                 assert!(reported.flow == flow && reported.first.0 % 64 == 0);

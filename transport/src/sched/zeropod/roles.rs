@@ -159,6 +159,8 @@ impl Protocol for Zeropod {
     }
 
     fn next_reported(&mut self) -> Option<Reported> {
+        // Bounded by the epochs that are kept, and by their cells.
+        while self.reports.is_empty() && self.records.send_again(&mut self.reports) {}
         self.reports.pop_front()
     }
 
@@ -210,9 +212,9 @@ impl Protocol for Zeropod {
         let since = self.silence.since();
         let flow = self.silence.next_given_up(&mut self.queues)?;
         self.counts.given_up += 1;
+        self.give_up_outage();
         let pod = self.pod_end.first / u32::from(self.params.hosts.max(1));
         let silent = since.map(|since| (since, pod));
-        self.give_up_outage();
         self.counts.silent_since = self.counts.silent_since.or(silent);
         Some(flow)
     }

@@ -177,7 +177,8 @@ impl Zeropod {
         Ok(())
     }
 
-    /// Forgets what was granted in earlier terms, and asks for all that waits anew.
+    /// Forgets what was granted in earlier terms, and asks for all that waits anew. Cells that no
+    /// receiver has reported are sent again: their receipts are lost with the former scheduler.
     fn begin_term(&mut self, term: u16) {
         self.watch.granted = self.watch.granted.min(self.epoch);
         self.term = term;

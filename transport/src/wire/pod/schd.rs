@@ -117,11 +117,12 @@ impl Schd {
     #[inline(always)]
     fn flags(&self) -> u8 {
         let of_grant = |is: fn(&Grant) -> bool| self.grant.as_ref().is_some_and(is);
+        let of_run = |is: fn(&Delivered) -> bool| self.delivered.as_ref().is_some_and(is);
         flag(self.grant.is_some(), HAS_GRANT)
             | flag(of_grant(|grant| grant.mice_only), MICE_ONLY)
             | flag(of_grant(|grant| grant.layer.is_some()), HAS_LAYER)
             | flag(self.receipt.is_some(), HAS_RECEIPT)
-            | flag(self.standing.is_some(), HAS_STANDING)
+            | flag(self.standing.is_some() || of_run(|run| run.again), HAS_STANDING)
             | flag(self.delivered.is_some(), HAS_DELIVERED)
             | flag(self.stamp.is_some(), HAS_STAMP)
             | flag(self.stamp.is_some_and(|stamp| stamp.behind_gap), STAMP_BEHIND_GAP)
@@ -137,7 +138,7 @@ impl Schd {
         #[expect(clippy::cast_possible_truncation, reason = "halves")]
         let (sent_in, arrived) = self.receipt.unwrap_or((beside as u16, 0));
         out.put(sent_in.to_be_bytes()).put(arrived.to_be_bytes());
-        if let Some(Delivered { flow, first, arrived }) = self.delivered {
+        if let Some(Delivered { flow, first, arrived, .. }) = self.delivered {
             #[expect(clippy::cast_possible_truncation, reason = "halves")]
             let few = arrived as u16;
             out.put(flow.0.to_be_bytes()).put(first.0.to_be_bytes()).put(few.to_be_bytes());
@@ -162,8 +163,7 @@ impl Schd {
         let (sent_in, arrived) = (from.u16()?, from.u32()?);
         let second: [u8; SECOND] = from.take()?;
         let has = |flag| flags & flag != 0;
-        let odd = (has(HAS_DELIVERED) && has(HAS_STANDING))
-            || ((has(STAMP_BEHIND_GAP) || late != 0) && !has(HAS_STAMP));
+        let odd = (has(STAMP_BEHIND_GAP) || late != 0) && !has(HAS_STAMP);
         if odd || !from.0.is_empty() {
             return None;
         }
@@ -201,7 +201,9 @@ impl Schd {
         if has(HAS_DELIVERED) {
             let (flow, first) = (FlowId(second.u32()?), Psn(second.u32()?));
             let arrived = u32::from(beside) << Delivered::BESIDE_RECEIPT | u32::from(second.u16()?);
-            delivered = Some(Delivered { flow, first, arrived });
+            // A standing has no room beside it: both flags say that the cells are to be sent again.
+            let again = has(HAS_STANDING);
+            delivered = Some(Delivered { flow, first, arrived, again });
         } else if has(HAS_STANDING) {
             standing = Some((DemandEnd::of(second.u16()?), second.u32()?));
         }

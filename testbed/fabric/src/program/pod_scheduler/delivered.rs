@@ -23,7 +23,9 @@ impl CellRuns {
 
     /// Adds a run; false without room for it.
     pub(super) fn add(&mut self, run: Delivered) -> bool {
-        let is_same = |other: &&mut Delivered| (other.flow, other.first) == (run.flow, run.first);
+        let is_same = |other: &&mut Delivered| {
+            (other.flow, other.first, other.again) == (run.flow, run.first, run.again)
+        };
         if let Some(known) = self.0.iter_mut().find(is_same) {
             known.arrived |= run.arrived;
         } else if self.0.len() < RUNS_MAX {
@@ -61,7 +63,7 @@ mod tests {
     use transport::{FlowId, Psn};
 
     fn run(first: u32, arrived: u32) -> Delivered {
-        Delivered { flow: FlowId::new(1, 1), first: Psn(first), arrived }
+        Delivered { flow: FlowId::new(1, 1), first: Psn(first), arrived, again: false }
     }
 
     #[test]

@@ -25,7 +25,6 @@ use super::calendar::Flight;
 use super::elements::PortId;
 use super::frames::{Driver, Frames};
 use super::packet::{Output, Packet};
-use super::program::pod_scheduler::{PodScheduler, PodWaits};
 use super::program::{AnyProgram, Programmed, Surroundings};
 use super::qdisc::Queued;
 use super::stats::{Pause, PortStats, QueueStats};
@@ -210,24 +209,6 @@ impl Network {
         pauses
     }
 
-    /// Keeps from now on what schedulers of pods do about demands, for [`Network::take_waits`].
-    pub fn keep_waits(&mut self) {
-        self.pods().for_each(PodScheduler::keep_waits);
-    }
-
-    /// What the schedulers of pods did about demands, one after the other; nothing is in there
-    /// unless it is kept.
-    pub fn take_waits(&mut self) -> Vec<PodWaits> {
-        self.pods().filter_map(PodScheduler::take_waits).collect()
-    }
-
-    fn pods(&mut self) -> impl Iterator<Item = &mut PodScheduler> {
-        self.programs.iter_mut().filter_map(|one| match &mut one.program {
-            AnyProgram::PodScheduler(pod) => Some(pod),
-            _ => None,
-        })
-    }
-
     /// The instant of the next event: a packet arrives, or a port with a backlog has its turn;
     /// `None` when there is none. O(packets on links within a slot of the calendar).
     #[must_use]
@@ -375,6 +356,11 @@ impl Network {
     /// The programs of switches, in the order of the switches.
     pub fn programs(&self) -> impl Iterator<Item = &AnyProgram> + '_ {
         self.programs.iter().map(|one| &one.program)
+    }
+
+    /// The programs of switches, to be changed, in the order of the switches.
+    pub fn programs_mut(&mut self) -> impl Iterator<Item = &mut AnyProgram> + '_ {
+        self.programs.iter_mut().map(|one| &mut one.program)
     }
 
     /// Calls `each` with every counter that a discipline or a program keeps of its own: the name of

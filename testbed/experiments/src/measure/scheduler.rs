@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fabric::{AnyProgram, CoreCounters, Network, PodCounters};
+use fabric::{AnyProgram, CoreCounters, Network, PodCounters, PodWaits};
 use serde::Serialize;
 use transport::sched::zeropod::PodCounts;
 use transport::{DropReason, Instant};
@@ -145,3 +145,21 @@ pub fn pods(network: &Network) -> Option<PodCounters> {
     });
     pods.reduce(|all, pod| all.with(&pod))
 }
+/// Keeps from now on what the schedulers of pods do about demands, for [`take_waits`].
+pub(crate) fn keep_waits(network: &mut Network) {
+    for program in network.programs_mut() {
+        if let AnyProgram::PodScheduler(pod) = program {
+            pod.keep_waits();
+        }
+    }
+}
+
+/// What the schedulers of pods did about demands; nothing is in there unless it is kept.
+pub(crate) fn take_waits(network: &mut Network) -> Vec<PodWaits> {
+    let pods = network.programs_mut().filter_map(|program| match program {
+        AnyProgram::PodScheduler(pod) => pod.take_waits(),
+        _ => None,
+    });
+    pods.collect()
+}
+

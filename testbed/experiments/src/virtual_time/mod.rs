@@ -331,7 +331,7 @@ impl SimWorld {
         });
         let (mut hosts, mut driver) = (OfHosts::default(), DriverCount::default());
         let (mut networks, mut conductors) = (Vec::new(), Vec::new());
-        let (mut kept, mut begun) = (None, Vec::new());
+        let (mut log, mut begun) = (None, Vec::new());
         let mut wire_delay = plan.measures_delay().then(Spans::default);
         for part in built {
             let mut part = part.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -346,7 +346,7 @@ impl SimWorld {
             begun.extend(part.hosts.begun());
             driver.waiting += part.hosts.waiting();
             driver.kept += part.env.packets.live();
-            kept = kept.or(part.take_kept());
+            log = log.or_else(|| part.take_log());
             networks.push(part.env.network);
             conductors.push(part.env.conductor);
         }
@@ -360,7 +360,7 @@ impl SimWorld {
         outcome.summary.wire_delay_us =
             wire_delay.map(|spans| SpanResult::of(&spans, Duration::from_us(1)));
         restarts::count(conductor.repeats(), &mut outcome.summary.counters);
-        let why = kept.map(|kept| why::explain(plan, &kept, &conductor, &outcome.records));
+        let why = log.map(|log| why::explain(plan, &log, &conductor, &outcome.records));
         let why = why.unwrap_or_default();
         Outcome { why, series: self.sampler.into_series(), stopped, unwritten, ..outcome }
     }

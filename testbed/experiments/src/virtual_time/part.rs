@@ -14,8 +14,9 @@ use super::packets::{InFlight, PacketSlab, SlabFrames};
 use crate::capture::Capture;
 use crate::conductor::Conductor;
 use crate::measure::sampler::Seen;
+use crate::measure::scheduler::{keep_waits, take_waits};
 use crate::plan::{Plan, RunError};
-use crate::why::Kept;
+use crate::why::RunLog;
 use crate::why::journal::Journal;
 
 /// A window of time.
@@ -108,15 +109,15 @@ impl Part<'_> {
         let journal = Journal::new(plan.hosts(), connections, delays);
         self.env.packets.journal = Some(Box::new(journal));
         self.env.network.keep_pauses();
-        self.env.network.keep_waits();
+        keep_waits(&mut self.env.network);
         self.hosts.explain();
     }
 
     /// What this part has kept to explain itself; `None` where it keeps no journal.
-    pub(super) fn take_kept(&mut self) -> Option<Kept> {
+    pub(super) fn take_log(&mut self) -> Option<RunLog> {
         let journal = self.env.packets.journal.take()?;
         let network = &mut self.env.network;
-        Some(Kept { journal, pauses: network.take_pauses(), waits: network.take_waits() })
+        Some(RunLog { journal, pauses: network.take_pauses(), waits: take_waits(network) })
     }
 
     /// When something is due here; parcels that wait here are not looked at.

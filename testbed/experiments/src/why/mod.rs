@@ -218,7 +218,7 @@ pub struct PacketFates {
 
 /// What a run has kept to explain itself.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct RunLog {
     pub(crate) journal: Box<Journal>,
     pub(crate) pauses: Vec<Pause>,
     pub(crate) waits: Vec<PodWaits>,
@@ -227,7 +227,7 @@ pub(crate) struct Kept {
 /// Explains the flows of a run. O(packets).
 pub(crate) fn explain(
     plan: &Plan,
-    Kept { journal, pauses, waits }: &Kept,
+    RunLog { journal, pauses, waits }: &RunLog,
     conductor: &Conductor<'_>,
     records: &[FlowRecord],
 ) -> Vec<FlowWhy> {

@@ -178,10 +178,10 @@ impl Records {
     /// host of the pod gets and has not reported. False when there are no more. Bounded by the
     /// epochs that are kept.
     pub(super) fn send_again(&mut self, out: &mut VecDeque<Reported>) -> bool {
-        while let Some(Sent { epoch, slots, inside, .. }) = self.sent.get(self.again_from).copied() {
+        while let Some(sent) = self.sent.get(self.again_from).copied() {
             let place = self.again_from;
             self.again_from += 1;
-            if inside && slots != 0 && epoch < self.term_from {
+            if sent.inside && sent.slots != 0 && sent.epoch < self.term_from {
                 self.take(place, u32::MAX, true, out);
                 return true;
             }
@@ -451,9 +451,10 @@ mod tests {
     fn a_new_term_sends_again_what_no_host_of_the_pod_has_reported() {
         let (mut records, mut out) = (Records::new(4, Some(9)), VecDeque::new());
         let flow = FlowId::new(3, 1);
-        for (epoch, to) in [(70, DemandEnd::Host(1)), (71, DemandEnd::Pod(1)), (72, DemandEnd::Host(2))] {
+        let ends = [DemandEnd::Host(1), DemandEnd::Pod(1), DemandEnd::Host(2)];
+        for (epoch, to) in (70..).zip(ends) {
             for slot in 0..4 {
-                let psn = Psn(u32::from(slot) + (epoch as u32 - 70) * 4);
+                let psn = Psn(u32::from(slot) + u32::try_from(epoch - 70).unwrap() * 4);
                 records.sent(epoch, slot..slot + 1, (flow, psn), to);
             }
         }

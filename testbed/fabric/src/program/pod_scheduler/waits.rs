@@ -1,4 +1,4 @@
-//! What the decisions of a pod's scheduler did about demands, with the instants that they are about.
+//! What the decisions of a pod's scheduler did about demands, with the instants of their epochs.
 //!
 //! Source: ours, for reports. An epoch at a Core begins a hop later than at hosts.
 
@@ -50,14 +50,15 @@ impl PodWaits {
 
 impl PodScheduler {
     /// Keeps from now on what decisions do about demands, for [`PodScheduler::take_waits`].
-    pub(crate) fn keep_waits(&mut self) {
+    pub fn keep_waits(&mut self) {
         if let Some(pod) = &mut self.pod {
             pod.scheduler.keep_waits();
         }
     }
 
     /// What decisions did about demands; `None` where the switch is no pod's scheduler.
-    pub(crate) fn take_waits(&mut self) -> Option<PodWaits> {
+    #[must_use]
+    pub fn take_waits(&mut self) -> Option<PodWaits> {
         self.pod.as_mut().map(|pod| pod.take_waits())
     }
 }

@@ -119,6 +119,7 @@ built_in! {
     "zeropod/":
         "zeropod-fig03a-top-k",
         "zeropod-fig03b-optimistic",
+        "zeropod-eq6-unscheduled",
         "zeropod-fig03c-incast",
         "zeropod-fig03d-all-to-all",
         "zeropod-fig03d-ring",

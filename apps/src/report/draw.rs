@@ -10,7 +10,7 @@ use plotters::prelude::*;
 use plotters::style::FontTransform;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-pub(super) use axis::{Scales, in_words, scalable};
+pub(super) use axis::{Scales, scalable};
 
 use super::legend::{self, Area, Drawn, FONT, Look, pixels, wrapped};
 use super::panel::{Curve, Panel};

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::draw::{Scales, in_words};
+use super::draw::Scales;
+use super::measures::in_words;
 use super::read::measure;
 use super::{FigureRun, Numbers, notes, title};
 use crate::failure::Failure;

@@ -18,6 +18,7 @@ mod format;
 mod html;
 mod inputs;
 mod legend;
+mod measures;
 mod page;
 mod panel;
 mod read;

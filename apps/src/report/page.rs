@@ -201,18 +201,30 @@ const COLUMNS: [(&str, &str, usize); 8] = [
 /// One measure, with an axis across; runs that differ in chance alone are a mean with half the
 /// width of its 95 % interval.
 fn pivot(results: &Results, plot: &Plot, axis: &str, reference: Option<&Reference>) -> String {
+    let first = pivot_of(results, plot, &plot.y, axis, reference);
+    let beside = plot.beside.as_ref();
+    first + &beside.map_or_else(String::new, |it| pivot_of(results, plot, it, axis, reference))
+}
+
+fn pivot_of(
+    results: &Results,
+    plot: &Plot,
+    measure: &str,
+    axis: &str,
+    reference: Option<&Reference>,
+) -> String {
     let columns = labels(results.runs.iter(), axis);
     let unfolded = Plot { panel: None, ..plot.clone() };
     let axes = varying(results, &unfolded);
-    let mut header = vec![format!("{}, by {axis}", plot.y)];
+    let mut header = vec![format!("{measure}, by {axis}")];
     header.extend(columns.iter().cloned());
     let mut text = markdown_head(&header);
     let name = |run: &RunResults| name_of(&run.parts, &axes);
-    for (name, ours) in grouped(results.runs.iter(), &plot.y, (axis, &columns), name) {
+    for (name, ours) in grouped(results.runs.iter(), measure, (axis, &columns), name) {
         let mut others = vec![Vec::new(); columns.len()];
         for run in results.runs.iter().filter(|run| name_of(&run.parts, &axes) == name) {
             let other =
-                reference.and_then(|of| of.measure(&results.head.name, &variant(run), &plot.y));
+                reference.and_then(|of| of.measure(&results.head.name, &variant(run), measure));
             let at = columns.iter().position(|label| run.parts.get(axis) == Some(label));
             if let (Some(at), Some(other)) = (at, other) {
                 others[at].push(other);

@@ -10,6 +10,7 @@ use experiments::input::InputError;
 use experiments::scenario::{Plot, PlotKind};
 use serde::{Deserialize, Serialize};
 
+use super::measures::in_words;
 use super::read::{Results, RunResults};
 use crate::ranking::{half_width, mean};
 use crate::sweep_dir::CHANCE;
@@ -195,14 +196,27 @@ pub(super) fn grouped<'a>(
     groups
 }
 
+/// The name of a curve of a plot with two measures.
+pub(super) fn name_beside(name: &str, measure: &str) -> String {
+    let words = in_words(measure);
+    if name.is_empty() { words.to_owned() } else { format!("{name}: {words}") }
+}
+
 fn by_axis(
     runs: &[&RunResults],
     plot: &Plot,
     axis: (&str, &[String]),
     varying: &[String],
 ) -> Vec<Curve> {
-    let name = |run: &RunResults| curve_name(run, varying);
-    let groups = grouped(runs.iter().copied(), &plot.y, axis, name);
+    let of = |measure: &str| {
+        let name = |run: &RunResults| match plot.beside {
+            None => curve_name(run, varying),
+            Some(_) => name_beside(&curve_name(run, varying), measure),
+        };
+        grouped(runs.iter().copied(), measure, axis, name)
+    };
+    let mut groups = of(&plot.y);
+    groups.extend(plot.beside.iter().flat_map(|beside| of(beside)));
     let curve = |(name, values): (String, Vec<Vec<f64>>)| {
         let places = values.iter().enumerate().filter(|(_, values)| !values.is_empty());
         let mut curve = Curve::new(name, Vec::new());

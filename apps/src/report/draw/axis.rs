@@ -9,6 +9,7 @@ use experiments::scenario::PlotKind;
 use plotters::coord::ranged1d::{BoldPoints, DefaultFormatting, KeyPointHint, Ranged};
 use plotters::coord::types::RangedCoordf64;
 
+use super::super::measures::in_words;
 use super::super::panel::Panel;
 
 /// Which axes are logarithmic, of panels where they can be.
@@ -259,68 +260,6 @@ fn titled(name: &str, most: f64) -> (String, f64) {
     match words.strip_suffix(", us") {
         Some(words) => (format!("{words}, {unit}"), value),
         None => (words.to_owned(), 1.0),
-    }
-}
-
-/// The title of an axis, times in microseconds.
-pub(crate) fn in_words(name: &str) -> &str {
-    match name {
-        "t_us" => "time, us",
-        "fct_us" => "flow completion time, us",
-        "fct_us.mean" => "mean flow completion time, us",
-        "fct_us.p99" => "99th percentile of flow completion times, us",
-        "fct_intra_us" => "completion time of flows inside, us",
-        "fct_intra_us.mean" => "mean completion time of flows inside, us",
-        "fct_intra_us.p99" => "99th percentile of flows inside, us",
-        "fct_intra_us.p999" => "99.9th percentile of flows inside, us",
-        "fct_inter_us" => "completion time of flows across, us",
-        "fct_inter_us.mean" => "mean completion time of flows across, us",
-        "fct_inter_us.p99" => "99th percentile of flows across, us",
-        "fct_inter_us.p999" => "99.9th percentile of flows across, us",
-        "size_bytes" => "flow size, bytes",
-        "fct_slowdown" => "completion time / that of the flow alone",
-        "fct_slowdown.mean" => "mean of completion times over those alone",
-        "fct_slowdown.p99" => "99th percentile over the same flow alone",
-        "fct_us.max" => "longest flow completion time, us",
-        "completion_us" => "completion, us",
-        "slowdown" => "completion / ideal",
-        "goodput_gbps" => "goodput of all flows, Gb/s",
-        "arrivals.host_gbps" => "goodput of a host while flows arrive, Gb/s",
-        "arrivals.mice_us.p50" => "median delivery of flows up to 100 KB, us",
-        "arrivals.mice_us.p99" => "99th percentile of flows up to 100 KB, us",
-        "arrivals.short_us.p50" => "median delivery of flows below 2560 bytes, us",
-        "arrivals.short_us.p99" => "99th percentile of flows below 2560 bytes, us",
-        "collectives.cct_us.mean" => "mean completion of a collective, us",
-        "collectives.cct_us.max" => "completion of the last collective, us",
-        "packets.retransmitted" => "packets sent again",
-        "packets.dropped" => "packets dropped",
-        "reordered" => "share of segments behind later ones",
-        "utilisation" => "share of the hosts' lines that data took",
-        "wire_delay_us.mean" => "mean time of a packet on the wire, us",
-        "wire_delay_us.p99" => "99th percentile of times on the wire, us",
-        "dcsim.rtt_max_us" => "RTT_max, us",
-        "dcsim.sim_rtt_us.max" => "longest SIM to its SIM-ACK, us",
-        "dcsim.sims.late" => "SIM-ACKs that came after RTT_max",
-        "dcsim.follow.correlation" => "correlation of the rates of SIMs and lagged data",
-        "dcsim.follow.lag_rtt_max" => "lag of data at the best correlation, RTT_max",
-        "dcsim.follow.at_papers_lag" => "correlation at a lag of 0.86 RTT_max",
-        "dcsim.follow.unshifted" => "correlation of the rates without a lag",
-        "scheduler.core_cells_max" => "most cells in a port of a Core",
-        "scheduler.core_bytes_max" => "most bytes in a Core",
-        "flow_gbps" => "goodput of a flow, Gb/s",
-        "flows_jain" => "Jain's index of the flows' goodput",
-        "cwnd_bytes" => "window of a flow, bytes",
-        "cwnd_sum_bytes" => "windows of the sampled flows, bytes",
-        "queue_max_bytes" => "longest switch queue, bytes",
-        "queue_sum_bytes" => "all switch queues, bytes",
-        "dci_queue_bytes" => "queue of a flow at the border, bytes",
-        "dci_queue_sum_bytes" => "queues of the sampled flows at the border, bytes",
-        "dci_rate_gbps" => "rate of a flow's queue at the border, Gb/s",
-        "rate_gbps" => "rate of a flow's sender, Gb/s",
-        "trimmed" => "packets trimmed",
-        "window" => "flows a host has active at a time",
-        "size" => "size of a flow",
-        other => other,
     }
 }
 

@@ -28,6 +28,10 @@ pub struct SchedulerResult {
     pub optimistic_sent: u64,
     /// Cells that hosts sent without a grant and that arrived.
     pub optimistic_delivered: u64,
+    /// The cells without a grant beside the paper's equations. The field is not there where hosts
+    /// sent none, or where there are several pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unscheduled: Option<UnscheduledResult>,
     /// Requests that hosts sent.
     pub requests: u64,
     /// Requests among those that repeated a total, because no answer had come.
@@ -66,6 +70,54 @@ pub struct SchedulerResult {
     pub silent: Option<SilentScheduler>,
 }
 
+/// How many cells without a grant arrived, and how many the equations say for a pod without any
+/// other cells. Loads and goodputs are in cells of a host in the time of one cell, over the time in
+/// which hosts sent such cells.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct UnscheduledResult {
+    /// The load, G.
+    pub load: f64,
+    /// The share of these cells that arrived, P.
+    pub share: f64,
+    /// P by equation 6, at this load.
+    pub share_eq6: f64,
+    /// The goodput, S.
+    pub goodput: f64,
+    /// S by equation 7, at this load.
+    pub goodput_eq7: f64,
+}
+
+impl UnscheduledResult {
+    #[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]
+    fn of(network: &Network, hosts: &PodCounts) -> Option<Self> {
+        let mut schedulers = network.programs().filter_map(|program| match program {
+            AnyProgram::PodScheduler(pod) => pod.dimensions(),
+            _ => None,
+        });
+        let (shape, cell) = schedulers.next().filter(|(shape, _)| shape.pods() <= 1)?;
+        let (first, last) = hosts.optimistic_span?;
+        let cells = |count: u64| {
+            let of_host = count as f64 / shape.hosts() as f64;
+            of_host * cell.as_us_f64() / (last.since(first) + cell).as_us_f64()
+        };
+        let (load, goodput) = (cells(hosts.optimistic_sent), cells(hosts.optimistic_delivered));
+        let share = share_eq6(load, shape.per_tor() as f64);
+        Some(Self {
+            load,
+            share: goodput / load,
+            share_eq6: share,
+            goodput,
+            goodput_eq7: load * share,
+        })
+    }
+}
+
+/// The share of unscheduled cells that arrive in a pod with `m` hosts a ToR, at load `load`.
+//= zeropod#eq6
+fn share_eq6(load: f64, m: f64) -> f64 {
+    libm::exp(2.0 * load * (2.0 / m - 3.0))
+}
+
 /// A scheduler that answered no more.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SilentScheduler {
@@ -102,6 +154,7 @@ impl SchedulerResult {
             unused: hosts.unused + ports.unused,
             optimistic_sent: hosts.optimistic_sent,
             optimistic_delivered: hosts.optimistic_delivered,
+            unscheduled: UnscheduledResult::of(network, hosts),
             requests: hosts.requests + ports.requests,
             repeated: hosts.repeated + ports.repeated,
             late: hosts.late + ports.late,
@@ -136,15 +189,6 @@ fn cores(network: &Network) -> (CoreCounters, PodCounts) {
     (cores, ports)
 }
 
-/// The counts of the schedulers of pods; `None` without any.
-#[must_use]
-pub fn pods(network: &Network) -> Option<PodCounters> {
-    let pods = network.programs().filter_map(|program| match program {
-        AnyProgram::PodScheduler(pod) => Some(pod.counters()),
-        _ => None,
-    });
-    pods.reduce(|all, pod| all.with(&pod))
-}
 /// Keeps from now on what the schedulers of pods do about demands, for [`take_waits`].
 pub(crate) fn keep_waits(network: &mut Network) {
     for program in network.programs_mut() {
@@ -163,3 +207,31 @@ pub(crate) fn take_waits(network: &mut Network) -> Vec<PodWaits> {
     pods.collect()
 }
 
+/// The counts of the schedulers of pods; `None` without any.
+#[must_use]
+pub fn pods(network: &Network) -> Option<PodCounters> {
+    let pods = network.programs().filter_map(|program| match program {
+        AnyProgram::PodScheduler(pod) => Some(pod.counters()),
+        _ => None,
+    });
+    pods.reduce(|all, pod| all.with(&pod))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The reference's table for 16 hosts a ToR, and the maximum of eq. 7.
+    //= zeropod#eq7
+    #[test]
+    fn equations_6_and_7_have_the_values_of_the_reference() {
+        for (load, share) in [(0.01, 0.944), (0.05, 0.750), (0.10, 0.563), (0.30, 0.178)] {
+            assert!((share_eq6(load, 16.0) - share).abs() < 6e-4, "{load}");
+        }
+        let goodput = |load: f64| load * share_eq6(load, 16.0);
+        let at = 1.0 / (6.0 - 4.0 / 16.0);
+        let most = at / std::f64::consts::E;
+        assert!((goodput(at) - most).abs() < 1e-12);
+        assert!(goodput(at * 0.99) < most && goodput(at * 1.01) < most);
+    }
+}

@@ -27,6 +27,10 @@ pub struct Plot {
     pub kind: PlotKind,
     /// The measure that is shown: one of [`PlotKind::measures`].
     pub y: String,
+    /// A second measure that is drawn beside the first, such as what a theory says: for bars and
+    /// lines.
+    #[serde(default)]
+    pub beside: Option<String>,
     /// The axis of the scenario along x, for bars, lines and violins.
     pub x: Option<String>,
     /// The axis of the scenario that has a panel for each value.
@@ -69,7 +73,8 @@ impl Plot {
     pub fn of(kind: PlotKind, x: Option<String>) -> Self {
         let y = kind.measures()[0].to_owned();
         let (panel, without) = (None, None);
-        Self { kind, y, x, panel, without, flows: 1, from_us: 0.0, until_us: None }
+        let (beside, flows, from_us, until_us) = (None, 1, 0.0, None);
+        Self { kind, y, beside, x, panel, without, flows, from_us, until_us }
     }
 }
 
@@ -154,6 +159,10 @@ impl PlotKind {
                 "arrivals.short_us.p99",
                 "scheduler.core_cells_max",
                 "scheduler.core_bytes_max",
+                "scheduler.unscheduled.share",
+                "scheduler.unscheduled.share_eq6",
+                "scheduler.unscheduled.goodput",
+                "scheduler.unscheduled.goodput_eq7",
             ],
             Self::Series => &[
                 "goodput_gbps",
@@ -201,21 +210,19 @@ pub(super) fn read(
 }
 
 fn plot(table: Table<'_>, axes: &[String], has: impl Fn(&str) -> bool) -> Result<Plot, InputError> {
-    table.expect_only(&["kind", "y", "x", "panel", "without", "flows", "from_us", "until_us"])?;
+    let keys = ["kind", "y", "beside", "x", "panel", "without", "flows", "from_us", "until_us"];
+    table.expect_only(&keys)?;
     let name = table.string("kind")?.unwrap_or_default().value;
     let kind = PlotKind::by_name(&name).ok_or_else(|| {
         let error = InputError::new(format!("kind `{name}` of plot"), "a kind of plot");
         table.error("kind", error.help(did_you_mean(&name, &PlotKind::NAMES)))
     })?;
-    let y = match table.string("y")? {
-        None => kind.measures()[0].to_owned(),
-        Some(y) if kind.measures().contains(&y.value.as_str()) => y.value,
-        Some(y) => {
-            let error =
-                InputError::new(format!("y = `{}`", y.value), format!("a measure of {name}"));
-            return Err(table.error("y", error.help(did_you_mean(&y.value, kind.measures()))));
-        }
-    };
+    let y = measure(table, "y", kind, &name)?.unwrap_or_else(|| kind.measures()[0].to_owned());
+    let beside = measure(table, "beside", kind, &name)?;
+    if beside.is_some() && !matches!(kind, PlotKind::Bars | PlotKind::Lines) {
+        let error = InputError::new(format!("`beside` in a plot of {name}"), "bars or lines");
+        return Err(table.error("beside", error));
+    }
     let axis = |key| match table.string(key)? {
         Some(name) if !axes.contains(&name.value) => {
             Err(table.error(key, no_such_axis(&name.value, axes)))
@@ -252,5 +259,20 @@ fn plot(table: Table<'_>, axes: &[String], has: impl Fn(&str) -> bool) -> Result
         return Err(table.error("without", error));
     }
     let (from_us, until_us) = (time("from_us")?.unwrap_or(0.0), time("until_us")?);
-    Ok(Plot { kind, y, x, panel, without, flows, from_us, until_us })
+    Ok(Plot { kind, y, beside, x, panel, without, flows, from_us, until_us })
+}
+
+/// The measure that a plot of `kind` names under `key`.
+fn measure(
+    table: Table<'_>,
+    key: &str,
+    kind: PlotKind,
+    name: &str,
+) -> Result<Option<String>, InputError> {
+    let Some(y) = table.string(key)?.map(|found| found.value) else { return Ok(None) };
+    if kind.measures().contains(&y.as_str()) {
+        return Ok(Some(y));
+    }
+    let error = InputError::new(format!("{key} = `{y}`"), format!("a measure of {name}"));
+    Err(table.error(key, error.help(did_you_mean(&y, kind.measures()))))
 }

@@ -43,6 +43,8 @@ pub struct PodCounts {
     pub unused: u64,
     /// Cells sent without a grant.
     pub optimistic_sent: u64,
+    /// When the first and the last of these left.
+    pub optimistic_span: Option<(Instant, Instant)>,
     /// Cells without a grant that arrived here.
     pub optimistic_delivered: u64,
     /// Requests sent.
@@ -78,6 +80,7 @@ impl PodCounts {
         self.joined_here += other.joined_here;
         self.unused += other.unused;
         self.optimistic_sent += other.optimistic_sent;
+        other.optimistic_span.iter().for_each(|span| self.widen_optimistic(*span));
         self.optimistic_delivered += other.optimistic_delivered;
         self.requests += other.requests;
         self.joins += other.joins;
@@ -91,6 +94,12 @@ impl PodCounts {
         for (count, other) in self.refused.iter_mut().zip(&other.refused) {
             *count += other;
         }
+    }
+
+    /// Cells without a grant left in the span from `first` to `last`.
+    pub(super) fn widen_optimistic(&mut self, (first, last): (Instant, Instant)) {
+        let known = self.optimistic_span.unwrap_or((first, last));
+        self.optimistic_span = Some((known.0.min(first), known.1.max(last)));
     }
 
     pub(super) fn refuse(&mut self, why: Odd) {

@@ -120,6 +120,7 @@ impl Zeropod {
             optimistic.last = Some(now);
         }
         self.counts.optimistic_sent += 1;
+        self.counts.widen_optimistic((now, now));
         self.queues.copied(flow);
     }
 

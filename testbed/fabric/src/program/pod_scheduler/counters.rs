@@ -2,7 +2,8 @@
 
 use transport::Duration;
 
-use super::{Lateness, Pod};
+use super::{Lateness, Pod, PodScheduler};
+use crate::pod::Shape;
 use crate::pod::scheduler::Refused;
 
 /// What the schedulers of pods have counted.
@@ -60,6 +61,15 @@ impl Pod {
             term: self.scheduler.term(),
             clock_error: self.lateness.as_ref().map_or(Duration::ZERO, Lateness::most),
         }
+    }
+}
+
+impl PodScheduler {
+    /// The shape of the pod, and the time of a cell on a line; `None` where the switch is no pod's
+    /// scheduler.
+    #[must_use]
+    pub fn dimensions(&self) -> Option<(Shape, Duration)> {
+        self.pod.as_ref().map(|pod| (pod.members.shape, pod.timing.cell))
     }
 }
 

@@ -102,7 +102,7 @@ pub(crate) enum Command {
     Gather(GatherArgs),
     /// Explains where the time of the slowest flows of a run went, in words and numbers.
     ///
-    /// For flows of Zeropod also what the decisions of their pods' schedulers did about them.
+    /// For flows of Zeropod it also says what the decisions of their pods' schedulers did.
     Why(WhyArgs),
     /// Runs transports on mixes of traffic, networks and faults that a seed draws, and ranks them.
     /// Choose settings on the mixes of tuning, and judge them on the mixes of checking.

@@ -150,6 +150,11 @@ local fields = {
       base.HEX),
    pod_delivered_more = ProtoField.uint16("headrace.pod_delivered_more",
       "Delivered, the 16 behind them", base.HEX),
+   pod_again = ProtoField.uint32("headrace.pod_again", "To be sent again", base.HEX),
+   pod_again_few = ProtoField.uint16("headrace.pod_again_few", "To be sent again, the first 16",
+      base.HEX),
+   pod_again_more = ProtoField.uint16("headrace.pod_again_more",
+      "To be sent again, the 16 behind them", base.HEX),
    sim_number = ProtoField.uint32("headrace.sim_number", "Number of the SIM", base.DEC),
    sim_nonce = ProtoField.uint32("headrace.sim_nonce", "Nonce", base.HEX),
    match_step = ProtoField.uint8("headrace.match_step", "Step of the matching", base.DEC,
@@ -424,7 +429,7 @@ end
 local function core_rts(reader)
    reader:add(fields.pod_term, 2)
    local _, epoch = reader:add(fields.pod_epoch, 4)
-   reader:add(fields.pod_flags, 1)
+   local _, octet = reader:add(fields.pod_flags, 1)
    reader:add(fields.pod_reserved, 1)
    reader:add(fields.pod_to, 2)
    reader:add(fields.pod_total, 4)
@@ -432,7 +437,7 @@ local function core_rts(reader)
    reader:add(fields.pod_host, 2)
    reader:add(fields.pod_flow, 4)
    reader:add(fields.pod_first, 4)
-   reader:add(fields.pod_delivered, 4)
+   reader:add(has(octet:uint(), 128) and fields.pod_again or fields.pod_delivered, 4)
    return string.format("RTS of a Core, epoch %u", epoch:uint())
 end
 
@@ -472,8 +477,10 @@ local function schd(reader)
    reader.tree:add(fields.pod_cells, to)
    reader:add(fields.pod_total, 4)
    local delivered = has(flags, 16)
+   -- An answer with a second receipt has no standing.
+   local again = has(flags, 8)
    if delivered and not has(flags, 4) then
-      reader:add(fields.pod_delivered_more, 2)
+      reader:add(again and fields.pod_again_more or fields.pod_delivered_more, 2)
    else
       reader:add(fields.pod_sent_in, 2)
    end
@@ -481,7 +488,7 @@ local function schd(reader)
    if delivered then
       reader:add(fields.pod_flow, 4)
       reader:add(fields.pod_first, 4)
-      reader:add(fields.pod_delivered_few, 2)
+      reader:add(again and fields.pod_again_few or fields.pod_delivered_few, 2)
    else
       reader:add(fields.pod_granted_to, 2)
       reader:add(fields.pod_granted, 4)

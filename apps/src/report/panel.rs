@@ -455,6 +455,38 @@ mod tests {
     }
 
     #[test]
+    fn a_second_measure_has_curves_of_its_own_in_the_same_panel() {
+        let dir = tempfile::tempdir().unwrap();
+        let beside = Some("scheduler.unscheduled.share_eq6".to_owned());
+        let y = "scheduler.unscheduled.share".to_owned();
+        let plot = Plot { y, beside, ..Plot::of(PlotKind::Lines, Some("load".to_owned())) };
+        let figure = Figure { plots: vec![plot], ..Figure::default() };
+        let variant = |load: &str| Variant {
+            name: load.to_owned(),
+            parts: BTreeMap::from([("load".to_owned(), load.to_owned())]),
+        };
+        let variants = vec![variant("0.1"), variant("0.2")];
+        for (variant, share) in variants.iter().zip([0.8, 0.6]) {
+            let run = dir.path().join(&variant.name);
+            fs::create_dir(&run).unwrap();
+            let shares = serde_json::json!({ "share": share, "share_eq6": share / 2.0 });
+            let summary = serde_json::json!({ "scheduler": { "unscheduled": shares } });
+            fs::write(run.join("summary.json"), summary.to_string()).unwrap();
+        }
+        let (name, about) = ("x".to_owned(), String::new());
+        let head = SweepDir { schema: 1, name, about, figure, variants, compared: None };
+        fs::write(dir.path().join("scenario.json"), serde_json::to_vec(&head).unwrap()).unwrap();
+        let rows = plots_of(dir.path());
+        let [panel] = &rows[0][..] else { panic!("one panel: {rows:?}") };
+        let curves = panel.curves.iter().map(|curve| {
+            let heights = curve.points.iter().map(|(_, y)| *y);
+            (curve.name.as_str(), heights.collect::<Vec<f64>>())
+        });
+        let ours = ("share of cells without a grant that arrive", vec![0.8, 0.6]);
+        assert_eq!(curves.collect::<Vec<_>>(), [ours, ("equation 6", vec![0.4, 0.3])]);
+    }
+
+    #[test]
     fn bare_values_are_called_by_their_axis_too() {
         let pairs = [("variant", "8to1"), ("size", "1MiB"), ("lb", "reps")];
         let parts = pairs.map(|(axis, label)| (axis.to_owned(), label.to_owned())).into();

@@ -130,6 +130,34 @@ fn a_scheduler_that_is_killed_at_any_instant_is_replaced_by_its_backup() {
     assert!(longest > 0.45 * silence_max("zeropod-ha:8"), "{longest}");
 }
 
+/// Two flows from each host of two pods: one across and one inside.
+fn across_and_inside(rng: &mut Rng) -> Matrix {
+    let mut matrix = Matrix { nodes: 32, ..Matrix::default() };
+    for src in 0..32 {
+        let across = (src + 16 + rng.below(16) as u32) % 32;
+        let inside = src / 16 * 16 + (src + 1 + rng.below(15) as u32) % 16;
+        for dst in [across, inside].into_iter().filter(|dst| *dst != src) {
+            let size = Bytes(1 + rng.below(1 << 18));
+            matrix.push_flow(FlowSpec::new(HostId(src), HostId(dst), size)).unwrap();
+        }
+    }
+    matrix
+}
+
+/// Flows from all hosts of the first pod to each of some of the second. Cores ask the first pod's
+/// scheduler for nothing, and have reports for it alone.
+fn incasts_across(receivers: u32) -> Matrix {
+    let mut matrix = Matrix { nodes: 32, ..Matrix::default() };
+    for (src, dst) in (0..16).flat_map(|src| (0..receivers).map(move |dst| (src, 16 + dst))) {
+        matrix.push_flow(FlowSpec::new(HostId(src), HostId(dst), Bytes(100_000))).unwrap();
+    }
+    matrix
+}
+
+fn longest(outcome: &Outcome) -> Duration {
+    outcome.records.iter().filter_map(|flow| flow.fct()).max().unwrap()
+}
+
 /// Flows of several pods, inside and across, when the scheduler of the first pod is killed at any
 /// instant. Receipts die with it. Cores repeat theirs, and what nothing can report is sent again at
 /// once, so no flow waits for its timeout of 20 ms.
@@ -137,22 +165,39 @@ fn a_scheduler_that_is_killed_at_any_instant_is_replaced_by_its_backup() {
 fn no_flow_of_several_pods_waits_for_a_timeout_when_a_scheduler_is_killed() {
     for case in 0..cases() {
         let mut rng = Rng::new(7000 + case);
-        let mut matrix = Matrix { nodes: 32, ..Matrix::default() };
-        for src in 0..32 {
-            let across = (src + 16 + rng.below(16) as u32) % 32;
-            let inside = src / 16 * 16 + (src + 1 + rng.below(15) as u32) % 16;
-            for dst in [across, inside].into_iter().filter(|dst| *dst != src) {
-                let size = Bytes(1 + rng.below(1 << 18));
-                matrix.push_flow(FlowSpec::new(HostId(src), HostId(dst), size)).unwrap();
-            }
-        }
+        let matrix = across_and_inside(&mut rng);
         let at = rng.below(200_000_000) as f64 / 1e6;
         let name = if case % 4 == 3 { "backup" } else { "scheduler" };
         let outcome = run("zeropod-ha:8,2,4", &matrix, &[format!("kill@{name}:0,from_us={at}")]);
-        let longest = outcome.records.iter().filter_map(|flow| flow.fct()).max().unwrap();
+        let longest = longest(&outcome);
         assert!(longest < Duration::from_ms(2), "case {case}, {at} us: {longest:?}");
     }
 }
+
+/// Restarts, and outages in which nothing of a pod answers for half a millisecond.
+#[test]
+fn no_flow_of_several_pods_waits_for_a_timeout_when_a_scheduler_comes_back() {
+    let cases = [
+        ("zeropod:8,2,4", "restart@scheduler:0,from_us=50"),
+        ("zeropod:8,2,4", "kill@scheduler:0,from_us=50,until_us=550"),
+        ("zeropod:8,2,4", "kill@scheduler:1,from_us=50,until_us=550"),
+        ("zeropod-ha:8,2,4", "restart@scheduler:0,from_us=50"),
+        ("zeropod-ha:8,2,4", BOTH_FAIL),
+    ];
+    let matrices = [across_and_inside(&mut Rng::new(1)), incasts_across(2), incasts_across(16)];
+    for ((topology, faults), matrix) in
+        cases.iter().flat_map(|case| matrices.iter().map(move |it| (case, it)))
+    {
+        let faults: Vec<String> = faults.split(' ').map(String::from).collect();
+        let outcome = run(topology, matrix, &faults);
+        let (longest, flows) = (longest(&outcome), matrix.flows.len());
+        assert!(longest < Duration::from_ms(4), "{topology}, {faults:?}, {flows}: {longest:?}");
+        assert!(outcome.summary.scheduler.unwrap().term > 1, "{topology}, {faults:?}, {flows}");
+    }
+}
+
+const BOTH_FAIL: &str = "kill@scheduler:0,from_us=60,until_us=550 \
+    kill@backup:0,from_us=50,until_us=650";
 
 /// `outage_us` is about schedulers that do not answer. A demand that waits for others is none.
 #[test]
@@ -187,7 +232,7 @@ fn an_outage_is_as_long_as_the_time_without_a_scheduler() {
     }
 }
 
-/// Where pods have a backup, each host expects answers, whether it asks for something or not.
+/// Where pods have a backup, each host is to get answers, whether it asks for something or not.
 #[test]
 fn an_outage_while_no_host_asks_for_anything_counts_too() {
     let mut matrix = Matrix { nodes: 16, ..Matrix::default() };

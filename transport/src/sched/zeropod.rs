@@ -235,10 +235,12 @@ impl Zeropod {
         self.joining.is_some()
     }
 
-    /// What this host has counted.
+    /// What this host has counted. An outage that lasts counts up to the present epoch.
     #[must_use]
-    pub const fn counts(&self) -> &PodCounts {
-        &self.counts
+    pub fn counts(&self) -> PodCounts {
+        let mut counts = *self.counts;
+        counts.outage = self.longest_outage(self.epoch);
+        counts
     }
 
     /// The destination of a demand for `peer`.

@@ -125,17 +125,17 @@ pub struct Rts {
     pub clock: Option<ClockState>,
 }
 
-/// Cells of one flow that came by a Core and are at their receiver.
+/// Cells of one flow that went by a Core: they are at their receiver, or are to be sent again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Delivered {
     /// The flow at its sender.
     pub flow: FlowId,
     /// The PSN that bit 0 of `arrived` stands for.
     pub first: Psn,
-    /// Bit i: PSN `first + i` is there.
+    /// Bit i: PSN `first + i` is among the cells.
     pub arrived: u32,
-    /// Whether the cells are to be sent again instead, because no report of them can come any more:
-    /// they may be there or not.
+    /// Whether the cells are to be sent again, because no report of them can come any more. They
+    /// may be at their receiver or not.
     pub again: bool,
 }
 

@@ -57,7 +57,7 @@ impl OfHosts {
                 let all = self.dcsim.get_or_insert_default();
                 all.add((sched.rtt_max(), sched.slot()), sched.sims_open(), sched.figures());
             }
-            Sched::Zeropod(sched) => self.pod.add(sched.counts()),
+            Sched::Zeropod(sched) => self.pod.add(&sched.counts()),
             _ => {}
         }
     }

@@ -50,10 +50,10 @@ pub struct SchedulerResult {
     pub core_pauses: u64,
     /// The longest time for which a host or a port of a Core was without a scheduler, microseconds.
     /// A working scheduler answers some requests in a known time: each request where the pod has a
-    /// backup, else one that repeats a total. The time begins when such an answer is due, or when
-    /// the grants before it are over. It ends when an answer comes. Where that one is of another
-    /// term, it ends with the first epoch that the term may grant. A demand that waits for others
-    /// makes no outage.
+    /// backup, else one that repeats a total. The time begins when such an answer is due, but not
+    /// before the last granted epoch is over. It ends when an answer comes. Where that one is of
+    /// another term, it ends with the first epoch that the term may grant. A time that lasts when
+    /// the run ends counts. A demand that waits for others makes no outage.
     pub outage_us: f64,
     /// Times that a link was accused of losing cells, and then avoided.
     pub accused: u64,

@@ -86,9 +86,7 @@ impl<'a> PodDemands<'a> {
 
     /// The demand that the cells of a flow wait for at a port.
     fn demand(&self, (src, dst): (HostId, HostId), port: u32) -> Option<OfFlow<'a>> {
-        let is_of = |pod: &&PodWaits, host: HostId| {
-            host.0.checked_sub(pod.hosts.0).is_some_and(|number| number < pod.hosts.1)
-        };
+        let is_of = |pod: &&PodWaits, host: HostId| within(host.0, pod.hosts).is_some();
         let at_host = self.links.is_nic(port);
         let asks = if at_host { src } else { dst };
         let pods: Vec<&PodWaits> = self.pods.iter().filter(|pod| is_of(pod, asks)).collect();
@@ -102,11 +100,21 @@ impl<'a> PodDemands<'a> {
         let from = if at_host {
             Client::Host(number(src)?)
         } else {
-            let core = self.links.address_of_owner(port)?.checked_sub(pod.first_core.0)?;
-            Client::Core(u16::try_from(core).ok()?)
+            core(self.links.address_of_owner(port)?, pod.cores)?
         };
         Some(OfFlow { from, to, pods })
     }
+}
+
+/// The number of an address among so many from the first one on; `None` where it is none of them.
+fn within(address: u32, (first, count): (u32, u32)) -> Option<u32> {
+    address.checked_sub(first).filter(|number| *number < count)
+}
+
+/// The Core with the address of a switch; `None` where the switch is none.
+fn core(address: u32, cores: Option<(u32, u32)>) -> Option<Client> {
+    let number = within(address, cores?)?;
+    u16::try_from(number).ok().map(Client::Core)
 }
 
 impl OfFlow<'_> {
@@ -159,3 +167,15 @@ impl OfFlow<'_> {
 }
 
 const GRANTED: &str = DemandFate::Granted.name();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_switches_among_the_cores_are_cores() {
+        let found = [39, 40, 43, 44].map(|address| core(address, Some((40, 4))));
+        assert_eq!(found, [None, Some(Client::Core(0)), Some(Client::Core(3)), None]);
+        assert_eq!(core(16, None), None, "a ToR of a single pod");
+    }
+}

@@ -179,7 +179,8 @@ pub struct DemandTime {
     /// [`DemandFate`](fabric::pod::scheduler::DemandFate), or `cores` where the links to all Cores
     /// had the epoch for other hosts.
     pub cause: String,
-    /// Whether a demand of a smaller size had one of the two ends.
+    /// Whether a demand of a smaller size had the link of the sender's host, or that of a receiver
+    /// in the same pod. Never for links to Cores.
     pub smaller: bool,
     /// Picoseconds.
     pub ps: u64,

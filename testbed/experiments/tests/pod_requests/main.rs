@@ -74,7 +74,7 @@ fn requests_that_make_no_sense_are_counted_by_name_and_change_nothing() {
 
 #[test]
 fn a_host_that_poses_as_a_core_pauses_no_pod_and_asks_for_nothing() {
-    let delivered = Delivered { flow: FlowId(1), first: Psn(0), arrived: !0 };
+    let delivered = Delivered { flow: FlowId(1), first: Psn(0), arrived: !0, again: false };
     let core = CoreRts {
         lost: false,
         term: 1,

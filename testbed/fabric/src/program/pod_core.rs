@@ -17,6 +17,7 @@
 //! host, to which no delivery has been reported.
 
 mod delivered;
+mod reports;
 
 use std::collections::VecDeque;
 
@@ -26,8 +27,7 @@ use transport::sched::zeropod::timing::Timing;
 use transport::sched::zeropod::{PodCounts, PodEnd, Zeropod, ZeropodParams};
 use transport::sched::{Backlog, Protocol, Sending};
 use transport::segment::TxSegment;
-use transport::units::Psn;
-use transport::wire::pod::{CoreRts, Delivered};
+use transport::wire::pod::CoreRts;
 use transport::wire::{Body, Data, Ext, Header};
 use transport::{Bytes, DropReason, Duration, EntropyValue, FlowId, HostId, Instant, PayloadRef};
 
@@ -37,6 +37,7 @@ use crate::elements::PortId;
 use crate::packet::Packet;
 use crate::qdisc::Queued;
 use delivered::{Sent, SourceSegment};
+use reports::{Report, Reports};
 
 /// A Core.
 #[derive(Clone, Debug)]
@@ -76,12 +77,8 @@ struct CorePort {
     /// Cells in all queues of the pod.
     cells: u32,
     sent: Sent,
-    /// Cells of hosts of this pod that have been delivered in other pods.
-    delivered: VecDeque<(u16, Delivered)>,
-    /// The last of these that requests have reported.
-    passed: VecDeque<(u16, Delivered)>,
-    /// The term of the pod's scheduler.
-    term: u16,
+    /// Cells of hosts of this pod that have been delivered in other pods, or are to be sent again.
+    delivered: Reports,
     /// The pauses that its last request named.
     named: u32,
     /// When the port has something to do next.
@@ -112,21 +109,15 @@ impl CoreCounters {
     }
 }
 
-/// Deliveries that wait for requests to one pod at most; further ones are not reported, and their
-/// hosts send these cells again.
-const DELIVERED_MAX: usize = 1024;
-
-/// Deliveries that are kept after a request has reported them. A request an epoch reports one. A
-/// scheduler that fails has passed on what is older, unless more waited for its answers.
-const PASSED_MAX: usize = 64;
-
-/// Deliveries among which one is looked for that another may join.
-const DELIVERED_NEAR: usize = 32;
-
 impl Registered for PodCore {
     const ABOUT: &'static str =
         "keeps cells between pods and asks their schedulers for epochs, Zeropod";
     type Params = NoParams;
+
+    fn own_counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        let ports = self.relay.iter().flat_map(|relay| &relay.ports);
+        each("unreported", ports.map(|port| port.delivered.dropped).sum());
+    }
 }
 
 impl SwitchProgram for PodCore {
@@ -169,9 +160,7 @@ impl Relay {
                 queues: vec![VecDeque::new(); flows],
                 cells: 0,
                 sent: Sent::new(),
-                delivered: VecDeque::new(),
-                passed: VecDeque::new(),
-                term: 0,
+                delivered: Reports::default(),
                 named: 0,
                 due: Instant::FAR_FUTURE,
             }
@@ -236,12 +225,12 @@ impl Relay {
             self.set_paused(self.paused & !(1 << pod), now);
         }
         let (paused, port) = (self.paused, &mut self.ports[pod]);
-        port.follow_term();
+        port.follow_term(now);
         let rts = port.client.poll_request(now, port.reports(paused));
         if let Some((to, rts)) = rts {
             debug_assert_eq!(rts.mice_len, 0, "found for a request without room for them");
-            port.follow_term();
-            let delivered = port.delivered_for(to);
+            port.follow_term(now);
+            let delivered = port.delivered_for(to, now);
             // A request to a scheduler that is being left does not inform the present one.
             if to == port.client.pod_end().scheduler {
                 port.named = paused;
@@ -267,7 +256,7 @@ impl Relay {
                 let home = (origin.from.0 / self.hosts) as usize;
                 let host = u16::try_from(origin.from.0 % self.hosts).unwrap_or(u16::MAX);
                 if let Some(port) = self.ports.get_mut(home) {
-                    port.note_delivered(host, &origin, reported.again);
+                    port.delivered.note(host, &origin, reported.again);
                     port.due = port.due.min(now);
                 }
             }
@@ -305,44 +294,20 @@ impl CorePort {
         paused != 0 || self.named != paused || !self.delivered.is_empty()
     }
 
-    /// Reports the last deliveries again, before all others, where another term has begun: the
-    /// former scheduler may not have passed them on.
-    fn follow_term(&mut self) {
-        let term = self.client.term();
-        if self.term != 0 && self.term != term {
-            while let Some(report) = self.passed.pop_back() {
-                self.delivered.push_front(report);
-            }
-            self.delivered.truncate(DELIVERED_MAX);
-        }
-        self.term = term;
+    /// Takes in the term of the pod's scheduler.
+    fn follow_term(&mut self, now: Instant) {
+        let timing = self.client.timing();
+        // A host that turns to another scheduler has had no answer for its patience, and the
+        // scheduler that it leaves had the report at most as long before.
+        let young = timing.epoch * (2 * timing.patience());
+        self.delivered.follow_term(self.client.term(), young, now);
     }
 
-    /// Notes that a cell of a host of this pod has been delivered, or is to be sent again.
-    fn note_delivered(&mut self, host: u16, origin: &SourceSegment, again: bool) {
-        let (first, bit) = (Psn(origin.psn.0 & !31), 1 << (origin.psn.0 & 31));
-        let near = self.delivered.iter_mut().rev().take(DELIVERED_NEAR);
-        let is_same = |(to, run): &&mut (u16, Delivered)| {
-            (*to, run.flow, run.first, run.again) == (host, origin.flow, first, again)
-        };
-        if let Some((_, run)) = near.into_iter().find(is_same) {
-            run.arrived |= bit;
-        } else if self.delivered.len() < DELIVERED_MAX {
-            let run = Delivered { flow: origin.flow, first, arrived: bit, again };
-            self.delivered.push_back((host, run));
-        }
-    }
-
-    /// The next delivery that a request to a scheduler reports; `None` for a scheduler that serves
-    /// no more.
-    fn delivered_for(&mut self, scheduler: HostId) -> Option<(u16, Delivered)> {
-        let serves = self.client.pod_end().scheduler == scheduler;
-        let report = if serves { self.delivered.pop_front() } else { None }?;
-        if self.passed.len() >= PASSED_MAX {
-            self.passed.pop_front();
-        }
-        self.passed.push_back(report);
-        Some(report)
+    /// The report for a request to a scheduler: none for a scheduler that serves no more, and none
+    /// for one whose answer is overdue, as it may be down.
+    fn delivered_for(&mut self, scheduler: HostId, now: Instant) -> Option<Report> {
+        let serves = self.client.pod_end().scheduler == scheduler && !self.client.is_overdue();
+        if serves { self.delivered.next(now) } else { None }
     }
 
     /// Sends a request to a scheduler of the pod.
@@ -373,7 +338,7 @@ impl PodCore {
     pub fn pod_counts(&self) -> PodCounts {
         let mut sum = PodCounts::default();
         for port in self.relay.iter().flat_map(|relay| &relay.ports) {
-            sum.add(port.client.counts());
+            sum.add(&port.client.counts());
         }
         sum
     }

@@ -63,8 +63,8 @@ pub struct PodCounts {
     /// silence that began first.
     pub silent_since: Option<(Instant, u32)>,
     /// The longest time for which the host was without a scheduler. It begins when an answer is due
-    /// that a working scheduler sends, and ends when one comes. Where that is of another term, it
-    /// ends when the term may grant.
+    /// that a working scheduler sends, but not before the last granted epoch is over. It ends when
+    /// an answer comes. Where that is of another term, it ends when the term may grant.
     pub outage: Duration,
     /// The epoch in which a clock that was off had settled, the last one of several hosts; 0 where
     /// none was off.

@@ -37,6 +37,7 @@ impl Zeropod {
         if early && self.is_filling(now) {
             return;
         }
+        self.pass_stall(epoch);
         self.end_filling();
         while let Some((at, grant)) = self.grants.take_until(epoch) {
             let Some(queue) = self.queues.place(grant.to) else { continue };

@@ -32,6 +32,13 @@ impl Zeropod {
         self.term
     }
 
+    /// Whether an answer is overdue that a working scheduler would have sent. It is so until the
+    /// next answer.
+    #[must_use]
+    pub fn is_overdue(&self) -> bool {
+        self.outage_since().is_some()
+    }
+
     /// The end of the pod that this scheduler sends for.
     #[must_use]
     pub const fn pod_end(&self) -> &PodEnd {

@@ -7,7 +7,7 @@
 
 use super::Zeropod;
 use super::queues::Queues;
-use super::timing::Timing;
+use super::timing::{ASK_EVERY, Timing};
 use crate::time::{Duration, Instant};
 use crate::units::FlowId;
 
@@ -73,8 +73,8 @@ impl Silence {
 /// The times in which a host was without a scheduler.
 ///
 /// A working scheduler answers some requests in a known time: all of them where the pod has a
-/// backup, and else those that repeat a total. An outage begins when such an answer is due, or when
-/// the grants are over that came before. It ends with the next answer, of whatever request; where
+/// backup, and else those that repeat a total. An outage begins when such an answer is due, but not
+/// before the last granted epoch is over. It ends with the next answer, of whatever request; where
 /// this is the first one of another term, it ends with the first epoch that the term may grant. So
 /// a demand that waits for its turn is no outage, however long it waits.
 #[derive(Clone, Copy, Debug, Default)]
@@ -110,35 +110,51 @@ impl Outage {
 }
 
 impl Zeropod {
+    /// A host that is not polled for long has answers to look at when `epoch` begins there: what it
+    /// asked before is not the beginning of an outage. A host that waits for an answer is polled at
+    /// its next request, or when it looks at its demands.
+    pub(super) fn pass_stall(&mut self, epoch: u64) {
+        let polled =
+            if self.watch.is_on() { ASK_EVERY } else { self.timing.request_to_data() };
+        if epoch > self.epoch + 2 * polled {
+            self.outage.unanswered = None;
+        }
+    }
+
     /// Epochs within which a working scheduler answers a request that it answers in any case.
     fn answer_due(&self) -> u64 {
         if self.watch.is_on() { self.timing.round_trip } else { self.timing.request_to_data() }
     }
 
-    /// The outage that lasts at present has lasted until `end`, an epoch.
-    fn note_outage(&mut self, end: u64) {
-        let Some(since) = self.outage.since(self.answer_due(), self.epoch) else { return };
-        let since = since.max(self.watch.granted + 1);
-        if end > since {
-            let length = self.timing.epoch * (end - since);
-            self.counts.outage = self.counts.outage.max(length);
-        }
+    /// The first epoch of the outage that lasts at present; `None` where there is none.
+    pub(super) fn outage_since(&self) -> Option<u64> {
+        self.outage.since(self.answer_due(), self.epoch)
     }
 
-    /// No answer has come, and none is expected any more.
+    /// The longest outage so far, where the present one ends in `end`, an epoch.
+    pub(super) fn longest_outage(&self, end: u64) -> Duration {
+        let since = self.outage_since().map(|since| since.max(self.watch.granted + 1));
+        let epochs = since.map_or(0, |since| end.saturating_sub(since));
+        self.counts.outage.max(self.timing.epoch * epochs)
+    }
+
+    /// No answer has come, and none is expected any more where only repeated totals get answers.
     pub(super) fn give_up_outage(&mut self) {
-        self.note_outage(self.epoch);
+        self.counts.outage = self.longest_outage(self.epoch);
+        if !self.watch.is_on() {
+            self.outage.clear();
+        }
     }
 
     /// An answer came at `at`, with a grant for `granted` or without one.
     pub(super) fn end_outage(&mut self, at: Instant, granted: Option<u64>) {
         let end = if self.outage.in_new_term {
-            let fence = self.timing.fence(self.term_began(at));
+            let fence = self.timing.term_fence(self.term_began(at), self.params.superepoch.into());
             granted.map_or(fence, |epoch| epoch.min(fence))
         } else {
             self.epoch
         };
-        self.note_outage(end);
+        self.counts.outage = self.longest_outage(end);
         self.outage.clear();
     }
 

@@ -313,7 +313,13 @@ fn answers_that_make_no_sense_are_counted_and_change_nothing() {
 
 #[test]
 fn an_outage_lasts_from_the_answer_that_is_due_to_the_fence_of_the_next_term() {
+    outage_of_a_term(1);
+    outage_of_a_term(4);
+}
+
+fn outage_of_a_term(superepoch: u16) {
     let mut host = Host::new();
+    host.sched.params.superepoch = superepoch;
     host.sched.watch = PodWatch::new(Some(BACKUP));
     host.post(0, 8);
     host.run(host.epoch(1));
@@ -328,7 +334,7 @@ fn an_outage_lasts_from_the_answer_that_is_due_to_the_fence_of_the_next_term() {
     let first = host.requests.iter().map(|(_, rts)| rts.epoch).find(|epoch| *epoch >= 1);
     assert!(host.answer(BACKUP, &alone(2)));
     let due = u64::from(first.unwrap()) + timing.round_trip;
-    let outage = host.epoch(timing.fence(20)).since(host.epoch(due));
+    let outage = host.epoch(timing.fence(20) + u64::from(superepoch) - 1).since(host.epoch(due));
     assert_eq!(host.sched.counts().outage, outage);
     // All is answered again.
     for epoch in 26..60 {
@@ -353,9 +359,27 @@ fn a_demand_that_waits_for_its_turn_is_no_outage_and_an_answer_that_does_not_com
     host.run(host.epoch(400));
     assert_eq!(host.sched.counts().repeated, 3);
     let last = host.requests.last().unwrap().1.epoch;
-    assert!(host.answer(SCHEDULER, &answer));
     let due = host.epoch(u64::from(last) + host.sched.timing.request_to_data());
+    let so_far = host.sched.counts().outage;
+    assert!(so_far > Duration::ZERO && so_far == host.epoch(host.sched.epoch).since(due));
+    assert!(host.answer(SCHEDULER, &answer));
     assert_eq!(host.sched.counts().outage, host.epoch(400).since(due));
+}
+
+#[test]
+fn a_host_that_is_not_polled_for_long_finds_its_answer_and_has_had_no_outage() {
+    let standing = Some((DemandEnd::Host(17), 0));
+    let answer = Schd { grant: None, standing, ..granted(0, 8, 0) };
+    // Without a backup the answer to the total of epoch 30 is awaited, which repeats the first.
+    for (backup, asked) in [(None, 31), (Some(BACKUP), 5)] {
+        let mut host = Host::new();
+        host.sched.watch = PodWatch::new(backup);
+        host.post(0, 8);
+        host.run(host.epoch(asked));
+        host.now = host.epoch(300);
+        assert!(host.answer(SCHEDULER, &answer));
+        assert_eq!(host.sched.counts().outage, Duration::ZERO, "{backup:?}");
+    }
 }
 
 /// A scheduler of an earlier term may serve hosts that do not reach the later one.

@@ -205,6 +205,13 @@ impl Timing {
         epoch + 2 + if self.lead > stopped { self.lead } else { stopped }
     }
 
+    /// The first epoch that a scheduler with superepochs of so many epochs grants in a term that it
+    /// begins in `epoch`: a grant of a superepoch of an earlier term may reach behind the fence.
+    #[must_use]
+    pub const fn term_fence(&self, epoch: u64, superepoch: u64) -> u64 {
+        self.fence(epoch) + superepoch - 1
+    }
+
     /// The epoch of an instant at hosts.
     #[inline]
     #[must_use]

@@ -46,7 +46,8 @@ pub struct Schd {
     /// A receiver and the bytes granted for it so far, modulo 2^32: the answer to a total that was
     /// asked for again.
     pub standing: Option<(DemandEnd, u32)>,
-    /// Cells of the host that are at their receivers in other pods: a second receipt. An answer
+    /// Cells of the host that are at their receivers in other pods, or are to be sent again: a
+    /// second receipt. An answer
     /// with them has no standing and grants one epoch at most, and beside a receipt it has no more
     /// of them than [`Delivered::take_few`] takes.
     pub delivered: Option<Delivered>,

@@ -86,8 +86,8 @@ impl Pod {
     /// is over: it has stopped, or is down, for longer than its grants reach.
     pub(super) fn begin_term(&mut self, term: u32, epoch: u64) {
         self.clear();
-        let further = u64::from(self.scheduler.superepoch()) - 1;
-        if self.scheduler.begin_term(term, self.timing.fence(epoch) + further) {
+        let superepoch = self.scheduler.superepoch().into();
+        if self.scheduler.begin_term(term, self.timing.term_fence(epoch, superepoch)) {
             self.unaware.fill(true);
             self.open_window(self.window_of(epoch + 1));
         }

@@ -2,7 +2,7 @@
 //!
 //! Source: ours, for reports. An epoch at a Core begins a hop later than at hosts.
 
-use transport::{Duration, HostId, Instant};
+use transport::{Duration, Instant};
 
 use super::{Pod, PodScheduler};
 use crate::pod::To;
@@ -13,8 +13,8 @@ use crate::pod::scheduler::{Client, DemandLog, FateSpan};
 pub struct PodWaits {
     /// The address of its first host, and how many hosts it has.
     pub hosts: (u32, u32),
-    /// The address of the first Core; of no meaning where there is none.
-    pub first_core: HostId,
+    /// The address of the first Core, and how many Cores there are; `None` where there are none.
+    pub cores: Option<(u32, u32)>,
     /// The length of an epoch.
     pub epoch: Duration,
     /// Epochs from a decision to the epoch that it is about.
@@ -67,9 +67,11 @@ impl Pod {
     fn take_waits(&mut self) -> PodWaits {
         let Self { members, timing, scheduler, .. } = self;
         let hosts = u32::try_from(members.hosts()).unwrap_or(u32::MAX);
+        let (first_core, cores) = (members.address(Client::Core(0)), members.shape.cores());
+        let cores = u32::try_from(cores).ok();
         PodWaits {
             hosts: (members.address(Client::Host(0)).0, hosts),
-            first_core: members.address(Client::Core(0)),
+            cores: cores.filter(|cores| *cores > 0).map(|cores| (first_core.0, cores)),
             epoch: timing.epoch,
             lead: timing.lead,
             behind: timing.hop,

@@ -183,6 +183,7 @@ fn no_flow_of_several_pods_waits_for_a_timeout_when_a_scheduler_comes_back() {
         ("zeropod:8,2,4", "kill@scheduler:1,from_us=50,until_us=550"),
         ("zeropod-ha:8,2,4", "restart@scheduler:0,from_us=50"),
         ("zeropod-ha:8,2,4", BOTH_FAIL),
+        ("zeropod-ha:8,2,4", THREE_FAIL),
     ];
     let matrices = [across_and_inside(&mut Rng::new(1)), incasts_across(2), incasts_across(16)];
     for ((topology, faults), matrix) in
@@ -196,8 +197,13 @@ fn no_flow_of_several_pods_waits_for_a_timeout_when_a_scheduler_comes_back() {
     }
 }
 
-const BOTH_FAIL: &str = "kill@scheduler:0,from_us=60,until_us=550 \
-    kill@backup:0,from_us=50,until_us=650";
+const BOTH_FAIL: &str =
+    "kill@scheduler:0,from_us=60,until_us=550 kill@backup:0,from_us=50,until_us=650";
+
+/// Cells of which nothing can report any more are to be sent again while no scheduler of their
+/// hosts' pod answers: Cores keep that for the next one.
+const THREE_FAIL: &str = "kill@scheduler:0,from_us=50,until_us=550 \
+                          kill@backup:0,from_us=50,until_us=650 kill@scheduler:1,from_us=50";
 
 /// `outage_us` is about schedulers that do not answer. A demand that waits for others is none.
 #[test]

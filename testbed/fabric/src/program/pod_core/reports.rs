@@ -1,9 +1,9 @@
 //! Reports of a Core's port on cells that were delivered in other pods, for the hosts that sent
 //! them.
 //!
-//! Source: ours; \[zeropod\] has no acknowledgements. A request has room for one report. A scheduler
-//! that fails loses what it has not passed on, so reports are kept for a while, and a new term
-//! begins with them.
+//! Source: ours; \[zeropod\] has no acknowledgements. A request has room for one report. A
+//! scheduler that fails loses what it has not passed on, so reports are kept for a while, and a new
+//! term begins with them.
 
 use std::collections::VecDeque;
 

@@ -49,7 +49,8 @@ pub(super) fn of_pods(rng: &mut Rng) -> Vec<Note> {
     let full = Schd { grant: grant_of, receipt, standing, stamp: stamp_of, ..empty };
     let long = Grant { epochs: 8, ..grant };
     let long = Schd { grant: Some(long), also: 0x5a5a, ..full };
-    let run = Delivered { flow: FlowId(total), first: Psn(epoch), arrived };
+    let again = arrived & 1 == 1;
+    let run = Delivered { flow: FlowId(total), first: Psn(epoch), arrived, again };
     let shown = Schd { grant: grant_of, delivered: Some(run), stamp: None, ..empty };
     let few = Delivered { arrived: arrived & 0xffff, ..run };
     let both = Schd { receipt, delivered: Some(few), ..shown };
@@ -87,11 +88,12 @@ fn demand_end(to: DemandEnd) -> u64 {
 /// The fields of a request of a Core.
 fn core_numbers(core: &CoreRts) -> Vec<(&'static str, u64)> {
     let (to, total) = core.update.unwrap_or((DemandEnd::Host(0), 0));
-    let none = Delivered { flow: FlowId::UNKNOWN, first: Psn(0), arrived: 0 };
+    let none = Delivered { flow: FlowId::UNKNOWN, first: Psn(0), arrived: 0, again: false };
     let (host, run) = core.delivered.unwrap_or((0, none));
     let flags = u64::from(core.update.is_some())
         | u64::from(core.delivered.is_some()) << 1
-        | u64::from(core.lost) << 5;
+        | u64::from(core.lost) << 5
+        | u64::from(run.again) << 7;
     vec![
         ("pod_term", core.term.into()),
         ("pod_epoch", core.epoch.into()),
@@ -102,7 +104,7 @@ fn core_numbers(core: &CoreRts) -> Vec<(&'static str, u64)> {
         ("pod_host", host.into()),
         ("pod_flow", run.flow.0.into()),
         ("pod_first", run.first.0.into()),
-        ("pod_delivered", run.arrived.into()),
+        (if run.again { "pod_again" } else { "pod_delivered" }, run.arrived.into()),
     ]
 }
 
@@ -165,7 +167,9 @@ fn answer_numbers(schd: &Schd) -> Vec<(&'static str, u64)> {
     let Schd { term, grant, receipt, also, standing, delivered, stamp } = *schd;
     let mice_only = grant.is_some_and(|grant| grant.mice_only);
     let layer = grant.and_then(|grant| grant.layer);
-    let shown = [receipt.is_some(), standing.is_some(), delivered.is_some()];
+    // An answer with a second receipt has no standing.
+    let again = delivered.is_some_and(|run| run.again);
+    let shown = [receipt.is_some(), standing.is_some() || again, delivered.is_some()];
     let parts = [grant.is_some(), mice_only].into_iter().chain(shown);
     let stamped = [stamp.is_some(), stamp.is_some_and(|stamp| stamp.behind_gap), layer.is_some()];
     let parts = parts.chain(stamped);
@@ -186,14 +190,20 @@ fn answer_numbers(schd: &Schd) -> Vec<(&'static str, u64)> {
         ("pod_arrived", receipt.map_or(0, |(_, arrived)| arrived).into()),
     ];
     numbers.push(match (receipt, delivered) {
-        (None, Some(run)) => ("pod_delivered_more", u64::from(run.arrived >> 16)),
+        (None, Some(run)) => {
+            let name = if again { "pod_again_more" } else { "pod_delivered_more" };
+            (name, u64::from(run.arrived >> 16))
+        }
         _ => ("pod_sent_in", receipt.map_or(0, |(sent_in, _)| sent_in).into()),
     });
     numbers.extend(match delivered {
         Some(run) => vec![
             ("pod_flow", run.flow.0.into()),
             ("pod_first", run.first.0.into()),
-            ("pod_delivered_few", u64::from(run.arrived & 0xffff)),
+            (
+                if again { "pod_again_few" } else { "pod_delivered_few" },
+                u64::from(run.arrived & 0xffff),
+            ),
         ],
         None => {
             let (to, granted) = standing.unwrap_or((DemandEnd::Host(0), 0));

@@ -197,7 +197,7 @@ pub(super) fn grouped<'a>(
 }
 
 /// The name of a curve of a plot with two measures.
-pub(super) fn name_beside(name: &str, measure: &str) -> String {
+fn name_beside(name: &str, measure: &str) -> String {
     let words = in_words(measure);
     if name.is_empty() { words.to_owned() } else { format!("{name}: {words}") }
 }

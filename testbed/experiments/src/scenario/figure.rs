@@ -223,6 +223,10 @@ fn plot(table: Table<'_>, axes: &[String], has: impl Fn(&str) -> bool) -> Result
         let error = InputError::new(format!("`beside` in a plot of {name}"), "bars or lines");
         return Err(table.error("beside", error));
     }
+    if beside.as_ref() == Some(&y) {
+        let error = InputError::new(format!("`beside` of {y}, which is `y`"), "another measure");
+        return Err(table.error("beside", error));
+    }
     let axis = |key| match table.string(key)? {
         Some(name) if !axes.contains(&name.value) => {
             Err(table.error(key, no_such_axis(&name.value, axes)))

@@ -225,6 +225,11 @@ fn wrong_variants_grids_and_plots_are_refused_where_they_stand() {
         (edit("fct_us.max", "fct_us.mx"), "fig5.toml:33:5: ", "did you mean `fct_us.max`"),
         (edit("without = \"c\"", "without = \"d\""), "fig5.toml:34:11: ", "a variant, or a value"),
         (edit("without = \"c\"", "beside = \"fct_us.mx\""), "fig5.toml:34:10: ", "did you mean"),
+        (
+            edit("without = \"c\"", "beside = \"fct_us.max\""),
+            "fig5.toml:34:10: ",
+            "another measure",
+        ),
         (edit("flows = 2", "beside = \"flow_gbps\""), "fig5.toml:37:10: ", "bars or lines"),
         (edit("flows = 2", "flows = 0"), "fig5.toml:37:9: ", "1..=4096"),
         (edit("from_us = 3.5", "from_us = -1"), "fig5.toml:38:11: ", "microseconds"),

@@ -297,9 +297,11 @@ impl CorePort {
     /// Takes in the term of the pod's scheduler.
     fn follow_term(&mut self, now: Instant) {
         let timing = self.client.timing();
-        // A host that turns to another scheduler has had no answer for its patience, and the
-        // scheduler that it leaves had the report at most as long before.
-        let young = timing.epoch * (2 * timing.patience());
+        // A host that turns to a backup has had no answer for its patience, and the scheduler that
+        // it leaves had the report at most as long before. Without a backup the next term may begin
+        // at any time later.
+        let backup = self.client.pod_end().backup;
+        let young = backup.map(|_| timing.epoch * (2 * timing.patience()));
         self.delivered.follow_term(self.client.term(), young, now);
     }
 

@@ -114,8 +114,7 @@ impl Zeropod {
     /// asked before is not the beginning of an outage. A host that waits for an answer is polled at
     /// its next request, or when it looks at its demands.
     pub(super) fn pass_stall(&mut self, epoch: u64) {
-        let polled =
-            if self.watch.is_on() { ASK_EVERY } else { self.timing.request_to_data() };
+        let polled = if self.watch.is_on() { ASK_EVERY } else { self.timing.request_to_data() };
         if epoch > self.epoch + 2 * polled {
             self.outage.unanswered = None;
         }

@@ -47,9 +47,8 @@ pub struct Schd {
     /// asked for again.
     pub standing: Option<(DemandEnd, u32)>,
     /// Cells of the host that are at their receivers in other pods, or are to be sent again: a
-    /// second receipt. An answer
-    /// with them has no standing and grants one epoch at most, and beside a receipt it has no more
-    /// of them than [`Delivered::take_few`] takes.
+    /// second receipt. An answer with them has no standing and grants one epoch at most, and beside
+    /// a receipt it has no more of them than [`Delivered::take_few`] takes.
     pub delivered: Option<Delivered>,
     /// Where clocks of hosts are off: when it left.
     pub stamp: Option<Stamp>,

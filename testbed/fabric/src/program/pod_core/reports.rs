@@ -73,10 +73,11 @@ impl Reports {
     }
 
     /// The pod's scheduler is of `term` at `now`. Where the term is another one, the reports that
-    /// were kept are to be made again, before all others: those of one flow that are alike as one.
-    /// Requests to send cells again are repeated where they are younger than `young`. Older ones
-    /// were passed on before the scheduler failed, and each repetition sends the cells once more.
-    pub(super) fn follow_term(&mut self, term: u16, young: Duration, now: Instant) {
+    /// were kept are to be made again: those that are like a waiting one join it, and the others go
+    /// before all that wait. Requests to send cells again are repeated where they are younger than
+    /// `young`, if that is given. Older ones were passed on before the scheduler failed, and each
+    /// repetition sends the cells once more.
+    pub(super) fn follow_term(&mut self, term: u16, young: Option<Duration>, now: Instant) {
         // A port that asks for nothing has no answer of the first term.
         let known = self.term.max(FIRST_TERM);
         self.term = term;
@@ -85,7 +86,7 @@ impl Reports {
         }
         // Bounded: PASSED_MAX reports, and a look at WAITING_MAX for each.
         while let Some((at, report)) = self.passed.pop_back() {
-            if report.1.again && now.since(at) > young {
+            if report.1.again && young.is_some_and(|young| now.since(at) > young) {
                 continue;
             }
             if let Some((_, run)) = self.waiting.iter_mut().find(|it| is_alike(it, &report)) {
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
     use transport::{FlowId, HostId};
 
-    const YOUNG: Duration = Duration::from_us(50);
+    const YOUNG: Option<Duration> = Some(Duration::from_us(50));
 
     fn cell(flow: u32, psn: u32) -> SourceSegment {
         SourceSegment { from: HostId(3), flow: FlowId::new(flow, 1), psn: Psn(psn) }

@@ -318,7 +318,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) policies: PolicyArgs,
     /// Erasure code: data and parity segments of a block.
-    #[arg(long, value_name = "X,Y|off")]
+    #[arg(long, value_name = "X,Y|auto|off")]
     pub(crate) ec: Option<String>,
     /// Whether switches trim packets that do not fit.
     #[arg(long, value_enum)]

@@ -473,9 +473,11 @@ impl Config {
         (far && crate::ec::ErasureCode::shape(&code).parity() > 0).then_some(code)
     }
 
-    /// Packets of a full block of a flow over `path`; 0 where it has no code.
+    /// Packets of a full block of a flow over `path`; 0 where it has no code, or not from its
+    /// first block on.
     pub(crate) fn block_packets(&self, path: &Path) -> u8 {
-        let shape = self.code_of(path).map(|code| crate::ec::ErasureCode::shape(&code));
+        let code = self.code_of(path).filter(|_| self.ec.rule(&self.code_params).is_none());
+        let shape = code.map(|code| crate::ec::ErasureCode::shape(&code));
         shape.map_or(0, |shape| shape.data() + shape.parity())
     }
 

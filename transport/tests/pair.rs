@@ -23,6 +23,8 @@ use transport::{
     Settings, TxSegment, Wait,
 };
 
+#[path = "pair/coding.rs"]
+mod coding;
 #[path = "pair/forged.rs"]
 mod forged;
 #[path = "pair/forgotten.rs"]
@@ -423,13 +425,6 @@ fn a_coded_flow_sends_the_parity_of_each_block_and_nothing_twice() {
     assert_eq!((sent.data_new, sent.parity_new, sent.retransmitted), (18, 6, 0));
     assert_eq!((received.restored, received.block_nacks_sent, received.parity_kept), (0, 0, 0));
     assert_eq!((received.acks_sent, received.drops.total()), (24, 0));
-}
-
-#[test]
-fn flows_shorter_than_the_setting_says_are_not_coded() {
-    let config = blocks(|s| s.ec_params.base_rtt_min = s.base_rtt + Duration::from_ns(1));
-    let pair = over(&config, 18, |tx| first_of(tx).is_some());
-    assert_eq!(pair.hosts[0].endpoint.stats().parity_new, 0);
 }
 
 #[test]

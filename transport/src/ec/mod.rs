@@ -6,6 +6,7 @@
 
 pub mod block;
 
+pub use auto::{AutoParams, PathLosses, Watch};
 pub use block::{Block, BlockShape, Blocks, DATA_MAX, PARITY_MAX, ShapeError};
 
 use core::num::NonZeroU8;
@@ -118,9 +119,13 @@ pub trait Code: ErasureCode + Registered {
     ///
     /// A receiver builds it for each coded packet: it computes and allocates nothing.
     fn build(shape: BlockShape, params: &CodeParams) -> Self;
-    /// The code's number in the CODE extension, unlike that of every other code; `None` for a code
-    /// without parity, whose packets have no such extension.
+    /// The number in the CODE extension of how parity is computed; `None` for a code without
+    /// parity, whose packets have no such extension.
     fn number() -> Option<NonZeroU8>;
+    /// The rule by which flows code their blocks or not; `None` where all blocks are coded.
+    fn rule(_params: &CodeParams) -> Option<AutoParams> {
+        None
+    }
 }
 
 registry! {
@@ -136,10 +141,13 @@ registry! {
     kinds {
         /// The number of the code in the CODE extension; `None` for a code without parity.
         fn number() -> Option<NonZeroU8>;
+        /// The rule by which flows code their blocks or not; `None` where all blocks are coded.
+        fn rule(params: &CodeParams) -> Option<AutoParams>;
     }
     policies {
         "off" => uncoded::Uncoded,
         "mds" => mds::Mds,
+        "auto" => auto::Auto,
     }
     fn shape(&self) -> BlockShape;
     fn is_decodable(&self, block: &Block, have: u64) -> bool;
@@ -153,11 +161,15 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn every_code_with_parity_has_a_number_of_its_own_that_headers_can_carry() {
+    fn every_code_with_parity_has_a_number_that_headers_can_carry() {
         let numbers = |kind: &EcKind| kind.number();
         let coded: alloc::vec::Vec<_> = EcKind::ALL.iter().filter_map(numbers).collect();
-        let unlike = |at: usize| !coded[..at].contains(&coded[at]);
-        assert!((0..coded.len()).all(unlike), "{coded:?}");
+        // A rule for which blocks are coded is of the code that it uses.
+        let plain = EcKind::ALL.iter().filter(|kind| kind.rule(&CodeParams::default()).is_none());
+        let plain: alloc::vec::Vec<_> = plain.filter_map(numbers).collect();
+        let unlike = |at: usize| !plain[..at].contains(&plain[at]);
+        assert!((0..plain.len()).all(unlike), "{plain:?}");
+        assert!(coded.iter().all(|number| plain.contains(number)), "{coded:?}");
         assert!(coded.iter().all(|number| number.get() <= Coded::NUMBER_MAX), "{coded:?}");
         assert_eq!(coded.len() + 1, EcKind::ALL.len(), "one code is none");
         assert_eq!((EcKind::Uncoded.number(), EcKind::Mds.number()), (None, NonZeroU8::new(1)));

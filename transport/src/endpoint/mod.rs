@@ -61,7 +61,7 @@ use core::ptr;
 
 use crate::cc::Window;
 use crate::config::{Config, Policies};
-use crate::ec::EcKind;
+use crate::ec::{EcKind, PathLosses};
 use crate::event::Event;
 use crate::flow::ahead::Ahead;
 use crate::flow::halves::Halves;
@@ -100,6 +100,7 @@ macro_rules! tx_context {
             config: &$endpoint.config,
             msgs: &mut $endpoint.tx_msgs,
             round_trips: &mut $endpoint.round_trips,
+            losses: &mut $endpoint.losses,
             stats: &mut $endpoint.stats,
             events: &mut $endpoint.events,
         }
@@ -190,6 +191,7 @@ pub struct Endpoint<S = Sched> {
     /// Place of `rx_flows` at which the next search for a flow at rest begins.
     rest_hand: u32,
     round_trips: LongRoundTrips,
+    losses: PathLosses,
 }
 
 impl Endpoint {
@@ -233,6 +235,7 @@ impl<S: Scheduler> Endpoint<S> {
             rx_by_sender: FlowsBySender::with_capacity_and_hasher(2 * rx_flows, look_up),
             controllers: Controllers::default(),
             round_trips: LongRoundTrips::new(),
+            losses: PathLosses::new(config.ec.rule(&config.code_params).is_some()),
             granted: ack_mode == AckMode::Granted,
             granted_next: None,
             paced: matches!(ack_mode, AckMode::Paced { .. }),

@@ -393,9 +393,15 @@ impl Recovery {
     /// The next segment that later acknowledgements show to be lost. Call until `None`.
     #[inline]
     pub(crate) fn next_overtaken(&mut self) -> Option<Loss> {
+        let limit = self.overtaken_before()?;
+        self.next_sent_before(limit, Inference::LaterAck)
+    }
+
+    /// Segments in flight that were sent before this instant are lost, by later acknowledgements.
+    #[inline]
+    pub(crate) fn overtaken_before(&self) -> Option<Instant> {
         let window = self.reorder_window?;
-        let limit = self.newest_acked.as_ps().checked_sub(window.as_ps())?;
-        self.next_sent_before(Instant::from_ps(limit), Inference::LaterAck)
+        self.newest_acked.as_ps().checked_sub(window.as_ps()).map(Instant::from_ps)
     }
 
     /// The next segment in flight that was sent before `limit`, now declared lost. Call until

@@ -10,6 +10,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
+use crate::ec::PARITY_MAX;
 use crate::time::Instant;
 use crate::units::{Bytes, EntropyValue, MsgId, Psn};
 
@@ -64,6 +65,9 @@ impl Marks {
     /// The number of a parity packet plus 1; zero for a segment.
     const NUMBER: u8 = 0x1F;
 
+    /// Marks of a segment of an erasure-coded block: a number that no parity packet has.
+    pub(crate) const CODED: Self = Self(Self::NUMBER);
+
     /// Marks of a segment that has left only as a copy.
     pub(crate) const COPY: Self = Self(Self::COPIED);
 
@@ -117,7 +121,14 @@ impl Marks {
     /// The number of the parity packet in its block, from 0; `None` for a segment.
     #[inline]
     pub(crate) const fn parity_index(self) -> Option<u8> {
-        (self.0 & Self::NUMBER).checked_sub(1)
+        let number = (self.0 & Self::NUMBER).wrapping_sub(1);
+        if number < PARITY_MAX { Some(number) } else { None }
+    }
+
+    /// True for segments and parity of an erasure-coded block.
+    #[inline]
+    pub(crate) const fn is_coded(self) -> bool {
+        self.0 & Self::NUMBER != 0
     }
 }
 

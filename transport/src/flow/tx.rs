@@ -10,6 +10,7 @@ mod reopen;
 mod send;
 mod standing;
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 use super::ahead::Ahead;
@@ -18,7 +19,7 @@ use super::recovery::Recovery;
 use super::round_trips::LongRoundTrips;
 use crate::cc::{Cc, CongestionControl as _, Path, Window};
 use crate::config::{Config, Extended, Policies};
-use crate::ec::Ec;
+use crate::ec::{Ec, PathLosses, Watch};
 use crate::event::{Event, FailReason};
 use crate::lb::Lb;
 use crate::rng::Rng;
@@ -85,6 +86,7 @@ pub(crate) struct TxContext<'a> {
     pub(crate) config: &'a Config,
     pub(crate) msgs: &'a mut Slab<MsgId, TxMsg>,
     pub(crate) round_trips: &'a mut LongRoundTrips,
+    pub(crate) losses: &'a mut PathLosses,
     pub(crate) stats: &'a mut Stats,
     pub(crate) events: &'a mut VecDeque<Event>,
 }
@@ -141,6 +143,8 @@ pub(crate) struct TxFlow {
     held_until: Instant,
     /// The erasure code; `None` when its messages are sent as they are.
     code: Option<Ec>,
+    /// Which losses are losses of links, where blocks are coded by that; `None` where all are.
+    watch: Option<Box<Watch>>,
     /// Parity that belongs right behind the last segment sent.
     parity: ParityDue,
     /// Instant before which packets on dead paths are not searched for again.
@@ -151,8 +155,8 @@ pub(crate) struct TxFlow {
     extended: Extended,
     /// Wire bytes of a packet beside its payload and extensions that only some of its packets have.
     overhead: u16,
-    /// [`TxFlow::overhead`] and, where the flow is coded, the extension that places a packet in its
-    /// block.
+    /// [`TxFlow::overhead`] and, where all blocks are coded, the extension that places a packet in
+    /// its block.
     coded_overhead: u16,
     /// When the receiver was last sent proof of this host's address, and the cookie that proves it;
     /// zero before that.
@@ -176,11 +180,14 @@ impl TxFlow {
         rng: Rng,
     ) -> Self {
         let code = config.code_of(&path);
+        let watch = code.as_ref().and_then(|code| code.kind().rule(&config.code_params));
+        let watch = watch.map(|rule| Box::new(Watch::new(rule, path.base_rtt, path.mtu)));
+        let all_coded = code.is_some() && watch.is_none();
         let extended = config.extended(cc.kind());
         let overhead = config.segment_overhead() + config.ext_beside(extended.extent);
-        let code_len = if code.is_some() { data::CODE_LEN } else { 0 };
+        let code_len = if all_coded { data::CODE_LEN } else { 0 };
         let mut loss = config.loss;
-        if code.is_some() {
+        if all_coded {
             // A gap is no loss as long as its block can be decoded; the receiver reports when it
             // cannot.
             loss.reorder_window_quarters = None;
@@ -214,6 +221,7 @@ impl TxFlow {
             alone: None,
             held_until: Instant::ZERO,
             code,
+            watch,
             parity: ParityDue::default(),
             swept_until: Instant::ZERO,
             kept_at: Instant::ZERO,
@@ -238,9 +246,9 @@ impl TxFlow {
         self.unsent_segments += packets;
         let overhead = packets * u64::from(self.coded_overhead);
         self.unsent_bytes += Bytes(payload + overhead);
-        // Half the window, so that the receiver's open part always covers the outstanding PSNs.
-        self.recovery.reserve(self.unsent_segments, config.psn_window / 2);
         self.unsent += 1;
+        // Half the window, so that the receiver's open part always covers the outstanding PSNs.
+        self.recovery.reserve(self.unsent_packets(), config.psn_window / 2);
         self.unfinished.push_back(id);
         self.next_msg = self.next_msg.plus(1);
     }
@@ -340,7 +348,7 @@ impl TxFlow {
         }
         let work = self.recovery.has_lost() || self.unsent > 0;
         // Receivers ask for the tail of a coded flow themselves.
-        let tail = self.unsent == 0 && self.code.is_none();
+        let tail = self.unsent == 0 && !self.is_coding();
         let recovery = self.recovery.next_timer(now, tail, &config.loss);
         let due = earliest(recovery, self.window.wake_at);
         let is_free = self.window.pacing.is_none() && self.held_until == Instant::ZERO;

@@ -18,13 +18,13 @@ use crate::workload::matrix::MESSAGE_MAX;
 /// The code of a text that names none.
 const CODE_DEFAULT: EcKind = EcKind::Mds;
 
-/// An erasure code and its blocks; without one, the blocks of the default.
+/// An erasure code and its blocks.
 pub(super) fn code(text: &str) -> Result<(EcKind, BlockShape), &'static str> {
-    let without = EcKind::ALL.iter().find(|kind| kind.number().is_none());
-    if let Some(&none) = without.filter(|none| none.name() == text) {
-        return Ok((none, BlockShape::default()));
+    let expected = "off, auto, or X,Y: 1..=48 data and 1..=16 parity segments of a block, like 8,2";
+    // A name alone has the blocks of the default.
+    if let Some(kind) = EcKind::by_name(text) {
+        return Ok((kind, BlockShape::default()));
     }
-    let expected = "off, or X,Y: 1..=48 data and 1..=16 parity segments of a block, like 8,2";
     let (kind, shape) = match text.split_once(':') {
         Some((name, shape)) => (EcKind::by_name(name).ok_or(expected)?, shape),
         None => (CODE_DEFAULT, text),

@@ -4,7 +4,7 @@
 //! ```toml
 //! matrix = "incast.cm"            # or [workload] kind = "incast" with its parameters
 //! topology = "ft128-1os"          # a built-in name, or a path that ends in .topo
-//! transport = "smartt"            # and cc, lb, ec = "8,2" | "off", trim = true, seed = 1
+//! transport = "smartt"            # and cc, lb, ec = "8,2" | "auto" | "off", trim = true, seed = 1
 //! [scenario]                      # name, about; the keys above may stand here as well
 //! [set]                           # KEY = VALUE, dotted keys, as the command line's --set
 //! [[fault]]                       # kind, link, rate, burst, delay_us, factor, from_us, until_us
@@ -98,7 +98,7 @@ pub struct Setup {
     pub cc: Option<Located<String>>,
     /// Load balancer.
     pub lb: Option<Located<String>>,
-    /// Erasure code: `X,Y` or `off`.
+    /// Erasure code: `X,Y`, `auto` or `off`.
     pub ec: Option<Located<String>>,
     /// Whether switches trim.
     pub trim: Option<Located<bool>>,

@@ -6,6 +6,8 @@
 //! shows paths to be dead, packets of other blocks on these paths are lost, too. Packets of a block
 //! that is decoded count as acknowledged.
 
+use alloc::boxed::Box;
+
 use super::super::ahead::{Leave, MaybeChoice};
 use super::super::recovery::{BlockSpan, Loss};
 use super::super::sent_packets::{Fate, Marks, SentPacket};
@@ -14,10 +16,10 @@ use super::send::{Carried, New};
 use super::{TxContext, TxFlow, TxMsg, Wait};
 use crate::cc::Inference;
 use crate::config::Config;
-use crate::ec::{Block, Blocks, Ec, ErasureCode as _};
+use crate::ec::{Block, Blocks, Ec, ErasureCode as _, PathLosses, Watch};
 use crate::lb::{Lb, LoadBalancer as _};
 use crate::segment::{RxSegment, TxSegment};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::units::{Bytes, Psn};
 use crate::wire::{Ack, BlockNack, Coded};
 
@@ -46,7 +48,7 @@ impl TxFlow {
     /// Packets of a message of `len` bytes, and their payload bytes.
     pub(super) fn packets_of(&self, config: &Config, len: u32) -> (u64, u64) {
         let payload_max = u64::from(config.payload_max);
-        let Some(code) = &self.code else {
+        let Some(code) = self.code.as_ref().filter(|_| self.watch.is_none()) else {
             return (u64::from(len).div_ceil(payload_max), u64::from(len));
         };
         let blocks = Self::blocks(code, config, len);
@@ -69,18 +71,44 @@ impl TxFlow {
         // Parity of the first block has offset 0 and carries the tag, too: it may stand in for the
         // segment.
         let carried = Carried::of(state, offset, self.id, self.dst_flow);
-        let code = self.code.as_ref().and_then(|code| coded(code, config, offset, marks));
+        let code = self.code.as_ref().filter(|_| marks.is_coded());
+        let code = code.and_then(|code| coded(code, config, offset, marks));
         Carried { code, ..carried }
     }
 
+    /// Whether the block being sent is coded, or was the last one.
+    #[inline]
+    pub(super) fn is_coding(&self) -> bool {
+        self.code.is_some() && self.watch.as_ref().is_none_or(|watch| watch.coding)
+    }
+
+    /// The most packets that may leave of what was posted and never sent.
+    pub(super) fn unsent_packets(&self) -> u64 {
+        let shape = self.code.as_ref().filter(|_| self.watch.is_some()).map(Ec::shape);
+        let parity = shape.map_or(0, |shape| {
+            // A message ends with a block of its own; the one under way may be coded, too.
+            let blocks = self.unsent_segments / u64::from(shape.data()) + u64::from(self.unsent);
+            (blocks + 1) * u64::from(shape.parity())
+        });
+        self.unsent_segments + parity
+    }
+
+    /// Notes the parity that is to follow the segment at `offset` of a message of `len` bytes.
+    pub(super) fn owe_parity(&mut self, config: &Config, len: u32, offset: u32, last: bool) {
+        if !self.is_coding() {
+            return;
+        }
+        self.parity = self.parity_behind(config, len, offset, last);
+        if self.watch.is_some() {
+            // Blocks that are coded were not known to be when the message was posted.
+            let (packets, payload) = (u64::from(self.parity.left), u64::from(self.parity.len));
+            self.unsent_segments += packets;
+            self.unsent_bytes += Bytes(packets * (payload + u64::from(self.coded_overhead)));
+        }
+    }
+
     /// The parity that belongs behind the segment at `offset` of a message of `len` bytes.
-    pub(super) fn parity_behind(
-        &self,
-        config: &Config,
-        len: u32,
-        offset: u32,
-        last: bool,
-    ) -> ParityDue {
+    fn parity_behind(&self, config: &Config, len: u32, offset: u32, last: bool) -> ParityDue {
         let Some(code) = &self.code else { return ParityDue::default() };
         let payload_max = u32::from(config.payload_max);
         let found = Self::blocks(code, config, len).find(offset / payload_max);
@@ -153,7 +181,7 @@ impl TxFlow {
         packet: &SentPacket,
         cx: &TxContext<'_>,
     ) -> Option<(BlockSpan, Block)> {
-        let code = self.code.as_ref()?;
+        let code = self.code.as_ref().filter(|_| packet.marks.is_coded())?;
         let len = cx.msgs.get(packet.msg)?.len.get();
         let blocks = Self::blocks(code, cx.config, len);
         let (index, data) = blocks.find(packet.offset / u32::from(cx.config.payload_max))?;
@@ -170,8 +198,11 @@ impl TxFlow {
     }
 
     /// Counts the outstanding packets of a packet's block as acknowledged if the receiver has
-    /// enough of the block. True when it has.
+    /// enough of the block. True when it has; false for a packet of no coded block.
     pub(super) fn settle(&mut self, psn: Psn, packet: &SentPacket, cx: &mut TxContext<'_>) -> bool {
+        if !packet.marks.is_coded() {
+            return false;
+        }
         let span = match (self.block_of(psn, packet, cx), &self.code) {
             (Some((span, block)), Some(code)) => {
                 if !code.is_decodable(&block, self.recovery.arrived_of(span)) {
@@ -195,14 +226,45 @@ impl TxFlow {
         any
     }
 
-    /// Declares every packet sent before `limit` lost by silence.
-    pub(super) fn on_silence(&mut self, limit: Instant, now: Instant, cx: &mut TxContext<'_>) {
+    /// Declares every packet sent before `limit` lost.
+    pub(super) fn lose_before(
+        &mut self,
+        limit: Instant,
+        by: Inference,
+        now: Instant,
+        cx: &mut TxContext<'_>,
+    ) {
         // Each turn takes a packet out of flight.
         while let Some((psn, packet)) = self.recovery.oldest_before(limit) {
-            if !self.settle(psn, &packet, cx) {
+            if !packet.marks.is_coded() {
+                if let Some(loss) = self.recovery.next_sent_before(limit, by) {
+                    self.on_loss(&loss, now, cx);
+                }
+            } else if !self.settle(psn, &packet, cx) {
                 let before = |_: u8, packet: &SentPacket| packet.sent_at < limit;
-                self.lose(psn, &packet, before, Inference::Silence, now, cx);
+                self.lose(psn, &packet, before, by, now, cx);
             }
+        }
+    }
+
+    /// Shows the watch the acknowledgement `ack`, with which `acked` became known, and declares
+    /// lost what it shows to be lost. Other flows have no watch.
+    #[cold]
+    pub(super) fn watch_ack(
+        &mut self,
+        rx: &RxSegment,
+        ack: &Ack,
+        acked: Bytes,
+        refused: bool,
+        cx: &mut TxContext<'_>,
+    ) {
+        let Some(watch) = &mut self.watch else { return };
+        let took = rx.at.round_trip(ack.echo_sent_at);
+        let sent_at = Instant::from_ps(rx.at.as_ps().saturating_sub(took.as_ps()));
+        let waited = took.saturating_sub(Duration::from_wire(ack.held) + self.path.base_rtt);
+        watch.on_answer(sent_at, waited, refused || ack.ce, acked, cx.losses);
+        if let Some(limit) = self.recovery.overtaken_before() {
+            self.lose_before(limit, Inference::LaterAck, rx.at, cx);
         }
     }
 
@@ -221,7 +283,7 @@ impl TxFlow {
         let mut from = 0;
         while let Some((packet, next)) = self.recovery.spare_of(span, from, &which) {
             from = next;
-            self.on_loss(&Loss { packet, by }, now, cx.stats);
+            self.on_loss(&Loss { packet, by }, now, cx);
         }
         self.want(span, &block, cx.config);
     }
@@ -268,7 +330,8 @@ impl TxFlow {
     /// Declares the segment that a NACK refuses lost, queues it if its block needs it, and returns
     /// it.
     pub(super) fn take_refused(&mut self, nack: &Ack, cx: &TxContext<'_>) -> Option<SentPacket> {
-        if self.code.is_none() {
+        let coded = |packet: &SentPacket| packet.marks.is_coded();
+        if self.code.is_none() || !self.recovery.entry(nack.psn).is_some_and(coded) {
             return self.recovery.on_refused(nack.psn, nack.echo_sent_at);
         }
         let packet = self.recovery.spare_refused(nack.psn, nack.echo_sent_at)?;
@@ -317,6 +380,23 @@ impl TxFlow {
         self.window = crate::cc::CongestionControl::window(&self.cc);
         true
     }
+}
+
+/// The marks of the segment of a message of a flow with `code`, which is to leave at `now` through
+/// a window of `cwnd`. Where a watch decides, it does so for whole blocks.
+pub(super) fn code_marks(
+    (code, watch): (&Ec, &mut Option<Box<Watch>>),
+    msg: &TxMsg,
+    (now, cwnd): (Instant, Bytes),
+    config: &Config,
+    losses: &mut PathLosses,
+) -> Marks {
+    let Some(watch) = watch else { return Marks::CODED };
+    let block = u32::from(code.shape().data()) * u32::from(config.payload_max);
+    if msg.next_offset.is_multiple_of(block) {
+        watch.begin_block(now, (msg.len.get() - msg.next_offset, cwnd), losses);
+    }
+    if watch.coding { Marks::CODED } else { Marks::default() }
 }
 
 /// The place of the packet at `offset` in its block.

@@ -10,7 +10,6 @@ use crate::config::Config;
 use crate::event::Event;
 use crate::lb::{LoadBalancer as _, PathFeedback};
 use crate::segment::RxSegment;
-use crate::stats::Stats;
 use crate::time::{Duration, Instant};
 use crate::units::{Bytes, EntropyValue, FlowId, MsgId, Psn};
 use crate::wire::{Ack, Extensions, Note, Receipt, Report};
@@ -69,8 +68,11 @@ impl TxFlow {
         }
         let sample = AckSample { now, rtt, held, acked, in_flight, ecn, sharers };
         self.sample(&sample, extensions);
+        if self.watch.is_some() {
+            self.watch_ack(rx, ack, acked, false, cx);
+        }
         while let Some(loss) = self.recovery.next_overtaken() {
-            self.on_loss(&loss, rx.at, cx.stats);
+            self.on_loss(&loss, rx.at, cx);
         }
         self.window = self.cc.window();
         true
@@ -103,6 +105,9 @@ impl TxFlow {
             let (ecn, sharers) = (true, nack.sharers);
             let sample = AckSample { now, rtt, held, acked, in_flight, ecn, sharers };
             self.sample(&sample, extensions);
+        }
+        if timed && self.watch.is_some() {
+            self.watch_ack(rx, nack, acked, true, cx);
         }
         if let Some(packet) = self.take_refused(nack, cx) {
             self.refused += packet.wire_bytes();
@@ -277,12 +282,18 @@ impl TxFlow {
         }
         self.end_hold(acked);
         self.pass_over_parity();
-        cx.stats.spurious += u64::from(spurious);
+        if spurious {
+            cx.stats.spurious += 1;
+            if let Some(watch) = &mut self.watch {
+                watch.on_spurious(cx.losses);
+            }
+        }
         Some((acked, round_trip.saturating_sub(Duration::from_wire(ack.held))))
     }
 
     /// Handles a segment that was declared lost without a refusal.
-    pub(super) fn on_loss(&mut self, loss: &Loss, now: Instant, stats: &mut Stats) {
+    pub(super) fn on_loss(&mut self, loss: &Loss, now: Instant, cx: &mut TxContext<'_>) {
+        let stats = &mut *cx.stats;
         let feedback = match loss.by {
             Inference::LaterAck => {
                 stats.lost_by_sack += 1;
@@ -297,6 +308,9 @@ impl TxFlow {
                 PathFeedback::Lost
             }
         };
+        if let Some(watch) = &mut self.watch {
+            watch.on_loss(loss.packet.sent_at, now, cx.losses);
+        }
         self.balance(loss.packet.ev, feedback, now);
         let sample = LossSample { by: Some(loss.by), ..self.loss_sample(&loss.packet, now) };
         self.cc.on_timeout(&sample, &self.path);
@@ -318,11 +332,13 @@ impl TxFlow {
         }
         match due {
             Timeout::NotDue => {}
-            Timeout::Before(limit) if self.code.is_some() => self.on_silence(limit, now, cx),
+            Timeout::Before(limit) if self.code.is_some() => {
+                self.lose_before(limit, Inference::Silence, now, cx);
+            }
             Timeout::Before(limit) => {
                 let by = Inference::Silence;
                 while let Some(loss) = self.recovery.next_sent_before(limit, by) {
-                    self.on_loss(&loss, now, cx.stats);
+                    self.on_loss(&loss, now, cx);
                 }
             }
             Timeout::GiveUp => self.fail(cx),

@@ -2,6 +2,7 @@
 
 use super::super::ahead::{Leave, MaybeChoice};
 use super::super::sent_packets::{ChainLinks, Fate, Marks, SentPacket};
+use super::blocks::code_marks;
 use super::{TxContext, TxFlow, TxMsg, Wait};
 use crate::config::Config;
 use crate::ec::ErasureCode as _;
@@ -219,6 +220,13 @@ impl TxFlow {
         let msg = self.unfinished.get(ahead).copied().unwrap_or_default();
         let Some(state) = cx.msgs.get_mut(msg) else { return Err(Wait::Application) };
         let (offset, left) = (state.next_offset, state.len.get() - state.next_offset);
+        let marks = match &self.code {
+            None => marks,
+            Some(code) => {
+                let leaves = (now, self.window.cwnd);
+                code_marks((code, &mut self.watch), state, leaves, cx.config, cx.losses)
+            }
+        };
         let train = leave.choice.train().filter(|_| self.code.is_none());
         let payload_max = cx.config.payload_max.saturating_mul(train.unwrap_or(1));
         let payload_len = u16::try_from(left).unwrap_or(u16::MAX).min(payload_max);
@@ -229,7 +237,7 @@ impl TxFlow {
         state.next_offset += u32::from(payload_len);
         let last = left == u32::from(payload_len);
         if self.code.is_some() {
-            self.parity = self.parity_behind(cx.config, state.len.get(), offset, last);
+            self.owe_parity(cx.config, state.len.get(), offset, last);
         }
         self.unsent -= u32::from(last && self.parity.left == 0);
         if marks.awaits_turn() {

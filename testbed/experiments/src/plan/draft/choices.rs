@@ -78,7 +78,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Chooses the erasure code: `X,Y` or `off`.
+    /// Chooses the erasure code: `X,Y`, `auto` or `off`.
     ///
     /// # Errors
     /// For anything else.

@@ -277,3 +277,26 @@ fn acknowledgements_of_several_segments_wait_for_a_quarter_of_a_sites_round_trip
     let set = &[("ack_every", "4"), ("ack_delay", "9us")];
     assert_eq!(waits(set, "two-dc"), (Some(9.0), Origin::Set));
 }
+
+#[test]
+fn a_code_is_off_a_shape_a_name_or_both() {
+    let mut draft = Draft::default();
+    for (text, shown) in [
+        ("off", "off"),
+        ("8,2", "8,2"),
+        ("mds:4,1", "4,1"),
+        ("auto", "auto:8,2"),
+        ("auto:4,1", "auto:4,1"),
+    ] {
+        draft.set("ec", text, Origin::Set).unwrap();
+        assert_eq!(show(&draft, "ec").as_deref(), Some(shown));
+    }
+    for text in ["auto,3", "auto:3", "auto:8,0", "auto:0,2", "auto:8,2,1", "Auto", "off:8,2", "8,0"]
+    {
+        let refused = draft.set("ec", text, Origin::Set).unwrap_err().to_string();
+        assert!(refused.contains("off, auto, or X,Y"), "{text}: {refused}");
+    }
+    for (key, value) in [("ec.auto.rate", "2"), ("ec.auto.losses", "0"), ("ec.auto.hold", "0s")] {
+        assert!(draft.set(key, value, Origin::Set).is_err(), "{key}={value}");
+    }
+}

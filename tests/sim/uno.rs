@@ -3,6 +3,7 @@
 //! Source: \[uno\] sec. 2.4 and 5.1; hosts 0 to 127 are the first site's, 128 to 255 the second's.
 
 use experiments::workload::FlowSpec;
+use experiments::workload::matrix::Start;
 use transport::{Duration, HostId};
 
 use super::*;
@@ -201,4 +202,47 @@ fn bursts_that_overflow_the_links_between_sites_fit_when_they_are_sent_again() {
     };
     let (early, late) = (longest_ms("0.95"), longest_ms("0"));
     assert!((4.0..5.0).contains(&early) && late > 6.0, "{early} {late}");
+}
+
+/// `flows` with `uno` and the code `ec`, over links with `fault`.
+fn coded(ec: &str, flows: Matrix, fault: &str) -> Outcome {
+    let settings = [("transport", "uno"), ("ec", ec), ("switch.queue", "1MB"), ("fault", fault)];
+    run(&settings, flows, TOPOLOGY)
+}
+
+/// Every 16th host sends eight flows of `size` bytes, one each 4 ms, to the host `ahead` of it.
+fn rows(ahead: u32, size: u64) -> Matrix {
+    let mut matrix = Matrix { nodes: 256, ..Matrix::default() };
+    for (host, row) in (0..8).flat_map(|host| (0..8).map(move |row| (16 * host, row))) {
+        let flow = FlowSpec::new(HostId(host), HostId(host + ahead), Bytes(size));
+        let start = Start::At(Duration::from_ms(4 * row));
+        matrix.push_flow(FlowSpec { start, ..flow }).unwrap();
+    }
+    matrix
+}
+
+#[test]
+fn losses_of_links_between_sites_are_coded_against_and_cost_little_more_than_with_the_code() {
+    let (lossy, flows) = ("loss:0.001@border", || rows(128, 2_000_000));
+    let mean = |outcome: &Outcome| outcome.summary.fct_us.mean.unwrap();
+    let [off, code, auto] = ["off", "8,2", "auto"].map(|ec| coded(ec, flows(), lossy));
+    assert!(auto.summary.packets.parity > 0);
+    // Half the flows of a host are over before it has found two losses.
+    let gain = (mean(&off) - mean(&auto)) / (mean(&off) - mean(&code));
+    assert!(gain > 0.4, "{gain}: {} {} {}", mean(&off), mean(&code), mean(&auto));
+}
+
+#[test]
+fn nothing_is_coded_without_loss_nor_near_nor_where_queues_overflow() {
+    let bursts = flows_of(&(0..16).map(|src| (src, 240)).collect::<Vec<_>>(), 5_000_000);
+    for (case, flows, fault) in [
+        ("clean", rows(128, 2_000_000), "loss:0@border"),
+        ("near", rows(8, 2_000_000), "loss:0.001@fabric"),
+        ("full queues", bursts, "loss:0@border"),
+    ] {
+        let [off, auto] = ["off", "auto"].map(|ec| coded(ec, flows.clone(), fault).summary);
+        assert_eq!(auto.packets.parity, 0, "{case}");
+        assert_eq!((auto.fct_us.mean, auto.packets), (off.fct_us.mean, off.packets), "{case}");
+        assert_eq!(auto.packets.retransmitted > 0, case != "clean", "{case}");
+    }
 }

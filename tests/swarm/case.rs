@@ -341,7 +341,14 @@ impl Case {
     /// From a parity packet for each segment to one for many, for all flows or far ones, asked for
     /// at once or late.
     fn code_settings(&mut self, rng: &mut Rng) {
-        self.set("ec", pick(rng, &["8,2", "8,2", "1,1", "3,2", "20,4", "48,16"]));
+        let code = pick(rng, &["8,2", "auto", "1,1", "3,2", "auto:20,4", "48,16"]);
+        self.set("ec", code);
+        if code.starts_with("auto") {
+            // On soon, and off again.
+            self.set("ec.auto.losses", pick(rng, &[1, 2]));
+            self.set("ec.auto.hold", pick(rng, &["1ms", "1s"]));
+            self.set("ec.auto.marked", pick(rng, &["0.05", "1"]));
+        }
         self.set("ec.base_rtt_min", pick(rng, &["0us", "0us", "0us", "10us"]));
         self.set("ec.block_timeout", pick(rng, &["5us", "50us", "640us", "20ms", "auto"]));
         self.set("ec.block_timer", pick(rng, &["pause", "pause", "whole"]));

@@ -101,7 +101,7 @@ pub struct PathLoss {
     coded_until: Instant,
 }
 
-/// What an endpoint knows of its paths: base RTTs between two powers of two share one entry.
+/// What an endpoint has found of its paths: base RTTs between two powers of two share one entry.
 #[derive(Debug)]
 pub struct PathLosses {
     /// By the number of bits of the base RTT in picoseconds; empty where no code is chosen by loss.
@@ -144,7 +144,7 @@ const ROUNDS: usize = 16;
 /// What one flow has seen of its path: which of its losses are losses of links, and whether the
 /// block that it sends is coded.
 #[derive(Clone, Debug)]
-pub struct Watch {
+pub struct LossWatch {
     rule: AutoParams,
     base_rtt: Duration,
     mtu: Bytes,
@@ -157,7 +157,7 @@ pub struct Watch {
     round: usize,
 }
 
-impl Watch {
+impl LossWatch {
     /// The watch of a flow that has sent nothing over a path with `base_rtt` and segments of `mtu`.
     #[must_use]
     pub fn new(rule: AutoParams, base_rtt: Duration, mtu: Bytes) -> Self {
@@ -308,8 +308,8 @@ mod tests {
         waited: Duration,
         marked: u64,
         paths: &mut PathLosses,
-    ) -> Watch {
-        let mut watch = Watch::new(AutoParams::default(), RTT, MTU);
+    ) -> LossWatch {
+        let mut watch = LossWatch::new(AutoParams::default(), RTT, MTU);
         for segment in 0..rounds * segments {
             let sent_at = Instant::ZERO + RTT * segment / segments;
             watch.on_answer(sent_at, waited, segment % 100 < marked, MTU, paths);
@@ -318,13 +318,13 @@ mod tests {
     }
 
     /// Segments that left at these times, us, are found lost at 9 ms.
-    fn two_lost(watch: &mut Watch, sent_us: [u64; 2], paths: &mut PathLosses) {
+    fn two_lost(watch: &mut LossWatch, sent_us: [u64; 2], paths: &mut PathLosses) {
         for us in sent_us {
             watch.on_loss(at(us), at(9000), paths);
         }
     }
 
-    fn codes(watch: &mut Watch, now: Instant, paths: &mut PathLosses) -> bool {
+    fn codes(watch: &mut LossWatch, now: Instant, paths: &mut PathLosses) -> bool {
         watch.begin_block(now, (1, MTU), paths);
         watch.coding
     }
@@ -338,7 +338,7 @@ mod tests {
         watch.on_loss(at(5000), at(9001), &mut paths);
         assert!(codes(&mut watch, at(9001), &mut paths));
         for (rtt, coded) in [(RTT, true), (RTT * 9 / 10, true), (RTT * 4, false)] {
-            let mut other = Watch::new(AutoParams::default(), rtt, MTU);
+            let mut other = LossWatch::new(AutoParams::default(), rtt, MTU);
             assert_eq!(codes(&mut other, at(9002), &mut paths), coded, "{rtt}");
         }
         let hold = AutoParams::default().hold;
@@ -411,7 +411,7 @@ mod tests {
         let mut watch = watched((40, 100), Duration::ZERO, 0, &mut paths);
         (0..9).for_each(|_| watch.on_loss(at(5000), at(90_000), &mut paths));
         assert!(!codes(&mut watch, at(90_000), &mut paths));
-        let mut silent = Watch::new(AutoParams::default(), RTT, MTU);
+        let mut silent = LossWatch::new(AutoParams::default(), RTT, MTU);
         (0..9).for_each(|_| silent.on_loss(at(5000), at(19_000), &mut paths));
         assert!(!codes(&mut silent, at(19_000), &mut paths));
     }

@@ -6,7 +6,7 @@
 
 pub mod block;
 
-pub use auto::{AutoParams, PathLosses, Watch};
+pub use auto::{AutoParams, LossWatch, PathLosses};
 pub use block::{Block, BlockShape, Blocks, DATA_MAX, PARITY_MAX, ShapeError};
 
 use core::num::NonZeroU8;

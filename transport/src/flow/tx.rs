@@ -19,7 +19,7 @@ use super::recovery::Recovery;
 use super::round_trips::LongRoundTrips;
 use crate::cc::{Cc, CongestionControl as _, Path, Window};
 use crate::config::{Config, Extended, Policies};
-use crate::ec::{Ec, PathLosses, Watch};
+use crate::ec::{Ec, LossWatch, PathLosses};
 use crate::event::{Event, FailReason};
 use crate::lb::Lb;
 use crate::rng::Rng;
@@ -144,7 +144,7 @@ pub(crate) struct TxFlow {
     /// The erasure code; `None` when its messages are sent as they are.
     code: Option<Ec>,
     /// Which losses are losses of links, where blocks are coded by that; `None` where all are.
-    watch: Option<Box<Watch>>,
+    watch: Option<Box<LossWatch>>,
     /// Parity that belongs right behind the last segment sent.
     parity: ParityDue,
     /// Instant before which packets on dead paths are not searched for again.
@@ -181,7 +181,7 @@ impl TxFlow {
     ) -> Self {
         let code = config.code_of(&path);
         let watch = code.as_ref().and_then(|code| code.kind().rule(&config.code_params));
-        let watch = watch.map(|rule| Box::new(Watch::new(rule, path.base_rtt, path.mtu)));
+        let watch = watch.map(|rule| Box::new(LossWatch::new(rule, path.base_rtt, path.mtu)));
         let all_coded = code.is_some() && watch.is_none();
         let extended = config.extended(cc.kind());
         let overhead = config.segment_overhead() + config.ext_beside(extended.extent);

@@ -56,10 +56,13 @@ fn without_loss_a_flow_that_may_code_sends_what_one_without_a_code_sends() {
 }
 
 #[test]
-fn after_a_loss_the_blocks_that_begin_are_coded_and_new_flows_from_their_first_block_on() {
+fn after_a_loss_blocks_that_begin_are_coded_and_new_flows_from_their_first_block_on() {
     let settings = config(|s| by_loss(s, (8, 2), Duration::from_s(1)));
     // Segment 20 is in the middle of a block that had begun.
-    let drops = |tx: &TxSegment| matches!(tx.hdr.body, Body::Data(data) if data.psn == Psn(20) && !data.retransmission);
+    let drops = |tx: &TxSegment| {
+        let Body::Data(data) = tx.hdr.body else { return false };
+        data.psn == Psn(20) && !data.retransmission
+    };
     let pair = Pair { drops, ..Pair::new(&settings, 1, Weather::default()) };
     let mut pair = exchange_over(pair, &settings, 1, &[1800 * 4096]);
     let first = *pair.hosts[0].endpoint.stats();

@@ -16,7 +16,7 @@ use super::send::{Carried, New};
 use super::{TxContext, TxFlow, TxMsg, Wait};
 use crate::cc::Inference;
 use crate::config::Config;
-use crate::ec::{Block, Blocks, Ec, ErasureCode as _, PathLosses, Watch};
+use crate::ec::{Block, Blocks, Ec, ErasureCode as _, LossWatch, PathLosses};
 use crate::lb::{Lb, LoadBalancer as _};
 use crate::segment::{RxSegment, TxSegment};
 use crate::time::{Duration, Instant};
@@ -385,7 +385,7 @@ impl TxFlow {
 /// The marks of the segment of a message of a flow with `code`, which is to leave at `now` through
 /// a window of `cwnd`. Where a watch decides, it does so for whole blocks.
 pub(super) fn code_marks(
-    (code, watch): (&Ec, &mut Option<Box<Watch>>),
+    (code, watch): (&Ec, &mut Option<Box<LossWatch>>),
     msg: &TxMsg,
     (now, cwnd): (Instant, Bytes),
     config: &Config,

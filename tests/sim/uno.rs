@@ -232,6 +232,40 @@ fn losses_of_links_between_sites_are_coded_against_and_cost_little_more_than_wit
     assert!(gain > 0.4, "{gain}: {} {} {}", mean(&off), mean(&code), mean(&auto));
 }
 
+/// Far flows of 16 MB, and 1.6 ms after each the flows of so many hosts of the second site to its
+/// receiver, of 60 KB each.
+fn bursts(hosts: u32) -> Matrix {
+    let mut matrix = Matrix { nodes: 256, ..Matrix::default() };
+    let at = |us| Start::At(Duration::from_us(us));
+    for us in (0..6).map(|row| row * 5000) {
+        let far = FlowSpec::new(HostId(0), HostId(128), Bytes(16_000_000));
+        matrix.push_flow(FlowSpec { start: at(us), ..far }).unwrap();
+        for src in (0..hosts).map(|host| HostId(129 + host * 127 / hosts)) {
+            let near = FlowSpec::new(src, HostId(128), Bytes(60_000));
+            matrix.push_flow(FlowSpec { start: at(us + 1600), ..near }).unwrap();
+        }
+    }
+    matrix
+}
+
+#[test]
+fn short_bursts_and_shallow_queues_that_overflow_are_no_reason_to_code() {
+    let crossing: Vec<_> = (0..32).map(|host| (4 * host, 128 + 4 * host)).collect();
+    let crossing = flows_of(&crossing, 8_000_000);
+    let shallow = ("switch.border_queue", "200KB");
+    for (case, transport, flows, queue) in [
+        ("bursts", "uno", bursts(30), ("switch.border_queue", "1MB")),
+        ("more bursts", "uno", bursts(45), ("switch.border_queue", "1MB")),
+        ("shallow", "mprdma-bbr", crossing.clone(), shallow),
+        ("shallow", "gemini", crossing, shallow),
+    ] {
+        let settings = [("transport", transport), ("ec", "auto"), ("switch.queue", "1MB"), queue];
+        let packets = run(&settings, flows, TOPOLOGY).summary.packets;
+        assert_eq!(packets.parity, 0, "{case} {transport}");
+        assert!(packets.dropped > 1000, "{case} {transport}: {}", packets.dropped);
+    }
+}
+
 #[test]
 fn nothing_is_coded_without_loss_nor_near_nor_where_queues_overflow() {
     let bursts = flows_of(&(0..16).map(|src| (src, 240)).collect::<Vec<_>>(), 5_000_000);

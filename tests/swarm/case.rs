@@ -342,8 +342,12 @@ impl Case {
     /// at once or late.
     fn code_settings(&mut self, rng: &mut Rng) {
         let code = pick(rng, &["8,2", "auto", "1,1", "3,2", "auto:20,4", "48,16"]);
-        self.set("ec", code);
-        if code.starts_with("auto") {
+        let shape = code.trim_start_matches("auto:").replace("auto", "8,2");
+        let by_loss = code.starts_with("auto");
+        if !by_loss || !self.draft().settings.sched.facts().only_takes_turns {
+            self.set("ec", shape);
+        } else {
+            self.set("ec", code);
             // On soon, and off again.
             self.set("ec.auto.losses", pick(rng, &[1, 2]));
             self.set("ec.auto.hold", pick(rng, &["1ms", "1s"]));

@@ -476,7 +476,7 @@ impl Config {
     /// Packets of a full block of a flow over `path`; 0 where it has no code, or not from its
     /// first block on.
     pub(crate) fn block_packets(&self, path: &Path) -> u8 {
-        let code = self.code_of(path).filter(|_| self.ec.rule(&self.code_params).is_none());
+        let code = self.code_of(path).filter(|_| !self.ec.is_by_loss());
         let shape = code.map(|code| crate::ec::ErasureCode::shape(&code));
         shape.map_or(0, |shape| shape.data() + shape.parity())
     }

@@ -135,10 +135,12 @@ pub struct ProbeFacts {
 }
 
 /// The queues of switches on the longest path, one way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct QueueFacts {
     /// How long a packet waits in all of them, when all are full.
     pub full: Duration,
+    /// How long a packet waits in the one that is the first to be full, when that is full.
+    pub least: Duration,
     /// The time that a full data packet takes on a host's line.
     pub packet: Duration,
 }

@@ -6,8 +6,10 @@
 
 pub mod block;
 
-pub use auto::{AutoParams, LossWatch, PathLosses};
+pub use auto::AutoParams;
 pub use block::{Block, BlockShape, Blocks, DATA_MAX, PARITY_MAX, ShapeError};
+
+pub(crate) use auto::{LossWatch, PathLosses};
 
 use core::num::NonZeroU8;
 
@@ -122,9 +124,10 @@ pub trait Code: ErasureCode + Registered {
     /// The number in the CODE extension of how parity is computed; `None` for a code without
     /// parity, whose packets have no such extension.
     fn number() -> Option<NonZeroU8>;
-    /// The rule by which flows code their blocks or not; `None` where all blocks are coded.
-    fn rule(_params: &CodeParams) -> Option<AutoParams> {
-        None
+    /// Whether flows code a block only where links were found to lose segments.
+    #[must_use]
+    fn is_by_loss() -> bool {
+        false
     }
 }
 
@@ -141,8 +144,8 @@ registry! {
     kinds {
         /// The number of the code in the CODE extension; `None` for a code without parity.
         fn number() -> Option<NonZeroU8>;
-        /// The rule by which flows code their blocks or not; `None` where all blocks are coded.
-        fn rule(params: &CodeParams) -> Option<AutoParams>;
+        /// Whether flows code a block only where links were found to lose segments.
+        fn is_by_loss() -> bool;
     }
     policies {
         "off" => uncoded::Uncoded,
@@ -164,8 +167,8 @@ mod tests {
     fn every_code_with_parity_has_a_number_that_headers_can_carry() {
         let numbers = |kind: &EcKind| kind.number();
         let coded: alloc::vec::Vec<_> = EcKind::ALL.iter().filter_map(numbers).collect();
-        // A rule for which blocks are coded is of the code that it uses.
-        let plain = EcKind::ALL.iter().filter(|kind| kind.rule(&CodeParams::default()).is_none());
+        // Coding by loss uses another code.
+        let plain = EcKind::ALL.iter().filter(|kind| !kind.is_by_loss());
         let plain: alloc::vec::Vec<_> = plain.filter_map(numbers).collect();
         let unlike = |at: usize| !plain[..at].contains(&plain[at]);
         assert!((0..plain.len()).all(unlike), "{plain:?}");
@@ -178,7 +181,7 @@ mod tests {
     #[test]
     fn the_time_of_a_block_by_its_queues_is_one_that_may_be_set() {
         for (full, wait) in [(0, EcParams::BLOCK_TIMEOUT_MIN), (3, EcParams::BLOCK_TIMEOUT_MAX)] {
-            let queues = QueueFacts { full: Duration::from_s(full), packet: Duration::ZERO };
+            let queues = QueueFacts { full: Duration::from_s(full), ..QueueFacts::default() };
             let facts = NetworkFacts { queues: Some(queues), ..NetworkFacts::default() };
             let mut params = EcParams { block_timer: BlockTimer::Whole, ..EcParams::default() };
             params.resolve(BlockShape::new(8, 2).unwrap(), &facts);

@@ -235,7 +235,7 @@ impl<S: Scheduler> Endpoint<S> {
             rx_by_sender: FlowsBySender::with_capacity_and_hasher(2 * rx_flows, look_up),
             controllers: Controllers::default(),
             round_trips: LongRoundTrips::new(),
-            losses: PathLosses::new(config.ec.rule(&config.code_params).is_some()),
+            losses: PathLosses::new(config.ec.is_by_loss()),
             granted: ack_mode == AckMode::Granted,
             granted_next: None,
             paced: matches!(ack_mode, AckMode::Paced { .. }),

@@ -143,7 +143,7 @@ pub(crate) struct TxFlow {
     held_until: Instant,
     /// The erasure code; `None` when its messages are sent as they are.
     code: Option<Ec>,
-    /// Which losses are losses of links, where blocks are coded by that; `None` where all are.
+    /// Decides which blocks are coded, where losses of links do; `None` where all are, or none.
     watch: Option<Box<LossWatch>>,
     /// Parity that belongs right behind the last segment sent.
     parity: ParityDue,
@@ -180,8 +180,9 @@ impl TxFlow {
         rng: Rng,
     ) -> Self {
         let code = config.code_of(&path);
-        let watch = code.as_ref().and_then(|code| code.kind().rule(&config.code_params));
-        let watch = watch.map(|rule| Box::new(LossWatch::new(rule, path.base_rtt, path.mtu)));
+        let rule = config.code_params.auto;
+        let by_loss = code.as_ref().is_some_and(|code| code.kind().is_by_loss());
+        let watch = by_loss.then(|| Box::new(LossWatch::new(rule, path.base_rtt, path.bdp())));
         let all_coded = code.is_some() && watch.is_none();
         let extended = config.extended(cc.kind());
         let overhead = config.segment_overhead() + config.ext_beside(extended.extent);

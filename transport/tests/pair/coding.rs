@@ -11,7 +11,7 @@ fn by_loss(settings: &mut Settings, shape: (u8, u8), hold: Duration) {
     settings.ec = EcKind::Auto;
     let (losses, rate, tail) = (1, 0.0, 1e6);
     // The network between the two has no queues: whatever happens is no sign of them.
-    let (queue, marked, share) = (Duration::from_s(2), 1.0, 1.0);
+    let (queue, marked, share) = (Some(Duration::from_s(2)), 1.0, 1.0);
     settings.code_params.auto = AutoParams { losses, tail, rate, hold, queue, marked, share };
 }
 
@@ -38,6 +38,26 @@ proptest! {
         });
         exchange(&config, seed, Weather { loss, duplicate, reorder, trim, mark }, &sizes);
     }
+}
+
+/// Drops three segments of a message of 1800, and some parity of every other block.
+fn some_lost(tx: &TxSegment) -> bool {
+    let Body::Data(data) = tx.hdr.body else { return false };
+    let parity = data.code.is_some_and(|code| code.packet() == 8);
+    !data.retransmission && ([20, 300, 700].contains(&data.psn.0) || parity)
+}
+
+#[test]
+fn coding_ends_so_long_after_the_latest_loss_of_a_segment_and_parity_is_none() {
+    let parity = |hold| {
+        let settings = config(|s| by_loss(s, (8, 2), hold));
+        let sizes = [1800 * 4096, 4096, 1800 * 4096];
+        let pair = Pair { drops: some_lost, ..Pair::new(&settings, 1, Weather::default()) };
+        let pair = exchange_over(pair, &settings, 1, &sizes);
+        pair.hosts[0].endpoint.stats().parity_new
+    };
+    let [short, long] = [Duration::from_ms(1), Duration::from_s(1)].map(parity);
+    assert!(short > 0 && short < long / 2, "{short} {long}");
 }
 
 #[test]
@@ -67,7 +87,8 @@ fn after_a_loss_blocks_that_begin_are_coded_and_new_flows_from_their_first_block
     let mut pair = exchange_over(pair, &settings, 1, &[1800 * 4096]);
     let first = *pair.hosts[0].endpoint.stats();
     assert_eq!((first.data_new, first.retransmitted), (1800, 1));
-    assert!((2..450).contains(&first.parity_new), "{}", first.parity_new);
+    // The loss is found three round trips later, when a third of the message has not left.
+    assert!((100..440).contains(&first.parity_new), "{}", first.parity_new);
     pair.drops = |_| false;
     let flow = pair.hosts[0].endpoint.open_flow(HostId(1), settings.default_path()).unwrap();
     pair.post(0, flow, vec![7; 80 * 4096], 9);

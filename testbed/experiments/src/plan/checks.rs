@@ -19,7 +19,25 @@ pub(super) fn check_settings(
     check_queues(draft, tree, config)?;
     check_marks(draft)?;
     check_sizes(draft)?;
+    check_code(draft)?;
     check_sampled(draft, matrix)
+}
+
+/// A code by loss adds parity to blocks that have begun to leave. A scheduler with packets of its
+/// own has asked for leave of what was posted by then, and would ask for the parity of one block
+/// after the other.
+fn check_code(draft: &Draft) -> Result<(), RunError> {
+    let (code, sched) = (draft.settings.ec, draft.settings.sched);
+    if !code.is_by_loss() || sched.facts().only_takes_turns {
+        return Ok(());
+    }
+    let expected = format!(
+        "off, or X,Y, with the scheduler `{}`: it is asked for the packets of a message before \
+         losses say whether parity is among them",
+        sched.name()
+    );
+    let help = "use --ec 8,2, or a transport whose flows wait for no credit, as --transport uno";
+    Err(InputError::new(format!("`{}`", code.name()), expected).at("ec", 0, 0).help(help).into())
 }
 
 /// Packets have a way, as they name it or as switches choose it.
@@ -222,6 +240,18 @@ mod tests {
         let trimmed = [("wire.data_overhead", "200"), ("switch.control_queue", "199")];
         let said = refusal("smartt", &trimmed);
         assert!(said.contains("switch.control_queue") && said.contains("of 200 bytes"), "{said}");
+    }
+
+    #[test]
+    fn a_code_by_loss_is_refused_where_schedulers_let_segments_leave_one_by_one() {
+        for transport in ["eqds", "phost", "dcpim", "dcsim"] {
+            let said = refusal(transport, &[("ec", "auto")]);
+            for word in ["ec", "`auto`", "the scheduler `", "--ec 8,2", "--transport uno"] {
+                assert!(said.contains(word), "no `{word}` in {said}");
+            }
+            assert_eq!(refusal(transport, &[("ec", "8,2")]), "", "{transport}");
+        }
+        assert_eq!(refusal("uno", &[("ec", "auto")]), "");
     }
 
     #[test]

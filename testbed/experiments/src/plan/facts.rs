@@ -39,9 +39,10 @@ fn queues(topology: &FatTreeSpec, fabric: &FabricParams, buffer: Bytes) -> Queue
     let across = topology.wan.iter().map(WanSpec::link_rate);
     let up = tiers.iter().map(|tier| tier.queue_up).zip(above.chain(across));
     let full = down.chain(up).map(|(own, rate)| rate.time_for(own.unwrap_or(buffer)));
+    let least = full.clone().min().unwrap_or_default();
     let full = full.fold(Duration::ZERO, |sum, delay| sum + delay);
     let packet = topology.tier[0].link_rate().time_for(Bytes(fabric.mtu.into()));
-    QueueFacts { full, packet }
+    QueueFacts { full, least, packet }
 }
 
 /// The highest rate of one flow over a path that turns at tier `top`. It is the least of the rate

@@ -5,6 +5,9 @@
 //! it: the receiver asks for the block by BLOCK_NACK, or silence counts as loss. Where such a block
 //! shows paths to be dead, packets of other blocks on these paths are lost, too. Packets of a block
 //! that is decoded count as acknowledged.
+//!
+//! Where blocks are coded by loss ([`LossWatch`]), later acknowledgements show losses as in flows
+//! without a code, of coded blocks, too, as long as these cannot be decoded.
 
 use alloc::boxed::Box;
 
@@ -93,8 +96,18 @@ impl TxFlow {
         self.unsent_segments + parity
     }
 
-    /// Notes the parity that is to follow the segment at `offset` of a message of `len` bytes.
-    pub(super) fn owe_parity(&mut self, config: &Config, len: u32, offset: u32, last: bool) {
+    /// Notes that the segment at `offset` of a message of `len` bytes, the `last` or not, leaves at
+    /// `now`, and the parity that is to follow it.
+    pub(super) fn owe_parity(
+        &mut self,
+        (len, offset, last): (u32, u32, bool),
+        now: Instant,
+        config: &Config,
+        losses: &mut PathLosses,
+    ) {
+        if let Some(watch) = &mut self.watch {
+            watch.on_sent(now, losses);
+        }
         if !self.is_coding() {
             return;
         }
@@ -247,24 +260,31 @@ impl TxFlow {
         }
     }
 
-    /// Shows the watch the acknowledgement `ack`, with which `acked` became known, and declares
-    /// lost what it shows to be lost. Other flows have no watch.
-    #[cold]
-    pub(super) fn watch_ack(
-        &mut self,
-        rx: &RxSegment,
-        ack: &Ack,
-        acked: Bytes,
-        refused: bool,
-        cx: &mut TxContext<'_>,
-    ) {
+    /// Counts `ack`, an acknowledgement or a refusal, as evidence. Only flows that are coded by
+    /// loss take any.
+    #[inline(never)]
+    pub(super) fn watch_answer(&mut self, rx: &RxSegment, ack: &Ack, refused: bool) {
         let Some(watch) = &mut self.watch else { return };
         let took = rx.at.round_trip(ack.echo_sent_at);
-        let sent_at = Instant::from_ps(rx.at.as_ps().saturating_sub(took.as_ps()));
         let waited = took.saturating_sub(Duration::from_wire(ack.held) + self.path.base_rtt);
-        watch.on_answer(sent_at, waited, refused || ack.ce, acked, cx.losses);
-        if let Some(limit) = self.recovery.overtaken_before() {
+        watch.on_answer(rx.at.before(took), waited, refused || ack.ce);
+    }
+
+    /// Counts an acknowledgement as evidence, declares lost what it shows to be lost, and has the
+    /// evidence judged that is complete with it.
+    #[inline(never)]
+    pub(super) fn watch_ack(&mut self, rx: &RxSegment, ack: &Ack, cx: &mut TxContext<'_>) {
+        self.watch_answer(rx, ack, false);
+        let limit = self.recovery.overtaken_before();
+        if let Some(limit) = limit {
             self.lose_before(limit, Inference::LaterAck, rx.at, cx);
+        }
+        let idle = self.is_idle();
+        let Some(watch) = &mut self.watch else { return };
+        if idle {
+            watch.judge_all(rx.at, cx.losses);
+        } else if let Some(limit) = limit {
+            watch.judge(limit, rx.at, cx.losses);
         }
     }
 
@@ -393,9 +413,8 @@ pub(super) fn code_marks(
 ) -> Marks {
     let Some(watch) = watch else { return Marks::CODED };
     let block = u32::from(code.shape().data()) * u32::from(config.payload_max);
-    if msg.next_offset.is_multiple_of(block) {
-        watch.begin_block(now, (msg.len.get() - msg.next_offset, cwnd), losses);
-    }
+    let (offset, left) = (msg.next_offset, msg.len.get() - msg.next_offset);
+    watch.on_offset((offset, left, block), (now, cwnd), losses);
     if watch.coding { Marks::CODED } else { Marks::default() }
 }
 

@@ -69,7 +69,7 @@ impl TxFlow {
         let sample = AckSample { now, rtt, held, acked, in_flight, ecn, sharers };
         self.sample(&sample, extensions);
         if self.watch.is_some() {
-            self.watch_ack(rx, ack, acked, false, cx);
+            self.watch_ack(rx, ack, cx);
         }
         while let Some(loss) = self.recovery.next_overtaken() {
             self.on_loss(&loss, rx.at, cx);
@@ -106,8 +106,8 @@ impl TxFlow {
             let sample = AckSample { now, rtt, held, acked, in_flight, ecn, sharers };
             self.sample(&sample, extensions);
         }
-        if timed && self.watch.is_some() {
-            self.watch_ack(rx, nack, acked, true, cx);
+        if timed {
+            self.watch_answer(rx, nack, true);
         }
         if let Some(packet) = self.take_refused(nack, cx) {
             self.refused += packet.wire_bytes();
@@ -284,8 +284,8 @@ impl TxFlow {
         self.pass_over_parity();
         if spurious {
             cx.stats.spurious += 1;
-            if let Some(watch) = &mut self.watch {
-                watch.on_spurious(cx.losses);
+            if let (Some(watch), Some((sent_at, _))) = (&mut self.watch, sent) {
+                watch.on_spurious(sent_at);
             }
         }
         Some((acked, round_trip.saturating_sub(Duration::from_wire(ack.held))))
@@ -308,8 +308,12 @@ impl TxFlow {
                 PathFeedback::Lost
             }
         };
-        if let Some(watch) = &mut self.watch {
-            watch.on_loss(loss.packet.sent_at, now, cx.losses);
+        let marks = loss.packet.marks;
+        if let Some(watch) = &mut self.watch
+            && marks.parity_index().is_none()
+            && !marks.resent()
+        {
+            watch.on_loss(loss.packet.sent_at);
         }
         self.balance(loss.packet.ev, feedback, now);
         let sample = LossSample { by: Some(loss.by), ..self.loss_sample(&loss.packet, now) };

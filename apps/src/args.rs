@@ -317,8 +317,9 @@ pub(crate) struct RunArgs {
     pub(crate) host: Option<String>,
     #[command(flatten)]
     pub(crate) policies: PolicyArgs,
-    /// Erasure code: data and parity segments of a block.
-    #[arg(long, value_name = "X,Y|auto|off")]
+    /// Erasure code of far flows: data and parity segments of a block; auto codes (8,2), or X,Y,
+    /// only where links lose segments.
+    #[arg(long, value_name = "X,Y|auto|auto:X,Y|off")]
     pub(crate) ec: Option<String>,
     /// Whether switches trim packets that do not fit.
     #[arg(long, value_enum)]

@@ -12,7 +12,9 @@
 //! segments, and of those of the next slice, met a long queue or were lost, it is calm: its
 //! segments and losses are evidence. Otherwise both count for nothing, because parity makes
 //! congestion worse. The next slice counts, too, because a queue that overflows at the end of a
-//! slice is long in the next one. Parity and segments that are sent again are no evidence.
+//! slice is long in the next one. Parity and segments that are sent again are no evidence. Where
+//! there are at least as many other slices with losses as losses of calm ones, nothing is coded:
+//! a queue that overflows again and again is not always seen.
 //!
 //! Segments that are lost long before the end of their message are sent again while the rest of it
 //! leaves, which costs no time, and parity would. So only the last windows of a message are coded.
@@ -111,26 +113,34 @@ struct PathLoss {
     /// Segments of calm slices, and how many of them were lost.
     sent: u64,
     lost: u64,
-    /// When both were last halved.
+    /// Other slices with losses.
+    congested: u64,
+    /// When these were last halved.
     halved: Instant,
     /// Blocks that begin before this instant are coded.
     coded_until: Instant,
 }
 
 impl PathLoss {
-    /// Takes in the segments of a calm slice, judged at `now`.
+    /// Takes in a slice that is judged at `now`; `calm`: it and the next one are.
     #[expect(clippy::cast_precision_loss, reason = "a share")]
-    fn count(&mut self, slice: &Slice, rule: &AutoParams, now: Instant) {
+    fn count(&mut self, slice: &Slice, calm: bool, rule: &AutoParams, now: Instant) {
         let ages = now.since(self.halved).as_ps() / rule.hold.as_ps().max(1);
         if ages > 0 {
             let halvings = u32::try_from(ages).unwrap_or(u32::MAX);
-            self.sent = self.sent.checked_shr(halvings).unwrap_or(0);
-            self.lost = self.lost.checked_shr(halvings).unwrap_or(0);
+            for count in [&mut self.sent, &mut self.lost, &mut self.congested] {
+                *count = count.checked_shr(halvings).unwrap_or(0);
+            }
             self.halved = now;
+        }
+        if !calm {
+            self.congested += u64::from(slice.lost > 0);
+            return;
         }
         self.sent += u64::from(slice.sent);
         self.lost += u64::from(slice.lost);
-        let enough = self.lost >= u64::from(rule.losses);
+        // Where queues overflow again and again, some of their losses look like those of links.
+        let enough = self.lost >= u64::from(rule.losses) && self.lost > self.congested;
         if slice.lost > 0 && enough && self.lost as f32 >= self.sent as f32 * rule.rate {
             self.coded_until = now + rule.hold;
         }
@@ -304,291 +314,13 @@ impl LossWatch {
                 .map(|ahead| usize::try_from((self.first + ahead) % SLICES as u64).unwrap_or(0));
             let slice = core::mem::take(&mut self.slices[at]);
             let is_last = self.first + 1 == self.end;
-            if slice.is_calm(&self.rule) && (is_last || self.slices[next].is_calm(&self.rule)) {
-                path.count(&slice, &self.rule, now);
-            }
+            let calm = [Some(&slice), (!is_last).then_some(&self.slices[next])];
+            let calm = calm.into_iter().flatten().all(|slice| slice.is_calm(&self.rule));
+            path.count(&slice, calm, &self.rule, now);
             self.first += 1;
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use alloc::vec::Vec;
-
-    const RTT: Duration = Duration::from_ms(2);
-    const WINDOW: Bytes = Bytes(100_000);
-
-    /// A flow whose answers come after a round trip, and whose losses are found three later, each
-    /// while further segments leave.
-    struct Flow {
-        watch: LossWatch,
-        paths: PathLosses,
-        /// What happens to the segments of each slice.
-        slices: Vec<Slice>,
-        /// Whether some block could have been coded.
-        coded: bool,
-    }
-
-    /// A slice of a hundred segments.
-    fn slice(lost: u32, queued: u32) -> Slice {
-        Slice { sent: 100, answers: 100 - lost, queued, lost }
-    }
-
-    fn is_coded(watch: &mut LossWatch, now: Instant, paths: &mut PathLosses) -> bool {
-        watch.on_offset((0, 1, 1), (now, WINDOW), paths);
-        watch.coding
-    }
-
-    impl Flow {
-        fn new() -> Self {
-            let watch = LossWatch::new(AutoParams::default(), RTT, WINDOW);
-            Self { watch, paths: PathLosses::new(true), slices: Vec::new(), coded: false }
-        }
-
-        fn at(&self, number: usize) -> Instant {
-            Instant::from_ps((number as u64) << self.watch.shift)
-        }
-
-        fn now(&self) -> Instant {
-            self.at(self.slices.len())
-        }
-
-        /// The next slice begins.
-        fn step(&mut self, slice: Slice) {
-            let (now, number) = (self.now(), self.slices.len());
-            self.slices.push(slice);
-            (0..slice.sent).for_each(|_| self.watch.on_sent(now, &mut self.paths));
-            if let Some(answered) = number.checked_sub(8) {
-                let (slice, sent_at) = (self.slices[answered], self.at(answered));
-                for answer in 0..slice.answers {
-                    let waited = if answer < slice.queued { QUEUE * 2 } else { QUEUE / 2 };
-                    self.watch.on_answer(sent_at, waited, false);
-                }
-            }
-            if let Some(over) = number.checked_sub(32) {
-                for _ in 0..self.slices[over].lost {
-                    self.watch.on_loss(self.at(over));
-                    self.coded |= self.is_coded();
-                }
-                self.watch.judge(self.at(over + 1), now, &mut self.paths);
-            }
-            self.coded |= self.is_coded();
-        }
-
-        fn is_coded(&mut self) -> bool {
-            let now = self.now();
-            is_coded(&mut self.watch, now, &mut self.paths)
-        }
-
-        /// So many slices without a loss.
-        fn rest(&mut self, slices: usize) {
-            (0..slices).for_each(|_| self.step(slice(0, 0)));
-        }
-    }
-
-    /// Whether a flow is coded at any time after these slices, between others without a loss.
-    fn coded_after(slices: &[Slice]) -> bool {
-        let mut flow = Flow::new();
-        flow.rest(40);
-        slices.iter().for_each(|slice| flow.step(*slice));
-        flow.rest(80);
-        flow.coded
-    }
-
-    #[test]
-    fn two_losses_of_a_link_turn_the_code_on_for_every_flow_over_such_a_path() {
-        assert!(!coded_after(&[slice(1, 0)]), "one may be chance");
-        assert!(coded_after(&[slice(2, 0)]));
-        let mut flow = Flow::new();
-        for lost in [1, 0, 1] {
-            flow.step(slice(lost, 0));
-        }
-        flow.rest(40);
-        assert!(flow.is_coded());
-        let now = flow.now();
-        for (rtt, coded) in [(RTT, true), (RTT * 9 / 10, true), (RTT * 4, false)] {
-            let mut other = LossWatch::new(AutoParams::default(), rtt, WINDOW);
-            assert_eq!(is_coded(&mut other, now, &mut flow.paths), coded, "{rtt}");
-        }
-    }
-
-    #[test]
-    fn losses_where_queues_are_full_or_paths_are_dead_never_turn_it_on() {
-        let dead = Slice { sent: 100, answers: 0, queued: 0, lost: 2 };
-        for (case, slices) in [
-            ("segments wait", &[slice(3, 10)][..]),
-            ("segments wait in the next slice", &[slice(3, 0), slice(0, 10)]),
-            ("many are lost", &[slice(30, 0)]),
-            ("many are lost in the next slice", &[slice(3, 0), slice(30, 0)]),
-            ("no answer", &[dead]),
-            ("no answer in the next slice", &[slice(3, 0), dead]),
-            ("a burst over several", &[slice(2, 0), slice(20, 50), slice(9, 90)]),
-        ] {
-            assert!(!coded_after(slices), "{case}");
-        }
-        assert!(coded_after(&[slice(3, 0), slice(0, 0), slice(3, 10)]), "two slices before");
-        assert!(coded_after(&[slice(3, 4)]), "few wait");
-    }
-
-    #[test]
-    fn marks_and_refusals_show_queues_as_waiting_does() {
-        let mut watch = LossWatch::new(AutoParams::default(), RTT, WINDOW);
-        let mut paths = PathLosses::new(true);
-        for (waited, marked, queued) in
-            [(QUEUE, false, 0), (QUEUE + Duration::from_ps(1), false, 1), (QUEUE, true, 2)]
-        {
-            watch.on_sent(Instant::ZERO, &mut paths);
-            watch.on_answer(Instant::ZERO, waited, marked);
-            assert_eq!(watch.slices[0].queued, queued);
-        }
-    }
-
-    #[test]
-    fn a_flow_is_coded_for_so_long_after_its_latest_loss_of_a_link() {
-        let (mut flow, hold) = (Flow::new(), AutoParams::default().hold);
-        flow.rest(1);
-        flow.step(slice(2, 0));
-        while !flow.is_coded() {
-            flow.rest(1);
-        }
-        let begun = flow.now();
-        let coded = |flow: &mut Flow, at| is_coded(&mut flow.watch, at, &mut flow.paths);
-        assert!(coded(&mut flow, begun.before(RTT) + hold) && !coded(&mut flow, begun + hold));
-        // One of a coded block, which parity did not repair, is enough.
-        flow.step(slice(1, 0));
-        flow.rest(40);
-        let later = begun + hold + RTT;
-        assert!(coded(&mut flow, later) && !coded(&mut flow, later + RTT * 10));
-    }
-
-    #[test]
-    fn segments_and_losses_age_together() {
-        let rule = AutoParams::default();
-        let mut path = PathLoss { halved: Instant::ZERO, ..PathLoss::default() };
-        let at = |holds: u64| Instant::ZERO + rule.hold * holds;
-        path.count(&Slice { sent: 4000, lost: 1, ..Slice::default() }, &rule, at(0));
-        path.count(&Slice { sent: 100, lost: 1, ..Slice::default() }, &rule, at(1));
-        assert_eq!((path.sent, path.lost, path.coded_until), (2100, 1, Instant::ZERO));
-        path.count(&Slice { sent: 100, lost: 1, ..Slice::default() }, &rule, at(1));
-        assert_eq!((path.sent, path.lost, path.coded_until), (2200, 2, at(2)));
-        path.count(&Slice::default(), &rule, at(1000));
-        assert_eq!((path.sent, path.lost), (0, 0));
-    }
-
-    #[test]
-    fn losses_that_are_rare_among_all_segments_of_such_paths_are_left_to_resending() {
-        let (mut long, rule) = (Flow::new(), AutoParams::default());
-        for lost in [1, 0, 0, 0, 1] {
-            let sent = 10_000;
-            long.step(Slice { sent, lost, answers: sent - lost, queued: 0 });
-        }
-        long.rest(80);
-        assert!(!long.coded);
-        // As many segments in flows shorter than a slice.
-        let mut paths = PathLosses::new(true);
-        for flow in 0..600_u64 {
-            let mut watch = LossWatch::new(rule, RTT, WINDOW);
-            let sent_at = Instant::ZERO + RTT * flow;
-            assert!(!is_coded(&mut watch, sent_at, &mut paths), "{flow}");
-            (0..100).for_each(|_| watch.on_sent(sent_at, &mut paths));
-            (0..99).for_each(|_| watch.on_answer(sent_at, Duration::ZERO, false));
-            (0..u32::from(flow % 400 == 199)).for_each(|_| watch.on_loss(sent_at));
-            watch.judge_all(sent_at + RTT * 5, &mut paths);
-        }
-        assert!(paths.of(RTT).is_some_and(|path| path.lost == 1 && path.sent > 30_000));
-    }
-
-    #[test]
-    fn the_last_windows_of_a_message_are_coded() {
-        let mut flow = Flow::new();
-        flow.step(slice(2, 0));
-        flow.rest(40);
-        let now = flow.now();
-        for (left, cwnd, coded) in [
-            (150_001, WINDOW, false),
-            (150_000, WINDOW, true),
-            (150_001, Bytes(u64::MAX), false),
-            (15_001, Bytes(10_000), false),
-        ] {
-            flow.watch.on_offset((0, left, 1), (now, cwnd), &mut flow.paths);
-            assert_eq!(flow.watch.coding, coded, "{left}");
-        }
-    }
-
-    #[test]
-    fn a_block_is_coded_as_a_whole() {
-        let mut flow = Flow::new();
-        let coded = |flow: &mut Flow, offset| {
-            let now = flow.now();
-            flow.watch.on_offset((offset, 1, 800), (now, WINDOW), &mut flow.paths);
-            flow.watch.coding
-        };
-        assert!(!coded(&mut flow, 0));
-        flow.slices.push(slice(0, 0));
-        flow.paths.of(RTT).unwrap().coded_until = flow.now() + RTT;
-        let found = [100, 700, 800, 900, 1600].map(|offset| coded(&mut flow, offset));
-        assert_eq!(found, [false, false, true, true, true]);
-        (0..80).for_each(|_| flow.slices.push(slice(0, 0)));
-        // A message that is begun again begins with a block.
-        assert_eq!([1700, 0, 100].map(|offset| coded(&mut flow, offset)), [true, false, false]);
-    }
-
-    #[test]
-    fn segments_that_arrive_after_all_were_not_lost() {
-        let (mut watch, mut paths) =
-            (LossWatch::new(AutoParams::default(), RTT, WINDOW), PathLosses::new(true));
-        let at = Instant::ZERO + RTT;
-        (0..100).for_each(|_| watch.on_sent(at, &mut paths));
-        (0..100).for_each(|_| watch.on_answer(at, Duration::ZERO, false));
-        (0..2).for_each(|_| watch.on_loss(at));
-        // One of a time at which nothing left takes nothing away.
-        watch.on_spurious(at + RTT);
-        assert_eq!(watch.slice_at(at).unwrap().lost, 2);
-        watch.on_spurious(at);
-        watch.judge_all(at + RTT, &mut paths);
-        let path = paths.of(RTT).unwrap();
-        assert_eq!((path.sent, path.lost), (100, 1));
-        watch.on_spurious(at);
-        watch.on_loss(at);
-        assert_eq!(watch.first, watch.end);
-    }
-
-    #[test]
-    fn a_slice_is_judged_once_and_when_its_place_is_needed_at_the_latest() {
-        let (mut watch, mut paths) =
-            (LossWatch::new(AutoParams::default(), RTT, WINDOW), PathLosses::new(true));
-        let at = |number: u64| Instant::from_ps(number << watch.shift);
-        let times = [0, 1, 5, 63, 64, 70, 300, 301].map(at);
-        let mut sent = 0;
-        for now in times {
-            watch.on_sent(now, &mut paths);
-            watch.on_answer(now, Duration::ZERO, false);
-            sent += 1;
-            let kept: u32 = watch.slices.iter().map(|slice| slice.sent).sum();
-            assert_eq!(u64::from(kept) + paths.of(RTT).unwrap().sent, sent);
-            assert!(watch.end - watch.first <= SLICES as u64);
-        }
-        assert_eq!((watch.first, watch.end), (300, 302));
-        watch.judge(times[7], times[7], &mut paths);
-        assert_eq!((watch.first, paths.of(RTT).unwrap().sent), (300, 6));
-        watch.judge_all(times[7], &mut paths);
-        watch.judge_all(times[7], &mut paths);
-        assert_eq!((watch.first, paths.of(RTT).unwrap().sent), (302, 8));
-    }
-
-    #[test]
-    fn the_wait_that_shows_a_queue_is_half_of_the_shortest_one() {
-        let queues = crate::path::QueueFacts { least: QUEUE, ..Default::default() };
-        let facts = NetworkFacts { queues: Some(queues), ..NetworkFacts::default() };
-        for (set, found) in [(None, QUEUE / 2), (Some(QUEUE * 3), QUEUE * 3)] {
-            let mut params = AutoParams { queue: set, ..AutoParams::default() };
-            Auto::resolve(&mut params, &facts);
-            assert_eq!((params.queue, params.validate()), (Some(found), Ok(())));
-        }
-        let mut unknown = AutoParams::default();
-        Auto::resolve(&mut unknown, &NetworkFacts::default());
-        assert_eq!(unknown.queue, None);
-    }
-}
+mod tests;

@@ -57,7 +57,8 @@ params! {
     pub struct WaryParams {
         /// Wary: whether each block of a coded flow takes the same paths, one for each of its
         /// packets, until these have answered. Without it a flow is sprayed from its first packet
-        /// on, and a dead link leaves every flow some blocks that cannot be decoded.
+        /// on, and a dead link leaves every flow some blocks that cannot be decoded. Flows with
+        /// `ec=auto` are sprayed from their first packet on, too.
         wary_first: bool = true;
     }
 }

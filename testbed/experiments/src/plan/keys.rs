@@ -68,8 +68,8 @@ keys! {
             .ok_or("a scheduler; see `headrace list schedulers`")?,
         |d| d.settings.sched.name().to_owned();
     "ec", "erasure code of flows with a base RTT of ec.base_rtt_min or more: X,Y data and parity \
-        segments of a block, NAME:X,Y for a code other than mds, or NAME, as auto, for (8,2) with \
-        it, or off; see `headrace list ec`",
+        segments of a block; auto, which codes (8,2) only where links lose segments; NAME:X,Y for \
+        a code other than mds, like auto:4,1; or off; see `headrace list ec`",
         |d, v| (d.settings.ec, d.settings.ec_shape) = code(v)?,
         |d| shown_code(d.settings.ec, d.settings.ec_shape);
     "far.rtt", "base RTT from which on a path is far: leads to another datacentre; a time above 0",

@@ -20,7 +20,8 @@ const CODE_DEFAULT: EcKind = EcKind::Mds;
 
 /// An erasure code and its blocks.
 pub(super) fn code(text: &str) -> Result<(EcKind, BlockShape), &'static str> {
-    let expected = "off, auto, or X,Y: 1..=48 data and 1..=16 parity segments of a block, like 8,2";
+    let expected = "off, auto, or X,Y or auto:X,Y: 1..=48 data and 1..=16 parity segments of a \
+                    block, like 8,2";
     // A name alone has the blocks of the default.
     if let Some(kind) = EcKind::by_name(text) {
         return Ok((kind, BlockShape::default()));

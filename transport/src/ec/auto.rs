@@ -13,8 +13,8 @@
 //! segments and losses are evidence. Otherwise both count for nothing, because parity makes
 //! congestion worse. The next slice counts, too, because a queue that overflows at the end of a
 //! slice is long in the next one. Parity and segments that are sent again are no evidence. Where
-//! there are at least as many other slices with losses as losses of calm ones, nothing is coded:
-//! a queue that overflows again and again is not always seen.
+//! other slices have at least as many losses as calm ones, nothing is coded: a queue that overflows
+//! is not always seen.
 //!
 //! Segments that are lost long before the end of their message are sent again while the rest of it
 //! leaves, which costs no time, and parity would. So only the last windows of a message are coded.
@@ -113,7 +113,7 @@ struct PathLoss {
     /// Segments of calm slices, and how many of them were lost.
     sent: u64,
     lost: u64,
-    /// Other slices with losses.
+    /// Losses of other slices.
     congested: u64,
     /// When these were last halved.
     halved: Instant,
@@ -134,12 +134,12 @@ impl PathLoss {
             self.halved = now;
         }
         if !calm {
-            self.congested += u64::from(slice.lost > 0);
+            self.congested += u64::from(slice.lost);
             return;
         }
         self.sent += u64::from(slice.sent);
         self.lost += u64::from(slice.lost);
-        // Where queues overflow again and again, some of their losses look like those of links.
+        // Where queues overflow, some of their losses look like those of links.
         let enough = self.lost >= u64::from(rule.losses) && self.lost > self.congested;
         if slice.lost > 0 && enough && self.lost as f32 >= self.sent as f32 * rule.rate {
             self.coded_until = now + rule.hold;

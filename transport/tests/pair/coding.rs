@@ -40,7 +40,7 @@ proptest! {
     }
 }
 
-/// Drops three segments of a message of 1800, and some parity of every other block.
+/// Drops three segments, and the first parity of every block.
 fn some_lost(tx: &TxSegment) -> bool {
     let Body::Data(data) = tx.hdr.body else { return false };
     let parity = data.code.is_some_and(|code| code.packet() == 8);
@@ -51,7 +51,8 @@ fn some_lost(tx: &TxSegment) -> bool {
 fn coding_ends_so_long_after_the_latest_loss_of_a_segment_and_parity_is_none() {
     let parity = |hold| {
         let settings = config(|s| by_loss(s, (8, 2), hold));
-        let sizes = [1800 * 4096, 4096, 1800 * 4096];
+        // Every other one is of the flow from host 0, which sends for 3 ms.
+        let sizes = [1800 * 4096, 4096].repeat(5);
         let pair = Pair { drops: some_lost, ..Pair::new(&settings, 1, Weather::default()) };
         let pair = exchange_over(pair, &settings, 1, &sizes);
         pair.hosts[0].endpoint.stats().parity_new

@@ -48,7 +48,7 @@ fn some_lost(tx: &TxSegment) -> bool {
 }
 
 #[test]
-fn coding_ends_so_long_after_the_latest_loss_of_a_segment_and_parity_is_none() {
+fn coding_ends_so_long_after_the_latest_loss_of_a_segment() {
     let parity = |hold| {
         let settings = config(|s| by_loss(s, (8, 2), hold));
         // Every other one is of the flow from host 0, which sends for 3 ms.

@@ -2,8 +2,9 @@
 //! Source: ours; \[uno\] sec. 4.2 codes all flows between sites.
 //!
 //! ```text
-//!             enough losses of links                 `hold` has passed without one
-//!   uncoded ------------------------> coded for `hold` ---------------------------> uncoded
+//!             enough losses of links               `hold` has passed without one,
+//!   uncoded ------------------------> coded for    or at least as many losses in
+//!                                      `hold`      queues ---------------------> uncoded
 //! ```
 //!
 //! A loss is one of a link where nothing shows that queues were full when the segment passed them.
@@ -49,12 +50,12 @@ params! {
         rate: f32 = 0.00005, in 0.0..=1.0;
         /// How long flows are coded after such a loss, and the age at which evidence counts half.
         hold: Duration = Duration::from_s(1), in Duration::from_ms(1)..=Duration::from_s(3600);
-        /// A segment that waits longer has met a queue that may be full; auto: half the delay of
-        /// the longest path's shortest queue when it is full, or 40us where queues are not known.
+        /// A segment that takes longer than the base RTT that is set by more than this has met a
+        /// queue that may be full, a marked one by more than a quarter of it. auto: half the delay
+        /// of the longest path's shortest queue when it is full, or 40us where queues are not known.
         queue: Option<Duration> = None,
             in None..=Some(Duration::from_s(2)), of_network "auto";
-        /// Queues may be full where more than this share of segments waited so long, was marked or
-        /// was trimmed.
+        /// Queues may be full where more than this share of segments waited so long or was trimmed.
         marked: f32 = 0.05, in 0.0..=1.0;
         /// Queues were full, or the path is dead, where more than this share of segments was lost.
         share: f32 = 0.125, in 0.0..=1.0;
@@ -135,6 +136,9 @@ impl PathLoss {
         }
         if !calm {
             self.congested += u64::from(slice.lost);
+            if slice.lost > 0 && self.congested >= self.lost {
+                self.coded_until = self.coded_until.min(now);
+            }
             return;
         }
         self.sent += u64::from(slice.sent);
@@ -193,6 +197,21 @@ impl Slice {
 /// Slices that are kept, a power of two: 8 to 16 base RTTs, more than the silence that counts as
 /// loss.
 const SLICES: usize = 64;
+
+/// What an answer says of the queues that its segment passed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum QueueSign {
+    /// Nothing.
+    None,
+    /// A switch marked the segment.
+    Marked,
+    /// A switch trimmed it.
+    Refused,
+}
+
+/// A marked segment has met a queue that may be full where it waited for this part of
+/// `ec.auto.queue`: phantom queues mark, too, while real ones are empty.
+const MARKED_PART: u64 = 4;
 
 /// The evidence of one flow that is not judged yet, and whether the block that it sends is coded.
 #[derive(Clone, Debug)]
@@ -265,10 +284,14 @@ impl LossWatch {
         (self.first..self.end).contains(&number).then(|| &mut self.slices[at])
     }
 
-    /// A segment that left at `sent_at` was answered. It waited for so long on its way; `marked`:
-    /// by a switch, or it was trimmed.
-    pub(crate) fn on_answer(&mut self, sent_at: Instant, waited: Duration, marked: bool) {
-        let queued = marked || waited > self.rule.queue.unwrap_or(QUEUE);
+    /// A segment that left at `sent_at` was answered. It waited for so long on its way.
+    pub(crate) fn on_answer(&mut self, sent_at: Instant, waited: Duration, sign: QueueSign) {
+        let queue = self.rule.queue.unwrap_or(QUEUE);
+        let queued = match sign {
+            QueueSign::None => waited > queue,
+            QueueSign::Marked => waited > queue / MARKED_PART,
+            QueueSign::Refused => true,
+        };
         if let Some(slice) = self.slice_at(sent_at) {
             slice.answers += 1;
             slice.queued += u32::from(queued);

@@ -36,7 +36,7 @@ fn check_code(draft: &Draft) -> Result<(), RunError> {
          losses say whether parity is among them",
         sched.name()
     );
-    let help = "use --ec 8,2, or a transport whose flows wait for no credit, as --transport uno";
+    let help = "use --ec 8,2, or a scheduler whose flows only take turns, as --transport uno";
     Err(InputError::new(format!("`{}`", code.name()), expected).at("ec", 0, 0).help(help).into())
 }
 

@@ -95,17 +95,33 @@ mod tests {
         assert_eq!(between(10), [near, far]);
     }
 
+    /// A flow between two sites with these settings.
+    fn across(set: &[(&str, &str)]) -> Plan {
+        let topology = by_name("two-dc:4,2,5us").unwrap();
+        let mut draft = Draft::default();
+        for (key, value) in set {
+            draft.set(key, value, Origin::Set).unwrap();
+        }
+        let mut matrix = Matrix { nodes: 32, ..Matrix::default() };
+        matrix.push_flow(FlowSpec::new(HostId(0), HostId(31), Bytes(1000))).unwrap();
+        Plan::new(&draft, matrix, &topology).unwrap()
+    }
+
+    #[test]
+    fn hosts_get_the_wait_of_half_the_shortest_queue_unless_it_is_set() {
+        let queue = |set: &[(&str, &str)]| {
+            across(&[&[("ec", "auto")], set].concat()).settings.code_params.auto.queue.unwrap()
+        };
+        let (short, border) = (("switch.queue", "250KB"), ("switch.border_queue", "100KB"));
+        assert_eq!(queue(&[short]), Duration::from_us(10));
+        assert_eq!(queue(&[short, border]), Duration::from_us(4));
+        assert_eq!(queue(&[short, ("ec.auto.queue", "7us")]), Duration::from_us(7));
+    }
+
     #[test]
     fn the_time_of_a_block_is_that_of_all_queues_on_the_way_unless_it_is_set() {
-        let topology = by_name("two-dc:4,2,5us").unwrap();
         let wait = |set: &[(&str, &str)]| {
-            let mut draft = Draft::default();
-            for (key, value) in set {
-                draft.set(key, value, Origin::Set).unwrap();
-            }
-            let mut matrix = Matrix { nodes: 32, ..Matrix::default() };
-            matrix.push_flow(FlowSpec::new(HostId(0), HostId(31), Bytes(1000))).unwrap();
-            let plan = Plan::new(&draft, matrix, &topology).unwrap();
+            let plan = across(set);
             let packet = Rate::from_gbps(100).time_for(Bytes(plan.fabric.mtu.into()));
             (plan.settings.ec_params.patience(), packet * 10)
         };

@@ -133,8 +133,10 @@ impl Plan {
         (settings.base_rtt, settings.ack_delay) = (inter, draft.settings.ack_delay);
         (settings.far.rtt, settings.ec_params) = (draft.settings.far.rtt, draft.ec_params());
         settings.loss = loss_settings(&draft);
-        let Settings { cc_params, lb_params, rc_params, sched_params, .. } = draft.acting();
+        let acting = draft.acting();
+        let Settings { cc_params, lb_params, rc_params, sched_params, .. } = acting;
         (settings.cc_params, settings.lb_params) = (cc_params, lb_params);
+        settings.code_params = acting.code_params;
         (settings.rc_params, settings.sched_params) = (rc_params, sched_params);
         fabric.sched = settings.sched_params.clone();
         mlcc::check_round_trips(&draft, &settings)?;

@@ -50,7 +50,7 @@ impl Flow {
             let (slice, sent_at) = (self.slices[answered], self.at(answered));
             for answer in 0..slice.answers {
                 let waited = if answer < slice.queued { QUEUE * 2 } else { QUEUE / 2 };
-                self.watch.on_answer(sent_at, waited, false);
+                self.watch.on_answer(sent_at, waited, QueueSign::None);
             }
         }
         if let Some(over) = number.checked_sub(32) {
@@ -121,16 +121,37 @@ fn losses_where_queues_are_full_or_paths_are_dead_never_turn_it_on() {
 }
 
 #[test]
-fn marks_and_refusals_show_queues_as_waiting_does() {
+fn refusals_and_marks_with_some_waiting_show_queues_as_long_waiting_does() {
     let mut watch = LossWatch::new(AutoParams::default(), RTT, WINDOW);
     let mut paths = PathLosses::new(true);
-    for (waited, marked, queued) in
-        [(QUEUE, false, 0), (QUEUE + Duration::from_ps(1), false, 1), (QUEUE, true, 2)]
-    {
+    let more = Duration::from_ps(1);
+    for (waited, sign, queued) in [
+        (QUEUE, QueueSign::None, 0),
+        (QUEUE + more, QueueSign::None, 1),
+        // A phantom queue marks while nothing waits.
+        (QUEUE / 4, QueueSign::Marked, 1),
+        (QUEUE / 4 + more, QueueSign::Marked, 2),
+        (Duration::ZERO, QueueSign::Refused, 3),
+    ] {
         watch.on_sent(Instant::ZERO, &mut paths);
-        watch.on_answer(Instant::ZERO, waited, marked);
+        watch.on_answer(Instant::ZERO, waited, sign);
         assert_eq!(watch.slices[0].queued, queued);
     }
+}
+
+#[test]
+fn a_queue_that_overflows_ends_the_coding_that_losses_of_links_began() {
+    let mut flow = Flow::new();
+    flow.rest(1);
+    flow.step(slice(2, 0));
+    while !flow.is_coded() {
+        flow.rest(1);
+    }
+    flow.rest(1);
+    assert!(flow.is_coded());
+    flow.step(slice(40, 60));
+    (0..100).for_each(|_| flow.rest(1));
+    assert!(!flow.is_coded(), "before `hold` has passed");
 }
 
 #[test]
@@ -181,7 +202,7 @@ fn losses_that_are_rare_among_all_segments_of_such_paths_are_left_to_resending()
         let sent_at = Instant::ZERO + RTT * flow;
         assert!(!is_coded(&mut watch, sent_at, &mut paths), "{flow}");
         (0..100).for_each(|_| watch.on_sent(sent_at, &mut paths));
-        (0..99).for_each(|_| watch.on_answer(sent_at, Duration::ZERO, false));
+        (0..99).for_each(|_| watch.on_answer(sent_at, Duration::ZERO, QueueSign::None));
         (0..u32::from(flow % 400 == 199)).for_each(|_| watch.on_loss(sent_at));
         watch.judge_all(sent_at + RTT * 5, &mut paths);
     }
@@ -229,7 +250,7 @@ fn segments_that_arrive_after_all_were_not_lost() {
         (LossWatch::new(AutoParams::default(), RTT, WINDOW), PathLosses::new(true));
     let at = Instant::ZERO + RTT;
     (0..100).for_each(|_| watch.on_sent(at, &mut paths));
-    (0..100).for_each(|_| watch.on_answer(at, Duration::ZERO, false));
+    (0..100).for_each(|_| watch.on_answer(at, Duration::ZERO, QueueSign::None));
     (0..2).for_each(|_| watch.on_loss(at));
     // One of a time at which nothing left takes nothing away.
     watch.on_spurious(at + RTT);
@@ -252,7 +273,7 @@ fn a_slice_is_judged_once_and_when_its_place_is_needed_at_the_latest() {
     let mut sent = 0;
     for now in times {
         watch.on_sent(now, &mut paths);
-        watch.on_answer(now, Duration::ZERO, false);
+        watch.on_answer(now, Duration::ZERO, QueueSign::None);
         sent += 1;
         let kept: u32 = watch.slices.iter().map(|slice| slice.sent).sum();
         assert_eq!(u64::from(kept) + paths.of(RTT).unwrap().sent, sent);

@@ -19,7 +19,7 @@ use super::send::{Carried, New};
 use super::{TxContext, TxFlow, TxMsg, Wait};
 use crate::cc::Inference;
 use crate::config::Config;
-use crate::ec::{Block, Blocks, Ec, ErasureCode as _, LossWatch, PathLosses};
+use crate::ec::{Block, Blocks, Ec, ErasureCode as _, LossWatch, PathLosses, QueueSign};
 use crate::lb::{Lb, LoadBalancer as _};
 use crate::segment::{RxSegment, TxSegment};
 use crate::time::{Duration, Instant};
@@ -265,9 +265,14 @@ impl TxFlow {
     #[inline(never)]
     pub(super) fn watch_answer(&mut self, rx: &RxSegment, ack: &Ack, refused: bool) {
         let Some(watch) = &mut self.watch else { return };
+        let sign = match (refused, ack.ce) {
+            (true, _) => QueueSign::Refused,
+            (false, true) => QueueSign::Marked,
+            (false, false) => QueueSign::None,
+        };
         let took = rx.at.round_trip(ack.echo_sent_at);
         let waited = took.saturating_sub(Duration::from_wire(ack.held) + self.path.base_rtt);
-        watch.on_answer(rx.at.before(took), waited, refused || ack.ce);
+        watch.on_answer(rx.at.before(took), waited, sign);
     }
 
     /// Counts an acknowledgement as evidence, declares lost what it shows to be lost, and has the
@@ -279,12 +284,18 @@ impl TxFlow {
         if let Some(limit) = limit {
             self.lose_before(limit, Inference::LaterAck, rx.at, cx);
         }
-        let idle = self.is_idle();
-        let Some(watch) = &mut self.watch else { return };
-        if idle {
-            watch.judge_all(rx.at, cx.losses);
-        } else if let Some(limit) = limit {
+        self.judge_idle(rx.at, cx);
+        if let (Some(watch), Some(limit)) = (&mut self.watch, limit) {
             watch.judge(limit, rx.at, cx.losses);
+        }
+    }
+
+    /// Has all evidence judged where nothing is outstanding.
+    pub(super) fn judge_idle(&mut self, now: Instant, cx: &mut TxContext<'_>) {
+        if self.is_idle()
+            && let Some(watch) = &mut self.watch
+        {
+            watch.judge_all(now, cx.losses);
         }
     }
 
@@ -397,6 +408,7 @@ impl TxFlow {
             self.lose(lacking, &packet, gone, Inference::Block, rx.at, cx);
             self.lose_silent(span, rx.at, cx);
         }
+        self.judge_idle(rx.at, cx);
         self.window = crate::cc::CongestionControl::window(&self.cc);
         true
     }

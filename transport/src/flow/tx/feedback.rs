@@ -70,9 +70,10 @@ impl TxFlow {
         self.sample(&sample, extensions);
         if self.watch.is_some() {
             self.watch_ack(rx, ack, cx);
-        }
-        while let Some(loss) = self.recovery.next_overtaken() {
-            self.on_loss(&loss, rx.at, cx);
+        } else {
+            while let Some(loss) = self.recovery.next_overtaken() {
+                self.on_loss(&loss, rx.at, cx);
+            }
         }
         self.window = self.cc.window();
         true
@@ -338,6 +339,7 @@ impl TxFlow {
             Timeout::NotDue => {}
             Timeout::Before(limit) if self.code.is_some() => {
                 self.lose_before(limit, Inference::Silence, now, cx);
+                self.judge_idle(now, cx);
             }
             Timeout::Before(limit) => {
                 let by = Inference::Silence;

@@ -52,7 +52,7 @@ params! {
         hold: Duration = Duration::from_s(1), in Duration::from_ms(1)..=Duration::from_s(3600);
         /// A segment that takes longer than the base RTT that is set by more than this has met a
         /// queue that may be full, a marked one by more than a quarter of it. auto: half the delay
-        /// of the longest path's shortest queue when it is full, or 40us where queues are not known.
+        /// of the longest path's shortest queue when it is full, or 40us where none is known.
         queue: Option<Duration> = None,
             in None..=Some(Duration::from_s(2)), of_network "auto";
         /// Queues may be full where more than this share of segments waited so long or was trimmed.

@@ -64,11 +64,11 @@ words! {
 params! {
     /// Settings of [`Mlcc`].
     pub struct MlccParams {
-        /// D_t: the queueing delay at the border switch that is aimed at. The last of dt and dt_rtts
-        /// that is set acts; mlcc has a dt_rtts of 1/6.
+        /// D_t: the queueing delay at the border switch that is aimed at. The last of dt and
+        /// dt_rtts that is set acts; mlcc has a dt_rtts of 1/6.
         dt: Duration = Duration::from_ms(1), in Duration::from_ns(1)..=Duration::from_s(1);
-        /// theta: the time in which the queueing delay returns to dt, longer than RTT_C for calm. The
-        /// last of theta and theta_rtts that is set acts; mlcc has a theta_rtts of 3.
+        /// theta: the time in which the queueing delay returns to dt, longer than RTT_C for calm.
+        /// The last of theta and theta_rtts that is set acts; mlcc has a theta_rtts of 3.
         theta: Duration = Duration::from_ms(18), in Duration::from_us(1)..=Duration::from_s(10);
         /// theta in RTT_C, which sets theta; 0: theta is a time of its own.
         theta_rtts: f32 = 0.0, in 0.0..=1000.0;

@@ -235,14 +235,6 @@ impl Zeropod {
         self.joining.is_some()
     }
 
-    /// What this host has counted. An outage that lasts counts up to the present epoch.
-    #[must_use]
-    pub fn counts(&self) -> PodCounts {
-        let mut counts = *self.counts;
-        counts.outage = self.longest_outage(self.epoch);
-        counts
-    }
-
     /// The destination of a demand for `peer`.
     fn demand_end_of(&self, peer: HostId) -> DemandEnd {
         let hosts = u32::from(self.params.hosts.max(1));

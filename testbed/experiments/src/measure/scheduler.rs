@@ -53,7 +53,8 @@ pub struct SchedulerResult {
     /// backup, else one that repeats a total. The time begins when such an answer is due, but not
     /// before the last granted epoch is over. It ends when an answer comes. Where that one is of
     /// another term, it ends with the first epoch that the term may grant. A time that lasts when
-    /// the run ends counts, without a backup until flows are given up. A demand that waits for others makes no outage.
+    /// the run ends counts, without a backup until flows are given up. A demand that waits for
+    /// others makes no outage.
     pub outage_us: f64,
     /// Times that a link was accused of losing cells, and then avoided.
     pub accused: u64,

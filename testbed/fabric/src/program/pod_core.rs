@@ -37,7 +37,7 @@ use crate::elements::PortId;
 use crate::packet::Packet;
 use crate::qdisc::Queued;
 use delivered::{Sent, SourceSegment};
-use reports::{Report, Reports};
+use reports::{DeliveredReport, Reports};
 
 /// A Core.
 #[derive(Clone, Debug)]
@@ -307,7 +307,7 @@ impl CorePort {
 
     /// The report for a request to a scheduler: none for a scheduler that serves no more, and none
     /// for one whose answer is overdue, as it may be down.
-    fn delivered_for(&mut self, scheduler: HostId, now: Instant) -> Option<Report> {
+    fn delivered_for(&mut self, scheduler: HostId, now: Instant) -> Option<DeliveredReport> {
         let serves = self.client.pod_end().scheduler == scheduler && !self.client.is_overdue();
         if serves { self.delivered.next(now) } else { None }
     }

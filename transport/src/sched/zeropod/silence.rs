@@ -5,9 +5,9 @@
 //! silence has no scheduler, and gives up all flows that wait for one. Times are of whatever clock
 //! the host counts by until an answer comes: the pod's, or its own while it introduces itself.
 
-use super::Zeropod;
 use super::queues::Queues;
 use super::timing::{ASK_EVERY, Timing};
+use super::{PodCounts, Zeropod};
 use crate::time::{Duration, Instant};
 use crate::units::FlowId;
 
@@ -128,6 +128,14 @@ impl Zeropod {
     /// The first epoch of the outage that lasts at present; `None` where there is none.
     pub(super) fn outage_since(&self) -> Option<u64> {
         self.outage.since(self.answer_due(), self.epoch)
+    }
+
+    /// What this host has counted. An outage that lasts counts up to the present epoch.
+    #[must_use]
+    pub fn counts(&self) -> PodCounts {
+        let mut counts = *self.counts;
+        counts.outage = self.longest_outage(self.epoch);
+        counts
     }
 
     /// The longest outage so far, where the present one ends in `end`, an epoch.

@@ -27,15 +27,15 @@ const NEAR: usize = 32;
 const FIRST_TERM: u16 = 1;
 
 /// The host of the pod that sent the cells, and the cells.
-pub(super) type Report = (u16, Delivered);
+pub(super) type DeliveredReport = (u16, Delivered);
 
 /// The reports of one port.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reports {
-    /// Those that wait for a request.
-    waiting: VecDeque<Report>,
+    /// Reports that wait for a request.
+    waiting: VecDeque<DeliveredReport>,
     /// The last ones that requests had, and when these left.
-    passed: VecDeque<(Instant, Report)>,
+    passed: VecDeque<(Instant, DeliveredReport)>,
     /// The term of the pod's scheduler; 0 before its first answer.
     term: u16,
     /// Cells that found no room.
@@ -63,7 +63,7 @@ impl Reports {
     }
 
     /// Takes the report for a request that leaves at `now`.
-    pub(super) fn next(&mut self, now: Instant) -> Option<Report> {
+    pub(super) fn next(&mut self, now: Instant) -> Option<DeliveredReport> {
         let report = self.waiting.pop_front()?;
         if self.passed.len() >= PASSED_MAX {
             self.passed.pop_front();
@@ -101,7 +101,7 @@ impl Reports {
 }
 
 /// Whether two reports are about the same PSNs and have the same meaning.
-fn is_alike((host, run): &Report, (other_host, other): &Report) -> bool {
+fn is_alike((host, run): &DeliveredReport, (other_host, other): &DeliveredReport) -> bool {
     (host, run.flow, run.first, run.again) == (other_host, other.flow, other.first, other.again)
 }
 

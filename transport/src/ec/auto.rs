@@ -20,7 +20,7 @@
 //! Segments that are lost long before the end of their message are sent again while the rest of it
 //! leaves, which costs no time, and parity would. So only the last windows of a message are coded.
 //!
-//! Evidence is kept by path, not by flow ([`PathLosses`]): all flows of an endpoint over paths
+//! Evidence is kept by path, not by flow (`PathLosses`): all flows of an endpoint over paths
 //! about as long share it, so a new flow to a lossy site is coded from its first block on. A
 //! receiver needs no state of this, since each packet says whether its block is coded.
 //!

@@ -50,6 +50,40 @@ fn a_run_is_repeated_from_its_manifest_to_the_byte() {
 }
 
 #[test]
+fn a_network_with_slow_switches_is_one_with_these_faults() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let across = path("across.cm");
+    let line = |host| format!("{host}->{} id {} start 0 size 200000\n", 127 - host, host + 1);
+    let lines: String = (0..8).map(line).collect();
+    fs::write(&across, format!("Nodes 128\nConnections 8\n{lines}")).unwrap();
+    let flows = |name: &str, more: &[&str]| {
+        let out = path(name);
+        let run = ["run", &across, "--transport", "dcsim", "-q", "--out", &out];
+        let run = headrace(&[&run, more].concat());
+        assert_eq!(run.0, 0, "{run:?}");
+        fs::read_to_string(format!("{out}/flows.jsonl")).unwrap()
+    };
+    let slow: Vec<String> =
+        (0..8).map(|n| format!("fault=degrade:0.01@core:{}:down", 2 * n)).collect();
+    let set = slow.iter().flat_map(|fault| ["--set", fault.as_str()]);
+    let set: Vec<&str> = ["--topo", "dcsim"].into_iter().chain(set).collect();
+    let half = flows("half", &["--topo", "dcsim-half"]);
+    assert_eq!(half, flows("set", &set));
+    assert_ne!(half, flows("whole", &["--topo", "dcsim"]));
+    let manifest = path("half/manifest.json");
+    let settings = json(&manifest);
+    let faults = settings["configuration"].as_array().unwrap().iter();
+    let faults = faults.filter(|setting| setting["key"] == "fault");
+    assert_eq!(faults.map(|fault| &fault["source"]).collect::<Vec<_>>(), ["topology"; 8]);
+    let (code, _, err) = headrace(&["run", &manifest, "-q"]);
+    assert!(code == 0 && err.contains("byte for byte"), "{err}");
+    let ideal = ["run", &across, "--topo", "dcsim-half", "--transport", "ideal"];
+    let (code, _, err) = headrace(&ideal);
+    assert!(code == 2 && err.contains("a topology that has some"), "{err}");
+}
+
+#[test]
 fn a_run_of_several_is_repeated_alone() {
     let (_dir, _, out) = ran(&["--transport", "smartt,dctcp", "--seed", "1..2"]);
     let run = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().path());

@@ -84,7 +84,8 @@ fn check_real(draft: &Draft) -> Result<(), InputError> {
 fn no_faults() -> InputError {
     let found = "faults of links in a real network, where nothing makes them";
     let error = InputError::new(found, "neither faults nor failures with --world nic");
-    error.at("fault", 0, 0).help("leave them out, or run them with --world sim or vdev")
+    let help = "leave them out, and a topology that has some; or run them with --world sim or vdev";
+    error.at("fault", 0, 0).help(help)
 }
 
 /// Refuses faults that nothing makes in `world`.

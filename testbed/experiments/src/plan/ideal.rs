@@ -26,7 +26,8 @@ pub(super) fn check(draft: &Draft, matrix: &Matrix) -> Result<(), RunError> {
     let faults = draft.faults.len() + matrix.failures.len();
     if faults > 0 {
         let found = format!("{faults} faults with the transport ideal, which has no links");
-        return refused("fault", found, "no faults", "leave them out, or choose another transport");
+        let help = "leave them out, and a topology that has some; or choose another transport";
+        return refused("fault", found, "no faults", help);
     }
     if let Some(interval) = draft.sampling {
         let us = interval.as_us_f64();

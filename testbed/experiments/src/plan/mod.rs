@@ -104,7 +104,7 @@ impl Plan {
         if matrix.nodes > topology.nodes {
             return Err(RunError::Hosts { matrix: matrix.nodes, topology: topology.nodes });
         }
-        let mut draft = draft.clone();
+        let mut draft = draft.with_faults_of_network(topology.faults)?;
         trim::fit(&mut draft);
         mlcc::fit(&mut draft, topology.wan.is_some())?;
         telemetry::fit(&mut draft, &matrix, topology)?;

@@ -52,6 +52,9 @@ pub struct FatTreeSpec {
     /// switches have `radix_up` links up, and the last ones may have one less. `None` where each
     /// aggregation switch has a group of Cores of its own, all of them alike.
     pub dealt_cores: Option<u32>,
+    /// Faults that its links have from the start, as `--set fault=` takes them. A `.topo` file
+    /// holds none.
+    pub faults: &'static [&'static str],
 }
 
 /// The tiers of a site and its border switch.

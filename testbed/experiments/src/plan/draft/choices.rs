@@ -144,6 +144,19 @@ impl Draft {
         self.fault_origins.push(origin);
     }
 
+    /// This draft with the faults that a network has from the start, before all others.
+    ///
+    /// # Errors
+    /// When one of them is no fault.
+    pub(crate) fn with_faults_of_network(&self, faults: &[&str]) -> Result<Self, InputError> {
+        let mut draft = self.clone();
+        for (place, fault) in faults.iter().enumerate() {
+            draft.faults.insert(place, fault.parse()?);
+            draft.fault_origins.insert(place, Origin::Topology);
+        }
+        Ok(draft)
+    }
+
     /// Sets what policies take over from the network unless it was set: `intra`, the base RTT
     /// between the farthest hosts of a site, and `inter`, that across sites, equal where there is
     /// only one.

@@ -7,13 +7,34 @@ use super::NamedNetwork;
 use super::shapes::tier;
 use crate::topology::{FatTreeSpec, TierSpec};
 
-/// The fat tree of DCsim's paper.
-pub(super) const NETWORKS: &[NamedNetwork] = &[NamedNetwork {
-    name: "dcsim",
-    parameters: &[],
-    about: "128 hosts, 3 tiers, 800 Gb/s, 650 ns a hop, 500 KB a port: DCsim's",
-    spec: |_| Ok(tree()),
-}];
+/// The fat tree of DCsim's paper, and that of its figure 8.
+pub(super) const NETWORKS: &[NamedNetwork] = &[
+    NamedNetwork {
+        name: "dcsim",
+        parameters: &[],
+        about: "128 hosts, 3 tiers, 800 Gb/s, 650 ns a hop, 500 KB a port: DCsim's",
+        spec: |_| Ok(tree()),
+    },
+    NamedNetwork {
+        name: "dcsim-half",
+        parameters: &[],
+        about: "the network of dcsim, whose even core switches send at 1 % of their rate",
+        spec: |_| Ok(FatTreeSpec { faults: &HALF, ..tree() }),
+    },
+];
+
+/// The paper names no direction: the ports of these switches are slow, the links up to them not.
+//= dcsim#4.2: core switches of odd number stay, and the others have 1 % of their rate.
+const HALF: [&str; 8] = [
+    "degrade:0.01@core:0:down",
+    "degrade:0.01@core:2:down",
+    "degrade:0.01@core:4:down",
+    "degrade:0.01@core:6:down",
+    "degrade:0.01@core:8:down",
+    "degrade:0.01@core:10:down",
+    "degrade:0.01@core:12:down",
+    "degrade:0.01@core:14:down",
+];
 
 //= dcsim#4.1
 fn tree() -> FatTreeSpec {

@@ -99,6 +99,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::scenario::FaultSpec;
+    use crate::topology::FatTree;
 
     #[test]
     fn every_name_without_parameters_is_a_sound_network_and_each_pattern_stands_once() {
@@ -110,7 +112,11 @@ mod tests {
             assert!(required.rev().is_sorted(), "{}: what may be left out is last", network.name);
             assert!(network.parameters.len() <= parameters::PARAMETERS_MAX, "{}", network.name);
             if network.parameters.is_empty() {
-                by_name(network.name).unwrap();
+                let tree = FatTree::new(by_name(network.name).unwrap()).unwrap();
+                for fault in tree.spec().faults {
+                    let fault: FaultSpec = fault.parse().unwrap();
+                    assert!(!fault.on(&tree).unwrap().0.is_empty(), "{}: {fault}", network.name);
+                }
             }
         }
     }

@@ -55,6 +55,7 @@ fn any_tree() -> impl Strategy<Value = FatTree> {
             wan: border.map(|(_, _, borders)| WanSpec { gbps: 400, latency_ns: 50_000, borders }),
             schedulers: hosts % 3,
             dealt_cores: dealt.then(|| aggs * (cores - 1) + 1 + (tors - 1) % aggs),
+            faults: &[],
         };
         FatTree::new(spec).unwrap()
     })

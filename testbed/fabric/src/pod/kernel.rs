@@ -125,14 +125,14 @@ mod tests {
     /// Places at several Aggs, one after the other, and all that they are drawn from.
     #[inline(always)]
     fn drawn<O: Ops>(state: &State, wide: bool) -> Vec<(Words, Mass, Words, Words, Words)> {
-        let State { up, words: [down, row, free], .. } = state;
+        let State { up, words: [down, row, free], mask, .. } = state;
         let mut counts = Words([0; LANES]);
         O::count(row, free, &mut counts, wide);
         O::count(down, free, &mut counts, wide);
-        let mut mass = Mass([0.0; LANES]);
-        O::paths(*up, down, &mut mass, wide);
+        let mut mass = Mass(counts.0.map(|count| 1.0 + (count % 32) as f32));
         let (mut left, mut lanes, mut out) =
             (counts, Words(row.0.map(|word| word | 1)), Words::ZERO);
+        O::advance(&mut lanes, mask % 64, wide);
         let mut all = Vec::new();
         for agg in (0..32).filter(|agg| up >> agg & 1 == 1) {
             O::places(&mut left, &mut mass, (down, agg), &mut lanes, &mut out, wide);

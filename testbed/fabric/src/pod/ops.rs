@@ -26,9 +26,6 @@ pub(super) trait Ops {
     /// Adds to each lane of `counts` how many bits `row` and `free` have in common there.
     fn count(row: &Words, free: &Words, counts: &mut Words, wide: bool);
 
-    /// How many bits `up` and each lane of `down` have in common.
-    fn paths(up: u32, down: &Words, mass: &mut Mass, wide: bool);
-
     /// Draws, for the demands of one ToR to each other ToR, the place of the first request at one
     /// Agg, given those at Aggs drawn before. The result is [`place`] in each lane in which
     /// `down.0` has bit `down.1` set and `left` is not 0, and [`NO_PLACE`] in the others.
@@ -40,6 +37,9 @@ pub(super) trait Ops {
         out: &mut Words,
         wide: bool,
     );
+
+    /// Moves generators on by `steps` numbers each, as many calls of [`Ops::places`] do.
+    fn advance(lanes: &mut Words, steps: u32, wide: bool);
 
     /// The first lane with the least of those `places` that are below `held`, and that place.
     fn first(places: &Words, held: &Words, wide: bool) -> Option<(usize, u32)>;
@@ -157,14 +157,6 @@ impl Ops for Scalar {
     }
 
     #[inline(always)]
-    #[expect(clippy::cast_precision_loss, reason = "at most 32")]
-    fn paths(up: u32, down: &Words, mass: &mut Mass, wide: bool) {
-        for lane in 0..lanes(wide) {
-            mass.0[lane] = (up & down.0[lane]).count_ones() as f32;
-        }
-    }
-
-    #[inline(always)]
     fn places(
         left: &mut Words,
         mass: &mut Mass,
@@ -188,6 +180,13 @@ impl Ops for Scalar {
             } else {
                 mass.0[lane] -= 1.0;
             }
+        }
+    }
+
+    #[inline(always)]
+    fn advance(generators: &mut Words, steps: u32, wide: bool) {
+        for lane in generators.0.iter_mut().take(lanes(wide)) {
+            *lane = (0..steps).fold(*lane, |lane, _| xorshift(lane));
         }
     }
 

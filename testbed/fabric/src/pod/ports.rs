@@ -129,49 +129,65 @@ impl IdlePorts {
 
     /// Marks all ports of a grant as busy. False, and nothing marked, when one is busy or does not
     /// exist.
+    #[inline]
     #[must_use]
     pub fn occupy(&mut self, shape: &Shape, grant: &Grant) -> bool {
         let (sender, agg) = (usize::from(grant.sender), usize::from(grant.agg));
         if agg >= shape.aggs() || sender >= shape.senders() {
             return false;
         }
-        let mut after = *self;
-        let mut fits = true;
-        if sender < shape.hosts() {
-            let (tor, bit) = shape.place(sender);
-            fits &= take(&mut after.send.0[tor], bit) & take(&mut after.up.0[tor], agg);
-        } else {
-            let (at, layer) = shape.core_place(sender - shape.hosts());
-            fits &= at == agg && take(&mut after.from_core[layer], agg);
-        }
-        match (grant.to, grant.core) {
-            (To::Host(host), None) if usize::from(host) < shape.hosts() => {
-                let (tor, bit) = shape.place(usize::from(host));
-                fits &= take(&mut after.recv.0[tor], bit) & take(&mut after.down.0[tor], agg);
+        // Whether all ports are idle is found out before one is taken, so none has to be put back.
+        let idle = |word: u32, bit: usize| word >> bit & 1 == 1;
+        match (sender.checked_sub(shape.hosts()), grant.to, grant.core) {
+            (None, To::Host(host), None) if usize::from(host) < shape.hosts() => {
+                let ((tor, bit), (to, to_bit)) =
+                    (shape.place(sender), shape.place(usize::from(host)));
+                let fits = idle(self.send.0[tor], bit)
+                    & idle(self.up.0[tor], agg)
+                    & idle(self.down.0[to], agg)
+                    & idle(self.recv.0[to], to_bit);
+                if fits {
+                    self.send.0[tor] &= !(1 << bit);
+                    self.up.0[tor] &= !(1 << agg);
+                    self.down.0[to] &= !(1 << agg);
+                    self.recv.0[to] &= !(1 << to_bit);
+                }
+                fits
             }
-            (To::Pod(pod), Some(core))
-                if sender < shape.hosts()
-                    && usize::from(pod) < shape.pods()
-                    && usize::from(core) < shape.cores() =>
+            (None, To::Pod(pod), Some(core))
+                if usize::from(pod) < shape.pods() && usize::from(core) < shape.cores() =>
             {
+                let (tor, bit) = shape.place(sender);
                 let (at, layer) = shape.core_place(usize::from(core));
-                fits &= at == agg && self.relay[usize::from(pod)][layer] >> agg & 1 == 1;
-                fits &= take(&mut after.to_core[layer], agg);
+                let fits = at == agg
+                    && idle(self.send.0[tor], bit)
+                    && idle(self.up.0[tor], agg)
+                    && idle(self.to_core[layer], agg)
+                    && idle(self.relay[usize::from(pod)][layer], agg);
+                if fits {
+                    self.send.0[tor] &= !(1 << bit);
+                    self.up.0[tor] &= !(1 << agg);
+                    self.to_core[layer] &= !(1 << agg);
+                }
+                fits
             }
-            _ => fits = false,
+            (Some(core), To::Host(host), None) if usize::from(host) < shape.hosts() => {
+                let (at, layer) = shape.core_place(core);
+                let (to, to_bit) = shape.place(usize::from(host));
+                let fits = at == agg
+                    && idle(self.from_core[layer], agg)
+                    && idle(self.down.0[to], agg)
+                    && idle(self.recv.0[to], to_bit);
+                if fits {
+                    self.from_core[layer] &= !(1 << agg);
+                    self.down.0[to] &= !(1 << agg);
+                    self.recv.0[to] &= !(1 << to_bit);
+                }
+                fits
+            }
+            _ => false,
         }
-        if fits {
-            *self = after;
-        }
-        fits
     }
-}
-
-/// Clears a bit; whether it was set.
-fn take(word: &mut u32, bit: usize) -> bool {
-    let was = *word >> bit & 1 == 1;
-    *word &= !(1 << bit);
-    was
 }
 
 /// The bits of `mask` from number `first` on, cyclically, as the first of them; `mask` is not 0.

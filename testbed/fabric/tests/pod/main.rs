@@ -4,6 +4,7 @@
 #![allow(clippy::cast_precision_loss, reason = "counts are small")]
 
 mod iterative;
+mod kept;
 mod matchers;
 mod plain;
 mod runs;

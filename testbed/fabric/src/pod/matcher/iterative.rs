@@ -11,6 +11,9 @@
 //! (`Ops::places`), with the distribution that it has when every demand draws. The demand that a
 //! winner belongs to is drawn afterwards, uniformly.
 
+mod accept;
+mod listed;
+
 use core::mem;
 
 use transport::params::NoParams;
@@ -24,7 +27,9 @@ use crate::pod::demands::{Demands, To};
 use crate::pod::kernel::Kernel;
 use crate::pod::ops::{KernelJob, Mass, NO_PLACE, Ops};
 use crate::pod::ports::{Grant, IdlePorts, bits};
-use crate::pod::shape::{LANES, Shape, Words};
+use crate::pod::shape::{LANES, Shape, Words, low_bits};
+use accept::{KeptRequest, NONE};
+use listed::{DemandList, ListedDemand};
 
 /// Requests of a class that are drawn one by one, for each sender of the pod.
 const FEW: usize = 4;
@@ -102,23 +107,28 @@ struct Request {
 struct Scratch {
     shape: Shape,
     wide: bool,
-    /// For each ToR that sends and ToR that receives: demands of the class at hand.
+    /// For each ToR that sends: ToRs with a free receiver to which a path is still idle.
+    open: [u32; LANES],
+    /// ToRs that send and have any of them.
+    open_from: u32,
+    /// For each ToR that sends and ToR that receives: demands of a dense class that have not drawn
+    /// an Agg.
     counts: [Words; LANES],
-    /// The demands of the class at hand, as sender and receiver, while they are few.
-    few: Vec<(u16, To)>,
-    /// The most demands that count as few. The capacity of `few` may be larger.
-    few_max: usize,
-    /// For each Agg and ToR that sends: the places of the first requests.
-    places: Vec<Words>,
+    /// For each ToR that sends and ToR that receives: Aggs that are left to draw from.
+    mass: [Mass; LANES],
+    /// For each ToR that sends: generators of the places of its requests.
+    generators: [Words; LANES],
+    /// The demands of the class at hand, while they are few.
+    few: DemandList,
+    /// For each ToR that sends: the places of the first requests at the Agg at hand.
+    places: [Words; LANES],
     /// For each ToR that sends and ToR that receives: the last request granted of the class at
     /// hand, or [`NONE`].
     taken: [[u16; LANES]; LANES],
     granted: Vec<Request>,
-    /// For each sender and each receiver: the request kept, and how many of its class there were.
-    kept: [Vec<(u16, u16)>; 2],
+    /// For each sender and each receiver: the request that is kept.
+    kept: [Vec<KeptRequest>; 2],
 }
-
-const NONE: u16 = u16::MAX;
 
 impl Scratch {
     fn new(shape: &Shape) -> Self {
@@ -129,57 +139,16 @@ impl Scratch {
         Self {
             shape: *shape,
             wide: shape.tors().max(shape.aggs()) > LANES / 2,
+            open: [0; LANES],
+            open_from: 0,
             counts: [Words::ZERO; LANES],
-            few: Vec::with_capacity(few),
-            few_max: few,
-            places: vec![Words::ZERO; shape.aggs() * shape.tors()],
+            mass: [Mass([0.0; LANES]); LANES],
+            generators: [Words::ZERO; LANES],
+            few: DemandList::new(few),
+            places: [Words::ZERO; LANES],
             taken: [[NONE; LANES]; LANES],
             granted: Vec::with_capacity(links),
-            kept: [vec![(NONE, 0); shape.senders()], vec![(NONE, 0); shape.hosts()]],
-        }
-    }
-
-    /// Grant 2 and Accept: the best request of each sender, then of each receiver.
-    fn accept(&mut self, ports: &mut IdlePorts, chance: &mut Chance, grants: &mut Vec<Grant>) {
-        let Self { shape, granted, kept: [senders, receivers], .. } = self;
-        senders.fill((NONE, 0));
-        receivers.fill((NONE, 0));
-        for at in 0..granted.len() {
-            keep(&mut senders[usize::from(granted[at].grant.sender)], granted, at, chance);
-        }
-        for (kept, _) in senders.iter().filter(|(kept, _)| *kept != NONE) {
-            let at = usize::from(*kept);
-            if let To::Host(host) = granted[at].grant.to {
-                keep(&mut receivers[usize::from(host)], granted, at, chance);
-            }
-        }
-        for (kept, _) in senders.iter().filter(|(kept, _)| *kept != NONE) {
-            let grant = granted[usize::from(*kept)].grant;
-            let accepted = match grant.to {
-                To::Host(host) => receivers[usize::from(host)].0 == *kept,
-                To::Pod(_) => true,
-            };
-            if accepted {
-                let fits = ports.occupy(shape, &grant);
-                debug_assert!(fits, "Grant 1 keeps ports apart");
-                grants.push(grant);
-            }
-        }
-    }
-}
-
-/// Keeps request number `at` if its class is better than that of the one kept. Among requests of
-/// one class each is kept with the same probability.
-#[expect(clippy::cast_possible_truncation, reason = "requests are below 2^16")]
-fn keep(kept: &mut (u16, u16), granted: &[Request], at: usize, chance: &mut Chance) {
-    let class = |at: u16| granted[usize::from(at)].class;
-    let here = at as u16;
-    if kept.0 == NONE || class(here) < class(kept.0) {
-        *kept = (here, 1);
-    } else if class(here) == class(kept.0) {
-        kept.1 += 1;
-        if chance.below(kept.1.into()) == 0 {
-            kept.0 = here;
+            kept: [shape.senders(), shape.hosts()].map(|ends| vec![KeptRequest::NONE; ends]),
         }
     }
 }
@@ -210,19 +179,24 @@ impl KernelJob for Iteration<'_> {
         for core in 0..shape.cores() {
             classes |= self.demands.present(shape.hosts() + core);
         }
-        while classes != 0 {
+        let ladder = self.demands.ladder().classes();
+        self.memory.open_from = low_bits(shape.tors());
+        self.find_open::<O>();
+        while classes != 0 && (self.memory.open_from != 0 || shape.cores() > 0) {
             let class = classes.trailing_zeros() as usize;
             classes &= classes - 1;
-            let all = if self.demands.ladder().classes() == 1 {
-                self.collect::<O, true>(class)
-            } else {
-                self.collect::<O, false>(class)
-            };
-            if all {
+            let before = self.memory.granted.len();
+            let few = if ladder == 1 { self.collect_one::<O>() } else { self.collect::<O>(class) };
+            if few {
                 self.collect_outside::<O>(class);
                 self.literal::<O>(class);
+            } else if ladder == 1 {
+                self.dense::<O, true>(class);
             } else {
-                self.dense::<O>(class);
+                self.dense::<O, false>(class);
+            }
+            if self.memory.granted.len() > before {
+                self.find_open::<O>();
             }
         }
     }
@@ -230,56 +204,91 @@ impl KernelJob for Iteration<'_> {
 
 #[expect(clippy::cast_possible_truncation, reason = "hosts, ToRs and Aggs fit")]
 impl Iteration<'_> {
-    /// Counts the demands of a class that could still win, by ToRs; true when all of them are in
-    /// the list `few` too.
+    /// Finds the ToRs between which a path is still idle.
     #[inline(always)]
-    fn collect<O: Ops, const ONE: bool>(&mut self, class: usize) -> bool {
-        let Scratch { shape, wide, counts, few, few_max, .. } = &mut *self.memory;
+    fn find_open<O: Ops>(&mut self) {
+        let Scratch { wide, open, open_from, .. } = &mut *self.memory;
+        let IdlePorts { up, down, .. } = &*self.ports;
+        // What was not open has not opened since.
+        for tor in bits(*open_from) {
+            open[tor] = O::candidates(up.0[tor], down, &Words::ALL, &self.before.recv, *wide);
+            if open[tor] == 0 {
+                *open_from &= !(1 << tor);
+            }
+        }
+    }
+
+    /// Lists the demands of a class that could still win, by their senders; false when they are too
+    /// many. Then they are counted by ToRs instead.
+    #[inline(always)]
+    fn collect<O: Ops>(&mut self, class: usize) -> bool {
+        let Scratch { shape, open, open_from, few, .. } = &mut *self.memory;
         let recv = &self.before.recv;
         few.clear();
-        let (mut total, room) = (0, *few_max);
-        for (tor, counts) in counts.iter_mut().enumerate().take(shape.tors()) {
-            *counts = Words::ZERO;
-            let up = self.ports.up.0[tor];
-            let open = O::candidates(up, &self.ports.down, &Words::ALL, recv, *wide);
-            if open == 0 {
-                continue;
-            }
-            for bit in bits(self.before.send.0[tor]) {
-                let sender = tor * shape.per_tor() + bit;
-                if ONE {
-                    O::count(self.demands.row(sender), recv, counts, *wide);
-                    continue;
-                }
-                for to in bits(self.demands.tors(sender, class) & open) {
-                    let bytes = self.demands.class_bytes(sender, to);
-                    let hosts = O::equal(bytes, class as u8) & recv.0[to];
-                    counts.0[to] += hosts.count_ones();
-                    total += hosts.count_ones() as usize;
-                    if total <= room {
-                        list(few, shape, sender, to, hosts);
-                    }
-                }
-            }
-            if ONE {
-                let sum: u32 = bits(open).map(|to| counts.0[to]).sum();
-                total += sum as usize;
-            }
-        }
-        if ONE && total <= room {
-            for tor in (0..shape.tors()).filter(|tor| counts[*tor] != Words::ZERO) {
-                for bit in bits(self.before.send.0[tor]) {
-                    let sender = tor * shape.per_tor() + bit;
-                    for to in 0..shape.tors() {
-                        let hosts = self.demands.row(sender).0[to] & recv.0[to];
-                        if self.ports.up.0[tor] & self.ports.down.0[to] != 0 {
-                            list(few, shape, sender, to, hosts);
-                        }
+        for tor in bits(*open_from) {
+            for from in bits(self.before.send.0[tor]) {
+                let sender = tor * shape.per_tor() + from;
+                for to in bits(self.demands.tors(sender, class) & open[tor]) {
+                    let asked = O::equal(self.demands.class_bytes(sender, to), class as u8);
+                    let hosts = asked & recv.0[to];
+                    if !few.add(ListedDemand::inside(tor, from, to), hosts) {
+                        self.count::<O>(class);
+                        return false;
                     }
                 }
             }
         }
-        total <= room
+        true
+    }
+
+    /// Counts the demands of a class that could still win, by ToRs.
+    #[inline(always)]
+    fn count<O: Ops>(&mut self, class: usize) {
+        let Scratch { shape, open, open_from, counts, .. } = &mut *self.memory;
+        let recv = &self.before.recv;
+        counts[..shape.tors()].fill(Words::ZERO);
+        for tor in bits(*open_from) {
+            for from in bits(self.before.send.0[tor]) {
+                let sender = tor * shape.per_tor() + from;
+                for to in bits(self.demands.tors(sender, class) & open[tor]) {
+                    let asked = O::equal(self.demands.class_bytes(sender, to), class as u8);
+                    counts[tor].0[to] += (asked & recv.0[to]).count_ones();
+                }
+            }
+        }
+    }
+
+    /// Counts the demands that could still win, by ToRs, where there is one class alone; true when
+    /// they are few, and then listed.
+    #[inline(always)]
+    fn collect_one<O: Ops>(&mut self) -> bool {
+        let Scratch { shape, wide, open, open_from, counts, few, .. } = &mut *self.memory;
+        let recv = &self.before.recv;
+        few.clear();
+        let mut total = 0;
+        counts[..shape.tors()].fill(Words::ZERO);
+        for tor in bits(*open_from) {
+            for from in bits(self.before.send.0[tor]) {
+                let row = self.demands.row(tor * shape.per_tor() + from);
+                O::count(row, recv, &mut counts[tor], *wide);
+            }
+            for to in bits(open[tor]) {
+                total += counts[tor].0[to] as usize;
+            }
+        }
+        if total > few.room() {
+            return false;
+        }
+        for tor in bits(*open_from) {
+            for from in bits(self.before.send.0[tor]) {
+                let row = self.demands.row(tor * shape.per_tor() + from);
+                for to in bits(open[tor]) {
+                    let hosts = row.0[to] & recv.0[to];
+                    few.add(ListedDemand::inside(tor, from, to), hosts);
+                }
+            }
+        }
+        true
     }
 
     /// Adds demands to and from Cores to the list.
@@ -290,19 +299,20 @@ impl Iteration<'_> {
             return;
         }
         for tor in 0..shape.tors() {
-            for bit in bits(self.before.send.0[tor]) {
-                let host = tor * shape.per_tor() + bit;
+            for from in bits(self.before.send.0[tor]) {
+                let host = tor * shape.per_tor() + from;
                 let pods = O::equal(self.demands.pods(host), class as u8);
-                few.extend(bits(pods).map(|pod| (host as u16, To::Pod(pod as u16))));
+                few.add(ListedDemand::to_pods(tor, from), pods);
             }
         }
         for core in 0..shape.cores() {
             let (agg, layer) = shape.core_place(core);
             if self.before.from_core[layer] >> agg & 1 == 1 {
                 let sender = shape.hosts() + core;
-                for tor in bits(self.demands.tors(sender, class)) {
-                    let hosts = O::equal(self.demands.class_bytes(sender, tor), class as u8);
-                    list(few, shape, sender, tor, hosts & self.before.recv.0[tor]);
+                for to in bits(self.demands.tors(sender, class)) {
+                    let hosts = O::equal(self.demands.class_bytes(sender, to), class as u8);
+                    let hosts = hosts & self.before.recv.0[to];
+                    few.add(ListedDemand::from_core(core, to), hosts);
                 }
             }
         }
@@ -312,47 +322,77 @@ impl Iteration<'_> {
     #[inline(always)]
     fn literal<O: Ops>(&mut self, class: usize) {
         let mut few = mem::take(&mut self.memory.few);
-        shuffle(&mut few, self.chance);
-        for (sender, to) in &few {
-            if let Some(grant) = self.draw_path::<O>(*sender, *to)
-                && grant_port(self.ports, &self.memory.shape, &grant)
-            {
+        shuffle(few.listed(), self.chance);
+        for demand in few.listed() {
+            let grant = match demand.tors() {
+                Some(tors) => self.draw_inside::<O>(*demand, tors),
+                None => self.draw_outside::<O>(*demand),
+            };
+            if let Some(grant) = grant {
                 self.memory.granted.push(Request { grant, class: class as u8, before: NONE });
             }
         }
         self.memory.few = few;
     }
 
-    /// One of the idle paths of a demand.
+    /// Draws one of the idle paths of a demand inside the pod; the grant, if no other request has
+    /// been granted a port of it.
     #[inline(always)]
-    fn draw_path<O: Ops>(&mut self, sender: u16, to: To) -> Option<Grant> {
+    fn draw_inside<O: Ops>(
+        &mut self,
+        demand: ListedDemand,
+        (from, to): (usize, usize),
+    ) -> Option<Grant> {
+        let (up, down) = (&mut self.ports.up.0[from], &mut self.ports.down.0[to]);
+        // What is listed had an idle path, so it draws one, even where all have been granted since.
+        let drawn = self.chance.next();
+        if *up & *down == 0 {
+            return None;
+        }
+        let idle = self.before.up.0[from] & self.before.down.0[to];
+        let agg = O::nth_bit(idle, scale((drawn >> 32) as u32, idle.count_ones()));
+        let link = 1 << agg;
+        if *up & *down & link == 0 {
+            return None;
+        }
+        *up &= !link;
+        *down &= !link;
+        let (sender, to) = demand.ends(&self.memory.shape);
+        Some(Grant { sender, to, agg: agg as u8, core: None })
+    }
+
+    /// Draws one of the idle paths of a demand to or from a Core; the grant, if no other request
+    /// has been granted a port of it.
+    #[inline(always)]
+    fn draw_outside<O: Ops>(&mut self, demand: ListedDemand) -> Option<Grant> {
         let shape = &self.memory.shape;
+        let (sender, to) = demand.ends(shape);
         let at = usize::from(sender);
-        let up = match at.checked_sub(shape.hosts()).map(|core| shape.core_place(core)) {
-            Some((agg, _)) => 1 << agg,
-            None => self.before.up.0[shape.place(at).0],
-        };
-        match to {
+        let grant = match to {
             To::Host(host) => {
-                let idle = up & self.before.down.0[shape.place(usize::from(host)).0];
+                let (agg, _) = shape.core_place(at - shape.hosts());
+                let idle = 1 << agg & self.before.down.0[shape.place(usize::from(host)).0];
                 if idle == 0 {
                     return None;
                 }
-                let agg = O::nth_bit(idle, self.chance.below(idle.count_ones())) as u8;
-                Some(Grant { sender, to, agg, core: None })
+                // There is one path. The draw keeps the order of all later ones.
+                self.chance.next();
+                Grant { sender, to, agg: agg as u8, core: None }
             }
             To::Pod(pod) => {
+                let up = self.before.up.0[shape.place(at).0];
                 let mouse = self.demands.has_mouse(at, to);
                 let pod = usize::from(pod);
                 let (agg, core) = draw_core::<O>(shape, self.before, self.chance, up, pod, mouse)?;
-                Some(Grant { sender, to, agg: agg as u8, core: Some(core as u16) })
+                Grant { sender, to, agg: agg as u8, core: Some(core as u16) }
             }
-        }
+        };
+        grant_port(self.ports, shape, &grant).then_some(grant)
     }
 
     /// Draws the places of first requests, and lets each Agg grant in their order.
     #[inline(always)]
-    fn dense<O: Ops>(&mut self, class: usize) {
+    fn dense<O: Ops, const ONE: bool>(&mut self, class: usize) {
         let (tors, aggs, wide) =
             (self.memory.shape.tors(), self.memory.shape.aggs(), self.memory.wide);
         let mut lanes = Words::ZERO;
@@ -360,20 +400,26 @@ impl Iteration<'_> {
             // A generator of this kind stops at 0.
             *lane = self.chance.next() as u32 | 1;
         }
+        let Scratch { taken, mass, generators, .. } = &mut *self.memory;
         for tor in 0..tors {
-            self.memory.taken[tor] = [NONE; LANES];
-            let mut left = self.memory.counts[tor];
-            let mut mass = Mass([0.0; LANES]);
-            let up = self.before.up.0[tor];
-            O::paths(up, &self.before.down, &mut mass, wide);
-            for agg in bits(self.ports.up.0[tor]) {
-                let open = &self.ports.down;
-                let places = &mut self.memory.places[agg * tors + tor];
-                O::places(&mut left, &mut mass, (open, agg as u32), &mut lanes, places, wide);
-            }
+            taken[tor] = [NONE; LANES];
+            mass[tor] = paths(self.before.up.0[tor], &self.before.down);
+            // One generator a lane serves all ToRs in turn: each takes it at the state at which the
+            // ToR before leaves it. So an Agg's places do not have to wait for each other.
+            generators[tor] = lanes;
+            O::advance(&mut lanes, self.ports.up.0[tor].count_ones(), wide);
         }
         for agg in 0..aggs {
-            self.grant_of_agg::<O>(agg, class);
+            let Scratch { counts, mass, generators, places, .. } = &mut *self.memory;
+            for tor in 0..tors {
+                if self.ports.up.0[tor] >> agg & 1 == 0 {
+                    continue;
+                }
+                let (left, mass) = (&mut counts[tor], &mut mass[tor]);
+                let (lanes, out) = (&mut generators[tor], &mut places[tor]);
+                O::places(left, mass, (&self.ports.down, agg as u32), lanes, out, wide);
+            }
+            self.grant_of_agg::<O, ONE>(agg, class);
         }
     }
 
@@ -381,25 +427,33 @@ impl Iteration<'_> {
     /// matching: no two ToRs would both prefer each other. ToRs that propose and are displaced find
     /// it without sorting.
     #[inline(always)]
-    fn grant_of_agg<O: Ops>(&mut self, agg: usize, class: usize) {
+    fn grant_of_agg<O: Ops, const ONE: bool>(&mut self, agg: usize, class: usize) {
         let (tors, wide) = (self.memory.shape.tors(), self.memory.wide);
+        let places = &self.memory.places;
         let mut held = Words([NO_PLACE; LANES]);
-        let mut owners = [u8::MAX; LANES];
+        // A processor waits where it reads as a vector what it has just written as a word. Most
+        // ToRs get the place that was their first while nothing was held, so all are found before.
+        let mut firsts = [None; LANES];
         for tor in 0..tors {
-            if self.ports.up.0[tor] >> agg & 1 == 0 {
-                continue;
+            if self.ports.up.0[tor] >> agg & 1 == 1 {
+                firsts[tor] = O::first(&places[tor], &held, wide);
             }
-            let mut proposer = tor;
+        }
+        let mut owners = [u8::MAX; LANES];
+        for (tor, first) in firsts.iter().enumerate().take(tors) {
+            let (mut proposer, mut first) = (tor, *first);
+            if first.is_some_and(|(to, place)| place >= held.0[to]) {
+                first = O::first(&places[proposer], &held, wide);
+            }
             // Each turn puts an earlier place into `held`, so there is an end.
-            while let Some((to, place)) =
-                O::first(&self.memory.places[agg * tors + proposer], &held, wide)
-            {
+            while let Some((to, place)) = first {
                 held.0[to] = place;
                 let displaced = mem::replace(&mut owners[to], proposer as u8);
                 if displaced == u8::MAX {
                     break;
                 }
                 proposer = usize::from(displaced);
+                first = O::first(&places[proposer], &held, wide);
             }
         }
         for (to, from) in owners.iter().enumerate().take(tors) {
@@ -407,7 +461,9 @@ impl Iteration<'_> {
                 continue;
             }
             let from = usize::from(*from);
-            let Some((sender, host)) = self.draw_demand::<O>(from, to, class) else { continue };
+            let Some((sender, host)) = self.draw_demand::<O, ONE>(from, to, class) else {
+                continue;
+            };
             let number = self.memory.granted.len() as u16;
             let before = mem::replace(&mut self.memory.taken[from][to], number);
             self.ports.up.0[from] &= !(1 << agg);
@@ -420,7 +476,12 @@ impl Iteration<'_> {
     /// Draws a demand of a class between two ToRs that is not taken yet, all with the same
     /// probability.
     #[inline(always)]
-    fn draw_demand<O: Ops>(&mut self, from: usize, to: usize, class: usize) -> Option<(u16, u16)> {
+    fn draw_demand<O: Ops, const ONE: bool>(
+        &mut self,
+        from: usize,
+        to: usize,
+        class: usize,
+    ) -> Option<(u16, u16)> {
         let per_tor = self.memory.shape.per_tor();
         let (senders, receivers) = (self.before.send.0[from], self.before.recv.0[to]);
         let taken = self.memory.taken[from][to];
@@ -430,7 +491,12 @@ impl Iteration<'_> {
             let nth = scale((drawn >> 32) as u32, receivers.count_ones());
             let bit = O::nth_bit(receivers, nth) as usize;
             let sender = from * per_tor + sender;
-            let asked = usize::from(self.demands.class_byte(sender, (to, bit))) == class;
+            // A bit for each demand takes an eighth of the memory of its class.
+            let asked = if ONE {
+                self.demands.row(sender).0[to] >> bit & 1 == 1
+            } else {
+                usize::from(self.demands.class_byte(sender, (to, bit))) == class
+            };
             let host = (to * per_tor + bit) as u16;
             if asked && !self.memory.has_taken(taken, sender as u16, host) {
                 return Some((sender as u16, host));
@@ -440,7 +506,11 @@ impl Iteration<'_> {
         let mut count = 0;
         for bit in bits(senders) {
             let sender = from * per_tor + bit;
-            let asked = O::equal(self.demands.class_bytes(sender, to), class as u8);
+            let asked = if ONE {
+                self.demands.row(sender).0[to]
+            } else {
+                O::equal(self.demands.class_bytes(sender, to), class as u8)
+            };
             wanted[bit] = asked & receivers;
             count += wanted[bit].count_ones();
         }
@@ -484,15 +554,18 @@ impl Scratch {
     }
 }
 
-/// Adds a sender's demands for some hosts of a ToR.
+/// How many Aggs a ToR with the idle links `up` has in common with each ToR.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "hosts and Cores fit")]
-fn list(few: &mut Vec<(u16, To)>, shape: &Shape, sender: usize, tor: usize, hosts: u32) {
-    let first = tor * shape.per_tor();
-    few.extend(bits(hosts).map(|bit| (sender as u16, To::Host((first + bit) as u16))));
+#[expect(clippy::cast_precision_loss, reason = "at most 32")]
+fn paths(up: u32, down: &Words) -> Mass {
+    let mut mass = Mass([0.0; LANES]);
+    for (mass, down) in mass.0.iter_mut().zip(&down.0) {
+        *mass = (up & down).count_ones() as f32;
+    }
+    mass
 }
 
-/// Marks the switches' ports of a request; false when one is taken.
+/// Marks the switches' ports of a request to or from a Core; false when one is taken.
 #[inline(always)]
 fn grant_port(ports: &mut IdlePorts, shape: &Shape, grant: &Grant) -> bool {
     let bit = 1u32 << grant.agg;

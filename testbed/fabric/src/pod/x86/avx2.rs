@@ -99,16 +99,6 @@ fn count(row: &Words, free: &Words, counts: &mut Words, wide: bool) {
 
 #[target_feature(enable = "avx2")]
 #[inline]
-fn paths(up: u32, down: &Words, mass: &mut Mass, wide: bool) {
-    let (up, down) = (_mm256_set1_epi32(up.cast_signed()), down.0.as_chunks().0);
-    for (at, mass) in mass.0.as_chunks_mut().0.iter_mut().enumerate().take(vectors(wide)) {
-        let both = popcnt(_mm256_and_si256(up, load(&down[at])));
-        store_mass(mass, _mm256_cvtepi32_ps(both));
-    }
-}
-
-#[target_feature(enable = "avx2")]
-#[inline]
 fn places(
     left: &mut Words,
     mass: &mut Mass,

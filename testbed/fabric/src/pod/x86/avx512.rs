@@ -72,16 +72,6 @@ fn count(row: &Words, free: &Words, counts: &mut Words, wide: bool) {
     }
 }
 
-#[target_feature(enable = "avx512f,avx512vpopcntdq")]
-#[inline]
-fn paths(up: u32, down: &Words, mass: &mut Mass, wide: bool) {
-    let (up, down) = (_mm512_set1_epi32(up.cast_signed()), halves(down));
-    for (at, mass) in mass.0.as_chunks_mut().0.iter_mut().enumerate().take(1 + usize::from(wide)) {
-        let both = _mm512_popcnt_epi32(_mm512_and_si512(up, load(down[at])));
-        store_mass(mass, _mm512_cvtepi32_ps(both));
-    }
-}
-
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn places(

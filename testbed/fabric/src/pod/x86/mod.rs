@@ -60,11 +60,11 @@ macro_rules! kernel {
                 fn equal(bytes: &[u8], byte: u8) -> u32;
                 fn nth_bit(mask: u32, n: u32) -> u32;
                 fn count(row: &Words, free: &Words, counts: &mut Words, wide: bool) -> ();
-                fn paths(up: u32, down: &Words, mass: &mut Mass, wide: bool) -> ();
                 fn places(
                     left: &mut Words, mass: &mut Mass, down: (&Words, u32), lanes: &mut Words,
                     out: &mut Words, wide: bool
                 ) -> ();
+                fn advance(lanes: &mut Words, steps: u32, wide: bool) -> ();
                 fn first(places: &Words, held: &Words, wide: bool) -> Option<(usize, u32)>;
             }
         }
@@ -123,6 +123,20 @@ macro_rules! lanes {
             let bits = lanes::xor(bits, lanes::shift_left::<13>(bits));
             let bits = lanes::xor(bits, lanes::shift_right::<17>(bits));
             lanes::xor(bits, lanes::shift_left::<5>(bits))
+        }
+
+        /// See [`crate::pod::ops::Ops::advance`].
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn advance(lanes: &mut Words, steps: u32, wide: bool) {
+            let count = if wide { LANES / $count } else { LANES / 2 / $count };
+            for lanes in lanes.0.as_chunks_mut().0.iter_mut().take(count) {
+                let mut bits = load(lanes);
+                for _ in 0..steps {
+                    bits = xorshift(bits);
+                }
+                store(lanes, bits);
+            }
         }
 
         /// See [`crate::pod::ops::place`].

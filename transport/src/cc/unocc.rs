@@ -85,7 +85,9 @@ impl Measurement {
     #[inline]
     fn extend(&mut self, now: Instant) {
         let pause_ps = now.since(self.until).as_ps();
-        self.pause_ps = NonZeroU64::new(pause_ps).map_or(self.pause_ps, |ps| ps.max(self.pause_ps));
+        if pause_ps > self.pause_ps.get() {
+            self.pause_ps = NonZeroU64::new(pause_ps).unwrap_or(self.pause_ps);
+        }
         self.until = now;
     }
 }
@@ -255,27 +257,23 @@ impl UnoCc {
 
     #[inline]
     fn set(&mut self, cwnd: f64) {
-        self.cwnd = cwnd.clamp(f64::from(self.params.window_min), self.bounds.most());
+        let (least, most) = (f64::from(self.params.window_min), self.bounds.most());
+        // `clamp` asserts what ranges of settings ensure, and a panic needs a frame on the stack.
+        debug_assert!(least <= most, "a window of one packet is allowed on any path");
+        let raised = if cwnd < least { least } else { cwnd };
+        self.cwnd = if raised > most { most } else { raised };
     }
 
     /// One acknowledgement's share of the additive increase.
+    #[inline(always)]
     fn increase(&mut self, acked: f64) {
         //= uno#alg1
         // Line 3.
         self.set(self.cwnd + self.at.alpha * acked / self.cwnd);
     }
 
-    /// The acknowledgement of a segment sent at `sent_at` may end the epoch.
-    #[inline]
-    fn on_epoch(&mut self, sent_at: Instant, ack: &AckSample, path: &Path) {
-        if sent_at >= self.epoch {
-            self.next_epoch(sent_at, ack, path);
-        }
-    }
-
     /// Ends the epoch, or begins the first one: a segment that was sent after it began is
     /// acknowledged.
-    #[inline(never)]
     fn next_epoch(&mut self, sent_at: Instant, ack: &AckSample, path: &Path) {
         //= uno#4.1.1
         // The first epoch starts with the first acknowledgement.
@@ -348,13 +346,13 @@ impl UnoCc {
             measurement.extend(ack.now);
             return;
         }
-        let done = *measurement;
-        self.on_period(&done, ack, path);
+        self.on_period(ack, path);
     }
 
     /// A period of QuickAdapt has ended.
     #[inline(never)]
-    fn on_period(&mut self, done: &Measurement, ack: &AckSample, path: &Path) {
+    fn on_period(&mut self, ack: &AckSample, path: &Path) {
+        let Some(done) = &self.measurement.take() else { return };
         let span = ack.now.since(done.from);
         self.measurement = Some(self.measure(ack));
         // A period that ended late has counted more than one period's packets.
@@ -423,6 +421,7 @@ impl UnoCc {
     }
 
     /// A packet sent at `sent_at` was marked, lost or queued.
+    #[inline]
     fn meet_congestion(&mut self, sent_at: Instant) {
         // Zero is for none.
         self.congested_at = self.congested_at.max(sent_at).max(Instant::from_ps(1));
@@ -450,6 +449,52 @@ impl UnoCc {
             let times = f64::from(rtts.unwrap_or(0));
             self.set(self.cwnd + acked * times * f64::from(self.params.fast_increase));
         }
+    }
+
+    /// An acknowledgement with another base RTT, or with a count that the window may follow.
+    #[inline(never)]
+    fn on_changed(&mut self, ack: &AckSample, path: &Path) {
+        self.follow(path);
+        let acked = self.bounds.packets(ack.acked);
+        self.outset -= short(acked);
+        self.share(ack.sharers, ack.now, ack.in_flight);
+        self.react(acked, ack, path);
+    }
+
+    /// Reacts to `acked` packets, by marks, delay and time.
+    #[inline(always)]
+    fn react(&mut self, acked: f64, ack: &AckSample, path: &Path) {
+        let sent_at = ack.sent_at();
+        if !ack.ecn {
+            self.increase(acked);
+        }
+        if ack.ecn || ack.rtt > self.at.empty_rtt {
+            self.meet_congestion(sent_at);
+        } else {
+            self.meet_no_flow(sent_at, acked, ack, path);
+        }
+        if sent_at < self.adapted_at {
+            return;
+        }
+        if self.former > 0.0 {
+            self.regrow(sent_at, acked, ack);
+        }
+        let acknowledged = short(acked);
+        self.seen.all += acknowledged;
+        if ack.ecn {
+            self.seen.marked += acknowledged;
+        }
+        if sent_at >= self.epoch {
+            return self.on_epoch(sent_at, acked, ack, path);
+        }
+        self.on_qa(acked, ack, path);
+    }
+
+    /// The acknowledgement of a segment sent at `sent_at` ends an epoch, and perhaps a period.
+    #[inline(never)]
+    fn on_epoch(&mut self, sent_at: Instant, acked: f64, ack: &AckSample, path: &Path) {
+        self.next_epoch(sent_at, ack, path);
+        self.on_qa(acked, ack, path);
     }
 
     fn on_lost(&mut self, loss: &LossSample) {
@@ -509,30 +554,17 @@ impl CongestionControl for UnoCc {
     }
 
     fn on_ack(&mut self, ack: &AckSample, path: &Path) {
-        self.follow(path);
-        let sent_at = ack.sent_at();
+        // Whatever is rare ends this function as a call of another one, so that most
+        // acknowledgements save no registers.
+        if path.base_rtt != self.bounds.base_rtt || self.moves_by(ack.sharers) {
+            return self.on_changed(ack, path);
+        }
         let acked = self.bounds.packets(ack.acked);
         self.outset -= short(acked);
-        self.share(ack.sharers, ack.now, ack.in_flight);
-        if !ack.ecn {
-            self.increase(acked);
+        if ack.sharers == self.counted {
+            self.share_at = Instant::FAR_FUTURE;
         }
-        if ack.ecn || ack.rtt > self.at.empty_rtt {
-            self.meet_congestion(sent_at);
-        } else {
-            self.meet_no_flow(sent_at, acked, ack, path);
-        }
-        if sent_at < self.adapted_at {
-            return;
-        }
-        if self.former > 0.0 {
-            self.regrow(sent_at, acked, ack);
-        }
-        let acknowledged = short(acked);
-        self.seen.all += acknowledged;
-        self.seen.marked += if ack.ecn { acknowledged } else { 0.0 };
-        self.on_epoch(sent_at, ack, path);
-        self.on_qa(acked, ack, path);
+        self.react(acked, ack, path);
     }
 
     fn on_nack(&mut self, loss: &LossSample, path: &Path) {

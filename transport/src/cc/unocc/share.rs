@@ -34,9 +34,16 @@ impl UnoCc {
     pub(super) fn share(&mut self, sharers: u16, now: Instant, in_flight: Bytes) {
         if sharers == self.counted {
             self.share_at = Instant::FAR_FUTURE;
-        } else if sharers != 0 && self.params.counts(self.bounds.base_rtt) {
+        } else if self.moves_by(sharers) {
             self.wait(sharers, now, in_flight);
         }
+    }
+
+    /// Whether a count may move the window.
+    #[inline]
+    pub(super) fn moves_by(&self, sharers: u16) -> bool {
+        let differs = sharers != self.counted && sharers != 0;
+        differs && self.params.counts(self.bounds.base_rtt)
     }
 
     /// Handles a count that differs from the one that the window follows. When all counts have been

@@ -79,11 +79,11 @@ vm-test: ; tests/vm/test ## two workers at emulated PCI network cards of a virtu
 perf-compare: build ## throughput and round trips between two network namespaces beside iperf3 and fi_pingpong (root)
 	tests/compare/run
 
-bench: ## ns, instructions (with valgrind) and bytes of the core; what keys and checks cost; ns a hop of the fabric (plain, lossless, mixed) and of full simulations; ns a cell of a pod, with trains and without; GB/s of the erasure code; ns a decision of the pod scheduler
+bench: ## ns, instructions (with valgrind) and bytes of the core; what keys and checks cost; ns a hop of the fabric (plain, lossless, mixed) and of full simulations; ns a cell of a pod, with trains and without; GB/s of the erasure code; ns and instructions a decision of the pod scheduler
 	for part in "" --instructions --secrets; do $(CARGO) bench -p transport --bench endpoint -- $$part || exit 1; done
 	$(CARGO) bench -p experiments --bench fabric_hops --bench pod_trains
 	$(CARGO) bench -p transport-gf --features simd-accel --bench erasure
-	$(CARGO) bench -p fabric --bench scheduler
+	for part in "" --instructions; do $(CARGO) bench -p fabric --bench scheduler -- $$part || exit 1; done
 
 fuzz: ## every fuzz target for SECONDS_A_TARGET seconds
 	@set -e; for target in $(notdir $(basename $(wildcard tests/fuzz/targets/*.rs))); do \

@@ -6,27 +6,31 @@
 //! busy machine means little.
 //!
 //! With `--instructions` it prints callgrind's counts instead: it runs itself under valgrind, one
-//! case at a time, and counts the instructions executed below the decision.
+//! case at a time, and counts the instructions executed below the decision. Kernels that valgrind
+//! lacks are left out.
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 #![allow(clippy::disallowed_types, reason = "a benchmark reads the wall clock")]
 
+#[path = "../../../transport/benches/endpoint/callgrind.rs"]
+mod callgrind;
 #[path = "../tests/pod/plain.rs"]
 mod plain;
 
 use std::hint::black_box;
-use std::process::Command;
+use std::path::Path;
 use std::time::Instant as Wall;
 
 use fabric::pod::load::DemandPattern;
 use fabric::pod::matcher::{Match, Matcher, MatcherKind, MatcherSetup};
 use fabric::pod::{Chance, Demands, Grant, IdlePorts, Kernel, Ladder, Shape};
+use transport::params::ParamValue as _;
 
 /// Turns of everything that is compared, and decisions of a run in a turn.
 const TURNS: u32 = 200;
 const DECISIONS: u32 = 20;
 
-/// The argument with which the benchmark runs one case to be counted.
-const CHILD: &str = "--counted";
+/// The argument with which a counted run prints the kernels that it can run.
+const KERNELS: &str = "kernels";
 /// Decisions that are counted.
 const COUNTED: u32 = 40;
 
@@ -41,9 +45,11 @@ struct Subject {
 }
 
 impl Subject {
-    /// All, in the order in which they are printed.
-    fn all() -> Vec<Self> {
-        let best = Kernel::best();
+    /// All that these kernels, the fastest one first, can run, in the order in which they are
+    /// printed.
+    fn all(kernels: &[Kernel]) -> Vec<Self> {
+        let [best, others @ ..] = kernels else { return Vec::new() };
+        let best = *best;
         let mut all = Vec::new();
         for &kind in MatcherKind::ALL {
             let mut add = |kernel, hosts, load, ladder| {
@@ -62,7 +68,7 @@ impl Subject {
             ] {
                 add(best, hosts, load, Ladder::Sizes);
             }
-            for &kernel in Kernel::ALL.iter().filter(|k| **k != best && k.is_supported()) {
+            for &kernel in others {
                 add(kernel, 256, DemandPattern::All, Ladder::One);
                 add(kernel, 256, DemandPattern::All, Ladder::Sizes);
             }
@@ -70,13 +76,37 @@ impl Subject {
         all
     }
 
-    fn name(&self) -> String {
-        let load = match self.load {
+    /// Names of matcher, kernel, hosts, receivers a host and ladder.
+    fn args(&self) -> [String; 5] {
+        let Self { kind, kernel, hosts, load, ladder } = self;
+        let load = match load {
             DemandPattern::All => "all".to_owned(),
             DemandPattern::Some(each) => each.to_string(),
         };
-        let Self { kind, kernel, hosts, ladder, .. } = self;
-        let (kind, kernel, classes) = (kind.name(), kernel.name(), ladder.classes());
+        let (kind, kernel) = (kind.name().to_owned(), kernel.name().to_owned());
+        [kind, kernel, hosts.to_string(), load, ladder.show()]
+    }
+
+    /// The subject that has these names.
+    fn by_args(args: &[String]) -> Option<Self> {
+        let [kind, kernel, hosts, load, ladder, ..] = args else { return None };
+        let load = match load.as_str() {
+            "all" => DemandPattern::All,
+            each => DemandPattern::Some(each.parse().ok()?),
+        };
+        let (kind, kernel) = (MatcherKind::by_name(kind)?, Kernel::by_name(kernel)?);
+        Some(Self {
+            kind,
+            kernel,
+            hosts: hosts.parse().ok()?,
+            load,
+            ladder: Ladder::parse(ladder)?,
+        })
+    }
+
+    fn name(&self) -> String {
+        let [kind, kernel, hosts, load, _] = self.args();
+        let classes = self.ladder.classes();
         format!("{kind:<10} {kernel:<7} {hosts:>5} {load:>5} {classes:>7}")
     }
 }
@@ -119,6 +149,9 @@ impl Case {
     }
 }
 
+/// The name of [`part_decide`].
+const PART: &str = "part_decide";
+
 /// A function of its own, so that callgrind shows it.
 #[inline(never)]
 fn part_decide(case: &mut Case, mut ports: IdlePorts) {
@@ -129,51 +162,62 @@ fn part_decide(case: &mut Case, mut ports: IdlePorts) {
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
-    if let Some(at) = args.iter().position(|arg| arg == CHILD) {
-        let subject = Subject::all()[args[at + 1].parse::<usize>().expect("the number of a case")];
-        let mut case = Case::new(&subject);
-        let idle = IdlePorts::idle(case.demands.shape());
-        (0..COUNTED).for_each(|_| part_decide(&mut case, idle));
+    if let Some(at) = args.iter().position(|arg| arg == callgrind::CHILD) {
+        child(&args[at + 1..]);
     } else if args.iter().any(|arg| arg == "--instructions") {
-        count_all();
+        if let Err(why) = count_all() {
+            println!("{why}");
+        }
     } else {
         measure_all();
     }
 }
 
-/// Prints callgrind's counts.
-fn count_all() {
-    println!("matcher    kernel  hosts demand classes  instructions/decision  instructions/host");
-    for (number, subject) in Subject::all().iter().enumerate() {
-        match count(number) {
-            Ok(total) => {
-                let each = total as f64 / f64::from(COUNTED);
-                let a_host = each / subject.hosts as f64;
-                println!("{}  {each:>21.0} {a_host:>18.1}", subject.name());
-            }
-            Err(why) => return println!("{why}"),
-        }
-    }
+/// Kernels that this process can run, the fastest one first.
+fn kernels() -> impl Iterator<Item = Kernel> {
+    Kernel::ALL.iter().copied().filter(|kernel| kernel.is_supported())
 }
 
-/// Instructions below [`part_decide`] in all counted decisions of a case.
-fn count(number: usize) -> Result<u64, String> {
-    let run = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no"])
-        .arg("--toggle-collect=*part_decide*")
-        .arg(std::env::current_exe().expect("this program has a path"))
-        .args([CHILD, &number.to_string()])
-        .output()
-        .map_err(|error| format!("not counted: valgrind: {error}"))?;
-    let said = String::from_utf8_lossy(&run.stderr);
-    let total =
-        said.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok());
-    total.ok_or_else(|| format!("not counted: valgrind said {said}"))
+/// `--counted kernels` or `--counted MATCHER KERNEL HOSTS RECEIVERS LADDER`.
+fn child(args: &[String]) {
+    if args.first().is_some_and(|arg| arg == KERNELS) {
+        return kernels().for_each(|kernel| println!("{}", kernel.name()));
+    }
+    let subject = Subject::by_args(args).expect("matcher, kernel, hosts, receivers and ladder");
+    let mut case = Case::new(&subject);
+    let idle = IdlePorts::idle(case.demands.shape());
+    (0..COUNTED).for_each(|_| part_decide(&mut case, idle));
+}
+
+/// Prints callgrind's counts.
+fn count_all() -> Result<(), String> {
+    let program = std::env::current_exe().expect("this program has a path");
+    let counted = counted_kernels(&program)?;
+    for kernel in kernels().filter(|kernel| !counted.contains(kernel)) {
+        println!("{} is left out: this processor has it, and valgrind lacks it", kernel.name());
+    }
+    println!("matcher    kernel  hosts demand classes  instructions/decision  instructions/host");
+    for subject in Subject::all(&counted) {
+        let args = subject.args();
+        let total = callgrind::count(&program, PART, &args.each_ref().map(String::as_str))?;
+        let each = total as f64 / f64::from(COUNTED);
+        let a_host = each / subject.hosts as f64;
+        println!("{}  {each:>21.0} {a_host:>18.1}", subject.name());
+    }
+    Ok(())
+}
+
+/// Kernels that a process under valgrind can run: valgrind shows it a processor of its own.
+fn counted_kernels(program: &Path) -> Result<Vec<Kernel>, String> {
+    let run = callgrind::run(program, PART, &[KERNELS])?;
+    let names = String::from_utf8_lossy(&run.stdout);
+    Ok(names.lines().filter_map(Kernel::by_name).collect())
 }
 
 /// Prints times.
 fn measure_all() {
-    let mut cases: Vec<Case> = Subject::all().iter().map(Case::new).collect();
+    let kernels: Vec<Kernel> = kernels().collect();
+    let mut cases: Vec<Case> = Subject::all(&kernels).iter().map(Case::new).collect();
     for _ in 0..TURNS {
         cases.iter_mut().for_each(Case::turn);
     }

@@ -1,21 +1,15 @@
 //! Instructions by callgrind: this benchmark runs itself under valgrind, one part at a time, and
 //! counts the instructions executed below the part's function. Without valgrind it prints a remark.
 
-use std::io::ErrorKind;
-use std::path::Path;
-use std::process::Command;
-
 use transport::BURST;
 use transport::cc::{CcKind, Smartt};
 use transport::lb::LbKind;
 
 use crate::balancer::{self, Steady};
+use crate::callgrind::count;
 use crate::controller::{Alone, Case};
 use crate::exchange::{Exchange, Nanos};
 use crate::secrets;
-
-/// The argument with which the benchmark runs only the part to be counted.
-pub(crate) const CHILD: &str = "--counted";
 
 /// Segments of a counted exchange.
 pub(crate) const SEGMENTS: u64 = 50_000;
@@ -103,23 +97,4 @@ pub(crate) fn print() {
     let (flow, shared) = (size_of::<Smartt>(), Smartt::SHARED_BYTES);
     println!("bytes of SMaRTT state (the paper: 19 a flow, 28 globally):");
     println!("    {flow} a flow, {shared} a path and its settings");
-}
-
-/// Instructions executed below functions called `part` by a build of this program, run with `args`.
-pub(crate) fn count(program: &Path, part: &str, args: &[&str]) -> Result<u64, String> {
-    let run = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no"])
-        .arg(format!("--toggle-collect=*{part}*"))
-        .arg(program)
-        .arg(CHILD)
-        .args(args)
-        .output()
-        .map_err(|error| match error.kind() {
-            ErrorKind::NotFound => String::from("not counted: valgrind is not installed"),
-            _ => format!("not counted: valgrind: {error}"),
-        })?;
-    let said = String::from_utf8_lossy(&run.stderr);
-    let total =
-        said.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok());
-    total.ok_or_else(|| format!("not counted: valgrind said {said}"))
 }

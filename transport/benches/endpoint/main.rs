@@ -14,6 +14,7 @@
 #![allow(clippy::cast_precision_loss, reason = "figures to print")]
 
 mod balancer;
+mod callgrind;
 mod controller;
 mod exchange;
 mod instructions;
@@ -38,7 +39,7 @@ const REFERENCE: CcKind = CcKind::Fixed;
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
-    if let Some(at) = args.iter().position(|arg| arg == instructions::CHILD) {
+    if let Some(at) = args.iter().position(|arg| arg == callgrind::CHILD) {
         instructions::child(&args[at + 1..]);
     } else if let Some(at) = args.iter().position(|arg| arg == secrets::CHILD) {
         secrets::child(&args[at + 1..]);

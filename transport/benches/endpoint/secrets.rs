@@ -20,7 +20,7 @@ use transport::{BURST, EntropyValue};
 
 use crate::exchange::{Exchange, Nanos, timed};
 use crate::lacks::LACKS;
-use crate::{REFERENCE, instructions, median, quantile};
+use crate::{REFERENCE, callgrind, instructions, median, quantile};
 
 /// The argument with which the benchmark measures itself and prints numbers only.
 pub(crate) const CHILD: &str = "--measured";
@@ -177,11 +177,11 @@ fn measured(program: &Path, flows: u32, held: usize) -> [f64; 3] {
 /// without valgrind.
 fn instructions_of(program: &Path, exchange: &[&str]) -> Option<[f64; 3]> {
     let part = |name| {
-        let counted = instructions::count(program, name, exchange).ok()?;
+        let counted = callgrind::count(program, name, exchange).ok()?;
         Some(counted as f64 / instructions::SEGMENTS as f64)
     };
     let header = |name, of| {
-        let counted = instructions::count(program, name, &["header", of]).ok()?;
+        let counted = callgrind::count(program, name, &["header", of]).ok()?;
         Some(counted as f64 / SEGMENTS as f64)
     };
     Some([

@@ -133,11 +133,14 @@ mod tests {
         let (mut left, mut lanes, mut out) =
             (counts, Words(row.0.map(|word| word | 1)), Words::ZERO);
         O::advance(&mut lanes, mask % 64, wide);
+        let mut moved_on = lanes;
+        O::advance(&mut moved_on, up.count_ones(), wide);
         let mut all = Vec::new();
         for agg in (0..32).filter(|agg| up >> agg & 1 == 1) {
             O::places(&mut left, &mut mass, (down, agg), &mut lanes, &mut out, wide);
             all.push((left, mass, lanes, out, counts));
         }
+        assert_eq!(lanes, moved_on, "as many numbers as calls");
         all
     }
 

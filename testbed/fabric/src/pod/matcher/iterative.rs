@@ -28,7 +28,7 @@ use crate::pod::kernel::Kernel;
 use crate::pod::ops::{KernelJob, Mass, NO_PLACE, Ops};
 use crate::pod::ports::{Grant, IdlePorts, bits};
 use crate::pod::shape::{LANES, Shape, Words, low_bits};
-use accept::{KeptRequest, NONE};
+use accept::KeptRequest;
 use listed::{DemandList, ListedDemand};
 
 /// Requests of a class that are drawn one by one, for each sender of the pod.
@@ -92,6 +92,9 @@ impl Match for Iterative {
         }
     }
 }
+
+/// The number of no request.
+const NONE: u16 = u16::MAX;
 
 /// A request that has been granted by its Agg.
 #[derive(Clone, Copy, Debug)]
@@ -284,7 +287,8 @@ impl Iteration<'_> {
                 let row = self.demands.row(tor * shape.per_tor() + from);
                 for to in bits(open[tor]) {
                     let hosts = row.0[to] & recv.0[to];
-                    few.add(ListedDemand::inside(tor, from, to), hosts);
+                    let has_room = few.add(ListedDemand::inside(tor, from, to), hosts);
+                    debug_assert!(has_room, "all were counted");
                 }
             }
         }
@@ -302,7 +306,8 @@ impl Iteration<'_> {
             for from in bits(self.before.send.0[tor]) {
                 let host = tor * shape.per_tor() + from;
                 let pods = O::equal(self.demands.pods(host), class as u8);
-                few.add(ListedDemand::to_pods(tor, from), pods);
+                let has_room = few.add(ListedDemand::to_pods(tor, from), pods);
+                debug_assert!(has_room, "with Cores there is room for all");
             }
         }
         for core in 0..shape.cores() {
@@ -312,7 +317,8 @@ impl Iteration<'_> {
                 for to in bits(self.demands.tors(sender, class)) {
                     let hosts = O::equal(self.demands.class_bytes(sender, to), class as u8);
                     let hosts = hosts & self.before.recv.0[to];
-                    few.add(ListedDemand::from_core(core, to), hosts);
+                    let has_room = few.add(ListedDemand::from_core(core, to), hosts);
+                    debug_assert!(has_room, "with Cores there is room for all");
                 }
             }
         }

@@ -1,23 +1,20 @@
 //! Grant 2 and Accept: each sender keeps one request, then each receiver.
 
-use super::Scratch;
+use super::{NONE, Scratch};
 use crate::pod::chance::Chance;
 use crate::pod::demands::To;
 use crate::pod::ladder::CLOSED;
 use crate::pod::ports::{Grant, IdlePorts};
 
-/// No request.
-pub(super) const NONE: u16 = u16::MAX;
-
 /// The best request of a sender or a receiver so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KeptRequest {
     /// The request's number among those granted, or [`NONE`].
-    pub(super) at: u16,
+    at: u16,
     /// Requests of this class so far.
     equals: u16,
     /// The request's class; that of no request is worse than any.
-    pub(super) class: u8,
+    class: u8,
 }
 
 impl KeptRequest {
@@ -26,7 +23,7 @@ impl KeptRequest {
     /// Keeps request number `at` if its class is better. Among requests of one class each is kept
     /// with the same probability.
     #[inline(always)]
-    pub(super) fn or(&mut self, at: u16, class: u8, chance: &mut Chance) {
+    fn or(&mut self, at: u16, class: u8, chance: &mut Chance) {
         if class < self.class {
             *self = Self { at, equals: 1, class };
         } else if class == self.class {

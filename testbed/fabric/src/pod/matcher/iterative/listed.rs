@@ -1,6 +1,8 @@
 //! The demands of a class while they are few. Each is one word, so that a list of them is quickly
 //! put in random order.
 
+use zerocopy::FromZeros;
+
 use crate::pod::demands::To;
 use crate::pod::shape::{LANES, Shape};
 
@@ -13,7 +15,7 @@ const FROM_CORE: u32 = 1 << 30;
 
 /// A demand by both its ends. A host is kept by its place: each draw needs its ToR, and only a
 /// grant needs its number.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, FromZeros, Debug)]
 pub(super) struct ListedDemand(u32);
 
 #[expect(clippy::cast_possible_truncation, reason = "hosts, Cores and pods are below 2^10")]
@@ -66,16 +68,21 @@ impl ListedDemand {
 }
 
 /// Demands, at most as many as there is room for. Nothing is allocated after [`DemandList::new`].
-#[derive(Clone, Default, Debug)]
+#[derive(Default, Debug)]
 pub(super) struct DemandList {
     all: Box<[ListedDemand]>,
     len: usize,
 }
 
 impl DemandList {
-    /// An empty list with room for `room` demands.
+    /// An empty list with room for `room` demands, which takes memory as it is first filled: with
+    /// Cores there is room for every demand of the pod, and few are listed at a time.
+    ///
+    /// # Panics
+    /// When there is no memory for the list.
     pub(super) fn new(room: usize) -> Self {
-        Self { all: vec![ListedDemand(0); room].into(), len: 0 }
+        let all = ListedDemand::new_vec_zeroed(room).expect("memory for a list of demands");
+        Self { all: all.into(), len: 0 }
     }
 
     /// Demands that there is room for.
@@ -92,6 +99,7 @@ impl DemandList {
     /// Adds demands that differ from `first` in the bits of their far end; false, and nothing
     /// added, when there is no room.
     #[inline(always)]
+    #[must_use]
     pub(super) fn add(&mut self, first: ListedDemand, mut to: u32) -> bool {
         let end = self.len + to.count_ones() as usize;
         let Some(places) = self.all.get_mut(self.len..end) else { return false };
@@ -107,6 +115,16 @@ impl DemandList {
     #[inline(always)]
     pub(super) fn listed(&mut self) -> &mut [ListedDemand] {
         &mut self.all[..self.len]
+    }
+}
+
+impl Clone for DemandList {
+    // What no demand is in is not copied, and takes no memory in the copy either.
+    fn clone(&self) -> Self {
+        let mut copy = Self::new(self.room());
+        copy.all[..self.len].copy_from_slice(&self.all[..self.len]);
+        copy.len = self.len;
+        copy
     }
 }
 
@@ -155,5 +173,14 @@ mod tests {
         assert!(list.add(first, 0b11) && !list.add(first, 1));
         list.clear();
         assert!(list.listed().is_empty() && list.add(first, 0b1_1111));
+    }
+
+    #[test]
+    fn a_copy_has_the_demands_and_the_room_of_its_list() {
+        let (mut list, first) = (DemandList::new(5), ListedDemand::inside(3, 1, 2));
+        assert!(list.add(first, 0b110));
+        let mut copy = list.clone();
+        assert_eq!((copy.listed().to_vec(), copy.room()), (list.listed().to_vec(), 5));
+        assert!(copy.add(first, 0b111) && !copy.add(first, 1));
     }
 }

@@ -561,9 +561,7 @@ impl CongestionControl for UnoCc {
         }
         let acked = self.bounds.packets(ack.acked);
         self.outset -= short(acked);
-        if ack.sharers == self.counted {
-            self.share_at = Instant::FAR_FUTURE;
-        }
+        self.end_wait(ack.sharers);
         self.react(acked, ack, path);
     }
 

@@ -32,10 +32,17 @@ impl UnoCc {
     /// Takes in the count of an acknowledgement; 0 is none.
     #[inline]
     pub(super) fn share(&mut self, sharers: u16, now: Instant, in_flight: Bytes) {
+        self.end_wait(sharers);
+        if self.moves_by(sharers) {
+            self.wait(sharers, now, in_flight);
+        }
+    }
+
+    /// Ends the wait where the count is again the one that the window follows.
+    #[inline]
+    pub(super) fn end_wait(&mut self, sharers: u16) {
         if sharers == self.counted {
             self.share_at = Instant::FAR_FUTURE;
-        } else if self.moves_by(sharers) {
-            self.wait(sharers, now, in_flight);
         }
     }
 

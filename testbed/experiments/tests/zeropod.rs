@@ -309,6 +309,42 @@ fn a_lone_short_flow_is_there_after_its_way_and_its_wait_for_a_request_and_slots
     assert_eq!(outcome.summary.scheduler.unwrap().optimistic_sent, 0);
 }
 
+/// Each of 16 hosts posts a flow of one cell every 5 us, so the load follows from the flows.
+#[test]
+fn cells_without_a_grant_are_reported_beside_the_equations_at_the_load_of_their_flows() {
+    let (rounds, apart) = (40_u64, 5_000_000);
+    let mut rng = Rng::new(12);
+    let mut flow = |host: u32, round: u64| {
+        let to = (host + 1 + rng.below(15) as u32) % 16;
+        (host, to, 512, round * apart)
+    };
+    let flows: Vec<Flow> = (0..rounds)
+        .flat_map(|round| (0..16).map(move |host| (host, round)))
+        .map(|(host, round)| flow(host, round))
+        .collect();
+    let set = [("sched.zeropod.optimistic", "5"), ("sched.zeropod.optimistic_copies", "1")];
+    let plan = plan("zeropod:8", "zeropod-paper", &set, &flows);
+    let summary = virtual_time::run(&plan, &mut Unwatched).unwrap().summary;
+    let pods = summary.scheduler.unwrap();
+    let cells = pods.unscheduled.unwrap();
+    assert_eq!(pods.optimistic_sent, 16 * rounds);
+    // The last cells leave within the epoch that begins after their flows, and one more.
+    let timing = timing(100);
+    let slots = |ps: u64| ps as f64 / timing.cell.as_ps() as f64;
+    let last = (rounds - 1) * apart;
+    let most = rounds as f64 / slots(last);
+    let least = rounds as f64 / slots(last + 2 * timing.epoch.as_ps());
+    assert!((least..most).contains(&cells.load), "{} of {least} to {most}", cells.load);
+    let lost = summary.drops["optimistic"];
+    let share = 1.0 - lost as f64 / pods.optimistic_sent as f64;
+    assert!(lost > 0 && (cells.share - share).abs() < 1e-9, "{cells:?}, {lost} lost");
+    assert!((cells.goodput - cells.load * share).abs() < 1e-9, "{cells:?}");
+    // With 4 hosts a ToR, eq. 6 is e^(-5 G).
+    let of_equation = (-5.0 * cells.load).exp();
+    assert!((cells.share_eq6 - of_equation).abs() < 1e-9, "{cells:?}, {of_equation}");
+    assert!((cells.goodput_eq7 - cells.load * of_equation).abs() < 1e-9, "{cells:?}");
+}
+
 /// A permutation of 16 hosts with flows of `size` bytes, where a link from a ToR to an Agg loses
 /// everything.
 fn over_a_lossy_link(size: u64, fault: &str, threads: &str) -> Outcome {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use fabric::pod::Shape;
 use fabric::{AnyProgram, CoreCounters, Network, PodCounters, PodWaits};
 use serde::Serialize;
 use transport::sched::zeropod::PodCounts;
-use transport::{DropReason, Instant};
+use transport::{DropReason, Duration, Instant};
 
 /// Schedulers of pods, all together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -89,13 +90,19 @@ pub struct UnscheduledResult {
 }
 
 impl UnscheduledResult {
-    #[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]
+    /// The result of a run; `None` where there are several pods, or no such cells.
     fn of(network: &Network, hosts: &PodCounts) -> Option<Self> {
         let mut schedulers = network.programs().filter_map(|program| match program {
             AnyProgram::PodScheduler(pod) => pod.dimensions(),
             _ => None,
         });
         let (shape, cell) = schedulers.next().filter(|(shape, _)| shape.pods() <= 1)?;
+        Self::in_pod(&shape, cell, hosts)
+    }
+
+    /// The result of a pod whose links send a cell in `cell`, with the counts of all its hosts.
+    #[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]
+    fn in_pod(shape: &Shape, cell: Duration, hosts: &PodCounts) -> Option<Self> {
         let (first, last) = hosts.optimistic_span?;
         let cells = |count: u64| {
             let of_host = count as f64 / shape.hosts() as f64;
@@ -219,6 +226,7 @@ pub fn pods(network: &Network) -> Option<PodCounters> {
 }
 
 #[cfg(test)]
+#[allow(clippy::cast_precision_loss, reason = "small numbers")]
 mod tests {
     use super::*;
 
@@ -234,5 +242,54 @@ mod tests {
         let most = at / std::f64::consts::E;
         assert!((goodput(at) - most).abs() < 1e-12);
         assert!(goodput(at * 0.99) < most && goodput(at * 1.01) < most);
+    }
+
+    /// P as equations 2 to 5 have it: two factors, for cells from hosts of the same ToR and for
+    /// cells from the other hosts, each with the chance that such a cell takes another path.
+    //= zeropod#eq2
+    fn share_by_parts(load: f64, m: f64) -> f64 {
+        let (one, others) = (1.0 / m, (m - 1.0) / m);
+        let (from_own, from_others) = (m * load, m * (m - 1.0) * load);
+        let own_apart = others * (others + one * others);
+        let others_apart = one * others + others * (others + one * others);
+        let factor = |rate: f64, apart: f64| (2.0 * rate * (apart - 1.0)).exp();
+        factor(from_own, own_apart) * factor(from_others, others_apart)
+    }
+
+    /// Pods of several shapes and loads: each figure beside one that is computed another way.
+    //= zeropod#eq6 zeropod#eq7
+    #[test]
+    fn loads_shares_and_goodputs_are_those_of_counts_and_of_the_parts_of_the_equations() {
+        let cell = Duration::from_ps(44_160);
+        for m in [2, 4, 8, 16, 32_usize] {
+            let shape = Shape::new(m * m, m, m).unwrap();
+            for (sent, arrived, slots) in [(900, 700, 1000), (40, 40, 25), (5000, 1, 77), (1, 0, 1)]
+            {
+                // The first cell leaves in the first slot, and the last one in the last slot.
+                let first = Instant::ZERO + Duration::from_us(30);
+                let mut counts = PodCounts::default();
+                (counts.optimistic_sent, counts.optimistic_delivered) = (sent, arrived);
+                counts.optimistic_span = Some((first, first + cell * (slots - 1)));
+                let result = UnscheduledResult::in_pod(&shape, cell, &counts).unwrap();
+                // Slots of all hosts, and those that had a cell.
+                let all = (m * m) as f64 * slots as f64;
+                let load = sent as f64 / all;
+                let by_parts = share_by_parts(load, m as f64);
+                let expected = [
+                    (result.load, load),
+                    (result.share, arrived as f64 / sent as f64),
+                    (result.goodput, arrived as f64 / all),
+                    (result.share_eq6, by_parts),
+                    (result.goodput_eq7, sent as f64 / all * by_parts),
+                ];
+                for (place, (is, should_be)) in expected.into_iter().enumerate() {
+                    let off = (is - should_be).abs();
+                    assert!(off < 1e-9, "{place} of {m} and {counts:?}: {is}, not {should_be}");
+                }
+            }
+        }
+        let none =
+            UnscheduledResult::in_pod(&Shape::square(16).unwrap(), cell, &PodCounts::default());
+        assert_eq!(none, None);
     }
 }

@@ -12,7 +12,7 @@ use experiments::topology::FatTree;
 use experiments::workload::{FlowSpec, Matrix};
 use experiments::{topology, virtual_time};
 use transport::sched::zeropod::Zeropod;
-use transport::sched::zeropod::timing::ASK_EVERY;
+use transport::sched::zeropod::timing::{ASK_EVERY, Timing};
 use transport::{Bytes, Duration, HostId, Instant, Rng};
 
 /// Runs with other instants for the faults: `POD_FAILOVERS=1000` for the whole sweep.
@@ -68,15 +68,18 @@ fn run(topology: &str, matrix: &Matrix, faults: &[String]) -> Outcome {
     outcome
 }
 
+fn timing(topology: &str) -> Timing {
+    let plan = faulty(topology, &ring(4, &mut Rng::new(0)), &[]).unwrap();
+    let config = &plan.host_configs().unwrap()[0];
+    *Zeropod::new(&config.sched_setup(HostId(0), Rng::new(0))).timing()
+}
+
 /// The longest that a host may be without grants where one scheduler fails, microseconds: 2 (D + 3)
 /// epochs, one more because hosts ask every second epoch and so may ask the backup an epoch after
 /// their patience is over, and the start of the backup, until the request counts and two epochs
 /// more (`Timing::fence`).
 fn silence_max(topology: &str) -> f64 {
-    let plan = faulty(topology, &ring(4, &mut Rng::new(0)), &[]).unwrap();
-    let config = &plan.host_configs().unwrap()[0];
-    let host = Zeropod::new(&config.sched_setup(HostId(0), Rng::new(0)));
-    let timing = host.timing();
+    let timing = timing(topology);
     let start = ASK_EVERY - 1 + timing.to_decision + 2;
     (timing.epoch * (2 * (timing.request_to_data() + 3) + start)).as_us_f64()
 }
@@ -204,6 +207,96 @@ const BOTH_FAIL: &str =
 /// hosts' pod answers: Cores keep that for the next one.
 const THREE_FAIL: &str = "kill@scheduler:0,from_us=50,until_us=550 \
                           kill@backup:0,from_us=50,until_us=650 kill@scheduler:1,from_us=50";
+
+/// A scheduler without a backup that begins anew, is away for some time or is cut off, whole or by
+/// the link to one ToR: of such kinds one at random, and how long it lasts, microseconds. A cut
+/// lasts for `least` at least.
+fn absence(pods: u32, least: f64, rng: &mut Rng) -> (String, f64) {
+    let pod = rng.below(pods.into());
+    let from = rng.below(150_000_000) as f64 / 1e6;
+    let (doublings, kind) = (14 + rng.below(16), rng.below(4));
+    let least = if kind < 2 { 0.1 } else { least };
+    let long = least + rng.below(1 << doublings) as f64 / 1e6;
+    let times = format!("from_us={from},until_us={}", from + long);
+    match kind {
+        0 => (format!("restart@scheduler:{pod},from_us={from}"), 0.0),
+        1 => (format!("kill@scheduler:{pod},{times}"), long),
+        2 => (format!("partition@scheduler:{pod},{times}"), long),
+        _ => (format!("partition@scheduler:{pod}:{},{times}", rng.below(4)), long),
+    }
+}
+
+/// Whether something is left to ask for or not, hosts and Cores find out that their scheduler was
+/// away, soon after it is there again. So no flow waits for its timeout of 20 ms. Each cut is so
+/// long that an answer is missing.
+#[test]
+fn no_flow_waits_for_a_timeout_where_a_scheduler_without_a_backup_was_away() {
+    let mut most: f64 = 0.0;
+    for case in 0..4 * cases() {
+        let mut rng = Rng::new(9000 + case);
+        let (topology, pods) =
+            [("zeropod:8,2,4", 2), ("zeropod:8,3,5", 3), ("zeropod:8", 1)][rng.below(3) as usize];
+        let hosts = 16 * pods;
+        let matrix = match rng.below(4) {
+            // Nothing but the fault makes any host ask for more.
+            0 => {
+                let mut matrix = Matrix { nodes: hosts, ..Matrix::default() };
+                let flow = FlowSpec::new(HostId(0), HostId(hosts - 1), Bytes(100_000));
+                matrix.push_flow(flow).unwrap();
+                matrix
+            }
+            1 if pods == 2 => across_and_inside(&mut rng),
+            2 if pods == 2 => incasts_across(2),
+            _ => flows(hosts, 60, &mut rng),
+        };
+        let took = |faults: &[String]| longest(&run(topology, &matrix, faults)).as_us_f64();
+        let timing = timing(topology);
+        let notices = timing.epoch * (2 * timing.request_to_data() + 2);
+        let (fault, long) = absence(pods, notices.as_us_f64(), &mut rng);
+        let more = took(&[fault.clone()]) - took(&[]) - long;
+        assert!(more < 2500.0, "case {case}, {topology}: {fault} costs {more} us");
+        most = most.max(more);
+    }
+    println!("at most {most} us more than the absence");
+}
+
+/// The restart is the last thing that happens in the pod of the sender: without an announcement
+/// nothing would report what has been delivered in the other pod.
+#[test]
+fn a_scheduler_without_a_backup_that_comes_back_says_so_by_itself() {
+    let mut matrix = Matrix { nodes: 32, ..Matrix::default() };
+    matrix.push_flow(FlowSpec::new(HostId(0), HostId(16), Bytes(100_000))).unwrap();
+    for (fault, back) in [
+        ("restart@scheduler:0,from_us=55", 55.0),
+        ("kill@scheduler:0,from_us=55,until_us=100", 100.0),
+        ("kill@scheduler:0,from_us=40,until_us=900", 900.0),
+    ] {
+        let outcome = run("zeropod:8,2,4", &matrix, &[fault.to_owned()]);
+        let took = longest(&outcome).as_us_f64();
+        assert!((back..back + 60.0).contains(&took), "{fault}: {took} us");
+        assert_eq!(outcome.summary.scheduler.unwrap().term, 3, "{fault}");
+    }
+}
+
+/// Hosts that have had no answer before their scheduler is gone ask anew as soon as it says that it
+/// is back, and do not wait for their next repetition, which comes later and later.
+#[test]
+fn hosts_that_have_had_no_answer_ask_anew_when_their_scheduler_comes_back() {
+    for (topology, hosts) in [("zeropod:8", 16), ("zeropod:8,2,4", 32)] {
+        let mut matrix = Matrix { nodes: hosts, ..Matrix::default() };
+        for src in 0..hosts {
+            let flow = FlowSpec::new(HostId(src), HostId((src + 5) % hosts), Bytes(50_000));
+            matrix.push_flow(flow).unwrap();
+        }
+        let took = |faults: &[String]| longest(&run(topology, &matrix, faults)).as_us_f64();
+        let base = took(&[]);
+        for long in [200.0, 500.0, 900.0] {
+            let fault = format!("kill@scheduler:0,from_us=6,until_us={}", 6.0 + long);
+            let more = took(&[fault.clone()]) - base - long;
+            assert!(more < 60.0, "{topology}: {fault} costs {more} us");
+        }
+    }
+}
 
 /// `outage_us` is about schedulers that do not answer. A demand that waits for others is none.
 #[test]

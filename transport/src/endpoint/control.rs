@@ -69,18 +69,23 @@ impl<S: Scheduler> Endpoint<S> {
         if used { Ok(()) } else { Err(DropReason::BadSegment) }
     }
 
-    /// Segments have arrived that no packet acknowledges.
-    fn take_reported(&mut self, now: Instant) {
-        // Bounded by what one packet reports.
-        while let Some(Reported { flow, first, arrived, again }) = self.sched.next_reported() {
+    /// Segments have arrived that no packet acknowledges, or are to be sent again.
+    pub(super) fn take_reported(&mut self, now: Instant) {
+        // Bounded by what one packet reports, or by the flows.
+        while let Some(reported) = self.sched.next_reported() {
+            let (Reported::Segments { flow, .. } | Reported::Before { flow, .. }) = reported;
             let mut cx = tx_context!(self);
             let Some(open) = self.tx_flows.get_mut(flow).and_then(Timed::open_mut) else {
                 continue;
             };
-            if again {
-                open.send_again(first, arrived);
-            } else {
-                open.on_reported(first, arrived, &mut cx);
+            match reported {
+                Reported::Before { sent_before, .. } => open.send_again_before(sent_before),
+                Reported::Segments { first, arrived, again: true, .. } => {
+                    open.send_again(first, arrived);
+                }
+                Reported::Segments { first, arrived, again: false, .. } => {
+                    open.on_reported(first, arrived, &mut cx);
+                }
             }
             self.update_tx(flow, now);
         }

@@ -58,6 +58,7 @@ impl<S: Scheduler> Endpoint<S> {
         }
         self.ask_for_blocks(now);
         self.sched.handle_timeout(now);
+        self.take_reported(now);
         while let Some(flow) = self.sched.next_given_up() {
             self.give_up(flow, now);
         }

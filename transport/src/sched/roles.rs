@@ -100,8 +100,9 @@ pub trait Protocol {
     ) -> Result<(), DropReason> {
         Err(DropReason::BadSegment)
     }
-    /// The next segments that the protocol has found to have arrived, where segments are
-    /// [`AckMode::Reported`]. Called until `None` after [`Protocol::on_host_control`].
+    /// The next segments that the protocol has found to have arrived or that are to be sent again,
+    /// where segments are [`AckMode::Reported`]. Called until `None` after
+    /// [`Protocol::on_host_control`] and [`Protocol::handle_timeout`].
     fn next_reported(&mut self) -> Option<Reported> {
         None
     }
@@ -288,17 +289,28 @@ pub enum AckMode {
 }
 
 /// Segments of one outgoing flow that have arrived, or that are to be sent again because no report
-/// of them can come any more.
+/// of them can come any more, or none has come for too long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Reported {
-    /// The flow.
-    pub flow: FlowId,
-    /// A multiple of 64.
-    pub first: Psn,
-    /// Bit i: PSN `first + i` has arrived.
-    pub arrived: u64,
-    /// Whether these are to be sent again instead: they may have arrived or not.
-    pub again: bool,
+pub enum Reported {
+    /// Segments by number.
+    Segments {
+        /// The flow.
+        flow: FlowId,
+        /// A multiple of 64.
+        first: Psn,
+        /// Bit i: PSN `first + i` has arrived.
+        arrived: u64,
+        /// Whether these are to be sent again instead: they may have arrived or not.
+        again: bool,
+    },
+    /// All segments in flight that left before an instant are to be sent again: they may have
+    /// arrived or not.
+    Before {
+        /// The flow.
+        flow: FlowId,
+        /// The instant.
+        sent_before: Instant,
+    },
 }
 
 /// A grant for the acknowledgement of one flow.

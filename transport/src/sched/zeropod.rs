@@ -19,6 +19,7 @@
 //! receiver's request says which cells of an epoch arrived. The scheduler has the cells' sender on
 //! record, and passes the report on. The sender has on record which segments these cells were.
 
+mod arrivals;
 mod awaited;
 mod clock;
 mod counts;
@@ -26,6 +27,7 @@ mod epochs;
 mod gathering;
 mod joining;
 mod optimistic;
+mod overdue;
 mod params;
 mod pod_end;
 mod queues;
@@ -43,11 +45,12 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::num::NonZeroU16;
 
+pub use arrivals::Unreported;
 pub use counts::PodCounts;
 pub use gathering::turn_from;
+pub use overdue::REPORTS_KEPT;
 pub use params::{Kernel, SizeClasses, ZeropodParams};
 pub use pod_end::PodEnd;
-pub use records::Unreported;
 pub use slots::Slots;
 pub use watch::{is_later, next_term};
 
@@ -63,6 +66,7 @@ use clock::PodClock;
 use counts::Odd;
 use joining::Joining;
 use optimistic::Optimistic;
+use overdue::Overdue;
 use queues::Queues;
 use records::{Grants, Records, report_delivered};
 use silence::{Outage, Silence};
@@ -110,6 +114,7 @@ pub struct Zeropod {
     awaited: Awaited,
     silence: Silence,
     outage: Outage,
+    overdue: Overdue,
     grants: Grants,
     /// Epochs before this one are over.
     epoch: u64,
@@ -201,6 +206,7 @@ impl Zeropod {
             awaited: Awaited::new(timing.request_to_data()),
             silence: Silence::new(Duration::MAX, false),
             outage: Outage::default(),
+            overdue: Overdue::default(),
             grants: Grants::new(),
             epoch: 0,
             epoch_ends: Instant::ZERO,
@@ -208,7 +214,7 @@ impl Zeropod {
             filled: VecDeque::with_capacity(if timing.early > Duration::ZERO { 64 } else { 0 }),
             optimistic: None,
             offered: None,
-            records: Box::new(Records::new(timing.cells, Some(timing.to_lost))),
+            records: Box::new(Records::new(timing.cells, Some(timing.to_lost)).resending(pods > 1)),
             arrivals: Unreported::new(timing.to_receipt, if several { REPORTED_MAX } else { 0 }),
             reports: VecDeque::with_capacity(usize::from(timing.cells) * reported),
             mice: [Rts::NO_MOUSE; MICE_MAX as usize],
@@ -302,7 +308,8 @@ impl Zeropod {
         let lost = self.records.take_lost(epoch);
         let takes_turns = self.is_turn(epoch);
         let update = if self.is_settled() {
-            self.next_update(epoch).or_else(|| self.next_repeat(epoch))
+            let asked = self.next_update(epoch).or_else(|| self.next_repeat(epoch));
+            asked.or_else(|| self.next_probe(epoch))
         } else {
             None
         };
@@ -320,66 +327,6 @@ impl Zeropod {
         let (term, mice, mice_len) = (self.term, self.mice, self.mice_len);
         let rts = Rts { term, epoch, update, arrived, arrived_in, lost, mice, mice_len, clock };
         Some((at, self.pod_end.scheduler, rts))
-    }
-
-    /// Whether a request has something to ask for. An epoch in which no request is sent does not
-    /// count as one with a request.
-    fn wants(&mut self) -> bool {
-        self.first_lacking().is_some() || self.awaited.first_overdue(&mut self.queues).is_some()
-    }
-
-    /// The first demand that has grown, and by how many cells. Forgets those before it that have
-    /// been granted since.
-    fn first_lacking(&mut self) -> Option<(usize, u32)> {
-        let most = self.asked_max();
-        // Bounded: each turn takes a queue off the list.
-        while let Some(place) = self.dirty.front().copied() {
-            let queue = self.queues.queue(place);
-            let lacking = queue.lacking(most);
-            if lacking > 0 {
-                return Some((place, lacking));
-            }
-            queue.dirty = false;
-            self.dirty.pop_front();
-        }
-        None
-    }
-
-    /// The next demand that has grown, and the bytes asked for it so far.
-    fn next_update(&mut self, epoch: u64) -> Option<(DemandEnd, u32)> {
-        let (place, lacking) = self.first_lacking()?;
-        self.dirty.pop_front();
-        let queue = self.queues.queue(place);
-        (queue.dirty, queue.asked) = (false, queue.asked.wrapping_add(lacking));
-        self.awaited.asked(&mut self.queues, place, epoch);
-        self.note_asked(epoch);
-        Some(self.total(place))
-    }
-
-    /// The next demand to which no answer has come, and the bytes asked for it so far. Demands that
-    /// have grown go first.
-    fn next_repeat(&mut self, epoch: u64) -> Option<(DemandEnd, u32)> {
-        let place = self.awaited.next(&mut self.queues, epoch)?;
-        self.note_asked(epoch);
-        if self.joining.is_none() {
-            self.outage.asked(epoch);
-        }
-        self.counts.repeated += 1;
-        Some(self.total(place))
-    }
-
-    /// Notes that a request in `epoch` asks for something. Where hosts introduce themselves, only
-    /// introductions show whether the scheduler is there.
-    fn note_asked(&mut self, epoch: u64) {
-        if self.joining.is_none() {
-            self.silence.asked(self.timing.start(epoch));
-        }
-    }
-
-    /// The destination of a queue, and the bytes asked for so far, modulo 2^32.
-    fn total(&mut self, place: usize) -> (DemandEnd, u32) {
-        let queue = self.queues.queue(place);
-        (queue.to, queue.asked.wrapping_mul(self.cell))
     }
 
     /// The next cell of the epoch that is being filled.
@@ -443,6 +390,7 @@ impl Zeropod {
         self.advance(self.pod_time(local));
         self.admit(from, schd, local)?;
         self.silence.answered();
+        self.note_answer(self.pod_time(local));
         let granted = schd.grant.map(|grant| self.full(grant.epoch));
         self.end_outage(self.pod_time(local), granted);
         self.note_answered(local);
@@ -544,6 +492,7 @@ impl Sending for Zeropod {
             waiting = self.review_train(flow, waiting);
         }
         let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
+        self.note_in_flight(flow, backlog.in_flight > Bytes::ZERO);
         if let Some(place) = self.queues.update(flow, waiting) {
             self.review(place);
         }
@@ -582,6 +531,7 @@ impl Sending for Zeropod {
         if let Body::Data(data) = &segment.hdr.body {
             let to = filling.grant.to;
             self.records.sent(filling.epoch, slot..slot + cells, (flow, data.psn), to);
+            self.note_in_flight(flow, true);
         }
         self.counts.cells += u64::from(cells);
         self.counts.joined += u64::from(cells - 1);

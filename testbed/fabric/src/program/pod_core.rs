@@ -25,7 +25,7 @@ use transport::params::NoParams;
 use transport::registry::Registered;
 use transport::sched::zeropod::timing::Timing;
 use transport::sched::zeropod::{PodCounts, PodEnd, Zeropod, ZeropodParams};
-use transport::sched::{Backlog, Protocol, Sending};
+use transport::sched::{Backlog, Protocol, Reported, Sending};
 use transport::segment::TxSegment;
 use transport::wire::pod::CoreRts;
 use transport::wire::{Body, Data, Ext, Header};
@@ -207,6 +207,8 @@ impl Relay {
 
     /// What is due at the port to `pod`: a cell, a request.
     fn run(&mut self, pod: usize, out: PortId, now: Instant, cx: &mut Context<'_>) {
+        self.ports[pod].client.handle_timeout(now);
+        self.take_reported(pod, now);
         let port = &mut self.ports[pod];
         let mut slot_at = Instant::FAR_FUTURE;
         // Bounded: a cell leaves now, or the turn is for later.
@@ -235,6 +237,9 @@ impl Relay {
             if to == port.client.pod_end().scheduler {
                 port.named = paused;
             }
+            if delivered.is_some() {
+                port.client.expect_passing_on();
+            }
             let (term, epoch, update, lost) = (rts.term, rts.epoch, rts.update, rts.lost);
             let rts = CoreRts { term, epoch, update, paused, delivered, lost };
             port.ask(to, &rts, out, cx);
@@ -249,14 +254,16 @@ impl Relay {
     /// Takes in the reports of the schedulers of pods on cells that have been delivered there.
     fn take_reported(&mut self, pod: usize, now: Instant) {
         while let Some(reported) = self.ports[pod].client.next_reported() {
-            for bit in (0..64).filter(|bit| reported.arrived >> bit & 1 == 1) {
-                let Some(origin) = self.ports[pod].sent.origin(reported.first.plus(bit)) else {
+            // Cells of a port stay in its pod, and each is reported by its number.
+            let Reported::Segments { first, arrived, again, .. } = reported else { continue };
+            for bit in (0..64).filter(|bit| arrived >> bit & 1 == 1) {
+                let Some(origin) = self.ports[pod].sent.origin(first.plus(bit)) else {
                     continue;
                 };
                 let home = (origin.from.0 / self.hosts) as usize;
                 let host = u16::try_from(origin.from.0 % self.hosts).unwrap_or(u16::MAX);
                 if let Some(port) = self.ports.get_mut(home) {
-                    port.delivered.note(host, &origin, reported.again);
+                    port.delivered.note(host, &origin, again);
                     port.due = port.due.min(now);
                 }
             }
@@ -296,13 +303,24 @@ impl CorePort {
 
     /// Takes in the term of the pod's scheduler.
     fn follow_term(&mut self, now: Instant) {
+        self.delivered.follow_term(self.client.term(), self.young(), now);
+    }
+
+    /// The age up to which requests to send cells again are repeated. A host that turns to a backup
+    /// has had no answer for its patience, and the scheduler that it leaves had the report at most
+    /// as long before. Without a backup the next term may begin at any time later.
+    fn young(&self) -> Option<Duration> {
         let timing = self.client.timing();
-        // A host that turns to a backup has had no answer for its patience, and the scheduler that
-        // it leaves had the report at most as long before. Without a backup the next term may begin
-        // at any time later.
-        let backup = self.client.pod_end().backup;
-        let young = backup.map(|_| timing.epoch * (2 * timing.patience()));
-        self.delivered.follow_term(self.client.term(), young, now);
+        self.client.pod_end().backup.map(|_| timing.epoch * (2 * timing.patience()))
+    }
+
+    /// An answer has come. Where one was overdue, and the term is the same, the scheduler was cut
+    /// off, and the last reports may have been lost. A pod with a backup has another term then.
+    fn note_return(&mut self, was_away: bool, now: Instant) {
+        let alone = self.client.pod_end().backup.is_none();
+        if alone && was_away && !self.client.is_overdue() {
+            self.delivered.repeat(self.young(), now);
+        }
     }
 
     /// The report for a request to a scheduler: none for a scheduler that serves no more, and none
@@ -352,8 +370,10 @@ impl PodCore {
         let (Some(sender), Some(header)) = (cx.sender(packet), cx.header(packet)) else { return };
         let Some(port) = relay.ports.get_mut(pod) else { return };
         if let Body::Note(note) = &header.body {
+            let was_away = port.client.is_overdue();
             // The client counts what it refuses.
             let _ = port.client.on_host_control(sender, &header, note, now);
+            port.note_return(was_away, now);
             port.due = port.due.min(now);
             relay.take_reported(pod, now);
         }

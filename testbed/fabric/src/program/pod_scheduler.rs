@@ -269,7 +269,8 @@ impl Pod {
 
     #[inline]
     fn poll_at(&self) -> Instant {
-        self.decision_at().min(self.window_at()).min(self.answers.next_at())
+        let next = self.decision_at().min(self.window_at()).min(self.answers.next_at());
+        next.min(self.terms.wakes_at())
     }
 
     /// Makes the decision that is due.
@@ -532,6 +533,7 @@ impl Program for PodScheduler {
     fn on_time(&mut self, now: Instant, cx: &mut Context<'_>) {
         let Some(mut pod) = self.pod.take() else { return };
         pod.pass_outages(now);
+        pod.return_alone(now);
         while let Some(answer) = pod.next_answer(now).copied() {
             self.send((answer.member, answer.note), answer.yields, &pod, cx);
         }

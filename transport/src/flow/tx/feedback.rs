@@ -162,6 +162,14 @@ impl TxFlow {
         }
     }
 
+    /// No report of the segments that left before `limit` has come for too long. They are sent
+    /// again, and no controller gets that, since they may have arrived.
+    #[cold]
+    pub(crate) fn send_again_before(&mut self, limit: Instant) {
+        // Bounded by the PSN window: each turn takes one segment out of flight.
+        while self.recovery.next_sent_before(limit, Inference::Silence).is_some() {}
+    }
+
     fn take_report(&mut self, report: &Report, cx: &mut TxContext<'_>) {
         let mut acked = Bytes::ZERO;
         let arrived = arrivals(&mut self.unfinished, &mut acked, cx);

@@ -6,6 +6,7 @@
 use alloc::collections::VecDeque;
 
 use super::queues::Queues;
+use super::{DemandEnd, Zeropod};
 
 /// The patience with one demand doubles at most this often.
 const DOUBLINGS: u8 = 5;
@@ -108,6 +109,73 @@ impl Awaited {
     /// The next epoch in which a demand is looked at.
     pub(super) fn due(&self) -> Option<u64> {
         self.checks.front().map(|(at, _)| *at)
+    }
+}
+
+impl Zeropod {
+    /// Whether a request has something to ask for. An epoch in which no request is sent does not
+    /// count as one with a request.
+    pub(super) fn wants(&mut self) -> bool {
+        self.first_lacking().is_some() || self.awaited.first_overdue(&mut self.queues).is_some()
+    }
+
+    /// The first demand that has grown, and by how many cells. Forgets those before it that have
+    /// been granted since.
+    fn first_lacking(&mut self) -> Option<(usize, u32)> {
+        let most = self.asked_max();
+        // Bounded: each turn takes a queue off the list.
+        while let Some(place) = self.dirty.front().copied() {
+            let queue = self.queues.queue(place);
+            let lacking = queue.lacking(most);
+            if lacking > 0 {
+                return Some((place, lacking));
+            }
+            queue.dirty = false;
+            self.dirty.pop_front();
+        }
+        None
+    }
+
+    /// The next demand that has grown, and the bytes asked for it so far.
+    pub(super) fn next_update(&mut self, epoch: u64) -> Option<(DemandEnd, u32)> {
+        let (place, lacking) = self.first_lacking()?;
+        self.dirty.pop_front();
+        let queue = self.queues.queue(place);
+        (queue.dirty, queue.asked) = (false, queue.asked.wrapping_add(lacking));
+        self.awaited.asked(&mut self.queues, place, epoch);
+        self.note_asked(epoch);
+        Some(self.total(place))
+    }
+
+    /// The next demand to which no answer has come, and the bytes asked for it so far. Demands that
+    /// have grown go first.
+    pub(super) fn next_repeat(&mut self, epoch: u64) -> Option<(DemandEnd, u32)> {
+        let place = self.awaited.next(&mut self.queues, epoch)?;
+        Some(self.repeat(place, epoch))
+    }
+
+    /// A request in `epoch` repeats the total of a queue: a working scheduler answers it.
+    pub(super) fn repeat(&mut self, place: usize, epoch: u64) -> (DemandEnd, u32) {
+        self.note_asked(epoch);
+        if self.joining.is_none() {
+            self.outage.asked(epoch);
+        }
+        self.counts.repeated += 1;
+        self.total(place)
+    }
+
+    /// Notes that a request in `epoch` asks for something. Where hosts introduce themselves, only
+    /// introductions show whether the scheduler is there.
+    fn note_asked(&mut self, epoch: u64) {
+        if self.joining.is_none() {
+            self.silence.asked(self.timing.start(epoch));
+        }
+    }
+
+    /// The destination of a queue, and the bytes asked for so far, modulo 2^32.
+    fn total(&mut self, place: usize) -> (DemandEnd, u32) {
+        let queue = self.queues.queue(place);
+        (queue.to, queue.asked.wrapping_mul(self.cell))
     }
 }
 

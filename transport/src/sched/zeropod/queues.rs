@@ -44,6 +44,8 @@ pub(super) struct Account {
     level: u8,
     /// Whether the flow waits with a lost train that was too long for its slots.
     pub(super) too_long: bool,
+    /// Whether the flow has something in flight, where it is to another pod.
+    in_flight: bool,
     /// The level of the list that the account is in; it may be behind the account's own level.
     /// [`UNLISTED`] when the account is in no list.
     list: u8,
@@ -62,6 +64,7 @@ const VACANT: Account = Account {
     next: NIL,
     level: 0,
     too_long: false,
+    in_flight: false,
     list: UNLISTED,
 };
 
@@ -125,6 +128,8 @@ pub(super) struct Queues {
     by_place: Vec<u16>,
     /// Which queues have cells that flows could send, a bit each by place.
     backlogged: Vec<u64>,
+    /// Flows to other pods that have something in flight.
+    across_in_flight: usize,
     hosts: usize,
 }
 
@@ -136,6 +141,7 @@ impl Queues {
             queues: Vec::new(),
             by_place: vec![NO_QUEUE; hosts + pods],
             backlogged: vec![0; (hosts + pods).div_ceil(64)],
+            across_in_flight: 0,
             hosts,
         }
     }
@@ -146,6 +152,7 @@ impl Queues {
         let former = self.accounts[flow.index()].id;
         if former != FlowId::UNKNOWN {
             self.update(former, 0);
+            self.set_in_flight(former, false);
         }
         // A former flow may still be in a list, which may not have another turn.
         self.unlist(flow.index());
@@ -305,6 +312,33 @@ impl Queues {
             account.level += 1;
         }
         self.update(flow, left);
+    }
+
+    /// Notes whether a flow to another pod has something in flight; true where that changes.
+    pub(super) fn set_in_flight(&mut self, flow: FlowId, in_flight: bool) -> bool {
+        let Some(account) = self.accounts.get_mut(flow.index()).filter(|it| it.id == flow) else {
+            return false;
+        };
+        let across = matches!(self.queues[account.queue as usize].to, DemandEnd::Pod(_));
+        if !across || account.in_flight == in_flight {
+            return false;
+        }
+        account.in_flight = in_flight;
+        let others = self.across_in_flight - usize::from(!in_flight);
+        self.across_in_flight = others + usize::from(in_flight);
+        true
+    }
+
+    /// How many flows to other pods have something in flight.
+    pub(super) const fn across_in_flight(&self) -> usize {
+        self.across_in_flight
+    }
+
+    /// The first flow to another pod that has something in flight, from the account at `from` on,
+    /// and the place of its account.
+    pub(super) fn across_in_flight_from(&self, from: usize) -> Option<(usize, FlowId)> {
+        let mut accounts = self.accounts.iter().enumerate().skip(from);
+        accounts.find(|(_, account)| account.in_flight).map(|(place, account)| (place, account.id))
     }
 
     /// A flow that waits for a grant. Looks at all accounts.

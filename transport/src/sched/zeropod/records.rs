@@ -1,5 +1,4 @@
-//! A host's records of epochs: grants for coming epochs, the segments that left in its cells, and
-//! the cells of others that arrived.
+//! A host's records of epochs: grants for coming epochs, and the segments that left in its cells.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -8,7 +7,7 @@ use core::ops::Range;
 
 use crate::sched::Reported;
 use crate::units::{FlowId, Psn};
-use crate::wire::pod::{CELLS_MAX, Delivered, DemandEnd, Grant, REPORTED_MAX};
+use crate::wire::pod::{CELLS_MAX, Delivered, DemandEnd, Grant};
 
 /// Grants kept at most; an answer is never so many epochs ahead.
 pub(super) const GRANTS_MAX: usize = 64;
@@ -74,6 +73,9 @@ pub(super) struct Records {
     cells: u16,
     /// Epochs whose cells a host of the pod gets and has reported none of; ascending.
     unreported: VecDeque<u64>,
+    /// Epochs whose cells a host of the pod gets and has not reported all of, until no report can
+    /// name them; ascending. `None` where a flow's timeout is about as short.
+    open: Option<VecDeque<u64>>,
     /// The first epoch whose cells the scheduler of this term may have granted.
     term_from: u64,
     /// Places before this one in `sent` have been looked at since the term began.
@@ -118,10 +120,51 @@ impl Records {
             segments: vec![(FlowId::UNKNOWN, Psn(0)); kept * usize::from(cells)].into(),
             cells,
             unreported: VecDeque::with_capacity(room),
+            open: None,
             term_from: 0,
             again_from: kept,
             lag,
         }
+    }
+
+    /// These records, where cells that a host of the pod gets are sent again as soon as no receipt
+    /// can name them any more, if `resending`.
+    pub(super) fn resending(self, resending: bool) -> Self {
+        let open = resending.then(|| VecDeque::with_capacity(self.sent.len() + 1));
+        Self { open, ..self }
+    }
+
+    /// Epochs for which segments are kept.
+    const fn kept(&self) -> u64 {
+        self.sent.len() as u64
+    }
+
+    /// Whether some cell of an epoch has not been reported.
+    fn is_open(&self, epoch: u64) -> bool {
+        let sent = &self.sent[self.place(epoch)];
+        sent.epoch == epoch && sent.slots != 0
+    }
+
+    /// The first epoch after `epoch` in which no receipt can name the cells of some epoch.
+    pub(super) fn expires(&self, epoch: u64) -> Option<u64> {
+        let kept = self.kept();
+        self.open.as_ref()?.iter().map(|sent| sent + kept).find(|at| *at > epoch)
+    }
+
+    /// Appends segments of some epoch that no receipt can name from `epoch` on to `out`, to be sent
+    /// again. False when there are no more. Bounded by the epochs that are kept.
+    pub(super) fn expire(&mut self, epoch: u64, out: &mut VecDeque<Reported>) -> bool {
+        let kept = self.kept();
+        while let Some(open) = &mut self.open
+            && let Some(sent) = open.front().copied().filter(|sent| sent + kept <= epoch)
+        {
+            open.pop_front();
+            if self.is_open(sent) {
+                self.take(self.place(sent), u32::MAX, true, out);
+                return true;
+            }
+        }
+        false
     }
 
     /// The place of an epoch's record.
@@ -143,7 +186,7 @@ impl Records {
         (flow, psn): (FlowId, Psn),
         to: DemandEnd,
     ) {
-        let place = self.place(epoch);
+        let (place, kept) = (self.place(epoch), self.kept());
         let record = &mut self.sent[place];
         if record.epoch != epoch {
             let inside = matches!(to, DemandEnd::Host(_));
@@ -155,6 +198,12 @@ impl Records {
                     self.unreported.pop_front();
                 }
                 self.unreported.push_back(epoch);
+            }
+            if let Some(open) = self.open.as_mut().filter(|_| inside) {
+                while open.front().is_some_and(|sent| sent + kept < epoch) {
+                    open.pop_front();
+                }
+                open.push_back(epoch);
             }
         }
         if slots.start >= self.cells {
@@ -193,6 +242,7 @@ impl Records {
     pub(super) fn clear(&mut self) {
         self.sent.fill(NOTHING);
         self.unreported.clear();
+        self.open.iter_mut().for_each(VecDeque::clear);
         self.again_from = self.sent.len();
     }
 
@@ -227,6 +277,11 @@ impl Records {
             self.unreported.remove(at);
         }
         self.take(place, arrived, false, out);
+        while let Some(first) = self.open.as_ref().and_then(VecDeque::front).copied()
+            && !self.is_open(first)
+        {
+            self.open.iter_mut().for_each(|open| _ = open.pop_front());
+        }
     }
 
     /// Appends the segments of the record at `place` whose slots are all in `arrived` to `out`,
@@ -248,11 +303,14 @@ impl Records {
             let begin = self.segment_place(place, slot as u16);
             let (flow, psn) = self.segments[begin];
             let (first, bit) = (Psn(psn.0 & !63), 1 << (psn.0 & 63));
+            let is_alike = |other: &(FlowId, Psn, bool)| *other == (flow, first, again);
             match out.back_mut() {
-                Some(last) if (last.flow, last.first, last.again) == (flow, first, again) => {
-                    last.arrived |= bit;
+                Some(Reported::Segments { flow, first, arrived, again })
+                    if is_alike(&(*flow, *first, *again)) =>
+                {
+                    *arrived |= bit;
                 }
-                _ => out.push_back(Reported { flow, first, arrived: bit, again }),
+                _ => out.push_back(Reported::Segments { flow, first, arrived: bit, again }),
             }
         }
     }
@@ -266,103 +324,8 @@ pub(super) fn report_delivered(delivered: Delivered, out: &mut VecDeque<Reported
     #[expect(clippy::cast_possible_truncation, reason = "halves")]
     for (first, arrived) in [(first, bits as u64), (first.plus(64), (bits >> 64) as u64)] {
         if arrived != 0 {
-            out.push_back(Reported { flow, first, arrived, again });
+            out.push_back(Reported::Segments { flow, first, arrived, again });
         }
-    }
-}
-
-/// Epochs of which arrivals are kept, beyond those until a request reports them.
-const ARRIVALS_MORE: usize = 8;
-
-/// Cells that arrived and were not reported, by the epoch in which they were sent.
-#[derive(Clone, Debug)]
-pub struct Unreported {
-    /// Ascending.
-    epochs: VecDeque<(u64, u32)>,
-    /// Most epochs that are kept.
-    most: usize,
-    /// Epochs from the one in which cells are sent to the request that reports them.
-    lag: u64,
-    /// Epochs whose cells no request will report; without room each call counts.
-    given_up: u64,
-}
-
-impl Unreported {
-    /// Nothing has arrived. Cells of an epoch are for the request `lag` epochs later, or of one up
-    /// to `kept` epochs behind that.
-    #[must_use]
-    pub fn new(lag: u64, kept: u64) -> Self {
-        let most = (usize::try_from(lag + kept).unwrap_or(0) + ARRIVALS_MORE).max(16);
-        Self { epochs: VecDeque::with_capacity(most), most, lag, given_up: 0 }
-    }
-
-    /// The cells of `epoch` whose slots have a bit in `arrived` arrived.
-    pub fn note(&mut self, epoch: u64, arrived: u32) {
-        let at = self.epochs.partition_point(|(other, _)| *other < epoch);
-        let known = self.epochs.get_mut(at).filter(|(other, _)| *other == epoch);
-        if let Some((_, slots)) = known {
-            *slots |= arrived;
-        } else if self.epochs.len() < self.most {
-            // Without room nothing is reported, and the sender sends these cells again.
-            self.epochs.insert(at, (epoch, arrived));
-        } else {
-            self.given_up += 1;
-        }
-    }
-
-    /// Forgets all cells.
-    pub(super) fn clear(&mut self) {
-        self.epochs.clear();
-    }
-
-    /// The slots that a request of `epoch` reports; those of earlier requests are given up.
-    pub fn take(&mut self, epoch: u64) -> u32 {
-        let lag = self.lag;
-        while let Some((sent, slots)) =
-            self.epochs.front().copied().filter(|(sent, _)| *sent + lag <= epoch)
-        {
-            self.epochs.pop_front();
-            if sent + lag == epoch {
-                return slots;
-            }
-            self.given_up += 1;
-        }
-        0
-    }
-
-    /// The slots that a request of `epoch` reports, and in which epochs, a bit each: that which is
-    /// its turn, and so on back. The cells of all these epochs arrived in the same slots, as those
-    /// of the earliest one that was not reported. What is too old for a request is given up.
-    pub fn take_several(&mut self, epoch: u64) -> (u32, u16) {
-        let back = |sent: u64| epoch.checked_sub(sent + self.lag);
-        let is_old = |sent| back(sent).is_some_and(|back| back >= REPORTED_MAX);
-        while self.epochs.front().is_some_and(|(sent, _)| is_old(*sent)) {
-            self.epochs.pop_front();
-            self.given_up += 1;
-        }
-        let first = self.epochs.front().filter(|(sent, _)| back(*sent).is_some());
-        let Some((_, slots)) = first.copied() else { return (0, 1) };
-        let mut epochs = 0;
-        self.epochs.retain(|(sent, others)| match back(*sent).filter(|_| *others == slots) {
-            Some(back) => {
-                epochs |= 1 << back;
-                false
-            }
-            None => true,
-        });
-        (slots, epochs)
-    }
-
-    /// The epoch of the next request that has something to report.
-    #[must_use]
-    pub fn due(&self) -> Option<u64> {
-        self.epochs.front().map(|(sent, _)| sent + self.lag)
-    }
-
-    /// Epochs whose cells no request will report; without room each [`Self::note`] counts.
-    #[must_use]
-    pub const fn given_up(&self) -> u64 {
-        self.given_up
     }
 }
 
@@ -370,6 +333,14 @@ impl Unreported {
 mod tests {
     use super::*;
     use alloc::vec::Vec;
+
+    /// The flow, the first PSN and the bits of a report, and whether to send these again.
+    fn said(reported: &Reported) -> (FlowId, u32, u64, bool) {
+        match *reported {
+            Reported::Segments { flow, first, arrived, again } => (flow, first.0, arrived, again),
+            Reported::Before { .. } => panic!("no record names an instant"),
+        }
+    }
 
     const GRANT: Grant = Grant {
         epoch: 0,
@@ -406,7 +377,8 @@ mod tests {
         assert!(out.is_empty());
         records.report(70, 0b1101, &mut out);
         records.report(70, 0b1111, &mut out);
-        let reported: Vec<_> = out.iter().map(|r| (r.first.0, r.arrived)).collect();
+        let said = out.iter().map(said);
+        let reported: Vec<_> = said.map(|(_, first, bits, _)| (first, bits)).collect();
         assert_eq!(reported, [(0, 1 << 62), (64, 0b11), (0, 1 << 63)]);
     }
 
@@ -438,7 +410,7 @@ mod tests {
         let mut report = |arrived| {
             out.clear();
             records.report(70, arrived, &mut out);
-            out.iter().fold(0, |all, reported| all | reported.arrived)
+            out.iter().fold(0, |all, reported| all | said(reported).2)
         };
         assert_eq!(report(0b1_0101), 0b101, "PSN 1 lacks two of its slots");
         assert_eq!(report(0b1110), 0b10);
@@ -465,8 +437,9 @@ mod tests {
         // Cells of the new term are not among them.
         records.sent(73, 0..1, (flow, Psn(20)), DemandEnd::Host(1));
         while records.send_again(&mut out) {}
-        assert!(out.iter().all(|run| run.again && run.flow == flow && run.first == Psn(0)));
-        assert_eq!(out.iter().fold(0, |all, run| all | run.arrived), 0b1111_0000_1010);
+        let runs: Vec<_> = out.iter().map(said).collect();
+        assert!(runs.iter().all(|run| (run.0, run.1, run.3) == (flow, 0, true)));
+        assert_eq!(runs.iter().fold(0, |all, run| all | run.2), 0b1111_0000_1010);
         assert!(!records.send_again(&mut out), "once a term");
         // A receipt that comes all the same reports none of them.
         out.clear();
@@ -491,6 +464,39 @@ mod tests {
     }
 
     #[test]
+    fn what_no_receipt_can_name_any_more_is_sent_again_once_and_only_inside_the_pod() {
+        let (kept, flow) = ((9 + SENT_MORE).next_power_of_two(), FlowId::new(3, 1));
+        let send = |records: &mut Records| {
+            for (epoch, to) in
+                (70..).zip([DemandEnd::Host(1), DemandEnd::Pod(1), DemandEnd::Host(2)])
+            {
+                for slot in 0..4 {
+                    let psn = Psn(u32::from(slot) + u32::try_from(epoch - 70).unwrap() * 4);
+                    records.sent(epoch, slot..slot + 1, (flow, psn), to);
+                }
+            }
+        };
+        let (mut records, mut out) = (Records::new(4, Some(9)).resending(true), VecDeque::new());
+        send(&mut records);
+        records.report(70, 0b0101, &mut out);
+        out.clear();
+        let due = 70 + kept;
+        assert_eq!(records.expires(75), Some(due));
+        assert!(!records.expire(due - 1, &mut out));
+        assert!(records.expire(due, &mut out) && !records.expire(due + 1, &mut out));
+        assert_eq!(out.iter().map(said).collect::<Vec<_>>(), [(flow, 0, 0b1010, true)]);
+        assert_eq!(records.expires(due), Some(due + 2), "the cells of 71 are for another pod");
+        // All of 72 arrive.
+        records.report(72, !0, &mut out);
+        assert_eq!(records.expires(due), None);
+        assert!(!records.expire(due + 2, &mut out));
+        // In a single pod the timeout of flows is about as short.
+        let mut records = Records::new(4, Some(9));
+        send(&mut records);
+        assert!(records.expires(75).is_none() && !records.expire(due, &mut out));
+    }
+
+    #[test]
     fn what_was_delivered_is_reported_psn_by_psn() {
         for (first, arrived) in [(0, 1), (32, !0), (40, 0x8000_0001), (u32::MAX - 9, !0), (63, 3)] {
             let mut out = VecDeque::new();
@@ -498,43 +504,13 @@ mod tests {
             report_delivered(Delivered { flow, first, arrived, again: false }, &mut out);
             let mut psns = Vec::new();
             for reported in out {
-                assert!(reported.flow == flow && reported.first.0 % 64 == 0);
-                let set = (0..64).filter(|bit| reported.arrived >> bit & 1 == 1);
-                psns.extend(set.map(|bit| reported.first.plus(bit)));
+                let (of, first, bits, _) = said(&reported);
+                assert!(of == flow && first % 64 == 0);
+                let set = (0..64).filter(|bit| bits >> bit & 1 == 1);
+                psns.extend(set.map(|bit| Psn(first).plus(bit)));
             }
             let set = (0..32).filter(|bit| arrived >> bit & 1 == 1);
             assert_eq!(psns, set.map(|bit| first.plus(bit)).collect::<Vec<_>>());
         }
-    }
-
-    #[test]
-    fn arrivals_are_reported_by_the_request_whose_turn_it_is() {
-        let mut arrivals = Unreported::new(7, 0);
-        arrivals.note(11, 1 << 3);
-        arrivals.note(10, 1);
-        arrivals.note(10, 1 << 5);
-        assert_eq!(arrivals.due(), Some(17));
-        assert_eq!(arrivals.take(16), 0);
-        assert_eq!(arrivals.take(17), 0b10_0001);
-        assert_eq!(arrivals.take(19), 0, "its turn was missed");
-        assert_eq!((arrivals.due(), arrivals.given_up()), (None, 1));
-        (0..40).for_each(|epoch| arrivals.note(epoch, 1));
-        assert_eq!(arrivals.given_up(), 1 + 40 - 16, "without room");
-    }
-
-    #[test]
-    fn a_request_reports_all_epochs_whose_cells_arrived_alike() {
-        let mut arrivals = Unreported::new(7, REPORTED_MAX);
-        for epoch in [10, 11, 14, 25, 26] {
-            arrivals.note(epoch, 0b1111);
-        }
-        arrivals.note(12, 1 << 3);
-        assert_eq!(arrivals.take_several(16), (0, 1));
-        // That of 10 is 16 epochs back, and too old.
-        assert_eq!(arrivals.take_several(33), (0b1111, 1 << 15 | 1 << 12 | 1 << 1 | 1));
-        assert_eq!(arrivals.due(), Some(19));
-        assert_eq!(arrivals.take_several(34), (0b1000, 1 << 15));
-        assert_eq!((arrivals.due(), arrivals.take_several(35)), (None, (0, 1)));
-        assert_eq!(arrivals.given_up(), 1);
     }
 }

@@ -160,8 +160,11 @@ impl Protocol for Zeropod {
 
     fn next_reported(&mut self) -> Option<Reported> {
         // Bounded by the epochs that are kept, and by their cells.
-        while self.reports.is_empty() && self.records.send_again(&mut self.reports) {}
-        self.reports.pop_front()
+        while self.reports.is_empty()
+            && (self.records.send_again(&mut self.reports)
+                || self.records.expire(self.epoch, &mut self.reports))
+        {}
+        self.reports.pop_front().or_else(|| self.next_overdue())
     }
 
     fn poll_control(&mut self, now: Instant, _until: Instant, out: &mut Burst<TxSegment>) {
@@ -196,9 +199,12 @@ impl Protocol for Zeropod {
         // The earlier its epoch, the earlier a request: the first epoch of all kinds is enough.
         let reports = earliest(self.reports_from(), self.records.lost_due());
         let reports = earliest(reports, self.next_turn_epoch());
+        let reports = earliest(reports, self.asks_whether_there_from());
         let request = if asks { Some(0) } else { earliest(reports, self.asks_from()) };
         let request = request.map(|epoch| self.next_request(epoch, self.asked_at));
         let begins = earliest(self.grants.first(), self.awaited.due());
+        let begins = earliest(begins, self.records.expires(self.epoch));
+        let begins = earliest(begins, self.overdue_at());
         let begins = begins.map(|epoch| self.start(epoch));
         let next = earliest(earliest(request, begins), self.next_copy_at());
         earliest(self.joins_at(), next.map(|at| self.local_time(self.made_at(at))))

@@ -91,6 +91,11 @@ impl Outage {
         self.unanswered.get_or_insert(epoch);
     }
 
+    /// Whether such a request has had no answer.
+    pub(super) const fn is_waiting(&self) -> bool {
+        self.unanswered.is_some()
+    }
+
     /// Another term has begun.
     pub(super) const fn begin_term(&mut self) {
         self.in_new_term = true;

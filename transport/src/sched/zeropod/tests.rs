@@ -17,9 +17,9 @@ use crate::wire::{AccountedSizes, Data, Header, Note};
 pub(super) const HOST: HostId = HostId(2);
 pub(super) const PEER: HostId = HostId(17);
 pub(super) const SCHEDULER: HostId = HostId(288);
-const BACKUP: HostId = HostId(289);
+pub(super) const BACKUP: HostId = HostId(289);
 
-fn config() -> Config {
+pub(super) fn config() -> Config {
     config_with(0, 1)
 }
 
@@ -41,20 +41,20 @@ pub(super) fn config_with(optimistic: u16, copies: u16) -> Config {
     Config::new(settings).unwrap()
 }
 
-struct Host {
-    sched: Zeropod,
-    now: Instant,
+pub(super) struct Host {
+    pub(super) sched: Zeropod,
+    pub(super) now: Instant,
     /// Requests that left, and when.
-    requests: Vec<(Instant, Rts)>,
+    pub(super) requests: Vec<(Instant, Rts)>,
     /// Cells that left: the instant, the flow, the name.
-    cells: Vec<(Instant, FlowId, CellName)>,
+    pub(super) cells: Vec<(Instant, FlowId, CellName)>,
 }
 
-fn flow(index: u32) -> FlowId {
+pub(super) fn flow(index: u32) -> FlowId {
     FlowId::new(index, 1)
 }
 
-fn backlog(segments: u64) -> Backlog {
+pub(super) fn backlog(segments: u64) -> Backlog {
     Backlog { sendable: Bytes(512), segments, ..Backlog::default() }
 }
 
@@ -65,12 +65,12 @@ fn cell(psn: u32) -> TxSegment {
 }
 
 impl Host {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let sched = Zeropod::new(&config().sched_setup(HOST, Rng::new(3)));
         Self { sched, now: Instant::ZERO, requests: Vec::new(), cells: Vec::new() }
     }
 
-    fn post(&mut self, index: u32, segments: u64) {
+    pub(super) fn post(&mut self, index: u32, segments: u64) {
         let path = config().default_path();
         self.sched.on_open(flow(index), PEER, &path, Label::NONE);
         self.sched.on_backlog(flow(index), &backlog(segments), self.now);
@@ -97,13 +97,13 @@ impl Host {
     }
 
     /// Goes on to `end`.
-    fn run(&mut self, end: Instant) {
+    pub(super) fn run(&mut self, end: Instant) {
         self.poll();
         self.keep_times(end);
     }
 
     /// Goes on to `end`, with polls at the times alone that the host names.
-    fn keep_times(&mut self, end: Instant) {
+    pub(super) fn keep_times(&mut self, end: Instant) {
         while let Some(at) = self.sched.poll_timeout().filter(|at| *at <= end) {
             assert!(at > self.now, "later than the last call");
             self.now = at;
@@ -112,17 +112,17 @@ impl Host {
         self.now = end;
     }
 
-    fn answer(&mut self, from: HostId, schd: &Schd) -> bool {
+    pub(super) fn answer(&mut self, from: HostId, schd: &Schd) -> bool {
         let hdr = Header::new(EntropyValue(0), FlowId::UNKNOWN, Body::Note(schd.note()));
         self.sched.on_host_control(from, &hdr, &schd.note(), self.now).is_ok()
     }
 
-    fn epoch(&self, epoch: u64) -> Instant {
+    pub(super) fn epoch(&self, epoch: u64) -> Instant {
         self.sched.timing.start(epoch)
     }
 }
 
-fn granted(epoch: u32, cells: u8, total: u32) -> Schd {
+pub(super) fn granted(epoch: u32, cells: u8, total: u32) -> Schd {
     let to = DemandEnd::Host(17);
     let (agg, layer, epochs, mice_only) = (5, None, 1, false);
     let grant = Grant { epoch, to, agg, layer, cells, epochs, total, mice_only };
@@ -474,7 +474,11 @@ fn a_grant_of_several_epochs_fills_each_that_has_not_begun() {
     // One receipt is for all three.
     let receipt = Schd { receipt: Some((31, 0b1011)), also: 0b11, grant: None, ..schd };
     assert!(host.answer(SCHEDULER, &receipt));
-    let reported: u32 = host.sched.reports.iter().map(|said| said.arrived.count_ones()).sum();
+    let count = |said: &Reported| match said {
+        Reported::Segments { arrived, .. } => arrived.count_ones(),
+        Reported::Before { .. } => 0,
+    };
+    let reported: u32 = host.sched.reports.iter().map(count).sum();
     assert_eq!(reported, 9);
 }
 

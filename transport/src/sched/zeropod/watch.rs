@@ -19,6 +19,9 @@ use crate::time::Instant;
 use crate::units::HostId;
 use crate::wire::pod::Schd;
 
+/// The term in which schedulers begin.
+const FIRST_TERM: u16 = 1;
+
 /// How many schedulers a host asks in vain before its patience begins to double, and how often it
 /// doubles at most.
 const ALIKE: u32 = 3;
@@ -166,7 +169,7 @@ impl Zeropod {
             return Err(Odd::OldTerm);
         }
         self.turn_to(from);
-        if is_later && self.term != 0 {
+        if is_later && (self.term != 0 || self.has_asked_in_vain(schd)) {
             self.begin_term(schd.term);
             if self.joining.is_some() {
                 self.forget_time();
@@ -175,6 +178,13 @@ impl Zeropod {
         (self.watch.unanswered, self.watch.tries) = (None, 0);
         self.term = schd.term;
         Ok(())
+    }
+
+    /// Whether what was asked for before this answer, the first one, was lost with the scheduler of
+    /// the first term. One with a total is about what the present scheduler has been asked for.
+    fn has_asked_in_vain(&self, schd: &Schd) -> bool {
+        let has_total = schd.grant.is_some() || schd.standing.is_some();
+        schd.term > FIRST_TERM && !has_total && self.joining.is_none()
     }
 
     /// Forgets what was granted in earlier terms, and asks for all that waits anew. Cells that no

@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 
+use transport::sched::zeropod::REPORTS_KEPT;
 use transport::units::Psn;
 use transport::wire::pod::Delivered;
 use transport::{Duration, Instant};
@@ -16,9 +17,6 @@ use super::delivered::SourceSegment;
 /// Reports that wait for requests at most. Further ones are dropped, and their hosts send these
 /// cells again after a timeout.
 const WAITING_MAX: usize = 1024;
-
-/// Reports that are kept after a request had them.
-const PASSED_MAX: usize = 256;
 
 /// Waiting reports among which one is looked for that a cell may join.
 const NEAR: usize = 32;
@@ -65,7 +63,7 @@ impl Reports {
     /// Takes the report for a request that leaves at `now`.
     pub(super) fn next(&mut self, now: Instant) -> Option<DeliveredReport> {
         let report = self.waiting.pop_front()?;
-        if self.passed.len() >= PASSED_MAX {
+        if self.passed.len() >= REPORTS_KEPT {
             self.passed.pop_front();
         }
         self.passed.push_back((now, report));
@@ -73,18 +71,22 @@ impl Reports {
     }
 
     /// The pod's scheduler is of `term` at `now`. Where the term is another one, the reports that
-    /// were kept are to be made again: those that are like a waiting one join it, and the others go
-    /// before all that wait. Requests to send cells again are repeated where they are younger than
-    /// `young`, if that is given. Older ones were passed on before the scheduler failed, and each
-    /// repetition sends the cells once more.
+    /// were kept are to be made again, as [`Reports::repeat`] does.
     pub(super) fn follow_term(&mut self, term: u16, young: Option<Duration>, now: Instant) {
         // A port that asks for nothing has no answer of the first term.
         let known = self.term.max(FIRST_TERM);
         self.term = term;
-        if term.max(FIRST_TERM) == known {
-            return;
+        if term.max(FIRST_TERM) != known {
+            self.repeat(young, now);
         }
-        // Bounded: PASSED_MAX reports, and a look at WAITING_MAX for each.
+    }
+
+    /// Reports that were kept are to be made again: those that are like a waiting one join it, and
+    /// the others go before all that wait. Requests to send cells again are repeated where they are
+    /// younger than `young` at `now`, if that is given. Older ones were passed on before the
+    /// scheduler failed, and each repetition sends the cells once more.
+    pub(super) fn repeat(&mut self, young: Option<Duration>, now: Instant) {
+        // Bounded: REPORTS_KEPT reports, and a look at WAITING_MAX for each.
         while let Some((at, report)) = self.passed.pop_back() {
             if report.1.again && young.is_some_and(|young| now.since(at) > young) {
                 continue;

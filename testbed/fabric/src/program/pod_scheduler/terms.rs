@@ -5,7 +5,7 @@
 //! of an earlier term reaches. No message passes between schedulers.
 //!
 //! - A scheduler that restarts has forgotten everything. It waits until all that it may have
-//!   granted before is over.
+//!   granted before is over. Without a backup it then begins a term by itself.
 //! - Where cells of an earlier term are still under way, a scheduler has no record of the gaps that
 //!   they leave. Its answers yield to these cells, so until the fence it repeats that its term has
 //!   begun.
@@ -53,6 +53,9 @@ pub(super) struct Terms {
     /// Outages that have begun.
     begun: usize,
     pub(super) serves: bool,
+    /// When a scheduler without a backup looks at its own outages again: where the next one begins,
+    /// or where it may begin a term.
+    wakes_at: Instant,
     /// The first epoch in which it may begin a term.
     from: u64,
     /// The decision that the last request counts in.
@@ -79,6 +82,14 @@ impl Pod {
             self.clear();
             self.lateness.iter_mut().for_each(Lateness::clear);
             self.asked_for.fill(0);
+        }
+    }
+
+    /// Begins a term where the scheduler is there again by `now`, and no other one is.
+    pub(super) fn return_alone(&mut self, now: Instant) {
+        if let Some(term) = self.terms.returns(self.scheduler.term(), now) {
+            let epoch = self.epoch_at(now);
+            self.begin_term(term, epoch);
         }
     }
 
@@ -166,8 +177,39 @@ impl Terms {
         outages: &[(Instant, Instant)],
         patience: u64,
     ) -> Self {
-        let (outages, serves) = (outages.into(), !backup);
-        Self { backup, guarded, outages, begun: 0, serves, from: 0, asked_for: 0, patience }
+        let (outages, serves): (Box<[_]>, _) = (outages.into(), !backup);
+        let (begun, from, asked_for) = (0, 0, 0);
+        let wakes_at = Instant::FAR_FUTURE;
+        let mut terms =
+            Self { backup, guarded, outages, begun, serves, wakes_at, from, asked_for, patience };
+        terms.wakes_at = terms.next_outage();
+        terms
+    }
+
+    /// When the next outage begins, where the scheduler has to be there for it.
+    fn next_outage(&self) -> Instant {
+        let next = self.outages.get(self.begun).filter(|_| !self.guarded);
+        next.map_or(Instant::FAR_FUTURE, |(from, _)| *from)
+    }
+
+    /// When to look at outages, where no packet comes before.
+    #[inline]
+    pub(super) const fn wakes_at(&self) -> Instant {
+        self.wakes_at
+    }
+
+    /// The term that a scheduler without a backup begins by itself at `now`, after its last term
+    /// `own`: it is there again, and all that it may have granted before is over. Hosts need not
+    /// ask for anything to be informed that what it had not passed on is lost.
+    fn returns(&mut self, own: u32, now: Instant) -> Option<u32> {
+        if now < self.wakes_at {
+            return None;
+        }
+        self.wakes_at = self.next_outage();
+        let next = next_term(own, self.backup);
+        let begins = !self.serves && !self.is_down(now) && next < 1 << 16;
+        self.serves |= begins;
+        begins.then_some(next)
     }
 
     /// Whether the scheduler is down at `now`.
@@ -185,10 +227,15 @@ impl Terms {
             debug_assert!(from <= until);
             self.begun += 1;
             self.serves = false;
-            if *until < Instant::FAR_FUTURE {
+            let returns = if *until < Instant::FAR_FUTURE {
                 self.from = timing.fence(timing.epoch_at(*until));
-            }
+                timing.start(self.from)
+            } else {
+                Instant::FAR_FUTURE
+            };
+            self.wakes_at = if self.guarded { Instant::FAR_FUTURE } else { returns };
         }
+        self.wakes_at = self.wakes_at.min(self.next_outage());
         self.begun > before
     }
 
@@ -238,6 +285,8 @@ impl Terms {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use transport::sched::zeropod::timing::TimingInputs;
+    use transport::{Bytes, Duration, Rate};
 
     const OWN: u32 = 1;
     const PATIENCE: u64 = 20;
@@ -285,6 +334,55 @@ mod tests {
         assert_eq!(ask(&mut terms, 2, OWN, 5), Ok(TermStep::Goes), "refused as a future term");
         terms.serves = false;
         assert_eq!(ask(&mut terms, OWN, OWN, 5), Ok(TermStep::Begins(3)));
+    }
+
+    #[test]
+    fn one_without_a_backup_begins_a_term_by_itself_once_its_grants_are_over() {
+        let timing = Timing::new(&TimingInputs {
+            cell: Bytes(552),
+            control: Bytes(40),
+            rate: Rate::from_gbps(100),
+            hop: Duration::from_us(1),
+            cells: 16,
+            guard: Duration::ZERO,
+            delay: Duration::from_us(15),
+            layers: 0,
+            early: Duration::ZERO,
+            guards_answers: false,
+        });
+        let epochs = |count: u64| Instant::ZERO + timing.epoch * count;
+        let outages = [(10, 10), (50, 60), (65, 70)];
+        let outages = outages.map(|(from, until)| (epochs(from), epochs(until)));
+        let never = (epochs(500), Instant::FAR_FUTURE);
+        let mut terms = terms(false, false, &[&outages[..], &[never]].concat());
+        let mut own = OWN;
+        // The epoch that it wakes in, and the term that it begins then.
+        let mut wakes = Vec::new();
+        while terms.wakes_at() < Instant::FAR_FUTURE {
+            let now = terms.wakes_at();
+            terms.pass_outages(now, &timing);
+            let begins = terms.returns(own, now);
+            own = begins.unwrap_or(own);
+            wakes.push((timing.epoch_at(now), begins));
+            assert!(terms.wakes_at() > now, "{now:?}");
+        }
+        let from = |epoch| timing.fence(epoch);
+        let expected = [
+            (10, None),
+            (from(10), Some(3)),
+            (50, None),
+            (65, None),
+            (from(70), Some(5)),
+            (500, None),
+        ];
+        assert_eq!(wakes, expected);
+        // One that a request made begin its term is left alone.
+        let mut asked = Terms::new(false, false, &outages[..1], PATIENCE);
+        asked.pass_outages(epochs(10), &timing);
+        assert_eq!(ask(&mut asked, OWN, OWN, from(10)), Ok(TermStep::Begins(3)));
+        assert_eq!(asked.returns(3, epochs(from(10))), None);
+        // A scheduler beside another one waits to be asked.
+        assert_eq!(Terms::new(false, true, &outages, PATIENCE).wakes_at(), Instant::FAR_FUTURE);
     }
 
     #[test]

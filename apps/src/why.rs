@@ -153,14 +153,14 @@ fn name_of(flow: &FlowWhy) -> String {
 /// One flow in full.
 fn whole(flow: &FlowWhy, console: &mut Console<'_>) -> Result<(), Failure> {
     fit::write_line(&format!("{}: {}", name_of(flow), flow.sentence), 2, console)?;
-    let Some(fct) = flow.fct_ps else { return Ok(()) };
+    let Some(took) = flow.time_ps() else { return Ok(()) };
     let mut table = table::plain();
     table.set_header(["part", "us", "%", "where"]);
     for column in table.column_iter_mut().skip(1).take(2) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     let row =
-        |name: &str, ps: u64, place: String| [name.to_owned(), us(ps), percent(ps, fct), place];
+        |name: &str, ps: u64, place: String| [name.to_owned(), us(ps), percent(ps, took), place];
     for part in TimePart::ALL.into_iter().filter(|part| flow.part(*part) > 0) {
         table.add_row(row(part.name(), flow.part(part), String::new()));
         let waits = match part {
@@ -191,7 +191,12 @@ fn whole(flow: &FlowWhy, console: &mut Console<'_>) -> Result<(), Failure> {
             }
         }
     }
-    table.add_row(row("fct", fct, String::new()));
+    let (sum, state) = match flow.fct_ps {
+        Some(_) => ("fct", ""),
+        None if flow.given_up => ("open", "until it was given up"),
+        None => ("open", "until the run ended"),
+    };
+    table.add_row(row(sum, took, state.to_owned()));
     fit::write_texts(table, console)?;
     let packets = &flow.packets;
     writeln!(console.out, "packets sent: {}", packets.sent)?;
@@ -216,11 +221,13 @@ fn demand(time: &DemandTime) -> String {
 }
 
 /// The parts of the time of flows that finished, in bands of flows by how slow these are: what a
-/// part took of the completion times of all flows of a band together.
+/// part took of the completion times of all flows of a band together. Flows that are open are a
+/// band of their own, by the times for which they were.
 fn by_quantile(flows: &[FlowWhy], console: &mut Console<'_>) -> Result<(), Failure> {
     let mut finished: Vec<&FlowWhy> = flows.iter().filter(|flow| flow.fct_ps.is_some()).collect();
     finished.sort_by_key(|flow| flow.fct_ps);
-    let present = |part: &TimePart| finished.iter().any(|flow| flow.part(*part) > 0);
+    let open: Vec<&FlowWhy> = flows.iter().filter(|flow| flow.open_ps.is_some()).collect();
+    let present = |part: &TimePart| flows.iter().any(|flow| flow.part(*part) > 0);
     let parts: Vec<TimePart> = TimePart::ALL.into_iter().filter(present).collect();
     let mut table = table::plain();
     let head = ["flows by fct", "count", "fct us"].map(str::to_owned);
@@ -230,9 +237,9 @@ fn by_quantile(flows: &[FlowWhy], console: &mut Console<'_>) -> Result<(), Failu
     }
     let count = finished.len();
     let place = |per_mille: usize| (count * per_mille).div_ceil(1000);
-    for (name, from, to) in BANDS {
-        let band = &finished[place(from)..place(to)];
-        let fct: u64 = band.iter().filter_map(|flow| flow.fct_ps).sum();
+    let bands = BANDS.map(|(name, from, to)| (name, &finished[place(from)..place(to)]));
+    for (name, band) in bands.into_iter().chain([("open", &open[..])]) {
+        let fct: u64 = band.iter().filter_map(|flow| flow.time_ps()).sum();
         if band.is_empty() {
             continue;
         }

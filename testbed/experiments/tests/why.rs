@@ -14,7 +14,7 @@ use experiments::virtual_time;
 use experiments::why::{DemandTime, FlowWhy, TimePart};
 use experiments::workload::FlowSpec;
 use experiments::workload::matrix::LineMeaning;
-use transport::{Bytes, HostId};
+use transport::{Bytes, HostId, Instant};
 
 use plans::plan_of;
 
@@ -37,7 +37,10 @@ fn explain(plan: &Plan) -> Outcome {
     for (why, record) in outcome.why.iter().zip(&outcome.records) {
         assert_eq!(why.fct_ps, record.fct().map(transport::Duration::as_ps));
         let sum: u64 = why.parts_ps.values().sum();
-        assert_eq!(sum, why.fct_ps.unwrap_or(0), "{why:?}");
+        assert_eq!(sum, why.time_ps().unwrap_or(0), "{why:?}");
+        let (started, open) = (record.start < Instant::FAR_FUTURE, record.fct().is_none());
+        assert_eq!(why.open_ps.is_some(), started && open, "{why:?}");
+        assert!(!why.given_up || record.failed, "{why:?}");
         let queues: u64 = why.queues.iter().map(|wait| wait.ps).sum();
         assert_eq!(queues, why.part(TimePart::Queue));
         let paused: u64 = why.paused.iter().map(|wait| wait.ps).sum();
@@ -50,7 +53,7 @@ fn explain(plan: &Plan) -> Outcome {
         assert!(in_cores <= queues, "{why:?}");
         // A link sends one packet at a time.
         let link = why.bottleneck.as_ref();
-        assert!(link.is_none_or(|link| link.busy_ps <= why.fct_ps.unwrap_or(0)), "{why:?}");
+        assert!(link.is_none_or(|link| link.busy_ps <= why.time_ps().unwrap_or(0)), "{why:?}");
     }
     outcome
 }
@@ -60,7 +63,7 @@ fn slowest(outcome: &Outcome) -> &FlowWhy {
 }
 
 fn share(why: &FlowWhy, part: TimePart) -> f64 {
-    why.part(part) as f64 / why.fct_ps.unwrap() as f64
+    why.part(part) as f64 / why.time_ps().unwrap() as f64
 }
 
 /// `degree` hosts send to host 0.
@@ -263,8 +266,79 @@ fn a_flow_that_never_ends_names_where_its_packets_are_lost() {
     let why = slowest(&outcome);
     assert_eq!(why.fct_ps, None);
     assert!(why.sentence.starts_with("It did not finish: of "), "{}", why.sentence);
-    let words = "were lost at tor:0:down:3, a link that is down.";
-    assert!(why.sentence.ends_with(words), "{}", why.sentence);
+    let words = "were lost at tor:0:down:3, a link that is down. It was open for ";
+    assert!(why.sentence.contains(words), "{}", why.sentence);
+    assert!(why.sentence.contains("until the run ended."), "{}", why.sentence);
+    assert_eq!(why.open_ps, Some(2_000_000_000));
+    assert!(share(why, TimePart::Retransmission) > 0.9, "{why:?}");
+    let repairs = &why.retransmissions;
+    assert!(repairs.iter().all(|it| it.link.as_deref() == Some("tor:0:down:3")), "{repairs:?}");
+}
+
+/// Runs that end while flows are under way, with every kind of part: the times of open flows add up
+/// to the picosecond, too.
+#[test]
+fn parts_of_flows_that_are_open_add_up_with_every_transport() {
+    let mut open = 0;
+    for (network, transport) in [
+        ("paper-testbed", "smartt"),
+        ("paper-testbed", "dctcp"),
+        ("paper-testbed", "eqds"),
+        ("paper-testbed", "uno"),
+        ("paper-testbed", "dcsim"),
+        ("paper-testbed", "roce"),
+        ("zeropod:8", "zeropod"),
+        ("zeropod:8,2,4", "zeropod"),
+    ] {
+        for limit in ["15us", "33us", "60us", "90us", "140us"] {
+            for fault in ["loss:0.02@all", "down@tor:1:up,from_us=20,until_us=70"] {
+                let flows = [ring(16, 5, 200_000), ring(16, 3, 3000)].concat();
+                let set = [("run.limit", limit), ("fault", fault)];
+                let outcome = explain(&plan(network, transport, &set, &flows));
+                let left = outcome.why.iter().filter(|why| why.open_ps.is_some());
+                for why in left {
+                    open += 1;
+                    let until = "until the run ended";
+                    assert!(why.sentence.contains(until), "{transport}: {}", why.sentence);
+                }
+            }
+        }
+    }
+    assert!(open > 200, "{open}");
+}
+
+/// The scheduler is gone for good: all that waits waits for it, until the run ends or the flow is
+/// given up.
+#[test]
+fn flows_whose_scheduler_is_gone_are_open_and_wait_for_it() {
+    for (limit, given_up) in [("5ms", false), ("4s", true)] {
+        let set = [("fault", "kill@scheduler:0,from_us=40"), ("run.limit", limit)];
+        let outcome = explain(&plan("zeropod:8", "zeropod", &set, &ring(16, 5, 400_000)));
+        for why in &outcome.why {
+            let open = why.open_ps.unwrap();
+            assert_eq!(why.given_up, given_up);
+            assert!(given_up || open == 5_000_000_000, "{why:?}");
+            assert!(why.part(TimePart::Scheduler) * 10 > open * 9, "{why:?}");
+            let request = cause_of(&why.demands, "request");
+            assert!(request * 10 > open * 9, "no decision had it: {why:?}");
+            let ends = if given_up { "until it was given up." } else { "until the run ended." };
+            assert!(why.sentence.contains(ends), "{}", why.sentence);
+            let words = "it waited for epochs of its pod's scheduler: until a decision";
+            assert!(why.sentence.contains(words), "{}", why.sentence);
+        }
+    }
+}
+
+/// The scheduler of the receivers' pod is gone: cells wait in Cores, whose demands no decision has.
+#[test]
+fn open_flows_across_pods_wait_in_cores_for_the_scheduler_of_the_other_pod() {
+    let set = [("fault", "kill@scheduler:1,from_us=35"), ("run.limit", "1ms")];
+    let flows: Vec<Flow> = (0..8).map(|src| (src, 16 + src % 2, 20_000)).collect();
+    let outcome = explain(&plan("zeropod:8,2,2", "zeropod", &set, &flows));
+    let open = outcome.why.iter().filter(|why| why.open_ps.is_some());
+    let waited =
+        open.filter(|why| cause_of(&why.in_cores, "request") * 10 > why.open_ps.unwrap() * 8);
+    assert!(waited.count() > 4, "{:?}", outcome.why);
 }
 
 #[test]

@@ -52,6 +52,8 @@ struct Host {
     endpoint: Endpoint,
     /// Flows whose connection had failed before they could be posted.
     refused: Vec<FlowIndex>,
+    /// Flows that were given up, and when.
+    given_up: Vec<(FlowIndex, Instant)>,
     /// The key of the flow of the latest packet that arrived, where hosts begin anew.
     key: Key,
 }
@@ -101,6 +103,7 @@ impl<'a> Hosts<'a> {
             messages: Vec::new(),
             waiting: VecDeque::new(),
             refused: Vec::new(),
+            given_up: Vec::new(),
             kept: VecDeque::new(),
             key: Key::default(),
         };
@@ -431,6 +434,11 @@ impl<'a> Hosts<'a> {
         self.hosts.iter().flat_map(|host| begun(&host.endpoint))
     }
 
+    /// Flows that were given up, and when; where several messages of one were, all of these.
+    pub(super) fn given_up(&self) -> impl Iterator<Item = (FlowIndex, Instant)> + '_ {
+        self.hosts.iter().flat_map(|host| host.given_up.iter().copied())
+    }
+
     /// Payload bytes in place at their receivers, including those of messages that are not whole
     /// yet.
     pub(super) fn placed_bytes(&self) -> u64 {
@@ -493,7 +501,9 @@ impl Host {
     fn report(&mut self, now: Instant, conductor: &mut Conductor<'_>) {
         // Nearly always empty, and emptying costs.
         if !self.refused.is_empty() {
-            self.refused.drain(..).for_each(|flow| conductor.on_failed(flow));
+            let refused = self.refused.drain(..);
+            self.given_up
+                .extend(refused.inspect(|flow| conductor.on_failed(*flow)).map(|it| (it, now)));
         }
         while let Some(event) = self.endpoint.poll_event() {
             match event {
@@ -501,7 +511,11 @@ impl Host {
                     let (flow, len) = self.messages[msg.index()];
                     conductor.on_acked(flow, u64::from(len), now);
                 }
-                Event::Failed { msg, .. } => conductor.on_failed(self.messages[msg.index()].0),
+                Event::Failed { msg, .. } => {
+                    let (flow, _) = self.messages[msg.index()];
+                    conductor.on_failed(flow);
+                    self.given_up.push((flow, now));
+                }
                 Event::Delivered { len, tag, .. } => {
                     conductor.on_message((tag, self.key), len, now);
                 }

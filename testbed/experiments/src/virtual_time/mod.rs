@@ -360,7 +360,8 @@ impl SimWorld {
         outcome.summary.wire_delay_us =
             wire_delay.map(|spans| SpanResult::of(&spans, Duration::from_us(1)));
         restarts::count(conductor.repeats(), &mut outcome.summary.counters);
-        let why = log.map(|log| why::explain(plan, &log, &conductor, &outcome.records));
+        let seen = (&conductor, &outcome.records[..]);
+        let why = log.map(|log| why::explain(plan, &log, seen, self.end));
         let why = why.unwrap_or_default();
         Outcome { why, series: self.sampler.into_series(), stopped, unwritten, ..outcome }
     }

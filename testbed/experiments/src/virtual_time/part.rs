@@ -1,6 +1,7 @@
 //! A part of a run: some hosts and ports, with all that they need, so that a thread can run it
 //! through a window by itself. A run on one thread has one part, which is the whole.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::MutexGuard;
 
@@ -18,6 +19,7 @@ use crate::measure::scheduler::{keep_waits, take_waits};
 use crate::plan::{Plan, RunError};
 use crate::why::RunLog;
 use crate::why::journal::Journal;
+use crate::workload::FlowIndex;
 
 /// A window of time.
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +119,13 @@ impl Part<'_> {
     pub(super) fn take_log(&mut self) -> Option<RunLog> {
         let journal = self.env.packets.journal.take()?;
         let network = &mut self.env.network;
-        Some(RunLog { journal, pauses: network.take_pauses(), waits: take_waits(network) })
+        let line = |flow: FlowIndex| u32::try_from(flow.index()).unwrap_or(u32::MAX);
+        let mut given_up = BTreeMap::new();
+        for (flow, at) in self.hosts.given_up() {
+            given_up.entry(line(flow)).or_insert(at);
+        }
+        let (pauses, waits) = (network.take_pauses(), take_waits(network));
+        Some(RunLog { journal, pauses, waits, given_up })
     }
 
     /// When something is due here; parcels that wait here are not looked at.

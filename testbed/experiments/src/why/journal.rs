@@ -16,7 +16,7 @@ pub(super) use entries::{Fate, NONE, OnLine, PacketHop, Record, SendCause};
 
 /// What a flow does at present.
 #[derive(Clone, Copy, Debug)]
-enum State {
+pub(super) enum State {
     /// The flow could send.
     Ready { since: Instant, waited: Wait, opened: SendCause },
     /// The flow waits; where known, until when.
@@ -36,14 +36,21 @@ pub(super) struct Conn {
     pub(super) data: Vec<u32>,
     /// By number of the message: the line of the matrix that it carries.
     flows: Vec<u32>,
-    state: State,
-    last_sent: u32,
+    pub(super) state: State,
+    pub(super) last_sent: u32,
     last_arrived: u32,
     /// Segments that were lost and not sent again when it was looked at last.
-    lost: u32,
+    pub(super) lost: u32,
     /// When that number last rose, and whether a timer was the reason.
-    loss_at: Instant,
-    loss_silent: bool,
+    pub(super) loss_at: Instant,
+    pub(super) loss_silent: bool,
+}
+
+impl Conn {
+    /// The last transmission of each segment.
+    pub(super) fn last_transmissions(&self) -> impl Iterator<Item = u32> {
+        self.sent.iter().copied().filter(|number| *number != NONE)
+    }
 }
 
 /// What a host has done.
@@ -292,6 +299,10 @@ impl Journal {
         event: HostEvent,
         now: Instant,
     ) {
+        if standing.wait == Some(Wait::Failed) {
+            // What it waited for before is the cause.
+            return;
+        }
         let host = self.conns[conn as usize].src;
         let opened = match event {
             HostEvent::Posted => SendCause::Posted,

@@ -7,6 +7,7 @@
 mod bottleneck;
 mod demands;
 pub(crate) mod journal;
+mod open;
 mod pauses;
 mod walk;
 mod words;
@@ -23,7 +24,7 @@ use demands::{CauseAtPort, PodDemands};
 use fabric::{Pause, PodWaits};
 use journal::Journal;
 use pauses::Pauses;
-use transport::HostId;
+use transport::{HostId, Instant};
 use walk::Charges;
 use words::NamedLinks;
 
@@ -89,6 +90,25 @@ impl TimePart {
     }
 }
 
+/// How a sender detects a loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum LossNews {
+    Answer,
+    Timer,
+    /// No event has shown the loss.
+    None,
+}
+
+impl LossNews {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Answer => "answer",
+            Self::Timer => "timer",
+            Self::None => "none",
+        }
+    }
+}
+
 /// Why a transmission was repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Repair {
@@ -96,8 +116,8 @@ struct Repair {
     cause: &'static str,
     /// The port at which the packet was lost.
     port: Option<u32>,
-    /// Whether a timer found the loss.
-    silent: bool,
+    /// How the sender detected the loss.
+    by: LossNews,
 }
 
 /// Where the time of a flow went: a line of why.jsonl.
@@ -113,8 +133,15 @@ pub struct FlowWhy {
     pub size: u64,
     /// Picoseconds from the start to the last acknowledgement; null when the flow did not finish.
     pub fct_ps: Option<u64>,
-    /// By name of a [`TimePart`]: picoseconds. Their sum is `fct_ps`; empty when the flow did not
-    /// finish.
+    /// Picoseconds from the start until the run ended or the flow was given up, where it did not
+    /// finish; left out for a flow that finished, and for one that did not start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_ps: Option<u64>,
+    /// Whether the flow was given up; left out where it was not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub given_up: bool,
+    /// By name of a [`TimePart`]: picoseconds. Their sum is `fct_ps`, or `open_ps` where the flow
+    /// did not finish.
     pub parts_ps: BTreeMap<String, u64>,
     /// The queues of `parts_ps.queue`, the longest wait first.
     pub queues: Vec<QueueWait>,
@@ -193,7 +220,8 @@ pub struct RepairTime {
     pub cause: String,
     /// The link, as faults name links; null where there is none.
     pub link: Option<String>,
-    /// How the sender detected the loss: `timer` or `answer`.
+    /// How the sender detected the loss: `timer` or `answer`; `none` where it had not when the
+    /// flow's time ended.
     pub by: String,
     /// Picoseconds.
     pub ps: u64,
@@ -223,14 +251,40 @@ pub(crate) struct RunLog {
     pub(crate) journal: Box<Journal>,
     pub(crate) pauses: Vec<Pause>,
     pub(crate) waits: Vec<PodWaits>,
+    /// By line of the matrix: when the flow was given up.
+    pub(crate) given_up: BTreeMap<u32, Instant>,
 }
 
-/// Explains the flows of a run. O(packets).
+/// The time of a flow: from its start to its last acknowledgement. Where that did not come, the
+/// flow is open until it was given up, or until the run ended. `None` where it did not start.
+#[derive(Clone, Copy, Debug)]
+struct FlowSpan {
+    start: Instant,
+    end: Instant,
+    open: bool,
+}
+
+impl FlowSpan {
+    fn of(record: &FlowRecord, given_up: Option<Instant>, run_ends: Instant) -> Option<Self> {
+        let start = record.start;
+        if record.fct().is_some() {
+            return Some(Self { start, end: record.acked_at, open: false });
+        }
+        let end = given_up.unwrap_or(run_ends);
+        (start <= end).then_some(Self { start, end, open: true })
+    }
+
+    fn ps(self) -> u64 {
+        self.end.since(self.start).as_ps()
+    }
+}
+
+/// Explains the flows of a run that ended at `run_ends`. O(packets).
 pub(crate) fn explain(
     plan: &Plan,
-    RunLog { journal, pauses, waits }: &RunLog,
-    conductor: &Conductor<'_>,
-    records: &[FlowRecord],
+    RunLog { journal, pauses, waits, given_up }: &RunLog,
+    (conductor, records): (&Conductor<'_>, &[FlowRecord]),
+    run_ends: Instant,
 ) -> Vec<FlowWhy> {
     let users = users(journal);
     let pauses = Pauses::of(journal, pauses);
@@ -239,6 +293,8 @@ pub(crate) fn explain(
     let demands = PodDemands::new(waits, links);
     let flow = |(flow, record): (usize, &FlowRecord)| {
         let conn = conductor.connection(flow);
+        let given_up = given_up.get(&line(flow)).copied();
+        let span = FlowSpan::of(record, given_up, run_ends);
         let spec = &plan.matrix.flows[flow];
         let mut why = FlowWhy {
             flow,
@@ -246,6 +302,8 @@ pub(crate) fn explain(
             dst: spec.dst.0,
             size: spec.size.0,
             fct_ps: record.fct().map(transport::Duration::as_ps),
+            open_ps: span.filter(|span| span.open).map(FlowSpan::ps),
+            given_up: given_up.is_some(),
             parts_ps: BTreeMap::new(),
             queues: Vec::new(),
             paused: Vec::new(),
@@ -258,21 +316,24 @@ pub(crate) fn explain(
         };
         let fates = Fates::of(journal, line(flow), conn);
         why.packets = fates.named(links, answers.get(&line(flow)));
-        let ports = record.fct().map(|_| {
-            let charges = fill(&mut why, links, (journal, &pauses), (line(conn), record), &users);
+        let held_at = span.map(|span| {
+            let charges = fill(&mut why, (journal, &pauses, links), (line(conn), span), &users);
             fill_demands(&mut why, &demands, links, &charges);
-            bottleneck::candidates(&charges, &fates, links)
+            (span, bottleneck::candidates(&charges, &fates, links))
         });
-        (why, ports.unwrap_or_default())
+        (why, held_at)
     };
-    let mut flows: Vec<(FlowWhy, Vec<(u32, u128)>)> =
+    let mut flows: Vec<(FlowWhy, Option<(FlowSpan, Vec<(u32, u128)>)>)> =
         records.iter().enumerate().map(flow).collect();
-    let ports = flows.iter().flat_map(|(_, ports)| ports.iter().map(|(port, _)| *port));
+    let held_at = flows.iter().filter_map(|(_, held_at)| held_at.as_ref());
+    let ports = held_at.flat_map(|(_, ports)| ports.iter().map(|(port, _)| *port));
     let busy = Busy::of(journal, links, ports);
-    for ((why, ports), record) in flows.iter_mut().zip(records) {
-        let port = busy.held_by(ports, (record.start, record.acked_at), line(why.flow));
-        let of_port = |port: u32| {
-            let span = (record.start, record.acked_at);
+    for (why, held_at) in &mut flows {
+        let of = |span: &FlowSpan| (span.start, span.end);
+        let port = held_at.as_ref().and_then(|(span, ports)| {
+            busy.held_by(ports, of(span), line(why.flow)).map(|port| (port, of(span)))
+        });
+        let of_port = |(port, span): (u32, (Instant, Instant))| {
             let (busy_ps, own_ps) = busy.share(port, span, line(why.flow));
             let (link, to) = (links.name(port), links.end(port));
             let flows = users.get(&port).copied().unwrap_or(0);
@@ -284,15 +345,15 @@ pub(crate) fn explain(
     flows.into_iter().map(|(why, _)| why).collect()
 }
 
-/// Fills in where the time of a finished flow went.
+/// Fills in where the time of a flow went.
 fn fill(
     why: &mut FlowWhy,
-    links: &NamedLinks<'_>,
-    seen: (&Journal, &Pauses),
-    (conn, record): (u32, &FlowRecord),
+    seen: (&Journal, &Pauses, &NamedLinks<'_>),
+    (conn, span): (u32, FlowSpan),
     users: &BTreeMap<u32, usize>,
 ) -> Charges {
-    let charges = walk::walk(seen, (line(why.flow), conn), (record.start, record.acked_at));
+    let charges = walk::walk(seen, (line(why.flow), conn, HostId(why.dst)), span);
+    let links = seen.2;
     let parts = TimePart::ALL.into_iter().zip(charges.parts).filter(|(_, ps)| *ps > 0);
     why.parts_ps = parts.map(|(part, ps)| (part.name().to_owned(), ps)).collect();
     let queue = |(port, ps): (u32, u64)| {
@@ -308,7 +369,7 @@ fn fill(
     let repair = |(repair, (ps, times)): (Repair, (u64, u32))| RepairTime {
         cause: repair.cause.to_owned(),
         link: repair.port.map(|port| links.name(port)),
-        by: if repair.silent { "timer" } else { "answer" }.to_owned(),
+        by: repair.by.name().to_owned(),
         ps,
         times,
     };
@@ -381,6 +442,13 @@ pub fn write(flows: &[FlowWhy], out: &mut impl Write) -> io::Result<()> {
 }
 
 impl FlowWhy {
+    /// Picoseconds of the flow's time, until its end or for as long as it was open; `None` where it
+    /// did not start.
+    #[must_use]
+    pub fn time_ps(&self) -> Option<u64> {
+        self.fct_ps.or(self.open_ps)
+    }
+
     /// Picoseconds that a part took.
     #[must_use]
     pub fn part(&self, part: TimePart) -> u64 {

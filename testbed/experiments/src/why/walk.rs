@@ -11,12 +11,13 @@
 
 use std::collections::BTreeMap;
 
-use transport::{Duration, Instant, Wait};
+use transport::{Duration, HostId, Instant, Wait};
 
 use super::demands::WaitAtPort;
 use super::journal::{Fate, Journal, NONE, PacketHop, Record, SendCause};
 use super::pauses::Pauses;
-use super::{Repair, TimePart};
+use super::words::NamedLinks;
+use super::{FlowSpan, LossNews, Repair, TimePart};
 
 /// Where the time of a flow went.
 #[derive(Clone, Debug, Default)]
@@ -32,23 +33,25 @@ pub(super) struct Charges {
     pub(super) waits: Vec<WaitAtPort>,
 }
 
-struct Walk<'j> {
-    journal: &'j Journal,
+pub(super) struct Walk<'j> {
+    pub(super) journal: &'j Journal,
     pauses: &'j Pauses,
+    pub(super) links: &'j NamedLinks<'j>,
     hosts: u32,
     /// The flow's host.
-    src: u32,
+    pub(super) src: u32,
+    pub(super) dst: HostId,
     /// The flow's start; no time before it is charged.
     start: Instant,
-    flow: u32,
+    pub(super) flow: u32,
     /// The part that the time on links without queues belongs to.
-    mode: TimePart,
-    charges: Charges,
+    pub(super) mode: TimePart,
+    pub(super) charges: Charges,
 }
 
 /// Where the walk stands: the time is charged from the end down to `at`.
 #[derive(Clone, Copy)]
-enum Standpoint {
+pub(super) enum Standpoint {
     /// At the arrival of a packet, or after it.
     Arrival(u32),
     /// At the departure of data.
@@ -57,18 +60,17 @@ enum Standpoint {
     Rest(TimePart),
 }
 
-/// The charges of line `flow` of the matrix, on connection `conn`, from `start` to `end`, when its
-/// last acknowledgement arrived.
+/// The charges of line `flow` of the matrix, to `dst` on connection `conn`, in its whole time.
 pub(super) fn walk(
-    (journal, pauses): (&Journal, &Pauses),
-    (flow, conn): (u32, u32),
-    (start, end): (Instant, Instant),
+    (journal, pauses, links): (&Journal, &Pauses, &NamedLinks<'_>),
+    (flow, conn, dst): (u32, u32, HostId),
+    FlowSpan { start, end, open }: FlowSpan,
 ) -> Charges {
     let hosts = u32::try_from(journal.hosts.len()).unwrap_or(u32::MAX);
     let (mode, charges) = (TimePart::Path, Charges::default());
     let src = journal.conns[conn as usize].src.0;
-    let mut walk = Walk { journal, pauses, hosts, src, start, flow, mode, charges };
-    let (mut at, mut step) = walk.last(conn, end);
+    let mut walk = Walk { journal, pauses, links, hosts, src, dst, start, flow, mode, charges };
+    let (mut at, mut step) = if open { walk.open(conn, end) } else { walk.last(conn, end) };
     // Bounded: each step goes to a packet that was sent earlier.
     while at > start {
         (at, step) = match step {
@@ -96,12 +98,12 @@ impl Walk<'_> {
         (self.charge(TimePart::Receiver, record(last).arrived, end), Standpoint::Arrival(*last))
     }
 
-    fn record(&self, number: u32) -> Option<&Record> {
+    pub(super) fn record(&self, number: u32) -> Option<&Record> {
         self.journal.records.get(number as usize)
     }
 
     /// Charges the time between two instants, as far as it is of the flow; returns the earlier one.
-    fn charge(&mut self, part: TimePart, from: Instant, to: Instant) -> Instant {
+    pub(super) fn charge(&mut self, part: TimePart, from: Instant, to: Instant) -> Instant {
         let from = from.max(self.start);
         if to > from {
             self.charges.parts[part as usize] += to.since(from).as_ps();
@@ -135,7 +137,13 @@ impl Walk<'_> {
 
     /// Charges the time from `from` to `to` in the queue of `port`: to pauses of its link, which
     /// hold back only data, and to the queue.
-    fn charge_queue(&mut self, port: u32, is_data: bool, from: Instant, to: Instant) -> Instant {
+    pub(super) fn charge_queue(
+        &mut self,
+        port: u32,
+        is_data: bool,
+        from: Instant,
+        to: Instant,
+    ) -> Instant {
         let from = from.max(self.start).min(to);
         let all = if is_data { Duration::ZERO } else { to.since(from) };
         let paused = self.charge_pauses(port, (from, to), all);
@@ -207,7 +215,7 @@ impl Walk<'_> {
         } else {
             self.charge_line(host, ready, at)
         };
-        self.opened(&data, host, at)
+        self.let_send((data.waited, data.opened, data.before), host, at)
     }
 
     /// Where the line was still sending the flow's packet before when this one became ready, it
@@ -239,10 +247,16 @@ impl Walk<'_> {
         (hop.port < self.hosts).then_some(hop)
     }
 
-    /// From the instant at which a flow could send back to the event that let it.
-    fn opened(&mut self, data: &Record, host: u32, at: Instant) -> (Instant, Standpoint) {
-        let waited = part_of(data.waited);
-        match data.opened {
+    /// From the instant at which a flow could send back to the event that let it: what it waited
+    /// for until then, what ended that wait, and the flow's packet before.
+    pub(super) fn let_send(
+        &mut self,
+        (waited, opened, before): (Wait, SendCause, u32),
+        host: u32,
+        at: Instant,
+    ) -> (Instant, Standpoint) {
+        let waited = part_of(waited);
+        match opened {
             SendCause::Posted => (at, Standpoint::Rest(TimePart::Other)),
             // A packet that no host has sent is not in the journal.
             SendCause::Arrival(packet) if packet != NONE => {
@@ -250,16 +264,13 @@ impl Walk<'_> {
                 (at, Standpoint::Arrival(packet))
             }
             SendCause::Arrival(_) | SendCause::Time => {
-                let Some(&before) = self.record(data.before).filter(|before| before.sent < at)
-                else {
+                let Some(&last) = self.record(before).filter(|last| last.sent < at) else {
                     return (at, Standpoint::Rest(waited));
                 };
-                let own = self.own_line(host, before.sent, at);
-                let paced = self.charge(waited, before.sent + own, at);
-                (
-                    self.charge(TimePart::Sending, before.sent, paced),
-                    Standpoint::Departure(data.before),
-                )
+                let own = self.own_line(host, last.sent, at);
+                let paced = self.charge(waited, last.sent + own, at);
+                let at = self.charge(TimePart::Sending, last.sent, paced);
+                (at, Standpoint::Departure(before))
             }
         }
     }
@@ -267,16 +278,8 @@ impl Walk<'_> {
     /// Charges the time between a transmission that was lost and the instant at which the sender
     /// detected the loss.
     fn repair(&mut self, number: u32, at: Instant) -> (Instant, Standpoint) {
-        let Some(&lost) = self.record(number) else {
-            return (at, Standpoint::Rest(TimePart::Other));
-        };
-        let before = self.charges.parts[TimePart::Retransmission as usize];
-        let at = self.charge(TimePart::Retransmission, lost.sent, at);
-        let more = self.charges.parts[TimePart::Retransmission as usize] - before;
-        let repair = Repair::of(lost.fate, lost.silent);
-        let (time, count) = self.charges.repairs.entry(repair).or_default();
-        (*time, *count) = (*time + more, *count + 1);
-        (at, Standpoint::Departure(number))
+        let silent = self.record(number).is_some_and(|lost| lost.silent);
+        self.repair_by(number, if silent { LossNews::Timer } else { LossNews::Answer }, at)
     }
 
     /// How long the NIC of `host` sent packets of the flow between two instants.
@@ -292,7 +295,7 @@ impl Walk<'_> {
     /// Charges the time in which a packet that was ready waited for the NIC of its host. The parts
     /// are the bytes of its own flow that went before it, pauses of the link, and the packet's
     /// turn.
-    fn charge_line(&mut self, host: u32, from: Instant, to: Instant) -> Instant {
+    pub(super) fn charge_line(&mut self, host: u32, from: Instant, to: Instant) -> Instant {
         let from = from.max(self.start).min(to);
         let own = self.own_line(host, from, to);
         let paused = self.charge_pauses(host, (from, to), own);
@@ -303,7 +306,7 @@ impl Walk<'_> {
 }
 
 /// The part that a wait belongs to.
-const fn part_of(wait: Wait) -> TimePart {
+pub(super) const fn part_of(wait: Wait) -> TimePart {
     match wait {
         Wait::Window | Wait::PsnWindow | Wait::MsgWindow | Wait::Acknowledgement => {
             TimePart::Window
@@ -316,13 +319,13 @@ const fn part_of(wait: Wait) -> TimePart {
 }
 
 impl Repair {
-    fn of(fate: Fate, silent: bool) -> Self {
+    pub(super) fn of(fate: Fate, by: LossNews) -> Self {
         let (cause, port) = match fate {
             Fate::Trimmed(port) => ("trimmed", port),
             Fate::Lost(port, reason) => (reason.name(), port),
             Fate::Corrupt => ("corrupt", NONE),
             Fate::Whole => ("not_lost", NONE),
         };
-        Self { cause, port: Some(port).filter(|port| *port != NONE), silent }
+        Self { cause, port: Some(port).filter(|port| *port != NONE), by }
     }
 }

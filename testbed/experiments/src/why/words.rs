@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::iter::repeat;
 
-use fabric::{Node, PortId, PortSpec};
-use transport::Duration;
+use fabric::{Node, PortId, PortSpec, SwitchSpec};
+use transport::{Duration, HostId};
 
 use super::{Bottleneck, DemandTime, FlowWhy, QueueWait, TimePart, demands};
 use crate::plan::Plan;
@@ -14,6 +14,7 @@ use crate::shown;
 pub(super) struct NamedLinks<'p> {
     plan: &'p Plan,
     ports: Vec<PortSpec>,
+    switches: Vec<SwitchSpec>,
     /// For each port of a switch: the number of the switch.
     owners: BTreeMap<u32, u32>,
 }
@@ -23,12 +24,22 @@ impl<'p> NamedLinks<'p> {
         let blueprint = plan.blueprint();
         let switches = (0..).zip(&blueprint.switches);
         let owners = switches.flat_map(|(number, switch)| switch.ports().zip(repeat(number)));
-        Self { plan, owners: owners.collect(), ports: blueprint.ports }
+        let owners = owners.collect();
+        Self { plan, owners, ports: blueprint.ports, switches: blueprint.switches }
     }
 
     /// The address of the switch that `port` belongs to, behind those of hosts.
     pub(super) fn address_of_owner(&self, port: u32) -> Option<u32> {
         Some(self.plan.hosts() + self.owners.get(&port)?)
+    }
+
+    /// The only port to `host` of the switch at the far end of `port`; `None` where there are
+    /// several, or `host` is not below.
+    pub(super) fn down_port(&self, port: u32, host: HostId) -> Option<u32> {
+        let Node::Switch(number) = self.ports.get(port as usize)?.to else { return None };
+        let switch = self.switches.get(number as usize)?;
+        let below = host.0.checked_sub(switch.first_host).filter(|below| *below < switch.hosts)?;
+        (switch.bundle == 1).then_some(switch.down_port + below / switch.child_hosts)
     }
 
     /// The name of the link that `port` transmits on.
@@ -59,17 +70,23 @@ impl<'p> NamedLinks<'p> {
 
 /// The causes of the flow's delay, in a sentence or two.
 pub(super) fn sentence(why: &FlowWhy) -> String {
-    let Some(fct) = why.fct_ps else { return unfinished(why) };
+    let (Some(took), is_open) = (why.time_ps(), why.fct_ps.is_none()) else {
+        return unfinished(why);
+    };
     let mut parts: Vec<(TimePart, u64)> =
         TimePart::ALL.into_iter().map(|part| (part, why.part(part))).collect();
     parts.sort_by_key(|(_, ps)| std::cmp::Reverse(*ps));
-    let share = |ps: u64| ps.saturating_mul(100).checked_div(fct).unwrap_or(0);
+    let share = |ps: u64| ps.saturating_mul(100).checked_div(took).unwrap_or(0);
     let held = [TimePart::Queue, TimePart::Paused, TimePart::Window];
-    let mut text = format!("It took {}.", time(fct));
+    let ends = if why.given_up { "it was given up" } else { "the run ended" };
+    let mut text = match is_open {
+        true => format!("{} It was open for {}, until {ends}.", unfinished(why), time(took)),
+        false => format!("It took {}.", time(took)),
+    };
     if let Some(link) = &why.bottleneck
         && share(held.iter().map(|part| why.part(*part)).sum()) >= 30
     {
-        text += &shared(link, fct);
+        text += &shared(link, took);
     }
     let named = parts.iter().enumerate().filter(|(at, (_, ps))| *at == 0 || share(*ps) >= 15);
     for (at, (part, ps)) in named.take(3) {
@@ -102,6 +119,9 @@ fn shared(bottleneck: &Bottleneck, fct: u64) -> String {
 }
 
 fn unfinished(why: &FlowWhy) -> String {
+    if why.time_ps().is_none() {
+        return "It did not start.".to_owned();
+    }
     let sent = why.packets.sent;
     match (most(&why.packets.lost), lost_answers(why)) {
         (Some((place, count)), _) => {
@@ -248,7 +268,11 @@ fn repair(why: &FlowWhy) -> String {
         return "it waited until losses were known".to_owned();
     };
     let place = first.link.as_ref().map_or_else(String::new, |link| format!(" at {link}"));
-    let how = if first.by == "timer" { "a timer found it" } else { "an answer said so" };
+    let how = match first.by.as_str() {
+        "timer" => "a timer found it",
+        "none" => "it does not yet",
+        _ => "an answer said so",
+    };
     let what = match first.cause.as_str() {
         "trimmed" => format!("that packets had been trimmed{place}"),
         "link_down" => format!("that packets had been lost{place}, a link that is down"),

@@ -253,7 +253,7 @@ fn no_flow_waits_for_a_timeout_where_a_scheduler_without_a_backup_was_away() {
         let timing = timing(topology);
         let notices = timing.epoch * (2 * timing.request_to_data() + 2);
         let (fault, long) = absence(pods, notices.as_us_f64(), &mut rng);
-        let more = took(&[fault.clone()]) - took(&[]) - long;
+        let more = took(std::slice::from_ref(&fault)) - took(&[]) - long;
         assert!(more < 2500.0, "case {case}, {topology}: {fault} costs {more} us");
         most = most.max(more);
     }
@@ -292,7 +292,7 @@ fn hosts_that_have_had_no_answer_ask_anew_when_their_scheduler_comes_back() {
         let base = took(&[]);
         for long in [200.0, 500.0, 900.0] {
             let fault = format!("kill@scheduler:0,from_us=6,until_us={}", 6.0 + long);
-            let more = took(&[fault.clone()]) - base - long;
+            let more = took(std::slice::from_ref(&fault)) - base - long;
             assert!(more < 60.0, "{topology}: {fault} costs {more} us");
         }
     }

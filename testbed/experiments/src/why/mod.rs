@@ -323,8 +323,7 @@ pub(crate) fn explain(
         });
         (why, held_at)
     };
-    let mut flows: Vec<(FlowWhy, Option<(FlowSpan, Vec<(u32, u128)>)>)> =
-        records.iter().enumerate().map(flow).collect();
+    let mut flows: Vec<_> = records.iter().enumerate().map(flow).collect();
     let held_at = flows.iter().filter_map(|(_, held_at)| held_at.as_ref());
     let ports = held_at.flat_map(|(_, ports)| ports.iter().map(|(port, _)| *port));
     let busy = Busy::of(journal, links, ports);

@@ -185,9 +185,12 @@ fn whole(flow: &FlowWhy, console: &mut Console<'_>) -> Result<(), Failure> {
             for repair in &flow.retransmissions {
                 let link =
                     repair.link.as_ref().map_or_else(String::new, |link| format!(" at {link}"));
-                let place =
-                    format!("{}{link}, {} times, by {}", repair.cause, repair.times, repair.by);
-                table.add_row(row("", repair.ps, place));
+                let (cause, times) = (&repair.cause, repair.times);
+                let by = match repair.by.as_str() {
+                    "none" => "not detected".to_owned(),
+                    by => format!("by {by}"),
+                };
+                table.add_row(row("", repair.ps, format!("{cause}{link}, {times} times, {by}")));
             }
         }
     }

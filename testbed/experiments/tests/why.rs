@@ -279,7 +279,7 @@ fn a_flow_that_never_ends_names_where_its_packets_are_lost() {
 /// to the picosecond, too.
 #[test]
 fn parts_of_flows_that_are_open_add_up_with_every_transport() {
-    let mut open = 0;
+    let (mut open, mut whole, mut other) = (0, 0, 0);
     for (network, transport) in [
         ("paper-testbed", "smartt"),
         ("paper-testbed", "dctcp"),
@@ -298,6 +298,8 @@ fn parts_of_flows_that_are_open_add_up_with_every_transport() {
                 let left = outcome.why.iter().filter(|why| why.open_ps.is_some());
                 for why in left {
                     open += 1;
+                    whole += why.open_ps.unwrap();
+                    other += why.part(TimePart::Other);
                     let until = "until the run ended";
                     assert!(why.sentence.contains(until), "{transport}: {}", why.sentence);
                 }
@@ -305,6 +307,7 @@ fn parts_of_flows_that_are_open_add_up_with_every_transport() {
         }
     }
     assert!(open > 200, "{open}");
+    assert!(other < whole / 10, "{other} of {whole} ps have no cause");
 }
 
 /// The scheduler is gone for good: all that waits waits for it, until the run ends or the flow is

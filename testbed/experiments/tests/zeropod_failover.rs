@@ -209,9 +209,9 @@ const THREE_FAIL: &str = "kill@scheduler:0,from_us=50,until_us=550 \
                           kill@backup:0,from_us=50,until_us=650 kill@scheduler:1,from_us=50";
 
 /// A scheduler without a backup that begins anew, is away for some time or is cut off, whole or by
-/// the link to one ToR: of such kinds one at random, and how long it lasts, microseconds. A cut
-/// lasts for `least` at least.
-fn absence(pods: u32, least: f64, rng: &mut Rng) -> (String, f64) {
+/// one of its links: of such kinds one at random, how long it lasts, and how much longer it may make
+/// a flow, microseconds. A cut lasts for `least` at least. Of its links the first four are to ToRs.
+fn absence(pods: u32, least: f64, rng: &mut Rng) -> (String, f64, f64) {
     let pod = rng.below(pods.into());
     let from = rng.below(150_000_000) as f64 / 1e6;
     let (doublings, kind) = (14 + rng.below(16), rng.below(4));
@@ -219,15 +219,15 @@ fn absence(pods: u32, least: f64, rng: &mut Rng) -> (String, f64) {
     let long = least + rng.below(1 << doublings) as f64 / 1e6;
     let times = format!("from_us={from},until_us={}", from + long);
     match kind {
-        0 => (format!("restart@scheduler:{pod},from_us={from}"), 0.0),
-        1 => (format!("kill@scheduler:{pod},{times}"), long),
-        2 => (format!("partition@scheduler:{pod},{times}"), long),
-        _ => (format!("partition@scheduler:{pod}:{},{times}", rng.below(4)), long),
+        0 => (format!("restart@scheduler:{pod},from_us={from}"), 0.0, 600.0),
+        1 => (format!("kill@scheduler:{pod},{times}"), long, 600.0),
+        2 => (format!("partition@scheduler:{pod},{times}"), long, 1000.0),
+        _ => (format!("partition@scheduler:{pod}:{},{times}", rng.below(8)), long, 1500.0),
     }
 }
 
-/// Whether something is left to ask for or not, hosts and Cores find out that their scheduler was
-/// away, soon after it is there again. So no flow waits for its timeout of 20 ms. Each cut is so
+/// Whether something is left to ask for or not, what a scheduler lost while it was away is made up
+/// for soon after it is there again. So no flow waits for its timeout of 20 ms. Each cut is so
 /// long that an answer is missing.
 #[test]
 fn no_flow_waits_for_a_timeout_where_a_scheduler_without_a_backup_was_away() {
@@ -252,18 +252,56 @@ fn no_flow_waits_for_a_timeout_where_a_scheduler_without_a_backup_was_away() {
         let took = |faults: &[String]| longest(&run(topology, &matrix, faults)).as_us_f64();
         let timing = timing(topology);
         let notices = timing.epoch * (2 * timing.request_to_data() + 2);
-        let (fault, long) = absence(pods, notices.as_us_f64(), &mut rng);
+        let (fault, long, bound) = absence(pods, notices.as_us_f64(), &mut rng);
         let more = took(std::slice::from_ref(&fault)) - took(&[]) - long;
-        assert!(more < 2500.0, "case {case}, {topology}: {fault} costs {more} us");
+        println!("case {case}, {topology}: {fault} costs {more} us");
+        assert!(more < bound, "case {case}, {topology}: {fault} costs {more} us");
         most = most.max(more);
     }
     println!("at most {most} us more than the absence");
 }
 
+/// A Core may hand a report over late in a cut, and get an answer soon behind it that left before.
+#[test]
+fn reports_that_were_lost_late_in_a_cut_of_one_link_are_repeated() {
+    let mut lone = Matrix { nodes: 32, ..Matrix::default() };
+    lone.push_flow(FlowSpec::new(HostId(0), HostId(19), Bytes(100_000))).unwrap();
+    let mut incast = Matrix { nodes: 32, ..Matrix::default() };
+    for src in 0..12 {
+        incast.push_flow(FlowSpec::new(HostId(src), HostId(16), Bytes(1_000_000))).unwrap();
+    }
+    for (matrix, fault) in [
+        (&incast, "partition@scheduler:0:7,from_us=35.884,until_us=103.001"),
+        (&incast, "partition@scheduler:0:4,from_us=12.723,until_us=76.022"),
+        (&lone, "partition@scheduler:0:5,from_us=19.548,until_us=57.724"),
+    ] {
+        let took = |faults: &[String]| longest(&run("zeropod:8,2,4", matrix, faults)).as_us_f64();
+        let (more, long) = (took(&[fault.to_owned()]) - took(&[]), 67.2);
+        println!("{fault} costs {more} us");
+        assert!(more < long + 1500.0, "{fault} costs {more} us");
+    }
+}
+
+/// What no receipt can name any more is sent again, but a receiver that is gone for good gets no
+/// storm of that: the flow is given up after its timeouts.
+#[test]
+fn a_flow_of_several_pods_to_a_receiver_that_is_gone_is_given_up_after_few_packets() {
+    for (src, dst, fault) in [(0, 3, "down@tor:0:down:3"), (0, 19, "down@tor:4:down:3")] {
+        let mut matrix = Matrix { nodes: 32, ..Matrix::default() };
+        matrix.push_flow(FlowSpec::new(HostId(src), HostId(dst), Bytes(100_000))).unwrap();
+        let plan = faulty("zeropod:8,2,4", &matrix, &[fault.to_owned()]).unwrap();
+        let outcome = virtual_time::run(&plan, &mut Unwatched).unwrap();
+        let again = outcome.summary.packets.retransmitted;
+        println!("{src} to {dst}: {again} packets again");
+        assert!(outcome.summary.audit.ok && outcome.records[0].failed, "{src} to {dst}");
+        assert!(again < 1000, "{src} to {dst}: {again} packets again");
+    }
+}
+
 /// The restart is the last thing that happens in the pod of the sender: without an announcement
 /// nothing would report what has been delivered in the other pod.
 #[test]
-fn a_scheduler_without_a_backup_that_comes_back_says_so_by_itself() {
+fn a_scheduler_without_a_backup_that_comes_back_announces_its_term() {
     let mut matrix = Matrix { nodes: 32, ..Matrix::default() };
     matrix.push_flow(FlowSpec::new(HostId(0), HostId(16), Bytes(100_000))).unwrap();
     for (fault, back) in [

@@ -81,7 +81,7 @@ impl<S: Scheduler> Endpoint<S> {
             match reported {
                 Reported::Before { sent_before, .. } => open.send_again_before(sent_before),
                 Reported::Segments { first, arrived, again: true, .. } => {
-                    open.send_again(first, arrived);
+                    open.send_again(first, arrived, now);
                 }
                 Reported::Segments { first, arrived, again: false, .. } => {
                     open.on_reported(first, arrived, &mut cx);

@@ -375,10 +375,15 @@ impl Recovery {
         if self.is_refusal(psn, echo_sent_at) { self.mark_lost(psn) } else { None }
     }
 
+    /// When `psn` left, and whether it had left before, where it is in flight.
+    pub(crate) fn in_flight_since(&self, psn: Psn) -> Option<(Instant, bool)> {
+        let entry = self.sent.entry(psn).filter(|entry| entry.fate == Fate::InFlight);
+        entry.map(|entry| (entry.sent_at, !entry.is_first_flight()))
+    }
+
     /// Sends `psn` again where it is in flight.
     pub(crate) fn send_again(&mut self, psn: Psn) {
-        let in_flight = |entry: &SentPacket| entry.fate == Fate::InFlight;
-        if self.sent.entry(psn).is_some_and(in_flight) {
+        if self.in_flight_since(psn).is_some() {
             self.mark_lost(psn);
         }
     }

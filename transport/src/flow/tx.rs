@@ -4,6 +4,7 @@
 //! the window of the controller, the paths of the balancer, and the fate of segments
 //! ([`super::recovery`]).
 
+mod again;
 mod blocks;
 mod feedback;
 mod reopen;
@@ -29,6 +30,7 @@ use crate::stats::Stats;
 use crate::time::{Duration, Instant, earliest};
 use crate::units::{Bytes, FlowId, HostId, Key, MsgId, MsgNo, Psn};
 use crate::wire::{Ext, data};
+use again::Again;
 use blocks::ParityDue;
 
 pub use standing::Standing;
@@ -163,6 +165,8 @@ pub(crate) struct TxFlow {
     proved: (Instant, u64),
     /// Whether the receiver has reported that it has no room for the flow.
     refused_flow: bool,
+    /// Segments without a report that were sent again.
+    again: Again,
 }
 
 // One for each flow that sends. The controllers and balancers take more than half of it.
@@ -231,6 +235,7 @@ impl TxFlow {
             coded_overhead: overhead + config.extensions(code_len),
             proved: (Instant::ZERO, 0),
             refused_flow: false,
+            again: Again::default(),
         }
     }
 

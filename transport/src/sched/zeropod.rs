@@ -390,7 +390,8 @@ impl Zeropod {
         self.advance(self.pod_time(local));
         self.admit(from, schd, local)?;
         self.silence.answered();
-        self.note_answer(self.pod_time(local));
+        let standing = schd.standing.map(|(to, _)| to);
+        self.note_answer(self.pod_time(local), standing);
         let granted = schd.grant.map(|grant| self.full(grant.epoch));
         self.end_outage(self.pod_time(local), granted);
         self.note_answered(local);

@@ -270,7 +270,6 @@ fn repair(why: &FlowWhy) -> String {
     let place = first.link.as_ref().map_or_else(String::new, |link| format!(" at {link}"));
     let how = match first.by.as_str() {
         "timer" => "a timer found it",
-        "none" => "it does not yet",
         _ => "an answer said so",
     };
     let what = match first.cause.as_str() {
@@ -284,6 +283,9 @@ fn repair(why: &FlowWhy) -> String {
         reason => format!("that packets had been lost{place} ({})", reason.replace('_', " ")),
     };
     let times = if first.times == 1 { "once".to_owned() } else { format!("{} times", first.times) };
+    if first.by == "none" {
+        return format!("its packets were lost{place}, and nothing had shown that when it ended");
+    }
     format!("it waited until the sender knew {what} ({how}, {times})")
 }
 

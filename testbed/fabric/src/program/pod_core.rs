@@ -28,7 +28,7 @@ use transport::sched::zeropod::{PodCounts, PodEnd, Zeropod, ZeropodParams};
 use transport::sched::{Backlog, Protocol, Reported, Sending};
 use transport::segment::TxSegment;
 use transport::wire::pod::CoreRts;
-use transport::wire::{Body, Data, Ext, Header};
+use transport::wire::{Body, Data, Ext, Header, Note};
 use transport::{Bytes, DropReason, Duration, EntropyValue, FlowId, HostId, Instant, PayloadRef};
 
 use super::pod_scheduler::{all_hosts, first_core, timing};
@@ -314,13 +314,20 @@ impl CorePort {
         self.client.pod_end().backup.map(|_| timing.epoch * (2 * timing.patience()))
     }
 
-    /// An answer has come. Where one was overdue, and the term is the same, the scheduler was cut
-    /// off, and the last reports may have been lost. A pod with a backup has another term then.
-    fn note_return(&mut self, was_away: bool, now: Instant) {
+    /// Takes in an answer of the pod's scheduler. Where one was overdue until now, the scheduler was
+    /// cut off or has begun anew, and the reports may have been lost that it has not been shown to
+    /// have. A pod with a backup has another term then, which [`CorePort::follow_term`] takes in.
+    fn take_answer(&mut self, from: HostId, header: &Header, note: &Note, now: Instant) {
+        // What is overdue depends on the epoch, so it is this instant's.
+        self.client.handle_timeout(now);
+        let (was_away, confirmed) = (self.client.is_overdue(), self.client.confirmed());
+        // The client counts what it refuses.
+        let _ = self.client.on_host_control(from, header, note, now);
         let alone = self.client.pod_end().backup.is_none();
         if alone && was_away && !self.client.is_overdue() {
-            self.delivered.repeat(self.young(), now);
+            self.delivered.repeat_from(confirmed);
         }
+        self.due = self.due.min(now);
     }
 
     /// The report for a request to a scheduler: none for a scheduler that serves no more, and none
@@ -370,11 +377,7 @@ impl PodCore {
         let (Some(sender), Some(header)) = (cx.sender(packet), cx.header(packet)) else { return };
         let Some(port) = relay.ports.get_mut(pod) else { return };
         if let Body::Note(note) = &header.body {
-            let was_away = port.client.is_overdue();
-            // The client counts what it refuses.
-            let _ = port.client.on_host_control(sender, &header, note, now);
-            port.note_return(was_away, now);
-            port.due = port.due.min(now);
+            port.take_answer(sender, &header, note, now);
             relay.take_reported(pod, now);
         }
     }

@@ -153,12 +153,18 @@ impl TxFlow {
         self.take_report(&report, cx);
     }
 
-    /// No report of these segments can come any more: bit i of `segments` is PSN `first + i`. They
-    /// are sent again, and no controller gets that, since they may have arrived.
+    /// No report of these segments can come any more at `now`: bit i of `segments` is PSN
+    /// `first + i`. They are sent again, as far as [`Again`](super::again::Again) lets them, and no
+    /// controller gets that, since they may have arrived.
     #[cold]
-    pub(crate) fn send_again(&mut self, first: Psn, segments: u64) {
-        for bit in (0..u64::BITS).filter(|bit| segments >> bit & 1 == 1) {
-            self.recovery.send_again(first.plus(bit));
+    pub(crate) fn send_again(&mut self, first: Psn, segments: u64, now: Instant) {
+        for psn in (0..u64::BITS).filter(|bit| segments >> bit & 1 == 1).map(|bit| first.plus(bit))
+        {
+            if let Some((sent_at, again)) = self.recovery.in_flight_since(psn)
+                && self.again.may_leave(sent_at, again, now)
+            {
+                self.recovery.send_again(psn);
+            }
         }
     }
 
@@ -177,6 +183,11 @@ impl TxFlow {
         self.end_hold(acked);
         self.pass_over_parity();
         self.reported += acked;
+        if acked > Bytes::ZERO
+            && let Some(limit) = self.again.arrived()
+        {
+            self.send_again_before(limit);
+        }
     }
 
     /// Takes in a note for the controller. False when the controller has no use for it.

@@ -4,21 +4,23 @@
 //! Source: ours; \[zeropod\] has no losses. Cells for other pods are reported by a Core, through
 //! the scheduler of their own pod. A scheduler that begins anew, or to which or from which nothing
 //! comes for a time, loses such reports. Where a pod has no backup, a working scheduler answers
-//! repeated totals only. So a host whose cells wait for reports repeats some total when no answer
-//! has come for long, and a Core does so that has handed reports over.
+//! repeated totals only. So a host whose cells wait for reports repeats a total when no answer has
+//! come for long, and a Core does so that has handed reports over. This is a probe, and no answer
+//! but one with a standing answers it: others may have left before it.
 //!
 //! ```text
-//!   cells --> no answer for D epochs --> some total again --> an answer within D epochs
+//!   cells --> no answer for D epochs --> a total again ----> a standing within D epochs
 //!                     ^                      |      |                  |
-//!                     +-- after 2 D, 4 D, .. +      +-- a later answer, or one of another term:
-//!                                                       Cores repeat their last reports. Cells
-//!                                                       that left before it and are unreported
+//!                     +-- after 2 D, 4 D, .. +      +-- a later one, or an answer of another
+//!                                                       term: Cores repeat reports. Cells that
+//!                                                       left before it and are unreported
 //!                                                       RESEND_AFTER epochs later leave again
 //! ```
 //!
 //! A Core may wait for nothing when it hands a report over, so it repeats a total right behind it.
 //! So a cut of two times D is noticed whenever it comes. What is lost in a shorter one may have to
-//! wait for the timeout of its flow.
+//! wait for the timeout of its flow. A standing shows that all reports came that left up to its
+//! probe, unless such a cut lost some: only later ones are repeated.
 
 use super::{DemandEnd, Zeropod};
 use crate::sched::Reported;
@@ -39,24 +41,28 @@ const RESEND_AFTER: u64 = 2 * REPORTS_KEPT as u64;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Overdue {
     /// The epoch from which on an answer is waited for: that of the last answer, of the first cell
-    /// or report since, or of the last total that was repeated for it.
+    /// or report since, or of the last probe.
     since: Option<u64>,
-    /// Totals repeated since the last answer.
+    /// Probes since the last answer.
     tries: u8,
-    /// Whether a report has been handed over since some total was repeated last.
+    /// The epoch of the first probe that has had no answer.
+    probed: Option<u64>,
+    /// When the epoch of the last probe ended that was answered.
+    confirmed: Instant,
+    /// Whether a report has been handed over since the last probe.
     handed_over: bool,
     /// The epoch in which cells are sent again, and the instant before which they left.
     again: Option<(u64, Instant)>,
     /// Like `again`, for the last of all answers that came late.
     latest: Option<(u64, Instant)>,
-    /// The cells that are sent again now: before when they left, and the flow to look at next.
-    now: Option<(Instant, usize)>,
+    /// The cells that are being sent again: before when they left, and the flow to look at next.
+    resending: Option<(Instant, usize)>,
 }
 
 impl Overdue {
     /// Nothing is waited for any more.
     pub(super) const fn end(&mut self) {
-        (self.since, self.tries) = (None, 0);
+        (self.since, self.tries, self.probed) = (None, 0, None);
     }
 }
 
@@ -81,46 +87,78 @@ impl Zeropod {
     }
 
     /// A report has been handed over in the last request. A later one asks whether the scheduler is
-    /// there: the next one, unless an answer is waited for.
+    /// there: the next one, unless a probe has had no answer.
     pub fn expect_passing_on(&mut self) {
         self.expect_answer(self.epoch);
         self.overdue.handed_over = self.overdue.since.is_some();
     }
 
-    /// The epoch of the next request that repeats some total because nothing has come.
-    pub(super) fn asks_whether_there_from(&self) -> Option<u64> {
-        if self.overdue.handed_over && !self.outage.is_waiting() {
+    /// Reports that left before this instant have come, except where the scheduler was cut off for
+    /// a shorter time than a probe notices.
+    #[must_use]
+    pub const fn confirmed(&self) -> Instant {
+        self.overdue.confirmed
+    }
+
+    /// The epoch of the next probe.
+    pub(super) fn probes_from(&self) -> Option<u64> {
+        if self.overdue.handed_over && self.overdue.probed.is_none() {
             return Some(self.epoch);
         }
         let patience = self.timing.request_to_data();
         self.overdue.since.map(|since| since + (patience << self.overdue.tries))
     }
 
-    /// Some total, where the request of `epoch` is to repeat one because nothing has come.
+    /// The total of the first queue, where the request of `epoch` is to be a probe. Any queue would
+    /// do.
     pub(super) fn next_probe(&mut self, epoch: u64) -> Option<(DemandEnd, u32)> {
-        self.asks_whether_there_from().filter(|from| *from <= epoch && self.queues.len() > 0)?;
+        self.probes_from().filter(|from| *from <= epoch && self.queues.len() > 0)?;
         (self.overdue.since, self.overdue.handed_over) = (Some(epoch), false);
+        self.overdue.probed.get_or_insert(epoch);
         self.overdue.tries = (self.overdue.tries + 1).min(DOUBLINGS);
         Some(self.repeat(0, epoch))
     }
 
-    /// The epoch in which the host looks whether an answer is overdue, or sends cells again.
+    /// Whether the answer to a probe is overdue.
+    pub(super) fn is_probe_overdue(&self) -> bool {
+        self.overdue.probed.is_some_and(|asked| asked + self.timing.request_to_data() < self.epoch)
+    }
+
+    /// The epoch in which the host looks whether an answer is overdue, or sends cells again. It
+    /// looks in the first epoch in which it is, and every D epochs from then on, so that the host
+    /// does not seem to have been stalled when the answer comes.
     pub(super) fn overdue_at(&self) -> Option<u64> {
-        let waits = self.overdue.since.is_some() && self.outage.is_waiting();
-        let look = waits.then_some(self.epoch + self.timing.request_to_data());
-        let again = self.overdue.again.map(|(at, _)| at).filter(|at| *at > self.epoch);
+        let patience = self.timing.request_to_data();
+        let asked = self.overdue.probed.filter(|_| self.overdue.since.is_some());
+        let look = asked.map(|asked| {
+            let looks = self.epoch.saturating_sub(asked + 1) / patience + 1;
+            asked + 1 + looks * patience
+        });
+        let again = self.overdue.again.map(|(at, _)| at);
         crate::time::earliest(look, again)
     }
 
-    /// An answer came at `at`, of whatever term. One that comes late, or of another term, may have
-    /// been preceded by others that were lost.
-    pub(super) fn note_answer(&mut self, at: Instant) {
-        self.overdue.end();
+    /// An answer came at `at`, of whatever term, with the standing of `standing` or without one.
+    /// One that comes late, or of another term, may have been preceded by others that were lost.
+    pub(super) fn note_answer(&mut self, at: Instant, standing: Option<DemandEnd>) {
+        let is_late = self.is_overdue();
+        if let Some(probed) = self.overdue.probed {
+            let first = (self.queues.len() > 0).then(|| self.queues.queue(0).to);
+            let is_answered = standing.is_some() && standing == first;
+            if is_answered {
+                self.overdue.confirmed = self.start(probed + 1);
+            }
+            if is_answered || self.outage.is_in_new_term() {
+                self.overdue.end();
+            }
+        } else {
+            self.overdue.end();
+        }
         if self.queues.across_in_flight() == 0 {
             return;
         }
         self.expect_answer(self.epoch);
-        if self.is_overdue() {
+        if is_late {
             let latest = Some((self.epoch + RESEND_AFTER, at));
             self.overdue.latest = latest;
             self.overdue.again = self.overdue.again.or(latest);
@@ -130,13 +168,13 @@ impl Zeropod {
     /// The next flow of which cells are to be sent again.
     pub(super) fn next_overdue(&mut self) -> Option<Reported> {
         if let Some((_, sent_before)) = self.overdue.again.filter(|(at, _)| *at <= self.epoch) {
-            self.overdue.now = Some((sent_before, 0));
+            self.overdue.resending = Some((sent_before, 0));
             let later = self.overdue.latest.filter(|(_, at)| *at > sent_before);
             self.overdue.again = later;
         }
-        let (sent_before, from) = self.overdue.now?;
+        let (sent_before, from) = self.overdue.resending?;
         let next: Option<(usize, FlowId)> = self.queues.across_in_flight_from(from);
-        self.overdue.now = next.map(|(place, _)| (sent_before, place + 1));
+        self.overdue.resending = next.map(|(place, _)| (sent_before, place + 1));
         let sent_before = self.local_time(sent_before);
         next.map(|(_, flow)| Reported::Before { flow, sent_before })
     }
@@ -176,7 +214,8 @@ mod tests {
 
     /// All that the host reports to its endpoint.
     fn reports(host: &mut Host) -> Vec<Reported> {
-        core::iter::from_fn(|| host.sched.next_reported()).collect()
+        let rest = core::iter::from_fn(|| host.sched.next_reported());
+        core::mem::take(&mut host.reported).into_iter().chain(rest).collect()
     }
 
     #[test]
@@ -226,12 +265,12 @@ mod tests {
         host.sched.watch = PodWatch::new(Some(BACKUP));
         host.sched.overdue = Overdue::default();
         host.sched.expect_answer(2000);
-        assert_eq!(host.sched.asks_whether_there_from(), None);
+        assert_eq!(host.sched.probes_from(), None);
         let mut alone = Host::new();
         alone.post(0, 3);
         let in_flight = Backlog { in_flight: Bytes(552), ..backlog(3) };
         alone.sched.on_backlog(flow(0), &in_flight, alone.now);
-        assert_eq!(alone.sched.asks_whether_there_from(), None);
+        assert_eq!(alone.sched.probes_from(), None);
     }
 
     /// What is handed over may be lost in a cut that ends soon.
@@ -240,7 +279,8 @@ mod tests {
         let mut host = across();
         host.sched.on_backlog(flow(0), &backlog(0), host.now);
         let before = host.requests.len();
-        let answer = Schd { grant: None, ..granted(0, 4, 0) };
+        let standing = Some((DemandEnd::Pod(1), 4 * 512));
+        let answer = Schd { grant: None, standing, ..granted(0, 4, 0) };
         let asked = |host: &Host| -> Vec<u32> {
             host.requests[before..].iter().map(|(_, rts)| rts.epoch).collect()
         };
@@ -257,6 +297,42 @@ mod tests {
         assert!(host.answer(SCHEDULER, &answer));
         host.run(host.epoch(2000));
         assert_eq!(asked(&host), [33, 37]);
+    }
+
+    /// Answers that left before a cut may come after a probe that was lost in it.
+    #[test]
+    fn no_answer_but_a_standing_answers_a_probe() {
+        let mut host = across();
+        host.sched.on_backlog(flow(0), &backlog(0), host.now);
+        host.sched.expect_passing_on();
+        host.run(host.epoch(40));
+        let before = host.requests.len();
+        assert!(host.answer(SCHEDULER, &Schd { grant: None, ..granted(0, 4, 0) }));
+        host.run(host.epoch(64));
+        let asked = (host.sched.is_overdue(), host.sched.confirmed());
+        assert_eq!(asked, (true, Instant::ZERO), "D after the probe in epoch 33");
+        host.run(host.epoch(94));
+        assert_eq!(host.requests[before..].iter().map(|(_, rts)| rts.epoch).last(), Some(93));
+        let standing = Some((DemandEnd::Pod(1), 4 * 512));
+        assert!(host.answer(SCHEDULER, &Schd { grant: None, standing, ..granted(0, 4, 0) }));
+        let asked = (host.sched.is_overdue(), host.sched.confirmed());
+        assert_eq!(asked, (false, host.epoch(34)));
+    }
+
+    /// Whatever begins an epoch, what is due in it is named until it has been done.
+    #[test]
+    fn a_packet_that_begins_the_epoch_hides_nothing_that_is_due_in_it() {
+        let mut host = across();
+        host.run(host.epoch(40));
+        assert!(host.answer(SCHEDULER, &Schd { term: 3, grant: None, ..granted(0, 4, 0) }));
+        let sent_before = host.now;
+        let due = host.epoch(40 + 512);
+        host.keep_times(due.before(Duration::from_ns(1)));
+        let in_flight = Backlog { in_flight: Bytes(552), ..backlog(0) };
+        host.sched.on_backlog(flow(0), &in_flight, due);
+        assert!(host.sched.poll_timeout().is_some_and(|at| at <= due));
+        assert_eq!(reports(&mut host), [Reported::Before { flow: flow(0), sent_before }]);
+        assert!(host.sched.poll_timeout().is_none_or(|at| at > due));
     }
 
     /// An answer of another term says that the former scheduler is gone, with all that it had.

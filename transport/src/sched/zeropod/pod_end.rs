@@ -33,10 +33,10 @@ impl Zeropod {
     }
 
     /// Whether an answer is overdue that a working scheduler would have sent. It is so until the
-    /// next answer.
+    /// next answer, and where it is one to a probe, until a probe is answered.
     #[must_use]
     pub fn is_overdue(&self) -> bool {
-        self.outage_since().is_some()
+        self.outage_since().is_some() || self.is_probe_overdue()
     }
 
     /// The end of the pod that this scheduler sends for.

@@ -145,10 +145,10 @@ impl Records {
         sent.epoch == epoch && sent.slots != 0
     }
 
-    /// The first epoch after `epoch` in which no receipt can name the cells of some epoch.
-    pub(super) fn expires(&self, epoch: u64) -> Option<u64> {
-        let kept = self.kept();
-        self.open.as_ref()?.iter().map(|sent| sent + kept).find(|at| *at > epoch)
+    /// The first epoch in which no receipt can name the cells of some epoch any more that have not
+    /// been looked at.
+    pub(super) fn expires(&self) -> Option<u64> {
+        self.open.as_ref()?.front().map(|sent| sent + self.kept())
     }
 
     /// Appends segments of some epoch that no receipt can name from `epoch` on to `out`, to be sent
@@ -481,19 +481,19 @@ mod tests {
         records.report(70, 0b0101, &mut out);
         out.clear();
         let due = 70 + kept;
-        assert_eq!(records.expires(75), Some(due));
+        assert_eq!(records.expires(), Some(due));
         assert!(!records.expire(due - 1, &mut out));
         assert!(records.expire(due, &mut out) && !records.expire(due + 1, &mut out));
         assert_eq!(out.iter().map(said).collect::<Vec<_>>(), [(flow, 0, 0b1010, true)]);
-        assert_eq!(records.expires(due), Some(due + 2), "the cells of 71 are for another pod");
+        assert_eq!(records.expires(), Some(due + 2), "the cells of 71 are for another pod");
         // All of 72 arrive.
         records.report(72, !0, &mut out);
-        assert_eq!(records.expires(due), None);
+        assert_eq!(records.expires(), None);
         assert!(!records.expire(due + 2, &mut out));
         // In a single pod the timeout of flows is about as short.
         let mut records = Records::new(4, Some(9));
         send(&mut records);
-        assert!(records.expires(75).is_none() && !records.expire(due, &mut out));
+        assert!(records.expires().is_none() && !records.expire(due, &mut out));
     }
 
     #[test]

@@ -199,11 +199,11 @@ impl Protocol for Zeropod {
         // The earlier its epoch, the earlier a request: the first epoch of all kinds is enough.
         let reports = earliest(self.reports_from(), self.records.lost_due());
         let reports = earliest(reports, self.next_turn_epoch());
-        let reports = earliest(reports, self.asks_whether_there_from());
+        let reports = earliest(reports, self.probes_from());
         let request = if asks { Some(0) } else { earliest(reports, self.asks_from()) };
         let request = request.map(|epoch| self.next_request(epoch, self.asked_at));
         let begins = earliest(self.grants.first(), self.awaited.due());
-        let begins = earliest(begins, self.records.expires(self.epoch));
+        let begins = earliest(begins, self.records.expires());
         let begins = earliest(begins, self.overdue_at());
         let begins = begins.map(|epoch| self.start(epoch));
         let next = earliest(earliest(request, begins), self.next_copy_at());

@@ -91,9 +91,9 @@ impl Outage {
         self.unanswered.get_or_insert(epoch);
     }
 
-    /// Whether such a request has had no answer.
-    pub(super) const fn is_waiting(&self) -> bool {
-        self.unanswered.is_some()
+    /// Whether another term has begun since the last answer.
+    pub(super) const fn is_in_new_term(&self) -> bool {
+        self.in_new_term
     }
 
     /// Another term has begun.

@@ -48,6 +48,8 @@ pub(super) struct Host {
     pub(super) requests: Vec<(Instant, Rts)>,
     /// Cells that left: the instant, the flow, the name.
     pub(super) cells: Vec<(Instant, FlowId, CellName)>,
+    /// Segments that its polls found to have arrived or to be sent again.
+    pub(super) reported: Vec<Reported>,
 }
 
 pub(super) fn flow(index: u32) -> FlowId {
@@ -67,7 +69,7 @@ fn cell(psn: u32) -> TxSegment {
 impl Host {
     pub(super) fn new() -> Self {
         let sched = Zeropod::new(&config().sched_setup(HOST, Rng::new(3)));
-        Self { sched, now: Instant::ZERO, requests: Vec::new(), cells: Vec::new() }
+        Self { sched, now: Instant::ZERO, requests: Vec::new(), cells: Vec::new(), reported: Vec::new() }
     }
 
     pub(super) fn post(&mut self, index: u32, segments: u64) {
@@ -79,6 +81,7 @@ impl Host {
     fn poll(&mut self) {
         let now = self.now;
         self.sched.handle_timeout(now);
+        self.reported.extend(core::iter::from_fn(|| self.sched.next_reported()));
         let mut burst = Burst::with_limit(BURST);
         self.sched.poll_control(now, now, &mut burst);
         for segment in burst.iter() {
@@ -628,7 +631,7 @@ fn copies_without_a_grant_leave_behind_the_request_one_a_slot_and_never_in_a_gra
     let mut now = Instant::ZERO;
     sched.on_open(flow(0), PEER, &path, Label::NONE);
     sched.on_backlog(flow(0), &wire(40, 512), now);
-    let mut host = Host { sched, now, requests: Vec::new(), cells: Vec::new() };
+    let mut host = Host { sched, now, ..Host::new() };
     host.run(host.epoch(20));
     assert!(host.answer(SCHEDULER, &granted(31, 16, 16 * 512)));
     host.run(host.epoch(29) + Duration::from_ps(1));

@@ -81,23 +81,38 @@ impl Reports {
         }
     }
 
-    /// Reports that were kept are to be made again: those that are like a waiting one join it, and
-    /// the others go before all that wait. Requests to send cells again are repeated where they are
-    /// younger than `young` at `now`, if that is given. Older ones were passed on before the
-    /// scheduler failed, and each repetition sends the cells once more.
-    pub(super) fn repeat(&mut self, young: Option<Duration>, now: Instant) {
-        // Bounded: REPORTS_KEPT reports, and a look at WAITING_MAX for each.
+    /// Reports that were kept are to be made again. Requests to send cells again are repeated where
+    /// they are younger than `young` at `now`, if that is given. Older ones were passed on before
+    /// the scheduler failed, and each repetition sends the cells once more.
+    fn repeat(&mut self, young: Option<Duration>, now: Instant) {
+        // Bounded: REPORTS_KEPT reports.
         while let Some((at, report)) = self.passed.pop_back() {
-            if report.1.again && young.is_some_and(|young| now.since(at) > young) {
-                continue;
+            if !(report.1.again && young.is_some_and(|young| now.since(at) > young)) {
+                self.wait_again(report);
             }
-            if let Some((_, run)) = self.waiting.iter_mut().find(|it| is_alike(it, &report)) {
-                run.arrived |= report.1.arrived;
-            } else if self.waiting.len() < WAITING_MAX {
-                self.waiting.push_front(report);
-            } else {
-                self.dropped += u64::from(report.1.arrived.count_ones());
-            }
+        }
+    }
+
+    /// Reports that left at `confirmed` or later are to be made again. The earlier ones have come,
+    /// and stay for a later term.
+    pub(super) fn repeat_from(&mut self, confirmed: Instant) {
+        // Bounded: REPORTS_KEPT reports.
+        while let Some((_, report)) = self.passed.back().copied().filter(|(at, _)| *at >= confirmed)
+        {
+            self.passed.pop_back();
+            self.wait_again(report);
+        }
+    }
+
+    /// A report joins one that waits and is like it, or goes before all that wait. Bounded: a look
+    /// at WAITING_MAX.
+    fn wait_again(&mut self, report: DeliveredReport) {
+        if let Some((_, run)) = self.waiting.iter_mut().find(|it| is_alike(it, &report)) {
+            run.arrived |= report.1.arrived;
+        } else if self.waiting.len() < WAITING_MAX {
+            self.waiting.push_front(report);
+        } else {
+            self.dropped += u64::from(report.1.arrived.count_ones());
         }
     }
 }
@@ -177,6 +192,23 @@ mod tests {
         assert_eq!(all(&mut reports, at(50)), [again, arrived]);
         reports.follow_term(3, YOUNG, at(101));
         assert_eq!(all(&mut reports, at(101)), [arrived]);
+    }
+
+    #[test]
+    fn reports_that_are_known_to_have_come_are_not_repeated_in_the_same_term() {
+        let mut reports = Reports::default();
+        reports.follow_term(1, None, at(0));
+        for flow in 0..4_u32 {
+            reports.note(3, &cell(flow + 1, 0), flow == 1);
+            assert_eq!(all(&mut reports, at(flow.into())).len(), 1);
+        }
+        reports.repeat_from(at(2));
+        assert_eq!(all(&mut reports, at(5)), [(3, 0, 1, false), (4, 0, 1, false)]);
+        reports.repeat_from(at(6));
+        assert!(all(&mut reports, at(6)).is_empty());
+        // A scheduler that begins anew may not have passed them on.
+        reports.follow_term(3, None, at(7));
+        assert_eq!(all(&mut reports, at(7)).len(), 4);
     }
 
     #[test]

@@ -209,8 +209,8 @@ const THREE_FAIL: &str = "kill@scheduler:0,from_us=50,until_us=550 \
                           kill@backup:0,from_us=50,until_us=650 kill@scheduler:1,from_us=50";
 
 /// A scheduler without a backup that begins anew, is away for some time or is cut off, whole or by
-/// one of its links: of such kinds one at random, how long it lasts, and how much longer it may make
-/// a flow, microseconds. A cut lasts for `least` at least. Of its links the first four are to ToRs.
+/// one of its links: of such kinds one at random, how long it lasts, and by how much more it may
+/// delay a flow, microseconds. A cut lasts for `least` at least. The first four links are to ToRs.
 fn absence(pods: u32, least: f64, rng: &mut Rng) -> (String, f64, f64) {
     let pod = rng.below(pods.into());
     let from = rng.below(150_000_000) as f64 / 1e6;

@@ -314,9 +314,9 @@ impl CorePort {
         self.client.pod_end().backup.map(|_| timing.epoch * (2 * timing.patience()))
     }
 
-    /// Takes in an answer of the pod's scheduler. Where one was overdue until now, the scheduler was
-    /// cut off or has begun anew, and the reports may have been lost that it has not been shown to
-    /// have. A pod with a backup has another term then, which [`CorePort::follow_term`] takes in.
+    /// Takes in an answer of the pod's scheduler. Where one was overdue until now, the scheduler
+    /// was cut off or has begun anew, and reports may have been lost since the last probe that was
+    /// answered. A pod with a backup has another term then ([`CorePort::follow_term`]).
     fn take_answer(&mut self, from: HostId, header: &Header, note: &Note, now: Instant) {
         // What is overdue depends on the epoch, so it is this instant's.
         self.client.handle_timeout(now);

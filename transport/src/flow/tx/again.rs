@@ -29,8 +29,8 @@ pub(super) struct Again {
 const _: () = assert!(size_of::<Again>() <= 16);
 
 impl Again {
-    /// Whether a segment that left at `sent_at`, `again` or for the first time, is sent again, since
-    /// no report of it can come any more at `now`.
+    /// Whether a segment that left at `sent_at`, `again` or for the first time, is sent again,
+    /// since no report of it can come any more at `now`.
     pub(super) fn may_leave(&mut self, sent_at: Instant, again: bool, now: Instant) -> bool {
         if !again {
             return true;

@@ -69,7 +69,13 @@ fn cell(psn: u32) -> TxSegment {
 impl Host {
     pub(super) fn new() -> Self {
         let sched = Zeropod::new(&config().sched_setup(HOST, Rng::new(3)));
-        Self { sched, now: Instant::ZERO, requests: Vec::new(), cells: Vec::new(), reported: Vec::new() }
+        Self {
+            sched,
+            now: Instant::ZERO,
+            requests: Vec::new(),
+            cells: Vec::new(),
+            reported: Vec::new(),
+        }
     }
 
     pub(super) fn post(&mut self, index: u32, segments: u64) {

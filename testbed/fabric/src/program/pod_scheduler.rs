@@ -344,9 +344,8 @@ impl Pod {
         };
         let window = self.window_of(decision);
         let counts = self.scheduler.handle_rts(&request, decision);
-        // A host that was not notified of the term is notified now. One that has had no answer yet
-        // has none to lose either, and a notification would undo what it has just asked for.
-        if u32::from(rts.term) == self.scheduler.term() || counts && rts.term == 0 {
+        // A host that was not notified of the term is notified now.
+        if u32::from(rts.term) == self.scheduler.term() {
             self.unaware[usize::from(member)] = false;
         }
         let unheard = rts.term != 0 && u32::from(rts.term) < self.scheduler.term();

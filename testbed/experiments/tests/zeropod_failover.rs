@@ -219,8 +219,8 @@ fn absence(pods: u32, least: f64, rng: &mut Rng) -> (String, f64, f64) {
     let long = least + rng.below(1 << doublings) as f64 / 1e6;
     let times = format!("from_us={from},until_us={}", from + long);
     match kind {
-        0 => (format!("restart@scheduler:{pod},from_us={from}"), 0.0, 600.0),
-        1 => (format!("kill@scheduler:{pod},{times}"), long, 600.0),
+        0 => (format!("restart@scheduler:{pod},from_us={from}"), 0.0, 1000.0),
+        1 => (format!("kill@scheduler:{pod},{times}"), long, 1000.0),
         2 => (format!("partition@scheduler:{pod},{times}"), long, 1000.0),
         _ => (format!("partition@scheduler:{pod}:{},{times}", rng.below(8)), long, 1500.0),
     }

@@ -6,7 +6,7 @@ use crate::params::params;
 use crate::rc::RcKind;
 use crate::registry::Registered;
 use crate::units::Bytes;
-use crate::wire::Extensions;
+use crate::wire::{ExtRefusal, Extensions};
 
 params! {
     /// Settings of [`Gentle`].
@@ -46,11 +46,17 @@ impl CongestionControl for Gentle {
         Window { cwnd: self.0, pacing: None, wake_at: None }
     }
     fn on_ack(&mut self, _ack: &AckSample, _path: &Path) {}
-    fn on_ack_with(&mut self, _ack: &AckSample, extensions: Extensions<'_>, path: &Path) {
+    fn on_ack_with(
+        &mut self,
+        _ack: &AckSample,
+        extensions: Extensions<'_>,
+        path: &Path,
+    ) -> Option<ExtRefusal> {
         if let Some(advice) = extensions.advice() {
             let share = f64::from(advice.values[0].min(1000)) / 1000.0;
             self.0 = path.bdp().scaled(share).max(path.mtu);
         }
+        None
     }
     fn on_nack(&mut self, _loss: &LossSample, _path: &Path) {}
     fn on_timeout(&mut self, _loss: &LossSample, _path: &Path) {}

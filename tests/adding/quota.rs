@@ -5,6 +5,7 @@ use super::{HalfReport, HalfSetup, ReceiverHalf, Reporter, SegmentArrival};
 use crate::params::params;
 use crate::registry::Registered;
 use crate::time::Instant;
+use crate::wire::ExtRefusal;
 
 params! {
     /// Settings of [`Quota`].
@@ -34,8 +35,9 @@ impl Reporter for Quota {
 }
 
 impl ReceiverHalf for Quota {
-    fn on_segment(&mut self, _arrival: &SegmentArrival<'_>) {
+    fn on_segment(&mut self, _arrival: &SegmentArrival<'_>) -> Option<ExtRefusal> {
         self.0.number = self.0.number.wrapping_add(1);
+        None
     }
     fn report(&mut self, _now: Instant) -> Option<HalfReport> {
         Some(self.0)

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use experiments::plan::Draft;
 use transport::Bytes;
 use transport::cc::{AckSample, CcKind, CongestionControl, Custom, LossSample, Path, Window};
-use transport::wire::Extensions;
 use transport::wire::int::Hop;
+use transport::wire::{ExtRefusal, Extensions};
 
 /// The hops of the acknowledgements of all flows of a run, and whether some were missing.
 #[derive(Clone, Debug, Default)]
@@ -49,11 +49,17 @@ impl CongestionControl for Watcher {
         Window { cwnd: self.cwnd, pacing: None, wake_at: None }
     }
     fn on_ack(&mut self, _ack: &AckSample, _path: &Path) {}
-    fn on_ack_with(&mut self, _ack: &AckSample, extensions: Extensions<'_>, _path: &Path) {
+    fn on_ack_with(
+        &mut self,
+        _ack: &AckSample,
+        extensions: Extensions<'_>,
+        _path: &Path,
+    ) -> Option<ExtRefusal> {
         if let Some(int) = extensions.int() {
             let seen = Seen { hops: int.hops().to_vec(), is_cut: int.is_cut() };
             self.log.0.lock().unwrap_or_else(PoisonError::into_inner).push(seen);
         }
+        None
     }
     fn on_nack(&mut self, _loss: &LossSample, _path: &Path) {}
     fn on_timeout(&mut self, _loss: &LossSample, _path: &Path) {}

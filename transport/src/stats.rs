@@ -1,7 +1,7 @@
 //! Counters of one endpoint, and why a packet was dropped.
 
-use crate::wire::ParseError;
 use crate::wire::class::TrafficClass;
+use crate::wire::{ExtRefusal, ParseError};
 
 /// Declares a structure of counters, each of which has a name and a text for reports: `COUNTERS`
 /// and `values`, in the order of declaration, and `add`. Fields behind `and` have types with an
@@ -322,6 +322,13 @@ counters! {
         pub control_received: u64,
         /// NOTEs received for the controller of a flow, used or dropped: switches send these.
         pub switch_notes: u64,
+        /// Telemetry of switches refused: time or counters of a port run backwards or stand still,
+        /// or more hops than a path has. Packets were overtaken, a switch began anew, a flow rested
+        /// for more than 2.15 s (times wrap after 4.29 s), or telemetry is forged.
+        pub int_refused: u64,
+        /// Advice that senders refuse: a rate of zero. What border switches drop is
+        /// `mlcc.advice_refused` of summary.json.
+        pub advice_refused: u64,
         /// Messages delivered.
         pub messages_delivered: u64,
         /// Messages wholly acknowledged.
@@ -336,6 +343,17 @@ counters! {
 }
 
 impl Stats {
+    /// Counts what a controller, or its half, refuses of a packet's extensions. Notes are not
+    /// counted here, since they are dropped.
+    #[inline]
+    pub(crate) fn refuse(&mut self, refusal: Option<ExtRefusal>) {
+        match refusal {
+            Some(ExtRefusal::Int) => self.int_refused += 1,
+            Some(ExtRefusal::Advice) => self.advice_refused += 1,
+            Some(ExtRefusal::Note) | None => {}
+        }
+    }
+
     /// Packets received and not dropped: those of flows that are here, under their keys, whichever
     /// host sent them, and those of the scheduler's own protocol.
     #[must_use]

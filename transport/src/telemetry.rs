@@ -15,6 +15,7 @@
 
 use crate::params::words;
 use crate::time::{Duration, Instant, Rate};
+use crate::wire::ExtRefusal;
 use crate::wire::int::Hop;
 
 words! {
@@ -107,16 +108,22 @@ impl<const N: usize> Load<N> {
         Self { hops: [Hop::default(); N], known: 0, refused: 0, average: 1.0 }
     }
 
-    /// Takes the hops of a packet; returns the smoothed load, or `None` when they show none: the
-    /// path is new or too long, or later hops were seen already.
+    /// Takes the hops of a packet; returns the smoothed load, or `None` when they show none: there
+    /// are none, or the path is new.
+    ///
+    /// # Errors
+    /// When the path is too long, or later hops were seen already.
     pub(crate) fn measure(
         &mut self,
         hops: &[Hop],
         rtt: Duration,
         load: impl Fn(&Sample, f64) -> f64,
-    ) -> Option<f64> {
-        if hops.is_empty() || hops.len() > N {
-            return None;
+    ) -> Result<Option<f64>, ExtRefusal> {
+        if hops.is_empty() {
+            return Ok(None);
+        }
+        if hops.len() > N {
+            return Err(ExtRefusal::Int);
         }
         let last = &self.hops[..usize::from(self.known)];
         let is_same = last.len() == hops.len()
@@ -125,14 +132,14 @@ impl<const N: usize> Load<N> {
             self.hops[..hops.len()].copy_from_slice(hops);
             self.known = u8::try_from(hops.len()).unwrap_or(u8::MAX);
             self.refused = 0;
-            return None;
+            return Ok(None);
         }
         let rtt = seconds(rtt).max(1e-9);
         let mut busiest = (0.0, 0.0);
         for (last, hop) in last.iter().zip(hops) {
             let Some(sample) = sample(last, hop) else {
                 self.refused += 1;
-                return None;
+                return Err(ExtRefusal::Int);
             };
             let load = load(&sample, rtt);
             if load > busiest.0 {
@@ -145,7 +152,7 @@ impl<const N: usize> Load<N> {
         let weight = (span / rtt).min(1.0);
         let average = f64::from(self.average) * (1.0 - weight) + weight * load;
         self.average = narrow(average.clamp(LOAD_MIN, LOAD_MAX));
-        Some(f64::from(self.average))
+        Ok(Some(f64::from(self.average)))
     }
 }
 
@@ -321,44 +328,49 @@ mod tests {
     #[test]
     fn a_full_link_without_a_queue_has_load_one_and_half_of_it_half() {
         let mut load = Load::<2>::new();
-        assert_eq!(load.measure(&[hop(0, 0, 0)], T, Sample::utilisation), None);
+        assert_eq!(load.measure(&[hop(0, 0, 0)], T, Sample::utilisation), Ok(None));
         // 100 Gb/s are 1953.125 units in 10 us.
-        let full = load.measure(&[hop(10, 1953, 0)], T, Sample::utilisation).unwrap();
+        let full = load.measure(&[hop(10, 1953, 0)], T, Sample::utilisation).unwrap().unwrap();
         assert!((full - 1.0).abs() < 1e-3, "{full}");
-        let half = load.measure(&[hop(20, 1953 + 976, 0)], T, Sample::utilisation).unwrap();
+        let half =
+            load.measure(&[hop(20, 1953 + 976, 0)], T, Sample::utilisation).unwrap().unwrap();
         assert!((half - 0.5).abs() < 1e-3, "{half}");
         // Half a round weighs half; a queue of one BDP that stands adds 1.
-        let queued = load.measure(&[hop(25, 2929 + 976, 1953)], T, Sample::utilisation).unwrap();
+        let queued =
+            load.measure(&[hop(25, 2929 + 976, 1953)], T, Sample::utilisation).unwrap().unwrap();
         assert!(
             (queued - 0.75).abs() < 2e-3,
             "a queue that has just come does not count: {queued}"
         );
-        let stands = load.measure(&[hop(35, 3905 + 1953, 1953)], T, Sample::utilisation).unwrap();
+        let stands =
+            load.measure(&[hop(35, 3905 + 1953, 1953)], T, Sample::utilisation).unwrap().unwrap();
         assert!((stands - 2.0).abs() < 2e-3, "{stands}");
     }
 
     #[test]
     fn hops_of_another_path_or_of_the_past_say_nothing() {
         let mut load = Load::<2>::new();
-        load.measure(&[hop(0, 0, 0)], T, Sample::utilisation);
-        assert_eq!(load.measure(&[hop(0, 5, 0)], T, Sample::utilisation), None, "time stands");
-        assert_eq!(load.measure(&[], T, Sample::utilisation), None);
-        assert_eq!(load.measure(&[hop(9, 9, 0); 3], T, Sample::utilisation), None, "too long");
-        assert!(load.measure(&[hop(10, 100, 0)], T, Sample::utilisation).is_some());
-        assert_eq!(load.measure(&[hop(5, 50, 0)], T, Sample::utilisation), None, "overtaken");
-        assert_eq!(load.measure(&[hop(20, 200, 0); 2], T, Sample::utilisation), None, "new path");
-        assert_eq!(load.measure(&[hop(30, 1, 0); 2], T, Sample::utilisation), None, "a restart");
+        let mut measured = |hops: &[Hop]| load.measure(hops, T, Sample::utilisation);
+        let refused = Err(ExtRefusal::Int);
+        assert_eq!(measured(&[hop(0, 0, 0)]), Ok(None));
+        assert_eq!(measured(&[hop(0, 5, 0)]), refused, "time stands");
+        assert_eq!(measured(&[]), Ok(None));
+        assert_eq!(measured(&[hop(9, 9, 0); 3]), refused, "too long");
+        assert!(measured(&[hop(10, 100, 0)]).unwrap().is_some());
+        assert_eq!(measured(&[hop(5, 50, 0)]), refused, "overtaken");
+        assert_eq!(measured(&[hop(20, 200, 0); 2]), Ok(None), "new path");
+        assert_eq!(measured(&[hop(30, 1, 0); 2]), refused, "a restart");
     }
 
     #[test]
     fn counters_that_begin_anew_are_followed_after_some_packets() {
         let mut load = Load::<2>::new();
-        load.measure(&[hop(0, 1 << 30, 0)], T, Sample::utilisation);
+        assert_eq!(load.measure(&[hop(0, 1 << 30, 0)], T, Sample::utilisation), Ok(None));
         let measured =
             |load: &mut Load<2>, n| load.measure(&[hop(n, n, 0)], T, Sample::utilisation);
-        let first = (1..100).find(|n| measured(&mut load, *n).is_some());
+        let first = (1..100).find(|n| measured(&mut load, *n).is_ok_and(|load| load.is_some()));
         assert_eq!(first, Some(u64::from(REFUSED_MAX) + 2));
-        assert!(measured(&mut load, 200).is_some());
+        assert!(measured(&mut load, 200).unwrap().is_some());
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! it.
 //!
 //! Advice that is read is written again octet by octet. A rate of zero is none, a rate beyond the
-//! line never raises a sender above it, and no rate leaves it below the least.
+//! line never raises a sender above it, and no rate leaves it below the least. A rate of zero is
+//! reported as refused.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -10,7 +11,7 @@ use transport::cc::{AckSample, Cc, CcKind, CcParams, CongestionControl};
 use transport::rc::MlccHalf;
 use transport::wire::advice::Advice;
 use transport::wire::half::Half;
-use transport::wire::{Ack, Body, Ext, Extensions, Extent, Header, Receipt};
+use transport::wire::{Ack, Body, Ext, ExtRefusal, Extensions, Extent, Header, Receipt};
 use transport::{Bytes, Duration, EntropyValue, FlowId, Instant, Path, Psn, Rate};
 
 const PATH: Path =
@@ -52,9 +53,12 @@ fuzz_target!(|bytes: &[u8]| {
         let (acked, in_flight, rtt) = (PATH.mtu, PATH.mtu, PATH.base_rtt);
         let held = Duration::ZERO;
         let ack = AckSample { now, rtt, held, acked, in_flight, ecn: false, sharers: 1 };
-        cc.on_ack_with(&ack, Extensions::new(header.ext, &ext), &PATH);
+        let refused = cc.on_ack_with(&ack, Extensions::new(header.ext, &ext), &PATH);
         let pacing = cc.window().pacing.expect("MLCC paces").as_bps();
         assert!((99_999_000..=25_000_000_000).contains(&pacing), "{pacing}");
+        let is_ours = advice.half.get() == MlccHalf::NUMBER;
+        let is_bad = is_ours && advice.values.contains(&0);
+        assert_eq!(refused, is_bad.then_some(ExtRefusal::Advice));
         let is_none = advice.half.get() != MlccHalf::NUMBER || advice.values.contains(&0);
         // Advice is forgotten after some time.
         if is_none && last == Some(now) {

@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use transport::cc::{Cc, CcKind, CcParams, CongestionControl, mlcc_note};
 use transport::rc::{HalfSetup, Rc, RcKind, RcParams, ReceiverHalf, SegmentArrival};
 use transport::wire::int::Int;
-use transport::wire::{Body, Ext, Extensions, Extent, Header};
+use transport::wire::{Body, Ext, ExtRefusal, Extensions, Extent, Header};
 use transport::{Bytes, Duration, EntropyValue, FlowId, Instant, Path, Psn, Rate};
 
 const PATH: Path =
@@ -42,7 +42,10 @@ fuzz_target!(|bytes: &[u8]| {
         let Ok((header, ext, _)) = Header::parse(EntropyValue(1), &wire[..len]) else { continue };
         let Body::Note(note) = header.body else { continue };
         let extensions = Extensions::new(header.ext, &ext);
-        cc.on_note(&note, extensions, now, &PATH);
+        // A note with telemetry is never dropped as a whole.
+        let refused = cc.on_note(&note, extensions, now, &PATH).err();
+        let is_cut = ext.int.is_cut();
+        assert!(matches!(refused, None | Some(ExtRefusal::Int)) || *sharers == 0 || is_cut);
         let window = cc.window();
         let pacing = window.pacing.expect("MLCC paces").as_bps();
         assert!(RATES.contains(&pacing), "{pacing}");

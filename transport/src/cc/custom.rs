@@ -38,7 +38,7 @@ use crate::params::{NoParams, ParamError, ParamKey, String};
 use crate::rc::RcKind;
 use crate::registry::Registered;
 use crate::time::Instant;
-use crate::wire::{Extensions, Note};
+use crate::wire::{ExtRefusal, Extensions, Note};
 
 /// A controller of the application's own.
 #[derive(Debug)]
@@ -125,8 +125,13 @@ impl CongestionControl for Custom {
     fn on_ack(&mut self, ack: &AckSample, path: &Path) {
         self.0.on_ack(ack, path);
     }
-    fn on_ack_with(&mut self, ack: &AckSample, extensions: Extensions<'_>, path: &Path) {
-        self.0.on_ack_with(ack, extensions, path);
+    fn on_ack_with(
+        &mut self,
+        ack: &AckSample,
+        extensions: Extensions<'_>,
+        path: &Path,
+    ) -> Option<ExtRefusal> {
+        self.0.on_ack_with(ack, extensions, path)
     }
     fn on_nack(&mut self, loss: &LossSample, path: &Path) {
         self.0.on_nack(loss, path);
@@ -143,7 +148,7 @@ impl CongestionControl for Custom {
         extensions: Extensions<'_>,
         now: Instant,
         path: &Path,
-    ) -> bool {
+    ) -> Result<(), ExtRefusal> {
         self.0.on_note(note, extensions, now, path)
     }
 }

@@ -14,8 +14,8 @@ use crate::registry::Registered;
 use crate::telemetry::{LawConstants, Load, RateLaw, Sample, rate_of, seconds, to_rate};
 use crate::time::Duration;
 use crate::units::Bytes;
-use crate::wire::Extensions;
 use crate::wire::int::HOPS_MAX;
+use crate::wire::{ExtRefusal, Extensions};
 
 params! {
     /// Settings of [`Hpcc`]. Rates are shares of the line rate, so that they fit any.
@@ -135,19 +135,23 @@ impl Telemetric {
     }
 
     /// Takes in the telemetry of an acknowledgement, unless hops are missing: `obey` changes the
-    /// rate by the load that `measured` finds, and by whether a round ends.
+    /// rate by the load that `measured` finds, and by whether a round ends. Returns what is
+    /// refused.
     pub(super) fn on_hops(
         &mut self,
         (ack, extensions): (&AckSample, Extensions<'_>),
         path: &Path,
         measured: impl Fn(&Sample, f64) -> f64,
         obey: impl FnOnce(&mut RateLaw, f64, bool, &LawConstants),
-    ) {
+    ) -> Option<ExtRefusal> {
         self.paced.follow(path);
-        let Some(int) = extensions.int().filter(|int| !int.is_cut()) else { return };
-        if let Some(load) = self.load.measure(int.hops(), self.paced.rtt, measured) {
-            self.paced.obey(ack, load, obey);
+        let int = extensions.int().filter(|int| !int.is_cut())?;
+        match self.load.measure(int.hops(), self.paced.rtt, measured) {
+            Ok(Some(load)) => self.paced.obey(ack, load, obey),
+            Ok(None) => {}
+            Err(refusal) => return Some(refusal),
         }
+        None
     }
 }
 
@@ -195,8 +199,13 @@ impl CongestionControl for Hpcc {
         self.flow.paced.follow(path);
     }
 
-    fn on_ack_with(&mut self, ack: &AckSample, extensions: Extensions<'_>, path: &Path) {
-        self.flow.on_hops((ack, extensions), path, Sample::utilisation, RateLaw::follow);
+    fn on_ack_with(
+        &mut self,
+        ack: &AckSample,
+        extensions: Extensions<'_>,
+        path: &Path,
+    ) -> Option<ExtRefusal> {
+        self.flow.on_hops((ack, extensions), path, Sample::utilisation, RateLaw::follow)
     }
 }
 

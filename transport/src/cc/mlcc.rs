@@ -29,7 +29,7 @@ pub use crate::telemetry::Law;
 use crate::telemetry::{LawConstants, Load, RateLaw, rate_of, to_rate};
 use crate::time::{Duration, Instant};
 use crate::units::Bytes;
-use crate::wire::{Extensions, Note};
+use crate::wire::{ExtRefusal, Extensions, Note};
 
 words! {
     /// Whether border switches take part.
@@ -241,13 +241,19 @@ impl CongestionControl for Mlcc {
         self.forget_silent(ack.now);
     }
 
-    fn on_ack_with(&mut self, ack: &AckSample, extensions: Extensions<'_>, path: &Path) {
+    fn on_ack_with(
+        &mut self,
+        ack: &AckSample,
+        extensions: Extensions<'_>,
+        path: &Path,
+    ) -> Option<ExtRefusal> {
         self.on_ack(ack, path);
-        let advice = extensions.advice().filter(|advice| advice.half.get() == Half::NUMBER);
+        let advice = extensions.advice().filter(|advice| advice.half.get() == Half::NUMBER)?;
         // The first advice is that of a receiver which has seen no queue yet: it is still a rate.
-        if let Some([_, rate]) = advice.and_then(|advice| Half::rates(advice.values)) {
-            self.advised = Some((rate_of(rate), ack.now));
-        }
+        let Some([_, rate]) = Half::rates(advice.values) else { return Some(ExtRefusal::Advice) };
+        // The rate may be beyond the line, since the receiver's link may be faster.
+        self.advised = Some((rate_of(rate), ack.now));
+        None
     }
 
     fn on_nack(&mut self, loss: &LossSample, path: &Path) {
@@ -275,11 +281,11 @@ impl CongestionControl for Mlcc {
         extensions: Extensions<'_>,
         now: Instant,
         path: &Path,
-    ) -> bool {
+    ) -> Result<(), ExtRefusal> {
         self.follow(path);
         self.forget_silent(now);
-        let Some((sent_at, sharers)) = said(note) else { return false };
-        let Some(int) = extensions.int().filter(|int| !int.is_cut()) else { return false };
+        let (sent_at, sharers) = said(note).ok_or(ExtRefusal::Note)?;
+        let int = extensions.int().filter(|int| !int.is_cut()).ok_or(ExtRefusal::Note)?;
         self.sharers = if self.params.equal { sharers } else { 1 };
         if let Some(first) = self.params.first
             && self.first_until.is_none()
@@ -287,18 +293,18 @@ impl CongestionControl for Mlcc {
             self.first_until = Some(now + path.line_rate.time_for(first));
         }
         if !self.params.near {
-            return true;
+            return Ok(());
         }
         self.near_at = Some(now);
         let law = self.params.law;
         let load = |sample: &_, rtt| law.load(sample, rtt);
-        if let Some(load) = self.load.measure(int.hops(), self.params.rtt_d, load) {
+        if let Some(load) = self.load.measure(int.hops(), self.params.rtt_d, load)? {
             let ago = now.round_trip(sent_at);
             let sent_at = Instant::from_ps(now.as_ps().saturating_sub(ago.as_ps()));
             let ends_round = self.law.ends_round(sent_at, now);
             law.follow(&mut self.law, load, ends_round, &self.constants);
         }
-        true
+        Ok(())
     }
 }
 
@@ -330,7 +336,7 @@ mod tests {
 
     /// A note at `at` of a segment that left 24 us before, by a link of 25 Gb/s that has sent
     /// `sent` bytes and keeps `waiting`.
-    fn note(cc: &mut Mlcc, at: u64, (sent, waiting): (u64, u64)) -> bool {
+    fn note(cc: &mut Mlcc, at: u64, (sent, waiting): (u64, u64)) -> Result<(), ExtRefusal> {
         let mut int = Int::with_room(3);
         int.stamp(Hop::new(us(at), Bytes(sent), Bytes(waiting), PATH.line_rate, 1));
         let ext = Ext { int, ..Ext::VACANT };
@@ -338,14 +344,14 @@ mod tests {
         cc.on_note(&note, Extensions::new(Extent::NONE.with_int(&int), &ext), us(at), &PATH)
     }
 
-    fn advice(cc: &mut Mlcc, at: u64, half: u8, values: [u32; 2]) {
+    fn advice(cc: &mut Mlcc, at: u64, half: u8, values: [u32; 2]) -> Option<ExtRefusal> {
         let half = core::num::NonZeroU8::new(half).unwrap();
         let ext = Ext { advice: Advice { half, number: 1, values }, ..Ext::VACANT };
         let extensions = Extensions::new(Extent::NONE.with_advice(), &ext);
         let (acked, in_flight) = (PATH.mtu, PATH.mtu);
         let (rtt, held) = (PATH.base_rtt, Duration::ZERO);
         let ack = AckSample { now: us(at), rtt, held, acked, in_flight, ecn: false, sharers: 0 };
-        cc.on_ack_with(&ack, extensions, &PATH);
+        cc.on_ack_with(&ack, extensions, &PATH)
     }
 
     fn mbps(cc: &Mlcc) -> u64 {
@@ -359,8 +365,8 @@ mod tests {
         advice(&mut cc, 6000, Half::NUMBER, [9_000_000, 20_000_000]);
         assert_eq!(mbps(&cc), 20_000, "R_credit is for the queue alone");
         // 75,000 bytes in 24 us fill the link, and as much stands before it.
-        note(&mut cc, 6010, (0, 75_000));
-        note(&mut cc, 6034, (75_000, 75_000));
+        note(&mut cc, 6010, (0, 75_000)).unwrap();
+        note(&mut cc, 6034, (75_000, 75_000)).unwrap();
         assert!((11_800..12_000).contains(&mbps(&cc)), "{}", mbps(&cc));
         advice(&mut cc, 6040, Half::NUMBER, [9_000_000, 5_000_000]);
         assert_eq!(mbps(&cc), 5000);
@@ -377,7 +383,7 @@ mod tests {
     fn the_first_window_ends_after_its_bytes_and_advice_ends_it_for_good() {
         let mut cc = new();
         assert_eq!(cc.window().wake_at, None);
-        note(&mut cc, 24, (0, 0));
+        note(&mut cc, 24, (0, 0)).unwrap();
         let until = cc.window().wake_at.unwrap();
         assert_eq!(until, us(24 + 1280));
         cc.on_wake(until, &PATH);
@@ -386,7 +392,7 @@ mod tests {
         assert_eq!(mbps(&cc), 20_000);
         let none = MlccParams { first: None, ..MlccParams::default() };
         let mut cc = Mlcc::new(&none, &PATH);
-        note(&mut cc, 24, (0, 0));
+        note(&mut cc, 24, (0, 0)).unwrap();
         assert_eq!(cc.window().wake_at, None);
     }
 
@@ -394,8 +400,8 @@ mod tests {
     fn a_border_that_falls_silent_binds_no_more_after_four_round_trips() {
         let mut cc = new();
         advice(&mut cc, 6000, Half::NUMBER, [25_000_000; 2]);
-        note(&mut cc, 6010, (0, 750_000));
-        note(&mut cc, 6034, (75_000, 750_000));
+        note(&mut cc, 6010, (0, 750_000)).unwrap();
+        note(&mut cc, 6034, (75_000, 750_000)).unwrap();
         let bound = mbps(&cc);
         assert!(bound < 3000, "{bound}");
         advice(&mut cc, 6034 + 24_000, Half::NUMBER, [25_000_000; 2]);
@@ -408,10 +414,10 @@ mod tests {
     fn a_border_that_writes_again_after_silence_begins_anew() {
         let mut cc = new();
         advice(&mut cc, 6000, Half::NUMBER, [5_000_000; 2]);
-        note(&mut cc, 6010, (0, 750_000));
-        note(&mut cc, 6034, (75_000, 750_000));
+        note(&mut cc, 6010, (0, 750_000)).unwrap();
+        note(&mut cc, 6034, (75_000, 750_000)).unwrap();
         assert!(mbps(&cc) < 3000);
-        note(&mut cc, 6035 + 24_000, (150_000, 0));
+        note(&mut cc, 6035 + 24_000, (150_000, 0)).unwrap();
         assert!(mbps(&cc) > 12_000, "{}: by neither loop of before", mbps(&cc));
     }
 
@@ -419,12 +425,14 @@ mod tests {
     fn notes_of_other_protocols_and_without_hops_are_refused() {
         let mut cc = new();
         let other = Note::new(Mlcc::PROTOCOL + 1, &[1; 6]).unwrap();
-        assert!(!cc.on_note(&other, Extensions::NONE, us(9), &PATH));
+        assert_eq!(cc.on_note(&other, Extensions::NONE, us(9), &PATH), Err(ExtRefusal::Note));
         let bare = super::note(0, 1);
-        assert!(!cc.on_note(&bare, Extensions::NONE, us(9), &PATH));
+        assert_eq!(cc.on_note(&bare, Extensions::NONE, us(9), &PATH), Err(ExtRefusal::Note));
         let longer = Note::new(Mlcc::PROTOCOL, &[1; 8]).unwrap();
-        assert!(!cc.on_note(&longer, Extensions::NONE, us(9), &PATH));
-        assert!(note(&mut cc, 10, (0, 0)));
+        assert_eq!(cc.on_note(&longer, Extensions::NONE, us(9), &PATH), Err(ExtRefusal::Note));
+        assert_eq!(note(&mut cc, 10, (0, 0)), Ok(()));
+        assert_eq!(note(&mut cc, 10, (0, 0)), Err(ExtRefusal::Int), "time stands");
+        assert_eq!(note(&mut cc, 9, (0, 0)), Err(ExtRefusal::Int), "time runs backwards");
     }
 
     #[test]
@@ -462,10 +470,10 @@ mod tests {
             let extensions = Extensions::new(Extent::NONE.with_int(&int), &ext);
             cc.on_note(&super::note(us(0).to_wire(), sharers), extensions, us(24), &PATH)
         };
-        assert!(reported(&mut cc, 8));
+        assert_eq!(reported(&mut cc, 8), Ok(()));
         assert_eq!(mbps(&cc), 3125);
-        assert!(!reported(&mut cc, 0), "the flow itself is one");
-        assert!(reported(&mut cc, 2));
+        assert_eq!(reported(&mut cc, 0), Err(ExtRefusal::Note), "the flow itself is one");
+        assert_eq!(reported(&mut cc, 2), Err(ExtRefusal::Int), "its hops are those of before");
         assert_eq!(mbps(&cc), 12_500);
         advice(&mut cc, 6000, Half::NUMBER, [20_000_000; 2]);
         assert_eq!(mbps(&cc), 20_000);

@@ -13,7 +13,7 @@ use crate::rc::RcKind;
 use crate::registry::{Registered, registry};
 use crate::time::{Duration, Instant, Rate};
 use crate::units::Bytes;
-use crate::wire::{Extensions, Note};
+use crate::wire::{ExtRefusal, Extensions, Note};
 
 /// The limits that a controller sets for its flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,19 +103,26 @@ pub trait CongestionControl {
     /// A segment was acknowledged, by a packet that has extensions: telemetry that switches wrote
     /// into the segment, a report of the controller's half at the receiver. A peer of another
     /// version may send reports of other halves: see [`Advice::half`](crate::wire::advice::Advice).
-    fn on_ack_with(&mut self, ack: &AckSample, _extensions: Extensions<'_>, path: &Path) {
+    /// Returns what of the extensions is refused; the acknowledgement counts all the same.
+    fn on_ack_with(
+        &mut self,
+        ack: &AckSample,
+        _extensions: Extensions<'_>,
+        path: &Path,
+    ) -> Option<ExtRefusal> {
         self.on_ack(ack, path);
+        None
     }
-    /// A note for this flow's controller arrived from the flow's peer. False when the controller
-    /// has no use for it: it is counted and dropped.
+    /// A note for this flow's controller arrived from the flow's peer. Returns what of it is
+    /// refused.
     fn on_note(
         &mut self,
         _note: &Note,
         _extensions: Extensions<'_>,
         _now: Instant,
         _path: &Path,
-    ) -> bool {
-        false
+    ) -> Result<(), ExtRefusal> {
+        Err(ExtRefusal::Note)
     }
 }
 
@@ -207,11 +214,13 @@ registry! {
     }
     fn window(&self) -> Window;
     fn on_ack(&mut self, ack: &AckSample, path: &Path);
-    fn on_ack_with(&mut self, ack: &AckSample, extensions: Extensions<'_>, path: &Path);
+    fn on_ack_with(
+        &mut self, ack: &AckSample, extensions: Extensions<'_>, path: &Path
+    ) -> Option<ExtRefusal>;
     fn on_nack(&mut self, loss: &LossSample, path: &Path);
     fn on_timeout(&mut self, loss: &LossSample, path: &Path);
     fn on_wake(&mut self, now: Instant, path: &Path);
     fn on_note(
         &mut self, note: &Note, extensions: Extensions<'_>, now: Instant, path: &Path
-    ) -> bool;
+    ) -> Result<(), ExtRefusal>;
 }

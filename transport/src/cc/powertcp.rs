@@ -15,7 +15,7 @@ use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path
 use crate::params::params;
 use crate::registry::Registered;
 use crate::telemetry::{RateLaw, Sample};
-use crate::wire::Extensions;
+use crate::wire::{ExtRefusal, Extensions};
 
 params! {
     /// Settings of [`PowerTcp`]. Rates are shares of the line rate.
@@ -75,8 +75,13 @@ impl CongestionControl for PowerTcp {
         self.flow.paced.follow(path);
     }
 
-    fn on_ack_with(&mut self, ack: &AckSample, extensions: Extensions<'_>, path: &Path) {
-        self.flow.on_hops((ack, extensions), path, Sample::power, RateLaw::follow_power);
+    fn on_ack_with(
+        &mut self,
+        ack: &AckSample,
+        extensions: Extensions<'_>,
+        path: &Path,
+    ) -> Option<ExtRefusal> {
+        self.flow.on_hops((ack, extensions), path, Sample::power, RateLaw::follow_power)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::stats::DropReason;
 use crate::time::Instant;
 use crate::units::FlowId;
 use crate::wire::note::is_for_host;
-use crate::wire::{Allowance, Body, Extensions, Note};
+use crate::wire::{Allowance, Body, ExtRefusal, Extensions, Note};
 
 impl<S: Scheduler> Endpoint<S> {
     /// A packet of the scheduler's own protocol, or a note for a host or a controller. This is not
@@ -64,9 +64,10 @@ impl<S: Scheduler> Endpoint<S> {
         now: Instant,
     ) -> Result<(), DropReason> {
         let open = self.sending_flow(rx)?.open_mut().ok_or(DropReason::UnknownFlow)?;
-        let used = open.on_note(note, ext, now);
+        let refusal = open.on_note(note, ext, now).err();
         self.update_tx(rx.hdr.dst_flow, now);
-        if used { Ok(()) } else { Err(DropReason::BadSegment) }
+        self.stats.refuse(refusal);
+        if refusal == Some(ExtRefusal::Note) { Err(DropReason::BadSegment) } else { Ok(()) }
     }
 
     /// Segments have arrived that no packet acknowledges, or are to be sent again.

@@ -203,7 +203,8 @@ impl<S: Scheduler> Endpoint<S> {
         let (at, psn, ce, trimmed) = (rx.at, data.psn, rx.ce, rx.trimmed);
         let sharers = self.receiving;
         let arrival = rc::SegmentArrival { at, psn, bytes, ce, trimmed, sharers, extensions };
-        halves.on_segment(flow, data.sent_at, &arrival);
+        let refusal = halves.on_segment(flow, data.sent_at, &arrival);
+        self.stats.refuse(refusal);
         self.acks.echo(flow, halves);
     }
 

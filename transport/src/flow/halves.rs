@@ -18,7 +18,7 @@ use crate::units::{Bytes, FlowId, Psn};
 use crate::wire::advice::Advice;
 use crate::wire::half::Half;
 use crate::wire::int::Int;
-use crate::wire::{Ext, Extent};
+use crate::wire::{Ext, ExtRefusal, Extent};
 
 /// The places of all incoming flows.
 #[derive(Debug)]
@@ -64,17 +64,22 @@ impl Halves {
         }
     }
 
-    /// A segment of `flow` arrived whose header gives `sent_at` as its departure.
-    pub(crate) fn on_segment(&mut self, flow: FlowId, sent_at: u32, arrival: &SegmentArrival<'_>) {
+    /// A segment of `flow` arrived whose header gives `sent_at` as its departure. Returns what of
+    /// its extensions the half refuses.
+    pub(crate) fn on_segment(
+        &mut self,
+        flow: FlowId,
+        sent_at: u32,
+        arrival: &SegmentArrival<'_>,
+    ) -> Option<ExtRefusal> {
         let extensions = arrival.extensions;
         if extensions.is_some() {
             self.lend(flow, extensions.half());
         }
-        let Some(place) = self.place(flow) else { return };
+        let place = self.place(flow)?;
         place.echo = extensions.int().and_then(Int::echo).map(|int| ((arrival.psn, sent_at), int));
-        if let Some((_, half)) = &mut place.half {
-            half.on_segment(arrival);
-        }
+        let (_, half) = place.half.as_mut()?;
+        half.on_segment(arrival)
     }
 
     /// What switches wrote into the transmission `of` of a segment of `flow`, if that arrived last.

@@ -7,6 +7,7 @@ use crate::params::params;
 use crate::registry::Registered;
 use crate::time::{Duration, Instant, Rate};
 use crate::units::Bytes;
+use crate::wire::ExtRefusal;
 
 params! {
     /// Settings of [`ArrivalRate`].
@@ -62,24 +63,25 @@ impl ArrivalRate {
 }
 
 impl ReceiverHalf for ArrivalRate {
-    fn on_segment(&mut self, arrival: &SegmentArrival<'_>) {
+    fn on_segment(&mut self, arrival: &SegmentArrival<'_>) -> Option<ExtRefusal> {
         let share = self.line_rate.as_bps() / u64::from(arrival.sharers.max(1)) / UNIT;
         self.report.values[1] = u32::try_from(share).unwrap_or(u32::MAX).max(1);
         let Some(since) = self.since else {
             // The first segment only starts the clock: when it began to arrive is not known.
             self.since = Some(arrival.at);
-            return;
+            return None;
         };
         self.bytes += arrival.bytes;
         let elapsed = arrival.at.since(since);
         if elapsed < self.window {
-            return;
+            return None;
         }
         let bits = u128::from(self.bytes.0) * 8 * 1_000_000_000_000;
         let rate = bits / u128::from(elapsed.as_ps().max(1)) / u128::from(UNIT);
         self.report.values[0] = u32::try_from(rate).unwrap_or(u32::MAX);
         self.report.number = self.report.number.wrapping_add(1);
         (self.since, self.bytes) = (Some(arrival.at), Bytes::ZERO);
+        None
     }
 
     fn report(&mut self, _now: Instant) -> Option<HalfReport> {

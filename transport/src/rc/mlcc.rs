@@ -22,6 +22,7 @@ use crate::path::NetworkFacts;
 use crate::registry::Registered;
 use crate::telemetry::{Law, LawConstants, Load, RateLaw, rate_of};
 use crate::time::{Duration, Instant, Rate};
+use crate::wire::ExtRefusal;
 use crate::wire::int::Hop;
 use dqm::{Dqm, DqmConstants};
 
@@ -238,14 +239,14 @@ impl Mlcc {
     }
 
     /// A segment that has left its queue under C_D, with `left` bytes behind it.
-    fn on_queue(&mut self, queue: &Hop, hops: &[Hop], at: Instant) {
+    fn on_queue(&mut self, queue: &Hop, hops: &[Hop], at: Instant) -> Option<ExtRefusal> {
         let credit_seen = queue.number();
         let expected = *self.credit.get_or_insert_with(|| next(credit_seen));
         //= mlcc#alg1
         if credit_seen == expected {
             self.credit = Some(next(expected));
         } else if at.since(self.law.round_at()) < self.rtt_d() * PATIENCE {
-            return;
+            return None;
         } else if credit_seen.wrapping_sub(expected) < 1 << 15 {
             // The queue is ahead: this half is younger than the state in the switch.
             self.credit = Some(next(credit_seen));
@@ -269,11 +270,17 @@ impl Mlcc {
         let by = self.fixed.law;
         let measured = by_hops
             .then(|| self.load.measure(hops, self.rtt_d(), |sample, rtt| by.load(sample, rtt)));
-        let loads = [delayed, measured.flatten()];
+        let (measured, refusal) = match measured {
+            Some(Ok(load)) => (load, None),
+            Some(Err(refusal)) => (None, Some(refusal)),
+            None => (None, None),
+        };
+        let loads = [delayed, measured];
         if let Some(load) = loads.into_iter().flatten().reduce(f64::max) {
             self.fixed.law.follow(&mut self.law, load, true, &law);
         }
         self.dqm.on_round(at, self.law.rate(), queue.waiting().as_f64(), &self.fixed);
+        refusal
     }
 }
 
@@ -286,17 +293,17 @@ const fn next(credit: u16) -> u16 {
 }
 
 impl ReceiverHalf for Mlcc {
-    fn on_segment(&mut self, arrival: &SegmentArrival<'_>) {
+    fn on_segment(&mut self, arrival: &SegmentArrival<'_>) -> Option<ExtRefusal> {
         if !self.started {
             self.start(arrival);
         }
         let int = arrival.extensions.int().filter(|int| !int.is_cut());
-        if let Some([queue, hops @ ..]) = int.map(|int| int.hops())
-            && queue.is_queue()
-        {
-            self.on_queue(queue, hops, arrival.at);
-        }
+        let refusal = match int.map(|int| int.hops()) {
+            Some([queue, hops @ ..]) if queue.is_queue() => self.on_queue(queue, hops, arrival.at),
+            _ => None,
+        };
         self.dqm.on_segment(self.law.rate(), &self.fixed);
+        refusal
     }
 
     fn report(&mut self, _now: Instant) -> Option<HalfReport> {

@@ -11,8 +11,8 @@ pub use mlcc::{Initial as MlccHalfInitial, Mlcc as MlccHalf, Signal as MlccHalfS
 use crate::registry::{Registered, registry};
 use crate::time::{Duration, Instant, Rate};
 use crate::units::{Bytes, Psn};
-use crate::wire::Extensions;
 use crate::wire::half::Half;
+use crate::wire::{ExtRefusal, Extensions};
 
 /// A segment that arrived, as a half sees it.
 #[derive(Clone, Copy, Debug)]
@@ -44,8 +44,9 @@ pub struct HalfReport {
 
 /// The behaviour of a half.
 pub trait ReceiverHalf {
-    /// A segment arrived, for the first time or again.
-    fn on_segment(&mut self, arrival: &SegmentArrival<'_>);
+    /// A segment arrived, for the first time or again. Returns what of its extensions is refused;
+    /// the segment counts all the same.
+    fn on_segment(&mut self, arrival: &SegmentArrival<'_>) -> Option<ExtRefusal>;
     /// What an acknowledgement that is made at `now` says; `None` when there is nothing to say.
     fn report(&mut self, now: Instant) -> Option<HalfReport>;
 }
@@ -89,7 +90,7 @@ registry! {
         "arrival-rate" => arrival_rate::ArrivalRate,
         "mlcc" => mlcc::Mlcc,
     }
-    fn on_segment(&mut self, arrival: &SegmentArrival<'_>);
+    fn on_segment(&mut self, arrival: &SegmentArrival<'_>) -> Option<ExtRefusal>;
     fn report(&mut self, now: Instant) -> Option<HalfReport>;
 }
 

@@ -69,6 +69,19 @@ impl<'a> Extensions<'a> {
     }
 }
 
+/// What of a packet a controller or its half refuses. Endpoints count refused telemetry and advice,
+/// and take in the rest of the packet; a refused note is dropped as a whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ExtRefusal {
+    /// Telemetry: time or counters of a port run backwards or stand still, or there are more hops
+    /// than the path can have.
+    Int,
+    /// Advice: one of its rates is zero.
+    Advice,
+    /// A note that is not the controller's, or lacks what it has to have: it is dropped.
+    Note,
+}
+
 /// Which extensions follow a header, and their octets together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Extent {

@@ -48,7 +48,7 @@ pub use sizes::{AccountedSizes, WireSizes};
 
 use crate::units::{Credit, EntropyValue, FlowId, Key, MsgNo, Psn};
 use class::TrafficClass;
-pub use ext::{Ext, Extensions, Extent};
+pub use ext::{Ext, ExtRefusal, Extensions, Extent};
 
 /// Version of the wire format, in the high four bits of the first octet.
 pub const VERSION: u8 = 2;

@@ -17,6 +17,7 @@ mod hints;
 mod lifetime;
 mod proof;
 mod receiver;
+mod refusals;
 mod sender;
 mod shares;
 

@@ -15,7 +15,7 @@ use transport::rc::{HalfReport, HalfSetup, Rc, RcParams, ReceiverHalf, SegmentAr
 use transport::units::Psn;
 use transport::wire::advice::Advice;
 use transport::wire::int::{Hop, Int};
-use transport::wire::{Ext, Extensions, Extent};
+use transport::wire::{Ext, ExtRefusal, Extensions, Extent};
 use transport::{Bytes, Duration, Instant, Rate, Rng};
 
 /// Packet size, payload and headers.
@@ -217,7 +217,9 @@ impl Flow {
         let mut extent = Extent::NONE.with_int(&int);
         if let Some((half, report)) = &mut self.half {
             let note = mlcc_note(packet.sent_at.to_wire(), 1);
-            self.cc.on_note(&note, Extensions::new(extent, &ext), sample.now, &self.path);
+            let noted =
+                self.cc.on_note(&note, Extensions::new(extent, &ext), sample.now, &self.path);
+            assert_ne!(noted, Err(ExtRefusal::Note));
             // The queue is the flow's own, too, and obeys the last report at once.
             let credit = report.map_or(0, |report| report.number);
             let mut seen = Int::with_room(2);

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use transport::cc::{AckSample, CongestionControl, Custom, LossSample, Window};
 use transport::rc::{ArrivalRate, RcKind};
-use transport::wire::Extensions;
 use transport::wire::int::Hop;
+use transport::wire::{ExtRefusal, Extensions};
 
 use super::*;
 
@@ -38,7 +38,12 @@ impl CongestionControl for Watcher {
         let seen = Seen { sent_at: ack.sent_at(), hop: None, share: None };
         self.seen.lock().unwrap().push(seen);
     }
-    fn on_ack_with(&mut self, ack: &AckSample, extensions: Extensions<'_>, _path: &Path) {
+    fn on_ack_with(
+        &mut self,
+        ack: &AckSample,
+        extensions: Extensions<'_>,
+        _path: &Path,
+    ) -> Option<ExtRefusal> {
         let hops = extensions.int().map_or(&[][..], |int| int.hops());
         assert!(hops.len() <= 1, "one switch");
         let advice = extensions.advice();
@@ -46,6 +51,7 @@ impl CongestionControl for Watcher {
         let share = advice.and_then(|advice| ArrivalRate::share(advice.values));
         let seen = Seen { sent_at: ack.sent_at(), hop: hops.first().copied(), share };
         self.seen.lock().unwrap().push(seen);
+        None
     }
     fn on_nack(&mut self, _loss: &LossSample, _path: &Path) {}
     fn on_timeout(&mut self, _loss: &LossSample, _path: &Path) {}

@@ -229,7 +229,8 @@ pub struct MlccCounts {
     pub queue_bytes_peak: u64,
     /// Packets that found no queue free.
     pub pool_exhausted: u64,
-    /// Advice that border switches dropped: a rate of zero, or beyond the hosts' links.
+    /// Advice that border switches dropped: a rate of zero, or beyond the hosts' links. What
+    /// senders refuse is `advice_refused` among the counters.
     pub advice_refused: u64,
 }
 

@@ -150,6 +150,24 @@ impl Params {
         self.parsed(name, default, &format!("a number in {min}..={max}"), parse)
     }
 
+    /// A share of a capacity from `least` on, at most all of it, or `default`. `mend` is the advice
+    /// where the value is more than all of it.
+    ///
+    /// # Errors
+    /// When the value is something else, such as a load beyond its base.
+    pub fn share(
+        &self,
+        name: &str,
+        default: f64,
+        least: f64,
+        mend: &str,
+    ) -> Result<f64, InputError> {
+        self.real(name, default, least, 1.0).map_err(|error| {
+            let read = self.text(name).and_then(|text| number::real(text.as_bytes()).ok());
+            if read.is_some_and(|share| share > 1.0) { error.help(mend) } else { error }
+        })
+    }
+
     /// `true` or `false` (`on` or `off`), or `default`.
     ///
     /// # Errors

@@ -147,6 +147,10 @@ impl Workload for Poisson {
     }
 }
 
+/// What to do about a load that hosts' links do not hold.
+const MEND: &str = "a load is a share of link_rate: lower it, or raise link_rate where hosts have \
+                    faster links";
+
 impl PoissonArrivals {
     pub(super) const LOAD: Parameter =
         Parameter { name: "load", about: "share of the link's rate, above 0 up to 1 (0.5)" };
@@ -162,7 +166,7 @@ impl PoissonArrivals {
         let endless = params.has("flows");
         let duration = if endless { Duration::MAX } else { Duration::from_ms(1) };
         Ok(Self {
-            load: params.real("load", 0.5, 1e-6, 1.0)?,
+            load: params.share("load", 0.5, 1e-6, MEND)?,
             link_rate: params.rate("link_rate", Rate::from_gbps(100))?,
             duration: params.duration("duration", duration)?,
             flows: params.integer("flows", FLOWS_MAX, 1, FLOWS_MAX)?,
@@ -322,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_do_not_fit_are_refused() {
+    fn pods_and_loads_that_do_not_fit_are_refused() {
         let said = |pairs: &[(&str, &str)], nodes| {
             let made = Poisson::from_params(&Params::from_pairs(pairs.iter().copied()));
             let made = made.and_then(|made| made.generate(nodes, &mut Rng::new(1)));
@@ -332,6 +336,8 @@ mod tests {
         for (pairs, nodes, words) in [
             (&[("intra_share", "0.5")][..], 16, "pod_hosts beside it"),
             (&[("pod_hosts", "4"), ("intra_share", "1.1")], 16, "a number in 0..=1"),
+            (&[("load", "1.5")], 16, "load = `1.5`"),
+            (&[("load", "1.5")], 16, "lower it, or raise link_rate"),
             (&[("pod_hosts", "0")], 16, "an integer in 1..="),
             (&[("pod_hosts", "16")], 16, "two or more pods"),
             (&[("pod_hosts", "5")], 16, "16 hosts in pods of 5"),
@@ -339,6 +345,11 @@ mod tests {
         ] {
             let said = said(pairs, nodes);
             assert!(said.contains(words), "{pairs:?}: no `{words}` in `{said}`");
+        }
+        for load in ["0", "-0.1", "abc"] {
+            let said = said(&[("load", load)], 16);
+            assert!(said.contains(&format!("load = `{load}`")), "{said}");
+            assert!(!said.contains("lower it"), "{said}");
         }
     }
 

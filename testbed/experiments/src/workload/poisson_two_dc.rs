@@ -135,6 +135,10 @@ fn bps(rate: Rate) -> f64 {
     rate.as_bps() as f64
 }
 
+/// What to do about a load beyond its base.
+const MEND: &str = "a load is a share of its base: lower it, or raise intra_base or inter_base \
+                    where the network has more";
+
 impl Loads {
     /// Reads the four; `None` without any.
     ///
@@ -155,9 +159,9 @@ impl Loads {
             return Err(params.error(other, &found, expected).help(format!("remove {other}")));
         }
         let loads = Self {
-            intra: params.real("intra_load", 0.0, 0.0, 1.0)?,
+            intra: params.share("intra_load", 0.0, 0.0, MEND)?,
             intra_base: params.rate("intra_base", Rate::ZERO)?,
-            inter: params.real("inter_load", 0.0, 0.0, 1.0)?,
+            inter: params.share("inter_load", 0.0, 0.0, MEND)?,
             inter_base: params.rate("inter_base", Rate::ZERO)?,
         };
         if loads.intra + loads.inter > 0.0 {
@@ -327,13 +331,27 @@ mod tests {
         };
         assert!(changed("intra_load", "0.5").is_ok());
         for (name, value, words) in [
-            ("intra_load", "1.01", "intra_load = `1.01`"),
+            (
+                "intra_load",
+                "1.01",
+                "intra_load = `1.01`, expected a number in 0..=1\n  help: a load is",
+            ),
+            (
+                "inter_load",
+                "1.5",
+                "inter_load = `1.5`, expected a number in 0..=1\n  help: a load is",
+            ),
             ("inter_load", "-0.1", "inter_load = `-0.1`"),
             ("inter_base", "0Gbps", "inter_base = `0Gbps`"),
             ("intra_base", "1600Gbps", "25.625 Gb/s offered a host"),
         ] {
             let error = changed(name, value).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
+            assert_eq!(
+                error.contains("a share of its base"),
+                words.contains("a load is"),
+                "{error}"
+            );
         }
         let missing = with(&BOTH[..3]).unwrap_err().to_string();
         assert!(missing.contains("intra_load without inter_base"), "{missing}");

@@ -11,6 +11,7 @@
 //! | `parity_refused` | parity dropped because there was no memory to keep it; among `no_buffer` |
 //! | `unrestored` | acknowledged blocks that their packets, at odds, do not restore |
 //! | `unsendable`, `refused` | segments without bytes; frames that the device cannot send |
+//! | `int_refused`, `advice_refused` | telemetry and advice that controllers of hosts refuse |
 //! | `timed` | frames handed over ahead of their departure, whose time the device was given |
 //! | `stamped` | frames whose time of arrival is the device's |
 //! | `stamps_refused` | such times that could not be true |
@@ -42,6 +43,8 @@ pub(crate) fn of_worker<C: Clock>(worker: &Worker<PortIo, AppMemory, C>) -> Coun
         ("acks_discarded", stats.acks_discarded),
         ("answers_withheld", stats.answers_withheld),
         ("switch_notes", stats.switch_notes),
+        ("int_refused", stats.int_refused),
+        ("advice_refused", stats.advice_refused),
         ("attached", counts.attached),
         ("restored", stats.restored),
         ("parity_recomputed", counts.parity_recomputed),

@@ -10,9 +10,10 @@ use crate::config::Config;
 use crate::event::Event;
 use crate::lb::{LoadBalancer as _, PathFeedback};
 use crate::segment::RxSegment;
+use crate::stats::Stats;
 use crate::time::{Duration, Instant};
 use crate::units::{Bytes, EntropyValue, FlowId, MsgId, Psn};
-use crate::wire::{Ack, Extensions, Note, Receipt, Report};
+use crate::wire::{Ack, ExtRefusal, Extensions, Note, Receipt, Report};
 
 /// How often the wait of a refused segment doubles, from a base RTT.
 const HOLD_DOUBLINGS: u8 = 6;
@@ -67,7 +68,7 @@ impl TxFlow {
             self.rtt = rtt.to_wire();
         }
         let sample = AckSample { now, rtt, held, acked, in_flight, ecn, sharers };
-        self.sample(&sample, extensions);
+        self.sample(&sample, extensions, cx.stats);
         if self.watch.is_some() {
             self.watch_ack(rx, ack, cx);
         } else {
@@ -105,7 +106,7 @@ impl TxFlow {
             let held = Duration::from_wire(nack.held);
             let (ecn, sharers) = (true, nack.sharers);
             let sample = AckSample { now, rtt, held, acked, in_flight, ecn, sharers };
-            self.sample(&sample, extensions);
+            self.sample(&sample, extensions, cx.stats);
         }
         if timed {
             self.watch_answer(rx, nack, true);
@@ -124,9 +125,10 @@ impl TxFlow {
 
     /// Hands an acknowledgement to the controller.
     #[inline]
-    fn sample(&mut self, sample: &AckSample, extensions: Extensions<'_>) {
+    fn sample(&mut self, sample: &AckSample, extensions: Extensions<'_>, stats: &mut Stats) {
         if extensions.is_some() {
-            self.cc.on_ack_with(sample, extensions, &self.path);
+            let refusal = self.cc.on_ack_with(sample, extensions, &self.path);
+            stats.refuse(refusal);
         } else {
             self.cc.on_ack(sample, &self.path);
         }
@@ -190,8 +192,13 @@ impl TxFlow {
         }
     }
 
-    /// Takes in a note for the controller. False when the controller has no use for it.
-    pub(crate) fn on_note(&mut self, note: &Note, ext: Extensions<'_>, now: Instant) -> bool {
+    /// Takes in a note for the controller. Returns what of it the controller refuses.
+    pub(crate) fn on_note(
+        &mut self,
+        note: &Note,
+        ext: Extensions<'_>,
+        now: Instant,
+    ) -> Result<(), ExtRefusal> {
         let used = self.cc.on_note(note, ext, now, &self.path);
         self.window = self.cc.window();
         used

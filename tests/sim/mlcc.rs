@@ -98,6 +98,11 @@ fn without_its_loops_far_flows_starve_near_ones() {
 /// Flows of 2 MB across, eight of them to one host, and some inside, under `faults`: flows, the
 /// summary.
 fn under(faults: &[(&str, &str)], threads: &str) -> (Vec<u8>, Outcome) {
+    over(TOPOLOGY, faults, threads)
+}
+
+/// The flows of [`under`] on two sites of 32 hosts.
+fn over(topology: &str, more: &[(&str, &str)], threads: &str) -> (Vec<u8>, Outcome) {
     let mut text = "Nodes 64\nConnections 12\n".to_owned();
     let across = (0..8).map(|host| (host * 3, 40));
     let inside = [(32, 41), (33, 41), (1, 9), (2, 10)];
@@ -105,8 +110,8 @@ fn under(faults: &[(&str, &str)], threads: &str) -> (Vec<u8>, Outcome) {
         writeln!(text, "{from}->{to} id {} start 10 size 2000000", id + 1).unwrap();
     }
     let matrix = cm::read(text.as_bytes(), "border.cm", cm::StartUnit::Us).unwrap().matrix;
-    let settings = [&settings("mlcc", "2s"), faults, &[("sim.threads", threads)]].concat();
-    let plan = plan(&settings, matrix, TOPOLOGY);
+    let settings = [&settings("mlcc", "2s"), more, &[("sim.threads", threads)]].concat();
+    let plan = plan(&settings, matrix, topology);
     let outcome = virtual_time::run(&plan, &mut Unwatched).unwrap();
     let mut flows = Vec::new();
     outcome.write_flows(&plan, 0, &mut flows).unwrap();
@@ -136,6 +141,37 @@ fn border_switches_under_faults_lose_no_flow_and_any_number_of_threads_gives_the
             assert_eq!(outcome.series, series, "{threads} threads");
         }
     }
+}
+
+/// Two sites of 32 hosts with four links between their border switches.
+const PARALLEL: &str = "two-dc-leaf:1ms,100,4,8";
+
+#[test]
+fn nothing_is_sent_again_without_loss_near_or_far_where_links_across_are_parallel() {
+    for (seed, mtu) in [("1", "1000"), ("2", "1000"), ("3", "4096")] {
+        for transport in ["mlcc", "mlcc-paper"] {
+            let more = [("seed", seed), ("mtu", mtu), ("transport", transport)];
+            let summary = over(PARALLEL, &more, "1").1.summary;
+            assert!(summary.is_success() && summary.drops.is_empty(), "{:?}", summary.drops);
+            assert_eq!(summary.packets.retransmitted, 0, "{more:?}");
+        }
+    }
+}
+
+#[test]
+fn the_least_window_for_reordering_holds_for_flows_on_one_path_alone() {
+    let burst = ("fault", "burst-loss:0.002@wan,burst=3");
+    let differs = |more: &[(&str, &str)]| {
+        let with =
+            |window| over(PARALLEL, &[more, &[("loss.reorder_window", window)]].concat(), "1").0;
+        with("0") != with("auto")
+    };
+    assert!(differs(&[burst]));
+    assert!(!differs(&[burst, ("lb", "plb")]));
+    let sprayed = [("transport", "dctcp"), ("lb", "spray"), ("far.lb", "subflow"), burst];
+    assert!(!differs(&sprayed));
+    let far = [("transport", "dctcp"), ("lb", "spray"), ("far.lb", "ecmp"), burst];
+    assert!(differs(&far), "far flows keep one path");
 }
 
 #[test]

@@ -381,7 +381,7 @@ impl Case {
         let least = if coded { "256" } else { "128" };
         self.set("psn_window", pick(rng, &["auto", "auto", least, "256", "4096"]));
         self.set("msg_window", pick(rng, &[1, 2, 64, 1024]));
-        self.set("loss.reorder_window", pick(rng, &["auto", "auto", "off", "0.25", "1", "3"]));
+        self.set("loss.reorder_window", pick(rng, &["auto", "0", "off", "0.25", "1", "3"]));
         self.set("loss.tail_probe", pick(rng, &["auto", "on", "off"]));
         self.set("loss.rto", pick(rng, &["7", "7", "4", "20"]));
         self.set("loss.backoff_max", pick(rng, &[6, 6, 5, 7]));

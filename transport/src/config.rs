@@ -131,9 +131,10 @@ pub struct Settings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LossSettings {
     /// A segment sent this much before an acknowledged one, in quarters of the path's base RTT, is
-    /// lost. `None` leaves all inference to the timer. The value grows when an inference proves
-    /// wrong.
+    /// lost; more once an inference proved wrong. `None` leaves all inference to the timer.
     pub reorder_window_quarters: Option<u16>,
+    /// A 64th of the base RTT counts in place of such quarters where a balancer keeps order.
+    pub in_order: bool,
     /// Silence after which a segment is lost, in quarters of the path's base RTT, 4..=4000.
     //= smartt#III-D: 7 base RTTs: 6 BDPs of queue in the worst case and 1 in flight.
     pub rto_quarters: u16,
@@ -146,8 +147,7 @@ pub struct LossSettings {
     /// Silence that a flow survives, however many timeouts this is; at most an hour. Zero where
     /// only timeouts are counted.
     pub give_up: Duration,
-    /// Resend the last outstanding segment when a flow with nothing else to send receives nothing
-    /// for three base RTTs.
+    /// Resend the last segment in flight after three silent base RTTs with nothing else to send.
     pub tail_probe: bool,
 }
 
@@ -339,6 +339,7 @@ impl Default for LossSettings {
     fn default() -> Self {
         Self {
             reorder_window_quarters: Some(12),
+            in_order: false,
             rto_quarters: 28,
             rto_min: Duration::from_us(1),
             backoff_max: 6,

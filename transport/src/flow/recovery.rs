@@ -99,14 +99,16 @@ impl Recovery {
     /// The state of a flow over `path` that has sent nothing; `rto` is its timeout without
     /// back-off.
     pub(crate) fn new(loss: &LossSettings, path: &Path, rto: Duration, salt: u8) -> Self {
-        let quarters = loss.reorder_window_quarters;
+        // A path keeps order, so a gap shows a loss nearly at once.
+        let parts = |quarters| if loss.in_order { (1, 64) } else { (u64::from(quarters), 4) };
+        let reorder = loss.reorder_window_quarters.map(parts);
         Self {
             sent: SentPackets::new(),
             in_flight: Bytes::ZERO,
             lost_bytes: Bytes::ZERO,
             scan: Psn(0),
             newest_acked: Instant::ZERO,
-            reorder_window: quarters.map(|q| path.base_rtt.mul_ratio(u64::from(q), 4)),
+            reorder_window: reorder.map(|(parts, of)| path.base_rtt.mul_ratio(parts, of)),
             block_window: path.base_rtt,
             rto,
             slow: Duration::ZERO,

@@ -197,6 +197,8 @@ impl TxFlow {
             // cannot.
             loss.reorder_window_quarters = None;
         }
+        // Paths differ in delay: only where there is one is each gap a loss.
+        loss.in_order &= lb.kind().keeps_order();
         Self {
             window: cc.window(),
             id,

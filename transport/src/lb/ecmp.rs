@@ -37,6 +37,10 @@ impl Balancer for Ecmp {
     fn keeps_path() -> bool {
         true
     }
+
+    fn keeps_order() -> bool {
+        true
+    }
 }
 
 impl LoadBalancer for Ecmp {

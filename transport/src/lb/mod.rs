@@ -61,6 +61,10 @@ pub trait Balancer: LoadBalancer + Registered {
     fn keeps_path() -> bool {
         false
     }
+    /// Whether all segments of a flow take one path for good, so that none overtakes another.
+    fn keeps_order() -> bool {
+        false
+    }
     /// What `lb.paths` may be; `None` where a flow may have as many paths as `paths`.
     fn paths_expected(_paths: u16) -> Option<&'static str> {
         None
@@ -84,6 +88,8 @@ registry! {
     kinds {
         /// Whether the segments of a flow take one path until that path is given up.
         fn keeps_path() -> bool;
+        /// Whether all segments of a flow take one path for good, so that none overtakes another.
+        fn keeps_order() -> bool;
         /// What `lb.paths` may be; `None` where a flow may have as many paths as `paths`.
         fn paths_expected(paths: u16) -> Option<&'static str>;
     }

@@ -152,9 +152,10 @@ fn groups(next: &mut dyn FnMut() -> Option<u64>) -> Option<Groups> {
     })
 }
 
-fn loss_words(loss: LossSettings) -> [u64; 7] {
+fn loss_words(loss: LossSettings) -> [u64; 8] {
     let LossSettings {
         reorder_window_quarters,
+        in_order,
         rto_quarters,
         rto_min,
         backoff_max,
@@ -164,6 +165,7 @@ fn loss_words(loss: LossSettings) -> [u64; 7] {
     } = loss;
     [
         reorder_window_quarters.map_or(NONE, u64::from),
+        u64::from(in_order),
         u64::from(rto_quarters),
         rto_min.as_ps(),
         u64::from(backoff_max),
@@ -238,6 +240,7 @@ fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
                 NONE => None,
                 quarters => Some(quarters.try_into().ok()?),
             },
+            in_order: flag(next()?)?,
             rto_quarters: next()?.try_into().ok()?,
             rto_min: Duration::from_ps(next()?),
             backoff_max: next()?.try_into().ok()?,

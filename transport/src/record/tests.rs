@@ -147,6 +147,7 @@ fn every_setting_survives_its_words_and_illegal_words_are_none() {
     let config = small(|s| {
         s.loss = LossSettings {
             reorder_window_quarters: None,
+            in_order: true,
             tail_probe: true,
             ..LossSettings::default()
         };

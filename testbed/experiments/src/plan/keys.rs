@@ -12,8 +12,9 @@ use super::policy_keys::{self, ENDPOINTS, SWITCHES};
 use super::transports::Transport;
 use super::values::{
     above_zero, at_least_one, at_most, balancer, bytes, code, controller, depth, duration, hops,
-    integer, interval, memory, message, on_off, payload, positive, ppm, qdisc, quarters, real,
-    routing, share, shown, shown_code, size_up_to, time, udp_port, unless, up_to, word, workers,
+    integer, interval, memory, message, on_off, payload, positive, ppm, qdisc, quarters,
+    reorder_window, routing, share, shown, shown_code, size_up_to, time, udp_port, unless, up_to,
+    word, workers,
 };
 use crate::input::{InputError, did_you_mean, nearest};
 use crate::topology::programs;
@@ -101,8 +102,9 @@ keys! {
     "base_rtt", "idle round-trip time of every path (where MLCC's border switches take part: of \
         paths between sites), or auto: by the topology, for each pair",
         |d, v| d.base_rtt = unless(v, "auto", duration)?, |d| shown(d.base_rtt, "auto");
-    "loss.reorder_window", "base RTTs a segment may be overtaken by, 0.25.., or off, or auto",
-        |d, v| d.reorder_window = unless(v, "auto", |v| unless(v, "off", real))?,
+    "loss.reorder_window", "base RTTs a segment may be overtaken by, 0.25.., or off, or auto, or \
+        0: a 64th for flows whose balancer keeps one path, and auto for others",
+        |d, v| d.reorder_window = unless(v, "auto", |v| unless(v, "off", reorder_window))?,
         |d| d.reorder_window.map_or("auto".to_owned(), |window| shown(window, "off"));
     "loss.rto", "base RTTs of silence after which a segment is lost, 1..=1000",
         |d, v| d.settings.loss.rto_quarters = quarters(v)?,

@@ -504,11 +504,15 @@ fn loss_settings(draft: &Draft) -> LossSettings {
         reason = "clamped to 1..=4000"
     )]
     let quarters = |rtts: f64| (rtts * 4.0).clamp(1.0, 4000.0) as u16;
+    let in_order = draft.reorder_window == Some(Some(0.0));
     LossSettings {
         reorder_window_quarters: match draft.reorder_window {
             None => Some(default),
+            // Of flows that do not keep one path.
+            Some(_) if in_order => Some(default),
             Some(window) => window.map(quarters),
         },
+        in_order,
         tail_probe: draft.tail_probe.unwrap_or(!draft.trim),
         ..draft.settings.loss
     }

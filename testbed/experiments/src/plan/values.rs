@@ -133,6 +133,12 @@ pub(super) fn real(text: &str) -> Result<f64, &'static str> {
         .ok_or("a number, 0 or more")
 }
 
+/// Base RTTs, in whole quarters where it is not 0.
+pub(super) fn reorder_window(text: &str) -> Result<f64, &'static str> {
+    let expected = "0, or base RTTs from 0.25 on, or off, or auto";
+    real(text).ok().filter(|rtts| *rtts == 0.0 || *rtts >= 0.25).ok_or(expected)
+}
+
 pub(super) fn positive(text: &str) -> Result<f64, &'static str> {
     real(text).and_then(|value| {
         if value > 0.0 && value <= 1e6 { Ok(value) } else { Err("above 0, at most 1e6") }

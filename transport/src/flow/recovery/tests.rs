@@ -83,6 +83,35 @@ fn a_timeout_as_short_as_the_path_takes_out_of_flight_what_it_is_due_for() {
 }
 
 #[test]
+fn the_window_of_a_path_that_keeps_order_is_a_64th_and_grows_once_something_was_overtaken() {
+    let (recovery, mut loss) = burst();
+    loss.in_order = true;
+    let path = Path { base_rtt: RTT, line_rate: Rate::from_gbps(100), mtu: Bytes(4160) };
+    let reorder_window = Recovery::new(&loss, &path, RTO, 0).reorder_window;
+    let mut recovery = Recovery { reorder_window, ..recovery };
+    let ack = |psn: u32, sack| Ack {
+        src_flow: crate::units::FlowId::UNKNOWN,
+        psn: Psn(psn),
+        cumulative: Psn(0),
+        sack,
+        echo_sent_at: packet(u64::from(psn) * 100).sent_at.to_wire(),
+        held: 0,
+        sharers: 1,
+        ce: false,
+        receipt: crate::wire::Receipt::First,
+    };
+    recovery.on_news(&ack(2, 0b100), Some((at(200), RTT)), |_| {});
+    let lost = |recovery: &mut Recovery| {
+        core::iter::from_fn(|| recovery.next_overtaken().map(|loss| loss.packet.sent_at)).count()
+    };
+    assert_eq!(lost(&mut recovery), 2, "at once");
+    assert!(recovery.on_news(&ack(1, 0b110), Some((at(100), RTT)), |_| {}), "it was overtaken");
+    assert_eq!(recovery.reorder_window, Some(RTT / 64 + RTT / 128));
+    loss.reorder_window_quarters = None;
+    assert_eq!(Recovery::new(&loss, &path, RTO, 0).reorder_window, None);
+}
+
+#[test]
 fn a_report_may_name_the_parity_of_the_last_block_and_nothing_behind_it() {
     let (recovery, _) = burst();
     let next = recovery.sent.next();

@@ -155,6 +155,21 @@ fn a_value_out_of_range_says_what_would_be_in_it() {
 }
 
 #[test]
+fn a_window_for_reordering_is_0_or_at_least_a_quarter() {
+    let mut draft = Draft::default();
+    let mut set = |value: &str| draft.set("loss.reorder_window", value, Origin::Set);
+    for value in ["0", "0.25", "3", "off", "auto"] {
+        set(value).unwrap();
+    }
+    for value in ["0.01", "0.249", "-1", "-0.25", "inf", "x"] {
+        let error = set(value).unwrap_err().to_string();
+        let expected = format!("`loss.reorder_window={value}`, expected 0, or base RTTs from 0.25");
+        assert!(error.contains(&expected), "{error}");
+        assert!(error.contains("help: loss.reorder_window: base RTTs a segment"), "{error}");
+    }
+}
+
+#[test]
 fn a_wrong_part_of_a_fault_is_named_with_what_would_be_right() {
     let cases = [("block-loss:2@wan", "rate"), ("loss:0.1@nowhere", "nowhere")];
     for (fault, part) in cases {

@@ -158,8 +158,13 @@ pub(super) const DCQCN_HPCC: Settings = &[
 ];
 
 /// Flows across are MLCC's; border switches take part.
-pub(super) const MLCC: Settings =
-    &[("far.cc", "mlcc"), ("switch.program", "dci@border"), ("switch.int_room", "4")];
+pub(super) const MLCC: Settings = &[
+    ("far.cc", "mlcc"),
+    ("switch.program", "dci@border"),
+    ("switch.int_room", "4"),
+    // Flows keep one path, on which a gap is a loss.
+    ("loss.reorder_window", "0"),
+];
 
 /// Where MLCC leaves its paper. A queue is brought to D_t from below, too. theta and D_t follow the
 /// distance: three RTT_C and a sixth of one are about the paper's 18 ms and 1 ms on its network.

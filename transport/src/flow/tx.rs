@@ -170,7 +170,7 @@ pub(crate) struct TxFlow {
 }
 
 // One for each flow that sends. The controllers and balancers take more than half of it.
-const _: () = assert!(size_of::<TxFlow>() <= 1024);
+const _: () = assert!(size_of::<TxFlow>() <= 1040);
 
 impl TxFlow {
     /// A flow to `peer` that has not sent anything.

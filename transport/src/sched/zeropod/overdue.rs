@@ -312,7 +312,7 @@ mod tests {
         let asked = (host.sched.is_overdue(), host.sched.confirmed());
         assert_eq!(asked, (true, Instant::ZERO), "D after the probe in epoch 33");
         host.run(host.epoch(94));
-        assert_eq!(host.requests[before..].iter().map(|(_, rts)| rts.epoch).last(), Some(93));
+        assert_eq!(host.requests[before..].iter().map(|(_, rts)| rts.epoch).next_back(), Some(93));
         let standing = Some((DemandEnd::Pod(1), 4 * 512));
         assert!(host.answer(SCHEDULER, &Schd { grant: None, standing, ..granted(0, 4, 0) }));
         let asked = (host.sched.is_overdue(), host.sched.confirmed());

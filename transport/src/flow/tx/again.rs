@@ -3,9 +3,9 @@
 //! Source: ours. Such segments were lost, or their reports were. They are sent again at once, which
 //! takes them out of flight before any timeout. Where the receiver is gone that would have no end:
 //! no timeout would count, and the flow would never be given up. So each segment is sent again once
-//! for that. Of those that had left again before, one at a time is, a probe, up to `PROBES_MAX`
-//! times. The others stay in flight, where the timeout finds them, until a report shows that the
-//! receiver is there.
+//! for that. Where segments that had left again have no report either, one at a time leaves, a
+//! probe, up to `PROBES_MAX` times. The others stay in flight, where the timeout finds them, until
+//! a report shows that the receiver is there.
 
 use crate::time::{Duration, Instant};
 

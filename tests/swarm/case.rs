@@ -290,7 +290,7 @@ impl Case {
         self.set("sched.dcsim.bind", pick(rng, &["departure", "ack"]));
         self.reset("sched.dcsim.unscheduled", pick(rng, &["0", "bdp", "30KB", "4MB"]));
         self.reset("sched.dcsim.recycle", pick(rng, &["0", "8"]));
-        self.reset("sched.dcsim.drain", pick(rng, &["0", "auto", "1", "8"]));
+        self.reset("sched.dcsim.drain", pick(rng, &["0", "auto", "two-tokens", "1", "8"]));
         self.set("sched.dcsim.refund", pick(rng, &["0", "0", "1", "4"]));
         self.reset("sched.dcsim.fraction", pick(rng, &["1", "1", "0.85", "0.3", "0"]));
         let tight = if bucket > 1 { "tight" } else { "paper" };

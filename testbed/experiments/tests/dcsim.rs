@@ -214,6 +214,21 @@ fn a_long_queue_of_data_drains() {
 }
 
 #[test]
+fn queues_drain_in_the_preset_of_the_paper_where_buckets_hold_two_tokens() {
+    // Round trips over slow core switches are long, as those through long queues are.
+    let slow = [0, 4, 8, 12].map(|n| format!("degrade:0.01@core:{n}:down"));
+    let unused = |transport, bucket| {
+        let bucket = [("switch.sim.bucket", bucket)];
+        let faults = slow.iter().map(|fault| ("fault", fault.as_str()));
+        let set: Vec<_> = faults.chain(bucket).collect();
+        run(transport, &set, &permutation(87)).summary.dcsim.unwrap().sims.unused
+    };
+    let [paper, three] = [unused("dcsim-paper", "2"), unused("dcsim", "3")];
+    assert!(paper > 0 && three > 0, "{paper} {three}");
+    assert_eq!([unused("dcsim-paper", "3"), unused("dcsim-paper", "12")], [0, 0]);
+}
+
+#[test]
 fn segments_of_a_collective_keep_their_order_where_its_flows_stay_on_their_ports() {
     // Sixteen all-to-alls of eight hosts, each host at a ToR of its own.
     let members = |first: u32| (0..8).map(move |member| first + 16 * member);

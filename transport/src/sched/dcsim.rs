@@ -36,6 +36,7 @@ use alloc::collections::VecDeque;
 
 pub use crate::stats::SimCounts;
 pub use figures::Figures;
+pub use drain::LongQueues;
 pub use params::{Bind, DcSimParams, RttMax, SimOrder, TIGHT_BUCKET, Unscheduled};
 
 use super::{

@@ -2,7 +2,7 @@
 
 use alloc::string::{String, ToString};
 
-use super::drain::LONG;
+use super::drain::LongQueues;
 use crate::number;
 use crate::params::{ParamValue, params, words};
 use crate::path::NetworkFacts;
@@ -159,8 +159,9 @@ params! {
         /// So that queues of DATA drain, a flow leaves one of eight SIM-ACKs unused while its
         /// segments meet long queues. Queues are long where a round trip exceeds the base RTT of
         /// its path by the time of so many DATAs on the host's line; 0: never; auto: 44, and 0
-        /// where hosts poll devices.
-        drain: Option<u16> = Some(0), in None..=Some(1024);
+        /// where hosts poll devices; two-tokens: as auto where buckets hold at most two tokens,
+        /// else 0.
+        drain: LongQueues = LongQueues::Datas(0), in LongQueues::Auto..=LongQueues::Datas(1024);
         /// DATAs that one SIM stands for; switches let so many fewer SIMs through.
         per_sim: u16 = 1, in 1..=64;
         /// Round trip of the longest path without what packets take to be sent, RTT_p; auto: the
@@ -199,8 +200,9 @@ impl DcSimParams {
             self.rtt_max = RttMax::Paper;
         }
         // Their round trips contain waits for polls, which no queue causes.
-        if self.drain.is_none() && facts.hosts_poll == Some(true) {
-            self.drain = Some(0);
+        let by_default = !matches!(self.drain, LongQueues::Datas(_));
+        if by_default && facts.hosts_poll == Some(true) {
+            self.drain = LongQueues::Datas(0);
         }
         if let Some(probes) = facts.probes {
             (self.queue, self.bucket) = (probes.queue, probes.bucket);
@@ -259,7 +261,6 @@ impl HostConstants {
             RttMax::Auto | RttMax::Paper => line.paper(),
             RttMax::Time(span) => span,
         };
-        let drain = u64::from(params.drain.unwrap_or(LONG));
         let unasked = match params.unscheduled {
             Unscheduled::Bytes(bytes) => bytes,
             Unscheduled::Bdp => setup.line_rate.bytes_in(setup.base_rtt).0,
@@ -273,7 +274,7 @@ impl HostConstants {
             per_sim: params.per_sim.into(),
             unscheduled: u32::try_from(unasked.div_ceil(setup.mtu.0)).unwrap_or(u32::MAX),
             slot: line.share.interval(line.rate),
-            drain: (drain > 0).then(|| line.time(line.full.0) * drain),
+            drain: params.drain.most(bucket).map(|datas| line.time(line.full.0) * u64::from(datas)),
         }
     }
 }
@@ -397,12 +398,33 @@ mod tests {
 
     #[test]
     fn queues_drain_where_packets_wait_for_no_poll() {
-        for (drain, on_devices) in [(None, Some(0)), (Some(0), Some(0)), (Some(44), Some(44))] {
+        use LongQueues::{Auto, Datas, TwoTokens};
+        for (drain, on_devices) in
+            [(Auto, Datas(0)), (TwoTokens, Datas(0)), (Datas(0), Datas(0)), (Datas(44), Datas(44))]
+        {
             let mut params = DcSimParams { drain, ..DcSimParams::default() };
             params.resolve(&NetworkFacts::default());
             assert_eq!(params.drain, drain);
             params.resolve(&NetworkFacts::of_devices());
             assert_eq!(params.drain, on_devices);
+        }
+    }
+
+    #[test]
+    fn the_bucket_says_whether_queues_drain_with_two_tokens() {
+        use LongQueues::{Auto, Datas, TwoTokens};
+        let most = |bucket| [Auto, TwoTokens, Datas(0), Datas(7)].map(|long| long.most(bucket));
+        assert_eq!(most(2), [Some(44), Some(44), None, Some(7)]);
+        assert_eq!((most(1), most(3)), (most(2), [Some(44), None, None, Some(7)]));
+        for text in ["auto", "two-tokens", "0", "1024"] {
+            let value = LongQueues::parse(text).unwrap();
+            assert_eq!(LongQueues::from_word(value.to_word()), Some(value));
+            assert_eq!(value.show(), text);
+        }
+        for (text, works) in [("two-tokens", true), ("1024", true), ("1025", false), ("-1", false)]
+        {
+            let done = DcSimParams::default().set("drain", text);
+            assert_eq!(done.is_ok(), works, "{text}");
         }
     }
 

@@ -351,6 +351,7 @@ fn a_sim_for_two_lets_two_go_on_its_port() {
 
 #[test]
 fn one_sim_ack_of_eight_stays_unused_while_segments_meet_long_queues() {
+    use LongQueues::{Auto, Datas};
     // An idle path has 8 us; a line takes 90 ns for a DATA.
     let of = |drain, rtt, segments| {
         let mut host = Host::new(|params| params.drain = drain);
@@ -364,10 +365,10 @@ fn one_sim_ack_of_eight_stays_unused_while_segments_meet_long_queues() {
         assert!(sims.all(|(_, ev, sim)| host.receive(PEER, ev, sim.answer())));
         host.sched.figures().sims.unused
     };
-    let long = [of(Some(2), 8.19, 100), of(None, 12.0, 100)];
+    let long = [of(Datas(2), 8.19, 100), of(Auto, 12.0, 100)];
     assert!(long.iter().all(|unused| (5..20).contains(unused)), "{long:?} of 86");
-    let short = [of(Some(2), 8.17, 100), of(None, 11.9, 100), of(Some(0), 90.0, 100)];
-    assert_eq!((short, of(None, 12.0, 8)), ([0; 3], 0), "and near the end of a flow");
+    let short = [of(Datas(2), 8.17, 100), of(Auto, 11.9, 100), of(Datas(0), 90.0, 100)];
+    assert_eq!((short, of(Auto, 12.0, 8)), ([0; 3], 0), "and near the end of a flow");
 }
 
 #[test]

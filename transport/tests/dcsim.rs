@@ -8,6 +8,7 @@ use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 use transport::cc::CcKind;
+use transport::sched::dcsim::LongQueues::{Auto, Datas, TwoTokens};
 use transport::sched::dcsim::{Bind, DcSim, SimCounts, Unscheduled};
 use transport::sched::{Label, Sched, SchedKind};
 use transport::wire::AccountedSizes;
@@ -205,7 +206,7 @@ proptest! {
         (bind, tail) in (prop::sample::select(vec![Bind::Ack, Bind::Departure]), any::<bool>()),
         unscheduled in prop_oneof![Just(0_u64), 0_u64..1_000_000],
         (recycle, stay, refund) in (0_u16..9, any::<bool>(), prop_oneof![Just(0_u16), 1_u16..8]),
-        drain in prop::sample::select(vec![Some(0), None, Some(1), Some(8)]),
+        drain in prop::sample::select(vec![Auto, TwoTokens, Datas(0), Datas(1), Datas(8)]),
         flows in prop::collection::vec(
             (0_u32..HOSTS, 1_u32..HOSTS, 0_u32..2, 1_u32..300_000), 1..16,
         ),

@@ -36,8 +36,7 @@ use alloc::collections::VecDeque;
 
 pub use crate::stats::SimCounts;
 pub use figures::Figures;
-pub use drain::LongQueues;
-pub use params::{Bind, DcSimParams, RttMax, SimOrder, TIGHT_BUCKET, Unscheduled};
+pub use params::{Bind, DcSimParams, LongQueues, RttMax, SimOrder, TIGHT_BUCKET, Unscheduled};
 
 use super::{
     AckMode, Arrival, Backlog, Choice, Label, Protocol, Receiving, SchedParams, SchedSetup,

@@ -9,11 +9,7 @@
 //! Their SIMs have taken tokens of the ports on their path, so no DATA comes for these tokens.
 //= dcsim#eq2
 
-use alloc::string::{String, ToString};
-
 use super::account::{Account, TAIL};
-use super::params::TIGHT_BUCKET;
-use crate::params::ParamValue;
 use crate::path::Path;
 use crate::rng::Rng;
 use crate::time::Duration;
@@ -24,65 +20,7 @@ const UNUSED_OF: u32 = 8;
 
 /// With `auto`, queues are long beyond so many DATAs, over all ports of a path. One buffer of
 /// 500 KB holds 55 of 9000 bytes.
-const LONG: u16 = 44;
-
-/// Which queues are long, counted in DATAs over all ports of a path.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
-pub enum LongQueues {
-    /// Those of more than 44 DATAs; none where hosts poll devices.
-    Auto,
-    /// As [`Auto`](Self::Auto) where buckets hold [`TIGHT_BUCKET`] tokens or fewer; none where they
-    /// hold more.
-    TwoTokens,
-    /// Those of more than so many DATAs; none with 0.
-    Datas(u16),
-}
-
-impl LongQueues {
-    /// The longest queue that is not long, where buckets hold so many tokens; `None` where no queue
-    /// counts as long.
-    pub(super) fn most(self, bucket: u16) -> Option<u16> {
-        let datas = match self {
-            Self::Auto => LONG,
-            Self::TwoTokens if bucket <= TIGHT_BUCKET => LONG,
-            Self::TwoTokens => 0,
-            Self::Datas(datas) => datas,
-        };
-        (datas > 0).then_some(datas)
-    }
-}
-
-impl ParamValue for LongQueues {
-    const VALUES: &'static str = "auto, two-tokens, or an integer";
-    fn parse(text: &str) -> Option<Self> {
-        match text {
-            "auto" => Some(Self::Auto),
-            "two-tokens" => Some(Self::TwoTokens),
-            _ => u16::parse(text).map(Self::Datas),
-        }
-    }
-    fn to_word(self) -> u64 {
-        match self {
-            Self::Auto => u64::MAX,
-            Self::TwoTokens => u64::MAX - 1,
-            Self::Datas(datas) => datas.into(),
-        }
-    }
-    fn from_word(word: u64) -> Option<Self> {
-        match word {
-            u64::MAX => Some(Self::Auto),
-            _ if word == u64::MAX - 1 => Some(Self::TwoTokens),
-            _ => u16::from_word(word).map(Self::Datas),
-        }
-    }
-    fn show(&self) -> String {
-        match self {
-            Self::Auto => "auto".to_string(),
-            Self::TwoTokens => "two-tokens".to_string(),
-            Self::Datas(datas) => datas.to_string(),
-        }
-    }
-}
+pub(super) const LONG: u16 = 44;
 
 /// Which SIM-ACKs of a host stay unused.
 #[derive(Clone, Copy, Debug)]

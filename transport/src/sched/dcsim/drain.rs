@@ -1,6 +1,6 @@
 //! How long queues of DATA drain.
 //!
-//! Ours; the paper's preset has it where buckets hold two tokens, not with the paper's own buckets,
+//! Ours. The paper's preset has it where buckets hold one or two tokens, and not with its 12 tokens,
 //! whose bursts lose DATA anyway. Equation 2 leaves room for one DATA-ACK for every 10 DATAs.
 //! A host that receives many flows sends most DATA-ACKs because 3 RTT_p have passed, not because 16
 //! DATAs have come. In mixes that lost DATA there was one for every 1 to 3 DATAs. Then a link that
@@ -21,6 +21,10 @@ const UNUSED_OF: u32 = 8;
 /// With `auto`, queues are long beyond so many DATAs, over all ports of a path. One buffer of
 /// 500 KB holds 55 of 9000 bytes.
 pub(super) const LONG: u16 = 44;
+
+/// With `two-tokens`, the most tokens of a bucket with which queues drain: DATA comes in bursts of
+/// as many.
+pub(super) const FEW_TOKENS: u16 = 2;
 
 /// Which SIM-ACKs of a host stay unused.
 #[derive(Clone, Copy, Debug)]

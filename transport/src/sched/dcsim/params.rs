@@ -2,7 +2,7 @@
 
 use alloc::string::{String, ToString};
 
-use super::drain::LONG;
+use super::drain::{FEW_TOKENS, LONG};
 use crate::number;
 use crate::params::{ParamValue, params, words};
 use crate::path::NetworkFacts;
@@ -107,24 +107,22 @@ impl ParamValue for Unscheduled {
 pub enum LongQueues {
     /// Queues of more than 44 DATAs; none where hosts poll devices.
     Auto,
-    /// As [`Auto`](Self::Auto) where buckets hold [`TIGHT_BUCKET`] tokens or fewer; none where they
-    /// hold more.
+    /// As [`Auto`](Self::Auto) where the host's bucket is known to hold one or two tokens; none
+    /// elsewhere.
     TwoTokens,
     /// Queues of more than so many DATAs; none with 0.
     Datas(u16),
 }
 
 impl LongQueues {
-    /// The longest queue that is not long, where buckets hold so many tokens; `None` where no queue
-    /// counts as long.
-    pub(super) fn most(self, bucket: u16) -> Option<u16> {
-        let datas = match self {
-            Self::Auto => LONG,
-            Self::TwoTokens if bucket <= TIGHT_BUCKET => LONG,
-            Self::TwoTokens => 0,
-            Self::Datas(datas) => datas,
-        };
-        (datas > 0).then_some(datas)
+    /// A queue of more DATAs is long; `None` where none is. `bucket` is the tokens that the host's
+    /// bucket holds, 0 where that is not known.
+    fn beyond(self, bucket: u16) -> Option<u16> {
+        match self {
+            Self::Auto => Some(LONG),
+            Self::TwoTokens => (1..=FEW_TOKENS).contains(&bucket).then_some(LONG),
+            Self::Datas(datas) => (datas > 0).then_some(datas),
+        }
     }
 }
 
@@ -217,8 +215,8 @@ params! {
         /// So that queues of DATA drain, a flow leaves one of eight SIM-ACKs unused while its
         /// segments meet long queues. Queues are long where a round trip exceeds the base RTT of
         /// its path by the time of so many DATAs on the host's line; 0: never; auto: 44, and 0
-        /// where hosts poll devices; two-tokens: as auto where buckets hold at most two tokens,
-        /// else 0.
+        /// where hosts poll devices; two-tokens: as auto where the host's bucket holds one or two
+        /// tokens, else 0.
         drain: LongQueues = LongQueues::Datas(0), in LongQueues::Auto..=LongQueues::Datas(1024);
         /// DATAs that one SIM stands for; switches let so many fewer SIMs through.
         per_sim: u16 = 1, in 1..=64;
@@ -257,14 +255,17 @@ impl DcSimParams {
         if self.rtt_max == RttMax::Auto && facts.hosts_poll == Some(true) {
             self.rtt_max = RttMax::Paper;
         }
-        // Their round trips contain waits for polls, which no queue causes.
-        let by_default = !matches!(self.drain, LongQueues::Datas(_));
-        if by_default && facts.hosts_poll == Some(true) {
-            self.drain = LongQueues::Datas(0);
-        }
         if let Some(probes) = facts.probes {
             (self.queue, self.bucket) = (probes.queue, probes.bucket);
             self.overhead = probes.overhead;
+        }
+        // Round trips of such hosts contain waits for polls, which no queue causes.
+        let chosen_here = !matches!(self.drain, LongQueues::Datas(_));
+        if chosen_here
+            && facts.hosts_poll == Some(true)
+            && self.drain.beyond(self.bucket).is_some()
+        {
+            self.drain = LongQueues::Datas(0);
         }
     }
 }
@@ -332,7 +333,7 @@ impl HostConstants {
             per_sim: params.per_sim.into(),
             unscheduled: u32::try_from(unasked.div_ceil(setup.mtu.0)).unwrap_or(u32::MAX),
             slot: line.share.interval(line.rate),
-            drain: params.drain.most(bucket).map(|datas| line.time(line.full.0) * u64::from(datas)),
+            drain: params.drain.beyond(params.bucket).map(|datas| line.time(line.full.0) * u64::from(datas)),
         }
     }
 }
@@ -457,10 +458,14 @@ mod tests {
     #[test]
     fn queues_drain_where_packets_wait_for_no_poll() {
         use LongQueues::{Auto, Datas, TwoTokens};
-        for (drain, on_devices) in
-            [(Auto, Datas(0)), (TwoTokens, Datas(0)), (Datas(0), Datas(0)), (Datas(44), Datas(44))]
-        {
-            let mut params = DcSimParams { drain, ..DcSimParams::default() };
+        for (drain, bucket, on_devices) in [
+            (Auto, 12, Datas(0)),
+            (TwoTokens, 2, Datas(0)),
+            (TwoTokens, 12, TwoTokens),
+            (Datas(0), 2, Datas(0)),
+            (Datas(44), 2, Datas(44)),
+        ] {
+            let mut params = DcSimParams { drain, bucket, ..DcSimParams::default() };
             params.resolve(&NetworkFacts::default());
             assert_eq!(params.drain, drain);
             params.resolve(&NetworkFacts::of_devices());
@@ -469,21 +474,25 @@ mod tests {
     }
 
     #[test]
-    fn the_bucket_says_whether_queues_drain_with_two_tokens() {
+    fn queues_drain_with_two_tokens_where_the_bucket_is_known_to_hold_so_few() {
         use LongQueues::{Auto, Datas, TwoTokens};
-        let most = |bucket| [Auto, TwoTokens, Datas(0), Datas(7)].map(|long| long.most(bucket));
-        assert_eq!(most(2), [Some(44), Some(44), None, Some(7)]);
-        assert_eq!((most(1), most(3)), (most(2), [Some(44), None, None, Some(7)]));
+        let beyond = |bucket| [Auto, TwoTokens, Datas(0), Datas(7)].map(|long| long.beyond(bucket));
+        let (few, more) = ([Some(44), Some(44), None, Some(7)], [Some(44), None, None, Some(7)]);
+        assert_eq!([0, 1, 2, 3].map(beyond), [more, few, few, more]);
+    }
+
+    #[test]
+    fn long_queues_are_a_word_or_a_number() {
         for text in ["auto", "two-tokens", "0", "1024"] {
             let value = LongQueues::parse(text).unwrap();
             assert_eq!(LongQueues::from_word(value.to_word()), Some(value));
             assert_eq!(value.show(), text);
+            assert!(DcSimParams::default().set("drain", text).is_ok());
         }
-        for (text, works) in [("two-tokens", true), ("1024", true), ("1025", false), ("-1", false)]
-        {
-            let done = DcSimParams::default().set("drain", text);
-            assert_eq!(done.is_ok(), works, "{text}");
+        for text in ["1025", "-1", "", "two"] {
+            assert!(DcSimParams::default().set("drain", text).is_err(), "{text}");
         }
+        assert_eq!([65_536, u64::MAX - 2].map(LongQueues::from_word), [None; 2]);
     }
 
     #[test]

@@ -261,9 +261,7 @@ impl DcSimParams {
         }
         // Round trips of such hosts contain waits for polls, which no queue causes.
         let chosen_here = !matches!(self.drain, LongQueues::Datas(_));
-        if chosen_here
-            && facts.hosts_poll == Some(true)
-            && self.drain.beyond(self.bucket).is_some()
+        if chosen_here && facts.hosts_poll == Some(true) && self.drain.beyond(self.bucket).is_some()
         {
             self.drain = LongQueues::Datas(0);
         }
@@ -333,7 +331,10 @@ impl HostConstants {
             per_sim: params.per_sim.into(),
             unscheduled: u32::try_from(unasked.div_ceil(setup.mtu.0)).unwrap_or(u32::MAX),
             slot: line.share.interval(line.rate),
-            drain: params.drain.beyond(params.bucket).map(|datas| line.time(line.full.0) * u64::from(datas)),
+            drain: params
+                .drain
+                .beyond(params.bucket)
+                .map(|datas| line.time(line.full.0) * u64::from(datas)),
         }
     }
 }

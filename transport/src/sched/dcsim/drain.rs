@@ -1,6 +1,6 @@
 //! How long queues of DATA drain.
 //!
-//! Ours. The paper's preset has it where buckets hold one or two tokens, and not with its 12 tokens,
+//! Ours. The paper's preset has it where buckets hold one or two tokens, and not with its 12,
 //! whose bursts lose DATA anyway. Equation 2 leaves room for one DATA-ACK for every 10 DATAs.
 //! A host that receives many flows sends most DATA-ACKs because 3 RTT_p have passed, not because 16
 //! DATAs have come. In mixes that lost DATA there was one for every 1 to 3 DATAs. Then a link that

@@ -134,6 +134,7 @@ fn border_switches_under_faults_lose_no_flow_and_any_number_of_threads_gives_the
         assert!(counts.switch_int > 1000 && counts.advised > 1000, "{counts:?}");
         assert_eq!((counts.queues_peak, counts.pool_exhausted), (8, 0));
         assert_eq!(counts.advice_refused, 0);
+        assert!(!faults.is_empty() || probes(&summary) == 0, "{:?}", summary.packets);
         assert!(summary.packets.originated >= Some(counts.switch_int));
         for threads in ["2", "3"] {
             let (again, outcome) = under(faults, threads);
@@ -141,6 +142,48 @@ fn border_switches_under_faults_lose_no_flow_and_any_number_of_threads_gives_the
             assert_eq!(outcome.series, series, "{threads} threads");
         }
     }
+}
+
+/// Segments sent again to find out what has arrived.
+fn probes(summary: &Summary) -> u64 {
+    summary.counters.get("probes").copied().unwrap_or(0)
+}
+
+/// The longest time from `until`, us, for which a flow that has bytes left delivers none, in RTT_C
+/// of 2.05 ms.
+fn longest_wait(outcome: &Outcome, until: f64) -> f64 {
+    let end = &outcome.series.last().unwrap().delivered_bytes;
+    let samples = || outcome.series.iter().filter(|sample| sample.t_us >= until);
+    let wait = |flow: usize| {
+        let (mut since, mut bytes, mut longest) = (until, 0, 0.0);
+        for sample in samples() {
+            let now = sample.delivered_bytes[flow];
+            longest =
+                if bytes == end[flow] { longest } else { f64::max(longest, sample.t_us - since) };
+            (since, bytes) = if now == bytes { (since, bytes) } else { (sample.t_us, now) };
+        }
+        longest
+    };
+    (0..end.len()).map(wait).fold(0.0, f64::max) / 2050.0
+}
+
+#[test]
+fn flows_go_on_within_four_round_trips_of_the_return_of_a_border_however_long_it_was_dead() {
+    let mut all = 0;
+    // Timeouts alone, which double, wait for up to 45 RTT_C.
+    for (switch, at, dead) in [0, 1].into_iter().flat_map(|switch| {
+        let cases = [(20, 9000), (1500, 30_000), (2600, 5000), (4000, 100_000)];
+        cases.map(|(at, dead)| (switch, at, dead))
+    }) {
+        let fault = format!("crash@border:{switch},from_us={at},until_us={}", at + dead);
+        let (_, outcome) = under(&[("fault", &fault), ("sampling.interval", "100us")], "1");
+        let summary = &outcome.summary;
+        assert!(summary.is_success(), "{fault}: {:?} {:?}", summary.flows, summary.audit);
+        let waited = longest_wait(&outcome, f64::from(at + dead));
+        assert!(waited <= 4.0, "{fault}: {waited} RTT_C");
+        all += probes(summary);
+    }
+    assert!(all > 0, "silences were probed");
 }
 
 /// Two sites of 32 hosts with four links between their border switches.

@@ -37,6 +37,8 @@ mod messages;
 mod paths;
 #[path = "pair/patience.rs"]
 mod patience;
+#[path = "pair/probes.rs"]
+mod probes;
 #[path = "pair/silence.rs"]
 mod silence;
 #[path = "pair/telemetry.rs"]

@@ -476,7 +476,7 @@ fn name_of(traffic: &Traffic, scenario: Option<&str>) -> String {
 /// and count as one switch elsewhere. Hosts that depart in slots are one pod.
 fn assumed(hosts: &HostsFile, settings: &Settings) -> Result<String, InputError> {
     let cc = settings.far.cc.unwrap_or(settings.cc);
-    let needs_borders = cc.follows_borders() && cc.reads_int(&settings.cc_params);
+    let needs_borders = settings.follows_borders(cc);
     if needs_borders {
         hosts.check_sited()?;
     }

@@ -21,8 +21,11 @@
 
 mod blocks;
 mod named;
+mod probes;
 
 pub(crate) use blocks::BlockSpan;
+
+use alloc::boxed::Box;
 
 use super::sent_packets::{Fate, SentPacket, SentPackets};
 use crate::cc::Inference;
@@ -32,6 +35,7 @@ use crate::rng::mix;
 use crate::time::{Duration, Instant, earliest};
 use crate::units::{Bytes, Psn};
 use crate::wire::{Ack, Report};
+use probes::Probing;
 
 /// The state of one flow's segments.
 #[derive(Clone, Debug)]
@@ -55,10 +59,12 @@ pub(crate) struct Recovery {
     /// `rto`, else zero; as of the last timer.
     slow: Duration,
     base_rtt: Duration,
-    /// When a tail probe is due, unless an acknowledgement arrives before.
+    /// When a probe is due, unless an acknowledgement arrives before.
     probe_at: Option<Instant>,
-    /// Whether this silence has been probed: a further probe would only put off the timeout.
+    /// Whether this silence has been probed: a further tail probe would only put off the timeout.
     probed: bool,
+    /// How any silence is probed; `None` in flows that probe tails alone.
+    probing: Option<Box<Probing>>,
     /// Timeouts in a row without news of an arrival; the back-off follows from them.
     timeouts: u8,
     /// When the last timeout was counted. Segments sent before it are silent for the same reason:
@@ -85,6 +91,8 @@ pub(crate) struct Loss {
 pub(crate) enum Timeout {
     /// Nothing was due.
     NotDue,
+    /// A silence is probed.
+    Probe,
     /// Segments sent before this instant are lost.
     Before(Instant),
     /// There were too many timeouts in a row: the peer is silent.
@@ -116,6 +124,7 @@ impl Recovery {
             base_rtt: path.base_rtt,
             probe_at: None,
             probed: false,
+            probing: None,
             timeouts: 0,
             counted_at: Instant::ZERO,
             silent: 0,
@@ -137,11 +146,13 @@ impl Recovery {
         self.in_flight = Bytes::ZERO;
         self.lost_bytes = Bytes::ZERO;
         self.probe_at = None;
+        self.end_probe(Instant::FAR_FUTURE);
     }
 
     /// The receiver has taken nothing of what was sent: all of it is to be sent again. It says
     /// nothing of the network.
     pub(crate) fn resend_all(&mut self, now: Instant) {
+        self.end_probe(now);
         // Bounded by the PSN window: each turn takes one segment out of flight.
         while self.next_sent_before(now + Duration::from_ps(1), Inference::Silence).is_some() {}
     }
@@ -235,12 +246,15 @@ impl Recovery {
         }
     }
 
-    /// Notes that the lost segment `psn` was sent again, as `packet`.
-    pub(crate) fn on_resent(&mut self, psn: Psn, packet: SentPacket) {
+    /// Notes that the lost segment `psn` was sent again, as `packet`. True when it is a probe of a
+    /// silence.
+    pub(crate) fn on_resent(&mut self, psn: Psn, packet: SentPacket) -> bool {
         self.in_flight += packet.wire_bytes();
         self.lost_bytes -= self.sent.entry(psn).map_or(Bytes::ZERO, SentPacket::wire_bytes);
         self.probe_at = None;
+        let probe = self.note_probe(psn, packet.sent_at);
         self.sent.resend(psn, packet);
+        probe
     }
 
     /// False when an acknowledgement contradicts the segments that were sent: it is forged.
@@ -364,9 +378,11 @@ impl Recovery {
         arrived
             && self.sent.entry(ack.psn).is_some_and(|entry| match entry.fate {
                 _ if entry.marks.copied() => false,
-                Fate::Lost | Fate::Spare => true,
+                Fate::Lost | Fate::Spare => !self.is_probe(ack.psn, entry),
                 Fate::InFlight => {
-                    entry.marks.resent() && entry.sent_at.to_wire() != ack.echo_sent_at
+                    entry.marks.resent()
+                        && entry.sent_at.to_wire() != ack.echo_sent_at
+                        && !self.is_probe(ack.psn, entry)
                 }
                 Fate::Acked => false,
             })
@@ -390,8 +406,8 @@ impl Recovery {
     /// `None`: each call takes one out of flight.
     #[inline]
     pub(crate) fn next_sent_before(&mut self, limit: Instant, by: Inference) -> Option<Loss> {
-        let (psn, _) = self.oldest().filter(|&(_, at)| at < limit)?;
-        self.mark_lost(psn).map(|packet| Loss { packet, by })
+        let (psn, at) = self.oldest().filter(|&(_, at)| at < limit)?;
+        self.mark_lost(psn).map(|packet| Loss { packet: SentPacket { sent_at: at, ..packet }, by })
     }
 
     /// Takes `psn` out of flight and queues it to be sent again.
@@ -428,6 +444,10 @@ impl Recovery {
             self.scan = self.scan.plus(1);
         }
         let again = self.sent.first_resent().map(|(psn, entry)| (psn, entry.sent_at));
+        let again = match (again, self.probe_in_flight()) {
+            (Some(again), Some(probed)) if again.1 < probed.1 => Some(again),
+            (again, probed) => probed.or(again),
+        };
         match (first, again) {
             (Some(first), Some(again)) if again.1 < first.1 => Some(again),
             (first, again) => first.or(again),
@@ -443,8 +463,9 @@ impl Recovery {
         loss: &LossSettings,
     ) -> Option<Instant> {
         let quiet = self.in_flight > Bytes::ZERO && self.timeouts == 0 && !self.has_lost();
-        if loss.tail_probe && tail && quiet && !self.probed && self.probe_at.is_none() {
-            self.probe_at = Some(now + self.base_rtt * PROBE_AFTER_RTTS);
+        let unplanned = !self.probed && self.probe_at.is_none();
+        if loss.tail_probe && tail && quiet && unplanned && !self.probes_silences() {
+            self.probe_at = Some(now + self.base_rtt * probes::TAIL_RTTS);
         }
         let silence = self.oldest().map(|(_, at)| at + self.patience(at, loss));
         earliest(silence, self.probe_at)
@@ -512,18 +533,24 @@ impl Recovery {
         // receiver does not forget the flow meanwhile.
         let slow = lately.map_or(Duration::ZERO, |took| took + took / 4);
         self.slow = slow.min(loss.slow_max(self.rto));
+        let mut silence = false;
         if self.probe_at.is_some_and(|at| at <= now) {
             self.probe_at = None;
-            self.probed = true;
-            if lately.is_none() {
-                self.probe();
+            silence = self.probes_silences() && lately.is_none();
+            if !self.probes_silences() {
+                self.probed = true;
+                if lately.is_none() {
+                    self.probe_tail();
+                }
             }
         }
-        let Some((_, sent_at)) = self.oldest() else { return Timeout::NotDue };
-        let patience = self.patience(sent_at, loss);
-        if sent_at + patience > now {
-            return Timeout::NotDue;
-        }
+        let oldest = self.oldest().map(|(_, at)| (at, self.patience(at, loss)));
+        let Some((sent_at, patience)) = oldest.filter(|&(at, patience)| at + patience <= now)
+        else {
+            // A timeout that is due as well would send more than a probe does.
+            let probes = silence && self.probe_silence();
+            return if probes { Timeout::Probe } else { Timeout::NotDue };
+        };
         if sent_at >= self.counted_at {
             if self.silent == 0 {
                 self.silent_since = now;
@@ -539,20 +566,9 @@ impl Recovery {
         // segments whose answer may still be on its way are not.
         let nearly = patience.mul_ratio(3, 4).max((self.base_rtt + patience) / 2);
         let limit = Instant::from_ps(now.as_ps().saturating_sub(nearly.as_ps()));
-        Timeout::Before(limit.max(sent_at + Duration::from_ps(1)))
-    }
-
-    /// Sends the last outstanding segment again; its acknowledgement shows what else is missing.
-    fn probe(&mut self) {
-        let mut psn = self.sent.next();
-        // Bounded by the PSN window.
-        while psn != self.sent.base() {
-            psn = psn.plus(u32::MAX);
-            if self.sent.entry(psn).is_some_and(|entry| entry.fate == Fate::InFlight) {
-                self.mark_lost(psn);
-                return;
-            }
-        }
+        let limit = limit.max(sent_at + Duration::from_ps(1));
+        self.end_probe(limit);
+        Timeout::Before(limit)
     }
 }
 
@@ -571,10 +587,6 @@ const OPENING_WINDOWS: u8 = 3;
 
 /// Doublings of the timeout after which any timeout is longer than [`OPEN_WITHIN`].
 const OPEN_DOUBLINGS: u8 = 20;
-
-/// Base RTTs before a tail probe: long enough for a full queue on the way, short against the
-/// timeout of 7.
-const PROBE_AFTER_RTTS: u64 = 3;
 
 #[cfg(test)]
 mod tests;

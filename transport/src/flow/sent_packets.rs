@@ -380,6 +380,21 @@ impl SentPackets {
         Some(entry)
     }
 
+    /// Queues `psn`, which is in flight, to be sent again before all others.
+    pub(crate) fn lose_first(&mut self, psn: Psn) -> Option<SentPacket> {
+        let entry = self.spare(psn)?;
+        let slot = self.slot(psn);
+        let Chain { first, last, len } = self.lost;
+        self.ring[slot].fate = Fate::Lost;
+        self.ring[slot].links = ChainLinks { before: psn, after: first };
+        if len > 0 {
+            let second = self.slot(first);
+            self.ring[second].links.before = psn;
+        }
+        self.lost = Chain { first: psn, last: if len > 0 { last } else { psn }, len: len + 1 };
+        Some(entry)
+    }
+
     /// Declares `psn`, which is in flight, lost, and does not queue it to be sent again.
     pub(crate) fn spare(&mut self, psn: Psn) -> Option<SentPacket> {
         let entry = self.entry(psn).copied().filter(|entry| entry.fate == Fate::InFlight)?;

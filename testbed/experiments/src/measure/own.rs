@@ -118,9 +118,14 @@ pub fn of_network(network: &Network) -> Counters {
     all
 }
 
-/// Adds what controllers of hosts refused of extensions, by the names that workers report it under.
-pub fn count_refused(stats: &Stats, all: &mut Counters) {
-    let named = [("int_refused", stats.int_refused), ("advice_refused", stats.advice_refused)];
+/// Adds what hosts refused of extensions, and how often they probed silences, by the names that
+/// workers report it under.
+pub fn count_hosts(stats: &Stats, all: &mut Counters) {
+    let named = [
+        ("int_refused", stats.int_refused),
+        ("advice_refused", stats.advice_refused),
+        ("probes", stats.probes),
+    ];
     for (name, count) in named.into_iter().filter(|(_, count)| *count > 0) {
         *all.entry(name.to_owned()).or_default() += count;
     }

@@ -5,7 +5,6 @@
 //! RTTs inside a site and across. A base RTT inside that was measured by late polls, and is longer
 //! than one across, is cut.
 
-use transport::cc::CcKind;
 use transport::{Duration, HostId};
 
 use super::{Draft, Origin, Plan, RunError};
@@ -19,9 +18,8 @@ const LEAST: Duration = Duration::from_ps(1);
 
 /// Whether sites decide which paths are far: where endpoints read what border switches write.
 fn decide(draft: &Draft, topology: &FatTreeSpec) -> bool {
-    let params = &draft.settings.cc_params;
-    let is_led = |cc: CcKind| cc.follows_borders() && cc.reads_int(params);
-    topology.wan.is_some() && draft.settings.far.cc.is_some_and(is_led)
+    let settings = &draft.settings;
+    topology.wan.is_some() && settings.far.cc.is_some_and(|cc| settings.follows_borders(cc))
 }
 
 /// The longest base RTT inside a site, of which `inside` is known, where the shortest path to

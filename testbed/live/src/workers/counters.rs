@@ -12,6 +12,7 @@
 //! | `unrestored` | acknowledged blocks that their packets, at odds, do not restore |
 //! | `unsendable`, `refused` | segments without bytes; frames that the device cannot send |
 //! | `int_refused`, `advice_refused` | telemetry and advice that controllers of hosts refuse |
+//! | `probes` | segments to be sent again in silences, to find out what has arrived |
 //! | `timed` | frames handed over ahead of their departure, whose time the device was given |
 //! | `stamped` | frames whose time of arrival is the device's |
 //! | `stamps_refused` | such times that could not be true |
@@ -45,6 +46,7 @@ pub(crate) fn of_worker<C: Clock>(worker: &Worker<PortIo, AppMemory, C>) -> Coun
         ("switch_notes", stats.switch_notes),
         ("int_refused", stats.int_refused),
         ("advice_refused", stats.advice_refused),
+        ("probes", stats.probes),
         ("attached", counts.attached),
         ("restored", stats.restored),
         ("parity_recomputed", counts.parity_recomputed),

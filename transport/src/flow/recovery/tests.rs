@@ -89,17 +89,7 @@ fn the_window_of_a_path_that_keeps_order_is_a_64th_and_grows_once_something_was_
     let path = Path { base_rtt: RTT, line_rate: Rate::from_gbps(100), mtu: Bytes(4160) };
     let reorder_window = Recovery::new(&loss, &path, RTO, 0).reorder_window;
     let mut recovery = Recovery { reorder_window, ..recovery };
-    let ack = |psn: u32, sack| Ack {
-        src_flow: crate::units::FlowId::UNKNOWN,
-        psn: Psn(psn),
-        cumulative: Psn(0),
-        sack,
-        echo_sent_at: packet(u64::from(psn) * 100).sent_at.to_wire(),
-        held: 0,
-        sharers: 1,
-        ce: false,
-        receipt: crate::wire::Receipt::First,
-    };
+    let ack = |psn: u32, sack| Ack { sack, ..ack_of(Psn(psn), u64::from(psn) * 100) };
     recovery.on_news(&ack(2, 0b100), Some((at(200), RTT)), |_| {});
     let lost = |recovery: &mut Recovery| {
         core::iter::from_fn(|| recovery.next_overtaken().map(|loss| loss.packet.sent_at)).count()
@@ -109,6 +99,110 @@ fn the_window_of_a_path_that_keeps_order_is_a_64th_and_grows_once_something_was_
     assert_eq!(recovery.reorder_window, Some(RTT / 64 + RTT / 128));
     loss.reorder_window_quarters = None;
     assert_eq!(Recovery::new(&loss, &path, RTO, 0).reorder_window, None);
+}
+
+/// A burst of a flow that probes silences, and what it has for that.
+fn probing() -> (Recovery, LossSettings) {
+    let (mut recovery, loss) = burst();
+    let path = Path { base_rtt: RTT, line_rate: Rate::from_gbps(100), mtu: Bytes(4160) };
+    let config = crate::config::Config::new(crate::config::Settings::default()).unwrap();
+    recovery.rto = RTT * 7;
+    (recovery.with_probes(&config, &path, crate::units::Key(7)), loss)
+}
+
+#[test]
+fn a_probe_takes_the_place_of_its_segment_and_puts_off_no_timeout() {
+    let (mut recovery, loss) = probing();
+    let due = recovery.next_probe(at(500), Duration::ZERO).unwrap();
+    assert!(due >= at(500) + RTT * 2 && due <= at(500) + RTT * 2 + RTT / 8, "{due:?}");
+    assert_eq!(recovery.next_probe(at(700), Duration::ZERO), Some(due), "until something arrives");
+    // The first one that leaves again is the probe, whatever else is lost.
+    let first = Psn(recovery.sent.next().0 - 6);
+    recovery.mark_lost(first);
+    assert_eq!(recovery.on_timer(due, &loss, Some(RTT)), Timeout::NotDue, "a queue is that long");
+    recovery.next_probe(due, RTT * 2);
+    let later = recovery.probe_at.unwrap();
+    assert_eq!(recovery.on_timer(later, &loss, None), Timeout::Probe);
+    let (psn, _) = recovery.next_lost().unwrap();
+    assert_eq!(psn.plus(1), recovery.sent.next());
+    let in_flight = recovery.in_flight();
+    let again = |us| SentPacket { marks: Marks::default().again(), ..packet(us) };
+    recovery.on_resent(psn, again(8000));
+    assert_eq!(recovery.in_flight(), in_flight + Bytes(4160));
+    assert_eq!(recovery.next_lost().unwrap().0, first);
+    // All that left by 500 us is silent since then.
+    assert_eq!(lost(&mut recovery, &loss, 100 + 7 * 1800).len(), 5);
+    assert_eq!(recovery.in_flight(), Bytes::ZERO);
+}
+
+#[test]
+fn a_probe_that_left_lately_is_not_overtaken_by_news() {
+    let (mut recovery, loss) = probing();
+    let due = recovery.next_probe(at(500), Duration::ZERO).unwrap();
+    assert_eq!(recovery.on_timer(due, &loss, None), Timeout::Probe);
+    let (probed, _) = recovery.next_lost().unwrap();
+    let again = |us| SentPacket { marks: Marks::default().again(), ..packet(us) };
+    recovery.on_resent(probed, again(8000));
+    recovery.mark_lost(Psn(0));
+    recovery.on_resent(Psn(0), again(9000));
+    recovery.on_news(&ack_of(Psn(0), 9000), Some((at(9000), RTT)), |_| {});
+    let overtaken = core::iter::from_fn(|| recovery.next_overtaken());
+    assert!(overtaken.map(|loss| loss.packet.sent_at).eq([100, 200, 300, 400].map(at)));
+    assert_eq!(recovery.oldest(), Some((probed, at(8000))));
+}
+
+/// The acknowledgement of `psn` alone, which left at `us`.
+fn ack_of(psn: Psn, us: u64) -> Ack {
+    Ack {
+        src_flow: crate::units::FlowId::UNKNOWN,
+        psn,
+        cumulative: Psn(0),
+        sack: 1 << (psn.0 & 63),
+        echo_sent_at: packet(us).sent_at.to_wire(),
+        held: 0,
+        sharers: 1,
+        ce: false,
+        receipt: crate::wire::Receipt::First,
+    }
+}
+
+#[test]
+fn a_probe_whose_segment_arrives_before_it_leaves_is_no_reason_to_probe_no_more() {
+    let (mut recovery, loss) = probing();
+    let due = recovery.next_probe(at(500), Duration::ZERO).unwrap();
+    assert_eq!(recovery.on_timer(due, &loss, None), Timeout::Probe);
+    let (psn, _) = recovery.next_lost().unwrap();
+    assert_eq!(recovery.next_probe(due, Duration::ZERO), None, "it waits to leave");
+    let news = Some((at(500), RTT));
+    assert!(!recovery.on_news(&ack_of(psn, 500), news, |_| {}), "no loss was declared");
+    assert!(recovery.next_lost().is_none());
+    let next = recovery.next_probe(at(5000), Duration::ZERO).unwrap();
+    assert!(next >= at(5000) + RTT * 2, "{next:?}");
+}
+
+#[test]
+fn gaps_between_probes_double_after_many_and_differ_among_flows() {
+    let (mut recovery, _) = probing();
+    let mut gap = |sent: u16, took: Duration| {
+        recovery.probing.as_mut().unwrap().sent = sent;
+        (recovery.probed, recovery.probe_at) = (true, None);
+        let due = recovery.next_probe(Instant::ZERO, took).unwrap();
+        due.since(Instant::ZERO).as_ps() as f64 / RTT.as_ps() as f64
+    };
+    for (sent, doublings) in [(0, 0), (127, 0), (128, 1), (191, 1), (192, 2), (u16::MAX, 16)] {
+        let gap = gap(sent, Duration::ZERO) / f64::from(2u32 << doublings);
+        assert!((1.0..=1.0625).contains(&gap), "{sent}: {gap}");
+    }
+    assert!((3.0..3.19).contains(&gap(1, RTT * 3)), "as long as the last round trip");
+    let gaps = (0..64).map(|flow| {
+        let (mut recovery, _) = burst();
+        recovery.salt = flow;
+        let path = Path { base_rtt: RTT, line_rate: Rate::from_gbps(100), mtu: Bytes(4160) };
+        let config = crate::config::Config::new(crate::config::Settings::default()).unwrap();
+        let mut recovery = recovery.with_probes(&config, &path, crate::units::Key(0));
+        recovery.next_probe(Instant::ZERO, Duration::ZERO).unwrap()
+    });
+    assert!(gaps.collect::<alloc::collections::BTreeSet<_>>().len() > 32);
 }
 
 #[test]

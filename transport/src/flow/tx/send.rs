@@ -183,7 +183,7 @@ impl TxFlow {
         packet.fate = Fate::InFlight;
         let first_turn = packet.marks.awaits_turn();
         packet.marks = packet.marks.again();
-        self.recovery.on_resent(psn, packet);
+        let (probe, pacer) = (self.recovery.on_resent(psn, packet), self.pacer);
         if first_turn {
             cx.stats.data_new += 1;
             cx.stats.data_new_bytes += u64::from(packet.payload_len);
@@ -192,6 +192,10 @@ impl TxFlow {
         }
         self.segment(psn, &packet, &carried, out);
         mark_train(segments, out);
+        if probe {
+            // A probe puts off no other segment.
+            self.pacer = pacer;
+        }
         Ok(())
     }
 

@@ -16,6 +16,40 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
+#[test]
+fn loads_whose_base_is_beyond_the_network_end_with_two_and_their_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let scenario = |topology: &str, loads: &str| {
+        let text = format!(
+            "topology = \"{topology}\"\n[workload]\nkind = \"poisson-two-dc\"\n\
+             link_rate = \"25Gbps\"\nduration = \"50us\"\n{loads}"
+        );
+        let path = dir.path().join("loads.toml");
+        fs::write(&path, text).unwrap();
+        headrace(&["run", path.to_str().unwrap(), "--json"])
+    };
+    let loads = |intra: &str, inter: &str| {
+        format!(
+            "intra_load = \"0.1\"\nintra_base = \"{intra}\"\ninter_load = \"0.1\"\n\
+             inter_base = \"{inter}\"\n"
+        )
+    };
+    let network = "two-dc-leaf:10us,100,1,8";
+    let ran = scenario(network, &loads("800Gbps", "100Gbps"));
+    assert_eq!(ran.code, 0, "{ran:?}");
+    for (topology, loads, words) in [
+        (network, loads("801Gbps", "100Gbps"), "loads.toml:7:"),
+        (network, loads("801Gbps", "100Gbps"), "intra_base = 801.000Gbps, expected at most 800"),
+        (network, loads("800Gbps", "101Gbps"), "loads.toml:9:"),
+        (network, loads("800Gbps", "101Gbps"), "help: set inter_base to what the network has"),
+        ("two-sites:8,1", "load = \"0.5\"\n".to_owned(), "12.500 Gb/s offered a host"),
+    ] {
+        let ran = scenario(topology, &loads);
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
+        assert!(ran.err.contains(words), "{words}: {ran:?}");
+    }
+}
+
 /// Two balancers and two sizes: four short runs.
 const SCENARIO: &str = r#"topology = "paper-testbed"
 [scenario]

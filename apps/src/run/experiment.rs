@@ -167,7 +167,7 @@ impl Reader {
             // Real frames have their own sizes; simulated ones have the sizes of evaluations.
             draft.settings.key_bytes = KEY_LEN;
         }
-        let (matrix, topology) = self.network(traffic, &draft)?;
+        let (matrix, topology) = self.network(traffic, &draft, real.as_ref())?;
         real.as_ref().map_or(Ok(()), |real| real.hosts.check_matrix(matrix.nodes))?;
         let plan = Plan::new(&draft, matrix, &topology)
             .map_err(|error| self.located(error, traffic, &draft))?;
@@ -374,6 +374,7 @@ impl Reader {
         &mut self,
         traffic: &Traffic,
         draft: &Draft,
+        real: Option<&Real>,
     ) -> Result<(Matrix, FatTreeSpec), Failure> {
         let chosen = match &self.topology {
             None => None,
@@ -400,6 +401,10 @@ impl Reader {
                 tree
             }
         };
+        // The speeds of a real network are assumed where it has no topology.
+        if real.is_none_or(|real| real.topology_given) {
+            traffic.check(&topology)?;
+        }
         Ok((matrix, topology))
     }
 

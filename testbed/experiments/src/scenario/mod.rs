@@ -295,6 +295,19 @@ impl Traffic {
             }
         }
     }
+
+    /// Checks that `network` has the capacities that the loads of a generator are shares of.
+    ///
+    /// # Errors
+    /// When the network has less.
+    pub fn check(&self, network: &FatTreeSpec) -> Result<(), InputError> {
+        match self {
+            Self::File(_) | Self::Inside(_) => Ok(()),
+            Self::Workload { nodes, workload, .. } => {
+                workload.check(nodes.unwrap_or(network.nodes), &network.capacities())
+            }
+        }
+    }
 }
 
 impl Setup {

@@ -18,7 +18,7 @@ mod two_dc;
 
 use std::fmt::Debug;
 
-use transport::Rng;
+use transport::{Rate, Rng};
 
 pub use cdf::Cdf;
 pub use matrix::{FlowIndex, FlowSpec, Matrix};
@@ -30,6 +30,14 @@ use crate::input::{InputError, did_you_mean};
 
 /// A recipe for a matrix.
 pub trait Workload: Debug {
+    /// Checks that `network` has the capacities that loads of `nodes` hosts are shares of.
+    ///
+    /// # Errors
+    /// When the network has less.
+    fn check(&self, _nodes: u32, _network: &Capacities) -> Result<(), InputError> {
+        Ok(())
+    }
+
     /// The matrix for `nodes` hosts. One generator, number and `rng` always give one matrix.
     ///
     /// # Errors
@@ -40,6 +48,15 @@ pub trait Workload: Debug {
     fn streamed(&self) -> Option<&dyn Streamed> {
         None
     }
+}
+
+/// The rates of a network that bound what its hosts can send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacities {
+    /// The rate of a host's link.
+    pub host: Rate,
+    /// The number of the links between two sites, and the rate of each; `None` with one site.
+    pub across: Option<(u32, Rate)>,
 }
 
 /// A generator: its name, its sentence, its parameters, and its constructor.

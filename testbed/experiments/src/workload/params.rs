@@ -40,6 +40,21 @@ struct Entry {
     column: u32,
 }
 
+/// Where a parameter stands, for errors that are found later.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ParamPlace {
+    file: String,
+    line: u32,
+    column: u32,
+}
+
+impl ParamPlace {
+    /// An error at this place.
+    pub(super) fn error(&self, found: &str, expected: &str) -> InputError {
+        InputError::new(found, expected).at(&self.file, self.line, self.column)
+    }
+}
+
 impl Params {
     /// No parameters yet; `file` is what errors call the source, relative paths start at `base`.
     #[must_use]
@@ -215,9 +230,14 @@ impl Params {
     /// An error at the parameter `name`, or without a line when it was not given.
     #[must_use]
     pub fn error(&self, name: &str, found: &str, expected: &str) -> InputError {
+        self.place(name).error(found, expected)
+    }
+
+    /// Where the parameter `name` stands; without a line when it was not given.
+    pub(super) fn place(&self, name: &str) -> ParamPlace {
         let entry = self.entries.iter().find(|entry| entry.name == name);
         let (line, column) = entry.map_or((0, 0), |entry| (entry.line, entry.column));
-        InputError::new(found, expected).at(&self.file, line, column)
+        ParamPlace { file: self.file.clone(), line, column }
     }
 
     fn parsed<T>(

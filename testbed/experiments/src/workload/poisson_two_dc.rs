@@ -13,10 +13,10 @@ use transport::{Rate, Rng};
 
 use super::cdf::Cdf;
 use super::matrix::Matrix;
-use super::params::{Parameter, Params};
-use super::poisson::PoissonArrivals;
+use super::params::{Parameter, Params, ParamPlace};
+use super::poisson::{PoissonArrivals, bps, check_offered};
 use super::two_dc::{Division, TwoDc};
-use super::{Workload, does_not_fit};
+use super::{Capacities, Workload};
 use crate::input::InputError;
 
 /// The parameters of Poisson traffic in two datacentres.
@@ -37,7 +37,7 @@ pub struct PoissonTwoDc {
 }
 
 /// Separate loads of flows inside a datacentre and of those that leave it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Loads {
     /// Share of `intra_base` that flows inside a datacentre offer, 0..=1.
     pub intra: f64,
@@ -47,6 +47,8 @@ pub struct Loads {
     pub inter: f64,
     /// The capacity out of a datacentre.
     pub inter_base: Rate,
+    /// Where both capacities stand.
+    places: [ParamPlace; 2],
 }
 
 impl PoissonTwoDc {
@@ -102,18 +104,9 @@ impl PoissonTwoDc {
         };
         let mut senders = [Sender { gap_mean_ps: 0.0, intra_share: 0.0 }; 2];
         for (dc, sender) in senders.iter_mut().enumerate() {
-            let count = f64::from(hosts.hosts(dc).end - hosts.hosts(dc).start);
-            let of = |load: f64, base: Rate| load * bps(base) / count;
-            // A host alone in its datacentre has no other host inside.
-            let inside = if count > 1.0 { of(loads.intra, loads.intra_base) } else { 0.0 };
-            let across = of(loads.inter, loads.inter_base);
-            let link = bps(self.arrivals.link_rate);
-            if inside + across > link {
-                let found = format!("{:.3} Gb/s offered a host", (inside + across) / 1e9);
-                let most = format!("at most a host's link, {:.3} Gb/s", link / 1e9);
-                return Err(does_not_fit(found, &most)
-                    .help("lower intra_load, or say link_rate if hosts have faster links"));
-            }
+            let [inside, across] = loads.offered(hosts, dc);
+            let help = "lower intra_load, or say link_rate if hosts have faster links";
+            check_offered(inside + across, self.arrivals.link_rate, help)?;
             let flows_a_ps = |rate: f64, size: f64| rate / 8e12 / size.max(1.0);
             let inside = flows_a_ps(inside, self.intra.mean_bytes());
             let all = inside + flows_a_ps(across, self.inter.mean_bytes());
@@ -128,11 +121,6 @@ impl PoissonTwoDc {
 struct Sender {
     gap_mean_ps: f64,
     intra_share: f64,
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a rate needs no more than 53 bits")]
-fn bps(rate: Rate) -> f64 {
-    rate.as_bps() as f64
 }
 
 /// What to do about a load beyond its base.
@@ -163,6 +151,7 @@ impl Loads {
             intra_base: params.rate("intra_base", Rate::ZERO)?,
             inter: params.share("inter_load", 0.0, 0.0, MEND)?,
             inter_base: params.rate("inter_base", Rate::ZERO)?,
+            places: ["intra_base", "inter_base"].map(|name| params.place(name)),
         };
         if loads.intra + loads.inter > 0.0 {
             return Ok(Some(loads));
@@ -170,9 +159,55 @@ impl Loads {
         let error = params.error("intra_load", "no load at all", "one above 0");
         Err(error.help("raise intra_load or inter_load"))
     }
+
+    /// What a host of datacentre `dc` offers inside and across, bit/s.
+    fn offered(&self, hosts: TwoDc, dc: usize) -> [f64; 2] {
+        let count = f64::from(hosts.hosts(dc).end - hosts.hosts(dc).start);
+        let of = |load: f64, base: Rate| load * bps(base) / count;
+        // A host alone in its datacentre has no other host inside.
+        let inside = if count > 1.0 { of(self.intra, self.intra_base) } else { 0.0 };
+        [inside, of(self.inter, self.inter_base)]
+    }
+
+    /// Checks that a network has the capacities which are the bases.
+    fn check(&self, hosts: TwoDc, network: &Capacities) -> Result<(), InputError> {
+        let counts = [0, 1].map(|dc| hosts.hosts(dc).end - hosts.hosts(dc).start);
+        let links = |count: u32| (count, network.host, "hosts' links");
+        // A host alone in its datacentre sends nothing inside.
+        let smallest = counts.into_iter().filter(|count| *count > 1).min();
+        let across = network.across.map(|(links, rate)| (links, rate, "links across"));
+        let across = across.unwrap_or_else(|| links(counts[0].min(counts[1])));
+        let checks = [
+            ("intra_base", self.intra, self.intra_base, smallest.map(links)),
+            ("inter_base", self.inter, self.inter_base, Some(across)),
+        ];
+        for ((name, load, base, has), place) in checks.into_iter().zip(&self.places) {
+            let Some((count, rate, what)) = has.filter(|_| load > 0.0) else { continue };
+            let most = Rate::from_bps(rate.as_bps().saturating_mul(count.into()));
+            if base > most {
+                let found = format!("{name} = {base}");
+                let expected = format!("at most {most}: {what}, {count} of {rate}");
+                let help = format!(
+                    "set {name} to what the network has, so that the load is a share of that"
+                );
+                return Err(place.error(&found, &expected).help(help));
+            }
+        }
+        (0..2).try_for_each(|dc| {
+            let offered = self.offered(hosts, dc).into_iter().sum();
+            check_offered(offered, network.host, "lower intra_load or inter_load")
+        })
+    }
 }
 
 impl Workload for PoissonTwoDc {
+    fn check(&self, nodes: u32, network: &Capacities) -> Result<(), InputError> {
+        match &self.loads {
+            Some(loads) => loads.check(self.division.divide(nodes)?, network),
+            None => self.arrivals.check(network),
+        }
+    }
+
     fn generate(&self, nodes: u32, rng: &mut Rng) -> Result<Matrix, InputError> {
         let hosts = self.division.divide(nodes)?;
         let senders = self.senders(hosts)?;
@@ -357,6 +392,48 @@ mod tests {
         assert!(missing.contains("intra_load without inter_base"), "{missing}");
         let both = with(&[&BOTH[..], &[("load", "0.5")]].concat()).unwrap_err().to_string();
         assert!(both.contains("load beside intra_load"), "{both}");
+    }
+
+    #[test]
+    fn bases_beyond_what_the_network_has_are_refused_and_bases_of_all_it_has_are_not() {
+        let refusal = |topology: &str, set: &[(&'static str, &'static str)]| {
+            let network = crate::topology::by_name(topology).unwrap();
+            let pairs = BOTH.iter().copied().filter(|(key, _)| set.iter().all(|(k, _)| k != key));
+            let pairs: Vec<_> = pairs.chain(set.iter().copied()).collect();
+            let checked = with(&pairs).unwrap().check(network.nodes, &network.capacities());
+            checked.map_or_else(|error| error.to_string(), |()| String::new())
+        };
+        // Two sites of 128 hosts of 25 Gb/s, a link of 100 Gb/s.
+        let (all, paper) = (("intra_base", "3200Gbps"), "two-dc-leaf");
+        for (topology, set) in [
+            (paper, &[all][..]),
+            (paper, &[]),
+            ("two-dc-leaf:1ms,100,2,8,3", &[("inter_base", "1800Gbps"), ("inter_load", "0.1")]),
+            // Bases of loads of zero are not used.
+            (paper, &[("intra_base", "9999Gbps"), ("intra_load", "0")]),
+            (paper, &[("inter_base", "9999Gbps"), ("inter_load", "0")]),
+            // One site: hosts' links bound what crosses between its halves.
+            ("leaf-spine:4,2,8", &[("inter_base", "1600Gbps")]),
+        ] {
+            assert_eq!(refusal(topology, set), "", "{topology} {set:?}");
+        }
+        let (intra, inter) = (|base| ("intra_base", base), |base| ("inter_base", base));
+        for (topology, set, words) in [
+            (paper, intra("3201Gbps"), "at most 3200.000Gbps: hosts' links, 128 of 25.000Gbps"),
+            (paper, inter("101Gbps"), "at most 100.000Gbps: links across, 1 of 100.000Gbps"),
+            (paper, ("dc0_hosts", "20"), "intra_base = 800.000Gbps, expected at most 500.000Gbps"),
+            ("two-dc-leaf:1ms,400,2,8,3", inter("7201Gbps"), "links across, 18 of 400.000Gbps"),
+            ("two-dc-leaf:1ms,100,1,8", intra("801Gbps"), "at most 800.000Gbps"),
+            ("two-sites:8,1", intra("9Gbps"), "intra_base = 9.000Gbps, expected at most 8.0"),
+            ("leaf-spine:4,2,8", inter("1601Gbps"), "at most 1600.000Gbps"),
+        ] {
+            let error = refusal(topology, &[set]);
+            assert!(error.contains(words), "{set:?} {error}");
+            assert!(error.contains("so that the load is a share of that"), "{set:?} {error}");
+        }
+        let both = [all, ("intra_load", "1"), ("link_rate", "100Gbps")];
+        let error = refusal(paper, &both);
+        assert!(error.contains("25.156 Gb/s offered a host, expected at most a host's"), "{error}");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use transport::Rate;
 
 use super::{FatTreeSpec, GBPS_MAX, LATENCY_NS_MAX, NumberRule, SpecError};
+use crate::workload::Capacities;
 
 /// The links between two sites; how many there are is the border switches' `radix_up`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +30,13 @@ impl WanSpec {
 }
 
 impl FatTreeSpec {
+    /// The rates that bound what hosts can send.
+    #[must_use]
+    pub fn capacities(&self) -> Capacities {
+        let across = self.wan.map(|wan| (wan.borders * self.border().radix_up, wan.link_rate()));
+        Capacities { host: self.tier[0].link_rate(), across }
+    }
+
     /// The links between sites, and those that lead to them.
     pub(super) fn check_wan(&self) -> Result<(), SpecError> {
         let Some(wan) = &self.wan else { return Ok(()) };

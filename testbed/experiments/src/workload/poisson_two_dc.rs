@@ -13,7 +13,7 @@ use transport::{Rate, Rng};
 
 use super::cdf::Cdf;
 use super::matrix::Matrix;
-use super::params::{Parameter, Params, ParamPlace};
+use super::params::{ParamPlace, Parameter, Params};
 use super::poisson::{PoissonArrivals, bps, check_offered};
 use super::two_dc::{Division, TwoDc};
 use super::{Capacities, Workload};

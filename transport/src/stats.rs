@@ -266,8 +266,8 @@ counters! {
         pub copies: u64,
         /// DATA and PARITY sent again.
         pub retransmitted: u64,
-        /// Probes: DATA to be sent again in silences of flows that follow border switches, to find
-        /// out what has arrived. Probes that leave are among `retransmitted`, too.
+        /// DATA sent again to probe silences of flows that follow border switches; part of
+        /// `retransmitted`.
         pub probes: u64,
         /// PARITY sent for the first time.
         pub parity_new: u64,

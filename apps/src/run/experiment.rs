@@ -386,6 +386,10 @@ impl Reader {
             Some((source, _)) => Some(source.load()?),
         };
         let hosts = chosen.as_ref().map_or(HOSTS_DEFAULT, |tree| tree.nodes);
+        // The speeds of a real network are assumed where it has no topology.
+        let is_known = real.is_none_or(|real| real.topology_given);
+        let check = |network| if is_known { traffic.check(network) } else { Ok(()) };
+        chosen.as_ref().map_or(Ok(()), check)?;
         let mut rng = generate::rng(draft.seed);
         let (matrix, warnings) = traffic.matrix(hosts, draft.start_unit, &mut rng)?;
         if let Traffic::File(path) = traffic {
@@ -397,14 +401,11 @@ impl Reader {
             None => {
                 let source = TopologySource::Builtin(smallest_for(matrix.nodes)?.to_owned());
                 let tree = source.load()?;
+                check(&tree)?;
                 self.topology = Some((source, format!("default for {} hosts", matrix.nodes)));
                 tree
             }
         };
-        // The speeds of a real network are assumed where it has no topology.
-        if real.is_none_or(|real| real.topology_given) {
-            traffic.check(&topology)?;
-        }
         Ok((matrix, topology))
     }
 

@@ -144,7 +144,7 @@ pub trait Controller: CongestionControl + Registered {
         false
     }
     /// Whether flows that leave their site follow the border switches on their way, however near
-    /// the sites are. Their windows are paced.
+    /// the sites are.
     fn follows_borders() -> bool {
         false
     }

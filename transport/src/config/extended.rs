@@ -34,7 +34,7 @@ impl Settings {
         Extended { extent, half }
     }
 
-    /// Whether far flows whose controller is `cc` read what border switches write, and follow it.
+    /// Whether flows whose controller is `cc` read what border switches write, and follow it.
     #[must_use]
     pub fn follows_borders(&self, cc: CcKind) -> bool {
         cc.follows_borders() && cc.reads_int(&self.cc_params)

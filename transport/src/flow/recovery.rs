@@ -91,8 +91,6 @@ pub(crate) struct Loss {
 pub(crate) enum Timeout {
     /// Nothing was due.
     NotDue,
-    /// A silence is probed.
-    Probe,
     /// Segments sent before this instant are lost.
     Before(Instant),
     /// There were too many timeouts in a row: the peer is silent.
@@ -164,14 +162,15 @@ impl Recovery {
         (self.timeouts, self.silent, self.probed) = (0, 0, false);
     }
 
-    /// True when a round trip took longer than the timeout; the next timer reads how long.
+    /// True when a round trip took longer than the timeout, or than a silence that is probed; the
+    /// next timer reads how long.
     #[inline]
     pub(crate) fn is_slow(&mut self, round_trip: Duration) -> bool {
         let slow = round_trip >= self.rto;
         if !slow {
             self.slow = Duration::ZERO;
         }
-        slow
+        slow || self.outlasts_silence(round_trip)
     }
 
     /// Wire bytes in flight.
@@ -521,7 +520,7 @@ impl Recovery {
     }
 
     /// Does what is due at `now`. Spurious calls are no-ops. `lately` is the recent round-trip time
-    /// to the peer, where that is longer than the timeout.
+    /// to the peer, where that is longer than the timeout, or than a silence that is probed.
     //= rfc6298#2: a timeout is longer than the round trips that were measured.
     pub(crate) fn on_timer(
         &mut self,
@@ -531,25 +530,26 @@ impl Recovery {
     ) -> Timeout {
         // A quarter is added, because the queue may be growing; the sum is bounded, so that the
         // receiver does not forget the flow meanwhile.
-        let slow = lately.map_or(Duration::ZERO, |took| took + took / 4);
+        let long = lately.filter(|took| *took >= self.rto);
+        let slow = long.map_or(Duration::ZERO, |took| took + took / 4);
         self.slow = slow.min(loss.slow_max(self.rto));
-        let mut silence = false;
-        if self.probe_at.is_some_and(|at| at <= now) {
+        let probe = self.probe_at.is_some_and(|at| at <= now);
+        if probe {
             self.probe_at = None;
-            silence = self.probes_silences() && lately.is_none();
-            if !self.probes_silences() {
-                self.probed = true;
-                if lately.is_none() {
-                    self.probe_tail();
-                }
-            }
+            self.probed |= !self.probes_silences();
+        }
+        let probe = probe && lately.is_none();
+        if probe && !self.probes_silences() {
+            self.probe_tail();
         }
         let oldest = self.oldest().map(|(_, at)| (at, self.patience(at, loss)));
         let Some((sent_at, patience)) = oldest.filter(|&(at, patience)| at + patience <= now)
         else {
             // A timeout that is due as well would send more than a probe does.
-            let probes = silence && self.probe_silence();
-            return if probes { Timeout::Probe } else { Timeout::NotDue };
+            if probe && self.probes_silences() {
+                self.probe_silence();
+            }
+            return Timeout::NotDue;
         };
         if sent_at >= self.counted_at {
             if self.silent == 0 {

@@ -200,8 +200,8 @@ impl TxFlow {
         // Paths differ in delay: only where there is one is each gap a loss.
         loss.in_order &= lb.kind().keeps_order();
         let recovery = Recovery::new(&loss, &path, config.rto(&path), id.0.to_le_bytes()[0]);
-        // A receiver asks for what coded blocks lack by itself.
-        let probes = config.follows_borders(cc.kind()) && code.is_none();
+        // Receivers ask for what coded blocks lack.
+        let probes = loss.tail_probe && config.follows_borders(cc.kind()) && code.is_none();
         let recovery = if probes { recovery.with_probes(config, &path, key) } else { recovery };
         Self {
             window: cc.window(),
@@ -363,8 +363,8 @@ impl TxFlow {
         let tail = self.unsent == 0 && !self.is_coding();
         let recovery = self.recovery.next_timer(now, tail, &config.loss);
         let due = earliest(recovery, self.window.wake_at);
-        let is_free = self.window.pacing.is_none() && self.held_until == Instant::ZERO;
-        // Flows that probe silences are paced.
+        let probes = self.recovery.probes_silences();
+        let is_free = self.window.pacing.is_none() && self.held_until == Instant::ZERO && !probes;
         if is_free && config.keep_alive.is_none() {
             return due;
         }
@@ -377,7 +377,7 @@ impl TxFlow {
         let leave_at = paced.map_or(self.held_until, |at| at.max(self.held_until));
         let leave_at = (leave_at > now && work).then_some(leave_at);
         // What waits for the pacer leaves soon, and is as good as a probe.
-        let due = if self.recovery.probes_silences() && leave_at.is_none() {
+        let due = if probes && leave_at.is_none() {
             earliest(due, self.recovery.next_probe(now, Duration::from_wire(self.rtt)))
         } else {
             due

@@ -11,6 +11,8 @@ fn config_with(signal: Signal, change: impl FnOnce(&mut Settings)) -> Config {
     config(|s| {
         (s.cc, s.int_room) = (CcKind::Mlcc, 0);
         s.cc_params.mlcc.signal = signal;
+        // Without border switches it would send tail probes.
+        s.loss.tail_probe = signal == Signal::Auto;
         s.base_rtt = DELAY * 2;
         change(s);
     })
@@ -50,15 +52,15 @@ fn a_peer_that_is_gone_is_given_up_after_as_long_as_without_probes() {
             });
             given_up(&config, len)
         });
-        assert_eq!((with.0, with.1), (without.0, without.1), "{len} bytes, {give_up} ms");
+        assert_eq!(with.0, without.0, "{len} bytes, {give_up} ms");
+        // The last probe may still wait to leave.
+        assert!(without.1 - with.1 <= 1, "{with:?} {without:?}");
         // Many segments take most of the time to leave at the least rate.
         let some = if len > 8192 { 8 } else { 100 };
         assert!(with.3 > some && without.3 == 0, "{with:?} {without:?}");
         assert_eq!(with.2, without.2 + with.3, "{len} bytes: probes are all that is more");
-        // Gaps of at least two round trips, which double after 128 probes, and after 64 more.
-        let silence = (with.0 / 2).as_ps() / RTT.as_ps();
-        let doublings = u64::from((silence / 128).max(1).ilog2());
-        assert!(with.3 <= 128 + 64 * (doublings + 1), "{} in {silence} gaps", with.3);
+        let silences = (with.0 / 2).as_ps() / RTT.as_ps();
+        assert!(with.3 <= silences, "{} in {silences} times two round trips", with.3);
     }
 }
 
@@ -66,7 +68,7 @@ fn a_peer_that_is_gone_is_given_up_after_as_long_as_without_probes() {
 fn a_flow_goes_on_within_four_round_trips_of_a_silence_however_long_it_was() {
     for (len, rtts) in [1, 4096, 40 * 4096, 4_000_000]
         .into_iter()
-        .flat_map(|len| [1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 200].map(|rtts| (len, rtts)))
+        .flat_map(|len| [1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 300, 1500].map(|rtts| (len, rtts)))
     {
         let (mut pair, flow) = silenced(&config_with(Signal::Auto, |_| {}));
         pair.post(0, flow, pattern(2, len), 2);
@@ -74,10 +76,9 @@ fn a_flow_goes_on_within_four_round_trips_of_a_silence_however_long_it_was() {
         pair.idle(until.since(pair.now));
         pair.weather.loss = 0.0;
         let before = pair.hosts[1].endpoint.stats().data_placed;
-        let mut news = None;
         pair.run(Duration::from_s(1), |p| p.hosts[1].endpoint.stats().data_placed > before);
-        news.get_or_insert(pair.now.since(until));
-        assert!(news.unwrap() <= RTT.mul_ratio(21, 8), "{len} bytes, {rtts}: {news:?}");
+        let news = pair.now.since(until);
+        assert!(news <= RTT.mul_ratio(21, 8), "{len} bytes, {rtts}: {news:?}");
         // All that was lost is sent again once the probe is answered.
         let end = until + RTT * 4;
         let first = (len.min(8 * 4096)).div_ceil(4096) as u64;
@@ -122,6 +123,7 @@ fn only_flows_that_follow_border_switches_and_are_not_coded_probe_silences() {
     let probes = |change: fn(&mut Settings)| given_up(&config_with(Signal::Auto, change), 9000).3;
     assert!(probes(|_| {}) > 0);
     assert_eq!(probes(|s| s.cc_params.mlcc.signal = Signal::Off), 0);
+    assert_eq!(probes(|s| s.loss.tail_probe = false), 0);
     assert_eq!(probes(|s| s.cc = CcKind::PowerTcp), 0);
     assert_eq!(probes(|s| (s.ec, s.ec_shape, s.ec_params) = coded(Some((4, 2)), 100)), 0);
     assert_eq!(probes(|s| (s.cc, s.loss.tail_probe) = (CcKind::PowerTcp, true)), 0);
@@ -141,17 +143,19 @@ fn a_silence_is_as_long_as_the_last_round_trip_and_the_shortest_timeout() {
         pair.run(Duration::from_s(1), |p| p.hosts[0].endpoint.stats().acks_received > 60);
         let early = pair.hosts[0].endpoint.stats().probes;
         pair.weather.loss = 1.0;
-        let mut last = pair.now;
+        let (mut last, mut left_at) = (pair.now, pair.now);
         let news = |p: &Pair| {
             let stats = p.hosts[0].endpoint.stats();
             (stats.acks_received, stats.data_new)
         };
         while pair.hosts[0].endpoint.stats().probes == early {
+            // A step sends first.
+            left_at = pair.now;
             let before = news(&pair);
             assert!(pair.step());
             last = if news(&pair) == before { last } else { pair.now };
         }
-        pair.now.since(last).as_ps() as f64 / RTT.as_ps() as f64
+        left_at.since(last).as_ps() as f64 / RTT.as_ps() as f64
     };
     for (change, delay, silence) in [
         ((|_| {}) as fn(&mut Settings), DELAY, 2.0),

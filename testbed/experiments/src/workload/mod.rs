@@ -53,6 +53,8 @@ pub trait Workload: Debug {
 /// The rates of a network that bound what its hosts can send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacities {
+    /// The number of hosts.
+    pub nodes: u32,
     /// The rate of a host's link.
     pub host: Rate,
     /// The number of the links between two sites, and the rate of each; `None` with one site.

@@ -14,7 +14,7 @@ use transport::{Bytes, Duration, HostId, Rate, Rng};
 use super::cdf::Cdf;
 use super::matrix::{FLOWS_MAX, FlowSpec, Matrix, Start};
 use super::params::{Parameter, Params};
-use super::{Capacities, Workload, does_not_fit};
+use super::{Workload, does_not_fit};
 use crate::input::InputError;
 
 /// The parameters of Poisson traffic.
@@ -130,10 +130,6 @@ fn other(own: u32, count: u32, rng: &mut Rng) -> u32 {
 }
 
 impl Workload for Poisson {
-    fn check(&self, _nodes: u32, network: &Capacities) -> Result<(), InputError> {
-        self.arrivals.check(network)
-    }
-
     fn generate(&self, nodes: u32, rng: &mut Rng) -> Result<Matrix, InputError> {
         if nodes < 2 {
             return Err(does_not_fit(format!("{nodes} hosts"), "at least two"));
@@ -175,11 +171,6 @@ impl PoissonArrivals {
             duration: params.duration("duration", duration)?,
             flows: params.integer("flows", FLOWS_MAX, 1, FLOWS_MAX)?,
         })
-    }
-
-    /// Checks that hosts' links carry the load.
-    pub(super) fn check(&self, network: &Capacities) -> Result<(), InputError> {
-        check_offered(self.load * bps(self.link_rate), network.host, TOO_FAST)
     }
 
     /// Flows that start `gap_mean_ps` apart in the mean at each source, above 0, and whose
@@ -232,24 +223,10 @@ impl PoissonArrivals {
     }
 }
 
-/// Checks that a host's `link` carries what the host offers, bit/s.
-pub(super) fn check_offered(offered: f64, link: Rate, help: &str) -> Result<(), InputError> {
-    if offered <= bps(link) * (1.0 + 1e-9) {
-        return Ok(());
-    }
-    let found = format!("{:.3} Gb/s offered a host", offered / 1e9);
-    let most = format!("at most a host's link, {:.3} Gb/s", bps(link) / 1e9);
-    Err(does_not_fit(found, &most).help(help))
-}
-
 #[expect(clippy::cast_precision_loss, reason = "a rate needs no more than 53 bits")]
 pub(super) fn bps(rate: Rate) -> f64 {
     rate.as_bps() as f64
 }
-
-/// What to do about a load of links that the network does not have.
-const TOO_FAST: &str = "a load is a share of link_rate: set link_rate to that of the network's \
-                        hosts, or lower the load";
 
 #[cfg(test)]
 mod tests {

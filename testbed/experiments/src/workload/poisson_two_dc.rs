@@ -14,7 +14,7 @@ use transport::{Rate, Rng};
 use super::cdf::Cdf;
 use super::matrix::Matrix;
 use super::params::{ParamPlace, Parameter, Params};
-use super::poisson::{PoissonArrivals, bps, check_offered};
+use super::poisson::{PoissonArrivals, bps};
 use super::two_dc::{Division, TwoDc};
 use super::{Capacities, Workload};
 use crate::input::InputError;
@@ -106,7 +106,7 @@ impl PoissonTwoDc {
         for (dc, sender) in senders.iter_mut().enumerate() {
             let [inside, across] = loads.offered(hosts, dc);
             let help = "lower intra_load, or say link_rate if hosts have faster links";
-            check_offered(inside + across, self.arrivals.link_rate, help)?;
+            loads.check_offered(inside + across, self.arrivals.link_rate, help)?;
             let flows_a_ps = |rate: f64, size: f64| rate / 8e12 / size.max(1.0);
             let inside = flows_a_ps(inside, self.intra.mean_bytes());
             let all = inside + flows_a_ps(across, self.inter.mean_bytes());
@@ -169,22 +169,40 @@ impl Loads {
         [inside, of(self.inter, self.inter_base)]
     }
 
-    /// Checks that a network has the capacities which are the bases.
+    /// Checks that a host's `link` carries what the host offers, bit/s.
+    fn check_offered(&self, offered: f64, link: Rate, help: &str) -> Result<(), InputError> {
+        if offered <= bps(link) * (1.0 + 1e-9) {
+            return Ok(());
+        }
+        let found = format!("{:.3} Gb/s offered a host", offered / 1e9);
+        let most = format!("at most a host's link, {:.3} Gb/s", bps(link) / 1e9);
+        Err(self.places[0].error(&found, &most).help(help))
+    }
+
+    /// Checks that a network has the capacities which are the bases. Links inside a site are not
+    /// looked at: how much of the traffic takes them depends on where its hosts are.
     fn check(&self, hosts: TwoDc, network: &Capacities) -> Result<(), InputError> {
         let counts = [0, 1].map(|dc| hosts.hosts(dc).end - hosts.hosts(dc).start);
-        let links = |count: u32| (count, network.host, "hosts' links");
-        // A host alone in its datacentre sends nothing inside.
-        let smallest = counts.into_iter().filter(|count| *count > 1).min();
-        let across = network.across.map(|(links, rate)| (links, rate, "links across"));
-        let across = across.unwrap_or_else(|| links(counts[0].min(counts[1])));
+        let (fewer, more) = (counts[0].min(counts[1]), counts[0].max(counts[1]));
+        let links = |count: u32, of| (count, network.host, of);
+        let of_hosts = links(fewer, "links of the hosts of the smaller site");
+        // Where the division is not the network's, flows between its parts may stay in a site.
+        let is_networks = more - fewer < 2 && counts[0] + counts[1] == network.nodes;
+        let of_sites = network.across.filter(|_| is_networks);
+        let of_sites = of_sites.map(|(count, rate)| (count, rate, "links between the sites"));
+        let total = |has: &(u32, Rate, &str)| has.1.as_bps().saturating_mul(has.0.into());
+        let across = of_sites.into_iter().chain([of_hosts]).min_by_key(total);
+        // Hosts alone in their sites send nothing inside.
+        let inside = (more > 1).then(|| links(more, "links of the hosts of the larger site"));
         let checks = [
-            ("intra_base", self.intra, self.intra_base, smallest.map(links)),
-            ("inter_base", self.inter, self.inter_base, Some(across)),
+            ("intra_base", self.intra, self.intra_base, inside),
+            ("inter_base", self.inter, self.inter_base, across),
         ];
         for ((name, load, base, has), place) in checks.into_iter().zip(&self.places) {
-            let Some((count, rate, what)) = has.filter(|_| load > 0.0) else { continue };
-            let most = Rate::from_bps(rate.as_bps().saturating_mul(count.into()));
+            let Some(has) = has.filter(|_| load > 0.0) else { continue };
+            let most = Rate::from_bps(total(&has));
             if base > most {
+                let (count, rate, what) = has;
                 let found = format!("{name} = {base}");
                 let expected = format!("at most {most}: {what}, {count} of {rate}");
                 let help = format!(
@@ -195,7 +213,7 @@ impl Loads {
         }
         (0..2).try_for_each(|dc| {
             let offered = self.offered(hosts, dc).into_iter().sum();
-            check_offered(offered, network.host, "lower intra_load or inter_load")
+            self.check_offered(offered, network.host, "lower intra_load or inter_load")
         })
     }
 }
@@ -204,7 +222,7 @@ impl Workload for PoissonTwoDc {
     fn check(&self, nodes: u32, network: &Capacities) -> Result<(), InputError> {
         match &self.loads {
             Some(loads) => loads.check(self.division.divide(nodes)?, network),
-            None => self.arrivals.check(network),
+            None => Ok(()),
         }
     }
 
@@ -408,21 +426,24 @@ mod tests {
         for (topology, set) in [
             (paper, &[all][..]),
             (paper, &[]),
-            ("two-dc-leaf:1ms,100,2,8,3", &[("inter_base", "1800Gbps"), ("inter_load", "0.1")]),
+            ("two-dc-leaf:1ms,100,2,8,3", &[("inter_base", "800Gbps"), ("inter_load", "0.1")]),
             // Bases of loads of zero are not used.
             (paper, &[("intra_base", "9999Gbps"), ("intra_load", "0")]),
             (paper, &[("inter_base", "9999Gbps"), ("inter_load", "0")]),
             // One site: hosts' links bound what crosses between its halves.
             ("leaf-spine:4,2,8", &[("inter_base", "1600Gbps")]),
+            // These parts are not the network's sites, so not all flows across leave a site.
+            (paper, &[("dc0_hosts", "20"), ("inter_base", "500Gbps")]),
+            (paper, &[("dc0_hosts", "20"), ("intra_base", "5900Gbps"), ("intra_load", "0.05")]),
         ] {
             assert_eq!(refusal(topology, set), "", "{topology} {set:?}");
         }
         let (intra, inter) = (|base| ("intra_base", base), |base| ("inter_base", base));
+        let of_one = "at most 3200.000Gbps: links of the hosts of the larger site, 128 of 25.000";
         for (topology, set, words) in [
-            (paper, intra("3201Gbps"), "at most 3200.000Gbps: hosts' links, 128 of 25.000Gbps"),
-            (paper, inter("101Gbps"), "at most 100.000Gbps: links across, 1 of 100.000Gbps"),
-            (paper, ("dc0_hosts", "20"), "intra_base = 800.000Gbps, expected at most 500.000Gbps"),
-            ("two-dc-leaf:1ms,400,2,8,3", inter("7201Gbps"), "links across, 18 of 400.000Gbps"),
+            (paper, intra("3201Gbps"), of_one),
+            (paper, inter("101Gbps"), "at most 100.000Gbps: links between the sites, 1 of 100.000"),
+            ("two-dc-leaf:1ms,400,2,8,3", inter("801Gbps"), "smaller site, 32 of 25.000Gbps"),
             ("two-dc-leaf:1ms,100,1,8", intra("801Gbps"), "at most 800.000Gbps"),
             ("two-sites:8,1", intra("9Gbps"), "intra_base = 9.000Gbps, expected at most 8.0"),
             ("leaf-spine:4,2,8", inter("1601Gbps"), "at most 1600.000Gbps"),

@@ -12,7 +12,7 @@
 //! | `unrestored` | acknowledged blocks that their packets, at odds, do not restore |
 //! | `unsendable`, `refused` | segments without bytes; frames that the device cannot send |
 //! | `int_refused`, `advice_refused` | telemetry and advice that controllers of hosts refuse |
-//! | `probes` | segments to be sent again in silences, to find out what has arrived |
+//! | `probes` | segments sent again to probe silences |
 //! | `timed` | frames handed over ahead of their departure, whose time the device was given |
 //! | `stamped` | frames whose time of arrival is the device's |
 //! | `stamps_refused` | such times that could not be true |

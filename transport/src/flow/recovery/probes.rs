@@ -3,10 +3,12 @@
 //!
 //! Tail probes come once, where a flow has nothing else to send. Flows whose loops pass through
 //! border switches probe any silence, as long as it lasts: such a switch may die and begin anew,
-//! and timeouts, which double meanwhile, would outlast its return by far. Source: ours.
+//! and timeouts, which double meanwhile, would outlast its return by far. `loss.tail_probe=off`
+//! turns both off. Source: ours.
 //!
 //! Probes of a silence put no timeout off. The segment that is probed counts as sent when it left
-//! as no probe, so a peer that is gone is given up as if there were no probes. Any other segment of
+//! as no probe, so a peer that is gone is given up as if there were no probes, which bounds their
+//! number. Any other segment of
 //! the flow that leaves is as good as a probe, so the next probe is due a silence later.
 
 use alloc::boxed::Box;
@@ -23,13 +25,14 @@ use crate::units::{Bytes, Key, Psn};
 #[derive(Clone, Debug)]
 pub(super) struct Probing {
     /// The least silence before a probe.
-    silence: Duration,
+    pub(super) silence: Duration,
     /// How long a receiver may hold an acknowledgement.
     held: Duration,
-    /// Differs among flows, whose probes it spreads.
-    salt: u64,
-    /// Probes of the last silence that was probed.
-    pub(super) sent: u16,
+    /// The longer part of a silence by which the probes of flows are spread, in parts of
+    /// [`SPREAD_OF`].
+    spread: u64,
+    /// The last round trip that was measured.
+    took: Duration,
     /// The segment that was probed last.
     probed: Option<ProbedSegment>,
 }
@@ -45,12 +48,10 @@ struct ProbedSegment {
 }
 
 impl Probing {
-    /// The wait for the next probe, after `sent` of them, where the last round trip took `took`.
-    fn gap(&self, sent: u16, took: Duration) -> Duration {
-        let silence = self.silence.max(took + self.held);
-        let doublings = (sent / DOUBLED_AFTER).saturating_sub(1).min(DOUBLINGS_MAX);
-        let spread = mix(self.salt ^ u64::from(sent)) % (SPREAD_OF / SPREAD);
-        (silence * (1 << doublings)).mul_ratio(SPREAD_OF + spread, SPREAD_OF)
+    /// The wait for the next probe.
+    fn gap(&self) -> Duration {
+        let silence = self.silence.max(self.took + self.held);
+        silence + silence / SPREAD_OF * self.spread
     }
 
     /// The probed segment while its entry is `entry`: nothing else has happened to it since.
@@ -70,8 +71,8 @@ impl Recovery {
     pub(crate) fn with_probes(self, config: &Config, path: &Path, key: Key) -> Self {
         let held = config.ack_delay();
         let silence = (path.base_rtt * SILENCE_RTTS + held).max(config.loss.rto_min);
-        let salt = mix(key.0 ^ u64::from(self.salt));
-        let probing = Probing { silence, held, salt, sent: 0, probed: None };
+        let spread = mix(key.0 ^ u64::from(self.salt)) % SPREAD;
+        let probing = Probing { silence, held, spread, took: Duration::ZERO, probed: None };
         Self { probing: Some(Box::new(probing)), ..self }
     }
 
@@ -81,36 +82,49 @@ impl Recovery {
         self.probing.is_some()
     }
 
+    /// Whether a round trip took longer than a silence that is probed.
+    #[inline]
+    pub(super) fn outlasts_silence(&self, round_trip: Duration) -> bool {
+        self.probing.as_ref().is_some_and(|probing| round_trip >= probing.silence)
+    }
+
     /// When the next probe of a silence is due; chooses that where nothing has been chosen since
-    /// something last left or arrived. The last round trip took `took`.
-    #[cold]
+    /// something last left or arrived. The last round trip took `took`, zero where it is too old
+    /// for other uses: queues may be as long as they were.
     pub(crate) fn next_probe(&mut self, now: Instant, took: Duration) -> Option<Instant> {
-        let probing = self.probing.as_deref()?;
-        let waits = probing.probed.filter(|probed| probed.left_at.is_none());
-        let waits = waits.and_then(|probed| self.sent.entry(probed.psn).map(|e| (probed.psn, e)));
-        let waits = waits.is_some_and(|(psn, entry)| self.is_probe(psn, entry));
-        if self.in_flight > Bytes::ZERO && self.probe_at.is_none() && !waits {
-            let sent = if self.probed { probing.sent } else { 0 };
-            self.probe_at = Some(now + probing.gap(sent, took));
+        if self.probe_at.is_some() || self.in_flight == Bytes::ZERO || self.has_waiting_probe() {
+            return self.probe_at;
         }
+        let probing = self.probing.as_deref_mut()?;
+        if took > Duration::ZERO {
+            probing.took = took;
+        }
+        self.probe_at = Some(now + probing.gap());
         self.probe_at
     }
 
-    /// Probes a silence. False when nothing is in flight.
+    /// Whether a probe waits to leave.
+    fn has_waiting_probe(&self) -> bool {
+        let probed = self.probing.as_deref().and_then(|probing| probing.probed);
+        let waits = probed.filter(|probed| probed.left_at.is_none());
+        waits.is_some_and(|probed| {
+            self.sent.entry(probed.psn).is_some_and(|entry| self.is_probe(probed.psn, entry))
+        })
+    }
+
+    /// Probes a silence, unless nothing is in flight.
     #[cold]
-    pub(super) fn probe_silence(&mut self) -> bool {
+    pub(super) fn probe_silence(&mut self) {
         let again = self.probe_in_flight();
         let last = || self.last_in_flight().map(|(psn, entry)| (psn, entry.sent_at));
-        let Some((psn, since)) = again.or_else(last) else { return false };
+        let Some((psn, since)) = again.or_else(last) else { return };
         let (Some(probing), Some(packet)) = (&mut self.probing, self.sent.lose_first(psn)) else {
-            return false;
+            return;
         };
-        probing.sent = if self.probed { probing.sent.saturating_add(1) } else { 1 };
         probing.probed = Some(ProbedSegment { psn, since, left_at: None });
         self.probed = true;
         self.in_flight -= packet.wire_bytes();
         self.lost_bytes += packet.wire_bytes();
-        true
     }
 
     /// The segment in flight whose last transmission was a probe of the silence that lasts, and
@@ -174,17 +188,10 @@ pub(super) const TAIL_RTTS: u64 = 3;
 /// is answered within one more, and what was lost arrives half a base RTT later.
 const SILENCE_RTTS: u64 = 2;
 
-/// Gaps between the probes of a silence double after twice so many, and again after as many. So a
-/// gap is at most a 64th of the silence, or two base RTTs, and the number of probes follows the
-/// logarithm of the silence.
-const DOUBLED_AFTER: u16 = 64;
+/// Silences differ among flows by up to a 16th, so that flows that fell silent together do not
+/// probe together. With a larger part, what was lost could arrive later than four base RTTs after a
+/// switch's return. The fineness is 1 in [`SPREAD_OF`].
+const SPREAD: u64 = SPREAD_OF / 16;
 
-/// Doublings of a gap, at most.
-const DOUBLINGS_MAX: u16 = 16;
-
-/// Gaps vary by a 16th, so that flows that fell silent together do not probe together. With a
-/// larger part, what was lost could arrive later than four base RTTs after a switch's return.
-const SPREAD: u64 = 16;
-
-/// The fineness of this spread.
+/// The parts of a silence.
 const SPREAD_OF: u64 = 4096;

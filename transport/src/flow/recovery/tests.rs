@@ -122,7 +122,7 @@ fn a_probe_takes_the_place_of_its_segment_and_puts_off_no_timeout() {
     assert_eq!(recovery.on_timer(due, &loss, Some(RTT)), Timeout::NotDue, "a queue is that long");
     recovery.next_probe(due, RTT * 2);
     let later = recovery.probe_at.unwrap();
-    assert_eq!(recovery.on_timer(later, &loss, None), Timeout::Probe);
+    assert_eq!(recovery.on_timer(later, &loss, None), Timeout::NotDue);
     let (psn, _) = recovery.next_lost().unwrap();
     assert_eq!(psn.plus(1), recovery.sent.next());
     let in_flight = recovery.in_flight();
@@ -139,7 +139,7 @@ fn a_probe_takes_the_place_of_its_segment_and_puts_off_no_timeout() {
 fn a_probe_that_left_lately_is_not_overtaken_by_news() {
     let (mut recovery, loss) = probing();
     let due = recovery.next_probe(at(500), Duration::ZERO).unwrap();
-    assert_eq!(recovery.on_timer(due, &loss, None), Timeout::Probe);
+    assert_eq!(recovery.on_timer(due, &loss, None), Timeout::NotDue);
     let (probed, _) = recovery.next_lost().unwrap();
     let again = |us| SentPacket { marks: Marks::default().again(), ..packet(us) };
     recovery.on_resent(probed, again(8000));
@@ -170,7 +170,7 @@ fn ack_of(psn: Psn, us: u64) -> Ack {
 fn a_probe_whose_segment_arrives_before_it_leaves_is_no_reason_to_probe_no_more() {
     let (mut recovery, loss) = probing();
     let due = recovery.next_probe(at(500), Duration::ZERO).unwrap();
-    assert_eq!(recovery.on_timer(due, &loss, None), Timeout::Probe);
+    assert_eq!(recovery.on_timer(due, &loss, None), Timeout::NotDue);
     let (psn, _) = recovery.next_lost().unwrap();
     assert_eq!(recovery.next_probe(due, Duration::ZERO), None, "it waits to leave");
     let news = Some((at(500), RTT));
@@ -181,19 +181,32 @@ fn a_probe_whose_segment_arrives_before_it_leaves_is_no_reason_to_probe_no_more(
 }
 
 #[test]
-fn gaps_between_probes_double_after_many_and_differ_among_flows() {
+fn a_segment_that_arrives_after_its_probe_left_was_not_declared_lost() {
+    let (mut recovery, loss) = probing();
+    let due = recovery.next_probe(at(500), Duration::ZERO).unwrap();
+    recovery.on_timer(due, &loss, None);
+    let (psn, _) = recovery.next_lost().unwrap();
+    let again = SentPacket { marks: Marks::default().again(), ..packet(8000) };
+    assert!(recovery.on_resent(psn, again), "a probe leaves");
+    assert!(!recovery.on_news(&ack_of(psn, 500), Some((at(500), RTT)), |_| {}));
+    // A segment that was declared lost, and arrives, was not lost.
+    recovery.mark_lost(Psn(0));
+    assert!(!recovery.on_resent(Psn(0), SentPacket { sent_at: at(9000), ..again }));
+    assert!(recovery.on_news(&ack_of(Psn(0), 0), Some((at(500), RTT)), |_| {}));
+}
+
+#[test]
+fn silences_last_as_long_as_the_last_round_trip_and_differ_among_flows() {
     let (mut recovery, _) = probing();
-    let mut gap = |sent: u16, took: Duration| {
-        recovery.probing.as_mut().unwrap().sent = sent;
-        (recovery.probed, recovery.probe_at) = (true, None);
+    let mut gap = |took: Duration| {
+        recovery.probe_at = None;
         let due = recovery.next_probe(Instant::ZERO, took).unwrap();
         due.since(Instant::ZERO).as_ps() as f64 / RTT.as_ps() as f64
     };
-    for (sent, doublings) in [(0, 0), (127, 0), (128, 1), (191, 1), (192, 2), (u16::MAX, 16)] {
-        let gap = gap(sent, Duration::ZERO) / f64::from(2u32 << doublings);
-        assert!((1.0..=1.0625).contains(&gap), "{sent}: {gap}");
+    let gaps = [RTT, RTT * 3, Duration::ZERO].map(&mut gap);
+    for (gap, least) in gaps.into_iter().zip([2.0, 3.0, 3.0]) {
+        assert!((least..least * 1.063).contains(&gap), "{gaps:?}");
     }
-    assert!((3.0..3.19).contains(&gap(1, RTT * 3)), "as long as the last round trip");
     let gaps = (0..64).map(|flow| {
         let (mut recovery, _) = burst();
         recovery.salt = flow;
@@ -203,6 +216,17 @@ fn gaps_between_probes_double_after_many_and_differ_among_flows() {
         recovery.next_probe(Instant::ZERO, Duration::ZERO).unwrap()
     });
     assert!(gaps.collect::<alloc::collections::BTreeSet<_>>().len() > 32);
+}
+
+#[test]
+fn a_silence_is_not_probed_where_the_peer_answered_as_late_a_moment_ago() {
+    let (mut recovery, loss) = probing();
+    assert!(!recovery.is_slow(RTT) && recovery.is_slow(RTT * 2), "longer than a silence");
+    let due = recovery.next_probe(at(500), Duration::ZERO).unwrap();
+    assert_eq!(recovery.on_timer(due, &loss, Some(RTT * 2)), Timeout::NotDue);
+    assert!(recovery.next_lost().is_none());
+    // Such a round trip is shorter than the timeout, which stays as it is.
+    assert_eq!(recovery.slow, Duration::ZERO);
 }
 
 #[test]

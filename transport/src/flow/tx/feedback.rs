@@ -363,7 +363,6 @@ impl TxFlow {
         }
         match due {
             Timeout::NotDue => {}
-            Timeout::Probe => cx.stats.probes += 1,
             Timeout::Before(limit) if self.code.is_some() => {
                 self.lose_before(limit, Inference::Silence, now, cx);
                 self.judge_idle(now, cx);

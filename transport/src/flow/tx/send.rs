@@ -193,6 +193,7 @@ impl TxFlow {
         self.segment(psn, &packet, &carried, out);
         mark_train(segments, out);
         if probe {
+            cx.stats.probes += 1;
             // A probe puts off no other segment.
             self.pacer = pacer;
         }

@@ -34,7 +34,7 @@ impl FatTreeSpec {
     #[must_use]
     pub fn capacities(&self) -> Capacities {
         let across = self.wan.map(|wan| (wan.borders * self.border().radix_up, wan.link_rate()));
-        Capacities { host: self.tier[0].link_rate(), across }
+        Capacities { nodes: self.nodes, host: self.tier[0].link_rate(), across }
     }
 
     /// The links between sites, and those that lead to them.

@@ -11,8 +11,6 @@ fn config_with(signal: Signal, change: impl FnOnce(&mut Settings)) -> Config {
     config(|s| {
         (s.cc, s.int_room) = (CcKind::Mlcc, 0);
         s.cc_params.mlcc.signal = signal;
-        // Without border switches it would send tail probes.
-        s.loss.tail_probe = signal == Signal::Auto;
         s.base_rtt = DELAY * 2;
         change(s);
     })
@@ -123,7 +121,6 @@ fn only_flows_that_follow_border_switches_and_are_not_coded_probe_silences() {
     let probes = |change: fn(&mut Settings)| given_up(&config_with(Signal::Auto, change), 9000).3;
     assert!(probes(|_| {}) > 0);
     assert_eq!(probes(|s| s.cc_params.mlcc.signal = Signal::Off), 0);
-    assert_eq!(probes(|s| s.loss.tail_probe = false), 0);
     assert_eq!(probes(|s| s.cc = CcKind::PowerTcp), 0);
     assert_eq!(probes(|s| (s.ec, s.ec_shape, s.ec_params) = coded(Some((4, 2)), 100)), 0);
     assert_eq!(probes(|s| (s.cc, s.loss.tail_probe) = (CcKind::PowerTcp, true)), 0);

@@ -119,7 +119,7 @@ keys! {
         |d| d.settings.loss.retries_max.to_string();
     "loss.give_up", "silence that a flow survives whatever its timeouts, a time up to 3600 s",
         |d, v| d.settings.loss.give_up = duration(v)?, |d| time(d.settings.loss.give_up);
-    "loss.tail_probe", "probe silent tails, with MLCC any silence: on, off, or auto: without trimming",
+    "loss.tail_probe", "probe a silent tail before the timeout: on, off, or auto: without trimming",
         |d, v| d.tail_probe = unless(v, "auto", on_off)?, |d| shown(d.tail_probe, "auto");
     "switch.qdisc", "queue discipline of switch ports, or auto: by trim",
         |d, v| d.switch.qdisc = unless(v, "auto", qdisc)?,

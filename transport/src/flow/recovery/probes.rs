@@ -3,8 +3,8 @@
 //!
 //! Tail probes come once, where a flow has nothing else to send. Flows whose loops pass through
 //! border switches probe any silence, as long as it lasts: such a switch may die and begin anew,
-//! and timeouts, which double meanwhile, would outlast its return by far. `loss.tail_probe=off`
-//! turns both off. Source: ours.
+//! and timeouts, which double meanwhile, would outlast its return by far. They send no tail probes,
+//! whatever `loss.tail_probe` is. Source: ours.
 //!
 //! Probes of a silence put no timeout off. The segment that is probed counts as sent when it left
 //! as no probe, so a peer that is gone is given up as if there were no probes, which bounds their

@@ -412,3 +412,76 @@ fn credit(packet: &SentPacket, cx: &mut TxContext<'_>) -> bool {
     cx.events.push_back(Event::Sent { msg: packet.msg });
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::round_trips::LongRoundTrips;
+    use super::super::super::sent_packets::{ChainLinks, Fate, Marks};
+    use super::*;
+    use crate::cc::Cc;
+    use crate::config::Settings;
+    use crate::ec::{EcKind, EcParams, PathLosses, QueueSign};
+    use crate::lb::Lb;
+    use crate::rng::Rng;
+    use crate::slab::Slab;
+    use crate::units::{HostId, Key};
+
+    /// Whether a flow that is coded by loss codes its next block after 100 segments of which three
+    /// packets with these marks are found lost.
+    fn is_coded_after(marks: Marks) -> bool {
+        let ec_params = EcParams { base_rtt_min: Duration::ZERO, ..EcParams::default() };
+        let settings = Settings { ec: EcKind::Auto, ec_params, ..Settings::default() };
+        let config = Config::new(settings).unwrap();
+        let (path, mut rng) = (config.default_path(), Rng::new(1));
+        let cc = Cc::new(config.cc, &config.cc_params, &path);
+        let lb = Lb::new(config.lb, &config.lb_params, &path, 0, &mut rng);
+        let ids = (FlowId(1), Key::default());
+        let mut flow = TxFlow::new(&config, ids, HostId(1), path, cc, lb, rng);
+        let mut paths = PathLosses::new(true);
+        let (sent_at, now) = (Instant::ZERO, Instant::ZERO + path.base_rtt * 4);
+        let watch = flow.watch.as_mut().unwrap();
+        (0..100).for_each(|_| watch.on_sent(sent_at, &mut paths));
+        (0..97).for_each(|_| watch.on_answer(sent_at, Duration::ZERO, QueueSign::None));
+        let cx = &mut TxContext {
+            config: &config,
+            msgs: &mut Slab::new(1),
+            round_trips: &mut LongRoundTrips::new(),
+            losses: &mut paths,
+            stats: &mut Stats::default(),
+            events: &mut VecDeque::new(),
+        };
+        for by in [Inference::LaterAck, Inference::Silence, Inference::Block] {
+            let packet = SentPacket {
+                sent_at,
+                msg: MsgId(0),
+                offset: 0,
+                wire_len: 4200,
+                payload_len: 4096,
+                ev: EntropyValue(0),
+                fate: Fate::Lost,
+                marks,
+                links: ChainLinks::default(),
+            };
+            flow.on_loss(&Loss { packet, by }, now, cx);
+        }
+        flow.judge_idle(now, cx);
+        let watch = flow.watch.as_mut().unwrap();
+        watch.on_offset((0, 1, 1), (now, path.bdp()), cx.losses);
+        watch.coding
+    }
+
+    #[test]
+    fn losses_of_parity_and_of_what_is_sent_again_are_no_reason_to_code() {
+        for (case, marks, coded) in [
+            ("a segment", Marks::default(), true),
+            ("a segment of a block", Marks::CODED, true),
+            ("parity", Marks::parity(0), false),
+            ("the last parity", Marks::parity(15), false),
+            ("a segment again", Marks::default().again(), false),
+            ("a segment of a block again", Marks::CODED.again(), false),
+            ("parity again", Marks::parity(1).again(), false),
+        ] {
+            assert_eq!(is_coded_after(marks), coded, "{case}");
+        }
+    }
+}

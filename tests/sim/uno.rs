@@ -227,6 +227,9 @@ fn losses_of_links_between_sites_are_coded_against_and_cost_little_more_than_wit
     let mean = |outcome: &Outcome| outcome.summary.fct_us.mean.unwrap();
     let [off, code, auto] = ["off", "8,2", "auto"].map(|ec| coded(ec, flows(), lossy));
     assert!(auto.summary.packets.parity > 0);
+    let chosen = |outcome: &Outcome| outcome.summary.counters.get("ec_auto_coded").copied();
+    assert_eq!((chosen(&off), chosen(&code)), (None, None));
+    assert!(chosen(&auto).unwrap() * 2 >= auto.summary.packets.parity);
     // Half the flows of a host are over before it has found two losses.
     let gain = (mean(&off) - mean(&auto)) / (mean(&off) - mean(&code));
     assert!(gain > 0.4, "{gain}: {} {} {}", mean(&off), mean(&code), mean(&auto));
@@ -276,6 +279,7 @@ fn nothing_is_coded_without_loss_nor_near_nor_where_queues_overflow() {
     ] {
         let [off, auto] = ["off", "auto"].map(|ec| coded(ec, flows.clone(), fault).summary);
         assert_eq!(auto.packets.parity, 0, "{case}");
+        assert_eq!(auto.counters.get("ec_auto_coded"), None, "{case}");
         assert_eq!((auto.fct_us.mean, auto.packets), (off.fct_us.mean, off.packets), "{case}");
         assert_eq!(auto.packets.retransmitted > 0, case != "clean", "{case}");
     }

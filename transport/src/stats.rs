@@ -271,6 +271,11 @@ counters! {
         pub probes: u64,
         /// PARITY sent for the first time.
         pub parity_new: u64,
+        /// Blocks that `ec=auto` coded.
+        pub ec_auto_coded: u64,
+        /// Blocks that `ec=auto` did not code though links were found to lose segments: too few, or
+        /// long ago, or queues lost as many, or the block is long before the end of its message.
+        pub ec_auto_uncoded: u64,
         /// Payload bytes of `data_new`.
         pub data_new_bytes: u64,
         /// ACKs sent.

@@ -213,6 +213,16 @@ pub(crate) enum QueueSign {
 /// `ec.auto.queue`: phantom queues mark, too, while real ones are empty.
 const MARKED_PART: u64 = 4;
 
+/// What was chosen for a block where links were found to lose segments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum BlockChoice {
+    /// The block is coded.
+    Coded,
+    /// The block is not coded: losses were too few, or long ago, or at least as many were in
+    /// queues, or the block is long before the end of its message.
+    Uncoded,
+}
+
 /// The evidence of one flow that is not judged yet, and whether the block that it sends is coded.
 #[derive(Clone, Debug)]
 pub(crate) struct LossWatch {
@@ -222,6 +232,9 @@ pub(crate) struct LossWatch {
     bdp: Bytes,
     /// Whether the block being sent is coded.
     pub(crate) coding: bool,
+    /// The choice for the block being sent, until a segment of it has left; `None` where no loss of
+    /// a link was found.
+    begins: Option<BlockChoice>,
     /// Offset in its message at which the next block begins.
     boundary: u32,
     /// A slice lasts 2 to the power of this, picoseconds.
@@ -241,7 +254,8 @@ impl LossWatch {
     pub(crate) fn new(rule: AutoParams, base_rtt: Duration, bdp: Bytes) -> Self {
         let shift = (base_rtt.as_ps() / 4).max(1).ilog2();
         let slices = [Slice::default(); SLICES];
-        Self { rule, base_rtt, bdp, coding: false, boundary: 0, shift, slices, first: 0, end: 0 }
+        let (coding, begins, boundary, first, end) = (false, None, 0, 0, 0);
+        Self { rule, base_rtt, bdp, coding, begins, boundary, shift, slices, first, end }
     }
 
     /// Decides whether the block at `offset` of a message is coded, if one of so many `bytes`
@@ -258,8 +272,18 @@ impl LossWatch {
             return;
         }
         self.boundary = offset.saturating_add(bytes);
-        let lossy = paths.of(self.base_rtt).is_some_and(|path| now < path.coded_until);
+        let path = paths.of(self.base_rtt).copied().unwrap_or_default();
+        let lossy = now < path.coded_until;
         self.coding = lossy && left as f32 <= cwnd.min(self.bdp).0 as f32 * self.rule.tail;
+        self.begins = match self.coding {
+            true => Some(BlockChoice::Coded),
+            false => (path.lost > 0).then_some(BlockChoice::Uncoded),
+        };
+    }
+
+    /// The choice for the block whose first segment has just left, once.
+    pub(crate) const fn begun(&mut self) -> Option<BlockChoice> {
+        self.begins.take()
     }
 
     /// A segment leaves at `now` for the first time.

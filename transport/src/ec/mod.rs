@@ -9,7 +9,7 @@ pub mod block;
 pub use auto::AutoParams;
 pub use block::{Block, BlockShape, Blocks, DATA_MAX, PARITY_MAX, ShapeError};
 
-pub(crate) use auto::{LossWatch, PathLosses, QueueSign};
+pub(crate) use auto::{BlockChoice, LossWatch, PathLosses, QueueSign};
 
 use core::num::NonZeroU8;
 

@@ -90,12 +90,32 @@ fn after_a_loss_blocks_that_begin_are_coded_and_new_flows_from_their_first_block
     assert_eq!((first.data_new, first.retransmitted), (1800, 1));
     // The loss is found three round trips later, when a third of the message has not left.
     assert!((100..440).contains(&first.parity_new), "{}", first.parity_new);
+    // Every block that begins later is coded; parity of one that is whole by then does not leave.
+    assert!(first.ec_auto_coded * 2 >= first.parity_new && first.ec_auto_uncoded == 0);
     pair.drops = |_| false;
     let flow = pair.hosts[0].endpoint.open_flow(HostId(1), settings.default_path()).unwrap();
     pair.post(0, flow, vec![7; 80 * 4096], 9);
     pair.run(Duration::from_s(1), |p| p.hosts[0].count_sent() == 2);
     let both = *pair.hosts[0].endpoint.stats();
     assert_eq!(both.parity_new - first.parity_new, 20);
+    assert_eq!(both.ec_auto_coded - first.ec_auto_coded, 10);
+}
+
+#[test]
+fn blocks_that_are_left_uncoded_although_links_lose_segments_are_counted() {
+    let counts = |tail| {
+        let settings = config(|s| {
+            by_loss(s, (8, 2), Duration::from_s(1));
+            s.code_params.auto.tail = tail;
+        });
+        let pair = Pair { drops: some_lost, ..Pair::new(&settings, 1, Weather::default()) };
+        let pair = exchange_over(pair, &settings, 1, &[1800 * 4096]);
+        let stats = pair.hosts[0].endpoint.stats();
+        (stats.ec_auto_coded, stats.ec_auto_uncoded, stats.parity_new)
+    };
+    let (coded, uncoded, _) = counts(1e6);
+    assert!(coded > 0 && uncoded == 0);
+    assert_eq!(counts(0.0), (0, coded, 0));
 }
 
 #[test]

@@ -118,13 +118,16 @@ pub fn of_network(network: &Network) -> Counters {
     all
 }
 
-/// Adds what hosts refused of extensions, and how often they probed silences, by the names that
-/// workers report it under.
-pub fn count_hosts(stats: &Stats, all: &mut Counters) {
+/// Adds what endpoints count and no other part of a result has, by the names that workers report it
+/// under: what controllers of hosts refused of extensions, how often hosts probed silences, and what
+/// `ec=auto` chose.
+pub fn count_unshown(stats: &Stats, all: &mut Counters) {
     let named = [
         ("int_refused", stats.int_refused),
         ("advice_refused", stats.advice_refused),
         ("probes", stats.probes),
+        ("ec_auto_coded", stats.ec_auto_coded),
+        ("ec_auto_uncoded", stats.ec_auto_uncoded),
     ];
     for (name, count) in named.into_iter().filter(|(_, count)| *count > 0) {
         *all.entry(name.to_owned()).or_default() += count;

@@ -360,7 +360,7 @@ impl SimWorld {
         outcome.summary.wire_delay_us =
             wire_delay.map(|spans| SpanResult::of(&spans, Duration::from_us(1)));
         restarts::count(conductor.repeats(), &mut outcome.summary.counters);
-        own::count_hosts(&hosts.stats, &mut outcome.summary.counters);
+        own::count_unshown(&hosts.stats, &mut outcome.summary.counters);
         let seen = (&conductor, &outcome.records[..]);
         let why = log.map(|log| why::explain(plan, &log, seen, self.end));
         let why = why.unwrap_or_default();

@@ -7,6 +7,7 @@
 //! | `device_full` | bursts that the device did not take as a whole |
 //! | `no_buffer`, `device_stuck`, ... | drops, by the names of `DropReason` |
 //! | `restored` | segments restored from parity |
+//! | `ec_auto_coded`, `ec_auto_uncoded` | blocks that `ec=auto` coded, or not though links lose |
 //! | `parity_recomputed` | blocks whose parity was computed from the memory of their messages |
 //! | `parity_refused` | parity dropped because there was no memory to keep it; among `no_buffer` |
 //! | `unrestored` | acknowledged blocks that their packets, at odds, do not restore |
@@ -47,6 +48,8 @@ pub(crate) fn of_worker<C: Clock>(worker: &Worker<PortIo, AppMemory, C>) -> Coun
         ("int_refused", stats.int_refused),
         ("advice_refused", stats.advice_refused),
         ("probes", stats.probes),
+        ("ec_auto_coded", stats.ec_auto_coded),
+        ("ec_auto_uncoded", stats.ec_auto_uncoded),
         ("attached", counts.attached),
         ("restored", stats.restored),
         ("parity_recomputed", counts.parity_recomputed),

@@ -227,6 +227,30 @@ fn the_last_windows_of_a_message_are_coded() {
 }
 
 #[test]
+fn the_choice_for_a_block_counts_once_and_only_where_links_were_found_to_lose() {
+    let mut flow = Flow::new();
+    let choice = |flow: &mut Flow, offset, left| {
+        let now = flow.now();
+        flow.watch.on_offset((offset, left, 800), (now, WINDOW), &mut flow.paths);
+        flow.watch.begun()
+    };
+    assert_eq!(choice(&mut flow, 0, 1), None);
+    flow.step(slice(1, 0));
+    flow.rest(40);
+    assert_eq!(choice(&mut flow, 0, 1), Some(BlockChoice::Uncoded), "one may be chance");
+    flow.step(slice(2, 0));
+    flow.rest(40);
+    assert_eq!(choice(&mut flow, 0, 1_000_000), Some(BlockChoice::Uncoded), "too early");
+    let found = [100, 700, 800, 900, 1600].map(|offset| choice(&mut flow, offset, 1));
+    let coded = Some(BlockChoice::Coded);
+    assert_eq!(found, [None, None, coded, None, coded]);
+    // A first segment that has to wait is asked about again.
+    let now = flow.now();
+    (0..3).for_each(|_| flow.watch.on_offset((0, 1, 800), (now, WINDOW), &mut flow.paths));
+    assert_eq!([flow.watch.begun(), flow.watch.begun()], [coded, None]);
+}
+
+#[test]
 fn a_block_is_coded_as_a_whole() {
     let mut flow = Flow::new();
     let coded = |flow: &mut Flow, offset| {

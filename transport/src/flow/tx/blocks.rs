@@ -19,7 +19,8 @@ use super::send::{Carried, New};
 use super::{TxContext, TxFlow, TxMsg, Wait};
 use crate::cc::Inference;
 use crate::config::Config;
-use crate::ec::{Block, Blocks, Ec, ErasureCode as _, LossWatch, PathLosses, QueueSign};
+use crate::ec::{Block, BlockChoice, Blocks, Ec, ErasureCode as _};
+use crate::ec::{LossWatch, PathLosses, QueueSign};
 use crate::lb::{Lb, LoadBalancer as _};
 use crate::segment::{RxSegment, TxSegment};
 use crate::time::{Duration, Instant};
@@ -102,16 +103,20 @@ impl TxFlow {
         &mut self,
         (len, offset, last): (u32, u32, bool),
         now: Instant,
-        config: &Config,
-        losses: &mut PathLosses,
+        cx: &mut TxContext<'_>,
     ) {
         if let Some(watch) = &mut self.watch {
-            watch.on_sent(now, losses);
+            watch.on_sent(now, cx.losses);
+            match watch.begun() {
+                Some(BlockChoice::Coded) => cx.stats.ec_auto_coded += 1,
+                Some(BlockChoice::Uncoded) => cx.stats.ec_auto_uncoded += 1,
+                None => {}
+            }
         }
         if !self.is_coding() {
             return;
         }
-        self.parity = self.parity_behind(config, len, offset, last);
+        self.parity = self.parity_behind(cx.config, len, offset, last);
         if self.watch.is_some() {
             // Blocks that are coded were not known to be when the message was posted.
             let (packets, payload) = (u64::from(self.parity.left), u64::from(self.parity.len));

@@ -242,7 +242,7 @@ impl TxFlow {
         state.next_offset += u32::from(payload_len);
         let last = left == u32::from(payload_len);
         if self.code.is_some() {
-            self.owe_parity((state.len.get(), offset, last), now, cx.config, cx.losses);
+            self.owe_parity((state.len.get(), offset, last), now, cx);
         }
         self.unsent -= u32::from(last && self.parity.left == 0);
         if marks.awaits_turn() {

@@ -52,6 +52,8 @@ pub(crate) const CASES: &[Case] = &[
     ("coded_messages_over_net_memif_are_delivered_and_verified", coded::memif),
     ("a_recorded_run_of_coded_messages_replays_bit_for_bit", coded::record),
     ("between_datacentres_20_ms_apart_a_code_saves_retransmissions", coded::two_datacentres),
+    ("far_messages_over_links_that_lose_are_coded_by_loss_and_arrive_intact", coded::by_loss),
+    ("far_messages_over_links_that_lose_nothing_are_not_coded_by_loss", coded::without_loss),
     ("two_hosts_are_enough", two_hosts),
     ("thirty_two_hosts_have_a_device_each", thirty_two_hosts),
     ("odd_numbers_of_hosts_and_workers_work", odd_hosts),

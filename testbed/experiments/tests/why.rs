@@ -275,6 +275,47 @@ fn a_flow_that_never_ends_names_where_its_packets_are_lost() {
     assert!(repairs.iter().all(|it| it.link.as_deref() == Some("tor:0:down:3")), "{repairs:?}");
 }
 
+/// Cells to a receiver that is gone need grants as others do, but the wait for a receipt is by far
+/// the longest part of the time between two transmissions.
+#[test]
+fn a_flow_of_zeropod_to_a_dead_receiver_waits_for_its_timeout() {
+    for (limit, given_up) in [("60ms", false), ("2s", true)] {
+        let set = [("fault", "down@tor:0:down:3,from_us=15"), ("run.limit", limit)];
+        let flows = [(0, 3, 100_000), (1, 9, 100_000)];
+        let outcome = explain(&plan("zeropod:8", "zeropod", &set, &flows));
+        assert!(outcome.why[1].fct_ps.is_some(), "its receiver is there");
+        let why = &outcome.why[0];
+        assert_eq!((why.fct_ps, why.given_up), (None, given_up));
+        assert!(share(why, TimePart::Retransmission) > 0.97, "{limit}: {why:?}");
+        let epochs = outcome.why[1].part(TimePart::Scheduler);
+        let rounds = why.packets.sent / 196;
+        assert!(why.part(TimePart::Scheduler) < 2 * rounds * epochs, "{limit}: {why:?}");
+        let (last, timeouts): (Vec<_>, Vec<_>) =
+            why.retransmissions.iter().partition(|repair| repair.by == "none");
+        assert!(last.iter().all(|repair| repair.times == 1), "{last:?}");
+        assert!(timeouts.iter().all(|repair| repair.by == "timer"), "{timeouts:?}");
+        let times: u64 = timeouts.iter().map(|repair| u64::from(repair.times)).sum();
+        assert_eq!(times + 1, rounds, "{limit}: {:?}", why.retransmissions);
+        let words = "it waited until the sender knew that packets had been lost at \
+                     tor:0:down:3, a link that is down (a timer found it, ";
+        assert!(why.sentence.contains(words), "{}", why.sentence);
+    }
+}
+
+/// A window of a fifth of the path's BDP is full for most of the time, with no queue on the way.
+#[test]
+fn an_open_flow_with_a_small_window_waits_for_its_window() {
+    let set = [("cc.fixed.bdps", "0.2"), ("run.limit", "200us")];
+    let plan = plan("paper-testbed", "dctcp", &set, &[(0, 9, 64 << 20)]);
+    let outcome =
+        explain(&plan.with(|draft| draft.set_cc("fixed", Origin::Flag("cc")).unwrap()).unwrap());
+    let why = &outcome.why[0];
+    assert_eq!(why.open_ps, Some(200_000_000));
+    assert!(share(why, TimePart::Window) > 0.6, "{why:?}");
+    assert_eq!(why.part(TimePart::Retransmission), 0, "{why:?}");
+    assert!(why.sentence.contains("its window was full"), "{}", why.sentence);
+}
+
 /// Runs that end while flows are under way, with every kind of part: the times of open flows add up
 /// to the picosecond, too.
 #[test]

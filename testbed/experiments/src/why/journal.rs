@@ -17,10 +17,10 @@ pub(super) use entries::{Fate, NONE, OnLine, PacketHop, Record, SendCause};
 /// What a flow does at present.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum State {
-    /// The flow could send.
-    Ready { since: Instant, waited: Wait, opened: SendCause },
-    /// The flow waits; where known, until when.
-    Waiting { wait: Wait, until: Option<Instant> },
+    /// The flow could send; what it waited for before, and when that wait began.
+    Ready { since: Instant, waited: Wait, from: Instant, opened: SendCause },
+    /// The flow waits; since when, and where known, until when.
+    Waiting { wait: Wait, from: Instant, until: Option<Instant> },
 }
 
 /// A sender's end of a connection.
@@ -104,7 +104,7 @@ impl Journal {
             feedback: Vec::new(),
             data: Vec::new(),
             flows: Vec::new(),
-            state: State::Waiting { wait: Wait::Application, until: None },
+            state: State::Waiting { wait: Wait::Application, from: Instant::ZERO, until: None },
             last_sent: NONE,
             last_arrived: NONE,
             lost: 0,
@@ -172,6 +172,7 @@ impl Journal {
             is_data: false,
             chosen: packet.chosen,
             silent: false,
+            for_loss: false,
         };
         let number = index(self.records.len());
         match &packet.hdr.body {
@@ -206,15 +207,16 @@ impl Journal {
     ) {
         let last = self.hosts[host.0 as usize].last;
         let conn = &mut self.conns[record.conn as usize];
-        (record.ready, record.waited, record.opened) = match conn.state {
-            State::Ready { since, waited, opened } => (since, waited, opened),
-            State::Waiting { wait: Wait::Pacing, until: Some(until) } => {
-                (until.min(now), Wait::Pacing, SendCause::Time)
+        let waited_from;
+        (record.ready, record.waited, waited_from, record.opened) = match conn.state {
+            State::Ready { since, waited, from, opened } => (since, waited, from, opened),
+            State::Waiting { wait: Wait::Pacing, from, until: Some(until) } => {
+                (until.min(now), Wait::Pacing, from, SendCause::Time)
             }
             // The estimate of its next packet's length was too long.
-            State::Waiting { wait, .. } => {
+            State::Waiting { wait, from, .. } => {
                 let just = self.records.get(last as usize).filter(|last| last.arrived == now);
-                (now, wait, just.map_or(SendCause::Time, |_| SendCause::Arrival(last)))
+                (now, wait, from, just.map_or(SendCause::Time, |_| SendCause::Arrival(last)))
             }
         };
         record.is_data = true;
@@ -229,6 +231,8 @@ impl Journal {
         {
             (again.known_lost, again.silent) = (conn.loss_at, conn.loss_silent);
         }
+        let again = self.records.get(record.again as usize);
+        record.for_loss = again.is_some_and(|again| again.known_lost == waited_from);
     }
 
     /// The packet that one without payload answers.
@@ -316,14 +320,17 @@ impl Journal {
         conn.lost = standing.lost;
         conn.state = match (standing.wait, conn.state) {
             (None, ready @ State::Ready { .. }) => ready,
-            (None, State::Waiting { wait: Wait::Pacing, until }) => {
+            (None, State::Waiting { wait: Wait::Pacing, from, until }) => {
                 let since = until.unwrap_or(now).min(now);
-                State::Ready { since, waited: Wait::Pacing, opened: SendCause::Time }
+                State::Ready { since, waited: Wait::Pacing, from, opened: SendCause::Time }
             }
-            (None, State::Waiting { wait, .. }) => {
-                State::Ready { since: now, waited: wait, opened }
+            (None, State::Waiting { wait, from, .. }) => {
+                State::Ready { since: now, waited: wait, from, opened }
             }
-            (Some(wait), _) => State::Waiting { wait, until },
+            (Some(wait), State::Waiting { wait: before, from, .. }) if wait == before => {
+                State::Waiting { wait, from, until }
+            }
+            (Some(wait), _) => State::Waiting { wait, from: now, until },
         };
     }
 

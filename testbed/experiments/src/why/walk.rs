@@ -215,6 +215,11 @@ impl Walk<'_> {
         } else {
             self.charge_line(host, ready, at)
         };
+        if let Some(known) = known.filter(|known| data.for_loss && *known <= at) {
+            // Whatever else it waited for since then, without the loss it would not have.
+            let at = self.charge(part_of(data.waited), known, at);
+            return self.repair(data.again, at);
+        }
         self.let_send((data.waited, data.opened, data.before), host, at)
     }
 

@@ -87,13 +87,11 @@ pub struct Demands {
     width: usize,
     /// For each sender and class: ToRs of hosts to which it has such a demand.
     tors: Vec<[u32; CLASSES]>,
-    /// For each sender and class: how many demands it has.
-    counts: Vec<[u16; CLASSES]>,
     /// For each sender: classes of which it has any.
     present: Vec<u64>,
     /// For each host and pod: the class of its demand.
     pods: Vec<[u8; PODS]>,
-    /// For each host: classes of which it has a demand to a pod.
+    /// For each sender: classes of which it has a demand to a pod; a Core has none.
     pod_classes: Vec<u64>,
 }
 
@@ -120,10 +118,9 @@ impl Demands {
             classes: vec![CLOSED; senders * shape.tors() * width],
             width,
             tors: vec![[0; CLASSES]; senders],
-            counts: vec![[0; CLASSES]; senders],
             present: vec![0; senders],
             pods: vec![[CLOSED; PODS]; shape.hosts()],
-            pod_classes: vec![0; shape.hosts()],
+            pod_classes: vec![0; senders],
         }
     }
 
@@ -287,12 +284,13 @@ impl Demands {
         let opens = slot.backlog == 0;
         slot.asked = slot.asked.wrapping_add(added);
         slot.backlog += added;
+        let backlog = slot.backlog;
         if opens {
             (slot.opened, slot.served) = (epoch, epoch);
             self.open += 1;
             ORDERS.into_iter().for_each(|order| self.link(index, order));
         }
-        self.classify(sender, to, index);
+        self.classify(sender, to, (backlog, self.mouse_at(sender, index)));
     }
 
     /// Notes the bytes of the shortest flow of a demand; 0 when none is short.
@@ -300,7 +298,7 @@ impl Demands {
     pub fn set_mouse(&mut self, sender: usize, to: To, bytes: u32) {
         let index = self.index(sender, to);
         self.note_mouse(sender, index, bytes);
-        self.classify(sender, to, index);
+        self.classify(sender, to, (self.slots[index].backlog, bytes));
     }
 
     /// Takes up to `bytes` off a demand; returns the bytes taken.
@@ -310,14 +308,17 @@ impl Demands {
         let slot = &mut self.slots[index];
         let taken = slot.backlog.min(bytes);
         slot.backlog -= taken;
-        let closes = slot.backlog == 0 && taken > 0;
-        let mouse = self.mouse_at(sender, index).saturating_sub(taken);
-        self.note_mouse(sender, index, if closes { 0 } else { mouse });
+        let (backlog, closes) = (slot.backlog, slot.backlog == 0 && taken > 0);
+        let mut mouse = self.mouse_at(sender, index);
+        if mouse > 0 {
+            mouse = if closes { 0 } else { mouse.saturating_sub(taken) };
+            self.note_mouse(sender, index, mouse);
+        }
         if closes {
             self.open -= 1;
             ORDERS.into_iter().for_each(|order| self.unlink(index, order));
         }
-        self.classify(sender, to, index);
+        self.classify(sender, to, (backlog, mouse));
         taken
     }
 
@@ -330,16 +331,14 @@ impl Demands {
         self.rows.fill(Words::ZERO);
         self.classes.fill(CLOSED);
         self.tors.fill([0; CLASSES]);
-        self.counts.fill([0; CLASSES]);
         self.present.fill(0);
         self.pods.fill([CLOSED; PODS]);
         self.pod_classes.fill(0);
     }
 
-    /// Brings the indices in line with an entry.
+    /// Brings the indices in line with an entry: its backlog, and the bytes of its shortest flow.
     #[inline]
-    fn classify(&mut self, sender: usize, to: To, index: usize) {
-        let (backlog, mouse) = (self.slots[index].backlog, self.mouse_at(sender, index));
+    fn classify(&mut self, sender: usize, to: To, (backlog, mouse): (u32, u32)) {
         // A mouse counts instead of all that waits behind it.
         //= zeropod#IV-B1
         let size = if mouse > 0 { mouse.min(backlog) } else { backlog };
@@ -363,7 +362,7 @@ impl Demands {
         } else {
             // Before the byte is written: a processor waits for a byte that it has just written
             // where it reads a word with it.
-            if equal(&self.classes[block..block + self.width], was) == 1 << bit {
+            if self.alike(block, was) == 1 << bit {
                 self.tors[sender][usize::from(was)] &= !(1 << tor);
             }
             self.leave(sender, was);
@@ -374,6 +373,17 @@ impl Demands {
         } else {
             self.tors[sender][usize::from(class)] |= 1 << tor;
             self.enter(sender, class);
+        }
+    }
+
+    /// The hosts of a ToR, whose classes begin at `block`, to which a demand is of `class`.
+    #[inline]
+    fn alike(&self, block: usize, class: u8) -> u32 {
+        let bytes = &self.classes[block..block + self.width];
+        match bytes.first_chunk::<16>() {
+            // A length that the compiler works with takes no loop.
+            Some(of_few) if bytes.len() == of_few.len() => equal(of_few, class),
+            _ => equal(bytes, class),
         }
     }
 
@@ -397,15 +407,14 @@ impl Demands {
 
     #[inline]
     fn enter(&mut self, sender: usize, class: u8) {
-        self.counts[sender][usize::from(class)] += 1;
         self.present[sender] |= 1 << class;
     }
 
+    /// A demand of `class` is closed or in another class, and is not in the indices any more.
     #[inline]
     fn leave(&mut self, sender: usize, class: u8) {
-        let count = &mut self.counts[sender][usize::from(class)];
-        *count -= 1;
-        if *count == 0 {
+        let to_pods = self.pod_classes[sender] >> class & 1 == 1;
+        if !to_pods && self.tors[sender][usize::from(class)] == 0 {
             self.present[sender] &= !(1 << class);
         }
     }

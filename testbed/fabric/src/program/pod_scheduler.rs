@@ -36,7 +36,7 @@ use transport::params::NoParams;
 use transport::registry::Registered;
 use transport::sched::zeropod::ZeropodParams;
 use transport::sched::zeropod::timing::Timing;
-use transport::wire::pod::{CoreRts, Delivered, DemandEnd, Grant, MICE_MAX, Mouse, Rts};
+use transport::wire::pod::{CoreRts, Delivered, DemandEnd, MICE_MAX, Mouse, Rts};
 use transport::wire::{Body, Ext, Header, Note};
 use transport::{
     DropReason, Duration, EntropyValue, FlowId, HostId, Instant, PayloadRef, TxSegment,
@@ -47,7 +47,7 @@ use crate::elements::PortId;
 use crate::packet::Packet;
 use crate::pod::scheduler::{self, Client, Refused, Update};
 use crate::pod::{PodDecider, To};
-use answers::Answers;
+use answers::{Answers, DueGrants};
 use asked::{Asked, Requests, Waiting};
 pub use counters::PodCounters;
 use delivered::CellRuns;
@@ -95,6 +95,8 @@ struct Pod {
     next: u64,
     /// Epochs between whose cells answers slip in, ascending.
     windows: VecDeque<u64>,
+    /// No decision is due before, and no window opens.
+    busy_at: Instant,
     /// For each member: which cells of its own arrived.
     receipts: Vec<Receipts>,
     /// Epochs among which members send a request that asks for nothing.
@@ -103,13 +105,14 @@ struct Pod {
     /// window of the answer, which is behind all grants that are among those bytes.
     standings: VecDeque<(u64, u16, (DemandEnd, u32))>,
     /// For each member: its grants with the windows of their answers, ascending.
-    grants: Vec<VecDeque<(u64, Grant)>>,
+    grants: Vec<DueGrants>,
     /// For each host, where there are Cores: cells of its own that have been delivered in other
     /// pods, as Cores say.
     delivered: Vec<CellRuns>,
-    /// Members that get an answer with the next answers, even if it only shows that the scheduler
-    /// is there.
-    owed: Vec<bool>,
+    /// For each member: the window in which it gets an answer; [`OWED`] where the next answers are
+    /// to have one for it, even if that only shows that the scheduler is there, and [`NEVER`] where
+    /// there is nothing to report.
+    due: Vec<u64>,
     /// For each member: the decision that its last request counts in, in whatever term.
     asked_for: Vec<u64>,
     /// Members that have not asked in this term, all to be notified of it until its fence.
@@ -121,6 +124,8 @@ struct Pod {
 }
 
 const NEVER: u64 = u64::MAX;
+/// The window of an answer that leaves with the next ones.
+const OWED: u64 = 0;
 /// Requests of a host that wait at most: it sends one an epoch, and each waits for a few epochs.
 const REQUESTS_MAX: u8 = 16;
 
@@ -179,12 +184,13 @@ impl Pod {
             decided: None,
             next: NEVER,
             windows: VecDeque::with_capacity(64),
+            busy_at: Instant::ZERO,
             receipts: (0..count).map(|_| Receipts::new()).collect(),
             ask_every: params.ask_every.into(),
             standings: VecDeque::with_capacity(count),
-            grants: vec![VecDeque::new(); count],
+            grants: vec![DueGrants::default(); count],
             delivered: vec![runs; if has_cores { members.hosts() } else { 0 }],
-            owed: vec![false; count],
+            due: vec![NEVER; count],
             asked_for: vec![0; count],
             unaware: vec![false; count],
             answers: Answers::new(&members),
@@ -238,6 +244,7 @@ impl Pod {
         let decision = counts_in.max(own + 1);
         let first = self.decided.map_or(0, |decided| decided + 1);
         self.next = self.next.min(decision).max(first);
+        self.busy_at = Instant::ZERO;
         self.requests.keep(epoch);
         Ok(())
     }
@@ -350,7 +357,7 @@ impl Pod {
         }
         let unheard = rts.term != 0 && u32::from(rts.term) < self.scheduler.term();
         if self.terms.guarded || (!counts && unheard) {
-            self.owed[usize::from(member)] = true;
+            self.due[usize::from(member)] = OWED;
             self.open_window(window);
         }
         if !counts {
@@ -402,7 +409,10 @@ impl Pod {
     fn note_delivered(&mut self, host: u16, delivered: Delivered) {
         let refused = match self.delivered.get_mut(usize::from(host)) {
             None => Some(Refused::UnknownSender),
-            Some(runs) => (!runs.add(delivered)).then_some(Refused::TooManyWaiting),
+            Some(runs) => {
+                self.due[usize::from(host)] = OWED;
+                (!runs.add(delivered)).then_some(Refused::TooManyWaiting)
+            }
         };
         if let Some(why) = refused {
             self.scheduler.refuse(why);
@@ -419,6 +429,7 @@ impl Pod {
         let at = self.windows.partition_point(|other| *other < window);
         if self.windows.get(at) != Some(&window) {
             self.windows.insert(at, window);
+            self.busy_at = Instant::ZERO;
         }
     }
 }

@@ -92,8 +92,8 @@ impl PodDecider {
     }
 
     fn replace_mice(&mut self, sender: usize, mice: &[Mouse]) {
-        let known = self.clients[sender];
-        for to in &known.mice[..usize::from(known.mice_len)] {
+        let (before, known) = (self.mice[sender], self.clients[sender].mice_len);
+        for to in &before[..usize::from(known)] {
             if !mice.iter().take(MICE).any(|mouse| mouse.to == *to) {
                 self.demands.set_mouse(sender, *to, 0);
             }
@@ -105,7 +105,7 @@ impl PodDecider {
                 continue;
             }
             self.demands.set_mouse(sender, mouse.to, mouse.bytes);
-            self.clients[sender].mice[usize::from(len)] = mouse.to;
+            self.mice[sender][usize::from(len)] = mouse.to;
             len += 1;
         }
         self.clients[sender].mice_len = len;

@@ -156,10 +156,11 @@ struct Known {
     repeated: Option<To>,
     /// The sender of the cells whose arrival its last request reported.
     reported: Option<u16>,
-    /// The demands whose mice the client's last request reported.
-    mice: [To; MICE],
+    /// How many mice its last request reported.
     mice_len: u8,
 }
+
+const _: () = assert!(size_of::<Known>() <= 64);
 
 /// The scheduler of one pod. Nothing is allocated after [`PodDecider::new`].
 #[derive(Clone)]
@@ -172,6 +173,8 @@ pub struct PodDecider {
     history: History,
     chance: Chance,
     clients: Vec<Known>,
+    /// For each client: the demands whose mice its last request reported, the first ones of these.
+    mice: Vec<[To; MICE]>,
     /// For each pod and layer: Cores, by their Agg, that take no more cells for it.
     paused: [[u32; LAYERS]; PODS],
     /// Whether any is.
@@ -210,14 +213,7 @@ impl PodDecider {
     pub fn new(shape: Shape, settings: Settings, seed: u64) -> Result<Self, OutOfRange> {
         settings.check()?;
         let kept = usize::try_from(settings.lead + settings.judge_after + 1).unwrap_or(usize::MAX);
-        let silent = Known {
-            spoke: None,
-            joins: 0,
-            repeated: None,
-            reported: None,
-            mice: [To::Host(0); MICE],
-            mice_len: 0,
-        };
+        let silent = Known { spoke: None, joins: 0, repeated: None, reported: None, mice_len: 0 };
         Ok(Self {
             shape,
             settings,
@@ -227,6 +223,7 @@ impl PodDecider {
             history: History::new(&shape, kept),
             chance: Chance::new(seed),
             clients: vec![silent; shape.senders()],
+            mice: vec![[To::Host(0); MICE]; shape.senders()],
             paused: [[0; LAYERS]; PODS],
             pauses: false,
             grants: Vec::with_capacity(shape.senders()),

@@ -3,11 +3,14 @@
 //! Source: \[zeropod\] IV-C. Answers of a window are placed together when it opens, and leave one
 //! after the other, each in the slot of its member.
 
+use std::collections::VecDeque;
+use std::mem;
+
 use transport::Instant;
 use transport::wire::Note;
 use transport::wire::pod::{DemandEnd, Grant, Schd};
 
-use super::{Members, Pod, demand_end};
+use super::{Members, NEVER, OWED, Pod, demand_end};
 use crate::pod::scheduler::{Answer, Client};
 
 /// An answer that waits for its instant.
@@ -20,6 +23,52 @@ pub(super) struct Placed {
     pub(super) yields: bool,
 }
 
+/// The grants of a member with the windows of their answers, ascending. As a rule the window of one
+/// opens before the next one is made, so the first one has a place of its own.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DueGrants {
+    first: Option<(u64, Grant)>,
+    /// Empty without a first one.
+    more: VecDeque<(u64, Grant)>,
+}
+
+impl DueGrants {
+    #[inline]
+    fn push(&mut self, due: u64, grant: Grant) {
+        match self.first {
+            None => self.first = Some((due, grant)),
+            Some(_) => self.more.push_back((due, grant)),
+        }
+    }
+
+    /// The window of the first one; [`NEVER`] without one.
+    #[inline]
+    fn due(&self) -> u64 {
+        self.first.map_or(NEVER, |(due, _)| due)
+    }
+
+    /// Takes the first one if it is due in `window`.
+    #[inline]
+    fn take(&mut self, window: u64) -> Option<Grant> {
+        let (_, grant) = self.first.filter(|(due, _)| *due <= window)?;
+        self.first = if self.more.is_empty() { None } else { self.more.pop_front() };
+        Some(grant)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.first = None;
+        self.more.clear();
+    }
+}
+
+/// A member with its control slot.
+#[derive(Clone, Copy, Debug)]
+struct Seat {
+    slot: u16,
+    member: u16,
+    client: Client,
+}
+
 /// Answers that wait for their instant, and the members in the order of their slots.
 #[derive(Clone, Debug)]
 pub(super) struct Answers {
@@ -29,11 +78,11 @@ pub(super) struct Answers {
     left: usize,
     /// Members of one slot whose answers leave behind the others of it; memory of
     /// [`Pod::place_answers`].
-    behind: Vec<u16>,
+    behind: Vec<Seat>,
     /// The control slot of each member.
     slots: Vec<u16>,
     /// Members in the order of their control slots.
-    by_slot: Vec<u16>,
+    by_slot: Vec<Seat>,
 }
 
 impl Answers {
@@ -41,12 +90,13 @@ impl Answers {
     pub(super) fn new(members: &Members) -> Self {
         let count = members.count();
         let slot = |member| members.slot(members.client(member));
+        let seat = |member| Seat { slot: slot(member), member, client: members.client(member) };
         Self {
             placed: Vec::with_capacity(count),
             left: 0,
             behind: Vec::with_capacity(count),
             slots: (0..count).filter_map(|at| u16::try_from(at).ok()).map(slot).collect(),
-            by_slot: members.by_slot(),
+            by_slot: members.by_slot().into_iter().map(seat).collect(),
         }
     }
 
@@ -95,9 +145,14 @@ impl Pod {
     pub(super) fn next_answer(&mut self, now: Instant) -> Option<&Placed> {
         // Bounded: each turn makes a decision, ends a window or returns an answer.
         loop {
-            let (decision, window, answer) =
-                (self.decision_at(), self.window_at(), self.answers.next_at());
-            if decision.min(window).min(answer) > now {
+            let answer = self.answers.next_at();
+            // As a rule answers of a window follow one another.
+            if answer <= now && answer < self.busy_at {
+                return self.answers.next();
+            }
+            let (decision, window) = (self.decision_at(), self.window_at());
+            self.busy_at = decision.min(window);
+            if self.busy_at.min(answer) > now {
                 return None;
             }
             if decision <= window && decision <= answer {
@@ -120,8 +175,9 @@ impl Pod {
             // the next one.
             let due = window + self.to_answers(answer.client) - self.timing.to_answers;
             if let Some(grant) = grant(&answer, &self.members) {
-                let member = self.members.member(answer.client);
-                self.grants[usize::from(member)].push_back((due, grant));
+                let at = usize::from(self.members.member(answer.client));
+                self.grants[at].push(due, grant);
+                self.due[at] = self.due[at].min(due);
             }
             if due > window {
                 self.open_window(due);
@@ -148,53 +204,62 @@ impl Pod {
     /// request before them come first.
     fn place_all(&mut self, window: u64) {
         let start = self.timing.start(window);
-        let (mut at, count) = (0, self.answers.by_slot.len());
-        while at < count {
-            let slot = self.answers.slot(self.answers.by_slot[at]);
-            self.answers.behind.clear();
-            while at < count && self.answers.slot(self.answers.by_slot[at]) == slot {
-                let member = self.answers.by_slot[at];
-                at += 1;
-                if self.has_answer(window, member) {
-                    match self.is_behind(window, member) {
-                        true => self.answers.behind.push(member),
-                        false => self.place_answer((window, start), member, false),
+        let by_slot = mem::take(&mut self.answers.by_slot);
+        let mut behind = mem::take(&mut self.answers.behind);
+        for of_slot in by_slot.chunk_by(|one, next| one.slot == next.slot) {
+            behind.clear();
+            for seat in of_slot {
+                if self.has_answer(window, seat.member) {
+                    match self.is_behind(window, seat) {
+                        true => behind.push(*seat),
+                        false => self.place_answer((window, start), seat, false),
                     }
                 }
             }
-            for place in 0..self.answers.behind.len() {
-                self.place_answer((window, start), self.answers.behind[place], true);
+            for seat in &behind {
+                self.place_answer((window, start), seat, true);
             }
         }
+        (self.answers.by_slot, self.answers.behind) = (by_slot, behind);
     }
 
     /// Whether the sender of the cells of `window` to a member sends its request before the answer
     /// slips in.
     #[inline]
-    fn is_behind(&self, window: u64, member: u16) -> bool {
-        let peer = self.scheduler.sender_to(self.members.client(member), window);
-        let own = self.answers.slot(member);
-        peer.is_some_and(|peer| self.answers.slot(self.members.member(peer)) <= own)
+    fn is_behind(&self, window: u64, seat: &Seat) -> bool {
+        let peer = self.scheduler.sender_to(seat.client, window);
+        peer.is_some_and(|peer| self.answers.slot(self.members.member(peer)) <= seat.slot)
     }
 
     /// Whether the answer of `window` to a member has something to report; most have nothing.
     #[inline]
     fn has_answer(&self, window: u64, member: u16) -> bool {
-        let at = usize::from(member);
-        self.receipts[at].is_due(window)
-            || self.owed[at]
-            || self.grants[at].front().is_some_and(|(due, _)| *due <= window)
-            || self.delivered.get(at).is_some_and(|runs| !runs.is_empty())
-            || self.standing(window, member).is_some()
+        self.due[usize::from(member)] <= window || self.standing(window, member).is_some()
     }
 
-    /// Places the answer of `window`, which begins at `start`, to a member, if there is one.
+    /// A receipt waits for the member at `at`, or waits no more.
     #[inline]
-    fn place_answer(&mut self, (window, start): (u64, Instant), member: u16, behind_gap: bool) {
+    pub(super) fn note_due(&mut self, at: usize) {
+        if self.due[at] != OWED {
+            self.due[at] = self.next_due(at);
+        }
+    }
+
+    /// The window in which something leaves that waits for the member at `at`.
+    #[inline]
+    fn next_due(&self, at: usize) -> u64 {
+        match self.delivered.get(at) {
+            Some(runs) if !runs.is_empty() => OWED,
+            _ => self.receipts[at].due().min(self.grants[at].due()),
+        }
+    }
+
+    /// Places the answer of `window`, which begins at `start`, to a member.
+    #[inline]
+    fn place_answer(&mut self, (window, start): (u64, Instant), seat: &Seat, behind_gap: bool) {
+        let Seat { slot, member, client } = *seat;
         let at = usize::from(member);
-        let grants = &mut self.grants[at];
-        let is_due = grants.front().is_some_and(|(due, _)| *due <= window);
-        let grant = if is_due { grants.pop_front() } else { None }.map(|(_, grant)| grant);
+        let grant = self.grants[at].take(window);
         let (receipt, standing) = (self.receipts[at].take(), self.standing(window, member));
         let also = receipt.map_or(0, |receipt| receipt.also);
         let is_long = also > 0 || grant.is_some_and(|grant| grant.epochs > 1);
@@ -204,24 +269,15 @@ impl Pod {
             Some(_) => None,
             None => self.delivered.get_mut(at).and_then(|runs| runs.take(receipt.is_some())),
         };
-        if self.receipts[at].is_due(window + 1) {
+        self.due[at] = self.next_due(at);
+        if self.due[at] <= window + 1 {
             self.open_window(window + 1);
         }
-        if self.delivered.get(at).is_some_and(|runs| !runs.is_empty()) {
-            self.open_window(window + 1);
-        }
-        let owed = std::mem::take(&mut self.owed[at]);
-        let has_none = grant.is_none() && receipt.is_none() && standing.is_none();
-        if has_none && delivered.is_none() && !owed {
-            return;
-        }
-        let client = self.members.client(member);
-        let own = self.answers.slot(member);
         let from = match client {
             Client::Host(_) => self.timing.answers_at,
             Client::Core(_) => self.timing.core_answers_at,
         };
-        let at = start + from + self.timing.answer_behind(own, behind_gap);
+        let at = start + from + self.timing.answer_behind(slot, behind_gap);
         let term = u16::try_from(self.scheduler.term()).unwrap_or(u16::MAX);
         let stamp = self.stamp(member, window, (behind_gap, grant.is_some()));
         #[expect(clippy::cast_possible_truncation, reason = "modulo 2^16")]
@@ -258,4 +314,39 @@ fn grant(answer: &Answer, members: &Members) -> Option<Grant> {
     let (cells, epochs) = (u8::try_from(answer.cells).ok()?, u8::try_from(answer.epochs).ok()?);
     let (agg, total, mice_only) = (answer.agg, answer.total, answer.mice_only);
     Some(Grant { epoch, to, agg, layer, cells, epochs, total, mice_only })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grants_of_a_member_leave_one_by_one_and_not_before_their_windows() {
+        let grant = |epoch| Grant {
+            epoch,
+            to: DemandEnd::Host(1),
+            agg: 0,
+            layer: None,
+            cells: 16,
+            epochs: 1,
+            total: 0,
+            mice_only: false,
+        };
+        let mut grants = DueGrants::default();
+        assert_eq!((grants.due(), grants.take(NEVER)), (NEVER, None));
+        [(7, 1), (7, 2), (9, 3)]
+            .into_iter()
+            .for_each(|(due, epoch)| grants.push(due, grant(epoch)));
+        assert_eq!((grants.due(), grants.take(6)), (7, None));
+        assert_eq!(
+            [8, 8, 8].map(|window| grants.take(window)),
+            [Some(grant(1)), Some(grant(2)), None]
+        );
+        assert_eq!(grants.due(), 9);
+        grants.push(9, grant(4));
+        assert_eq!([9, 9].map(|window| grants.take(window)), [Some(grant(3)), Some(grant(4))]);
+        grants.push(11, grant(5));
+        grants.clear();
+        assert_eq!(grants.due(), NEVER);
+    }
 }

@@ -9,7 +9,7 @@ use transport::sched::zeropod::timing::Timing;
 use transport::wire::pod::{ClockState, Stamp};
 use transport::{Duration, Instant};
 
-use super::Pod;
+use super::{OWED, Pod};
 
 /// Requests of each host whose lateness is kept. A request takes the place of an earlier one, and
 /// comes after the window that reports how late the earlier one was. It does so by at least two
@@ -142,7 +142,7 @@ impl Pod {
             return;
         }
         if self.ask_every == 1 {
-            self.owed[..self.members.hosts()].fill(true);
+            self.due[..self.members.hosts()].fill(OWED);
         }
         self.open_window(window);
     }
@@ -157,14 +157,16 @@ impl Pod {
             return;
         }
         let asked_in = window.wrapping_sub(Stamp::BEHIND);
-        let asked = lateness.of_hosts.iter().zip(&mut lateness.said_in).zip(&mut self.owed);
-        for (host, ((late, said_in), owed)) in (0_u64..).zip(asked) {
+        let asked = lateness.of_hosts.iter().zip(&mut lateness.said_in).zip(&mut self.due);
+        for (host, ((late, said_in), due)) in (0_u64..).zip(asked) {
             if late_in(late, asked_in).is_some() {
-                (*said_in, *owed) = (window, true);
+                (*said_in, *due) = (window, OWED);
                 continue;
             }
             let is_silent = *said_in == 0 || window > *said_in + SILENT_TURNS * self.ask_every;
-            *owed |= is_silent && (window + host).is_multiple_of(self.ask_every);
+            if is_silent && (window + host).is_multiple_of(self.ask_every) {
+                *due = OWED;
+            }
         }
     }
 }

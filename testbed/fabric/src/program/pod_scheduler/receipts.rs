@@ -4,11 +4,9 @@
 //! waits for the next answer to its host, for as many epochs as lie between two requests at most,
 //! and one receipt is for all epochs whose cells arrived alike.
 
-use std::collections::VecDeque;
-
 use transport::wire::pod::REPORTED_MAX;
 
-use super::Pod;
+use super::{NEVER, Pod};
 use crate::pod::scheduler::Client;
 
 /// Receipts of a host that wait at most: as many as the epochs that one request may report.
@@ -29,21 +27,27 @@ pub(super) struct Receipt {
 /// The receipts of one host.
 #[derive(Clone, Debug)]
 pub(super) struct Receipts {
-    /// No epoch is in two of them.
-    waiting: VecDeque<Receipt>,
+    /// In the order in which they leave, the first one next. No epoch is in two of them. There are
+    /// one or two as a rule, so a list is faster than a ring.
+    waiting: Vec<Receipt>,
 }
 
 impl Receipts {
     /// None yet. Hosts may report several epochs by one request whatever settings the scheduler
     /// has, and each epoch may need a receipt of its own.
     pub(super) fn new() -> Self {
-        Self { waiting: VecDeque::with_capacity(KEPT) }
+        Self { waiting: Vec::with_capacity(KEPT) }
     }
 
     /// Adds a receipt. Without room for it the oldest one is not reported, and the host sends those
     /// cells again.
     #[inline]
     fn add(&mut self, receipt: Receipt) {
+        // Where requests come in every epoch, the last receipt has left.
+        if self.waiting.is_empty() {
+            self.waiting.push(receipt);
+            return;
+        }
         let earlier = self.waiting.iter().position(|other| other.is_for(receipt.sent_in));
         if let Some(at) = earlier {
             self.add_to(at, receipt);
@@ -71,21 +75,24 @@ impl Receipts {
     fn insert(&mut self, at: usize, receipt: Receipt) {
         let is_full = self.waiting.len() >= KEPT;
         if is_full {
-            self.waiting.pop_front();
+            self.waiting.remove(0);
         }
         self.waiting.insert(at - usize::from(is_full), receipt);
     }
 
-    /// Whether some receipt has to leave in `window`.
+    /// The window in which the first receipt has to leave; [`NEVER`] while none waits.
     #[inline]
-    pub(super) fn is_due(&self, window: u64) -> bool {
-        self.waiting.front().is_some_and(|first| first.due <= window)
+    pub(super) fn due(&self) -> u64 {
+        self.waiting.first().map_or(NEVER, |first| first.due)
     }
 
     /// Takes the first one, for an answer that leaves.
     #[inline]
     pub(super) fn take(&mut self) -> Option<Receipt> {
-        self.waiting.pop_front()
+        match self.waiting.len() {
+            0 | 1 => self.waiting.pop(),
+            _ => Some(self.waiting.remove(0)),
+        }
     }
 
     pub(super) fn clear(&mut self) {
@@ -140,7 +147,9 @@ impl Pod {
     ) {
         let due = self.window_of(decision) + self.ask_every - 1;
         let receipt = Receipt { due, sent_in, arrived, also: 0 };
-        self.receipts[usize::from(self.members.member(sender))].add(receipt);
+        let member = usize::from(self.members.member(sender));
+        self.receipts[member].add(receipt);
+        self.note_due(member);
         self.open_window(due);
     }
 }
@@ -164,7 +173,7 @@ mod tests {
         for (sent_in, arrived) in [(40, 7), (39, 7), (38, 3), (24, 7), (23, 7), (41, 7)] {
             receipts.add(receipt(sent_in, arrived));
         }
-        assert!(!receipts.is_due(59) && receipts.is_due(60));
+        assert_eq!(receipts.due(), 60);
         let also = 1 | 1 << 15;
         assert_eq!(receipts.take(), Some(Receipt { also, ..receipt(40, 7) }));
         assert_eq!(rest(receipts), [receipt(38, 3), receipt(23, 7), receipt(41, 7)]);

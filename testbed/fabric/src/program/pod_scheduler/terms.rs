@@ -24,13 +24,11 @@
 //!   the later term when they reach it, and stop the other one. Where there are also hosts that
 //!   reach both schedulers, the schedulers take turns (docs/ZEROPOD.md).
 
-use std::collections::VecDeque;
-
 use transport::Instant;
 use transport::sched::zeropod::next_term;
 use transport::sched::zeropod::timing::{SILENT_MAX, Timing};
 
-use super::{CellRuns, Lateness, NEVER, Pod, Receipts};
+use super::{CellRuns, DueGrants, Lateness, NEVER, OWED, Pod, Receipts};
 use crate::pod::scheduler::Refused;
 use crate::program::ProgramSetup;
 
@@ -110,18 +108,19 @@ impl Pod {
     pub(super) fn notify(&mut self, window: u64) {
         let begins = window < self.scheduler.fence() && self.unaware.contains(&true);
         if begins {
-            for (owed, unaware) in self.owed.iter_mut().zip(&self.unaware) {
-                *owed |= unaware;
-            }
+            let members = self.due.iter_mut().zip(&self.unaware);
+            members.filter(|(_, unaware)| **unaware).for_each(|(due, _)| *due = OWED);
             self.open_window(window + 1);
         }
         if !self.terms.guarded || !self.terms.serves {
             return;
         }
         if window.is_multiple_of(NOTIFY_EVERY) {
-            for member in 0..self.owed.len() {
+            for member in 0..self.due.len() {
                 let client = self.members.client(u16::try_from(member).unwrap_or(u16::MAX));
-                self.owed[member] |= self.scheduler.is_silent(client, window);
+                if self.scheduler.is_silent(client, window) {
+                    self.due[member] = OWED;
+                }
             }
         }
         self.open_window((window / NOTIFY_EVERY + 1) * NOTIFY_EVERY);
@@ -131,7 +130,7 @@ impl Pod {
     /// and again, which shows which members this scheduler reaches.
     pub(super) fn greet(&mut self) {
         if self.terms.guarded && self.terms.serves {
-            self.owed.fill(true);
+            self.due.fill(OWED);
             self.open_window(0);
         }
     }
@@ -150,9 +149,9 @@ impl Pod {
         self.windows.clear();
         self.receipts.iter_mut().for_each(Receipts::clear);
         self.standings.clear();
-        self.grants.iter_mut().for_each(VecDeque::clear);
+        self.grants.iter_mut().for_each(DueGrants::clear);
         self.delivered.iter_mut().for_each(CellRuns::clear);
-        self.owed.fill(false);
+        self.due.fill(NEVER);
         self.unaware.fill(false);
         self.answers.clear();
     }

@@ -146,6 +146,7 @@ impl Pod {
         // Bounded: each turn makes a decision, ends a window or returns an answer.
         loop {
             let answer = self.answers.next_at();
+            debug_assert!(self.busy_at <= self.decision_at().min(self.window_at()));
             // As a rule answers of a window follow one another.
             if answer <= now && answer < self.busy_at {
                 return self.answers.next();

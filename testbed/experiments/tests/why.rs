@@ -302,18 +302,50 @@ fn a_flow_of_zeropod_to_a_dead_receiver_waits_for_its_timeout() {
     }
 }
 
-/// A window of a fifth of the path's BDP is full for most of the time, with no queue on the way.
+/// Losses at several instants are found at several instants, too, some of them while cells wait for
+/// the grant of an earlier one. Before each first cell a request takes 4 epochs to its decision, and
+/// up to one more to its own slot; a timeout takes more than ten times as long.
 #[test]
-fn an_open_flow_with_a_small_window_waits_for_its_window() {
-    let set = [("cc.fixed.bdps", "0.2"), ("run.limit", "200us")];
-    let plan = plan("paper-testbed", "dctcp", &set, &[(0, 9, 64 << 20)]);
-    let outcome =
-        explain(&plan.with(|draft| draft.set_cc("fixed", Origin::Flag("cc")).unwrap()).unwrap());
-    let why = &outcome.why[0];
-    assert_eq!(why.open_ps, Some(200_000_000));
-    assert!(share(why, TimePart::Window) > 0.6, "{why:?}");
-    assert_eq!(why.part(TimePart::Retransmission), 0, "{why:?}");
-    assert!(why.sentence.contains("its window was full"), "{}", why.sentence);
+fn timeouts_of_flows_of_zeropod_are_no_waits_for_requests() {
+    let outages: [&[(u32, u32)]; 5] = [
+        &[(30, 31)],
+        &[(30, 31), (40, 41)],
+        &[(30, 31), (35, 36), (40, 41)],
+        &[(25, 29), (33, 34), (62, 63)],
+        &[(15, 300)],
+    ];
+    let at = |(from, until)| format!("down@tor:0:down:3,from_us={from},until_us={until}");
+    let outages = outages.map(|times| times.iter().copied().map(at).collect::<Vec<_>>());
+    let random = ["loss:0.02@tor:0:down:3", "loss:0.1@tor:0:down:3"].map(|loss| vec![loss.into()]);
+    let mut timeouts = 0;
+    for faults in outages.iter().chain(&random) {
+        let set: Vec<_> = faults.iter().map(|fault| ("fault", fault.as_str())).collect();
+        // The last one fills the window of sequence numbers.
+        for bytes in [100_000, 300_000, 1_000_000] {
+            let outcome = explain(&plan("zeropod:8", "zeropod", &set, &[(0, 3, bytes)]));
+            let why = &outcome.why[0];
+            let times: u32 = why.retransmissions.iter().map(|repair| repair.times).sum();
+            let request = cause_of(&why.demands, "request");
+            let bound = 5 * 712_960 * u64::from(times + 1);
+            assert!(request <= bound, "{faults:?}, {bytes}: {request} of {bound}: {why:?}");
+            timeouts += times;
+        }
+    }
+    assert!(timeouts > 21, "only {timeouts} timeouts in 21 runs");
+}
+
+/// The answer that reports a trimmed packet was in a queue behind the packets of others, and that
+/// time is in the queue whether the packet that it lets leave is new or is sent again.
+#[test]
+fn an_incast_whose_packets_are_trimmed_waits_in_the_queue_of_its_receiver() {
+    let outcome = explain(&plan("paper-testbed", "smartt", &[], &incast_of_16()));
+    let (mut queued, mut whole, mut trimmed) = (0, 0, 0);
+    for why in &outcome.why {
+        queued += why.part(TimePart::Queue);
+        whole += why.fct_ps.unwrap();
+        trimmed += why.packets.trimmed.values().sum::<u64>();
+    }
+    assert!(trimmed > 0 && queued * 100 > whole * 38, "{queued} of {whole} ps");
 }
 
 /// Runs that end while flows are under way, with every kind of part: the times of open flows add up

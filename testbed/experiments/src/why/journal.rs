@@ -17,10 +17,18 @@ pub(super) use entries::{Fate, NONE, OnLine, PacketHop, Record, SendCause};
 /// What a flow does at present.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum State {
-    /// The flow could send; what it waited for before, and when that wait began.
-    Ready { since: Instant, waited: Wait, from: Instant, opened: SendCause },
-    /// The flow waits; since when, and where known, until when.
-    Waiting { wait: Wait, from: Instant, until: Option<Instant> },
+    /// The flow could send.
+    Ready { since: Instant, waited: Wait, opened: SendCause },
+    /// The flow waits; where known, until when.
+    Waiting { wait: Wait, until: Option<Instant> },
+}
+
+impl State {
+    /// Whether the flow waits for an answer to what it has sent, and asks for nothing else.
+    const fn is_for_answer(self) -> bool {
+        let Self::Waiting { wait, .. } = self else { return false };
+        matches!(wait, Wait::Acknowledgement | Wait::Window | Wait::PsnWindow | Wait::MsgWindow)
+    }
 }
 
 /// A sender's end of a connection.
@@ -44,6 +52,8 @@ pub(super) struct Conn {
     /// When that number last rose, and whether a timer was the reason.
     pub(super) loss_at: Instant,
     pub(super) loss_silent: bool,
+    /// When that number last rose while the flow waited only for an answer.
+    idle_loss_at: Instant,
 }
 
 impl Conn {
@@ -104,12 +114,13 @@ impl Journal {
             feedback: Vec::new(),
             data: Vec::new(),
             flows: Vec::new(),
-            state: State::Waiting { wait: Wait::Application, from: Instant::ZERO, until: None },
+            state: State::Waiting { wait: Wait::Application, until: None },
             last_sent: NONE,
             last_arrived: NONE,
             lost: 0,
             loss_at: Instant::ZERO,
             loss_silent: false,
+            idle_loss_at: Instant::ZERO,
         };
         let host = HostLog { last: NONE, ..HostLog::default() };
         Self {
@@ -172,7 +183,7 @@ impl Journal {
             is_data: false,
             chosen: packet.chosen,
             silent: false,
-            for_loss: false,
+            resumed: Instant::FAR_FUTURE,
         };
         let number = index(self.records.len());
         match &packet.hdr.body {
@@ -207,16 +218,15 @@ impl Journal {
     ) {
         let last = self.hosts[host.0 as usize].last;
         let conn = &mut self.conns[record.conn as usize];
-        let waited_from;
-        (record.ready, record.waited, waited_from, record.opened) = match conn.state {
-            State::Ready { since, waited, from, opened } => (since, waited, from, opened),
-            State::Waiting { wait: Wait::Pacing, from, until: Some(until) } => {
-                (until.min(now), Wait::Pacing, from, SendCause::Time)
+        (record.ready, record.waited, record.opened) = match conn.state {
+            State::Ready { since, waited, opened } => (since, waited, opened),
+            State::Waiting { wait: Wait::Pacing, until: Some(until) } => {
+                (until.min(now), Wait::Pacing, SendCause::Time)
             }
             // The estimate of its next packet's length was too long.
-            State::Waiting { wait, from, .. } => {
+            State::Waiting { wait, .. } => {
                 let just = self.records.get(last as usize).filter(|last| last.arrived == now);
-                (now, wait, from, just.map_or(SendCause::Time, |_| SendCause::Arrival(last)))
+                (now, wait, just.map_or(SendCause::Time, |_| SendCause::Arrival(last)))
             }
         };
         record.is_data = true;
@@ -231,8 +241,12 @@ impl Journal {
         {
             (again.known_lost, again.silent) = (conn.loss_at, conn.loss_silent);
         }
-        let again = self.records.get(record.again as usize);
-        record.for_loss = again.is_some_and(|again| again.known_lost == waited_from);
+        // The flow has sent nothing since that loss was found.
+        let last_at = self.records.get(record.before as usize).map(|before| before.sent);
+        let is_first = last_at.is_some_and(|last_at| last_at < conn.idle_loss_at);
+        if is_first && record.again != NONE && conn.idle_loss_at <= record.ready {
+            record.resumed = conn.idle_loss_at;
+        }
     }
 
     /// The packet that one without payload answers.
@@ -316,21 +330,21 @@ impl Journal {
         let conn = &mut self.conns[conn as usize];
         if standing.lost > conn.lost {
             (conn.loss_at, conn.loss_silent) = (now, event == HostEvent::Timer);
+            if conn.state.is_for_answer() {
+                conn.idle_loss_at = now;
+            }
         }
         conn.lost = standing.lost;
         conn.state = match (standing.wait, conn.state) {
             (None, ready @ State::Ready { .. }) => ready,
-            (None, State::Waiting { wait: Wait::Pacing, from, until }) => {
+            (None, State::Waiting { wait: Wait::Pacing, until }) => {
                 let since = until.unwrap_or(now).min(now);
-                State::Ready { since, waited: Wait::Pacing, from, opened: SendCause::Time }
+                State::Ready { since, waited: Wait::Pacing, opened: SendCause::Time }
             }
-            (None, State::Waiting { wait, from, .. }) => {
-                State::Ready { since: now, waited: wait, from, opened }
+            (None, State::Waiting { wait, .. }) => {
+                State::Ready { since: now, waited: wait, opened }
             }
-            (Some(wait), State::Waiting { wait: before, from, .. }) if wait == before => {
-                State::Waiting { wait, from, until }
-            }
-            (Some(wait), _) => State::Waiting { wait, from: now, until },
+            (Some(wait), _) => State::Waiting { wait, until },
         };
     }
 

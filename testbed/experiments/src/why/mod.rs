@@ -255,6 +255,16 @@ pub(crate) struct RunLog {
     pub(crate) given_up: BTreeMap<u32, Instant>,
 }
 
+/// What a run has kept, for the walk along a flow.
+#[derive(Clone, Copy)]
+struct Seen<'a> {
+    journal: &'a Journal,
+    pauses: &'a Pauses,
+    links: &'a NamedLinks<'a>,
+    /// Whether the schedulers of pods grant all data.
+    in_pods: bool,
+}
+
 /// The time of a flow: from its start to its last acknowledgement. Where that did not come, the
 /// flow is open until it was given up, or until the run ended. `None` where it did not start.
 #[derive(Clone, Copy, Debug)]
@@ -291,6 +301,7 @@ pub(crate) fn explain(
     let answers = bottleneck::lost_answers(journal);
     let links = &NamedLinks::of(plan);
     let demands = PodDemands::new(waits, links);
+    let seen = Seen { journal, pauses: &pauses, links, in_pods: !demands.is_empty() };
     let flow = |(flow, record): (usize, &FlowRecord)| {
         let conn = conductor.connection(flow);
         let given_up = given_up.get(&line(flow)).copied();
@@ -317,7 +328,7 @@ pub(crate) fn explain(
         let fates = Fates::of(journal, line(flow), conn);
         why.packets = fates.named(links, answers.get(&line(flow)));
         let held_at = span.map(|span| {
-            let charges = fill(&mut why, (journal, &pauses, links), (line(conn), span), &users);
+            let charges = fill(&mut why, seen, (line(conn), span), &users);
             fill_demands(&mut why, &demands, links, &charges);
             (span, bottleneck::candidates(&charges, &fates, links))
         });
@@ -347,12 +358,12 @@ pub(crate) fn explain(
 /// Fills in where the time of a flow went.
 fn fill(
     why: &mut FlowWhy,
-    seen: (&Journal, &Pauses, &NamedLinks<'_>),
+    seen: Seen<'_>,
     (conn, span): (u32, FlowSpan),
     users: &BTreeMap<u32, usize>,
 ) -> Charges {
     let charges = walk::walk(seen, (line(why.flow), conn, HostId(why.dst)), span);
-    let links = seen.2;
+    let links = seen.links;
     let parts = TimePart::ALL.into_iter().zip(charges.parts).filter(|(_, ps)| *ps > 0);
     why.parts_ps = parts.map(|(part, ps)| (part.name().to_owned(), ps)).collect();
     let queue = |(port, ps): (u32, u64)| {

@@ -24,7 +24,7 @@ impl Walk<'_> {
                 return self.unanswered(conn, end);
             }
             State::Waiting { wait, .. } => (wait, SendCause::Time, end),
-            State::Ready { since, waited, opened, .. } => {
+            State::Ready { since, waited, opened } => {
                 let since = since.min(end);
                 (waited, opened, self.charge_line(self.src, since, end))
             }

@@ -17,7 +17,7 @@ use super::demands::WaitAtPort;
 use super::journal::{Fate, Journal, NONE, PacketHop, Record, SendCause};
 use super::pauses::Pauses;
 use super::words::NamedLinks;
-use super::{FlowSpan, LossNews, Repair, TimePart};
+use super::{FlowSpan, LossNews, Repair, Seen, TimePart};
 
 /// Where the time of a flow went.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +37,7 @@ pub(super) struct Walk<'j> {
     pub(super) journal: &'j Journal,
     pauses: &'j Pauses,
     pub(super) links: &'j NamedLinks<'j>,
+    in_pods: bool,
     hosts: u32,
     /// The flow's host.
     pub(super) src: u32,
@@ -62,14 +63,15 @@ pub(super) enum Standpoint {
 
 /// The charges of line `flow` of the matrix, to `dst` on connection `conn`, in its whole time.
 pub(super) fn walk(
-    (journal, pauses, links): (&Journal, &Pauses, &NamedLinks<'_>),
+    Seen { journal, pauses, links, in_pods }: Seen<'_>,
     (flow, conn, dst): (u32, u32, HostId),
     FlowSpan { start, end, open }: FlowSpan,
 ) -> Charges {
     let hosts = u32::try_from(journal.hosts.len()).unwrap_or(u32::MAX);
     let (mode, charges) = (TimePart::Path, Charges::default());
     let src = journal.conns[conn as usize].src.0;
-    let mut walk = Walk { journal, pauses, links, hosts, src, dst, start, flow, mode, charges };
+    let mut walk =
+        Walk { journal, pauses, links, in_pods, hosts, src, dst, start, flow, mode, charges };
     let (mut at, mut step) = if open { walk.open(conn, end) } else { walk.last(conn, end) };
     // Bounded: each step goes to a packet that was sent earlier.
     while at > start {
@@ -215,9 +217,9 @@ impl Walk<'_> {
         } else {
             self.charge_line(host, ready, at)
         };
-        if let Some(known) = known.filter(|known| data.for_loss && *known <= at) {
-            // Whatever else it waited for since then, without the loss it would not have.
-            let at = self.charge(part_of(data.waited), known, at);
+        if self.in_pods && data.resumed <= at {
+            // Until the loss was found, the flow asked the scheduler for nothing.
+            let at = self.charge(TimePart::Scheduler, data.resumed, at);
             return self.repair(data.again, at);
         }
         self.let_send((data.waited, data.opened, data.before), host, at)

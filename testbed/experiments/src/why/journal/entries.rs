@@ -43,9 +43,9 @@ pub(in crate::why) struct Record {
     pub(in crate::why) chosen: bool,
     /// Whether a timer declared the packet lost.
     pub(in crate::why) silent: bool,
-    /// Data: the wait before `ready` began when the transmission before was known to be lost. Until
-    /// then the flow had nothing to send.
-    pub(in crate::why) for_loss: bool,
+    /// The first packet that a flow sends after a loss was found while the flow waited only for an
+    /// answer, if it is sent again: when that was. [`Instant::FAR_FUTURE`] for all other packets.
+    pub(in crate::why) resumed: Instant,
 }
 
 impl Record {

@@ -381,7 +381,8 @@ impl Demands {
     fn alike(&self, block: usize, class: u8) -> u32 {
         let bytes = &self.classes[block..block + self.width];
         match bytes.first_chunk::<16>() {
-            // A length that the compiler works with takes no loop.
+            // With a fixed length of 16 the comparison is one sequence of instructions without a
+            // loop.
             Some(of_few) if bytes.len() == of_few.len() => equal(of_few, class),
             _ => equal(bytes, class),
         }
@@ -410,7 +411,8 @@ impl Demands {
         self.present[sender] |= 1 << class;
     }
 
-    /// A demand of `class` is closed or in another class, and is not in the indices any more.
+    /// A demand of `class` is closed or in another class. Call it after `tors` or `pod_classes` has
+    /// changed.
     #[inline]
     fn leave(&mut self, sender: usize, class: u8) {
         let to_pods = self.pod_classes[sender] >> class & 1 == 1;

@@ -109,9 +109,8 @@ struct Pod {
     /// For each host, where there are Cores: cells of its own that have been delivered in other
     /// pods, as Cores say.
     delivered: Vec<CellRuns>,
-    /// For each member: the window in which it gets an answer; [`OWED`] where the next answers are
-    /// to have one for it, even if that only shows that the scheduler is there, and [`NEVER`] where
-    /// there is nothing to report.
+    /// For each member: the first window in which a receipt, a grant or delivered cells leave for
+    /// it; [`OWED`] for the next window, [`NEVER`] for none. Standings are apart.
     due: Vec<u64>,
     /// For each member: the decision that its last request counts in, in whatever term.
     asked_for: Vec<u64>,
@@ -357,7 +356,7 @@ impl Pod {
         }
         let unheard = rts.term != 0 && u32::from(rts.term) < self.scheduler.term();
         if self.terms.guarded || (!counts && unheard) {
-            self.due[usize::from(member)] = OWED;
+            self.owe(usize::from(member));
             self.open_window(window);
         }
         if !counts {
@@ -410,8 +409,9 @@ impl Pod {
         let refused = match self.delivered.get_mut(usize::from(host)) {
             None => Some(Refused::UnknownSender),
             Some(runs) => {
-                self.due[usize::from(host)] = OWED;
-                (!runs.add(delivered)).then_some(Refused::TooManyWaiting)
+                let is_full = !runs.add(delivered);
+                self.owe(usize::from(host));
+                is_full.then_some(Refused::TooManyWaiting)
             }
         };
         if let Some(why) = refused {

@@ -235,18 +235,27 @@ impl Pod {
     /// Whether the answer of `window` to a member has something to report; most have nothing.
     #[inline]
     fn has_answer(&self, window: u64, member: u16) -> bool {
-        self.due[usize::from(member)] <= window || self.standing(window, member).is_some()
+        let at = usize::from(member);
+        debug_assert!(self.due[at] == OWED || self.due[at] == self.next_due(at));
+        self.due[at] <= window || self.standing(window, member).is_some()
     }
 
-    /// A receipt waits for the member at `at`, or waits no more.
+    /// The next window has an answer for the member at `at`, even if it only shows that the
+    /// scheduler is there.
     #[inline]
-    pub(super) fn note_due(&mut self, at: usize) {
+    pub(super) fn owe(&mut self, at: usize) {
+        self.due[at] = OWED;
+    }
+
+    /// What waits for the member at `at` has changed.
+    #[inline]
+    pub(super) fn refresh_due(&mut self, at: usize) {
         if self.due[at] != OWED {
             self.due[at] = self.next_due(at);
         }
     }
 
-    /// The window in which something leaves that waits for the member at `at`.
+    /// The first window in which something leaves that waits for the member at `at`.
     #[inline]
     fn next_due(&self, at: usize) -> u64 {
         match self.delivered.get(at) {

@@ -149,7 +149,7 @@ impl Pod {
         let receipt = Receipt { due, sent_in, arrived, also: 0 };
         let member = usize::from(self.members.member(sender));
         self.receipts[member].add(receipt);
-        self.note_due(member);
+        self.refresh_due(member);
         self.open_window(due);
     }
 }

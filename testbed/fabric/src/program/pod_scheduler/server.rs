@@ -293,6 +293,29 @@ mod tests {
         assert!(is_forgotten(pod));
     }
 
+    /// The decision about the request is due before the next window opens, until which nothing else
+    /// was to be done.
+    #[test]
+    fn a_request_between_two_answers_of_a_window_is_decided_in_its_turn() {
+        let now = at(1_000_000);
+        let mut server = server(1, now);
+        let behind_fence = now + server.epoch() * 20;
+        answers(&mut server, now, behind_fence);
+        let mut now = behind_fence;
+        while server.poll_answer(now).is_none() {
+            now += Duration::from_us(1);
+        }
+        let pod = &server.pod;
+        assert!(pod.answers.next_at() < pod.busy_at, "other answers of the window are left");
+        assert!(pod.busy_at < pod.decision_at(), "there is nothing to decide");
+        let rts = request(&server, now, Some((DemandEnd::Host(2), 16 * 1024)));
+        assert!(server.handle(0, rts.note().view(), now));
+        let until = now + server.epoch() * 20;
+        let all = answers(&mut server, now, until);
+        let granted = all.iter().filter_map(|(_, host, schd)| schd.grant.map(|it| (*host, it.to)));
+        assert_eq!(granted.collect::<Vec<_>>(), [(0, DemandEnd::Host(2))]);
+    }
+
     #[test]
     fn notes_that_are_no_requests_are_counted() {
         let mut server = server(1, at(0));

@@ -108,8 +108,11 @@ impl Pod {
     pub(super) fn notify(&mut self, window: u64) {
         let begins = window < self.scheduler.fence() && self.unaware.contains(&true);
         if begins {
-            let members = self.due.iter_mut().zip(&self.unaware);
-            members.filter(|(_, unaware)| **unaware).for_each(|(due, _)| *due = OWED);
+            for member in 0..self.unaware.len() {
+                if self.unaware[member] {
+                    self.owe(member);
+                }
+            }
             self.open_window(window + 1);
         }
         if !self.terms.guarded || !self.terms.serves {
@@ -119,7 +122,7 @@ impl Pod {
             for member in 0..self.due.len() {
                 let client = self.members.client(u16::try_from(member).unwrap_or(u16::MAX));
                 if self.scheduler.is_silent(client, window) {
-                    self.due[member] = OWED;
+                    self.owe(member);
                 }
             }
         }

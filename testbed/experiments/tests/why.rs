@@ -303,8 +303,8 @@ fn a_flow_of_zeropod_to_a_dead_receiver_waits_for_its_timeout() {
 }
 
 /// Losses at several instants are found at several instants, too, some of them while cells wait for
-/// the grant of an earlier one. Before each first cell a request takes 4 epochs to its decision, and
-/// up to one more to its own slot; a timeout takes more than ten times as long.
+/// the grant of an earlier one. Before each first cell a request takes 4 epochs to its decision,
+/// and up to one more to its own slot; a timeout takes more than ten times as long.
 #[test]
 fn timeouts_of_flows_of_zeropod_are_no_waits_for_requests() {
     let outages: [&[(u32, u32)]; 5] = [

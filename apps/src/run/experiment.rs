@@ -401,6 +401,7 @@ impl Reader {
             None => {
                 let source = TopologySource::Builtin(smallest_for(matrix.nodes)?.to_owned());
                 let tree = source.load()?;
+                // The number of hosts chooses this network, so the matrix comes first here.
                 check(&tree)?;
                 self.topology = Some((source, format!("default for {} hosts", matrix.nodes)));
                 tree

@@ -6,7 +6,8 @@ use crate::time::Duration;
 /// The longest wait between two attempts to reach a silent peer, unless the first timeout and a
 /// quarter of it take longer. When an outage ends, its flows go on within this time. Where a link
 /// comes and goes, an attempt is made whenever it is up for at least this long. A flow whose
-/// timeout has doubled up to it sends up to eleven segments a second.
+/// timeout has doubled up to it sends up to eleven segments a second, and its probes where it
+/// follows border switches.
 const RETRY_WITHIN: Duration = Duration::from_ms(250);
 
 /// The longest round trip for which the timeout of a flow that survives seconds of silence is

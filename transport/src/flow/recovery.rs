@@ -162,15 +162,14 @@ impl Recovery {
         (self.timeouts, self.silent, self.probed) = (0, 0, false);
     }
 
-    /// True when a round trip took longer than the timeout, or than a silence that is probed; the
-    /// next timer reads how long.
+    /// True when a round trip took longer than the timeout; the next timer reads how long.
     #[inline]
     pub(crate) fn is_slow(&mut self, round_trip: Duration) -> bool {
         let slow = round_trip >= self.rto;
         if !slow {
             self.slow = Duration::ZERO;
         }
-        slow || self.outlasts_silence(round_trip)
+        slow
     }
 
     /// Wire bytes in flight.
@@ -520,7 +519,7 @@ impl Recovery {
     }
 
     /// Does what is due at `now`. Spurious calls are no-ops. `lately` is the recent round-trip time
-    /// to the peer, where that is longer than the timeout, or than a silence that is probed.
+    /// to the peer, where that is longer than the timeout.
     //= rfc6298#2: a timeout is longer than the round trips that were measured.
     pub(crate) fn on_timer(
         &mut self,
@@ -530,8 +529,7 @@ impl Recovery {
     ) -> Timeout {
         // A quarter is added, because the queue may be growing; the sum is bounded, so that the
         // receiver does not forget the flow meanwhile.
-        let long = lately.filter(|took| *took >= self.rto);
-        let slow = long.map_or(Duration::ZERO, |took| took + took / 4);
+        let slow = lately.map_or(Duration::ZERO, |took| took + took / 4);
         self.slow = slow.min(loss.slow_max(self.rto));
         let probe = self.probe_at.is_some_and(|at| at <= now);
         if probe {

@@ -118,9 +118,9 @@ pub fn of_network(network: &Network) -> Counters {
     all
 }
 
-/// Adds what endpoints count and no other part of a result has, by the names that workers report it
-/// under: what controllers of hosts refused of extensions, how often hosts probed silences, and what
-/// `ec=auto` chose.
+/// Adds what endpoints count and no other part of a result has, by the names that workers report
+/// it under: what controllers of hosts refused of extensions, how often hosts probed silences, and
+/// what `ec=auto` chose.
 pub fn count_unshown(stats: &Stats, all: &mut Counters) {
     let named = [
         ("int_refused", stats.int_refused),

@@ -105,8 +105,7 @@ impl PoissonTwoDc {
         let mut senders = [Sender { gap_mean_ps: 0.0, intra_share: 0.0 }; 2];
         for (dc, sender) in senders.iter_mut().enumerate() {
             let [inside, across] = loads.offered(hosts, dc);
-            let help = "lower intra_load, or say link_rate if hosts have faster links";
-            loads.check_offered(inside + across, self.arrivals.link_rate, help)?;
+            loads.check_offered([inside, across], self.arrivals.link_rate, OR_LINK_RATE)?;
             let flows_a_ps = |rate: f64, size: f64| rate / 8e12 / size.max(1.0);
             let inside = flows_a_ps(inside, self.intra.mean_bytes());
             let all = inside + flows_a_ps(across, self.inter.mean_bytes());
@@ -126,6 +125,11 @@ struct Sender {
 /// What to do about a load beyond its base.
 const MEND: &str = "a load is a share of its base: lower it, or raise intra_base or inter_base \
                     where the network has more";
+
+/// What to do about loads that a host's link does not carry.
+const LESS: &str = "lower intra_load or inter_load";
+const OR_LINK_RATE: &str = "lower intra_load or inter_load, or say link_rate if hosts have faster \
+                            links";
 
 impl Loads {
     /// Reads the four; `None` without any.
@@ -169,14 +173,16 @@ impl Loads {
         [inside, of(self.inter, self.inter_base)]
     }
 
-    /// Checks that a host's `link` carries what the host offers, bit/s.
-    fn check_offered(&self, offered: f64, link: Rate, help: &str) -> Result<(), InputError> {
+    /// Checks that a host's `link` carries what the host offers inside and across, bit/s.
+    fn check_offered(&self, each: [f64; 2], link: Rate, help: &str) -> Result<(), InputError> {
+        let offered = each[0] + each[1];
         if offered <= bps(link) * (1.0 + 1e-9) {
             return Ok(());
         }
+        let place = &self.places[usize::from(each[1] > each[0])];
         let found = format!("{:.3} Gb/s offered a host", offered / 1e9);
         let most = format!("at most a host's link, {:.3} Gb/s", bps(link) / 1e9);
-        Err(self.places[0].error(&found, &most).help(help))
+        Err(place.error(&found, &most).help(help))
     }
 
     /// Checks that a network has the capacities which are the bases. Links inside a site are not
@@ -211,10 +217,7 @@ impl Loads {
                 return Err(place.error(&found, &expected).help(help));
             }
         }
-        (0..2).try_for_each(|dc| {
-            let offered = self.offered(hosts, dc).into_iter().sum();
-            self.check_offered(offered, network.host, "lower intra_load or inter_load")
-        })
+        (0..2).try_for_each(|dc| self.check_offered(self.offered(hosts, dc), network.host, LESS))
     }
 }
 

@@ -7,7 +7,7 @@
 //! | `device_full` | bursts that the device did not take as a whole |
 //! | `no_buffer`, `device_stuck`, ... | drops, by the names of `DropReason` |
 //! | `restored` | segments restored from parity |
-//! | `ec_auto_coded`, `ec_auto_uncoded` | blocks that `ec=auto` coded, or not though links lose |
+//! | `ec_auto_coded`, `ec_auto_uncoded` | blocks that `ec=auto` coded, or not at losses of links |
 //! | `parity_recomputed` | blocks whose parity was computed from the memory of their messages |
 //! | `parity_refused` | parity dropped because there was no memory to keep it; among `no_buffer` |
 //! | `unrestored` | acknowledged blocks that their packets, at odds, do not restore |

@@ -7,9 +7,9 @@
 //! whatever `loss.tail_probe` is. Source: ours.
 //!
 //! Probes of a silence put no timeout off. The segment that is probed counts as sent when it left
-//! as no probe, so a peer that is gone is given up as if there were no probes, which bounds their
-//! number. Any other segment of
-//! the flow that leaves is as good as a probe, so the next probe is due a silence later.
+//! as no probe, so a peer that is gone is given up as if there were no probes. That bounds the
+//! number of probes. Any other segment of the flow that leaves is as good as a probe, so the next
+//! probe is due a silence later.
 
 use alloc::boxed::Box;
 
@@ -25,7 +25,7 @@ use crate::units::{Bytes, Key, Psn};
 #[derive(Clone, Debug)]
 pub(super) struct Probing {
     /// The least silence before a probe.
-    pub(super) silence: Duration,
+    silence: Duration,
     /// How long a receiver may hold an acknowledgement.
     held: Duration,
     /// The longer part of a silence by which the probes of flows are spread, in parts of
@@ -82,13 +82,7 @@ impl Recovery {
         self.probing.is_some()
     }
 
-    /// Whether a round trip took longer than a silence that is probed.
-    #[inline]
-    pub(super) fn outlasts_silence(&self, round_trip: Duration) -> bool {
-        self.probing.as_ref().is_some_and(|probing| round_trip >= probing.silence)
-    }
-
-    /// When the next probe of a silence is due; chooses that where nothing has been chosen since
+    /// When the next probe of a silence is due. Chooses that where nothing has been chosen since
     /// something last left or arrived. The last round trip took `took`, zero where it is too old
     /// for other uses: queues may be as long as they were.
     pub(crate) fn next_probe(&mut self, now: Instant, took: Duration) -> Option<Instant> {

@@ -219,17 +219,6 @@ fn silences_last_as_long_as_the_last_round_trip_and_differ_among_flows() {
 }
 
 #[test]
-fn a_silence_is_not_probed_where_the_peer_answered_as_late_a_moment_ago() {
-    let (mut recovery, loss) = probing();
-    assert!(!recovery.is_slow(RTT) && recovery.is_slow(RTT * 2), "longer than a silence");
-    let due = recovery.next_probe(at(500), Duration::ZERO).unwrap();
-    assert_eq!(recovery.on_timer(due, &loss, Some(RTT * 2)), Timeout::NotDue);
-    assert!(recovery.next_lost().is_none());
-    // Such a round trip is shorter than the timeout, which stays as it is.
-    assert_eq!(recovery.slow, Duration::ZERO);
-}
-
-#[test]
 fn a_report_may_name_the_parity_of_the_last_block_and_nothing_behind_it() {
     let (recovery, _) = burst();
     let next = recovery.sent.next();

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use experiments::plan::Plan;
-use transport::Duration as Span;
+use experiments::plan::{Plan, transports};
+use transport::{Duration as Span, Rng};
 
 #[path = "swarm/borders.rs"]
 mod borders;
@@ -157,6 +157,20 @@ fn no_plan_refuses_what_seeds_draw() {
         }
     }
     assert!(refused.is_empty(), "{}: {refused:#?}", refused.len());
+}
+
+#[test]
+fn a_name_that_is_added_changes_only_the_draws_in_which_it_is_drawn() {
+    let names: Vec<_> = transports::names();
+    let drawn = |draw: u64, names| case::drawn_by_name(&Rng::new(draw), names);
+    let mut won = BTreeSet::new();
+    for draw in 0..1000 {
+        let first = drawn(draw, names.clone());
+        won.insert(first);
+        let more = drawn(draw, [&["added"], &names[..]].concat());
+        assert!(more == first || more == "added", "{draw}: {first} became {more}");
+    }
+    assert_eq!(won.len(), names.len(), "a name that is never drawn");
 }
 
 /// Cases with programs in switches when none are asked for; each runs twice.

@@ -46,6 +46,12 @@ pub(crate) struct Case {
     pub(crate) outage: Duration,
 }
 
+/// Draws from `names`: the name with the largest number, which is drawn for it alone. So a name
+/// that is added changes only the draws in which it is drawn.
+pub(crate) fn drawn_by_name(rng: &Rng, names: Vec<&'static str>) -> &'static str {
+    names.into_iter().max_by_key(|name| rng.fork(name, 0).next_u64()).unwrap()
+}
+
 /// Draws from `items`.
 pub(crate) fn pick<T: Clone>(rng: &mut Rng, items: &[T]) -> T {
     items[below(rng, items.len())].clone()
@@ -180,9 +186,8 @@ impl Case {
         let mut preset = rng.fork("preset", 0);
         if preset.chance(0.2) {
             let runs = |name: &&str| !stays_out(name) && !name.starts_with("mlcc");
-            let names: Vec<_> = transports::names().into_iter().filter(runs).collect();
-            let name = pick(&mut preset, &names);
-            return self.set("transport", name);
+            let names = transports::names().into_iter().filter(runs).collect();
+            return self.set("transport", drawn_by_name(&preset, names));
         }
         let cc = CcKind::NAMES[digits.next(CcKind::NAMES.len())];
         self.set("cc", cc);

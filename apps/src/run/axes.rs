@@ -329,9 +329,9 @@ mod tests {
         let all = names(&["b/a.cm", "c/a.cm"]).unwrap();
         assert_eq!(all, ["matrix=a", "matrix=b-a", "matrix=c-a"]);
         // Names that are cut short are whole here.
-        let all = names(&["--transport", "swi,dct", "--lb", "rep,ecm"]).unwrap();
+        let all = names(&["--transport", "swi,gem", "--lb", "rep,ecm"]).unwrap();
         assert_eq!(all[0], "transport=swift,lb=reps");
-        assert_eq!(all[3], "transport=dctcp,lb=ecmp");
+        assert_eq!(all[3], "transport=gemini,lb=ecmp");
     }
 
     #[test]
@@ -348,7 +348,7 @@ mod tests {
             (&["--cc", "swift,swift"][..], "a second `swift`"),
             (&["--cc", "swift,,dctcp"], "nothing between two commas"),
             (&["--cc", "swi,swift"], "a second `swift`"),
-            (&["--transport", "dct,smartt,dctcp"], "a second `dctcp`"),
+            (&["--transport", "gem,smartt,gemini"], "a second `gemini`"),
             (&["--set", "switch.queue=1MB,1000KB"], "`1MB` and `1000KB`, which are one value"),
             (&["a.cm"], "a second `a.cm`"),
             (&["a b.cm", "a-b.cm"], "`a b` and `a-b`, whose runs would have one name"),

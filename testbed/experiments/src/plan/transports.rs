@@ -8,9 +8,9 @@ use transport::lb::LbKind;
 use transport::sched::SchedKind;
 
 use parts::{
-    DCQCN_HPCC, DCSIM, DCSIM_BEYOND, DCSIM_IN_ORDER, DROP_TAIL, LONG_QUEUES, MLCC, MLCC_BEYOND,
-    MLCC_PAPER, PFABRIC, PHANTOM, RED, RED_INSIDE, SHORT_QUEUES, SITES, TIMEOUTS_ACROSS, TOKENS,
-    UNO_PAPER, ZEROPOD, one_path,
+    DCQCN_HPCC, DCSIM, DCSIM_BEYOND, DCSIM_IN_ORDER, DCTCP_ZEROPOD, DROP_TAIL, LONG_QUEUES, MLCC,
+    MLCC_BEYOND, MLCC_PAPER, PFABRIC, PHANTOM, RED, RED_INSIDE, SHORT_QUEUES, SITES,
+    TIMEOUTS_ACROSS, TOKENS, UNO_PAPER, ZEROPOD, one_path,
 };
 
 /// A named choice of parts.
@@ -447,6 +447,22 @@ pub const TRANSPORTS: &[Transport] = &[
         sched: SchedKind::Zeropod,
         trim: false,
         set: &[ZEROPOD, &[("sched.zeropod.matcher", "iterative")]],
+    },
+    // The network that Zeropod's paper compares its pods with: the same tree, with buffers.
+    one_path(
+        "dctcp-zeropod",
+        "DCTCP as Zeropod's paper compares with it: queues of 512 KB, one path a flow",
+        CcKind::Dctcp,
+        &[DCTCP_ZEROPOD],
+    ),
+    Transport {
+        name: "dctcp-zeropod-spray",
+        about: "DCTCP as Zeropod's paper compares with it: queues of 512 KB, sprayed",
+        cc: CcKind::Dctcp,
+        lb: LbKind::Spray,
+        sched: SchedKind::RoundRobin,
+        trim: false,
+        set: &[DCTCP_ZEROPOD],
     },
     Transport {
         name: "eqds-mprdma",

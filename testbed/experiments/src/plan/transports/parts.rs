@@ -117,6 +117,20 @@ pub(super) const ZEROPOD: Settings = &[
     ("wire.control", "40"),
 ];
 
+/// Switches and packets of the DCTCP with which Zeropod's paper compares. All packets are marked
+/// from K on, a seventh of the BDP of one pod: 14.9 KB of the 512 KB of a port. Packets are as the
+/// paper's TCP has them.
+//= zeropod#V-A
+pub(super) const DCTCP_ZEROPOD: Settings = &[
+    ("switch.qdisc", "ecn"),
+    ("switch.queue", "512KB"),
+    ("switch.kmin", "0.0291"),
+    ("switch.kmax", "0.0292"),
+    ("mtu", "1460"),
+    ("wire.data_overhead", "40"),
+    ("wire.control", "40"),
+];
+
 /// Marks show queues inside a site alone: border switches have none.
 pub(super) const RED_INSIDE: Settings =
     &[("switch.qdisc", "ecn"), ("switch.border_qdisc", "drop-tail")];

@@ -183,8 +183,15 @@ fn the_books_of_mixed_networks_balance_on_any_number_of_threads() {
         Some(case) => case..case + 1,
         None => 0..number("SWARM_CASES").map_or(MIXED, |cases: u64| cases / 15),
     };
-    let (mut made, mut forged, mut pauses, mut mixed) = (0, 0, 0, 0);
-    for number in cases.clone() {
+    let is_whole = cases.end - cases.start >= MIXED;
+    // In some seeds none of the first cases pauses: buffers are too small for programs that pause.
+    let most = if is_whole { 4 * cases.end } else { cases.end };
+    let (mut made, mut forged, mut pauses, mut mixed, mut ran) = (0, 0, 0, 0, 0);
+    for number in cases.start..most {
+        if number >= cases.end && pauses > 0 {
+            break;
+        }
+        ran += 1;
         let done = mixed::check(seed, number);
         let done = done.unwrap_or_else(|found| panic!("{}", blame(seed, number, &found)));
         if let Some(done) = done {
@@ -193,10 +200,10 @@ fn the_books_of_mixed_networks_balance_on_any_number_of_threads() {
         }
     }
     println!("seed {seed}: {mixed} cases, {made} packets made, {forged} forged, {pauses} pauses");
-    if cases.end - cases.start >= MIXED {
+    if is_whole {
         assert!(
-            made.min(forged).min(pauses) > 0 && 2 * mixed > MIXED,
-            "{made} {forged} {pauses} {mixed}"
+            made.min(forged).min(pauses) > 0 && 2 * mixed > ran,
+            "{made} {forged} {pauses} {mixed} of {ran}"
         );
     }
 }

@@ -32,6 +32,7 @@ nic-demo: build ## two hosts of the nic world on this machine: two processes, sh
 	@$(HEADRACE) run docs/nic/pair.cm --world nic --hosts docs/nic/hosts.toml --host b --quiet >/dev/null & \
 	  $(HEADRACE) run docs/nic/pair.cm --world nic --hosts docs/nic/hosts.toml --host a
 dci-demo: build ; docs/nic/sites.sh $(HEADRACE) ## two sites on this machine, with MLCC's border switches between them: six processes
+fig16-nic: build ; docs/nic/fig16.sh $(HEADRACE) target/results/fig16-nic ## figure 16 of MLCC's paper over these six processes, and in sim beside it; wants a core for each process
 sim: build ; $(HEADRACE) run $(MATRICES) --world sim ## the same matrices in virtual time
 
 test: build-tests ## everything, step by step with durations; dpdk-test, which mostly waits, and check run beside the other steps
@@ -97,4 +98,4 @@ docs-setup: ; command -v mdbook >/dev/null || $(CARGO) install mdbook --version 
 docs: ; $(CARGO) doc --workspace --no-deps && mdbook build docs ## API documentation in target/doc, docs as a site in target/book (make docs-setup once before)
 docs-test: build ; DOCUMENTED=whole HEADRACE=$(HEADRACE) $(SYSTEM) --test documented --test published -- --nocapture ## every command of README.md and docs; TESTING.md says what it shortens; run again, it leaves out what passed (make test runs a sample)
 
-.PHONY: help setup build run nic-demo dci-demo sim test build-tests test-steps dpdk-test-beside check-beside attack soak mutants crash check unit golden swarm system dpdk-test slurm-test vm-setup vm-test bench perf-compare fuzz results tournament docs docs-setup docs-test
+.PHONY: help setup build run nic-demo dci-demo fig16-nic sim test build-tests test-steps dpdk-test-beside check-beside attack soak mutants crash check unit golden swarm system dpdk-test slurm-test vm-setup vm-test bench perf-compare fuzz results tournament docs docs-setup docs-test

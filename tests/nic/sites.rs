@@ -29,22 +29,22 @@ fn sited(sites: &[&str]) -> (Files, impl Fn(usize) -> String) {
 
 /// Border switches 3 ms apart, between hosts 0 and 1 in the east and host 2 in the west. Devices
 /// without a speed count as 100 Gb/s.
-fn borders(files: &Files, socket: &impl Fn(usize) -> String, lan_rate: &str) -> [Running; 2] {
+fn borders(files: &Files, socket: &impl Fn(usize) -> String, flags: &[&str]) -> [Running; 2] {
     let (wan, lans) = (socket(9), [vec![socket(0), socket(1)], vec![socket(2)]]);
     let ends = [("east", "role=server"), ("west", "role=client")];
     [0, 1].map(|end| {
         let (site, role) = ends[end];
-        border(files, (site, lan_rate), &lans[end], &format!("{wan},{role}"))
+        border(files, (site, flags), &lans[end], &format!("{wan},{role}"))
     })
 }
 
 /// The border switch of `site` between the devices of these sockets.
-fn border(files: &Files, (site, lan_rate): (&str, &str), lan: &[String], wan: &str) -> Running {
+fn border(files: &Files, (site, flags): (&str, &[&str]), lan: &[String], wan: &str) -> Running {
     let hosts = files.path("hosts.toml");
     let fixed = "dci --json --wan-delay 3ms --mtu 1600 --buffers 16383 --wait 60";
     let mut words: Vec<String> = fixed.split_whitespace().map(str::to_owned).collect();
-    let given = ["--site", site, "--lan-rate", lan_rate, "--hosts", hosts.to_str().unwrap()];
-    words.extend(given.map(str::to_owned));
+    let given = ["--site", site, "--hosts", hosts.to_str().unwrap()];
+    words.extend(given.iter().chain(flags).map(|word| (*word).to_owned()));
     for (number, socket) in lan.iter().enumerate() {
         words.extend(["--lan".to_owned(), format!("net_memif{number},{socket},role=client")]);
     }
@@ -61,7 +61,7 @@ pub(crate) fn bordered() -> Verdict {
     let first = [&whole[..], &["--out", out.to_str().unwrap()]].concat();
     let mut hosts = vec![files.start(0, &first)];
     hosts.extend([1, 2].map(|host| files.start(host, &whole)));
-    let borders = borders(&files, &socket, "100Gbps");
+    let borders = borders(&files, &socket, &["--lan-rate", "100Gbps"]);
     let ended: Vec<_> = hosts.into_iter().map(Running::wait).collect();
     let switches = borders.map(|switch| {
         switch.signal("INT");
@@ -90,7 +90,7 @@ pub(crate) fn bordered() -> Verdict {
 pub(crate) fn slow_lan() -> Verdict {
     let (files, socket) = sited(&["east", "east", "west"]);
     let hosts = [0, 1, 2].map(|host| files.start(host, &[&PATIENT[..], &MLCC].concat()));
-    let borders = borders(&files, &socket, "1Gbps");
+    let borders = borders(&files, &socket, &["--lan-rate", "1Gbps"]);
     let ended = hosts.map(Running::wait);
     assert!(ended.iter().all(|host| host.code == Some(0)), "{ended:?}");
     let [_, west] = borders.map(|switch| {
@@ -101,6 +101,28 @@ pub(crate) fn slow_lan() -> Verdict {
     assert!(counts["mlcc"]["advice_refused"].as_u64() > Some(0), "{counts}");
     let line = "of more than --lan-rate 1.000Gbps, came and is not followed";
     assert_eq!(west.err.matches(line).count(), 1, "{}", west.err);
+    Passed
+}
+
+/// Ports of a border switch mark data that leaves others behind, and none where a port never has
+/// so many bytes.
+pub(crate) fn marking() -> Verdict {
+    let marked = |ecn: &str| {
+        let (files, socket) = sited(&["east", "east", "west"]);
+        let flags = [&PATIENT[..], &["--transport", "dcqcn", "--set", "mtu=1024"]].concat();
+        let hosts = [0, 1, 2].map(|host| files.start(host, &flags));
+        let borders = borders(&files, &socket, &["--lan-rate", "1Gbps", "--ecn", ecn]);
+        let ended = hosts.map(Running::wait);
+        assert!(ended.iter().all(|host| host.code == Some(0)), "{ended:?}");
+        borders.map(|switch| {
+            switch.signal("INT");
+            let counts: Value = serde_json::from_str(&switch.wait().out).unwrap();
+            counts["counters"]["marked"].as_u64().unwrap_or(0)
+        })
+    };
+    let [east, west] = marked("2KB,9KB");
+    assert!(east > 0 && west > 0, "{east} and {west} marks");
+    assert_eq!(marked("5MB,6MB"), [0, 0]);
     Passed
 }
 

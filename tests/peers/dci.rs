@@ -198,7 +198,11 @@ pub(super) fn refused() -> Verdict {
         value(arguments, "--lan", "net_memif0");
         value(arguments, "--wan", "net_memif1,socket=headrace,role=server");
     };
-    wrong(&spelled, ["`net_memif0` and `net_memif1", "one device twice"]);
+    wrong(&spelled, ["`net_memif0` and `net_memif1", "one device or end of a link twice"]);
+    let unmarked = |arguments: &mut Vec<String>| {
+        arguments.extend(["--ecn", "1GB,2GB"].map(str::to_owned));
+    };
+    wrong(&unmarked, ["a KMIN of 1000000000 bytes", "--buffers"]);
     let distant = |arguments: &mut Vec<String>| value(arguments, "--wan-delay", "100s");
     wrong(&distant, ["'--wan-delay", "from 0us to 900ms"]);
     wrong(&|arguments| value(arguments, "--wan", "net_tap0"), ["whose MTU is 1500", "1600"]);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use experiments::input::number;
 use transport::wire::int::Hop;
-use transport::{Duration, Rate};
+use transport::{Bytes, Duration, Rate};
 
 use super::OnOff;
 
@@ -34,6 +34,10 @@ pub(crate) struct DciArgs {
     /// Rate towards one host of the site.
     #[arg(long, value_name = "RATE", default_value = "25Gbps", value_parser = rate)]
     pub(crate) lan_rate: Rate,
+    /// Backlogs of a port by which it marks data by ECN, like 100KB,400KB: none up to KMIN, all
+    /// above KMAX. What waits in the queues of MLCC's flows does not count [default: no marks].
+    #[arg(long, value_name = "KMIN,KMAX", value_parser = marks)]
+    pub(crate) ecn: Option<(Bytes, Bytes)>,
     /// MTU of the hosts [default: the largest of the devices].
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(576..=9202))]
     pub(crate) mtu: Option<u16>,
@@ -80,6 +84,16 @@ fn rate(text: &str) -> Result<Rate, String> {
     read.ok_or_else(|| "expected a rate from 100Mbps to 10000Gbps, like 40Gbps".to_owned())
 }
 
+fn marks(text: &str) -> Result<(Bytes, Bytes), String> {
+    let read = || {
+        let (kmin, kmax) = text.split_once(',')?;
+        let (kmin, kmax) = (number::bytes(kmin.trim()).ok()?, number::bytes(kmax.trim()).ok()?);
+        (kmin <= kmax).then_some((kmin, kmax))
+    };
+    let expected = "expected two sizes, the smaller one first, like 100KB,400KB";
+    read().ok_or_else(|| expected.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,6 +105,14 @@ mod tests {
         }
         assert_eq!(rate("100Mbps"), Ok(Rate::from_bps(100_000_000)));
         assert_eq!(rate("10000Gbps"), Ok(RATE_MAX));
+    }
+
+    #[test]
+    fn backlogs_for_marks_come_in_order() {
+        for text in ["100KB", "400KB,100KB", "1,2,3", "little,much", ""] {
+            assert!(marks(text).unwrap_err().contains("the smaller one first"), "{text}");
+        }
+        assert_eq!(marks("100KB, 400KiB"), Ok((Bytes(100_000), Bytes(400 << 10))));
     }
 
     #[test]

@@ -52,7 +52,8 @@ fn setup(args: &DciArgs) -> Result<live::border::BorderSetup, Failure> {
                     two-dc-leaf:DELAY,GBPS,LINKS,HOSTS,BORDERS)";
         return Err(error.at("--wan", 0, 0).help(help).into());
     };
-    let lan = args.lan.iter().map(|text| device::resolved(text)).collect::<Result<_, _>>()?;
+    let lan = args.lan.iter().map(|text| device::resolved("--lan", text));
+    let lan = lan.collect::<Result<_, _>>()?;
     let parted = |text: &String| {
         let pair = text
             .split_once('=')
@@ -61,12 +62,13 @@ fn setup(args: &DciArgs) -> Result<live::border::BorderSetup, Failure> {
     };
     Ok(live::border::BorderSetup {
         lan,
-        wan: device::resolved(wan)?,
+        wan: device::resolved("--wan", wan)?,
         hosts: HostsFile::read_path(&args.hosts)?,
         site: args.site.clone(),
         lan_rate: args.lan_rate,
         wan_rate: args.wan_rate,
         wan_delay: args.wan_delay,
+        marks: args.ecn.map(|(kmin, kmax)| live::border::Marks { kmin, kmax }),
         mtu: args.mtu,
         settings: args.set.iter().map(parted).collect::<Result<_, _>>()?,
         buffers: args.buffers,

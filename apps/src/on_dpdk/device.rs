@@ -1,25 +1,25 @@
-//! The device that `--device` names.
+//! The device that a flag names.
 
 use live::peers::{DeviceName, DeviceNameError};
 
 use crate::failure::Failure;
 
-/// The device of that name, as the command line has it.
+/// The device of that name, as `flag` of the command line has it.
 ///
 /// # Errors
 /// [`Failure::CommandLine`] when it names no device.
-pub(crate) fn named(text: &str) -> Result<DeviceName, Failure> {
-    text.parse::<DeviceName>().map_err(wrong)
+pub(crate) fn named(flag: &str, text: &str) -> Result<DeviceName, Failure> {
+    text.parse::<DeviceName>().map_err(|error| wrong(flag, &error))
 }
 
-/// The device of that name, under the name that DPDK has for it.
+/// The device that `flag` names, under the name that DPDK has for it.
 ///
 /// # Errors
 /// [`Failure::CommandLine`] when it names no device, or one that is not there.
-pub(crate) fn resolved(text: &str) -> Result<DeviceName, Failure> {
-    named(text)?.resolved().map_err(wrong)
+pub(crate) fn resolved(flag: &str, text: &str) -> Result<DeviceName, Failure> {
+    named(flag, text)?.resolved().map_err(|error| wrong(flag, &error))
 }
 
-fn wrong(error: DeviceNameError) -> Failure {
-    Failure::CommandLine(format!("error: --device: {error}"))
+fn wrong(flag: &str, error: &DeviceNameError) -> Failure {
+    Failure::CommandLine(format!("error: {flag}: {error}"))
 }

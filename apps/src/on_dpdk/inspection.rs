@@ -9,7 +9,7 @@ use crate::failure::Failure;
 /// # Errors
 /// [`Failure::CommandLine`] when it names no device, [`Failure::Unfit`] when it does not open.
 pub(crate) fn look_at(text: &str, queues: u16) -> Result<Vec<Finding>, Failure> {
-    let named = device::resolved(text)?;
+    let named = device::resolved("--device", text)?;
     let inspected = live::inspect::inspect(&named, queues)
         .map_err(|error| Failure::Unfit(format!("--device {text}: {error}")))?;
     let why = "what the device does for headrace, and what software does";

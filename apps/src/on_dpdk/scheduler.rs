@@ -68,7 +68,7 @@ fn setup(args: &SchedulerArgs) -> Result<live::nic::scheduler::SchedulerSetup, F
         }
         draft.set(key, value, Origin::Set).map_err(|error| error.at("--set", 0, 0))?;
     }
-    let device = args.device.as_deref().map(device::named).transpose()?;
+    let device = args.device.as_deref().map(|text| device::named("--device", text)).transpose()?;
     let udp_port = args.udp_port.or(hosts.udp_port).unwrap_or(UDP_PORT);
     let params = draft.settings.sched_params.zeropod;
     check_matcher(&params)?;

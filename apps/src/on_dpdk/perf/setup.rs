@@ -28,7 +28,7 @@ const ACK_EVERY: (&str, &str) = ("ack_every", "4");
 
 /// The process of these flags.
 pub(super) fn host(args: &DeviceArgs, side: Side) -> Result<ProcessSetup, Failure> {
-    let device = device::resolved(&args.device)?;
+    let device = device::resolved("--device", &args.device)?;
     let default = if side == Side::Listens { 0 } else { 1 };
     let keys = args.security.as_deref().map(|text| {
         let keys = SharedKeys::read(text)?;
@@ -114,7 +114,7 @@ fn with_client(
             .help("give the server's number with --server, this host's with --host")
             .into());
     }
-    let device = device::named(&args.device.device)?;
+    let device = device::named("--device", &args.device.device)?;
     let is_memif = device.meets();
     let gbps = if is_memif { RATE_MEMIF } else { RATE_KERNEL };
     let rate = args.rate.unwrap_or_else(|| Rate::from_gbps(gbps));

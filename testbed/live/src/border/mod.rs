@@ -16,5 +16,6 @@ mod run;
 mod stations;
 
 pub(crate) use bridge::Bridge;
+pub use network::Marks;
 pub(crate) use run::between;
 pub use run::{BorderError, BorderMonitor, BorderSetup, Passed, run};

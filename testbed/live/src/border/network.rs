@@ -37,6 +37,18 @@ pub(super) struct Shape {
     pub(super) frame: Bytes,
     /// Bytes that wait at one port at most.
     pub(super) buffer: Bytes,
+    /// Where ports mark data; none do without it.
+    pub(super) marks: Option<Marks>,
+}
+
+/// The backlog of a port from which data that leaves it is marked, more and more often, and that
+/// from which all is. Source: \[smartt\] sec. II-A b, RED at departure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marks {
+    /// Bytes up to which nothing is marked.
+    pub kmin: Bytes,
+    /// Bytes above which everything is marked; at least `kmin`.
+    pub kmax: Bytes,
 }
 
 /// The switch of the site.
@@ -57,11 +69,15 @@ impl Shape {
 
     /// The network, with the programs' settings of `draft`.
     pub(super) fn blueprint(&self, draft: &Draft) -> Blueprint {
-        let params = QdiscParams::for_buffer(self.buffer, self.frame, QdiscParams::MARK);
+        let mut params = QdiscParams::for_buffer(self.buffer, self.frame, QdiscParams::MARK);
+        let mut qdisc = QdiscKind::DropTail;
+        if let Some(Marks { kmin, kmax }) = self.marks {
+            (params.kmin, params.kmax, qdisc) = (kmin, kmax, QdiscKind::Ecn);
+        }
         let link = |(owner, to), rate, delay| PortSpec {
             rate,
             delay,
-            qdisc: QdiscKind::DropTail,
+            qdisc,
             params,
             stamps: owner == Node::Switch(BORDER),
             owner,

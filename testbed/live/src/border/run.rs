@@ -16,7 +16,7 @@ use transport_dpdk::{
 };
 
 use super::bridge::{Bridge, ForeignWay};
-use super::network::Shape;
+use super::network::{Marks, Shape};
 use super::stations::Stations;
 use crate::dpdk_error::DpdkError;
 
@@ -37,6 +37,8 @@ pub struct BorderSetup {
     pub wan_rate: Rate,
     /// Distance that is emulated outwards, one way.
     pub wan_delay: Duration,
+    /// Where ports mark data that waits in no queue of its flow; none do without it.
+    pub marks: Option<Marks>,
     /// The hosts' MTU; that of the devices unless given.
     pub mtu: Option<u16>,
     /// Settings of the program, by the keys `switch.dci.*`.
@@ -264,6 +266,11 @@ impl Reconnector<'_> {
     }
 }
 
+/// Bytes that wait at one port at most, with frames of up to `frame` bytes.
+fn port_buffer(setup: &BorderSetup, frame: u16) -> Bytes {
+    Bytes(u64::from(setup.buffers / 4) * u64::from(frame))
+}
+
 /// The switch between `ports`, which carry frames of up to `frame` bytes.
 fn bridge(
     setup: &BorderSetup,
@@ -279,7 +286,8 @@ fn bridge(
         wan_rate: setup.wan_rate,
         wan_delay: setup.wan_delay,
         frame: Bytes(frame.into()),
-        buffer: Bytes(u64::from(setup.buffers / 4) * u64::from(frame)),
+        buffer: port_buffer(setup, frame),
+        marks: setup.marks,
     };
     let rng = Rng::new(random()?);
     let network = Network::new(shape.blueprint(draft), &rng.fork("network", 0));
@@ -339,16 +347,26 @@ fn check(setup: &BorderSetup) -> Result<u16, InputError> {
         if let Some(same) = all[..place].iter().find(|same| same.is_same(device)) {
             let found = match same == device {
                 true => format!("`{device}` twice"),
-                false => format!("`{same}` and `{device}`, one device twice"),
+                false => format!("`{same}` and `{device}`, one device or end of a link twice"),
             };
             let error = InputError::new(found, "another device for each side").at("--wan", 0, 0);
-            return Err(error.help("one device leads into the site, another one out of it"));
+            return Err(error.help(
+                "one device leads into the site, another one out of it; memifs need sockets or \
+                 links of their own (socket=NAME, id=N)",
+            ));
         }
     }
     let longest = all.iter().map(|device| device.frame_max()).max().unwrap_or(0);
     let frame = setup.mtu.map_or(longest, |mtu| mtu.saturating_add(ETHERNET));
     for device in all {
         check_frame(device, device.frame_max().into(), frame)?;
+    }
+    // A packet is marked by what it leaves behind it.
+    let behind = port_buffer(setup, frame) - Bytes(frame.into());
+    if let Some(Marks { kmin, .. }) = setup.marks.filter(|marks| marks.kmin >= behind) {
+        let expected = format!("less than waits behind a packet at most, {}", behind.0);
+        let error = InputError::new(format!("a KMIN of {} bytes", kmin.0), expected);
+        return Err(error.at("--ecn", 0, 0).help("a smaller KMIN, or more frames with --buffers"));
     }
     Ok(frame)
 }
@@ -439,6 +457,7 @@ fn passed(bridge: &Bridge) -> Passed {
         ("device_full", counts.device_full),
         ("no_buffer", counts.no_buffer),
         ("reconnected", counts.reconnected),
+        ("marked", network.totals().marked),
         ("originated", audit.originated),
         ("dropped", audit.dropped.total()),
     ];

@@ -208,6 +208,7 @@ fn bridge(
         lan_rate: FAST,
         wan_rate: FAST,
         wan_delay: Duration::ZERO,
+        marks: None,
         mtu: None,
         settings: Vec::new(),
         buffers: 1 << 16,

@@ -95,7 +95,8 @@ impl SetupStep {
     fn mend(self) -> &'static str {
         match self {
             Self::Find => {
-                "bind it to a DPDK driver (dpdk-devbind.py --status shows all), allow it with -a"
+                "bind it to a DPDK driver (dpdk-devbind.py --status shows all); where --eal lists \
+                 devices with -a, list it too"
             }
             Self::Query | Self::Configure => "see the driver's limits in DPDK's NIC guide",
             Self::RxQueue => "use fewer descriptors, or buffers as large as the driver's minimum",

@@ -59,8 +59,8 @@ pub enum EalError {
     Telemetry(Errno),
     /// A virtual device could not be added.
     #[error(
-        "cannot add `{device}` with `{arguments}` ({errno}); see `headrace doctor` for the drivers \
-         that are installed"
+        "cannot add `{device}` with arguments `{arguments}` ({errno}): is there a driver of that \
+         name (`headrace doctor` has those that are installed), and does it take these arguments?"
     )]
     Hotplug {
         /// Device name.

@@ -225,6 +225,16 @@ impl Addressing {
         }
     }
 
+    /// Gives a listed host another MAC, which may be that of the next hop. Returns whether that was
+    /// done: not for hosts that are not listed, and not for a MAC of no single machine. O(1).
+    pub fn set_mac(&mut self, host: HostId, mac: [u8; 6]) -> bool {
+        let Hosts::Table(table) = &mut self.hosts else { return false };
+        let listed = usize::try_from(host.0).ok().and_then(|at| table.hosts.get_mut(at));
+        let Some(listed) = listed.filter(|_| is_unicast(mac)) else { return false };
+        listed.mac = mac;
+        true
+    }
+
     /// The addresses of a frame from `src` to `dst`; `None` when one of them does not exist.
     #[must_use]
     pub fn pair(&self, src: HostId, dst: HostId) -> Option<AddrPair> {
@@ -279,7 +289,7 @@ impl AddressTable {
                 IpAddr::V4(ip) => !(ip.is_multicast() || ip.is_broadcast() || ip.is_unspecified()),
                 IpAddr::V6(ip) => !(ip.is_multicast() || ip.is_unspecified()),
             };
-            if !ip_ok || host.mac[0] & 1 != 0 || host.mac == [0; 6] {
+            if !ip_ok || !is_unicast(host.mac) {
                 return Err(AddressError::NotUnicast(id));
             }
             by_ip.push((number_of(host.ip), id));
@@ -325,6 +335,11 @@ impl AddressTable {
         }
         self.place_of(number_of(ip)).ok()
     }
+}
+
+/// Whether a MAC is that of one machine.
+fn is_unicast(mac: [u8; 6]) -> bool {
+    mac[0] & 1 == 0 && mac != [0; 6]
 }
 
 /// The bits of an address, in the order of addresses of its version.
@@ -403,6 +418,19 @@ mod tests {
         assert_eq!(table.host_of_v4([192, 0, 2, 9]), Some(HostId(0)));
         assert_eq!(table.host_of_v4([192, 0, 2, 4]), None);
         assert_eq!((table.addr(HostId(2)), table.version()), (None, IpVersion::V4));
+    }
+
+    #[test]
+    fn a_listed_host_gets_another_mac_of_one_machine() {
+        let mut table = Addressing::table(AddressTable::new(vec![host(9), host(3)]).unwrap());
+        assert!(table.set_mac(HostId(1), [2, 0, 0, 0, 0, 7]));
+        assert_eq!(table.addr(HostId(1)), Some(HostAddr { mac: [2, 0, 0, 0, 0, 7], ..host(3) }));
+        assert_eq!(table.host_of_v4([192, 0, 2, 3]), Some(HostId(1)));
+        for (host, mac) in [(2, [2; 6]), (1, [0; 6]), (1, [3, 0, 0, 0, 0, 7])] {
+            assert!(!table.set_mac(HostId(host), mac), "{host} {mac:?}");
+        }
+        assert_eq!(table.addr(HostId(1)).unwrap().mac, [2, 0, 0, 0, 0, 7]);
+        assert!(!V4.clone().set_mac(HostId(1), [2; 6]), "computed");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The hosts on both sides of a border switch: their addresses, and behind which device they are.
 //!
 //! Hosts of the site have the first numbers. MACs that the hosts file leaves out, and the device of
-//! a host of the site, are learnt from its frames.
+//! a host of the site, are learnt from its frames. MACs of the file stay: any host can send frames
+//! under the address of another one.
 
 use experiments::hosts_file::{HostEntry, HostsFile};
 use experiments::input::InputError;
@@ -16,6 +17,8 @@ pub(super) struct Stations {
     addresses: LearntAddresses,
     near: u32,
     far: u32,
+    /// For each host: whether the file has its MAC.
+    given: Vec<bool>,
     /// For each host of the site: its device, by place, once a frame of it has come.
     devices: Vec<Option<usize>>,
 }
@@ -43,10 +46,11 @@ impl Stations {
         let all = near.iter().chain(&far).map(|host| (host.ip, host.mac));
         let addresses = LearntAddresses::new(all, file.udp_port.unwrap_or(UDP_PORT))
             .map_err(|error| wrong(error.to_string(), "addresses of machines"))?;
+        let given = near.iter().chain(&far).map(|host| host.mac.is_some()).collect();
         let far = u32::try_from(far.len()).unwrap_or(u32::MAX);
         let devices = vec![None; near.len()];
         let near = u32::try_from(near.len()).unwrap_or(u32::MAX);
-        Ok(Self { addresses, near, far, devices })
+        Ok(Self { addresses, near, far, given, devices })
     }
 
     /// Hosts of the site, and others.
@@ -70,12 +74,14 @@ impl Stations {
     }
 
     /// A frame of `host` that begins with `head` has come by the LAN device `device`, or from
-    /// another site. O(1) unless a MAC is new.
+    /// another site. O(1).
     pub(super) fn learn(&mut self, host: HostId, head: &[u8], device: Option<usize>) {
         if let Some(place) = self.devices.get_mut(host.0 as usize) {
             *place = device;
         }
-        self.addresses.learn(host, head);
+        if self.given.get(host.0 as usize) == Some(&false) {
+            self.addresses.learn(host, head);
+        }
     }
 }
 
@@ -118,6 +124,19 @@ mod tests {
         head[6] = 1;
         stations.learn(HostId(1), &head, Some(3));
         assert_eq!(stations.addressing().addr(HostId(1)).unwrap().mac[0], 2, "no group");
+    }
+
+    #[test]
+    fn a_mac_of_the_file_stays() {
+        let file = file(&[(EAST, "mac = \"02:00:00:00:00:07\""), (WEST, "")]);
+        let mut stations = Stations::new(&file, "east").unwrap();
+        let mut head = [0; 14];
+        head[6..12].copy_from_slice(&[2, 1, 1, 1, 1, 1]);
+        stations.learn(HostId(0), &head, Some(0));
+        stations.learn(HostId(1), &head, None);
+        let mac = |host| stations.addressing().addr(HostId(host)).unwrap().mac;
+        assert_eq!((mac(0), mac(1)), ([2, 0, 0, 0, 0, 7], [2, 1, 1, 1, 1, 1]));
+        assert_eq!(stations.device_of(HostId(0)), Some(0), "the device is learnt all the same");
     }
 
     #[test]

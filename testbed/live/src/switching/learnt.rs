@@ -12,7 +12,6 @@ const ETHERNET: usize = 14;
 /// The addresses of hosts by number.
 #[derive(Debug)]
 pub(crate) struct LearntAddresses {
-    addresses: Vec<HostAddr>,
     addressing: Addressing,
     /// MACs that have changed so far.
     changes: u64,
@@ -28,10 +27,8 @@ impl LearntAddresses {
         udp_port: u16,
     ) -> Result<Self, AddressError> {
         let address = |(ip, mac): (_, Option<_>)| HostAddr { mac: mac.unwrap_or(UNKNOWN), ip };
-        let addresses: Vec<HostAddr> = hosts.map(address).collect();
-        let table = AddressTable::new(addresses.clone())?;
-        let addressing = Addressing::table(table).with_udp_port(udp_port);
-        Ok(Self { addresses, addressing, changes: 0 })
+        let table = AddressTable::new(hosts.map(address).collect())?;
+        Ok(Self { addressing: Addressing::table(table).with_udp_port(udp_port), changes: 0 })
     }
 
     /// How hosts are addressed.
@@ -46,7 +43,7 @@ impl LearntAddresses {
     }
 
     /// Frames to `host` go to the sender of the frame that begins with `head`: the host itself, or
-    /// its router. O(1) unless the MAC is new.
+    /// its router. O(1).
     pub(crate) fn learn(&mut self, host: HostId, head: &[u8]) {
         let mac = head.get(6..12).and_then(|octets| <[u8; 6]>::try_from(octets).ok());
         if let Some(mac) = mac.filter(|_| head.len() >= ETHERNET) {
@@ -56,25 +53,12 @@ impl LearntAddresses {
 
     /// The MAC of `host`, if it is known.
     pub(crate) fn mac(&self, host: HostId) -> Option<[u8; 6]> {
-        let known = self.addresses.get(host.0 as usize).map(|address| address.mac);
-        known.filter(|mac| *mac != UNKNOWN)
+        self.addressing.addr(host).map(|address| address.mac).filter(|mac| *mac != UNKNOWN)
     }
 
-    /// Frames to `host` go to `mac`. O(1) unless the MAC is new.
+    /// Frames to `host` go to `mac`, if that is the MAC of one machine. O(1).
     pub(crate) fn set(&mut self, host: HostId, mac: [u8; 6]) {
-        let Some(known) = self.addresses.get_mut(host.0 as usize) else { return };
-        if known.mac == mac {
-            return;
-        }
-        let before = std::mem::replace(&mut known.mac, mac);
-        match AddressTable::new(self.addresses.clone()) {
-            Ok(table) => {
-                let udp_port = self.addressing.udp_port();
-                self.addressing = Addressing::table(table).with_udp_port(udp_port);
-                self.changes += 1;
-            }
-            // No machine has that address.
-            Err(_) => self.addresses[host.0 as usize].mac = before,
-        }
+        let is_new = self.addressing.addr(host).is_some_and(|known| known.mac != mac);
+        self.changes += u64::from(is_new && self.addressing.set_mac(host, mac));
     }
 }

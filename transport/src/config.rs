@@ -2,6 +2,7 @@
 
 mod extended;
 mod lengths;
+mod loss;
 mod outage;
 mod psn_window;
 
@@ -23,6 +24,7 @@ use crate::wire::addressing::Groups;
 use crate::wire::{AccountedSizes, KEY_LEN, WireSizes, int};
 
 pub use extended::Extended;
+pub use loss::LossSettings;
 
 /// The open form of a configuration: change what differs from [`Settings::default`], then make a
 /// [`Config`] of it.
@@ -125,30 +127,6 @@ pub struct Settings {
     /// address need different ones: peers keep flows for a while, and must not take flows of one
     /// process for flows of another.
     pub incarnation: u16,
-}
-
-/// How loss is inferred where no NACK reports it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LossSettings {
-    /// A segment sent this much before an acknowledged one, in quarters of the path's base RTT, is
-    /// lost; more once an inference proved wrong. `None` leaves all inference to the timer.
-    pub reorder_window_quarters: Option<u16>,
-    /// A 64th of the base RTT counts in place of such quarters where a balancer keeps order.
-    pub in_order: bool,
-    /// Silence after which a segment is lost, in quarters of the path's base RTT, 4..=4000.
-    //= smartt#III-D: 7 base RTTs: 6 BDPs of queue in the worst case and 1 in flight.
-    pub rto_quarters: u16,
-    /// Never time out sooner than this.
-    pub rto_min: Duration,
-    /// The timeout doubles at most this often, 0..=16.
-    pub backoff_max: u8,
-    /// Timeouts in a row without any acknowledgement after which a flow's messages fail, 1..=64.
-    pub retries_max: u8,
-    /// Silence that a flow survives, however many timeouts this is; at most an hour. Zero where
-    /// only timeouts are counted.
-    pub give_up: Duration,
-    /// Resend the last segment in flight after three silent base RTTs with nothing else to send.
-    pub tail_probe: bool,
 }
 
 /// Policies of far paths, which lead to another datacentre: latency and buffers differ there, and
@@ -322,31 +300,6 @@ impl Settings {
     pub fn far_differs(&self) -> bool {
         let FarSettings { cc, lb, .. } = self.far;
         cc.is_some_and(|cc| cc != self.cc) || lb.is_some_and(|lb| lb != self.lb)
-    }
-}
-
-impl LossSettings {
-    /// How far slow round trips may lengthen the timeout, in doublings, where only timeouts end a
-    /// flow (`outage.rs` has the other case). With a first timeout longer by this, a sender resends
-    /// for at most twice [`Config::give_up_after`], which is how long receivers keep it.
-    #[must_use]
-    pub fn slow_doublings(&self) -> u8 {
-        self.backoff_max.min(self.retries_max / 2 + 1)
-    }
-}
-
-impl Default for LossSettings {
-    fn default() -> Self {
-        Self {
-            reorder_window_quarters: Some(12),
-            in_order: false,
-            rto_quarters: 28,
-            rto_min: Duration::from_us(1),
-            backoff_max: 6,
-            retries_max: 12,
-            give_up: Duration::ZERO,
-            tail_probe: false,
-        }
     }
 }
 

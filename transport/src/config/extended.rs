@@ -40,6 +40,11 @@ impl Settings {
         cc.follows_borders() && cc.reads_int(&self.cc_params)
     }
 
+    /// Whether uncoded flows with the controller `cc` probe silences.
+    pub(crate) fn probes_silences(&self, cc: CcKind) -> bool {
+        self.loss.silence_probe && self.follows_borders(cc)
+    }
+
     /// Whether packets of some flows have extensions.
     #[must_use]
     pub fn has_extensions(&self) -> bool {

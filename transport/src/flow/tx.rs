@@ -201,7 +201,7 @@ impl TxFlow {
         loss.in_order &= lb.kind().keeps_order();
         let recovery = Recovery::new(&loss, &path, config.rto(&path), id.0.to_le_bytes()[0]);
         // Receivers ask for what coded blocks lack.
-        let probes = config.follows_borders(cc.kind()) && code.is_none();
+        let probes = config.probes_silences(cc.kind()) && code.is_none();
         let recovery = if probes { recovery.with_probes(config, &path, key) } else { recovery };
         Self {
             window: cc.window(),

@@ -152,7 +152,7 @@ fn groups(next: &mut dyn FnMut() -> Option<u64>) -> Option<Groups> {
     })
 }
 
-fn loss_words(loss: LossSettings) -> [u64; 8] {
+fn loss_words(loss: LossSettings) -> [u64; 9] {
     let LossSettings {
         reorder_window_quarters,
         in_order,
@@ -162,6 +162,7 @@ fn loss_words(loss: LossSettings) -> [u64; 8] {
         retries_max,
         give_up,
         tail_probe,
+        silence_probe,
     } = loss;
     [
         reorder_window_quarters.map_or(NONE, u64::from),
@@ -172,6 +173,7 @@ fn loss_words(loss: LossSettings) -> [u64; 8] {
         u64::from(retries_max),
         give_up.as_ps(),
         u64::from(tail_probe),
+        u64::from(silence_probe),
     ]
 }
 
@@ -184,6 +186,23 @@ pub(super) fn from_words(words: impl Iterator<Item = u64>) -> Option<Config> {
         return None;
     }
     Config::new(settings).ok()
+}
+
+fn loss(next: &mut dyn FnMut() -> Option<u64>) -> Option<LossSettings> {
+    Some(LossSettings {
+        reorder_window_quarters: match next()? {
+            NONE => None,
+            quarters => Some(quarters.try_into().ok()?),
+        },
+        in_order: flag(next()?)?,
+        rto_quarters: next()?.try_into().ok()?,
+        rto_min: Duration::from_ps(next()?),
+        backoff_max: next()?.try_into().ok()?,
+        retries_max: next()?.try_into().ok()?,
+        give_up: Duration::from_ps(next()?),
+        tail_probe: flag(next()?)?,
+        silence_probe: flag(next()?)?,
+    })
 }
 
 fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
@@ -235,19 +254,7 @@ fn read(next: &mut dyn FnMut() -> Option<u64>) -> Option<Settings> {
             cc: pick_or_none(CcKind::ALL, next()?)?,
             lb: pick_or_none(LbKind::ALL, next()?)?,
         },
-        loss: LossSettings {
-            reorder_window_quarters: match next()? {
-                NONE => None,
-                quarters => Some(quarters.try_into().ok()?),
-            },
-            in_order: flag(next()?)?,
-            rto_quarters: next()?.try_into().ok()?,
-            rto_min: Duration::from_ps(next()?),
-            backoff_max: next()?.try_into().ok()?,
-            retries_max: next()?.try_into().ok()?,
-            give_up: Duration::from_ps(next()?),
-            tail_probe: flag(next()?)?,
-        },
+        loss: loss(next)?,
         cc_params: CcParams::from_words(next)?,
         lb_params: LbParams::from_words(next)?,
         sched_params: SchedParams::from_words(next)?,

@@ -149,6 +149,7 @@ fn every_setting_survives_its_words_and_illegal_words_are_none() {
             reorder_window_quarters: None,
             in_order: true,
             tail_probe: true,
+            silence_probe: false,
             ..LossSettings::default()
         };
         s.cc_params.set(CcKind::Smartt, "adjustment", "sample:9").unwrap();

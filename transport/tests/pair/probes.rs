@@ -117,6 +117,7 @@ fn only_flows_that_follow_border_switches_and_are_not_coded_probe_silences() {
     let probes = |change: fn(&mut Settings)| given_up(&config_with(Signal::Auto, change), 9000).3;
     assert!(probes(|_| {}) > 0);
     assert_eq!(probes(|s| s.cc_params.mlcc.signal = Signal::Off), 0);
+    assert_eq!(probes(|s| s.loss.silence_probe = false), 0);
     assert_eq!(probes(|s| s.cc = CcKind::PowerTcp), 0);
     assert_eq!(probes(|s| (s.ec, s.ec_shape, s.ec_params) = coded(Some((4, 2)), 100)), 0);
     assert_eq!(probes(|s| (s.cc, s.loss.tail_probe) = (CcKind::PowerTcp, true)), 0);

@@ -121,6 +121,9 @@ keys! {
         |d, v| d.settings.loss.give_up = duration(v)?, |d| time(d.settings.loss.give_up);
     "loss.tail_probe", "probe a silent tail before the timeout: on, off, or auto: without trimming",
         |d, v| d.tail_probe = unless(v, "auto", on_off)?, |d| shown(d.tail_probe, "auto");
+    "loss.silence_probe", "probe silences of flows that follow border switches: on or off",
+        |d, v| d.settings.loss.silence_probe = on_off(v)?,
+        |d| if d.settings.loss.silence_probe { "on" } else { "off" }.to_owned();
     "switch.qdisc", "queue discipline of switch ports, or auto: by trim",
         |d, v| d.switch.qdisc = unless(v, "auto", qdisc)?,
         |d| d.switch.qdisc.map_or("auto".to_owned(), |kind| kind.name().to_owned());
@@ -201,7 +204,7 @@ keys! {
         |d, v| d.clocks.jitter = up_to(v, Duration::from_ms(1))?, |d| time(d.clocks.jitter);
     "udp_port", "UDP port that hosts listen at, 1..=65535",
         |d, v| d.udp_port = udp_port(v)?, |d| d.udp_port.to_string();
-    "fault", "adds a fault: KIND[:VALUE]@LINKS[,key=value]..., e.g. loss:0.01@all",
+    "fault", "adds a fault: KIND[:VALUE][@LINKS][,key=value]..., e.g. loss:0.01@all",
         |d, v| d.faults.push(v.parse()?),
         |d| d.faults.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
     "vdev.pmd", "virtual device of a host: net_ring, net_memif, net_tap or net_null",

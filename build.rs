@@ -1,9 +1,9 @@
 //! The one build script of the workspace; `dpdk-sys` runs it.
 //!
 //! The script finds the system's libdpdk (22.11 or newer) by pkg-config, compiles `src/shim.c` with
-//! cc, has bindgen read `src/shim.h`, and links. It emits `cfg(have_dpdk)`. It downloads nothing,
-//! builds no DPDK, and reads only what pkg-config names. Bindings are made at build time because
-//! struct layouts differ between DPDK releases.
+//! cc, has bindgen read `src/shim.h`, and links. It downloads nothing, builds no DPDK, and reads
+//! only what pkg-config names. Bindings are made at build time because struct layouts differ
+//! between DPDK releases.
 
 use std::env;
 use std::fmt::Display;
@@ -16,6 +16,9 @@ const OLDEST: (u32, u32) = (22, 11);
 
 /// Libraries that `pkg-config --libs` leaves out because they are drivers, but whose API is called.
 const DRIVER_LIBS: [&str; 1] = ["rte_net_ring"];
+
+/// A directory with headers of DPDK has one of these.
+const DPDK_HEADERS: [&str; 2] = ["rte_version.h", "rte_build_config.h"];
 
 /// The functions taken from DPDK itself; everything inline comes through the shim.
 const FUNCTIONS: [&str; 15] = [
@@ -40,16 +43,30 @@ fn main() {
     println!("cargo:rerun-if-changed=../build.rs");
     println!("cargo:rerun-if-changed=src/shim.h");
     println!("cargo:rerun-if-changed=src/shim.c");
-    println!("cargo:rustc-check-cfg=cfg(have_dpdk)");
     let library = find_dpdk();
+    watch_release(&library.include_paths);
     let flags = other_cflags();
     compile_shim(&library.include_paths, &flags);
     generate_bindings(&library.include_paths, &flags);
     for driver in DRIVER_LIBS {
         println!("cargo:rustc-link-lib={driver}");
     }
-    println!("cargo:rustc-cfg=have_dpdk");
-    println!("cargo:version={}", library.version);
+}
+
+/// Has the script run again once another release of DPDK has been installed: inline functions and
+/// structs of one release must not be linked with libraries of another. Packages keep the times of
+/// their files, so the directories are watched, which change when a file in them is replaced.
+fn watch_release(includes: &[PathBuf]) {
+    for path in includes {
+        let headers = DPDK_HEADERS.map(|name| path.join(name));
+        if path.ends_with("include") {
+            // The directory is not DPDK's alone, and may be large.
+            let there = headers.iter().filter(|header| header.exists());
+            there.for_each(|header| println!("cargo:rerun-if-changed={}", header.display()));
+        } else if headers.iter().any(|header| header.exists()) {
+            println!("cargo:rerun-if-changed={}", path.display());
+        }
+    }
 }
 
 /// Probes pkg-config, which also prints the link lines of the core libraries.
@@ -126,7 +143,7 @@ fn generate_bindings(includes: &[PathBuf], flags: &[String]) {
         .prepend_enum_name(false)
         .derive_default(true)
         .generate_comments(false)
-        .layout_tests(env::var_os("CARGO_FEATURE_LAYOUT_TESTS").is_some())
+        .layout_tests(false)
         .rust_edition(bindgen::RustEdition::Edition2024);
     for function in FUNCTIONS {
         builder = builder.allowlist_function(function);

@@ -109,16 +109,6 @@ void rdpdk_ext_init(struct rte_mbuf_ext_shared_info *shared,
 	rte_mbuf_ext_refcnt_set(shared, 1);
 }
 
-uint16_t rdpdk_ext_refcnt_update(struct rte_mbuf_ext_shared_info *shared, int16_t delta)
-{
-	return rte_mbuf_ext_refcnt_update(shared, delta);
-}
-
-uint16_t rdpdk_ext_refcnt_read(const struct rte_mbuf_ext_shared_info *shared)
-{
-	return rte_mbuf_ext_refcnt_read(shared);
-}
-
 uint32_t rdpdk_ring_sp_enqueue_burst(struct rte_ring *ring, struct rte_mbuf *const *mbufs,
 				     uint32_t count)
 {

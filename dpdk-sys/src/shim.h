@@ -29,11 +29,9 @@
 #include <rte_telemetry.h>
 
 /* ---- offloads: RTE_BIT64 macros ---- */
-static const uint64_t RDPDK_RX_OFFLOAD_IPV4_CKSUM = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM;
 static const uint64_t RDPDK_RX_OFFLOAD_UDP_CKSUM = RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
 static const uint64_t RDPDK_RX_OFFLOAD_SCATTER = RTE_ETH_RX_OFFLOAD_SCATTER;
 static const uint64_t RDPDK_RX_OFFLOAD_TIMESTAMP = RTE_ETH_RX_OFFLOAD_TIMESTAMP;
-static const uint64_t RDPDK_RX_OFFLOAD_RSS_HASH = RTE_ETH_RX_OFFLOAD_RSS_HASH;
 static const uint64_t RDPDK_TX_OFFLOAD_IPV4_CKSUM = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM;
 static const uint64_t RDPDK_TX_OFFLOAD_UDP_CKSUM = RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
 static const uint64_t RDPDK_TX_OFFLOAD_MULTI_SEGS = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
@@ -43,16 +41,13 @@ static const uint64_t RDPDK_RSS_IPV6_UDP = RTE_ETH_RSS_NONFRAG_IPV6_UDP;
 
 /* ---- mbuf flags: typed 64 bits, where bindgen would choose by magnitude ---- */
 static const uint64_t RDPDK_MBUF_F_RX_IP_CKSUM_MASK = RTE_MBUF_F_RX_IP_CKSUM_MASK;
-static const uint64_t RDPDK_MBUF_F_RX_IP_CKSUM_GOOD = RTE_MBUF_F_RX_IP_CKSUM_GOOD;
 static const uint64_t RDPDK_MBUF_F_RX_IP_CKSUM_BAD = RTE_MBUF_F_RX_IP_CKSUM_BAD;
 static const uint64_t RDPDK_MBUF_F_RX_L4_CKSUM_MASK = RTE_MBUF_F_RX_L4_CKSUM_MASK;
 static const uint64_t RDPDK_MBUF_F_RX_L4_CKSUM_GOOD = RTE_MBUF_F_RX_L4_CKSUM_GOOD;
 static const uint64_t RDPDK_MBUF_F_RX_L4_CKSUM_BAD = RTE_MBUF_F_RX_L4_CKSUM_BAD;
 static const uint64_t RDPDK_MBUF_F_RX_L4_CKSUM_NONE = RTE_MBUF_F_RX_L4_CKSUM_NONE;
-static const uint64_t RDPDK_MBUF_F_RX_RSS_HASH = RTE_MBUF_F_RX_RSS_HASH;
 static const uint64_t RDPDK_MBUF_F_TX_IPV4 = RTE_MBUF_F_TX_IPV4;
 static const uint64_t RDPDK_MBUF_F_TX_IPV6 = RTE_MBUF_F_TX_IPV6;
-static const uint64_t RDPDK_MBUF_F_TX_IP_CKSUM = RTE_MBUF_F_TX_IP_CKSUM;
 static const uint64_t RDPDK_MBUF_F_TX_UDP_CKSUM = RTE_MBUF_F_TX_UDP_CKSUM;
 static const uint64_t RDPDK_MBUF_F_EXTERNAL = RTE_MBUF_F_EXTERNAL;
 static const uint64_t RDPDK_MBUF_F_INDIRECT = RTE_MBUF_F_INDIRECT;
@@ -125,10 +120,6 @@ void rdpdk_mbuf_frame(struct rte_mbuf *head, uint16_t head_len, struct rte_mbuf 
 /* Prepares `shared` with reference count 1. */
 void rdpdk_ext_init(struct rte_mbuf_ext_shared_info *shared,
 		    void (*free_callback)(void *address, void *opaque), void *opaque);
-/* Adds `delta` and returns the new count. */
-uint16_t rdpdk_ext_refcnt_update(struct rte_mbuf_ext_shared_info *shared, int16_t delta);
-/* The present count. */
-uint16_t rdpdk_ext_refcnt_read(const struct rte_mbuf_ext_shared_info *shared);
 
 /* ---- rings: single producer, single consumer; each returns how many moved ---- */
 uint32_t rdpdk_ring_sp_enqueue_burst(struct rte_ring *ring, struct rte_mbuf *const *mbufs,

@@ -58,6 +58,8 @@ pub(crate) struct Device {
     /// The field that gives the device departures of frames, if it takes these.
     pub(crate) departures: Option<TimestampField>,
     pub(crate) is_vdev: bool,
+    /// Whether the port has been started, and so may have rules.
+    started: bool,
     /// The device's bit among the readers of applications' memory; 0 when it reads none.
     pub(crate) reader: Readers,
     keep: Keep,
@@ -89,6 +91,7 @@ impl Device {
             times: None,
             departures: None,
             is_vdev,
+            started: false,
             reader: 0,
             keep,
             all_frames: None,
@@ -120,6 +123,7 @@ impl Device {
             // SAFETY: a valid, configured port.
             let ret = unsafe { sys::rte_eth_dev_start(id) };
             check(name, SetupStep::Start, ret)?;
+            device.started = true;
             device.caps = plan.caps;
             device.receive_all(info.interface);
             if device.caps.driver == SENDS_FROM_RINGS {
@@ -333,8 +337,10 @@ impl Drop for Device {
         let may_be_left = self.caps.driver == MEMIF;
         let _hold = may_be_left.then(|| InterruptHold::new(&self.eal));
         let control = self.eal.control();
-        // Some drivers refuse to close over rules.
-        clear_rules(self.id);
+        if self.started {
+            // Some drivers refuse to close over rules.
+            clear_rules(self.id);
+        }
         // SAFETY: no queue is left, so no thread polls the port.
         unsafe { sys::rte_eth_dev_stop(self.id) };
         match &self.keep {

@@ -106,3 +106,62 @@ fn every_key_of_a_scenario_is_in_the_page() {
         }
     }
 }
+
+/// The names of the keys of `value`; those of the parts `within` with the part's name before them.
+fn names(value: &Value, within: &[&str]) -> Vec<String> {
+    let entries = value.as_object().unwrap().iter();
+    let of_entry = |(key, value): (&String, &Value)| {
+        if !within.contains(&&**key) {
+            return vec![key.clone()];
+        }
+        let part = value.as_object().unwrap_or_else(|| panic!("`{key}` is {value}"));
+        part.keys().map(|inner| format!("{key}.{inner}")).collect()
+    };
+    entries.flat_map(of_entry).collect()
+}
+
+/// The keys that the first columns of tables name, in the part of a page between two texts.
+fn tabled(page: &str, from: &str, to: &str) -> Vec<String> {
+    let page = fs::read_to_string(PAGE.replace("SCENARIOS", page)).unwrap();
+    let part = page.split_once(from).unwrap_or_else(|| panic!("{from}")).1;
+    let part = part.split_once(to).map_or(part, |halves| halves.0);
+    let cells = part.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+    cells.flat_map(|cell| cell.split("`, `").map(|key| key.replace('`', ""))).collect()
+}
+
+#[test]
+fn every_key_of_a_result_is_in_a_table() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |hosts: &str, topology: &str, transport: &str| {
+        let [matrix, out] = ["m.cm", "out"].map(|name| dir.path().join(name));
+        let (matrix, out) = (matrix.to_str().unwrap(), out.to_str().unwrap());
+        let made = ["gen", "permutation", "--hosts", hosts, "--size", "20000", "-o", matrix];
+        assert_eq!(headrace(&made).0, 0);
+        let flags = ["--topo", topology, "--transport", transport];
+        let sampled = ["--set", "sampling.interval=5us", "--out", out];
+        let (code, _, err) = headrace(&[&["run", matrix], &flags[..], &sampled[..]].concat());
+        assert_eq!(code, 0, "{err}");
+        let read = |name: &str| fs::read_to_string(format!("{out}/{name}")).unwrap();
+        let summary: Value = serde_json::from_str(&read("summary.json")).unwrap();
+        let line = read("series.jsonl").lines().last().unwrap().to_owned();
+        (summary, serde_json::from_str::<Value>(&line).unwrap())
+    };
+    let holds = |table: &[String], key: &String| {
+        let whole = format!("{key}.");
+        table.contains(key) || table.iter().any(|known| known.starts_with(&whole))
+    };
+    let (summary, series) = run("256", "two-dc-leaf", "mlcc");
+    let table = tabled("SCENARIOS", "These are the keys of summary.json;", "The part `dcsim`");
+    let parts = ["flows", "packets", "bytes", "audit", "mlcc"];
+    let keys = names(&summary, &parts).into_iter().filter(|key| key != "scheduler");
+    keys.for_each(|key| assert!(holds(&table, &key), "docs/SCENARIOS.md lacks `{key}`"));
+    let table = tabled("SCENARIOS", "series.jsonl has a line", "### Where the time");
+    for key in names(&series, &[]) {
+        assert!(holds(&table, &key), "docs/SCENARIOS.md lacks `{key}` of series.jsonl");
+    }
+    let (summary, _) = run("16", "zeropod:8", "zeropod");
+    let table = tabled("ZEROPOD", "## The scheduler in summary.json", "\n## ");
+    for key in names(&summary["scheduler"], &[]) {
+        assert!(holds(&table, &key), "docs/ZEROPOD.md lacks `{key}`");
+    }
+}

@@ -36,7 +36,11 @@ impl Collectives {
     /// The parameters that [`Collectives::from_params`] reads.
     pub const PARAMETERS: &'static [Parameter] = &[
         Parameter { name: "count", about: "collectives (5)" },
-        Parameter { name: "members", about: "sizes to draw from, with commas (8,16,32,64)" },
+        Parameter {
+            name: "members",
+            about: "sizes to draw from, with commas, each counted as the number of hosts at most \
+                    (8,16,32,64)",
+        },
         Parameter { name: "packets", about: "mean packets of a flow (174)" },
         Parameter { name: "packet", about: "payload of a packet, bytes (8936)" },
     ];

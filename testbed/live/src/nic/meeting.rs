@@ -23,7 +23,7 @@ use transport_dpdk::DilatedClock;
 
 use super::connection::{Connection, FromPeer};
 use super::control_port::{ControlPort, FirstLine};
-use super::message::{Hello, PROTOCOL, Round, RoundPart, Say};
+use super::message::{Hello, Round, RoundPart, Say};
 use super::offset::Offset;
 use super::successor_port::SuccessorPort;
 
@@ -552,46 +552,6 @@ impl Drop for Meeting {
     fn drop(&mut self) {
         self.connections.iter().flatten().for_each(Connection::close);
     }
-}
-
-/// Whether all hosts would run the same, in the same words of the protocol.
-///
-/// # Errors
-/// [`RunError::Disagree`] with the host and the first thing that differs from the first host's.
-pub(super) fn agree(names: &[String], hellos: &[Hello]) -> Result<(), RunError> {
-    let Some(first) = hellos.first() else { return Ok(()) };
-    for (name, hello) in names.iter().zip(hellos).skip(1) {
-        let differs = |what: &str, here: &str, there: &str| {
-            let first = &names[0];
-            let text = format!("{what} is {there} on `{name}`, {here} on `{first}`");
-            Err(RunError::Disagree(text))
-        };
-        if (hello.protocol, &hello.version) != (first.protocol, &first.version) {
-            let version =
-                |hello: &Hello| format!("{} (protocol {})", hello.version, hello.protocol);
-            return differs("headrace", &version(first), &version(hello));
-        }
-        for (what, here) in &first.inputs {
-            let there = hello.inputs.get(what).map_or("missing", String::as_str);
-            if there != here {
-                return differs(&format!("the fingerprint of the {what}"), here, there);
-            }
-        }
-        for ((key, here), (other, there)) in first.settings.iter().zip(&hello.settings) {
-            if key != other {
-                return differs("a setting", key, other);
-            }
-            if here != there {
-                return differs(&format!("setting {key}"), here, there);
-            }
-        }
-        if first.settings.len() != hello.settings.len() {
-            let [here, there] = [first, hello].map(|hello| hello.settings.len().to_string());
-            return differs("the number of settings", &here, &there);
-        }
-    }
-    debug_assert!(hellos.iter().all(|hello| hello.protocol == PROTOCOL));
-    Ok(())
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 //! the first host's. Network time begins at the same instant everywhere. At the end every host has
 //! the reports of all hosts and computes the same outcome. Time is real and is not scaled.
 
+mod agreement;
 mod connection;
 mod control_port;
 mod meeting;

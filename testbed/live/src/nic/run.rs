@@ -26,8 +26,9 @@ use transport_dpdk::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::agreement::agree;
 use super::connection::FLOWS_MAX;
-use super::meeting::{Meeting, agree};
+use super::meeting::Meeting;
 use super::message::{
     DevicePart, DriverPart, Hello, HostReport, MeasurePart, PROTOCOL, Round, RoundPart,
 };

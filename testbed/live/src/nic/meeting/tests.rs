@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{Calibration, TimeScale};
 
+use super::super::message::PROTOCOL;
 use super::*;
 
 /// A port at which nothing listens. It lies below those that the kernel chooses (32768 on), since
@@ -470,24 +471,4 @@ fn a_stranger_that_sends_a_byte_now_and_then_holds_the_first_host_no_longer_than
         );
         over.store(true, Ordering::Relaxed);
     });
-}
-
-#[test]
-fn what_differs_is_named_with_both_values() {
-    let names = ["a", "b"].map(str::to_owned);
-    let says = |change: &dyn Fn(&mut Hello)| {
-        let mut other = hello(1);
-        change(&mut other);
-        agree(&names, &[hello(0), other]).map_err(|error| error.to_string())
-    };
-    assert_eq!(says(&|_| {}), Ok(()));
-    let setting = says(&|hello| hello.settings[0].1 = "9000".to_owned()).unwrap_err();
-    assert!(setting.contains("setting mtu is 9000 on `b`, 4096 on `a`"), "{setting}");
-    let version = says(&|hello| hello.version = "2".to_owned()).unwrap_err();
-    let expected = format!("2 (protocol {PROTOCOL}) on `b`");
-    assert!(version.contains(&expected), "{version}");
-    let matrix = says(&|hello| hello.inputs.clear()).unwrap_err();
-    assert!(matrix.contains("fingerprint of the matrix is missing on `b`"), "{matrix}");
-    let more = says(&|hello| hello.settings.push(("x".into(), "y".into()))).unwrap_err();
-    assert!(more.contains("number of settings is 2 on `b`"), "{more}");
 }

@@ -11,6 +11,7 @@
 //! (`succession.rs`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt::Debug;
 use std::io::{ErrorKind, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::thread;
@@ -275,12 +276,14 @@ impl Meeting {
         self.say_all(&Say::Lost { host, reason })
     }
 
-    /// Ends the connection to `host`, which is lost, and reports the loss to the caller.
+    /// Ends the connection to `host`, which is lost, and reports the loss to the caller. Without
+    /// effect for a number that no host has: other processes send such numbers.
     pub(super) fn note_lost(&mut self, host: u32, reason: String) {
-        if self.has_lost(host) {
+        let Some(connection) = self.connections.get_mut(host as usize) else { return };
+        if self.lost.contains_key(&host) {
             return;
         }
-        if let Some(connection) = self.connections.get_mut(host as usize).and_then(Option::take) {
+        if let Some(connection) = connection.take() {
             connection.close();
         }
         self.lost.insert(host, reason.clone());
@@ -338,7 +341,7 @@ impl Meeting {
         loop {
             for (host, reason) in &self.lost {
                 let lost = || RoundPart::Lost { reason: reason.clone() };
-                parts[*host as usize].get_or_insert_with(lost);
+                parts.get_mut(*host as usize).map(|part| part.get_or_insert_with(lost));
             }
             if parts.iter().all(Option::is_some) {
                 break;
@@ -367,11 +370,14 @@ impl Meeting {
 
     /// The error of host `from`, whose part does not belong to the round.
     pub(super) fn out_of_turn(&self, from: u32, part: &RoundPart) -> RunError {
-        let reason = format!("it said something out of turn: {:.80}", format!("{part:?}"));
-        self.fail(self.names[from as usize].clone(), reason)
+        self.fail(self.names[from as usize].clone(), out_of_turn(part))
     }
 
-    /// Ignores a message that may still be on its way when a run has ended; any other is an error.
+    /// Ignores a message that may still be on its way when a run has ended. The sender of any other
+    /// cannot go on.
+    ///
+    /// # Errors
+    /// See [`Meeting::lose`].
     pub(super) fn stale(&mut self, from: u32, say: &Say) -> Result<(), RunError> {
         match say {
             Say::Idle(_)
@@ -380,10 +386,24 @@ impl Meeting {
             | Say::End { .. }
             | Say::Lost { .. }
             | Say::ClockAnswer { .. } => Ok(()),
-            other => {
-                let reason = format!("it said something out of turn: {:.80}", format!("{other:?}"));
-                Err(self.fail(self.names[from as usize].clone(), reason))
+            other => self.lose(from, out_of_turn(other)),
+        }
+    }
+
+    /// Whether host `from` may send `say`. What holds for all hosts comes from the leading host
+    /// alone. It never reports the loss of the receiver, whose connection it ends, nor its own. A
+    /// leading host whose hosts file has other hosts gets as far as round Join, which shows that.
+    fn may_say(&self, from: u32, say: &Say) -> bool {
+        let leads = from == self.leader;
+        match say {
+            Say::Lost { host, .. } => {
+                leads && *host < self.count() && ![from, self.own].contains(host)
             }
+            Say::Whole { round, parts, .. } => {
+                leads && (*round == Round::Join || parts.len() == self.names.len())
+            }
+            Say::Ask | Say::End { .. } | Say::ClockAnswer { .. } => leads,
+            _ => true,
         }
     }
 
@@ -415,6 +435,10 @@ impl Meeting {
                 }
                 // A line of a host that is lost may have been on its way.
                 Ok((from, FromPeer::Line(_))) if self.has_lost(from) => {}
+                Ok((from, FromPeer::Line(say))) if !self.may_say(from, &say) => {
+                    self.lose(from, out_of_turn(&say))?;
+                    return Ok(self.early.pop_front());
+                }
                 Ok((_, FromPeer::Line(Say::Lost { host, reason }))) => {
                     self.note_lost(host, reason);
                     if let Some(early) = self.early.pop_front() {
@@ -540,6 +564,11 @@ impl Meeting {
                 .map(|connection| connection.say(&Say::Bye));
         }
     }
+}
+
+/// Why a host that has sent `what` cannot go on.
+fn out_of_turn(what: &impl Debug) -> String {
+    format!("it said something out of turn: {:.80}", format!("{what:?}"))
 }
 
 fn wait(meanwhile: Meanwhile<'_>) -> Result<(), RunError> {

@@ -7,6 +7,8 @@ use experiments::topology::FatTreeSpec;
 use experiments::topology::spec::LATENCY_NS_MAX;
 use transport::{Bytes, Duration, HostId};
 
+use super::message::MeasurePart;
+
 /// The least and the greatest of some base RTTs.
 pub(super) type Range = (Duration, Duration);
 
@@ -76,6 +78,19 @@ impl Bounds {
     }
 }
 
+/// The base RTTs of pairs of hosts, from what each host has measured. A number that no host of
+/// `plan` has is left out: other processes have sent it.
+pub(super) fn of_pairs(
+    plan: &Plan,
+    measured: &[MeasurePart],
+) -> BTreeMap<(HostId, HostId), Duration> {
+    let pairs = (0..).zip(measured).flat_map(|(src, part)| {
+        let known = part.rtts_ps.iter().filter(|(dst, _)| *dst < plan.hosts());
+        known.map(move |(dst, ps)| ((HostId(src), HostId(*dst)), Duration::from_ps(*ps)))
+    });
+    pairs.collect()
+}
+
 /// A part of `parts` of a round trip, in the unit and the range of a link's latency.
 fn share(rtt: Duration, parts: u64) -> u32 {
     let ns = rtt.as_ps() / (1000 * parts);
@@ -124,6 +139,22 @@ mod tests {
         assert!(spec.tier[0].downlink_latency_ns > 74_000, "{spec:?}");
         assert_eq!(found.map(|found| found.longest(&plan)), Some(us(400)));
         assert_eq!(bounds("two-sites:2", &[]).0, None);
+    }
+
+    #[test]
+    fn round_trips_to_hosts_that_do_not_exist_are_left_out() {
+        let (_, plan, _) = bounds("two-sites:2", &[]);
+        let measured = [(1, 400_000_000), (3, 6_400_000_000), (4, 1), (u32::MAX, u64::MAX)];
+        let part = MeasurePart {
+            rtts_ps: measured.into(),
+            longest_ps: 0,
+            jitter_ps: 0,
+            scheduler_ps: None,
+            chance: 0,
+        };
+        let rtts = of_pairs(&plan, &[part]);
+        assert_eq!(rtts.keys().map(|(_, dst)| dst.0).collect::<Vec<_>>(), [1, 3]);
+        assert!(plan.with_measured_rtts(rtts).is_ok());
     }
 
     #[test]

@@ -37,7 +37,7 @@ use super::ongoing_run::OngoingRun;
 use super::pod;
 use super::real_network::RealNetwork;
 use super::report;
-use super::round_trips::Bounds;
+use super::round_trips::{Bounds, of_pairs};
 use super::warm_up::{OpenedDevice, WarmUpDevice, devices};
 use crate::dpdk_error::unfit;
 use crate::workers::changed_by_polling;
@@ -495,11 +495,7 @@ fn fit_rtts(
     adapted: &mut Vec<Adapted>,
 ) -> Result<Plan, RunError> {
     let mut note = |key: &str, value, why| adapted.push(Adapted::new(key, value, why));
-    let pairs = (0..).zip(measured).flat_map(|(src, part)| {
-        let pair = move |&(dst, ps): &(u32, u64)| ((HostId(src), HostId(dst)), ps);
-        part.rtts_ps.iter().map(pair)
-    });
-    let rtts: BTreeMap<_, _> = pairs.map(|(pair, ps)| (pair, Duration::from_ps(ps))).collect();
+    let rtts = of_pairs(plan, measured);
     let mut draft = plan.draft.clone();
     let mut spec = plan.tree.spec().clone();
     if let Some(bounds) = Bounds::of(plan, &rtts).filter(|_| draft.base_rtt.is_none()) {

@@ -11,6 +11,7 @@
 //! A host reads connections to that port only once it has lost the leading host itself. So when
 //! only one host has lost the leading host, it gets no answer, and ends.
 
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::thread;
@@ -143,15 +144,18 @@ impl Meeting {
         self.connections[host as usize] = Some(connection.map_err(|error| error.to_string())?);
         // Also one that has come: hosts that differ in which are lost never find the end of the
         // run.
-        let others = [self.own, host];
-        let count = self.count();
-        for (lost, reason) in lost.into_iter().filter(|(lost, _)| *lost < count) {
-            if !others.contains(&lost) {
+        self.note_others_lost(lost, host);
+        self.over = self.over.or(over);
+        Ok(())
+    }
+
+    /// Notes the losses that `host` reports, except its own and this host's.
+    pub(super) fn note_others_lost(&mut self, lost: BTreeMap<u32, String>, host: u32) {
+        for (lost, reason) in lost {
+            if ![self.own, host].contains(&lost) {
                 self.note_lost(lost, reason);
             }
         }
-        self.over = self.over.or(over);
-        Ok(())
     }
 
     /// Connects to `host`, which is to lead, and waits until it does.
@@ -176,7 +180,7 @@ impl Meeting {
                 Err(error) => return Followed::Gone(error.to_string()),
             }
             self.leader = host;
-            lost.into_iter().for_each(|(host, reason)| self.note_lost(host, reason));
+            self.note_others_lost(lost, host);
             self.over = over;
             if let Some(stopped) = over {
                 self.early.push_back((host, Say::End { stopped }));

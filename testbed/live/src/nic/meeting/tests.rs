@@ -259,6 +259,66 @@ fn a_host_that_one_other_has_lost_is_lost_for_all() {
     }
 }
 
+/// Losses of these hosts, and a round with too few parts.
+fn lines_out_of_turn(losses: &[u32]) -> Vec<Say> {
+    let lost = |host: &u32| Say::Lost { host: *host, reason: "silent".to_owned() };
+    let whole = Say::Whole { round: Round::Armed, parts: vec![RoundPart::Armed], now_ps: 0 };
+    losses.iter().map(lost).chain([whole]).collect()
+}
+
+/// Host `own` introduces itself and begins. Host `from` sends `line` to all that it is connected
+/// to, and leaves. The result has the parts of a round and whether the run is over.
+fn claim(mut meeting: Meeting, from: u32, line: &Say) -> Option<(Vec<RoundPart>, Option<bool>)> {
+    let own = meeting.own;
+    meeting.introduce(hello(own), &mut || Ok(())).unwrap();
+    meeting.begin();
+    if own == from {
+        meeting.say_all(line).unwrap();
+        // A connection that ends at once may lose the line.
+        thread::sleep(RETRY);
+        return None;
+    }
+    let (parts, _) = meeting.gather(Round::Armed, RoundPart::Armed, &mut || Ok(())).unwrap();
+    meeting.part();
+    Some((parts, meeting.over))
+}
+
+#[test]
+fn a_host_that_claims_what_it_has_no_say_in_is_lost_and_no_other_is() {
+    let of_follower = lines_out_of_turn(&[99, u32::MAX, 0, 1]).into_iter();
+    let of_follower = of_follower.chain([Say::End { stopped: true }, Say::Ask]);
+    let of_leader = lines_out_of_turn(&[99, u32::MAX, 0]).into_iter();
+    for (from, line) in of_follower.map(|line| (3, line)).chain(of_leader.map(|line| (0, line))) {
+        let ends = together(4, |meeting| claim(meeting, from, &line));
+        for (host, end) in (0..).zip(&ends) {
+            let Some((parts, over)) = end else {
+                assert_eq!(host, from);
+                continue;
+            };
+            assert_eq!((parts.len(), *over), (4, None), "{line:?}");
+            for (of, part) in (0..).zip(parts) {
+                let text = format!("{part:?}");
+                assert_eq!(text.contains("out of turn"), of == from, "{line:?}: {text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_host_that_does_not_exist_cannot_be_lost() {
+    let ends = together(2, |mut meeting| {
+        meeting.introduce(hello(meeting.own), &mut || Ok(())).unwrap();
+        meeting.begin();
+        meeting.note_lost(2, "silent".to_owned());
+        let others = [(7, "silent".to_owned()), (0, String::new()), (1, String::new())];
+        meeting.note_others_lost(others.into(), 1 - meeting.own);
+        let armed = meeting.gather(Round::Armed, RoundPart::Armed, &mut || Ok(()));
+        meeting.part();
+        (armed.unwrap().0, meeting.lost.len())
+    });
+    assert_eq!(ends, [(); 2].map(|()| (vec![RoundPart::Armed; 2], 0)));
+}
+
 #[test]
 fn a_host_that_alone_has_lost_the_first_ends_and_the_others_go_on() {
     let over = std::sync::atomic::AtomicBool::new(false);

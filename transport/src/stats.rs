@@ -41,9 +41,10 @@ macro_rules! counters {
                 Self { $($field,)+ $($($other: Default::default(),)+)? }
             }
 
-            /// Adds `other` to these.
+            /// Adds `other` to these; a sum beyond the greatest number is that number, since
+            /// `other` may be the count of another process.
             pub fn add(&mut self, other: &Self) {
-                $(self.$field += other.$field;)+
+                $(self.$field = self.$field.saturating_add(other.$field);)+
                 $($(self.$other.add(&other.$other);)+)?
             }
         }
@@ -224,12 +225,12 @@ impl DropCounts {
         DropReason::ALL.iter().map(|&reason| (reason, self.of(reason)))
     }
 
-    /// Adds `other` to these.
+    /// Adds `other` to these; a sum beyond the greatest number is that number.
     pub fn add(&mut self, other: &Self) {
         for (mine, theirs) in self.by_reason.iter_mut().zip(other.by_reason) {
-            *mine += theirs;
+            *mine = mine.saturating_add(theirs);
         }
-        self.total += other.total;
+        self.total = self.total.saturating_add(other.total);
     }
 }
 
@@ -391,5 +392,14 @@ mod tests {
         assert_eq!(sum.values().iter().sum::<u64>(), 6);
         assert_eq!(sum.drops.of(DropReason::Corrupt), 2);
         assert_eq!(Stats::COUNTERS[0].1.trim(), "DATA sent for the first time.");
+    }
+
+    #[test]
+    fn a_sum_beyond_the_greatest_number_is_that_number() {
+        let mut sum = Stats::from_values([u64::MAX; Stats::COUNTERS.len()]);
+        sum.drops.count_many(DropReason::Corrupt, u64::MAX);
+        let once = sum;
+        sum.add(&once);
+        assert_eq!(sum, once);
     }
 }

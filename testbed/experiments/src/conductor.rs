@@ -201,7 +201,8 @@ impl<'a> Conductor<'a> {
         let mut whole = Self::new(matrix);
         let is_whole = |record: &&FlowRecord| record.fct().is_some() && !record.failed;
         whole.finished = records.iter().filter(is_whole).count();
-        whole.delivered_bytes = records.iter().map(|record| record.delivered).sum();
+        let delivered = records.iter().map(|record| record.delivered);
+        whole.delivered_bytes = delivered.fold(0, u64::saturating_add);
         whole.records = records;
         whole
     }

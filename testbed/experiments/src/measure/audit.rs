@@ -6,6 +6,7 @@ use serde::Serialize;
 use transport::{DropReason, Stats};
 
 use super::scheduler::pods;
+use super::total;
 use crate::conductor::Conductor;
 
 /// The verdict at the end of a run, and every imbalance found.
@@ -88,7 +89,7 @@ impl Audit {
     ) -> Self {
         let mut audit = Self { ok: true, findings: Vec::new() };
         audit.hosts(stats, driver);
-        let left = driver.handed_over.saturating_sub(driver.lost_before + asked);
+        let left = driver.handed_over.saturating_sub(total([driver.lost_before, asked]));
         if arrived > left {
             audit.find(format!("packets: {left} left hosts, {arrived} arrived"));
         }
@@ -115,28 +116,32 @@ impl Audit {
     /// Checks that drivers took as many packets as endpoints have sent, and that all packets given
     /// to endpoints are accounted for.
     fn hosts(&mut self, stats: &Stats, driver: DriverCount) {
-        let sent = stats.data_new
-            + stats.copies
-            + stats.parity_new
-            + stats.retransmitted
-            + stats.acks_sent
-            + stats.nacks_sent
-            + stats.block_nacks_sent
-            + stats.control_sent;
+        let sent = total([
+            stats.data_new,
+            stats.copies,
+            stats.parity_new,
+            stats.retransmitted,
+            stats.acks_sent,
+            stats.nacks_sent,
+            stats.block_nacks_sent,
+            stats.control_sent,
+        ]);
         self.balance("packets: sent by endpoints", sent, "taken by drivers", driver.handed_over);
-        let accounted = stats.data_placed
-            + stats.parity_kept
-            + stats.parity_unneeded
-            + stats.duplicates
-            + stats.trimmed
-            + stats.acks_received
-            + stats.nacks_received
-            + stats.block_nacks_received
-            + stats.control_received
-            + stats.drops.total()
-            - driver.dropped_sending;
+        let accounted = total([
+            stats.data_placed,
+            stats.parity_kept,
+            stats.parity_unneeded,
+            stats.duplicates,
+            stats.trimmed,
+            stats.acks_received,
+            stats.nacks_received,
+            stats.block_nacks_received,
+            stats.control_received,
+            stats.drops.total(),
+        ]);
+        let accounted = accounted.saturating_sub(driver.dropped_sending);
         // A trimmed duplicate is acknowledged as a duplicate and counted as trimmed too.
-        if accounted < driver.given || accounted > driver.given + stats.trimmed {
+        if accounted < driver.given || accounted > total([driver.given, stats.trimmed]) {
             self.find(format!(
                 "packets: {} given to hosts, {accounted} accounted for by endpoints",
                 driver.given
@@ -149,7 +154,7 @@ impl Audit {
     fn bytes(&mut self, conductor: &Conductor<'_>, stats: &Stats) {
         let (mut delivered, mut over) = (0, 0u64);
         for (spec, record) in conductor.matrix().flows.iter().zip(conductor.records()) {
-            delivered += record.delivered;
+            delivered = total([delivered, record.delivered]);
             let whole = record.fct().is_none()
                 || (record.delivered, record.acked) == (spec.size.0, spec.size.0);
             let most = record.delivered.max(record.acked);

@@ -10,6 +10,7 @@ use transport::{DropReason, Duration, Instant, Stats};
 use crate::conductor::FlowRecord;
 use crate::measure::following::Follow;
 use crate::measure::own::OfDcSim;
+use crate::measure::total;
 use crate::plan::Plan;
 
 /// The collectives of a run.
@@ -73,7 +74,8 @@ pub fn utilisation(
         (sizes.fold(0, u64::saturating_add), end)
     } else {
         let header = u64::from(plan.fabric.mtu - plan.settings.payload_max);
-        (stats.data_placed_bytes + stats.data_placed * header, Instant::ZERO + plan.limit?)
+        let headers = stats.data_placed.saturating_mul(header);
+        (total([stats.data_placed_bytes, headers]), Instant::ZERO + plan.limit?)
     };
     let us = end.since(first.min(end)).as_us_f64();
     #[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]
@@ -178,18 +180,19 @@ impl SpanResult {
 
 impl Sims {
     fn plus(self, other: Self) -> Self {
+        let sum = u64::saturating_add;
         Self {
-            sent: self.sent + other.sent,
-            dropped: self.dropped.zip(other.dropped).map(|(a, b)| a + b),
-            acked: self.acked + other.acked,
-            late: self.late + other.late,
-            timed_out: self.timed_out + other.timed_out,
-            open: self.open + other.open,
-            wasted: self.wasted + other.wasted,
-            unused: self.unused + other.unused,
-            forged: self.forged + other.forged,
-            answered: self.answered + other.answered,
-            unanswered: self.unanswered + other.unanswered,
+            sent: sum(self.sent, other.sent),
+            dropped: self.dropped.zip(other.dropped).map(|(a, b)| sum(a, b)),
+            acked: sum(self.acked, other.acked),
+            late: sum(self.late, other.late),
+            timed_out: sum(self.timed_out, other.timed_out),
+            open: sum(self.open, other.open),
+            wasted: sum(self.wasted, other.wasted),
+            unused: sum(self.unused, other.unused),
+            forged: sum(self.forged, other.forged),
+            answered: sum(self.answered, other.answered),
+            unanswered: sum(self.unanswered, other.unanswered),
         }
     }
 }

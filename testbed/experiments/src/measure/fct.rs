@@ -43,7 +43,7 @@ impl Fct {
     }
 }
 
-/// Jain's fairness index of `rates`, 1/n ..= 1; `None` without rates.
+/// Jain's fairness index of `rates`, 1/n ..= 1; `None` without a rate above 0.
 #[must_use]
 pub fn jain(rates: impl Iterator<Item = f64>) -> Option<f64> {
     let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);

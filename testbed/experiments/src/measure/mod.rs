@@ -30,11 +30,19 @@ pub use summary::{HostSeen, MlccCounts, Summary};
 /// Counts by name, in the order of the alphabet; a counter that was never raised may be missing.
 pub type Counters = BTreeMap<String, u64>;
 
-/// Adds the counters of `more` to `all`.
+/// Adds the counters of `more` to `all`; a sum beyond the greatest number is that number.
 pub fn join(all: &mut Counters, more: &Counters) {
     for (name, count) in more {
-        *all.entry(name.clone()).or_default() += count;
+        let sum = all.entry(name.clone()).or_default();
+        *sum = sum.saturating_add(*count);
     }
+}
+
+/// The sum of `counts`, of which some may be those of other processes; beyond the greatest number
+/// it is that number.
+#[must_use]
+pub fn total(counts: impl IntoIterator<Item = u64>) -> u64 {
+    counts.into_iter().fold(0, u64::saturating_add)
 }
 
 /// Everything a run leaves behind.
@@ -202,8 +210,8 @@ pub fn write_flow(
         fct_us: record.fct().map(Duration::as_us_f64),
         alone_us: plan.fct_alone(spec.src, spec.dst, spec.size).as_us_f64(),
         delivered_us: known(record.delivered_at),
-        delivered: record.delivered + record.begun,
-        acked: record.acked + record.begun_acked,
+        delivered: total([record.delivered, record.begun]),
+        acked: total([record.acked, record.begun_acked]),
         begun: record.begun,
         begun_acked: record.begun_acked,
         failed: record.failed,

@@ -15,7 +15,7 @@ use super::audit::Audit;
 use super::collectives::{CollectiveResults, DcSimResult, SpanResult, utilisation};
 use super::fct::{Fct, jain};
 use super::scheduler::SchedulerResult;
-use super::{Counters, Lateness, own};
+use super::{Counters, Lateness, own, total};
 use crate::conductor::{Conductor, FlowRecord};
 use crate::plan::Plan;
 use crate::workload::FlowSpec;
@@ -317,10 +317,10 @@ impl Packets {
             retransmitted: stats.retransmitted,
             parity: stats.parity_new,
             acks: stats.acks_sent,
-            nacks: stats.nacks_sent + stats.block_nacks_sent,
+            nacks: total([stats.nacks_sent, stats.block_nacks_sent]),
             // Where switches cannot be read, the trimmed packets that receivers saw.
             trimmed: totals.map_or(stats.trimmed, |totals| totals.trimmed),
-            dropped: totals.map_or(0, |totals| totals.dropped) + stats.drops.total(),
+            dropped: total([totals.map_or(0, |totals| totals.dropped), stats.drops.total()]),
             ecn_marked: totals.map(|totals| totals.marked),
             hops: totals.map(|totals| totals.hops),
             originated: ends.map(|ends| ends.originated),
@@ -369,7 +369,7 @@ impl MlccCounts {
 
 /// Bytes of messages that are not whole, at their receivers.
 fn begun(records: &[FlowRecord]) -> u64 {
-    records.iter().map(|record| record.begun).sum()
+    total(records.iter().map(|record| record.begun))
 }
 
 impl Summary {
@@ -409,7 +409,7 @@ impl Summary {
             goodput_gbps: completion.map(|_| gbps(delivered, last.since(first))),
             packets: Packets::of(stats, network),
             queue_bytes: network.map(QueueBytes::of),
-            bytes: ByteCounts { offered, delivered: delivered + begun(records), placed },
+            bytes: ByteCounts { offered, delivered: total([delivered, begun(records)]), placed },
             audit,
             wall_s: 0.0,
             hops_per_s: 0.0,
@@ -469,7 +469,7 @@ fn fct_slowdown(plan: &Plan, records: &[FlowRecord]) -> Fct {
 }
 
 fn reordered(stats: &Stats) -> Option<f64> {
-    let arrived = stats.data_placed + stats.parity_kept;
+    let arrived = total([stats.data_placed, stats.parity_kept]);
     #[expect(clippy::cast_precision_loss, reason = "a report; 53 bits are plenty")]
     let share = stats.reordered as f64 / arrived as f64;
     (arrived > 0).then_some(share)

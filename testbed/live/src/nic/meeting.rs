@@ -341,7 +341,9 @@ impl Meeting {
         loop {
             for (host, reason) in &self.lost {
                 let lost = || RoundPart::Lost { reason: reason.clone() };
-                parts.get_mut(*host as usize).map(|part| part.get_or_insert_with(lost));
+                if let Some(part) = parts.get_mut(*host as usize) {
+                    part.get_or_insert_with(lost);
+                }
             }
             if parts.iter().all(Option::is_some) {
                 break;

@@ -72,6 +72,19 @@ impl Books {
     fn new(hosts: usize) -> Self {
         Self { others: vec![(0, None); hosts], ..Self::default() }
     }
+
+    /// Flows acknowledged and delivered, when all other hosts that count are idle and have answered
+    /// the last question. `own` is the standing of the leading host.
+    fn count(&self, own: IdleReport, counts: impl Fn(u32) -> bool) -> Option<(u64, u64)> {
+        let (mut acked, mut delivered) = (own.acked, own.delivered);
+        for (_, (passed, said)) in (0..).zip(&self.others).filter(|(host, _)| counts(*host)) {
+            let expected = (*passed, own.lost, own.asked);
+            let said = said.filter(|s| (s.pokes_received, s.lost, s.asked) == expected)?;
+            acked = acked.saturating_add(said.acked);
+            delivered = delivered.saturating_add(said.delivered);
+        }
+        Some((acked, delivered))
+    }
 }
 
 /// Time between two checks of whether the run is over.
@@ -288,7 +301,8 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
 
     /// Whether nothing is under way anywhere; asks all hosts once more where it seems so.
     fn is_over(&mut self, own: IdleReport) -> Result<bool, RunError> {
-        let counted = self.count(own).filter(|(acked, delivered)| delivered >= acked);
+        let counts = |host| host != self.meeting.own && !self.meeting.has_lost(host);
+        let counted = self.books.count(own, counts).filter(|(acked, delivered)| delivered >= acked);
         if counted.is_none() || counted == self.books.counted {
             return Ok(counted.is_some());
         }
@@ -296,21 +310,6 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
         self.books.asked += 1;
         self.meeting.say_all(&Say::Ask)?;
         Ok(false)
-    }
-
-    /// Flows acknowledged and delivered, when all hosts are idle and have answered the last ask.
-    fn count(&self, own: IdleReport) -> Option<(u64, u64)> {
-        let (mut acked, mut delivered) = (own.acked, own.delivered);
-        for (host, (passed, said)) in (0..).zip(&self.books.others) {
-            if host == self.meeting.own || self.meeting.has_lost(host) {
-                continue;
-            }
-            let expected = (*passed, own.lost, own.asked);
-            let said = said.filter(|s| (s.pokes_received, s.lost, s.asked) == expected)?;
-            acked += said.acked;
-            delivered += said.delivered;
-        }
-        Some((acked, delivered))
     }
 
     fn end(&mut self, stopped: bool) -> Result<bool, RunError> {
@@ -326,5 +325,21 @@ impl<'a, 'm> OngoingRun<'a, 'm> {
             bytes_delivered: conductor.delivered().0,
             hops: 0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_hosts_add_up_without_those_that_are_lost_and_do_not_overflow() {
+        let most = IdleReport { acked: u64::MAX, delivered: u64::MAX, ..IdleReport::default() };
+        let mut books = Books { others: vec![(0, Some(most)); 3], ..Books::default() };
+        let own = IdleReport { acked: 1, delivered: 2, ..IdleReport::default() };
+        assert_eq!(books.count(own, |host| host > 0), Some((u64::MAX, u64::MAX)));
+        assert_eq!(books.count(own, |_| false), Some((1, 2)));
+        books.others[2].1 = None;
+        assert_eq!(books.count(own, |_| true), None);
     }
 }

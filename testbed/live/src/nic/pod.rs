@@ -33,24 +33,29 @@ pub(super) fn check(plan: &Plan, network: &RealNetwork) -> Result<(), RunError> 
     Err(error.at("--security", 0, 0).help("leave it out, or use another transport").into())
 }
 
-/// Has epochs follow from the measurements of all hosts; the settings that do, with why.
+/// More than any network's round trip: base RTTs end there.
+const MEASURED_MAX: Duration = Duration::from_s(2);
+
+/// Has epochs follow from the measurements of all hosts, and the longest base RTT between two of
+/// them; the settings that do, with why.
 pub(super) fn fit(
     draft: &mut Draft,
     plan: &Plan,
-    measured: &[MeasurePart],
+    (measured, longest): (&[MeasurePart], Option<Duration>),
 ) -> Result<Vec<(&'static str, String, &'static str)>, RunError> {
     if !is_pod(plan) {
         return Ok(Vec::new());
     }
-    let rtts = measured.iter().flat_map(|part| part.rtts_ps.iter().map(|(_, ps)| *ps));
-    let longest = rtts.chain(measured.iter().filter_map(|part| part.scheduler_ps)).max();
+    let scheduler = measured.iter().filter_map(|part| part.scheduler_ps).map(Duration::from_ps);
+    let longest = scheduler.chain(longest).max().unwrap_or_default();
     let jitter = measured.iter().map(|part| part.jitter_ps).max().unwrap_or(0);
     // The first host's, of 16 bits and above 0.
     let chance = measured.first().map_or(0, |part| part.chance);
     let run = u16::try_from(chance % u64::from(u16::MAX)).unwrap_or(0) + 1;
     let measured = Measured {
-        jitter: Duration::from_ps(jitter),
-        base_rtt: Duration::from_ps(longest.unwrap_or(0)),
+        // Any host can name any time.
+        jitter: Duration::from_ps(jitter).min(MEASURED_MAX),
+        base_rtt: longest.min(MEASURED_MAX),
         run,
     };
     let config = Config::new(plan.settings.clone())?;

@@ -11,7 +11,7 @@ use experiments::conductor::{Conductor, FlowRecord};
 use experiments::measure::audit::DriverCount;
 use experiments::measure::collectives::DcSimResult;
 use experiments::measure::summary::GoneHost;
-use experiments::measure::{Audit, Lateness, Outcome, Summary, join};
+use experiments::measure::{Audit, Lateness, Outcome, Summary, join, total};
 use experiments::plan::Plan;
 use transport::{HostId, Instant, Stats};
 
@@ -80,9 +80,9 @@ pub(super) fn outcome(
         driver.add(&report.driver);
     });
     let strays = [DropReason::NotHeadrace, DropReason::OtherPort, DropReason::WrongHost];
-    let strays: u64 = strays.iter().map(|reason| stats.drops.of(*reason)).sum();
+    let strays = total(strays.map(|reason| stats.drops.of(reason)));
     // Switches have sent the notes for controllers: no host has.
-    let of_no_host = strays + driver.answered + stats.switch_notes;
+    let of_no_host = total([strays, driver.answered, stats.switch_notes]);
     let arrived = driver.received.saturating_sub(of_no_host);
     let taken = driver.taken.saturating_sub(driver.asked);
     let count = DriverCount {
@@ -104,10 +104,11 @@ pub(super) fn outcome(
     let summary = &mut outcome.summary;
     summary.world = "nic";
     // Packets that devices still held may have been any host's.
-    let in_network = taken.saturating_sub(driver.lost + arrived + driver.left);
+    let in_network = taken.saturating_sub(total([driver.lost, arrived, driver.left]));
     let in_network = if gone.is_empty() { in_network } else { 0 };
     // A frame of another protocol is none of ours that was dropped.
-    summary.packets.dropped = summary.packets.dropped.saturating_sub(strays) + in_network;
+    let dropped = summary.packets.dropped.saturating_sub(strays);
+    summary.packets.dropped = dropped.saturating_add(in_network);
     for (name, count) in [("lost_in_network", in_network), ("left_in_device", driver.left)] {
         if count > 0 {
             summary.drops.insert(name, count);
@@ -222,13 +223,97 @@ pub(super) fn of_real_network(lateness: Lateness) -> Lateness {
 
 impl DriverPart {
     fn add(&mut self, other: &Self) {
-        self.taken += other.taken;
-        self.lost += other.lost;
-        self.stuck += other.stuck;
-        self.unsendable += other.unsendable;
-        self.received += other.received;
-        self.left += other.left;
-        self.asked += other.asked;
-        self.answered += other.answered;
+        for (own, more) in [
+            (&mut self.taken, other.taken),
+            (&mut self.lost, other.lost),
+            (&mut self.stuck, other.stuck),
+            (&mut self.unsendable, other.unsendable),
+            (&mut self.received, other.received),
+            (&mut self.left, other.left),
+            (&mut self.asked, other.asked),
+            (&mut self.answered, other.answered),
+        ] {
+            *own = own.saturating_add(more);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use experiments::measure::own::OfDcSim;
+    use experiments::plan::Draft;
+    use experiments::topology::by_name;
+    use experiments::workload::{FlowSpec, Matrix};
+    use transport::Bytes;
+
+    use super::*;
+
+    /// A report whose every number is the greatest.
+    fn boundless(name: &str) -> HostReport {
+        let most = u64::MAX;
+        let mut stats = Stats::from_values([most; Stats::COUNTERS.len()]);
+        DropReason::ALL.iter().take(1).for_each(|reason| stats.drops.count_many(*reason, most));
+        let mut dcsim = OfDcSim::default().result(None);
+        dcsim.sims.sent = most;
+        HostReport {
+            sent: vec![SentFlow {
+                flow: 0,
+                start_ps: Some(0),
+                acked_ps: Some(most - 1),
+                acked: most,
+                begun: most,
+                failed: false,
+            }],
+            received: (0..2)
+                .map(|flow| ReceivedFlow {
+                    flow,
+                    delivered_ps: Some(most - 1),
+                    delivered: most,
+                    begun: most,
+                })
+                .collect(),
+            stats,
+            driver: DriverPart {
+                taken: most,
+                lost: most,
+                stuck: most,
+                unsendable: most,
+                received: most,
+                left: most,
+                asked: most,
+                answered: most,
+            },
+            wrong: most,
+            findings: Vec::new(),
+            end_ps: most,
+            offset_change_ps: i64::MIN,
+            seen: experiments::measure::HostSeen {
+                name: name.to_owned(),
+                counters: [("starved".to_owned(), most)].into(),
+                ..experiments::measure::HostSeen::default()
+            },
+            dcsim: Some(dcsim),
+        }
+    }
+
+    #[test]
+    fn counts_beyond_any_number_are_the_greatest_number_and_the_audit_refuses_them() {
+        let mut matrix = Matrix { nodes: 2, ..Matrix::default() };
+        for (src, dst) in [(0, 1), (1, 0)] {
+            matrix.push_flow(FlowSpec::new(HostId(src), HostId(dst), Bytes(1000))).unwrap();
+        }
+        let plan = Plan::new(&Draft::default(), matrix, &by_name("leaf-spine:1,1,2").unwrap());
+        let names = ["a", "b"].map(str::to_owned);
+        let reports = [boundless("a"), boundless("b")];
+        for gone in [Gone::new(), [(HostId(1), "silent".to_owned())].into()] {
+            let plan = plan.as_ref().unwrap();
+            let outcome = outcome(plan, &reports, (&names, &gone), false);
+            outcome.write_flows(plan, 0, &mut Vec::new()).unwrap();
+            let Summary { audit, packets, counters, dcsim, .. } = &outcome.summary;
+            assert!(!audit.ok, "{gone:?}");
+            assert_eq!((packets.data_new, packets.nacks), (u64::MAX, u64::MAX));
+            assert_eq!(counters.get("starved"), Some(&u64::MAX));
+            assert_eq!(dcsim.map(|dcsim| dcsim.sims.sent), Some(u64::MAX));
+        }
     }
 }

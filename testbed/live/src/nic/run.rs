@@ -520,7 +520,7 @@ fn fit_rtts(
         note("sched.dcsim.rtt_p", rtt_p, LONGEST_OF_ALL);
     }
     draft.block_timeout_min = rto_min;
-    for (key, value, why) in pod::fit(&mut draft, plan, measured)? {
+    for (key, value, why) in pod::fit(&mut draft, plan, (measured, rtts.values().max().copied()))? {
         note(key, value, why);
     }
     let mut fitted = Plan::new(&draft, plan.matrix.clone(), &spec)?;
